@@ -1,0 +1,261 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// The magic numbers of struct perf_file_header (tools/perf/util/header.h). The
+// second version's is a number in the recorder's byte order, the first's a string.
+const (
+	magicLittle = "PERFILE2"
+	magicBig    = "2ELIFREP"
+	magicV1     = "PERFFILE"
+)
+
+// Offsets in struct perf_file_header.
+const (
+	hdrSize       = 8  // u64 size of this header
+	hdrAttrSize   = 16 // u64 bytes of an entry of the attrs section
+	hdrAttrs      = 24 // {u64 offset, size}
+	hdrData       = 40 // {u64 offset, size}
+	hdrFeatures   = 72 // 256 bits, after {u64 offset, size} of event_types, which nothing needs any more
+	pipeHeader    = 16
+	oldHeader     = 72 // before there were features
+	fileHeader    = 104
+	featureBits   = 256
+	sectionEntry  = 16 // {u64 offset, size}
+	attrEntryIDs  = sectionEntry
+	featureWords  = featureBits / 64
+	leastAttrSize = attrSizeVer0 + attrEntryIDs
+)
+
+func (r *Recording) headerErr(offset int64, err error, format string, args ...any) error {
+	return &FormatError{File: r.fileName(0), Offset: offset, Msg: fmt.Sprintf(format, args...), Err: err}
+}
+
+// parseHeader reads the header of the first data file, and what it leads to.
+func (r *Recording) parseHeader() error {
+	f := &r.files[0]
+	b := f.data
+	if len(b) < pipeHeader {
+		n := min(len(b), len(magicLittle))
+		if s := string(b[:n]); n > 0 && s != magicLittle[:n] && s != magicBig[:n] && s != magicV1[:n] {
+			return r.headerErr(0, ErrBadMagic, "begins with %q", s)
+		}
+		return r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+	}
+	switch magic := string(b[:len(magicLittle)]); magic {
+	case magicLittle:
+		r.endian = little
+	case magicBig:
+		r.endian = big
+	case magicV1:
+		// The order shows in which way round the header's size is a small number.
+		r.endian = little
+		if little.u64(b[hdrSize:]) > big.u64(b[hdrSize:]) {
+			r.endian = big
+		}
+	default:
+		return r.headerErr(0, ErrBadMagic, "begins with %q", magic)
+	}
+	size := r.endian.u64(b[hdrSize:])
+	switch {
+	case size == pipeHeader:
+		r.pipe = true
+		f.start = pipeHeader
+		r.clean = r.headerErr(0, nil, "a pipe does not say how long it is")
+		return nil
+	case size != oldHeader && size != fileHeader:
+		return r.headerErr(hdrSize, ErrUnsupported, "header of %d bytes", size)
+	case size > uint64(len(b)):
+		return r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+	}
+	events, err := r.readAttrs(b)
+	if err != nil {
+		return err
+	}
+	r.readData(f, size == fileHeader)
+	r.nameEvents(events)
+	r.setEvents(events)
+	return nil
+}
+
+// readAttrs reads the attrs section: {struct perf_event_attr; {u64 offset, size} of its ids}.
+func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
+	e := r.endian
+	entry := e.u64(b[hdrAttrSize:])
+	if entry < leastAttrSize || entry > uint64(len(b)) {
+		return nil, r.headerErr(hdrAttrSize, ErrMalformed, "attr entries of %d bytes", entry)
+	}
+	offset, size := e.u64(b[hdrAttrs:]), e.u64(b[hdrAttrs+8:])
+	if offset > uint64(len(b)) {
+		r.warn(hdrAttrs, ErrTruncated, "attrs stand at %d, past the end of the file", offset)
+		return nil, nil
+	}
+	attrs := b[offset:]
+	if size < uint64(len(attrs)) {
+		attrs = attrs[:size]
+	} else if size > uint64(len(attrs)) {
+		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-uint64(len(attrs)))
+	}
+	var events []*Event
+	for ; uint64(len(attrs)) >= entry; attrs = attrs[entry:] {
+		at := int64(cap(b) - cap(attrs))
+		ids := attrs[entry-attrEntryIDs : entry]
+		ev := &Event{Attr: parseAttr(attrs[:entry-attrEntryIDs], e)}
+		ev.IDs = r.readIDs(b, at, e.u64(ids), e.u64(ids[8:]))
+		events = append(events, ev)
+	}
+	if len(events) == 0 {
+		r.warn(hdrAttrs, ErrMalformed, "the recording has no events")
+	}
+	return events, nil
+}
+
+func (r *Recording) readIDs(b []byte, at int64, offset, size uint64) []uint64 {
+	if offset > uint64(len(b)) || size > uint64(len(b))-offset {
+		r.warn(at, ErrTruncated, "ids at %d, %d bytes, are not in the file", offset, size)
+		return nil
+	}
+	return r.endian.u64s(b[offset : offset+size])
+}
+
+// u64s decodes an array, ignoring an incomplete last element.
+func (e endian) u64s(b []byte) []uint64 {
+	if len(b) < 8 {
+		return nil
+	}
+	v := make([]uint64, len(b)/8)
+	for i := range v {
+		v[i] = e.u64(b[8*i:])
+	}
+	return v
+}
+
+// readData finds where the records end, and the features that follow them.
+func (r *Recording) readData(f *dataFile, hasFeatures bool) {
+	b, e := f.data, r.endian
+	offset, size := e.u64(b[hdrData:]), e.u64(b[hdrData+8:])
+	if offset > uint64(len(b)) {
+		f.start, f.end = len(b), len(b)
+		f.cut = r.headerErr(int64(len(b)), ErrTruncated, "records begin at %d, past the end of the file", offset)
+		r.clean = f.cut
+		return
+	}
+	f.start = int(offset)
+	if size > uint64(len(b))-offset {
+		f.end = len(b)
+		f.cut = r.headerErr(int64(len(b)), ErrTruncated, "the file ends %d bytes before its records do", size-(uint64(len(b))-offset))
+		r.clean = f.cut
+		return
+	}
+	f.end = int(offset + size)
+	var bitmap [featureWords]uint64
+	if hasFeatures {
+		bitmap = e.featureBitmap(b[hdrFeatures:])
+	}
+	features, err := r.readFeatures(b, f.end, bitmap)
+	if size == 0 && (err != nil || len(features) == 0) {
+		// perf fills the size in when it ends: it was killed, and the records
+		// run to the end of the file.
+		f.end = len(b)
+		r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: the recorder did not end")
+		return
+	}
+	r.features, r.clean = features, err
+	if errors.Is(err, ErrTruncated) || errors.Is(err, ErrMalformed) {
+		r.warnings = append(r.warnings, err)
+	}
+	if !hasFeatures {
+		r.clean = r.headerErr(hdrSize, nil, "a header without features")
+	} else if size == 0 {
+		r.clean = r.headerErr(hdrData+8, nil, "the recording holds no records")
+	}
+}
+
+// featureBitmap reads adds_features, an array of unsigned long. A big-endian
+// file leaves open how long that was; every perf since 2009 writes the host's
+// name, by which perf_file_header__read tells.
+func (e endian) featureBitmap(b []byte) (bitmap [featureWords]uint64) {
+	for i := range bitmap {
+		bitmap[i] = e.u64(b[8*i:])
+	}
+	if e == big && bitmap[0]>>FeatureHostname&1 == 0 {
+		var narrow [featureWords]uint64
+		for i := range narrow {
+			narrow[i] = bits.RotateLeft64(bitmap[i], 32)
+		}
+		if narrow[0]>>FeatureHostname&1 == 1 {
+			return narrow
+		}
+	}
+	return bitmap
+}
+
+// readFeatures reads the table of feature sections, {u64 offset, size} for
+// every bit set, in the order of the bits. The sections that lie in the file
+// are returned even if there is an error, which says why table and sections
+// are not as perf leaves them.
+func (r *Recording) readFeatures(b []byte, table int, bitmap [featureWords]uint64) (map[Feature]section, error) {
+	var list []Feature
+	for f := range Feature(featureBits) {
+		if bitmap[f/64]>>(f%64)&1 == 1 {
+			list = append(list, f)
+		}
+	}
+	if len(list) == 0 {
+		return nil, r.headerErr(hdrFeatures, nil, "the header names no features")
+	}
+	features := make(map[Feature]section, len(list))
+	tableEnd := table + len(list)*sectionEntry
+	var first error
+	fault := func(at int, err error, format string, args ...any) {
+		if first == nil {
+			first = r.headerErr(int64(at), err, format, args...)
+		}
+	}
+	// perf writes the sections one after the other.
+	next := uint64(tableEnd)
+	for i, f := range list {
+		at := table + i*sectionEntry
+		if at+sectionEntry > len(b) {
+			fault(len(b), ErrTruncated, "the file ends within the table of its features")
+			break
+		}
+		offset, size := r.endian.u64(b[at:]), r.endian.u64(b[at+8:])
+		switch {
+		case offset > uint64(len(b)) || size > uint64(len(b))-offset:
+			fault(at, ErrTruncated, "section %v at %d, %d bytes, is not in the file", f, offset, size)
+			continue
+		case offset < uint64(tableEnd):
+			fault(at, ErrMalformed, "section %v at %d stands before its table's end", f, offset)
+			continue
+		case offset != next && (i > 0 || !r.droppedEntries(b[tableEnd:offset], len(b))):
+			fault(at, nil, "section %v stands at %d instead of %d", f, offset, next)
+		}
+		next = offset + size
+		features[f] = section{int64(offset), b[offset : offset+size : offset+size]}
+	}
+	return features, first
+}
+
+// droppedEntries reports whether b, between the table and the first section,
+// holds nothing but entries of features that perf meant to write and could
+// not: it leaves room for them at the table's end. They are zero, save that
+// the first may have the place where the section was to begin.
+func (r *Recording) droppedEntries(b []byte, fileSize int) bool {
+	if len(b)%sectionEntry != 0 || len(b) > featureBits*sectionEntry {
+		return false
+	}
+	for i := 0; i < len(b); i += 8 {
+		if v := r.endian.u64(b[i:]); v != 0 && (i > 0 || v > uint64(fileSize)) {
+			return false
+		}
+	}
+	return true
+}

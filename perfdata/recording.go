@@ -1,0 +1,230 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Recording is an open recording. Once open it does not change: all its
+// methods but Close may be called by any number of goroutines at once.
+type Recording struct {
+	path, dir string
+	files     []dataFile
+	endian    endian
+	pipe      bool
+
+	events   []*Event
+	ids      idTable
+	noIDs    bool      // a single event, of which no id was kept
+	trailers []*layout // the distinct ones, the first event's first
+	samples  []*layout
+
+	features map[Feature]section
+	clean    error
+	warnings []error
+}
+
+// A dataFile is one file of a recording; its records are data[start:end].
+type dataFile struct {
+	name       string
+	data       []byte
+	start, end int
+	cut        error // set if records that the header announces are missing
+	release    func() error
+}
+
+// A section is a feature's bytes and where they stand in the first data file.
+type section struct {
+	offset int64
+	data   []byte
+}
+
+// Open opens a recording: a perf.data file, a file that holds what perf wrote
+// to a pipe, or a perf.data directory (data, and data.0, data.1 and so on if
+// it was made with --threads).
+//
+// Files are mapped into memory. They must not be shortened while they are open:
+// reading bytes that are gone kills the program.
+//
+// What cannot be read at all gives an error: that of the file system, or a
+// [*FormatError] that wraps [ErrBadMagic], [ErrUnsupported], [ErrTruncated] or
+// [ErrMalformed]. Damage that leaves something readable does not; see
+// [Recording.Warnings], [Recording.CleanEnd] and [Scanner.Err].
+func Open(path string) (*Recording, error) {
+	r := &Recording{path: path}
+	if err := r.open(path); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Recording) open(path string) error {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		if err := r.addFile(path); err != nil {
+			return err
+		}
+		return r.parse()
+	}
+	r.dir = path
+	if err := r.addFile(filepath.Join(path, "data")); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is not a perf.data directory: %w", path, err)
+		}
+		return err
+	}
+	threads, err := threadFiles(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range threads {
+		if err := r.addFile(filepath.Join(path, name)); err != nil {
+			return err
+		}
+	}
+	return r.parse()
+}
+
+// threadFiles lists DIR/data.N in the order of N.
+func threadFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if n, ok := strings.CutPrefix(e.Name(), "data."); ok && !e.IsDir() {
+			if _, err := strconv.ParseUint(n, 10, 32); err == nil {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	return names, nil
+}
+
+func (r *Recording) addFile(name string) error {
+	data, release, err := mapFile(name)
+	if err != nil {
+		return err
+	}
+	r.files = append(r.files, dataFile{name: name, data: data, end: len(data), release: release})
+	return nil
+}
+
+func readFile(f *os.File) (data []byte, release func() error, err error) {
+	data, err = io.ReadAll(f)
+	return data, func() error { return nil }, err
+}
+
+// New opens a recording of one file, in file or pipe form, that is held in
+// memory. The Recording keeps data, which must not change.
+func New(data []byte) (*Recording, error) {
+	r := &Recording{files: []dataFile{{data: data, end: len(data), release: func() error { return nil }}}}
+	if err := r.parse(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// parse reads all that is not records, and of a pipe's records those that
+// describe the others.
+func (r *Recording) parse() error {
+	if err := r.parseHeader(); err != nil {
+		return err
+	}
+	if r.pipe {
+		r.readPipe()
+	}
+	if len(r.files) > 1 {
+		r.clean = &FormatError{File: r.fileName(0), Msg: fmt.Sprintf("records are spread over %d files, of which only the first says how long it is", len(r.files))}
+	}
+	return nil
+}
+
+// Close releases the recording's memory; every slice that aliases it becomes invalid.
+func (r *Recording) Close() error {
+	var errs []error
+	for _, f := range r.files {
+		errs = append(errs, f.release())
+	}
+	*r = Recording{path: r.path, dir: r.dir}
+	return errors.Join(errs...)
+}
+
+// Path returns the path that [Open] was given, "" after [New].
+func (r *Recording) Path() string { return r.path }
+
+// Dir returns the directory of a recording in directory form, in which
+// kcore_dir stands beside the data, and "" for one that is a file.
+func (r *Recording) Dir() string { return r.dir }
+
+// ByteOrder returns the recorder's byte order, that of all fields in Record.Raw.
+func (r *Recording) ByteOrder() binary.ByteOrder { return r.endian.order() }
+
+// Pipe reports whether the recording has pipe form.
+func (r *Recording) Pipe() bool { return r.pipe }
+
+// Size returns the bytes of all data files together.
+func (r *Recording) Size() int64 {
+	var n int64
+	for _, f := range r.files {
+		n += int64(len(f.data))
+	}
+	return n
+}
+
+// Files returns the paths of the data files, to be indexed with Record.File.
+func (r *Recording) Files() []string {
+	names := make([]string, len(r.files))
+	for i, f := range r.files {
+		names[i] = f.name
+	}
+	return names
+}
+
+func (r *Recording) fileName(i int) string {
+	if i < 0 || i >= len(r.files) {
+		return ""
+	}
+	return r.files[i].name
+}
+
+// Events returns the recording's events, which must not be changed.
+func (r *Recording) Events() []*Event { return r.events }
+
+// CleanEnd returns nil if the recording is known to be whole: one file, whose
+// header gives the size of its data, all of which is there, and whose feature
+// sections follow as perf writes them when it ends (perf_session__write_header
+// of tools/perf/util/header.c). Otherwise the error says what is missing;
+// pipes and recordings of several files always lack it, since nothing in them
+// tells a whole one from one that was cut.
+func (r *Recording) CleanEnd() error { return r.clean }
+
+// Warnings returns the damage that was found while opening, each a
+// [*FormatError]. Damage among the records is found by the [Scanner].
+func (r *Recording) Warnings() []error { return r.warnings }
+
+func (r *Recording) warn(offset int64, err error, format string, args ...any) {
+	r.warnings = append(r.warnings, &FormatError{File: r.fileName(0), Offset: offset, Msg: fmt.Sprintf(format, args...), Err: err})
+}

@@ -1,0 +1,259 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+// A SampleID says when, where and for which event a record was written. It is
+// the sample_id trailer of a kernel record (attr.sample_id_all;
+// __perf_event__output_id_sample of kernel/events/core.c), or the same fields
+// out of a SAMPLE.
+//
+// Records that perf itself made up when the recording began (the MMAPs, COMMs,
+// KSYMBOLs and BPF_EVENTs of what was there already) carry a trailer of zeros:
+// Time 0 means before the recording, and Event is then the first one.
+type SampleID struct {
+	PID, TID uint32
+	Time     uint64 // nanoseconds of the recording's clock
+	ID       uint64 // of the event's instance, from IDENTIFIER or ID
+	StreamID uint64 // like ID, but of the inherited instance itself
+	CPU      uint32
+	// Has says which of TID, TIME, ID, STREAM_ID, CPU and IDENTIFIER the record
+	// carries; fields for which it does not are zero.
+	Has SampleType
+	// Event is the event that ID belongs to; the first one if ID is 0 or the
+	// event's attr has no id in its records; nil if the id is not in the recording.
+	Event *Event
+}
+
+// A layout says where the fields of a SampleID stand, as offsets from its
+// start; -1 for those that it does not have.
+type layout struct {
+	has   SampleType
+	size  int // of a trailer; of a sample the least that holds the fields
+	tid   int
+	time  int
+	id    int // IDENTIFIER if there is one, else ID
+	strm  int
+	cpu   int
+	first *Event // the first event that has this layout
+}
+
+const trailerBits = SampleTID | SampleTime | SampleEventID | SampleStreamID | SampleCPU | SampleIdentifier
+
+// newLayout places the fields named in order, 8 bytes each, as far as has names them.
+func newLayout(has SampleType, order ...SampleType) layout {
+	l := layout{has: has & trailerBits, tid: -1, time: -1, id: -1, strm: -1, cpu: -1}
+	for _, bit := range order {
+		if has&bit == 0 {
+			continue
+		}
+		switch bit {
+		case SampleTID:
+			l.tid = l.size
+		case SampleTime:
+			l.time = l.size
+		case SampleEventID:
+			if l.id < 0 {
+				l.id = l.size
+			}
+		case SampleStreamID:
+			l.strm = l.size
+		case SampleCPU:
+			l.cpu = l.size
+		case SampleIdentifier:
+			l.id = l.size
+		}
+		l.size += 8
+	}
+	return l
+}
+
+// trailerLayout follows perf_event__header_size and
+// perf_evsel__parse_id_sample (tools/perf/util/evsel.c), forwards.
+func trailerLayout(a *Attr) layout {
+	if a.Flags&FlagSampleIDAll == 0 {
+		return newLayout(0)
+	}
+	return newLayout(a.SampleType, SampleTID, SampleTime, SampleEventID, SampleStreamID, SampleCPU, SampleIdentifier)
+}
+
+// sampleLayout follows evsel__parse_sample, up to the CPU.
+func sampleLayout(a *Attr) layout {
+	return newLayout(a.SampleType, SampleIdentifier, SampleIP, SampleTID, SampleTime, SampleAddr, SampleEventID, SampleStreamID, SampleCPU)
+}
+
+// decode fills id from b, which begins with the layout's fields.
+func (l *layout) decode(b []byte, e endian, ev *Event, id *SampleID) {
+	b = b[:l.size]
+	*id = SampleID{Has: l.has, Event: ev}
+	if l.tid >= 0 {
+		id.PID = e.u32(b[l.tid:])
+		id.TID = e.u32(b[l.tid+4:])
+	}
+	if l.time >= 0 {
+		id.Time = e.u64(b[l.time:])
+	}
+	if l.id >= 0 {
+		id.ID = e.u64(b[l.id:])
+	}
+	if l.strm >= 0 {
+		id.StreamID = e.u64(b[l.strm:])
+	}
+	if l.cpu >= 0 {
+		id.CPU = e.u32(b[l.cpu:])
+	}
+}
+
+// SampleID decodes a record's trailer, or a sample's fields, into id, without
+// decoding the rest of the record and without allocating.
+//
+// The trailer is taken from the record's end; that of a TEXT_POKE, KSYMBOL or
+// BPF_EVENT from where the content ends, since the kernel lets the header of
+// those claim too much when several events listen (see [TextPoke]). Records
+// that perf writes itself (from HEADER_ATTR on) carry none: id is then zero
+// and its Event nil.
+//
+// Which layout the fields have depends on the event, and which event it is
+// stands among the fields: as perf does, SampleID relies on an id that stands
+// at the same place in all events' records, or on IDENTIFIER. A record that is
+// too short for what it should carry, or names no event where the layout
+// depends on it, gives a [*FormatError] and a zero id.
+func (r *Recording) SampleID(rec *Record, id *SampleID) error {
+	if rec.Type >= firstUserRecord {
+		*id = SampleID{}
+		return nil
+	}
+	var bodyEnd int
+	switch rec.Type {
+	case RecordSample:
+		l, ev := r.locate(r.samples, rec.Raw, headerSize)
+		if l == nil {
+			*id = SampleID{}
+			return r.notLocated(rec)
+		}
+		l.decode(rec.Raw[headerSize:], r.endian, ev, id)
+		return nil
+	case RecordTextPoke:
+		bodyEnd = r.textPokeBody(rec.Raw)
+	case RecordKSymbol:
+		bodyEnd = ksymbolBody(rec.Raw)
+	case RecordBPFEvent:
+		bodyEnd = bpfEventBody
+	default:
+		_, err := r.trailer(rec, id)
+		return err
+	}
+	_, err := r.TrailerAt(rec, bodyEnd, id)
+	return err
+}
+
+// TrailerAt decodes the trailer that follows a body of known length: bodyEnd
+// is the offset in rec.Raw at which the trailer begins. It returns by how many
+// bytes the record is longer than body and trailer together.
+func (r *Recording) TrailerAt(rec *Record, bodyEnd int, id *SampleID) (excess int, err error) {
+	if bodyEnd < headerSize || bodyEnd > len(rec.Raw) {
+		*id = SampleID{}
+		return 0, r.recordErr(rec, "content is longer than the record of %d bytes", len(rec.Raw))
+	}
+	l, ev := r.locate(r.trailers, rec.Raw, bodyEnd)
+	if l == nil {
+		*id = SampleID{}
+		return 0, r.notLocated(rec)
+	}
+	l.decode(rec.Raw[bodyEnd:], r.endian, ev, id)
+	return len(rec.Raw) - bodyEnd - l.size, nil
+}
+
+// trailer decodes the trailer that ends with the record and returns the offset
+// at which it begins, which is where the body ends.
+func (r *Recording) trailer(rec *Record, id *SampleID) (bodyEnd int, err error) {
+	l, ev := r.locate(r.trailers, rec.Raw, fromEnd)
+	if l == nil {
+		*id = SampleID{}
+		return len(rec.Raw), r.notLocated(rec)
+	}
+	bodyEnd = len(rec.Raw) - l.size
+	l.decode(rec.Raw[bodyEnd:], r.endian, ev, id)
+	return bodyEnd, nil
+}
+
+// notLocated is the error for a record in which no layout fits, nil where the
+// recording has no events and so nothing to expect.
+func (r *Recording) notLocated(rec *Record) error {
+	if len(r.events) == 0 {
+		return nil
+	}
+	return r.recordErr(rec, "record of %d bytes is too short for its sample id, or names no event of the recording", len(rec.Raw))
+}
+
+const fromEnd = -1 // the fields end with the record
+
+// locate finds the layout of the fields that begin at raw[at:], and the event
+// that they name. The layout is nil if the bytes hold none of those in
+// layouts; the event is nil if its id is not in the recording.
+func (r *Recording) locate(layouts []*layout, raw []byte, at int) (*layout, *Event) {
+	if len(layouts) != 1 {
+		return r.locateAmong(layouts, raw, at)
+	}
+	// The way of nearly all recordings.
+	l := layouts[0]
+	id, ok := l.readID(raw, at, r.endian)
+	if !ok {
+		return nil, nil
+	}
+	if id == 0 || r.noIDs {
+		return l, l.first
+	}
+	return l, r.ids.find(id)
+}
+
+// readID reads the id out of the fields that begin at raw[at:], 0 where they
+// have none. It reports whether the fields fit.
+func (l *layout) readID(raw []byte, at int, e endian) (uint64, bool) {
+	if at == fromEnd {
+		at = max(len(raw)-l.size, headerSize)
+	}
+	if len(raw)-at < l.size {
+		return 0, false
+	}
+	if l.id < 0 {
+		return 0, true
+	}
+	return e.u64(raw[at+l.id:]), true
+}
+
+// locateAmong tries the layouts in turn: the right one is that under which the
+// id found belongs to an event of this very layout, best one that ends with
+// the record.
+func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout, *Event) {
+	var found *layout
+	var event *Event
+	for _, l := range layouts {
+		id, ok := l.readID(raw, at, r.endian)
+		if !ok || id == 0 {
+			continue
+		}
+		ev := r.ids.find(id)
+		if ev == nil || ev.trailer != l && ev.sample != l {
+			continue
+		}
+		if at == fromEnd || len(raw)-at == l.size {
+			return l, ev
+		}
+		if found == nil {
+			found, event = l, ev
+		}
+	}
+	if found != nil {
+		return found, event
+	}
+	// What perf made up has the first event's layout and no id. The records of
+	// an event that puts no id into them can be told by their length alone.
+	for i, l := range layouts {
+		id, ok := l.readID(raw, at, r.endian)
+		if ok && id == 0 && (i == 0 || l.id < 0 && len(raw)-at == l.size) {
+			return l, l.first
+		}
+	}
+	return nil, nil
+}

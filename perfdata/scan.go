@@ -1,0 +1,315 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// A Scanner goes through the records of a recording in the order in which they
+// stand, file after file. Records are in time order per ring buffer at best.
+//
+//	s := rec.Scan()
+//	for s.Next() {
+//		use(s.Record())
+//	}
+//	if err := s.Err(); err != nil { ... }
+//
+// A COMPRESSED or COMPRESSED2 record is handed over as it stands, and then the
+// records that were inside it. The trace that follows an AUXTRACE record, and
+// the data that follow a HEADER_TRACING_DATA record of a pipe, are skipped.
+//
+// A Scanner serves one goroutine; a Recording can have any number of Scanners.
+type Scanner struct {
+	r       *Recording
+	rec     Record
+	buf     []byte // the current file up to the end of its records
+	off     int    // of the next record
+	file    int
+	want    filter
+	outer   bool
+	payload []byte // what follows the record handed over last and is not in its size
+	inflate *inflater
+	inside  bool       // records of inflate are to be handed over next
+	inType  RecordType // COMPRESSED or COMPRESSED2, as that they came in
+	failed  bool       // the current file cannot be read further
+	errs    []error
+}
+
+// A ScanOption changes what a [Scanner] hands over.
+type ScanOption func(*Scanner)
+
+// Only skips records of all other types, at the least cost. An Only without
+// types skips all records, which leaves the framing to be checked.
+func Only(types ...RecordType) ScanOption {
+	return func(s *Scanner) {
+		s.want = filter{on: true}
+		for _, t := range types {
+			s.want.add(t)
+		}
+	}
+}
+
+// KeepCompressed leaves COMPRESSED records alone: what is inside is not handed over.
+func KeepCompressed() ScanOption { return func(s *Scanner) { s.outer = true } }
+
+// Scan returns a [Scanner] that stands before the first record.
+func (r *Recording) Scan(opts ...ScanOption) *Scanner {
+	s := &Scanner{r: r, file: -1}
+	for _, opt := range opts {
+		opt(s)
+	}
+	s.nextFile()
+	return s
+}
+
+// A filter is a set of record types.
+type filter struct {
+	on    bool
+	low   [2]uint64 // types below 128
+	other map[RecordType]bool
+}
+
+func (f *filter) add(t RecordType) {
+	if t < 128 {
+		f.low[t/64] |= 1 << (t % 64)
+		return
+	}
+	if f.other == nil {
+		f.other = make(map[RecordType]bool)
+	}
+	f.other[t] = true
+}
+
+func (f *filter) has(t RecordType) bool {
+	if t < 128 {
+		return f.low[t/64]>>(t%64)&1 == 1
+	}
+	return f.other[t]
+}
+
+// The types for which framing takes more than the header, as bits above
+// firstUserRecord.
+const specialFraming = 1<<(RecordHeaderTracingData-firstUserRecord) |
+	1<<(RecordAuxtrace-firstUserRecord) |
+	1<<(RecordHeaderFeature-firstUserRecord) |
+	1<<(RecordCompressed-firstUserRecord) |
+	1<<(RecordCompressed2-firstUserRecord)
+
+// Next goes to the next record and reports whether there is one. At the end,
+// or where damage leaves no further record, it returns false; see [Scanner.Err].
+func (s *Scanner) Next() bool {
+	for {
+		if s.inside {
+			if s.nextInside() {
+				return true
+			}
+			continue
+		}
+		b := s.buf[s.off:]
+		if len(b) < headerSize {
+			if !s.fileEnd() {
+				return false
+			}
+			continue
+		}
+		h := s.r.endian.header(b)
+		if h.size&7 != 0 || h.size < headerSize || h.size > len(b) ||
+			h.typ-firstUserRecord < 64 && specialFraming>>(h.typ-firstUserRecord)&1 == 1 {
+			if s.nextSpecial(h) {
+				return true
+			}
+			continue
+		}
+		off := s.off
+		s.off = off + h.size
+		if s.want.on && !s.want.has(h.typ) {
+			continue
+		}
+		s.rec.Type, s.rec.Misc = h.typ, h.misc
+		s.rec.Offset = int64(off)
+		s.rec.Raw = b[:h.size:h.size]
+		return true
+	}
+}
+
+// A header is a struct perf_event_header.
+type header struct {
+	typ  RecordType
+	misc uint16
+	size int
+}
+
+func (e endian) header(b []byte) header {
+	h := binary.LittleEndian.Uint64(b)
+	if e == big {
+		h = bits.ReverseBytes64(h)
+		return header{RecordType(h >> 32), uint16(h >> 16), int(h & 0xffff)}
+	}
+	return header{RecordType(h), uint16(h >> 32), int(h >> 48)}
+}
+
+// Record returns the record that the last call of [Scanner.Next] came to. The
+// next call fills the same Record again; for how long its Raw is valid see there.
+func (s *Scanner) Record() *Record { return &s.rec }
+
+// Err returns nil if the scan came to the end of good data. After damage it
+// returns a [*FormatError] that names the first place which could not be read;
+// every whole record before it has been handed over. In a recording of
+// several files each one is read as far as it goes, and the errors are joined.
+func (s *Scanner) Err() error {
+	if len(s.errs) == 1 {
+		return s.errs[0]
+	}
+	return errors.Join(s.errs...)
+}
+
+// nextFile goes on to the next data file and reports whether there is one.
+func (s *Scanner) nextFile() bool {
+	s.inflate.close()
+	s.inflate, s.inside = nil, false
+	s.buf, s.off, s.failed = nil, 0, false
+	s.rec = Record{}
+	s.file++
+	if s.file >= len(s.r.files) {
+		s.file = len(s.r.files)
+		return false
+	}
+	f := &s.r.files[s.file]
+	s.buf, s.off = f.data[:f.end], f.start
+	s.rec.File = s.file
+	return true
+}
+
+// fileEnd ends the current file, in which fewer bytes are left than a header
+// has, and reports whether there is another.
+func (s *Scanner) fileEnd() bool {
+	if s.file == len(s.r.files) {
+		return false
+	}
+	if !s.failed {
+		left := len(s.buf) - s.off
+		cut := s.r.files[s.file].cut
+		switch {
+		case left > 0:
+			s.fail(0, ErrTruncated, "the records end with %d bytes of a header", left)
+		case cut != nil:
+			s.errs = append(s.errs, cut)
+		case s.inflate.partial():
+			s.fail(0, ErrTruncated, "what was compressed ends within a record")
+		}
+	}
+	return s.nextFile()
+}
+
+// fail notes why the current file cannot be read beyond s.off, and makes that its end.
+func (s *Scanner) fail(typ RecordType, err error, format string, args ...any) {
+	s.errs = append(s.errs, &FormatError{
+		File: s.r.fileName(s.file), Offset: int64(s.off), Record: typ, Msg: fmt.Sprintf(format, args...), Err: err,
+	})
+	s.buf = s.buf[:s.off]
+	s.inside = false
+	s.failed = true
+}
+
+// nextSpecial goes to the record at s.off, which the header alone does not
+// frame, and reports whether it is to be handed over.
+func (s *Scanner) nextSpecial(h header) bool {
+	b := s.buf[s.off:]
+	size, follows, err := s.r.endian.frame(h, b)
+	if err != nil {
+		s.fail(h.typ, err.Err, "%s", err.Msg)
+		return false
+	}
+	s.rec.Type, s.rec.Misc = h.typ, h.misc
+	s.rec.Offset = int64(s.off)
+	s.rec.Raw = b[:size:size]
+	s.payload = b[size:]
+	if uint64(len(s.payload)) >= follows {
+		s.payload = s.payload[:follows]
+		s.off += size + len(s.payload)
+	} else {
+		// The record is whole; what follows it is not, and nothing comes after.
+		s.fail(h.typ, ErrTruncated, "of %d bytes that follow the record %d are there", follows, len(s.payload))
+	}
+	if !s.outer && (h.typ == RecordCompressed || h.typ == RecordCompressed2) {
+		if s.inflate == nil {
+			s.inflate = newInflater(s.r.endian)
+		}
+		s.inflate.feed(s.r.endian.compressed(&s.rec))
+		s.inside, s.inType = true, h.typ
+	}
+	return !s.want.on || s.want.has(h.typ)
+}
+
+// nextInside goes to the next record out of the COMPRESSED record that was
+// read last, and reports whether there is one that is to be handed over.
+func (s *Scanner) nextInside() bool {
+	for {
+		h, raw, err := s.inflate.next()
+		if err != nil {
+			s.off = int(s.rec.Offset)
+			s.fail(s.inType, err, "what is inside cannot be read further")
+			return false
+		}
+		if raw == nil {
+			s.inside = false
+			return false
+		}
+		if s.want.on && !s.want.has(h.typ) {
+			continue
+		}
+		s.rec.Type, s.rec.Misc, s.rec.Raw = h.typ, h.misc, raw
+		return true
+	}
+}
+
+// frame returns the size of the record that begins b, and of what follows it
+// without being counted in its size.
+func (e endian) frame(h header, b []byte) (size int, follows uint64, err *FormatError) {
+	size = h.size
+	if h.typ == RecordCompressed2 {
+		if size, err = e.compressed2Size(h, b); err != nil {
+			return 0, 0, err
+		}
+	}
+	switch {
+	case size < headerSize:
+		return 0, 0, malformed("record of %d bytes", size)
+	case size > len(b):
+		return 0, 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("of the record's %d bytes %d are there", size, len(b))}
+	case size&7 != 0 && h.typ.aligned():
+		return 0, 0, malformed("record of %d bytes, which is no multiple of 8", size)
+	}
+	switch h.typ {
+	case RecordAuxtrace: // u64 size
+		if size < headerSize+8 {
+			return 0, 0, malformed("record of %d bytes", size)
+		}
+		follows = e.u64(b[headerSize:])
+	case RecordHeaderTracingData: // u32 size
+		if size < tracingData {
+			return 0, 0, malformed("record of %d bytes", size)
+		}
+		// simpleperf puts the data into the record.
+		if n := e.u32(b[headerSize:]); uint64(n) > uint64(size-tracingData) {
+			follows = (uint64(n) + 7) &^ 7
+		}
+	}
+	return size, follows, nil
+}
+
+const tracingData = headerSize + 4 // offset of the data that simpleperf puts into the record
+
+func malformed(format string, args ...any) *FormatError {
+	return &FormatError{Err: ErrMalformed, Msg: fmt.Sprintf(format, args...)}
+}
+
+// aligned reports whether records of this type are multiples of 8 bytes. Those
+// of the kernel are; perf has rounded up its own with few exceptions, but not
+// always had (4.16's CPU_MAP).
+func (t RecordType) aligned() bool { return t < firstUserRecord }

@@ -1,0 +1,47 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+// A TextPoke is a TEXT_POKE record: a change of kernel text
+// (perf_event_text_poke of kernel/events/core.c).
+//
+// Excess is by how many bytes the record's header claims more than body and
+// trailer hold; the record's last bytes are then stale. It is 0 in a record
+// that is well-formed. The kernel adds each listening event's trailer to the
+// size in one header that all of them share, so that with two listeners on a
+// CPU the second copy of every record is malformed in this way.
+type TextPoke struct {
+	Addr     uint64 // of the first byte
+	Old, New []byte // before and after; alias Record.Raw; either may be empty
+	SampleID
+	Excess int
+}
+
+const textPokeBytes = 20 // offset of the instruction bytes: header, u64 addr, u16 old_len, u16 new_len
+
+// TextPoke decodes a TEXT_POKE record into p, without allocating. The error,
+// where the lengths inside exceed the record, is a [*FormatError].
+func (r *Recording) TextPoke(rec *Record, p *TextPoke) (err error) {
+	raw := rec.Raw
+	bodyEnd := r.textPokeBody(raw)
+	if rec.Type != RecordTextPoke || bodyEnd > len(raw) {
+		*p = TextPoke{}
+		return r.notA(rec, RecordTextPoke, "instruction bytes run past the record of %d bytes", len(raw))
+	}
+	p.Addr = r.endian.u64(raw[8:])
+	newAt := textPokeBytes + int(r.endian.u16(raw[16:]))
+	end := newAt + int(r.endian.u16(raw[18:]))
+	p.Old = raw[textPokeBytes:newAt:newAt]
+	p.New = raw[newAt:end:end]
+	p.Excess, err = r.TrailerAt(rec, bodyEnd, &p.SampleID)
+	return err
+}
+
+// textPokeBody returns where the trailer begins, beyond raw if the record is too short.
+func (r *Recording) textPokeBody(raw []byte) int {
+	if len(raw) < textPokeBytes {
+		return len(raw) + 1
+	}
+	return align8(textPokeBytes + int(r.endian.u16(raw[16:])) + int(r.endian.u16(raw[18:])))
+}
