@@ -1,0 +1,307 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kcore
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"sync"
+)
+
+// Core is an ELF core file (ET_CORE) whose PT_LOAD segments are copies of
+// kernel memory: what perf's kcore_copy writes, /proc/kcore's own form, or the
+// output of [WriteCore]. ELF32 and ELF64 of either byte order are read. A Core
+// may be read from many goroutines at once; Close must come after all reads.
+type Core struct {
+	Machine elf.Machine
+	Class   elf.Class // ELFCLASS32 or ELFCLASS64
+	Data    elf.Data  // ELFDATA2LSB or ELFDATA2MSB
+
+	// Segments are the file's PT_LOADs, sorted by address; none is empty, no
+	// two overlap, and Addr+len(Data) does not overflow. Where several PT_LOADs give the same address from the
+	// same place of the file (perf writes arm64's kernel text that way) there
+	// is one segment; where they give it from different places the file
+	// contradicts itself, and the address is in no segment. Segments that
+	// touch are not joined.
+	Segments []Segment
+
+	warnings []error
+	unmap    func() error // nil for a file in memory
+}
+
+// Segment is a run of kernel memory.
+type Segment struct {
+	Addr uint64 // virtual address of Data[0]
+	// Data is what the file holds for the segment. It aliases the file's
+	// mapping (or the slice given to NewCore): it must not be written to, and
+	// not be used after Close.
+	Data []byte
+}
+
+// OpenCore maps the core file at path; its pages are read when they are looked
+// at. The file must not be shortened while it is mapped. Errors are
+// *[FormatError] or *[os.PathError].
+func OpenCore(path string) (*Core, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("not a regular file")}
+	}
+	size := fi.Size()
+	if size == 0 {
+		return nil, &FormatError{File: path, Msg: "empty file, want an ELF core"}
+	}
+	if size > math.MaxInt {
+		return nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("file is larger than the address space")}
+	}
+	data, unmap, err := mapFile(f, int(size))
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewCore(data)
+	if err != nil {
+		unmap()
+		return nil, inFile(err, path)
+	}
+	for i, w := range c.warnings {
+		c.warnings[i] = inFile(w, path)
+	}
+	c.unmap = sync.OnceValue(unmap)
+	return c, nil
+}
+
+// NewCore parses a core file in memory. The result aliases data, which must
+// not change afterwards.
+//
+// A file that is not an ELF core, or whose header is cut short, is a
+// *[FormatError]. A file that is cut short further on gives the bytes that are
+// there, and Warnings tells what is missing.
+func NewCore(data []byte) (*Core, error) {
+	fail := func(off uint64, format string, args ...any) (*Core, error) {
+		return nil, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(data) < elf.EI_NIDENT || string(data[:4]) != elf.ELFMAG {
+		return fail(0, "not an ELF file")
+	}
+	c := &Core{
+		Class: elf.Class(data[elf.EI_CLASS]),
+		Data:  elf.Data(data[elf.EI_DATA]),
+	}
+	fileSize := uint64(len(data))
+	f, ok := layoutOf(c.Class, c.Data)
+	if !ok {
+		return fail(elf.EI_CLASS, "unknown ELF class %d or byte order %d", c.Class, c.Data)
+	}
+	if len(data) < f.ehdr {
+		return fail(fileSize, "ELF header cut short")
+	}
+	if t := elf.Type(f.order.Uint16(data[16:])); t != elf.ET_CORE {
+		return fail(16, "ELF file of type %v, want ET_CORE", t)
+	}
+	c.Machine = elf.Machine(f.order.Uint16(data[18:]))
+
+	phoff := f.word(data[f.phoff:])
+	phentsize := uint64(f.order.Uint16(data[f.phentsize:]))
+	phnum := uint64(f.order.Uint16(data[f.phentsize+2:]))
+	if phnum == pnXnum {
+		// The count did not fit: it is in sh_info of section 0.
+		shoff := f.word(data[f.shoff:])
+		if shoff <= fileSize && fileSize-shoff >= uint64(f.shdr) {
+			phnum = uint64(f.order.Uint32(data[shoff+uint64(f.shInfo):]))
+		} else {
+			c.warn(min(shoff, fileSize), "section header 0, which counts the program headers, is not there: there are %d or more", phnum)
+		}
+	}
+	if phnum > 0 && phentsize < uint64(f.phdr) {
+		return fail(uint64(f.phentsize), "program headers of %d bytes, want at least %d", phentsize, f.phdr)
+	}
+
+	var loads []load
+	var short, wrapped struct {
+		segs  int
+		bytes uint64
+	}
+	for i := range phnum {
+		// Neither product nor sum overflows: i is below 2^32, the header's
+		// size below 2^16, and past the first test phoff lies in the file.
+		off := phoff + i*phentsize
+		if phoff > fileSize || off > fileSize || fileSize-off < uint64(f.phdr) {
+			c.warn(min(off, fileSize), "file cut short: %d of %d program headers are not there", phnum-i, phnum)
+			break
+		}
+		h := data[off:]
+		if elf.ProgType(f.order.Uint32(h)) != elf.PT_LOAD {
+			continue
+		}
+		l := load{addr: f.word(h[f.pVaddr:]), off: min(f.word(h[f.pOffset:]), fileSize)}
+		size := f.word(h[f.pFilesz:])
+		if have := fileSize - l.off; size > have {
+			short.segs++
+			short.bytes += size - have
+			size = have
+		}
+		if have := f.maxAddr - l.addr; size > have {
+			wrapped.segs++
+			wrapped.bytes += size - have
+			size = have
+		}
+		if size > 0 {
+			l.end = l.addr + size
+			loads = append(loads, l)
+		}
+	}
+	if short.segs > 0 {
+		c.warn(fileSize, "file cut short: %#x bytes of %d segments are not there", short.bytes, short.segs)
+	}
+	if wrapped.segs > 0 {
+		c.warn(phoff, "%d segments reach past the end of the address space by %#x bytes, which are left out", wrapped.segs, wrapped.bytes)
+	}
+
+	loads, clash := disjoint(loads)
+	if clash.ranges > 0 {
+		c.warn(phoff, "segments disagree about %#x bytes in %d ranges, the first at address %#x, which are left out",
+			clash.bytes, clash.ranges, clash.first)
+	}
+	c.Segments = make([]Segment, len(loads))
+	for i, l := range loads {
+		c.Segments[i] = Segment{Addr: l.addr, Data: data[l.off:][: l.end-l.addr : l.end-l.addr]}
+	}
+	return c, nil
+}
+
+func (c *Core) warn(off uint64, format string, args ...any) {
+	c.warnings = append(c.warnings, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)})
+}
+
+// Bytes returns the n bytes at addr if one segment holds them all, else nil.
+// They alias the segment's Data.
+func (c *Core) Bytes(addr uint64, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	i := segmentAt(c.Segments, addr)
+	if i < 0 {
+		return nil
+	}
+	s := c.Segments[i]
+	off := addr - s.Addr
+	if uint64(len(s.Data))-off < uint64(n) {
+		return nil
+	}
+	return s.Data[off:][:n:n]
+}
+
+// segmentAt returns the index of the segment that holds addr, or -1. The
+// segments are sorted by address and do not overlap.
+func segmentAt(segs []Segment, addr uint64) int {
+	i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr > addr }) - 1
+	if i < 0 || addr-segs[i].Addr >= uint64(len(segs[i].Data)) {
+		return -1
+	}
+	return i
+}
+
+// Warnings returns what was wrong with the file although it could be used:
+// *[FormatError] values.
+func (c *Core) Warnings() []error { return c.warnings }
+
+// Close unmaps the file. The bytes of all segments are gone then: reading
+// them ends the program. Close may be called more than once.
+func (c *Core) Close() error {
+	if c.unmap == nil {
+		return nil
+	}
+	return c.unmap()
+}
+
+// load is a PT_LOAD's addresses [addr, end) and the place of its first byte
+// in the file.
+type load struct {
+	addr, end uint64
+	off       uint64
+}
+
+// clash counts the addresses about which PT_LOADs disagree.
+type clash struct {
+	ranges       int
+	first, bytes uint64
+}
+
+// disjoint returns the loads sorted by address, duplicates merged and what
+// they disagree about left out, see [Core.Segments]. It reorders loads.
+func disjoint(loads []load) ([]load, clash) {
+	slices.SortStableFunc(loads, func(a, b load) int { return cmp.Compare(a.addr, b.addr) })
+	overlap := false
+	for i := 1; i < len(loads) && !overlap; i++ {
+		overlap = loads[i].addr < loads[i-1].end
+	}
+	if !overlap {
+		return loads, clash{}
+	}
+
+	// Loads with the same distance from offset to address agree wherever they
+	// overlap: they become one.
+	slices.SortFunc(loads, func(a, b load) int {
+		return cmp.Or(cmp.Compare(a.addr-a.off, b.addr-b.off), cmp.Compare(a.addr, b.addr))
+	})
+	merged := loads[:1]
+	for _, l := range loads[1:] {
+		last := &merged[len(merged)-1]
+		if last.addr-last.off == l.addr-l.off && l.addr < last.end {
+			last.end = max(last.end, l.end)
+		} else {
+			merged = append(merged, l)
+		}
+	}
+
+	// What still overlaps disagrees. Go over all starts and ends by address:
+	// where exactly one load is open, the sum of the open loads' indices is
+	// its index.
+	type edge struct {
+		at    uint64
+		delta int // +1 a start, -1 an end
+		index int
+	}
+	edges := make([]edge, 0, 2*len(merged))
+	for i, l := range merged {
+		edges = append(edges, edge{l.addr, +1, i}, edge{l.end, -1, i})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+
+	var out []load
+	var lost clash
+	open, sum := 0, 0
+	for i, e := range edges {
+		if i > 0 && edges[i-1].at < e.at {
+			from := edges[i-1].at
+			switch {
+			case open == 1:
+				l := merged[sum]
+				out = append(out, load{addr: from, end: e.at, off: l.off + (from - l.addr)})
+			case open > 1:
+				if lost.ranges == 0 {
+					lost.first = from
+				}
+				lost.ranges++
+				lost.bytes += e.at - from
+			}
+		}
+		open += e.delta
+		sum += e.delta * e.index
+	}
+	return out, lost
+}

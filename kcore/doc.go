@@ -1,0 +1,18 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kcore reads the copy of the running kernel that "perf record --kcore"
+// leaves beside a recording, in the directory kcore_dir:
+//
+//   - kcore, an ELF core file whose PT_LOAD segments are the kernel's text and
+//     the area of its modules;
+//   - kallsyms, a copy of /proc/kallsyms: every symbol with its address;
+//   - modules, a copy of /proc/modules: every module with its place.
+//
+// perf writes them in kcore_copy (tools/perf/util/symbol-elf.c). The copy has
+// no time of its own and is not atomic; what its bytes prove is for the caller
+// to say. The package also writes such core files, see [WriteCore].
+//
+// The parsers trust nothing that a file says about sizes: a damaged file gives
+// what is whole in it and a [FormatError] that names the place of the damage.
+package kcore

@@ -1,0 +1,451 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kcore
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// Symbol is a line of /proc/kallsyms, as s_show writes it (kernel/kallsyms.c).
+type Symbol struct {
+	Addr uint64
+	// Type is the letter that nm(1) uses: upper case for a global symbol,
+	// lower case for a local one; t is text, w weak, d r and b data, A an
+	// absolute value (on some kernels an offset into the per-CPU area).
+	Type byte
+	Name string
+	// Module is "" for the kernel itself. Besides modules it can be "bpf" (BPF
+	// programs, trampolines and dispatchers), "__builtin__ftrace" (ftrace
+	// trampolines) and "__builtin__kprobes" (instruction slots), which own no
+	// coherent area.
+	Module string
+}
+
+// Range is a range of addresses of symbols, both included.
+type Range struct {
+	First, Last uint64
+}
+
+// Kallsyms is the kernel's symbol table, sorted by address. It may be used
+// from many goroutines at once.
+//
+// The same name may stand at many addresses (static functions of several
+// files) and the same address may have many names.
+type Kallsyms struct {
+	text    []byte
+	entries []entry
+	modules []string // modules[0] is ""
+	bad     skipped
+
+	byAddr struct {
+		once sync.Once
+		text []textSymbol // by address, one for each
+	}
+	byName struct {
+		once sync.Once
+		seed maphash.Seed
+		head []uint32 // 1 + index of the first entry with that hash; 0 is none
+		next []uint32 // likewise, for each entry, the next one
+	}
+}
+
+// entry is a Symbol without pointers: a table of 130,000 is no work for the
+// garbage collector.
+type entry struct {
+	addr uint64
+	name uint32 // offset in text
+	mod  uint32 // index in modules
+	len  uint16 // of the name
+	typ  byte
+}
+
+// isText reports whether the symbol marks kernel text.
+func (e *entry) isText() bool {
+	switch e.typ {
+	case 't', 'T', 'w', 'W', 'i':
+		return e.addr != 0
+	}
+	return false
+}
+
+// ParseKallsyms parses the text of /proc/kallsyms:
+//
+//	ffffffff81000000 T startup_64
+//	ffffffffc02ba000 t virtblk_done	[virtio_blk]
+//
+// Lines of another form are skipped, as is a last line without an end;
+// Warnings tells of them. Text without a single symbol in it, unless it is
+// empty, is a *[FormatError].
+//
+// The result keeps text, and the strings that it hands out alias it: text must
+// never change again.
+func ParseKallsyms(text []byte) (*Kallsyms, error) {
+	if uint64(len(text)) > math.MaxUint32 {
+		return nil, &FormatError{File: "kallsyms", Off: math.MaxUint32, Msg: "4 GiB of symbols or more"}
+	}
+	k := &Kallsyms{text: text, modules: []string{""}}
+	// The shortest line has six bytes.
+	k.entries = make([]entry, 0, min(bytes.Count(text, newline), len(text)/6+1))
+	// late are the entries whose address is below one before them: those of
+	// modules, and a few absolute ones.
+	var late []entry
+	var top uint64
+
+	modules := map[string]uint32{}
+	lastModule := uint32(0)
+	for pos, line := 0, 1; pos < len(text); line++ {
+		start := pos
+		n := bytes.IndexByte(text[start:], '\n')
+		if n < 0 {
+			// A name that was cut short would still be a name.
+			k.bad.add("kallsyms", start, line, "last line has no end")
+			break
+		}
+		pos = start + n + 1
+		l := text[start : start+n]
+
+		var addr uint64
+		i := 0
+		for i < len(l) {
+			d := hexDigit[l[i]]
+			if d > 15 {
+				break
+			}
+			addr = addr<<4 | uint64(d)
+			i++
+		}
+		if i == 0 || i > 16 || len(l) < i+4 || l[i] != ' ' || l[i+2] != ' ' {
+			k.bad.add("kallsyms", start, line, "want an address, a letter and a name")
+			continue
+		}
+		typ := l[i+1]
+		name := l[i+3:]
+		mod := uint32(0)
+		if name[len(name)-1] == ']' {
+			if tab := bytes.Index(name, moduleStart); tab >= 0 {
+				m := name[tab+len(moduleStart) : len(name)-1]
+				name = name[:tab]
+				if k.modules[lastModule] != string(m) {
+					var ok bool
+					if lastModule, ok = modules[string(m)]; !ok {
+						lastModule = uint32(len(k.modules))
+						s := alias(m)
+						modules[s] = lastModule
+						k.modules = append(k.modules, s)
+					}
+				}
+				mod = lastModule
+			}
+		}
+		if len(name) == 0 || len(name) > math.MaxUint16 {
+			k.bad.add("kallsyms", start, line, "symbol without a name, or with an endless one")
+			continue
+		}
+		e := entry{addr: addr, name: uint32(start + i + 3), mod: mod, len: uint16(len(name)), typ: typ}
+		if addr >= top {
+			top = addr
+			k.entries = append(k.entries, e)
+		} else {
+			late = append(late, e)
+		}
+	}
+	if len(k.entries) == 0 && k.bad.n > 0 {
+		return nil, k.bad.err()
+	}
+	k.entries = mergeLate(k.entries, late)
+	return k, nil
+}
+
+var (
+	newline     = []byte("\n")
+	moduleStart = []byte("\t[")
+)
+
+// hexDigit holds the value of each hexadecimal digit and 255 for other bytes.
+var hexDigit = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 255
+	}
+	for i, c := range []byte("0123456789abcdef") {
+		t[c] = byte(i)
+	}
+	for i, c := range []byte("ABCDEF") {
+		t[c] = byte(10 + i)
+	}
+	return t
+}()
+
+// alias returns b as a string without a copy. b must never change.
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// mergeLate merges late, in any order, into the sorted entries. Entries of one
+// address stay in the order of the file, which is that of their names' offsets.
+func mergeLate(entries, late []entry) []entry {
+	if len(late) == 0 {
+		return entries
+	}
+	order := func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.name, b.name))
+	}
+	slices.SortFunc(late, order)
+	i, j := len(entries)-1, len(late)-1
+	entries = append(entries, late...)
+	for to := len(entries) - 1; j >= 0; to-- {
+		if i >= 0 && order(entries[i], late[j]) > 0 {
+			entries[to] = entries[i]
+			i--
+		} else {
+			entries[to] = late[j]
+			j--
+		}
+	}
+	return entries
+}
+
+// Len returns the number of symbols.
+func (k *Kallsyms) Len() int { return len(k.entries) }
+
+// At returns the symbol of index i, 0 <= i < Len(), in order of address;
+// symbols of the same address are in the order of the file.
+func (k *Kallsyms) At(i int) Symbol {
+	e := &k.entries[i]
+	return Symbol{Addr: e.addr, Type: e.typ, Name: k.name(e), Module: k.modules[e.mod]}
+}
+
+// All yields the symbols by index.
+func (k *Kallsyms) All() iter.Seq2[int, Symbol] {
+	return func(yield func(int, Symbol) bool) {
+		for i := range k.entries {
+			if !yield(i, k.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Warnings returns what was wrong with the text although it could be used: a
+// *[FormatError] for the first line that was skipped.
+func (k *Kallsyms) Warnings() []error {
+	if err := k.bad.err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// Restricted reports whether the addresses were withheld from the reader of
+// /proc/kallsyms (the sysctl kptr_restrict): all are 0. Lookups then find
+// nothing.
+func (k *Kallsyms) Restricted() bool {
+	return len(k.entries) > 0 && k.entries[len(k.entries)-1].addr == 0
+}
+
+func (k *Kallsyms) name(e *entry) string { return alias(k.text[e.name:][:e.len]) }
+
+// Lookup returns all symbols of that name, by address. The first call builds
+// an index.
+func (k *Kallsyms) Lookup(name string) []Symbol {
+	return k.lookup(name, func(string) bool { return true })
+}
+
+// LookupIn returns all symbols of that name in one module ("" is the kernel
+// itself), by address.
+func (k *Kallsyms) LookupIn(module, name string) []Symbol {
+	return k.lookup(name, func(m string) bool { return m == module })
+}
+
+func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
+	if len(k.entries) == 0 || k.Restricted() {
+		return nil
+	}
+	idx := &k.byName
+	idx.once.Do(func() {
+		size := 1
+		for size < 2*len(k.entries) {
+			size *= 2
+		}
+		idx.seed = maphash.MakeSeed()
+		idx.head = make([]uint32, size)
+		idx.next = make([]uint32, len(k.entries))
+		for i := len(k.entries) - 1; i >= 0; i-- { // backwards, so that chains run by address
+			h := k.bucket(k.name(&k.entries[i]))
+			idx.next[i] = idx.head[h]
+			idx.head[h] = uint32(i) + 1
+		}
+	})
+	var found []Symbol
+	for i := idx.head[k.bucket(name)]; i != 0; i = idx.next[i-1] {
+		if e := &k.entries[i-1]; k.name(e) == name && in(k.modules[e.mod]) {
+			found = append(found, k.At(int(i-1)))
+		}
+	}
+	return found
+}
+
+func (k *Kallsyms) bucket(name string) uint64 {
+	return maphash.String(k.byName.seed, name) & uint64(len(k.byName.head)-1)
+}
+
+// textSymbol is what Find answers for [addr, end).
+type textSymbol struct {
+	addr, end uint64
+	index     int32 // of the symbol, in entries
+	sized     bool  // end is the symbol's own end, not a bound on it
+}
+
+// unsizedReach is how far beyond its address a symbol of unknown size is
+// believed: to the end of the smallest page that kernels use.
+const unsizedReach = 4096
+
+// Find returns the text symbol (type t, T, w, W or i) that covers addr, and
+// its size in bytes. /proc/kallsyms has no sizes: a symbol ends where the next
+// one of the same module begins, of any type but A.
+//
+// Where none follows before the symbols of another module, and for symbols of
+// "bpf" and "__builtin__" pseudo-modules, the size is unknown and 0; such a
+// symbol covers what is left of its 4 KiB page, up to the next symbol.
+//
+// Among symbols of one address a global function (T) is preferred over others,
+// and then the one that stands first in the file. Mapping symbols ($x, $d and
+// the like) are never found.
+func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
+	k.byAddr.once.Do(k.indexText)
+	text := k.byAddr.text
+	i := sort.Search(len(text), func(i int) bool { return text[i].addr > addr }) - 1
+	if i < 0 || addr >= text[i].end {
+		return Symbol{}, 0, false
+	}
+	t := &text[i]
+	if t.sized {
+		size = t.end - t.addr
+	}
+	return k.At(int(t.index)), size, true
+}
+
+// indexText fills byAddr.text: from the last address to the first, so that the
+// end of a symbol is known when it is met.
+func (k *Kallsyms) indexText() {
+	text := make([]textSymbol, 0, len(k.entries)/2)
+	next := uint64(math.MaxUint64) // the least address above that has a symbol
+	var nextMods, mods []uint32    // the modules of the symbols there and here
+	for hi := len(k.entries); hi > 0; {
+		lo := hi - 1
+		addr := k.entries[lo].addr
+		for lo > 0 && k.entries[lo-1].addr == addr {
+			lo--
+		}
+		best := -1
+		mods = mods[:0]
+		for i := lo; i < hi; i++ {
+			e := &k.entries[i]
+			if e.typ == 'A' || isMapping(k.name(e)) {
+				continue
+			}
+			if len(mods) == 0 || mods[len(mods)-1] != e.mod {
+				mods = append(mods, e.mod)
+			}
+			if e.isText() && (best < 0 || e.typ == 'T' && k.entries[best].typ != 'T') {
+				best = i
+			}
+		}
+		if best >= 0 {
+			t := textSymbol{addr: addr, end: next, index: int32(best), sized: true}
+			m := k.entries[best].mod
+			if isPseudo(k.modules[m]) || !slices.Contains(nextMods, m) {
+				t.sized = false
+				if reach := unsizedReach - addr%unsizedReach; next-addr > reach {
+					t.end = addr + reach
+				}
+			}
+			text = append(text, t)
+		}
+		if len(mods) > 0 {
+			next = addr
+			nextMods, mods = mods, nextMods
+		}
+		hi = lo
+	}
+	slices.Reverse(text)
+	k.byAddr.text = text
+}
+
+// Text returns where the text of the kernel itself begins and ends: the
+// symbols _stext (or else _text) and _etext.
+func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
+	var text uint64
+	for i := range k.entries {
+		e := &k.entries[i]
+		if e.mod != 0 || e.typ == 'A' {
+			continue
+		}
+		// Going through the index would mean building it.
+		switch k.name(e) {
+		case "_stext":
+			stext = e.addr
+		case "_text":
+			text = e.addr
+		case "_etext":
+			etext = e.addr
+		}
+	}
+	if stext == 0 {
+		stext = text
+	}
+	if stext == 0 || stext >= etext {
+		return 0, 0, false
+	}
+	return stext, etext, true
+}
+
+// ModuleText returns for each module the addresses of its first and its last
+// text symbol (type t or T; mapping symbols do not count). Pseudo-modules are
+// left out. Each call goes over all symbols and returns a new map.
+func (k *Kallsyms) ModuleText() map[string]Range {
+	ranges := make([]Range, len(k.modules))
+	for i := range k.entries {
+		e := &k.entries[i]
+		if e.mod == 0 || e.typ|0x20 != 't' || e.addr == 0 || isMapping(k.name(e)) {
+			continue
+		}
+		r := &ranges[e.mod]
+		if r.First == 0 {
+			r.First = e.addr
+		}
+		r.Last = e.addr
+	}
+	out := make(map[string]Range)
+	for i, r := range ranges {
+		if r.First != 0 && !isPseudo(k.modules[i]) {
+			out[k.modules[i]] = r
+		}
+	}
+	return out
+}
+
+// isPseudo reports whether a module's name stands for symbols that
+// kernel/kallsyms.c shows as a module's without there being one.
+func isPseudo(module string) bool {
+	return module == "bpf" || strings.HasPrefix(module, "__builtin__")
+}
+
+// isMapping reports whether the name is that of a symbol that an assembler
+// makes to tell code from data or to name a local place, see is_mapping_symbol
+// (include/linux/module_symbol.h): arm, arm64 and riscv show those of modules.
+func isMapping(name string) bool {
+	switch {
+	case strings.HasPrefix(name, ".L"), strings.HasPrefix(name, "L0"):
+		return true
+	case len(name) > 1 && name[0] == '$':
+		return strings.IndexByte("adtx", name[1]) >= 0
+	}
+	return false
+}

@@ -1,0 +1,391 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kcore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parseKallsyms(t testing.TB, text string) *Kallsyms {
+	t.Helper()
+	k, err := ParseKallsyms([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func openKallsyms(t testing.TB, file string) *Kallsyms {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := parseKallsyms(t, string(text))
+	if w := k.Warnings(); len(w) > 0 {
+		t.Fatal(w)
+	}
+	if want := strings.Count(string(text), "\n"); k.Len() != want {
+		t.Fatalf("%s: %d symbols of %d lines", file, k.Len(), want)
+	}
+	return k
+}
+
+func symbols(k *Kallsyms) []Symbol {
+	var out []Symbol
+	for _, s := range k.All() {
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestParseKallsyms(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []Symbol
+		warning    string
+	}{
+		{name: "empty"},
+		{
+			name: "kernel and modules",
+			text: "ffffffff81000000 T startup_64\n" +
+				"ffffffff81000070 t verify_cpu\n" +
+				"ffffffffc02ba000 t virtblk_done\t[virtio_blk]\n" +
+				"ffffffffc0142660 t bpf_prog_8d77e2edc114983f\t[bpf]\n" +
+				"ffffffffc02ba100 t virtblk_freeze\t[virtio_blk]\n",
+			want: []Symbol{
+				{0xffffffff81000000, 'T', "startup_64", ""},
+				{0xffffffff81000070, 't', "verify_cpu", ""},
+				{0xffffffffc0142660, 't', "bpf_prog_8d77e2edc114983f", "bpf"},
+				{0xffffffffc02ba000, 't', "virtblk_done", "virtio_blk"},
+				{0xffffffffc02ba100, 't', "virtblk_freeze", "virtio_blk"},
+			},
+		},
+		{
+			name: "order of equal addresses",
+			text: "00000030 T c\n00000010 T b\n00000020 T x\n00000010 T a\n00000030 T d\n00000020 t y\t[m]\n00000010 T c\n",
+			want: []Symbol{
+				{0x10, 'T', "b", ""}, {0x10, 'T', "a", ""}, {0x10, 'T', "c", ""},
+				{0x20, 'T', "x", ""}, {0x20, 't', "y", "m"},
+				{0x30, 'T', "c", ""}, {0x30, 'T', "d", ""},
+			},
+		},
+		{
+			name: "32 bits, other letters, upper case",
+			text: "c0008000 T _text\nC000800C ? __nosave_begin\n",
+			want: []Symbol{{0xc0008000, 'T', "_text", ""}, {0xc000800c, '?', "__nosave_begin", ""}},
+		},
+		{
+			name: "odd names",
+			text: "ff000000 t foo.isra.0\nff000010 t [x]\nff000020 t a b\nff000030 t $x.1\t[m]\n",
+			want: []Symbol{
+				{0xff000000, 't', "foo.isra.0", ""}, {0xff000010, 't', "[x]", ""},
+				{0xff000020, 't', "a b", ""}, {0xff000030, 't', "$x.1", "m"},
+			},
+		},
+		{
+			name: "bad lines",
+			text: "ff000000 t good\n" +
+				"\n" +
+				"xyz\n" +
+				"ff000010 t \n" +
+				"ff000010 tt x\n" +
+				"10000000000000000 t seventeen\n" +
+				"ff000020 t \t[m]\n" +
+				" ff000020 t space\n" +
+				"ff000030 t fine\n",
+			want:    []Symbol{{0xff000000, 't', "good", ""}, {0xff000030, 't', "fine", ""}},
+			warning: "kallsyms:2: want an address, a letter and a name; 6 more lines skipped (offset 0x10)",
+		},
+		{
+			name:    "cut short",
+			text:    "ff000000 t good\nff000010 t vfs_rea",
+			want:    []Symbol{{0xff000000, 't', "good", ""}},
+			warning: "kallsyms:2: last line has no end (offset 0x10)",
+		},
+		{
+			name:    "endless name",
+			text:    "ff000000 t good\nff000010 t " + strings.Repeat("x", 1<<16) + "\n",
+			want:    []Symbol{{0xff000000, 't', "good", ""}},
+			warning: "kallsyms:2: symbol without a name, or with an endless one (offset 0x10)",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := parseKallsyms(t, tt.text)
+			if diff := cmp.Diff(tt.want, symbols(k)); diff != "" {
+				t.Errorf("symbols (-want +got):\n%s", diff)
+			}
+			warning := strings.Join(warningTexts(k.Warnings()), "\n")
+			if warning != tt.warning {
+				t.Errorf("warning %q, want %q", warning, tt.warning)
+			}
+		})
+	}
+}
+
+func TestParseKallsymsError(t *testing.T) {
+	_, err := ParseKallsyms([]byte("\x7fELF\x02\x01\x01\nmore\n"))
+	var fe *FormatError
+	if !errors.As(err, &fe) {
+		t.Fatalf("error %v, want a FormatError", err)
+	}
+	want := &FormatError{File: "kallsyms", Line: 1, Msg: "want an address, a letter and a name; 1 more lines skipped"}
+	if diff := cmp.Diff(want, fe); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Sorting is by merging what is out of order into the rest; compare it with a
+// stable sort of the whole.
+func TestKallsymsOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var want []Symbol
+		var text strings.Builder
+		for i := range rnd.IntN(40) {
+			s := Symbol{Addr: uint64(rnd.IntN(20)), Type: 't', Name: fmt.Sprint("s", i)}
+			want = append(want, s)
+			fmt.Fprintf(&text, "%016x t %s\n", s.Addr, s.Name)
+		}
+		slices.SortStableFunc(want, func(a, b Symbol) int { return int(a.Addr) - int(b.Addr) })
+		got := symbols(parseKallsyms(t, text.String()))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestKallsymsLookup(t *testing.T) {
+	k := parseKallsyms(t, "ff000040 t helper\nff000010 T main\nff000020 t helper\nff001000 t helper\t[m]\nff002000 t helper\t[n]\nff001010 t init_module\t[m]\n")
+	tests := []struct {
+		in   bool
+		mod  string
+		name string
+		want []Symbol
+	}{
+		{name: "main", want: []Symbol{{0xff000010, 'T', "main", ""}}},
+		{name: "helper", want: []Symbol{
+			{0xff000020, 't', "helper", ""}, {0xff000040, 't', "helper", ""},
+			{0xff001000, 't', "helper", "m"}, {0xff002000, 't', "helper", "n"},
+		}},
+		{name: "help"},
+		{name: ""},
+		{in: true, mod: "", name: "helper", want: []Symbol{{0xff000020, 't', "helper", ""}, {0xff000040, 't', "helper", ""}}},
+		{in: true, mod: "m", name: "helper", want: []Symbol{{0xff001000, 't', "helper", "m"}}},
+		{in: true, mod: "n", name: "main"},
+		{in: true, mod: "absent", name: "helper"},
+	}
+	var wg sync.WaitGroup
+	for range 4 { // the index is built by whichever comes first
+		wg.Go(func() {
+			for _, tt := range tests {
+				got := k.Lookup(tt.name)
+				if tt.in {
+					got = k.LookupIn(tt.mod, tt.name)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%+v (-want +got):\n%s", tt, diff)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestKallsymsFind(t *testing.T) {
+	type answer struct {
+		name string // module:name
+		size uint64
+	}
+	x86, arm := openKallsyms(t, "x86_64.kallsyms"), openKallsyms(t, "arm64.kallsyms")
+	tests := []struct {
+		k    *Kallsyms
+		addr uint64
+		want answer // empty: not found
+	}{
+		{x86, 0, answer{}},
+		{x86, 0x1000, answer{}}, // cpu_debug_store, an offset
+		{x86, 0xffffffffa2ffffff, answer{}},
+		{x86, 0xffffffffa3000000, answer{":startup_64", 0x70}}, // before _stext and _text
+		{x86, 0xffffffffa300006f, answer{":startup_64", 0x70}},
+		{x86, 0xffffffffa3000070, answer{":secondary_startup_64", 5}},
+		{x86, 0xffffffffa300025f, answer{":verify_cpu", 0x100}},
+		{x86, 0xffffffffa33669e4, answer{":vfs_read", 0x310}},
+		{x86, 0xffffffffa3e01d31, answer{":__x86_return_thunk", 2}},
+		{x86, 0xffffffffa4000000, answer{}}, // data
+		{x86, 0xffffffffa7000000, answer{}},
+		{x86, 0xffffffffc0374000, answer{"virtio_blk:virtblk_done", 0x180}},
+		{x86, 0xffffffffc03763ce, answer{"virtio_blk:virtio_blk_fini", 0xc56}}, // up to data
+		{x86, 0xffffffffc0377023, answer{"virtio_blk:virtio_blk_fini", 0xc56}},
+		{x86, 0xffffffffc0377024, answer{}},
+		{x86, 0xffffffffc0142660, answer{"bpf:bpf_prog_8d77e2edc114983f_fentry_2", 0}},
+		{x86, 0xffffffffc0142fff, answer{"bpf:bpf_prog_8d77e2edc114983f_fentry_2", 0}},
+		{x86, 0xffffffffc0143000, answer{}},
+		{x86, 0xffffffffc0365fff, answer{"__builtin__ftrace:ftrace_trampoline", 0}},
+		{x86, 0xffffffffc0366000, answer{}},
+		{arm, 0xffffab833b410000, answer{":_stext", 8}},
+		{arm, 0xffffab833c33b000, answer{":__hyp_text_end", 0x5000}},
+		{arm, 0xffffab833c340000, answer{}},                         // _etext is type D
+		{arm, 0xffffab82f1915000, answer{}},                         // only $x stands there
+		{arm, 0xffffab82f19150d9, answer{"loop:lo_open", 0x2b0}},    // next is above, not in file order
+		{arm, 0xffffab82f1919288, answer{"loop:loop_exit", 0x1ef8}}, // not $x; up to __start_alloc_tags
+	}
+	for _, tt := range tests {
+		s, size, ok := tt.k.Find(tt.addr)
+		got := answer{size: size}
+		if ok {
+			got.name = s.Module + ":" + s.Name
+		}
+		if got != tt.want {
+			t.Errorf("Find(%#x) = %+v, want %+v", tt.addr, got, tt.want)
+		}
+	}
+}
+
+func TestKallsymsFindAliases(t *testing.T) {
+	k := parseKallsyms(t, ""+
+		"ff000000 t one\nff000000 T two\nff000000 T three\nff000000 W four\n"+
+		"ff000010 W five\nff000010 t six\n"+
+		"ff000020 d seven\nff000020 t eight\n"+
+		"ff000030 A nine\n"+
+		"ff000040 t ten\t[m]\n"+
+		"ff000050 t eleven\t[n]\n"+
+		"ffffffffffffff00 T top\n")
+	tests := []struct {
+		addr uint64
+		name string
+		size uint64
+	}{
+		{0xff000000, "two", 0x10},
+		{0xff000010, "five", 0x10},
+		{0xff000035, "eight", 0}, // an absolute value ends nothing, another module tells no size
+		{0xff00003f, "eight", 0},
+		{0xff000040, "ten", 0},
+		{0xff00004f, "ten", 0},
+		{0xff000050, "eleven", 0},
+		{0xff000fff, "eleven", 0},
+		{0xff001000, "", 0},
+		{0xffffffffffffff00, "top", 0},
+		{0xfffffffffffffffe, "top", 0},
+	}
+	for _, tt := range tests {
+		s, size, ok := k.Find(tt.addr)
+		if s.Name != tt.name || size != tt.size || ok != (tt.name != "") {
+			t.Errorf("Find(%#x) = %q, %#x, %v; want %q, %#x", tt.addr, s.Name, size, ok, tt.name, tt.size)
+		}
+	}
+}
+
+func TestKallsymsRestricted(t *testing.T) {
+	k := parseKallsyms(t, "0000000000000000 A fixed_percpu_data\n0000000000000000 T _stext\n0000000000000000 T _etext\n0000000000000000 t f\t[m]\n")
+	if !k.Restricted() {
+		t.Error("not restricted")
+	}
+	if _, _, ok := k.Find(0); ok {
+		t.Error("Find(0) found something")
+	}
+	if s := k.Lookup("_stext"); s != nil {
+		t.Errorf("Lookup found %v", s)
+	}
+	if _, _, ok := k.Text(); ok {
+		t.Error("Text found something")
+	}
+	if m := k.ModuleText(); len(m) > 0 {
+		t.Errorf("ModuleText found %v", m)
+	}
+	for _, text := range []string{"", "0000000000000000 A a\nffffffff81000000 T _text\n"} {
+		if parseKallsyms(t, text).Restricted() {
+			t.Errorf("%q is restricted", text)
+		}
+	}
+}
+
+func TestKallsymsText(t *testing.T) {
+	tests := []struct {
+		text       string
+		start, end uint64
+	}{
+		{"ff000000 T _text\nff001000 T _stext\nff002000 T _etext\n", 0xff001000, 0xff002000},
+		{"ff000000 T _text\nff002000 D _etext\n", 0xff000000, 0xff002000},
+		{"ff000000 T _stext\nff002000 t _etext\t[m]\n", 0, 0},
+		{"ff003000 T _stext\nff002000 T _etext\n", 0, 0},
+		{"ff002000 T _etext\n", 0, 0},
+		{"", 0, 0},
+	}
+	for _, tt := range tests {
+		start, end, ok := parseKallsyms(t, tt.text).Text()
+		if start != tt.start || end != tt.end || ok != (tt.end != 0) {
+			t.Errorf("%q: got %#x, %#x, %v; want %#x, %#x", tt.text, start, end, ok, tt.start, tt.end)
+		}
+	}
+	for file, want := range map[string][2]uint64{
+		"x86_64.kallsyms": {0xffffffffa3000000, 0xffffffffa3e01d32},
+		"arm64.kallsyms":  {0xffffab833b410000, 0xffffab833c340000},
+	} {
+		start, end, ok := openKallsyms(t, file).Text()
+		if got := [2]uint64{start, end}; got != want || !ok {
+			t.Errorf("%s: got %#x, want %#x", file, got, want)
+		}
+	}
+}
+
+func TestKallsymsModuleText(t *testing.T) {
+	tests := map[string]map[string]Range{
+		"x86_64.kallsyms": {"virtio_blk": {0xffffffffc0374000, 0xffffffffc03763ce}},
+		"arm64.kallsyms":  {"loop": {0xffffab82f19150d8, 0xffffab82f1919288}},
+	}
+	for file, want := range tests {
+		if diff := cmp.Diff(want, openKallsyms(t, file).ModuleText()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// syntheticKallsyms makes a table of the size that a distribution's kernel has.
+func syntheticKallsyms(n int) []byte {
+	var b strings.Builder
+	for i := range n {
+		switch {
+		case i < n*9/10:
+			fmt.Fprintf(&b, "%016x %c kernel_function_%d\n", uint64(0xffffffff81000000)+uint64(128*i), "tTdrbW"[i%6], i)
+		default: // modules come out of order
+			fmt.Fprintf(&b, "%016x t module_function_%d\t[module_%d]\n", uint64(0xffffffffc0000000)+uint64(64*(i^0x2a)), i, i/500)
+		}
+	}
+	return []byte(b.String())
+}
+
+func BenchmarkParseKallsyms(b *testing.B) {
+	text := syntheticKallsyms(130_000)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseKallsyms(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkKallsymsFind(b *testing.B) {
+	k, err := ParseKallsyms(syntheticKallsyms(130_000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	k.Find(0)
+	b.ReportAllocs()
+	for addr := uint64(0xffffffff81000000); b.Loop(); addr += 4099 {
+		k.Find(addr & 0xffffffff81ffffff)
+	}
+}
