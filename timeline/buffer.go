@@ -1,0 +1,139 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// A ringBuffer is one of the kernel's ring buffers: perf maps one for each CPU
+// (for each thread in per-thread recordings) and all events of that CPU write
+// into it, so that its records are in the order of time, and its losses are
+// its own.
+type ringBuffer struct {
+	cpu         int64
+	first, last uint64 // times of its records, 0 while there is none
+	// side is the time of its newest record that is no sample. Samples come
+	// from interrupts, which fall between the taking of a side-band record's
+	// time and its writing: so such a record can follow samples that are
+	// newer than itself, but never another side-band record.
+	side        uint64
+	longest     uint64 // longest time without a record, between two
+	losses      []Loss
+	lost        uint64 // sum of its LOST records
+	lostSamples uint64 // sum of its events' LOST_SAMPLES
+	takes       kinds  // what its events take
+	backwards   uint64 // longest step back in time of records that are no samples
+}
+
+// Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
+// between From, the last record before it in that buffer that is no sample,
+// and To, its own time.
+type Loss struct {
+	CPU      int64
+	From, To uint64
+	Records  uint64
+}
+
+// kinds is a set of the side-band kinds that events take.
+type kinds uint8
+
+const (
+	takesPokes   kinds = 1 << iota // attr.text_poke
+	takesSymbols                   // attr.ksymbol
+	takesBPF                       // attr.bpf_event
+)
+
+func kindsOf(a *perfdata.Attr) (k kinds) {
+	if a.Flags&perfdata.FlagTextPoke != 0 {
+		k |= takesPokes
+	}
+	if a.Flags&perfdata.FlagKSymbol != 0 {
+		k |= takesSymbols
+	}
+	if a.Flags&perfdata.FlagBPFEvent != 0 {
+		k |= takesBPF
+	}
+	return k
+}
+
+// see takes note of a record's time. Synthesized records, of time 0, are in no
+// ring buffer.
+func (r *ringBuffer) see(t uint64, sample bool) {
+	if t == 0 {
+		return
+	}
+	if !sample {
+		if t < r.side {
+			r.backwards = max(r.backwards, r.side-t)
+		}
+		r.side = max(r.side, t)
+	}
+	if r.last == 0 {
+		r.first, r.last = t, t
+		return
+	}
+	if t > r.last {
+		r.longest = max(r.longest, t-r.last)
+		r.last = t
+	}
+}
+
+// channel is what an event id stands for.
+type channel struct {
+	event  *perfdata.Event
+	buffer *ringBuffer
+	cpu    int64
+	system bool // on a CPU, for all tasks
+	guest  bool // of a guest kernel's machine
+	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
+	lostSamples uint64
+	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
+	taken [3]uint64
+	// chosen tells which of them are read from this id and not from another
+	// of the same CPU (rule 12).
+	chosen kinds
+}
+
+// channels maps event ids to channels. perf's ids are small and close together.
+type channels struct {
+	dense []*channel
+	rest  map[uint64]*channel
+}
+
+const denseIDs = 1 << 16
+
+func (c *channels) get(id uint64) *channel {
+	if id < uint64(len(c.dense)) {
+		return c.dense[id]
+	}
+	return c.rest[id]
+}
+
+func (c *channels) set(id uint64, ch *channel) {
+	if id < denseIDs {
+		for uint64(len(c.dense)) <= id {
+			c.dense = append(c.dense, nil)
+		}
+		c.dense[id] = ch
+		return
+	}
+	if c.rest == nil {
+		c.rest = make(map[uint64]*channel)
+	}
+	c.rest[id] = ch
+}
+
+func (c *channels) all(yield func(id uint64, ch *channel) bool) {
+	for id, ch := range c.dense {
+		if ch != nil && !yield(uint64(id), ch) {
+			return
+		}
+	}
+	for id, ch := range c.rest {
+		if !yield(id, ch) {
+			return
+		}
+	}
+}

@@ -1,0 +1,379 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// Build makes an image of all facts given so far. The builder may go on taking
+// facts afterwards; the image does not change.
+func (b *Builder) Build() (*Image, error) {
+	d := &build{Builder: b, arena: b.arena[:len(b.arena):len(b.arena)]}
+	im := d.image()
+	if b.tooLarge || d.tooLarge {
+		return nil, ErrTooLarge
+	}
+	return im, nil
+}
+
+// build is the working state of one Build.
+type build struct {
+	*Builder
+	arena    []byte // grows past the builder's by programs' code, without touching it
+	tooLarge bool
+
+	pokes   []poke   // by site, by time, without double writes
+	start   []uint32 // pokes of site i are pokes[start[i]:start[i+1]]
+	order   []uint32 // sites by address
+	gaps    [3]gaps  // by gapClass
+	im      *Image
+	changes []change // scratch
+	cluster []poke   // scratch
+	codeOff map[*life]uint32
+}
+
+// gapClass tells which unrecorded changes can hit a piece of memory.
+type gapClass uint8
+
+const (
+	gapsOfText  gapClass = iota // pokes
+	gapsOfCode                  // pokes, births and deaths: BPF programs, out-of-line code
+	gapsOfThunk                 // everything, always
+)
+
+func (d *build) image() *Image {
+	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.snapshot.Segments,
+		textLo: d.textLo, textHi: d.textHi}
+	bounds := []gap{{0, d.first, OutsideRecording}}
+	if d.horizon != MaxTime {
+		bounds = append(bounds, gap{d.horizon + 1, MaxTime, BeyondHorizon})
+	}
+	d.gaps[gapsOfText] = flatten(append(slices.Clone(d.Builder.gaps[GapPokes]), bounds...))
+	d.gaps[gapsOfCode] = d.gaps[gapsOfText].union(flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...)))
+	d.gaps[gapsOfThunk] = always(ThunkPadding)
+
+	d.sortPokes()
+	lives := d.lives()
+	d.codeOff = make(map[*life]uint32)
+	for _, l := range lives {
+		if l.code == nil {
+			continue
+		}
+		if uint64(len(d.arena))+uint64(len(l.code)) > maxContent {
+			d.tooLarge = true
+			return d.im
+		}
+		d.codeOff[l] = uint32(len(d.arena))
+		d.arena = append(d.arena, l.code...)
+	}
+	d.im.arena = d.arena
+	thunks := d.thunkPadding()
+
+	d.im.versions = make([]version, 0, len(d.pokes)+3*len(d.sites)+1024)
+	d.fragments(lives, thunks)
+	d.im.indexLives(lives)
+	d.im.names = d.Builder.names
+	return d.im
+}
+
+// sortPokes brings the pokes into the order of their sites, and of time within
+// each, and drops the double writes of perf (rule 12).
+func (d *build) sortPokes() {
+	b := d.Builder
+	d.start = make([]uint32, len(b.sites)+1)
+	for i := range b.sites {
+		d.start[i+1] = d.start[i] + b.sites[i].pokes
+	}
+	next := slices.Clone(d.start[:len(b.sites)])
+	d.pokes = make([]poke, len(b.pokes))
+	for i := range b.pokes {
+		p := &b.pokes[i]
+		d.pokes[next[p.site]] = *p
+		next[p.site]++
+	}
+	out := uint32(0)
+	for i := range b.sites {
+		of := d.pokes[d.start[i]:d.start[i+1]]
+		sortedByTime(of, func(p poke) uint64 { return p.time })
+		d.start[i] = out
+		for k := range of {
+			if k > 0 && of[k].same(&of[k-1]) {
+				d.im.doubles++
+				continue
+			}
+			d.pokes[out] = of[k]
+			out++
+		}
+	}
+	d.start[len(b.sites)] = out
+	d.pokes = d.pokes[:out]
+
+	d.order = make([]uint32, len(b.sites))
+	for i := range d.order {
+		d.order[i] = uint32(i)
+	}
+	slices.SortFunc(d.order, func(x, y uint32) int { return cmp.Compare(b.sites[x].addr, b.sites[y].addr) })
+}
+
+func (p *poke) same(o *poke) bool {
+	return p.time == o.time && p.old == o.old && p.new == o.new && p.olen == o.olen && p.nlen == o.nlen
+}
+
+// An edge is where a range begins or ends.
+type edge struct{ lo, hi uint64 }
+
+// fragments cuts the address space wherever any fact begins or ends, so that
+// all bytes of a fragment share one history, and derives each history.
+func (d *build) fragments(lives []*life, thunks []edge) {
+	// The ranges that facts cover, other than pokes: few, so their cuts are kept in one list.
+	var cuts []uint64
+	cut := func(lo, hi uint64) { cuts = append(cuts, lo, hi) }
+	if d.textLo < d.textHi {
+		cut(d.textLo, d.textHi)
+	}
+	for _, l := range lives {
+		if l.lo < l.hi {
+			cut(l.lo, l.hi)
+		}
+	}
+	for _, s := range d.snapshot.Segments {
+		cut(s.Addr, s.Addr+uint64(len(s.Data)))
+	}
+	for _, e := range thunks {
+		cut(e.lo, e.hi)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+
+	w := &walk{build: d, lives: slices.Clone(lives), thunks: thunks}
+	slices.SortStableFunc(w.lives, func(a, b *life) int { return cmp.Compare(a.lo, b.lo) })
+
+	at := uint64(0) // everything below is done
+	upTo := func(end uint64) {
+		for len(cuts) > 0 && cuts[0] <= at {
+			cuts = cuts[1:]
+		}
+		for len(cuts) > 0 && cuts[0] < end {
+			w.fragment(at, cuts[0], nil)
+			at, cuts = cuts[0], cuts[1:]
+		}
+		if at < end {
+			w.fragment(at, end, nil)
+			at = end
+		}
+	}
+	for k := 0; k < len(d.order); {
+		// A cluster: sites whose ranges touch one another.
+		first := k
+		lo := d.sites[d.order[k]].addr
+		hi := lo + uint64(d.sites[d.order[k]].longest)
+		for k++; k < len(d.order) && d.sites[d.order[k]].addr < hi; k++ {
+			s := &d.sites[d.order[k]]
+			hi = max(hi, s.addr+uint64(s.longest))
+		}
+		upTo(lo)
+		for len(cuts) > 0 && cuts[0] <= lo {
+			cuts = cuts[1:]
+		}
+		if s := d.order[first]; k == first+1 && d.sites[s].shortest == d.sites[s].longest &&
+			(len(cuts) == 0 || cuts[0] >= hi) {
+			w.fragment(lo, hi, d.pokes[d.start[s]:d.start[s+1]])
+			at = hi
+			continue
+		}
+		at = d.clusterFragments(w, d.order[first:k], lo, hi, cuts)
+	}
+	if len(cuts) > 0 {
+		upTo(cuts[len(cuts)-1])
+	}
+}
+
+// clusterFragments handles sites that overlap (a kprobe's one byte and the
+// five of its optimised form, calls inside a trampoline that was itself made
+// by a poke) and ones that other facts cut.
+func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []uint64) uint64 {
+	d.cluster = d.cluster[:0]
+	var edges []uint64
+	for _, s := range sites {
+		addr := d.sites[s].addr
+		for i := d.start[s]; i < d.start[s+1]; i++ {
+			p := &d.pokes[i]
+			d.cluster = append(d.cluster, *p)
+			edges = append(edges, addr, addr+uint64(p.olen), addr+uint64(p.nlen))
+		}
+	}
+	slices.SortFunc(d.cluster, func(x, y poke) int {
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
+	})
+	for _, c := range cuts {
+		if c >= hi {
+			break
+		}
+		edges = append(edges, c)
+	}
+	edges = append(edges, lo, hi)
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	for i := 0; i+1 < len(edges); i++ {
+		w.fragment(edges[i], edges[i+1], d.cluster)
+	}
+	return hi
+}
+
+// walk goes through the address space upwards, with the lives at hand.
+type walk struct {
+	*build
+	lives  []*life // those not yet reached, by address
+	active []*life // those that may cover the next fragment
+	seg    int     // first snapshot segment that may
+	thunks []edge
+
+	cold      uint32 // shared versions of never-poked core text, index + 1
+	coldCount uint32
+}
+
+// fragment derives the history of [lo, hi), over which every fact is uniform.
+// pokes are in the order of time; those that do not cover it are passed over.
+func (w *walk) fragment(lo, hi uint64, pokes []poke) {
+	for len(w.lives) > 0 && w.lives[0].lo < hi {
+		w.active = append(w.active, w.lives[0])
+		w.lives = w.lives[1:]
+	}
+	w.active = slices.DeleteFunc(w.active, func(l *life) bool { return l.hi <= lo })
+	for w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].end() <= lo {
+		w.seg++
+	}
+	f := fragment{addr: lo, size: uint32(hi - lo), seg: -1}
+	if w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].Addr <= lo {
+		f.seg = int32(w.seg)
+	}
+	if hi-lo > 0xffffffff {
+		// Only a snapshot segment or a life can be that long, and no fact needs it.
+		f.size = 0xffffffff
+	}
+	for len(w.thunks) > 0 && w.thunks[0].hi <= lo {
+		w.thunks = w.thunks[1:]
+	}
+
+	text := lo >= w.textLo && hi <= w.textHi
+	thunk := len(w.thunks) > 0 && w.thunks[0].lo <= lo
+	if text && len(pokes) == 0 && !thunk && f.seg >= 0 {
+		if w.cold == 0 {
+			w.history(&f, text, thunk, nil)
+			w.cold, w.coldCount = f.first+1, f.count
+		}
+		f.first, f.count = w.cold-1, w.coldCount
+	} else {
+		w.history(&f, text, thunk, pokes)
+	}
+	if f.count > 0 {
+		w.im.starts = append(w.im.starts, lo)
+		w.im.fragments = append(w.im.fragments, f)
+	}
+}
+
+func (s *Segment) end() uint64 { return s.Addr + uint64(len(s.Data)) }
+
+// history derives the versions of a fragment: one epoch for each life that was
+// there, and one for each time between.
+func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
+	d := w.build
+	changes := d.changes[:0]
+	for i := range pokes {
+		p := &pokes[i]
+		addr := d.sites[p.site].addr
+		if f.addr < addr {
+			continue
+		}
+		k := f.addr - addr
+		c := change{time: p.time, first: k == 0,
+			hasOld: k < uint64(p.olen), hasNew: k < uint64(p.nlen),
+			old: p.old + uint32(k), new: p.new + uint32(k),
+			birth: p.olen == 0, death: p.nlen == 0}
+		if c.hasOld || c.hasNew {
+			changes = append(changes, c)
+		}
+	}
+	d.changes = changes
+
+	c := chain{build: d, f: f}
+	f.first = uint32(len(d.im.versions))
+	if text {
+		class := gapsOfText
+		if thunk {
+			class = gapsOfThunk
+		}
+		c.gaps, c.bare = d.gaps[class], NeverRecorded
+		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
+	} else {
+		var here []*life
+		for _, l := range w.active {
+			if l.lo <= f.addr && f.addr+uint64(f.size) <= l.hi {
+				here = append(here, l)
+			}
+		}
+		sortedByTime(here, func(l *life) uint64 { return l.from })
+		c.lives(here, changes)
+	}
+	f.count = uint32(len(d.im.versions)) - f.first
+}
+
+// lives derives the history of a place where code comes and goes.
+func (c *chain) lives(here []*life, changes []change) {
+	d := c.build
+	upTo := func(t uint64) (part []change) {
+		n := sort.Search(len(changes), func(i int) bool { return changes[i].time >= t })
+		part, changes = changes[:n], changes[n:]
+		return part
+	}
+	t := uint64(0)
+	var before *life
+	for i, l := range here {
+		to := l.to
+		if i+1 < len(here) {
+			to = min(to, here[i+1].from)
+		}
+		if l.from >= to {
+			continue
+		}
+		if t < l.from {
+			c.nobody(t, l.from, before, upTo(l.from))
+		}
+		init := initial{content: noContent}
+		switch l.kind {
+		case lifeModule:
+			c.gaps, c.bare = always(ModuleMayHaveGone), HoleInSnapshot
+			init = c.fromSnapshot(ModuleMayHaveGone)
+		case lifeModuleData:
+			// A snapshot of data proves nothing a moment later.
+			c.gaps, c.bare = always(NotText), NotText
+		case lifeImage:
+			c.gaps, c.bare = always(BPFTrampoline), BPFTrampoline
+			if l.from == 0 && to > d.snapshot.To {
+				init = c.fromSnapshot(BPFTrampoline)
+			}
+		case lifeProgram:
+			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
+			if off, ok := d.codeOff[l]; ok {
+				init = initial{content: off + uint32(c.f.addr-l.lo), source: SourceProgInfo,
+					from: max(l.from, d.first), to: min(to, d.horizon)}
+			} else if l.from == 0 && to > d.snapshot.To {
+				init = c.fromSnapshot(BPFNoInfo)
+			}
+		case lifeOutOfLine:
+			c.gaps, c.bare = d.gaps[gapsOfCode], OutOfLineGap
+			if l.from == 0 && to > d.snapshot.To {
+				init = c.fromSnapshot(OutOfLineGap)
+			}
+		}
+		c.alive(l.from, to, init, upTo(to))
+		t, before = to, l
+	}
+	if t < MaxTime {
+		c.nobody(t, MaxTime, before, changes)
+	}
+}

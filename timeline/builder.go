@@ -1,0 +1,265 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrTooLarge is returned by [Builder.Build] when the distinct contents of all
+// pokes do not fit into an image (4 GiB).
+var ErrTooLarge = errors.New("timeline: the distinct contents of all text pokes pass 4 GiB")
+
+// Poke is one change of text in place, the birth of out-of-line code (no Old),
+// or its retirement (no New): one PERF_RECORD_TEXT_POKE. From Time on a CPU
+// runs New or traps, before it Old or traps.
+type Poke struct {
+	Addr uint64
+	Time uint64 // nanoseconds of the recording's clock
+	Old  []byte // bytes before, at Addr; may be empty
+	New  []byte // bytes after, at Addr; may be empty
+}
+
+// Segment is a run of bytes at an address.
+type Segment struct {
+	Addr uint64
+	Data []byte
+}
+
+// Snapshot is a copy of memory taken at a moment that is only known to lie in
+// [From, To]. The builder and its images read Segments in place: their data
+// must neither change nor be unmapped while an image is in use. Segments must
+// be sorted by address and must not overlap.
+type Snapshot struct {
+	From, To uint64
+	Segments []Segment
+}
+
+// SymbolKind tells what a dynamic symbol stands for.
+type SymbolKind uint8
+
+const (
+	SymbolBPF       SymbolKind = iota + 1 // PERF_RECORD_KSYMBOL_TYPE_BPF
+	SymbolOutOfLine                       // PERF_RECORD_KSYMBOL_TYPE_OOL: kprobe slots, ftrace trampolines
+)
+
+// SymbolEvent is the birth or the death of a dynamic symbol: one
+// PERF_RECORD_KSYMBOL. Time 0 means 'there before the recording'.
+type SymbolEvent struct {
+	Time       uint64
+	Addr       uint64
+	Len        uint32 // for BPF images other than programs only an upper bound
+	Kind       SymbolKind
+	Unregister bool
+	Name       string
+	// Listed marks a symbol that no record announced: it stood in kallsyms
+	// when the snapshot was taken. Its birth is Time 0.
+	Listed bool
+}
+
+// Program is the code of a BPF program as HEADER_BPF_PROG_INFO has it, tied to
+// one life by the time of its PERF_RECORD_BPF_EVENT LOAD.
+type Program struct {
+	ID       uint32
+	LoadTime uint64 // 0: loaded before the recording
+	Funcs    []Segment
+}
+
+// Module is a kernel module that was loaded when the snapshot was taken.
+// Only [Addr, TextEnd) can be text.
+type Module struct {
+	Name    string
+	Addr    uint64
+	TextEnd uint64
+	End     uint64
+}
+
+// GapKind says which changes a gap may hide.
+type GapKind uint8
+
+const (
+	GapPokes   GapKind = iota // text pokes
+	GapSymbols                // births and deaths of dynamic symbols
+)
+
+// Builder takes facts in any order and makes images of them. Pokes and symbol
+// events of equal time keep the order in which they were added. A Builder is
+// not safe for concurrent use; the images that it made are, and stay valid
+// while the builder goes on.
+type Builder struct {
+	first, horizon uint64
+	textLo, textHi uint64
+	modules        []Module
+	snapshot       Snapshot
+	symbols        []SymbolEvent
+	programs       []Program
+	gaps           [2][]gap
+	callThunks     bool
+	names          Names
+
+	arena    []byte
+	contents []content
+	sites    []site
+	siteOf   map[uint64]uint32
+	last     uint32 // site of the newest poke
+	pokes    []poke
+	tooLarge bool
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder() *Builder {
+	return &Builder{siteOf: make(map[uint64]uint32)}
+}
+
+// Reserve makes room for about n pokes.
+func (b *Builder) Reserve(n int) {
+	if n > cap(b.pokes) {
+		pokes := make([]poke, len(b.pokes), n)
+		copy(pokes, b.pokes)
+		b.pokes = pokes
+	}
+}
+
+// Extent sets the time of the first record and the horizon, the time up to
+// which nothing earlier can still arrive. Nothing is known outside of them.
+func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
+
+// Text sets the range of core kernel text, [_stext, _etext): it is there all
+// the time.
+func (b *Builder) Text(lo, hi uint64) { b.textLo, b.textHi = lo, hi }
+
+// Module adds a module.
+func (b *Builder) Module(m Module) { b.modules = append(b.modules, m) }
+
+// SetSnapshot sets the copy of kernel text.
+func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
+
+// Names sets where names of core kernel text and modules come from.
+func (b *Builder) Names(n Names) { b.names = n }
+
+// Symbol adds the birth or death of a dynamic symbol.
+func (b *Builder) Symbol(e SymbolEvent) { b.symbols = append(b.symbols, e) }
+
+// Program adds the code of a BPF program. Funcs' data is copied by Build.
+func (b *Builder) Program(p Program) { b.programs = append(b.programs, p) }
+
+// Gap says that changes of this kind may have gone unrecorded in [from, to).
+func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
+	b.gaps[kind] = append(b.gaps[kind], gap{from, to, reason})
+}
+
+// CallThunks says that the kernel may write call thunks into the padding
+// before functions with no record (call-depth tracking, Linux 6.2 and newer).
+func (b *Builder) CallThunks(may bool) { b.callThunks = may }
+
+// A site is an address that pokes hit. Its contents are interned: a site that
+// flips a million times between two instructions has two of them.
+type site struct {
+	addr     uint64
+	pokes    uint32 // how many
+	contents uint32 // head of the list, index + 1 into Builder.contents
+	longest  uint16 // longest Old or New of its pokes
+	shortest uint16
+}
+
+// A content is one byte string that stood at a site: arena[off:off+len].
+type content struct {
+	off  uint32
+	next uint32
+	len  uint16
+}
+
+// poke is a Poke with its contents interned.
+type poke struct {
+	time     uint64
+	old, new uint32 // arena offsets
+	site     uint32
+	seq      uint32 // order of arrival
+	olen     uint16
+	nlen     uint16
+}
+
+// internDepth bounds the search for an equal content of a site. Beyond it
+// equal contents are kept twice, which costs room and changes no answer.
+const internDepth = 16
+
+// Poke adds a change of text. Old and New are copied. Pokes of no bytes at all
+// are ignored, as the kernel's readers do; ones that run past the end of the
+// address space, or are longer than 65,535 bytes, cannot come from a kernel
+// and are ignored too.
+func (b *Builder) Poke(p *Poke) {
+	n := max(len(p.Old), len(p.New))
+	if n == 0 || n > 0xffff || p.Addr+uint64(n) < p.Addr {
+		return
+	}
+	i := b.site(p.Addr)
+	s := &b.sites[i]
+	s.pokes++
+	s.longest = max(s.longest, uint16(n))
+	s.shortest = min(s.shortest, uint16(min(len(p.Old), len(p.New))))
+	b.pokes = append(b.pokes, poke{
+		time: p.Time,
+		old:  b.intern(s, p.Old),
+		new:  b.intern(s, p.New),
+		site: i,
+		seq:  uint32(len(b.pokes)),
+		olen: uint16(len(p.Old)),
+		nlen: uint16(len(p.New)),
+	})
+}
+
+// site returns the index of the site at addr. Batches hit the same sites in
+// the same order again and again, so the successor of the last one is tried
+// before the map.
+func (b *Builder) site(addr uint64) uint32 {
+	if i := b.last + 1; i < uint32(len(b.sites)) && b.sites[i].addr == addr {
+		b.last = i
+		return i
+	}
+	i, ok := b.siteOf[addr]
+	if !ok {
+		i = uint32(len(b.sites))
+		b.sites = append(b.sites, site{addr: addr, shortest: 0xffff})
+		b.siteOf[addr] = i
+	}
+	b.last = i
+	return i
+}
+
+func (b *Builder) intern(s *site, data []byte) uint32 {
+	if len(data) == 0 {
+		return 0
+	}
+	for i, depth := s.contents, 0; i != 0 && depth < internDepth; depth++ {
+		c := &b.contents[i-1]
+		if int(c.len) == len(data) && string(b.arena[c.off:][:c.len]) == string(data) {
+			return c.off
+		}
+		i = c.next
+	}
+	off, ok := b.keep(data)
+	if !ok {
+		return 0
+	}
+	b.contents = append(b.contents, content{off: off, next: s.contents, len: uint16(len(data))})
+	s.contents = uint32(len(b.contents))
+	return off
+}
+
+// keep appends data to the arena.
+func (b *Builder) keep(data []byte) (off uint32, ok bool) {
+	if uint64(len(b.arena))+uint64(len(data)) > maxContent {
+		b.tooLarge = true
+		return 0, false
+	}
+	off = uint32(len(b.arena))
+	b.arena = append(b.arena, data...)
+	return off, true
+}
+
+// isProgramName reports whether a BPF symbol is a program by its name:
+// bpf_get_prog_name in kernel/bpf/core.c. Every other BPF symbol is an image
+// (trampoline, dispatcher, struct_ops) whose length is only an upper bound.
+func isProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }

@@ -1,0 +1,341 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "bytes"
+
+// A change is a poke as one fragment sees it. Contents are arena offsets of
+// the fragment's own bytes.
+type change struct {
+	time           uint64
+	old, new       uint32
+	hasOld, hasNew bool
+	first          bool // the fragment holds the poke's first byte, where a trap stands meanwhile
+	birth, death   bool // the poke as a whole has no old or no new bytes
+}
+
+// initial is what is known of a fragment besides its changes: bytes that were
+// read at a moment that is only known to lie in [from, to].
+type initial struct {
+	content  uint32 // noContent: nothing
+	source   Source
+	from, to uint64
+	// weak, where set, says why the bytes are at most unconfirmed from the
+	// start, although nothing need have been lost.
+	weak Reason
+}
+
+// A chain derives the versions of one fragment from its facts, by rules 3 to 5:
+// a fact proves a moment, not the way to it.
+type chain struct {
+	*build
+	f    *fragment
+	gaps gaps   // when a change of these bytes may have gone unrecorded
+	bare Reason // why there are no bytes where no fact gives any
+
+	content uint32 // the last bytes of the epoch so far, for what comes after it
+	source  Source
+}
+
+// fromSnapshot is the snapshot's claim about the fragment.
+func (c *chain) fromSnapshot(weak Reason) initial {
+	if c.f.seg < 0 {
+		return initial{content: noContent}
+	}
+	s := &c.build.snapshot
+	return initial{content: snapshotContent, source: SourceSnapshot, weak: weak,
+		from: max(s.From, c.first), to: min(s.To, c.horizon)}
+}
+
+// emit appends a version that begins at t, unless nothing differs from the one before.
+func (c *chain) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
+	im := c.im
+	v := version{since: t, content: content, standing: s, reason: r, source: src}
+	if n := len(im.versions); n > int(c.f.first) {
+		last := &im.versions[n-1]
+		if last.since == t {
+			// An empty interval: the later fact of one time wins.
+			im.versions = im.versions[:n-1]
+			c.emit(t, s, r, src, content)
+			return
+		}
+		if last.standing == s && last.reason == r && last.source == src && c.equal(last.content, content) && s != Conflicting {
+			return
+		}
+	}
+	im.versions = append(im.versions, v)
+}
+
+func (c *chain) bytes(content uint32) []byte { return c.im.contentBytes(c.f, content) }
+
+func (c *chain) equal(a, b uint32) bool {
+	if a == b {
+		return true
+	}
+	if a == noContent || b == noContent {
+		return false
+	}
+	return bytes.Equal(c.bytes(a), c.bytes(b))
+}
+
+// alive derives the epoch [e0, e1), during which something stood here.
+func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
+	c.content, c.source = init.content, init.source
+	t := e0 // the time of the last fact
+	weak := init.weak
+	torn := false
+	if init.content != noContent {
+		if n := upToTime(changes, init.to); n > 0 {
+			// Rule 4: the bytes were read before, between or after these changes.
+			if c.consistent(init.content, changes[:n]) {
+				if changes[0].hasOld {
+					c.content = noContent // the changes say it all
+				}
+			} else {
+				torn = true
+			}
+		}
+	}
+	proven := t
+	if c.content != noContent {
+		if e0 < init.from {
+			c.emit(e0, Unconfirmed, c.reasonBefore(init), init.source, init.content)
+			t = min(init.from, e1)
+			proven = t
+		}
+		if weak == ReasonNone {
+			if g := c.gaps.between(init.from, init.to); len(g) > 0 {
+				weak = g[0].reason
+			}
+		}
+		if weak != ReasonNone {
+			proven = max(t, min(init.to, e1))
+		}
+	}
+
+	dead, why := false, ReasonNone
+	for i := range changes {
+		ch := &changes[i]
+		switch {
+		case dead:
+			c.retired(t, why)
+		case !ch.hasOld:
+			c.forward(t, ch.time, weak)
+		case c.content == noContent:
+			c.backward(t, ch.time, ch.old)
+		case !torn && c.equal(c.content, ch.old):
+			c.agree(t, proven, ch.time, weak, ch.old)
+		default:
+			reason := OldBytesMismatch
+			if c.source == SourceSnapshot {
+				reason = SnapshotMismatch
+			}
+			c.disagree(t, ch.time, reason, ch.old)
+		}
+		torn, weak = false, ReasonNone
+		t, proven = ch.time, ch.time
+		switch {
+		case ch.hasNew && !ch.death:
+			if dead && !ch.birth {
+				why = NothingAlive
+			} else {
+				dead = false
+			}
+			c.content, c.source = ch.new, SourcePoke
+		default:
+			if ch.hasOld {
+				c.content, c.source = ch.old, SourcePoke
+			}
+			dead, why = true, PokedToNothing
+		}
+	}
+	if dead {
+		c.retired(t, why)
+		return
+	}
+	c.forward(t, e1, weak)
+}
+
+// reasonBefore says why the bytes of a snapshot or program are not known
+// before the time at which they can have been read at the earliest.
+func (c *chain) reasonBefore(init initial) Reason {
+	if init.weak != ReasonNone {
+		return init.weak
+	}
+	if g := c.gaps.between(0, init.from); len(g) > 0 {
+		return g[0].reason
+	}
+	return OutsideRecording
+}
+
+func upToTime(changes []change, t uint64) int {
+	n := 0
+	for n < len(changes) && changes[n].time <= t {
+		n++
+	}
+	return n
+}
+
+// consistent reports whether bytes that were read while these changes went on
+// can be what stood there: a state of the chain, or a half-written one with
+// the trap in place (rule 4).
+func (c *chain) consistent(content uint32, changes []change) bool {
+	got := c.bytes(content)
+	for i := range changes {
+		ch := &changes[i]
+		if ch.hasOld && bytes.Equal(got, c.bytes(ch.old)) || ch.hasNew && bytes.Equal(got, c.bytes(ch.new)) {
+			return true
+		}
+	}
+	const int3 = 0xcc
+	for i := range changes {
+		ch := &changes[i]
+		if !ch.hasOld || !ch.hasNew {
+			continue
+		}
+		old, new := c.bytes(ch.old), c.bytes(ch.new)
+		ok := true
+		for k, g := range got {
+			ok = ok && (g == old[k] || g == new[k] || k == 0 && ch.first && g == int3)
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// forward goes on from the last fact, at t1, to t2, where nothing says more:
+// its bytes are known up to the first gap.
+func (c *chain) forward(t1, t2 uint64, weak Reason) {
+	if c.content == noContent {
+		c.emit(t1, Unknown, c.bare, SourceNone, noContent)
+		return
+	}
+	if weak != ReasonNone {
+		c.emit(t1, Unconfirmed, weak, c.source, c.content)
+	} else {
+		c.emit(t1, Known, ReasonNone, c.source, c.content)
+	}
+	c.unconfirmed(t1, t2, c.gaps.between(t1, t2))
+}
+
+// unconfirmed emits the last fact's bytes as unconfirmed from the first of gs on.
+func (c *chain) unconfirmed(t1, t2 uint64, gs gaps) {
+	reason := ReasonNone
+	for _, g := range gs {
+		if g.reason != reason {
+			reason = g.reason
+			c.emit(max(g.from, t1), Unconfirmed, reason, c.source, c.content)
+		}
+	}
+}
+
+// agree fills the time between two facts that give the same bytes. A gap
+// between leaves the time from its start to the end of the last one unproven;
+// from there the second fact's old bytes hold. The first fact holds from
+// proven on where it is only known to have been true by then.
+func (c *chain) agree(t1, proven, t2 uint64, weak Reason, old uint32) {
+	gs := c.gaps.between(t1, t2)
+	if len(gs) == 0 && weak == ReasonNone {
+		c.emit(t1, Known, ReasonNone, c.source, c.content)
+		return
+	}
+	c.forward(t1, t2, weak)
+	from := proven
+	if n := len(gs); n > 0 {
+		from = max(from, gs[n-1].to)
+	}
+	if from < t2 {
+		c.emit(from, Known, ReasonNone, SourcePoke, old)
+	}
+}
+
+// backward fills the time before a change where no earlier fact gives bytes:
+// its old bytes reach back to the end of the last gap, or to the birth at t1.
+func (c *chain) backward(t1, t2 uint64, old uint32) {
+	from := t1
+	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
+		last := gs[len(gs)-1]
+		c.emit(t1, Unconfirmed, last.reason, SourcePoke, old)
+		from = last.to
+	}
+	if from < t2 {
+		c.emit(from, Known, ReasonNone, SourcePoke, old)
+	}
+}
+
+// disagree fills the time between two facts that contradict one another
+// (rule 5): conflicting up to the end of the last gap between them, or all of
+// it where there is none; from there the second fact's old bytes hold.
+func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
+	if t1 >= t2 {
+		return
+	}
+	until := t2
+	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
+		until = min(t2, gs[len(gs)-1].to)
+	}
+	im := c.im
+	im.conflicts = append(im.conflicts, conflict{
+		addr: c.f.addr, from: t1, to: until, at: t2, size: c.f.size,
+		a: c.content, b: old, source: c.source, reason: reason, fragment: uint32(len(im.fragments)),
+	})
+	c.emit(t1, Conflicting, reason, SourceNone, uint32(len(im.conflicts)-1))
+	if until < t2 {
+		c.emit(until, Known, ReasonNone, SourcePoke, old)
+	}
+}
+
+// retired emits the last bytes of code that is no more, from t1 on.
+func (c *chain) retired(t1 uint64, why Reason) {
+	if c.content == noContent {
+		c.emit(t1, Unknown, why, SourceNone, noContent)
+		return
+	}
+	c.emit(t1, Retired, why, c.source, c.content)
+}
+
+// nobody derives an epoch in which nothing is known to be alive: after l, or
+// before anything where l is nil. Pokes that hit it give bytes that are retired
+// from the first moment.
+func (c *chain) nobody(e0, e1 uint64, l *life, changes []change) {
+	switch {
+	case l != nil && l.kind == lifeModuleData:
+		c.content = noContent
+		c.retired(e0, l.ended)
+	case l != nil:
+		c.retired(e0, l.ended)
+	case c.f.seg >= 0:
+		// The snapshot's copy is either zeros, where nothing was mapped, or
+		// something that neither kallsyms nor the module list names.
+		c.content = noContent
+		c.emit(e0, Unknown, c.unnamed(), SourceNone, noContent)
+	default:
+		c.content = noContent
+		if e0 > 0 || e1 < MaxTime || len(changes) > 0 {
+			c.emit(e0, Unmapped, ReasonNone, SourceNone, noContent)
+		}
+	}
+	for i := range changes {
+		ch := &changes[i]
+		switch {
+		case ch.hasNew:
+			c.content, c.source = ch.new, SourcePoke
+		case ch.hasOld:
+			c.content, c.source = ch.old, SourcePoke
+		}
+		c.retired(ch.time, NothingAlive)
+	}
+}
+
+// unnamed says why snapshot bytes that belong to nothing are not answered.
+func (c *chain) unnamed() Reason {
+	for _, b := range c.bytes(snapshotContent) {
+		if b != 0 {
+			return NotText
+		}
+	}
+	return HoleInSnapshot
+}

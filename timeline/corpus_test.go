@@ -1,0 +1,213 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// tally counts bytes of one oracle, or of several.
+type tally struct {
+	known, wrong, other uint64
+}
+
+// score is a comparison of an image with an oracle, by kind of memory.
+type score map[string]*tally
+
+func (s score) of(kind string) *tally {
+	if s[kind] == nil {
+		s[kind] = &tally{}
+	}
+	return s[kind]
+}
+
+func (s score) String() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintf(&b, "%s: %d known, %d wrong, %d not known; ", k, s[k].known, s[k].wrong, s[k].other)
+	}
+	return b.String()
+}
+
+func (s score) wrong() (n uint64) {
+	for _, t := range s {
+		n += t.wrong
+	}
+	return n
+}
+
+// kindOf names the kind of memory at addr.
+func kindOf(v timeline.View, addr uint64) string {
+	if lo, hi := v.Image().Text(); lo <= addr && addr < hi {
+		return "kernel"
+	}
+	sym, ok := v.Symbol(addr)
+	switch {
+	case !ok:
+		return "other"
+	case strings.HasPrefix(sym.Name, "bpf_prog_"):
+		return "bpf"
+	case strings.HasPrefix(sym.Name, "ftrace_trampoline"):
+		return "ftrace"
+	case strings.HasPrefix(sym.Name, "kprobe_"):
+		return "kprobe"
+	case sym.Module == "bpf":
+		return "bpf image"
+	}
+	return "module"
+}
+
+func segments(tb testing.TB, path string) []timeline.Segment {
+	tb.Helper()
+	core, err := kcore.OpenCore(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { core.Close() })
+	var segs []timeline.Segment
+	for _, s := range core.Segments {
+		segs = append(segs, timeline.Segment(s))
+	}
+	return segs
+}
+
+// judge compares all that the image calls known with an oracle.
+func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score) score {
+	tb.Helper()
+	s := score{}
+	v := im.At(o.Time())
+	shown := 0
+	for span, want := range v.Against(segments(tb, o.Path)) {
+		kind := kindOf(v, span.Addr)
+		for _, t := range []*tally{s.of(kind), sum.of(kind)} {
+			switch {
+			case span.Standing != timeline.Known:
+				t.other += span.Len
+			case !bytes.Equal(span.Bytes, want):
+				for i := range want {
+					if want[i] != span.Bytes[i] {
+						t.wrong++
+					}
+				}
+				fallthrough
+			default:
+				t.known += span.Len
+			}
+		}
+		if span.Standing == timeline.Known && !bytes.Equal(span.Bytes, want) && shown < 5 {
+			shown++
+			sym, _ := v.Symbol(span.Addr)
+			tb.Errorf("%s: wrong bytes at %#x (%s+%#x, %s): known %x (%v since %s), oracle %x",
+				o.Label, span.Addr, sym.Name, span.Addr-sym.Addr, kind, span.Bytes, span.Source, timeline.Seconds(span.Since), want)
+		}
+	}
+	return s
+}
+
+// replay loads a recording and judges it by all its oracles inside.
+func replay(t *testing.T, dir string) (*timeline.Replay, score, []score) {
+	t.Helper()
+	path := filepath.Join(dir, "rec.data")
+	r, err := timeline.Load(path, timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	oracles, err := corpus.Oracles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := score{}
+	var each []score
+	for _, o := range oracles {
+		if o.Label == "pre_perf" || o.Label == "post_perf" {
+			continue // the recording says nothing about them
+		}
+		each = append(each, judge(t, r.Image, o, sum))
+	}
+	if len(each) == 0 {
+		t.Fatal("no oracle inside the recording")
+	}
+	if n := sum.wrong(); n != 0 {
+		t.Errorf("%d wrong bytes among those called known", n)
+	}
+	t.Logf("%v; trusted %+v; %+v", sum, r.Report.Trusted, r.Image.Stats())
+	return r, sum, each
+}
+
+// TestOracles: nothing that an image calls known differs from an independent
+// copy of kernel text, in every recording of x86-64 in directory form.
+func TestOracles(t *testing.T) {
+	const (
+		kernel = 1 << iota // every byte of core text must be known
+		floors             // rich: BPF programs and out-of-line code
+	)
+	for _, tt := range []struct {
+		name string
+		must int
+	}{
+		{"x86_64/small", kernel},
+		{"x86_64/rich", kernel | floors},
+		{"x86_64/storm", kernel},
+		{"x86_64/task", kernel},
+		{"x86_64/lossy", 0},
+		{"x86_64/uponline", 0},
+		{"x86_64/smalldup", 0},
+		{"x86_64/nokcore", 0},
+		{"x86_64/threads", 0},
+		{"x86_64/local", 0},
+		{"x86_64/modfull", 0},
+		{"x86_64/hotplug", 0},
+		{"arm64/rich", 0},
+		{"arm64/local", 0},
+		{"ppc64le/rich", 0},
+		{"s390x/rich", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := corpus.Large(t, tt.name)
+			r, sum, each := replay(t, dir)
+			lo, hi := r.Image.Text()
+			if tt.must&kernel != 0 {
+				for i, s := range each {
+					if k := s.of("kernel"); k.known != hi-lo || k.other != 0 {
+						t.Errorf("oracle %d: %d of %d bytes of core kernel text are known", i, k.known, hi-lo)
+					}
+				}
+			}
+			if tt.must&floors != 0 {
+				for kind, least := range map[string]uint64{"bpf": 1277, "ftrace": 26642, "kprobe": 18368} {
+					if n := sum.of(kind).known; n < least {
+						t.Errorf("%s: %d bytes known, want at least %d", kind, n, least)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestOtherOracles judges whatever other recordings are given.
+func TestOtherOracles(t *testing.T) {
+	root := os.Getenv("TEXTREPLAY_OTHER")
+	if root == "" {
+		t.Skip("skipped: $TEXTREPLAY_OTHER names no directory with further recordings")
+	}
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "oracle"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no recordings in %s: %v", root, err)
+	}
+	for _, d := range dirs {
+		t.Run(filepath.Base(filepath.Dir(d)), func(t *testing.T) { replay(t, filepath.Dir(d)) })
+	}
+}

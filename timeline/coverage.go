@@ -1,0 +1,252 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict says whether all changes of a kind were recorded.
+type Verdict string
+
+const (
+	Complete Verdict = "complete"
+	Partial  Verdict = "partial"
+	None     Verdict = "none"
+)
+
+// Limit is one reason why coverage is not complete, and the time that it
+// holds for.
+type Limit struct {
+	Reason   Reason
+	Text     string
+	From, To uint64 // 0 and MaxTime where nothing bounds it
+}
+
+// Coverage is the verdict on one kind of change.
+type Coverage struct {
+	Verdict Verdict
+	Limits  []Limit
+}
+
+// limit lowers the verdict to partial for [from, to).
+func (c *Coverage) limit(r Reason, from, to uint64, format string, args ...any) {
+	if c.Verdict == Complete {
+		c.Verdict = Partial
+	}
+	c.Limits = append(c.Limits, Limit{r, fmt.Sprintf(format, args...), from, to})
+}
+
+// none says that nothing was recorded.
+func (c *Coverage) none(format string, args ...any) {
+	c.Verdict = None
+	c.Limits = append(c.Limits, Limit{NoCoverage, fmt.Sprintf(format, args...), 0, MaxTime})
+}
+
+// coverage judges pokes, ksymbols and BPF events by rules 6, 7 and 10.
+func (s *scan) coverage() {
+	r := s.report
+	r.Coverage.Pokes = s.cover(takesPokes, "text pokes", "attr.text_poke (perf record --kcore sets it)")
+	r.Coverage.KSymbols = s.cover(takesSymbols, "symbol births and deaths", "attr.ksymbol")
+	r.Coverage.BPF = s.cover(takesBPF, "BPF program loads", "attr.bpf_event")
+
+	pokes := &r.Coverage.Pokes
+	switch {
+	case r.Arch == "":
+		pokes.limit(PartialCoverage, 0, MaxTime, "the recording does not say which architecture it is from")
+	case r.Arch != "x86_64":
+		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
+	}
+	r.Coverage.Modules = Coverage{Verdict: None}
+	r.Coverage.Modules.Limits = []Limit{{ModuleMayHaveGone, ModuleMayHaveGone.Text(), 0, MaxTime}}
+}
+
+// cover judges one kind.
+func (s *scan) cover(kind kinds, what, asked string) Coverage {
+	c := Coverage{Verdict: Complete}
+	cpus := make(map[int64]bool)
+	some, lossCounted := false, true
+	var lost uint64
+	for _, ch := range s.channels.all {
+		if ch.event == nil || kindsOf(&ch.event.Attr)&kind == 0 || ch.guest {
+			continue
+		}
+		some = true
+		lost += ch.lostSamples
+		if !readsLost(&ch.event.Attr) {
+			lossCounted = false
+		}
+		if ch.system {
+			cpus[ch.cpu] = true
+		}
+	}
+	if !some {
+		c.none("no event of this recording takes %s: that needs %s", what, asked)
+		return c
+	}
+	switch {
+	case s.report.CPUsAvailable == 0:
+		c.limit(CPUCountsMissing, 0, MaxTime, "the recording has no NRCPUS: perf was killed or the file was cut, so it is not known whether every CPU was recorded")
+	case len(cpus) < s.report.CPUsAvailable:
+		c.limit(PartialCoverage, 0, MaxTime, "%s were recorded system-wide on %d of %d CPUs", what, len(cpus), s.report.CPUsAvailable)
+	case s.report.CPUsOnline != s.report.CPUsAvailable:
+		c.limit(PartialCoverage, 0, MaxTime, "%d of %d CPUs were online: bringing up another one changes text with no record", s.report.CPUsOnline, s.report.CPUsAvailable)
+	}
+	if len(s.damage) > 0 {
+		c.limit(Damaged, 0, MaxTime, "the recording is damaged: %v", s.damage[0])
+	}
+	s.silence(&c, kind)
+	if !(s.clean && lossCounted && lost == 0) {
+		s.losses(&c, kind)
+	}
+	return c
+}
+
+// losses adds a limit for each interval in which a record of this kind may
+// have been lost (rule 6).
+func (s *scan) losses(c *Coverage, kind kinds) {
+	counted := s.clean && s.readsLost
+	n := 0
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 {
+			continue
+		}
+		for _, l := range b.losses {
+			c.limit(AfterLoss, l.From, l.To, "%d records lost on CPU %d", l.Records, l.CPU)
+		}
+		n += len(b.losses)
+	}
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 {
+			continue
+		}
+		switch {
+		case counted && b.lost == b.lostSamples:
+		case counted:
+			c.limit(AfterLoss, b.side, MaxTime, "CPU %d lost %d records, its LOST records tell of %d: some may have been lost after its last record", b.cpu, b.lostSamples, b.lost)
+		case n > 0:
+			c.limit(AfterLoss, b.side, MaxTime, "records were lost, and nothing tells whether more were after the last one of CPU %d", b.cpu)
+		}
+	}
+}
+
+// silence adds a limit for each CPU that has no record for longer before the
+// clean end than ever before: as one that went offline and came back, whose
+// events are gone (rule 10).
+func (s *scan) silence(c *Coverage, kind kinds) {
+	if !s.clean {
+		return
+	}
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 {
+			continue
+		}
+		if b.last == 0 {
+			c.limit(CPUSilent, 0, MaxTime, "CPU %d has no record at all", b.cpu)
+			continue
+		}
+		if tail := s.newest - b.last; tail > max(b.longest, b.first-min(b.first, s.report.First)) {
+			c.limit(CPUSilent, b.last, MaxTime, "CPU %d has no record in the last %s, longer than ever before", b.cpu, seconds(tail))
+		}
+	}
+}
+
+func seconds(ns uint64) string { return Seconds(ns) + " s" }
+
+// horizon is the time up to which nothing earlier can still arrive (rule 7).
+func (s *scan) horizon() uint64 {
+	if s.clean {
+		return s.newest
+	}
+	least := MaxTime
+	for _, b := range s.buffers {
+		if b.takes&takesPokes != 0 {
+			least = min(least, b.side)
+		}
+	}
+	if least == MaxTime { // no buffer takes pokes
+		for _, b := range s.buffers {
+			least = min(least, b.side)
+		}
+	}
+	if least == MaxTime {
+		least = 0
+	}
+	return max(least, s.rounds())
+}
+
+// rounds is what the FINISHED_ROUND records guarantee: when the second of two
+// stands in a file, all that is older than the newest record before the first
+// has been written to it. All files must have come that far.
+func (s *scan) rounds() uint64 {
+	least := MaxTime
+	for _, f := range s.files {
+		least = min(least, f.safe)
+	}
+	if least == MaxTime {
+		return 0
+	}
+	return least
+}
+
+// round is the state of one data file between its FINISHED_ROUND records.
+type round struct {
+	newest, before, safe uint64
+}
+
+func (f *round) finish() {
+	f.safe, f.before = f.before, f.newest
+}
+
+// trust sums up over which time kernel text can be known, and why not all of it.
+func (r *Report) trust() {
+	c := &r.Coverage.Pokes
+	r.Trusted = Trust{From: r.First, To: r.Horizon}
+	whole := false
+	for _, l := range c.Limits {
+		if l.From == 0 && l.To == MaxTime {
+			whole = true
+		}
+	}
+	if whole || c.Verdict == None {
+		r.Trusted = Trust{}
+	}
+	var because []string
+	count := map[Reason]int{}
+	for _, l := range c.Limits {
+		if count[l.Reason]++; count[l.Reason] == 1 {
+			because = append(because, l.Text)
+		}
+	}
+	if n := count[AfterLoss]; n > 1 {
+		because = append(because, fmt.Sprintf("%d intervals in all with losses", n))
+	}
+	if len(c.Limits) == 0 {
+		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was taken off or suspended meanwhile", r.CPUsAvailable))
+	}
+	if r.SnapshotBytes == 0 {
+		because = append(because, "there is no copy of kernel text beside the recording (kcore_dir), so only poked places are known")
+	}
+	r.Trusted.Because = because
+}
+
+// merged joins limits of one reason that share time, for the gap list.
+func merged(limits []Limit) []Limit {
+	l := slices.Clone(limits)
+	slices.SortStableFunc(l, func(a, b Limit) int {
+		return cmp.Or(strings.Compare(a.Reason.String(), b.Reason.String()), cmp.Compare(a.From, b.From))
+	})
+	out := l[:0]
+	for _, x := range l {
+		if n := len(out); n > 0 && out[n-1].Reason == x.Reason && x.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, x.To)
+			continue
+		}
+		out = append(out, x)
+	}
+	return out
+}

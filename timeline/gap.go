@@ -1,0 +1,103 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// MaxTime is the end of time: an Until that nothing bounds.
+const MaxTime = uint64(math.MaxUint64)
+
+// A gap is a half-open interval of time in which a change may have gone
+// unrecorded: before the first record and beyond the horizon, between a lost
+// record's neighbours, or always where coverage was never complete.
+type gap struct {
+	from, to uint64
+	reason   Reason
+}
+
+// gaps is a sorted list of disjoint gaps. Neighbours may touch where their
+// reasons differ.
+type gaps []gap
+
+// always is the gap list of memory whose changes are recorded nowhere.
+func always(r Reason) gaps { return gaps{{0, MaxTime, r}} }
+
+// flatten makes a gap list of any intervals. Where several overlap, the one
+// given first names the reason.
+func flatten(in []gap) gaps {
+	var cuts []uint64
+	for _, g := range in {
+		if g.from < g.to {
+			cuts = append(cuts, g.from, g.to)
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	if len(cuts) < 2 {
+		return nil
+	}
+	// reason[i] belongs to [cuts[i], cuts[i+1]). Each cell is set once: next[i]
+	// skips over cells that are set already, so many overlapping losses cost
+	// no more than their number.
+	reason := make([]Reason, len(cuts)-1)
+	next := make([]int, len(cuts))
+	for i := range next {
+		next[i] = i
+	}
+	find := func(i int) int {
+		for next[i] != i {
+			next[i] = next[next[i]]
+			i = next[i]
+		}
+		return i
+	}
+	for _, g := range in {
+		if g.from >= g.to {
+			continue
+		}
+		lo, _ := slices.BinarySearch(cuts, g.from)
+		hi, _ := slices.BinarySearch(cuts, g.to)
+		for i := find(lo); i < hi; i = find(i) {
+			reason[i] = g.reason
+			next[i] = i + 1
+		}
+	}
+	var out gaps
+	for i, r := range reason {
+		if r == ReasonNone {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].to == cuts[i] && out[n-1].reason == r {
+			out[n-1].to = cuts[i+1]
+			continue
+		}
+		out = append(out, gap{cuts[i], cuts[i+1], r})
+	}
+	return out
+}
+
+// between returns the gaps that share time with [t1, t2).
+func (g gaps) between(t1, t2 uint64) gaps {
+	lo := sort.Search(len(g), func(i int) bool { return g[i].to > t1 })
+	hi := lo + sort.Search(len(g)-lo, func(i int) bool { return g[lo+i].from >= t2 })
+	return g[lo:hi]
+}
+
+// union joins two gap lists; where both have one, a's reason is kept.
+func (g gaps) union(o gaps) gaps {
+	return flatten(append(slices.Clone(g), o...))
+}
+
+// sortedByTime orders items by time, keeping the given order for equal times.
+func sortedByTime[T any](items []T, time func(T) uint64) {
+	if slices.IsSortedFunc(items, func(a, b T) int { return cmp.Compare(time(a), time(b)) }) {
+		return
+	}
+	slices.SortStableFunc(items, func(a, b T) int { return cmp.Compare(time(a), time(b)) })
+}

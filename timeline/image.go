@@ -1,0 +1,414 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"iter"
+	"math"
+	"slices"
+)
+
+// Contents of versions: an arena offset, or one of these.
+const (
+	noContent       = math.MaxUint32
+	snapshotContent = math.MaxUint32 - 1
+	maxContent      = math.MaxUint32 - 2 // the arena's greatest size
+)
+
+// Image is all facts of one kernel, indexed by address and time. It is
+// immutable and safe for any number of goroutines. It reads cold text in place
+// from the snapshot that the builder was given.
+type Image struct {
+	starts    []uint64 // addresses of fragments, ascending
+	fragments []fragment
+	versions  []version
+	conflicts []conflict
+	arena     []byte
+	segments  []Segment
+
+	first, horizon uint64
+	textLo, textHi uint64
+	doubles        int
+	lives          []*life  // by address
+	livesReach     []uint64 // greatest end of lives[:i+1]
+	names          Names
+}
+
+// A fragment is a range of addresses over which every fact is uniform.
+type fragment struct {
+	addr  uint64
+	size  uint32
+	first uint32 // its versions: Image.versions[first:first+count], by time
+	count uint32
+	seg   int32 // the snapshot segment that covers it, or -1
+}
+
+// A version holds from its time to that of the next one of its fragment.
+type version struct {
+	since    uint64
+	content  uint32 // arena offset, snapshotContent, noContent; of conflicting ones: index of the conflict
+	standing Standing
+	reason   Reason
+	source   Source
+}
+
+// A conflict is a pair of facts that contradict one another.
+type conflict struct {
+	addr     uint64
+	from, to uint64 // when the bytes are conflicting
+	at       uint64 // time of the second fact
+	a, b     uint32 // contents: what the earlier fact gave, what the later one says was there
+	size     uint32
+	fragment uint32
+	source   Source // of the earlier fact
+	reason   Reason
+}
+
+func (im *Image) contentBytes(f *fragment, content uint32) []byte {
+	switch content {
+	case noContent:
+		return nil
+	case snapshotContent:
+		s := &im.segments[f.seg]
+		return s.Data[f.addr-s.Addr:][:f.size]
+	}
+	return im.arena[content:][:f.size]
+}
+
+// find returns the index of the first fragment that ends after addr.
+func (im *Image) find(addr uint64) int {
+	lo, hi := 0, len(im.starts)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if im.starts[m] <= addr {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo > 0 {
+		if f := &im.fragments[lo-1]; addr-f.addr < uint64(f.size) {
+			return lo - 1
+		}
+	}
+	return lo
+}
+
+// at returns the index of the version of f that holds at t.
+func (im *Image) at(f *fragment, t uint64) uint32 {
+	lo, hi := f.first, f.first+f.count
+	for hi-lo > 1 {
+		m := (lo + hi) >> 1
+		if im.versions[m].since <= t {
+			lo = m
+		} else {
+			hi = m
+		}
+	}
+	return lo
+}
+
+func (im *Image) until(f *fragment, v uint32) uint64 {
+	if v+1 < f.first+f.count {
+		return im.versions[v+1].since
+	}
+	return MaxTime
+}
+
+// First returns the time of the first record.
+func (im *Image) First() uint64 { return im.first }
+
+// Horizon returns the time up to which nothing earlier can still arrive.
+func (im *Image) Horizon() uint64 { return im.horizon }
+
+// Text returns the range of core kernel text, [_stext, _etext); 0, 0 where it
+// is not known.
+func (im *Image) Text() (lo, hi uint64) { return im.textLo, im.textHi }
+
+// View is an image at one time. It is a value and free to make.
+type View struct {
+	im *Image
+	t  uint64
+}
+
+// At returns the image as of time t, in nanoseconds of the recording's clock.
+// At the very time of a poke its new bytes stand.
+func (im *Image) At(t uint64) View { return View{im, t} }
+
+// Image returns the image that v looks at.
+func (v View) Image() *Image { return v.im }
+
+// Time returns the time at which v looks.
+func (v View) Time() uint64 { return v.t }
+
+// Block is the answer for a whole block of bytes.
+type Block struct {
+	// Standing is the least of all bytes' standings, Reason that byte's.
+	Standing Standing
+	Reason   Reason
+	// Given is how many leading bytes a single fact gives: the part of the
+	// buffer that was filled. The rest of the buffer is zero.
+	Given int
+	// The block has the same bytes of the same standing at every time t with
+	// Since <= t < Until; 0 and MaxTime where nothing bounds them.
+	Since, Until uint64
+}
+
+// Read fills buf with the bytes at addr and tells the standing and validity of
+// the whole block. It does not allocate. Bytes from the first that no single
+// fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
+func (v View) Read(addr uint64, buf []byte) Block {
+	b := Block{Standing: Known, Until: MaxTime}
+	if len(buf) == 0 {
+		return b
+	}
+	im := v.im
+	i := im.find(addr)
+	n, whole := 0, true
+	for n < len(buf) {
+		a := addr + uint64(n)
+		if i >= len(im.fragments) || a < im.fragments[i].addr {
+			// A hole in the image is an answer too.
+			b.Standing, b.Reason = Unmapped, ReasonNone
+			whole = false
+			if i >= len(im.fragments) || im.fragments[i].addr-a >= uint64(len(buf)-n) || a+uint64(len(buf)-n) < a {
+				break
+			}
+			n += int(im.fragments[i].addr - a)
+			continue
+		}
+		f := &im.fragments[i]
+		k := im.at(f, v.t)
+		ver := &im.versions[k]
+		b.Since = max(b.Since, ver.since)
+		b.Until = min(b.Until, im.until(f, k))
+		if ver.standing < b.Standing {
+			b.Standing, b.Reason = ver.standing, ver.reason
+		}
+		off := a - f.addr
+		m := min(uint64(len(buf)-n), uint64(f.size)-off)
+		if whole && ver.standing.HasBytes() {
+			copy(buf[n:], im.contentBytes(f, ver.content)[off:off+m])
+			b.Given = n + int(m)
+		} else {
+			whole = false
+		}
+		n += int(m)
+		i++
+	}
+	clear(buf[b.Given:])
+	return b
+}
+
+// Versions yields the successive versions of [addr, addr+len(buf)) within
+// [t0, t1), in order of time, for a decoder that knows the time only as an
+// interval. buf holds the bytes of the version just yielded and is overwritten
+// by the next. Since and Until are the version's own and may pass t0 and t1.
+func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block] {
+	return func(yield func(Block) bool) {
+		for t := t0; t < t1 || t == t0; {
+			b := im.At(t).Read(addr, buf)
+			if !yield(b) || b.Until >= t1 {
+				return
+			}
+			t = b.Until
+		}
+	}
+}
+
+// Fact is what a candidate rests on.
+type Fact struct {
+	Source Source
+	Time   uint64 // of a poke; 0 for others
+	Old    bool   // the bytes are the poke's old ones: they stood just before Time
+}
+
+// Candidate is one of several contradicting contents.
+type Candidate struct {
+	Bytes []byte // read-only, valid as long as the image
+	Fact  Fact
+}
+
+// Span is the answer for a run of bytes that share standing, validity and source.
+type Span struct {
+	Addr     uint64
+	Len      uint64
+	Standing Standing
+	Reason   Reason
+	Source   Source
+	Since    uint64 // 0: nothing bounds it
+	Until    uint64 // MaxTime: nothing bounds it
+	// Bytes are read-only and valid as long as the image; nil where no single
+	// fact gives them.
+	Bytes      []byte
+	Candidates []Candidate // of a conflicting span
+}
+
+// Spans yields what is there in [addr, addr+n), without holes: where nothing
+// is, the span's standing is Unmapped. Neighbours that differ in nothing but
+// their bytes' place are joined, unless their bytes lie apart in memory.
+func (v View) Spans(addr, n uint64) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		var pending Span
+		have, owned := false, false
+		put := func(s Span) bool {
+			if have && pending.joins(&s) {
+				pending.Len += s.Len
+				pending.Bytes = extend(pending.Bytes, s.Bytes, &owned)
+				return true
+			}
+			if have && !yield(pending.clipped()) {
+				return false
+			}
+			pending, have, owned = s, true, false
+			return true
+		}
+		for s := range v.pieces(addr, n) {
+			if !put(s) {
+				return
+			}
+		}
+		if have {
+			yield(pending.clipped())
+		}
+	}
+}
+
+// extend appends b to a: in place where b follows a in memory, as neighbours
+// in the snapshot do, else in a buffer that Spans owns.
+func extend(a, b []byte, owned *bool) []byte {
+	if len(b) == 0 {
+		return a
+	}
+	if !*owned {
+		if cap(a) > len(a) && &a[:len(a)+1][len(a)] == &b[0] {
+			return a[:len(a)+len(b)]
+		}
+		a = append(make([]byte, 0, 2*(len(a)+len(b))), a...)
+		*owned = true
+	}
+	return append(a, b...)
+}
+
+// clipped takes the spare capacity off Bytes: behind it lies memory of others.
+func (s Span) clipped() Span {
+	s.Bytes = slices.Clip(s.Bytes)
+	return s
+}
+
+func (s *Span) joins(o *Span) bool {
+	return s.Standing == o.Standing && s.Reason == o.Reason && s.Source == o.Source &&
+		s.Since == o.Since && s.Until == o.Until && s.Standing != Conflicting && s.Addr+s.Len == o.Addr
+}
+
+// pieces yields the fragments of [addr, addr+n) and the holes between, without copying.
+func (v View) pieces(addr, n uint64) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		im := v.im
+		if addr+n < addr {
+			n = -addr // up to the end of the address space
+		}
+		for i := im.find(addr); n > 0; i++ {
+			if i >= len(im.fragments) || im.fragments[i].addr > addr {
+				m := n
+				if i < len(im.fragments) {
+					m = min(m, im.fragments[i].addr-addr)
+				}
+				if !yield(Span{Addr: addr, Len: m, Until: MaxTime}) {
+					return
+				}
+				addr, n = addr+m, n-m
+				if n == 0 {
+					return
+				}
+			}
+			f := &im.fragments[i]
+			off := addr - f.addr
+			m := min(n, uint64(f.size)-off)
+			if !yield(im.span(f, im.at(f, v.t), off, m)) {
+				return
+			}
+			addr, n = addr+m, n-m
+		}
+	}
+}
+
+// span describes version k of m bytes of f from off on.
+func (im *Image) span(f *fragment, k uint32, off, m uint64) Span {
+	ver := &im.versions[k]
+	s := Span{Addr: f.addr + off, Len: m, Standing: ver.standing, Reason: ver.reason,
+		Source: ver.source, Since: ver.since, Until: im.until(f, k)}
+	switch {
+	case ver.standing == Conflicting:
+		c := &im.conflicts[ver.content]
+		s.Candidates = im.candidates(c, off, m)
+	case ver.standing.HasBytes():
+		s.Bytes = im.contentBytes(f, ver.content)[off : off+m]
+	}
+	return s
+}
+
+func (im *Image) candidates(c *conflict, off, m uint64) []Candidate {
+	f := &im.fragments[c.fragment]
+	earlier := Fact{Source: c.source}
+	if c.source == SourcePoke {
+		earlier.Time = c.from
+	}
+	return []Candidate{
+		{im.contentBytes(f, c.a)[off : off+m], earlier},
+		{im.contentBytes(f, c.b)[off : off+m], Fact{Source: SourcePoke, Time: c.at, Old: true}},
+	}
+}
+
+// Ranges yields the address ranges about which the image says anything at
+// time t, ascending, touching ones joined.
+func (v View) Ranges() iter.Seq2[uint64, uint64] {
+	return func(yield func(lo, hi uint64) bool) {
+		im := v.im
+		for i := 0; i < len(im.fragments); {
+			lo := im.fragments[i].addr
+			hi := lo + uint64(im.fragments[i].size)
+			for i++; i < len(im.fragments) && im.fragments[i].addr == hi; i++ {
+				hi += uint64(im.fragments[i].size)
+			}
+			if !yield(lo, hi) {
+				return
+			}
+		}
+	}
+}
+
+// Conflict is a contradiction between two facts.
+type Conflict struct {
+	Addr       uint64
+	Len        uint64
+	From, To   uint64 // when the bytes are conflicting
+	Reason     Reason
+	Candidates []Candidate
+}
+
+// Conflicts yields all contradictions, by address.
+func (im *Image) Conflicts() iter.Seq[Conflict] {
+	return func(yield func(Conflict) bool) {
+		for i := range im.conflicts {
+			c := &im.conflicts[i]
+			if !yield(Conflict{c.addr, uint64(c.size), c.from, c.to, c.reason, im.candidates(c, 0, uint64(c.size))}) {
+				return
+			}
+		}
+	}
+}
+
+// Stats counts what an image is made of.
+type Stats struct {
+	Fragments, Versions, Conflicts int
+	ContentBytes                   int
+	// Doubles is how many pokes were exact copies of others.
+	Doubles int
+}
+
+// Stats returns the image's counts.
+func (im *Image) Stats() Stats {
+	return Stats{len(im.fragments), len(im.versions), len(im.conflicts), len(im.arena), im.doubles}
+}

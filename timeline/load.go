@@ -1,0 +1,357 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// Options of [Load]. The zero value reads a recording as perf left it.
+type Options struct {
+	// KCore (of Load only) is a kcore_dir kept elsewhere than beside the recording. It must
+	// be the copy that perf made when it recorded, not a later one.
+	KCore string
+	// Kallsyms and Modules name files to use instead of kcore_dir's.
+	Kallsyms, Modules string
+	// Progress, where set, is told from time to time how many bytes of the
+	// recording have been read.
+	Progress func(done, total int64)
+}
+
+// Replay is a recording with the image that was made of it. It is safe for
+// concurrent use but for Close.
+type Replay struct {
+	Recording *perfdata.Recording
+	Snapshot  *kcore.Snapshot // nil: the recording has none
+	Image     *Image
+	Report    *Report
+	kallsyms  *kcore.Kallsyms
+}
+
+// Close unmaps the recording and its snapshot. The image must not be used
+// afterwards.
+func (r *Replay) Close() error {
+	var err error
+	if r.Snapshot != nil {
+		err = r.Snapshot.Close()
+	}
+	return errors.Join(err, r.Recording.Close())
+}
+
+// Kallsyms returns the kernel's symbol table as of the snapshot, nil where
+// there is none.
+func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
+
+// Load opens a recording and its kcore_dir, and makes an image of both. A
+// recording that is damaged but readable is loaded: Report tells what is
+// missing, and the image calls known only what the damage cannot have changed.
+func Load(path string, opts Options) (*Replay, error) {
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := openSnapshot(rec, opts)
+	if err != nil {
+		rec.Close()
+		return nil, err
+	}
+	r, err := New(rec, snap, opts)
+	if err != nil {
+		if snap != nil {
+			snap.Close()
+		}
+		rec.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// openSnapshot opens the kcore_dir, nil where there is none.
+func openSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
+	dir := opts.KCore
+	if dir == "" {
+		if rec.Dir() == "" {
+			return nil, nil
+		}
+		dir = filepath.Join(rec.Dir(), "kcore_dir")
+	}
+	snap, err := kcore.Open(dir)
+	if err != nil && opts.KCore == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return snap, err
+}
+
+// New makes an image of an open recording and of the copy of the kernel that
+// was made with it; snap may be nil. Options.KCore is not looked at. Closing
+// the Replay closes rec and snap.
+func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
+	r := &Replay{Recording: rec, Snapshot: snap}
+	s := newScan(rec, opts.Progress)
+	if err := r.symbols(s, opts); err != nil {
+		return nil, err
+	}
+	s.run()
+	s.describe(r)
+	s.facts(r)
+	im, err := s.b.Build()
+	if err != nil {
+		return nil, err
+	}
+	r.Image = im
+	r.Report = s.report
+	s.report.finish(im)
+	return r, nil
+}
+
+// symbols takes kallsyms and the list of modules from the snapshot, or from
+// the files that the options name instead.
+func (r *Replay) symbols(s *scan, opts Options) error {
+	if r.Snapshot != nil {
+		for _, w := range r.Snapshot.Warnings() {
+			s.warn(w)
+		}
+		r.kallsyms, s.modules = r.Snapshot.Kallsyms, slices.Clone(r.Snapshot.Modules)
+	}
+	if opts.Kallsyms != "" {
+		text, err := os.ReadFile(opts.Kallsyms)
+		if err != nil {
+			return err
+		}
+		if r.kallsyms, err = kcore.ParseKallsyms(text); err != nil {
+			return fmt.Errorf("%s: %w", opts.Kallsyms, err)
+		}
+	}
+	if opts.Modules != "" {
+		text, err := os.ReadFile(opts.Modules)
+		if err != nil {
+			return err
+		}
+		modules, err := kcore.ParseModules(text)
+		if len(modules) == 0 && err != nil {
+			return fmt.Errorf("%s: %w", opts.Modules, err)
+		}
+		if err != nil {
+			s.warn(err)
+		}
+		s.modules = modules
+	}
+	return nil
+}
+
+// facts gives the builder what the scan found besides pokes and symbols.
+func (s *scan) facts(r *Replay) {
+	b, rep := s.b, s.report
+	horizon := s.horizon()
+	rep.Horizon = horizon
+	b.Extent(rep.First, horizon)
+
+	s.coverage()
+	for _, l := range merged(rep.Coverage.Pokes.Limits) {
+		b.Gap(GapPokes, l.From, l.To, l.Reason)
+	}
+	for _, l := range merged(rep.Coverage.KSymbols.Limits) {
+		b.Gap(GapSymbols, l.From, l.To, l.Reason)
+	}
+	rep.Losses = nil
+	for _, buf := range s.buffers {
+		rep.Losses = append(rep.Losses, buf.losses...)
+	}
+
+	k := r.kallsyms
+	lo, hi, ok := uint64(0), uint64(0), false
+	if k != nil {
+		lo, hi, ok = k.Text()
+		b.Names(names{k})
+	}
+	if !ok {
+		lo, hi = s.textLo, s.textHi
+	}
+	b.Text(lo, hi)
+	b.CallThunks(rep.Arch == "x86_64" && mayHaveCallThunks(rep.Kernel))
+
+	if r.Snapshot != nil && r.Snapshot.Core != nil {
+		snap := Snapshot{From: rep.First, To: s.copied(horizon)}
+		for _, seg := range r.Snapshot.Core.Segments {
+			snap.Segments = append(snap.Segments, Segment(seg))
+			rep.Segments = append(rep.Segments, Range{seg.Addr, seg.Addr + uint64(len(seg.Data))})
+			rep.SnapshotBytes += uint64(len(seg.Data))
+		}
+		rep.Copied = &Interval{To: snap.To}
+		b.SetSnapshot(snap)
+	}
+	s.addModules(k)
+	s.addListed(k)
+	s.addPrograms()
+}
+
+// copied returns the upper end of the time in which perf copied kernel text:
+// its own exec of the workload, which comes after; without one the horizon (rule 4).
+func (s *scan) copied(horizon uint64) uint64 {
+	for _, e := range s.execs {
+		if s.perfExec[e.pid] {
+			return e.time
+		}
+	}
+	return horizon
+}
+
+const pageSize = 4096
+
+// addModules adds the modules that were loaded when the snapshot was taken.
+// Only text is known by a snapshot, and a module's text ends at the latest with
+// the page in which its last function begins (rule 9).
+func (s *scan) addModules(k *kcore.Kallsyms) {
+	var text map[string]kcore.Range
+	if k != nil {
+		text = k.ModuleText()
+	}
+	for _, m := range s.modules {
+		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
+			continue
+		}
+		end := m.Addr
+		if t, ok := text[m.Name]; ok && t.Last >= m.Addr && t.Last < m.Addr+m.Size {
+			end = t.Last&^(pageSize-1) + pageSize
+		}
+		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size})
+		s.report.Modules++
+	}
+}
+
+// addListed adds what kallsyms lists beside kernel and modules: out-of-line
+// pages and BPF images that were there when the snapshot was taken.
+func (s *scan) addListed(k *kcore.Kallsyms) {
+	if k == nil {
+		return
+	}
+	for _, sym := range k.All() {
+		var kind SymbolKind
+		switch sym.Module {
+		case "__builtin__kprobes", "__builtin__ftrace":
+			kind = SymbolOutOfLine
+		case "bpf":
+			if isProgramName(sym.Name) {
+				continue // its length is not known; perf announces programs by records
+			}
+			kind = SymbolBPF
+		default:
+			continue
+		}
+		s.b.Symbol(SymbolEvent{Addr: sym.Addr, Len: pageSize, Kind: kind, Name: sym.Name, Listed: true})
+	}
+}
+
+// addPrograms joins program infos with the BPF_EVENT LOADs of their ids.
+func (s *scan) addPrograms() {
+	infos := make(map[uint32][]Segment)
+	for p, err := range s.rec.BPFProgs() {
+		if err != nil {
+			if !errors.Is(err, perfdata.ErrNoFeature) {
+				s.warn(err)
+			}
+			continue
+		}
+		var funcs []Segment
+		for f := range p.Funcs() {
+			if len(f.Code) > 0 {
+				funcs = append(funcs, Segment{Addr: f.Addr, Data: f.Code})
+			}
+		}
+		if _, twice := infos[p.ID]; twice {
+			// Two infos of one id: which life each belongs to is not told.
+			s.warn(fmt.Errorf("two program infos of BPF program %d", p.ID))
+			funcs = nil
+		}
+		infos[p.ID] = funcs
+	}
+	for _, l := range s.loads {
+		s.report.BPF.Programs++
+		funcs := infos[l.id]
+		if len(funcs) == 0 {
+			continue
+		}
+		s.report.BPF.WithBytes++
+		s.b.Program(Program{ID: l.id, LoadTime: l.time, Funcs: funcs})
+	}
+}
+
+// mayHaveCallThunks reports whether a kernel of this release can write call
+// thunks: 6.2 and newer. A release that does not parse may.
+func mayHaveCallThunks(release string) bool {
+	major, rest, _ := strings.Cut(release, ".")
+	minor := rest
+	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		minor = rest[:i]
+	}
+	a, err1 := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	if err1 != nil || err2 != nil {
+		return true
+	}
+	return a > 6 || a == 6 && b >= 2
+}
+
+// names makes kallsyms a table of names. What it lists of BPF and out-of-line
+// code comes and goes, and is answered by lives.
+type names struct{ k *kcore.Kallsyms }
+
+func fixed(sym kcore.Symbol) bool {
+	return sym.Module != "bpf" && !strings.HasPrefix(sym.Module, "__builtin__")
+}
+
+func (n names) Find(addr uint64) (Symbol, bool) {
+	sym, size, ok := n.k.Find(addr)
+	if !ok || !fixed(sym) {
+		return Symbol{}, false
+	}
+	return Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: MaxTime}, true
+}
+
+func (n names) Lookup(name string) []Symbol {
+	var out []Symbol
+	for _, sym := range n.k.Lookup(name) {
+		if !fixed(sym) || sym.Addr == 0 {
+			continue
+		}
+		s := Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: MaxTime}
+		if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
+			s.Size = size
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// archOf names the architecture of an ELF machine as uname -m does.
+func archOf(core *kcore.Core) string {
+	if core == nil {
+		return ""
+	}
+	switch core.Machine {
+	case elf.EM_X86_64:
+		return "x86_64"
+	case elf.EM_AARCH64:
+		return "aarch64"
+	case elf.EM_S390:
+		return "s390x"
+	case elf.EM_PPC64:
+		if core.Data == elf.ELFDATA2LSB {
+			return "ppc64le"
+		}
+		return "ppc64"
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "github.com/textreplay/textreplay/perfdata"
+
+// Report says what a recording is and how far it can be trusted.
+type Report struct {
+	Trusted  Trust
+	Producer string // perf's version and command line
+	Kernel   string // release, as uname -r
+	Arch     string // as uname -m; "" where nothing says so
+	Host     string
+	// CPUs that the machine has, and those that were online at the end; 0
+	// where the recording does not say.
+	CPUsAvailable, CPUsOnline int
+
+	Clock    Clock
+	Coverage struct{ Pokes, KSymbols, BPF, Modules Coverage }
+
+	First   uint64 // time of the first record
+	Last    uint64 // time of the newest record
+	Horizon uint64 // time up to which nothing earlier can be missing
+	Clean   bool   // the recording ends as a finished one does
+	Copied  *Interval
+
+	Records       map[perfdata.RecordType]uint64
+	Segments      []Range // of the snapshot
+	SnapshotBytes uint64
+	Modules       int
+	Pokes         PokeCounts
+	BPF           struct{ Programs, WithBytes, Images int }
+	Symbols       struct{ Births, Deaths int }
+	Losses        []Loss
+	Conflicts     int
+	Warnings      []error
+}
+
+// Trust is the time over which never-poked kernel text, and all poked text
+// without a contradiction, is known; From and To are 0 where no time is.
+type Trust struct {
+	From, To uint64
+	Because  []string
+}
+
+// Interval is a closed interval of time. A nil *Interval is none; From 0 means
+// that nothing bounds it.
+type Interval struct{ From, To uint64 }
+
+// Range is a half-open range of addresses.
+type Range struct{ Lo, Hi uint64 }
+
+// PokeCounts counts text pokes by the shape of their records.
+type PokeCounts struct {
+	Total     uint64
+	InPlace   uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
+	Armed     uint64 // one byte to INT3: a kprobe
+	Disarmed  uint64 // INT3 to one byte
+	Unboosted uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
+	Created   uint64 // no old bytes: out-of-line code
+	Removed   uint64 // no new bytes
+	Doubles   uint64 // exact copies of others
+	Copies    uint64 // of other events of the same CPU
+}
+
+func (c *PokeCounts) count(p *perfdata.TextPoke) {
+	const int3 = 0xcc
+	c.Total++
+	switch {
+	case len(p.Old) == 0:
+		c.Created++
+	case len(p.New) == 0:
+		c.Removed++
+	case len(p.New) == 1 && p.New[0] == int3:
+		c.Armed++
+	case len(p.Old) == 1 && p.Old[0] == int3:
+		c.Disarmed++
+	case p.New[0] == int3:
+		c.Unboosted++
+	default:
+		c.InPlace++
+	}
+}
+
+func (r *Report) finish(im *Image) {
+	st := im.Stats()
+	r.Conflicts = st.Conflicts
+	r.Pokes.Doubles = uint64(st.Doubles)
+	for _, l := range im.lives {
+		if l.kind == lifeImage {
+			r.BPF.Images++
+		}
+	}
+	// Contradictions in kernel text that no loss explains prove that something
+	// wrote unrecorded.
+	n := 0
+	for c := range im.Conflicts() {
+		if c.Addr >= im.textLo && c.Addr < im.textHi && len(r.Losses) == 0 {
+			n++
+		}
+	}
+	if n > 0 && r.Coverage.Pokes.Verdict == Complete {
+		r.Coverage.Pokes.limit(OldBytesMismatch, r.First, r.Horizon,
+			"%d places of kernel text changed with no record", n)
+	}
+	r.trust()
+}

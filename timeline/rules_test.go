@@ -1,0 +1,552 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The rules of truth, each on the smallest history that shows it. Kernel text
+// is [0x1000, 0x2000), its snapshot all 0x90, copied between 100 and 200; the
+// recording goes from 100 to 1000.
+
+const (
+	textLo, textHi = 0x1000, 0x2000
+	first, copied  = 100, 200
+	horizon        = 1000
+)
+
+func snapshotOf(addr uint64, n int, fill byte) Segment {
+	return Segment{addr, []byte(strings.Repeat(string([]byte{fill}), n))}
+}
+
+// kernel returns a builder with the usual text and snapshot.
+func kernel() *Builder {
+	b := NewBuilder()
+	b.Extent(first, horizon)
+	b.Text(textLo, textHi)
+	b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(textLo, textHi-textLo, 0x90)}})
+	return b
+}
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func pokeAt(addr, t uint64, old, new string) *Poke {
+	return &Poke{Addr: addr, Time: t, Old: unhex(old), New: unhex(new)}
+}
+
+func mustBuild(tb testing.TB, b *Builder) *Image {
+	tb.Helper()
+	im, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return im
+}
+
+// history prints every version of [addr, addr+n), a line each.
+func history(im *Image, addr, n uint64) string {
+	var out strings.Builder
+	buf := make([]byte, n)
+	for b := range im.Versions(addr, buf, 0, MaxTime) {
+		fmt.Fprintf(&out, "%s %v", span(b.Since, b.Until), b.Standing)
+		if b.Reason != ReasonNone {
+			fmt.Fprintf(&out, " %v", b.Reason)
+		}
+		if b.Given == len(buf) {
+			fmt.Fprintf(&out, " %x", buf)
+		}
+		if b.Standing == Conflicting {
+			for s := range im.At(b.Since).Spans(addr, n) {
+				for _, c := range s.Candidates {
+					fmt.Fprintf(&out, " %x", c.Bytes)
+				}
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+func span(since, until uint64) string {
+	if until == MaxTime {
+		return fmt.Sprintf("%d..", since)
+	}
+	return fmt.Sprintf("%d..%d", since, until)
+}
+
+func lines(s ...string) string { return strings.Join(s, "\n") + "\n" }
+
+func TestRules(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		facts func(b *Builder)
+		addr  uint64
+		n     uint64
+		want  string
+	}{
+		{
+			name:  "cold text is known from the first record to the horizon",
+			facts: func(b *Builder) {},
+			addr:  0x1800, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 3: a poke's new bytes hold from its time on, its old ones before",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 500, "9090", "eb02"))
+				b.Poke(pokeAt(0x1100, 700, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..500 known 9090",
+				"500..700 known eb02",
+				"700..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 4: a poke inside the copy interval may be in the copy already",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 150, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording eb02",
+				"100..150 known eb02",
+				"150..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 4: the copy may hold a trap and a half-written tail",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{{textLo, unhex("0f1f440000cc1f340000")}}})
+				b.Poke(pokeAt(0x1005, 150, "0f1f440000", "e912340000"))
+			},
+			addr: 0x1005, n: 5,
+			want: lines(
+				"0..100 unconfirmed outside-recording 0f1f440000",
+				"100..150 known 0f1f440000",
+				"150..1001 known e912340000",
+				"1001.. unconfirmed beyond-horizon e912340000"),
+		},
+		{
+			name: "rule 4: the copy agrees with no state of the chain",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 150, "eb02", "eb04"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..150 conflicting snapshot-mismatch 9090 eb02",
+				"150..1001 known eb04",
+				"1001.. unconfirmed beyond-horizon eb04"),
+		},
+		{
+			name: "rule 4: after the copy interval the first poke's old bytes correct nothing",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 300, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 conflicting snapshot-mismatch 9090 eb02",
+				"300..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 5: old bytes that disagree make the whole interval conflicting",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeAt(0x1100, 600, "eb04", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..600 conflicting old-bytes-mismatch eb02 eb04",
+				"600..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 5: with a loss between, the old bytes hold from its end on",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 400, 450, AfterLoss)
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeAt(0x1100, 600, "eb04", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..450 conflicting old-bytes-mismatch eb02 eb04",
+				"450..600 known eb04",
+				"600..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 6: equal facts around losses leave the time of the losses unproven",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 400, 410, AfterLoss)
+				b.Gap(GapPokes, 440, 450, AfterLoss)
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeAt(0x1100, 600, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..400 known eb02",
+				"400..450 unconfirmed after-loss eb02",
+				"450..600 known eb02",
+				"600..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 6: cold text is unconfirmed from the first loss on",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 400, 410, AfterLoss)
+			},
+			addr: 0x1800, n: 1,
+			want: lines(
+				"0..100 unconfirmed outside-recording 90",
+				"100..400 known 90",
+				"400..1001 unconfirmed after-loss 90",
+				"1001.. unconfirmed beyond-horizon 90"),
+		},
+		{
+			name: "rule 6: a loss during the copy: the copy may be of before or after",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 120, 130, AfterLoss)
+				b.Poke(pokeAt(0x1100, 600, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..200 unconfirmed after-loss 9090",
+				"200..600 known 9090",
+				"600..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "rule 10: without coverage nothing is known",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 0, MaxTime, PartialCoverage)
+				b.Poke(pokeAt(0x1100, 600, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..600 unconfirmed partial-coverage 9090",
+				"600.. unconfirmed partial-coverage eb02"),
+		},
+		{
+			name: "rule 12: exact doubles count once",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "overlapping sites: a kprobe, then its optimised form",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 300, "90", "cc"))
+				b.Poke(pokeAt(0x1100, 400, "cc90909090", "e911223344"))
+				b.Poke(pokeAt(0x1100, 500, "e911223344", "cc90909090"))
+				b.Poke(pokeAt(0x1100, 600, "cc", "90"))
+			},
+			addr: 0x1100, n: 5,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090909090",
+				"100..300 known 9090909090",
+				"300..400 known cc90909090",
+				"400..500 known e911223344",
+				"500..600 known cc90909090",
+				"600..1001 known 9090909090",
+				"1001.. unconfirmed beyond-horizon 9090909090"),
+		},
+		{
+			name: "rule 8: out-of-line code lives from its poke to its removal",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page"})
+				b.Poke(pokeAt(0x9010, 310, "", "5589e5"))
+				b.Poke(pokeAt(0x9010, 400, "5589e5", ""))
+				b.Poke(pokeAt(0x9010, 500, "", "c39090"))
+				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page", Unregister: true})
+			},
+			addr: 0x9010, n: 3,
+			want: lines(
+				"0..300 unmapped",
+				"300..310 unknown out-of-line-gap",
+				"310..400 known 5589e5",
+				"400..500 retired poked-to-nothing 5589e5",
+				"500..600 known c39090",
+				"600.. retired unregistered c39090"),
+		},
+		{
+			name: "rule 8: the same address carries two programs; each has its own bytes",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
+				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
+				b.Symbol(SymbolEvent{Time: 500, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_bb_b"})
+				b.Program(Program{ID: 2, LoadTime: 501, Funcs: []Segment{{0x9000, unhex("2222")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..400 known 1111",
+				"400..500 retired unregistered 1111",
+				"500..1001 known 2222",
+				"1001.. unconfirmed beyond-horizon 2222"),
+		},
+		{
+			name: "rule 8: info of another life is not taken",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
+				b.Program(Program{ID: 1, LoadTime: 450, Funcs: []Segment{{0x9000, unhex("1111")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..400 unknown bpf-no-info",
+				"400.. unknown unregistered"),
+		},
+		{
+			name: "rule 8: program info fetched after a later poke",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("eb02")}}})
+				b.Poke(pokeAt(0x9000, 350, "9090", "eb02"))
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..350 known 9090",
+				"350..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "rule 8: a tail-call poke after the program's death",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
+				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
+				b.Poke(pokeAt(0x9000, 420, "1111", "9090"))
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..400 known 1111",
+				"400..420 retired unregistered 1111",
+				"420.. retired nothing-alive 9090"),
+		},
+		{
+			name: "rule 8: a trampoline's page is an upper bound: a program behind it lives",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9100, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9100, unhex("1111")}}})
+				b.Symbol(SymbolEvent{Time: 350, Addr: 0x9000, Len: 4096, Kind: SymbolBPF, Name: "bpf_trampoline_6442"})
+			},
+			addr: 0x9100, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..1001 known 1111",
+				"1001.. unconfirmed beyond-horizon 1111"),
+		},
+		{
+			name: "rule 8: a trampoline's bytes are recorded nowhere, not even by a poke of it",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 350, Addr: 0x9000, Len: 4096, Kind: SymbolBPF, Name: "bpf_trampoline_6442"})
+				b.Poke(pokeAt(0x9010, 400, "9090", "eb02"))
+			},
+			addr: 0x9010, n: 2,
+			want: lines(
+				"0..350 unmapped",
+				"350..400 unconfirmed bpf-trampoline 9090",
+				"400.. unconfirmed bpf-trampoline eb02"),
+		},
+		{
+			name: "rule 8: a program that was there before the start",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 0, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 0, Funcs: []Segment{{0x9000, unhex("1111")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 1111",
+				"100..1001 known 1111",
+				"1001.. unconfirmed beyond-horizon 1111"),
+		},
+		{
+			name: "rule 8: a synthesized program whose birth was recorded was not there before",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 0, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 0, Funcs: []Segment{{0x9000, unhex("1111")}}})
+				b.Symbol(SymbolEvent{Time: 150, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 151, Funcs: []Segment{{0x9000, unhex("1111")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..150 unmapped",
+				"150..1001 known 1111",
+				"1001.. unconfirmed beyond-horizon 1111"),
+		},
+		{
+			name: "rule 8: an interpreted program changes nothing",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x1800, Len: 0, Kind: SymbolBPF})
+			},
+			addr: 0x1800, n: 1,
+			want: lines(
+				"0..100 unconfirmed outside-recording 90",
+				"100..1001 known 90",
+				"1001.. unconfirmed beyond-horizon 90"),
+		},
+		{
+			name: "rule 8: a lost death of a symbol leaves a program unconfirmed",
+			facts: func(b *Builder) {
+				b.Gap(GapSymbols, 400, 410, AfterLoss)
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "ftrace_trampoline"})
+				b.Poke(pokeAt(0x9000, 310, "", "c3"))
+			},
+			addr: 0x9000, n: 1,
+			want: lines(
+				"0..300 unmapped",
+				"300..310 unknown out-of-line-gap",
+				"310..400 known c3",
+				"400..1001 unconfirmed after-loss c3",
+				"1001.. unconfirmed beyond-horizon c3"),
+		},
+		{
+			name: "rule 9: a module's text is unconfirmed, its data is not text",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+			},
+			addr: 0x8ffe, n: 2,
+			want: lines("0.. unconfirmed module-may-have-gone 5555"),
+		},
+		{
+			name: "rule 9: what lies behind a module's text is unknown",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+			},
+			addr: 0x9000, n: 2,
+			want: lines("0.. unknown not-text"),
+		},
+		{
+			name: "rule 9: zeros where nothing was mapped are no bytes",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0)}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines("0.. unknown hole-in-snapshot"),
+		},
+		{
+			name: "rule 9: a contradicted module",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+				b.Poke(pokeAt(0x8100, 300, "6666", "7777"))
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				"0..100 unconfirmed module-may-have-gone 5555",
+				"100..300 conflicting snapshot-mismatch 5555 6666",
+				"300.. unconfirmed module-may-have-gone 7777"),
+		},
+		{
+			name: "rule 10: padding that a poke calls into may hold a thunk",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.Names(oneName{0x1200})
+				b.Poke(pokeAt(0x1100, 300, "0f1f440000", "e8f2000000")) // call 0x11f7
+			},
+			addr: 0x11f7, n: 9,
+			want: lines("0.. unconfirmed thunk-padding 909090909090909090"),
+		},
+		{
+			name: "no snapshot: old bytes reach back to the start",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{})
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name:  "nothing says that anything is there",
+			facts: func(b *Builder) {},
+			addr:  0x5000, n: 4,
+			want: lines("0.. unmapped"),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := kernel()
+			tt.facts(b)
+			got := history(mustBuild(t, b), tt.addr, tt.n)
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// oneName is a name table with one function.
+type oneName struct{ addr uint64 }
+
+func (o oneName) Find(addr uint64) (Symbol, bool) {
+	if addr < o.addr {
+		return Symbol{Name: "before", Addr: textLo}, true
+	}
+	return Symbol{Name: "f", Addr: o.addr}, true
+}
+
+func (o oneName) Lookup(string) []Symbol { return nil }
+
+// TestReadAcross: a block over several fragments has the least standing, the
+// common validity, and leading bytes as far as facts give them.
+func TestReadAcross(t *testing.T) {
+	b := kernel()
+	b.Poke(pokeAt(0x1ffe, 300, "9090", "eb02"))
+	im := mustBuild(t, b)
+	buf := make([]byte, 8)
+	got := im.At(400).Read(0x1ffc, buf)
+	want := Block{Standing: Unmapped, Given: 4, Since: 300, Until: 1001}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if s := hex.EncodeToString(buf); s != "9090eb0200000000" {
+		t.Errorf("bytes %s", s)
+	}
+	if n := testing.AllocsPerRun(100, func() { im.At(400).Read(0x1ffc, buf) }); n != 0 {
+		t.Errorf("Read allocates %v times", n)
+	}
+}

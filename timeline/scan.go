@@ -1,0 +1,627 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// A scan reads a recording once and keeps what images are made of.
+type scan struct {
+	rec      *perfdata.Recording
+	b        *Builder
+	report   *Report
+	progress func(done, total int64)
+
+	channels  channels
+	buffers   []*ringBuffer // by CPU
+	byCPU     map[int64]*ringBuffer
+	files     []round
+	newest    uint64 // time of the newest record
+	clean     bool
+	readsLost bool // every event counts its own losses
+	several   bool // some CPU has several events that take the same records
+
+	perfExec map[uint32]bool // pids of perf before its exec of the workload
+	execs    []exec
+	loads    []load_
+	modules  []kcore.Module
+
+	textLo, textHi uint64 // as the kernel's own map says
+	damage         []error
+	counts         [128]uint64
+	others         map[perfdata.RecordType]uint64
+	chosen         bool
+}
+
+type exec struct {
+	pid  uint32
+	time uint64
+}
+
+// load_ is a BPF_EVENT LOAD.
+type load_ struct {
+	time uint64
+	id   uint32
+}
+
+func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
+	s := &scan{
+		rec:      rec,
+		b:        NewBuilder(),
+		report:   &Report{First: MaxTime},
+		progress: progress,
+		byCPU:    make(map[int64]*ringBuffer),
+		perfExec: make(map[uint32]bool),
+		others:   make(map[perfdata.RecordType]uint64),
+	}
+	s.readsLost = len(rec.Events()) > 0
+	for _, e := range rec.Events() {
+		s.readsLost = s.readsLost && readsLost(&e.Attr)
+		for _, id := range e.IDs {
+			s.channels.set(id, &channel{event: e, cpu: -1})
+		}
+	}
+	// A poke takes 72 bytes of a file at least.
+	s.b.Reserve(int(min(rec.Size()/72, 1<<22)))
+	return s
+}
+
+func readsLost(a *perfdata.Attr) bool { return a.ReadFormat&perfdata.ReadFormatLost != 0 }
+
+const maxWarnings = 100
+
+func (s *scan) warn(err error) {
+	if len(s.report.Warnings) < maxWarnings {
+		s.report.Warnings = append(s.report.Warnings, err)
+	}
+}
+
+// broken takes note of damage. It spoils the whole recording: a record that
+// does not fit where it stands may have swallowed others.
+func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
+	if len(s.damage) >= maxWarnings {
+		return
+	}
+	err := fmt.Errorf("%v record at offset %#x: %s", rec.Type, rec.Offset, fmt.Sprintf(format, args...))
+	s.damage = append(s.damage, err)
+	s.warn(err)
+}
+
+func (s *scan) buffer(cpu int64) *ringBuffer {
+	b := s.byCPU[cpu]
+	if b == nil {
+		b = &ringBuffer{cpu: cpu}
+		s.byCPU[cpu] = b
+		s.buffers = append(s.buffers, b)
+	}
+	return b
+}
+
+// run reads all records.
+func (s *scan) run() {
+	sc := s.rec.Scan()
+	total, done := s.rec.Size(), int64(0)
+	const step = 1 << 24
+	next := int64(step)
+	for sc.Next() {
+		rec := sc.Record()
+		for rec.File >= len(s.files) {
+			s.files = append(s.files, round{})
+		}
+		if rec.Type < perfdata.RecordType(len(s.counts)) {
+			s.counts[rec.Type]++
+		} else {
+			s.others[rec.Type]++
+		}
+		s.record(rec)
+		if s.progress != nil {
+			if done += int64(len(rec.Raw)); done >= next {
+				s.progress(min(done, total), total)
+				next += step
+			}
+		}
+	}
+	if s.progress != nil {
+		s.progress(total, total)
+	}
+	for _, w := range s.rec.Warnings() {
+		s.warn(w)
+	}
+	if err := sc.Err(); err != nil {
+		s.warn(err)
+		// A file that is merely cut off tells so by its end, and has a horizon.
+		if !errors.Is(err, perfdata.ErrTruncated) {
+			s.damage = append(s.damage, err)
+		}
+	}
+	const jitter = 1e9 // a time this far back is no jitter but damage
+	for _, b := range s.buffers {
+		if b.backwards > jitter {
+			s.damage = append(s.damage, fmt.Errorf("times of CPU %d go back by %s", b.cpu, seconds(b.backwards)))
+			s.warn(s.damage[len(s.damage)-1])
+		}
+	}
+	switch err := s.rec.CleanEnd(); {
+	case err == nil:
+		s.clean = sc.Err() == nil && len(s.damage) == 0
+	case sc.Err() == nil:
+		s.warn(fmt.Errorf("the recording has no clean end: %w", err))
+	}
+	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return int(a.cpu - b.cpu) })
+	for _, ch := range s.channels.all {
+		if ch.buffer == nil {
+			ch.buffer = s.buffer(ch.cpu)
+		}
+		ch.buffer.takes |= kindsOf(&ch.event.Attr)
+		ch.buffer.lostSamples += ch.lostSamples
+	}
+}
+
+// record reads one record.
+func (s *scan) record(rec *perfdata.Record) {
+	switch rec.Type {
+	case perfdata.RecordTextPoke:
+		s.textPoke(rec)
+	case perfdata.RecordKSymbol:
+		s.ksymbol(rec)
+	case perfdata.RecordBPFEvent:
+		s.bpfEvent(rec)
+	case perfdata.RecordFinishedRound:
+		if len(rec.Raw) != 8 {
+			s.broken(rec, "%d bytes long, want 8", len(rec.Raw))
+			return
+		}
+		s.files[rec.File].finish()
+	case perfdata.RecordIDIndex:
+		s.idIndex(rec)
+	case perfdata.RecordTimeConv:
+		var tc perfdata.TimeConv
+		if err := s.rec.TimeConv(rec, &tc); err != nil {
+			s.broken(rec, "%v", err)
+			return
+		}
+		s.report.Clock.conv = &tc
+	case perfdata.RecordComm:
+		s.comm(rec)
+	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+		s.mmap(rec)
+	case perfdata.RecordFork, perfdata.RecordExit:
+		var id perfdata.SampleID
+		if s.sampleID(rec, &id) {
+			s.fits(rec, &id, 8+24)
+		}
+	case perfdata.RecordLost:
+		s.lost(rec)
+	case perfdata.RecordLostSamples:
+		s.lostSamples(rec)
+	default:
+		switch {
+		case rec.Type < 64:
+			var id perfdata.SampleID
+			s.sampleID(rec, &id)
+		case rec.Type >= 128:
+			s.broken(rec, "of no known type")
+		}
+	}
+}
+
+// sampleID reads a record's id, time and so on, and takes note of the time. It
+// reports whether the record is one of the kernel's, in a ring buffer.
+func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
+	if err := s.rec.SampleID(rec, id); err != nil {
+		s.broken(rec, "%v", err)
+		return false
+	}
+	return s.note(rec, id) != nil && id.Time != 0
+}
+
+// note takes note of a record's time and returns the channel that it came
+// through, nil for perf's synthesized records, guests' and damaged ones.
+func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
+	if id.Time == 0 && id.ID == 0 {
+		return nil
+	}
+	var ch *channel
+	if id.Has&(perfdata.SampleIdentifier|perfdata.SampleEventID) != 0 {
+		ch = s.channels.get(id.ID)
+		if ch == nil {
+			s.broken(rec, "event id %d is not one of the recording", id.ID)
+			return nil
+		}
+	} else {
+		if id.Event == nil {
+			return nil
+		}
+		ch = &channel{event: id.Event, cpu: -1}
+	}
+	if ch.guest {
+		return nil
+	}
+	if id.Has&perfdata.SampleCPU != 0 {
+		if ch.cpu < 0 {
+			ch.cpu = int64(id.CPU)
+		} else if ch.cpu != int64(id.CPU) {
+			s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
+			return nil
+		}
+	}
+	if ch.buffer == nil {
+		ch.buffer = s.buffer(ch.cpu)
+	}
+	if t := id.Time; t != 0 {
+		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
+		s.newest = max(s.newest, t)
+		s.report.First = min(s.report.First, t)
+		f := &s.files[rec.File]
+		f.newest = max(f.newest, t)
+	}
+	return ch
+}
+
+// fits checks that a record of the kernel is as long as its content and
+// trailer say. A longer one has swallowed others.
+func (s *scan) fits(rec *perfdata.Record, id *perfdata.SampleID, body int) {
+	if want := body + trailerSize(id); len(rec.Raw) != want {
+		s.broken(rec, "%d bytes long, its content takes %d", len(rec.Raw), want)
+	}
+}
+
+func trailerSize(id *perfdata.SampleID) int {
+	n := 0
+	for has := id.Has; has != 0; has &= has - 1 {
+		n += 8
+	}
+	return n
+}
+
+// excess checks what stands behind the content of a record whose size says too
+// much. The kernel makes such records where several events listen (it adds up
+// their trailers); but a damaged size makes them too, and hides whole records.
+func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
+	if n == 0 {
+		return
+	}
+	rest := perfdata.Record{Raw: rec.Raw[len(rec.Raw)-n:]}
+	order := s.rec.ByteOrder()
+	if n < 8 || n%8 != 0 {
+		s.broken(rec, "%d bytes too long", n)
+		return
+	}
+	size := int(order.Uint16(rest.Raw[6:]))
+	rest.Type = perfdata.RecordType(order.Uint32(rest.Raw))
+	if size < 24 || size > n || rest.Type == 0 || rest.Type > perfdata.RecordCallchainDeferred {
+		return
+	}
+	// Stale bytes of the ring buffer may look like a record too, but are a lap
+	// older than the record that they follow.
+	rest.Raw = rest.Raw[:size]
+	var hidden perfdata.SampleID
+	if err := s.rec.SampleID(&rest, &hidden); err == nil && hidden.Event != nil && hidden.Time >= id.Time {
+		s.broken(rec, "too long by %d bytes that hold a later %v record", n, rest.Type)
+	}
+}
+
+func (s *scan) idIndex(rec *perfdata.Record) {
+	var ix perfdata.IDIndex
+	if err := s.rec.IDIndex(rec, &ix); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	for _, e := range ix.Entries {
+		ch := s.channels.get(e.ID)
+		if ch == nil {
+			if s.rec.EventByID(e.ID) == nil {
+				s.broken(rec, "event id %d is not one of the recording", e.ID)
+				continue
+			}
+			ch = &channel{event: s.rec.EventByID(e.ID)}
+			s.channels.set(e.ID, ch)
+		}
+		ch.cpu = e.CPU
+		ch.system = e.CPU >= 0 && e.TID == -1
+		ch.guest = e.MachinePID > 0
+		if !ch.guest {
+			ch.buffer = s.buffer(e.CPU)
+		}
+	}
+}
+
+// choose picks for each CPU the one event whose pokes, symbols and BPF events
+// are read: the lowest id (rule 12).
+func (s *scan) choose() {
+	s.chosen = true
+	for _, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
+		best := make(map[int64]uint64)
+		n := make(map[int64]int)
+		for id, ch := range s.channels.all {
+			if ch.guest || kindsOf(&ch.event.Attr)&kind == 0 {
+				continue
+			}
+			if old, ok := best[ch.cpu]; !ok || id < old {
+				best[ch.cpu] = id
+			}
+			n[ch.cpu]++
+		}
+		for cpu, id := range best {
+			s.channels.get(id).chosen |= kind
+			s.several = s.several || n[cpu] > 1 && cpu >= 0
+		}
+	}
+	if s.several {
+		s.countCopies()
+	}
+}
+
+// countCopies looks which events really took the records that several ask
+// for. Where the one that is to be read took none and another did, the
+// recording contradicts itself.
+func (s *scan) countCopies() {
+	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
+	var id perfdata.SampleID
+	for sc.Next() {
+		rec := sc.Record()
+		if s.rec.SampleID(rec, &id) != nil || id.Time == 0 {
+			continue
+		}
+		ch := s.channels.get(id.ID)
+		if ch == nil {
+			continue
+		}
+		switch rec.Type {
+		case perfdata.RecordTextPoke:
+			ch.taken[0]++
+		case perfdata.RecordKSymbol:
+			ch.taken[1]++
+		case perfdata.RecordBPFEvent:
+			ch.taken[2]++
+		}
+	}
+	for k, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
+		most := make(map[int64]uint64)
+		for id, ch := range s.channels.all {
+			if m, ok := most[ch.cpu]; ch.taken[k] > 0 && (!ok || s.channels.get(m).taken[k] < ch.taken[k]) {
+				most[ch.cpu] = id
+			}
+		}
+		for id, ch := range s.channels.all {
+			if m, ok := most[ch.cpu]; ok && ch.chosen&kind != 0 && ch.taken[k] == 0 {
+				err := fmt.Errorf("event %d of CPU %d asks for the records that event %d took, and has none", id, ch.cpu, m)
+				s.damage = append(s.damage, err)
+				s.warn(err)
+				ch.chosen &^= kind
+				s.channels.get(m).chosen |= kind
+			}
+		}
+	}
+}
+
+// takes reports whether a record that came through ch is the one to be read.
+func (s *scan) takes(ch *channel, kind kinds) bool {
+	if !s.chosen {
+		s.choose()
+	}
+	return ch.chosen&kind != 0
+}
+
+func (s *scan) textPoke(rec *perfdata.Record) {
+	var p perfdata.TextPoke
+	if err := s.rec.TextPoke(rec, &p); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &p.SampleID)
+	if ch == nil || p.Time == 0 {
+		return
+	}
+	if p.Excess != 0 {
+		s.excess(rec, &p.SampleID, p.Excess)
+	}
+	if !s.takes(ch, takesPokes) {
+		if kindsOf(&ch.event.Attr)&takesPokes == 0 {
+			s.broken(rec, "event %d takes no text pokes", p.ID)
+			return
+		}
+		s.report.Pokes.Copies++
+		return
+	}
+	s.report.Pokes.count(&p)
+	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New})
+}
+
+func (s *scan) ksymbol(rec *perfdata.Record) {
+	var k perfdata.KSymbol
+	if err := s.rec.KSymbol(rec, &k); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &k.SampleID)
+	if k.Time != 0 {
+		if ch == nil {
+			return
+		}
+		s.excess(rec, &k.SampleID, k.Excess)
+		if !s.takes(ch, takesSymbols) {
+			if kindsOf(&ch.event.Attr)&takesSymbols == 0 {
+				s.broken(rec, "event %d takes no symbols", k.ID)
+			}
+			return
+		}
+	}
+	var kind SymbolKind
+	switch k.Kind {
+	case perfdata.KSymbolBPF:
+		kind = SymbolBPF
+	case perfdata.KSymbolOOL:
+		kind = SymbolOutOfLine
+	default:
+		s.warn(fmt.Errorf("KSYMBOL record at offset %#x: unknown type %d", rec.Offset, k.Kind))
+		return
+	}
+	e := SymbolEvent{Time: k.Time, Addr: k.Addr, Len: k.Len, Kind: kind,
+		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name)}
+	if e.Unregister {
+		s.report.Symbols.Deaths++
+	} else {
+		s.report.Symbols.Births++
+	}
+	s.b.Symbol(e)
+}
+
+func (s *scan) bpfEvent(rec *perfdata.Record) {
+	var e perfdata.BPFEvent
+	if err := s.rec.BPFEvent(rec, &e); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &e.SampleID)
+	if e.Time != 0 {
+		if ch == nil {
+			return
+		}
+		s.excess(rec, &e.SampleID, e.Excess)
+		if !s.takes(ch, takesBPF) {
+			if kindsOf(&ch.event.Attr)&takesBPF == 0 {
+				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
+			}
+			return
+		}
+	}
+	if e.Kind == perfdata.BPFLoad {
+		s.loads = append(s.loads, load_{e.Time, e.ID})
+	}
+}
+
+// comm finds perf's exec of the workload: after it forked, before it copied
+// kernel text, perf's child was called perf-exec; its COMM by exec comes after.
+func (s *scan) comm(rec *perfdata.Record) {
+	var c perfdata.Comm
+	if err := s.rec.Comm(rec, &c); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	s.note(rec, &c.SampleID)
+	if c.Time == 0 {
+		if string(c.Comm) == "perf-exec" {
+			s.perfExec[c.PID] = true
+		}
+		return
+	}
+	s.fits(rec, &c.SampleID, 8+8+align8(len(c.Comm)+1))
+	if rec.Misc&perfdata.MiscCommExec != 0 {
+		s.execs = append(s.execs, exec{c.PID, c.Time})
+	}
+}
+
+func align8(n int) int { return (n + 7) &^ 7 }
+
+// mmap takes the kernel's own map, and those of modules where no module list
+// was kept.
+func (s *scan) mmap(rec *perfdata.Record) {
+	var m perfdata.Mmap
+	if err := s.rec.Mmap(rec, &m); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	s.note(rec, &m.SampleID)
+	if m.Time != 0 {
+		fixed := 8 + 32
+		if rec.Type == perfdata.RecordMMAP2 {
+			fixed += 32
+		}
+		s.fits(rec, &m.SampleID, fixed+align8(len(m.Filename)+1))
+		return
+	}
+	if rec.CPUMode() != perfdata.MiscKernel || m.Addr+m.Len < m.Addr {
+		return
+	}
+	name := string(m.Filename)
+	switch {
+	case strings.HasPrefix(name, "[kernel.kallsyms]"):
+		s.textLo, s.textHi = m.Addr, m.Addr+m.Len
+	case strings.HasPrefix(name, "["):
+		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
+			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})
+		}
+	}
+}
+
+func (s *scan) lost(rec *perfdata.Record) {
+	var l perfdata.Lost
+	if err := s.rec.Lost(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	before := uint64(0)
+	if ch := s.channels.get(l.SampleID.ID); ch != nil && ch.buffer != nil {
+		before = ch.buffer.side
+	}
+	ch := s.note(rec, &l.SampleID)
+	if ch == nil || l.Time == 0 {
+		return
+	}
+	s.fits(rec, &l.SampleID, 8+16)
+	b := ch.buffer
+	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
+	b.lost += l.Lost
+}
+
+func (s *scan) lostSamples(rec *perfdata.Record) {
+	// PERF_RECORD_MISC_LOST_SAMPLES_BPF: a filter dropped samples on purpose.
+	const droppedByFilter = 1 << 15
+	if rec.Misc&droppedByFilter != 0 {
+		return
+	}
+	var l perfdata.LostSamples
+	if err := s.rec.LostSamples(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if ch := s.channels.get(l.SampleID.ID); ch != nil {
+		ch.lostSamples += l.Lost
+	} else {
+		s.broken(rec, "event id %d is not one of the recording", l.SampleID.ID)
+	}
+}
+
+// describe fills in the report from the recording's header.
+func (s *scan) describe(r *Replay) {
+	rep, rec := s.report, s.rec
+	rep.Kernel, _ = rec.OSRelease()
+	rep.Arch, _ = rec.Arch()
+	rep.Host, _ = rec.Hostname()
+	if rep.Arch == "" && r.Snapshot != nil {
+		rep.Arch = archOf(r.Snapshot.Core)
+	}
+	if v, err := rec.Version(); err == nil {
+		rep.Producer = "perf " + v
+	}
+	if args, err := rec.Cmdline(); err == nil && len(args) > 0 {
+		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))
+	}
+	if available, online, err := rec.NRCPUs(); err == nil {
+		rep.CPUsAvailable, rep.CPUsOnline = int(available), int(online)
+	}
+	if rep.First == MaxTime {
+		rep.First = 0
+	}
+	rep.Last = s.newest
+	rep.Clean = s.clean
+	rep.Clock.describe(rec)
+	rep.Records = make(map[perfdata.RecordType]uint64)
+	for t, n := range s.counts {
+		if n > 0 {
+			rep.Records[perfdata.RecordType(t)] = n
+		}
+	}
+	for t, n := range s.others {
+		rep.Records[t] = n
+	}
+}

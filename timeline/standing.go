@@ -1,0 +1,139 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+// Standing says how far an answer can be trusted. The order is that of trust:
+// of the bytes of a block the one with the least standing speaks for all.
+type Standing uint8
+
+const (
+	// Unmapped: no fact says that anything is there.
+	Unmapped Standing = iota
+	// Unknown: something is there, but its bytes were never recorded.
+	Unknown
+	// Conflicting: facts disagree; [Span.Candidates] has them all.
+	Conflicting
+	// Retired: unregistered, poked to nothing, or poked where nothing is
+	// alive. The last bytes are given; a preempted task may still run them,
+	// or the memory may be someone else's by now.
+	Retired
+	// Unconfirmed: a fact gives the byte, but changes since (or before) may
+	// have gone unrecorded.
+	Unconfirmed
+	// InFlight: the asked time lies within the clock's uncertainty of a poke
+	// or inside an explicit window, where both old and new may be met.
+	InFlight
+	// Known: a fact gives the byte, and every change between that fact and
+	// the asked time would have been recorded.
+	Known
+)
+
+var standingNames = [...]string{
+	Unmapped:    "unmapped",
+	Unknown:     "unknown",
+	Conflicting: "conflicting",
+	Retired:     "retired",
+	Unconfirmed: "unconfirmed",
+	InFlight:    "in_flight",
+	Known:       "known",
+}
+
+// String returns the name that the command line prints: "known", "in_flight", ...
+func (s Standing) String() string { return standingNames[s] }
+
+// HasBytes reports whether an answer of this standing comes with one set of
+// bytes: not so for unmapped and unknown ones (none) and conflicting ones
+// (several candidates).
+func (s Standing) HasBytes() bool { return s >= Retired }
+
+// Source says which kind of fact gave the bytes.
+type Source uint8
+
+const (
+	SourceNone     Source = iota // no bytes
+	SourceSnapshot               // the copy of kernel text beside the recording (kcore)
+	SourcePoke                   // a PERF_RECORD_TEXT_POKE
+	SourceProgInfo               // HEADER_BPF_PROG_INFO, jited_prog_insns
+)
+
+var sourceNames = [...]string{
+	SourceNone:     "",
+	SourceSnapshot: "snapshot",
+	SourcePoke:     "poke",
+	SourceProgInfo: "bpf_prog_info",
+}
+
+// String returns the name that the command line prints, "" for [SourceNone].
+func (s Source) String() string { return sourceNames[s] }
+
+// Reason says why an answer is not [Known]. The codes are a contract with
+// scripts: they may be added to, never renamed.
+type Reason uint8
+
+const (
+	ReasonNone Reason = iota
+	NoCoverage
+	PartialCoverage
+	CPUCountsMissing
+	CPUSilent
+	Damaged
+	AfterLoss
+	OutsideRecording
+	BeyondHorizon
+	OldBytesMismatch
+	SnapshotMismatch
+	ThunkPadding
+	ModuleMayHaveGone
+	ModuleContradicted
+	NotText
+	HoleInSnapshot
+	NeverRecorded
+	BPFTrampoline
+	BPFNoInfo
+	OutOfLineGap
+	Unregistered
+	PokedToNothing
+	NothingAlive
+)
+
+var reasons = [...]struct{ code, text string }{
+	ReasonNone:         {"", ""},
+	NoCoverage:         {"no-coverage", "text changes were not recorded at all"},
+	PartialCoverage:    {"partial-coverage", "not every CPU that can change text was recorded"},
+	CPUCountsMissing:   {"cpu-counts-missing", "the recording does not say how many CPUs there are, so one may have changed text unrecorded"},
+	CPUSilent:          {"cpu-silent", "a CPU stopped recording before the end, as one that was taken offline does"},
+	Damaged:            {"damaged", "the recording is damaged: records of changes may be missing"},
+	AfterLoss:          {"after-loss", "records were lost since the last fact, a change may be among them"},
+	OutsideRecording:   {"outside-recording", "the time is before the first record"},
+	BeyondHorizon:      {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
+	OldBytesMismatch:   {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
+	SnapshotMismatch:   {"snapshot-mismatch", "the first change's old bytes are not what the snapshot holds: an unrecorded change lies between"},
+	ThunkPadding:       {"thunk-padding", "padding before a function that is called into: the kernel writes call thunks there with no record"},
+	ModuleMayHaveGone:  {"module-may-have-gone", "module loads and unloads are not followed, so the module may have gone or come"},
+	ModuleContradicted: {"module-contradicted", "something else was born inside this module: it has gone with no record"},
+	NotText:            {"not-text", "data or slack beside text, which changes with no record"},
+	HoleInSnapshot:     {"hole-in-snapshot", "nothing was there when the snapshot was taken, and nothing recorded says what came later"},
+	NeverRecorded:      {"never-recorded", "no snapshot and no change gives these bytes"},
+	BPFTrampoline:      {"bpf-trampoline", "the kernel records that BPF trampolines and dispatchers exist, not their bytes"},
+	BPFNoInfo:          {"bpf-no-info", "the recording has no program info for this life of the BPF program"},
+	OutOfLineGap:       {"out-of-line-gap", "a place in a page of out-of-line code that no record filled"},
+	Unregistered:       {"unregistered", "the code that was here was unregistered"},
+	PokedToNothing:     {"poked-to-nothing", "the code that was here was retired by a text poke"},
+	NothingAlive:       {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
+}
+
+// String returns the code, for example "after-loss"; "" for [ReasonNone].
+func (r Reason) String() string { return reasons[r].code }
+
+// Text explains the code in one English clause.
+func (r Reason) Text() string { return reasons[r].text }
+
+// Reasons yields every code with its text, in a fixed order, for listings.
+func Reasons(yield func(code, text string) bool) {
+	for _, r := range reasons[1:] {
+		if !yield(r.code, r.text) {
+			return
+		}
+	}
+}
