@@ -1,0 +1,56 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+func storm(b *testing.B) string {
+	return filepath.Join(corpus.Large(b, "x86_64/storm"), "rec.data")
+}
+
+// BenchmarkLoad makes an image of 1.2 million pokes.
+func BenchmarkLoad(b *testing.B) {
+	path := storm(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := timeline.Load(path, timeline.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(r.Report.Pokes.Total), "pokes")
+		r.Close()
+	}
+}
+
+// BenchmarkRead reads 16 bytes from random places of kernel text at random times.
+func BenchmarkRead(b *testing.B) {
+	r, err := timeline.Load(storm(b), timeline.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	lo, hi := r.Image.Text()
+	from, to := r.Report.First, r.Report.Horizon
+	rng := rand.New(rand.NewPCG(1, 1))
+	type question struct{ addr, time uint64 }
+	questions := make([]question, 1<<16)
+	for i := range questions {
+		questions[i] = question{lo + rng.Uint64N(hi-lo-16), from + rng.Uint64N(to-from)}
+	}
+	var buf [16]byte
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		q := &questions[i&(len(questions)-1)]
+		i++
+		r.Image.At(q.time).Read(q.addr, buf[:])
+	}
+}

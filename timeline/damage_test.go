@@ -1,0 +1,267 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A victim is a recording to be damaged, with its oracles.
+type victim struct {
+	data    []byte
+	snap    *kcore.Snapshot
+	oracles []victimOracle
+	records []victimRecord
+	bpf     []timeline.Range // places of BPF programs
+	info    [2]int           // BPF_PROG_INFO section in data
+}
+
+type victimOracle struct {
+	corpus.Oracle
+	segs  []timeline.Segment
+	diffs []timeline.Range // where it differs from the snapshot
+}
+
+type victimRecord struct{ lo, hi int }
+
+func newVictim(tb testing.TB, dir string) *victim {
+	tb.Helper()
+	v := &victim{}
+	var err error
+	path := filepath.Join(dir, "rec.data")
+	if v.data, err = os.ReadFile(filepath.Join(path, "data")); err != nil {
+		tb.Fatal(err)
+	}
+	if v.snap, err = kcore.Open(filepath.Join(path, "kcore_dir")); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { v.snap.Close() })
+	oracles, err := corpus.Oracles(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, o := range oracles {
+		if o.Label == "pre_perf" || o.Label == "post_perf" {
+			continue
+		}
+		vo := victimOracle{Oracle: o, segs: segments(tb, o.Path)}
+		for _, s := range vo.segs {
+			for i := 0; i < len(s.Data); i += 64 {
+				n := min(64, len(s.Data)-i)
+				if b := v.snap.Core.Bytes(s.Addr+uint64(i), n); b != nil && bytes.Equal(b, s.Data[i:i+n]) {
+					continue
+				}
+				for k := i; k < i+n; k++ {
+					if b := v.snap.Core.Bytes(s.Addr+uint64(k), 1); b != nil && b[0] != s.Data[k] {
+						a := s.Addr + uint64(k)
+						vo.diffs = append(vo.diffs, timeline.Range{Lo: a, Hi: a + 1})
+					}
+				}
+			}
+		}
+		v.oracles = append(v.oracles, vo)
+	}
+	rec, err := perfdata.New(v.data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sc := rec.Scan()
+	for sc.Next() {
+		r := sc.Record()
+		v.records = append(v.records, victimRecord{int(r.Offset), int(r.Offset) + len(r.Raw)})
+		var k perfdata.KSymbol
+		if r.Type == perfdata.RecordKSymbol && rec.KSymbol(r, &k) == nil {
+			v.bpf = append(v.bpf, timeline.Range{Lo: k.Addr, Hi: k.Addr + uint64(k.Len)})
+		}
+	}
+	if info, err := rec.Feature(perfdata.FeatureBPFProgInfo); err == nil {
+		v.info[0] = bytes.Index(v.data, info)
+		v.info[1] = v.info[0] + len(info)
+	}
+	return v
+}
+
+// excuses returns the addresses for which a change of the byte at off can
+// itself account: those of the poke, the symbol or the program info that it
+// belongs to, in the original and in the changed form.
+func (v *victim) excuses(data []byte, off int) []timeline.Range {
+	if off >= v.info[0] && off < v.info[1] {
+		return v.bpf
+	}
+	i := sort.Search(len(v.records), func(i int) bool { return v.records[i].hi > off })
+	if i == len(v.records) || off < v.records[i].lo {
+		return nil
+	}
+	var out []timeline.Range
+	for _, d := range [][]byte{v.data, data} {
+		raw := d[v.records[i].lo:v.records[i].hi]
+		u16 := func(at int) uint64 { return uint64(raw[at]) | uint64(raw[at+1])<<8 }
+		u64 := func(at int) (x uint64) {
+			for k := 7; k >= 0; k-- {
+				x = x<<8 | uint64(raw[at+k])
+			}
+			return x
+		}
+		switch v.data[v.records[i].lo] {
+		case byte(perfdata.RecordTextPoke):
+			addr := u64(8)
+			out = append(out, timeline.Range{Lo: addr, Hi: addr + max(u16(16), u16(18))})
+		case byte(perfdata.RecordKSymbol), byte(perfdata.RecordBPFEvent):
+			out = append(out, v.bpf...)
+			out = append(out, timeline.Range{Lo: u64(8), Hi: u64(8) + u16(16)})
+		}
+	}
+	return out
+}
+
+// wrong counts the bytes that the image of data calls known and that differ
+// from an oracle, without the excused ones. It returns false where the
+// recording is refused.
+func (v *victim) wrong(tb testing.TB, data []byte, excused []timeline.Range) (n uint64, r *timeline.Replay) {
+	rec, err := perfdata.New(data)
+	if err != nil {
+		return 0, nil
+	}
+	r, err = timeline.New(rec, v.snap, timeline.Options{})
+	if err != nil {
+		return 0, nil
+	}
+	within := func(a uint64) bool {
+		for _, e := range excused {
+			if a >= e.Lo && a < e.Hi {
+				return true
+			}
+		}
+		return false
+	}
+	for _, o := range v.oracles {
+		for span, want := range r.Image.At(o.Time()).Against(o.segs) {
+			if span.Standing != timeline.Known {
+				continue
+			}
+			if span.Source == timeline.SourceSnapshot {
+				i := sort.Search(len(o.diffs), func(i int) bool { return o.diffs[i].Lo >= span.Addr })
+				for ; i < len(o.diffs) && o.diffs[i].Lo < span.Addr+span.Len; i++ {
+					if !within(o.diffs[i].Lo) {
+						n++
+					}
+				}
+				continue
+			}
+			if bytes.Equal(span.Bytes, want) {
+				continue
+			}
+			for k := range want {
+				if want[k] != span.Bytes[k] && !within(span.Addr+uint64(k)) {
+					n++
+				}
+			}
+		}
+	}
+	return n, r
+}
+
+// rounds returns how often a test of random damage is repeated: few times by
+// itself, as often as $TEXTREPLAY_DAMAGE says when asked.
+func rounds(tb testing.TB, usual int) int {
+	if s := os.Getenv("TEXTREPLAY_DAMAGE"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			tb.Fatalf("TEXTREPLAY_DAMAGE: %v", err)
+		}
+		return n
+	}
+	return usual
+}
+
+// TestDamage: a recording that was cut, or in which a byte was changed, is
+// refused, or answered from without a single wrong byte among the known ones
+// that the changed byte does not itself account for.
+func TestDamage(t *testing.T) {
+	v := newVictim(t, corpus.Large(t, "x86_64/small"))
+	if n, r := v.wrong(t, v.data, nil); n != 0 || r == nil || r.Report.Trusted.To == 0 {
+		t.Fatalf("%d wrong bytes in the whole recording", n)
+	}
+	t.Run("cut", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		refused := 0
+		for range rounds(t, 200) {
+			at := rng.IntN(len(v.data))
+			n, r := v.wrong(t, v.data[:at:at], nil)
+			if n != 0 {
+				t.Errorf("cut at %d: %d wrong bytes; warnings %v", at, n, r.Report.Warnings)
+			}
+			if r == nil {
+				refused++
+			} else if len(r.Report.Warnings) == 0 {
+				t.Errorf("cut at %d: no warning", at)
+			}
+		}
+		t.Logf("%d refused", refused)
+	})
+	t.Run("change", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		refused, warned, trusted := 0, 0, 0
+		data := bytes.Clone(v.data)
+		for range rounds(t, 500) {
+			off, with := rng.IntN(len(data)), byte(1+rng.IntN(255))
+			data[off] ^= with
+			n, r := v.wrong(t, data, v.excuses(data, off))
+			if n != 0 {
+				t.Errorf("byte %#x changed by %#x: %d wrong bytes; %s", off, with, n, v.where(off))
+			}
+			switch {
+			case r == nil:
+				refused++
+			case r.Report.Trusted.To != 0:
+				trusted++
+				fallthrough
+			default:
+				if len(r.Report.Warnings) > 0 {
+					warned++
+				}
+			}
+			data[off] ^= with
+		}
+		t.Logf("%d refused, %d with warnings, %d still trusted", refused, warned, trusted)
+	})
+}
+
+// where names the record in which a byte lies.
+func (v *victim) where(off int) string {
+	for _, r := range v.records {
+		if off >= r.lo && off < r.hi {
+			return fmt.Sprintf("byte %d of the %v record at %#x", off-r.lo, perfdata.RecordType(v.data[r.lo]), r.lo)
+		}
+	}
+	return "in no record"
+}
+
+// TestStormCut cuts the largest recording in many places.
+func TestStormCut(t *testing.T) {
+	v := newVictim(t, corpus.Large(t, "x86_64/storm"))
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range rounds(t, 4) {
+		at := rng.IntN(len(v.data))
+		n, r := v.wrong(t, v.data[:at:at], nil)
+		if n != 0 {
+			t.Errorf("cut at %d: %d wrong bytes", at, n)
+		}
+		if r != nil && len(r.Report.Warnings) == 0 {
+			t.Errorf("cut at %d: no warning", at)
+		}
+	}
+}
