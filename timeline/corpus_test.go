@@ -132,8 +132,8 @@ func replay(t *testing.T, dir string) (*timeline.Replay, score, []score) {
 	sum := score{}
 	var each []score
 	for _, o := range oracles {
-		if o.Label == "pre_perf" || o.Label == "post_perf" {
-			continue // the recording says nothing about them
+		if o.Outside() {
+			continue
 		}
 		each = append(each, judge(t, r.Image, o, sum))
 	}
@@ -145,6 +145,38 @@ func replay(t *testing.T, dir string) (*timeline.Replay, score, []score) {
 	}
 	t.Logf("%v; trusted %+v; %+v", sum, r.Report.Trusted, r.Image.Stats())
 	return r, sum, each
+}
+
+// TestRecordings judges the recordings of testdata: nothing known is wrong, and
+// no less is known than can be.
+func TestRecordings(t *testing.T) {
+	want := map[string]score{
+		"small":    {"kernel": {known: 634880}, "bpf": {known: 109}, "kprobe": {known: 115}},
+		"rich":     {"kernel": {known: 266240}, "bpf": {known: 1277}, "ftrace": {known: 9817}, "kprobe": {known: 9184}},
+		"storm":    {"kernel": {known: 57344}, "ftrace": {known: 1242}},
+		"lossy":    {"kernel": {known: 20350}, "ftrace": {known: 5}},
+		"uponline": {},
+		"hotplug":  {"kernel": {known: 24576}},
+	}
+	for _, dir := range corpus.Small(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			_, sum, _ := replay(t, dir)
+			want, ok := want[filepath.Base(dir)]
+			if !ok {
+				t.Fatal("no expectation for this recording")
+			}
+			for kind, got := range sum {
+				if w := want[kind]; w == nil && got.known != 0 || w != nil && got.known != w.known {
+					t.Errorf("%s: %d bytes known, want %v", kind, got.known, w)
+				}
+			}
+			for kind := range want {
+				if sum[kind] == nil {
+					t.Errorf("no %s memory in the oracles", kind)
+				}
+			}
+		})
+	}
 }
 
 // TestOracles: nothing that an image calls known differs from an independent

@@ -54,7 +54,7 @@ func newVictim(tb testing.TB, dir string) *victim {
 		tb.Fatal(err)
 	}
 	for _, o := range oracles {
-		if o.Label == "pre_perf" || o.Label == "post_perf" {
+		if o.Outside() {
 			continue
 		}
 		vo := victimOracle{Oracle: o, segs: segments(tb, o.Path)}
@@ -191,7 +191,11 @@ func rounds(tb testing.TB, usual int) int {
 // refused, or answered from without a single wrong byte among the known ones
 // that the changed byte does not itself account for.
 func TestDamage(t *testing.T) {
-	v := newVictim(t, corpus.Large(t, "x86_64/small"))
+	t.Run("testdata", func(t *testing.T) { testDamage(t, newVictim(t, filepath.Join(corpus.Root(), "testdata", "small"))) })
+	t.Run("whole", func(t *testing.T) { testDamage(t, newVictim(t, corpus.Large(t, "x86_64/small"))) })
+}
+
+func testDamage(t *testing.T, v *victim) {
 	if n, r := v.wrong(t, v.data, nil); n != 0 || r == nil || r.Report.Trusted.To == 0 {
 		t.Fatalf("%d wrong bytes in the whole recording", n)
 	}

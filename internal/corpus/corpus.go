@@ -34,6 +34,10 @@ type Oracle struct {
 // Time is the moment at which the oracle is compared.
 func (o Oracle) Time() uint64 { return o.Before + (o.After-o.Before)/2 }
 
+// Outside reports whether the oracle was taken while perf did not run: the
+// recording says nothing about it.
+func (o Oracle) Outside() bool { return o.Label == "pre_perf" || o.Label == "post_perf" }
+
 // Root returns the repository's root directory.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)

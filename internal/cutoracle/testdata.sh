@@ -1,0 +1,23 @@
+#!/bin/sh
+# Copyright 2026 The textreplay Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# testdata.sh CORPUS: makes the recordings of testdata anew out of the large
+# ones, which are unpacked in CORPUS.
+set -e
+corpus=${1:?usage: testdata.sh CORPUS}
+cd "$(dirname "$0")/../.."
+cut() { # NAME ARGUMENTS...
+	name=$1
+	shift
+	rm -rf "testdata/$name/rec.data" "testdata/$name/oracle"
+	go run ./internal/cutoracle "$@" "$corpus/x86_64/$name" "testdata/$name"
+}
+cut small -oracles begin,key_on,kprobe_on,bpf_on,end
+cut uponline -oracles begin,cpu1_on,cpu1_poked
+cut lossy -symbols vfs_read,vfs_write,do_sys_openat2,__schedule -oracles begin,lossy_on_1,sk_tp_on_1,end_on
+cut rich -symbols vfs_read,vfs_write,do_sys_openat2,__schedule,__cond_resched \
+	-oracles begin,sk_tp_on_1,func_on_2,multi_ops_3,kp_int3_4,kp_opt_4,kp_off_4,bpf_on_5,mod_probed_6,preempt_full_7,graph_on_8,bpftrace_on_10,end
+cut storm -symbols vfs_read,__schedule
+cut hotplug -samples -symbols vfs_read,__schedule,sysctl_schedstats \
+	-oracles begin,key1_by_cpu1,online,cpu1_key,cpu1_func,cpu0_key,cpu0_func,end

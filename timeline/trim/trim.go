@@ -1,0 +1,336 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trim cuts a recording down to what questions about kernel text need:
+// side-band records, program infos, and those pages of the snapshot that
+// changed. What the cut recording says is known is what the whole one says is
+// known, in fewer places; elsewhere it says that it does not know.
+package trim
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+const pageSize = 4096
+
+// Options say what is kept.
+type Options struct {
+	// To is the time from which on nothing is kept; 0 keeps all. What came
+	// before a window of time stays: the window's answers rest on it.
+	To uint64
+	// From is where the window begins; samples before it are dropped.
+	From uint64
+	// Ranges, where given, are the addresses of kernel and module text of which
+	// snapshot and pokes are kept, in whole pages. Without, it is every page
+	// that a poke touched. Pokes of out-of-line code and BPF are always kept.
+	Ranges []timeline.Range
+	// Samples keeps samples.
+	Samples bool
+}
+
+// ErrHides is returned where the cut recording would claim more than the whole
+// one, since a record that was dropped showed that changes went unrecorded.
+var ErrHides = errors.New("trim: what would be left hides that changes went unrecorded")
+
+// Write cuts r down into a new perf.data directory at dir, which must not exist.
+// On error the directory is removed.
+func Write(dir string, r *timeline.Replay, opts Options) (err error) {
+	if opts.To == 0 {
+		opts.To = timeline.MaxTime
+	}
+	if !r.Report.Clean {
+		// A recording without a clean end is only sure up to its horizon; what
+		// is written here ends cleanly, so it must not go on any further.
+		opts.To = min(opts.To, r.Report.Horizon+1)
+	}
+	for _, l := range r.Report.Coverage.Pokes.Limits {
+		if l.Reason == timeline.Damaged {
+			return fmt.Errorf("trim: %s: what would be left looks whole and is not", l.Text)
+		}
+	}
+	kcoreDir := filepath.Join(dir, "kcore_dir")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	c := &cut{r: r, rec: r.Recording, opts: opts}
+	if err := c.choosePages(); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(dir, "data"), c.writeData); err != nil {
+		return err
+	}
+	if r.Snapshot != nil {
+		if err := os.Mkdir(kcoreDir, 0o777); err != nil {
+			return err
+		}
+		if err := c.writeSnapshot(kcoreDir); err != nil {
+			return err
+		}
+	}
+	return c.check(dir)
+}
+
+// writeFile creates a file and fills it.
+func writeFile(path string, fill func(f *os.File) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(f), f.Close())
+}
+
+// cut is one Write.
+type cut struct {
+	r     *timeline.Replay
+	rec   *perfdata.Recording
+	opts  Options
+	pages map[uint64]bool // of the snapshot
+	text  [][]byte        // contents of pokes that are kept, for their branches' names
+	at    []uint64        // and their addresses
+}
+
+func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
+
+// inSnapshot reports whether the snapshot holds the address.
+func (c *cut) inSnapshot(addr uint64) bool {
+	return c.r.Snapshot != nil && c.r.Snapshot.Core != nil && c.r.Snapshot.Core.Bytes(addr, 1) != nil
+}
+
+// choosePages finds the pages whose snapshot is kept.
+func (c *cut) choosePages() error {
+	c.pages = make(map[uint64]bool)
+	for _, g := range c.opts.Ranges {
+		for p := page(g.Lo); p < g.Hi && p >= page(g.Lo); p += pageSize {
+			if c.inSnapshot(p) {
+				c.pages[p] = true
+			}
+		}
+	}
+	sc := c.rec.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	seen := make(map[string]bool)
+	var p perfdata.TextPoke
+	for sc.Next() {
+		if err := c.rec.TextPoke(sc.Record(), &p); err != nil {
+			return err
+		}
+		if p.Time >= c.opts.To {
+			continue
+		}
+		last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
+		if len(c.opts.Ranges) == 0 {
+			for a := page(p.Addr); a <= last; a += pageSize {
+				if c.inSnapshot(a) {
+					c.pages[a] = true
+				}
+			}
+		} else if !c.keepsPoke(&p) {
+			continue
+		}
+		for _, b := range [][]byte{p.Old, p.New} {
+			if k := fmt.Sprintf("%x %s", p.Addr, b); len(b) > 0 && !seen[k] {
+				seen[k] = true
+				c.text, c.at = append(c.text, slices.Clone(b)), append(c.at, p.Addr)
+			}
+		}
+	}
+	return sc.Err()
+}
+
+// fixed reports whether the address is of kernel or module text, and not of
+// dynamic code, which may well lie in a hole of the snapshot's module area.
+func (c *cut) fixed(addr uint64) bool {
+	if lo, hi := c.r.Image.Text(); lo <= addr && addr < hi {
+		return true
+	}
+	if c.r.Snapshot == nil {
+		return false
+	}
+	return slices.ContainsFunc(c.r.Snapshot.Modules, func(m kcore.Module) bool {
+		return m.Addr <= addr && addr-m.Addr < m.Size
+	})
+}
+
+// keepsPoke reports whether a poke is kept: all of them without ranges; with
+// ranges those of kept pages and all of dynamic code.
+func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
+	if len(c.opts.Ranges) == 0 || !c.fixed(p.Addr) {
+		return true
+	}
+	last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
+	return c.pages[page(p.Addr)] || c.pages[page(last)]
+}
+
+// keeps reports whether a record is kept.
+func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
+	switch rec.Type {
+	case perfdata.RecordSample:
+		if !c.opts.Samples {
+			return false, nil
+		}
+	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+		if rec.CPUMode() == perfdata.MiscUser {
+			return false, nil
+		}
+	case perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordThrottle, perfdata.RecordUnthrottle,
+		perfdata.RecordRead, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide, perfdata.RecordNamespaces,
+		perfdata.RecordCgroup, perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
+		perfdata.RecordCallchainDeferred,
+		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError,
+		// In a file these are the header's business.
+		perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
+		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature, perfdata.RecordEventUpdate:
+		return false, nil
+	case perfdata.RecordTextPoke:
+		var p perfdata.TextPoke
+		if err := c.rec.TextPoke(rec, &p); err != nil {
+			return false, err
+		}
+		return p.Time < c.opts.To && c.keepsPoke(&p), nil
+	}
+	if rec.Type >= 64 {
+		return true, nil
+	}
+	var id perfdata.SampleID
+	if err := c.rec.SampleID(rec, &id); err != nil {
+		return false, err
+	}
+	if id.Time == 0 {
+		return true, nil
+	}
+	return id.Time < c.opts.To && (rec.Type != perfdata.RecordSample || id.Time >= c.opts.From), nil
+}
+
+// writeData writes the perf.data file.
+func (c *cut) writeData(f *os.File) error {
+	w := perfdata.NewWriter(f, c.rec.ByteOrder())
+	if err := w.SetEvents(c.rec.Events()); err != nil {
+		return err
+	}
+	sc := c.rec.Scan()
+	for sc.Next() {
+		rec := sc.Record()
+		ok, err := c.keeps(rec)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := w.WriteRecord(rec.Raw); err != nil {
+			return err
+		}
+	}
+	if err := sc.Err(); err != nil && !errors.Is(err, perfdata.ErrTruncated) {
+		return err
+	}
+	for _, feature := range c.rec.Features() {
+		switch feature {
+		case perfdata.FeatureCompressed, perfdata.FeatureAuxtrace, perfdata.FeatureDirFormat:
+			continue // not so any more
+		}
+		data, err := c.rec.Feature(feature)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteFeature(feature, data); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// writeSnapshot writes kcore, kallsyms and modules.
+func (c *cut) writeSnapshot(dir string) error {
+	snap := c.r.Snapshot
+	if core := snap.Core; core != nil {
+		if err := writeFile(filepath.Join(dir, "kcore"), func(f *os.File) error {
+			w := bufio.NewWriterSize(f, 1<<16)
+			return errors.Join(kcore.WriteCore(w, core.Machine, core.Class, core.Data, c.segments(), nil), w.Flush())
+		}); err != nil {
+			return err
+		}
+	}
+	if k := c.r.Kallsyms(); k != nil {
+		if err := writeFile(filepath.Join(dir, "kallsyms"), func(f *os.File) error {
+			w := bufio.NewWriter(f)
+			c.writeKallsyms(w, k)
+			return w.Flush()
+		}); err != nil {
+			return err
+		}
+	}
+	if snap.Modules == nil {
+		return nil
+	}
+	return writeFile(filepath.Join(dir, "modules"), func(f *os.File) error {
+		for _, m := range snap.Modules {
+			if _, err := fmt.Fprintf(f, "%s %d %d - %s 0x%016x\n", m.Name, m.Size, max(m.Refs, 0), m.State, m.Addr); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// segments returns the kept pages of the snapshot, neighbours joined.
+func (c *cut) segments() []kcore.Segment {
+	var out []kcore.Segment
+	for _, s := range c.r.Snapshot.Core.Segments {
+		end := s.Addr + uint64(len(s.Data))
+		for a := s.Addr; a < end; {
+			next := min(page(a)+pageSize, end)
+			if c.pages[page(a)] {
+				part := s.Data[a-s.Addr : next-s.Addr]
+				if n := len(out); n > 0 && out[n-1].Addr+uint64(len(out[n-1].Data)) == a && a != s.Addr {
+					last := &out[n-1]
+					last.Data = s.Data[last.Addr-s.Addr : next-s.Addr]
+				} else {
+					out = append(out, kcore.Segment{Addr: a, Data: part})
+				}
+			}
+			a = next
+		}
+	}
+	return out
+}
+
+// check loads what was written and sees to it that it claims no more than the
+// whole recording does: every limit of the coverage must still be there.
+func (c *cut) check(dir string) error {
+	after, err := timeline.Load(dir, timeline.Options{})
+	if err != nil {
+		return err
+	}
+	defer after.Close()
+	pairs := [][2]timeline.Coverage{
+		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
+		{c.r.Report.Coverage.KSymbols, after.Report.Coverage.KSymbols},
+	}
+	for _, p := range pairs {
+		for _, l := range p[0].Limits {
+			if l.From >= c.opts.To || l.Reason == timeline.OldBytesMismatch {
+				continue
+			}
+			if !slices.ContainsFunc(p[1].Limits, func(o timeline.Limit) bool {
+				return o.Reason == l.Reason && o.From <= l.From && o.To >= min(l.To, c.opts.To)
+			}) {
+				return fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)
+			}
+		}
+	}
+	return nil
+}
