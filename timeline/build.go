@@ -25,6 +25,9 @@ type build struct {
 	*Builder
 	arena    []byte // grows past the builder's by programs' code, without touching it
 	tooLarge bool
+	// maxVersions bounds the image: damaged symbols that overlap by the
+	// thousand would make its size grow by their square.
+	maxVersions int
 
 	pokes   []poke   // by site, by time, without double writes
 	start   []uint32 // pokes of site i are pokes[start[i]:start[i+1]]
@@ -73,6 +76,7 @@ func (d *build) image() *Image {
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
 
+	d.maxVersions = 1<<22 + 64*(len(d.pokes)+len(d.symbols))
 	d.im.versions = make([]version, 0, len(d.pokes)+3*len(d.sites)+1024)
 	d.fragments(lives, thunks)
 	d.im.indexLives(lives)
@@ -194,34 +198,58 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 
 // clusterFragments handles sites that overlap (a kprobe's one byte and the
 // five of its optimised form, calls inside a trampoline that was itself made
-// by a poke) and ones that other facts cut.
+// by a poke) and ones that other facts cut. It returns hi.
 func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []uint64) uint64 {
-	d.cluster = d.cluster[:0]
-	var edges []uint64
+	edges := []uint64{lo, hi}
 	for _, s := range sites {
 		addr := d.sites[s].addr
 		for i := d.start[s]; i < d.start[s+1]; i++ {
 			p := &d.pokes[i]
-			d.cluster = append(d.cluster, *p)
 			edges = append(edges, addr, addr+uint64(p.olen), addr+uint64(p.nlen))
 		}
 	}
-	slices.SortFunc(d.cluster, func(x, y poke) int {
-		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
-	})
 	for _, c := range cuts {
 		if c >= hi {
 			break
 		}
 		edges = append(edges, c)
 	}
-	edges = append(edges, lo, hi)
 	slices.Sort(edges)
 	edges = slices.Compact(edges)
+
+	var over []uint32 // sites that cover the fragment at hand
+	var gathered int  // how many sites' pokes d.cluster holds, -1: must be gathered
 	for i := 0; i+1 < len(edges); i++ {
+		n := len(over)
+		over = slices.DeleteFunc(over, func(s uint32) bool {
+			return d.sites[s].addr+uint64(d.sites[s].longest) <= edges[i]
+		})
+		if len(over) != n {
+			gathered = -1
+		}
+		for len(sites) > 0 && d.sites[sites[0]].addr <= edges[i] {
+			over, sites = append(over, sites[0]), sites[1:]
+		}
+		if gathered != len(over) {
+			gathered = len(over)
+			d.gather(over)
+		}
 		w.fragment(edges[i], edges[i+1], d.cluster)
 	}
 	return hi
+}
+
+// gather puts the pokes of several sites into d.cluster, in order of time.
+func (d *build) gather(sites []uint32) {
+	d.cluster = d.cluster[:0]
+	for _, s := range sites {
+		d.cluster = append(d.cluster, d.pokes[d.start[s]:d.start[s+1]]...)
+	}
+	if len(sites) > 1 {
+		slices.SortFunc(d.cluster, func(x, y poke) int {
+			return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
+		})
+	}
 }
 
 // walk goes through the address space upwards, with the lives at hand.
@@ -239,6 +267,10 @@ type walk struct {
 // fragment derives the history of [lo, hi), over which every fact is uniform.
 // pokes are in the order of time; those that do not cover it are passed over.
 func (w *walk) fragment(lo, hi uint64, pokes []poke) {
+	if len(w.im.versions) > w.maxVersions {
+		w.tooLarge = true
+		return
+	}
 	for len(w.lives) > 0 && w.lives[0].lo < hi {
 		w.active = append(w.active, w.lives[0])
 		w.lives = w.lives[1:]

@@ -9,8 +9,10 @@ import (
 )
 
 // ErrTooLarge is returned by [Builder.Build] when the distinct contents of all
-// pokes do not fit into an image (4 GiB).
-var ErrTooLarge = errors.New("timeline: the distinct contents of all text pokes pass 4 GiB")
+// pokes pass 4 GiB, or when so many facts overlap one another as no kernel
+// makes them, so that the image would be many times larger than what it is
+// made of.
+var ErrTooLarge = errors.New("timeline: too many distinct or overlapping facts for an image")
 
 // Poke is one change of text in place, the birth of out-of-line code (no Old),
 // or its retirement (no New): one PERF_RECORD_TEXT_POKE. From Time on a CPU

@@ -171,7 +171,7 @@ func (b *Builder) lives() []*life {
 			p.bear(newLife(e, code[i]))
 		}
 	}
-	return p.all
+	return slices.DeleteFunc(p.all, func(l *life) bool { return l.from >= l.to })
 }
 
 // dropFalseStarts removes symbols that are said to have been there before the

@@ -41,6 +41,10 @@ type Options struct {
 // one, since a record that was dropped showed that changes went unrecorded.
 var ErrHides = errors.New("trim: what would be left hides that changes went unrecorded")
 
+// ErrDamaged is returned for a recording that is damaged: what would be left of
+// it looks whole and is not.
+var ErrDamaged = errors.New("trim: the recording is damaged, and what would be left of it would look whole")
+
 // Write cuts r down into a new perf.data directory at dir, which must not exist.
 // On error the directory is removed.
 func Write(dir string, r *timeline.Replay, opts Options) (err error) {
@@ -54,7 +58,7 @@ func Write(dir string, r *timeline.Replay, opts Options) (err error) {
 	}
 	for _, l := range r.Report.Coverage.Pokes.Limits {
 		if l.Reason == timeline.Damaged {
-			return fmt.Errorf("trim: %s: what would be left looks whole and is not", l.Text)
+			return fmt.Errorf("%w: %s", ErrDamaged, l.Text)
 		}
 	}
 	kcoreDir := filepath.Join(dir, "kcore_dir")

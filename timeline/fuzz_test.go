@@ -1,0 +1,112 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// seed makes a recording of a few kilobytes out of a real one: the fuzzer is
+// slow with long inputs.
+func seed(f *testing.F, path string) []byte {
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer rec.Close()
+	out, err := os.Create(filepath.Join(f.TempDir(), "data"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer out.Close()
+	w := perfdata.NewWriter(out, rec.ByteOrder())
+	if err := w.SetEvents(rec.Events()); err != nil {
+		f.Fatal(err)
+	}
+	few := map[perfdata.RecordType]int{
+		perfdata.RecordIDIndex: 1, perfdata.RecordMMAP: 2, perfdata.RecordTextPoke: 12, perfdata.RecordKSymbol: 4,
+		perfdata.RecordBPFEvent: 2, perfdata.RecordComm: 3, perfdata.RecordFinishedRound: 2, perfdata.RecordLost: 2,
+	}
+	sc := rec.Scan()
+	for sc.Next() {
+		r := sc.Record()
+		if few[r.Type]--; few[r.Type] >= 0 {
+			if err := w.WriteRecord(r.Raw); err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	for _, feature := range []perfdata.Feature{perfdata.FeatureOSRelease, perfdata.FeatureArch, perfdata.FeatureNRCPUs} {
+		data, err := rec.Feature(feature)
+		if err == nil {
+			err = w.WriteFeature(feature, data)
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(out.Name())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return data
+}
+
+// FuzzReplay makes images of arbitrary bytes and asks them questions: no panic,
+// no hang, and validities that hold together.
+func FuzzReplay(f *testing.F) {
+	for _, name := range []string{"small", "uponline", "rich"} {
+		f.Add(seed(f, filepath.Join(corpus.Root(), "testdata", name, "rec.data")))
+	}
+	snap, err := kcore.Open(filepath.Join(corpus.Root(), "testdata", "small", "rec.data", "kcore_dir"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { snap.Close() })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rec, err := perfdata.New(data)
+		if err != nil {
+			return
+		}
+		r, err := timeline.New(rec, snap, timeline.Options{})
+		if err != nil {
+			return
+		}
+		lo, hi := r.Image.Text()
+		buf := make([]byte, 64)
+		for _, q := range []uint64{0, r.Report.First, r.Report.Horizon, timeline.MaxTime} {
+			v := r.Image.At(q)
+			for _, a := range []uint64{0, lo, hi, hi - 8, timeline.MaxTime - 4} {
+				b := v.Read(a, buf)
+				if q < b.Since || q >= b.Until && b.Until != timeline.MaxTime {
+					t.Fatalf("validity [%d, %d) of an answer for %d", b.Since, b.Until, q)
+				}
+				n := uint64(0)
+				for s := range v.Spans(a, uint64(len(buf))) {
+					if n += s.Len; s.Standing.HasBytes() != (s.Bytes != nil) {
+						t.Fatalf("%v span with bytes %x", s.Standing, s.Bytes)
+					}
+				}
+				if n > uint64(len(buf)) {
+					t.Fatalf("%d bytes asked for, %d answered", len(buf), n)
+				}
+			}
+		}
+		for c := range r.Image.Conflicts() {
+			if c.From > c.To || len(c.Candidates) != 2 {
+				t.Fatalf("conflict %+v", c)
+			}
+		}
+	})
+}
