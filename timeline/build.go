@@ -378,7 +378,7 @@ func (c *chain) lives(here []*life, changes []change) {
 		init := initial{content: noContent}
 		switch l.kind {
 		case lifeModule:
-			c.gaps, c.bare = always(ModuleMayHaveGone), HoleInSnapshot
+			c.gaps, c.bare = always(ModuleMayHaveGone), NeverRecorded
 			init = c.fromSnapshot(ModuleMayHaveGone)
 		case lifeModuleData:
 			// A snapshot of data proves nothing a moment later.

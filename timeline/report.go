@@ -53,15 +53,15 @@ type Range struct{ Lo, Hi uint64 }
 
 // PokeCounts counts text pokes by the shape of their records.
 type PokeCounts struct {
-	Total     uint64
-	InPlace   uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
-	Armed     uint64 // one byte to INT3: a kprobe
-	Disarmed  uint64 // INT3 to one byte
-	Unboosted uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
-	Created   uint64 // no old bytes: out-of-line code
-	Removed   uint64 // no new bytes
-	Doubles   uint64 // exact copies of others
-	Copies    uint64 // of other events of the same CPU
+	Total       uint64
+	InPlace     uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
+	Armed       uint64 // one byte to INT3: a kprobe
+	Disarmed    uint64 // INT3 to one byte
+	Unoptimised uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
+	Created     uint64 // no old bytes: out-of-line code
+	Removed     uint64 // no new bytes
+	Doubles     uint64 // exact copies of others
+	Copies      uint64 // of other events of the same CPU
 }
 
 func (c *PokeCounts) count(p *perfdata.TextPoke) {
@@ -77,7 +77,7 @@ func (c *PokeCounts) count(p *perfdata.TextPoke) {
 	case len(p.Old) == 1 && p.Old[0] == int3:
 		c.Disarmed++
 	case p.New[0] == int3:
-		c.Unboosted++
+		c.Unoptimised++
 	default:
 		c.InPlace++
 	}
