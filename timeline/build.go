@@ -29,13 +29,13 @@ type build struct {
 	// thousand would make its size grow by their square.
 	maxVersions int
 
-	pokes   []poke   // by site, by time, without double writes
-	start   []uint32 // pokes of site i are pokes[start[i]:start[i+1]]
+	bySite  []uint32 // indices of pokes by site, by time, without double writes
+	start   []uint32 // those of site i are bySite[start[i]:start[i+1]]
 	order   []uint32 // sites by address
 	gaps    [3]gaps  // by gapClass
 	im      *Image
 	changes []change // scratch
-	cluster []poke   // scratch
+	cluster []uint32 // scratch
 	codeOff map[*life]uint32
 }
 
@@ -50,7 +50,7 @@ const (
 
 func (d *build) image() *Image {
 	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.snapshot.Segments,
-		textLo: d.textLo, textHi: d.textHi}
+		textLo: d.textLo, textHi: d.textHi, only: d.only}
 	bounds := []gap{{0, d.first, OutsideRecording}}
 	if d.horizon != MaxTime {
 		bounds = append(bounds, gap{d.horizon + 1, MaxTime, BeyondHorizon})
@@ -77,7 +77,7 @@ func (d *build) image() *Image {
 	thunks := d.thunkPadding()
 
 	d.maxVersions = 1<<22 + 64*(len(d.pokes)+len(d.symbols))
-	d.im.versions = make([]version, 0, len(d.pokes)+3*len(d.sites)+1024)
+	d.im.versions = make([]version, 0, len(d.bySite)+3*len(d.sites)+1024)
 	d.fragments(lives, thunks)
 	d.im.indexLives(lives)
 	d.im.names = d.Builder.names
@@ -88,33 +88,36 @@ func (d *build) image() *Image {
 // each, and drops the double writes of perf (rule 12).
 func (d *build) sortPokes() {
 	b := d.Builder
+	next := make([]uint32, len(b.sites))
+	at := uint32(0)
+	for i := range b.sites {
+		next[i] = at
+		at += b.sites[i].pokes
+	}
+	d.bySite = make([]uint32, len(b.pokes))
+	inTimeOrder(b.pokes, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			n := &next[b.pokes[i].site]
+			d.bySite[*n] = uint32(i)
+			*n++
+		}
+	})
 	d.start = make([]uint32, len(b.sites)+1)
+	in, out := uint32(0), uint32(0)
 	for i := range b.sites {
-		d.start[i+1] = d.start[i] + b.sites[i].pokes
-	}
-	next := slices.Clone(d.start[:len(b.sites)])
-	d.pokes = make([]poke, len(b.pokes))
-	for i := range b.pokes {
-		p := &b.pokes[i]
-		d.pokes[next[p.site]] = *p
-		next[p.site]++
-	}
-	out := uint32(0)
-	for i := range b.sites {
-		of := d.pokes[d.start[i]:d.start[i+1]]
-		sortedByTime(of, func(p poke) uint64 { return p.time })
 		d.start[i] = out
-		for k := range of {
-			if k > 0 && of[k].same(&of[k-1]) {
+		for end := in + b.sites[i].pokes; in < end; in++ {
+			k := d.bySite[in]
+			if out > d.start[i] && b.pokes[k].same(&b.pokes[d.bySite[out-1]]) {
 				d.im.doubles++
 				continue
 			}
-			d.pokes[out] = of[k]
+			d.bySite[out] = k
 			out++
 		}
 	}
 	d.start[len(b.sites)] = out
-	d.pokes = d.pokes[:out]
+	d.bySite = d.bySite[:out]
 
 	d.order = make([]uint32, len(b.sites))
 	for i := range d.order {
@@ -123,8 +126,84 @@ func (d *build) sortPokes() {
 	slices.SortFunc(d.order, func(x, y uint32) int { return cmp.Compare(b.sites[x].addr, b.sites[y].addr) })
 }
 
+// of returns the indices of the pokes of a site.
+func (d *build) of(site uint32) []uint32 { return d.bySite[d.start[site]:d.start[site+1]] }
+
 func (p *poke) same(o *poke) bool {
 	return p.time == o.time && p.old == o.old && p.new == o.new && p.olen == o.olen && p.nlen == o.nlen
+}
+
+// inTimeOrder calls visit for stretches of pokes, [lo, hi), such that all of
+// them are visited in the order of time, and of arrival where times are equal.
+// A recording is a few sorted runs, one for each ring buffer and round, of
+// which long stretches follow one another in time: so whole stretches are
+// found by binary search instead of pokes being compared one by one.
+func inTimeOrder(pokes []poke, visit func(lo, hi int)) {
+	type run struct{ lo, hi int }
+	var runs []run
+	for lo := 0; lo < len(pokes); {
+		hi := lo + 1
+		for hi < len(pokes) && pokes[hi-1].time <= pokes[hi].time {
+			hi++
+		}
+		runs = append(runs, run{lo, hi})
+		lo = hi
+	}
+	// A heap of runs by the time of their first poke; earlier runs first where
+	// equal.
+	before := func(x, y run) bool {
+		tx, ty := pokes[x.lo].time, pokes[y.lo].time
+		return tx < ty || tx == ty && x.lo < y.lo
+	}
+	sink := func(i int) {
+		for {
+			c := 2*i + 1
+			if c >= len(runs) {
+				return
+			}
+			if c+1 < len(runs) && before(runs[c+1], runs[c]) {
+				c++
+			}
+			if !before(runs[c], runs[i]) {
+				return
+			}
+			runs[i], runs[c] = runs[c], runs[i]
+			i = c
+		}
+	}
+	for i := len(runs)/2 - 1; i >= 0; i-- {
+		sink(i)
+	}
+	for len(runs) > 0 {
+		r := &runs[0]
+		end := r.hi
+		for c := 1; c <= 2 && c < len(runs); c++ {
+			// Up to the first poke of the run that comes next, gallop.
+			o := runs[c]
+			limit := pokes[o.lo].time
+			end = gallop(pokes, r.lo, end, func(p *poke) bool {
+				return p.time < limit || p.time == limit && r.lo < o.lo
+			})
+		}
+		visit(r.lo, end)
+		if r.lo = end; r.lo == r.hi {
+			runs[0] = runs[len(runs)-1]
+			runs = runs[:len(runs)-1]
+		}
+		sink(0)
+	}
+}
+
+// gallop returns the end of the prefix of pokes[lo:hi] for which first holds;
+// it holds for pokes[lo].
+func gallop(pokes []poke, lo, hi int, first func(p *poke) bool) int {
+	step := 1
+	for lo+step < hi && first(&pokes[lo+step]) {
+		lo += step
+		step *= 2
+	}
+	end := min(lo+step, hi)
+	return lo + 1 + sort.Search(end-lo-1, func(i int) bool { return !first(&pokes[lo+1+i]) })
 }
 
 // An edge is where a range begins or ends.
@@ -149,6 +228,9 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 	}
 	for _, e := range thunks {
 		cut(e.lo, e.hi)
+	}
+	for _, r := range d.only {
+		cut(r.Lo, r.Hi)
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
@@ -185,7 +267,7 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 		}
 		if s := d.order[first]; k == first+1 && d.sites[s].shortest == d.sites[s].longest &&
 			(len(cuts) == 0 || cuts[0] >= hi) {
-			w.fragment(lo, hi, d.pokes[d.start[s]:d.start[s+1]])
+			w.fragment(lo, hi, d.of(s))
 			at = hi
 			continue
 		}
@@ -203,7 +285,7 @@ func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []
 	edges := []uint64{lo, hi}
 	for _, s := range sites {
 		addr := d.sites[s].addr
-		for i := d.start[s]; i < d.start[s+1]; i++ {
+		for _, i := range d.of(s) {
 			p := &d.pokes[i]
 			edges = append(edges, addr, addr+uint64(p.olen), addr+uint64(p.nlen))
 		}
@@ -243,11 +325,11 @@ func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []
 func (d *build) gather(sites []uint32) {
 	d.cluster = d.cluster[:0]
 	for _, s := range sites {
-		d.cluster = append(d.cluster, d.pokes[d.start[s]:d.start[s+1]]...)
+		d.cluster = append(d.cluster, d.of(s)...)
 	}
 	if len(sites) > 1 {
-		slices.SortFunc(d.cluster, func(x, y poke) int {
-			return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
+		slices.SortFunc(d.cluster, func(x, y uint32) int {
+			return cmp.Or(cmp.Compare(d.pokes[x].time, d.pokes[y].time), cmp.Compare(x, y))
 		})
 	}
 }
@@ -265,8 +347,9 @@ type walk struct {
 }
 
 // fragment derives the history of [lo, hi), over which every fact is uniform.
-// pokes are in the order of time; those that do not cover it are passed over.
-func (w *walk) fragment(lo, hi uint64, pokes []poke) {
+// pokes are indices in the order of time; those that do not cover it are passed
+// over.
+func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
 	if len(w.im.versions) > w.maxVersions {
 		w.tooLarge = true
 		return
@@ -278,6 +361,9 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 	w.active = slices.DeleteFunc(w.active, func(l *life) bool { return l.hi <= lo })
 	for w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].end() <= lo {
 		w.seg++
+	}
+	if !wanted(w.only, lo, hi) {
+		return
 	}
 	f := fragment{addr: lo, size: uint32(hi - lo), seg: -1}
 	if w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].Addr <= lo {
@@ -312,11 +398,11 @@ func (s *Segment) end() uint64 { return s.Addr + uint64(len(s.Data)) }
 
 // history derives the versions of a fragment: one epoch for each life that was
 // there, and one for each time between.
-func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
+func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 	d := w.build
 	changes := d.changes[:0]
-	for i := range pokes {
-		p := &pokes[i]
+	for _, i := range pokes {
+		p := &d.pokes[i]
 		addr := d.sites[p.site].addr
 		if f.addr < addr {
 			continue

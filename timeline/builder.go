@@ -4,7 +4,10 @@
 package timeline
 
 import (
+	"cmp"
 	"errors"
+	"slices"
+	"sort"
 	"strings"
 )
 
@@ -99,6 +102,7 @@ type Builder struct {
 	programs       []Program
 	gaps           [2][]gap
 	callThunks     bool
+	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 
 	arena    []byte
@@ -122,6 +126,33 @@ func (b *Builder) Reserve(n int) {
 		copy(pokes, b.pokes)
 		b.pokes = pokes
 	}
+}
+
+// Only restricts the images to these ranges of addresses: pokes of other places
+// are passed over, which saves most of the work where few places are asked
+// for. All other addresses are answered as Unknown, for the reason
+// [OutsideImage]. It must be called before any poke is added.
+func (b *Builder) Only(ranges []Range) {
+	b.only = slices.Clone(ranges)
+	slices.SortFunc(b.only, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
+	out := b.only[:0]
+	for _, r := range b.only {
+		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi {
+			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
+			continue
+		}
+		out = append(out, r)
+	}
+	b.only = out
+}
+
+// wanted reports whether the images cover any of [lo, hi).
+func wanted(only []Range, lo, hi uint64) bool {
+	if only == nil {
+		return true
+	}
+	i := sort.Search(len(only), func(i int) bool { return only[i].Hi > lo })
+	return i < len(only) && only[i].Lo < hi
 }
 
 // Extent sets the time of the first record and the horizon, the time up to
@@ -173,12 +204,12 @@ type content struct {
 	len  uint16
 }
 
-// poke is a Poke with its contents interned.
+// poke is a Poke with its contents interned. Its index in Builder.pokes is the
+// order of arrival.
 type poke struct {
 	time     uint64
 	old, new uint32 // arena offsets
 	site     uint32
-	seq      uint32 // order of arrival
 	olen     uint16
 	nlen     uint16
 }
@@ -196,6 +227,9 @@ func (b *Builder) Poke(p *Poke) {
 	if n == 0 || n > 0xffff || p.Addr+uint64(n) < p.Addr {
 		return
 	}
+	if b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
+		return
+	}
 	i := b.site(p.Addr)
 	s := &b.sites[i]
 	s.pokes++
@@ -206,7 +240,6 @@ func (b *Builder) Poke(p *Poke) {
 		old:  b.intern(s, p.Old),
 		new:  b.intern(s, p.New),
 		site: i,
-		seq:  uint32(len(b.pokes)),
 		olen: uint16(len(p.Old)),
 		nlen: uint16(len(p.New)),
 	})

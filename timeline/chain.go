@@ -76,6 +76,9 @@ func (c *chain) equal(a, b uint32) bool {
 	if a == noContent || b == noContent {
 		return false
 	}
+	if arena := c.im.arena; a < maxContent && b < maxContent && arena[a] != arena[b] {
+		return false // as a NOP and a CALL do, at the first byte
+	}
 	return bytes.Equal(c.bytes(a), c.bytes(b))
 }
 

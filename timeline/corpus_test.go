@@ -109,7 +109,7 @@ func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score) score 
 		if span.Standing == timeline.Known && !bytes.Equal(span.Bytes, want) && shown < 5 {
 			shown++
 			sym, _ := v.Symbol(span.Addr)
-			tb.Errorf("%s: wrong bytes at %#x (%s+%#x, %s): known %x (%v since %s), oracle %x",
+			tb.Errorf("%s: wrong bytes at %#x (%s+%#x, %s): known %.32x (%v since %s), oracle %.32x",
 				o.Label, span.Addr, sym.Name, span.Addr-sym.Addr, kind, span.Bytes, span.Source, timeline.Seconds(span.Since), want)
 		}
 	}

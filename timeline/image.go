@@ -29,6 +29,7 @@ type Image struct {
 
 	first, horizon uint64
 	textLo, textHi uint64
+	only           []Range // where set, what the image covers
 	doubles        int
 	lives          []*life  // by address
 	livesReach     []uint64 // greatest end of lives[:i+1]
@@ -170,12 +171,15 @@ func (v View) Read(addr uint64, buf []byte) Block {
 		a := addr + uint64(n)
 		if i >= len(im.fragments) || a < im.fragments[i].addr {
 			// A hole in the image is an answer too.
-			b.Standing, b.Reason = Unmapped, ReasonNone
-			whole = false
-			if i >= len(im.fragments) || im.fragments[i].addr-a >= uint64(len(buf)-n) || a+uint64(len(buf)-n) < a {
-				break
+			m := len(buf) - n
+			if i < len(im.fragments) {
+				m = int(min(uint64(m), im.fragments[i].addr-a))
 			}
-			n += int(im.fragments[i].addr - a)
+			if s, r := im.hole(a, uint64(m)); s < b.Standing {
+				b.Standing, b.Reason = s, r
+			}
+			whole = false
+			n += m
 			continue
 		}
 		f := &im.fragments[i]
@@ -199,6 +203,14 @@ func (v View) Read(addr uint64, buf []byte) Block {
 	}
 	clear(buf[b.Given:])
 	return b
+}
+
+// hole says what stands in [addr, addr+n), of which the image has no fragment.
+func (im *Image) hole(addr, n uint64) (Standing, Reason) {
+	if im.only == nil || slices.ContainsFunc(im.only, func(r Range) bool { return r.Lo <= addr && n <= r.Hi-addr && addr < r.Hi }) {
+		return Unmapped, ReasonNone
+	}
+	return Unknown, OutsideImage
 }
 
 // Versions yields the successive versions of [addr, addr+len(buf)) within
@@ -315,7 +327,8 @@ func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 				if i < len(im.fragments) {
 					m = min(m, im.fragments[i].addr-addr)
 				}
-				if !yield(Span{Addr: addr, Len: m, Until: MaxTime}) {
+				standing, reason := im.hole(addr, m)
+				if !yield(Span{Addr: addr, Len: m, Standing: standing, Reason: reason, Until: MaxTime}) {
 					return
 				}
 				addr, n = addr+m, n-m

@@ -25,6 +25,10 @@ type Options struct {
 	KCore string
 	// Kallsyms and Modules name files to use instead of kcore_dir's.
 	Kallsyms, Modules string
+	// Only, where set, restricts the image to these ranges of addresses, and
+	// makes it faster to build. Other addresses are answered as Unknown, for the
+	// reason OutsideImage; Report.Conflicts counts those inside.
+	Only []Range
 	// Progress, where set, is told from time to time how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
@@ -62,7 +66,7 @@ func Load(path string, opts Options) (*Replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap, err := openSnapshot(rec, opts)
+	snap, err := OpenSnapshot(rec, opts)
 	if err != nil {
 		rec.Close()
 		return nil, err
@@ -78,8 +82,9 @@ func Load(path string, opts Options) (*Replay, error) {
 	return r, nil
 }
 
-// openSnapshot opens the kcore_dir, nil where there is none.
-func openSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
+// OpenSnapshot opens the kcore_dir of a recording, or the one that the options
+// name; nil where there is none.
+func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
 	dir := opts.KCore
 	if dir == "" {
 		if rec.Dir() == "" {
@@ -103,8 +108,12 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	if err := r.symbols(s, opts); err != nil {
 		return nil, err
 	}
-	s.run()
+	if opts.Only != nil {
+		s.b.Only(opts.Only)
+	}
 	s.describe(r)
+	s.b.CallThunks(s.report.Arch == "x86_64" && mayHaveCallThunks(s.report.Kernel))
+	s.run()
 	s.facts(r)
 	im, err := s.b.Build()
 	if err != nil {
@@ -180,7 +189,6 @@ func (s *scan) facts(r *Replay) {
 		lo, hi = s.textLo, s.textHi
 	}
 	b.Text(lo, hi)
-	b.CallThunks(rep.Arch == "x86_64" && mayHaveCallThunks(rep.Kernel))
 
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
 		snap := Snapshot{From: rep.First, To: s.copied(horizon)}

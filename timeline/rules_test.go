@@ -479,14 +479,38 @@ func TestRules(t *testing.T) {
 				"300.. unconfirmed module-may-have-gone 7777"),
 		},
 		{
-			name: "rule 10: padding that a poke calls into may hold a thunk",
+			name: "rule 10: padding may become a thunk with no record, where the kernel writes thunks",
 			facts: func(b *Builder) {
 				b.CallThunks(true)
-				b.Names(oneName{0x1200})
-				b.Poke(pokeAt(0x1100, 300, "0f1f440000", "e8f2000000")) // call 0x11f7
+				b.SetSnapshot(thunky())
 			},
 			addr: 0x11f7, n: 9,
 			want: lines("0.. unconfirmed thunk-padding 909090909090909090"),
+		},
+		{
+			name: "rule 10: only where all of it is one-byte NOPs",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.SetSnapshot(thunky())
+			},
+			addr: 0x1300, n: 8,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090909090909090",
+				"100..1001 known 9090909090909090",
+				"1001.. unconfirmed beyond-horizon 9090909090909090"),
+		},
+		{
+			name: "rule 10: a whole kernel without a thunk gets none",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.Text(0x100000, 0x300000)
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x100000, 0x200000, 0x90)}})
+			},
+			addr: 0x1011f7, n: 9,
+			want: lines(
+				"0..100 unconfirmed outside-recording 909090909090909090",
+				"100..1001 known 909090909090909090",
+				"1001.. unconfirmed beyond-horizon 909090909090909090"),
 		},
 		{
 			name: "no snapshot: old bytes reach back to the start",
@@ -519,17 +543,14 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// oneName is a name table with one function.
-type oneName struct{ addr uint64 }
-
-func (o oneName) Find(addr uint64) (Symbol, bool) {
-	if addr < o.addr {
-		return Symbol{Name: "before", Addr: textLo}, true
-	}
-	return Symbol{Name: "f", Addr: o.addr}, true
+// thunky is a snapshot with a call thunk at 0x1100, and padding at 0x11f7 and, too short, at 0x1300.
+func thunky() Snapshot {
+	s := snapshotOf(textLo, textHi-textLo, 0xc3)
+	copy(s.Data[0x100:], unhex("6548c13d1122334405"))
+	copy(s.Data[0x1f7:], unhex("909090909090909090"))
+	copy(s.Data[0x300:], unhex("9090909090909090"))
+	return Snapshot{From: first, To: copied, Segments: []Segment{s}}
 }
-
-func (o oneName) Lookup(string) []Symbol { return nil }
 
 // TestReadAcross: a block over several fragments has the least standing, the
 // common validity, and leading bytes as far as facts give them.
@@ -548,5 +569,30 @@ func TestReadAcross(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { im.At(400).Read(0x1ffc, buf) }); n != 0 {
 		t.Errorf("Read allocates %v times", n)
+	}
+}
+
+// TestOnly: an image that was made for a few places answers for them as the
+// whole one does, and says nothing of the rest.
+func TestOnly(t *testing.T) {
+	facts := func(b *Builder) *Image {
+		b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+		b.Poke(pokeAt(0x1101, 400, "02", "04"))
+		b.Poke(pokeAt(0x1200, 300, "9090", "eb02"))
+		return mustBuild(t, b)
+	}
+	whole := facts(kernel())
+	b := kernel()
+	b.Only([]Range{{0x1000, 0x1101}, {0x1300, 0x1400}, {0x3000, 0x3010}})
+	im := facts(b)
+	for _, at := range []struct{ addr, n uint64 }{{0x10f0, 0x11}, {0x1300, 16}, {0x3000, 4}} {
+		if d := cmp.Diff(history(whole, at.addr, at.n), history(im, at.addr, at.n)); d != "" {
+			t.Errorf("%#x (-whole +only):\n%s", at.addr, d)
+		}
+	}
+	for _, addr := range []uint64{0x1101, 0x1200, 0x300e, 0x5000} {
+		if d := cmp.Diff("0.. unknown outside-image\n", history(im, addr, 8)); d != "" {
+			t.Errorf("%#x (-want +got):\n%s", addr, d)
+		}
 	}
 }

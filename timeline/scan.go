@@ -69,8 +69,8 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 			s.channels.set(id, &channel{event: e, cpu: -1})
 		}
 	}
-	// A poke takes 72 bytes of a file at least.
-	s.b.Reserve(int(min(rec.Size()/72, 1<<22)))
+	// A poke of the usual five bytes takes 64 bytes of a file.
+	s.b.Reserve(int(min(rec.Size()/60, 1<<22)))
 	return s
 }
 
@@ -163,6 +163,7 @@ func (s *scan) run() {
 		ch.buffer.takes |= kindsOf(&ch.event.Attr)
 		ch.buffer.lostSamples += ch.lostSamples
 	}
+	s.conclude()
 }
 
 // record reads one record.
@@ -609,12 +610,17 @@ func (s *scan) describe(r *Replay) {
 	if available, online, err := rec.NRCPUs(); err == nil {
 		rep.CPUsAvailable, rep.CPUsOnline = int(available), int(online)
 	}
+	rep.Clock.describe(rec)
+}
+
+// conclude fills in what only the records tell.
+func (s *scan) conclude() {
+	rep := s.report
 	if rep.First == MaxTime {
 		rep.First = 0
 	}
 	rep.Last = s.newest
 	rep.Clean = s.clean
-	rep.Clock.describe(rec)
 	rep.Records = make(map[perfdata.RecordType]uint64)
 	for t, n := range s.counts {
 		if n > 0 {

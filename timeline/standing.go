@@ -95,6 +95,7 @@ const (
 	Unregistered
 	PokedToNothing
 	NothingAlive
+	OutsideImage
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -109,7 +110,7 @@ var reasons = [...]struct{ code, text string }{
 	BeyondHorizon:      {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
 	OldBytesMismatch:   {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
 	SnapshotMismatch:   {"snapshot-mismatch", "the first change's old bytes are not what the snapshot holds: an unrecorded change lies between"},
-	ThunkPadding:       {"thunk-padding", "padding before a function that is called into: the kernel writes call thunks there with no record"},
+	ThunkPadding:       {"thunk-padding", "padding before a function: this kernel writes call thunks there with no record"},
 	ModuleMayHaveGone:  {"module-may-have-gone", "module loads and unloads are not followed, so the module may have gone or come"},
 	ModuleContradicted: {"module-contradicted", "something else was born inside this module: it has gone with no record"},
 	NotText:            {"not-text", "data or slack beside text, which changes with no record"},
@@ -121,6 +122,7 @@ var reasons = [...]struct{ code, text string }{
 	Unregistered:       {"unregistered", "the code that was here was unregistered"},
 	PokedToNothing:     {"poked-to-nothing", "the code that was here was retired by a text poke"},
 	NothingAlive:       {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
+	OutsideImage:       {"outside-image", "the image was made for other addresses only"},
 }
 
 // String returns the code, for example "after-loss"; "" for [ReasonNone].
