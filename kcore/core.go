@@ -25,11 +25,12 @@ type Core struct {
 	Data    elf.Data  // ELFDATA2LSB or ELFDATA2MSB
 
 	// Segments are the file's PT_LOADs, sorted by address; none is empty, no
-	// two overlap, and Addr+len(Data) does not overflow. Where several PT_LOADs give the same address from the
-	// same place of the file (perf writes arm64's kernel text that way) there
-	// is one segment; where they give it from different places the file
-	// contradicts itself, and the address is in no segment. Segments that
-	// touch are not joined.
+	// two overlap, and Addr+len(Data) does not overflow.
+	//
+	// Where several PT_LOADs give the same address from the same place of the
+	// file (perf writes arm64's kernel text that way) there is one segment;
+	// where they give it from different places the file contradicts itself, and
+	// the address is in no segment. Segments that touch are not joined.
 	Segments []Segment
 
 	warnings []error

@@ -134,39 +134,8 @@ func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, d
 	}
 
 	e := &encoder{layout: f, w: bufio.NewWriterSize(w, 64<<10)}
-	ident := [elf.EI_NIDENT]byte{elf.EI_CLASS: byte(class), elf.EI_DATA: byte(data), elf.EI_VERSION: byte(elf.EV_CURRENT)}
-	copy(ident[:], elf.ELFMAG)
-	e.bytes(ident[:])
-	e.u16(uint16(typ))
-	e.u16(uint16(machine))
-	e.u32(uint32(elf.EV_CURRENT))
-	e.word(0) // e_entry
-	e.word(uint64(f.ehdr))
-	e.word(shoff)
-	e.u32(0) // e_flags
-	e.u16(uint16(f.ehdr))
-	e.u16(uint16(f.phdr))
-	e.u16(phnum)
-	e.u16(uint16(f.shdr))
-	e.u16(uint16(len(sections)))
-	e.u16(uint16(max(len(sections)-1, 0))) // .shstrtab is the last
-
-	for i, s := range segs {
-		size := uint64(len(s.Data))
-		e.u32(uint32(elf.PT_LOAD))
-		if f.wide {
-			e.u32(uint32(elf.PF_R | elf.PF_X))
-		}
-		e.word(offs[i])
-		e.word(s.Addr)
-		e.word(0) // p_paddr
-		e.word(size)
-		e.word(size)
-		if !f.wide {
-			e.u32(uint32(elf.PF_R | elf.PF_X))
-		}
-		e.word(segAlign)
-	}
+	e.header(typ, machine, class, data, phnum, shoff, len(sections))
+	e.progs(segs, offs)
 	for i, s := range segs {
 		e.padTo(offs[i])
 		e.bytes(s.Data)
@@ -187,18 +156,7 @@ func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, d
 	if sections != nil {
 		e.padTo(shoff)
 	}
-	for _, s := range sections {
-		e.u32(uint32(s.name))
-		e.u32(uint32(s.typ))
-		e.word(uint64(s.flags))
-		e.word(s.addr)
-		e.word(s.off)
-		e.word(s.size)
-		e.u32(s.link)
-		e.u32(s.info)
-		e.word(s.align)
-		e.word(s.entsize)
-	}
+	e.sections(sections)
 	return e.w.Flush()
 }
 
@@ -305,6 +263,62 @@ var zeros [segAlign]byte
 
 // padTo writes zeros up to offset off, which is less than segAlign away.
 func (e *encoder) padTo(off uint64) { e.bytes(zeros[:off-e.off]) }
+
+// header writes the ELF header. shnum is the number of section headers.
+func (e *encoder) header(typ elf.Type, machine elf.Machine, class elf.Class, data elf.Data, phnum uint16, shoff uint64, shnum int) {
+	ident := [elf.EI_NIDENT]byte{elf.EI_CLASS: byte(class), elf.EI_DATA: byte(data), elf.EI_VERSION: byte(elf.EV_CURRENT)}
+	copy(ident[:], elf.ELFMAG)
+	e.bytes(ident[:])
+	e.u16(uint16(typ))
+	e.u16(uint16(machine))
+	e.u32(uint32(elf.EV_CURRENT))
+	e.word(0) // e_entry
+	e.word(uint64(e.ehdr))
+	e.word(shoff)
+	e.u32(0) // e_flags
+	e.u16(uint16(e.ehdr))
+	e.u16(uint16(e.phdr))
+	e.u16(phnum)
+	e.u16(uint16(e.shdr))
+	e.u16(uint16(shnum))
+	e.u16(uint16(max(shnum-1, 0))) // .shstrtab is the last
+}
+
+// progs writes the program headers of segments at these offsets.
+func (e *encoder) progs(segs []Segment, offs []uint64) {
+	for i, s := range segs {
+		size := uint64(len(s.Data))
+		e.u32(uint32(elf.PT_LOAD))
+		if e.wide {
+			e.u32(uint32(elf.PF_R | elf.PF_X))
+		}
+		e.word(offs[i])
+		e.word(s.Addr)
+		e.word(0) // p_paddr
+		e.word(size)
+		e.word(size)
+		if !e.wide {
+			e.u32(uint32(elf.PF_R | elf.PF_X))
+		}
+		e.word(segAlign)
+	}
+}
+
+// sections writes the section headers.
+func (e *encoder) sections(sections []section) {
+	for _, s := range sections {
+		e.u32(uint32(s.name))
+		e.u32(uint32(s.typ))
+		e.word(uint64(s.flags))
+		e.word(s.addr)
+		e.word(s.off)
+		e.word(s.size)
+		e.u32(s.link)
+		e.u32(s.info)
+		e.word(s.align)
+		e.word(s.entsize)
+	}
+}
 
 // symbols writes .symtab. The segments are the sections from 1 on if typ is
 // ET_EXEC.
