@@ -157,6 +157,7 @@ func TestRecordings(t *testing.T) {
 		"lossy":    {"kernel": {known: 20350}, "ftrace": {known: 5}},
 		"uponline": {},
 		"hotplug":  {"kernel": {known: 24576}},
+		"thunks":   {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
 	}
 	for _, dir := range corpus.Small(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

@@ -21,3 +21,8 @@ cut rich -symbols vfs_read,vfs_write,do_sys_openat2,__schedule,__cond_resched \
 cut storm -symbols vfs_read,__schedule
 cut hotplug -samples -symbols vfs_read,__schedule,sysctl_schedstats \
 	-oracles begin,key1_by_cpu1,online,cpu1_key,cpu1_func,cpu0_key,cpu0_func,end
+# Recorded for these tests only, in the same way, and not in the large corpus.
+if [ -d "$corpus/x86_64/thunks" ]; then
+	cut thunks -symbols __init_swait_queue_head,cpu_max_show,vfs_read,perf_trace_sched_switch,preempt_schedule_thunk \
+		-oracles begin,preempt_full_1,bpf_on_2,mod_on_6,func_on_7,end
+fi
