@@ -115,29 +115,29 @@ const (
 // An Attr is a struct perf_event_attr. Fields that the recorder's kernel did
 // not have yet are zero.
 type Attr struct {
-	Type             uint32     // PERF_TYPE_*, or the number of a PMU
-	Size             uint32     // as recorded; 64 where the file says 0, as the first perf did
-	Config           uint64     //
-	SamplePeriod     uint64     // in events; with FlagFreq samples a second
-	SampleType       SampleType //
-	ReadFormat       ReadFormat //
-	Flags            AttrFlags  //
-	WakeupEvents     uint32     // in samples; with FlagWatermark bytes
-	BPType           uint32     // HW_BREAKPOINT_*
-	Config1          uint64     // or bp_addr
-	Config2          uint64     // or bp_len
-	BranchSampleType uint64     // PERF_SAMPLE_BRANCH_*
-	SampleRegsUser   uint64     // mask of registers
-	SampleStackUser  uint32     // bytes
-	ClockID          int32      // CLOCK_*, with FlagUseClockID
-	SampleRegsIntr   uint64     // mask of registers
-	AuxWatermark     uint32     // bytes
-	SampleMaxStack   uint16     // frames
-	AuxSampleSize    uint32     // bytes
-	AuxAction        uint32     // aux_start_paused and so on, as stored
-	SigData          uint64     //
-	Config3          uint64     //
-	Config4          uint64     //
+	Type             uint32 // PERF_TYPE_*, or the number of a PMU
+	Size             uint32 // as recorded; 64 where the file says 0, as the first perf did
+	Config           uint64
+	SamplePeriod     uint64 // in events; with FlagFreq samples a second
+	SampleType       SampleType
+	ReadFormat       ReadFormat
+	Flags            AttrFlags
+	WakeupEvents     uint32 // in samples; with FlagWatermark bytes
+	BPType           uint32 // HW_BREAKPOINT_*
+	Config1          uint64 // or bp_addr
+	Config2          uint64 // or bp_len
+	BranchSampleType uint64 // PERF_SAMPLE_BRANCH_*
+	SampleRegsUser   uint64 // mask of registers
+	SampleStackUser  uint32 // bytes
+	ClockID          int32  // CLOCK_*, with FlagUseClockID
+	SampleRegsIntr   uint64 // mask of registers
+	AuxWatermark     uint32 // bytes
+	SampleMaxStack   uint16 // frames
+	AuxSampleSize    uint32 // bytes
+	AuxAction        uint32 // aux_start_paused and so on, as stored
+	SigData          uint64
+	Config3          uint64
+	Config4          uint64
 }
 
 // parseAttr reads a struct perf_event_attr from the start of b, as much of it

@@ -16,13 +16,13 @@ import (
 // The code is that of the moment at which perf asked, which is later than the
 // program's BPF_EVENT.
 type BPFProg struct {
-	Type     uint32  // BPF_PROG_TYPE_*
-	ID       uint32  //
-	Tag      [8]byte //
-	Name     string  // at most 15 bytes, "" if it has none
-	JitedLen uint32  // bytes of machine code of all its functions
-	LoadTime uint64  // nanoseconds since boot, CLOCK_BOOTTIME
-	BTFID    uint32  // of its BTF, 0 if it has none
+	Type     uint32 // BPF_PROG_TYPE_*
+	ID       uint32
+	Tag      [8]byte
+	Name     string // at most 15 bytes, "" if it has none
+	JitedLen uint32 // bytes of machine code of all its functions
+	LoadTime uint64 // nanoseconds since boot, CLOCK_BOOTTIME
+	BTFID    uint32 // of its BTF, 0 if it has none
 
 	// Insns is the machine code of all functions, one after the other. It is
 	// nil where the recorder did not ask or was not allowed to see it.

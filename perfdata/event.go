@@ -11,8 +11,8 @@ import (
 // An Event is one event of the recording (perf's evsel): an attr and the ids
 // of its instances, one for each CPU or task that it was opened on.
 type Event struct {
-	Index int      // position in Recording.Events
-	Attr  Attr     //
+	Index int // position in Recording.Events
+	Attr  Attr
 	IDs   []uint64 // as PERF_EVENT_IOC_ID gave them; empty if the recorder kept none
 	Name  string   // as the recorder's command line had it, "" if not kept
 

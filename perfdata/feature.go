@@ -231,7 +231,8 @@ func (r *Recording) EventDesc() ([]Event, error) {
 }
 
 // nameEvents gives events the names of EVENT_DESC, which lists them in the
-// same order.
+// same order. It has their attrs too; where they differ, what the records
+// carry is in doubt.
 func (r *Recording) nameEvents(events []*Event) {
 	if _, ok := r.features[FeatureEventDesc]; !ok {
 		return
@@ -241,9 +242,11 @@ func (r *Recording) nameEvents(events []*Event) {
 		r.warnings = append(r.warnings, err)
 	}
 	for i, d := range desc {
-		if i < len(events) && slices.Equal(d.IDs, events[i].IDs) {
-			events[i].Name = d.Name
+		if i >= len(events) || !slices.Equal(d.IDs, events[i].IDs) || d.Attr != events[i].Attr {
+			r.warnings = append(r.warnings, r.featureErr(FeatureEventDesc, 0, "event %d is not the one of the attrs", i))
+			continue
 		}
+		events[i].Name = d.Name
 	}
 }
 
@@ -302,7 +305,7 @@ func (r *Recording) ClockData() (ClockData, error) {
 func (r *Recording) TracingData() ([]byte, error) { return r.Feature(FeatureTracingData) }
 
 // DirFormat returns the version of a perf.data directory: 1 if the records are
-// spread over data.0, data.1 and so on (PERF_DIR_VERSION).
+// spread over data.0, data.1 and so on (PERF_DIR_VERSION), 0 if they are not.
 func (r *Recording) DirFormat() (version uint64, err error) {
 	c, err := r.feature(FeatureDirFormat)
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 	attrEntryIDs  = sectionEntry
 	featureWords  = featureBits / 64
 	leastAttrSize = attrSizeVer0 + attrEntryIDs
+	mostAttrSize  = 1<<16 + attrEntryIDs // the kernel takes no attr larger than a page
 )
 
 func (r *Recording) headerErr(offset int64, err error, format string, args ...any) error {
@@ -89,7 +90,7 @@ func (r *Recording) parseHeader() error {
 func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 	e := r.endian
 	entry := e.u64(b[hdrAttrSize:])
-	if entry < leastAttrSize || entry > uint64(len(b)) {
+	if entry < leastAttrSize || entry > mostAttrSize {
 		return nil, r.headerErr(hdrAttrSize, ErrMalformed, "attr entries of %d bytes", entry)
 	}
 	offset, size := e.u64(b[hdrAttrs:]), e.u64(b[hdrAttrs+8:])
@@ -104,25 +105,25 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-uint64(len(attrs)))
 	}
 	var events []*Event
+	room := uint64(len(b)) // for ids: none stands in two events
 	for ; uint64(len(attrs)) >= entry; attrs = attrs[entry:] {
 		at := int64(cap(b) - cap(attrs))
 		ids := attrs[entry-attrEntryIDs : entry]
 		ev := &Event{Attr: parseAttr(attrs[:entry-attrEntryIDs], e)}
-		ev.IDs = r.readIDs(b, at, e.u64(ids), e.u64(ids[8:]))
+		if offset, size := e.u64(ids), e.u64(ids[8:]); offset > uint64(len(b)) || size > uint64(len(b))-offset {
+			r.warn(at, ErrTruncated, "ids at %d, %d bytes, are not in the file", offset, size)
+		} else if size > room {
+			r.warn(at, ErrMalformed, "ids at %d, %d bytes, are those of other events", offset, size)
+		} else {
+			room -= size
+			ev.IDs = e.u64s(b[offset : offset+size])
+		}
 		events = append(events, ev)
 	}
 	if len(events) == 0 {
 		r.warn(hdrAttrs, ErrMalformed, "the recording has no events")
 	}
 	return events, nil
-}
-
-func (r *Recording) readIDs(b []byte, at int64, offset, size uint64) []uint64 {
-	if offset > uint64(len(b)) || size > uint64(len(b))-offset {
-		r.warn(at, ErrTruncated, "ids at %d, %d bytes, are not in the file", offset, size)
-		return nil
-	}
-	return r.endian.u64s(b[offset : offset+size])
 }
 
 // u64s decodes an array, ignoring an incomplete last element.

@@ -7,10 +7,10 @@ package perfdata
 const (
 	headerAttrAttr    = 8  // struct perf_event_attr, then u64 ids[]
 	eventUpdateID     = 16 // after u64 type
-	eventUpdateData   = 24 //
-	headerFeatureID   = 8  // u64 feat_id
-	headerFeatureData = 16 //
-	eventUpdateName   = 2  // PERF_EVENT_UPDATE__NAME
+	eventUpdateData   = 24
+	headerFeatureID   = 8 // u64 feat_id
+	headerFeatureData = 16
+	eventUpdateName   = 2 // PERF_EVENT_UPDATE__NAME
 )
 
 // readPipe takes from the records what a file has in its header. Damage ends
@@ -18,6 +18,7 @@ const (
 func (r *Recording) readPipe() {
 	r.features = make(map[Feature]section)
 	var events []*Event
+	byID := make(map[uint64]*Event)
 	s := r.Scan(KeepCompressed(), Only(RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData))
 	for s.Next() {
 		rec := s.Record()
@@ -26,10 +27,15 @@ func (r *Recording) readPipe() {
 		case RecordHeaderAttr:
 			if ev := r.pipeAttr(rec); ev != nil {
 				events = append(events, ev)
+				for _, id := range ev.IDs {
+					byID[id] = ev
+				}
 			}
 		case RecordEventUpdate:
 			if len(raw) >= eventUpdateData && e.u64(raw[8:]) == eventUpdateName {
-				nameEvent(events, e.u64(raw[eventUpdateID:]), string(untilNUL(raw[eventUpdateData:])))
+				if ev := byID[e.u64(raw[eventUpdateID:])]; ev != nil {
+					ev.Name = string(untilNUL(raw[eventUpdateData:]))
+				}
 			}
 		case RecordHeaderFeature:
 			if len(raw) < headerFeatureData {
@@ -42,7 +48,7 @@ func (r *Recording) readPipe() {
 			}
 		case RecordHeaderTracingData:
 			at, n := len(raw), int(min(e.u32(raw[headerSize:]), 1<<30))
-			data := s.payload
+			data := s.Payload()
 			if len(data) == 0 {
 				at, data = tracingData, raw[tracingData:]
 			}
@@ -70,15 +76,4 @@ func (r *Recording) pipeAttr(rec *Record) *Event {
 		return nil
 	}
 	return &Event{Attr: attr, IDs: r.endian.u64s(b[attr.Size:])}
-}
-
-func nameEvent(events []*Event, id uint64, name string) {
-	for _, ev := range events {
-		for _, have := range ev.IDs {
-			if have == id {
-				ev.Name = name
-				return
-			}
-		}
-	}
 }

@@ -124,7 +124,7 @@ func (t RecordType) String() string {
 // The bits of Record.Misc, PERF_RECORD_MISC_*. Some bits mean different
 // things in different records.
 const (
-	MiscCPUModeMask   = 7 // PERF_RECORD_MISC_CPUMODE_MASK
+	MiscCPUModeMask   = 7 // of the five that follow, as Record.CPUMode returns them
 	MiscKernel        = 1
 	MiscUser          = 2
 	MiscHypervisor    = 3
@@ -147,7 +147,8 @@ const (
 type Record struct {
 	Type RecordType
 	Misc uint16
-	// File is the index of the data file: 0 is the file itself or DIR/data, n+1 is DIR/data.n.
+	// File is the index of the data file in Recording.Files: 0 is the file itself
+	// or DIR/data, then come DIR/data.N in the order of N.
 	File int
 	// Offset is where the record's header stands in its data file; for a record
 	// out of a COMPRESSED record, where that one stands.

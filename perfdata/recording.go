@@ -156,11 +156,23 @@ func (r *Recording) parse() error {
 	if r.pipe {
 		r.readPipe()
 	}
+	if len(r.files) > 1 && r.features != nil {
+		// perf reads data.N only where the header asks for it.
+		if version, err := r.DirFormat(); err != nil || version == dirSingleFile {
+			r.warn(0, ErrMalformed, "%s and the like stand beside a recording of one file, and are not read", r.files[1].name)
+			for _, f := range r.files[1:] {
+				f.release()
+			}
+			r.files = r.files[:1]
+		}
+	}
 	if len(r.files) > 1 {
 		r.clean = &FormatError{File: r.fileName(0), Msg: fmt.Sprintf("records are spread over %d files, of which only the first says how long it is", len(r.files))}
 	}
 	return nil
 }
+
+const dirSingleFile = 0 // PERF_DIR_SINGLE_FILE
 
 // Close releases the recording's memory; every slice that aliases it becomes invalid.
 func (r *Recording) Close() error {

@@ -116,8 +116,8 @@ func (l *layout) decode(b []byte, e endian, ev *Event, id *SampleID) {
 // Which layout the fields have depends on the event, and which event it is
 // stands among the fields: as perf does, SampleID relies on an id that stands
 // at the same place in all events' records, or on IDENTIFIER. A record that is
-// too short for what it should carry, or names no event where the layout
-// depends on it, gives a [*FormatError] and a zero id.
+// too short for what it should carry, or does not name one event where the
+// layout depends on it, gives a [*FormatError] and a zero id.
 func (r *Recording) SampleID(rec *Record, id *SampleID) error {
 	if rec.Type >= firstUserRecord {
 		*id = SampleID{}
@@ -177,13 +177,12 @@ func (r *Recording) trailer(rec *Record, id *SampleID) (bodyEnd int, err error) 
 	return bodyEnd, nil
 }
 
-// notLocated is the error for a record in which no layout fits, nil where the
-// recording has no events and so nothing to expect.
+// notLocated is the error for a record in which no layout fits.
 func (r *Recording) notLocated(rec *Record) error {
 	if len(r.events) == 0 {
-		return nil
+		return r.recordErr(rec, "the recording has no events to say what its records carry")
 	}
-	return r.recordErr(rec, "record of %d bytes is too short for its sample id, or names no event of the recording", len(rec.Raw))
+	return r.recordErr(rec, "record of %d bytes is too short for its sample id, or does not name one event of the recording", len(rec.Raw))
 }
 
 const fromEnd = -1 // the fields end with the record
@@ -223,8 +222,9 @@ func (l *layout) readID(raw []byte, at int, e endian) (uint64, bool) {
 }
 
 // locateAmong tries the layouts in turn: the right one is that under which the
-// id found belongs to an event of this very layout, best one that ends with
-// the record.
+// id found belongs to an event of this very layout. A record that ends with it
+// is well-formed; in one that claims too much several may seem right, when a
+// time or a CPU looks like an id, and then none is taken.
 func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout, *Event) {
 	var found *layout
 	var event *Event
@@ -240,9 +240,10 @@ func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout,
 		if at == fromEnd || len(raw)-at == l.size {
 			return l, ev
 		}
-		if found == nil {
-			found, event = l, ev
+		if found != nil {
+			return nil, nil
 		}
+		found, event = l, ev
 	}
 	if found != nil {
 		return found, event

@@ -20,8 +20,8 @@ import (
 //	if err := s.Err(); err != nil { ... }
 //
 // A COMPRESSED or COMPRESSED2 record is handed over as it stands, and then the
-// records that were inside it. The trace that follows an AUXTRACE record, and
-// the data that follow a HEADER_TRACING_DATA record of a pipe, are skipped.
+// records that were inside it. The trace that follows an AUXTRACE record is
+// skipped without being touched; [Scanner.Payload] returns it.
 //
 // A Scanner serves one goroutine; a Recording can have any number of Scanners.
 type Scanner struct {
@@ -157,6 +157,17 @@ func (e endian) header(b []byte) header {
 // next call fills the same Record again; for how long its Raw is valid see there.
 func (s *Scanner) Record() *Record { return &s.rec }
 
+// Payload returns the bytes that follow the current record and are not counted
+// in its size: the trace after an AUXTRACE record, the data after a
+// HEADER_TRACING_DATA record, nil after all others. It aliases the recording's
+// memory, is read-only, and is valid until [Recording.Close].
+func (s *Scanner) Payload() []byte {
+	if s.rec.Type != RecordAuxtrace && s.rec.Type != RecordHeaderTracingData {
+		return nil
+	}
+	return s.payload
+}
+
 // Err returns nil if the scan came to the end of good data. After damage it
 // returns a [*FormatError] that names the first place which could not be read;
 // every whole record before it has been handed over. In a recording of
@@ -173,7 +184,7 @@ func (s *Scanner) nextFile() bool {
 	s.inflate.close()
 	s.inflate, s.inside = nil, false
 	s.buf, s.off, s.failed = nil, 0, false
-	s.rec = Record{}
+	s.rec, s.payload = Record{}, nil
 	s.file++
 	if s.file >= len(s.r.files) {
 		s.file = len(s.r.files)

@@ -1,0 +1,253 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+)
+
+// A compressor makes a stream as perf record -z does: one frame that is
+// flushed but never ended.
+type compressor struct {
+	tb  testing.TB
+	out bytes.Buffer
+	enc *zstd.Encoder
+}
+
+func newCompressor(tb testing.TB) *compressor {
+	c := &compressor{tb: tb}
+	var err error
+	c.enc, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// flush compresses records and returns what came out.
+func (c *compressor) flush(records ...[]byte) []byte {
+	for _, rec := range records {
+		if _, err := c.enc.Write(rec); err != nil {
+			c.tb.Fatal(err)
+		}
+	}
+	if err := c.enc.Flush(); err != nil {
+		c.tb.Fatal(err)
+	}
+	b := bytes.Clone(c.out.Bytes())
+	c.out.Reset()
+	return b
+}
+
+func compressed2(e endian, data []byte) []byte {
+	body := e.appendU64s(nil, []uint64{uint64(len(data))})
+	body = append(body, data...)
+	return rawRecord(e, RecordCompressed2, 0, append(body, make([]byte, align8(len(data))-len(data))...))
+}
+
+// numbered makes a record of a size that tells its number.
+func numbered(e endian, typ RecordType, number uint64, size int) []byte {
+	body := e.appendU64s(nil, []uint64{number})
+	for x := number; len(body) < size-headerSize; {
+		x = x*6364136223846793005 + 1442695040888963407 // no pattern to compress
+		body = e.appendU64s(body, []uint64{x})
+	}
+	return rawRecord(e, typ, 0, body)
+}
+
+func TestCompressed(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		for _, typ := range []RecordType{RecordCompressed, RecordCompressed2} {
+			t.Run(typ.String(), func(t *testing.T) {
+				block := func(data []byte) []byte {
+					if typ == RecordCompressed2 {
+						return compressed2(e, data)
+					}
+					return rawRecord(e, RecordCompressed, 0, data)
+				}
+				round := rawRecord(e, RecordFinishedRound, 0, nil)
+				z := newCompressor(t)
+				first := z.flush(numbered(e, RecordSample, 1, 64), numbered(e, RecordTextPoke, 2, 80))
+				// A record that goes on in the next flush, which itself is cut
+				// where no block ends.
+				third := numbered(e, RecordSample, 3, 4096)
+				second := z.flush(third[:100])
+				rest := z.flush(third[100:], numbered(e, RecordSample, 4, 16))
+				var big [][]byte
+				for i := range 200 {
+					big = append(big, numbered(e, RecordSample, uint64(5+i), 2048))
+				}
+				long := z.flush(big...)
+				records := [][]byte{round, block(first), round, block(second), round, block(rest[:50]), block(rest[50:]), round}
+				for part := range slices.Chunk(long, 60000) {
+					records = append(records, block(part))
+				}
+				records = append(records, round)
+
+				r := open(t, pipeOf(e, records...))
+				var got []string
+				last, blocks := uint64(0), 0
+				s := r.Scan(Only(RecordSample, RecordTextPoke, RecordFinishedRound, typ))
+				for s.Next() {
+					rec := s.Record()
+					switch rec.Type {
+					case typ:
+						blocks++
+						continue
+					case RecordFinishedRound:
+						got = append(got, fmt.Sprintf("round after %d", last))
+						continue
+					}
+					n := e.u64(rec.Body())
+					if n != last+1 || !bytes.Equal(rec.Raw, numbered(e, rec.Type, n, len(rec.Raw))) {
+						t.Fatalf("record %d after %d", n, last)
+					}
+					last = n
+				}
+				if err := s.Err(); err != nil {
+					t.Error(err)
+				}
+				// What was compressed comes out before what follows it.
+				want := []string{"round after 0", "round after 2", "round after 2", "round after 4", "round after 204"}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("order (-want +got):\n%s", diff)
+				}
+				if want := len(records) - 5; blocks != want {
+					t.Errorf("%d records %v, want %d", blocks, typ, want)
+				}
+				if list, err := scan(r, KeepCompressed(), Only(RecordSample)); len(list) != 0 || err != nil {
+					t.Errorf("KeepCompressed: %d records, %v", len(list), err)
+				}
+				if list, err := scan(r, Only(RecordTextPoke)); len(list) != 1 || err != nil {
+					t.Errorf("Only: %d pokes, %v", len(list), err)
+				}
+			})
+		}
+	})
+}
+
+// TestCompressed2Overflow has a record of 64 KiB, whose header says 0.
+func TestCompressed2Overflow(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		z := newCompressor(t)
+		var records [][]byte
+		for i := range 60 {
+			records = append(records, numbered(e, RecordSample, uint64(1+i), 2048))
+		}
+		data := z.flush(records...)
+		const n = 1<<16 - compressed2Data
+		if len(data) < n+100 {
+			t.Fatalf("only %d bytes", len(data))
+		}
+		b := pipeOf(e, compressed2(e, data[:n]), compressed2(e, data[n:]), rawRecord(e, RecordFinishedRound, 0, nil))
+		list, err := scan(open(t, b), Only(RecordSample, RecordFinishedRound))
+		if len(list) != 61 || err != nil {
+			t.Errorf("%d records, %v", len(list), err)
+		}
+		if size := e.header(compressed2(e, data[:n])).size; size != 0 {
+			t.Fatalf("the header says %d", size)
+		}
+	})
+}
+
+// TestCompressedDamage damages what is compressed: the records before it, one
+// error, and nothing after it.
+func TestCompressedDamage(t *testing.T) {
+	e := little
+	first, second := numbered(e, RecordSample, 1, 512), numbered(e, RecordSample, 2, 512)
+	round := rawRecord(e, RecordFinishedRound, 0, nil)
+	block := func(b []byte) []byte { return rawRecord(e, RecordCompressed, 0, b) }
+	tests := []struct {
+		name string
+		make func(z *compressor) []byte
+		want string // the numbers of the records, and the error
+	}{
+		{"whole", func(z *compressor) []byte { return pipeOf(e, block(z.flush(first)), block(z.flush(second)), round) }, "1 2 round, <nil>"},
+		{"ended frame", func(z *compressor) []byte {
+			a := z.flush(first)
+			z.enc.Close()
+			a = append(a, z.out.Bytes()...)
+			return pipeOf(e, block(a), block(newCompressor(t).flush(second)), round)
+		}, "1 2 round, <nil>"},
+		{"no zstd", func(z *compressor) []byte {
+			return pipeOf(e, block(z.flush(first)[4:]), round)
+		}, ", malformed"},
+		{"lost block", func(z *compressor) []byte {
+			a, _, c := z.flush(first), z.flush(second[:256]), z.flush(second[256:])
+			return pipeOf(e, block(a), block(c), round)
+		}, "1, malformed"},
+		{"cut inside a record", func(z *compressor) []byte {
+			return pipeOf(e, block(z.flush(first)), block(z.flush(second[:256])))
+		}, "1, truncated"},
+		{"cut inside a block", func(z *compressor) []byte {
+			a, b := z.flush(first), z.flush(second)
+			return pipeOf(e, block(a), block(b[:len(b)-1]))
+		}, "1, truncated"},
+		{"size 0 inside", func(z *compressor) []byte { return pipeOf(e, block(z.flush(first, make([]byte, 16))), round) }, "1, malformed"},
+		{"compressed inside", func(z *compressor) []byte {
+			return pipeOf(e, block(z.flush(first, block(make([]byte, 8)), second)), round)
+		}, "1, malformed"},
+		{"block that is too large", func(z *compressor) []byte {
+			a := z.flush(first)
+			return pipeOf(e, block(append(a, 0xfc, 0xff, 0xff)), round)
+		}, "1, malformed"},
+		{"reserved block", func(z *compressor) []byte {
+			a := z.flush(first)
+			return pipeOf(e, block(append(a, 0x0e, 0, 0)), round)
+		}, "1, malformed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := scan(open(t, tt.make(newCompressor(t))), Only(RecordSample, RecordFinishedRound))
+			var got []string
+			for _, rec := range list {
+				if rec.Type == RecordFinishedRound {
+					got = append(got, "round")
+				} else {
+					got = append(got, fmt.Sprint(e.u64(rec.Body())))
+				}
+			}
+			var cause error
+			for _, c := range []error{ErrMalformed, ErrTruncated} {
+				if errors.Is(err, c) {
+					cause = c
+				}
+			}
+			if text := fmt.Sprintf("%s, %v", strings.Join(got, " "), cause); text != tt.want {
+				t.Errorf("got %q (%v), want %q", text, err, tt.want)
+			}
+		})
+	}
+}
+
+func BenchmarkCompressed(b *testing.B) {
+	z := newCompressor(b)
+	var records [][]byte
+	for i := range 2000 {
+		records = append(records, numbered(little, RecordSample, uint64(i), 80))
+	}
+	var blocks [][]byte
+	for part := range slices.Chunk(z.flush(records...), 60000) {
+		blocks = append(blocks, rawRecord(little, RecordCompressed, 0, part))
+	}
+	r := open(b, pipeOf(little, blocks...))
+	b.SetBytes(2000 * 80)
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for s := r.Scan(Only(RecordSample)); s.Next(); n++ {
+		}
+		if n != 2000 {
+			b.Fatal(n)
+		}
+	}
+}
