@@ -56,7 +56,10 @@ func (d *build) image() *Image {
 		bounds = append(bounds, gap{d.horizon + 1, MaxTime, BeyondHorizon})
 	}
 	d.gaps[gapsOfText] = flatten(append(slices.Clone(d.Builder.gaps[GapPokes]), bounds...))
-	d.gaps[gapsOfCode] = d.gaps[gapsOfText].union(flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...)))
+	d.gaps[gapsOfCode] = flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...))
+	if !d.silentPokes {
+		d.gaps[gapsOfCode] = d.gaps[gapsOfText].union(d.gaps[gapsOfCode])
+	}
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
 
 	d.sortPokes()
@@ -228,6 +231,11 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 	}
 	for _, e := range thunks {
 		cut(e.lo, e.hi)
+	}
+	for _, p := range d.programs {
+		for _, r := range p.Silent {
+			cut(r.Lo, r.Hi)
+		}
 	}
 	for _, r := range d.only {
 		cut(r.Lo, r.Hi)
@@ -476,6 +484,9 @@ func (c *chain) lives(here []*life, changes []change) {
 			}
 		case lifeProgram:
 			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
+			if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
+				c.gaps = always(NoCoverage)
+			}
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.lo), source: SourceProgInfo,
 					from: max(l.from, d.first), to: min(to, d.horizon)}

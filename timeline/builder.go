@@ -70,6 +70,9 @@ type Program struct {
 	ID       uint32
 	LoadTime uint64 // 0: loaded before the recording
 	Funcs    []Segment
+	// Silent are places inside the functions that the kernel may change with no
+	// record, as it does on architectures without text pokes.
+	Silent []Range
 }
 
 // Module is a kernel module that was loaded when the snapshot was taken.
@@ -102,6 +105,7 @@ type Builder struct {
 	programs       []Program
 	gaps           [2][]gap
 	callThunks     bool
+	silentPokes    bool
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 
@@ -182,6 +186,11 @@ func (b *Builder) Program(p Program) { b.programs = append(b.programs, p) }
 func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
 	b.gaps[kind] = append(b.gaps[kind], gap{from, to, reason})
 }
+
+// SilentPokes says that the kernel records no text pokes, whatever was asked:
+// all but x86. BPF programs are then known by their births and deaths alone,
+// save the places that are named as Silent.
+func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 
 // CallThunks says that the kernel may write call thunks into the padding
 // before functions with no record (call-depth tracking, Linux 6.2 and newer).

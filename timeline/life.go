@@ -27,8 +27,9 @@ type life struct {
 	from, to uint64
 	kind     lifeKind
 	name     string
-	code     []byte // of a BPF program's function, where the recording has it
-	ended    Reason // why it ended
+	code     []byte  // of a BPF program's function, where the recording has it
+	silent   []Range // what of it may change with no record
+	ended    Reason  // why it ended
 }
 
 // A population is the set of lives that are alive at one moment, disjoint and
@@ -168,7 +169,9 @@ func (b *Builder) lives() []*life {
 		if e := &events[i]; e.Unregister {
 			p.die(e)
 		} else {
-			p.bear(newLife(e, code[i]))
+			l := newLife(e, code[i].data)
+			l.silent = code[i].silent
+			p.bear(l)
 		}
 	}
 	return slices.DeleteFunc(p.all, func(l *life) bool { return l.from >= l.to })
@@ -205,16 +208,22 @@ func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 	})
 }
 
+// code is a function's code with the places that may change silently.
+type code struct {
+	data   []byte
+	silent []Range
+}
+
 // joinPrograms finds for each birth the code that belongs to that life: of the
 // programs whose LOAD follows it, before the symbol's death, with this
 // function at its address and of its length. Births that two programs claim
 // get none.
-func joinPrograms(events []SymbolEvent, programs []Program) [][]byte {
+func joinPrograms(events []SymbolEvent, programs []Program) []code {
 	at := make(map[uint64][]int) // indices of events, in time order
 	for i := range events {
 		at[events[i].Addr] = append(at[events[i].Addr], i)
 	}
-	code := make([][]byte, len(events))
+	out := make([]code, len(events))
 	claimed := make([]bool, len(events))
 	for _, p := range programs {
 		for _, f := range p.Funcs {
@@ -230,12 +239,12 @@ func joinPrograms(events []SymbolEvent, programs []Program) [][]byte {
 				continue
 			}
 			if claimed[i] {
-				code[i] = nil
+				out[i] = code{}
 				continue
 			}
 			claimed[i] = true
-			code[i] = f.Data
+			out[i] = code{f.Data, p.Silent}
 		}
 	}
-	return code
+	return out
 }

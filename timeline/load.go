@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -112,7 +111,8 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 		s.b.Only(opts.Only)
 	}
 	s.describe(r)
-	s.b.CallThunks(s.report.Arch == "x86_64" && mayHaveCallThunks(s.report.Kernel))
+	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")
+	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
 	s.run()
 	s.facts(r)
 	im, err := s.b.Build()
@@ -264,7 +264,7 @@ func (s *scan) addListed(k *kcore.Kallsyms) {
 
 // addPrograms joins program infos with the BPF_EVENT LOADs of their ids.
 func (s *scan) addPrograms() {
-	infos := make(map[uint32][]Segment)
+	infos := make(map[uint32]Program)
 	for p, err := range s.rec.BPFProgs() {
 		if err != nil {
 			if !errors.Is(err, perfdata.ErrNoFeature) {
@@ -273,9 +273,11 @@ func (s *scan) addPrograms() {
 			continue
 		}
 		var funcs []Segment
+		var silent []Range
 		for f := range p.Funcs() {
 			if len(f.Code) > 0 {
 				funcs = append(funcs, Segment{Addr: f.Addr, Data: f.Code})
+				silent = append(silent, silentPlaces(s.report.Arch, s.report.Kernel, f.Addr, f.Code)...)
 			}
 		}
 		if _, twice := infos[p.ID]; twice {
@@ -283,33 +285,18 @@ func (s *scan) addPrograms() {
 			s.warn(fmt.Errorf("two program infos of BPF program %d", p.ID))
 			funcs = nil
 		}
-		infos[p.ID] = funcs
+		infos[p.ID] = Program{ID: p.ID, Funcs: funcs, Silent: silent}
 	}
 	for _, l := range s.loads {
 		s.report.BPF.Programs++
-		funcs := infos[l.id]
-		if len(funcs) == 0 {
+		p := infos[l.id]
+		if len(p.Funcs) == 0 {
 			continue
 		}
 		s.report.BPF.WithBytes++
-		s.b.Program(Program{ID: l.id, LoadTime: l.time, Funcs: funcs})
+		p.LoadTime = l.time
+		s.b.Program(p)
 	}
-}
-
-// mayHaveCallThunks reports whether a kernel of this release can write call
-// thunks: 6.2 and newer. A release that does not parse may.
-func mayHaveCallThunks(release string) bool {
-	major, rest, _ := strings.Cut(release, ".")
-	minor := rest
-	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
-		minor = rest[:i]
-	}
-	a, err1 := strconv.Atoi(major)
-	b, err2 := strconv.Atoi(minor)
-	if err1 != nil || err2 != nil {
-		return true
-	}
-	return a > 6 || a == 6 && b >= 2
 }
 
 // names makes kallsyms a table of names. What it lists of BPF and out-of-line

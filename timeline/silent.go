@@ -1,0 +1,62 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// entryWords is how far into a BPF program its patchable entry may lie, in
+// instructions of four bytes: behind BTI, the saved link register and such.
+const entryWords = 4
+
+// silentPlaces returns what of a BPF program's function its kernel may change
+// in place with no record: what bpf_arch_text_poke of an architecture without
+// text poke events patches. All of it where the architecture is not known here.
+func silentPlaces(arch, release string, addr uint64, code []byte) []Range {
+	switch arch {
+	case "x86_64":
+		return nil // recorded as any other poke
+	case "aarch64":
+		// The NOP of the entry becomes a BL when something attaches; the PLT at
+		// the end (LDR x10, BR x10, and a literal) gets its target then
+		// (arch/arm64/net/bpf_jit_comp.c).
+		const nop = 0xd503201f
+		var out []Range
+		for i := 0; i+4 <= len(code) && i < 4*entryWords; i += 4 {
+			if binary.LittleEndian.Uint32(code[i:]) == nop {
+				out = append(out, Range{addr + uint64(i), addr + uint64(i) + 4})
+			}
+		}
+		plt := []byte{0x4a, 0x00, 0x00, 0x58, 0x40, 0x01, 0x1f, 0xd6}
+		if i := bytes.LastIndex(code, plt); i >= 0 && i+len(plt) < len(code) {
+			out = append(out, Range{addr + uint64(i+len(plt)), addr + uint64(len(code))})
+		}
+		return out
+	case "ppc64le", "ppc64":
+		if !since(release, 6, 13) {
+			return nil // bpf_arch_text_poke came with 6.13
+		}
+	}
+	return []Range{{addr, addr + uint64(len(code))}}
+}
+
+// since reports whether a kernel of this release can have what came with
+// Linux major.minor. A release that does not parse may have everything.
+func since(release string, major, minor int) bool {
+	first, rest, _ := strings.Cut(release, ".")
+	second := rest
+	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		second = rest[:i]
+	}
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(second)
+	if err1 != nil || err2 != nil {
+		return true
+	}
+	return a > major || a == major && b >= minor
+}
