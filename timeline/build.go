@@ -98,7 +98,7 @@ func (d *build) sortPokes() {
 		at += b.sites[i].pokes
 	}
 	d.bySite = make([]uint32, len(b.pokes))
-	inTimeOrder(b.pokes, func(lo, hi int) {
+	inTimeOrder(b.pokes, func(p *poke) uint64 { return p.time }, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			n := &next[b.pokes[i].site]
 			d.bySite[*n] = uint32(i)
@@ -134,79 +134,6 @@ func (d *build) of(site uint32) []uint32 { return d.bySite[d.start[site]:d.start
 
 func (p *poke) same(o *poke) bool {
 	return p.time == o.time && p.old == o.old && p.new == o.new && p.olen == o.olen && p.nlen == o.nlen
-}
-
-// inTimeOrder calls visit for stretches of pokes, [lo, hi), such that all of
-// them are visited in the order of time, and of arrival where times are equal.
-// A recording is a few sorted runs, one for each ring buffer and round, of
-// which long stretches follow one another in time: so whole stretches are
-// found by binary search instead of pokes being compared one by one.
-func inTimeOrder(pokes []poke, visit func(lo, hi int)) {
-	type run struct{ lo, hi int }
-	var runs []run
-	for lo := 0; lo < len(pokes); {
-		hi := lo + 1
-		for hi < len(pokes) && pokes[hi-1].time <= pokes[hi].time {
-			hi++
-		}
-		runs = append(runs, run{lo, hi})
-		lo = hi
-	}
-	// A heap of runs by the time of their first poke; earlier runs first where
-	// equal.
-	before := func(x, y run) bool {
-		tx, ty := pokes[x.lo].time, pokes[y.lo].time
-		return tx < ty || tx == ty && x.lo < y.lo
-	}
-	sink := func(i int) {
-		for {
-			c := 2*i + 1
-			if c >= len(runs) {
-				return
-			}
-			if c+1 < len(runs) && before(runs[c+1], runs[c]) {
-				c++
-			}
-			if !before(runs[c], runs[i]) {
-				return
-			}
-			runs[i], runs[c] = runs[c], runs[i]
-			i = c
-		}
-	}
-	for i := len(runs)/2 - 1; i >= 0; i-- {
-		sink(i)
-	}
-	for len(runs) > 0 {
-		r := &runs[0]
-		end := r.hi
-		for c := 1; c <= 2 && c < len(runs); c++ {
-			// Up to the first poke of the run that comes next, gallop.
-			o := runs[c]
-			limit := pokes[o.lo].time
-			end = gallop(pokes, r.lo, end, func(p *poke) bool {
-				return p.time < limit || p.time == limit && r.lo < o.lo
-			})
-		}
-		visit(r.lo, end)
-		if r.lo = end; r.lo == r.hi {
-			runs[0] = runs[len(runs)-1]
-			runs = runs[:len(runs)-1]
-		}
-		sink(0)
-	}
-}
-
-// gallop returns the end of the prefix of pokes[lo:hi] for which first holds;
-// it holds for pokes[lo].
-func gallop(pokes []poke, lo, hi int, first func(p *poke) bool) int {
-	step := 1
-	for lo+step < hi && first(&pokes[lo+step]) {
-		lo += step
-		step *= 2
-	}
-	end := min(lo+step, hi)
-	return lo + 1 + sort.Search(end-lo-1, func(i int) bool { return !first(&pokes[lo+1+i]) })
 }
 
 // An edge is where a range begins or ends.

@@ -191,7 +191,6 @@ func (c *chain) consistent(content uint32, changes []change) bool {
 			return true
 		}
 	}
-	const int3 = 0xcc
 	for i := range changes {
 		ch := &changes[i]
 		if !ch.hasOld || !ch.hasNew {

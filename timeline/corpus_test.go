@@ -184,9 +184,9 @@ func TestRecordings(t *testing.T) {
 // copy of kernel text, in every recording of x86-64 in directory form.
 func TestOracles(t *testing.T) {
 	const (
-		kernel = 1 << iota // every byte of core text must be known
-		floors             // rich: BPF programs and out-of-line code
-		programs           // every byte of BPF programs, save what changes silently
+		kernel   = 1 << iota // every byte of core text must be known
+		floors               // rich: BPF programs and out-of-line code
+		programs             // every byte of BPF programs, save what changes silently
 	)
 	for _, tt := range []struct {
 		name string

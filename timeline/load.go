@@ -41,6 +41,7 @@ type Replay struct {
 	Image     *Image
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
+	scan      *scan
 }
 
 // Close unmaps the recording and its snapshot. The image must not be used
@@ -121,6 +122,8 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	}
 	r.Image = im
 	r.Report = s.report
+	r.scan = s
+	s.b = nil // the image has all of it
 	s.report.finish(im)
 	return r, nil
 }

@@ -65,21 +65,20 @@ type PokeCounts struct {
 }
 
 func (c *PokeCounts) count(p *perfdata.TextPoke) {
-	const int3 = 0xcc
 	c.Total++
-	switch {
-	case len(p.Old) == 0:
-		c.Created++
-	case len(p.New) == 0:
-		c.Removed++
-	case len(p.New) == 1 && p.New[0] == int3:
-		c.Armed++
-	case len(p.Old) == 1 && p.Old[0] == int3:
-		c.Disarmed++
-	case p.New[0] == int3:
-		c.Unoptimised++
-	default:
+	switch KindOfPoke(p.Old, p.New) {
+	case PokeBatch:
 		c.InPlace++
+	case PokeArmed:
+		c.Armed++
+	case PokeDisarmed:
+		c.Disarmed++
+	case PokeUnoptimised:
+		c.Unoptimised++
+	case PokeCreated:
+		c.Created++
+	case PokeRemoved:
+		c.Removed++
 	}
 }
 

@@ -404,6 +404,16 @@ func (s *scan) countCopies() {
 	}
 }
 
+// reads is takes after the scan, for a record of which only the id is at hand.
+// It changes nothing, and is safe for concurrent use.
+func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
+	if id.Time == 0 {
+		return false
+	}
+	ch := s.channels.get(id.ID)
+	return ch != nil && !ch.guest && ch.chosen&kind != 0
+}
+
 // takes reports whether a record that came through ch is the one to be read.
 func (s *scan) takes(ch *channel, kind kinds) bool {
 	if !s.chosen {

@@ -1,0 +1,147 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"debug/elf"
+	"encoding/binary"
+)
+
+// TrapKind is what the handler of a trap does in place of the instruction on
+// which the trap stands meanwhile.
+type TrapKind uint8
+
+const (
+	TrapUnknown TrapKind = iota // the bytes are not one of those that are emulated
+	TrapNop                     // goes on behind the instruction
+	TrapJump                    // goes on at Target
+	TrapBranch                  // goes on at Target or behind, by the flags
+	TrapCall                    // goes on at Target, with the return address pushed or linked
+	TrapReturn                  // pops the return address
+	TrapProbe                   // runs a probe, then the original instruction elsewhere
+)
+
+var trapKinds = [...]string{"unknown", "nop", "jump", "branch", "call", "return", "probe"}
+
+// String returns the name of the kind, for example "call".
+func (k TrapKind) String() string { return trapKinds[k] }
+
+// TrapEffect is the architectural effect of a trap that a CPU meets in the
+// window of a poke. It is that of the new instruction. A static call may be
+// emulated as another instruction than the bytes, with the same effect.
+type TrapEffect struct {
+	Kind   TrapKind
+	Target uint64 // of jump, branch and call
+	Return uint64 // of a call: what it pushes, or links
+	Links  bool   // the return address goes to the link register, not to the stack
+}
+
+// TrapOf returns whether these bytes begin with the instruction that their
+// architecture traps by while it changes code: INT3, BRK, trap, or s390's
+// illegal 0002; and how long it is.
+func TrapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
+	switch machine {
+	case elf.EM_X86_64:
+		return 1, len(code) >= 1 && code[0] == int3
+	case elf.EM_AARCH64:
+		// BRK #imm16: d4200000 with the immediate in bits 5 to 20.
+		return 4, len(code) >= 4 && order.Uint32(code)&^(0xffff<<5) == 0xd4200000
+	case elf.EM_PPC64:
+		return 4, len(code) >= 4 && order.Uint32(code) == 0x7fe00008
+	case elf.EM_S390:
+		return 2, len(code) >= 2 && code[0] == 0x00 && code[1] == 0x02
+	}
+	return 0, false
+}
+
+// Emulate returns the effect of the trap that stands at addr while insn, the
+// new instruction, is being written there: poke_int3_handler in
+// arch/x86/kernel/alternative.c, and the nosync method that was proposed for
+// arm64 (NOP, B, BL). A trap of the other architectures is a probe's.
+func Emulate(machine elf.Machine, addr uint64, insn []byte) TrapEffect {
+	switch machine {
+	case elf.EM_X86_64:
+		return emulateX86(addr, insn)
+	case elf.EM_AARCH64:
+		if len(insn) < 4 {
+			return TrapEffect{}
+		}
+		return emulateARM64(addr, binary.LittleEndian.Uint32(insn))
+	case elf.EM_PPC64, elf.EM_S390:
+		return TrapEffect{Kind: TrapProbe}
+	}
+	return TrapEffect{}
+}
+
+func emulateX86(addr uint64, insn []byte) TrapEffect {
+	if len(insn) == 0 {
+		return TrapEffect{}
+	}
+	rel8 := func(n int) uint64 { return addr + uint64(n) + uint64(int64(int8(insn[n-1]))) }
+	rel32 := func(n int) uint64 {
+		return addr + uint64(n) + uint64(int64(int32(binary.LittleEndian.Uint32(insn[n-4:]))))
+	}
+	switch op := insn[0]; {
+	case op == int3:
+		return TrapEffect{Kind: TrapProbe}
+	case op == 0xc3:
+		return TrapEffect{Kind: TrapReturn}
+	case op == 0xe8 && len(insn) >= 5:
+		return TrapEffect{Kind: TrapCall, Target: rel32(5), Return: addr + 5}
+	case op == 0xe9 && len(insn) >= 5:
+		return TrapEffect{Kind: TrapJump, Target: rel32(5)}
+	case op == 0xeb && len(insn) >= 2:
+		return TrapEffect{Kind: TrapJump, Target: rel8(2)}
+	case op&0xf0 == 0x70 && len(insn) >= 2:
+		return TrapEffect{Kind: TrapBranch, Target: rel8(2)}
+	case op == 0x0f && len(insn) >= 6 && insn[1]&0xf0 == 0x80:
+		return TrapEffect{Kind: TrapBranch, Target: rel32(6)}
+	case nopLen(insn) == len(insn):
+		return TrapEffect{Kind: TrapNop}
+	}
+	return TrapEffect{}
+}
+
+func emulateARM64(addr uint64, word uint32) TrapEffect {
+	target := addr + uint64(int64(int32(word<<6)>>4))
+	switch {
+	case word == 0xd503201f:
+		return TrapEffect{Kind: TrapNop}
+	case word>>26 == 0b000101:
+		return TrapEffect{Kind: TrapJump, Target: target}
+	case word>>26 == 0b100101:
+		return TrapEffect{Kind: TrapCall, Target: target, Return: addr + 4, Links: true}
+	}
+	return TrapEffect{}
+}
+
+// nopLen returns the length of the NOP at the start of code, 0 where there is
+// none: 90 and 0f 1f /0 with any 66 and 2e prefixes, as x86_nops in
+// arch/x86/kernel/alternative.c has them.
+func nopLen(code []byte) int {
+	n := 0
+	for n < len(code) && (code[n] == 0x66 || code[n] == 0x2e || code[n] == 0x3e) {
+		n++
+	}
+	switch {
+	case n < len(code) && code[n] == 0x90:
+		return n + 1
+	case n+2 < len(code) && code[n] == 0x0f && code[n+1] == 0x1f:
+		modrm := code[n+2]
+		n += 3
+		if modrm&7 == 4 && modrm>>6 != 3 {
+			n++ // SIB
+		}
+		switch modrm >> 6 {
+		case 1:
+			n++
+		case 2:
+			n += 4
+		}
+		if n <= len(code) {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,221 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// PokeKind says who wrote a poke, as far as the shape of its record tells.
+type PokeKind uint8
+
+const (
+	// PokeBatch: text_poke_bp_batch and its users: static keys, static calls,
+	// ftrace sites, BPF attach points, kprobes being optimised.
+	PokeBatch       PokeKind = iota
+	PokeArmed                // a kprobe's INT3 was set
+	PokeDisarmed             // and taken away
+	PokeUnoptimised          // an optimised kprobe's JMP became INT3 again
+	PokeCreated              // out-of-line code came into being
+	PokeRemoved              // and went
+)
+
+var pokeKinds = [...]string{"batch", "kprobe-armed", "kprobe-disarmed", "kprobe-unoptimised", "created", "removed"}
+
+// String returns the name of the kind, for example "kprobe-armed".
+func (k PokeKind) String() string { return pokeKinds[k] }
+
+const int3 = 0xcc
+
+// KindOfPoke classifies a poke of x86 by its bytes.
+func KindOfPoke(old, new []byte) PokeKind {
+	switch {
+	case len(old) == 0:
+		return PokeCreated
+	case len(new) == 0:
+		return PokeRemoved
+	case len(new) == 1 && new[0] == int3:
+		return PokeArmed
+	case len(old) == 1 && old[0] == int3:
+		return PokeDisarmed
+	case new[0] == int3:
+		return PokeUnoptimised
+	}
+	return PokeBatch
+}
+
+// inPlace reports whether the poke was made under text_mutex, in the place of
+// other code.
+func (k PokeKind) inPlace() bool { return k < PokeCreated }
+
+// Window is the time around a poke during which a CPU that comes to the poked
+// instruction may meet a trap (INT3) instead of the old or the new bytes. The
+// bytes are known on both sides of Switch all the same: before it the old ones
+// stand, from it on the new ones.
+type Window struct {
+	Addr   uint64
+	Len    int
+	Switch uint64 // the poke's time
+	Kind   PokeKind
+	// The trap may stand at any time in Proven and at no other: it was set after
+	// the last poke before that cannot be of the same batch, and is gone by the
+	// first one after. 0 and MaxTime where there is no such poke.
+	Proven Interval
+	// Estimate is a guess, and narrower: pokes of one batch follow one another
+	// closely, so a longer pause ends it. It proves nothing.
+	Estimate Interval
+}
+
+// batchMax is how many pokes text_poke_bp_batch makes at once at most
+// (TP_VEC_MAX: a page of struct text_poke_loc).
+const batchMax = 256
+
+// placed is an in-place poke, in the order of time.
+type placed struct {
+	time uint64
+	addr uint64
+	tid  uint32
+	len  uint16
+	kind PokeKind
+}
+
+// Windows are the windows of all in-place pokes of a recording. It is
+// immutable and safe for concurrent use.
+type Windows struct {
+	pokes []placed          // by time
+	sites map[uint64]uint16 // longest poke at each address
+	reach uint64            // longest poke of all
+}
+
+// Windows reads the recording once more for its in-place pokes, and returns
+// their windows.
+func (r *Replay) Windows() *Windows {
+	var pokes []placed
+	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	var p perfdata.TextPoke
+	for sc.Next() {
+		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) {
+			continue
+		}
+		kind := KindOfPoke(p.Old, p.New)
+		if !kind.inPlace() {
+			continue
+		}
+		pokes = append(pokes, placed{p.Time, p.Addr, p.TID, uint16(max(len(p.Old), len(p.New))), kind})
+	}
+	return newWindows(pokes)
+}
+
+func newWindows(pokes []placed) *Windows {
+	w := &Windows{sites: make(map[uint64]uint16), pokes: make([]placed, 0, len(pokes))}
+	for i := range pokes {
+		p := &pokes[i]
+		w.sites[p.addr] = max(w.sites[p.addr], p.len)
+		w.reach = max(w.reach, uint64(p.len))
+	}
+	inTimeOrder(pokes, func(p *placed) uint64 { return p.time }, func(lo, hi int) {
+		w.pokes = append(w.pokes, pokes[lo:hi]...)
+	})
+	return w
+}
+
+// At returns the windows that are open at time t over any byte of
+// [addr, addr+n), by the time of their poke.
+func (w *Windows) At(addr, n, t uint64) []Window {
+	over := false
+	for a := addr - min(addr, w.reach); a < addr+n; a++ {
+		if len := w.sites[a]; len > 0 && a+uint64(len) > addr {
+			over = true
+			break
+		}
+	}
+	if !over {
+		return nil
+	}
+	var out []Window
+	// A window reaches from its poke over at most a batch on either side, and
+	// from there to the next poke.
+	i := sort.Search(len(w.pokes), func(i int) bool { return w.pokes[i].time > t })
+	for k := max(0, i-batchMax-1); k < min(len(w.pokes), i+batchMax+1); k++ {
+		p := &w.pokes[k]
+		if p.addr >= addr+n || p.addr+uint64(p.len) <= addr {
+			continue
+		}
+		if win := w.window(k); win.Proven.From <= t && t < win.Proven.To {
+			out = append(out, win)
+		}
+	}
+	return out
+}
+
+// window derives the bounds of the window of poke k.
+func (w *Windows) window(k int) Window {
+	p := &w.pokes[k]
+	lo, hi := w.batch(k)
+	win := Window{Addr: p.addr, Len: int(p.len), Switch: p.time, Kind: p.kind,
+		Proven: Interval{0, MaxTime}}
+	if lo > 0 {
+		win.Proven.From = w.pokes[lo-1].time
+	}
+	if hi < len(w.pokes) {
+		win.Proven.To = w.pokes[hi].time
+	}
+	from, to := w.close(lo, k, hi)
+	win.Estimate = Interval{w.pokes[from].time, w.pokes[to-1].time}
+	// What the writer of each shape has done when it makes the record.
+	switch p.kind {
+	case PokeArmed, PokeUnoptimised: // written and synchronised: from now on the trap is the new bytes
+		win.Proven.To, win.Estimate.To = p.time, p.time
+	case PokeDisarmed: // not yet written: so far the trap was the old bytes
+		win.Proven.From, win.Estimate.From = p.time, p.time
+	}
+	return win
+}
+
+// batch returns the range of pokes that could be of the same batch as poke k:
+// of the same task, addresses not descending, not more than a batch holds on
+// either side. Batches are not told apart: that would shift every cut where
+// single pokes happen to ascend.
+func (w *Windows) batch(k int) (lo, hi int) {
+	lo, hi = k, k+1
+	if w.pokes[k].kind != PokeBatch {
+		return lo, hi // a batch of one
+	}
+	together := func(a, b *placed) bool {
+		return a.tid == b.tid && a.addr <= b.addr && a.kind == PokeBatch && b.kind == PokeBatch
+	}
+	for lo > 0 && k-lo < batchMax-1 && together(&w.pokes[lo-1], &w.pokes[lo]) {
+		lo--
+	}
+	for hi < len(w.pokes) && hi-k < batchMax && together(&w.pokes[hi-1], &w.pokes[hi]) {
+		hi++
+	}
+	return lo, hi
+}
+
+// close narrows [lo, hi) to the pokes around k without a pause that is much
+// longer than is usual among them.
+func (w *Windows) close(lo, k, hi int) (int, int) {
+	var steps []uint64
+	for i := lo + 1; i < hi; i++ {
+		steps = append(steps, w.pokes[i].time-w.pokes[i-1].time)
+	}
+	if len(steps) == 0 {
+		return lo, hi
+	}
+	slices.Sort(steps)
+	const leastPause = 50_000 // ns; longer than any round of IPIs on real hardware
+	pause := max(leastPause, 16*steps[len(steps)/2])
+	from, to := k, k+1
+	for from > lo && w.pokes[from].time-w.pokes[from-1].time <= pause {
+		from--
+	}
+	for to < hi && w.pokes[to].time-w.pokes[to-1].time <= pause {
+		to++
+	}
+	return from, to
+}

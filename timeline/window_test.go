@@ -1,0 +1,123 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"debug/elf"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKindOfPoke(t *testing.T) {
+	for _, tt := range []struct {
+		old, new string
+		want     PokeKind
+	}{
+		{"0f1f440000", "e811223344", PokeBatch},
+		{"6690", "eb10", PokeBatch},
+		{"cc89f45589", "e911223344", PokeBatch}, // a kprobe being optimised
+		{"49", "cc", PokeArmed},
+		{"cc", "49", PokeDisarmed},
+		{"e911223344", "cc89f45589", PokeUnoptimised},
+		{"", "5589e5", PokeCreated},
+		{"5589e5", "", PokeRemoved},
+	} {
+		if got := KindOfPoke(unhex(tt.old), unhex(tt.new)); got != tt.want {
+			t.Errorf("%s -> %s: %v, want %v", tt.old, tt.new, got, tt.want)
+		}
+	}
+}
+
+// TestWindows: a batch of three by task 1, a single poke by the same task at a
+// lower address, then one by another task.
+func TestWindows(t *testing.T) {
+	const batch = PokeBatch
+	w := newWindows([]placed{
+		{1000, 0x500, 9, 5, batch},
+		{2000, 0x100, 1, 5, batch},
+		{2010, 0x200, 1, 5, batch},
+		{2020, 0x300, 1, 5, batch},
+		{900_000, 0x400, 1, 5, batch}, // could be of the same batch, but comes late
+		{900_100, 0x080, 1, 5, batch}, // cannot: lower address
+		{900_200, 0x600, 2, 5, batch},
+		{900_300, 0x700, 2, 1, PokeArmed},
+		{900_400, 0x700, 2, 1, PokeDisarmed},
+		{900_500, 0x700, 2, 5, PokeUnoptimised},
+		{900_600, 0x800, 2, 5, batch},
+	})
+	for _, tt := range []struct {
+		name    string
+		addr, t uint64
+		want    []Window
+	}{
+		{"inside a batch", 0x200, 2010, []Window{{
+			Addr: 0x200, Len: 5, Switch: 2010, Kind: batch,
+			Proven: Interval{1000, 900_100}, Estimate: Interval{2000, 2020}}}},
+		{"its last bytes, long before", 0x204, 1000, []Window{{
+			Addr: 0x200, Len: 5, Switch: 2010, Kind: batch,
+			Proven: Interval{1000, 900_100}, Estimate: Interval{2000, 2020}}}},
+		{"before the proven window", 0x200, 999, nil},
+		{"behind it", 0x200, 900_100, nil},
+		{"the first poke: nothing bounds its start", 0x500, 0, []Window{{
+			Addr: 0x500, Len: 5, Switch: 1000, Kind: batch,
+			Proven: Interval{0, 2000}, Estimate: Interval{1000, 1000}}}},
+		{"a kprobe armed: the trap is the new bytes from its time on", 0x700, 900_250, []Window{{
+			Addr: 0x700, Len: 1, Switch: 900_300, Kind: PokeArmed,
+			Proven: Interval{900_200, 900_300}, Estimate: Interval{900_300, 900_300}}}},
+		{"a kprobe disarmed: the trap was the old bytes until its time; its undoing comes next", 0x700, 900_450, []Window{
+			{Addr: 0x700, Len: 1, Switch: 900_400, Kind: PokeDisarmed,
+				Proven: Interval{900_400, 900_500}, Estimate: Interval{900_400, 900_400}},
+			{Addr: 0x700, Len: 5, Switch: 900_500, Kind: PokeUnoptimised,
+				Proven: Interval{900_400, 900_500}, Estimate: Interval{900_500, 900_500}}}},
+		{"never poked", 0x208, 2010, nil},
+	} {
+		if d := cmp.Diff(tt.want, w.At(tt.addr, 1, tt.t)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+func TestBatchOf256(t *testing.T) {
+	var pokes []placed
+	for i := range uint64(1000) {
+		pokes = append(pokes, placed{1000 + i, 0x1000 + 16*i, 1, 5, PokeBatch})
+	}
+	w := newWindows(pokes)
+	got := w.At(0x1000+16*500, 5, 1500)
+	if len(got) != 1 || got[0].Proven != (Interval{1000 + 500 - batchMax, 1000 + 500 + batchMax}) {
+		t.Errorf("a batch of %d reaches no further than that to either side: %+v", batchMax, got)
+	}
+}
+
+func TestEmulate(t *testing.T) {
+	const addr = 0x1000
+	for _, tt := range []struct {
+		machine elf.Machine
+		insn    string
+		want    TrapEffect
+	}{
+		{elf.EM_X86_64, "0f1f440000", TrapEffect{Kind: TrapNop}},
+		{elf.EM_X86_64, "6690", TrapEffect{Kind: TrapNop}},
+		{elf.EM_X86_64, "e9fb0f0000", TrapEffect{Kind: TrapJump, Target: 0x2000}},
+		{elf.EM_X86_64, "ebfe", TrapEffect{Kind: TrapJump, Target: addr}},
+		{elf.EM_X86_64, "740e", TrapEffect{Kind: TrapBranch, Target: 0x1010}},
+		{elf.EM_X86_64, "0f84fa0f0000", TrapEffect{Kind: TrapBranch, Target: 0x2000}},
+		{elf.EM_X86_64, "e8fb0f0000", TrapEffect{Kind: TrapCall, Target: 0x2000, Return: 0x1005}},
+		{elf.EM_X86_64, "c3cccccccc", TrapEffect{Kind: TrapReturn}},
+		{elf.EM_X86_64, "cc", TrapEffect{Kind: TrapProbe}},
+		{elf.EM_X86_64, "4889e5", TrapEffect{}},
+		{elf.EM_AARCH64, "1f2003d5", TrapEffect{Kind: TrapNop}},
+		{elf.EM_AARCH64, "00040014", TrapEffect{Kind: TrapJump, Target: 0x2000}},
+		{elf.EM_AARCH64, "ffffff97", TrapEffect{Kind: TrapCall, Target: 0xffc, Return: 0x1004, Links: true}},
+		{elf.EM_AARCH64, "fd7bbfa9", TrapEffect{}},
+		{elf.EM_PPC64, "7fe00008", TrapEffect{Kind: TrapProbe}},
+		{elf.EM_S390, "0002", TrapEffect{Kind: TrapProbe}},
+		{elf.EM_RISCV, "00000000", TrapEffect{}},
+	} {
+		if got := Emulate(tt.machine, addr, unhex(tt.insn)); got != tt.want {
+			t.Errorf("%v %s: %+v, want %+v", tt.machine, tt.insn, got, tt.want)
+		}
+	}
+}
