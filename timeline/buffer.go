@@ -40,12 +40,24 @@ type Loss struct {
 type kinds uint8
 
 const (
-	takesPokes   kinds = 1 << iota // attr.text_poke
-	takesSymbols                   // attr.ksymbol
-	takesBPF                       // attr.bpf_event
+	takesPokes      kinds = 1 << iota // attr.text_poke
+	takesSymbols                      // attr.ksymbol
+	takesBPF                          // attr.bpf_event
+	takesModuleLoad                   // the tracepoint module:module_load
+	takesModuleFree                   // the tracepoint module:module_free
 )
 
-func kindsOf(a *perfdata.Attr) (k kinds) {
+func kindsOf(e *perfdata.Event) (k kinds) {
+	a := &e.Attr
+	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
+	if a.Type == typeTracepoint {
+		switch e.Name {
+		case "module:module_load":
+			return takesModuleLoad
+		case "module:module_free":
+			return takesModuleFree
+		}
+	}
 	if a.Flags&perfdata.FlagTextPoke != 0 {
 		k |= takesPokes
 	}
@@ -89,6 +101,8 @@ type channel struct {
 	guest  bool // of a guest kernel's machine
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
+	// kinds are what the event takes.
+	kinds kinds
 	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
 	taken [3]uint64
 	// chosen tells which of them are read from this id and not from another

@@ -32,7 +32,7 @@ type build struct {
 	bySite  []uint32 // indices of pokes by site, by time, without double writes
 	start   []uint32 // those of site i are bySite[start[i]:start[i+1]]
 	order   []uint32 // sites by address
-	gaps    [3]gaps  // by gapClass
+	gaps    [4]gaps  // by gapClass
 	im      *Image
 	changes []change // scratch
 	cluster []uint32 // scratch
@@ -43,9 +43,10 @@ type build struct {
 type gapClass uint8
 
 const (
-	gapsOfText  gapClass = iota // pokes
-	gapsOfCode                  // pokes, births and deaths: BPF programs, out-of-line code
-	gapsOfThunk                 // everything, always
+	gapsOfText   gapClass = iota // pokes
+	gapsOfCode                   // pokes, births and deaths: BPF programs, out-of-line code
+	gapsOfModule                 // pokes, and modules that go
+	gapsOfThunk                  // everything, always
 )
 
 func (d *build) image() *Image {
@@ -60,10 +61,12 @@ func (d *build) image() *Image {
 	if !d.silentPokes {
 		d.gaps[gapsOfCode] = d.gaps[gapsOfText].union(d.gaps[gapsOfCode])
 	}
+	d.gaps[gapsOfModule] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
 
 	d.sortPokes()
 	lives := d.lives()
+	d.doubtModules(lives)
 	d.codeOff = make(map[*life]uint32)
 	for _, l := range lives {
 		if l.code == nil {
@@ -353,7 +356,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 	}
 	d.changes = changes
 
-	c := chain{build: d, f: f}
+	c := chain{build: d, f: f, thunk: thunk}
 	f.first = uint32(len(d.im.versions))
 	if text {
 		class := gapsOfText
@@ -399,8 +402,11 @@ func (c *chain) lives(here []*life, changes []change) {
 		init := initial{content: noContent}
 		switch l.kind {
 		case lifeModule:
-			c.gaps, c.bare = always(ModuleMayHaveGone), NeverRecorded
-			init = c.fromSnapshot(ModuleMayHaveGone)
+			c.gaps, c.bare = d.gaps[gapsOfModule], NeverRecorded
+			if c.thunk {
+				c.gaps = d.gaps[gapsOfThunk]
+			}
+			init = c.fromSnapshot(ReasonNone)
 		case lifeModuleData:
 			// A snapshot of data proves nothing a moment later.
 			c.gaps, c.bare = always(NotText), NotText
@@ -427,6 +433,9 @@ func (c *chain) lives(here []*life, changes []change) {
 			}
 		}
 		c.alive(l.from, to, init, upTo(to))
+		if l.kind == lifeModule && l.doubted < to {
+			c.doubt(l.doubted)
+		}
 		t, before = to, l
 	}
 	if t < MaxTime {

@@ -76,12 +76,13 @@ type Program struct {
 }
 
 // Module is a kernel module that was loaded when the snapshot was taken.
-// Only [Addr, TextEnd) can be text.
+// Only [Addr, TextEnd) can be text. It is there until Freed.
 type Module struct {
 	Name    string
 	Addr    uint64
 	TextEnd uint64
 	End     uint64
+	Freed   uint64 // time of module:module_free; 0: not recorded
 }
 
 // GapKind says which changes a gap may hide.
@@ -90,6 +91,7 @@ type GapKind uint8
 const (
 	GapPokes   GapKind = iota // text pokes
 	GapSymbols                // births and deaths of dynamic symbols
+	GapModules                // modules that go
 )
 
 // Builder takes facts in any order and makes images of them. Pokes and symbol
@@ -103,7 +105,7 @@ type Builder struct {
 	snapshot       Snapshot
 	symbols        []SymbolEvent
 	programs       []Program
-	gaps           [2][]gap
+	gaps           [3][]gap
 	callThunks     bool
 	silentPokes    bool
 	only           []Range // sorted, disjoint; nil: everywhere

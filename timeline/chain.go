@@ -3,7 +3,10 @@
 
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A change is a poke as one fragment sees it. Contents are arena offsets of
 // the fragment's own bytes.
@@ -34,6 +37,8 @@ type chain struct {
 	gaps gaps   // when a change of these bytes may have gone unrecorded
 	bare Reason // why there are no bytes where no fact gives any
 
+	thunk bool // the fragment is padding where a thunk may be written
+
 	content uint32 // the last bytes of the epoch so far, for what comes after it
 	source  Source
 }
@@ -60,7 +65,7 @@ func (c *chain) emit(t uint64, s Standing, r Reason, src Source, content uint32)
 			c.emit(t, s, r, src, content)
 			return
 		}
-		if last.standing == s && last.reason == r && last.source == src && c.equal(last.content, content) && s != Conflicting {
+		if last.standing == s && last.reason == r && last.source == src && s != Conflicting && c.equal(last.content, content) {
 			return
 		}
 	}
@@ -279,15 +284,42 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
 		until = min(t2, gs[len(gs)-1].to)
 	}
-	im := c.im
-	im.conflicts = append(im.conflicts, conflict{
-		addr: c.f.addr, from: t1, to: until, at: t2, size: c.f.size,
-		a: c.content, b: old, source: c.source, reason: reason, fragment: uint32(len(im.fragments)),
-	})
-	c.emit(t1, Conflicting, reason, SourceNone, uint32(len(im.conflicts)-1))
+	c.conflict(conflict{from: t1, to: until, at: t2, a: c.content, b: old, source: c.source, reason: reason})
 	if until < t2 {
 		c.emit(until, Known, ReasonNone, SourcePoke, old)
 	}
+}
+
+// doubt makes what was emitted conflicting from time t on, where it has bytes:
+// another place of the same module contradicts that the module is still there.
+func (c *chain) doubt(t uint64) {
+	im := c.im
+	i := int(im.at(&fragment{first: c.f.first, count: uint32(len(im.versions)) - c.f.first}, t))
+	tail := slices.Clone(im.versions[i:])
+	if tail[0].since < t {
+		i++
+	}
+	im.versions = im.versions[:i]
+	for k, v := range tail {
+		if v.standing != Known && v.standing != Unconfirmed {
+			c.emit(max(v.since, t), v.standing, v.reason, v.source, v.content)
+			continue
+		}
+		until := uint64(MaxTime)
+		if k+1 < len(tail) {
+			until = tail[k+1].since
+		}
+		c.conflict(conflict{from: max(v.since, t), to: until, at: until,
+			a: v.content, b: noContent, source: v.source, reason: ModuleContradicted})
+	}
+}
+
+// conflict records a contradiction and emits it.
+func (c *chain) conflict(x conflict) {
+	im := c.im
+	x.addr, x.size, x.fragment = c.f.addr, c.f.size, uint32(len(im.fragments))
+	im.conflicts = append(im.conflicts, x)
+	c.emit(x.from, Conflicting, x.reason, SourceNone, uint32(len(im.conflicts)-1))
 }
 
 // retired emits the last bytes of code that is no more, from t1 on.

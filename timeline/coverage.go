@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // Verdict says whether all changes of a kind were recorded.
@@ -61,8 +63,40 @@ func (s *scan) coverage() {
 	case r.Arch != "x86_64":
 		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
 	}
-	r.Coverage.Modules = Coverage{Verdict: None}
-	r.Coverage.Modules.Limits = []Limit{{ModuleMayHaveGone, ModuleMayHaveGone.Text(), 0, MaxTime}}
+	r.Coverage.Modules = s.coverModules()
+}
+
+// coverModules judges whether all loads and unloads of modules were recorded:
+// both tracepoints, on every CPU, each time (rule 9).
+func (s *scan) coverModules() Coverage {
+	c := s.cover(takesModuleFree, "module unloads", "-e module:module_load -e module:module_free")
+	load := s.cover(takesModuleLoad, "module loads", "-e module:module_load -e module:module_free")
+	for _, l := range load.Limits {
+		if !slices.Contains(c.Limits, l) {
+			c.Limits = append(c.Limits, l)
+		}
+	}
+	if c.Verdict == Complete || load.Verdict == None {
+		c.Verdict = load.Verdict
+	}
+	if c.Verdict == None {
+		for i := range c.Limits {
+			c.Limits[i].Reason = ModuleMayHaveGone
+		}
+		return c
+	}
+	for _, e := range s.rec.Events() {
+		if kindsOf(e)&(takesModuleLoad|takesModuleFree) == 0 {
+			continue
+		}
+		if a := &e.Attr; a.Flags&perfdata.FlagFreq != 0 || a.SamplePeriod != 1 {
+			c.limit(ModuleEventsSampled, 0, MaxTime, "%s was sampled, not recorded each time: perf record without -F and -c takes all", e.Name)
+		}
+	}
+	if s.moduleFree == (tracepoint{}) {
+		c.limit(ModuleMayHaveGone, 0, MaxTime, "the recording has no format of module:module_free (TRACING_DATA)")
+	}
+	return c
 }
 
 // cover judges one kind.
@@ -72,7 +106,7 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	some, lossCounted := false, true
 	var lost uint64
 	for _, ch := range s.channels.all {
-		if ch.event == nil || kindsOf(&ch.event.Attr)&kind == 0 || ch.guest {
+		if ch.event == nil || ch.kinds&kind == 0 || ch.guest {
 			continue
 		}
 		some = true

@@ -59,7 +59,7 @@ type conflict struct {
 	addr     uint64
 	from, to uint64 // when the bytes are conflicting
 	at       uint64 // time of the second fact
-	a, b     uint32 // contents: what the earlier fact gave, what the later one says was there
+	a, b     uint32 // contents: what the earlier fact gave, what the later one says was there (noContent: that it cannot be)
 	size     uint32
 	fragment uint32
 	source   Source // of the earlier fact
@@ -236,7 +236,8 @@ type Fact struct {
 	Old    bool   // the bytes are the poke's old ones: they stood just before Time
 }
 
-// Candidate is one of several contradicting contents.
+// Candidate is one of several contradicting contents, or the only one, which
+// something contradicts that gives no bytes.
 type Candidate struct {
 	Bytes []byte // read-only, valid as long as the image
 	Fact  Fact
@@ -368,10 +369,11 @@ func (im *Image) candidates(c *conflict, off, m uint64) []Candidate {
 	if c.source == SourcePoke {
 		earlier.Time = c.from
 	}
-	return []Candidate{
-		{im.contentBytes(f, c.a)[off : off+m], earlier},
-		{im.contentBytes(f, c.b)[off : off+m], Fact{Source: SourcePoke, Time: c.at, Old: true}},
+	out := []Candidate{{im.contentBytes(f, c.a)[off : off+m], earlier}}
+	if c.b != noContent {
+		out = append(out, Candidate{im.contentBytes(f, c.b)[off : off+m], Fact{Source: SourcePoke, Time: c.at, Old: true}})
 	}
+	return out
 }
 
 // Ranges yields the address ranges about which the image says anything at

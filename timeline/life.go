@@ -29,6 +29,7 @@ type life struct {
 	name     string
 	code     []byte  // of a BPF program's function, where the recording has it
 	silent   []Range // what of it may change with no record
+	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
 	ended    Reason  // why it ended
 }
 
@@ -95,6 +96,9 @@ func (p *population) bearImage(l *life) {
 }
 
 func (l *life) end(t uint64) {
+	if l.to <= t {
+		return // a module that was freed before
+	}
 	l.to, l.ended = t, Unregistered
 	if l.kind == lifeModule || l.kind == lifeModuleData {
 		l.ended = ModuleContradicted
@@ -158,11 +162,16 @@ func (b *Builder) lives() []*life {
 			m.End = min(m.End, modules[i+1].Addr)
 		}
 		m.TextEnd = min(m.TextEnd, m.End)
-		if m.Addr < m.TextEnd {
-			p.bear(&life{lo: m.Addr, hi: m.TextEnd, to: MaxTime, kind: lifeModule, name: m.Name})
+		to := m.Freed
+		if to == 0 {
+			to = MaxTime
 		}
-		if lo := max(m.Addr, m.TextEnd); lo < m.End {
-			p.bear(&life{lo: lo, hi: m.End, to: MaxTime, kind: lifeModuleData, name: m.Name})
+		text := &life{lo: m.Addr, hi: m.TextEnd, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
+		data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
+		for _, l := range []*life{text, data} {
+			if l.lo < l.hi {
+				p.bear(l)
+			}
 		}
 	}
 	for i := range events {

@@ -177,7 +177,9 @@ func (s *scan) facts(r *Replay) {
 	for _, l := range merged(rep.Coverage.KSymbols.Limits) {
 		b.Gap(GapSymbols, l.From, l.To, l.Reason)
 	}
-	rep.Losses = nil
+	for _, l := range merged(rep.Coverage.Modules.Limits) {
+		b.Gap(GapModules, l.From, l.To, l.Reason)
+	}
 	for _, buf := range s.buffers {
 		rep.Losses = append(rep.Losses, buf.losses...)
 	}
@@ -237,7 +239,10 @@ func (s *scan) addModules(k *kcore.Kallsyms) {
 		if t, ok := text[m.Name]; ok && t.Last >= m.Addr && t.Last < m.Addr+m.Size {
 			end = t.Last&^(pageSize-1) + pageSize
 		}
-		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size})
+		if m.State != "Live" {
+			end = m.Addr // still being loaded: its text changes with no record
+		}
+		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Freed: s.freed[m.Name]})
 		s.report.Modules++
 	}
 }

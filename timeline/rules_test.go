@@ -444,9 +444,13 @@ func TestRules(t *testing.T) {
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+				b.Gap(GapModules, 0, MaxTime, ModuleMayHaveGone)
 			},
 			addr: 0x8ffe, n: 2,
-			want: lines("0.. unconfirmed module-may-have-gone 5555"),
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..1001 unconfirmed module-may-have-gone 5555",
+				"1001.. unconfirmed beyond-horizon 5555"),
 		},
 		{
 			name: "rule 9: what lies behind a module's text is unknown",
@@ -466,7 +470,21 @@ func TestRules(t *testing.T) {
 			want: lines("0.. unknown hole-in-snapshot"),
 		},
 		{
-			name: "rule 9: a contradicted module",
+			name: "rule 9: where loads and unloads are recorded, a module is known until it is freed",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Freed: 700})
+				b.Poke(pokeAt(0x8100, 300, "5555", "7777"))
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..300 known 5555",
+				"300..700 known 7777",
+				"700.. retired unregistered 7777"),
+		},
+		{
+			name: "rule 9: a contradicted place of a module",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
@@ -474,9 +492,26 @@ func TestRules(t *testing.T) {
 			},
 			addr: 0x8100, n: 2,
 			want: lines(
-				"0..100 unconfirmed module-may-have-gone 5555",
-				"100..300 conflicting snapshot-mismatch 5555 6666",
-				"300.. unconfirmed module-may-have-gone 7777"),
+				"0..100 unconfirmed outside-recording 5555",
+				"100..200 conflicting snapshot-mismatch 5555 6666",
+				"200..300 conflicting snapshot-mismatch 5555 6666",
+				"300..1001 conflicting module-contradicted 7777",
+				"1001.. conflicting module-contradicted 7777"),
+		},
+		{
+			name: "rule 9: one contradiction spoils the whole module, from its last confirmed moment",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+				b.Poke(pokeAt(0x8100, 250, "5555", "7777"))
+				b.Poke(pokeAt(0x8100, 300, "6666", "7777"))
+			},
+			addr: 0x8800, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..250 known 5555",
+				"250..1001 conflicting module-contradicted 5555",
+				"1001.. conflicting module-contradicted 5555"),
 		},
 		{
 			name: "rule 10: padding may become a thunk with no record, where the kernel writes thunks",

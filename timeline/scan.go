@@ -29,6 +29,9 @@ type scan struct {
 	readsLost bool // every event counts its own losses
 	several   bool // some CPU has several events that take the same records
 
+	moduleFree tracepoint
+	freed      map[string]uint64 // when modules were first freed
+
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
 	loads    []load_
@@ -61,12 +64,16 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		byCPU:    make(map[int64]*ringBuffer),
 		perfExec: make(map[uint32]bool),
 		others:   make(map[perfdata.RecordType]uint64),
+		freed:    make(map[string]uint64),
+	}
+	if data, err := rec.Feature(perfdata.FeatureTracingData); err == nil {
+		s.moduleFree, _ = parseTracepoint(data, "module_free")
 	}
 	s.readsLost = len(rec.Events()) > 0
 	for _, e := range rec.Events() {
 		s.readsLost = s.readsLost && readsLost(&e.Attr)
 		for _, id := range e.IDs {
-			s.channels.set(id, &channel{event: e, cpu: -1})
+			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
 		}
 	}
 	// A poke of the usual five bytes takes 64 bytes of a file.
@@ -160,7 +167,7 @@ func (s *scan) run() {
 		if ch.buffer == nil {
 			ch.buffer = s.buffer(ch.cpu)
 		}
-		ch.buffer.takes |= kindsOf(&ch.event.Attr)
+		ch.buffer.takes |= ch.kinds
 		ch.buffer.lostSamples += ch.lostSamples
 	}
 	s.conclude()
@@ -203,6 +210,8 @@ func (s *scan) record(rec *perfdata.Record) {
 		s.lost(rec)
 	case perfdata.RecordLostSamples:
 		s.lostSamples(rec)
+	case perfdata.RecordSample:
+		s.sample(rec)
 	default:
 		switch {
 		case rec.Type < 64:
@@ -224,6 +233,32 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return s.note(rec, id) != nil && id.Time != 0
 }
 
+// sample takes note of a sample's time, and of modules that go.
+func (s *scan) sample(rec *perfdata.Record) {
+	var id perfdata.SampleID
+	if err := s.rec.SampleID(rec, &id); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &id)
+	if ch == nil || ch.kinds&takesModuleFree == 0 {
+		return
+	}
+	raw, ok := rawOf(rec, &ch.event.Attr, s.rec.ByteOrder())
+	if !ok {
+		s.broken(rec, "no raw data of a tracepoint")
+		return
+	}
+	name, ok := s.moduleFree.nameOf(raw, s.rec.ByteOrder().Uint32)
+	if !ok {
+		s.broken(rec, "no module name")
+		return
+	}
+	if t, ok := s.freed[name]; !ok || id.Time < t {
+		s.freed[name] = id.Time
+	}
+}
+
 // note takes note of a record's time and returns the channel that it came
 // through, nil for perf's synthesized records, guests' and damaged ones.
 func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
@@ -241,7 +276,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		if id.Event == nil {
 			return nil
 		}
-		ch = &channel{event: id.Event, cpu: -1}
+		ch = &channel{event: id.Event, kinds: kindsOf(id.Event), cpu: -1}
 	}
 	if ch.guest {
 		return nil
@@ -324,6 +359,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 				continue
 			}
 			ch = &channel{event: s.rec.EventByID(e.ID)}
+			ch.kinds = kindsOf(ch.event)
 			s.channels.set(e.ID, ch)
 		}
 		ch.cpu = e.CPU
@@ -343,7 +379,7 @@ func (s *scan) choose() {
 		best := make(map[int64]uint64)
 		n := make(map[int64]int)
 		for id, ch := range s.channels.all {
-			if ch.guest || kindsOf(&ch.event.Attr)&kind == 0 {
+			if ch.guest || ch.kinds&kind == 0 {
 				continue
 			}
 			if old, ok := best[ch.cpu]; !ok || id < old {
@@ -436,7 +472,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.excess(rec, &p.SampleID, p.Excess)
 	}
 	if !s.takes(ch, takesPokes) {
-		if kindsOf(&ch.event.Attr)&takesPokes == 0 {
+		if ch.kinds&takesPokes == 0 {
 			s.broken(rec, "event %d takes no text pokes", p.ID)
 			return
 		}
@@ -460,7 +496,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		}
 		s.excess(rec, &k.SampleID, k.Excess)
 		if !s.takes(ch, takesSymbols) {
-			if kindsOf(&ch.event.Attr)&takesSymbols == 0 {
+			if ch.kinds&takesSymbols == 0 {
 				s.broken(rec, "event %d takes no symbols", k.ID)
 			}
 			return
@@ -499,7 +535,7 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		}
 		s.excess(rec, &e.SampleID, e.Excess)
 		if !s.takes(ch, takesBPF) {
-			if kindsOf(&ch.event.Attr)&takesBPF == 0 {
+			if ch.kinds&takesBPF == 0 {
 				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
 			}
 			return

@@ -85,6 +85,7 @@ const (
 	SnapshotMismatch
 	ThunkPadding
 	ModuleMayHaveGone
+	ModuleEventsSampled
 	ModuleContradicted
 	NotText
 	HoleInSnapshot
@@ -99,30 +100,31 @@ const (
 )
 
 var reasons = [...]struct{ code, text string }{
-	ReasonNone:         {"", ""},
-	NoCoverage:         {"no-coverage", "text changes were not recorded at all"},
-	PartialCoverage:    {"partial-coverage", "not every CPU that can change text was recorded"},
-	CPUCountsMissing:   {"cpu-counts-missing", "the recording does not say how many CPUs there are, so one may have changed text unrecorded"},
-	CPUSilent:          {"cpu-silent", "a CPU stopped recording before the end, as one that was taken offline does"},
-	Damaged:            {"damaged", "the recording is damaged: records of changes may be missing"},
-	AfterLoss:          {"after-loss", "records were lost since the last fact, a change may be among them"},
-	OutsideRecording:   {"outside-recording", "the time is before the first record"},
-	BeyondHorizon:      {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
-	OldBytesMismatch:   {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
-	SnapshotMismatch:   {"snapshot-mismatch", "the first change's old bytes are not what the snapshot holds: an unrecorded change lies between"},
-	ThunkPadding:       {"thunk-padding", "padding before a function: this kernel writes call thunks there with no record"},
-	ModuleMayHaveGone:  {"module-may-have-gone", "module loads and unloads are not followed, so the module may have gone or come"},
-	ModuleContradicted: {"module-contradicted", "something else was born inside this module: it has gone with no record"},
-	NotText:            {"not-text", "data or slack beside text, which changes with no record"},
-	HoleInSnapshot:     {"hole-in-snapshot", "nothing was there when the snapshot was taken, and nothing recorded says what came later"},
-	NeverRecorded:      {"never-recorded", "no snapshot and no change gives these bytes"},
-	BPFTrampoline:      {"bpf-trampoline", "the kernel records that BPF trampolines and dispatchers exist, not their bytes"},
-	BPFNoInfo:          {"bpf-no-info", "the recording has no program info for this life of the BPF program"},
-	OutOfLineGap:       {"out-of-line-gap", "a place in a page of out-of-line code that no record filled"},
-	Unregistered:       {"unregistered", "the code that was here was unregistered"},
-	PokedToNothing:     {"poked-to-nothing", "the code that was here was retired by a text poke"},
-	NothingAlive:       {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
-	OutsideImage:       {"outside-image", "the image was made for other addresses only"},
+	ReasonNone:          {"", ""},
+	NoCoverage:          {"no-coverage", "text changes were not recorded at all"},
+	PartialCoverage:     {"partial-coverage", "not every CPU that can change text was recorded"},
+	CPUCountsMissing:    {"cpu-counts-missing", "the recording does not say how many CPUs there are, so one may have changed text unrecorded"},
+	CPUSilent:           {"cpu-silent", "a CPU stopped recording before the end, as one that was taken offline does"},
+	Damaged:             {"damaged", "the recording is damaged: records of changes may be missing"},
+	AfterLoss:           {"after-loss", "records were lost since the last fact, a change may be among them"},
+	OutsideRecording:    {"outside-recording", "the time is before the first record"},
+	BeyondHorizon:       {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
+	OldBytesMismatch:    {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
+	SnapshotMismatch:    {"snapshot-mismatch", "the first change's old bytes are not what the snapshot holds: an unrecorded change lies between"},
+	ThunkPadding:        {"thunk-padding", "padding before a function: this kernel writes call thunks there with no record"},
+	ModuleMayHaveGone:   {"module-may-have-gone", "loads and unloads of modules were not all recorded, so the module may have gone and another have come"},
+	ModuleEventsSampled: {"module-events-sampled", "the module tracepoints were sampled (perf record -F), so loads and unloads may have been skipped"},
+	ModuleContradicted:  {"module-contradicted", "a change inside this module does not fit its bytes: it has gone with no record"},
+	NotText:             {"not-text", "data or slack beside text, which changes with no record"},
+	HoleInSnapshot:      {"hole-in-snapshot", "nothing was there when the snapshot was taken, and nothing recorded says what came later"},
+	NeverRecorded:       {"never-recorded", "no snapshot and no change gives these bytes"},
+	BPFTrampoline:       {"bpf-trampoline", "the kernel records that BPF trampolines and dispatchers exist, not their bytes"},
+	BPFNoInfo:           {"bpf-no-info", "the recording has no program info for this life of the BPF program"},
+	OutOfLineGap:        {"out-of-line-gap", "a place in a page of out-of-line code that no record filled"},
+	Unregistered:        {"unregistered", "the code that was here was unregistered"},
+	PokedToNothing:      {"poked-to-nothing", "the code that was here was retired by a text poke"},
+	NothingAlive:        {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
+	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 
 // String returns the code, for example "after-loss"; "" for [ReasonNone].

@@ -3,7 +3,11 @@
 
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
 
 // thunkSize is the least size of a call thunk (SKL_TMPL_SIZE).
 const thunkSize = 9
@@ -11,7 +15,7 @@ const thunkSize = 9
 // thunkHead begins a call thunk: sarq $5, %gs:__x86_call_depth(%rip).
 var thunkHead = []byte{0x65, 0x48, 0xc1, 0x3d}
 
-// thunkPadding finds the places of core text into which the kernel may write a
+// thunkPadding finds the places of core text and of modules into which the kernel may write a
 // call thunk with no record (rule 10). With call-depth tracking (retbleed=stuff)
 // patch_dest in arch/x86/kernel/callthunks.c writes one over the NOPs before a
 // function when a static call first targets it, and when a module that calls
@@ -22,26 +26,33 @@ func (d *build) thunkPadding() []edge {
 	if !d.callThunks || !d.mayHaveThunks() {
 		return nil
 	}
+	texts := []Range{{d.textLo, d.textHi}}
+	for _, m := range d.modules {
+		texts = append(texts, Range{m.Addr, m.TextEnd})
+	}
+	slices.SortFunc(texts, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
 	nops := bytes.Repeat([]byte{0x90}, thunkSize)
 	var out []edge
-	for _, s := range d.snapshot.Segments {
-		lo, hi := max(s.Addr, d.textLo), min(s.end(), d.textHi)
-		if lo >= hi {
-			continue
-		}
-		text := s.Data[lo-s.Addr : hi-s.Addr]
-		for at := 0; ; {
-			i := bytes.Index(text[at:], nops)
-			if i < 0 {
-				break
+	for _, r := range texts {
+		for _, s := range d.snapshot.Segments {
+			lo, hi := max(s.Addr, r.Lo), min(s.end(), r.Hi)
+			if lo >= hi {
+				continue
 			}
-			at += i
-			end := at + thunkSize
-			for end < len(text) && text[end] == 0x90 {
-				end++
+			text := s.Data[lo-s.Addr : hi-s.Addr]
+			for at := 0; ; {
+				i := bytes.Index(text[at:], nops)
+				if i < 0 {
+					break
+				}
+				at += i
+				end := at + thunkSize
+				for end < len(text) && text[end] == 0x90 {
+					end++
+				}
+				out = append(out, edge{lo + uint64(at), lo + uint64(end)})
+				at = end
 			}
-			out = append(out, edge{lo + uint64(at), lo + uint64(end)})
-			at = end
 		}
 	}
 	return out

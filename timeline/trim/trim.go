@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -33,7 +34,7 @@ type Options struct {
 	// snapshot and pokes are kept, in whole pages. Without, it is every page
 	// that a poke touched. Pokes of out-of-line code and BPF are always kept.
 	Ranges []timeline.Range
-	// Samples keeps samples.
+	// Samples keeps samples; those of the module tracepoints are always kept.
 	Samples bool
 }
 
@@ -182,6 +183,14 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	switch rec.Type {
 	case perfdata.RecordSample:
+		var id perfdata.SampleID
+		if err := c.rec.SampleID(rec, &id); err != nil {
+			return false, err
+		}
+		if id.Event != nil && strings.HasPrefix(id.Event.Name, "module:") {
+			// Without these, modules that have gone would seem to be still there.
+			return id.Time < c.opts.To, nil
+		}
 		if !c.opts.Samples {
 			return false, nil
 		}
@@ -323,6 +332,7 @@ func (c *cut) check(dir string) error {
 	pairs := [][2]timeline.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
 		{c.r.Report.Coverage.KSymbols, after.Report.Coverage.KSymbols},
+		{c.r.Report.Coverage.Modules, after.Report.Coverage.Modules},
 	}
 	for _, p := range pairs {
 		for _, l := range p[0].Limits {

@@ -1,0 +1,427 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// maxBytes bounds what one question may ask for. More is a case for image.
+const maxBytes = 64 << 20
+
+// at is the state of the command at.
+type at struct {
+	*app
+	r *timeline.Replay
+	c *coder
+
+	bytes    uint64
+	insns    int
+	function bool
+	stdin    bool
+	format   choice
+	fill     fillByte
+}
+
+func (a *app) atCmd() *cobra.Command {
+	q := &at{app: a}
+	cmd := &cobra.Command{
+		Use:   "at [flags] ADDR TIME",
+		Short: "The instructions that stood at an address at a time",
+		Long: `at prints the bytes that stood at an address at a time, as instructions, with
+their standing (how far they can be trusted), the time during which they stood,
+and the changes before and after it.
+
+With --stdin it answers lines of "ADDR TIME [BYTES]", each by one line of JSON;
+a line that cannot be understood gives {"error":...,"line":N}.
+
+--format hex and raw print bytes alone, and only what meets --require (default
+known): they stop at the first byte that does not, with exit code 1. --fill puts
+a byte in the place of each that does not; the exit code is 1 all the same.`,
+		Example: `  textreplay at do_sys_openat2+7 12.345678901
+  textreplay at 0xffffffff81234560 50% --insns 20
+  textreplay at vfs_read start..end --json
+  textreplay at vfs_read 12.345678901 --function --format raw > vfs_read.bin
+  perf script -G -F time,ip --ns | awk '{sub(":","",$1); print $2, $1}' | textreplay at --stdin`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case q.stdin && len(args) > 0:
+				return usagef("--stdin takes addresses and times from standard input, not %q", args[0])
+			case !q.stdin && len(args) != 2:
+				return usagef("want an address and a time, have %s", count(len(args), "argument"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := q.check(); err != nil {
+				return err
+			}
+			return q.run(args)
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64VarP(&q.bytes, "bytes", "n", 0, "how many `BYTES`")
+	f.IntVar(&q.insns, "insns", 5, "`N`, how many instructions")
+	f.BoolVar(&q.function, "function", false, "the whole function that the address lies in")
+	f.BoolVar(&q.stdin, "stdin", false, "answer lines of \"ADDR TIME [BYTES]\"")
+	a.choice(cmd, &q.format, "format", "how to print the answer", "text", "text", "json", "hex", "raw")
+	f.Var(&q.fill, "fill", "print this byte for those below --require (hex and raw)")
+	cmd.MarkFlagsMutuallyExclusive("bytes", "insns", "function")
+	cmd.MarkFlagsMutuallyExclusive("stdin", "function")
+	return cmd
+}
+
+// A fillByte is a byte that stands for those that cannot be given.
+type fillByte struct {
+	set   bool
+	value byte
+}
+
+func (b *fillByte) Type() string { return "BYTE" }
+
+func (b *fillByte) String() string {
+	if !b.set {
+		return ""
+	}
+	return fmt.Sprintf("%#02x", b.value)
+}
+
+func (b *fillByte) Set(s string) error {
+	v, err := strconv.ParseUint(s, 0, 8)
+	if err != nil {
+		return errors.New("must be a number from 0 to 255 or 0xff")
+	}
+	b.set, b.value = true, byte(v)
+	return nil
+}
+
+// meets reports whether an answer of this standing is enough for --require,
+// whose default depends on what is printed.
+func (a *app) meets(s timeline.Standing, ifNotGiven string) bool {
+	require := a.require.value
+	if require == "" {
+		require = ifNotGiven
+	}
+	switch require {
+	case "known":
+		return s == timeline.Known
+	case "unconfirmed":
+		return s.HasBytes()
+	}
+	return true
+}
+
+// check finds flags that contradict one another, and settles the format.
+func (q *at) check() error {
+	format := q.format.value
+	switch {
+	case (q.json || q.stdin) && format == "text":
+		q.format.value = "json"
+	case q.json && format != "json":
+		return usagef("--json and --format %s contradict one another", format)
+	case q.stdin && format != "json":
+		return usagef("--stdin answers in JSON, not in %s", format)
+	}
+	if q.stdin && q.input == "-" {
+		return usagef("the questions and the recording cannot both come from standard input")
+	}
+	if q.fill.set && q.format.value != "hex" && q.format.value != "raw" {
+		return usagef("--fill goes with --format hex or raw")
+	}
+	if q.insns < 1 {
+		return usagef("--insns %d: want at least one", q.insns)
+	}
+	if q.bytes > maxBytes || q.insns > maxBytes/maxInsn {
+		return usagef("at most %s can be asked for; \"textreplay image\" writes more", count(maxBytes, "byte"))
+	}
+	return nil
+}
+
+func (q *at) run(args []string) (err error) {
+	if q.r, err = q.loadAndWarn(); err != nil {
+		return err
+	}
+	defer q.r.Close()
+	if q.c, err = newCoder(q.r); err != nil {
+		return err
+	}
+	if q.stdin {
+		return q.questions(q.app.stdin)
+	}
+	x, err := q.ask(args[0], args[1], q.bytes)
+	if err != nil {
+		return err
+	}
+	switch q.format.value {
+	case "json":
+		if err := encoder(q.out).Encode(q.jsonAnswer(x)); err != nil {
+			return outputError(err)
+		}
+	case "hex", "raw":
+		return q.writeBytes(x)
+	default:
+		q.writeText(x)
+	}
+	if !x.meets(q.app, "any") {
+		return errBelow
+	}
+	return nil
+}
+
+// An answer is what stood in a range of addresses: one version for each time
+// at which it changed within the asked interval.
+type answer struct {
+	asked    uint64 // the address that was asked for, within the range
+	addr, n  uint64
+	times    timeline.Times
+	versions []version
+}
+
+// A version is what stood there at one time.
+type version struct {
+	view  timeline.View
+	n     uint64 // bytes from the answer's address on
+	spans []timeline.Span
+	rows  []row
+	// Of all spans: the least standing with its reason, and the time during
+	// which nothing of it changes.
+	standing     timeline.Standing
+	reason       timeline.Reason
+	since, until uint64
+}
+
+// A row is an instruction, or a span that has no bytes.
+type row struct {
+	inst disasm.Inst
+	hole *timeline.Span
+}
+
+func (x *answer) meets(a *app, ifNotGiven string) bool {
+	for i := range x.versions {
+		if !a.meets(x.versions[i].standing, ifNotGiven) {
+			return false
+		}
+	}
+	return true
+}
+
+// ask finds the answer to a question. n is how many bytes are asked for, 0 for
+// as many as the flags say. Errors are *timeline.QuestionError.
+func (q *at) ask(addr, when string, n uint64) (*answer, error) {
+	times, err := q.r.ParseTime(when)
+	if err != nil {
+		return nil, err
+	}
+	x := &answer{times: times}
+	if x.asked, err = q.r.ParseAddr(addr, times.From); err != nil {
+		return nil, err
+	}
+	view := q.r.Image.At(times.From)
+	x.addr = x.asked
+	switch {
+	case n > 0:
+		x.n = n
+	case q.function:
+		s, ok := view.Symbol(x.asked)
+		if !ok || s.Size == 0 || s.Size > maxBytes {
+			return nil, &timeline.QuestionError{Text: addr, Msg: "lies in no function of known size at this time; -n asks for a number of bytes"}
+		}
+		x.addr, x.n = s.Addr, s.Size
+	default:
+		x.n = q.insnBytes(view, x.asked)
+	}
+	if x.addr+x.n < x.addr {
+		x.n = -x.addr // up to the end of the address space
+	}
+	// Bytes alone are the same range at all times, and so is what was asked for
+	// in bytes; of instructions each version shows as many.
+	fixed := n > 0 || q.function || q.format.value == "hex" || q.format.value == "raw"
+	for t := times.From; ; {
+		view, n := q.r.Image.At(t), x.n
+		if !fixed {
+			n = q.insnBytes(view, x.addr)
+		}
+		v := q.version(view, x.addr, n)
+		x.versions = append(x.versions, v)
+		if !endsBy(v.until, times.To) {
+			return x, nil
+		}
+		t = v.until
+	}
+}
+
+// endsBy reports whether something that holds until then ends at time t or before.
+func endsBy(until, t uint64) bool { return until != timeline.MaxTime && until <= t }
+
+// insnBytes returns how many bytes the asked number of instructions take at
+// addr. Where no bytes are, it is a row of what is there.
+func (q *at) insnBytes(v timeline.View, addr uint64) uint64 {
+	const row = 16
+	if q.c.dis == nil {
+		return row
+	}
+	code := make([]byte, q.insns*maxInsn)
+	code = code[:v.Read(addr, code).Given]
+	if len(code) == 0 {
+		for s := range v.Spans(addr, row) {
+			return s.Len
+		}
+	}
+	n := 0
+	for i := 0; i < q.insns && n < len(code); i++ {
+		n += len(q.c.dis.Next(code[n:], addr+uint64(n), nil).Bytes)
+	}
+	return uint64(n)
+}
+
+// version looks at one time.
+func (q *at) version(view timeline.View, addr, n uint64) version {
+	v := version{view: view, n: n, standing: timeline.Known, until: timeline.MaxTime}
+	for s := range view.Spans(addr, n) {
+		if s.Standing < v.standing {
+			v.standing, v.reason = s.Standing, s.Reason
+		}
+		v.since, v.until = max(v.since, s.Since), min(v.until, s.Until)
+		v.spans = append(v.spans, s)
+	}
+	names := symbolizer(view)
+	var insts []disasm.Inst
+	for i := 0; i < len(v.spans); {
+		if v.spans[i].Bytes == nil {
+			v.rows = append(v.rows, row{hole: &v.spans[i]})
+			i++
+			continue
+		}
+		// Instructions may pass from one span to the next.
+		first, code := i, v.spans[i].Bytes
+		for i++; i < len(v.spans) && v.spans[i].Bytes != nil; i++ {
+			code = append(code, v.spans[i].Bytes...)
+		}
+		insts = q.c.decode(insts[:0], code, v.spans[first].Addr, names)
+		for _, in := range insts {
+			v.rows = append(v.rows, row{inst: in})
+		}
+	}
+	return v
+}
+
+// writeBytes prints the bytes alone, as far as they meet --require. Where they
+// change within the asked interval no single answer can be given.
+func (q *at) writeBytes(x *answer) error {
+	bytes := make([]byte, x.n)
+	good := make([]bool, x.n)
+	var why *timeline.Span
+	for i := range x.versions {
+		for k := range x.versions[i].spans {
+			s := &x.versions[i].spans[k]
+			ok := s.Standing.HasBytes() && q.meets(s.Standing, "known")
+			if !ok && (why == nil || s.Addr < why.Addr) {
+				why = s
+			}
+			for j := range s.Len {
+				at := s.Addr - x.addr + j
+				switch {
+				case !ok:
+					good[at] = false
+				case i == 0:
+					bytes[at], good[at] = s.Bytes[j], true
+				case bytes[at] != s.Bytes[j]:
+					good[at] = false
+				}
+			}
+		}
+	}
+	end, below := len(bytes), -1
+	for i, ok := range good {
+		if ok {
+			continue
+		}
+		if below < 0 {
+			below = i
+		}
+		if !q.fill.set {
+			end = i
+			break
+		}
+		bytes[i] = q.fill.value
+	}
+	if q.format.value == "raw" {
+		q.out.Write(bytes[:end])
+	} else {
+		w := hex.NewEncoder(q.out)
+		w.Write(bytes[:end])
+		q.out.WriteByte('\n')
+	}
+	if below < 0 {
+		return nil
+	}
+	verb := "stopped at"
+	if q.fill.set {
+		verb = "filled from"
+	}
+	addr := x.addr + uint64(below)
+	if why != nil && why.Addr <= addr {
+		text := why.Standing.String()
+		if why.Reason != timeline.ReasonNone {
+			text += ", " + why.Reason.Text()
+		}
+		return belowf("%s %#x: %s", verb, addr, text)
+	}
+	return belowf("%s %#x: the byte changes within the asked interval", verb, addr)
+}
+
+// questions answers lines of ADDR TIME [BYTES].
+func (q *at) questions(in io.Reader) error {
+	lines := newLineReader(in, q.out)
+	enc := encoder(q.out)
+	code := exitAnswered
+	for lines.next() {
+		x, err := q.question(lines.fields)
+		var answer any
+		if err == nil {
+			answer = q.jsonAnswer(x)
+			if !x.meets(q.app, "any") {
+				code = max(code, exitBelow)
+			}
+		} else {
+			answer = jsonError{err.Error(), lines.line}
+			code = exitUsage
+		}
+		if err := enc.Encode(answer); err != nil {
+			return outputError(err)
+		}
+	}
+	if lines.err != nil {
+		return inputError(fmt.Errorf("reading %s: %w", standardInput, lines.err))
+	}
+	if code != exitAnswered {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+func (q *at) question(fields []string) (*answer, error) {
+	n := q.bytes
+	switch len(fields) {
+	case 2:
+	case 3:
+		v, err := strconv.ParseUint(fields[2], 0, 64)
+		if err != nil || v == 0 || v > maxBytes {
+			return nil, &timeline.QuestionError{Text: fields[2], Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
+		}
+		n = v
+	default:
+		return nil, fmt.Errorf("want \"ADDR TIME [BYTES]\", have %s", count(len(fields), "field"))
+	}
+	return q.ask(fields[0], fields[1], n)
+}

@@ -1,0 +1,144 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+type jsonError struct {
+	Error string `json:"error"`
+	Line  int    `json:"line"`
+}
+
+type jsonAnswer struct {
+	Addr     string        `json:"addr"`
+	Time     string        `json:"time"`
+	Interval *jsonInterval `json:"interval,omitempty"` // where the time was given as one
+	Symbol   *jsonSymbol   `json:"symbol"`
+	jsonView
+	Versions []jsonVersion `json:"versions,omitempty"` // where it changes within the interval
+}
+
+// jsonView is what stood there at one time.
+type jsonView struct {
+	Bytes        *string    `json:"bytes"` // null unless all are known
+	Spans        []jsonSpan `json:"spans"`
+	Instructions []jsonInst `json:"instructions"`
+}
+
+type jsonVersion struct {
+	Since *string `json:"since"`
+	Until *string `json:"until"`
+	jsonView
+}
+
+type jsonInterval struct {
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+type jsonSpan struct {
+	Addr       string          `json:"addr"`
+	Len        uint64          `json:"len"`
+	Standing   string          `json:"standing"`
+	Bytes      *string         `json:"bytes"`
+	Candidates []jsonCandidate `json:"candidates,omitempty"`
+	// The change that is nearest in time, where both sides have bytes.
+	Before *string     `json:"before,omitempty"`
+	After  *string     `json:"after,omitempty"`
+	Switch *string     `json:"switch,omitempty"`
+	Since  *string     `json:"since"`
+	Until  *string     `json:"until"`
+	Source *string     `json:"source"`
+	Reason *jsonReason `json:"reason"`
+}
+
+type jsonInst struct {
+	Addr   string  `json:"addr"`
+	Bytes  string  `json:"bytes"`
+	Text   string  `json:"text"`
+	Target *string `json:"target,omitempty"`
+}
+
+func (q *at) jsonAnswer(x *answer) *jsonAnswer {
+	first := &x.versions[0]
+	out := &jsonAnswer{
+		Addr:     hexAddr(x.addr),
+		Time:     decTime(x.times.From),
+		Symbol:   placeOf(first.view, x.addr).json(),
+		jsonView: first.json(),
+	}
+	if !x.times.Exact() {
+		from, to := decTime(x.times.From), decTime(x.times.To)
+		out.Interval = &jsonInterval{&from, &to}
+	}
+	if len(x.versions) > 1 {
+		for i := range x.versions {
+			v := &x.versions[i]
+			out.Versions = append(out.Versions, jsonVersion{since(v.since), until(v.until), v.json()})
+		}
+	}
+	return out
+}
+
+func (v *version) json() jsonView {
+	out := jsonView{Spans: make([]jsonSpan, 0, len(v.spans)), Instructions: make([]jsonInst, 0, len(v.rows))}
+	var all []byte
+	for i := range v.spans {
+		s := &v.spans[i]
+		out.Spans = append(out.Spans, v.spanJSON(s))
+		all = append(all, s.Bytes...)
+	}
+	if v.standing == timeline.Known {
+		out.Bytes = hexBytes(all)
+	}
+	for i := range v.rows {
+		in := &v.rows[i].inst
+		if v.rows[i].hole != nil {
+			continue
+		}
+		j := jsonInst{Addr: hexAddr(in.Addr), Bytes: hex.EncodeToString(in.Bytes), Text: in.Text}
+		if in.HasTarget {
+			t := hexAddr(in.Target)
+			j.Target = &t
+		}
+		out.Instructions = append(out.Instructions, j)
+	}
+	return out
+}
+
+func (v *version) spanJSON(s *timeline.Span) jsonSpan {
+	out := jsonSpan{
+		Addr: hexAddr(s.Addr), Len: s.Len, Standing: s.Standing.String(), Bytes: hexBytes(s.Bytes),
+		Candidates: candidatesJSON(s.Candidates),
+		Since:      since(s.Since), Until: until(s.Until),
+		Source: nonEmpty(s.Source.String()), Reason: reasonJSON(s.Reason),
+	}
+	if s.Bytes == nil {
+		return out
+	}
+	t := v.view.Time()
+	last := s.Since != 0
+	next := s.Until != timeline.MaxTime
+	if last && next {
+		last = t-s.Since < s.Until-t
+		next = !last
+	}
+	other := make([]byte, s.Len)
+	switch im := v.view.Image(); {
+	case last:
+		if im.At(s.Since-1).Read(s.Addr, other).Given == len(other) && !bytes.Equal(other, s.Bytes) {
+			out.Before, out.After, out.Switch = hexBytes(other), out.Bytes, out.Since
+		}
+	case next:
+		if im.At(s.Until).Read(s.Addr, other).Given == len(other) && !bytes.Equal(other, s.Bytes) {
+			out.Before, out.After, out.Switch = out.Bytes, hexBytes(other), out.Until
+		}
+	}
+	return out
+}

@@ -1,0 +1,309 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+func (q *at) writeText(x *answer) {
+	name := placeOf(x.versions[0].view, x.asked).String()
+	if name == "" {
+		name = fmt.Sprintf("%#x", x.asked)
+	}
+	when := timeline.Seconds(x.times.From)
+	if !x.times.Exact() {
+		when += ".." + timeline.Seconds(x.times.To)
+	}
+	fmt.Fprintf(q.out, "%s at %s (%s): ", q.style.paint(bold, name), when, q.clockName())
+	first, last := &x.versions[0], &x.versions[len(x.versions)-1]
+	if len(x.versions) == 1 {
+		q.writeStandings(first)
+		fmt.Fprintf(q.out, "  %s%s\n", q.validity(first.since, first.until, first.view.Time()), first.sources())
+		if in, ok := q.c.around(first.view, x.asked); ok {
+			fmt.Fprintf(q.out, "  inside an instruction, read from the start of the function: %s at %s\n",
+				instsText([]disasm.Inst{in}, len(in.Bytes)), placeOf(first.view, in.Addr))
+		}
+		fmt.Fprintln(q.out)
+		q.writeRows(x, first, 0)
+	} else {
+		fmt.Fprintf(q.out, "changes %s meanwhile\n", count(len(x.versions)-1, "time"))
+		changed := uint64(0)
+		for i := range x.versions {
+			v := &x.versions[i]
+			until := "ever"
+			if v.until != timeline.MaxTime {
+				until = timeline.Seconds(v.until)
+			}
+			fmt.Fprintf(q.out, "\n%s until %s: ", timeline.Seconds(max(v.since, changed)), until)
+			q.writeStandings(v)
+			q.writeRows(x, v, changed)
+			changed = v.until
+		}
+	}
+	q.writeChange(x, first, first.since)
+	q.writeChange(x, last, last.until)
+}
+
+func (q *at) clockName() string {
+	if name := q.r.Report.Clock.Name; name != "perf" {
+		return name
+	}
+	return "perf's clock"
+}
+
+// writeStandings ends a heading with the standing of all spans.
+func (q *at) writeStandings(v *version) {
+	spans := joined(v.spans)
+	if len(spans) == 1 {
+		q.writeStanding(v.standing, v.reason)
+		return
+	}
+	fmt.Fprintf(q.out, "%s in part\n", q.style.standing(v.standing))
+	for _, s := range spans {
+		fmt.Fprintf(q.out, "  %016x..%016x ", s.Addr, s.Addr+s.Len)
+		q.writeStanding(s.Standing, s.Reason)
+	}
+}
+
+// sources lists the kinds of facts that gave the bytes.
+func (v *version) sources() string {
+	var list []string
+	for i := range v.spans {
+		if src := v.spans[i].Source.String(); src != "" && !slices.Contains(list, src) {
+			list = append(list, src)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; source: " + strings.Join(list, ", ")
+}
+
+// writeRows prints the instructions. A mark shows those that changed at the
+// given time (0: none), or the one that was asked for among the others.
+func (q *at) writeRows(x *answer, v *version, changed uint64) {
+	width, byteWidth := 0, 0
+	for i := range v.rows {
+		width = max(width, len(label(v.view, v.rows[i].addr())))
+		byteWidth = max(byteWidth, 3*len(v.rows[i].inst.Bytes))
+	}
+	for i := range v.rows {
+		r := &v.rows[i]
+		mark := "  "
+		switch {
+		case changed != 0 && v.changedAt(changed, r):
+			mark = "* "
+		case x.addr != x.asked && r.hole == nil && r.inst.Addr <= x.asked && x.asked-r.inst.Addr < uint64(len(r.inst.Bytes)):
+			mark = "=>"
+		}
+		if r.hole != nil {
+			q.writeHole(v, r.hole, mark, width)
+			continue
+		}
+		line := fmt.Sprintf("%s %-*s  %-*s %s", mark, width, label(v.view, r.inst.Addr), byteWidth, spaced(r.inst.Bytes), r.inst.Text)
+		fmt.Fprintln(q.out, strings.TrimRight(line, " "))
+	}
+}
+
+func (r *row) addr() uint64 {
+	if r.hole != nil {
+		return r.hole.Addr
+	}
+	return r.inst.Addr
+}
+
+// changedAt reports whether a byte of r changed at time t.
+func (v *version) changedAt(t uint64, r *row) bool {
+	if r.hole != nil {
+		return r.hole.Since == t
+	}
+	end := r.inst.Addr + uint64(len(r.inst.Bytes))
+	return slices.ContainsFunc(v.spans, func(s timeline.Span) bool {
+		return s.Since == t && s.Addr < end && r.inst.Addr < s.Addr+s.Len
+	})
+}
+
+// label is an address with its name: "ffffffff81000000 <_stext>:".
+func label(v timeline.View, addr uint64) string {
+	if name := placeOf(v, addr).String(); name != "" {
+		return fmt.Sprintf("%016x <%s>:", addr, name)
+	}
+	return fmt.Sprintf("%016x:", addr)
+}
+
+// writeStanding ends a line with a standing and its reason.
+func (q *at) writeStanding(s timeline.Standing, r timeline.Reason) {
+	fmt.Fprint(q.out, q.style.standing(s))
+	if r != timeline.ReasonNone {
+		fmt.Fprintf(q.out, " (%s): %s", r, r.Text())
+	}
+	fmt.Fprintln(q.out)
+}
+
+// writeHole prints a span that has no bytes, or several candidates for them.
+func (q *at) writeHole(v *version, s *timeline.Span, mark string, width int) {
+	what := fmt.Sprintf("(%s, %s)", count(s.Len, "byte"), s.Standing)
+	fmt.Fprintf(q.out, "%s %-*s  %s\n", mark, width, label(v.view, s.Addr), what)
+	for _, c := range s.Candidates {
+		fmt.Fprintf(q.out, "   %-*s  %s %s\n", width, "", factText(c.Fact),
+			instsText(q.c.decode(nil, c.Bytes, s.Addr, symbolizer(v.view)), len(c.Bytes)))
+	}
+}
+
+func factText(f timeline.Fact) string {
+	switch f.Source {
+	case timeline.SourceSnapshot:
+		return "the snapshot says"
+	case timeline.SourceProgInfo:
+		return "the program info says"
+	}
+	if f.Old {
+		return "the old bytes of the poke at " + timeline.Seconds(f.Time) + " say"
+	}
+	return "the poke at " + timeline.Seconds(f.Time) + " says"
+}
+
+// validity tells how long the same bytes have the same standing.
+func (q *at) validity(since, until, t uint64) string {
+	if im := q.r.Image; since == im.First() && until == im.Horizon()+1 {
+		return fmt.Sprintf("during the whole recording, %s to %s", timeline.Seconds(since), timeline.Seconds(until-1))
+	}
+	var parts []string
+	if since != 0 {
+		parts = append(parts, fmt.Sprintf("from %s (%s before)", timeline.Seconds(since), span(since, t)))
+	}
+	if until != timeline.MaxTime {
+		parts = append(parts, fmt.Sprintf("until %s (%s after)", timeline.Seconds(until), span(t, until)))
+	}
+	if len(parts) == 0 {
+		return "at all times"
+	}
+	return strings.Join(parts, " ")
+}
+
+// joined joins neighbours of the same standing and reason.
+func joined(spans []timeline.Span) []timeline.Span {
+	var out []timeline.Span
+	for _, s := range spans {
+		if n := len(out); n > 0 && out[n-1].Standing == s.Standing && out[n-1].Reason == s.Reason {
+			out[n-1].Len += s.Len
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// writeChange prints what changes at time t, a bound of the version v, with the
+// instructions on both sides. Where only the standing changes at the ends of
+// the recording, there is nothing to tell.
+func (q *at) writeChange(x *answer, v *version, t uint64) {
+	if t == 0 || t == timeline.MaxTime || t == q.r.Image.First() || t == q.r.Image.Horizon()+1 {
+		return
+	}
+	before, after := q.r.Image.At(t-1), q.r.Image.At(t)
+	type site struct{ addr, end uint64 }
+	var sites []site
+	for s := range after.Spans(x.addr, v.n) {
+		if s.Since != t {
+			continue
+		}
+		here := site{s.Addr, s.Addr + s.Len}
+		for i := range v.rows {
+			// A change of a branch's target alone begins inside the instruction.
+			if in := &v.rows[i].inst; !in.Data && in.Addr < here.addr && here.addr-in.Addr < uint64(len(in.Bytes)) {
+				here.addr = in.Addr
+			}
+		}
+		if n := len(sites); n > 0 && here.addr <= sites[n-1].end {
+			sites[n-1].end = here.end
+			continue
+		}
+		sites = append(sites, here)
+	}
+	when := "changes"
+	if t <= x.times.From {
+		when = "changed"
+	}
+	fmt.Fprintf(q.out, "\n%s at %s:\n", when, timeline.Seconds(t))
+	const most = 8
+	for i, s := range sites {
+		if i == most {
+			fmt.Fprintf(q.out, "   and %s more\n", count(len(sites)-most, "place"))
+			break
+		}
+		where := label(after, s.addr)
+		if placeOf(after, s.addr).name == "" {
+			where = label(before, s.addr)
+		}
+		fmt.Fprintf(q.out, "   %s  %s\n", where, q.c.transition(before, after, s.addr, s.end-s.addr))
+	}
+}
+
+// transition tells how [addr, addr+n) differs between two views: as
+// instructions where these differ, else by standing.
+func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
+	old, new := make([]byte, n), make([]byte, n)
+	was, is := before.Read(addr, old), after.Read(addr, new)
+	if was.Given == len(old) && is.Given == len(new) && bytes.Equal(old, new) {
+		return fmt.Sprintf("%s  ->  %s", standingText(was), standingText(is))
+	}
+	side := func(v timeline.View, b timeline.Block) string {
+		if b.Given < int(n) {
+			return standingText(b)
+		}
+		text := instsText(c.standing(v, addr, n, nil), int(n))
+		if b.Standing != timeline.Known {
+			text += " (" + b.Standing.String() + ")"
+		}
+		return text
+	}
+	return side(before, was) + "  ->  " + side(after, is)
+}
+
+func standingText(b timeline.Block) string {
+	if b.Reason == timeline.ReasonNone {
+		return b.Standing.String()
+	}
+	return fmt.Sprintf("%s (%s)", b.Standing, b.Reason)
+}
+
+// instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". Of many
+// only the first few are shown. n is how many bytes are meant; the last
+// instruction may have more.
+func instsText(insts []disasm.Inst, n int) string {
+	const most = 3
+	var b strings.Builder
+	for i := range insts {
+		switch {
+		case i == 1 && insts[0].Text == "int3":
+			// Behind a trap stands what is left of another instruction.
+			var rest []byte
+			for _, in := range insts[1:] {
+				rest = append(rest, in.Bytes...)
+			}
+			b.WriteString("; then ")
+			b.WriteString(spaced(rest[:min(len(rest), n-1)]))
+			return b.String()
+		case i == most:
+			b.WriteString("; ...")
+			return b.String()
+		case i > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(spaced(insts[i].Bytes))
+		if insts[i].Text != "" {
+			b.WriteString("  ")
+			b.WriteString(insts[i].Text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,224 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// maxInsn is the length of the longest instruction of any architecture.
+const maxInsn = 15
+
+// A coder turns the bytes of a recording's kernel into instructions.
+type coder struct {
+	dis *disasm.Disassembler // nil: the architecture cannot be disassembled
+}
+
+func newCoder(r *timeline.Replay) (*coder, error) {
+	dis, err := disasm.New(machineOf(r), r.Recording.ByteOrder())
+	if errors.Is(err, disasm.ErrUnsupportedArch) {
+		return &coder{}, nil
+	}
+	return &coder{dis}, inputError(err)
+}
+
+// machineOf returns the ELF machine of the recorded kernel, EM_NONE where
+// nothing says so.
+func machineOf(r *timeline.Replay) elf.Machine {
+	if s := r.Snapshot; s != nil && s.Core != nil {
+		return s.Core.Machine
+	}
+	switch r.Report.Arch {
+	case "x86_64":
+		return elf.EM_X86_64
+	case "aarch64", "arm64":
+		return elf.EM_AARCH64
+	case "ppc64", "ppc64le":
+		return elf.EM_PPC64
+	case "s390x":
+		return elf.EM_S390
+	}
+	return elf.EM_NONE
+}
+
+// elfForm returns the ELF class and byte order of the recorded kernel.
+func elfForm(r *timeline.Replay) (elf.Class, elf.Data) {
+	if s := r.Snapshot; s != nil && s.Core != nil {
+		return s.Core.Class, s.Core.Data
+	}
+	if r.Recording.ByteOrder() == binary.BigEndian {
+		return elf.ELFCLASS64, elf.ELFDATA2MSB
+	}
+	return elf.ELFCLASS64, elf.ELFDATA2LSB
+}
+
+// symbolizer names addresses as of v's time.
+func symbolizer(v timeline.View) disasm.Symbolizer {
+	return func(addr uint64) (string, uint64, bool) {
+		s, ok := v.Symbol(addr)
+		return s.Name, s.Addr, ok
+	}
+}
+
+// decode appends the instructions of code to insts. Where the architecture
+// cannot be disassembled, rows of bytes stand in their place.
+func (c *coder) decode(insts []disasm.Inst, code []byte, addr uint64, names disasm.Symbolizer) []disasm.Inst {
+	if c.dis != nil {
+		for in := range c.dis.All(code, addr, names) {
+			insts = append(insts, in)
+		}
+		return insts
+	}
+	const row = 16
+	for len(code) > 0 {
+		n := min(row, len(code))
+		insts = append(insts, disasm.Inst{Addr: addr, Bytes: code[:n:n], Data: true})
+		code, addr = code[n:], addr+uint64(n)
+	}
+	return insts
+}
+
+// standing decodes the instructions that stand in v at [addr, addr+n), the
+// last one whole where the image has its bytes. With over, these bytes stand
+// at addr whatever the image says. It returns nil where there are no bytes.
+func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.Inst {
+	if c.dis == nil {
+		if over == nil {
+			over = make([]byte, n)
+			if v.Read(addr, over).Given < len(over) {
+				return nil
+			}
+		}
+		return c.decode(nil, over, addr, nil)
+	}
+	buf := make([]byte, n+maxInsn-1)
+	given := v.Read(addr, buf).Given
+	if over != nil {
+		copy(buf, over)
+		if given < len(over) {
+			// The bytes behind are of use only next to these.
+			given = len(over)
+		}
+	}
+	if uint64(given) < n {
+		return nil
+	}
+	var insts []disasm.Inst
+	names := symbolizer(v)
+	for at := uint64(0); at < n; {
+		in := c.dis.Next(buf[at:given], addr+at, names)
+		insts = append(insts, in)
+		at += uint64(len(in.Bytes))
+	}
+	return insts
+}
+
+// around returns the instruction that addr lies inside of, where one begins
+// before it when the function is read from its start. Behind a trap the rest of
+// another instruction may stand, so nothing is said beyond one.
+func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
+	const most = 1 << 16
+	s, ok := v.Symbol(addr)
+	if c.dis == nil || !ok || s.Addr == addr || addr-s.Addr > most {
+		return disasm.Inst{}, false
+	}
+	code := make([]byte, addr-s.Addr+maxInsn-1)
+	code = code[:v.Read(s.Addr, code).Given]
+	for at := s.Addr; at < addr && len(code) > 0; {
+		in := c.dis.Next(code, at, symbolizer(v))
+		if in.Data || in.Text == "int3" {
+			break
+		}
+		n := len(in.Bytes)
+		if at += uint64(n); at > addr {
+			return in, true
+		}
+		code = code[n:]
+	}
+	return disasm.Inst{}, false
+}
+
+// place is an address with its name, as the kernel prints it.
+type place struct {
+	name   string // "" where there is none
+	module string
+	offset uint64
+}
+
+func placeOf(v timeline.View, addr uint64) place {
+	s, ok := v.Symbol(addr)
+	if !ok {
+		return place{}
+	}
+	return place{s.Name, s.Module, addr - s.Addr}
+}
+
+// String returns "symbol+0x10" or "symbol [module]"; "" where there is no name.
+func (p place) String() string {
+	s := p.name
+	if p.offset != 0 {
+		s += "+0x" + strconv.FormatUint(p.offset, 16)
+	}
+	if p.module != "" && p.module != "bpf" {
+		s += " [" + p.module + "]"
+	}
+	return s
+}
+
+// spaced prints bytes as objdump does: "0f 1f 00".
+func spaced(b []byte) string {
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, 3*len(b))
+	for i, x := range b {
+		if i > 0 {
+			out = append(out, ' ')
+		}
+		out = append(out, digits[x>>4], digits[x&15])
+	}
+	return string(out)
+}
+
+// span prints how much time there is between two times, in a readable unit.
+func span(from, to uint64) string {
+	switch d := to - from; {
+	case d < 1e3:
+		return fmt.Sprintf("%d ns", d)
+	case d < 1e6:
+		return fmt.Sprintf("%.3g us", float64(d)/1e3)
+	case d < 1e9:
+		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+	case d < 100e9:
+		return fmt.Sprintf("%.3g s", float64(d)/1e9)
+	default:
+		return fmt.Sprintf("%d s", d/1e9)
+	}
+}
+
+// count prints a number with its unit, the unit in the plural where it has to
+// be, and thousands apart: "1,211,440 pokes".
+func count[N int | uint64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	many := one + "s"
+	if last := len(one) - 1; one[last] == 'y' {
+		many = one[:last] + "ies"
+	}
+	return thousands(n) + " " + many
+}
+
+func thousands[N int | uint64](n N) string {
+	s := strconv.FormatUint(uint64(n), 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,218 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// image is the state of the command image.
+type image struct {
+	*app
+	at, output, unknown string
+	fill                fillByte
+	exec                bool
+}
+
+func (a *app) imageCmd() *cobra.Command {
+	m := &image{app: a}
+	cmd := &cobra.Command{
+		Use:   "image --at TIME -o FILE [flags]",
+		Short: "An ELF file of all kernel text at a time",
+		Long: `image writes an ELF core of all kernel text as it stood at a time, with its
+symbols: what a decoder, objdump or gdb loads in the place of a copy of
+/proc/kcore. At a change's own time it has the new bytes.
+
+What does not meet --require (default known) is in no segment, unless --fill
+gives a byte to put there. --unknown lists all that is not known, one JSON object
+a line: {"addr","len","standing","reason"}.`,
+		Example: `  textreplay image --at 12.345678901 -o text.elf
+  textreplay image --at 50% -o text.elf --unknown unknown.jsonl
+  textreplay image --at end -o text.elf --exec && objdump -d text.elf`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return m.run() },
+	}
+	f := cmd.Flags()
+	f.StringVar(&m.at, "at", "", "the `TIME`")
+	f.StringVarP(&m.output, "output", "o", "", "the `FILE` to write, - for standard output")
+	f.StringVar(&m.unknown, "unknown", "", "list in this `FILE` what is not known")
+	f.Var(&m.fill, "fill", "fill what does not meet --require with this byte")
+	f.BoolVar(&m.exec, "exec", false, "write a program file, as vmlinux is one: objdump and gdb show its symbols, those of a core they do not")
+	cmd.MarkFlagRequired("at")
+	cmd.MarkFlagRequired("output")
+	return cmd
+}
+
+// imageSummary is what was written, in bytes.
+type imageSummary struct {
+	Time     string `json:"time"`
+	Segments int    `json:"segments"`
+	Bytes    uint64 `json:"bytes"`
+	Filled   uint64 `json:"filled"`
+	LeftOut  uint64 `json:"left_out"`
+	Symbols  int    `json:"symbols"`
+}
+
+func (m *image) run() error {
+	if m.output == "-" && m.unknown == "-" {
+		return usagef("the image and the list of --unknown cannot both go to standard output")
+	}
+	r, err := m.loadAndWarn()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	times, err := r.ParseTime(m.at)
+	if err != nil {
+		return err
+	}
+	view := r.Image.At(times.From)
+	sum := imageSummary{Time: decTime(times.From)}
+
+	var segs []kcore.Segment
+	var unknown []timeline.Span
+	changing := uint64(0)
+	for lo, hi := range view.Ranges() {
+		for s := range view.Spans(lo, hi-lo) {
+			if s.Standing != timeline.Known && s.Standing != timeline.Unmapped {
+				unknown = append(unknown, s)
+			}
+			data := s.Bytes
+			switch {
+			case s.Standing == timeline.Unmapped:
+				continue
+			case data != nil && m.meets(s.Standing, "known"):
+				sum.Bytes += s.Len
+				if endsBy(s.Until, times.To) {
+					changing += s.Len
+				}
+			case m.fill.set && s.Len <= maxBytes:
+				data = make([]byte, s.Len)
+				for i := range data {
+					data[i] = m.fill.value
+				}
+				sum.Filled += s.Len
+			default:
+				sum.LeftOut += s.Len
+				continue
+			}
+			if n := len(segs); n > 0 && segs[n-1].Addr+uint64(len(segs[n-1].Data)) == s.Addr {
+				// The first segment of a run may alias the snapshot, but has no
+				// spare capacity that could be overwritten.
+				segs[n-1].Data = append(segs[n-1].Data, data...)
+				continue
+			}
+			segs = append(segs, kcore.Segment{Addr: s.Addr, Data: data})
+		}
+	}
+	if len(segs) == 0 {
+		return belowf("nothing of the text is known, or meets --require, at %s: no image was written", timeline.Seconds(times.From))
+	}
+	if changing > 0 {
+		fmt.Fprintf(m.stderr, "textreplay: warning: %s of the image change up to %s; it is as of %s (a time with nine digits is exact)\n",
+			count(changing, "byte"), timeline.Seconds(times.To), timeline.Seconds(times.From))
+	}
+	syms := symbolsOf(r, view, segs)
+	sum.Segments, sum.Symbols = len(segs), len(syms)
+
+	machine := machineOf(r)
+	class, data := elfForm(r)
+	write := kcore.WriteCore
+	if m.exec {
+		write = kcore.WriteExec
+	}
+	err = m.writeFile(m.output, func(w io.Writer) error {
+		return write(w, machine, class, data, segs, syms)
+	})
+	if err != nil {
+		return err
+	}
+	if m.unknown != "" {
+		err := m.writeFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), unknown) })
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.output == "-" || m.unknown == "-":
+	case m.json:
+		return outputError(encoder(m.out).Encode(sum))
+	default:
+		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", m.output, timeline.Seconds(times.From),
+			count(sum.Bytes, "byte"), count(sum.Segments, "segment"), count(sum.Symbols, "symbol"),
+			thousands(sum.Filled), thousands(sum.LeftOut))
+	}
+	return nil
+}
+
+type jsonUnknown struct {
+	Addr     string  `json:"addr"`
+	Len      uint64  `json:"len"`
+	Standing string  `json:"standing"`
+	Reason   *string `json:"reason"`
+}
+
+// writeUnknown lists what is not known; neighbours of one standing and reason
+// are one.
+func writeUnknown(enc *json.Encoder, spans []timeline.Span) error {
+	for i := 0; i < len(spans); {
+		s := spans[i]
+		for i++; i < len(spans) && spans[i].Addr == s.Addr+s.Len && spans[i].Standing == s.Standing && spans[i].Reason == s.Reason; i++ {
+			s.Len += spans[i].Len
+		}
+		err := enc.Encode(jsonUnknown{hexAddr(s.Addr), s.Len, s.Standing.String(), nonEmpty(s.Reason.String())})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// symbolsOf returns the functions of which a segment has a part: those of
+// kallsyms, and the dynamic ones that were alive then.
+func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
+	seg := 0
+	inside := func(addr, size uint64) bool {
+		for seg < len(segs) && segs[seg].Addr+uint64(len(segs[seg].Data)) <= addr {
+			seg++
+		}
+		return seg < len(segs) && segs[seg].Addr < addr+max(size, 1)
+	}
+	var syms []kcore.ELFSymbol
+	if k := r.Kallsyms(); k != nil {
+		for _, s := range k.All() { // by address
+			bind := elf.STB_LOCAL
+			switch s.Type {
+			case 't':
+			case 'T':
+				bind = elf.STB_GLOBAL
+			case 'w', 'W':
+				bind = elf.STB_WEAK
+			default:
+				continue
+			}
+			// Where a dynamic symbol has come to stand, kallsyms is out of date.
+			found, ok := view.Symbol(s.Addr)
+			if !ok || found.Addr != s.Addr || found.From != 0 || found.To != timeline.MaxTime || !inside(s.Addr, found.Size) {
+				continue
+			}
+			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: found.Size, Bind: bind, Type: elf.STT_FUNC})
+		}
+	}
+	seg = 0
+	for s := range r.Image.Symbols { // by address too
+		if s.From <= view.Time() && view.Time() < s.To && s.Name != "" && inside(s.Addr, s.Size) {
+			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: s.Size, Bind: elf.STB_LOCAL, Type: elf.STT_FUNC})
+		}
+	}
+	return syms
+}

@@ -1,0 +1,380 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+func (a *app) infoCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info [flags]",
+		Short: "What a recording is and how far it can be trusted",
+		Long: `info says what a recording is and how far it can be trusted. Its first line
+answers whether kernel text is known, from when to when, and if not, why.`,
+		Example: `  textreplay info
+  textreplay info -i run7.data --json | jq .trusted`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.load()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			d := newDigest(r)
+			if a.json {
+				return outputError(encoder(a.out).Encode(d.json()))
+			}
+			d.write(a.out, a.style)
+			return nil
+		},
+	}
+}
+
+// A digest is a report with what it takes the image to count.
+type digest struct {
+	*timeline.Report
+	r         *timeline.Replay
+	programs  []program
+	conflicts []timeline.Conflict
+}
+
+// A program is a life of a BPF program.
+type program struct {
+	name     string
+	addr     uint64
+	from, to uint64
+	bytes    bool
+}
+
+func newDigest(r *timeline.Replay) *digest {
+	d := &digest{Report: r.Report, r: r, conflicts: slices.Collect(r.Image.Conflicts())}
+	for s := range r.Image.Symbols {
+		if !strings.HasPrefix(s.Name, "bpf_prog_") || s.Size == 0 {
+			continue
+		}
+		var first [1]byte
+		given := r.Image.At(s.From).Read(s.Addr, first[:]).Given == 1
+		d.programs = append(d.programs, program{s.Name, s.Addr, s.From, s.To, given})
+	}
+	slices.SortStableFunc(d.programs, func(x, y program) int { return cmp.Compare(x.from, y.from) })
+	return d
+}
+
+// tsc and wall report whether times of these forms can be converted.
+func (d *digest) tsc() error {
+	_, err := d.Clock.TSC(0)
+	return err
+}
+
+func (d *digest) wall() error {
+	_, err := d.Clock.ToWall(d.First)
+	return err
+}
+
+// recordCount is how many records of a type there are.
+type recordCount struct {
+	typ perfdata.RecordType
+	n   uint64
+}
+
+func (d *digest) records() []recordCount {
+	var out []recordCount
+	for _, t := range slices.Sorted(maps.Keys(d.Records)) {
+		out = append(out, recordCount{t, d.Records[t]})
+	}
+	return out
+}
+
+// A kind is one kind of change with its coverage.
+type kind struct {
+	name     string
+	coverage timeline.Coverage
+}
+
+func (d *digest) kinds() []kind {
+	c := &d.Coverage
+	return []kind{{"pokes", c.Pokes}, {"ksymbols", c.KSymbols}, {"bpf", c.BPF}, {"modules", c.Modules}}
+}
+
+// moduleNames lists the modules that were loaded when the snapshot was taken.
+func (d *digest) moduleNames() []string {
+	if d.r.Snapshot == nil {
+		return nil
+	}
+	var names []string
+	for _, m := range d.r.Snapshot.Modules {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// trust is the answer of the first line.
+func (d *digest) trust() string {
+	t := &d.Trusted
+	if t.To == 0 {
+		return "Kernel text is not known at any time: " + strings.Join(t.Because, "; ")
+	}
+	what, gaps := "Kernel text is known", ""
+	if d.SnapshotBytes == 0 {
+		what = "Only what was changed of kernel text is known"
+	}
+	if len(d.Coverage.Pokes.Limits) > 0 {
+		gaps = ", with gaps"
+	}
+	return fmt.Sprintf("%s from %s to %s (%s)%s: %s", what,
+		timeline.Seconds(t.From), timeline.Seconds(t.To), span(t.From, t.To), gaps, strings.Join(t.Because, "; "))
+}
+
+func (d *digest) write(w io.Writer, s style) {
+	code := green
+	switch {
+	case d.Trusted.To == 0:
+		code = red
+	case d.Coverage.Pokes.Verdict != timeline.Complete || len(d.conflicts) > 0:
+		code = yellow
+	}
+	fmt.Fprintln(w, s.paint(code, d.trust()))
+
+	section := func(title string) { fmt.Fprintf(w, "\n%s\n", s.paint(bold, title)) }
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	more := func(n, shown int) {
+		if n > shown {
+			fmt.Fprintf(w, "  and %s more\n", thousands(n-shown))
+		}
+	}
+	known := func(s string) string {
+		if s == "" {
+			return "not recorded"
+		}
+		return s
+	}
+
+	section("Recording")
+	field("producer", "%s", known(d.Producer))
+	field("kernel", "%s", strings.TrimSpace(known(d.Kernel)+" "+d.Arch))
+	if d.CPUsAvailable > 0 {
+		field("CPUs", "%d, of which %d online", d.CPUsAvailable, d.CPUsOnline)
+	} else {
+		field("CPUs", "not recorded")
+	}
+	field("clock", "%s", d.Clock.Name)
+	if err := d.tsc(); err != nil {
+		field("  tsc:", "no: %v", err)
+	} else {
+		field("  tsc:", "converts")
+	}
+	if err := d.wall(); err != nil {
+		field("  wall:", "no: %v", err)
+	} else {
+		at, _ := d.Clock.ToWall(d.First)
+		field("  wall:", "converts; the first record is of %s", at.Format(time.RFC3339Nano))
+	}
+	field("first record", "%s", timeline.Seconds(d.First))
+	end := "the recording ends cleanly"
+	if !d.Clean {
+		end = fmt.Sprintf("no clean end; the newest record is of %s", timeline.Seconds(d.Last))
+	}
+	field("horizon", "%s (%s)", timeline.Seconds(d.Horizon), end)
+	var total uint64
+	parts := make([]string, 0, len(d.Records))
+	for _, c := range d.records() {
+		total += c.n
+		parts = append(parts, fmt.Sprintf("%v %s", c.typ, thousands(c.n)))
+	}
+	field("records", "%s:", thousands(total))
+	wrap(w, "    ", parts)
+
+	section("Coverage")
+	for _, k := range d.kinds() {
+		field(k.name, "%s", k.coverage.Verdict)
+		const most = 3
+		for i, l := range k.coverage.Limits {
+			if i == most {
+				fmt.Fprintf(w, "    and %s more\n", thousands(len(k.coverage.Limits)-most))
+				break
+			}
+			fmt.Fprintf(w, "    %s%s (%s)\n", limitTime(l), l.Text, l.Reason)
+		}
+	}
+
+	section("Snapshot")
+	if d.Copied == nil {
+		fmt.Fprintln(w, "  none: there is no copy of kernel text beside the recording (kcore_dir)")
+	} else {
+		from := "an unknown time"
+		if d.Copied.From != 0 {
+			from = timeline.Seconds(d.Copied.From)
+		}
+		field("taken", "between %s and %s", from, timeline.Seconds(d.Copied.To))
+		field("ranges", "%s in %d:", count(d.SnapshotBytes, "byte"), len(d.Segments))
+		const most = 8
+		for _, g := range d.Segments[:min(most, len(d.Segments))] {
+			fmt.Fprintf(w, "    %016x..%016x %s\n", g.Lo, g.Hi, count(g.Hi-g.Lo, "byte"))
+		}
+		more(len(d.Segments), most)
+	}
+	if lo, hi := d.r.Image.Text(); lo < hi {
+		field("kernel text", "%016x..%016x %s", lo, hi, count(hi-lo, "byte"))
+	}
+	if names := d.moduleNames(); len(names) > 0 {
+		trusted := "known"
+		if d.Coverage.Modules.Verdict != timeline.Complete {
+			trusted = "at most unconfirmed, see above"
+		}
+		field("modules", "%d, their text %s:", len(names), trusted)
+		wrap(w, "    ", names)
+	}
+
+	section("Changes")
+	p := &d.Pokes
+	field("pokes", "%s", thousands(p.Total))
+	for _, k := range pokeKinds(p) {
+		if k.n > 0 {
+			fmt.Fprintf(w, "    %10s %s\n", thousands(k.n), k.text)
+		}
+	}
+	field("symbols", "%s, %s", count(d.Symbols.Births, "birth"), count(d.Symbols.Deaths, "death"))
+	field("BPF", "%s, %d of them with bytes; %s without", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
+		count(d.BPF.Images, "trampoline or dispatcher image"))
+	var with, without []string
+	for _, x := range d.programs {
+		if x.bytes {
+			with = append(with, x.name)
+		} else {
+			without = append(without, x.name)
+		}
+	}
+	for _, l := range []struct {
+		title string
+		names []string
+	}{{"with bytes", with}, {"without bytes", without}} {
+		if len(l.names) > 0 {
+			fmt.Fprintf(w, "  %s:\n", l.title)
+			wrap(w, "    ", tally(l.names))
+		}
+	}
+
+	if len(d.Losses) > 0 {
+		var lost uint64
+		for _, l := range d.Losses {
+			lost += l.Records
+		}
+		section(fmt.Sprintf("Lost: %s in %s", count(lost, "record"), count(len(d.Losses), "place")))
+		const most = 5
+		for _, l := range d.Losses[:min(most, len(d.Losses))] {
+			fmt.Fprintf(w, "  %s to %s  CPU %d, %s\n", timeline.Seconds(l.From), timeline.Seconds(l.To), l.CPU, count(l.Records, "record"))
+		}
+		more(len(d.Losses), most)
+	}
+	if len(d.conflicts) > 0 {
+		section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(len(d.conflicts))))
+		const most = 3
+		for _, c := range d.conflicts[:min(most, len(d.conflicts))] {
+			writeConflict(w, d.r, c)
+		}
+		more(len(d.conflicts), most)
+	}
+	if len(d.Warnings) > 0 {
+		section(fmt.Sprintf("Warnings: %d", len(d.Warnings)))
+		for _, err := range d.Warnings {
+			fmt.Fprintf(w, "  %v\n", err)
+		}
+	}
+}
+
+// limitTime introduces a limit of coverage by the time that it holds for.
+func limitTime(l timeline.Limit) string {
+	switch {
+	case l.From == 0 && l.To == timeline.MaxTime:
+		return ""
+	case l.To == timeline.MaxTime:
+		return "from " + timeline.Seconds(l.From) + ": "
+	case l.From == 0:
+		return "until " + timeline.Seconds(l.To) + ": "
+	}
+	return timeline.Seconds(l.From) + " to " + timeline.Seconds(l.To) + ": "
+}
+
+// writeConflict prints a contradiction.
+func writeConflict(w io.Writer, r *timeline.Replay, c timeline.Conflict) {
+	fmt.Fprintf(w, "  %s %s to %s (%s)\n", label(r.Image.At(c.From), c.Addr), timeline.Seconds(c.From), timeline.Seconds(c.To), c.Reason)
+	const most = 16
+	for _, x := range c.Candidates {
+		b, more := x.Bytes, ""
+		if len(b) > most {
+			b, more = b[:most], " ..."
+		}
+		fmt.Fprintf(w, "    %s %s%s\n", factText(x.Fact), spaced(b), more)
+	}
+}
+
+type pokeKind struct {
+	key, text string
+	n         uint64
+}
+
+func pokeKinds(p *timeline.PokeCounts) []pokeKind {
+	return []pokeKind{
+		{"in_place", "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace},
+		{"armed", "kprobes armed", p.Armed},
+		{"disarmed", "kprobes disarmed", p.Disarmed},
+		{"unoptimised", "optimised kprobes undone", p.Unoptimised},
+		{"created", "new out-of-line code", p.Created},
+		{"retired", "out-of-line code retired", p.Removed},
+		{"doubles", "more that perf wrote twice", p.Doubles},
+		{"copies", "more that are other events' copies", p.Copies},
+	}
+}
+
+// tally sorts names, each once, with how often it stood there.
+func tally(names []string) []string {
+	n := make(map[string]int)
+	for _, s := range names {
+		n[s]++
+	}
+	out := slices.Sorted(maps.Keys(n))
+	for i, s := range out {
+		if n[s] > 1 {
+			out[i] = fmt.Sprintf("%s (%d times)", s, n[s])
+		}
+	}
+	return out
+}
+
+// wrap prints items, as many on a line as fit.
+func wrap(w io.Writer, indent string, items []string) {
+	const width = 100
+	line := ""
+	for i, s := range items {
+		if i+1 < len(items) {
+			s += ","
+		}
+		if line != "" && len(indent)+len(line)+1+len(s) > width {
+			fmt.Fprintf(w, "%s%s\n", indent, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += s
+	}
+	if line != "" {
+		fmt.Fprintf(w, "%s%s\n", indent, line)
+	}
+}

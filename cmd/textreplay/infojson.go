@@ -1,0 +1,162 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/textreplay/textreplay/timeline"
+)
+
+type jsonInfo struct {
+	Trusted   jsonTrust               `json:"trusted"`
+	Producer  string                  `json:"producer"`
+	Kernel    string                  `json:"kernel"`
+	Arch      string                  `json:"arch"`
+	Clock     jsonClock               `json:"clock"`
+	Coverage  map[string]jsonCoverage `json:"coverage"`
+	Horizon   string                  `json:"horizon"`
+	Copy      *jsonInterval           `json:"copy"`
+	Records   map[string]uint64       `json:"records"`
+	Snapshots []jsonSnapshot          `json:"snapshots"`
+	Pokes     map[string]uint64       `json:"pokes"`
+	BPF       jsonBPF                 `json:"bpf"`
+	Lost      []jsonLoss              `json:"lost"`
+	Conflicts []jsonConflict          `json:"conflicts"`
+	Skew      *struct{}               `json:"skew"` // null: not looked for
+	Warnings  []string                `json:"warnings"`
+}
+
+type jsonTrust struct {
+	From    *string  `json:"from"`
+	To      *string  `json:"to"`
+	Because []string `json:"because"`
+}
+
+type jsonClock struct {
+	Name string `json:"name"`
+	TSC  bool   `json:"tsc"`
+	Wall bool   `json:"wall"`
+}
+
+type jsonCoverage struct {
+	Verdict string      `json:"verdict"`
+	Reasons []jsonLimit `json:"reasons"`
+}
+
+type jsonLimit struct {
+	jsonReason
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+type jsonSnapshot struct {
+	From     *string     `json:"from"`
+	To       *string     `json:"to"`
+	Segments []jsonRange `json:"segments"`
+}
+
+type jsonRange struct {
+	Addr string `json:"addr"`
+	Len  uint64 `json:"len"`
+}
+
+type jsonBPF struct {
+	Programs  int           `json:"programs"`
+	WithBytes int           `json:"with_bytes"`
+	Images    int           `json:"images"`
+	Lives     []jsonProgram `json:"lives"`
+}
+
+type jsonProgram struct {
+	Name  string  `json:"name"`
+	Addr  string  `json:"addr"`
+	From  *string `json:"from"`
+	To    *string `json:"to"`
+	Bytes bool    `json:"bytes"`
+}
+
+type jsonLoss struct {
+	CPU     int64   `json:"cpu"`
+	From    *string `json:"from"`
+	To      *string `json:"to"`
+	Records uint64  `json:"records"`
+}
+
+type jsonConflict struct {
+	Addr       string          `json:"addr"`
+	Len        uint64          `json:"len"`
+	Symbol     *jsonSymbol     `json:"symbol"`
+	From       *string         `json:"from"`
+	To         *string         `json:"to"`
+	Reason     *jsonReason     `json:"reason"`
+	Candidates []jsonCandidate `json:"candidates"`
+}
+
+func (d *digest) json() jsonInfo {
+	out := jsonInfo{
+		Trusted:   jsonTrust{Because: list(d.Trusted.Because)},
+		Producer:  d.Producer,
+		Kernel:    d.Kernel,
+		Arch:      d.Arch,
+		Clock:     jsonClock{d.Clock.Name, d.tsc() == nil, d.wall() == nil},
+		Coverage:  make(map[string]jsonCoverage),
+		Horizon:   decTime(d.Horizon),
+		Records:   make(map[string]uint64),
+		Snapshots: []jsonSnapshot{},
+		Pokes:     map[string]uint64{"total": d.Pokes.Total},
+		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, []jsonProgram{}},
+		Lost:      []jsonLoss{},
+		Conflicts: []jsonConflict{},
+		Warnings:  []string{},
+	}
+	if d.Trusted.To != 0 {
+		out.Trusted.From, out.Trusted.To = since(d.Trusted.From), until(d.Trusted.To)
+	}
+	for _, k := range d.kinds() {
+		c := jsonCoverage{string(k.coverage.Verdict), []jsonLimit{}}
+		for _, l := range k.coverage.Limits {
+			c.Reasons = append(c.Reasons, jsonLimit{jsonReason{l.Reason.String(), l.Text}, since(l.From), until(l.To)})
+		}
+		out.Coverage[k.name] = c
+	}
+	for _, c := range d.records() {
+		out.Records[c.typ.String()] = c.n
+	}
+	if d.Copied != nil {
+		out.Copy = &jsonInterval{since(d.Copied.From), until(d.Copied.To)}
+		s := jsonSnapshot{From: out.Copy.From, To: out.Copy.To, Segments: []jsonRange{}}
+		for _, g := range d.Segments {
+			s.Segments = append(s.Segments, jsonRange{hexAddr(g.Lo), g.Hi - g.Lo})
+		}
+		out.Snapshots = append(out.Snapshots, s)
+	}
+	for _, k := range pokeKinds(&d.Pokes) {
+		out.Pokes[k.key] = k.n
+	}
+	for _, p := range d.programs {
+		out.BPF.Lives = append(out.BPF.Lives, jsonProgram{p.name, hexAddr(p.addr), since(p.from), until(p.to), p.bytes})
+	}
+	for _, l := range d.Losses {
+		out.Lost = append(out.Lost, jsonLoss{l.CPU, since(l.From), until(l.To), l.Records})
+	}
+	for _, c := range d.conflicts {
+		out.Conflicts = append(out.Conflicts, conflictJSON(d.r, c))
+	}
+	for _, w := range d.Warnings {
+		out.Warnings = append(out.Warnings, w.Error())
+	}
+	return out
+}
+
+func conflictJSON(r *timeline.Replay, c timeline.Conflict) jsonConflict {
+	return jsonConflict{hexAddr(c.Addr), c.Len, placeOf(r.Image.At(c.From), c.Addr).json(),
+		since(c.From), until(c.To), reasonJSON(c.Reason), candidatesJSON(c.Candidates)}
+}
+
+// list returns an empty list for none, which JSON would have as null.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

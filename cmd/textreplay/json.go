@@ -1,0 +1,104 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// encoder returns an encoder of one JSON object a line.
+func encoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // "<" is common in disassembly
+	return e
+}
+
+// hexAddr is how JSON has an address: a string, since JavaScript's numbers end at 2^53.
+func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
+
+// decTime is how JSON has a time: decimal nanoseconds.
+func decTime(t uint64) string { return strconv.FormatUint(t, 10) }
+
+// since and until are decTime for the bounds of an interval; nil where nothing bounds it.
+func since(t uint64) *string {
+	if t == 0 {
+		return nil
+	}
+	s := decTime(t)
+	return &s
+}
+
+func until(t uint64) *string {
+	if t == timeline.MaxTime {
+		return nil
+	}
+	s := decTime(t)
+	return &s
+}
+
+// hexBytes is how JSON has bytes; nil where there are none to be had.
+func hexBytes(b []byte) *string {
+	if b == nil {
+		return nil
+	}
+	s := hex.EncodeToString(b)
+	return &s
+}
+
+// nonEmpty returns nil for "".
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+type jsonSymbol struct {
+	Name   string  `json:"name"`
+	Offset uint64  `json:"offset"`
+	Module *string `json:"module"`
+}
+
+func (p place) json() *jsonSymbol {
+	if p.name == "" {
+		return nil
+	}
+	return &jsonSymbol{p.name, p.offset, nonEmpty(p.module)}
+}
+
+type jsonReason struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+func reasonJSON(r timeline.Reason) *jsonReason {
+	if r == timeline.ReasonNone {
+		return nil
+	}
+	return &jsonReason{r.String(), r.Text()}
+}
+
+type jsonFact struct {
+	Source string  `json:"source"`
+	Time   *string `json:"time"`
+	Old    bool    `json:"old"`
+}
+
+type jsonCandidate struct {
+	Bytes *string  `json:"bytes"`
+	Fact  jsonFact `json:"fact"`
+}
+
+func candidatesJSON(cs []timeline.Candidate) []jsonCandidate {
+	var out []jsonCandidate
+	for _, c := range cs {
+		out = append(out, jsonCandidate{hexBytes(c.Bytes), jsonFact{c.Fact.Source.String(), since(c.Fact.Time), c.Fact.Old}})
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// A lineReader reads lines of fields, and passes on the answers whenever it has
+// to wait for the next question: another program may be waiting for them.
+type lineReader struct {
+	r      *bufio.Reader
+	out    *bufio.Writer
+	fields []string // of the line, never empty
+	line   int      // its number, from 1
+	err    error    // why there are no more, nil at the end
+}
+
+func newLineReader(r io.Reader, out *bufio.Writer) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out}
+}
+
+// next goes to the next line that holds anything but a comment (#).
+func (l *lineReader) next() bool {
+	for {
+		if l.r.Buffered() == 0 {
+			// The error is kept by the writer, for the next write.
+			l.out.Flush()
+		}
+		text, err := l.r.ReadString('\n')
+		if text == "" && err != nil {
+			if !errors.Is(err, io.EOF) {
+				l.err = err
+			}
+			return false
+		}
+		l.line++
+		if l.fields = strings.Fields(text); len(l.fields) > 0 && l.fields[0][0] != '#' {
+			return true
+		}
+	}
+}

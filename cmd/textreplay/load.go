@@ -1,0 +1,105 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+const standardInput = "standard input"
+
+// load reads the recording that the global flags name. Its warnings are left
+// in the report.
+func (a *app) load() (*timeline.Replay, error) {
+	// Nearly all that loading allocates is the image, which stays: collecting
+	// at the usual pace would only go over the same image again and again.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules}
+	if len(a.kcore) > 0 {
+		opts.KCore = a.kcore[0]
+	}
+	if always := a.progress.value == "always"; always || a.progress.value == "auto" && isTerminal(a.stderr) {
+		bar := &progressBar{w: a.stderr, start: time.Now()}
+		if !always {
+			bar.after = 500 * time.Millisecond
+		}
+		opts.Progress = bar.update
+		defer bar.clear()
+	}
+	path := a.input
+	if path == "-" {
+		spooled, err := spool(a.stdin)
+		if err != nil {
+			return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+		}
+		// Once open it is mapped, and needs no name any more.
+		defer os.Remove(spooled)
+		path = spooled
+	}
+	r, err := timeline.Load(path, opts)
+	if a.input == "-" {
+		nameStandardInput(err, path)
+		if err == nil {
+			for _, w := range r.Report.Warnings {
+				nameStandardInput(w, path)
+			}
+		}
+	}
+	return r, inputError(err)
+}
+
+// nameStandardInput makes an error tell of standard input, not of the file that
+// it was spooled to.
+func nameStandardInput(err error, spooled string) {
+	var format *perfdata.FormatError
+	if errors.As(err, &format) && format.File == spooled {
+		format.File = standardInput
+	}
+}
+
+// spool copies a stream to a file, which can be mapped and read in any order.
+func spool(r io.Reader) (path string, err error) {
+	f, err := os.CreateTemp("", "textreplay-*.data")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, r)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// loadAndWarn is load for commands whose output does not list the warnings.
+func (a *app) loadAndWarn() (*timeline.Replay, error) {
+	r, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	const most = 5
+	for i, w := range r.Report.Warnings {
+		if i == most {
+			fmt.Fprintf(a.stderr, "textreplay: warning: and %d more (textreplay info lists them)\n", len(r.Report.Warnings)-most)
+			break
+		}
+		fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", w)
+	}
+	return r, nil
+}
+
+// openCore opens an ELF core that a flag names.
+func openCore(path string) (*kcore.Core, error) {
+	c, err := kcore.OpenCore(path)
+	return c, inputError(err)
+}

@@ -1,0 +1,324 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// The kinds of entries that --kind takes.
+const (
+	kindPoke    = "poke"
+	kindKSymbol = "ksymbol"
+	kindBPF     = "bpf"
+	kindLost    = "lost"
+)
+
+// log is the state of the command log.
+type log struct {
+	*app
+	r     *timeline.Replay
+	c     *coder
+	trail *trail
+
+	timeFlag, addrFlag, symbol string
+	kinds                      []string
+	times, addrs               interval
+}
+
+// interval is half-open.
+type interval struct{ from, to uint64 }
+
+func (i interval) has(x uint64) bool { return i.from <= x && (x < i.to || i.to == timeline.MaxTime) }
+
+func (i interval) meets(addr, n uint64) bool {
+	return addr < i.to && (n == 0 && addr >= i.from || addr+n > i.from)
+}
+
+func (a *app) logCmd() *cobra.Command {
+	l := &log{app: a}
+	cmd := &cobra.Command{
+		Use:   "log [flags]",
+		Short: "The audit trail: every change of kernel text in the order of time",
+		Long: `log prints every change of kernel text in the order of time: when, on which CPU,
+by whom, and the instruction before and after, with names as of that moment.
+
+Kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
+out-of-line page comes or goes), bpf (a BPF program is loaded or unloaded) and
+lost (records are missing between two times).
+
+Pokes in place that one thread made directly after one another, at ascending
+addresses, are shown as a batch. The kernel does not record where a batch begins
+and ends: that is a guess, made for reading.`,
+		Example: `  textreplay log --time 12.5,13
+  textreplay log --symbol schedule --kind poke
+  textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return l.run() },
+	}
+	f := cmd.Flags()
+	f.StringVar(&l.timeFlag, "time", "", "only from time A up to but not including time B (`A,B`; either may be empty)")
+	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
+	f.StringVar(&l.symbol, "symbol", "", "only changes of this symbol ([MODULE:]NAME)")
+	f.StringSliceVar(&l.kinds, "kind", nil, "only these `kinds`: poke, ksymbol, bpf, lost")
+	err := cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(
+		[]string{kindPoke, kindKSymbol, kindBPF, kindLost}, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func (l *log) run() (err error) {
+	for _, k := range l.kinds {
+		if !slices.Contains([]string{kindPoke, kindKSymbol, kindBPF, kindLost}, k) {
+			return usagef("--kind %s: want poke, ksymbol, bpf or lost", k)
+		}
+	}
+	if l.r, err = l.loadAndWarn(); err != nil {
+		return err
+	}
+	defer l.r.Close()
+	if l.c, err = newCoder(l.r); err != nil {
+		return err
+	}
+	if err := l.filters(); err != nil {
+		return err
+	}
+	l.trail = newTrail(l.r)
+	p := printer(&logText{log: l})
+	if l.json {
+		p = &logJSON{log: l, enc: encoder(l.out)}
+	}
+	return l.trail.visit(func(e *entry) error {
+		if !l.times.has(e.time) {
+			return nil
+		}
+		return outputError(l.entry(e, p))
+	})
+}
+
+// filters reads the flags that need the recording.
+func (l *log) filters() error {
+	l.times, l.addrs = interval{0, timeline.MaxTime}, interval{0, timeline.MaxTime}
+	err := halves("--time", l.timeFlag, &l.times, func(s string) (uint64, error) {
+		t, err := l.r.ParseTime(s)
+		return t.From, err
+	})
+	if err != nil {
+		return err
+	}
+	err = halves("--addr", l.addrFlag, &l.addrs, func(s string) (uint64, error) {
+		return l.r.ParseAddr(s, l.r.Report.First)
+	})
+	if err != nil || l.symbol == "" {
+		return err
+	}
+	for _, s := range l.r.Image.At(l.r.Report.First).Lookup(l.symbol[strings.IndexByte(l.symbol, ':')+1:]) {
+		if l.isSymbol(s.Module, s.Name) {
+			return nil
+		}
+	}
+	return &timeline.QuestionError{Text: l.symbol, Msg: "no symbol of this name"}
+}
+
+// halves reads an option of the form "A,B".
+func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (err error) {
+	if s == "" {
+		return nil
+	}
+	a, b, ok := strings.Cut(s, ",")
+	if !ok {
+		return usagef("%s %s: want two ends with a comma between, either of which may be empty", flag, s)
+	}
+	if a != "" {
+		if i.from, err = parse(a); err != nil {
+			return err
+		}
+	}
+	if b != "" {
+		if i.to, err = parse(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSymbol reports whether --symbol means this one.
+func (l *log) isSymbol(module, name string) bool {
+	if m, n, ok := strings.Cut(l.symbol, ":"); ok {
+		return m == module && n == name
+	}
+	return l.symbol == name
+}
+
+// wants reports whether an entry of this kind, at these addresses, is asked for.
+func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) bool {
+	if len(l.kinds) > 0 && !slices.Contains(l.kinds, kind) {
+		return false
+	}
+	if kind == kindLost {
+		return true // it may hide a change of anything
+	}
+	if kind == kindBPF {
+		return l.addrFlag == "" && l.symbol == "" // it has no address
+	}
+	if !l.addrs.meets(addr, n) {
+		return false
+	}
+	if l.symbol == "" || name != "" && l.isSymbol("", name) {
+		return true
+	}
+	p := placeOf(v, addr)
+	return p.name != "" && l.isSymbol(p.module, p.name)
+}
+
+// A logPoke is a poke with what is needed to show it.
+type logPoke struct {
+	*perfdata.TextPoke
+	e             *entry
+	before, after timeline.View
+}
+
+// A printer prints the entries of the log in one format.
+type printer interface {
+	poke(p *logPoke) error
+	ksymbol(e *entry, k *perfdata.KSymbol) error
+	bpf(e *entry, b *perfdata.BPFEvent) error
+	lost(l *timeline.Loss) error
+}
+
+// entry prints one entry where it is asked for.
+func (l *log) entry(e *entry, to printer) error {
+	v := l.r.Image.At(e.time)
+	if e.loss != nil {
+		if !l.wants(kindLost, v, 0, 0, "") {
+			return nil
+		}
+		return to.lost(e.loss)
+	}
+	switch e.rec.Type {
+	case perfdata.RecordTextPoke:
+		var p perfdata.TextPoke
+		if l.trail.rec.TextPoke(&e.rec, &p) != nil || !l.wants(kindPoke, v, p.Addr, uint64(max(len(p.Old), len(p.New))), "") {
+			return nil
+		}
+		return to.poke(&logPoke{&p, e, l.r.Image.At(max(e.time, 1) - 1), v})
+	case perfdata.RecordKSymbol:
+		var k perfdata.KSymbol
+		if l.trail.rec.KSymbol(&e.rec, &k) != nil || !l.wants(kindKSymbol, v, k.Addr, uint64(k.Len), string(k.Name)) {
+			return nil
+		}
+		return to.ksymbol(e, &k)
+	case perfdata.RecordBPFEvent:
+		var b perfdata.BPFEvent
+		if l.trail.rec.BPFEvent(&e.rec, &b) != nil || !l.wants(kindBPF, v, 0, 0, "") {
+			return nil
+		}
+		return to.bpf(e, &b)
+	}
+	return nil
+}
+
+// sides prints the instructions before and after a poke.
+func (l *log) sides(p *logPoke) (old, new string) {
+	if n := len(p.Old); n > 0 {
+		old = instsText(l.c.standing(p.before, p.Addr, uint64(n), p.Old), n)
+	}
+	if n := len(p.New); n > 0 {
+		new = instsText(l.c.standing(p.after, p.Addr, uint64(n), p.New), n)
+	}
+	return old, new
+}
+
+// logText prints for people.
+type logText struct {
+	*log
+	batch uint32 // the one being printed
+}
+
+var shapeWords = map[shape]string{
+	inPlace: "poke", armed: "kprobe armed", disarmed: "kprobe disarmed", unoptimised: "kprobe unoptimised",
+	created: "new code", retired: "code retired",
+}
+
+func (t *logText) poke(p *logPoke) error {
+	old, new := t.sides(p)
+	change := old + "  ->  " + new
+	where := label(p.after, p.Addr)
+	switch shape := shapeOf(p.TextPoke); shape {
+	case created:
+		change = fmt.Sprintf("(%s) %s", count(len(p.New), "byte"), new)
+	case retired:
+		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
+		where = label(p.before, p.Addr)
+	}
+	run := batch{}
+	if p.e.batch != 0 {
+		run = t.trail.batches[p.e.batch-1]
+	}
+	if run.sites <= 1 {
+		t.batch = 0
+		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.Time, &p.SampleID), shapeWords[shapeOf(p.TextPoke)], where, change)
+		return err
+	}
+	if t.batch != p.e.batch {
+		t.batch = p.e.batch
+		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.Time, &p.SampleID), count(run.sites, "site"), timeline.Seconds(run.end))
+	}
+	_, err := fmt.Fprintf(t.out, "    %s  %s %s\n", timeline.Seconds(p.Time), where, change)
+	return err
+}
+
+// head is the time of an entry and who made it.
+func (l *log) head(time uint64, id *perfdata.SampleID) string {
+	when := timeline.Seconds(time)
+	if time == 0 {
+		when = "before the start"
+	}
+	s := fmt.Sprintf("%-16s", when)
+	if id.Has&perfdata.SampleCPU != 0 && time != 0 {
+		s += fmt.Sprintf("  cpu %d", id.CPU)
+	}
+	if id.Has&perfdata.SampleTID != 0 && time != 0 {
+		s += fmt.Sprintf("  %s[%d]", l.trail.comms[id.TID], id.TID)
+	}
+	return s
+}
+
+func (t *logText) ksymbol(e *entry, k *perfdata.KSymbol) error {
+	verb := "comes"
+	if k.Flags&perfdata.KSymbolUnregister != 0 {
+		verb = "goes"
+	}
+	_, err := fmt.Fprintf(t.out, "%s  symbol %s  %016x <%s>: %s of %s\n", t.head(k.Time, &k.SampleID), verb,
+		k.Addr, k.Name, count(int(k.Len), "byte"), ksymbolWords[k.Kind])
+	return err
+}
+
+var ksymbolWords = map[perfdata.KSymbolKind]string{
+	perfdata.KSymbolBPF: "BPF code",
+	perfdata.KSymbolOOL: "out-of-line code",
+}
+
+func (t *logText) bpf(e *entry, b *perfdata.BPFEvent) error {
+	_, err := fmt.Fprintf(t.out, "%s  BPF program %s  id %d, tag %x\n", t.head(b.Time, &b.SampleID), bpfWords[b.Kind], b.ID, b.Tag)
+	return err
+}
+
+var bpfWords = map[uint16]string{perfdata.BPFLoad: "load", perfdata.BPFUnload: "unload"}
+
+func (t *logText) lost(l *timeline.Loss) error {
+	text := fmt.Sprintf("%-16s  cpu %d  %s LOST since %s: what they changed is not known",
+		timeline.Seconds(l.To), l.CPU, count(l.Records, "record"), timeline.Seconds(l.From))
+	_, err := fmt.Fprintln(t.out, t.style.paint(red, text))
+	return err
+}

@@ -1,0 +1,113 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// logJSON prints one object a line for each entry.
+type logJSON struct {
+	*log
+	enc *json.Encoder
+}
+
+// jsonEntry is what all entries have; time is null for what was there before
+// the recording.
+type jsonEntry struct {
+	Time *string `json:"time"`
+	Kind string  `json:"kind"`
+	CPU  *uint32 `json:"cpu,omitempty"`
+	PID  *uint32 `json:"pid,omitempty"`
+	TID  *uint32 `json:"tid,omitempty"`
+	Comm *string `json:"comm,omitempty"`
+}
+
+func (j *logJSON) head(kind string, id *perfdata.SampleID) jsonEntry {
+	e := jsonEntry{Time: since(id.Time), Kind: kind}
+	if id.Time == 0 {
+		return e // perf made the record up: nobody did it
+	}
+	if id.Has&perfdata.SampleCPU != 0 {
+		e.CPU = &id.CPU
+	}
+	if id.Has&perfdata.SampleTID != 0 {
+		e.PID, e.TID = &id.PID, &id.TID
+		e.Comm = nonEmpty(j.trail.comms[id.TID])
+	}
+	return e
+}
+
+type jsonPoke struct {
+	jsonEntry
+	Shape   shape       `json:"shape"`
+	Addr    string      `json:"addr"`
+	Symbol  *jsonSymbol `json:"symbol"`
+	Old     string      `json:"old"`
+	New     string      `json:"new"`
+	OldText string      `json:"old_text"`
+	NewText string      `json:"new_text"`
+	Batch   uint32      `json:"batch,omitempty"`
+}
+
+func (j *logJSON) poke(p *logPoke) error {
+	old, new := j.sides(p)
+	v := p.after
+	if len(p.New) == 0 {
+		v = p.before
+	}
+	return j.enc.Encode(jsonPoke{
+		j.head(kindPoke, &p.SampleID), shapeOf(p.TextPoke), hexAddr(p.Addr), placeOf(v, p.Addr).json(),
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, p.e.batch,
+	})
+}
+
+type jsonKSymbol struct {
+	jsonEntry
+	Addr       string `json:"addr"`
+	Len        uint32 `json:"len"`
+	Name       string `json:"name"`
+	Type       string `json:"type"`
+	Unregister bool   `json:"unregister"`
+}
+
+func (j *logJSON) ksymbol(_ *entry, k *perfdata.KSymbol) error {
+	typ := fmt.Sprint(uint16(k.Kind))
+	switch k.Kind {
+	case perfdata.KSymbolBPF:
+		typ = "bpf"
+	case perfdata.KSymbolOOL:
+		typ = "ool"
+	}
+	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, &k.SampleID), hexAddr(k.Addr), k.Len, string(k.Name), typ,
+		k.Flags&perfdata.KSymbolUnregister != 0})
+}
+
+type jsonBPFEvent struct {
+	jsonEntry
+	Event string `json:"event"`
+	ID    uint32 `json:"id"`
+	Tag   string `json:"tag"`
+}
+
+func (j *logJSON) bpf(_ *entry, b *perfdata.BPFEvent) error {
+	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, &b.SampleID), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:])})
+}
+
+type jsonLost struct {
+	Time    string  `json:"time"`
+	Kind    string  `json:"kind"`
+	CPU     int64   `json:"cpu"`
+	Since   *string `json:"since"`
+	Records uint64  `json:"records"`
+}
+
+func (j *logJSON) lost(l *timeline.Loss) error {
+	return j.enc.Encode(jsonLost{decTime(l.To), kindLost, l.CPU, since(l.From), l.Records})
+}

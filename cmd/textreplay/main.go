@@ -1,0 +1,24 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Textreplay answers which bytes of Linux kernel text stood at an address at a
+// time, from recordings of perf.
+//
+//	textreplay at do_sys_openat2+7 12.345678901
+//
+// Run "textreplay help" for its commands. Text output is for people and may
+// improve; --json and the exit codes are for scripts and only grow.
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// A reader that goes away is an error of the output like any other (exit
+	// code 4), not a death by signal.
+	signal.Ignore(syscall.SIGPIPE)
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

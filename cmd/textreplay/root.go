@@ -1,0 +1,166 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// An app is one run of the program.
+type app struct {
+	stdin  io.Reader
+	out    *bufio.Writer // standard output; keeps its first error until the end
+	stderr io.Writer
+	style  style
+
+	// Global flags.
+	input    string
+	kcore    []string
+	kallsyms string
+	modules  string
+	json     bool
+	progress choice
+	color    choice
+	require  choice
+}
+
+// run runs the program with the given arguments and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, out: bufio.NewWriterSize(stdout, 1<<16), stderr: stderr}
+	root := a.rootCmd(stdout)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(a.out)
+	root.SetErr(stderr)
+
+	cmd, err := root.ExecuteC()
+	flushed := outputError(a.out.Flush())
+	if code := exitCode(err); flushed != nil && code <= exitBelow {
+		err = flushed
+	}
+	if err != nil && !silent(err) {
+		fmt.Fprintf(stderr, "textreplay: %v\n", err)
+		var question *timeline.QuestionError
+		if exitCode(err) == exitUsage && !errors.As(err, &question) {
+			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
+		}
+	}
+	return exitCode(err)
+}
+
+func (a *app) rootCmd(stdout io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "textreplay COMMAND",
+		Short: "Which bytes of Linux kernel text stood at an address at a time",
+		Long: `textreplay answers which bytes of Linux kernel text stood at an address at a
+time, from recordings that perf made with --kcore:
+
+  sudo perf record -a --kcore -e dummy -e module:module_load -e module:module_free -- sleep 10
+  textreplay info                          can kernel text be trusted, and when?
+  textreplay log                           what changed, when, and who did it?
+  textreplay at do_sys_openat2 50%         which instructions stood there then?
+
+Every answer says how far it can be trusted: known bytes are proven by the
+recording, everything else names its reason.
+
+Exit codes: 0 answered; 1 answered, but some byte is below what was required, or
+a comparison found a difference; 2 usage, unknown or ambiguous name, time that
+cannot be converted; 3 the input cannot be read; 4 the output cannot be written.`,
+		Version:       buildVersion(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			a.style.on = a.color.value == "always" ||
+				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
+			if len(a.kcore) > 1 {
+				return usagef("--kcore is given %d times; an image can be made of one snapshot only", len(a.kcore))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return usagef("no command given; %q lists them", "textreplay help")
+		},
+	}
+	root.SetVersionTemplate("textreplay {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+
+	f := root.PersistentFlags()
+	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
+	f.StringArrayVar(&a.kcore, "kcore", nil, "a kcore_dir `DIR` that is kept elsewhere than in the recording")
+	f.StringVar(&a.kallsyms, "kallsyms", "", "a copy of /proc/kallsyms `FILE` to use instead of kcore_dir's")
+	f.StringVar(&a.modules, "modules", "", "a copy of /proc/modules `FILE` to use instead of kcore_dir's")
+	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
+	a.choice(root, &a.progress, "progress", "a progress bar on standard error", "auto", "auto", "always", "never")
+	a.choice(root, &a.color, "color", "colors, where auto obeys NO_COLOR", "auto", "auto", "always", "never")
+	a.choice(root, &a.require, "require", "what an answer must at least be (default known for bytes alone, any for text and JSON)", "",
+		"known", "unconfirmed", "any")
+
+	root.AddCommand(
+		a.atCmd(),
+		a.infoCmd(),
+		a.logCmd(),
+		a.imageCmd(),
+		a.verifyCmd(),
+		a.trimCmd(),
+		timesTopic(),
+		addressesTopic(),
+	)
+	return root
+}
+
+// buildVersion describes the build as the module system knows it.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += " " + s.Value
+		}
+	}
+	return v
+}
+
+// A choice is the value of a flag that takes one of a few words.
+type choice struct {
+	value   string
+	choices []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.choices, "|") }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.choices, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.choices, ", "))
+	}
+	c.value = s
+	return nil
+}
+
+// choice adds a flag for c to cmd and all of its commands.
+func (a *app) choice(cmd *cobra.Command, c *choice, name, usage, value string, choices ...string) {
+	*c = choice{value, choices}
+	cmd.PersistentFlags().Var(c, name, usage)
+	// The error is that the flag does not exist, or has a completion already.
+	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/textreplay/textreplay/kcore"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"textreplay": main})
+}
+
+// TestScripts runs testdata/script against the recordings in the repository's
+// testdata directory, which the scripts find in $DATA.
+func TestScripts(t *testing.T) {
+	data, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "small")); err != nil {
+		t.Fatalf("the repository's recordings are not there: %v", err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("DATA", data)
+			// Under the race detector each exit of the program would sleep for a second.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"elfbytes": elfBytes,
+			"elfsym":   elfSymbol,
+			"truncate": truncate,
+		},
+	})
+}
+
+// exits CODE ARGS... runs textreplay and checks its exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec("textreplay", args[1:]...)
+	got := 0
+	if exit, ok := err.(interface{ ExitCode() int }); ok {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// elfBytes FILE ADDR HEX checks what an ELF core holds at an address; negated
+// that it holds nothing there.
+func elfBytes(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: elfbytes FILE ADDR HEX")
+	}
+	file, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	addr, err := strconv.ParseUint(args[1], 0, 64)
+	ts.Check(err)
+	want, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	f, err := elf.NewFile(bytes.NewReader(file))
+	ts.Check(err)
+	var got []byte
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Vaddr <= addr && addr-p.Vaddr < p.Filesz {
+			got = make([]byte, min(uint64(len(want)), p.Filesz-(addr-p.Vaddr)))
+			_, err := p.ReadAt(got, int64(addr-p.Vaddr))
+			ts.Check(err)
+		}
+	}
+	if neg && got != nil {
+		ts.Fatalf("%x at %#x, want nothing", got, addr)
+	}
+	if !neg && !bytes.Equal(got, want) {
+		ts.Fatalf("%x at %#x, want %x", got, addr, want)
+	}
+	if !neg {
+		// The project's own reader must agree.
+		core, err := kcore.NewCore(file)
+		if f.Type == elf.ET_CORE {
+			ts.Check(err)
+			if b := core.Bytes(addr, len(want)); !bytes.Equal(b, want) {
+				ts.Fatalf("kcore reads %x at %#x, want %x", b, addr, want)
+			}
+		}
+	}
+}
+
+// elfSymbol FILE NAME ADDR checks that an ELF file has a function.
+func elfSymbol(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: elfsym FILE NAME ADDR")
+	}
+	f, err := elf.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	addr, err := strconv.ParseUint(args[2], 0, 64)
+	ts.Check(err)
+	syms, err := f.Symbols()
+	ts.Check(err)
+	found := false
+	for _, s := range syms {
+		found = found || s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == elf.STT_FUNC
+	}
+	if found == neg {
+		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
+	}
+}
+
+// truncate FILE SIZE cuts a file.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate FILE SIZE")
+	}
+	size, err := strconv.ParseInt(args[1], 0, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}

@@ -1,0 +1,390 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// verify is the state of the command verify.
+type verify struct {
+	*app
+	against, at string
+	limit       int
+}
+
+func (a *app) verifyCmd() *cobra.Command {
+	v := &verify{app: a}
+	cmd := &cobra.Command{
+		Use:   "verify [flags]",
+		Short: "Check a recording against itself, or an image against another copy of the text",
+		Long: `verify checks a recording against itself: where the old bytes of a change are not
+what the facts before it gave, something changed with no record. The exit code is
+1 where there is such a contradiction.
+
+With --against it compares the text at a time with another copy of the same
+kernel's memory, an ELF core as /proc/kcore is one. Only known bytes can be wrong;
+others are counted as not known, with how many of them are equal all the same. The
+exit code is 1 where a known byte is wrong.`,
+		Example: `  textreplay verify
+  textreplay verify --against kcore.copy --at 12.345678901`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run() },
+	}
+	f := cmd.Flags()
+	f.StringVar(&v.against, "against", "", "an ELF core `FILE` to compare with")
+	f.StringVar(&v.at, "at", "", "the `TIME` at which the copy was made")
+	f.IntVar(&v.limit, "limit", 10, "list at most this many places (0: all)")
+	cmd.MarkFlagsRequiredTogether("against", "at")
+	return cmd
+}
+
+func (v *verify) run() error {
+	if v.limit < 0 {
+		return usagef("--limit %d: want 0 or more", v.limit)
+	}
+	r, err := v.loadAndWarn()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if v.against != "" {
+		return v.compare(r)
+	}
+	return v.itself(r)
+}
+
+// within cuts a list to --limit.
+func within[T any](v *verify, list []T) []T {
+	if v.limit > 0 && len(list) > v.limit {
+		return list[:v.limit]
+	}
+	return list
+}
+
+func (v *verify) writeMore(n int) {
+	if v.limit > 0 && n > v.limit {
+		fmt.Fprintf(v.out, "  and %s more (--limit 0 lists all)\n", thousands(n-v.limit))
+	}
+}
+
+// A tally of places by name, most first.
+type placeCount struct {
+	Symbol string `json:"symbol"`
+	Count  uint64 `json:"count"`
+}
+
+func mostFirst(n map[string]uint64) []placeCount {
+	out := []placeCount{}
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		out = append(out, placeCount{name, n[name]})
+	}
+	slices.SortStableFunc(out, func(a, b placeCount) int { return cmp.Compare(b.Count, a.Count) })
+	return out
+}
+
+// symbolName names the symbol of an address, without an offset.
+func symbolName(view timeline.View, addr uint64) string {
+	p := placeOf(view, addr)
+	p.offset = 0
+	if p.name == "" {
+		return "(no symbol)"
+	}
+	return p.String()
+}
+
+type jsonItself struct {
+	OK        bool              `json:"ok"`
+	Pokes     uint64            `json:"pokes"`
+	Doubles   uint64            `json:"doubles"`
+	Coverage  map[string]string `json:"coverage"`
+	Conflicts int               `json:"conflict_count"`
+	BySymbol  []placeCount      `json:"by_symbol"`
+	List      []jsonConflict    `json:"conflicts"`
+}
+
+// itself checks the recording against itself.
+func (v *verify) itself(r *timeline.Replay) error {
+	conflicts := slices.Collect(r.Image.Conflicts())
+	bySymbol := make(map[string]uint64)
+	for _, c := range conflicts {
+		bySymbol[symbolName(r.Image.At(c.From), c.Addr)]++
+	}
+	d := digest{Report: r.Report, r: r}
+	if v.json {
+		out := jsonItself{
+			OK: len(conflicts) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
+			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
+		}
+		for _, k := range d.kinds() {
+			out.Coverage[k.name] = string(k.coverage.Verdict)
+		}
+		for _, c := range within(v, conflicts) {
+			out.List = append(out.List, conflictJSON(r, c))
+		}
+		if err := encoder(v.out).Encode(out); err != nil {
+			return outputError(err)
+		}
+	} else {
+		verdict := v.style.paint(green, "No contradiction")
+		if len(conflicts) > 0 {
+			verdict = v.style.paint(red, count(len(conflicts), "contradiction"))
+		}
+		fmt.Fprintf(v.out, "%s in %s (%s written twice)\n", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
+		var parts []string
+		for _, k := range d.kinds() {
+			parts = append(parts, fmt.Sprintf("%s %s", k.name, k.coverage.Verdict))
+		}
+		fmt.Fprintf(v.out, "coverage: %s\n", strings.Join(parts, ", "))
+		if len(conflicts) > 0 {
+			fmt.Fprintf(v.out, "\nBetween two facts that disagree:\n")
+			for _, c := range within(v, conflicts) {
+				writeConflict(v.out, r, c)
+			}
+			v.writeMore(len(conflicts))
+			v.writeBySymbol("contradictions", mostFirst(bySymbol))
+		}
+	}
+	if len(conflicts) > 0 {
+		return errBelow
+	}
+	return nil
+}
+
+func (v *verify) writeBySymbol(what string, list []placeCount) {
+	fmt.Fprintf(v.out, "\n%s by symbol:\n", what)
+	for _, c := range within(v, list) {
+		fmt.Fprintf(v.out, "  %10s  %s\n", thousands(c.Count), c.Symbol)
+	}
+	v.writeMore(len(list))
+}
+
+// The kinds of memory that a comparison tells apart.
+const (
+	kindText = iota
+	kindModule
+	kindBPFCode
+	kindOutOfLine
+	kindOther
+	kindCount
+)
+
+var kindNames = [kindCount]struct{ key, text string }{
+	{"kernel_text", "kernel text"}, {"modules", "modules"}, {"bpf", "BPF"}, {"out_of_line", "out-of-line code"}, {"other", "other"},
+}
+
+// A sorter tells what kind of memory a piece is.
+type sorter struct {
+	view      timeline.View
+	outOfLine []timeline.Range // pages of out-of-line code, at whatever time, by address
+}
+
+func newSorter(r *timeline.Replay, view timeline.View) *sorter {
+	k := &sorter{view: view}
+	for s := range r.Image.Symbols { // by address
+		if s.Module != "bpf" {
+			k.outOfLine = append(k.outOfLine, timeline.Range{Lo: s.Addr, Hi: s.Addr + s.Size})
+		}
+	}
+	return k
+}
+
+func (k *sorter) kind(s *timeline.Span) int {
+	lo, hi := k.view.Image().Text()
+	if lo <= s.Addr && s.Addr < hi {
+		return kindText
+	}
+	switch s.Reason {
+	case timeline.ModuleMayHaveGone, timeline.ModuleContradicted, timeline.NotText:
+		return kindModule
+	}
+	sym, ok := k.view.Symbol(s.Addr)
+	switch {
+	case ok && sym.Module == "bpf":
+		return kindBPFCode
+	case ok && sym.Module != "":
+		return kindModule
+	}
+	// Of ranges that begin at or before the address the last one is the nearest.
+	i := sort.Search(len(k.outOfLine), func(i int) bool { return k.outOfLine[i].Lo > s.Addr })
+	if i > 0 && s.Addr < k.outOfLine[i-1].Hi {
+		return kindOutOfLine
+	}
+	return kindOther
+}
+
+// compared is how the bytes of one kind compare.
+type compared struct {
+	Equal    uint64 `json:"equal"`
+	Wrong    uint64 `json:"wrong"`
+	NotKnown uint64 `json:"not_known"`
+	// Of those not known, which the image gives all the same.
+	NotKnownEqual  uint64 `json:"not_known_equal"`
+	NotKnownDiffer uint64 `json:"not_known_differ"`
+}
+
+// A difference is a run of known bytes that the copy has otherwise.
+type difference struct {
+	addr      uint64
+	have, got []byte // of the image, of the copy
+}
+
+type jsonDifference struct {
+	Addr   string      `json:"addr"`
+	Len    int         `json:"len"`
+	Symbol *jsonSymbol `json:"symbol"`
+	Image  *string     `json:"image"`
+	Copy   *string     `json:"copy"`
+}
+
+type jsonCompared struct {
+	OK       bool                `json:"ok"`
+	Time     string              `json:"time"`
+	Kinds    map[string]compared `json:"kinds"`
+	BySymbol []placeCount        `json:"by_symbol"`
+	Wrong    []jsonDifference    `json:"wrong"`
+}
+
+// compare lays the image beside another copy.
+func (v *verify) compare(r *timeline.Replay) error {
+	times, err := r.ParseTime(v.at)
+	if err != nil {
+		return err
+	}
+	core, err := openCore(v.against)
+	if err != nil {
+		return err
+	}
+	defer core.Close()
+	for _, w := range core.Warnings() {
+		fmt.Fprintf(v.stderr, "textreplay: warning: %v\n", w)
+	}
+	segs := make([]timeline.Segment, len(core.Segments))
+	for i, s := range core.Segments {
+		segs[i] = timeline.Segment(s)
+	}
+
+	view := r.Image.At(times.From)
+	var kinds [kindCount]compared
+	var wrong []difference
+	bySymbol := make(map[string]uint64)
+	sorter := newSorter(r, view)
+	for s, data := range view.Against(segs) {
+		k := &kinds[sorter.kind(&s)]
+		n := uint64(len(data))
+		if s.Standing != timeline.Known || endsBy(s.Until, times.To) {
+			k.NotKnown += n
+			if s.Bytes != nil {
+				equal := n - differing(s.Bytes, data)
+				k.NotKnownEqual += equal
+				k.NotKnownDiffer += n - equal
+			}
+			continue
+		}
+		if bytes.Equal(s.Bytes, data) {
+			k.Equal += n
+			continue
+		}
+		for lo := 0; lo < len(data); {
+			hi := lo
+			for hi < len(data) && data[hi] != s.Bytes[hi] {
+				hi++
+			}
+			if lo < hi {
+				addr := s.Addr + uint64(lo)
+				wrong = append(wrong, difference{addr, s.Bytes[lo:hi], data[lo:hi]})
+				k.Wrong += uint64(hi - lo)
+				bySymbol[symbolName(view, addr)] += uint64(hi - lo)
+			}
+			lo = hi
+			for lo < len(data) && data[lo] == s.Bytes[lo] {
+				lo++
+				k.Equal++
+			}
+		}
+	}
+
+	if v.json {
+		out := jsonCompared{OK: len(wrong) == 0, Time: decTime(times.From), Kinds: make(map[string]compared),
+			BySymbol: mostFirst(bySymbol), Wrong: []jsonDifference{}}
+		for i, k := range kinds {
+			out.Kinds[kindNames[i].key] = k
+		}
+		for _, d := range within(v, wrong) {
+			out.Wrong = append(out.Wrong, jsonDifference{hexAddr(d.addr), len(d.have), placeOf(view, d.addr).json(), hexBytes(d.have), hexBytes(d.got)})
+		}
+		if err := encoder(v.out).Encode(out); err != nil {
+			return outputError(err)
+		}
+	} else {
+		v.writeCompared(view, kinds[:], wrong, bySymbol)
+	}
+	if len(wrong) > 0 {
+		return errBelow
+	}
+	return nil
+}
+
+// differing counts the bytes in which a and b differ.
+func differing(a, b []byte) (n uint64) {
+	if bytes.Equal(a, b) {
+		return 0
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *verify) writeCompared(view timeline.View, kinds []compared, wrong []difference, bySymbol map[string]uint64) {
+	var total compared
+	for _, k := range kinds {
+		total.Equal += k.Equal
+		total.Wrong += k.Wrong
+		total.NotKnown += k.NotKnown
+	}
+	when := timeline.Seconds(view.Time())
+	verdict := v.style.paint(green, "No known byte is wrong at "+when)
+	switch {
+	case total.Wrong > 0:
+		verdict = v.style.paint(red, count(total.Wrong, "known byte")+" wrong at "+when)
+	case total.Equal == 0:
+		verdict = v.style.paint(yellow, "No byte is known at "+when)
+	}
+	fmt.Fprintf(v.out, "%s: %s equal, %s not known\n\n", verdict, thousands(total.Equal), thousands(total.NotKnown))
+	fmt.Fprintf(v.out, "%-18s%14s%10s%14s%18s\n", "bytes of", "known, equal", "wrong", "not known", "(equal / differ)")
+	for i, k := range kinds {
+		if k.Equal+k.Wrong+k.NotKnown == 0 {
+			continue
+		}
+		fmt.Fprintf(v.out, "%-18s%14s%10s%14s%18s\n", kindNames[i].text, thousands(k.Equal), thousands(k.Wrong), thousands(k.NotKnown),
+			fmt.Sprintf("(%s / %s)", thousands(k.NotKnownEqual), thousands(k.NotKnownDiffer)))
+	}
+	if len(wrong) == 0 {
+		return
+	}
+	fmt.Fprintf(v.out, "\nWrong:\n")
+	for _, d := range within(v, wrong) {
+		n := min(len(d.have), 16)
+		more := ""
+		if n < len(d.have) {
+			more = " ..."
+		}
+		fmt.Fprintf(v.out, "  %s image %s%s, copy %s%s\n", label(view, d.addr), spaced(d.have[:n]), more, spaced(d.got[:n]), more)
+	}
+	v.writeMore(len(wrong))
+	v.writeBySymbol("wrong bytes", mostFirst(bySymbol))
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// doubtModules finds for each module the first contradiction in its text: a
+// poke whose old bytes are not what the facts before it give. The module has
+// then gone, and another has come, with no record: from its last confirmed
+// moment on nothing of it can be believed (rule 9).
+func (d *build) doubtModules(lives []*life) {
+	for _, l := range lives {
+		l.doubted = MaxTime
+		if l.kind == lifeModule {
+			d.doubtModule(l)
+		}
+	}
+}
+
+func (d *build) doubtModule(l *life) {
+	lo, _ := slices.BinarySearchFunc(d.order, l.lo, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
+	hi, _ := slices.BinarySearchFunc(d.order, l.hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
+	if lo == hi {
+		return
+	}
+	d.gather(d.order[lo:hi])
+	now := make(map[uint64]byte) // poked bytes
+	at := func(a uint64) (byte, bool) {
+		if b, ok := now[a]; ok {
+			return b, true
+		}
+		for _, s := range d.snapshot.Segments {
+			if s.Addr <= a && a < s.end() {
+				return s.Data[a-s.Addr], true
+			}
+		}
+		return 0, false
+	}
+	confirmed := d.snapshot.To
+	for _, i := range d.cluster {
+		p := &d.pokes[i]
+		if p.time < l.from || p.time >= l.to {
+			continue
+		}
+		addr := d.sites[p.site].addr
+		old, new := d.arena[p.old:][:p.olen], d.arena[p.new:][:p.nlen]
+		if p.time > d.snapshot.To && !d.holds(addr, old, at) {
+			l.doubted = max(l.from, confirmed)
+			return
+		}
+		if p.olen > 0 {
+			confirmed = p.time
+		}
+		for k, b := range new {
+			now[addr+uint64(k)] = b
+		}
+	}
+}
+
+// holds reports whether these bytes stand at addr, as far as is known.
+func (d *build) holds(addr uint64, want []byte, at func(uint64) (byte, bool)) bool {
+	for k := range want {
+		if b, ok := at(addr + uint64(k)); ok && b != want[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// tracepoint is the layout of a tracepoint's raw data, as TRACING_DATA tells it.
+type tracepoint struct {
+	id   uint64 // attr.config
+	name int    // offset of __data_loc char[] name
+}
+
+// parseTracepoint finds the format of an event in TRACING_DATA, in the text of
+// /sys/kernel/tracing/events/module/NAME/format.
+func parseTracepoint(data []byte, name string) (tracepoint, bool) {
+	_, text, ok := bytes.Cut(data, []byte("name: "+name+"\nID: "))
+	if !ok {
+		return tracepoint{}, false
+	}
+	if end := bytes.Index(text, []byte("print fmt:")); end >= 0 {
+		text = text[:end]
+	}
+	id, _, _ := bytes.Cut(text, []byte("\n"))
+	t := tracepoint{id: number(id), name: -1}
+	for line := range bytes.Lines(text) {
+		_, rest, ok := bytes.Cut(line, []byte("__data_loc char[] name;\toffset:"))
+		if ok {
+			t.name = int(number(rest))
+		}
+	}
+	return t, t.id != 0 && t.name >= 8
+}
+
+// number reads the digits at the start of b; 0 where there are none or too many.
+func number(b []byte) (n uint64) {
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<32 {
+			break
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}
+
+// nameOf returns the name in a tracepoint's raw data.
+func (t tracepoint) nameOf(raw []byte, u32 func([]byte) uint32) (string, bool) {
+	if t.name+4 > len(raw) {
+		return "", false
+	}
+	loc := u32(raw[t.name:]) // length in the upper half, offset in the lower
+	lo, n := int(loc&0xffff), int(loc>>16)
+	if n == 0 || lo+n > len(raw) {
+		return "", false
+	}
+	name, _, ok := bytes.Cut(raw[lo:lo+n], []byte{0})
+	return string(name), ok
+}
