@@ -5,10 +5,13 @@ package timeline
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/textreplay/textreplay/kcore"
 )
 
 // Times is a closed interval of time; of an exact time From and To are equal.
@@ -183,6 +186,44 @@ func parseSeconds(s string) (ns, width uint64, err error) {
 // bpf_prog_TAG_name. Names are looked up as of time t. Errors are of type
 // *QuestionError; that of an ambiguous name lists the candidates.
 func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
+	addr, err := parseAddr(s, r.Image.At(t).Lookup)
+	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol && r.kallsyms == nil {
+		e.Msg += "; the recording has no kallsyms (--kallsyms names a file)"
+	}
+	return addr, err
+}
+
+// Near returns the range of addresses for [Options.Only] that a question about
+// n bytes at an address needs: it and the function around it, in whole pages. The
+// address is read as by [Replay.ParseAddr], but before the recording is: for
+// names that kallsyms does not have once, such as those of BPF programs, it
+// returns nil, which restricts nothing.
+func Near(k *kcore.Kallsyms, addr string, n uint64) []Range {
+	lookup := func(string) []Symbol { return nil }
+	if k != nil {
+		lookup = names{k}.Lookup
+	}
+	at, err := parseAddr(addr, lookup)
+	if err != nil {
+		return nil
+	}
+	lo, hi := at, at+n
+	if k != nil {
+		if sym, ok := (names{k}).Find(at); ok {
+			lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
+		}
+	}
+	lo &^= pageSize - 1
+	hi = (hi + pageSize - 1) &^ (pageSize - 1)
+	if hi <= at {
+		hi = math.MaxUint64 // the end of the address space
+	}
+	return []Range{{lo, hi}}
+}
+
+const noSuchSymbol = "no symbol of this name"
+
+func parseAddr(s string, lookup func(name string) []Symbol) (uint64, error) {
 	if hex, ok := strings.CutPrefix(s, "0x"); ok || len(s) == 16 {
 		v, err := strconv.ParseUint(hex, 16, 64)
 		if err == nil {
@@ -205,7 +246,7 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 		module, name, inModule = m, n, true
 	}
 	var found []Symbol
-	for _, sym := range r.Image.At(t).Lookup(name) {
+	for _, sym := range lookup(name) {
 		if inModule && sym.Module != module {
 			continue
 		}
@@ -213,11 +254,7 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	}
 	switch len(distinct(found)) {
 	case 0:
-		msg := "no symbol of this name"
-		if r.kallsyms == nil {
-			msg += "; the recording has no kallsyms (--kallsyms names a file)"
-		}
-		return 0, &QuestionError{Text: s, Msg: msg}
+		return 0, &QuestionError{Text: s, Msg: noSuchSymbol}
 	case 1:
 		return found[0].Addr + offset, nil
 	}

@@ -24,10 +24,12 @@ type Options struct {
 	KCore string
 	// Kallsyms and Modules name files to use instead of kcore_dir's.
 	Kallsyms, Modules string
-	// Only, where set, restricts the image to these ranges of addresses, and
-	// makes it faster to build. Other addresses are answered as Unknown, for the
-	// reason OutsideImage; Report.Conflicts counts those inside.
-	Only []Range
+	// Only, where set, is asked before the recording is read to which ranges of
+	// addresses the image can be restricted, which makes it faster to build; nil
+	// restricts nothing. k is the symbol table, nil where there is none. Other
+	// addresses are answered as Unknown, for the reason OutsideImage;
+	// Report.Conflicts counts those inside. See Near.
+	Only func(k *kcore.Kallsyms) []Range
 	// Progress, where set, is told from time to time how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
@@ -109,7 +111,9 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 		return nil, err
 	}
 	if opts.Only != nil {
-		s.b.Only(opts.Only)
+		if only := opts.Only(r.kallsyms); only != nil {
+			s.b.Only(only)
+		}
 	}
 	s.describe(r)
 	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")

@@ -148,7 +148,12 @@ func (q *at) check() error {
 }
 
 func (q *at) run(args []string) (err error) {
-	if q.r, err = q.loadAndWarn(); err != nil {
+	if q.stdin {
+		q.r, err = q.loadAndWarn()
+	} else {
+		q.r, err = q.warned(q.loadFor(args[0], max(q.bytes, uint64(q.insns)*maxInsn)))
+	}
+	if err != nil {
 		return err
 	}
 	defer q.r.Close()

@@ -20,13 +20,21 @@ const standardInput = "standard input"
 
 // load reads the recording that the global flags name. Its warnings are left
 // in the report.
-func (a *app) load() (*timeline.Replay, error) {
+func (a *app) load() (*timeline.Replay, error) { return a.loadFor("", 0) }
+
+// loadFor is load for a single question about n bytes at addr, "" for any:
+// where kallsyms tells which place that is, the image is made of its
+// surroundings only, in a fraction of the time.
+func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	// Nearly all that loading allocates is the image, which stays: collecting
 	// at the usual pace would only go over the same image again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules}
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
+	}
+	if addr != "" {
+		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return timeline.Near(k, addr, n) }
 	}
 	if always := a.progress.value == "always"; always || a.progress.value == "auto" && isTerminal(a.stderr) {
 		bar := &progressBar{w: a.stderr, start: time.Now()}
@@ -82,8 +90,10 @@ func spool(r io.Reader) (path string, err error) {
 }
 
 // loadAndWarn is load for commands whose output does not list the warnings.
-func (a *app) loadAndWarn() (*timeline.Replay, error) {
-	r, err := a.load()
+func (a *app) loadAndWarn() (*timeline.Replay, error) { return a.warned(a.load()) }
+
+// warned prints the warnings of a recording that was loaded.
+func (a *app) warned(r *timeline.Replay, err error) (*timeline.Replay, error) {
 	if err != nil {
 		return nil, err
 	}
