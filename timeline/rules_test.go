@@ -587,6 +587,35 @@ func thunky() Snapshot {
 	return Snapshot{From: first, To: copied, Segments: []Segment{s}}
 }
 
+// TestSymbol: names have lifetimes, like bytes; what was there last names what
+// is there no more.
+func TestSymbol(t *testing.T) {
+	b := kernel()
+	for _, e := range []SymbolEvent{
+		{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"},
+		{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true},
+		{Time: 500, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_bb_b"},
+		{Time: 600, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_bb_b", Unregister: true},
+	} {
+		b.Symbol(e)
+	}
+	im := mustBuild(t, b)
+	for _, tt := range []struct {
+		addr, t uint64
+		want    string
+	}{
+		{0x9001, 299, ""}, {0x9001, 300, "bpf_prog_aa_a"}, {0x9001, 450, "bpf_prog_aa_a"},
+		{0x9000, 500, "bpf_prog_bb_b"}, {0x9000, 900, "bpf_prog_bb_b"}, {0x9002, 500, ""}, {0x8fff, 500, ""},
+	} {
+		if s, _ := im.At(tt.t).Symbol(tt.addr); s.Name != tt.want {
+			t.Errorf("%#x at %d: %q, want %q", tt.addr, tt.t, s.Name, tt.want)
+		}
+	}
+	if got := im.At(450).Lookup("bpf_prog_bb_b"); len(got) != 1 || got[0].From != 500 {
+		t.Errorf("a name of another time: %+v", got)
+	}
+}
+
 // TestReadAcross: a block over several fragments has the least standing, the
 // common validity, and leading bytes as far as facts give them.
 func TestReadAcross(t *testing.T) {

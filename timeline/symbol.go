@@ -43,28 +43,44 @@ func (im *Image) indexLives(lives []*life) {
 	}
 }
 
-// lifeAt returns the dynamic symbol that is alive at addr and v's time.
-func (v View) lifeAt(addr uint64) *life {
+// lifeAt returns the dynamic symbol that is alive at addr and v's time, and the
+// last one that was.
+func (v View) lifeAt(addr uint64) (alive, last *life) {
 	im := v.im
 	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
 	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-		if l := im.lives[i]; addr < l.hi && l.from <= v.t && v.t < l.to {
-			return l
+		l := im.lives[i]
+		if addr >= l.hi || l.from > v.t || !l.dynamic() || l.name == "" {
+			continue
+		}
+		if v.t < l.to {
+			return l, l
+		}
+		if last == nil || l.to > last.to {
+			last = l
 		}
 	}
-	return nil
+	return nil, last
 }
 
 // Symbol returns the name of what stands at addr at v's time: a BPF program or
 // image, an out-of-line page, else a function of the kernel or of a module.
+// Where nothing does, it returns what was there last: its To is not after v's
+// time then.
 func (v View) Symbol(addr uint64) (Symbol, bool) {
-	if l := v.lifeAt(addr); l != nil && l.dynamic() && l.name != "" {
-		return l.symbol(), true
+	alive, last := v.lifeAt(addr)
+	if alive != nil {
+		return alive.symbol(), true
 	}
-	if v.im.names == nil {
-		return Symbol{}, false
+	if v.im.names != nil {
+		if s, ok := v.im.names.Find(addr); ok {
+			return s, true
+		}
 	}
-	return v.im.names.Find(addr)
+	if last != nil {
+		return last.symbol(), true
+	}
+	return Symbol{}, false
 }
 
 // dynamic reports whether the life is one that KSYMBOL records announce.

@@ -1,0 +1,70 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// docs lists README.md and all of docs.
+func docs(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(corpus.Root(), "docs", "*.md"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no docs: %v", err)
+	}
+	texts := make(map[string]string)
+	for _, p := range append(paths, filepath.Join(corpus.Root(), "README.md")) {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(p)] = string(b)
+	}
+	return texts
+}
+
+// TestDocs runs every example of the docs: in blocks marked console, what
+// follows "$ textreplay ..." must be the beginning of what it prints.
+func TestDocs(t *testing.T) {
+	t.Chdir(corpus.Root())
+	ran := 0
+	for name, text := range docs(t) {
+		for i, block := range strings.Split(text, "```console\n") {
+			if i == 0 {
+				continue
+			}
+			block, _, _ = strings.Cut(block, "```")
+			for _, example := range strings.Split("\n"+block, "\n$ textreplay ")[1:] {
+				command, want, _ := strings.Cut(example, "\n")
+				var stdout, stderr bytes.Buffer
+				run(strings.Fields(command), strings.NewReader(""), &stdout, &stderr)
+				ran++
+				if want = strings.TrimSuffix(want, "\n"); !strings.HasPrefix(stdout.String(), want) {
+					t.Errorf("%s: textreplay %s\nprints\n%s%s\nthe text has\n%s", name, command, &stdout, &stderr, want)
+				}
+			}
+		}
+	}
+	if ran < 5 {
+		t.Errorf("only %d examples found", ran)
+	}
+}
+
+// TestReasonsListed: docs/truth.md lists every reason code with its text.
+func TestReasonsListed(t *testing.T) {
+	text := docs(t)["truth.md"]
+	for code, what := range timeline.Reasons {
+		if line := "| `" + code + "` | " + what + " |"; !strings.Contains(text, line) {
+			t.Errorf("docs/truth.md has no line %q", line)
+		}
+	}
+}
