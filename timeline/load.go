@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -30,6 +31,9 @@ type Options struct {
 	// addresses are answered as Unknown, for the reason OutsideImage;
 	// Report.Conflicts counts those inside. See Near.
 	Only func(k *kcore.Kallsyms) []Range
+	// Windows keeps what Replay.Windows needs while the recording is read, which
+	// is cheaper than reading it once more.
+	Windows bool
 	// Progress, where set, is told from time to time how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
@@ -44,6 +48,9 @@ type Replay struct {
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
 	scan      *scan
+
+	windows     *Windows
+	windowsOnce sync.Once
 }
 
 // Close unmaps the recording and its snapshot. The image must not be used
@@ -110,15 +117,26 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	if err := r.symbols(s, opts); err != nil {
 		return nil, err
 	}
+	var only []Range
 	if opts.Only != nil {
-		if only := opts.Only(r.kallsyms); only != nil {
-			s.b.Only(only)
-		}
+		only = opts.Only(r.kallsyms)
+	}
+	if only != nil {
+		s.b.Only(only)
+	} else {
+		s.b.Reserve(s.expected())
 	}
 	s.describe(r)
 	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")
 	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
+	if s.keepPlaced = opts.Windows; s.keepPlaced {
+		s.placed = make([]placed, 0, s.expected())
+	}
 	s.run()
+	if opts.Windows {
+		r.windows = newWindows(s.placed)
+		s.placed = nil
+	}
 	s.facts(r)
 	im, err := s.b.Build()
 	if err != nil {

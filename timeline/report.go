@@ -64,9 +64,9 @@ type PokeCounts struct {
 	Copies      uint64 // of other events of the same CPU
 }
 
-func (c *PokeCounts) count(p *perfdata.TextPoke) {
+func (c *PokeCounts) count(kind PokeKind) {
 	c.Total++
-	switch KindOfPoke(p.Old, p.New) {
+	switch kind {
 	case PokeBatch:
 		c.InPlace++
 	case PokeArmed:

@@ -42,6 +42,9 @@ type scan struct {
 	counts         [128]uint64
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
+
+	keepPlaced bool
+	placed     []placed // in-place pokes, for their windows
 }
 
 type exec struct {
@@ -76,9 +79,13 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
 		}
 	}
-	// A poke of the usual five bytes takes 64 bytes of a file.
-	s.b.Reserve(int(min(rec.Size()/60, 1<<22)))
 	return s
+}
+
+// expected returns for how many pokes it is worth to make room.
+func (s *scan) expected() int {
+	// A poke of the usual five bytes takes 64 bytes of a file.
+	return int(min(s.rec.Size()/60, 1<<22))
 }
 
 func readsLost(a *perfdata.Attr) bool { return a.ReadFormat&perfdata.ReadFormatLost != 0 }
@@ -479,7 +486,11 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.report.Pokes.Copies++
 		return
 	}
-	s.report.Pokes.count(&p)
+	kind := KindOfPoke(p.Old, p.New)
+	s.report.Pokes.count(kind)
+	if s.keepPlaced {
+		s.placed = appendPlaced(s.placed, &p, kind)
+	}
 	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New})
 }
 

@@ -86,14 +86,36 @@ type placed struct {
 // Windows are the windows of all in-place pokes of a recording. It is
 // immutable and safe for concurrent use.
 type Windows struct {
-	pokes []placed          // by time
-	sites map[uint64]uint16 // longest poke at each address
-	reach uint64            // longest poke of all
+	pokes     []placed // as recorded
+	stretches []stretch
 }
 
-// Windows reads the recording once more for its in-place pokes, and returns
-// their windows.
+// A stretch is a run of pokes, [lo, hi) as recorded, that follow one another in
+// time; from is the place of the first of them in the order of time.
+type stretch struct{ lo, hi, from int }
+
+func (w *Windows) len() int { return len(w.pokes) }
+
+// at returns the k-th poke in the order of time.
+func (w *Windows) at(k int) *placed {
+	i := sort.Search(len(w.stretches), func(i int) bool { return w.stretches[i].from > k }) - 1
+	s := &w.stretches[i]
+	return &w.pokes[s.lo+k-s.from]
+}
+
+// Windows returns the windows of all in-place pokes. Unless Options.Windows
+// asked for them they are found by reading the recording once more, on the
+// first call.
 func (r *Replay) Windows() *Windows {
+	r.windowsOnce.Do(func() {
+		if r.windows == nil {
+			r.windows = r.findWindows()
+		}
+	})
+	return r.windows
+}
+
+func (r *Replay) findWindows() *Windows {
 	var pokes []placed
 	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	var p perfdata.TextPoke
@@ -101,24 +123,25 @@ func (r *Replay) Windows() *Windows {
 		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) {
 			continue
 		}
-		kind := KindOfPoke(p.Old, p.New)
-		if !kind.inPlace() {
-			continue
-		}
-		pokes = append(pokes, placed{p.Time, p.Addr, p.TID, uint16(max(len(p.Old), len(p.New))), kind})
+		pokes = appendPlaced(pokes, &p, KindOfPoke(p.Old, p.New))
 	}
 	return newWindows(pokes)
 }
 
-func newWindows(pokes []placed) *Windows {
-	w := &Windows{sites: make(map[uint64]uint16), pokes: make([]placed, 0, len(pokes))}
-	for i := range pokes {
-		p := &pokes[i]
-		w.sites[p.addr] = max(w.sites[p.addr], p.len)
-		w.reach = max(w.reach, uint64(p.len))
+// appendPlaced appends a poke that was made in place.
+func appendPlaced(pokes []placed, p *perfdata.TextPoke, kind PokeKind) []placed {
+	if !kind.inPlace() {
+		return pokes
 	}
+	return append(pokes, placed{p.Time, p.Addr, p.TID, uint16(max(len(p.Old), len(p.New))), kind})
+}
+
+func newWindows(pokes []placed) *Windows {
+	w := &Windows{pokes: pokes}
+	from := 0
 	inTimeOrder(pokes, func(p *placed) uint64 { return p.time }, func(lo, hi int) {
-		w.pokes = append(w.pokes, pokes[lo:hi]...)
+		w.stretches = append(w.stretches, stretch{lo, hi, from})
+		from += hi - lo
 	})
 	return w
 }
@@ -126,22 +149,12 @@ func newWindows(pokes []placed) *Windows {
 // At returns the windows that are open at time t over any byte of
 // [addr, addr+n), by the time of their poke.
 func (w *Windows) At(addr, n, t uint64) []Window {
-	over := false
-	for a := addr - min(addr, w.reach); a < addr+n; a++ {
-		if len := w.sites[a]; len > 0 && a+uint64(len) > addr {
-			over = true
-			break
-		}
-	}
-	if !over {
-		return nil
-	}
 	var out []Window
 	// A window reaches from its poke over at most a batch on either side, and
 	// from there to the next poke.
-	i := sort.Search(len(w.pokes), func(i int) bool { return w.pokes[i].time > t })
-	for k := max(0, i-batchMax-1); k < min(len(w.pokes), i+batchMax+1); k++ {
-		p := &w.pokes[k]
+	i := sort.Search(w.len(), func(i int) bool { return w.at(i).time > t })
+	for k := max(0, i-batchMax-1); k < min(w.len(), i+batchMax+1); k++ {
+		p := w.at(k)
 		if p.addr >= addr+n || p.addr+uint64(p.len) <= addr {
 			continue
 		}
@@ -154,18 +167,18 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 
 // window derives the bounds of the window of poke k.
 func (w *Windows) window(k int) Window {
-	p := &w.pokes[k]
+	p := w.at(k)
 	lo, hi := w.batch(k)
 	win := Window{Addr: p.addr, Len: int(p.len), Switch: p.time, Kind: p.kind,
 		Proven: Interval{0, MaxTime}}
 	if lo > 0 {
-		win.Proven.From = w.pokes[lo-1].time
+		win.Proven.From = w.at(lo - 1).time
 	}
-	if hi < len(w.pokes) {
-		win.Proven.To = w.pokes[hi].time
+	if hi < w.len() {
+		win.Proven.To = w.at(hi).time
 	}
 	from, to := w.close(lo, k, hi)
-	win.Estimate = Interval{w.pokes[from].time, w.pokes[to-1].time}
+	win.Estimate = Interval{w.at(from).time, w.at(to - 1).time}
 	// What the writer of each shape has done when it makes the record.
 	switch p.kind {
 	case PokeArmed, PokeUnoptimised: // written and synchronised: from now on the trap is the new bytes
@@ -182,16 +195,16 @@ func (w *Windows) window(k int) Window {
 // single pokes happen to ascend.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
-	if w.pokes[k].kind != PokeBatch {
+	if w.at(k).kind != PokeBatch {
 		return lo, hi // a batch of one
 	}
 	together := func(a, b *placed) bool {
 		return a.tid == b.tid && a.addr <= b.addr && a.kind == PokeBatch && b.kind == PokeBatch
 	}
-	for lo > 0 && k-lo < batchMax-1 && together(&w.pokes[lo-1], &w.pokes[lo]) {
+	for lo > 0 && k-lo < batchMax-1 && together(w.at(lo-1), w.at(lo)) {
 		lo--
 	}
-	for hi < len(w.pokes) && hi-k < batchMax && together(&w.pokes[hi-1], &w.pokes[hi]) {
+	for hi < w.len() && hi-k < batchMax && together(w.at(hi-1), w.at(hi)) {
 		hi++
 	}
 	return lo, hi
@@ -202,7 +215,7 @@ func (w *Windows) batch(k int) (lo, hi int) {
 func (w *Windows) close(lo, k, hi int) (int, int) {
 	var steps []uint64
 	for i := lo + 1; i < hi; i++ {
-		steps = append(steps, w.pokes[i].time-w.pokes[i-1].time)
+		steps = append(steps, w.at(i).time-w.at(i-1).time)
 	}
 	if len(steps) == 0 {
 		return lo, hi
@@ -211,10 +224,10 @@ func (w *Windows) close(lo, k, hi int) (int, int) {
 	const leastPause = 50_000 // ns; longer than any round of IPIs on real hardware
 	pause := max(leastPause, 16*steps[len(steps)/2])
 	from, to := k, k+1
-	for from > lo && w.pokes[from].time-w.pokes[from-1].time <= pause {
+	for from > lo && w.at(from).time-w.at(from-1).time <= pause {
 		from--
 	}
-	for to < hi && w.pokes[to].time-w.pokes[to-1].time <= pause {
+	for to < hi && w.at(to).time-w.at(to-1).time <= pause {
 		to++
 	}
 	return from, to

@@ -4,10 +4,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -318,6 +320,24 @@ func (q *at) version(view timeline.View, addr, n uint64) version {
 		}
 	}
 	return v
+}
+
+// window returns the window, of those that are open over [addr, addr+n) at the
+// view's time, whose poke is nearest, with what the trap does meanwhile.
+func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, timeline.TrapEffect, bool) {
+	windows := q.r.Windows().At(addr, n, v.Time())
+	if len(windows) == 0 {
+		return timeline.Window{}, timeline.TrapEffect{}, false
+	}
+	distance := func(w timeline.Window) uint64 { return max(w.Switch, v.Time()) - min(w.Switch, v.Time()) }
+	w := slices.MinFunc(windows, func(a, b timeline.Window) int { return cmp.Compare(distance(a), distance(b)) })
+	code := make([]byte, w.Len)
+	at := w.Switch
+	if w.Kind == timeline.PokeDisarmed {
+		at-- // its trap is the old byte
+	}
+	code = code[:v.Image().At(at).Read(w.Addr, code).Given]
+	return w, timeline.Emulate(machineOf(q.r), w.Addr, code), true
 }
 
 // writeBytes prints the bytes alone, as far as they meet --require. Where they

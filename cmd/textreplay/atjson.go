@@ -47,15 +47,29 @@ type jsonSpan struct {
 	Len        uint64          `json:"len"`
 	Standing   string          `json:"standing"`
 	Bytes      *string         `json:"bytes"`
+	MayTrap    bool            `json:"may_trap"`
 	Candidates []jsonCandidate `json:"candidates,omitempty"`
 	// The change that is nearest in time, where both sides have bytes.
-	Before *string     `json:"before,omitempty"`
-	After  *string     `json:"after,omitempty"`
-	Switch *string     `json:"switch,omitempty"`
-	Since  *string     `json:"since"`
-	Until  *string     `json:"until"`
-	Source *string     `json:"source"`
-	Reason *jsonReason `json:"reason"`
+	Before *string `json:"before,omitempty"`
+	After  *string `json:"after,omitempty"`
+	Switch *string `json:"switch,omitempty"`
+	// The window in which a CPU may meet a trap instead.
+	Trap     *jsonTrap     `json:"trap,omitempty"`
+	Proven   *jsonInterval `json:"proven,omitempty"`
+	Estimate *jsonInterval `json:"estimate,omitempty"`
+	Since    *string       `json:"since"`
+	Until    *string       `json:"until"`
+	Source   *string       `json:"source"`
+	Reason   *jsonReason   `json:"reason"`
+}
+
+// jsonTrap is what a trap does in the place of the instruction.
+type jsonTrap struct {
+	Poke   string  `json:"poke"` // the kind of poke: batch, kprobe-armed, ...
+	Kind   string  `json:"kind"`
+	Target *string `json:"target,omitempty"`
+	Pushes *string `json:"pushes,omitempty"`
+	Links  *string `json:"links,omitempty"`
 }
 
 type jsonInst struct {
@@ -71,7 +85,7 @@ func (q *at) jsonAnswer(x *answer) *jsonAnswer {
 		Addr:     hexAddr(x.addr),
 		Time:     decTime(x.times.From),
 		Symbol:   placeOf(first.view, x.addr).json(),
-		jsonView: first.json(),
+		jsonView: q.viewJSON(first),
 	}
 	if !x.times.Exact() {
 		from, to := decTime(x.times.From), decTime(x.times.To)
@@ -80,18 +94,18 @@ func (q *at) jsonAnswer(x *answer) *jsonAnswer {
 	if len(x.versions) > 1 {
 		for i := range x.versions {
 			v := &x.versions[i]
-			out.Versions = append(out.Versions, jsonVersion{since(v.since), until(v.until), v.json()})
+			out.Versions = append(out.Versions, jsonVersion{since(v.since), until(v.until), q.viewJSON(v)})
 		}
 	}
 	return out
 }
 
-func (v *version) json() jsonView {
+func (q *at) viewJSON(v *version) jsonView {
 	out := jsonView{Spans: make([]jsonSpan, 0, len(v.spans)), Instructions: make([]jsonInst, 0, len(v.rows))}
 	var all []byte
 	for i := range v.spans {
 		s := &v.spans[i]
-		out.Spans = append(out.Spans, v.spanJSON(s))
+		out.Spans = append(out.Spans, q.spanJSON(v, s))
 		all = append(all, s.Bytes...)
 	}
 	if v.standing == timeline.Known {
@@ -112,7 +126,7 @@ func (v *version) json() jsonView {
 	return out
 }
 
-func (v *version) spanJSON(s *timeline.Span) jsonSpan {
+func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
 	out := jsonSpan{
 		Addr: hexAddr(s.Addr), Len: s.Len, Standing: s.Standing.String(), Bytes: hexBytes(s.Bytes),
 		Candidates: candidatesJSON(s.Candidates),
@@ -123,6 +137,24 @@ func (v *version) spanJSON(s *timeline.Span) jsonSpan {
 		return out
 	}
 	t := v.view.Time()
+	if w, trap, ok := q.window(v.view, s.Addr, s.Len); ok {
+		out.MayTrap = true
+		out.Trap = &jsonTrap{Poke: w.Kind.String(), Kind: trap.Kind.String()}
+		hex := func(addr uint64) *string { h := hexAddr(addr); return &h }
+		switch trap.Kind {
+		case timeline.TrapJump, timeline.TrapBranch:
+			out.Trap.Target = hex(trap.Target)
+		case timeline.TrapCall:
+			out.Trap.Target = hex(trap.Target)
+			if trap.Links {
+				out.Trap.Links = hex(trap.Return)
+			} else {
+				out.Trap.Pushes = hex(trap.Return)
+			}
+		}
+		out.Proven = &jsonInterval{since(w.Proven.From), until(w.Proven.To)}
+		out.Estimate = &jsonInterval{since(w.Estimate.From), until(w.Estimate.To)}
+	}
 	last := s.Since != 0
 	next := s.Until != timeline.MaxTime
 	if last && next {

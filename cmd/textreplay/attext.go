@@ -50,6 +50,45 @@ func (q *at) writeText(x *answer) {
 	}
 	q.writeChange(x, first, first.since)
 	q.writeChange(x, last, last.until)
+	if len(x.versions) == 1 {
+		q.writeWindow(first, x.asked)
+	}
+}
+
+// writeWindow tells that a CPU that comes to the asked instruction may meet a
+// trap there.
+func (q *at) writeWindow(v *version, addr uint64) {
+	w, trap, ok := q.window(v.view, addr, 1)
+	if !ok {
+		return
+	}
+	from, to := "the start", "the end"
+	if w.Proven.From != 0 {
+		from = timeline.Seconds(w.Proven.From)
+	}
+	if w.Proven.To != timeline.MaxTime {
+		to = timeline.Seconds(w.Proven.To)
+	}
+	fmt.Fprintf(q.out, "\nmay trap: a CPU may meet INT3 here instead, at the widest from %s to %s, likely %s", from, to, timeline.Seconds(w.Estimate.From))
+	if w.Estimate.To != w.Estimate.From {
+		fmt.Fprintf(q.out, " to %s", timeline.Seconds(w.Estimate.To))
+	}
+	switch names := symbolizer(v.view); trap.Kind {
+	case timeline.TrapUnknown:
+		fmt.Fprintln(q.out)
+	case timeline.TrapProbe:
+		fmt.Fprintln(q.out, "; it runs a probe, then the original instruction elsewhere")
+	case timeline.TrapJump, timeline.TrapBranch, timeline.TrapCall:
+		target := hexAddr(trap.Target)
+		if name, base, ok := names(trap.Target); ok {
+			if target = name; trap.Target != base {
+				target += fmt.Sprintf("+%#x", trap.Target-base)
+			}
+		}
+		fmt.Fprintf(q.out, "; it acts as a %s to %s\n", trap.Kind, target)
+	default:
+		fmt.Fprintf(q.out, "; it acts as a %s\n", trap.Kind)
+	}
 }
 
 func (q *at) clockName() string {

@@ -34,6 +34,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 		opts.KCore = a.kcore[0]
 	}
 	if addr != "" {
+		opts.Windows = true
 		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return timeline.Near(k, addr, n) }
 	}
 	if always := a.progress.value == "always"; always || a.progress.value == "auto" && isTerminal(a.stderr) {
