@@ -1,0 +1,178 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trim_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/trim"
+)
+
+func open(t *testing.T, path string) *timeline.Replay {
+	t.Helper()
+	r, err := timeline.Load(path, timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func recording(name string) string {
+	return filepath.Join(corpus.Root(), "testdata", name, "rec.data")
+}
+
+// cut trims a recording and opens what is left.
+func cut(t *testing.T, r *timeline.Replay, opts trim.Options) (*timeline.Replay, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cut.data")
+	if err := trim.Write(dir, r, opts); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir), dir
+}
+
+// claims checks that all that part calls known whole calls known too, and the
+// same: at random times, over all places of which part knows anything. It
+// returns how many bytes part knows.
+func claims(t *testing.T, part, whole *timeline.Replay, upTo uint64) (known uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	from := part.Report.First
+	for range 50 {
+		at := from + rng.Uint64N(upTo-from)
+		v, w := part.Image.At(at), whole.Image.At(at)
+		for lo, hi := range v.Ranges() {
+			if hi-lo > 1<<20 {
+				hi = lo + 1<<20
+			}
+			for s := range v.Spans(lo, hi-lo) {
+				if s.Standing != timeline.Known {
+					continue
+				}
+				known += s.Len
+				buf := make([]byte, s.Len)
+				if b := w.Read(s.Addr, buf); b.Standing != timeline.Known || !bytes.Equal(buf, s.Bytes) {
+					t.Fatalf("at %d %#x: the cut recording knows %x, the whole one says %v %v %x", at, s.Addr, s.Bytes, b.Standing, b.Reason, buf)
+				}
+			}
+		}
+	}
+	return known
+}
+
+func TestClaims(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "uponline", "modfull", "hotplug", "thunks"} {
+		t.Run(name, func(t *testing.T) {
+			whole := open(t, recording(name))
+			ends := whole.Report.Horizon
+			half := whole.Report.First + (ends-whole.Report.First)/2
+			sym, ok := whole.Image.At(half).Symbol(whole.Report.Segments[0].Lo + 0x100)
+			if !ok {
+				t.Fatal("no symbol")
+			}
+			for _, opts := range []trim.Options{
+				{},
+				{Samples: true},
+				{To: half},
+				{Ranges: []timeline.Range{{Lo: sym.Addr, Hi: sym.Addr + 1}}},
+			} {
+				part, _ := cut(t, whole, opts)
+				if opts.To != 0 && part.Report.Horizon >= half {
+					t.Errorf("%+v: the horizon is %d, behind the window's end", opts, part.Report.Horizon)
+				}
+				// LOST_SAMPLES counts what was lost behind the window's end too, so a
+				// window of a lossy recording can leave nothing known.
+				little := name == "hotplug" || name == "lossy" && opts.To != 0 || opts.Ranges != nil
+				if known := claims(t, part, whole, ends); known == 0 && whole.Report.Trusted.To != 0 && !little {
+					t.Errorf("%+v: nothing is known any more", opts)
+				}
+			}
+		})
+	}
+}
+
+// TestSmaller: samples are dropped unless asked for, those of the module
+// tracepoints never; trimming again changes nothing.
+func TestSmaller(t *testing.T) {
+	count := func(r *timeline.Replay) uint64 { return r.Report.Records[perfdata.RecordSample] }
+	whole := open(t, recording("hotplug"))
+	bare, _ := cut(t, whole, trim.Options{})
+	with, dir := cut(t, whole, trim.Options{Samples: true})
+	if count(bare) != 0 || count(with) == 0 || count(with) != count(whole) {
+		t.Errorf("%d samples, %d without, %d with", count(whole), count(bare), count(with))
+	}
+	again := filepath.Join(t.TempDir(), "again.data")
+	if err := trim.Write(again, with, trim.Options{Samples: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"data", "kcore_dir/kcore", "kcore_dir/kallsyms", "kcore_dir/modules"} {
+		a, err1 := os.ReadFile(filepath.Join(dir, file))
+		b, err2 := os.ReadFile(filepath.Join(again, file))
+		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs after trimming twice: %d and %d bytes, %v %v", file, len(a), len(b), err1, err2)
+		}
+	}
+	if m, _ := cut(t, open(t, recording("modfull")), trim.Options{}); count(m) == 0 {
+		t.Error("the samples of module tracepoints are gone: modules would seem to be there for ever")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	whole := open(t, recording("small"))
+	dir := t.TempDir()
+	if err := trim.Write(dir, whole, trim.Options{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("into an existing directory: %v", err)
+	}
+
+	// A record whose size says too much has swallowed the next one.
+	data, err := os.ReadFile(filepath.Join(recording("small"), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := whole.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	if !sc.Next() {
+		t.Fatal("no text poke")
+	}
+	data[sc.Record().Offset+6] *= 2
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.WriteFile(damaged, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	into := filepath.Join(t.TempDir(), "cut.data")
+	if err := trim.Write(into, open(t, damaged), trim.Options{}); !errors.Is(err, trim.ErrDamaged) {
+		t.Errorf("a damaged recording: %v", err)
+	}
+	if _, err := os.Stat(into); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something was left: %v", err)
+	}
+}
+
+// TestPerf: what was cut is a recording to perf too.
+func TestPerf(t *testing.T) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("skipped: perf is not installed")
+	}
+	whole := open(t, recording("small"))
+	_, dir := cut(t, whole, trim.Options{})
+	out, err := exec.Command(perf, "script", "--show-text-poke-events", "-i", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(out), "PERF_RECORD_TEXT_POKE"); uint64(n) != whole.Report.Pokes.Total {
+		t.Errorf("perf lists %d text pokes, want %d", n, whole.Report.Pokes.Total)
+	}
+}
