@@ -157,6 +157,7 @@ func TestRecordings(t *testing.T) {
 		"lossy":    {"kernel": {known: 20350}, "ftrace": {known: 5}},
 		"uponline": {},
 		"hotplug":  {"kernel": {known: 24576}},
+		"smalldup": {"kernel": {known: 36864}, "bpf": {known: 109}, "kprobe": {known: 115}},
 		"modfull":  {"kernel": {known: 24576}, "module": {known: 49152}, "ftrace": {known: 621}},
 		"thunks":   {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
 	}

@@ -414,6 +414,97 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 1111"),
 		},
 		{
+			name: "rule 8: a death without a birth proves that the code was there before",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x9010, 310, "", "5589e5"))
+				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page", Unregister: true})
+			},
+			addr: 0x9010, n: 3,
+			want: lines(
+				"0..310 unknown out-of-line-gap",
+				"310..600 known 5589e5",
+				"600.. retired unregistered 5589e5"),
+		},
+		{
+			name: "rule 8: but not where something else was meanwhile",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 200, Addr: 0x9010, Len: 16, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9010, Len: 16, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
+				b.Poke(pokeAt(0x9020, 310, "", "5589e5"))
+				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page", Unregister: true})
+			},
+			addr: 0x9020, n: 3,
+			want: lines(
+				"0..310 unmapped",
+				"310.. retired nothing-alive 5589e5"),
+		},
+		{
+			name: "rule 8: a birth ends what was there over its own length",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "ftrace_trampoline"})
+				b.Poke(pokeAt(0x9100, 310, "", "5589e5"))
+				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9000, Len: 16, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+			},
+			addr: 0x9100, n: 3,
+			want: lines(
+				"0..300 unmapped",
+				"300..310 unknown out-of-line-gap",
+				"310..400 known 5589e5",
+				"400.. retired unregistered 5589e5"),
+		},
+		{
+			name: "rule 8: an image that begins inside a program shows that the program is gone",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("11111111")}}})
+				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9002, Len: 4096, Kind: SymbolBPF, Name: "bpf_trampoline_1"})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..400 known 1111",
+				"400.. retired unregistered 1111"),
+		},
+		{
+			name: "rule 8: two program infos that claim one birth give no bytes",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
+				b.Program(Program{ID: 2, LoadTime: 302, Funcs: []Segment{{0x9000, unhex("2222")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300.. unknown bpf-no-info"),
+		},
+		{
+			name: "no text pokes of this architecture: a BPF program is known, save what changes silently",
+			facts: func(b *Builder) {
+				b.SilentPokes(true)
+				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("11112222")}}, Silent: []Range{{0x9002, 0x9004}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..1001 known 1111",
+				"1001.. unconfirmed beyond-horizon 1111"),
+		},
+		{
+			name: "no text pokes of this architecture: the silent part",
+			facts: func(b *Builder) {
+				b.SilentPokes(true)
+				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("11112222")}}, Silent: []Range{{0x9002, 0x9004}}})
+			},
+			addr: 0x9002, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300.. unconfirmed no-coverage 2222"),
+		},
+		{
 			name: "rule 8: an interpreted program changes nothing",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x1800, Len: 0, Kind: SymbolBPF})

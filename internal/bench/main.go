@@ -1,0 +1,42 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures this project's packages against yardsticks, each a program of
+// its own over the same file in the same run, and prints both sides of every
+// ratio. What it needs it makes, in $TMPDIR, and removes.
+//
+//	go run ./internal/bench perfdata
+//
+// It needs gcc, 4 GB of disk and as much memory for the page cache.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata")
+		flag.PrintDefaults()
+	}
+	samples := flag.Int("samples", 10_000_000, "how many `samples` the files have")
+	aux := flag.Int64("aux", 4<<30, "`bytes` of AUX payload")
+	runs := flag.Int("runs", 5, "how many times each side runs; the least counts")
+	flag.Parse()
+	var err error
+	switch {
+	case flag.NArg() == 1 && flag.Arg(0) == "perfdata":
+		err = benchPerfdata(*samples, *aux, *runs)
+	case flag.NArg() == 4 && flag.Arg(0) == "side":
+		err = side(flag.Arg(1), flag.Arg(2), flag.Arg(3))
+	default:
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
