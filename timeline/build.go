@@ -85,6 +85,7 @@ func (d *build) image() *Image {
 	d.maxVersions = 1<<22 + 64*(len(d.pokes)+len(d.symbols))
 	d.im.versions = make([]version, 0, len(d.bySite)+3*len(d.sites)+1024)
 	d.fragments(lives, thunks)
+	d.im.indexPages()
 	d.im.indexLives(lives)
 	d.im.names = d.Builder.names
 	return d.im

@@ -55,8 +55,8 @@ func kindOf(v timeline.View, addr uint64) string {
 	}
 	sym, ok := v.Symbol(addr)
 	switch {
-	case !ok:
-		return "other"
+	case !ok || sym.To <= v.Time():
+		return "other" // nothing, or what is there no more
 	case strings.HasPrefix(sym.Name, "bpf_prog_"):
 		return "bpf"
 	case strings.HasPrefix(sym.Name, "ftrace_trampoline"):

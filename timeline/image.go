@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 )
 
 // Contents of versions: an arena offset, or one of these.
@@ -27,6 +28,8 @@ type Image struct {
 	arena     []byte
 	segments  []Segment
 
+	pages          []uint32 // by page from pageBase on: the fragment before which a search need not begin
+	pageBase       uint64
 	first, horizon uint64
 	textLo, textHi uint64
 	only           []Range // where set, what the image covers
@@ -80,6 +83,14 @@ func (im *Image) contentBytes(f *fragment, content uint32) []byte {
 // find returns the index of the first fragment that ends after addr.
 func (im *Image) find(addr uint64) int {
 	lo, hi := 0, len(im.starts)
+	if page := (addr - im.pageBase) / pageSize; addr >= im.pageBase && page < uint64(len(im.pages)) {
+		// The fragment that covers the page's start, or the first one behind it,
+		// up to the one that begins the next page.
+		lo = int(im.pages[page])
+		if page+1 < uint64(len(im.pages)) {
+			hi = min(hi, int(im.pages[page+1])+1)
+		}
+	}
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
 		if im.starts[m] <= addr {
@@ -94,6 +105,25 @@ func (im *Image) find(addr uint64) int {
 		}
 	}
 	return lo
+}
+
+// indexPages makes the index that find looks into first: of core kernel text,
+// where nearly all questions are about and nearly all fragments are.
+func (im *Image) indexPages() {
+	if im.textLo >= im.textHi {
+		return
+	}
+	im.pageBase = im.textLo &^ (pageSize - 1)
+	n := min((im.textHi-im.pageBase+pageSize-1)/pageSize, uint64(len(im.starts))*64+64)
+	im.pages = make([]uint32, n)
+	i := sort.Search(len(im.starts), func(i int) bool { return im.starts[i] > im.pageBase })
+	for p := range im.pages {
+		start := im.pageBase + uint64(p)*pageSize
+		for i < len(im.starts) && im.starts[i] <= start {
+			i++
+		}
+		im.pages[p] = uint32(max(i-1, 0))
+	}
 }
 
 // at returns the index of the version of f that holds at t.

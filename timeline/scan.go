@@ -34,7 +34,7 @@ type scan struct {
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
-	loads    []load_
+	loads    []bpfLoad
 	modules  []kcore.Module
 
 	textLo, textHi uint64 // as the kernel's own map says
@@ -52,8 +52,8 @@ type exec struct {
 	time uint64
 }
 
-// load_ is a BPF_EVENT LOAD.
-type load_ struct {
+// bpfLoad is a BPF_EVENT LOAD.
+type bpfLoad struct {
 	time uint64
 	id   uint32
 }
@@ -553,7 +553,7 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		}
 	}
 	if e.Kind == perfdata.BPFLoad {
-		s.loads = append(s.loads, load_{e.Time, e.ID})
+		s.loads = append(s.loads, bpfLoad{e.Time, e.ID})
 	}
 }
 
