@@ -4,6 +4,9 @@
 package timeline
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/textreplay/textreplay/perfdata"
 )
 
@@ -12,7 +15,7 @@ import (
 // into it, so that its records are in the order of time, and its losses are
 // its own.
 type ringBuffer struct {
-	cpu         int64
+	cpu         int64  // below 0: of a thread, on any CPU
 	first, last uint64 // times of its records, 0 while there is none
 	// side is the time of its newest record that is no sample. Samples come
 	// from interrupts, which fall between the taking of a side-band record's
@@ -96,9 +99,10 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 type channel struct {
 	event  *perfdata.Event
 	buffer *ringBuffer
-	cpu    int64
-	system bool // on a CPU, for all tasks
-	guest  bool // of a guest kernel's machine
+	cpu    int64 // below 0: any, or not known
+	pinned bool  // the recording says that it is of this CPU
+	system bool  // on a CPU, for all tasks
+	guest  bool  // of a guest kernel's machine
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are what the event takes.
@@ -110,27 +114,29 @@ type channel struct {
 	chosen kinds
 }
 
-// channels maps event ids to channels. perf's ids are small and close together.
+// channels maps event ids to channels. The kernel counts ids up, so those of a
+// recording are close together, wherever they begin.
 type channels struct {
-	dense []*channel
+	base  uint64     // the lowest id
+	dense []*channel // from base on
 	rest  map[uint64]*channel
 }
 
 const denseIDs = 1 << 16
 
 func (c *channels) get(id uint64) *channel {
-	if id < uint64(len(c.dense)) {
-		return c.dense[id]
+	if i := id - c.base; i < uint64(len(c.dense)) {
+		return c.dense[i]
 	}
 	return c.rest[id]
 }
 
 func (c *channels) set(id uint64, ch *channel) {
-	if id < denseIDs {
-		for uint64(len(c.dense)) <= id {
+	if i := id - c.base; i < denseIDs {
+		for uint64(len(c.dense)) <= i {
 			c.dense = append(c.dense, nil)
 		}
-		c.dense[id] = ch
+		c.dense[i] = ch
 		return
 	}
 	if c.rest == nil {
@@ -139,14 +145,22 @@ func (c *channels) set(id uint64, ch *channel) {
 	c.rest[id] = ch
 }
 
+// all yields the channels by ascending id.
 func (c *channels) all(yield func(id uint64, ch *channel) bool) {
-	for id, ch := range c.dense {
-		if ch != nil && !yield(uint64(id), ch) {
+	rest := slices.Sorted(maps.Keys(c.rest))
+	n, _ := slices.BinarySearch(rest, c.base)
+	for _, id := range rest[:n] {
+		if !yield(id, c.rest[id]) {
 			return
 		}
 	}
-	for id, ch := range c.rest {
-		if !yield(id, ch) {
+	for i, ch := range c.dense {
+		if ch != nil && !yield(c.base+uint64(i), ch) {
+			return
+		}
+	}
+	for _, id := range rest[n:] {
+		if !yield(id, c.rest[id]) {
 			return
 		}
 	}

@@ -146,7 +146,8 @@ func (s *scan) losses(c *Coverage, kind kinds) {
 	counted := s.clean && s.readsLost
 	n := 0
 	for _, b := range s.buffers {
-		if b.takes&kind == 0 {
+		// A thread's buffer may be the one that a CPU's event shares.
+		if b.takes&kind == 0 && b.cpu >= 0 {
 			continue
 		}
 		for _, l := range b.losses {
@@ -176,7 +177,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 		return
 	}
 	for _, b := range s.buffers {
-		if b.takes&kind == 0 {
+		if b.takes&kind == 0 || b.cpu < 0 {
 			continue
 		}
 		if b.last == 0 {
@@ -217,12 +218,12 @@ func (s *scan) horizon() uint64 {
 // stands in a file, all that is older than the newest record before the first
 // has been written to it. All files must have come that far.
 func (s *scan) rounds() uint64 {
+	if len(s.files) < len(s.rec.Files()) || len(s.files) == 0 {
+		return 0 // a file without a record
+	}
 	least := MaxTime
 	for _, f := range s.files {
 		least = min(least, f.safe)
-	}
-	if least == MaxTime {
-		return 0
 	}
 	return least
 }

@@ -4,8 +4,10 @@
 package timeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -73,8 +75,15 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		s.moduleFree, _ = parseTracepoint(data, "module_free")
 	}
 	s.readsLost = len(rec.Events()) > 0
+	lowest := MaxTime
 	for _, e := range rec.Events() {
 		s.readsLost = s.readsLost && readsLost(&e.Attr)
+		for _, id := range e.IDs {
+			lowest = min(lowest, id)
+		}
+	}
+	s.channels.base = lowest
+	for _, e := range rec.Events() {
 		for _, id := range e.IDs {
 			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
 		}
@@ -117,6 +126,15 @@ func (s *scan) buffer(cpu int64) *ringBuffer {
 		s.buffers = append(s.buffers, b)
 	}
 	return b
+}
+
+// bufferOf returns the ring buffer that the event of this id writes to: its
+// CPU's, or one of its own where it follows a thread over all CPUs.
+func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
+	if ch.cpu >= 0 {
+		return s.buffer(ch.cpu)
+	}
+	return s.buffer(-1 - int64(id&(1<<62-1)))
 }
 
 // run reads all records.
@@ -169,10 +187,10 @@ func (s *scan) run() {
 	case sc.Err() == nil:
 		s.warn(fmt.Errorf("the recording has no clean end: %w", err))
 	}
-	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return int(a.cpu - b.cpu) })
-	for _, ch := range s.channels.all {
+	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return cmp.Compare(a.cpu, b.cpu) })
+	for id, ch := range s.channels.all {
 		if ch.buffer == nil {
-			ch.buffer = s.buffer(ch.cpu)
+			ch.buffer = s.bufferOf(ch, id)
 		}
 		ch.buffer.takes |= ch.kinds
 		ch.buffer.lostSamples += ch.lostSamples
@@ -288,16 +306,12 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	if ch.guest {
 		return nil
 	}
-	if id.Has&perfdata.SampleCPU != 0 {
-		if ch.cpu < 0 {
-			ch.cpu = int64(id.CPU)
-		} else if ch.cpu != int64(id.CPU) {
-			s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
-			return nil
-		}
+	if ch.pinned && id.Has&perfdata.SampleCPU != 0 && ch.cpu != int64(id.CPU) {
+		s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
+		return nil
 	}
 	if ch.buffer == nil {
-		ch.buffer = s.buffer(ch.cpu)
+		ch.buffer = s.bufferOf(ch, id.ID)
 	}
 	if t := id.Time; t != 0 {
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
@@ -317,13 +331,7 @@ func (s *scan) fits(rec *perfdata.Record, id *perfdata.SampleID, body int) {
 	}
 }
 
-func trailerSize(id *perfdata.SampleID) int {
-	n := 0
-	for has := id.Has; has != 0; has &= has - 1 {
-		n += 8
-	}
-	return n
-}
+func trailerSize(id *perfdata.SampleID) int { return 8 * bits.OnesCount64(uint64(id.Has)) }
 
 // excess checks what stands behind the content of a record whose size says too
 // much. The kernel makes such records where several events listen (it adds up
@@ -369,11 +377,11 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 			ch.kinds = kindsOf(ch.event)
 			s.channels.set(e.ID, ch)
 		}
-		ch.cpu = e.CPU
-		ch.system = e.CPU >= 0 && e.TID == -1
+		ch.cpu, ch.pinned = e.CPU, e.CPU >= 0
+		ch.system = ch.pinned && e.TID == -1
 		ch.guest = e.MachinePID > 0
 		if !ch.guest {
-			ch.buffer = s.buffer(e.CPU)
+			ch.buffer = s.bufferOf(ch, e.ID)
 		}
 	}
 }
