@@ -12,7 +12,8 @@ import (
 // Build makes an image of all facts given so far. The builder may go on taking
 // facts afterwards; the image does not change.
 func (b *Builder) Build() (*Image, error) {
-	d := &build{Builder: b, arena: b.arena[:len(b.arena):len(b.arena)]}
+	b = b.withWindows()
+	d := &build{Builder: b, arena: slices.Clip(b.arena)}
 	im := d.image()
 	if b.tooLarge || d.tooLarge {
 		return nil, ErrTooLarge
@@ -171,6 +172,9 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 	for _, r := range d.only {
 		cut(r.Lo, r.Hi)
 	}
+	for i := range d.windows {
+		cut(d.windows[i].Addr, d.windows[i].Addr+uint64(len(d.windows[i].Before)))
+	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 
@@ -318,7 +322,8 @@ func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
 
 	text := lo >= w.textLo && hi <= w.textHi
 	thunk := len(w.thunks) > 0 && w.thunks[0].lo <= lo
-	if text && len(pokes) == 0 && !thunk && f.seg >= 0 {
+	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
+	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 {
 		if w.cold == 0 {
 			w.history(&f, text, thunk, nil)
 			w.cold, w.coldCount = f.first+1, f.count
@@ -376,6 +381,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 		sortedByTime(here, func(l *life) uint64 { return l.from })
 		c.lives(here, changes)
 	}
+	c.inFlight()
 	f.count = uint32(len(d.im.versions)) - f.first
 }
 

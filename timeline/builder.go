@@ -105,6 +105,7 @@ type Builder struct {
 	snapshot       Snapshot
 	symbols        []SymbolEvent
 	programs       []Program
+	windows        []ExplicitWindow
 	gaps           [3][]gap
 	callThunks     bool
 	silentPokes    bool

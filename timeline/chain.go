@@ -55,19 +55,25 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 
 // emit appends a version that begins at t, unless nothing differs from the one before.
 func (c *chain) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
+	c.put(version{since: t, content: content, standing: s, reason: r, source: src})
+}
+
+// put is emit for a version as it is.
+func (c *chain) put(v version) {
 	im := c.im
-	v := version{since: t, content: content, standing: s, reason: r, source: src}
-	if n := len(im.versions); n > int(c.f.first) {
+	for n := len(im.versions); n > int(c.f.first); n-- {
 		last := &im.versions[n-1]
-		if last.since == t {
+		if last.since == v.since {
 			// An empty interval: the later fact of one time wins.
 			im.versions = im.versions[:n-1]
-			c.emit(t, s, r, src, content)
+			continue
+		}
+		if last.standing == v.standing && last.reason == v.reason && last.source == v.source &&
+			v.standing.HasBytes() && v.standing != InFlight && c.equal(last.content, v.content) ||
+			*last == (version{last.since, v.content, v.standing, v.reason, v.source}) {
 			return
 		}
-		if last.standing == s && last.reason == r && last.source == src && s != Conflicting && c.equal(last.content, content) {
-			return
-		}
+		break
 	}
 	im.versions = append(im.versions, v)
 }

@@ -223,7 +223,11 @@ func (v View) Read(addr uint64, buf []byte) Block {
 		off := a - f.addr
 		m := min(uint64(len(buf)-n), uint64(f.size)-off)
 		if whole && ver.standing.HasBytes() {
-			copy(buf[n:], im.contentBytes(f, ver.content)[off:off+m])
+			content := ver.content
+			if ver.standing == InFlight {
+				content = im.conflicts[content].b
+			}
+			copy(buf[n:], im.contentBytes(f, content)[off:off+m])
 			b.Given = n + int(m)
 		} else {
 			whole = false
@@ -262,8 +266,8 @@ func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block
 // Fact is what a candidate rests on.
 type Fact struct {
 	Source Source
-	Time   uint64 // of a poke; 0 for others
-	Old    bool   // the bytes are the poke's old ones: they stood just before Time
+	Time   uint64 // of a poke, or of a window's begin or end; 0 for others
+	Old    bool   // the bytes are the old ones: they stood just before Time
 }
 
 // Candidate is one of several contradicting contents, or the only one, which
@@ -283,9 +287,11 @@ type Span struct {
 	Since    uint64 // 0: nothing bounds it
 	Until    uint64 // MaxTime: nothing bounds it
 	// Bytes are read-only and valid as long as the image; nil where no single
-	// fact gives them.
-	Bytes      []byte
-	Candidates []Candidate // of a conflicting span
+	// fact gives them. Of a change that is going on they are the new ones.
+	Bytes []byte
+	// Candidates are all contents of a conflicting span, and of one in flight
+	// the old and the new ones.
+	Candidates []Candidate
 }
 
 // Spans yields what is there in [addr, addr+n), without holes: where nothing
@@ -342,7 +348,7 @@ func (s Span) clipped() Span {
 
 func (s *Span) joins(o *Span) bool {
 	return s.Standing == o.Standing && s.Reason == o.Reason && s.Source == o.Source &&
-		s.Since == o.Since && s.Until == o.Until && s.Standing != Conflicting && s.Addr+s.Len == o.Addr
+		s.Since == o.Since && s.Until == o.Until && s.Candidates == nil && s.Addr+s.Len == o.Addr
 }
 
 // pieces yields the fragments of [addr, addr+n) and the holes between, without copying.
@@ -384,9 +390,12 @@ func (im *Image) span(f *fragment, k uint32, off, m uint64) Span {
 	s := Span{Addr: f.addr + off, Len: m, Standing: ver.standing, Reason: ver.reason,
 		Source: ver.source, Since: ver.since, Until: im.until(f, k)}
 	switch {
-	case ver.standing == Conflicting:
+	case ver.standing == Conflicting || ver.standing == InFlight:
 		c := &im.conflicts[ver.content]
 		s.Candidates = im.candidates(c, off, m)
+		if ver.standing == InFlight {
+			s.Bytes = s.Candidates[1].Bytes
+		}
 	case ver.standing.HasBytes():
 		s.Bytes = im.contentBytes(f, ver.content)[off : off+m]
 	}
@@ -398,6 +407,12 @@ func (im *Image) candidates(c *conflict, off, m uint64) []Candidate {
 	earlier := Fact{Source: c.source}
 	if c.source == SourcePoke {
 		earlier.Time = c.from
+	}
+	if c.source == SourceWindow {
+		return []Candidate{
+			{im.contentBytes(f, c.a)[off : off+m], Fact{SourceWindow, c.from, true}},
+			{im.contentBytes(f, c.b)[off : off+m], Fact{SourceWindow, c.to, false}},
+		}
 	}
 	out := []Candidate{{im.contentBytes(f, c.a)[off : off+m], earlier}}
 	if c.b != noContent {
@@ -438,6 +453,9 @@ func (im *Image) Conflicts() iter.Seq[Conflict] {
 	return func(yield func(Conflict) bool) {
 		for i := range im.conflicts {
 			c := &im.conflicts[i]
+			if c.source == SourceWindow {
+				continue // both sides of a change, not a contradiction
+			}
 			if !yield(Conflict{c.addr, uint64(c.size), c.from, c.to, c.reason, im.candidates(c, 0, uint64(c.size))}) {
 				return
 			}
@@ -455,5 +473,11 @@ type Stats struct {
 
 // Stats returns the image's counts.
 func (im *Image) Stats() Stats {
-	return Stats{len(im.fragments), len(im.versions), len(im.conflicts), len(im.arena), im.doubles}
+	conflicts := 0
+	for i := range im.conflicts {
+		if im.conflicts[i].source != SourceWindow {
+			conflicts++
+		}
+	}
+	return Stats{len(im.fragments), len(im.versions), conflicts, len(im.arena), im.doubles}
 }

@@ -31,6 +31,8 @@ type Options struct {
 	// addresses are answered as Unknown, for the reason OutsideImage;
 	// Report.Conflicts counts those inside. See Near.
 	Only func(k *kcore.Kallsyms) []Range
+	// Explicit are explicit windows, see ReadWindows.
+	Explicit []ExplicitWindow
 	// Windows keeps what Replay.Windows needs while the recording is read, which
 	// is cheaper than reading it once more.
 	Windows bool
@@ -49,6 +51,7 @@ type Replay struct {
 	kallsyms  *kcore.Kallsyms
 	scan      *scan
 
+	explicit    []ExplicitWindow
 	windows     *Windows
 	windowsOnce sync.Once
 }
@@ -112,7 +115,7 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 // was made with it; snap may be nil. Options.KCore is not looked at. Closing
 // the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
-	r := &Replay{Recording: rec, Snapshot: snap}
+	r := &Replay{Recording: rec, Snapshot: snap, explicit: opts.Explicit}
 	s := newScan(rec, opts.Progress)
 	if err := r.symbols(s, opts); err != nil {
 		return nil, err
@@ -226,6 +229,11 @@ func (s *scan) facts(r *Replay) {
 		}
 		rep.Copied = &Interval{To: snap.To}
 		b.SetSnapshot(snap)
+	}
+	for _, w := range r.explicit {
+		if err := b.Window(w); err != nil {
+			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
+		}
 	}
 	s.addModules(k)
 	s.addListed(k)

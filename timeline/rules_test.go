@@ -584,8 +584,7 @@ func TestRules(t *testing.T) {
 			addr: 0x8100, n: 2,
 			want: lines(
 				"0..100 unconfirmed outside-recording 5555",
-				"100..200 conflicting snapshot-mismatch 5555 6666",
-				"200..300 conflicting snapshot-mismatch 5555 6666",
+				"100..300 conflicting snapshot-mismatch 5555 6666",
 				"300..1001 conflicting module-contradicted 7777",
 				"1001.. conflicting module-contradicted 7777"),
 		},
@@ -649,6 +648,48 @@ func TestRules(t *testing.T) {
 				"0..100 unconfirmed outside-recording 9090",
 				"100..300 known 9090",
 				"300..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "an explicit window: both sides are given while it is open",
+			facts: func(b *Builder) {
+				b.Window(ExplicitWindow{Addr: 0x1100, From: 300, To: 350, Before: unhex("9090"), After: unhex("eb02")})
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..350 in_flight explicit-window eb02",
+				"350..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "an explicit window of which a text poke tells too is one change",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 320, "9090", "eb02"))
+				b.Window(ExplicitWindow{Addr: 0x1100, From: 300, To: 350, Before: unhex("9090"), After: unhex("eb02")})
+				b.Poke(pokeAt(0x1100, 500, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..350 in_flight explicit-window eb02",
+				"350..500 known eb02",
+				"500..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "an explicit window whose old bytes contradict what stood there",
+			facts: func(b *Builder) {
+				b.Window(ExplicitWindow{Addr: 0x1100, From: 300, To: 350, Before: unhex("eb04"), After: unhex("eb02")})
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 conflicting snapshot-mismatch 9090 eb04",
+				"300..350 in_flight explicit-window eb02",
+				"350..1001 known eb02",
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{

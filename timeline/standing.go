@@ -55,6 +55,7 @@ const (
 	SourceSnapshot               // the copy of kernel text beside the recording (kcore)
 	SourcePoke                   // a PERF_RECORD_TEXT_POKE
 	SourceProgInfo               // HEADER_BPF_PROG_INFO, jited_prog_insns
+	SourceWindow                 // an explicit window
 )
 
 var sourceNames = [...]string{
@@ -62,6 +63,7 @@ var sourceNames = [...]string{
 	SourceSnapshot: "snapshot",
 	SourcePoke:     "poke",
 	SourceProgInfo: "bpf_prog_info",
+	SourceWindow:   "window",
 }
 
 // String returns the name that the command line prints, "" for [SourceNone].
@@ -97,6 +99,7 @@ const (
 	PokedToNothing
 	NothingAlive
 	OutsideImage
+	InExplicitWindow
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -124,6 +127,7 @@ var reasons = [...]struct{ code, text string }{
 	Unregistered:        {"unregistered", "the code that was here was unregistered"},
 	PokedToNothing:      {"poked-to-nothing", "the code that was here was retired by a text poke"},
 	NothingAlive:        {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
+	InExplicitWindow:    {"explicit-window", "the change was going on: a CPU may run the old bytes, the new ones, or a trap"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

@@ -1,0 +1,208 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ExplicitWindow is a change of text of which the writer told beginning and
+// end: the two-record form, BEFORE and AFTER, that was first proposed for the
+// text poke event. From From until To a CPU may run Before, After, or a trap;
+// before it Before, from To on After.
+type ExplicitWindow struct {
+	Addr          uint64
+	From, To      uint64
+	Method        string // how the change is made safe, for example "int3"; for people
+	Before, After []byte // of one length
+}
+
+// check says what is wrong with a window.
+func (w *ExplicitWindow) check() error {
+	switch {
+	case len(w.Before) == 0 || len(w.Before) != len(w.After):
+		return errors.New("before and after must have one length")
+	case len(w.Before) > 0xffff || w.Addr+uint64(len(w.Before)) < w.Addr:
+		return errors.New("the bytes pass the end of the address space, or 65,535")
+	case w.From >= w.To:
+		return errors.New("the window ends before it begins")
+	}
+	return nil
+}
+
+// Window adds an explicit window. A text poke of the same place to the same
+// bytes inside of it is the same change.
+func (b *Builder) Window(w ExplicitWindow) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	w.Before, w.After = slices.Clone(w.Before), slices.Clone(w.After)
+	b.windows = append(b.windows, w)
+	return nil
+}
+
+// withWindows returns a builder that has a poke for each explicit window that
+// no text poke tells of already. b itself stays as it is.
+func (b *Builder) withWindows() *Builder {
+	if len(b.windows) == 0 {
+		return b
+	}
+	c := *b
+	c.sites = slices.Clone(b.sites)
+	c.pokes = slices.Clone(b.pokes)
+	c.contents = slices.Clone(b.contents)
+	c.arena = slices.Clip(b.arena)
+	c.siteOf = make(map[uint64]uint32, len(b.siteOf))
+	for a, i := range b.siteOf {
+		c.siteOf[a] = i
+	}
+	for i := range b.windows {
+		w := &b.windows[i]
+		told := false
+		if s, ok := b.siteOf[w.Addr]; ok {
+			told = slices.ContainsFunc(b.pokes, func(p poke) bool {
+				return p.site == s && w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[p.new:][:p.nlen], w.After)
+			})
+		}
+		if !told {
+			c.Poke(&Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After})
+		}
+	}
+	return &c
+}
+
+// inFlight makes the answers inside explicit windows in flight: both sides
+// are given.
+func (c *chain) inFlight() {
+	for i := range c.windows {
+		w := &c.windows[i]
+		k := c.f.addr - w.Addr
+		if c.f.addr < w.Addr || k >= uint64(len(w.Before)) {
+			continue
+		}
+		im := c.im
+		at := func(t uint64) int {
+			return int(im.at(&fragment{first: c.f.first, count: uint32(len(im.versions)) - c.f.first}, t))
+		}
+		first := at(w.From)
+		tail := slices.Clone(im.versions[first:])
+		if tail[0].since < w.From {
+			first++
+		}
+		im.versions = im.versions[:first]
+		n := int(c.f.size)
+		c.conflict(conflict{from: w.From, to: w.To, at: w.To, source: SourceWindow, reason: InExplicitWindow,
+			a: c.own(w.Before[k:][:n]), b: c.own(w.After[k:][:n])})
+		im.versions[len(im.versions)-1].standing = InFlight
+		for j, v := range tail {
+			until := MaxTime
+			if j+1 < len(tail) {
+				until = tail[j+1].since
+			}
+			if until > w.To {
+				c.put(version{max(v.since, w.To), v.content, v.standing, v.reason, v.source})
+			}
+		}
+	}
+}
+
+// own keeps bytes in the image's arena.
+func (c *chain) own(data []byte) uint32 {
+	if uint64(len(c.im.arena))+uint64(len(data)) > maxContent {
+		c.tooLarge = true
+		return 0
+	}
+	off := uint32(len(c.im.arena))
+	c.im.arena = append(c.im.arena, data...)
+	return off
+}
+
+// A windowLine is a line of a file of explicit windows.
+type windowLine struct {
+	Flag   string `json:"flag"`
+	Time   string `json:"time"`
+	Method string `json:"method"`
+	Addr   string `json:"addr"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// ReadWindows reads explicit windows from JSON lines: for each change one with
+// "flag":"before" and later one with "flag":"after", with equal "addr" ("0x..."),
+// "before" and "after" (hexadecimal bytes), each with its "time" (decimal
+// nanoseconds, a string), and an optional "method". Errors name the line.
+func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
+	var out []ExplicitWindow
+	type key struct {
+		addr          uint64
+		before, after string
+	}
+	open := make(map[key]int) // line of the BEFORE
+	since := make(map[key]uint64)
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	line := 0
+	for sc.Scan() {
+		line++
+		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
+			continue
+		}
+		bad := func(err error) error { return fmt.Errorf("line %d: %w", line, err) }
+		var l windowLine
+		dec := json.NewDecoder(bytes.NewReader(sc.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&l); err != nil {
+			return nil, bad(err)
+		}
+		t, err := strconv.ParseUint(l.Time, 10, 64)
+		if err != nil {
+			return nil, bad(fmt.Errorf("time: %w", err))
+		}
+		addr, err := strconv.ParseUint(strings.TrimPrefix(l.Addr, "0x"), 16, 64)
+		if err != nil {
+			return nil, bad(fmt.Errorf("addr: %w", err))
+		}
+		before, err1 := hex.DecodeString(l.Before)
+		after, err2 := hex.DecodeString(l.After)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, bad(err)
+		}
+		k := key{addr, string(before), string(after)}
+		switch l.Flag {
+		case "before":
+			if at, ok := open[k]; ok {
+				return nil, bad(fmt.Errorf("the change of line %d has not ended", at))
+			}
+			open[k], since[k] = line, t
+		case "after":
+			if _, ok := open[k]; !ok {
+				return nil, bad(errors.New("this change has not begun"))
+			}
+			w := ExplicitWindow{Addr: addr, From: since[k], To: t, Method: l.Method, Before: before, After: after}
+			if err := w.check(); err != nil {
+				return nil, bad(err)
+			}
+			delete(open, k)
+			out = append(out, w)
+		default:
+			return nil, bad(fmt.Errorf("flag %q is neither before nor after", l.Flag))
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", line+1, err)
+	}
+	for _, at := range open {
+		return nil, fmt.Errorf("line %d: this change does not end", at)
+	}
+	return out, nil
+}

@@ -1,0 +1,64 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadWindows(t *testing.T) {
+	const before = `{"flag":"before","time":"300","method":"int3","addr":"0xffffffff81000000","before":"6690","after":"eb10"}`
+	const after = `{"flag":"after","time":"350","method":"int3","addr":"0xffffffff81000000","before":"6690","after":"eb10"}`
+	got, err := ReadWindows(strings.NewReader(before + "\n\n" + after + "\n"))
+	want := []ExplicitWindow{{Addr: 0xffffffff81000000, From: 300, To: 350, Method: "int3", Before: unhex("6690"), After: unhex("eb10")}}
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+	}
+	for _, tt := range []struct{ text, err string }{
+		{before, "line 1: this change does not end"},
+		{after, "line 1: this change has not begun"},
+		{before + "\n" + before, "line 2: the change of line 1 has not ended"},
+		{"{", "line 1: unexpected EOF"},
+		{strings.Replace(before, "flag", "flags", 1), `line 1: json: unknown field "flags"`},
+		{strings.Replace(before, `"300"`, `"x"`, 1), "line 1: time: "},
+		{strings.Replace(before, "0xff", "0xgg", 1), "line 1: addr: "},
+		{strings.Replace(before, "6690", "669", 1), "line 1: encoding/hex: odd length"},
+		{strings.Replace(before, `"before"`, `"during"`, 1), `line 1: flag "during"`},
+		{strings.ReplaceAll(before+"\n"+after, "6690", "66"), "line 2: before and after must have one length"},
+		{strings.Replace(before+"\n"+after, "350", "300", 1), "line 2: the window ends before it begins"},
+	} {
+		if _, err := ReadWindows(strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s\n%v, want %s", tt.text, err, tt.err)
+		}
+	}
+}
+
+// TestInFlightSpans: of a change that is going on, both sides are given.
+func TestInFlightSpans(t *testing.T) {
+	b := kernel()
+	w := ExplicitWindow{Addr: 0x1100, From: 300, To: 350, Before: unhex("9090"), After: unhex("eb02")}
+	if err := b.Window(w); err != nil {
+		t.Fatal(err)
+	}
+	im := mustBuild(t, b)
+	var got []Span
+	for s := range im.At(320).Spans(0x1101, 1) {
+		got = append(got, s)
+	}
+	want := []Span{{Addr: 0x1101, Len: 1, Standing: InFlight, Reason: InExplicitWindow, Since: 300, Until: 350, Bytes: unhex("02"),
+		Candidates: []Candidate{{unhex("90"), Fact{SourceWindow, 300, true}}, {unhex("02"), Fact{SourceWindow, 350, false}}}}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	for c := range im.Conflicts() {
+		t.Errorf("a window is no contradiction: %+v", c)
+	}
+	// The builder is as it was: a second image is the same.
+	if d := cmp.Diff(history(im, 0x1100, 2), history(mustBuild(t, b), 0x1100, 2)); d != "" {
+		t.Errorf("(-first +second):\n%s", d)
+	}
+}
