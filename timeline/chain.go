@@ -372,6 +372,9 @@ func (c *chain) nobody(e0, e1 uint64, l *life, changes []change) {
 
 // unnamed says why snapshot bytes that belong to nothing are not answered.
 func (c *chain) unnamed() Reason {
+	if end := c.build.textHi; c.f.addr >= end && c.f.addr-end < pageSize && c.f.addr&^(pageSize-1) == (end-1)&^(pageSize-1) {
+		return NotText // the rest of the last page of kernel text
+	}
 	for _, b := range c.bytes(snapshotContent) {
 		if b != 0 {
 			return NotText
