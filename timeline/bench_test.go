@@ -54,3 +54,44 @@ func BenchmarkRead(b *testing.B) {
 		r.Image.At(q.time).Read(q.addr, buf[:])
 	}
 }
+
+// BenchmarkWalk reads the code of 50 KiB round and round, instruction by
+// instruction, while time goes on and pokes fall into it: with a cursor, and
+// from a flat copy.
+func BenchmarkWalk(b *testing.B) {
+	r, err := timeline.Load(storm(b), timeline.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	const size, insn = 50 << 10, 5
+	im := r.Image
+	lo, _ := im.Text()
+	lo += 1 << 20
+	step := (im.Horizon() - im.First()) / 10_000_000
+	var buf [16]byte
+	b.Run("cursor", func(b *testing.B) {
+		c := im.Cursor()
+		now, at := im.First(), uint64(0)
+		for b.Loop() {
+			c.Read(lo+at, now, buf[:])
+			if at += insn; at >= size {
+				at = 0
+			}
+			if now += step; now > im.Horizon() {
+				now = im.First()
+			}
+		}
+	})
+	b.Run("flat", func(b *testing.B) {
+		flat := make([]byte, size+16)
+		im.At(im.First()).Read(lo, flat)
+		at := uint64(0)
+		for b.Loop() {
+			copy(buf[:], flat[at:])
+			if at += insn; at >= size {
+				at = 0
+			}
+		}
+	})
+}

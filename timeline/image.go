@@ -190,12 +190,16 @@ type Block struct {
 // the whole block. It does not allocate. Bytes from the first that no single
 // fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
 func (v View) Read(addr uint64, buf []byte) Block {
+	return v.im.read(addr, v.t, buf, v.im.find(addr), nil)
+}
+
+// read is View.Read, beginning with the i-th fragment, the first that ends
+// after addr. c, where not nil, remembers versions.
+func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 	b := Block{Standing: Known, Until: MaxTime}
 	if len(buf) == 0 {
 		return b
 	}
-	im := v.im
-	i := im.find(addr)
 	n, whole := 0, true
 	for n < len(buf) {
 		a := addr + uint64(n)
@@ -213,7 +217,12 @@ func (v View) Read(addr uint64, buf []byte) Block {
 			continue
 		}
 		f := &im.fragments[i]
-		k := im.at(f, v.t)
+		var k uint32
+		if c != nil {
+			k = c.at(i, f, t)
+		} else {
+			k = im.at(f, t)
+		}
 		ver := &im.versions[k]
 		b.Since = max(b.Since, ver.since)
 		b.Until = min(b.Until, im.until(f, k))
