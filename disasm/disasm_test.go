@@ -8,7 +8,9 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +33,8 @@ func TestNewUnsupported(t *testing.T) {
 		{elf.EM_S390, binary.BigEndian},
 		{elf.EM_386, binary.LittleEndian},
 		{elf.EM_X86_64, binary.BigEndian},
+		{elf.EM_AARCH64, binary.BigEndian},
+		{elf.EM_PPC64, nil},
 		{elf.EM_NONE, nil},
 	} {
 		if _, err := New(tt.machine, tt.order); !errors.Is(err, ErrUnsupportedArch) {
@@ -159,5 +163,101 @@ func TestAll(t *testing.T) {
 			t.Fatalf("went on to %#x after break", inst.Addr)
 		}
 		break
+	}
+}
+
+// Data within code.
+func TestAllWithData(t *testing.T) {
+	literal := []byte{0x58, 0x7f, 0x36, 0x3c, 0x83, 0xab, 0xff, 0xff}
+	names := func(addr uint64) (string, uint64, bool) {
+		return "ftrace_nop_ops", 0xffffab833c367f58, addr >= 0xffffab833c367f58 && addr < 0xffffab833c367f60
+	}
+	arm := slices.Concat(literal,
+		wordARM64.words(0xaa1e03e9, 0xd503201f, 0xd65f03c0), literal[:4], []byte{1, 2, 3})
+	ppc := func(a wordArch) []byte { return a.words(0x60000000, 0x3c367f58, 0x4e800020) }
+	amd64 := []byte{0x90, 0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xc3}
+	between := func(from, to uint64) func(uint64) bool {
+		return func(addr uint64) bool { return addr >= from && addr < to }
+	}
+	tests := []struct {
+		name    string
+		machine elf.Machine
+		order   binary.ByteOrder
+		code    []byte
+		isData  func(uint64) bool
+		want    []string
+	}{
+		{
+			"arm64", elf.EM_AARCH64, binary.LittleEndian, arm,
+			func(addr uint64) bool { return addr < 0x1008 || addr >= 0x1014 },
+			[]string{
+				"1000 .xword 0xffffab833c367f58 <ftrace_nop_ops>", "1008 mov x9, x30", "100c nop", "1010 ret",
+				"1014 .word 0x3c367f58", "1018 .byte 0x01", "1019 .byte 0x02", "101a .byte 0x03",
+			},
+		},
+		{
+			"no data said", elf.EM_AARCH64, binary.LittleEndian, arm[:12], between(0, 0),
+			[]string{"1000 .inst 0x3c367f58", "1004 .inst 0xffffab83", "1008 mov x9, x30"},
+		},
+		{
+			"not aligned", elf.EM_AARCH64, binary.LittleEndian, arm[:12], between(0x1004, 0x1008),
+			[]string{"1000 .inst 0x3c367f58", "1004 .word 0xffffab83", "1008 mov x9, x30"},
+		},
+		{
+			"ppc64le", elf.EM_PPC64, binary.LittleEndian, ppc(wordPPC64LE), between(0x1004, 0x1008),
+			[]string{"1000 nop", "1004 .long 0x3c367f58", "1008 blr"},
+		},
+		{
+			"ppc64", elf.EM_PPC64, binary.BigEndian, ppc(wordPPC64), between(0x1000, 0x1008),
+			[]string{"1000 .quad 0x600000003c367f58", "1008 blr"},
+		},
+		{
+			"prefix before data", elf.EM_PPC64, binary.BigEndian, wordPPC64.words(0x04000000, 0xe4630008), between(0x1004, 0x1008),
+			[]string{"1000 .long 0x4000000", "1004 .long 0xe4630008"},
+		},
+		{
+			"x86-64", elf.EM_X86_64, binary.LittleEndian, amd64, between(0x1004, 0x100b),
+			[]string{
+				"1000 nop", "1001 .byte 0x48", "1002 .byte 0xb8", "1003 .byte 0x01", "1004 .long 0x05040302",
+				"1008 .byte 0x06", "1009 .byte 0x07", "100a .byte 0x08", "100b ret",
+			},
+		},
+	}
+	for _, tt := range tests {
+		d, err := New(tt.machine, tt.order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		var joined []byte
+		for inst := range d.AllWithData(tt.code, 0x1000, names, tt.isData) {
+			got = append(got, fmt.Sprintf("%x %s", inst.Addr, inst.Text))
+			joined = append(joined, inst.Bytes...)
+			if inst.Data != strings.HasPrefix(inst.Text, ".") || cap(inst.Bytes) != len(inst.Bytes) {
+				t.Errorf("%s: %+v", tt.name, inst)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		if !bytes.Equal(joined, tt.code) {
+			t.Errorf("%s: the bytes are % x, want % x", tt.name, joined, tt.code)
+		}
+	}
+}
+
+// Where no instruction can be.
+func TestMisaligned(t *testing.T) {
+	code := append([]byte{7, 8}, wordARM64.words(0xd503201f)...)
+	want := []string{".byte 0x07", ".byte 0x08", "nop"}
+	var got []string
+	for inst := range wordARM64.new(t).All(code, 0x1002, nil) {
+		got = append(got, inst.Text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if inst := wordARM64.new(t).Data(nil, 0x1000, nil); len(inst.Bytes) != 0 {
+		t.Errorf("data of no bytes: %+v", inst)
 	}
 }

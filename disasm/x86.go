@@ -107,6 +107,8 @@ prefixes:
 	return r, pos < len(c)
 }
 
+func (x86) directives() (word, xword string) { return ".long", ".quad" }
+
 func (x86) next(code []byte, addr uint64, sym Symbolizer) (Inst, bool) {
 	raw, ok := parseX86(code)
 	if !ok {

@@ -35,16 +35,16 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// x86Line is what objdump shows of an instruction.
-type x86Line struct {
+// objdumpLine is what objdump shows of an instruction.
+type objdumpLine struct {
 	addr uint64
 	code []byte
 	text string
 }
 
-func readLines(t testing.TB, name string) []x86Line {
+func readLines(t testing.TB, name string) []objdumpLine {
 	t.Helper()
-	var lines []x86Line
+	var lines []objdumpLine
 	for l := range strings.Lines(string(readFile(t, name))) {
 		f := strings.Split(strings.TrimSpace(l), "\t")
 		if len(f) != 3 {
@@ -54,7 +54,7 @@ func readLines(t testing.TB, name string) []x86Line {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, x86Line{addr, unhex(t, f[1]), f[2]})
+		lines = append(lines, objdumpLine{addr, unhex(t, f[1]), f[2]})
 	}
 	return lines
 }
