@@ -213,6 +213,17 @@ type row struct {
 	hole *timeline.Span
 }
 
+// instsOf returns the instructions among rows.
+func instsOf(rows []row) []disasm.Inst {
+	var insts []disasm.Inst
+	for i := range rows {
+		if rows[i].hole == nil {
+			insts = append(insts, rows[i].inst)
+		}
+	}
+	return insts
+}
+
 func (x *answer) meets(a *app, ifNotGiven string) bool {
 	for i := range x.versions {
 		if !a.meets(x.versions[i].standing, ifNotGiven) {
@@ -258,7 +269,7 @@ func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 		if !fixed {
 			n = q.insnBytes(view, x.addr)
 		}
-		v := q.version(view, x.addr, n)
+		v := q.c.version(view, x.addr, n)
 		x.versions = append(x.versions, v)
 		if !endsBy(v.until, times.To) {
 			return x, nil
@@ -292,7 +303,7 @@ func (q *at) insnBytes(v timeline.View, addr uint64) uint64 {
 }
 
 // version looks at one time.
-func (q *at) version(view timeline.View, addr, n uint64) version {
+func (c *coder) version(view timeline.View, addr, n uint64) version {
 	v := version{view: view, n: n, standing: timeline.Known, until: timeline.MaxTime}
 	for s := range view.Spans(addr, n) {
 		if s.Standing < v.standing {
@@ -314,7 +325,7 @@ func (q *at) version(view timeline.View, addr, n uint64) version {
 		for i++; i < len(v.spans) && v.spans[i].Bytes != nil; i++ {
 			code = append(code, v.spans[i].Bytes...)
 		}
-		insts = q.c.decode(insts[:0], code, v.spans[first].Addr, names)
+		insts = c.decode(insts[:0], code, v.spans[first].Addr, names)
 		for _, in := range insts {
 			v.rows = append(v.rows, row{inst: in})
 		}

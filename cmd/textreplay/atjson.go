@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/hex"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -42,13 +43,27 @@ type jsonInterval struct {
 	To   *string `json:"to"`
 }
 
-type jsonSpan struct {
+// jsonPiece is what stands in a range of addresses.
+type jsonPiece struct {
 	Addr       string          `json:"addr"`
 	Len        uint64          `json:"len"`
 	Standing   string          `json:"standing"`
 	Bytes      *string         `json:"bytes"`
-	MayTrap    bool            `json:"may_trap"`
 	Candidates []jsonCandidate `json:"candidates,omitempty"`
+	Since      *string         `json:"since"`
+	Until      *string         `json:"until"`
+	Source     *string         `json:"source"`
+	Reason     *jsonReason     `json:"reason"`
+}
+
+func pieceJSON(s *timeline.Span) jsonPiece {
+	return jsonPiece{hexAddr(s.Addr), s.Len, s.Standing.String(), hexBytes(s.Bytes), candidatesJSON(s.Candidates),
+		since(s.Since), until(s.Until), nonEmpty(s.Source.String()), reasonJSON(s.Reason)}
+}
+
+type jsonSpan struct {
+	jsonPiece
+	MayTrap bool `json:"may_trap"`
 	// The change that is nearest in time, where both sides have bytes.
 	Before *string `json:"before,omitempty"`
 	After  *string `json:"after,omitempty"`
@@ -57,10 +72,6 @@ type jsonSpan struct {
 	Trap     *jsonTrap     `json:"trap,omitempty"`
 	Proven   *jsonInterval `json:"proven,omitempty"`
 	Estimate *jsonInterval `json:"estimate,omitempty"`
-	Since    *string       `json:"since"`
-	Until    *string       `json:"until"`
-	Source   *string       `json:"source"`
-	Reason   *jsonReason   `json:"reason"`
 }
 
 // jsonTrap is what a trap does in the place of the instruction.
@@ -101,7 +112,7 @@ func (q *at) jsonAnswer(x *answer) *jsonAnswer {
 }
 
 func (q *at) viewJSON(v *version) jsonView {
-	out := jsonView{Spans: make([]jsonSpan, 0, len(v.spans)), Instructions: make([]jsonInst, 0, len(v.rows))}
+	out := jsonView{Spans: make([]jsonSpan, 0, len(v.spans))}
 	var all []byte
 	for i := range v.spans {
 		s := &v.spans[i]
@@ -111,28 +122,27 @@ func (q *at) viewJSON(v *version) jsonView {
 	if v.standing == timeline.Known {
 		out.Bytes = hexBytes(all)
 	}
-	for i := range v.rows {
-		in := &v.rows[i].inst
-		if v.rows[i].hole != nil {
-			continue
-		}
+	out.Instructions = instsJSON(instsOf(v.rows))
+	return out
+}
+
+// instsJSON lists instructions; never nil.
+func instsJSON(insts []disasm.Inst) []jsonInst {
+	out := make([]jsonInst, 0, len(insts))
+	for i := range insts {
+		in := &insts[i]
 		j := jsonInst{Addr: hexAddr(in.Addr), Bytes: hex.EncodeToString(in.Bytes), Text: in.Text}
 		if in.HasTarget {
 			t := hexAddr(in.Target)
 			j.Target = &t
 		}
-		out.Instructions = append(out.Instructions, j)
+		out = append(out, j)
 	}
 	return out
 }
 
 func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
-	out := jsonSpan{
-		Addr: hexAddr(s.Addr), Len: s.Len, Standing: s.Standing.String(), Bytes: hexBytes(s.Bytes),
-		Candidates: candidatesJSON(s.Candidates),
-		Since:      since(s.Since), Until: until(s.Until),
-		Source: nonEmpty(s.Source.String()), Reason: reasonJSON(s.Reason),
-	}
+	out := jsonSpan{jsonPiece: pieceJSON(s)}
 	if s.Bytes == nil {
 		return out
 	}

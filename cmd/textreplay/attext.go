@@ -22,11 +22,15 @@ func (q *at) writeText(x *answer) {
 	if !x.times.Exact() {
 		when += ".." + timeline.Seconds(x.times.To)
 	}
-	fmt.Fprintf(q.out, "%s at %s (%s): ", q.style.paint(bold, name), when, q.clockName())
+	fmt.Fprintf(q.out, "%s at %s (%s): ", q.style.paint(bold, name), when, clockName(q.r))
 	first, last := &x.versions[0], &x.versions[len(x.versions)-1]
 	if len(x.versions) == 1 {
 		q.writeStandings(first)
-		fmt.Fprintf(q.out, "  %s%s\n", q.validity(first.since, first.until, first.view.Time()), first.sources())
+		validity := q.validity(first.since, first.until, first.view.Time())
+		if sources := first.sources(); sources != "" {
+			validity += "; source: " + sources
+		}
+		fmt.Fprintf(q.out, "  %s\n", validity)
 		if in, ok := q.c.around(first.view, x.asked); ok {
 			fmt.Fprintf(q.out, "  inside an instruction, read from the start of the function: %s at %s\n",
 				instsText([]disasm.Inst{in}, len(in.Bytes)), placeOf(first.view, in.Addr))
@@ -91,8 +95,8 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	}
 }
 
-func (q *at) clockName() string {
-	if name := q.r.Report.Clock.Name; name != "perf" {
+func clockName(r *timeline.Replay) string {
+	if name := r.Report.Clock.Name; name != "perf" {
 		return name
 	}
 	return "perf's clock"
@@ -112,7 +116,7 @@ func (q *at) writeStandings(v *version) {
 	}
 }
 
-// sources lists the kinds of facts that gave the bytes.
+// sources lists the kinds of facts that gave the bytes: "snapshot, poke".
 func (v *version) sources() string {
 	var list []string
 	for i := range v.spans {
@@ -120,10 +124,7 @@ func (v *version) sources() string {
 			list = append(list, src)
 		}
 	}
-	if len(list) == 0 {
-		return ""
-	}
-	return "; source: " + strings.Join(list, ", ")
+	return strings.Join(list, ", ")
 }
 
 // writeRows prints the instructions. A mark shows those that changed at the
@@ -170,6 +171,16 @@ func (v *version) changedAt(t uint64, r *row) bool {
 	})
 }
 
+// labelOf is label with the name of the first view that has one.
+func labelOf(addr uint64, views ...timeline.View) string {
+	for _, v := range views {
+		if placeOf(v, addr).name != "" {
+			return label(v, addr)
+		}
+	}
+	return label(views[0], addr)
+}
+
 // label is an address with its name: "ffffffff81000000 <_stext>:".
 func label(v timeline.View, addr uint64) string {
 	if name := placeOf(v, addr).String(); name != "" {
@@ -191,9 +202,14 @@ func (q *at) writeStanding(s timeline.Standing, r timeline.Reason) {
 func (q *at) writeHole(v *version, s *timeline.Span, mark string, width int) {
 	what := fmt.Sprintf("(%s, %s)", count(s.Len, "byte"), s.Standing)
 	fmt.Fprintf(q.out, "%s %-*s  %s\n", mark, width, label(v.view, s.Addr), what)
-	for _, c := range s.Candidates {
-		fmt.Fprintf(q.out, "   %-*s  %s %s\n", width, "", factText(c.Fact),
-			instsText(q.c.decode(nil, c.Bytes, s.Addr, symbolizer(v.view)), len(c.Bytes)))
+	q.writeCandidates(q.c, v.view, s, width+4)
+}
+
+// writeCandidates prints what the facts say that contradict one another over s.
+func (a *app) writeCandidates(c *coder, v timeline.View, s *timeline.Span, indent int) {
+	for _, x := range s.Candidates {
+		fmt.Fprintf(a.out, "%*s %s %s\n", indent, "", factText(x.Fact),
+			instsText(c.decode(nil, x.Bytes, s.Addr, symbolizer(v)), len(x.Bytes)))
 	}
 }
 
@@ -248,42 +264,48 @@ func (q *at) writeChange(x *answer, v *version, t uint64) {
 	if t == 0 || t == timeline.MaxTime || t == q.r.Image.First() || t == q.r.Image.Horizon()+1 {
 		return
 	}
-	before, after := q.r.Image.At(t-1), q.r.Image.At(t)
-	type site struct{ addr, end uint64 }
-	var sites []site
-	for s := range after.Spans(x.addr, v.n) {
-		if s.Since != t {
-			continue
-		}
-		here := site{s.Addr, s.Addr + s.Len}
-		for i := range v.rows {
-			// A change of a branch's target alone begins inside the instruction.
-			if in := &v.rows[i].inst; !in.Data && in.Addr < here.addr && here.addr-in.Addr < uint64(len(in.Bytes)) {
-				here.addr = in.Addr
-			}
-		}
-		if n := len(sites); n > 0 && here.addr <= sites[n-1].end {
-			sites[n-1].end = here.end
-			continue
-		}
-		sites = append(sites, here)
-	}
 	when := "changes"
 	if t <= x.times.From {
 		when = "changed"
 	}
 	fmt.Fprintf(q.out, "\n%s at %s:\n", when, timeline.Seconds(t))
+	q.writeSites(q.c, q.r.Image.At(t), v.sites(t, x.addr))
+}
+
+// sites returns the places of v, which begins at addr, that change at time t,
+// one of its bounds.
+func (v *version) sites(t, addr uint64) []timeline.Range {
+	var sites []timeline.Range
+	for s := range v.view.Image().At(t).Spans(addr, v.n) {
+		if s.Since != t {
+			continue
+		}
+		here := timeline.Range{Lo: s.Addr, Hi: s.Addr + s.Len}
+		for i := range v.rows {
+			// A change of a branch's target alone begins inside the instruction.
+			if in := &v.rows[i].inst; !in.Data && in.Addr < here.Lo && here.Lo-in.Addr < uint64(len(in.Bytes)) {
+				here.Lo = in.Addr
+			}
+		}
+		if n := len(sites); n > 0 && here.Lo <= sites[n-1].Hi {
+			sites[n-1].Hi = here.Hi
+			continue
+		}
+		sites = append(sites, here)
+	}
+	return sites
+}
+
+// writeSites prints how places changed at the very time of the view.
+func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) {
+	before := after.Image().At(after.Time() - 1)
 	const most = 8
 	for i, s := range sites {
 		if i == most {
-			fmt.Fprintf(q.out, "   and %s more\n", count(len(sites)-most, "place"))
+			fmt.Fprintf(a.out, "   and %s more\n", count(len(sites)-most, "place"))
 			break
 		}
-		where := label(after, s.addr)
-		if placeOf(after, s.addr).name == "" {
-			where = label(before, s.addr)
-		}
-		fmt.Fprintf(q.out, "   %s  %s\n", where, q.c.transition(before, after, s.addr, s.end-s.addr))
+		fmt.Fprintf(a.out, "   %s  %s\n", labelOf(s.Lo, after, before), c.transition(before, after, s.Lo, s.Hi-s.Lo))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
@@ -144,6 +145,32 @@ func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 		code = code[n:]
 	}
 	return disasm.Inst{}, false
+}
+
+// isNamed reports whether [MODULE:]NAME means this symbol.
+func isNamed(symbol, module, name string) bool {
+	if m, n, ok := strings.Cut(symbol, ":"); ok {
+		return m == module && n == name
+	}
+	return symbol == name
+}
+
+// symbolsNamed returns all symbols that [MODULE:]NAME means at the times of
+// the views; a symbol that is alive at several of them is there several times.
+// Where there is none, the error is a *timeline.QuestionError.
+func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
+	var found []timeline.Symbol
+	for _, v := range views {
+		for _, s := range v.Lookup(symbol[strings.IndexByte(symbol, ':')+1:]) {
+			if isNamed(symbol, s.Module, s.Name) {
+				found = append(found, s)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, &timeline.QuestionError{Text: symbol, Msg: "no symbol of this name"}
+	}
+	return found, nil
 }
 
 // place is an address with its name, as the kernel prints it.

@@ -117,10 +117,7 @@ func (m *image) run() error {
 	if len(segs) == 0 {
 		return belowf("nothing of the text is known, or meets --require, at %s: no image was written", timeline.Seconds(times.From))
 	}
-	if changing > 0 {
-		fmt.Fprintf(m.stderr, "textreplay: warning: %s of the image change up to %s; it is as of %s (a time with nine digits is exact)\n",
-			count(changing, "byte"), timeline.Seconds(times.To), timeline.Seconds(times.From))
-	}
+	m.warnMoving(changing, "the image", times)
 	syms := symbolsOf(r, view, segs)
 	sum.Segments, sum.Symbols = len(segs), len(syms)
 
@@ -190,14 +187,8 @@ func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 	var syms []kcore.ELFSymbol
 	if k := r.Kallsyms(); k != nil {
 		for _, s := range k.All() { // by address
-			bind := elf.STB_LOCAL
-			switch s.Type {
-			case 't':
-			case 'T':
-				bind = elf.STB_GLOBAL
-			case 'w', 'W':
-				bind = elf.STB_WEAK
-			default:
+			bind, ok := binding(s.Type)
+			if !ok {
 				continue
 			}
 			// Where a dynamic symbol has come to stand, kallsyms is out of date.

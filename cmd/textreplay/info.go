@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -48,8 +49,12 @@ type digest struct {
 	*timeline.Report
 	r         *timeline.Replay
 	programs  []program
-	conflicts []timeline.Conflict
+	conflicts []timeline.Conflict // the first of them; Report.Conflicts is how many there are
 }
+
+// maxConflicts is how many conflicts are listed at most: a recording that lost
+// much has tens of thousands.
+const maxConflicts = 1000
 
 // A program is a life of a BPF program.
 type program struct {
@@ -60,7 +65,7 @@ type program struct {
 }
 
 func newDigest(r *timeline.Replay) *digest {
-	d := &digest{Report: r.Report, r: r, conflicts: slices.Collect(r.Image.Conflicts())}
+	d := &digest{Report: r.Report, r: r, conflicts: first(r.Image.Conflicts(), maxConflicts)}
 	for s := range r.Image.Symbols {
 		if !strings.HasPrefix(s.Name, "bpf_prog_") || s.Size == 0 {
 			continue
@@ -71,6 +76,18 @@ func newDigest(r *timeline.Replay) *digest {
 	}
 	slices.SortStableFunc(d.programs, func(x, y program) int { return cmp.Compare(x.from, y.from) })
 	return d
+}
+
+// first returns the first n elements of a sequence.
+func first[T any](seq iter.Seq[T], n int) []T {
+	var out []T
+	for x := range seq {
+		if len(out) == n {
+			break
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 // tsc and wall report whether times of these forms can be converted.
@@ -144,7 +161,7 @@ func (d *digest) write(w io.Writer, s style) {
 	switch {
 	case d.Trusted.To == 0:
 		code = red
-	case d.Coverage.Pokes.Verdict != timeline.Complete || len(d.conflicts) > 0:
+	case d.Coverage.Pokes.Verdict != timeline.Complete || d.Report.Conflicts > 0:
 		code = yellow
 	}
 	fmt.Fprintln(w, s.paint(code, d.trust()))
@@ -283,12 +300,12 @@ func (d *digest) write(w io.Writer, s style) {
 		more(len(d.Losses), most)
 	}
 	if len(d.conflicts) > 0 {
-		section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(len(d.conflicts))))
+		section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(d.Report.Conflicts)))
 		const most = 3
 		for _, c := range d.conflicts[:min(most, len(d.conflicts))] {
 			writeConflict(w, d.r, c)
 		}
-		more(len(d.conflicts), most)
+		more(d.Report.Conflicts, most)
 	}
 	if len(d.Warnings) > 0 {
 		section(fmt.Sprintf("Warnings: %d", len(d.Warnings)))
@@ -329,14 +346,24 @@ type pokeKind struct {
 	n         uint64
 }
 
+// shapes are the keys of JSON for the kinds of pokes.
+var shapes = [...]string{
+	timeline.PokeBatch:       "in_place",
+	timeline.PokeArmed:       "armed",
+	timeline.PokeDisarmed:    "disarmed",
+	timeline.PokeUnoptimised: "unoptimised",
+	timeline.PokeCreated:     "created",
+	timeline.PokeRemoved:     "retired",
+}
+
 func pokeKinds(p *timeline.PokeCounts) []pokeKind {
 	return []pokeKind{
-		{"in_place", "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace},
-		{"armed", "kprobes armed", p.Armed},
-		{"disarmed", "kprobes disarmed", p.Disarmed},
-		{"unoptimised", "optimised kprobes undone", p.Unoptimised},
-		{"created", "new out-of-line code", p.Created},
-		{"retired", "out-of-line code retired", p.Removed},
+		{shapes[timeline.PokeBatch], "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace},
+		{shapes[timeline.PokeArmed], "kprobes armed", p.Armed},
+		{shapes[timeline.PokeDisarmed], "kprobes disarmed", p.Disarmed},
+		{shapes[timeline.PokeUnoptimised], "optimised kprobes undone", p.Unoptimised},
+		{shapes[timeline.PokeCreated], "new out-of-line code", p.Created},
+		{shapes[timeline.PokeRemoved], "out-of-line code retired", p.Removed},
 		{"doubles", "more that perf wrote twice", p.Doubles},
 		{"copies", "more that are other events' copies", p.Copies},
 	}

@@ -21,7 +21,8 @@ type jsonInfo struct {
 	Pokes     map[string]uint64       `json:"pokes"`
 	BPF       jsonBPF                 `json:"bpf"`
 	Lost      []jsonLoss              `json:"lost"`
-	Conflicts []jsonConflict          `json:"conflicts"`
+	Conflicts []jsonConflict          `json:"conflicts"` // the first maxConflicts
+	Total     int                     `json:"conflicts_total"`
 	Skew      *struct{}               `json:"skew"` // null: not looked for
 	Warnings  []string                `json:"warnings"`
 }
@@ -107,6 +108,7 @@ func (d *digest) json() jsonInfo {
 		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, []jsonProgram{}},
 		Lost:      []jsonLoss{},
 		Conflicts: []jsonConflict{},
+		Total:     d.Report.Conflicts,
 		Warnings:  []string{},
 	}
 	if d.Trusted.To != 0 {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// The kinds of entries that --kind takes.
+// The kinds of entries.
 const (
 	kindPoke    = "poke"
 	kindKSymbol = "ksymbol"
@@ -30,7 +29,7 @@ type log struct {
 	trail *trail
 
 	timeFlag, addrFlag, symbol string
-	kinds                      []string
+	kinds                      words
 	times, addrs               interval
 }
 
@@ -68,21 +67,11 @@ and ends: that is a guess, made for reading.`,
 	f.StringVar(&l.timeFlag, "time", "", "only from time A up to but not including time B (`A,B`; either may be empty)")
 	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
 	f.StringVar(&l.symbol, "symbol", "", "only changes of this symbol ([MODULE:]NAME)")
-	f.StringSliceVar(&l.kinds, "kind", nil, "only these `kinds`: poke, ksymbol, bpf, lost")
-	err := cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(
-		[]string{kindPoke, kindKSymbol, kindBPF, kindLost}, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // there is no such flag
-	}
+	a.words(cmd, &l.kinds, "kind", "only these `kinds`", kindPoke, kindKSymbol, kindBPF, kindLost)
 	return cmd
 }
 
 func (l *log) run() (err error) {
-	for _, k := range l.kinds {
-		if !slices.Contains([]string{kindPoke, kindKSymbol, kindBPF, kindLost}, k) {
-			return usagef("--kind %s: want poke, ksymbol, bpf or lost", k)
-		}
-	}
 	if l.r, err = l.loadAndWarn(); err != nil {
 		return err
 	}
@@ -122,12 +111,8 @@ func (l *log) filters() error {
 	if err != nil || l.symbol == "" {
 		return err
 	}
-	for _, s := range l.r.Image.At(l.r.Report.First).Lookup(l.symbol[strings.IndexByte(l.symbol, ':')+1:]) {
-		if l.isSymbol(s.Module, s.Name) {
-			return nil
-		}
-	}
-	return &timeline.QuestionError{Text: l.symbol, Msg: "no symbol of this name"}
+	_, err = symbolsNamed(l.symbol, l.r.Image.At(l.r.Report.First))
+	return err
 }
 
 // halves reads an option of the form "A,B".
@@ -152,17 +137,9 @@ func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (er
 	return nil
 }
 
-// isSymbol reports whether --symbol means this one.
-func (l *log) isSymbol(module, name string) bool {
-	if m, n, ok := strings.Cut(l.symbol, ":"); ok {
-		return m == module && n == name
-	}
-	return l.symbol == name
-}
-
 // wants reports whether an entry of this kind, at these addresses, is asked for.
 func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) bool {
-	if len(l.kinds) > 0 && !slices.Contains(l.kinds, kind) {
+	if !l.kinds.has(kind) {
 		return false
 	}
 	if kind == kindLost {
@@ -174,11 +151,11 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 	if !l.addrs.meets(addr, n) {
 		return false
 	}
-	if l.symbol == "" || name != "" && l.isSymbol("", name) {
+	if l.symbol == "" || name != "" && isNamed(l.symbol, "", name) {
 		return true
 	}
 	p := placeOf(v, addr)
-	return p.name != "" && l.isSymbol(p.module, p.name)
+	return p.name != "" && isNamed(l.symbol, p.module, p.name)
 }
 
 // A logPoke is a poke with what is needed to show it.
@@ -187,6 +164,8 @@ type logPoke struct {
 	e             *entry
 	before, after timeline.View
 }
+
+func (p *logPoke) kind() timeline.PokeKind { return timeline.KindOfPoke(p.Old, p.New) }
 
 // A printer prints the entries of the log in one format.
 type printer interface {
@@ -245,19 +224,23 @@ type logText struct {
 	batch uint32 // the one being printed
 }
 
-var shapeWords = map[shape]string{
-	inPlace: "poke", armed: "kprobe armed", disarmed: "kprobe disarmed", unoptimised: "kprobe unoptimised",
-	created: "new code", retired: "code retired",
+var pokeWords = [...]string{
+	timeline.PokeBatch:       "poke",
+	timeline.PokeArmed:       "kprobe armed",
+	timeline.PokeDisarmed:    "kprobe disarmed",
+	timeline.PokeUnoptimised: "kprobe unoptimised",
+	timeline.PokeCreated:     "new code",
+	timeline.PokeRemoved:     "code retired",
 }
 
 func (t *logText) poke(p *logPoke) error {
 	old, new := t.sides(p)
 	change := old + "  ->  " + new
 	where := label(p.after, p.Addr)
-	switch shape := shapeOf(p.TextPoke); shape {
-	case created:
+	switch p.kind() {
+	case timeline.PokeCreated:
 		change = fmt.Sprintf("(%s) %s", count(len(p.New), "byte"), new)
-	case retired:
+	case timeline.PokeRemoved:
 		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
 		where = label(p.before, p.Addr)
 	}
@@ -267,7 +250,7 @@ func (t *logText) poke(p *logPoke) error {
 	}
 	if run.sites <= 1 {
 		t.batch = 0
-		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.Time, &p.SampleID), shapeWords[shapeOf(p.TextPoke)], where, change)
+		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.Time, &p.SampleID), pokeWords[p.kind()], where, change)
 		return err
 	}
 	if t.batch != p.e.batch {

@@ -46,7 +46,8 @@ func (j *logJSON) head(kind string, id *perfdata.SampleID) jsonEntry {
 
 type jsonPoke struct {
 	jsonEntry
-	Shape   shape       `json:"shape"`
+	Poke    string      `json:"poke"`  // who wrote it: batch, kprobe-armed, ...
+	Shape   string      `json:"shape"` // the same as a key of info's "pokes"
 	Addr    string      `json:"addr"`
 	Symbol  *jsonSymbol `json:"symbol"`
 	Old     string      `json:"old"`
@@ -63,7 +64,7 @@ func (j *logJSON) poke(p *logPoke) error {
 		v = p.before
 	}
 	return j.enc.Encode(jsonPoke{
-		j.head(kindPoke, &p.SampleID), shapeOf(p.TextPoke), hexAddr(p.Addr), placeOf(v, p.Addr).json(),
+		j.head(kindPoke, &p.SampleID), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), placeOf(v, p.Addr).json(),
 		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, p.e.batch,
 	})
 }

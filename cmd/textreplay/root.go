@@ -111,9 +111,13 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.atCmd(),
 		a.infoCmd(),
 		a.logCmd(),
+		a.historyCmd(),
+		a.diffCmd(),
+		a.symbolsCmd(),
 		a.imageCmd(),
 		a.verifyCmd(),
 		a.trimCmd(),
+		a.manCmd(),
 		timesTopic(),
 		addressesTopic(),
 	)
@@ -155,10 +159,45 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
+// words is the value of a flag that takes several of a few words, with commas
+// between.
+type words struct {
+	given   []string
+	choices []string
+}
+
+func (w *words) String() string { return strings.Join(w.given, ",") }
+func (w *words) Type() string   { return strings.Join(w.choices, ",") }
+
+func (w *words) Set(s string) error {
+	for _, x := range strings.Split(s, ",") {
+		if !slices.Contains(w.choices, x) {
+			return fmt.Errorf("%q is not one of %s", x, strings.Join(w.choices, ", "))
+		}
+		w.given = append(w.given, x)
+	}
+	return nil
+}
+
+// has reports whether a word was given; without any, all are meant.
+func (w *words) has(word string) bool { return len(w.given) == 0 || slices.Contains(w.given, word) }
+
+// words adds a flag for w to cmd.
+func (a *app) words(cmd *cobra.Command, w *words, name, usage string, choices ...string) {
+	w.choices = choices
+	cmd.Flags().Var(w, name, usage+": "+strings.Join(choices, ", "))
+	completeFrom(cmd, name, choices)
+}
+
 // choice adds a flag for c to cmd and all of its commands.
 func (a *app) choice(cmd *cobra.Command, c *choice, name, usage, value string, choices ...string) {
 	*c = choice{value, choices}
 	cmd.PersistentFlags().Var(c, name, usage)
+	completeFrom(cmd, name, choices)
+}
+
+// completeFrom lets shells complete the flag of this name from a few words.
+func completeFrom(cmd *cobra.Command, name string, choices []string) {
 	// The error is that the flag does not exist, or has a completion already.
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)

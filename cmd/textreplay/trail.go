@@ -162,7 +162,7 @@ func (t *trail) findBatches() {
 			continue
 		}
 		var p perfdata.TextPoke
-		if t.rec.TextPoke(&e.rec, &p) != nil || shapeOf(&p) != inPlace {
+		if t.rec.TextPoke(&e.rec, &p) != nil || timeline.KindOfPoke(p.Old, p.New) != timeline.PokeBatch {
 			last = perfdata.TextPoke{}
 			continue
 		}
@@ -176,35 +176,6 @@ func (t *trail) findBatches() {
 		e.batch = uint32(n)
 		last = p
 	}
-}
-
-// shape is what kind of change a poke is, by the form of its record.
-type shape string
-
-const (
-	inPlace     shape = "in_place"    // static keys and calls, ftrace, BPF, optimised probes
-	armed       shape = "armed"       // a kprobe's INT3 comes
-	disarmed    shape = "disarmed"    // and goes
-	unoptimised shape = "unoptimised" // an optimised probe becomes an INT3 again
-	created     shape = "created"     // out-of-line code
-	retired     shape = "retired"
-)
-
-func shapeOf(p *perfdata.TextPoke) shape {
-	const int3 = 0xcc
-	switch {
-	case len(p.Old) == 0:
-		return created
-	case len(p.New) == 0:
-		return retired
-	case len(p.New) == 1 && p.New[0] == int3:
-		return armed
-	case len(p.Old) == 1 && p.Old[0] == int3:
-		return disarmed
-	case p.New[0] == int3:
-		return unoptimised
-	}
-	return inPlace
 }
 
 // visit goes through the changes, keeping track of the threads' names.

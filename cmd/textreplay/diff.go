@@ -1,0 +1,323 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// diff is the state of the command diff.
+type diff struct {
+	*app
+	r             *timeline.Replay
+	c             *coder
+	before, after timeline.View
+
+	symbol   string
+	standing bool // list places that differ in standing only
+
+	found []delta // by address, codes of whole lives apart
+	lives []delta
+	below bool // some byte does not meet --require
+	// Bytes that change within the intervals that the two times stand for.
+	moving [2]uint64
+	site   glue
+}
+
+func (a *app) diffCmd() *cobra.Command {
+	d := &diff{app: a}
+	cmd := &cobra.Command{
+		Use:   "diff [flags] TIME1 TIME2",
+		Short: "What differs between two moments, as instructions",
+		Long: `diff prints what of kernel text differs between two moments, as instructions and in
+the order of addresses, so that the places of a symbol stand together:
+
+places whose bytes differ; code that is there at one of the two times only (BPF
+programs and trampolines, out-of-line code, modules that went); and how many
+places differ in standing only, which --standing lists.
+
+Where the bytes of a place are not given at both times they cannot be compared, only
+the standing can. The exit code is 1 where anything differs, in standing too.`,
+		Example: `  textreplay diff start end
+  textreplay diff 12.5 13 --symbol schedule
+  textreplay diff 25% 75% --json | jq -r 'select(.change == "bytes").symbol.name' | sort | uniq -c`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("want two times, have %s", count(len(args), "argument"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return d.run(args[0], args[1]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.symbol, "symbol", "", "only this symbol ([MODULE:]NAME)")
+	f.BoolVar(&d.standing, "standing", false, "list the places that differ in standing only")
+	return cmd
+}
+
+// A change is how a place differs.
+type change uint8
+
+const (
+	changeBytes    change = iota
+	changeGone            // there at the first time only
+	changeCame            // there at the second time only
+	changeStanding        // nothing else differs, or the bytes cannot be compared
+	changeCount
+)
+
+var changeKeys = [changeCount]string{"bytes", "gone", "came", "standing"}
+
+// A delta is a place that differs.
+type delta struct {
+	change change
+	addr   uint64
+	n      uint64
+	bytes  uint64           // how many differ
+	life   *timeline.Symbol // of code that came or went as a whole
+}
+
+func (d *diff) run(first, second string) (err error) {
+	if d.r, err = d.warned(d.loadFor(d.symbol, 1)); err != nil {
+		return err
+	}
+	defer d.r.Close()
+	if d.c, err = newCoder(d.r); err != nil {
+		return err
+	}
+	var times [2]timeline.Times
+	for i, s := range []string{first, second} {
+		if times[i], err = d.r.ParseTime(s); err != nil {
+			return err
+		}
+	}
+	d.before, d.after = d.r.Image.At(times[0].From), d.r.Image.At(times[1].From)
+	ranges, err := d.ranges()
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		d.walk(r, times)
+	}
+	d.findLives(ranges)
+	for i, t := range times {
+		d.warnMoving(d.moving[i], "what is compared", t)
+	}
+
+	if d.json {
+		err = d.writeJSON()
+	} else {
+		err = d.writeText()
+	}
+	if err != nil {
+		return outputError(err)
+	}
+	if len(d.found)+len(d.lives) > 0 || d.below {
+		return errBelow
+	}
+	return nil
+}
+
+// warnMoving warns that an answer as of the start of an interval does not hold
+// for all of it.
+func (a *app) warnMoving(n uint64, of string, t timeline.Times) {
+	if n > 0 {
+		verb := "change"
+		if n == 1 {
+			verb += "s"
+		}
+		fmt.Fprintf(a.stderr, "textreplay: warning: %s of %s %s up to %s; it is as of %s (a time with nine digits is exact)\n",
+			count(n, "byte"), of, verb, timeline.Seconds(t.To), timeline.Seconds(t.From))
+	}
+}
+
+// ranges returns the addresses to compare, ascending and disjoint.
+func (d *diff) ranges() ([]timeline.Range, error) {
+	var all []timeline.Range
+	if d.symbol == "" {
+		for lo, hi := range d.before.Ranges() {
+			all = append(all, timeline.Range{Lo: lo, Hi: hi})
+		}
+		return all, nil
+	}
+	syms, err := symbolsNamed(d.symbol, d.before, d.after)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range syms {
+		all = append(all, timeline.Range{Lo: s.Addr, Hi: s.Addr + max(s.Size, 1)})
+	}
+	slices.SortFunc(all, func(a, b timeline.Range) int { return cmp.Compare(a.Lo, b.Lo) })
+	joined := all[:1]
+	for _, r := range all[1:] {
+		if last := &joined[len(joined)-1]; r.Lo <= last.Hi {
+			last.Hi = max(last.Hi, r.Hi)
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined, nil
+}
+
+// walk compares a range of addresses. What has one and the same version at
+// both times is passed over.
+func (d *diff) walk(r timeline.Range, times [2]timeline.Times) {
+	moving := func(i int, s *timeline.Span) {
+		if endsBy(s.Until, times[i].To) {
+			d.moving[i] += s.Len
+		}
+	}
+	t := d.after.Time()
+	for s := range d.before.Spans(r.Lo, r.Hi-r.Lo) {
+		moving(0, &s)
+		if s.Since <= t && !endsBy(s.Until, t) {
+			moving(1, &s)
+			d.site.pass(&s, &s)
+			d.below = d.below || !d.meets(s.Standing, "any")
+			continue
+		}
+		for o := range d.after.Spans(s.Addr, s.Len) {
+			moving(1, &o)
+			d.below = d.below || !d.meets(min(s.Standing, o.Standing), "any")
+			part := s
+			part.Addr, part.Len = o.Addr, o.Len
+			if s.Bytes != nil {
+				part.Bytes = s.Bytes[o.Addr-s.Addr:][:o.Len]
+			}
+			d.compare(&part, &o)
+		}
+	}
+}
+
+// compare compares what stood at one place at the two times.
+func (d *diff) compare(s, o *timeline.Span) {
+	if x, y := dynamicAt(d.before, s.Addr), dynamicAt(d.after, s.Addr); x != y {
+		return // findLives tells of it
+	}
+	x := delta{change: changeStanding, addr: s.Addr, n: s.Len}
+	switch was, is := stands(s), stands(o); {
+	case was && !is:
+		x.change = changeGone
+	case is && !was:
+		x.change = changeCame
+	case was && is && s.Bytes != nil && o.Bytes != nil && !bytes.Equal(s.Bytes, o.Bytes):
+		x.change, x.bytes = changeBytes, differing(s.Bytes, o.Bytes)
+	case s.Standing == o.Standing:
+		d.site.pass(s, o)
+		return
+	}
+	if g := d.site; x.change == changeBytes && g.end == x.addr && g.from < g.end {
+		from := d.skipEqual(g.from, x.addr+x.n-g.from)
+		x.addr, x.n = from, x.addr+x.n-from
+	}
+	if n := len(d.found); n > 0 && d.joins(&d.found[n-1], &x) {
+		d.found[n-1].n += x.n
+		d.found[n-1].bytes += x.bytes
+		return
+	}
+	d.found = append(d.found, x)
+}
+
+// stands reports whether code is there, its bytes known or not.
+func stands(s *timeline.Span) bool {
+	switch s.Standing {
+	case timeline.Unmapped, timeline.Retired:
+		return false
+	}
+	switch s.Reason {
+	case timeline.Unregistered, timeline.PokedToNothing, timeline.NothingAlive, // gone, and its bytes were never recorded
+		timeline.OutOfLineGap, timeline.HoleInSnapshot:
+		return false
+	}
+	return true
+}
+
+// joins reports whether x is told together with the place before it.
+func (d *diff) joins(last, x *delta) bool {
+	switch {
+	case last.change != x.change || last.addr+last.n != x.addr:
+		return false
+	case x.change == changeBytes:
+		return true
+	}
+	var a, b [1]byte
+	same := func(v timeline.View) bool {
+		// Of out-of-line code each piece has its own life; of a module that went
+		// and of standings the patched places are not worth a line each.
+		at, to := v.Read(last.addr, a[:]), v.Read(x.addr, b[:])
+		return at.Standing == to.Standing && at.Reason == to.Reason &&
+			(x.change == changeStanding || at.Since == to.Since || placeOf(v, x.addr).module != "")
+	}
+	return same(d.before) && same(d.after)
+}
+
+// A glue is a run of short poked pieces that have the same bytes at both times.
+// Pokes of different lengths cut an instruction into pieces, so that one that
+// differs behind the run may be the end of an instruction that begins in it.
+type glue struct{ from, end uint64 }
+
+// pass notes a piece that does not differ.
+func (g *glue) pass(s, o *timeline.Span) {
+	switch {
+	case s.Len > maxInsn || s.Bytes == nil || s.Source != timeline.SourcePoke && o.Source != timeline.SourcePoke:
+		*g = glue{}
+	case g.end == s.Addr:
+		g.end += s.Len
+	default:
+		*g = glue{s.Addr, s.Addr + s.Len}
+	}
+}
+
+// skipEqual returns the address of the first instruction in [addr, addr+n) that
+// is not the same at both times.
+func (d *diff) skipEqual(addr, n uint64) uint64 {
+	old, new := d.c.standing(d.before, addr, n, nil), d.c.standing(d.after, addr, n, nil)
+	for i := range min(len(old), len(new)) {
+		if !bytes.Equal(old[i].Bytes, new[i].Bytes) {
+			break
+		}
+		addr += uint64(len(old[i].Bytes))
+	}
+	return addr
+}
+
+// dynamicAt returns the dynamic symbol that is alive at addr and v's time; the
+// zero Symbol where there is none.
+func dynamicAt(v timeline.View, addr uint64) timeline.Symbol {
+	if lo, hi := v.Image().Text(); lo <= addr && addr < hi {
+		return timeline.Symbol{} // the kernel's own text stays what it is
+	}
+	if s, ok := v.Symbol(addr); ok && alive(&s, v.Time()) && (s.Module == "bpf" || s.From != 0 || s.To != timeline.MaxTime) {
+		return s
+	}
+	return timeline.Symbol{}
+}
+
+func alive(s *timeline.Symbol, t uint64) bool {
+	return s.From <= t && (t < s.To || s.To == timeline.MaxTime)
+}
+
+// findLives finds the dynamic code that is there at one time only.
+func (d *diff) findLives(ranges []timeline.Range) {
+	for s := range d.r.Image.Symbols {
+		was, is := alive(&s, d.before.Time()), alive(&s, d.after.Time())
+		i := sort.Search(len(ranges), func(i int) bool { return ranges[i].Hi > s.Addr })
+		if was == is || i == len(ranges) || ranges[i].Lo >= s.Addr+s.Size {
+			continue
+		}
+		x := delta{change: changeGone, addr: s.Addr, n: s.Size, life: &s}
+		if is {
+			x.change = changeCame
+		}
+		d.lives = append(d.lives, x)
+	}
+}

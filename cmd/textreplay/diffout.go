@@ -1,0 +1,235 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// diffCount is how much differs in one way.
+type diffCount struct {
+	Places int    `json:"places"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+func (d *diff) counts() (n [changeCount]diffCount) {
+	for _, list := range [][]delta{d.found, d.lives} {
+		for i := range list {
+			x := &list[i]
+			n[x.change].Places++
+			if x.change == changeBytes {
+				n[x.change].Bytes += x.bytes
+			} else {
+				n[x.change].Bytes += x.n
+			}
+		}
+	}
+	return n
+}
+
+// listed yields what is to be listed: all of one kind, code as a whole first.
+func (d *diff) listed(yield func(*delta) bool) {
+	for c := range changeCount {
+		if c == changeStanding && !d.standing {
+			continue
+		}
+		for _, list := range [][]delta{d.lives, d.found} {
+			for i := range list {
+				if list[i].change == c && !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// where returns the view in which the code of x stands.
+func (d *diff) where(x *delta) timeline.View {
+	if x.change == changeGone {
+		return d.before
+	}
+	return d.after
+}
+
+func (d *diff) writeText() error {
+	first, second := timeline.Seconds(d.before.Time()), timeline.Seconds(d.after.Time())
+	n := d.counts()
+	var parts []string
+	if n := n[changeBytes]; n.Places > 0 {
+		symbols := 0
+		last := ""
+		for i := range d.found {
+			if d.found[i].change != changeBytes {
+				continue
+			}
+			if name := symbolName(d.after, d.found[i].addr); name != last {
+				last = name
+				symbols++
+			}
+		}
+		differ := "differ"
+		if n.Bytes == 1 {
+			differ = "differs"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s in %s of %s", count(n.Bytes, "byte"), differ, count(n.Places, "place"), count(symbols, "symbol")))
+	}
+	for _, x := range []struct {
+		n     diffCount
+		words string
+	}{
+		{n[changeGone], "%s (%s) only at the first time"},
+		{n[changeCame], "%s (%s) only at the second"},
+		{n[changeStanding], "in %s (%s) the standing alone"},
+	} {
+		if x.n.Places > 0 {
+			parts = append(parts, fmt.Sprintf(x.words, count(x.n.Places, "place"), count(x.n.Bytes, "byte")))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "nothing differs")
+	}
+	if n[changeStanding].Places > 0 && !d.standing {
+		parts[len(parts)-1] += " (--standing lists them)"
+	}
+	fmt.Fprintf(d.out, "%s -> %s (%s): %s\n", first, second, clockName(d.r), strings.Join(parts, "; "))
+
+	titles := [changeCount]string{
+		changeBytes:    "",
+		changeGone:     "Only at " + first + ":",
+		changeCame:     "Only at " + second + ":",
+		changeStanding: "In standing only:",
+	}
+	last := changeCount
+	for x := range d.listed {
+		if x.change != last {
+			last = x.change
+			fmt.Fprintln(d.out)
+			if titles[last] != "" {
+				fmt.Fprintln(d.out, titles[last])
+			}
+		}
+		if _, err := fmt.Fprintln(d.out, d.line(x)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line prints a place that differs on one line.
+func (d *diff) line(x *delta) string {
+	if s := x.life; s != nil {
+		what := "out-of-line code"
+		if s.Module == "bpf" {
+			what = "BPF code"
+		}
+		return fmt.Sprintf("%016x <%s>: %s of %s%s", s.Addr, s.Name, count(s.Size, "byte"), what, lifetime(s))
+	}
+	switch x.change {
+	case changeBytes:
+		return labelOf(x.addr, d.after, d.before) + " " + d.c.transition(d.before, d.after, x.addr, x.n)
+	case changeStanding:
+		// One byte stands for all of the place.
+		return fmt.Sprintf("%s (%s) %s  ->  %s", labelOf(x.addr, d.after, d.before), count(x.n, "byte"),
+			standingText(d.before.Read(x.addr, make([]byte, 1))), standingText(d.after.Read(x.addr, make([]byte, 1))))
+	}
+	v := d.where(x)
+	text := label(v, x.addr) + fmt.Sprintf(" (%s)", count(x.n, "byte"))
+	// What is listed of longer code is its beginning.
+	if insts := d.c.standing(v, x.addr, min(x.n, 4*maxInsn), nil); insts != nil {
+		return text + " " + instsText(insts, int(x.n))
+	}
+	return text + " " + standingText(v.Read(x.addr, make([]byte, 1)))
+}
+
+// lifetime tells from when until when a symbol stands for its code; "" where
+// nothing bounds it.
+func lifetime(s *timeline.Symbol) string {
+	var text string
+	if s.From != 0 {
+		text += " from " + timeline.Seconds(s.From)
+	}
+	if s.To != timeline.MaxTime {
+		text += " until " + timeline.Seconds(s.To)
+	}
+	return text
+}
+
+// jsonDelta is a place that differs; of what is there at one time only, the
+// other side is null.
+type jsonDelta struct {
+	Change string      `json:"change"` // bytes, gone, came, standing
+	Addr   string      `json:"addr"`
+	Len    uint64      `json:"len"`
+	Symbol *jsonSymbol `json:"symbol"`
+	// Of code that came or went as a whole, its lifetime.
+	Since  *string   `json:"since,omitempty"`
+	Until  *string   `json:"until,omitempty"`
+	Before *jsonSide `json:"before"`
+	After  *jsonSide `json:"after"`
+}
+
+type jsonSide struct {
+	Standing string      `json:"standing"`
+	Reason   *jsonReason `json:"reason"`
+	Bytes    *string     `json:"bytes"`
+	Text     string      `json:"text"`
+}
+
+// jsonDiff is the last line.
+type jsonDiff struct {
+	Change   string    `json:"change"` // summary
+	Time1    string    `json:"time1"`
+	Time2    string    `json:"time2"`
+	Bytes    diffCount `json:"bytes"`
+	Gone     diffCount `json:"gone"`
+	Came     diffCount `json:"came"`
+	Standing diffCount `json:"standing"`
+}
+
+func (d *diff) writeJSON() error {
+	enc := encoder(d.out)
+	for x := range d.listed {
+		v := d.where(x)
+		if placeOf(v, x.addr).name == "" {
+			v = d.before
+		}
+		out := jsonDelta{Change: changeKeys[x.change], Addr: hexAddr(x.addr), Len: x.n, Symbol: placeOf(v, x.addr).json()}
+		if s := x.life; s != nil {
+			out.Since, out.Until = since(s.From), until(s.To)
+		}
+		if x.change != changeCame {
+			out.Before = d.side(d.before, x)
+		}
+		if x.change != changeGone {
+			out.After = d.side(d.after, x)
+		}
+		if err := enc.Encode(out); err != nil {
+			return err
+		}
+	}
+	n := d.counts()
+	return enc.Encode(jsonDiff{"summary", decTime(d.before.Time()), decTime(d.after.Time()),
+		n[changeBytes], n[changeGone], n[changeCame], n[changeStanding]})
+}
+
+// side is what stands at x in v. Bytes that differ in standing only, or of which
+// there are too many for a line, are not printed.
+func (d *diff) side(v timeline.View, x *delta) *jsonSide {
+	const most = 1 << 16
+	n := x.n
+	if x.change == changeStanding || n > most {
+		n = 1
+	}
+	code := make([]byte, n)
+	b := v.Read(x.addr, code)
+	out := &jsonSide{Standing: b.Standing.String(), Reason: reasonJSON(b.Reason)}
+	if n == x.n && b.Given == len(code) {
+		out.Bytes = hexBytes(code)
+		out.Text = instsText(d.c.standing(v, x.addr, min(n, 4*maxInsn), nil), int(n))
+	}
+	return out
+}

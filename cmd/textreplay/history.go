@@ -1,0 +1,258 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// maxPlace is the largest place that history looks at, a page. Every change of
+// a place is a version of the whole of it, so that what is printed grows with
+// the square of its size.
+const maxPlace = 4096
+
+// oneLine is how many bytes are shown on the version's own line at most.
+const oneLine = 16
+
+// history is the state of the command history.
+type history struct {
+	*app
+	r *timeline.Replay
+	c *coder
+
+	addr, n uint64
+}
+
+func (a *app) historyCmd() *cobra.Command {
+	h := &history{app: a}
+	var at string
+	cmd := &cobra.Command{
+		Use:   "history [flags] ADDR",
+		Short: "Every version of one place, with its validity",
+		Long: `history prints all versions of one place in the order of time: from when until
+when the same bytes had the same standing, and the instructions. A longer place
+shows, for each version after the first, what changed in it.
+
+Without -n the place is as long as the longest instruction that ever stood there.
+
+A name is looked up as of --at; without it, as of the start of the recording, and
+where nothing had this name then, as of any time. Other code may come to stand at
+the same address: where the name changes it is printed again.`,
+		Example: `  textreplay history do_sys_openat2+7
+  textreplay history vfs_read -n 64
+  textreplay history bpf_prog_0123456789abcdef_name --json | jq -r 'select(.standing == "known").since'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want an address, have %s", count(len(args), "argument"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return h.run(args[0], at) },
+	}
+	f := cmd.Flags()
+	f.Uint64VarP(&h.n, "bytes", "n", 0, "how many `BYTES`, at most 4096")
+	f.StringVar(&at, "at", "", "the `TIME` as of which a name is looked up")
+	return cmd
+}
+
+func (h *history) run(addr, at string) (err error) {
+	if h.n > maxPlace {
+		return usagef("at most %s can be asked for; \"textreplay log --addr\" tells of the changes of more", count(maxPlace, "byte"))
+	}
+	if h.r, err = h.warned(h.loadFor(addr, max(h.n, maxInsn))); err != nil {
+		return err
+	}
+	defer h.r.Close()
+	if h.c, err = newCoder(h.r); err != nil {
+		return err
+	}
+	asOf := h.r.Report.First
+	if at != "" {
+		t, err := h.r.ParseTime(at)
+		if err != nil {
+			return err
+		}
+		asOf = t.From
+	}
+	if h.addr, err = h.r.ParseAddr(addr, asOf); err != nil {
+		return err
+	}
+	if h.n == 0 {
+		h.n = h.longest()
+	}
+	if h.addr+h.n < h.addr {
+		h.n = -h.addr // up to the end of the address space
+	}
+
+	var show func(*version) error
+	if h.json {
+		enc := encoder(h.out)
+		show = func(v *version) error { return h.encode(enc, v) }
+	} else {
+		show = h.text(h.r.Image.At(asOf))
+	}
+	code := exitAnswered
+	for t := uint64(0); ; {
+		v := h.c.version(h.r.Image.At(t), h.addr, h.n)
+		if err := show(&v); err != nil {
+			return outputError(err)
+		}
+		if !h.meets(v.standing, "any") {
+			code = exitBelow
+		}
+		if v.until == timeline.MaxTime {
+			break
+		}
+		t = v.until
+	}
+	if code != exitAnswered {
+		return errBelow
+	}
+	return nil
+}
+
+// longest returns the length of the longest instruction that ever stood at the
+// address; where no bytes ever did, or they cannot be disassembled, a line of bytes.
+func (h *history) longest() (n uint64) {
+	if h.c.dis != nil {
+		var code [maxInsn]byte
+		for b := range h.r.Image.Versions(h.addr, code[:], 0, timeline.MaxTime) {
+			if b.Given > 0 {
+				n = max(n, uint64(len(h.c.dis.Next(code[:b.Given], h.addr, nil).Bytes)))
+			}
+		}
+	}
+	if n == 0 {
+		return oneLine
+	}
+	return n
+}
+
+// text returns what prints the versions for people. The place is named as of
+// the given view.
+func (h *history) text(asOf timeline.View) func(*version) error {
+	name := placeOf(asOf, h.addr).String()
+	heading := fmt.Sprintf("%016x", h.addr)
+	if name != "" {
+		heading = h.style.paint(bold, name) + " at " + heading
+	}
+	fmt.Fprintf(h.out, "%s, %s (%s):\n", heading, count(h.n, "byte"), clockName(h.r))
+	return func(v *version) error {
+		from, to := "the start", "the end"
+		if v.since != 0 {
+			from = timeline.Seconds(v.since)
+		}
+		if v.until != timeline.MaxTime {
+			to = timeline.Seconds(v.until)
+		}
+		line := fmt.Sprintf("%-14s to %-14s  %s", from, to, h.style.standing(v.standing))
+		if h.n <= oneLine {
+			const longest = len("unconfirmed")
+			line += fmt.Sprintf("%*s  %s", longest-len(v.standing.String()), "", describe(v.whole(h.c, h.addr), int(h.n)))
+		}
+		if sources := v.sources(); sources != "" {
+			line += "  [" + sources + "]"
+		}
+		reason := v.reason.String()
+		if len(joined(v.spans)) > 1 {
+			reason = strings.TrimSpace("in part " + reason)
+		}
+		if reason != "" {
+			line += "  (" + reason + ")"
+		}
+		if now := placeOf(v.view, h.addr).String(); now != name && now != "" {
+			line += fmt.Sprintf("  <%s>", now)
+			name = now
+		}
+		if _, err := fmt.Fprintln(h.out, line); err != nil {
+			return err
+		}
+		if h.n > oneLine && v.since != 0 {
+			h.writeSites(h.c, v.view, v.sites(v.since, h.addr))
+		}
+		for i := range v.spans {
+			h.writeCandidates(h.c, v.view, &v.spans[i], 2)
+		}
+		return nil
+	}
+}
+
+// whole returns the rows of v, which begins at addr, with the last instruction
+// whole where the image has its bytes.
+func (v *version) whole(c *coder, addr uint64) []row {
+	insts := c.standing(v.view, addr, v.n, nil)
+	if insts == nil {
+		return v.rows
+	}
+	rows := make([]row, len(insts))
+	for i := range insts {
+		rows[i].inst = insts[i]
+	}
+	return rows
+}
+
+// describe prints rows that stand for n bytes on one line.
+func describe(rows []row, n int) string {
+	var parts []string
+	for i := 0; i < len(rows); {
+		hole := uint64(0)
+		for ; i < len(rows) && rows[i].hole != nil; i++ {
+			hole += rows[i].hole.Len
+		}
+		if hole > 0 {
+			parts = append(parts, fmt.Sprintf("(%s)", count(hole, "byte")))
+			n -= int(hole)
+			continue
+		}
+		first := i
+		for i < len(rows) && rows[i].hole == nil {
+			i++
+		}
+		insts := instsOf(rows[first:i])
+		parts = append(parts, instsText(insts, n))
+		for _, in := range insts {
+			n -= len(in.Bytes)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// jsonPast is one version of a place. What its spans do not have in common is
+// told of each: bytes are null unless all are given, the source is null where
+// there are several, standing and reason are the least.
+type jsonPast struct {
+	jsonPiece
+	Symbol       *jsonSymbol `json:"symbol"`
+	Spans        []jsonPiece `json:"spans,omitempty"` // where there are several
+	Instructions []jsonInst  `json:"instructions"`
+}
+
+func (h *history) encode(enc *json.Encoder, v *version) error {
+	// The version as a whole, in the form of a span.
+	whole := timeline.Span{Addr: h.addr, Len: h.n, Standing: v.standing, Reason: v.reason, Since: v.since, Until: v.until}
+	out := jsonPast{Symbol: placeOf(v.view, h.addr).json(), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
+	if len(v.spans) == 1 {
+		whole = v.spans[0]
+	} else {
+		if !slices.ContainsFunc(v.spans, func(s timeline.Span) bool { return s.Source != v.spans[0].Source }) {
+			whole.Source = v.spans[0].Source
+		}
+		given := !slices.ContainsFunc(v.spans, func(s timeline.Span) bool { return s.Bytes == nil })
+		for i := range v.spans {
+			if given {
+				whole.Bytes = append(whole.Bytes, v.spans[i].Bytes...)
+			}
+			out.Spans = append(out.Spans, pieceJSON(&v.spans[i]))
+		}
+	}
+	out.jsonPiece = pieceJSON(&whole)
+	return enc.Encode(out)
+}

@@ -1,0 +1,188 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// The kinds of symbols.
+const (
+	symKernel = "kernel"
+	symModule = "module"
+	symBPF    = "bpf"
+	symOOL    = "ool"
+)
+
+// listedSymbol is a symbol with its kind.
+type listedSymbol struct {
+	timeline.Symbol
+	kind string
+}
+
+func (a *app) symbolsCmd() *cobra.Command {
+	var at string
+	var kinds words
+	cmd := &cobra.Command{
+		Use:   "symbols [flags]",
+		Short: "Names with their addresses, sizes and lifetimes",
+		Long: `symbols lists the names of kernel text by address: address, size in bytes, kind,
+name, and the time during which the name stood there where it did not do so all
+the time. Without --at it lists the names of all times, so that one address may
+carry several.
+
+Names of the kernel and of modules come from kallsyms, which was read when the
+recording began: of modules that were loaded later there are none. A module's names
+end when the recording says that it went. BPF programs and trampolines (bpf) and
+out-of-line code (ool) have their lifetimes from KSYMBOL records.`,
+		Example: `  textreplay symbols --kind bpf,ool
+  textreplay symbols --at 12.345678901 --json | jq -r .name`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.loadAndWarn()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			list, err := symbolList(r, at)
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(s listedSymbol) bool { return !kinds.has(s.kind) })
+			return outputError(a.writeSymbols(list))
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "only what stood there at this `TIME`")
+	a.words(cmd, &kinds, "kind", "only these `kinds`", symKernel, symModule, symBPF, symOOL)
+	return cmd
+}
+
+// symbolList returns the symbols of all times, or with at of one, by address
+// and time.
+func symbolList(r *timeline.Replay, at string) ([]listedSymbol, error) {
+	var times timeline.Times
+	if at != "" {
+		var err error
+		if times, err = r.ParseTime(at); err != nil {
+			return nil, err
+		}
+	}
+	var list []listedSymbol
+	add := func(s timeline.Symbol, kind string) {
+		// Of a time with few digits: whatever stood there meanwhile.
+		if at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime) {
+			list = append(list, listedSymbol{s, kind})
+		}
+	}
+	for s := range r.Image.Symbols {
+		if s.Module == "bpf" {
+			add(s, symBPF)
+		} else {
+			add(s, symOOL)
+		}
+	}
+	if k := r.Kallsyms(); k != nil {
+		gone := make(map[string]uint64)
+		for _, sym := range k.All() {
+			if _, text := binding(sym.Type); !text || sym.Addr == 0 || sym.Module == "bpf" || strings.HasPrefix(sym.Module, "__builtin__") {
+				continue // dynamic ones are above, with their lifetimes
+			}
+			s := timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}
+			if found, size, ok := k.Find(sym.Addr); ok && found.Addr == sym.Addr {
+				s.Size = size
+			}
+			if s.Module == "" {
+				add(s, symKernel)
+				continue
+			}
+			to, ok := gone[s.Module]
+			if !ok {
+				to = goneAt(r.Image, s.Addr)
+				gone[s.Module] = to
+			}
+			s.To = to
+			add(s, symModule)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b listedSymbol) int {
+		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
+	})
+	return list, nil
+}
+
+// goneAt returns when the code went that stood at addr first, MaxTime where
+// nothing says that it did.
+func goneAt(im *timeline.Image, addr uint64) uint64 {
+	var first [1]byte
+	for b := range im.Versions(addr, first[:], im.First(), timeline.MaxTime) {
+		if b.Reason == timeline.Unregistered {
+			return b.Since
+		}
+	}
+	return timeline.MaxTime
+}
+
+// binding returns the ELF binding of a function by its type in kallsyms; ok is
+// false for what is no function.
+func binding(typ byte) (bind elf.SymBind, ok bool) {
+	switch typ {
+	case 't':
+		return elf.STB_LOCAL, true
+	case 'T':
+		return elf.STB_GLOBAL, true
+	case 'w', 'W':
+		return elf.STB_WEAK, true
+	}
+	return 0, false
+}
+
+type jsonListed struct {
+	Name   string  `json:"name"`
+	Module *string `json:"module"`
+	Kind   string  `json:"kind"`
+	Addr   string  `json:"addr"`
+	Size   *uint64 `json:"size"`
+	From   *string `json:"from"`
+	To     *string `json:"to"`
+}
+
+func (a *app) writeSymbols(list []listedSymbol) error {
+	if a.json {
+		enc := encoder(a.out)
+		for i := range list {
+			s := &list[i]
+			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To)}
+			if s.kind == symModule {
+				out.Module = &s.Module
+			}
+			if s.Size != 0 {
+				out.Size = &s.Size
+			}
+			if err := enc.Encode(out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range list {
+		s := &list[i]
+		size := "?"
+		if s.Size != 0 {
+			size = thousands(s.Size)
+		}
+		_, err := fmt.Fprintf(a.out, "%016x %9s  %-6s  %s%s\n", s.Addr, size, s.kind, place{name: s.Name, module: s.Module}, lifetime(&s.Symbol))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
