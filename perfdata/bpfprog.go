@@ -31,12 +31,17 @@ type BPFProg struct {
 	FuncLens []uint32  // their lengths in bytes
 	ProgTags [][8]byte // their tags
 
+	// What perf does not ask for, and other recorders may.
+	Xlated []byte   // the program's own instructions, after the verifier
+	MapIDs []uint32 // of the maps that it uses
+
 	FuncInfo      BPFInfoTable // struct bpf_func_info
 	LineInfo      BPFInfoTable // struct bpf_line_info
 	JitedLineInfo BPFInfoTable // u64 addresses, one for each of LineInfo
 }
 
 // A BPFInfoTable is an array of records that the kernel may make longer.
+// [BPFSource] reads them.
 type BPFInfoTable struct {
 	RecSize uint32 // bytes of a record
 	Count   uint32 // records
@@ -197,6 +202,12 @@ func (e endian) parseBPFProg(infoBytes, data []byte, arrays uint64) (*BPFProg, e
 	}
 	if a[arrayJitedInsns].count > 0 {
 		p.Insns = a[arrayJitedInsns].data
+	}
+	if a[arrayXlatedInsns].count > 0 {
+		p.Xlated = a[arrayXlatedInsns].data
+	}
+	for b := a[arrayMapIDs].data; len(b) >= 4; b = b[4:] {
+		p.MapIDs = append(p.MapIDs, e.u32(b))
 	}
 	if p.FuncLens != nil && sum != uint64(p.JitedLen) {
 		return nil, fmt.Errorf("id %d: functions of %d bytes together, code of %d", p.ID, sum, p.JitedLen)

@@ -66,10 +66,10 @@ func testEvents() []*Event {
 }
 
 // build writes a recording with a Writer and returns its bytes.
-func build(tb testing.TB, e endian, events []*Event, fill func(w *Writer)) []byte {
+func build(tb testing.TB, e endian, events []*Event, fill func(w *Writer), opts ...WriterOption) []byte {
 	tb.Helper()
 	var f memFile
-	w := NewWriter(&f, e.order())
+	w := NewWriter(&f, e.order(), opts...)
 	w.SetEvents(events)
 	if fill != nil {
 		fill(w)

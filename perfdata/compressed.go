@@ -4,6 +4,7 @@
 package perfdata
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -201,6 +202,46 @@ func (z *inflater) scan() (n int, begun bool, err error) {
 		}
 	}
 	return 0, false, nil
+}
+
+// A deflater compresses the records of one data file as perf does: into one
+// frame that is flushed now and then and never ended.
+type deflater struct {
+	enc  *zstd.Encoder
+	out  bytes.Buffer
+	held int // bytes taken since the last flush
+}
+
+// deflateChunk is after how many bytes a Writer flushes. It goes into the
+// recording as the size of perf's ring buffers, by which perf sizes the memory
+// that it decompresses into.
+const deflateChunk = 512 << 10
+
+// maxDeflated is how much goes into one record: of a COMPRESSED one what 16
+// bits of size leave, and of a COMPRESSED2 one nearly that.
+const maxDeflated = 1<<16 - compressed2Data - 8
+
+func newDeflater() (*deflater, error) {
+	z := new(deflater)
+	var err error
+	z.enc, err = zstd.NewWriter(&z.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	return z, err
+}
+
+func (z *deflater) write(b []byte) error {
+	if z.held == 0 {
+		z.out.Reset()
+	}
+	n, err := z.enc.Write(b)
+	z.held += n
+	return err
+}
+
+// flush returns what came out since the last flush, valid until the next write.
+func (z *deflater) flush() ([]byte, error) {
+	err := z.enc.Flush()
+	z.held = 0
+	return z.out.Bytes(), err
 }
 
 // zstdFrameHeader returns the size of the frame header that begins b, 0 if b

@@ -3,10 +3,7 @@
 
 package perfdata
 
-import (
-	"fmt"
-	"math/bits"
-)
+import "math/bits"
 
 // A CPUMap is a CPU_MAP record: the CPUs that perf was asked to record.
 type CPUMap struct {
@@ -21,17 +18,17 @@ const (
 	cpuMapTypeRange = 2 // PERF_CPU_MAP__RANGE_CPUS
 )
 
-// Offsets in a record; the header and the u16 type count. The struct is packed.
+// Offsets in struct perf_record_cpu_map_data, which is packed; the u16 type counts.
 const (
-	cpuMapNr       = 10
-	cpuMapCPUs     = 12 // u16 cpu[nr]
-	cpuMapLongSize = 12
-	cpuMapMask32   = 14
-	cpuMapMask64   = 18 // after 4 bytes of padding
-	cpuMapAny      = 10
-	cpuMapStart    = 12
-	cpuMapEnd      = 14
-	cpuMapRange    = 16 // its size
+	cpuMapNr       = 2
+	cpuMapCPUs     = 4 // u16 cpu[nr]
+	cpuMapLongSize = 4
+	cpuMapMask32   = 6
+	cpuMapMask64   = 10 // after 4 bytes of padding
+	cpuMapAny      = 2
+	cpuMapStart    = 4
+	cpuMapEnd      = 6
+	cpuMapRange    = 8 // its size
 )
 
 const anyCPU = 0xffff // -1 as a u16
@@ -41,16 +38,24 @@ const anyCPU = 0xffff // -1 as a u16
 // [*FormatError]; for a type not known it wraps [ErrUnsupported].
 func (r *Recording) CPUMap(rec *Record, m *CPUMap) error {
 	m.CPUs, m.Any = m.CPUs[:0], false
-	raw, e := rec.Raw, r.endian
-	if rec.Type != RecordCPUMap || len(raw) < cpuMapRange {
-		return r.notA(rec, RecordCPUMap, "record of %d bytes is too short", len(raw))
+	if rec.Type != RecordCPUMap || len(rec.Raw) < headerSize+cpuMapRange {
+		return r.notA(rec, RecordCPUMap, "record of %d bytes is too short", len(rec.Raw))
 	}
-	nr := int(e.u16(raw[cpuMapNr:]))
-	switch typ := e.u16(raw[8:]); typ {
+	return r.cpuMap(rec, rec.Raw[headerSize:], m)
+}
+
+// cpuMap appends the CPUs of the struct perf_record_cpu_map_data that data begins with.
+func (r *Recording) cpuMap(rec *Record, data []byte, m *CPUMap) error {
+	if len(data) < cpuMapRange {
+		return r.recordErr(rec, "record of %d bytes is too short", len(rec.Raw))
+	}
+	e := r.endian
+	nr := int(e.u16(data[cpuMapNr:]))
+	switch typ := e.u16(data); typ {
 	case cpuMapTypeCPUs:
-		b := raw[cpuMapCPUs:]
+		b := data[cpuMapCPUs:]
 		if nr > len(b)/2 {
-			return r.recordErr(rec, "%d CPUs do not fit in %d bytes", nr, len(raw))
+			return r.recordErr(rec, "%d CPUs do not fit in %d bytes", nr, len(rec.Raw))
 		}
 		for i := range nr {
 			if cpu := e.u16(b[2*i:]); cpu == anyCPU {
@@ -60,34 +65,34 @@ func (r *Recording) CPUMap(rec *Record, m *CPUMap) error {
 			}
 		}
 	case cpuMapTypeMask:
-		long := int(e.u16(raw[cpuMapLongSize:]))
+		long := int(e.u16(data[cpuMapLongSize:]))
 		at := cpuMapMask32
 		if long == 8 {
 			at = cpuMapMask64
 		} else if long != 4 {
 			return r.recordErr(rec, "mask of words of %d bytes", long)
 		}
-		if at+nr*long > len(raw) {
-			return r.recordErr(rec, "mask of %d words does not fit in %d bytes", nr, len(raw))
+		if at+nr*long > len(data) {
+			return r.recordErr(rec, "mask of %d words does not fit in %d bytes", nr, len(rec.Raw))
 		}
 		for i := range nr {
 			var word uint64
 			if long == 8 {
-				word = e.u64(raw[at+8*i:])
+				word = e.u64(data[at+8*i:])
 			} else {
-				word = uint64(e.u32(raw[at+4*i:]))
+				word = uint64(e.u32(data[at+4*i:]))
 			}
 			for ; word != 0; word &= word - 1 {
 				m.CPUs = append(m.CPUs, i*long*8+bits.TrailingZeros64(word))
 			}
 		}
 	case cpuMapTypeRange:
-		m.Any = raw[cpuMapAny] != 0
-		for cpu := int(e.u16(raw[cpuMapStart:])); cpu <= int(e.u16(raw[cpuMapEnd:])); cpu++ {
+		m.Any = data[cpuMapAny] != 0
+		for cpu := int(e.u16(data[cpuMapStart:])); cpu <= int(e.u16(data[cpuMapEnd:])); cpu++ {
 			m.CPUs = append(m.CPUs, cpu)
 		}
 	default:
-		return &FormatError{File: r.fileName(rec.File), Offset: rec.Offset, Record: rec.Type, Msg: fmt.Sprintf("CPU map type %d", typ), Err: ErrUnsupported}
+		return r.unsupported(rec, "CPU map type %d", typ)
 	}
 	return nil
 }

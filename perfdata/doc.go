@@ -6,26 +6,53 @@
 // directories. It knows the container and the records, and nothing of what
 // they mean for kernel text.
 //
-// [Open] maps a recording. [Recording.Scan] goes through its records, as they
-// stand, without copying or allocating; methods of [Recording] such as
-// [Recording.TextPoke] decode those that one wants, into a struct of the
-// caller's. Records of types that have no decoder, and of types that this
-// package does not know, are handed over like all others. What stands beside
-// the records, such as the machine's architecture and the code of BPF programs,
-// is read by [Recording.Arch], [Recording.BPFProgs] and so on, and any section
-// as it stands by [Recording.Feature]. A [Writer] writes recordings that perf
-// and this package read.
+// [Open] maps a recording; a [Reader] takes it from a stream. Then
+//
+//   - [Recording.Scan] goes through the records as they stand, without copying
+//     or allocating, [Only] those of some types; [Recording.Ordered] goes
+//     through them in the order of time;
+//   - methods of [Recording] such as [Recording.TextPoke] decode a record into
+//     a struct of the caller's. Each of the kernel's and perf's types has one;
+//     [Recording.Decode] picks it. Types that this package does not know are
+//     handed over raw like all others;
+//   - [Recording.SampleID] tells when, where and for which event a record was
+//     written, whatever its type;
+//   - [Recording.Sample] decodes the fields of a sample that stand at fixed
+//     places; methods of [Sample] find its other parts when they are asked for;
+//   - what stands beside the records is read by a method for each feature:
+//     [Recording.Arch], [Recording.PMUMappings], [Recording.BPFProgs] and so on,
+//     and any section as it stands by [Recording.Feature]. A [BPFSource] names
+//     the functions and source lines of BPF programs;
+//   - [Recording.AuxtraceQueues] gives hardware trace by ring buffer, and
+//     [AuxtraceInfo] and [TimeConv] what a decoder needs to know about it;
+//   - [Recording.Anomalies] counts what is odd: records that claim too much,
+//     that come twice, or that perf made up.
+//
+// A [Writer] writes recordings that perf and this package read.
+//
+// # Memory
+//
+// Decoded structs hold slices of Record.Raw, which is the mapped file itself:
+// they are read-only, and valid until [Recording.Close]. Those out of
+// compressed records and out of streams are valid until the next record only.
+// Decoders allocate nothing, save that they grow the lists in the structs which
+// they are given; using a struct again uses its lists again.
+//
+// # Damage
 //
 // Damage is never passed over and never stops what can still be read: a cut
-// file gives all its whole records, and then an error that names the offset;
-// a record whose content contradicts itself gives an error when it is decoded,
+// file gives all its whole records, and then an error that names the offset; a
+// record whose content contradicts itself gives an error when it is decoded,
 // and the next one follows. No size in a file leads to an allocation larger
 // than the bytes that are there, save that compressed data may ask for a window
-// of at most 128 MiB.
+// of at most 128 MiB, and that a CPU_MAP of 16 bytes can stand for 65,536 CPUs.
+//
+// # The format
 //
 // The format is what tools/perf in the Linux source does, above all header.c,
 // session.c and evsel.c in tools/perf/util; it is described, not always up to
 // date, in tools/perf/Documentation/perf.data-file-format.txt. The records of
 // the kernel are those of enum perf_event_type in
-// include/uapi/linux/perf_event.h.
+// include/uapi/linux/perf_event.h. docs/format.md of this module says how it is
+// read here, with the source of each rule.
 package perfdata

@@ -18,6 +18,8 @@ type Event struct {
 
 	trailer *layout // of the sample_id trailer
 	sample  *layout // of the front of a SAMPLE
+
+	branchCounters bool // branch stacks have counters
 }
 
 // EventByID returns the event that an id belongs to, nil if there is none.
@@ -34,13 +36,27 @@ func (r *Recording) setEvents(events []*Event) {
 		ev.sample = addLayout(&r.samples, sampleLayout(&ev.Attr), ev)
 	}
 	r.ids = newIDTable(events)
+	r.markBranchCounters()
+}
+
+// addEvent adds an event to those that are set.
+func (r *Recording) addEvent(ev *Event) {
+	ev.Index = len(r.events)
+	r.events = append(r.events, ev)
+	r.noIDs = false
+	ev.trailer = addLayout(&r.trailers, trailerLayout(&ev.Attr), ev)
+	ev.sample = addLayout(&r.samples, sampleLayout(&ev.Attr), ev)
+	ev.branchCounters = ev.Attr.BranchSampleType&branchCounters != 0
+	r.ids.add(ev)
 }
 
 // addLayout returns the layout in list that equals l, adding it if there is
 // none. Most recordings end up with one or two.
 func addLayout(list *[]*layout, l layout, ev *Event) *layout {
 	for _, have := range *list {
-		if have.has == l.has && have.size == l.size {
+		same := l
+		same.first = have.first
+		if *have == same {
 			return have
 		}
 	}
@@ -56,6 +72,7 @@ type idTable struct {
 	base   uint64
 	dense  []*Event
 	sorted []idEntry
+	late   map[uint64]*Event // added since, see addEvent
 }
 
 type idEntry struct {
@@ -88,19 +105,29 @@ func newIDTable(events []*Event) idTable {
 }
 
 func (t *idTable) find(id uint64) *Event {
-	if i := id - t.base; i < uint64(len(t.dense)) {
+	if i := id - t.base; i < uint64(len(t.dense)) && t.dense[i] != nil {
 		return t.dense[i]
-	}
-	if t.dense != nil || len(t.sorted) == 0 {
-		return nil
 	}
 	return t.search(id)
 }
 
 func (t *idTable) search(id uint64) *Event {
-	i, ok := slices.BinarySearchFunc(t.sorted, id, func(e idEntry, id uint64) int { return cmp.Compare(e.id, id) })
-	if !ok {
-		return nil
+	if t.dense == nil {
+		if i, ok := slices.BinarySearchFunc(t.sorted, id, func(e idEntry, id uint64) int { return cmp.Compare(e.id, id) }); ok {
+			return t.sorted[i].event
+		}
 	}
-	return t.sorted[i].event
+	return t.late[id]
+}
+
+// add adds the ids of ev, save those that another event has.
+func (t *idTable) add(ev *Event) {
+	if t.late == nil {
+		t.late = make(map[uint64]*Event)
+	}
+	for _, id := range ev.IDs {
+		if id != 0 && t.find(id) == nil {
+			t.late[id] = ev
+		}
+	}
 }

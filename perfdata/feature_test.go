@@ -6,6 +6,7 @@ package perfdata
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -55,7 +56,165 @@ func values(r *Recording) map[string]string {
 	put(FeatureCompressed, err, comp)
 	desc, err := r.EventDesc()
 	put(FeatureEventDesc, err, len(desc))
+	ids, err := collect(r.BuildIDs())
+	if _, missing := r.Feature(FeatureBuildID); missing == nil {
+		put(FeatureBuildID, err, len(ids))
+	}
+	cpuDesc, err := r.CPUDesc()
+	put(FeatureCPUDesc, err, cpuDesc)
+	cpuid, err := r.CPUID()
+	put(FeatureCPUID, err, cpuid)
+	mem, err := r.TotalMem()
+	put(FeatureTotalMem, err, mem)
+	topology, err := r.CPUTopology()
+	put(FeatureCPUTopology, err, topology)
+	numa, err := r.NUMATopology()
+	put(FeatureNUMATopology, err, numa)
+	caches, err := r.Caches()
+	put(FeatureCache, err, caches)
+	memTopology, err := r.MemTopology()
+	put(FeatureMemTopology, err, memTopology)
+	hybrid, err := r.HybridTopology()
+	put(FeatureHybridTopology, err, hybrid)
+	domains, err := r.CPUDomains()
+	put(FeatureCPUDomainInfo, err, domains)
+	machine, flags, err := r.EMachine()
+	put(FeatureEMachine, err, machine, flags)
+	line, err := r.CachelineSize()
+	put(FeatureCLNSize, err, line)
+	pmus, err := r.PMUMappings()
+	put(FeaturePMUMappings, err, pmus)
+	caps, err := r.CPUPMUCaps()
+	put(FeatureCPUPMUCaps, err, caps)
+	pmuCaps, err := r.PMUCaps()
+	put(FeaturePMUCaps, err, pmuCaps)
+	groups, err := r.GroupDesc()
+	put(FeatureGroupDesc, err, groups)
+	index, err := r.AuxtraceIndex()
+	put(FeatureAuxtrace, err, index)
 	return out
+}
+
+// collect returns what comes before the first error.
+func collect[T any](seq iter.Seq2[T, error]) (list []T, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// strs appends strings as the features have them.
+func (e endian) strs(b []byte, list ...string) []byte {
+	for _, s := range list {
+		b = e.appendString(b, s)
+	}
+	return b
+}
+
+// machineSections are the features that describe the machine.
+func machineSections(e endian) map[Feature][]byte {
+	u32, u64 := e.appendU32s, func(b []byte, v ...uint64) []byte { return e.appendU64s(b, v) }
+	topology := e.strs(u32(nil, 1), "0-1")                         // packages
+	topology = e.strs(u32(topology, 2), "0", "1")                  // cores
+	topology = u32(topology, 10, 20, 11, 0xffffffff)               // core and socket of each CPU
+	topology = u32(e.strs(u32(topology, 1), "0-1"), 30, 31)        // dies
+	memory := u64(nil, 1, 1<<27, 2)                                // version, block size, nodes
+	memory = u64(memory, 0, 70, 70, 1<<63|1, 5)                    // 70 blocks of node 0
+	memory = u64(memory, 1, 3, 3, 7)                               // three of node 1
+	domains := e.strs(u32(nil, 17, 2, 0, 1, 0), "SMT", "3", "0-1") // CPU 0 has one domain
+	domains = u32(domains, 1, 0)                                   // CPU 1 has none
+	buildID := e.pack(uint32(0xffffffff), text{"\x01\x02", 20}, uint8(2), uint8(0), uint16(0), text{"[kernel.kallsyms]", 20})
+	return map[Feature][]byte{
+		FeatureBuildID:        append(rawRecord(e, RecordHeaderBuildID, MiscKernel|MiscBuildIDSize, buildID), rawRecord(e, 0, MiscUser, buildID)...),
+		FeatureNRCPUs:         u32(nil, 2, 2),
+		FeatureCPUDesc:        e.strs(nil, "Some CPU @ 2GHz"),
+		FeatureCPUID:          e.strs(nil, "GenuineIntel,6,85,7"),
+		FeatureTotalMem:       u64(nil, 16<<20),
+		FeatureCPUTopology:    topology,
+		FeatureNUMATopology:   e.strs(u64(u32(nil, 1, 3), 100, 50), "0-1"),
+		FeatureBranchStack:    {},
+		FeaturePMUMappings:    e.strs(u32(e.strs(u32(nil, 2, 8), "intel_pt"), 4), "cpu"),
+		FeatureGroupDesc:      u32(e.strs(u32(nil, 1), "{anon_group}"), 0, 2),
+		FeatureAuxtrace:       u64(nil, 2, 0x1000, 0x230, 0x1230, 0x100),
+		FeatureCache:          e.strs(u32(nil, 1, 1, 2, 64, 1024, 16), "Unified", "1024K", "0-1"),
+		FeatureMemTopology:    memory,
+		FeatureCPUPMUCaps:     e.strs(u32(nil, 2), "branches", "32", "pmu_name", "skylake"),
+		FeatureHybridTopology: e.strs(u32(nil, 1), "cpu_core", "0-1"),
+		FeaturePMUCaps:        e.strs(u32(e.strs(u32(nil, 2, 1), "slots", "4", "cpu_atom"), 0), "cpu_core"),
+		FeatureCPUDomainInfo:  domains,
+		FeatureEMachine:       u32(nil, 62, 5),
+		FeatureCLNSize:        u32(nil, 64),
+	}
+}
+
+func TestMachineFeatures(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		sections := machineSections(e)
+		want := map[string]string{
+			"BUILD_ID": "2", "NRCPUS": "2 2", "CPUDESC": "Some CPU @ 2GHz", "CPUID": "GenuineIntel,6,85,7", "TOTAL_MEM": "16777216",
+			"CPU_TOPOLOGY":  "{Packages:[0-1] Dies:[0-1] Cores:[0 1] CPUs:[{Core:10 Die:30 Socket:20} {Core:11 Die:31 Socket:-1}]}",
+			"NUMA_TOPOLOGY": "{Node:3 MemTotal:100 Free:50 CPUs:0-1}",
+			"PMU_MAPPINGS":  "{Type:8 Name:intel_pt} {Type:4 Name:cpu}",
+			"GROUP_DESC":    "{Name:{anon_group} Leader:0 Members:2}",
+			"AUXTRACE":      "{Offset:4096 Size:560} {Offset:4656 Size:256}",
+			"CACHE":         "{Level:2 LineSize:64 Sets:1024 Ways:16 Type:Unified Size:1024K CPUs:0-1}",
+			"MEM_TOPOLOGY":  "{BlockSize:134217728 Nodes:[{Node:0 Blocks:[9223372036854775809 5]} {Node:1 Blocks:[7]}]}",
+			"CPU_PMU_CAPS":  "{Name:branches Value:32} {Name:pmu_name Value:skylake}", "HYBRID_TOPOLOGY": "{PMU:cpu_core CPUs:0-1}",
+			"PMU_CAPS":        "{PMU:cpu_atom Caps:[{Name:slots Value:4}]} {PMU:cpu_core Caps:[]}",
+			"CPU_DOMAIN_INFO": "{SchedstatVersion:17 MaxDomains:2 CPUs:[{CPU:0 Domains:[{Domain:0 Name:SMT Mask:3 CPUs:0-1}]} {CPU:1 Domains:[]}]}",
+			"E_MACHINE":       "62 5", "CLN_SIZE": "64", "EVENT_DESC": "2",
+		}
+		write := func(w *Writer) {
+			w.FinishedRound()
+			for f, b := range sections {
+				w.WriteFeature(f, b)
+			}
+		}
+		r := open(t, build(t, e, testEvents(), write))
+		if diff := cmp.Diff(want, values(r)); diff != "" {
+			t.Errorf("features (-want +got):\n%s", diff)
+		}
+		ids, err := collect(r.BuildIDs())
+		wantIDs := []BuildID{
+			{Misc: MiscKernel | MiscBuildIDSize, PID: -1, BuildID: []byte{1, 2}, Filename: []byte("[kernel.kallsyms]")},
+			{Misc: MiscUser, PID: -1, BuildID: append([]byte{1, 2}, make([]byte, 18)...), Filename: []byte("[kernel.kallsyms]")},
+		}
+		if diff := cmp.Diff(wantIDs, ids); diff != "" || err != nil {
+			t.Errorf("build ids (-want +got), %v:\n%s", err, diff)
+		}
+
+		// The same as records of a pipe.
+		pipe := pipeForm(e, testEvents(), nil)
+		for f, b := range sections {
+			pipe = append(pipe, rawRecord(e, RecordHeaderFeature, 0, append(e.pack(uint64(f)), b...))...)
+		}
+		delete(want, "EVENT_DESC")
+		got := values(open(t, pipe))
+		delete(got, "HOSTNAME") // pipeForm's own
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("features of a pipe (-want +got):\n%s", diff)
+		}
+
+		// Every section cut everywhere: an error, unless what is missing was not
+		// always there.
+		whole := sections
+		for f, b := range whole {
+			for n := range len(b) {
+				sections = map[Feature][]byte{FeatureNRCPUs: whole[FeatureNRCPUs], f: b[:n]}
+				got := values(open(t, build(t, e, testEvents(), write)))[f.String()]
+				if strings.HasPrefix(got, "error: ") && !strings.Contains(got, "untyped") {
+					continue
+				}
+				old := f == FeatureCPUTopology && (n == 212 || n == 228) || f == FeatureCPUDomainInfo && (n == 8 || n == 224) || f == FeatureBuildID && (n == 0 || n == len(b)/2) || f == FeatureAuxtrace && n > 0 && n%16 == 0
+				if !old {
+					t.Errorf("%v of %d bytes: %s", f, n, got)
+				}
+			}
+		}
+	})
 }
 
 func TestFeatures(t *testing.T) {
@@ -130,6 +289,20 @@ func TestMalformedFeatures(t *testing.T) {
 		{FeatureEventDesc, append(e.appendU32s(nil, 0xffffffff, 64), make([]byte, 64)...), "72 bytes are too few"},
 		{FeatureEventDesc, append(append(e.appendU32s(nil, 1, 64), make([]byte, 64)...), e.appendU32s(nil, 0xffffffff, 0)...), "80 bytes are too few"},
 	}
+	tests = append(tests, []struct {
+		f    Feature
+		b    []byte
+		want string
+	}{
+		{FeatureCache, e.appendU32s(nil, 2, 0), "version 2"},
+		{FeatureAuxtrace, nil, "0 bytes are too few"},
+		{FeatureMemTopology, e.appendU64s(nil, []uint64{2, 0, 0}), "version 2"},
+		{FeatureMemTopology, e.appendU64s(nil, []uint64{1, 0, 1, 0, 1 << 60, ^uint64(0)}), "48 bytes are too few"},
+		{FeatureAuxtrace, e.appendU64s(nil, []uint64{^uint64(0), 1, 2}), "24 bytes are too few"},
+		{FeaturePMUCaps, e.appendU32s(nil, 0xffffffff, 0xffffffff), "8 bytes are too few"},
+		{FeatureCPUDomainInfo, e.appendU32s(nil, 15, 1, 0, 0xffffffff), "16 bytes are too few"},
+		{FeatureBuildID, rawRecord(e, RecordHeaderBuildID, 0, make([]byte, 20)), "an entry of 28 bytes, of which 28 are there"},
+	}...)
 	for _, tt := range tests {
 		r := open(t, build(t, e, testEvents(), func(w *Writer) { w.WriteFeature(tt.f, tt.b) }))
 		if got := values(r)[tt.f.String()]; got != "error: "+tt.want {

@@ -4,9 +4,13 @@
 package perfdata
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/iotest"
 )
 
 // seeds adds small recordings of every form, and the beginnings of those in
@@ -83,6 +87,104 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 		readBPF(t, r)
+	})
+}
+
+// FuzzStream reads anything as a stream, which gives the records that reading
+// it at hand gives.
+func FuzzStream(f *testing.F) {
+	seeds(f)
+	for _, b := range forms(f, little) {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := New(b)
+		rd, rdErr := NewReader(iotest.HalfReader(bytes.NewReader(b)))
+		if rdErr != nil {
+			var fe *FormatError
+			if !errors.As(rdErr, &fe) || err == nil && !errors.Is(rdErr, ErrUnsupported) {
+				t.Fatalf("%v, at hand %v", rdErr, err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("no error, at hand %v", err)
+		}
+		s := r.Scan()
+		for n := 0; n < 10_000; n++ {
+			if a, b := s.Next(), rd.Next(); a != b {
+				t.Fatalf("record %d: %v (%v), at hand %v (%v)", n, b, rd.Err(), a, s.Err())
+			} else if !a {
+				break
+			}
+			want, got := s.Record(), rd.Record()
+			if got.Type != want.Type || got.Offset != want.Offset || !bytes.Equal(got.Raw, want.Raw) {
+				t.Fatalf("record %d: %+v, at hand %+v", n, got, want)
+			}
+			if n%3 == 0 {
+				io.CopyN(io.Discard, rd.Payload(), 20)
+			}
+			var id SampleID
+			rd.Recording().SampleID(got, &id)
+		}
+		if (s.Err() == nil) != (rd.Err() == nil) {
+			t.Errorf("error %v, at hand %v", rd.Err(), s.Err())
+		}
+	})
+}
+
+// FuzzOrdered goes through anything in order: every record comes once, and
+// those of the same file and time in the order of their places.
+func FuzzOrdered(f *testing.F) {
+	seeds(f)
+	for _, e := range []endian{little, big} {
+		for _, opts := range [][]WriterOption{nil, {Compress(RecordCompressed)}} {
+			f.Add(build(f, e, testEvents(), func(w *Writer) {
+				for _, time := range []uint64{5, 3, 0, 0, 7, 1, 0, 9, 9, 2} {
+					if time == 0 {
+						w.FinishedRound()
+					} else {
+						w.WriteRecord(timed(e, 11, time, 0))
+					}
+				}
+			}, opts...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := New(b)
+		if err != nil {
+			return
+		}
+		const most = 10_000
+		type place struct {
+			offset int64
+			raw    string
+		}
+		seen := make(map[place]int)
+		records := 0
+		for s := r.Scan(); s.Next(); {
+			if records++; records > most {
+				return
+			}
+			seen[place{s.Record().Offset, string(s.Record().Raw)}]++
+		}
+		o := r.Ordered()
+		for o.Next() {
+			rec := o.Record()
+			records--
+			if seen[place{rec.Offset, string(rec.Raw)}]--; seen[place{rec.Offset, string(rec.Raw)}] < 0 {
+				t.Fatalf("%v at %d came too often", rec.Type, rec.Offset)
+			}
+		}
+		if records != 0 {
+			t.Errorf("%d records are missing", records)
+		}
+		s := r.Scan()
+		for s.Next() {
+		}
+		if (o.Err() == nil) != (s.Err() == nil) {
+			t.Errorf("error %v, without order %v", o.Err(), s.Err())
+		}
 	})
 }
 

@@ -6,6 +6,8 @@ package perfdata
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"math/bits"
 )
 
@@ -39,16 +41,15 @@ func (r *Recording) headerErr(offset int64, err error, format string, args ...an
 	return &FormatError{File: r.fileName(0), Offset: offset, Msg: fmt.Sprintf(format, args...), Err: err}
 }
 
-// parseHeader reads the header of the first data file, and what it leads to.
-func (r *Recording) parseHeader() error {
-	f := &r.files[0]
-	b := f.data
+// readMagic reads the magic number that b begins with, and returns the size of
+// the header, which tells its form.
+func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 	if len(b) < pipeHeader {
 		n := min(len(b), len(magicLittle))
 		if s := string(b[:n]); n > 0 && s != magicLittle[:n] && s != magicBig[:n] && s != magicV1[:n] {
-			return r.headerErr(0, ErrBadMagic, "begins with %q", s)
+			return 0, r.headerErr(0, ErrBadMagic, "begins with %q", s)
 		}
-		return r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+		return 0, r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
 	}
 	switch magic := string(b[:len(magicLittle)]); magic {
 	case magicLittle:
@@ -62,25 +63,70 @@ func (r *Recording) parseHeader() error {
 			r.endian = big
 		}
 	default:
-		return r.headerErr(0, ErrBadMagic, "begins with %q", magic)
+		return 0, r.headerErr(0, ErrBadMagic, "begins with %q", magic)
 	}
-	size := r.endian.u64(b[hdrSize:])
-	switch {
-	case size == pipeHeader:
+	size = r.endian.u64(b[hdrSize:])
+	if size == pipeHeader {
 		r.pipe = true
-		f.start = pipeHeader
 		r.clean = r.headerErr(0, nil, "a pipe does not say how long it is")
-		return nil
-	case size != oldHeader && size != fileHeader:
-		return r.headerErr(hdrSize, ErrUnsupported, "header of %d bytes", size)
-	case size > uint64(len(b)):
-		return r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
 	}
-	events, err := r.readAttrs(b)
+	return size, nil
+}
+
+// A fileHead is what the header of a recording in file form says.
+type fileHead struct {
+	attrs, data extent
+	hasFeatures bool
+	bitmap      [featureWords]uint64
+}
+
+// An extent is a struct perf_file_section.
+type extent struct{ offset, size uint64 }
+
+// streams reports whether the records can be read before what follows them is known.
+func (h *fileHead) streams() bool {
+	if h.data.size == 0 && h.bitmap != [featureWords]uint64{} {
+		return false // whether there are records shows behind them
+	}
+	return h.attrs.offset <= h.data.offset && h.attrs.size <= h.data.offset-h.attrs.offset
+}
+
+// readFileHeader reads the header of a recording in file form into r.head.
+func (r *Recording) readFileHeader(b []byte, size uint64) (*fileHead, error) {
+	e, h := r.endian, &r.head
+	switch {
+	case size != oldHeader && size != fileHeader:
+		return nil, r.headerErr(hdrSize, ErrUnsupported, "header of %d bytes", size)
+	case size > uint64(len(b)):
+		return nil, r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+	}
+	h.attrs = extent{e.u64(b[hdrAttrs:]), e.u64(b[hdrAttrs+8:])}
+	h.data = extent{e.u64(b[hdrData:]), e.u64(b[hdrData+8:])}
+	if h.hasFeatures = size == fileHeader; h.hasFeatures {
+		h.bitmap = e.featureBitmap(b[hdrFeatures:])
+	}
+	return h, nil
+}
+
+// parseHeader reads the header of the first data file, and what it leads to.
+func (r *Recording) parseHeader() error {
+	f := &r.files[0]
+	size, err := r.readMagic(f.data)
 	if err != nil {
 		return err
 	}
-	r.readData(f, size == fileHeader)
+	if r.pipe {
+		f.start = pipeHeader
+		return nil
+	}
+	if _, err := r.readFileHeader(f.data, size); err != nil {
+		return err
+	}
+	events, err := r.readAttrs(f.data)
+	if err != nil {
+		return err
+	}
+	r.readData(f)
 	r.nameEvents(events)
 	r.setEvents(events)
 	return nil
@@ -93,7 +139,7 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 	if entry < leastAttrSize || entry > mostAttrSize {
 		return nil, r.headerErr(hdrAttrSize, ErrMalformed, "attr entries of %d bytes", entry)
 	}
-	offset, size := e.u64(b[hdrAttrs:]), e.u64(b[hdrAttrs+8:])
+	offset, size := r.head.attrs.offset, r.head.attrs.size
 	if offset > uint64(len(b)) {
 		r.warn(hdrAttrs, ErrTruncated, "attrs stand at %d, past the end of the file", offset)
 		return nil, nil
@@ -139,9 +185,9 @@ func (e endian) u64s(b []byte) []uint64 {
 }
 
 // readData finds where the records end, and the features that follow them.
-func (r *Recording) readData(f *dataFile, hasFeatures bool) {
-	b, e := f.data, r.endian
-	offset, size := e.u64(b[hdrData:]), e.u64(b[hdrData+8:])
+func (r *Recording) readData(f *dataFile) {
+	b := f.data
+	offset, size := r.head.data.offset, r.head.data.size
 	if offset > uint64(len(b)) {
 		f.start, f.end = len(b), len(b)
 		f.cut = r.headerErr(int64(len(b)), ErrTruncated, "records begin at %d, past the end of the file", offset)
@@ -156,27 +202,89 @@ func (r *Recording) readData(f *dataFile, hasFeatures bool) {
 		return
 	}
 	f.end = int(offset + size)
-	var bitmap [featureWords]uint64
-	if hasFeatures {
-		bitmap = e.featureBitmap(b[hdrFeatures:])
-	}
-	features, err := r.readFeatures(b, f.end, bitmap)
+	features, err := r.readFeatures(b[f.end:], uint64(f.end), r.head.bitmap)
 	if size == 0 && (err != nil || len(features) == 0) {
 		// perf fills the size in when it ends: it was killed, and the records
-		// run to the end of the file.
+		// run to the end of the file, or to the features where those were
+		// written all the same.
 		f.end = len(b)
 		r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: the recorder did not end")
+		if end := r.findTable(b, f.start); end >= 0 {
+			f.end = end
+			r.features, err = r.readFeatures(b[end:], uint64(end), r.head.bitmap)
+			r.warnDamage(err)
+		}
 		return
 	}
 	r.features, r.clean = features, err
-	if errors.Is(err, ErrTruncated) || errors.Is(err, ErrMalformed) {
-		r.warnings = append(r.warnings, err)
-	}
-	if !hasFeatures {
+	r.warnDamage(err)
+	if !r.head.hasFeatures {
 		r.clean = r.headerErr(hdrSize, nil, "a header without features")
 	} else if size == 0 {
 		r.clean = r.headerErr(hdrData+8, nil, "the recording holds no records")
 	}
+}
+
+// warnDamage adds an error to the warnings if it is about damage.
+func (r *Recording) warnDamage(err error) {
+	if errors.Is(err, ErrTruncated) || errors.Is(err, ErrMalformed) {
+		r.warnings = append(r.warnings, err)
+	}
+}
+
+// findTable goes through the records that begin at b[at] to the table of
+// features that follows them, and returns where it begins, -1 if there is none.
+// It begins with the place of the first section, which is just behind the
+// table; no record can begin with that number, being of no type or no size.
+func (r *Recording) findTable(b []byte, at int) int {
+	table := tableSize(r.head.bitmap)
+	if table == 0 {
+		return -1
+	}
+	for len(b)-at >= headerSize {
+		if r.endian.u64(b[at:]) == uint64(at+table) {
+			return at
+		}
+		size, follows, err := r.endian.frame(r.endian.header(b[at:]), b[at:])
+		if err != nil || follows > uint64(len(b)-at-size) {
+			return -1
+		}
+		at += size + int(follows)
+	}
+	return -1
+}
+
+func tableSize(bitmap [featureWords]uint64) int {
+	n := 0
+	for _, w := range bitmap {
+		n += bits.OnesCount64(w)
+	}
+	return n * sectionEntry
+}
+
+// readRest reads the features of a stream, which stand at offset base, from
+// src. The error says why they are not as perf leaves them.
+func (r *Recording) readRest(src io.Reader, base uint64, bitmap [featureWords]uint64) error {
+	b, err := readUpTo(nil, src, tableSize(bitmap))
+	if err != nil {
+		return err
+	}
+	end := base
+	for at := 0; at+sectionEntry <= len(b); at += sectionEntry {
+		if offset, size := r.endian.u64(b[at:]), r.endian.u64(b[at+8:]); offset >= base && size <= math.MaxInt64-offset {
+			end = max(end, offset+size)
+		}
+	}
+	if b, err = readUpTo(b, src, int(end-base)); err != nil {
+		return err
+	}
+	features, err := r.readFeatures(b, base, bitmap)
+	r.features = features
+	r.warnDamage(err)
+	if err == nil && !r.head.hasFeatures {
+		err = r.headerErr(hdrSize, nil, "a header without features")
+	}
+	return err
 }
 
 // featureBitmap reads adds_features, an array of unsigned long. A big-endian
@@ -199,10 +307,11 @@ func (e endian) featureBitmap(b []byte) (bitmap [featureWords]uint64) {
 }
 
 // readFeatures reads the table of feature sections, {u64 offset, size} for
-// every bit set, in the order of the bits. The sections that lie in the file
-// are returned even if there is an error, which says why table and sections
-// are not as perf leaves them.
-func (r *Recording) readFeatures(b []byte, table int, bitmap [featureWords]uint64) (map[Feature]section, error) {
+// every bit set, in the order of the bits. b is the file from the table on,
+// which stands at offset base. The sections that lie in the file are returned
+// even if there is an error, which says why table and sections are not as perf
+// leaves them.
+func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uint64) (map[Feature]section, error) {
 	var list []Feature
 	for f := range Feature(featureBits) {
 		if bitmap[f/64]>>(f%64)&1 == 1 {
@@ -213,34 +322,36 @@ func (r *Recording) readFeatures(b []byte, table int, bitmap [featureWords]uint6
 		return nil, r.headerErr(hdrFeatures, nil, "the header names no features")
 	}
 	features := make(map[Feature]section, len(list))
-	tableEnd := table + len(list)*sectionEntry
+	fileEnd := base + uint64(len(b))
+	tableEnd := base + uint64(len(list)*sectionEntry)
 	var first error
-	fault := func(at int, err error, format string, args ...any) {
+	fault := func(at uint64, err error, format string, args ...any) {
 		if first == nil {
 			first = r.headerErr(int64(at), err, format, args...)
 		}
 	}
 	// perf writes the sections one after the other.
-	next := uint64(tableEnd)
+	next := tableEnd
 	for i, f := range list {
-		at := table + i*sectionEntry
-		if at+sectionEntry > len(b) {
-			fault(len(b), ErrTruncated, "the file ends within the table of its features")
+		entry := i * sectionEntry
+		at := base + uint64(entry)
+		if entry+sectionEntry > len(b) {
+			fault(fileEnd, ErrTruncated, "the file ends within the table of its features")
 			break
 		}
-		offset, size := r.endian.u64(b[at:]), r.endian.u64(b[at+8:])
+		offset, size := r.endian.u64(b[entry:]), r.endian.u64(b[entry+8:])
 		switch {
-		case offset > uint64(len(b)) || size > uint64(len(b))-offset:
+		case offset > fileEnd || size > fileEnd-offset:
 			fault(at, ErrTruncated, "section %v at %d, %d bytes, is not in the file", f, offset, size)
 			continue
-		case offset < uint64(tableEnd):
+		case offset < tableEnd:
 			fault(at, ErrMalformed, "section %v at %d stands before its table's end", f, offset)
 			continue
-		case offset != next && (i > 0 || !r.droppedEntries(b[tableEnd:offset], len(b))):
+		case offset != next && (i > 0 || !r.droppedEntries(b[tableEnd-base:offset-base], fileEnd)):
 			fault(at, nil, "section %v stands at %d instead of %d", f, offset, next)
 		}
 		next = offset + size
-		features[f] = section{int64(offset), b[offset : offset+size : offset+size]}
+		features[f] = section{int64(offset), b[offset-base : next-base : next-base]}
 	}
 	return features, first
 }
@@ -249,12 +360,12 @@ func (r *Recording) readFeatures(b []byte, table int, bitmap [featureWords]uint6
 // holds nothing but entries of features that perf meant to write and could
 // not: it leaves room for them at the table's end. They are zero, save that
 // the first may have the place where the section was to begin.
-func (r *Recording) droppedEntries(b []byte, fileSize int) bool {
+func (r *Recording) droppedEntries(b []byte, fileSize uint64) bool {
 	if len(b)%sectionEntry != 0 || len(b) > featureBits*sectionEntry {
 		return false
 	}
 	for i := 0; i < len(b); i += 8 {
-		if v := r.endian.u64(b[i:]); v != 0 && (i > 0 || v > uint64(fileSize)) {
+		if v := r.endian.u64(b[i:]); v != 0 && (i > 0 || v > fileSize) {
 			return false
 		}
 	}

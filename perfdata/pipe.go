@@ -13,67 +13,127 @@ const (
 	eventUpdateName   = 2 // PERF_EVENT_UPDATE__NAME
 )
 
-// readPipe takes from the records what a file has in its header. Damage ends
-// it and is left for the scanner to report.
-func (r *Recording) readPipe() {
+// The records that describe a pipe's events and features.
+var describing = []RecordType{RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData}
+
+// A description gathers what a pipe's records say of what a file has in its header.
+type description struct {
+	r    *Recording
+	new  []*Event // not the Recording's yet
+	byID map[uint64]*Event
+}
+
+func newDescription(r *Recording) *description {
 	r.features = make(map[Feature]section)
-	var events []*Event
-	byID := make(map[uint64]*Event)
-	s := r.Scan(KeepCompressed(), Only(RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData))
+	return &description{r: r, byID: make(map[uint64]*Event)}
+}
+
+// readPipe reads the description of a pipe that is at hand as a whole. Damage
+// ends it and is left for the scanner to report.
+func (r *Recording) readPipe() {
+	d := newDescription(r)
+	s := r.Scan(KeepCompressed(), Only(describing...))
 	for s.Next() {
-		rec := s.Record()
-		raw, e := rec.Raw, r.endian
-		switch rec.Type {
-		case RecordHeaderAttr:
-			if ev := r.pipeAttr(rec); ev != nil {
-				events = append(events, ev)
-				for _, id := range ev.IDs {
-					byID[id] = ev
-				}
-			}
-		case RecordEventUpdate:
-			if len(raw) >= eventUpdateData && e.u64(raw[8:]) == eventUpdateName {
-				if ev := byID[e.u64(raw[eventUpdateID:])]; ev != nil {
-					ev.Name = string(untilNUL(raw[eventUpdateData:]))
-				}
-			}
-		case RecordHeaderFeature:
-			if len(raw) < headerFeatureData {
-				r.warnings = append(r.warnings, r.recordErr(rec, "record of %d bytes is too short", len(raw)))
-				continue
-			}
-			// One without data is the mark of their end, HEADER_LAST_FEATURE.
-			if id := e.u64(raw[headerFeatureID:]); id < featureBits && len(raw) > headerFeatureData {
-				r.features[Feature(id)] = section{rec.Offset + headerFeatureData, raw[headerFeatureData:]}
-			}
-		case RecordHeaderTracingData:
-			at, n := len(raw), int(min(e.u32(raw[headerSize:]), 1<<30))
-			data := s.Payload()
-			if len(data) == 0 {
-				at, data = tracingData, raw[tracingData:]
-			}
-			if n <= len(data) {
-				r.features[FeatureTracingData] = section{rec.Offset + int64(at), data[:n:n]}
+		d.take(s.Record(), s.Payload())
+	}
+	d.settle()
+	d.end()
+}
+
+// describes reports whether rec is one that take takes.
+func (d *description) describes(rec *Record) bool {
+	switch rec.Type {
+	case RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData:
+		return true
+	}
+	return false
+}
+
+// take takes note of a record. payload is what follows it.
+func (d *description) take(rec *Record, payload []byte) {
+	r := d.r
+	raw, e := rec.Raw, r.endian
+	switch rec.Type {
+	case RecordHeaderAttr:
+		if ev := r.pipeAttr(rec); ev != nil {
+			d.new = append(d.new, ev)
+			for _, id := range ev.IDs {
+				d.byID[id] = ev
 			}
 		}
+	case RecordEventUpdate:
+		if len(raw) >= eventUpdateData && e.u64(raw[8:]) == eventUpdateName {
+			if ev := d.byID[e.u64(raw[eventUpdateID:])]; ev != nil {
+				ev.Name = string(untilNUL(raw[eventUpdateData:]))
+			}
+		}
+	case RecordHeaderFeature:
+		if len(raw) < headerFeatureData {
+			r.warnRecord(r.recordErr(rec, "record of %d bytes is too short", len(raw)))
+			return
+		}
+		// One without data is the mark of their end, HEADER_LAST_FEATURE.
+		if id := e.u64(raw[headerFeatureID:]); id < featureBits && len(raw) > headerFeatureData {
+			d.feature(Feature(id), rec.Offset+headerFeatureData, raw[headerFeatureData:])
+		}
+	case RecordHeaderTracingData:
+		at, n := len(raw), int(min(e.u32(raw[headerSize:]), 1<<30))
+		if len(payload) == 0 {
+			at, payload = tracingData, raw[tracingData:]
+		}
+		if n <= len(payload) {
+			d.feature(FeatureTracingData, rec.Offset+int64(at), payload[:n:n])
+		}
 	}
-	if len(events) == 0 {
-		r.warn(pipeHeader, ErrMalformed, "the recording has no events")
+}
+
+func (d *description) feature(f Feature, at int64, b []byte) {
+	if d.r.stream {
+		b = append([]byte(nil), b...)
 	}
-	r.nameEvents(events)
-	r.setEvents(events)
+	d.r.features[f] = section{at, b}
+}
+
+// settle makes the events that came since it was last called the Recording's.
+func (d *description) settle() {
+	r := d.r
+	if len(d.new) > 0 && len(r.events) == 0 {
+		r.setEvents(d.new)
+		d.new = nil
+	}
+	for _, ev := range d.new {
+		r.addEvent(ev)
+	}
+	d.new = nil
+}
+
+// end does what needs the whole description.
+func (d *description) end() {
+	if len(d.r.events) == 0 {
+		d.r.warn(pipeHeader, ErrMalformed, "the recording has no events")
+	}
+	d.r.nameEvents(d.r.events)
 }
 
 func (r *Recording) pipeAttr(rec *Record) *Event {
 	b := rec.Raw[headerAttrAttr:]
 	if len(b) < attrSizeVer0 {
-		r.warnings = append(r.warnings, r.recordErr(rec, "attr of %d bytes", len(b)))
+		r.warnRecord(r.recordErr(rec, "attr of %d bytes", len(b)))
 		return nil
 	}
 	attr := parseAttr(b, r.endian)
 	if uint64(attr.Size) > uint64(len(b)) {
-		r.warnings = append(r.warnings, r.recordErr(rec, "attr of %d bytes in a record of %d", attr.Size, len(rec.Raw)))
+		r.warnRecord(r.recordErr(rec, "attr of %d bytes in a record of %d", attr.Size, len(rec.Raw)))
 		return nil
 	}
 	return &Event{Attr: attr, IDs: r.endian.u64s(b[attr.Size:])}
+}
+
+// maxWarnings bounds what a stream without an end can have kept of it.
+const maxWarnings = 1000
+
+func (r *Recording) warnRecord(err error) {
+	if !r.stream || len(r.warnings) < maxWarnings {
+		r.warnings = append(r.warnings, err)
+	}
 }

@@ -17,12 +17,15 @@ import (
 )
 
 // A Recording is an open recording. Once open it does not change: all its
-// methods but Close may be called by any number of goroutines at once.
+// methods but Close may be called by any number of goroutines at once. (That
+// of a [Reader] grows; see there.)
 type Recording struct {
 	path, dir string
 	files     []dataFile
 	endian    endian
 	pipe      bool
+	stream    bool // that of a Reader
+	head      fileHead
 
 	events   []*Event
 	ids      idTable
@@ -134,13 +137,15 @@ func (r *Recording) addFile(name string) error {
 
 func readFile(f *os.File) (data []byte, release func() error, err error) {
 	data, err = io.ReadAll(f)
-	return data, func() error { return nil }, err
+	return data, nothing, err
 }
+
+func nothing() error { return nil }
 
 // New opens a recording of one file, in file or pipe form, that is held in
 // memory. The Recording keeps data, which must not change.
 func New(data []byte) (*Recording, error) {
-	r := &Recording{files: []dataFile{{data: data, end: len(data), release: func() error { return nil }}}}
+	r := &Recording{files: []dataFile{{data: data, end: len(data), release: nothing}}}
 	if err := r.parse(); err != nil {
 		return nil, err
 	}

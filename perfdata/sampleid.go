@@ -3,6 +3,8 @@
 
 package perfdata
 
+import "encoding/binary"
+
 // A SampleID says when, where and for which event a record was written. It is
 // the sample_id trailer of a kernel record (attr.sample_id_all;
 // __perf_event__output_id_sample of kernel/events/core.c), or the same fields
@@ -104,6 +106,48 @@ func (l *layout) decode(b []byte, e endian, ev *Event, id *SampleID) {
 	}
 }
 
+// quick does what locate and decode do for the trailer at raw[at:], where the
+// recording is little-endian, its events have one layout, and that has an id:
+// the way of nearly all records, in less than half the time. It reports whether
+// it did, and how many bytes are left over.
+func (r *Recording) quick(raw []byte, at int, id *SampleID) (excess int, ok bool) {
+	if r.endian == big || len(r.trailers) != 1 || at > len(raw) {
+		return 0, false
+	}
+	l, b := r.trailers[0], raw[at:]
+	if len(b) < l.size || l.id < 0 || r.noIDs {
+		return 0, false
+	}
+	n := binary.LittleEndian.Uint64(b[l.id:])
+	ev := l.first
+	if n != 0 {
+		if i := n - r.ids.base; i < uint64(len(r.ids.dense)) && r.ids.dense[i] != nil {
+			ev = r.ids.dense[i]
+		} else {
+			ev = r.ids.search(n)
+		}
+	}
+	id.Has, id.ID = l.has, n
+	if id.Event != ev { // an assignment of a pointer costs more than this
+		id.Event = ev
+	}
+	id.PID, id.TID, id.Time, id.StreamID, id.CPU = 0, 0, 0, 0, 0
+	if l.tid >= 0 {
+		v := binary.LittleEndian.Uint64(b[l.tid:])
+		id.PID, id.TID = uint32(v), uint32(v>>32)
+	}
+	if l.time >= 0 {
+		id.Time = binary.LittleEndian.Uint64(b[l.time:])
+	}
+	if l.strm >= 0 {
+		id.StreamID = binary.LittleEndian.Uint64(b[l.strm:])
+	}
+	if l.cpu >= 0 {
+		id.CPU = binary.LittleEndian.Uint32(b[l.cpu:])
+	}
+	return len(b) - l.size, true
+}
+
 // SampleID decodes a record's trailer, or a sample's fields, into id, without
 // decoding the rest of the record and without allocating.
 //
@@ -155,6 +199,9 @@ func (r *Recording) TrailerAt(rec *Record, bodyEnd int, id *SampleID) (excess in
 		*id = SampleID{}
 		return 0, r.recordErr(rec, "content is longer than the record of %d bytes", len(rec.Raw))
 	}
+	if excess, ok := r.quick(rec.Raw, bodyEnd, id); ok {
+		return excess, nil
+	}
 	l, ev := r.locate(r.trailers, rec.Raw, bodyEnd)
 	if l == nil {
 		*id = SampleID{}
@@ -167,6 +214,12 @@ func (r *Recording) TrailerAt(rec *Record, bodyEnd int, id *SampleID) (excess in
 // trailer decodes the trailer that ends with the record and returns the offset
 // at which it begins, which is where the body ends.
 func (r *Recording) trailer(rec *Record, id *SampleID) (bodyEnd int, err error) {
+	if len(r.trailers) == 1 {
+		bodyEnd = max(len(rec.Raw)-r.trailers[0].size, headerSize)
+		if _, ok := r.quick(rec.Raw, bodyEnd, id); ok {
+			return bodyEnd, nil
+		}
+	}
 	l, ev := r.locate(r.trailers, rec.Raw, fromEnd)
 	if l == nil {
 		*id = SampleID{}

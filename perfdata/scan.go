@@ -27,14 +27,19 @@ import (
 type Scanner struct {
 	r       *Recording
 	rec     Record
-	buf     []byte // the current file up to the end of its records
+	buf     []byte // the current file up to the end of its records; of a stream the part at hand
 	off     int    // of the next record
+	base    int64  // of buf[0] in the file
 	file    int
+	lastOf  int // the files end before this one
 	want    filter
 	outer   bool
 	payload []byte // what follows the record handed over last and is not in its size
+	stream  *source
 	inflate *inflater
-	inside  bool       // records of inflate are to be handed over next
+	pending bool       // before the record at off, one of the next two is due
+	inside  bool       // records of inflate are to be handed over
+	skip    uint64     // bytes of a stream's payload are to be passed over
 	inType  RecordType // COMPRESSED or COMPRESSED2, as that they came in
 	failed  bool       // the current file cannot be read further
 	errs    []error
@@ -59,7 +64,12 @@ func KeepCompressed() ScanOption { return func(s *Scanner) { s.outer = true } }
 
 // Scan returns a [Scanner] that stands before the first record.
 func (r *Recording) Scan(opts ...ScanOption) *Scanner {
-	s := &Scanner{r: r, file: -1}
+	return r.scanFiles(0, len(r.files), opts...)
+}
+
+// scanFiles returns a Scanner over the files from first up to, not including, last.
+func (r *Recording) scanFiles(first, last int, opts ...ScanOption) *Scanner {
+	s := &Scanner{r: r, file: first - 1, lastOf: last}
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -85,6 +95,15 @@ func (f *filter) add(t RecordType) {
 	f.other[t] = true
 }
 
+// with returns a filter that has the given types too.
+func (f *filter) with(types ...RecordType) filter {
+	g := filter{on: true, low: f.low, other: f.other}
+	for _, t := range types { // below 128, so that other is not changed
+		g.add(t)
+	}
+	return g
+}
+
 func (f *filter) has(t RecordType) bool {
 	if t < 128 {
 		return f.low[t/64]>>(t%64)&1 == 1
@@ -104,15 +123,15 @@ const specialFraming = 1<<(RecordHeaderTracingData-firstUserRecord) |
 // or where damage leaves no further record, it returns false; see [Scanner.Err].
 func (s *Scanner) Next() bool {
 	for {
-		if s.inside {
-			if s.nextInside() {
+		if s.pending {
+			if s.nextPending() {
 				return true
 			}
 			continue
 		}
 		b := s.buf[s.off:]
 		if len(b) < headerSize {
-			if !s.fileEnd() {
+			if !s.more(headerSize) && !s.fileEnd() {
 				return false
 			}
 			continue
@@ -131,7 +150,7 @@ func (s *Scanner) Next() bool {
 			continue
 		}
 		s.rec.Type, s.rec.Misc = h.typ, h.misc
-		s.rec.Offset = int64(off)
+		s.rec.Offset = s.base + int64(off)
 		s.rec.Raw = b[:h.size:h.size]
 		return true
 	}
@@ -182,12 +201,12 @@ func (s *Scanner) Err() error {
 // nextFile goes on to the next data file and reports whether there is one.
 func (s *Scanner) nextFile() bool {
 	s.inflate.close()
-	s.inflate, s.inside = nil, false
+	s.inflate, s.inside, s.pending = nil, false, false
 	s.buf, s.off, s.failed = nil, 0, false
 	s.rec, s.payload = Record{}, nil
 	s.file++
-	if s.file >= len(s.r.files) {
-		s.file = len(s.r.files)
+	if s.file >= s.lastOf {
+		s.file = s.lastOf
 		return false
 	}
 	f := &s.r.files[s.file]
@@ -199,13 +218,15 @@ func (s *Scanner) nextFile() bool {
 // fileEnd ends the current file, in which fewer bytes are left than a header
 // has, and reports whether there is another.
 func (s *Scanner) fileEnd() bool {
-	if s.file == len(s.r.files) {
+	if s.file == s.lastOf {
 		return false
 	}
 	if !s.failed {
 		left := len(s.buf) - s.off
 		cut := s.r.files[s.file].cut
 		switch {
+		case s.stream != nil && s.stream.err != nil:
+			s.fail(0, s.stream.err, "the stream cannot be read further")
 		case left > 0:
 			s.fail(0, ErrTruncated, "the records end with %d bytes of a header", left)
 		case cut != nil:
@@ -219,31 +240,43 @@ func (s *Scanner) fileEnd() bool {
 
 // fail notes why the current file cannot be read beyond s.off, and makes that its end.
 func (s *Scanner) fail(typ RecordType, err error, format string, args ...any) {
+	s.failAt(s.base+int64(s.off), typ, err, format, args...)
+}
+
+func (s *Scanner) failAt(offset int64, typ RecordType, err error, format string, args ...any) {
 	s.errs = append(s.errs, &FormatError{
-		File: s.r.fileName(s.file), Offset: int64(s.off), Record: typ, Msg: fmt.Sprintf(format, args...), Err: err,
+		File: s.r.fileName(s.file), Offset: offset, Record: typ, Msg: fmt.Sprintf(format, args...), Err: err,
 	})
 	s.buf = s.buf[:s.off]
-	s.inside = false
+	s.inside, s.pending = false, false
+	s.stream = nil
 	s.failed = true
 }
 
 // nextSpecial goes to the record at s.off, which the header alone does not
 // frame, and reports whether it is to be handed over.
 func (s *Scanner) nextSpecial(h header) bool {
+	s.whole(h)
 	b := s.buf[s.off:]
 	size, follows, err := s.r.endian.frame(h, b)
 	if err != nil {
+		if s.stream != nil && s.stream.err != nil && err.Err == ErrTruncated {
+			err.Err = s.stream.err
+		}
 		s.fail(h.typ, err.Err, "%s", err.Msg)
 		return false
 	}
 	s.rec.Type, s.rec.Misc = h.typ, h.misc
-	s.rec.Offset = int64(s.off)
+	s.rec.Offset = s.base + int64(s.off)
 	s.rec.Raw = b[:size:size]
-	s.payload = b[size:]
-	if uint64(len(s.payload)) >= follows {
+	switch s.payload = b[size:]; {
+	case s.stream != nil:
+		s.off += size
+		s.payload, s.skip, s.pending = nil, follows, follows > 0
+	case uint64(len(s.payload)) >= follows:
 		s.payload = s.payload[:follows]
 		s.off += size + len(s.payload)
-	} else {
+	default:
 		// The record is whole; what follows it is not, and nothing comes after.
 		s.fail(h.typ, ErrTruncated, "of %d bytes that follow the record %d are there", follows, len(s.payload))
 	}
@@ -252,9 +285,23 @@ func (s *Scanner) nextSpecial(h header) bool {
 			s.inflate = newInflater(s.r.endian)
 		}
 		s.inflate.feed(s.r.endian.compressed(&s.rec))
-		s.inside, s.inType = true, h.typ
+		s.inside, s.pending, s.inType = true, true, h.typ
 	}
 	return !s.want.on || s.want.has(h.typ)
+}
+
+// nextPending does what is due before the record at s.off, and reports whether
+// that led to a record which is to be handed over.
+func (s *Scanner) nextPending() bool {
+	if s.inside {
+		if s.nextInside() {
+			return true
+		}
+		s.pending = false
+		return false
+	}
+	s.skipPayload()
+	return false
 }
 
 // nextInside goes to the next record out of the COMPRESSED record that was
@@ -263,8 +310,7 @@ func (s *Scanner) nextInside() bool {
 	for {
 		h, raw, err := s.inflate.next()
 		if err != nil {
-			s.off = int(s.rec.Offset)
-			s.fail(s.inType, err, "what is inside cannot be read further")
+			s.failAt(s.rec.Offset, s.inType, err, "what is inside cannot be read further")
 			return false
 		}
 		if raw == nil {

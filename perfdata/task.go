@@ -20,7 +20,7 @@ type Mmap struct {
 	Ino           uint64
 	InoGeneration uint64
 	BuildID       []byte // of an MMAP2 with MiscMmapBuildID, at most 20 bytes; else nil; aliases Record.Raw
-	Prot, Flags   uint32 // PROT_*, MAP_*; of MMAP2 only
+	Prot, Flags   uint32 // PROT_*, MAP_*; of MMAP2 only, and 0 in that of kernels before 3.16
 	Filename      []byte // aliases Record.Raw
 	SampleID
 }
@@ -30,6 +30,8 @@ const (
 	mmapName   = 40 // u32 pid, tid; u64 addr, len, pgoff
 	mmap2Prot  = 64 // u32 maj, min; u64 ino, ino_generation; or u8 build_id_size, 3 reserved, u8 build_id[20]
 	mmap2Name  = 72 // u32 prot, flags
+	mmap2Old   = 64 // where the name stood before there were these two
+	mmap2Prots = 7  // PROT_READ, PROT_WRITE and PROT_EXEC: the kernel records no others
 	commName   = 16 // u32 pid, tid
 	taskBody   = 32 // u32 pid, ppid, tid, ptid; u64 time
 	maxBuildID = 20
@@ -39,9 +41,15 @@ const (
 // where the record is too short or its name has no end, is a [*FormatError].
 func (r *Recording) Mmap(rec *Record, m *Mmap) error {
 	*m = Mmap{}
+	raw, e := rec.Raw, r.endian
 	name := mmapName
 	if rec.Type == RecordMMAP2 {
 		name = mmap2Name
+		// Kernels 3.12 to 3.15, and those made of them (RHEL 7), put the name
+		// where protection and flags stand since; nothing else tells them.
+		if len(raw) >= mmap2Name && rec.Misc&MiscMmapBuildID == 0 && e.u32(raw[mmap2Prot:]) > mmap2Prots {
+			name = mmap2Old
+		}
 	} else if rec.Type != RecordMMAP {
 		return r.notA(rec, RecordMMAP, "")
 	}
@@ -49,14 +57,15 @@ func (r *Recording) Mmap(rec *Record, m *Mmap) error {
 	if err != nil {
 		return err
 	}
-	raw, e := rec.Raw, r.endian
 	m.PID, m.TID = e.u32(raw[8:]), e.u32(raw[12:])
 	m.Addr, m.Len, m.Pgoff = e.u64(raw[16:]), e.u64(raw[24:]), e.u64(raw[32:])
 	m.Filename = filename
 	if rec.Type != RecordMMAP2 {
 		return nil
 	}
-	m.Prot, m.Flags = e.u32(raw[mmap2Prot:]), e.u32(raw[mmap2Prot+4:])
+	if name == mmap2Name {
+		m.Prot, m.Flags = e.u32(raw[mmap2Prot:]), e.u32(raw[mmap2Prot+4:])
+	}
 	if rec.Misc&MiscMmapBuildID == 0 {
 		m.Major, m.Minor = e.u32(raw[40:]), e.u32(raw[44:])
 		m.Ino, m.InoGeneration = e.u64(raw[48:]), e.u64(raw[56:])

@@ -71,6 +71,23 @@ func (t *TimeConv) ToTSC(perf uint64) uint64 {
 	return quot<<t.Shift + part
 }
 
+// Frequency returns the counter's frequency in hertz, rounded to the nearest:
+// that of the TSC, or of the counter that stamps an ETM's trace
+// ([CoreSightCPU.VirtualTimestamps]). It returns 0 where Mult is 0 or the
+// frequency does not fit.
+func (t *TimeConv) Frequency() uint64 {
+	// Mult / 2^Shift is the nanoseconds of a tick.
+	const second = 1e9
+	hi, lo := bits.Mul64(second, 1<<(t.Shift&63))
+	lo, carry := bits.Add64(lo, t.Mult/2, 0)
+	hi += carry
+	if hi >= t.Mult {
+		return 0
+	}
+	hz, _ := bits.Div64(hi, lo, t.Mult)
+	return hz
+}
+
 // mulShift returns a*b >> s without losing the high half.
 func mulShift(a, b, s uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)

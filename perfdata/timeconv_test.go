@@ -73,3 +73,22 @@ func TestTimeConvInverse(t *testing.T) {
 		t.Error("a conversion by nothing")
 	}
 }
+
+func TestTimeConvFrequency(t *testing.T) {
+	for _, tt := range []struct {
+		conv TimeConv
+		want uint64
+	}{
+		{TimeConv{Shift: 21, Mult: 1 << 25}, 62_500_000}, // arm64, of QEMU
+		{TimeConv{Shift: 31, Mult: 1789569706}, 1_200_000_000},
+		{TimeConv{Shift: 0, Mult: 1_000_000_000}, 1},
+		{TimeConv{Shift: 0, Mult: 3_000_000_000}, 0}, // a third, rounded
+		{TimeConv{Shift: 63, Mult: ^uint64(0)}, 500_000_000},
+		{TimeConv{Shift: 63, Mult: 1}, 0}, // does not fit
+		{TimeConv{}, 0},
+	} {
+		if got := tt.conv.Frequency(); got != tt.want {
+			t.Errorf("%+v: %d Hz, want %d", tt.conv, got, tt.want)
+		}
+	}
+}

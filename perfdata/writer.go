@@ -9,40 +9,141 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 )
 
-// A Writer writes a recording in file form, laid out as perf does it: header,
-// ids, attrs, records, table and sections of features. What it writes, perf
-// reads, and [Recording.CleanEnd] finds whole.
+// A Writer writes a recording, laid out as perf does it: a file (header, ids,
+// attrs, records, table and sections of features), a directory whose records
+// are spread over several files, or what perf writes to a pipe. Perf reads what
+// it writes, and [Recording.CleanEnd] finds a file whole.
 //
 // Events are set first, then records and features are written in any order;
-// Close completes the file, without which nothing in it can be read. The first
-// error is kept and returned by every later call.
+// Close completes the recording, without which nothing in a file can be read.
+// The first error is kept and returned by every later call.
 type Writer struct {
-	out      io.WriteSeeker
-	buf      *bufio.Writer
+	out      io.WriteSeeker // nil for a pipe
+	close    func() error   // what the Writer itself opened
+	files    []*fileWriter
+	file     *fileWriter // the one that records go to
 	enc      encoder
 	events   []*Event
 	features map[Feature][]byte
-	began    bool  // the records have
-	at       int64 // bytes written since the start of the file
+	compress RecordType // COMPRESSED or COMPRESSED2, 0 for not
+	began    bool       // the records have
 	attrs    int64
 	data     int64
+	end      int64 // of the first file's records
 	attrSize uint64
 	err      error
 }
 
-// NewWriter returns a Writer that writes to w, from its current position on, in
-// the given byte order, which is also that of the records and features which
-// it will be given.
-func NewWriter(w io.WriteSeeker, order binary.ByteOrder) *Writer {
-	return &Writer{
-		out:      w,
-		buf:      bufio.NewWriterSize(w, 1<<16),
+// A fileWriter writes one data file.
+type fileWriter struct {
+	buf *bufio.Writer
+	at  int64 // bytes written since its start
+	z   *deflater
+}
+
+func newFileWriter(w io.Writer) *fileWriter {
+	return &fileWriter{buf: bufio.NewWriterSize(w, 1<<16)}
+}
+
+// A WriterOption changes how a [Writer] writes.
+type WriterOption func(*Writer)
+
+// Compress compresses the kernel's records as perf record -z does, into records
+// of type RecordCompressed, or RecordCompressed2, which only perf 6.16 and newer
+// reads. Perf's own records are not compressed, and everything keeps its order.
+func Compress(typ RecordType) WriterOption {
+	return func(w *Writer) {
+		if w.compress = typ; typ != RecordCompressed && typ != RecordCompressed2 {
+			w.fail(fmt.Errorf("perfdata: %v is no type of compressed records", typ))
+		}
+	}
+}
+
+// NewWriter returns a Writer that writes a file to w, from its current position
+// on, in the given byte order, which is also that of the records and features
+// which it will be given.
+func NewWriter(w io.WriteSeeker, order binary.ByteOrder, opts ...WriterOption) *Writer {
+	return newWriter(w, w, order, opts)
+}
+
+// NewPipeWriter returns a Writer that writes to w what perf record -o - does.
+// Events and features become records, in which they must fit: an event's ids
+// and a feature have less than 64 KiB each. Features stand where they are written.
+func NewPipeWriter(w io.Writer, order binary.ByteOrder, opts ...WriterOption) *Writer {
+	return newWriter(w, nil, order, opts)
+}
+
+func newWriter(w io.Writer, seek io.WriteSeeker, order binary.ByteOrder, opts []WriterOption) *Writer {
+	f := newFileWriter(w)
+	wr := &Writer{
+		out:      seek,
+		files:    []*fileWriter{f},
+		file:     f,
 		enc:      encoder{endian: endianOf(order)},
 		features: make(map[Feature][]byte),
 	}
+	for _, opt := range opts {
+		opt(wr)
+	}
+	return wr
+}
+
+// CreateDir makes a directory and returns a Writer of a recording in it: the
+// file data, and as many files data.0, data.1 and so on as threads says, which
+// may be none. Each is compressed, and marked by rounds, on its own.
+func CreateDir(dir string, threads int, order binary.ByteOrder, opts ...WriterOption) (*Writer, error) {
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return nil, err
+	}
+	var open []*os.File
+	closeAll := func() error {
+		var errs []error
+		for _, f := range open {
+			errs = append(errs, f.Close())
+		}
+		return errors.Join(errs...)
+	}
+	for i := range threads + 1 {
+		name := "data"
+		if i > 0 {
+			name += "." + strconv.Itoa(i-1)
+		}
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return nil, errors.Join(err, closeAll())
+		}
+		open = append(open, f)
+	}
+	w := newWriter(open[0], open[0], order, opts)
+	for _, f := range open[1:] {
+		w.files = append(w.files, newFileWriter(f))
+	}
+	w.close = closeAll
+	version := uint64(dirSingleFile)
+	if threads > 0 {
+		version = dirVersion
+	}
+	w.WriteFeature(FeatureDirFormat, w.enc.appendU64s(nil, []uint64{version}))
+	return w, nil
+}
+
+const dirVersion = 1 // PERF_DIR_VERSION
+
+// SetFile says into which file of a directory the following records go, as
+// Record.File counts them: 0 is data, to which they go at first, 1 is data.0.
+func (w *Writer) SetFile(i int) error {
+	if i < 0 || i >= len(w.files) {
+		return w.fail(fmt.Errorf("perfdata: file %d of %d", i, len(w.files)))
+	}
+	w.file = w.files[i]
+	return w.err
 }
 
 func endianOf(order binary.ByteOrder) endian { return endian(order.Uint16([]byte{0, 1}) == 1) }
@@ -83,26 +184,91 @@ func (w *Writer) begin() {
 		return
 	}
 	w.began = true
-	e := w.enc.endian
 	size := uint32(attrSizeVer0)
 	for _, ev := range w.events {
 		size = max(size, ev.Attr.writeSize())
 	}
 	w.attrSize = uint64(size) + attrEntryIDs
-	w.write(make([]byte, fileHeader))
-	ids := w.at
-	for _, ev := range w.events {
-		w.write(e.appendU64s(nil, ev.IDs))
+	if w.compress != 0 {
+		for _, f := range w.files {
+			f.z, w.err = newDeflater()
+		}
+		if _, ok := w.features[FeatureCompressed]; !ok {
+			w.features[FeatureCompressed] = w.enc.appendU32s(nil, 0, CompressedZstd, 1, 1, deflateChunk)
+		}
 	}
-	w.attrs = w.at
+	if w.out == nil {
+		w.beginPipe()
+	} else {
+		w.beginFile()
+	}
+}
+
+func (w *Writer) beginFile() {
+	f, e := w.files[0], w.enc.endian
+	w.write(f, make([]byte, fileHeader))
+	ids := f.at
+	for _, ev := range w.events {
+		w.write(f, e.appendU64s(nil, ev.IDs))
+	}
+	w.attrs = f.at
 	for _, ev := range w.events {
 		n := 8 * int64(len(ev.IDs))
-		b := ev.Attr.encode(e)[:size]
-		e.put32(b[4:], size)
-		w.write(e.appendU64s(b, []uint64{uint64(ids), uint64(n)}))
+		w.write(f, e.appendU64s(w.attr(&ev.Attr), []uint64{uint64(ids), uint64(n)}))
 		ids += n
 	}
-	w.data = w.at
+	w.data = f.at
+}
+
+// attr returns an attr as long as all are to be.
+func (w *Writer) attr(a *Attr) []byte {
+	size := uint32(w.attrSize - attrEntryIDs)
+	b := a.encode(w.enc.endian)[:size]
+	w.enc.put32(b[4:], size)
+	return b
+}
+
+func (w *Writer) beginPipe() {
+	f, e := w.files[0], w.enc.endian
+	w.write(f, e.appendU64s([]byte(e.magic()), []uint64{pipeHeader}))
+	for _, ev := range w.events {
+		w.tool(RecordHeaderAttr, e.appendU64s(w.attr(&ev.Attr), ev.IDs))
+	}
+	for _, ev := range w.events {
+		if ev.Name != "" && len(ev.IDs) > 0 {
+			b := append(e.appendU64s(nil, []uint64{eventUpdateName, ev.IDs[0]}), ev.Name...)
+			w.tool(RecordEventUpdate, append(b, make([]byte, align8(len(ev.Name)+1)-len(ev.Name))...))
+		}
+	}
+	early := w.features
+	w.features = make(map[Feature][]byte)
+	for _, f := range slices.Sorted(maps.Keys(early)) {
+		w.pipeFeature(f, early[f])
+	}
+}
+
+// tool writes a record of perf's own.
+func (w *Writer) tool(typ RecordType, body []byte) {
+	copy(w.enc.begin(typ, 0, len(body))[headerSize:], body)
+	w.encoded(w.enc.end())
+}
+
+func (w *Writer) pipeFeature(f Feature, data []byte) {
+	if f != FeatureTracingData {
+		w.tool(RecordHeaderFeature, append(w.enc.appendU64s(nil, []uint64{uint64(f)}), data...))
+		return
+	}
+	b := w.enc.begin(RecordHeaderTracingData, 0, 4)
+	w.enc.put32(b[headerSize:], uint32(len(data)))
+	b = append(w.enc.end(), data...)
+	w.WriteRecord(append(b, make([]byte, align8(len(data))-len(data))...))
+}
+
+func (e endian) magic() string {
+	if e == big {
+		return magicBig
+	}
+	return magicLittle
 }
 
 func (e endian) appendU64s(b []byte, v []uint64) []byte {
@@ -113,10 +279,10 @@ func (e endian) appendU64s(b []byte, v []uint64) []byte {
 	return b
 }
 
-func (w *Writer) write(b []byte) {
+func (w *Writer) write(f *fileWriter, b []byte) {
 	if w.err == nil {
-		_, w.err = w.buf.Write(b)
-		w.at += int64(len(b))
+		_, w.err = f.buf.Write(b)
+		f.at += int64(len(b))
 	}
 }
 
@@ -144,8 +310,52 @@ func (w *Writer) WriteRecord(raw []byte) error {
 		return w.fail(fmt.Errorf("perfdata: %v of %d bytes given as %d", h.typ, uint64(size)+follows, len(raw)))
 	}
 	w.begin()
-	w.write(raw)
+	if w.compress == 0 {
+		w.write(w.file, raw)
+	} else if h.typ < firstUserRecord {
+		w.deflate(w.file, raw)
+	} else {
+		w.deflated(w.file)
+		w.write(w.file, raw)
+	}
 	return w.err
+}
+
+// deflate compresses a record. Where a chunk ends within one, the record goes on
+// in the next, as where perf's ring buffers wrap around.
+func (w *Writer) deflate(f *fileWriter, raw []byte) {
+	for len(raw) > 0 && w.err == nil {
+		n := min(len(raw), deflateChunk-f.z.held)
+		if w.err = f.z.write(raw[:n]); f.z.held == deflateChunk {
+			w.deflated(f)
+		}
+		raw = raw[n:]
+	}
+}
+
+// deflated writes what has been compressed and not been written.
+func (w *Writer) deflated(f *fileWriter) {
+	if w.err != nil || f.z.held == 0 {
+		return
+	}
+	var b []byte
+	b, w.err = f.z.flush()
+	e := w.enc.endian
+	for len(b) > 0 {
+		n := min(len(b), maxDeflated)
+		record := make([]byte, headerSize, compressed2Data+maxDeflated)
+		size := headerSize + n
+		if w.compress == RecordCompressed2 {
+			record = e.appendU64s(record, []uint64{uint64(n)})
+			size = align8(compressed2Data + n)
+		}
+		record = append(record, b[:n]...)
+		record = append(record, make([]byte, size-len(record))...)
+		e.put32(record, uint32(w.compress))
+		e.put16(record[6:], uint16(size)) // of 64 KiB it is 0, in perf too
+		w.write(f, record)
+		b = b[n:]
+	}
 }
 
 // encoded writes a record that w.enc made.
@@ -193,80 +403,100 @@ func (w *Writer) FinishedRound() error { return w.encoded(w.enc.finishedRound())
 func (w *Writer) IDIndex(x *IDIndex) error { return w.encoded(w.enc.idIndex(x)) }
 
 // WriteFeature sets a feature's section, as [Recording.Feature] returns it. A
-// second call for the same feature replaces the first. Data is kept until
-// Close. Sections that hold places in the file (AUXTRACE) become wrong where
-// the records move.
+// second call for the same feature replaces the first, except in a pipe, where
+// it is a record like others. Data is kept until Close. Sections that hold
+// places in the file (AUXTRACE) become wrong where the records move.
 func (w *Writer) WriteFeature(f Feature, data []byte) error {
 	if f <= 0 || f >= featureBits {
 		return w.fail(fmt.Errorf("perfdata: feature %d", int(f)))
 	}
-	w.features[f] = data
+	if w.out == nil && w.began {
+		w.pipeFeature(f, data)
+	} else {
+		w.features[f] = data
+	}
 	return w.err
 }
 
-// Close writes the features and the header. It does not close the file.
+// Close writes what is still to be written, of a file the features and the
+// header. Only the files that [CreateDir] made are closed.
 func (w *Writer) Close() error {
 	w.begin()
-	e := w.enc.endian
-	if _, ok := w.features[FeatureEventDesc]; !ok && slices.ContainsFunc(w.events, func(ev *Event) bool { return ev.Name != "" }) {
-		w.features[FeatureEventDesc] = w.eventDesc()
-	}
-	end := w.at
-	var list []Feature
-	var bitmap [featureWords]uint64
-	for f := range w.features {
-		list = append(list, f)
-		bitmap[f/64] |= 1 << (f % 64)
-	}
-	slices.Sort(list)
-	next := uint64(end) + uint64(len(list))*sectionEntry
-	for _, f := range list {
-		n := uint64(len(w.features[f]))
-		w.write(e.appendU64s(nil, []uint64{next, n}))
-		next += n
-	}
-	for _, f := range list {
-		w.write(w.features[f])
-	}
-	if w.err == nil {
-		w.err = w.buf.Flush()
-	}
-	total := w.at
-
-	magic := magicLittle
-	if e == big {
-		magic = magicBig
-	}
-	header := e.appendU64s([]byte(magic), []uint64{
-		fileHeader, w.attrSize,
-		uint64(w.attrs), uint64(w.data - w.attrs),
-		uint64(w.data), uint64(end - w.data),
-		0, 0, // event_types
-	})
-	header = e.appendU64s(header, bitmap[:])
-	for _, step := range []func() error{
-		func() error { _, err := w.out.Seek(-total, io.SeekCurrent); return err },
-		func() error { _, err := w.out.Write(header); return err },
-		func() error { _, err := w.out.Seek(total-int64(len(header)), io.SeekCurrent); return err },
-	} {
-		if w.err == nil {
-			w.err = step()
+	for _, f := range w.files {
+		if w.compress != 0 {
+			w.deflated(f)
 		}
+	}
+	if w.out != nil {
+		w.endFile()
+	}
+	for _, f := range w.files {
+		if w.err == nil {
+			w.err = f.buf.Flush()
+		}
+	}
+	if w.out != nil && w.err == nil {
+		w.err = w.writeHeader()
+	}
+	if w.close != nil {
+		if err := w.close(); w.err == nil {
+			w.err = err
+		}
+		w.close = nil
 	}
 	err := w.err
 	w.fail(errors.New("perfdata: Writer is closed"))
 	return err
 }
 
+// endFile writes what follows the records of the first file.
+func (w *Writer) endFile() {
+	f, e := w.files[0], w.enc.endian
+	if _, ok := w.features[FeatureEventDesc]; !ok && slices.ContainsFunc(w.events, func(ev *Event) bool { return ev.Name != "" }) {
+		w.features[FeatureEventDesc] = w.eventDesc()
+	}
+	w.end = f.at
+	list := slices.Sorted(maps.Keys(w.features))
+	next := uint64(w.end) + uint64(len(list))*sectionEntry
+	for _, feat := range list {
+		n := uint64(len(w.features[feat]))
+		w.write(f, e.appendU64s(nil, []uint64{next, n}))
+		next += n
+	}
+	for _, feat := range list {
+		w.write(f, w.features[feat])
+	}
+}
+
+func (w *Writer) writeHeader() error {
+	e, total := w.enc.endian, w.files[0].at
+	var bitmap [featureWords]uint64
+	for f := range w.features {
+		bitmap[f/64] |= 1 << (f % 64)
+	}
+	header := e.appendU64s([]byte(e.magic()), []uint64{
+		fileHeader, w.attrSize,
+		uint64(w.attrs), uint64(w.data - w.attrs),
+		uint64(w.data), uint64(w.end - w.data),
+		0, 0, // event_types
+	})
+	header = e.appendU64s(header, bitmap[:])
+	if _, err := w.out.Seek(-total, io.SeekCurrent); err != nil {
+		return err
+	}
+	if _, err := w.out.Write(header); err != nil {
+		return err
+	}
+	_, err := w.out.Seek(total-int64(len(header)), io.SeekCurrent)
+	return err
+}
+
 // eventDesc makes the EVENT_DESC section.
 func (w *Writer) eventDesc() []byte {
 	e := w.enc.endian
-	size := uint32(w.attrSize - attrEntryIDs)
-	b := e.appendU32s(nil, uint32(len(w.events)), size)
+	b := e.appendU32s(nil, uint32(len(w.events)), uint32(w.attrSize-attrEntryIDs))
 	for _, ev := range w.events {
-		attr := ev.Attr.encode(e)[:size]
-		e.put32(attr[4:], size)
-		b = append(b, attr...)
+		b = append(b, w.attr(&ev.Attr)...)
 		b = e.appendU32s(b, uint32(len(ev.IDs)))
 		b = e.appendString(b, ev.Name)
 		b = e.appendU64s(b, ev.IDs)

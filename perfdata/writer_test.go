@@ -7,8 +7,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestWriterCopies writes the records, events and features of recordings as
@@ -132,5 +136,134 @@ func TestWriterErrors(t *testing.T) {
 		if err := w.Close(); !errors.Is(err, errBroken) {
 			t.Errorf("broken after %d calls: %v", n, err)
 		}
+	}
+}
+
+// TestWriterForms writes the same records in every form, compressed and not,
+// in either byte order. They are enough to fill several chunks that compress badly.
+func TestWriterForms(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		for name, opts := range map[string][]WriterOption{
+			"plain": nil, "zstd": {Compress(RecordCompressed)}, "zstd 2": {Compress(RecordCompressed2)},
+		} {
+			for _, form := range []string{"file", "pipe", "directory"} {
+				t.Run(form+", "+name, func(t *testing.T) {
+					path := filepath.Join(t.TempDir(), "perf.data")
+					var out bytes.Buffer
+					var f memFile
+					var w *Writer
+					var err error
+					files := 1
+					switch form {
+					case "file":
+						w = NewWriter(&f, e.order(), opts...)
+					case "pipe":
+						w = NewPipeWriter(&out, e.order(), opts...)
+					case "directory":
+						files = 3
+						if w, err = CreateDir(path, files-1, e.order(), opts...); err != nil {
+							t.Fatal(err)
+						}
+					}
+					w.SetEvents(testEvents())
+					want := make([][]string, files)
+					for n := range 300 {
+						w.SetFile(n % files)
+						rec := numbered(e, RecordSample, uint64(n), 8192)
+						if n%7 == 0 {
+							rec = rawRecord(e, RecordFinishedRound, 0, nil)
+						}
+						w.WriteRecord(rec)
+						want[n%files] = append(want[n%files], string(rec))
+					}
+					w.WriteFeature(FeatureHostname, e.appendString(nil, "box"))
+					w.WriteFeature(FeatureTracingData, []byte("tracing"))
+					if err := w.Close(); err != nil {
+						t.Fatal(err)
+					}
+					var r *Recording
+					switch form {
+					case "file":
+						r, err = New(f.b)
+					case "pipe":
+						r, err = New(out.Bytes())
+					case "directory":
+						r, err = Open(path)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer r.Close()
+					got := make([][]string, files)
+					s := r.Scan(Only(RecordSample, RecordFinishedRound))
+					for s.Next() {
+						rec := s.Record()
+						got[rec.File] = append(got[rec.File], string(rec.Raw))
+					}
+					if err := s.Err(); err != nil {
+						t.Error(err)
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Error("other records")
+					}
+					if diff := cmp.Diff(testEvents(), r.Events(), ignoreLayouts); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+					if host, err := r.Hostname(); host != "box" || err != nil {
+						t.Errorf("Hostname: %q, %v", host, err)
+					}
+					if data, err := r.TracingData(); string(data) != "tracing" || err != nil {
+						t.Errorf("TracingData: %q, %v", data, err)
+					}
+					if c, err := r.Compressed(); (err == nil) != (opts != nil) || opts != nil && c.MmapLen != deflateChunk {
+						t.Errorf("Compressed: %+v, %v", c, err)
+					}
+					if v, err := r.DirFormat(); form == "directory" && (v != dirVersion || err != nil) {
+						t.Errorf("DirFormat: %d, %v", v, err)
+					}
+					if len(r.Warnings()) > 0 || form == "file" && r.CleanEnd() != nil {
+						t.Errorf("warnings %v, CleanEnd %v", r.Warnings(), r.CleanEnd())
+					}
+				})
+			}
+		}
+	})
+}
+
+func TestWriterFormsRefuse(t *testing.T) {
+	pipe := NewPipeWriter(io.Discard, little.order())
+	pipe.SetEvents([]*Event{{IDs: make([]uint64, 1<<13)}})
+	if pipe.Close() == nil {
+		t.Error("64 KiB of ids in a pipe: no error")
+	}
+	pipe = NewPipeWriter(io.Discard, little.order())
+	pipe.SetEvents(testEvents())
+	if pipe.WriteFeature(FeatureBPFProgInfo, make([]byte, 1<<16)) == nil {
+		t.Error("a feature of 64 KiB in a pipe: no error")
+	}
+	if NewWriter(new(memFile), little.order(), Compress(RecordSample)).Close() == nil {
+		t.Error("compressed into SAMPLE: no error")
+	}
+	if w := NewWriter(new(memFile), little.order()); w.SetFile(1) == nil || w.Close() == nil {
+		t.Error("the second file of one: no error")
+	}
+	if _, err := CreateDir(t.TempDir(), 1, little.order()); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a directory that is there: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "none")
+	w, err := CreateDir(dir, 0, little.order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if v, err := r.DirFormat(); v != dirSingleFile || err != nil {
+		t.Errorf("DirFormat: %d, %v", v, err)
 	}
 }

@@ -269,9 +269,14 @@ func (s *scan) sample(rec *perfdata.Record) {
 	if ch == nil || ch.kinds&takesModuleFree == 0 {
 		return
 	}
-	raw, ok := rawOf(rec, &ch.event.Attr, s.rec.ByteOrder())
-	if !ok {
-		s.broken(rec, "no raw data of a tracepoint")
+	var sample perfdata.Sample
+	if err := s.rec.Sample(rec, &sample); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	raw, err := sample.Raw()
+	if err != nil {
+		s.broken(rec, "%v", err)
 		return
 	}
 	name, ok := s.moduleFree.nameOf(raw, s.rec.ByteOrder().Uint32)

@@ -1,0 +1,127 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+)
+
+// Anomalies says what in a recording is not as one would think. None of it is
+// damage that keeps something from being read, save what Undecodable counts.
+type Anomalies struct {
+	// Oversize counts records whose header claims more than content and trailer
+	// have, as the kernel writes them for several listeners on a CPU; see
+	// [TextPoke].
+	Oversize map[RecordType]int
+	// Duplicates counts records that equal an earlier one in every byte, time
+	// and id included: perf wrote them twice. Only the kernel's side-band counts,
+	// no samples.
+	Duplicates map[RecordType]int
+	// Synthesized counts records with a trailer whose time is 0: perf made them
+	// up, mostly out of what was there when it began.
+	Synthesized map[RecordType]int
+	// Unknown counts records of types that this package does not know: vendors'
+	// and those of newer perfs.
+	Unknown map[RecordType]int
+	// Undecodable counts records that contradict themselves; Errors has the
+	// first few.
+	Undecodable int
+	Errors      []error
+	// SampleTypes are the different sample_types of the events. Where there are
+	// several, which trailer a record has depends on the event that it names.
+	SampleTypes []SampleType
+}
+
+const anomalyErrors = 8
+
+// A recordSum stands for a record's bytes; a chance collision in 128 bits does
+// not happen.
+type recordSum struct {
+	a, b uint64
+	typ  RecordType
+}
+
+// Anomalies goes through all records and decodes each. It takes 24 bytes for
+// each side-band record. The error is that of [Scanner.Err] and comes beside
+// what was found before it.
+func (r *Recording) Anomalies() (*Anomalies, error) {
+	a := &Anomalies{
+		Oversize: make(map[RecordType]int), Duplicates: make(map[RecordType]int),
+		Synthesized: make(map[RecordType]int), Unknown: make(map[RecordType]int),
+	}
+	for _, ev := range r.events {
+		if !slices.Contains(a.SampleTypes, ev.Attr.SampleType) {
+			a.SampleTypes = append(a.SampleTypes, ev.Attr.SampleType)
+		}
+	}
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	var sums []recordSum
+	var id SampleID
+	var sample Sample
+	s := r.Scan()
+	for s.Next() {
+		rec := s.Record()
+		if rec.Type == RecordSample {
+			err := r.Sample(rec, &sample)
+			if err == nil {
+				_, err = sample.Rest()
+			}
+			a.undecodable(err)
+			continue
+		}
+		if !rec.Type.known() {
+			a.Unknown[rec.Type]++
+			continue
+		}
+		v, err := r.Decode(rec)
+		a.undecodable(err)
+		if rec.Type >= firstUserRecord {
+			continue
+		}
+		if oversize(v) > 0 {
+			a.Oversize[rec.Type]++
+		}
+		if err := r.SampleID(rec, &id); err == nil && id.Has&SampleTime != 0 && id.Time == 0 {
+			a.Synthesized[rec.Type]++
+		}
+		sums = append(sums, recordSum{maphash.Bytes(seeds[0], rec.Raw), maphash.Bytes(seeds[1], rec.Raw), rec.Type})
+	}
+	slices.SortFunc(sums, func(x, y recordSum) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) })
+	for i := 1; i < len(sums); i++ {
+		if sums[i] == sums[i-1] {
+			a.Duplicates[sums[i].typ]++
+		}
+	}
+	return a, s.Err()
+}
+
+func (a *Anomalies) undecodable(err error) {
+	if err == nil {
+		return
+	}
+	a.Undecodable++
+	if len(a.Errors) < anomalyErrors {
+		a.Errors = append(a.Errors, err)
+	}
+}
+
+// oversize returns by how many bytes a record claims too much.
+func oversize(v any) int {
+	switch v := v.(type) {
+	case *TextPoke:
+		return v.Excess
+	case *KSymbol:
+		return v.Excess
+	case *BPFEvent:
+		return v.Excess
+	}
+	return 0
+}
+
+// known reports whether this package knows the type.
+func (t RecordType) known() bool {
+	return int64(t) < int64(len(recordNames)) && recordNames[t] != ""
+}
