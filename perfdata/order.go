@@ -84,30 +84,28 @@ func (o *OrderedScanner) Next() bool {
 		}
 		return false
 	}
-	for {
-		for o.pull < len(o.sorters) {
-			s := o.sorters[o.pull]
-			switch s.next() {
-			case atOnce:
-				o.cur = s
-				return true
-			case atTime:
-				o.merge.push(mergeHead{s.key, o.pull})
-			}
-			if o.pull++; o.started {
-				break
-			}
+	for o.pull < len(o.sorters) {
+		s := o.sorters[o.pull]
+		switch s.next() {
+		case atOnce:
+			o.cur = s
+			return true
+		case atTime:
+			o.merge.push(mergeHead{s.key, o.pull})
 		}
-		o.started = true
-		if len(o.merge) == 0 {
-			return false
+		if o.pull++; o.started {
+			break
 		}
-		// The one on top is handed over; it goes on when it has been used.
-		o.pull = o.merge.pop().of
-		o.cur = o.sorters[o.pull]
-		o.count()
-		return true
 	}
+	o.started = true
+	if len(o.merge) == 0 {
+		return false
+	}
+	// The one on top is handed over; it goes on when it has been used.
+	o.pull = o.merge.pop().of
+	o.cur = o.sorters[o.pull]
+	o.count()
+	return true
 }
 
 func (o *OrderedScanner) count() {
