@@ -103,7 +103,8 @@ func (c *chain) inFlight() {
 		n := int(c.f.size)
 		c.conflict(conflict{from: w.From, to: w.To, at: w.To, source: SourceWindow, reason: InExplicitWindow,
 			a: c.own(w.Before[k:][:n]), b: c.own(w.After[k:][:n])})
-		im.versions[len(im.versions)-1].standing = InFlight
+		last := &im.versions[len(im.versions)-1]
+		last.standing, last.source = InFlight, SourceWindow
 		for j, v := range tail {
 			until := MaxTime
 			if j+1 < len(tail) {

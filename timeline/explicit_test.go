@@ -49,7 +49,7 @@ func TestInFlightSpans(t *testing.T) {
 	for s := range im.At(320).Spans(0x1101, 1) {
 		got = append(got, s)
 	}
-	want := []Span{{Addr: 0x1101, Len: 1, Standing: InFlight, Reason: InExplicitWindow, Since: 300, Until: 350, Bytes: unhex("02"),
+	want := []Span{{Addr: 0x1101, Len: 1, Standing: InFlight, Reason: InExplicitWindow, Source: SourceWindow, Since: 300, Until: 350, Bytes: unhex("02"),
 		Candidates: []Candidate{{unhex("90"), Fact{SourceWindow, 300, true}}, {unhex("02"), Fact{SourceWindow, 350, false}}}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

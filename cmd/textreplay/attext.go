@@ -219,6 +219,8 @@ func factText(f timeline.Fact) string {
 		return "the snapshot says"
 	case timeline.SourceProgInfo:
 		return "the program info says"
+	case timeline.SourceWindow:
+		return "the window says"
 	}
 	if f.Old {
 		return "the old bytes of the poke at " + timeline.Seconds(f.Time) + " say"

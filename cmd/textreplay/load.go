@@ -33,6 +33,12 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
+	if a.windows != "" {
+		var err error
+		if opts.Explicit, err = readWindows(a.windows); err != nil {
+			return nil, inputError(err)
+		}
+	}
 	if addr != "" {
 		opts.Windows = true
 		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return timeline.Near(k, addr, n) }
@@ -74,6 +80,20 @@ func nameStandardInput(err error, spooled string) {
 	if errors.As(err, &format) && format.File == spooled {
 		format.File = standardInput
 	}
+}
+
+// readWindows reads a file of explicit windows.
+func readWindows(path string) ([]timeline.ExplicitWindow, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	windows, err := timeline.ReadWindows(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return windows, nil
 }
 
 // spool copies a stream to a file, which can be mapped and read in any order.

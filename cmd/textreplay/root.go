@@ -30,6 +30,7 @@ type app struct {
 	kcore    []string
 	kallsyms string
 	modules  string
+	windows  string
 	json     bool
 	progress choice
 	color    choice
@@ -101,6 +102,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringArrayVar(&a.kcore, "kcore", nil, "a kcore_dir `DIR` that is kept elsewhere than in the recording")
 	f.StringVar(&a.kallsyms, "kallsyms", "", "a copy of /proc/kallsyms `FILE` to use instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "a copy of /proc/modules `FILE` to use instead of kcore_dir's")
+	f.StringVar(&a.windows, "windows", "", "a `file` of explicit windows: JSON lines, one before and one after each change")
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
 	a.choice(root, &a.progress, "progress", "a progress bar on standard error", "auto", "auto", "always", "never")
 	a.choice(root, &a.color, "color", "colors, where auto obeys NO_COLOR", "auto", "auto", "always", "never")
