@@ -6,8 +6,10 @@
 // ratio. What it needs it makes, in $TMPDIR, and removes.
 //
 //	go run ./internal/bench perfdata
+//	go run ./internal/bench at RECORDING
 //
-// It needs gcc, 4 GB of disk and as much memory for the page cache.
+// The first needs gcc, 3 GB of disk and as much memory for the page cache; the
+// second a recording with many text pokes, and perf.
 package main
 
 import (
@@ -18,7 +20,7 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata\n       bench [flags] at RECORDING")
 		flag.PrintDefaults()
 	}
 	samples := flag.Int("samples", 10_000_000, "how many `samples` the files have")
@@ -29,8 +31,10 @@ func main() {
 	switch {
 	case flag.NArg() == 1 && flag.Arg(0) == "perfdata":
 		err = benchPerfdata(*samples, *aux, *runs)
-	case flag.NArg() == 4 && flag.Arg(0) == "side":
-		err = side(flag.Arg(1), flag.Arg(2), flag.Arg(3))
+	case flag.NArg() == 2 && flag.Arg(0) == "at":
+		err = benchAt(flag.Arg(1), *runs)
+	case flag.NArg() == 5 && flag.Arg(0) == "side":
+		err = side(flag.Arg(1), flag.Arg(2), flag.Arg(3), flag.Arg(4))
 	default:
 		flag.Usage()
 		os.Exit(2)
