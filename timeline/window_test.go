@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,6 +119,33 @@ func TestEmulate(t *testing.T) {
 	} {
 		if got := Emulate(tt.machine, addr, unhex(tt.insn)); got != tt.want {
 			t.Errorf("%v %s: %+v, want %+v", tt.machine, tt.insn, got, tt.want)
+		}
+	}
+}
+
+func TestTrapOf(t *testing.T) {
+	for _, tt := range []struct {
+		machine elf.Machine
+		order   binary.ByteOrder
+		code    string
+		n       int
+		ok      bool
+	}{
+		{elf.EM_X86_64, binary.LittleEndian, "cc89f455", 1, true},
+		{elf.EM_X86_64, binary.LittleEndian, "90", 1, false},
+		{elf.EM_X86_64, binary.LittleEndian, "", 1, false},
+		{elf.EM_AARCH64, binary.LittleEndian, "000020d4", 4, true}, // brk #0
+		{elf.EM_AARCH64, binary.LittleEndian, "800020d4", 4, true}, // brk #4: a kprobe
+		{elf.EM_AARCH64, binary.LittleEndian, "1f2003d5", 4, false},
+		{elf.EM_PPC64, binary.LittleEndian, "0800e07f", 4, true},
+		{elf.EM_PPC64, binary.BigEndian, "7fe00008", 4, true},
+		{elf.EM_PPC64, binary.BigEndian, "60000000", 4, false},
+		{elf.EM_S390, binary.BigEndian, "0002f0480024", 2, true},
+		{elf.EM_S390, binary.BigEndian, "eb6ff0480024", 2, false},
+		{elf.EM_RISCV, binary.LittleEndian, "73001000", 0, false},
+	} {
+		if n, ok := TrapOf(tt.machine, tt.order, unhex(tt.code)); n != tt.n || ok != tt.ok {
+			t.Errorf("%v %s: %d %v, want %d %v", tt.machine, tt.code, n, ok, tt.n, tt.ok)
 		}
 	}
 }
