@@ -237,17 +237,17 @@ func (f *round) finish() {
 	f.safe, f.before = f.before, f.newest
 }
 
-// trust sums up over which time kernel text can be known, and why not all of it.
+// trust sums up over which time all of kernel text is known, and why not for
+// longer: until the first gap. What is changed behind a gap is known again.
 func (r *Report) trust() {
 	c := &r.Coverage.Pokes
 	r.Trusted = Trust{From: r.First, To: r.Horizon}
-	whole := false
 	for _, l := range c.Limits {
-		if l.From == 0 && l.To == MaxTime {
-			whole = true
+		if l.Reason != OldBytesMismatch { // spoils its own places only
+			r.Trusted.To = min(r.Trusted.To, l.From)
 		}
 	}
-	if whole || c.Verdict == None {
+	if r.Trusted.To <= r.Trusted.From || c.Verdict == None {
 		r.Trusted = Trust{}
 	}
 	var because []string

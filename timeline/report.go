@@ -37,8 +37,10 @@ type Report struct {
 	Warnings      []error
 }
 
-// Trust is the time over which never-poked kernel text, and all poked text
-// without a contradiction, is known; From and To are 0 where no time is.
+// Trust is the time over which kernel text is known, all of it but places that
+// contradict themselves: up to the horizon, or to the first gap in the
+// coverage, behind which only what is changed is known again. From and To are 0
+// where no time is.
 type Trust struct {
 	From, To uint64
 	Because  []string

@@ -142,18 +142,22 @@ func (d *digest) moduleNames() []string {
 // trust is the answer of the first line.
 func (d *digest) trust() string {
 	t := &d.Trusted
+	because := strings.Join(t.Because, "; ")
 	if t.To == 0 {
-		return "Kernel text is not known at any time: " + strings.Join(t.Because, "; ")
+		return "Kernel text is not known at any time: " + because
 	}
-	what, gaps := "Kernel text is known", ""
+	what, later := "Kernel text is known", ""
 	if d.SnapshotBytes == 0 {
 		what = "Only what was changed of kernel text is known"
 	}
-	if len(d.Coverage.Pokes.Limits) > 0 {
-		gaps = ", with gaps"
+	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l timeline.Limit) bool {
+		return l.From <= t.To && l.To == timeline.MaxTime
+	})
+	if t.To < d.Horizon && !forever {
+		later = ", and later only what changed since"
 	}
 	return fmt.Sprintf("%s from %s to %s (%s)%s: %s", what,
-		timeline.Seconds(t.From), timeline.Seconds(t.To), span(t.From, t.To), gaps, strings.Join(t.Because, "; "))
+		timeline.Seconds(t.From), timeline.Seconds(t.To), span(t.From, t.To), later, because)
 }
 
 func (d *digest) write(w io.Writer, s style) {
