@@ -21,8 +21,8 @@ const (
 	// Unconfirmed: a fact gives the byte, but changes since (or before) may
 	// have gone unrecorded.
 	Unconfirmed
-	// InFlight: the asked time lies within the clock's uncertainty of a poke
-	// or inside an explicit window, where both old and new may be met.
+	// InFlight: the asked time lies inside an explicit window, where both old
+	// and new may be met.
 	InFlight
 	// Known: a fact gives the byte, and every change between that fact and
 	// the asked time would have been recorded.
@@ -70,7 +70,8 @@ var sourceNames = [...]string{
 func (s Source) String() string { return sourceNames[s] }
 
 // Reason says why an answer is not [Known]. The codes are a contract with
-// scripts: they may be added to, never renamed.
+// scripts: they may be added to, never renamed. [Reason.Text] tells what each
+// means, docs/truth.md of this project how it comes about.
 type Reason uint8
 
 const (

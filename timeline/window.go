@@ -61,8 +61,8 @@ type Window struct {
 	Len    int
 	Switch uint64 // the poke's time
 	Kind   PokeKind
-	// The trap may stand at any time in Proven and at no other: it was set after
-	// the last poke before that cannot be of the same batch, and is gone by the
+	// The trap may stand at any time t with Proven.From <= t < Proven.To, and at
+	// no other: it was set after the last poke before that cannot be of the same batch, and is gone by the
 	// first one after. 0 and MaxTime where there is no such poke.
 	Proven Interval
 	// Estimate is a guess, and narrower: pokes of one batch follow one another
