@@ -80,9 +80,7 @@ func (s *scan) coverModules() Coverage {
 		c.Verdict = load.Verdict
 	}
 	if c.Verdict == None {
-		for i := range c.Limits {
-			c.Limits[i].Reason = ModuleMayHaveGone
-		}
+		c.Limits = []Limit{{ModuleMayHaveGone, "module loads and unloads were not both recorded: that needs -e module:module_load -e module:module_free", 0, MaxTime}}
 		return c
 	}
 	for _, e := range s.rec.Events() {
