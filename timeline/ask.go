@@ -5,7 +5,6 @@ package timeline
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -195,30 +194,27 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 
 // Near returns the range of addresses for [Options.Only] that a question about
 // n bytes at an address needs: it and the function around it, in whole pages. The
-// address is read as by [Replay.ParseAddr], but before the recording is: for
-// names that kallsyms does not have once, such as those of BPF programs, it
-// returns nil, which restricts nothing.
+// address is read as by [Replay.ParseAddr], but before the recording is. It
+// returns nil, which restricts nothing, for names that kallsyms does not have
+// once, such as those of BPF programs, and outside of core kernel text: what is
+// known of a module rests on all changes of it.
 func Near(k *kcore.Kallsyms, addr string, n uint64) []Range {
-	lookup := func(string) []Symbol { return nil }
-	if k != nil {
-		lookup = names{k}.Lookup
+	if k == nil {
+		return nil
 	}
-	at, err := parseAddr(addr, lookup)
+	at, err := parseAddr(addr, names{k}.Lookup)
 	if err != nil {
 		return nil
 	}
 	lo, hi := at, at+n
-	if k != nil {
-		if sym, ok := (names{k}).Find(at); ok {
-			lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
-		}
+	if sym, ok := (names{k}).Find(at); ok {
+		lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
 	}
-	lo &^= pageSize - 1
-	hi = (hi + pageSize - 1) &^ (pageSize - 1)
-	if hi <= at {
-		hi = math.MaxUint64 // the end of the address space
+	textLo, textHi, ok := k.Text()
+	if !ok || lo < textLo || hi > textHi || hi < lo {
+		return nil
 	}
-	return []Range{{lo, hi}}
+	return []Range{{lo &^ (pageSize - 1), (hi + pageSize - 1) &^ (pageSize - 1)}}
 }
 
 const noSuchSymbol = "no symbol of this name"

@@ -5,11 +5,14 @@ package timeline_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -124,11 +127,41 @@ func TestParseAddr(t *testing.T) {
 		}
 		// An image that is made for this question alone gives the same answer.
 		near := timeline.Near(r.Kallsyms(), tt.text, 16)
-		if strings.HasPrefix(tt.text, "bpf_") != (near == nil) {
-			t.Errorf("%q: near %v", tt.text, near)
+		if core := tt.want >= 0xffffffffaec00000 && tt.want < 0xffffffffafa01d32; core != (near != nil) {
+			t.Errorf("%q: near %#x", tt.text, near)
 		}
 		if near != nil && (near[0].Lo > tt.want || near[0].Hi < tt.want+16) {
 			t.Errorf("%q: near %#x", tt.text, near)
+		}
+	}
+}
+
+// TestNear: an image that is made for one question answers it as the whole
+// image does, standing and validity included.
+func TestNear(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "thunks"} {
+		path := filepath.Join(corpus.Root(), "testdata", name, "rec.data")
+		whole := load(t, name)
+		rng := rand.New(rand.NewPCG(1, 2))
+		segments := whole.Report.Segments
+		for range 12 {
+			s := segments[rng.IntN(len(segments))]
+			addr := s.Lo + rng.Uint64N(s.Hi-s.Lo)
+			near, err := timeline.Load(path, timeline.Options{Only: func(k *kcore.Kallsyms) []timeline.Range {
+				return timeline.Near(k, fmt.Sprintf("%#x", addr), 32)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a, b [32]byte
+			for range 200 {
+				at := rng.Uint64N(whole.Report.Horizon + 1e9)
+				want, got := whole.Image.At(at).Read(addr, a[:]), near.Image.At(at).Read(addr, b[:])
+				if want != got || a != b {
+					t.Fatalf("%s: %#x at %d: whole %+v %x, near %+v %x", name, addr, at, want, a, got, b)
+				}
+			}
+			near.Close()
 		}
 	}
 }
