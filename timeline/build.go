@@ -141,12 +141,9 @@ func (p *poke) same(o *poke) bool {
 	return p.time == o.time && p.old == o.old && p.new == o.new && p.olen == o.olen && p.nlen == o.nlen
 }
 
-// An edge is where a range begins or ends.
-type edge struct{ lo, hi uint64 }
-
 // fragments cuts the address space wherever any fact begins or ends, so that
 // all bytes of a fragment share one history, and derives each history.
-func (d *build) fragments(lives []*life, thunks []edge) {
+func (d *build) fragments(lives []*life, thunks []Range) {
 	// The ranges that facts cover, other than pokes: few, so their cuts are kept in one list.
 	var cuts []uint64
 	cut := func(lo, hi uint64) { cuts = append(cuts, lo, hi) }
@@ -162,7 +159,7 @@ func (d *build) fragments(lives []*life, thunks []edge) {
 		cut(s.Addr, s.Addr+uint64(len(s.Data)))
 	}
 	for _, e := range thunks {
-		cut(e.lo, e.hi)
+		cut(e.Lo, e.Hi)
 	}
 	for _, p := range d.programs {
 		for _, r := range p.Silent {
@@ -283,7 +280,7 @@ type walk struct {
 	lives  []*life // those not yet reached, by address
 	active []*life // those that may cover the next fragment
 	seg    int     // first snapshot segment that may
-	thunks []edge
+	thunks []Range
 
 	cold      uint32 // shared versions of never-poked core text, index + 1
 	coldCount uint32
@@ -316,12 +313,12 @@ func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
 		// Only a snapshot segment or a life can be that long, and no fact needs it.
 		f.size = 0xffffffff
 	}
-	for len(w.thunks) > 0 && w.thunks[0].hi <= lo {
+	for len(w.thunks) > 0 && w.thunks[0].Hi <= lo {
 		w.thunks = w.thunks[1:]
 	}
 
 	text := lo >= w.textLo && hi <= w.textHi
-	thunk := len(w.thunks) > 0 && w.thunks[0].lo <= lo
+	thunk := len(w.thunks) > 0 && w.thunks[0].Lo <= lo
 	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
 	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 {
 		if w.cold == 0 {

@@ -296,11 +296,17 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
 	}
 }
 
+// versionAt returns the index of what was emitted for time t.
+func (c *chain) versionAt(t uint64) int {
+	f := fragment{first: c.f.first, count: uint32(len(c.im.versions)) - c.f.first}
+	return int(c.im.at(&f, t))
+}
+
 // doubt makes what was emitted conflicting from time t on, where it has bytes:
 // another place of the same module contradicts that the module is still there.
 func (c *chain) doubt(t uint64) {
 	im := c.im
-	i := int(im.at(&fragment{first: c.f.first, count: uint32(len(im.versions)) - c.f.first}, t))
+	i := c.versionAt(t)
 	tail := slices.Clone(im.versions[i:])
 	if tail[0].since < t {
 		i++

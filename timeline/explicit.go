@@ -91,10 +91,7 @@ func (c *chain) inFlight() {
 			continue
 		}
 		im := c.im
-		at := func(t uint64) int {
-			return int(im.at(&fragment{first: c.f.first, count: uint32(len(im.versions)) - c.f.first}, t))
-		}
-		first := at(w.From)
+		first := c.versionAt(w.From)
 		tail := slices.Clone(im.versions[first:])
 		if tail[0].since < w.From {
 			first++

@@ -22,7 +22,7 @@ var thunkHead = []byte{0x65, 0x48, 0xc1, 0x3d}
 // it is loaded; only where all of them are the one-byte NOP. At boot it has
 // done so for thousands of functions already, so a snapshot without a single
 // thunk shows that the kernel does not do it.
-func (d *build) thunkPadding() []edge {
+func (d *build) thunkPadding() []Range {
 	if !d.callThunks || !d.mayHaveThunks() {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (d *build) thunkPadding() []edge {
 	}
 	slices.SortFunc(texts, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
 	nops := bytes.Repeat([]byte{0x90}, thunkSize)
-	var out []edge
+	var out []Range
 	for _, r := range texts {
 		for _, s := range d.snapshot.Segments {
 			lo, hi := max(s.Addr, r.Lo), min(s.end(), r.Hi)
@@ -50,7 +50,7 @@ func (d *build) thunkPadding() []edge {
 				for end < len(text) && text[end] == 0x90 {
 					end++
 				}
-				out = append(out, edge{lo + uint64(at), lo + uint64(end)})
+				out = append(out, Range{lo + uint64(at), lo + uint64(end)})
 				at = end
 			}
 		}
