@@ -24,9 +24,8 @@ const (
 // log is the state of the command log.
 type log struct {
 	*app
-	r     *timeline.Replay
-	c     *coder
-	trail *trail
+	r *timeline.Replay
+	c *coder
 
 	timeFlag, addrFlag, symbol string
 	kinds                      words
@@ -82,17 +81,19 @@ func (l *log) run() (err error) {
 	if err := l.filters(); err != nil {
 		return err
 	}
-	l.trail = newTrail(l.r)
 	p := printer(&logText{log: l})
 	if l.json {
 		p = &logJSON{log: l, enc: encoder(l.out)}
 	}
-	return l.trail.visit(func(e *entry) error {
-		if !l.times.has(e.time) {
-			return nil
+	for c := range l.r.Changes() {
+		if !l.times.has(c.Time) {
+			continue
 		}
-		return outputError(l.entry(e, p))
-	})
+		if err := l.change(c, p); err != nil {
+			return outputError(err)
+		}
+	}
+	return nil
 }
 
 // filters reads the flags that need the recording.
@@ -161,7 +162,7 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 // A logPoke is a poke with what is needed to show it.
 type logPoke struct {
 	*perfdata.TextPoke
-	e             *entry
+	c             *timeline.Change
 	before, after timeline.View
 }
 
@@ -170,39 +171,23 @@ func (p *logPoke) kind() timeline.PokeKind { return timeline.KindOfPoke(p.Old, p
 // A printer prints the entries of the log in one format.
 type printer interface {
 	poke(p *logPoke) error
-	ksymbol(e *entry, k *perfdata.KSymbol) error
-	bpf(e *entry, b *perfdata.BPFEvent) error
+	ksymbol(c *timeline.Change) error
+	bpf(c *timeline.Change) error
 	lost(l *timeline.Loss) error
 }
 
-// entry prints one entry where it is asked for.
-func (l *log) entry(e *entry, to printer) error {
-	v := l.r.Image.At(e.time)
-	if e.loss != nil {
-		if !l.wants(kindLost, v, 0, 0, "") {
-			return nil
-		}
-		return to.lost(e.loss)
-	}
-	switch e.rec.Type {
-	case perfdata.RecordTextPoke:
-		var p perfdata.TextPoke
-		if l.trail.rec.TextPoke(&e.rec, &p) != nil || !l.wants(kindPoke, v, p.Addr, uint64(max(len(p.Old), len(p.New))), "") {
-			return nil
-		}
-		return to.poke(&logPoke{&p, e, l.r.Image.At(max(e.time, 1) - 1), v})
-	case perfdata.RecordKSymbol:
-		var k perfdata.KSymbol
-		if l.trail.rec.KSymbol(&e.rec, &k) != nil || !l.wants(kindKSymbol, v, k.Addr, uint64(k.Len), string(k.Name)) {
-			return nil
-		}
-		return to.ksymbol(e, &k)
-	case perfdata.RecordBPFEvent:
-		var b perfdata.BPFEvent
-		if l.trail.rec.BPFEvent(&e.rec, &b) != nil || !l.wants(kindBPF, v, 0, 0, "") {
-			return nil
-		}
-		return to.bpf(e, &b)
+// change prints one entry where it is asked for.
+func (l *log) change(c *timeline.Change, to printer) error {
+	v := l.r.Image.At(c.Time)
+	switch {
+	case c.Loss != nil && l.wants(kindLost, v, 0, 0, ""):
+		return to.lost(c.Loss)
+	case c.Poke != nil && l.wants(kindPoke, v, c.Poke.Addr, uint64(max(len(c.Poke.Old), len(c.Poke.New))), ""):
+		return to.poke(&logPoke{c.Poke, c, l.r.Image.At(max(c.Time, 1) - 1), v})
+	case c.KSymbol != nil && l.wants(kindKSymbol, v, c.KSymbol.Addr, uint64(c.KSymbol.Len), string(c.KSymbol.Name)):
+		return to.ksymbol(c)
+	case c.BPF != nil && l.wants(kindBPF, v, 0, 0, ""):
+		return to.bpf(c)
 	}
 	return nil
 }
@@ -221,7 +206,7 @@ func (l *log) sides(p *logPoke) (old, new string) {
 // logText prints for people.
 type logText struct {
 	*log
-	batch uint32 // the one being printed
+	batch int // number of the one being printed
 }
 
 var pokeWords = [...]string{
@@ -244,45 +229,43 @@ func (t *logText) poke(p *logPoke) error {
 		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
 		where = label(p.before, p.Addr)
 	}
-	run := batch{}
-	if p.e.batch != 0 {
-		run = t.trail.batches[p.e.batch-1]
-	}
-	if run.sites <= 1 {
+	run := p.c.Batch
+	if run == nil || run.Sites <= 1 {
 		t.batch = 0
-		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.Time, &p.SampleID), pokeWords[p.kind()], where, change)
+		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.c), pokeWords[p.kind()], where, change)
 		return err
 	}
-	if t.batch != p.e.batch {
-		t.batch = p.e.batch
-		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.Time, &p.SampleID), count(run.sites, "site"), timeline.Seconds(run.end))
+	if t.batch != run.Number {
+		t.batch = run.Number
+		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.c), count(run.Sites, "site"), timeline.Seconds(run.To))
 	}
 	_, err := fmt.Fprintf(t.out, "    %s  %s %s\n", timeline.Seconds(p.Time), where, change)
 	return err
 }
 
 // head is the time of an entry and who made it.
-func (l *log) head(time uint64, id *perfdata.SampleID) string {
-	when := timeline.Seconds(time)
-	if time == 0 {
-		when = "before the start"
+func (l *log) head(c *timeline.Change) string {
+	if c.Time == 0 {
+		return "before the start"
 	}
-	s := fmt.Sprintf("%-16s", when)
-	if id.Has&perfdata.SampleCPU != 0 && time != 0 {
+	id := c.SampleID()
+	s := fmt.Sprintf("%-16s", timeline.Seconds(c.Time))
+	if id.Has&perfdata.SampleCPU != 0 {
 		s += fmt.Sprintf("  cpu %d", id.CPU)
 	}
-	if id.Has&perfdata.SampleTID != 0 && time != 0 {
-		s += fmt.Sprintf("  %s[%d]", l.trail.comms[id.TID], id.TID)
+	if id.Has&perfdata.SampleTID != 0 {
+		s += fmt.Sprintf("  %s[%d]", c.Comm, id.TID)
 	}
 	return s
 }
 
-func (t *logText) ksymbol(e *entry, k *perfdata.KSymbol) error {
+func (t *logText) ksymbol(c *timeline.Change) error {
+	k := c.KSymbol
 	verb := "comes"
 	if k.Flags&perfdata.KSymbolUnregister != 0 {
 		verb = "goes"
 	}
-	_, err := fmt.Fprintf(t.out, "%s  symbol %s  %016x <%s>: %s of %s\n", t.head(k.Time, &k.SampleID), verb,
+	_, err := fmt.Fprintf(t.out, "%s  symbol %s  %016x <%s>: %s of %s\n", t.head(c), verb,
 		k.Addr, k.Name, count(int(k.Len), "byte"), ksymbolWords[k.Kind])
 	return err
 }
@@ -292,8 +275,9 @@ var ksymbolWords = map[perfdata.KSymbolKind]string{
 	perfdata.KSymbolOOL: "out-of-line code",
 }
 
-func (t *logText) bpf(e *entry, b *perfdata.BPFEvent) error {
-	_, err := fmt.Fprintf(t.out, "%s  BPF program %s  id %d, tag %x\n", t.head(b.Time, &b.SampleID), bpfWords[b.Kind], b.ID, b.Tag)
+func (t *logText) bpf(c *timeline.Change) error {
+	b := c.BPF
+	_, err := fmt.Fprintf(t.out, "%s  BPF program %s  id %d, tag %x\n", t.head(c), bpfWords[b.Kind], b.ID, b.Tag)
 	return err
 }
 

@@ -29,9 +29,10 @@ type jsonEntry struct {
 	Comm *string `json:"comm,omitempty"`
 }
 
-func (j *logJSON) head(kind string, id *perfdata.SampleID) jsonEntry {
-	e := jsonEntry{Time: since(id.Time), Kind: kind}
-	if id.Time == 0 {
+func (j *logJSON) head(kind string, c *timeline.Change) jsonEntry {
+	id := c.SampleID()
+	e := jsonEntry{Time: since(c.Time), Kind: kind}
+	if c.Time == 0 {
 		return e // perf made the record up: nobody did it
 	}
 	if id.Has&perfdata.SampleCPU != 0 {
@@ -39,7 +40,7 @@ func (j *logJSON) head(kind string, id *perfdata.SampleID) jsonEntry {
 	}
 	if id.Has&perfdata.SampleTID != 0 {
 		e.PID, e.TID = &id.PID, &id.TID
-		e.Comm = nonEmpty(j.trail.comms[id.TID])
+		e.Comm = nonEmpty(c.Comm)
 	}
 	return e
 }
@@ -54,7 +55,7 @@ type jsonPoke struct {
 	New     string      `json:"new"`
 	OldText string      `json:"old_text"`
 	NewText string      `json:"new_text"`
-	Batch   uint32      `json:"batch,omitempty"`
+	Batch   int         `json:"batch,omitempty"`
 }
 
 func (j *logJSON) poke(p *logPoke) error {
@@ -63,9 +64,13 @@ func (j *logJSON) poke(p *logPoke) error {
 	if len(p.New) == 0 {
 		v = p.before
 	}
+	batch := 0
+	if p.c.Batch != nil {
+		batch = p.c.Batch.Number
+	}
 	return j.enc.Encode(jsonPoke{
-		j.head(kindPoke, &p.SampleID), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), placeOf(v, p.Addr).json(),
-		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, p.e.batch,
+		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), placeOf(v, p.Addr).json(),
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch,
 	})
 }
 
@@ -78,7 +83,8 @@ type jsonKSymbol struct {
 	Unregister bool   `json:"unregister"`
 }
 
-func (j *logJSON) ksymbol(_ *entry, k *perfdata.KSymbol) error {
+func (j *logJSON) ksymbol(c *timeline.Change) error {
+	k := c.KSymbol
 	typ := fmt.Sprint(uint16(k.Kind))
 	switch k.Kind {
 	case perfdata.KSymbolBPF:
@@ -86,7 +92,7 @@ func (j *logJSON) ksymbol(_ *entry, k *perfdata.KSymbol) error {
 	case perfdata.KSymbolOOL:
 		typ = "ool"
 	}
-	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, &k.SampleID), hexAddr(k.Addr), k.Len, string(k.Name), typ,
+	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, c), hexAddr(k.Addr), k.Len, string(k.Name), typ,
 		k.Flags&perfdata.KSymbolUnregister != 0})
 }
 
@@ -97,8 +103,9 @@ type jsonBPFEvent struct {
 	Tag   string `json:"tag"`
 }
 
-func (j *logJSON) bpf(_ *entry, b *perfdata.BPFEvent) error {
-	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, &b.SampleID), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:])})
+func (j *logJSON) bpf(c *timeline.Change) error {
+	b := c.BPF
+	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, c), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:])})
 }
 
 type jsonLost struct {
