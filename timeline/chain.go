@@ -290,7 +290,7 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
 		until = min(t2, gs[len(gs)-1].to)
 	}
-	c.conflict(conflict{from: t1, to: until, at: t2, a: c.content, b: old, source: c.source, reason: reason})
+	c.conflict(t1, until, reason, c.claim(t1), claim{t2, old, SourcePoke, true})
 	if until < t2 {
 		c.emit(until, Known, ReasonNone, SourcePoke, old)
 	}
@@ -302,36 +302,75 @@ func (c *chain) versionAt(t uint64) int {
 	return int(c.im.at(&f, t))
 }
 
-// doubt makes what was emitted conflicting from time t on, where it has bytes:
-// another place of the same module contradicts that the module is still there.
-func (c *chain) doubt(t uint64) {
-	im := c.im
-	i := c.versionAt(t)
-	tail := slices.Clone(im.versions[i:])
-	if tail[0].since < t {
-		i++
+// overlay replaces what was emitted for [from, to): put is called for each
+// version in it, cut to the interval, with its end.
+func (c *chain) overlay(from, to uint64, put func(v version, until uint64)) {
+	if from >= to {
+		return
 	}
+	im := c.im
+	i := c.versionAt(from)
+	tail := slices.Clone(im.versions[i:])
 	im.versions = im.versions[:i]
 	for k, v := range tail {
-		if v.standing != Known && v.standing != Unconfirmed {
-			c.emit(max(v.since, t), v.standing, v.reason, v.source, v.content)
-			continue
-		}
-		until := uint64(MaxTime)
+		until := MaxTime
 		if k+1 < len(tail) {
 			until = tail[k+1].since
 		}
-		c.conflict(conflict{from: max(v.since, t), to: until, at: until,
-			a: v.content, b: noContent, source: v.source, reason: ModuleContradicted})
+		if v.since < from {
+			c.put(v)
+		}
+		if v.since < to && from < until {
+			inside := v
+			inside.since = max(v.since, from)
+			put(inside, min(until, to))
+		}
+		if until > to {
+			v.since = max(v.since, to)
+			c.put(v)
+		}
 	}
 }
 
+// doubt makes what was emitted conflicting from time t on, where it has bytes:
+// another place of the same module contradicts that the module is still there.
+func (c *chain) doubt(t uint64) {
+	c.overlay(t, MaxTime, func(v version, until uint64) {
+		if v.standing == Known || v.standing == Unconfirmed {
+			c.conflict(v.since, until, ModuleContradicted, claimOf(&v))
+		} else {
+			c.put(v)
+		}
+	})
+}
+
+// claim is what the last fact, of time t, says.
+func (c *chain) claim(t uint64) claim {
+	return claimOf(&version{since: t, content: c.content, source: c.source})
+}
+
+// claimOf is the claim of the fact that a version rests on.
+func claimOf(v *version) claim {
+	c := claim{content: v.content, source: v.source}
+	if v.source == SourcePoke {
+		c.time = v.since
+	}
+	return c
+}
+
 // conflict records a contradiction and emits it.
-func (c *chain) conflict(x conflict) {
+func (c *chain) conflict(from, to uint64, reason Reason, claims ...claim) {
+	c.emit(from, Conflicting, reason, SourceNone, c.disputed(from, to, reason, claims))
+}
+
+// disputed keeps claims that cannot all hold, for a version.
+func (c *chain) disputed(from, to uint64, reason Reason, claims []claim) uint32 {
 	im := c.im
-	x.addr, x.size, x.fragment = c.f.addr, c.f.size, uint32(len(im.fragments))
-	im.conflicts = append(im.conflicts, x)
-	c.emit(x.from, Conflicting, x.reason, SourceNone, uint32(len(im.conflicts)-1))
+	im.conflicts = append(im.conflicts, conflict{addr: c.f.addr, from: from, to: to,
+		claims: uint32(len(im.claims)), count: uint32(len(claims)),
+		size: c.f.size, fragment: uint32(len(im.fragments)), reason: reason})
+	im.claims = append(im.claims, claims...)
+	return uint32(len(im.conflicts) - 1)
 }
 
 // retired emits the last bytes of code that is no more, from t1 on.

@@ -90,27 +90,13 @@ func (c *chain) inFlight() {
 		if c.f.addr < w.Addr || k >= uint64(len(w.Before)) {
 			continue
 		}
-		im := c.im
-		first := c.versionAt(w.From)
-		tail := slices.Clone(im.versions[first:])
-		if tail[0].since < w.From {
-			first++
-		}
-		im.versions = im.versions[:first]
 		n := int(c.f.size)
-		c.conflict(conflict{from: w.From, to: w.To, at: w.To, source: SourceWindow, reason: InExplicitWindow,
-			a: c.own(w.Before[k:][:n]), b: c.own(w.After[k:][:n])})
-		last := &im.versions[len(im.versions)-1]
-		last.standing, last.source = InFlight, SourceWindow
-		for j, v := range tail {
-			until := MaxTime
-			if j+1 < len(tail) {
-				until = tail[j+1].since
-			}
-			if until > w.To {
-				c.put(version{max(v.since, w.To), v.content, v.standing, v.reason, v.source})
-			}
-		}
+		i := c.disputed(w.From, w.To, InExplicitWindow, []claim{
+			{w.From, c.own(w.Before[k:][:n]), SourceWindow, true},
+			{w.To, c.own(w.After[k:][:n]), SourceWindow, false}})
+		c.overlay(w.From, w.To, func(v version, _ uint64) {
+			c.put(version{v.since, i, InFlight, InExplicitWindow, SourceWindow})
+		})
 	}
 }
 

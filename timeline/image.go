@@ -25,6 +25,7 @@ type Image struct {
 	fragments []fragment
 	versions  []version
 	conflicts []conflict
+	claims    []claim // of conflicts, one after the other
 	arena     []byte
 	segments  []Segment
 
@@ -57,17 +58,32 @@ type version struct {
 	source   Source
 }
 
-// A conflict is a pair of facts that contradict one another.
+// A conflict is a set of claims that cannot all hold: facts that contradict one
+// another, or the sides of a change that is going on.
 type conflict struct {
 	addr     uint64
-	from, to uint64 // when the bytes are conflicting
-	at       uint64 // time of the second fact
-	a, b     uint32 // contents: what the earlier fact gave, what the later one says was there (noContent: that it cannot be)
+	from, to uint64 // when the bytes are conflicting, or in flight
+	claims   uint32 // the first of them: Image.claims[claims:claims+count]
+	count    uint32
 	size     uint32
 	fragment uint32
-	source   Source // of the earlier fact
 	reason   Reason
 }
+
+// A claim is what one fact says of a conflict's bytes.
+type claim struct {
+	time    uint64 // as of Fact
+	content uint32
+	source  Source
+	old     bool
+}
+
+// contradiction reports whether facts disagree, rather than a change going on.
+func (x *conflict) contradiction() bool {
+	return x.reason != InExplicitWindow && x.reason != ClockUncertainty
+}
+
+func (im *Image) claimsOf(x *conflict) []claim { return im.claims[x.claims:][:x.count] }
 
 func (im *Image) contentBytes(f *fragment, content uint32) []byte {
 	switch content {
@@ -234,7 +250,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 		if whole && ver.standing.HasBytes() {
 			content := ver.content
 			if ver.standing == InFlight {
-				content = im.conflicts[content].b
+				content = im.after(content)
 			}
 			copy(buf[n:], im.contentBytes(f, content)[off:off+m])
 			b.Given = n + int(m)
@@ -299,7 +315,7 @@ type Span struct {
 	// fact gives them. Of a change that is going on they are the new ones.
 	Bytes []byte
 	// Candidates are all contents of a conflicting span, and of one in flight
-	// the old and the new ones.
+	// the old and the new ones, in the order of the changes.
 	Candidates []Candidate
 }
 
@@ -403,7 +419,7 @@ func (im *Image) span(f *fragment, k uint32, off, m uint64) Span {
 		c := &im.conflicts[ver.content]
 		s.Candidates = im.candidates(c, off, m)
 		if ver.standing == InFlight {
-			s.Bytes = s.Candidates[1].Bytes
+			s.Bytes = s.Candidates[len(s.Candidates)-1].Bytes
 		}
 	case ver.standing.HasBytes():
 		s.Bytes = im.contentBytes(f, ver.content)[off : off+m]
@@ -411,21 +427,17 @@ func (im *Image) span(f *fragment, k uint32, off, m uint64) Span {
 	return s
 }
 
-func (im *Image) candidates(c *conflict, off, m uint64) []Candidate {
-	f := &im.fragments[c.fragment]
-	earlier := Fact{Source: c.source}
-	if c.source == SourcePoke {
-		earlier.Time = c.from
-	}
-	if c.source == SourceWindow {
-		return []Candidate{
-			{im.contentBytes(f, c.a)[off : off+m], Fact{SourceWindow, c.from, true}},
-			{im.contentBytes(f, c.b)[off : off+m], Fact{SourceWindow, c.to, false}},
-		}
-	}
-	out := []Candidate{{im.contentBytes(f, c.a)[off : off+m], earlier}}
-	if c.b != noContent {
-		out = append(out, Candidate{im.contentBytes(f, c.b)[off : off+m], Fact{Source: SourcePoke, Time: c.at, Old: true}})
+// after returns the content that stands when the change of conflict i is over.
+func (im *Image) after(i uint32) uint32 {
+	x := &im.conflicts[i]
+	return im.claims[x.claims+x.count-1].content
+}
+
+func (im *Image) candidates(x *conflict, off, m uint64) []Candidate {
+	f := &im.fragments[x.fragment]
+	out := make([]Candidate, 0, x.count)
+	for _, c := range im.claimsOf(x) {
+		out = append(out, Candidate{im.contentBytes(f, c.content)[off : off+m], Fact{c.source, c.time, c.old}})
 	}
 	return out
 }
@@ -462,8 +474,8 @@ func (im *Image) Conflicts() iter.Seq[Conflict] {
 	return func(yield func(Conflict) bool) {
 		for i := range im.conflicts {
 			c := &im.conflicts[i]
-			if c.source == SourceWindow {
-				continue // both sides of a change, not a contradiction
+			if !c.contradiction() {
+				continue
 			}
 			if !yield(Conflict{c.addr, uint64(c.size), c.from, c.to, c.reason, im.candidates(c, 0, uint64(c.size))}) {
 				return
@@ -484,7 +496,7 @@ type Stats struct {
 func (im *Image) Stats() Stats {
 	conflicts := 0
 	for i := range im.conflicts {
-		if im.conflicts[i].source != SourceWindow {
+		if im.conflicts[i].contradiction() {
 			conflicts++
 		}
 	}

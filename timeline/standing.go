@@ -21,8 +21,8 @@ const (
 	// Unconfirmed: a fact gives the byte, but changes since (or before) may
 	// have gone unrecorded.
 	Unconfirmed
-	// InFlight: the asked time lies inside an explicit window, where both old
-	// and new may be met.
+	// InFlight: the asked time lies inside an explicit window, or within the
+	// clock's uncertainty of a change, where both old and new may be met.
 	InFlight
 	// Known: a fact gives the byte, and every change between that fact and
 	// the asked time would have been recorded.
@@ -101,6 +101,7 @@ const (
 	NothingAlive
 	OutsideImage
 	InExplicitWindow
+	ClockUncertainty
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -129,6 +130,7 @@ var reasons = [...]struct{ code, text string }{
 	PokedToNothing:      {"poked-to-nothing", "the code that was here was retired by a text poke"},
 	NothingAlive:        {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
 	InExplicitWindow:    {"explicit-window", "the change was going on: a CPU may run the old bytes, the new ones, or a trap"},
+	ClockUncertainty:    {"clock-uncertainty", "the CPUs' clocks differ, and a change is closer than that: the old bytes or the new ones"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 
