@@ -35,8 +35,10 @@ type build struct {
 	order   []uint32 // sites by address
 	gaps    [4]gaps  // by gapClass
 	im      *Image
-	changes []change // scratch
-	cluster []uint32 // scratch
+	changes []change  // scratch
+	cluster []uint32  // scratch
+	out     []version // scratch
+	stored  int       // versions so far
 	codeOff map[*life]uint32
 }
 
@@ -84,7 +86,7 @@ func (d *build) image() *Image {
 	thunks := d.thunkPadding()
 
 	d.maxVersions = 1<<22 + 64*(len(d.pokes)+len(d.symbols))
-	d.im.versions = make([]version, 0, len(d.bySite)+3*len(d.sites)+1024)
+	d.im.leaves = make([]leaf, 0, len(d.bySite)/leafSize+2*len(d.sites)+64)
 	d.fragments(lives, thunks)
 	d.im.indexPages()
 	d.im.indexLives(lives)
@@ -281,16 +283,13 @@ type walk struct {
 	active []*life // those that may cover the next fragment
 	seg    int     // first snapshot segment that may
 	thunks []Range
-
-	cold      uint32 // shared versions of never-poked core text, index + 1
-	coldCount uint32
 }
 
 // fragment derives the history of [lo, hi), over which every fact is uniform.
 // pokes are indices in the order of time; those that do not cover it are passed
 // over.
 func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
-	if len(w.im.versions) > w.maxVersions {
+	if w.stored > w.maxVersions {
 		w.tooLarge = true
 		return
 	}
@@ -321,16 +320,15 @@ func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
 	thunk := len(w.thunks) > 0 && w.thunks[0].Lo <= lo
 	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
 	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 {
-		if w.cold == 0 {
+		if w.im.cold.count == 0 {
 			w.history(&f, text, thunk, nil)
-			w.cold, w.coldCount = f.first+1, f.count
+			w.im.cold = f.versions
 		}
-		f.first, f.count = w.cold-1, w.coldCount
+		f.versions = w.im.cold
 	} else {
 		w.history(&f, text, thunk, pokes)
 	}
 	if f.count > 0 {
-		w.im.starts = append(w.im.starts, lo)
 		w.im.fragments = append(w.im.fragments, f)
 	}
 }
@@ -359,8 +357,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 	}
 	d.changes = changes
 
-	c := chain{build: d, f: f, thunk: thunk}
-	f.first = uint32(len(d.im.versions))
+	c := chain{build: d, f: f, thunk: thunk, out: d.out[:0]}
 	if text {
 		class := gapsOfText
 		if thunk {
@@ -379,7 +376,11 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 		c.lives(here, changes)
 	}
 	c.inFlight()
-	f.count = uint32(len(d.im.versions)) - f.first
+	d.out = c.out
+	if len(c.out) > 0 {
+		f.versions = d.im.store(c.out)
+		d.stored += len(c.out)
+	}
 }
 
 // lives derives the history of a place where code comes and goes.

@@ -6,6 +6,7 @@ package timeline
 import (
 	"bytes"
 	"slices"
+	"sort"
 )
 
 // A change is a poke as one fragment sees it. Contents are arena offsets of
@@ -39,6 +40,8 @@ type chain struct {
 
 	thunk bool // the fragment is padding where a thunk may be written
 
+	out []version // what was derived so far
+
 	content uint32 // the last bytes of the epoch so far, for what comes after it
 	source  Source
 }
@@ -55,27 +58,26 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 
 // emit appends a version that begins at t, unless nothing differs from the one before.
 func (c *chain) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
-	c.put(version{since: t, content: content, standing: s, reason: r, source: src})
+	c.put(version{t, state{content: content, standing: s, reason: r, source: src}})
 }
 
 // put is emit for a version as it is.
 func (c *chain) put(v version) {
-	im := c.im
-	for n := len(im.versions); n > int(c.f.first); n-- {
-		last := &im.versions[n-1]
+	for n := len(c.out); n > 0; n-- {
+		last := &c.out[n-1]
 		if last.since == v.since {
 			// An empty interval: the later fact of one time wins.
-			im.versions = im.versions[:n-1]
+			c.out = c.out[:n-1]
 			continue
 		}
 		if last.standing == v.standing && last.reason == v.reason && last.source == v.source &&
 			v.standing.HasBytes() && v.standing != InFlight && c.equal(last.content, v.content) ||
-			*last == (version{last.since, v.content, v.standing, v.reason, v.source}) {
+			last.state == v.state {
 			return
 		}
 		break
 	}
-	im.versions = append(im.versions, v)
+	c.out = append(c.out, v)
 }
 
 func (c *chain) bytes(content uint32) []byte { return c.im.contentBytes(c.f, content) }
@@ -298,8 +300,7 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
 
 // versionAt returns the index of what was emitted for time t.
 func (c *chain) versionAt(t uint64) int {
-	f := fragment{first: c.f.first, count: uint32(len(c.im.versions)) - c.f.first}
-	return int(c.im.at(&f, t))
+	return max(0, sort.Search(len(c.out), func(i int) bool { return c.out[i].since > t })-1)
 }
 
 // overlay replaces what was emitted for [from, to): put is called for each
@@ -308,10 +309,9 @@ func (c *chain) overlay(from, to uint64, put func(v version, until uint64)) {
 	if from >= to {
 		return
 	}
-	im := c.im
 	i := c.versionAt(from)
-	tail := slices.Clone(im.versions[i:])
-	im.versions = im.versions[:i]
+	tail := slices.Clone(c.out[i:])
+	c.out = c.out[:i]
 	for k, v := range tail {
 		until := MaxTime
 		if k+1 < len(tail) {
@@ -346,7 +346,7 @@ func (c *chain) doubt(t uint64) {
 
 // claim is what the last fact, of time t, says.
 func (c *chain) claim(t uint64) claim {
-	return claimOf(&version{since: t, content: c.content, source: c.source})
+	return claimOf(&version{t, state{content: c.content, source: c.source}})
 }
 
 // claimOf is the claim of the fact that a version rests on.

@@ -40,21 +40,22 @@ func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 }
 
 // at is Image.at for the i-th fragment.
-func (c *Cursor) at(i int, f *fragment, t uint64) uint32 {
+func (c *Cursor) at(i int, f *fragment, t uint64) held {
 	im := c.im
 	s := &c.seen[i%cursorSize]
-	if k := s.version; s.fragment == uint32(i) {
-		if t >= im.versions[k].since || k == f.first {
-			if t < im.until(f, k) {
-				return k
-			}
-			if k+1 < f.first+f.count && t < im.until(f, k+1) {
-				s.version = k + 1
-				return k + 1
+	if s.fragment == uint32(i) {
+		v := im.version(&f.versions, s.version)
+		if t < v.until && (t >= v.since || s.version == 0) {
+			return v
+		}
+		if t >= v.until && s.version+1 < f.count {
+			if v = im.version(&f.versions, s.version+1); t < v.until {
+				s.version++
+				return v
 			}
 		}
 	}
-	k := im.at(f, t)
+	k := im.indexAt(&f.versions, t)
 	s.fragment, s.version = uint32(i), k
-	return k
+	return im.version(&f.versions, k)
 }

@@ -95,7 +95,7 @@ func (c *chain) inFlight() {
 			{w.From, c.own(w.Before[k:][:n]), SourceWindow, true},
 			{w.To, c.own(w.After[k:][:n]), SourceWindow, false}})
 		c.overlay(w.From, w.To, func(v version, _ uint64) {
-			c.put(version{v.since, i, InFlight, InExplicitWindow, SourceWindow})
+			c.put(version{v.since, state{content: i, standing: InFlight, reason: InExplicitWindow, source: SourceWindow}})
 		})
 	}
 }

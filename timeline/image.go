@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"sort"
 )
 
 // Contents of versions: an arena offset, or one of these.
@@ -21,16 +20,9 @@ const (
 // immutable and safe for any number of goroutines. It reads cold text in place
 // from the snapshot that the builder was given.
 type Image struct {
-	starts    []uint64 // addresses of fragments, ascending
-	fragments []fragment
-	versions  []version
-	conflicts []conflict
-	claims    []claim // of conflicts, one after the other
-	arena     []byte
-	segments  []Segment
-
-	pages          []uint32 // by page from pageBase on: the fragment before which a search need not begin
-	pageBase       uint64
+	tables
+	pageIndex
+	segments       []Segment
 	first, horizon uint64
 	textLo, textHi uint64
 	only           []Range // where set, what the image covers
@@ -42,20 +34,10 @@ type Image struct {
 
 // A fragment is a range of addresses over which every fact is uniform.
 type fragment struct {
-	addr  uint64
-	size  uint32
-	first uint32 // its versions: Image.versions[first:first+count], by time
-	count uint32
-	seg   int32 // the snapshot segment that covers it, or -1
-}
-
-// A version holds from its time to that of the next one of its fragment.
-type version struct {
-	since    uint64
-	content  uint32 // arena offset, snapshotContent, noContent; of conflicting ones: index of the conflict
-	standing Standing
-	reason   Reason
-	source   Source
+	addr uint64
+	size uint32
+	seg  int32 // the snapshot segment that covers it, or -1
+	versions
 }
 
 // A conflict is a set of claims that cannot all hold: facts that contradict one
@@ -94,73 +76,6 @@ func (im *Image) contentBytes(f *fragment, content uint32) []byte {
 		return s.Data[f.addr-s.Addr:][:f.size]
 	}
 	return im.arena[content:][:f.size]
-}
-
-// find returns the index of the first fragment that ends after addr.
-func (im *Image) find(addr uint64) int {
-	lo, hi := 0, len(im.starts)
-	if page := (addr - im.pageBase) / pageSize; addr >= im.pageBase && page < uint64(len(im.pages)) {
-		// The fragment that covers the page's start, or the first one behind it,
-		// up to the one that begins the next page.
-		lo = int(im.pages[page])
-		if page+1 < uint64(len(im.pages)) {
-			hi = min(hi, int(im.pages[page+1])+1)
-		}
-	}
-	for lo < hi {
-		m := int(uint(lo+hi) >> 1)
-		if im.starts[m] <= addr {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	if lo > 0 {
-		if f := &im.fragments[lo-1]; addr-f.addr < uint64(f.size) {
-			return lo - 1
-		}
-	}
-	return lo
-}
-
-// indexPages makes the index that find looks into first: of core kernel text,
-// where nearly all questions are about and nearly all fragments are.
-func (im *Image) indexPages() {
-	if im.textLo >= im.textHi {
-		return
-	}
-	im.pageBase = im.textLo &^ (pageSize - 1)
-	n := min((im.textHi-im.pageBase+pageSize-1)/pageSize, uint64(len(im.starts))*64+64)
-	im.pages = make([]uint32, n)
-	i := sort.Search(len(im.starts), func(i int) bool { return im.starts[i] > im.pageBase })
-	for p := range im.pages {
-		start := im.pageBase + uint64(p)*pageSize
-		for i < len(im.starts) && im.starts[i] <= start {
-			i++
-		}
-		im.pages[p] = uint32(max(i-1, 0))
-	}
-}
-
-// at returns the index of the version of f that holds at t.
-func (im *Image) at(f *fragment, t uint64) uint32 {
-	lo, hi := f.first, f.first+f.count
-	for hi-lo > 1 {
-		m := (lo + hi) >> 1
-		if im.versions[m].since <= t {
-			lo = m
-		} else {
-			hi = m
-		}
-	}
-	return lo
-}
-
-func (im *Image) until(f *fragment, v uint32) uint64 {
-	if v+1 < f.first+f.count {
-		return im.versions[v+1].since
-	}
-	return MaxTime
 }
 
 // First returns the time of the first record.
@@ -206,7 +121,13 @@ type Block struct {
 // the whole block. It does not allocate. Bytes from the first that no single
 // fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
 func (v View) Read(addr uint64, buf []byte) Block {
-	return v.im.read(addr, v.t, buf, v.im.find(addr), nil)
+	im := v.im
+	if text := im.coldText(addr, len(buf)); text != nil {
+		copy(buf, text)
+		h := im.at(&im.cold, v.t)
+		return Block{h.standing, h.reason, len(buf), h.since, h.until}
+	}
+	return im.read(addr, v.t, buf, im.find(addr), nil)
 }
 
 // read is View.Read, beginning with the i-th fragment, the first that ends
@@ -233,15 +154,14 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 			continue
 		}
 		f := &im.fragments[i]
-		var k uint32
+		var ver held
 		if c != nil {
-			k = c.at(i, f, t)
+			ver = c.at(i, f, t)
 		} else {
-			k = im.at(f, t)
+			ver = im.at(&f.versions, t)
 		}
-		ver := &im.versions[k]
 		b.Since = max(b.Since, ver.since)
-		b.Until = min(b.Until, im.until(f, k))
+		b.Until = min(b.Until, ver.until)
 		if ver.standing < b.Standing {
 			b.Standing, b.Reason = ver.standing, ver.reason
 		}
@@ -401,7 +321,7 @@ func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 			f := &im.fragments[i]
 			off := addr - f.addr
 			m := min(n, uint64(f.size)-off)
-			if !yield(im.span(f, im.at(f, v.t), off, m)) {
+			if !yield(im.span(f, im.at(&f.versions, v.t), off, m)) {
 				return
 			}
 			addr, n = addr+m, n-m
@@ -409,11 +329,10 @@ func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 	}
 }
 
-// span describes version k of m bytes of f from off on.
-func (im *Image) span(f *fragment, k uint32, off, m uint64) Span {
-	ver := &im.versions[k]
+// span describes a version of m bytes of f from off on.
+func (im *Image) span(f *fragment, ver held, off, m uint64) Span {
 	s := Span{Addr: f.addr + off, Len: m, Standing: ver.standing, Reason: ver.reason,
-		Source: ver.source, Since: ver.since, Until: im.until(f, k)}
+		Source: ver.source, Since: ver.since, Until: ver.until}
 	switch {
 	case ver.standing == Conflicting || ver.standing == InFlight:
 		c := &im.conflicts[ver.content]
@@ -500,5 +419,14 @@ func (im *Image) Stats() Stats {
 			conflicts++
 		}
 	}
-	return Stats{len(im.fragments), len(im.versions), conflicts, len(im.arena), im.doubles}
+	n, shared := 0, false
+	for i := range im.fragments {
+		h := &im.fragments[i].versions
+		if *h != im.cold {
+			n += int(h.count)
+		} else if !shared {
+			n, shared = n+int(h.count), true
+		}
+	}
+	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.doubles}
 }

@@ -251,8 +251,6 @@ func (s *scan) copied(horizon uint64) uint64 {
 	return horizon
 }
 
-const pageSize = 4096
-
 // addModules adds the modules that were loaded when the snapshot was taken.
 // Only text is known by a snapshot, and a module's text ends at the latest with
 // the page in which its last function begins (rule 9).
