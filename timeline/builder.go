@@ -76,12 +76,13 @@ type Program struct {
 }
 
 // Module is a kernel module that was loaded when the snapshot was taken.
-// Only [Addr, TextEnd) can be text. It is there until Freed.
+// Only [Addr, TextEnd) can be text. It is there from Loaded until Freed.
 type Module struct {
 	Name    string
 	Addr    uint64
 	TextEnd uint64
 	End     uint64
+	Loaded  uint64 // time of module:module_load; 0: there before the recording
 	Freed   uint64 // time of module:module_free; 0: not recorded
 }
 

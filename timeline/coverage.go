@@ -91,8 +91,8 @@ func (s *scan) coverModules() Coverage {
 			c.limit(ModuleEventsSampled, 0, MaxTime, "%s was sampled, not recorded each time: perf record without -F and -c takes all", e.Name)
 		}
 	}
-	if s.moduleFree == (tracepoint{}) {
-		c.limit(ModuleMayHaveGone, 0, MaxTime, "the recording has no format of module:module_free (TRACING_DATA)")
+	if s.moduleLoad == (tracepoint{}) || s.moduleFree == (tracepoint{}) {
+		c.limit(ModuleMayHaveGone, 0, MaxTime, "the recording has no formats of module:module_load and module:module_free (TRACING_DATA)")
 	}
 	return c
 }

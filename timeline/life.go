@@ -166,8 +166,8 @@ func (b *Builder) lives() []*life {
 		if to == 0 {
 			to = MaxTime
 		}
-		text := &life{lo: m.Addr, hi: m.TextEnd, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
-		data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
+		text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
+		data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
 		for _, l := range []*life{text, data} {
 			if l.lo < l.hi {
 				p.bear(l)

@@ -270,7 +270,11 @@ func (s *scan) addModules(k *kcore.Kallsyms) {
 		if m.State != "Live" {
 			end = m.Addr // still being loaded: its text changes with no record
 		}
-		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Freed: s.freed[m.Name]})
+		loaded, freed, told := s.copiedLife(m.Name)
+		if !told {
+			end = m.Addr
+		}
+		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed})
 		s.report.Modules++
 	}
 }

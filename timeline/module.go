@@ -72,6 +72,38 @@ func (d *build) holds(addr uint64, want []byte, at func(uint64) (byte, bool)) bo
 	return true
 }
 
+// A moduleEvent is a sample of module:module_load or module:module_free.
+type moduleEvent struct {
+	time   uint64
+	loaded bool
+}
+
+// copiedLife returns from when until when that module of this name was loaded
+// which the list of modules beside the snapshot has; 0 where nothing says. The
+// list was read at some time of the copy interval: where modules of that name
+// came and went several times meanwhile, it is not told which of them it was.
+func (s *scan) copiedLife(name string) (loaded, freed uint64, told bool) {
+	events := slices.Clone(s.moduleEvents[name])
+	sortedByTime(events, func(e moduleEvent) uint64 { return e.time })
+	copied := s.copied(s.report.Horizon)
+	n := 0
+	for n < len(events) && events[n].time <= copied {
+		n++
+	}
+	switch {
+	case n > 1:
+		return 0, 0, false
+	case n == 1 && events[0].loaded:
+		loaded = events[0].time
+	}
+	for _, e := range events {
+		if !e.loaded && e.time > loaded {
+			return loaded, e.time, true
+		}
+	}
+	return loaded, 0, true
+}
+
 // tracepoint is the layout of a tracepoint's raw data, as TRACING_DATA tells it.
 type tracepoint struct {
 	id   uint64 // attr.config

@@ -31,8 +31,8 @@ type scan struct {
 	readsLost bool // every event counts its own losses
 	several   bool // some CPU has several events that take the same records
 
-	moduleFree tracepoint
-	freed      map[string]uint64 // when modules were first freed
+	moduleLoad, moduleFree tracepoint
+	moduleEvents           map[string][]moduleEvent // by module
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
@@ -62,16 +62,17 @@ type bpfLoad struct {
 
 func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 	s := &scan{
-		rec:      rec,
-		b:        NewBuilder(),
-		report:   &Report{First: MaxTime},
-		progress: progress,
-		byCPU:    make(map[int64]*ringBuffer),
-		perfExec: make(map[uint32]bool),
-		others:   make(map[perfdata.RecordType]uint64),
-		freed:    make(map[string]uint64),
+		rec:          rec,
+		b:            NewBuilder(),
+		report:       &Report{First: MaxTime},
+		progress:     progress,
+		byCPU:        make(map[int64]*ringBuffer),
+		perfExec:     make(map[uint32]bool),
+		others:       make(map[perfdata.RecordType]uint64),
+		moduleEvents: make(map[string][]moduleEvent),
 	}
 	if data, err := rec.Feature(perfdata.FeatureTracingData); err == nil {
+		s.moduleLoad, _ = parseTracepoint(data, "module_load")
 		s.moduleFree, _ = parseTracepoint(data, "module_free")
 	}
 	s.readsLost = len(rec.Events()) > 0
@@ -258,7 +259,7 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return s.note(rec, id) != nil && id.Time != 0
 }
 
-// sample takes note of a sample's time, and of modules that go.
+// sample takes note of a sample's time, and of modules that come and go.
 func (s *scan) sample(rec *perfdata.Record) {
 	var id perfdata.SampleID
 	if err := s.rec.SampleID(rec, &id); err != nil {
@@ -266,7 +267,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &id)
-	if ch == nil || ch.kinds&takesModuleFree == 0 {
+	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree) == 0 {
 		return
 	}
 	var sample perfdata.Sample
@@ -279,14 +280,16 @@ func (s *scan) sample(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	name, ok := s.moduleFree.nameOf(raw, s.rec.ByteOrder().Uint32)
+	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
+	if loaded {
+		layout = s.moduleLoad
+	}
+	name, ok := layout.nameOf(raw, s.rec.ByteOrder().Uint32)
 	if !ok {
 		s.broken(rec, "no module name")
 		return
 	}
-	if t, ok := s.freed[name]; !ok || id.Time < t {
-		s.freed[name] = id.Time
-	}
+	s.moduleEvents[name] = append(s.moduleEvents[name], moduleEvent{id.Time, loaded})
 }
 
 // note takes note of a record's time and returns the channel that it came

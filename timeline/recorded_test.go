@@ -1,0 +1,454 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// The rules about what a recording proves, each on the smallest recording that
+// shows it. Kernel text is [0x1000, 0x2000); there is no copy of it unless a
+// test asks for one, so that old bytes are all that is known.
+
+func TestRecorded(t *testing.T) {
+	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
+	// The place at 0x1100 as it is known where nothing is wrong.
+	whole := lines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..1001 known eb02",
+		"1001.. unconfirmed beyond-horizon eb02")
+	spoiled := func(reason string) string {
+		return lines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
+	}
+	lost := func(from, to string) string { // what a loss after the poke leaves
+		return lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500.."+from+" known eb02",
+			from+".."+to+" unconfirmed after-loss eb02",
+			to+".. unconfirmed beyond-horizon eb02")
+	}
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want string // at 0x1100, two bytes
+	}{
+		{"nothing is wrong", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
+
+		{"rule 4: the copy was made before the workload's exec", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.poke(10, 150, 0x1100, "eb02", "9090")
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..150 known eb02",
+			"150..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"rule 4: a poke after the workload's exec corrects no copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.poke(10, 250, 0x1100, "eb02", "9090")
+			w.ticks(300, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..250 conflicting snapshot-mismatch 9090 eb02",
+			"250..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"rule 4: the exec of another process, and a name without exec, say nothing", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 120, perfdata.MiscCommExec, 8, "other")
+			w.comm(10, 130, 0, 7, "renamed")
+			w.poke(10, 150, 0x1100, "eb02", "9090")
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..150 known eb02",
+			"150..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"rule 4: without a workload the copy may be of any time", func(w *tape) {
+			w.copied = true
+			w.ticks(100, 800)
+			w.poke(10, 850, 0x1100, "eb02", "9090")
+			w.ticks(900, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..850 known eb02",
+			"850..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+
+		{"rule 6: a loss reaches back to the record before it that is no sample", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.sample(10, 750, nil)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, lost("700", "1001")},
+		{"rule 6: a loss of another CPU counts", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(11, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(11, 3)
+		}, lost("700", "1001")},
+		{"rule 6: events that count their losses and lost nothing: no poke was lost", func(w *tape) {
+			other := onBoth(0)
+			w.events = append(w.events, other)
+			w.ticks(100, 400)
+			flip(w)
+			w.lost(20, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(20, 3)
+		}, whole},
+		{"rule 6: what is not counted may be of the pokes", func(w *tape) {
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 780, 3)
+			w.poke(11, 790, 0x1100, "eb02", "9090")
+			w.ticks(800, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700..780 unconfirmed after-loss eb02",
+			"780..790 known eb02",
+			"790..1000 known 9090",
+			"1000.. unconfirmed after-loss 9090")},
+		{"rule 6: LOST records that add up leave the time behind the last of them whole", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.ticks(600, 1000)
+			w.lostSamples(10, 3)
+		}, lines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"rule 6: LOST records that do not add up leave the time after the last record open", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.tick(10, 600, 700, 800)
+			w.tick(11, 500, 600, 700, 800, 900, 1000)
+			w.lostSamples(10, 4)
+		}, lines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..800 known eb02",
+			"800.. unconfirmed after-loss eb02")},
+		{"rule 6: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
+			elsewhere := tapeEvent{cpus: []int64{2}, tid: -1}
+			w.events = append(w.events, elsewhere)
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(22, 700)
+			w.lost(22, 780, 3)
+			w.ticks(600, 1000)
+		}, whole},
+
+		{"rule 7: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 800)
+			w.tick(10, 900, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..801 known eb02",
+			"801.. unconfirmed beyond-horizon eb02")},
+		{"rule 7: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 800)
+			w.tick(10, 900, 1000)
+			w.sample(11, 950, nil)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..801 known eb02",
+			"801.. unconfirmed beyond-horizon eb02")},
+		{"rule 7: the second of two rounds guarantees what was before the first", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700)
+			w.round()
+			w.tick(10, 800, 900)
+			w.round()
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..701 known eb02",
+			"701.. unconfirmed beyond-horizon eb02")},
+		{"rule 7: a ring buffer that has not been seen counts as the start", func(w *tape) {
+			w.pipe = true
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+		}, lines(
+			"0..500 unconfirmed beyond-horizon 9090",
+			"500.. unconfirmed beyond-horizon eb02")},
+
+		{"rule 10: an event of one task is not on the whole CPU", func(w *tape) {
+			w.events[0].tid = 5
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"rule 10: a CPU without an event", func(w *tape) {
+			w.events[0].cpus = []int64{0}
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+		}, spoiled("partial-coverage")},
+		{"rule 10: a CPU that is not online may come up", func(w *tape) {
+			w.available, w.online = 2, 1
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"rule 10: how many CPUs there are is not recorded", func(w *tape) {
+			w.available = 0
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("cpu-counts-missing")},
+		{"rule 10: no event asks for pokes", func(w *tape) {
+			w.events = []tapeEvent{onBoth(perfdata.FlagTextPoke), onBoth(0)}
+			w.events[0].cpus = nil
+			w.tick(20, 100, 1000)
+		}, lines("0.. unknown never-recorded")},
+		{"rule 10: the kernels of this architecture are silent", func(w *tape) {
+			w.arch = "aarch64"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("no-coverage")},
+		{"rule 10: the recording does not say which architecture it is of", func(w *tape) {
+			w.arch = ""
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"rule 10: a CPU that falls silent for longer than ever before", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 500, 600, 700)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed cpu-silent eb02")},
+		{"rule 10: a CPU that was silent as long before is not suspect", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 700)
+		}, whole},
+		{"rule 10: a CPU without any record", func(w *tape) {
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+		}, spoiled("cpu-silent")},
+
+		{"rule 11: time orders the records, not the file", func(w *tape) {
+			w.ticks(100, 400)
+			w.poke(11, 700, 0x1100, "eb02", "9090")
+			flip(w)
+			w.ticks(800, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"rule 11: records of one time keep the file's order", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(11, 500, 0x1100, "eb02", "eb04")
+			w.ticks(600, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb04",
+			"1001.. unconfirmed beyond-horizon eb04")},
+
+		{"rule 12: of two events of one CPU the lower id is read", func(w *tape) {
+			w.events = append(w.events, onBoth(everything))
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(20, 510, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, whole},
+		{"rule 12: what perf wrote twice counts once", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
+		{"rule 12: an event whose records another one took", func(w *tape) {
+			w.events = append(w.events, onBoth(everything))
+			w.ticks(100, 400)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, history(r.Image, 0x1100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestRecordedModules: what two tracepoints prove of a module's text.
+func TestRecordedModules(t *testing.T) {
+	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
+	known := lines(
+		"0..100 unconfirmed outside-recording 5555",
+		"100..1001 known 5555",
+		"1001.. unconfirmed beyond-horizon 5555")
+	doubtful := func(reason string) string {
+		return lines(
+			"0..100 unconfirmed outside-recording 5555",
+			"100..1001 unconfirmed "+reason+" 5555",
+			"1001.. unconfirmed beyond-horizon 5555")
+	}
+	for _, tt := range []struct {
+		name    string
+		set     func(w *tape) // before the first record
+		copying func(w *tape) // between 100 and 200, when the workload is executed
+		then    func(w *tape) // between 400 and 500
+		addr    uint64
+		want    string
+	}{
+		{name: "rule 9: both tracepoints each time, and nothing happened", addr: 0x8100, want: known},
+		{name: "rule 9: freed", addr: 0x8100,
+			then: func(w *tape) { w.module(30, 450, "m") },
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..450 known 5555",
+				"450.. retired unregistered 5555")},
+		{name: "rule 9: another module was freed", addr: 0x8100,
+			then: func(w *tape) { w.module(30, 450, "n") },
+			want: known},
+		{name: "rule 9: freed and loaded again, who knows where", addr: 0x8100,
+			then: func(w *tape) {
+				w.module(31, 420, "m")
+				w.module(20, 440, "m")
+				w.module(31, 460, "m")
+			},
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..420 known 5555",
+				"420.. retired unregistered 5555")},
+		{name: "rule 9: freed while the copy was made: it was copied before", addr: 0x8100,
+			copying: func(w *tape) { w.module(30, 150, "m") },
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..150 known 5555",
+				"150.. retired unregistered 5555")},
+		{name: "rule 9: loaded while the copy was made: it was copied after", addr: 0x8100,
+			copying: func(w *tape) { w.module(20, 150, "m") },
+			want: lines(
+				"0..150 unknown not-text",
+				"150..1001 known 5555",
+				"1001.. unconfirmed beyond-horizon 5555")},
+		{name: "rule 9: freed and loaded again while the copy was made: it is one of two", addr: 0x8100,
+			copying: func(w *tape) {
+				w.module(30, 140, "m")
+				w.module(20, 150, "m")
+			},
+			want: lines("0.. unknown not-text")},
+		{name: "rule 9: provable text ends with the page of the last function", addr: 0x9000,
+			want: lines("0.. unknown not-text")},
+		{name: "rule 9: a module that is still being loaded", addr: 0x8100,
+			set:  func(w *tape) { w.modules[0].State = "Loading" },
+			want: lines("0.. unknown not-text")},
+		{name: "rule 9: unloads are sampled by frequency", addr: 0x8100,
+			set:  func(w *tape) { w.events[2].attr.Flags |= perfdata.FlagFreq },
+			want: doubtful("module-events-sampled")},
+		{name: "rule 9: loads are not recorded each time", addr: 0x8100,
+			set:  func(w *tape) { w.events[1].attr.SamplePeriod = 2 },
+			want: doubtful("module-events-sampled")},
+		{name: "rule 9: only unloads", addr: 0x8100,
+			set:  func(w *tape) { w.events[1] = onBoth(0) },
+			want: doubtful("module-may-have-gone")},
+		{name: "rule 9: only loads", addr: 0x8100,
+			set:  func(w *tape) { w.events[2] = onBoth(0) },
+			want: doubtful("module-may-have-gone")},
+		{name: "rule 9: unloads not on every CPU", addr: 0x8100,
+			set:  func(w *tape) { w.events[2].cpus = []int64{0} },
+			want: doubtful("partial-coverage")},
+		{name: "rule 9: loads not on every CPU", addr: 0x8100,
+			set:  func(w *tape) { w.events[1].cpus = []int64{0} },
+			want: doubtful("partial-coverage")},
+		{name: "rule 9: no formats of the tracepoints", addr: 0x8100,
+			set:  func(w *tape) { w.tracing = "" },
+			want: doubtful("module-may-have-gone")},
+		{name: "rule 9: an unload may have been lost", addr: 0x8100,
+			then: func(w *tape) {
+				w.lost(30, 450, 1)
+				w.lostSamples(30, 1)
+			},
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..400 known 5555",
+				"400..1001 unconfirmed after-loss 5555",
+				"1001.. unconfirmed beyond-horizon 5555")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
+			w.tracing, w.copied, w.kallsyms = moduleFormats, true, kallsyms
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x3000, State: "Live"}}
+			maybe := func(f func(w *tape)) {
+				if f != nil {
+					f(w)
+				}
+			}
+			maybe(tt.set)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			maybe(tt.copying)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			maybe(tt.then)
+			w.ticks(500, 1000)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, history(r.Image, tt.addr, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
