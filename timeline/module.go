@@ -10,9 +10,9 @@ import (
 )
 
 // doubtModules finds for each module the first contradiction in its text: a
-// poke whose old bytes are not what the facts before it give. The module has
-// then gone, and another has come, with no record: from its last confirmed
-// moment on nothing of it can be believed (rule 9).
+// poke whose old bytes are not what the facts before it give, or the birth of
+// something else inside it. The module has then gone with no record: from its
+// last confirmed moment on nothing of it can be believed (rule 9).
 func (d *build) doubtModules(lives []*life) {
 	for _, l := range lives {
 		l.doubted = MaxTime
@@ -25,9 +25,6 @@ func (d *build) doubtModules(lives []*life) {
 func (d *build) doubtModule(l *life) {
 	lo, _ := slices.BinarySearchFunc(d.order, l.lo, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
 	hi, _ := slices.BinarySearchFunc(d.order, l.hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
-	if lo == hi {
-		return
-	}
 	d.gather(d.order[lo:hi])
 	now := make(map[uint64]byte) // poked bytes
 	at := func(a uint64) (byte, bool) {
@@ -58,6 +55,11 @@ func (d *build) doubtModule(l *life) {
 		}
 		for k, b := range new {
 			now[addr+uint64(k)] = b
+		}
+	}
+	if l.ended == ModuleContradicted { // by a birth, at l.to
+		if l.doubted = max(l.from, confirmed); l.to <= d.snapshot.To {
+			l.doubted = l.from // the copy may be of later
 		}
 	}
 }

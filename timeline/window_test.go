@@ -149,3 +149,71 @@ func TestTrapOf(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowRows: each shape of record, made by another task than the batches
+// around it: what bounds its window, and what it bounds.
+func TestWindowRows(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		old, new string
+		own      *Interval // the proven window of the poke at 500; nil: it has none
+		before   uint64    // until when a trap may stand at the site poked at 400
+	}{
+		{"batch", "9090909090", "e911223344", &Interval{400, 600}, 500},
+		{"kprobe armed: the trap stood already", "90", "cc", &Interval{400, 500}, 500},
+		{"kprobe disarmed: the trap stands still", "cc", "90", &Interval{500, 600}, 500},
+		{"kprobe unoptimised: both writes are done", "e911223344", "cc90909090", &Interval{400, 500}, 500},
+		{"created: made outside of text_mutex, bounds nothing", "", "9090909090", nil, 600},
+		{"removed: bounds nothing", "9090909090", "", nil, 600},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.ticks(100, 300)
+			w.poke(10, 400, 0x1100, "0f1f440000", "e811223344")
+			w.poke(10, 500, 0x1080, tt.old, tt.new) // a lower address: of no batch with the others
+			w.poke(10, 600, 0x1000, "0f1f440000", "e811223344")
+			w.ticks(700, 1000)
+			windows := w.replay().Windows()
+			for _, at := range []uint64{399, 400, 499, 500, 599, 600} {
+				got := windows.At(0x1080, 1, at)
+				if open := tt.own != nil && tt.own.From <= at && at < tt.own.To; open != (len(got) == 1) {
+					t.Errorf("at %d: %+v, want a window that is open in %v", at, got, tt.own)
+				} else if open && got[0].Proven != *tt.own {
+					t.Errorf("proven %v, want %v", got[0].Proven, *tt.own)
+				}
+			}
+			if got := windows.At(0x1100, 1, 400); len(got) != 1 || got[0].Proven.To != tt.before {
+				t.Errorf("the site poked before: %+v, want it open until %d", got, tt.before)
+			}
+		})
+	}
+}
+
+// TestBatchOfOneTask: who could have been in a batch with the poke at 500.
+func TestBatchOfOneTask(t *testing.T) {
+	const batch = PokeBatch
+	for _, tt := range []struct {
+		name          string
+		before, after placed
+		want          Interval
+	}{
+		{"both neighbours", placed{400, 0x100, 1, 5, batch}, placed{600, 0x300, 1, 5, batch}, Interval{300, 700}},
+		{"another task before", placed{400, 0x100, 2, 5, batch}, placed{600, 0x300, 1, 5, batch}, Interval{400, 700}},
+		{"another task after", placed{400, 0x100, 1, 5, batch}, placed{600, 0x300, 2, 5, batch}, Interval{300, 600}},
+		{"a higher address before", placed{400, 0x201, 1, 5, batch}, placed{600, 0x300, 1, 5, batch}, Interval{400, 700}},
+		{"a lower address after", placed{400, 0x100, 1, 5, batch}, placed{600, 0x1ff, 1, 5, batch}, Interval{300, 600}},
+		{"the same address is not descending", placed{400, 0x200, 1, 5, batch}, placed{600, 0x200, 1, 5, batch}, Interval{300, 700}},
+		{"a kprobe is no batch", placed{400, 0x100, 1, 1, PokeArmed}, placed{600, 0x300, 1, 1, PokeDisarmed}, Interval{400, 600}},
+	} {
+		w := newWindows([]placed{{300, 0x400, 9, 5, batch}, tt.before, {500, 0x200, 1, 5, batch}, tt.after, {700, 0x050, 9, 5, batch}})
+		var got []Interval
+		for _, win := range w.At(0x200, 1, 500) {
+			if win.Switch == 500 {
+				got = append(got, win.Proven)
+			}
+		}
+		if d := cmp.Diff([]Interval{tt.want}, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
