@@ -40,6 +40,10 @@ type build struct {
 	out     []version // scratch
 	stored  int       // versions so far
 	codeOff map[*life]uint32
+
+	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
+	moved  map[uint32]uint64 // times of pokes that were recorded in the wrong order
+	rivals map[uint32]uint32 // pairs of pokes that may have been
 }
 
 // gapClass tells which unrecorded changes can hit a piece of memory.
@@ -68,6 +72,9 @@ func (d *build) image() *Image {
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
 
 	d.sortPokes()
+	for class := range d.gaps {
+		d.gaps[class] = d.gaps[class].widen(d.skew)
+	}
 	lives := d.lives()
 	d.doubtModules(lives)
 	d.codeOff = make(map[*life]uint32)
@@ -116,14 +123,19 @@ func (d *build) sortPokes() {
 	in, out := uint32(0), uint32(0)
 	for i := range b.sites {
 		d.start[i] = out
+		fits := true
 		for end := in + b.sites[i].pokes; in < end; in++ {
 			k := d.bySite[in]
 			if out > d.start[i] && b.pokes[k].same(&b.pokes[d.bySite[out-1]]) {
 				d.im.doubles++
 				continue
 			}
+			fits = fits && (out == d.start[i] || d.follows(d.bySite[out-1], k))
 			d.bySite[out] = k
 			out++
+		}
+		if !fits {
+			d.unskew(d.bySite[d.start[i]:out])
 		}
 	}
 	d.start[len(b.sites)] = out
@@ -271,7 +283,7 @@ func (d *build) gather(sites []uint32) {
 	}
 	if len(sites) > 1 {
 		slices.SortFunc(d.cluster, func(x, y uint32) int {
-			return cmp.Or(cmp.Compare(d.pokes[x].time, d.pokes[y].time), cmp.Compare(x, y))
+			return cmp.Or(cmp.Compare(d.timeOf(x), d.timeOf(y)), cmp.Compare(x, y))
 		})
 	}
 }
@@ -347,7 +359,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 			continue
 		}
 		k := f.addr - addr
-		c := change{time: p.time, first: k == 0,
+		c := change{time: d.timeOf(i), recorded: p.time, first: k == 0, poke: i,
 			hasOld: k < uint64(p.olen), hasNew: k < uint64(p.nlen),
 			old: p.old + uint32(k), new: p.new + uint32(k),
 			birth: p.olen == 0, death: p.nlen == 0}
@@ -358,6 +370,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 	d.changes = changes
 
 	c := chain{build: d, f: f, thunk: thunk, out: d.out[:0]}
+	var births []uint64
 	if text {
 		class := gapsOfText
 		if thunk {
@@ -374,7 +387,11 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
 		}
 		sortedByTime(here, func(l *life) uint64 { return l.from })
 		c.lives(here, changes)
+		for _, l := range here {
+			births = append(births, l.from, l.to)
+		}
 	}
+	c.uncertain(changes, births)
 	c.inFlight()
 	d.out = c.out
 	if len(c.out) > 0 {

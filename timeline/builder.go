@@ -25,6 +25,9 @@ type Poke struct {
 	Time uint64 // nanoseconds of the recording's clock
 	Old  []byte // bytes before, at Addr; may be empty
 	New  []byte // bytes after, at Addr; may be empty
+	// CPU that recorded it, by its number from 0; negative: not known. Pokes of
+	// different CPUs may be recorded in the wrong order, see Skew.
+	CPU int
 }
 
 // Segment is a run of bytes at an address.
@@ -119,6 +122,7 @@ type Builder struct {
 	siteOf   map[uint64]uint32
 	last     uint32 // site of the newest poke
 	pokes    []poke
+	cpus     []uint16 // that recorded them
 	tooLarge bool
 }
 
@@ -256,6 +260,11 @@ func (b *Builder) Poke(p *Poke) {
 		olen: uint16(len(p.Old)),
 		nlen: uint16(len(p.New)),
 	})
+	cpu := uint16(unknownCPU)
+	if p.CPU >= 0 && p.CPU < unknownCPU {
+		cpu = uint16(p.CPU)
+	}
+	b.cpus = append(b.cpus, cpu)
 }
 
 // site returns the index of the site at addr. Batches hit the same sites in

@@ -13,10 +13,12 @@ import (
 // the fragment's own bytes.
 type change struct {
 	time           uint64
+	recorded       uint64 // time of the record: another one where CPUs' clocks differ
 	old, new       uint32
 	hasOld, hasNew bool
 	first          bool // the fragment holds the poke's first byte, where a trap stands meanwhile
 	birth, death   bool // the poke as a whole has no old or no new bytes
+	poke           uint32
 }
 
 // initial is what is known of a fragment besides its changes: bytes that were
@@ -53,7 +55,7 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 	}
 	s := &c.build.snapshot
 	return initial{content: snapshotContent, source: SourceSnapshot, weak: weak,
-		from: max(s.From, c.first), to: min(s.To, c.horizon)}
+		from: max(earlier(s.From, c.skew), c.first), to: min(later(s.To, c.skew), c.horizon)}
 }
 
 // emit appends a version that begins at t, unless nothing differs from the one before.
@@ -133,6 +135,17 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 	dead, why := false, ReasonNone
 	for i := range changes {
 		ch := &changes[i]
+		if rival, ok := c.rival(ch); ok && !dead {
+			until := e1
+			if i+1 < len(changes) {
+				until = changes[i+1].time
+			}
+			c.unsettled(t, until, ch, rival)
+			c.content, c.source = ch.new, SourcePoke
+			torn, weak = false, ReasonNone
+			t, proven = until, until
+			continue
+		}
 		switch {
 		case dead:
 			c.retired(t, why)
@@ -170,7 +183,9 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 		c.retired(t, why)
 		return
 	}
-	c.forward(t, e1, weak)
+	if t < e1 {
+		c.forward(t, e1, weak)
+	}
 }
 
 // reasonBefore says why the bytes of a snapshot or program are not known

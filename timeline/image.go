@@ -27,6 +27,7 @@ type Image struct {
 	textLo, textHi uint64
 	only           []Range // where set, what the image covers
 	doubles        int
+	skews          []Skew
 	lives          []*life  // by address
 	livesReach     []uint64 // greatest end of lives[:i+1]
 	names          Names

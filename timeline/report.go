@@ -34,7 +34,13 @@ type Report struct {
 	Symbols       struct{ Births, Deaths int }
 	Losses        []Loss
 	Conflicts     int
-	Warnings      []error
+	// Skews are pokes that CPUs with differing clocks recorded in the wrong
+	// order, by address and time. The largest is the ClockUncertainty, in
+	// nanoseconds: within it of a change, which side a time belongs to is not
+	// known.
+	Skews            []Skew
+	ClockUncertainty uint64
+	Warnings         []error
 }
 
 // Trust is the time over which kernel text is known, all of it but places that
@@ -88,6 +94,10 @@ func (r *Report) finish(im *Image) {
 	st := im.Stats()
 	r.Conflicts = st.Conflicts
 	r.Pokes.Doubles = uint64(st.Doubles)
+	r.Skews = im.skews
+	for i := range im.skews {
+		r.ClockUncertainty = max(r.ClockUncertainty, im.skews[i].By())
+	}
 	for _, l := range im.lives {
 		if l.kind == lifeImage {
 			r.BPF.Images++

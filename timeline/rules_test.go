@@ -47,6 +47,19 @@ func pokeAt(addr, t uint64, old, new string) *Poke {
 	return &Poke{Addr: addr, Time: t, Old: unhex(old), New: unhex(new)}
 }
 
+func pokeOn(cpu int, addr, t uint64, old, new string) *Poke {
+	p := pokeAt(addr, t, old, new)
+	p.CPU = cpu
+	return p
+}
+
+// skewed adds pokes that show that two CPUs' clocks differ by 5.
+func skewed(b *Builder) {
+	b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+	b.Poke(pokeOn(1, 0x1100, 395, "eb04", "eb06"))
+	b.Poke(pokeOn(0, 0x1100, 400, "eb02", "eb04"))
+}
+
 func mustBuild(tb testing.TB, b *Builder) *Image {
 	tb.Helper()
 	im, err := b.Build()
@@ -691,6 +704,131 @@ func TestRules(t *testing.T) {
 				"300..350 in_flight explicit-window eb02",
 				"350..1001 known eb02",
 				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "rule 11: clocks differ where pokes of two CPUs fit only in the other order",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 395, "eb04", "eb06"))
+				b.Poke(pokeOn(0, 0x1100, 400, "eb02", "eb04"))
+				b.Poke(pokeOn(0, 0x1100, 700, "eb06", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..295 known 9090",
+				"295..306 in_flight clock-uncertainty eb02",
+				"306..390 known eb02",
+				"390..406 in_flight clock-uncertainty eb06",
+				"406..695 known eb06",
+				"695..706 in_flight clock-uncertainty 9090",
+				"706..996 known 9090",
+				"996.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 11: the uncertainty is the whole recording's",
+			facts: func(b *Builder) {
+				skewed(b)
+				b.Poke(pokeAt(0x1200, 500, "9090", "eb02"))
+				b.Gap(GapPokes, 600, 700, AfterLoss)
+			},
+			addr: 0x1200, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..495 known 9090",
+				"495..506 in_flight clock-uncertainty eb02",
+				"506..595 known eb02",
+				"595..996 unconfirmed after-loss eb02",
+				"996.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "rule 11: what comes and goes does so within the uncertainty",
+			facts: func(b *Builder) {
+				skewed(b)
+				b.Symbol(SymbolEvent{Time: 500, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.Program(Program{ID: 1, LoadTime: 501, Funcs: []Segment{{0x9000, unhex("5589")}}})
+				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Unregister: true})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..500 unmapped",
+				"500..506 unconfirmed clock-uncertainty 5589",
+				"506..595 known 5589",
+				"595..600 unconfirmed clock-uncertainty 5589",
+				"600.. retired unregistered 5589"),
+		},
+		{
+			name: "rule 11: not of one CPU",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(1, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 395, "eb04", "eb06"))
+				b.Poke(pokeOn(1, 0x1100, 400, "eb02", "eb04"))
+				b.Poke(pokeOn(1, 0x1100, 700, "eb06", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..395 conflicting old-bytes-mismatch eb02 eb04",
+				"395..400 conflicting old-bytes-mismatch eb06 eb02",
+				"400..700 conflicting old-bytes-mismatch eb04 eb06",
+				"700..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 11: nor further apart than clocks can be",
+			facts: func(b *Builder) {
+				b.Extent(first, 4e9)
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 1e9, "eb04", "eb06"))
+				b.Poke(pokeOn(0, 0x1100, 2e9+1, "eb02", "eb04"))
+				b.Poke(pokeOn(0, 0x1100, 3e9, "eb06", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..1000000000 conflicting old-bytes-mismatch eb02 eb04",
+				"1000000000..2000000001 conflicting old-bytes-mismatch eb06 eb02",
+				"2000000001..3000000000 conflicting old-bytes-mismatch eb04 eb06",
+				"3000000000..4000000001 known 9090",
+				"4000000001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 11: nor where losses may explain what does not fit",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Gap(GapPokes, 310, 320, AfterLoss)
+				b.Poke(pokeOn(1, 0x1100, 395, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 400, "eb02", "9090"))
+				b.Gap(GapPokes, 610, 620, AfterLoss)
+				b.Poke(pokeOn(0, 0x1100, 700, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..320 conflicting old-bytes-mismatch eb02 9090",
+				"320..395 known 9090",
+				"395..400 known eb02",
+				"400..620 conflicting old-bytes-mismatch 9090 eb02",
+				"620..700 known eb02",
+				"700..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "rule 11: one link that does not fit may as well be an unrecorded change",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 395, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 400, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..400 conflicting old-bytes-mismatch eb02 9090",
+				"400.. conflicting old-bytes-mismatch eb02 9090"),
 		},
 		{
 			name:  "nothing says that anything is there",

@@ -507,7 +507,11 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	if s.keepPlaced {
 		s.placed = appendPlaced(s.placed, &p, kind)
 	}
-	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New})
+	cpu := ch.cpu
+	if p.Has&perfdata.SampleCPU != 0 {
+		cpu = int64(p.CPU)
+	}
+	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)})
 }
 
 func (s *scan) ksymbol(rec *perfdata.Record) {

@@ -88,6 +88,7 @@ type placed struct {
 type Windows struct {
 	pokes     []placed // as recorded
 	stretches []stretch
+	skew      uint64 // by how much the CPUs' clocks differ
 }
 
 // A stretch is a run of pokes, [lo, hi) as recorded, that follow one another in
@@ -111,6 +112,7 @@ func (r *Replay) Windows() *Windows {
 		if r.windows == nil {
 			r.windows = r.findWindows()
 		}
+		r.windows.skew = r.Report.ClockUncertainty
 	})
 	return r.windows
 }
@@ -185,6 +187,9 @@ func (w *Windows) window(k int) Window {
 		win.Proven.To, win.Estimate.To = p.time, p.time
 	case PokeDisarmed: // not yet written: so far the trap was the old bytes
 		win.Proven.From, win.Estimate.From = p.time, p.time
+	}
+	for _, i := range []*Interval{&win.Proven, &win.Estimate} {
+		i.From, i.To = earlier(i.From, w.skew), later(i.To, w.skew)
 	}
 	return win
 }

@@ -303,6 +303,15 @@ func (d *digest) write(w io.Writer, s style) {
 		}
 		more(len(d.Losses), most)
 	}
+	if len(d.Skews) > 0 {
+		section(fmt.Sprintf("Clocks: those of the CPUs differ by %s at least; so close to a change it is not known which side a time is on", time.Duration(d.ClockUncertainty)))
+		const most = 3
+		for _, s := range d.Skews[:min(most, len(d.Skews))] {
+			fmt.Fprintf(w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),
+				s.FirstCPU, timeline.Seconds(s.First), s.SecondCPU, timeline.Seconds(s.Second))
+		}
+		more(len(d.Skews), most)
+	}
 	if len(d.conflicts) > 0 {
 		section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(d.Report.Conflicts)))
 		const most = 3

@@ -23,7 +23,7 @@ type jsonInfo struct {
 	Lost      []jsonLoss              `json:"lost"`
 	Conflicts []jsonConflict          `json:"conflicts"` // the first maxConflicts
 	Total     int                     `json:"conflicts_total"`
-	Skew      *struct{}               `json:"skew"` // null: not looked for
+	Skew      []jsonSkew              `json:"skew"`
 	Warnings  []string                `json:"warnings"`
 }
 
@@ -83,6 +83,15 @@ type jsonLoss struct {
 	Records uint64  `json:"records"`
 }
 
+type jsonSkew struct {
+	Addr      string `json:"addr"`
+	First     string `json:"first"`
+	FirstCPU  int    `json:"first_cpu"`
+	Second    string `json:"second"`
+	SecondCPU int    `json:"second_cpu"`
+	By        string `json:"by"`
+}
+
 type jsonConflict struct {
 	Addr       string          `json:"addr"`
 	Len        uint64          `json:"len"`
@@ -108,6 +117,7 @@ func (d *digest) json() jsonInfo {
 		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, []jsonProgram{}},
 		Lost:      []jsonLoss{},
 		Conflicts: []jsonConflict{},
+		Skew:      []jsonSkew{},
 		Total:     d.Report.Conflicts,
 		Warnings:  []string{},
 	}
@@ -143,6 +153,9 @@ func (d *digest) json() jsonInfo {
 	}
 	for _, c := range d.conflicts {
 		out.Conflicts = append(out.Conflicts, conflictJSON(d.r, c))
+	}
+	for _, s := range d.Skews {
+		out.Skew = append(out.Skew, jsonSkew{hexAddr(s.Addr), decTime(s.First), s.FirstCPU, decTime(s.Second), s.SecondCPU, decTime(s.By())})
 	}
 	for _, w := range d.Warnings {
 		out.Warnings = append(out.Warnings, w.Error())

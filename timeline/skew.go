@@ -1,0 +1,232 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Skew is a pair of pokes of one place whose recorded times are in the wrong
+// order: the place's old and new bytes follow on one another only if the one
+// with the later time came first. CPUs' clocks differ, then, by First - Second
+// at least (rule 11).
+type Skew struct {
+	Addr   uint64
+	First  uint64 // recorded time of the poke that came first
+	Second uint64 // recorded time of the one that followed, less than First
+	// The CPUs that recorded them.
+	FirstCPU, SecondCPU int
+}
+
+// By returns by how much the two clocks differ at least, in nanoseconds.
+func (s *Skew) By() uint64 { return s.First - s.Second }
+
+// maxSkew is by how much the clocks of two CPUs are believed to differ at most.
+// Where the hardware's counters do not agree, perf's own clock keeps each CPU
+// within a tick or two of the common time (sched_clock_local() in
+// kernel/sched/clock.c), which an emulator stretches by ten and more. Records
+// further apart are in the order of their times, and what does not fit is a
+// contradiction.
+const maxSkew = 1e9
+
+// unknownCPU stands for a CPU that the recording does not tell.
+const unknownCPU = 0xffff
+
+// A link is how two successive pokes of a place fit together.
+type link uint8
+
+const (
+	linkFits   link = iota // or nothing tells
+	linkLost               // does not, but a change between may have gone unrecorded
+	linkBroken             // does not, and nothing is missing
+)
+
+// follows reports whether y's old bytes are x's new ones, as far as both go.
+func (d *build) follows(x, y uint32) bool {
+	p, q := &d.pokes[x], &d.pokes[y]
+	n := min(p.nlen, q.olen)
+	return n == 0 || p.new == q.old || bytes.Equal(d.arena[p.new:][:n], d.arena[q.old:][:n])
+}
+
+// link tells how the i-th and j-th of a place's pokes fit together as neighbours.
+func (d *build) link(list []uint32, i, j int) link {
+	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(list[i], list[j]) {
+		return linkFits
+	}
+	t, u := d.pokes[list[i]].time, d.pokes[list[j]].time
+	if len(d.gaps[gapsOfText].between(min(t, u), max(t, u))) > 0 {
+		return linkLost
+	}
+	return linkBroken
+}
+
+// unskew finds neighbours among a place's pokes that CPUs with differing clocks
+// recorded in the wrong order, and exchanges them. Two links that nothing else
+// explains must be mended by it. One alone may be an unrecorded change as
+// well: which of the two came first is then not known.
+func (d *build) unskew(list []uint32) {
+	for k := 0; k+1 < len(list); k++ {
+		x, y := list[k], list[k+1]
+		p, q := &d.pokes[x], &d.pokes[y]
+		cx, cy := d.cpus[x], d.cpus[y]
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time == q.time || q.time-p.time > maxSkew ||
+			p.olen != p.nlen || q.olen != q.nlen || p.olen != q.olen {
+			continue
+		}
+		broken := 0
+		for _, l := range []link{d.link(list, k-1, k), d.link(list, k, k+1), d.link(list, k+1, k+2)} {
+			if l == linkBroken {
+				broken++
+			}
+		}
+		if broken == 0 || len(d.gaps[gapsOfText].between(p.time, q.time)) > 0 ||
+			d.link(list, k-1, k+1) != linkFits || !d.follows(y, x) || d.link(list, k, k+2) != linkFits {
+			continue
+		}
+		if d.moved == nil {
+			d.moved = make(map[uint32]uint64)
+			d.rivals = make(map[uint32]uint32)
+		}
+		if broken == 1 {
+			d.rivals[x], d.rivals[y] = y, x
+			continue
+		}
+		d.im.skews = append(d.im.skews, Skew{Addr: d.sites[p.site].addr,
+			First: q.time, FirstCPU: int(cy), Second: p.time, SecondCPU: int(cx)})
+		d.skew = max(d.skew, q.time-p.time)
+		d.moved[y], d.moved[x] = p.time, q.time
+		list[k], list[k+1] = y, x
+		k++
+	}
+}
+
+// timeOf returns the time of a poke in the order in which its place's pokes
+// came.
+func (d *build) timeOf(i uint32) uint64 {
+	if d.moved != nil {
+		if t, ok := d.moved[i]; ok {
+			return t
+		}
+	}
+	return d.pokes[i].time
+}
+
+// rival returns the poke of which it is not known whether it came before ch or
+// after.
+func (c *chain) rival(ch *change) (*poke, bool) {
+	if c.rivals == nil {
+		return nil, false
+	}
+	i, ok := c.rivals[ch.poke]
+	return &c.pokes[i], ok
+}
+
+// unsettled makes the time around a change conflicting that may have come
+// before its rival or after: everything that either says.
+func (c *chain) unsettled(from, to uint64, ch *change, rival *poke) {
+	var claims []claim
+	add := func(x claim) {
+		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
+			claims = append(claims, x)
+		}
+	}
+	if c.content != noContent {
+		add(c.claim(from))
+	}
+	add(claim{ch.recorded, ch.old, SourcePoke, true})
+	add(claim{ch.recorded, ch.new, SourcePoke, false})
+	k := ch.new - c.pokes[ch.poke].new
+	add(claim{rival.time, rival.old + k, SourcePoke, true})
+	add(claim{rival.time, rival.new + k, SourcePoke, false})
+	c.conflict(from, to, OldBytesMismatch, claims...)
+}
+
+// widen makes gaps longer at both ends by how far CPUs' clocks may differ. What
+// was before the recording stays as it is: whichever clock a later record's
+// time is of, it was taken when all events were open.
+func (g gaps) widen(by uint64) gaps {
+	if by == 0 {
+		return g
+	}
+	wide := slices.Clone(g)
+	for i := range wide {
+		if wide[i].reason == OutsideRecording {
+			continue
+		}
+		wide[i].from, wide[i].to = earlier(wide[i].from, by), later(wide[i].to, by)
+	}
+	return flatten(wide)
+}
+
+// earlier and later move a time by the uncertainty of a clock.
+func earlier(t, by uint64) uint64 { return t - min(t, by) }
+func later(t, by uint64) uint64   { return t + min(MaxTime-t, by) }
+
+// uncertain makes what was emitted near a change in flight: with clocks that
+// differ, the asked time may be before the change or after it. births are the
+// times when what stands here came or went.
+func (c *chain) uncertain(changes []change, births []uint64) {
+	by := c.skew
+	if by == 0 {
+		return
+	}
+	times := slices.Clone(births)
+	for i := range changes {
+		times = append(times, changes[i].time)
+	}
+	slices.Sort(times)
+	for i := 0; i < len(times); {
+		from, to := earlier(times[i], by), later(times[i], by+1)
+		for i++; i < len(times) && earlier(times[i], by) <= to; i++ {
+			to = later(times[i], by+1)
+		}
+		c.blur(from, to, changes)
+	}
+}
+
+// blur makes [from, to) in flight where all of it is known.
+func (c *chain) blur(from, to uint64, changes []change) {
+	known := true
+	var claims []claim
+	add := func(x claim) {
+		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
+			claims = append(claims, x)
+		}
+	}
+	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {
+		known = known && c.out[k].standing == Known
+	}
+	// The last of the claims is what stands when all is over.
+	last := claimOf(&c.out[c.versionAt(to-1)])
+	for i := range changes {
+		if ch := &changes[i]; ch.time >= from && ch.time < to {
+			if ch.hasOld {
+				add(claim{ch.recorded, ch.old, SourcePoke, true})
+			}
+			if ch.hasNew {
+				add(claim{ch.recorded, ch.new, SourcePoke, false})
+				last = claim{ch.recorded, ch.new, SourcePoke, false}
+			}
+		}
+	}
+	if known {
+		if len(claims) < 2 {
+			return // nothing changes
+		}
+		claims = slices.DeleteFunc(claims, func(o claim) bool { return c.equal(o.content, last.content) })
+		claims = append(claims, last)
+		i := c.disputed(from, to, ClockUncertainty, claims)
+		c.overlay(from, to, func(v version, _ uint64) {
+			c.put(version{v.since, state{content: i, standing: InFlight, reason: ClockUncertainty, source: SourcePoke}})
+		})
+		return
+	}
+	c.overlay(from, to, func(v version, _ uint64) {
+		if v.standing == Known {
+			v.standing, v.reason = Unconfirmed, ClockUncertainty
+		}
+		c.put(v)
+	})
+}
