@@ -78,6 +78,20 @@ func (e *entry) isText() bool {
 	return false
 }
 
+// rank orders the aliases of one address: less is better.
+func (k *Kallsyms) rank(i int) int {
+	e := &k.entries[i]
+	switch {
+	case isSectionMark(k.name(e)):
+		return 3
+	case e.typ == 'w', e.typ == 'W':
+		return 2
+	case e.typ != 'T':
+		return 1
+	}
+	return 0
+}
+
 // ParseKallsyms parses the text of /proc/kallsyms:
 //
 //	ffffffff81000000 T startup_64
@@ -302,21 +316,28 @@ type textSymbol struct {
 	sized     bool  // end is the symbol's own end, not a bound on it
 }
 
-// unsizedReach is how far beyond its address a symbol of unknown size is
-// believed: to the end of the smallest page that kernels use.
-const unsizedReach = 4096
+// pageSize is the smallest that kernels use. A symbol of unknown size is
+// believed to the end of its page.
+const pageSize = 4096
 
 // Find returns the text symbol (type t, T, w, W or i) that covers addr, and
 // its size in bytes. /proc/kallsyms has no sizes: a symbol ends where the next
-// one of the same module begins, of any type but A.
+// one of the same module begins, of any type but A. The last function of a
+// module's text ends at the latest with the page before that symbol, since a
+// module's data begin with a page of their own.
 //
 // Where none follows before the symbols of another module, and for symbols of
 // "bpf" and "__builtin__" pseudo-modules, the size is unknown and 0; such a
-// symbol covers what is left of its 4 KiB page, up to the next symbol.
+// symbol covers what is left of its 4 KiB page, up to the next symbol. A marker
+// of a section's end, such as _etext, has the size 0 too and covers its own
+// address only: what follows, up to the next section, is nobody's.
 //
-// Among symbols of one address a global function (T) is preferred over others,
-// and then the one that stands first in the file. Mapping symbols ($x, $d and
-// the like) are never found.
+// Among symbols of one address, its aliases, a global function (T) is preferred
+// over a local one (t) and that over a weak one, as perf does
+// (choose_best_symbol, tools/perf/util/symbol.c), with the markers of sections
+// behind them; and then the one that stands first in the file, where the
+// kernel's build has put those with fewer leading underscores first
+// (compare_symbols, scripts/kallsyms.c). Mapping symbols ($x, $d and the like) are never found.
 func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 	k.byAddr.once.Do(k.indexText)
 	text := k.byAddr.text
@@ -331,11 +352,29 @@ func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 	return k.At(int(t.index)), size, true
 }
 
+// NamesOf returns the symbols of exactly this address, of any type but A, in the order
+// of the file: a function with its aliases, or a variable. Mapping symbols are
+// left out.
+func (k *Kallsyms) NamesOf(addr uint64) []Symbol {
+	if addr == 0 {
+		return nil // withheld addresses
+	}
+	var found []Symbol
+	i := sort.Search(len(k.entries), func(i int) bool { return k.entries[i].addr >= addr })
+	for ; i < len(k.entries) && k.entries[i].addr == addr; i++ {
+		if e := &k.entries[i]; e.typ != 'A' && !isMapping(k.name(e)) {
+			found = append(found, k.At(i))
+		}
+	}
+	return found
+}
+
 // indexText fills byAddr.text: from the last address to the first, so that the
 // end of a symbol is known when it is met.
 func (k *Kallsyms) indexText() {
 	text := make([]textSymbol, 0, len(k.entries)/2)
 	next := uint64(math.MaxUint64) // the least address above that has a symbol
+	nextIsText := false            // whether one of them is text
 	var nextMods, mods []uint32    // the modules of the symbols there and here
 	for hi := len(k.entries); hi > 0; {
 		lo := hi - 1
@@ -343,7 +382,7 @@ func (k *Kallsyms) indexText() {
 		for lo > 0 && k.entries[lo-1].addr == addr {
 			lo--
 		}
-		best := -1
+		best, isText, ends := -1, false, false
 		mods = mods[:0]
 		for i := lo; i < hi; i++ {
 			e := &k.entries[i]
@@ -353,23 +392,30 @@ func (k *Kallsyms) indexText() {
 			if len(mods) == 0 || mods[len(mods)-1] != e.mod {
 				mods = append(mods, e.mod)
 			}
-			if e.isText() && (best < 0 || e.typ == 'T' && k.entries[best].typ != 'T') {
+			if e.isText() && (best < 0 || k.rank(i) < k.rank(best)) {
 				best = i
 			}
+			isText = isText || e.isText()
+			ends = ends || isSectionEnd(k.name(e))
 		}
 		if best >= 0 {
 			t := textSymbol{addr: addr, end: next, index: int32(best), sized: true}
 			m := k.entries[best].mod
-			if isPseudo(k.modules[m]) || !slices.Contains(nextMods, m) {
+			switch {
+			case ends && isSectionMark(k.name(&k.entries[best])):
+				t.sized, t.end = false, min(next, addr+1)
+			case isPseudo(k.modules[m]) || !slices.Contains(nextMods, m):
 				t.sized = false
-				if reach := unsizedReach - addr%unsizedReach; next-addr > reach {
+				if reach := pageSize - addr%pageSize; next-addr > reach {
 					t.end = addr + reach
 				}
+			case m != 0 && !nextIsText && next&^(pageSize-1) > addr:
+				t.end = next &^ (pageSize - 1)
 			}
 			text = append(text, t)
 		}
 		if len(mods) > 0 {
-			next = addr
+			next, nextIsText = addr, isText
 			nextMods, mods = mods, nextMods
 		}
 		hi = lo
@@ -437,10 +483,34 @@ func isPseudo(module string) bool {
 	return module == "bpf" || strings.HasPrefix(module, "__builtin__")
 }
 
+// isSectionMark reports whether the name is one that a linker script gives to
+// the begin or end of a section of text (vmlinux.lds.S).
+func isSectionMark(name string) bool {
+	name = strings.TrimPrefix(name, "__pi_")
+	switch name {
+	case "_text", "_stext", "_sinittext", "__indirect_thunk_start", "__indirect_thunk_end":
+		return true
+	}
+	return isSectionEnd(name) || strings.HasPrefix(name, "__") && strings.HasSuffix(name, "text_start")
+}
+
+// isSectionEnd reports whether the name is one that a linker script gives to
+// the end of a section of text, behind which there is a gap.
+func isSectionEnd(name string) bool {
+	return name == "_etext" || name == "_einittext" ||
+		strings.HasPrefix(name, "__") && strings.HasSuffix(name, "text_end")
+}
+
 // isMapping reports whether the name is that of a symbol that an assembler
 // makes to tell code from data or to name a local place, see is_mapping_symbol
-// (include/linux/module_symbol.h): arm, arm64 and riscv show those of modules.
+// (include/linux/module_symbol.h): arm, arm64 and riscv show those of modules,
+// and older kernels those of code that was linked under a prefix.
 func isMapping(name string) bool {
+	if p, ok := strings.CutPrefix(name, "__pi_"); ok {
+		name = p
+	} else if p, ok := strings.CutPrefix(name, "__kvm_nvhe_"); ok {
+		name = p
+	}
 	switch {
 	case strings.HasPrefix(name, ".L"), strings.HasPrefix(name, "L0"):
 		return true

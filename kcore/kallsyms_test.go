@@ -227,20 +227,23 @@ func TestKallsymsFind(t *testing.T) {
 		{x86, 0xffffffffa4000000, answer{}}, // data
 		{x86, 0xffffffffa7000000, answer{}},
 		{x86, 0xffffffffc0374000, answer{"virtio_blk:virtblk_done", 0x180}},
-		{x86, 0xffffffffc03763ce, answer{"virtio_blk:virtio_blk_fini", 0xc56}}, // up to data
-		{x86, 0xffffffffc0377023, answer{"virtio_blk:virtio_blk_fini", 0xc56}},
-		{x86, 0xffffffffc0377024, answer{}},
+		{x86, 0xffffffffa3e01d32, answer{":_etext", 0}},
+		{x86, 0xffffffffa3e01d33, answer{}},                                    // behind the text
+		{x86, 0xffffffffc03763ce, answer{"virtio_blk:virtio_blk_fini", 0xc32}}, // up to the page before data
+		{x86, 0xffffffffc0376fff, answer{"virtio_blk:virtio_blk_fini", 0xc32}},
+		{x86, 0xffffffffc0377000, answer{}},
 		{x86, 0xffffffffc0142660, answer{"bpf:bpf_prog_8d77e2edc114983f_fentry_2", 0}},
 		{x86, 0xffffffffc0142fff, answer{"bpf:bpf_prog_8d77e2edc114983f_fentry_2", 0}},
 		{x86, 0xffffffffc0143000, answer{}},
 		{x86, 0xffffffffc0365fff, answer{"__builtin__ftrace:ftrace_trampoline", 0}},
 		{x86, 0xffffffffc0366000, answer{}},
 		{arm, 0xffffab833b410000, answer{":_stext", 8}},
-		{arm, 0xffffab833c33b000, answer{":__hyp_text_end", 0x5000}},
+		{arm, 0xffffab833c33b000, answer{":__hyp_text_end", 0}},
+		{arm, 0xffffab833c33b001, answer{}},
 		{arm, 0xffffab833c340000, answer{}},                         // _etext is type D
 		{arm, 0xffffab82f1915000, answer{}},                         // only $x stands there
 		{arm, 0xffffab82f19150d9, answer{"loop:lo_open", 0x2b0}},    // next is above, not in file order
-		{arm, 0xffffab82f1919288, answer{"loop:loop_exit", 0x1ef8}}, // not $x; up to __start_alloc_tags
+		{arm, 0xffffab82f1919288, answer{"loop:loop_exit", 0x1d78}}, // not $x; up to the page before data
 	}
 	for _, tt := range tests {
 		s, size, ok := tt.k.Find(tt.addr)
@@ -254,12 +257,29 @@ func TestKallsymsFind(t *testing.T) {
 	}
 }
 
+func TestKallsymsNamesOf(t *testing.T) {
+	k := parseKallsyms(t, "ff000000 T one\nff000000 d two\nff000000 W three\nff000008 A four\nff000010 t $x\nff000010 t five\t[m]\n")
+	for addr, want := range map[uint64][]string{
+		0: nil, 0xfeffffff: nil, 0xff000000: {"one", "two", "three"}, 0xff000001: nil, 0xff000008: nil, 0xff000010: {"five"}, 0xff000011: nil,
+	} {
+		var got []string
+		for _, s := range k.NamesOf(addr) {
+			got = append(got, s.Name)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%#x (-want +got):\n%s", addr, d)
+		}
+	}
+}
+
 func TestKallsymsFindAliases(t *testing.T) {
 	k := parseKallsyms(t, ""+
 		"ff000000 t one\nff000000 T two\nff000000 T three\nff000000 W four\n"+
 		"ff000010 W five\nff000010 t six\n"+
 		"ff000020 d seven\nff000020 t eight\n"+
 		"ff000030 A nine\n"+
+		"ff000038 T __sched_text_start\nff000038 t fn\n"+
+		"ff00003c T __sched_text_end\nff00003c T __kprobes_text_start\n"+
 		"ff000040 t ten\t[m]\n"+
 		"ff000050 t eleven\t[n]\n"+
 		"ffffffffffffff00 T top\n")
@@ -269,9 +289,11 @@ func TestKallsymsFindAliases(t *testing.T) {
 		size uint64
 	}{
 		{0xff000000, "two", 0x10},
-		{0xff000010, "five", 0x10},
-		{0xff000035, "eight", 0}, // an absolute value ends nothing, another module tells no size
-		{0xff00003f, "eight", 0},
+		{0xff000010, "six", 0x10},
+		{0xff000035, "eight", 0x18}, // an absolute value ends nothing
+		{0xff000038, "fn", 4},
+		{0xff00003c, "__sched_text_end", 0},
+		{0xff00003d, "", 0},
 		{0xff000040, "ten", 0},
 		{0xff00004f, "ten", 0},
 		{0xff000050, "eleven", 0},
