@@ -370,6 +370,19 @@ func (n names) Lookup(name string) []Symbol {
 	return out
 }
 
+func (n names) Aliases(addr uint64) []string {
+	var out []string
+	for _, sym := range n.k.NamesOf(addr) {
+		switch sym.Type {
+		case 't', 'T', 'w', 'W', 'i':
+			if fixed(sym) {
+				out = append(out, sym.Name)
+			}
+		}
+	}
+	return out
+}
+
 // archOf names the architecture of an ELF machine as uname -m does.
 func archOf(core *kcore.Core) string {
 	if core == nil {

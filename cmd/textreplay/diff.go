@@ -296,7 +296,7 @@ func dynamicAt(v timeline.View, addr uint64) timeline.Symbol {
 	if lo, hi := v.Image().Text(); lo <= addr && addr < hi {
 		return timeline.Symbol{} // the kernel's own text stays what it is
 	}
-	if s, ok := v.Symbol(addr); ok && alive(&s, v.Time()) && (s.Module == "bpf" || s.From != 0 || s.To != timeline.MaxTime) {
+	if s, ok := v.Symbol(addr); ok && alive(&s, v.Time()) && s.Dynamic {
 		return s
 	}
 	return timeline.Symbol{}

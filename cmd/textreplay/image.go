@@ -193,7 +193,7 @@ func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 			}
 			// Where a dynamic symbol has come to stand, kallsyms is out of date.
 			found, ok := view.Symbol(s.Addr)
-			if !ok || found.Addr != s.Addr || found.From != 0 || found.To != timeline.MaxTime || !inside(s.Addr, found.Size) {
+			if !ok || found.Addr != s.Addr || found.Dynamic || !alive(&found, view.Time()) || !inside(s.Addr, found.Size) {
 				continue
 			}
 			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: found.Size, Bind: bind, Type: elf.STT_FUNC})

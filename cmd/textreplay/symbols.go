@@ -26,7 +26,8 @@ const (
 // listedSymbol is a symbol with its kind.
 type listedSymbol struct {
 	timeline.Symbol
-	kind string
+	kind    string
+	aliasOf string // the name by which code at this address is called; "" if that is this one
 }
 
 func (a *app) symbolsCmd() *cobra.Command {
@@ -38,7 +39,8 @@ func (a *app) symbolsCmd() *cobra.Command {
 		Long: `symbols lists the names of kernel text by address: address, size in bytes, kind,
 name, and the time during which the name stood there where it did not do so all
 the time. Without --at it lists the names of all times, so that one address may
-carry several.
+carry several. Of several names of one function all but one are marked as its
+aliases: any of them finds it, and addresses are named by that one.
 
 Names of the kernel and of modules come from kallsyms, which was read when the
 recording began: of modules that were loaded later there are none. A module's names
@@ -77,58 +79,53 @@ func symbolList(r *timeline.Replay, at string) ([]listedSymbol, error) {
 		}
 	}
 	var list []listedSymbol
-	add := func(s timeline.Symbol, kind string) {
+	add := func(s listedSymbol) {
 		// Of a time with few digits: whatever stood there meanwhile.
 		if at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime) {
-			list = append(list, listedSymbol{s, kind})
+			list = append(list, s)
 		}
 	}
 	for s := range r.Image.Symbols {
 		if s.Module == "bpf" {
-			add(s, symBPF)
+			add(listedSymbol{Symbol: s, kind: symBPF})
 		} else {
-			add(s, symOOL)
+			add(listedSymbol{Symbol: s, kind: symOOL})
 		}
 	}
 	if k := r.Kallsyms(); k != nil {
-		gone := make(map[string]uint64)
+		modules := make(map[string]timeline.Symbol) // any symbol of each
 		for _, sym := range k.All() {
 			if _, text := binding(sym.Type); !text || sym.Addr == 0 || sym.Module == "bpf" || strings.HasPrefix(sym.Module, "__builtin__") {
 				continue // dynamic ones are above, with their lifetimes
 			}
-			s := timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}
+			s := listedSymbol{Symbol: timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, kind: symKernel}
 			if found, size, ok := k.Find(sym.Addr); ok && found.Addr == sym.Addr {
 				s.Size = size
+				if found.Name != sym.Name {
+					s.aliasOf = found.Name
+				}
 			}
-			if s.Module == "" {
-				add(s, symKernel)
-				continue
+			if s.Module != "" {
+				s.kind = symModule
+				m, ok := modules[s.Module]
+				if !ok {
+					m = s.Symbol
+					for _, x := range r.Image.At(0).Lookup(s.Name) {
+						if x.Addr == s.Addr {
+							m = x
+						}
+					}
+					modules[s.Module] = m
+				}
+				s.From, s.To = m.From, m.To
 			}
-			to, ok := gone[s.Module]
-			if !ok {
-				to = goneAt(r.Image, s.Addr)
-				gone[s.Module] = to
-			}
-			s.To = to
-			add(s, symModule)
+			add(s)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b listedSymbol) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
 	})
 	return list, nil
-}
-
-// goneAt returns when the code went that stood at addr first, MaxTime where
-// nothing says that it did.
-func goneAt(im *timeline.Image, addr uint64) uint64 {
-	var first [1]byte
-	for b := range im.Versions(addr, first[:], im.First(), timeline.MaxTime) {
-		if b.Reason == timeline.Unregistered {
-			return b.Since
-		}
-	}
-	return timeline.MaxTime
 }
 
 // binding returns the ELF binding of a function by its type in kallsyms; ok is
@@ -153,6 +150,8 @@ type jsonListed struct {
 	Size   *uint64 `json:"size"`
 	From   *string `json:"from"`
 	To     *string `json:"to"`
+	// Of several names of one function, all but the one by which it is called.
+	AliasOf string `json:"alias_of,omitempty"`
 }
 
 func (a *app) writeSymbols(list []listedSymbol) error {
@@ -160,7 +159,7 @@ func (a *app) writeSymbols(list []listedSymbol) error {
 		enc := encoder(a.out)
 		for i := range list {
 			s := &list[i]
-			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To)}
+			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To), AliasOf: s.aliasOf}
 			if s.kind == symModule {
 				out.Module = &s.Module
 			}
@@ -179,7 +178,11 @@ func (a *app) writeSymbols(list []listedSymbol) error {
 		if s.Size != 0 {
 			size = thousands(s.Size)
 		}
-		_, err := fmt.Fprintf(a.out, "%016x %9s  %-6s  %s%s\n", s.Addr, size, s.kind, place{name: s.Name, module: s.Module}, lifetime(&s.Symbol))
+		alias := ""
+		if s.aliasOf != "" {
+			alias = " (alias of " + s.aliasOf + ")"
+		}
+		_, err := fmt.Fprintf(a.out, "%016x %9s  %-6s  %s%s%s\n", s.Addr, size, s.kind, place{name: s.Name, module: s.Module}, alias, lifetime(&s.Symbol))
 		if err != nil {
 			return err
 		}
