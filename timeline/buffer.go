@@ -99,10 +99,11 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 type channel struct {
 	event  *perfdata.Event
 	buffer *ringBuffer
-	cpu    int64 // below 0: any, or not known
+	cpu    int64 // of a guest a virtual one; below 0: any, or not known
 	pinned bool  // the recording says that it is of this CPU
 	system bool  // on a CPU, for all tasks
-	guest  bool  // of a guest kernel's machine
+	// machine is 0 for the host, else the guest in which the event was open.
+	machine int
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are what the event takes.

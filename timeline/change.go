@@ -110,7 +110,7 @@ func (t *trail) collect() {
 	var id perfdata.SampleID
 	for s.Next() {
 		x := *s.Record()
-		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) {
+		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) || t.r.scan.foreign(&x, &id) {
 			continue
 		}
 		if volatile {

@@ -64,6 +64,9 @@ func (s *scan) coverage() {
 		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
 	}
 	r.Coverage.Modules = s.coverModules()
+	if s.machine != 0 {
+		s.coverGuest()
+	}
 }
 
 // coverModules judges whether all loads and unloads of modules were recorded:
@@ -104,7 +107,7 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	some, lossCounted := false, true
 	var lost uint64
 	for _, ch := range s.channels.all {
-		if ch.event == nil || ch.kinds&kind == 0 || ch.guest {
+		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens {
 			continue
 		}
 		some = true
@@ -121,6 +124,8 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		return c
 	}
 	switch {
+	case s.report.CPUsAvailable == 0 && s.machine != 0:
+		c.limit(CPUCountsMissing, 0, MaxTime, "the host's recording does not tell how many virtual CPUs the guest has")
 	case s.report.CPUsAvailable == 0:
 		c.limit(CPUCountsMissing, 0, MaxTime, "the recording has no NRCPUS: perf was killed or the file was cut, so it is not known whether every CPU was recorded")
 	case len(cpus) < s.report.CPUsAvailable:
@@ -218,6 +223,9 @@ func (s *scan) horizon() uint64 {
 func (s *scan) rounds() uint64 {
 	if len(s.files) < len(s.rec.Files()) || len(s.files) == 0 {
 		return 0 // a file without a record
+	}
+	if s.listens != 0 {
+		return 0 // the rounds are the host's
 	}
 	least := MaxTime
 	for _, f := range s.files {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,10 @@ import (
 
 // Options of [Load]. The zero value reads a recording as perf left it.
 type Options struct {
+	// Guest is the virtual machine whose kernel the image is made of: the process
+	// id of its hypervisor as Report.Guests has it, or DefaultGuest. 0 is the host.
+	// Either image takes nothing of the other's records.
+	Guest int
 	// KCore (of Load only) is a kcore_dir kept elsewhere than beside the recording. It must
 	// be the copy that perf made when it recorded, not a later one.
 	KCore string
@@ -99,10 +102,9 @@ func Load(path string, opts Options) (*Replay, error) {
 func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
 	dir := opts.KCore
 	if dir == "" {
-		if rec.Dir() == "" {
+		if dir = snapshotDir(rec, opts); dir == "" {
 			return nil, nil
 		}
-		dir = filepath.Join(rec.Dir(), "kcore_dir")
 	}
 	snap, err := kcore.Open(dir)
 	if err != nil && opts.KCore == "" && errors.Is(err, fs.ErrNotExist) {
@@ -117,6 +119,11 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, explicit: opts.Explicit}
 	s := newScan(rec, opts.Progress)
+	if opts.Guest != 0 {
+		if err := s.selectGuest(opts.Guest); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.symbols(s, opts); err != nil {
 		return nil, err
 	}
@@ -304,6 +311,9 @@ func (s *scan) addListed(k *kcore.Kallsyms) {
 
 // addPrograms joins program infos with the BPF_EVENT LOADs of their ids.
 func (s *scan) addPrograms() {
+	if s.machine != 0 {
+		return // the infos are of the host's programs
+	}
 	infos := make(map[uint32]Program)
 	for p, err := range s.rec.BPFProgs() {
 		if err != nil {

@@ -12,6 +12,10 @@ type Report struct {
 	Kernel   string // release, as uname -r
 	Arch     string // as uname -m; "" where nothing says so
 	Host     string
+	// Guest is the guest that the image is of, 0 for the host; Guests are all
+	// of which the recording tells.
+	Guest  int
+	Guests []Guest
 	// CPUs that the machine has, and those that were online at the end; 0
 	// where the recording does not say.
 	CPUsAvailable, CPUsOnline int

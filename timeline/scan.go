@@ -45,6 +45,10 @@ type scan struct {
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
 
+	machine int // the machine that the image is of: 0 the host, else a guest
+	listens int // the machine whose events are read; 0 where nobody recorded in the guest
+	guests  guests
+
 	keepPlaced bool
 	placed     []placed // in-place pokes, for their windows
 }
@@ -188,8 +192,15 @@ func (s *scan) run() {
 	case sc.Err() == nil:
 		s.warn(fmt.Errorf("the recording has no clean end: %w", err))
 	}
+	if s.listens != 0 {
+		s.countVCPUs(s.clean)
+		s.clean = false // nothing tells whether the guest's own recording was whole
+	}
 	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return cmp.Compare(a.cpu, b.cpu) })
 	for id, ch := range s.channels.all {
+		if ch.machine != s.listens {
+			continue
+		}
 		if ch.buffer == nil {
 			ch.buffer = s.bufferOf(ch, id)
 		}
@@ -295,6 +306,13 @@ func (s *scan) sample(rec *perfdata.Record) {
 // note takes note of a record's time and returns the channel that it came
 // through, nil for perf's synthesized records, guests' and damaged ones.
 func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
+	if s.machine != 0 || s.guests.ids || isGuestMode(rec) {
+		if m := s.machineOf(rec, id); m != 0 {
+			s.guests.saw(m, rec.Type, id.Time)
+		} else if rec.Type == perfdata.RecordLost {
+			s.guests.hostLost = true
+		}
+	}
 	if id.Time == 0 && id.ID == 0 {
 		return nil
 	}
@@ -311,7 +329,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 		ch = &channel{event: id.Event, kinds: kindsOf(id.Event), cpu: -1}
 	}
-	if ch.guest {
+	if ch.machine != s.listens {
 		return nil
 	}
 	if ch.pinned && id.Has&perfdata.SampleCPU != 0 && ch.cpu != int64(id.CPU) {
@@ -387,8 +405,16 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 		}
 		ch.cpu, ch.pinned = e.CPU, e.CPU >= 0
 		ch.system = ch.pinned && e.TID == -1
-		ch.guest = e.MachinePID > 0
-		if !ch.guest {
+		if m := machinePID(&e); m != 0 {
+			// CPU and thread are those of the host that run the virtual CPU. perf
+			// asks for text pokes on all CPUs and for all tasks only
+			// (record__config_text_poke of tools/perf/builtin-record.c).
+			ch.machine, s.guests.ids = m, true
+			s.guests.guest(m)
+			ch.cpu, ch.pinned = e.VCPU, false
+			ch.system = ch.cpu >= 0 && ch.kinds&takesPokes != 0
+		}
+		if ch.machine == s.listens {
 			ch.buffer = s.bufferOf(ch, e.ID)
 		}
 	}
@@ -402,7 +428,7 @@ func (s *scan) choose() {
 		best := make(map[int64]uint64)
 		n := make(map[int64]int)
 		for id, ch := range s.channels.all {
-			if ch.guest || ch.kinds&kind == 0 {
+			if ch.machine != s.listens || ch.kinds&kind == 0 {
 				continue
 			}
 			if old, ok := best[ch.cpu]; !ok || id < old {
@@ -432,7 +458,7 @@ func (s *scan) countCopies() {
 			continue
 		}
 		ch := s.channels.get(id.ID)
-		if ch == nil {
+		if ch == nil || ch.machine != s.listens {
 			continue
 		}
 		switch rec.Type {
@@ -452,7 +478,7 @@ func (s *scan) countCopies() {
 			}
 		}
 		for id, ch := range s.channels.all {
-			if m, ok := most[ch.cpu]; ok && ch.chosen&kind != 0 && ch.taken[k] == 0 {
+			if m, ok := most[ch.cpu]; ok && ch.machine == s.listens && ch.chosen&kind != 0 && ch.taken[k] == 0 {
 				err := fmt.Errorf("event %d of CPU %d asks for the records that event %d took, and has none", id, ch.cpu, m)
 				s.damage = append(s.damage, err)
 				s.warn(err)
@@ -470,7 +496,7 @@ func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
 		return false
 	}
 	ch := s.channels.get(id.ID)
-	return ch != nil && !ch.guest && ch.chosen&kind != 0
+	return ch != nil && ch.machine == s.listens && ch.chosen&kind != 0
 }
 
 // takes reports whether a record that came through ch is the one to be read.
@@ -493,6 +519,9 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	}
 	if p.Excess != 0 {
 		s.excess(rec, &p.SampleID, p.Excess)
+	}
+	if s.foreign(rec, &p.SampleID) {
+		return
 	}
 	if !s.takes(ch, takesPokes) {
 		if ch.kinds&takesPokes == 0 {
@@ -521,6 +550,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &k.SampleID)
+	if s.foreign(rec, &k.SampleID) {
+		return
+	}
 	if k.Time != 0 {
 		if ch == nil {
 			return
@@ -560,6 +592,9 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &e.SampleID)
+	if s.foreign(rec, &e.SampleID) {
+		return
+	}
 	if e.Time != 0 {
 		if ch == nil {
 			return
@@ -586,14 +621,20 @@ func (s *scan) comm(rec *perfdata.Record) {
 		return
 	}
 	s.note(rec, &c.SampleID)
+	if s.machineOf(rec, &c.SampleID) == 0 {
+		s.guests.comm(c.PID, c.Comm)
+	}
 	if c.Time == 0 {
+		if s.foreign(rec, &c.SampleID) {
+			return
+		}
 		if string(c.Comm) == "perf-exec" {
 			s.perfExec[c.PID] = true
 		}
 		return
 	}
 	s.fits(rec, &c.SampleID, 8+8+align8(len(c.Comm)+1))
-	if rec.Misc&perfdata.MiscCommExec != 0 {
+	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
 		s.execs = append(s.execs, exec{c.PID, c.Time})
 	}
 }
@@ -617,12 +658,16 @@ func (s *scan) mmap(rec *perfdata.Record) {
 		s.fits(rec, &m.SampleID, fixed+align8(len(m.Filename)+1))
 		return
 	}
-	if rec.CPUMode() != perfdata.MiscKernel || m.Addr+m.Len < m.Addr {
+	kernel := uint16(perfdata.MiscKernel)
+	if s.machine != 0 {
+		kernel = perfdata.MiscGuestKernel
+	}
+	if rec.CPUMode() != kernel || m.Addr+m.Len < m.Addr || s.foreign(rec, &m.SampleID) {
 		return
 	}
 	name := string(m.Filename)
 	switch {
-	case strings.HasPrefix(name, "[kernel.kallsyms]"):
+	case strings.HasPrefix(name, "[kernel.kallsyms]"), strings.HasPrefix(name, "[guest.kernel.kallsyms"):
 		s.textLo, s.textHi = m.Addr, m.Addr+m.Len
 	case strings.HasPrefix(name, "["):
 		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
@@ -688,6 +733,13 @@ func (s *scan) describe(r *Replay) {
 		rep.CPUsAvailable, rep.CPUsOnline = int(available), int(online)
 	}
 	rep.Clock.describe(rec)
+	if s.machine != 0 {
+		arch := ""
+		if r.Snapshot != nil {
+			arch = archOf(r.Snapshot.Core)
+		}
+		s.describeGuest(arch)
+	}
 }
 
 // conclude fills in what only the records tell.
@@ -698,6 +750,7 @@ func (s *scan) conclude() {
 	}
 	rep.Last = s.newest
 	rep.Clean = s.clean
+	rep.Guests = s.guests.list(s.rec.Dir())
 	rep.Records = make(map[perfdata.RecordType]uint64)
 	for t, n := range s.counts {
 		if n > 0 {

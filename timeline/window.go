@@ -122,7 +122,7 @@ func (r *Replay) findWindows() *Windows {
 	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	var p perfdata.TextPoke
 	for sc.Next() {
-		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) {
+		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) || r.scan.foreign(sc.Record(), &p.SampleID) {
 			continue
 		}
 		pokes = appendPlaced(pokes, &p, KindOfPoke(p.Old, p.New))

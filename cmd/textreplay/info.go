@@ -143,12 +143,16 @@ func (d *digest) moduleNames() []string {
 func (d *digest) trust() string {
 	t := &d.Trusted
 	because := strings.Join(t.Because, "; ")
-	if t.To == 0 {
-		return "Kernel text is not known at any time: " + because
+	text, later := "ernel text", ""
+	if d.Guest != 0 {
+		text += " of guest " + guestFlag(d.Guest)
 	}
-	what, later := "Kernel text is known", ""
+	if t.To == 0 {
+		return "K" + text + " is not known at any time: " + because
+	}
+	what := "K" + text + " is known"
 	if d.SnapshotBytes == 0 {
-		what = "Only what was changed of kernel text is known"
+		what = "Only what was changed of k" + text + " is known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l timeline.Limit) bool {
 		return l.From <= t.To && l.To == timeline.MaxTime
@@ -210,6 +214,9 @@ func (d *digest) write(w io.Writer, s style) {
 	end := "the recording ends cleanly"
 	if !d.Clean {
 		end = fmt.Sprintf("no clean end; the newest record is of %s", timeline.Seconds(d.Last))
+		if d.Guest > 0 {
+			end = fmt.Sprintf("nothing says whether the guest's own recording was whole; its newest record is of %s", timeline.Seconds(d.Last))
+		}
 	}
 	field("horizon", "%s (%s)", timeline.Seconds(d.Horizon), end)
 	var total uint64
@@ -220,6 +227,13 @@ func (d *digest) write(w io.Writer, s style) {
 	}
 	field("records", "%s:", thousands(total))
 	wrap(w, "    ", parts)
+
+	if len(d.Guests) > 0 {
+		section("Guests")
+		for i := range d.Guests {
+			field(d.Guests[i].Name(), "%s", guestText(&d.Guests[i]))
+		}
+	}
 
 	section("Coverage")
 	for _, k := range d.kinds() {
@@ -236,7 +250,11 @@ func (d *digest) write(w io.Writer, s style) {
 
 	section("Snapshot")
 	if d.Copied == nil {
-		fmt.Fprintln(w, "  none: there is no copy of kernel text beside the recording (kcore_dir)")
+		dir := "kcore_dir"
+		if d.Guest > 0 {
+			dir += "__" + guestFlag(d.Guest)
+		}
+		fmt.Fprintf(w, "  none: there is no copy of kernel text beside the recording (%s)\n", dir)
 	} else {
 		from := "an unknown time"
 		if d.Copied.From != 0 {

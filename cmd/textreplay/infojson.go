@@ -24,6 +24,8 @@ type jsonInfo struct {
 	Conflicts []jsonConflict          `json:"conflicts"` // the first maxConflicts
 	Total     int                     `json:"conflicts_total"`
 	Skew      []jsonSkew              `json:"skew"`
+	Guest     *string                 `json:"guest"` // null: the host
+	Guests    []jsonGuest             `json:"guests"`
 	Warnings  []string                `json:"warnings"`
 }
 
@@ -108,6 +110,7 @@ func (d *digest) json() jsonInfo {
 		Producer:  d.Producer,
 		Kernel:    d.Kernel,
 		Arch:      d.Arch,
+		Guests:    guestsJSON(d.Guests),
 		Clock:     jsonClock{d.Clock.Name, d.tsc() == nil, d.wall() == nil},
 		Coverage:  make(map[string]jsonCoverage),
 		Horizon:   decTime(d.Horizon),
@@ -120,6 +123,10 @@ func (d *digest) json() jsonInfo {
 		Skew:      []jsonSkew{},
 		Total:     d.Report.Conflicts,
 		Warnings:  []string{},
+	}
+	if d.Guest != 0 {
+		name := guestFlag(d.Guest)
+		out.Guest = &name
 	}
 	if d.Trusted.To != 0 {
 		out.Trusted.From, out.Trusted.To = since(d.Trusted.From), until(d.Trusted.To)

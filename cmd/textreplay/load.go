@@ -29,7 +29,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	// Nearly all that loading allocates is the image, which stays: collecting
 	// at the usual pace would only go over the same image again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules}
+	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
@@ -69,6 +69,10 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 				nameStandardInput(w, path)
 			}
 		}
+	}
+	var unknown *timeline.UnknownGuestError
+	if errors.As(err, &unknown) {
+		return nil, &exitError{exitUsage, err}
 	}
 	return r, inputError(err)
 }

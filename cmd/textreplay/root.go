@@ -31,6 +31,7 @@ type app struct {
 	kallsyms string
 	modules  string
 	windows  string
+	guest    guest
 	json     bool
 	progress choice
 	color    choice
@@ -54,7 +55,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil && !silent(err) {
 		fmt.Fprintf(stderr, "textreplay: %v\n", err)
 		var question *timeline.QuestionError
-		if exitCode(err) == exitUsage && !errors.As(err, &question) {
+		var guest *timeline.UnknownGuestError
+		if exitCode(err) == exitUsage && !errors.As(err, &question) && !errors.As(err, &guest) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
 	}
@@ -103,6 +105,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.kallsyms, "kallsyms", "", "a copy of /proc/kallsyms `FILE` to use instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "a copy of /proc/modules `FILE` to use instead of kcore_dir's")
 	f.StringVar(&a.windows, "windows", "", "a `file` of explicit windows: JSON lines, one before and one after each change")
+	a.guestFlagOf(root)
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
 	a.choice(root, &a.progress, "progress", "a progress bar on standard error", "auto", "auto", "always", "never")
 	a.choice(root, &a.color, "color", "colors, where auto obeys NO_COLOR", "auto", "auto", "always", "never")

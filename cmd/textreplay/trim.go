@@ -65,6 +65,8 @@ refused: samples (--samples) can be such a sign.`,
 			}
 			err = trim.Write(out, r, opts)
 			switch {
+			case errors.Is(err, trim.ErrGuest):
+				return &exitError{exitUsage, err}
 			case errors.Is(err, trim.ErrHides), errors.Is(err, trim.ErrDamaged):
 				return inputError(err)
 			case err != nil:

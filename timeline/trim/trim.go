@@ -46,9 +46,16 @@ var ErrHides = errors.New("trim: what would be left hides that changes went unre
 // it looks whole and is not.
 var ErrDamaged = errors.New("trim: the recording is damaged, and what would be left of it would look whole")
 
+// ErrGuest is returned for the image of a guest: what is written has one machine,
+// the host, and none of the records of others.
+var ErrGuest = errors.New("trim: only the host's part of a recording can be cut out")
+
 // Write cuts r down into a new perf.data directory at dir, which must not exist.
 // On error the directory is removed.
 func Write(dir string, r *timeline.Replay, opts Options) (err error) {
+	if r.Report.Guest != 0 {
+		return ErrGuest
+	}
 	if opts.To == 0 {
 		opts.To = timeline.MaxTime
 	}
@@ -132,7 +139,7 @@ func (c *cut) choosePages() error {
 		if err := c.rec.TextPoke(sc.Record(), &p); err != nil {
 			return err
 		}
-		if p.Time >= c.opts.To {
+		if p.Time >= c.opts.To || c.r.MachineOf(sc.Record(), &p.SampleID) != 0 {
 			continue
 		}
 		last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
@@ -181,6 +188,16 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 
 // keeps reports whether a record is kept.
 func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
+	if rec.Type < 64 && len(c.r.Report.Guests) > 0 {
+		var id perfdata.SampleID
+		if err := c.rec.SampleID(rec, &id); err != nil {
+			return false, err
+		}
+		// Guests' samples on the host's own events are records of the host's.
+		if c.r.MachineOf(rec, &id) != 0 && rec.Type != perfdata.RecordSample {
+			return false, nil
+		}
+	}
 	switch rec.Type {
 	case perfdata.RecordSample:
 		var id perfdata.SampleID

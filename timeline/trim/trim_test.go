@@ -176,3 +176,38 @@ func TestPerf(t *testing.T) {
 		t.Errorf("perf lists %d text pokes, want %d", n, whole.Report.Pokes.Total)
 	}
 }
+
+// TestGuests: what is cut out of a recording with guests is the host's part alone.
+func TestGuests(t *testing.T) {
+	path := filepath.Join(corpus.Root(), "testdata", "guest", "merged.data")
+	whole := open(t, path)
+	part, dir := cut(t, whole, trim.Options{})
+	if n := claims(t, part, whole, whole.Report.Last); n == 0 {
+		t.Error("nothing is known of what is left")
+	}
+	for _, g := range part.Report.Guests {
+		if g.Records != 0 || g.KCore != "" {
+			t.Errorf("of guest %d are left: %+v", g.PID, g)
+		}
+	}
+	if part.Report.Pokes.Total != whole.Report.Pokes.Total {
+		t.Errorf("%d pokes are left of %d", part.Report.Pokes.Total, whole.Report.Pokes.Total)
+	}
+	r, err := timeline.Load(dir, timeline.Options{Guest: 7001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Report.Trusted.To != 0 {
+		t.Errorf("the guest's text is known: %+v", r.Report.Trusted)
+	}
+
+	guest, err := timeline.Load(path, timeline.Options{Guest: 7001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	if err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), guest, trim.Options{}); !errors.Is(err, trim.ErrGuest) {
+		t.Errorf("error %v, want %v", err, trim.ErrGuest)
+	}
+}
