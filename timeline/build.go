@@ -30,20 +30,20 @@ type build struct {
 	// thousand would make its size grow by their square.
 	maxVersions int
 
-	bySite  []uint32 // indices of pokes by site, by time, without double writes
-	start   []uint32 // those of site i are bySite[start[i]:start[i+1]]
-	order   []uint32 // sites by address
-	gaps    [4]gaps  // by gapClass
+	odd     map[uint32][]poke // the pokes of odd sites, by time, without double writes
+	order   []uint32          // sites by address
+	gaps    [4]gaps           // by gapClass
 	im      *Image
 	changes []change  // scratch
-	cluster []uint32  // scratch
+	pokes   []poke    // scratch
+	cluster []poke    // scratch
 	out     []version // scratch
 	stored  int       // versions so far
 	codeOff map[*life]uint32
 
 	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
-	moved  map[uint32]uint64 // times of pokes that were recorded in the wrong order
-	rivals map[uint32]uint32 // pairs of pokes that may have been
+	moved  map[uint32]uint64 // times of pokes, by their order of arrival, that were recorded in the wrong order
+	rivals map[uint32]poke   // pairs of pokes that may have been
 }
 
 // gapClass tells which unrecorded changes can hit a piece of memory.
@@ -92,8 +92,8 @@ func (d *build) image() *Image {
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
 
-	d.maxVersions = 1<<22 + 64*(len(d.pokes)+len(d.symbols))
-	d.im.leaves = make([]leaf, 0, len(d.bySite)/leafSize+2*len(d.sites)+64)
+	d.maxVersions = 1<<22 + 64*(int(d.added)+len(d.symbols))
+	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
 	d.fragments(lives, thunks)
 	d.im.indexPages()
 	d.im.indexLives(lives)
@@ -101,58 +101,54 @@ func (d *build) image() *Image {
 	return d.im
 }
 
-// sortPokes brings the pokes into the order of their sites, and of time within
-// each, and drops the double writes of perf (rule 12).
+// sortPokes brings the sites into the order of their addresses, and the pokes
+// of those where that is not their order of arrival into the order of time.
+// There the double writes of perf are dropped (rule 12), and clocks looked at.
 func (d *build) sortPokes() {
 	b := d.Builder
-	next := make([]uint32, len(b.sites))
-	at := uint32(0)
-	for i := range b.sites {
-		next[i] = at
-		at += b.sites[i].pokes
-	}
-	d.bySite = make([]uint32, len(b.pokes))
-	inTimeOrder(b.pokes, func(p *poke) uint64 { return p.time }, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			n := &next[b.pokes[i].site]
-			d.bySite[*n] = uint32(i)
-			*n++
-		}
-	})
-	d.start = make([]uint32, len(b.sites)+1)
-	in, out := uint32(0), uint32(0)
-	for i := range b.sites {
-		d.start[i] = out
-		fits := true
-		for end := in + b.sites[i].pokes; in < end; in++ {
-			k := d.bySite[in]
-			if out > d.start[i] && b.pokes[k].same(&b.pokes[d.bySite[out-1]]) {
-				d.im.doubles++
-				continue
-			}
-			fits = fits && (out == d.start[i] || d.follows(d.bySite[out-1], k))
-			d.bySite[out] = k
-			out++
-		}
-		if !fits {
-			d.unskew(d.bySite[d.start[i]:out])
-		}
-	}
-	d.start[len(b.sites)] = out
-	d.bySite = d.bySite[:out]
-
 	d.order = make([]uint32, len(b.sites))
 	for i := range d.order {
 		d.order[i] = uint32(i)
 	}
 	slices.SortFunc(d.order, func(x, y uint32) int { return cmp.Compare(b.sites[x].addr, b.sites[y].addr) })
+
+	d.odd = make(map[uint32][]poke)
+	for i := range b.sites {
+		if s := &b.sites[i]; s.odd {
+			d.odd[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
+		}
+	}
 }
 
-// of returns the indices of the pokes of a site.
-func (d *build) of(site uint32) []uint32 { return d.bySite[d.start[site]:d.start[site+1]] }
+// sorted is the list of a site's pokes in the order of time.
+func (d *build) sorted(list []poke) []poke {
+	sortedByTime(list, func(p poke) uint64 { return p.time })
+	n, fits := 1, true
+	for i := range list[1:] {
+		p, last := &list[1:][i], &list[n-1]
+		if p.time == last.time && p.edit == last.edit {
+			d.im.doubles++
+			continue
+		}
+		fits = fits && d.follows(last, p)
+		list[n] = *p
+		n++
+	}
+	list = list[:n]
+	if !fits {
+		d.unskew(list)
+	}
+	return list
+}
 
-func (p *poke) same(o *poke) bool {
-	return p.time == o.time && p.old == o.old && p.new == o.new && p.olen == o.olen && p.nlen == o.nlen
+// of returns the pokes of a site, by time. They are valid until the next call.
+func (d *build) of(site uint32) []poke {
+	s := &d.sites[site]
+	if s.odd {
+		return d.odd[site]
+	}
+	d.pokes = d.chunks.of(s, d.pokes[:0])
+	return d.pokes
 }
 
 // fragments cuts the address space wherever any fact begins or ends, so that
@@ -239,9 +235,11 @@ func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []
 	edges := []uint64{lo, hi}
 	for _, s := range sites {
 		addr := d.sites[s].addr
-		for _, i := range d.of(s) {
-			p := &d.pokes[i]
-			edges = append(edges, addr, addr+uint64(p.olen), addr+uint64(p.nlen))
+		for e, first := d.sites[s].edit, d.sites[s].edit; ; {
+			edges = append(edges, addr, addr+uint64(d.edits[e].olen), addr+uint64(d.edits[e].nlen))
+			if e = d.edits[e].next; e == first {
+				break
+			}
 		}
 	}
 	for _, c := range cuts {
@@ -282,8 +280,8 @@ func (d *build) gather(sites []uint32) {
 		d.cluster = append(d.cluster, d.of(s)...)
 	}
 	if len(sites) > 1 {
-		slices.SortFunc(d.cluster, func(x, y uint32) int {
-			return cmp.Or(cmp.Compare(d.timeOf(x), d.timeOf(y)), cmp.Compare(x, y))
+		slices.SortFunc(d.cluster, func(x, y poke) int {
+			return cmp.Or(cmp.Compare(d.timeOf(&x), d.timeOf(&y)), cmp.Compare(x.order, y.order))
 		})
 	}
 }
@@ -298,9 +296,9 @@ type walk struct {
 }
 
 // fragment derives the history of [lo, hi), over which every fact is uniform.
-// pokes are indices in the order of time; those that do not cover it are passed
+// pokes are in the order of time; those that do not cover it are passed
 // over.
-func (w *walk) fragment(lo, hi uint64, pokes []uint32) {
+func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 	if w.stored > w.maxVersions {
 		w.tooLarge = true
 		return
@@ -349,20 +347,21 @@ func (s *Segment) end() uint64 { return s.Addr + uint64(len(s.Data)) }
 
 // history derives the versions of a fragment: one epoch for each life that was
 // there, and one for each time between.
-func (w *walk) history(f *fragment, text, thunk bool, pokes []uint32) {
+func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 	d := w.build
 	changes := d.changes[:0]
-	for _, i := range pokes {
-		p := &d.pokes[i]
-		addr := d.sites[p.site].addr
+	for i := range pokes {
+		p := &pokes[i]
+		e := &d.edits[p.edit]
+		addr := d.sites[e.site].addr
 		if f.addr < addr {
 			continue
 		}
 		k := f.addr - addr
-		c := change{time: d.timeOf(i), recorded: p.time, first: k == 0, poke: i,
-			hasOld: k < uint64(p.olen), hasNew: k < uint64(p.nlen),
-			old: p.old + uint32(k), new: p.new + uint32(k),
-			birth: p.olen == 0, death: p.nlen == 0}
+		c := change{time: d.timeOf(p), recorded: p.time, first: k == 0, order: p.order, offset: uint32(k),
+			hasOld: k < uint64(e.olen), hasNew: k < uint64(e.nlen),
+			old: e.old + uint32(k), new: e.new + uint32(k),
+			birth: e.olen == 0, death: e.nlen == 0}
 		if c.hasOld || c.hasNew {
 			changes = append(changes, c)
 		}

@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -117,27 +118,19 @@ type Builder struct {
 	names          Names
 
 	arena    []byte
-	contents []content
+	edits    []edit
 	sites    []site
 	siteOf   map[uint64]uint32
 	last     uint32 // site of the newest poke
-	pokes    []poke
-	cpus     []uint16 // that recorded them
+	chunks   chunks
+	cpus     []cpuRun // that recorded the pokes
+	added    uint32   // how many pokes
 	tooLarge bool
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
 	return &Builder{siteOf: make(map[uint64]uint32)}
-}
-
-// Reserve makes room for about n pokes.
-func (b *Builder) Reserve(n int) {
-	if n > cap(b.pokes) {
-		pokes := make([]poke, len(b.pokes), n)
-		copy(pokes, b.pokes)
-		b.pokes = pokes
-	}
 }
 
 // Only restricts the images to these ranges of addresses: pokes of other places
@@ -204,36 +197,85 @@ func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 // before functions with no record (call-depth tracking, Linux 6.2 and newer).
 func (b *Builder) CallThunks(may bool) { b.callThunks = may }
 
-// A site is an address that pokes hit. Its contents are interned: a site that
-// flips a million times between two instructions has two of them.
+// A site is an address that pokes hit.
 type site struct {
 	addr     uint64
+	newest   uint64 // time of the poke added last
+	edit     uint32 // what that poke did: the place to begin with in the ring of the site's edits
 	pokes    uint32 // how many
-	contents uint32 // head of the list, index + 1 into Builder.contents
+	head     uint32 // the chunks that they are in
+	tail     uint32
 	longest  uint16 // longest Old or New of its pokes
 	shortest uint16
+	// odd says that the pokes do not simply follow on one another: in the order
+	// in which they were added, their times do not ascend, or the old bytes of one are not the new ones
+	// of the one before.
+	odd bool
 }
 
-// A content is one byte string that stood at a site: arena[off:off+len].
-type content struct {
-	off  uint32
-	next uint32
-	len  uint16
+// An edit is what pokes do at a site: a site that flips a million times
+// between two instructions has two of them. The contents are interned: equal
+// ones of a site are kept once.
+type edit struct {
+	old, new   uint32 // arena offsets
+	olen, nlen uint16
+	site       uint32
+	next       uint32 // of the same site; the last leads to the first
 }
 
-// poke is a Poke with its contents interned. Its index in Builder.pokes is the
-// order of arrival.
+// poke is a Poke with what it does interned.
 type poke struct {
-	time     uint64
-	old, new uint32 // arena offsets
-	site     uint32
-	olen     uint16
-	nlen     uint16
+	time  uint64
+	edit  uint32
+	order uint32 // of arrival, over all sites
 }
 
-// internDepth bounds the search for an equal content of a site. Beyond it
-// equal contents are kept twice, which costs room and changes no answer.
+// internDepth bounds the search for an equal edit, and an equal content, of a
+// site. Beyond it they are kept twice, which costs room and changes no answer.
 const internDepth = 16
+
+// A cpuRun says which CPU recorded the pokes from one on, by order of arrival.
+type cpuRun struct {
+	first uint32
+	cpu   uint16
+}
+
+// chunks hold the pokes of each site in a chain of blocks, in the order of
+// arrival.
+type chunks struct {
+	slabs [][]chunk // slabSize each
+	next  []uint32  // of each chunk, the next of its site
+}
+
+type chunk [chunkSize]poke
+
+const (
+	chunkSize = 16
+	slabSize  = 1 << 10
+)
+
+func (c *chunks) at(i uint32) *chunk { return &c.slabs[i/slabSize][i%slabSize] }
+
+// add returns the number of a new chunk.
+func (c *chunks) add() uint32 {
+	n := uint32(len(c.next))
+	if n/slabSize == uint32(len(c.slabs)) {
+		c.slabs = append(c.slabs, make([]chunk, slabSize))
+	}
+	c.next = append(c.next, 0)
+	return n
+}
+
+// of appends the pokes of a site in the order of arrival.
+func (c *chunks) of(s *site, to []poke) []poke {
+	i := s.head
+	for n := s.pokes; n > 0; i = c.next[i] {
+		k := min(n, chunkSize)
+		to = append(to, c.at(i)[:k]...)
+		n -= k
+	}
+	return to
+}
 
 // Poke adds a change of text. Old and New are copied. Pokes of no bytes at all
 // are ignored, as the kernel's readers do; ones that run past the end of the
@@ -247,24 +289,47 @@ func (b *Builder) Poke(p *Poke) {
 	if b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
 		return
 	}
+	if b.added == math.MaxUint32 {
+		b.tooLarge = true
+		return
+	}
 	i := b.site(p.Addr)
 	s := &b.sites[i]
-	s.pokes++
 	s.longest = max(s.longest, uint16(n))
 	s.shortest = min(s.shortest, uint16(min(len(p.Old), len(p.New))))
-	b.pokes = append(b.pokes, poke{
-		time: p.Time,
-		old:  b.intern(s, p.Old),
-		new:  b.intern(s, p.New),
-		site: i,
-		olen: uint16(len(p.Old)),
-		nlen: uint16(len(p.New)),
-	})
+	before := s.edit
+	s.edit = b.edit(s, i, p.Old, p.New)
+
+	k := s.pokes % chunkSize
+	switch {
+	case s.pokes == 0:
+		s.head = b.chunks.add()
+		s.tail = s.head
+	case k == 0:
+		next := b.chunks.add()
+		b.chunks.next[s.tail] = next
+		s.tail = next
+		fallthrough
+	default:
+		s.odd = s.odd || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
+	}
+	b.chunks.at(s.tail)[k] = poke{p.Time, s.edit, b.added}
+	s.pokes++
+	s.newest = p.Time
+
 	cpu := uint16(unknownCPU)
 	if p.CPU >= 0 && p.CPU < unknownCPU {
 		cpu = uint16(p.CPU)
 	}
-	b.cpus = append(b.cpus, cpu)
+	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != cpu {
+		b.cpus = append(b.cpus, cpuRun{b.added, cpu})
+	}
+	b.added++
+}
+
+// cpuOf returns the CPU that recorded a poke.
+func (b *Builder) cpuOf(p *poke) uint16 {
+	return b.cpus[sort.Search(len(b.cpus), func(i int) bool { return b.cpus[i].first > p.order })-1].cpu
 }
 
 // site returns the index of the site at addr. Batches hit the same sites in
@@ -285,23 +350,57 @@ func (b *Builder) site(addr uint64) uint32 {
 	return i
 }
 
+// edit returns the edit of site s, the i-th, from old to new.
+func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
+	// Of two, as most sites have, the one that did not come last is next.
+	if s.pokes > 0 {
+		for k, depth := b.edits[s.edit].next, 0; depth < internDepth; depth++ {
+			e := &b.edits[k]
+			if int(e.olen) == len(old) && int(e.nlen) == len(new) &&
+				string(b.arena[e.old:][:e.olen]) == string(old) && string(b.arena[e.new:][:e.nlen]) == string(new) {
+				return k
+			}
+			if k == s.edit {
+				break
+			}
+			k = e.next
+		}
+	}
+	n := uint32(len(b.edits))
+	e := edit{old: b.intern(s, old), olen: uint16(len(old)), nlen: uint16(len(new)), site: i, next: n}
+	if string(old) == string(new) {
+		e.new = e.old
+	} else {
+		e.new = b.intern(s, new)
+	}
+	if s.pokes > 0 {
+		e.next = b.edits[s.edit].next
+		b.edits[s.edit].next = n
+	}
+	b.edits = append(b.edits, e)
+	return n
+}
+
+// intern returns where the arena has data, as a content of site s.
 func (b *Builder) intern(s *site, data []byte) uint32 {
 	if len(data) == 0 {
 		return 0
 	}
-	for i, depth := s.contents, 0; i != 0 && depth < internDepth; depth++ {
-		c := &b.contents[i-1]
-		if int(c.len) == len(data) && string(b.arena[c.off:][:c.len]) == string(data) {
-			return c.off
+	if s.pokes > 0 {
+		for k, depth := s.edit, 0; depth < internDepth; depth++ {
+			e := &b.edits[k]
+			if int(e.olen) == len(data) && string(b.arena[e.old:][:e.olen]) == string(data) {
+				return e.old
+			}
+			if int(e.nlen) == len(data) && string(b.arena[e.new:][:e.nlen]) == string(data) {
+				return e.new
+			}
+			if k = e.next; k == s.edit {
+				break
+			}
 		}
-		i = c.next
 	}
-	off, ok := b.keep(data)
-	if !ok {
-		return 0
-	}
-	b.contents = append(b.contents, content{off: off, next: s.contents, len: uint16(len(data))})
-	s.contents = uint32(len(b.contents))
+	off, _ := b.keep(data)
 	return off
 }
 

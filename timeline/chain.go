@@ -16,9 +16,9 @@ type change struct {
 	recorded       uint64 // time of the record: another one where CPUs' clocks differ
 	old, new       uint32
 	hasOld, hasNew bool
-	first          bool // the fragment holds the poke's first byte, where a trap stands meanwhile
-	birth, death   bool // the poke as a whole has no old or no new bytes
-	poke           uint32
+	first          bool   // the fragment holds the poke's first byte, where a trap stands meanwhile
+	birth, death   bool   // the poke as a whole has no old or no new bytes
+	order, offset  uint32 // of the poke, and where in it the fragment begins
 }
 
 // initial is what is known of a fragment besides its changes: bytes that were

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,23 +60,23 @@ func (b *Builder) withWindows() *Builder {
 	}
 	c := *b
 	c.sites = slices.Clone(b.sites)
-	c.pokes = slices.Clone(b.pokes)
-	c.contents = slices.Clone(b.contents)
+	c.edits = slices.Clone(b.edits)
 	c.arena = slices.Clip(b.arena)
-	c.siteOf = make(map[uint64]uint32, len(b.siteOf))
-	for a, i := range b.siteOf {
-		c.siteOf[a] = i
-	}
+	c.cpus = slices.Clone(b.cpus)
+	c.siteOf = maps.Clone(b.siteOf)
+	// What is added to chunks lies behind the pokes that b counts.
+	c.chunks.slabs, c.chunks.next = slices.Clip(b.chunks.slabs), slices.Clone(b.chunks.next)
 	for i := range b.windows {
 		w := &b.windows[i]
 		told := false
 		if s, ok := b.siteOf[w.Addr]; ok {
-			told = slices.ContainsFunc(b.pokes, func(p poke) bool {
-				return p.site == s && w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[p.new:][:p.nlen], w.After)
+			told = slices.ContainsFunc(b.chunks.of(&b.sites[s], nil), func(p poke) bool {
+				e := &b.edits[p.edit]
+				return w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[e.new:][:e.nlen], w.After)
 			})
 		}
 		if !told {
-			c.Poke(&Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After})
+			c.Poke(&Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1})
 		}
 	}
 	return &c

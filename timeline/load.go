@@ -133,8 +133,6 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	}
 	if only != nil {
 		s.b.Only(only)
-	} else {
-		s.b.Reserve(s.expected())
 	}
 	s.describe(r)
 	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")

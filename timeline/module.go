@@ -39,18 +39,19 @@ func (d *build) doubtModule(l *life) {
 		return 0, false
 	}
 	confirmed := d.snapshot.To
-	for _, i := range d.cluster {
-		p := &d.pokes[i]
+	for i := range d.cluster {
+		p := &d.cluster[i]
 		if p.time < l.from || p.time >= l.to {
 			continue
 		}
-		addr := d.sites[p.site].addr
-		old, new := d.arena[p.old:][:p.olen], d.arena[p.new:][:p.nlen]
+		e := &d.edits[p.edit]
+		addr := d.sites[e.site].addr
+		old, new := d.arena[e.old:][:e.olen], d.arena[e.new:][:e.nlen]
 		if p.time > d.snapshot.To && !d.holds(addr, old, at) {
 			l.doubted = max(l.from, confirmed)
 			return
 		}
-		if p.olen > 0 {
+		if e.olen > 0 {
 			confirmed = p.time
 		}
 		for k, b := range new {

@@ -44,18 +44,18 @@ const (
 )
 
 // follows reports whether y's old bytes are x's new ones, as far as both go.
-func (d *build) follows(x, y uint32) bool {
-	p, q := &d.pokes[x], &d.pokes[y]
+func (d *build) follows(x, y *poke) bool {
+	p, q := &d.edits[x.edit], &d.edits[y.edit]
 	n := min(p.nlen, q.olen)
 	return n == 0 || p.new == q.old || bytes.Equal(d.arena[p.new:][:n], d.arena[q.old:][:n])
 }
 
 // link tells how the i-th and j-th of a place's pokes fit together as neighbours.
-func (d *build) link(list []uint32, i, j int) link {
-	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(list[i], list[j]) {
+func (d *build) link(list []poke, i, j int) link {
+	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(&list[i], &list[j]) {
 		return linkFits
 	}
-	t, u := d.pokes[list[i]].time, d.pokes[list[j]].time
+	t, u := list[i].time, list[j].time
 	if len(d.gaps[gapsOfText].between(min(t, u), max(t, u))) > 0 {
 		return linkLost
 	}
@@ -66,13 +66,13 @@ func (d *build) link(list []uint32, i, j int) link {
 // recorded in the wrong order, and exchanges them. Two links that nothing else
 // explains must be mended by it. One alone may be an unrecorded change as
 // well: which of the two came first is then not known.
-func (d *build) unskew(list []uint32) {
+func (d *build) unskew(list []poke) {
 	for k := 0; k+1 < len(list); k++ {
-		x, y := list[k], list[k+1]
-		p, q := &d.pokes[x], &d.pokes[y]
-		cx, cy := d.cpus[x], d.cpus[y]
+		p, q := list[k], list[k+1]
+		x, y := &d.edits[p.edit], &d.edits[q.edit]
+		cx, cy := d.cpuOf(&p), d.cpuOf(&q)
 		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time == q.time || q.time-p.time > maxSkew ||
-			p.olen != p.nlen || q.olen != q.nlen || p.olen != q.olen {
+			x.olen != x.nlen || y.olen != y.nlen || x.olen != y.olen {
 			continue
 		}
 		broken := 0
@@ -82,50 +82,50 @@ func (d *build) unskew(list []uint32) {
 			}
 		}
 		if broken == 0 || len(d.gaps[gapsOfText].between(p.time, q.time)) > 0 ||
-			d.link(list, k-1, k+1) != linkFits || !d.follows(y, x) || d.link(list, k, k+2) != linkFits {
+			d.link(list, k-1, k+1) != linkFits || !d.follows(&q, &p) || d.link(list, k, k+2) != linkFits {
 			continue
 		}
 		if d.moved == nil {
 			d.moved = make(map[uint32]uint64)
-			d.rivals = make(map[uint32]uint32)
+			d.rivals = make(map[uint32]poke)
 		}
 		if broken == 1 {
-			d.rivals[x], d.rivals[y] = y, x
+			d.rivals[p.order], d.rivals[q.order] = q, p
 			continue
 		}
-		d.im.skews = append(d.im.skews, Skew{Addr: d.sites[p.site].addr,
+		d.im.skews = append(d.im.skews, Skew{Addr: d.sites[x.site].addr,
 			First: q.time, FirstCPU: int(cy), Second: p.time, SecondCPU: int(cx)})
 		d.skew = max(d.skew, q.time-p.time)
-		d.moved[y], d.moved[x] = p.time, q.time
-		list[k], list[k+1] = y, x
+		d.moved[q.order], d.moved[p.order] = p.time, q.time
+		list[k], list[k+1] = q, p
 		k++
 	}
 }
 
 // timeOf returns the time of a poke in the order in which its place's pokes
 // came.
-func (d *build) timeOf(i uint32) uint64 {
+func (d *build) timeOf(p *poke) uint64 {
 	if d.moved != nil {
-		if t, ok := d.moved[i]; ok {
+		if t, ok := d.moved[p.order]; ok {
 			return t
 		}
 	}
-	return d.pokes[i].time
+	return p.time
 }
 
 // rival returns the poke of which it is not known whether it came before ch or
 // after.
-func (c *chain) rival(ch *change) (*poke, bool) {
+func (c *chain) rival(ch *change) (poke, bool) {
 	if c.rivals == nil {
-		return nil, false
+		return poke{}, false
 	}
-	i, ok := c.rivals[ch.poke]
-	return &c.pokes[i], ok
+	p, ok := c.rivals[ch.order]
+	return p, ok
 }
 
 // unsettled makes the time around a change conflicting that may have come
 // before its rival or after: everything that either says.
-func (c *chain) unsettled(from, to uint64, ch *change, rival *poke) {
+func (c *chain) unsettled(from, to uint64, ch *change, rival poke) {
 	var claims []claim
 	add := func(x claim) {
 		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
@@ -137,9 +137,9 @@ func (c *chain) unsettled(from, to uint64, ch *change, rival *poke) {
 	}
 	add(claim{ch.recorded, ch.old, SourcePoke, true})
 	add(claim{ch.recorded, ch.new, SourcePoke, false})
-	k := ch.new - c.pokes[ch.poke].new
-	add(claim{rival.time, rival.old + k, SourcePoke, true})
-	add(claim{rival.time, rival.new + k, SourcePoke, false})
+	e := &c.edits[rival.edit]
+	add(claim{rival.time, e.old + ch.offset, SourcePoke, true})
+	add(claim{rival.time, e.new + ch.offset, SourcePoke, false})
 	c.conflict(from, to, OldBytesMismatch, claims...)
 }
 

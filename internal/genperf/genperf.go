@@ -67,24 +67,7 @@ func Samples(out io.WriteSeeker, n int, opts ...perfdata.WriterOption) error {
 		for cpu := range uint64(cpus) {
 			// One buffer is drained after the other, the later ones up to a later time.
 			for drained := end + cpu*round/16; now[cpu] < drained && n > 0; n-- {
-				r := rnd.next()
-				now[cpu] += 17_000 + r>>48
-				depth := leastDepth + r%(mostDepth-leastDepth+1)
-				pid := r >> 16 % 100
-				raw = raw[:0]
-				raw = le.AppendUint32(raw, uint32(perfdata.RecordSample))
-				raw = le.AppendUint16(raw, perfdata.MiscKernel)
-				raw = le.AppendUint16(raw, uint16(8*(8+depth)))
-				raw = le.AppendUint64(raw, 100+cpu)
-				raw = le.AppendUint64(raw, address(r))
-				raw = le.AppendUint64(raw, pid<<32|pid)
-				raw = le.AppendUint64(raw, now[cpu])
-				raw = le.AppendUint64(raw, cpu)
-				raw = le.AppendUint64(raw, 4000+r%1000)
-				raw = le.AppendUint64(raw, depth)
-				for frame := range depth {
-					raw = le.AppendUint64(raw, address(r>>(frame/8)))
-				}
+				raw = sample(raw[:0], &rnd, cpu, &now[cpu])
 				if err := w.WriteRecord(raw); err != nil {
 					return err
 				}
@@ -93,6 +76,29 @@ func Samples(out io.WriteSeeker, n int, opts ...perfdata.WriterOption) error {
 		w.FinishedRound()
 	}
 	return w.Close()
+}
+
+// sample appends the next sample of a CPU to raw, and moves the CPU's time on.
+func sample(raw []byte, rnd *random, cpu uint64, now *uint64) []byte {
+	le := binary.LittleEndian
+	r := rnd.next()
+	*now += 17_000 + r>>48
+	depth := leastDepth + r%(mostDepth-leastDepth+1)
+	pid := r >> 16 % 100
+	raw = le.AppendUint32(raw, uint32(perfdata.RecordSample))
+	raw = le.AppendUint16(raw, perfdata.MiscKernel)
+	raw = le.AppendUint16(raw, uint16(8*(8+depth)))
+	raw = le.AppendUint64(raw, 100+cpu)
+	raw = le.AppendUint64(raw, address(r))
+	raw = le.AppendUint64(raw, pid<<32|pid)
+	raw = le.AppendUint64(raw, *now)
+	raw = le.AppendUint64(raw, cpu)
+	raw = le.AppendUint64(raw, 4000+r%1000)
+	raw = le.AppendUint64(raw, depth)
+	for frame := range depth {
+		raw = le.AppendUint64(raw, address(r>>(frame/8)))
+	}
+	return raw
 }
 
 // address picks one of 4,096 places in kernel text.
