@@ -44,6 +44,10 @@ type build struct {
 	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
 	moved  map[uint32]uint64 // times of pokes, by their order of arrival, that were recorded in the wrong order
 	rivals map[uint32]poke   // pairs of pokes that may have been
+	copied []furtherCopy     // further copies of text, by time
+
+	segments []Segment // of the snapshot and the seed
+	isSeed   []bool    // which are the seed's
 }
 
 // gapClass tells which unrecorded changes can hit a piece of memory.
@@ -57,7 +61,11 @@ const (
 )
 
 func (d *build) image() *Image {
-	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.snapshot.Segments,
+	d.segments, d.isSeed = d.snapshot.Segments, nil
+	if len(d.seed) > 0 {
+		d.segments, d.isSeed = d.seeded()
+	}
+	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.segments,
 		textLo: d.textLo, textHi: d.textHi, only: d.only}
 	bounds := []gap{{0, d.first, OutsideRecording}}
 	if d.horizon != MaxTime {
@@ -89,6 +97,7 @@ func (d *build) image() *Image {
 		d.codeOff[l] = uint32(len(d.arena))
 		d.arena = append(d.arena, l.code...)
 	}
+	d.compareCopies(lives)
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
 
@@ -165,8 +174,11 @@ func (d *build) fragments(lives []*life, thunks []Range) {
 			cut(l.lo, l.hi)
 		}
 	}
-	for _, s := range d.snapshot.Segments {
+	for _, s := range d.segments {
 		cut(s.Addr, s.Addr+uint64(len(s.Data)))
+	}
+	for i := range d.copied {
+		d.copied[i].cuts(cut)
 	}
 	for _, e := range thunks {
 		cut(e.Lo, e.Hi)
@@ -308,14 +320,14 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 		w.lives = w.lives[1:]
 	}
 	w.active = slices.DeleteFunc(w.active, func(l *life) bool { return l.hi <= lo })
-	for w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].end() <= lo {
+	for w.seg < len(w.segments) && w.segments[w.seg].end() <= lo {
 		w.seg++
 	}
 	if !wanted(w.only, lo, hi) {
 		return
 	}
 	f := fragment{addr: lo, size: uint32(hi - lo), seg: -1}
-	if w.seg < len(w.snapshot.Segments) && w.snapshot.Segments[w.seg].Addr <= lo {
+	if w.seg < len(w.segments) && w.segments[w.seg].Addr <= lo {
 		f.seg = int32(w.seg)
 	}
 	if hi-lo > 0xffffffff {
@@ -329,7 +341,7 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 	text := lo >= w.textLo && hi <= w.textHi
 	thunk := len(w.thunks) > 0 && w.thunks[0].Lo <= lo
 	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
-	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 {
+	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 && !w.fromSeed(&f) && w.likeSnapshot(&f) {
 		if w.im.cold.count == 0 {
 			w.history(&f, text, thunk, nil)
 			w.im.cold = f.versions
@@ -421,6 +433,7 @@ func (c *chain) lives(here []*life, changes []change) {
 			c.nobody(t, l.from, before, upTo(l.from))
 		}
 		init := initial{content: noContent}
+		c.soft, c.uncopied = ReasonNone, false
 		switch l.kind {
 		case lifeModule:
 			c.gaps, c.bare = d.gaps[gapsOfModule], NeverRecorded
@@ -430,7 +443,7 @@ func (c *chain) lives(here []*life, changes []change) {
 			init = c.fromSnapshot(ReasonNone)
 		case lifeModuleData:
 			// A snapshot of data proves nothing a moment later.
-			c.gaps, c.bare = always(NotText), NotText
+			c.gaps, c.bare, c.uncopied = always(NotText), NotText, true
 		case lifeImage:
 			c.gaps, c.bare = always(BPFTrampoline), BPFTrampoline
 			if l.from == 0 && to > d.snapshot.To {
@@ -444,11 +457,11 @@ func (c *chain) lives(here []*life, changes []change) {
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.lo), source: SourceProgInfo,
 					from: max(l.from, d.first), to: min(to, d.horizon)}
-			} else if l.from == 0 && to > d.snapshot.To {
+			} else if c.soft = BPFNoInfo; l.from == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFNoInfo)
 			}
 		case lifeOutOfLine:
-			c.gaps, c.bare = d.gaps[gapsOfCode], OutOfLineGap
+			c.gaps, c.bare, c.soft = d.gaps[gapsOfCode], OutOfLineGap, OutOfLineGap
 			if l.from == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(OutOfLineGap)
 			}

@@ -108,6 +108,8 @@ type Builder struct {
 	textLo, textHi uint64
 	modules        []Module
 	snapshot       Snapshot
+	copies         []Snapshot
+	seed           []Segment
 	symbols        []SymbolEvent
 	programs       []Program
 	windows        []ExplicitWindow
@@ -138,17 +140,21 @@ func NewBuilder() *Builder {
 // for. All other addresses are answered as Unknown, for the reason
 // [OutsideImage]. It must be called before any poke is added.
 func (b *Builder) Only(ranges []Range) {
-	b.only = slices.Clone(ranges)
-	slices.SortFunc(b.only, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
-	out := b.only[:0]
-	for _, r := range b.only {
+	b.only = joined(slices.Clone(ranges))
+}
+
+// joined sorts ranges, and makes one of those that overlap or touch.
+func joined(ranges []Range) []Range {
+	slices.SortFunc(ranges, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
+	out := ranges[:0]
+	for _, r := range ranges {
 		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi {
 			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
 			continue
 		}
 		out = append(out, r)
 	}
-	b.only = out
+	return out
 }
 
 // wanted reports whether the images cover any of [lo, hi).

@@ -19,7 +19,12 @@ type change struct {
 	first          bool   // the fragment holds the poke's first byte, where a trap stands meanwhile
 	birth, death   bool   // the poke as a whole has no old or no new bytes
 	order, offset  uint32 // of the poke, and where in it the fragment begins
+	copied         bool   // it is no change: what a further copy of text says, made
+	until          uint64 // from time to until
 }
+
+// before is what the change says of the time before it.
+func (ch *change) before() claim { return claim{ch.time, ch.old, SourcePoke, true} }
 
 // initial is what is known of a fragment besides its changes: bytes that were
 // read at a moment that is only known to lie in [from, to].
@@ -44,14 +49,22 @@ type chain struct {
 
 	out []version // what was derived so far
 
+	soft     Reason // why what copies give is unconfirmed at the best; none for text
+	uncopied bool   // what copies give is nothing
+	clashes  []clash
+
 	content uint32 // the last bytes of the epoch so far, for what comes after it
 	source  Source
 }
 
-// fromSnapshot is the snapshot's claim about the fragment.
+// fromSnapshot is the snapshot's claim about the fragment, or the seed's.
 func (c *chain) fromSnapshot(weak Reason) initial {
 	if c.f.seg < 0 {
 		return initial{content: noContent}
+	}
+	if c.fromSeed(c.f) {
+		return initial{content: snapshotContent, source: SourceVmlinux, weak: FromVmlinux,
+			from: c.first, to: c.first}
 	}
 	s := &c.build.snapshot
 	return initial{content: snapshotContent, source: SourceSnapshot, weak: weak,
@@ -103,6 +116,9 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 	t := e0 // the time of the last fact
 	weak := init.weak
 	torn := false
+	if init.source == SourceVmlinux && slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) {
+		c.content, init.content = noContent, noContent // anything else ranks above it
+	}
 	if init.content != noContent {
 		if n := upToTime(changes, init.to); n > 0 {
 			// Rule 4: the bytes were read before, between or after these changes.
@@ -132,6 +148,13 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 		}
 	}
 
+	pokes := changes
+	changes = c.withCopies(e0, e1, init, pokes)
+	if c.content == noContent {
+		defer c.clash(e0, e1, pokes)
+	} else {
+		defer c.clash(max(e0, init.from), e1, pokes)
+	}
 	dead, why := false, ReasonNone
 	for i := range changes {
 		ch := &changes[i]
@@ -146,21 +169,28 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 			t, proven = until, until
 			continue
 		}
+		if ch.copied {
+			if !dead {
+				t, weak = c.read(t, proven, weak, torn, ch)
+				torn, proven = false, t
+			}
+			continue
+		}
 		switch {
 		case dead:
 			c.retired(t, why)
 		case !ch.hasOld:
 			c.forward(t, ch.time, weak)
 		case c.content == noContent:
-			c.backward(t, ch.time, ch.old)
+			c.backward(t, ch.time, ch.before())
 		case !torn && c.equal(c.content, ch.old):
-			c.agree(t, proven, ch.time, weak, ch.old)
+			c.agree(t, proven, ch.time, weak, ch.before())
 		default:
 			reason := OldBytesMismatch
 			if c.source == SourceSnapshot {
 				reason = SnapshotMismatch
 			}
-			c.disagree(t, ch.time, reason, ch.old)
+			c.disagree(t, ch.time, reason, ch.before())
 		}
 		torn, weak = false, ReasonNone
 		t, proven = ch.time, ch.time
@@ -266,7 +296,7 @@ func (c *chain) unconfirmed(t1, t2 uint64, gs gaps) {
 // between leaves the time from its start to the end of the last one unproven;
 // from there the second fact's old bytes hold. The first fact holds from
 // proven on where it is only known to have been true by then.
-func (c *chain) agree(t1, proven, t2 uint64, weak Reason, old uint32) {
+func (c *chain) agree(t1, proven, t2 uint64, weak Reason, second claim) {
 	gs := c.gaps.between(t1, t2)
 	if len(gs) == 0 && weak == ReasonNone {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
@@ -278,28 +308,28 @@ func (c *chain) agree(t1, proven, t2 uint64, weak Reason, old uint32) {
 		from = max(from, gs[n-1].to)
 	}
 	if from < t2 {
-		c.emit(from, Known, ReasonNone, SourcePoke, old)
+		c.emit(from, Known, ReasonNone, second.source, second.content)
 	}
 }
 
 // backward fills the time before a change where no earlier fact gives bytes:
 // its old bytes reach back to the end of the last gap, or to the birth at t1.
-func (c *chain) backward(t1, t2 uint64, old uint32) {
+func (c *chain) backward(t1, t2 uint64, fact claim) {
 	from := t1
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
 		last := gs[len(gs)-1]
-		c.emit(t1, Unconfirmed, last.reason, SourcePoke, old)
+		c.emit(t1, Unconfirmed, last.reason, fact.source, fact.content)
 		from = last.to
 	}
 	if from < t2 {
-		c.emit(from, Known, ReasonNone, SourcePoke, old)
+		c.emit(from, Known, ReasonNone, fact.source, fact.content)
 	}
 }
 
 // disagree fills the time between two facts that contradict one another
 // (rule 5): conflicting up to the end of the last gap between them, or all of
 // it where there is none; from there the second fact's old bytes hold.
-func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
+func (c *chain) disagree(t1, t2 uint64, reason Reason, second claim) {
 	if t1 >= t2 {
 		return
 	}
@@ -307,9 +337,9 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, old uint32) {
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
 		until = min(t2, gs[len(gs)-1].to)
 	}
-	c.conflict(t1, until, reason, c.claim(t1), claim{t2, old, SourcePoke, true})
+	c.conflict(t1, until, reason, c.claim(t1), second)
 	if until < t2 {
-		c.emit(until, Known, ReasonNone, SourcePoke, old)
+		c.emit(until, Known, ReasonNone, second.source, second.content)
 	}
 }
 

@@ -47,6 +47,13 @@ func pokeAt(addr, t uint64, old, new string) *Poke {
 	return &Poke{Addr: addr, Time: t, Old: unhex(old), New: unhex(new)}
 }
 
+// copyAt is a further copy of text that differs from the snapshot at 0x1100 at most.
+func copyAt(from, to uint64, bytes string) Snapshot {
+	s := snapshotOf(textLo, textHi-textLo, 0x90)
+	copy(s.Data[0x100:], unhex(bytes))
+	return Snapshot{From: from, To: to, Segments: []Segment{s}}
+}
+
 func pokeOn(cpu int, addr, t uint64, old, new string) *Poke {
 	p := pokeAt(addr, t, old, new)
 	p.CPU = cpu
@@ -829,6 +836,207 @@ func TestRules(t *testing.T) {
 				"100..300 known 9090",
 				"300..400 conflicting old-bytes-mismatch eb02 9090",
 				"400.. conflicting old-bytes-mismatch eb02 9090"),
+		},
+		{
+			name: "a further copy that agrees ends what a loss left open",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 300, 400, AfterLoss)
+				b.AddCopy(copyAt(500, 510, "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..400 unconfirmed after-loss 9090",
+				"400..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "a further copy that differs, with a loss between",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 300, 400, AfterLoss)
+				b.AddCopy(copyAt(500, 510, "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..400 conflicting snapshots-differ 9090 eb02",
+				"400..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "a further copy that differs, with nothing lost",
+			facts: func(b *Builder) {
+				b.AddCopy(copyAt(500, 510, "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..511 conflicting snapshots-differ 9090 eb02",
+				"511..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "rule 3: two copies that agree, and changes that are not recorded",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
+				b.AddCopy(copyAt(500, 510, "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed no-coverage 9090",
+				"100..511 unconfirmed equal-at-both-ends 9090",
+				"511.. unconfirmed no-coverage 9090"),
+		},
+		{
+			name: "rule 3: two copies that differ, and changes that are not recorded",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
+				b.AddCopy(copyAt(500, 510, "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed no-coverage 9090",
+				"100..511 conflicting snapshots-differ 9090 eb02",
+				"511.. unconfirmed no-coverage eb02"),
+		},
+		{
+			name: "a loss while a further copy was made: on which side of it is not known",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 600, 620, AfterLoss)
+				b.AddCopy(copyAt(500, 700, "eb02"))
+				b.Poke(pokeAt(0x1100, 900, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..600 known 9090",
+				"600..701 conflicting snapshots-differ 9090 eb02",
+				"701..900 known eb02",
+				"900..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "pokes while a further copy was made say more than it does",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 505, "9090", "eb02"))
+				b.AddCopy(copyAt(500, 510, "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..505 known 9090",
+				"505..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "a further copy that nothing recorded meanwhile can be",
+			facts: func(b *Builder) {
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb04"))
+				b.Poke(pokeAt(0x1100, 505, "eb04", "eb06"))
+				b.Poke(pokeAt(0x1100, 800, "eb06", "9090"))
+				b.AddCopy(copyAt(500, 510, "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..505 conflicting snapshot-mismatch eb04 eb02",
+				"505..800 conflicting snapshot-mismatch eb06 eb02",
+				"800..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "two copies made at the same time that differ",
+			facts: func(b *Builder) {
+				b.AddCopy(copyAt(500, 600, "9090"))
+				b.AddCopy(copyAt(550, 650, "eb02"))
+				b.Poke(pokeAt(0x1100, 800, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..500 conflicting snapshot-mismatch 9090 eb02",
+				"500..800 conflicting snapshot-mismatch 9090 eb02",
+				"800..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "a poke's old bytes contradict a further copy",
+			facts: func(b *Builder) {
+				b.AddCopy(copyAt(500, 510, "9090"))
+				b.Poke(pokeAt(0x1100, 800, "eb02", "eb04"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..500 known 9090",
+				"500..800 conflicting snapshot-mismatch 9090 eb02",
+				"800..1001 known eb04",
+				"1001.. unconfirmed beyond-horizon eb04"),
+		},
+		{
+			name: "a further copy alone: it reaches both ways",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{})
+				b.AddCopy(copyAt(500, 510, "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..1001 known 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "a copy from before the recording proves nothing later",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{})
+				b.AddCopy(copyAt(50, 60, "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..1001 unconfirmed outside-recording 9090",
+				"1001.. unconfirmed beyond-horizon 9090"),
+		},
+		{
+			name: "a program without code: a copy has it, but may be of another",
+			facts: func(b *Builder) {
+				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
+				b.AddCopy(Snapshot{From: 500, To: 510, Segments: []Segment{{0x9000, unhex("5589")}}})
+				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Unregister: true})
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..600 unconfirmed bpf-no-info 5589",
+				"600.. retired unregistered 5589"),
+		},
+		{
+			name: "vmlinux says what nothing else does, and is never more than unconfirmed",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(textLo, 0x100, 0x90)}})
+				b.Seed([]Segment{snapshotOf(textLo-0x1000, 0x3000, 0xcc)})
+				b.Poke(pokeAt(0x1102, 300, "9090", "eb02"))
+			},
+			addr: 0x10fe, n: 4,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090cccc",
+				"100..1001 unconfirmed from-vmlinux 9090cccc",
+				"1001.. unconfirmed beyond-horizon 9090cccc"),
+		},
+		{
+			name: "vmlinux: a poke ranks above it",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{})
+				b.Seed([]Segment{snapshotOf(textLo-0x1000, 0x3000, 0xcc)})
+				b.Poke(pokeAt(0x1102, 300, "9090", "eb02"))
+			},
+			addr: 0x1102, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
 			name:  "nothing says that anything is there",

@@ -56,6 +56,7 @@ const (
 	SourcePoke                   // a PERF_RECORD_TEXT_POKE
 	SourceProgInfo               // HEADER_BPF_PROG_INFO, jited_prog_insns
 	SourceWindow                 // an explicit window
+	SourceVmlinux                // the vmlinux file, as it was linked
 )
 
 var sourceNames = [...]string{
@@ -64,6 +65,7 @@ var sourceNames = [...]string{
 	SourcePoke:     "poke",
 	SourceProgInfo: "bpf_prog_info",
 	SourceWindow:   "window",
+	SourceVmlinux:  "vmlinux",
 }
 
 // String returns the name that the command line prints, "" for [SourceNone].
@@ -102,6 +104,9 @@ const (
 	OutsideImage
 	InExplicitWindow
 	ClockUncertainty
+	EqualAtBothEnds
+	SnapshotsDiffer
+	FromVmlinux
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -115,7 +120,7 @@ var reasons = [...]struct{ code, text string }{
 	OutsideRecording:    {"outside-recording", "the time is before the first record"},
 	BeyondHorizon:       {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
 	OldBytesMismatch:    {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
-	SnapshotMismatch:    {"snapshot-mismatch", "the first change's old bytes are not what the snapshot holds: an unrecorded change lies between"},
+	SnapshotMismatch:    {"snapshot-mismatch", "a change and the copy of text next to it do not fit together: an unrecorded change lies between"},
 	ThunkPadding:        {"thunk-padding", "padding before a function: this kernel writes call thunks there with no record"},
 	ModuleMayHaveGone:   {"module-may-have-gone", "loads and unloads of modules were not all recorded, so the module may have gone and another have come"},
 	ModuleEventsSampled: {"module-events-sampled", "the module tracepoints were sampled (perf record -F), so loads and unloads may have been skipped"},
@@ -131,6 +136,9 @@ var reasons = [...]struct{ code, text string }{
 	NothingAlive:        {"nothing-alive", "a text poke hit a place where nothing is known to be alive"},
 	InExplicitWindow:    {"explicit-window", "the change was going on: a CPU may run the old bytes, the new ones, or a trap"},
 	ClockUncertainty:    {"clock-uncertainty", "the CPUs' clocks differ, and a change is closer than that: the old bytes or the new ones"},
+	EqualAtBothEnds:     {"equal-at-both-ends", "two copies of text have the same bytes, but not every change between them would have been recorded"},
+	SnapshotsDiffer:     {"snapshots-differ", "two copies of text have different bytes: an unrecorded change lies between"},
+	FromVmlinux:         {"from-vmlinux", "the bytes are those of the vmlinux file; the kernel patches itself when it boots"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

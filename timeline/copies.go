@@ -1,0 +1,258 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+)
+
+// AddCopy adds a further copy of text, as of /proc/kcore, beside the one of
+// SetSnapshot: bytes that were read at a moment that is only known to lie in
+// [From, To]. Of it, what stands in kernel text, modules' text and dynamic code
+// is looked at.
+func (b *Builder) AddCopy(s Snapshot) { b.copies = append(b.copies, s) }
+
+// A furtherCopy is one as the build sees it.
+type furtherCopy struct {
+	from, to uint64
+	segments []Segment
+	// differs are the runs of bytes that are not the snapshot's, by address.
+	differs []run
+}
+
+// A run is a run of bytes in the image's arena.
+type run struct {
+	lo, hi uint64
+	off    uint32
+}
+
+// compareCopies finds where the further copies differ from the snapshot, in the
+// order of the copies' times.
+func (d *build) compareCopies(lives []*life) {
+	if len(d.Builder.copies) == 0 {
+		return
+	}
+	places := []Range{{d.textLo, d.textHi}}
+	for _, l := range lives {
+		if l.kind != lifeModuleData {
+			places = append(places, Range{l.lo, l.hi})
+		}
+	}
+	places = joined(places)
+	for _, s := range d.Builder.copies {
+		c := furtherCopy{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
+		for _, p := range places {
+			for _, seg := range overlapping(s.Segments, p.Lo, p.Hi) {
+				c.differs = d.differences(c.differs, seg)
+			}
+		}
+		d.copied = append(d.copied, c)
+	}
+	slices.SortStableFunc(d.copied, func(a, b furtherCopy) int { return int(int64(a.from - b.from)) })
+}
+
+// overlapping returns what segments, sorted by address, hold of [lo, hi).
+func overlapping(segments []Segment, lo, hi uint64) []Segment {
+	var out []Segment
+	i := sort.Search(len(segments), func(i int) bool { return segments[i].end() > lo })
+	for ; i < len(segments) && segments[i].Addr < hi; i++ {
+		s := &segments[i]
+		from, to := max(lo, s.Addr), min(hi, s.end())
+		out = append(out, Segment{from, s.Data[from-s.Addr : to-s.Addr]})
+	}
+	return out
+}
+
+// differences appends the runs of seg that the snapshot does not have.
+func (d *build) differences(runs []run, seg Segment) []run {
+	keep := func(s Segment) {
+		if len(s.Data) == 0 || d.tooLarge {
+			return
+		}
+		if uint64(len(d.arena))+uint64(len(s.Data)) > maxContent {
+			d.tooLarge = true
+			return
+		}
+		runs = append(runs, run{s.Addr, s.end(), uint32(len(d.arena))})
+		d.arena = append(d.arena, s.Data...)
+	}
+	at := seg.Addr
+	for _, same := range overlapping(d.snapshot.Segments, seg.Addr, seg.end()) {
+		keep(Segment{at, seg.Data[at-seg.Addr : same.Addr-seg.Addr]})
+		mine := seg.Data[same.Addr-seg.Addr:][:len(same.Data)]
+		for i := 0; i < len(mine); {
+			const step = 256
+			if n := min(step, len(mine)-i); bytes.Equal(mine[i:i+n], same.Data[i:i+n]) {
+				i += n
+				continue
+			}
+			for mine[i] == same.Data[i] {
+				i++
+			}
+			j := i + 1
+			for j < len(mine) && mine[j] != same.Data[j] {
+				j++
+			}
+			keep(Segment{same.Addr + uint64(i), mine[i:j]})
+			i = j
+		}
+		at = same.end()
+	}
+	keep(Segment{at, seg.Data[at-seg.Addr:]})
+	return runs
+}
+
+// cuts calls cut for every range over which a copy does not say the same.
+func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
+	for _, s := range c.segments {
+		cut(s.Addr, s.end())
+	}
+	for _, r := range c.differs {
+		cut(r.lo, r.hi)
+	}
+}
+
+// content returns what the copy says of a fragment.
+func (c *furtherCopy) content(f *fragment) uint32 {
+	i := sort.Search(len(c.differs), func(i int) bool { return c.differs[i].hi > f.addr })
+	if i < len(c.differs) && c.differs[i].lo <= f.addr {
+		return c.differs[i].off + uint32(f.addr-c.differs[i].lo)
+	}
+	i = sort.Search(len(c.segments), func(i int) bool { return c.segments[i].end() > f.addr })
+	if i < len(c.segments) && c.segments[i].Addr <= f.addr {
+		return snapshotContent
+	}
+	return noContent
+}
+
+// likeSnapshot reports whether all further copies say of the fragment what the
+// snapshot does.
+func (d *build) likeSnapshot(f *fragment) bool {
+	return !slices.ContainsFunc(d.copied, func(c furtherCopy) bool { return c.content(f) != snapshotContent })
+}
+
+// A clash is a copy that cannot be what stood there while it was made.
+type clash struct {
+	from, to uint64
+	content  uint32
+}
+
+// withCopies puts what further copies say, as far as they were made within
+// [e0, e1), among the changes. Those during which changes were recorded say
+// nothing more where they agree with these, and clash with them otherwise.
+func (c *chain) withCopies(e0, e1 uint64, init initial, changes []change) []change {
+	if len(c.copied) == 0 || c.uncopied {
+		return changes
+	}
+	out := slices.Clone(changes)
+	busy := uint64(0) // the end of the copy before
+	last := uint32(noContent)
+	if init.content != noContent {
+		busy, last = init.to, init.content
+	}
+	for i := range c.copied {
+		cp := &c.copied[i]
+		content := cp.content(c.f)
+		if content == noContent || cp.from < e0 || cp.to >= e1 {
+			continue
+		}
+		lo := upToTime(changes, max(cp.from, 1)-1)
+		inside := changes[lo:upToTime(changes, cp.to)]
+		overlaps := last != noContent && cp.from <= busy
+		switch {
+		case len(inside) > 0 && !c.consistent(content, inside),
+			len(inside) == 0 && overlaps && !c.equal(last, content):
+			c.clashes = append(c.clashes, clash{cp.from, cp.to, content})
+		case len(inside) == 0 && !overlaps:
+			n := upToTime(out, cp.from)
+			out = slices.Insert(out, n, change{time: cp.from, until: cp.to, old: content, new: content,
+				hasOld: true, hasNew: true, copied: true, order: noPoke})
+		}
+		busy, last = max(busy, cp.to), content
+	}
+	return out
+}
+
+// noPoke is the order of arrival of a change that is no poke.
+const noPoke = ^uint32(0)
+
+// read goes on from the last fact, at t1, to a further copy, and returns from
+// when on its bytes are taken, and why they are no more than unconfirmed. Where
+// something may have changed unrecorded while the copy was made, it is not
+// known on which side of that it was read.
+func (c *chain) read(t1, proven uint64, weak Reason, torn bool, ch *change) (t2 uint64, why Reason) {
+	reason := SnapshotMismatch
+	if c.source == SourceSnapshot {
+		reason = SnapshotsDiffer
+	}
+	agrees := c.content != noContent && !torn && c.equal(c.content, ch.old)
+	fact := claim{content: ch.old, source: SourceSnapshot}
+	if inside := c.gaps.between(ch.time, later(ch.until, 1)); len(inside) > 0 {
+		why = inside[len(inside)-1].reason
+	} else if c.content == noContent || weak == c.soft {
+		why = c.soft
+	}
+	switch before := c.gaps.between(t1, ch.time); {
+	case why != ReasonNone:
+		from := t1
+		if all := c.gaps.between(t1, later(ch.until, 1)); weak == ReasonNone && len(all) > 0 {
+			from = max(t1, all[0].from)
+		}
+		switch {
+		case c.content == noContent:
+			c.emit(t1, Unconfirmed, why, SourceSnapshot, ch.old)
+		default:
+			if t1 < from {
+				c.emit(t1, Known, ReasonNone, c.source, c.content)
+			}
+			if agrees {
+				c.emit(from, Unconfirmed, EqualAtBothEnds, SourceSnapshot, ch.old)
+			} else {
+				c.conflict(from, later(ch.until, 1), reason, c.claim(t1), fact)
+			}
+		}
+		t2 = later(ch.until, 1)
+	case c.content == noContent:
+		c.backward(t1, ch.time, fact)
+		t2 = ch.time
+	case agrees:
+		c.agree(t1, proven, ch.time, weak, fact)
+		t2 = ch.time
+	case len(before) > 0:
+		c.disagree(t1, ch.time, reason, fact)
+		t2 = ch.time
+	default:
+		// Nothing was lost, and yet they differ: the change lies before the moment
+		// when the copy was read, which may be its last.
+		c.disagree(t1, later(ch.until, 1), reason, fact)
+		t2 = later(ch.until, 1)
+	}
+	c.content, c.source = ch.old, SourceSnapshot
+	return t2, why
+}
+
+// clash makes the time between the facts around a copy conflicting that cannot
+// be what stood there then.
+func (c *chain) clash(e0, e1 uint64, changes []change) {
+	for _, x := range c.clashes {
+		from, to := e0, e1
+		for i := range changes {
+			if ch := &changes[i]; ch.time < x.from {
+				from = ch.time
+			} else if ch.time > x.to && ch.time < to {
+				to = ch.time
+			}
+		}
+		c.overlay(from, to, func(v version, until uint64) {
+			if v.standing == Known || v.standing == Unconfirmed {
+				c.conflict(v.since, until, SnapshotMismatch, claimOf(&v), claim{content: x.content, source: SourceSnapshot})
+			} else {
+				c.put(v)
+			}
+		})
+	}
+	c.clashes = c.clashes[:0]
+}

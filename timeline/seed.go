@@ -1,0 +1,52 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "slices"
+
+// Seed sets text as the kernel was linked, as a vmlinux file has it: the fact of
+// the lowest rank. It says what stands where neither a snapshot nor a poke does,
+// and that is at most unconfirmed, since the kernel patches itself at boot. The
+// data must neither change nor be unmapped while an image is in use. Segments
+// must be sorted by address and must not overlap.
+func (b *Builder) Seed(segments []Segment) { b.seed = segments }
+
+// fromSeed reports whether a fragment's segment is the seed's.
+func (d *build) fromSeed(f *fragment) bool { return f.seg >= 0 && d.isSeed != nil && d.isSeed[f.seg] }
+
+// seeded returns the snapshot's segments and, between them, what else the seed
+// has. of tells which of them are the seed's.
+func (b *Builder) seeded() (segments []Segment, of []bool) {
+	type piece struct {
+		Segment
+		seed bool
+	}
+	var all []piece
+	for _, s := range b.snapshot.Segments {
+		all = append(all, piece{s, false})
+	}
+	for _, s := range b.seed {
+		at := s.Addr
+		rest := func(to uint64) {
+			if at < to {
+				all = append(all, piece{Segment{at, s.Data[at-s.Addr : to-s.Addr]}, true})
+			}
+		}
+		for _, o := range overlapping(b.snapshot.Segments, s.Addr, s.end()) {
+			rest(o.Addr)
+			at = o.end()
+		}
+		rest(s.end())
+	}
+	slices.SortFunc(all, func(x, y piece) int {
+		if x.Addr < y.Addr {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range all {
+		segments, of = append(segments, p.Segment), append(of, p.seed)
+	}
+	return segments, of
+}
