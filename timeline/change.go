@@ -18,6 +18,7 @@ import (
 type Change struct {
 	Time    uint64 // of a loss its end; 0 for what was there before the recording
 	Poke    *perfdata.TextPoke
+	Kind    PokeKind // of a poke
 	KSymbol *perfdata.KSymbol
 	BPF     *perfdata.BPFEvent
 	Loss    *Loss
@@ -157,6 +158,10 @@ func (t *trail) dropDoubles() {
 	t.entries = out
 }
 
+func (r *Replay) kindOf(p *perfdata.TextPoke) PokeKind {
+	return KindOfPoke(r.scan.isa, r.Recording.ByteOrder(), p.Old, p.New)
+}
+
 // findBatches finds the runs of pokes that look like batches.
 func (t *trail) findBatches() {
 	var last perfdata.TextPoke
@@ -166,7 +171,7 @@ func (t *trail) findBatches() {
 			continue
 		}
 		var p perfdata.TextPoke
-		if t.r.Recording.TextPoke(&e.rec, &p) != nil || KindOfPoke(p.Old, p.New) != PokeBatch {
+		if t.r.Recording.TextPoke(&e.rec, &p) != nil || t.r.kindOf(&p) != PokeBatch {
 			last = perfdata.TextPoke{}
 			continue
 		}
@@ -212,6 +217,7 @@ func (t *trail) visit(yield func(*Change) bool) {
 			continue
 		case e.rec.Type == perfdata.RecordTextPoke:
 			c.Poke, err = &poke, rec.TextPoke(&e.rec, &poke)
+			c.Kind = t.r.kindOf(&poke)
 			if e.batch != 0 {
 				c.Batch = &t.batches[e.batch-1]
 			}

@@ -130,7 +130,7 @@ func ExampleReplay_Changes() {
 	}
 	defer r.Close()
 	for c := range r.Changes() {
-		if p := c.Poke; p != nil && timeline.KindOfPoke(p.Old, p.New) == timeline.PokeArmed {
+		if p := c.Poke; p != nil && c.Kind == timeline.PokeArmed {
 			fmt.Printf("%s %#x by %s on CPU %d\n", timeline.Seconds(c.Time), p.Addr, c.Comm, p.CPU)
 		}
 	}

@@ -142,7 +142,7 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	}
 	s.run()
 	if opts.Windows {
-		r.windows = newWindows(s.placed)
+		r.windows = s.newWindows(s.placed)
 		s.placed = nil
 	}
 	s.facts(r)

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -21,6 +22,7 @@ type scan struct {
 	b        *Builder
 	report   *Report
 	progress func(done, total int64)
+	isa      elf.Machine
 
 	channels  channels
 	buffers   []*ringBuffer // by CPU
@@ -531,10 +533,9 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.report.Pokes.Copies++
 		return
 	}
-	kind := KindOfPoke(p.Old, p.New)
-	s.report.Pokes.count(kind)
+	s.report.Pokes.count(KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New))
 	if s.keepPlaced {
-		s.placed = appendPlaced(s.placed, &p, kind)
+		s.placed = s.appendPlaced(s.placed, &p)
 	}
 	cpu := ch.cpu
 	if p.Has&perfdata.SampleCPU != 0 {
@@ -720,8 +721,12 @@ func (s *scan) describe(r *Replay) {
 	rep.Kernel, _ = rec.OSRelease()
 	rep.Arch, _ = rec.Arch()
 	rep.Host, _ = rec.Hostname()
-	if rep.Arch == "" && r.Snapshot != nil {
-		rep.Arch = archOf(r.Snapshot.Core)
+	var core *kcore.Core
+	if r.Snapshot != nil {
+		core = r.Snapshot.Core
+	}
+	if rep.Arch == "" {
+		rep.Arch = archOf(core)
 	}
 	if v, err := rec.Version(); err == nil {
 		rep.Producer = "perf " + v
@@ -740,6 +745,7 @@ func (s *scan) describe(r *Replay) {
 		}
 		s.describeGuest(arch)
 	}
+	s.isa = machineOf(core, rep.Arch)
 }
 
 // conclude fills in what only the records tell.

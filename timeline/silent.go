@@ -25,10 +25,9 @@ func silentPlaces(arch, release string, addr uint64, code []byte) []Range {
 		// The NOP of the entry becomes a BL when something attaches; the PLT at
 		// the end (LDR x10, BR x10, and a literal) gets its target then
 		// (arch/arm64/net/bpf_jit_comp.c).
-		const nop = 0xd503201f
 		var out []Range
 		for i := 0; i+4 <= len(code) && i < 4*entryWords; i += 4 {
-			if binary.LittleEndian.Uint32(code[i:]) == nop {
+			if binary.LittleEndian.Uint32(code[i:]) == arm64NOP {
 				out = append(out, Range{addr + uint64(i), addr + uint64(i) + 4})
 			}
 		}

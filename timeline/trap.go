@@ -39,16 +39,17 @@ type TrapEffect struct {
 
 // TrapOf returns whether these bytes begin with the instruction that their
 // architecture traps by while it changes code: INT3, BRK, trap, or s390's
-// illegal 0002; and how long it is.
+// illegal 0002; and how long it is. order is that of powerpc's instructions; the
+// others have one of their own.
 func TrapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
 	switch machine {
 	case elf.EM_X86_64:
 		return 1, len(code) >= 1 && code[0] == int3
 	case elf.EM_AARCH64:
 		// BRK #imm16: d4200000 with the immediate in bits 5 to 20.
-		return 4, len(code) >= 4 && order.Uint32(code)&^(0xffff<<5) == 0xd4200000
+		return 4, len(code) >= 4 && binary.LittleEndian.Uint32(code)&arm64BRKMask == arm64BRK
 	case elf.EM_PPC64:
-		return 4, len(code) >= 4 && order.Uint32(code) == 0x7fe00008
+		return 4, len(code) >= 4 && order.Uint32(code) == ppcTrap
 	case elf.EM_S390:
 		return 2, len(code) >= 2 && code[0] == 0x00 && code[1] == 0x02
 	}
@@ -106,8 +107,10 @@ func emulateX86(addr uint64, insn []byte) TrapEffect {
 func emulateARM64(addr uint64, word uint32) TrapEffect {
 	target := addr + uint64(int64(int32(word<<6)>>4))
 	switch {
-	case word == 0xd503201f:
+	case word == arm64NOP:
 		return TrapEffect{Kind: TrapNop}
+	case word == arm64BRKKprobe:
+		return TrapEffect{Kind: TrapProbe}
 	case word>>26 == 0b000101:
 		return TrapEffect{Kind: TrapJump, Target: target}
 	case word>>26 == 0b100101:

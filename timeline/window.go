@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"debug/elf"
 	"slices"
 	"sort"
 
@@ -31,23 +32,6 @@ func (k PokeKind) String() string { return pokeKinds[k] }
 
 const int3 = 0xcc
 
-// KindOfPoke classifies a poke of x86 by its bytes.
-func KindOfPoke(old, new []byte) PokeKind {
-	switch {
-	case len(old) == 0:
-		return PokeCreated
-	case len(new) == 0:
-		return PokeRemoved
-	case len(new) == 1 && new[0] == int3:
-		return PokeArmed
-	case len(old) == 1 && old[0] == int3:
-		return PokeDisarmed
-	case new[0] == int3:
-		return PokeUnoptimised
-	}
-	return PokeBatch
-}
-
 // inPlace reports whether the poke was made under text_mutex, in the place of
 // other code.
 func (k PokeKind) inPlace() bool { return k < PokeCreated }
@@ -56,6 +40,9 @@ func (k PokeKind) inPlace() bool { return k < PokeCreated }
 // instruction may meet a trap (INT3) instead of the old or the new bytes. The
 // bytes are known on both sides of Switch all the same: before it the old ones
 // stand, from it on the new ones.
+//
+// Where instructions are words, as on arm64, each is replaced by itself: the
+// trap can stand no longer than from the same task's poke before to its next.
 type Window struct {
 	Addr   uint64
 	Len    int
@@ -79,7 +66,7 @@ type placed struct {
 	time uint64
 	addr uint64
 	tid  uint32
-	len  uint16
+	len  uint16 // 0 where no trap stands there meanwhile: it only bounds others
 	kind PokeKind
 }
 
@@ -88,7 +75,8 @@ type placed struct {
 type Windows struct {
 	pokes     []placed // as recorded
 	stretches []stretch
-	skew      uint64 // by how much the CPUs' clocks differ
+	skew      uint64       // by how much the CPUs' clocks differ
+	words     *wordWindows // where instructions are words and no batches are made; nil on x86
 }
 
 // A stretch is a run of pokes, [lo, hi) as recorded, that follow one another in
@@ -125,17 +113,32 @@ func (r *Replay) findWindows() *Windows {
 		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) || r.scan.foreign(sc.Record(), &p.SampleID) {
 			continue
 		}
-		pokes = appendPlaced(pokes, &p, KindOfPoke(p.Old, p.New))
+		pokes = r.scan.appendPlaced(pokes, &p)
 	}
-	return newWindows(pokes)
+	return r.scan.newWindows(pokes)
+}
+
+// newWindows is the function of this name for the architecture of the recording.
+func (s *scan) newWindows(pokes []placed) *Windows {
+	w := newWindows(pokes)
+	switch s.isa {
+	case elf.EM_AARCH64, elf.EM_PPC64, elf.EM_S390:
+		w.words = newWordWindows(w)
+	}
+	return w
 }
 
 // appendPlaced appends a poke that was made in place.
-func appendPlaced(pokes []placed, p *perfdata.TextPoke, kind PokeKind) []placed {
+func (s *scan) appendPlaced(pokes []placed, p *perfdata.TextPoke) []placed {
+	kind := KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
 	if !kind.inPlace() {
 		return pokes
 	}
-	return append(pokes, placed{p.Time, p.Addr, p.TID, uint16(max(len(p.Old), len(p.New))), kind})
+	n := uint16(max(len(p.Old), len(p.New)))
+	if !canTrap(s.isa, kind, p.Old, p.New) {
+		n = 0
+	}
+	return append(pokes, placed{p.Time, p.Addr, p.TID, n, kind})
 }
 
 func newWindows(pokes []placed) *Windows {
@@ -151,6 +154,9 @@ func newWindows(pokes []placed) *Windows {
 // At returns the windows that are open at time t over any byte of
 // [addr, addr+n), by the time of their poke.
 func (w *Windows) At(addr, n, t uint64) []Window {
+	if w.words != nil {
+		return w.words.at(w, addr, n, t)
+	}
 	var out []Window
 	// A window reaches from its poke over at most a batch on either side, and
 	// from there to the next poke.
@@ -181,17 +187,22 @@ func (w *Windows) window(k int) Window {
 	}
 	from, to := w.close(lo, k, hi)
 	win.Estimate = Interval{w.at(from).time, w.at(to - 1).time}
-	// What the writer of each shape has done when it makes the record.
-	switch p.kind {
-	case PokeArmed, PokeUnoptimised: // written and synchronised: from now on the trap is the new bytes
-		win.Proven.To, win.Estimate.To = p.time, p.time
-	case PokeDisarmed: // not yet written: so far the trap was the old bytes
-		win.Proven.From, win.Estimate.From = p.time, p.time
-	}
-	for _, i := range []*Interval{&win.Proven, &win.Estimate} {
-		i.From, i.To = earlier(i.From, w.skew), later(i.To, w.skew)
-	}
+	win.bound(w.skew)
 	return win
+}
+
+// bound narrows a window by what the writer of each shape has done when it
+// makes the record, and widens it by how much the CPUs' clocks differ.
+func (w *Window) bound(skew uint64) {
+	switch w.Kind {
+	case PokeArmed, PokeUnoptimised: // written and synchronised: from now on the trap is the new bytes
+		w.Proven.To, w.Estimate.To = w.Switch, w.Switch
+	case PokeDisarmed: // not yet written: so far the trap was the old bytes
+		w.Proven.From, w.Estimate.From = w.Switch, w.Switch
+	}
+	for _, i := range []*Interval{&w.Proven, &w.Estimate} {
+		i.From, i.To = earlier(i.From, skew), later(i.To, skew)
+	}
 }
 
 // batch returns the range of pokes that could be of the same batch as poke k:

@@ -12,21 +12,56 @@ import (
 )
 
 func TestKindOfPoke(t *testing.T) {
+	le, be := binary.ByteOrder(binary.LittleEndian), binary.ByteOrder(binary.BigEndian)
 	for _, tt := range []struct {
+		machine  elf.Machine
+		order    binary.ByteOrder
 		old, new string
 		want     PokeKind
+		traps    bool
 	}{
-		{"0f1f440000", "e811223344", PokeBatch},
-		{"6690", "eb10", PokeBatch},
-		{"cc89f45589", "e911223344", PokeBatch}, // a kprobe being optimised
-		{"49", "cc", PokeArmed},
-		{"cc", "49", PokeDisarmed},
-		{"e911223344", "cc89f45589", PokeUnoptimised},
-		{"", "5589e5", PokeCreated},
-		{"5589e5", "", PokeRemoved},
+		{elf.EM_X86_64, le, "0f1f440000", "e811223344", PokeBatch, true},
+		{elf.EM_X86_64, le, "6690", "eb10", PokeBatch, true},
+		{elf.EM_X86_64, le, "cc89f45589", "e911223344", PokeBatch, true}, // a kprobe being optimised
+		{elf.EM_X86_64, le, "49", "cc", PokeArmed, true},
+		{elf.EM_X86_64, le, "cc", "49", PokeDisarmed, true},
+		{elf.EM_X86_64, le, "e911223344", "cc89f45589", PokeUnoptimised, true},
+		{elf.EM_X86_64, le, "", "5589e5", PokeCreated, false},
+		{elf.EM_X86_64, le, "5589e5", "", PokeRemoved, false},
+		{elf.EM_NONE, le, "49", "cc", PokeArmed, true}, // x86, as far as anything says
+
+		{elf.EM_AARCH64, le, "1f2003d5", "0e000014", PokeBatch, true},  // nop -> b
+		{elf.EM_AARCH64, be, "1f2003d5", "ffffff97", PokeBatch, true},  // nop -> bl: instructions are little-endian
+		{elf.EM_AARCH64, le, "fd7bbfa9", "1f2003d5", PokeBatch, false}, // not one that a CPU may run meanwhile
+		{elf.EM_AARCH64, le, "00112233445566ff", "00112233885566ff", PokeBatch, false},
+		{elf.EM_AARCH64, le, "e9031eaa", "800020d4", PokeArmed, true},
+		{elf.EM_AARCH64, le, "800020d4", "e9031eaa", PokeDisarmed, true},
+		{elf.EM_AARCH64, le, "1f2003d5", "000020d4", PokeBatch, false}, // BRK by itself: the trap is the new bytes
+		{elf.EM_AARCH64, le, "000020d4", "0e000014", PokeBatch, true},
+		{elf.EM_AARCH64, le, "800020d4", "800020d4", PokeBatch, false},
+		{elf.EM_AARCH64, le, "", "800020d4", PokeCreated, false},
+
+		{elf.EM_PPC64, be, "60000000", "4ba97de5", PokeBatch, false}, // nop -> bl
+		{elf.EM_PPC64, le, "00000060", "e57da94b", PokeBatch, false},
+		{elf.EM_PPC64, be, "fbe1fff8", "7fe00008", PokeArmed, true},
+		{elf.EM_PPC64, le, "f8ffe1fb", "0800e07f", PokeArmed, true},
+		{elf.EM_PPC64, be, "0610000039e00001", "7fe0000839e00001", PokeArmed, true}, // a prefixed instruction
+		{elf.EM_PPC64, le, "0800e07f", "f8ffe1fb", PokeDisarmed, true},
+		{elf.EM_PPC64, be, "7fe00008", "48001234", PokeBatch, false}, // optimised: b to its slot
+		{elf.EM_PPC64, be, "48001234", "7fe00008", PokeUnoptimised, true},
+		{elf.EM_PPC64, be, "", "48001234", PokeCreated, false},
+
+		{elf.EM_S390, be, "c004003b8834", "c0f4003b8834", PokeBatch, false}, // brcl 0 -> brcl 15
+		{elf.EM_S390, be, "eb6ff0480024", "0002f0480024", PokeArmed, true},
+		{elf.EM_S390, be, "eb6f", "0002", PokeArmed, true},
+		{elf.EM_S390, be, "0002", "eb6f", PokeDisarmed, true},
 	} {
-		if got := KindOfPoke(unhex(tt.old), unhex(tt.new)); got != tt.want {
-			t.Errorf("%s -> %s: %v, want %v", tt.old, tt.new, got, tt.want)
+		got := KindOfPoke(tt.machine, tt.order, unhex(tt.old), unhex(tt.new))
+		if got != tt.want {
+			t.Errorf("%v %s -> %s: %v, want %v", tt.machine, tt.old, tt.new, got, tt.want)
+		}
+		if traps := canTrap(tt.machine, got, unhex(tt.old), unhex(tt.new)); traps != tt.traps {
+			t.Errorf("%v %s -> %s: a trap may stand there: %v, want %v", tt.machine, tt.old, tt.new, traps, tt.traps)
 		}
 	}
 }
@@ -112,6 +147,7 @@ func TestEmulate(t *testing.T) {
 		{elf.EM_AARCH64, "1f2003d5", TrapEffect{Kind: TrapNop}},
 		{elf.EM_AARCH64, "00040014", TrapEffect{Kind: TrapJump, Target: 0x2000}},
 		{elf.EM_AARCH64, "ffffff97", TrapEffect{Kind: TrapCall, Target: 0xffc, Return: 0x1004, Links: true}},
+		{elf.EM_AARCH64, "800020d4", TrapEffect{Kind: TrapProbe}},
 		{elf.EM_AARCH64, "fd7bbfa9", TrapEffect{}},
 		{elf.EM_PPC64, "7fe00008", TrapEffect{Kind: TrapProbe}},
 		{elf.EM_S390, "0002", TrapEffect{Kind: TrapProbe}},
@@ -136,6 +172,7 @@ func TestTrapOf(t *testing.T) {
 		{elf.EM_X86_64, binary.LittleEndian, "", 1, false},
 		{elf.EM_AARCH64, binary.LittleEndian, "000020d4", 4, true}, // brk #0
 		{elf.EM_AARCH64, binary.LittleEndian, "800020d4", 4, true}, // brk #4: a kprobe
+		{elf.EM_AARCH64, binary.BigEndian, "800020d4", 4, true},    // of a big-endian kernel
 		{elf.EM_AARCH64, binary.LittleEndian, "1f2003d5", 4, false},
 		{elf.EM_PPC64, binary.LittleEndian, "0800e07f", 4, true},
 		{elf.EM_PPC64, binary.BigEndian, "7fe00008", 4, true},
@@ -213,6 +250,45 @@ func TestBatchOfOneTask(t *testing.T) {
 			}
 		}
 		if d := cmp.Diff([]Interval{tt.want}, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+// TestWordWindows: two tasks change words of an arm64 kernel at the same time.
+func TestWordWindows(t *testing.T) {
+	s := &scan{isa: elf.EM_AARCH64}
+	w := s.newWindows([]placed{
+		{1000, 0x100, 1, 4, PokeBatch},
+		{1010, 0x200, 2, 4, PokeBatch},
+		{1020, 0x0f8, 1, 0, PokeBatch}, // a literal
+		{1030, 0x200, 2, 4, PokeArmed},
+		{1040, 0x100, 1, 4, PokeBatch},
+		{1050, 0x200, 1, 4, PokeDisarmed},
+	})
+	for _, tt := range []struct {
+		name    string
+		addr, t uint64
+		want    []Window
+	}{
+		{"bounded by the task's next", 0x100, 1019, []Window{{
+			Addr: 0x100, Len: 4, Switch: 1000, Kind: PokeBatch,
+			Proven: Interval{0, 1020}, Estimate: Interval{1000, 1000}}}},
+		{"behind it", 0x100, 1020, []Window{{
+			Addr: 0x100, Len: 4, Switch: 1040, Kind: PokeBatch,
+			Proven: Interval{1020, 1050}, Estimate: Interval{1040, 1040}}}},
+		{"no trap stands at a literal", 0x0f8, 1020, nil},
+		{"between two of one task", 0x203, 1015, []Window{
+			{Addr: 0x200, Len: 4, Switch: 1010, Kind: PokeBatch,
+				Proven: Interval{0, 1030}, Estimate: Interval{1010, 1010}},
+			{Addr: 0x200, Len: 4, Switch: 1030, Kind: PokeArmed,
+				Proven: Interval{1010, 1030}, Estimate: Interval{1030, 1030}}}},
+		{"armed: the trap is the bytes", 0x200, 1035, nil},
+		{"disarmed: the trap was the bytes until then", 0x200, 2000, []Window{{
+			Addr: 0x200, Len: 4, Switch: 1050, Kind: PokeDisarmed,
+			Proven: Interval{1050, MaxTime}, Estimate: Interval{1050, 1050}}}},
+	} {
+		if d := cmp.Diff(tt.want, w.At(tt.addr, 1, tt.t)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
 		}
 	}

@@ -348,7 +348,7 @@ func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, timeline.
 		at-- // its trap is the old byte
 	}
 	code = code[:v.Image().At(at).Read(w.Addr, code).Given]
-	return w, timeline.Emulate(machineOf(q.r), w.Addr, code), true
+	return w, timeline.Emulate(q.r.Machine(), w.Addr, code), true
 }
 
 // writeBytes prints the bytes alone, as far as they meet --require. Where they

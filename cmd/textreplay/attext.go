@@ -73,7 +73,8 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	if w.Proven.To != timeline.MaxTime {
 		to = timeline.Seconds(w.Proven.To)
 	}
-	fmt.Fprintf(q.out, "\nmay trap: a CPU may meet INT3 here instead, at the widest from %s to %s, likely %s", from, to, timeline.Seconds(w.Estimate.From))
+	fmt.Fprintf(q.out, "\nmay trap: a CPU may meet %s here instead, at the widest from %s to %s, likely %s",
+		timeline.TrapName(q.r.Machine()), from, to, timeline.Seconds(w.Estimate.From))
 	if w.Estimate.To != w.Estimate.From {
 		fmt.Fprintf(q.out, " to %s", timeline.Seconds(w.Estimate.To))
 	}

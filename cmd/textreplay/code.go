@@ -24,30 +24,11 @@ type coder struct {
 }
 
 func newCoder(r *timeline.Replay) (*coder, error) {
-	dis, err := disasm.New(machineOf(r), r.Recording.ByteOrder())
+	dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
 	if errors.Is(err, disasm.ErrUnsupportedArch) {
 		return &coder{}, nil
 	}
 	return &coder{dis}, inputError(err)
-}
-
-// machineOf returns the ELF machine of the recorded kernel, EM_NONE where
-// nothing says so.
-func machineOf(r *timeline.Replay) elf.Machine {
-	if s := r.Snapshot; s != nil && s.Core != nil {
-		return s.Core.Machine
-	}
-	switch r.Report.Arch {
-	case "x86_64":
-		return elf.EM_X86_64
-	case "aarch64", "arm64":
-		return elf.EM_AARCH64
-	case "ppc64", "ppc64le":
-		return elf.EM_PPC64
-	case "s390x":
-		return elf.EM_S390
-	}
-	return elf.EM_NONE
 }
 
 // elfForm returns the ELF class and byte order of the recorded kernel.

@@ -121,7 +121,7 @@ func (m *image) run() error {
 	syms := symbolsOf(r, view, segs)
 	sum.Segments, sum.Symbols = len(segs), len(syms)
 
-	machine := machineOf(r)
+	machine := r.Machine()
 	class, data := elfForm(r)
 	write := kcore.WriteCore
 	if m.exec {

@@ -166,7 +166,7 @@ type logPoke struct {
 	before, after timeline.View
 }
 
-func (p *logPoke) kind() timeline.PokeKind { return timeline.KindOfPoke(p.Old, p.New) }
+func (p *logPoke) kind() timeline.PokeKind { return p.c.Kind }
 
 // A printer prints the entries of the log in one format.
 type printer interface {
