@@ -14,7 +14,12 @@ import (
 func (b *Builder) Build() (*Image, error) {
 	b = b.withWindows()
 	d := &build{Builder: b, arena: slices.Clip(b.arena)}
+	d.pairs = b.pairing()
 	im := d.image()
+	if d.pairs != nil && im.contradicted() {
+		d = &build{Builder: b, arena: slices.Clip(b.arena)}
+		im = d.image()
+	}
 	if b.tooLarge || d.tooLarge {
 		return nil, ErrTooLarge
 	}
@@ -32,7 +37,8 @@ type build struct {
 
 	odd     map[uint32][]poke // the pokes of odd sites, by time, without double writes
 	order   []uint32          // sites by address
-	gaps    [4]gaps           // by gapClass
+	gaps    [5]gaps           // by gapClass
+	pairs   *gaps             // those of core text that count between two pokes too; nil: all do
 	im      *Image
 	changes []change  // scratch
 	pokes   []poke    // scratch
@@ -56,6 +62,7 @@ type gapClass uint8
 const (
 	gapsOfText   gapClass = iota // pokes
 	gapsOfCode                   // pokes, births and deaths: BPF programs, out-of-line code
+	gapsOfSlots                  // the same, where pokes are silent too
 	gapsOfModule                 // pokes, and modules that go
 	gapsOfThunk                  // everything, always
 )
@@ -67,14 +74,12 @@ func (d *build) image() *Image {
 	}
 	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.segments,
 		textLo: d.textLo, textHi: d.textHi, only: d.only}
-	bounds := []gap{{0, d.first, OutsideRecording}}
-	if d.horizon != MaxTime {
-		bounds = append(bounds, gap{d.horizon + 1, MaxTime, BeyondHorizon})
-	}
+	bounds := d.bounds()
 	d.gaps[gapsOfText] = flatten(append(slices.Clone(d.Builder.gaps[GapPokes]), bounds...))
 	d.gaps[gapsOfCode] = flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...))
+	d.gaps[gapsOfSlots] = d.gaps[gapsOfText].union(d.gaps[gapsOfCode])
 	if !d.silentPokes {
-		d.gaps[gapsOfCode] = d.gaps[gapsOfText].union(d.gaps[gapsOfCode])
+		d.gaps[gapsOfCode] = d.gaps[gapsOfSlots]
 	}
 	d.gaps[gapsOfModule] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
@@ -82,6 +87,9 @@ func (d *build) image() *Image {
 	d.sortPokes()
 	for class := range d.gaps {
 		d.gaps[class] = d.gaps[class].widen(d.skew)
+	}
+	if d.pairs != nil {
+		*d.pairs = d.pairs.widen(d.skew)
 	}
 	lives := d.lives()
 	d.doubtModules(lives)
@@ -108,6 +116,15 @@ func (d *build) image() *Image {
 	d.im.indexLives(lives)
 	d.im.names = d.Builder.names
 	return d.im
+}
+
+// bounds are the gaps before the first record and beyond the horizon.
+func (b *Builder) bounds() []gap {
+	out := []gap{{0, b.first, OutsideRecording}}
+	if b.horizon != MaxTime {
+		out = append(out, gap{b.horizon + 1, MaxTime, BeyondHorizon})
+	}
+	return out
 }
 
 // sortPokes brings the sites into the order of their addresses, and the pokes
@@ -388,6 +405,9 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 			class = gapsOfThunk
 		}
 		c.gaps, c.bare = d.gaps[class], NeverRecorded
+		if class == gapsOfText {
+			c.pairs = d.pairs
+		}
 		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
 	} else {
 		var here []*life
@@ -461,7 +481,7 @@ func (c *chain) lives(here []*life, changes []change) {
 				init = c.fromSnapshot(BPFNoInfo)
 			}
 		case lifeOutOfLine:
-			c.gaps, c.bare, c.soft = d.gaps[gapsOfCode], OutOfLineGap, OutOfLineGap
+			c.gaps, c.bare, c.soft = d.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
 			if l.from == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(OutOfLineGap)
 			}

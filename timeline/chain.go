@@ -41,9 +41,10 @@ type initial struct {
 // a fact proves a moment, not the way to it.
 type chain struct {
 	*build
-	f    *fragment
-	gaps gaps   // when a change of these bytes may have gone unrecorded
-	bare Reason // why there are no bytes where no fact gives any
+	f     *fragment
+	gaps  gaps   // when a change of these bytes may have gone unrecorded
+	pairs *gaps  // those that count between two pokes too; nil: all of gaps do
+	bare  Reason // why there are no bytes where no fact gives any
 
 	thunk bool // the fragment is padding where a thunk may be written
 
@@ -298,6 +299,9 @@ func (c *chain) unconfirmed(t1, t2 uint64, gs gaps) {
 // proven on where it is only known to have been true by then.
 func (c *chain) agree(t1, proven, t2 uint64, weak Reason, second claim) {
 	gs := c.gaps.between(t1, t2)
+	if c.pairs != nil && c.source == SourcePoke && len(c.pairs.between(t1, t2)) == 0 {
+		gs = nil
+	}
 	if len(gs) == 0 && weak == ReasonNone {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
 		return

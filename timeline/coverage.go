@@ -60,7 +60,10 @@ func (s *scan) coverage() {
 	switch {
 	case r.Arch == "":
 		pokes.limit(PartialCoverage, 0, MaxTime, "the recording does not say which architecture it is from")
-	case r.Arch != "x86_64":
+	case r.Arch == "x86_64":
+	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
+		pokes.limit(SilentWriters, 0, MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some, which does not show that it has all", r.Arch)
+	default:
 		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
 	}
 	r.Coverage.Modules = s.coverModules()

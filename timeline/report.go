@@ -76,6 +76,9 @@ type PokeCounts struct {
 	Copies      uint64 // of other events of the same CPU
 }
 
+// inPlace is how many pokes changed code that was there.
+func (c *PokeCounts) inPlace() uint64 { return c.InPlace + c.Armed + c.Disarmed + c.Unoptimised }
+
 func (c *PokeCounts) count(kind PokeKind) {
 	c.Total++
 	switch kind {

@@ -80,6 +80,7 @@ const (
 	ReasonNone Reason = iota
 	NoCoverage
 	PartialCoverage
+	SilentWriters
 	CPUCountsMissing
 	CPUSilent
 	Damaged
@@ -113,6 +114,7 @@ var reasons = [...]struct{ code, text string }{
 	ReasonNone:          {"", ""},
 	NoCoverage:          {"no-coverage", "text changes were not recorded at all"},
 	PartialCoverage:     {"partial-coverage", "not every CPU that can change text was recorded"},
+	SilentWriters:       {"silent-writers", "this architecture's kernels are not known to record changes: some that this recording has prove no others"},
 	CPUCountsMissing:    {"cpu-counts-missing", "the recording does not say how many CPUs there are, so one may have changed text unrecorded"},
 	CPUSilent:           {"cpu-silent", "a CPU stopped recording before the end, as one that was taken offline does"},
 	Damaged:             {"damaged", "the recording is damaged: records of changes may be missing"},
