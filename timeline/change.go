@@ -27,6 +27,8 @@ type Change struct {
 	Comm string
 	// Batch is the batch that a poke is of; nil for everything else.
 	Batch *Batch
+	// Sequence is the sequence that a poke is a step of; nil for everything else.
+	Sequence *Sequence
 }
 
 // SampleID returns who made the change, and where; nil for a loss.
@@ -191,6 +193,7 @@ func (t *trail) findBatches() {
 func (t *trail) visit(yield func(*Change) bool) {
 	rec := t.r.Recording
 	comms := make(map[uint32]string)
+	sequences := t.r.Sequences()
 	var (
 		poke perfdata.TextPoke
 		sym  perfdata.KSymbol
@@ -218,6 +221,7 @@ func (t *trail) visit(yield func(*Change) bool) {
 		case e.rec.Type == perfdata.RecordTextPoke:
 			c.Poke, err = &poke, rec.TextPoke(&e.rec, &poke)
 			c.Kind = t.r.kindOf(&poke)
+			c.Sequence = sequences.Of(poke.Addr, poke.Time)
 			if e.batch != 0 {
 				c.Batch = &t.batches[e.batch-1]
 			}

@@ -57,6 +57,9 @@ type Replay struct {
 	explicit    []ExplicitWindow
 	windows     *Windows
 	windowsOnce sync.Once
+
+	sequences     *Sequences
+	sequencesOnce sync.Once
 }
 
 // Close unmaps the recording and its snapshot. The image must not be used
