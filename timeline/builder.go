@@ -90,6 +90,14 @@ type Module struct {
 	Freed   uint64 // time of module:module_free; 0: not recorded
 }
 
+// at reports whether the module is there at time t.
+func (m *Module) at(t uint64) bool { return m.Loaded <= t && (m.Freed == 0 || t < m.Freed) }
+
+// during reports whether it is there at any time when o is.
+func (m *Module) during(o *Module) bool {
+	return (m.Freed == 0 || o.Loaded < m.Freed) && (o.Freed == 0 || m.Loaded < o.Freed)
+}
+
 // GapKind says which changes a gap may hide.
 type GapKind uint8
 

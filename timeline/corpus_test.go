@@ -236,6 +236,60 @@ func TestOracles(t *testing.T) {
 	}
 }
 
+// TestFurtherCopies: whichever oracles are given as further copies of text,
+// each alone and all at once, nothing that is called known differs from any of
+// them, and no less is known than without.
+func TestFurtherCopies(t *testing.T) {
+	dirs := corpus.Small(t)
+	for _, dir := range corpus.All() {
+		if filepath.Base(dir) == "lossy" || filepath.Base(filepath.Dir(dir)) != "x86_64" {
+			dirs = append(dirs, dir)
+		}
+	}
+	more := map[string]bool{"lossy": true} // with copies than without
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			oracles, err := corpus.Oracles(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			oracles = slices.DeleteFunc(oracles, corpus.Oracle.Outside)
+			if len(oracles) > 8 {
+				oracles = oracles[:8]
+			}
+			known := func(copies ...corpus.Oracle) (n uint64) {
+				var opts timeline.Options
+				for _, o := range copies {
+					opts.Copies = append(opts.Copies, timeline.Copy{KCore: o.Path, Made: fmt.Sprintf("%dns..%dns", o.Before, o.After)})
+				}
+				r, err := timeline.Load(filepath.Join(dir, "rec.data"), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				sum := score{}
+				for _, o := range oracles {
+					judge(t, r.Image, o, sum)
+				}
+				for _, s := range sum {
+					n += s.known
+				}
+				return n
+			}
+			without, with := known(), known(oracles...)
+			if with < without || more[filepath.Base(dir)] && with == without {
+				t.Errorf("%d bytes known with all copies, %d without", with, without)
+			}
+			t.Logf("%d bytes known with all copies, %d without", with, without)
+			for _, o := range oracles {
+				if n := known(o); n < without {
+					t.Errorf("%s: %d bytes known, %d without", o.Label, n, without)
+				}
+			}
+		})
+	}
+}
+
 // TestOtherOracles judges whatever other recordings are given.
 func TestOtherOracles(t *testing.T) {
 	root := os.Getenv("TEXTREPLAY_OTHER")

@@ -157,9 +157,12 @@ func (b *Builder) lives() []*life {
 	modules := slices.Clone(b.modules)
 	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Compare(a.Addr, b.Addr) })
 	for i, m := range modules {
-		if i+1 < len(modules) {
+		for _, next := range modules[i+1:] {
 			// /proc/modules gives the sum of separate areas on newer kernels.
-			m.End = min(m.End, modules[i+1].Addr)
+			if next.Addr > m.Addr && next.during(&m) {
+				m.End = min(m.End, next.Addr)
+				break
+			}
 		}
 		m.TextEnd = min(m.TextEnd, m.End)
 		to := m.Freed

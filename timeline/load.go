@@ -34,6 +34,11 @@ type Options struct {
 	// addresses are answered as Unknown, for the reason OutsideImage;
 	// Report.Conflicts counts those inside. See Near.
 	Only func(k *kcore.Kallsyms) []Range
+	// Copies are further copies of the same kernel, each made at a known time.
+	Copies []Copy
+	// Vmlinux is the kernel's ELF file. It says what stands where nothing
+	// recorded does, and that is at most Unconfirmed.
+	Vmlinux string
 	// Explicit are explicit windows, see ReadWindows.
 	Explicit []ExplicitWindow
 	// Windows keeps what Replay.Windows needs while the recording is read, which
@@ -52,6 +57,7 @@ type Replay struct {
 	Image     *Image
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
+	copies    []*kcore.Snapshot
 	scan      *scan
 
 	explicit    []ExplicitWindow
@@ -65,11 +71,19 @@ type Replay struct {
 // Close unmaps the recording and its snapshot. The image must not be used
 // afterwards.
 func (r *Replay) Close() error {
-	var err error
+	err := r.closeCopies()
 	if r.Snapshot != nil {
-		err = r.Snapshot.Close()
+		err = errors.Join(err, r.Snapshot.Close())
 	}
 	return errors.Join(err, r.Recording.Close())
+}
+
+func (r *Replay) closeCopies() (err error) {
+	for _, c := range r.copies {
+		err = errors.Join(err, c.Close())
+	}
+	r.copies = nil
+	return err
 }
 
 // Kallsyms returns the kernel's symbol table as of the snapshot, nil where
@@ -148,13 +162,15 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 		r.windows = s.newWindows(s.placed)
 		s.placed = nil
 	}
-	s.facts(r)
+	r.Report = s.report
+	if err := s.facts(r, opts); err != nil {
+		return nil, errors.Join(err, r.closeCopies())
+	}
 	im, err := s.b.Build()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.closeCopies())
 	}
 	r.Image = im
-	r.Report = s.report
 	r.scan = s
 	s.b = nil // the image has all of it
 	s.report.finish(im)
@@ -197,7 +213,7 @@ func (r *Replay) symbols(s *scan, opts Options) error {
 }
 
 // facts gives the builder what the scan found besides pokes and symbols.
-func (s *scan) facts(r *Replay) {
+func (s *scan) facts(r *Replay, opts Options) error {
 	b, rep := s.b, s.report
 	horizon := s.horizon()
 	rep.Horizon = horizon
@@ -246,6 +262,12 @@ func (s *scan) facts(r *Replay) {
 	s.addModules(k)
 	s.addListed(k)
 	s.addPrograms()
+	if opts.Vmlinux != "" {
+		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
+			return err
+		}
+	}
+	return s.addCopies(r, opts.Copies)
 }
 
 // copied returns the upper end of the time in which perf copied kernel text:

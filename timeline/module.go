@@ -86,21 +86,32 @@ type moduleEvent struct {
 // list was read at some time of the copy interval: where modules of that name
 // came and went several times meanwhile, it is not told which of them it was.
 func (s *scan) copiedLife(name string) (loaded, freed uint64, told bool) {
+	return s.lifeAround(name, 0, s.copied(s.report.Horizon))
+}
+
+// lifeAround is copiedLife for a list that was read at some time of [from, to].
+func (s *scan) lifeAround(name string, from, to uint64) (loaded, freed uint64, told bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	sortedByTime(events, func(e moduleEvent) uint64 { return e.time })
-	copied := s.copied(s.report.Horizon)
-	n := 0
-	for n < len(events) && events[n].time <= copied {
-		n++
+	meanwhile := 0
+	for _, e := range events {
+		switch {
+		case e.time < from:
+			loaded = 0
+			if e.loaded {
+				loaded = e.time
+			}
+		case e.time <= to:
+			if meanwhile++; e.loaded {
+				loaded = e.time
+			}
+		}
 	}
-	switch {
-	case n > 1:
+	if meanwhile > 1 {
 		return 0, 0, false
-	case n == 1 && events[0].loaded:
-		loaded = events[0].time
 	}
 	for _, e := range events {
-		if !e.loaded && e.time > loaded {
+		if !e.loaded && e.time > loaded && e.time >= from {
 			return loaded, e.time, true
 		}
 	}

@@ -32,6 +32,7 @@ type Report struct {
 	Records       map[perfdata.RecordType]uint64
 	Segments      []Range // of the snapshot
 	SnapshotBytes uint64
+	Copies        []CopyReport // further ones, as Options.Copies names them
 	Modules       int
 	Pokes         PokeCounts
 	BPF           struct{ Programs, WithBytes, Images int }

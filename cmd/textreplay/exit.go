@@ -50,6 +50,10 @@ func usagef(format string, args ...any) error {
 
 // inputError makes err one of the input.
 func inputError(err error) error {
+	var question *timeline.QuestionError
+	if errors.As(err, &question) {
+		return err // the time of a copy, as --kcore gives it
+	}
 	if err == nil {
 		return nil
 	}

@@ -268,6 +268,10 @@ func (d *digest) write(w io.Writer, s style) {
 		}
 		more(len(d.Segments), most)
 	}
+	for _, c := range d.Copies {
+		field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, timeline.Seconds(c.Made.From), timeline.Seconds(c.Made.To),
+			count(c.Bytes, "byte"), len(c.Segments))
+	}
 	if lo, hi := d.r.Image.Text(); lo < hi {
 		field("kernel text", "%016x..%016x %s", lo, hi, count(hi-lo, "byte"))
 	}

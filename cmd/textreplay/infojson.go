@@ -149,6 +149,13 @@ func (d *digest) json() jsonInfo {
 		}
 		out.Snapshots = append(out.Snapshots, s)
 	}
+	for _, c := range d.Copies {
+		s := jsonSnapshot{From: since(c.Made.From), To: until(c.Made.To), Segments: []jsonRange{}}
+		for _, g := range c.Segments {
+			s.Segments = append(s.Segments, jsonRange{hexAddr(g.Lo), g.Hi - g.Lo})
+		}
+		out.Snapshots = append(out.Snapshots, s)
+	}
 	for _, k := range pokeKinds(&d.Pokes) {
 		out.Pokes[k.key] = k.n
 	}

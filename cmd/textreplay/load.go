@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -30,6 +31,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	// at the usual pace would only go over the same image again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
+	opts.Copies, opts.Vmlinux = a.copies, a.vmlinux
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
@@ -75,6 +77,24 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 		return nil, &exitError{exitUsage, err}
 	}
 	return r, inputError(err)
+}
+
+// kcores tells the further copies among the values of --kcore from the one that
+// perf made: they have a time.
+func (a *app) kcores() error {
+	var own []string
+	for _, dir := range a.kcore {
+		i := strings.LastIndexByte(dir, '@')
+		if _, err := os.Stat(dir); i < 0 || err == nil {
+			own = append(own, dir)
+			continue
+		}
+		a.copies = append(a.copies, timeline.Copy{KCore: dir[:i], Made: dir[i+1:]})
+	}
+	if a.kcore = own; len(own) > 1 {
+		return usagef("--kcore is given %d times without a time: one is what perf copied when it began to record, of others say when they were made (--kcore DIR@TIME)", len(own))
+	}
+	return nil
 }
 
 // nameStandardInput makes an error tell of standard input, not of the file that

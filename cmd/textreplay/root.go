@@ -28,7 +28,9 @@ type app struct {
 	// Global flags.
 	input    string
 	kcore    []string
+	copies   []timeline.Copy
 	kallsyms string
+	vmlinux  string
 	modules  string
 	windows  string
 	guest    guest
@@ -87,8 +89,8 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.style.on = a.color.value == "always" ||
 				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
-			if len(a.kcore) > 1 {
-				return usagef("--kcore is given %d times; an image can be made of one snapshot only", len(a.kcore))
+			if err := a.kcores(); err != nil {
+				return err
 			}
 			return nil
 		},
@@ -101,9 +103,10 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 
 	f := root.PersistentFlags()
 	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
-	f.StringArrayVar(&a.kcore, "kcore", nil, "a kcore_dir `DIR` that is kept elsewhere than in the recording")
+	f.StringArrayVar(&a.kcore, "kcore", nil, "a kcore_dir `DIR` that is kept elsewhere than in the recording; DIR@TIME, which may be given several times, is a further copy that was made then (A..B: at some time between)")
 	f.StringVar(&a.kallsyms, "kallsyms", "", "a copy of /proc/kallsyms `FILE` to use instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "a copy of /proc/modules `FILE` to use instead of kcore_dir's")
+	f.StringVar(&a.vmlinux, "vmlinux", "", "the kernel's ELF `FILE`, for what nothing recorded says; it is never more than unconfirmed")
 	f.StringVar(&a.windows, "windows", "", "a `file` of explicit windows: JSON lines, one before and one after each change")
 	a.guestFlagOf(root)
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")

@@ -1,0 +1,161 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/textreplay/textreplay/kcore"
+)
+
+// Copy names a further copy of the kernel, beside the one that perf made when it
+// began to record.
+type Copy struct {
+	// KCore is a directory with kcore, kallsyms and modules, copied from /proc
+	// while the kernel of the recording ran; or such a kcore file alone.
+	KCore string
+	// Made is when: a time or an interval, as Replay.ParseTime reads it. The copy
+	// may have been read at any moment of it.
+	Made string
+}
+
+// CopyReport says what a further copy is.
+type CopyReport struct {
+	KCore    string
+	Made     Interval
+	Segments []Range
+	Bytes    uint64 // in all segments
+}
+
+// addCopies gives the builder the further copies, and keeps them open.
+func (s *scan) addCopies(r *Replay, copies []Copy) error {
+	for _, c := range copies {
+		made, err := r.ParseTime(c.Made)
+		if err != nil {
+			return err
+		}
+		snap, err := openCopy(c.KCore)
+		if err != nil {
+			return err
+		}
+		r.copies = append(r.copies, snap)
+		for _, w := range snap.Warnings() {
+			s.warn(w)
+		}
+		if err := r.sameKernel(snap); err != nil {
+			return fmt.Errorf("%s: %w", c.KCore, err)
+		}
+		rep := CopyReport{KCore: c.KCore, Made: Interval(made)}
+		text := Snapshot{From: made.From, To: made.To}
+		for _, seg := range snap.Core.Segments {
+			text.Segments = append(text.Segments, Segment(seg))
+			rep.Segments = append(rep.Segments, Range{seg.Addr, seg.Addr + uint64(len(seg.Data))})
+			rep.Bytes += uint64(len(seg.Data))
+		}
+		s.b.AddCopy(text)
+		s.report.Copies = append(s.report.Copies, rep)
+		s.addLaterModules(snap, made)
+	}
+	return nil
+}
+
+// openCopy opens a kcore_dir, or a kcore file.
+func openCopy(path string) (*kcore.Snapshot, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		core, err := kcore.OpenCore(path)
+		if err != nil {
+			return nil, err
+		}
+		return &kcore.Snapshot{Core: core}, nil
+	}
+	snap, err := kcore.Open(path)
+	if err == nil && snap.Core == nil {
+		err = fmt.Errorf("%s has no kcore", path)
+	}
+	return snap, err
+}
+
+// sameKernel reports an error where a copy is of another kernel than the
+// recording, or of another boot of it: every boot puts it elsewhere, and text
+// never changes by more than a small part.
+func (r *Replay) sameKernel(snap *kcore.Snapshot) error {
+	if r.kallsyms != nil && snap.Kallsyms != nil {
+		lo, _, ok1 := r.kallsyms.Text()
+		at, _, ok2 := snap.Kallsyms.Text()
+		if ok1 && ok2 && lo != at {
+			return fmt.Errorf("of another boot: kernel text is at %#x, in the recording at %#x", at, lo)
+		}
+	}
+	if r.Snapshot == nil || r.Snapshot.Core == nil || r.kallsyms == nil {
+		return nil
+	}
+	lo, hi, ok := r.kallsyms.Text()
+	if !ok {
+		return nil
+	}
+	segments := func(core *kcore.Core) (out []Segment) {
+		for _, seg := range core.Segments {
+			out = append(out, Segment(seg))
+		}
+		return overlapping(out, lo, hi)
+	}
+	mine, compared, differ := segments(r.Snapshot.Core), 0, 0
+	for _, seg := range segments(snap.Core) {
+		for _, o := range overlapping(mine, seg.Addr, seg.end()) {
+			for i, b := range seg.Data[o.Addr-seg.Addr:][:len(o.Data)] {
+				if b != o.Data[i] {
+					differ++
+				}
+			}
+			compared += len(o.Data)
+		}
+	}
+	if differ > compared/4 {
+		return fmt.Errorf("of another kernel: %d of %d bytes of kernel text differ", differ, compared)
+	}
+	return nil
+}
+
+// addLaterModules adds the modules that a further copy has and that were not
+// loaded, or not there, when the first one was made.
+func (s *scan) addLaterModules(snap *kcore.Snapshot, made Times) {
+	var text map[string]kcore.Range
+	if snap.Kallsyms != nil {
+		text = snap.Kallsyms.ModuleText()
+	}
+	for _, m := range snap.Modules {
+		if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
+			continue
+		}
+		t, ok := text[m.Name]
+		if !ok || t.Last < m.Addr || t.Last >= m.Addr+m.Size {
+			continue
+		}
+		loaded, freed, told := s.lifeAround(m.Name, made.From, made.To)
+		if !told {
+			continue
+		}
+		if loaded == 0 {
+			loaded = made.From // since when is not told
+		}
+		s.b.laterModule(Module{Name: m.Name, Addr: m.Addr, TextEnd: t.Last&^(pageSize-1) + pageSize,
+			End: m.Addr + m.Size, Loaded: loaded, Freed: freed})
+	}
+}
+
+// laterModule adds a module unless it is known at the time when it was loaded.
+func (b *Builder) laterModule(m Module) {
+	for i := range b.modules {
+		o := &b.modules[i]
+		if o.Name == m.Name && o.Addr == m.Addr && o.at(m.Loaded) {
+			return
+		}
+	}
+	b.Module(m)
+}

@@ -1,0 +1,168 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// addVmlinux gives the builder the text of a vmlinux file, moved to where the
+// kernel of the recording ran.
+func (s *scan) addVmlinux(path string, textLo uint64) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+	}
+	linked, err := symbolIn(f, "_stext")
+	if err != nil {
+		return bad("%v", err)
+	}
+	if textLo == 0 {
+		return bad("the recording does not say where kernel text was (--kallsyms tells)")
+	}
+	id, err := buildIDOf(f)
+	if err != nil {
+		return bad("%v", err)
+	}
+	switch want := s.kernelBuildID(); {
+	case want == nil || id == nil:
+		s.warn(bad("it or the recording has no build id, so whether this is the recorded kernel is not checked"))
+	case !bytes.Equal(id, want):
+		return bad("build id %x, but the recording is of the kernel with %x", id, want)
+	}
+	moved := textLo - linked
+	var segments []Segment
+	relocated := moved == 0
+	for _, sec := range f.Sections {
+		if sec.Type != elf.SHT_PROGBITS || sec.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || sec.Size == 0 {
+			continue
+		}
+		data, err := sec.Data()
+		if err != nil {
+			return bad("section %s: %v", sec.Name, err)
+		}
+		if rela := f.Section(".rela" + sec.Name); rela != nil && moved != 0 {
+			if err := relocate(f, rela, sec.Addr, data, moved); err != nil {
+				return bad("section %s: %v", rela.Name, err)
+			}
+			relocated = true
+		}
+		segments = append(segments, Segment{sec.Addr + moved, data})
+	}
+	if !relocated {
+		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses inside of instructions are those of the file", moved))
+	}
+	sortSegments(&segments)
+	s.b.Seed(segments)
+	return nil
+}
+
+// sortSegments sorts segments by address and drops those that overlap others.
+func sortSegments(segments *[]Segment) {
+	sortedByTime(*segments, func(s Segment) uint64 { return s.Addr })
+	out := (*segments)[:0]
+	for _, s := range *segments {
+		if n := len(out); s.end() > s.Addr && (n == 0 || out[n-1].end() <= s.Addr) {
+			out = append(out, s)
+		}
+	}
+	*segments = out
+}
+
+func symbolIn(f *elf.File, name string) (uint64, error) {
+	symbols, err := f.Symbols()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range symbols {
+		if s.Name == name {
+			return s.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("no symbol %s", name)
+}
+
+// buildIDOf returns the build id of an ELF file, the GNU note of type 3; nil
+// where it has none.
+func buildIDOf(f *elf.File) ([]byte, error) {
+	for _, sec := range f.Sections {
+		if sec.Type != elf.SHT_NOTE {
+			continue
+		}
+		data, err := sec.Data()
+		if err != nil {
+			return nil, err
+		}
+		for len(data) >= 12 {
+			name, desc := f.ByteOrder.Uint32(data), f.ByteOrder.Uint32(data[4:])
+			typ := f.ByteOrder.Uint32(data[8:])
+			data = data[12:]
+			n, d := (uint64(name)+3)&^3, (uint64(desc)+3)&^3
+			if n+d > uint64(len(data)) {
+				break
+			}
+			if typ == 3 && string(data[:name]) == "GNU\x00" {
+				return data[n:][:desc], nil
+			}
+			data = data[n+d:]
+		}
+	}
+	return nil, nil
+}
+
+// kernelBuildID returns the build id of the host's kernel as the recording has
+// it, nil where it has none.
+func (s *scan) kernelBuildID() []byte {
+	for b, err := range s.rec.BuildIDs() {
+		if err != nil {
+			break
+		}
+		if b.Misc&perfdata.MiscCPUModeMask == perfdata.MiscKernel && string(b.Filename) == "[kernel.kallsyms]" {
+			return bytes.Clone(b.BuildID)
+		}
+	}
+	return nil
+}
+
+// relocate adds by to the absolute addresses in a section's data, as the kernel
+// does with itself when it boots elsewhere (handle_relocations() in
+// arch/x86/boot/compressed/misc.c).
+func relocate(f *elf.File, rela *elf.Section, addr uint64, data []byte, by uint64) error {
+	if f.Machine != elf.EM_X86_64 {
+		return nil
+	}
+	table, err := rela.Data()
+	if err != nil {
+		return err
+	}
+	for ; len(table) >= 24; table = table[24:] {
+		at := binary.LittleEndian.Uint64(table) - addr
+		size := uint64(4)
+		switch elf.R_X86_64(binary.LittleEndian.Uint64(table[8:]) & 0xffffffff) {
+		case elf.R_X86_64_64:
+			size = 8
+		case elf.R_X86_64_32, elf.R_X86_64_32S:
+		default:
+			continue
+		}
+		if at >= uint64(len(data)) || uint64(len(data))-at < size {
+			return fmt.Errorf("a relocation at %#x is outside of its section", addr+at)
+		}
+		if size == 8 {
+			binary.LittleEndian.PutUint64(data[at:], binary.LittleEndian.Uint64(data[at:])+by)
+		} else {
+			binary.LittleEndian.PutUint32(data[at:], binary.LittleEndian.Uint32(data[at:])+uint32(by))
+		}
+	}
+	return nil
+}
