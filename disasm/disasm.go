@@ -88,8 +88,8 @@ func New(machine elf.Machine, order binary.ByteOrder) (*Disassembler, error) {
 	switch {
 	case machine == elf.EM_X86_64 && order == binary.LittleEndian:
 		a = x86{}
-	case machine == elf.EM_AARCH64 && order == binary.LittleEndian:
-		a = arm64{}
+	case machine == elf.EM_AARCH64 && (order == binary.LittleEndian || order == binary.BigEndian):
+		a = arm64{} // its instructions are little-endian all the same
 	case machine == elf.EM_PPC64 && (order == binary.LittleEndian || order == binary.BigEndian):
 		a = newPPC64(order)
 	default:

@@ -33,7 +33,7 @@ func TestNewUnsupported(t *testing.T) {
 		{elf.EM_S390, binary.BigEndian},
 		{elf.EM_386, binary.LittleEndian},
 		{elf.EM_X86_64, binary.BigEndian},
-		{elf.EM_AARCH64, binary.BigEndian},
+		{elf.EM_AARCH64, nil},
 		{elf.EM_PPC64, nil},
 		{elf.EM_NONE, nil},
 	} {
@@ -194,6 +194,11 @@ func TestAllWithData(t *testing.T) {
 				"1000 .xword 0xffffab833c367f58 <ftrace_nop_ops>", "1008 mov x9, x30", "100c nop", "1010 ret",
 				"1014 .word 0x3c367f58", "1018 .byte 0x01", "1019 .byte 0x02", "101a .byte 0x03",
 			},
+		},
+		{
+			"arm64 of a big-endian kernel", elf.EM_AARCH64, binary.BigEndian,
+			append([]byte{0xff, 0xff, 0xab, 0x83, 0x3c, 0x36, 0x7f, 0x58}, arm[8:16]...), between(0x1000, 0x1008),
+			[]string{"1000 .xword 0xffffab833c367f58 <ftrace_nop_ops>", "1008 mov x9, x30", "100c nop"},
 		},
 		{
 			"no data said", elf.EM_AARCH64, binary.LittleEndian, arm[:12], between(0, 0),

@@ -297,7 +297,7 @@ func (q *at) insnBytes(v timeline.View, addr uint64) uint64 {
 	}
 	n := 0
 	for i := 0; i < q.insns && n < len(code); i++ {
-		n += len(q.c.dis.Next(code[n:], addr+uint64(n), nil).Bytes)
+		n += len(q.c.next(code[n:], v, addr+uint64(n)).Bytes)
 	}
 	return uint64(n)
 }
@@ -312,7 +312,6 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 		v.since, v.until = max(v.since, s.Since), min(v.until, s.Until)
 		v.spans = append(v.spans, s)
 	}
-	names := symbolizer(view)
 	var insts []disasm.Inst
 	for i := 0; i < len(v.spans); {
 		if v.spans[i].Bytes == nil {
@@ -325,7 +324,7 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 		for i++; i < len(v.spans) && v.spans[i].Bytes != nil; i++ {
 			code = append(code, v.spans[i].Bytes...)
 		}
-		insts = c.decode(insts[:0], code, v.spans[first].Addr, names)
+		insts = c.decode(insts[:0], code, view, v.spans[first].Addr)
 		for _, in := range insts {
 			v.rows = append(v.rows, row{inst: in})
 		}

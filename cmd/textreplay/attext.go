@@ -210,7 +210,7 @@ func (q *at) writeHole(v *version, s *timeline.Span, mark string, width int) {
 func (a *app) writeCandidates(c *coder, v timeline.View, s *timeline.Span, indent int) {
 	for _, x := range s.Candidates {
 		fmt.Fprintf(a.out, "%*s %s %s\n", indent, "", factText(x.Fact),
-			instsText(c.decode(nil, x.Bytes, s.Addr, symbolizer(v)), len(x.Bytes)))
+			instsText(c.decode(nil, x.Bytes, v, s.Addr), len(x.Bytes)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ const maxInsn = 15
 // A coder turns the bytes of a recording's kernel into instructions.
 type coder struct {
 	dis *disasm.Disassembler // nil: the architecture cannot be disassembled
+	// literals is the replay where there is data in kernel text, else nil.
+	literals *timeline.Replay
 }
 
 func newCoder(r *timeline.Replay) (*coder, error) {
@@ -28,7 +31,11 @@ func newCoder(r *timeline.Replay) (*coder, error) {
 	if errors.Is(err, disasm.ErrUnsupportedArch) {
 		return &coder{}, nil
 	}
-	return &coder{dis}, inputError(err)
+	c := &coder{dis: dis}
+	if r.Machine() == elf.EM_AARCH64 {
+		c.literals = r
+	}
+	return c, inputError(err)
 }
 
 // elfForm returns the ELF class and byte order of the recorded kernel.
@@ -50,11 +57,12 @@ func symbolizer(v timeline.View) disasm.Symbolizer {
 	}
 }
 
-// decode appends the instructions of code to insts. Where the architecture
-// cannot be disassembled, rows of bytes stand in their place.
-func (c *coder) decode(insts []disasm.Inst, code []byte, addr uint64, names disasm.Symbolizer) []disasm.Inst {
+// decode appends the instructions of code, which stands at addr at v's time, to
+// insts. Where the architecture cannot be disassembled, rows of bytes stand in
+// their place.
+func (c *coder) decode(insts []disasm.Inst, code []byte, v timeline.View, addr uint64) []disasm.Inst {
 	if c.dis != nil {
-		for in := range c.dis.All(code, addr, names) {
+		for in := range c.all(code, v, addr) {
 			insts = append(insts, in)
 		}
 		return insts
@@ -68,6 +76,55 @@ func (c *coder) decode(insts []disasm.Inst, code []byte, addr uint64, names disa
 	return insts
 }
 
+// all yields the instructions of code, which stands at addr at v's time, with
+// the data among them as data.
+func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.Inst] {
+	names := symbolizer(v)
+	if c.literals == nil {
+		return c.dis.All(code, addr, names)
+	}
+	// The literals point to data, of which the view has no names.
+	named := func(addr uint64) (string, uint64, bool) {
+		if name, base, ok := names(addr); ok {
+			return name, base, ok
+		}
+		if k := c.literals.Kallsyms(); k != nil {
+			for _, s := range k.NamesOf(addr) {
+				return s.Name, addr, true
+			}
+		}
+		return "", 0, false
+	}
+	isData := func(addr uint64) bool {
+		_, ok := c.literals.OpsLiteral(v, addr)
+		return ok
+	}
+	return func(yield func(disasm.Inst) bool) {
+		for in := range c.dis.AllWithData(code, addr, named, isData) {
+			if in.Data && len(in.Bytes) == 8 {
+				if l, ok := c.literals.OpsLiteral(v, in.Addr); ok {
+					in.Text += "  // ops of " + placeOf(v, l.Func).String()
+				}
+			}
+			if !yield(in) {
+				return
+			}
+		}
+	}
+}
+
+// next returns the first instruction of code, which is not empty and stands at
+// addr at v's time.
+func (c *coder) next(code []byte, v timeline.View, addr uint64) disasm.Inst {
+	if c.literals == nil {
+		return c.dis.Next(code, addr, symbolizer(v))
+	}
+	for in := range c.all(code, v, addr) {
+		return in
+	}
+	return disasm.Inst{Addr: addr}
+}
+
 // standing decodes the instructions that stand in v at [addr, addr+n), the
 // last one whole where the image has its bytes. With over, these bytes stand
 // at addr whatever the image says. It returns nil where there are no bytes.
@@ -79,7 +136,7 @@ func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.
 				return nil
 			}
 		}
-		return c.decode(nil, over, addr, nil)
+		return c.decode(nil, over, v, addr)
 	}
 	buf := make([]byte, n+maxInsn-1)
 	given := v.Read(addr, buf).Given
@@ -94,9 +151,8 @@ func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.
 		return nil
 	}
 	var insts []disasm.Inst
-	names := symbolizer(v)
 	for at := uint64(0); at < n; {
-		in := c.dis.Next(buf[at:given], addr+at, names)
+		in := c.next(buf[at:given], v, addr+at)
 		insts = append(insts, in)
 		at += uint64(len(in.Bytes))
 	}
@@ -115,7 +171,7 @@ func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 	code := make([]byte, addr-s.Addr+maxInsn-1)
 	code = code[:v.Read(s.Addr, code).Given]
 	for at := s.Addr; at < addr && len(code) > 0; {
-		in := c.dis.Next(code, at, symbolizer(v))
+		in := c.next(code, v, at)
 		if in.Data || in.Text == "int3" {
 			break
 		}

@@ -175,7 +175,7 @@ func TestDiffPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := &diff{app: &app{}, c: &coder{dis}, before: im.At(test.from), after: im.At(test.to)}
+			d := &diff{app: &app{}, c: &coder{dis: dis}, before: im.At(test.from), after: im.At(test.to)}
 			d.walk(timeline.Range{Lo: text, Hi: text + 20}, [2]timeline.Times{{From: test.from, To: test.from}, {From: test.to, To: test.to}})
 			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{})); diff != "" {
 				t.Error(diff)

@@ -126,7 +126,7 @@ func (h *history) longest() (n uint64) {
 		var code [maxInsn]byte
 		for b := range h.r.Image.Versions(h.addr, code[:], 0, timeline.MaxTime) {
 			if b.Given > 0 {
-				n = max(n, uint64(len(h.c.dis.Next(code[:b.Given], h.addr, nil).Bytes)))
+				n = max(n, uint64(len(h.c.next(code[:b.Given], h.r.Image.At(b.Since), h.addr).Bytes)))
 			}
 		}
 	}
