@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -235,6 +236,28 @@ type edit struct {
 	olen, nlen uint16
 	site       uint32
 	next       uint32 // of the same site; the last leads to the first
+	// The first eight bytes of each.
+	oldWord, newWord uint64
+}
+
+// word returns up to eight bytes as a number.
+func word(b []byte) (w uint64) {
+	if len(b) == 5 { // as most have
+		return uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32
+	}
+	for i, c := range b[:min(len(b), 8)] {
+		w |= uint64(c) << (8 * i)
+	}
+	return w
+}
+
+// does reports whether e is the edit from old to new.
+func (b *Builder) does(e *edit, old, new []byte, oldWord, newWord uint64) bool {
+	if e.oldWord != oldWord || e.newWord != newWord || int(e.olen) != len(old) || int(e.nlen) != len(new) {
+		return false
+	}
+	return len(old) <= 8 && len(new) <= 8 ||
+		string(b.arena[e.old:][:e.olen]) == string(old) && string(b.arena[e.new:][:e.nlen]) == string(new)
 }
 
 // poke is a Poke with what it does interned.
@@ -366,12 +389,12 @@ func (b *Builder) site(addr uint64) uint32 {
 
 // edit returns the edit of site s, the i-th, from old to new.
 func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
+	oldWord, newWord := word(old), word(new)
 	// Of two, as most sites have, the one that did not come last is next.
 	if s.pokes > 0 {
 		for k, depth := b.edits[s.edit].next, 0; depth < internDepth; depth++ {
 			e := &b.edits[k]
-			if int(e.olen) == len(old) && int(e.nlen) == len(new) &&
-				string(b.arena[e.old:][:e.olen]) == string(old) && string(b.arena[e.new:][:e.nlen]) == string(new) {
+			if b.does(e, old, new, oldWord, newWord) {
 				return k
 			}
 			if k == s.edit {
@@ -381,7 +404,7 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 		}
 	}
 	n := uint32(len(b.edits))
-	e := edit{old: b.intern(s, old), olen: uint16(len(old)), nlen: uint16(len(new)), site: i, next: n}
+	e := edit{old: b.intern(s, old), olen: uint16(len(old)), nlen: uint16(len(new)), site: i, next: n, oldWord: oldWord, newWord: newWord}
 	if string(old) == string(new) {
 		e.new = e.old
 	} else {

@@ -157,7 +157,16 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 		defer c.clash(max(e0, init.from), e1, pokes)
 	}
 	dead, why := false, ReasonNone
-	for i := range changes {
+	for i := 0; i < len(changes); i++ {
+		if i > 0 && !dead {
+			if n := c.plain(t, changes[i:]); n > 0 {
+				i += n
+				t, proven = changes[i-1].time, changes[i-1].time
+				if i == len(changes) {
+					break
+				}
+			}
+		}
 		ch := &changes[i]
 		if rival, ok := c.rival(ch); ok && !dead {
 			until := e1
@@ -217,6 +226,35 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 	if t < e1 {
 		c.forward(t, e1, weak)
 	}
+}
+
+// plain derives what follows the last change, of time t, as far as each change
+// begins with the bytes that the one before it left, and nothing can have gone unrecorded
+// between: as nearly all do. It returns how many changes these are.
+func (c *chain) plain(t uint64, changes []change) int {
+	if c.source != SourcePoke || c.rivals != nil || len(c.out) == 0 || c.out[len(c.out)-1].since >= t {
+		return 0
+	}
+	calm := t // up to when there is no gap
+	if n := len(changes); len(c.gaps.between(t, changes[n-1].time)) == 0 {
+		calm = changes[n-1].time
+	} else if g := c.gaps.between(t, MaxTime); g[0].from > t {
+		calm = g[0].from
+	}
+	n := 0
+	for i := range changes {
+		ch := &changes[i]
+		if ch.time > calm || ch.time <= t || ch.old != c.content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+			break
+		}
+		last := &c.out[len(c.out)-1]
+		if last.standing != Known || last.source != SourcePoke || !c.equal(last.content, c.content) {
+			c.out = append(c.out, version{t, state{content: c.content, standing: Known, source: SourcePoke}})
+		}
+		t, c.content = ch.time, ch.new
+		n++
+	}
+	return n
 }
 
 // reasonBefore says why the bytes of a snapshot or program are not known
