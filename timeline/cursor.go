@@ -4,22 +4,48 @@
 package timeline
 
 // A Cursor reads an image as a decoder does: the same code again and again,
-// mostly forward in time. It remembers where it was and which versions it met,
+// mostly forward in time. It remembers where it was and what it met there,
 // and gives the same answers as a [View]. A Cursor is for one goroutine; any
 // number of them may read one image.
 type Cursor struct {
-	im   *Image
+	im *Image
+
+	// What is said of never-poked core text.
+	cold Block
+
 	last int // the fragment that the last read began in
+
+	// Other answers, by their address modulo the size.
+	joint [jointSize]joint
+
 	// The version of each fragment that was met last, by the fragment's index
 	// modulo the size.
-	seen [cursorSize]struct{ fragment, version uint32 }
+	seen [seenSize]struct{ fragment, version uint32 }
 }
 
-const cursorSize = 1024
+// A joint is an answer for a few bytes, such as an instruction and what
+// follows it.
+type joint struct {
+	addr     uint64
+	validity Validity
+	n, given uint8 // n is 0 where there is none
+	standing Standing
+	reason   Reason
+	bytes    [jointBytes]byte
+}
+
+const (
+	jointSize  = 4096
+	jointBytes = 16
+	seenSize   = 1024
+)
 
 // Cursor returns a cursor of the image.
 func (im *Image) Cursor() *Cursor {
 	c := &Cursor{im: im}
+	if im.cold.count > 0 {
+		c.enterCold(im.first)
+	}
 	for i := range c.seen {
 		c.seen[i].fragment = 0xffffffff
 	}
@@ -28,21 +54,54 @@ func (im *Image) Cursor() *Cursor {
 
 // Read is [View.Read] at time t. Times may go in any direction.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
-	im := c.im
-	i := c.last
-	if i >= len(im.fragments) || addr-im.fragments[i].addr >= uint64(im.fragments[i].size) {
-		if i++; i >= len(im.fragments) || addr-im.fragments[i].addr >= uint64(im.fragments[i].size) {
-			i = im.find(addr)
-		}
-		c.last = i
+	if at := addr - c.im.pageBase; c.cold.at(t) && c.im.isCold(at, len(buf)) {
+		return Block{c.cold.Standing, c.cold.Reason, copy(buf, c.im.text[at:]), c.cold.Validity}
 	}
-	return im.read(addr, t, buf, i, c)
+	return c.read(addr, t, buf)
+}
+
+// read is Read for all but what Read can do by itself.
+func (c *Cursor) read(addr, t uint64, buf []byte) Block {
+	if !c.cold.at(t) && c.im.cold.count > 0 {
+		c.enterCold(t)
+	}
+	j := &c.joint[addr%jointSize]
+	if j.addr == addr && int(j.n) == len(buf) && j.validity.at(t) && len(buf) > 0 {
+		copy(buf, j.bytes[:])
+		return Block{j.standing, j.reason, int(j.given), j.validity}
+	}
+	b := c.im.read(addr, t, buf, c.find(addr), c)
+	if len(buf) <= jointBytes {
+		*j = joint{addr, b.Validity, uint8(len(buf)), uint8(b.Given), b.Standing, b.Reason, j.bytes}
+		copy(j.bytes[:], buf)
+	}
+	return b
+}
+
+// enterCold looks up what is said of never-poked core text at time t.
+func (c *Cursor) enterCold(t uint64) {
+	h := c.im.at(&c.im.cold, t)
+	c.cold = Block{Standing: h.standing, Reason: h.reason, Validity: Validity{h.since, h.until}}
+}
+
+// find is Image.find, which tries the last fragment and the next two first:
+// between two that are poked there is one that is not.
+func (c *Cursor) find(addr uint64) int {
+	f := c.im.fragments
+	for i := c.last; i < len(f) && i < c.last+3; i++ {
+		if addr-f[i].addr < uint64(f[i].size) {
+			c.last = i
+			return i
+		}
+	}
+	c.last = c.im.find(addr)
+	return c.last
 }
 
 // at is Image.at for the i-th fragment.
 func (c *Cursor) at(i int, f *fragment, t uint64) held {
 	im := c.im
-	s := &c.seen[i%cursorSize]
+	s := &c.seen[i%seenSize]
 	if s.fragment == uint32(i) {
 		v := im.version(&f.versions, s.version)
 		if t < v.until && (t >= v.since || s.version == 0) {

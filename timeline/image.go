@@ -113,20 +113,26 @@ type Block struct {
 	// Given is how many leading bytes a single fact gives: the part of the
 	// buffer that was filled. The rest of the buffer is zero.
 	Given int
-	// The block has the same bytes of the same standing at every time t with
-	// Since <= t < Until; 0 and MaxTime where nothing bounds them.
-	Since, Until uint64
+	// The block has the same bytes of the same standing all that time.
+	Validity
 }
+
+// Validity is the time during which an answer holds: at every time t with
+// Since <= t < Until; 0 and MaxTime where nothing bounds it.
+type Validity struct{ Since, Until uint64 }
+
+// at reports whether t is in v.
+func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
 
 // Read fills buf with the bytes at addr and tells the standing and validity of
 // the whole block. It does not allocate. Bytes from the first that no single
 // fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
 func (v View) Read(addr uint64, buf []byte) Block {
 	im := v.im
-	if text := im.coldText(addr, len(buf)); text != nil {
-		copy(buf, text)
+	if at := addr - im.pageBase; im.isCold(at, len(buf)) {
+		copy(buf, im.text[at:])
 		h := im.at(&im.cold, v.t)
-		return Block{h.standing, h.reason, len(buf), h.since, h.until}
+		return Block{h.standing, h.reason, len(buf), Validity{h.since, h.until}}
 	}
 	return im.read(addr, v.t, buf, im.find(addr), nil)
 }
@@ -134,7 +140,7 @@ func (v View) Read(addr uint64, buf []byte) Block {
 // read is View.Read, beginning with the i-th fragment, the first that ends
 // after addr. c, where not nil, remembers versions.
 func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
-	b := Block{Standing: Known, Until: MaxTime}
+	b := Block{Standing: Known, Validity: Validity{Until: MaxTime}}
 	if len(buf) == 0 {
 		return b
 	}

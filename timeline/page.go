@@ -3,7 +3,10 @@
 
 package timeline
 
-import "sort"
+import (
+	"encoding/binary"
+	"sort"
+)
 
 const pageSize = 4096
 
@@ -18,18 +21,18 @@ type pageIndex struct {
 	cold versions
 }
 
-// A pageOffset is where in its page a fragment begins, times two, plus one
-// where it is cold: never poked, in Image.text, and followed by the next
-// fragment without a hole.
+// A pageOffset is where in its page a fragment begins.
 type pageOffset uint16
 
-const coldOffset pageOffset = 1
+// grain is of how many bytes of core text tables.coldGrains tells with one bit
+// whether they are cold: never poked, and in pageIndex.text.
+const grain = 4
 
 // indexPages makes the index.
 func (im *Image) indexPages() {
 	im.offsets = make([]pageOffset, len(im.fragments))
 	for i := range im.fragments {
-		im.offsets[i] = pageOffset(im.fragments[i].addr % pageSize << 1)
+		im.offsets[i] = pageOffset(im.fragments[i].addr % pageSize)
 	}
 	if im.textLo >= im.textHi {
 		return
@@ -48,76 +51,87 @@ func (im *Image) indexPages() {
 	im.markCold()
 }
 
-// markCold marks the fragments that need not be looked at.
+// markCold finds the bytes for which no fragment need be looked at.
 func (im *Image) markCold() {
-	if im.cold.count == 0 {
+	seg := im.coldSegment()
+	if seg < 0 {
 		return
+	}
+	s := &im.segments[seg]
+	im.text = s.Data[im.pageBase-s.Addr:]
+	// A question looks at the grains by eight bytes.
+	bits := make([]byte, uint64(len(im.pages)-1)*pageSize/grain/8+8)
+	for i := range im.fragments {
+		f := &im.fragments[i]
+		if f.seg != seg || f.versions != im.cold || f.addr < im.pageBase {
+			continue
+		}
+		lo := (f.addr - im.pageBase + grain - 1) / grain
+		hi := min((f.addr+uint64(f.size)-im.pageBase)/grain, uint64(len(bits)-8)*8)
+		for lo < hi {
+			if lo%8 == 0 && hi-lo >= 8 {
+				bits[lo/8] = 0xff
+				lo += 8
+				continue
+			}
+			bits[lo/8] |= 1 << (lo % 8)
+			lo++
+		}
+	}
+	im.coldGrains = bits
+}
+
+// coldSegment returns which segment of the snapshot has all never-poked core
+// text, -1 where none is all that is known of it.
+func (im *Image) coldSegment() int32 {
+	if im.cold.count == 0 {
+		return -1
 	}
 	for k := range im.cold.count {
 		if v := im.version(&im.cold, k); v.content != snapshotContent || !v.standing.HasBytes() || v.standing == InFlight {
-			return
+			return -1
 		}
 	}
-	seg := int32(-1)
 	for i := range im.segments {
 		if s := &im.segments[i]; s.Addr <= im.pageBase && im.pageBase < s.end() {
-			seg, im.text = int32(i), s.Data[im.pageBase-s.Addr:]
+			return int32(i)
 		}
 	}
-	for i := range im.fragments {
-		f := &im.fragments[i]
-		end := f.addr + uint64(f.size)
-		if f.seg == seg && f.versions == im.cold && i+1 < len(im.fragments) && im.fragments[i+1].addr == end {
-			im.offsets[i] |= coldOffset
-		}
-	}
+	return -1
 }
 
-// coldText returns n bytes or more of the snapshot at addr where all of them
-// are cold, and in one page; else nil.
-func (im *Image) coldText(addr uint64, n int) []byte {
-	at := addr - im.pageBase
-	p := at / pageSize
-	if p+1 >= uint64(len(im.pages)) {
-		return nil
+// isCold reports whether the n bytes at pageBase+at are cold: then they stand
+// at text[at:]. For some that are it says no.
+func (im *Image) isCold(at uint64, n int) bool {
+	i := at / grain
+	if i/8+8 > uint64(len(im.coldGrains)) || uint(n-1) >= 56*grain {
+		return false
 	}
-	i, hi := im.inPage(uint32(p), at%pageSize)
-	if i == 0 || im.offsets[i-1]&coldOffset == 0 {
-		return nil
-	}
-	end := uint64(pageSize)
-	if i < hi {
-		end = uint64(im.offsets[i] >> 1)
-	}
-	if uint64(n) > end-at%pageSize {
-		return nil
-	}
-	return im.text[at:][:n]
+	bits := binary.LittleEndian.Uint64(im.coldGrains[i/8:]) >> (i % 8)
+	return ^bits<<(63-(at%grain+uint64(n)-1)/grain) == 0
 }
 
 // inPage returns how many fragments begin up to this offset of page p of core
-// text, and up to its end.
-func (im *Image) inPage(p uint32, offset uint64) (i, hi uint32) {
-	i, hi = im.pages[p], im.pages[p+1]
-	last := pageOffset(offset<<1) | coldOffset
-	for n := hi - i; n > 0; {
+// text.
+func (im *Image) inPage(p uint32, offset pageOffset) uint32 {
+	i := im.pages[p]
+	for n := im.pages[p+1] - i; n > 0; {
 		half := (n + 1) / 2
-		if im.offsets[i+half-1] <= last {
+		if im.offsets[i+half-1] <= offset {
 			i += half
 			n -= half
 		} else {
 			n = half - 1
 		}
 	}
-	return i, hi
+	return i
 }
 
 // find returns the index of the first fragment that ends after addr.
 func (im *Image) find(addr uint64) int {
 	i := 0 // how many begin up to addr
 	if at := addr - im.pageBase; at/pageSize+1 < uint64(len(im.pages)) {
-		k, _ := im.inPage(uint32(at/pageSize), at%pageSize)
-		i = int(k)
+		i = int(im.inPage(uint32(at/pageSize), pageOffset(at%pageSize)))
 	} else {
 		i = sort.Search(len(im.fragments), func(i int) bool { return im.fragments[i].addr > addr })
 	}

@@ -1102,7 +1102,7 @@ func TestReadAcross(t *testing.T) {
 	im := mustBuild(t, b)
 	buf := make([]byte, 8)
 	got := im.At(400).Read(0x1ffc, buf)
-	want := Block{Standing: Unmapped, Given: 4, Since: 300, Until: 1001}
+	want := Block{Standing: Unmapped, Given: 4, Validity: Validity{300, 1001}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
