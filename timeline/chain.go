@@ -244,7 +244,7 @@ func (c *chain) plain(t uint64, changes []change) int {
 	n := 0
 	for i := range changes {
 		ch := &changes[i]
-		if ch.time > calm || ch.time <= t || ch.old != c.content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+		if ch.copied || ch.time > calm || ch.time <= t || ch.old != c.content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
 			break
 		}
 		last := &c.out[len(c.out)-1]
