@@ -4,11 +4,13 @@
 package timeline_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -74,6 +76,19 @@ func FuzzReplay(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { snap.Close() })
+	bpf := filepath.Join(f.TempDir(), "bpf.data")
+	out, err := os.Create(bpf)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := errors.Join(genperf.BPF(out), out.Close()); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(bpf)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, err := perfdata.New(data)
 		if err != nil {
@@ -102,6 +117,19 @@ func FuzzReplay(f *testing.F) {
 					t.Fatalf("%d bytes asked for, %d answered", len(buf), n)
 				}
 			}
+		}
+		last := uint64(0)
+		for c := range r.Changes() {
+			if c.Time < last {
+				t.Fatalf("a change at %d after one at %d", c.Time, last)
+			}
+			last = c.Time
+		}
+		for s := range r.Image.Symbols {
+			if svc, ok := r.Serves(s.Addr, s.From); ok && (s.From < svc.From || s.From >= svc.To || len(svc.Places) == 0 && svc.Func == 0) {
+				t.Fatalf("at %d %+v", s.From, svc)
+			}
+			r.SourceLine(s.Addr, s.From)
 		}
 		for c := range r.Image.Conflicts() {
 			if c.From > c.To || len(c.Candidates) != 2 {

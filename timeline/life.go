@@ -29,6 +29,7 @@ type life struct {
 	name     string
 	code     []byte  // of a BPF program's function, where the recording has it
 	silent   []Range // what of it may change with no record
+	program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
 	ended    Reason  // why it ended
 }
@@ -182,7 +183,7 @@ func (b *Builder) lives() []*life {
 			p.die(e)
 		} else {
 			l := newLife(e, code[i].data)
-			l.silent = code[i].silent
+			l.silent, l.program = code[i].silent, code[i].program
 			p.bear(l)
 		}
 	}
@@ -222,8 +223,9 @@ func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 
 // code is a function's code with the places that may change silently.
 type code struct {
-	data   []byte
-	silent []Range
+	data    []byte
+	silent  []Range
+	program uint32 // its id
 }
 
 // joinPrograms finds for each birth the code that belongs to that life: of the
@@ -255,7 +257,7 @@ func joinPrograms(events []SymbolEvent, programs []Program) []code {
 				continue
 			}
 			claimed[i] = true
-			out[i] = code{f.Data, p.Silent}
+			out[i] = code{f.Data, p.Silent, p.ID}
 		}
 	}
 	return out

@@ -66,6 +66,9 @@ type Replay struct {
 
 	sequences     *Sequences
 	sequencesOnce sync.Once
+
+	services services
+	sources  sources
 }
 
 // Close unmaps the recording and its snapshot. The image must not be used

@@ -1,0 +1,209 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// describeService prints a service with names as of time t.
+func describeService(v timeline.View, s timeline.Service) string {
+	name := func(addr uint64) string {
+		sym, ok := v.Symbol(addr)
+		if !ok {
+			return fmt.Sprintf("%#x", addr)
+		}
+		return fmt.Sprintf("%s+%#x", sym.Name, addr-sym.Addr)
+	}
+	text := fmt.Sprintf("%v %#x+%d", s.Kind, s.Addr, s.Len)
+	for _, p := range s.Places {
+		text += " " + name(p)
+	}
+	if s.Func != 0 {
+		text += fmt.Sprintf(" calls %s for %#x", name(s.Func), s.Ops)
+	}
+	text += " from " + timeline.Seconds(s.From)
+	if s.To != timeline.MaxTime {
+		text += " until " + timeline.Seconds(s.To)
+	}
+	return text
+}
+
+func TestServes(t *testing.T) {
+	small, rich, bpf := load(t, "small"), load(t, "rich"), loadBPF(t)
+	tests := []struct {
+		r    *timeline.Replay
+		addr uint64
+		t    uint64
+		want string // "" for nothing
+	}{
+		// The first probe of a page of slots, and the same slot of the next one.
+		{small, 0xffffffffc0291000, 13_107_095_294, ""},
+		{small, 0xffffffffc0291002, 13_107_095_295, "kprobe-slot 0xffffffffc0291000+3 do_sys_openat2+0x5 from 13.107095295 until 13.848452625"},
+		{small, 0xffffffffc0293000, 13_848_320_504, "optprobe-slot 0xffffffffc0293000+110 do_sys_openat2+0x5 from 13.113527425 until 13.848320505"},
+		{small, 0xffffffffc0293000, 13_848_320_505, ""},
+		{small, 0xffffffffc029106e, 13_700_000_000, ""}, // behind a slot's last byte
+		{small, 0xffffffffaecdbcb1, 13_700_000_000, ""}, // the kernel's text
+		{small, 0, 0, ""},
+		// Tracers' trampolines, one after the other at the same place.
+		{rich, 0xffffffffc035b010, 18_600_000_000,
+			"ftrace-trampoline 0xffffffffc035b000+207 calls function_trace_call+0x0 for 0xffffffffa4b3bba0 from 18.546571990 until 31.306083560"},
+		{bpf, genperf.BPFTrampoline, genperf.BPFAttached - 1, ""},
+		{bpf, genperf.BPFTrampoline + 100, genperf.BPFAttached,
+			"bpf-trampoline 0xffffffffc0200000+4096 bpf_prog_1112131415161718_add+0x0 from 3.000000000 until 4.000000000"},
+		{bpf, genperf.BPFTrampoline, genperf.BPFUnloaded, ""},
+		{bpf, genperf.BPFMain, genperf.BPFAttached, ""}, // a program serves nothing
+	}
+	for _, tt := range tests {
+		s, ok := tt.r.Serves(tt.addr, tt.t)
+		got := ""
+		if ok {
+			got = describeService(tt.r.Image.At(tt.t), s)
+		}
+		if got != tt.want {
+			t.Errorf("%#x at %s:\ngot  %q\nwant %q", tt.addr, timeline.Seconds(tt.t), got, tt.want)
+		}
+	}
+}
+
+// What a slot is said to serve is held against the text of the probed place:
+// the copy of its instruction is the same.
+func TestServesCopies(t *testing.T) {
+	checked := 0
+	for _, path := range servicePaths() {
+		r := loadPath(t, path)
+		for c := range r.Changes() {
+			p := c.Poke
+			if p == nil || len(p.Old) != 0 {
+				continue
+			}
+			s, ok := r.Serves(p.Addr, c.Time)
+			if !ok || s.Kind != timeline.ServesKprobe {
+				continue
+			}
+			if len(s.Places) != 1 || s.From != c.Time {
+				t.Fatalf("%s: %#x at %s: %+v", path, p.Addr, timeline.Seconds(c.Time), s)
+			}
+			text := make([]byte, len(p.New)-1)
+			if b := r.Image.At(c.Time).Read(s.Places[0], text); b.Standing != timeline.Known || text[0] == 0xcc || text[0] == 0xe9 {
+				continue // not there in the recording, or probed already
+			}
+			checked++
+			if !bytes.Equal(text, p.New[:len(p.New)-1]) {
+				t.Errorf("%s: the slot at %#x has % x, the text that it serves at %#x % x", path, p.Addr, p.New, s.Places[0], text)
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d slots were checked", checked)
+	}
+}
+
+// What jumps into a slot is what it serves; what calls a trampoline is so too.
+func TestServesBranches(t *testing.T) {
+	probes, attached := 0, 0
+	for _, path := range servicePaths() {
+		r := loadPath(t, path)
+		for c := range r.Changes() {
+			p := c.Poke
+			if p == nil || len(p.New) != 5 || p.New[0] != 0xe8 && p.New[0] != 0xe9 {
+				continue
+			}
+			target := p.Addr + 5 + uint64(int64(int32(uint32(p.New[1])|uint32(p.New[2])<<8|uint32(p.New[3])<<16|uint32(p.New[4])<<24)))
+			sym, ok := r.Image.At(c.Time).Symbol(target)
+			if !ok || !sym.Dynamic || sym.To <= c.Time || sym.Addr <= p.Addr && p.Addr < sym.Addr+sym.Size {
+				continue
+			}
+			s, ok := r.Serves(target, c.Time)
+			switch {
+			case sym.Name == "kprobe_optinsn_page":
+				probes++
+				if !ok || s.Addr != target || len(s.Places) != 1 || s.Places[0] != p.Addr {
+					t.Errorf("%s: %#x jumps to %#x at %s, which serves %#x", path, p.Addr, target, timeline.Seconds(c.Time), s.Places)
+				}
+			case strings.HasPrefix(sym.Name, "bpf_trampoline_"):
+				attached++
+				if !ok || !bytes.Contains(fmt.Append(nil, s.Places), fmt.Append(nil, p.Addr)) {
+					t.Errorf("%s: %#x calls %#x at %s, which serves %#x", path, p.Addr, target, timeline.Seconds(c.Time), s.Places)
+				}
+			}
+		}
+	}
+	if probes == 0 || attached == 0 {
+		t.Errorf("%d jumps into slots and %d calls of trampolines: want some of each", probes, attached)
+	}
+}
+
+// servicePaths are recordings with probes and trampolines.
+func servicePaths() []string {
+	var paths []string
+	for _, name := range []string{"small", "rich"} {
+		paths = append(paths, filepath.Join(corpus.Root(), "testdata", name, "rec.data"))
+	}
+	return paths
+}
+
+func loadPath(t *testing.T, path string) *timeline.Replay {
+	t.Helper()
+	r, err := timeline.Load(path, timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// loadBPF is the recording of a BPF program with line information.
+func loadBPF(t *testing.T) *timeline.Replay {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "perf.data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := genperf.BPF(f); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	return loadPath(t, path)
+}
+
+func TestSourceLine(t *testing.T) {
+	r := loadBPF(t)
+	for _, w := range r.Report.Warnings {
+		t.Error(w)
+	}
+	const now = genperf.BPFAttached
+	call := timeline.SourceLine{Program: 42, Func: "count", File: "count.bpf.c", Line: 11, Column: 9, Text: "\treturn add(1);"}
+	tests := []struct {
+		addr, t uint64
+		want    timeline.SourceLine // zero: none
+	}{
+		{genperf.BPFMain, genperf.BPFLoaded - 1, timeline.SourceLine{}},
+		{genperf.BPFMain, genperf.BPFLoaded, timeline.SourceLine{Program: 42, Func: "count"}}, // its first instructions
+		{genperf.BPFMain + 8, now, call},
+		{genperf.BPFMain + 17, now, call},
+		{genperf.BPFMain + 18, now, timeline.SourceLine{Program: 42, Func: "count", File: "count.bpf.c", Line: 12, Column: 1, Text: "}"}},
+		{genperf.BPFMain + 20, now, timeline.SourceLine{}},
+		{genperf.BPFSub, now, timeline.SourceLine{Program: 42, Func: "add", File: "count.bpf.c", Line: 5, Column: 9, Text: "\treturn x + 1;"}},
+		{genperf.BPFTrampoline, now, timeline.SourceLine{}},
+		{genperf.BPFMain + 8, genperf.BPFUnloaded, timeline.SourceLine{}},
+		{0, now, timeline.SourceLine{}},
+	}
+	for _, tt := range tests {
+		got, ok := r.SourceLine(tt.addr, tt.t)
+		if got != tt.want || ok != (tt.want != timeline.SourceLine{}) {
+			t.Errorf("%#x at %s: %+v, %v, want %+v", tt.addr, timeline.Seconds(tt.t), got, ok, tt.want)
+		}
+	}
+}
