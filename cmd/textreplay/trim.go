@@ -18,13 +18,14 @@ import (
 func (a *app) trimCmd() *cobra.Command {
 	var out, times string
 	var symbols []string
-	var samples bool
+	var samples, aux bool
 	cmd := &cobra.Command{
 		Use:   "trim -o DIR [--time A,B] [--symbol S]...",
 		Short: "Cut a recording down to what questions about kernel text need",
 		Long: `trim writes a small recording that answers for itself: side-band records, BPF
-program infos, and of the snapshot the pages that text pokes touched. Samples and
-the memory maps of programs are dropped.
+program infos, and of the snapshot the pages that text pokes touched. Samples,
+hardware trace and the memory maps of programs are dropped, unless --samples or
+--aux asks for them.
 
 With --time nothing is kept from B on, and no samples before A; changes before A
 stay, because the answers for the window rest on them. With --symbol only the
@@ -53,7 +54,7 @@ refused: samples (--samples) can be such a sign.`,
 			if err != nil {
 				return err
 			}
-			opts := trim.Options{From: window.from, To: window.to, Samples: samples}
+			opts := trim.Options{From: window.from, To: window.to, Samples: samples, Aux: aux}
 			for _, name := range symbols {
 				found := r.Image.At(r.Report.First).Lookup(name)
 				if len(found) == 0 {
@@ -85,6 +86,7 @@ refused: samples (--samples) can be such a sign.`,
 	f.StringVar(&times, "time", "", "a window of time `A,B`; either end may be empty")
 	f.StringArrayVar(&symbols, "symbol", nil, "keep only the pages of this function (repeatable)")
 	f.BoolVar(&samples, "samples", false, "keep samples")
+	f.BoolVar(&aux, "aux", false, "keep hardware trace, all of it, and what a decoder of it needs")
 	return cmd
 }
 

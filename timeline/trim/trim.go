@@ -36,6 +36,10 @@ type Options struct {
 	Ranges []timeline.Range
 	// Samples keeps samples; those of the module tracepoints are always kept.
 	Samples bool
+	// Aux keeps hardware trace (Intel PT, Arm ETM), all of it, and the records
+	// that a decoder of it needs: context switches, tasks and their memory maps.
+	// A section of trace is held in memory while it is written.
+	Aux bool
 }
 
 // ErrHides is returned where the cut recording would claim more than the whole
@@ -212,14 +216,16 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 			return false, nil
 		}
 	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
-		if rec.CPUMode() == perfdata.MiscUser {
+		if rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux {
 			return false, nil
 		}
-	case perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordThrottle, perfdata.RecordUnthrottle,
-		perfdata.RecordRead, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide, perfdata.RecordNamespaces,
-		perfdata.RecordCgroup, perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
-		perfdata.RecordCallchainDeferred,
-		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError,
+	case perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
+		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
+		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
+		// Trace has no times that would tell which of it a window needs.
+		return c.opts.Aux, nil
+	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
+		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup, perfdata.RecordCallchainDeferred,
 		// In a file these are the header's business.
 		perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
 		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature, perfdata.RecordEventUpdate:
@@ -260,7 +266,11 @@ func (c *cut) writeData(f *os.File) error {
 		if !ok {
 			continue
 		}
-		if err := w.WriteRecord(rec.Raw); err != nil {
+		raw := rec.Raw
+		if trace := sc.Payload(); trace != nil {
+			raw = slices.Concat(raw, trace)
+		}
+		if err := w.WriteRecord(raw); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ package trim_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -209,5 +210,62 @@ func TestGuests(t *testing.T) {
 	defer guest.Close()
 	if err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), guest, trim.Options{}); !errors.Is(err, trim.ErrGuest) {
 		t.Errorf("error %v, want %v", err, trim.ErrGuest)
+	}
+}
+
+// TestAux: with Aux the hardware trace is kept byte for byte, and the records that
+// a decoder needs; without, none of it.
+func TestAux(t *testing.T) {
+	order := binary.LittleEndian
+	path := filepath.Join(t.TempDir(), "perf.data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := perfdata.NewWriter(f, order)
+	attr := perfdata.Attr{Type: 1, Size: 136, Config: 9, Flags: perfdata.FlagTextPoke | perfdata.FlagSampleIDAll | perfdata.FlagContextSwitch,
+		SampleType: perfdata.SampleIdentifier | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleTID}
+	if err := w.SetEvents([]*perfdata.Event{{Attr: attr, IDs: []uint64{7}, Name: "dummy"}}); err != nil {
+		t.Fatal(err)
+	}
+	record := func(typ perfdata.RecordType, misc uint16, payload []byte, body ...uint64) {
+		raw := order.AppendUint16(order.AppendUint16(order.AppendUint32(nil, uint32(typ)), misc), uint16(8+8*len(body)))
+		for _, v := range body {
+			raw = order.AppendUint64(raw, v)
+		}
+		if err := w.WriteRecord(append(raw, payload...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trailer := []uint64{1<<32 | 1, 100, 0, 7} // pid and tid, time, CPU, id
+	record(perfdata.RecordAuxtraceInfo, 0, nil, 0, 1)
+	record(perfdata.RecordSwitch, 0, nil, trailer...)
+	record(perfdata.RecordAux, 0, nil, append([]uint64{0, 16, 0}, trailer...)...)
+	trace := []byte("0123456789abcdef")
+	record(perfdata.RecordAuxtrace, 0, trace, 16, 0, 0, 0, 0)
+	record(perfdata.RecordFinishedRound, 0, nil)
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	for _, aux := range []bool{false, true} {
+		part, _ := cut(t, whole, trim.Options{Aux: aux})
+		want := uint64(0)
+		if aux {
+			want = 1
+		}
+		for _, typ := range []perfdata.RecordType{perfdata.RecordAuxtraceInfo, perfdata.RecordSwitch, perfdata.RecordAux, perfdata.RecordAuxtrace} {
+			if n := part.Report.Records[typ]; n != want {
+				t.Errorf("Aux %v: %d records %v, want %d", aux, n, typ, want)
+			}
+		}
+		var got []byte
+		sc := part.Recording.Scan(perfdata.Only(perfdata.RecordAuxtrace))
+		for sc.Next() {
+			got = append(got, sc.Payload()...)
+		}
+		if aux && !bytes.Equal(got, trace) {
+			t.Errorf("trace %q, want %q", got, trace)
+		}
 	}
 }
