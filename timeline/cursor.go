@@ -10,8 +10,11 @@ package timeline
 type Cursor struct {
 	im *Image
 
-	// What is said of never-poked core text.
-	cold Block
+	// What is said of never-poked core text, and the image's index of it.
+	cold coldText
+	said Block
+	from uint64 // said.Since,
+	span uint64 // and how long it holds
 
 	last int // the fragment that the last read began in
 
@@ -42,7 +45,7 @@ const (
 
 // Cursor returns a cursor of the image.
 func (im *Image) Cursor() *Cursor {
-	c := &Cursor{im: im}
+	c := &Cursor{im: im, cold: im.coldText}
 	if im.cold.count > 0 {
 		c.enterCold(im.first)
 	}
@@ -54,21 +57,21 @@ func (im *Image) Cursor() *Cursor {
 
 // Read is [View.Read] at time t. Times may go in any direction.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
-	if at := addr - c.im.pageBase; c.cold.at(t) && c.im.isCold(at, len(buf)) {
-		return Block{c.cold.Standing, c.cold.Reason, copy(buf, c.im.text[at:]), c.cold.Validity}
+	if at := addr - c.cold.base; t-c.from < c.span && c.cold.has(at, len(buf)) {
+		return Block{c.said.Standing, c.said.Reason, c.cold.read(at, buf), c.said.Validity}
 	}
 	return c.read(addr, t, buf)
 }
 
 // read is Read for all but what Read can do by itself.
 func (c *Cursor) read(addr, t uint64, buf []byte) Block {
-	if !c.cold.at(t) && c.im.cold.count > 0 {
-		c.enterCold(t)
-	}
 	j := &c.joint[addr%jointSize]
 	if j.addr == addr && int(j.n) == len(buf) && j.validity.at(t) && len(buf) > 0 {
 		copy(buf, j.bytes[:])
 		return Block{j.standing, j.reason, int(j.given), j.validity}
+	}
+	if t-c.from >= c.span && c.im.cold.count > 0 {
+		c.enterCold(t)
 	}
 	b := c.im.read(addr, t, buf, c.find(addr), c)
 	if len(buf) <= jointBytes {
@@ -81,7 +84,8 @@ func (c *Cursor) read(addr, t uint64, buf []byte) Block {
 // enterCold looks up what is said of never-poked core text at time t.
 func (c *Cursor) enterCold(t uint64) {
 	h := c.im.at(&c.im.cold, t)
-	c.cold = Block{Standing: h.standing, Reason: h.reason, Validity: Validity{h.since, h.until}}
+	c.said = Block{Standing: h.standing, Reason: h.reason, Validity: Validity{h.since, h.until}}
+	c.from, c.span = h.since, h.until-h.since
 }
 
 // find is Image.find, which tries the last fragment and the next two first:

@@ -129,10 +129,9 @@ func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
 // fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
 func (v View) Read(addr uint64, buf []byte) Block {
 	im := v.im
-	if at := addr - im.pageBase; im.isCold(at, len(buf)) {
-		copy(buf, im.text[at:])
+	if at := addr - im.base; im.has(at, len(buf)) {
 		h := im.at(&im.cold, v.t)
-		return Block{h.standing, h.reason, len(buf), Validity{h.since, h.until}}
+		return Block{h.standing, h.reason, im.coldText.read(at, buf), Validity{h.since, h.until}}
 	}
 	return im.read(addr, v.t, buf, im.find(addr), nil)
 }

@@ -4,29 +4,32 @@
 package timeline
 
 import (
-	"encoding/binary"
 	"sort"
 )
 
 const pageSize = 4096
 
 // A pageIndex leads from an address in core kernel text, where nearly all
-// questions are about and nearly all fragments are, to its fragment; and from
-// one in never-poked text to the snapshot, past all fragments.
+// questions are about and nearly all fragments are, to its fragment.
 type pageIndex struct {
 	pageBase uint64
-	// text is the snapshot from pageBase on, where one segment has all of it.
-	text []byte
 	// cold are the versions that all never-poked core text shares.
 	cold versions
+	coldText
+}
+
+// coldText leads from an address in never-poked core text to the snapshot, past
+// all fragments.
+type coldText struct {
+	base uint64
+	text []byte // from base on
+	// cold tells of each eight bytes from base on, with a bit, whether all of
+	// them are: the i-th word of those from the (8*i)-th on.
+	cold []uint16
 }
 
 // A pageOffset is where in its page a fragment begins.
 type pageOffset uint16
-
-// grain is of how many bytes of core text tables.coldGrains tells with one bit
-// whether they are cold: never poked, and in pageIndex.text.
-const grain = 4
 
 // indexPages makes the index.
 func (im *Image) indexPages() {
@@ -58,27 +61,28 @@ func (im *Image) markCold() {
 		return
 	}
 	s := &im.segments[seg]
-	im.text = s.Data[im.pageBase-s.Addr:]
-	// A question looks at the grains by eight bytes.
-	bits := make([]byte, uint64(len(im.pages)-1)*pageSize/grain/8+8)
+	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
+	im.coldText.cold = make([]uint16, uint64(len(im.pages)-1)*(pageSize/64)+1)
 	for i := range im.fragments {
 		f := &im.fragments[i]
-		if f.seg != seg || f.versions != im.cold || f.addr < im.pageBase {
-			continue
-		}
-		lo := (f.addr - im.pageBase + grain - 1) / grain
-		hi := min((f.addr+uint64(f.size)-im.pageBase)/grain, uint64(len(bits)-8)*8)
-		for lo < hi {
-			if lo%8 == 0 && hi-lo >= 8 {
-				bits[lo/8] = 0xff
-				lo += 8
-				continue
-			}
-			bits[lo/8] |= 1 << (lo % 8)
-			lo++
+		if f.seg == seg && f.versions == im.cold && f.addr >= im.base {
+			im.mark((f.addr-im.base+7)/8, (f.addr-im.base+uint64(f.size))/8)
 		}
 	}
-	im.coldGrains = bits
+	im.coldText.cold = im.coldText.cold[:len(im.coldText.cold)-1]
+}
+
+// mark sets the bits [lo, hi).
+func (c *coldText) mark(lo, hi uint64) {
+	for hi = min(hi, uint64(len(c.cold)-1)*8); lo < hi; {
+		w, n := lo/8, min(8-lo%8, hi-lo)
+		bits := uint16(1<<n-1) << (lo % 8)
+		c.cold[w] |= bits
+		if w > 0 {
+			c.cold[w-1] |= bits << 8
+		}
+		lo += n
+	}
 }
 
 // coldSegment returns which segment of the snapshot has all never-poked core
@@ -100,15 +104,24 @@ func (im *Image) coldSegment() int32 {
 	return -1
 }
 
-// isCold reports whether the n bytes at pageBase+at are cold: then they stand
-// at text[at:]. For some that are it says no.
-func (im *Image) isCold(at uint64, n int) bool {
-	i := at / grain
-	if i/8+8 > uint64(len(im.coldGrains)) || uint(n-1) >= 56*grain {
+// has reports whether the n bytes at base+at are cold. For some that are it
+// says no.
+func (c *coldText) has(at uint64, n int) bool {
+	i := at / 64
+	if i >= uint64(len(c.cold)) || uint(n-1) >= 56 {
 		return false
 	}
-	bits := binary.LittleEndian.Uint64(im.coldGrains[i/8:]) >> (i % 8)
-	return ^bits<<(63-(at%grain+uint64(n)-1)/grain) == 0
+	want := uint32(2)<<((at%8+uint64(n)-1)/8) - 1
+	return ^uint32(c.cold[i])>>(at/8%8)&want == 0
+}
+
+// read reads cold bytes.
+func (c *coldText) read(at uint64, buf []byte) int {
+	if len(buf) == 16 { // as those who decode x86 ask for
+		*(*[16]byte)(buf) = [16]byte(c.text[at:])
+		return 16
+	}
+	return copy(buf, c.text[at:])
 }
 
 // inPage returns how many fragments begin up to this offset of page p of core

@@ -14,16 +14,15 @@ import "math/bits"
 // tables are what an image is made of: plain numbers that refer to one another
 // by index.
 type tables struct {
-	fragments  []fragment // by address
-	leaves     []leaf
-	nodes      []node
-	states     []state
-	conflicts  []conflict
-	claims     []claim // of conflicts, one after the other
-	arena      []byte
-	offsets    []pageOffset // of fragments
-	pages      []uint32     // of core text, from Image.pageBase on: how many fragments begin before each; one more at the end
-	coldGrains []byte       // of core text, from Image.pageBase on: a bit each
+	fragments []fragment // by address
+	leaves    []leaf
+	nodes     []node
+	states    []state
+	conflicts []conflict
+	claims    []claim // of conflicts, one after the other
+	arena     []byte
+	offsets   []pageOffset // of fragments
+	pages     []uint32     // of core text, from Image.pageBase on: how many fragments begin before each; one more at the end
 }
 
 // versions are those of a fragment.
