@@ -167,13 +167,14 @@ func (r *Replay) kindOf(p *perfdata.TextPoke) PokeKind {
 // findBatches finds the runs of pokes that look like batches.
 func (t *trail) findBatches() {
 	var last perfdata.TextPoke
+	sequences := t.r.Sequences()
 	for i := range t.entries {
 		e := &t.entries[i]
 		if e.loss != nil || e.rec.Type != perfdata.RecordTextPoke {
 			continue
 		}
 		var p perfdata.TextPoke
-		if t.r.Recording.TextPoke(&e.rec, &p) != nil || t.r.kindOf(&p) != PokeBatch {
+		if t.r.Recording.TextPoke(&e.rec, &p) != nil || t.r.kindOf(&p) != PokeBatch || sequences.stepwise(p.Addr, p.Time) {
 			last = perfdata.TextPoke{}
 			continue
 		}

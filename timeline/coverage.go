@@ -272,7 +272,8 @@ func (r *Report) trust() {
 	if len(c.Limits) == 0 {
 		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was taken off or suspended meanwhile", r.CPUsAvailable))
 	}
-	if r.SnapshotBytes == 0 {
+	because = append(because, r.whatFollows()...)
+	if r.SnapshotBytes == 0 && !r.silentArch() {
 		because = append(because, "there is no copy of kernel text beside the recording (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because

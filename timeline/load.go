@@ -148,14 +148,17 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 		return nil, err
 	}
 	var only []Range
-	if opts.Only != nil {
+	s.describe(r)
+	silent := s.report.Arch != "" && s.report.Arch != "x86_64"
+	// Where a silent writer shows anywhere, nothing is known anywhere: then all
+	// of the image is needed to find that out.
+	if opts.Only != nil && !silent {
 		only = opts.Only(r.kallsyms)
 	}
 	if only != nil {
 		s.b.Only(only)
 	}
-	s.describe(r)
-	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")
+	s.b.SilentPokes(silent)
 	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
 	if s.keepPlaced = opts.Windows; s.keepPlaced {
 		s.placed = make([]placed, 0, s.expected())

@@ -57,6 +57,8 @@ type Sequence struct {
 	// Complete is false where the sequence was interrupted: it was undone, or the
 	// recording ends in the middle.
 	Complete bool
+	// Legal is false where a step left words that no CPU must run, see SiteState.
+	Legal bool
 	// Before and After are both words as the first step found and the last one
 	// left them; the second is 0 where it is none of the site's.
 	Before, After [2]uint32
@@ -67,6 +69,10 @@ func (s *Sequence) Begin() uint64 { return s.Steps[0].Time }
 
 // End returns the time of the last step.
 func (s *Sequence) End() uint64 { return s.Steps[len(s.Steps)-1].Time }
+
+// Single reports whether the sequence is one step that is whole by itself, as
+// that of a new target is.
+func (s *Sequence) Single() bool { return len(s.Steps) == 1 && s.Complete }
 
 // SiteState is the pair of words at a site during an interval of time.
 type SiteState struct {
@@ -100,6 +106,9 @@ func (s *SiteState) String() string {
 	}
 	return "(" + name(s.Words[0]) + ", " + name(s.Words[1]) + ")"
 }
+
+// legal reports whether a CPU may run the two words of a site.
+func legal(words [2]uint32) bool { return words[0] != ppcNOP || !ppcIsBL(words[1]) }
 
 // Sequences are the sequences of a recording. It is immutable and safe for
 // concurrent use.
@@ -278,6 +287,12 @@ func (s *Sequences) Of(addr, time uint64) *Sequence {
 	return nil
 }
 
+// stepwise reports whether a poke is a step of a sequence of several.
+func (s *Sequences) stepwise(addr, time uint64) bool {
+	x := s.Of(addr, time)
+	return x != nil && !x.Single()
+}
+
 // siteHistory follows one site through time.
 type siteHistory struct {
 	*Sequences
@@ -371,12 +386,13 @@ func (x *siteHistory) step(w wordPoke, before [2]uint32) {
 		s.Before = before
 	}
 	s.After = x.words
+	s.Legal = s.Legal && legal(x.words)
 }
 
 // begin begins a sequence, and with it interrupts the one that is under way.
 func (x *siteHistory) begin(kind SequenceKind, w wordPoke) {
 	x.open = true
-	x.all = append(x.all, Sequence{Kind: kind, Site: x.site, Steps: []Step{{w.time, w.addr, w.old, w.new}}})
+	x.all = append(x.all, Sequence{Kind: kind, Site: x.site, Legal: true, Steps: []Step{{w.time, w.addr, w.old, w.new}}})
 }
 
 // goOn takes the last step of the sequence that is under way.
@@ -399,7 +415,7 @@ func (x *siteHistory) state(t uint64) {
 		}
 	}
 	st := SiteState{Site: x.site, Words: x.words, During: Interval{t, MaxTime},
-		Legal: x.words[0] != ppcNOP || !ppcIsBL(x.words[1])}
+		Legal: legal(x.words)}
 	if x.open {
 		st.UnderWay = x.all[len(x.all)-1].Kind
 	}

@@ -43,7 +43,7 @@ func TestSequences(t *testing.T) {
 		"retarget vfs_read+0x8 complete (mflr, bl) -> (mflr, bl): 2500000000 +0xc",
 		"disable vfs_read+0x8 complete (mflr, bl) -> (nop, nop): 3000000000 +0xc, 3050000000 +0x8",
 		"disable vfs_write+0x8 interrupted (mflr, bl) -> (mflr, nop): 3000001000 +0xc",
-		"enable do_sys_openat2+0x8 interrupted (nop, nop) -> (nop, bl): 3500000000 +0xc",
+		"enable do_sys_openat2+0x8 interrupted illegal (nop, nop) -> (nop, bl): 3500000000 +0xc",
 		"enable do_sys_openat2+0x8 interrupted (nop, bl) -> (mflr, bl): 3600000000 +0x8",
 		"disable compiled_with_pg+0x0 complete (bl, other) -> (other, other): 4800000000 +0x0",
 		"enable compiled_with_pg+0x0 complete (other, other) -> (bl, other): 4900000000 +0x0",
@@ -66,6 +66,9 @@ func TestSequences(t *testing.T) {
 					}
 				}
 				before, after := timeline.SiteState{Words: s.Before}, timeline.SiteState{Words: s.After}
+				if !s.Legal {
+					end += " illegal"
+				}
 				got = append(got, fmt.Sprintf("%v %s+%#x %s %v -> %v: %s", s.Kind, sym.Name, s.Site-sym.Addr, end,
 					&before, &after, strings.Join(steps, ", ")))
 				if s.End() != s.Steps[len(s.Steps)-1].Time {

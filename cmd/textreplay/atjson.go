@@ -21,6 +21,7 @@ type jsonAnswer struct {
 	Time     string        `json:"time"`
 	Interval *jsonInterval `json:"interval,omitempty"` // where the time was given as one
 	Symbol   *jsonSymbol   `json:"symbol"`
+	State    *jsonState    `json:"state,omitempty"` // of a site that is changed in sequences
 	jsonView
 	Versions []jsonVersion `json:"versions,omitempty"` // where it changes within the interval
 }
@@ -96,6 +97,7 @@ func (q *at) jsonAnswer(x *answer) *jsonAnswer {
 		Addr:     hexAddr(x.addr),
 		Time:     decTime(x.times.From),
 		Symbol:   placeOf(first.view, x.addr).json(),
+		State:    stateJSON(q.r, first.view, x.asked),
 		jsonView: q.viewJSON(first),
 	}
 	if !x.times.Exact() {

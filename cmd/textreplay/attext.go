@@ -31,6 +31,9 @@ func (q *at) writeText(x *answer) {
 			validity += "; source: " + sources
 		}
 		fmt.Fprintf(q.out, "  %s\n", validity)
+		if state := siteState(q.r, first.view, x.asked); state != "" {
+			fmt.Fprintf(q.out, "  %s\n", state)
+		}
 		if in, ok := q.c.around(first.view, x.asked); ok {
 			fmt.Fprintf(q.out, "  inside an instruction, read from the start of the function: %s at %s\n",
 				instsText([]disasm.Inst{in}, len(in.Bytes)), placeOf(first.view, in.Addr))

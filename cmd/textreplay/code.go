@@ -21,17 +21,19 @@ const maxInsn = 15
 
 // A coder turns the bytes of a recording's kernel into instructions.
 type coder struct {
-	dis *disasm.Disassembler // nil: the architecture cannot be disassembled
+	dis   *disasm.Disassembler // nil: the architecture cannot be disassembled
+	order binary.ByteOrder     // of the kernel's data, and of powerpc's instructions
 	// literals is the replay where there is data in kernel text, else nil.
 	literals *timeline.Replay
 }
 
 func newCoder(r *timeline.Replay) (*coder, error) {
-	dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+	c := &coder{order: r.Recording.ByteOrder()}
+	dis, err := disasm.New(r.Machine(), c.order)
 	if errors.Is(err, disasm.ErrUnsupportedArch) {
-		return &coder{}, nil
+		return c, nil
 	}
-	c := &coder{dis: dis}
+	c.dis = dis
 	if r.Machine() == elf.EM_AARCH64 {
 		c.literals = r
 	}

@@ -168,6 +168,9 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 		if reason != "" {
 			line += "  (" + reason + ")"
 		}
+		if state := siteState(h.r, h.r.Image.At(v.since), h.addr); state != "" {
+			line += "  " + state
+		}
 		if now := placeOf(v.view, h.addr).String(); now != name && now != "" {
 			line += fmt.Sprintf("  <%s>", now)
 			name = now
@@ -231,6 +234,7 @@ func describe(rows []row, n int) string {
 type jsonPast struct {
 	jsonPiece
 	Symbol       *jsonSymbol `json:"symbol"`
+	State        *jsonState  `json:"state,omitempty"` // of a site that is changed in sequences
 	Spans        []jsonPiece `json:"spans,omitempty"` // where there are several
 	Instructions []jsonInst  `json:"instructions"`
 }
@@ -238,7 +242,7 @@ type jsonPast struct {
 func (h *history) encode(enc *json.Encoder, v *version) error {
 	// The version as a whole, in the form of a span.
 	whole := timeline.Span{Addr: h.addr, Len: h.n, Standing: v.standing, Reason: v.reason, Since: v.since, Until: v.until}
-	out := jsonPast{Symbol: placeOf(v.view, h.addr).json(), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
+	out := jsonPast{Symbol: placeOf(v.view, h.addr).json(), State: stateJSON(h.r, v.view, h.addr), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
 	if len(v.spans) == 1 {
 		whole = v.spans[0]
 	} else {

@@ -30,6 +30,7 @@ type log struct {
 	timeFlag, addrFlag, symbol string
 	kinds                      words
 	times, addrs               interval
+	shown                      map[*timeline.Sequence]bool
 }
 
 // interval is half-open.
@@ -42,7 +43,7 @@ func (i interval) meets(addr, n uint64) bool {
 }
 
 func (a *app) logCmd() *cobra.Command {
-	l := &log{app: a}
+	l := &log{app: a, shown: make(map[*timeline.Sequence]bool)}
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
 		Short: "The audit trail: every change of kernel text in the order of time",
@@ -52,6 +53,9 @@ by whom, and the instruction before and after, with names as of that moment.
 Kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
 out-of-line page comes or goes), bpf (a BPF program is loaded or unloaded) and
 lost (records are missing between two times).
+
+A site that is changed in several steps, as powerpc's mflr and the branch behind
+it, is one entry with its steps.
 
 Pokes in place that one thread made directly after one another, at ascending
 addresses, are shown as a batch. The kernel does not record where a batch begins
@@ -171,6 +175,7 @@ func (p *logPoke) kind() timeline.PokeKind { return p.c.Kind }
 // A printer prints the entries of the log in one format.
 type printer interface {
 	poke(p *logPoke) error
+	sequence(c *timeline.Change) error // of several steps
 	ksymbol(c *timeline.Change) error
 	bpf(c *timeline.Change) error
 	lost(l *timeline.Loss) error
@@ -182,6 +187,12 @@ func (l *log) change(c *timeline.Change, to printer) error {
 	switch {
 	case c.Loss != nil && l.wants(kindLost, v, 0, 0, ""):
 		return to.lost(c.Loss)
+	case c.Sequence != nil && !c.Sequence.Single():
+		if l.shown[c.Sequence] || !l.wants(kindPoke, v, c.Sequence.Site, 8, "") {
+			return nil
+		}
+		l.shown[c.Sequence] = true
+		return to.sequence(c)
 	case c.Poke != nil && l.wants(kindPoke, v, c.Poke.Addr, uint64(max(len(c.Poke.Old), len(c.Poke.New))), ""):
 		return to.poke(&logPoke{c.Poke, c, l.r.Image.At(max(c.Time, 1) - 1), v})
 	case c.KSymbol != nil && l.wants(kindKSymbol, v, c.KSymbol.Addr, uint64(c.KSymbol.Len), string(c.KSymbol.Name)):
@@ -229,10 +240,14 @@ func (t *logText) poke(p *logPoke) error {
 		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
 		where = label(p.before, p.Addr)
 	}
+	word := pokeWords[p.kind()]
+	if s := p.c.Sequence; s != nil {
+		word = s.Kind.String()
+	}
 	run := p.c.Batch
 	if run == nil || run.Sites <= 1 {
 		t.batch = 0
-		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.c), pokeWords[p.kind()], where, change)
+		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.c), word, where, change)
 		return err
 	}
 	if t.batch != run.Number {

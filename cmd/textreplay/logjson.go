@@ -56,6 +56,8 @@ type jsonPoke struct {
 	OldText string      `json:"old_text"`
 	NewText string      `json:"new_text"`
 	Batch   int         `json:"batch,omitempty"`
+	// Sequence is that of which this is a step, or of which this is all steps.
+	Sequence *jsonSequence `json:"sequence,omitempty"`
 }
 
 func (j *logJSON) poke(p *logPoke) error {
@@ -70,7 +72,7 @@ func (j *logJSON) poke(p *logPoke) error {
 	}
 	return j.enc.Encode(jsonPoke{
 		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), placeOf(v, p.Addr).json(),
-		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch,
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch, j.sequenceJSON(p.c.Sequence),
 	})
 }
 

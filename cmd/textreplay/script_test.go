@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 )
 
@@ -45,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"elfbytes": elfBytes,
 			"elfsym":   elfSymbol,
 			"truncate": truncate,
+			"patching": patching,
 		},
 	})
 }
@@ -127,6 +129,14 @@ func elfSymbol(ts *testscript.TestScript, neg bool, args []string) {
 	if found == neg {
 		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
 	}
+}
+
+// patching NAME DIR makes up a recording of that name, see genperf.Patching.
+func patching(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || genperf.Patching[args[0]] == nil {
+		ts.Fatalf("usage: patching NAME DIR")
+	}
+	ts.Check(genperf.Patching[args[0]](ts.MkAbs(args[1])))
 }
 
 // truncate FILE SIZE cuts a file.
