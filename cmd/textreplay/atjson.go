@@ -96,7 +96,7 @@ func (q *at) jsonAnswer(x *answer) *jsonAnswer {
 	out := &jsonAnswer{
 		Addr:     hexAddr(x.addr),
 		Time:     decTime(x.times.From),
-		Symbol:   placeOf(first.view, x.addr).json(),
+		Symbol:   q.c.symbolJSON(first.view, x.addr),
 		State:    stateJSON(q.r, first.view, x.asked),
 		jsonView: q.viewJSON(first),
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func (q *at) writeText(x *answer) {
-	name := placeOf(x.versions[0].view, x.asked).String()
+	name := q.c.nameOf(x.versions[0].view, x.asked)
 	if name == "" {
 		name = fmt.Sprintf("%#x", x.asked)
 	}
@@ -81,7 +81,7 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	if w.Estimate.To != w.Estimate.From {
 		fmt.Fprintf(q.out, " to %s", timeline.Seconds(w.Estimate.To))
 	}
-	switch names := symbolizer(v.view); trap.Kind {
+	switch names := q.c.symbolizer(v.view); trap.Kind {
 	case timeline.TrapUnknown:
 		fmt.Fprintln(q.out)
 	case timeline.TrapProbe:
@@ -135,6 +135,7 @@ func (v *version) sources() string {
 // given time (0: none), or the one that was asked for among the others.
 func (q *at) writeRows(x *answer, v *version, changed uint64) {
 	width, byteWidth := 0, 0
+	var source timeline.SourceLine // that the last row came from
 	for i := range v.rows {
 		width = max(width, len(label(v.view, v.rows[i].addr())))
 		byteWidth = max(byteWidth, 3*len(v.rows[i].inst.Bytes))
@@ -151,6 +152,11 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 		if r.hole != nil {
 			q.writeHole(v, r.hole, mark, width)
 			continue
+		}
+		if l, ok := q.c.sourceLine(v.view, r.inst.Addr); ok && l.File != "" && l != source {
+			// As objdump -S shows it.
+			source = l
+			fmt.Fprintf(q.out, "   ; %s\n", sourceText(&l))
 		}
 		line := fmt.Sprintf("%s %-*s  %-*s %s", mark, width, label(v.view, r.inst.Addr), byteWidth, spaced(r.inst.Bytes), r.inst.Text)
 		fmt.Fprintln(q.out, strings.TrimRight(line, " "))

@@ -23,12 +23,13 @@ const maxInsn = 15
 type coder struct {
 	dis   *disasm.Disassembler // nil: the architecture cannot be disassembled
 	order binary.ByteOrder     // of the kernel's data, and of powerpc's instructions
+	r     *timeline.Replay     // nil: nothing is known but the image
 	// literals is the replay where there is data in kernel text, else nil.
 	literals *timeline.Replay
 }
 
 func newCoder(r *timeline.Replay) (*coder, error) {
-	c := &coder{order: r.Recording.ByteOrder()}
+	c := &coder{order: r.Recording.ByteOrder(), r: r}
 	dis, err := disasm.New(r.Machine(), c.order)
 	if errors.Is(err, disasm.ErrUnsupportedArch) {
 		return c, nil
@@ -49,14 +50,6 @@ func elfForm(r *timeline.Replay) (elf.Class, elf.Data) {
 		return elf.ELFCLASS64, elf.ELFDATA2MSB
 	}
 	return elf.ELFCLASS64, elf.ELFDATA2LSB
-}
-
-// symbolizer names addresses as of v's time.
-func symbolizer(v timeline.View) disasm.Symbolizer {
-	return func(addr uint64) (string, uint64, bool) {
-		s, ok := v.Symbol(addr)
-		return s.Name, s.Addr, ok
-	}
 }
 
 // decode appends the instructions of code, which stands at addr at v's time, to
@@ -81,7 +74,7 @@ func (c *coder) decode(insts []disasm.Inst, code []byte, v timeline.View, addr u
 // all yields the instructions of code, which stands at addr at v's time, with
 // the data among them as data.
 func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.Inst] {
-	names := symbolizer(v)
+	names := c.symbolizer(v)
 	if c.literals == nil {
 		return c.dis.All(code, addr, names)
 	}
@@ -119,7 +112,7 @@ func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.I
 // addr at v's time.
 func (c *coder) next(code []byte, v timeline.View, addr uint64) disasm.Inst {
 	if c.literals == nil {
-		return c.dis.Next(code, addr, symbolizer(v))
+		return c.dis.Next(code, addr, c.symbolizer(v))
 	}
 	for in := range c.all(code, v, addr) {
 		return in

@@ -137,7 +137,7 @@ func (d *diff) line(x *delta) string {
 			standingText(d.before.Read(x.addr, make([]byte, 1))), standingText(d.after.Read(x.addr, make([]byte, 1))))
 	}
 	v := d.where(x)
-	text := label(v, x.addr) + fmt.Sprintf(" (%s)", count(x.n, "byte"))
+	text := d.c.label(v, x.addr) + fmt.Sprintf(" (%s)", count(x.n, "byte"))
 	// What is listed of longer code is its beginning.
 	if insts := d.c.standing(v, x.addr, min(x.n, 4*maxInsn), nil); insts != nil {
 		return text + " " + instsText(insts, int(x.n))
@@ -197,7 +197,7 @@ func (d *diff) writeJSON() error {
 		if placeOf(v, x.addr).name == "" {
 			v = d.before
 		}
-		out := jsonDelta{Change: changeKeys[x.change], Addr: hexAddr(x.addr), Len: x.n, Symbol: placeOf(v, x.addr).json()}
+		out := jsonDelta{Change: changeKeys[x.change], Addr: hexAddr(x.addr), Len: x.n, Symbol: d.c.symbolJSON(v, x.addr)}
 		if s := x.life; s != nil {
 			out.Since, out.Until = since(s.From), until(s.To)
 		}

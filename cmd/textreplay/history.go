@@ -139,7 +139,7 @@ func (h *history) longest() (n uint64) {
 // text returns what prints the versions for people. The place is named as of
 // the given view.
 func (h *history) text(asOf timeline.View) func(*version) error {
-	name := placeOf(asOf, h.addr).String()
+	name := h.c.nameOf(asOf, h.addr)
 	heading := fmt.Sprintf("%016x", h.addr)
 	if name != "" {
 		heading = h.style.paint(bold, name) + " at " + heading
@@ -171,7 +171,7 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 		if state := siteState(h.r, h.r.Image.At(v.since), h.addr); state != "" {
 			line += "  " + state
 		}
-		if now := placeOf(v.view, h.addr).String(); now != name && now != "" {
+		if now := h.c.nameOf(v.view, h.addr); now != name && now != "" {
 			line += fmt.Sprintf("  <%s>", now)
 			name = now
 		}
@@ -242,7 +242,7 @@ type jsonPast struct {
 func (h *history) encode(enc *json.Encoder, v *version) error {
 	// The version as a whole, in the form of a span.
 	whole := timeline.Span{Addr: h.addr, Len: h.n, Standing: v.standing, Reason: v.reason, Since: v.since, Until: v.until}
-	out := jsonPast{Symbol: placeOf(v.view, h.addr).json(), State: stateJSON(h.r, v.view, h.addr), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
+	out := jsonPast{Symbol: h.c.symbolJSON(v.view, h.addr), State: stateJSON(h.r, v.view, h.addr), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
 	if len(v.spans) == 1 {
 		whole = v.spans[0]
 	} else {

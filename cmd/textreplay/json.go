@@ -63,13 +63,17 @@ type jsonSymbol struct {
 	Name   string  `json:"name"`
 	Offset uint64  `json:"offset"`
 	Module *string `json:"module"`
+	// Other names of the same function.
+	Aliases []string     `json:"aliases,omitempty"`
+	Serves  *jsonService `json:"serves,omitempty"`
+	Source  *jsonSource  `json:"source,omitempty"` // of a BPF program's code
 }
 
 func (p place) json() *jsonSymbol {
 	if p.name == "" {
 		return nil
 	}
-	return &jsonSymbol{p.name, p.offset, nonEmpty(p.module)}
+	return &jsonSymbol{Name: p.name, Offset: p.offset, Module: nonEmpty(p.module)}
 }
 
 type jsonReason struct {

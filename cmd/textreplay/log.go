@@ -232,13 +232,13 @@ var pokeWords = [...]string{
 func (t *logText) poke(p *logPoke) error {
 	old, new := t.sides(p)
 	change := old + "  ->  " + new
-	where := label(p.after, p.Addr)
+	where := t.c.label(p.after, p.Addr)
 	switch p.kind() {
 	case timeline.PokeCreated:
 		change = fmt.Sprintf("(%s) %s", count(len(p.New), "byte"), new)
 	case timeline.PokeRemoved:
 		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
-		where = label(p.before, p.Addr)
+		where = t.c.label(p.before, p.Addr)
 	}
 	word := pokeWords[p.kind()]
 	if s := p.c.Sequence; s != nil {

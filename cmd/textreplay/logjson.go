@@ -71,7 +71,7 @@ func (j *logJSON) poke(p *logPoke) error {
 		batch = p.c.Batch.Number
 	}
 	return j.enc.Encode(jsonPoke{
-		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), placeOf(v, p.Addr).json(),
+		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
 		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch, j.sequenceJSON(p.c.Sequence),
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"elfsym":   elfSymbol,
 			"truncate": truncate,
 			"patching": patching,
+			"genbpf":   genBPF,
 		},
 	})
 }
@@ -137,6 +139,16 @@ func patching(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: patching NAME DIR")
 	}
 	ts.Check(genperf.Patching[args[0]](ts.MkAbs(args[1])))
+}
+
+// genbpf FILE writes a recording of a BPF program that has its source with it.
+func genBPF(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: genbpf FILE")
+	}
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(errors.Join(genperf.BPF(f), f.Close()))
 }
 
 // truncate FILE SIZE cuts a file.

@@ -28,6 +28,38 @@ type listedSymbol struct {
 	timeline.Symbol
 	kind    string
 	aliasOf string // the name by which code at this address is called; "" if that is this one
+	// As of one moment of its life: what a trampoline is there for, and
+	// where a BPF program's first line stands.
+	asOf    uint64
+	service *timeline.Service
+	source  *timeline.SourceLine
+}
+
+// describe finds what is known of a dynamic symbol.
+func (s *listedSymbol) describe(r *timeline.Replay) {
+	if !s.Dynamic {
+		return
+	}
+	// Without --at, as of its last moment: a trampoline's code may come after
+	// its name.
+	if s.asOf == 0 {
+		s.asOf = min(s.To, r.Report.Horizon+1) - 1
+	}
+	s.asOf = max(s.asOf, s.From)
+	// A page of slots serves many.
+	if svc, ok := r.Serves(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == timeline.ServesBPF) {
+		s.service = &svc
+	}
+	// The first instructions of a function come from no line.
+	for addr := s.Addr; addr < s.Addr+s.Size; addr++ {
+		l, ok := r.SourceLine(addr, s.asOf)
+		if !ok {
+			break
+		}
+		if s.source = &l; l.File != "" {
+			break
+		}
+	}
 }
 
 func (a *app) symbolsCmd() *cobra.Command {
@@ -60,7 +92,7 @@ out-of-line code (ool) have their lifetimes from KSYMBOL records.`,
 				return err
 			}
 			list = slices.DeleteFunc(list, func(s listedSymbol) bool { return !kinds.has(s.kind) })
-			return outputError(a.writeSymbols(list))
+			return outputError(a.writeSymbols(r, list))
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "only what stood there at this `TIME`")
@@ -82,6 +114,7 @@ func symbolList(r *timeline.Replay, at string) ([]listedSymbol, error) {
 	add := func(s listedSymbol) {
 		// Of a time with few digits: whatever stood there meanwhile.
 		if at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime) {
+			s.asOf = times.From
 			list = append(list, s)
 		}
 	}
@@ -152,9 +185,15 @@ type jsonListed struct {
 	To     *string `json:"to"`
 	// Of several names of one function, all but the one by which it is called.
 	AliasOf string `json:"alias_of,omitempty"`
+	// What a trampoline is there for, and where a BPF program's first line stands.
+	Serves *jsonService `json:"serves,omitempty"`
+	Source *jsonSource  `json:"source,omitempty"`
 }
 
-func (a *app) writeSymbols(list []listedSymbol) error {
+func (a *app) writeSymbols(r *timeline.Replay, list []listedSymbol) error {
+	for i := range list {
+		list[i].describe(r)
+	}
 	if a.json {
 		enc := encoder(a.out)
 		for i := range list {
@@ -165,6 +204,12 @@ func (a *app) writeSymbols(list []listedSymbol) error {
 			}
 			if s.Size != 0 {
 				out.Size = &s.Size
+			}
+			if s.service != nil {
+				out.Serves = serviceJSON(r.Image.At(s.asOf), s.service)
+			}
+			if s.source != nil {
+				out.Source = sourceJSON(s.source)
 			}
 			if err := enc.Encode(out); err != nil {
 				return err
@@ -178,11 +223,16 @@ func (a *app) writeSymbols(list []listedSymbol) error {
 		if s.Size != 0 {
 			size = thousands(s.Size)
 		}
-		alias := ""
-		if s.aliasOf != "" {
-			alias = " (alias of " + s.aliasOf + ")"
+		more := ""
+		switch {
+		case s.aliasOf != "":
+			more = " (alias of " + s.aliasOf + ")"
+		case s.service != nil:
+			more = " (" + serviceText(r.Image.At(s.asOf), s.service) + ")"
+		case s.source != nil && s.source.File != "":
+			more = fmt.Sprintf(" (%s at %s:%d)", s.source.Func, s.source.File, s.source.Line)
 		}
-		_, err := fmt.Fprintf(a.out, "%016x %9s  %-6s  %s%s%s\n", s.Addr, size, s.kind, place{name: s.Name, module: s.Module}, alias, lifetime(&s.Symbol))
+		_, err := fmt.Fprintf(a.out, "%016x %9s  %-6s  %s%s%s\n", s.Addr, size, s.kind, place{name: s.Name, module: s.Module}, more, lifetime(&s.Symbol))
 		if err != nil {
 			return err
 		}

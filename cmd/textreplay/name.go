@@ -1,0 +1,157 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// symbolizer names addresses as of v's time: those of modules with the module,
+// those of out-of-line code with what it serves.
+func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
+	return func(addr uint64) (string, uint64, bool) {
+		s, ok := v.Symbol(addr)
+		if ok && (s.Dynamic || s.Module != "") {
+			return c.nameOf(v, addr), addr, true
+		}
+		return s.Name, s.Addr, ok
+	}
+}
+
+// nameOf is the place of addr with what the code there serves:
+// "kprobe_optinsn_page+0x7c (serves do_sys_openat2+0x7)".
+func (c *coder) nameOf(v timeline.View, addr uint64) string {
+	name := placeOf(v, addr).String()
+	if s, ok := c.serves(v, addr); ok && name != "" {
+		name += " (" + serviceText(v, &s) + ")"
+	}
+	return name
+}
+
+// label is an address with its name, as of nameOf.
+func (c *coder) label(v timeline.View, addr uint64) string {
+	if name := c.nameOf(v, addr); name != "" {
+		return fmt.Sprintf("%016x <%s>:", addr, name)
+	}
+	return label(v, addr)
+}
+
+func (c *coder) serves(v timeline.View, addr uint64) (timeline.Service, bool) {
+	if c.r == nil {
+		return timeline.Service{}, false
+	}
+	return c.r.Serves(addr, v.Time())
+}
+
+// sourceLine returns the source of the BPF program's code at addr.
+func (c *coder) sourceLine(v timeline.View, addr uint64) (timeline.SourceLine, bool) {
+	if c.r == nil {
+		return timeline.SourceLine{}, false
+	}
+	return c.r.SourceLine(addr, v.Time())
+}
+
+// serviceText tells what code is there for: "serves do_sys_openat2+0x7",
+// "calls function_trace_call".
+func serviceText(v timeline.View, s *timeline.Service) string {
+	if s.Func != 0 {
+		return "calls " + addrText(v, s.Func)
+	}
+	const most = 3
+	var names []string
+	for i, p := range s.Places {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(s.Places)-most))
+			break
+		}
+		names = append(names, addrText(v, p))
+	}
+	return "serves " + strings.Join(names, ", ")
+}
+
+// addrText is the place of addr, or where it has no name its number.
+func addrText(v timeline.View, addr uint64) string {
+	if name := placeOf(v, addr).String(); name != "" {
+		return name
+	}
+	return hexAddr(addr)
+}
+
+// sourceText is a line of source: "count.bpf.c:11: return add(1);".
+func sourceText(l *timeline.SourceLine) string {
+	text := fmt.Sprintf("%s:%d", l.File, l.Line)
+	if code := strings.TrimSpace(l.Text); code != "" {
+		text += ": " + code
+	}
+	return text
+}
+
+// jsonPlace is an address with its name.
+type jsonPlace struct {
+	Addr   string      `json:"addr"`
+	Symbol *jsonSymbol `json:"symbol"`
+}
+
+// jsonService tells what out-of-line code or a BPF trampoline is there for.
+type jsonService struct {
+	Kind   string      `json:"kind"`
+	Addr   string      `json:"addr"`
+	Len    uint64      `json:"len"`
+	From   *string     `json:"from"`
+	To     *string     `json:"to"`
+	Places []jsonPlace `json:"places,omitempty"` // the probed instruction, or what calls the trampoline
+	Calls  *jsonPlace  `json:"calls,omitempty"`  // the tracer's function
+	Ops    *string     `json:"ops,omitempty"`    // and its struct ftrace_ops
+}
+
+func serviceJSON(v timeline.View, s *timeline.Service) *jsonService {
+	out := &jsonService{Kind: s.Kind.String(), Addr: hexAddr(s.Addr), Len: s.Len, From: since(s.From), To: until(s.To)}
+	for _, p := range s.Places {
+		out.Places = append(out.Places, jsonPlace{hexAddr(p), placeOf(v, p).json()})
+	}
+	if s.Func != 0 {
+		out.Calls = &jsonPlace{hexAddr(s.Func), placeOf(v, s.Func).json()}
+	}
+	if s.Ops != 0 {
+		ops := hexAddr(s.Ops)
+		out.Ops = &ops
+	}
+	return out
+}
+
+// jsonSource is a line of source of a BPF program.
+type jsonSource struct {
+	Program uint32 `json:"program"` // its id
+	Func    string `json:"func,omitempty"`
+	File    string `json:"file,omitempty"`
+	Line    uint32 `json:"line,omitempty"`
+	Column  uint32 `json:"column,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+func sourceJSON(l *timeline.SourceLine) *jsonSource {
+	return &jsonSource{l.Program, l.Func, l.File, l.Line, l.Column, l.Text}
+}
+
+// symbolJSON is the name of addr, with all that is known of it.
+func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
+	out := placeOf(v, addr).json()
+	if out == nil {
+		return nil
+	}
+	if s, ok := v.Symbol(addr); ok {
+		out.Aliases = v.Aliases(s)
+	}
+	if s, ok := c.serves(v, addr); ok {
+		out.Serves = serviceJSON(v, &s)
+	}
+	if l, ok := c.sourceLine(v, addr); ok {
+		out.Source = sourceJSON(&l)
+	}
+	return out
+}
