@@ -152,7 +152,7 @@ func (d *build) sorted(list []poke) []poke {
 	n, fits := 1, true
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
-		if p.time == last.time && p.edit == last.edit {
+		if written(p, list[:n]) {
 			d.im.doubles++
 			continue
 		}
@@ -165,6 +165,17 @@ func (d *build) sorted(list []poke) []poke {
 		d.unskew(list)
 	}
 	return list
+}
+
+// written reports whether one of earlier, pokes of a place by time, is p once
+// more. Others of the same time may stand between the two.
+func written(p *poke, earlier []poke) bool {
+	for i := len(earlier) - 1; i >= 0 && earlier[i].time == p.time; i-- {
+		if earlier[i].edit == p.edit {
+			return true
+		}
+	}
+	return false
 }
 
 // of returns the pokes of a site, by time. They are valid until the next call.

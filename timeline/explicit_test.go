@@ -62,3 +62,16 @@ func TestInFlightSpans(t *testing.T) {
 		t.Errorf("(-first +second):\n%s", d)
 	}
 }
+
+// TestWindowTold: a window of which a text poke tells too is one change, and
+// contradicts nothing.
+func TestWindowTold(t *testing.T) {
+	b := kernel()
+	b.Poke(pokeAt(0x1100, 320, "9090", "eb02"))
+	if err := b.Window(ExplicitWindow{Addr: 0x1100, From: 300, To: 350, Before: unhex("9090"), After: unhex("eb02")}); err != nil {
+		t.Fatal(err)
+	}
+	for c := range mustBuild(t, b).Conflicts() {
+		t.Errorf("%+v", c)
+	}
+}

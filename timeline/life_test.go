@@ -151,8 +151,8 @@ func TestLives(t *testing.T) {
 			facts: func(b *Builder) {
 				listed := outOfLine(0, 0x9000)
 				listed.Listed, listed.Len = true, 8192
-				b.Symbol(listed)
 				b.Symbol(outOfLine(0, 0x9000))
+				b.Symbol(listed)
 			},
 			addr: 0xa000, n: 1,
 			want: lines("0.. unmapped"),
@@ -229,13 +229,61 @@ func TestLives(t *testing.T) {
 			facts: func(b *Builder) {
 				b.CallThunks(true)
 				s := thunky()
-				m := snapshotOf(0x8000, 0x3000, 0x90)
+				m := snapshotOf(0x8000, 0x3000, 0xc3)
+				copy(m.Data[0x100:], unhex("909090909090909090909090"))
 				s.Segments = append(s.Segments, m)
 				b.SetSnapshot(s)
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
 			},
-			addr: 0x8000, n: 16,
-			want: lines("0.. unconfirmed thunk-padding 90909090909090909090909090909090"),
+			addr: 0x8100, n: 12,
+			want: lines("0.. unconfirmed thunk-padding 909090909090909090909090"),
+		},
+		{
+			name:  "padding of a kernel that writes no thunks",
+			facts: func(b *Builder) { b.SetSnapshot(thunky()) },
+			addr:  0x11f7, n: 9,
+			want: lines("0..100 unconfirmed outside-recording 909090909090909090",
+				"100..1001 known 909090909090909090", "1001.. unconfirmed beyond-horizon 909090909090909090"),
+		},
+		{
+			name: "old bytes reach back to a birth, not further",
+			facts: func(b *Builder) {
+				b.Symbol(outOfLine(300, 0x9000))
+				b.Poke(pokeAt(0x9000, 400, "9090", "eb02"))
+			},
+			addr: 0x9000, n: 2,
+			want: lines("0..300 unmapped", "300..400 known 9090", "400..1001 known eb02", "1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "a trampoline that begins inside another's page, and the one before it",
+			facts: func(b *Builder) {
+				b.Symbol(trampoline(300, 0x9000))
+				b.Symbol(trampoline(400, 0x9800))
+			},
+			addr: 0x9000, n: 1,
+			want: lines("0..300 unmapped", "300.. unknown bpf-trampoline"),
+		},
+		{
+			name: "a poke with old bytes, of a place that was poked to nothing",
+			facts: func(b *Builder) {
+				b.Symbol(outOfLine(300, 0x9000))
+				b.Poke(pokeAt(0x9000, 310, "", "5589"))
+				b.Poke(pokeAt(0x9000, 400, "5589", ""))
+				b.Poke(pokeAt(0x9000, 500, "5589", "c390"))
+			},
+			addr: 0x9000, n: 2,
+			want: lines("0..300 unmapped", "300..310 unknown out-of-line-gap", "310..400 known 5589",
+				"400..500 retired poked-to-nothing 5589", "500.. retired nothing-alive c390"),
+		},
+		{
+			name: "a lost poke leaves a program unconfirmed",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 400, 410, AfterLoss)
+				b.Symbol(program(300, 0x9000, 2))
+				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
+			},
+			addr: 0x9000, n: 2,
+			want: lines("0..300 unmapped", "300..1001 unconfirmed after-loss 1111", "1001.. unconfirmed beyond-horizon 1111"),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

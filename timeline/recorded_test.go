@@ -170,6 +170,18 @@ func TestRecorded(t *testing.T) {
 			w.lost(22, 780, 3)
 			w.ticks(600, 1000)
 		}, whole},
+		{"rule 6: a stream has no last word on losses", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed after-loss eb02")},
 
 		{"rule 7: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
 			w.pipe = true
@@ -298,6 +310,7 @@ func TestRecorded(t *testing.T) {
 		{"rule 11: records of one time keep the file's order", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
+			w.poke(10, 600, 0x1800, "9090", "eb02")
 			w.poke(11, 500, 0x1100, "eb02", "eb04")
 			w.ticks(600, 1000)
 		}, lines(
@@ -319,6 +332,17 @@ func TestRecorded(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, whole},
+		{"rule 12: and so it does where another of the same time stands between", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 500, 0x1100, "eb02", "eb04")
+			flip(w)
+			w.ticks(600, 1000)
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb04",
+			"1001.. unconfirmed beyond-horizon eb04")},
 		{"rule 12: an event whose records another one took", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
@@ -454,6 +478,82 @@ func TestRecordedModules(t *testing.T) {
 			r := w.replay()
 			if d := cmp.Diff(tt.want, history(r.Image, tt.addr, 2)); d != "" {
 				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestRecordedVerdicts: what is said of the recording as a whole.
+func TestRecordedVerdicts(t *testing.T) {
+	usual := func(w *tape) {
+		w.ticks(100, 400)
+		w.poke(10, 500, 0x1100, "9090", "eb02")
+		w.ticks(600, 1000)
+	}
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		cut     int // bytes that are missing at the end
+		verdict Verdict
+		reasons []Reason
+		horizon uint64
+		trusted Interval
+	}{
+		{name: "all is well", tape: usual, verdict: Complete, horizon: 1000, trusted: Interval{100, 1000}},
+		{name: "no event asks for pokes", verdict: None, reasons: []Reason{NoCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.events = []tapeEvent{onBoth(0)}
+				w.ticks(100, 1000)
+			}},
+		{name: "the architecture is not recorded", verdict: Partial, reasons: []Reason{PartialCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.arch = ""
+				usual(w)
+			}},
+		{name: "the architecture's kernels are silent", verdict: None, reasons: []Reason{NoCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.arch = "s390x"
+				usual(w)
+			}},
+		{name: "text changed with no record", verdict: Partial, reasons: []Reason{OldBytesMismatch}, horizon: 1000, trusted: Interval{100, 1000},
+			tape: func(w *tape) {
+				w.ticks(100, 400)
+				w.poke(10, 500, 0x1100, "9090", "eb02")
+				w.poke(10, 600, 0x1100, "eb04", "9090")
+				w.ticks(700, 1000)
+			}},
+		{name: "a loss ends what is trusted", verdict: Partial, reasons: []Reason{AfterLoss}, horizon: 1000, trusted: Interval{100, 600},
+			tape: func(w *tape) {
+				w.ticks(100, 600)
+				w.lost(10, 650, 2)
+				w.ticks(700, 1000)
+				w.lostSamples(10, 2)
+			}},
+		// The last bytes of a file are those of the feature sections.
+		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []Reason{CPUCountsMissing}, horizon: 1000},
+		{name: "its last records are missing too", tape: func(w *tape) {
+			usual(w)
+			w.tick(10, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900)
+		}, cut: 300, verdict: Partial, reasons: []Reason{CPUCountsMissing, PartialCoverage}, horizon: 1000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			data := w.bytes()
+			r := w.replayOf(data[:len(data)-tt.cut])
+			c := r.Report.Coverage.Pokes
+			var reasons []Reason
+			for _, l := range c.Limits {
+				reasons = append(reasons, l.Reason)
+			}
+			if c.Verdict != tt.verdict || !cmp.Equal(tt.reasons, reasons) {
+				t.Errorf("pokes %v %v, want %v %v", c.Verdict, reasons, tt.verdict, tt.reasons)
+			}
+			if r.Report.Horizon != tt.horizon {
+				t.Errorf("horizon %d, want %d", r.Report.Horizon, tt.horizon)
+			}
+			if got := (Interval{r.Report.Trusted.From, r.Report.Trusted.To}); got != tt.trusted {
+				t.Errorf("trusted %v, want %v", got, tt.trusted)
 			}
 		})
 	}

@@ -166,6 +166,19 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon e912340000"),
 		},
 		{
+			name: "rule 4: a trap in the midst of a copied instruction is no state of it",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{{textLo, unhex("0f1f440000e9cc340000")}}})
+				b.Poke(pokeAt(0x1005, 150, "0f1f440000", "e912340000"))
+			},
+			addr: 0x1005, n: 5,
+			want: lines(
+				"0..100 unconfirmed outside-recording e9cc340000",
+				"100..150 conflicting snapshot-mismatch e9cc340000 0f1f440000",
+				"150..1001 known e912340000",
+				"1001.. unconfirmed beyond-horizon e912340000"),
+		},
+		{
 			name: "rule 4: the copy agrees with no state of the chain",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 150, "eb02", "eb04"))

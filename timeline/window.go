@@ -211,9 +211,6 @@ func (w *Window) bound(skew uint64) {
 // single pokes happen to ascend.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
-	if w.at(k).kind != PokeBatch {
-		return lo, hi // a batch of one
-	}
 	together := func(a, b *placed) bool {
 		return a.tid == b.tid && a.addr <= b.addr && a.kind == PokeBatch && b.kind == PokeBatch
 	}

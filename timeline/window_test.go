@@ -187,6 +187,19 @@ func TestTrapOf(t *testing.T) {
 	}
 }
 
+// TestWindowsUncertain: by how much clocks may differ, windows are longer at
+// both ends.
+func TestWindowsUncertain(t *testing.T) {
+	w := newWindows([]placed{{400, 0x300, 1, 5, PokeBatch}, {500, 0x200, 1, 5, PokeBatch}, {600, 0x100, 1, 5, PokeBatch}})
+	w.skew = 7
+	for _, at := range []uint64{392, 393, 606, 607} {
+		got := w.At(0x200, 1, at)
+		if open := 393 <= at && at < 607; open != (len(got) == 1) || open && got[0].Proven != (Interval{393, 607}) {
+			t.Errorf("at %d: %+v", at, got)
+		}
+	}
+}
+
 // TestWindowRows: each shape of record, made by another task than the batches
 // around it: what bounds its window, and what it bounds.
 func TestWindowRows(t *testing.T) {
