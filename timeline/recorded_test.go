@@ -513,7 +513,7 @@ func TestRecordedVerdicts(t *testing.T) {
 		{name: "the architecture's kernels are silent", verdict: None, reasons: []Reason{NoCoverage}, horizon: 1000,
 			tape: func(w *tape) {
 				w.arch = "s390x"
-				usual(w)
+				w.ticks(100, 1000)
 			}},
 		{name: "text changed with no record", verdict: Partial, reasons: []Reason{OldBytesMismatch}, horizon: 1000, trusted: Interval{100, 1000},
 			tape: func(w *tape) {
