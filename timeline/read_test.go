@@ -23,11 +23,11 @@ func TestReadOver(t *testing.T) {
 		want  Block
 		bytes string
 	}{
-		{200, Block{Standing: Known, Given: 6, Since: 100, Until: 300}, "909090909090"},
+		{200, Block{Standing: Known, Given: 6, Validity: Validity{100, 300}}, "909090909090"},
 		// The last byte is as known at 400 as it was before: only one of two is disputed.
-		{400, Block{Standing: Conflicting, Reason: OldBytesMismatch, Given: 2, Since: 300, Until: 600}, "909000000000"},
-		{700, Block{Standing: Known, Given: 6, Since: 600, Until: 1001}, "909090909090"},
-		{1001, Block{Standing: Unconfirmed, Reason: BeyondHorizon, Given: 6, Since: 1001, Until: MaxTime}, "909090909090"},
+		{400, Block{Standing: Conflicting, Reason: OldBytesMismatch, Given: 2, Validity: Validity{300, 600}}, "909000000000"},
+		{700, Block{Standing: Known, Given: 6, Validity: Validity{600, 1001}}, "909090909090"},
+		{1001, Block{Standing: Unconfirmed, Reason: BeyondHorizon, Given: 6, Validity: Validity{1001, MaxTime}}, "909090909090"},
 	} {
 		buf := bytes.Repeat([]byte{0xff}, 6)
 		if d := cmp.Diff(tt.want, im.At(tt.time).Read(0x1100, buf)); d != "" {

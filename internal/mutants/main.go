@@ -19,6 +19,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -48,7 +49,7 @@ func (m *mutant) String() string { return m.rule + ": " + m.off }
 
 func main() {
 	only := flag.String("only", "", "run mutants whose rule or text matches this `regexp`")
-	list := flag.Bool("list", false, "list the mutants, run none")
+	list := flag.Bool("list", false, "list the mutants, and check that their texts are there; run none")
 	parallel := flag.Int("j", min(2, runtime.NumCPU()), "run `n` at once")
 	flag.Parse()
 	if err := run(*only, *list, *parallel); err != nil {
@@ -71,15 +72,20 @@ func run(only string, list bool, parallel int) error {
 	if len(chosen) == 0 {
 		return fmt.Errorf("none matches %q", only)
 	}
-	if list {
-		for _, m := range chosen {
-			fmt.Printf("%-10s %s\n           %s, %s\n", m.rule, m.off, m.file, m.test)
-		}
-		return nil
-	}
 	root, err := repository()
 	if err != nil {
 		return err
+	}
+	if list {
+		var bad []error
+		for _, m := range chosen {
+			_, _, err := m.source(root)
+			if err != nil {
+				bad = append(bad, fmt.Errorf("%v: %w", &m, err))
+			}
+			fmt.Printf("%-10s %s\n           %s, %s\n", m.rule, m.off, m.file, m.test)
+		}
+		return errors.Join(bad...)
 	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -182,21 +188,30 @@ func passingTests(root string, chosen []mutant) (map[string]bool, error) {
 	return passing, nil
 }
 
+// source returns the path of the mutant's file, and its changed text.
+func (m *mutant) source(root string) (path string, text []byte, err error) {
+	path = filepath.Join(root, filepath.FromSlash(m.file))
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if n := bytes.Count(text, []byte(m.old)); n != 1 {
+		return "", nil, fmt.Errorf("%q stands %d times in %s", m.old, n, m.file)
+	}
+	return path, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
+}
+
 // try runs the mutant's test over the mutant's source.
 func (m *mutant) try(root, dir string) error {
-	file := filepath.Join(root, filepath.FromSlash(m.file))
-	src, err := os.ReadFile(file)
+	file, src, err := m.source(root)
 	if err != nil {
 		return err
-	}
-	if n := bytes.Count(src, []byte(m.old)); n != 1 {
-		return fmt.Errorf("%q stands %d times in %s", m.old, n, m.file)
 	}
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
 	}
 	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, bytes.Replace(src, []byte(m.old), []byte(m.new), 1), 0o666); err != nil {
+	if err := os.WriteFile(changed, src, 0o666); err != nil {
 		return err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
