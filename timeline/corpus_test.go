@@ -151,15 +151,16 @@ func replay(t *testing.T, dir string) (*timeline.Replay, score, []score) {
 // no less is known than can be.
 func TestRecordings(t *testing.T) {
 	want := map[string]score{
-		"small":    {"kernel": {known: 634880}, "bpf": {known: 109}, "kprobe": {known: 115}},
-		"rich":     {"kernel": {known: 266240}, "bpf": {known: 1277}, "ftrace": {known: 9817}, "kprobe": {known: 9184}},
-		"storm":    {"kernel": {known: 57344}, "ftrace": {known: 1242}},
-		"lossy":    {"kernel": {known: 20350}, "ftrace": {known: 5}},
-		"uponline": {},
-		"hotplug":  {"kernel": {known: 24576}},
-		"smalldup": {"kernel": {known: 36864}, "bpf": {known: 109}, "kprobe": {known: 115}},
-		"modfull":  {"kernel": {known: 24576}, "module": {known: 49152}, "ftrace": {known: 621}},
-		"thunks":   {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
+		"small":     {"kernel": {known: 634880}, "bpf": {known: 109}, "kprobe": {known: 115}},
+		"rich":      {"kernel": {known: 266240}, "bpf": {known: 1277}, "ftrace": {known: 9817}, "kprobe": {known: 9184}},
+		"storm":     {"kernel": {known: 57344}, "ftrace": {known: 1242}},
+		"lossy":     {"kernel": {known: 20350}, "ftrace": {known: 5}},
+		"uponline":  {},
+		"hotplug":   {"kernel": {known: 24576}},
+		"smalldup":  {"kernel": {known: 36864}, "bpf": {known: 109}, "kprobe": {known: 115}},
+		"modfull":   {"kernel": {known: 24576}, "module": {known: 49152}, "ftrace": {known: 621}},
+		"callgraph": {"kernel": {known: 16384}, "ftrace": {known: 207}},
+		"thunks":    {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
 	}
 	for _, dir := range corpus.Small(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

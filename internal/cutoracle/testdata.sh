@@ -18,6 +18,10 @@ cut uponline -oracles begin,cpu1_on,cpu1_poked
 cut lossy -symbols vfs_read,vfs_write,do_sys_openat2,__schedule -oracles begin,lossy_on_1,sk_tp_on_1,end_on
 cut rich -symbols vfs_read,vfs_write,do_sys_openat2,__schedule,__cond_resched \
 	-oracles begin,sk_tp_on_1,func_on_2,multi_ops_3,kp_int3_4,kp_opt_4,kp_off_4,bpf_on_5,mod_probed_6,preempt_full_7,graph_on_8,bpftrace_on_10,end
+# Of the same recording, the beginning with its samples.
+rm -rf testdata/callgraph/rec.data testdata/callgraph/oracle
+go run ./internal/cutoracle -samples -to 25 -symbols secondary_startup_64_no_verify,vfs_read \
+	-oracles sk_tp_on_1,func_on_2 "$corpus/x86_64/rich" testdata/callgraph
 cut storm -symbols vfs_read,__schedule
 cut hotplug -samples -symbols vfs_read,__schedule,sysctl_schedstats \
 	-oracles begin,key1_by_cpu1,online,cpu1_key,cpu1_func,cpu0_key,cpu0_func,end

@@ -17,8 +17,8 @@ import (
 const CutMarker = "symbols_cut_away"
 
 // writeKallsyms writes the symbols of kept pages, of what their code and the
-// kept pokes branch to, and all of modules; the rest becomes CutMarkers.
-func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) {
+// kept pokes branch to, of kept samples, and all of modules; the rest becomes CutMarkers.
+func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	type place struct {
 		addr  uint64
 		first int // index of its first symbol
@@ -71,6 +71,11 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) {
 			branches(f.Addr, f.Code, mark, textLo, textHi)
 		}
 	}
+	if c.opts.Samples {
+		if err := c.sampled(mark); err != nil {
+			return err
+		}
+	}
 	cutAt := make(map[int]bool) // indices of symbols that become markers
 	kept := make(map[int]bool)
 	for i, pl := range places {
@@ -94,6 +99,7 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) {
 			fmt.Fprintf(w, "%016x t %s\n", s.Addr, CutMarker)
 		}
 	}
+	return w.Flush()
 }
 
 func isText(s kcore.Symbol) bool {

@@ -34,7 +34,8 @@ type Options struct {
 	// snapshot and pokes are kept, in whole pages. Without, it is every page
 	// that a poke touched. Pokes of out-of-line code and BPF are always kept.
 	Ranges []timeline.Range
-	// Samples keeps samples; those of the module tracepoints are always kept.
+	// Samples keeps samples, and what tells where they were taken: processes' maps,
+	// and names of functions. Those of the module tracepoints are always kept.
 	Samples bool
 	// Aux keeps hardware trace (Intel PT, Arm ETM), all of it, and the records
 	// that a decoder of it needs: context switches, tasks and their memory maps.
@@ -216,16 +217,24 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 			return false, nil
 		}
 	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
-		if rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux {
+		if rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux && !c.opts.Samples {
 			return false, nil
 		}
-	case perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
+	case perfdata.RecordFork:
+		if !c.opts.Samples {
+			return c.opts.Aux, nil
+		}
+	case perfdata.RecordCallchainDeferred:
+		if !c.opts.Samples {
+			return false, nil
+		}
+	case perfdata.RecordExit, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
 		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
 		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
 		// Trace has no times that would tell which of it a window needs.
 		return c.opts.Aux, nil
 	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
-		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup, perfdata.RecordCallchainDeferred,
+		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup,
 		// In a file these are the header's business.
 		perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
 		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature, perfdata.RecordEventUpdate:
@@ -306,9 +315,7 @@ func (c *cut) writeSnapshot(dir string) error {
 	}
 	if k := c.r.Kallsyms(); k != nil {
 		if err := writeFile(filepath.Join(dir, "kallsyms"), func(f *os.File) error {
-			w := bufio.NewWriter(f)
-			c.writeKallsyms(w, k)
-			return w.Flush()
+			return c.writeKallsyms(bufio.NewWriter(f), k)
 		}); err != nil {
 			return err
 		}
