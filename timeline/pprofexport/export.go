@@ -1,0 +1,399 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pprofexport
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Labels is a set of labels that samples get.
+type Labels uint8
+
+// The labels. What an event did not record is left out.
+const (
+	LabelCPU  Labels = 1 << iota // "cpu", a number
+	LabelPID                     // "pid", a number
+	LabelTID                     // "tid", a number
+	LabelComm                    // "comm", the name of the thread at the time of the sample
+
+	AllLabels = LabelCPU | LabelPID | LabelTID | LabelComm
+)
+
+// Options say which samples of a recording make the profile. The zero value
+// takes all of them, and gives them no labels.
+type Options struct {
+	// Events are names of events as in [perfdata.Event]; none: all that sample.
+	Events []string
+	// From and To are times in nanoseconds of the recording's clock: only samples
+	// of From <= t < To. A To of 0 is no bound. Samples without a time are in no
+	// interval.
+	From, To uint64
+	// PIDs and Comms are processes and names of threads; none: all. Of both,
+	// either is enough.
+	PIDs   []uint32
+	Comms  []string
+	Labels Labels
+	// Progress, where set, is told from time to time how many bytes of the
+	// recording have been read.
+	Progress func(done, total int64)
+}
+
+// ErrNoSamples: the recording has no sample, or none that was asked for.
+var ErrNoSamples = errors.New("pprofexport: no samples")
+
+// An EventError says that no event has a name that [Options] asks for.
+type EventError struct {
+	Name string
+	Have []string // the names of the events that there are
+}
+
+func (e *EventError) Error() string {
+	return fmt.Sprintf("no event is named %q; there are: %s", e.Name, strings.Join(e.Have, ", "))
+}
+
+// Stats says what a profile is made of.
+type Stats struct {
+	Events    []EventStats
+	Samples   uint64 // of all events
+	Rows      uint64 // samples of the profile: those of equal stacks and labels are one
+	Stacks    int    // different ones
+	Locations int
+	Functions int // of the kernel; those of programs are left to pprof
+	Mappings  int
+	// Damaged counts samples that contradict themselves and are left out.
+	Damaged  uint64
+	Warnings []error // what is damaged; the first few
+}
+
+// EventStats is what the samples of one event add up to.
+type EventStats struct {
+	Name    string
+	Unit    string // "nanoseconds" or "count"
+	Samples uint64
+	Total   uint64 // of their periods, in units
+}
+
+const maxWarnings = 20
+
+// Profile makes a profile of the recording's samples. It holds all of it in
+// memory, which takes several hundred bytes a sample where labels tell samples apart;
+// [Write] does not.
+func Profile(r *timeline.Replay, opts Options) (*profile.Profile, *Stats, error) {
+	var b bytes.Buffer
+	e, err := newExport(r, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.write(&b); err != nil {
+		return nil, nil, err
+	}
+	p, err := profile.ParseUncompressed(b.Bytes())
+	return p, &e.stats, err
+}
+
+// Write writes a profile of the recording's samples, compressed as pprof wants
+// it. Without samples, it writes nothing and returns [ErrNoSamples]; with a name
+// that no event has, an [*EventError]. Damage among the samples is told in
+// Stats.Warnings, and what can be read is written. Other errors are w's.
+//
+// The memory that it takes grows with the different stacks, some 50 bytes each,
+// and by some ten bytes for each different row of stack and labels, not with the
+// samples.
+func Write(w io.Writer, r *timeline.Replay, opts Options) (*Stats, error) {
+	e, err := newExport(r, opts)
+	if err != nil {
+		return nil, err
+	}
+	// Rows are sorted, so that most of each repeats the one before: to look
+	// harder gains little.
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.write(z); err != nil {
+		return nil, err
+	}
+	return &e.stats, z.Close()
+}
+
+// An export is the making of one profile.
+type export struct {
+	r       *timeline.Replay
+	rec     *perfdata.Recording
+	opts    Options
+	tasks   *tasks
+	namer   *namer
+	cache   *stackCache
+	stacks  *stackTable
+	labels  labelTable
+	tally   tally
+	columns []*column
+	byEvent []*column // by Event.Index; nil: not asked for
+	pids    map[uint32]bool
+	comms   map[string]bool
+	stats   Stats
+
+	// Of the sample at hand:
+	fromGuest bool // it was taken in a guest
+	ofGuest   bool // and the image is that guest's
+	words     []uint64
+	stack     []byte
+}
+
+// A column is the values of the events of one name.
+type column struct {
+	index uint32 // in the order in which events were first met
+	first int    // index of the first event of this name
+	stats EventStats
+	attr  *perfdata.Attr
+}
+
+func newExport(r *timeline.Replay, opts Options) (*export, error) {
+	e := &export{
+		r: r, rec: r.Recording, opts: opts,
+		cache: newStackCache(), stacks: newStackTable(), labels: newLabelTable(opts.Labels), tally: newTally(tallyMost),
+	}
+	if e.opts.To == 0 {
+		e.opts.To = timeline.MaxTime
+	}
+	if err := e.chooseEvents(); err != nil {
+		return nil, err
+	}
+	if len(opts.PIDs) > 0 || len(opts.Comms) > 0 {
+		e.pids, e.comms = make(map[uint32]bool), make(map[string]bool)
+		for _, pid := range opts.PIDs {
+			e.pids[pid] = true
+		}
+		for _, comm := range opts.Comms {
+			e.comms[comm] = true
+		}
+	}
+	e.tasks = readTasks(e.rec, e.warn)
+	e.namer = newNamer(r, e.tasks)
+	e.read()
+	if e.stats.Samples == 0 {
+		return nil, ErrNoSamples
+	}
+	return e, nil
+}
+
+func (e *export) warn(err error) {
+	if len(e.stats.Warnings) < maxWarnings {
+		e.stats.Warnings = append(e.stats.Warnings, err)
+	}
+}
+
+// chooseEvents makes the columns. Events of one name, as a hybrid machine has
+// them, share one.
+func (e *export) chooseEvents() error {
+	events := e.rec.Events()
+	e.byEvent = make([]*column, len(events))
+	byName := make(map[string]*column)
+	var have []string
+	for i, ev := range events {
+		name := eventName(ev)
+		if !slices.Contains(have, name) {
+			have = append(have, name)
+		}
+		if len(e.opts.Events) > 0 && !slices.Contains(e.opts.Events, name) {
+			continue
+		}
+		c := byName[name]
+		if c == nil {
+			c = &column{first: i, stats: EventStats{Name: name, Unit: eventUnit(&ev.Attr)}, attr: &ev.Attr}
+			byName[name] = c
+		}
+		e.byEvent[i] = c
+	}
+	for _, name := range e.opts.Events {
+		if byName[name] == nil {
+			return &EventError{name, have}
+		}
+	}
+	return nil
+}
+
+// read reads the samples.
+func (e *export) read() {
+	var s perfdata.Sample
+	sc := e.rec.Scan(perfdata.Only(perfdata.RecordSample))
+	total := e.rec.Size()
+	const step = 1 << 24
+	next, before, last, file := int64(step), int64(0), int64(0), 0
+	for sc.Next() {
+		rec := sc.Record()
+		if err := e.rec.Sample(rec, &s); err != nil {
+			e.damaged(err)
+			continue
+		}
+		if err := e.sample(rec, &s); err != nil {
+			e.damaged(err)
+		}
+		if e.opts.Progress != nil {
+			if file != rec.File {
+				file, before = rec.File, before+last
+			}
+			last = rec.Offset
+			if done := before + last; done >= next {
+				e.opts.Progress(min(done, total), total)
+				next = done + step
+			}
+		}
+	}
+	if err := sc.Err(); err != nil {
+		e.warn(err)
+	}
+	if e.opts.Progress != nil {
+		e.opts.Progress(total, total)
+	}
+}
+
+func (e *export) damaged(err error) {
+	e.stats.Damaged++
+	e.warn(err)
+}
+
+// sample counts one sample.
+func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
+	c := e.byEvent[s.Event.Index]
+	if c == nil {
+		return nil
+	}
+	machine, guest := e.r.MachineOf(rec, &s.SampleID), e.r.Report.Guest
+	if guest != 0 && machine != guest {
+		return nil // of a guest there are the samples that were taken in it
+	}
+	e.fromGuest, e.ofGuest = machine != 0, guest != 0
+	t := s.Time
+	if s.Has&perfdata.SampleTime == 0 {
+		t = timeless
+		if e.opts.From != 0 || e.opts.To != timeline.MaxTime {
+			return nil
+		}
+	} else if t < e.opts.From || t >= e.opts.To {
+		return nil
+	}
+	comm := ""
+	if e.opts.Labels&LabelComm != 0 || len(e.comms) > 0 {
+		if s.Has&perfdata.SampleTID != 0 {
+			comm = e.tasks.comm(s.PID, s.TID, t)
+		}
+	}
+	if e.pids != nil && !e.comms[comm] && (s.Has&perfdata.SampleTID == 0 || !e.pids[s.PID]) {
+		return nil
+	}
+	stack, err := e.stackOf(rec, s, t)
+	if err != nil {
+		return err
+	}
+	period := s.Period
+	if s.Type&perfdata.SamplePeriod == 0 {
+		period = 1
+		if c.attr.Flags&perfdata.FlagFreq == 0 && c.attr.SamplePeriod > 0 {
+			period = c.attr.SamplePeriod
+		}
+	}
+	if c.stats.Samples == 0 {
+		c.index = uint32(len(e.columns))
+		e.columns = append(e.columns, c)
+	}
+	e.tally.add(stack, e.labels.id(&s.SampleID, comm), c.index, period)
+	c.stats.Samples++
+	c.stats.Total += period
+	e.stats.Samples++
+	return nil
+}
+
+// stackOf returns the number of the sample's stack.
+func (e *export) stackOf(rec *perfdata.Record, s *perfdata.Sample, t uint64) (uint32, error) {
+	mode := contextOfMode(rec.CPUMode()).seen(e.fromGuest, e.ofGuest)
+	user := mode == contextUser
+	words := append(e.words[:0], s.IP, uint64(mode))
+	if s.Type&perfdata.SampleCallchain != 0 {
+		if e.tasks.isDefer {
+			var err error
+			if words, _, err = e.tasks.deferred.Join(words, s); err != nil {
+				return 0, err
+			}
+		} else {
+			ips, err := s.Callchain()
+			if err != nil {
+				return 0, err
+			}
+			words = ips.AppendTo(words)
+		}
+		user = user || slices.Contains(words[2:], perfdata.CallchainUser)
+	}
+	e.words = words
+	if e.fromGuest {
+		words[1] |= 1 << 62
+	}
+	if user {
+		// The same address is something else in another process.
+		words[1] |= 1<<63 | uint64(s.PID)<<8
+	}
+	hash := e.cache.hash(words)
+	if stack, ok := e.cache.find(hash, words, t); ok {
+		return stack, nil
+	}
+	stack, from, to := e.newStack(words[2:], s, mode, t)
+	if t == timeless {
+		from, to = timeless, timeless
+	}
+	e.cache.add(hash, words, from, to, stack)
+	return stack, nil
+}
+
+// newStack makes a stack of a call chain: the addresses' locations, the
+// innermost first, and the interval [from, to) in which it is the same. Where
+// the sample has no chain, its own address is the stack.
+func (e *export) newStack(chain []uint64, s *perfdata.Sample, mode context, t uint64) (stack uint32, from, to uint64) {
+	to = timeline.MaxTime
+	ctx, caller := mode, false
+	e.stack = e.stack[:0]
+	push := func(ctx context, addr uint64, caller bool) {
+		id, f, u := e.namer.at(ctx, s.PID, addr, t, caller)
+		from, to = max(from, f), min(to, u)
+		e.stack = appendUvarint(e.stack, id)
+	}
+	ownIP := s.Type&perfdata.SampleIP != 0
+	for i := 0; i < len(chain); i++ {
+		w := chain[i]
+		if w == perfdata.CallchainUserDeferred {
+			break // what follows is the cookie of a part that was not recorded
+		}
+		if w >= perfdata.CallchainContextMax {
+			ctx, caller = contextOfMarker(w).seen(e.fromGuest, e.ofGuest), false
+			continue
+		}
+		if len(e.stack) == 0 && ownIP {
+			// The sample's own address is the exact one: the chain's may have been
+			// taken some instructions later, or leave out the kernel.
+			push(mode, s.IP, false)
+			if ctx == mode {
+				caller = true
+				continue
+			}
+		}
+		if w != 0 { // where a chain of frame pointers ends
+			push(ctx, w, caller)
+		}
+		caller = true
+	}
+	if len(e.stack) == 0 && ownIP {
+		push(mode, s.IP, false)
+	}
+	return e.stacks.id(e.stack), from, to
+}

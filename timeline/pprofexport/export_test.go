@@ -1,0 +1,331 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pprofexport
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	entry  = 0xffffffff81001000
+	leaf   = 0xffffffff81002000
+	behind = 0xffffffff81003100
+	packed = 0xffffffffc0001000 // where BPF programs come and go
+)
+
+func kernelChain(ips ...uint64) []uint64 {
+	return append([]uint64{perfdata.CallchainKernel}, ips...)
+}
+
+// TestReuse: one address is named by each of the programs that stood there, in
+// whatever order the samples come.
+func TestReuse(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
+	tp.bpf(3000, 4000, packed, 64, "bpf_prog_0000000000000002_second")
+	for _, time := range []uint64{3500, 1500, 2500, 3501, 500, 1501, 4500} {
+		tp.sample(taken{time: time, pid: 7, ip: packed + 16, chain: kernelChain(packed+16, entry+8)})
+	}
+	p, stats := exported(t, tp.load(), Options{})
+	want := `[1 1000] 0xffffffffc0001010 < entry([kernel.kallsyms])
+[3 3000] bpf_prog_0000000000000001_first([bpf]) < entry([kernel.kallsyms])
+[3 3000] bpf_prog_0000000000000002_second([bpf]) < entry([kernel.kallsyms])
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+	at := make(map[uint64]int)
+	for _, l := range p.Location {
+		at[l.Address]++
+	}
+	if at[packed+16] != 3 {
+		t.Errorf("%d locations at one address, want those of two lives, and of none", at[packed+16])
+	}
+	if stats.Samples != 7 || stats.Rows != 3 || stats.Functions != 3 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// TestChains: contexts, addresses that are returned to, and chains that do not
+// begin where the sample was taken.
+func TestChains(t *testing.T) {
+	const user = perfdata.CallchainUser
+	for _, tt := range []struct {
+		name string
+		s    taken
+		want string
+	}{
+		{"no chain", taken{ip: leaf + 4}, "leaf([kernel.kallsyms])"},
+		{"kernel", taken{ip: leaf + 4, chain: kernelChain(leaf+4, entry+8)}, "leaf([kernel.kallsyms]) < entry([kernel.kallsyms])"},
+		{"returned to behind its end", taken{ip: leaf + 4, chain: kernelChain(leaf+4, behind)}, "leaf([kernel.kallsyms]) < dies([kernel.kallsyms])"},
+		{"the first is exact", taken{ip: behind, chain: kernelChain(behind, entry+8)}, "behind([kernel.kallsyms]) < entry([kernel.kallsyms])"},
+		{"user", taken{ip: 0x401010, mode: perfdata.MiscUser, chain: []uint64{user, 0x401010, 0x402020}}, "0x401010(/bin/prog) < 0x40201f(/bin/prog)"},
+		{"kernel and user", taken{ip: leaf, chain: append(kernelChain(leaf, entry+8), user, 0x401010, 0x500000)},
+			"leaf([kernel.kallsyms]) < entry([kernel.kallsyms]) < 0x401010(/bin/prog) < 0x4fffff"},
+		{"user alone is recorded", taken{ip: leaf, chain: []uint64{user, 0x401010}}, "leaf([kernel.kallsyms]) < 0x401010(/bin/prog)"},
+		{"the sample knows better", taken{ip: leaf + 8, chain: kernelChain(entry+20, entry+8)}, "leaf([kernel.kallsyms]) < entry([kernel.kallsyms])"},
+		{"end of frame pointers", taken{ip: 0x401010, mode: perfdata.MiscUser, chain: []uint64{user, 0x401010, 0}}, "0x401010(/bin/prog)"},
+		{"guest", taken{ip: leaf, mode: perfdata.MiscGuestKernel}, "0xffffffff81002000([guest.kernel])"},
+		{"in a guest's chain", taken{ip: leaf, chain: append(kernelChain(leaf), perfdata.CallchainGuestUser, 0x401010)},
+			"leaf([kernel.kallsyms]) < 0x401010([guest.user])"},
+		{"hypervisor", taken{ip: leaf, mode: perfdata.MiscHypervisor}, "0xffffffff81002000([hypervisor])"},
+		{"deferred and never given", taken{ip: leaf, chain: append(kernelChain(leaf), perfdata.CallchainUserDeferred, 77)}, "leaf([kernel.kallsyms])"},
+		{"a marker that is not known", taken{ip: leaf, chain: append(kernelChain(leaf), perfdata.CallchainContextMax+1, 77)}, "leaf([kernel.kallsyms]) < 0x4d"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tp := newTape(t, "cpu-clock")
+			tp.mmap(0, 7, 0x400000, 0x10000, 0x1000, "/bin/prog")
+			tt.s.time, tt.s.pid = 1000, 7
+			tp.sample(tt.s)
+			p, _ := exported(t, tp.load(), Options{})
+			if d := cmp.Diff("[1 1000] "+tt.want+"\n", print(p)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestProcesses: an address in a program is what its own process had there
+// then, and comm is the thread's name at that time.
+func TestProcesses(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	user := func(time uint64, pid, tid uint32) {
+		tp.sample(taken{time: time, pid: pid, tid: tid, mode: perfdata.MiscUser, ip: 0x401000, chain: []uint64{perfdata.CallchainUser, 0x401000}})
+	}
+	// Samples stand before what concerns them, as those of another CPU do.
+	user(150, 10, 10)
+	user(250, 11, 11)
+	user(350, 11, 11)
+	user(450, 11, 11)
+	user(550, 10, 12)
+	user(650, 10, 10)
+	user(150, 20, 20)
+	user(50, 13, 13)
+	user(710, 13, 13)
+	tp.comm(0, 10, 10, "shell", false)
+	tp.fork(0, 10, 10, 1, 1, 0)
+	tp.mmap(0, 10, 0x400000, 0x2000, 0, "/bin/shell")
+	tp.fork(200, 11, 11, 10, 10, 0) // takes the shell's maps along
+	tp.comm(300, 11, 11, "tool", true)
+	tp.mmap(400, 11, 0x400000, 0x2000, 0, "/bin/tool")
+	tp.fork(500, 10, 12, 10, 10, 0) // a thread
+	tp.comm(540, 10, 12, "worker", false)
+	tp.mmap(600, 10, 0x401000, 0x1000, 0x3000, "/lib/over.so")
+	tp.fork(700, 13, 13, 11, 11, 0)
+	tp.fork(1, 14, 14, 13, 13, miscForkExec)
+	p, _ := exported(t, tp.load(), Options{Labels: LabelPID | LabelTID | LabelComm})
+	want := `[1 1000] 0x401000 pid=11 tid=11 comm=tool
+[1 1000] 0x401000 pid=13 tid=13
+[1 1000] 0x401000 pid=20 tid=20
+[1 1000] 0x401000(/bin/shell) pid=10 tid=10 comm=shell
+[1 1000] 0x401000(/bin/shell) pid=10 tid=12 comm=worker
+[1 1000] 0x401000(/bin/shell) pid=11 tid=11 comm=shell
+[1 1000] 0x401000(/bin/tool) pid=11 tid=11 comm=tool
+[1 1000] 0x401000(/bin/tool) pid=13 tid=13 comm=tool
+[1 1000] 0x401000(/lib/over.so) pid=10 tid=10 comm=shell
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestEvents: each event has its own values, and a choice of samples.
+func TestEvents(t *testing.T) {
+	tp := newTape(t, "cpu-clock", "page-faults")
+	tp.comm(0, 7, 7, "one", false)
+	tp.comm(0, 8, 8, "two", false)
+	for i, s := range []taken{
+		{event: 0, time: 100, pid: 7, period: 1000},
+		{event: 0, time: 200, pid: 7, period: 3000, cpu: 1},
+		{event: 1, time: 300, pid: 7, period: 5},
+		{event: 1, time: 400, pid: 8, period: 7},
+		{event: 0, time: 500, pid: 0},
+	} {
+		s.ip = leaf + uint64(i)/4*4
+		tp.sample(s)
+	}
+	r := tp.load()
+	for _, tt := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"all", Options{}, "[1 1000 0 0] leaf([kernel.kallsyms])\n[2 4000 2 12] leaf([kernel.kallsyms])\n"},
+		{"labels", Options{Labels: AllLabels}, `[0 0 1 7] leaf([kernel.kallsyms]) cpu=0 pid=8 tid=8 comm=two
+[1 1000 0 0] leaf([kernel.kallsyms]) cpu=0 pid=0 tid=0 comm=swapper
+[1 1000 1 5] leaf([kernel.kallsyms]) cpu=0 pid=7 tid=7 comm=one
+[1 3000 0 0] leaf([kernel.kallsyms]) cpu=1 pid=7 tid=7 comm=one
+`},
+		{"one event", Options{Events: []string{"page-faults"}}, "[2 12] leaf([kernel.kallsyms])\n"},
+		{"time", Options{From: 200, To: 400}, "[1 3000 1 5] leaf([kernel.kallsyms])\n"},
+		{"process", Options{PIDs: []uint32{8}}, "[1 7] leaf([kernel.kallsyms])\n"},
+		{"names", Options{Comms: []string{"two", "swapper"}}, "[0 0 1 7] leaf([kernel.kallsyms])\n[1 1000 0 0] leaf([kernel.kallsyms])\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, stats := exported(t, r, tt.opts)
+			if d := cmp.Diff(tt.want, print(p)); d != "" {
+				t.Error(d)
+			}
+			var total uint64
+			for _, e := range stats.Events {
+				total += e.Samples
+			}
+			if total != stats.Samples || int(stats.Rows) != len(p.Sample) {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+	p, _ := exported(t, r, Options{})
+	want := []*profile.ValueType{
+		{Type: "cpu-clock_samples", Unit: "count"}, {Type: "cpu-clock", Unit: "nanoseconds"},
+		{Type: "page-faults_samples", Unit: "count"}, {Type: "page-faults", Unit: "count"},
+	}
+	if d := cmp.Diff(want, p.SampleType, cmp.Comparer(func(a, b *profile.ValueType) bool { return a.Type == b.Type && a.Unit == b.Unit })); d != "" {
+		t.Error(d)
+	}
+	if p.DefaultSampleType != "cpu-clock" || p.PeriodType.Type != "cpu-clock" || p.Period != 1000 || p.DurationNanos != 400 {
+		t.Errorf("default %s, period %d %s, duration %d", p.DefaultSampleType, p.Period, p.PeriodType.Type, p.DurationNanos)
+	}
+
+	var noEvent *EventError
+	if _, err := Write(nil, r, Options{Events: []string{"cycles"}}); !errors.As(err, &noEvent) || noEvent.Name != "cycles" || len(noEvent.Have) != 2 {
+		t.Errorf("an event that is not there: %v", err)
+	}
+	if _, err := Write(nil, r, Options{PIDs: []uint32{99}}); !errors.Is(err, ErrNoSamples) {
+		t.Errorf("no samples: %v", err)
+	}
+}
+
+// TestDamaged: a sample that contradicts itself is left out and told of.
+func TestDamaged(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.sample(taken{time: 100, pid: 7, ip: leaf, chain: kernelChain(leaf)})
+	tp.sample(taken{time: 200, pid: 7, ip: leaf, chain: kernelChain(leaf), claim: 99})
+	p, stats := exported(t, tp.load(), Options{})
+	if d := cmp.Diff("[1 1000] leaf([kernel.kallsyms])\n", print(p)); d != "" {
+		t.Error(d)
+	}
+	if stats.Damaged != 1 || len(stats.Warnings) != 1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func callgraph(tb testing.TB) *timeline.Replay {
+	tb.Helper()
+	r, err := timeline.Load(filepath.Join(corpus.Root(), "testdata", "callgraph", "rec.data"), timeline.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close() })
+	return r
+}
+
+// TestGolden: the profile of a part of a real recording, as pprof itself writes
+// profiles down.
+func TestGolden(t *testing.T) {
+	p, _ := exported(t, callgraph(t), Options{From: 22_500_000_000, To: 23_000_000_000, Labels: AllLabels})
+	const golden = "testdata/callgraph.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(p.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), p.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestWrite: what is written is what Profile returns, and the same every time.
+func TestWrite(t *testing.T) {
+	r := callgraph(t)
+	var first, second bytes.Buffer
+	for _, w := range []*bytes.Buffer{&first, &second} {
+		if _, err := Write(w, r, Options{Labels: AllLabels}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two profiles of one recording differ")
+	}
+	p, err := profile.Parse(&first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, _ := exported(t, r, Options{Labels: AllLabels})
+	if p.String() != q.String() {
+		t.Error("Write and Profile differ")
+	}
+	if _, err := Write(failing{}, r, Options{}); !errors.Is(err, errFull) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+}
+
+var errFull = errors.New("full")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
+
+// TestPprof: pprof opens the profile.
+func TestPprof(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("skipped: there is no go command")
+	}
+	r := callgraph(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prof.pb.gz")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(f, r, Options{Labels: AllLabels}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"-top"}, []string{"Total samples = 26.05s", "native_safe_halt\n", "clear_page_erms\n"}},
+		{[]string{"-top", "-sample_index=samples"}, []string{"of 495 total"}},
+		{[]string{"-top", "-tagfocus=cpu=0"}, []string{"native_safe_halt\n"}},
+		{[]string{"-peek=^ftrace_trampoline$"}, []string{"|   __rcu_read_unlock\n", "| ftrace_trampoline\n", "|   function_trace_call\n"}},
+		{[]string{"-tags"}, []string{"swapper\n", " cpu: Total"}},
+		{[]string{"-raw"}, []string{"1: 0xffffffffa3000000/", "[kernel.kallsyms] 210cfeaa36862392f72c64cd5b63aa31dd0445c2 [FN]", "/bin/busybox"}},
+	} {
+		cmd := exec.Command("go", append(append([]string{"tool", "pprof", "-symbolize=none"}, tt.args...), file)...)
+		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+dir)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s: %v", cmd, err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: no %q in\n%.2000s", cmd, want, out)
+			}
+		}
+	}
+}

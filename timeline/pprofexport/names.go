@@ -1,0 +1,371 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pprofexport
+
+import (
+	"sort"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A context says in whose code an address of a call chain lies. contextKernel is
+// the kernel that the image is of.
+type context uint8
+
+const (
+	contextUnknown context = iota
+	contextKernel
+	contextUser
+	contextGuestKernel
+	contextGuestUser
+	contextHypervisor
+)
+
+// contextOfMode returns the context that a sample's cpumode says.
+func contextOfMode(mode uint16) context {
+	switch mode {
+	case perfdata.MiscKernel:
+		return contextKernel
+	case perfdata.MiscUser:
+		return contextUser
+	case perfdata.MiscGuestKernel:
+		return contextGuestKernel
+	case perfdata.MiscGuestUser:
+		return contextGuestUser
+	case perfdata.MiscHypervisor:
+		return contextHypervisor
+	}
+	return contextUnknown
+}
+
+// contextOfMarker returns the context that begins with a marker, a value of a
+// call chain that is no address.
+func contextOfMarker(w uint64) context {
+	switch w {
+	case perfdata.CallchainKernel:
+		return contextKernel
+	case perfdata.CallchainUser:
+		return contextUser
+	case perfdata.CallchainGuest, perfdata.CallchainGuestKernel:
+		return contextGuestKernel
+	case perfdata.CallchainGuestUser:
+		return contextGuestUser
+	case perfdata.CallchainHypervisor:
+		return contextHypervisor
+	}
+	return contextUnknown
+}
+
+// seen returns the context as seen from the machine that the image is of: what
+// a guest's own record calls the kernel is not the host's.
+func (c context) seen(fromGuest, imageOfGuest bool) context {
+	switch {
+	case imageOfGuest && c == contextGuestKernel:
+		return contextKernel
+	case imageOfGuest && c == contextUser, fromGuest && c == contextUser:
+		return contextGuestUser
+	case fromGuest && !imageOfGuest && c == contextKernel:
+		return contextGuestKernel
+	}
+	return c
+}
+
+// timeless is the time of samples that have none.
+const timeless = timeline.MaxTime
+
+// namer makes locations of addresses.
+type namer struct {
+	r       *timeline.Replay
+	tasks   *tasks
+	dynamic []timeline.Symbol // what comes and goes, by address and time
+	reach   []uint64          // the greatest end of dynamic[:i+1]
+
+	kernelMap *mapping
+	maps      []*mapping          // of the kernel and its modules, by MMAP records
+	modules   map[string]*mapping // that no MMAP record tells of, by name
+	lives     map[function]*mapping
+	foreign   map[context]*mapping
+	mappings  []*mapping // that locations use, by number
+
+	functions []function
+	functionN map[function]uint64 // numbers, from 1 on
+	locations []location
+	locationN map[location]uint64 // numbers, from 1 on
+	kernel    map[kernelAddr][]named
+}
+
+// A function is a symbol during one life.
+type function struct {
+	name, module string
+	addr, from   uint64
+}
+
+// A location is a Location of the profile. Two lives of one address differ in
+// their function.
+type location struct {
+	addr     uint64
+	mapping  *mapping // nil: not known
+	function uint64   // number; 0: none
+}
+
+// A kernelAddr is an address in a call chain; the name of one to which
+// something returns is that of the call before it.
+type kernelAddr struct {
+	addr   uint64
+	caller bool
+}
+
+// named is the location of an address during from <= t < to.
+type named struct {
+	from, to uint64
+	location uint64
+}
+
+func newNamer(r *timeline.Replay, ts *tasks) *namer {
+	n := &namer{
+		r: r, tasks: ts,
+		modules:   make(map[string]*mapping),
+		lives:     make(map[function]*mapping),
+		foreign:   make(map[context]*mapping),
+		functionN: make(map[function]uint64),
+		locationN: make(map[location]uint64),
+		kernel:    make(map[kernelAddr][]named),
+	}
+	reach := uint64(0)
+	for s := range r.Image.Symbols {
+		reach = max(reach, s.Addr+s.Size)
+		n.dynamic = append(n.dynamic, s)
+		n.reach = append(n.reach, reach)
+	}
+	// The kernel comes first: it is what pprof takes for the program that the
+	// profile is of, and looks for in an image that it is given. It begins where
+	// kernel text does; pprof finds out by this address how far it was moved.
+	const kallsyms = "[kernel.kallsyms]"
+	if r.Report.Guest == 0 {
+		n.maps = ts.kernel
+	}
+	if lo, hi := r.Image.Text(); hi > lo {
+		// Code that only starts the kernel stands behind its data, and remains in
+		// the call chains of what it started.
+		if k := r.Kallsyms(); k != nil {
+			for _, end := range k.LookupIn("", "_end") {
+				hi = max(hi, end.Addr)
+			}
+		}
+		n.kernelMap = &mapping{start: lo, limit: hi, offset: lo, file: kallsyms, named: true}
+		if r.Report.Guest == 0 {
+			n.kernelMap.buildID = ts.buildIDs[kallsyms]
+		}
+		n.use(n.kernelMap)
+	}
+	return n
+}
+
+// use numbers a mapping.
+func (n *namer) use(m *mapping) {
+	if m != nil && m.id == 0 {
+		n.mappings = append(n.mappings, m)
+		m.id = uint64(len(n.mappings))
+	}
+}
+
+func (n *namer) location(l location) uint64 {
+	id, ok := n.locationN[l]
+	if !ok {
+		n.use(l.mapping)
+		n.locations = append(n.locations, l)
+		id = uint64(len(n.locations))
+		n.locationN[l] = id
+	}
+	return id
+}
+
+// at returns the location of an address in a call chain at the time t, and the
+// interval [from, to) in which it is the same. An address to which something
+// returns is told to be the one before it, that of the last byte of the call:
+// what follows a call need not be of the same function.
+func (n *namer) at(ctx context, pid uint32, addr, t uint64, caller bool) (id, from, to uint64) {
+	if ctx == contextKernel {
+		return n.kernelAt(addr, t, caller)
+	}
+	to = timeline.MaxTime
+	if caller {
+		addr--
+	}
+	l := location{addr: addr}
+	switch ctx {
+	case contextUser:
+		if p := n.tasks.processes[pid]; p != nil && t == timeless {
+			l.mapping = p.always(addr)
+		} else if p != nil {
+			l.mapping, from, to = p.find(addr, t)
+		}
+	case contextGuestKernel:
+		l.mapping = n.elsewhere(ctx, "[guest.kernel]")
+	case contextGuestUser:
+		l.mapping = n.elsewhere(ctx, "[guest.user]")
+	case contextHypervisor:
+		l.mapping = n.elsewhere(ctx, "[hypervisor]")
+	}
+	return n.location(l), from, to
+}
+
+// elsewhere returns the mapping of what the recording says no more about.
+func (n *namer) elsewhere(ctx context, file string) *mapping {
+	m := n.foreign[ctx]
+	if m == nil {
+		m = &mapping{limit: ^uint64(0), file: file}
+		n.foreign[ctx] = m
+	}
+	return m
+}
+
+func (n *namer) kernelAt(addr, t uint64, caller bool) (id, from, to uint64) {
+	key := kernelAddr{addr, caller}
+	for _, k := range n.kernel[key] {
+		if k.from <= t && t < k.to {
+			return k.location, k.from, k.to
+		}
+	}
+	k := n.name(addr, t, caller)
+	n.kernel[key] = append(n.kernel[key], k)
+	return k.location, k.from, k.to
+}
+
+// name finds the location of an address of the kernel.
+func (n *namer) name(addr, t uint64, caller bool) named {
+	view := n.r.Image.At(t)
+	k := named{to: timeline.MaxTime}
+	k.narrow(n, addr, t)
+	if caller && addr > 0 {
+		k.narrow(n, addr-1, t)
+		// An interrupt may come before the first instruction of a function: then
+		// no call stands before the address.
+		if s, ok := view.Symbol(addr); !ok || s.Addr != addr || n.callBefore(view, addr, &k) {
+			addr--
+		}
+	}
+	s, ok := view.Symbol(addr)
+	if t == timeless {
+		// Only what never changes there can be told.
+		k.to = timeline.MaxTime
+		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
+	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
+		// A module comes and goes too: the last name in this time has its life.
+		k.around(t, last.From, last.To)
+	}
+	l := location{addr: addr}
+	if ok {
+		f := function{s.Name, s.Module, s.Addr, s.From}
+		l.function = n.functionN[f]
+		if l.function == 0 {
+			n.functions = append(n.functions, f)
+			l.function = uint64(len(n.functions))
+			n.functionN[f] = l.function
+		}
+		l.mapping = n.mappingOf(&s, f)
+	} else {
+		l.mapping = n.mappingAt(addr)
+	}
+	k.location = n.location(l)
+	return k
+}
+
+// narrow narrows k to the time around t in which nothing comes or goes at addr.
+func (k *named) narrow(n *namer, addr, t uint64) {
+	i := sort.Search(len(n.dynamic), func(i int) bool { return n.dynamic[i].Addr > addr })
+	for i--; i >= 0 && n.reach[i] > addr; i-- {
+		s := &n.dynamic[i]
+		if addr >= s.Addr+s.Size {
+			continue
+		}
+		k.around(t, s.From, s.To)
+	}
+}
+
+// around narrows k to the side of each of these changes that t is on.
+func (k *named) around(t uint64, changes ...uint64) {
+	for _, change := range changes {
+		if change <= t && change != timeline.MaxTime {
+			k.from = max(k.from, change)
+		} else {
+			k.to = min(k.to, change)
+		}
+	}
+}
+
+// mappingOf returns what a symbol is a part of.
+func (n *namer) mappingOf(s *timeline.Symbol, f function) *mapping {
+	switch {
+	case s.Dynamic:
+		m := n.lives[f]
+		if m == nil {
+			file := "[out-of-line]"
+			if s.Module != "" {
+				file = "[" + s.Module + "]"
+			}
+			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, file: file, named: true}
+			n.lives[f] = m
+		}
+		return m
+	case s.Module != "":
+		if m := n.mappingAt(s.Addr); m != nil && m != n.kernelMap {
+			return m
+		}
+		return n.module(s.Module)
+	}
+	return n.mappingAt(s.Addr)
+}
+
+// mappingAt returns what an address of the kernel is a part of where no symbol
+// tells: the kernel itself, or a module that was there when the recording began.
+func (n *namer) mappingAt(addr uint64) *mapping {
+	if m := n.kernelMap; m != nil && m.start <= addr && addr < m.limit {
+		return m
+	}
+	var best *mapping
+	for _, m := range n.maps {
+		// The one of the kernel itself may reach over all modules.
+		if m.start <= addr && addr < m.limit && (best == nil || m.start > best.start) {
+			best = m
+		}
+	}
+	if best != nil {
+		best.named = true
+	}
+	return best
+}
+
+// module returns the mapping of a module that the list beside the snapshot has.
+func (n *namer) module(name string) *mapping {
+	m, ok := n.modules[name]
+	if !ok && n.r.Snapshot != nil {
+		for _, mod := range n.r.Snapshot.Modules {
+			if mod.Name == name {
+				m = &mapping{start: mod.Addr, limit: mod.Addr + mod.Size, file: "[" + name + "]", named: true}
+			}
+		}
+		n.modules[name] = m
+	}
+	return m
+}
+
+// callBefore reports whether a call ends at addr, or cannot be ruled out, and
+// narrows k to the time in which the same bytes say so.
+func (n *namer) callBefore(view timeline.View, addr uint64, k *named) bool {
+	const longest = 5
+	if n.r.Report.Arch != "x86_64" || addr < longest {
+		return true
+	}
+	var b [longest]byte
+	block := view.Read(addr-longest, b[:])
+	k.around(view.Time(), block.Since, block.Until)
+	if block.Given < longest {
+		return true
+	}
+	// CALL rel32; CALL r/m64 of a register, with or without a prefix. Others do
+	// not stand at the end of a function of the kernel.
+	return b[0] == 0xe8 || b[3] == 0xff && b[4]&0xf8 == 0xd0
+}

@@ -1,0 +1,251 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pprofexport
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"sort"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// kernelPID is the pid of the maps of the kernel and its modules.
+const kernelPID = ^uint32(0)
+
+// miscForkExec marks a FORK that perf made up of a process that was there
+// already (PERF_RECORD_MISC_FORK_EXEC of tools/lib/perf/include/perf/event.h):
+// its maps are listed by records of its own.
+const miscForkExec = 1 << 13
+
+// tasks is what a recording tells of threads and processes: what they were
+// called, and which files they had mapped, at which time.
+type tasks struct {
+	processes map[uint32]*process
+	threads   map[uint32]*thread
+	kernel    []*mapping // of the kernel itself and of modules, by MMAP records
+	mappings  map[mapping]*mapping
+	buildIDs  map[string]string // by file name
+	deferred  perfdata.DeferredCallchains
+	isDefer   bool
+}
+
+// A thread is the names that a tid had, in order of time.
+type thread struct{ names []threadName }
+
+type threadName struct {
+	time uint64
+	comm string
+}
+
+// comm returns the name at the time t, "" if none is known.
+func (th *thread) comm(t uint64) string {
+	if th == nil {
+		return ""
+	}
+	i := sort.Search(len(th.names), func(i int) bool { return th.names[i].time > t })
+	if i == 0 {
+		return ""
+	}
+	return th.names[i-1].comm
+}
+
+// A taskEvent is a record that changes names or maps.
+type taskEvent struct {
+	time     uint64
+	kind     taskEventKind
+	pid, tid uint32
+	of, from uint32 // of a fork: the parent's pid and tid
+	comm     string
+	m        *mapping
+}
+
+type taskEventKind uint8
+
+const (
+	taskComm taskEventKind = iota
+	taskExec
+	taskFork // of a thread or a process
+	taskBorn // a process that was there before
+	taskMap
+)
+
+// readTasks reads the records about tasks. Ring buffers lie one after the other
+// in a recording, so that what concerns a sample may come later than it.
+func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
+	ts := &tasks{
+		processes: make(map[uint32]*process),
+		threads:   make(map[uint32]*thread),
+		mappings:  make(map[mapping]*mapping),
+		buildIDs:  make(map[string]string),
+	}
+	for b, err := range r.BuildIDs() {
+		if err != nil {
+			damaged(err)
+			break
+		}
+		ts.addBuildID(&b)
+	}
+	var events []taskEvent
+	sc := r.Scan(perfdata.Only(perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordMMAP, perfdata.RecordMMAP2,
+		perfdata.RecordHeaderBuildID, perfdata.RecordCallchainDeferred))
+	names := make(map[string]string)
+	intern := func(b []byte) string {
+		s, ok := names[string(b)]
+		if !ok {
+			s = string(b)
+			names[s] = s
+		}
+		return s
+	}
+	var comm perfdata.Comm
+	var task perfdata.Task
+	var mmap perfdata.Mmap
+	var build perfdata.BuildID
+	var chain perfdata.CallchainDeferred
+	for sc.Next() {
+		rec := sc.Record()
+		var err error
+		switch rec.Type {
+		case perfdata.RecordComm:
+			if err = r.Comm(rec, &comm); err == nil {
+				e := taskEvent{time: comm.Time, kind: taskComm, pid: comm.PID, tid: comm.TID, comm: intern(comm.Comm)}
+				if rec.Misc&perfdata.MiscCommExec != 0 {
+					e.kind = taskExec
+				}
+				events = append(events, e)
+			}
+		case perfdata.RecordFork:
+			if err = r.Task(rec, &task); err == nil {
+				e := taskEvent{time: task.Time, kind: taskFork, pid: task.PID, tid: task.TID, of: task.PPID, from: task.PTID}
+				if rec.Misc&miscForkExec != 0 || task.Time == 0 {
+					e.kind = taskBorn
+				}
+				events = append(events, e)
+			}
+		case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+			if err = r.Mmap(rec, &mmap); err == nil && mmap.Addr+mmap.Len > mmap.Addr {
+				if mode := rec.CPUMode(); mode == perfdata.MiscGuestKernel || mode == perfdata.MiscGuestUser {
+					continue // another machine's
+				}
+				m := ts.mapping(mapping{
+					start: mmap.Addr, limit: mmap.Addr + mmap.Len, offset: mmap.Pgoff,
+					file: intern(mmap.Filename), buildID: hexID(mmap.BuildID),
+				})
+				if mmap.PID == kernelPID {
+					ts.kernel = append(ts.kernel, m)
+					continue
+				}
+				events = append(events, taskEvent{time: mmap.Time, kind: taskMap, pid: mmap.PID, m: m})
+			}
+		case perfdata.RecordHeaderBuildID:
+			if err = r.BuildID(rec, &build); err == nil {
+				ts.addBuildID(&build)
+			}
+		case perfdata.RecordCallchainDeferred:
+			if err = r.CallchainDeferred(rec, &chain); err == nil {
+				ts.deferred.Add(&chain)
+				ts.isDefer = true
+			}
+		}
+		if err != nil {
+			damaged(err)
+		}
+	}
+	// What ends this scan ends that of the samples too, which tells of it.
+	slices.SortStableFunc(events, func(a, b taskEvent) int { return cmp.Compare(a.time, b.time) })
+	ts.replay(events)
+	for _, p := range ts.processes {
+		p.seal()
+	}
+	for _, m := range ts.mappings {
+		if m.buildID == "" {
+			m.buildID = ts.buildIDs[m.file]
+		}
+	}
+	return ts
+}
+
+// mapping returns the one mapping that is equal to m.
+func (ts *tasks) mapping(m mapping) *mapping {
+	have, ok := ts.mappings[m]
+	if !ok {
+		have = &m
+		ts.mappings[m] = have
+	}
+	return have
+}
+
+func (ts *tasks) addBuildID(b *perfdata.BuildID) {
+	switch b.Misc & perfdata.MiscCPUModeMask {
+	case perfdata.MiscGuestKernel, perfdata.MiscGuestUser:
+		return
+	}
+	ts.buildIDs[string(b.Filename)] = hexID(b.BuildID)
+}
+
+// hexID prints a build id. Where nothing told its length, it was padded with
+// zeros.
+func hexID(id []byte) string {
+	const short = 16 // of an MD5 sum
+	if len(id) > short && len(bytes.TrimRight(id, "\x00")) <= short {
+		id = id[:short]
+	}
+	return hex.EncodeToString(id)
+}
+
+// replay goes through the events in order of time.
+func (ts *tasks) replay(events []taskEvent) {
+	for i := range events {
+		e := &events[i]
+		switch e.kind {
+		case taskExec:
+			ts.process(e.pid).exec(e.time)
+			ts.rename(e.tid, e.time, e.comm)
+		case taskComm:
+			ts.rename(e.tid, e.time, e.comm)
+		case taskFork:
+			if e.pid != e.of {
+				ts.process(e.pid).fork(ts.process(e.of).current(), e.time)
+			}
+			if parent := ts.threads[e.from].comm(timeline.MaxTime); parent != "" && e.from != e.tid {
+				ts.rename(e.tid, e.time, parent)
+			}
+		case taskBorn:
+			ts.process(e.pid).current()
+		case taskMap:
+			s := ts.process(e.pid).current()
+			s.maps = append(s.maps, mapped{e.time, e.m})
+		}
+	}
+}
+
+func (ts *tasks) process(pid uint32) *process {
+	p := ts.processes[pid]
+	if p == nil {
+		p = new(process)
+		ts.processes[pid] = p
+	}
+	return p
+}
+
+func (ts *tasks) rename(tid uint32, t uint64, comm string) {
+	th := ts.threads[tid]
+	if th == nil {
+		th = new(thread)
+		ts.threads[tid] = th
+	}
+	th.names = append(th.names, threadName{t, comm})
+}
+
+// comm returns the name of a thread at the time t. The idle task has no record.
+func (ts *tasks) comm(pid, tid uint32, t uint64) string {
+	if pid == 0 && tid == 0 {
+		return "swapper"
+	}
+	return ts.threads[tid].comm(t)
+}
