@@ -33,9 +33,14 @@ func docs(t *testing.T) map[string]string {
 }
 
 // TestDocs runs every example of the docs: in blocks marked console, what
-// follows "$ textreplay ..." must be the beginning of what it prints.
+// follows "$ textreplay ..." must be the beginning of what it prints. It runs
+// where an example may write files.
 func TestDocs(t *testing.T) {
-	t.Chdir(corpus.Root())
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(corpus.Root(), "testdata"), filepath.Join(dir, "testdata")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
 	ran := 0
 	for name, text := range docs(t) {
 		for i, block := range strings.Split(text, "```console\n") {

@@ -49,6 +49,7 @@ func TestScripts(t *testing.T) {
 			"truncate": truncate,
 			"patching": patching,
 			"genbpf":   genBPF,
+			"profile":  profileHas,
 		},
 	})
 }

@@ -1,0 +1,167 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/pprofexport"
+)
+
+// pprof is the state of the command pprof.
+type pprof struct {
+	*app
+	output, times string
+	labels        words
+	opts          pprofexport.Options
+	pids          []uint
+}
+
+// noLabels is the word for no labels.
+const noLabels = "none"
+
+var labelWords = []struct {
+	word  string
+	label pprofexport.Labels
+}{
+	{"cpu", pprofexport.LabelCPU},
+	{"pid", pprofexport.LabelPID},
+	{"tid", pprofexport.LabelTID},
+	{"comm", pprofexport.LabelComm},
+}
+
+func (a *app) pprofCmd() *cobra.Command {
+	p := &pprof{app: a}
+	cmd := &cobra.Command{
+		Use:   "pprof -o FILE [flags]",
+		Short: "The samples as a profile that pprof opens",
+		Long: `pprof writes the recording's samples, with their call chains, as a profile for
+"go tool pprof". Every address of the kernel is named as of its own sample's time:
+a BPF program that was unloaded keeps its name, although another one took its
+place later. Addresses of programs are left to pprof, which names them by file and
+build id.
+
+Each event gives two values: how many samples it has, and what their periods add up
+to. Samples of one stack are told apart by the labels cpu, pid, tid and comm, which
+pprof filters by (-tagfocus) and groups by (-tagroot). A large recording makes a
+smaller profile with fewer of them.
+
+In a call chain, an address that a call returns to is given as that of the call: what
+follows the call of a function that never returns belongs to another function.`,
+		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
+  textreplay pprof -o prof.pb.gz --time 12.5,13 --labels comm
+  perf record -g -a -o - -- sleep 5 | textreplay pprof -i - -o prof.pb.gz
+  textreplay image --at end --exec -o text.elf && go tool pprof -disasm vfs_read text.elf prof.pb.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.run() },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
+	f.StringVar(&p.times, "time", "", "only samples of a window of time `A,B`; either end may be empty")
+	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `event` (repeatable)")
+	f.UintSliceVar(&p.pids, "pid", nil, "only samples of these processes: `PID,...`")
+	f.Lookup("pid").DefValue = "" // help would show an empty list
+	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads of these `names`, or of --pid")
+	var choices []string
+	for _, l := range labelWords {
+		choices = append(choices, l.word)
+	}
+	a.words(cmd, &p.labels, "labels", "the `labels` of samples, all by default", append(choices, noLabels)...)
+	cmd.MarkFlagRequired("output")
+	return cmd
+}
+
+// profileSummary is what was written.
+type profileSummary struct {
+	Events    []profileEvent `json:"events"`
+	Stacks    int            `json:"stacks"`
+	Locations int            `json:"locations"`
+	Functions int            `json:"functions"`
+	Mappings  int            `json:"mappings"`
+	Damaged   uint64         `json:"damaged"`
+}
+
+type profileEvent struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit"`
+	Samples uint64 `json:"samples"`
+	Total   uint64 `json:"total"`
+}
+
+func (p *pprof) run() error {
+	if len(p.labels.given) > 1 && slices.Contains(p.labels.given, noLabels) {
+		return usagef("--labels: %s stands alone", noLabels)
+	}
+	for _, l := range labelWords {
+		if p.labels.has(l.word) {
+			p.opts.Labels |= l.label
+		}
+	}
+	for _, pid := range p.pids {
+		if uint64(uint32(pid)) != uint64(pid) {
+			return usagef("--pid %d: no process has this number", pid)
+		}
+		p.opts.PIDs = append(p.opts.PIDs, uint32(pid))
+	}
+	r, err := p.loadAndWarn()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	window := interval{0, timeline.MaxTime}
+	err = halves("--time", p.times, &window, func(s string) (uint64, error) {
+		t, err := r.ParseTime(s)
+		return t.From, err
+	})
+	if err != nil {
+		return err
+	}
+	p.opts.From, p.opts.To = window.from, window.to
+	var stats *pprofexport.Stats
+	err = p.writeFile(p.output, func(w io.Writer) (err error) {
+		stats, err = pprofexport.Write(w, r, p.opts)
+		return err
+	})
+	var event *pprofexport.EventError
+	switch {
+	case errors.Is(err, pprofexport.ErrNoSamples):
+		return belowf("the recording has no samples, or none that were asked for: no profile was written")
+	case errors.As(err, &event):
+		return usagef("--event: %w", event)
+	case err != nil:
+		return err
+	}
+	for _, w := range stats.Warnings {
+		fmt.Fprintf(p.stderr, "textreplay: warning: %v\n", w)
+	}
+	if p.output == "-" {
+		return nil
+	}
+	return outputError(p.summary(stats))
+}
+
+func (p *pprof) summary(stats *pprofexport.Stats) error {
+	if p.json {
+		sum := profileSummary{
+			Stacks: stats.Stacks, Locations: stats.Locations, Functions: stats.Functions,
+			Mappings: stats.Mappings, Damaged: stats.Damaged,
+		}
+		for _, e := range stats.Events {
+			sum.Events = append(sum.Events, profileEvent(e))
+		}
+		return encoder(p.out).Encode(sum)
+	}
+	for _, e := range stats.Events {
+		fmt.Fprintf(p.out, "%s: %s of %s, %s %s\n", p.output, count(e.Samples, "sample"), e.Name, thousands(e.Total), e.Unit)
+	}
+	_, err := fmt.Fprintf(p.out, "%s: %s, %s, %s\n", p.output,
+		count(stats.Stacks, "stack"), count(stats.Locations, "location"), count(stats.Functions, "function")+" of the kernel")
+	return err
+}

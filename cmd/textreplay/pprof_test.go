@@ -1,0 +1,90 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+)
+
+// profileHas is the script command: profile FILE TEXT checks that a valid
+// profile has a sample whose stack and labels have the text; negated that it
+// has none.
+func profileHas(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: profile FILE TEXT")
+	}
+	p, err := profile.Parse(strings.NewReader(ts.ReadFile(args[0])))
+	ts.Check(err)
+	ts.Check(p.CheckValid())
+	found := ""
+	for _, s := range p.Sample {
+		var frames []string
+		for _, l := range s.Location {
+			name := fmt.Sprintf("%#x", l.Address)
+			if len(l.Line) > 0 {
+				name = l.Line[0].Function.Name
+			}
+			frames = append(frames, name)
+		}
+		line := strings.Join(frames, " < ")
+		for _, key := range []string{"cpu", "pid", "tid"} {
+			for _, v := range s.NumLabel[key] {
+				line += fmt.Sprintf(" %s=%d", key, v)
+			}
+		}
+		for _, v := range s.Label["comm"] {
+			line += " comm=" + v
+		}
+		if strings.Contains(line, args[1]) {
+			found = line
+		}
+	}
+	if found == "" && !neg {
+		ts.Fatalf("no sample has %q", args[1])
+	}
+	if found != "" && neg {
+		ts.Fatalf("a sample has %q: %s", args[1], found)
+	}
+}
+
+// TestPprofDisasm: pprof shows samples beside instructions out of the image.
+func TestPprofDisasm(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("skipped: there is no go command")
+	}
+	rec := filepath.Join(corpus.Root(), "testdata", "callgraph", "rec.data")
+	dir := t.TempDir()
+	prof, elf := filepath.Join(dir, "prof.pb.gz"), filepath.Join(dir, "text.elf")
+	for _, args := range [][]string{
+		{"pprof", "-i", rec, "-o", prof},
+		{"image", "-i", rec, "--at", "24.5", "--exec", "-o", elf},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(args, nil, &stdout, &stderr); code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", args, code, &stderr)
+		}
+	}
+	cmd := exec.Command("go", "tool", "pprof", "-symbolize=none", "-disasm=secondary_startup_64_no_verify$", elf, prof)
+	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+dir)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	for _, want := range []string{"ROUTINE ======================== secondary_startup_64_no_verify\n", "     .     15.79s ffffffffa3000158: LRET "} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
