@@ -303,10 +303,14 @@ func (d *digest) write(w io.Writer, s style) {
 			without = append(without, x.name)
 		}
 	}
+	missing := "without bytes"
+	if d.r.Recording.Pipe() {
+		missing += " (perf writes program infos to a pipe before the run, and none larger than 64 KiB)"
+	}
 	for _, l := range []struct {
 		title string
 		names []string
-	}{{"with bytes", with}, {"without bytes", without}} {
+	}{{"with bytes", with}, {missing, without}} {
 		if len(l.names) > 0 {
 			fmt.Fprintf(w, "  %s:\n", l.title)
 			wrap(w, "    ", tally(l.names))
