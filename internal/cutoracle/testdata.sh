@@ -11,7 +11,7 @@ cut() { # NAME ARGUMENTS...
 	name=$1
 	shift
 	rm -rf "testdata/$name/rec.data" "testdata/$name/oracle"
-	go run ./internal/cutoracle "$@" "$corpus/x86_64/$name" "testdata/$name"
+	go run ./internal/cutoracle "$@" "$corpus/${from:-x86_64/$name}" "testdata/$name"
 }
 cut small -oracles begin,key_on,kprobe_on,bpf_on,end
 cut uponline -oracles begin,cpu1_on,cpu1_poked
@@ -32,3 +32,8 @@ if [ -d "$corpus/x86_64/thunks" ]; then
 	cut thunks -symbols __init_swait_queue_head,cpu_max_show,vfs_read,perf_trace_sched_switch,preempt_schedule_thunk \
 		-oracles begin,preempt_full_1,bpf_on_2,mod_on_6,func_on_7,end
 fi
+# Other architectures, whose kernels record no text pokes.
+for arch in arm64,24-bpf-fentry ppc64le,21-bpf-sock2 s390x,34-final; do
+	from=${arch%,*}/rich
+	cut "${arch%,*}" -symbols vfs_read,do_sys_openat2 -oracles "00-base,05-kprobes-on,09-ft-single,${arch#*,}"
+done

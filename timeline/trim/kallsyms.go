@@ -5,8 +5,10 @@ package trim
 
 import (
 	"bufio"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -17,7 +19,8 @@ import (
 const CutMarker = "symbols_cut_away"
 
 // writeKallsyms writes the symbols of kept pages, of what their code and the
-// kept pokes branch to, of kept samples, and all of modules; the rest becomes CutMarkers.
+// kept pokes branch to, of the data to which literals among it point, of kept
+// samples, and all of modules; the rest becomes CutMarkers.
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	type place struct {
 		addr  uint64
@@ -50,25 +53,34 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 		}
 	}
 	textLo, textHi, _ := k.Text()
+	machine, order := c.r.Machine(), c.rec.ByteOrder()
+	branches := func(addr uint64, code []byte) {
+		for to := range targets(machine, order, addr, code) {
+			if to >= textLo && to < textHi {
+				mark(to)
+			}
+		}
+	}
+	data := c.pointedTo()
 	for _, s := range c.segments() {
 		for p := s.Addr; p < s.Addr+uint64(len(s.Data)); p += pageSize {
 			mark(p)
 		}
-		branches(s.Addr, s.Data, mark, textLo, textHi)
+		branches(s.Addr, s.Data)
 	}
 	for i, pl := range places {
 		keep[i] = keep[i] || c.pages[page(pl.addr)]
 	}
 	for i, b := range c.text {
 		mark(c.at[i])
-		branches(c.at[i], b, mark, textLo, textHi)
+		branches(c.at[i], b)
 	}
 	for p, err := range c.rec.BPFProgs() {
 		if err != nil {
 			continue
 		}
 		for f := range p.Funcs() {
-			branches(f.Addr, f.Code, mark, textLo, textHi)
+			branches(f.Addr, f.Code)
 		}
 	}
 	if c.opts.Samples {
@@ -89,7 +101,7 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	}
 	for i, s := range k.All() {
 		switch {
-		case kept[i] || s.Module != "" || s.Name == "_stext" || s.Name == "_etext" || s.Name == "_text":
+		case kept[i] || data[s.Addr] || s.Module != "" || s.Name == "_stext" || s.Name == "_etext" || s.Name == "_text":
 			line := fmt.Sprintf("%016x %c %s", s.Addr, s.Type, s.Name)
 			if s.Module != "" {
 				line += "\t[" + s.Module + "]"
@@ -106,22 +118,78 @@ func isText(s kcore.Symbol) bool {
 	return s.Module == "" && strings.IndexByte("tTwWi", s.Type) >= 0
 }
 
-// branches calls mark for what CALL, JMP and Jcc rel32 at any offset of code
-// would go to: more than its branches, since boundaries of instructions are
-// not looked for, and all of them.
-func branches(addr uint64, code []byte, mark func(uint64), lo, hi uint64) {
-	for i := 0; i+5 <= len(code); i++ {
-		n := 5
-		switch {
-		case code[i] == 0xe8 || code[i] == 0xe9:
-		case code[i] == 0x0f && code[i+1]&0xf0 == 0x80 && i+6 <= len(code):
-			n = 6
-		default:
-			continue
-		}
-		rel := int32(binary.LittleEndian.Uint32(code[i+n-4:]))
-		if to := addr + uint64(i+n) + uint64(int64(rel)); to >= lo && to < hi {
-			mark(to)
+// pointedTo returns where the literals among kept text point to, by the
+// snapshot or by a kept poke.
+func (c *cut) pointedTo() map[uint64]bool {
+	out := make(map[uint64]bool)
+	v := c.r.Image.At(c.r.Report.First)
+	for _, s := range c.segments() {
+		for addr := s.Addr; addr < s.Addr+uint64(len(s.Data)); addr += 8 {
+			if l, ok := c.r.OpsLiteral(v, addr); ok {
+				out[l.Ops] = true
+			}
 		}
 	}
+	for i, b := range c.text {
+		if _, ok := c.r.OpsLiteral(v, c.at[i]); ok && len(b) == 8 {
+			out[c.rec.ByteOrder().Uint64(b)] = true
+		}
+	}
+	return out
+}
+
+// targets yields where direct branches at any offset of code would go to: more
+// than its branches, since boundaries of instructions are not looked for, and
+// all of the long ones.
+func targets(machine elf.Machine, order binary.ByteOrder, addr uint64, code []byte) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		step := uint64(1)
+		switch machine {
+		case elf.EM_AARCH64, elf.EM_PPC64:
+			step = 4
+		case elf.EM_S390:
+			step = 2
+		}
+		for at := -addr & (step - 1); at < uint64(len(code)); at += step {
+			if by, ok := distance(machine, order, code[at:]); ok && !yield(addr+at+uint64(by)) {
+				return
+			}
+		}
+	}
+}
+
+// distance returns how far from its own address a direct branch at the start of
+// code goes: CALL, JMP and Jcc rel32 of x86, B and BL of arm64 and powerpc, BRCL
+// and BRASL of s390.
+func distance(machine elf.Machine, order binary.ByteOrder, code []byte) (by int64, ok bool) {
+	switch machine {
+	case elf.EM_AARCH64:
+		if len(code) < 4 {
+			return 0, false
+		}
+		word := binary.LittleEndian.Uint32(code)
+		return int64(int32(word<<6) >> 4), word>>26&0b011111 == 0b000101
+	case elf.EM_PPC64:
+		if len(code) < 4 {
+			return 0, false
+		}
+		word := order.Uint32(code)
+		return int64(int32(word<<6) >> 6 &^ 3), word&0xfc000002 == 0x48000000
+	case elf.EM_S390:
+		if len(code) < 6 || code[0] != 0xc0 || code[1]&0xf != 4 && code[1]&0xf != 5 {
+			return 0, false
+		}
+		return 2 * int64(int32(binary.BigEndian.Uint32(code[2:]))), true
+	}
+	n := 5
+	switch {
+	case len(code) < n:
+		return 0, false
+	case code[0] == 0xe8 || code[0] == 0xe9:
+	case code[0] == 0x0f && code[1]&0xf0 == 0x80 && len(code) >= 6:
+		n = 6
+	default:
+		return 0, false
+	}
+	return int64(n) + int64(int32(binary.LittleEndian.Uint32(code[n-4:]))), true
 }
