@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"testing"
@@ -127,37 +128,32 @@ func (v *victim) excuses(data []byte, off int) []timeline.Range {
 	return out
 }
 
-// wrong counts the bytes that the image of data calls known and that differ
-// from an oracle, without the excused ones. It returns false where the
-// recording is refused.
-func (v *victim) wrong(tb testing.TB, data []byte, excused []timeline.Range) (n uint64, r *timeline.Replay) {
+// replay makes an image of data, nil where it is refused.
+func (v *victim) replay(data []byte) *timeline.Replay {
 	rec, err := perfdata.New(data)
 	if err != nil {
-		return 0, nil
+		return nil
 	}
-	r, err = timeline.New(rec, v.snap, timeline.Options{})
+	r, err := timeline.New(rec, v.snap, timeline.Options{})
 	if err != nil {
-		return 0, nil
+		return nil
 	}
-	within := func(a uint64) bool {
-		for _, e := range excused {
-			if a >= e.Lo && a < e.Hi {
-				return true
-			}
-		}
-		return false
-	}
+	return r
+}
+
+// differences yields the bytes that an image calls known and that differ from
+// an oracle, with the oracle's time and what the image has.
+func (v *victim) differences(im *timeline.Image, yield func(addr, time uint64, known byte)) {
 	for _, o := range v.oracles {
-		for span, want := range r.Image.At(o.Time()).Against(o.segs) {
+		for span, want := range im.At(o.Time()).Against(o.segs) {
 			if span.Standing != timeline.Known {
 				continue
 			}
 			if span.Source == timeline.SourceSnapshot {
 				i := sort.Search(len(o.diffs), func(i int) bool { return o.diffs[i].Lo >= span.Addr })
 				for ; i < len(o.diffs) && o.diffs[i].Lo < span.Addr+span.Len; i++ {
-					if !within(o.diffs[i].Lo) {
-						n++
-					}
+					a := o.diffs[i].Lo
+					yield(a, o.Time(), span.Bytes[a-span.Addr])
 				}
 				continue
 			}
@@ -165,12 +161,26 @@ func (v *victim) wrong(tb testing.TB, data []byte, excused []timeline.Range) (n 
 				continue
 			}
 			for k := range want {
-				if want[k] != span.Bytes[k] && !within(span.Addr+uint64(k)) {
-					n++
+				if want[k] != span.Bytes[k] {
+					yield(span.Addr+uint64(k), o.Time(), span.Bytes[k])
 				}
 			}
 		}
 	}
+}
+
+// wrong counts the bytes that the image of data calls known and that differ
+// from an oracle, without the excused ones. It returns nil where the recording
+// is refused.
+func (v *victim) wrong(data []byte, excused []timeline.Range) (n uint64, r *timeline.Replay) {
+	if r = v.replay(data); r == nil {
+		return 0, nil
+	}
+	v.differences(r.Image, func(addr, _ uint64, _ byte) {
+		if !slices.ContainsFunc(excused, func(e timeline.Range) bool { return e.Lo <= addr && addr < e.Hi }) {
+			n++
+		}
+	})
 	return n, r
 }
 
@@ -196,7 +206,7 @@ func TestDamage(t *testing.T) {
 }
 
 func testDamage(t *testing.T, v *victim) {
-	if n, r := v.wrong(t, v.data, nil); n != 0 || r == nil || r.Report.Trusted.To == 0 {
+	if n, r := v.wrong(v.data, nil); n != 0 || r == nil || r.Report.Trusted.To == 0 {
 		t.Fatalf("%d wrong bytes in the whole recording", n)
 	}
 	t.Run("cut", func(t *testing.T) {
@@ -204,7 +214,7 @@ func testDamage(t *testing.T, v *victim) {
 		refused := 0
 		for range rounds(t, 200) {
 			at := rng.IntN(len(v.data))
-			n, r := v.wrong(t, v.data[:at:at], nil)
+			n, r := v.wrong(v.data[:at:at], nil)
 			if n != 0 {
 				t.Errorf("cut at %d: %d wrong bytes; warnings %v", at, n, r.Report.Warnings)
 			}
@@ -223,7 +233,7 @@ func testDamage(t *testing.T, v *victim) {
 		for range rounds(t, 500) {
 			off, with := rng.IntN(len(data)), byte(1+rng.IntN(255))
 			data[off] ^= with
-			n, r := v.wrong(t, data, v.excuses(data, off))
+			n, r := v.wrong(data, v.excuses(data, off))
 			if n != 0 {
 				t.Errorf("byte %#x changed by %#x: %d wrong bytes; %s", off, with, n, v.where(off))
 			}
@@ -254,18 +264,80 @@ func (v *victim) where(off int) string {
 	return "in no record"
 }
 
-// TestStormCut cuts the largest recording in many places.
-func TestStormCut(t *testing.T) {
-	v := newVictim(t, corpus.Large(t, "x86_64/storm"))
-	rng := rand.New(rand.NewPCG(5, 6))
-	for range rounds(t, 4) {
-		at := rng.IntN(len(v.data))
-		n, r := v.wrong(t, v.data[:at:at], nil)
-		if n != 0 {
-			t.Errorf("cut at %d: %d wrong bytes", at, n)
+// TestCut cuts large recordings in many places.
+func TestCut(t *testing.T) {
+	for _, name := range []string{"x86_64/storm", "x86_64/rich"} {
+		t.Run(name, func(t *testing.T) {
+			v := newVictim(t, corpus.Large(t, name))
+			rng := rand.New(rand.NewPCG(5, 6))
+			answered := 0
+			for range rounds(t, 4) {
+				at := rng.IntN(len(v.data))
+				n, r := v.wrong(v.data[:at:at], nil)
+				if n != 0 {
+					t.Errorf("cut at %d: %d wrong bytes", at, n)
+				}
+				if r == nil {
+					continue
+				}
+				if len(r.Report.Warnings) == 0 {
+					t.Errorf("cut at %d: no warning", at)
+				}
+				if r.Report.Horizon > r.Report.First {
+					answered++
+				}
+			}
+			if answered == 0 {
+				t.Error("of no part is anything known")
+			}
+		})
+	}
+}
+
+// TestCutThreads cuts a recording of several files, in one of them or in all.
+func TestCutThreads(t *testing.T) {
+	dir := corpus.Large(t, "x86_64/threads")
+	v := newVictim(t, dir)
+	source := filepath.Join(dir, "rec.data")
+	files, err := filepath.Glob(filepath.Join(source, "data*"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	rng := rand.New(rand.NewPCG(9, 10))
+	answered := 0
+	for i := range rounds(t, 4) {
+		cut := filepath.Join(t.TempDir(), "rec.data")
+		if err := os.Mkdir(cut, 0o777); err != nil {
+			t.Fatal(err)
 		}
-		if r != nil && len(r.Report.Warnings) == 0 {
-			t.Errorf("cut at %d: no warning", at)
+		victim := rng.IntN(len(files) + 1) // the last: all of them
+		for k, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if victim == k || victim == len(files) {
+				data = data[:rng.IntN(len(data))]
+			}
+			if err := os.WriteFile(filepath.Join(cut, filepath.Base(file)), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
+		rec, err := perfdata.Open(cut)
+		if err != nil {
+			continue
+		}
+		if r, err := timeline.New(rec, v.snap, timeline.Options{}); err == nil {
+			v.differences(r.Image, func(addr, time uint64, known byte) {
+				t.Errorf("cut %d: %#x at %d is known as %02x", i, addr, time, known)
+			})
+			if r.Report.Horizon > r.Report.First {
+				answered++
+			}
+		}
+		rec.Close()
+	}
+	if answered == 0 {
+		t.Error("of no part is anything known")
 	}
 }

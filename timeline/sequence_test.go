@@ -160,7 +160,7 @@ func TestSequencesWithLoss(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			whole := patched(t, "ppc64")
-			rec, err := perfdata.New(dropPokes(t, whole.Recording, map[int]bool{tt.lost: true}))
+			rec, err := perfdata.New(dropPokes(t, whole.Recording, map[int]bool{tt.lost: true}, true))
 			if err != nil {
 				t.Fatal(err)
 			}
