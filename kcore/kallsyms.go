@@ -4,9 +4,12 @@
 package kcore
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"fmt"
 	"hash/maphash"
+	"io"
 	"iter"
 	"math"
 	"slices"
@@ -245,6 +248,24 @@ func (k *Kallsyms) All() iter.Seq2[int, Symbol] {
 			}
 		}
 	}
+}
+
+// WriteKallsyms writes symbols as /proc/kallsyms shows them, for
+// [ParseKallsyms] and for "perf script --kallsyms FILE". Errors are those of w, or
+// tell of a name that no line can hold.
+func WriteKallsyms(w io.Writer, syms iter.Seq[Symbol]) error {
+	out := bufio.NewWriter(w)
+	for s := range syms {
+		if s.Name == "" || strings.ContainsAny(s.Name, "\x00\t\n") || strings.ContainsAny(s.Module, "\x00\t\n]") {
+			return fmt.Errorf("kcore: kallsyms cannot hold the name %.64q of module %.64q", s.Name, s.Module)
+		}
+		fmt.Fprintf(out, "%016x %c %s", s.Addr, s.Type, s.Name)
+		if s.Module != "" {
+			fmt.Fprintf(out, "\t[%s]", s.Module)
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
 }
 
 // Warnings returns what was wrong with the text although it could be used: a

@@ -4,7 +4,9 @@
 package kcore
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -47,6 +49,27 @@ func ParseModules(text []byte) ([]Module, error) {
 		rest = tail
 	}
 	return mods, bad.err()
+}
+
+// WriteModules writes modules as /proc/modules shows them, for [ParseModules].
+// Errors are those of w.
+func WriteModules(w io.Writer, mods []Module) error {
+	out := bufio.NewWriter(w)
+	for _, m := range mods {
+		refs, users := "-", "-"
+		if m.Refs >= 0 {
+			refs = strconv.Itoa(m.Refs)
+		}
+		if len(m.UsedBy) > 0 {
+			users = strings.Join(m.UsedBy, ",") + ","
+		}
+		fmt.Fprintf(out, "%s %d %s %s %s 0x%016x", m.Name, m.Size, refs, users, m.State, m.Addr)
+		if m.Taints != "" {
+			fmt.Fprintf(out, " (%s)", m.Taints)
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
 }
 
 // parseModule parses one line:

@@ -157,6 +157,16 @@ func (v View) Lookup(name string) []Symbol {
 	return ever
 }
 
+// Modules yields the modules that were there when the snapshot was taken, by the
+// address of their text, with their lifetimes.
+func (im *Image) Modules(yield func(Symbol) bool) {
+	for _, l := range im.lives {
+		if l.kind == lifeModule && !yield(Symbol{Name: l.name, Module: l.name, Addr: l.lo, Size: l.hi - l.lo, From: l.from, To: l.to}) {
+			return
+		}
+	}
+}
+
 // Symbols yields all dynamic symbols with their lifetimes, by address and time.
 func (im *Image) Symbols(yield func(Symbol) bool) {
 	for _, l := range im.lives {

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"sort"
 
 	"github.com/spf13/cobra"
 
@@ -18,37 +20,45 @@ import (
 // image is the state of the command image.
 type image struct {
 	*app
-	at, output, unknown string
-	fill                fillByte
-	exec                bool
+	at, output, kcoreDir, unknown string
+	fill                          fillByte
+	exec                          bool
 }
 
 func (a *app) imageCmd() *cobra.Command {
 	m := &image{app: a}
 	cmd := &cobra.Command{
-		Use:   "image --at TIME -o FILE [flags]",
+		Use:   "image --at TIME {-o FILE | --kcore-dir DIR} [flags]",
 		Short: "An ELF file of all kernel text at a time",
 		Long: `image writes an ELF core of all kernel text as it stood at a time, with its
 symbols: what a decoder, objdump or gdb loads in the place of a copy of
 /proc/kcore. At a change's own time it has the new bytes.
+
+Tools read no names out of a core. With --exec the file is a program, as vmlinux
+is one: "objdump -d FILE" and "gdb FILE" then show names. --kcore-dir writes what
+perf keeps beside a recording, but of that time: kcore, kallsyms and modules.
+"perf script --kallsyms DIR/kallsyms" names addresses by it, and "perf annotate"
+shows its code where DIR is the kcore_dir of the recording.
 
 What does not meet --require (default known) is in no segment, unless --fill
 gives a byte to put there. --unknown lists all that is not known, one JSON object
 a line: {"addr","len","standing","reason"}.`,
 		Example: `  textreplay image --at 12.345678901 -o text.elf
   textreplay image --at 50% -o text.elf --unknown unknown.jsonl
-  textreplay image --at end -o text.elf --exec && objdump -d text.elf`,
+  textreplay image --at end -o text.elf --exec && objdump -d text.elf
+  textreplay image --at end --kcore-dir then && perf script --kallsyms then/kallsyms`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run() },
 	}
 	f := cmd.Flags()
 	f.StringVar(&m.at, "at", "", "the `TIME`")
 	f.StringVarP(&m.output, "output", "o", "", "the `FILE` to write, - for standard output")
+	f.StringVar(&m.kcoreDir, "kcore-dir", "", "write a kcore_dir `DIR`: kcore, kallsyms and modules of that time")
 	f.StringVar(&m.unknown, "unknown", "", "list in this `FILE` what is not known")
 	f.Var(&m.fill, "fill", "fill what does not meet --require with this byte")
-	f.BoolVar(&m.exec, "exec", false, "write a program file, as vmlinux is one: objdump and gdb show its symbols, those of a core they do not")
+	f.BoolVar(&m.exec, "exec", false, "write a program file, as vmlinux is one, of which tools show the symbols")
 	cmd.MarkFlagRequired("at")
-	cmd.MarkFlagRequired("output")
+	cmd.MarkFlagsOneRequired("output", "kcore-dir")
 	return cmd
 }
 
@@ -127,11 +137,18 @@ func (m *image) run() error {
 	if m.exec {
 		write = kcore.WriteExec
 	}
-	err = m.writeFile(m.output, func(w io.Writer) error {
-		return write(w, machine, class, data, segs, syms)
-	})
-	if err != nil {
-		return err
+	if m.output != "" {
+		err = m.writeFile(m.output, func(w io.Writer) error {
+			return write(w, machine, class, data, segs, syms)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if m.kcoreDir != "" {
+		if err := m.writeKcoreDir(r, view, segs); err != nil {
+			return err
+		}
 	}
 	if m.unknown != "" {
 		err := m.writeFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), unknown) })
@@ -144,7 +161,13 @@ func (m *image) run() error {
 	case m.json:
 		return outputError(encoder(m.out).Encode(sum))
 	default:
-		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", m.output, timeline.Seconds(times.From),
+		written := m.output
+		if written == "" {
+			written = m.kcoreDir
+		} else if m.kcoreDir != "" {
+			written += " and " + m.kcoreDir
+		}
+		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", written, timeline.Seconds(times.From),
 			count(sum.Bytes, "byte"), count(sum.Segments, "segment"), count(sum.Symbols, "symbol"),
 			thousands(sum.Filled), thousands(sum.LeftOut))
 	}
@@ -200,10 +223,71 @@ func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 		}
 	}
 	seg = 0
-	for s := range r.Image.Symbols { // by address too
-		if s.From <= view.Time() && view.Time() < s.To && s.Name != "" && inside(s.Addr, s.Size) {
+	for s := range dynamicSymbols(r, view, segs) { // by address too
+		if inside(s.Addr, s.Size) {
 			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: s.Size, Bind: elf.STB_LOCAL, Type: elf.STT_FUNC})
 		}
 	}
 	return syms
+}
+
+// dynamicSymbols yields the dynamic symbols that are alive at the view's time,
+// by address. Of out-of-line code each piece that segs have is one, with what it
+// serves: "kprobe_optinsn_page+0x7c(do_sys_openat2+0x7)". A page of slots has
+// no byte in common with most of them, by which a tool could tell that they are
+// in it.
+func dynamicSymbols(r *timeline.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
+	return func(yield func(timeline.Symbol) bool) {
+		for s := range r.Image.Symbols {
+			if !alive(&s, view.Time()) || s.Name == "" {
+				continue
+			}
+			pieces := 0
+			if s.Module != "bpf" {
+				for p := range piecesOf(r, view, s, segs) {
+					pieces++
+					if !yield(p) {
+						return
+					}
+				}
+			}
+			if pieces == 0 && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// piecesOf yields the pieces of out-of-line code s that segs have.
+func piecesOf(r *timeline.Replay, view timeline.View, s timeline.Symbol, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
+	return func(yield func(timeline.Symbol) bool) {
+		i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr+uint64(len(segs[i].Data)) > s.Addr })
+		for ; i < len(segs) && segs[i].Addr < s.Addr+s.Size; i++ {
+			end := min(segs[i].Addr+uint64(len(segs[i].Data)), s.Addr+s.Size)
+			for addr := max(segs[i].Addr, s.Addr); addr < end; {
+				p := s
+				p.Addr, p.Size = addr, end-addr
+				if addr != s.Addr {
+					p.Name += fmt.Sprintf("+%#x", addr-s.Addr)
+				}
+				if svc, ok := r.Serves(addr, view.Time()); ok && svc.Addr == addr {
+					p.Size = min(p.Size, svc.Len)
+					serves := svc.Func
+					if serves == 0 {
+						serves = svc.Places[0]
+					}
+					// Without a blank, which would end the name in kallsyms.
+					place := placeOf(view, serves)
+					place.module = ""
+					if name := place.String(); name != "" {
+						p.Name += "(" + name + ")"
+					}
+				}
+				if !yield(p) {
+					return
+				}
+				addr += p.Size
+			}
+		}
+	}
 }
