@@ -17,6 +17,7 @@ func TestOpsLiteral(t *testing.T) {
 		vfsRead  = base + 0x108
 		vfsWrite = base + 0x208 // begins with a bti
 		schedule = base + 0x400
+		pool     = base + 0x900
 		nopOps   = 0xffff800081c00000
 		global   = 0xffff800081c00100
 		list     = 0xffff800081c00200
@@ -38,7 +39,8 @@ func TestOpsLiteral(t *testing.T) {
 			{vfsWrite - 4, 3_000_000_000, vfsWrite, nopOps},
 			{vfsRead, 2_000_000_000, 0, 0},
 			{vfsRead - 16, 2_000_000_000, 0, 0},
-			{schedule - 8, 2_000_000_000, 0, 0}, // cannot be traced
+			{schedule - 8, 2_000_000_000, 0, 0}, // code
+			{pool + 8, 2_000_000_000, 0, 0},     // no function behind it
 		} {
 			want := timeline.OpsLiteral{Addr: tt.addr &^ 7, Func: tt.fn, Ops: tt.ops}
 			l, ok := r.OpsLiteral(r.Image.At(tt.time), tt.addr)

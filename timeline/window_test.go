@@ -305,4 +305,7 @@ func TestWordWindows(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
 		}
 	}
+	if got := w.At(0x0f0, 16, 1020); got != nil {
+		t.Errorf("a literal among other words: %+v", got)
+	}
 }

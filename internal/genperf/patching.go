@@ -193,6 +193,7 @@ func arm64(dir, arch string, order ByteOrder) error {
 		probed   = base + 0x600
 		nosync   = base + 0x700
 		caller   = base + 0x800
+		pool     = base + 0x900
 		nopOps   = 0xffff800081c00000
 		global   = 0xffff800081c00100
 		list     = 0xffff800081c00200
@@ -207,7 +208,10 @@ func arm64(dir, arch string, order ByteOrder) error {
 	for _, f := range []uint64{vfsRead, vfsWrite} {
 		order.PutUint64(t.data[f-8-base:], nopOps)
 	}
+	t.function(schedule-8, "before_schedule", ret, ret) // code, as its words tell
 	t.function(schedule, "schedule", nop, nop, ret)
+	t.function(pool, "with_constants", nop, nop, nop, nop, movx9, nop, ret)
+	order.PutUint64(t.data[pool+8-base:], global) // before what looks like an entry, and is none
 	t.function(probed, "probed", movx9, ret)
 	t.function(nosync, "nosync", nop, ret)
 	t.function(caller, "ftrace_caller", ret)
