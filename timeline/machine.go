@@ -60,8 +60,9 @@ func ppcIsB(word uint32) bool  { return word&ppcBranchMask == ppcBranch }
 func ppcIsBL(word uint32) bool { return word&ppcBranchMask == ppcBranch|ppcLink }
 
 // hotPatched reports whether arm64 lets this instruction be replaced by another
-// such one while CPUs run it: aarch64_insn_hotpatch_safe names B, BL, NOP and
-// those that raise an exception, as BRK does.
+// such one while CPUs run it: B, BL, NOP, BRK and a few that the kernel does not
+// patch (Arm Architecture Reference Manual, B2.2.5, Concurrent modification and
+// execution of instructions).
 func hotPatched(word uint32) bool {
 	return word == arm64NOP || word>>26&0b011111 == 0b000101 || word&arm64BRKMask == arm64BRK
 }
