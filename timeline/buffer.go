@@ -27,7 +27,10 @@ type ringBuffer struct {
 	lost        uint64 // sum of its LOST records
 	lostSamples uint64 // sum of its events' LOST_SAMPLES
 	takes       kinds  // what its events take
-	backwards   uint64 // longest step back in time of records that are no samples
+	// How many bytes of records came in the round that goes on, in the one before
+	// it, and together in those two that ended with its newest record.
+	round, before, busy uint64
+	backwards           uint64 // longest step back in time of records that are no samples
 }
 
 // Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
@@ -93,6 +96,64 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 		r.longest = max(r.longest, t-r.last)
 		r.last = t
 	}
+}
+
+// finishRound takes note of a FINISHED_ROUND record.
+func (r *ringBuffer) finishRound() {
+	if r.round > 0 {
+		r.busy = r.round + r.before
+	}
+	r.before, r.round = r.round, 0
+}
+
+// Bounds for what may be missing of a ring buffer from which no record came for
+// a while.
+const (
+	// pageRoom is how many bytes a ring buffer holds at the least beside a record
+	// that changes text: it has a page or more, and perf frees what it has
+	// read of one round only after it has read it.
+	pageRoom = 2048
+	// lateRecord is how much later than its time a record is written at most, in
+	// images made while reading. Interrupts come between, or other machines where
+	// the CPU is a virtual one; an emulator took more than a second.
+	lateRecord = 10e9
+	// awayAtLeast is how long it takes at the least to take a CPU offline and bring it back.
+	awayAtLeast = 10e6
+)
+
+// complete returns the time up to which all records of the buffer have been
+// seen, and all losses: that of its newest record, or what the FINISHED_ROUND
+// records guarantee, if that is later. The guarantee is for records only: the
+// kernel tells of a loss when it next finds room, so it does not hold where a
+// record may have found the buffer full after the newest one.
+func (r *ringBuffer) complete(rounds uint64) uint64 {
+	busy := r.busy
+	if r.round > 0 {
+		busy = r.round + r.before
+	}
+	if busy > pageRoom {
+		return r.side
+	}
+	return max(r.side, rounds)
+}
+
+// completeWhileReading is complete for an image that is made before the recording has ended.
+// There are many moments at which one can be made, so the rounds' guarantee is
+// given time; and it ends where the buffer has been silent for longer than ever
+// before, as that of a CPU which was taken offline. Another record may follow at the
+// time of the newest one. first is the time of the recording's first record.
+func (r *ringBuffer) completeWhileReading(rounds, first uint64) uint64 {
+	if r.last == 0 {
+		return 0
+	}
+	rounds -= min(rounds, lateRecord)
+	t := max(r.side, min(r.complete(rounds), r.last+max(r.longestSilence(first), awayAtLeast)))
+	return t - min(t, 1)
+}
+
+// longestSilence is for how long the buffer had no record before its newest one.
+func (r *ringBuffer) longestSilence(first uint64) uint64 {
+	return max(r.longest, r.first-min(r.first, first))
 }
 
 // channel is what an event id stands for.

@@ -69,7 +69,7 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 	}
 	s := &c.build.snapshot
 	return initial{content: snapshotContent, source: SourceSnapshot, weak: weak,
-		from: max(earlier(s.From, c.skew), c.first), to: min(later(s.To, c.skew), c.horizon)}
+		from: max(earlier(s.From, c.skew), c.first), to: later(s.To, c.skew)}
 }
 
 // emit appends a version that begins at t, unless nothing differs from the one before.

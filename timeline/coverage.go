@@ -190,7 +190,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 			c.limit(CPUSilent, 0, MaxTime, "CPU %d has no record at all", b.cpu)
 			continue
 		}
-		if tail := s.newest - b.last; tail > max(b.longest, b.first-min(b.first, s.report.First)) {
+		if tail := s.newest - b.last; tail > b.longestSilence(s.report.First) {
 			c.limit(CPUSilent, b.last, MaxTime, "CPU %d has no record in the last %s, longer than ever before", b.cpu, seconds(tail))
 		}
 	}
@@ -203,21 +203,28 @@ func (s *scan) horizon() uint64 {
 	if s.clean {
 		return s.newest
 	}
+	rounds := s.rounds()
+	complete := func(b *ringBuffer) uint64 {
+		if s.follows {
+			return b.completeWhileReading(rounds, s.report.First)
+		}
+		return b.complete(rounds)
+	}
 	least := MaxTime
 	for _, b := range s.buffers {
 		if b.takes&takesPokes != 0 {
-			least = min(least, b.side)
+			least = min(least, complete(b))
 		}
 	}
 	if least == MaxTime { // no buffer takes pokes
 		for _, b := range s.buffers {
-			least = min(least, b.side)
+			least = min(least, complete(b))
 		}
 	}
 	if least == MaxTime {
-		least = 0
+		return rounds
 	}
-	return max(least, s.rounds())
+	return least
 }
 
 // rounds is what the FINISHED_ROUND records guarantee: when the second of two
@@ -240,9 +247,16 @@ func (s *scan) rounds() uint64 {
 // round is the state of one data file between its FINISHED_ROUND records.
 type round struct {
 	newest, before, safe uint64
+	// started is the newest time of the first round that follows another and has any.
+	started  uint64
+	finished bool // a round has
 }
 
 func (f *round) finish() {
+	if f.finished && f.started == 0 && f.newest > f.before {
+		f.started = f.newest
+	}
+	f.finished = true
 	f.safe, f.before = f.before, f.newest
 }
 
@@ -256,10 +270,14 @@ func (r *Report) trust() {
 			r.Trusted.To = min(r.Trusted.To, l.From)
 		}
 	}
-	if r.Trusted.To <= r.Trusted.From || c.Verdict == None {
+	late := r.Copied != nil && r.Copied.To > r.Horizon
+	if r.Trusted.To <= r.Trusted.From || c.Verdict == None || late {
 		r.Trusted = Trust{}
 	}
 	var because []string
+	if late {
+		because = append(because, "the copy of kernel text may have been made later than all that the recording is sure to hold in full")
+	}
 	count := map[Reason]int{}
 	for _, l := range c.Limits {
 		if count[l.Reason]++; count[l.Reason] == 1 {

@@ -301,7 +301,7 @@ func (s *scan) describeGuest(arch string) {
 	rep := s.report
 	rep.Guest = s.machine
 	rep.Kernel, rep.Host = "", ""
-	rep.CPUsAvailable, rep.CPUsOnline = 0, 0
+	rep.CPUsAvailable, rep.CPUsOnline = s.cpus, s.cpus
 	if arch != "" {
 		rep.Arch = arch
 	} // else the host's: KVM runs no other
@@ -319,7 +319,9 @@ func (s *scan) countVCPUs(whole bool) {
 			online[ch.cpu] = true
 		}
 	}
-	s.report.CPUsAvailable, s.report.CPUsOnline = s.guests.vcpus(s.machine), len(online)
+	if n := s.guests.vcpus(s.machine); n > 0 {
+		s.report.CPUsAvailable, s.report.CPUsOnline = n, len(online)
+	}
 }
 
 // coverGuest judges what perf leaves of a guest's records: guest_session__start of

@@ -26,6 +26,10 @@ type Options struct {
 	// KCore (of Load only) is a kcore_dir kept elsewhere than beside the recording. It must
 	// be the copy that perf made when it recorded, not a later one.
 	KCore string
+	// CPUs is how many CPUs the machine has, all of them online, where the recording does
+	// not say: perf writes that down at the end of a file, so it is missing while
+	// perf is still writing, and after it was killed. 0 claims nothing.
+	CPUs int
 	// Kallsyms and Modules name files to use instead of kcore_dir's.
 	Kallsyms, Modules string
 	// Only, where set, is asked before the recording is read to which ranges of
@@ -139,6 +143,7 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, explicit: opts.Explicit}
 	s := newScan(rec, opts.Progress)
+	s.cpus = opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
 			return nil, err
@@ -224,6 +229,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	horizon := s.horizon()
 	rep.Horizon = horizon
 	b.Extent(rep.First, horizon)
+	if s.newest == 0 {
+		b.Extent(1, 0) // no record has a time: nothing is inside of the recording
+	}
 
 	s.coverage()
 	for _, l := range merged(rep.Coverage.Pokes.Limits) {
@@ -278,13 +286,22 @@ func (s *scan) facts(r *Replay, opts Options) error {
 
 // copied returns the upper end of the time in which perf copied kernel text:
 // its own exec of the workload, which comes after; without one the horizon (rule 4).
+// But perf's first rounds may hold only what is older than the copy, which it
+// makes before it drains the ring buffers for the first time: then it is the
+// newest time of the first round after that.
 func (s *scan) copied(horizon uint64) uint64 {
 	for _, e := range s.execs {
 		if s.perfExec[e.pid] {
 			return e.time
 		}
 	}
-	return horizon
+	if s.clean || s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows {
+		return horizon
+	}
+	if t := s.files[0].started; t != 0 {
+		return t
+	}
+	return MaxTime
 }
 
 // addModules adds the modules that were loaded when the snapshot was taken.

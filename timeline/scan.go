@@ -25,6 +25,7 @@ type scan struct {
 	isa      elf.Machine
 
 	channels  channels
+	listening int           // how many of the recording's events have channels
 	buffers   []*ringBuffer // by CPU
 	byCPU     map[int64]*ringBuffer
 	files     []round
@@ -47,9 +48,12 @@ type scan struct {
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
 
+	cpus    int // Options.CPUs
 	machine int // the machine that the image is of: 0 the host, else a guest
 	listens int // the machine whose events are read; 0 where nobody recorded in the guest
 	guests  guests
+
+	follows bool // the records come out of a stream, and only once
 
 	keepPlaced bool
 	placed     []placed // in-place pokes, for their windows
@@ -77,25 +81,39 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		others:       make(map[perfdata.RecordType]uint64),
 		moduleEvents: make(map[string][]moduleEvent),
 	}
-	if data, err := rec.Feature(perfdata.FeatureTracingData); err == nil {
+	s.tracepoints()
+	s.listen()
+	return s
+}
+
+// tracepoints finds the formats of the tracepoints of modules.
+func (s *scan) tracepoints() {
+	if data, err := s.rec.Feature(perfdata.FeatureTracingData); err == nil {
 		s.moduleLoad, _ = parseTracepoint(data, "module_load")
 		s.moduleFree, _ = parseTracepoint(data, "module_free")
 	}
-	s.readsLost = len(rec.Events()) > 0
+}
+
+// listen makes channels for the recording's events, as far as they are known.
+func (s *scan) listen() {
+	events := s.rec.Events()
+	s.readsLost = len(events) > 0
 	lowest := MaxTime
-	for _, e := range rec.Events() {
+	for _, e := range events {
 		s.readsLost = s.readsLost && readsLost(&e.Attr)
 		for _, id := range e.IDs {
 			lowest = min(lowest, id)
 		}
 	}
-	s.channels.base = lowest
-	for _, e := range rec.Events() {
+	if s.listening == 0 {
+		s.channels.base = lowest
+	}
+	for _, e := range events[s.listening:] {
 		for _, id := range e.IDs {
 			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
 		}
 	}
-	return s
+	s.listening = len(events)
 }
 
 // expected returns for how many pokes it is worth to make room.
@@ -152,15 +170,7 @@ func (s *scan) run() {
 	next := int64(step)
 	for sc.Next() {
 		rec := sc.Record()
-		for rec.File >= len(s.files) {
-			s.files = append(s.files, round{})
-		}
-		if rec.Type < perfdata.RecordType(len(s.counts)) {
-			s.counts[rec.Type]++
-		} else {
-			s.others[rec.Type]++
-		}
-		s.record(rec)
+		s.step(rec)
 		if s.progress != nil {
 			if done += int64(len(rec.Raw)); done >= next {
 				s.progress(min(done, total), total)
@@ -171,23 +181,8 @@ func (s *scan) run() {
 	if s.progress != nil {
 		s.progress(total, total)
 	}
-	for _, w := range s.rec.Warnings() {
-		s.warn(w)
-	}
-	if err := sc.Err(); err != nil {
-		s.warn(err)
-		// A file that is merely cut off tells so by its end, and has a horizon.
-		if !errors.Is(err, perfdata.ErrTruncated) {
-			s.damage = append(s.damage, err)
-		}
-	}
-	const jitter = 1e9 // a time this far back is no jitter but damage
-	for _, b := range s.buffers {
-		if b.backwards > jitter {
-			s.damage = append(s.damage, fmt.Errorf("times of CPU %d go back by %s", b.cpu, seconds(b.backwards)))
-			s.warn(s.damage[len(s.damage)-1])
-		}
-	}
+	s.end(sc.Err())
+	s.sum()
 	switch err := s.rec.CleanEnd(); {
 	case err == nil:
 		s.clean = sc.Err() == nil && len(s.damage) == 0
@@ -197,6 +192,45 @@ func (s *scan) run() {
 	if s.listens != 0 {
 		s.countVCPUs(s.clean)
 		s.clean = false // nothing tells whether the guest's own recording was whole
+	}
+	s.conclude()
+}
+
+// step takes note of the next record.
+func (s *scan) step(rec *perfdata.Record) {
+	for rec.File >= len(s.files) {
+		s.files = append(s.files, round{})
+	}
+	if rec.Type < perfdata.RecordType(len(s.counts)) {
+		s.counts[rec.Type]++
+	} else {
+		s.others[rec.Type]++
+	}
+	s.record(rec)
+}
+
+// end takes note of why there are no more records.
+func (s *scan) end(err error) {
+	for _, w := range s.rec.Warnings() {
+		s.warn(w)
+	}
+	if err != nil {
+		s.warn(err)
+		// A file that is merely cut off tells so by its end, and has a horizon.
+		if !errors.Is(err, perfdata.ErrTruncated) {
+			s.damage = append(s.damage, err)
+		}
+	}
+}
+
+// sum sums up what came through the ring buffers.
+func (s *scan) sum() *scan {
+	const jitter = 1e9 // a time this far back is no jitter but damage
+	for _, b := range s.buffers {
+		if b.backwards > jitter {
+			s.damage = append(s.damage, fmt.Errorf("times of CPU %d go back by %s", b.cpu, seconds(b.backwards)))
+			s.warn(s.damage[len(s.damage)-1])
+		}
 	}
 	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return cmp.Compare(a.cpu, b.cpu) })
 	for id, ch := range s.channels.all {
@@ -209,7 +243,10 @@ func (s *scan) run() {
 		ch.buffer.takes |= ch.kinds
 		ch.buffer.lostSamples += ch.lostSamples
 	}
-	s.conclude()
+	if s.follows && s.several {
+		s.checkCopies()
+	}
+	return s
 }
 
 // record reads one record.
@@ -227,6 +264,9 @@ func (s *scan) record(rec *perfdata.Record) {
 			return
 		}
 		s.files[rec.File].finish()
+		for _, b := range s.buffers {
+			b.finishRound()
+		}
 	case perfdata.RecordIDIndex:
 		s.idIndex(rec)
 	case perfdata.RecordTimeConv:
@@ -293,6 +333,9 @@ func (s *scan) sample(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
+	if s.follows && s.moduleFree == (tracepoint{}) {
+		s.tracepoints() // in a stream they come behind the events
+	}
 	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
 	if loaded {
 		layout = s.moduleLoad
@@ -341,6 +384,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	if ch.buffer == nil {
 		ch.buffer = s.bufferOf(ch, id.ID)
 	}
+	ch.buffer.round += uint64(len(rec.Raw))
 	if t := id.Time; t != 0 {
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.newest = max(s.newest, t)
@@ -443,7 +487,7 @@ func (s *scan) choose() {
 			s.several = s.several || n[cpu] > 1 && cpu >= 0
 		}
 	}
-	if s.several {
+	if s.several && !s.follows {
 		s.countCopies()
 	}
 }
@@ -505,6 +549,9 @@ func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
 func (s *scan) takes(ch *channel, kind kinds) bool {
 	if !s.chosen {
 		s.choose()
+	}
+	if s.follows && s.several {
+		ch.taken[bits.TrailingZeros8(uint8(kind))]++
 	}
 	return ch.chosen&kind != 0
 }
@@ -718,6 +765,9 @@ func (s *scan) lostSamples(rec *perfdata.Record) {
 // describe fills in the report from the recording's header.
 func (s *scan) describe(r *Replay) {
 	rep, rec := s.report, s.rec
+	if s.follows {
+		s.tracepoints()
+	}
 	rep.Kernel, _ = rec.OSRelease()
 	rep.Arch, _ = rec.Arch()
 	rep.Host, _ = rec.Hostname()
@@ -728,6 +778,7 @@ func (s *scan) describe(r *Replay) {
 	if rep.Arch == "" {
 		rep.Arch = archOf(core)
 	}
+	rep.Producer = ""
 	if v, err := rec.Version(); err == nil {
 		rep.Producer = "perf " + v
 	}
@@ -736,6 +787,8 @@ func (s *scan) describe(r *Replay) {
 	}
 	if available, online, err := rec.NRCPUs(); err == nil {
 		rep.CPUsAvailable, rep.CPUsOnline = int(available), int(online)
+	} else {
+		rep.CPUsAvailable, rep.CPUsOnline = s.cpus, s.cpus
 	}
 	rep.Clock.describe(rec)
 	if s.machine != 0 {

@@ -1,0 +1,190 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A growing file is written bit by bit, as perf does it: the header says how
+// long the records are only at the end.
+type growing struct {
+	whole []byte
+	size  int64 // bytes of it that are there
+	ended bool
+}
+
+func (g *growing) ReadAt(p []byte, off int64) (int, error) {
+	if off >= g.size {
+		return 0, io.EOF
+	}
+	n := copy(p, g.whole[off:g.size])
+	if !g.ended {
+		for i := max(off, hdrData+8); i < min(off+int64(n), hdrData+16); i++ {
+			p[i-off] = 0
+		}
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// grow adds up to n bytes, and then the end of the recording.
+func (g *growing) grow(n int64) {
+	switch {
+	case g.size < int64(len(g.whole)):
+		g.size = min(g.size+n, int64(len(g.whole)))
+	default:
+		g.ended = true
+	}
+}
+
+// recordsOf lists the records that a reader has, without their places.
+func recordsOf(t *testing.T, src io.Reader) (list []string, err error) {
+	t.Helper()
+	rd, err := NewReader(src)
+	if err != nil {
+		return nil, err
+	}
+	for rd.Next() {
+		rec := rd.Record()
+		line := fmt.Sprintf("%v %x", rec.Type, rec.Raw)
+		if rec.Type == RecordAuxtrace {
+			b, err := io.ReadAll(rd.Payload())
+			line += fmt.Sprintf(" %x %v", b, err)
+		}
+		list = append(list, line)
+	}
+	return list, rd.Err()
+}
+
+func tailTestFile(t testing.TB, e endian) []byte {
+	t.Helper()
+	return build(t, e, testEvents(), func(w *Writer) {
+		sample(w)
+		w.WriteRecord(rawRecord(e, RecordFinishedRound, 0, nil))
+		sample(w)
+		w.WriteFeature(FeatureCmdline, e.appendString(e.appendU32s(nil, 1), "perf"))
+	})
+}
+
+// TestTail reads recordings while they grow.
+func TestTail(t *testing.T) {
+	for _, e := range []endian{little, big} {
+		file := tailTestFile(t, e)
+		want, err := recordsOf(t, bytes.NewReader(file))
+		if err != nil || len(want) < 7 {
+			t.Fatalf("%d records, %v", len(want), err)
+		}
+		for seed := range uint64(50) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			g := &growing{whole: file}
+			waits := 0
+			got, err := recordsOf(t, NewTail(g, func() error {
+				if waits++; g.ended {
+					t.Fatal("it waits although the recording has ended")
+				}
+				g.grow(rng.Int64N(200) + 1)
+				return nil
+			}))
+			if err != nil || waits < 3 {
+				t.Fatalf("seed %d: error %v after %d waits", seed, err, waits)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("seed %d (-want +got):\n%s", seed, d)
+			}
+		}
+		// A complete recording comes whole, with its features.
+		rd, err := NewReader(NewTail(bytes.NewReader(file), func() error { t.Fatal("it waits"); return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rd.Next() {
+		}
+		if args, err := rd.Recording().Cmdline(); err != nil || rd.Err() != nil || len(args) != 1 {
+			t.Errorf("command line %q, errors %v, %v", args, err, rd.Err())
+		}
+	}
+}
+
+// TestTailPipe reads what perf writes to a pipe out of a file that grows.
+func TestTailPipe(t *testing.T) {
+	e := little
+	trace := rawRecord(e, RecordAuxtrace, 0, e.appendU64s(nil, []uint64{24, 0, 0, 0, 0}))
+	pipe := pipeOf(e, rawRecord(e, RecordFinishedRound, 0, nil), append(trace, make([]byte, 24)...), rawRecord(e, RecordFinishedRound, 0, nil))
+	want, err := recordsOf(t, bytes.NewReader(pipe))
+	if err != nil || len(want) < 3 {
+		t.Fatalf("%d records, %v", len(want), err)
+	}
+	for step := int64(1); step < 40; step++ {
+		g := &growing{whole: pipe, ended: true}
+		got, err := recordsOf(t, NewTail(g, func() error {
+			if g.size == int64(len(pipe)) {
+				return io.EOF // a pipe's end is told by its writer's
+			}
+			g.grow(step)
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("%d bytes at a time (-want +got):\n%s", step, d)
+		}
+	}
+}
+
+// TestTailKilled: a recording whose writer was killed has no end, and what is
+// there is read.
+func TestTailKilled(t *testing.T) {
+	file := tailTestFile(t, little)
+	want, err := recordsOf(t, bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &growing{whole: file, size: int64(len(file)) / 2}
+	got, err := recordsOf(t, NewTail(g, func() error { return io.EOF }))
+	if err != nil || len(got) == 0 || len(got) >= len(want) {
+		t.Fatalf("%d of %d records, error %v", len(got), len(want), err)
+	}
+	if d := cmp.Diff(want[:len(got)], got); d != "" {
+		t.Error(d)
+	}
+
+	stop := errors.New("stop")
+	if _, err := recordsOf(t, NewTail(g, func() error { return stop })); !errors.Is(err, stop) {
+		t.Errorf("error %v, want that of wait", err)
+	}
+	if _, err := recordsOf(t, NewTail(bytes.NewReader([]byte("this is no recording at all")), func() error { return nil })); !errors.Is(err, ErrBadMagic) {
+		t.Errorf("error %v, want %v", err, ErrBadMagic)
+	}
+}
+
+// FuzzTail reads anything as a file that grows.
+func FuzzTail(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g := &growing{whole: b}
+		waits := 0
+		tail := NewTail(g, func() error {
+			if waits++; waits > 20 {
+				return io.EOF
+			}
+			g.grow(int64(len(b))/10 + 1)
+			return nil
+		})
+		n, err := io.Copy(io.Discard, tail)
+		if n > int64(len(b)) {
+			t.Fatalf("%d bytes out of %d, error %v", n, len(b), err)
+		}
+	})
+}
