@@ -50,11 +50,11 @@ import (
 // A Follower serves one goroutine, its images any number.
 type Follower struct {
 	rd        *perfdata.Reader
+	opts      Options
 	r         *Replay // what images are made with
 	s         *scan
 	described bool
 	ended     bool
-	err       error
 	report    *Report
 	windows   *Windows
 }
@@ -62,18 +62,21 @@ type Follower struct {
 // Follow reads the beginning of a recording from src, which is in pipe form, as
 // perf record -o - writes it, or in file form, as [perfdata.Tail] reads it while it
 // grows. Options.KCore names the kcore_dir, which perf makes only beside a file.
-// A guest cannot be followed.
+// Options.Guest, Only and Copies are for complete recordings.
 //
 // The errors are those of [perfdata.NewReader] and of kcore_dir.
 func Follow(src io.Reader, opts Options) (*Follower, error) {
-	if opts.Guest != 0 {
+	switch {
+	case opts.Guest != 0:
 		return nil, errors.New("timeline: guests are merged into a recording when it is complete, and cannot be followed")
+	case opts.Only != nil || len(opts.Copies) > 0:
+		return nil, errors.New("timeline: Options.Only and Options.Copies need a complete recording")
 	}
 	rd, err := perfdata.NewReader(src)
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{rd: rd, r: &Replay{Recording: rd.Recording(), explicit: opts.Explicit}, s: newScan(rd.Recording(), nil)}
+	f := &Follower{rd: rd, opts: opts, r: &Replay{Recording: rd.Recording(), explicit: opts.Explicit}, s: newScan(rd.Recording(), nil)}
 	f.s.follows, f.s.cpus, f.s.keepPlaced = true, opts.CPUs, opts.Windows
 	if opts.KCore != "" {
 		if f.r.Snapshot, err = kcore.Open(opts.KCore); err != nil {
@@ -82,11 +85,6 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 	}
 	if err := f.r.symbols(f.s, opts); err != nil {
 		return nil, errors.Join(err, f.Close())
-	}
-	if opts.Only != nil {
-		if only := opts.Only(f.r.kallsyms); only != nil {
-			f.s.b.Only(only)
-		}
 	}
 	return f, nil
 }
@@ -123,7 +121,7 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 // beyond the horizon of the last image is needed. It can be called at any time,
 // and after the end.
 //
-// The error is ErrTooLarge, see Builder.Build.
+// The error is ErrTooLarge, see [Builder.Build], or that of Options.Vmlinux.
 func (f *Follower) Image() (*Image, error) {
 	s := f.s.fork()
 	s.describe(f.r)
@@ -134,7 +132,9 @@ func (f *Follower) Image() (*Image, error) {
 	}
 	s.sum()
 	s.conclude()
-	s.facts(f.r)
+	if err := s.facts(f.r, f.opts); err != nil {
+		return nil, err
+	}
 	im, err := s.b.Build()
 	if err != nil {
 		return nil, err

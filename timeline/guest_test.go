@@ -391,6 +391,21 @@ func TestGuestVCPUs(t *testing.T) {
 			}
 			return true
 		}, timeline.PartialCoverage},
+		{"the host lost records", func() func(r *perfdata.Recording, rec *perfdata.Record) bool {
+			done := false
+			return func(r *perfdata.Recording, rec *perfdata.Record) bool {
+				if rec.Type == perfdata.RecordTextPoke && rec.CPUMode() == perfdata.MiscKernel && !done {
+					done = true
+					trailer := rec.Raw[len(rec.Raw)-32:]
+					order := r.ByteOrder()
+					rec.Raw = append(make([]byte, 24), trailer...)
+					order.PutUint32(rec.Raw, uint32(perfdata.RecordLost))
+					order.PutUint16(rec.Raw[6:], uint16(len(rec.Raw)))
+					order.PutUint64(rec.Raw[16:], 3)
+				}
+				return true
+			}
+		}(), timeline.CPUCountsMissing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := replayOf(t, rewrite(t, path, tt.change), filepath.Join(path, "kcore_dir__7001"), timeline.Options{Guest: guestPID})
@@ -399,6 +414,96 @@ func TestGuestVCPUs(t *testing.T) {
 				t.Errorf("coverage %+v, want partial for the reason %v", c, tt.reason)
 			}
 		})
+	}
+}
+
+// TestGuestSynthesized: what perf made up when the guest's recording began has time 0,
+// and gets into the host's image no more than the rest; nor do the guest's ring
+// buffers hold back the horizon of a host's recording without a clean end.
+func TestGuestSynthesized(t *testing.T) {
+	path := testdata("guest", "merged.data")
+	guestExec := ""
+	n := 0
+	change := func(r *perfdata.Recording, rec *perfdata.Record) bool {
+		// The birth of a symbol becomes one from before the recording.
+		var k perfdata.KSymbol
+		if rec.Type == perfdata.RecordKSymbol && rec.CPUMode() == perfdata.MiscGuestKernel && r.KSymbol(rec, &k) == nil {
+			n++
+			r.ByteOrder().PutUint64(rec.Raw[len(rec.Raw)-24:], 0) // TID, TIME, CPU, IDENTIFIER
+			if err := r.KSymbol(rec, &k); err != nil || k.Time != 0 || k.ID == 0 {
+				t.Fatalf("%+v, %v", k, err)
+			}
+			guestExec = string(k.Name)
+		}
+		return true
+	}
+	data := rewrite(t, path, change)
+	if n == 0 {
+		t.Fatal("the guest has no symbols")
+	}
+	kcoreDir := filepath.Join(path, "kcore_dir")
+	host := replayOf(t, data, kcoreDir, timeline.Options{})
+	for s := range host.Image.Symbols {
+		if s.Name == guestExec && s.From == 0 {
+			t.Errorf("the guest's %s is among the host's symbols", s.Name)
+		}
+	}
+	sameImage(t, loadWith(t, testdata("storm", "rec.data"), timeline.Options{}), host)
+	guest := replayOf(t, data, filepath.Join(path, "kcore_dir__7001"), timeline.Options{Guest: guestPID})
+	found := 0
+	for s := range guest.Image.Symbols {
+		if s.Name == guestExec && s.From == 0 {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Errorf("%s is not among the guest's symbols", guestExec)
+	}
+}
+
+// TestGuestTimes: a guest's times and ring buffers are not the host's. Here the
+// guest's records go on for longer, and come from a CPU that the host has not.
+func TestGuestTimes(t *testing.T) {
+	path := testdata("guest", "merged.data")
+	const last = 30_000_000_000
+	data := rewrite(t, path, func(r *perfdata.Recording, rec *perfdata.Record) bool {
+		var x perfdata.IDIndex
+		if rec.Type == perfdata.RecordIDIndex && r.IDIndex(rec, &x) == nil && x.Entries[0].MachinePID != 0 {
+			for i := range x.Entries {
+				r.ByteOrder().PutUint64(rec.Raw[16+32*len(x.Entries)+16*i+8:], 5) // vcpu
+			}
+		}
+		var id perfdata.SampleID
+		return rec.Type >= 64 || rec.CPUMode() >= perfdata.MiscGuestKernel || r.SampleID(rec, &id) == nil && id.Time < last
+	})
+	kcoreDir := filepath.Join(path, "kcore_dir")
+	rep := replayOf(t, data, kcoreDir, timeline.Options{}).Report
+	if g := rep.Guests[0]; g.Last < last || rep.Last >= last || rep.Horizon >= last {
+		t.Errorf("the host's last record is of %d, its horizon %d; the guest's last of %d", rep.Last, rep.Horizon, g.Last)
+	}
+	// Without a clean end the horizon is that of the slowest ring buffer.
+	rec, err := perfdata.New(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end int64
+	for sc := rec.Scan(); sc.Next(); {
+		end = sc.Record().Offset
+	}
+	rep = replayOf(t, data[:end], kcoreDir, timeline.Options{}).Report
+	var slowest uint64 = last
+	newest := make(map[uint32]uint64)
+	for sc := rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordComm, perfdata.RecordKSymbol)); sc.Next(); {
+		var id perfdata.SampleID
+		if r := sc.Record(); r.CPUMode() < perfdata.MiscGuestKernel && rec.SampleID(r, &id) == nil && id.Time != 0 {
+			newest[id.CPU] = max(newest[id.CPU], id.Time)
+		}
+	}
+	for _, t := range newest {
+		slowest = min(slowest, t)
+	}
+	if rep.Clean || len(newest) != 2 || rep.Horizon != slowest {
+		t.Errorf("the host's horizon is %d, want %d", rep.Horizon, slowest)
 	}
 }
 
