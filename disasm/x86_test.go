@@ -4,11 +4,13 @@
 package disasm
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -158,40 +160,79 @@ func TestX86(t *testing.T) {
 
 // Kernel text as a whole, compared with objdump where there is one.
 func TestX86Objdump(t *testing.T) {
+	if n := compareX86(t, readFile(t, "x86_64.text"), kernelText, true); n < 5000 {
+		t.Errorf("%d instructions were compared", n)
+	}
+}
+
+// compareX86 compares the boundaries of all instructions with objdump's, but
+// for one that the code's end cuts off, and returns how many there are. With whole, all
+// of them must decode.
+func compareX86(t *testing.T, code []byte, addr uint64, whole bool) (n int) {
+	t.Helper()
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
 		t.Skip("objdump is not installed")
 	}
-	out, err := exec.Command(objdump, "-D", "-w", "-b", "binary", "-m", "i386:x86-64",
-		fmt.Sprintf("--adjust-vma=%#x", uint64(kernelText)), "testdata/x86_64.text").Output()
+	file := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(file, code, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(objdump, "-D", "-w", "-b", "binary", "-m", "i386:x86-64", fmt.Sprintf("--adjust-vma=%#x", addr), file)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Skipf("objdump does not decode x86-64: %v", err)
+		t.Fatal(err)
 	}
-	type show struct{ addr, code string }
-	var want []show
-	for l := range strings.Lines(string(out)) {
-		f := strings.Split(l, "\t")
-		if addr, ok := strings.CutSuffix(strings.TrimSpace(f[0]), ":"); ok && len(f) > 1 {
-			want = append(want, show{addr, strings.TrimSpace(f[1])})
+	if err := cmd.Start(); err != nil {
+		t.Skipf("objdump does not run: %v", err)
+	}
+	defer cmd.Wait()
+	defer out.Close()
+	lines := bufio.NewScanner(out)
+	next := func() (addr uint64, code []byte, text string) {
+		for lines.Scan() {
+			f := strings.Split(lines.Text(), "\t")
+			a, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(f[0]), ":"), 16, 64)
+			if err != nil || len(f) < 3 {
+				continue
+			}
+			return a, unhex(t, strings.ReplaceAll(f[1], " ", "")), f[2]
 		}
+		return 0, nil, ""
 	}
-	if len(want) < 5000 {
-		t.Fatalf("objdump shows %d instructions", len(want))
-	}
-	i := 0
-	for inst := range newX86(t).All(readFile(t, "x86_64.text"), kernelText, nil) {
-		got := show{fmt.Sprintf("%x", inst.Addr), fmt.Sprintf("% x", inst.Bytes)}
-		if i >= len(want) || got != want[i] {
-			t.Fatalf("instruction %d is %v (%s), want %v", i, got, inst.Text, want[min(i, len(want)-1)])
+	wrong := 0
+	want, bytesThere, text := next()
+	for inst := range newX86(t).All(code, addr, nil) {
+		if addr+uint64(len(code))-inst.Addr < maxInst {
+			break
 		}
-		if inst.Data {
-			t.Errorf("%s does not decode: %s", got.addr, got.code)
+		n++
+		if inst.Addr != want || !bytes.Equal(inst.Bytes, bytesThere) {
+			t.Errorf("at %x % x (%s), objdump has at %x % x (%s)", inst.Addr, inst.Bytes, inst.Text, want, bytesThere, text)
+			if wrong++; wrong == 10 {
+				t.Fatal("and so on")
+			}
+			for want < inst.Addr+uint64(len(inst.Bytes)) && bytesThere != nil {
+				want, bytesThere, text = next()
+			}
+			continue
 		}
-		i++
+		if whole && inst.Data {
+			t.Errorf("%x does not decode: % x", inst.Addr, inst.Bytes)
+		}
+		want, bytesThere, text = next()
 	}
-	if i != len(want) {
-		t.Errorf("%d instructions, want %d", i, len(want))
+	return n
+}
+
+// All of a distribution's kernel.
+func TestX86Text(t *testing.T) {
+	pieces, addrs := textOf(t, "x86_64/rich")
+	n := 0
+	for i := range pieces {
+		n += compareX86(t, pieces[i], addrs[i], false)
 	}
+	t.Logf("%d instructions", n)
 }
 
 func FuzzNext(f *testing.F) {
