@@ -16,6 +16,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -55,7 +56,8 @@ type Kallsyms struct {
 		text []textSymbol // by address, one for each
 	}
 	byName struct {
-		once sync.Once
+		asked atomic.Int32 // how many lookups there were, up to fewLookups
+		once  sync.Once
 		seed maphash.Seed
 		head []uint32 // 1 + index of the first entry with that hash; 0 is none
 		next []uint32 // likewise, for each entry, the next one
@@ -286,8 +288,8 @@ func (k *Kallsyms) Restricted() bool {
 
 func (k *Kallsyms) name(e *entry) string { return alias(k.text[e.name:][:e.len]) }
 
-// Lookup returns all symbols of that name, by address. The first call builds
-// an index.
+// Lookup returns all symbols of that name, by address. One of the first calls
+// builds an index.
 func (k *Kallsyms) Lookup(name string) []Symbol {
 	return k.lookup(name, func(string) bool { return true })
 }
@@ -303,6 +305,9 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 		return nil
 	}
 	idx := &k.byName
+	if idx.asked.Load() < fewLookups && idx.asked.Add(1) <= fewLookups {
+		return k.lookupOnce(name, in)
+	}
 	idx.once.Do(func() {
 		size := 1
 		for size < 2*len(k.entries) {
@@ -321,6 +326,20 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 	for i := idx.head[k.bucket(name)]; i != 0; i = idx.next[i-1] {
 		if e := &k.entries[i-1]; k.name(e) == name && in(k.modules[e.mod]) {
 			found = append(found, k.At(int(i-1)))
+		}
+	}
+	return found
+}
+
+// fewLookups is how many lookups cost less without an index than making one.
+const fewLookups = 3
+
+// lookupOnce is lookup without the index.
+func (k *Kallsyms) lookupOnce(name string, in func(module string) bool) []Symbol {
+	var found []Symbol
+	for i := range k.entries {
+		if e := &k.entries[i]; int(e.len) == len(name) && k.name(e) == name && in(k.modules[e.mod]) {
+			found = append(found, k.At(i))
 		}
 	}
 	return found

@@ -113,7 +113,7 @@ func (t *trail) collect() {
 	var id perfdata.SampleID
 	for s.Next() {
 		x := *s.Record()
-		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) || t.r.scan.foreign(&x, &id) {
+		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) || t.r.scanned().foreign(&x, &id) {
 			continue
 		}
 		if volatile {
@@ -135,11 +135,11 @@ func (t *trail) collect() {
 func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
 	switch typ {
 	case perfdata.RecordTextPoke:
-		return t.r.scan.reads(id, takesPokes)
+		return t.r.scanned().reads(id, takesPokes)
 	case perfdata.RecordKSymbol:
-		return id.Time == 0 || t.r.scan.reads(id, takesSymbols)
+		return id.Time == 0 || t.r.scanned().reads(id, takesSymbols)
 	case perfdata.RecordBPFEvent:
-		return id.Time == 0 || t.r.scan.reads(id, takesBPF)
+		return id.Time == 0 || t.r.scanned().reads(id, takesBPF)
 	}
 	return true
 }
@@ -161,7 +161,7 @@ func (t *trail) dropDoubles() {
 }
 
 func (r *Replay) kindOf(p *perfdata.TextPoke) PokeKind {
-	return KindOfPoke(r.scan.isa, r.Recording.ByteOrder(), p.Old, p.New)
+	return KindOfPoke(r.isa, r.Recording.ByteOrder(), p.Old, p.New)
 }
 
 // findBatches finds the runs of pokes that look like batches.

@@ -279,7 +279,7 @@ func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 // SampleID is id: 0 for the host, a guest's PID, or DefaultGuest. The records of
 // other machines than Report.Guest say nothing about the image.
 func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
-	return r.scan.machineOf(rec, id)
+	return r.scanned().machineOf(rec, id)
 }
 
 // foreign reports whether a record is of another machine than the image: what

@@ -32,7 +32,7 @@ const (
 // instruction of arm64, right before a function, which begins with what the
 // compiler and ftrace leave at an entry (-fpatchable-function-entry=4,2).
 func (r *Replay) OpsLiteral(v View, addr uint64) (l OpsLiteral, ok bool) {
-	if r.scan.isa != elf.EM_AARCH64 || !since(r.Report.Kernel, 6, 3) {
+	if r.isa != elf.EM_AARCH64 || !since(r.Report.Kernel, 6, 3) {
 		return l, false
 	}
 	l.Addr = addr &^ 7

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -48,6 +49,14 @@ type Options struct {
 	// Windows keeps what Replay.Windows needs while the recording is read, which
 	// is cheaper than reading it once more.
 	Windows bool
+	// Index names a file with the image as it was saved before. If it is of this
+	// recording, unchanged, and of the same other options, the image is taken from
+	// it, all of it whatever Only says; otherwise the recording is read. With
+	// SaveIndex the file is then written anew, of the whole image, so that the
+	// next question need not wait. Replay.Index tells what became of it. Where
+	// Copies or Vmlinux are given there is no index.
+	Index     string
+	SaveIndex bool
 	// Progress, where set, is told from time to time how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
@@ -62,7 +71,16 @@ type Replay struct {
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
 	copies    []*kcore.Snapshot
-	scan      *scan
+	isa       elf.Machine
+	scan      *scan // nil where the image is from an index and nobody needed it
+	scanOnce  sync.Once
+	guest     int
+
+	index        IndexState
+	stamp        [sha256.Size]byte
+	saveTo       string        // the index, where there may be one
+	savedWindows *savedWindows // of the index
+	unmapIndex   func() error
 
 	explicit    []ExplicitWindow
 	windows     *Windows
@@ -79,6 +97,9 @@ type Replay struct {
 // afterwards.
 func (r *Replay) Close() error {
 	err := r.closeCopies()
+	if r.unmapIndex != nil {
+		err = errors.Join(err, r.unmapIndex())
+	}
 	if r.Snapshot != nil {
 		err = errors.Join(err, r.Snapshot.Close())
 	}
@@ -138,10 +159,10 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 }
 
 // New makes an image of an open recording and of the copy of the kernel that
-// was made with it; snap may be nil. Options.KCore is not looked at. Closing
-// the Replay closes rec and snap.
+// was made with it; snap may be nil. Options.KCore only tells an index whether
+// it is of this copy. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
-	r := &Replay{Recording: rec, Snapshot: snap, explicit: opts.Explicit}
+	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit}
 	s := newScan(rec, opts.Progress)
 	s.cpus = opts.CPUs
 	if opts.Guest != 0 {
@@ -152,12 +173,16 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	if err := r.symbols(s, opts); err != nil {
 		return nil, err
 	}
+	if r.openIndex(&opts) {
+		return r, nil
+	}
+	save := opts.SaveIndex && r.saveTo != ""
 	var only []Range
 	s.describe(r)
 	silent := s.report.Arch != "" && s.report.Arch != "x86_64"
 	// Where a silent writer shows anywhere, nothing is known anywhere: then all
 	// of the image is needed to find that out.
-	if opts.Only != nil && !silent {
+	if opts.Only != nil && !silent && !save {
 		only = opts.Only(r.kallsyms)
 	}
 	if only != nil {
@@ -165,11 +190,12 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	}
 	s.b.SilentPokes(silent)
 	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
-	if s.keepPlaced = opts.Windows; s.keepPlaced {
+	r.isa = s.isa
+	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
 		s.placed = make([]placed, 0, s.expected())
 	}
 	s.run()
-	if opts.Windows {
+	if s.keepPlaced {
 		r.windows = s.newWindows(s.placed)
 		s.placed = nil
 	}
@@ -185,7 +211,33 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	r.scan = s
 	s.b = nil // the image has all of it
 	s.report.finish(im)
+	if save {
+		r.saveIndex()
+	}
 	return r, nil
+}
+
+// scanned returns what reading the recording found beside the image. Of a
+// replay whose image is from an index it reads the recording, once.
+func (r *Replay) scanned() *scan {
+	r.scanOnce.Do(func() {
+		if r.scan != nil {
+			return
+		}
+		s := newScan(r.Recording, nil)
+		if r.guest != 0 {
+			// It was found when the index was made.
+			if err := s.selectGuest(r.guest); err != nil {
+				s.warn(err)
+			}
+		}
+		s.b.Only([]Range{}) // no image is to be made
+		s.describe(r)
+		s.run()
+		s.b = nil
+		r.scan = s
+	})
+	return r.scan
 }
 
 // symbols takes kallsyms and the list of modules from the snapshot, or from

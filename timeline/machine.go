@@ -12,7 +12,7 @@ import (
 
 // Machine returns the ELF machine of the recorded kernel: the snapshot's, or
 // what the recording's ARCH says; EM_NONE where nothing says so.
-func (r *Replay) Machine() elf.Machine { return r.scan.isa }
+func (r *Replay) Machine() elf.Machine { return r.isa }
 
 // machineOf is Machine for a core file, which may be nil, and an architecture
 // as uname -m names it.

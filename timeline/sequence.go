@@ -195,14 +195,14 @@ const overTOC = ppcBranch | 8
 
 func (r *Replay) findSequences() *Sequences {
 	s := &Sequences{steps: make(map[stepKey]int32)}
-	if r.scan.isa != elf.EM_PPC64 {
+	if r.isa != elf.EM_PPC64 {
 		return s
 	}
 	pokes := func(visit func(w wordPoke)) {
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 		var p perfdata.TextPoke
 		for sc.Next() {
-			if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) || r.scan.foreign(sc.Record(), &p.SampleID) {
+			if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
 				continue
 			}
 			for w := range r.words(&p) {

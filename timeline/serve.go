@@ -69,7 +69,11 @@ func (r *Replay) Serves(addr, t uint64) (Service, bool) {
 	if alive == nil || alive.kind != lifeOutOfLine && alive.kind != lifeImage || r.Report.Arch != "x86_64" {
 		return Service{}, false
 	}
-	r.services.once.Do(func() { r.services.find(r) })
+	r.services.once.Do(func() {
+		if !r.services.take(r) {
+			r.services.find(r)
+		}
+	})
 	if alive.kind == lifeImage {
 		s, ok := r.services.trampoline(alive, t)
 		if !ok {
@@ -89,6 +93,7 @@ type services struct {
 	pieces []Service // of out-of-line code, by address and time
 	reach  []uint64  // greatest end of pieces[:i+1]
 	uses   map[*life][]use
+	saved  []byte // of an index
 }
 
 // A use is a branch into a BPF image that stood at site during [from, to).
@@ -141,7 +146,7 @@ func (x *services) find(r *Replay) {
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 		var p perfdata.TextPoke
 		for sc.Next() {
-			if r.Recording.TextPoke(sc.Record(), &p) == nil && r.scan.reads(&p.SampleID, takesPokes) {
+			if r.Recording.TextPoke(sc.Record(), &p) == nil && r.scanned().reads(&p.SampleID, takesPokes) {
 				take(&p)
 			}
 		}
@@ -179,12 +184,17 @@ func (x *services) find(r *Replay) {
 	slices.SortStableFunc(x.pieces, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
 	})
+	x.indexPieces()
+	x.findUses(im, used, sure)
+}
+
+// indexPieces makes what piece looks into.
+func (x *services) indexPieces() {
 	reach := uint64(0)
 	for _, s := range x.pieces {
 		reach = max(reach, s.Addr+s.Len)
 		x.reach = append(x.reach, reach)
 	}
-	x.findUses(im, used, sure)
 }
 
 // surely returns a function that tells until when nothing of what was so at a

@@ -75,8 +75,9 @@ type placed struct {
 type Windows struct {
 	pokes     []placed // as recorded
 	stretches []stretch
-	skew      uint64       // by how much the CPUs' clocks differ
-	words     *wordWindows // where instructions are words and no batches are made; nil on x86
+	skew      uint64          // by how much the CPUs' clocks differ
+	words     *wordWindows    // where instructions are words and no batches are made; nil on x86
+	indexed   *indexedWindows // where pokes are in the file of an index
 }
 
 // A stretch is a run of pokes, [lo, hi) as recorded, that follow one another in
@@ -89,7 +90,11 @@ func (w *Windows) len() int { return len(w.pokes) }
 func (w *Windows) at(k int) *placed {
 	i := sort.Search(len(w.stretches), func(i int) bool { return w.stretches[i].from > k }) - 1
 	s := &w.stretches[i]
-	return &w.pokes[s.lo+k-s.from]
+	i = s.lo + k - s.from
+	if w.indexed != nil {
+		w.indexed.check(i)
+	}
+	return &w.pokes[i]
 }
 
 // Windows returns the windows of all in-place pokes. Unless Options.Windows
@@ -97,6 +102,9 @@ func (w *Windows) at(k int) *placed {
 // first call.
 func (r *Replay) Windows() *Windows {
 	r.windowsOnce.Do(func() {
+		if r.windows == nil {
+			r.windows = r.windowsOfIndex()
+		}
 		if r.windows == nil {
 			r.windows = r.findWindows()
 		}
@@ -110,12 +118,12 @@ func (r *Replay) findWindows() *Windows {
 	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	var p perfdata.TextPoke
 	for sc.Next() {
-		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scan.reads(&p.SampleID, takesPokes) || r.scan.foreign(sc.Record(), &p.SampleID) {
+		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
 			continue
 		}
-		pokes = r.scan.appendPlaced(pokes, &p)
+		pokes = r.scanned().appendPlaced(pokes, &p)
 	}
-	return r.scan.newWindows(pokes)
+	return r.scanned().newWindows(pokes)
 }
 
 // newWindows is the function of this name for the architecture of the recording.
@@ -157,6 +165,15 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 	if w.words != nil {
 		return w.words.at(w, addr, n, t)
 	}
+	out := w.find(addr, n, t)
+	if w.indexed != nil && w.indexed.damaged.Load() {
+		return w.indexed.again().At(addr, n, t)
+	}
+	return out
+}
+
+// find is At for x86.
+func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
 	// A window reaches from its poke over at most a batch on either side, and
 	// from there to the next poke.

@@ -35,6 +35,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
+	a.indexFor(&opts, addr != "")
 	if a.windows != "" {
 		var err error
 		if opts.Explicit, err = readWindows(a.windows); err != nil {
@@ -70,6 +71,11 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 			for _, w := range r.Report.Warnings {
 				nameStandardInput(w, path)
 			}
+		}
+	}
+	if err == nil && opts.SaveIndex && a.index != "auto" {
+		if state := r.Index(); !state.Used && !state.Saved {
+			fmt.Fprintf(a.stderr, "textreplay: warning: the index was not saved: %v\n", state.Err)
 		}
 	}
 	var unknown *timeline.UnknownGuestError

@@ -34,6 +34,7 @@ type app struct {
 	modules  string
 	windows  string
 	guest    guest
+	index    string
 	json     bool
 	progress choice
 	color    choice
@@ -109,6 +110,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.vmlinux, "vmlinux", "", "the kernel's ELF `FILE`, for what nothing recorded says; it is never more than unconfirmed")
 	f.StringVar(&a.windows, "windows", "", "a `file` of explicit windows: JSON lines, one before and one after each change")
 	a.guestFlagOf(root)
+	f.StringVar(&a.index, "index", "auto", "the saved index, which answers without reading the recording again: auto, never, or a `FILE` (textreplay help index)")
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
 	a.choice(root, &a.progress, "progress", "a progress bar on standard error", "auto", "auto", "always", "never")
 	a.choice(root, &a.color, "color", "colors, where auto obeys NO_COLOR", "auto", "auto", "always", "never")
@@ -127,6 +129,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.pprofCmd(),
 		a.trimCmd(),
 		a.manCmd(),
+		indexTopic(),
 		timesTopic(),
 		addressesTopic(),
 	)
