@@ -138,3 +138,51 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPatching asks images of other architectures what only they have.
+func FuzzPatching(f *testing.F) {
+	for _, record := range genperf.Patching {
+		dir := filepath.Join(f.TempDir(), "rec.data")
+		if err := record(dir); err != nil {
+			f.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "data"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rec, err := perfdata.New(data)
+		if err != nil {
+			return
+		}
+		r, err := timeline.New(rec, nil, timeline.Options{})
+		if err != nil {
+			return
+		}
+		for s := range r.Sequences().All() {
+			if s.Begin() > s.End() || len(s.Steps) > 2 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		for c := range r.Changes() {
+			if c.Poke == nil {
+				continue
+			}
+			for _, at := range []uint64{c.Time, c.Time - 1} {
+				if s, ok := r.Sequences().At(c.Poke.Addr, at); ok && (at < s.During.From || at >= s.During.To) {
+					t.Fatalf("at %d: %+v", at, s)
+				}
+				if l, ok := r.OpsLiteral(r.Image.At(at), c.Poke.Addr); ok && c.Poke.Addr-l.Addr >= 8 {
+					t.Fatalf("%#x: %+v", c.Poke.Addr, l)
+				}
+				for _, w := range r.Windows().At(c.Poke.Addr, 4, at) {
+					if at < w.Proven.From || at >= w.Proven.To {
+						t.Fatalf("at %d: %+v", at, w)
+					}
+				}
+			}
+		}
+	})
+}
