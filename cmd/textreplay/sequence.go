@@ -6,6 +6,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -137,6 +138,7 @@ type jsonState struct {
 	UnderWay *string `json:"under_way"`
 	Since    *string `json:"since"`
 	Until    *string `json:"until"`
+	Standing string  `json:"standing"` // the least of both words
 }
 
 func stateJSON(r *timeline.Replay, v timeline.View, addr uint64) *jsonState {
@@ -144,5 +146,22 @@ func stateJSON(r *timeline.Replay, v timeline.View, addr uint64) *jsonState {
 	if !ok {
 		return nil
 	}
-	return &jsonState{hexAddr(s.Site), s.String(), s.Legal, nonEmpty(s.UnderWay.String()), since(s.During.From), until(s.During.To)}
+	out := stateOf(&s)
+	return &out
+}
+
+func stateOf(s *timeline.SiteState) jsonState {
+	return jsonState{hexAddr(s.Site), s.String(), s.Legal, nonEmpty(s.UnderWay.String()), since(s.During.From), until(s.During.To), s.Standing.String()}
+}
+
+// writeState prints a state with its time, and how far its words can be trusted.
+func writeState(w io.Writer, r *timeline.Replay, s *timeline.SiteState) {
+	from, to := "the start", "the end"
+	if s.During.From != 0 {
+		from = timeline.Seconds(s.During.From)
+	}
+	if s.During.To != timeline.MaxTime {
+		to = timeline.Seconds(s.During.To)
+	}
+	fmt.Fprintf(w, "  %s %v %s to %s, %v\n", label(r.Image.At(s.During.From), s.Site), s, from, to, s.Standing)
 }

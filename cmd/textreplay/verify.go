@@ -30,8 +30,9 @@ func (a *app) verifyCmd() *cobra.Command {
 		Use:   "verify [flags]",
 		Short: "Check a recording against itself, or an image against another copy of the text",
 		Long: `verify checks a recording against itself: where the old bytes of a change are not
-what the facts before it gave, something changed with no record. The exit code is
-1 where there is such a contradiction.
+what the facts before it gave, something changed with no record. A site that is
+changed in several steps is looked at too, for states in which no CPU must run it.
+The exit code is 1 where there is a contradiction or such a state.
 
 With --against it compares the text at a time with another copy of the same
 kernel's memory, an ELF core as /proc/kcore is one. Only known bytes can be wrong;
@@ -112,6 +113,7 @@ type jsonItself struct {
 	Conflicts int               `json:"conflict_count"`
 	BySymbol  []placeCount      `json:"by_symbol"`
 	List      []jsonConflict    `json:"conflicts"`
+	Illegal   []jsonState       `json:"illegal_states,omitempty"` // of sites that are changed in sequences
 }
 
 // itself checks the recording against itself.
@@ -121,10 +123,11 @@ func (v *verify) itself(r *timeline.Replay) error {
 	for _, c := range conflicts {
 		bySymbol[symbolName(r.Image.At(c.From), c.Addr)]++
 	}
+	illegal := slices.Collect(r.Sequences().Illegal())
 	d := digest{Report: r.Report, r: r}
 	if v.json {
 		out := jsonItself{
-			OK: len(conflicts) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
+			OK: len(conflicts)+len(illegal) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
 			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
 		}
 		for _, k := range d.kinds() {
@@ -132,6 +135,9 @@ func (v *verify) itself(r *timeline.Replay) error {
 		}
 		for _, c := range within(v, conflicts) {
 			out.List = append(out.List, conflictJSON(r, c))
+		}
+		for _, s := range within(v, illegal) {
+			out.Illegal = append(out.Illegal, stateOf(&s))
 		}
 		if err := encoder(v.out).Encode(out); err != nil {
 			return outputError(err)
@@ -155,8 +161,15 @@ func (v *verify) itself(r *timeline.Replay) error {
 			v.writeMore(len(conflicts))
 			v.writeBySymbol("contradictions", mostFirst(bySymbol))
 		}
+		if len(illegal) > 0 {
+			fmt.Fprintf(v.out, "\n%s, in which a CPU branches without its mflr:\n", count(len(illegal), "illegal state"))
+			for _, s := range within(v, illegal) {
+				writeState(v.out, r, &s)
+			}
+			v.writeMore(len(illegal))
+		}
 	}
-	if len(conflicts) > 0 {
+	if len(conflicts)+len(illegal) > 0 {
 		return errBelow
 	}
 	return nil
