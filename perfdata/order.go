@@ -3,7 +3,10 @@
 
 package perfdata
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // An OrderedScanner goes through the records of a recording in the order of
 // their times. Records of the same time keep the order in which they stand, as
@@ -39,6 +42,8 @@ type OrderedScanner struct {
 // Ordered returns an [OrderedScanner] that stands before the first record.
 func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 	o := new(OrderedScanner)
+	// The places of records that are held are places in the mapping.
+	opts = append(slices.Clip(opts), func(s *Scanner) { s.reads = false })
 	for i := range r.files {
 		s := r.scanFiles(i, i+1, opts...)
 		want := s.want

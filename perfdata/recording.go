@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,6 +44,7 @@ type dataFile struct {
 	start, end int
 	cut        error // set if records that the header announces are missing
 	release    func() error
+	file       *os.File // nil if the data are not mapped
 }
 
 // A section is a feature's bytes and where they stand in the first data file.
@@ -127,17 +127,12 @@ func threadFiles(dir string) ([]string, error) {
 }
 
 func (r *Recording) addFile(name string) error {
-	data, release, err := mapFile(name)
+	data, release, file, err := mapFile(name)
 	if err != nil {
 		return err
 	}
-	r.files = append(r.files, dataFile{name: name, data: data, end: len(data), release: release})
+	r.files = append(r.files, dataFile{name: name, data: data, end: len(data), release: release, file: file})
 	return nil
-}
-
-func readFile(f *os.File) (data []byte, release func() error, err error) {
-	data, err = io.ReadAll(f)
-	return data, nothing, err
 }
 
 func nothing() error { return nil }
@@ -187,6 +182,18 @@ func (r *Recording) Close() error {
 	}
 	*r = Recording{path: r.path, dir: r.dir}
 	return errors.Join(errs...)
+}
+
+// Unload lets go of the memory that the recording's mapped files take. Nothing
+// becomes invalid: what is touched later is read from the files again. A program
+// that goes through a recording larger than the memory it wants to take calls
+// this now and then, or scans with [Unmapped].
+func (r *Recording) Unload() {
+	for _, f := range r.files {
+		if f.file != nil {
+			unload(f.data)
+		}
+	}
 }
 
 // Path returns the path that [Open] was given, "" after [New].

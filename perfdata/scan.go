@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 )
 
@@ -34,6 +35,7 @@ type Scanner struct {
 	lastOf  int // the files end before this one
 	want    filter
 	outer   bool
+	reads   bool // the files, instead of their mapping
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater
@@ -61,6 +63,14 @@ func Only(types ...RecordType) ScanOption {
 
 // KeepCompressed leaves COMPRESSED records alone: what is inside is not handed over.
 func KeepCompressed() ScanOption { return func(s *Scanner) { s.outer = true } }
+
+// Unmapped reads the files, a quarter of a megabyte at a time, instead of
+// touching the memory that they are mapped to. It takes no memory to speak of, and
+// is faster where the system takes long to provide pages that are touched for the
+// first time, as virtual machines do. Record.Raw is valid until the next record
+// only, and [Scanner.Payload] returns nil. In [Recording.Ordered], and where
+// files are not mapped, it changes nothing.
+func Unmapped() ScanOption { return func(s *Scanner) { s.reads = true } }
 
 // Scan returns a [Scanner] that stands before the first record.
 func (r *Recording) Scan(opts ...ScanOption) *Scanner {
@@ -210,7 +220,11 @@ func (s *Scanner) nextFile() bool {
 		return false
 	}
 	f := &s.r.files[s.file]
-	s.buf, s.off = f.data[:f.end], f.start
+	s.buf, s.off, s.base, s.stream = f.data[:f.end], f.start, 0, nil
+	if s.reads && f.file != nil {
+		s.stream = &source{Reader: io.NewSectionReader(f.file, int64(f.start), int64(f.end-f.start))}
+		s.buf, s.off, s.base = make([]byte, 0, streamBuffer), 0, int64(f.start)
+	}
 	s.rec.File = s.file
 	return true
 }

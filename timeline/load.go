@@ -163,7 +163,7 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 // it is of this copy. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit}
-	s := newScan(rec, opts.Progress)
+	s := newScan(rec, unloading(rec, opts.Progress))
 	s.cpus = opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
