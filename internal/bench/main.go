@@ -7,9 +7,10 @@
 //
 //	go run ./internal/bench perfdata
 //	go run ./internal/bench at RECORDING
+//	go run ./internal/bench pprof
 //
 // The first needs gcc, 3 GB of disk and as much memory for the page cache; the
-// second a recording with many text pokes, and perf.
+// second a recording with many text pokes, and perf; the last perf and 5 GB of disk.
 package main
 
 import (
@@ -20,7 +21,7 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata\n       bench [flags] at RECORDING")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof")
 		flag.PrintDefaults()
 	}
 	samples := flag.Int("samples", 10_000_000, "how many `samples` the files have")
@@ -33,6 +34,8 @@ func main() {
 		err = benchPerfdata(*samples, *aux, *runs)
 	case flag.NArg() == 2 && flag.Arg(0) == "at":
 		err = benchAt(flag.Arg(1), *runs)
+	case flag.NArg() == 1 && flag.Arg(0) == "pprof":
+		err = benchPprof(*samples, *runs)
 	case flag.NArg() == 5 && flag.Arg(0) == "side":
 		err = side(flag.Arg(1), flag.Arg(2), flag.Arg(3), flag.Arg(4))
 	default:

@@ -52,14 +52,14 @@ func (e *export) write(out io.Writer) error {
 			msg = msg.number(locationMapping, l.mapping.id)
 		}
 		if l.function != 0 {
-			msg = msg.bytes(locationLine, message(nil).number(lineFunction, l.function))
+			msg = msg.bytes(locationLine, message(nil).number(lineFunction, l.function).number(lineLine, uint64(l.line)))
 		}
 		field(profileLocation, msg)
 	}
 	for i, f := range e.namer.functions {
 		name := strings.id(f.name)
 		field(profileFunction, message(nil).number(functionID, uint64(i)+1).
-			number(functionName, name).number(functionSystemName, name))
+			number(functionName, name).number(functionSystemName, name).number(functionFile, strings.id(f.file)))
 	}
 	e.stats.Stacks, e.stats.Locations = e.stacks.len(), len(e.namer.locations)
 	e.stats.Functions, e.stats.Mappings = len(e.namer.functions), len(e.namer.mappings)

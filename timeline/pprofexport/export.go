@@ -228,35 +228,20 @@ func (e *export) chooseEvents() error {
 // read reads the samples.
 func (e *export) read() {
 	var s perfdata.Sample
-	sc := e.rec.Scan(perfdata.Only(perfdata.RecordSample))
-	total := e.rec.Size()
-	const step = 1 << 24
-	next, before, last, file := int64(step), int64(0), int64(0), 0
-	for sc.Next() {
-		rec := sc.Record()
-		if err := e.rec.Sample(rec, &s); err != nil {
-			e.damaged(err)
-			continue
+	err := scan(e.rec, e.opts.Progress, func(rec *perfdata.Record) {
+		if rec.Type != perfdata.RecordSample {
+			return
 		}
-		if err := e.sample(rec, &s); err != nil {
+		err := e.rec.Sample(rec, &s)
+		if err == nil {
+			err = e.sample(rec, &s)
+		}
+		if err != nil {
 			e.damaged(err)
 		}
-		if e.opts.Progress != nil {
-			if file != rec.File {
-				file, before = rec.File, before+last
-			}
-			last = rec.Offset
-			if done := before + last; done >= next {
-				e.opts.Progress(min(done, total), total)
-				next = done + step
-			}
-		}
-	}
-	if err := sc.Err(); err != nil {
+	})
+	if err != nil {
 		e.warn(err)
-	}
-	if e.opts.Progress != nil {
-		e.opts.Progress(total, total)
 	}
 }
 

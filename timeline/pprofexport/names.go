@@ -4,6 +4,7 @@
 package pprofexport
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -85,21 +86,24 @@ type namer struct {
 	kernelMap *mapping
 	maps      []*mapping          // of the kernel and its modules, by MMAP records
 	modules   map[string]*mapping // that no MMAP record tells of, by name
-	lives     map[function]*mapping
+	lives     map[timeline.Symbol]*mapping
 	foreign   map[context]*mapping
 	mappings  []*mapping // that locations use, by number
 
 	functions []function
 	functionN map[function]uint64 // numbers, from 1 on
 	locations []location
-	locationN map[location]uint64 // numbers, from 1 on
-	kernel    map[kernelAddr][]named
+	locationN map[location]uint64    // numbers, from 1 on
+	kernel    map[kernelAddr]named   // as of the time last asked for
+	others    map[kernelAddr][]named // as of all other times
 }
 
-// A function is a symbol during one life.
+// A function is a symbol during one life, as far as it comes from one file of
+// source.
 type function struct {
 	name, module string
 	addr, from   uint64
+	file         string // "" where not known
 }
 
 // A location is a Location of the profile. Two lives of one address differ in
@@ -108,6 +112,7 @@ type location struct {
 	addr     uint64
 	mapping  *mapping // nil: not known
 	function uint64   // number; 0: none
+	line     uint32   // of the function's file; 0: not known
 }
 
 // A kernelAddr is an address in a call chain; the name of one to which
@@ -127,11 +132,12 @@ func newNamer(r *timeline.Replay, ts *tasks) *namer {
 	n := &namer{
 		r: r, tasks: ts,
 		modules:   make(map[string]*mapping),
-		lives:     make(map[function]*mapping),
+		lives:     make(map[timeline.Symbol]*mapping),
 		foreign:   make(map[context]*mapping),
 		functionN: make(map[function]uint64),
 		locationN: make(map[location]uint64),
-		kernel:    make(map[kernelAddr][]named),
+		kernel:    make(map[kernelAddr]named),
+		others:    make(map[kernelAddr][]named),
 	}
 	reach := uint64(0)
 	for s := range r.Image.Symbols {
@@ -224,13 +230,23 @@ func (n *namer) elsewhere(ctx context, file string) *mapping {
 
 func (n *namer) kernelAt(addr, t uint64, caller bool) (id, from, to uint64) {
 	key := kernelAddr{addr, caller}
-	for _, k := range n.kernel[key] {
-		if k.from <= t && t < k.to {
+	k, ok := n.kernel[key]
+	if ok && k.from <= t && t < k.to {
+		return k.location, k.from, k.to
+	}
+	if ok {
+		// Few addresses have other names at other times.
+		others := n.others[key]
+		i := slices.IndexFunc(others, func(o named) bool { return o.from <= t && t < o.to })
+		if i >= 0 {
+			k, others[i] = others[i], k
+			n.kernel[key] = k
 			return k.location, k.from, k.to
 		}
+		n.others[key] = append(others, k)
 	}
-	k := n.name(addr, t, caller)
-	n.kernel[key] = append(n.kernel[key], k)
+	k = n.name(addr, t, caller)
+	n.kernel[key] = k
 	return k.location, k.from, k.to
 }
 
@@ -258,14 +274,19 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	}
 	l := location{addr: addr}
 	if ok {
-		f := function{s.Name, s.Module, s.Addr, s.From}
+		f := function{name: s.Name, module: s.Module, addr: s.Addr, from: s.From}
+		if s.Dynamic && t != timeless {
+			if src, ok := n.r.SourceLine(addr, t); ok {
+				f.file, l.line = src.File, src.Line
+			}
+		}
 		l.function = n.functionN[f]
 		if l.function == 0 {
 			n.functions = append(n.functions, f)
 			l.function = uint64(len(n.functions))
 			n.functionN[f] = l.function
 		}
-		l.mapping = n.mappingOf(&s, f)
+		l.mapping = n.mappingOf(&s)
 	} else {
 		l.mapping = n.mappingAt(addr)
 	}
@@ -297,17 +318,17 @@ func (k *named) around(t uint64, changes ...uint64) {
 }
 
 // mappingOf returns what a symbol is a part of.
-func (n *namer) mappingOf(s *timeline.Symbol, f function) *mapping {
+func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 	switch {
 	case s.Dynamic:
-		m := n.lives[f]
+		m := n.lives[*s]
 		if m == nil {
 			file := "[out-of-line]"
 			if s.Module != "" {
 				file = "[" + s.Module + "]"
 			}
 			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, file: file, named: true}
-			n.lives[f] = m
+			n.lives[*s] = m
 		}
 		return m
 	case s.Module != "":

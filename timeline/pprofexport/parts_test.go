@@ -5,13 +5,18 @@ package pprofexport
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -203,5 +208,40 @@ func TestTimeless(t *testing.T) {
 	}
 	if _, from, to := n.at(contextKernel, 1, leaf, 1500, false); from != 0 || to != timeline.MaxTime {
 		t.Errorf("the name of a function is said to hold from %d to %d", from, to)
+	}
+}
+
+// TestSource: what comes from a line of source says so.
+func TestSource(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(genperf.BPF(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := timeline.Load(path, timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := newNamer(r, readTasks(r.Recording, func(err error) { t.Error(err) }))
+	for _, tt := range []struct {
+		addr   uint64
+		caller bool
+		want   string
+	}{
+		{genperf.BPFSub, false, "bpf_prog_1112131415161718_add count.bpf.c:5"},
+		{genperf.BPFMain + 18, true, "bpf_prog_0102030405060708_count count.bpf.c:11"},
+		{genperf.BPFMain + 18, false, "bpf_prog_0102030405060708_count count.bpf.c:12"},
+		{genperf.BPFMain, false, "bpf_prog_0102030405060708_count :0"},
+	} {
+		id, _, _ := n.at(contextKernel, 7, tt.addr, genperf.BPFUnloaded-1, tt.caller)
+		l := n.locations[id-1]
+		f := n.functions[l.function-1]
+		if got := fmt.Sprintf("%s %s:%d", f.name, f.file, l.line); got != tt.want {
+			t.Errorf("%#x: %s, want %s", tt.addr, got, tt.want)
+		}
 	}
 }

@@ -19,8 +19,16 @@ type row struct {
 	sum           uint64 // of their periods
 }
 
+// compare orders rows by stack, labels and event.
 func (r *row) compare(s *row) int {
-	return cmp.Or(cmp.Compare(r.stack, s.stack), cmp.Compare(r.labels, s.labels), cmp.Compare(r.event, s.event))
+	a, b := uint64(r.stack)<<32|uint64(r.labels), uint64(s.stack)<<32|uint64(s.labels)
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return cmp.Compare(r.event, s.event)
 }
 
 // A tally's table grows up to 32 MiB. Rows that recur are met there, and one that

@@ -91,8 +91,6 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		ts.addBuildID(&b)
 	}
 	var events []taskEvent
-	sc := r.Scan(perfdata.Only(perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordMMAP, perfdata.RecordMMAP2,
-		perfdata.RecordHeaderBuildID, perfdata.RecordCallchainDeferred))
 	names := make(map[string]string)
 	intern := func(b []byte) string {
 		s, ok := names[string(b)]
@@ -107,8 +105,8 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 	var mmap perfdata.Mmap
 	var build perfdata.BuildID
 	var chain perfdata.CallchainDeferred
-	for sc.Next() {
-		rec := sc.Record()
+	// What ends this scan ends that of the samples too, which tells of it.
+	_ = scan(r, nil, func(rec *perfdata.Record) {
 		var err error
 		switch rec.Type {
 		case perfdata.RecordComm:
@@ -130,7 +128,7 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		case perfdata.RecordMMAP, perfdata.RecordMMAP2:
 			if err = r.Mmap(rec, &mmap); err == nil && mmap.Addr+mmap.Len > mmap.Addr {
 				if mode := rec.CPUMode(); mode == perfdata.MiscGuestKernel || mode == perfdata.MiscGuestUser {
-					continue // another machine's
+					return // another machine's
 				}
 				m := ts.mapping(mapping{
 					start: mmap.Addr, limit: mmap.Addr + mmap.Len, offset: mmap.Pgoff,
@@ -138,7 +136,7 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 				})
 				if mmap.PID == kernelPID {
 					ts.kernel = append(ts.kernel, m)
-					continue
+					return
 				}
 				events = append(events, taskEvent{time: mmap.Time, kind: taskMap, pid: mmap.PID, m: m})
 			}
@@ -155,8 +153,8 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		if err != nil {
 			damaged(err)
 		}
-	}
-	// What ends this scan ends that of the samples too, which tells of it.
+	}, perfdata.Only(perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordMMAP, perfdata.RecordMMAP2,
+		perfdata.RecordHeaderBuildID, perfdata.RecordCallchainDeferred))
 	slices.SortStableFunc(events, func(a, b taskEvent) int { return cmp.Compare(a.time, b.time) })
 	ts.replay(events)
 	for _, p := range ts.processes {
