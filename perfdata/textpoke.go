@@ -32,7 +32,7 @@ func (r *Recording) TextPoke(rec *Record, p *TextPoke) (err error) {
 		newAt := textPokeBytes + int(lens&0xffff)
 		end := newAt + int(lens>>16)
 		if end <= len(raw) {
-			if excess, ok := r.quick(raw, align8(end), &p.SampleID); ok {
+			if excess, ok := r.quick(r.trailers, raw, align8(end), &p.SampleID); ok {
 				p.Addr = binary.LittleEndian.Uint64(raw[8:])
 				p.Old = raw[textPokeBytes:newAt:newAt]
 				p.New = raw[newAt:end:end]
