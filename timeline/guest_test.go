@@ -473,6 +473,9 @@ func TestGuestTimes(t *testing.T) {
 				r.ByteOrder().PutUint64(rec.Raw[16+32*len(x.Entries)+16*i+8:], 5) // vcpu
 			}
 		}
+		if rec.Type == perfdata.RecordFinishedRound {
+			return false
+		}
 		var id perfdata.SampleID
 		return rec.Type >= 64 || rec.CPUMode() >= perfdata.MiscGuestKernel || r.SampleID(rec, &id) == nil && id.Time < last
 	})
