@@ -6,6 +6,7 @@ package timeline_test
 import (
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -65,4 +66,41 @@ func ExampleBuilder() {
 	// 0x1002: 2 bytes [] unknown
 	// 0x1004: 2 bytes [66 90] known
 	// 0x1006: 2 bytes [] unknown
+}
+
+// A decoder that runs beside perf asks for an image whenever it needs times that
+// the last one does not cover.
+func ExampleFollow() {
+	stream, err := os.Open("../testdata/storm/rec.data/data")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stream.Close()
+	f, err := timeline.Follow(stream, timeline.Options{KCore: "../testdata/storm/rec.data/kcore_dir", CPUs: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+
+	const addr = 0xffffffff943669e0 // vfs_read
+	wanted := []uint64{20_000_000_000, 46_000_000_000, 110_000_000_000}
+	for f.Next() && len(wanted) > 0 {
+		if f.Horizon() < wanted[0] {
+			continue
+		}
+		im, err := f.Image()
+		if err != nil {
+			log.Fatal(err)
+		}
+		for len(wanted) > 0 && wanted[0] <= im.Horizon() {
+			var insn [5]byte
+			b := im.At(wanted[0]).Read(addr, insn[:])
+			fmt.Printf("at %s, of an image up to %s: %v % x\n", timeline.Seconds(wanted[0]), timeline.Seconds(im.Horizon()), b.Standing, insn)
+			wanted = wanted[1:]
+		}
+	}
+	// Output:
+	// at 20.000000000, of an image up to 101.141793639: known e8 1b 96 f5 2b
+	// at 46.000000000, of an image up to 101.141793639: known e8 1b 96 f5 2b
+	// at 110.000000000, of an image up to 112.395973599: known 0f 1f 44 00 00
 }
