@@ -141,6 +141,7 @@ type making struct {
 func (x *services) find(r *Replay) {
 	im := r.Image
 	var made []making // no old bytes, or no new ones, or changed in place
+	var armed []making
 	sites := make(map[uint64]bool)
 	scan := func(take func(p *perfdata.TextPoke)) {
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
@@ -155,6 +156,9 @@ func (x *services) find(r *Replay) {
 		if len(p.Old) == 0 || len(p.New) == 0 || im.everDynamic(p.Addr, lifeOutOfLine) {
 			made = append(made, making{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
 			return
+		}
+		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == int3 {
+			armed = append(armed, making{time: p.Time, addr: p.Addr})
 		}
 		op, target, ok := branch(p.Addr, p.New)
 		if ok && (im.everDynamic(target, lifeImage) || op == opJMP && im.everDynamic(target, lifeOutOfLine)) {
@@ -172,10 +176,12 @@ func (x *services) find(r *Replay) {
 	inTime := func(m making) uint64 { return m.time }
 	sortedByTime(made, inTime)
 	sortedByTime(used, inTime)
+	sortedByTime(armed, inTime)
 
 	sure := r.surely()
 	slots := slotsOf(im, made)
 	findProbes(slots, used, sure)
+	findOnly(im, slots, armed, sure)
 	for _, s := range slots {
 		if s.To = min(s.To, sure(s.From)); s.To > s.From && (len(s.Places) > 0 || s.Func != 0) {
 			x.pieces = append(x.pieces, s.Service)
@@ -410,6 +416,79 @@ func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
 	}
 }
 
+// findOnly finds the probes of the slots that are left: a probe that is armed has a
+// slot with a copy of its instruction. Where all slots there are were made in the
+// recording and only one of them has that copy, it is the one.
+func findOnly(im *Image, slots []*slot, armed []making, sure func(uint64) uint64) {
+	whole := sure(im.first) // until when every slot that was made is known
+	for _, l := range im.lives {
+		if l.kind == lifeOutOfLine && l.name == "kprobe_insn_page" && l.from <= im.first {
+			return // it may hold any
+		}
+	}
+	type event struct {
+		time uint64
+		s    *slot // is made, or with end removed
+		end  bool
+		addr uint64 // is armed, where s is nil
+	}
+	var events []event
+	for _, s := range slots {
+		if s.Kind == ServesKprobe {
+			events = append(events, event{time: s.From, s: s}, event{time: s.To, s: s, end: true})
+		}
+	}
+	for _, a := range armed {
+		events = append(events, event{time: a.time, addr: a.addr})
+	}
+	sortedByTime(events, func(e event) uint64 { return e.time })
+	free := make(map[string]map[*slot]bool) // alive and not known to serve anything, by their copies
+	served := make(map[uint64]int)          // how many alive slots serve a place
+	for _, e := range events {
+		if e.time >= whole {
+			return
+		}
+		switch s := e.s; {
+		case s == nil:
+			var code [maxInst]byte
+			given := im.At(max(e.time, 1)-1).Read(e.addr, code[:])
+			key := instKey(code[:given.Given])
+			if given.Standing != Known || key == "" || served[e.addr] > 0 || len(free[key]) != 1 {
+				continue
+			}
+			for only := range free[key] {
+				only.Places = []uint64{e.addr}
+				served[e.addr]++
+			}
+			delete(free, key)
+		case e.end:
+			if delete(free[instKey(s.copy)], s); len(s.Places) > 0 {
+				served[s.Places[0]]--
+			}
+		case len(s.Places) > 0:
+			served[s.Places[0]]++
+		default:
+			key := instKey(s.copy)
+			if free[key] == nil {
+				free[key] = make(map[*slot]bool)
+			}
+			free[key][s] = true
+		}
+	}
+}
+
+// instKey returns the instruction that code begins with, but for a
+// displacement that depends on the place; "" if there is none.
+func instKey(code []byte) string {
+	in, err := x86asm.Decode(code, 64)
+	if err != nil {
+		return ""
+	}
+	inst := bytes.Clone(code[:in.Len])
+	clear(inst[in.PCRelOff:][:in.PCRel])
+	return string(inst)
+}
+
 // maxInst is the length of the longest instruction of x86.
 const maxInst = 15
 
@@ -426,15 +505,8 @@ func (s *slot) back() (uint64, bool) {
 // sameInst reports whether code begins with the instruction inst, but for a
 // displacement that depends on the place.
 func sameInst(inst, code []byte) bool {
-	if len(inst) == 0 || len(code) < len(inst) {
-		return false
-	}
-	in, err := x86asm.Decode(inst, 64)
-	if err != nil {
-		return false
-	}
-	rel := in.PCRelOff
-	return bytes.Equal(inst[:rel], code[:rel]) && bytes.Equal(inst[rel+in.PCRel:], code[rel+in.PCRel:len(inst)])
+	key := instKey(inst)
+	return key != "" && key == instKey(code)
 }
 
 // findUses finds the branches into BPF images.
