@@ -58,9 +58,9 @@ type Kallsyms struct {
 	byName struct {
 		asked atomic.Int32 // how many lookups there were, up to fewLookups
 		once  sync.Once
-		seed maphash.Seed
-		head []uint32 // 1 + index of the first entry with that hash; 0 is none
-		next []uint32 // likewise, for each entry, the next one
+		seed  maphash.Seed
+		head  []uint32 // 1 + index of the first entry with that hash; 0 is none
+		next  []uint32 // likewise, for each entry, the next one
 	}
 }
 

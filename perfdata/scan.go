@@ -35,7 +35,7 @@ type Scanner struct {
 	lastOf  int // the files end before this one
 	want    filter
 	outer   bool
-	reads   bool // the files, instead of their mapping
+	reads   bool   // the files, instead of their mapping
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater
