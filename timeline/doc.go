@@ -34,4 +34,12 @@
 // Times are nanoseconds of the recording's clock, addresses those of the
 // running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] stand
 // where nothing bounds it.
+//
+// # Architectures
+//
+// Only x86 kernels record what they patch. Of the others an image has the copy,
+// as unconfirmed, and BPF programs, which do not depend on pokes. What pokes of
+// such a kernel would mean is known all the same: [KindOfPoke], [TrapOf] and
+// [Emulate] are each architecture's own, [Replay.Sequences] pairs powerpc's
+// changes in two steps, and [Replay.OpsLiteral] tells data in arm64's text.
 package timeline

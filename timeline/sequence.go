@@ -13,18 +13,6 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// A powerpc function that was compiled with -mprofile-kernel begins with
-//
-//	mflr r0
-//	bl   _mcount
-//
-// and a kernel may replace both words by nops while the function is not traced
-// (proposed in 2019, [PATCH v2 4/7] powerpc/ftrace: Additionally nop out the
-// preceding mflr with -mprofile-kernel). It then changes them in two steps with
-// all CPUs synchronised between: the mflr of all sites first and their branches
-// last to enable, the branch first and the mflr last to disable. So no CPU
-// comes to a branch whose mflr it did not run.
-
 // SequenceKind tells what a [Sequence] does to its site.
 type SequenceKind uint8
 
@@ -47,15 +35,26 @@ type Step struct {
 }
 
 // A Sequence is a change of several steps, each of which leaves a state that is
-// harmless to run: powerpc's of the two words of a function's profiling call.
-// Changing the call's target takes one step, of the branch alone.
+// harmless to run. A powerpc function that was compiled with -mprofile-kernel
+// begins with
+//
+//	mflr r0
+//	bl   _mcount
+//
+// and a kernel may replace both words by nops while the function is not traced
+// (proposed in 2019: "[PATCH v2 4/7] powerpc/ftrace: Additionally nop out the
+// preceding mflr with -mprofile-kernel"). It then changes them in two steps with
+// all CPUs synchronised between: the mflr of all sites first and their branches
+// last to enable, the branch first and the mflr last to disable. So no CPU
+// comes to a branch whose mflr it did not run. Changing the call's target takes
+// one step, of the branch alone.
 type Sequence struct {
 	Kind SequenceKind
 	Site uint64 // address of the first word
 	// Steps are those that were recorded, in the order of time, one or two.
 	Steps []Step
-	// Complete is false where the sequence was interrupted: it was undone, or the
-	// recording ends in the middle.
+	// Complete is false where a step is missing: the change was undone, or the
+	// recording begins or ends in the middle.
 	Complete bool
 	// Legal is false where a step left words that no CPU must run, see SiteState.
 	Legal bool
@@ -118,8 +117,8 @@ type Sequences struct {
 	steps  map[stepKey]int32
 }
 
-// Sequences finds the sequences of a recording by reading it once more, on the
-// first call. Only powerpc has any.
+// Sequences finds the sequences of a recording by reading it twice more, on the
+// first call. Only powerpc has any; of others nothing is read.
 func (r *Replay) Sequences() *Sequences {
 	r.sequencesOnce.Do(func() { r.sequences = r.findSequences() })
 	return r.sequences
@@ -144,7 +143,7 @@ func (s *Sequences) At(addr, t uint64) (st SiteState, ok bool) {
 			x := &s.states[i]
 			return x.Site > site || x.Site == site && x.During.From > t
 		})
-		if i > 0 && s.states[i-1].Site == site && t < s.states[i-1].During.To {
+		if i > 0 && s.states[i-1].Site == site && (t < s.states[i-1].During.To || s.states[i-1].During.To == MaxTime) {
 			return s.states[i-1], true
 		}
 	}
