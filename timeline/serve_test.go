@@ -6,9 +6,11 @@ package timeline_test
 import (
 	"bytes"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
@@ -206,4 +208,39 @@ func TestSourceLine(t *testing.T) {
 			t.Errorf("%#x at %s: %+v, %v, want %+v", tt.addr, timeline.Seconds(tt.t), got, ok, tt.want)
 		}
 	}
+}
+
+// Services and sources are found when they are first asked for, by any goroutine.
+func TestServesConcurrently(t *testing.T) {
+	small, bpf := load(t, "small"), loadBPF(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, ok := small.Serves(0xffffffffc0291000, 13_500_000_000); !ok {
+				t.Error("the slot serves nothing")
+			}
+			if _, ok := bpf.Serves(genperf.BPFTrampoline, genperf.BPFAttached); !ok {
+				t.Error("the trampoline serves nothing")
+			}
+			if l, _ := bpf.SourceLine(genperf.BPFMain+8, genperf.BPFAttached); l.Line != 11 {
+				t.Errorf("line %d, want 11", l.Line)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Whose code is in this slot of an optimised kprobe?
+func ExampleReplay_Serves() {
+	r, err := timeline.Load("../testdata/small/rec.data", timeline.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	const now = 16_500_000_000
+	s, _ := r.Serves(0xffffffffc02936d0, now)
+	probed, _ := r.Image.At(now).Symbol(s.Places[0])
+	fmt.Printf("%v of %d bytes for %s+%#x, until %s\n", s.Kind, s.Len, probed.Name, s.Places[0]-probed.Addr, timeline.Seconds(s.To))
+	// Output:
+	// optprobe-slot of 111 bytes for do_sys_openat2+0x7, until 17.712455925
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func (q *at) writeText(x *answer) {
-	name := q.c.nameOf(x.versions[0].view, x.asked)
+	name := q.c.heading(x.versions[0].view, x.asked)
 	if name == "" {
 		name = fmt.Sprintf("%#x", x.asked)
 	}

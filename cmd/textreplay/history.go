@@ -142,9 +142,12 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 	name := h.c.nameOf(asOf, h.addr)
 	heading := fmt.Sprintf("%016x", h.addr)
 	if name != "" {
-		heading = h.style.paint(bold, name) + " at " + heading
+		heading = h.style.paint(bold, h.c.heading(asOf, h.addr)) + " at " + heading
 	}
 	fmt.Fprintf(h.out, "%s, %s (%s):\n", heading, count(h.n, "byte"), clockName(h.r))
+	if l, ok := h.c.sourceLine(asOf, h.addr); ok && l.File != "" {
+		fmt.Fprintf(h.out, "  ; %s\n", sourceText(&l))
+	}
 	return func(v *version) error {
 		from, to := "the start", "the end"
 		if v.since != 0 {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ type log struct {
 	c *coder
 
 	timeFlag, addrFlag, symbol string
+	aliases                    []place // by which addresses in symbol are named instead
 	kinds                      words
 	times, addrs               interval
 	shown                      map[*timeline.Sequence]bool
@@ -116,7 +118,14 @@ func (l *log) filters() error {
 	if err != nil || l.symbol == "" {
 		return err
 	}
-	_, err = symbolsNamed(l.symbol, l.r.Image.At(l.r.Report.First))
+	v := l.r.Image.At(l.r.Report.First)
+	found, err := symbolsNamed(l.symbol, v)
+	for _, s := range found {
+		// Places are named by one of a function's names, which need not be this one.
+		if p := placeOf(v, s.Addr); p.offset == 0 && p.name != s.Name && !s.Dynamic {
+			l.aliases = append(l.aliases, p)
+		}
+	}
 	return err
 }
 
@@ -160,7 +169,8 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 		return true
 	}
 	p := placeOf(v, addr)
-	return p.name != "" && isNamed(l.symbol, p.module, p.name)
+	p.offset = 0
+	return p.name != "" && (isNamed(l.symbol, p.module, p.name) || slices.Contains(l.aliases, p))
 }
 
 // A logPoke is a poke with what is needed to show it.

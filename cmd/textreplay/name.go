@@ -33,6 +33,17 @@ func (c *coder) nameOf(v timeline.View, addr uint64) string {
 	return name
 }
 
+// heading is nameOf with what else the function is called that begins at addr.
+func (c *coder) heading(v timeline.View, addr uint64) string {
+	name := c.nameOf(v, addr)
+	if s, ok := v.Symbol(addr); ok && s.Addr == addr {
+		if aliases := v.Aliases(s); len(aliases) > 0 {
+			name += " (also " + strings.Join(aliases, ", ") + ")"
+		}
+	}
+	return name
+}
+
 // label is an address with its name, as of nameOf.
 func (c *coder) label(v timeline.View, addr uint64) string {
 	if name := c.nameOf(v, addr); name != "" {
