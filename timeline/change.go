@@ -6,6 +6,7 @@ package timeline
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	"iter"
 	"slices"
 
@@ -168,6 +169,10 @@ func (r *Replay) kindOf(p *perfdata.TextPoke) PokeKind {
 func (t *trail) findBatches() {
 	var last perfdata.TextPoke
 	sequences := t.r.Sequences()
+	most := batchMax
+	if t.r.isa != elf.EM_X86_64 && t.r.isa != elf.EM_NONE {
+		most = len(t.entries) // others patch one place after the other, as many as there are
+	}
 	for i := range t.entries {
 		e := &t.entries[i]
 		if e.loss != nil || e.rec.Type != perfdata.RecordTextPoke {
@@ -179,7 +184,7 @@ func (t *trail) findBatches() {
 			continue
 		}
 		n := len(t.batches)
-		if last.New == nil || t.batches[n-1].Sites == batchMax || p.TID != last.TID || p.Addr <= last.Addr || p.Time-last.Time > batchGap {
+		if last.New == nil || t.batches[n-1].Sites == most || p.TID != last.TID || p.Addr <= last.Addr || p.Time-last.Time > batchGap {
 			t.batches = append(t.batches, Batch{Number: n + 1, From: p.Time})
 			n++
 		}
