@@ -85,6 +85,17 @@ func serviceText(v timeline.View, s *timeline.Service) string {
 	return "serves " + strings.Join(names, ", ")
 }
 
+// variable returns the name of what kallsyms has at exactly addr; "" where there
+// is nothing.
+func variable(r *timeline.Replay, addr uint64) string {
+	if k := r.Kallsyms(); k != nil {
+		for _, s := range k.NamesOf(addr) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 // addrText is the place of addr, or where it has no name its number.
 func addrText(v timeline.View, addr uint64) string {
 	if name := placeOf(v, addr).String(); name != "" {
@@ -117,10 +128,10 @@ type jsonService struct {
 	To     *string     `json:"to"`
 	Places []jsonPlace `json:"places,omitempty"` // the probed instruction, or what calls the trampoline
 	Calls  *jsonPlace  `json:"calls,omitempty"`  // the tracer's function
-	Ops    *string     `json:"ops,omitempty"`    // and its struct ftrace_ops
+	Ops    *jsonPlace  `json:"ops,omitempty"`    // and its struct ftrace_ops
 }
 
-func serviceJSON(v timeline.View, s *timeline.Service) *jsonService {
+func serviceJSON(r *timeline.Replay, v timeline.View, s *timeline.Service) *jsonService {
 	out := &jsonService{Kind: s.Kind.String(), Addr: hexAddr(s.Addr), Len: s.Len, From: since(s.From), To: until(s.To)}
 	for _, p := range s.Places {
 		out.Places = append(out.Places, jsonPlace{hexAddr(p), placeOf(v, p).json()})
@@ -129,8 +140,7 @@ func serviceJSON(v timeline.View, s *timeline.Service) *jsonService {
 		out.Calls = &jsonPlace{hexAddr(s.Func), placeOf(v, s.Func).json()}
 	}
 	if s.Ops != 0 {
-		ops := hexAddr(s.Ops)
-		out.Ops = &ops
+		out.Ops = &jsonPlace{hexAddr(s.Ops), place{name: variable(r, s.Ops)}.json()}
 	}
 	return out
 }
@@ -159,7 +169,7 @@ func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
 		out.Aliases = v.Aliases(s)
 	}
 	if s, ok := c.serves(v, addr); ok {
-		out.Serves = serviceJSON(v, &s)
+		out.Serves = serviceJSON(c.r, v, &s)
 	}
 	if l, ok := c.sourceLine(v, addr); ok {
 		out.Source = sourceJSON(&l)

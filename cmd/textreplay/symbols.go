@@ -206,7 +206,7 @@ func (a *app) writeSymbols(r *timeline.Replay, list []listedSymbol) error {
 				out.Size = &s.Size
 			}
 			if s.service != nil {
-				out.Serves = serviceJSON(r.Image.At(s.asOf), s.service)
+				out.Serves = serviceJSON(r, r.Image.At(s.asOf), s.service)
 			}
 			if s.source != nil {
 				out.Source = sourceJSON(s.source)
@@ -228,7 +228,11 @@ func (a *app) writeSymbols(r *timeline.Replay, list []listedSymbol) error {
 		case s.aliasOf != "":
 			more = " (alias of " + s.aliasOf + ")"
 		case s.service != nil:
-			more = " (" + serviceText(r.Image.At(s.asOf), s.service) + ")"
+			more = serviceText(r.Image.At(s.asOf), s.service)
+			if ops := variable(r, s.service.Ops); ops != "" {
+				more += " for " + ops
+			}
+			more = " (" + more + ")"
 		case s.source != nil && s.source.File != "":
 			more = fmt.Sprintf(" (%s at %s:%d)", s.source.Func, s.source.File, s.source.Line)
 		}
