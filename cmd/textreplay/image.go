@@ -139,7 +139,7 @@ func (m *image) run() error {
 	}
 	if m.output != "" {
 		err = m.writeFile(m.output, func(w io.Writer) error {
-			return write(w, machine, class, data, segs, syms)
+			return write(w, machine, class, data, segs, append(syms, dataMarks(r, view, segs)...))
 		})
 		if err != nil {
 			return err
@@ -229,6 +229,24 @@ func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 		}
 	}
 	return syms
+}
+
+// dataMarks returns the mapping symbols of the ELF for the Arm 64-bit
+// Architecture, by which objdump and gdb tell data, from $d on, from the code
+// that follows at $x.
+func dataMarks(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
+	if r.Machine() != elf.EM_AARCH64 {
+		return nil
+	}
+	var marks []kcore.ELFSymbol
+	for _, s := range segs {
+		for addr := (s.Addr + 7) &^ 7; addr < s.Addr+uint64(len(s.Data)); addr += 8 {
+			if l, ok := r.OpsLiteral(view, addr); ok {
+				marks = append(marks, kcore.ELFSymbol{Name: "$d", Addr: l.Addr}, kcore.ELFSymbol{Name: "$x", Addr: l.Func})
+			}
+		}
+	}
+	return marks
 }
 
 // dynamicSymbols yields the dynamic symbols that are alive at the view's time,

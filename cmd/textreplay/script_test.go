@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -46,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"exits":    exits,
 			"elfbytes": elfBytes,
 			"elfsym":   elfSymbol,
+			"elfmark":  elfMark,
 			"truncate": truncate,
 			"patching": patching,
 			"genbpf":   genBPF,
@@ -129,6 +131,26 @@ func elfSymbol(ts *testscript.TestScript, neg bool, args []string) {
 	for _, s := range syms {
 		found = found || s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == elf.STT_FUNC
 	}
+	if found == neg {
+		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
+	}
+}
+
+// elfMark FILE NAME ADDR checks that an ELF file has a symbol without a type.
+func elfMark(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: elfmark FILE NAME ADDR")
+	}
+	f, err := elf.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	addr, err := strconv.ParseUint(args[2], 0, 64)
+	ts.Check(err)
+	syms, err := f.Symbols()
+	ts.Check(err)
+	found := slices.ContainsFunc(syms, func(s elf.Symbol) bool {
+		return s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == elf.STT_NOTYPE
+	})
 	if found == neg {
 		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
 	}
