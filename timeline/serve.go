@@ -145,9 +145,10 @@ func (x *services) find(r *Replay) {
 	sites := make(map[uint64]bool)
 	scan := func(take func(p *perfdata.TextPoke)) {
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+		known := r.scanned()
 		var p perfdata.TextPoke
 		for sc.Next() {
-			if r.Recording.TextPoke(sc.Record(), &p) == nil && r.scanned().reads(&p.SampleID, takesPokes) {
+			if r.Recording.TextPoke(sc.Record(), &p) == nil && known.reads(&p.SampleID, takesPokes) && !known.foreign(sc.Record(), &p.SampleID) {
 				take(&p)
 			}
 		}
