@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -508,6 +509,96 @@ func TestGuestTimes(t *testing.T) {
 	if rep.Clean || len(newest) != 2 || rep.Horizon != slowest {
 		t.Errorf("the host's horizon is %d, want %d", rep.Horizon, slowest)
 	}
+}
+
+// TestGuestDamage: neither image of a recording that was cut, or in which a byte was
+// changed, has a wrong byte that the changed one does not itself account for.
+func TestGuestDamage(t *testing.T) {
+	path := testdata("guest", "merged.data")
+	whole, err := os.ReadFile(filepath.Join(path, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := perfdata.New(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{data: whole}
+	for sc := rec.Scan(); sc.Next(); {
+		r := sc.Record()
+		v.records = append(v.records, victimRecord{int(r.Offset), int(r.Offset) + len(r.Raw)})
+	}
+	type machine struct {
+		opts    timeline.Options
+		snap    *kcore.Snapshot
+		oracles []victimOracle
+	}
+	var machines []machine
+	for _, m := range []struct {
+		dir, kcore string
+		guest      int
+		late       uint64
+	}{{"storm", "kcore_dir", 0, 0}, {"small", "kcore_dir__7001", guestPID, guestLate}} {
+		snap, err := kcore.Open(filepath.Join(path, m.kcore))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer snap.Close()
+		oracles, err := corpus.Oracles(testdata(m.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := machine{opts: timeline.Options{Guest: m.guest}, snap: snap}
+		for _, o := range oracles {
+			o.Before, o.After = o.Before+m.late, o.After+m.late
+			x.oracles = append(x.oracles, victimOracle{Oracle: o, segs: segments(t, o.Path)})
+		}
+		machines = append(machines, x)
+	}
+	answered, known := 0, uint64(0)
+	check := func(data []byte, excused []timeline.Range, what string, off int) {
+		for _, m := range machines {
+			rec, err := perfdata.New(data)
+			if err != nil {
+				continue
+			}
+			r, err := timeline.New(rec, m.snap, m.opts)
+			if err != nil {
+				continue
+			}
+			answered++
+			for _, o := range m.oracles {
+				for span, want := range r.Image.At(o.Time()).Against(o.segs) {
+					if span.Standing != timeline.Known {
+						continue
+					}
+					known += span.Len
+					for k := range want {
+						a := span.Addr + uint64(k)
+						if want[k] != span.Bytes[k] && !slices.ContainsFunc(excused, func(e timeline.Range) bool { return e.Lo <= a && a < e.Hi }) {
+							t.Fatalf("%s at %d (%s): guest %d has a wrong byte at %#x at %s", what, off, v.where(off), m.opts.Guest, a, o.Label)
+						}
+					}
+				}
+			}
+		}
+	}
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range rounds(t, 100) {
+		at := rng.IntN(len(whole))
+		check(whole[:at:at], nil, "cut", at)
+	}
+	data := bytes.Clone(whole)
+	for range rounds(t, 300) {
+		off, with := rng.IntN(len(data)), byte(1+rng.IntN(255))
+		data[off] ^= with
+		check(data, v.excuses(data, off), fmt.Sprintf("changed by %#x", with), off)
+		data[off] ^= with
+	}
+	if answered < 200 || known == 0 {
+		t.Errorf("%d images, %d bytes known", answered, known)
+	}
+	t.Logf("%d images, %d bytes known", answered, known)
 }
 
 // TestGuestInject merges large recordings with perf itself, and judges host and

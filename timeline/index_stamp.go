@@ -79,6 +79,7 @@ func stampOf(rec *perfdata.Recording, opts *Options) ([sha256.Size]byte, error) 
 	s.text("program %s", builtFrom())
 	s.text("report %s", signature(reflect.TypeFor[indexMeta]()))
 	s.text("guest %d", opts.Guest)
+	s.text("cpus %d", opts.CPUs)
 	for _, name := range rec.Files() {
 		s.file("data", name)
 	}

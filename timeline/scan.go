@@ -322,7 +322,7 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 		s.broken(rec, "%v", err)
 		return false
 	}
-	return s.note(rec, id) != nil && id.Time != 0
+	return (s.note(rec, id) != nil || s.foreign(rec, id)) && id.Time != 0
 }
 
 // quickSamples is what passing over samples needs.
@@ -476,7 +476,7 @@ func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
 	// older than the record that they follow.
 	rest.Raw = rest.Raw[:size]
 	var hidden perfdata.SampleID
-	if err := s.rec.SampleID(&rest, &hidden); err == nil && hidden.Event != nil && hidden.Time >= id.Time {
+	if err := s.rec.SampleID(&rest, &hidden); err == nil && hidden.Event != nil && (hidden.Time >= id.Time || s.guests.ids && hidden.ID != 0) {
 		s.broken(rec, "too long by %d bytes that hold a later %v record", n, rest.Type)
 	}
 }
@@ -613,11 +613,11 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &p.SampleID)
+	if p.Excess != 0 && p.Time != 0 {
+		s.excess(rec, &p.SampleID, p.Excess)
+	}
 	if ch == nil || p.Time == 0 {
 		return
-	}
-	if p.Excess != 0 {
-		s.excess(rec, &p.SampleID, p.Excess)
 	}
 	if s.foreign(rec, &p.SampleID) {
 		return
@@ -635,7 +635,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.placed = s.appendPlaced(s.placed, p)
 	}
 	cpu := ch.cpu
-	if p.Has&perfdata.SampleCPU != 0 {
+	if p.Has&perfdata.SampleCPU != 0 && ch.machine == 0 {
 		cpu = int64(p.CPU)
 	}
 	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)})
@@ -648,6 +648,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &k.SampleID)
+	if k.Time != 0 {
+		s.excess(rec, &k.SampleID, k.Excess)
+	}
 	if s.foreign(rec, &k.SampleID) {
 		return
 	}
@@ -655,7 +658,6 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		s.excess(rec, &k.SampleID, k.Excess)
 		if !s.takes(ch, takesSymbols) {
 			if ch.kinds&takesSymbols == 0 {
 				s.broken(rec, "event %d takes no symbols", k.ID)
@@ -690,6 +692,9 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, &e.SampleID)
+	if e.Time != 0 {
+		s.excess(rec, &e.SampleID, e.Excess)
+	}
 	if s.foreign(rec, &e.SampleID) {
 		return
 	}
@@ -697,7 +702,6 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		s.excess(rec, &e.SampleID, e.Excess)
 		if !s.takes(ch, takesBPF) {
 			if ch.kinds&takesBPF == 0 {
 				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
@@ -785,10 +789,12 @@ func (s *scan) lost(rec *perfdata.Record) {
 		before = ch.buffer.side
 	}
 	ch := s.note(rec, &l.SampleID)
+	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
+		s.fits(rec, &l.SampleID, 8+16)
+	}
 	if ch == nil || l.Time == 0 {
 		return
 	}
-	s.fits(rec, &l.SampleID, 8+16)
 	b := ch.buffer
 	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
 	b.lost += l.Lost
