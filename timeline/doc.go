@@ -35,6 +35,14 @@
 // running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] stand
 // where nothing bounds it.
 //
+// # Names
+//
+// Names have lifetimes as bytes have: [View.Symbol] names an address as of a
+// time, [View.Lookup] finds a name, [View.Aliases] tells what else a function is
+// called. [Replay.Serves] tells what slots and trampolines are there for, and
+// [Replay.SourceLine] the source of a BPF program. [Replay.Changes] is the audit
+// trail: who changed what, and when.
+//
 // # Architectures
 //
 // Only x86 kernels record what they patch. Of the others an image has the copy,

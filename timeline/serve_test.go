@@ -43,12 +43,22 @@ func describeService(v timeline.View, s timeline.Service) string {
 
 func TestServes(t *testing.T) {
 	small, rich, bpf := load(t, "small"), load(t, "rich"), loadBPF(t)
+	// A machine that ran small, inside another one: ten seconds later.
+	merged := filepath.Join(corpus.Root(), "testdata", "guest", "merged.data")
+	guest, err := timeline.Load(merged, timeline.Options{Guest: 7001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	host := loadPath(t, merged)
 	tests := []struct {
 		r    *timeline.Replay
 		addr uint64
 		t    uint64
 		want string // "" for nothing
 	}{
+		{guest, 0xffffffffc0291002, 23_107_095_295, "kprobe-slot 0xffffffffc0291000+3 do_sys_openat2+0x5 from 23.107095295 until 23.848452625"},
+		{host, 0xffffffffc0291002, 23_107_095_295, ""},
 		// The first probe of a page of slots, and the same slot of the next one.
 		{small, 0xffffffffc0291000, 13_107_095_294, ""},
 		{small, 0xffffffffc0291002, 13_107_095_295, "kprobe-slot 0xffffffffc0291000+3 do_sys_openat2+0x5 from 13.107095295 until 13.848452625"},
