@@ -135,12 +135,13 @@ func (v *version) sources() string {
 // given time (0: none), or the one that was asked for among the others.
 func (q *at) writeRows(x *answer, v *version, changed uint64) {
 	width, byteWidth := 0, 0
-	var source timeline.SourceLine // that the last row came from
+	var source timeline.SourceLine            // that the last row came from
+	service, _ := q.c.serves(v.view, x.asked) // that was told last
 	for i := range v.rows {
 		width = max(width, len(label(v.view, v.rows[i].addr())))
 		byteWidth = max(byteWidth, 3*len(v.rows[i].inst.Bytes))
 	}
-	for i := range v.rows {
+	for i := 0; i < len(v.rows); i++ {
 		r := &v.rows[i]
 		mark := "  "
 		switch {
@@ -150,8 +151,23 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 			mark = "=>"
 		}
 		if r.hole != nil {
-			q.writeHole(v, r.hole, mark, width)
+			hole := *r.hole
+			// Neighbours that only differ in since when are one.
+			for changed == 0 && i+1 < len(v.rows) && hole.Candidates == nil {
+				next := v.rows[i+1].hole
+				if next == nil || next.Standing != hole.Standing || next.Reason != hole.Reason || next.Candidates != nil {
+					break
+				}
+				hole.Len += next.Len
+				i++
+			}
+			q.writeHole(v, &hole, mark, width)
 			continue
+		}
+		if s, ok := q.c.serves(v.view, r.inst.Addr); ok && s.Addr != service.Addr {
+			// Slots that follow one another each serve something else.
+			service = s
+			fmt.Fprintf(q.out, "   ; %s\n", serviceText(v.view, &s))
 		}
 		if l, ok := q.c.sourceLine(v.view, r.inst.Addr); ok && l.File != "" && l != source {
 			// As objdump -S shows it.
