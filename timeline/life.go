@@ -37,8 +37,9 @@ type life struct {
 // A population is the set of lives that are alive at one moment, disjoint and
 // sorted by address.
 type population struct {
-	alive []*life
-	all   []*life
+	alive  []*life
+	all    []*life
+	leaves uint64 // when the next of them is freed, as a module
 }
 
 // overlapping returns the index range of alive lives that share addresses with [lo, hi).
@@ -72,6 +73,43 @@ func (p *population) bear(l *life) {
 	}
 	p.alive = slices.Replace(p.alive, keep, j, l)
 	p.all = append(p.all, l)
+}
+
+// bearModule makes a module's text and what follows it alive.
+func (p *population) bearModule(m Module, all []Module) {
+	for i := range all {
+		// /proc/modules gives the sum of separate areas on newer kernels.
+		if next := &all[i]; next.Addr > m.Addr && next.during(&m) {
+			m.End = min(m.End, next.Addr)
+		}
+	}
+	m.TextEnd = min(m.TextEnd, m.End)
+	to := m.Freed
+	if to == 0 {
+		to = MaxTime
+	}
+	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
+	data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
+	for _, l := range []*life{text, data} {
+		if l.lo < l.hi {
+			p.bear(l)
+			p.leaves = min(p.leaves, to)
+		}
+	}
+}
+
+// expire takes the modules away that were freed until t.
+func (p *population) expire(t uint64) {
+	if t < p.leaves {
+		return
+	}
+	p.leaves = MaxTime
+	p.alive = slices.DeleteFunc(p.alive, func(l *life) bool {
+		if l.to > t {
+			p.leaves = min(p.leaves, l.to)
+		}
+		return l.to <= t
+	})
 }
 
 // bearImage makes an image alive, whose length is only an upper bound: it ends
@@ -154,32 +192,19 @@ func (b *Builder) lives() []*life {
 	events = dropFalseStarts(events)
 	code := joinPrograms(events, b.programs)
 
-	p := &population{}
+	p := &population{leaves: MaxTime}
 	modules := slices.Clone(b.modules)
-	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Compare(a.Addr, b.Addr) })
-	for i, m := range modules {
-		for _, next := range modules[i+1:] {
-			// /proc/modules gives the sum of separate areas on newer kernels.
-			if next.Addr > m.Addr && next.during(&m) {
-				m.End = min(m.End, next.Addr)
-				break
-			}
+	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
+	upTo := func(t uint64) {
+		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
+			p.expire(modules[0].Loaded)
+			p.bearModule(modules[0], b.modules)
 		}
-		m.TextEnd = min(m.TextEnd, m.End)
-		to := m.Freed
-		if to == 0 {
-			to = MaxTime
-		}
-		text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
-		data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
-		for _, l := range []*life{text, data} {
-			if l.lo < l.hi {
-				p.bear(l)
-			}
-		}
+		p.expire(t)
 	}
 	for i := range events {
-		if e := &events[i]; e.Unregister {
+		e := &events[i]
+		if upTo(e.Time); e.Unregister {
 			p.die(e)
 		} else {
 			l := newLife(e, code[i].data)
@@ -187,6 +212,7 @@ func (b *Builder) lives() []*life {
 			p.bear(l)
 		}
 	}
+	upTo(MaxTime)
 	return slices.DeleteFunc(p.all, func(l *life) bool { return l.from >= l.to })
 }
 

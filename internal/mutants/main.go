@@ -8,6 +8,7 @@
 //	go run ./internal/mutants            # all of them
 //	go run ./internal/mutants -only 'rule 8'
 //	go run ./internal/mutants -list
+//	go run ./internal/mutants -only 'rule [3-5]' -with TestModel
 //
 // The source is not touched: the changed file is laid over it (go test
 // -overlay). A mutant that survives its test is an error, and so are one that
@@ -50,15 +51,16 @@ func (m *mutant) String() string { return m.rule + ": " + m.off }
 func main() {
 	only := flag.String("only", "", "run mutants whose rule or text matches this `regexp`")
 	list := flag.Bool("list", false, "list the mutants, and check that their texts are there; run none")
+	with := flag.String("with", "", "try all of them with this `test` instead of their own")
 	parallel := flag.Int("j", min(2, runtime.NumCPU()), "run `n` at once")
 	flag.Parse()
-	if err := run(*only, *list, *parallel); err != nil {
+	if err := run(*only, *with, *list, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, list bool, parallel int) error {
+func run(only, with string, list bool, parallel int) error {
 	re, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -66,6 +68,9 @@ func run(only string, list bool, parallel int) error {
 	var chosen []mutant
 	for _, m := range mutants {
 		if re.MatchString(m.String()) {
+			if with != "" {
+				m.test = with
+			}
 			chosen = append(chosen, m)
 		}
 	}
