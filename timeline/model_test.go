@@ -1183,7 +1183,7 @@ func TestMain(m *testing.M) {
 	flag.Visit(func(f *flag.Flag) { asked = asked || strings.HasPrefix(f.Name, "rapid.") })
 	if !asked {
 		flag.Set("rapid.seed", "1")
-		flag.Set("rapid.checks", "120") // for TestModel, over a million questions
+		flag.Set("rapid.checks", "120")      // for TestModel, over a million questions
 		flag.Set("rapid.nofailfile", "true") // it fails again without
 		flag.Set("rapid.shrinktime", "5s")
 	}
