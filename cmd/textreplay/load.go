@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -46,11 +45,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 		opts.Windows = true
 		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return timeline.Near(k, addr, n) }
 	}
-	if always := a.progress.value == "always"; always || a.progress.value == "auto" && isTerminal(a.stderr) {
-		bar := &progressBar{w: a.stderr, start: time.Now()}
-		if !always {
-			bar.after = 500 * time.Millisecond
-		}
+	if bar := a.bar(); bar != nil {
 		opts.Progress = bar.update
 		defer bar.clear()
 	}

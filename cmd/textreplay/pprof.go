@@ -124,6 +124,10 @@ func (p *pprof) run() error {
 		return err
 	}
 	p.opts.From, p.opts.To = window.from, window.to
+	if bar := p.bar(); bar != nil {
+		p.opts.Progress = bar.update
+		defer bar.clear()
+	}
 	var stats *pprofexport.Stats
 	err = p.writeFile(p.output, func(w io.Writer) (err error) {
 		stats, err = pprofexport.Write(w, r, p.opts)

@@ -20,6 +20,19 @@ type progressBar struct {
 	shown bool
 }
 
+// bar returns a progress bar, nil where none is wanted.
+func (a *app) bar() *progressBar {
+	always := a.progress.value == "always"
+	if !always && (a.progress.value != "auto" || !isTerminal(a.stderr)) {
+		return nil
+	}
+	bar := &progressBar{w: a.stderr, start: time.Now()}
+	if !always {
+		bar.after = 500 * time.Millisecond
+	}
+	return bar
+}
+
 const progressWidth = 40
 
 func (p *progressBar) update(done, total int64) {

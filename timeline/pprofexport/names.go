@@ -160,7 +160,7 @@ func newNamer(r *timeline.Replay, ts *tasks) *namer {
 				hi = max(hi, end.Addr)
 			}
 		}
-		n.kernelMap = &mapping{start: lo, limit: hi, offset: lo, file: kallsyms, named: true}
+		n.kernelMap = &mapping{start: lo, limit: hi, offset: lo, file: kallsyms}
 		if r.Report.Guest == 0 {
 			n.kernelMap.buildID = ts.buildIDs[kallsyms]
 		}
@@ -286,7 +286,9 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 			l.function = uint64(len(n.functions))
 			n.functionN[f] = l.function
 		}
-		l.mapping = n.mappingOf(&s)
+		if l.mapping = n.mappingOf(&s); l.mapping != nil {
+			l.mapping.named = true
+		}
 	} else {
 		l.mapping = n.mappingAt(addr)
 	}
@@ -327,7 +329,7 @@ func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 			if s.Module != "" {
 				file = "[" + s.Module + "]"
 			}
-			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, file: file, named: true}
+			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, file: file}
 			n.lives[*s] = m
 		}
 		return m
@@ -353,9 +355,6 @@ func (n *namer) mappingAt(addr uint64) *mapping {
 			best = m
 		}
 	}
-	if best != nil {
-		best.named = true
-	}
 	return best
 }
 
@@ -365,7 +364,7 @@ func (n *namer) module(name string) *mapping {
 	if !ok && n.r.Snapshot != nil {
 		for _, mod := range n.r.Snapshot.Modules {
 			if mod.Name == name {
-				m = &mapping{start: mod.Addr, limit: mod.Addr + mod.Size, file: "[" + name + "]", named: true}
+				m = &mapping{start: mod.Addr, limit: mod.Addr + mod.Size, file: "[" + name + "]"}
 			}
 		}
 		n.modules[name] = m

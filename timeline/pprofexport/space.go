@@ -18,7 +18,7 @@ type mapping struct {
 	offset       uint64 // in the file; of a kernel map the address of its reference symbol
 	file         string
 	buildID      string // hexadecimal
-	named        bool   // its functions are named here, which leaves nothing to pprof
+	named        bool   // functions of it are named here; else pprof tries to
 	id           uint64 // in the profile, from 1 on; 0: not used yet
 }
 
