@@ -85,6 +85,7 @@ type profileSummary struct {
 	Locations int            `json:"locations"`
 	Functions int            `json:"functions"`
 	Mappings  int            `json:"mappings"`
+	Lost      uint64         `json:"lost"`
 	Damaged   uint64         `json:"damaged"`
 }
 
@@ -145,6 +146,9 @@ func (p *pprof) run() error {
 	for _, w := range stats.Warnings {
 		fmt.Fprintf(p.stderr, "textreplay: warning: %v\n", w)
 	}
+	if stats.Lost > 0 {
+		fmt.Fprintf(p.stderr, "textreplay: warning: lost when this was recorded: %s; samples may be among them\n", count(stats.Lost, "record"))
+	}
 	if p.output == "-" {
 		return nil
 	}
@@ -155,7 +159,7 @@ func (p *pprof) summary(stats *pprofexport.Stats) error {
 	if p.json {
 		sum := profileSummary{
 			Stacks: stats.Stacks, Locations: stats.Locations, Functions: stats.Functions,
-			Mappings: stats.Mappings, Damaged: stats.Damaged,
+			Mappings: stats.Mappings, Lost: stats.Lost, Damaged: stats.Damaged,
 		}
 		for _, e := range stats.Events {
 			sum.Events = append(sum.Events, profileEvent(e))

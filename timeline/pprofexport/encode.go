@@ -6,6 +6,7 @@ package pprofexport
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"slices"
 
@@ -80,6 +81,9 @@ func (e *export) write(out io.Writer) error {
 	}
 	if k := e.r.Report.Kernel; k != "" {
 		tail = tail.number(profileComment, strings.id("Linux "+k+" "+e.r.Report.Arch))
+	}
+	if e.stats.Lost > 0 {
+		tail = tail.number(profileComment, strings.id(fmt.Sprintf("%d records were lost when this was recorded; samples may be among them", e.stats.Lost)))
 	}
 	for _, s := range strings.list {
 		field(profileString, message(s))

@@ -72,6 +72,9 @@ type Stats struct {
 	Locations int
 	Functions int // of the kernel; those of programs are left to pprof
 	Mappings  int
+	// Lost counts records that the kernel could not keep: samples may be among
+	// them. The profile has a comment that says so.
+	Lost uint64
 	// Damaged counts samples that contradict themselves and are left out.
 	Damaged  uint64
 	Warnings []error // what is damaged; the first few
@@ -185,6 +188,11 @@ func newExport(r *timeline.Replay, opts Options) (*export, error) {
 	e.read()
 	if e.stats.Samples == 0 {
 		return nil, ErrNoSamples
+	}
+	for _, l := range r.Report.Losses {
+		if l.To >= e.opts.From && l.From < e.opts.To {
+			e.stats.Lost += l.Records
+		}
 	}
 	return e, nil
 }

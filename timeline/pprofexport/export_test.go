@@ -227,6 +227,24 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestLost: a profile tells that samples may be missing.
+func TestLost(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.sample(taken{time: 100, pid: 7, ip: leaf})
+	tp.check(tp.w.Lost(&perfdata.Lost{ID: 1, Lost: 12, SampleID: tp.at(200, 7)}))
+	tp.sample(taken{time: 300, pid: 7, ip: leaf})
+	r := tp.load()
+	for _, tt := range []struct {
+		opts Options
+		want uint64
+	}{{Options{}, 12}, {Options{From: 250}, 0}} {
+		p, stats := exported(t, r, tt.opts)
+		if stats.Lost != tt.want || strings.Contains(strings.Join(p.Comments, "\n"), "12 records were lost") != (tt.want > 0) {
+			t.Errorf("%+v, comments %q", stats, p.Comments)
+		}
+	}
+}
+
 func callgraph(tb testing.TB) *timeline.Replay {
 	tb.Helper()
 	r, err := timeline.Load(filepath.Join(corpus.Root(), "testdata", "callgraph", "rec.data"), timeline.Options{})
