@@ -630,9 +630,10 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.report.Pokes.Copies++
 		return
 	}
-	s.report.Pokes.count(KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New))
+	kind := KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
+	s.report.Pokes.count(kind)
 	if s.keepPlaced {
-		s.placed = s.appendPlaced(s.placed, p)
+		s.placed = s.appendPlaced(s.placed, p, kind)
 	}
 	cpu := ch.cpu
 	if p.Has&perfdata.SampleCPU != 0 && ch.machine == 0 {

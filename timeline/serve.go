@@ -143,17 +143,21 @@ func (x *services) find(r *Replay) {
 	var made []making // no old bytes, or no new ones, or changed in place
 	var armed []making
 	sites := make(map[uint64]bool)
-	scan := func(take func(p *perfdata.TextPoke)) {
+	scan := func(matters func(raw []byte) bool, take func(p *perfdata.TextPoke)) {
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 		known := r.scanned()
 		var p perfdata.TextPoke
 		for sc.Next() {
+			if !matters(sc.Record().Raw) {
+				continue
+			}
 			if r.Recording.TextPoke(sc.Record(), &p) == nil && known.reads(&p.SampleID, takesPokes) && !known.foreign(sc.Record(), &p.SampleID) {
 				take(&p)
 			}
 		}
 	}
-	scan(func(p *perfdata.TextPoke) {
+	filter := branches{im: im}
+	scan(filter.matters, func(p *perfdata.TextPoke) {
 		if len(p.Old) == 0 || len(p.New) == 0 || im.everDynamic(p.Addr, lifeOutOfLine) {
 			made = append(made, making{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
 			return
@@ -168,7 +172,8 @@ func (x *services) find(r *Replay) {
 	})
 	var used []making // all pokes of sites
 	if len(sites) > 0 {
-		scan(func(p *perfdata.TextPoke) {
+		hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
+		scan(hits, func(p *perfdata.TextPoke) {
 			if sites[p.Addr] {
 				used = append(used, making{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
 			}
@@ -202,6 +207,42 @@ func (x *services) indexPieces() {
 		reach = max(reach, s.Addr+s.Len)
 		x.reach = append(x.reach, reach)
 	}
+}
+
+// pokeBytes is where the bytes of a TEXT_POKE record begin.
+const pokeBytes = 8 + 8 + 2 + 2
+
+// branches tells pokes of core text that have nothing to do with dynamic code or
+// kprobes, which are nearly all, before they are decoded. x86-64's recordings are
+// little-endian.
+type branches struct {
+	im *Image
+	// The branch that was looked at last: tracers' branches all lead to one place.
+	op     byte
+	target uint64
+	leads  bool // to dynamic code
+}
+
+// matters reports whether a record has to be looked at.
+func (b *branches) matters(raw []byte) bool {
+	le := binary.LittleEndian
+	if len(raw) < pokeBytes {
+		return true
+	}
+	addr, old, new := le.Uint64(raw[8:]), int(le.Uint16(raw[16:])), int(le.Uint16(raw[18:]))
+	if addr < b.im.textLo || addr >= b.im.textHi || old == 0 || new == 0 || len(raw) < pokeBytes+old+new {
+		return true
+	}
+	code := raw[pokeBytes+old:][:new]
+	op, target, ok := branch(addr, code)
+	if !ok {
+		return old == 1 && new == 1 && code[0] == int3 // a kprobe
+	}
+	if op != b.op || target != b.target {
+		b.op, b.target = op, target
+		b.leads = b.im.everDynamic(target, lifeImage) || op == opJMP && b.im.everDynamic(target, lifeOutOfLine)
+	}
+	return b.leads
 }
 
 // surely returns a function that tells until when nothing of what was so at a

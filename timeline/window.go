@@ -121,7 +121,7 @@ func (r *Replay) findWindows() *Windows {
 		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
 			continue
 		}
-		pokes = r.scanned().appendPlaced(pokes, &p)
+		pokes = r.scanned().appendPlaced(pokes, &p, r.kindOf(&p))
 	}
 	return r.scanned().newWindows(pokes)
 }
@@ -137,8 +137,7 @@ func (s *scan) newWindows(pokes []placed) *Windows {
 }
 
 // appendPlaced appends a poke that was made in place.
-func (s *scan) appendPlaced(pokes []placed, p *perfdata.TextPoke) []placed {
-	kind := KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
+func (s *scan) appendPlaced(pokes []placed, p *perfdata.TextPoke, kind PokeKind) []placed {
 	if !kind.inPlace() {
 		return pokes
 	}

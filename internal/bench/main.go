@@ -5,12 +5,15 @@
 // its own over the same file in the same run, and prints both sides of every
 // ratio. What it needs it makes, in $TMPDIR, and removes.
 //
+//	go run ./internal/bench all [RECORDING]
 //	go run ./internal/bench perfdata
 //	go run ./internal/bench at RECORDING
 //	go run ./internal/bench pprof
 //
-// The first needs gcc, 3 GB of disk and as much memory for the page cache; the
-// second a recording with many text pokes, and perf; the last perf and 5 GB of disk.
+// The first, of images and answers, needs cc, 5 GB of disk and memory for the page
+// cache, and perf; with a real recording that has many text pokes it has more
+// rows. The second needs gcc, 3 GB of disk and as much memory; the
+// third a recording with many text pokes, and perf; the last perf and 5 GB of disk.
 package main
 
 import (
@@ -21,7 +24,7 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof")
 		flag.PrintDefaults()
 	}
 	samples := flag.Int("samples", 10_000_000, "how many `samples` the files have")
@@ -32,6 +35,10 @@ func main() {
 	switch {
 	case flag.NArg() == 1 && flag.Arg(0) == "perfdata":
 		err = benchPerfdata(*samples, *aux, *runs)
+	case flag.NArg() > 0 && flag.NArg() <= 2 && flag.Arg(0) == "all":
+		err = benchAll(flag.Arg(1), *runs)
+	case flag.NArg() >= 3 && flag.Arg(0) == "figures":
+		err = figures(flag.Args()[1:])
 	case flag.NArg() == 2 && flag.Arg(0) == "at":
 		err = benchAt(flag.Arg(1), *runs)
 	case flag.NArg() == 1 && flag.Arg(0) == "pprof":
