@@ -86,13 +86,15 @@ func (e *entry) isText() bool {
 // rank orders the aliases of one address: less is better.
 func (k *Kallsyms) rank(i int) int {
 	e := &k.entries[i]
-	switch {
-	case isSectionMark(k.name(e)):
-		return 3
+	switch name := k.name(e); {
+	case isSectionMark(name):
+		return 4
 	case e.typ == 'w', e.typ == 'W':
-		return 2
+		return 3
 	case e.typ != 'T':
-		return 1
+		return 2
+	case strings.HasPrefix(name, "__ia32_"):
+		return 1 // x86's entry of a system call for 32-bit programs
 	}
 	return 0
 }
@@ -373,11 +375,13 @@ const pageSize = 4096
 // address only: what follows, up to the next section, is nobody's.
 //
 // Among symbols of one address, its aliases, a global function (T) is preferred
-// over a local one (t) and that over a weak one, as perf does
-// (choose_best_symbol, tools/perf/util/symbol.c), with the markers of sections
-// behind them; and then the one that stands first in the file, where the
-// kernel's build has put those with fewer leading underscores first
-// (compare_symbols, scripts/kallsyms.c). Mapping symbols ($x, $d and the like) are never found.
+// over a local one (t) and that over a weak one, as by choose_best_symbol of
+// tools/perf/util/symbol.c, with the markers of sections behind them, and
+// __x64_sys_sync over __ia32_sys_sync; and then the one that stands first in the
+// file, where the kernel's build has put those with fewer leading underscores
+// first (compare_symbols, scripts/kallsyms.c). (perf itself gives sizes before it
+// chooses, and so ends with the last of them: __softirqentry_text_start in the
+// place of __do_softirq.) Mapping symbols ($x, $d and the like) are never found.
 func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 	k.byAddr.once.Do(k.indexText)
 	text := k.byAddr.text

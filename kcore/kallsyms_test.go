@@ -276,6 +276,7 @@ func TestKallsymsFindAliases(t *testing.T) {
 	k := parseKallsyms(t, ""+
 		"ff000000 t one\nff000000 T two\nff000000 T three\nff000000 W four\n"+
 		"ff000010 W five\nff000010 t six\n"+
+		"ff000018 t __do_sys_x\nff000018 T __ia32_sys_x\nff000018 T __x64_sys_x\n"+
 		"ff000020 d seven\nff000020 t eight\n"+
 		"ff000030 A nine\n"+
 		"ff000038 T __sched_text_start\nff000038 t fn\n"+
@@ -289,7 +290,8 @@ func TestKallsymsFindAliases(t *testing.T) {
 		size uint64
 	}{
 		{0xff000000, "two", 0x10},
-		{0xff000010, "six", 0x10},
+		{0xff000010, "six", 8},
+		{0xff000018, "__x64_sys_x", 8},
 		{0xff000035, "eight", 0x18}, // an absolute value ends nothing
 		{0xff000038, "fn", 4},
 		{0xff00003c, "__sched_text_end", 0},
