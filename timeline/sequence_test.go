@@ -192,3 +192,38 @@ func TestSequencesWithLoss(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentWritersEverywhere: a contradiction anywhere speaks against all, so
+// an image is not restricted to where a question is about.
+func TestSilentWritersEverywhere(t *testing.T) {
+	whole := patched(t, "ppc64")
+	const probed = 0xc000000000011600
+	for _, tt := range []struct {
+		name string
+		drop map[int]bool
+		want timeline.Standing // of the probe, between its two pokes
+	}{
+		{"whole", nil, timeline.Known},
+		{"a step is missing elsewhere", map[int]bool{2: true}, timeline.Unconfirmed},
+	} {
+		rec, err := perfdata.New(dropPokes(t, whole.Recording, tt.drop, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := kcore.Open(filepath.Join(whole.Recording.Dir(), "kcore_dir"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := timeline.New(rec, snap, timeline.Options{Only: func(k *kcore.Kallsyms) []timeline.Range {
+			return timeline.Near(k, "probed", 4)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		var code [4]byte
+		if b := r.Image.At(4_550_000_000).Read(probed, code[:]); b.Standing != tt.want {
+			t.Errorf("%s: %v (%v), want %v", tt.name, b.Standing, b.Reason, tt.want)
+		}
+	}
+}

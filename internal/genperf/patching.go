@@ -84,7 +84,7 @@ func (t *text) datum(addr uint64, name string) {
 }
 
 func newText(addr uint64, fill uint32, insns ByteOrder) *text {
-	t := &text{addr: addr, insns: insns, data: make([]byte, 4096)}
+	t := &text{addr: addr, insns: insns, data: make([]byte, 2*4096)}
 	for i := 0; i < len(t.data); i += 4 {
 		insns.PutUint32(t.data[i:], fill)
 	}
@@ -115,7 +115,7 @@ func ppc64(dir, arch string, order ByteOrder) error {
 		openat      = base + 0x300
 		schedule    = base + 0x400
 		prefixed    = base + 0x500
-		probed      = base + 0x600
+		probed      = base + 0x1600 // in the second page
 		pg          = base + 0x700
 		caller      = base + 0x800
 		regsCaller  = base + 0x880
