@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
 )
@@ -93,4 +94,35 @@ func ExampleRecording_Ordered() {
 	// Output:
 	// steps back in time as the file has it: true
 	// steps back in time in order: 0
+}
+
+// Follow the file that a perf record is writing, until it ends or is killed.
+func ExampleNewTail() {
+	file, err := os.Open("testdata/x86_64.data") // of a running perf record -o
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	running := func() bool { return false } // as kill(pid, 0) tells
+
+	last := false
+	rd, err := perfdata.NewReader(perfdata.NewTail(file, func() error {
+		if last {
+			return io.EOF
+		}
+		last = !running() // look once more at what it wrote before it ended
+		time.Sleep(50 * time.Millisecond)
+		return nil
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	n := 0
+	for rd.Next() {
+		if rd.Record().Type == perfdata.RecordTextPoke {
+			n++
+		}
+	}
+	fmt.Println(n, "text pokes,", rd.Err())
+	// Output: 24 text pokes, <nil>
 }

@@ -29,6 +29,12 @@
 // that a decoder can keep what it decoded until then. The rules are written
 // down in docs/truth.md of this project.
 //
+// # Guests, and recordings that go on
+//
+// A recording may tell of virtual machines too (perf inject --guest-data). Each
+// has a kernel of its own, and an image of its own: Options.Guest. [Follow] makes
+// images while perf is still recording.
+//
 // # Times and addresses
 //
 // Times are nanoseconds of the recording's clock, addresses those of the

@@ -8,6 +8,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/textreplay/textreplay/perfdata"
 )
@@ -120,14 +121,18 @@ func buildIDOf(f *elf.File) ([]byte, error) {
 	return nil, nil
 }
 
-// kernelBuildID returns the build id of the host's kernel as the recording has
-// it, nil where it has none.
+// kernelBuildID returns the build id of the kernel that the image is of, as the
+// recording has it, nil where it has none. Guests' are among the host's, with the
+// hypervisor's pid (guest_session__add_build_ids of tools/perf/builtin-inject.c).
 func (s *scan) kernelBuildID() []byte {
 	for b, err := range s.rec.BuildIDs() {
 		if err != nil {
 			break
 		}
-		if b.Misc&perfdata.MiscCPUModeMask == perfdata.MiscKernel && string(b.Filename) == "[kernel.kallsyms]" {
+		switch mode, name := b.Misc&perfdata.MiscCPUModeMask, string(b.Filename); {
+		case s.machine == 0 && mode == perfdata.MiscKernel && name == "[kernel.kallsyms]",
+			s.machine == int(b.PID) && mode == perfdata.MiscGuestKernel && (name == "[kernel.kallsyms]" || strings.HasPrefix(name, "[guest.kernel.kallsyms")),
+			s.machine == DefaultGuest && mode == perfdata.MiscGuestKernel && name == "[guest.kernel.kallsyms]":
 			return bytes.Clone(b.BuildID)
 		}
 	}

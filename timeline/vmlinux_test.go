@@ -7,11 +7,14 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // A vmlinux is what the tests write a vmlinux file of.
@@ -179,4 +182,56 @@ func (im *Image) pokedPlace(t *testing.T) uint64 {
 	}
 	t.Fatal("no poked place")
 	return 0
+}
+
+// TestKernelBuildID: which build id is that of the kernel that an image is of.
+func TestKernelBuildID(t *testing.T) {
+	order := binary.LittleEndian
+	var section []byte
+	for i, e := range []struct {
+		misc uint16
+		pid  int32
+		name string
+	}{
+		{perfdata.MiscUser, -1, "/bin/true"},
+		{perfdata.MiscGuestKernel, 7001, "[kernel.kallsyms]"},
+		{perfdata.MiscKernel, -1, "[kernel.kallsyms]"},
+		{perfdata.MiscGuestKernel, 7002, "[guest.kernel.kallsyms.7002]"},
+		{perfdata.MiscGuestKernel, 0, "[guest.kernel.kallsyms]"},
+		{perfdata.MiscGuestUser, 7003, "[kernel.kallsyms]"},
+	} {
+		rec := make([]byte, 36+(len(e.name)+8)&^7)
+		order.PutUint16(rec[4:], e.misc)
+		order.PutUint16(rec[6:], uint16(len(rec)))
+		order.PutUint32(rec[8:], uint32(e.pid))
+		rec[12] = byte(i)
+		copy(rec[36:], e.name)
+		section = append(section, rec...)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := perfdata.NewWriter(f, order)
+	err = errors.Join(w.SetEvents([]*perfdata.Event{{IDs: []uint64{1}}}), w.WriteFeature(perfdata.FeatureBuildID, section), w.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := perfdata.Open(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	for machine, want := range map[int]int{0: 2, 7001: 1, 7002: 3, DefaultGuest: 4, 7003: -1} {
+		s := newScan(rec, nil)
+		s.machine = machine
+		got := -1
+		if id := s.kernelBuildID(); id != nil {
+			got = int(id[0])
+		}
+		if got != want {
+			t.Errorf("machine %d: build id of entry %d, want %d", machine, got, want)
+		}
+	}
 }
