@@ -55,6 +55,8 @@ func (r *Report) whatFollows() []string {
 	}
 	var out []string
 	switch {
+	case r.SnapshotBytes == 0 && r.Pokes.inPlace() == 0:
+		out = append(out, "without a copy beside the recording (kcore_dir) nothing is told of kernel text")
 	case r.SnapshotBytes == 0:
 		out = append(out, "without a copy beside the recording (kcore_dir) nothing is told of kernel text but what was poked")
 	case r.Copied != nil:
