@@ -343,7 +343,7 @@ func (e *export) stackOf(rec *perfdata.Record, s *perfdata.Sample, t uint64) (ui
 	}
 	stack, from, to := e.newStack(words[2:], s, mode, t)
 	if t == timeless {
-		from, to = timeless, timeless
+		from, to = timeless, timeline.MaxTime
 	}
 	e.cache.add(hash, words, from, to, stack)
 	return stack, nil

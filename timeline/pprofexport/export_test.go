@@ -5,6 +5,7 @@ package pprofexport
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"os"
@@ -224,6 +225,39 @@ func TestDamaged(t *testing.T) {
 	}
 	if stats.Damaged != 1 || len(stats.Warnings) != 1 {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// TestTimeless: samples without a time are named where a name holds all the time,
+// and are in no interval.
+func TestTimeless(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.events[0].Attr.SampleType &^= perfdata.SampleTime
+	tp.w = perfdata.NewPipeWriter(&tp.out, binary.LittleEndian)
+	tp.out.Reset()
+	tp.check(tp.w.SetEvents(tp.events))
+	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
+	tp.comm(0, 7, 7, "one", false)
+	tp.comm(0, 8, 8, "once", false)
+	tp.comm(0, 8, 8, "then", false)
+	tp.mmap(0, 7, 0x400000, 0x10000, 0, "/bin/prog")
+	tp.mmap(0, 8, 0x400000, 0x10000, 0, "/bin/once")
+	tp.mmap(0, 8, 0x400000, 0x10000, 0, "/bin/then")
+	for range 3 {
+		for _, pid := range []uint32{7, 8} {
+			tp.sample(taken{pid: pid, ip: leaf, chain: append(kernelChain(leaf, packed+9), perfdata.CallchainUser, 0x401000)})
+		}
+	}
+	r := tp.load()
+	p, _ := exported(t, r, Options{Labels: LabelComm})
+	want := `[3 3000] leaf([kernel.kallsyms]) < 0xffffffffc0001008 < 0x401000
+[3 3000] leaf([kernel.kallsyms]) < 0xffffffffc0001008 < 0x401000(/bin/prog) comm=one
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+	if _, _, err := Profile(r, Options{From: 1}); !errors.Is(err, ErrNoSamples) {
+		t.Errorf("in an interval: %v", err)
 	}
 }
 

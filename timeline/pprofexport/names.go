@@ -73,8 +73,8 @@ func (c context) seen(fromGuest, imageOfGuest bool) context {
 	return c
 }
 
-// timeless is the time of samples that have none.
-const timeless = timeline.MaxTime
+// timeless is the time of samples that have none: no kernel has run for so long.
+const timeless = timeline.MaxTime - 1
 
 // namer makes locations of addresses.
 type namer struct {
@@ -266,8 +266,8 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	s, ok := view.Symbol(addr)
 	if t == timeless {
 		// Only what never changes there can be told.
-		k.to = timeline.MaxTime
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
+		k.from, k.to = timeless, timeline.MaxTime
 	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
 		// A module comes and goes too: the last name in this time has its life.
 		k.around(t, last.From, last.To)

@@ -187,22 +187,12 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// TestTimeless: samples without a time are named where a name holds all the time.
-func TestTimeless(t *testing.T) {
+// TestValidity: how long the name of an address holds.
+func TestValidity(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
 	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
 	r := tp.load()
 	n := newNamer(r, readTasks(r.Recording, func(err error) { t.Error(err) }))
-	for addr, want := range map[uint64]string{leaf: "leaf", packed: ""} {
-		id, _, _ := n.at(contextKernel, 1, addr, timeless, false)
-		got := ""
-		if f := n.locations[id-1].function; f != 0 {
-			got = n.functions[f-1].name
-		}
-		if got != want {
-			t.Errorf("%#x without a time: %q, want %q", addr, got, want)
-		}
-	}
 	if _, from, to := n.at(contextKernel, 1, packed, 1500, false); from != 1000 || to != 2000 {
 		t.Errorf("the name of a program is said to hold from %d to %d", from, to)
 	}

@@ -85,9 +85,10 @@ func (t *tape) mmap(time uint64, pid uint32, addr, n, off uint64, file string) {
 }
 
 func (t *tape) bpf(from, to, addr uint64, n uint32, name string) {
-	for time, flags := range map[uint64]uint16{from: 0, to: perfdata.KSymbolUnregister} {
-		t.check(t.w.KSymbol(&perfdata.KSymbol{Addr: addr, Len: n, Kind: 1, Flags: flags, Name: []byte(name), SampleID: t.at(time, 1)}))
-	}
+	k := perfdata.KSymbol{Addr: addr, Len: n, Kind: 1, Name: []byte(name), SampleID: t.at(from, 1)}
+	t.check(t.w.KSymbol(&k))
+	k.Flags, k.SampleID = perfdata.KSymbolUnregister, t.at(to, 1)
+	t.check(t.w.KSymbol(&k))
 }
 
 func (t *tape) fork(time uint64, pid, tid, ppid, ptid uint32, misc uint16) {
@@ -134,11 +135,14 @@ func (t *tape) sample(s taken) {
 	var b []byte
 	b = le.AppendUint32(b, uint32(perfdata.RecordSample))
 	b = le.AppendUint16(b, s.mode)
-	b = le.AppendUint16(b, uint16(8*(8+len(s.chain))))
-	for _, v := range []uint64{uint64(1 + s.event), s.ip, uint64(s.tid)<<32 | uint64(s.pid), s.time, uint64(s.cpu), s.period, uint64(len(s.chain)) + s.claim} {
-		b = le.AppendUint64(b, v)
+	words := []uint64{uint64(1 + s.event), s.ip, uint64(s.tid)<<32 | uint64(s.pid)}
+	if t.events[s.event].Attr.SampleType&perfdata.SampleTime != 0 {
+		words = append(words, s.time)
 	}
-	for _, v := range s.chain {
+	words = append(words, uint64(s.cpu), s.period, uint64(len(s.chain))+s.claim)
+	words = append(words, s.chain...)
+	b = le.AppendUint16(b, uint16(8*(1+len(words))))
+	for _, v := range words {
 		b = le.AppendUint64(b, v)
 	}
 	t.check(t.w.WriteRecord(b))

@@ -44,7 +44,7 @@ type threadName struct {
 
 // comm returns the name at the time t, "" if none is known.
 func (th *thread) comm(t uint64) string {
-	if th == nil {
+	if th == nil || t == timeless && len(th.names) > 1 {
 		return ""
 	}
 	i := sort.Search(len(th.names), func(i int) bool { return th.names[i].time > t })
