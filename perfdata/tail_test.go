@@ -9,7 +9,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -166,6 +170,69 @@ func TestTailKilled(t *testing.T) {
 	}
 	if _, err := recordsOf(t, NewTail(bytes.NewReader([]byte("this is no recording at all")), func() error { return nil })); !errors.Is(err, ErrBadMagic) {
 		t.Errorf("error %v, want %v", err, ErrBadMagic)
+	}
+}
+
+// TestTailPerf reads what perf itself is writing.
+func TestTailPerf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: recording takes a moment, because of -short")
+	}
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("skipped: this needs perf")
+	}
+	path := filepath.Join(t.TempDir(), "perf.data")
+	cmd := exec.Command(perf, "record", "-q", "-e", "cpu-clock", "-F", "500", "-m", "1", "-o", path, "--",
+		"sh", "-c", "for i in 1 2 3 4 5 6; do ls -lR /usr/share/doc /usr/lib | head -5000 >/dev/null; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var file *os.File
+	for file == nil {
+		select {
+		case err := <-ended:
+			t.Skipf("skipped: perf cannot record here: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+		file, _ = os.Open(path)
+	}
+	defer file.Close()
+	last := false
+	var failed error
+	got, err := recordsOf(t, NewTail(file, func() error {
+		if last {
+			return io.EOF
+		}
+		select {
+		case failed = <-ended:
+			last = true
+		case <-time.After(time.Millisecond):
+		}
+		return nil
+	}))
+	if !last { // the Tail saw the end in the header
+		failed = <-ended
+	}
+	if failed != nil {
+		t.Skipf("skipped: perf cannot record here: %v", failed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	want, err := recordsOf(t, whole)
+	if err != nil || len(want) < 10 {
+		t.Fatalf("%d records, %v", len(want), err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
