@@ -29,9 +29,12 @@ type ELFSymbol struct {
 // address. [NewCore] reads it back. If syms is not empty the file has a
 // .symtab too, of absolute symbols.
 //
-// "objdump -d FILE" and gdb's "core-file FILE" take such a file as they take a
-// copy of /proc/kcore; neither reads the symbols of a core, while readelf and
-// debug/elf do. [WriteExec] is for those who want names.
+// "objdump -d FILE" and "gdb -c FILE" take such a file as they take a copy of
+// /proc/kcore; neither reads the symbols of a core, while readelf and debug/elf
+// do. [WriteExec] is for those who want names. As /proc/kcore has it, a first
+// program header is a PT_NOTE with the registers of a process, for gdb, all 0
+// (read_kcore_iter, fs/proc/kcore.c); files of machines whose registers are not
+// known here are without.
 //
 // The segments' Data are written as they are, without another copy of them.
 // Errors are those of w, or tell what ELF cannot hold: overlapping segments,
@@ -85,9 +88,18 @@ func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, d
 		return fmt.Errorf("kcore: %d segments, at most %d can be sections", len(segs), maxTextSections)
 	}
 
-	// The parts, in the order of the file: ELF header, program headers,
+	// The parts, in the order of the file: ELF header, program headers, note,
 	// segments, symbols, their names, the sections' names, section headers.
-	size := uint64(f.ehdr) + uint64(f.phdr)*uint64(len(segs))
+	progs := len(segs)
+	var note []byte
+	if typ == elf.ET_CORE && len(segs) > 0 {
+		note = f.registers(machine)
+	}
+	if note != nil {
+		progs++
+	}
+	noteOff := uint64(f.ehdr) + uint64(f.phdr)*uint64(progs)
+	size := noteOff + uint64(len(note))
 	offs := make([]uint64, len(segs))
 	for i, s := range segs {
 		size += (s.Addr - size) % segAlign
@@ -117,12 +129,12 @@ func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, d
 			sections = append(sections, s)
 		}
 	}
-	phnum := uint16(min(len(segs), pnXnum))
+	phnum := uint16(min(progs, pnXnum))
 	if phnum == pnXnum {
 		if sections == nil {
 			sections = []section{{}}
 		}
-		sections[0].info = uint32(len(segs))
+		sections[0].info = uint32(progs)
 	}
 	var shoff uint64
 	if sections != nil {
@@ -135,7 +147,13 @@ func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, d
 
 	e := &encoder{layout: f, w: bufio.NewWriterSize(w, 64<<10)}
 	e.header(typ, machine, class, data, phnum, shoff, len(sections))
-	e.progs(segs, offs)
+	if note != nil {
+		e.prog(elf.PT_NOTE, 0, noteOff, 0, uint64(len(note)), 4)
+	}
+	for i, s := range segs {
+		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, offs[i], s.Addr, uint64(len(s.Data)), segAlign)
+	}
+	e.bytes(note)
 	for i, s := range segs {
 		e.padTo(offs[i])
 		e.bytes(s.Data)
@@ -284,24 +302,49 @@ func (e *encoder) header(typ elf.Type, machine elf.Machine, class elf.Class, dat
 	e.u16(uint16(max(shnum-1, 0))) // .shstrtab is the last
 }
 
-// progs writes the program headers of segments at these offsets.
-func (e *encoder) progs(segs []Segment, offs []uint64) {
-	for i, s := range segs {
-		size := uint64(len(s.Data))
-		e.u32(uint32(elf.PT_LOAD))
-		if e.wide {
-			e.u32(uint32(elf.PF_R | elf.PF_X))
-		}
-		e.word(offs[i])
-		e.word(s.Addr)
-		e.word(0) // p_paddr
-		e.word(size)
-		e.word(size)
-		if !e.wide {
-			e.u32(uint32(elf.PF_R | elf.PF_X))
-		}
-		e.word(segAlign)
+// prog writes a program header.
+func (e *encoder) prog(typ elf.ProgType, flags elf.ProgFlag, off, addr, size, align uint64) {
+	e.u32(uint32(typ))
+	if e.wide {
+		e.u32(uint32(flags))
 	}
+	e.word(off)
+	e.word(addr)
+	e.word(0) // p_paddr
+	e.word(size)
+	e.word(size)
+	if !e.wide {
+		e.u32(uint32(flags))
+	}
+	e.word(align)
+}
+
+// registers returns a note with a struct elf_prstatus of zeros
+// (include/linux/elfcore.h), nil where its size is not known.
+func (f *layout) registers(machine elf.Machine) []byte {
+	const fixed = 112 + 8 // bytes before the registers, and behind them
+	var n uint32
+	switch machine {
+	case elf.EM_X86_64, elf.EM_S390:
+		n = fixed + 27*8
+	case elf.EM_AARCH64:
+		n = fixed + 34*8
+	case elf.EM_PPC64:
+		n = fixed + 48*8
+	default:
+		return nil
+	}
+	if !f.wide {
+		return nil
+	}
+	const ntPRSTATUS = 1
+	const name = "CORE\x00"
+	note := make([]byte, 20+n) // Elf64_Nhdr, the name in words of 4 bytes, the content
+	f.order.PutUint32(note, uint32(len(name)))
+	f.order.PutUint32(note[4:], n)
+	f.order.PutUint32(note[8:], ntPRSTATUS)
+	copy(note[12:], name)
+	return note
 }
 
 // sections writes the section headers.

@@ -6,6 +6,7 @@ package kcore
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +133,11 @@ func TestWriteExec(t *testing.T) {
 func checkProgs(t *testing.T, f *elf.File, want []Segment) {
 	t.Helper()
 	var got []Segment
-	for _, p := range f.Progs {
+	for i, p := range f.Progs {
+		if i == 0 && p.Type == elf.PT_NOTE {
+			checkNote(t, f, p)
+			continue
+		}
 		if p.Type != elf.PT_LOAD || p.Flags != elf.PF_R|elf.PF_X || p.Paddr != 0 || p.Memsz != p.Filesz || p.Align != 4096 {
 			t.Errorf("program header %+v", p.ProgHeader)
 		}
@@ -147,6 +152,25 @@ func checkProgs(t *testing.T, f *elf.File, want []Segment) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("program headers (-want +got):\n%s", diff)
+	}
+}
+
+// checkNote wants the registers of a process, all 0.
+func checkNote(t *testing.T, f *elf.File, p *elf.Prog) {
+	t.Helper()
+	sizes := map[elf.Machine]int{elf.EM_X86_64: 336, elf.EM_AARCH64: 392, elf.EM_PPC64: 504, elf.EM_S390: 336}
+	note, err := io.ReadAll(p.Open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := binary.Append(nil, f.ByteOrder, []uint32{5, uint32(sizes[f.Machine]), 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "CORE\x00\x00\x00\x00"...)
+	want = append(want, make([]byte, sizes[f.Machine])...)
+	if f.Type != elf.ET_CORE || f.Class != elf.ELFCLASS64 || !bytes.Equal(note, want) {
+		t.Errorf("note of %v, %v: % x, want % x", f.Type, f.Machine, note, want)
 	}
 }
 
@@ -173,7 +197,7 @@ func checkSymbols(t *testing.T, f *elf.File, sections []elf.SectionIndex) {
 // More program headers than e_phnum can count.
 func TestWriteCoreManySegments(t *testing.T) {
 	page := make([]byte, 1)
-	for _, n := range []int{0xfffe, 0xffff, 70_000} {
+	for _, n := range []int{0xfffd, 0xfffe, 70_000} {
 		segs := make([]Segment, n)
 		for i := range segs {
 			segs[i] = Segment{Addr: uint64(i) * 2, Data: page}
@@ -189,7 +213,7 @@ func TestWriteCoreManySegments(t *testing.T) {
 		if len(c.Segments) != n || len(c.Warnings()) > 0 {
 			t.Errorf("%d segments, warnings %v; want %d", len(c.Segments), c.Warnings(), n)
 		}
-		if n < 0xffff {
+		if n+1 < 0xffff { // one is the note
 			continue
 		}
 		// The count is at the end of the file: without it, what e_phnum says is there.
@@ -197,8 +221,8 @@ func TestWriteCoreManySegments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(c.Segments) != 0xffff || len(c.Warnings()) != 1 {
-			t.Errorf("cut short: %d segments, warnings %v; want %d", len(c.Segments), c.Warnings(), 0xffff)
+		if len(c.Segments) != 0xffff-1 || len(c.Warnings()) != 1 {
+			t.Errorf("cut short: %d segments, warnings %v; want %d", len(c.Segments), c.Warnings(), 0xffff-1)
 		}
 	}
 	segs := make([]Segment, maxTextSections+1)

@@ -92,6 +92,16 @@ func TestImageGDB(t *testing.T) {
 			t.Errorf("gdb prints\n%swant a line\n%s", out, want)
 		}
 	}
+
+	// A core, alone and beside the program.
+	core := filepath.Join(filepath.Dir(file), "core")
+	imageOfSmall(t, "-o", core)
+	for _, args := range [][]string{{"-c", core}, {file, core}} {
+		out := tool(t, "gdb", append([]string{"-nx", "-batch", "-ex", "x/i 0xffffffffaef63fa7"}, args...)...)
+		if want := ":\tjmp    0xffffffffc02936c8"; !strings.Contains(out, want) {
+			t.Errorf("gdb %q prints\n%swant a line\n%s", args, out, want)
+		}
+	}
 }
 
 // perf names samples by the kcore_dir of a moment, and shows its code.
