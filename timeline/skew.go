@@ -189,7 +189,7 @@ func (c *chain) uncertain(changes []change, births []uint64) {
 // blur makes [from, to) in flight where all of it is known.
 func (c *chain) blur(from, to uint64, changes []change) {
 	known := true
-	var claims []claim
+	var claims []claim // different contents
 	add := func(x claim) {
 		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
 			claims = append(claims, x)
@@ -215,8 +215,9 @@ func (c *chain) blur(from, to uint64, changes []change) {
 		if len(claims) < 2 {
 			return // nothing changes
 		}
-		claims = slices.DeleteFunc(claims, func(o claim) bool { return c.equal(o.content, last.content) })
-		claims = append(claims, last)
+		// The first and the last are the two sides, of equal content or not.
+		between := slices.DeleteFunc(claims[1:], func(o claim) bool { return c.equal(o.content, last.content) })
+		claims = append(claims[:1+len(between)], last)
 		i := c.disputed(from, to, ClockUncertainty, claims)
 		c.overlay(from, to, func(v version, _ uint64) {
 			c.put(version{v.since, state{content: i, standing: InFlight, reason: ClockUncertainty, source: SourcePoke}})

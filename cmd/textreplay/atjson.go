@@ -175,6 +175,8 @@ func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
 	}
 	other := make([]byte, s.Len)
 	switch im := v.view.Image(); {
+	case s.Standing == timeline.InFlight:
+		out.Before, out.After = hexBytes(s.Candidates[0].Bytes), hexBytes(s.Candidates[len(s.Candidates)-1].Bytes)
 	case last:
 		if im.At(s.Since-1).Read(s.Addr, other).Given == len(other) && !bytes.Equal(other, s.Bytes) {
 			out.Before, out.After, out.Switch = hexBytes(other), out.Bytes, out.Since

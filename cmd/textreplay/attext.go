@@ -40,6 +40,7 @@ func (q *at) writeText(x *answer) {
 		}
 		fmt.Fprintln(q.out)
 		q.writeRows(x, first, 0)
+		q.writeSides(first)
 	} else {
 		fmt.Fprintf(q.out, "changes %s meanwhile\n", count(len(x.versions)-1, "time"))
 		changed := uint64(0)
@@ -52,6 +53,7 @@ func (q *at) writeText(x *answer) {
 			fmt.Fprintf(q.out, "\n%s until %s: ", timeline.Seconds(max(v.since, changed)), until)
 			q.writeStandings(v)
 			q.writeRows(x, v, changed)
+			q.writeSides(v)
 			changed = v.until
 		}
 	}
@@ -231,11 +233,44 @@ func (q *at) writeHole(v *version, s *timeline.Span, mark string, width int) {
 	q.writeCandidates(q.c, v.view, s, width+4)
 }
 
-// writeCandidates prints what the facts say that contradict one another over s.
+// writeCandidates prints what the facts say that contradict one another over s,
+// or the sides of a change that is going on.
 func (a *app) writeCandidates(c *coder, v timeline.View, s *timeline.Span, indent int) {
-	for _, x := range s.Candidates {
-		fmt.Fprintf(a.out, "%*s %s %s\n", indent, "", factText(x.Fact),
+	for i, x := range s.Candidates {
+		says := factText(x.Fact)
+		if s.Standing == timeline.InFlight {
+			says = sideText(i, len(s.Candidates))
+		}
+		fmt.Fprintf(a.out, "%*s %s %s\n", indent, "", says,
 			instsText(c.decode(nil, x.Bytes, v, s.Addr), len(x.Bytes)))
+	}
+}
+
+// sideText names the i-th of n contents of a change that is going on.
+func sideText(i, n int) string {
+	switch i {
+	case 0:
+		return "BEFORE"
+	case n - 1:
+		return "AFTER "
+	}
+	return "or    "
+}
+
+// writeSides prints both sides of the changes that are going on.
+func (q *at) writeSides(v *version) {
+	first := true
+	for i := range v.spans {
+		s := &v.spans[i]
+		if s.Standing != timeline.InFlight {
+			continue
+		}
+		if first {
+			fmt.Fprintln(q.out, "\nin flight:")
+			first = false
+		}
+		fmt.Fprintf(q.out, "   %s\n", label(v.view, s.Addr))
+		q.writeCandidates(q.c, v.view, s, 5)
 	}
 }
 
