@@ -18,8 +18,9 @@
 // Each event that has samples gives two values: how many samples there are,
 // "samples", and what their periods add up to, by the event's name; of several
 // events, the first is NAME_samples. The unit of cpu-clock and task-clock is
-// nanoseconds, that of all others count. Samples of equal stacks and labels are
-// one.
+// nanoseconds, that of all others count. A sample that holds the values of a
+// group of counters counts for each of its events. Samples of equal stacks and
+// labels are one.
 //
 // Stacks are the recorded call chains; that of a sample without one is its own
 // address. Markers such as PERF_CONTEXT_USER (enum perf_callchain_context of

@@ -147,8 +147,10 @@ type export struct {
 	pids    map[uint32]bool
 	comms   map[string]bool
 	stats   Stats
+	counted map[uint64]uint64 // the last values of counters in groups, by id
 
 	// Of the sample at hand:
+	shares    []share
 	fromGuest bool // it was taken in a guest
 	ofGuest   bool // and the image is that guest's
 	words     []uint64
@@ -167,6 +169,7 @@ func newExport(r *timeline.Replay, opts Options) (*export, error) {
 	e := &export{
 		r: r, rec: r.Recording, opts: opts,
 		cache: newStackCache(), stacks: newStackTable(), labels: newLabelTable(opts.Labels), tally: newTally(tallyMost),
+		counted: make(map[uint64]uint64),
 	}
 	if e.opts.To == 0 {
 		e.opts.To = timeline.MaxTime
@@ -260,9 +263,9 @@ func (e *export) damaged(err error) {
 
 // sample counts one sample.
 func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
-	c := e.byEvent[s.Event.Index]
-	if c == nil {
-		return nil
+	shares, err := e.sharesOf(s)
+	if err != nil || len(shares) == 0 {
+		return err
 	}
 	machine, guest := e.r.MachineOf(rec, &s.SampleID), e.r.Report.Guest
 	if guest != 0 && machine != guest {
@@ -291,6 +294,55 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	if err != nil {
 		return err
 	}
+	labels := e.labels.id(&s.SampleID, comm)
+	for _, x := range shares {
+		c := x.of
+		if c.stats.Samples == 0 {
+			c.index = uint32(len(e.columns))
+			e.columns = append(e.columns, c)
+		}
+		e.tally.add(stack, labels, c.index, x.period)
+		c.stats.Samples++
+		c.stats.Total += x.period
+		e.stats.Samples++
+	}
+	return nil
+}
+
+// A share is what a sample adds to a column.
+type share struct {
+	of     *column
+	period uint64
+}
+
+// sharesOf returns what the sample adds to the events that were asked for, until
+// the next call. Where it holds the values of a group of counters, which one of
+// them samples for, it is a sample of each that has counted on
+// (deliver_sample_group of tools/perf/util/session.c).
+func (e *export) sharesOf(s *perfdata.Sample) ([]share, error) {
+	e.shares = e.shares[:0]
+	if s.Type&perfdata.SampleRead != 0 && s.Event.Attr.ReadFormat&perfdata.ReadFormatID != 0 {
+		values, err := s.Read()
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values.All() {
+			ev := e.rec.EventByID(v.ID)
+			if ev == nil {
+				continue
+			}
+			before := e.counted[v.ID]
+			e.counted[v.ID] = v.Value
+			if c := e.byEvent[ev.Index]; c != nil && v.Value > before {
+				e.shares = append(e.shares, share{c, v.Value - before})
+			}
+		}
+		return e.shares, nil
+	}
+	c := e.byEvent[s.Event.Index]
+	if c == nil {
+		return nil, nil
+	}
 	period := s.Period
 	if s.Type&perfdata.SamplePeriod == 0 {
 		period = 1
@@ -298,15 +350,8 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 			period = c.attr.SamplePeriod
 		}
 	}
-	if c.stats.Samples == 0 {
-		c.index = uint32(len(e.columns))
-		e.columns = append(e.columns, c)
-	}
-	e.tally.add(stack, e.labels.id(&s.SampleID, comm), c.index, period)
-	c.stats.Samples++
-	c.stats.Total += period
-	e.stats.Samples++
-	return nil
+	e.shares = append(e.shares, share{c, period})
+	return e.shares, nil
 }
 
 // stackOf returns the number of the sample's stack.

@@ -228,6 +228,31 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestGroup: a sample of a group's leader is one of each event that has counted
+// on since the last sample of the same counters.
+func TestGroup(t *testing.T) {
+	tp := newTape(t, "cpu-clock", "page-faults")
+	for _, ev := range tp.events {
+		ev.Attr.SampleType |= perfdata.SampleRead
+		ev.Attr.ReadFormat = perfdata.ReadFormatGroup | perfdata.ReadFormatID
+	}
+	tp.w = perfdata.NewPipeWriter(&tp.out, binary.LittleEndian)
+	tp.out.Reset()
+	tp.check(tp.w.SetEvents(tp.events))
+	for i, values := range [][2]uint64{{500, 3}, {1500, 3}, {1600, 10}, {1600, 9}} {
+		tp.sample(taken{time: uint64(100 * i), pid: 7, ip: leaf, read: []uint64{values[0], 1, values[1], 2, 99, 77}})
+	}
+	r := tp.load()
+	p, _ := exported(t, r, Options{})
+	if d := cmp.Diff("[3 1600 2 10] leaf([kernel.kallsyms])\n", print(p)); d != "" {
+		t.Error(d)
+	}
+	p, _ = exported(t, r, Options{Events: []string{"page-faults"}, From: 150})
+	if d := cmp.Diff("[1 7] leaf([kernel.kallsyms])\n", print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestTimeless: samples without a time are named where a name holds all the time,
 // and are in no interval.
 func TestTimeless(t *testing.T) {

@@ -118,7 +118,8 @@ type taken struct {
 	ip       uint64
 	period   uint64
 	chain    []uint64
-	claim    uint64 // more addresses than there are
+	claim    uint64   // more addresses than there are
+	read     []uint64 // values of counters and ids, in turn
 }
 
 func (t *tape) sample(s taken) {
@@ -139,7 +140,11 @@ func (t *tape) sample(s taken) {
 	if t.events[s.event].Attr.SampleType&perfdata.SampleTime != 0 {
 		words = append(words, s.time)
 	}
-	words = append(words, uint64(s.cpu), s.period, uint64(len(s.chain))+s.claim)
+	words = append(words, uint64(s.cpu), s.period)
+	if t.events[s.event].Attr.SampleType&perfdata.SampleRead != 0 {
+		words = append(append(words, uint64(len(s.read)/2)), s.read...)
+	}
+	words = append(words, uint64(len(s.chain))+s.claim)
 	words = append(words, s.chain...)
 	b = le.AppendUint16(b, uint16(8*(1+len(words))))
 	for _, v := range words {
