@@ -423,12 +423,31 @@ func (c *chain) overlay(from, to uint64, put func(v version, until uint64)) {
 // another place of the same module contradicts that the module is still there.
 func (c *chain) doubt(t uint64) {
 	c.overlay(t, MaxTime, func(v version, until uint64) {
-		if v.standing == Known || v.standing == Unconfirmed {
-			c.conflict(v.since, until, ModuleContradicted, claimOf(&v))
-		} else {
+		switch {
+		case v.standing != Known && v.standing != Unconfirmed:
 			c.put(v)
+		case !c.prolong(&v, until):
+			c.conflict(v.since, until, ModuleContradicted, claimOf(&v))
 		}
 	})
+}
+
+// prolong makes the contradiction of a module that was emitted last longer,
+// where v has the same bytes and begins when it ends.
+func (c *chain) prolong(v *version, until uint64) bool {
+	if len(c.out) == 0 {
+		return false
+	}
+	last := &c.out[len(c.out)-1]
+	if last.standing != Conflicting || last.reason != ModuleContradicted {
+		return false
+	}
+	x := &c.im.conflicts[last.content]
+	if x.to != v.since || !c.equal(c.im.claims[x.claims].content, v.content) {
+		return false
+	}
+	x.to = until
+	return true
 }
 
 // claim is what the last fact, of time t, says.

@@ -213,7 +213,7 @@ func TestLives(t *testing.T) {
 				b.Symbol(program(150, 0x8100, 2))
 			},
 			addr: 0x8000, n: 1,
-			want: lines("0..100 conflicting module-contradicted 55", "100..150 conflicting module-contradicted 55", "150.. retired module-contradicted 55"),
+			want: lines("0..150 conflicting module-contradicted 55", "150.. retired module-contradicted 55"),
 		},
 		{
 			name: "a poke of a module while the copy was made contradicts nothing",

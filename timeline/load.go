@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -384,26 +385,37 @@ func (s *scan) addModules(k *kcore.Kallsyms) {
 	}
 }
 
-// addListed adds what kallsyms lists beside kernel and modules: out-of-line
-// pages and BPF images that were there when the snapshot was taken.
+// addListed adds what kallsyms lists beside kernel and modules.
 func (s *scan) addListed(k *kcore.Kallsyms) {
-	if k == nil {
-		return
+	for e := range listed(k) {
+		s.b.Symbol(e)
 	}
-	for _, sym := range k.All() {
-		var kind SymbolKind
-		switch sym.Module {
-		case "__builtin__kprobes", "__builtin__ftrace":
-			kind = SymbolOutOfLine
-		case "bpf":
-			if isProgramName(sym.Name) {
-				continue // its length is not known; perf announces programs by records
-			}
-			kind = SymbolBPF
-		default:
-			continue
+}
+
+// listed yields the out-of-line pages and BPF images of kallsyms, which were
+// there when the snapshot was taken. k may be nil.
+func listed(k *kcore.Kallsyms) iter.Seq[SymbolEvent] {
+	return func(yield func(SymbolEvent) bool) {
+		if k == nil {
+			return
 		}
-		s.b.Symbol(SymbolEvent{Addr: sym.Addr, Len: pageSize, Kind: kind, Name: sym.Name, Listed: true})
+		for _, sym := range k.All() {
+			var kind SymbolKind
+			switch sym.Module {
+			case "__builtin__kprobes", "__builtin__ftrace":
+				kind = SymbolOutOfLine
+			case "bpf":
+				if isProgramName(sym.Name) {
+					continue // its length is not known; perf announces programs by records
+				}
+				kind = SymbolBPF
+			default:
+				continue
+			}
+			if !yield(SymbolEvent{Addr: sym.Addr, Len: pageSize, Kind: kind, Name: sym.Name, Listed: true}) {
+				return
+			}
+		}
 	}
 }
 

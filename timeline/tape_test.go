@@ -142,6 +142,11 @@ func (t *tape) bpfLoad(id, time uint64, prog uint32) {
 	t.must(t.w.BPFEvent(&perfdata.BPFEvent{Kind: perfdata.BPFLoad, ID: prog, SampleID: s}))
 }
 
+func (t *tape) bpfUnload(id, time uint64, prog uint32) {
+	s := t.id(id, time)
+	t.must(t.w.BPFEvent(&perfdata.BPFEvent{Kind: perfdata.BPFUnload, ID: prog, SampleID: s}))
+}
+
 func (t *tape) lost(id, time, n uint64) {
 	s := t.id(id, time)
 	t.must(t.w.Lost(&perfdata.Lost{ID: id, Lost: n, SampleID: s}))

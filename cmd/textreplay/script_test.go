@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"truncate": truncate,
 			"patching": patching,
 			"genbpf":   genBPF,
+			"misfit":   misfit,
 			"profile":  profileHas,
 		},
 	})

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sort"
@@ -31,8 +32,10 @@ func (a *app) verifyCmd() *cobra.Command {
 		Short: "Check a recording against itself, or an image against another copy of the text",
 		Long: `verify checks a recording against itself: where the old bytes of a change are not
 what the facts before it gave, something changed with no record. A site that is
-changed in several steps is looked at too, for states in which no CPU must run it.
-The exit code is 1 where there is a contradiction or such a state.
+changed in several steps is looked at too, for states in which no CPU must run it;
+and so are births and deaths, loads of BPF programs and their infos, for what does
+not fit together. The exit code is 1 where there is a contradiction, such a state, or
+something that does not fit and that no lost record explains.
 
 With --against it compares the text at a time with another copy of the same
 kernel's memory, an ELF core as /proc/kcore is one. Only known bytes can be wrong;
@@ -114,6 +117,95 @@ type jsonItself struct {
 	BySymbol  []placeCount      `json:"by_symbol"`
 	List      []jsonConflict    `json:"conflicts"`
 	Illegal   []jsonState       `json:"illegal_states,omitempty"` // of sites that are changed in sequences
+	Kinds     map[string]uint64 `json:"finding_count,omitempty"`
+	Findings  []jsonFinding     `json:"findings,omitempty"`
+}
+
+type jsonFinding struct {
+	Code    string  `json:"code"`
+	Time    *string `json:"time"`
+	Addr    *string `json:"addr"`
+	Len     uint64  `json:"len"`
+	Name    string  `json:"name,omitempty"`
+	Program uint32  `json:"program,omitempty"`
+	Other   string  `json:"other,omitempty"`
+	Since   *string `json:"since"`
+	Excused bool    `json:"excused"`
+}
+
+func findingJSON(f *timeline.Finding) jsonFinding {
+	out := jsonFinding{Code: f.Kind.String(), Time: since(f.Time), Len: f.Len, Name: f.Name, Program: f.ID,
+		Other: f.Other, Since: since(f.Since), Excused: f.Excused}
+	if f.Addr != 0 {
+		a := hexAddr(f.Addr)
+		out.Addr = &a
+	}
+	return out
+}
+
+// writeFindings prints what about births, deaths and programs does not fit.
+func (v *verify) writeFindings(found []timeline.Finding) {
+	var excused [256]uint64
+	var told []timeline.Finding
+	for _, f := range found {
+		if f.Excused {
+			excused[f.Kind]++
+		} else {
+			told = append(told, f)
+		}
+	}
+	if len(told) > 0 {
+		fmt.Fprintf(v.out, "\nBirths, deaths and programs that do not fit together:\n")
+		for _, f := range within(v, told) {
+			writeFinding(v.out, &f)
+		}
+		v.writeMore(len(told))
+	}
+	first := true
+	for k, n := range excused {
+		if n == 0 {
+			continue
+		}
+		if first {
+			fmt.Fprintf(v.out, "\nNot amiss, or explained by what was lost:\n")
+			first = false
+		}
+		kind := timeline.FindingKind(k)
+		fmt.Fprintf(v.out, "  %10s  %s (%v)\n", thousands(n), kind.Text(), kind)
+	}
+}
+
+func writeFinding(w io.Writer, f *timeline.Finding) {
+	when := "before the recording"
+	if f.Time != 0 {
+		when = "at " + timeline.Seconds(f.Time)
+	}
+	var what []string
+	if f.Addr != 0 {
+		what = append(what, fmt.Sprintf("%016x", f.Addr))
+	}
+	if f.Name != "" {
+		what = append(what, "<"+f.Name+">")
+	}
+	if f.ID != 0 {
+		what = append(what, fmt.Sprintf("program %d", f.ID))
+	}
+	place := strings.Join(what, " ")
+	if f.Len != 0 {
+		place += ", " + count(f.Len, "byte") + ","
+	}
+	if place != "" {
+		place += " "
+	}
+	fmt.Fprintf(w, "  %s%s: %s (%v)\n", place, when, f.Kind.Text(), f.Kind)
+	switch {
+	case f.Other != "" && f.Since != 0:
+		fmt.Fprintf(w, "    %s is there since %s\n", f.Other, timeline.Seconds(f.Since))
+	case f.Other != "":
+		fmt.Fprintf(w, "    %s\n", f.Other)
+	case f.Since != 0:
+		fmt.Fprintf(w, "    since %s\n", timeline.Seconds(f.Since))
+	}
 }
 
 // itself checks the recording against itself.
@@ -124,10 +216,17 @@ func (v *verify) itself(r *timeline.Replay) error {
 		bySymbol[symbolName(r.Image.At(c.From), c.Addr)]++
 	}
 	illegal := slices.Collect(r.Sequences().Illegal())
+	found := slices.Collect(r.Findings())
+	amiss := 0
+	for _, f := range found {
+		if !f.Excused {
+			amiss++
+		}
+	}
 	d := digest{Report: r.Report, r: r}
 	if v.json {
 		out := jsonItself{
-			OK: len(conflicts)+len(illegal) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
+			OK: len(conflicts)+len(illegal)+amiss == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
 			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
 		}
 		for _, k := range d.kinds() {
@@ -139,6 +238,15 @@ func (v *verify) itself(r *timeline.Replay) error {
 		for _, s := range within(v, illegal) {
 			out.Illegal = append(out.Illegal, stateOf(&s))
 		}
+		for _, f := range found {
+			if out.Kinds == nil {
+				out.Kinds = make(map[string]uint64)
+			}
+			out.Kinds[f.Kind.String()]++
+		}
+		for _, f := range within(v, found) {
+			out.Findings = append(out.Findings, findingJSON(&f))
+		}
 		if err := encoder(v.out).Encode(out); err != nil {
 			return outputError(err)
 		}
@@ -147,7 +255,11 @@ func (v *verify) itself(r *timeline.Replay) error {
 		if len(conflicts) > 0 {
 			verdict = v.style.paint(red, count(len(conflicts), "contradiction"))
 		}
-		fmt.Fprintf(v.out, "%s in %s (%s written twice)\n", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
+		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
+		if amiss > 0 {
+			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(amiss, "misfit")+" among births, deaths and programs"))
+		}
+		fmt.Fprintln(v.out)
 		var parts []string
 		for _, k := range d.kinds() {
 			parts = append(parts, fmt.Sprintf("%s %s", k.name, k.coverage.Verdict))
@@ -168,8 +280,9 @@ func (v *verify) itself(r *timeline.Replay) error {
 			}
 			v.writeMore(len(illegal))
 		}
+		v.writeFindings(found)
 	}
-	if len(conflicts)+len(illegal) > 0 {
+	if len(conflicts)+len(illegal)+amiss > 0 {
 		return errBelow
 	}
 	return nil
