@@ -65,11 +65,11 @@ type being struct {
 // A witness is what one fact says of a run of bytes: before its time, and from
 // it on.
 type witness struct {
-	time          uint64
-	until         uint64 // of a copy: the last moment when it can have been read
-	old, new      []byte // nil: it says nothing
-	birth, first  bool
-	copied, again bool
+	time         uint64
+	until        uint64 // of a copy: the last moment when it can have been read
+	old, new     []byte // nil: it says nothing
+	birth, first bool
+	copied       bool
 }
 
 // solve derives what lived where, and where facts begin and end.
