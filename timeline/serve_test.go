@@ -5,10 +5,12 @@ package timeline_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,81 +90,90 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// What a slot is said to serve is held against the text of the probed place:
-// the copy of its instruction is the same.
-func TestServesCopies(t *testing.T) {
-	checked := 0
-	for _, path := range servicePaths() {
-		r := loadPath(t, path)
-		for c := range r.Changes() {
-			p := c.Poke
-			if p == nil || len(p.Old) != 0 {
-				continue
-			}
+// What slots and trampolines are said to serve is held against the text of the
+// probed places, and against the branches into them.
+func TestServesWhatItSays(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want serviceCounts
+	}{
+		{"small", serviceCounts{copies: 15, jumps: 1}},
+		{"rich", serviceCounts{copies: 83, jumps: 49, calls: 4}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { checkServices(t, load(t, tt.name), tt.want) })
+	}
+	for _, tt := range []struct {
+		name string
+		want serviceCounts
+	}{
+		{"x86_64/rich", serviceCounts{copies: 83, jumps: 49, calls: 5}},
+		{"x86_64/threads", serviceCounts{copies: 42, jumps: 25, calls: 5}},
+		{"x86_64/local", serviceCounts{copies: 42, jumps: 25, calls: 5}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checkServices(t, loadPath(t, filepath.Join(corpus.Large(t, tt.name), "rec.data")), tt.want)
+		})
+	}
+}
+
+// serviceCounts are how many were checked, or must be.
+type serviceCounts struct {
+	copies int // of instructions, in kprobes' slots
+	jumps  int // into slots of optimised kprobes
+	calls  int // of BPF trampolines
+}
+
+func checkServices(t *testing.T, r *timeline.Replay, want serviceCounts) {
+	var got serviceCounts
+	for c := range r.Changes() {
+		p := c.Poke
+		if p == nil {
+			continue
+		}
+		if len(p.Old) == 0 {
 			s, ok := r.Serves(p.Addr, c.Time)
 			if !ok || s.Kind != timeline.ServesKprobe {
 				continue
 			}
 			if len(s.Places) != 1 || s.From != c.Time {
-				t.Fatalf("%s: %#x at %s: %+v", path, p.Addr, timeline.Seconds(c.Time), s)
+				t.Fatalf("%#x at %s: %+v", p.Addr, timeline.Seconds(c.Time), s)
 			}
 			text := make([]byte, len(p.New)-1)
 			if b := r.Image.At(c.Time).Read(s.Places[0], text); b.Standing != timeline.Known || text[0] == 0xcc || text[0] == 0xe9 {
 				continue // not there in the recording, or probed already
 			}
-			checked++
+			got.copies++
 			if !bytes.Equal(text, p.New[:len(p.New)-1]) {
-				t.Errorf("%s: the slot at %#x has % x, the text that it serves at %#x % x", path, p.Addr, p.New, s.Places[0], text)
+				t.Errorf("the slot at %#x has % x, the text that it serves at %#x % x", p.Addr, p.New, s.Places[0], text)
+			}
+			continue
+		}
+		if len(p.New) != 5 || p.New[0] != 0xe8 && p.New[0] != 0xe9 {
+			continue
+		}
+		target := p.Addr + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(p.New[1:]))))
+		sym, ok := r.Image.At(c.Time).Symbol(target)
+		if !ok || !sym.Dynamic || sym.To <= c.Time || sym.Addr <= p.Addr && p.Addr < sym.Addr+sym.Size {
+			continue
+		}
+		s, ok := r.Serves(target, c.Time)
+		switch {
+		case sym.Name == "kprobe_optinsn_page":
+			got.jumps++
+			if !ok || s.Addr != target || len(s.Places) != 1 || s.Places[0] != p.Addr {
+				t.Errorf("%#x jumps to %#x at %s, which serves %#x", p.Addr, target, timeline.Seconds(c.Time), s.Places)
+			}
+		case strings.HasPrefix(sym.Name, "bpf_trampoline_"):
+			got.calls++
+			if !ok || !slices.Contains(s.Places, p.Addr) {
+				t.Errorf("%#x calls %#x at %s, which serves %#x", p.Addr, target, timeline.Seconds(c.Time), s.Places)
 			}
 		}
 	}
-	if checked < 15 {
-		t.Errorf("only %d slots were checked", checked)
+	if got.copies < want.copies || got.jumps < want.jumps || got.calls < want.calls {
+		t.Errorf("%+v were checked, want %+v or more", got, want)
 	}
-}
-
-// What jumps into a slot is what it serves; what calls a trampoline is so too.
-func TestServesBranches(t *testing.T) {
-	probes, attached := 0, 0
-	for _, path := range servicePaths() {
-		r := loadPath(t, path)
-		for c := range r.Changes() {
-			p := c.Poke
-			if p == nil || len(p.New) != 5 || p.New[0] != 0xe8 && p.New[0] != 0xe9 {
-				continue
-			}
-			target := p.Addr + 5 + uint64(int64(int32(uint32(p.New[1])|uint32(p.New[2])<<8|uint32(p.New[3])<<16|uint32(p.New[4])<<24)))
-			sym, ok := r.Image.At(c.Time).Symbol(target)
-			if !ok || !sym.Dynamic || sym.To <= c.Time || sym.Addr <= p.Addr && p.Addr < sym.Addr+sym.Size {
-				continue
-			}
-			s, ok := r.Serves(target, c.Time)
-			switch {
-			case sym.Name == "kprobe_optinsn_page":
-				probes++
-				if !ok || s.Addr != target || len(s.Places) != 1 || s.Places[0] != p.Addr {
-					t.Errorf("%s: %#x jumps to %#x at %s, which serves %#x", path, p.Addr, target, timeline.Seconds(c.Time), s.Places)
-				}
-			case strings.HasPrefix(sym.Name, "bpf_trampoline_"):
-				attached++
-				if !ok || !bytes.Contains(fmt.Append(nil, s.Places), fmt.Append(nil, p.Addr)) {
-					t.Errorf("%s: %#x calls %#x at %s, which serves %#x", path, p.Addr, target, timeline.Seconds(c.Time), s.Places)
-				}
-			}
-		}
-	}
-	if probes == 0 || attached == 0 {
-		t.Errorf("%d jumps into slots and %d calls of trampolines: want some of each", probes, attached)
-	}
-}
-
-// servicePaths are recordings with probes and trampolines.
-func servicePaths() []string {
-	var paths []string
-	for _, name := range []string{"small", "rich"} {
-		paths = append(paths, filepath.Join(corpus.Root(), "testdata", name, "rec.data"))
-	}
-	return paths
+	t.Logf("%+v", got)
 }
 
 func loadPath(t *testing.T, path string) *timeline.Replay {
