@@ -319,6 +319,25 @@ func TestGuestMode(t *testing.T) {
 	}
 }
 
+// TestGuestSamples: samples of a guest that the host's own events took are the
+// host's records: they are counted for the guest, and their times are the host's.
+func TestGuestSamples(t *testing.T) {
+	path := testdata("hotplug", "rec.data") // where samples tell that a CPU fell silent
+	n := uint64(0)
+	data := rewrite(t, path, func(r *perfdata.Recording, rec *perfdata.Record) bool {
+		if rec.Type == perfdata.RecordSample && rec.Offset%16 == 0 {
+			n++
+			r.ByteOrder().PutUint16(rec.Raw[4:], rec.Misc&^perfdata.MiscCPUModeMask|perfdata.MiscGuestKernel)
+		}
+		return true
+	})
+	host := replayOf(t, data, filepath.Join(path, "kcore_dir"), timeline.Options{})
+	sameImage(t, loadWith(t, path, timeline.Options{}), host)
+	if g := host.Report.Guests; n < 100 || len(g) != 1 || g[0].PID != timeline.DefaultGuest || g[0].Samples != n {
+		t.Errorf("guests %+v, want the default one with %d samples", g, n)
+	}
+}
+
 // TestGuestMap: perf kvm writes the map of a guest's kernel, which is not the
 // host's, under the hypervisor's pid where it knows that.
 func TestGuestMap(t *testing.T) {
