@@ -225,7 +225,7 @@ func (r *Replay) scanned() *scan {
 		if r.scan != nil {
 			return
 		}
-		s := newScan(r.Recording, nil)
+		s := newScan(r.Recording, unloading(r.Recording, nil))
 		if r.guest != 0 {
 			// It was found when the index was made.
 			if err := s.selectGuest(r.guest); err != nil {

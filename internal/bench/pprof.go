@@ -79,7 +79,7 @@ func benchPprof(samples, runs int) error {
 	} {
 		var best usage
 		for range runs {
-			cmd := exec.Command(textreplay, append([]string{"pprof", "-i", recording, "--kallsyms", kallsyms, "-o", profile, "--json"}, side.args...)...)
+			cmd := exec.Command(textreplay, append([]string{"pprof", "-i", recording, "--kallsyms", kallsyms, "-o", profile, "--json", "--index", "never"}, side.args...)...)
 			cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 			if side.stdin {
 				f, err := os.Open(recording)

@@ -267,7 +267,10 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	if err != nil || len(shares) == 0 {
 		return err
 	}
-	machine, guest := e.r.MachineOf(rec, &s.SampleID), e.r.Report.Guest
+	machine, guest := 0, e.r.Report.Guest
+	if len(e.r.Report.Guests) > 0 {
+		machine = e.r.MachineOf(rec, &s.SampleID)
+	}
 	if guest != 0 && machine != guest {
 		return nil // of a guest there are the samples that were taken in it
 	}

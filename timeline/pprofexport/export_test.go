@@ -120,6 +120,9 @@ func TestProcesses(t *testing.T) {
 	user(150, 20, 20)
 	user(50, 13, 13)
 	user(710, 13, 13)
+	user(720, 14, 14)
+	user(730, 15, 15)
+	tp.mmap(0, 1, 0x400000, 0x2000, 0, "/sbin/init")
 	tp.comm(0, 10, 10, "shell", false)
 	tp.fork(0, 10, 10, 1, 1, 0)
 	tp.mmap(0, 10, 0x400000, 0x2000, 0, "/bin/shell")
@@ -130,10 +133,14 @@ func TestProcesses(t *testing.T) {
 	tp.comm(540, 10, 12, "worker", false)
 	tp.mmap(600, 10, 0x401000, 0x1000, 0x3000, "/lib/over.so")
 	tp.fork(700, 13, 13, 11, 11, 0)
-	tp.fork(1, 14, 14, 13, 13, miscForkExec)
+	// Perf made these up: what the parents have is not theirs.
+	tp.fork(701, 14, 14, 11, 11, miscForkExec)
+	tp.fork(0, 15, 15, 1, 1, 0)
 	p, _ := exported(t, tp.load(), Options{Labels: LabelPID | LabelTID | LabelComm})
 	want := `[1 1000] 0x401000 pid=11 tid=11 comm=tool
 [1 1000] 0x401000 pid=13 tid=13
+[1 1000] 0x401000 pid=14 tid=14
+[1 1000] 0x401000 pid=15 tid=15
 [1 1000] 0x401000 pid=20 tid=20
 [1 1000] 0x401000(/bin/shell) pid=10 tid=10 comm=shell
 [1 1000] 0x401000(/bin/shell) pid=10 tid=12 comm=worker
