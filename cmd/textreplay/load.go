@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
-	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -61,10 +60,10 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	}
 	r, err := timeline.Load(path, opts)
 	if a.input == "-" {
-		nameStandardInput(err, path)
+		err = nameStandardInput(err, path)
 		if err == nil {
-			for _, w := range r.Report.Warnings {
-				nameStandardInput(w, path)
+			for i, w := range r.Report.Warnings {
+				r.Report.Warnings[i] = nameStandardInput(w, path)
 			}
 		}
 	}
@@ -100,12 +99,21 @@ func (a *app) kcores() error {
 
 // nameStandardInput makes an error tell of standard input, not of the file that
 // it was spooled to.
-func nameStandardInput(err error, spooled string) {
-	var format *perfdata.FormatError
-	if errors.As(err, &format) && format.File == spooled {
-		format.File = standardInput
+func nameStandardInput(err error, spooled string) error {
+	if err == nil || !strings.Contains(err.Error(), spooled) {
+		return err
 	}
+	return &spooledError{err, strings.ReplaceAll(err.Error(), spooled, standardInput)}
 }
+
+// A spooledError is an error under another text.
+type spooledError struct {
+	err  error
+	text string
+}
+
+func (e *spooledError) Error() string { return e.text }
+func (e *spooledError) Unwrap() error { return e.err }
 
 // readWindows reads a file of explicit windows.
 func readWindows(path string) ([]timeline.ExplicitWindow, error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -227,5 +228,21 @@ func TestMeets(t *testing.T) {
 		if d := cmp.Diff(want, byDefault); d != "" {
 			t.Errorf("default %s: %s", require, d)
 		}
+	}
+}
+
+// TestNameStandardInput: an error that was printed into another tells of
+// standard input too, and is still itself.
+func TestNameStandardInput(t *testing.T) {
+	inner := &perfdata.FormatError{File: "/tmp/spooled", Msg: "no end", Err: perfdata.ErrTruncated}
+	err := nameStandardInput(fmt.Errorf("not clean: %w", inner), "/tmp/spooled")
+	if want := "not clean: standard input: offset 0: truncated: no end"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+	if !errors.Is(err, perfdata.ErrTruncated) {
+		t.Errorf("%v is no %v any more", err, perfdata.ErrTruncated)
+	}
+	if err := nameStandardInput(nil, "/tmp/spooled"); err != nil {
+		t.Error(err)
 	}
 }
