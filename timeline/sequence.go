@@ -371,7 +371,7 @@ func (x *siteHistory) step(w wordPoke, before [2]uint32) {
 		x.begin(SequenceRetarget, w)
 		x.finish(true)
 	case branches && underWay == SequenceEnable:
-		x.goOn(w, true)
+		x.goOn(w, x.words[0] == ppcMFLR) // a probe may have left another word
 	case branches:
 		x.begin(SequenceEnable, w)
 		x.finish(x.words[0] == ppcMFLR)

@@ -113,3 +113,25 @@ func TestSequencesModel(t *testing.T) {
 		}
 	})
 }
+
+// TestSequenceProbed: a probe that leaves another word than it found ends the
+// sequence that is under way: its branch comes to a site without the mflr.
+func TestSequenceProbed(t *testing.T) {
+	w := newTape(t)
+	w.arch = "ppc64le"
+	w.ticks(100, 200)
+	const nop, mflr, trap, bl = "00000060", "a602087c", "0800e07f", "01010048"
+	w.poke(10, 300, 0x1200, nop, mflr)
+	w.poke(10, 310, 0x1200, mflr, trap)
+	w.poke(10, 320, 0x1200, trap, nop)
+	w.poke(10, 330, 0x1204, nop, bl)
+	w.ticks(1000, 1100)
+	s := w.replay().Sequences()
+	q := s.Of(0x1204, 330)
+	if q == nil || q.Complete || q.Legal {
+		t.Errorf("%+v, want one that is neither complete nor legal", q)
+	}
+	if st, ok := s.At(0x1200, 400); !ok || st.Legal {
+		t.Errorf("%+v, want a state that is not legal", st)
+	}
+}
