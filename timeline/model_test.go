@@ -33,8 +33,19 @@ type model struct {
 	silent         bool // pokes
 	thunks         bool
 
-	beings []*being // derived
-	edges  []uint64
+	// Derived.
+	changes []made
+	skew    uint64
+	beings  []*being
+	edges   []uint64
+}
+
+// A made change is a poke with the time at which it was made, which is not the
+// recorded one where CPUs' clocks differ.
+type made struct {
+	Poke
+	recorded uint64
+	rival    *Poke // the one of which it is not known whether it came before
 }
 
 // lastTick is behind all that happens: from it on nothing changes.
@@ -69,11 +80,13 @@ type witness struct {
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
 	birth, first bool
+	rival        *witness
 	copied       bool
 }
 
 // solve derives what lived where, and where facts begin and end.
 func (m *model) solve() {
+	m.changes = m.made()
 	m.beings = m.live()
 	edge := func(lo, hi uint64) { m.edges = append(m.edges, lo, hi) }
 	edge(m.textLo, m.textHi)
@@ -326,8 +339,8 @@ func (m *model) codeOf(events []SymbolEvent, i int) (code []byte, silent []Range
 func (m *model) doubt(b *being) uint64 {
 	now := make(map[uint64]byte)
 	confirmed := m.snapshot.To
-	for _, p := range m.sorted() {
-		if p.Addr < b.lo || p.Addr >= b.hi || p.Time < b.from || p.Time >= b.to {
+	for _, p := range m.changes {
+		if p.Time = p.recorded; p.Addr < b.lo || p.Addr >= b.hi || p.Time < b.from || p.Time >= b.to {
 			continue
 		}
 		for k, old := range p.Old {
@@ -364,7 +377,7 @@ func (m *model) sorted() []Poke {
 		if !slices.ContainsFunc(m.pokes, func(p Poke) bool {
 			return p.Addr == w.Addr && w.From <= p.Time && p.Time <= w.To && bytes.Equal(p.New, w.After)
 		}) {
-			all = append(all, Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After})
+			all = append(all, Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Poke) int { return cmp.Compare(a.Time, b.Time) })
@@ -377,6 +390,99 @@ func (m *model) sorted() []Poke {
 		}
 	}
 	return out
+}
+
+// made returns all changes in the order in which they were made. Where the
+// pokes of a place fit together only with two of different CPUs exchanged, and
+// two links that nothing else explains are mended by it, that is what happened.
+func (m *model) made() []made {
+	var out []made
+	for _, p := range m.sorted() {
+		out = append(out, made{Poke: p, recorded: p.Time})
+	}
+	lost := lost(m.lostText)
+	places := make(map[uint64][]int)
+	for i, c := range out {
+		places[c.Addr] = append(places[c.Addr], i)
+	}
+	for _, list := range places {
+		at := func(k int) *made {
+			if k < 0 || k >= len(list) {
+				return nil
+			}
+			return &out[list[k]]
+		}
+		fits := func(a, b *made) bool {
+			if a == nil || b == nil {
+				return true
+			}
+			n := min(len(a.New), len(b.Old))
+			return bytes.Equal(a.New[:n], b.Old[:n])
+		}
+		broken := func(a, b *made) (n int) {
+			if !fits(a, b) {
+				if why, _ := lost.within(min(a.recorded, b.recorded), max(a.recorded, b.recorded)); why == ReasonNone {
+					n = 1
+				}
+			}
+			return n
+		}
+		for k := 0; k+1 < len(list); k++ {
+			before, p, q, after := at(k-1), at(k), at(k+1), at(k+2)
+			n := len(p.Old)
+			why, _ := lost.within(p.recorded, q.recorded)
+			if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || p.recorded == q.recorded || why != ReasonNone ||
+				len(p.New) != n || len(q.Old) != n || len(q.New) != n ||
+				!fits(before, q) || !fits(q, p) || !fits(p, after) {
+				continue
+			}
+			switch broken(before, p) + broken(p, q) + broken(q, after) {
+			case 0:
+			case 1:
+				p.rival, q.rival = &q.Poke, &p.Poke
+			default:
+				m.skew = max(m.skew, q.recorded-p.recorded)
+				p.Time, q.Time = q.recorded, p.recorded
+				list[k], list[k+1] = list[k+1], list[k]
+				k++
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
+	return out
+}
+
+// widened makes what is lost longer at both ends by how far clocks may differ,
+// save the time before the recording. What began first names the reason.
+func (m *model) widened(l lost) lost {
+	if m.skew == 0 {
+		return l
+	}
+	type stretch struct {
+		from, to uint64
+		reason   Reason
+	}
+	var all []stretch
+	for t := uint64(0); t <= lastTick; t++ {
+		r := l(t)
+		if n := len(all); n > 0 && all[n-1].to == t && all[n-1].reason == r {
+			all[n-1].to++
+		} else if r != ReasonNone {
+			all = append(all, stretch{t, t + 1, r})
+		}
+	}
+	return func(t uint64) Reason {
+		for _, x := range all {
+			endless := x.to > lastTick
+			if x.reason != OutsideRecording {
+				x.from, x.to = x.from-min(x.from, m.skew), x.to+m.skew
+			}
+			if x.from <= t && (t < x.to || endless) {
+				return x.reason
+			}
+		}
+		return ReasonNone
+	}
 }
 
 // lost says why a change of memory of some class may have gone unrecorded at a
@@ -436,8 +542,11 @@ func (m *model) answers(lo, hi uint64) []reply {
 		return nil
 	}
 	var facts []witness
-	for _, p := range m.sorted() {
+	for _, p := range m.changes {
 		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo}
+		if r := p.rival; r != nil {
+			w.rival = &witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}
+		}
 		if w.old != nil || w.new != nil {
 			facts = append(facts, w)
 		}
@@ -451,12 +560,12 @@ func (m *model) answers(lo, hi uint64) []reply {
 	for _, c := range m.copies {
 		for _, s := range c.Segments {
 			if b := at(s.Data, s.Addr); b != nil {
-				p.copies = append(p.copies, witness{time: c.From, until: c.To, old: b, new: b, copied: true})
+				p.copies = append(p.copies, witness{time: c.From - min(c.From, m.skew), until: c.To + m.skew, old: b, new: b, copied: true})
 			}
 		}
 	}
 	slices.SortStableFunc(p.copies, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
-	p.history(facts)
+	p.uncertain(facts, p.history(facts))
 	for _, w := range m.windows {
 		before, after := at(w.Before, w.Addr), at(w.After, w.Addr)
 		for t := w.From; before != nil && t < w.To; t++ {
@@ -491,8 +600,9 @@ func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
 
 func (p *painter) given(s Standing, r Reason) reply { return reply{s, r, p.source, string(p.content)} }
 
-// history paints one epoch for each being, and one for each time between.
-func (p *painter) history(facts []witness) {
+// history paints one epoch for each being, and one for each time between. It
+// returns when something came or went.
+func (p *painter) history(facts []witness) (births []uint64) {
 	m := p.m
 	between := func(t1, t2 uint64) (out []witness) {
 		for _, f := range facts {
@@ -502,19 +612,20 @@ func (p *painter) history(facts []witness) {
 		}
 		return out
 	}
-	claim := initial{source: SourceSnapshot, from: max(m.snapshot.From, m.first), to: m.snapshot.To}
+	claim := initial{source: SourceSnapshot, from: max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first), to: m.snapshot.To + m.skew}
 	if p.lo >= m.textLo && p.hi <= m.textHi {
-		p.lost, p.bare = m.lostText, NeverRecorded
+		p.lost, p.bare = m.widened(m.lostText), NeverRecorded
 		if m.padding(p.lo) {
 			p.lost = ever(ThunkPadding)
 		}
 		p.alive(0, MaxTime, p.snapshot, claim, facts)
-		return
+		return nil
 	}
 	var here []*being
 	for _, b := range m.beings {
 		if b.lo <= p.lo && p.hi <= b.hi {
 			here = append(here, b)
+			births = append(births, b.from, b.to)
 		}
 	}
 	slices.SortStableFunc(here, func(a, b *being) int { return cmp.Compare(a.from, b.from) })
@@ -541,7 +652,7 @@ func (p *painter) history(facts []witness) {
 		}
 		switch b.kind {
 		case lifeModule:
-			p.lost, p.bare = m.lostModule, NeverRecorded
+			p.lost, p.bare = m.widened(m.lostModule), NeverRecorded
 			if m.padding(p.lo) {
 				p.lost = ever(ThunkPadding)
 			}
@@ -551,7 +662,7 @@ func (p *painter) history(facts []witness) {
 			p.lost, p.bare = ever(BPFTrampoline), BPFTrampoline
 			old(BPFTrampoline)
 		case lifeProgram:
-			p.lost, p.bare = m.lostCode, BPFNoInfo
+			p.lost, p.bare = m.widened(m.lostCode), BPFNoInfo
 			if slices.ContainsFunc(b.silent, func(r Range) bool { return r.Lo <= p.lo && p.lo < r.Hi }) {
 				p.lost = ever(NoCoverage)
 			}
@@ -563,7 +674,7 @@ func (p *painter) history(facts []witness) {
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon)}
 			}
 		case lifeOutOfLine:
-			p.lost, p.bare, p.soft = m.lostSlot, OutOfLineGap, OutOfLineGap
+			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
 		p.alive(b.from, to, bytes, claim, between(b.from, to))
@@ -579,6 +690,59 @@ func (p *painter) history(facts []witness) {
 		t, before = to, b
 	}
 	p.nobody(t, MaxTime, before, between(t, MaxTime))
+	return births
+}
+
+// uncertain paints the times so close to a change that it is not known whether
+// they are before it or after: what is known there is in flight, with all that
+// may stand, or, where something comes or goes, unconfirmed.
+func (p *painter) uncertain(facts []witness, births []uint64) {
+	by := p.m.skew
+	near := func(t uint64) bool {
+		close := func(x uint64) bool { return max(x, t)-min(x, t) <= by }
+		return slices.ContainsFunc(facts, func(f witness) bool { return close(f.time) }) || slices.ContainsFunc(births, close)
+	}
+	for from := uint64(0); by > 0 && from <= lastTick; from++ {
+		if !near(from) {
+			continue
+		}
+		to := from
+		known := true
+		for ; to <= lastTick && near(to); to++ {
+			known = known && p.out[to].standing == Known
+		}
+		var sides []string
+		add := func(b []byte) {
+			if b != nil && !slices.Contains(sides, string(b)) {
+				sides = append(sides, string(b))
+			}
+		}
+		last := p.out[to-1].bytes
+		for _, f := range facts {
+			if f.time >= from && f.time < to {
+				add(f.old)
+				if add(f.new); f.new != nil {
+					last = string(f.new)
+				}
+			}
+		}
+		switch {
+		case !known:
+			for t := from; t < to; t++ {
+				if r := &p.out[t]; r.standing == Known {
+					r.standing, r.reason = Unconfirmed, ClockUncertainty
+				}
+			}
+		case len(sides) > 1:
+			first := sides[0]
+			between := slices.DeleteFunc(sides[1:], func(x string) bool { return x == last })
+			r := reply{InFlight, ClockUncertainty, SourcePoke, first + strings.Join(between, "") + last}
+			for t := from; t < to; t++ {
+				p.out[t] = r
+			}
+		}
+		from = to
+	}
 }
 
 // nobody paints a time in which nothing is known to be alive.
@@ -655,8 +819,25 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 
 	all, clashing := p.withCopies(e0, e1, got, claim, facts)
 	dead, why := false, ReasonNone
-	for _, f := range all {
+	for i, f := range all {
 		switch {
+		case f.rival != nil && !dead:
+			// It came before its rival or after: all that either says.
+			until := e1
+			if i+1 < len(all) {
+				until = all[i+1].time
+			}
+			var says []string
+			for _, b := range [][]byte{p.content, f.old, f.new, f.rival.old, f.rival.new} {
+				if b != nil && !slices.Contains(says, string(b)) {
+					says = append(says, string(b))
+				}
+			}
+			r := reply{Conflicting, OldBytesMismatch, SourceNone, strings.Join(says, "")}
+			p.set(t1, until, func(uint64) reply { return r })
+			p.content, p.source = f.new, SourcePoke
+			t1, proven, torn, weak = until, until, false, ReasonNone
+			continue
 		case f.copied && dead:
 			continue
 		case f.copied:
@@ -859,6 +1040,7 @@ func genModel(t *rapid.T) *model {
 		m.horizon = tick("horizon")
 	}
 	m.silent = yes("silent", 6)
+	skewed := yes("skewed", 3)
 	m.thunks = yes("thunks", 6)
 	text := data("text", 6)
 	if m.thunks {
@@ -904,7 +1086,11 @@ func genModel(t *rapid.T) *model {
 		m.modules = []Module{a, b}
 	}
 	m.genSymbols(t, yes, tick, value)
-	m.genPokes(t, yes, tick, value)
+	if skewed {
+		m.genSkewed(t, yes, value)
+	} else {
+		m.genPokes(t, yes, tick, value)
+	}
 	for range rapid.IntRange(0, 2).Draw(t, "copies") {
 		from := tick("made")
 		c := Snapshot{From: from, To: from + rapid.Uint64Range(0, 5).Draw(t, "made for")}
@@ -921,7 +1107,7 @@ func genModel(t *rapid.T) *model {
 		}
 		m.copies = append(m.copies, c)
 	}
-	if yes("window", 5) {
+	if !skewed && yes("window", 5) {
 		from := tick("opens")
 		n := rapid.IntRange(1, 2).Draw(t, "bytes")
 		m.windows = append(m.windows, ExplicitWindow{Addr: m.textLo + rapid.Uint64Range(0, 3).Draw(t, "at"),
@@ -979,6 +1165,37 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			}
 			m.programs = append(m.programs, p)
 		}
+	}
+}
+
+// genSkewed draws pokes of two CPUs, of different times, which are recorded in
+// the wrong order here and there.
+func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.Generator[byte]) {
+	now := make(map[uint64]byte)
+	times := rapid.SliceOfNDistinct(rapid.Uint64Range(m.first, m.horizon), 0, int(min(16, m.horizon-m.first)), rapid.ID).Draw(t, "pokes")
+	slices.Sort(times)
+	last := make(map[uint64]int)
+	for _, time := range times {
+		p := Poke{Addr: rapid.SampledFrom([]uint64{0x1000, 0x1000, 0x1002, 0x9000}).Draw(t, "place"), Time: time, CPU: rapid.SampledFrom([]int{0, 1, 0, 1, -1}).Draw(t, "cpu")}
+		for k := range uint64(2) {
+			old, ok := now[p.Addr+k]
+			if !ok {
+				old, ok = byteOf(m.snapshot.Segments, p.Addr+k)
+			}
+			if !ok || yes("contradicts", 30) {
+				old = value.Draw(t, "old")
+			}
+			p.Old, p.New = append(p.Old, old), append(p.New, value.Draw(t, "new"))
+			now[p.Addr+k] = p.New[k]
+		}
+		m.pokes = append(m.pokes, p)
+		if i, ok := last[p.Addr]; ok && yes("in the wrong order", 2) {
+			a, b := &m.pokes[i], &m.pokes[len(m.pokes)-1]
+			a.Time, b.Time = b.Time, a.Time
+			delete(last, p.Addr)
+			continue
+		}
+		last[p.Addr] = len(m.pokes) - 1
 	}
 }
 
@@ -1167,7 +1384,7 @@ func (m *model) String() string {
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {
-		fmt.Fprintf(&b, "poke %#x at %d: %x -> %x\n", p.Addr, p.Time, p.Old, p.New)
+		fmt.Fprintf(&b, "poke %#x at %d on CPU %d: %x -> %x\n", p.Addr, p.Time, p.CPU, p.Old, p.New)
 	}
 	for _, w := range m.windows {
 		fmt.Fprintf(&b, "window %#x %d to %d: %x -> %x\n", w.Addr, w.From, w.To, w.Before, w.After)
