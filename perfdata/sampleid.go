@@ -148,23 +148,30 @@ func (r *Recording) quick(layouts []*layout, raw []byte, at int, id *SampleID) (
 	return len(b) - l.size, true
 }
 
-// SamplePlaces are the offsets in Record.Raw at which all SAMPLE records of a
-// recording have these fields; Size is how long a record is at least that has
-// them.
-type SamplePlaces struct{ ID, Time, CPU, Size int }
+// Places are the offsets at which records have the fields of a [SampleID], from
+// the record's beginning for SAMPLE records and from that of the trailer for
+// others; Size is where the fields that are read end.
+type Places struct{ TID, Time, ID, CPU, Size int }
 
-// SamplePlaces returns where the samples' fields stand, if that is at one place
-// in all of them, and the recording is little-endian. Reading them there gives
-// what [Recording.SampleID] does, for those who have ten million samples to pass.
-func (r *Recording) SamplePlaces() (p SamplePlaces, ok bool) {
-	if r.endian == big || len(r.samples) != 1 || r.noIDs {
+// SamplePlaces returns where the fields of SAMPLE records stand in Record.Raw, if
+// that is at one place in all of them, with an id, a time and a CPU, and the recording
+// is little-endian. Reading them there gives what [Recording.SampleID] does, for
+// those who have ten million samples to pass.
+func (r *Recording) SamplePlaces() (p Places, ok bool) { return r.places(r.samples, headerSize) }
+
+// TrailerPlaces is SamplePlaces for the trailers of all other records of the
+// kernel, of which Size is the length.
+func (r *Recording) TrailerPlaces() (p Places, ok bool) { return r.places(r.trailers, 0) }
+
+func (r *Recording) places(layouts []*layout, from int) (p Places, ok bool) {
+	if r.endian == big || len(layouts) != 1 || r.noIDs {
 		return p, false
 	}
-	l := r.samples[0]
-	if l.id < 0 || l.time < 0 || l.cpu < 0 {
+	l := layouts[0]
+	if l.tid < 0 || l.id < 0 || l.time < 0 || l.cpu < 0 {
 		return p, false
 	}
-	return SamplePlaces{headerSize + l.id, headerSize + l.time, headerSize + l.cpu, headerSize + l.size}, true
+	return Places{from + l.tid, from + l.time, from + l.id, from + l.cpu, from + l.size}, true
 }
 
 // SampleID decodes a record's trailer, or a sample's fields, into id, without

@@ -398,13 +398,16 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 			continue
 		}
 		k := f.addr - addr
-		c := change{time: d.timeOf(p), recorded: p.time, first: k == 0, order: p.order, offset: uint32(k),
-			hasOld: k < uint64(e.olen), hasNew: k < uint64(e.nlen),
-			old: e.old + uint32(k), new: e.new + uint32(k),
-			birth: e.olen == 0, death: e.nlen == 0}
-		if c.hasOld || c.hasNew {
-			changes = append(changes, c)
+		hasOld, hasNew := k < uint64(e.olen), k < uint64(e.nlen)
+		if !hasOld && !hasNew {
+			continue
 		}
+		// In place and field by field: there are very many.
+		changes = append(changes, change{})
+		c := &changes[len(changes)-1]
+		c.time, c.recorded, c.order, c.offset = d.timeOf(p), p.time, p.order, uint32(k)
+		c.old, c.new, c.hasOld, c.hasNew = e.old+uint32(k), e.new+uint32(k), hasOld, hasNew
+		c.first, c.birth, c.death = k == 0, e.olen == 0, e.nlen == 0
 	}
 	d.changes = changes
 

@@ -335,7 +335,11 @@ func (b *Builder) Poke(p *Poke) {
 	s.longest = max(s.longest, uint16(n))
 	s.shortest = min(s.shortest, uint16(min(len(p.Old), len(p.New))))
 	before := s.edit
-	s.edit = b.edit(s, i, p.Old, p.New)
+	if k, ok := b.next(s, p.Old, p.New); ok {
+		s.edit = k
+	} else {
+		s.edit = b.edit(s, i, p.Old, p.New)
+	}
 
 	k := s.pokes % chunkSize
 	switch {
@@ -387,10 +391,20 @@ func (b *Builder) site(addr uint64) uint32 {
 	return i
 }
 
+// next is edit for the one that is next in the ring: of two, as most sites
+// have, the one that did not come last.
+func (b *Builder) next(s *site, old, new []byte) (uint32, bool) {
+	if s.pokes == 0 || len(old) > 8 || len(new) > 8 {
+		return 0, false
+	}
+	k := b.edits[s.edit].next
+	e := &b.edits[k]
+	return k, int(e.olen) == len(old) && int(e.nlen) == len(new) && e.oldWord == word(old) && e.newWord == word(new)
+}
+
 // edit returns the edit of site s, the i-th, from old to new.
 func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 	oldWord, newWord := word(old), word(new)
-	// Of two, as most sites have, the one that did not come last is next.
 	if s.pokes > 0 {
 		for k, depth := b.edits[s.edit].next, 0; depth < internDepth; depth++ {
 			e := &b.edits[k]

@@ -241,19 +241,22 @@ func (c *chain) plain(t uint64, changes []change) int {
 	} else if g := c.gaps.between(t, MaxTime); g[0].from > t {
 		calm = g[0].from
 	}
-	n := 0
+	n, out, content := 0, c.out, c.content
 	for i := range changes {
 		ch := &changes[i]
-		if ch.copied || ch.time > calm || ch.time <= t || ch.old != c.content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+		if ch.copied || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
 			break
 		}
-		last := &c.out[len(c.out)-1]
-		if last.standing != Known || last.source != SourcePoke || !c.equal(last.content, c.content) {
-			c.out = append(c.out, version{t, state{content: c.content, standing: Known, source: SourcePoke}})
+		last := &out[len(out)-1]
+		if last.standing != Known || last.source != SourcePoke || !c.equal(last.content, content) {
+			out = append(out, version{})
+			v := &out[len(out)-1] // not as a whole: there are very many
+			v.since, v.content, v.standing, v.source = t, content, Known, SourcePoke
 		}
-		t, c.content = ch.time, ch.new
+		t, content = ch.time, ch.new
 		n++
 	}
+	c.out, c.content = out, content
 	return n
 }
 

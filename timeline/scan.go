@@ -56,12 +56,13 @@ type scan struct {
 
 	follows bool // the records come out of a stream, and only once
 
-	samples quickSamples
+	samples, pokes quickPass
 	// last is what was decoded last: to clear it each time would cost more than
 	// to decode it.
 	last struct {
-		id   perfdata.SampleID
-		poke perfdata.TextPoke
+		id     perfdata.SampleID
+		poke   perfdata.TextPoke
+		passed Poke
 	}
 
 	keepPlaced bool
@@ -106,8 +107,9 @@ func (s *scan) tracepoints() {
 // listen makes channels for the recording's events, as far as they are known.
 func (s *scan) listen() {
 	events := s.rec.Events()
-	s.samples = quickSamples{}
-	s.samples.SamplePlaces, _ = s.rec.SamplePlaces()
+	s.samples, s.pokes = quickPass{}, quickPass{}
+	s.samples.Places, _ = s.rec.SamplePlaces()
+	s.pokes.Places, _ = s.rec.TrailerPlaces()
 	s.readsLost = len(events) > 0
 	lowest := MaxTime
 	for _, e := range events {
@@ -264,7 +266,9 @@ func (s *scan) sum() *scan {
 func (s *scan) record(rec *perfdata.Record) {
 	switch rec.Type {
 	case perfdata.RecordTextPoke:
-		s.textPoke(rec)
+		if !s.passPoke(rec) {
+			s.textPoke(rec)
+		}
 	case perfdata.RecordKSymbol:
 		s.ksymbol(rec)
 	case perfdata.RecordBPFEvent:
@@ -301,7 +305,7 @@ func (s *scan) record(rec *perfdata.Record) {
 	case perfdata.RecordLostSamples:
 		s.lostSamples(rec)
 	case perfdata.RecordSample:
-		if !s.pass(rec) {
+		if !s.passSample(rec) {
 			s.sample(rec)
 		}
 	default:
@@ -325,40 +329,97 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return (s.note(rec, id) != nil || s.foreign(rec, id)) && id.Time != 0
 }
 
-// quickSamples is what passing over samples needs.
-type quickSamples struct {
-	perfdata.SamplePlaces
-	id uint64   // of the newest sample,
+// A quickPass is what passing over records needs, of one type, that have
+// nothing special about them, as nearly all.
+type quickPass struct {
+	perfdata.Places
+	id uint64   // of the newest record,
 	ch *channel // and what it stands for; nil: not known
 }
 
-// pass does what sample does for one that has nothing special about it, as
-// nearly all, in a third of the time. It reports whether it did.
-func (s *scan) pass(rec *perfdata.Record) bool {
-	q, raw := &s.samples, rec.Raw
-	if q.Size == 0 || len(raw) < q.Size || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
-		return false
+// note does what scan.note does for a record whose fields stand at b, as far as
+// it is plain. It returns the channel and the time; nil where it is not plain,
+// and nothing was done.
+func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uint64) {
+	if len(b) < q.Size || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
+		return nil, 0
 	}
 	le := binary.LittleEndian
-	if id := le.Uint64(raw[q.ID:]); id != q.id || q.ch == nil {
+	if id := le.Uint64(b[q.ID:]); id != q.id || q.ch == nil {
 		ch := s.channels.get(id)
-		if ch == nil || ch.buffer == nil || ch.machine != s.listens || ch.kinds&(takesModuleLoad|takesModuleFree) != 0 {
-			return false
+		if ch == nil || ch.buffer == nil || ch.machine != s.listens || !s.isPlain(ch, rec.Type) {
+			return nil, 0
 		}
 		q.id, q.ch = id, ch
 	}
-	t := le.Uint64(raw[q.Time:])
-	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(raw[q.CPU:])) {
-		return false
+	t := le.Uint64(b[q.Time:])
+	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(b[q.CPU:])) {
+		return nil, 0
 	}
-	b := q.ch.buffer
-	b.round += uint64(len(raw))
-	b.see(t, true)
+	buf := q.ch.buffer
+	buf.round += uint64(len(rec.Raw))
+	buf.see(t, rec.Type == perfdata.RecordSample)
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
 	f := &s.files[rec.File]
 	f.newest = max(f.newest, t)
+	return q.ch, t
+}
+
+// isPlain reports whether nothing more is to be done for a sample that came
+// through ch, or whether a poke that did is to be read.
+func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
+	if typ == perfdata.RecordSample {
+		return ch.kinds&(takesModuleLoad|takesModuleFree) == 0
+	}
+	return s.chosen && ch.chosen&takesPokes != 0
+}
+
+// passSample does what sample does for a plain one, in a third of the time. It
+// reports whether it did.
+func (s *scan) passSample(rec *perfdata.Record) bool {
+	if s.samples.Size == 0 {
+		return false
+	}
+	ch, _ := s.samples.note(s, rec, rec.Raw)
+	return ch != nil
+}
+
+// passPoke does what textPoke does for a plain one whose size is what its
+// content takes, in half the time. It reports whether it did.
+func (s *scan) passPoke(rec *perfdata.Record) bool {
+	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
+	raw, le := rec.Raw, binary.LittleEndian
+	if s.pokes.Size == 0 || len(raw) < body {
+		return false
+	}
+	newAt := body + int(le.Uint16(raw[16:]))
+	end := newAt + int(le.Uint16(raw[18:]))
+	trailer := align8(end)
+	if len(raw) != trailer+s.pokes.Size {
+		return false
+	}
+	ch, t := s.pokes.note(s, rec, raw[trailer:])
+	if ch == nil {
+		return false
+	}
+	// Field by field: a whole Poke would be made elsewhere and copied.
+	p := &s.last.passed
+	p.Addr, p.Time = le.Uint64(raw[8:]), t
+	p.Old, p.New = raw[body:newAt], raw[newAt:end]
+	p.CPU = int(le.Uint32(raw[trailer+s.pokes.CPU:]))
+	s.poke(p, le.Uint32(raw[trailer+s.pokes.TID+4:]))
 	return true
+}
+
+// poke takes a poke that a thread's record tells of.
+func (s *scan) poke(p *Poke, tid uint32) {
+	kind := KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
+	s.report.Pokes.count(kind)
+	if s.keepPlaced {
+		s.placed = s.appendPlaced(s.placed, p, tid, kind)
+	}
+	s.b.Poke(p)
 }
 
 // sample takes note of a sample's time, and of modules that come and go.
@@ -487,7 +548,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	s.samples.ch = nil
+	s.samples.ch, s.pokes.ch = nil, nil
 	for _, e := range ix.Entries {
 		ch := s.channels.get(e.ID)
 		if ch == nil {
@@ -630,16 +691,11 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.report.Pokes.Copies++
 		return
 	}
-	kind := KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
-	s.report.Pokes.count(kind)
-	if s.keepPlaced {
-		s.placed = s.appendPlaced(s.placed, p, kind)
-	}
 	cpu := ch.cpu
-	if p.Has&perfdata.SampleCPU != 0 && ch.machine == 0 {
+	if p.Has&perfdata.SampleCPU != 0 {
 		cpu = int64(p.CPU)
 	}
-	s.b.Poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)})
+	s.poke(&Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)}, p.TID)
 }
 
 func (s *scan) ksymbol(rec *perfdata.Record) {

@@ -162,18 +162,17 @@ func (im *tables) store(list []version) versions {
 	}
 	own := false
 	for i := 0; i < len(list); i += leafSize {
-		var l leaf
-		for k := range l.since {
-			if i+k >= len(list) {
-				l.since[k] = MaxTime
-				continue
-			}
-			v := &list[i+k]
-			l.since[k] = v.since
-			l.code[k] = im.code(h.states, v.state)
+		im.leaves = append(im.leaves, leaf{})
+		l := &im.leaves[len(im.leaves)-1]
+		part := list[i:min(i+leafSize, len(list))]
+		for k := range part {
+			l.since[k] = part[k].since
+			l.code[k] = im.code(h.states, part[k].state)
 			own = own || l.code[k] == ownState
 		}
-		im.leaves = append(im.leaves, l)
+		for k := len(part); k < leafSize; k++ {
+			l.since[k] = MaxTime
+		}
 	}
 	if own {
 		im.states = im.states[:h.states]

@@ -121,7 +121,7 @@ func (r *Replay) findWindows() *Windows {
 		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
 			continue
 		}
-		pokes = r.scanned().appendPlaced(pokes, &p, r.kindOf(&p))
+		pokes = r.scanned().appendPlaced(pokes, &Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New}, p.TID, r.kindOf(&p))
 	}
 	return r.scanned().newWindows(pokes)
 }
@@ -137,7 +137,7 @@ func (s *scan) newWindows(pokes []placed) *Windows {
 }
 
 // appendPlaced appends a poke that was made in place.
-func (s *scan) appendPlaced(pokes []placed, p *perfdata.TextPoke, kind PokeKind) []placed {
+func (s *scan) appendPlaced(pokes []placed, p *Poke, tid uint32, kind PokeKind) []placed {
 	if !kind.inPlace() {
 		return pokes
 	}
@@ -145,7 +145,7 @@ func (s *scan) appendPlaced(pokes []placed, p *perfdata.TextPoke, kind PokeKind)
 	if !canTrap(s.isa, kind, p.Old, p.New) {
 		n = 0
 	}
-	return append(pokes, placed{p.Time, p.Addr, p.TID, n, kind})
+	return append(pokes, placed{p.Time, p.Addr, tid, n, kind})
 }
 
 func newWindows(pokes []placed) *Windows {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -276,6 +277,7 @@ func (b *allBench) asking() error {
 
 // figures makes one measurement and prints its figures as JSON.
 func figures(args []string) error {
+	debug.SetGCPercent(400) // as the command does
 	f := make(map[string]float64)
 	load := func(path string, opts timeline.Options) (*timeline.Replay, error) {
 		r, err := timeline.Load(path, opts)
