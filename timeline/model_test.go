@@ -24,6 +24,7 @@ type model struct {
 	textLo, textHi uint64
 	snapshot       Snapshot
 	copies         []Snapshot
+	seed           []Segment // of core text, as vmlinux has it
 	modules        []Module
 	symbols        []SymbolEvent
 	programs       []Program
@@ -38,6 +39,7 @@ type model struct {
 	skew    uint64
 	beings  []*being
 	edges   []uint64
+	paired  bool // two pokes of a place prove what stood between, although writers may be silent
 }
 
 // A made change is a poke with the time at which it was made, which is not the
@@ -111,6 +113,9 @@ func (m *model) solve() {
 			}
 		}
 	}
+	for _, s := range m.seed {
+		edge(s.Addr, s.end())
+	}
 	for _, p := range m.programs {
 		for _, r := range p.Silent {
 			edge(r.Lo, r.Hi)
@@ -122,6 +127,12 @@ func (m *model) solve() {
 	}
 	for _, w := range m.windows {
 		edge(w.Addr, w.Addr+uint64(len(w.Before)))
+	}
+	m.paired = slices.ContainsFunc(m.gaps[GapPokes], func(g gap) bool { return g.reason == SilentWriters })
+	for a := m.textLo; a < m.textHi && m.paired; a++ {
+		// One contradiction in core text shows a writer that is silent.
+		p, _ := m.paint(m.run(a))
+		m.paired = !slices.ContainsFunc(p.out, func(r reply) bool { return r.standing == Conflicting })
 	}
 }
 
@@ -508,6 +519,17 @@ func (m *model) outside(t uint64) Reason {
 	return ReasonNone
 }
 
+// lostPair is lostText between two pokes of a place, of writers that are not
+// known to tell of all they do.
+func (m *model) lostPair(t uint64) Reason {
+	for _, g := range m.gaps[GapPokes] {
+		if g.from <= t && t < g.to && g.reason != SilentWriters {
+			return g.reason
+		}
+	}
+	return m.outside(t)
+}
+
 func (m *model) lostText(t uint64) Reason { return cmp.Or(m.during(GapPokes, t), m.outside(t)) }
 func (m *model) lostModule(t uint64) Reason {
 	return cmp.Or(m.lostText(t), m.during(GapModules, t))
@@ -534,8 +556,21 @@ func (l lost) within(t1, t2 uint64) (first, last Reason) {
 
 // answers gives the replies for a run of bytes, at all times.
 func (m *model) answers(lo, hi uint64) []reply {
+	p, at := m.paint(lo, hi)
+	for _, w := range m.windows {
+		before, after := at(w.Before, w.Addr), at(w.After, w.Addr)
+		for t := w.From; before != nil && t < w.To; t++ {
+			p.out[t] = reply{InFlight, InExplicitWindow, SourceWindow, string(before) + string(after)}
+		}
+	}
+	return p.out
+}
+
+// paint fills in all replies but those inside explicit windows. at cuts data
+// that stands at addr to the run.
+func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint64) []byte) {
 	out := make([]reply, lastTick+1)
-	at := func(data []byte, addr uint64) []byte {
+	at = func(data []byte, addr uint64) []byte {
 		if addr <= lo && hi <= addr+uint64(len(data)) {
 			return data[lo-addr : hi-addr]
 		}
@@ -551,7 +586,7 @@ func (m *model) answers(lo, hi uint64) []reply {
 			facts = append(facts, w)
 		}
 	}
-	p := &painter{m: m, lo: lo, hi: hi, out: out}
+	p = &painter{m: m, lo: lo, hi: hi, out: out}
 	for _, s := range m.snapshot.Segments {
 		if p.snapshot = at(s.Data, s.Addr); p.snapshot != nil {
 			break
@@ -566,13 +601,7 @@ func (m *model) answers(lo, hi uint64) []reply {
 	}
 	slices.SortStableFunc(p.copies, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
 	p.uncertain(facts, p.history(facts))
-	for _, w := range m.windows {
-		before, after := at(w.Before, w.Addr), at(w.After, w.Addr)
-		for t := w.From; before != nil && t < w.To; t++ {
-			out[t] = reply{InFlight, InExplicitWindow, SourceWindow, string(before) + string(after)}
-		}
-	}
-	return out
+	return p, at
 }
 
 // A painter fills in the replies for a run of bytes.
@@ -584,6 +613,7 @@ type painter struct {
 	copies   []witness
 
 	lost     lost
+	pair     lost // between two pokes, nil: the same
 	bare     Reason
 	soft     Reason
 	uncopied bool
@@ -618,7 +648,19 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		if m.padding(p.lo) {
 			p.lost = ever(ThunkPadding)
 		}
-		p.alive(0, MaxTime, p.snapshot, claim, facts)
+		if m.paired && !m.padding(p.lo) {
+			p.pair = m.widened(m.lostPair)
+		}
+		bytes := p.snapshot
+		for _, s := range m.seed {
+			// What vmlinux has ranks below everything else.
+			if bytes == nil && s.Addr <= p.lo && p.hi <= s.end() &&
+				!slices.ContainsFunc(facts, func(f witness) bool { return f.old != nil }) {
+				bytes = s.Data[p.lo-s.Addr : p.hi-s.Addr]
+				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first}
+			}
+		}
+		p.alive(0, MaxTime, bytes, claim, facts)
 		return nil
 	}
 	var here []*being
@@ -919,6 +961,11 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 	}
 	end := min(t2, lastTick+1)
 	anywhere, lastEver := p.lost.within(t1, end)
+	paired := false // both are pokes of one writer, which missed none between
+	if p.pair != nil && p.source == SourcePoke && old != nil {
+		why, _ := p.pair.within(t1, end)
+		paired = why == ReasonNone
+	}
 	p.set(t1, t2, func(t uint64) reply {
 		_, since := p.lost.within(t1, t+1)
 		_, till := p.lost.within(t, end)
@@ -945,7 +992,7 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 				reason = SnapshotMismatch
 			}
 			return reply{Conflicting, reason, SourceNone, string(p.content) + string(old)}
-		case weak == ReasonNone && since == ReasonNone:
+		case weak == ReasonNone && (since == ReasonNone || paired):
 			return p.given(Known, ReasonNone)
 		case old != nil && till == ReasonNone && t >= proven:
 			return second
@@ -1073,6 +1120,15 @@ func genModel(t *rapid.T) *model {
 				m.gaps[kind] = append(m.gaps[kind], g)
 			}
 		}
+	}
+	if yes("vmlinux", 5) {
+		m.seed = []Segment{{m.textLo, data("vmlinux", 6)}}
+		if len(m.snapshot.Segments) > 0 && !m.thunks && yes("part of text copied", 2) {
+			m.snapshot.Segments[0].Data = text[:3]
+		}
+	}
+	if yes("silent writers", 6) {
+		m.gaps[GapPokes] = append(m.gaps[GapPokes], gap{0, MaxTime, SilentWriters})
 	}
 	if yes("modules", 2) {
 		a := Module{Name: "a", Addr: 0x8000, TextEnd: 0x8004, End: 0x8008}
@@ -1253,6 +1309,7 @@ func (m *model) image(t interface{ Fatal(...any) }) *Image {
 	b.Extent(m.first, m.horizon)
 	b.Text(m.textLo, m.textHi)
 	b.SetSnapshot(m.snapshot)
+	b.Seed(m.seed)
 	b.SilentPokes(m.silent)
 	b.CallThunks(m.thunks)
 	for _, c := range m.copies {
@@ -1372,6 +1429,9 @@ func (m *model) String() string {
 			fmt.Fprintf(&b, " %#x %x", seg.Addr, seg.Data)
 		}
 		b.WriteByte('\n')
+	}
+	for _, s := range m.seed {
+		fmt.Fprintf(&b, "vmlinux %#x %x\n", s.Addr, s.Data)
 	}
 	for _, x := range m.modules {
 		fmt.Fprintf(&b, "module %+v\n", x)
