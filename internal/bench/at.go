@@ -59,9 +59,9 @@ func benchAt(recording string, runs int) error {
 		{"info", []string{"info"}, 1},
 		{"diff 40% 60%", []string{"diff", "40%", "60%"}, 1},
 	} {
-		args := append([]string{textreplay, "-i", recording}, q.args...)
+		args := append([]string{textreplay, "-i", recording, "--index", "never"}, q.args...)
 		if q.args[0] == "diff" {
-			args = []string{"sh", "-c", `"$@" || [ $? = 1 ]`, "sh", textreplay, "-i", recording, "diff", "40%", "60%"}
+			args = []string{"sh", "-c", `"$@" || [ $? = 1 ]`, "sh", textreplay, "-i", recording, "--index", "never", "diff", "40%", "60%"}
 		}
 		ours, err := least(args...)
 		if err != nil {

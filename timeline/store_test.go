@@ -1,0 +1,77 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestStore: whatever the number of versions and of different states, each time
+// has the version that a search through all of them finds.
+func TestStore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	var im tables
+	for _, tt := range []struct{ versions, states int }{
+		{1, 1}, {2, 2}, {7, 2}, {8, 3}, {9, 9}, {14, 2}, {56, 5}, {57, 2}, {449, 4}, {3600, 200}, {4000, 255}, {4000, 256}, {30_000, 3000},
+	} {
+		list := make([]version, tt.versions)
+		now := rng.Uint64N(3)
+		for i := range list {
+			list[i] = version{now, state{content: uint32(i % tt.states), standing: Known, source: SourcePoke}}
+			now += 1 + rng.Uint64N(5)
+		}
+		list[len(list)-1].since += rng.Uint64N(2) * (MaxTime - list[len(list)-1].since) // the end of time is a time too
+		h := im.store(list)
+		for i := range list {
+			want := held{list[i].since, MaxTime, list[i].state}
+			if i+1 < len(list) {
+				want.until = list[i+1].since
+			}
+			for _, at := range []uint64{want.since, want.until - 1} {
+				if at < want.since {
+					continue
+				}
+				if got := im.at(&h, at); got != want {
+					t.Fatalf("%+v: at %d %+v, want %+v", tt, at, got, want)
+				}
+			}
+		}
+		if got := im.at(&h, MaxTime); got.state != list[len(list)-1].state {
+			t.Errorf("%+v: at the end of time %+v", tt, got)
+		}
+	}
+}
+
+// TestColdText: a block is told to be cold only if each of its bytes is, and is
+// told so where all words of eight bytes that it touches are.
+func TestColdText(t *testing.T) {
+	const size = 1 << 10
+	rng := rand.New(rand.NewPCG(7, 8))
+	c := coldText{text: make([]byte, size), cold: make([]uint16, size/64+1)}
+	var words [size / 8]bool
+	for lo := uint64(0); lo < size/8; {
+		hi := lo + 1 + rng.Uint64N(20)
+		c.mark(lo, hi)
+		for i := lo; i < min(hi, size/8); i++ {
+			words[i] = true
+		}
+		lo = hi + 1 + rng.Uint64N(3)
+	}
+	c.cold = c.cold[:size/64]
+	for at := range uint64(size) {
+		for n := 1; n <= 64; n++ {
+			want := n <= 56 && at+uint64(n) <= size
+			for i := at / 8; want && i <= (at+uint64(n)-1)/8; i++ {
+				want = words[i]
+			}
+			if got := c.has(at, n); got != want {
+				t.Fatalf("%d bytes at %d: %v, want %v", n, at, got, want)
+			}
+		}
+	}
+	if c.has(0, 0) || c.has(size, 1) || c.has(MaxTime, 1) {
+		t.Error("nothing, or what lies behind the end, is not cold")
+	}
+}
