@@ -131,6 +131,11 @@ func FuzzReplay(f *testing.F) {
 			}
 			r.SourceLine(s.Addr, s.From)
 		}
+		for f := range r.Findings() {
+			if f.Kind.String() == "" || f.Since > f.Time && f.Time != 0 && f.Kind != timeline.ModulesOverlap {
+				t.Fatalf("finding %+v", f)
+			}
+		}
 		for c := range r.Image.Conflicts() {
 			if c.From > c.To || len(c.Candidates) != 2 {
 				t.Fatalf("conflict %+v", c)
