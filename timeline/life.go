@@ -135,9 +135,6 @@ func (p *population) bearImage(l *life) {
 }
 
 func (l *life) end(t uint64) {
-	if l.to <= t {
-		return // a module that was freed before
-	}
 	l.to, l.ended = t, Unregistered
 	if l.kind == lifeModule || l.kind == lifeModuleData {
 		l.ended = ModuleContradicted

@@ -355,7 +355,7 @@ var mutants = []mutant{
 		"if l.ended == ModuleContradicted { // by a birth", "if false { // by a birth",
 		"TestLives/a birth inside a module that nothing confirmed since the copy"},
 	{"rule 9", "but none of one that was freed before", "timeline/life.go",
-		"if l.to <= t {", "if false {",
+		"if t < p.leaves {", "if true {",
 		"TestLives/a module that was freed has ended, whatever comes there later"},
 
 	// Rule 10: coverage.
