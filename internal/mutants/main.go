@@ -177,7 +177,7 @@ func passingTests(root string, chosen []mutant) (map[string]bool, error) {
 	}
 	passing := make(map[string]bool)
 	for pkg, names := range tops {
-		cmd := exec.Command("go", "test", "-vet=off", "-v", "-run", "^("+strings.Join(names, "|")+")$", pkg)
+		cmd := exec.Command("go", "test", "-vet=off", "-short", "-v", "-run", "^("+strings.Join(names, "|")+")$", pkg)
 		cmd.Dir = root
 		out, _ := cmd.CombinedOutput() // a test that fails is not among those that pass
 		for line := range strings.Lines(string(out)) {
@@ -206,6 +206,33 @@ func (m *mutant) source(root string) (path string, text []byte, err error) {
 	return path, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
 }
 
+// withoutOthers returns what an overlay must replace by nothing so that only one
+// of the two packages of tests is built, the one inside or the one outside of
+// the package, where the mutant's test is in the one inside: that halves the time.
+func (m *mutant) withoutOthers(dir string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	replace := make(map[string]string)
+	top, _, _ := strings.Cut(m.test, "/")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		if outside.Match(text) {
+			if bytes.Contains(text, []byte("\nfunc "+top+"(")) {
+				return make(map[string]string), nil
+			}
+			replace[f] = ""
+		}
+	}
+	return replace, nil
+}
+
+var outside = regexp.MustCompile(`(?m)^package \w+_test$`)
+
 // try runs the mutant's test over the mutant's source.
 func (m *mutant) try(root, dir string) error {
 	file, src, err := m.source(root)
@@ -219,7 +246,12 @@ func (m *mutant) try(root, dir string) error {
 	if err := os.WriteFile(changed, src, 0o666); err != nil {
 		return err
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	replace, err := m.withoutOthers(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	replace[file] = changed
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return err
 	}
@@ -229,7 +261,7 @@ func (m *mutant) try(root, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-timeout=60s",
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-short", "-count=1", "-timeout=60s",
 		"-overlay", overlayFile, "-run", pattern(m.test), m.pkg())
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
