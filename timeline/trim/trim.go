@@ -83,7 +83,7 @@ func Write(dir string, r *timeline.Replay, opts Options) (err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	c := &cut{r: r, rec: r.Recording, opts: opts}
+	c := &cut{r: r, rec: r.Recording, opts: opts, loaded: make(map[uint32]bool)}
 	if err := c.choosePages(); err != nil {
 		return err
 	}
@@ -118,6 +118,8 @@ type cut struct {
 	pages map[uint64]bool // of the snapshot
 	text  [][]byte        // contents of pokes that are kept, for their branches' names
 	at    []uint64        // and their addresses
+
+	loaded map[uint32]bool // ids of BPF programs whose load is kept
 }
 
 func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
@@ -275,6 +277,13 @@ func (c *cut) writeData(f *os.File) error {
 		if !ok {
 			continue
 		}
+		if rec.Type == perfdata.RecordBPFEvent {
+			var e perfdata.BPFEvent
+			if err := c.rec.BPFEvent(rec, &e); err != nil {
+				return err
+			}
+			c.loaded[e.ID] = c.loaded[e.ID] || e.Kind == perfdata.BPFLoad
+		}
 		raw := rec.Raw
 		if trace := sc.Payload(); trace != nil {
 			raw = slices.Concat(raw, trace)
@@ -294,6 +303,9 @@ func (c *cut) writeData(f *os.File) error {
 		data, err := c.rec.Feature(feature)
 		if err != nil {
 			return err
+		}
+		if feature == perfdata.FeatureBPFProgInfo {
+			data = programs(data, c.rec.ByteOrder(), c.loaded)
 		}
 		if err := w.WriteFeature(feature, data); err != nil {
 			return err

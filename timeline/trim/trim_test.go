@@ -269,3 +269,30 @@ func TestAux(t *testing.T) {
 		}
 	}
 }
+
+// TestPrograms: of programs that were loaded after the window the infos are
+// dropped, so that the cut recording does not seem to have lost their loads.
+func TestPrograms(t *testing.T) {
+	whole := open(t, recording("rich"))
+	infos := func(r *timeline.Replay) (n int) {
+		for _, err := range r.Recording.BPFProgs() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	for _, to := range []uint64{whole.Report.First + 1, whole.Report.First + (whole.Report.Horizon-whole.Report.First)/2, timeline.MaxTime} {
+		part, _ := cut(t, whole, trim.Options{To: to})
+		for f := range part.Findings() {
+			if !f.Excused {
+				t.Errorf("up to %d: %v of program %d", to, f.Kind, f.ID)
+			}
+		}
+		got, loads := infos(part), part.Report.BPF.Programs
+		if got != loads || got > infos(whole) || to == timeline.MaxTime && got == 0 {
+			t.Errorf("up to %d: %d infos of %d loads; %d in the whole recording", to, got, loads, infos(whole))
+		}
+	}
+}
