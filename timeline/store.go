@@ -41,6 +41,10 @@ type leaf struct {
 
 const leafSize = 7
 
+// sideBySide is up to how many leaves are looked at without the tree: their
+// lines come out of memory side by side, the tree's line would come before.
+const sideBySide = 4
+
 // A node is a cache line of first times. Those of all leaves of a fragment, in
 // as many nodes as they take, are the last level of its tree; each level above
 // has the first times of the nodes below it, up to one that is a single node.
@@ -99,6 +103,14 @@ func (im *tables) indexAt(h *versions, t uint64) uint32 {
 
 // leafAt returns which of several leaves of h holds t.
 func (im *tables) leafAt(h *versions, t uint64) uint32 {
+	if n := leavesFor(h.count); n <= sideBySide {
+		l := im.leaves[h.leaf : h.leaf+n]
+		i := uint32(0)
+		for k := 1; k < len(l); k++ {
+			i += notAfter(l[k].since[0], t)
+		}
+		return i
+	}
 	sizes, top := levels(h.count)
 	i, first := uint32(0), h.node // in the level at hand, which begins at first
 	for ; top > 0; top-- {
