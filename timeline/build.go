@@ -111,6 +111,7 @@ func (d *build) image() *Image {
 
 	d.maxVersions = 1<<22 + 64*(int(d.added)+len(d.symbols))
 	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
+	d.im.states = make([]kept, 0, (len(d.sites)+16)*stateLine)
 	d.fragments(lives, thunks)
 	d.im.indexPages()
 	d.im.indexLives(lives)
@@ -440,7 +441,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 	c.inFlight()
 	d.out = c.out
 	if len(c.out) > 0 {
-		f.versions = d.im.store(c.out)
+		f.versions = d.im.store(c.out, f.size)
 		d.stored += len(c.out)
 	}
 }

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"encoding/binary"
 	"iter"
 	"math"
 	"slices"
@@ -174,11 +175,15 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 		off := a - f.addr
 		m := min(uint64(len(buf)-n), uint64(f.size)-off)
 		if whole && ver.standing.HasBytes() {
-			content := ver.content
-			if ver.standing == InFlight {
-				content = im.after(content)
+			if rest := buf[n:]; len(rest) >= shortContent && ver.short(f.size) {
+				binary.LittleEndian.PutUint64(rest, ver.bytes>>(8*off)) // what follows overwrites the rest
+			} else {
+				content := ver.content
+				if ver.standing == InFlight {
+					content = im.after(content)
+				}
+				copy(rest, im.contentBytes(f, content)[off:off+m])
 			}
-			copy(buf[n:], im.contentBytes(f, content)[off:off+m])
 			b.Given = n + int(m)
 		} else {
 			whole = false

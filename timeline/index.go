@@ -40,7 +40,7 @@ import (
 
 // indexVersion changes with the meaning of anything in an index, which includes the rules
 // by which images are made.
-const indexVersion = 1
+const indexVersion = 2
 
 const indexMagic = "textreplay index"
 
@@ -52,11 +52,12 @@ func indexErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrIndex, fmt.Sprintf(format, args...))
 }
 
-// An indexHeader is how an index begins.
+// An indexHeader is how an index begins. Checksums are CRC-32 as of IEEE 802.3, which
+// takes half as long as Castagnoli's where processors multiply without carry.
 type indexHeader struct {
 	magic     [16]byte
 	version   uint32
-	checksum  uint32 // CRC-32C of the file from the header's end to windows
+	checksum  uint32 // of the file from the header's end to windows
 	directory uint64 // its place; it reaches to windows
 	windows   uint64 // place of the windows, the rest of the file
 	stamp     [sha256.Size]byte
@@ -75,8 +76,8 @@ const (
 	tableConflicts
 	tableClaims
 	tableArena
-	tableOffsets
 	tablePages
+	tableRanks
 	tableCold
 	tableLives
 	tableNames // of lives
@@ -87,8 +88,6 @@ const (
 )
 
 const tableAlign = 64
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A savedLife is a life without what only matters while an image is made.
 type savedLife struct {
@@ -167,13 +166,13 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		tableFragments: {raw(im.fragments), sizeOf[fragment]()},
 		tableLeaves:    {raw(im.leaves), sizeOf[leaf]()},
 		tableNodes:     {raw(im.nodes), sizeOf[node]()},
-		tableStates:    {raw(im.states), sizeOf[state]()},
+		tableStates:    {raw(im.states), sizeOf[kept]()},
 		tableConflicts: {raw(im.conflicts), sizeOf[conflict]()},
 		tableClaims:    {raw(im.claims), sizeOf[claim]()},
 		tableArena:     {im.arena, 1},
-		tableOffsets:   {raw(im.offsets), sizeOf[pageOffset]()},
 		tablePages:     {raw(im.pages), 4},
-		tableCold:      {raw(im.coldText.cold), 2},
+		tableRanks:     {raw(im.ranks), sizeOf[rank]()},
+		tableCold:      {im.coldText.cold, 1},
 		tableLives:     {raw(lives), sizeOf[savedLife]()},
 		tableNames:     {names, 1},
 		tableMeta:      {text, 1},
@@ -187,7 +186,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	var pad [tableAlign]byte
 	var parts [][]byte
 	add := func(data []byte) {
-		head.checksum = crc32.Update(head.checksum, castagnoli, data)
+		head.checksum = crc32.Update(head.checksum, crc32.IEEETable, data)
 		parts = append(parts, data)
 		at += uint64(len(data))
 	}
@@ -234,7 +233,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 		return indexErrorf("it is of another recording, or of the same before it changed")
 	}
 	body := data[sizeOf[indexHeader]():head.windows]
-	if crc32.Checksum(body, castagnoli) != head.checksum {
+	if crc32.ChecksumIEEE(body) != head.checksum {
 		return indexErrorf("its checksum is wrong")
 	}
 	directory, err := cast[tableEntry](data[head.directory:][:numTables*sizeOf[tableEntry]()])
@@ -246,13 +245,13 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 	im.fragments = table[fragment](&tables, tableFragments)
 	im.leaves = table[leaf](&tables, tableLeaves)
 	im.nodes = table[node](&tables, tableNodes)
-	im.states = table[state](&tables, tableStates)
+	im.states = table[kept](&tables, tableStates)
 	im.conflicts = table[conflict](&tables, tableConflicts)
 	im.claims = table[claim](&tables, tableClaims)
 	im.arena = table[byte](&tables, tableArena)
-	im.offsets = table[pageOffset](&tables, tableOffsets)
 	im.pages = table[uint32](&tables, tablePages)
-	im.coldText.cold = table[uint16](&tables, tableCold)
+	im.ranks = table[rank](&tables, tableRanks)
+	im.coldText.cold = table[byte](&tables, tableCold)
 	lives := table[savedLife](&tables, tableLives)
 	liveNames := table[byte](&tables, tableNames)
 	text := table[byte](&tables, tableMeta)
@@ -368,7 +367,7 @@ func (im *Image) take(meta *indexMeta, segments []Segment) error {
 	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
 	for n := len(im.coldText.cold); n > 0; n-- {
 		if w := im.coldText.cold[n-1]; w != 0 {
-			if 8*(8*(n-1)+bits.Len16(w)) > len(im.text) {
+			if granule*(8*(n-1)+bits.Len8(w)) > len(im.text) {
 				return indexErrorf("never-poked text passes the copy")
 			}
 			break
@@ -381,78 +380,127 @@ func (im *Image) take(meta *indexMeta, segments []Segment) error {
 // index or number in them may lead outside.
 func (im *Image) check() error {
 	bad := func(what string) error { return indexErrorf("a %s leads nowhere", what) }
-	if !areBools(im.claims) {
-		return bad("claim")
+	switch {
+	case !im.goodFragments():
+		return bad("fragment")
+	case !im.goodConflicts():
+		return bad("conflict")
+	case !im.goodPages():
+		return bad("page")
 	}
-	inVersions := func(v *versions) bool {
-		leaves := uint64(leavesFor(v.count))
-		if v.count == 0 || v.count > math.MaxUint32-leafSize || uint64(v.leaf)+leaves > uint64(len(im.leaves)) || v.states >= uint32(len(im.states)) {
-			return false
-		}
-		if v.count <= leafSize {
-			return true
-		}
-		nodes := uint64(v.node)
-		sizes, top := levels(v.count)
-		for _, n := range sizes[:top+1] {
-			nodes += uint64(n)
-		}
-		return nodes <= uint64(len(im.nodes))
-	}
-	if im.cold.count != 0 && !inVersions(&im.cold) || im.cold.count == 0 && im.coldText.cold != nil {
-		return bad("history")
+	return nil
+}
+
+func (im *Image) goodFragments() bool {
+	// What all never-poked text shares is looked at once.
+	if im.cold.count != 0 && !im.goodVersions(&im.cold) || im.cold.count == 0 && im.coldText.cold != nil {
+		return false
 	}
 	end := uint64(0)
 	for i := range im.fragments {
 		f := &im.fragments[i]
-		if f.addr < end || f.size == 0 || f.addr+uint64(f.size)-1 < f.addr || !inVersions(&f.versions) {
-			return bad("fragment")
+		if f.addr < end || f.size == 0 || f.addr+uint64(f.size)-1 < f.addr || f.seg < -1 || int(f.seg) >= len(im.segments) {
+			return false
 		}
 		end = f.addr + uint64(f.size)
-		if f.seg < -1 || int(f.seg) >= len(im.segments) {
-			return bad("fragment")
-		}
 		if f.seg >= 0 {
-			if s := &im.segments[f.seg]; f.addr < s.Addr || f.addr+uint64(f.size) > s.end() {
-				return bad("fragment")
+			if s := &im.segments[f.seg]; f.addr < s.Addr || end > s.end() {
+				return false
+			}
+		}
+		if shared := im.cold.count != 0 && f.versions == im.cold; !shared && !im.goodVersions(&f.versions) {
+			return false
+		}
+		states := im.states[f.states:][:im.statesOf(&f.versions)]
+		for k := range states {
+			if !im.goodState(&states[k].state, f, uint32(i)) {
+				return false
 			}
 		}
 	}
-	for i := range im.states {
-		s := &im.states[i]
-		if s.standing > Known || int(s.reason) >= len(reasons) || int(s.source) >= len(sourceNames) {
-			return bad("state")
-		}
-		inConflict := s.standing == Conflicting || s.standing == InFlight
-		if inConflict && s.content >= uint32(len(im.conflicts)) ||
-			!inConflict && s.content < snapshotContent && s.content >= uint32(len(im.arena)) {
-			return bad("state")
-		}
+	return true
+}
+
+func (im *Image) goodVersions(v *versions) bool {
+	leaves := uint64(leavesFor(v.count))
+	if v.count == 0 || v.count > math.MaxUint32-leafSize || uint64(v.leaf)+leaves > uint64(len(im.leaves)) || v.states >= uint32(len(im.states)) {
+		return false
+	}
+	if n := im.statesOf(v); n == 0 || uint64(v.states)+uint64(n) > uint64(len(im.states)) {
+		return false
+	}
+	if leaves <= sideBySide {
+		return true
+	}
+	nodes := uint64(v.node)
+	sizes, top := levels(v.count)
+	for _, n := range sizes[:top+1] {
+		nodes += uint64(n)
+	}
+	return nodes <= uint64(len(im.nodes))
+}
+
+// goodState looks at a state of the i-th fragment, f.
+func (im *Image) goodState(s *state, f *fragment, i uint32) bool {
+	switch {
+	case s.standing > Known || int(s.reason) >= len(reasons) || int(s.source) >= len(sourceNames):
+		return false
+	case s.standing == Conflicting || s.standing == InFlight:
+		return s.content < uint32(len(im.conflicts)) && im.conflicts[s.content].fragment == i
+	case s.content == snapshotContent:
+		return f.seg >= 0
+	}
+	return s.content == noContent || uint64(s.content)+uint64(f.size) <= uint64(len(im.arena))
+}
+
+func (im *Image) goodConflicts() bool {
+	if !areBools(im.claims) {
+		return false
 	}
 	for i := range im.conflicts {
 		c := &im.conflicts[i]
 		if uint64(c.claims)+uint64(c.count) > uint64(len(im.claims)) || c.count == 0 || int(c.fragment) >= len(im.fragments) ||
-			int(c.reason) >= len(reasons) || c.size > im.fragments[c.fragment].size {
-			return bad("conflict")
+			int(c.reason) >= len(reasons) || c.size != im.fragments[c.fragment].size {
+			return false
 		}
 		for _, x := range im.claimsOf(c) {
 			if x.content < snapshotContent && uint64(x.content)+uint64(c.size) > uint64(len(im.arena)) ||
 				x.content == snapshotContent && im.fragments[c.fragment].seg < 0 || int(x.source) >= len(sourceNames) {
-				return bad("claim")
+				return false
 			}
 		}
 	}
-	if len(im.offsets) != len(im.fragments) {
-		return bad("page")
-	}
+	return true
+}
+
+func (im *Image) goodPages() bool {
 	last := uint32(0)
 	for _, p := range im.pages {
 		if p < last || int(p) > len(im.fragments) {
-			return bad("page")
+			return false
 		}
 		last = p
 	}
-	return nil
+	if len(im.ranks) != max(len(im.pages)-1, 0)*pageLines {
+		return false
+	}
+	for p := range len(im.ranks) / pageLines {
+		in := rank(min(im.pages[p+1]-im.pages[p], math.MaxUint16))
+		for _, r := range im.ranks[p*pageLines:][:pageLines] {
+			if r > in {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// statesOf returns how many states v has.
+func (im *tables) statesOf(v *versions) uint32 {
+	if n := im.states[v.states].states; n != uint8(ownState) {
+		return uint32(n)
+	}
+	return v.count
 }
 
 func (im *Image) takeLives(saved []savedLife, names []byte) error {
@@ -475,7 +523,7 @@ func (im *Image) takeLives(saved []savedLife, names []byte) error {
 // looked at when it is first met.
 type indexedWindows struct {
 	pokes   []placed
-	sums    []uint32 // CRC-32C of each block
+	sums    []uint32 // CRC-32 of each block
 	good    []atomic.Bool
 	damaged atomic.Bool
 	again   func() *Windows // from the recording
@@ -487,7 +535,7 @@ const windowBlock = 1 << 10
 // windowSums returns the checksums of the blocks.
 func windowSums(pokes []placed) (sums []uint32) {
 	for block := range slices.Chunk(pokes, windowBlock) {
-		sums = append(sums, crc32.Checksum(raw(block), castagnoli))
+		sums = append(sums, crc32.ChecksumIEEE(raw(block)))
 	}
 	return sums
 }
@@ -499,7 +547,7 @@ func (x *indexedWindows) check(i int) {
 		return
 	}
 	block := x.pokes[b*windowBlock : min((b+1)*windowBlock, len(x.pokes))]
-	if crc32.Checksum(raw(block), castagnoli) != x.sums[b] {
+	if crc32.ChecksumIEEE(raw(block)) != x.sums[b] {
 		x.damaged.Store(true)
 		return
 	}

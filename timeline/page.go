@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"encoding/binary"
 	"sort"
 )
 
@@ -23,26 +24,38 @@ type pageIndex struct {
 type coldText struct {
 	base uint64
 	text []byte // from base on
-	// cold tells of each eight bytes from base on, with a bit, whether all of
-	// them are: the i-th word of those from the (8*i)-th on.
-	cold []uint16
+	// cold tells of each granule from base on, with a bit, whether all its
+	// bytes are never poked. It has coldSpare bytes more, which tell of nothing.
+	cold []byte
 }
 
-// A pageOffset is where in its page a fragment begins.
-type pageOffset uint16
+const (
+	// A granule of text is small, so that what stands beside a poked place is
+	// cold.
+	granule   = 4
+	coldSpare = 3
+	// maxCold is how many bytes has looks at: the bits of their granules are
+	// in four bytes, from whatever bit of the first on.
+	maxCold = (32-7)*granule - (granule - 1)
+)
+
+// A rank is how many fragments begin in a page before one of its lines.
+type rank uint16
+
+const (
+	rankLine  = 64
+	pageLines = pageSize / rankLine
+)
 
 // indexPages makes the index.
 func (im *Image) indexPages() {
-	im.offsets = make([]pageOffset, len(im.fragments))
-	for i := range im.fragments {
-		im.offsets[i] = pageOffset(im.fragments[i].addr % pageSize)
-	}
 	if im.textLo >= im.textHi {
 		return
 	}
 	im.pageBase = im.textLo &^ (pageSize - 1)
 	n := min((im.textHi-im.pageBase+pageSize-1)/pageSize, uint64(len(im.fragments))*64+64)
 	im.pages = make([]uint32, n+1)
+	im.ranks = make([]rank, n*pageLines)
 	i := sort.Search(len(im.fragments), func(i int) bool { return im.fragments[i].addr >= im.pageBase })
 	for p := range im.pages {
 		start := im.pageBase + uint64(p)*pageSize
@@ -50,6 +63,15 @@ func (im *Image) indexPages() {
 			i++
 		}
 		im.pages[p] = uint32(i)
+		if uint64(p) == n {
+			break
+		}
+		for k := range uint64(pageLines) {
+			for i < len(im.fragments) && im.fragments[i].addr < start+k*rankLine {
+				i++
+			}
+			im.ranks[uint64(p)*pageLines+k] = rank(uint32(i) - im.pages[p])
+		}
 	}
 	im.markCold()
 }
@@ -62,25 +84,22 @@ func (im *Image) markCold() {
 	}
 	s := &im.segments[seg]
 	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
-	im.coldText.cold = make([]uint16, uint64(len(im.pages)-1)*(pageSize/64)+1)
+	im.coldText.cold = make([]byte, (len(im.pages)-1)*(pageSize/granule/8)+coldSpare)
 	for i := range im.fragments {
 		f := &im.fragments[i]
 		if f.seg == seg && f.versions == im.cold && f.addr >= im.base {
-			im.mark((f.addr-im.base+7)/8, (f.addr-im.base+uint64(f.size))/8)
+			im.mark(f.addr-im.base, f.addr-im.base+uint64(f.size))
 		}
 	}
-	im.coldText.cold = im.coldText.cold[:len(im.coldText.cold)-1]
 }
 
-// mark sets the bits [lo, hi).
+// mark sets the bits of the granules that lie in [lo, hi).
 func (c *coldText) mark(lo, hi uint64) {
-	for hi = min(hi, uint64(len(c.cold)-1)*8); lo < hi; {
-		w, n := lo/8, min(8-lo%8, hi-lo)
-		bits := uint16(1<<n-1) << (lo % 8)
-		c.cold[w] |= bits
-		if w > 0 {
-			c.cold[w-1] |= bits << 8
-		}
+	lo = (lo + granule - 1) / granule
+	hi = min(hi/granule, uint64(len(c.cold)-coldSpare)*8)
+	for lo < hi {
+		n := min(8-lo%8, hi-lo)
+		c.cold[lo/8] |= byte(1<<n-1) << (lo % 8)
 		lo += n
 	}
 }
@@ -107,12 +126,12 @@ func (im *Image) coldSegment() int32 {
 // has reports whether the n bytes at base+at are cold. For some that are it
 // says no.
 func (c *coldText) has(at uint64, n int) bool {
-	i := at / 64
-	if i >= uint64(len(c.cold)) || uint(n-1) >= 56 {
+	i := at / (granule * 8)
+	if i+coldSpare >= uint64(len(c.cold)) || uint(n-1) >= maxCold {
 		return false
 	}
-	want := uint32(2)<<((at%8+uint64(n)-1)/8) - 1
-	return ^uint32(c.cold[i])>>(at/8%8)&want == 0
+	want := uint32(2)<<((at%granule+uint64(n)-1)/granule) - 1
+	return ^binary.LittleEndian.Uint32(c.cold[i:])>>(at/granule%8)&want == 0
 }
 
 // read reads cold bytes.
@@ -124,27 +143,14 @@ func (c *coldText) read(at uint64, buf []byte) int {
 	return copy(buf, c.text[at:])
 }
 
-// inPage returns how many fragments begin up to this offset of page p of core
-// text.
-func (im *Image) inPage(p uint32, offset pageOffset) uint32 {
-	i := im.pages[p]
-	for n := im.pages[p+1] - i; n > 0; {
-		half := (n + 1) / 2
-		if im.offsets[i+half-1] <= offset {
-			i += half
-			n -= half
-		} else {
-			n = half - 1
-		}
-	}
-	return i
-}
-
 // find returns the index of the first fragment that ends after addr.
 func (im *Image) find(addr uint64) int {
 	i := 0 // how many begin up to addr
-	if at := addr - im.pageBase; at/pageSize+1 < uint64(len(im.pages)) {
-		i = int(im.inPage(uint32(at/pageSize), pageOffset(at%pageSize)))
+	if at := addr - im.pageBase; at/rankLine < uint64(len(im.ranks)) {
+		i = int(im.pages[at/pageSize]) + int(im.ranks[at/rankLine])
+		for i < len(im.fragments) && im.fragments[i].addr <= addr {
+			i++
+		}
 	} else {
 		i = sort.Search(len(im.fragments), func(i int) bool { return im.fragments[i].addr > addr })
 	}

@@ -7,9 +7,12 @@ import "math/bits"
 
 // How an image keeps the versions of its fragments. A question about a random
 // place and time must not cost more than a few cache lines, however many
-// versions there are: the versions of a fragment lie seven to a line, each a time and a
-// small number that stands for its state, and where a fragment has many lines
-// a tree of their first times leads to the right one.
+// versions there are, and as few of these as can be must wait for one another:
+// the versions of a fragment lie seven to a line, each a time and a small number
+// that stands for its state; where a fragment has many lines a tree of their
+// first times leads to the right one; and the states, which with short contents
+// have the bytes in them, lie in a line whose place is known as soon as the
+// fragment is.
 
 // tables are what an image is made of: plain numbers that refer to one another
 // by index.
@@ -17,19 +20,19 @@ type tables struct {
 	fragments []fragment // by address
 	leaves    []leaf
 	nodes     []node
-	states    []state
+	states    []kept
 	conflicts []conflict
 	claims    []claim // of conflicts, one after the other
 	arena     []byte
-	offsets   []pageOffset // of fragments
-	pages     []uint32     // of core text, from Image.pageBase on: how many fragments begin before each; one more at the end
+	pages     []uint32 // of core text, from Image.pageBase on: how many fragments begin before each; one more at the end
+	ranks     []rank   // of the lines of these pages
 }
 
 // versions are those of a fragment.
 type versions struct {
 	leaf   uint32 // tables.leaves[leaf:], as many as count takes
 	count  uint32 // versions, at least one
-	node   uint32 // tables.nodes[node:], where there are several leaves
+	node   uint32 // tables.nodes[node:], where there are more than sideBySide leaves
 	states uint32 // tables.states[states:]
 }
 
@@ -55,8 +58,8 @@ const fan = 8
 
 // A stateCode is the place of a state among those of its fragment: they are
 // few, since a site flips between few contents. Where a fragment has more
-// states than there are codes, the code of all is ownState, and each version has a
-// state of its own.
+// states than there are codes, each version has a state of its own, and the
+// codes say nothing.
 type stateCode uint8
 
 const ownState stateCode = 255
@@ -67,13 +70,26 @@ type state struct {
 	standing Standing
 	reason   Reason
 	source   Source
-	_        uint8 // so that states can be compared as words
+	states   uint8 // see kept
 }
+
+// A kept state is one as it is stored. The first of a fragment says how many
+// there are, or ownState.
+type kept struct {
+	bytes uint64 // the content, as a little-endian word, where it is one of the arena of at most shortContent bytes
+	state
+}
+
+const shortContent = 8
+
+// stateLine is how many states a cache line has. Those of a fragment that fit in
+// one do not lie in two.
+const stateLine = 4
 
 // A held version is one with its validity.
 type held struct {
 	since, until uint64
-	state
+	kept
 }
 
 var emptyNode = node{MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime}
@@ -140,6 +156,9 @@ func (n *node) at(t uint64) uint32 {
 
 // version returns the k-th version of h.
 func (im *tables) version(h *versions, k uint32) held {
+	// This does not wait for the leaf. Nor need the state itself then, which
+	// is of the same line as a rule.
+	states := im.states[h.states].states
 	i, j := h.leaf+k/leafSize, k%leafSize
 	l := &im.leaves[i]
 	v := held{since: l.since[j], until: MaxTime}
@@ -149,11 +168,11 @@ func (im *tables) version(h *versions, k uint32) held {
 	case k+1 < h.count:
 		v.until = im.leaves[i+1].since[0]
 	}
-	s := uint32(l.code[j])
-	if s == uint32(ownState) {
+	s := min(uint32(l.code[j]), uint32(states)-1)
+	if states == uint8(ownState) {
 		s = k
 	}
-	v.state = im.states[h.states+s]
+	v.kept = im.states[h.states+s]
 	return v
 }
 
@@ -164,8 +183,8 @@ type version struct {
 	state
 }
 
-// store keeps the versions of a fragment.
-func (im *tables) store(list []version) versions {
+// store keeps the versions of a fragment of so many bytes.
+func (im *tables) store(list []version, size uint32) versions {
 	h := versions{
 		leaf:   uint32(len(im.leaves)),
 		count:  uint32(len(list)),
@@ -173,14 +192,19 @@ func (im *tables) store(list []version) versions {
 		states: uint32(len(im.states)),
 	}
 	own := false
+	var codes [2]stateCode // of the last two versions
 	for i := 0; i < len(list); i += leafSize {
 		im.leaves = append(im.leaves, leaf{})
 		l := &im.leaves[len(im.leaves)-1]
 		part := list[i:min(i+leafSize, len(list))]
 		for k := range part {
 			l.since[k] = part[k].since
-			l.code[k] = im.code(h.states, part[k].state)
-			own = own || l.code[k] == ownState
+			n := i + k
+			if n < 2 || list[n].state != list[n-2].state { // most go back to what was before
+				codes[n%2] = im.code(h.states, part[k].state)
+				own = own || codes[n%2] == ownState
+			}
+			l.code[k] = codes[n%2]
 		}
 		for k := len(part); k < leafSize; k++ {
 			l.since[k] = MaxTime
@@ -189,16 +213,20 @@ func (im *tables) store(list []version) versions {
 	if own {
 		im.states = im.states[:h.states]
 		for i := range list {
-			im.states = append(im.states, list[i].state)
+			im.states = append(im.states, kept{state: list[i].state})
 		}
-		for i := range im.leaves[h.leaf:] {
-			l := &im.leaves[h.leaf:][i]
-			for k := range l.code {
-				l.code[k] = ownState
+	}
+	h.states += im.alignStates(h.states)
+	states := im.states[h.states:]
+	states[0].states = uint8(min(len(states), int(ownState)))
+	for i := range states {
+		if s := &states[i]; s.short(size) {
+			for k, b := range im.arena[s.content:][:size] {
+				s.bytes |= uint64(b) << (8 * k)
 			}
 		}
 	}
-	if h.count > leafSize {
+	if leavesFor(h.count) > sideBySide {
 		im.storeTree(h)
 	}
 	return h
@@ -208,16 +236,38 @@ func (im *tables) store(list []version) versions {
 // if it is not there.
 func (im *tables) code(first uint32, s state) stateCode {
 	for i := range im.states[first:] {
-		if im.states[first:][i] == s {
+		if im.states[first:][i].state == s {
 			return stateCode(i)
 		}
 	}
 	n := len(im.states[first:])
-	if n == int(ownState) {
+	if n == int(ownState)-1 { // a number of states is no ownState
 		return ownState
 	}
-	im.states = append(im.states, s)
+	im.states = append(im.states, kept{state: s})
 	return stateCode(n)
+}
+
+// alignStates moves the states from first on, the newest, up to the next line
+// where they fit in one and lie in two. It returns how far.
+func (im *tables) alignStates(first uint32) uint32 {
+	n := uint32(len(im.states)) - first
+	at := first % stateLine
+	if n > stateLine || at+n <= stateLine {
+		return 0
+	}
+	by := stateLine - at
+	var line [stateLine]kept
+	copy(line[:], im.states[first:])
+	im.states = append(im.states[:first], make([]kept, by)...)
+	im.states = append(im.states, line[:n]...)
+	return by
+}
+
+// short reports whether the bytes of s, a state of a fragment of this size, are
+// in it.
+func (s *state) short(size uint32) bool {
+	return size <= shortContent && s.standing.HasBytes() && s.standing != InFlight && s.content < snapshotContent
 }
 
 // storeTree keeps the tree over the leaves of h, which are the newest.

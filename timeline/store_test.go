@@ -12,9 +12,13 @@ import (
 // has the version that a search through all of them finds.
 func TestStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	var im tables
+	const size = 5
+	im := tables{arena: make([]byte, 30_000+size)}
+	for i := range im.arena {
+		im.arena[i] = byte(rng.Uint32())
+	}
 	for _, tt := range []struct{ versions, states int }{
-		{1, 1}, {2, 2}, {7, 2}, {8, 3}, {9, 9}, {14, 2}, {56, 5}, {57, 2}, {449, 4}, {3600, 200}, {4000, 255}, {4000, 256}, {30_000, 3000},
+		{1, 1}, {2, 2}, {7, 2}, {8, 3}, {9, 9}, {14, 2}, {56, 5}, {57, 2}, {449, 4}, {3600, 200}, {4000, 254}, {4000, 255}, {4000, 256}, {30_000, 3000},
 	} {
 		list := make([]version, tt.versions)
 		now := rng.Uint64N(3)
@@ -23,9 +27,15 @@ func TestStore(t *testing.T) {
 			now += 1 + rng.Uint64N(5)
 		}
 		list[len(list)-1].since += rng.Uint64N(2) * (MaxTime - list[len(list)-1].since) // the end of time is a time too
-		h := im.store(list)
+		h := im.store(list, size)
+		if n := im.statesOf(&h); n <= stateLine && h.states%stateLine+n > stateLine {
+			t.Errorf("%+v: %d states from %d on lie in two lines", tt, n, h.states)
+		}
 		for i := range list {
-			want := held{list[i].since, MaxTime, list[i].state}
+			want := held{list[i].since, MaxTime, kept{state: list[i].state}}
+			for k, b := range im.arena[want.content:][:size] {
+				want.bytes |= uint64(b) << (8 * k)
+			}
 			if i+1 < len(list) {
 				want.until = list[i+1].since
 			}
@@ -33,38 +43,39 @@ func TestStore(t *testing.T) {
 				if at < want.since {
 					continue
 				}
-				if got := im.at(&h, at); got != want {
+				got := im.at(&h, at)
+				got.states = 0 // only the first says it
+				if got != want {
 					t.Fatalf("%+v: at %d %+v, want %+v", tt, at, got, want)
 				}
 			}
 		}
-		if got := im.at(&h, MaxTime); got.state != list[len(list)-1].state {
+		if got := im.at(&h, MaxTime); got.content != list[len(list)-1].content {
 			t.Errorf("%+v: at the end of time %+v", tt, got)
 		}
 	}
 }
 
 // TestColdText: a block is told to be cold only if each of its bytes is, and is
-// told so where all words of eight bytes that it touches are.
+// told so where all granules that it touches are.
 func TestColdText(t *testing.T) {
 	const size = 1 << 10
 	rng := rand.New(rand.NewPCG(7, 8))
-	c := coldText{text: make([]byte, size), cold: make([]uint16, size/64+1)}
-	var words [size / 8]bool
-	for lo := uint64(0); lo < size/8; {
-		hi := lo + 1 + rng.Uint64N(20)
+	c := coldText{text: make([]byte, size), cold: make([]byte, size/granule/8+coldSpare)}
+	var granules [size / granule]bool
+	for lo := uint64(0); lo < size; {
+		hi := lo + rng.Uint64N(100)
 		c.mark(lo, hi)
-		for i := lo; i < min(hi, size/8); i++ {
-			words[i] = true
+		for i := (lo + granule - 1) / granule; i < min(hi, size)/granule; i++ {
+			granules[i] = true
 		}
-		lo = hi + 1 + rng.Uint64N(3)
+		lo = hi + 1 + rng.Uint64N(16)
 	}
-	c.cold = c.cold[:size/64]
 	for at := range uint64(size) {
-		for n := 1; n <= 64; n++ {
-			want := n <= 56 && at+uint64(n) <= size
-			for i := at / 8; want && i <= (at+uint64(n)-1)/8; i++ {
-				want = words[i]
+		for n := 1; n <= maxCold+8; n++ {
+			want := n <= maxCold && at+uint64(n) <= size
+			for i := at / granule; want && i <= (at+uint64(n)-1)/granule; i++ {
+				want = granules[i]
 			}
 			if got := c.has(at, n); got != want {
 				t.Fatalf("%d bytes at %d: %v, want %v", n, at, got, want)
