@@ -46,17 +46,21 @@ type Range struct {
 // The same name may stand at many addresses (static functions of several
 // files) and the same address may have many names.
 type Kallsyms struct {
-	text    []byte
+	text []byte
+
+	// What parse finds. Whoever may be the first to need it calls all.
+	parsed  sync.Once
 	entries []entry
 	modules []string // modules[0] is ""
 	bad     skipped
 
 	byAddr struct {
-		once sync.Once
-		text []textSymbol // by address, one for each
+		asked count
+		once  sync.Once
+		text  []textSymbol // by address, one for each
 	}
 	byName struct {
-		asked atomic.Int32 // how many lookups there were, up to fewLookups
+		asked count
 		once  sync.Once
 		seed  maphash.Seed
 		head  []uint32 // 1 + index of the first entry with that hash; 0 is none
@@ -108,23 +112,43 @@ func (k *Kallsyms) rank(i int) int {
 // Warnings tells of them. Text without a single symbol in it, unless it is
 // empty, is a *[FormatError].
 //
-// The result keeps text, and the strings that it hands out alias it: text must
-// never change again.
+// The table is made when it is first asked, since not all who open a copy of
+// kernel text ask for names. The result keeps text, and the strings that it
+// hands out alias it: text must never change again.
 func ParseKallsyms(text []byte) (*Kallsyms, error) {
 	if uint64(len(text)) > math.MaxUint32 {
 		return nil, &FormatError{File: "kallsyms", Off: math.MaxUint32, Msg: "4 GiB of symbols or more"}
 	}
-	k := &Kallsyms{text: text, modules: []string{""}}
-	// The shortest line has six bytes.
-	k.entries = make([]entry, 0, min(bytes.Count(text, newline), len(text)/6+1))
+	// One symbol tells that there are some.
+	first := Kallsyms{text: text}
+	if first.parse(1); len(first.entries) == 0 && first.bad.n > 0 {
+		return nil, first.bad.err()
+	}
+	return &Kallsyms{text: text}, nil
+}
+
+// all returns all entries, by address.
+func (k *Kallsyms) all() []entry {
+	k.parsed.Do(func() {
+		// The shortest line has six bytes.
+		k.entries = make([]entry, 0, min(bytes.Count(k.text, newline), len(k.text)/6+1))
+		k.parse(math.MaxInt)
+	})
+	return k.entries
+}
+
+// parse makes the table, of at most so many symbols.
+func (k *Kallsyms) parse(most int) {
+	k.modules = []string{""}
 	// late are the entries whose address is below one before them: those of
 	// modules, and a few absolute ones.
 	var late []entry
 	var top uint64
 
+	text := k.text
 	modules := map[string]uint32{}
 	lastModule := uint32(0)
-	for pos, line := 0, 1; pos < len(text); line++ {
+	for pos, line := 0, 1; pos < len(text) && len(k.entries)+len(late) < most; line++ {
 		start := pos
 		n := bytes.IndexByte(text[start:], '\n')
 		if n < 0 {
@@ -180,11 +204,7 @@ func ParseKallsyms(text []byte) (*Kallsyms, error) {
 			late = append(late, e)
 		}
 	}
-	if len(k.entries) == 0 && k.bad.n > 0 {
-		return nil, k.bad.err()
-	}
 	k.entries = mergeLate(k.entries, late)
-	return k, nil
 }
 
 var (
@@ -234,19 +254,19 @@ func mergeLate(entries, late []entry) []entry {
 }
 
 // Len returns the number of symbols.
-func (k *Kallsyms) Len() int { return len(k.entries) }
+func (k *Kallsyms) Len() int { return len(k.all()) }
 
 // At returns the symbol of index i, 0 <= i < Len(), in order of address;
 // symbols of the same address are in the order of the file.
 func (k *Kallsyms) At(i int) Symbol {
-	e := &k.entries[i]
+	e := &k.all()[i]
 	return Symbol{Addr: e.addr, Type: e.typ, Name: k.name(e), Module: k.modules[e.mod]}
 }
 
 // All yields the symbols by index.
 func (k *Kallsyms) All() iter.Seq2[int, Symbol] {
 	return func(yield func(int, Symbol) bool) {
-		for i := range k.entries {
+		for i := range k.all() {
 			if !yield(i, k.At(i)) {
 				return
 			}
@@ -275,6 +295,7 @@ func WriteKallsyms(w io.Writer, syms iter.Seq[Symbol]) error {
 // Warnings returns what was wrong with the text although it could be used: a
 // *[FormatError] for the first line that was skipped.
 func (k *Kallsyms) Warnings() []error {
+	k.all()
 	if err := k.bad.err(); err != nil {
 		return []error{err}
 	}
@@ -285,7 +306,8 @@ func (k *Kallsyms) Warnings() []error {
 // /proc/kallsyms (the sysctl kptr_restrict): all are 0. Lookups then find
 // nothing.
 func (k *Kallsyms) Restricted() bool {
-	return len(k.entries) > 0 && k.entries[len(k.entries)-1].addr == 0
+	entries := k.all()
+	return len(entries) > 0 && entries[len(entries)-1].addr == 0
 }
 
 func (k *Kallsyms) name(e *entry) string { return alias(k.text[e.name:][:e.len]) }
@@ -303,11 +325,11 @@ func (k *Kallsyms) LookupIn(module, name string) []Symbol {
 }
 
 func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
-	if len(k.entries) == 0 || k.Restricted() {
+	if len(k.all()) == 0 || k.Restricted() {
 		return nil
 	}
 	idx := &k.byName
-	if idx.asked.Load() < fewLookups && idx.asked.Add(1) <= fewLookups {
+	if idx.asked.first(fewLookups) {
 		return k.lookupOnce(name, in)
 	}
 	idx.once.Do(func() {
@@ -333,8 +355,17 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 	return found
 }
 
-// fewLookups is how many lookups cost less without an index than making one.
-const fewLookups = 3
+// How many lookups cost less without an index than making one.
+const (
+	fewLookups = 3    // by name: each goes through all symbols
+	fewFinds   = 4096 // by address: each takes 50 ns more than with one
+)
+
+// A count of lookups is of the first few.
+type count struct{ n atomic.Int32 }
+
+// first reports whether this lookup is one of the first few.
+func (c *count) first(few int32) bool { return c.n.Load() < few && c.n.Add(1) <= few }
 
 // lookupOnce is lookup without the index.
 func (k *Kallsyms) lookupOnce(name string, in func(module string) bool) []Symbol {
@@ -383,17 +414,52 @@ const pageSize = 4096
 // chooses, and so ends with the last of them: __softirqentry_text_start in the
 // place of __do_softirq.) Mapping symbols ($x, $d and the like) are never found.
 func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
+	if k.byAddr.asked.first(fewFinds) {
+		return k.findOnce(addr)
+	}
 	k.byAddr.once.Do(k.indexText)
 	text := k.byAddr.text
 	i := sort.Search(len(text), func(i int) bool { return text[i].addr > addr }) - 1
 	if i < 0 || addr >= text[i].end {
 		return Symbol{}, 0, false
 	}
-	t := &text[i]
+	return k.found(&text[i])
+}
+
+func (k *Kallsyms) found(t *textSymbol) (sym Symbol, size uint64, ok bool) {
 	if t.sized {
 		size = t.end - t.addr
 	}
 	return k.At(int(t.index)), size, true
+}
+
+// findOnce is Find without the index.
+func (k *Kallsyms) findOnce(addr uint64) (sym Symbol, size uint64, ok bool) {
+	entries := k.all()
+	var here, next sameAddr
+	hi := sort.Search(len(entries), func(i int) bool { return entries[i].addr > addr })
+	for lo := hi; ; hi = lo {
+		if hi == 0 {
+			return Symbol{}, 0, false
+		}
+		here = k.endingAt(hi)
+		if lo = here.lo; here.best >= 0 {
+			break
+		}
+	}
+	for lo := hi; lo < len(entries) && !next.counts; lo = hi {
+		for hi < len(entries) && entries[hi].addr == entries[lo].addr {
+			hi++
+		}
+		next = k.endingAt(hi)
+	}
+	if !next.counts {
+		next = sameAddr{addr: math.MaxUint64}
+	}
+	if t := k.textSymbol(&here, &next); addr < t.end {
+		return k.found(&t)
+	}
+	return Symbol{}, 0, false
 }
 
 // NamesOf returns the symbols of exactly this address, of any type but A, in the order
@@ -404,65 +470,85 @@ func (k *Kallsyms) NamesOf(addr uint64) []Symbol {
 		return nil // withheld addresses
 	}
 	var found []Symbol
-	i := sort.Search(len(k.entries), func(i int) bool { return k.entries[i].addr >= addr })
-	for ; i < len(k.entries) && k.entries[i].addr == addr; i++ {
-		if e := &k.entries[i]; e.typ != 'A' && !isMapping(k.name(e)) {
+	entries := k.all()
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].addr >= addr })
+	for ; i < len(entries) && entries[i].addr == addr; i++ {
+		if e := &entries[i]; k.counts(e) {
 			found = append(found, k.At(i))
 		}
 	}
 	return found
 }
 
+// sameAddr is what the symbols of one address say of it.
+type sameAddr struct {
+	addr   uint64
+	lo, hi int  // their indices
+	counts bool // one of them does: not all are absolute or mapping symbols
+	best   int  // the index of the text symbol that it is best named by, -1 where there is none
+	text   bool // one of them is text
+	ends   bool // one of them marks the end of a section
+}
+
+// endingAt looks at the symbols of one address of which the last is the one
+// before the hi-th.
+func (k *Kallsyms) endingAt(hi int) sameAddr {
+	s := sameAddr{addr: k.entries[hi-1].addr, lo: hi - 1, hi: hi, best: -1}
+	for s.lo > 0 && k.entries[s.lo-1].addr == s.addr {
+		s.lo--
+	}
+	for i := s.lo; i < hi; i++ {
+		e := &k.entries[i]
+		if !k.counts(e) {
+			continue
+		}
+		s.counts = true
+		if e.isText() && (s.best < 0 || k.rank(i) < k.rank(s.best)) {
+			s.best = i
+		}
+		s.text = s.text || e.isText()
+		s.ends = s.ends || isSectionEnd(k.name(e))
+	}
+	return s
+}
+
+// counts reports whether something stands where e is.
+func (k *Kallsyms) counts(e *entry) bool { return e.typ != 'A' && !isMapping(k.name(e)) }
+
+// textSymbol tells what the best symbol of here covers. next is the least
+// address above that has a symbol which counts.
+func (k *Kallsyms) textSymbol(here, next *sameAddr) textSymbol {
+	addr := here.addr
+	t := textSymbol{addr: addr, end: next.addr, index: int32(here.best), sized: true}
+	m := k.entries[here.best].mod
+	switch {
+	case here.ends && isSectionMark(k.name(&k.entries[here.best])):
+		t.sized, t.end = false, min(next.addr, addr+1)
+	case isPseudo(k.modules[m]) || !slices.ContainsFunc(k.entries[next.lo:next.hi], func(e entry) bool { return e.mod == m && k.counts(&e) }):
+		t.sized = false
+		if reach := pageSize - addr%pageSize; next.addr-addr > reach {
+			t.end = addr + reach
+		}
+	case m != 0 && !next.text && next.addr&^(pageSize-1) > addr:
+		t.end = next.addr &^ (pageSize - 1)
+	}
+	return t
+}
+
 // indexText fills byAddr.text: from the last address to the first, so that the
 // end of a symbol is known when it is met.
 func (k *Kallsyms) indexText() {
-	text := make([]textSymbol, 0, len(k.entries)/2)
-	next := uint64(math.MaxUint64) // the least address above that has a symbol
-	nextIsText := false            // whether one of them is text
-	var nextMods, mods []uint32    // the modules of the symbols there and here
+	text := make([]textSymbol, 0, len(k.all())/2)
+	next := sameAddr{addr: math.MaxUint64}
 	for hi := len(k.entries); hi > 0; {
-		lo := hi - 1
-		addr := k.entries[lo].addr
-		for lo > 0 && k.entries[lo-1].addr == addr {
-			lo--
+		here := k.endingAt(hi)
+		if here.best >= 0 {
+			text = append(text, k.textSymbol(&here, &next))
 		}
-		best, isText, ends := -1, false, false
-		mods = mods[:0]
-		for i := lo; i < hi; i++ {
-			e := &k.entries[i]
-			if e.typ == 'A' || isMapping(k.name(e)) {
-				continue
-			}
-			if len(mods) == 0 || mods[len(mods)-1] != e.mod {
-				mods = append(mods, e.mod)
-			}
-			if e.isText() && (best < 0 || k.rank(i) < k.rank(best)) {
-				best = i
-			}
-			isText = isText || e.isText()
-			ends = ends || isSectionEnd(k.name(e))
+		if here.counts {
+			next = here
 		}
-		if best >= 0 {
-			t := textSymbol{addr: addr, end: next, index: int32(best), sized: true}
-			m := k.entries[best].mod
-			switch {
-			case ends && isSectionMark(k.name(&k.entries[best])):
-				t.sized, t.end = false, min(next, addr+1)
-			case isPseudo(k.modules[m]) || !slices.Contains(nextMods, m):
-				t.sized = false
-				if reach := pageSize - addr%pageSize; next-addr > reach {
-					t.end = addr + reach
-				}
-			case m != 0 && !nextIsText && next&^(pageSize-1) > addr:
-				t.end = next &^ (pageSize - 1)
-			}
-			text = append(text, t)
-		}
-		if len(mods) > 0 {
-			next, nextIsText = addr, isText
-			nextMods, mods = mods, nextMods
-		}
-		hi = lo
+		hi = here.lo
 	}
 	slices.Reverse(text)
 	k.byAddr.text = text
@@ -472,7 +558,7 @@ func (k *Kallsyms) indexText() {
 // symbols _stext (or else _text) and _etext.
 func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
 	var text uint64
-	for i := range k.entries {
+	for i := range k.all() {
 		e := &k.entries[i]
 		if e.mod != 0 || e.typ == 'A' {
 			continue
@@ -500,8 +586,9 @@ func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
 // text symbol (type t or T; mapping symbols do not count). Pseudo-modules are
 // left out. Each call goes over all symbols and returns a new map.
 func (k *Kallsyms) ModuleText() map[string]Range {
+	entries := k.all()
 	ranges := make([]Range, len(k.modules))
-	for i := range k.entries {
+	for i := range entries {
 		e := &k.entries[i]
 		if e.mod == 0 || e.typ|0x20 != 't' || e.addr == 0 || isMapping(k.name(e)) {
 			continue

@@ -257,6 +257,45 @@ func TestKallsymsFind(t *testing.T) {
 	}
 }
 
+// TestKallsymsFindOnce: the first lookups, which make no index, find what all
+// others do.
+func TestKallsymsFindOnce(t *testing.T) {
+	same := func(k *Kallsyms) {
+		t.Helper()
+		type answer struct {
+			sym  Symbol
+			size uint64
+			ok   bool
+		}
+		k.byAddr.asked.n.Store(fewFinds)
+		near := []uint64{0, 1, 1 << 63, 1<<64 - 1}
+		for _, s := range k.All() {
+			page := s.Addr &^ (pageSize - 1)
+			near = append(near, s.Addr-1, s.Addr, s.Addr+1, page-1, page, page+pageSize-1, page+pageSize)
+		}
+		for _, addr := range near {
+			var want, got answer
+			want.sym, want.size, want.ok = k.Find(addr)
+			got.sym, got.size, got.ok = k.findOnce(addr)
+			if got != want {
+				t.Fatalf("%#x: the first time %+v, later %+v", addr, got, want)
+			}
+		}
+	}
+	same(openKallsyms(t, "x86_64.kallsyms"))
+	same(openKallsyms(t, "arm64.kallsyms"))
+	rng := rand.New(rand.NewPCG(3, 4))
+	names := []string{"f", "g", "_stext", "_etext", "__hyp_text_end", "$x", "__ia32_sys_f", "_text"}
+	modules := []string{"", "", "", "\t[m]", "\t[n]", "\t[bpf]", "\t[__builtin__ftrace]"}
+	for range 2000 {
+		var text strings.Builder
+		for range rng.IntN(12) {
+			fmt.Fprintf(&text, "%x %c %s%s\n", 0xff0000+0x400*rng.Uint64N(24), "tTwWidDA"[rng.IntN(8)], names[rng.IntN(len(names))], modules[rng.IntN(len(modules))])
+		}
+		same(parseKallsyms(t, text.String()))
+	}
+}
+
 func TestKallsymsNamesOf(t *testing.T) {
 	k := parseKallsyms(t, "ff000000 T one\nff000000 d two\nff000000 W three\nff000008 A four\nff000010 t $x\nff000010 t five\t[m]\n")
 	for addr, want := range map[uint64][]string{
@@ -396,9 +435,11 @@ func BenchmarkParseKallsyms(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseKallsyms(text); err != nil {
+		k, err := ParseKallsyms(text)
+		if err != nil {
 			b.Fatal(err)
 		}
+		k.Len() // makes the table
 	}
 }
 
@@ -407,7 +448,9 @@ func BenchmarkKallsymsFind(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k.Find(0)
+	for range fewFinds + 1 {
+		k.Find(0)
+	}
 	b.ReportAllocs()
 	for addr := uint64(0xffffffff81000000); b.Loop(); addr += 4099 {
 		k.Find(addr & 0xffffffff81ffffff)

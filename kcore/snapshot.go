@@ -18,7 +18,8 @@ type Snapshot struct {
 	Kallsyms *Kallsyms // kallsyms
 	Modules  []Module  // modules, in file order; empty but not nil if none was loaded
 
-	warnings []error
+	dir        string // "" of one that was not opened
+	badModules error  // what of modules could not be used
 }
 
 // Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/kallsyms and
@@ -29,7 +30,7 @@ type Snapshot struct {
 // error, a *[FormatError] or an *[fs.PathError]. A file that can be used in
 // part is used, and Warnings tells what was wrong with it.
 func Open(dir string) (*Snapshot, error) {
-	s := new(Snapshot)
+	s := &Snapshot{dir: dir}
 	found := 0
 
 	path := filepath.Join(dir, "kcore")
@@ -38,7 +39,6 @@ func Open(dir string) (*Snapshot, error) {
 	case err == nil:
 		found++
 		s.Core = core
-		s.warnings = append(s.warnings, core.Warnings()...)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -52,9 +52,6 @@ func Open(dir string) (*Snapshot, error) {
 			s.Close()
 			return nil, inFile(err, path)
 		}
-		for _, w := range s.Kallsyms.Warnings() {
-			s.warnings = append(s.warnings, inFile(w, path))
-		}
 	case !errors.Is(err, fs.ErrNotExist):
 		s.Close()
 		return nil, err
@@ -66,7 +63,7 @@ func Open(dir string) (*Snapshot, error) {
 	case err == nil:
 		found++
 		if s.Modules, err = ParseModules(text); err != nil {
-			s.warnings = append(s.warnings, inFile(err, path))
+			s.badModules = inFile(err, path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		s.Close()
@@ -79,8 +76,22 @@ func Open(dir string) (*Snapshot, error) {
 	return s, nil
 }
 
-// Warnings returns what was wrong with files that could be used in part.
-func (s *Snapshot) Warnings() []error { return s.warnings }
+// Warnings returns what was wrong with files that could be used in part. To
+// know that of kallsyms it makes its table.
+func (s *Snapshot) Warnings() (out []error) {
+	if s.Core != nil {
+		out = append(out, s.Core.Warnings()...)
+	}
+	if s.Kallsyms != nil {
+		for _, w := range s.Kallsyms.Warnings() {
+			out = append(out, inFile(w, filepath.Join(s.dir, "kallsyms")))
+		}
+	}
+	if s.badModules != nil {
+		out = append(out, s.badModules)
+	}
+	return out
+}
 
 // Close unmaps Core. Kallsyms and Modules stay usable. Close may be called
 // more than once.

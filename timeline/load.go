@@ -177,6 +177,11 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	if r.openIndex(&opts) {
 		return r, nil
 	}
+	if snap != nil {
+		for _, w := range snap.Warnings() {
+			s.warn(w)
+		}
+	}
 	save := opts.SaveIndex && r.saveTo != ""
 	var only []Range
 	s.describe(r)
@@ -245,9 +250,6 @@ func (r *Replay) scanned() *scan {
 // the files that the options name instead.
 func (r *Replay) symbols(s *scan, opts Options) error {
 	if r.Snapshot != nil {
-		for _, w := range r.Snapshot.Warnings() {
-			s.warn(w)
-		}
 		r.kallsyms, s.modules = r.Snapshot.Kallsyms, slices.Clone(r.Snapshot.Modules)
 	}
 	if opts.Kallsyms != "" {
