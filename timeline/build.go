@@ -110,7 +110,12 @@ func (d *build) image() *Image {
 	thunks := d.thunkPadding()
 
 	d.maxVersions = 1<<22 + 64*(int(d.added)+len(d.symbols))
+	// About as large as they will be: they are most of the memory.
+	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
 	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
+	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
+		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+2*len(d.sites)) // of two levels, each the larger by a part of a node
+	}
 	d.im.states = make([]kept, 0, (len(d.sites)+16)*stateLine)
 	d.fragments(lives, thunks)
 	d.im.indexPages()
