@@ -127,20 +127,24 @@ func (c *chain) rival(ch *change) (poke, bool) {
 // before its rival or after: everything that either says.
 func (c *chain) unsettled(from, to uint64, ch *change, rival poke) {
 	var claims []claim
-	add := func(x claim) {
+	if c.content != noContent {
+		claims = append(claims, c.claim(from))
+	}
+	e := &c.edits[rival.edit]
+	claims = c.differing(claims,
+		claim{ch.recorded, ch.old, SourcePoke, true}, claim{ch.recorded, ch.new, SourcePoke, false},
+		claim{rival.time, e.old + ch.offset, SourcePoke, true}, claim{rival.time, e.new + ch.offset, SourcePoke, false})
+	c.conflict(from, to, OldBytesMismatch, claims...)
+}
+
+// differing appends to claims those of more that say what none before them does.
+func (c *chain) differing(claims []claim, more ...claim) []claim {
+	for _, x := range more {
 		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
 			claims = append(claims, x)
 		}
 	}
-	if c.content != noContent {
-		add(c.claim(from))
-	}
-	add(claim{ch.recorded, ch.old, SourcePoke, true})
-	add(claim{ch.recorded, ch.new, SourcePoke, false})
-	e := &c.edits[rival.edit]
-	add(claim{rival.time, e.old + ch.offset, SourcePoke, true})
-	add(claim{rival.time, e.new + ch.offset, SourcePoke, false})
-	c.conflict(from, to, OldBytesMismatch, claims...)
+	return claims
 }
 
 // widen makes gaps longer at both ends by how far CPUs' clocks may differ. What
@@ -190,11 +194,6 @@ func (c *chain) uncertain(changes []change, births []uint64) {
 func (c *chain) blur(from, to uint64, changes []change) {
 	known := true
 	var claims []claim // different contents
-	add := func(x claim) {
-		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
-			claims = append(claims, x)
-		}
-	}
 	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {
 		known = known && c.out[k].standing == Known
 	}
@@ -203,11 +202,11 @@ func (c *chain) blur(from, to uint64, changes []change) {
 	for i := range changes {
 		if ch := &changes[i]; ch.time >= from && ch.time < to {
 			if ch.hasOld {
-				add(claim{ch.recorded, ch.old, SourcePoke, true})
+				claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true})
 			}
 			if ch.hasNew {
-				add(claim{ch.recorded, ch.new, SourcePoke, false})
 				last = claim{ch.recorded, ch.new, SourcePoke, false}
+				claims = c.differing(claims, last)
 			}
 		}
 	}

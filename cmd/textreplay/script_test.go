@@ -46,8 +46,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
 			"elfbytes": elfBytes,
-			"elfsym":   elfSymbol,
-			"elfmark":  elfMark,
+			"elfsym":   elfSymbol("elfsym", elf.STT_FUNC),
+			"elfmark":  elfSymbol("elfmark", elf.STT_NOTYPE), // of what is no function
 			"truncate": truncate,
 			"patching": patching,
 			"genbpf":   genBPF,
@@ -116,44 +116,26 @@ func elfBytes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// elfSymbol FILE NAME ADDR checks that an ELF file has a function.
-func elfSymbol(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 3 {
-		ts.Fatalf("usage: elfsym FILE NAME ADDR")
-	}
-	f, err := elf.Open(ts.MkAbs(args[0]))
-	ts.Check(err)
-	defer f.Close()
-	addr, err := strconv.ParseUint(args[2], 0, 64)
-	ts.Check(err)
-	syms, err := f.Symbols()
-	ts.Check(err)
-	found := false
-	for _, s := range syms {
-		found = found || s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == elf.STT_FUNC
-	}
-	if found == neg {
-		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
-	}
-}
-
-// elfMark FILE NAME ADDR checks that an ELF file has a symbol without a type.
-func elfMark(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 3 {
-		ts.Fatalf("usage: elfmark FILE NAME ADDR")
-	}
-	f, err := elf.Open(ts.MkAbs(args[0]))
-	ts.Check(err)
-	defer f.Close()
-	addr, err := strconv.ParseUint(args[2], 0, 64)
-	ts.Check(err)
-	syms, err := f.Symbols()
-	ts.Check(err)
-	found := slices.ContainsFunc(syms, func(s elf.Symbol) bool {
-		return s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == elf.STT_NOTYPE
-	})
-	if found == neg {
-		ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
+// elfSymbol is the command "NAME FILE SYMBOL ADDR", which checks that an ELF file has
+// a symbol of this type.
+func elfSymbol(name string, typ elf.SymType) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if len(args) != 3 {
+			ts.Fatalf("usage: %s FILE SYMBOL ADDR", name)
+		}
+		f, err := elf.Open(ts.MkAbs(args[0]))
+		ts.Check(err)
+		defer f.Close()
+		addr, err := strconv.ParseUint(args[2], 0, 64)
+		ts.Check(err)
+		syms, err := f.Symbols()
+		ts.Check(err)
+		found := slices.ContainsFunc(syms, func(s elf.Symbol) bool {
+			return s.Name == args[1] && s.Value == addr && elf.ST_TYPE(s.Info) == typ
+		})
+		if found == neg {
+			ts.Fatalf("symbol %s at %#x found: %v", args[1], addr, found)
+		}
 	}
 }
 

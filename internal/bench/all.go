@@ -6,7 +6,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,13 +48,13 @@ func benchAll(storm string, runs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &allBench{dir: dir, storm: storm, runs: runs, textreplay: filepath.Join(dir, "textreplay"), hop: filepath.Join(dir, "hop")}
+	b := &allBench{dir: dir, storm: storm, runs: runs, hop: filepath.Join(dir, "hop")}
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
 	b.perf, _ = exec.LookPath("perf")
-	if out, err := exec.Command("go", "build", "-o", b.textreplay, "./cmd/textreplay").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	if b.textreplay, err = buildCommand(dir); err != nil {
+		return err
 	}
 	cc := exec.Command("cc", "-O2", "-x", "c", "-o", b.hop, "-")
 	cc.Stdin, cc.Stderr = strings.NewReader(hopSource), os.Stderr
@@ -105,18 +104,7 @@ func (b *allBench) generate(name string, h genperf.History) (string, error) {
 }
 
 // process returns the CPU time of a process, the least of all runs.
-func (b *allBench) process(args ...string) (time.Duration, error) {
-	best := time.Duration(1<<63 - 1)
-	for range b.runs {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Stdout = io.Discard
-		if err := cmd.Run(); err != nil {
-			return 0, fmt.Errorf("%s: %w", args, err)
-		}
-		best = min(best, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	}
-	return best, nil
-}
+func (b *allBench) process(args ...string) (time.Duration, error) { return leastCPU(b.runs, args...) }
 
 // figures runs this program for one measurement, several times, and returns
 // the least of each figure.

@@ -6,11 +6,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"time"
 )
 
 // benchAt measures `textreplay at`, a whole process that answers one question
@@ -25,24 +22,11 @@ func benchAt(recording string, runs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	textreplay := filepath.Join(dir, "textreplay")
-	if out, err := exec.Command("go", "build", "-o", textreplay, "./cmd/textreplay").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	textreplay, err := buildCommand(dir)
+	if err != nil {
+		return err
 	}
-	yard := []string{perf, "script", "--show-text-poke-events", "-i", recording}
-	least := func(args ...string) (time.Duration, error) {
-		best := time.Duration(1<<63 - 1)
-		for range runs {
-			cmd := exec.Command(args[0], args[1:]...)
-			cmd.Stdout = io.Discard
-			if err := cmd.Run(); err != nil {
-				return 0, fmt.Errorf("%s: %w", args, err)
-			}
-			best = min(best, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-		}
-		return best, nil
-	}
-	theirs, err := least(yard...)
+	theirs, err := leastCPU(runs, perf, "script", "--show-text-poke-events", "-i", recording)
 	if err != nil {
 		return err
 	}
@@ -63,7 +47,7 @@ func benchAt(recording string, runs int) error {
 		if q.args[0] == "diff" {
 			args = []string{"sh", "-c", `"$@" || [ $? = 1 ]`, "sh", textreplay, "-i", recording, "--index", "never", "diff", "40%", "60%"}
 		}
-		ours, err := least(args...)
+		ours, err := leastCPU(runs, args...)
 		if err != nil {
 			return err
 		}

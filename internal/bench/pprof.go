@@ -37,9 +37,9 @@ func benchPprof(samples, runs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	textreplay := filepath.Join(dir, "textreplay")
-	if out, err := exec.Command("go", "build", "-o", textreplay, "./cmd/textreplay").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	textreplay, err := buildCommand(dir)
+	if err != nil {
+		return err
 	}
 	recording, kallsyms, profile := filepath.Join(dir, "perf.data"), filepath.Join(dir, "kallsyms"), filepath.Join(dir, "prof.pb.gz")
 	if err := generateProfiled(recording, kallsyms, samples); err != nil {

@@ -1,0 +1,36 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// buildCommand builds the command in dir and returns its path.
+func buildCommand(dir string) (string, error) {
+	path := filepath.Join(dir, "textreplay")
+	if out, err := exec.Command("go", "build", "-o", path, "./cmd/textreplay").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// leastCPU runs a process several times, with its output going through a pipe,
+// and returns its CPU time, user and system: the least.
+func leastCPU(runs int, args ...string) (time.Duration, error) {
+	best := time.Duration(1<<63 - 1)
+	for range runs {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdout = io.Discard
+		if err := cmd.Run(); err != nil {
+			return 0, fmt.Errorf("%s: %w", args, err)
+		}
+		best = min(best, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	}
+	return best, nil
+}
