@@ -18,8 +18,9 @@ type Cursor struct {
 
 	last int // the fragment that the last read began in
 
-	// Other answers, by their address modulo the size.
-	joint [jointSize]joint
+	// Other answers, by their address modulo the number of sets. Of each set
+	// the newer one comes first.
+	joint [jointSets][2]joint
 
 	// The version of each fragment that was met last, by the fragment's index
 	// modulo the size.
@@ -38,7 +39,7 @@ type joint struct {
 }
 
 const (
-	jointSize  = 4096
+	jointSets  = 2048
 	jointBytes = 16
 	seenSize   = 1024
 )
@@ -65,7 +66,11 @@ func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 
 // read is Read for all but what Read can do by itself.
 func (c *Cursor) read(addr, t uint64, buf []byte) Block {
-	j := &c.joint[addr%jointSize]
+	set := &c.joint[addr%jointSets]
+	j := &set[0]
+	if j.addr != addr {
+		j = &set[1]
+	}
 	if j.addr == addr && int(j.n) == len(buf) && j.validity.at(t) && len(buf) > 0 {
 		copy(buf, j.bytes[:])
 		return Block{j.standing, j.reason, int(j.given), j.validity}
@@ -75,6 +80,10 @@ func (c *Cursor) read(addr, t uint64, buf []byte) Block {
 	}
 	b := c.im.read(addr, t, buf, c.find(addr), c)
 	if len(buf) <= jointBytes {
+		if set[0].addr != addr {
+			set[1] = set[0]
+		}
+		j = &set[0]
 		*j = joint{addr, b.Validity, uint8(len(buf)), uint8(b.Given), b.Standing, b.Reason, j.bytes}
 		copy(j.bytes[:], buf)
 	}
