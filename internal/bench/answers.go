@@ -10,24 +10,12 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
-
-// threadTime returns the CPU time of the calling thread, to which the goroutine
-// must be locked.
-func threadTime() time.Duration {
-	const rusageThread = 1
-	var u syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &u); err != nil {
-		panic(err) // it has no way to fail
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // mappedFigures measures making an image of a recording whose pages are mapped.
 func mappedFigures(path string, f map[string]float64) error {

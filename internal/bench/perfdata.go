@@ -14,8 +14,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/textreplay/textreplay/internal/genperf"
@@ -158,14 +156,6 @@ func run(args []string) (c cost, err error) {
 		return cost{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 	}
 	return c, nil
-}
-
-func cpuSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it has no way to fail
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
 // side is one side of a comparison, in a process of its own; it prints what run
