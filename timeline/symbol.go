@@ -75,7 +75,7 @@ func (v View) lifeAt(addr uint64) (alive, last, module *life) {
 // Symbol returns the name of what stands at addr at v's time: a BPF program or
 // image, an out-of-line page, else a function of the kernel or of a module.
 // Where nothing does, it returns what was there last: its To is not after v's
-// time then. It does not allocate.
+// time then. It does not allocate, once the table of names is made.
 func (v View) Symbol(addr uint64) (Symbol, bool) {
 	alive, last, module := v.lifeAt(addr)
 	if alive != nil {
