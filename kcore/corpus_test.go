@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,15 +80,11 @@ func TestCorpus(t *testing.T) {
 			if !ok || sym.Name != "vfs_read" || size < 64 || size > 4096 {
 				t.Errorf("4 bytes into vfs_read is %+v, size %d, %v", sym, size, ok)
 			}
-			ranges := s.Kallsyms.ModuleText()
 			for _, m := range s.Modules {
-				r, ok := ranges[m.Name]
-				if !ok || r.First < m.Addr || r.Last >= m.Addr+m.Size {
-					t.Errorf("text of module %s [%#x, +%#x) is %#x", m.Name, m.Addr, m.Size, r)
+				last, ok := s.Kallsyms.LastFunction(m.Name, m.Addr, m.Addr+m.Size)
+				if all, _ := s.Kallsyms.LastFunction(m.Name, 0, math.MaxUint64); !ok || last != all {
+					t.Errorf("the last function of module %s [%#x, +%#x) is at %#x, of all at %#x", m.Name, m.Addr, m.Size, last, all)
 				}
-			}
-			if len(ranges) != len(s.Modules) {
-				t.Errorf("text of %d modules, want %d", len(ranges), len(s.Modules))
 			}
 		})
 	}

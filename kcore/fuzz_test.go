@@ -109,9 +109,9 @@ func FuzzKallsyms(f *testing.F) {
 		if start, end, ok := k.Text(); ok && start >= end {
 			t.Fatalf("text [%#x, %#x)", start, end)
 		}
-		for m, r := range k.ModuleText() {
-			if r.First > r.Last {
-				t.Fatalf("text of %q is %#x", m, r)
+		for _, s := range k.All() {
+			if last, ok := k.LastFunction(s.Module, s.Addr, s.Addr+4096); ok && last-s.Addr >= 4096 {
+				t.Fatalf("the last function of %q from %#x on is at %#x", s.Module, s.Addr, last)
 			}
 		}
 	})

@@ -35,11 +35,6 @@ type Symbol struct {
 	Module string
 }
 
-// Range is a range of addresses of symbols, both included.
-type Range struct {
-	First, Last uint64
-}
-
 // Kallsyms is the kernel's symbol table, sorted by address. It may be used
 // from many goroutines at once.
 //
@@ -582,30 +577,18 @@ func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
 	return stext, etext, true
 }
 
-// ModuleText returns for each module the addresses of its first and its last
-// text symbol (type t or T; mapping symbols do not count). Pseudo-modules are
-// left out. Each call goes over all symbols and returns a new map.
-func (k *Kallsyms) ModuleText() map[string]Range {
+// LastFunction returns the address of the last text symbol (type t or T; mapping
+// symbols do not count) that a module has in [lo, hi), its memory. Outside of
+// that a module has some as long as its init section is not freed.
+func (k *Kallsyms) LastFunction(module string, lo, hi uint64) (addr uint64, ok bool) {
 	entries := k.all()
-	ranges := make([]Range, len(k.modules))
-	for i := range entries {
-		e := &k.entries[i]
-		if e.mod == 0 || e.typ|0x20 != 't' || e.addr == 0 || isMapping(k.name(e)) {
-			continue
-		}
-		r := &ranges[e.mod]
-		if r.First == 0 {
-			r.First = e.addr
-		}
-		r.Last = e.addr
-	}
-	out := make(map[string]Range)
-	for i, r := range ranges {
-		if r.First != 0 && !isPseudo(k.modules[i]) {
-			out[k.modules[i]] = r
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].addr >= hi })
+	for i--; i >= 0 && entries[i].addr >= lo; i-- {
+		if e := &entries[i]; e.typ|0x20 == 't' && k.modules[e.mod] == module && e.addr != 0 && !isMapping(k.name(e)) {
+			return e.addr, true
 		}
 	}
-	return out
+	return 0, false
 }
 
 // isPseudo reports whether a module's name stands for symbols that

@@ -365,8 +365,8 @@ func TestKallsymsRestricted(t *testing.T) {
 	if _, _, ok := k.Text(); ok {
 		t.Error("Text found something")
 	}
-	if m := k.ModuleText(); len(m) > 0 {
-		t.Errorf("ModuleText found %v", m)
+	if addr, ok := k.LastFunction("m", 0, 1<<63); ok {
+		t.Errorf("LastFunction found %#x", addr)
 	}
 	for _, text := range []string{"", "0000000000000000 A a\nffffffff81000000 T _text\n"} {
 		if parseKallsyms(t, text).Restricted() {
@@ -404,14 +404,22 @@ func TestKallsymsText(t *testing.T) {
 	}
 }
 
-func TestKallsymsModuleText(t *testing.T) {
-	tests := map[string]map[string]Range{
-		"x86_64.kallsyms": {"virtio_blk": {0xffffffffc0374000, 0xffffffffc03763ce}},
-		"arm64.kallsyms":  {"loop": {0xffffab82f19150d8, 0xffffab82f1919288}},
-	}
-	for file, want := range tests {
-		if diff := cmp.Diff(want, openKallsyms(t, file).ModuleText()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", file, diff)
+func TestKallsymsLastFunction(t *testing.T) {
+	for _, tt := range []struct {
+		file, module string
+		lo, hi       uint64
+		want         uint64 // 0: none
+	}{
+		{"x86_64.kallsyms", "virtio_blk", 0xffffffffc0374000, 0xffffffffc037b000, 0xffffffffc03763ce},
+		{"x86_64.kallsyms", "virtio_blk", 0xffffffffc0374000, 0xffffffffc03763ce, 0xffffffffc037603f},
+		{"x86_64.kallsyms", "virtio_blk", 0xffffffffc0374000, 0xffffffffc0374000, 0},
+		{"x86_64.kallsyms", "virtio_blk", 0xffffffffc0377000, 0xffffffffc037b000, 0}, // data
+		{"x86_64.kallsyms", "loop", 0xffffffffc0374000, 0xffffffffc037b000, 0},
+		{"arm64.kallsyms", "loop", 0xffffab82f1915000, 0xffffab82f1926000, 0xffffab82f1919288}, // not $x, nor $d
+	} {
+		got, ok := openKallsyms(t, tt.file).LastFunction(tt.module, tt.lo, tt.hi)
+		if got != tt.want || ok != (tt.want != 0) {
+			t.Errorf("%s, %s in [%#x, %#x): %#x, %v, want %#x", tt.file, tt.module, tt.lo, tt.hi, got, ok, tt.want)
 		}
 	}
 }

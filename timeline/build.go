@@ -480,7 +480,10 @@ func (c *chain) lives(here []*life, changes []change) {
 			if c.thunk {
 				c.gaps = d.gaps[gapsOfThunk]
 			}
-			init = c.fromSnapshot(ReasonNone)
+			// What the snapshot has where a module came later is another's.
+			if !l.later && l.from <= later(d.snapshot.To, d.skew) {
+				init = c.fromSnapshot(ReasonNone)
+			}
 		case lifeModuleData:
 			// A snapshot of data proves nothing a moment later.
 			c.gaps, c.bare, c.uncopied = always(NotText), NotText, true

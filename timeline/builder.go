@@ -80,7 +80,7 @@ type Program struct {
 	Silent []Range
 }
 
-// Module is a kernel module that was loaded when the snapshot was taken.
+// Module is a kernel module that was loaded when a copy of the kernel was made.
 // Only [Addr, TextEnd) can be text. It is there from Loaded until Freed.
 type Module struct {
 	Name    string
@@ -89,6 +89,10 @@ type Module struct {
 	End     uint64
 	Loaded  uint64 // time of module:module_load; 0: there before the recording
 	Freed   uint64 // time of module:module_free; 0: not recorded
+	Names   Names  // that name its code; nil: Builder.Names does
+
+	seen  uint64 // until when a list of modules is known to have had it
+	later bool   // perf's own list has it not
 }
 
 // at reports whether the module is there at time t.

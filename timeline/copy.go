@@ -4,8 +4,10 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/textreplay/textreplay/kcore"
 )
@@ -31,6 +33,7 @@ type CopyReport struct {
 
 // addCopies gives the builder the further copies, and keeps them open.
 func (s *scan) addCopies(r *Replay, copies []Copy) error {
+	var lists []moduleList
 	for _, c := range copies {
 		made, err := r.ParseTime(c.Made)
 		if err != nil {
@@ -56,8 +59,9 @@ func (s *scan) addCopies(r *Replay, copies []Copy) error {
 		}
 		s.b.AddCopy(text)
 		s.report.Copies = append(s.report.Copies, rep)
-		s.addLaterModules(snap, made)
+		lists = append(lists, moduleList{snap.Modules, Interval(made), snap.Kallsyms})
 	}
+	s.addLaterModules(lists)
 	return nil
 }
 
@@ -122,30 +126,65 @@ func (r *Replay) sameKernel(snap *kcore.Snapshot) error {
 	return nil
 }
 
-// addLaterModules adds the modules that a further copy has and that were not
-// loaded, or not there, when the first one was made.
-func (s *scan) addLaterModules(snap *kcore.Snapshot, made Times) {
-	var text map[string]kcore.Range
-	if snap.Kallsyms != nil {
-		text = snap.Kallsyms.ModuleText()
+// A moduleList is what /proc/modules was when a copy was made.
+type moduleList struct {
+	modules  []kcore.Module // nil where the copy has no list
+	made     Interval
+	kallsyms *kcore.Kallsyms
+}
+
+// addLaterModules adds the modules that further copies have and that were not
+// loaded, or not there, when the first one was made; and it ends those that a later
+// list no longer has, where their going may not have been recorded.
+func (s *scan) addLaterModules(lists []moduleList) {
+	slices.SortStableFunc(lists, func(a, b moduleList) int { return cmp.Compare(a.made.From, b.made.From) })
+	for _, list := range lists {
+		if list.modules == nil {
+			continue
+		}
+		if s.report.Coverage.Modules.Verdict != Complete {
+			s.b.goneBy(list.modules, list.made)
+		}
+		for _, m := range list.modules {
+			s.addLaterModule(&m, &list)
+		}
 	}
-	for _, m := range snap.Modules {
-		if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
-			continue
+}
+
+func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
+	if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
+		return
+	}
+	end := textEnd(list.kallsyms, m)
+	if end == m.Addr {
+		return
+	}
+	loaded, freed, told := s.lifeAround(m.Name, list.made.From, list.made.To)
+	if !told {
+		return
+	}
+	if loaded == 0 {
+		loaded = list.made.From // since when is not told
+	}
+	s.b.laterModule(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
+		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, seen: list.made.To, later: true})
+}
+
+// goneBy ends the modules that are not in a list which was made after the last one
+// that has them. When they went is not told: they are taken to be there until
+// the copy was begun, as those that only it has are taken to be there from then on.
+func (b *Builder) goneBy(list []kcore.Module, made Interval) {
+	for i := range b.modules {
+		m := &b.modules[i]
+		switch listed := slices.ContainsFunc(list, func(o kcore.Module) bool {
+			return o.Name == m.Name && (o.Addr == m.Addr || o.Addr == 0) // withheld
+		}); {
+		case m.Freed != 0:
+		case listed:
+			m.seen = max(m.seen, made.To)
+		case m.seen < made.From && m.Loaded < made.From:
+			m.Freed = made.From
 		}
-		t, ok := text[m.Name]
-		if !ok || t.Last < m.Addr || t.Last >= m.Addr+m.Size {
-			continue
-		}
-		loaded, freed, told := s.lifeAround(m.Name, made.From, made.To)
-		if !told {
-			continue
-		}
-		if loaded == 0 {
-			loaded = made.From // since when is not told
-		}
-		s.b.laterModule(Module{Name: m.Name, Addr: m.Addr, TextEnd: t.Last&^(pageSize-1) + pageSize,
-			End: m.Addr + m.Size, Loaded: loaded, Freed: freed})
 	}
 }
 

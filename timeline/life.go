@@ -32,6 +32,8 @@ type life struct {
 	program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
 	ended    Reason  // why it ended
+	names    Names   // of a module that the image's table does not name
+	later    bool    // of a module that was not there when the snapshot was taken
 }
 
 // A population is the set of lives that are alive at one moment, disjoint and
@@ -88,8 +90,8 @@ func (p *population) bearModule(m Module, all []Module) {
 	if to == 0 {
 		to = MaxTime
 	}
-	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered}
-	data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, ended: Unregistered}
+	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, names: m.Names, later: m.later, ended: Unregistered}
+	data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, names: m.Names, later: m.later, ended: Unregistered}
 	for _, l := range []*life{text, data} {
 		if l.lo < l.hi {
 			p.bear(l)

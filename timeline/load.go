@@ -12,7 +12,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -328,7 +327,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
 		}
 	}
-	s.addModules(k)
+	s.addModules(k, s.copied(horizon))
 	s.addListed(k)
 	s.addPrograms()
 	if opts.Vmlinux != "" {
@@ -361,20 +360,13 @@ func (s *scan) copied(horizon uint64) uint64 {
 
 // addModules adds the modules that were loaded when the snapshot was taken.
 // Only text is known by a snapshot, and a module's text ends at the latest with
-// the page in which its last function begins (rule 9).
-func (s *scan) addModules(k *kcore.Kallsyms) {
-	var text map[string]kcore.Range
-	if k != nil {
-		text = k.ModuleText()
-	}
+// the page in which its last function begins (rule 9). copied is when at the latest.
+func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 	for _, m := range s.modules {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
 			continue
 		}
-		end := m.Addr
-		if t, ok := text[m.Name]; ok && t.Last >= m.Addr && t.Last < m.Addr+m.Size {
-			end = t.Last&^(pageSize-1) + pageSize
-		}
+		end := textEnd(k, &m)
 		if m.State != "Live" {
 			end = m.Addr // still being loaded: its text changes with no record
 		}
@@ -382,9 +374,20 @@ func (s *scan) addModules(k *kcore.Kallsyms) {
 		if !told {
 			end = m.Addr
 		}
-		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed})
+		s.b.Module(Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, seen: copied})
 		s.report.Modules++
 	}
+}
+
+// textEnd returns the end of a module's text, as far as kallsyms, which may be nil,
+// tells.
+func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	if k != nil {
+		if last, ok := k.LastFunction(m.Name, m.Addr, m.Addr+m.Size); ok {
+			return last&^(pageSize-1) + pageSize
+		}
+	}
+	return m.Addr
 }
 
 // addListed adds what kallsyms lists beside kernel and modules.
@@ -459,50 +462,6 @@ func (s *scan) addPrograms() {
 		p.LoadTime = l.time
 		s.b.Program(p)
 	}
-}
-
-// names makes kallsyms a table of names. What it lists of BPF and out-of-line
-// code comes and goes, and is answered by lives.
-type names struct{ k *kcore.Kallsyms }
-
-func fixed(sym kcore.Symbol) bool {
-	return sym.Module != "bpf" && !strings.HasPrefix(sym.Module, "__builtin__")
-}
-
-func (n names) Find(addr uint64) (Symbol, bool) {
-	sym, size, ok := n.k.Find(addr)
-	if !ok || !fixed(sym) {
-		return Symbol{}, false
-	}
-	return Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: MaxTime}, true
-}
-
-func (n names) Lookup(name string) []Symbol {
-	var out []Symbol
-	for _, sym := range n.k.Lookup(name) {
-		if !fixed(sym) || sym.Addr == 0 {
-			continue
-		}
-		s := Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: MaxTime}
-		if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
-			s.Size = size
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func (n names) Aliases(addr uint64) []string {
-	var out []string
-	for _, sym := range n.k.NamesOf(addr) {
-		switch sym.Type {
-		case 't', 'T', 'w', 'W', 'i':
-			if fixed(sym) {
-				out = append(out, sym.Name)
-			}
-		}
-	}
-	return out
 }
 
 // archOf names the architecture of an ELF machine as uname -m does.

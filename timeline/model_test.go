@@ -695,6 +695,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		switch b.kind {
 		case lifeModule:
 			p.lost, p.bare = m.widened(m.lostModule), NeverRecorded
+			if b.from > m.snapshot.To+m.skew { // the snapshot has what was there before
+				bytes = nil
+			}
 			if m.padding(p.lo) {
 				p.lost = ever(ThunkPadding)
 			}

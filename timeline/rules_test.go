@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/textreplay/textreplay/kcore"
 )
 
 // The rules of truth, each on the smallest history that shows it. Kernel text
@@ -606,6 +607,62 @@ func TestRules(t *testing.T) {
 				"100..300 known 5555",
 				"300..700 known 7777",
 				"700.. retired unregistered 7777"),
+		},
+		{
+			name: "rule 9: where a module came later, the snapshot has what was there before",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: 300})
+				b.AddCopy(Snapshot{From: 500, To: 510, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x66)}})
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				"0..300 unknown not-text",
+				"300..1001 known 6666",
+				"1001.. unconfirmed beyond-horizon 6666"),
+		},
+		{
+			name: "rule 9: nor is it this one's where perf's list does not have it yet",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: copied - 1, later: true})
+				b.AddCopy(Snapshot{From: 500, To: 510, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x66)}})
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				fmt.Sprintf("0..%d unknown not-text", copied-1),
+				fmt.Sprintf("%d..1001 known 6666", copied-1),
+				"1001.. unconfirmed beyond-horizon 6666"),
+		},
+		{
+			name: "rule 9: a module that a later list does not have is gone by then",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
+				b.Gap(GapModules, 0, MaxTime, ModuleMayHaveGone)
+				b.goneBy([]kcore.Module{{Name: "m", Addr: 0x8000}}, Interval{300, 310})
+				b.goneBy([]kcore.Module{{Name: "m", Addr: 0xc000}}, Interval{500, 510}) // elsewhere
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..500 unconfirmed module-may-have-gone 5555",
+				"500.. retired unregistered 5555"),
+		},
+		{
+			name: "rule 9: not where the list was made before, nor where it has no addresses",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
+				b.Gap(GapModules, 0, MaxTime, ModuleMayHaveGone)
+				b.goneBy(nil, Interval{copied, copied})
+				b.goneBy([]kcore.Module{{Name: "m"}}, Interval{500, 510})
+			},
+			addr: 0x8100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..1001 unconfirmed module-may-have-gone 5555",
+				"1001.. unconfirmed beyond-horizon 5555"),
 		},
 		{
 			name: "rule 9: a contradicted place of a module",

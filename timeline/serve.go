@@ -65,7 +65,7 @@ type Service struct {
 //
 // The first call that meets such code reads the recording once more.
 func (r *Replay) Serves(addr, t uint64) (Service, bool) {
-	alive, _, _ := r.Image.At(t).lifeAt(addr)
+	alive, _ := r.Image.At(t).lifeAt(addr)
 	if alive == nil || alive.kind != lifeOutOfLine && alive.kind != lifeImage || r.Report.Arch != "x86_64" {
 		return Service{}, false
 	}

@@ -73,7 +73,7 @@ func (x *sources) program(id uint32) *programSource {
 // comes from at time t. ok is false where no BPF program stands there whose
 // code the recording has, and where it does not tell.
 func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
-	alive, _, _ := r.Image.At(t).lifeAt(addr)
+	alive, _ := r.Image.At(t).lifeAt(addr)
 	if alive == nil || alive.program == 0 {
 		return SourceLine{}, false
 	}
@@ -123,7 +123,7 @@ func (r *Replay) attachedTo(name string, t uint64) *life {
 	}
 	for i, addr := range p.info.Ksyms {
 		if i < len(p.funcs) && p.funcs[i] == f.Name {
-			alive, _, _ := r.Image.At(t).lifeAt(addr)
+			alive, _ := r.Image.At(t).lifeAt(addr)
 			if alive != nil && alive.lo == addr && alive.program == p.info.ID {
 				return alive
 			}

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sort"
 )
@@ -25,7 +26,7 @@ type Symbol struct {
 // Names is a fixed table of names, as kallsyms is: of core kernel text and of
 // the modules that were loaded when it was read. The lifetimes in its symbols are
 // not looked at: an [Image] knows those of modules. It must be safe for
-// concurrent use.
+// concurrent use, and its type comparable.
 type Names interface {
 	// Find returns the symbol that covers addr: of several the one that an
 	// address is best named by.
@@ -51,17 +52,23 @@ func (im *Image) indexLives(lives []*life) {
 	}
 }
 
-// lifeAt returns the dynamic symbol that is alive at addr and v's time, the
-// last one that was, and the module that was ever there.
-func (v View) lifeAt(addr uint64) (alive, last, module *life) {
-	im := v.im
-	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
-	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-		l := im.lives[i]
+// livesOver yields the lives that ever were at addr.
+func (im *Image) livesOver(addr uint64) iter.Seq[*life] {
+	return func(yield func(*life) bool) {
+		i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
+		for i--; i >= 0 && im.livesReach[i] > addr; i-- {
+			if l := im.lives[i]; addr < l.hi && l.name != "" && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// lifeAt returns the dynamic symbol that is alive at addr and v's time, and the
+// last one that was.
+func (v View) lifeAt(addr uint64) (alive, last *life) {
+	for l := range v.im.livesOver(addr) {
 		switch {
-		case addr >= l.hi || l.name == "":
-		case l.kind == lifeModule || l.kind == lifeModuleData:
-			module = l
 		case l.from > v.t || !l.dynamic():
 		case v.t < l.to:
 			alive, last = l, l
@@ -69,25 +76,20 @@ func (v View) lifeAt(addr uint64) (alive, last, module *life) {
 			last = l
 		}
 	}
-	return alive, last, module
+	return alive, last
 }
 
 // Symbol returns the name of what stands at addr at v's time: a BPF program or
 // image, an out-of-line page, else a function of the kernel or of a module.
 // Where nothing does, it returns what was there last: its To is not after v's
-// time then. It does not allocate, once the table of names is made.
+// time then. It does not allocate, once the tables of names are made.
 func (v View) Symbol(addr uint64) (Symbol, bool) {
-	alive, last, module := v.lifeAt(addr)
+	alive, last := v.lifeAt(addr)
 	if alive != nil {
 		return alive.symbol(), true
 	}
-	if v.im.names != nil {
-		if s, ok := v.im.names.Find(addr); ok {
-			module.lend(&s)
-			if s.From <= v.t && (v.t < s.To || last == nil || s.To >= last.to) {
-				return s, true
-			}
-		}
+	if s, ok := v.named(addr); ok && s.From <= v.t && (v.t < s.To || last == nil || s.To >= last.to) {
+		return s, true
 	}
 	if last != nil {
 		return last.symbol(), true
@@ -95,21 +97,72 @@ func (v View) Symbol(addr uint64) (Symbol, bool) {
 	return Symbol{}, false
 }
 
-// lend gives a symbol of module l its lifetime. l may be nil.
-func (l *life) lend(s *Symbol) {
-	s.From, s.To = 0, MaxTime
-	if l != nil && l.name == s.Module {
-		s.From, s.To = l.from, l.to
+// named returns what a table names at addr: of several modules that were there
+// the one that is at v's time, else the last one that was.
+func (v View) named(addr uint64) (best Symbol, ok bool) {
+	covered := false
+	for l := range v.im.livesOver(addr) {
+		if !l.module() {
+			continue
+		}
+		covered = true
+		if t := v.im.namesOf(l); t != nil {
+			if s, found := t.Find(addr); found && s.Module == l.name {
+				s.From, s.To = l.from, l.to
+				if !ok || v.rather(&s, &best) {
+					best, ok = s, true
+				}
+			}
+		}
 	}
+	if ok || v.im.names == nil {
+		return best, ok
+	}
+	// Of a module of which no more is known than its names, these are all that is
+	// said, unless another one was there.
+	if best, ok = v.im.names.Find(addr); !ok || best.Module != "" && covered {
+		return Symbol{}, false
+	}
+	best.From, best.To = 0, MaxTime
+	return best, true
+}
+
+// rather reports whether s says more than o of what is at v's time.
+func (v View) rather(s, o *Symbol) bool {
+	now := func(s *Symbol) bool { return s.From <= v.t && v.t < s.To }
+	switch {
+	case now(s) != now(o):
+		return now(s)
+	case (s.From <= v.t) != (o.From <= v.t):
+		return s.From <= v.t
+	}
+	return s.To > o.To
+}
+
+// namesOf returns the table that names the code of a module; nil where none does.
+func (im *Image) namesOf(l *life) Names {
+	if l.names != nil {
+		return l.names
+	}
+	return im.names
 }
 
 // Aliases returns the other names that what s names had all the time, nil where
 // there are none: kallsyms often has several for one function.
 func (v View) Aliases(s Symbol) []string {
-	if v.im.names == nil || s.Dynamic {
+	if s.Dynamic {
 		return nil
 	}
-	names := slices.DeleteFunc(v.im.names.Aliases(s.Addr), func(name string) bool { return name == s.Name })
+	table := v.im.names
+	for l := range v.im.livesOver(s.Addr) {
+		if l.module() && l.name == s.Module && l.from == s.From {
+			table = v.im.namesOf(l)
+		}
+	}
+	if table == nil {
+		return nil
+	}
+	names := slices.DeleteFunc(table.Aliases(s.Addr), func(name string) bool { return name == s.Name })
 	if len(names) == 0 {
 		return nil
 	}
@@ -120,6 +173,9 @@ func (v View) Aliases(s Symbol) []string {
 func (l *life) dynamic() bool {
 	return l.kind == lifeProgram || l.kind == lifeImage || l.kind == lifeOutOfLine
 }
+
+// module reports whether the life is a module's.
+func (l *life) module() bool { return l.kind == lifeModule || l.kind == lifeModuleData }
 
 func (l *life) symbol() Symbol {
 	s := Symbol{Name: l.name, Addr: l.lo, Size: l.hi - l.lo, From: l.from, To: l.to, Dynamic: true}
@@ -144,11 +200,11 @@ func (v View) Lookup(name string) []Symbol {
 			add(l.symbol())
 		}
 	}
-	if v.im.names != nil {
-		for _, s := range v.im.names.Lookup(name) {
-			_, _, module := v.lifeAt(s.Addr)
-			module.lend(&s)
-			add(s)
+	for _, table := range v.im.nameTables() {
+		for _, s := range table.Lookup(name) {
+			for s := range v.im.lifetimes(table, s) {
+				add(s)
+			}
 		}
 	}
 	if len(now) > 0 {
@@ -157,12 +213,39 @@ func (v View) Lookup(name string) []Symbol {
 	return ever
 }
 
-// Modules yields the modules that were there when the snapshot was taken, by the
-// address of their text, with their lifetimes.
-func (im *Image) Modules(yield func(Symbol) bool) {
+// nameTables returns the tables of names: the image's, and those that name the code
+// of modules.
+func (im *Image) nameTables() (out []Names) {
+	if im.names != nil {
+		out = append(out, im.names)
+	}
 	for _, l := range im.lives {
-		if l.kind == lifeModule && !yield(Symbol{Name: l.name, Module: l.name, Addr: l.lo, Size: l.hi - l.lo, From: l.from, To: l.to}) {
-			return
+		if l.names != nil && !slices.Contains(out, l.names) {
+			out = append(out, l.names)
+		}
+	}
+	return out
+}
+
+// lifetimes yields s, which a table has, with each time that it stands for: of a
+// module, whenever this table names its code.
+func (im *Image) lifetimes(table Names, s Symbol) iter.Seq[Symbol] {
+	return func(yield func(Symbol) bool) {
+		s.From, s.To = 0, MaxTime
+		covered := false
+		if s.Module != "" {
+			for l := range im.livesOver(s.Addr) {
+				if !l.module() || l.name != s.Module {
+					continue
+				}
+				covered = true
+				if s.From, s.To = l.from, l.to; im.namesOf(l) == table && !yield(s) {
+					return
+				}
+			}
+		}
+		if !covered && table == im.names {
+			yield(s)
 		}
 	}
 }

@@ -200,30 +200,24 @@ func writeUnknown(enc *json.Encoder, spans []timeline.Span) error {
 // symbolsOf returns the functions of which a segment has a part: those of
 // kallsyms, and the dynamic ones that were alive then.
 func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
-	seg := 0
 	inside := func(addr, size uint64) bool {
-		for seg < len(segs) && segs[seg].Addr+uint64(len(segs[seg].Data)) <= addr {
-			seg++
-		}
-		return seg < len(segs) && segs[seg].Addr < addr+max(size, 1)
+		i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr+uint64(len(segs[i].Data)) > addr })
+		return i < len(segs) && segs[i].Addr < addr+max(size, 1)
 	}
 	var syms []kcore.ELFSymbol
-	if k := r.Kallsyms(); k != nil {
-		for _, s := range k.All() { // by address
-			bind, ok := binding(s.Type)
-			if !ok {
-				continue
-			}
-			// Where a dynamic symbol has come to stand, kallsyms is out of date.
-			found, ok := view.Symbol(s.Addr)
-			if !ok || found.Addr != s.Addr || found.Dynamic || !alive(&found, view.Time()) || !inside(s.Addr, found.Size) {
-				continue
-			}
-			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: found.Size, Bind: bind, Type: elf.STT_FUNC})
+	for s := range r.TableSymbols {
+		bind, ok := binding(s.Type)
+		if !ok || !alive(&s.Symbol, view.Time()) {
+			continue
 		}
+		// Where a dynamic symbol has come to stand, kallsyms is out of date.
+		found, ok := view.Symbol(s.Addr)
+		if !ok || found.Addr != s.Addr || found.Dynamic || found.Module != s.Module || !inside(s.Addr, found.Size) {
+			continue
+		}
+		syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: found.Size, Bind: bind, Type: elf.STT_FUNC})
 	}
-	seg = 0
-	for s := range dynamicSymbols(r, view, segs) { // by address too
+	for s := range dynamicSymbols(r, view, segs) {
 		if inside(s.Addr, s.Size) {
 			syms = append(syms, kcore.ELFSymbol{Name: s.Name, Addr: s.Addr, Size: s.Size, Bind: elf.STB_LOCAL, Type: elf.STT_FUNC})
 		}

@@ -27,50 +27,23 @@ func (m *image) writeKcoreDir(r *timeline.Replay, view timeline.View, segs []kco
 	if err != nil {
 		return err
 	}
-	gone := goneModules(view)
 	err = m.writeFile(filepath.Join(m.kcoreDir, "kallsyms"), func(w io.Writer) error {
-		return kcore.WriteKallsyms(w, kallsymsAt(r, view, segs, gone))
+		return kcore.WriteKallsyms(w, kallsymsAt(r, view, segs))
 	})
 	if err != nil {
 		return err
 	}
 	return m.writeFile(filepath.Join(m.kcoreDir, "modules"), func(w io.Writer) error {
-		var mods []kcore.Module
-		if r.Snapshot != nil {
-			for _, x := range r.Snapshot.Modules {
-				if !gone[x.Name] {
-					mods = append(mods, x)
-				}
-			}
-		}
-		return kcore.WriteModules(w, mods)
+		return kcore.WriteModules(w, r.ModulesAt(view.Time()))
 	})
 }
 
-// goneModules names the modules of the snapshot that are not there at the
-// view's time.
-func goneModules(view timeline.View) map[string]bool {
-	gone := make(map[string]bool)
-	for s := range view.Image().Modules {
-		if !alive(&s, view.Time()) {
-			gone[s.Name] = true
-		}
-	}
-	return gone
-}
-
-// kallsymsAt yields the symbols of the snapshot that stand for the same as
-// then, and those of the code that came since.
-func kallsymsAt(r *timeline.Replay, view timeline.View, segs []kcore.Segment, gone map[string]bool) iter.Seq[kcore.Symbol] {
+// kallsymsAt yields what kallsyms would have listed then.
+func kallsymsAt(r *timeline.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[kcore.Symbol] {
 	return func(yield func(kcore.Symbol) bool) {
-		if k := r.Kallsyms(); k != nil {
-			for _, s := range k.All() {
-				if s.Module == "bpf" || strings.HasPrefix(s.Module, "__builtin__") || gone[s.Module] {
-					continue
-				}
-				if !yield(s) {
-					return
-				}
+		for s := range r.TableSymbols {
+			if alive(&s.Symbol, view.Time()) && !yield(kcore.Symbol{Addr: s.Addr, Type: s.Type, Name: s.Name, Module: s.Module}) {
+				return
 			}
 		}
 		for s := range dynamicSymbols(r, view, segs) {

@@ -8,7 +8,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +74,9 @@ carry several. Of several names of one function all but one are marked as its
 aliases: any of them finds it, and addresses are named by that one.
 
 Names of the kernel and of modules come from kallsyms, which was read when the
-recording began: of modules that were loaded later there are none. A module's names
-end when the recording says that it went. BPF programs and trampolines (bpf) and
+recording began; of modules that were loaded later from the kallsyms of further
+copies (--kcore DIR@TIME), and without these there are none. A module's names end
+when the recording says that it went, or a further copy no longer has it. BPF programs and trampolines (bpf) and
 out-of-line code (ool) have their lifetimes from KSYMBOL records; beside a
 trampoline stands what it is there for, and beside a BPF program its function and
 line of source, where the recording tells.`,
@@ -127,35 +127,15 @@ func symbolList(r *timeline.Replay, at string) ([]listedSymbol, error) {
 			add(listedSymbol{Symbol: s, kind: symOOL})
 		}
 	}
-	if k := r.Kallsyms(); k != nil {
-		modules := make(map[string]timeline.Symbol) // any symbol of each
-		for _, sym := range k.All() {
-			if _, text := binding(sym.Type); !text || sym.Addr == 0 || sym.Module == "bpf" || strings.HasPrefix(sym.Module, "__builtin__") {
-				continue // dynamic ones are above, with their lifetimes
-			}
-			s := listedSymbol{Symbol: timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, kind: symKernel}
-			if found, size, ok := k.Find(sym.Addr); ok && found.Addr == sym.Addr {
-				s.Size = size
-				if found.Name != sym.Name {
-					s.aliasOf = found.Name
-				}
-			}
-			if s.Module != "" {
-				s.kind = symModule
-				m, ok := modules[s.Module]
-				if !ok {
-					m = s.Symbol
-					for _, x := range r.Image.At(0).Lookup(s.Name) {
-						if x.Addr == s.Addr {
-							m = x
-						}
-					}
-					modules[s.Module] = m
-				}
-				s.From, s.To = m.From, m.To
-			}
-			add(s)
+	for s := range r.TableSymbols {
+		if _, text := binding(s.Type); !text || s.Addr == 0 {
+			continue
 		}
+		kind := symKernel
+		if s.Module != "" {
+			kind = symModule
+		}
+		add(listedSymbol{Symbol: s.Symbol, kind: kind, aliasOf: s.AliasOf})
 	}
 	slices.SortStableFunc(list, func(a, b listedSymbol) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))

@@ -1,0 +1,121 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/kcore"
+)
+
+// names makes kallsyms a table of names. What it lists of BPF and out-of-line
+// code comes and goes, and is answered by lives.
+type names struct{ k *kcore.Kallsyms }
+
+func fixed(sym kcore.Symbol) bool {
+	return sym.Module != "bpf" && !strings.HasPrefix(sym.Module, "__builtin__")
+}
+
+func (n names) Find(addr uint64) (Symbol, bool) {
+	sym, size, ok := n.k.Find(addr)
+	if !ok || !fixed(sym) {
+		return Symbol{}, false
+	}
+	return Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: MaxTime}, true
+}
+
+func (n names) Lookup(name string) []Symbol {
+	var out []Symbol
+	for _, sym := range n.k.Lookup(name) {
+		if !fixed(sym) || sym.Addr == 0 {
+			continue
+		}
+		s := Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: MaxTime}
+		if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
+			s.Size = size
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (n names) Aliases(addr uint64) []string {
+	var out []string
+	for _, sym := range n.k.NamesOf(addr) {
+		switch sym.Type {
+		case 't', 'T', 'w', 'W', 'i':
+			if fixed(sym) {
+				out = append(out, sym.Name)
+			}
+		}
+	}
+	return out
+}
+
+// TableSymbol is a line of kallsyms with the time that it stands for.
+type TableSymbol struct {
+	Symbol         // Size is 0 for what is no text
+	Type    byte   // as nm prints it
+	AliasOf string // the name that an address of it is told by; "" where it is this one
+}
+
+// TableSymbols yields what kallsyms lists of the kernel and of its modules, table
+// by table and in each by address: all of the copy that perf made, and of
+// further copies what they have of modules that the first does not name. Where a module came
+// and went several times, its symbols are yielded once for each.
+func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
+	for _, table := range r.Image.nameTables() {
+		t, ok := table.(names)
+		if !ok {
+			continue // of a builder's user, who has it
+		}
+		for _, sym := range t.k.All() {
+			if !fixed(sym) || sym.Module == "" && table != r.Image.names {
+				continue
+			}
+			s := TableSymbol{Symbol: Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr}, Type: sym.Type}
+			if found, size, ok := t.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
+				s.Size = size
+				if found.Name != sym.Name {
+					s.AliasOf = found.Name
+				}
+			}
+			for life := range r.Image.lifetimes(table, s.Symbol) {
+				s.Symbol = life
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ModulesAt returns the modules, as the lists in the copies of the kernel have
+// them, that were there at time t.
+func (r *Replay) ModulesAt(t uint64) []kcore.Module {
+	var out []kcore.Module
+	add := func(list []kcore.Module, first bool) {
+		for _, m := range list {
+			known, there := false, false
+			for l := range r.Image.livesOver(m.Addr) {
+				if l.module() && l.name == m.Name {
+					known, there = true, there || l.from <= t && t < l.to
+				}
+			}
+			// Of one whose address was withheld nothing is known but that it was listed.
+			listed := slices.ContainsFunc(out, func(o kcore.Module) bool { return o.Name == m.Name })
+			if !listed && (there || first && !known) {
+				out = append(out, m)
+			}
+		}
+	}
+	if r.Snapshot != nil {
+		add(r.Snapshot.Modules, true)
+	}
+	for _, c := range r.copies {
+		add(c.Modules, false)
+	}
+	return out
+}
