@@ -45,7 +45,8 @@
 //
 // Names have lifetimes as bytes have: [View.Symbol] names an address as of a
 // time, [View.Lookup] finds a name, [View.Aliases] tells what else a function is
-// called. [Replay.Serves] tells what slots and trampolines are there for, and
+// called; [Replay.TableSymbols] lists them. A module's are those of the copy of the
+// kernel that has it. [Replay.Serves] tells what slots and trampolines are there for, and
 // [Replay.SourceLine] the source of a BPF program. [Replay.Changes] is the audit
 // trail: who changed what, and when.
 //
