@@ -76,10 +76,10 @@ aliases: any of them finds it, and addresses are named by that one.
 Names of the kernel and of modules come from kallsyms, which was read when the
 recording began; of modules that were loaded later from the kallsyms of further
 copies (--kcore DIR@TIME), and without these there are none. A module's names end
-when the recording says that it went, or a further copy no longer has it. BPF programs and trampolines (bpf) and
-out-of-line code (ool) have their lifetimes from KSYMBOL records; beside a
-trampoline stands what it is there for, and beside a BPF program its function and
-line of source, where the recording tells.`,
+when the recording says that it went, or a further copy no longer has it. BPF
+programs and trampolines (bpf) and out-of-line code (ool) have their lifetimes
+from KSYMBOL records; beside a trampoline stands what it is there for, and beside
+a BPF program its function and line of source, where the recording tells.`,
 		Example: `  textreplay symbols --kind bpf,ool
   textreplay symbols --at 12.345678901 --json | jq -r .name`,
 		Args: cobra.NoArgs,
