@@ -35,6 +35,9 @@ type Symbol struct {
 	Module string
 }
 
+// Pseudo reports whether Module is one of these that are no modules.
+func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
+
 // Kallsyms is the kernel's symbol table, sorted by address. It may be used
 // from many goroutines at once.
 //

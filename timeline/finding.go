@@ -94,7 +94,8 @@ type Finding struct {
 // bytes of pokes contradict is told by Image.Conflicts.
 func (r *Replay) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
-		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding), lengths: make(map[Range]bool)}
+		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
+			lengths: make(map[Range]bool), loaded: make(map[uint32]bool)}
 		c.start()
 		for ch := range r.Changes() {
 			switch {
@@ -129,12 +130,12 @@ type checker struct {
 	r        *Replay
 	alive    []registered // by address
 	modules  []*life
-	programs map[uint32]uint64 // loaded, and when
+	programs map[uint32]uint64 // loaded by now, and when
 	// pending are the functions registered in a thread's context of which no
 	// load has come yet.
 	pending map[uint32][]Finding
-	lengths map[Range]bool // every range that was registered
-	loaded  map[uint32]bool
+	lengths map[Range]bool  // every range that was registered
+	loaded  map[uint32]bool // programs that ever were
 	found   []Finding
 }
 
@@ -153,7 +154,6 @@ func (c *checker) add(f Finding, from uint64) {
 
 // start takes what was there before the recording.
 func (c *checker) start() {
-	c.loaded = make(map[uint32]bool)
 	for e := range listed(c.r.kallsyms) {
 		c.insert(registered{Range{e.Addr, e.Addr + uint64(e.Len)}, e.Name, 0, e.Kind == SymbolBPF})
 	}

@@ -90,9 +90,11 @@ func (p *population) bearModule(m Module, all []Module) {
 	if to == 0 {
 		to = MaxTime
 	}
-	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, names: m.Names, later: m.later, ended: Unregistered}
-	data := &life{lo: max(m.Addr, m.TextEnd), hi: m.End, from: m.Loaded, to: to, kind: lifeModuleData, name: m.Name, names: m.Names, later: m.later, ended: Unregistered}
-	for _, l := range []*life{text, data} {
+	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered,
+		names: m.Names, later: m.later}
+	data := *text
+	data.lo, data.hi, data.kind = max(m.Addr, m.TextEnd), m.End, lifeModuleData
+	for _, l := range []*life{text, &data} {
 		if l.lo < l.hi {
 			p.bear(l)
 			p.leaves = min(p.leaves, to)

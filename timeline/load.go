@@ -301,6 +301,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		rep.Losses = append(rep.Losses, buf.losses...)
 	}
 
+	copied := s.copied(horizon)
 	k := r.kallsyms
 	lo, hi, ok := uint64(0), uint64(0), false
 	if k != nil {
@@ -313,7 +314,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	b.Text(lo, hi)
 
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
-		snap := Snapshot{From: rep.First, To: s.copied(horizon)}
+		snap := Snapshot{From: rep.First, To: copied}
 		for _, seg := range r.Snapshot.Core.Segments {
 			snap.Segments = append(snap.Segments, Segment(seg))
 			rep.Segments = append(rep.Segments, Range{seg.Addr, seg.Addr + uint64(len(seg.Data))})
@@ -327,7 +328,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
 		}
 	}
-	s.addModules(k, s.copied(horizon))
+	s.addModules(k, copied)
 	s.addListed(k)
 	s.addPrograms()
 	if opts.Vmlinux != "" {
@@ -370,7 +371,7 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 		if m.State != "Live" {
 			end = m.Addr // still being loaded: its text changes with no record
 		}
-		loaded, freed, told := s.copiedLife(m.Name)
+		loaded, freed, told := s.lifeAround(m.Name, 0, copied)
 		if !told {
 			end = m.Addr
 		}

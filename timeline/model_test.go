@@ -1237,10 +1237,7 @@ func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.G
 	for _, time := range times {
 		p := Poke{Addr: rapid.SampledFrom([]uint64{0x1000, 0x1000, 0x1002, 0x9000}).Draw(t, "place"), Time: time, CPU: rapid.SampledFrom([]int{0, 1, 0, 1, -1}).Draw(t, "cpu")}
 		for k := range uint64(2) {
-			old, ok := now[p.Addr+k]
-			if !ok {
-				old, ok = byteOf(m.snapshot.Segments, p.Addr+k)
-			}
+			old, ok := m.before(now, p.Addr+k)
 			if !ok || yes("contradicts", 30) {
 				old = value.Draw(t, "old")
 			}
@@ -1258,6 +1255,14 @@ func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.G
 	}
 }
 
+// before returns what stands at addr by the pokes drawn so far, or by the snapshot.
+func (m *model) before(now map[uint64]byte, addr uint64) (byte, bool) {
+	if b, ok := now[addr]; ok {
+		return b, true
+	}
+	return byteOf(m.snapshot.Segments, addr)
+}
+
 // genPokes draws changes of what stands there, and some of what does not.
 func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
 	now := make(map[uint64]byte)
@@ -1271,10 +1276,7 @@ func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(strin
 		}
 		n := rapid.IntRange(1, 3).Draw(t, "length")
 		for k := range uint64(n) {
-			old, ok := now[p.Addr+k]
-			if !ok {
-				old, ok = byteOf(m.snapshot.Segments, p.Addr+k)
-			}
+			old, ok := m.before(now, p.Addr+k)
 			if !ok || yes("contradicts", 8) {
 				old = value.Draw(t, "old")
 			}

@@ -81,15 +81,10 @@ type moduleEvent struct {
 	loaded bool
 }
 
-// copiedLife returns from when until when that module of this name was loaded
-// which the list of modules beside the snapshot has; 0 where nothing says. The
-// list was read at some time of the copy interval: where modules of that name
-// came and went several times meanwhile, it is not told which of them it was.
-func (s *scan) copiedLife(name string) (loaded, freed uint64, told bool) {
-	return s.lifeAround(name, 0, s.copied(s.report.Horizon))
-}
-
-// lifeAround is copiedLife for a list that was read at some time of [from, to].
+// lifeAround returns from when until when that module of this name was loaded
+// which a list of modules has that was read at some time of [from, to]; 0 where
+// nothing says. Where modules of that name came and went several times
+// meanwhile, it is not told which of them it was.
 func (s *scan) lifeAround(name string, from, to uint64) (loaded, freed uint64, told bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	sortedByTime(events, func(e moduleEvent) uint64 { return e.time })

@@ -5,7 +5,6 @@ package timeline
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
 )
@@ -14,13 +13,9 @@ import (
 // code comes and goes, and is answered by lives.
 type names struct{ k *kcore.Kallsyms }
 
-func fixed(sym kcore.Symbol) bool {
-	return sym.Module != "bpf" && !strings.HasPrefix(sym.Module, "__builtin__")
-}
-
 func (n names) Find(addr uint64) (Symbol, bool) {
 	sym, size, ok := n.k.Find(addr)
-	if !ok || !fixed(sym) {
+	if !ok || sym.Pseudo() {
 		return Symbol{}, false
 	}
 	return Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: MaxTime}, true
@@ -29,16 +24,23 @@ func (n names) Find(addr uint64) (Symbol, bool) {
 func (n names) Lookup(name string) []Symbol {
 	var out []Symbol
 	for _, sym := range n.k.Lookup(name) {
-		if !fixed(sym) || sym.Addr == 0 {
+		if sym.Pseudo() || sym.Addr == 0 {
 			continue
 		}
-		s := Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: MaxTime}
-		if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
-			s.Size = size
-		}
+		s, _ := n.sized(sym)
 		out = append(out, s)
 	}
 	return out
+}
+
+// sized returns a symbol of the table with its size, and the name that an address
+// of it is told by.
+func (n names) sized(sym kcore.Symbol) (s Symbol, told string) {
+	s, told = Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: MaxTime}, sym.Name
+	if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
+		s.Size, told = size, found.Name
+	}
+	return s, told
 }
 
 func (n names) Aliases(addr uint64) []string {
@@ -46,7 +48,7 @@ func (n names) Aliases(addr uint64) []string {
 	for _, sym := range n.k.NamesOf(addr) {
 		switch sym.Type {
 		case 't', 'T', 'w', 'W', 'i':
-			if fixed(sym) {
+			if !sym.Pseudo() {
 				out = append(out, sym.Name)
 			}
 		}
@@ -72,19 +74,15 @@ func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
 			continue // of a builder's user, who has it
 		}
 		for _, sym := range t.k.All() {
-			if !fixed(sym) || sym.Module == "" && table != r.Image.names {
+			if sym.Pseudo() || sym.Module == "" && table != r.Image.names {
 				continue
 			}
-			s := TableSymbol{Symbol: Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr}, Type: sym.Type}
-			if found, size, ok := t.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
-				s.Size = size
-				if found.Name != sym.Name {
-					s.AliasOf = found.Name
-				}
+			sized, told := t.sized(sym)
+			if told == sym.Name {
+				told = ""
 			}
-			for life := range r.Image.lifetimes(table, s.Symbol) {
-				s.Symbol = life
-				if !yield(s) {
+			for s := range r.Image.lifetimes(table, sized) {
+				if !yield(TableSymbol{s, sym.Type, told}) {
 					return
 				}
 			}

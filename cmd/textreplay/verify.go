@@ -143,23 +143,21 @@ func findingJSON(f *timeline.Finding) jsonFinding {
 	return out
 }
 
-// writeFindings prints what about births, deaths and programs does not fit.
-func (v *verify) writeFindings(found []timeline.Finding) {
+// writeFindings prints what about births, deaths and programs does not fit: what
+// is amiss, and how much there is of the rest.
+func (v *verify) writeFindings(found, amiss []timeline.Finding) {
+	if len(amiss) > 0 {
+		fmt.Fprintf(v.out, "\nBirths, deaths and programs that do not fit together:\n")
+		for _, f := range within(v, amiss) {
+			writeFinding(v.out, &f)
+		}
+		v.writeMore(len(amiss))
+	}
 	var excused [256]uint64
-	var told []timeline.Finding
 	for _, f := range found {
 		if f.Excused {
 			excused[f.Kind]++
-		} else {
-			told = append(told, f)
 		}
-	}
-	if len(told) > 0 {
-		fmt.Fprintf(v.out, "\nBirths, deaths and programs that do not fit together:\n")
-		for _, f := range within(v, told) {
-			writeFinding(v.out, &f)
-		}
-		v.writeMore(len(told))
 	}
 	first := true
 	for k, n := range excused {
@@ -217,16 +215,11 @@ func (v *verify) itself(r *timeline.Replay) error {
 	}
 	illegal := slices.Collect(r.Sequences().Illegal())
 	found := slices.Collect(r.Findings())
-	amiss := 0
-	for _, f := range found {
-		if !f.Excused {
-			amiss++
-		}
-	}
+	amiss := slices.DeleteFunc(slices.Clone(found), func(f timeline.Finding) bool { return f.Excused })
 	d := digest{Report: r.Report, r: r}
 	if v.json {
 		out := jsonItself{
-			OK: len(conflicts)+len(illegal)+amiss == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
+			OK: len(conflicts)+len(illegal)+len(amiss) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
 			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
 		}
 		for _, k := range d.kinds() {
@@ -256,8 +249,8 @@ func (v *verify) itself(r *timeline.Replay) error {
 			verdict = v.style.paint(red, count(len(conflicts), "contradiction"))
 		}
 		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
-		if amiss > 0 {
-			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(amiss, "misfit")+" among births, deaths and programs"))
+		if len(amiss) > 0 {
+			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" among births, deaths and programs"))
 		}
 		fmt.Fprintln(v.out)
 		var parts []string
@@ -280,9 +273,9 @@ func (v *verify) itself(r *timeline.Replay) error {
 			}
 			v.writeMore(len(illegal))
 		}
-		v.writeFindings(found)
+		v.writeFindings(found, amiss)
 	}
-	if len(conflicts)+len(illegal)+amiss > 0 {
+	if len(conflicts)+len(illegal)+len(amiss) > 0 {
 		return errBelow
 	}
 	return nil
