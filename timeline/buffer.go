@@ -172,7 +172,7 @@ type channel struct {
 	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
 	taken [3]uint64
 	// chosen tells which of them are read from this id and not from another
-	// of the same CPU (rule 12).
+	// of the same CPU (rule duplicates).
 	chosen kinds
 }
 

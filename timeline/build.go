@@ -135,7 +135,7 @@ func (b *Builder) bounds() []gap {
 
 // sortPokes brings the sites into the order of their addresses, and the pokes
 // of those where that is not their order of arrival into the order of time.
-// There the double writes of perf are dropped (rule 12), and clocks looked at.
+// There the double writes of perf are dropped (rule duplicates), and clocks looked at.
 func (d *build) sortPokes() {
 	b := d.Builder
 	d.order = make([]uint32, len(b.sites))

@@ -37,7 +37,7 @@ type initial struct {
 	weak Reason
 }
 
-// A chain derives the versions of one fragment from its facts, by rules 3 to 5:
+// A chain derives the versions of one fragment from its facts, by rules moment, snapshot and old-bytes:
 // a fact proves a moment, not the way to it.
 type chain struct {
 	*build
@@ -122,7 +122,7 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 	}
 	if init.content != noContent {
 		if n := upToTime(changes, init.to); n > 0 {
-			// Rule 4: the bytes were read before, between or after these changes.
+			// Rule snapshot: the bytes were read before, between or after these changes.
 			if c.consistent(init.content, changes[:n]) {
 				if changes[0].hasOld {
 					c.content = noContent // the changes say it all
@@ -282,7 +282,7 @@ func upToTime(changes []change, t uint64) int {
 
 // consistent reports whether bytes that were read while these changes went on
 // can be what stood there: a state of the chain, or a half-written one with
-// the trap in place (rule 4).
+// the trap in place (rule snapshot).
 func (c *chain) consistent(content uint32, changes []change) bool {
 	got := c.bytes(content)
 	for i := range changes {
@@ -372,7 +372,7 @@ func (c *chain) backward(t1, t2 uint64, fact claim) {
 }
 
 // disagree fills the time between two facts that contradict one another
-// (rule 5): conflicting up to the end of the last gap between them, or all of
+// (rule old-bytes): conflicting up to the end of the last gap between them, or all of
 // it where there is none; from there the second fact's old bytes hold.
 func (c *chain) disagree(t1, t2 uint64, reason Reason, second claim) {
 	if t1 >= t2 {

@@ -132,7 +132,7 @@ func (t *trail) collect() {
 }
 
 // wants reports whether a record is the one to read, of those that several
-// events took (rule 12). What perf made up itself came through no event.
+// events took (rule duplicates). What perf made up itself came through no event.
 func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
 	switch typ {
 	case perfdata.RecordTextPoke:

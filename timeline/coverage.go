@@ -49,7 +49,7 @@ func (c *Coverage) none(format string, args ...any) {
 	c.Limits = append(c.Limits, Limit{NoCoverage, fmt.Sprintf(format, args...), 0, MaxTime})
 }
 
-// coverage judges pokes, ksymbols and BPF events by rules 6, 7 and 10.
+// coverage judges pokes, ksymbols and BPF events by rules losses, horizon and coverage.
 func (s *scan) coverage() {
 	r := s.report
 	r.Coverage.Pokes = s.cover(takesPokes, "text pokes", "attr.text_poke (perf record --kcore sets it)")
@@ -73,7 +73,7 @@ func (s *scan) coverage() {
 }
 
 // coverModules judges whether all loads and unloads of modules were recorded:
-// both tracepoints, on every CPU, each time (rule 9).
+// both tracepoints, on every CPU, each time (rule modules).
 func (s *scan) coverModules() Coverage {
 	c := s.cover(takesModuleFree, "module unloads", "-e module:module_load -e module:module_free")
 	load := s.cover(takesModuleLoad, "module loads", "-e module:module_load -e module:module_free")
@@ -147,7 +147,7 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 }
 
 // losses adds a limit for each interval in which a record of this kind may
-// have been lost (rule 6).
+// have been lost (rule losses).
 func (s *scan) losses(c *Coverage, kind kinds) {
 	counted := s.clean && s.readsLost
 	n := 0
@@ -177,7 +177,7 @@ func (s *scan) losses(c *Coverage, kind kinds) {
 
 // silence adds a limit for each CPU that has no record for longer before the
 // clean end than ever before: as one that went offline and came back, whose
-// events are gone (rule 10).
+// events are gone (rule coverage).
 func (s *scan) silence(c *Coverage, kind kinds) {
 	if !s.clean {
 		return
@@ -198,7 +198,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 
 func seconds(ns uint64) string { return Seconds(ns) + " s" }
 
-// horizon is the time up to which nothing earlier can still arrive (rule 7).
+// horizon is the time up to which nothing earlier can still arrive (rule horizon).
 func (s *scan) horizon() uint64 {
 	if s.clean {
 		return s.newest

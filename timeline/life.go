@@ -21,7 +21,7 @@ const (
 )
 
 // A life is what stood in [lo, hi) during [from, to). The same addresses later
-// carry other lives (rule 8).
+// carry other lives (rule lifetimes).
 type life struct {
 	lo, hi   uint64
 	from, to uint64

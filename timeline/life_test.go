@@ -32,7 +32,7 @@ func moduleM(b *Builder, freed uint64) {
 	b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Freed: freed})
 }
 
-// TestLives: what comes and goes at the same addresses (rules 8 and 9).
+// TestLives: what comes and goes at the same addresses (rules lifetimes and modules).
 func TestLives(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -340,7 +340,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 }
 
 // copied returns the upper end of the time in which perf copied kernel text:
-// its own exec of the workload, which comes after; without one the horizon (rule 4).
+// its own exec of the workload, which comes after; without one the horizon (rule snapshot).
 // But perf's first rounds may hold only what is older than the copy, which it
 // makes before it drains the ring buffers for the first time: then it is the
 // newest time of the first round after that.
@@ -361,7 +361,7 @@ func (s *scan) copied(horizon uint64) uint64 {
 
 // addModules adds the modules that were loaded when the snapshot was taken.
 // Only text is known by a snapshot, and a module's text ends at the latest with
-// the page in which its last function begins (rule 9). copied is when at the latest.
+// the page in which its last function begins (rule modules). copied is when at the latest.
 func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 	for _, m := range s.modules {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {

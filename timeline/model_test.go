@@ -198,7 +198,7 @@ func (m *model) padding(a uint64) bool {
 	return n >= 9
 }
 
-// live derives the lives of modules and dynamic code (rules 8 and 9).
+// live derives the lives of modules and dynamic code (rules lifetimes and modules).
 func (m *model) live() []*being {
 	var all []*being
 	alive := func(b *being, t uint64) bool { return b.from <= t && t < b.to }

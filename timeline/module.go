@@ -12,7 +12,7 @@ import (
 // doubtModules finds for each module the first contradiction in its text: a
 // poke whose old bytes are not what the facts before it give, or the birth of
 // something else inside it. The module has then gone with no record: from its
-// last confirmed moment on nothing of it can be believed (rule 9).
+// last confirmed moment on nothing of it can be believed (rule modules).
 func (d *build) doubtModules(lives []*life) {
 	for _, l := range lives {
 		l.doubted = MaxTime

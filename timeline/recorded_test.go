@@ -46,7 +46,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(600, 1000)
 		}, whole},
 
-		{"rule 4: the copy was made before the workload's exec", func(w *tape) {
+		{"snapshot: the copy was made before the workload's exec", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
@@ -58,7 +58,7 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"rule 4: a poke after the workload's exec corrects no copy", func(w *tape) {
+		{"snapshot: a poke after the workload's exec corrects no copy", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
@@ -70,7 +70,7 @@ func TestRecorded(t *testing.T) {
 			"100..250 conflicting snapshot-mismatch 9090 eb02",
 			"250..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"rule 4: the exec of another process, and a name without exec, say nothing", func(w *tape) {
+		{"snapshot: the exec of another process, and a name without exec, say nothing", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
@@ -84,7 +84,7 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"rule 4: without a workload the copy may be of any time", func(w *tape) {
+		{"snapshot: without a workload the copy may be of any time", func(w *tape) {
 			w.copied = true
 			w.ticks(100, 800)
 			w.poke(10, 850, 0x1100, "eb02", "9090")
@@ -95,7 +95,7 @@ func TestRecorded(t *testing.T) {
 			"850..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
 
-		{"rule 6: a loss reaches back to the record before it that is no sample", func(w *tape) {
+		{"losses: a loss reaches back to the record before it that is no sample", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -104,7 +104,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(10, 3)
 		}, lost("700", "1001")},
-		{"rule 6: a loss of another CPU counts", func(w *tape) {
+		{"losses: a loss of another CPU counts", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -112,7 +112,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(11, 3)
 		}, lost("700", "1001")},
-		{"rule 6: events that count their losses and lost nothing: no poke was lost", func(w *tape) {
+		{"losses: events that count their losses and lost nothing: no poke was lost", func(w *tape) {
 			other := onBoth(0)
 			w.events = append(w.events, other)
 			w.ticks(100, 400)
@@ -121,7 +121,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(20, 3)
 		}, whole},
-		{"rule 6: what is not counted may be of the pokes", func(w *tape) {
+		{"losses: what is not counted may be of the pokes", func(w *tape) {
 			w.events[0].noLost = true
 			w.ticks(100, 400)
 			flip(w)
@@ -137,7 +137,7 @@ func TestRecorded(t *testing.T) {
 			"780..790 known eb02",
 			"790..1000 known 9090",
 			"1000.. unconfirmed after-loss 9090")},
-		{"rule 6: LOST records that add up leave the time behind the last of them whole", func(w *tape) {
+		{"losses: LOST records that add up leave the time behind the last of them whole", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -148,7 +148,7 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
-		{"rule 6: LOST records that do not add up leave the time after the last record open", func(w *tape) {
+		{"losses: LOST records that do not add up leave the time after the last record open", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -160,7 +160,7 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed after-loss eb02")},
-		{"rule 6: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
+		{"losses: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
 			elsewhere := tapeEvent{cpus: []int64{2}, tid: -1}
 			w.events = append(w.events, elsewhere)
 			w.events[0].noLost = true
@@ -170,7 +170,7 @@ func TestRecorded(t *testing.T) {
 			w.lost(22, 780, 3)
 			w.ticks(600, 1000)
 		}, whole},
-		{"rule 6: a stream has no last word on losses", func(w *tape) {
+		{"losses: a stream has no last word on losses", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -183,7 +183,7 @@ func TestRecorded(t *testing.T) {
 			"500..700 known eb02",
 			"700.. unconfirmed after-loss eb02")},
 
-		{"rule 7: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
+		{"horizon: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -194,7 +194,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..801 known eb02",
 			"801.. unconfirmed beyond-horizon eb02")},
-		{"rule 7: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
+		{"horizon: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -206,7 +206,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..801 known eb02",
 			"801.. unconfirmed beyond-horizon eb02")},
-		{"rule 7: the second of two rounds guarantees what was before the first", func(w *tape) {
+		{"horizon: the second of two rounds guarantees what was before the first", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -219,7 +219,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..701 known eb02",
 			"701.. unconfirmed beyond-horizon eb02")},
-		{"rule 7: a ring buffer that has not been seen counts as the start", func(w *tape) {
+		{"horizon: a ring buffer that has not been seen counts as the start", func(w *tape) {
 			w.pipe = true
 			w.tick(10, 100, 200, 300, 400)
 			flip(w)
@@ -227,54 +227,54 @@ func TestRecorded(t *testing.T) {
 			"0..500 unconfirmed beyond-horizon 9090",
 			"500.. unconfirmed beyond-horizon eb02")},
 
-		{"rule 10: an event of one task is not on the whole CPU", func(w *tape) {
+		{"coverage: an event of one task is not on the whole CPU", func(w *tape) {
 			w.events[0].tid = 5
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("partial-coverage")},
-		{"rule 10: a CPU without an event", func(w *tape) {
+		{"coverage: a CPU without an event", func(w *tape) {
 			w.events[0].cpus = []int64{0}
 			w.tick(10, 100, 200, 300, 400)
 			flip(w)
 			w.tick(10, 600, 700, 800, 900, 1000)
 		}, spoiled("partial-coverage")},
-		{"rule 10: a CPU that is not online may come up", func(w *tape) {
+		{"coverage: a CPU that is not online may come up", func(w *tape) {
 			w.available, w.online = 2, 1
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("partial-coverage")},
-		{"rule 10: how many CPUs there are is not recorded", func(w *tape) {
+		{"coverage: how many CPUs there are is not recorded", func(w *tape) {
 			w.available = 0
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("cpu-counts-missing")},
-		{"rule 10: no event asks for pokes", func(w *tape) {
+		{"coverage: no event asks for pokes", func(w *tape) {
 			w.events = []tapeEvent{onBoth(perfdata.FlagTextPoke), onBoth(0)}
 			w.events[0].cpus = nil
 			w.tick(20, 100, 1000)
 		}, lines("0.. unknown never-recorded")},
-		{"rule 10: the kernels of this architecture are not known to record all changes", func(w *tape) {
+		{"coverage: the kernels of this architecture are not known to record all changes", func(w *tape) {
 			w.arch = "aarch64"
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("silent-writers")},
-		{"rule 10: the kernels of this architecture are silent", func(w *tape) {
+		{"coverage: the kernels of this architecture are silent", func(w *tape) {
 			w.arch = "aarch64"
 			w.ticks(100, 400)
 			w.poke(10, 500, 0x1100, "", "eb02") // new code comes from ftrace, as on all architectures
 			w.ticks(600, 1000)
 		}, lines("0..500 unknown never-recorded", "500.. unconfirmed no-coverage eb02")},
-		{"rule 10: the recording does not say which architecture it is of", func(w *tape) {
+		{"coverage: the recording does not say which architecture it is of", func(w *tape) {
 			w.arch = ""
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("partial-coverage")},
-		{"rule 10: a CPU that falls silent for longer than ever before", func(w *tape) {
+		{"coverage: a CPU that falls silent for longer than ever before", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.tick(10, 600, 700, 800, 900, 1000)
@@ -284,19 +284,19 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..700 known eb02",
 			"700.. unconfirmed cpu-silent eb02")},
-		{"rule 10: a CPU that was silent as long before is not suspect", func(w *tape) {
+		{"coverage: a CPU that was silent as long before is not suspect", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.tick(10, 600, 700, 800, 900, 1000)
 			w.tick(11, 700)
 		}, whole},
-		{"rule 10: a CPU without any record", func(w *tape) {
+		{"coverage: a CPU without any record", func(w *tape) {
 			w.tick(10, 100, 200, 300, 400)
 			flip(w)
 			w.tick(10, 600, 700, 800, 900, 1000)
 		}, spoiled("cpu-silent")},
 
-		{"rule 11: time orders the records, not the file", func(w *tape) {
+		{"clocks: time orders the records, not the file", func(w *tape) {
 			w.ticks(100, 400)
 			w.poke(11, 700, 0x1100, "eb02", "9090")
 			flip(w)
@@ -307,7 +307,7 @@ func TestRecorded(t *testing.T) {
 			"500..700 known eb02",
 			"700..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"rule 11: records of one time keep the file's order", func(w *tape) {
+		{"clocks: records of one time keep the file's order", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(10, 600, 0x1800, "9090", "eb02")
@@ -319,20 +319,20 @@ func TestRecorded(t *testing.T) {
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
 
-		{"rule 12: of two events of one CPU the lower id is read", func(w *tape) {
+		{"duplicates: of two events of one CPU the lower id is read", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(20, 510, 0x1100, "9090", "eb02")
 			w.ticks(600, 1000)
 		}, whole},
-		{"rule 12: what perf wrote twice counts once", func(w *tape) {
+		{"duplicates: what perf wrote twice counts once", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			flip(w)
 			w.ticks(600, 1000)
 		}, whole},
-		{"rule 12: and so it does where another of the same time stands between", func(w *tape) {
+		{"duplicates: and so it does where another of the same time stands between", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(10, 500, 0x1100, "eb02", "eb04")
@@ -343,7 +343,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
-		{"rule 12: an event whose records another one took", func(w *tape) {
+		{"duplicates: an event whose records another one took", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
 			w.poke(20, 500, 0x1100, "9090", "eb02")
@@ -382,17 +382,17 @@ func TestRecordedModules(t *testing.T) {
 		addr    uint64
 		want    string
 	}{
-		{name: "rule 9: both tracepoints each time, and nothing happened", addr: 0x8100, want: known},
-		{name: "rule 9: freed", addr: 0x8100,
+		{name: "modules: both tracepoints each time, and nothing happened", addr: 0x8100, want: known},
+		{name: "modules: freed", addr: 0x8100,
 			then: func(w *tape) { w.module(30, 450, "m") },
 			want: lines(
 				"0..100 unconfirmed outside-recording 5555",
 				"100..450 known 5555",
 				"450.. retired unregistered 5555")},
-		{name: "rule 9: another module was freed", addr: 0x8100,
+		{name: "modules: another module was freed", addr: 0x8100,
 			then: func(w *tape) { w.module(30, 450, "n") },
 			want: known},
-		{name: "rule 9: freed and loaded again, who knows where", addr: 0x8100,
+		{name: "modules: freed and loaded again, who knows where", addr: 0x8100,
 			then: func(w *tape) {
 				w.module(31, 420, "m")
 				w.module(20, 440, "m")
@@ -402,51 +402,51 @@ func TestRecordedModules(t *testing.T) {
 				"0..100 unconfirmed outside-recording 5555",
 				"100..420 known 5555",
 				"420.. retired unregistered 5555")},
-		{name: "rule 9: freed while the copy was made: it was copied before", addr: 0x8100,
+		{name: "modules: freed while the copy was made: it was copied before", addr: 0x8100,
 			copying: func(w *tape) { w.module(30, 150, "m") },
 			want: lines(
 				"0..100 unconfirmed outside-recording 5555",
 				"100..150 known 5555",
 				"150.. retired unregistered 5555")},
-		{name: "rule 9: loaded while the copy was made: it was copied after", addr: 0x8100,
+		{name: "modules: loaded while the copy was made: it was copied after", addr: 0x8100,
 			copying: func(w *tape) { w.module(20, 150, "m") },
 			want: lines(
 				"0..150 unknown not-text",
 				"150..1001 known 5555",
 				"1001.. unconfirmed beyond-horizon 5555")},
-		{name: "rule 9: freed and loaded again while the copy was made: it is one of two", addr: 0x8100,
+		{name: "modules: freed and loaded again while the copy was made: it is one of two", addr: 0x8100,
 			copying: func(w *tape) {
 				w.module(30, 140, "m")
 				w.module(20, 150, "m")
 			},
 			want: lines("0.. unknown not-text")},
-		{name: "rule 9: provable text ends with the page of the last function", addr: 0x9000,
+		{name: "modules: provable text ends with the page of the last function", addr: 0x9000,
 			want: lines("0.. unknown not-text")},
-		{name: "rule 9: a module that is still being loaded", addr: 0x8100,
+		{name: "modules: a module that is still being loaded", addr: 0x8100,
 			set:  func(w *tape) { w.modules[0].State = "Loading" },
 			want: lines("0.. unknown not-text")},
-		{name: "rule 9: unloads are sampled by frequency", addr: 0x8100,
+		{name: "modules: unloads are sampled by frequency", addr: 0x8100,
 			set:  func(w *tape) { w.events[2].attr.Flags |= perfdata.FlagFreq },
 			want: doubtful("module-events-sampled")},
-		{name: "rule 9: loads are not recorded each time", addr: 0x8100,
+		{name: "modules: loads are not recorded each time", addr: 0x8100,
 			set:  func(w *tape) { w.events[1].attr.SamplePeriod = 2 },
 			want: doubtful("module-events-sampled")},
-		{name: "rule 9: only unloads", addr: 0x8100,
+		{name: "modules: only unloads", addr: 0x8100,
 			set:  func(w *tape) { w.events[1] = onBoth(0) },
 			want: doubtful("module-may-have-gone")},
-		{name: "rule 9: only loads", addr: 0x8100,
+		{name: "modules: only loads", addr: 0x8100,
 			set:  func(w *tape) { w.events[2] = onBoth(0) },
 			want: doubtful("module-may-have-gone")},
-		{name: "rule 9: unloads not on every CPU", addr: 0x8100,
+		{name: "modules: unloads not on every CPU", addr: 0x8100,
 			set:  func(w *tape) { w.events[2].cpus = []int64{0} },
 			want: doubtful("partial-coverage")},
-		{name: "rule 9: loads not on every CPU", addr: 0x8100,
+		{name: "modules: loads not on every CPU", addr: 0x8100,
 			set:  func(w *tape) { w.events[1].cpus = []int64{0} },
 			want: doubtful("partial-coverage")},
-		{name: "rule 9: no formats of the tracepoints", addr: 0x8100,
+		{name: "modules: no formats of the tracepoints", addr: 0x8100,
 			set:  func(w *tape) { w.tracing = "" },
 			want: doubtful("module-may-have-gone")},
-		{name: "rule 9: an unload may have been lost", addr: 0x8100,
+		{name: "modules: an unload may have been lost", addr: 0x8100,
 			then: func(w *tape) {
 				w.lost(30, 450, 1)
 				w.lostSamples(30, 1)

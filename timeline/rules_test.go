@@ -128,7 +128,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 3: a poke's new bytes hold from its time on, its old ones before",
+			name: "moment: a poke's new bytes hold from its time on, its old ones before",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 500, "9090", "eb02"))
 				b.Poke(pokeAt(0x1100, 700, "eb02", "9090"))
@@ -142,7 +142,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 4: a poke inside the copy interval may be in the copy already",
+			name: "snapshot: a poke inside the copy interval may be in the copy already",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 150, "eb02", "9090"))
 			},
@@ -154,7 +154,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 4: the copy may hold a trap and a half-written tail",
+			name: "snapshot: the copy may hold a trap and a half-written tail",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{{textLo, unhex("0f1f440000cc1f340000")}}})
 				b.Poke(pokeAt(0x1005, 150, "0f1f440000", "e912340000"))
@@ -167,7 +167,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon e912340000"),
 		},
 		{
-			name: "rule 4: a trap in the midst of a copied instruction is no state of it",
+			name: "snapshot: a trap in the midst of a copied instruction is no state of it",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{{textLo, unhex("0f1f440000e9cc340000")}}})
 				b.Poke(pokeAt(0x1005, 150, "0f1f440000", "e912340000"))
@@ -180,7 +180,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon e912340000"),
 		},
 		{
-			name: "rule 4: the copy agrees with no state of the chain",
+			name: "snapshot: the copy agrees with no state of the chain",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 150, "eb02", "eb04"))
 			},
@@ -192,7 +192,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb04"),
 		},
 		{
-			name: "rule 4: after the copy interval the first poke's old bytes correct nothing",
+			name: "snapshot: after the copy interval the first poke's old bytes correct nothing",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 300, "eb02", "9090"))
 			},
@@ -204,7 +204,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 5: old bytes that disagree make the whole interval conflicting",
+			name: "old-bytes: old bytes that disagree make the whole interval conflicting",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
 				b.Poke(pokeAt(0x1100, 600, "eb04", "9090"))
@@ -218,7 +218,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 5: with a loss between, the old bytes hold from its end on",
+			name: "old-bytes: with a loss between, the old bytes hold from its end on",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 400, 450, AfterLoss)
 				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
@@ -234,7 +234,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 6: equal facts around losses leave the time of the losses unproven",
+			name: "losses: equal facts around losses leave the time of the losses unproven",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 400, 410, AfterLoss)
 				b.Gap(GapPokes, 440, 450, AfterLoss)
@@ -252,7 +252,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 6: cold text is unconfirmed from the first loss on",
+			name: "losses: cold text is unconfirmed from the first loss on",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 400, 410, AfterLoss)
 			},
@@ -264,7 +264,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 90"),
 		},
 		{
-			name: "rule 6: a loss during the copy: the copy may be of before or after",
+			name: "losses: a loss during the copy: the copy may be of before or after",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 120, 130, AfterLoss)
 				b.Poke(pokeAt(0x1100, 600, "9090", "eb02"))
@@ -278,7 +278,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
-			name: "rule 10: without coverage nothing is known",
+			name: "coverage: without coverage nothing is known",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 0, MaxTime, PartialCoverage)
 				b.Poke(pokeAt(0x1100, 600, "9090", "eb02"))
@@ -289,7 +289,7 @@ func TestRules(t *testing.T) {
 				"600.. unconfirmed partial-coverage eb02"),
 		},
 		{
-			name: "rule 12: exact doubles count once",
+			name: "duplicates: exact doubles count once",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
 				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
@@ -320,7 +320,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090909090"),
 		},
 		{
-			name: "rule 8: out-of-line code lives from its poke to its removal",
+			name: "lifetimes: out-of-line code lives from its poke to its removal",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page"})
 				b.Poke(pokeAt(0x9010, 310, "", "5589e5"))
@@ -338,7 +338,7 @@ func TestRules(t *testing.T) {
 				"600.. retired unregistered c39090"),
 		},
 		{
-			name: "rule 8: the same address carries two programs; each has its own bytes",
+			name: "lifetimes: the same address carries two programs; each has its own bytes",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
@@ -355,7 +355,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 2222"),
 		},
 		{
-			name: "rule 8: info of another life is not taken",
+			name: "lifetimes: info of another life is not taken",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Symbol(SymbolEvent{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
@@ -368,7 +368,7 @@ func TestRules(t *testing.T) {
 				"400.. unknown unregistered"),
 		},
 		{
-			name: "rule 8: program info fetched after a later poke",
+			name: "lifetimes: program info fetched after a later poke",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("eb02")}}})
@@ -382,7 +382,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
-			name: "rule 8: a tail-call poke after the program's death",
+			name: "lifetimes: a tail-call poke after the program's death",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
@@ -397,7 +397,7 @@ func TestRules(t *testing.T) {
 				"420.. retired nothing-alive 9090"),
 		},
 		{
-			name: "rule 8: a trampoline's page is an upper bound: a program behind it lives",
+			name: "lifetimes: a trampoline's page is an upper bound: a program behind it lives",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9100, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9100, unhex("1111")}}})
@@ -410,7 +410,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 1111"),
 		},
 		{
-			name: "rule 8: a trampoline's bytes are recorded nowhere, not even by a poke of it",
+			name: "lifetimes: a trampoline's bytes are recorded nowhere, not even by a poke of it",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 350, Addr: 0x9000, Len: 4096, Kind: SymbolBPF, Name: "bpf_trampoline_6442"})
 				b.Poke(pokeAt(0x9010, 400, "9090", "eb02"))
@@ -422,7 +422,7 @@ func TestRules(t *testing.T) {
 				"400.. unconfirmed bpf-trampoline eb02"),
 		},
 		{
-			name: "rule 8: a program that was there before the start",
+			name: "lifetimes: a program that was there before the start",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 0, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 0, Funcs: []Segment{{0x9000, unhex("1111")}}})
@@ -434,7 +434,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 1111"),
 		},
 		{
-			name: "rule 8: a synthesized program whose birth was recorded was not there before",
+			name: "lifetimes: a synthesized program whose birth was recorded was not there before",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 0, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 0, Funcs: []Segment{{0x9000, unhex("1111")}}})
@@ -448,7 +448,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 1111"),
 		},
 		{
-			name: "rule 8: a death without a birth proves that the code was there before",
+			name: "lifetimes: a death without a birth proves that the code was there before",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x9010, 310, "", "5589e5"))
 				b.Symbol(SymbolEvent{Time: 600, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "kprobe_insn_page", Unregister: true})
@@ -460,7 +460,7 @@ func TestRules(t *testing.T) {
 				"600.. retired unregistered 5589e5"),
 		},
 		{
-			name: "rule 8: but not where something else was meanwhile",
+			name: "lifetimes: but not where something else was meanwhile",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 200, Addr: 0x9010, Len: 16, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9010, Len: 16, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true})
@@ -473,7 +473,7 @@ func TestRules(t *testing.T) {
 				"310.. retired nothing-alive 5589e5"),
 		},
 		{
-			name: "rule 8: a birth ends what was there over its own length",
+			name: "lifetimes: a birth ends what was there over its own length",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "ftrace_trampoline"})
 				b.Poke(pokeAt(0x9100, 310, "", "5589e5"))
@@ -487,7 +487,7 @@ func TestRules(t *testing.T) {
 				"400.. retired unregistered 5589e5"),
 		},
 		{
-			name: "rule 8: an image that begins inside a program shows that the program is gone",
+			name: "lifetimes: an image that begins inside a program shows that the program is gone",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("11111111")}}})
@@ -500,7 +500,7 @@ func TestRules(t *testing.T) {
 				"400.. retired unregistered 1111"),
 		},
 		{
-			name: "rule 8: two program infos that claim one birth give no bytes",
+			name: "lifetimes: two program infos that claim one birth give no bytes",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
 				b.Program(Program{ID: 1, LoadTime: 301, Funcs: []Segment{{0x9000, unhex("1111")}}})
@@ -539,7 +539,7 @@ func TestRules(t *testing.T) {
 				"300.. unconfirmed no-coverage 2222"),
 		},
 		{
-			name: "rule 8: an interpreted program changes nothing",
+			name: "lifetimes: an interpreted program changes nothing",
 			facts: func(b *Builder) {
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x1800, Len: 0, Kind: SymbolBPF})
 			},
@@ -550,7 +550,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 90"),
 		},
 		{
-			name: "rule 8: a lost death of a symbol leaves a program unconfirmed",
+			name: "lifetimes: a lost death of a symbol leaves a program unconfirmed",
 			facts: func(b *Builder) {
 				b.Gap(GapSymbols, 400, 410, AfterLoss)
 				b.Symbol(SymbolEvent{Time: 300, Addr: 0x9000, Len: 4096, Kind: SymbolOutOfLine, Name: "ftrace_trampoline"})
@@ -565,7 +565,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon c3"),
 		},
 		{
-			name: "rule 9: a module's text is unconfirmed, its data is not text",
+			name: "modules: a module's text is unconfirmed, its data is not text",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
@@ -578,7 +578,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 5555"),
 		},
 		{
-			name: "rule 9: what lies behind a module's text is unknown",
+			name: "modules: what lies behind a module's text is unknown",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
@@ -587,7 +587,7 @@ func TestRules(t *testing.T) {
 			want: lines("0.. unknown not-text"),
 		},
 		{
-			name: "rule 9: zeros where nothing was mapped are no bytes",
+			name: "modules: zeros where nothing was mapped are no bytes",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0)}})
 			},
@@ -595,7 +595,7 @@ func TestRules(t *testing.T) {
 			want: lines("0.. unknown hole-in-snapshot"),
 		},
 		{
-			name: "rule 9: where loads and unloads are recorded, a module is known until it is freed",
+			name: "modules: where loads and unloads are recorded, a module is known until it is freed",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Freed: 700})
@@ -609,7 +609,7 @@ func TestRules(t *testing.T) {
 				"700.. retired unregistered 7777"),
 		},
 		{
-			name: "rule 9: where a module came later, the snapshot has what was there before",
+			name: "modules: where a module came later, the snapshot has what was there before",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: 300})
@@ -622,7 +622,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 6666"),
 		},
 		{
-			name: "rule 9: nor is it this one's where perf's list does not have it yet",
+			name: "modules: nor is it this one's where perf's list does not have it yet",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: copied - 1, later: true})
@@ -635,7 +635,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 6666"),
 		},
 		{
-			name: "rule 9: a module that a later list does not have is gone by then",
+			name: "modules: a module that a later list does not have is gone by then",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
@@ -650,7 +650,7 @@ func TestRules(t *testing.T) {
 				"500.. retired unregistered 5555"),
 		},
 		{
-			name: "rule 9: not where the list was made before, nor where it has no addresses",
+			name: "modules: not where the list was made before, nor where it has no addresses",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
@@ -665,7 +665,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 5555"),
 		},
 		{
-			name: "rule 9: a contradicted place of a module",
+			name: "modules: a contradicted place of a module",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
@@ -678,7 +678,7 @@ func TestRules(t *testing.T) {
 				"300.. conflicting module-contradicted 7777"),
 		},
 		{
-			name: "rule 9: one contradiction spoils the whole module, from its last confirmed moment",
+			name: "modules: one contradiction spoils the whole module, from its last confirmed moment",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
 				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
@@ -692,7 +692,7 @@ func TestRules(t *testing.T) {
 				"250.. conflicting module-contradicted 5555"),
 		},
 		{
-			name: "rule 10: padding may become a thunk with no record, where the kernel writes thunks",
+			name: "coverage: padding may become a thunk with no record, where the kernel writes thunks",
 			facts: func(b *Builder) {
 				b.CallThunks(true)
 				b.SetSnapshot(thunky())
@@ -701,7 +701,7 @@ func TestRules(t *testing.T) {
 			want: lines("0.. unconfirmed thunk-padding 909090909090909090"),
 		},
 		{
-			name: "rule 10: only where all of it is one-byte NOPs",
+			name: "coverage: only where all of it is one-byte NOPs",
 			facts: func(b *Builder) {
 				b.CallThunks(true)
 				b.SetSnapshot(thunky())
@@ -713,7 +713,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090909090909090"),
 		},
 		{
-			name: "rule 10: a whole kernel without a thunk gets none",
+			name: "coverage: a whole kernel without a thunk gets none",
 			facts: func(b *Builder) {
 				b.CallThunks(true)
 				b.Text(0x100000, 0x300000)
@@ -781,7 +781,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
-			name: "rule 11: clocks differ where pokes of two CPUs fit only in the other order",
+			name: "clocks: clocks differ where pokes of two CPUs fit only in the other order",
 			facts: func(b *Builder) {
 				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
 				b.Poke(pokeOn(1, 0x1100, 395, "eb04", "eb06"))
@@ -801,7 +801,7 @@ func TestRules(t *testing.T) {
 				"996.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 11: the uncertainty is the whole recording's",
+			name: "clocks: the uncertainty is the whole recording's",
 			facts: func(b *Builder) {
 				skewed(b)
 				b.Poke(pokeAt(0x1200, 500, "9090", "eb02"))
@@ -817,7 +817,7 @@ func TestRules(t *testing.T) {
 				"996.. unconfirmed beyond-horizon eb02"),
 		},
 		{
-			name: "rule 11: what comes and goes does so within the uncertainty",
+			name: "clocks: what comes and goes does so within the uncertainty",
 			facts: func(b *Builder) {
 				skewed(b)
 				b.Symbol(SymbolEvent{Time: 500, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"})
@@ -833,7 +833,7 @@ func TestRules(t *testing.T) {
 				"600.. retired unregistered 5589"),
 		},
 		{
-			name: "rule 11: not of one CPU",
+			name: "clocks: not of one CPU",
 			facts: func(b *Builder) {
 				b.Poke(pokeOn(1, 0x1100, 300, "9090", "eb02"))
 				b.Poke(pokeOn(1, 0x1100, 395, "eb04", "eb06"))
@@ -851,7 +851,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 11: nor further apart than clocks can be",
+			name: "clocks: nor further apart than clocks can be",
 			facts: func(b *Builder) {
 				b.Extent(first, 4e9)
 				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
@@ -870,7 +870,7 @@ func TestRules(t *testing.T) {
 				"4000000001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 11: nor where losses may explain what does not fit",
+			name: "clocks: nor where losses may explain what does not fit",
 			facts: func(b *Builder) {
 				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
 				b.Gap(GapPokes, 310, 320, AfterLoss)
@@ -892,7 +892,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
-			name: "rule 11: one link that does not fit may as well be an unrecorded change",
+			name: "clocks: one link that does not fit may as well be an unrecorded change",
 			facts: func(b *Builder) {
 				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
 				b.Poke(pokeOn(1, 0x1100, 395, "9090", "eb02"))
@@ -945,7 +945,7 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
-			name: "rule 3: two copies that agree, and changes that are not recorded",
+			name: "moment: two copies that agree, and changes that are not recorded",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
 				b.AddCopy(copyAt(500, 510, "9090"))
@@ -957,7 +957,7 @@ func TestRules(t *testing.T) {
 				"511.. unconfirmed no-coverage 9090"),
 		},
 		{
-			name: "rule 3: two copies that differ, and changes that are not recorded",
+			name: "moment: two copies that differ, and changes that are not recorded",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 0, MaxTime, NoCoverage)
 				b.AddCopy(copyAt(500, 510, "eb02"))

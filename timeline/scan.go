@@ -578,7 +578,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 }
 
 // choose picks for each CPU the one event whose pokes, symbols and BPF events
-// are read: the lowest id (rule 12).
+// are read: the lowest id (rule duplicates).
 func (s *scan) choose() {
 	s.chosen = true
 	for _, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {

@@ -11,7 +11,7 @@ import (
 // Skew is a pair of pokes of one place whose recorded times are in the wrong
 // order: the place's old and new bytes follow on one another only if the one
 // with the later time came first. CPUs' clocks differ, then, by First - Second
-// at least (rule 11).
+// at least (rule clocks).
 type Skew struct {
 	Addr   uint64
 	First  uint64 // recorded time of the poke that came first

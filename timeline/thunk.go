@@ -16,7 +16,7 @@ const thunkSize = 9
 var thunkHead = []byte{0x65, 0x48, 0xc1, 0x3d}
 
 // thunkPadding finds the places of core text and of modules into which the kernel may write a
-// call thunk with no record (rule 10). With call-depth tracking (retbleed=stuff)
+// call thunk with no record (rule coverage). With call-depth tracking (retbleed=stuff)
 // patch_dest in arch/x86/kernel/callthunks.c writes one over the NOPs before a
 // function when a static call first targets it, and when a module that calls
 // it is loaded; only where all of them are the one-byte NOP. At boot it has

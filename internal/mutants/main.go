@@ -6,9 +6,9 @@
 // it fails. table.go lists them.
 //
 //	go run ./internal/mutants            # all of them
-//	go run ./internal/mutants -only 'rule 8'
+//	go run ./internal/mutants -only lifetimes
 //	go run ./internal/mutants -list
-//	go run ./internal/mutants -only 'rule [3-5]' -with TestModel
+//	go run ./internal/mutants -only 'snapshot|old-bytes' -with TestModel
 //
 // The source is not touched: the changed file is laid over it (go test
 // -overlay). A mutant that survives its test is an error, and so are one that
@@ -49,7 +49,7 @@ func (m *mutant) pkg() string { return "./" + filepath.ToSlash(filepath.Dir(m.fi
 func (m *mutant) String() string { return m.rule + ": " + m.off }
 
 func main() {
-	only := flag.String("only", "", "run mutants whose rule or text matches this `regexp`")
+	only := flag.String("only", "", "run mutants whose rule name or text matches this `regexp`")
 	list := flag.Bool("list", false, "list the mutants, and check that their texts are there; run none")
 	with := flag.String("with", "", "try all of them with this `test` instead of their own")
 	parallel := flag.Int("j", min(2, runtime.NumCPU()), "run `n` at once")
