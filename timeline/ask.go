@@ -43,14 +43,6 @@ func (e *QuestionError) Error() string {
 	return b.String()
 }
 
-// qualified is the name as it can be asked for again.
-func (s *Symbol) qualified() string {
-	if s.Module == "" || s.Module == "bpf" {
-		return s.Name
-	}
-	return s.Module + ":" + s.Name
-}
-
 // Seconds prints a time as perf script does, with all nine digits: "12.345678901".
 func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 

@@ -474,3 +474,18 @@ func (b *Builder) keep(data []byte) (off uint32, ok bool) {
 // bpf_get_prog_name in kernel/bpf/core.c. Every other BPF symbol is an image
 // (trampoline, dispatcher, struct_ops) whose length is only an upper bound.
 func isProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
+
+// fork returns a builder that has the same facts. What is added to it is not
+// added to b, which may go on by itself; but no poke may be added to it.
+func (b *Builder) fork() *Builder {
+	c := *b
+	c.modules = slices.Clip(b.modules)
+	c.copies = slices.Clip(b.copies)
+	c.symbols = slices.Clip(b.symbols)
+	c.programs = slices.Clip(b.programs)
+	c.windows = slices.Clip(b.windows)
+	for i := range b.gaps {
+		c.gaps[i] = slices.Clip(b.gaps[i])
+	}
+	return &c
+}

@@ -536,3 +536,7 @@ func (c *chain) unnamed() Reason {
 	}
 	return HoleInSnapshot
 }
+
+// int3 is the trap that x86 has in the place of an instruction while it is
+// changed (INT3_INSN_OPCODE, arch/x86/include/asm/text-patching.h).
+const int3 = 0xcc

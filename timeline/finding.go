@@ -157,7 +157,7 @@ func (c *checker) start() {
 	for e := range listed(c.r.kallsyms) {
 		c.insert(registered{Range{e.Addr, e.Addr + uint64(e.Len)}, e.Name, 0, e.Kind == SymbolBPF})
 	}
-	for _, l := range c.r.Image.lives {
+	for l := range c.r.Image.everything {
 		if l.kind == lifeModule {
 			c.modules = append(c.modules, l)
 		}

@@ -202,21 +202,6 @@ func (s *scan) fork() *scan {
 	return &c
 }
 
-// fork returns a builder that has the same facts. What is added to it is not
-// added to b, which may go on by itself; but no poke may be added to it.
-func (b *Builder) fork() *Builder {
-	c := *b
-	c.modules = slices.Clip(b.modules)
-	c.copies = slices.Clip(b.copies)
-	c.symbols = slices.Clip(b.symbols)
-	c.programs = slices.Clip(b.programs)
-	c.windows = slices.Clip(b.windows)
-	for i := range b.gaps {
-		c.gaps[i] = slices.Clip(b.gaps[i])
-	}
-	return &c
-}
-
 // checkCopies is countCopies for what a stream had so far. What comes later may
 // explain it, since one event's copy can arrive a round before the other's.
 func (s *scan) checkCopies() {

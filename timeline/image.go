@@ -441,3 +441,7 @@ func (im *Image) Stats() Stats {
 	}
 	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.doubles}
 }
+
+// Extent returns the time of the first record and the horizon, in nanoseconds
+// of the recording's clock: nothing is known outside of them.
+func (im *Image) Extent() (first, horizon uint64) { return im.first, im.horizon }

@@ -57,13 +57,6 @@ type Trust struct {
 	Because  []string
 }
 
-// Interval is a closed interval of time. A nil *Interval is none; From 0 means
-// that nothing bounds it.
-type Interval struct{ From, To uint64 }
-
-// Range is a half-open range of addresses.
-type Range struct{ Lo, Hi uint64 }
-
 // PokeCounts counts text pokes by the shape of their records.
 type PokeCounts struct {
 	Total       uint64
@@ -106,7 +99,7 @@ func (r *Report) finish(im *Image) {
 	for i := range im.skews {
 		r.ClockUncertainty = max(r.ClockUncertainty, im.skews[i].By())
 	}
-	for _, l := range im.lives {
+	for l := range im.everything {
 		if l.kind == lifeImage {
 			r.BPF.Images++
 		}
@@ -114,8 +107,9 @@ func (r *Report) finish(im *Image) {
 	// Contradictions in kernel text that no loss explains prove that something
 	// wrote unrecorded.
 	n := 0
+	lo, hi := im.Text()
 	for c := range im.Conflicts() {
-		if c.Addr >= im.textLo && c.Addr < im.textHi && len(r.Losses) == 0 {
+		if c.Addr >= lo && c.Addr < hi && len(r.Losses) == 0 {
 			n++
 		}
 	}

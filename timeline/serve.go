@@ -162,7 +162,7 @@ func (x *services) find(r *Replay) {
 			made = append(made, making{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
 			return
 		}
-		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == int3 {
+		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == opINT3 {
 			armed = append(armed, making{time: p.Time, addr: p.Addr})
 		}
 		op, target, ok := branch(p.Addr, p.New)
@@ -179,10 +179,12 @@ func (x *services) find(r *Replay) {
 			}
 		})
 	}
-	inTime := func(m making) uint64 { return m.time }
-	sortedByTime(made, inTime)
-	sortedByTime(used, inTime)
-	sortedByTime(armed, inTime)
+	inTime := func(list []making) {
+		slices.SortStableFunc(list, func(a, b making) int { return cmp.Compare(a.time, b.time) })
+	}
+	inTime(made)
+	inTime(used)
+	inTime(armed)
 
 	sure := r.surely()
 	slots := slotsOf(im, made)
@@ -230,13 +232,13 @@ func (b *branches) matters(raw []byte) bool {
 		return true
 	}
 	addr, old, new := le.Uint64(raw[8:]), int(le.Uint16(raw[16:])), int(le.Uint16(raw[18:]))
-	if addr < b.im.textLo || addr >= b.im.textHi || old == 0 || new == 0 || len(raw) < pokeBytes+old+new {
+	if lo, hi := b.im.Text(); addr < lo || addr >= hi || old == 0 || new == 0 || len(raw) < pokeBytes+old+new {
 		return true
 	}
 	code := raw[pokeBytes+old:][:new]
 	op, target, ok := branch(addr, code)
 	if !ok {
-		return old == 1 && new == 1 && code[0] == int3 // a kprobe
+		return old == 1 && new == 1 && code[0] == opINT3 // a kprobe
 	}
 	if op != b.op || target != b.target {
 		b.op, b.target = op, target
@@ -249,38 +251,22 @@ func (b *branches) matters(raw []byte) bool {
 // time can have changed unrecorded.
 func (r *Replay) surely() func(t uint64) uint64 {
 	rep := r.Report
-	open := []gap{{0, rep.First, OutsideRecording}, {rep.Horizon + 1, MaxTime, BeyondHorizon}}
+	// Disjoint and ascending: half-open intervals of time, as ranges are of addresses.
+	open := []Range{{0, rep.First}, {rep.Horizon + 1, MaxTime}}
 	for _, limits := range [][]Limit{rep.Coverage.Pokes.Limits, rep.Coverage.KSymbols.Limits} {
 		for _, l := range limits {
-			open = append(open, gap{l.From, l.To, l.Reason})
+			if l.From < l.To {
+				open = append(open, Range{l.From, l.To})
+			}
 		}
 	}
-	g := flatten(open)
+	open = joined(open)
 	return func(t uint64) uint64 {
-		if later := g.between(t, MaxTime); len(later) > 0 {
-			return max(t, later[0].from)
+		if i := sort.Search(len(open), func(i int) bool { return open[i].Hi > t }); i < len(open) {
+			return max(t, open[i].Lo)
 		}
 		return MaxTime
 	}
-}
-
-// everDynamic reports whether code of this kind was ever at addr.
-func (im *Image) everDynamic(addr uint64, kind lifeKind) bool {
-	return im.lifeOf(addr, 0, kind) != nil
-}
-
-// lifeOf returns the first life of this kind at addr that ends after t.
-func (im *Image) lifeOf(addr, t uint64, kind lifeKind) (first *life) {
-	if addr >= im.textLo && addr < im.textHi {
-		return nil
-	}
-	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
-	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-		if l := im.lives[i]; addr < l.hi && l.kind == kind && l.to > t && (first == nil || l.from < first.from) {
-			first = l
-		}
-	}
-	return first
 }
 
 // The opcodes of near branches with a displacement of 32 bits.
@@ -462,9 +448,10 @@ func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
 // slot with a copy of its instruction. Where all slots there are were made in the
 // recording and only one of them has that copy, it is the one.
 func findOnly(im *Image, slots []*slot, armed []making, sure func(uint64) uint64) {
-	whole := sure(im.first) // until when every slot that was made is known
-	for _, l := range im.lives {
-		if l.kind == lifeOutOfLine && l.name == "kprobe_insn_page" && l.from <= im.first {
+	first, _ := im.Extent()
+	whole := sure(first) // until when every slot that was made is known
+	for l := range im.everything {
+		if l.kind == lifeOutOfLine && l.name == "kprobe_insn_page" && l.from <= first {
 			return // it may hold any
 		}
 	}
@@ -483,7 +470,7 @@ func findOnly(im *Image, slots []*slot, armed []making, sure func(uint64) uint64
 	for _, a := range armed {
 		events = append(events, event{time: a.time, addr: a.addr})
 	}
-	sortedByTime(events, func(e event) uint64 { return e.time })
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.time, b.time) })
 	free := make(map[string]map[*slot]bool) // alive and not known to serve anything, by their copies
 	served := make(map[uint64]int)          // how many alive slots serve a place
 	for _, e := range events {

@@ -258,3 +258,39 @@ func (im *Image) Symbols(yield func(Symbol) bool) {
 		}
 	}
 }
+
+// everDynamic reports whether code of this kind was ever at addr.
+func (im *Image) everDynamic(addr uint64, kind lifeKind) bool {
+	return im.lifeOf(addr, 0, kind) != nil
+}
+
+// lifeOf returns the first life of this kind at addr that ends after t.
+func (im *Image) lifeOf(addr, t uint64, kind lifeKind) (first *life) {
+	if addr >= im.textLo && addr < im.textHi {
+		return nil
+	}
+	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
+	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
+		if l := im.lives[i]; addr < l.hi && l.kind == kind && l.to > t && (first == nil || l.from < first.from) {
+			first = l
+		}
+	}
+	return first
+}
+
+// qualified is the name as it can be asked for again.
+func (s *Symbol) qualified() string {
+	if s.Module == "" || s.Module == "bpf" {
+		return s.Name
+	}
+	return s.Module + ":" + s.Name
+}
+
+// everything yields all lifetimes, by address and time.
+func (im *Image) everything(yield func(*life) bool) {
+	for _, l := range im.lives {
+		if !yield(l) {
+			return
+		}
+	}
+}

@@ -4,37 +4,9 @@
 package timeline
 
 import (
-	"debug/elf"
 	"slices"
 	"sort"
-
-	"github.com/textreplay/textreplay/perfdata"
 )
-
-// PokeKind says who wrote a poke, as far as the shape of its record tells.
-type PokeKind uint8
-
-const (
-	// PokeBatch: text_poke_bp_batch and its users: static keys, static calls,
-	// ftrace sites, BPF attach points, kprobes being optimised.
-	PokeBatch       PokeKind = iota
-	PokeArmed                // a kprobe's INT3 was set
-	PokeDisarmed             // and taken away
-	PokeUnoptimised          // an optimised kprobe's JMP became INT3 again
-	PokeCreated              // out-of-line code came into being
-	PokeRemoved              // and went
-)
-
-var pokeKinds = [...]string{"batch", "kprobe-armed", "kprobe-disarmed", "kprobe-unoptimised", "created", "removed"}
-
-// String returns the name of the kind, for example "kprobe-armed".
-func (k PokeKind) String() string { return pokeKinds[k] }
-
-const int3 = 0xcc
-
-// inPlace reports whether the poke was made under text_mutex, in the place of
-// other code.
-func (k PokeKind) inPlace() bool { return k < PokeCreated }
 
 // Window is the time around a poke during which a CPU that comes to the poked
 // instruction may meet a trap (INT3) instead of the old or the new bytes. The
@@ -95,57 +67,6 @@ func (w *Windows) at(k int) *placed {
 		w.indexed.check(i)
 	}
 	return &w.pokes[i]
-}
-
-// Windows returns the windows of all in-place pokes. Unless Options.Windows
-// asked for them they are found by reading the recording once more, on the
-// first call.
-func (r *Replay) Windows() *Windows {
-	r.windowsOnce.Do(func() {
-		if r.windows == nil {
-			r.windows = r.windowsOfIndex()
-		}
-		if r.windows == nil {
-			r.windows = r.findWindows()
-		}
-		r.windows.skew = r.Report.ClockUncertainty
-	})
-	return r.windows
-}
-
-func (r *Replay) findWindows() *Windows {
-	var pokes []placed
-	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
-	var p perfdata.TextPoke
-	for sc.Next() {
-		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
-			continue
-		}
-		pokes = r.scanned().appendPlaced(pokes, &Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New}, p.TID, r.kindOf(&p))
-	}
-	return r.scanned().newWindows(pokes)
-}
-
-// newWindows is the function of this name for the architecture of the recording.
-func (s *scan) newWindows(pokes []placed) *Windows {
-	w := newWindows(pokes)
-	switch s.isa {
-	case elf.EM_AARCH64, elf.EM_PPC64, elf.EM_S390:
-		w.words = newWordWindows(w)
-	}
-	return w
-}
-
-// appendPlaced appends a poke that was made in place.
-func (s *scan) appendPlaced(pokes []placed, p *Poke, tid uint32, kind PokeKind) []placed {
-	if !kind.inPlace() {
-		return pokes
-	}
-	n := uint16(max(len(p.Old), len(p.New)))
-	if !canTrap(s.isa, kind, p.Old, p.New) {
-		n = 0
-	}
-	return append(pokes, placed{p.Time, p.Addr, tid, n, kind})
 }
 
 func newWindows(pokes []placed) *Windows {
@@ -261,3 +182,26 @@ func (w *Windows) close(lo, k, hi int) (int, int) {
 	}
 	return from, to
 }
+
+// PokeKind says who wrote a poke, as far as the shape of its record tells.
+type PokeKind uint8
+
+const (
+	// PokeBatch: text_poke_bp_batch and its users: static keys, static calls,
+	// ftrace sites, BPF attach points, kprobes being optimised.
+	PokeBatch       PokeKind = iota
+	PokeArmed                // a kprobe's INT3 was set
+	PokeDisarmed             // and taken away
+	PokeUnoptimised          // an optimised kprobe's JMP became INT3 again
+	PokeCreated              // out-of-line code came into being
+	PokeRemoved              // and went
+)
+
+var pokeKinds = [...]string{"batch", "kprobe-armed", "kprobe-disarmed", "kprobe-unoptimised", "created", "removed"}
+
+// String returns the name of the kind, for example "kprobe-armed".
+func (k PokeKind) String() string { return pokeKinds[k] }
+
+// inPlace reports whether the poke was made under text_mutex, in the place of
+// other code.
+func (k PokeKind) inPlace() bool { return k < PokeCreated }

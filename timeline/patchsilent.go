@@ -6,8 +6,6 @@ package timeline
 import (
 	"bytes"
 	"encoding/binary"
-	"strconv"
-	"strings"
 )
 
 // entryWords is how far into a BPF program its patchable entry may lie, in
@@ -42,20 +40,4 @@ func silentPlaces(arch, release string, addr uint64, code []byte) []Range {
 		}
 	}
 	return []Range{{addr, addr + uint64(len(code))}}
-}
-
-// since reports whether a kernel of this release can have what came with
-// Linux major.minor. A release that does not parse may have everything.
-func since(release string, major, minor int) bool {
-	first, rest, _ := strings.Cut(release, ".")
-	second := rest
-	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
-		second = rest[:i]
-	}
-	a, err1 := strconv.Atoi(first)
-	b, err2 := strconv.Atoi(second)
-	if err1 != nil || err2 != nil {
-		return true
-	}
-	return a > major || a == major && b >= minor
 }
