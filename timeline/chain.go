@@ -320,17 +320,28 @@ func (c *chain) forward(t1, t2 uint64, weak Reason) {
 	} else {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
 	}
-	c.unconfirmed(t1, t2, c.gaps.between(t1, t2))
+	c.unconfirmed(t1, c.gaps.between(t1, t2))
 }
 
-// unconfirmed emits the last fact's bytes as unconfirmed from the first of gs on.
-func (c *chain) unconfirmed(t1, t2 uint64, gs gaps) {
-	reason := ReasonNone
-	for _, g := range gs {
-		if g.reason != reason {
-			reason = g.reason
-			c.emit(max(g.from, t1), Unconfirmed, reason, c.source, c.content)
-		}
+// unconfirmed emits the last fact's bytes, of time t1, as unconfirmed from the
+// first gap since on. That gap names the reason until the next fact, whatever
+// else was lost meanwhile, except that a gap without end names it from its
+// beginning on:
+//
+//	facts    A ────────────────────────────────────
+//	gaps        ├─ x ─┤  ├y┤├x┤  ├── y ──┤  ├─ z ──   z has no end
+//	answer   A  x x x x x x x x x x x x x x  z z z
+//
+// So a fact costs three versions at most, however many gaps follow it. A
+// recording with thousands of losses has no more versions of a place than facts.
+func (c *chain) unconfirmed(t1 uint64, gs gaps) {
+	if len(gs) == 0 {
+		return
+	}
+	first, last := gs[0], gs[len(gs)-1]
+	c.emit(max(first.from, t1), Unconfirmed, first.reason, c.source, c.content)
+	if last.to == MaxTime {
+		c.emit(max(last.from, t1), Unconfirmed, last.reason, c.source, c.content)
 	}
 }
 

@@ -554,6 +554,19 @@ func (l lost) within(t1, t2 uint64) (first, last Reason) {
 	return first, last
 }
 
+// since says why the bytes of a fact of t1 are not known at t: for the first
+// reason since, or for the one that never ends.
+func (l lost) since(t1, t uint64) Reason {
+	endless := l(lastTick)
+	for u := t; u < lastTick && endless != ReasonNone; u++ {
+		if l(u) != endless {
+			endless = ReasonNone
+		}
+	}
+	first, _ := l.within(t1, t+1)
+	return cmp.Or(endless, first)
+}
+
 // answers gives the replies for a run of bytes, at all times.
 func (m *model) answers(lo, hi uint64) []reply {
 	p, at := m.paint(lo, hi)
@@ -1000,7 +1013,7 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 		case old != nil && till == ReasonNone && t >= proven:
 			return second
 		}
-		return p.given(Unconfirmed, cmp.Or(since, weak))
+		return p.given(Unconfirmed, cmp.Or(p.lost.since(t1, t), weak))
 	})
 }
 

@@ -264,6 +264,25 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 90"),
 		},
 		{
+			name: "losses: the first gap since a fact names the reason, until one that has no end",
+			facts: func(b *Builder) {
+				b.Gap(GapPokes, 300, 310, AfterLoss)
+				b.Gap(GapPokes, 400, 410, PartialCoverage)
+				b.Gap(GapPokes, 700, 710, PartialCoverage)
+				b.Gap(GapPokes, 900, MaxTime, CPUSilent)
+				b.Poke(pokeAt(0x1800, 600, "90", "cc"))
+			},
+			addr: 0x1800, n: 1,
+			want: lines(
+				"0..100 unconfirmed outside-recording 90",
+				"100..300 known 90",
+				"300..410 unconfirmed after-loss 90",
+				"410..600 known 90",
+				"600..700 known cc",
+				"700..900 unconfirmed partial-coverage cc",
+				"900.. unconfirmed cpu-silent cc"),
+		},
+		{
 			name: "losses: a loss during the copy: the copy may be of before or after",
 			facts: func(b *Builder) {
 				b.Gap(GapPokes, 120, 130, AfterLoss)

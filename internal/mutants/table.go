@@ -32,8 +32,17 @@ var mutants = []mutant{
 
 	// moment: a fact proves a moment, not the way to it.
 	{"moment", "a fact holds up to the first gap only", "timeline/chain.go",
-		"c.unconfirmed(t1, t2, c.gaps.between(t1, t2))", "",
+		"c.unconfirmed(t1, c.gaps.between(t1, t2))", "",
 		"TestRules/losses: cold text is unconfirmed from the first loss on"},
+	{"losses", "the first gap since a fact names the reason", "timeline/chain.go",
+		"Unconfirmed, first.reason, c.source", "Unconfirmed, last.reason, c.source",
+		"TestRules/losses: the first gap since a fact names the reason, until one that has no end"},
+	{"losses", "a gap without end names it from its beginning on", "timeline/chain.go",
+		"if last.to == MaxTime {", "if false {",
+		"TestRules/losses: the first gap since a fact names the reason, until one that has no end"},
+	{"losses", "a gap that ends does not name it once more", "timeline/chain.go",
+		"if last.to == MaxTime {", "if true {",
+		"TestRules/losses: the first gap since a fact names the reason, until one that has no end"},
 	{"moment", "two facts that agree leave the gaps between them unproven", "timeline/chain.go",
 		"if len(gs) == 0 && weak == ReasonNone {", "if weak == ReasonNone {",
 		"TestRules/losses: equal facts around losses leave the time of the losses unproven"},
