@@ -27,27 +27,28 @@ const (
 // The error, where the entries do not fit in the record, is a [*FormatError].
 //
 // The record begins with the program's name in an array of KSYM_NAME_LEN bytes,
-// which has been 256 and 512 and does not stand in the record: the array is
-// taken to be what number and size of the entries leave, a power of two.
+// which has been 256 and 512. The record does not hold that length: it is the
+// power of two whose number of entries fits in the record. perf leaves room for
+// a trailer behind the entries (machine->id_hdr_size).
 func (r *Recording) BPFMetadata(rec *Record, m *BPFMetadata) error {
 	*m = BPFMetadata{Entries: m.Entries[:0]}
 	raw := rec.Raw
 	if rec.Type != RecordBPFMetadata || len(raw) < headerSize+8 {
 		return r.notA(rec, RecordBPFMetadata, "record of %d bytes is too short", len(raw))
 	}
-	// The number stands before the entries: find the one that counts those behind it.
-	for n := (len(raw) - headerSize - 8) / bpfMetadataEntry; n >= 0; n-- {
-		at := len(raw) - n*bpfMetadataEntry
-		width := at - 8 - headerSize
-		if width < bpfMetadataName || width&(width-1) != 0 || r.endian.u64(raw[at-8:]) != uint64(n) {
+	for width := bpfMetadataName; headerSize+width+8 <= len(raw); width *= 2 {
+		at := headerSize + width
+		n, b := r.endian.u64(raw[at:]), raw[at+8:]
+		if n > uint64(len(b)/bpfMetadataEntry) || len(b)-int(n)*bpfMetadataEntry > maxTrailer {
 			continue
 		}
-		m.ProgName = untilNUL(raw[headerSize : at-8])
-		for b := raw[at:]; len(b) > 0; b = b[bpfMetadataEntry:] {
+		m.ProgName = untilNUL(raw[headerSize:at])
+		for ; n > 0; n-- {
 			m.Entries = append(m.Entries, BPFMetadataEntry{
 				Key:   untilNUL(b[:bpfMetadataKey]),
 				Value: untilNUL(b[bpfMetadataKey:bpfMetadataEntry]),
 			})
+			b = b[bpfMetadataEntry:]
 		}
 		return nil
 	}

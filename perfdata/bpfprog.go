@@ -174,9 +174,12 @@ func (e endian) parseBPFProg(infoBytes, data []byte, arrays uint64) (*BPFProg, e
 	// A shorter info is that of an older perf.
 	var info [infoSize]byte
 	copy(info[:], infoBytes)
-	a, err := e.bpilArrays(&info, len(infoBytes), data, arrays)
+	a, err := e.bpilArrays(&info, len(infoBytes), data, arrays, bpilAlign)
 	if err != nil {
-		return nil, err
+		var packed error
+		if a, packed = e.bpilArrays(&info, len(infoBytes), data, arrays, 1); packed != nil {
+			return nil, err
+		}
 	}
 	p := &BPFProg{
 		Type:          e.u32(info[infoType:]),
@@ -221,10 +224,17 @@ func (e endian) parseBPFProg(infoBytes, data []byte, arrays uint64) (*BPFProg, e
 	return p, nil
 }
 
-// bpilArrays finds the arrays in data. perf lays them out in the order of
-// their bits, each one padded to 8 bytes (get_bpf_prog_info_linear); the
-// places that it notes must be those.
-func (e endian) bpilArrays(info *[infoSize]byte, infoLen int, data []byte, arrays uint64) (a [numArrays]bpilArray, err error) {
+// bpilAlign is what perf pads each array to since 5.16 (get_bpf_prog_info_linear
+// of tools/perf/util/bpf-utils.c). Before, it packed the arrays one behind the
+// other and padded only the last one (bpf_program__get_prog_info_linear of
+// tools/lib/bpf/libbpf.c). Nothing in the file names the layout, but info has
+// the place of each array.
+const bpilAlign = 8
+
+// bpilArrays finds the arrays in data. perf lays them out in the order of their
+// bits, each one padded to align bytes, and all of them together to bpilAlign.
+// The error names the first array whose place in info is another one.
+func (e endian) bpilArrays(info *[infoSize]byte, infoLen int, data []byte, arrays, align uint64) (a [numArrays]bpilArray, err error) {
 	var next uint64
 	for i, d := range bpilArrays {
 		if arrays>>i&1 == 0 {
@@ -250,13 +260,17 @@ func (e endian) bpilArrays(info *[infoSize]byte, infoLen int, data []byte, array
 			}
 			a[i].data = data[next : next+n : next+n]
 		}
-		next += (n + 7) &^ 7
+		next = roundUp(next+n, align)
 	}
+	next = roundUp(next, bpilAlign)
 	if arrays>>numArrays == 0 && next != uint64(len(data)) {
 		return a, fmt.Errorf("arrays of %d bytes in %d", next, len(data))
 	}
 	return a, nil
 }
+
+// roundUp rounds n up to a multiple of align, a power of two.
+func roundUp(n, align uint64) uint64 { return (n + align - 1) &^ (align - 1) }
 
 func (a bpilArray) table() BPFInfoTable {
 	if a.data == nil {

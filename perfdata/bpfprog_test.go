@@ -23,7 +23,10 @@ type bpil struct {
 }
 
 // testProg is a program of two functions with all arrays that perf asks for.
-func testProg(e endian) bpil {
+func testProg(e endian) bpil { return testProgOf(e, bpilAlign) }
+
+// testProgOf is testProg with arrays that are padded to align bytes.
+func testProgOf(e endian, align uint64) bpil {
 	p := bpil{info: make([]byte, 232)}
 	e.put32(p.info[infoType:], 26)
 	e.put32(p.info[infoID:], 42)
@@ -39,7 +42,7 @@ func testProg(e endian) bpil {
 			e.put32(p.info[d.recSize:], recSize)
 		}
 		p.data = append(p.data, b...)
-		p.data = append(p.data, make([]byte, align8(len(p.data))-len(p.data))...)
+		p.data = append(p.data, make([]byte, int(roundUp(uint64(len(p.data)), align))-len(p.data))...)
 		p.arrays |= 1 << array
 	}
 	add(arrayJitedInsns, 1, []byte("\xf3\x0f\x1e\xfa\xc3sub\xc3"))
@@ -49,6 +52,7 @@ func testProg(e endian) bpil {
 	add(arrayLineInfo, 16, bytes.Repeat([]byte{1}, 48))
 	add(arrayJitedLineInfo, 8, bytes.Repeat([]byte{2}, 24))
 	add(arrayProgTags, 8, []byte("tag-maintag-subp"))
+	p.data = append(p.data, make([]byte, align8(len(p.data))-len(p.data))...)
 	return p
 }
 
@@ -66,43 +70,51 @@ func withFeature(tb testing.TB, e endian, f Feature, b []byte) *Recording {
 	return open(tb, build(tb, e, testEvents(), func(w *Writer) { w.WriteFeature(f, b) }))
 }
 
+// TestBPFProgs reads programs as perf writes them since 5.16, and as perf 5.3 to
+// 5.15 did, which packed the arrays.
 func TestBPFProgs(t *testing.T) {
-	both(t, func(t *testing.T, e endian) {
-		r := withFeature(t, e, FeatureBPFProgInfo, bpfSection(e, testProg(e).encode(e)))
-		var got []*BPFProg
-		for p, err := range r.BPFProgs() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, p)
+	for name, align := range map[string]uint64{"padded": bpilAlign, "packed": 1} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, e endian) { testBPFProgs(t, e, testProgOf(e, align)) })
+		})
+	}
+}
+
+func testBPFProgs(t *testing.T, e endian, prog bpil) {
+	r := withFeature(t, e, FeatureBPFProgInfo, bpfSection(e, prog.encode(e)))
+	var got []*BPFProg
+	for p, err := range r.BPFProgs() {
+		if err != nil {
+			t.Fatal(err)
 		}
-		tag := func(s string) [8]byte { return [8]byte([]byte(s)) }
-		code := []byte("\xf3\x0f\x1e\xfa\xc3sub\xc3")
-		want := []*BPFProg{{
-			Type: 26, ID: 42, Tag: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Name: "probe_sys_enter", JitedLen: 9, LoadTime: 123456789, BTFID: 7,
-			Insns: code, Ksyms: []uint64{0xffffffffc0001000, 0xffffffffc0002000}, FuncLens: []uint32{5, 4},
-			ProgTags:      [][8]byte{tag("tag-main"), tag("tag-subp")},
-			FuncInfo:      BPFInfoTable{RecSize: 8, Count: 2, Data: []byte("12345678abcdefgh")},
-			LineInfo:      BPFInfoTable{RecSize: 16, Count: 3, Data: bytes.Repeat([]byte{1}, 48)},
-			JitedLineInfo: BPFInfoTable{RecSize: 8, Count: 3, Data: bytes.Repeat([]byte{2}, 24)},
-		}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("programs (-want +got):\n%s", diff)
+		got = append(got, p)
+	}
+	tag := func(s string) [8]byte { return [8]byte([]byte(s)) }
+	code := []byte("\xf3\x0f\x1e\xfa\xc3sub\xc3")
+	want := []*BPFProg{{
+		Type: 26, ID: 42, Tag: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Name: "probe_sys_enter", JitedLen: 9, LoadTime: 123456789, BTFID: 7,
+		Insns: code, Ksyms: []uint64{0xffffffffc0001000, 0xffffffffc0002000}, FuncLens: []uint32{5, 4},
+		ProgTags:      [][8]byte{tag("tag-main"), tag("tag-subp")},
+		FuncInfo:      BPFInfoTable{RecSize: 8, Count: 2, Data: []byte("12345678abcdefgh")},
+		LineInfo:      BPFInfoTable{RecSize: 16, Count: 3, Data: bytes.Repeat([]byte{1}, 48)},
+		JitedLineInfo: BPFInfoTable{RecSize: 8, Count: 3, Data: bytes.Repeat([]byte{2}, 24)},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("programs (-want +got):\n%s", diff)
+	}
+	funcs := []BPFFunc{
+		{Addr: 0xffffffffc0001000, Len: 5, Code: code[:5], Tag: tag("tag-main")},
+		{Addr: 0xffffffffc0002000, Len: 4, Code: code[5:], Tag: tag("tag-subp")},
+	}
+	if diff := cmp.Diff(funcs, slices.Collect(got[0].Funcs())); diff != "" {
+		t.Errorf("functions (-want +got):\n%s", diff)
+	}
+	for f := range got[0].Funcs() {
+		if f.Addr != funcs[0].Addr {
+			t.Error("the first function is not the first")
 		}
-		funcs := []BPFFunc{
-			{Addr: 0xffffffffc0001000, Len: 5, Code: code[:5], Tag: tag("tag-main")},
-			{Addr: 0xffffffffc0002000, Len: 4, Code: code[5:], Tag: tag("tag-subp")},
-		}
-		if diff := cmp.Diff(funcs, slices.Collect(got[0].Funcs())); diff != "" {
-			t.Errorf("functions (-want +got):\n%s", diff)
-		}
-		for f := range got[0].Funcs() {
-			if f.Addr != funcs[0].Addr {
-				t.Error("the first function is not the first")
-			}
-			break
-		}
-	})
+		break
+	}
 }
 
 // TestBPFProgIncomplete has programs of which a recorder could not see all:
@@ -221,11 +233,12 @@ func TestBPFProgMalformed(t *testing.T) {
 }
 
 // TestBPFSectionsCut cuts both sections everywhere: whole programs, then one error.
+// Sections of 0 bytes are a case of their own (TestEmptyFeatures).
 func TestBPFSectionsCut(t *testing.T) {
 	both(t, func(t *testing.T, e endian) {
 		prog := testProg(e).encode(e)
 		section := bpfSection(e, prog, prog)
-		for n := range section {
+		for n := 1; n < len(section); n++ {
 			r := withFeature(t, e, FeatureBPFProgInfo, section[:n])
 			progs, errs := 0, 0
 			for _, err := range r.BPFProgs() {
@@ -242,7 +255,7 @@ func TestBPFSectionsCut(t *testing.T) {
 
 		section = append(e.appendU32s(nil, 2, 7, 5), "btf 7"...)
 		section = append(e.appendU32s(section, 8, 4), "btf8"...)
-		for n := range len(section) + 1 {
+		for n := 1; n <= len(section); n++ {
 			var got []string
 			for b, err := range withFeature(t, e, FeatureBPFBTF, section[:n]).BPFBTFs() {
 				if err != nil {

@@ -4,6 +4,7 @@
 package perfdata
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -118,11 +119,16 @@ func (r *Recording) Feature(f Feature) ([]byte, error) {
 	return s.data, nil
 }
 
-// feature returns a cursor over a section.
+// feature returns a cursor over a section. A section of 0 bytes says nothing, as
+// one that is not there: perf leaves such a section where it was built without
+// what the feature needs (BPF_PROG_INFO and BPF_BTF without libbpf).
 func (r *Recording) feature(f Feature) (*cursor, error) {
 	b, err := r.Feature(f)
 	if err != nil {
 		return nil, err
+	}
+	if len(b) == 0 {
+		return nil, fmt.Errorf("%v: the section is empty: %w", f, ErrNoFeature)
 	}
 	return &cursor{b: b, order: r.endian}, nil
 }
@@ -234,11 +240,8 @@ func (r *Recording) EventDesc() ([]Event, error) {
 // same order. It has their attrs too; where they differ, what the records
 // carry is in doubt.
 func (r *Recording) nameEvents(events []*Event) {
-	if _, ok := r.features[FeatureEventDesc]; !ok {
-		return
-	}
 	desc, err := r.EventDesc()
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoFeature) {
 		r.warnings = append(r.warnings, err)
 	}
 	for i, d := range desc {

@@ -130,6 +130,8 @@ var recordTests = []struct {
 		&BPFMetadata{ProgName: []byte("bpf_prog_x"), Entries: []BPFMetadataEntry{{[]byte("commit"), []byte("abc")}, {[]byte("age"), []byte("7")}}}},
 	{"BPF_METADATA with a wider name", RecordBPFMetadata, []any{text{"bpf_prog_x", 512}, uint64(1), text{"commit", 64}, text{"abc", 256}},
 		&BPFMetadata{ProgName: []byte("bpf_prog_x"), Entries: []BPFMetadataEntry{{[]byte("commit"), []byte("abc")}}}},
+	{"BPF_METADATA with room for a trailer", RecordBPFMetadata, []any{text{"bpf_prog_x", 512}, uint64(1), text{"commit", 64}, text{"abc", 256}, uint64(0), uint64(0), uint64(0), uint64(0)},
+		&BPFMetadata{ProgName: []byte("bpf_prog_x"), Entries: []BPFMetadataEntry{{[]byte("commit"), []byte("abc")}}}},
 	{"BPF_METADATA without entries", RecordBPFMetadata, []any{text{"bpf_prog_x", 512}, uint64(0)}, &BPFMetadata{ProgName: []byte("bpf_prog_x")}},
 	{"SCHEDSTAT_CPU", RecordSchedstatCPU, []any{uint64(9), uint32(2), uint16(15), uint16(0),
 		uint32(1), uint32(2), uint32(3), uint32(4), uint32(5), uint32(6), uint64(7), uint64(8), uint64(9)},

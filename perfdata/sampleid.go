@@ -40,6 +40,9 @@ type layout struct {
 	first *Event // the first event that has this layout
 }
 
+// maxTrailer is the size in bytes of a trailer that has all fields.
+const maxTrailer = 6 * 8
+
 const trailerBits = SampleTID | SampleTime | SampleEventID | SampleStreamID | SampleCPU | SampleIdentifier
 
 // newLayout places the fields named in order, 8 bytes each, as far as has names them.
