@@ -11,6 +11,7 @@ type Cgroup struct {
 	ID   uint64 // of the cgroup, as [Sample.Cgroup] has it; the trailer's is SampleID.ID
 	Path []byte // from the root of the hierarchy on; aliases Record.Raw
 	SampleID
+	Excess int // as Mmap.Excess
 }
 
 const cgroupPath = 16 // offset of the path: header, u64 id
@@ -22,10 +23,10 @@ func (r *Recording) Cgroup(rec *Record, c *Cgroup) error {
 	if rec.Type != RecordCgroup {
 		return r.notA(rec, RecordCgroup, "")
 	}
-	path, err := r.named(rec, cgroupPath, &c.SampleID)
+	path, excess, err := r.named(rec, cgroupPath, &c.SampleID)
 	if err != nil {
 		return err
 	}
-	c.ID, c.Path = r.endian.u64(rec.Raw[8:]), path
+	c.ID, c.Path, c.Excess = r.endian.u64(rec.Raw[8:]), path, excess
 	return nil
 }

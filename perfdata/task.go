@@ -20,9 +20,12 @@ type Mmap struct {
 	Ino           uint64
 	InoGeneration uint64
 	BuildID       []byte // of an MMAP2 with MiscMmapBuildID, at most 20 bytes; else nil; aliases Record.Raw
-	Prot, Flags   uint32 // PROT_*, MAP_*; of MMAP2 only, and 0 in that of kernels before 3.16
+	Prot, Flags   uint32 // PROT_* and what the recorder adds; MAP_*; of MMAP2 only, and 0 in that of kernels before 3.16
 	Filename      []byte // aliases Record.Raw
 	SampleID
+	// Excess is how many bytes between the name with its NULs and the trailer
+	// belong to neither. It is 0 in a record that is well-formed.
+	Excess int
 }
 
 // Offsets in a record; the header counts.
@@ -30,8 +33,7 @@ const (
 	mmapName   = 40 // u32 pid, tid; u64 addr, len, pgoff
 	mmap2Prot  = 64 // u32 maj, min; u64 ino, ino_generation; or u8 build_id_size, 3 reserved, u8 build_id[20]
 	mmap2Name  = 72 // u32 prot, flags
-	mmap2Old   = 64 // where the name stood before there were these two
-	mmap2Prots = 7  // PROT_READ, PROT_WRITE and PROT_EXEC: the kernel records no others
+	mmap2Old   = 64 // of the name before there were these two
 	commName   = 16 // u32 pid, tid
 	taskBody   = 32 // u32 pid, ppid, tid, ptid; u64 time
 	maxBuildID = 20
@@ -41,25 +43,20 @@ const (
 // where the record is too short or its name has no end, is a [*FormatError].
 func (r *Recording) Mmap(rec *Record, m *Mmap) error {
 	*m = Mmap{}
-	raw, e := rec.Raw, r.endian
-	name := mmapName
-	if rec.Type == RecordMMAP2 {
-		name = mmap2Name
-		// Kernels 3.12 to 3.15, and those made of them (RHEL 7), put the name
-		// where protection and flags stand since; nothing else tells them.
-		if len(raw) >= mmap2Name && rec.Misc&MiscMmapBuildID == 0 && e.u32(raw[mmap2Prot:]) > mmap2Prots {
-			name = mmap2Old
-		}
-	} else if rec.Type != RecordMMAP {
+	if rec.Type != RecordMMAP && rec.Type != RecordMMAP2 {
 		return r.notA(rec, RecordMMAP, "")
 	}
-	filename, err := r.named(rec, name, &m.SampleID)
+	end, err := r.trailer(rec, &m.SampleID)
 	if err != nil {
+		return err
+	}
+	raw, e := rec.Raw, r.endian
+	name := mmapNameAt(rec, end)
+	if m.Filename, m.Excess, err = r.nameIn(rec, name, end); err != nil {
 		return err
 	}
 	m.PID, m.TID = e.u32(raw[8:]), e.u32(raw[12:])
 	m.Addr, m.Len, m.Pgoff = e.u64(raw[16:]), e.u64(raw[24:]), e.u64(raw[32:])
-	m.Filename = filename
 	if rec.Type != RecordMMAP2 {
 		return nil
 	}
@@ -76,12 +73,33 @@ func (r *Recording) Mmap(rec *Record, m *Mmap) error {
 	return nil
 }
 
+// mmapNameAt returns where the name of an MMAP or MMAP2 record begins whose
+// trailer begins at end.
+//
+// Kernels 3.12 to 3.15, and those made of them (RHEL 7), put the name of an
+// MMAP2 where protection and flags are since. Neither attr nor record says so.
+// But protection and flags always have a byte of 0: no PROT_* and no MAP_* that a
+// recorder writes has more than 24 bits. In a name no such byte comes before its
+// end, and one that ends within these 8 bytes leaves no room behind them.
+func mmapNameAt(rec *Record, end int) int {
+	switch {
+	case rec.Type == RecordMMAP:
+		return mmapName
+	case rec.Misc&MiscMmapBuildID != 0 || end < mmap2Name:
+		return mmap2Name
+	case end == mmap2Name || bytes.IndexByte(rec.Raw[mmap2Prot:mmap2Name], 0) < 0:
+		return mmap2Old
+	}
+	return mmap2Name
+}
+
 // A Comm is a COMM record: a task's new name. With MiscCommExec in
 // Record.Misc it is because of an exec.
 type Comm struct {
 	PID, TID uint32
 	Comm     []byte // aliases Record.Raw
 	SampleID
+	Excess int // as Mmap.Excess
 }
 
 // Comm decodes a COMM record into c, without allocating. The error, where the
@@ -91,30 +109,42 @@ func (r *Recording) Comm(rec *Record, c *Comm) error {
 	if rec.Type != RecordComm {
 		return r.notA(rec, RecordComm, "")
 	}
-	name, err := r.named(rec, commName, &c.SampleID)
+	name, excess, err := r.named(rec, commName, &c.SampleID)
 	if err != nil {
 		return err
 	}
 	c.PID, c.TID = r.endian.u32(rec.Raw[8:]), r.endian.u32(rec.Raw[12:])
-	c.Comm = name
+	c.Comm, c.Excess = name, excess
 	return nil
 }
 
 // named decodes the trailer of a record whose body ends with a NUL-terminated
-// string, and returns that string.
-func (r *Recording) named(rec *Record, at int, id *SampleID) ([]byte, error) {
+// string that begins at at, and returns that string and how many bytes behind it
+// and its NULs are not the trailer's.
+func (r *Recording) named(rec *Record, at int, id *SampleID) (name []byte, excess int, err error) {
 	end, err := r.trailer(rec, id)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	return r.nameIn(rec, at, end)
+}
+
+// nameIn is named for a record whose trailer is known to begin at end. The
+// kernel and perf pad a string to 8 bytes, simpleperf to 64.
+func (r *Recording) nameIn(rec *Record, at, end int) (name []byte, excess int, err error) {
 	if at > end {
-		return nil, r.recordErr(rec, "record of %d bytes is too short", len(rec.Raw))
+		return nil, 0, r.recordErr(rec, "record of %d bytes is too short", len(rec.Raw))
 	}
-	n := bytes.IndexByte(rec.Raw[at:end], 0)
+	body := rec.Raw[at:end]
+	n := bytes.IndexByte(body, 0)
 	if n < 0 {
-		return nil, r.recordErr(rec, "the name has no end")
+		return nil, 0, r.recordErr(rec, "the name has no end")
 	}
-	return rec.Raw[at : at+n : at+n], nil
+	rest := body[n:]
+	for len(rest) > 0 && rest[0] == 0 {
+		rest = rest[1:]
+	}
+	return body[:n:n], len(rest), nil
 }
 
 // A Task is a FORK or EXIT record.

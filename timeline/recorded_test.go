@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -347,6 +348,32 @@ func TestRecorded(t *testing.T) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
 			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+
+		{"damage: a map as kernels before 3.16 wrote it is none", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 56), "/usr/bin/true\x00\x00\x00"...))
+			w.ticks(600, 1000)
+		}, whole},
+		{"damage: names that are padded to more than 8 bytes are none", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "/system/bin/sh"+strings.Repeat("\x00", 50)...))
+			w.other(10, 560, perfdata.RecordComm, append(make([]byte, 8), "sh"+strings.Repeat("\x00", 62)...))
+			w.ticks(600, 1000)
+		}, whole},
+		{"damage: a name that something follows", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordComm, append(make([]byte, 8), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+		{"damage: a map whose name something follows", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
 			w.ticks(600, 1000)
 		}, spoiled("damaged")},
 	} {

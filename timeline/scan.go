@@ -513,6 +513,14 @@ func (s *scan) fits(rec *perfdata.Record, id *perfdata.SampleID, body int) {
 	}
 }
 
+// fitsName is fits for a record whose content ends with a name, by the bytes
+// that belong neither to the name nor to the trailer.
+func (s *scan) fitsName(rec *perfdata.Record, excess int) {
+	if excess != 0 {
+		s.broken(rec, "%d bytes of its %d are neither content nor trailer", excess, len(rec.Raw))
+	}
+}
+
 func trailerSize(id *perfdata.SampleID) int { return 8 * bits.OnesCount64(uint64(id.Has)) }
 
 // excess checks what stands behind the content of a record whose size says too
@@ -792,7 +800,7 @@ func (s *scan) comm(rec *perfdata.Record) {
 		}
 		return
 	}
-	s.fits(rec, &c.SampleID, 8+8+align8(len(c.Comm)+1))
+	s.fitsName(rec, c.Excess)
 	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
 		s.execs = append(s.execs, exec{c.PID, c.Time})
 	}
@@ -810,11 +818,7 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	}
 	s.note(rec, &m.SampleID)
 	if m.Time != 0 {
-		fixed := 8 + 32
-		if rec.Type == perfdata.RecordMMAP2 {
-			fixed += 32
-		}
-		s.fits(rec, &m.SampleID, fixed+align8(len(m.Filename)+1))
+		s.fitsName(rec, m.Excess)
 		return
 	}
 	kernel := uint16(perfdata.MiscKernel)

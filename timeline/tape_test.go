@@ -166,6 +166,19 @@ func (t *tape) comm(id, time uint64, misc uint16, pid uint32, name string) {
 	t.must(t.w.Comm(misc, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte(name), SampleID: s}))
 }
 
+// other writes a record of any type, of which body is all that is before the trailer.
+func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
+	s := t.id(id, time)
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(typ))
+	b = le.AppendUint32(b, uint32(8+len(body)+32)<<16)
+	b = le.AppendUint32(append(b, body...), s.PID)
+	b = le.AppendUint32(b, s.TID)
+	b = le.AppendUint64(b, time)
+	b = le.AppendUint64(b, uint64(s.CPU))
+	t.must(t.w.WriteRecord(le.AppendUint64(b, id)))
+}
+
 // tick writes side-band records of the given times.
 func (t *tape) tick(id uint64, times ...uint64) {
 	for _, time := range times {
