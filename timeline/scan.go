@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -44,6 +45,7 @@ type scan struct {
 	modules  []kcore.Module
 
 	textLo, textHi uint64 // as the kernel's own map says
+	buildID        []byte // of the kernel that the image is of, as the records say; nil where they do not
 	damage         []error
 	counts         [128]uint64
 	others         map[perfdata.RecordType]uint64
@@ -295,6 +297,8 @@ func (s *scan) record(rec *perfdata.Record) {
 		s.comm(rec)
 	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
 		s.mmap(rec)
+	case perfdata.RecordHeaderBuildID:
+		s.buildIDRecord(rec)
 	case perfdata.RecordFork, perfdata.RecordExit:
 		var id perfdata.SampleID
 		if s.sampleID(rec, &id) {
@@ -832,6 +836,9 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	switch {
 	case strings.HasPrefix(name, "[kernel.kallsyms]"), strings.HasPrefix(name, "[guest.kernel.kallsyms"):
 		s.textLo, s.textHi = m.Addr, m.Addr+m.Len
+		if len(m.BuildID) > 0 {
+			s.buildID = bytes.Clone(m.BuildID)
+		}
 	case strings.HasPrefix(name, "["):
 		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
 			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})

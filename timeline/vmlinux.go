@@ -121,22 +121,51 @@ func buildIDOf(f *elf.File) ([]byte, error) {
 	return nil, nil
 }
 
-// kernelBuildID returns the build id of the kernel that the image is of, as the
-// recording has it, nil where it has none. Guests' are among the host's, with the
-// hypervisor's pid (guest_session__add_build_ids of tools/perf/builtin-inject.c).
+// kernelBuildID returns the build id of the kernel that the image is of, nil if
+// the recording has none. It is complete when all records have been read.
+//
+// perf writes a BUILD_ID feature, or in a pipe HEADER_BUILD_ID records, where it
+// looked for the files of samples when it ended. Where it recorded with
+// --buildid-mmap, as perf 7.2 does by default, the id is in the kernel's MMAP2.
 func (s *scan) kernelBuildID() []byte {
 	for b, err := range s.rec.BuildIDs() {
 		if err != nil {
 			break
 		}
-		switch mode, name := b.Misc&perfdata.MiscCPUModeMask, string(b.Filename); {
-		case s.machine == 0 && mode == perfdata.MiscKernel && name == "[kernel.kallsyms]",
-			s.machine == int(b.PID) && mode == perfdata.MiscGuestKernel && (name == "[kernel.kallsyms]" || strings.HasPrefix(name, "[guest.kernel.kallsyms")),
-			s.machine == DefaultGuest && mode == perfdata.MiscGuestKernel && name == "[guest.kernel.kallsyms]":
+		if s.isKernel(&b) {
 			return bytes.Clone(b.BuildID)
 		}
 	}
-	return nil
+	return s.buildID
+}
+
+// buildIDRecord reads a HEADER_BUILD_ID record.
+func (s *scan) buildIDRecord(rec *perfdata.Record) {
+	var b perfdata.BuildID
+	if err := s.rec.BuildID(rec, &b); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if s.isKernel(&b) {
+		s.buildID = bytes.Clone(b.BuildID)
+	}
+}
+
+// isKernel reports whether a build id is that of the kernel that the image is
+// of. Guests' are among the host's, with the hypervisor's pid
+// (guest_session__add_build_ids of tools/perf/builtin-inject.c).
+func (s *scan) isKernel(b *perfdata.BuildID) bool {
+	switch mode, name := b.Misc&perfdata.MiscCPUModeMask, string(b.Filename); {
+	case len(b.BuildID) == 0:
+		return false
+	case s.machine == 0:
+		return mode == perfdata.MiscKernel && name == "[kernel.kallsyms]"
+	case s.machine == int(b.PID):
+		return mode == perfdata.MiscGuestKernel && (name == "[kernel.kallsyms]" || strings.HasPrefix(name, "[guest.kernel.kallsyms"))
+	case s.machine == DefaultGuest:
+		return mode == perfdata.MiscGuestKernel && name == "[guest.kernel.kallsyms]"
+	}
+	return false
 }
 
 // relocate adds by to the absolute addresses in a section's data, as the kernel

@@ -235,3 +235,63 @@ func TestKernelBuildID(t *testing.T) {
 		}
 	}
 }
+
+// TestKernelBuildIDRecords: records have the kernel's build id where no feature
+// has it: the kernel's own MMAP2 of perf record --buildid-mmap, and the
+// HEADER_BUILD_ID records of a pipe.
+func TestKernelBuildIDRecords(t *testing.T) {
+	id := []byte("twenty bytes of an id")[:20]
+	kernel := func(misc uint16, name string) func(w *tape) {
+		return func(w *tape) {
+			w.begin()
+			w.must(w.w.Mmap(perfdata.RecordMMAP2, misc, &perfdata.Mmap{PID: 0xffffffff, Addr: textLo, Len: textHi - textLo,
+				BuildID: id, Filename: []byte(name), SampleID: perfdata.SampleID{Event: w.made[0]}}))
+		}
+	}
+	record := func(misc uint16, name string) func(w *tape) {
+		return func(w *tape) {
+			w.begin()
+			le := binary.LittleEndian
+			b := le.AppendUint32(nil, uint32(perfdata.RecordHeaderBuildID))
+			b = le.AppendUint16(b, misc|perfdata.MiscBuildIDSize)
+			b = le.AppendUint16(b, uint16(36+len(name)+8)&^7)
+			b = append(le.AppendUint32(b, ^uint32(0)), id...)
+			b = append(b, byte(len(id)), 0, 0, 0)
+			b = append(b, name...)
+			w.must(w.w.WriteRecord(append(b, make([]byte, (36+len(name)+8)&^7-len(b))...)))
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want []byte
+	}{
+		{"the kernel's map", kernel(perfdata.MiscKernel|perfdata.MiscMmapBuildID, "[kernel.kallsyms]_text"), id},
+		{"a map without one", kernel(perfdata.MiscKernel, "[kernel.kallsyms]_text"), nil},
+		{"a module's map", kernel(perfdata.MiscKernel|perfdata.MiscMmapBuildID, "[virtio]"), nil},
+		{"a guest's map", kernel(perfdata.MiscGuestKernel|perfdata.MiscMmapBuildID, "[kernel.kallsyms]_text"), nil},
+		{"a record of a pipe", record(perfdata.MiscKernel, "[kernel.kallsyms]"), id},
+		{"a record about a program", record(perfdata.MiscUser, "/bin/true"), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			w.ticks(100, 1000)
+			rec, err := perfdata.New(w.bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newScan(rec, nil)
+			s.run()
+			if got := s.kernelBuildID(); !bytes.Equal(got, tt.want) {
+				t.Errorf("got %x, want %x", got, tt.want)
+			}
+			// A vmlinux of another kernel is refused if it can be told.
+			v := vmlinux{text: textLo, data: make([]byte, 64), buildID: []byte("another kernel, ok")[:16]}
+			_, err = New(rec, nil, Options{Vmlinux: v.write(t)})
+			if (err != nil) != (tt.want != nil) || err != nil && !strings.Contains(err.Error(), "but the recording is of the kernel with") {
+				t.Errorf("with a vmlinux of another kernel: %v", err)
+			}
+		})
+	}
+}

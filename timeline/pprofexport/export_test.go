@@ -221,6 +221,22 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestBuildIDOfMap: without a BUILD_ID feature the kernel's build id is that of its
+// map (perf record --buildid-mmap).
+func TestBuildIDOfMap(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	for name, id := range map[string]string{"[kernel.kallsyms]_text": "of the kernel itself", "[virtio]": "of a kernel's module"} {
+		tp.check(tp.w.Mmap(perfdata.RecordMMAP2, perfdata.MiscKernel|perfdata.MiscMmapBuildID, &perfdata.Mmap{
+			PID: kernelPID, Addr: 0xffffffff81000000, Len: 0x100000, BuildID: []byte(id), Filename: []byte(name), SampleID: tp.at(0, 0),
+		}))
+	}
+	tp.sample(taken{time: 100, pid: 7, ip: leaf, chain: kernelChain(leaf)})
+	p, _ := exported(t, tp.load(), Options{})
+	if got, want := p.Mapping[0].BuildID, hexID([]byte("of the kernel itself")); p.Mapping[0].File != kernelFile || got != want {
+		t.Errorf("%s has the build id %s, want %s", p.Mapping[0].File, got, want)
+	}
+}
+
 // TestDamaged: a sample that contradicts itself is left out and told of.
 func TestDamaged(t *testing.T) {
 	tp := newTape(t, "cpu-clock")

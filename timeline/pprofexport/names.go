@@ -148,7 +148,6 @@ func newNamer(r *timeline.Replay, ts *tasks) *namer {
 	// The kernel comes first: it is what pprof takes for the program that the
 	// profile is of, and looks for in an image that it is given. It begins where
 	// kernel text does; pprof finds out by this address how far it was moved.
-	const kallsyms = "[kernel.kallsyms]"
 	if r.Report.Guest == 0 {
 		n.maps = ts.kernel
 	}
@@ -160,9 +159,9 @@ func newNamer(r *timeline.Replay, ts *tasks) *namer {
 				hi = max(hi, end.Addr)
 			}
 		}
-		n.kernelMap = &mapping{start: lo, limit: hi, offset: lo, file: kallsyms}
+		n.kernelMap = &mapping{start: lo, limit: hi, offset: lo, file: kernelFile}
 		if r.Report.Guest == 0 {
-			n.kernelMap.buildID = ts.buildIDs[kallsyms]
+			n.kernelMap.buildID = ts.buildIDs[kernelFile]
 		}
 		n.use(n.kernelMap)
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -16,6 +17,10 @@ import (
 
 // kernelPID is the pid of the maps of the kernel and its modules.
 const kernelPID = ^uint32(0)
+
+// kernelFile is what perf calls the file of the running kernel. The name of the
+// kernel's map is longer: its reference symbol follows.
+const kernelFile = "[kernel.kallsyms]"
 
 // miscForkExec marks a FORK that perf made up of a process that was there
 // already (PERF_RECORD_MISC_FORK_EXEC of tools/lib/perf/include/perf/event.h):
@@ -136,6 +141,7 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 				})
 				if mmap.PID == kernelPID {
 					ts.kernel = append(ts.kernel, m)
+					ts.addKernelBuildID(m)
 					return
 				}
 				events = append(events, taskEvent{time: mmap.Time, kind: taskMap, pid: mmap.PID, m: m})
@@ -184,6 +190,14 @@ func (ts *tasks) addBuildID(b *perfdata.BuildID) {
 		return
 	}
 	ts.buildIDs[string(b.Filename)] = hexID(b.BuildID)
+}
+
+// addKernelBuildID takes the kernel's build id out of its own map, if that has
+// one (perf record --buildid-mmap) and no BUILD_ID feature tells.
+func (ts *tasks) addKernelBuildID(m *mapping) {
+	if m.buildID != "" && strings.HasPrefix(m.file, kernelFile) && ts.buildIDs[kernelFile] == "" {
+		ts.buildIDs[kernelFile] = m.buildID
+	}
 }
 
 // hexID prints a build id. Where nothing told its length, it was padded with
