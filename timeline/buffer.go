@@ -113,42 +113,41 @@ const (
 	// that changes text: it has a page or more, and perf frees what it has
 	// read of one round only after it has read it.
 	pageRoom = 2048
-	// lateRecord is how much later than its time a record is written at most, in
-	// images made while reading. Interrupts come between, or other machines where
-	// the CPU is a virtual one; an emulator took more than a second.
+	// lateRecord is how much later than its time a record is written at most.
+	// Interrupts come between, or other machines if the CPU is a virtual one; an
+	// emulator took more than a second.
 	lateRecord = 10e9
 	// awayAtLeast is how long it takes at the least to take a CPU offline and bring it back.
 	awayAtLeast = 10e6
 )
 
 // complete returns the time up to which all records of the buffer have been
-// seen, and all losses: that of its newest record, or what the FINISHED_ROUND
-// records guarantee, if that is later. The guarantee is for records only: the
-// kernel tells of a loss when it next finds room, so it does not hold where a
-// record may have found the buffer full after the newest one.
-func (r *ringBuffer) complete(rounds uint64) uint64 {
+// seen, and all losses, in a recording that has no clean end or has not ended
+// yet. That is the time before its newest side-band record, since another
+// record of the same time may follow. What the FINISHED_ROUND records guarantee
+// is later, if these three hold:
+//
+//   - A record may be written up to lateRecord after its time.
+//   - The buffer was not full after its newest record. The guarantee is for
+//     records only: the kernel reports a loss when it next finds room.
+//   - The buffer is not silent for longer than ever before, as that of a CPU that
+//     was taken offline. Its events do not come back with the CPU.
+//
+// rounds is what the rounds guarantee, first the time of the recording's first
+// record.
+func (r *ringBuffer) complete(rounds, first uint64) uint64 {
+	if r.last == 0 {
+		return 0
+	}
 	busy := r.busy
 	if r.round > 0 {
 		busy = r.round + r.before
 	}
-	if busy > pageRoom {
-		return r.side
+	sure := r.side
+	if busy <= pageRoom {
+		sure = max(sure, min(rounds-min(rounds, lateRecord), r.last+max(r.longestSilence(first), awayAtLeast)))
 	}
-	return max(r.side, rounds)
-}
-
-// completeWhileReading is complete for an image that is made before the recording has ended.
-// There are many moments at which one can be made, so the rounds' guarantee is
-// given time; and it ends where the buffer has been silent for longer than ever
-// before, as that of a CPU which was taken offline. Another record may follow at the
-// time of the newest one. first is the time of the recording's first record.
-func (r *ringBuffer) completeWhileReading(rounds, first uint64) uint64 {
-	if r.last == 0 {
-		return 0
-	}
-	rounds -= min(rounds, lateRecord)
-	t := max(r.side, min(r.complete(rounds), r.last+max(r.longestSilence(first), awayAtLeast)))
-	return t - min(t, 1)
+	return sure - min(sure, 1)
 }
 
 // longestSilence is for how long the buffer had no record before its newest one.

@@ -204,21 +204,15 @@ func (s *scan) horizon() uint64 {
 		return s.newest
 	}
 	rounds := s.rounds()
-	complete := func(b *ringBuffer) uint64 {
-		if s.follows {
-			return b.completeWhileReading(rounds, s.report.First)
-		}
-		return b.complete(rounds)
-	}
 	least := MaxTime
 	for _, b := range s.buffers {
 		if b.takes&takesPokes != 0 {
-			least = min(least, complete(b))
+			least = min(least, b.complete(rounds, s.report.First))
 		}
 	}
 	if least == MaxTime { // no buffer takes pokes
 		for _, b := range s.buffers {
-			least = min(least, complete(b))
+			least = min(least, b.complete(rounds, s.report.First))
 		}
 	}
 	if least == MaxTime {

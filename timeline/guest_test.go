@@ -504,7 +504,8 @@ func TestGuestTimes(t *testing.T) {
 	if g := rep.Guests[0]; g.Last < last || rep.Last >= last || rep.Horizon >= last {
 		t.Errorf("the host's last record is of %d, its horizon %d; the guest's last of %d", rep.Last, rep.Horizon, g.Last)
 	}
-	// Without a clean end the horizon is that of the slowest ring buffer.
+	// Without a clean end the horizon is that of the slowest ring buffer: another
+	// record of its newest time may follow.
 	rec, err := perfdata.New(data)
 	if err != nil {
 		t.Fatal(err)
@@ -525,8 +526,8 @@ func TestGuestTimes(t *testing.T) {
 	for _, t := range newest {
 		slowest = min(slowest, t)
 	}
-	if rep.Clean || len(newest) != 2 || rep.Horizon != slowest {
-		t.Errorf("the host's horizon is %d, want %d", rep.Horizon, slowest)
+	if rep.Clean || len(newest) != 2 || rep.Horizon != slowest-1 {
+		t.Errorf("the host's horizon is %d, want %d", rep.Horizon, slowest-1)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // test asks for one, so that old bytes are all that is known.
 
 func TestRecorded(t *testing.T) {
+	const second = 1_000_000_000
 	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
 	// The place at 0x1100 as it is known where nothing is wrong.
 	whole := lines(
@@ -193,8 +194,8 @@ func TestRecorded(t *testing.T) {
 		}, lines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",
-			"500..801 known eb02",
-			"801.. unconfirmed beyond-horizon eb02")},
+			"500..800 known eb02",
+			"800.. unconfirmed beyond-horizon eb02")},
 		{"horizon: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
@@ -205,21 +206,36 @@ func TestRecorded(t *testing.T) {
 		}, lines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",
-			"500..801 known eb02",
-			"801.. unconfirmed beyond-horizon eb02")},
-		{"horizon: the second of two rounds guarantees what was before the first", func(w *tape) {
+			"500..800 known eb02",
+			"800.. unconfirmed beyond-horizon eb02")},
+		{"horizon: the second of two rounds guarantees what was ten seconds before the first", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
-			w.tick(10, 600, 700)
+			w.tick(11, 30*second)
+			w.tick(10, 45*second)
 			w.round()
-			w.tick(10, 800, 900)
+			w.tick(10, 50*second)
 			w.round()
 		}, lines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",
-			"500..701 known eb02",
-			"701.. unconfirmed beyond-horizon eb02")},
+			"500..35000000000 known eb02",
+			"35000000000.. unconfirmed beyond-horizon eb02")},
+		{"horizon: but nothing of a CPU that is silent for longer than ever before", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 10*second)
+			w.tick(10, 45*second)
+			w.round()
+			w.tick(10, 50*second)
+			w.round()
+		}, lines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..19999999600 known eb02",
+			"19999999600.. unconfirmed beyond-horizon eb02")},
 		{"horizon: a ring buffer that has not been seen counts as the start", func(w *tape) {
 			w.pipe = true
 			w.tick(10, 100, 200, 300, 400)
@@ -557,11 +573,11 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.lostSamples(10, 2)
 			}},
 		// The last bytes of a file are those of the feature sections.
-		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []Reason{CPUCountsMissing}, horizon: 1000},
+		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []Reason{CPUCountsMissing}, horizon: 999},
 		{name: "its last records are missing too", tape: func(w *tape) {
 			usual(w)
 			w.tick(10, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900)
-		}, cut: 300, verdict: Partial, reasons: []Reason{CPUCountsMissing, PartialCoverage}, horizon: 1000},
+		}, cut: 300, verdict: Partial, reasons: []Reason{CPUCountsMissing, PartialCoverage}, horizon: 999},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
