@@ -75,6 +75,7 @@ type Replay struct {
 	scan      *scan // nil where the image is from an index and nobody needed it
 	scanOnce  sync.Once
 	guest     int
+	files     []string
 
 	index        IndexState
 	stamp        [sha256.Size]byte
@@ -162,7 +163,7 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 // was made with it; snap may be nil. Options.KCore only tells an index whether
 // it is of this copy. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
-	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit}
+	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
 	s := newScan(rec, unloading(rec, opts.Progress))
 	s.cpus = opts.CPUs
 	if opts.Guest != 0 {

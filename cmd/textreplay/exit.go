@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -60,10 +61,15 @@ func inputError(err error) error {
 	return &exitError{exitInput, err}
 }
 
-// outputError makes err one of the output.
+// outputError makes err one of the output. One that would overwrite an input is an
+// error in how the command was called.
 func outputError(err error) error {
+	var refused *outfile.RefusedError
 	if err == nil {
 		return nil
+	}
+	if errors.As(err, &refused) {
+		return &exitError{exitUsage, err}
 	}
 	return &exitError{exitOutput, err}
 }

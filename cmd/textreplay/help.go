@@ -53,3 +53,22 @@ with the module's name or with the address. Names come from kcore_dir's kallsyms
 and out-of-line code their lifetimes.`,
 	}
 }
+
+func outputsTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "outputs",
+		Short: "How files are written, and who can read them",
+		Long: `An output (-o FILE, --unknown FILE, --kcore-dir DIR, --index FILE, man DIR) is
+refused, with exit code 2, if it is an input of the same command or is inside an
+input directory, by whatever name.
+
+It is written to a temporary file in the same directory, which gets the output's
+name when it is complete. If that fails, or a signal ends the program, nothing is
+left, and what had the name before stays. Pipes, devices and standard output
+(- or /dev/stdout) are written in place.
+
+The group and others can read an output only if they can read every input. A
+recording that only its owner can read, by its own mode or by that of its
+directory, makes outputs that only their owner can read. Man pages are for all.`,
+	}
+}

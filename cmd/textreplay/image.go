@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 	"sort"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,16 @@ type imageSummary struct {
 func (m *image) run() error {
 	if m.output == "-" && m.unknown == "-" {
 		return usagef("the image and the list of --unknown cannot both go to standard output")
+	}
+	if err := m.reserve(m.output, m.unknown); err != nil {
+		return err
+	}
+	if m.kcoreDir != "" {
+		for _, name := range kcoreFiles {
+			if err := m.reserve(filepath.Join(m.kcoreDir, name)); err != nil {
+				return err
+			}
+		}
 	}
 	r, err := m.loadAndWarn()
 	if err != nil {

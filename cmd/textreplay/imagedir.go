@@ -6,36 +6,34 @@ package main
 import (
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
 
+// kcoreFiles are the files of a kcore_dir.
+var kcoreFiles = []string{"kcore", "kallsyms", "modules"}
+
 // writeKcoreDir writes a kcore_dir as perf record --kcore makes one, but of the
 // view's time: text, symbols and modules.
 func (m *image) writeKcoreDir(r *timeline.Replay, view timeline.View, segs []kcore.Segment) error {
-	if err := os.MkdirAll(m.kcoreDir, 0o777); err != nil {
+	d, err := m.outputs.Dir(m.kcoreDir)
+	if err != nil {
 		return outputError(err)
 	}
+	defer d.Discard()
 	class, data := elfForm(r)
-	err := m.writeFile(filepath.Join(m.kcoreDir, "kcore"), func(w io.Writer) error {
-		return kcore.WriteCore(w, r.Machine(), class, data, segs, nil)
-	})
-	if err != nil {
-		return err
+	for i, write := range []func(w io.Writer) error{
+		func(w io.Writer) error { return kcore.WriteCore(w, r.Machine(), class, data, segs, nil) },
+		func(w io.Writer) error { return kcore.WriteKallsyms(w, kallsymsAt(r, view, segs)) },
+		func(w io.Writer) error { return kcore.WriteModules(w, r.ModulesAt(view.Time())) },
+	} {
+		if err := d.WriteFile(kcoreFiles[i], write); err != nil {
+			return outputError(err)
+		}
 	}
-	err = m.writeFile(filepath.Join(m.kcoreDir, "kallsyms"), func(w io.Writer) error {
-		return kcore.WriteKallsyms(w, kallsymsAt(r, view, segs))
-	})
-	if err != nil {
-		return err
-	}
-	return m.writeFile(filepath.Join(m.kcoreDir, "modules"), func(w io.Writer) error {
-		return kcore.WriteModules(w, r.ModulesAt(view.Time()))
-	})
+	return outputError(d.Commit())
 }
 
 // kallsymsAt yields what kallsyms would have listed then.

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -50,12 +51,12 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	}
 	path := a.input
 	if path == "-" {
-		spooled, err := spool(a.stdin)
+		spooled, remove, err := spool(a.stdin)
 		if err != nil {
 			return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
 		}
 		// Once open it is mapped, and needs no name any more.
-		defer os.Remove(spooled)
+		defer remove()
 		path = spooled
 	}
 	r, err := timeline.Load(path, opts)
@@ -70,6 +71,11 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	if err == nil && opts.SaveIndex && a.index != "auto" {
 		if state := r.Index(); !state.Used && !state.Saved {
 			fmt.Fprintf(a.stderr, "textreplay: warning: the index was not saved: %v\n", state.Err)
+		}
+	}
+	if err == nil {
+		for _, name := range r.Files() {
+			a.outputs.Reads(name)
 		}
 	}
 	var unknown *timeline.UnknownGuestError
@@ -129,18 +135,19 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 	return windows, nil
 }
 
-// spool copies a stream to a file, which can be mapped and read in any order.
-func spool(r io.Reader) (path string, err error) {
-	f, err := os.CreateTemp("", "textreplay-*.data")
+// spool copies a stream to a file, which can be mapped and read in any order, and
+// which remove removes.
+func spool(r io.Reader) (path string, remove func(), err error) {
+	f, remove, err := outfile.Temp()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(f.Name())
-		return "", err
+		remove()
+		return "", nil, err
 	}
-	return f.Name(), nil
+	return f.Name(), remove, nil
 }
 
 // loadAndWarn is load for commands whose output does not list the warnings.

@@ -14,11 +14,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/textreplay/textreplay/internal/outfile"
 )
 
 func main() {
 	// A reader that goes away is an error of the output like any other (exit
 	// code 4), not a death by signal.
 	signal.Ignore(syscall.SIGPIPE)
+	outfile.RemoveOnSignals()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -4,13 +4,15 @@
 package main
 
 import (
-	"os"
+	"io"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/textreplay/textreplay/internal/outfile"
 )
 
 func (a *app) manCmd() *cobra.Command {
@@ -27,19 +29,43 @@ where it does not exist.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
+			// The pages hold nothing of the inputs.
+			var out outfile.Outputs
+			for _, name := range a.inputs() {
+				out.Spares(name)
+			}
+			d, err := out.Dir(args[0])
+			if err != nil {
 				return outputError(err)
 			}
+			defer d.Discard()
 			root := cmd.Root()
 			forMan(root)
-			return outputError(doc.GenManTree(root, &doc.GenManHeader{
-				Section: "1",
-				Source:  "textreplay",
-				Manual:  "textreplay manual",
-				Date:    buildTime(),
-			}, args[0]))
+			if err := writeMan(d, root); err != nil {
+				return outputError(err)
+			}
+			return outputError(d.Commit())
 		},
 	}
+}
+
+// writeMan writes the pages of cmd and of the commands below it.
+func writeMan(d *outfile.Dir, cmd *cobra.Command) error {
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+	err := d.WriteFile(name, func(w io.Writer) error {
+		return doc.GenMan(cmd, &doc.GenManHeader{
+			Section: "1",
+			Source:  "textreplay",
+			Manual:  "textreplay manual",
+			Date:    buildTime(),
+		}, w)
+	})
+	for _, c := range cmd.Commands() {
+		if err == nil && c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
+			err = writeMan(d, c)
+		}
+	}
+	return err
 }
 
 // buildTime returns the time of the commit that the program was built from, so

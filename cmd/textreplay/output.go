@@ -4,33 +4,64 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"os"
 )
 
-// writeFile lets write fill the file at path, "-" being standard output. What
-// cannot be written whole is taken away again. Errors are of the output.
+// inputs returns the files and directories that the global flags name.
+func (a *app) inputs() []string {
+	var in []string
+	for _, name := range append([]string{a.kallsyms, a.modules, a.vmlinux, a.windows}, a.kcore...) {
+		if name != "" {
+			in = append(in, name)
+		}
+	}
+	for _, c := range a.copies {
+		in = append(in, c.KCore)
+	}
+	if a.input != "-" {
+		in = append(in, a.input)
+	}
+	return in
+}
+
+// protect keeps the inputs from the outputs, of which standard output is one.
+func (a *app) protect(stdout io.Writer) error {
+	for _, f := range []any{stdout, a.stderr} {
+		if f, ok := f.(*os.File); ok {
+			a.outputs.Std = append(a.outputs.Std, f)
+		}
+	}
+	for _, name := range a.inputs() {
+		a.outputs.Reads(name)
+	}
+	if f, ok := a.stdin.(*os.File); ok && a.input == "-" {
+		a.outputs.ReadsFile(f)
+	}
+	if f, ok := stdout.(*os.File); ok {
+		return outputError(a.outputs.ReserveStream(f))
+	}
+	return nil
+}
+
+// reserve refuses outputs that would overwrite an input or one another, before
+// there has been any work for them. Empty paths and "-" are left out.
+func (a *app) reserve(paths ...string) error {
+	for _, path := range paths {
+		if path != "" && path != "-" {
+			if err := a.outputs.Reserve(path); err != nil {
+				return outputError(err)
+			}
+		}
+	}
+	return nil
+}
+
+// writeFile lets write fill the file at path, "-" being standard output. A file
+// that cannot be written whole is not written. Errors are of the output.
 func (a *app) writeFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
 		return outputError(write(a.out))
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return outputError(err)
-	}
-	w := bufio.NewWriterSize(f, 1<<18)
-	err = write(w)
-	if e := w.Flush(); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		if fi, e := os.Lstat(path); e == nil && fi.Mode().IsRegular() {
-			os.Remove(path)
-		}
-	}
-	return outputError(err)
+	return outputError(a.outputs.WriteFile(path, write))
 }

@@ -111,6 +111,9 @@ func (p *pprof) run() error {
 		}
 		p.opts.PIDs = append(p.opts.PIDs, uint32(pid))
 	}
+	if err := p.reserve(p.output); err != nil {
+		return err
+	}
 	r, err := p.loadAndWarn()
 	if err != nil {
 		return err

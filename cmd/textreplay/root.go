@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -24,6 +25,8 @@ type app struct {
 	out    *bufio.Writer // standard output; keeps its first error until the end
 	stderr io.Writer
 	style  style
+
+	outputs outfile.Outputs // the files that the run writes
 
 	// Global flags.
 	input    string
@@ -59,7 +62,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "textreplay: %v\n", err)
 		var question *timeline.QuestionError
 		var guest *timeline.UnknownGuestError
-		if exitCode(err) == exitUsage && !errors.As(err, &question) && !errors.As(err, &guest) {
+		var refused *outfile.RefusedError
+		if exitCode(err) == exitUsage && !errors.As(err, &question) && !errors.As(err, &guest) && !errors.As(err, &refused) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
 	}
@@ -93,7 +97,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			if err := a.kcores(); err != nil {
 				return err
 			}
-			return nil
+			return a.protect(stdout)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return usagef("no command given; %q lists them", "textreplay help")
@@ -130,6 +134,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.trimCmd(),
 		a.manCmd(),
 		indexTopic(),
+		outputsTopic(),
 		timesTopic(),
 		addressesTopic(),
 	)

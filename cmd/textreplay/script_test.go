@@ -53,6 +53,13 @@ func TestScripts(t *testing.T) {
 			"genbpf":   genBPF,
 			"misfit":   misfit,
 			"profile":  profileHas,
+
+			"copytree":  copyTree,
+			"same":      same,
+			"hardlink":  hardLink,
+			"mode":      mode,
+			"limit":     limit,
+			"signalled": signalled,
 		},
 	})
 }

@@ -41,6 +41,9 @@ refused: samples (--samples) can be such a sign.`,
 			if out == "" {
 				return usagef("-o names the directory to write")
 			}
+			if err := a.reserve(out); err != nil {
+				return err
+			}
 			r, err := a.loadAndWarn()
 			if err != nil {
 				return err

@@ -11,11 +11,11 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -56,8 +56,9 @@ var ErrDamaged = errors.New("trim: the recording is damaged, and what would be l
 var ErrGuest = errors.New("trim: only the host's part of a recording can be cut out")
 
 // Write cuts r down into a new perf.data directory at dir, which must not exist.
-// On error the directory is removed.
-func Write(dir string, r *timeline.Replay, opts Options) (err error) {
+// It appears when it is complete. The group and others can read it only if they can
+// read all that it was made of.
+func Write(dir string, r *timeline.Replay, opts Options) error {
 	if r.Report.Guest != 0 {
 		return ErrGuest
 	}
@@ -74,40 +75,31 @@ func Write(dir string, r *timeline.Replay, opts Options) (err error) {
 			return fmt.Errorf("%w: %s", ErrDamaged, l.Text)
 		}
 	}
-	kcoreDir := filepath.Join(dir, "kcore_dir")
-	if err := os.Mkdir(dir, 0o777); err != nil {
+	var out outfile.Outputs
+	for _, name := range r.Files() {
+		out.Reads(name)
+	}
+	d, err := out.NewDir(dir)
+	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
+	defer d.Discard()
 	c := &cut{r: r, rec: r.Recording, opts: opts, loaded: make(map[uint32]bool)}
 	if err := c.choosePages(); err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(dir, "data"), c.writeData); err != nil {
+	if err := c.writeData(d); err != nil {
 		return err
 	}
 	if r.Snapshot != nil {
-		if err := os.Mkdir(kcoreDir, 0o777); err != nil {
-			return err
-		}
-		if err := c.writeSnapshot(kcoreDir); err != nil {
+		if err := c.writeSnapshot(d); err != nil {
 			return err
 		}
 	}
-	return c.check(dir)
-}
-
-// writeFile creates a file and fills it.
-func writeFile(path string, fill func(f *os.File) error) error {
-	f, err := os.Create(path)
-	if err != nil {
+	if err := c.check(d.Path()); err != nil {
 		return err
 	}
-	return errors.Join(fill(f), f.Close())
+	return d.Commit()
 }
 
 // cut is one Write.
@@ -262,8 +254,20 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 }
 
 // writeData writes the perf.data file.
-func (c *cut) writeData(f *os.File) error {
-	w := perfdata.NewWriter(f, c.rec.ByteOrder())
+func (c *cut) writeData(d *outfile.Dir) error {
+	f, err := d.Create("data")
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := c.writeRecords(perfdata.NewWriter(f, c.rec.ByteOrder())); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// writeRecords writes the records that are kept, and the features.
+func (c *cut) writeRecords(w *perfdata.Writer) error {
 	if err := w.SetEvents(c.rec.Events()); err != nil {
 		return err
 	}
@@ -315,19 +319,18 @@ func (c *cut) writeData(f *os.File) error {
 }
 
 // writeSnapshot writes kcore, kallsyms and modules.
-func (c *cut) writeSnapshot(dir string) error {
+func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	snap := c.r.Snapshot
 	if core := snap.Core; core != nil {
-		if err := writeFile(filepath.Join(dir, "kcore"), func(f *os.File) error {
-			w := bufio.NewWriterSize(f, 1<<16)
-			return errors.Join(kcore.WriteCore(w, core.Machine, core.Class, core.Data, c.segments(), nil), w.Flush())
+		if err := d.WriteFile("kcore_dir/kcore", func(w io.Writer) error {
+			return kcore.WriteCore(w, core.Machine, core.Class, core.Data, c.segments(), nil)
 		}); err != nil {
 			return err
 		}
 	}
 	if k := c.r.Kallsyms(); k != nil {
-		if err := writeFile(filepath.Join(dir, "kallsyms"), func(f *os.File) error {
-			return c.writeKallsyms(bufio.NewWriter(f), k)
+		if err := d.WriteFile("kcore_dir/kallsyms", func(w io.Writer) error {
+			return c.writeKallsyms(bufio.NewWriter(w), k)
 		}); err != nil {
 			return err
 		}
@@ -335,9 +338,9 @@ func (c *cut) writeSnapshot(dir string) error {
 	if snap.Modules == nil {
 		return nil
 	}
-	return writeFile(filepath.Join(dir, "modules"), func(f *os.File) error {
+	return d.WriteFile("kcore_dir/modules", func(w io.Writer) error {
 		for _, m := range snap.Modules {
-			if _, err := fmt.Fprintf(f, "%s %d %d - %s 0x%016x\n", m.Name, m.Size, max(m.Refs, 0), m.State, m.Addr); err != nil {
+			if _, err := fmt.Fprintf(w, "%s %d %d - %s 0x%016x\n", m.Name, m.Size, max(m.Refs, 0), m.State, m.Addr); err != nil {
 				return err
 			}
 		}

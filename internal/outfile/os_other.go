@@ -1,0 +1,20 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package outfile
+
+import (
+	"io/fs"
+	"os"
+)
+
+// deadly are the signals by which a user or the system ends a program.
+var deadly = []os.Signal{os.Interrupt}
+
+// die ends the program, as a shell reports the death by an interrupt.
+func die(os.Signal) { os.Exit(130) }
+
+// groupOf returns the group of a file: here files have none.
+func groupOf(fs.FileInfo) (gid int, ok bool) { return 0, false }

@@ -1,0 +1,32 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package outfile
+
+import (
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// deadly are the signals by which a user or the system ends a program.
+var deadly = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+
+// die ends the program by s, so that whoever waits for it sees that.
+func die(s os.Signal) {
+	signal.Reset(s)
+	syscall.Kill(os.Getpid(), s.(syscall.Signal))
+	select {}
+}
+
+// groupOf returns the group of a file.
+func groupOf(info fs.FileInfo) (gid int, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(st.Gid), true
+}

@@ -1,0 +1,115 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+)
+
+// unfinished are the temporary files and directories of the process. The lock is
+// held while any is made, renamed or removed, so that a signal finds all of them.
+var unfinished struct {
+	sync.Mutex
+	paths map[string]bool
+}
+
+// tempName is how the names of temporary files begin.
+const tempName = ".textreplay-"
+
+// temporary makes a file or directory of a new name in dir.
+func temporary(dir string, create func(path string) error) (path string, err error) {
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	for range 100 {
+		path = filepath.Join(dir, fmt.Sprintf("%s%016x", tempName, rand.Uint64()))
+		if err = create(path); err == nil {
+			if unfinished.paths == nil {
+				unfinished.paths = make(map[string]bool)
+			}
+			unfinished.paths[path] = true
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return "", err
+}
+
+// making calls fn, which makes something inside of a temporary directory.
+func making(fn func() error) error {
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	return fn()
+}
+
+// renamed gives files their names.
+func renamed(files ...*File) error {
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	for i, f := range files {
+		if err := os.Rename(f.temp, f.path); err != nil {
+			for _, f := range files[i:] {
+				os.Remove(f.temp)
+				delete(unfinished.paths, f.temp)
+			}
+			return err
+		}
+		delete(unfinished.paths, f.temp)
+		if !f.out.Unsynced && (i+1 == len(files) || filepath.Dir(files[i+1].path) != filepath.Dir(f.path)) {
+			syncDir(filepath.Dir(f.path))
+		}
+	}
+	return nil
+}
+
+// removed removes a temporary file or directory.
+func removed(path string) {
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	os.RemoveAll(path)
+	delete(unfinished.paths, path)
+}
+
+// Temp creates a file for the process's own use in the directory for temporary
+// files, that only the caller can read. remove removes it; so does a signal, as for
+// outputs.
+func Temp() (f *os.File, remove func(), err error) {
+	path, err := temporary(os.TempDir(), func(path string) (err error) {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { removed(path) }, nil
+}
+
+// RemoveOnSignals makes the signals that end a program remove its unfinished
+// outputs before they do so. Signals that the program was started to ignore, as by
+// nohup, stay ignored. It is for main, to be called once.
+func RemoveOnSignals() {
+	c := make(chan os.Signal, 1)
+	for _, s := range deadly {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	go func() {
+		s := <-c
+		// The lock is kept: nothing is made from now on, or gets its name.
+		unfinished.Lock()
+		for path := range unfinished.paths {
+			os.RemoveAll(path)
+		}
+		die(s)
+	}()
+}

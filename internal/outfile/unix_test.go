@@ -1,0 +1,372 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package outfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestModes: nobody can read an output who cannot read every input.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	gid := os.Getegid()
+	for _, tt := range []struct {
+		name        string
+		dir, rec    fs.FileMode // of the recording's directory, and of the one above
+		data, kcore fs.FileMode
+		file, made  fs.FileMode // of outputs
+	}{
+		{"all can read all", 0o755, 0o755, 0o644, 0o644, 0o644, 0o755},
+		{"all can write all", 0o777, 0o777, 0o666, 0o666, 0o666, 0o777},
+		{"owner-only data", 0o755, 0o755, 0o600, 0o644, 0o600, 0o700},
+		{"owner-only kcore", 0o755, 0o755, 0o644, 0o400, 0o600, 0o700},
+		{"owner-only recording", 0o755, 0o700, 0o644, 0o644, 0o600, 0o700},
+		{"owner-only directory above", 0o700, 0o755, 0o644, 0o644, 0o600, 0o700},
+		{"group", 0o755, 0o755, 0o640, 0o644, 0o640, 0o750},
+		{"group by directory", 0o750, 0o755, 0o644, 0o644, 0o640, 0o750},
+		{"a directory that can be searched only", 0o711, 0o755, 0o644, 0o644, 0o644, 0o755},
+		{"a directory that can be listed only", 0o744, 0o755, 0o644, 0o644, 0o600, 0o700},
+		{"others but not the group", 0o755, 0o755, 0o604, 0o644, 0o600, 0o700},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tree(t, map[string]string{"in/rec/data": "", "in/rec/kcore": "", "out": "/"})
+			for name, mode := range map[string]fs.FileMode{"in/rec/data": tt.data, "in/rec/kcore": tt.kcore, "in/rec": tt.rec, "in": tt.dir} {
+				if err := errors.Join(os.Chmod(name, mode), os.Chown(name, -1, gid)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var o Outputs
+			for _, name := range []string{"in/rec", "in/rec/data", "in/rec/kcore"} {
+				o.Reads(name)
+			}
+			err := errors.Join(
+				o.WriteFile("out/file", fills("")),
+				o.WriteFile("in/file", fills("")), // beside the recording
+				inDir(o.NewDir("out/dir/sub"))(func(d *Dir) error { return d.WriteFile("a/file", fills("")) }),
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]fs.FileMode{
+				"out/file": tt.file, "in/file": tt.file,
+				"out/dir": tt.made, "out/dir/sub": tt.made, "out/dir/sub/a": tt.made, "out/dir/sub/a/file": tt.file,
+			} {
+				if got := modeOf(t, name); got != want {
+					t.Errorf("%s: mode %o, want %o", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func modeOf(t *testing.T, name string) fs.FileMode {
+	t.Helper()
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().Perm()
+}
+
+// TestModeElsewhere: a directory far above an input restricts outputs that are not
+// below it too.
+func TestModeElsewhere(t *testing.T) {
+	tree(t, map[string]string{"home/a/b/rec": "", "home/a/out": "/", "out": "/"})
+	if err := os.Chmod("home", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var o Outputs
+	o.Reads("home/a/b/rec")
+	if err := errors.Join(o.WriteFile("out/x", fills("")), o.WriteFile("home/a/out/x", fills(""))); err != nil {
+		t.Fatal(err)
+	}
+	if got := modeOf(t, "out/x"); got&0o077 != 0 {
+		t.Errorf("outside of the home directory: mode %o", got)
+	}
+	if got := modeOf(t, "home/a/out/x"); got&0o044 == 0 {
+		t.Errorf("inside of the home directory: mode %o", got)
+	}
+}
+
+// TestModeKept: an output that was there does not become more readable.
+func TestModeKept(t *testing.T) {
+	tree(t, map[string]string{"in": "", "out": ""})
+	if err := os.Chmod("out", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o Outputs
+	o.Reads("in")
+	if err := o.WriteFile("out", fills("x")); err != nil {
+		t.Fatal(err)
+	}
+	if got := modeOf(t, "out"); got != 0o600 {
+		t.Errorf("mode %o", got)
+	}
+}
+
+// TestGroup: the group of an output may be another one than that of the input, whose
+// members can read the input.
+func TestGroup(t *testing.T) {
+	for _, tt := range []struct {
+		mode      fs.FileMode
+		same      bool
+		permitted fs.FileMode
+	}{
+		{0o640, true, 0o740}, {0o640, false, 0o700}, {0o644, false, 0o744},
+		{0o660, true, 0o760}, {0o604, true, 0o700}, {0o604, false, 0o700},
+		{fs.ModeDir | 0o750, true, 0o770}, {fs.ModeDir | 0o750, false, 0o700}, {fs.ModeDir | 0o755, false, 0o777},
+	} {
+		gid := 1
+		if !tt.same {
+			gid = 2
+		}
+		if got := permits(fakeInfo{mode: tt.mode, gid: 1}, gid); got != tt.permitted {
+			t.Errorf("%v, same group %v: %o, want %o", tt.mode, tt.same, got, tt.permitted)
+		}
+	}
+}
+
+// A fakeInfo is of a file that only a privileged user could make.
+type fakeInfo struct {
+	fs.FileInfo
+	mode fs.FileMode
+	gid  uint32
+}
+
+func (f fakeInfo) Mode() fs.FileMode { return f.mode }
+func (f fakeInfo) IsDir() bool       { return f.mode.IsDir() }
+func (f fakeInfo) Sys() any          { return &syscall.Stat_t{Gid: f.gid} }
+
+// TestInPlace: pipes and open files are written to as they are.
+func TestInPlace(t *testing.T) {
+	tree(t, nil)
+	if err := syscall.Mkfifo("fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string)
+	go func() {
+		data, err := os.ReadFile("fifo")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(data)
+	}()
+	var o Outputs
+	if err := o.WriteFile("fifo", fills("through")); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "through" {
+		t.Errorf("read %q", s)
+	}
+
+	f, err := os.Create("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	o.Std = []*os.File{f}
+	fmt.Fprint(f, "before ")
+	if err := o.WriteFile("file", fills("and after")); err != nil {
+		t.Fatal(err)
+	}
+	if path := fmt.Sprintf("/dev/fd/%d", f.Fd()); exists(path) {
+		if err := o.WriteFile(path, fills(", the same")); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "fifo", "file=before and after, the same")
+	}
+	if r, err := os.Create("other"); err != nil {
+		t.Fatal(err)
+	} else if path := fmt.Sprintf("/proc/self/fd/%d", r.Fd()); exists(path) {
+		if err := o.WriteFile(path, fills("in place")); err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r) // the file that was opened, not one that has its name
+		if err != nil || string(data) != "in place" {
+			t.Errorf("%q, %v", data, err)
+		}
+		r.Close()
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestReadOnly: a file that its owner has made read-only is not replaced. The
+// superuser may write to it all the same.
+func TestReadOnly(t *testing.T) {
+	tree(t, map[string]string{"old": "0"})
+	if err := os.Chmod("old", 0o444); err != nil {
+		t.Fatal(err)
+	}
+	var o Outputs
+	err := o.WriteFile("old", fills("x"))
+	if os.Geteuid() == 0 {
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("%v", err)
+	}
+	expect(t, "old=0")
+}
+
+// TestFull: where the file system takes no more, nothing is left behind.
+func TestFull(t *testing.T) {
+	const role = "OUTFILE_TEST_FULL"
+	if os.Getenv(role) != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		var o Outputs
+		big := func(w io.Writer) error {
+			_, err := w.Write(make([]byte, 1<<20))
+			return err
+		}
+		for _, err := range []error{
+			o.WriteFile("new", big),
+			o.WriteFile("old", big),
+			inDir(o.NewDir("dir"))(func(d *Dir) error { return d.WriteFile("x", big) }),
+		} {
+			if !errors.Is(err, syscall.EFBIG) {
+				fmt.Println(err)
+			}
+		}
+		os.Exit(0)
+	}
+	tree(t, map[string]string{"old": "0"})
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `ulimit -f 100; exec "$0" -test.run='^TestFull$'`, exe)
+	cmd.Env = append(os.Environ(), role+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s%v", out, err)
+	}
+	expect(t, "old=0")
+}
+
+// TestSignals: a signal leaves no file and no directory that is not complete, and
+// the program dies by it.
+func TestSignals(t *testing.T) {
+	const role = "OUTFILE_TEST_UNFINISHED"
+	if os.Getenv(role) != "" {
+		unfinishedOutputs()
+	}
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			tree(t, map[string]string{"old": "0", "dir": "/"})
+			temp := t.TempDir()
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(exe, "-test.run=^TestSignals$")
+			cmd.Env = append(os.Environ(), role+"=1", "TMPDIR="+temp)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if len(listing(t)) < 5 {
+				t.Errorf("nothing unfinished: %q", listing(t))
+			}
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			err = cmd.Wait()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != s {
+				t.Errorf("%v, want it to die by %v", err, s)
+			}
+			expect(t, "dir", "old=0")
+			if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// unfinishedOutputs begins outputs of each kind, says so, and waits for its end.
+func unfinishedOutputs() {
+	RemoveOnSignals()
+	var o Outputs
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	for _, name := range []string{"old", "new"} {
+		f, err := o.Create(name)
+		must(err)
+		_, err = f.Write([]byte("partial"))
+		must(err)
+	}
+	for _, name := range []string{"dir", "new/dir"} {
+		d, err := o.Dir(name)
+		must(err)
+		must(d.WriteFile("whole", fills("x")))
+		_, err = d.Create("partial")
+		must(err)
+	}
+	_, _, err := Temp()
+	must(err)
+	fmt.Println("ready")
+	time.Sleep(time.Minute)
+}
+
+// TestSignalIgnored: what nohup keeps from the program is not asked for.
+func TestSignalIgnored(t *testing.T) {
+	const role = "OUTFILE_TEST_IGNORED"
+	if os.Getenv(role) != "" {
+		RemoveOnSignals()
+		fmt.Println("ready")
+		time.Sleep(100 * time.Millisecond)
+		os.Exit(0)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" -test.run='^TestSignalIgnored$'`, exe)
+	cmd.Env = append(os.Environ(), role+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
