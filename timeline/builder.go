@@ -212,8 +212,9 @@ func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
 // save the places that are named as Silent.
 func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 
-// CallThunks says that the kernel may write call thunks into the padding
-// before functions with no record (call-depth tracking, Linux 6.2 and newer).
+// CallThunks says that the kernel is one that can write call thunks into the
+// padding before functions with no record (call-depth tracking of x86-64). The
+// copies of its text tell whether it does.
 func (b *Builder) CallThunks(may bool) { b.callThunks = may }
 
 // A site is an address that pokes hit.

@@ -126,7 +126,7 @@ func (f *Follower) Image() (*Image, error) {
 	s := f.s.fork()
 	s.describe(f.r)
 	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")
-	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
+	s.b.CallThunks(s.report.Arch == "x86_64")
 	if f.ended {
 		s.end(f.rd.Err())
 	}

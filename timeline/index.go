@@ -40,7 +40,7 @@ import (
 
 // indexVersion changes with the meaning of anything in an index, which includes the rules
 // by which images are made.
-const indexVersion = 3
+const indexVersion = 4
 
 const indexMagic = "textreplay index"
 

@@ -195,7 +195,7 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 		s.b.Only(only)
 	}
 	s.b.SilentPokes(silent)
-	s.b.CallThunks(s.report.Arch == "x86_64" && since(s.report.Kernel, 6, 2))
+	s.b.CallThunks(s.report.Arch == "x86_64")
 	r.isa = s.isa
 	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
 		s.placed = make([]placed, 0, s.expected())

@@ -98,18 +98,16 @@ func (m *model) solve() {
 	for _, s := range append(slices.Clone(m.copies), m.snapshot) {
 		for _, seg := range s.Segments {
 			edge(seg.Addr, seg.end())
+			for a := seg.Addr; a <= seg.end(); a++ {
+				if m.padding(a-1) != m.padding(a) {
+					m.edges = append(m.edges, a)
+				}
+			}
 			for i, b := range seg.Data {
 				// Where a copy is not like the snapshot, the bytes have facts of their own.
 				if a := seg.Addr + uint64(i); i > 0 && m.code(a) && m.differs(a, b) != m.differs(a-1, seg.Data[i-1]) {
 					m.edges = append(m.edges, a)
 				}
-			}
-		}
-	}
-	for _, s := range m.snapshot.Segments {
-		for a := s.Addr; a <= s.end(); a++ {
-			if m.padding(a-1) != m.padding(a) {
-				m.edges = append(m.edges, a)
 			}
 		}
 	}
@@ -171,31 +169,32 @@ func (m *model) run(a uint64) (lo, hi uint64) {
 	return lo, hi
 }
 
-// padding reports whether a is in nine NOPs or more, before functions of a
-// kernel that writes thunks there.
+// padding reports whether a copy has nine NOPs or more around a, before a
+// function of a kernel that writes thunks there.
 func (m *model) padding(a uint64) bool {
-	if !m.thunks {
-		return false
+	texts := []Range{{m.textLo, m.textHi}}
+	for _, mod := range m.modules {
+		texts = append(texts, Range{mod.Addr, mod.TextEnd})
 	}
-	nop := func(x uint64) bool {
-		text := x >= m.textLo && x < m.textHi && a >= m.textLo && a < m.textHi
-		for _, mod := range m.modules {
-			text = text || x >= mod.Addr && x < mod.TextEnd && a >= mod.Addr && a < mod.TextEnd
+	for _, c := range append(slices.Clone(m.copies), m.snapshot) {
+		for _, text := range texts {
+			nop := func(x uint64) bool {
+				b, ok := byteOf(c.Segments, x)
+				return ok && b == 0x90 && text.Lo <= x && x < text.Hi
+			}
+			lo, hi := a, a
+			for nop(lo - 1) {
+				lo--
+			}
+			for nop(hi) {
+				hi++
+			}
+			if m.thunks && nop(a) && hi-lo >= 9 && hi < text.Hi {
+				return true
+			}
 		}
-		b, ok := byteOf(m.snapshot.Segments, x)
-		return text && ok && b == 0x90
 	}
-	if !nop(a) {
-		return false
-	}
-	n := 0
-	for x := a; nop(x); x-- {
-		n++
-	}
-	for x := a + 1; nop(x); x++ {
-		n++
-	}
-	return n >= 9
+	return false
 }
 
 // live derives the lives of modules and dynamic code (rules lifetimes and modules).
@@ -1107,9 +1106,12 @@ func genModel(t *rapid.T) *model {
 	m.thunks = yes("thunks", 6)
 	text := data("text", 6)
 	if m.thunks {
-		m.textHi += 11
-		text = append(text, bytes.Repeat([]byte{0x90}, 11)...)
-		text[5+yes1(yes("short padding", 2), 3)] = 0xc3
+		m.textHi += 12
+		text = append(text, bytes.Repeat([]byte{0x90}, 12)...)
+		text[5+yes1(yes("short padding", 2), 4)] = 0xc3
+		if !yes("no function behind", 8) {
+			text[len(text)-1] = 0xc3
+		}
 	}
 	if !yes("no copy", 8) {
 		m.snapshot = Snapshot{From: m.first, To: rapid.Uint64Range(m.first+1, 20).Draw(t, "copied"),
@@ -1168,8 +1170,9 @@ func genModel(t *rapid.T) *model {
 		c := Snapshot{From: from, To: from + rapid.Uint64Range(0, 5).Draw(t, "made for")}
 		for _, s := range []Segment{{m.textLo, text}, {0x8000, make([]byte, 12)}, {0x9000, make([]byte, 16)}} {
 			s.Data = bytes.Clone(s.Data)
+			padded := s.Addr == m.textLo && m.thunks && yes("padded", 2)
 			for i := range s.Data {
-				if s.Data[i] == 0 || yes("changed", 3) {
+				if s.Data[i] == 0 || !padded && yes("changed", 3) {
 					s.Data[i] = value.Draw(t, "byte")
 				}
 			}

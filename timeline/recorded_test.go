@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -599,5 +600,21 @@ func TestRecordedVerdicts(t *testing.T) {
 				t.Errorf("trusted %v, want %v", got, tt.trusted)
 			}
 		})
+	}
+}
+
+// TestThunksOfOldRelease: whether the kernel writes call thunks is told by its
+// text, not by its release. Enterprise Linux 9 has them in a 5.14.
+func TestThunksOfOldRelease(t *testing.T) {
+	w := newTape(t)
+	w.release, w.copied = "5.14.0-427.el9.x86_64", true
+	w.text = bytes.Repeat([]byte{0xc3}, textHi-textLo)
+	copy(w.text[0x100:], unhex("6548c13c251122334405"))
+	copy(w.text[0x1f6:], unhex("90909090909090909090"))
+	w.ticks(100, 1000)
+	data := w.bytes()
+	want := lines("0.. unconfirmed thunk-padding 90909090909090909090")
+	if d := cmp.Diff(want, history(w.replayOf(data).Image, 0x11f6, 10)); d != "" {
+		t.Errorf("Load (-want +got):\n%s", d)
 	}
 }

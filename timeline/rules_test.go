@@ -736,13 +736,78 @@ func TestRules(t *testing.T) {
 			facts: func(b *Builder) {
 				b.CallThunks(true)
 				b.Text(0x100000, 0x300000)
-				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x100000, 0x200000, 0x90)}})
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{wholeKernel("c3")}})
 			},
 			addr: 0x1011f7, n: 9,
 			want: lines(
 				"0..100 unconfirmed outside-recording 909090909090909090",
 				"100..1001 known 909090909090909090",
 				"1001.. unconfirmed beyond-horizon 909090909090909090"),
+		},
+		{
+			name: "coverage: a call thunk of Linux 6.7 and older shows that the kernel writes them",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.Text(0x100000, 0x300000)
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{wholeKernel("6548c13c251122334405")}})
+			},
+			addr: 0x1011f7, n: 9,
+			want: lines("0.. unconfirmed thunk-padding 909090909090909090"),
+		},
+		{
+			name: "coverage: the same bytes with another shift are no thunk",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.Text(0x100000, 0x300000)
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{wholeKernel("6548c13c251122334404")}})
+			},
+			addr: 0x1011f7, n: 9,
+			want: lines(
+				"0..100 unconfirmed outside-recording 909090909090909090",
+				"100..1001 known 909090909090909090",
+				"1001.. unconfirmed beyond-horizon 909090909090909090"),
+		},
+		{
+			name: "coverage: padding that only a further copy shows",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				b.SetSnapshot(Snapshot{})
+				s := thunky()
+				s.From, s.To = 300, 310
+				b.AddCopy(s)
+			},
+			addr: 0x11f7, n: 9,
+			want: lines("0.. unconfirmed thunk-padding 909090909090909090"),
+		},
+		{
+			name: "coverage: NOPs behind which text ends are no padding",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				s := thunky()
+				copy(s.Segments[0].Data[0xff0:], unhex("90909090909090909090909090909090"))
+				b.SetSnapshot(s)
+			},
+			addr: 0x1ff0, n: 16,
+			want: lines(
+				"0..100 unconfirmed outside-recording 90909090909090909090909090909090",
+				"100..1001 known 90909090909090909090909090909090",
+				"1001.. unconfirmed beyond-horizon 90909090909090909090909090909090"),
+		},
+		{
+			name: "coverage: no more than the last 64 NOPs are padding",
+			facts: func(b *Builder) {
+				b.CallThunks(true)
+				s := thunky()
+				for i := 0x400; i < 0x480; i++ {
+					s.Segments[0].Data[i] = 0x90
+				}
+				b.SetSnapshot(s)
+			},
+			addr: 0x143f, n: 1,
+			want: lines(
+				"0..100 unconfirmed outside-recording 90",
+				"100..1001 known 90",
+				"1001.. unconfirmed beyond-horizon 90"),
 		},
 		{
 			name: "no snapshot: old bytes reach back to the start",
@@ -1150,6 +1215,15 @@ func thunky() Snapshot {
 	copy(s.Data[0x1f7:], unhex("909090909090909090"))
 	copy(s.Data[0x300:], unhex("9090909090909090"))
 	return Snapshot{From: first, To: copied, Segments: []Segment{s}}
+}
+
+// wholeKernel is a copy of 2 MiB of text at 0x100000, large enough to show whether
+// the kernel writes call thunks: with code at 0x101100 and padding at 0x1011f7.
+func wholeKernel(code string) Segment {
+	s := snapshotOf(0x100000, 0x200000, 0xc3)
+	copy(s.Data[0x1100:], unhex(code))
+	copy(s.Data[0x11f7:], unhex("909090909090909090"))
+	return s
 }
 
 // TestSymbol: names have lifetimes, like bytes; what was there last names what

@@ -20,10 +20,12 @@ type tape struct {
 	// Set before the first record is written.
 	events    []tapeEvent
 	arch      string
+	release   string
 	available uint32 // CPUs; 0: the recording does not say
 	online    uint32
-	pipe      bool // a stream, which has no clean end
-	copied    bool // there is a copy of kernel text
+	pipe      bool   // a stream, which has no clean end
+	copied    bool   // there is a copy of kernel text
+	text      []byte // what that has; nil: NOPs
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
 	kallsyms  string
@@ -47,7 +49,7 @@ const everything = perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagB
 
 // newTape returns a tape with one event that takes everything on both CPUs.
 func newTape(tb testing.TB) *tape {
-	return &tape{tb: tb, arch: "x86_64", available: 2, online: 2,
+	return &tape{tb: tb, arch: "x86_64", release: "6.1.0", available: 2, online: 2,
 		events: []tapeEvent{onBoth(everything)}}
 }
 
@@ -112,7 +114,7 @@ func (t *tape) features() {
 		t.must(t.w.WriteFeature(f, append(le.AppendUint32(nil, uint32(len(b))), b...)))
 	}
 	text(perfdata.FeatureArch, t.arch)
-	text(perfdata.FeatureOSRelease, "6.1.0")
+	text(perfdata.FeatureOSRelease, t.release)
 	if t.tracing != "" {
 		t.must(t.w.WriteFeature(perfdata.FeatureTracingData, []byte(t.tracing)))
 	}
@@ -250,8 +252,11 @@ func (t *tape) replayOf(data []byte) *Replay {
 	t.must(err)
 	snap := &kcore.Snapshot{Modules: t.modules}
 	if t.copied {
+		if t.text == nil {
+			t.text = bytes.Repeat([]byte{0x90}, textHi-textLo)
+		}
 		snap.Core = &kcore.Core{Machine: elf.EM_X86_64, Data: elf.ELFDATA2LSB,
-			Segments: []kcore.Segment{{Addr: textLo, Data: bytes.Repeat([]byte{0x90}, textHi-textLo)}}}
+			Segments: []kcore.Segment{{Addr: textLo, Data: t.text}}}
 		for _, m := range t.modules {
 			snap.Core.Segments = append(snap.Core.Segments, kcore.Segment{Addr: m.Addr, Data: bytes.Repeat([]byte{0x55}, int(m.Size))})
 		}

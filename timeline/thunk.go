@@ -3,85 +3,113 @@
 
 package timeline
 
-import (
-	"bytes"
-	"cmp"
-	"slices"
+import "bytes"
+
+// A call thunk counts a call, for call-depth tracking, with one instruction
+// (INCREMENT_CALL_DEPTH, arch/x86/include/asm/nospec-branch.h):
+//
+//	65 48 c1 3c 25 ABS32 05   sarq $5, %gs:ABS32         10 bytes, before Linux 6.8
+//	65 48 c1 3d REL32 05      sarq $5, %gs:REL32(%rip)    9 bytes, since
+//
+// Distributions carry it at older version numbers, so that only text tells
+// whether a kernel has it.
+var (
+	thunkHead    = []byte{0x65, 0x48, 0xc1} // sarq, in the CPU's own area
+	thunkAddress = [...][]byte{{0x3c, 0x25}, {0x3d}}
 )
 
-// thunkSize is the least size of a call thunk (SKL_TMPL_SIZE).
-const thunkSize = 9
+const (
+	thunkShift = 5 // the last byte of the instruction
+	// thunkSize is the least size of a call thunk (SKL_TMPL_SIZE).
+	thunkSize = 9
+	// paddingSize is the most that a compiler leaves before a function
+	// (CONFIG_FUNCTION_PADDING_BYTES). A thunk lies at its end.
+	paddingSize = 64
+	nop         = 0x90
+)
 
-// thunkHead begins a call thunk: sarq $5, %gs:__x86_call_depth(%rip).
-var thunkHead = []byte{0x65, 0x48, 0xc1, 0x3d}
+// isThunk reports whether text, which begins with thunkHead, begins with a call thunk.
+func isThunk(text []byte) bool {
+	for _, address := range thunkAddress {
+		end := len(thunkHead) + len(address) + 4
+		if bytes.HasPrefix(text[len(thunkHead):], address) && len(text) > end && text[end] == thunkShift {
+			return true
+		}
+	}
+	return false
+}
 
 // thunkPadding finds the places of core text and of modules into which the kernel may write a
 // call thunk with no record (rule coverage). With call-depth tracking (retbleed=stuff)
 // patch_dest in arch/x86/kernel/callthunks.c writes one over the NOPs before a
 // function when a static call first targets it, and when a module that calls
-// it is loaded; only where all of them are the one-byte NOP. At boot it has
-// done so for thousands of functions already, so a snapshot without a single
-// thunk shows that the kernel does not do it.
+// it is loaded; only where all of them are the one-byte NOP. Any copy of text
+// may show such a place.
 func (d *build) thunkPadding() []Range {
-	if !d.callThunks || !d.mayHaveThunks() {
+	copies := [][]Segment{d.snapshot.Segments}
+	for _, s := range d.Builder.copies {
+		copies = append(copies, s.Segments)
+	}
+	if !d.callThunks || !d.mayHaveThunks(copies) {
 		return nil
 	}
 	texts := []Range{{d.textLo, d.textHi}}
 	for _, m := range d.modules {
 		texts = append(texts, Range{m.Addr, m.TextEnd})
 	}
-	slices.SortFunc(texts, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
-	nops := bytes.Repeat([]byte{0x90}, thunkSize)
 	var out []Range
-	for _, r := range texts {
-		for _, s := range d.snapshot.Segments {
-			lo, hi := max(s.Addr, r.Lo), min(s.end(), r.Hi)
-			if lo >= hi {
-				continue
+	for _, segments := range copies {
+		for _, r := range texts {
+			for _, s := range overlapping(segments, r.Lo, r.Hi) {
+				out = appendPadding(out, s, r.Hi)
 			}
-			text := s.Data[lo-s.Addr : hi-s.Addr]
-			for at := 0; ; {
-				i := bytes.Index(text[at:], nops)
+		}
+	}
+	return joined(out)
+}
+
+// appendPadding appends the runs of NOPs in s that may be padding before a
+// function. Text goes on to hi, with or without a copy.
+func appendPadding(out []Range, s Segment, hi uint64) []Range {
+	nops := bytes.Repeat([]byte{nop}, thunkSize)
+	for at := 0; ; {
+		i := bytes.Index(s.Data[at:], nops)
+		if i < 0 {
+			return out
+		}
+		at += i
+		end := at + thunkSize
+		for end < len(s.Data) && s.Data[end] == nop {
+			end++
+		}
+		if s.Addr+uint64(end) < hi { // else no function follows
+			out = append(out, Range{s.Addr + uint64(max(at, end-paddingSize)), s.Addr + uint64(end)})
+		}
+		at = end
+	}
+}
+
+// mayHaveThunks reports whether a copy of core text has a call thunk, or all of
+// them are too small a part of it to tell. At boot the kernel has written
+// thunks before thousands of functions already, so a copy without a single one
+// shows that it writes none.
+func (d *build) mayHaveThunks(copies [][]Segment) bool {
+	const enough = 1 << 20
+	none := false
+	for _, segments := range copies {
+		for _, s := range overlapping(segments, d.textLo, d.textHi) {
+			part := s.Data[:min(len(s.Data), 4*enough)]
+			for at := 0; ; at++ {
+				i := bytes.Index(part[at:], thunkHead)
 				if i < 0 {
 					break
 				}
-				at += i
-				end := at + thunkSize
-				for end < len(text) && text[end] == 0x90 {
-					end++
+				if at += i; isThunk(part[at:]) {
+					return true
 				}
-				out = append(out, Range{lo + uint64(at), lo + uint64(end)})
-				at = end
 			}
+			none = none || len(s.Data) >= enough
 		}
 	}
-	return out
-}
-
-// mayHaveThunks reports whether the snapshot has a call thunk, or is too small
-// a part of kernel text to tell.
-func (d *build) mayHaveThunks() bool {
-	const enough = 1 << 20
-	for _, s := range d.snapshot.Segments {
-		lo, hi := max(s.Addr, d.textLo), min(s.end(), d.textHi)
-		if lo >= hi {
-			continue
-		}
-		text := s.Data[lo-s.Addr : hi-s.Addr]
-		part := text[:min(len(text), 4*enough)]
-		for i := bytes.Index(part, thunkHead); i >= 0; {
-			if thunk := part[i:]; len(thunk) >= thunkSize && thunk[8] == 5 {
-				return true
-			}
-			next := bytes.Index(part[i+1:], thunkHead)
-			if next < 0 {
-				break
-			}
-			i += 1 + next
-		}
-		if len(text) >= enough {
-			return false
-		}
-	}
-	return true
+	return !none
 }
