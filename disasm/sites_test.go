@@ -11,6 +11,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // Versions of the places that were ever poked, compared with objdump: all of
@@ -31,7 +32,7 @@ func TestX86Sites(t *testing.T) {
 
 // compareSites compares the places at every step-th address.
 func compareSites(t *testing.T, dir string, step uint64, least int) {
-	r, err := timeline.Load(filepath.Join(dir, "rec.data"), timeline.Options{})
+	r, err := replay.Load(filepath.Join(dir, "rec.data"), replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type build struct {
 	cluster []poke    // scratch
 	out     []version // scratch
 	stored  int       // versions so far
-	codeOff map[*life]uint32
+	codeOff map[*Lifetime]uint32
 
 	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
 	moved  map[uint32]uint64 // times of pokes, by their order of arrival, that were recorded in the wrong order
@@ -93,7 +93,7 @@ func (d *build) image() *Image {
 	}
 	lives := d.lives()
 	d.doubtModules(lives)
-	d.codeOff = make(map[*life]uint32)
+	d.codeOff = make(map[*Lifetime]uint32)
 	for _, l := range lives {
 		if l.code == nil {
 			continue
@@ -196,7 +196,7 @@ func (d *build) of(site uint32) []poke {
 
 // fragments cuts the address space wherever any fact begins or ends, so that
 // all bytes of a fragment share one history, and derives each history.
-func (d *build) fragments(lives []*life, thunks []Range) {
+func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 	// The ranges that facts cover, other than pokes: few, so their cuts are kept in one list.
 	var cuts []uint64
 	cut := func(lo, hi uint64) { cuts = append(cuts, lo, hi) }
@@ -204,8 +204,8 @@ func (d *build) fragments(lives []*life, thunks []Range) {
 		cut(d.textLo, d.textHi)
 	}
 	for _, l := range lives {
-		if l.lo < l.hi {
-			cut(l.lo, l.hi)
+		if l.Lo < l.Hi {
+			cut(l.Lo, l.Hi)
 		}
 	}
 	for _, s := range d.segments {
@@ -232,7 +232,7 @@ func (d *build) fragments(lives []*life, thunks []Range) {
 	cuts = slices.Compact(cuts)
 
 	w := &walk{build: d, lives: slices.Clone(lives), thunks: thunks}
-	slices.SortStableFunc(w.lives, func(a, b *life) int { return cmp.Compare(a.lo, b.lo) })
+	slices.SortStableFunc(w.lives, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
 
 	at := uint64(0) // everything below is done
 	upTo := func(end uint64) {
@@ -335,9 +335,9 @@ func (d *build) gather(sites []uint32) {
 // walk goes through the address space upwards, with the lives at hand.
 type walk struct {
 	*build
-	lives  []*life // those not yet reached, by address
-	active []*life // those that may cover the next fragment
-	seg    int     // first snapshot segment that may
+	lives  []*Lifetime // those not yet reached, by address
+	active []*Lifetime // those that may cover the next fragment
+	seg    int         // first snapshot segment that may
 	thunks []Range
 }
 
@@ -349,12 +349,12 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 		w.tooLarge = true
 		return
 	}
-	for len(w.lives) > 0 && w.lives[0].lo < hi {
+	for len(w.lives) > 0 && w.lives[0].Lo < hi {
 		w.active = append(w.active, w.lives[0])
 		w.lives = w.lives[1:]
 	}
-	w.active = slices.DeleteFunc(w.active, func(l *life) bool { return l.hi <= lo })
-	for w.seg < len(w.segments) && w.segments[w.seg].end() <= lo {
+	w.active = slices.DeleteFunc(w.active, func(l *Lifetime) bool { return l.Hi <= lo })
+	for w.seg < len(w.segments) && w.segments[w.seg].End() <= lo {
 		w.seg++
 	}
 	if !wanted(w.only, lo, hi) {
@@ -389,7 +389,7 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 	}
 }
 
-func (s *Segment) end() uint64 { return s.Addr + uint64(len(s.Data)) }
+func (s *Segment) End() uint64 { return s.Addr + uint64(len(s.Data)) }
 
 // history derives the versions of a fragment: one epoch for each life that was
 // there, and one for each time between.
@@ -430,16 +430,16 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 		}
 		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
 	} else {
-		var here []*life
+		var here []*Lifetime
 		for _, l := range w.active {
-			if l.lo <= f.addr && f.addr+uint64(f.size) <= l.hi {
+			if l.Lo <= f.addr && f.addr+uint64(f.size) <= l.Hi {
 				here = append(here, l)
 			}
 		}
-		sortedByTime(here, func(l *life) uint64 { return l.from })
+		sortedByTime(here, func(l *Lifetime) uint64 { return l.From })
 		c.lives(here, changes)
 		for _, l := range here {
-			births = append(births, l.from, l.to)
+			births = append(births, l.From, l.To)
 		}
 	}
 	c.uncertain(changes, births)
@@ -452,7 +452,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 }
 
 // lives derives the history of a place where code comes and goes.
-func (c *chain) lives(here []*life, changes []change) {
+func (c *chain) lives(here []*Lifetime, changes []change) {
 	d := c.build
 	upTo := func(t uint64) (part []change) {
 		n := sort.Search(len(changes), func(i int) bool { return changes[i].time >= t })
@@ -460,57 +460,57 @@ func (c *chain) lives(here []*life, changes []change) {
 		return part
 	}
 	t := uint64(0)
-	var before *life
+	var before *Lifetime
 	for i, l := range here {
-		to := l.to
+		to := l.To
 		if i+1 < len(here) {
-			to = min(to, here[i+1].from)
+			to = min(to, here[i+1].From)
 		}
-		if l.from >= to {
+		if l.From >= to {
 			continue
 		}
-		if t < l.from {
-			c.nobody(t, l.from, before, upTo(l.from))
+		if t < l.From {
+			c.nobody(t, l.From, before, upTo(l.From))
 		}
 		init := initial{content: noContent}
 		c.soft, c.uncopied = ReasonNone, false
-		switch l.kind {
-		case lifeModule:
+		switch l.Kind {
+		case ModuleText:
 			c.gaps, c.bare = d.gaps[gapsOfModule], NeverRecorded
 			if c.thunk {
 				c.gaps = d.gaps[gapsOfThunk]
 			}
 			// What the snapshot has where a module came later is another's.
-			if !l.later && l.from <= later(d.snapshot.To, d.skew) {
+			if !l.later && l.From <= later(d.snapshot.To, d.skew) {
 				init = c.fromSnapshot(ReasonNone)
 			}
-		case lifeModuleData:
+		case ModuleData:
 			// A snapshot of data proves nothing a moment later.
 			c.gaps, c.bare, c.uncopied = always(NotText), NotText, true
-		case lifeImage:
+		case BPFImage:
 			c.gaps, c.bare = always(BPFTrampoline), BPFTrampoline
-			if l.from == 0 && to > d.snapshot.To {
+			if l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFTrampoline)
 			}
-		case lifeProgram:
+		case BPFProgram:
 			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
 			if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
 				c.gaps = always(NoCoverage)
 			}
 			if off, ok := d.codeOff[l]; ok {
-				init = initial{content: off + uint32(c.f.addr-l.lo), source: SourceProgInfo,
-					from: max(l.from, d.first), to: min(to, d.horizon)}
-			} else if c.soft = BPFNoInfo; l.from == 0 && to > d.snapshot.To {
+				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
+					from: max(l.From, d.first), to: min(to, d.horizon)}
+			} else if c.soft = BPFNoInfo; l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFNoInfo)
 			}
-		case lifeOutOfLine:
+		case OutOfLine:
 			c.gaps, c.bare, c.soft = d.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
-			if l.from == 0 && to > d.snapshot.To {
+			if l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(OutOfLineGap)
 			}
 		}
-		c.alive(l.from, to, init, upTo(to))
-		if l.kind == lifeModule && l.doubted < to {
+		c.alive(l.From, to, init, upTo(to))
+		if l.Kind == ModuleText && l.doubted < to {
 			c.doubt(l.doubted)
 		}
 		t, before = to, l

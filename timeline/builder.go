@@ -91,8 +91,8 @@ type Module struct {
 	Freed   uint64 // time of module:module_free; 0: not recorded
 	Names   Names  // that name its code; nil: Builder.Names does
 
-	seen  uint64 // until when a list of modules is known to have had it
-	later bool   // perf's own list has it not
+	Seen  uint64 // until when a list of modules is known to have had it
+	Later bool   // perf's own list has it not
 }
 
 // at reports whether the module is there at time t.
@@ -153,11 +153,11 @@ func NewBuilder() *Builder {
 // for. All other addresses are answered as Unknown, for the reason
 // [OutsideImage]. It must be called before any poke is added.
 func (b *Builder) Only(ranges []Range) {
-	b.only = joined(slices.Clone(ranges))
+	b.only = JoinRanges(slices.Clone(ranges))
 }
 
 // joined sorts ranges, and makes one of those that overlap or touch.
-func joined(ranges []Range) []Range {
+func JoinRanges(ranges []Range) []Range {
 	slices.SortFunc(ranges, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
 	out := ranges[:0]
 	for _, r := range ranges {
@@ -189,6 +189,34 @@ func (b *Builder) Text(lo, hi uint64) { b.textLo, b.textHi = lo, hi }
 
 // Module adds a module.
 func (b *Builder) Module(m Module) { b.modules = append(b.modules, m) }
+
+// LaterModule adds a module that perf's own list of modules does not have,
+// unless it is one that was added before and is there still.
+func (b *Builder) LaterModule(m Module) {
+	for i := range b.modules {
+		o := &b.modules[i]
+		if o.Name == m.Name && o.Addr == m.Addr && o.at(m.Loaded) {
+			return
+		}
+	}
+	b.Module(m)
+}
+
+// ModulesListed takes a list of modules that was read at some time of
+// [from, to]: what it no longer has went before, at the latest when the list
+// was begun.
+func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
+	for i := range b.modules {
+		m := &b.modules[i]
+		switch {
+		case m.Freed != 0:
+		case listed(m):
+			m.Seen = max(m.Seen, to)
+		case m.Seen < from && m.Loaded < from:
+			m.Freed = from
+		}
+	}
+}
 
 // SetSnapshot sets the copy of kernel text.
 func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
@@ -474,11 +502,11 @@ func (b *Builder) keep(data []byte) (off uint32, ok bool) {
 // isProgramName reports whether a BPF symbol is a program by its name:
 // bpf_get_prog_name in kernel/bpf/core.c. Every other BPF symbol is an image
 // (trampoline, dispatcher, struct_ops) whose length is only an upper bound.
-func isProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
+func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
 
 // fork returns a builder that has the same facts. What is added to it is not
 // added to b, which may go on by itself; but no poke may be added to it.
-func (b *Builder) fork() *Builder {
+func (b *Builder) Clone() *Builder {
 	c := *b
 	c.modules = slices.Clip(b.modules)
 	c.copies = slices.Clip(b.copies)

@@ -505,13 +505,13 @@ func (c *chain) retired(t1 uint64, why Reason) {
 // nobody derives an epoch in which nothing is known to be alive: after l, or
 // before anything where l is nil. Pokes that hit it give bytes that are retired
 // from the first moment.
-func (c *chain) nobody(e0, e1 uint64, l *life, changes []change) {
+func (c *chain) nobody(e0, e1 uint64, l *Lifetime, changes []change) {
 	switch {
-	case l != nil && l.kind == lifeModuleData:
+	case l != nil && l.Kind == ModuleData:
 		c.content = noContent
-		c.retired(e0, l.ended)
+		c.retired(e0, l.Ended)
 	case l != nil:
-		c.retired(e0, l.ended)
+		c.retired(e0, l.Ended)
 	case c.f.seg >= 0:
 		// The snapshot's copy is either zeros, where nothing was mapped, or
 		// something that neither kallsyms nor the module list names.

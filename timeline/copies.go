@@ -31,21 +31,21 @@ type run struct {
 
 // compareCopies finds where the further copies differ from the snapshot, in the
 // order of the copies' times.
-func (d *build) compareCopies(lives []*life) {
+func (d *build) compareCopies(lives []*Lifetime) {
 	if len(d.Builder.copies) == 0 {
 		return
 	}
 	places := []Range{{d.textLo, d.textHi}}
 	for _, l := range lives {
-		if l.kind != lifeModuleData {
-			places = append(places, Range{l.lo, l.hi})
+		if l.Kind != ModuleData {
+			places = append(places, Range{l.Lo, l.Hi})
 		}
 	}
-	places = joined(places)
+	places = JoinRanges(places)
 	for _, s := range d.Builder.copies {
 		c := furtherCopy{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
 		for _, p := range places {
-			for _, seg := range overlapping(s.Segments, p.Lo, p.Hi) {
+			for _, seg := range Overlapping(s.Segments, p.Lo, p.Hi) {
 				c.differs = d.differences(c.differs, seg)
 			}
 		}
@@ -55,12 +55,12 @@ func (d *build) compareCopies(lives []*life) {
 }
 
 // overlapping returns what segments, sorted by address, hold of [lo, hi).
-func overlapping(segments []Segment, lo, hi uint64) []Segment {
+func Overlapping(segments []Segment, lo, hi uint64) []Segment {
 	var out []Segment
-	i := sort.Search(len(segments), func(i int) bool { return segments[i].end() > lo })
+	i := sort.Search(len(segments), func(i int) bool { return segments[i].End() > lo })
 	for ; i < len(segments) && segments[i].Addr < hi; i++ {
 		s := &segments[i]
-		from, to := max(lo, s.Addr), min(hi, s.end())
+		from, to := max(lo, s.Addr), min(hi, s.End())
 		out = append(out, Segment{from, s.Data[from-s.Addr : to-s.Addr]})
 	}
 	return out
@@ -76,11 +76,11 @@ func (d *build) differences(runs []run, seg Segment) []run {
 			d.tooLarge = true
 			return
 		}
-		runs = append(runs, run{s.Addr, s.end(), uint32(len(d.arena))})
+		runs = append(runs, run{s.Addr, s.End(), uint32(len(d.arena))})
 		d.arena = append(d.arena, s.Data...)
 	}
 	at := seg.Addr
-	for _, same := range overlapping(d.snapshot.Segments, seg.Addr, seg.end()) {
+	for _, same := range Overlapping(d.snapshot.Segments, seg.Addr, seg.End()) {
 		keep(Segment{at, seg.Data[at-seg.Addr : same.Addr-seg.Addr]})
 		mine := seg.Data[same.Addr-seg.Addr:][:len(same.Data)]
 		for i := 0; i < len(mine); {
@@ -99,7 +99,7 @@ func (d *build) differences(runs []run, seg Segment) []run {
 			keep(Segment{same.Addr + uint64(i), mine[i:j]})
 			i = j
 		}
-		at = same.end()
+		at = same.End()
 	}
 	keep(Segment{at, seg.Data[at-seg.Addr:]})
 	return runs
@@ -108,7 +108,7 @@ func (d *build) differences(runs []run, seg Segment) []run {
 // cuts calls cut for every range over which a copy does not say the same.
 func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
 	for _, s := range c.segments {
-		cut(s.Addr, s.end())
+		cut(s.Addr, s.End())
 	}
 	for _, r := range c.differs {
 		cut(r.lo, r.hi)
@@ -121,7 +121,7 @@ func (c *furtherCopy) content(f *fragment) uint32 {
 	if i < len(c.differs) && c.differs[i].lo <= f.addr {
 		return c.differs[i].off + uint32(f.addr-c.differs[i].lo)
 	}
-	i = sort.Search(len(c.segments), func(i int) bool { return c.segments[i].end() > f.addr })
+	i = sort.Search(len(c.segments), func(i int) bool { return c.segments[i].End() > f.addr })
 	if i < len(c.segments) && c.segments[i].Addr <= f.addr {
 		return snapshotContent
 	}

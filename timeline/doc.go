@@ -1,23 +1,57 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline answers which bytes of kernel text stood at an address at a
+// Package timeline answers which bytes of kernel text are at an address at a
 // time.
 //
 // Linux changes its text while it runs: static keys, static calls, ftrace,
-// kprobes, BPF. It writes the changes down as side-band records of perf:
+// kprobes, BPF. It records the changes as side-band records of perf:
 // PERF_RECORD_TEXT_POKE, PERF_RECORD_KSYMBOL, PERF_RECORD_BPF_EVENT
-// (include/uapi/linux/perf_event.h). A [Builder] takes these facts, and the copy of
-// kernel text that `perf record --kcore` makes, and builds an [Image] of them. A
-// [View] is an image at one time. [Load] does all of it for a recording.
+// (include/uapi/linux/perf_event.h). A [Builder] takes such facts, and copies of
+// kernel text, and builds an [Image]. A [View] is an image at one time.
 //
-//	r, err := timeline.Load("perf.data", timeline.Options{})
+//	im, err := b.Build()
 //	...
 //	var insn [16]byte
-//	b := r.Image.At(t).Read(addr, insn[:])
-//	if b.Standing == timeline.Known {
-//		// insn stands at addr from b.Since until b.Until
+//	block := im.At(t).Read(addr, insn[:])
+//	if block.Standing == timeline.Known {
+//		// insn is at addr from block.Since until block.Until
 //	}
+//
+// The package knows no file format and imports nothing of this project. Package
+// timeline/replay reads a recording and makes an image of it.
+//
+// # Words
+//
+// A fact is something that was recorded: a [Poke], a [Snapshot], a
+// [SymbolEvent], a [Program], a [Module], an [ExplicitWindow].
+//
+// A fragment is a range of addresses over which every fact is uniform, so that
+// all its bytes share one history.
+//
+// A lifetime is the time during which one piece of code, such as a BPF program,
+// is at its addresses; see [Lifetime].
+//
+// A version is an interval of time in which a fragment has the same bytes, the
+// same standing and the same reason.
+//
+// A gap is an interval of time in which a change may have gone unrecorded.
+//
+// A window is the time around a poke in which a CPU may meet a trap in place of
+// the old or the new bytes; see [Window].
+//
+// A standing says how far an answer can be trusted; see [Standing].
+//
+// One fragment through time, with a snapshot S, two pokes P and Q, and one gap:
+//
+//	facts             S            P  old 0f1f.. new e9..         Q  old e9.. new 0f1f..
+//	                  |            |                              |
+//	time   ---+-------+------------+-------------+====gap====+----+-----------+--->
+//	        first                                                           horizon
+//	bytes     [ 0f 1f ..  from S   | e9 ..  from P           | e9 ..  | 0f 1f ..  ]
+//	standing  [ known              | known       | unconfirmed    | known         ]
+//	                                                         ^
+//	                                      Q's old bytes reach back to here
 //
 // # Truth
 //
@@ -26,35 +60,24 @@
 // bytes, and every change between that fact and the asked time would have been
 // recorded. Everything else names its [Reason]. Each answer also has its
 // validity, the time during which the same bytes have the same standing, so
-// that a decoder can keep what it decoded until then. The rules are written
-// down in docs/truth.md of this project.
-//
-// # Guests, and recordings that go on
-//
-// A recording may tell of virtual machines too (perf inject --guest-data). Each
-// has a kernel of its own, and an image of its own: Options.Guest. [Follow] makes
-// images while perf is still recording.
+// that a decoder can keep what it decoded until then. docs/truth.md of this
+// project has the rules.
 //
 // # Times and addresses
 //
 // Times are nanoseconds of the recording's clock, addresses those of the
-// running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] stand
-// where nothing bounds it.
+// running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] mean
+// that nothing bounds it.
 //
 // # Names
 //
 // Names have lifetimes as bytes have: [View.Symbol] names an address as of a
-// time, [View.Lookup] finds a name, [View.Aliases] tells what else a function is
-// called; [Replay.TableSymbols] lists them. A module's are those of the copy of the
-// kernel that has it. [Replay.Serves] tells what slots and trampolines are there for, and
-// [Replay.SourceLine] the source of a BPF program. [Replay.Changes] is the audit
-// trail: who changed what, and when.
+// time, [View.Lookup] finds a name, [View.Aliases] returns the other names of a
+// function.
 //
-// # Architectures
+// # Concurrent use
 //
-// Only x86 kernels record what they patch. Of the others an image has the copy,
-// as unconfirmed, and BPF programs, which do not depend on pokes. What pokes of
-// such a kernel would mean is known all the same: [KindOfPoke], [TrapOf] and
-// [Emulate] are each architecture's own, [Replay.Sequences] pairs powerpc's
-// changes in two steps, and [Replay.OpsLiteral] tells data in arm64's text.
+// An [Image], its views and its [Windows] are immutable and safe for concurrent
+// use. A [Cursor] is for one goroutine. A [Builder] is not safe for concurrent
+// use.
 package timeline

@@ -29,8 +29,8 @@ type Image struct {
 	only           []Range // where set, what the image covers
 	doubles        int
 	skews          []Skew
-	lives          []*life  // by address
-	livesReach     []uint64 // greatest end of lives[:i+1]
+	lives          []*Lifetime // by address
+	livesReach     []uint64    // greatest end of lives[:i+1]
 	names          Names
 }
 
@@ -445,3 +445,26 @@ func (im *Image) Stats() Stats {
 // Extent returns the time of the first record and the horizon, in nanoseconds
 // of the recording's clock: nothing is known outside of them.
 func (im *Image) Extent() (first, horizon uint64) { return im.first, im.horizon }
+
+// Names returns the table of names that the image was built with, nil if none.
+func (im *Image) Names() Names { return im.names }
+
+// Skews returns the pokes that CPUs with differing clocks recorded in the wrong
+// order, by address and time. The slice is the image's.
+func (im *Image) Skews() []Skew { return im.skews }
+
+// Fragments yields the ranges of addresses that share one history each, with
+// the validity of every version of it, by address and time.
+func (im *Image) Fragments() iter.Seq2[Range, Validity] {
+	return func(yield func(Range, Validity) bool) {
+		for i := range im.fragments {
+			f := &im.fragments[i]
+			for k := range f.count {
+				v := im.version(&f.versions, k)
+				if !yield(Range{f.addr, f.addr + uint64(f.size)}, Validity{v.since, v.until}) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // canMapTables tells whether tables in memory are as they are in an index.
-var canMapTables = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+var CanMapTables = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 func sizeOf[T any]() int {
 	var t T
@@ -26,7 +26,7 @@ func cast[T any](data []byte) ([]T, error) {
 	var t T
 	p := unsafe.Pointer(unsafe.SliceData(data))
 	if uintptr(p)%unsafe.Alignof(t) != 0 || len(data)%sizeOf[T]() != 0 {
-		return nil, indexErrorf("a table is not where it should be")
+		return nil, invalidf("a table is not where it should be")
 	}
 	return unsafe.Slice((*T)(p), len(data)/sizeOf[T]()), nil
 }

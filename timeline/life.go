@@ -9,29 +9,29 @@ import (
 	"sort"
 )
 
-type lifeKind uint8
+type LifetimeKind uint8
 
 const (
-	lifeText       lifeKind = iota // core kernel text
-	lifeModule                     // a module's text
-	lifeModuleData                 // what follows it
-	lifeProgram                    // a BPF program's function
-	lifeImage                      // a BPF trampoline, dispatcher, struct_ops image
-	lifeOutOfLine                  // a page of kprobe slots, an ftrace trampoline
+	KernelText LifetimeKind = iota // core kernel text
+	ModuleText                     // a module's text
+	ModuleData                     // what follows it
+	BPFProgram                     // a BPF program's function
+	BPFImage                       // a BPF trampoline, dispatcher, struct_ops image
+	OutOfLine                      // a page of kprobe slots, an ftrace trampoline
 )
 
 // A life is what stood in [lo, hi) during [from, to). The same addresses later
 // carry other lives (rule lifetimes).
-type life struct {
-	lo, hi   uint64
-	from, to uint64
-	kind     lifeKind
-	name     string
+type Lifetime struct {
+	Lo, Hi   uint64
+	From, To uint64
+	Kind     LifetimeKind
+	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it
 	silent   []Range // what of it may change with no record
-	program  uint32  // id of the BPF program whose info the code is from; 0: none
+	Program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
-	ended    Reason  // why it ended
+	Ended    Reason  // why it ended
 	names    Names   // of a module that the image's table does not name
 	later    bool    // of a module that was not there when the snapshot was taken
 }
@@ -39,39 +39,39 @@ type life struct {
 // A population is the set of lives that are alive at one moment, disjoint and
 // sorted by address.
 type population struct {
-	alive  []*life
-	all    []*life
+	alive  []*Lifetime
+	all    []*Lifetime
 	leaves uint64 // when the next of them is freed, as a module
 }
 
 // overlapping returns the index range of alive lives that share addresses with [lo, hi).
 func (p *population) overlapping(lo, hi uint64) (int, int) {
-	i := sort.Search(len(p.alive), func(i int) bool { return p.alive[i].hi > lo })
+	i := sort.Search(len(p.alive), func(i int) bool { return p.alive[i].Hi > lo })
 	j := i
-	for j < len(p.alive) && p.alive[j].lo < hi {
+	for j < len(p.alive) && p.alive[j].Lo < hi {
 		j++
 	}
 	return i, j
 }
 
 // bear makes l alive, ending what it overlaps.
-func (p *population) bear(l *life) {
-	if l.kind == lifeImage {
+func (p *population) bear(l *Lifetime) {
+	if l.Kind == BPFImage {
 		p.bearImage(l)
 		return
 	}
-	i, j := p.overlapping(l.lo, l.hi)
+	i, j := p.overlapping(l.Lo, l.Hi)
 	keep := i
 	for _, o := range p.alive[i:j] {
-		if o.kind == lifeImage && o.lo < l.lo {
+		if o.Kind == BPFImage && o.Lo < l.Lo {
 			// The image announced a page; that something else begins inside
 			// shows that it is shorter, and was so all the time.
-			o.hi = l.lo
+			o.Hi = l.Lo
 			p.alive[keep] = o
 			keep++
 			continue
 		}
-		o.end(l.from)
+		o.end(l.From)
 	}
 	p.alive = slices.Replace(p.alive, keep, j, l)
 	p.all = append(p.all, l)
@@ -90,12 +90,12 @@ func (p *population) bearModule(m Module, all []Module) {
 	if to == 0 {
 		to = MaxTime
 	}
-	text := &life{lo: m.Addr, hi: m.TextEnd, from: m.Loaded, to: to, kind: lifeModule, name: m.Name, ended: Unregistered,
-		names: m.Names, later: m.later}
+	text := &Lifetime{Lo: m.Addr, Hi: m.TextEnd, From: m.Loaded, To: to, Kind: ModuleText, Name: m.Name, Ended: Unregistered,
+		names: m.Names, later: m.Later}
 	data := *text
-	data.lo, data.hi, data.kind = max(m.Addr, m.TextEnd), m.End, lifeModuleData
-	for _, l := range []*life{text, &data} {
-		if l.lo < l.hi {
+	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
+	for _, l := range []*Lifetime{text, &data} {
+		if l.Lo < l.Hi {
 			p.bear(l)
 			p.leaves = min(p.leaves, to)
 		}
@@ -108,40 +108,40 @@ func (p *population) expire(t uint64) {
 		return
 	}
 	p.leaves = MaxTime
-	p.alive = slices.DeleteFunc(p.alive, func(l *life) bool {
-		if l.to > t {
-			p.leaves = min(p.leaves, l.to)
+	p.alive = slices.DeleteFunc(p.alive, func(l *Lifetime) bool {
+		if l.To > t {
+			p.leaves = min(p.leaves, l.To)
 		}
-		return l.to <= t
+		return l.To <= t
 	})
 }
 
 // bearImage makes an image alive, whose length is only an upper bound: it ends
 // before the next live range and kills nothing but what covers its very first byte.
-func (p *population) bearImage(l *life) {
-	i, j := p.overlapping(l.lo, l.hi)
-	if i < j && p.alive[i].lo <= l.lo {
+func (p *population) bearImage(l *Lifetime) {
+	i, j := p.overlapping(l.Lo, l.Hi)
+	if i < j && p.alive[i].Lo <= l.Lo {
 		o := p.alive[i]
-		if o.kind == lifeImage && o.lo < l.lo {
-			o.hi = l.lo
+		if o.Kind == BPFImage && o.Lo < l.Lo {
+			o.Hi = l.Lo
 			i++
 		} else {
-			o.end(l.from)
+			o.end(l.From)
 			p.alive = slices.Delete(p.alive, i, i+1)
 			j--
 		}
 	}
 	if i < j {
-		l.hi = p.alive[i].lo
+		l.Hi = p.alive[i].Lo
 	}
 	p.alive = slices.Insert(p.alive, i, l)
 	p.all = append(p.all, l)
 }
 
-func (l *life) end(t uint64) {
-	l.to, l.ended = t, Unregistered
-	if l.kind == lifeModule || l.kind == lifeModuleData {
-		l.ended = ModuleContradicted
+func (l *Lifetime) end(t uint64) {
+	l.To, l.Ended = t, Unregistered
+	if l.Kind == ModuleText || l.Kind == ModuleData {
+		l.Ended = ModuleContradicted
 	}
 }
 
@@ -149,39 +149,39 @@ func (l *life) end(t uint64) {
 // the code was there before: since the start, as far as the facts go.
 func (p *population) die(e *SymbolEvent) {
 	i, j := p.overlapping(e.Addr, e.Addr+1)
-	if i < j && p.alive[i].lo == e.Addr {
+	if i < j && p.alive[i].Lo == e.Addr {
 		p.alive[i].end(e.Time)
 		p.alive = slices.Delete(p.alive, i, i+1)
 		return
 	}
 	hi := e.Addr + uint64(max(e.Len, 1))
 	for _, o := range p.all {
-		if o.lo < hi && e.Addr < o.hi && o.from < e.Time {
+		if o.Lo < hi && e.Addr < o.Hi && o.From < e.Time {
 			return // something else was here meanwhile: nothing can be said
 		}
 	}
-	l := newLife(e, nil)
-	l.from, l.to, l.ended = 0, e.Time, Unregistered
-	if l.hi > l.lo {
+	l := newLifetime(e, nil)
+	l.From, l.To, l.Ended = 0, e.Time, Unregistered
+	if l.Hi > l.Lo {
 		p.all = append(p.all, l)
 	}
 }
 
-func newLife(e *SymbolEvent, code []byte) *life {
-	l := &life{lo: e.Addr, hi: e.Addr + uint64(e.Len), from: e.Time, to: MaxTime, name: e.Name, code: code}
+func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
+	l := &Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Name: e.Name, code: code}
 	switch {
 	case e.Kind == SymbolOutOfLine:
-		l.kind = lifeOutOfLine
-	case code != nil || isProgramName(e.Name):
-		l.kind = lifeProgram
+		l.Kind = OutOfLine
+	case code != nil || IsProgramName(e.Name):
+		l.Kind = BPFProgram
 	default:
-		l.kind = lifeImage
+		l.Kind = BPFImage
 	}
 	return l
 }
 
 // lives derives all lives from modules, symbol events and programs.
-func (b *Builder) lives() []*life {
+func (b *Builder) lives() []*Lifetime {
 	events := slices.Clone(b.symbols)
 	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
 	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
@@ -208,13 +208,13 @@ func (b *Builder) lives() []*life {
 		if upTo(e.Time); e.Unregister {
 			p.die(e)
 		} else {
-			l := newLife(e, code[i].data)
-			l.silent, l.program = code[i].silent, code[i].program
+			l := newLifetime(e, code[i].data)
+			l.silent, l.Program = code[i].silent, code[i].program
 			p.bear(l)
 		}
 	}
 	upTo(MaxTime)
-	return slices.DeleteFunc(p.all, func(l *life) bool { return l.from >= l.to })
+	return slices.DeleteFunc(p.all, func(l *Lifetime) bool { return l.From >= l.To })
 }
 
 // dropFalseStarts removes symbols that are said to have been there before the

@@ -296,28 +296,3 @@ func TestLives(t *testing.T) {
 		})
 	}
 }
-
-// TestSilentPlaces: what of a BPF program its kernel patches with no record.
-func TestSilentPlaces(t *testing.T) {
-	const addr = 0x9000
-	for _, tt := range []struct {
-		name, arch, release, code string
-		want                      []Range
-	}{
-		{"x86 records all", "x86_64", "6.1.0", "0f1f440000c3", nil},
-		{"arm64: the entry's NOP", "aarch64", "6.1.0",
-			"5f2403d5" + "e9031eaa" + "1f2003d5" + "3f2303d5" + "1f2003d5" + "c0035fd6", []Range{{addr + 8, addr + 12}}},
-		{"arm64: the literal of the PLT", "aarch64", "6.1.0",
-			"c0035fd6c0035fd6c0035fd6c0035fd6" + "4a00005840011fd6" + "1122334455667788", []Range{{addr + 24, addr + 32}}},
-		{"ppc64le before 6.13 patches none", "ppc64le", "6.12.1", "00000060", nil},
-		{"ppc64le since 6.13", "ppc64le", "6.13.0-rc1", "00000060", []Range{{addr, addr + 4}}},
-		{"a release that says nothing", "ppc64le", "vendor", "00000060", []Range{{addr, addr + 4}}},
-		{"all of it where nothing is known", "s390x", "6.1.0", "00000060", []Range{{addr, addr + 4}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, silentPlaces(tt.arch, tt.release, addr, unhex(tt.code))); d != "" {
-				t.Errorf("(-want +got):\n%s", d)
-			}
-		})
-	}
-}

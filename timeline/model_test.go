@@ -68,7 +68,7 @@ func (r reply) String() string {
 // A being is what stood somewhere for a time.
 type being struct {
 	lo, hi, from, to uint64
-	kind             lifeKind
+	kind             LifetimeKind
 	code             []byte
 	silent           []Range
 	ended            Reason
@@ -97,8 +97,8 @@ func (m *model) solve() {
 	}
 	for _, s := range append(slices.Clone(m.copies), m.snapshot) {
 		for _, seg := range s.Segments {
-			edge(seg.Addr, seg.end())
-			for a := seg.Addr; a <= seg.end(); a++ {
+			edge(seg.Addr, seg.End())
+			for a := seg.Addr; a <= seg.End(); a++ {
 				if m.padding(a-1) != m.padding(a) {
 					m.edges = append(m.edges, a)
 				}
@@ -112,7 +112,7 @@ func (m *model) solve() {
 		}
 	}
 	for _, s := range m.seed {
-		edge(s.Addr, s.end())
+		edge(s.Addr, s.End())
 	}
 	for _, p := range m.programs {
 		for _, r := range p.Silent {
@@ -137,7 +137,7 @@ func (m *model) solve() {
 // code reports whether code stands at a at any time: copies of data say nothing.
 func (m *model) code(a uint64) bool {
 	return a >= m.textLo && a < m.textHi ||
-		slices.ContainsFunc(m.beings, func(b *being) bool { return b.lo <= a && a < b.hi && b.kind != lifeModuleData })
+		slices.ContainsFunc(m.beings, func(b *being) bool { return b.lo <= a && a < b.hi && b.kind != ModuleData })
 }
 
 // differs reports whether a copy has another byte at a than the snapshot.
@@ -148,7 +148,7 @@ func (m *model) differs(a uint64, b byte) bool {
 
 func byteOf(segs []Segment, a uint64) (byte, bool) {
 	for _, s := range segs {
-		if a >= s.Addr && a < s.end() {
+		if a >= s.Addr && a < s.End() {
 			return s.Data[a-s.Addr], true
 		}
 	}
@@ -204,7 +204,7 @@ func (m *model) live() []*being {
 	end := func(b *being, t uint64) {
 		if b.to > t {
 			b.to, b.ended = t, Unregistered
-			if b.kind == lifeModule || b.kind == lifeModuleData {
+			if b.kind == ModuleText || b.kind == ModuleData {
 				b.ended = ModuleContradicted
 			}
 		}
@@ -214,9 +214,9 @@ func (m *model) live() []*being {
 		for _, b := range all {
 			switch {
 			case !alive(b, n.from) || b.hi <= b.lo || n.hi <= n.lo:
-			case b.kind == lifeImage && b.lo < n.lo && n.lo < b.hi:
+			case b.kind == BPFImage && b.lo < n.lo && n.lo < b.hi:
 				b.hi = n.lo // was never as long as it said
-			case n.kind != lifeImage:
+			case n.kind != BPFImage:
 				if b.lo < n.hi && n.lo < b.hi {
 					end(b, n.from)
 				}
@@ -243,8 +243,8 @@ func (m *model) live() []*being {
 			}
 			mod.TextEnd = min(mod.TextEnd, mod.End)
 			to := cmp.Or(mod.Freed, MaxTime)
-			bear(&being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: lifeModule, ended: Unregistered})
-			bear(&being{lo: mod.TextEnd, hi: mod.End, from: mod.Loaded, to: to, kind: lifeModuleData, ended: Unregistered})
+			bear(&being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, ended: Unregistered})
+			bear(&being{lo: mod.TextEnd, hi: mod.End, from: mod.Loaded, to: to, kind: ModuleData, ended: Unregistered})
 		}
 	}
 	var events []SymbolEvent
@@ -281,7 +281,7 @@ func (m *model) live() []*being {
 	all = slices.DeleteFunc(all, func(b *being) bool { return b.from >= b.to || b.lo >= b.hi })
 	for _, b := range all {
 		b.doubted = MaxTime
-		if b.kind == lifeModule {
+		if b.kind == ModuleText {
 			b.doubted = m.doubt(b)
 		}
 	}
@@ -311,14 +311,14 @@ func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 	return out
 }
 
-func (m *model) kind(e *SymbolEvent, code []byte) lifeKind {
+func (m *model) kind(e *SymbolEvent, code []byte) LifetimeKind {
 	switch {
 	case e.Kind == SymbolOutOfLine:
-		return lifeOutOfLine
+		return OutOfLine
 	case code != nil, strings.HasPrefix(e.Name, "bpf_prog_"):
-		return lifeProgram
+		return BPFProgram
 	}
-	return lifeImage
+	return BPFImage
 }
 
 // codeOf returns the code of the i-th event's program: that of the one info
@@ -666,7 +666,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		bytes := p.snapshot
 		for _, s := range m.seed {
 			// What vmlinux has ranks below everything else.
-			if bytes == nil && s.Addr <= p.lo && p.hi <= s.end() &&
+			if bytes == nil && s.Addr <= p.lo && p.hi <= s.End() &&
 				!slices.ContainsFunc(facts, func(f witness) bool { return f.old != nil }) {
 				bytes = s.Data[p.lo-s.Addr : p.hi-s.Addr]
 				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first}
@@ -705,7 +705,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			}
 		}
 		switch b.kind {
-		case lifeModule:
+		case ModuleText:
 			p.lost, p.bare = m.widened(m.lostModule), NeverRecorded
 			if b.from > m.snapshot.To+m.skew { // the snapshot has what was there before
 				bytes = nil
@@ -713,12 +713,12 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			if m.padding(p.lo) {
 				p.lost = ever(ThunkPadding)
 			}
-		case lifeModuleData:
+		case ModuleData:
 			p.lost, p.bare, bytes, p.uncopied = ever(NotText), NotText, nil, true
-		case lifeImage:
+		case BPFImage:
 			p.lost, p.bare = ever(BPFTrampoline), BPFTrampoline
 			old(BPFTrampoline)
-		case lifeProgram:
+		case BPFProgram:
 			p.lost, p.bare = m.widened(m.lostCode), BPFNoInfo
 			if slices.ContainsFunc(b.silent, func(r Range) bool { return r.Lo <= p.lo && p.lo < r.Hi }) {
 				p.lost = ever(NoCoverage)
@@ -730,12 +730,12 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon)}
 			}
-		case lifeOutOfLine:
+		case OutOfLine:
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
 		p.alive(b.from, to, bytes, claim, between(b.from, to))
-		if b.kind == lifeModule {
+		if b.kind == ModuleText {
 			p.set(b.doubted, to, func(t uint64) reply {
 				r := p.out[t]
 				if r.standing == Known || r.standing == Unconfirmed {
@@ -813,7 +813,7 @@ func (p *painter) nobody(t1, t2 uint64, before *being, facts []witness) {
 	}
 	switch {
 	case before != nil:
-		if before.kind == lifeModuleData {
+		if before.kind == ModuleData {
 			p.content = nil
 		}
 		r = gone(before.ended)

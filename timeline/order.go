@@ -10,7 +10,7 @@ import "sort"
 // equal. A recording is a few sorted runs, one for each ring buffer and round,
 // of which long stretches follow one another in time: so whole stretches are
 // found by binary search instead of items being compared one by one.
-func inTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int)) {
+func InTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int)) {
 	type run struct{ lo, hi int }
 	var runs []run
 	for lo := 0; lo < len(items); {

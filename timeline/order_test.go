@@ -21,7 +21,7 @@ func TestInTimeOrder(t *testing.T) {
 			items[i].index = uint64(i)
 		}
 		var got []item
-		inTimeOrder(items, func(i *item) uint64 { return i.time }, func(lo, hi int) { got = append(got, items[lo:hi]...) })
+		InTimeOrder(items, func(i *item) uint64 { return i.time }, func(lo, hi int) { got = append(got, items[lo:hi]...) })
 		want := slices.Clone(items)
 		slices.SortStableFunc(want, func(a, b item) int { return cmp.Compare(a.time, b.time) })
 		if !slices.Equal(want, got) {

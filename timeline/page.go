@@ -116,7 +116,7 @@ func (im *Image) coldSegment() int32 {
 		}
 	}
 	for i := range im.segments {
-		if s := &im.segments[i]; s.Addr <= im.pageBase && im.pageBase < s.end() {
+		if s := &im.segments[i]; s.Addr <= im.pageBase && im.pageBase < s.End() {
 			return int32(i)
 		}
 	}

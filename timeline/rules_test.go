@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/textreplay/textreplay/kcore"
 )
 
 // The rules of truth, each on the smallest history that shows it. Kernel text
@@ -77,36 +76,8 @@ func mustBuild(tb testing.TB, b *Builder) *Image {
 	return im
 }
 
-// history prints every version of [addr, addr+n), a line each.
-func history(im *Image, addr, n uint64) string {
-	var out strings.Builder
-	buf := make([]byte, n)
-	for b := range im.Versions(addr, buf, 0, MaxTime) {
-		fmt.Fprintf(&out, "%s %v", span(b.Since, b.Until), b.Standing)
-		if b.Reason != ReasonNone {
-			fmt.Fprintf(&out, " %v", b.Reason)
-		}
-		if b.Given == len(buf) {
-			fmt.Fprintf(&out, " %x", buf)
-		}
-		if b.Standing == Conflicting {
-			for s := range im.At(b.Since).Spans(addr, n) {
-				for _, c := range s.Candidates {
-					fmt.Fprintf(&out, " %x", c.Bytes)
-				}
-			}
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
-}
-
-func span(since, until uint64) string {
-	if until == MaxTime {
-		return fmt.Sprintf("%d..", since)
-	}
-	return fmt.Sprintf("%d..%d", since, until)
-}
+// history is Dump.
+func history(im *Image, addr, n uint64) string { return im.Dump(addr, n) }
 
 func lines(s ...string) string { return strings.Join(s, "\n") + "\n" }
 
@@ -644,7 +615,7 @@ func TestRules(t *testing.T) {
 			name: "modules: nor is it this one's where perf's list does not have it yet",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
-				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: copied - 1, later: true})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: copied - 1, Later: true})
 				b.AddCopy(Snapshot{From: 500, To: 510, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x66)}})
 			},
 			addr: 0x8100, n: 2,
@@ -657,10 +628,10 @@ func TestRules(t *testing.T) {
 			name: "modules: a module that a later list does not have is gone by then",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
-				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Seen: copied})
 				b.Gap(GapModules, 0, MaxTime, ModuleMayHaveGone)
-				b.goneBy([]kcore.Module{{Name: "m", Addr: 0x8000}}, Interval{300, 310})
-				b.goneBy([]kcore.Module{{Name: "m", Addr: 0xc000}}, Interval{500, 510}) // elsewhere
+				b.ModulesListed(300, 310, func(m *Module) bool { return true })
+				b.ModulesListed(500, 510, func(m *Module) bool { return false })
 			},
 			addr: 0x8100, n: 2,
 			want: lines(
@@ -669,13 +640,13 @@ func TestRules(t *testing.T) {
 				"500.. retired unregistered 5555"),
 		},
 		{
-			name: "modules: not where the list was made before, nor where it has no addresses",
+			name: "modules: not where the list was made before",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})
-				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, seen: copied})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Seen: copied})
 				b.Gap(GapModules, 0, MaxTime, ModuleMayHaveGone)
-				b.goneBy(nil, Interval{copied, copied})
-				b.goneBy([]kcore.Module{{Name: "m"}}, Interval{500, 510})
+				b.ModulesListed(copied, copied, func(m *Module) bool { return false })
+				b.ModulesListed(500, 510, func(m *Module) bool { return true })
 			},
 			addr: 0x8100, n: 2,
 			want: lines(

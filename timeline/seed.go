@@ -33,11 +33,11 @@ func (b *Builder) seeded() (segments []Segment, of []bool) {
 				all = append(all, piece{Segment{at, s.Data[at-s.Addr : to-s.Addr]}, true})
 			}
 		}
-		for _, o := range overlapping(b.snapshot.Segments, s.Addr, s.end()) {
+		for _, o := range Overlapping(b.snapshot.Segments, s.Addr, s.End()) {
 			rest(o.Addr)
-			at = o.end()
+			at = o.End()
 		}
-		rest(s.end())
+		rest(s.End())
 	}
 	slices.SortFunc(all, func(x, y piece) int {
 		if x.Addr < y.Addr {

@@ -39,25 +39,25 @@ type Names interface {
 }
 
 // indexLives sorts the lives for lookups by address.
-func (im *Image) indexLives(lives []*life) {
+func (im *Image) indexLives(lives []*Lifetime) {
 	im.lives = slices.Clone(lives)
-	slices.SortStableFunc(im.lives, func(a, b *life) int {
-		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.from, b.from))
+	slices.SortStableFunc(im.lives, func(a, b *Lifetime) int {
+		return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.From, b.From))
 	})
 	im.livesReach = make([]uint64, len(im.lives))
 	reach := uint64(0)
 	for i, l := range im.lives {
-		reach = max(reach, l.hi)
+		reach = max(reach, l.Hi)
 		im.livesReach[i] = reach
 	}
 }
 
 // livesOver yields the lives that ever were at addr.
-func (im *Image) livesOver(addr uint64) iter.Seq[*life] {
-	return func(yield func(*life) bool) {
-		i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
+func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
+	return func(yield func(*Lifetime) bool) {
+		i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].Lo > addr })
 		for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-			if l := im.lives[i]; addr < l.hi && l.name != "" && !yield(l) {
+			if l := im.lives[i]; addr < l.Hi && l.Name != "" && !yield(l) {
 				return
 			}
 		}
@@ -66,13 +66,13 @@ func (im *Image) livesOver(addr uint64) iter.Seq[*life] {
 
 // lifeAt returns the dynamic symbol that is alive at addr and v's time, and the
 // last one that was.
-func (v View) lifeAt(addr uint64) (alive, last *life) {
-	for l := range v.im.livesOver(addr) {
+func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
+	for l := range v.im.LifetimesAt(addr) {
 		switch {
-		case l.from > v.t || !l.dynamic():
-		case v.t < l.to:
+		case l.From > v.t || !l.dynamic():
+		case v.t < l.To:
 			alive, last = l, l
-		case last == nil || l.to > last.to:
+		case last == nil || l.To > last.To:
 			last = l
 		}
 	}
@@ -84,11 +84,11 @@ func (v View) lifeAt(addr uint64) (alive, last *life) {
 // Where nothing does, it returns what was there last: its To is not after v's
 // time then. It does not allocate, once the tables of names are made.
 func (v View) Symbol(addr uint64) (Symbol, bool) {
-	alive, last := v.lifeAt(addr)
+	alive, last := v.LifetimeAt(addr)
 	if alive != nil {
 		return alive.symbol(), true
 	}
-	if s, ok := v.named(addr); ok && s.From <= v.t && (v.t < s.To || last == nil || s.To >= last.to) {
+	if s, ok := v.named(addr); ok && s.From <= v.t && (v.t < s.To || last == nil || s.To >= last.To) {
 		return s, true
 	}
 	if last != nil {
@@ -101,14 +101,14 @@ func (v View) Symbol(addr uint64) (Symbol, bool) {
 // the one that is at v's time, else the last one that was.
 func (v View) named(addr uint64) (best Symbol, ok bool) {
 	covered := false
-	for l := range v.im.livesOver(addr) {
-		if !l.module() {
+	for l := range v.im.LifetimesAt(addr) {
+		if !l.IsModule() {
 			continue
 		}
 		covered = true
 		if t := v.im.namesOf(l); t != nil {
-			if s, found := t.Find(addr); found && s.Module == l.name {
-				s.From, s.To = l.from, l.to
+			if s, found := t.Find(addr); found && s.Module == l.Name {
+				s.From, s.To = l.From, l.To
 				if !ok || v.rather(&s, &best) {
 					best, ok = s, true
 				}
@@ -140,7 +140,7 @@ func (v View) rather(s, o *Symbol) bool {
 }
 
 // namesOf returns the table that names the code of a module; nil where none does.
-func (im *Image) namesOf(l *life) Names {
+func (im *Image) namesOf(l *Lifetime) Names {
 	if l.names != nil {
 		return l.names
 	}
@@ -154,8 +154,8 @@ func (v View) Aliases(s Symbol) []string {
 		return nil
 	}
 	table := v.im.names
-	for l := range v.im.livesOver(s.Addr) {
-		if l.module() && l.name == s.Module && l.from == s.From {
+	for l := range v.im.LifetimesAt(s.Addr) {
+		if l.IsModule() && l.Name == s.Module && l.From == s.From {
 			table = v.im.namesOf(l)
 		}
 	}
@@ -170,16 +170,16 @@ func (v View) Aliases(s Symbol) []string {
 }
 
 // dynamic reports whether the life is one that KSYMBOL records announce.
-func (l *life) dynamic() bool {
-	return l.kind == lifeProgram || l.kind == lifeImage || l.kind == lifeOutOfLine
+func (l *Lifetime) dynamic() bool {
+	return l.Kind == BPFProgram || l.Kind == BPFImage || l.Kind == OutOfLine
 }
 
 // module reports whether the life is a module's.
-func (l *life) module() bool { return l.kind == lifeModule || l.kind == lifeModuleData }
+func (l *Lifetime) IsModule() bool { return l.Kind == ModuleText || l.Kind == ModuleData }
 
-func (l *life) symbol() Symbol {
-	s := Symbol{Name: l.name, Addr: l.lo, Size: l.hi - l.lo, From: l.from, To: l.to, Dynamic: true}
-	if l.kind == lifeProgram || l.kind == lifeImage {
+func (l *Lifetime) symbol() Symbol {
+	s := Symbol{Name: l.Name, Addr: l.Lo, Size: l.Hi - l.Lo, From: l.From, To: l.To, Dynamic: true}
+	if l.Kind == BPFProgram || l.Kind == BPFImage {
 		s.Module = "bpf"
 	}
 	return s
@@ -196,13 +196,13 @@ func (v View) Lookup(name string) []Symbol {
 		}
 	}
 	for _, l := range v.im.lives {
-		if l.dynamic() && l.name == name {
+		if l.dynamic() && l.Name == name {
 			add(l.symbol())
 		}
 	}
-	for _, table := range v.im.nameTables() {
+	for _, table := range v.im.NameTables() {
 		for _, s := range table.Lookup(name) {
-			for s := range v.im.lifetimes(table, s) {
+			for s := range v.im.Named(table, s) {
 				add(s)
 			}
 		}
@@ -215,7 +215,7 @@ func (v View) Lookup(name string) []Symbol {
 
 // nameTables returns the tables of names: the image's, and those that name the code
 // of modules.
-func (im *Image) nameTables() (out []Names) {
+func (im *Image) NameTables() (out []Names) {
 	if im.names != nil {
 		out = append(out, im.names)
 	}
@@ -229,17 +229,17 @@ func (im *Image) nameTables() (out []Names) {
 
 // lifetimes yields s, which a table has, with each time that it stands for: of a
 // module, whenever this table names its code.
-func (im *Image) lifetimes(table Names, s Symbol) iter.Seq[Symbol] {
+func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
 		s.From, s.To = 0, MaxTime
 		covered := false
 		if s.Module != "" {
-			for l := range im.livesOver(s.Addr) {
-				if !l.module() || l.name != s.Module {
+			for l := range im.LifetimesAt(s.Addr) {
+				if !l.IsModule() || l.Name != s.Module {
 					continue
 				}
 				covered = true
-				if s.From, s.To = l.from, l.to; im.namesOf(l) == table && !yield(s) {
+				if s.From, s.To = l.From, l.To; im.namesOf(l) == table && !yield(s) {
 					return
 				}
 			}
@@ -260,18 +260,18 @@ func (im *Image) Symbols(yield func(Symbol) bool) {
 }
 
 // everDynamic reports whether code of this kind was ever at addr.
-func (im *Image) everDynamic(addr uint64, kind lifeKind) bool {
-	return im.lifeOf(addr, 0, kind) != nil
+func (im *Image) EverDynamic(addr uint64, kind LifetimeKind) bool {
+	return im.LifetimeOf(addr, 0, kind) != nil
 }
 
 // lifeOf returns the first life of this kind at addr that ends after t.
-func (im *Image) lifeOf(addr, t uint64, kind lifeKind) (first *life) {
+func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
 	if addr >= im.textLo && addr < im.textHi {
 		return nil
 	}
-	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].lo > addr })
+	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].Lo > addr })
 	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-		if l := im.lives[i]; addr < l.hi && l.kind == kind && l.to > t && (first == nil || l.from < first.from) {
+		if l := im.lives[i]; addr < l.Hi && l.Kind == kind && l.To > t && (first == nil || l.From < first.From) {
 			first = l
 		}
 	}
@@ -279,7 +279,7 @@ func (im *Image) lifeOf(addr, t uint64, kind lifeKind) (first *life) {
 }
 
 // qualified is the name as it can be asked for again.
-func (s *Symbol) qualified() string {
+func (s *Symbol) Qualified() string {
 	if s.Module == "" || s.Module == "bpf" {
 		return s.Name
 	}
@@ -287,7 +287,7 @@ func (s *Symbol) qualified() string {
 }
 
 // everything yields all lifetimes, by address and time.
-func (im *Image) everything(yield func(*life) bool) {
+func (im *Image) Lifetimes(yield func(*Lifetime) bool) {
 	for _, l := range im.lives {
 		if !yield(l) {
 			return

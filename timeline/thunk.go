@@ -60,12 +60,12 @@ func (d *build) thunkPadding() []Range {
 	var out []Range
 	for _, segments := range copies {
 		for _, r := range texts {
-			for _, s := range overlapping(segments, r.Lo, r.Hi) {
+			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
 				out = appendPadding(out, s, r.Hi)
 			}
 		}
 	}
-	return joined(out)
+	return JoinRanges(out)
 }
 
 // appendPadding appends the runs of NOPs in s that may be padding before a
@@ -97,7 +97,7 @@ func (d *build) mayHaveThunks(copies [][]Segment) bool {
 	const enough = 1 << 20
 	none := false
 	for _, segments := range copies {
-		for _, s := range overlapping(segments, d.textLo, d.textHi) {
+		for _, s := range Overlapping(segments, d.textLo, d.textHi) {
 			part := s.Data[:min(len(s.Data), 4*enough)]
 			for at := 0; ; at++ {
 				i := bytes.Index(part[at:], thunkHead)

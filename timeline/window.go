@@ -31,21 +31,21 @@ type Window struct {
 
 // batchMax is how many pokes text_poke_bp_batch makes at once at most
 // (TP_VEC_MAX: a page of struct text_poke_loc).
-const batchMax = 256
+const BatchMax = 256
 
 // placed is an in-place poke, in the order of time.
-type placed struct {
-	time uint64
-	addr uint64
-	tid  uint32
-	len  uint16 // 0 where no trap stands there meanwhile: it only bounds others
-	kind PokeKind
+type InPlacePoke struct {
+	Time uint64
+	Addr uint64
+	TID  uint32
+	Len  uint16 // 0 where no trap stands there meanwhile: it only bounds others
+	Kind PokeKind
 }
 
 // Windows are the windows of all in-place pokes of a recording. It is
 // immutable and safe for concurrent use.
 type Windows struct {
-	pokes     []placed // as recorded
+	pokes     []InPlacePoke // as recorded
 	stretches []stretch
 	skew      uint64          // by how much the CPUs' clocks differ
 	words     *wordWindows    // where instructions are words and no batches are made; nil on x86
@@ -59,7 +59,7 @@ type stretch struct{ lo, hi, from int }
 func (w *Windows) len() int { return len(w.pokes) }
 
 // at returns the k-th poke in the order of time.
-func (w *Windows) at(k int) *placed {
+func (w *Windows) at(k int) *InPlacePoke {
 	i := sort.Search(len(w.stretches), func(i int) bool { return w.stretches[i].from > k }) - 1
 	s := &w.stretches[i]
 	i = s.lo + k - s.from
@@ -69,15 +69,24 @@ func (w *Windows) at(k int) *placed {
 	return &w.pokes[i]
 }
 
-func newWindows(pokes []placed) *Windows {
+// newWindows makes windows of in-place pokes as recorded: of each CPU in the
+// order of time. words says that instructions are words, each replaced by itself.
+func NewWindows(pokes []InPlacePoke, words bool) *Windows {
 	w := &Windows{pokes: pokes}
 	from := 0
-	inTimeOrder(pokes, func(p *placed) uint64 { return p.time }, func(lo, hi int) {
+	InTimeOrder(pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
 		w.stretches = append(w.stretches, stretch{lo, hi, from})
 		from += hi - lo
 	})
+	if words {
+		w.words = newWordWindows(w)
+	}
 	return w
 }
+
+// Widen makes all windows longer at both ends by how far the clocks of the CPUs
+// differ, in nanoseconds. It must be called before w is used.
+func (w *Windows) Widen(skew uint64) { w.skew = skew }
 
 // At returns the windows that are open at time t over any byte of
 // [addr, addr+n), by the time of their poke.
@@ -97,10 +106,10 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
 	// A window reaches from its poke over at most a batch on either side, and
 	// from there to the next poke.
-	i := sort.Search(w.len(), func(i int) bool { return w.at(i).time > t })
-	for k := max(0, i-batchMax-1); k < min(w.len(), i+batchMax+1); k++ {
+	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
+	for k := max(0, i-BatchMax-1); k < min(w.len(), i+BatchMax+1); k++ {
 		p := w.at(k)
-		if p.addr >= addr+n || p.addr+uint64(p.len) <= addr {
+		if p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
 			continue
 		}
 		if win := w.window(k); win.Proven.From <= t && t < win.Proven.To {
@@ -114,16 +123,16 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 func (w *Windows) window(k int) Window {
 	p := w.at(k)
 	lo, hi := w.batch(k)
-	win := Window{Addr: p.addr, Len: int(p.len), Switch: p.time, Kind: p.kind,
+	win := Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind,
 		Proven: Interval{0, MaxTime}}
 	if lo > 0 {
-		win.Proven.From = w.at(lo - 1).time
+		win.Proven.From = w.at(lo - 1).Time
 	}
 	if hi < w.len() {
-		win.Proven.To = w.at(hi).time
+		win.Proven.To = w.at(hi).Time
 	}
 	from, to := w.close(lo, k, hi)
-	win.Estimate = Interval{w.at(from).time, w.at(to - 1).time}
+	win.Estimate = Interval{w.at(from).Time, w.at(to - 1).Time}
 	win.bound(w.skew)
 	return win
 }
@@ -148,13 +157,13 @@ func (w *Window) bound(skew uint64) {
 // single pokes happen to ascend.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
-	together := func(a, b *placed) bool {
-		return a.tid == b.tid && a.addr <= b.addr && a.kind == PokeBatch && b.kind == PokeBatch
+	together := func(a, b *InPlacePoke) bool {
+		return a.TID == b.TID && a.Addr <= b.Addr && a.Kind == PokeBatch && b.Kind == PokeBatch
 	}
-	for lo > 0 && k-lo < batchMax-1 && together(w.at(lo-1), w.at(lo)) {
+	for lo > 0 && k-lo < BatchMax-1 && together(w.at(lo-1), w.at(lo)) {
 		lo--
 	}
-	for hi < w.len() && hi-k < batchMax && together(w.at(hi-1), w.at(hi)) {
+	for hi < w.len() && hi-k < BatchMax && together(w.at(hi-1), w.at(hi)) {
 		hi++
 	}
 	return lo, hi
@@ -165,7 +174,7 @@ func (w *Windows) batch(k int) (lo, hi int) {
 func (w *Windows) close(lo, k, hi int) (int, int) {
 	var steps []uint64
 	for i := lo + 1; i < hi; i++ {
-		steps = append(steps, w.at(i).time-w.at(i-1).time)
+		steps = append(steps, w.at(i).Time-w.at(i-1).Time)
 	}
 	if len(steps) == 0 {
 		return lo, hi
@@ -174,10 +183,10 @@ func (w *Windows) close(lo, k, hi int) (int, int) {
 	const leastPause = 50_000 // ns; longer than any round of IPIs on real hardware
 	pause := max(leastPause, 16*steps[len(steps)/2])
 	from, to := k, k+1
-	for from > lo && w.at(from).time-w.at(from-1).time <= pause {
+	for from > lo && w.at(from).Time-w.at(from-1).Time <= pause {
 		from--
 	}
-	for to < hi && w.at(to).time-w.at(to-1).time <= pause {
+	for to < hi && w.at(to).Time-w.at(to-1).Time <= pause {
 		to++
 	}
 	return from, to
@@ -204,4 +213,4 @@ func (k PokeKind) String() string { return pokeKinds[k] }
 
 // inPlace reports whether the poke was made under text_mutex, in the place of
 // other code.
-func (k PokeKind) inPlace() bool { return k < PokeCreated }
+func (k PokeKind) InPlace() bool { return k < PokeCreated }

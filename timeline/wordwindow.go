@@ -25,14 +25,14 @@ func newWordWindows(w *Windows) *wordWindows {
 	for k := range x.task {
 		p := w.at(k)
 		x.byAddr[k] = int32(k)
-		x.longest = max(x.longest, uint64(p.len))
+		x.longest = max(x.longest, uint64(p.Len))
 		x.task[k].To = MaxTime
-		if i, ok := last[p.tid]; ok {
-			x.task[k].From, x.task[i].To = w.at(i).time, p.time
+		if i, ok := last[p.TID]; ok {
+			x.task[k].From, x.task[i].To = w.at(i).Time, p.Time
 		}
-		last[p.tid] = k
+		last[p.TID] = k
 	}
-	slices.SortStableFunc(x.byAddr, func(a, b int32) int { return cmp.Compare(w.at(int(a)).addr, w.at(int(b)).addr) })
+	slices.SortStableFunc(x.byAddr, func(a, b int32) int { return cmp.Compare(w.at(int(a)).Addr, w.at(int(b)).Addr) })
 	return x
 }
 
@@ -40,17 +40,17 @@ func newWordWindows(w *Windows) *wordWindows {
 func (x *wordWindows) at(w *Windows, addr, n, t uint64) []Window {
 	var out []Window
 	lo := addr - min(addr, x.longest)
-	for i := sort.Search(len(x.byAddr), func(i int) bool { return w.at(int(x.byAddr[i])).addr >= lo }); i < len(x.byAddr); i++ {
+	for i := sort.Search(len(x.byAddr), func(i int) bool { return w.at(int(x.byAddr[i])).Addr >= lo }); i < len(x.byAddr); i++ {
 		k := int(x.byAddr[i])
 		p := w.at(k)
-		if p.addr >= addr && p.addr-addr >= n {
+		if p.Addr >= addr && p.Addr-addr >= n {
 			break
 		}
-		if p.len == 0 || p.addr+uint64(p.len) <= addr {
+		if p.Len == 0 || p.Addr+uint64(p.Len) <= addr {
 			continue
 		}
-		win := Window{Addr: p.addr, Len: int(p.len), Switch: p.time, Kind: p.kind,
-			Proven: x.task[k], Estimate: Interval{p.time, p.time}}
+		win := Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind,
+			Proven: x.task[k], Estimate: Interval{p.Time, p.Time}}
 		win.bound(w.skew)
 		if win.Proven.From <= t && t < win.Proven.To {
 			out = append(out, win)

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // maxBytes bounds what one question may ask for. More is a case for image.
@@ -24,7 +26,7 @@ const maxBytes = 64 << 20
 // at is the state of the command at.
 type at struct {
 	*app
-	r *timeline.Replay
+	r *replay.Replay
 	c *coder
 
 	bytes    uint64
@@ -190,7 +192,7 @@ func (q *at) run(args []string) (err error) {
 type answer struct {
 	asked    uint64 // the address that was asked for, within the range
 	addr, n  uint64
-	times    timeline.Times
+	times    replay.Times
 	versions []version
 }
 
@@ -234,7 +236,7 @@ func (x *answer) meets(a *app, ifNotGiven string) bool {
 }
 
 // ask finds the answer to a question. n is how many bytes are asked for, 0 for
-// as many as the flags say. Errors are *timeline.QuestionError.
+// as many as the flags say. Errors are *replay.QuestionError.
 func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	times, err := q.r.ParseTime(when)
 	if err != nil {
@@ -252,7 +254,7 @@ func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	case q.function:
 		s, ok := view.Symbol(x.asked)
 		if !ok || s.Size == 0 || s.Size > maxBytes {
-			return nil, &timeline.QuestionError{Text: addr, Msg: "lies in no function of known size at this time; -n asks for a number of bytes"}
+			return nil, &replay.QuestionError{Text: addr, Msg: "lies in no function of known size at this time; -n asks for a number of bytes"}
 		}
 		x.addr, x.n = s.Addr, s.Size
 	default:
@@ -334,10 +336,10 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 
 // window returns the window, of those that are open over [addr, addr+n) at the
 // view's time, whose poke is nearest, with what the trap does meanwhile.
-func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, timeline.TrapEffect, bool) {
+func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, patching.TrapEffect, bool) {
 	windows := q.r.Windows().At(addr, n, v.Time())
 	if len(windows) == 0 {
-		return timeline.Window{}, timeline.TrapEffect{}, false
+		return timeline.Window{}, patching.TrapEffect{}, false
 	}
 	distance := func(w timeline.Window) uint64 { return max(w.Switch, v.Time()) - min(w.Switch, v.Time()) }
 	w := slices.MinFunc(windows, func(a, b timeline.Window) int { return cmp.Compare(distance(a), distance(b)) })
@@ -347,7 +349,7 @@ func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, timeline.
 		at-- // its trap is the old byte
 	}
 	code = code[:v.Image().At(at).Read(w.Addr, code).Given]
-	return w, timeline.Emulate(q.r.Machine(), w.Addr, code), true
+	return w, patching.Emulate(q.r.Machine(), w.Addr, code), true
 }
 
 // writeBytes prints the bytes alone, as far as they meet --require. Where they
@@ -452,7 +454,7 @@ func (q *at) question(fields []string) (*answer, error) {
 	case 3:
 		v, err := strconv.ParseUint(fields[2], 0, 64)
 		if err != nil || v == 0 || v > maxBytes {
-			return nil, &timeline.QuestionError{Text: fields[2], Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
+			return nil, &replay.QuestionError{Text: fields[2], Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
 		}
 		n = v
 	default:

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -154,9 +155,9 @@ func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
 		out.Trap = &jsonTrap{Poke: w.Kind.String(), Kind: trap.Kind.String()}
 		hex := func(addr uint64) *string { h := hexAddr(addr); return &h }
 		switch trap.Kind {
-		case timeline.TrapJump, timeline.TrapBranch:
+		case patching.TrapJump, patching.TrapBranch:
 			out.Trap.Target = hex(trap.Target)
-		case timeline.TrapCall:
+		case patching.TrapCall:
 			out.Trap.Target = hex(trap.Target)
 			if trap.Links {
 				out.Trap.Links = hex(trap.Return)

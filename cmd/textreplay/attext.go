@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 func (q *at) writeText(x *answer) {
@@ -18,9 +20,9 @@ func (q *at) writeText(x *answer) {
 	if name == "" {
 		name = fmt.Sprintf("%#x", x.asked)
 	}
-	when := timeline.Seconds(x.times.From)
+	when := replay.Seconds(x.times.From)
 	if !x.times.Exact() {
-		when += ".." + timeline.Seconds(x.times.To)
+		when += ".." + replay.Seconds(x.times.To)
 	}
 	fmt.Fprintf(q.out, "%s at %s (%s): ", q.style.paint(bold, name), when, clockName(q.r))
 	first, last := &x.versions[0], &x.versions[len(x.versions)-1]
@@ -48,9 +50,9 @@ func (q *at) writeText(x *answer) {
 			v := &x.versions[i]
 			until := "ever"
 			if v.until != timeline.MaxTime {
-				until = timeline.Seconds(v.until)
+				until = replay.Seconds(v.until)
 			}
-			fmt.Fprintf(q.out, "\n%s until %s: ", timeline.Seconds(max(v.since, changed)), until)
+			fmt.Fprintf(q.out, "\n%s until %s: ", replay.Seconds(max(v.since, changed)), until)
 			q.writeStandings(v)
 			q.writeRows(x, v, changed)
 			q.writeSides(v)
@@ -73,22 +75,22 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	}
 	from, to := "the start", "the end"
 	if w.Proven.From != 0 {
-		from = timeline.Seconds(w.Proven.From)
+		from = replay.Seconds(w.Proven.From)
 	}
 	if w.Proven.To != timeline.MaxTime {
-		to = timeline.Seconds(w.Proven.To)
+		to = replay.Seconds(w.Proven.To)
 	}
 	fmt.Fprintf(q.out, "\nmay trap: a CPU may meet %s here instead, at the widest from %s to %s, likely %s",
-		timeline.TrapName(q.r.Machine()), from, to, timeline.Seconds(w.Estimate.From))
+		patching.TrapName(q.r.Machine()), from, to, replay.Seconds(w.Estimate.From))
 	if w.Estimate.To != w.Estimate.From {
-		fmt.Fprintf(q.out, " to %s", timeline.Seconds(w.Estimate.To))
+		fmt.Fprintf(q.out, " to %s", replay.Seconds(w.Estimate.To))
 	}
 	switch names := q.c.symbolizer(v.view); trap.Kind {
-	case timeline.TrapUnknown:
+	case patching.TrapUnknown:
 		fmt.Fprintln(q.out)
-	case timeline.TrapProbe:
+	case patching.TrapProbe:
 		fmt.Fprintln(q.out, "; it runs a probe, then the original instruction elsewhere")
-	case timeline.TrapJump, timeline.TrapBranch, timeline.TrapCall:
+	case patching.TrapJump, patching.TrapBranch, patching.TrapCall:
 		target := hexAddr(trap.Target)
 		if name, base, ok := names(trap.Target); ok {
 			if target = name; trap.Target != base {
@@ -101,7 +103,7 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	}
 }
 
-func clockName(r *timeline.Replay) string {
+func clockName(r *replay.Replay) string {
 	if name := r.Report.Clock.Name; name != "perf" {
 		return name
 	}
@@ -137,7 +139,7 @@ func (v *version) sources() string {
 // given time (0: none), or the one that was asked for among the others.
 func (q *at) writeRows(x *answer, v *version, changed uint64) {
 	width, byteWidth := 0, 0
-	var source timeline.SourceLine            // that the last row came from
+	var source replay.SourceLine              // that the last row came from
 	service, _ := q.c.serves(v.view, x.asked) // that was told last
 	for i := range v.rows {
 		width = max(width, len(label(v.view, v.rows[i].addr())))
@@ -284,22 +286,22 @@ func factText(f timeline.Fact) string {
 		return "the window says"
 	}
 	if f.Old {
-		return "the old bytes of the poke at " + timeline.Seconds(f.Time) + " say"
+		return "the old bytes of the poke at " + replay.Seconds(f.Time) + " say"
 	}
-	return "the poke at " + timeline.Seconds(f.Time) + " says"
+	return "the poke at " + replay.Seconds(f.Time) + " says"
 }
 
 // validity tells how long the same bytes have the same standing.
 func (q *at) validity(since, until, t uint64) string {
 	if im := q.r.Image; since == im.First() && until == im.Horizon()+1 {
-		return fmt.Sprintf("during the whole recording, %s to %s", timeline.Seconds(since), timeline.Seconds(until-1))
+		return fmt.Sprintf("during the whole recording, %s to %s", replay.Seconds(since), replay.Seconds(until-1))
 	}
 	var parts []string
 	if since != 0 {
-		parts = append(parts, fmt.Sprintf("from %s (%s before)", timeline.Seconds(since), span(since, t)))
+		parts = append(parts, fmt.Sprintf("from %s (%s before)", replay.Seconds(since), span(since, t)))
 	}
 	if until != timeline.MaxTime {
-		parts = append(parts, fmt.Sprintf("until %s (%s after)", timeline.Seconds(until), span(t, until)))
+		parts = append(parts, fmt.Sprintf("until %s (%s after)", replay.Seconds(until), span(t, until)))
 	}
 	if len(parts) == 0 {
 		return "at all times"
@@ -331,7 +333,7 @@ func (q *at) writeChange(x *answer, v *version, t uint64) {
 	if t <= x.times.From {
 		when = "changed"
 	}
-	fmt.Fprintf(q.out, "\n%s at %s:\n", when, timeline.Seconds(t))
+	fmt.Fprintf(q.out, "\n%s at %s:\n", when, replay.Seconds(t))
 	q.writeSites(q.c, q.r.Image.At(t), v.sites(t, x.addr))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // maxInsn is the length of the longest instruction of any architecture.
@@ -23,12 +24,12 @@ const maxInsn = 15
 type coder struct {
 	dis   *disasm.Disassembler // nil: the architecture cannot be disassembled
 	order binary.ByteOrder     // of the kernel's data, and of powerpc's instructions
-	r     *timeline.Replay     // nil: nothing is known but the image
+	r     *replay.Replay       // nil: nothing is known but the image
 	// literals is the replay where there is data in kernel text, else nil.
-	literals *timeline.Replay
+	literals *replay.Replay
 }
 
-func newCoder(r *timeline.Replay) (*coder, error) {
+func newCoder(r *replay.Replay) (*coder, error) {
 	c := &coder{order: r.Recording.ByteOrder(), r: r}
 	dis, err := disasm.New(r.Machine(), c.order)
 	if errors.Is(err, disasm.ErrUnsupportedArch) {
@@ -42,7 +43,7 @@ func newCoder(r *timeline.Replay) (*coder, error) {
 }
 
 // elfForm returns the ELF class and byte order of the recorded kernel.
-func elfForm(r *timeline.Replay) (elf.Class, elf.Data) {
+func elfForm(r *replay.Replay) (elf.Class, elf.Data) {
 	if s := r.Snapshot; s != nil && s.Core != nil {
 		return s.Core.Class, s.Core.Data
 	}
@@ -189,7 +190,7 @@ func isNamed(symbol, module, name string) bool {
 
 // symbolsNamed returns all symbols that [MODULE:]NAME means at the times of
 // the views; a symbol that is alive at several of them is there several times.
-// Where there is none, the error is a *timeline.QuestionError.
+// Where there is none, the error is a *replay.QuestionError.
 func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
 	var found []timeline.Symbol
 	for _, v := range views {
@@ -200,7 +201,7 @@ func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, err
 		}
 	}
 	if len(found) == 0 {
-		return nil, &timeline.QuestionError{Text: symbol, Msg: "no symbol of this name"}
+		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name"}
 	}
 	return found, nil
 }

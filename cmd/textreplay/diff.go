@@ -13,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // diff is the state of the command diff.
 type diff struct {
 	*app
-	r             *timeline.Replay
+	r             *replay.Replay
 	c             *coder
 	before, after timeline.View
 
@@ -94,7 +95,7 @@ func (d *diff) run(first, second string) (err error) {
 	if d.c, err = newCoder(d.r); err != nil {
 		return err
 	}
-	var times [2]timeline.Times
+	var times [2]replay.Times
 	for i, s := range []string{first, second} {
 		if times[i], err = d.r.ParseTime(s); err != nil {
 			return err
@@ -129,14 +130,14 @@ func (d *diff) run(first, second string) (err error) {
 
 // warnMoving warns that an answer as of the start of an interval does not hold
 // for all of it.
-func (a *app) warnMoving(n uint64, of string, t timeline.Times) {
+func (a *app) warnMoving(n uint64, of string, t replay.Times) {
 	if n > 0 {
 		verb := "change"
 		if n == 1 {
 			verb += "s"
 		}
 		fmt.Fprintf(a.stderr, "textreplay: warning: %s of %s %s up to %s; it is as of %s (a time with nine digits is exact)\n",
-			count(n, "byte"), of, verb, timeline.Seconds(t.To), timeline.Seconds(t.From))
+			count(n, "byte"), of, verb, replay.Seconds(t.To), replay.Seconds(t.From))
 	}
 }
 
@@ -170,7 +171,7 @@ func (d *diff) ranges() ([]timeline.Range, error) {
 
 // walk compares a range of addresses. What has one and the same version at
 // both times is passed over.
-func (d *diff) walk(r timeline.Range, times [2]timeline.Times) {
+func (d *diff) walk(r timeline.Range, times [2]replay.Times) {
 	moving := func(i int, s *timeline.Span) {
 		if endsBy(s.Until, times[i].To) {
 			d.moving[i] += s.Len

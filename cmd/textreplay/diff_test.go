@@ -17,6 +17,7 @@ import (
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // TestDiffMisses compares diff with reading every single byte at both times:
@@ -35,7 +36,7 @@ func TestDiffMisses(t *testing.T) {
 	} {
 		t.Run(test.rec, func(t *testing.T) {
 			path := "../../testdata/" + test.rec + "/rec.data"
-			r, err := timeline.Load(path, timeline.Options{})
+			r, err := replay.Load(path, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +53,7 @@ func TestDiffMisses(t *testing.T) {
 }
 
 // checkDiff returns how many known bytes differ between two times.
-func checkDiff(t *testing.T, r *timeline.Replay, path string, from, to uint64) int {
+func checkDiff(t *testing.T, r *replay.Replay, path string, from, to uint64) int {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	run([]string{"diff", "-i", path, "--json", fmt.Sprint(from, "ns"), fmt.Sprint(to, "ns")}, nil, &stdout, &stderr)
@@ -176,7 +177,7 @@ func TestDiffPlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &diff{app: &app{}, c: &coder{dis: dis}, before: im.At(test.from), after: im.At(test.to)}
-			d.walk(timeline.Range{Lo: text, Hi: text + 20}, [2]timeline.Times{{From: test.from, To: test.from}, {From: test.to, To: test.to}})
+			d.walk(timeline.Range{Lo: text, Hi: text + 20}, [2]replay.Times{{From: test.from, To: test.from}, {From: test.to, To: test.to}})
 			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{})); diff != "" {
 				t.Error(diff)
 			}

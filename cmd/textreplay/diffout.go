@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // diffCount is how much differs in one way.
@@ -56,7 +57,7 @@ func (d *diff) where(x *delta) timeline.View {
 }
 
 func (d *diff) writeText() error {
-	first, second := timeline.Seconds(d.before.Time()), timeline.Seconds(d.after.Time())
+	first, second := replay.Seconds(d.before.Time()), replay.Seconds(d.after.Time())
 	n := d.counts()
 	var parts []string
 	if n := n[changeBytes]; n.Places > 0 {
@@ -150,10 +151,10 @@ func (d *diff) line(x *delta) string {
 func lifetime(s *timeline.Symbol) string {
 	var text string
 	if s.From != 0 {
-		text += " from " + timeline.Seconds(s.From)
+		text += " from " + replay.Seconds(s.From)
 	}
 	if s.To != timeline.MaxTime {
-		text += " until " + timeline.Seconds(s.To)
+		text += " until " + replay.Seconds(s.To)
 	}
 	return text
 }

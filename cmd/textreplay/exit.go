@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/textreplay/textreplay/internal/outfile"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The exit codes, a contract with scripts.
@@ -51,7 +51,7 @@ func usagef(format string, args ...any) error {
 
 // inputError makes err one of the input.
 func inputError(err error) error {
-	var question *timeline.QuestionError
+	var question *replay.QuestionError
 	if errors.As(err, &question) {
 		return err // the time of a copy, as --kcore gives it
 	}
@@ -78,7 +78,7 @@ func outputError(err error) error {
 // the command framework, which found the command line wrong.
 func exitCode(err error) int {
 	var exit *exitError
-	var question *timeline.QuestionError
+	var question *replay.QuestionError
 	switch {
 	case err == nil:
 		return exitAnswered

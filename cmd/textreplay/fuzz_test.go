@@ -13,12 +13,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // loadSmall loads the small recording once.
-var loadSmall = sync.OnceValues(func() (*timeline.Replay, error) {
-	return timeline.Load(small, timeline.Options{})
+var loadSmall = sync.OnceValues(func() (*replay.Replay, error) {
+	return replay.Load(small, replay.Options{})
 })
 
 // FuzzQuestions asks anything: there is exactly one line of JSON for each

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // guestFlag names a guest as the flag --guest does.
 func guestFlag(pid int) string {
-	g := timeline.Guest{PID: pid}
+	g := replay.Guest{PID: pid}
 	return g.Name()
 }
 
@@ -34,8 +34,8 @@ func (g *guest) String() string {
 func (g *guest) Type() string { return "PID" }
 
 func (g *guest) Set(s string) error {
-	if s == guestFlag(timeline.DefaultGuest) {
-		g.pid = timeline.DefaultGuest
+	if s == guestFlag(replay.DefaultGuest) {
+		g.pid = replay.DefaultGuest
 		return nil
 	}
 	pid, err := strconv.ParseUint(s, 10, 31)
@@ -68,7 +68,7 @@ func (a *app) completeGuests() []string {
 }
 
 // guestText says what is known of a guest.
-func guestText(g *timeline.Guest) string {
+func guestText(g *replay.Guest) string {
 	var parts []string
 	if g.VCPUs > 0 {
 		parts = append(parts, count(g.VCPUs, "virtual CPU"))
@@ -81,7 +81,7 @@ func guestText(g *timeline.Guest) string {
 		parts = append(parts, count(g.Samples, "sample"))
 	}
 	if g.First != 0 {
-		parts = append(parts, fmt.Sprintf("from %s to %s", timeline.Seconds(g.First), timeline.Seconds(g.Last)))
+		parts = append(parts, fmt.Sprintf("from %s to %s", replay.Seconds(g.First), replay.Seconds(g.Last)))
 	}
 	if g.KCore == "" {
 		parts = append(parts, "no copy of its text")
@@ -101,7 +101,7 @@ type jsonGuest struct {
 	Records map[string]uint64 `json:"records"` // "total" and some types
 }
 
-func guestsJSON(guests []timeline.Guest) []jsonGuest {
+func guestsJSON(guests []replay.Guest) []jsonGuest {
 	out := []jsonGuest{}
 	for i := range guests {
 		g := &guests[i]

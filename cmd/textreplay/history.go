@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // maxPlace is the largest place that history looks at, a page. Every change of
@@ -25,7 +26,7 @@ const oneLine = 16
 // history is the state of the command history.
 type history struct {
 	*app
-	r *timeline.Replay
+	r *replay.Replay
 	c *coder
 
 	addr, n uint64
@@ -151,10 +152,10 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 	return func(v *version) error {
 		from, to := "the start", "the end"
 		if v.since != 0 {
-			from = timeline.Seconds(v.since)
+			from = replay.Seconds(v.since)
 		}
 		if v.until != timeline.MaxTime {
-			to = timeline.Seconds(v.until)
+			to = replay.Seconds(v.until)
 		}
 		line := fmt.Sprintf("%-14s to %-14s  %s", from, to, h.style.standing(v.standing))
 		if h.n <= oneLine {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // image is the state of the command image.
@@ -136,7 +137,7 @@ func (m *image) run() error {
 		}
 	}
 	if len(segs) == 0 {
-		return belowf("nothing of the text is known, or meets --require, at %s: no image was written", timeline.Seconds(times.From))
+		return belowf("nothing of the text is known, or meets --require, at %s: no image was written", replay.Seconds(times.From))
 	}
 	m.warnMoving(changing, "the image", times)
 	syms := symbolsOf(r, view, segs)
@@ -178,7 +179,7 @@ func (m *image) run() error {
 		} else if m.kcoreDir != "" {
 			written += " and " + m.kcoreDir
 		}
-		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", written, timeline.Seconds(times.From),
+		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", written, replay.Seconds(times.From),
 			count(sum.Bytes, "byte"), count(sum.Segments, "segment"), count(sum.Symbols, "symbol"),
 			thousands(sum.Filled), thousands(sum.LeftOut))
 	}
@@ -210,7 +211,7 @@ func writeUnknown(enc *json.Encoder, spans []timeline.Span) error {
 
 // symbolsOf returns the functions of which a segment has a part: those of
 // kallsyms, and the dynamic ones that were alive then.
-func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
+func symbolsOf(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
 	inside := func(addr, size uint64) bool {
 		i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr+uint64(len(segs[i].Data)) > addr })
 		return i < len(segs) && segs[i].Addr < addr+max(size, 1)
@@ -239,7 +240,7 @@ func symbolsOf(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 // dataMarks returns the mapping symbols of the ELF for the Arm 64-bit
 // Architecture, by which objdump and gdb tell data, from $d on, from the code
 // that follows at $x.
-func dataMarks(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
+func dataMarks(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
 	if r.Machine() != elf.EM_AARCH64 {
 		return nil
 	}
@@ -259,7 +260,7 @@ func dataMarks(r *timeline.Replay, view timeline.View, segs []kcore.Segment) []k
 // serves: "kprobe_optinsn_page+0x7c(do_sys_openat2+0x7)". A page of slots has
 // no byte in common with most of them, by which a tool could tell that they are
 // in it.
-func dynamicSymbols(r *timeline.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
+func dynamicSymbols(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
 	return func(yield func(timeline.Symbol) bool) {
 		for s := range r.Image.Symbols {
 			if !alive(&s, view.Time()) || s.Name == "" {
@@ -282,7 +283,7 @@ func dynamicSymbols(r *timeline.Replay, view timeline.View, segs []kcore.Segment
 }
 
 // piecesOf yields the pieces of out-of-line code s that segs have.
-func piecesOf(r *timeline.Replay, view timeline.View, s timeline.Symbol, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
+func piecesOf(r *replay.Replay, view timeline.View, s timeline.Symbol, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
 	return func(yield func(timeline.Symbol) bool) {
 		i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr+uint64(len(segs[i].Data)) > s.Addr })
 		for ; i < len(segs) && segs[i].Addr < s.Addr+s.Size; i++ {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // kcoreFiles are the files of a kcore_dir.
@@ -17,7 +18,7 @@ var kcoreFiles = []string{"kcore", "kallsyms", "modules"}
 
 // writeKcoreDir writes a kcore_dir as perf record --kcore makes one, but of the
 // view's time: text, symbols and modules.
-func (m *image) writeKcoreDir(r *timeline.Replay, view timeline.View, segs []kcore.Segment) error {
+func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore.Segment) error {
 	d, err := m.outputs.Dir(m.kcoreDir)
 	if err != nil {
 		return outputError(err)
@@ -37,7 +38,7 @@ func (m *image) writeKcoreDir(r *timeline.Replay, view timeline.View, segs []kco
 }
 
 // kallsymsAt yields what kallsyms would have listed then.
-func kallsymsAt(r *timeline.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[kcore.Symbol] {
+func kallsymsAt(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[kcore.Symbol] {
 	return func(yield func(kcore.Symbol) bool) {
 		for s := range r.TableSymbols {
 			if alive(&s.Symbol, view.Time()) && !yield(kcore.Symbol{Addr: s.Addr, Type: s.Type, Name: s.Name, Module: s.Module}) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // worthIndex is how many bytes a recording has for which --index auto makes an
@@ -21,7 +21,7 @@ const worthIndex = 16 << 20
 // indexFor fills in the options of the saved index. one says that the question
 // is about one place, which an image of its surroundings answers sooner than
 // an index would be made.
-func (a *app) indexFor(opts *timeline.Options, one bool) {
+func (a *app) indexFor(opts *replay.Options, one bool) {
 	switch {
 	case a.index == "never" || a.input == "-":
 	case a.index == "auto":

@@ -17,6 +17,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 func (a *app) infoCmd() *cobra.Command {
@@ -46,8 +47,8 @@ answers whether kernel text is known, from when to when, and if not, why.`,
 
 // A digest is a report with what it takes the image to count.
 type digest struct {
-	*timeline.Report
-	r         *timeline.Replay
+	*replay.Report
+	r         *replay.Replay
 	programs  []program
 	conflicts []timeline.Conflict // the first of them; Report.Conflicts is how many there are
 }
@@ -64,7 +65,7 @@ type program struct {
 	bytes    bool
 }
 
-func newDigest(r *timeline.Replay) *digest {
+func newDigest(r *replay.Replay) *digest {
 	d := &digest{Report: r.Report, r: r, conflicts: first(r.Image.Conflicts(), maxConflicts)}
 	for s := range r.Image.Symbols {
 		if !strings.HasPrefix(s.Name, "bpf_prog_") || s.Size == 0 {
@@ -118,7 +119,7 @@ func (d *digest) records() []recordCount {
 // A kind is one kind of change with its coverage.
 type kind struct {
 	name     string
-	coverage timeline.Coverage
+	coverage replay.Coverage
 }
 
 func (d *digest) kinds() []kind {
@@ -154,14 +155,14 @@ func (d *digest) trust() string {
 	if d.SnapshotBytes == 0 {
 		what = "Only what was changed of k" + text + " is known"
 	}
-	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l timeline.Limit) bool {
+	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {
 		return l.From <= t.To && l.To == timeline.MaxTime
 	})
 	if t.To < d.Horizon && !forever {
 		later = ", and later only what changed since"
 	}
 	return fmt.Sprintf("%s from %s to %s (%s)%s: %s", what,
-		timeline.Seconds(t.From), timeline.Seconds(t.To), span(t.From, t.To), later, because)
+		replay.Seconds(t.From), replay.Seconds(t.To), span(t.From, t.To), later, because)
 }
 
 func (d *digest) write(w io.Writer, s style) {
@@ -169,7 +170,7 @@ func (d *digest) write(w io.Writer, s style) {
 	switch {
 	case d.Trusted.To == 0:
 		code = red
-	case d.Coverage.Pokes.Verdict != timeline.Complete || d.Report.Conflicts > 0:
+	case d.Coverage.Pokes.Verdict != replay.Complete || d.Report.Conflicts > 0:
 		code = yellow
 	}
 	fmt.Fprintln(w, s.paint(code, d.trust()))
@@ -210,15 +211,15 @@ func (d *digest) write(w io.Writer, s style) {
 		at, _ := d.Clock.ToWall(d.First)
 		field("  wall:", "converts; the first record is of %s", at.Format(time.RFC3339Nano))
 	}
-	field("first record", "%s", timeline.Seconds(d.First))
+	field("first record", "%s", replay.Seconds(d.First))
 	end := "the recording ends cleanly"
 	if !d.Clean {
-		end = fmt.Sprintf("no clean end; the newest record is of %s", timeline.Seconds(d.Last))
+		end = fmt.Sprintf("no clean end; the newest record is of %s", replay.Seconds(d.Last))
 		if d.Guest > 0 {
-			end = fmt.Sprintf("nothing says whether the guest's own recording was whole; its newest record is of %s", timeline.Seconds(d.Last))
+			end = fmt.Sprintf("nothing says whether the guest's own recording was whole; its newest record is of %s", replay.Seconds(d.Last))
 		}
 	}
-	field("horizon", "%s (%s)", timeline.Seconds(d.Horizon), end)
+	field("horizon", "%s (%s)", replay.Seconds(d.Horizon), end)
 	var total uint64
 	parts := make([]string, 0, len(d.Records))
 	for _, c := range d.records() {
@@ -258,9 +259,9 @@ func (d *digest) write(w io.Writer, s style) {
 	} else {
 		from := "an unknown time"
 		if d.Copied.From != 0 {
-			from = timeline.Seconds(d.Copied.From)
+			from = replay.Seconds(d.Copied.From)
 		}
-		field("taken", "between %s and %s", from, timeline.Seconds(d.Copied.To))
+		field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
 		field("ranges", "%s in %d:", count(d.SnapshotBytes, "byte"), len(d.Segments))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {
@@ -269,7 +270,7 @@ func (d *digest) write(w io.Writer, s style) {
 		more(len(d.Segments), most)
 	}
 	for _, c := range d.Copies {
-		field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, timeline.Seconds(c.Made.From), timeline.Seconds(c.Made.To),
+		field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, replay.Seconds(c.Made.From), replay.Seconds(c.Made.To),
 			count(c.Bytes, "byte"), len(c.Segments))
 	}
 	if lo, hi := d.r.Image.Text(); lo < hi {
@@ -277,7 +278,7 @@ func (d *digest) write(w io.Writer, s style) {
 	}
 	if names := d.moduleNames(); len(names) > 0 {
 		trusted := "known"
-		if d.Coverage.Modules.Verdict != timeline.Complete {
+		if d.Coverage.Modules.Verdict != replay.Complete {
 			trusted = "at most unconfirmed, see above"
 		}
 		field("modules", "%d, their text %s:", len(names), trusted)
@@ -325,7 +326,7 @@ func (d *digest) write(w io.Writer, s style) {
 		section(fmt.Sprintf("Lost: %s in %s", count(lost, "record"), count(len(d.Losses), "place")))
 		const most = 5
 		for _, l := range d.Losses[:min(most, len(d.Losses))] {
-			fmt.Fprintf(w, "  %s to %s  CPU %d, %s\n", timeline.Seconds(l.From), timeline.Seconds(l.To), l.CPU, count(l.Records, "record"))
+			fmt.Fprintf(w, "  %s to %s  CPU %d, %s\n", replay.Seconds(l.From), replay.Seconds(l.To), l.CPU, count(l.Records, "record"))
 		}
 		more(len(d.Losses), most)
 	}
@@ -334,7 +335,7 @@ func (d *digest) write(w io.Writer, s style) {
 		const most = 3
 		for _, s := range d.Skews[:min(most, len(d.Skews))] {
 			fmt.Fprintf(w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),
-				s.FirstCPU, timeline.Seconds(s.First), s.SecondCPU, timeline.Seconds(s.Second))
+				s.FirstCPU, replay.Seconds(s.First), s.SecondCPU, replay.Seconds(s.Second))
 		}
 		more(len(d.Skews), most)
 	}
@@ -355,21 +356,21 @@ func (d *digest) write(w io.Writer, s style) {
 }
 
 // limitTime introduces a limit of coverage by the time that it holds for.
-func limitTime(l timeline.Limit) string {
+func limitTime(l replay.Limit) string {
 	switch {
 	case l.From == 0 && l.To == timeline.MaxTime:
 		return ""
 	case l.To == timeline.MaxTime:
-		return "from " + timeline.Seconds(l.From) + ": "
+		return "from " + replay.Seconds(l.From) + ": "
 	case l.From == 0:
-		return "until " + timeline.Seconds(l.To) + ": "
+		return "until " + replay.Seconds(l.To) + ": "
 	}
-	return timeline.Seconds(l.From) + " to " + timeline.Seconds(l.To) + ": "
+	return replay.Seconds(l.From) + " to " + replay.Seconds(l.To) + ": "
 }
 
 // writeConflict prints a contradiction.
-func writeConflict(w io.Writer, r *timeline.Replay, c timeline.Conflict) {
-	fmt.Fprintf(w, "  %s %s to %s (%s)\n", label(r.Image.At(c.From), c.Addr), timeline.Seconds(c.From), timeline.Seconds(c.To), c.Reason)
+func writeConflict(w io.Writer, r *replay.Replay, c timeline.Conflict) {
+	fmt.Fprintf(w, "  %s %s to %s (%s)\n", label(r.Image.At(c.From), c.Addr), replay.Seconds(c.From), replay.Seconds(c.To), c.Reason)
 	const most = 16
 	for _, x := range c.Candidates {
 		b, more := x.Bytes, ""
@@ -395,7 +396,7 @@ var shapes = [...]string{
 	timeline.PokeRemoved:     "retired",
 }
 
-func pokeKinds(p *timeline.PokeCounts) []pokeKind {
+func pokeKinds(p *replay.PokeCounts) []pokeKind {
 	return []pokeKind{
 		{shapes[timeline.PokeBatch], "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace},
 		{shapes[timeline.PokeArmed], "kprobes armed", p.Armed},

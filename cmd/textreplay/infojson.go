@@ -5,6 +5,7 @@ package main
 
 import (
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 type jsonInfo struct {
@@ -177,7 +178,7 @@ func (d *digest) json() jsonInfo {
 	return out
 }
 
-func conflictJSON(r *timeline.Replay, c timeline.Conflict) jsonConflict {
+func conflictJSON(r *replay.Replay, c timeline.Conflict) jsonConflict {
 	return jsonConflict{hexAddr(c.Addr), c.Len, placeOf(r.Image.At(c.From), c.Addr).json(),
 		since(c.From), until(c.To), reasonJSON(c.Reason), candidatesJSON(c.Candidates)}
 }

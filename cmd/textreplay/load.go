@@ -14,22 +14,23 @@ import (
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 const standardInput = "standard input"
 
 // load reads the recording that the global flags name. Its warnings are left
 // in the report.
-func (a *app) load() (*timeline.Replay, error) { return a.loadFor("", 0) }
+func (a *app) load() (*replay.Replay, error) { return a.loadFor("", 0) }
 
 // loadFor is load for a single question about n bytes at addr, "" for any:
 // where kallsyms tells which place that is, the image is made of its
 // surroundings only, in a fraction of the time.
-func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
+func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	// Nearly all that loading allocates is the image, which stays: collecting
 	// at the usual pace would only go over the same image again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	opts := timeline.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
+	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
 	opts.Copies, opts.Vmlinux = a.copies, a.vmlinux
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
@@ -43,7 +44,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 	}
 	if addr != "" {
 		opts.Windows = true
-		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return timeline.Near(k, addr, n) }
+		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return replay.Near(k, addr, n) }
 	}
 	if bar := a.bar(); bar != nil {
 		opts.Progress = bar.update
@@ -59,7 +60,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 		defer remove()
 		path = spooled
 	}
-	r, err := timeline.Load(path, opts)
+	r, err := replay.Load(path, opts)
 	if a.input == "-" {
 		err = nameStandardInput(err, path)
 		if err == nil {
@@ -78,7 +79,7 @@ func (a *app) loadFor(addr string, n uint64) (*timeline.Replay, error) {
 			a.outputs.Reads(name)
 		}
 	}
-	var unknown *timeline.UnknownGuestError
+	var unknown *replay.UnknownGuestError
 	if errors.As(err, &unknown) {
 		return nil, &exitError{exitUsage, err}
 	}
@@ -95,7 +96,7 @@ func (a *app) kcores() error {
 			own = append(own, dir)
 			continue
 		}
-		a.copies = append(a.copies, timeline.Copy{KCore: dir[:i], Made: dir[i+1:]})
+		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], Made: dir[i+1:]})
 	}
 	if a.kcore = own; len(own) > 1 {
 		return usagef("--kcore is given %d times without a time: one is what perf copied when it began to record, of others say when they were made (--kcore DIR@TIME)", len(own))
@@ -151,10 +152,10 @@ func spool(r io.Reader) (path string, remove func(), err error) {
 }
 
 // loadAndWarn is load for commands whose output does not list the warnings.
-func (a *app) loadAndWarn() (*timeline.Replay, error) { return a.warned(a.load()) }
+func (a *app) loadAndWarn() (*replay.Replay, error) { return a.warned(a.load()) }
 
 // warned prints the warnings of a recording that was loaded.
-func (a *app) warned(r *timeline.Replay, err error) (*timeline.Replay, error) {
+func (a *app) warned(r *replay.Replay, err error) (*replay.Replay, error) {
 	if err != nil {
 		return nil, err
 	}

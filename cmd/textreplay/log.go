@@ -12,6 +12,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The kinds of entries.
@@ -25,14 +26,14 @@ const (
 // log is the state of the command log.
 type log struct {
 	*app
-	r *timeline.Replay
+	r *replay.Replay
 	c *coder
 
 	timeFlag, addrFlag, symbol string
 	aliases                    []place // by which addresses in symbol are named instead
 	kinds                      words
 	times, addrs               interval
-	shown                      map[*timeline.Sequence]bool
+	shown                      map[*replay.Sequence]bool
 }
 
 // interval is half-open.
@@ -45,7 +46,7 @@ func (i interval) meets(addr, n uint64) bool {
 }
 
 func (a *app) logCmd() *cobra.Command {
-	l := &log{app: a, shown: make(map[*timeline.Sequence]bool)}
+	l := &log{app: a, shown: make(map[*replay.Sequence]bool)}
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
 		Short: "The audit trail: every change of kernel text in the order of time",
@@ -176,7 +177,7 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 // A logPoke is a poke with what is needed to show it.
 type logPoke struct {
 	*perfdata.TextPoke
-	c             *timeline.Change
+	c             *replay.Change
 	before, after timeline.View
 }
 
@@ -185,14 +186,14 @@ func (p *logPoke) kind() timeline.PokeKind { return p.c.Kind }
 // A printer prints the entries of the log in one format.
 type printer interface {
 	poke(p *logPoke) error
-	sequence(c *timeline.Change) error // of several steps
-	ksymbol(c *timeline.Change) error
-	bpf(c *timeline.Change) error
-	lost(l *timeline.Loss) error
+	sequence(c *replay.Change) error // of several steps
+	ksymbol(c *replay.Change) error
+	bpf(c *replay.Change) error
+	lost(l *replay.Loss) error
 }
 
 // change prints one entry where it is asked for.
-func (l *log) change(c *timeline.Change, to printer) error {
+func (l *log) change(c *replay.Change, to printer) error {
 	v := l.r.Image.At(c.Time)
 	switch {
 	case c.Loss != nil && l.wants(kindLost, v, 0, 0, ""):
@@ -262,19 +263,19 @@ func (t *logText) poke(p *logPoke) error {
 	}
 	if t.batch != run.Number {
 		t.batch = run.Number
-		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.c), count(run.Sites, "site"), timeline.Seconds(run.To))
+		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.c), count(run.Sites, "site"), replay.Seconds(run.To))
 	}
-	_, err := fmt.Fprintf(t.out, "    %s  %s %s\n", timeline.Seconds(p.Time), where, change)
+	_, err := fmt.Fprintf(t.out, "    %s  %s %s\n", replay.Seconds(p.Time), where, change)
 	return err
 }
 
 // head is the time of an entry and who made it.
-func (l *log) head(c *timeline.Change) string {
+func (l *log) head(c *replay.Change) string {
 	if c.Time == 0 {
 		return "before the start"
 	}
 	id := c.SampleID()
-	s := fmt.Sprintf("%-16s", timeline.Seconds(c.Time))
+	s := fmt.Sprintf("%-16s", replay.Seconds(c.Time))
 	if id.Has&perfdata.SampleCPU != 0 {
 		s += fmt.Sprintf("  cpu %d", id.CPU)
 	}
@@ -284,7 +285,7 @@ func (l *log) head(c *timeline.Change) string {
 	return s
 }
 
-func (t *logText) ksymbol(c *timeline.Change) error {
+func (t *logText) ksymbol(c *replay.Change) error {
 	k := c.KSymbol
 	verb := "comes"
 	if k.Flags&perfdata.KSymbolUnregister != 0 {
@@ -300,7 +301,7 @@ var ksymbolWords = map[perfdata.KSymbolKind]string{
 	perfdata.KSymbolOOL: "out-of-line code",
 }
 
-func (t *logText) bpf(c *timeline.Change) error {
+func (t *logText) bpf(c *replay.Change) error {
 	b := c.BPF
 	_, err := fmt.Fprintf(t.out, "%s  BPF program %s  id %d, tag %x\n", t.head(c), bpfWords[b.Kind], b.ID, b.Tag)
 	return err
@@ -308,9 +309,9 @@ func (t *logText) bpf(c *timeline.Change) error {
 
 var bpfWords = map[uint16]string{perfdata.BPFLoad: "load", perfdata.BPFUnload: "unload"}
 
-func (t *logText) lost(l *timeline.Loss) error {
+func (t *logText) lost(l *replay.Loss) error {
 	text := fmt.Sprintf("%-16s  cpu %d  %s LOST since %s: what they changed is not known",
-		timeline.Seconds(l.To), l.CPU, count(l.Records, "record"), timeline.Seconds(l.From))
+		replay.Seconds(l.To), l.CPU, count(l.Records, "record"), replay.Seconds(l.From))
 	_, err := fmt.Fprintln(t.out, t.style.paint(red, text))
 	return err
 }

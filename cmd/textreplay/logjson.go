@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // logJSON prints one object a line for each entry.
@@ -29,7 +29,7 @@ type jsonEntry struct {
 	Comm *string `json:"comm,omitempty"`
 }
 
-func (j *logJSON) head(kind string, c *timeline.Change) jsonEntry {
+func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 	id := c.SampleID()
 	e := jsonEntry{Time: since(c.Time), Kind: kind}
 	if c.Time == 0 {
@@ -85,7 +85,7 @@ type jsonKSymbol struct {
 	Unregister bool   `json:"unregister"`
 }
 
-func (j *logJSON) ksymbol(c *timeline.Change) error {
+func (j *logJSON) ksymbol(c *replay.Change) error {
 	k := c.KSymbol
 	typ := fmt.Sprint(uint16(k.Kind))
 	switch k.Kind {
@@ -105,7 +105,7 @@ type jsonBPFEvent struct {
 	Tag   string `json:"tag"`
 }
 
-func (j *logJSON) bpf(c *timeline.Change) error {
+func (j *logJSON) bpf(c *replay.Change) error {
 	b := c.BPF
 	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, c), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:])})
 }
@@ -118,6 +118,6 @@ type jsonLost struct {
 	Records uint64  `json:"records"`
 }
 
-func (j *logJSON) lost(l *timeline.Loss) error {
+func (j *logJSON) lost(l *replay.Loss) error {
 	return j.enc.Encode(jsonLost{decTime(l.To), kindLost, l.CPU, since(l.From), l.Records})
 }

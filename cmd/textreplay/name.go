@@ -9,6 +9,7 @@ import (
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // symbolizer names addresses as of v's time: those of modules with the module,
@@ -52,24 +53,24 @@ func (c *coder) label(v timeline.View, addr uint64) string {
 	return label(v, addr)
 }
 
-func (c *coder) serves(v timeline.View, addr uint64) (timeline.Service, bool) {
+func (c *coder) serves(v timeline.View, addr uint64) (replay.Service, bool) {
 	if c.r == nil {
-		return timeline.Service{}, false
+		return replay.Service{}, false
 	}
 	return c.r.Serves(addr, v.Time())
 }
 
 // sourceLine returns the source of the BPF program's code at addr.
-func (c *coder) sourceLine(v timeline.View, addr uint64) (timeline.SourceLine, bool) {
+func (c *coder) sourceLine(v timeline.View, addr uint64) (replay.SourceLine, bool) {
 	if c.r == nil {
-		return timeline.SourceLine{}, false
+		return replay.SourceLine{}, false
 	}
 	return c.r.SourceLine(addr, v.Time())
 }
 
 // serviceText tells what code is there for: "serves do_sys_openat2+0x7",
 // "calls function_trace_call".
-func serviceText(v timeline.View, s *timeline.Service) string {
+func serviceText(v timeline.View, s *replay.Service) string {
 	if s.Func != 0 {
 		return "calls " + addrText(v, s.Func)
 	}
@@ -87,7 +88,7 @@ func serviceText(v timeline.View, s *timeline.Service) string {
 
 // variable returns the name of what kallsyms has at exactly addr; "" where there
 // is nothing.
-func variable(r *timeline.Replay, addr uint64) string {
+func variable(r *replay.Replay, addr uint64) string {
 	if k := r.Kallsyms(); k != nil {
 		for _, s := range k.NamesOf(addr) {
 			return s.Name
@@ -105,7 +106,7 @@ func addrText(v timeline.View, addr uint64) string {
 }
 
 // sourceText is a line of source: "count.bpf.c:11: return add(1);".
-func sourceText(l *timeline.SourceLine) string {
+func sourceText(l *replay.SourceLine) string {
 	text := fmt.Sprintf("%s:%d", l.File, l.Line)
 	if code := strings.TrimSpace(l.Text); code != "" {
 		text += ": " + code
@@ -131,7 +132,7 @@ type jsonService struct {
 	Ops    *jsonPlace  `json:"ops,omitempty"`    // and its struct ftrace_ops
 }
 
-func serviceJSON(r *timeline.Replay, v timeline.View, s *timeline.Service) *jsonService {
+func serviceJSON(r *replay.Replay, v timeline.View, s *replay.Service) *jsonService {
 	out := &jsonService{Kind: s.Kind.String(), Addr: hexAddr(s.Addr), Len: s.Len, From: since(s.From), To: until(s.To)}
 	for _, p := range s.Places {
 		out.Places = append(out.Places, jsonPlace{hexAddr(p), placeOf(v, p).json()})
@@ -155,7 +156,7 @@ type jsonSource struct {
 	Text    string `json:"text,omitempty"`
 }
 
-func sourceJSON(l *timeline.SourceLine) *jsonSource {
+func sourceJSON(l *replay.SourceLine) *jsonSource {
 	return &jsonSource{l.Program, l.Func, l.File, l.Line, l.Column, l.Text}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // An app is one run of the program.
@@ -31,7 +31,7 @@ type app struct {
 	// Global flags.
 	input    string
 	kcore    []string
-	copies   []timeline.Copy
+	copies   []replay.Copy
 	kallsyms string
 	vmlinux  string
 	modules  string
@@ -60,8 +60,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if err != nil && !silent(err) {
 		fmt.Fprintf(stderr, "textreplay: %v\n", err)
-		var question *timeline.QuestionError
-		var guest *timeline.UnknownGuestError
+		var question *replay.QuestionError
+		var guest *replay.UnknownGuestError
 		var refused *outfile.RefusedError
 		if exitCode(err) == exitUsage && !errors.As(err, &question) && !errors.As(err, &guest) && !errors.As(err, &refused) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())

@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 			"elfsym":   elfSymbol("elfsym", elf.STT_FUNC),
 			"elfmark":  elfSymbol("elfmark", elf.STT_NOTYPE), // of what is no function
 			"truncate": truncate,
-			"patching": patching,
+			"patching": codeWriting,
 			"genbpf":   genBPF,
 			"misfit":   misfit,
 			"profile":  profileHas,
@@ -147,7 +147,7 @@ func elfSymbol(name string, typ elf.SymType) func(*testscript.TestScript, bool, 
 }
 
 // patching NAME DIR makes up a recording of that name, see genperf.Patching.
-func patching(ts *testscript.TestScript, neg bool, args []string) {
+func codeWriting(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || genperf.Patching[args[0]] == nil {
 		ts.Fatalf("usage: patching NAME DIR")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // words are instruction words as bytes.
@@ -23,16 +24,16 @@ func (c *coder) words(w ...uint32) []byte {
 }
 
 // sequenceHead tells what a sequence does: "enable in 2 steps until 12.5".
-func sequenceHead(s *timeline.Sequence) string {
+func sequenceHead(s *replay.Sequence) string {
 	if !s.Complete {
 		return fmt.Sprintf("%v, interrupted after %s", s.Kind, count(len(s.Steps), "step"))
 	}
-	return fmt.Sprintf("%v in %s until %s", s.Kind, count(len(s.Steps), "step"), timeline.Seconds(s.End()))
+	return fmt.Sprintf("%v in %s until %s", s.Kind, count(len(s.Steps), "step"), replay.Seconds(s.End()))
 }
 
 // sequenceStates tells of the words before and after a sequence.
-func sequenceStates(s *timeline.Sequence) string {
-	before, after := timeline.SiteState{Words: s.Before}, timeline.SiteState{Words: s.After}
+func sequenceStates(s *replay.Sequence) string {
+	before, after := replay.SiteState{Words: s.Before}, replay.SiteState{Words: s.After}
 	text := fmt.Sprintf("%v -> %v", &before, &after)
 	if !s.Legal {
 		text += ", illegal: a branch without its mflr"
@@ -41,14 +42,14 @@ func sequenceStates(s *timeline.Sequence) string {
 }
 
 // sequence prints a sequence of several steps as one entry.
-func (t *logText) sequence(c *timeline.Change) error {
+func (t *logText) sequence(c *replay.Change) error {
 	t.batch = 0
 	s := c.Sequence
 	fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(c), sequenceHead(s), label(t.r.Image.At(s.Begin()), s.Site), sequenceStates(s))
 	for i := range s.Steps {
 		p := t.step(&s.Steps[i])
 		old, new := t.sides(p)
-		if _, err := fmt.Fprintf(t.out, "    %s  %s %s  ->  %s\n", timeline.Seconds(p.Time), label(p.after, p.Addr), old, new); err != nil {
+		if _, err := fmt.Fprintf(t.out, "    %s  %s %s  ->  %s\n", replay.Seconds(p.Time), label(p.after, p.Addr), old, new); err != nil {
 			return err
 		}
 	}
@@ -56,7 +57,7 @@ func (t *logText) sequence(c *timeline.Change) error {
 }
 
 // step is a step of a sequence as a poke.
-func (l *log) step(s *timeline.Step) *logPoke {
+func (l *log) step(s *replay.Step) *logPoke {
 	return &logPoke{
 		TextPoke: &perfdata.TextPoke{Addr: s.Addr, Old: l.c.words(s.Old), New: l.c.words(s.New), SampleID: perfdata.SampleID{Time: s.Time}},
 		before:   l.r.Image.At(max(s.Time, 1) - 1), after: l.r.Image.At(s.Time),
@@ -84,7 +85,7 @@ type jsonStep struct {
 	NewText string `json:"new_text"`
 }
 
-func (l *log) sequenceJSON(s *timeline.Sequence) *jsonSequence {
+func (l *log) sequenceJSON(s *replay.Sequence) *jsonSequence {
 	if s == nil {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (l *log) sequenceJSON(s *timeline.Sequence) *jsonSequence {
 }
 
 // sequence prints a sequence of several steps as one entry, of both words.
-func (j *logJSON) sequence(c *timeline.Change) error {
+func (j *logJSON) sequence(c *replay.Change) error {
 	s := c.Sequence
 	before, after := j.r.Image.At(max(s.Begin(), 1)-1), j.r.Image.At(s.End())
 	old, new := j.c.words(s.Before[:]...), j.c.words(s.After[:]...)
@@ -117,14 +118,14 @@ func (j *logJSON) sequence(c *timeline.Change) error {
 // siteState tells in what state of a sequence the site is of which addr is at
 // v's time: in the middle of one, or in one that must not be; "" where there is
 // nothing to tell.
-func siteState(r *timeline.Replay, v timeline.View, addr uint64) string {
+func siteState(r *replay.Replay, v timeline.View, addr uint64) string {
 	s, ok := r.Sequences().At(addr, v.Time())
 	switch {
 	case ok && !s.Legal:
 		return fmt.Sprintf("illegal: %v, a branch without its mflr", &s)
-	case ok && s.UnderWay == timeline.SequenceEnable:
+	case ok && s.UnderWay == replay.SequenceEnable:
 		return fmt.Sprintf("while the site is being enabled: %v", &s)
-	case ok && s.UnderWay == timeline.SequenceDisable:
+	case ok && s.UnderWay == replay.SequenceDisable:
 		return fmt.Sprintf("while the site is being disabled: %v", &s)
 	}
 	return ""
@@ -141,7 +142,7 @@ type jsonState struct {
 	Standing string  `json:"standing"` // the least of both words
 }
 
-func stateJSON(r *timeline.Replay, v timeline.View, addr uint64) *jsonState {
+func stateJSON(r *replay.Replay, v timeline.View, addr uint64) *jsonState {
 	s, ok := r.Sequences().At(addr, v.Time())
 	if !ok {
 		return nil
@@ -150,18 +151,18 @@ func stateJSON(r *timeline.Replay, v timeline.View, addr uint64) *jsonState {
 	return &out
 }
 
-func stateOf(s *timeline.SiteState) jsonState {
+func stateOf(s *replay.SiteState) jsonState {
 	return jsonState{hexAddr(s.Site), s.String(), s.Legal, nonEmpty(s.UnderWay.String()), since(s.During.From), until(s.During.To), s.Standing.String()}
 }
 
 // writeState prints a state with its time, and how far its words can be trusted.
-func writeState(w io.Writer, r *timeline.Replay, s *timeline.SiteState) {
+func writeState(w io.Writer, r *replay.Replay, s *replay.SiteState) {
 	from, to := "the start", "the end"
 	if s.During.From != 0 {
-		from = timeline.Seconds(s.During.From)
+		from = replay.Seconds(s.During.From)
 	}
 	if s.During.To != timeline.MaxTime {
-		to = timeline.Seconds(s.During.To)
+		to = replay.Seconds(s.During.To)
 	}
 	fmt.Fprintf(w, "  %s %v %s to %s, %v\n", label(r.Image.At(s.During.From), s.Site), s, from, to, s.Standing)
 }

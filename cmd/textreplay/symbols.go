@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The kinds of symbols.
@@ -30,12 +31,12 @@ type listedSymbol struct {
 	// As of one moment of its life: what a trampoline is there for, and
 	// where a BPF program's first line stands.
 	asOf    uint64
-	service *timeline.Service
-	source  *timeline.SourceLine
+	service *replay.Service
+	source  *replay.SourceLine
 }
 
 // describe finds what is known of a dynamic symbol.
-func (s *listedSymbol) describe(r *timeline.Replay) {
+func (s *listedSymbol) describe(r *replay.Replay) {
 	if !s.Dynamic {
 		return
 	}
@@ -46,7 +47,7 @@ func (s *listedSymbol) describe(r *timeline.Replay) {
 	}
 	s.asOf = max(s.asOf, s.From)
 	// A page of slots serves many.
-	if svc, ok := r.Serves(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == timeline.ServesBPF) {
+	if svc, ok := r.Serves(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == replay.ServesBPF) {
 		s.service = &svc
 	}
 	// The first instructions of a function come from no line.
@@ -104,8 +105,8 @@ a BPF program its function and line of source, where the recording tells.`,
 
 // symbolList returns the symbols of all times, or with at of one, by address
 // and time.
-func symbolList(r *timeline.Replay, at string) ([]listedSymbol, error) {
-	var times timeline.Times
+func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
+	var times replay.Times
 	if at != "" {
 		var err error
 		if times, err = r.ParseTime(at); err != nil {
@@ -172,7 +173,7 @@ type jsonListed struct {
 	Source *jsonSource  `json:"source,omitempty"`
 }
 
-func (a *app) writeSymbols(r *timeline.Replay, list []listedSymbol) error {
+func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
 	for i := range list {
 		list[i].describe(r)
 	}

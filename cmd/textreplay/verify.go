@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // verify is the state of the command verify.
@@ -133,7 +134,7 @@ type jsonFinding struct {
 	Excused bool    `json:"excused"`
 }
 
-func findingJSON(f *timeline.Finding) jsonFinding {
+func findingJSON(f *replay.Finding) jsonFinding {
 	out := jsonFinding{Code: f.Kind.String(), Time: since(f.Time), Len: f.Len, Name: f.Name, Program: f.ID,
 		Other: f.Other, Since: since(f.Since), Excused: f.Excused}
 	if f.Addr != 0 {
@@ -145,7 +146,7 @@ func findingJSON(f *timeline.Finding) jsonFinding {
 
 // writeFindings prints what about births, deaths and programs does not fit: what
 // is amiss, and how much there is of the rest.
-func (v *verify) writeFindings(found, amiss []timeline.Finding) {
+func (v *verify) writeFindings(found, amiss []replay.Finding) {
 	if len(amiss) > 0 {
 		fmt.Fprintf(v.out, "\nBirths, deaths and programs that do not fit together:\n")
 		for _, f := range within(v, amiss) {
@@ -168,15 +169,15 @@ func (v *verify) writeFindings(found, amiss []timeline.Finding) {
 			fmt.Fprintf(v.out, "\nNot amiss, or explained by what was lost:\n")
 			first = false
 		}
-		kind := timeline.FindingKind(k)
+		kind := replay.FindingKind(k)
 		fmt.Fprintf(v.out, "  %10s  %s (%v)\n", thousands(n), kind.Text(), kind)
 	}
 }
 
-func writeFinding(w io.Writer, f *timeline.Finding) {
+func writeFinding(w io.Writer, f *replay.Finding) {
 	when := "before the recording"
 	if f.Time != 0 {
-		when = "at " + timeline.Seconds(f.Time)
+		when = "at " + replay.Seconds(f.Time)
 	}
 	var what []string
 	if f.Addr != 0 {
@@ -198,16 +199,16 @@ func writeFinding(w io.Writer, f *timeline.Finding) {
 	fmt.Fprintf(w, "  %s%s: %s (%v)\n", place, when, f.Kind.Text(), f.Kind)
 	switch {
 	case f.Other != "" && f.Since != 0:
-		fmt.Fprintf(w, "    %s is there since %s\n", f.Other, timeline.Seconds(f.Since))
+		fmt.Fprintf(w, "    %s is there since %s\n", f.Other, replay.Seconds(f.Since))
 	case f.Other != "":
 		fmt.Fprintf(w, "    %s\n", f.Other)
 	case f.Since != 0:
-		fmt.Fprintf(w, "    since %s\n", timeline.Seconds(f.Since))
+		fmt.Fprintf(w, "    since %s\n", replay.Seconds(f.Since))
 	}
 }
 
 // itself checks the recording against itself.
-func (v *verify) itself(r *timeline.Replay) error {
+func (v *verify) itself(r *replay.Replay) error {
 	conflicts := slices.Collect(r.Image.Conflicts())
 	bySymbol := make(map[string]uint64)
 	for _, c := range conflicts {
@@ -215,7 +216,7 @@ func (v *verify) itself(r *timeline.Replay) error {
 	}
 	illegal := slices.Collect(r.Sequences().Illegal())
 	found := slices.Collect(r.Findings())
-	amiss := slices.DeleteFunc(slices.Clone(found), func(f timeline.Finding) bool { return f.Excused })
+	amiss := slices.DeleteFunc(slices.Clone(found), func(f replay.Finding) bool { return f.Excused })
 	d := digest{Report: r.Report, r: r}
 	if v.json {
 		out := jsonItself{
@@ -309,7 +310,7 @@ type sorter struct {
 	outOfLine []timeline.Range // pages of out-of-line code, at whatever time, by address
 }
 
-func newSorter(r *timeline.Replay, view timeline.View) *sorter {
+func newSorter(r *replay.Replay, view timeline.View) *sorter {
 	k := &sorter{view: view}
 	for s := range r.Image.Symbols { // by address
 		if s.Module != "bpf" {
@@ -376,7 +377,7 @@ type jsonCompared struct {
 }
 
 // compare lays the image beside another copy.
-func (v *verify) compare(r *timeline.Replay) error {
+func (v *verify) compare(r *replay.Replay) error {
 	times, err := r.ParseTime(v.at)
 	if err != nil {
 		return err
@@ -475,7 +476,7 @@ func (v *verify) writeCompared(view timeline.View, kinds []compared, wrong []dif
 		total.Wrong += k.Wrong
 		total.NotKnown += k.NotKnown
 	}
-	when := timeline.Seconds(view.Time())
+	when := replay.Seconds(view.Time())
 	verdict := v.style.paint(green, "No known byte is wrong at "+when)
 	switch {
 	case total.Wrong > 0:

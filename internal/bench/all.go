@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/internal/genperf"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The histories that images are made of: the function tracer is switched on and
@@ -267,16 +267,16 @@ func (b *allBench) asking() error {
 func figures(args []string) error {
 	debug.SetGCPercent(400) // as the command does
 	f := make(map[string]float64)
-	load := func(path string, opts timeline.Options) (*timeline.Replay, error) {
-		r, err := timeline.Load(path, opts)
-		if err == nil && r.Report.Coverage.Pokes.Verdict != timeline.Complete {
+	load := func(path string, opts replay.Options) (*replay.Replay, error) {
+		r, err := replay.Load(path, opts)
+		if err == nil && r.Report.Coverage.Pokes.Verdict != replay.Complete {
 			fmt.Fprintf(os.Stderr, "bench: pokes of %s are %s\n", path, r.Report.Coverage.Pokes.Verdict)
 		}
 		return r, err
 	}
 	switch what, path := args[0], args[1]; what {
 	case "image":
-		_, err := load(path, timeline.Options{})
+		_, err := load(path, replay.Options{})
 		return err
 	case "mapped":
 		if err := mappedFigures(path, f); err != nil {
@@ -284,7 +284,7 @@ func figures(args []string) error {
 		}
 	case "heap":
 		before := heap()
-		r, err := load(path, timeline.Options{})
+		r, err := load(path, replay.Options{})
 		if err != nil {
 			return err
 		}

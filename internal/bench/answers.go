@@ -15,6 +15,7 @@ import (
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // mappedFigures measures making an image of a recording whose pages are mapped.
@@ -23,7 +24,7 @@ func mappedFigures(path string, f map[string]float64) error {
 	if err != nil {
 		return err
 	}
-	snap, err := timeline.OpenSnapshot(rec, timeline.Options{})
+	snap, err := replay.OpenSnapshot(rec, replay.Options{})
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func mappedFigures(path string, f map[string]float64) error {
 	for sc.Next() {
 	}
 	start := cpuSeconds()
-	if _, err := timeline.New(rec, snap, timeline.Options{}); err != nil {
+	if _, err := replay.New(rec, snap, replay.Options{}); err != nil {
 		return err
 	}
 	f["mapped"] = cpuSeconds() - start
@@ -42,7 +43,7 @@ func mappedFigures(path string, f map[string]float64) error {
 // answer.
 func indexFigures(path, index string, f map[string]float64) error {
 	start := cpuSeconds()
-	r, err := timeline.Load(path, timeline.Options{})
+	r, err := replay.Load(path, replay.Options{})
 	if err != nil {
 		return err
 	}
@@ -50,10 +51,10 @@ func indexFigures(path, index string, f map[string]float64) error {
 	if err := r.Close(); err != nil {
 		return err
 	}
-	opts := timeline.Options{Index: index}
+	opts := replay.Options{Index: index}
 	if _, err := os.Stat(index); err != nil {
 		opts.SaveIndex = true
-		if r, err = timeline.Load(path, opts); err != nil {
+		if r, err = replay.Load(path, opts); err != nil {
 			return err
 		}
 		if err := r.Close(); err != nil {
@@ -63,7 +64,7 @@ func indexFigures(path, index string, f map[string]float64) error {
 	}
 	runtime.GC()
 	start = cpuSeconds()
-	if r, err = timeline.Load(path, opts); err != nil {
+	if r, err = replay.Load(path, opts); err != nil {
 		return err
 	}
 	var insn [16]byte
@@ -166,7 +167,7 @@ func readFigures(paths []string, f map[string]float64) error {
 	index := 0.0
 	for i, path := range paths {
 		before := heap()
-		r, err := timeline.Load(path, timeline.Options{})
+		r, err := replay.Load(path, replay.Options{})
 		if err != nil {
 			return err
 		}
@@ -249,7 +250,7 @@ func (f *flat) Read(addr, t uint64, buf []byte) timeline.Block {
 // by instruction, while time goes on and pokes fall into it.
 func walkFigures(path string, f map[string]float64) error {
 	runtime.LockOSThread()
-	r, err := timeline.Load(path, timeline.Options{})
+	r, err := replay.Load(path, replay.Options{})
 	if err != nil {
 		return err
 	}

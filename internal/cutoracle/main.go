@@ -25,6 +25,7 @@ import (
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
 
@@ -54,7 +55,7 @@ func split(s string) []string {
 }
 
 func run(from, into string, symbols, labels []string, to string, samples bool) error {
-	r, err := timeline.Load(filepath.Join(from, "rec.data"), timeline.Options{})
+	r, err := replay.Load(filepath.Join(from, "rec.data"), replay.Options{})
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func run(from, into string, symbols, labels []string, to string, samples bool) e
 	if err := trim.Write(filepath.Join(into, "rec.data"), r, opts); err != nil {
 		return err
 	}
-	after, err := timeline.Load(filepath.Join(into, "rec.data"), timeline.Options{})
+	after, err := replay.Load(filepath.Join(into, "rec.data"), replay.Options{})
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func run(from, into string, symbols, labels []string, to string, samples bool) e
 
 // cutOracle keeps of an oracle the pages of the recording's snapshot and those
 // of dynamic code.
-func cutOracle(o corpus.Oracle, r *timeline.Replay, path string) error {
+func cutOracle(o corpus.Oracle, r *replay.Replay, path string) error {
 	core, err := kcore.OpenCore(o.Path)
 	if err != nil {
 		return err

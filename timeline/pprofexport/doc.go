@@ -5,7 +5,7 @@
 // samples: a profile.proto, as
 // https://github.com/google/pprof/blob/main/proto/profile.proto describes it.
 //
-//	r, err := timeline.Load("perf.data", timeline.Options{})
+//	r, err := replay.Load("perf.data", replay.Options{})
 //	...
 //	stats, err := pprofexport.Write(w, r, pprofexport.Options{Labels: pprofexport.AllLabels})
 //

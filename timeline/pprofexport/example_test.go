@@ -8,12 +8,12 @@ import (
 	"log"
 	"os"
 
-	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/pprofexport"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 func Example() {
-	r, err := timeline.Load("../../testdata/callgraph/rec.data", timeline.Options{})
+	r, err := replay.Load("../../testdata/callgraph/rec.data", replay.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func Example() {
 }
 
 func ExampleProfile() {
-	r, err := timeline.Load("../../testdata/callgraph/rec.data", timeline.Options{})
+	r, err := replay.Load("../../testdata/callgraph/rec.data", replay.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // Labels is a set of labels that samples get.
@@ -93,7 +94,7 @@ const maxWarnings = 20
 // Profile makes a profile of the recording's samples. It holds all of it in
 // memory, which takes several hundred bytes a sample where labels tell samples apart;
 // [Write] does not.
-func Profile(r *timeline.Replay, opts Options) (*profile.Profile, *Stats, error) {
+func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 	var b bytes.Buffer
 	e, err := newExport(r, opts)
 	if err != nil {
@@ -114,7 +115,7 @@ func Profile(r *timeline.Replay, opts Options) (*profile.Profile, *Stats, error)
 // The memory that it takes grows with the different stacks, some 50 bytes each,
 // and by some ten bytes for each different row of stack and labels, not with the
 // samples.
-func Write(w io.Writer, r *timeline.Replay, opts Options) (*Stats, error) {
+func Write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	e, err := newExport(r, opts)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func Write(w io.Writer, r *timeline.Replay, opts Options) (*Stats, error) {
 
 // An export is the making of one profile.
 type export struct {
-	r       *timeline.Replay
+	r       *replay.Replay
 	rec     *perfdata.Recording
 	opts    Options
 	tasks   *tasks
@@ -165,7 +166,7 @@ type column struct {
 	attr  *perfdata.Attr
 }
 
-func newExport(r *timeline.Replay, opts Options) (*export, error) {
+func newExport(r *replay.Replay, opts Options) (*export, error) {
 	e := &export{
 		r: r, rec: r.Recording, opts: opts,
 		cache: newStackCache(), stacks: newStackTable(), labels: newLabelTable(opts.Labels), tally: newTally(tallyMost),

@@ -19,7 +19,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -327,9 +327,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-func callgraph(tb testing.TB) *timeline.Replay {
+func callgraph(tb testing.TB) *replay.Replay {
 	tb.Helper()
-	r, err := timeline.Load(filepath.Join(corpus.Root(), "testdata", "callgraph", "rec.data"), timeline.Options{})
+	r, err := replay.Load(filepath.Join(corpus.Root(), "testdata", "callgraph", "rec.data"), replay.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // FuzzProfile: whatever the recording holds, there is a valid profile with as
@@ -32,7 +32,7 @@ func FuzzProfile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := timeline.New(rec, nil, timeline.Options{})
+		r, err := replay.New(rec, nil, replay.Options{})
 		if err != nil {
 			rec.Close()
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A context says in whose code an address of a call chain lies. contextKernel is
@@ -78,7 +79,7 @@ const timeless = timeline.MaxTime - 1
 
 // namer makes locations of addresses.
 type namer struct {
-	r       *timeline.Replay
+	r       *replay.Replay
 	tasks   *tasks
 	dynamic []timeline.Symbol // what comes and goes, by address and time
 	reach   []uint64          // the greatest end of dynamic[:i+1]
@@ -128,7 +129,7 @@ type named struct {
 	location uint64
 }
 
-func newNamer(r *timeline.Replay, ts *tasks) *namer {
+func newNamer(r *replay.Replay, ts *tasks) *namer {
 	n := &namer{
 		r: r, tasks: ts,
 		modules:   make(map[string]*mapping),

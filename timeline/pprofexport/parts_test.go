@@ -18,6 +18,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // TestTally: rows add up, in order, whether or not the table was packed into
@@ -211,7 +212,7 @@ func TestSource(t *testing.T) {
 	if err := errors.Join(genperf.BPF(f), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := timeline.Load(path, timeline.Options{})
+	r, err := replay.Load(path, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A shot is a sample as a test compares it: the frames of the kernel, the
@@ -44,7 +45,7 @@ type frame struct {
 const perfUnknown = "[unknown]"
 
 // ourShots names every sample as the export does.
-func ourShots(t *testing.T, r *timeline.Replay) []shot {
+func ourShots(t *testing.T, r *replay.Replay) []shot {
 	t.Helper()
 	e, err := newExport(r, Options{})
 	if err != nil {
@@ -231,7 +232,7 @@ const (
 	unproven     = "unproven"
 )
 
-func compareNames(r *timeline.Replay, ws []witness, f frame, t uint64) string {
+func compareNames(r *replay.Replay, ws []witness, f frame, t uint64) string {
 	view := r.Image.At(t)
 	switch {
 	case f.perf == perfUnknown && f.name == "":
@@ -289,7 +290,7 @@ func TestPerf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := corpus.Large(t, tt.name)
 			rec := filepath.Join(dir, "rec.data")
-			r, err := timeline.Load(rec, timeline.Options{})
+			r, err := replay.Load(rec, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,7 +304,7 @@ func TestPerf(t *testing.T) {
 				for _, f := range sh.frames {
 					how := compareNames(r, ws, f, sh.time)
 					if how == unproven {
-						t.Errorf("at %s, %#x is %q here and %q in perf", timeline.Seconds(sh.time), f.ip, f.name, f.perf)
+						t.Errorf("at %s, %#x is %q here and %q in perf", replay.Seconds(sh.time), f.ip, f.name, f.perf)
 					}
 					got[how]++
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The kernel of tapes.
@@ -154,14 +154,14 @@ func (t *tape) sample(s taken) {
 }
 
 // load ends the tape.
-func (t *tape) load() *timeline.Replay {
+func (t *tape) load() *replay.Replay {
 	t.tb.Helper()
 	t.check(t.w.Close())
 	rec, err := perfdata.New(t.out.Bytes())
 	t.check(err)
 	file := filepath.Join(t.tb.TempDir(), "kallsyms")
 	t.check(os.WriteFile(file, []byte(kallsyms), 0o666))
-	r, err := timeline.New(rec, nil, timeline.Options{Kallsyms: file})
+	r, err := replay.New(rec, nil, replay.Options{Kallsyms: file})
 	t.check(err)
 	t.tb.Cleanup(func() { r.Close() })
 	return r
@@ -202,7 +202,7 @@ func print(p *profile.Profile) string {
 }
 
 // export makes a profile and checks that it is a valid one.
-func exported(tb testing.TB, r *timeline.Replay, opts Options) (*profile.Profile, *Stats) {
+func exported(tb testing.TB, r *replay.Replay, opts Options) (*profile.Profile, *Stats) {
 	tb.Helper()
 	p, stats, err := Profile(r, opts)
 	if err != nil {

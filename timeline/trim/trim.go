@@ -19,6 +19,7 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 const pageSize = 4096
@@ -58,7 +59,7 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // Write cuts r down into a new perf.data directory at dir, which must not exist.
 // It appears when it is complete. The group and others can read it only if they can
 // read all that it was made of.
-func Write(dir string, r *timeline.Replay, opts Options) error {
+func Write(dir string, r *replay.Replay, opts Options) error {
 	if r.Report.Guest != 0 {
 		return ErrGuest
 	}
@@ -104,7 +105,7 @@ func Write(dir string, r *timeline.Replay, opts Options) error {
 
 // cut is one Write.
 type cut struct {
-	r     *timeline.Replay
+	r     *replay.Replay
 	rec   *perfdata.Recording
 	opts  Options
 	pages map[uint64]bool // of the snapshot
@@ -373,12 +374,12 @@ func (c *cut) segments() []kcore.Segment {
 // check loads what was written and sees to it that it claims no more than the
 // whole recording does: every limit of the coverage must still be there.
 func (c *cut) check(dir string) error {
-	after, err := timeline.Load(dir, timeline.Options{})
+	after, err := replay.Load(dir, replay.Options{})
 	if err != nil {
 		return err
 	}
 	defer after.Close()
-	pairs := [][2]timeline.Coverage{
+	pairs := [][2]replay.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
 		{c.r.Report.Coverage.KSymbols, after.Report.Coverage.KSymbols},
 		{c.r.Report.Coverage.Modules, after.Report.Coverage.Modules},
@@ -388,7 +389,7 @@ func (c *cut) check(dir string) error {
 			if l.From >= c.opts.To || l.Reason == timeline.OldBytesMismatch {
 				continue
 			}
-			if !slices.ContainsFunc(p[1].Limits, func(o timeline.Limit) bool {
+			if !slices.ContainsFunc(p[1].Limits, func(o replay.Limit) bool {
 				return o.Reason == l.Reason && o.From <= l.From && o.To >= min(l.To, c.opts.To)
 			}) {
 				return fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)

@@ -18,12 +18,13 @@ import (
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
 
-func open(t *testing.T, path string) *timeline.Replay {
+func open(t *testing.T, path string) *replay.Replay {
 	t.Helper()
-	r, err := timeline.Load(path, timeline.Options{})
+	r, err := replay.Load(path, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func recording(name string) string {
 }
 
 // cut trims a recording and opens what is left.
-func cut(t *testing.T, r *timeline.Replay, opts trim.Options) (*timeline.Replay, string) {
+func cut(t *testing.T, r *replay.Replay, opts trim.Options) (*replay.Replay, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cut.data")
 	if err := trim.Write(dir, r, opts); err != nil {
@@ -48,7 +49,7 @@ func cut(t *testing.T, r *timeline.Replay, opts trim.Options) (*timeline.Replay,
 // claims checks that all that part calls known whole calls known too, and the
 // same: at random times, over all places of which part knows anything. It
 // returns how many bytes part knows.
-func claims(t *testing.T, part, whole *timeline.Replay, upTo uint64) (known uint64) {
+func claims(t *testing.T, part, whole *replay.Replay, upTo uint64) (known uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	from := part.Report.First
@@ -108,7 +109,7 @@ func TestClaims(t *testing.T) {
 // TestSmaller: samples are dropped unless asked for, those of the module
 // tracepoints never; trimming again changes nothing.
 func TestSmaller(t *testing.T) {
-	count := func(r *timeline.Replay) uint64 { return r.Report.Records[perfdata.RecordSample] }
+	count := func(r *replay.Replay) uint64 { return r.Report.Records[perfdata.RecordSample] }
 	whole := open(t, recording("hotplug"))
 	bare, _ := cut(t, whole, trim.Options{})
 	with, dir := cut(t, whole, trim.Options{Samples: true})
@@ -194,7 +195,7 @@ func TestGuests(t *testing.T) {
 	if part.Report.Pokes.Total != whole.Report.Pokes.Total {
 		t.Errorf("%d pokes are left of %d", part.Report.Pokes.Total, whole.Report.Pokes.Total)
 	}
-	r, err := timeline.Load(dir, timeline.Options{Guest: 7001})
+	r, err := replay.Load(dir, replay.Options{Guest: 7001})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestGuests(t *testing.T) {
 		t.Errorf("the guest's text is known: %+v", r.Report.Trusted)
 	}
 
-	guest, err := timeline.Load(path, timeline.Options{Guest: 7001})
+	guest, err := replay.Load(path, replay.Options{Guest: 7001})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestAux(t *testing.T) {
 // dropped, so that the cut recording does not seem to have lost their loads.
 func TestPrograms(t *testing.T) {
 	whole := open(t, recording("rich"))
-	infos := func(r *timeline.Replay) (n int) {
+	infos := func(r *replay.Replay) (n int) {
 		for _, err := range r.Recording.BPFProgs() {
 			if err != nil {
 				t.Fatal(err)

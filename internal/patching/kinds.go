@@ -1,0 +1,81 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package patching
+
+import (
+	"debug/elf"
+	"encoding/binary"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// KindOfPoke classifies a poke by its bytes, which is all that its record says.
+// Where a kernel's instructions are words each probe's trap is one, the
+// beginning of one on s390, and old and new bytes are of one length; so there a
+// probe on a branch looks like an optimised one.
+func KindOfPoke(machine elf.Machine, order binary.ByteOrder, old, new []byte) timeline.PokeKind {
+	switch {
+	case len(old) == 0:
+		return timeline.PokeCreated
+	case len(new) == 0:
+		return timeline.PokeRemoved
+	}
+	switch machine {
+	case elf.EM_AARCH64, elf.EM_PPC64, elf.EM_S390:
+		return kindOfWord(machine, order, old, new)
+	}
+	switch {
+	case len(new) == 1 && new[0] == INT3:
+		return timeline.PokeArmed
+	case len(old) == 1 && old[0] == INT3:
+		return timeline.PokeDisarmed
+	case new[0] == INT3:
+		return timeline.PokeUnoptimised
+	}
+	return timeline.PokeBatch
+}
+
+func kindOfWord(machine elf.Machine, order binary.ByteOrder, old, new []byte) timeline.PokeKind {
+	was, is := isProbe(machine, order, old), isProbe(machine, order, new)
+	// Powerpc optimises a probe by a branch to its slot (arch_optimize_kprobes).
+	optimised := func(code []byte) bool {
+		return machine == elf.EM_PPC64 && len(code) >= 4 && ppcIsB(order.Uint32(code))
+	}
+	switch {
+	case is && !was && optimised(old):
+		return timeline.PokeUnoptimised
+	case is && !was:
+		return timeline.PokeArmed
+	case was && !is && !optimised(new):
+		return timeline.PokeDisarmed
+	}
+	return timeline.PokeBatch
+}
+
+// isProbe reports whether code begins with the trap of a kprobe.
+func isProbe(machine elf.Machine, order binary.ByteOrder, code []byte) bool {
+	_, trap := TrapOf(machine, order, code)
+	return trap && (machine != elf.EM_AARCH64 || binary.LittleEndian.Uint32(code) == arm64BRKKprobe)
+}
+
+// canTrap reports whether a trap may stand in the place of the old or the new
+// bytes while a poke is made. Where instructions are words one store replaces
+// the one by the other; but the method that was proposed for arm64 to record it
+// goes by way of a BRK, between such instructions as may be replaced so.
+func CanTrap(machine elf.Machine, kind timeline.PokeKind, old, new []byte) bool {
+	if kind != timeline.PokeBatch {
+		return kind.InPlace()
+	}
+	switch machine {
+	case elf.EM_AARCH64:
+		if len(old) != 4 || len(new) != 4 {
+			return false
+		}
+		was, is := binary.LittleEndian.Uint32(old), binary.LittleEndian.Uint32(new)
+		return hotPatched(was) && hotPatched(is) && is&arm64BRKMask != arm64BRK
+	case elf.EM_PPC64, elf.EM_S390:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,75 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"slices"
+)
+
+// doubtModules finds for each module the first contradiction in its text: a
+// poke whose old bytes are not what the facts before it give, or the birth of
+// something else inside it. The module has then gone with no record: from its
+// last confirmed moment on nothing of it can be believed (rule modules).
+func (d *build) doubtModules(lives []*Lifetime) {
+	for _, l := range lives {
+		l.doubted = MaxTime
+		if l.Kind == ModuleText {
+			d.doubtModule(l)
+		}
+	}
+}
+
+func (d *build) doubtModule(l *Lifetime) {
+	lo, _ := slices.BinarySearchFunc(d.order, l.Lo, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
+	hi, _ := slices.BinarySearchFunc(d.order, l.Hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
+	d.gather(d.order[lo:hi])
+	now := make(map[uint64]byte) // poked bytes
+	at := func(a uint64) (byte, bool) {
+		if b, ok := now[a]; ok {
+			return b, true
+		}
+		for _, s := range d.snapshot.Segments {
+			if s.Addr <= a && a < s.End() {
+				return s.Data[a-s.Addr], true
+			}
+		}
+		return 0, false
+	}
+	confirmed := d.snapshot.To
+	for i := range d.cluster {
+		p := &d.cluster[i]
+		if p.time < l.From || p.time >= l.To {
+			continue
+		}
+		e := &d.edits[p.edit]
+		addr := d.sites[e.site].addr
+		old, new := d.arena[e.old:][:e.olen], d.arena[e.new:][:e.nlen]
+		if p.time > d.snapshot.To && !d.holds(addr, old, at) {
+			l.doubted = max(l.From, confirmed)
+			return
+		}
+		if e.olen > 0 {
+			confirmed = p.time
+		}
+		for k, b := range new {
+			now[addr+uint64(k)] = b
+		}
+	}
+	if l.Ended == ModuleContradicted { // by a birth, at l.to
+		if l.doubted = max(l.From, confirmed); l.To <= d.snapshot.To {
+			l.doubted = l.From // the copy may be of later
+		}
+	}
+}
+
+// holds reports whether these bytes stand at addr, as far as is known.
+func (d *build) holds(addr uint64, want []byte, at func(uint64) (byte, bool)) bool {
+	for k := range want {
+		if b, ok := at(addr + uint64(k)); ok && b != want[k] {
+			return false
+		}
+	}
+	return true
+}

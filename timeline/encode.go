@@ -1,0 +1,351 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// ErrInvalid is wrapped by the errors of [DecodeImage], [DecodeWindows] and
+// [Image.CheckValid]: a table does not have what the others refer to.
+var ErrInvalid = errors.New("timeline: the tables of the image are not valid")
+
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// The tables of an encoded image, in the order of Encoded.Tables.
+const (
+	tableFragments = iota
+	tableLeaves
+	tableNodes
+	tableStates
+	tableConflicts
+	tableClaims
+	tableArena
+	tablePages
+	tableRanks
+	tableCold
+	tableLives
+	tableNames // of lives
+	numTables
+)
+
+// EncodedTable is the memory of one table of an image.
+type EncodedTable struct {
+	Data []byte // a whole number of elements, aligned as DecodeImage says
+	Size int    // of an element, in bytes
+}
+
+// Encoded is an image as plain memory. It depends on the byte order of the
+// machine and on how the compiler lays out structs: it is for a file that the
+// same program reads on the same kind of machine, which the caller must see to.
+type Encoded struct {
+	// Tables refer to the image's own memory: they are read-only.
+	Tables []EncodedTable
+	// Meta is what is no table. It can be kept as JSON.
+	Meta EncodedMeta
+}
+
+// EncodedMeta is what of an encoded image is no table.
+type EncodedMeta struct {
+	First, Horizon, TextLo, TextHi, PageBase uint64
+
+	Cold        [4]uint32
+	ColdSegment int32
+	Segments    []Range
+	Doubles     int
+	Skews       []Skew
+}
+
+// A savedLife is a life without what only matters while an image is made.
+type savedLife struct {
+	lo, hi, from, to uint64
+	name, nameLen    uint32 // in the table of names
+	program          uint32
+	kind             LifetimeKind
+	ended            Reason
+	_                uint16
+}
+
+// Encode returns the image as plain memory, without its snapshot's bytes and
+// without the tables of names that it was given.
+func (im *Image) Encode() Encoded {
+	meta := EncodedMeta{
+		First: im.first, Horizon: im.horizon, TextLo: im.textLo, TextHi: im.textHi, PageBase: im.pageBase,
+		Cold:        [4]uint32{im.cold.leaf, im.cold.count, im.cold.node, im.cold.states},
+		ColdSegment: -1, Doubles: im.doubles, Skews: im.skews,
+	}
+	for i := range im.segments {
+		s := &im.segments[i]
+		meta.Segments = append(meta.Segments, Range{s.Addr, s.End()})
+	}
+	if im.coldText.cold != nil {
+		meta.ColdSegment = im.coldSegment()
+	}
+	lives, names := im.savedLives()
+	return Encoded{Meta: meta, Tables: []EncodedTable{
+		tableFragments: {raw(im.fragments), sizeOf[fragment]()},
+		tableLeaves:    {raw(im.leaves), sizeOf[leaf]()},
+		tableNodes:     {raw(im.nodes), sizeOf[node]()},
+		tableStates:    {raw(im.states), sizeOf[kept]()},
+		tableConflicts: {raw(im.conflicts), sizeOf[conflict]()},
+		tableClaims:    {raw(im.claims), sizeOf[claim]()},
+		tableArena:     {im.arena, 1},
+		tablePages:     {raw(im.pages), 4},
+		tableRanks:     {raw(im.ranks), sizeOf[rank]()},
+		tableCold:      {im.coldText.cold, 1},
+		tableLives:     {raw(lives), sizeOf[savedLife]()},
+		tableNames:     {names, 1},
+	}}
+}
+
+// DecodeImage makes an image of what [Image.Encode] returned, in place: the
+// tables must neither change nor go while the image is in use, and each must
+// begin at an address that is a multiple of 64. segments is the snapshot, names
+// the table of names that the image was built with. Whatever the tables hold,
+// no answer of the image reads outside of them; errors wrap [ErrInvalid].
+func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
+	if len(e.Tables) != numTables {
+		return nil, invalidf("%d tables, not %d", len(e.Tables), numTables)
+	}
+	im := &Image{names: names}
+	d := tableDecoder{tables: e.Tables}
+	im.fragments = table[fragment](&d, tableFragments)
+	im.leaves = table[leaf](&d, tableLeaves)
+	im.nodes = table[node](&d, tableNodes)
+	im.states = table[kept](&d, tableStates)
+	im.conflicts = table[conflict](&d, tableConflicts)
+	im.claims = table[claim](&d, tableClaims)
+	im.arena = table[byte](&d, tableArena)
+	im.pages = table[uint32](&d, tablePages)
+	im.ranks = table[rank](&d, tableRanks)
+	im.coldText.cold = table[byte](&d, tableCold)
+	lives := table[savedLife](&d, tableLives)
+	liveNames := table[byte](&d, tableNames)
+	if d.err != nil {
+		return nil, d.err
+	}
+	if err := im.take(&e.Meta, segments); err != nil {
+		return nil, err
+	}
+	if err := im.CheckValid(); err != nil {
+		return nil, err
+	}
+	if err := im.takeLives(lives, liveNames); err != nil {
+		return nil, err
+	}
+	return im, nil
+}
+
+// A tableDecoder finds tables, and keeps the first error.
+type tableDecoder struct {
+	tables []EncodedTable
+	err    error
+}
+
+// table returns the i-th table in place.
+func table[T any](d *tableDecoder, i int) []T {
+	e := &d.tables[i]
+	if d.err == nil && e.Size != sizeOf[T]() {
+		d.err = invalidf("an element of table %d has %d bytes, not %d", i, e.Size, sizeOf[T]())
+	}
+	if d.err != nil || len(e.Data) == 0 {
+		return nil
+	}
+	out, err := cast[T](e.Data)
+	if err != nil {
+		d.err = err
+	}
+	return out
+}
+
+func (im *Image) savedLives() (lives []savedLife, names []byte) {
+	for _, l := range im.lives {
+		lives = append(lives, savedLife{lo: l.Lo, hi: l.Hi, from: l.From, to: l.To, kind: l.Kind, ended: l.Ended,
+			program: l.Program, name: uint32(len(names)), nameLen: uint32(len(l.Name))})
+		names = append(names, l.Name...)
+	}
+	return lives, names
+}
+
+// take sets what is no table.
+func (im *Image) take(meta *EncodedMeta, segments []Segment) error {
+	im.first, im.horizon, im.textLo, im.textHi = meta.First, meta.Horizon, meta.TextLo, meta.TextHi
+	im.pageBase, im.doubles, im.skews = meta.PageBase, meta.Doubles, meta.Skews
+	im.cold = versions{meta.Cold[0], meta.Cold[1], meta.Cold[2], meta.Cold[3]}
+	if len(segments) != len(meta.Segments) {
+		return invalidf("the copy of kernel text has %d ranges, it knows %d", len(segments), len(meta.Segments))
+	}
+	for i := range segments {
+		if (Range{segments[i].Addr, segments[i].End()}) != meta.Segments[i] {
+			return invalidf("the copy of kernel text has other ranges")
+		}
+	}
+	im.segments = segments
+	if im.coldText.cold == nil {
+		return nil
+	}
+	if i := meta.ColdSegment; i < 0 || int(i) >= len(segments) || segments[i].Addr > im.pageBase || im.pageBase >= segments[i].End() {
+		return invalidf("never-poked text lies outside of the copy")
+	}
+	s := &segments[meta.ColdSegment]
+	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
+	for n := len(im.coldText.cold); n > 0; n-- {
+		if w := im.coldText.cold[n-1]; w != 0 {
+			if granule*(8*(n-1)+bits.Len8(w)) > len(im.text) {
+				return invalidf("never-poked text passes the copy")
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// CheckValid returns an error that wraps [ErrInvalid] if a number in a table
+// leads outside of the others. It looks at all tables but the leaves, of which
+// there can be very many: what they hold is bounded when it is read. An image
+// that [Builder.Build] made is valid.
+func (im *Image) CheckValid() error {
+	switch {
+	case !im.goodFragments():
+		return invalidf("a fragment leads nowhere")
+	case !im.goodConflicts():
+		return invalidf("a conflict leads nowhere")
+	case !im.goodPages():
+		return invalidf("a page leads nowhere")
+	}
+	return nil
+}
+
+func (im *Image) goodFragments() bool {
+	// What all never-poked text shares is looked at once.
+	if im.cold.count != 0 && !im.goodVersions(&im.cold) || im.cold.count == 0 && im.coldText.cold != nil {
+		return false
+	}
+	end := uint64(0)
+	for i := range im.fragments {
+		f := &im.fragments[i]
+		if f.addr < end || f.size == 0 || f.addr+uint64(f.size)-1 < f.addr || f.seg < -1 || int(f.seg) >= len(im.segments) {
+			return false
+		}
+		end = f.addr + uint64(f.size)
+		if f.seg >= 0 {
+			if s := &im.segments[f.seg]; f.addr < s.Addr || end > s.End() {
+				return false
+			}
+		}
+		if shared := im.cold.count != 0 && f.versions == im.cold; !shared && !im.goodVersions(&f.versions) {
+			return false
+		}
+		states := im.states[f.states:][:im.statesOf(&f.versions)]
+		for k := range states {
+			if !im.goodState(&states[k].state, f, uint32(i)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (im *Image) goodVersions(v *versions) bool {
+	leaves := uint64(leavesFor(v.count))
+	if v.count == 0 || v.count > math.MaxUint32-leafSize || uint64(v.leaf)+leaves > uint64(len(im.leaves)) || v.states >= uint32(len(im.states)) {
+		return false
+	}
+	if n := im.statesOf(v); n == 0 || uint64(v.states)+uint64(n) > uint64(len(im.states)) {
+		return false
+	}
+	if leaves <= sideBySide {
+		return true
+	}
+	nodes := uint64(v.node)
+	sizes, top := levels(v.count)
+	for _, n := range sizes[:top+1] {
+		nodes += uint64(n)
+	}
+	return nodes <= uint64(len(im.nodes))
+}
+
+// goodState looks at a state of the i-th fragment, f.
+func (im *Image) goodState(s *state, f *fragment, i uint32) bool {
+	switch {
+	case s.standing > Known || int(s.reason) >= len(reasons) || int(s.source) >= len(sourceNames):
+		return false
+	case s.standing == Conflicting || s.standing == InFlight:
+		return s.content < uint32(len(im.conflicts)) && im.conflicts[s.content].fragment == i
+	case s.content == snapshotContent:
+		return f.seg >= 0
+	}
+	return s.content == noContent || uint64(s.content)+uint64(f.size) <= uint64(len(im.arena))
+}
+
+func (im *Image) goodConflicts() bool {
+	if !areBools(im.claims) {
+		return false
+	}
+	for i := range im.conflicts {
+		c := &im.conflicts[i]
+		if uint64(c.claims)+uint64(c.count) > uint64(len(im.claims)) || c.count == 0 || int(c.fragment) >= len(im.fragments) ||
+			int(c.reason) >= len(reasons) || c.size != im.fragments[c.fragment].size {
+			return false
+		}
+		for _, x := range im.claimsOf(c) {
+			if x.content < snapshotContent && uint64(x.content)+uint64(c.size) > uint64(len(im.arena)) ||
+				x.content == snapshotContent && im.fragments[c.fragment].seg < 0 || int(x.source) >= len(sourceNames) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (im *Image) goodPages() bool {
+	last := uint32(0)
+	for _, p := range im.pages {
+		if p < last || int(p) > len(im.fragments) {
+			return false
+		}
+		last = p
+	}
+	if len(im.ranks) != max(len(im.pages)-1, 0)*pageLines {
+		return false
+	}
+	for p := range len(im.ranks) / pageLines {
+		in := rank(min(im.pages[p+1]-im.pages[p], math.MaxUint16))
+		for _, r := range im.ranks[p*pageLines:][:pageLines] {
+			if r > in {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// statesOf returns how many states v has.
+func (im *tables) statesOf(v *versions) uint32 {
+	if n := im.states[v.states].states; n != uint8(ownState) {
+		return uint32(n)
+	}
+	return v.count
+}
+
+func (im *Image) takeLives(saved []savedLife, names []byte) error {
+	lives := make([]Lifetime, len(saved))
+	list := make([]*Lifetime, len(saved))
+	for i := range saved {
+		s := &saved[i]
+		if uint64(s.name)+uint64(s.nameLen) > uint64(len(names)) || s.kind > OutOfLine || int(s.ended) >= len(reasons) {
+			return invalidf("a symbol leads nowhere")
+		}
+		lives[i] = Lifetime{Lo: s.lo, Hi: s.hi, From: s.from, To: s.to, Kind: s.kind, Ended: s.ended, Program: s.program,
+			Name: string(names[s.name:][:s.nameLen])}
+		list[i] = &lives[i]
+	}
+	im.indexLives(list)
+	return nil
+}

@@ -1,0 +1,260 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Times is a closed interval of time; of an exact time From and To are equal.
+type Times struct{ From, To uint64 }
+
+// Exact reports whether the interval is a single time.
+func (t Times) Exact() bool { return t.From == t.To }
+
+// A QuestionError says why a time or an address cannot be understood or
+// converted for this recording.
+type QuestionError struct {
+	Text string // as given
+	Msg  string
+	// Candidates are the symbols that an ambiguous name can mean.
+	Candidates []timeline.Symbol
+}
+
+func (e *QuestionError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q: %s", e.Text, e.Msg)
+	for _, s := range e.Candidates {
+		fmt.Fprintf(&b, "\n\t%#x %s", s.Addr, s.Qualified())
+		if s.From != 0 || s.To != timeline.MaxTime {
+			fmt.Fprintf(&b, " from %s", Seconds(s.From))
+			if s.To != timeline.MaxTime {
+				fmt.Fprintf(&b, " to %s", Seconds(s.To))
+			}
+		}
+	}
+	return b.String()
+}
+
+// Seconds prints a time as perf script does, with all nine digits: "12.345678901".
+func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
+
+// ParseTime reads a time of the recording:
+//
+//	12.345678901     seconds; fewer than nine digits after the point, as perf
+//	                 script prints them, mean the whole interval of that width
+//	12345678901ns    nanoseconds
+//	+1.5s            since the first record
+//	50%              between the first and the newest record
+//	start, end       the first record, the horizon
+//	tsc:0x1234       a counter value, where the recording has TIME_CONV
+//	wall:2026-01-02T15:04:05.123Z
+//	A..B             from A to B
+//
+// Errors are of type *QuestionError.
+func (r *Replay) ParseTime(s string) (Times, error) {
+	if a, b, ok := strings.Cut(s, ".."); ok {
+		from, err := r.ParseTime(a)
+		if err != nil {
+			return Times{}, err
+		}
+		to, err := r.ParseTime(b)
+		if err != nil {
+			return Times{}, err
+		}
+		if to.To < from.From {
+			return Times{}, &QuestionError{Text: s, Msg: "the interval ends before it begins"}
+		}
+		return Times{from.From, to.To}, nil
+	}
+	t, err := r.parseTime(s)
+	if err != nil {
+		return Times{}, &QuestionError{Text: s, Msg: err.Error()}
+	}
+	return t, nil
+}
+
+func exactly(t uint64) (Times, error) { return Times{t, t}, nil }
+
+func (r *Replay) parseTime(s string) (Times, error) {
+	rep := r.Report
+	switch {
+	case s == "start":
+		return exactly(rep.First)
+	case s == "end":
+		return exactly(rep.Horizon)
+	case strings.HasPrefix(s, "tsc:"):
+		v, err := strconv.ParseUint(s[4:], 0, 64)
+		if err != nil {
+			return Times{}, fmt.Errorf("tsc: wants a number")
+		}
+		t, err := rep.Clock.TSC(v)
+		if err != nil {
+			return Times{}, err
+		}
+		return exactly(t)
+	case strings.HasPrefix(s, "wall:"):
+		w, err := time.Parse(time.RFC3339Nano, s[5:])
+		if err != nil {
+			return Times{}, fmt.Errorf("wall: wants a time as 2026-01-02T15:04:05.123Z")
+		}
+		t, err := rep.Clock.Wall(w)
+		if err != nil {
+			return Times{}, err
+		}
+		return exactly(t)
+	case strings.HasSuffix(s, "%"):
+		p, err := strconv.ParseFloat(s[:len(s)-1], 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return Times{}, fmt.Errorf("a percentage is a number from 0 to 100")
+		}
+		return exactly(rep.First + uint64(float64(rep.Last-rep.First)*p/100))
+	case strings.HasPrefix(s, "+"):
+		num, ok := strings.CutSuffix(s[1:], "s")
+		if !ok {
+			return Times{}, fmt.Errorf("a time since the first record looks like +1.5s")
+		}
+		ns, _, err := parseSeconds(num)
+		if err != nil {
+			return Times{}, err
+		}
+		return exactly(rep.First + ns)
+	case strings.HasSuffix(s, "ns"):
+		v, err := strconv.ParseUint(s[:len(s)-2], 10, 64)
+		if err != nil {
+			return Times{}, fmt.Errorf("nanoseconds are a whole number")
+		}
+		return exactly(v)
+	}
+	ns, width, err := parseSeconds(s)
+	if err != nil {
+		return Times{}, err
+	}
+	return Times{ns, ns + (width - 1)}, nil
+}
+
+// parseSeconds reads decimal seconds without losing digits; width is the
+// nanoseconds that the last digit stands for, 1 where there are nine.
+func parseSeconds(s string) (ns, width uint64, err error) {
+	whole, frac, point := strings.Cut(s, ".")
+	bad := fmt.Errorf("not a time (see textreplay help times)")
+	if whole == "" || point && frac == "" || len(frac) > 9 {
+		return 0, 0, bad
+	}
+	sec, err := strconv.ParseUint(whole, 10, 64)
+	if err != nil {
+		return 0, 0, bad
+	}
+	width = 1e9
+	sub := uint64(0)
+	for _, c := range []byte(frac) {
+		if c < '0' || c > '9' {
+			return 0, 0, bad
+		}
+		width /= 10
+		sub += uint64(c-'0') * width
+	}
+	if !point {
+		width = 1 // a whole number of seconds is meant exactly
+	}
+	hi, lo := bits.Mul64(sec, 1e9)
+	ns, carry := bits.Add64(lo, sub+width-1, 0)
+	if hi != 0 || carry != 0 {
+		return 0, 0, fmt.Errorf("the time is too large")
+	}
+	return ns - (width - 1), width, nil
+}
+
+// ParseAddr reads an address: 0xffffffff81000000 (or sixteen hexadecimal digits
+// as perf and kallsyms print them), symbol, symbol+0x10, module:symbol,
+// bpf_prog_TAG_name. Names are looked up as of time t. Errors are of type
+// *QuestionError; that of an ambiguous name lists the candidates.
+func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
+	addr, err := parseAddr(s, r.Image.At(t).Lookup)
+	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol && r.kallsyms == nil {
+		e.Msg += "; the recording has no kallsyms (--kallsyms names a file)"
+	}
+	return addr, err
+}
+
+// Near returns the range of addresses for [Options.Only] that a question about
+// n bytes at an address needs: it and the function around it, in whole pages. The
+// address is read as by [Replay.ParseAddr], but before the recording is. It
+// returns nil, which restricts nothing, for names that kallsyms does not have
+// once, such as those of BPF programs, and outside of core kernel text: what is
+// known of a module rests on all changes of it.
+func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
+	if k == nil {
+		return nil
+	}
+	at, err := parseAddr(addr, names{k}.Lookup)
+	if err != nil {
+		return nil
+	}
+	lo, hi := at, at+n
+	if sym, ok := (names{k}).Find(at); ok {
+		lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
+	}
+	textLo, textHi, ok := k.Text()
+	if !ok || lo < textLo || hi > textHi || hi < lo {
+		return nil
+	}
+	return []timeline.Range{{Lo: lo &^ (textPage - 1), Hi: (hi + textPage - 1) &^ (textPage - 1)}}
+}
+
+const noSuchSymbol = "no symbol of this name"
+
+func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, error) {
+	if hex, ok := strings.CutPrefix(s, "0x"); ok || len(s) == 16 {
+		v, err := strconv.ParseUint(hex, 16, 64)
+		if err == nil {
+			return v, nil
+		}
+		if ok {
+			return 0, &QuestionError{Text: s, Msg: "not a hexadecimal address of 64 bits"}
+		}
+	}
+	name, offset := s, uint64(0)
+	if i := strings.LastIndexByte(s, '+'); i > 0 {
+		v, err := strconv.ParseUint(s[i+1:], 0, 64)
+		if err != nil {
+			return 0, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
+		}
+		name, offset = s[:i], v
+	}
+	module, inModule := "", false
+	if m, n, ok := strings.Cut(name, ":"); ok {
+		module, name, inModule = m, n, true
+	}
+	var found []timeline.Symbol
+	for _, sym := range lookup(name) {
+		if inModule && sym.Module != module {
+			continue
+		}
+		found = append(found, sym)
+	}
+	switch len(distinct(found)) {
+	case 0:
+		return 0, &QuestionError{Text: s, Msg: noSuchSymbol}
+	case 1:
+		return found[0].Addr + offset, nil
+	}
+	return 0, &QuestionError{Text: s, Msg: "the name is ambiguous:", Candidates: found}
+}
+
+// distinct returns the addresses of symbols, each once.
+func distinct(syms []timeline.Symbol) map[uint64]bool {
+	m := make(map[uint64]bool, len(syms))
+	for _, s := range syms {
+		m[s.Addr] = true
+	}
+	return m
+}

@@ -1,0 +1,168 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+func load(t *testing.T, name string) *replay.Replay {
+	t.Helper()
+	r, err := replay.Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func TestParseTime(t *testing.T) {
+	mono, own := load(t, "small"), load(t, "modfull")
+	const first, last = 6712319015, 25299470955
+	for _, tt := range []struct {
+		r        *replay.Replay
+		text     string
+		from, to uint64
+		err      string
+	}{
+		{mono, "12.345678901", 12345678901, 12345678901, ""},
+		{mono, "12.345678", 12345678000, 12345678999, ""},
+		{mono, "12.3", 12300000000, 12399999999, ""},
+		{mono, "12", 12000000000, 12000000000, ""},
+		{mono, "12345678901ns", 12345678901, 12345678901, ""},
+		{mono, "+1.5s", first + 1500000000, first + 1500000000, ""},
+		{mono, "start", first, first, ""},
+		{mono, "end", last, last, ""},
+		{mono, "0%", first, first, ""},
+		{mono, "100%", last, last, ""},
+		{mono, "50%", (first + last) / 2, (first + last) / 2, ""},
+		{mono, "start..end", first, last, ""},
+		{mono, "9.1..9.2", 9100000000, 9299999999, ""},
+		{mono, "wall:2026-11-20T19:13:36.228604Z", 6712319015, 6712319015, ""},
+		{mono, "18446744073.709551615", 18446744073709551615, 18446744073709551615, ""},
+		// A counter value that was read within 122,000 cycles of the first oracle's start.
+		{own, "tsc:27049384674", 6847160496, 6847160496, ""},
+
+		{mono, "18446744073.709551616", 0, 0, "too large"},
+		{mono, "99999999999999999999", 0, 0, "not a time"},
+		{mono, "9.2..9.1", 0, 0, "ends before it begins"},
+		{mono, "12.3456789012", 0, 0, "not a time"},
+		{mono, "noon", 0, 0, "not a time"},
+		{mono, "", 0, 0, "not a time"},
+		{mono, "12.", 0, 0, "not a time"},
+		{mono, "-1", 0, 0, "not a time"},
+		{mono, "101%", 0, 0, "from 0 to 100"},
+		{mono, "+5", 0, 0, "+1.5s"},
+		{mono, "xns", 0, 0, "whole number"},
+		{mono, "tsc:1", 0, 0, "CLOCK_MONOTONIC"},
+		{mono, "wall:yesterday", 0, 0, "2026-01-02"},
+		{own, "wall:2026-11-20T19:13:36.228604Z", 0, 0, "perf's own clock"},
+		{own, "tsc:x", 0, 0, "number"},
+	} {
+		got, err := tt.r.ParseTime(tt.text)
+		if tt.err != "" {
+			var q *replay.QuestionError
+			if !errors.As(err, &q) || !strings.Contains(q.Msg, tt.err) {
+				t.Errorf("%q: error %v, want one with %q", tt.text, err, tt.err)
+			}
+			continue
+		}
+		// Conversions are as exact as what is known of the pair of times.
+		slack := uint64(0)
+		switch {
+		case strings.HasPrefix(tt.text, "wall:"):
+			slack = 1_000
+		case strings.HasPrefix(tt.text, "tsc:"):
+			slack = 100_000
+		}
+		near := func(a, b uint64) bool { return max(a, b)-min(a, b) <= slack }
+		if err != nil || !near(got.From, tt.from) || !near(got.To, tt.to) {
+			t.Errorf("%q: %v %v, want %d to %d", tt.text, got, err, tt.from, tt.to)
+		}
+	}
+}
+
+func TestParseAddr(t *testing.T) {
+	r := load(t, "small")
+	for _, tt := range []struct {
+		text string
+		want uint64
+		err  string
+	}{
+		{"0xffffffffaef63fa7", 0xffffffffaef63fa7, ""},
+		{"ffffffffaef63fa7", 0xffffffffaef63fa7, ""},
+		{"0x10", 0x10, ""},
+		{"do_sys_openat2", 0xffffffffaef63fa0, ""},
+		{"do_sys_openat2+7", 0xffffffffaef63fa7, ""},
+		{"do_sys_openat2+0x7", 0xffffffffaef63fa7, ""},
+		{"virtio_blk:virtblk_done", 0xffffffffc02ba000, ""},
+		{":do_sys_openat2", 0xffffffffaef63fa0, ""},
+		{"bpf_prog_b19c858917c4054c_socket_3+5", 0xffffffffc0083675, ""},
+		{"virtio_pci:virtblk_done", 0, "no symbol"},
+		{"no_such_function", 0, "no symbol"},
+		{"do_sys_openat2+x", 0, "not a number"},
+		{"0xfffffffffffffffff", 0, "64 bits"},
+		{"symbols_cut_away", 0, "ambiguous"},
+	} {
+		got, err := r.ParseAddr(tt.text, r.Report.First)
+		if tt.err != "" {
+			var q *replay.QuestionError
+			if !errors.As(err, &q) || !strings.Contains(q.Msg, tt.err) || tt.err == "ambiguous" && len(q.Candidates) < 2 {
+				t.Errorf("%q: error %v, want one with %q", tt.text, err, tt.err)
+			}
+			continue
+		}
+		if err != nil || got != tt.want {
+			t.Errorf("%q: %#x %v, want %#x", tt.text, got, err, tt.want)
+		}
+		// An image that is made for this question alone gives the same answer.
+		near := replay.Near(r.Kallsyms(), tt.text, 16)
+		if core := tt.want >= 0xffffffffaec00000 && tt.want < 0xffffffffafa01d32; core != (near != nil) {
+			t.Errorf("%q: near %#x", tt.text, near)
+		}
+		if near != nil && (near[0].Lo > tt.want || near[0].Hi < tt.want+16) {
+			t.Errorf("%q: near %#x", tt.text, near)
+		}
+	}
+}
+
+// TestNear: an image that is made for one question answers it as the whole
+// image does, standing and validity included.
+func TestNear(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "thunks"} {
+		path := filepath.Join(corpus.Root(), "testdata", name, "rec.data")
+		whole := load(t, name)
+		rng := rand.New(rand.NewPCG(1, 2))
+		segments := whole.Report.Segments
+		for range 12 {
+			s := segments[rng.IntN(len(segments))]
+			addr := s.Lo + rng.Uint64N(s.Hi-s.Lo)
+			near, err := replay.Load(path, replay.Options{Only: func(k *kcore.Kallsyms) []timeline.Range {
+				return replay.Near(k, fmt.Sprintf("%#x", addr), 32)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a, b [32]byte
+			for range 200 {
+				at := rng.Uint64N(whole.Report.Horizon + 1e9)
+				want, got := whole.Image.At(at).Read(addr, a[:]), near.Image.At(at).Read(addr, b[:])
+				if want != got || a != b {
+					t.Fatalf("%s: %#x at %d: whole %+v %x, near %+v %x", name, addr, at, want, a, got, b)
+				}
+			}
+			near.Close()
+		}
+	}
+}

@@ -1,0 +1,228 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// A ringBuffer is one of the kernel's ring buffers: perf maps one for each CPU
+// (for each thread in per-thread recordings) and all events of that CPU write
+// into it, so that its records are in the order of time, and its losses are
+// its own.
+type ringBuffer struct {
+	cpu         int64  // below 0: of a thread, on any CPU
+	first, last uint64 // times of its records, 0 while there is none
+	// side is the time of its newest record that is no sample. Samples come
+	// from interrupts, which fall between the taking of a side-band record's
+	// time and its writing: so such a record can follow samples that are
+	// newer than itself, but never another side-band record.
+	side        uint64
+	longest     uint64 // longest time without a record, between two
+	losses      []Loss
+	lost        uint64 // sum of its LOST records
+	lostSamples uint64 // sum of its events' LOST_SAMPLES
+	takes       kinds  // what its events take
+	// How many bytes of records came in the round that goes on, in the one before
+	// it, and together in those two that ended with its newest record.
+	round, before, busy uint64
+	backwards           uint64 // longest step back in time of records that are no samples
+}
+
+// Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
+// between From, the last record before it in that buffer that is no sample,
+// and To, its own time.
+type Loss struct {
+	CPU      int64
+	From, To uint64
+	Records  uint64
+}
+
+// kinds is a set of the side-band kinds that events take.
+type kinds uint8
+
+const (
+	takesPokes      kinds = 1 << iota // attr.text_poke
+	takesSymbols                      // attr.ksymbol
+	takesBPF                          // attr.bpf_event
+	takesModuleLoad                   // the tracepoint module:module_load
+	takesModuleFree                   // the tracepoint module:module_free
+)
+
+func kindsOf(e *perfdata.Event) (k kinds) {
+	a := &e.Attr
+	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
+	if a.Type == typeTracepoint {
+		switch e.Name {
+		case "module:module_load":
+			return takesModuleLoad
+		case "module:module_free":
+			return takesModuleFree
+		}
+	}
+	if a.Flags&perfdata.FlagTextPoke != 0 {
+		k |= takesPokes
+	}
+	if a.Flags&perfdata.FlagKSymbol != 0 {
+		k |= takesSymbols
+	}
+	if a.Flags&perfdata.FlagBPFEvent != 0 {
+		k |= takesBPF
+	}
+	return k
+}
+
+// see takes note of a record's time. Synthesized records, of time 0, are in no
+// ring buffer.
+func (r *ringBuffer) see(t uint64, sample bool) {
+	if t == 0 {
+		return
+	}
+	if !sample {
+		if t < r.side {
+			r.backwards = max(r.backwards, r.side-t)
+		}
+		r.side = max(r.side, t)
+	}
+	if r.last == 0 {
+		r.first, r.last = t, t
+		return
+	}
+	if t > r.last {
+		r.longest = max(r.longest, t-r.last)
+		r.last = t
+	}
+}
+
+// finishRound takes note of a FINISHED_ROUND record.
+func (r *ringBuffer) finishRound() {
+	if r.round > 0 {
+		r.busy = r.round + r.before
+	}
+	r.before, r.round = r.round, 0
+}
+
+// Bounds for what may be missing of a ring buffer from which no record came for
+// a while.
+const (
+	// pageRoom is how many bytes a ring buffer holds at the least beside a record
+	// that changes text: it has a page or more, and perf frees what it has
+	// read of one round only after it has read it.
+	pageRoom = 2048
+	// lateRecord is how much later than its time a record is written at most.
+	// Interrupts come between, or other machines if the CPU is a virtual one; an
+	// emulator took more than a second.
+	lateRecord = 10e9
+	// awayAtLeast is how long it takes at the least to take a CPU offline and bring it back.
+	awayAtLeast = 10e6
+)
+
+// complete returns the time up to which all records of the buffer have been
+// seen, and all losses, in a recording that has no clean end or has not ended
+// yet. That is the time before its newest side-band record, since another
+// record of the same time may follow. What the FINISHED_ROUND records guarantee
+// is later, if these three hold:
+//
+//   - A record may be written up to lateRecord after its time.
+//   - The buffer was not full after its newest record. The guarantee is for
+//     records only: the kernel reports a loss when it next finds room.
+//   - The buffer is not silent for longer than ever before, as that of a CPU that
+//     was taken offline. Its events do not come back with the CPU.
+//
+// rounds is what the rounds guarantee, first the time of the recording's first
+// record.
+func (r *ringBuffer) complete(rounds, first uint64) uint64 {
+	if r.last == 0 {
+		return 0
+	}
+	busy := r.busy
+	if r.round > 0 {
+		busy = r.round + r.before
+	}
+	sure := r.side
+	if busy <= pageRoom {
+		sure = max(sure, min(rounds-min(rounds, lateRecord), r.last+max(r.longestSilence(first), awayAtLeast)))
+	}
+	return sure - min(sure, 1)
+}
+
+// longestSilence is for how long the buffer had no record before its newest one.
+func (r *ringBuffer) longestSilence(first uint64) uint64 {
+	return max(r.longest, r.first-min(r.first, first))
+}
+
+// channel is what an event id stands for.
+type channel struct {
+	event  *perfdata.Event
+	buffer *ringBuffer
+	cpu    int64 // of a guest a virtual one; below 0: any, or not known
+	pinned bool  // the recording says that it is of this CPU
+	system bool  // on a CPU, for all tasks
+	// machine is 0 for the host, else the guest in which the event was open.
+	machine int
+	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
+	lostSamples uint64
+	// kinds are what the event takes.
+	kinds kinds
+	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
+	taken [3]uint64
+	// chosen tells which of them are read from this id and not from another
+	// of the same CPU (rule duplicates).
+	chosen kinds
+}
+
+// channels maps event ids to channels. The kernel counts ids up, so those of a
+// recording are close together, wherever they begin.
+type channels struct {
+	base  uint64     // the lowest id
+	dense []*channel // from base on
+	rest  map[uint64]*channel
+}
+
+const denseIDs = 1 << 16
+
+func (c *channels) get(id uint64) *channel {
+	if i := id - c.base; i < uint64(len(c.dense)) {
+		return c.dense[i]
+	}
+	return c.rest[id]
+}
+
+func (c *channels) set(id uint64, ch *channel) {
+	if i := id - c.base; i < denseIDs {
+		for uint64(len(c.dense)) <= i {
+			c.dense = append(c.dense, nil)
+		}
+		c.dense[i] = ch
+		return
+	}
+	if c.rest == nil {
+		c.rest = make(map[uint64]*channel)
+	}
+	c.rest[id] = ch
+}
+
+// all yields the channels by ascending id.
+func (c *channels) all(yield func(id uint64, ch *channel) bool) {
+	rest := slices.Sorted(maps.Keys(c.rest))
+	n, _ := slices.BinarySearch(rest, c.base)
+	for _, id := range rest[:n] {
+		if !yield(id, c.rest[id]) {
+			return
+		}
+	}
+	for i, ch := range c.dense {
+		if ch != nil && !yield(c.base+uint64(i), ch) {
+			return
+		}
+	}
+	for _, id := range rest[n:] {
+		if !yield(id, c.rest[id]) {
+			return
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestChannels(t *testing.T) {
+	c := channels{base: 1000}
+	ids := []uint64{1002, 1000, 5, 1 << 40, 1001, 1000 + denseIDs}
+	for _, id := range ids {
+		c.set(id, &channel{cpu: int64(id)})
+	}
+	for _, id := range ids {
+		if ch := c.get(id); ch == nil || ch.cpu != int64(id) {
+			t.Errorf("id %d: %+v", id, ch)
+		}
+	}
+	for _, id := range []uint64{0, 999, 1003, 1<<64 - 1} {
+		if ch := c.get(id); ch != nil {
+			t.Errorf("id %d: %+v", id, ch)
+		}
+	}
+	var got []uint64
+	for id := range c.all {
+		got = append(got, id)
+	}
+	if want := slices.Sorted(slices.Values(ids)); !slices.Equal(want, got) {
+		t.Errorf("all: %d, want %d", got, want)
+	}
+}
+
+// TestInterrupts: samples come from interrupts, and may be newer than a
+// side-band record that is written after them; such is no disorder, and bounds
+// neither a loss nor the horizon.
+func TestInterrupts(t *testing.T) {
+	var b ringBuffer
+	b.see(100, false)
+	b.see(500, true)
+	b.see(300, false)
+	if b.side != 300 || b.last != 500 || b.backwards != 0 {
+		t.Errorf("%+v", b)
+	}
+	b.see(250, false)
+	if b.backwards != 50 || b.side != 300 {
+		t.Errorf("a side-band record that goes back: %+v", b)
+	}
+}
+
+// TestComplete: until when all records of a ring buffer have been seen.
+func TestComplete(t *testing.T) {
+	const s = 1e9
+	type came struct {
+		t      uint64
+		size   uint64
+		sample bool
+	}
+	busy := came{t: 100 * s, size: pageRoom + 1}
+	for _, tt := range []struct {
+		name   string
+		rounds [][]came
+		safe   uint64 // what FINISHED_ROUND guarantees
+		want   uint64
+	}{
+		{"nothing came", nil, 500 * s, 0},
+		{"its newest record", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64}}}, 0, 100*s - 1},
+		{"not its newest sample", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64, sample: true}}}, 0, 90*s - 1},
+		{"silent for no longer than before", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 130*s - 1},
+		{"silent for longer than before", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 500 * s, 150*s - 1},
+		{"rounds of just now", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 109 * s, 100*s - 1},
+		{"full, so a loss may be unreported", [][]came{{{t: 50 * s, size: 64}, busy}}, 140 * s, 100*s - 1},
+		{"full in the round before", [][]came{{{t: 50 * s, size: 64}, busy}, {{t: 101 * s, size: 64}}}, 140 * s, 101*s - 1},
+		{"full two rounds before", [][]came{{{t: 50 * s, size: 64}, busy}, nil, {{t: 101 * s, size: 64}}}, 140 * s, 130*s - 1},
+		{"full in the round that goes on", [][]came{{{t: 50 * s, size: 64}}, nil, nil, {busy}}, 140 * s, 100*s - 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b ringBuffer
+			for i, r := range tt.rounds {
+				for _, c := range r {
+					b.round += c.size
+					b.see(c.t, c.sample)
+				}
+				if i+1 < len(tt.rounds) || tt.name != "full in the round that goes on" {
+					b.finishRound()
+				}
+			}
+			if got := b.complete(tt.safe, 40*s); got != tt.want {
+				t.Errorf("complete up to %s, want %s", Seconds(got), Seconds(tt.want))
+			}
+		})
+	}
+}

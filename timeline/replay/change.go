@@ -1,0 +1,252 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"iter"
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A Change is an entry of a recording's audit trail: a record that tells of a
+// change of kernel text, or that such records are missing. Exactly one of Poke,
+// KSymbol, BPF and Loss is set.
+type Change struct {
+	Time    uint64 // of a loss its end; 0 for what was there before the recording
+	Poke    *perfdata.TextPoke
+	Kind    timeline.PokeKind // of a poke
+	KSymbol *perfdata.KSymbol
+	BPF     *perfdata.BPFEvent
+	Loss    *Loss
+	// Comm is the name, then, of the thread in whose context the record was
+	// made; "" where it is not known.
+	Comm string
+	// Batch is the batch that a poke is of; nil for everything else.
+	Batch *Batch
+	// Sequence is the sequence that a poke is a step of; nil for everything else.
+	Sequence *Sequence
+}
+
+// SampleID returns who made the change, and where; nil for a loss.
+func (c *Change) SampleID() *perfdata.SampleID {
+	switch {
+	case c.Poke != nil:
+		return &c.Poke.SampleID
+	case c.KSymbol != nil:
+		return &c.KSymbol.SampleID
+	case c.BPF != nil:
+		return &c.BPF.SampleID
+	}
+	return nil
+}
+
+// A Batch is a run of pokes that the kernel seems to have made at once, in one
+// call of text_poke_bp_batch (arch/x86/kernel/alternative.c): by one thread, at
+// ascending addresses, directly after one another. No record says where a batch
+// begins and ends: a Batch is a guess, made for reading, and proves nothing. See
+// [Window] for what is proven.
+type Batch struct {
+	Number   int // 1 is the first of the recording
+	Sites    int // how many pokes
+	From, To uint64
+}
+
+// batchGap is the longest time between two records of a batch: between two of
+// them no other CPU has to be waited for.
+const batchGap = 1e6
+
+// trail is the records of the audit trail with what is needed to read them.
+type trail struct {
+	r       *Replay
+	entries []trailEntry
+	batches []Batch
+}
+
+// trailEntry is a record of the trail, or a COMM or FORK, which tell the names
+// of threads.
+type trailEntry struct {
+	time  uint64
+	seq   uint32 // its place in the recording
+	batch uint32 // index of the batch + 1; 0: of none
+	loss  *Loss  // there is no record then
+	rec   perfdata.Record
+}
+
+// Changes yields all changes of kernel text in the order of time: text pokes,
+// symbols that come and go, BPF programs that are loaded and unloaded, and
+// losses where they end. Changes of one time keep the order of the recording.
+//
+// Each change that several events of a CPU took, or that perf wrote twice, comes
+// once. Records that cannot be read are left out: Report.Warnings tells of them.
+//
+// Each loop reads the recording anew and keeps the records' places in memory,
+// some 100 bytes for each. The Change and what it points to is valid until the
+// next one.
+func (r *Replay) Changes() iter.Seq[*Change] {
+	return func(yield func(*Change) bool) {
+		t := &trail{r: r}
+		t.collect()
+		t.dropDoubles()
+		t.findBatches()
+		t.visit(yield)
+	}
+}
+
+// collect takes the records in one pass and puts them into the order of time.
+func (t *trail) collect() {
+	rec, counts := t.r.Recording, t.r.Report.Records
+	kept := []perfdata.RecordType{perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent,
+		perfdata.RecordComm, perfdata.RecordFork}
+	n := uint64(len(t.r.Report.Losses))
+	for _, typ := range kept {
+		n += counts[typ]
+	}
+	t.entries = make([]trailEntry, 0, n)
+	// Records that were compressed do not stay where they are.
+	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
+
+	s := rec.Scan(perfdata.Only(kept...))
+	var id perfdata.SampleID
+	for s.Next() {
+		x := *s.Record()
+		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) || t.r.scanned().foreign(&x, &id) {
+			continue
+		}
+		if volatile {
+			x.Raw = bytes.Clone(x.Raw)
+		}
+		t.entries = append(t.entries, trailEntry{time: id.Time, seq: uint32(len(t.entries)), rec: x})
+	}
+	for i := range t.r.Report.Losses {
+		l := &t.r.Report.Losses[i]
+		t.entries = append(t.entries, trailEntry{time: l.To, seq: uint32(len(t.entries)), loss: l})
+	}
+	slices.SortFunc(t.entries, func(a, b trailEntry) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+// wants reports whether a record is the one to read, of those that several
+// events took (rule duplicates). What perf made up itself came through no event.
+func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
+	switch typ {
+	case perfdata.RecordTextPoke:
+		return t.r.scanned().reads(id, takesPokes)
+	case perfdata.RecordKSymbol:
+		return id.Time == 0 || t.r.scanned().reads(id, takesSymbols)
+	case perfdata.RecordBPFEvent:
+		return id.Time == 0 || t.r.scanned().reads(id, takesBPF)
+	}
+	return true
+}
+
+// dropDoubles drops records that perf wrote twice: equal in every byte, time and id
+// included.
+func (t *trail) dropDoubles() {
+	out := t.entries[:0]
+	for _, e := range t.entries {
+		double := false
+		for k := len(out) - 1; k >= 0 && out[k].time == e.time && e.time != 0 && e.loss == nil && !double; k-- {
+			double = out[k].loss == nil && bytes.Equal(out[k].rec.Raw, e.rec.Raw)
+		}
+		if !double {
+			out = append(out, e)
+		}
+	}
+	t.entries = out
+}
+
+func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
+	return patching.KindOfPoke(r.isa, r.Recording.ByteOrder(), p.Old, p.New)
+}
+
+// findBatches finds the runs of pokes that look like batches.
+func (t *trail) findBatches() {
+	var last perfdata.TextPoke
+	sequences := t.r.Sequences()
+	most := timeline.BatchMax
+	if t.r.isa != elf.EM_X86_64 && t.r.isa != elf.EM_NONE {
+		most = len(t.entries) // others patch one place after the other, as many as there are
+	}
+	for i := range t.entries {
+		e := &t.entries[i]
+		if e.loss != nil || e.rec.Type != perfdata.RecordTextPoke {
+			continue
+		}
+		var p perfdata.TextPoke
+		if t.r.Recording.TextPoke(&e.rec, &p) != nil || t.r.kindOf(&p) != timeline.PokeBatch || sequences.stepwise(p.Addr, p.Time) {
+			last = perfdata.TextPoke{}
+			continue
+		}
+		n := len(t.batches)
+		if last.New == nil || t.batches[n-1].Sites == most || p.TID != last.TID || p.Addr <= last.Addr || p.Time-last.Time > batchGap {
+			t.batches = append(t.batches, Batch{Number: n + 1, From: p.Time})
+			n++
+		}
+		t.batches[n-1].Sites++
+		t.batches[n-1].To = p.Time
+		e.batch = uint32(n)
+		last = p
+	}
+}
+
+// visit yields the changes, keeping track of the threads' names.
+func (t *trail) visit(yield func(*Change) bool) {
+	rec := t.r.Recording
+	comms := make(map[uint32]string)
+	sequences := t.r.Sequences()
+	var (
+		poke perfdata.TextPoke
+		sym  perfdata.KSymbol
+		bpf  perfdata.BPFEvent
+		comm perfdata.Comm
+		fork perfdata.Task
+		err  error
+	)
+	for i := range t.entries {
+		e := &t.entries[i]
+		c := Change{Time: e.time}
+		switch {
+		case e.loss != nil:
+			c.Loss = e.loss
+		case e.rec.Type == perfdata.RecordComm:
+			if rec.Comm(&e.rec, &comm) == nil {
+				comms[comm.TID] = string(comm.Comm)
+			}
+			continue
+		case e.rec.Type == perfdata.RecordFork:
+			if rec.Task(&e.rec, &fork) == nil {
+				comms[fork.TID] = comms[fork.PTID]
+			}
+			continue
+		case e.rec.Type == perfdata.RecordTextPoke:
+			c.Poke, err = &poke, rec.TextPoke(&e.rec, &poke)
+			c.Kind = t.r.kindOf(&poke)
+			c.Sequence = sequences.Of(poke.Addr, poke.Time)
+			if e.batch != 0 {
+				c.Batch = &t.batches[e.batch-1]
+			}
+		case e.rec.Type == perfdata.RecordKSymbol:
+			c.KSymbol, err = &sym, rec.KSymbol(&e.rec, &sym)
+		case e.rec.Type == perfdata.RecordBPFEvent:
+			c.BPF, err = &bpf, rec.BPFEvent(&e.rec, &bpf)
+		}
+		if err != nil {
+			err = nil
+			continue
+		}
+		if id := c.SampleID(); id != nil && id.Time != 0 && id.Has&perfdata.SampleTID != 0 {
+			c.Comm = comms[id.TID]
+		}
+		if !yield(&c) {
+			return
+		}
+	}
+}

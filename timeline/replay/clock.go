@@ -1,0 +1,82 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// Clock is the clock that a recording's times are of.
+type Clock struct {
+	// Name is "perf" for perf's own clock, else the one of `perf record -k`:
+	// "CLOCK_MONOTONIC", ...
+	Name string
+
+	conv    *perfdata.TimeConv
+	data    *perfdata.ClockData
+	ownTime bool // perf's own clock
+	noWall  string
+}
+
+var clockNames = map[int32]string{
+	0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW",
+	7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI",
+}
+
+func (c *Clock) describe(rec *perfdata.Recording) {
+	c.Name, c.ownTime = "perf", true
+	id := int32(-1)
+	for _, e := range rec.Events() {
+		if e.Attr.Flags&perfdata.FlagUseClockID == 0 {
+			continue
+		}
+		id, c.ownTime = e.Attr.ClockID, false
+		if c.Name = clockNames[id]; c.Name == "" {
+			c.Name = fmt.Sprintf("clock %d", id)
+		}
+	}
+	data, err := rec.ClockData()
+	switch {
+	case c.ownTime:
+		c.noWall = "the recording is on perf's own clock, which has no relation to wall-clock time (perf record -k CLOCK_MONOTONIC keeps one)"
+	case err != nil:
+		c.noWall = "the recording has no CLOCK_DATA"
+	case int32(data.ClockID) != id:
+		c.noWall = fmt.Sprintf("the recording's CLOCK_DATA is of clock %d, its times of %s", data.ClockID, c.Name)
+	default:
+		c.data = &data
+	}
+}
+
+// TSC converts a counter value (TSC on x86, CNTVCT on arm64) to the recording's
+// time. The error says why the recording cannot.
+func (c *Clock) TSC(tsc uint64) (uint64, error) {
+	switch {
+	case !c.ownTime:
+		return 0, fmt.Errorf("the recording is on %s; only times of perf's own clock convert from a counter", c.Name)
+	case c.conv == nil:
+		return 0, fmt.Errorf("the recording has no TIME_CONV record, so counter values cannot be converted")
+	}
+	return c.conv.ToPerf(tsc), nil
+}
+
+// Wall converts wall-clock time to the recording's time. The error says why
+// the recording cannot.
+func (c *Clock) Wall(t time.Time) (uint64, error) {
+	if c.data == nil {
+		return 0, fmt.Errorf("%s", c.noWall)
+	}
+	return c.data.ClockNS + uint64(t.UnixNano()) - c.data.WallNS, nil
+}
+
+// ToWall is the reverse of Wall.
+func (c *Clock) ToWall(t uint64) (time.Time, error) {
+	if c.data == nil {
+		return time.Time{}, fmt.Errorf("%s", c.noWall)
+	}
+	return time.Unix(0, int64(c.data.WallNS+t-c.data.ClockNS)).UTC(), nil
+}

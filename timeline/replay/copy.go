@@ -1,0 +1,180 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Copy names a further copy of the kernel, beside the one that perf made when it
+// began to record.
+type Copy struct {
+	// KCore is a directory with kcore, kallsyms and modules, copied from /proc
+	// while the kernel of the recording ran; or such a kcore file alone.
+	KCore string
+	// Made is when: a time or an interval, as Replay.ParseTime reads it. The copy
+	// may have been read at any moment of it.
+	Made string
+}
+
+// CopyReport says what a further copy is.
+type CopyReport struct {
+	KCore    string
+	Made     timeline.Interval
+	Segments []timeline.Range
+	Bytes    uint64 // in all segments
+}
+
+// addCopies gives the builder the further copies, and keeps them open.
+func (s *scan) addCopies(r *Replay, copies []Copy) error {
+	var lists []moduleList
+	for _, c := range copies {
+		made, err := r.ParseTime(c.Made)
+		if err != nil {
+			return err
+		}
+		snap, err := openCopy(c.KCore)
+		if err != nil {
+			return err
+		}
+		r.copies = append(r.copies, snap)
+		for _, w := range snap.Warnings() {
+			s.warn(w)
+		}
+		if err := r.sameKernel(snap); err != nil {
+			return fmt.Errorf("%s: %w", c.KCore, err)
+		}
+		rep := CopyReport{KCore: c.KCore, Made: timeline.Interval(made)}
+		text := timeline.Snapshot{From: made.From, To: made.To}
+		for _, seg := range snap.Core.Segments {
+			text.Segments = append(text.Segments, timeline.Segment(seg))
+			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
+			rep.Bytes += uint64(len(seg.Data))
+		}
+		s.b.AddCopy(text)
+		s.report.Copies = append(s.report.Copies, rep)
+		lists = append(lists, moduleList{snap.Modules, timeline.Interval(made), snap.Kallsyms})
+	}
+	s.addLaterModules(lists)
+	return nil
+}
+
+// openCopy opens a kcore_dir, or a kcore file.
+func openCopy(path string) (*kcore.Snapshot, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		core, err := kcore.OpenCore(path)
+		if err != nil {
+			return nil, err
+		}
+		return &kcore.Snapshot{Core: core}, nil
+	}
+	snap, err := kcore.Open(path)
+	if err == nil && snap.Core == nil {
+		err = fmt.Errorf("%s has no kcore", path)
+	}
+	return snap, err
+}
+
+// sameKernel reports an error where a copy is of another kernel than the
+// recording, or of another boot of it: every boot puts it elsewhere, and text
+// never changes by more than a small part.
+func (r *Replay) sameKernel(snap *kcore.Snapshot) error {
+	if r.kallsyms != nil && snap.Kallsyms != nil {
+		lo, _, ok1 := r.kallsyms.Text()
+		at, _, ok2 := snap.Kallsyms.Text()
+		if ok1 && ok2 && lo != at {
+			return fmt.Errorf("of another boot: kernel text is at %#x, in the recording at %#x", at, lo)
+		}
+	}
+	if r.Snapshot == nil || r.Snapshot.Core == nil || r.kallsyms == nil {
+		return nil
+	}
+	lo, hi, ok := r.kallsyms.Text()
+	if !ok {
+		return nil
+	}
+	segments := func(core *kcore.Core) (out []timeline.Segment) {
+		for _, seg := range core.Segments {
+			out = append(out, timeline.Segment(seg))
+		}
+		return timeline.Overlapping(out, lo, hi)
+	}
+	mine, compared, differ := segments(r.Snapshot.Core), 0, 0
+	for _, seg := range segments(snap.Core) {
+		for _, o := range timeline.Overlapping(mine, seg.Addr, seg.End()) {
+			for i, b := range seg.Data[o.Addr-seg.Addr:][:len(o.Data)] {
+				if b != o.Data[i] {
+					differ++
+				}
+			}
+			compared += len(o.Data)
+		}
+	}
+	if differ > compared/4 {
+		return fmt.Errorf("of another kernel: %d of %d bytes of kernel text differ", differ, compared)
+	}
+	return nil
+}
+
+// A moduleList is what /proc/modules was when a copy was made.
+type moduleList struct {
+	modules  []kcore.Module // nil where the copy has no list
+	made     timeline.Interval
+	kallsyms *kcore.Kallsyms
+}
+
+// has reports whether the list has a module: by its name and address, or by its
+// name alone where addresses were withheld (kptr_restrict).
+func (l *moduleList) has(m *timeline.Module) bool {
+	return slices.ContainsFunc(l.modules, func(o kcore.Module) bool {
+		return o.Name == m.Name && (o.Addr == m.Addr || o.Addr == 0)
+	})
+}
+
+// addLaterModules adds the modules that further copies have and that were not
+// loaded, or not there, when the first one was made; and it ends those that a later
+// list no longer has, where their going may not have been recorded.
+func (s *scan) addLaterModules(lists []moduleList) {
+	slices.SortStableFunc(lists, func(a, b moduleList) int { return cmp.Compare(a.made.From, b.made.From) })
+	for _, list := range lists {
+		if list.modules == nil {
+			continue
+		}
+		if s.report.Coverage.Modules.Verdict != Complete {
+			s.b.ModulesListed(list.made.From, list.made.To, list.has)
+		}
+		for _, m := range list.modules {
+			s.addLaterModule(&m, &list)
+		}
+	}
+}
+
+func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
+	if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
+		return
+	}
+	end := textEnd(list.kallsyms, m)
+	if end == m.Addr {
+		return
+	}
+	loaded, freed, told := s.lifeAround(m.Name, list.made.From, list.made.To)
+	if !told {
+		return
+	}
+	if loaded == 0 {
+		loaded = list.made.From // since when is not told
+	}
+	s.b.LaterModule(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
+		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, Seen: list.made.To, Later: true})
+}

@@ -1,0 +1,310 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Verdict says whether all changes of a kind were recorded.
+type Verdict string
+
+const (
+	Complete Verdict = "complete"
+	Partial  Verdict = "partial"
+	None     Verdict = "none"
+)
+
+// Limit is one reason why coverage is not complete, and the time that it
+// holds for.
+type Limit struct {
+	Reason   timeline.Reason
+	Text     string
+	From, To uint64 // 0 and MaxTime where nothing bounds it
+}
+
+// Coverage is the verdict on one kind of change.
+type Coverage struct {
+	Verdict Verdict
+	Limits  []Limit
+}
+
+// limit lowers the verdict to partial for [from, to).
+func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args ...any) {
+	if c.Verdict == Complete {
+		c.Verdict = Partial
+	}
+	c.Limits = append(c.Limits, Limit{r, fmt.Sprintf(format, args...), from, to})
+}
+
+// none says that nothing was recorded.
+func (c *Coverage) none(format string, args ...any) {
+	c.Verdict = None
+	c.Limits = append(c.Limits, Limit{timeline.NoCoverage, fmt.Sprintf(format, args...), 0, timeline.MaxTime})
+}
+
+// coverage judges pokes, ksymbols and BPF events by rules losses, horizon and coverage.
+func (s *scan) coverage() {
+	r := s.report
+	r.Coverage.Pokes = s.cover(takesPokes, "text pokes", "attr.text_poke (perf record --kcore sets it)")
+	r.Coverage.KSymbols = s.cover(takesSymbols, "symbol births and deaths", "attr.ksymbol")
+	r.Coverage.BPF = s.cover(takesBPF, "BPF program loads", "attr.bpf_event")
+
+	pokes := &r.Coverage.Pokes
+	switch {
+	case r.Arch == "":
+		pokes.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "the recording does not say which architecture it is from")
+	case r.Arch == "x86_64":
+	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
+		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some, which does not show that it has all", r.Arch)
+	default:
+		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
+	}
+	r.Coverage.Modules = s.coverModules()
+	if s.machine != 0 {
+		s.coverGuest()
+	}
+}
+
+// coverModules judges whether all loads and unloads of modules were recorded:
+// both tracepoints, on every CPU, each time (rule modules).
+func (s *scan) coverModules() Coverage {
+	c := s.cover(takesModuleFree, "module unloads", "-e module:module_load -e module:module_free")
+	load := s.cover(takesModuleLoad, "module loads", "-e module:module_load -e module:module_free")
+	for _, l := range load.Limits {
+		if !slices.Contains(c.Limits, l) {
+			c.Limits = append(c.Limits, l)
+		}
+	}
+	if c.Verdict == Complete || load.Verdict == None {
+		c.Verdict = load.Verdict
+	}
+	if c.Verdict == None {
+		c.Limits = []Limit{{timeline.ModuleMayHaveGone, "module loads and unloads were not both recorded: that needs -e module:module_load -e module:module_free", 0, timeline.MaxTime}}
+		return c
+	}
+	for _, e := range s.rec.Events() {
+		if kindsOf(e)&(takesModuleLoad|takesModuleFree) == 0 {
+			continue
+		}
+		if a := &e.Attr; a.Flags&perfdata.FlagFreq != 0 || a.SamplePeriod != 1 {
+			c.limit(timeline.ModuleEventsSampled, 0, timeline.MaxTime, "%s was sampled, not recorded each time: perf record without -F and -c takes all", e.Name)
+		}
+	}
+	if s.moduleLoad == (tracepoint{}) || s.moduleFree == (tracepoint{}) {
+		c.limit(timeline.ModuleMayHaveGone, 0, timeline.MaxTime, "the recording has no formats of module:module_load and module:module_free (TRACING_DATA)")
+	}
+	return c
+}
+
+// cover judges one kind.
+func (s *scan) cover(kind kinds, what, asked string) Coverage {
+	c := Coverage{Verdict: Complete}
+	cpus := make(map[int64]bool)
+	some, lossCounted := false, true
+	var lost uint64
+	for _, ch := range s.channels.all {
+		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens {
+			continue
+		}
+		some = true
+		lost += ch.lostSamples
+		if !readsLost(&ch.event.Attr) {
+			lossCounted = false
+		}
+		if ch.system {
+			cpus[ch.cpu] = true
+		}
+	}
+	if !some {
+		c.none("no event of this recording takes %s: that needs %s", what, asked)
+		return c
+	}
+	switch {
+	case s.report.CPUsAvailable == 0 && s.machine != 0:
+		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the host's recording does not tell how many virtual CPUs the guest has")
+	case s.report.CPUsAvailable == 0:
+		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the recording has no NRCPUS: perf was killed or the file was cut, so it is not known whether every CPU was recorded")
+	case len(cpus) < s.report.CPUsAvailable:
+		c.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "%s were recorded system-wide on %d of %d CPUs", what, len(cpus), s.report.CPUsAvailable)
+	case s.report.CPUsOnline != s.report.CPUsAvailable:
+		c.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "%d of %d CPUs were online: bringing up another one changes text with no record", s.report.CPUsOnline, s.report.CPUsAvailable)
+	}
+	if len(s.damage) > 0 {
+		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", s.damage[0])
+	}
+	s.silence(&c, kind)
+	if !(s.clean && lossCounted && lost == 0) {
+		s.losses(&c, kind)
+	}
+	return c
+}
+
+// losses adds a limit for each interval in which a record of this kind may
+// have been lost (rule losses).
+func (s *scan) losses(c *Coverage, kind kinds) {
+	counted := s.clean && s.readsLost
+	n := 0
+	for _, b := range s.buffers {
+		// A thread's buffer may be the one that a CPU's event shares.
+		if b.takes&kind == 0 && b.cpu >= 0 {
+			continue
+		}
+		for _, l := range b.losses {
+			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on CPU %d", l.Records, l.CPU)
+		}
+		n += len(b.losses)
+	}
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 {
+			continue
+		}
+		switch {
+		case counted && b.lost == b.lostSamples:
+		case counted:
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "CPU %d lost %d records, its LOST records tell of %d: some may have been lost after its last record", b.cpu, b.lostSamples, b.lost)
+		case n > 0:
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing tells whether more were after the last one of CPU %d", b.cpu)
+		}
+	}
+}
+
+// silence adds a limit for each CPU that has no record for longer before the
+// clean end than ever before: as one that went offline and came back, whose
+// events are gone (rule coverage).
+func (s *scan) silence(c *Coverage, kind kinds) {
+	if !s.clean {
+		return
+	}
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 || b.cpu < 0 {
+			continue
+		}
+		if b.last == 0 {
+			c.limit(timeline.CPUSilent, 0, timeline.MaxTime, "CPU %d has no record at all", b.cpu)
+			continue
+		}
+		if tail := s.newest - b.last; tail > b.longestSilence(s.report.First) {
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "CPU %d has no record in the last %s, longer than ever before", b.cpu, seconds(tail))
+		}
+	}
+}
+
+func seconds(ns uint64) string { return Seconds(ns) + " s" }
+
+// horizon is the time up to which nothing earlier can still arrive (rule horizon).
+func (s *scan) horizon() uint64 {
+	if s.clean {
+		return s.newest
+	}
+	rounds := s.rounds()
+	least := timeline.MaxTime
+	for _, b := range s.buffers {
+		if b.takes&takesPokes != 0 {
+			least = min(least, b.complete(rounds, s.report.First))
+		}
+	}
+	if least == timeline.MaxTime { // no buffer takes pokes
+		for _, b := range s.buffers {
+			least = min(least, b.complete(rounds, s.report.First))
+		}
+	}
+	if least == timeline.MaxTime {
+		return rounds
+	}
+	return least
+}
+
+// rounds is what the FINISHED_ROUND records guarantee: when the second of two
+// stands in a file, all that is older than the newest record before the first
+// has been written to it. All files must have come that far.
+func (s *scan) rounds() uint64 {
+	if len(s.files) < len(s.rec.Files()) || len(s.files) == 0 {
+		return 0 // a file without a record
+	}
+	if s.listens != 0 {
+		return 0 // the rounds are the host's
+	}
+	least := timeline.MaxTime
+	for _, f := range s.files {
+		least = min(least, f.safe)
+	}
+	return least
+}
+
+// round is the state of one data file between its FINISHED_ROUND records.
+type round struct {
+	newest, before, safe uint64
+	// started is the newest time of the first round that follows another and has any.
+	started  uint64
+	finished bool // a round has
+}
+
+func (f *round) finish() {
+	if f.finished && f.started == 0 && f.newest > f.before {
+		f.started = f.newest
+	}
+	f.finished = true
+	f.safe, f.before = f.before, f.newest
+}
+
+// trust sums up over which time all of kernel text is known, and why not for
+// longer: until the first gap. What is changed behind a gap is known again.
+func (r *Report) trust() {
+	c := &r.Coverage.Pokes
+	r.Trusted = Trust{From: r.First, To: r.Horizon}
+	for _, l := range c.Limits {
+		if l.Reason != timeline.OldBytesMismatch { // spoils its own places only
+			r.Trusted.To = min(r.Trusted.To, l.From)
+		}
+	}
+	late := r.Copied != nil && r.Copied.To > r.Horizon
+	if r.Trusted.To <= r.Trusted.From || c.Verdict == None || late {
+		r.Trusted = Trust{}
+	}
+	var because []string
+	if late {
+		because = append(because, "the copy of kernel text may have been made later than all that the recording is sure to hold in full")
+	}
+	count := map[timeline.Reason]int{}
+	for _, l := range c.Limits {
+		if count[l.Reason]++; count[l.Reason] == 1 {
+			because = append(because, l.Text)
+		}
+	}
+	if n := count[timeline.AfterLoss]; n > 1 {
+		because = append(because, fmt.Sprintf("%d intervals in all with losses", n))
+	}
+	if len(c.Limits) == 0 {
+		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was taken off or suspended meanwhile", r.CPUsAvailable))
+	}
+	because = append(because, r.whatFollows()...)
+	if r.SnapshotBytes == 0 && !r.silentArch() {
+		because = append(because, "there is no copy of kernel text beside the recording (kcore_dir), so only poked places are known")
+	}
+	r.Trusted.Because = because
+}
+
+// merged joins limits of one reason that share time, for the gap list.
+func merged(limits []Limit) []Limit {
+	l := slices.Clone(limits)
+	slices.SortStableFunc(l, func(a, b Limit) int {
+		return cmp.Or(strings.Compare(a.Reason.String(), b.Reason.String()), cmp.Compare(a.From, b.From))
+	})
+	out := l[:0]
+	for _, x := range l {
+		if n := len(out); n > 0 && out[n-1].Reason == x.Reason && x.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, x.To)
+			continue
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -1,0 +1,63 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// TestCursor: a cursor answers as a view does, whatever it met before: walking
+// forward in time as a decoder does, going back, and jumping.
+func TestCursor(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "hotplug"} {
+		im := load(t, name).Image
+		lo, hi := im.Text()
+		var places []uint64
+		for s, e := range im.At(im.First()).Ranges() {
+			for a := s; a < e; a += 4096 {
+				places = append(places, a)
+			}
+		}
+		places = append(places, lo, hi, 0, timeline.MaxTime-8)
+		rng := rand.New(rand.NewPCG(1, 2))
+		c := im.Cursor()
+		now := im.First()
+		span := im.Horizon() - im.First()
+		var a, b [24]byte
+		place := places[0]
+		for i := range 200_000 {
+			switch rng.IntN(50) {
+			case 0:
+				now = rng.Uint64N(im.Horizon() + span/10)
+			case 1:
+				place = places[rng.IntN(len(places))] + rng.Uint64N(4096)
+			case 2:
+				now -= min(now, rng.Uint64N(span/1000+1))
+			default:
+				now += rng.Uint64N(span/10000 + 1)
+				place += rng.Uint64N(16)
+			}
+			n := 1 + rng.IntN(len(a))
+			want, got := im.At(now).Read(place, a[:n]), c.Read(place, now, b[:n])
+			if want != got || !bytes.Equal(a[:n], b[:n]) {
+				t.Fatalf("%s, question %d: %d bytes at %#x, time %d: view %+v %x, cursor %+v %x", name, i, n, place, now, want, a[:n], got, b[:n])
+			}
+		}
+	}
+}
+
+func TestCursorAllocs(t *testing.T) {
+	im := load(t, "small").Image
+	lo, _ := im.Text()
+	c := im.Cursor()
+	var buf [16]byte
+	now := im.First()
+	if n := testing.AllocsPerRun(100, func() { now += 1000; c.Read(lo+now%4096, now, buf[:]) }); n != 0 {
+		t.Errorf("Read allocates %v times", n)
+	}
+}

@@ -1,0 +1,344 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A victim is a recording to be damaged, with its oracles.
+type victim struct {
+	data    []byte
+	snap    *kcore.Snapshot
+	oracles []victimOracle
+	records []victimRecord
+	bpf     []timeline.Range // places of BPF programs
+	info    [2]int           // BPF_PROG_INFO section in data
+}
+
+type victimOracle struct {
+	corpus.Oracle
+	segs  []timeline.Segment
+	diffs []timeline.Range // where it differs from the snapshot
+}
+
+type victimRecord struct{ lo, hi int }
+
+func newVictim(tb testing.TB, dir string) *victim {
+	tb.Helper()
+	v := &victim{}
+	var err error
+	path := filepath.Join(dir, "rec.data")
+	if v.data, err = os.ReadFile(filepath.Join(path, "data")); err != nil {
+		tb.Fatal(err)
+	}
+	if v.snap, err = kcore.Open(filepath.Join(path, "kcore_dir")); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { v.snap.Close() })
+	oracles, err := corpus.Oracles(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, o := range oracles {
+		if o.Outside() {
+			continue
+		}
+		vo := victimOracle{Oracle: o, segs: segments(tb, o.Path)}
+		for _, s := range vo.segs {
+			for i := 0; i < len(s.Data); i += 64 {
+				n := min(64, len(s.Data)-i)
+				if b := v.snap.Core.Bytes(s.Addr+uint64(i), n); b != nil && bytes.Equal(b, s.Data[i:i+n]) {
+					continue
+				}
+				for k := i; k < i+n; k++ {
+					if b := v.snap.Core.Bytes(s.Addr+uint64(k), 1); b != nil && b[0] != s.Data[k] {
+						a := s.Addr + uint64(k)
+						vo.diffs = append(vo.diffs, timeline.Range{Lo: a, Hi: a + 1})
+					}
+				}
+			}
+		}
+		v.oracles = append(v.oracles, vo)
+	}
+	rec, err := perfdata.New(v.data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sc := rec.Scan()
+	for sc.Next() {
+		r := sc.Record()
+		v.records = append(v.records, victimRecord{int(r.Offset), int(r.Offset) + len(r.Raw)})
+		var k perfdata.KSymbol
+		if r.Type == perfdata.RecordKSymbol && rec.KSymbol(r, &k) == nil {
+			v.bpf = append(v.bpf, timeline.Range{Lo: k.Addr, Hi: k.Addr + uint64(k.Len)})
+		}
+	}
+	if info, err := rec.Feature(perfdata.FeatureBPFProgInfo); err == nil {
+		v.info[0] = bytes.Index(v.data, info)
+		v.info[1] = v.info[0] + len(info)
+	}
+	return v
+}
+
+// excuses returns the addresses for which a change of the byte at off can
+// itself account: those of the poke, the symbol or the program info that it
+// belongs to, in the original and in the changed form.
+func (v *victim) excuses(data []byte, off int) []timeline.Range {
+	if off >= v.info[0] && off < v.info[1] {
+		return v.bpf
+	}
+	i := sort.Search(len(v.records), func(i int) bool { return v.records[i].hi > off })
+	if i == len(v.records) || off < v.records[i].lo {
+		return nil
+	}
+	var out []timeline.Range
+	for _, d := range [][]byte{v.data, data} {
+		raw := d[v.records[i].lo:v.records[i].hi]
+		u16 := func(at int) uint64 { return uint64(raw[at]) | uint64(raw[at+1])<<8 }
+		u64 := func(at int) (x uint64) {
+			for k := 7; k >= 0; k-- {
+				x = x<<8 | uint64(raw[at+k])
+			}
+			return x
+		}
+		switch v.data[v.records[i].lo] {
+		case byte(perfdata.RecordTextPoke):
+			addr := u64(8)
+			out = append(out, timeline.Range{Lo: addr, Hi: addr + max(u16(16), u16(18))})
+		case byte(perfdata.RecordKSymbol), byte(perfdata.RecordBPFEvent):
+			out = append(out, v.bpf...)
+			out = append(out, timeline.Range{Lo: u64(8), Hi: u64(8) + u16(16)})
+		}
+	}
+	return out
+}
+
+// replay makes an image of data, nil where it is refused.
+func (v *victim) replay(data []byte) *replay.Replay {
+	rec, err := perfdata.New(data)
+	if err != nil {
+		return nil
+	}
+	r, err := replay.New(rec, v.snap, replay.Options{})
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// differences yields the bytes that an image calls known and that differ from
+// an oracle, with the oracle's time and what the image has.
+func (v *victim) differences(im *timeline.Image, yield func(addr, time uint64, known byte)) {
+	for _, o := range v.oracles {
+		for span, want := range im.At(o.Time()).Against(o.segs) {
+			if span.Standing != timeline.Known {
+				continue
+			}
+			if span.Source == timeline.SourceSnapshot {
+				i := sort.Search(len(o.diffs), func(i int) bool { return o.diffs[i].Lo >= span.Addr })
+				for ; i < len(o.diffs) && o.diffs[i].Lo < span.Addr+span.Len; i++ {
+					a := o.diffs[i].Lo
+					yield(a, o.Time(), span.Bytes[a-span.Addr])
+				}
+				continue
+			}
+			if bytes.Equal(span.Bytes, want) {
+				continue
+			}
+			for k := range want {
+				if want[k] != span.Bytes[k] {
+					yield(span.Addr+uint64(k), o.Time(), span.Bytes[k])
+				}
+			}
+		}
+	}
+}
+
+// wrong counts the bytes that the image of data calls known and that differ
+// from an oracle, without the excused ones. It returns nil where the recording
+// is refused.
+func (v *victim) wrong(data []byte, excused []timeline.Range) (n uint64, r *replay.Replay) {
+	if r = v.replay(data); r == nil {
+		return 0, nil
+	}
+	v.differences(r.Image, func(addr, _ uint64, _ byte) {
+		if !slices.ContainsFunc(excused, func(e timeline.Range) bool { return e.Lo <= addr && addr < e.Hi }) {
+			n++
+		}
+	})
+	return n, r
+}
+
+// rounds returns how often a test of random damage is repeated: few times by
+// itself, as often as $TEXTREPLAY_DAMAGE says when asked.
+func rounds(tb testing.TB, usual int) int {
+	if s := os.Getenv("TEXTREPLAY_DAMAGE"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			tb.Fatalf("TEXTREPLAY_DAMAGE: %v", err)
+		}
+		return n
+	}
+	return usual
+}
+
+// TestDamage: a recording that was cut, or in which a byte was changed, is
+// refused, or answered from without a single wrong byte among the known ones
+// that the changed byte does not itself account for.
+func TestDamage(t *testing.T) {
+	t.Run("testdata", func(t *testing.T) { testDamage(t, newVictim(t, filepath.Join(corpus.Root(), "testdata", "small"))) })
+	t.Run("whole", func(t *testing.T) { testDamage(t, newVictim(t, corpus.Large(t, "x86_64/small"))) })
+}
+
+func testDamage(t *testing.T, v *victim) {
+	if n, r := v.wrong(v.data, nil); n != 0 || r == nil || r.Report.Trusted.To == 0 {
+		t.Fatalf("%d wrong bytes in the whole recording", n)
+	}
+	t.Run("cut", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		refused := 0
+		for range rounds(t, 200) {
+			at := rng.IntN(len(v.data))
+			n, r := v.wrong(v.data[:at:at], nil)
+			if n != 0 {
+				t.Errorf("cut at %d: %d wrong bytes; warnings %v", at, n, r.Report.Warnings)
+			}
+			if r == nil {
+				refused++
+			} else if len(r.Report.Warnings) == 0 {
+				t.Errorf("cut at %d: no warning", at)
+			}
+		}
+		t.Logf("%d refused", refused)
+	})
+	t.Run("change", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		refused, warned, trusted := 0, 0, 0
+		data := bytes.Clone(v.data)
+		for range rounds(t, 500) {
+			off, with := rng.IntN(len(data)), byte(1+rng.IntN(255))
+			data[off] ^= with
+			n, r := v.wrong(data, v.excuses(data, off))
+			if n != 0 {
+				t.Errorf("byte %#x changed by %#x: %d wrong bytes; %s", off, with, n, v.where(off))
+			}
+			switch {
+			case r == nil:
+				refused++
+			case r.Report.Trusted.To != 0:
+				trusted++
+				fallthrough
+			default:
+				if len(r.Report.Warnings) > 0 {
+					warned++
+				}
+			}
+			data[off] ^= with
+		}
+		t.Logf("%d refused, %d with warnings, %d still trusted", refused, warned, trusted)
+	})
+}
+
+// where names the record in which a byte lies.
+func (v *victim) where(off int) string {
+	for _, r := range v.records {
+		if off >= r.lo && off < r.hi {
+			return fmt.Sprintf("byte %d of the %v record at %#x", off-r.lo, perfdata.RecordType(v.data[r.lo]), r.lo)
+		}
+	}
+	return "in no record"
+}
+
+// TestCut cuts large recordings in many places.
+func TestCut(t *testing.T) {
+	for _, name := range []string{"x86_64/storm", "x86_64/rich"} {
+		t.Run(name, func(t *testing.T) {
+			v := newVictim(t, corpus.Large(t, name))
+			rng := rand.New(rand.NewPCG(5, 6))
+			answered := 0
+			for range rounds(t, 4) {
+				at := rng.IntN(len(v.data))
+				n, r := v.wrong(v.data[:at:at], nil)
+				if n != 0 {
+					t.Errorf("cut at %d: %d wrong bytes", at, n)
+				}
+				if r == nil {
+					continue
+				}
+				if len(r.Report.Warnings) == 0 {
+					t.Errorf("cut at %d: no warning", at)
+				}
+				if r.Report.Horizon > r.Report.First {
+					answered++
+				}
+			}
+			if answered == 0 {
+				t.Error("of no part is anything known")
+			}
+		})
+	}
+}
+
+// TestCutThreads cuts a recording of several files, in one of them or in all.
+func TestCutThreads(t *testing.T) {
+	dir := corpus.Large(t, "x86_64/threads")
+	v := newVictim(t, dir)
+	source := filepath.Join(dir, "rec.data")
+	files, err := filepath.Glob(filepath.Join(source, "data*"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	rng := rand.New(rand.NewPCG(9, 10))
+	answered := 0
+	for i := range rounds(t, 4) {
+		cut := filepath.Join(t.TempDir(), "rec.data")
+		if err := os.Mkdir(cut, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		victim := rng.IntN(len(files) + 1) // the last: all of them
+		for k, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if victim == k || victim == len(files) {
+				data = data[:rng.IntN(len(data))]
+			}
+			if err := os.WriteFile(filepath.Join(cut, filepath.Base(file)), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rec, err := perfdata.Open(cut)
+		if err != nil {
+			continue
+		}
+		if r, err := replay.New(rec, v.snap, replay.Options{}); err == nil {
+			v.differences(r.Image, func(addr, time uint64, known byte) {
+				t.Errorf("cut %d: %#x at %d is known as %02x", i, addr, time, known)
+			})
+			if r.Report.Horizon > r.Report.First {
+				answered++
+			}
+		}
+		rec.Close()
+	}
+	if answered == 0 {
+		t.Error("of no part is anything known")
+	}
+}

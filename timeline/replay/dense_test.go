@@ -1,0 +1,101 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// lossyPlaces is how many places flips changes.
+const lossyPlaces = (tapeTextHi - tapeTextLo) / 2
+
+// flips changes every second byte of kernel text once, then loses records as
+// often as is asked for.
+func (w *tape) flips(losses int) {
+	w.ticks(100, 300)
+	for addr := uint64(tapeTextLo); addr < tapeTextHi; addr += 2 {
+		w.poke(10, 400+addr, addr, "9090", "eb02")
+	}
+	for i := range losses {
+		t := 10_000 + 100*uint64(i)
+		w.tick(10, t)
+		w.tick(11, t)
+		w.lost(10, t+50, 3)
+	}
+	w.ticks(10_000+100*uint64(losses), 10_000+100*uint64(losses))
+	w.lostSamples(10, 3*uint64(losses))
+}
+
+// TestDenseLosses: the versions of an image are about as many as its facts are,
+// however many losses there are for each of them and whatever else is wrong with
+// the recording.
+func TestDenseLosses(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		make func(w *tape)
+		want string // at 0x1100
+	}{
+		{"perf was killed", func(w *tape) {
+			w.available = 0 // perf writes the number of CPUs at the end
+			w.flips(6000)
+		}, textLines(
+			"0..4752 unconfirmed cpu-counts-missing 9090",
+			"4752.. unconfirmed cpu-counts-missing eb02")},
+		{"damaged", func(w *tape) {
+			w.flips(6000)
+			s := w.id(10, 700_000)
+			s.ID = 77 // of no event
+			w.must(w.w.TextPoke(&perfdata.TextPoke{Addr: 0x1800, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: s}))
+		}, textLines(
+			"0..4752 unconfirmed damaged 9090",
+			"4752..610000 unconfirmed damaged eb02",
+			"610000.. unconfirmed after-loss eb02")},
+		{"nothing else is wrong", func(w *tape) { w.flips(6000) }, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..4752 known 9090",
+			"4752..10000 known eb02",
+			"10000..610001 unconfirmed after-loss eb02",
+			"610001.. unconfirmed beyond-horizon eb02")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.make(w)
+			r := w.replay()
+			if n := r.Image.Stats().Versions; n > 5*lossyPlaces {
+				t.Errorf("%d versions of %d places", n, lossyPlaces)
+			}
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestDenseFollow: the same of a recording that perf is still writing, of which
+// nothing tells how many CPUs there are.
+func TestDenseFollow(t *testing.T) {
+	w := newTape(t)
+	w.pipe, w.available = true, 0
+	w.flips(6000)
+	w.round()
+	f, err := Follow(bytes.NewReader(w.bytes()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for f.Next() {
+	}
+	im, err := f.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := im.Stats().Versions; n > 5*lossyPlaces {
+		t.Errorf("%d versions of %d places", n, lossyPlaces)
+	}
+}

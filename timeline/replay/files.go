@@ -1,0 +1,48 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"path/filepath"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// snapshotFiles are the files of a kcore_dir.
+var snapshotFiles = [...]string{"kcore", "kallsyms", "modules"}
+
+// Files returns the paths of all files and directories that the recording, its
+// snapshots and the options name. Not every one of them must exist.
+func (r *Replay) Files() []string { return r.files }
+
+// filesOf returns what [Replay.Files] does.
+func filesOf(rec *perfdata.Recording, opts *Options) []string {
+	files := rec.Files()
+	add := func(name string) {
+		if name != "" {
+			files = append(files, name)
+		}
+	}
+	dirs := []string{opts.KCore}
+	if opts.KCore == "" {
+		dirs[0] = snapshotDir(rec, *opts)
+	}
+	for _, c := range opts.Copies {
+		dirs = append(dirs, c.KCore)
+	}
+	add(rec.Dir())
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		add(dir)
+		for _, name := range snapshotFiles {
+			add(filepath.Join(dir, name))
+		}
+	}
+	add(opts.Kallsyms)
+	add(opts.Modules)
+	add(opts.Vmlinux)
+	return files
+}

@@ -1,0 +1,315 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// FindingKind says what about a recording's births, deaths and programs does
+// not fit together. The codes are a contract with scripts.
+type FindingKind uint8
+
+const (
+	// BirthOverLive: something is registered over the range of a program or of
+	// out-of-line code that nothing has unregistered.
+	BirthOverLive FindingKind = iota
+	// BirthInModule: the same inside the text of a module that is there.
+	BirthInModule
+	// DeathWithoutBirth: something is unregistered that neither a record nor
+	// kallsyms announced.
+	DeathWithoutBirth
+	// SymbolWithoutLoad: a BPF program's functions are registered, and no
+	// PERF_RECORD_BPF_EVENT of its load follows, as perf_event_bpf_event in
+	// kernel/events/core.c makes it.
+	SymbolWithoutLoad
+	// LoadWithoutSymbol: the load of a BPF program that no registered function
+	// precedes.
+	LoadWithoutSymbol
+	// LoadedTwice: a BPF program of an id that is loaded already.
+	LoadedTwice
+	// UnloadWithoutLoad: the unload of a BPF program that was not loaded.
+	UnloadWithoutLoad
+	// InfoWithoutLoad: the recording has the info of a BPF program of which it
+	// has no load.
+	InfoWithoutLoad
+	// InfoElsewhere: the info of a BPF program has a function where none of
+	// that length was ever registered.
+	InfoElsewhere
+	// PokeOfNothing: a text poke of a place where nothing is known to be alive. Kernels
+	// poke programs' tail calls before their birth and after their death, and
+	// modules that were loaded after the copy.
+	PokeOfNothing
+	// ModulesOverlap: two modules that are there at the same time share text.
+	ModulesOverlap
+	// RecordDamaged: a record that does not fit where it stands, as one with an
+	// event id or a CPU that the recording does not have; Other tells which.
+	RecordDamaged
+)
+
+var findingKinds = [...]struct{ code, text string }{
+	BirthOverLive:     {"birth-over-live", "registered over something that lives"},
+	BirthInModule:     {"birth-in-module", "registered inside a module that is loaded"},
+	DeathWithoutBirth: {"death-without-birth", "unregistered, and never registered"},
+	SymbolWithoutLoad: {"symbol-without-load", "a BPF function with no load of its program"},
+	LoadWithoutSymbol: {"load-without-symbol", "the load of a BPF program with no function"},
+	LoadedTwice:       {"loaded-twice", "a BPF program that is loaded already"},
+	UnloadWithoutLoad: {"unload-without-load", "the unload of a BPF program that was not loaded"},
+	InfoWithoutLoad:   {"info-without-load", "the info of a BPF program that was not loaded"},
+	InfoElsewhere:     {"info-elsewhere", "the info of a BPF program has a function that was never registered"},
+	PokeOfNothing:     {"poke-of-nothing", "a text poke of a place where nothing is known to be alive"},
+	ModulesOverlap:    {"modules-overlap", "two modules share text"},
+	RecordDamaged:     {"damaged", "a record does not fit where it stands"},
+}
+
+// String returns the code, for example "birth-over-live".
+func (k FindingKind) String() string { return findingKinds[k].code }
+
+// Text tells what the kind means, in a few English words.
+func (k FindingKind) Text() string { return findingKinds[k].text }
+
+// Finding is one place where the recording's own records do not fit together.
+type Finding struct {
+	Kind FindingKind
+	Time uint64 // of the record; 0 for what was there before the recording
+	Addr uint64 // 0 where it is about a program as a whole
+	Len  uint64
+	Name string // of the symbol or the module, "" where there is none
+	ID   uint32 // of the BPF program, 0 where it is about none
+	// Other is what it does not fit with, and since when that is there; "" for nothing.
+	Other string
+	Since uint64
+	// Excused: a record that would explain it may have been lost, or was not asked
+	// for; or kernels do this without anything being amiss.
+	Excused bool
+}
+
+// Findings checks the births, deaths and programs of the recording against one
+// another, in the order of time: it reads the recording once more. What the old
+// bytes of pokes contradict is told by Image.Conflicts.
+func (r *Replay) Findings() iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
+			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool)}
+		c.start()
+		for ch := range r.Changes() {
+			switch {
+			case ch.KSymbol != nil:
+				c.symbol(ch.Time, ch.KSymbol)
+			case ch.BPF != nil:
+				c.bpf(ch.Time, ch.BPF)
+			case ch.Poke != nil:
+				c.poke(ch.Poke)
+			}
+		}
+		c.end()
+		slices.SortStableFunc(c.found, func(a, b Finding) int { return cmp.Compare(a.Time, b.Time) })
+		for _, f := range c.found {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// A registered range is one that a symbol record, or kallsyms, announced.
+type registered struct {
+	timeline.Range
+	name  string
+	since uint64
+	image bool // its length is an upper bound
+}
+
+// A checker is the state of Findings.
+type checker struct {
+	r        *Replay
+	alive    []registered // by address
+	modules  []*timeline.Lifetime
+	programs map[uint32]uint64 // loaded by now, and when
+	// pending are the functions registered in a thread's context of which no
+	// load has come yet.
+	pending map[uint32][]Finding
+	lengths map[timeline.Range]bool // every range that was registered
+	loaded  map[uint32]bool         // programs that ever were
+	found   []Finding
+}
+
+// excused reports whether a record of some kind may be missing between two times.
+func excused(c *Coverage, from, to uint64) bool {
+	return c.Verdict == None ||
+		slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.From < to && from < l.To })
+}
+
+func (c *checker) add(f Finding, from uint64) {
+	cov := &c.r.Report.Coverage
+	f.Excused = f.Kind == PokeOfNothing || excused(&cov.KSymbols, from, f.Time+1) ||
+		f.ID != 0 && excused(&cov.BPF, from, f.Time+1)
+	c.found = append(c.found, f)
+}
+
+// start takes what was there before the recording.
+func (c *checker) start() {
+	for e := range listed(c.r.kallsyms) {
+		c.insert(registered{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Name, 0, e.Kind == timeline.SymbolBPF})
+	}
+	for l := range c.r.Image.Lifetimes {
+		if l.Kind == timeline.ModuleText {
+			c.modules = append(c.modules, l)
+		}
+	}
+	for i, l := range c.modules {
+		for _, o := range c.modules[:i] {
+			if l.Lo < o.Hi && o.Lo < l.Hi && l.From < o.To && o.From < l.To {
+				c.add(Finding{Kind: ModulesOverlap, Time: max(l.From, o.From), Addr: max(l.Lo, o.Lo),
+					Len: min(l.Hi, o.Hi) - max(l.Lo, o.Lo), Name: l.Name, Other: o.Name, Since: o.From}, 0)
+			}
+		}
+	}
+}
+
+// at returns the index of the first live range that ends after addr.
+func (c *checker) at(addr uint64) int {
+	i, _ := slices.BinarySearchFunc(c.alive, addr, func(x registered, a uint64) int {
+		if x.Hi <= a {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func (c *checker) insert(x registered) {
+	i := c.at(x.Lo)
+	if i < len(c.alive) && c.alive[i].Lo == x.Lo {
+		c.alive[i] = x
+		return
+	}
+	c.alive = slices.Insert(c.alive, i, x)
+}
+
+func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
+	x := registered{timeline.Range{Lo: k.Addr, Hi: k.Addr + uint64(k.Len)}, string(k.Name), t,
+		k.Kind == perfdata.KSymbolBPF && !timeline.IsProgramName(string(k.Name))}
+	f := Finding{Time: t, Addr: k.Addr, Len: uint64(k.Len), Name: x.name}
+	if k.Flags&perfdata.KSymbolUnregister != 0 {
+		c.unregister(f, x)
+		return
+	}
+	c.lengths[x.Range] = true
+	if k.Kind == perfdata.KSymbolBPF && (!x.image || k.Len == 0) { // an interpreted program has no name
+		f.Kind = SymbolWithoutLoad
+		c.pending[k.TID] = append(c.pending[k.TID], f)
+	}
+	if x.Hi <= x.Lo {
+		return // an interpreted program stands nowhere
+	}
+	for _, m := range c.modules {
+		// The image has ended the module with what contradicts it.
+		there := m.From <= t && (t < m.To || t == m.To && m.Ended == timeline.ModuleContradicted)
+		if there && x.Lo < m.Hi && m.Lo < x.Hi {
+			f.Kind, f.Other, f.Since = BirthInModule, m.Name, m.From
+			c.add(f, m.From)
+		}
+	}
+	i := c.at(x.Lo)
+	for i < len(c.alive) && c.alive[i].Lo < x.Hi {
+		o := &c.alive[i]
+		switch {
+		case o.image && o.Lo < x.Lo:
+			o.Hi = x.Lo // its length was an upper bound
+			i++
+			continue
+		case x.image && o.Lo > x.Lo:
+			x.Hi = o.Lo
+			continue
+		case o.since == 0 && o.Lo == x.Lo && (t == 0 || o.name == x.name):
+			// Listed and announced, or announced and then born.
+		default:
+			f.Kind, f.Other, f.Since = BirthOverLive, o.name, o.since
+			c.add(f, o.since)
+		}
+		c.alive = slices.Delete(c.alive, i, i+1)
+	}
+	c.insert(x)
+}
+
+func (c *checker) unregister(f Finding, x registered) {
+	i := c.at(x.Lo)
+	switch {
+	case x.Hi <= x.Lo:
+	case i < len(c.alive) && c.alive[i].Lo == x.Lo:
+		c.alive = slices.Delete(c.alive, i, i+1)
+	default:
+		f.Kind = DeathWithoutBirth
+		c.add(f, 0)
+	}
+}
+
+func (c *checker) bpf(t uint64, e *perfdata.BPFEvent) {
+	f := Finding{Time: t, ID: e.ID}
+	since, there := c.programs[e.ID]
+	switch e.Kind {
+	case perfdata.BPFLoad:
+		c.loaded[e.ID] = true
+		if len(c.pending[e.TID]) == 0 {
+			f.Kind = LoadWithoutSymbol
+			c.add(f, 0)
+		}
+		delete(c.pending, e.TID)
+		if there && since != 0 { // perf announces what it finds, be it just loaded
+			f.Kind, f.Since = LoadedTwice, since
+			c.add(f, since)
+		}
+		c.programs[e.ID] = t
+	case perfdata.BPFUnload:
+		if !there {
+			f.Kind = UnloadWithoutLoad
+			c.add(f, 0)
+		}
+		delete(c.programs, e.ID)
+	}
+}
+
+func (c *checker) poke(p *perfdata.TextPoke) {
+	n := uint64(max(len(p.Old), len(p.New)))
+	for s := range c.r.Image.At(p.Time).Spans(p.Addr, n) {
+		if s.Reason == timeline.NothingAlive {
+			c.add(Finding{Kind: PokeOfNothing, Time: p.Time, Addr: p.Addr, Len: n}, 0)
+			return
+		}
+	}
+}
+
+// end looks at what is left over, and at the infos.
+func (c *checker) end() {
+	for _, list := range c.pending {
+		for _, f := range list {
+			c.add(f, f.Time)
+		}
+	}
+	for _, l := range c.r.Report.Coverage.Pokes.Limits {
+		if l.Reason == timeline.Damaged {
+			c.found = append(c.found, Finding{Kind: RecordDamaged, Other: l.Text})
+		}
+	}
+	for p, err := range c.r.Recording.BPFProgs() {
+		if err != nil || c.r.scanned().machine != 0 {
+			continue // infos are the host's
+		}
+		if !c.loaded[p.ID] {
+			c.add(Finding{Kind: InfoWithoutLoad, ID: p.ID}, 0)
+			continue
+		}
+		for f := range p.Funcs() {
+			if at := (timeline.Range{Lo: f.Addr, Hi: f.Addr + uint64(len(f.Code))}); len(f.Code) > 0 && !c.lengths[at] {
+				c.add(Finding{Kind: InfoElsewhere, ID: p.ID, Addr: at.Lo, Len: at.Hi - at.Lo}, 0)
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+const unregister = perfdata.KSymbolUnregister
+
+// TestFindings: small recordings, each with one thing that does not fit.
+func TestFindings(t *testing.T) {
+	const bpf, ool = perfdata.KSymbolBPF, perfdata.KSymbolOOL
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want []string
+	}{
+		{"all fits", func(w *tape) {
+			w.ksymbol(10, 0, 0x9000, 16, bpf, 0, "bpf_prog_11_there")
+			w.bpfLoad(10, 0, 1)
+			w.ksymbol(10, 300, 0x9100, 16, bpf, 0, "bpf_prog_22_main")
+			w.ksymbol(10, 301, 0x9200, 16, bpf, 0, "bpf_prog_33_sub")
+			w.bpfLoad(10, 302, 2)
+			w.ksymbol(10, 400, 0x9100, 16, bpf, unregister, "bpf_prog_22_main")
+			w.ksymbol(10, 401, 0x9200, 16, bpf, unregister, "bpf_prog_33_sub")
+			w.bpfUnload(10, 402, 2)
+			w.ksymbol(10, 500, 0x9108, 16, bpf, 0, "bpf_prog_44_next")
+			w.bpfLoad(10, 501, 3)
+			w.ksymbol(10, 600, 0, 0, bpf, 0, "") // interpreted
+			w.bpfLoad(10, 601, 4)
+		}, nil},
+		{"born over a program that never died", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 301, 1)
+			w.ksymbol(11, 400, 0x9008, 16, bpf, 0, "bpf_prog_22_b")
+			w.bpfLoad(11, 401, 2)
+		}, []string{"birth-over-live 400 0x9008+16 bpf_prog_22_b over bpf_prog_11_a since 300"}},
+		{"what is lost may be the death", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 301, 1)
+			w.lost(10, 350, 2)
+			w.lostSamples(10, 2)
+			w.ksymbol(11, 400, 0x9008, 16, bpf, 0, "bpf_prog_22_b")
+			w.bpfLoad(11, 401, 2)
+		}, []string{"birth-over-live 400 0x9008+16 bpf_prog_22_b over bpf_prog_11_a since 300, excused"}},
+		{"an image's length is an upper bound, on both sides", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 4096, bpf, 0, "bpf_trampoline_1")
+			w.ksymbol(10, 310, 0x9800, 4096, bpf, 0, "bpf_trampoline_2")
+			w.ksymbol(10, 320, 0x9400, 64, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 321, 1)
+			w.ksymbol(10, 330, 0x9300, 4096, bpf, 0, "bpf_trampoline_3")
+		}, nil},
+		{"an image at the same place", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 4096, bpf, 0, "bpf_trampoline_1")
+			w.ksymbol(10, 310, 0x9000, 4096, bpf, 0, "bpf_trampoline_2")
+		}, []string{"birth-over-live 310 0x9000+4096 bpf_trampoline_2 over bpf_trampoline_1 since 300"}},
+		{"a death that nothing announced", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
+		}, []string{"death-without-birth 300 0x9000+4096 kprobe_insn_page"}},
+		{"dead twice", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 4096, ool, 0, "kprobe_insn_page")
+			w.ksymbol(10, 400, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
+			w.ksymbol(10, 500, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
+		}, []string{"death-without-birth 500 0x9000+4096 kprobe_insn_page"}},
+		{"a function without a load", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+		}, []string{"symbol-without-load 300 0x9000+16 bpf_prog_11_a"}},
+		{"a load without a function", func(w *tape) {
+			w.bpfLoad(10, 301, 1)
+		}, []string{"load-without-symbol 301 program 1"}},
+		{"loaded twice", func(w *tape) {
+			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 301, 1)
+			w.ksymbol(10, 400, 0x9100, 16, bpf, 0, "bpf_prog_22_b")
+			w.bpfLoad(10, 401, 1)
+		}, []string{"loaded-twice 401 program 1 since 301"}},
+		{"announced by perf, and then loaded", func(w *tape) {
+			w.ksymbol(10, 0, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 0, 1)
+			w.ksymbol(10, 150, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 151, 1)
+		}, nil},
+		{"unloaded, and never loaded", func(w *tape) {
+			w.bpfUnload(10, 301, 1)
+		}, []string{"unload-without-load 301 program 1"}},
+		{"a poke where nothing is", func(w *tape) {
+			w.poke(10, 300, 0xa000, "90", "cc")
+		}, []string{"poke-of-nothing 300 0xa000+1, excused"}},
+		{"born inside a module", func(w *tape) {
+			w.ksymbol(10, 300, 0x8100, 16, bpf, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 301, 1)
+		}, []string{"birth-in-module 300 0x8100+16 bpf_prog_11_a over m since 0"}},
+		{"an event id that the recording does not have", func(w *tape) {
+			w.comm(10, 450, 0, 9, "tick")
+			w.must(w.w.Comm(0, &perfdata.Comm{PID: 9, TID: 9, Comm: []byte("x"),
+				SampleID: perfdata.SampleID{PID: 1, TID: 1, Time: 460, ID: 77, CPU: 0, Event: w.made[0]}}))
+		}, []string{"damaged"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied = true
+			w.kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x1000, State: "Live"}}
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 200)
+			tt.tape(w)
+			w.ticks(700, 1000)
+			var got []string
+			for f := range w.replay().Findings() {
+				got = append(got, findingText(&f))
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func findingText(f *Finding) string {
+	s := f.Kind.String()
+	if f.Kind == RecordDamaged {
+		return s
+	}
+	s += fmt.Sprintf(" %d", f.Time)
+	if f.Addr != 0 {
+		s += fmt.Sprintf(" %#x+%d", f.Addr, f.Len)
+	}
+	if f.Name != "" {
+		s += " " + f.Name
+	}
+	if f.ID != 0 {
+		s += fmt.Sprintf(" program %d", f.ID)
+	}
+	if f.Other != "" {
+		s += " over " + f.Other
+	}
+	if f.Other != "" || f.Since != 0 {
+		s += fmt.Sprintf(" since %d", f.Since)
+	}
+	if f.Excused {
+		s += ", excused"
+	}
+	return s
+}
+
+// TestFindingsOfRecordings: in real recordings everything fits.
+func TestFindingsOfRecordings(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "modfull", "thunks", "hotplug", "smalldup"} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			births := r.Report.Symbols.Births
+			for f := range r.Findings() {
+				if !f.Excused {
+					t.Errorf("%s, of %d births", findingText(&f), births)
+				}
+			}
+		})
+	}
+}

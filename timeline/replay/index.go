@@ -1,0 +1,399 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// An index is an image in a file: its tables as they are in memory, so that
+// mapping the file is nearly all that opening it takes.
+//
+//	header     magic, version, place of the directory, checksum of all between the
+//	           header and the windows, stamp of what the image was made of
+//	tables     each at a multiple of 64 bytes
+//	meta       JSON: the report and all else that is no table
+//	directory  for each table its place, its length, and the size of an element
+//	windows    the in-place pokes, in blocks with a checksum each
+//
+// It is only ever read on a machine of the same byte order whose compiler lays
+// out the tables alike, and only if the stamp says that the recording is the
+// one that it was made of. Whatever else it finds, the image is made anew.
+
+// indexVersion changes with the meaning of anything in an index, which includes the rules
+// by which images are made.
+const indexVersion = 5
+
+const indexMagic = "textreplay index"
+
+// ErrIndex is wrapped by the errors of an index that cannot be used: of another
+// version, of another recording, or damaged.
+var ErrIndex = errors.New("timeline: the saved index cannot be used")
+
+func indexErrorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrIndex, fmt.Sprintf(format, args...))
+}
+
+// An indexHeader is how an index begins. Checksums are CRC-32 as of IEEE 802.3, which
+// takes half as long as Castagnoli's where processors multiply without carry.
+type indexHeader struct {
+	Magic     [16]byte
+	Version   uint32
+	Checksum  uint32 // of the file from the header's end to Windows
+	Directory uint64 // its place; it reaches to Windows
+	Windows   uint64 // place of the windows, the rest of the file
+	Stamp     [sha256.Size]byte
+	Sections  uint32 // how many the directory lists
+	_         [52]byte
+}
+
+// headerSize is the size of an indexHeader in the file.
+const headerSize = 128
+
+// A sectionEntry is an entry of the directory: place and length in bytes, and
+// the size of an element.
+type sectionEntry struct{ Offset, Len, Size uint64 }
+
+// The sections of the directory: the tables of the image, then these.
+const (
+	sectionMeta     = iota // JSON
+	sectionServices        // JSON
+	sectionWindows         // checksums
+	numSections
+)
+
+const tableAlign = 64
+
+// indexMeta is what of a replay is no table.
+type indexMeta struct {
+	Image timeline.EncodedMeta
+	ISA   elf.Machine
+
+	Report   *Report
+	Warnings []string
+	Conv     *perfdata.TimeConv
+	Data     *perfdata.ClockData
+	OwnTime  bool
+	NoWall   string
+
+	Stretches [][3]int // of the windows
+	Windows   bool     // they are in the file
+}
+
+// writeIndex writes an index of r to w.
+func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
+	image := r.Image.Encode()
+	meta := indexMeta{
+		Image: image.Meta, ISA: r.isa,
+		Conv: r.Report.Clock.conv, Data: r.Report.Clock.data, OwnTime: r.Report.Clock.ownTime, NoWall: r.Report.Clock.noWall,
+	}
+	report := *r.Report
+	report.Warnings = nil
+	meta.Report = &report
+	for _, w := range r.Report.Warnings {
+		meta.Warnings = append(meta.Warnings, w.Error())
+	}
+	var windows timeline.EncodedWindows
+	if r.windows != nil {
+		windows, meta.Windows = r.windows.Encode()
+		meta.Stretches = windows.Stretches
+	}
+	text, err := json.Marshal(&meta)
+	if err != nil {
+		return err
+	}
+	services, err := json.Marshal(r.savedServices())
+	if err != nil {
+		return err
+	}
+
+	sections := append(image.Tables, []timeline.EncodedTable{
+		sectionMeta:     {Data: text, Size: 1},
+		sectionServices: {Data: services, Size: 1},
+		sectionWindows:  {Data: windows.Sums, Size: 1},
+	}...)
+	head := indexHeader{Version: indexVersion, Sections: uint32(len(sections)), Stamp: stamp}
+	copy(head.Magic[:], indexMagic)
+	at := uint64(headerSize)
+	directory := make([]sectionEntry, len(sections))
+	var pad [tableAlign]byte
+	var parts [][]byte
+	add := func(data []byte) {
+		head.Checksum = crc32.Update(head.Checksum, crc32.IEEETable, data)
+		parts = append(parts, data)
+		at += uint64(len(data))
+	}
+	for i := range sections {
+		t := &sections[i]
+		directory[i] = sectionEntry{at, uint64(len(t.Data)), uint64(t.Size)}
+		add(t.Data)
+		add(pad[:-at%tableAlign])
+	}
+	head.Directory = at
+	add(encoded(directory))
+	add(pad[:-at%tableAlign])
+	head.Windows = at
+	parts = append(parts, windows.Pokes)
+
+	if _, err := w.Write(encoded(&head)); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encoded returns a value of fixed size as the index has it.
+func encoded(v any) []byte {
+	out, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err) // a type without a fixed size
+	}
+	return out
+}
+
+// readIndex makes of data, an index in memory, what it was written from, in r,
+// which has its snapshot and names. It keeps data. Errors wrap ErrIndex.
+func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
+	head, err := headerOf(data)
+	if err != nil {
+		return err
+	}
+	if head.Stamp != stamp {
+		return indexErrorf("it is of another recording, or of the same before it changed")
+	}
+	body := data[headerSize:head.Windows]
+	if crc32.ChecksumIEEE(body) != head.Checksum {
+		return indexErrorf("its checksum is wrong")
+	}
+	sections, err := sectionsOf(data, head)
+	if err != nil {
+		return err
+	}
+	tables, own := sections[:len(sections)-numSections], sections[len(sections)-numSections:]
+	var meta indexMeta
+	dec := json.NewDecoder(bytes.NewReader(own[sectionMeta].Data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&meta); err != nil || meta.Report == nil {
+		return indexErrorf("its report cannot be read: %v", err)
+	}
+	var table timeline.Names
+	if r.kallsyms != nil {
+		table = names{r.kallsyms}
+	}
+	im, err := timeline.DecodeImage(timeline.Encoded{Tables: tables, Meta: meta.Image}, r.segments(), table)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	var windows *timeline.EncodedWindows
+	if meta.Windows {
+		windows = &timeline.EncodedWindows{Pokes: data[head.Windows:], Sums: own[sectionWindows].Data, Stretches: meta.Stretches}
+		if _, err := timeline.DecodeWindows(*windows, nil); err != nil {
+			return fmt.Errorf("%w: %w", ErrIndex, err)
+		}
+	}
+
+	r.Report, r.isa = meta.Report, meta.ISA
+	for _, w := range meta.Warnings {
+		r.Report.Warnings = append(r.Report.Warnings, errors.New(w))
+	}
+	r.Report.Clock.conv, r.Report.Clock.data = meta.Conv, meta.Data
+	r.Report.Clock.ownTime, r.Report.Clock.noWall = meta.OwnTime, meta.NoWall
+	r.Image = im
+	r.savedWindows = windows
+	r.services.saved = own[sectionServices].Data
+	return nil
+}
+
+// headerOf checks the frame of an index: that what its header says is inside.
+func headerOf(data []byte) (*indexHeader, error) {
+	if len(data) < headerSize {
+		return nil, indexErrorf("it is %d bytes long", len(data))
+	}
+	var h indexHeader
+	if _, err := binary.Decode(data, binary.LittleEndian, &h); err != nil {
+		return nil, indexErrorf("its header cannot be read: %v", err)
+	}
+	if string(h.Magic[:]) != indexMagic {
+		return nil, indexErrorf("it does not begin as one")
+	}
+	if h.Version != indexVersion {
+		return nil, indexErrorf("it is of version %d, this is %d", h.Version, indexVersion)
+	}
+	need := uint64(h.Sections) * uint64(binary.Size(sectionEntry{}))
+	if h.Sections < numSections || h.Directory < headerSize || h.Windows > uint64(len(data)) || h.Windows < need ||
+		h.Directory > h.Windows-need || h.Directory%tableAlign != 0 {
+		return nil, indexErrorf("it is cut off")
+	}
+	return &h, nil
+}
+
+// sectionsOf returns the sections that the directory lists, in place.
+func sectionsOf(data []byte, h *indexHeader) ([]timeline.EncodedTable, error) {
+	directory := make([]sectionEntry, h.Sections)
+	if _, err := binary.Decode(data[h.Directory:h.Windows], binary.LittleEndian, directory); err != nil {
+		return nil, indexErrorf("its directory cannot be read: %v", err)
+	}
+	out := make([]timeline.EncodedTable, len(directory))
+	for i, e := range directory {
+		if e.Offset > h.Directory || e.Len > h.Directory-e.Offset || e.Offset%tableAlign != 0 || e.Size == 0 || e.Size > e.Len && e.Len > 0 || e.Len%e.Size != 0 {
+			return nil, indexErrorf("section %d is not where it should be", i)
+		}
+		out[i] = timeline.EncodedTable{Data: data[e.Offset:][:e.Len], Size: int(e.Size)}
+	}
+	return out, nil
+}
+
+// windowsOfIndex returns the windows that the index has, nil where it has none.
+func (r *Replay) windowsOfIndex() *timeline.Windows {
+	if r.savedWindows == nil {
+		return nil
+	}
+	w, err := timeline.DecodeWindows(*r.savedWindows, func() *timeline.Windows {
+		w := r.findWindows()
+		w.Widen(r.Report.ClockUncertainty)
+		return w
+	})
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// IndexState tells of a replay's saved index, see [Options.Index].
+type IndexState struct {
+	Used  bool // the image was taken from it
+	Saved bool // it was written
+	// Err says why an index that was there was not used, and could not be written.
+	Err error
+}
+
+// Index tells what became of [Options.Index].
+func (r *Replay) Index() IndexState { return r.index }
+
+// openIndex takes the image from the index that the options name, and reports
+// whether it could.
+func (r *Replay) openIndex(opts *Options) bool {
+	switch {
+	case opts.Index == "":
+		return false
+	case !timeline.CanMapTables:
+		r.index.Err = indexErrorf("this machine's byte order is not the one of indexes")
+		return false
+	case len(opts.Copies) > 0 || opts.Vmlinux != "":
+		r.index.Err = indexErrorf("it is of perf's own copy of kernel text alone")
+		return false
+	}
+	if r.stamp, r.index.Err = stampOf(r.Recording, opts); r.index.Err != nil {
+		return false
+	}
+	r.saveTo = opts.Index
+	err := r.loadIndex(opts.Index)
+	if r.index.Used = err == nil; !r.index.Used && !errors.Is(err, fs.ErrNotExist) {
+		r.index.Err = err
+	}
+	return r.index.Used
+}
+
+// loadIndex opens an index file, and makes of it what it was written from.
+func (r *Replay) loadIndex(path string) error {
+	data, unmap, err := mapFile(path)
+	if err != nil {
+		return err
+	}
+	if err := r.readIndex(data, r.stamp); err != nil {
+		return errors.Join(err, unmap())
+	}
+	r.unmapIndex = unmap
+	return nil
+}
+
+// savedServices are services in an index.
+type savedServices struct {
+	Pieces []Service
+	Uses   map[int][][3]uint64 // by the number of the life
+}
+
+// savedServices finds the services, if nobody has, so that those who open the
+// index need not read the recording for them.
+func (r *Replay) savedServices() (s savedServices) {
+	if r.Report.Arch != "x86_64" {
+		return s
+	}
+	r.services.once.Do(func() { r.services.find(r) })
+	s.Pieces, s.Uses = r.services.pieces, make(map[int][][3]uint64)
+	i := 0
+	for l := range r.Image.Lifetimes {
+		for _, u := range r.services.uses[l] {
+			s.Uses[i] = append(s.Uses[i], [3]uint64{u.site, u.from, u.to})
+		}
+		i++
+	}
+	return s
+}
+
+// take takes the services from the index that r is of, and reports whether it
+// could.
+func (x *services) take(r *Replay) bool {
+	var s savedServices
+	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil {
+		return false
+	}
+	uses := make(map[*timeline.Lifetime][]use)
+	lives := slices.Collect(r.Image.Lifetimes)
+	for i, list := range s.Uses {
+		if i < 0 || i >= len(lives) {
+			return false
+		}
+		for _, u := range list {
+			uses[lives[i]] = append(uses[lives[i]], use{u[0], u[1], u[2]})
+		}
+	}
+	x.pieces, x.uses = s.Pieces, uses
+	x.indexPieces()
+	return true
+}
+
+// saveIndex writes the index, or leaves the file that was there.
+func (r *Replay) saveIndex() {
+	f, err := os.CreateTemp(filepath.Dir(r.saveTo), filepath.Base(r.saveTo)+".*")
+	if err == nil {
+		err = errors.Join(r.writeIndex(f, r.stamp), f.Chmod(0o644), f.Close())
+		if err == nil {
+			err = os.Rename(f.Name(), r.saveTo)
+		}
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}
+	r.index.Saved, r.index.Err = err == nil, err
+}
+
+// segments returns the snapshot's segments as an image has them.
+func (r *Replay) segments() (out []timeline.Segment) {
+	if r.Snapshot != nil && r.Snapshot.Core != nil {
+		for _, s := range r.Snapshot.Core.Segments {
+			out = append(out, timeline.Segment(s))
+		}
+	}
+	return out
+}

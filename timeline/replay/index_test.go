@@ -1,0 +1,334 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+func testRecording(name string) string {
+	return filepath.Join("..", "..", "testdata", name, "rec.data")
+}
+
+// loadWith loads a recording, which the test closes.
+func loadWith(tb testing.TB, path string, opts Options) *Replay {
+	tb.Helper()
+	r, err := Load(path, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close() })
+	return r
+}
+
+// indexed makes an index of a recording, and loads it from that.
+func indexed(tb testing.TB, path string, opts Options) (made, used *Replay) {
+	tb.Helper()
+	opts.Index, opts.SaveIndex = filepath.Join(tb.TempDir(), "index"), true
+	made = loadWith(tb, path, opts)
+	if s := made.Index(); s.Used || !s.Saved || s.Err != nil {
+		tb.Fatalf("first load: %+v", s)
+	}
+	used = loadWith(tb, path, opts)
+	if s := used.Index(); !s.Used || s.Err != nil {
+		tb.Fatalf("second load: %+v", s)
+	}
+	return made, used
+}
+
+// places are addresses and times all over an image, more of them where it changes.
+func places(im *timeline.Image, n int) (out []struct{ addr, time uint64 }) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	first, horizon := im.Extent()
+	span := horizon - first
+	type version struct {
+		timeline.Range
+		Since uint64
+	}
+	var fragments [][]version
+	for r, v := range im.Fragments() {
+		if n := len(fragments); n == 0 || fragments[n-1][0].Range != r {
+			fragments = append(fragments, nil)
+		}
+		f := &fragments[len(fragments)-1]
+		*f = append(*f, version{r, v.Since})
+	}
+	for range n {
+		f := fragments[rng.IntN(len(fragments))]
+		v := f[rng.IntN(len(f))]
+		addr := v.Lo + rng.Uint64N(v.Hi-v.Lo+8) - 4
+		for _, t := range []uint64{v.Since, v.Since - 1, first + rng.Uint64N(span+span/10+1)} {
+			out = append(out, struct{ addr, time uint64 }{addr, t})
+		}
+	}
+	return out
+}
+
+// TestIndex: an image from an index is the image that it was made of, and all
+// that a replay tells is the same.
+func TestIndex(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "smalldup", "storm", "thunks", "uponline", "arm64", "ppc64le", "s390x"} {
+		t.Run(name, func(t *testing.T) {
+			made, used := indexed(t, testRecording(name), Options{})
+			text := cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })
+			if diff := cmp.Diff(made.Report, used.Report, text, cmp.AllowUnexported(Clock{})); diff != "" {
+				t.Errorf("report:\n%s", diff)
+			}
+			a, b := made.Image, used.Image
+			if diff := cmp.Diff(a.Stats(), b.Stats()); diff != "" {
+				t.Errorf("stats:\n%s", diff)
+			}
+			if made.Machine() != used.Machine() {
+				t.Errorf("machine %v, want %v", used.Machine(), made.Machine())
+			}
+			var x, y [24]byte
+			for _, p := range places(a, 2000) {
+				want, got := a.At(p.time).Read(p.addr, x[:]), b.At(p.time).Read(p.addr, y[:])
+				if want != got || x != y {
+					t.Fatalf("%#x at %d: %+v %x, want %+v %x", p.addr, p.time, got, y, want, x)
+				}
+				var spans [2][]timeline.Span
+				for i, im := range []*timeline.Image{a, b} {
+					for s := range im.At(p.time).Spans(p.addr, 24) {
+						spans[i] = append(spans[i], s)
+					}
+				}
+				if diff := cmp.Diff(spans[0], spans[1]); diff != "" {
+					t.Fatalf("%#x at %d: spans\n%s", p.addr, p.time, diff)
+				}
+				s1, ok1 := a.At(p.time).Symbol(p.addr)
+				s2, ok2 := b.At(p.time).Symbol(p.addr)
+				if s1 != s2 || ok1 != ok2 {
+					t.Fatalf("%#x at %d: %v, want %v", p.addr, p.time, s2, s1)
+				}
+				if diff := cmp.Diff(made.Windows().At(p.addr, 8, p.time), used.Windows().At(p.addr, 8, p.time)); diff != "" {
+					t.Fatalf("%#x at %d: windows\n%s", p.addr, p.time, diff)
+				}
+				v1, ok1 := made.Serves(p.addr, p.time)
+				v2, ok2 := used.Serves(p.addr, p.time)
+				if diff := cmp.Diff(v1, v2); diff != "" || ok1 != ok2 {
+					t.Fatalf("%#x at %d: serves\n%s", p.addr, p.time, diff)
+				}
+			}
+			var conflicts, symbols, changes [2]int
+			for i, r := range []*Replay{made, used} {
+				for range r.Image.Conflicts() {
+					conflicts[i]++
+				}
+				for range r.Image.Symbols {
+					symbols[i]++
+				}
+				for range r.Changes() {
+					changes[i]++
+				}
+			}
+			if conflicts[0] != conflicts[1] || symbols[0] != symbols[1] || changes[0] != changes[1] {
+				t.Errorf("conflicts %v, symbols %v, changes %v: each must be equal", conflicts, symbols, changes)
+			}
+		})
+	}
+}
+
+// TestIndexStale: an index is not used once anything has changed that the image
+// is made of, and is then made anew.
+func TestIndexStale(t *testing.T) {
+	later := func(path string) error {
+		return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour))
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(dir string, opts *Options) error
+	}{
+		{"recording touched", func(dir string, _ *Options) error { return later(filepath.Join(dir, "data")) }},
+		{"recording longer", func(dir string, _ *Options) error {
+			data, err := os.ReadFile(filepath.Join(dir, "data"))
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, "data"), append(data, 0), 0o644))
+		}},
+		{"copy of text touched", func(dir string, _ *Options) error { return later(filepath.Join(dir, "kcore_dir", "kcore")) }},
+		{"no symbols any more", func(dir string, _ *Options) error { return os.Remove(filepath.Join(dir, "kcore_dir", "kallsyms")) }},
+		{"other symbols", func(dir string, opts *Options) error {
+			opts.Kallsyms = filepath.Join(dir, "kcore_dir", "kallsyms")
+			return nil
+		}},
+		{"explicit window", func(_ string, opts *Options) error {
+			opts.Explicit = []timeline.ExplicitWindow{{Addr: 0xffffffff81000000, From: 1, To: 2, Before: []byte{1}, After: []byte{2}}}
+			return nil
+		}},
+		{"other rules", func(_ string, opts *Options) error {
+			data, err := os.ReadFile(opts.Index)
+			binary.LittleEndian.PutUint32(data[16:], indexVersion+1)
+			return errors.Join(err, os.WriteFile(opts.Index, data, 0o644))
+		}},
+		{"no index", func(_ string, opts *Options) error { return os.WriteFile(opts.Index, []byte("hello"), 0o644) }},
+		{"empty", func(_ string, opts *Options) error { return os.WriteFile(opts.Index, nil, 0o644) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "rec.data")
+			if err := os.CopyFS(dir, os.DirFS(testRecording("small"))); err != nil {
+				t.Fatal(err)
+			}
+			opts := Options{Index: dir + ".index", SaveIndex: true}
+			if r := loadWith(t, dir, opts); !r.Index().Saved {
+				t.Fatalf("%+v", r.Index())
+			}
+			if err := tt.change(dir, &opts); err != nil {
+				t.Fatal(err)
+			}
+			only := opts
+			only.SaveIndex = false
+			if s := loadWith(t, dir, only).Index(); s.Used || s.Saved || !errors.Is(s.Err, ErrIndex) {
+				t.Errorf("without SaveIndex: %+v", s)
+			}
+			if s := loadWith(t, dir, opts).Index(); s.Used || !s.Saved {
+				t.Errorf("%+v, want it made anew", s)
+			}
+			if s := loadWith(t, dir, opts).Index(); !s.Used {
+				t.Errorf("%+v, want the new one used", s)
+			}
+		})
+	}
+}
+
+// TestIndexNowhere: where an index cannot be saved, the answers are there all
+// the same, and nothing is left over.
+func TestIndexNowhere(t *testing.T) {
+	dir := t.TempDir()
+	r := loadWith(t, testRecording("small"), Options{Index: filepath.Join(dir, "none", "index"), SaveIndex: true})
+	if s := r.Index(); s.Used || s.Saved || s.Err == nil {
+		t.Errorf("%+v", s)
+	}
+	if r.Image.Stats().Versions == 0 {
+		t.Error("no image")
+	}
+	path := filepath.Join(dir, "index")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s := loadWith(t, testRecording("small"), Options{Index: path, SaveIndex: true}).Index(); s.Saved || s.Err == nil {
+		t.Errorf("over a directory: %+v", s)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v left, %v", left, err)
+	}
+}
+
+// TestIndexDamage: a bit that flips anywhere in an index changes no answer.
+func TestIndexDamage(t *testing.T) {
+	path := testRecording("small")
+	made := loadWith(t, path, Options{Windows: true})
+	opts := Options{Index: filepath.Join(t.TempDir(), "index"), SaveIndex: true}
+	loadWith(t, path, opts)
+	whole, err := os.ReadFile(opts.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp, err := stampOf(made.Recording, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pokes := made.Windows()
+	poked := places(made.Image, 500)
+	rng := rand.New(rand.NewPCG(3, 4))
+	used := 0
+	for range 300 {
+		data := bytes.Clone(whole)
+		if at := rng.IntN(len(data)); rng.IntN(4) == 0 {
+			data = data[:at]
+		} else {
+			data[at] ^= 1 << rng.IntN(8)
+		}
+		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+		if err := r.readIndex(data, stamp); err != nil {
+			if !errors.Is(err, ErrIndex) {
+				t.Errorf("%v is no ErrIndex", err)
+			}
+			continue
+		}
+		used++ // the damage is in the windows, or in what nothing is read of
+		for range 20 {
+			p := poked[rng.IntN(len(poked))]
+			if diff := cmp.Diff(pokes.At(p.addr, 5, p.time), r.Windows().At(p.addr, 5, p.time)); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	if used == 0 || used == 300 {
+		t.Errorf("%d of 300 damaged indexes used", used)
+	}
+}
+
+// TestIndexConcurrent: any number of goroutines may read one image from an index.
+func TestIndexConcurrent(t *testing.T) {
+	made, used := indexed(t, testRecording("rich"), Options{})
+	list := places(made.Image, 200)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			c := used.Image.Cursor()
+			var x, y [16]byte
+			for _, p := range list {
+				want, got := made.Image.At(p.time).Read(p.addr, x[:]), c.Read(p.addr, p.time, y[:])
+				if want != got || x != y {
+					t.Errorf("%#x at %d: %+v, want %+v", p.addr, p.time, got, want)
+				}
+				used.Windows().At(p.addr, 5, p.time)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// FuzzIndex: no file is taken for an index that leads outside of itself, even
+// where its checksum is right.
+func FuzzIndex(f *testing.F) {
+	path := testRecording("s390x")
+	opts := Options{Index: filepath.Join(f.TempDir(), "index"), SaveIndex: true}
+	made := loadWith(f, path, opts)
+	if !made.Index().Saved {
+		f.Fatal(made.Index().Err)
+	}
+	whole, err := os.ReadFile(opts.Index)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), []byte{})
+	f.Add(uint32(16), []byte{2})
+	f.Add(uint32(130), []byte{0xff, 0xff, 0xff})
+	f.Add(uint32(len(whole)-300), bytes.Repeat([]byte{0xff}, 64))
+	f.Fuzz(func(t *testing.T, at uint32, patch []byte) {
+		data := bytes.Clone(whole)
+		copy(data[int(at)%len(data):], patch)
+		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+		if err := r.readIndex(data, made.stamp); err == nil {
+			for _, p := range places(r.Image, 10) {
+				var x, y [16]byte
+				want, got := made.Image.At(p.time).Read(p.addr, x[:]), r.Image.At(p.time).Read(p.addr, y[:])
+				if want != got || x != y {
+					t.Fatalf("%#x at %d: %+v %x, want %+v %x", p.addr, p.time, got, y, want, x)
+				}
+			}
+		}
+		if h, err := headerOf(data); err == nil {
+			sum := crc32.ChecksumIEEE(data[headerSize:h.Windows])
+			binary.LittleEndian.PutUint32(data[20:], sum)
+			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+			if err := r.readIndex(data, made.stamp); err != nil && !errors.Is(err, ErrIndex) {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,494 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Options of [Load]. The zero value reads a recording as perf left it.
+type Options struct {
+	// Guest is the virtual machine whose kernel the image is made of: the process
+	// id of its hypervisor as Report.Guests has it, or DefaultGuest. 0 is the host.
+	// Either image takes nothing of the other's records.
+	Guest int
+	// KCore (of Load only) is a kcore_dir kept elsewhere than beside the recording. It must
+	// be the copy that perf made when it recorded, not a later one.
+	KCore string
+	// CPUs is how many CPUs the machine has, all of them online, where the recording does
+	// not say: perf writes that down at the end of a file, so it is missing while
+	// perf is still writing, and after it was killed. 0 claims nothing.
+	CPUs int
+	// Kallsyms and Modules name files to use instead of kcore_dir's.
+	Kallsyms, Modules string
+	// Only, where set, is asked before the recording is read to which ranges of
+	// addresses the image can be restricted, which makes it faster to build; nil
+	// restricts nothing. k is the symbol table, nil where there is none. Other
+	// addresses are answered as Unknown, for the reason OutsideImage;
+	// Report.Conflicts counts those inside. See Near.
+	Only func(k *kcore.Kallsyms) []timeline.Range
+	// Copies are further copies of the same kernel, each made at a known time.
+	Copies []Copy
+	// Vmlinux is the kernel's ELF file. It says what stands where nothing
+	// recorded does, and that is at most Unconfirmed.
+	Vmlinux string
+	// Explicit are explicit windows, see ReadWindows.
+	Explicit []timeline.ExplicitWindow
+	// Windows keeps what Replay.Windows needs while the recording is read, which
+	// is cheaper than reading it once more.
+	Windows bool
+	// Index names a file with the image as it was saved before. If it is of this
+	// recording, unchanged, and of the same other options, the image is taken from
+	// it, all of it whatever Only says; otherwise the recording is read. With
+	// SaveIndex the file is then written anew, of the whole image, so that the
+	// next question need not wait. Replay.Index tells what became of it. Where
+	// Copies or Vmlinux are given there is no index.
+	Index     string
+	SaveIndex bool
+	// Progress, where set, is told from time to time how many bytes of the
+	// recording have been read.
+	Progress func(done, total int64)
+}
+
+// Replay is a recording with the image that was made of it. It is safe for
+// concurrent use but for Close.
+type Replay struct {
+	Recording *perfdata.Recording
+	Snapshot  *kcore.Snapshot // nil: the recording has none
+	Image     *timeline.Image
+	Report    *Report
+	kallsyms  *kcore.Kallsyms
+	copies    []*kcore.Snapshot
+	isa       elf.Machine
+	scan      *scan // nil where the image is from an index and nobody needed it
+	scanOnce  sync.Once
+	guest     int
+	files     []string
+
+	index        IndexState
+	stamp        [sha256.Size]byte
+	saveTo       string                   // the index, where there may be one
+	savedWindows *timeline.EncodedWindows // of the index
+	unmapIndex   func() error
+
+	explicit    []timeline.ExplicitWindow
+	windows     *timeline.Windows
+	windowsOnce sync.Once
+
+	sequences     *Sequences
+	sequencesOnce sync.Once
+
+	services services
+	sources  sources
+}
+
+// Close unmaps the recording and its snapshot. The image must not be used
+// afterwards.
+func (r *Replay) Close() error {
+	err := r.closeCopies()
+	if r.unmapIndex != nil {
+		err = errors.Join(err, r.unmapIndex())
+	}
+	if r.Snapshot != nil {
+		err = errors.Join(err, r.Snapshot.Close())
+	}
+	return errors.Join(err, r.Recording.Close())
+}
+
+func (r *Replay) closeCopies() (err error) {
+	for _, c := range r.copies {
+		err = errors.Join(err, c.Close())
+	}
+	r.copies = nil
+	return err
+}
+
+// Kallsyms returns the kernel's symbol table as of the snapshot, nil where
+// there is none.
+func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
+
+// Load opens a recording and its kcore_dir, and makes an image of both. A
+// recording that is damaged but readable is loaded: Report tells what is
+// missing, and the image calls known only what the damage cannot have changed.
+func Load(path string, opts Options) (*Replay, error) {
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := OpenSnapshot(rec, opts)
+	if err != nil {
+		rec.Close()
+		return nil, err
+	}
+	r, err := New(rec, snap, opts)
+	if err != nil {
+		if snap != nil {
+			snap.Close()
+		}
+		rec.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenSnapshot opens the kcore_dir of a recording, or the one that the options
+// name; nil where there is none.
+func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
+	dir := opts.KCore
+	if dir == "" {
+		if dir = snapshotDir(rec, opts); dir == "" {
+			return nil, nil
+		}
+	}
+	snap, err := kcore.Open(dir)
+	if err != nil && opts.KCore == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return snap, err
+}
+
+// New makes an image of an open recording and of the copy of the kernel that
+// was made with it; snap may be nil. Options.KCore only tells an index whether
+// it is of this copy. Closing the Replay closes rec and snap.
+func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
+	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
+	s := newScan(rec, unloading(rec, opts.Progress))
+	s.cpus = opts.CPUs
+	if opts.Guest != 0 {
+		if err := s.selectGuest(opts.Guest); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.symbols(s, opts); err != nil {
+		return nil, err
+	}
+	if r.openIndex(&opts) {
+		return r, nil
+	}
+	if snap != nil {
+		for _, w := range snap.Warnings() {
+			s.warn(w)
+		}
+	}
+	save := opts.SaveIndex && r.saveTo != ""
+	var only []timeline.Range
+	s.describe(r)
+	silent := s.report.Arch != "" && s.report.Arch != "x86_64"
+	// Where a silent writer shows anywhere, nothing is known anywhere: then all
+	// of the image is needed to find that out.
+	if opts.Only != nil && !silent && !save {
+		only = opts.Only(r.kallsyms)
+	}
+	if only != nil {
+		s.b.Only(only)
+	}
+	s.b.SilentPokes(silent)
+	s.b.CallThunks(s.report.Arch == "x86_64")
+	r.isa = s.isa
+	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
+		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
+	}
+	s.run()
+	if s.keepPlaced {
+		r.windows = s.newWindows(s.placed)
+		s.placed = nil
+	}
+	r.Report = s.report
+	if err := s.facts(r, opts); err != nil {
+		return nil, errors.Join(err, r.closeCopies())
+	}
+	im, err := s.b.Build()
+	if err != nil {
+		return nil, errors.Join(err, r.closeCopies())
+	}
+	r.Image = im
+	r.scan = s
+	s.b = nil // the image has all of it
+	s.report.finish(im)
+	if save {
+		r.saveIndex()
+	}
+	return r, nil
+}
+
+// scanned returns what reading the recording found beside the image. Of a
+// replay whose image is from an index it reads the recording, once.
+func (r *Replay) scanned() *scan {
+	r.scanOnce.Do(func() {
+		if r.scan != nil {
+			return
+		}
+		s := newScan(r.Recording, unloading(r.Recording, nil))
+		if r.guest != 0 {
+			// It was found when the index was made.
+			if err := s.selectGuest(r.guest); err != nil {
+				s.warn(err)
+			}
+		}
+		s.b.Only([]timeline.Range{}) // no image is to be made
+		s.describe(r)
+		s.run()
+		s.b = nil
+		r.scan = s
+	})
+	return r.scan
+}
+
+// symbols takes kallsyms and the list of modules from the snapshot, or from
+// the files that the options name instead.
+func (r *Replay) symbols(s *scan, opts Options) error {
+	if r.Snapshot != nil {
+		r.kallsyms, s.modules = r.Snapshot.Kallsyms, slices.Clone(r.Snapshot.Modules)
+	}
+	if opts.Kallsyms != "" {
+		text, err := os.ReadFile(opts.Kallsyms)
+		if err != nil {
+			return err
+		}
+		if r.kallsyms, err = kcore.ParseKallsyms(text); err != nil {
+			return fmt.Errorf("%s: %w", opts.Kallsyms, err)
+		}
+	}
+	if opts.Modules != "" {
+		text, err := os.ReadFile(opts.Modules)
+		if err != nil {
+			return err
+		}
+		modules, err := kcore.ParseModules(text)
+		if len(modules) == 0 && err != nil {
+			return fmt.Errorf("%s: %w", opts.Modules, err)
+		}
+		if err != nil {
+			s.warn(err)
+		}
+		s.modules = modules
+	}
+	return nil
+}
+
+// facts gives the builder what the scan found besides pokes and symbols.
+func (s *scan) facts(r *Replay, opts Options) error {
+	b, rep := s.b, s.report
+	horizon := s.horizon()
+	rep.Horizon = horizon
+	b.Extent(rep.First, horizon)
+	if s.newest == 0 {
+		b.Extent(1, 0) // no record has a time: nothing is inside of the recording
+	}
+
+	s.coverage()
+	for _, l := range merged(rep.Coverage.Pokes.Limits) {
+		b.Gap(timeline.GapPokes, l.From, l.To, l.Reason)
+	}
+	for _, l := range merged(rep.Coverage.KSymbols.Limits) {
+		b.Gap(timeline.GapSymbols, l.From, l.To, l.Reason)
+	}
+	for _, l := range merged(rep.Coverage.Modules.Limits) {
+		b.Gap(timeline.GapModules, l.From, l.To, l.Reason)
+	}
+	for _, buf := range s.buffers {
+		rep.Losses = append(rep.Losses, buf.losses...)
+	}
+
+	copied := s.copied(horizon)
+	k := r.kallsyms
+	lo, hi, ok := uint64(0), uint64(0), false
+	if k != nil {
+		lo, hi, ok = k.Text()
+		b.Names(names{k})
+	}
+	if !ok {
+		lo, hi = s.textLo, s.textHi
+	}
+	b.Text(lo, hi)
+
+	if r.Snapshot != nil && r.Snapshot.Core != nil {
+		snap := timeline.Snapshot{From: rep.First, To: copied}
+		for _, seg := range r.Snapshot.Core.Segments {
+			snap.Segments = append(snap.Segments, timeline.Segment(seg))
+			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
+			rep.SnapshotBytes += uint64(len(seg.Data))
+		}
+		rep.Copied = &timeline.Interval{To: snap.To}
+		b.SetSnapshot(snap)
+	}
+	for _, w := range r.explicit {
+		if err := b.Window(w); err != nil {
+			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
+		}
+	}
+	s.addModules(k, copied)
+	s.addListed(k)
+	s.addPrograms()
+	if opts.Vmlinux != "" {
+		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
+			return err
+		}
+	}
+	return s.addCopies(r, opts.Copies)
+}
+
+// copied returns the upper end of the time in which perf copied kernel text:
+// its own exec of the workload, which comes after; without one the horizon (rule snapshot).
+// But perf's first rounds may hold only what is older than the copy, which it
+// makes before it drains the ring buffers for the first time: then it is the
+// newest time of the first round after that.
+func (s *scan) copied(horizon uint64) uint64 {
+	for _, e := range s.execs {
+		if s.perfExec[e.pid] {
+			return e.time
+		}
+	}
+	if s.clean || s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows {
+		return horizon
+	}
+	if t := s.files[0].started; t != 0 {
+		return t
+	}
+	return timeline.MaxTime
+}
+
+// addModules adds the modules that were loaded when the snapshot was taken.
+// Only text is known by a snapshot, and a module's text ends at the latest with
+// the page in which its last function begins (rule modules). copied is when at the latest.
+func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
+	for _, m := range s.modules {
+		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
+			continue
+		}
+		end := textEnd(k, &m)
+		if m.State != "Live" {
+			end = m.Addr // still being loaded: its text changes with no record
+		}
+		loaded, freed, told := s.lifeAround(m.Name, 0, copied)
+		if !told {
+			end = m.Addr
+		}
+		s.b.Module(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: copied})
+		s.report.Modules++
+	}
+}
+
+// textPage is the page size of x86-64. Where pages are larger, module text is
+// taken to end earlier, which proves less.
+const textPage = 4096
+
+// textEnd returns the end of a module's text, as far as kallsyms, which may be nil,
+// tells.
+func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	if k != nil {
+		if last, ok := k.LastFunction(m.Name, m.Addr, m.Addr+m.Size); ok {
+			return last&^(textPage-1) + textPage
+		}
+	}
+	return m.Addr
+}
+
+// addListed adds what kallsyms lists beside kernel and modules.
+func (s *scan) addListed(k *kcore.Kallsyms) {
+	for e := range listed(k) {
+		s.b.Symbol(e)
+	}
+}
+
+// listed yields the out-of-line pages and BPF images of kallsyms, which were
+// there when the snapshot was taken. k may be nil.
+func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
+	return func(yield func(timeline.SymbolEvent) bool) {
+		if k == nil {
+			return
+		}
+		for _, sym := range k.All() {
+			var kind timeline.SymbolKind
+			switch sym.Module {
+			case "__builtin__kprobes", "__builtin__ftrace":
+				kind = timeline.SymbolOutOfLine
+			case "bpf":
+				if timeline.IsProgramName(sym.Name) {
+					continue // its length is not known; perf announces programs by records
+				}
+				kind = timeline.SymbolBPF
+			default:
+				continue
+			}
+			if !yield(timeline.SymbolEvent{Addr: sym.Addr, Len: textPage, Kind: kind, Name: sym.Name, Listed: true}) {
+				return
+			}
+		}
+	}
+}
+
+// addPrograms joins program infos with the BPF_EVENT LOADs of their ids.
+func (s *scan) addPrograms() {
+	if s.machine != 0 {
+		return // the infos are of the host's programs
+	}
+	infos := make(map[uint32]timeline.Program)
+	for p, err := range s.rec.BPFProgs() {
+		if err != nil {
+			if !errors.Is(err, perfdata.ErrNoFeature) {
+				s.warn(err)
+			}
+			continue
+		}
+		var funcs []timeline.Segment
+		var silent []timeline.Range
+		for f := range p.Funcs() {
+			if len(f.Code) > 0 {
+				funcs = append(funcs, timeline.Segment{Addr: f.Addr, Data: f.Code})
+				silent = append(silent, patching.SilentPlaces(s.report.Arch, s.report.Kernel, f.Addr, f.Code)...)
+			}
+		}
+		if _, twice := infos[p.ID]; twice {
+			// Two infos of one id: which life each belongs to is not told.
+			s.warn(fmt.Errorf("two program infos of BPF program %d", p.ID))
+			funcs = nil
+		}
+		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent}
+	}
+	for _, l := range s.loads {
+		s.report.BPF.Programs++
+		p := infos[l.id]
+		if len(p.Funcs) == 0 {
+			continue
+		}
+		s.report.BPF.WithBytes++
+		p.LoadTime = l.time
+		s.b.Program(p)
+	}
+}
+
+// archOf names the architecture of an ELF machine as uname -m does.
+func archOf(core *kcore.Core) string {
+	if core == nil {
+		return ""
+	}
+	switch core.Machine {
+	case elf.EM_X86_64:
+		return "x86_64"
+	case elf.EM_AARCH64:
+		return "aarch64"
+	case elf.EM_S390:
+		return "s390x"
+	case elf.EM_PPC64:
+		if core.Data == elf.ELFDATA2LSB {
+			return "ppc64le"
+		}
+		return "ppc64"
+	}
+	return ""
+}

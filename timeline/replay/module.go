@@ -1,0 +1,100 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// A moduleEvent is a sample of module:module_load or module:module_free.
+type moduleEvent struct {
+	time   uint64
+	loaded bool
+}
+
+// lifeAround returns from when until when that module of this name was loaded
+// which a list of modules has that was read at some time of [from, to]; 0 where
+// nothing says. Where modules of that name came and went several times
+// meanwhile, it is not told which of them it was.
+func (s *scan) lifeAround(name string, from, to uint64) (loaded, freed uint64, told bool) {
+	events := slices.Clone(s.moduleEvents[name])
+	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
+	meanwhile := 0
+	for _, e := range events {
+		switch {
+		case e.time < from:
+			loaded = 0
+			if e.loaded {
+				loaded = e.time
+			}
+		case e.time <= to:
+			if meanwhile++; e.loaded {
+				loaded = e.time
+			}
+		}
+	}
+	if meanwhile > 1 {
+		return 0, 0, false
+	}
+	for _, e := range events {
+		if !e.loaded && e.time > loaded && e.time >= from {
+			return loaded, e.time, true
+		}
+	}
+	return loaded, 0, true
+}
+
+// tracepoint is the layout of a tracepoint's raw data, as TRACING_DATA tells it.
+type tracepoint struct {
+	id   uint64 // attr.config
+	name int    // offset of __data_loc char[] name
+}
+
+// parseTracepoint finds the format of an event in TRACING_DATA, in the text of
+// /sys/kernel/tracing/events/module/NAME/format.
+func parseTracepoint(data []byte, name string) (tracepoint, bool) {
+	_, text, ok := bytes.Cut(data, []byte("name: "+name+"\nID: "))
+	if !ok {
+		return tracepoint{}, false
+	}
+	if end := bytes.Index(text, []byte("print fmt:")); end >= 0 {
+		text = text[:end]
+	}
+	id, _, _ := bytes.Cut(text, []byte("\n"))
+	t := tracepoint{id: number(id), name: -1}
+	for line := range bytes.Lines(text) {
+		_, rest, ok := bytes.Cut(line, []byte("__data_loc char[] name;\toffset:"))
+		if ok {
+			t.name = int(number(rest))
+		}
+	}
+	return t, t.id != 0 && t.name >= 8
+}
+
+// number reads the digits at the start of b; 0 where there are none or too many.
+func number(b []byte) (n uint64) {
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<32 {
+			break
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}
+
+// nameOf returns the name in a tracepoint's raw data.
+func (t tracepoint) nameOf(raw []byte, u32 func([]byte) uint32) (string, bool) {
+	if t.name+4 > len(raw) {
+		return "", false
+	}
+	loc := u32(raw[t.name:]) // length in the upper half, offset in the lower
+	lo, n := int(loc&0xffff), int(loc>>16)
+	if n == 0 || lo+n > len(raw) {
+		return "", false
+	}
+	name, _, ok := bytes.Cut(raw[lo:lo+n], []byte{0})
+	return string(name), ok
+}

@@ -1,0 +1,121 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// TestModuleNames: modules are unloaded, and loaded again where others were. With
+// copies of the kernel from the times between, each function of each module has the
+// name that kallsyms gave it then; and with none of them, no name of what
+// something else has taken the place of.
+func TestModuleNames(t *testing.T) {
+	for _, name := range []string{"x86_64/modfull", "x86_64/rich", "x86_64/hotplug", "arm64/rich", "ppc64le/rich"} {
+		t.Run(name, func(t *testing.T) { judgeNames(t, corpus.Large(t, name)) })
+	}
+	// Whatever other recordings are given.
+	others, _ := filepath.Glob(filepath.Join(os.Getenv("TEXTREPLAY_OTHER"), "*", "oracle", "begin.kallsyms"))
+	for _, file := range others {
+		dir := filepath.Dir(filepath.Dir(file))
+		t.Run(filepath.Base(dir), func(t *testing.T) { judgeNames(t, dir) })
+	}
+}
+
+// judgeNames holds a recording, with all oracles as further copies and with none,
+// against each oracle's own symbols.
+func judgeNames(t *testing.T, dir string) {
+	oracles, err := corpus.Oracles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracles = slices.DeleteFunc(oracles, corpus.Oracle.Outside)
+	var copies []replay.Copy
+	for _, o := range oracles {
+		copies = append(copies, replay.Copy{KCore: kcoreDirOf(t, o), Made: fmt.Sprintf("%dns..%dns", o.Before, o.After)})
+	}
+	for what, opts := range map[string]replay.Options{"with copies": {Copies: copies}, "without": {}} {
+		r, err := replay.Load(filepath.Join(dir, "rec.data"), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named, unnamed := 0, 0
+		sum := score{}
+		for _, o := range oracles {
+			judge(t, r.Image, o, sum)
+			k, there := symbolsOf(t, o)
+			v := r.Image.At(o.Time())
+			for _, sym := range k.All() {
+				if sym.Type != 't' && sym.Type != 'T' || !there(sym) {
+					continue
+				}
+				want, size, ok := k.Find(sym.Addr)
+				if !ok {
+					continue // $x
+				}
+				got, ok := v.Symbol(sym.Addr)
+				if !ok || got.To <= v.Time() {
+					unnamed++
+					continue
+				}
+				if named++; got.Name != want.Name || got.Module != want.Module || got.Addr != want.Addr || got.Size != size && got.Size*size != 0 {
+					t.Errorf("%s, %s: %#x is %s:%s+%d, want %s:%s+%d", what, o.Label, sym.Addr, got.Module, got.Name, got.Size, want.Module, want.Name, size)
+				}
+			}
+		}
+		t.Logf("%s: %d names, %d functions without", what, named, unnamed)
+		if named == 0 || what == "with copies" && unnamed > 0 {
+			t.Errorf("%s: %d functions of modules have a name, %d have none", what, named, unnamed)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// symbolsOf returns the symbols of an oracle, and what tells those of modules that
+// were there: an init section may be listed for a while longer than it is.
+func symbolsOf(t *testing.T, o corpus.Oracle) (k *kcore.Kallsyms, there func(kcore.Symbol) bool) {
+	read := func(ending string) []byte {
+		text, err := os.ReadFile(strings.TrimSuffix(o.Path, ".elf") + ending)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	k, err := kcore.ParseKallsyms(read(".kallsyms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := kcore.ParseModules(read(".modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, func(sym kcore.Symbol) bool {
+		return slices.ContainsFunc(modules, func(m kcore.Module) bool {
+			return m.Name == sym.Module && sym.Addr-m.Addr < m.Size
+		})
+	}
+}
+
+// kcoreDirOf makes a kcore_dir of an oracle.
+func kcoreDirOf(t *testing.T, o corpus.Oracle) string {
+	dir := t.TempDir()
+	base := strings.TrimSuffix(o.Path, ".elf")
+	for file, from := range map[string]string{"kcore": o.Path, "kallsyms": base + ".kallsyms", "modules": base + ".modules"} {
+		if err := os.Symlink(from, filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,621 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// The rules about what a recording proves, each on the smallest recording that
+// shows it. Kernel text is [0x1000, 0x2000); there is no copy of it unless a
+// test asks for one, so that old bytes are all that is known.
+
+func TestRecorded(t *testing.T) {
+	const second = 1_000_000_000
+	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
+	// The place at 0x1100 as it is known where nothing is wrong.
+	whole := textLines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..1001 known eb02",
+		"1001.. unconfirmed beyond-horizon eb02")
+	spoiled := func(reason string) string {
+		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
+	}
+	lost := func(from, to string) string { // what a loss after the poke leaves
+		return textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500.."+from+" known eb02",
+			from+".."+to+" unconfirmed after-loss eb02",
+			to+".. unconfirmed beyond-horizon eb02")
+	}
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want string // at 0x1100, two bytes
+	}{
+		{"nothing is wrong", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
+
+		{"snapshot: the copy was made before the workload's exec", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.poke(10, 150, 0x1100, "eb02", "9090")
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..150 known eb02",
+			"150..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: a poke after the workload's exec corrects no copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.poke(10, 250, 0x1100, "eb02", "9090")
+			w.ticks(300, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..250 conflicting snapshot-mismatch 9090 eb02",
+			"250..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: the exec of another process, and a name without exec, say nothing", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 120, perfdata.MiscCommExec, 8, "other")
+			w.comm(10, 130, 0, 7, "renamed")
+			w.poke(10, 150, 0x1100, "eb02", "9090")
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..150 known eb02",
+			"150..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: without a workload the copy may be of any time", func(w *tape) {
+			w.copied = true
+			w.ticks(100, 800)
+			w.poke(10, 850, 0x1100, "eb02", "9090")
+			w.ticks(900, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..850 known eb02",
+			"850..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+
+		{"losses: a loss reaches back to the record before it that is no sample", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.sample(10, 750, nil)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, lost("700", "1001")},
+		{"losses: a loss of another CPU counts", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(11, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(11, 3)
+		}, lost("700", "1001")},
+		{"losses: events that count their losses and lost nothing: no poke was lost", func(w *tape) {
+			other := onBoth(0)
+			w.events = append(w.events, other)
+			w.ticks(100, 400)
+			flip(w)
+			w.lost(20, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(20, 3)
+		}, whole},
+		{"losses: what is not counted may be of the pokes", func(w *tape) {
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 780, 3)
+			w.poke(11, 790, 0x1100, "eb02", "9090")
+			w.ticks(800, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700..780 unconfirmed after-loss eb02",
+			"780..790 known eb02",
+			"790..1000 known 9090",
+			"1000.. unconfirmed after-loss 9090")},
+		{"losses: LOST records that add up leave the time behind the last of them whole", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.ticks(600, 1000)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"losses: LOST records that do not add up leave the time after the last record open", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.tick(10, 600, 700, 800)
+			w.tick(11, 500, 600, 700, 800, 900, 1000)
+			w.lostSamples(10, 4)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..800 known eb02",
+			"800.. unconfirmed after-loss eb02")},
+		{"losses: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
+			elsewhere := tapeEvent{cpus: []int64{2}, tid: -1}
+			w.events = append(w.events, elsewhere)
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(22, 700)
+			w.lost(22, 780, 3)
+			w.ticks(600, 1000)
+		}, whole},
+		{"losses: a stream has no last word on losses", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed after-loss eb02")},
+
+		{"horizon: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 800)
+			w.tick(10, 900, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..800 known eb02",
+			"800.. unconfirmed beyond-horizon eb02")},
+		{"horizon: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 800)
+			w.tick(10, 900, 1000)
+			w.sample(11, 950, nil)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..800 known eb02",
+			"800.. unconfirmed beyond-horizon eb02")},
+		{"horizon: the second of two rounds guarantees what was ten seconds before the first", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 30*second)
+			w.tick(10, 45*second)
+			w.round()
+			w.tick(10, 50*second)
+			w.round()
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..35000000000 known eb02",
+			"35000000000.. unconfirmed beyond-horizon eb02")},
+		{"horizon: but nothing of a CPU that is silent for longer than ever before", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 10*second)
+			w.tick(10, 45*second)
+			w.round()
+			w.tick(10, 50*second)
+			w.round()
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..19999999600 known eb02",
+			"19999999600.. unconfirmed beyond-horizon eb02")},
+		{"horizon: a ring buffer that has not been seen counts as the start", func(w *tape) {
+			w.pipe = true
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+		}, textLines(
+			"0..500 unconfirmed beyond-horizon 9090",
+			"500.. unconfirmed beyond-horizon eb02")},
+
+		{"coverage: an event of one task is not on the whole CPU", func(w *tape) {
+			w.events[0].tid = 5
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"coverage: a CPU without an event", func(w *tape) {
+			w.events[0].cpus = []int64{0}
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+		}, spoiled("partial-coverage")},
+		{"coverage: a CPU that is not online may come up", func(w *tape) {
+			w.available, w.online = 2, 1
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"coverage: how many CPUs there are is not recorded", func(w *tape) {
+			w.available = 0
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("cpu-counts-missing")},
+		{"coverage: no event asks for pokes", func(w *tape) {
+			w.events = []tapeEvent{onBoth(perfdata.FlagTextPoke), onBoth(0)}
+			w.events[0].cpus = nil
+			w.tick(20, 100, 1000)
+		}, textLines("0.. unknown never-recorded")},
+		{"coverage: the kernels of this architecture are not known to record all changes", func(w *tape) {
+			w.arch = "aarch64"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("silent-writers")},
+		{"coverage: the kernels of this architecture are silent", func(w *tape) {
+			w.arch = "aarch64"
+			w.ticks(100, 400)
+			w.poke(10, 500, 0x1100, "", "eb02") // new code comes from ftrace, as on all architectures
+			w.ticks(600, 1000)
+		}, textLines("0..500 unknown never-recorded", "500.. unconfirmed no-coverage eb02")},
+		{"coverage: the recording does not say which architecture it is of", func(w *tape) {
+			w.arch = ""
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("partial-coverage")},
+		{"coverage: a CPU that falls silent for longer than ever before", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 500, 600, 700)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed cpu-silent eb02")},
+		{"coverage: a CPU that was silent as long before is not suspect", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 700)
+		}, whole},
+		{"coverage: a CPU without any record", func(w *tape) {
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+		}, spoiled("cpu-silent")},
+
+		{"clocks: time orders the records, not the file", func(w *tape) {
+			w.ticks(100, 400)
+			w.poke(11, 700, 0x1100, "eb02", "9090")
+			flip(w)
+			w.ticks(800, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"clocks: records of one time keep the file's order", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 600, 0x1800, "9090", "eb02")
+			w.poke(11, 500, 0x1100, "eb02", "eb04")
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb04",
+			"1001.. unconfirmed beyond-horizon eb04")},
+
+		{"duplicates: of two events of one CPU the lower id is read", func(w *tape) {
+			w.events = append(w.events, onBoth(everything))
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(20, 510, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, whole},
+		{"duplicates: what perf wrote twice counts once", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
+		{"duplicates: and so it does where another of the same time stands between", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 500, 0x1100, "eb02", "eb04")
+			flip(w)
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb04",
+			"1001.. unconfirmed beyond-horizon eb04")},
+		{"duplicates: an event whose records another one took", func(w *tape) {
+			w.events = append(w.events, onBoth(everything))
+			w.ticks(100, 400)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+
+		{"damage: a map as kernels before 3.16 wrote it is none", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 56), "/usr/bin/true\x00\x00\x00"...))
+			w.ticks(600, 1000)
+		}, whole},
+		{"damage: names that are padded to more than 8 bytes are none", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "/system/bin/sh"+strings.Repeat("\x00", 50)...))
+			w.other(10, 560, perfdata.RecordComm, append(make([]byte, 8), "sh"+strings.Repeat("\x00", 62)...))
+			w.ticks(600, 1000)
+		}, whole},
+		{"damage: a name that something follows", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordComm, append(make([]byte, 8), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+		{"damage: a map whose name something follows", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
+			w.ticks(600, 1000)
+		}, spoiled("damaged")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestRecordedModules: what two tracepoints prove of a module's text.
+func TestRecordedModules(t *testing.T) {
+	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
+	known := textLines(
+		"0..100 unconfirmed outside-recording 5555",
+		"100..1001 known 5555",
+		"1001.. unconfirmed beyond-horizon 5555")
+	doubtful := func(reason string) string {
+		return textLines(
+			"0..100 unconfirmed outside-recording 5555",
+			"100..1001 unconfirmed "+reason+" 5555",
+			"1001.. unconfirmed beyond-horizon 5555")
+	}
+	for _, tt := range []struct {
+		name    string
+		set     func(w *tape) // before the first record
+		copying func(w *tape) // between 100 and 200, when the workload is executed
+		then    func(w *tape) // between 400 and 500
+		addr    uint64
+		want    string
+	}{
+		{name: "modules: both tracepoints each time, and nothing happened", addr: 0x8100, want: known},
+		{name: "modules: freed", addr: 0x8100,
+			then: func(w *tape) { w.module(30, 450, "m") },
+			want: textLines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..450 known 5555",
+				"450.. retired unregistered 5555")},
+		{name: "modules: another module was freed", addr: 0x8100,
+			then: func(w *tape) { w.module(30, 450, "n") },
+			want: known},
+		{name: "modules: freed and loaded again, who knows where", addr: 0x8100,
+			then: func(w *tape) {
+				w.module(31, 420, "m")
+				w.module(20, 440, "m")
+				w.module(31, 460, "m")
+			},
+			want: textLines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..420 known 5555",
+				"420.. retired unregistered 5555")},
+		{name: "modules: freed while the copy was made: it was copied before", addr: 0x8100,
+			copying: func(w *tape) { w.module(30, 150, "m") },
+			want: textLines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..150 known 5555",
+				"150.. retired unregistered 5555")},
+		{name: "modules: loaded while the copy was made: it was copied after", addr: 0x8100,
+			copying: func(w *tape) { w.module(20, 150, "m") },
+			want: textLines(
+				"0..150 unknown not-text",
+				"150..1001 known 5555",
+				"1001.. unconfirmed beyond-horizon 5555")},
+		{name: "modules: freed and loaded again while the copy was made: it is one of two", addr: 0x8100,
+			copying: func(w *tape) {
+				w.module(30, 140, "m")
+				w.module(20, 150, "m")
+			},
+			want: textLines("0.. unknown not-text")},
+		{name: "modules: provable text ends with the page of the last function", addr: 0x9000,
+			want: textLines("0.. unknown not-text")},
+		{name: "modules: a module that is still being loaded", addr: 0x8100,
+			set:  func(w *tape) { w.modules[0].State = "Loading" },
+			want: textLines("0.. unknown not-text")},
+		{name: "modules: unloads are sampled by frequency", addr: 0x8100,
+			set:  func(w *tape) { w.events[2].attr.Flags |= perfdata.FlagFreq },
+			want: doubtful("module-events-sampled")},
+		{name: "modules: loads are not recorded each time", addr: 0x8100,
+			set:  func(w *tape) { w.events[1].attr.SamplePeriod = 2 },
+			want: doubtful("module-events-sampled")},
+		{name: "modules: only unloads", addr: 0x8100,
+			set:  func(w *tape) { w.events[1] = onBoth(0) },
+			want: doubtful("module-may-have-gone")},
+		{name: "modules: only loads", addr: 0x8100,
+			set:  func(w *tape) { w.events[2] = onBoth(0) },
+			want: doubtful("module-may-have-gone")},
+		{name: "modules: unloads not on every CPU", addr: 0x8100,
+			set:  func(w *tape) { w.events[2].cpus = []int64{0} },
+			want: doubtful("partial-coverage")},
+		{name: "modules: loads not on every CPU", addr: 0x8100,
+			set:  func(w *tape) { w.events[1].cpus = []int64{0} },
+			want: doubtful("partial-coverage")},
+		{name: "modules: no formats of the tracepoints", addr: 0x8100,
+			set:  func(w *tape) { w.tracing = "" },
+			want: doubtful("module-may-have-gone")},
+		{name: "modules: an unload may have been lost", addr: 0x8100,
+			then: func(w *tape) {
+				w.lost(30, 450, 1)
+				w.lostSamples(30, 1)
+			},
+			want: textLines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..400 known 5555",
+				"400..1001 unconfirmed after-loss 5555",
+				"1001.. unconfirmed beyond-horizon 5555")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
+			w.tracing, w.copied, w.kallsyms = moduleFormats, true, kallsyms
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x3000, State: "Live"}}
+			maybe := func(f func(w *tape)) {
+				if f != nil {
+					f(w)
+				}
+			}
+			maybe(tt.set)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			maybe(tt.copying)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			maybe(tt.then)
+			w.ticks(500, 1000)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, r.Image.Dump(tt.addr, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestRecordedVerdicts: what is said of the recording as a whole.
+func TestRecordedVerdicts(t *testing.T) {
+	usual := func(w *tape) {
+		w.ticks(100, 400)
+		w.poke(10, 500, 0x1100, "9090", "eb02")
+		w.ticks(600, 1000)
+	}
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		cut     int // bytes that are missing at the end
+		verdict Verdict
+		reasons []timeline.Reason
+		horizon uint64
+		trusted timeline.Interval
+	}{
+		{name: "all is well", tape: usual, verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000}},
+		{name: "no event asks for pokes", verdict: None, reasons: []timeline.Reason{timeline.NoCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.events = []tapeEvent{onBoth(0)}
+				w.ticks(100, 1000)
+			}},
+		{name: "the architecture is not recorded", verdict: Partial, reasons: []timeline.Reason{timeline.PartialCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.arch = ""
+				usual(w)
+			}},
+		{name: "the architecture's kernels are silent", verdict: None, reasons: []timeline.Reason{timeline.NoCoverage}, horizon: 1000,
+			tape: func(w *tape) {
+				w.arch = "s390x"
+				w.ticks(100, 1000)
+			}},
+		{name: "text changed with no record", verdict: Partial, reasons: []timeline.Reason{timeline.OldBytesMismatch}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000},
+			tape: func(w *tape) {
+				w.ticks(100, 400)
+				w.poke(10, 500, 0x1100, "9090", "eb02")
+				w.poke(10, 600, 0x1100, "eb04", "9090")
+				w.ticks(700, 1000)
+			}},
+		{name: "a loss ends what is trusted", verdict: Partial, reasons: []timeline.Reason{timeline.AfterLoss}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
+			tape: func(w *tape) {
+				w.ticks(100, 600)
+				w.lost(10, 650, 2)
+				w.ticks(700, 1000)
+				w.lostSamples(10, 2)
+			}},
+		// The last bytes of a file are those of the feature sections.
+		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing}, horizon: 999},
+		{name: "its last records are missing too", tape: func(w *tape) {
+			usual(w)
+			w.tick(10, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900)
+		}, cut: 300, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing, timeline.PartialCoverage}, horizon: 999},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			data := w.bytes()
+			r := w.replayOf(data[:len(data)-tt.cut])
+			c := r.Report.Coverage.Pokes
+			var reasons []timeline.Reason
+			for _, l := range c.Limits {
+				reasons = append(reasons, l.Reason)
+			}
+			if c.Verdict != tt.verdict || !cmp.Equal(tt.reasons, reasons) {
+				t.Errorf("pokes %v %v, want %v %v", c.Verdict, reasons, tt.verdict, tt.reasons)
+			}
+			if r.Report.Horizon != tt.horizon {
+				t.Errorf("horizon %d, want %d", r.Report.Horizon, tt.horizon)
+			}
+			if got := (timeline.Interval{From: r.Report.Trusted.From, To: r.Report.Trusted.To}); got != tt.trusted {
+				t.Errorf("trusted %v, want %v", got, tt.trusted)
+			}
+		})
+	}
+}
+
+// TestThunksOfOldRelease: whether the kernel writes call thunks is told by its
+// text, not by its release. Enterprise Linux 9 has them in a 5.14.
+func TestThunksOfOldRelease(t *testing.T) {
+	w := newTape(t)
+	w.release, w.copied = "5.14.0-427.el9.x86_64", true
+	w.text = bytes.Repeat([]byte{0xc3}, tapeTextHi-tapeTextLo)
+	copy(w.text[0x100:], fromHex("6548c13c251122334405"))
+	copy(w.text[0x1f6:], fromHex("90909090909090909090"))
+	w.ticks(100, 1000)
+	data := w.bytes()
+	want := textLines("0.. unconfirmed thunk-padding 90909090909090909090")
+	if d := cmp.Diff(want, w.replayOf(data).Image.Dump(0x11f6, 10)); d != "" {
+		t.Errorf("Load (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,948 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A scan reads a recording once and keeps what images are made of.
+type scan struct {
+	rec      *perfdata.Recording
+	b        *timeline.Builder
+	report   *Report
+	progress func(done, total int64)
+	isa      elf.Machine
+
+	channels  channels
+	listening int           // how many of the recording's events have channels
+	buffers   []*ringBuffer // by CPU
+	byCPU     map[int64]*ringBuffer
+	files     []round
+	newest    uint64 // time of the newest record
+	clean     bool
+	readsLost bool // every event counts its own losses
+	several   bool // some CPU has several events that take the same records
+
+	moduleLoad, moduleFree tracepoint
+	moduleEvents           map[string][]moduleEvent // by module
+
+	perfExec map[uint32]bool // pids of perf before its exec of the workload
+	execs    []exec
+	loads    []bpfLoad
+	modules  []kcore.Module
+
+	textLo, textHi uint64 // as the kernel's own map says
+	buildID        []byte // of the kernel that the image is of, as the records say; nil where they do not
+	damage         []error
+	counts         [128]uint64
+	others         map[perfdata.RecordType]uint64
+	chosen         bool
+
+	cpus    int // Options.CPUs
+	machine int // the machine that the image is of: 0 the host, else a guest
+	listens int // the machine whose events are read; 0 where nobody recorded in the guest
+	guests  guests
+
+	follows bool // the records come out of a stream, and only once
+
+	samples, pokes quickPass
+	// last is what was decoded last: to clear it each time would cost more than
+	// to decode it.
+	last struct {
+		id     perfdata.SampleID
+		poke   perfdata.TextPoke
+		passed timeline.Poke
+	}
+
+	keepPlaced bool
+	placed     []timeline.InPlacePoke // in-place pokes, for their windows
+}
+
+type exec struct {
+	pid  uint32
+	time uint64
+}
+
+// bpfLoad is a BPF_EVENT LOAD.
+type bpfLoad struct {
+	time uint64
+	id   uint32
+}
+
+func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
+	s := &scan{
+		rec:          rec,
+		b:            timeline.NewBuilder(),
+		report:       &Report{First: timeline.MaxTime},
+		progress:     progress,
+		byCPU:        make(map[int64]*ringBuffer),
+		perfExec:     make(map[uint32]bool),
+		others:       make(map[perfdata.RecordType]uint64),
+		moduleEvents: make(map[string][]moduleEvent),
+	}
+	s.tracepoints()
+	s.listen()
+	return s
+}
+
+// tracepoints finds the formats of the tracepoints of modules.
+func (s *scan) tracepoints() {
+	if data, err := s.rec.Feature(perfdata.FeatureTracingData); err == nil {
+		s.moduleLoad, _ = parseTracepoint(data, "module_load")
+		s.moduleFree, _ = parseTracepoint(data, "module_free")
+	}
+}
+
+// listen makes channels for the recording's events, as far as they are known.
+func (s *scan) listen() {
+	events := s.rec.Events()
+	s.samples, s.pokes = quickPass{}, quickPass{}
+	s.samples.Places, _ = s.rec.SamplePlaces()
+	s.pokes.Places, _ = s.rec.TrailerPlaces()
+	s.readsLost = len(events) > 0
+	lowest := timeline.MaxTime
+	for _, e := range events {
+		s.readsLost = s.readsLost && readsLost(&e.Attr)
+		for _, id := range e.IDs {
+			lowest = min(lowest, id)
+		}
+	}
+	if s.listening == 0 {
+		s.channels.base = lowest
+	}
+	for _, e := range events[s.listening:] {
+		for _, id := range e.IDs {
+			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
+		}
+	}
+	s.listening = len(events)
+}
+
+// expected returns for how many pokes it is worth to make room.
+func (s *scan) expected() int {
+	// A poke of the usual five bytes takes 64 bytes of a file.
+	return int(min(s.rec.Size()/60, 1<<22))
+}
+
+func readsLost(a *perfdata.Attr) bool { return a.ReadFormat&perfdata.ReadFormatLost != 0 }
+
+const maxWarnings = 100
+
+func (s *scan) warn(err error) {
+	if len(s.report.Warnings) < maxWarnings {
+		s.report.Warnings = append(s.report.Warnings, err)
+	}
+}
+
+// broken takes note of damage. It spoils the whole recording: a record that
+// does not fit where it stands may have swallowed others.
+func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
+	if len(s.damage) >= maxWarnings {
+		return
+	}
+	err := fmt.Errorf("%v record at offset %#x: %s", rec.Type, rec.Offset, fmt.Sprintf(format, args...))
+	s.damage = append(s.damage, err)
+	s.warn(err)
+}
+
+func (s *scan) buffer(cpu int64) *ringBuffer {
+	b := s.byCPU[cpu]
+	if b == nil {
+		b = &ringBuffer{cpu: cpu}
+		s.byCPU[cpu] = b
+		s.buffers = append(s.buffers, b)
+	}
+	return b
+}
+
+// bufferOf returns the ring buffer that the event of this id writes to: its
+// CPU's, or one of its own where it follows a thread over all CPUs.
+func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
+	if ch.cpu >= 0 {
+		return s.buffer(ch.cpu)
+	}
+	return s.buffer(-1 - int64(id&(1<<62-1)))
+}
+
+// run reads all records.
+func (s *scan) run() {
+	sc := s.rec.Scan()
+	total, done := s.rec.Size(), int64(0)
+	const step = 1 << 24
+	next := int64(step)
+	for sc.Next() {
+		rec := sc.Record()
+		s.step(rec)
+		if s.progress != nil {
+			if done += int64(len(rec.Raw)); done >= next {
+				s.progress(min(done, total), total)
+				next += step
+			}
+		}
+	}
+	if s.progress != nil {
+		s.progress(total, total)
+	}
+	s.end(sc.Err())
+	s.sum()
+	switch err := s.rec.CleanEnd(); {
+	case err == nil:
+		s.clean = sc.Err() == nil && len(s.damage) == 0
+	case sc.Err() == nil:
+		s.warn(fmt.Errorf("the recording has no clean end: %w", err))
+	}
+	if s.listens != 0 {
+		s.countVCPUs(s.clean)
+		s.clean = false // nothing tells whether the guest's own recording was whole
+	}
+	s.conclude()
+}
+
+// step takes note of the next record.
+func (s *scan) step(rec *perfdata.Record) {
+	for rec.File >= len(s.files) {
+		s.files = append(s.files, round{})
+	}
+	if rec.Type < perfdata.RecordType(len(s.counts)) {
+		s.counts[rec.Type]++
+	} else {
+		s.others[rec.Type]++
+	}
+	s.record(rec)
+}
+
+// end takes note of why there are no more records.
+func (s *scan) end(err error) {
+	for _, w := range s.rec.Warnings() {
+		s.warn(w)
+	}
+	if err != nil {
+		s.warn(err)
+		// A file that is merely cut off tells so by its end, and has a horizon.
+		if !errors.Is(err, perfdata.ErrTruncated) {
+			s.damage = append(s.damage, err)
+		}
+	}
+}
+
+// sum sums up what came through the ring buffers.
+func (s *scan) sum() *scan {
+	const jitter = 1e9 // a time this far back is no jitter but damage
+	for _, b := range s.buffers {
+		if b.backwards > jitter {
+			s.damage = append(s.damage, fmt.Errorf("times of CPU %d go back by %s", b.cpu, seconds(b.backwards)))
+			s.warn(s.damage[len(s.damage)-1])
+		}
+	}
+	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return cmp.Compare(a.cpu, b.cpu) })
+	for id, ch := range s.channels.all {
+		if ch.machine != s.listens {
+			continue
+		}
+		if ch.buffer == nil {
+			ch.buffer = s.bufferOf(ch, id)
+		}
+		ch.buffer.takes |= ch.kinds
+		ch.buffer.lostSamples += ch.lostSamples
+	}
+	if s.follows && s.several {
+		s.checkCopies()
+	}
+	return s
+}
+
+// record reads one record.
+func (s *scan) record(rec *perfdata.Record) {
+	switch rec.Type {
+	case perfdata.RecordTextPoke:
+		if !s.passPoke(rec) {
+			s.textPoke(rec)
+		}
+	case perfdata.RecordKSymbol:
+		s.ksymbol(rec)
+	case perfdata.RecordBPFEvent:
+		s.bpfEvent(rec)
+	case perfdata.RecordFinishedRound:
+		if len(rec.Raw) != 8 {
+			s.broken(rec, "%d bytes long, want 8", len(rec.Raw))
+			return
+		}
+		s.files[rec.File].finish()
+		for _, b := range s.buffers {
+			b.finishRound()
+		}
+	case perfdata.RecordIDIndex:
+		s.idIndex(rec)
+	case perfdata.RecordTimeConv:
+		var tc perfdata.TimeConv
+		if err := s.rec.TimeConv(rec, &tc); err != nil {
+			s.broken(rec, "%v", err)
+			return
+		}
+		s.report.Clock.conv = &tc
+	case perfdata.RecordComm:
+		s.comm(rec)
+	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+		s.mmap(rec)
+	case perfdata.RecordHeaderBuildID:
+		s.buildIDRecord(rec)
+	case perfdata.RecordFork, perfdata.RecordExit:
+		var id perfdata.SampleID
+		if s.sampleID(rec, &id) {
+			s.fits(rec, &id, 8+24)
+		}
+	case perfdata.RecordLost:
+		s.lost(rec)
+	case perfdata.RecordLostSamples:
+		s.lostSamples(rec)
+	case perfdata.RecordSample:
+		if !s.passSample(rec) {
+			s.sample(rec)
+		}
+	default:
+		switch {
+		case rec.Type < 64:
+			var id perfdata.SampleID
+			s.sampleID(rec, &id)
+		case rec.Type >= 128:
+			s.broken(rec, "of no known type")
+		}
+	}
+}
+
+// sampleID reads a record's id, time and so on, and takes note of the time. It
+// reports whether the record is one of the kernel's, in a ring buffer.
+func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
+	if err := s.rec.SampleID(rec, id); err != nil {
+		s.broken(rec, "%v", err)
+		return false
+	}
+	return (s.note(rec, id) != nil || s.foreign(rec, id)) && id.Time != 0
+}
+
+// A quickPass is what passing over records needs, of one type, that have
+// nothing special about them, as nearly all.
+type quickPass struct {
+	perfdata.Places
+	id uint64   // of the newest record,
+	ch *channel // and what it stands for; nil: not known
+}
+
+// note does what scan.note does for a record whose fields stand at b, as far as
+// it is plain. It returns the channel and the time; nil where it is not plain,
+// and nothing was done.
+func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uint64) {
+	if len(b) < q.Size || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
+		return nil, 0
+	}
+	le := binary.LittleEndian
+	if id := le.Uint64(b[q.ID:]); id != q.id || q.ch == nil {
+		ch := s.channels.get(id)
+		if ch == nil || ch.buffer == nil || ch.machine != s.listens || !s.isPlain(ch, rec.Type) {
+			return nil, 0
+		}
+		q.id, q.ch = id, ch
+	}
+	t := le.Uint64(b[q.Time:])
+	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(b[q.CPU:])) {
+		return nil, 0
+	}
+	buf := q.ch.buffer
+	buf.round += uint64(len(rec.Raw))
+	buf.see(t, rec.Type == perfdata.RecordSample)
+	s.newest = max(s.newest, t)
+	s.report.First = min(s.report.First, t)
+	f := &s.files[rec.File]
+	f.newest = max(f.newest, t)
+	return q.ch, t
+}
+
+// isPlain reports whether nothing more is to be done for a sample that came
+// through ch, or whether a poke that did is to be read.
+func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
+	if typ == perfdata.RecordSample {
+		return ch.kinds&(takesModuleLoad|takesModuleFree) == 0
+	}
+	return s.chosen && ch.chosen&takesPokes != 0
+}
+
+// passSample does what sample does for a plain one, in a third of the time. It
+// reports whether it did.
+func (s *scan) passSample(rec *perfdata.Record) bool {
+	if s.samples.Size == 0 {
+		return false
+	}
+	ch, _ := s.samples.note(s, rec, rec.Raw)
+	return ch != nil
+}
+
+// passPoke does what textPoke does for a plain one whose size is what its
+// content takes, in half the time. It reports whether it did.
+func (s *scan) passPoke(rec *perfdata.Record) bool {
+	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
+	raw, le := rec.Raw, binary.LittleEndian
+	if s.pokes.Size == 0 || len(raw) < body {
+		return false
+	}
+	newAt := body + int(le.Uint16(raw[16:]))
+	end := newAt + int(le.Uint16(raw[18:]))
+	trailer := align8(end)
+	if len(raw) != trailer+s.pokes.Size {
+		return false
+	}
+	ch, t := s.pokes.note(s, rec, raw[trailer:])
+	if ch == nil {
+		return false
+	}
+	// Field by field: a whole Poke would be made elsewhere and copied.
+	p := &s.last.passed
+	p.Addr, p.Time = le.Uint64(raw[8:]), t
+	p.Old, p.New = raw[body:newAt], raw[newAt:end]
+	p.CPU = int(le.Uint32(raw[trailer+s.pokes.CPU:]))
+	s.poke(p, le.Uint32(raw[trailer+s.pokes.TID+4:]))
+	return true
+}
+
+// poke takes a poke that a thread's record tells of.
+func (s *scan) poke(p *timeline.Poke, tid uint32) {
+	kind := patching.KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
+	s.report.Pokes.count(kind)
+	if s.keepPlaced {
+		s.placed = s.appendPlaced(s.placed, p, tid, kind)
+	}
+	s.b.Poke(p)
+}
+
+// sample takes note of a sample's time, and of modules that come and go.
+func (s *scan) sample(rec *perfdata.Record) {
+	id := &s.last.id
+	if err := s.rec.SampleID(rec, id); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, id)
+	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree) == 0 {
+		return
+	}
+	var sample perfdata.Sample
+	if err := s.rec.Sample(rec, &sample); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	raw, err := sample.Raw()
+	if err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if s.follows && s.moduleFree == (tracepoint{}) {
+		s.tracepoints() // in a stream they come behind the events
+	}
+	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
+	if loaded {
+		layout = s.moduleLoad
+	}
+	name, ok := layout.nameOf(raw, s.rec.ByteOrder().Uint32)
+	if !ok {
+		s.broken(rec, "no module name")
+		return
+	}
+	s.moduleEvents[name] = append(s.moduleEvents[name], moduleEvent{id.Time, loaded})
+}
+
+// note takes note of a record's time and returns the channel that it came
+// through, nil for perf's synthesized records, guests' and damaged ones.
+func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
+	if s.machine != 0 || s.guests.ids || isGuestMode(rec) {
+		if m := s.machineOf(rec, id); m != 0 {
+			s.guests.saw(m, rec.Type, id.Time)
+		} else if rec.Type == perfdata.RecordLost {
+			s.guests.hostLost = true
+		}
+	}
+	if id.Time == 0 && id.ID == 0 {
+		return nil
+	}
+	var ch *channel
+	if id.Has&(perfdata.SampleIdentifier|perfdata.SampleEventID) != 0 {
+		ch = s.channels.get(id.ID)
+		if ch == nil {
+			s.broken(rec, "event id %d is not one of the recording", id.ID)
+			return nil
+		}
+	} else {
+		if id.Event == nil {
+			return nil
+		}
+		ch = &channel{event: id.Event, kinds: kindsOf(id.Event), cpu: -1}
+	}
+	if ch.machine != s.listens {
+		return nil
+	}
+	if ch.pinned && id.Has&perfdata.SampleCPU != 0 && ch.cpu != int64(id.CPU) {
+		s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
+		return nil
+	}
+	if ch.buffer == nil {
+		ch.buffer = s.bufferOf(ch, id.ID)
+	}
+	ch.buffer.round += uint64(len(rec.Raw))
+	if t := id.Time; t != 0 {
+		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
+		s.newest = max(s.newest, t)
+		s.report.First = min(s.report.First, t)
+		f := &s.files[rec.File]
+		f.newest = max(f.newest, t)
+	}
+	return ch
+}
+
+// fits checks that a record of the kernel is as long as its content and
+// trailer say. A longer one has swallowed others.
+func (s *scan) fits(rec *perfdata.Record, id *perfdata.SampleID, body int) {
+	if want := body + trailerSize(id); len(rec.Raw) != want {
+		s.broken(rec, "%d bytes long, its content takes %d", len(rec.Raw), want)
+	}
+}
+
+// fitsName is fits for a record whose content ends with a name, by the bytes
+// that belong neither to the name nor to the trailer.
+func (s *scan) fitsName(rec *perfdata.Record, excess int) {
+	if excess != 0 {
+		s.broken(rec, "%d bytes of its %d are neither content nor trailer", excess, len(rec.Raw))
+	}
+}
+
+func trailerSize(id *perfdata.SampleID) int { return 8 * bits.OnesCount64(uint64(id.Has)) }
+
+// excess checks what stands behind the content of a record whose size says too
+// much. The kernel makes such records where several events listen (it adds up
+// their trailers); but a damaged size makes them too, and hides whole records.
+func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
+	if n == 0 {
+		return
+	}
+	rest := perfdata.Record{Raw: rec.Raw[len(rec.Raw)-n:]}
+	order := s.rec.ByteOrder()
+	if n < 8 || n%8 != 0 {
+		s.broken(rec, "%d bytes too long", n)
+		return
+	}
+	size := int(order.Uint16(rest.Raw[6:]))
+	rest.Type = perfdata.RecordType(order.Uint32(rest.Raw))
+	if size < 24 || size > n || rest.Type == 0 || rest.Type > perfdata.RecordCallchainDeferred {
+		return
+	}
+	// Stale bytes of the ring buffer may look like a record too, but are a lap
+	// older than the record that they follow.
+	rest.Raw = rest.Raw[:size]
+	var hidden perfdata.SampleID
+	if err := s.rec.SampleID(&rest, &hidden); err == nil && hidden.Event != nil && (hidden.Time >= id.Time || s.guests.ids && hidden.ID != 0) {
+		s.broken(rec, "too long by %d bytes that hold a later %v record", n, rest.Type)
+	}
+}
+
+func (s *scan) idIndex(rec *perfdata.Record) {
+	var ix perfdata.IDIndex
+	if err := s.rec.IDIndex(rec, &ix); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	s.samples.ch, s.pokes.ch = nil, nil
+	for _, e := range ix.Entries {
+		ch := s.channels.get(e.ID)
+		if ch == nil {
+			if s.rec.EventByID(e.ID) == nil {
+				s.broken(rec, "event id %d is not one of the recording", e.ID)
+				continue
+			}
+			ch = &channel{event: s.rec.EventByID(e.ID)}
+			ch.kinds = kindsOf(ch.event)
+			s.channels.set(e.ID, ch)
+		}
+		ch.cpu, ch.pinned = e.CPU, e.CPU >= 0
+		ch.system = ch.pinned && e.TID == -1
+		if m := machinePID(&e); m != 0 {
+			// CPU and thread are those of the host that run the virtual CPU. perf
+			// asks for text pokes on all CPUs and for all tasks only
+			// (record__config_text_poke of tools/perf/builtin-record.c).
+			ch.machine, s.guests.ids = m, true
+			s.guests.guest(m)
+			ch.cpu, ch.pinned = e.VCPU, false
+			ch.system = ch.cpu >= 0 && ch.kinds&takesPokes != 0
+		}
+		if ch.machine == s.listens {
+			ch.buffer = s.bufferOf(ch, e.ID)
+		}
+	}
+}
+
+// choose picks for each CPU the one event whose pokes, symbols and BPF events
+// are read: the lowest id (rule duplicates).
+func (s *scan) choose() {
+	s.chosen = true
+	for _, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
+		best := make(map[int64]uint64)
+		n := make(map[int64]int)
+		for id, ch := range s.channels.all {
+			if ch.machine != s.listens || ch.kinds&kind == 0 {
+				continue
+			}
+			if old, ok := best[ch.cpu]; !ok || id < old {
+				best[ch.cpu] = id
+			}
+			n[ch.cpu]++
+		}
+		for cpu, id := range best {
+			s.channels.get(id).chosen |= kind
+			s.several = s.several || n[cpu] > 1 && cpu >= 0
+		}
+	}
+	if s.several && !s.follows {
+		s.countCopies()
+	}
+}
+
+// countCopies looks which events really took the records that several ask
+// for. Where the one that is to be read took none and another did, the
+// recording contradicts itself.
+func (s *scan) countCopies() {
+	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
+	var id perfdata.SampleID
+	for sc.Next() {
+		rec := sc.Record()
+		if s.rec.SampleID(rec, &id) != nil || id.Time == 0 {
+			continue
+		}
+		ch := s.channels.get(id.ID)
+		if ch == nil || ch.machine != s.listens {
+			continue
+		}
+		switch rec.Type {
+		case perfdata.RecordTextPoke:
+			ch.taken[0]++
+		case perfdata.RecordKSymbol:
+			ch.taken[1]++
+		case perfdata.RecordBPFEvent:
+			ch.taken[2]++
+		}
+	}
+	for k, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
+		most := make(map[int64]uint64)
+		for id, ch := range s.channels.all {
+			if m, ok := most[ch.cpu]; ch.taken[k] > 0 && (!ok || s.channels.get(m).taken[k] < ch.taken[k]) {
+				most[ch.cpu] = id
+			}
+		}
+		for id, ch := range s.channels.all {
+			if m, ok := most[ch.cpu]; ok && ch.machine == s.listens && ch.chosen&kind != 0 && ch.taken[k] == 0 {
+				err := fmt.Errorf("event %d of CPU %d asks for the records that event %d took, and has none", id, ch.cpu, m)
+				s.damage = append(s.damage, err)
+				s.warn(err)
+				ch.chosen &^= kind
+				s.channels.get(m).chosen |= kind
+			}
+		}
+	}
+}
+
+// reads is takes after the scan, for a record of which only the id is at hand.
+// It changes nothing, and is safe for concurrent use.
+func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
+	if id.Time == 0 {
+		return false
+	}
+	ch := s.channels.get(id.ID)
+	return ch != nil && ch.machine == s.listens && ch.chosen&kind != 0
+}
+
+// takes reports whether a record that came through ch is the one to be read.
+func (s *scan) takes(ch *channel, kind kinds) bool {
+	if !s.chosen {
+		s.choose()
+	}
+	if s.follows && s.several {
+		ch.taken[bits.TrailingZeros8(uint8(kind))]++
+	}
+	return ch.chosen&kind != 0
+}
+
+func (s *scan) textPoke(rec *perfdata.Record) {
+	p := &s.last.poke
+	if err := s.rec.TextPoke(rec, p); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &p.SampleID)
+	if p.Excess != 0 && p.Time != 0 {
+		s.excess(rec, &p.SampleID, p.Excess)
+	}
+	if ch == nil || p.Time == 0 {
+		return
+	}
+	if s.foreign(rec, &p.SampleID) {
+		return
+	}
+	if !s.takes(ch, takesPokes) {
+		if ch.kinds&takesPokes == 0 {
+			s.broken(rec, "event %d takes no text pokes", p.ID)
+			return
+		}
+		s.report.Pokes.Copies++
+		return
+	}
+	cpu := ch.cpu
+	if p.Has&perfdata.SampleCPU != 0 {
+		cpu = int64(p.CPU)
+	}
+	s.poke(&timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)}, p.TID)
+}
+
+func (s *scan) ksymbol(rec *perfdata.Record) {
+	var k perfdata.KSymbol
+	if err := s.rec.KSymbol(rec, &k); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &k.SampleID)
+	if k.Time != 0 {
+		s.excess(rec, &k.SampleID, k.Excess)
+	}
+	if s.foreign(rec, &k.SampleID) {
+		return
+	}
+	if k.Time != 0 {
+		if ch == nil {
+			return
+		}
+		if !s.takes(ch, takesSymbols) {
+			if ch.kinds&takesSymbols == 0 {
+				s.broken(rec, "event %d takes no symbols", k.ID)
+			}
+			return
+		}
+	}
+	var kind timeline.SymbolKind
+	switch k.Kind {
+	case perfdata.KSymbolBPF:
+		kind = timeline.SymbolBPF
+	case perfdata.KSymbolOOL:
+		kind = timeline.SymbolOutOfLine
+	default:
+		s.warn(fmt.Errorf("KSYMBOL record at offset %#x: unknown type %d", rec.Offset, k.Kind))
+		return
+	}
+	e := timeline.SymbolEvent{Time: k.Time, Addr: k.Addr, Len: k.Len, Kind: kind,
+		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name)}
+	if e.Unregister {
+		s.report.Symbols.Deaths++
+	} else {
+		s.report.Symbols.Births++
+	}
+	s.b.Symbol(e)
+}
+
+func (s *scan) bpfEvent(rec *perfdata.Record) {
+	var e perfdata.BPFEvent
+	if err := s.rec.BPFEvent(rec, &e); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &e.SampleID)
+	if e.Time != 0 {
+		s.excess(rec, &e.SampleID, e.Excess)
+	}
+	if s.foreign(rec, &e.SampleID) {
+		return
+	}
+	if e.Time != 0 {
+		if ch == nil {
+			return
+		}
+		if !s.takes(ch, takesBPF) {
+			if ch.kinds&takesBPF == 0 {
+				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
+			}
+			return
+		}
+	}
+	if e.Kind == perfdata.BPFLoad {
+		s.loads = append(s.loads, bpfLoad{e.Time, e.ID})
+	}
+}
+
+// comm finds perf's exec of the workload: after it forked, before it copied
+// kernel text, perf's child was called perf-exec; its COMM by exec comes after.
+func (s *scan) comm(rec *perfdata.Record) {
+	var c perfdata.Comm
+	if err := s.rec.Comm(rec, &c); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	s.note(rec, &c.SampleID)
+	if s.machineOf(rec, &c.SampleID) == 0 {
+		s.guests.comm(c.PID, c.Comm)
+	}
+	if c.Time == 0 {
+		if s.foreign(rec, &c.SampleID) {
+			return
+		}
+		if string(c.Comm) == "perf-exec" {
+			s.perfExec[c.PID] = true
+		}
+		return
+	}
+	s.fitsName(rec, c.Excess)
+	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
+		s.execs = append(s.execs, exec{c.PID, c.Time})
+	}
+}
+
+func align8(n int) int { return (n + 7) &^ 7 }
+
+// mmap takes the kernel's own map, and those of modules where no module list
+// was kept.
+func (s *scan) mmap(rec *perfdata.Record) {
+	var m perfdata.Mmap
+	if err := s.rec.Mmap(rec, &m); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	s.note(rec, &m.SampleID)
+	if m.Time != 0 {
+		s.fitsName(rec, m.Excess)
+		return
+	}
+	kernel := uint16(perfdata.MiscKernel)
+	if s.machine != 0 {
+		kernel = perfdata.MiscGuestKernel
+	}
+	if rec.CPUMode() != kernel || m.Addr+m.Len < m.Addr || s.foreign(rec, &m.SampleID) {
+		return
+	}
+	name := string(m.Filename)
+	switch {
+	case strings.HasPrefix(name, "[kernel.kallsyms]"), strings.HasPrefix(name, "[guest.kernel.kallsyms"):
+		s.textLo, s.textHi = m.Addr, m.Addr+m.Len
+		if len(m.BuildID) > 0 {
+			s.buildID = bytes.Clone(m.BuildID)
+		}
+	case strings.HasPrefix(name, "["):
+		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
+			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})
+		}
+	}
+}
+
+func (s *scan) lost(rec *perfdata.Record) {
+	var l perfdata.Lost
+	if err := s.rec.Lost(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	before := uint64(0)
+	if ch := s.channels.get(l.SampleID.ID); ch != nil && ch.buffer != nil {
+		before = ch.buffer.side
+	}
+	ch := s.note(rec, &l.SampleID)
+	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
+		s.fits(rec, &l.SampleID, 8+16)
+	}
+	if ch == nil || l.Time == 0 {
+		return
+	}
+	b := ch.buffer
+	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
+	b.lost += l.Lost
+}
+
+func (s *scan) lostSamples(rec *perfdata.Record) {
+	// PERF_RECORD_MISC_LOST_SAMPLES_BPF: a filter dropped samples on purpose.
+	const droppedByFilter = 1 << 15
+	if rec.Misc&droppedByFilter != 0 {
+		return
+	}
+	var l perfdata.LostSamples
+	if err := s.rec.LostSamples(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if ch := s.channels.get(l.SampleID.ID); ch != nil {
+		ch.lostSamples += l.Lost
+	} else {
+		s.broken(rec, "event id %d is not one of the recording", l.SampleID.ID)
+	}
+}
+
+// describe fills in the report from the recording's header.
+func (s *scan) describe(r *Replay) {
+	rep, rec := s.report, s.rec
+	if s.follows {
+		s.tracepoints()
+	}
+	rep.Kernel, _ = rec.OSRelease()
+	rep.Arch, _ = rec.Arch()
+	rep.Host, _ = rec.Hostname()
+	var core *kcore.Core
+	if r.Snapshot != nil {
+		core = r.Snapshot.Core
+	}
+	if rep.Arch == "" {
+		rep.Arch = archOf(core)
+	}
+	rep.Producer = ""
+	if v, err := rec.Version(); err == nil {
+		rep.Producer = "perf " + v
+	}
+	if args, err := rec.Cmdline(); err == nil && len(args) > 0 {
+		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))
+	}
+	if available, online, err := rec.NRCPUs(); err == nil {
+		rep.CPUsAvailable, rep.CPUsOnline = int(available), int(online)
+	} else {
+		rep.CPUsAvailable, rep.CPUsOnline = s.cpus, s.cpus
+	}
+	rep.Clock.describe(rec)
+	if s.machine != 0 {
+		arch := ""
+		if r.Snapshot != nil {
+			arch = archOf(r.Snapshot.Core)
+		}
+		s.describeGuest(arch)
+	}
+	s.isa = machineOf(core, rep.Arch)
+}
+
+// conclude fills in what only the records tell.
+func (s *scan) conclude() {
+	rep := s.report
+	if rep.First == timeline.MaxTime {
+		rep.First = 0
+	}
+	rep.Last = s.newest
+	rep.Clean = s.clean
+	rep.Guests = s.guests.list(s.rec.Dir())
+	rep.Records = make(map[perfdata.RecordType]uint64)
+	for t, n := range s.counts {
+		if n > 0 {
+			rep.Records[perfdata.RecordType(t)] = n
+		}
+	}
+	for t, n := range s.others {
+		rep.Records[t] = n
+	}
+}

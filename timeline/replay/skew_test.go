@@ -1,0 +1,141 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// retimed loads a copy of a recording in which the time at an offset of its data is another one.
+func retimed(t *testing.T, source string, offset int64, to uint64) *Replay {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "data"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, to), offset)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// TestSkewRecorded: in a real recording the clock of one CPU is put back, so that
+// two successive changes of a place have times in the wrong order. The bytes
+// far from any change stay what they were; near one they are in flight.
+func TestSkewRecorded(t *testing.T) {
+	const source = "../../testdata/small/rec.data"
+	was, err := Load(source, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer was.Close()
+	if n := len(was.Report.Skews); n != 0 {
+		t.Fatalf("%d skews found in a recording that has none", n)
+	}
+
+	// Four successive changes of a place, the middle ones of different CPUs and
+	// less than a second apart.
+	type made struct {
+		offset int64 // of the time in the file
+		time   uint64
+		cpu    uint32
+		old    string
+	}
+	places := make(map[uint64][]made)
+	var p perfdata.TextPoke
+	sc := was.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	for sc.Next() {
+		rec := sc.Record()
+		if err := was.Recording.TextPoke(rec, &p); err != nil {
+			t.Fatal(err)
+		}
+		if !was.scan.reads(&p.SampleID, takesPokes) || len(p.Old) != len(p.New) {
+			continue
+		}
+		at := rec.Offset + int64(len(rec.Raw)-trailerSize(&p.SampleID))
+		if p.Has&perfdata.SampleTID != 0 {
+			at += 8
+		}
+		places[p.Addr] = append(places[p.Addr], made{offset: at, time: p.Time, cpu: p.CPU, old: string(p.Old)})
+	}
+	var addr uint64
+	var pair []made
+	for a, list := range places {
+		slices.SortFunc(list, func(x, y made) int { return int(int64(x.time - y.time)) })
+		for i := 1; i+2 < len(list); i++ {
+			x, y := list[i], list[i+1]
+			if x.cpu != y.cpu && y.time-x.time < 1e9/2 && (addr == 0 || a < addr) {
+				addr, pair = a, []made{x, y}
+			}
+		}
+	}
+	if addr == 0 {
+		t.Fatal("no place was changed by two CPUs in quick succession")
+	}
+
+	// The second of the pair comes 1,000 ns after the first, or is recorded as if
+	// it had come 1,000 ns before it.
+	const by = 1000
+	base := retimed(t, source, pair[1].offset, pair[0].time+by)
+	if n := len(base.Report.Skews); n != 0 {
+		t.Fatalf("%d skews found in order", n)
+	}
+	now := retimed(t, source, pair[1].offset, pair[0].time-by)
+	want := []timeline.Skew{{Addr: addr, First: pair[0].time, Second: pair[0].time - by, FirstCPU: int(pair[0].cpu), SecondCPU: int(pair[1].cpu)}}
+	if d := cmp.Diff(want, now.Report.Skews); d != "" {
+		t.Fatalf("skews (-want +got):\n%s", d)
+	}
+	if got := now.Report.ClockUncertainty; got != by {
+		t.Errorf("uncertainty %d, want %d", got, by)
+	}
+
+	var a, b [5]byte
+	known, flying := 0, 0
+	for addr, list := range places {
+		for _, m := range list {
+			for _, d := range []int64{-2 * by, -by, 0, by, 2 * by} {
+				at := m.time + uint64(d)
+				x, y := base.Image.At(at).Read(addr, a[:]), now.Image.At(at).Read(addr, b[:])
+				switch {
+				case y.Standing == timeline.Known && x.Standing == timeline.Known && a != b:
+					t.Fatalf("%#x at %d: %x, want %x", addr, at, b, a)
+				case y.Standing == timeline.Known:
+					known++
+				case y.Standing == timeline.InFlight:
+					flying++
+					for s := range now.Image.At(at).Spans(addr, 5) {
+						if s.Standing == timeline.InFlight && !slices.ContainsFunc(s.Candidates, func(c timeline.Candidate) bool {
+							return x.Standing != timeline.Known || string(c.Bytes) == string(a[s.Addr-addr:][:s.Len])
+						}) {
+							t.Fatalf("%#x at %d: %x is not among the candidates %+v", s.Addr, at, a, s.Candidates)
+						}
+					}
+				}
+			}
+		}
+	}
+	if known < 100 || flying < 100 {
+		t.Errorf("%d known, %d in flight: both should be many", known, flying)
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// A slot that is not that of an optimised probe is told by its copy of an
+// instruction alone, where it can be no other.
+func TestOnlySlot(t *testing.T) {
+	const (
+		page  = uint64(0xffffffffc0200000)
+		place = uint64(tapeTextLo + 0x100) // the text is all NOPs
+	)
+	tests := []struct {
+		name string
+		tape func(t *tape)
+		want uint64 // that the slot serves when the probe is armed; 0: not told
+	}{
+		{"the only slot", func(*tape) {}, place},
+		{"another with the same copy", func(t *tape) { t.poke(10, 310, page+0x10, "", "90cc") }, 0},
+		{"another with the same copy that has gone", func(t *tape) {
+			t.poke(10, 310, page+0x10, "", "90cc")
+			t.poke(10, 320, page+0x10, "90cc", "")
+		}, place},
+		{"another with another copy", func(t *tape) { t.poke(10, 310, page+0x10, "", "55cc") }, place},
+		{"a page from before the start", func(t *tape) {
+			t.must(t.w.KSymbol(&perfdata.KSymbol{Addr: page + 0x1000, Len: 4096, Kind: perfdata.KSymbolOOL,
+				Name: []byte("kprobe_insn_page"), SampleID: perfdata.SampleID{Event: t.made[0]}}))
+		}, 0},
+		{"records lost before", func(t *tape) {
+			t.lost(10, 320, 1)
+			t.lostSamples(10, 1)
+		}, 0},
+		{"a page of other code", func(t *tape) { t.ksymbol(10, 310, page+0x1000, 4096, perfdata.KSymbolOOL, 0, "other_page") }, place},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tape := newTape(t)
+			tape.copied = true
+			tape.comm(10, 0, 0, 7, "perf-exec")
+			tape.comm(10, 100, perfdata.MiscCommExec, 7, "workload")
+			tape.tick(11, 100)
+			tape.ksymbol(10, 200, page, 4096, perfdata.KSymbolOOL, 0, "kprobe_insn_page")
+			tape.poke(10, 300, page, "", "90cc")
+			tt.tape(tape)
+			tape.poke(10, 400, place, "90", "cc")
+			tape.poke(10, 500, place, "cc", "90")
+			tape.poke(10, 600, page, "90cc", "")
+			tape.tick(10, 900)
+			tape.tick(11, 900)
+			r := tape.replay()
+			for _, w := range r.Report.Warnings {
+				t.Error(w)
+			}
+			s, ok := r.Serves(page+1, 450)
+			if ok != (tt.want != 0) || ok && (len(s.Places) != 1 || s.Places[0] != tt.want || s.From != 300 || s.To != 600) {
+				t.Errorf("%v, %+v, want %#x", ok, s, tt.want)
+			}
+			if _, ok := r.Serves(page+1, 600); ok {
+				t.Error("it serves when it has gone")
+			}
+		})
+	}
+}

@@ -1,0 +1,311 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// A tape is a recording of a few records, as perf writes it of a machine with
+// two CPUs, to be changed in the one respect that a test is about.
+type tape struct {
+	// Set before the first record is written.
+	events    []tapeEvent
+	arch      string
+	release   string
+	available uint32 // CPUs; 0: the recording does not say
+	online    uint32
+	pipe      bool   // a stream, which has no clean end
+	copied    bool   // there is a copy of kernel text
+	text      []byte // what that has; nil: NOPs
+	modules   []kcore.Module
+	tracing   string // TRACING_DATA
+	kallsyms  string
+
+	w    *perfdata.Writer
+	out  memory
+	made []*perfdata.Event
+	tb   testing.TB
+}
+
+// A tapeEvent is an event on some CPUs. The id of event i on CPU c is 10*(i+1)+c.
+type tapeEvent struct {
+	name   string
+	attr   perfdata.Attr
+	cpus   []int64
+	tid    int64 // -1: all tasks
+	noLost bool  // does not count its own losses
+}
+
+const everything = perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
+
+// newTape returns a tape with one event that takes everything on both CPUs.
+func newTape(tb testing.TB) *tape {
+	return &tape{tb: tb, arch: "x86_64", release: "6.1.0", available: 2, online: 2,
+		events: []tapeEvent{onBoth(everything)}}
+}
+
+// onBoth is an event of all tasks on both CPUs.
+func onBoth(flags perfdata.AttrFlags) tapeEvent {
+	return tapeEvent{attr: perfdata.Attr{Flags: flags}, cpus: []int64{0, 1}, tid: -1}
+}
+
+// tracepointEvent is the tracepoint module:NAME on both CPUs, each time.
+func tracepointEvent(name string) tapeEvent {
+	e := onBoth(0)
+	e.name = "module:" + name
+	e.attr.Type, e.attr.SamplePeriod = 2, 1
+	e.attr.SampleType = perfdata.SampleRaw
+	return e
+}
+
+func (t *tape) must(err error) {
+	t.tb.Helper()
+	if err != nil {
+		t.tb.Fatal(err)
+	}
+}
+
+// begin writes what stands before the records of the kernel.
+func (t *tape) begin() {
+	if t.w != nil {
+		return
+	}
+	index := &perfdata.IDIndex{}
+	for i, e := range t.events {
+		a := e.attr
+		a.SampleType |= perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier
+		a.Flags |= perfdata.FlagSampleIDAll
+		if a.ReadFormat = perfdata.ReadFormatID; !e.noLost {
+			a.ReadFormat |= perfdata.ReadFormatLost
+		}
+		ev := &perfdata.Event{Index: i, Name: e.name, Attr: a}
+		for _, cpu := range e.cpus {
+			id := uint64(10*(i+1) + int(cpu))
+			ev.IDs = append(ev.IDs, id)
+			index.Entries = append(index.Entries, perfdata.IDIndexEntry{ID: id, CPU: cpu, TID: e.tid, VCPU: -1})
+		}
+		t.made = append(t.made, ev)
+	}
+	if t.w = perfdata.NewWriter(&t.out, binary.LittleEndian); t.pipe {
+		t.w = perfdata.NewPipeWriter(&t.out, binary.LittleEndian)
+	}
+	t.must(t.w.SetEvents(t.made))
+	if t.pipe {
+		t.features()
+	}
+	t.must(t.w.IDIndex(index))
+	t.must(t.w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: 0xffffffff, Addr: tapeTextLo, Len: tapeTextHi - tapeTextLo,
+		Filename: []byte("[kernel.kallsyms]_text"), SampleID: perfdata.SampleID{Event: t.made[0]}}))
+}
+
+func (t *tape) features() {
+	le := binary.LittleEndian
+	text := func(f perfdata.Feature, s string) {
+		b := append([]byte(s), make([]byte, 8-len(s)%8)...)
+		t.must(t.w.WriteFeature(f, append(le.AppendUint32(nil, uint32(len(b))), b...)))
+	}
+	text(perfdata.FeatureArch, t.arch)
+	text(perfdata.FeatureOSRelease, t.release)
+	if t.tracing != "" {
+		t.must(t.w.WriteFeature(perfdata.FeatureTracingData, []byte(t.tracing)))
+	}
+	if t.available > 0 {
+		t.must(t.w.WriteFeature(perfdata.FeatureNRCPUs, le.AppendUint32(le.AppendUint32(nil, t.available), t.online)))
+	}
+}
+
+// id is the trailer of a record of an event's instance.
+func (t *tape) id(id, time uint64) perfdata.SampleID {
+	t.begin()
+	return perfdata.SampleID{PID: 1, TID: 1, Time: time, ID: id, CPU: uint32(id % 10), Event: t.made[id/10-1]}
+}
+
+func (t *tape) poke(id, time, addr uint64, old, new string) {
+	s := t.id(id, time)
+	t.must(t.w.TextPoke(&perfdata.TextPoke{Addr: addr, Old: fromHex(old), New: fromHex(new), SampleID: s}))
+}
+
+func (t *tape) ksymbol(id, time, addr uint64, n uint32, kind perfdata.KSymbolKind, flags uint16, name string) {
+	s := t.id(id, time)
+	t.must(t.w.KSymbol(&perfdata.KSymbol{Addr: addr, Len: n, Kind: kind, Flags: flags, Name: []byte(name), SampleID: s}))
+}
+
+func (t *tape) bpfLoad(id, time uint64, prog uint32) {
+	s := t.id(id, time)
+	t.must(t.w.BPFEvent(&perfdata.BPFEvent{Kind: perfdata.BPFLoad, ID: prog, SampleID: s}))
+}
+
+func (t *tape) bpfUnload(id, time uint64, prog uint32) {
+	s := t.id(id, time)
+	t.must(t.w.BPFEvent(&perfdata.BPFEvent{Kind: perfdata.BPFUnload, ID: prog, SampleID: s}))
+}
+
+func (t *tape) lost(id, time, n uint64) {
+	s := t.id(id, time)
+	t.must(t.w.Lost(&perfdata.Lost{ID: id, Lost: n, SampleID: s}))
+}
+
+func (t *tape) lostSamples(id, n uint64) {
+	s := t.id(id, 0)
+	t.must(t.w.LostSamples(&perfdata.LostSamples{Lost: n, SampleID: s}))
+}
+
+// comm is a COMM record; of time 0 one that perf itself made.
+func (t *tape) comm(id, time uint64, misc uint16, pid uint32, name string) {
+	s := t.id(id, time)
+	if time == 0 {
+		s.ID = 0
+	}
+	t.must(t.w.Comm(misc, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte(name), SampleID: s}))
+}
+
+// other writes a record of any type, of which body is all that is before the trailer.
+func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
+	s := t.id(id, time)
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(typ))
+	b = le.AppendUint32(b, uint32(8+len(body)+32)<<16)
+	b = le.AppendUint32(append(b, body...), s.PID)
+	b = le.AppendUint32(b, s.TID)
+	b = le.AppendUint64(b, time)
+	b = le.AppendUint64(b, uint64(s.CPU))
+	t.must(t.w.WriteRecord(le.AppendUint64(b, id)))
+}
+
+// tick writes side-band records of the given times.
+func (t *tape) tick(id uint64, times ...uint64) {
+	for _, time := range times {
+		t.comm(id, time, 0, 9, "tick")
+	}
+}
+
+// ticks writes a side-band record every hundred nanoseconds from..to on CPUs 0 and 1.
+func (t *tape) ticks(from, to uint64) {
+	for time := from; time <= to; time += 100 {
+		t.tick(10, time)
+		t.tick(11, time)
+	}
+}
+
+// sample writes a sample, with raw data where the event takes it.
+func (t *tape) sample(id, time uint64, raw []byte) {
+	s := t.id(id, time)
+	le := binary.LittleEndian
+	var b []byte
+	b = le.AppendUint64(b, id)
+	b = le.AppendUint32(le.AppendUint32(b, s.PID), s.TID)
+	b = le.AppendUint64(b, time)
+	b = le.AppendUint64(b, uint64(s.CPU))
+	if t.made[id/10-1].Attr.SampleType&perfdata.SampleRaw != 0 {
+		raw = append(bytes.Clone(raw), make([]byte, 7-(len(raw)+3)%8)...)
+		b = append(le.AppendUint32(b, uint32(len(raw))), raw...)
+	}
+	head := le.AppendUint32(nil, uint32(perfdata.RecordSample))
+	head = le.AppendUint16(head, perfdata.MiscKernel)
+	head = le.AppendUint16(head, uint16(8+len(b)))
+	t.must(t.w.WriteRecord(append(head, b...)))
+}
+
+// module writes a sample of a tracepoint of modules.
+func (t *tape) module(id, time uint64, name string) {
+	// Eight bytes that all tracepoints have, then __data_loc char[] name.
+	raw := binary.LittleEndian.AppendUint32(make([]byte, 8), uint32(12|(len(name)+1)<<16))
+	t.sample(id, time, append(append(raw, name...), 0))
+}
+
+// moduleFormats is what TRACING_DATA has of both tracepoints.
+const moduleFormats = "name: module_load\nID: 76\nformat:\n" +
+	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\"\n" +
+	"name: module_free\nID: 77\nformat:\n" +
+	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\"\n"
+
+func (t *tape) round() { t.begin(); t.must(t.w.FinishedRound()) }
+
+// bytes ends the recording.
+func (t *tape) bytes() []byte {
+	t.begin()
+	if !t.pipe {
+		t.features()
+	}
+	t.must(t.w.Close())
+	return t.out.b
+}
+
+// replay ends the recording and makes an image of it.
+func (t *tape) replay() *Replay {
+	t.tb.Helper()
+	return t.replayOf(t.bytes())
+}
+
+func (t *tape) replayOf(data []byte) *Replay {
+	t.tb.Helper()
+	rec, err := perfdata.New(data)
+	t.must(err)
+	snap := &kcore.Snapshot{Modules: t.modules}
+	if t.copied {
+		if t.text == nil {
+			t.text = bytes.Repeat([]byte{0x90}, tapeTextHi-tapeTextLo)
+		}
+		snap.Core = &kcore.Core{Machine: elf.EM_X86_64, Data: elf.ELFDATA2LSB,
+			Segments: []kcore.Segment{{Addr: tapeTextLo, Data: t.text}}}
+		for _, m := range t.modules {
+			snap.Core.Segments = append(snap.Core.Segments, kcore.Segment{Addr: m.Addr, Data: bytes.Repeat([]byte{0x55}, int(m.Size))})
+		}
+	}
+	if t.kallsyms != "" {
+		snap.Kallsyms, err = kcore.ParseKallsyms([]byte(t.kallsyms))
+		t.must(err)
+	}
+	r, err := New(rec, snap, Options{})
+	t.must(err)
+	return r
+}
+
+// memory is a file in memory.
+type memory struct {
+	b   []byte
+	off int64
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	if end := m.off + int64(len(p)); end > int64(len(m.b)) {
+		m.b = append(m.b, make([]byte, end-int64(len(m.b)))...)
+	}
+	m.off += int64(copy(m.b[m.off:], p))
+	return len(p), nil
+}
+
+func (m *memory) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += m.off
+	case io.SeekEnd:
+		offset += int64(len(m.b))
+	}
+	m.off = offset
+	return offset, nil
+}
+
+// Kernel text of a tape.
+const tapeTextLo, tapeTextHi = 0x1000, 0x2000
+
+func fromHex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func textLines(s ...string) string { return strings.Join(s, "\n") + "\n" }

@@ -1,0 +1,205 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// addVmlinux gives the builder the text of a vmlinux file, moved to where the
+// kernel of the recording ran.
+func (s *scan) addVmlinux(path string, textLo uint64) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+	}
+	linked, err := symbolIn(f, "_stext")
+	if err != nil {
+		return bad("%v", err)
+	}
+	if textLo == 0 {
+		return bad("the recording does not say where kernel text was (--kallsyms tells)")
+	}
+	id, err := buildIDOf(f)
+	if err != nil {
+		return bad("%v", err)
+	}
+	switch want := s.kernelBuildID(); {
+	case want == nil || id == nil:
+		s.warn(bad("it or the recording has no build id, so whether this is the recorded kernel is not checked"))
+	case !bytes.Equal(id, want):
+		return bad("build id %x, but the recording is of the kernel with %x", id, want)
+	}
+	moved := textLo - linked
+	var segments []timeline.Segment
+	relocated := moved == 0
+	for _, sec := range f.Sections {
+		if sec.Type != elf.SHT_PROGBITS || sec.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || sec.Size == 0 {
+			continue
+		}
+		data, err := sec.Data()
+		if err != nil {
+			return bad("section %s: %v", sec.Name, err)
+		}
+		if rela := f.Section(".rela" + sec.Name); rela != nil && moved != 0 {
+			if err := relocate(f, rela, sec.Addr, data, moved); err != nil {
+				return bad("section %s: %v", rela.Name, err)
+			}
+			relocated = true
+		}
+		segments = append(segments, timeline.Segment{Addr: sec.Addr + moved, Data: data})
+	}
+	if !relocated {
+		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses inside of instructions are those of the file", moved))
+	}
+	sortSegments(&segments)
+	s.b.Seed(segments)
+	return nil
+}
+
+// sortSegments sorts segments by address and drops those that overlap others.
+func sortSegments(segments *[]timeline.Segment) {
+	slices.SortStableFunc(*segments, func(a, b timeline.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+	out := (*segments)[:0]
+	for _, s := range *segments {
+		if n := len(out); s.End() > s.Addr && (n == 0 || out[n-1].End() <= s.Addr) {
+			out = append(out, s)
+		}
+	}
+	*segments = out
+}
+
+func symbolIn(f *elf.File, name string) (uint64, error) {
+	symbols, err := f.Symbols()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range symbols {
+		if s.Name == name {
+			return s.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("no symbol %s", name)
+}
+
+// buildIDOf returns the build id of an ELF file, the GNU note of type 3; nil
+// where it has none.
+func buildIDOf(f *elf.File) ([]byte, error) {
+	for _, sec := range f.Sections {
+		if sec.Type != elf.SHT_NOTE {
+			continue
+		}
+		data, err := sec.Data()
+		if err != nil {
+			return nil, err
+		}
+		for len(data) >= 12 {
+			name, desc := f.ByteOrder.Uint32(data), f.ByteOrder.Uint32(data[4:])
+			typ := f.ByteOrder.Uint32(data[8:])
+			data = data[12:]
+			n, d := (uint64(name)+3)&^3, (uint64(desc)+3)&^3
+			if n+d > uint64(len(data)) {
+				break
+			}
+			if typ == 3 && string(data[:name]) == "GNU\x00" {
+				return data[n:][:desc], nil
+			}
+			data = data[n+d:]
+		}
+	}
+	return nil, nil
+}
+
+// kernelBuildID returns the build id of the kernel that the image is of, nil if
+// the recording has none. It is complete when all records have been read.
+//
+// perf writes a BUILD_ID feature, or in a pipe HEADER_BUILD_ID records, where it
+// looked for the files of samples when it ended. Where it recorded with
+// --buildid-mmap, as perf 7.2 does by default, the id is in the kernel's MMAP2.
+func (s *scan) kernelBuildID() []byte {
+	for b, err := range s.rec.BuildIDs() {
+		if err != nil {
+			break
+		}
+		if s.isKernel(&b) {
+			return bytes.Clone(b.BuildID)
+		}
+	}
+	return s.buildID
+}
+
+// buildIDRecord reads a HEADER_BUILD_ID record.
+func (s *scan) buildIDRecord(rec *perfdata.Record) {
+	var b perfdata.BuildID
+	if err := s.rec.BuildID(rec, &b); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if s.isKernel(&b) {
+		s.buildID = bytes.Clone(b.BuildID)
+	}
+}
+
+// isKernel reports whether a build id is that of the kernel that the image is
+// of. Guests' are among the host's, with the hypervisor's pid
+// (guest_session__add_build_ids of tools/perf/builtin-inject.c).
+func (s *scan) isKernel(b *perfdata.BuildID) bool {
+	switch mode, name := b.Misc&perfdata.MiscCPUModeMask, string(b.Filename); {
+	case len(b.BuildID) == 0:
+		return false
+	case s.machine == 0:
+		return mode == perfdata.MiscKernel && name == "[kernel.kallsyms]"
+	case s.machine == int(b.PID):
+		return mode == perfdata.MiscGuestKernel && (name == "[kernel.kallsyms]" || strings.HasPrefix(name, "[guest.kernel.kallsyms"))
+	case s.machine == DefaultGuest:
+		return mode == perfdata.MiscGuestKernel && name == "[guest.kernel.kallsyms]"
+	}
+	return false
+}
+
+// relocate adds by to the absolute addresses in a section's data, as the kernel
+// does with itself when it boots elsewhere (handle_relocations() in
+// arch/x86/boot/compressed/misc.c).
+func relocate(f *elf.File, rela *elf.Section, addr uint64, data []byte, by uint64) error {
+	if f.Machine != elf.EM_X86_64 {
+		return nil
+	}
+	table, err := rela.Data()
+	if err != nil {
+		return err
+	}
+	for ; len(table) >= 24; table = table[24:] {
+		at := binary.LittleEndian.Uint64(table) - addr
+		size := uint64(4)
+		switch elf.R_X86_64(binary.LittleEndian.Uint64(table[8:]) & 0xffffffff) {
+		case elf.R_X86_64_64:
+			size = 8
+		case elf.R_X86_64_32, elf.R_X86_64_32S:
+		default:
+			continue
+		}
+		if at >= uint64(len(data)) || uint64(len(data))-at < size {
+			return fmt.Errorf("a relocation at %#x is outside of its section", addr+at)
+		}
+		if size == 8 {
+			binary.LittleEndian.PutUint64(data[at:], binary.LittleEndian.Uint64(data[at:])+by)
+		} else {
+			binary.LittleEndian.PutUint32(data[at:], binary.LittleEndian.Uint32(data[at:])+uint32(by))
+		}
+	}
+	return nil
+}
