@@ -88,7 +88,7 @@ var mutants = []mutant{
 		"rec.Misc&perfdata.MiscCommExec != 0", "true",
 		"TestRecorded/snapshot: the exec of another process, and a name without exec, say nothing"},
 	{"snapshot", "program infos are fetched later than their LOAD", "chain.lives",
-		"min(to, d.horizon)", "max(l.from, d.first)",
+		"min(to, d.horizon)", "max(l.From, d.first)",
 		"TestRules/lifetimes: program info fetched after a later poke"},
 
 	// Further snapshots, and vmlinux.
@@ -414,7 +414,7 @@ var mutants = []mutant{
 		`case r.Arch == "x86_64":`, `case r.Arch != "":`,
 		"TestRecorded/coverage: the kernels of this architecture are silent"},
 	{"coverage", "some pokes of such a kernel show no others", "scan.coverage #2",
-		"MaxTime", "0",
+		"timeline.MaxTime", "0",
 		"TestRecorded/coverage: the kernels of this architecture are not known to record all changes"},
 	{"coverage", "but for what lies between two that agree", "chain.agree",
 		"c.pairs != nil && c.source == SourcePoke", "false",
@@ -585,8 +585,8 @@ var mutants = []mutant{
 		"machine != elf.EM_AARCH64 || binary.LittleEndian.Uint32(code) == arm64BRKKprobe", "machine != elf.EM_AARCH64 || binary.LittleEndian.Uint32(code) == arm64BRK", "TestKindOfPoke"},
 	{"windows", "on powerpc a branch over a probe's trap optimises it", "kindOfWord",
 		"machine == elf.EM_PPC64 && len(code) >= 4", "false", "TestKindOfPoke"},
-	{"windows", "on powerpc and s390 one store replaces an instruction", "app.atCmd #2",
-		"false", "true", "TestKindOfPoke"},
+	{"windows", "on powerpc and s390 one store replaces an instruction", "CanTrap #2",
+		"return false", "return true", "TestKindOfPoke"},
 	{"windows", "on arm64 too, but where a BRK may go between", "CanTrap",
 		"hotPatched(was)", "(hotPatched(was) || true)", "TestKindOfPoke"},
 	{"windows", "words: the same task's pokes bound the trap", "newWordWindows",
