@@ -178,6 +178,10 @@ func (k *Kallsyms) parse(most int) {
 			if tab := bytes.Index(name, moduleStart); tab >= 0 {
 				m := name[tab+len(moduleStart) : len(name)-1]
 				name = name[:tab]
+				if !isName(m) || bytes.IndexByte(m, ']') >= 0 {
+					k.bad.add("kallsyms", start, line, "module without a name, or with one that no line can hold")
+					continue
+				}
 				if k.modules[lastModule] != string(m) {
 					var ok bool
 					if lastModule, ok = modules[string(m)]; !ok {
@@ -190,8 +194,8 @@ func (k *Kallsyms) parse(most int) {
 				mod = lastModule
 			}
 		}
-		if len(name) == 0 || len(name) > math.MaxUint16 {
-			k.bad.add("kallsyms", start, line, "symbol without a name, or with an endless one")
+		if !isName(name) || len(name) > math.MaxUint16 {
+			k.bad.add("kallsyms", start, line, "symbol without a name, or with one that no line can hold")
 			continue
 		}
 		e := entry{addr: addr, name: uint32(start + i + 3), mod: mod, len: uint16(len(name)), typ: typ}
@@ -203,6 +207,13 @@ func (k *Kallsyms) parse(most int) {
 		}
 	}
 	k.entries = mergeLate(k.entries, late)
+}
+
+// isName reports whether a line can hold b as the name of a symbol or a module. A
+// damaged table has NULs and tabs in names; other control characters are in
+// those of assemblers' local labels.
+func isName(b []byte) bool {
+	return len(b) > 0 && bytes.IndexByte(b, 0) < 0 && bytes.IndexByte(b, '\t') < 0
 }
 
 var (

@@ -118,7 +118,14 @@ func TestParseKallsyms(t *testing.T) {
 			name:    "endless name",
 			text:    "ff000000 t good\nff000010 t " + strings.Repeat("x", 1<<16) + "\n",
 			want:    []Symbol{{0xff000000, 't', "good", ""}},
-			warning: "kallsyms:2: symbol without a name, or with an endless one (offset 0x10)",
+			warning: "kallsyms:2: symbol without a name, or with one that no line can hold (offset 0x10)",
+		},
+		{
+			name: "damaged names",
+			text: "ff000000 t good\nff000010 t a\x00b\nff000020 t a\tb\nff000030 t a\t[\x00]\nff000040 t a\t[m]n]\n" +
+				"ff000050 t a\t[]\nff000060 t __pfx_a.b$c:d\t[m-n]\n",
+			want:    []Symbol{{0xff000000, 't', "good", ""}, {0xff000060, 't', "__pfx_a.b$c:d", "m-n"}},
+			warning: "kallsyms:2: symbol without a name, or with one that no line can hold; 4 more lines skipped (offset 0x10)",
 		},
 	}
 	for _, tt := range tests {

@@ -46,6 +46,9 @@ func kallsymsAt(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter
 			}
 		}
 		for s := range dynamicSymbols(r, view, segs) {
+			if strings.ContainsAny(s.Name, "\t\n") {
+				continue // the name is of a damaged record, and no line can hold it
+			}
 			// The names that the kernel shows them under (kernel/kallsyms.c).
 			module := "bpf"
 			switch {

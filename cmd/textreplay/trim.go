@@ -33,7 +33,8 @@ pages of these functions are kept, with their changes, and all dynamic code.
 
 What the cut recording says is known, the whole one says is known; for the rest it
 says that it does not know. A cut that would hide that changes went unrecorded is
-refused: samples (--samples) can be such a sign.`,
+refused: samples (--samples) can be such a sign. What is cut out of a damaged
+recording is damaged too.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: cobra.NoArgs,
@@ -71,7 +72,7 @@ refused: samples (--samples) can be such a sign.`,
 			switch {
 			case errors.Is(err, trim.ErrGuest):
 				return &exitError{exitUsage, err}
-			case errors.Is(err, trim.ErrHides), errors.Is(err, trim.ErrDamaged):
+			case errors.Is(err, trim.ErrHides):
 				return inputError(err)
 			case err != nil:
 				return outputError(err)

@@ -53,6 +53,7 @@ func (c *Coverage) none(format string, args ...any) {
 // coverage judges pokes, ksymbols and BPF events by rules losses, horizon and coverage.
 func (s *scan) coverage() {
 	r := s.report
+	r.Damaged = len(s.damage) > 0
 	r.Coverage.Pokes = s.cover(takesPokes, "text pokes", "attr.text_poke (perf record --kcore sets it)")
 	r.Coverage.KSymbols = s.cover(takesSymbols, "symbol births and deaths", "attr.ksymbol")
 	r.Coverage.BPF = s.cover(takesBPF, "BPF program loads", "attr.bpf_event")

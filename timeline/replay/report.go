@@ -30,6 +30,7 @@ type Report struct {
 	Last    uint64 // time of the newest record
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does
+	Damaged bool   // a record does not fit where it stands: nothing is more than unconfirmed
 	Copied  *timeline.Interval
 
 	Records       map[perfdata.RecordType]uint64

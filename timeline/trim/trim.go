@@ -9,6 +9,7 @@ package trim
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -48,10 +49,6 @@ type Options struct {
 // one, since a record that was dropped showed that changes went unrecorded.
 var ErrHides = errors.New("trim: what would be left hides that changes went unrecorded")
 
-// ErrDamaged is returned for a recording that is damaged: what would be left of
-// it looks whole and is not.
-var ErrDamaged = errors.New("trim: the recording is damaged, and what would be left of it would look whole")
-
 // ErrGuest is returned for the image of a guest: what is written has one machine,
 // the host, and none of the records of others.
 var ErrGuest = errors.New("trim: only the host's part of a recording can be cut out")
@@ -59,6 +56,10 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // Write cuts r down into a new perf.data directory at dir, which must not exist.
 // It appears when it is complete. The group and others can read it only if they can
 // read all that it was made of.
+//
+// Of a damaged recording the records that cannot be read are left out, and a
+// record is added at the end that shows the damage: nothing of what is written is
+// more than unconfirmed either.
 func Write(dir string, r *replay.Replay, opts Options) error {
 	if r.Report.Guest != 0 {
 		return ErrGuest
@@ -71,11 +72,6 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 		// is written here ends cleanly, so it must not go on any further.
 		opts.To = min(opts.To, r.Report.Horizon+1)
 	}
-	for _, l := range r.Report.Coverage.Pokes.Limits {
-		if l.Reason == timeline.Damaged {
-			return fmt.Errorf("%w: %s", ErrDamaged, l.Text)
-		}
-	}
 	var out outfile.Outputs
 	for _, name := range r.Files() {
 		out.Reads(name)
@@ -86,9 +82,7 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 	}
 	defer d.Discard()
 	c := &cut{r: r, rec: r.Recording, opts: opts, loaded: make(map[uint32]bool)}
-	if err := c.choosePages(); err != nil {
-		return err
-	}
+	c.choosePages()
 	if err := c.writeData(d); err != nil {
 		return err
 	}
@@ -123,7 +117,7 @@ func (c *cut) inSnapshot(addr uint64) bool {
 }
 
 // choosePages finds the pages whose snapshot is kept.
-func (c *cut) choosePages() error {
+func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	for _, g := range c.opts.Ranges {
 		for p := page(g.Lo); p < g.Hi && p >= page(g.Lo); p += pageSize {
@@ -136,8 +130,8 @@ func (c *cut) choosePages() error {
 	seen := make(map[string]bool)
 	var p perfdata.TextPoke
 	for sc.Next() {
-		if err := c.rec.TextPoke(sc.Record(), &p); err != nil {
-			return err
+		if c.rec.TextPoke(sc.Record(), &p) != nil {
+			continue // it is left out
 		}
 		if p.Time >= c.opts.To || c.r.MachineOf(sc.Record(), &p.SampleID) != 0 {
 			continue
@@ -159,7 +153,6 @@ func (c *cut) choosePages() error {
 			}
 		}
 	}
-	return sc.Err()
 }
 
 // fixed reports whether the address is of kernel or module text, and not of
@@ -186,7 +179,8 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 	return c.pages[page(p.Addr)] || c.pages[page(last)]
 }
 
-// keeps reports whether a record is kept.
+// keeps reports whether a record is kept. The error is that of a record that
+// cannot be read.
 func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	if rec.Type < 64 && len(c.r.Report.Guests) > 0 {
 		var id perfdata.SampleID
@@ -276,18 +270,14 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	for sc.Next() {
 		rec := sc.Record()
 		ok, err := c.keeps(rec)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		if rec.Type == perfdata.RecordBPFEvent {
+		if ok && rec.Type == perfdata.RecordBPFEvent {
 			var e perfdata.BPFEvent
-			if err := c.rec.BPFEvent(rec, &e); err != nil {
-				return err
+			if err = c.rec.BPFEvent(rec, &e); err == nil && e.Kind == perfdata.BPFLoad {
+				c.loaded[e.ID] = true
 			}
-			c.loaded[e.ID] = c.loaded[e.ID] || e.Kind == perfdata.BPFLoad
+		}
+		if !ok || err != nil {
+			continue // records that cannot be read are the damage
 		}
 		raw := rec.Raw
 		if trace := sc.Payload(); trace != nil {
@@ -297,8 +287,10 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 			return err
 		}
 	}
-	if err := sc.Err(); err != nil && !errors.Is(err, perfdata.ErrTruncated) {
-		return err
+	if c.r.Report.Damaged {
+		if err := w.WriteRecord(damageSign(c.rec.ByteOrder())); err != nil {
+			return err
+		}
 	}
 	for _, feature := range c.rec.Features() {
 		switch feature {
@@ -317,6 +309,16 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 		}
 	}
 	return w.Close()
+}
+
+// damageSign returns a record that shows that a recording is damaged, and that
+// perf reads as any other of its kind: a FINISHED_ROUND that is too long.
+func damageSign(order binary.ByteOrder) []byte {
+	const size = 16
+	rec := make([]byte, size)
+	order.PutUint32(rec, uint32(perfdata.RecordFinishedRound))
+	order.PutUint16(rec[6:], size)
+	return rec
 }
 
 // writeSnapshot writes kcore, kallsyms and modules.
@@ -372,13 +374,20 @@ func (c *cut) segments() []kcore.Segment {
 }
 
 // check loads what was written and sees to it that it claims no more than the
-// whole recording does: every limit of the coverage must still be there.
+// whole recording does: every limit of the coverage must still be there. Of a
+// damaged recording nothing is known, so the damage is enough.
 func (c *cut) check(dir string) error {
 	after, err := replay.Load(dir, replay.Options{})
 	if err != nil {
 		return err
 	}
 	defer after.Close()
+	if after.Report.Damaged {
+		return nil
+	}
+	if c.r.Report.Damaged {
+		return fmt.Errorf("%w: damage of the recording", ErrHides)
+	}
 	pairs := [][2]replay.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
 		{c.r.Report.Coverage.KSymbols, after.Report.Coverage.KSymbols},

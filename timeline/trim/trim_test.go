@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,27 +139,76 @@ func TestRefused(t *testing.T) {
 	if err := trim.Write(dir, whole, trim.Options{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("into an existing directory: %v", err)
 	}
+}
 
-	// A record whose size says too much has swallowed the next one.
-	data, err := os.ReadFile(filepath.Join(recording("small"), "data"))
+// changed copies a recording of testdata, with change made to its data.
+func changed(t *testing.T, name string, change func(data []byte) []byte) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(recording(name), "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := whole.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	path := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "data"), change(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(recording(name), "kcore_dir"), filepath.Join(path, "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDamaged: what is cut out of a damaged recording says that it is damaged,
+// to those too who say how many CPUs there are.
+func TestDamaged(t *testing.T) {
+	sc := open(t, recording("small")).Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	if !sc.Next() {
 		t.Fatal("no text poke")
 	}
-	data[sc.Record().Offset+6] *= 2
-	damaged := filepath.Join(t.TempDir(), "damaged")
-	if err := os.WriteFile(damaged, data, 0o666); err != nil {
-		t.Fatal(err)
+	poke := sc.Record().Offset
+	for _, tt := range []struct {
+		name   string
+		change func(data []byte) []byte
+	}{
+		{"a size that says too much", func(data []byte) []byte { data[poke+6] *= 2; return data }},
+		{"a size of 0", func(data []byte) []byte { data[poke+6] = 0; return data }},
+		{"lengths that say too much", func(data []byte) []byte { data[poke+17] = 1; return data }},
+		{"ids that are lost", func(data []byte) []byte { clear(data[104:poke]); return data }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			part, dir := cut(t, open(t, changed(t, "small", tt.change)), trim.Options{})
+			told, err := replay.Load(dir, replay.Options{CPUs: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer told.Close()
+			for _, r := range []*replay.Replay{part, told} {
+				if !r.Report.Damaged {
+					t.Errorf("coverage is limited by %v alone", r.Report.Coverage.Pokes.Limits)
+				}
+			}
+		})
 	}
-	into := filepath.Join(t.TempDir(), "cut.data")
-	if err := trim.Write(into, open(t, damaged), trim.Options{}); !errors.Is(err, trim.ErrDamaged) {
-		t.Errorf("a damaged recording: %v", err)
-	}
-	if _, err := os.Stat(into); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("something was left: %v", err)
+}
+
+// TestCutOff: of a recording that ends in the midst of a record what comes before
+// its horizon is kept, and nothing more is known of it.
+func TestCutOff(t *testing.T) {
+	for _, name := range []string{"small", "lossy", "modfull"} {
+		t.Run(name, func(t *testing.T) {
+			whole := open(t, changed(t, name, func(data []byte) []byte { return data[:len(data)/10*6+3] }))
+			part, _ := cut(t, whole, trim.Options{})
+			if part.Report.Pokes.Total == 0 || part.Report.Horizon > whole.Report.Horizon {
+				t.Errorf("%d pokes up to %d, of %d up to %d", part.Report.Pokes.Total, part.Report.Horizon, whole.Report.Pokes.Total, whole.Report.Horizon)
+			}
+			claims(t, part, whole, whole.Report.Horizon)
+			if l := part.Report.Coverage.Pokes.Limits; !slices.ContainsFunc(l, func(l replay.Limit) bool { return l.Reason == timeline.CPUCountsMissing }) {
+				t.Errorf("coverage is limited by %v alone", l)
+			}
+		})
 	}
 }
 

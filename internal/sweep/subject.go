@@ -1,0 +1,242 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A command is what is asked about a variant.
+type command struct {
+	name string
+	args []string // IN is the recording, OUT a file that may be made
+	self bool     // it is this program that runs
+}
+
+// A subject is a recording whose variants are swept.
+type subject struct {
+	*options
+	path     string // absolute
+	tmp      string
+	commands []command
+	usual    map[string]result // of each command, asked about the whole recording
+	codes    map[int]int       // how often a command ended so
+	refused  int               // variants without a header that can be read
+	failures int
+}
+
+// newSubject looks at the whole recording for what can be asked about it, and asks.
+func newSubject(o *options, path, oracles, tmp string) (*subject, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{options: o, path: path, tmp: tmp, usual: make(map[string]result), codes: make(map[int]int)}
+	r, err := replay.Load(path, replay.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	addr := fmt.Sprintf("%#x", place(r))
+	at := func(part uint64) string {
+		return fmt.Sprintf("%dns", r.Report.First+(r.Report.Horizon-r.Report.First)/4*part)
+	}
+	cpus := 0
+	if r.Report.CPUsOnline == r.Report.CPUsAvailable {
+		cpus = r.Report.CPUsAvailable
+	}
+	for _, c := range []command{
+		{name: "at", args: []string{"at", addr, at(2)}},
+		{name: "at --json", args: []string{"--json", "at", addr, "50%"}},
+		{name: "info", args: []string{"info"}},
+		{name: "info --json", args: []string{"info", "--json"}},
+		{name: "log", args: []string{"log"}},
+		{name: "history", args: []string{"history", addr, "-n", "64"}},
+		{name: "diff", args: []string{"diff", at(1), at(3)}},
+		{name: "symbols", args: []string{"symbols", "--at", at(2)}},
+		{name: "image", args: []string{"image", "--at", at(2), "-o", "OUT"}},
+		{name: "image --kcore-dir", args: []string{"image", "--at", "50%", "--kcore-dir", "OUT"}},
+		{name: "verify", args: []string{"verify"}},
+		{name: "pprof", args: []string{"pprof", "-o", "OUT"}},
+		{name: "trim", args: []string{"trim", "-o", "OUT"}},
+		{name: "judge", self: true, args: []string{"-judge", "IN", oracles, fmt.Sprint(cpus)}},
+	} {
+		if !o.command.MatchString(c.name) {
+			continue
+		}
+		if !c.self {
+			c.args = append([]string{"-i", "IN", "--index", "never"}, c.args...)
+		}
+		s.commands = append(s.commands, c)
+		s.usual[c.name] = s.ask(&c, path)
+	}
+	return s, nil
+}
+
+// place returns an address at which text changed, or one in kernel text.
+func place(r *replay.Replay) uint64 {
+	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	var p perfdata.TextPoke
+	for sc.Next() {
+		if r.Recording.TextPoke(sc.Record(), &p) == nil && len(p.Old) > 0 {
+			return p.Addr
+		}
+	}
+	lo, hi := r.Image.Text()
+	return lo + (hi-lo)/2
+}
+
+// A result is how a command ended.
+type result struct {
+	code   int // -1: it was killed
+	took   time.Duration
+	memory int64 // the most that it had, in bytes
+	errors string
+}
+
+// ask runs a command.
+func (s *subject) ask(c *command, path string) result {
+	out := filepath.Join(s.tmp, "out")
+	defer os.RemoveAll(out)
+	program := s.binary
+	if c.self {
+		program, _ = os.Executable()
+	}
+	args := slices.Clone(c.args)
+	for i, a := range args {
+		switch a {
+		case "IN":
+			args[i] = path
+		case "OUT":
+			args[i] = out
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	began := time.Now()
+	err := cmd.Run()
+	r := result{took: time.Since(began), errors: errors.String()}
+	if cmd.ProcessState == nil {
+		r.code, r.errors = -1, err.Error()
+		return r
+	}
+	r.code = cmd.ProcessState.ExitCode()
+	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.memory = u.Maxrss << 10
+	}
+	return r
+}
+
+// spare is how much more memory than for the whole recording a command may take.
+const spare = 512 << 20
+
+// wrong says what is wrong with the end of a command, "" if nothing is. Only a
+// recording whose header is not readable may be refused.
+func (s *subject) wrong(c *command, r *result, readable bool) string {
+	usual := s.usual[c.name]
+	switch {
+	case !readable && r.code == 3:
+		return ""
+	case strings.Contains(r.errors, "goroutine "):
+		return "panic"
+	case r.took >= s.limit:
+		return fmt.Sprintf("still running after %v", s.limit)
+	case r.code < 0:
+		return "killed"
+	case r.code > 1 && usual.code <= 1:
+		return fmt.Sprintf("exit code %d", r.code)
+	case r.memory > 2*usual.memory+spare:
+		return fmt.Sprintf("%d MiB of memory, %d for the whole recording", r.memory>>20, usual.memory>>20)
+	}
+	return ""
+}
+
+// sweep makes all variants and returns how many commands failed.
+func (s *subject) sweep() int {
+	data, other, err := files(s.path)
+	if err != nil {
+		s.fail("", err.Error())
+		return s.failures
+	}
+	began := time.Now()
+	for i := range s.n {
+		s.try(cutVariant(s.path, data, i, s.n))
+		s.try(damageVariant(s.path, data, other, i))
+	}
+	fmt.Printf("%s: %d failures; %d of %d have no header; exit codes", s.path, s.failures, s.refused, 2*s.n)
+	for _, code := range slices.Sorted(maps.Keys(s.codes)) {
+		fmt.Printf(" %d: %d times", code, s.codes[code])
+	}
+	fmt.Printf("; %v\n", time.Since(began).Round(time.Second))
+	return s.failures
+}
+
+func (s *subject) fail(name, what string) {
+	s.failures++
+	fmt.Printf("%s: %s: %s\n", s.path, name, what)
+}
+
+// try makes a variant and runs all commands on it.
+func (s *subject) try(v *variant, err error) {
+	if err != nil {
+		s.fail("", err.Error())
+		return
+	}
+	if !s.only.MatchString(v.name) {
+		return
+	}
+	dir := filepath.Join(s.tmp, "variant")
+	defer os.RemoveAll(dir)
+	if err := v.write(s.path, dir); err != nil {
+		s.fail(v.name, err.Error())
+		return
+	}
+	readable := true
+	if rec, err := perfdata.Open(dir); err == nil {
+		rec.Close()
+	} else {
+		readable = false
+		s.refused++
+	}
+	before := s.failures
+	for i := range s.commands {
+		c := &s.commands[i]
+		if c.self && !(v.cut && readable) {
+			continue // what was changed can be what a known byte rests on
+		}
+		r := s.ask(c, dir)
+		s.codes[r.code]++
+		if what := s.wrong(c, &r, readable); what != "" {
+			s.fail(v.name, fmt.Sprintf("%s, %s: %s: %s\n%s", v.file, v.what, c.name, what, head(r.errors)))
+		}
+	}
+	if s.failures > before && s.keep != "" {
+		to := filepath.Join(s.keep, strings.ReplaceAll(strings.Trim(s.path, "/")+" "+v.name, "/", "_"))
+		if err := os.Rename(dir, to); err != nil {
+			s.fail(v.name, err.Error())
+		}
+	}
+}
+
+// head returns the first lines of text.
+func head(text string) string {
+	lines := strings.SplitAfterN(text, "\n", 20)
+	return "\t" + strings.Join(lines[:min(len(lines), 19)], "\t")
+}
