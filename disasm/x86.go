@@ -172,6 +172,7 @@ type x86Mem struct {
 	isReg   bool // the operand is register number base, not memory
 	base    int  // register number, or ripBase or noBase
 	index   int  // register number or noIndex
+	hasSIB  bool
 	riz     bool // there is a SIB byte that names no index where it could
 	scale   int
 	disp    int64
@@ -207,6 +208,7 @@ func (r *x86Raw) mem() (x86Mem, bool) {
 		}
 		sib := c[pos]
 		pos++
+		m.hasSIB = true
 		m.scale = 1 << (sib >> 6)
 		m.base = int(sib&7) | rexBase
 		m.index = int(sib>>3&7) | int(r.rex&rexX)<<2

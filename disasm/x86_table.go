@@ -16,7 +16,7 @@ import (
 type x86Encoding struct {
 	opmap  byte // as in x86Raw
 	opcode byte
-	prefix byte // 66, f2 or f3 where it is part of the opcode; 0 where none of them may be there
+	prefix byte // 66, f2 or f3 where it is part of the opcode; 0 where none of them may be there; or anyPrefix
 	modrm  modrmSet
 	// name is the mnemonic, with those operands that are always the same. In it
 	// ? stands for the letter l or q, ! for d or q, for operands of 32 or 64 bits.
@@ -27,6 +27,10 @@ type x86Encoding struct {
 	// else memory, x a vector register in reg, i an immediate byte.
 	args string
 }
+
+// anyPrefix stands for no prefix that is part of the opcode: 66 makes operands
+// of 16 bits, f2 and f3 mean nothing.
+const anyPrefix = 1
 
 // modrmSet is a set of ModRM bytes.
 type modrmSet struct {
@@ -118,6 +122,12 @@ var x86Encodings = []x86Encoding{
 	{1, 0x0d, 0, memDigit(2), "prefetchwt1", "r"},
 	{1, 0x1c, 0, memDigit(0), "cldemote", "r"},
 	{1, 0x37, 0, noModRM, "getsec", ""},
+
+	// Undefined on purpose. The kernel's WARN is an UD1 whose operands name what
+	// to print (67 48 0f b9 3a in 7.2), its FineIBT jumps into an UDB.
+	{0, 0xd6, anyPrefix, noModRM, "udb", ""},
+	{1, 0xb9, anyPrefix, anyModRM, "ud1", "r,g"},
+	{1, 0xff, anyPrefix, anyModRM, "ud0", "r,g"},
 
 	// Control-flow enforcement.
 	{1, 0x1e, 0xf3, only(0xfa), "endbr64", ""},
@@ -211,7 +221,7 @@ func (r *x86Raw) fromTable() (dec x86asm.Inst, name string, ok bool) {
 		return x86asm.Inst{}, "", false
 	}
 	for _, e := range x86ByOpcode[x86OpcodeKey{r.opmap, r.opcode}] {
-		if e.prefix != r.mandatory() {
+		if e.prefix != anyPrefix && e.prefix != r.mandatory() {
 			continue
 		}
 		m := x86Mem{end: r.modrm}
@@ -240,14 +250,16 @@ func (r *x86Raw) mandatory() byte {
 // encoded puts the operands of an instruction in the form of x86asm.
 func (r *x86Raw) encoded(e *x86Encoding, m x86Mem) (x86asm.Inst, string, bool) {
 	dec := x86asm.Inst{Len: m.end}
+	word := e.prefix == anyPrefix && e.args != "" && r.data16 && r.rex&rexW == 0 // operands of 16 bits
 	for i := r.legacy - 1; i >= 0; i-- {
-		if r.code[i] == e.prefix {
+		if c := r.code[i]; c == e.prefix || word && c == 0x66 {
 			dec.Prefix[i] = x86asm.PrefixImplicit
 			break
 		}
 	}
-	if r.rex != 0 {
-		dec.Prefix[r.legacy] = x86asm.PrefixImplicit
+	var used byte // bits of the REX prefix
+	if strings.ContainsAny(e.name, "?!") {
+		used = rexW
 	}
 	reg := 0
 	if !e.modrm.none {
@@ -260,13 +272,14 @@ func (r *x86Raw) encoded(e *x86Encoding, m x86Mem) (x86asm.Inst, string, bool) {
 		}
 		var first x86asm.Reg
 		switch size := arg[1:]; {
-		case size == "16":
+		case size == "16", size == "" && word:
 			first = x86asm.AX
 		case size == "32", size == "" && r.rex&rexW == 0:
 			first = x86asm.EAX
 		default:
 			first = x86asm.RAX
 		}
+		used |= usedREX(arg, &m)
 		switch arg[0] {
 		case 'r', 'y':
 			switch {
@@ -291,9 +304,30 @@ func (r *x86Raw) encoded(e *x86Encoding, m x86Mem) (x86asm.Inst, string, bool) {
 	}
 	slices.Reverse(args) // to Intel's order
 	copy(dec.Args[:], args)
+	if r.rex&0xf != 0 && r.rex&0xf&^used == 0 {
+		dec.Prefix[r.legacy] = x86asm.PrefixImplicit
+	}
 	sizes := strings.NewReplacer("?", "l", "!", "d")
 	if r.rex&rexW != 0 {
 		sizes = strings.NewReplacer("?", "q", "!", "q")
 	}
 	return dec, sizes.Replace(e.name), true
+}
+
+// usedREX returns the bits of a REX prefix that an operand of x86Encoding.args
+// depends on, m being the ModRM byte.
+func usedREX(arg string, m *x86Mem) (bits byte) {
+	if len(arg) == 1 && (arg == "g" || arg == "r" && m.isReg) {
+		bits = rexW
+	}
+	switch arg[0] {
+	case 'g', 'x':
+		bits |= rexR
+	case 'r', 'y':
+		bits |= rexB
+		if m.hasSIB {
+			bits |= rexX
+		}
+	}
+	return bits
 }
