@@ -585,6 +585,15 @@ func TestRules(t *testing.T) {
 			want: lines("0.. unknown hole-in-snapshot"),
 		},
 		{
+			name: "modules: code beside modules is unknown, as that of ITS thunks, whatever was recorded",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x4000, 0x55)}})
+				b.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000})
+			},
+			addr: 0xb000, n: 2,
+			want: lines("0.. unknown not-text"),
+		},
+		{
 			name: "modules: where loads and unloads are recorded, a module is known until it is freed",
 			facts: func(b *Builder) {
 				b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(0x8000, 0x3000, 0x55)}})

@@ -29,7 +29,9 @@ type Kernel struct {
 	Text  []byte
 	// Symbols are the functions in Text, and data anywhere else, by address.
 	Symbols []kcore.ELFSymbol
-	CPUs    int
+	// Beside is what the copy of kernel text has of other places, by address.
+	Beside []kcore.Segment
+	CPUs   int
 }
 
 // A ByteOrder is binary.LittleEndian or binary.BigEndian.
@@ -134,7 +136,7 @@ func (k *Kernel) writeKCore(dir string) (err error) {
 		data = elf.ELFDATA2MSB
 	}
 	create("kcore", func(w *bufio.Writer) error {
-		return kcore.WriteCore(w, k.Machine, elf.ELFCLASS64, data, []kcore.Segment{{Addr: k.Addr, Data: k.Text}}, nil)
+		return kcore.WriteCore(w, k.Machine, elf.ELFCLASS64, data, append([]kcore.Segment{{Addr: k.Addr, Data: k.Text}}, k.Beside...), nil)
 	})
 	create("kallsyms", func(w *bufio.Writer) error {
 		end := k.Addr + uint64(len(k.Text))

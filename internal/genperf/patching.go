@@ -4,6 +4,7 @@
 package genperf
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// Patching are made-up recordings of kernels that record what they patch, by name. Only x86
-// has such kernels; these show what the mechanisms of the others would look
-// like.
+// Patching are made-up recordings of kernels that record what they patch, by name.
+// Only x86 has such kernels; the others show what their mechanisms would look
+// like. That of x86 has what no recording of the corpus has.
 var Patching = map[string]func(dir string) error{
+	"x86_64":  x86,
 	"arm64":   func(dir string) error { return arm64(dir, "aarch64", binary.LittleEndian) },
 	"arm64be": func(dir string) error { return arm64(dir, "aarch64_be", binary.BigEndian) },
 	"ppc64":   func(dir string) error { return ppc64(dir, "ppc64", binary.BigEndian) },
@@ -90,6 +92,51 @@ func newText(addr uint64, fill uint32, insns ByteOrder) *text {
 	}
 	return t
 }
+
+// x86 records a traced function whose site becomes a jump, as direct calls with
+// FTRACE_OPS_FL_JMP make it (register_ftrace_direct of kernel/trace/ftrace.c,
+// Linux 6.19): first a jump to a BPF trampoline that runs programs on entry; then
+// a call of another one that runs programs on return too; then the jump again.
+// Beside it is a page of ITS thunks (its_alloc of arch/x86/kernel/alternative.c,
+// Linux 6.13), which belongs to no symbol and which no poke made.
+func x86(dir string) error {
+	const (
+		base     = 0xffffffff81000000
+		vfsRead  = base + 0x100
+		site     = vfsRead + 4
+		entry    = 0xffffffffc0200000 // the trampolines
+		both     = 0xffffffffc0200400
+		thunks   = 0xffffffffc0300000
+		pageSize = 4096
+	)
+	le := binary.LittleEndian
+	t := &text{addr: base, insns: le, data: bytes.Repeat([]byte{opINT3}, 2*pageSize)}
+	t.function(base, "startup_64")
+	t.function(vfsRead, "vfs_read")
+	copy(t.data[vfsRead-base:], "\xf3\x0f\x1e\xfa\x0f\x1f\x44\x00\x00\xc3") // endbr64; nopl; ret
+	p := newPatcher(dir, &Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.19.0", Order: le,
+		Addr: base, Text: t.data, Symbols: t.symbols, CPUs: 2,
+		Beside: []kcore.Segment{{Addr: thunks, Data: bytes.Repeat([]byte("\xff\xe0\xcc\xcc"), pageSize/4)}}}, le) // jmp *%rax
+	if p.err != nil {
+		return p.err
+	}
+	to := func(op byte, target uint64) []byte { return le.AppendUint32([]byte{op}, uint32(target-site-5)) }
+	image := func(time, addr uint64, flags uint16, name string) {
+		p.KSymbol(&perfdata.KSymbol{Addr: addr, Len: pageSize, Kind: perfdata.KSymbolBPF, Flags: flags, Name: []byte(name), SampleID: p.ID(time, 0, 100)})
+	}
+	const opJMP, opCALL = 0xe9, 0xe8
+	image(1900*ms, entry, 0, "bpf_trampoline_1")
+	p.raw(2000*ms, site, nop5, to(opJMP, entry))
+	image(2400*ms, both, 0, "bpf_trampoline_2")
+	p.raw(2500*ms, site, to(opJMP, entry), to(opCALL, both))
+	p.raw(3000*ms, site, to(opCALL, both), to(opJMP, entry))
+	p.raw(3500*ms, site, to(opJMP, entry), nop5)
+	image(3600*ms, both, perfdata.KSymbolUnregister, "bpf_trampoline_2")
+	image(3700*ms, entry, perfdata.KSymbolUnregister, "bpf_trampoline_1")
+	return p.end(6000 * ms)
+}
+
+const opINT3 = 0xcc
 
 // ppc64 records the two-step patching of -mprofile-kernel sites: one that is
 // enabled, retargeted and disabled, one whose disabling is not finished, one
