@@ -4,6 +4,7 @@
 package pprofexport
 
 import (
+	"debug/elf"
 	"slices"
 	"sort"
 
@@ -376,7 +377,7 @@ func (n *namer) module(name string) *mapping {
 // narrows k to the time in which the same bytes say so.
 func (n *namer) callBefore(view timeline.View, addr uint64, k *named) bool {
 	const longest = 5
-	if n.r.Report.Arch != "x86_64" || addr < longest {
+	if n.r.Machine() != elf.EM_X86_64 || addr < longest {
 		return true
 	}
 	var b [longest]byte

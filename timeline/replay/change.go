@@ -6,7 +6,6 @@ package replay
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
 	"iter"
 	"slices"
 
@@ -164,7 +163,7 @@ func (t *trail) dropDoubles() {
 }
 
 func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
-	return patching.KindOfPoke(r.isa, r.Recording.ByteOrder(), p.Old, p.New)
+	return patching.KindOfPoke(r.arch.machine, r.Recording.ByteOrder(), p.Old, p.New)
 }
 
 // findBatches finds the runs of pokes that look like batches.
@@ -172,7 +171,7 @@ func (t *trail) findBatches() {
 	var last perfdata.TextPoke
 	sequences := t.r.Sequences()
 	most := timeline.BatchMax
-	if t.r.isa != elf.EM_X86_64 && t.r.isa != elf.EM_NONE {
+	if t.r.arch.hasWords() {
 		most = len(t.entries) // others patch one place after the other, as many as there are
 	}
 	for i := range t.entries {

@@ -62,7 +62,7 @@ func (s *scan) coverage() {
 	switch {
 	case r.Arch == "":
 		pokes.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "the recording does not say which architecture it is from")
-	case r.Arch == "x86_64":
+	case s.arch.recordsPokes():
 	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
 		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some, which does not show that it has all", r.Arch)
 	default:
@@ -287,7 +287,7 @@ func (r *Report) trust() {
 		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was taken off or suspended meanwhile", r.CPUsAvailable))
 	}
 	because = append(because, r.whatFollows()...)
-	if r.SnapshotBytes == 0 && !r.silentArch() {
+	if r.SnapshotBytes == 0 && !r.architecture().silent() {
 		because = append(because, "there is no copy of kernel text beside the recording (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because

@@ -126,8 +126,8 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 func (f *Follower) Image() (*timeline.Image, error) {
 	s := f.s.fork()
 	s.describe(f.r)
-	s.b.SilentPokes(s.report.Arch != "" && s.report.Arch != "x86_64")
-	s.b.CallThunks(s.report.Arch == "x86_64")
+	s.b.SilentPokes(s.arch.silent())
+	s.b.CallThunks(s.arch.hasCallThunks())
 	if f.ended {
 		s.end(f.rd.Err())
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -298,13 +299,15 @@ func (s *scan) silentGuest() bool { return s.machine != s.listens }
 
 // describeGuest fills in the report of a guest. The header's features are the
 // host's, save for build ids.
-func (s *scan) describeGuest(arch string) {
+func (s *scan) describeGuest(core *kcore.Core) {
 	rep := s.report
 	rep.Guest = s.machine
 	rep.Kernel, rep.Host = "", ""
 	rep.CPUsAvailable, rep.CPUsOnline = s.cpus, s.cpus
-	if arch != "" {
-		rep.Arch = arch
+	if core != nil {
+		s.arch = architectureOf(core, "")
+		rep.Arch = cmp.Or(s.arch.name, rep.Arch)
+		s.arch.name = rep.Arch
 	} // else the host's: KVM runs no other
 }
 

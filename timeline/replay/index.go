@@ -100,7 +100,7 @@ type indexMeta struct {
 func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	image := r.Image.Encode()
 	meta := indexMeta{
-		Image: image.Meta, ISA: r.isa,
+		Image: image.Meta, ISA: r.arch.machine,
 		Conv: r.Report.Clock.conv, Data: r.Report.Clock.data, OwnTime: r.Report.Clock.ownTime, NoWall: r.Report.Clock.noWall,
 	}
 	report := *r.Report
@@ -212,7 +212,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 		}
 	}
 
-	r.Report, r.isa = meta.Report, meta.ISA
+	r.Report, r.arch = meta.Report, architecture{meta.Report.Arch, meta.ISA}
 	for _, w := range meta.Warnings {
 		r.Report.Warnings = append(r.Report.Warnings, errors.New(w))
 	}
@@ -336,7 +336,7 @@ type savedServices struct {
 // savedServices finds the services, if nobody has, so that those who open the
 // index need not read the recording for them.
 func (r *Replay) savedServices() (s savedServices) {
-	if r.Report.Arch != "x86_64" {
+	if !r.arch.hasServices() {
 		return s
 	}
 	r.services.once.Do(func() { r.services.find(r) })

@@ -251,7 +251,7 @@ func TestIndexDamage(t *testing.T) {
 		} else {
 			data[at] ^= 1 << rng.IntN(8)
 		}
-		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
 		if err := r.readIndex(data, stamp); err != nil {
 			if !errors.Is(err, ErrIndex) {
 				t.Errorf("%v is no ErrIndex", err)
@@ -312,7 +312,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, at uint32, patch []byte) {
 		data := bytes.Clone(whole)
 		copy(data[int(at)%len(data):], patch)
-		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
 		if err := r.readIndex(data, made.stamp); err == nil {
 			for _, p := range places(r.Image, 10) {
 				var x, y [16]byte
@@ -325,7 +325,7 @@ func FuzzIndex(f *testing.F) {
 		if h, err := headerOf(data); err == nil {
 			sum := crc32.ChecksumIEEE(data[headerSize:h.Windows])
 			binary.LittleEndian.PutUint32(data[20:], sum)
-			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, isa: made.isa}
+			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
 			if err := r.readIndex(data, made.stamp); err != nil && !errors.Is(err, ErrIndex) {
 				t.Fatal(err)
 			}

@@ -4,7 +4,7 @@
 package replay
 
 import (
-	"debug/elf"
+	"iter"
 
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/perfdata"
@@ -29,25 +29,39 @@ func (r *Replay) Windows() *timeline.Windows {
 
 func (r *Replay) findWindows() *timeline.Windows {
 	var pokes []timeline.InPlacePoke
-	sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
-	var p perfdata.TextPoke
-	for sc.Next() {
-		if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
-			continue
-		}
-		pokes = r.scanned().appendPlaced(pokes, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New}, p.TID, r.kindOf(&p))
+	for p := range r.pokes(nil) {
+		pokes = r.scanned().appendPlaced(pokes, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New}, p.TID, r.kindOf(p))
 	}
 	return r.scanned().newWindows(pokes)
 }
 
-// newWindows is the function of this name for the architecture of the recording.
-func (s *scan) newWindows(pokes []timeline.InPlacePoke) *timeline.Windows {
-	words := false
-	switch s.isa {
-	case elf.EM_AARCH64, elf.EM_PPC64, elf.EM_S390:
-		words = true
+// pokes yields the text pokes that the image is made of, as the file has them:
+// of several events that recorded one, the record that was chosen. matters, if
+// it is not nil, looks at the raw record first, which is cheaper. The poke is
+// valid until the next.
+func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPoke] {
+	return func(yield func(*perfdata.TextPoke) bool) {
+		known := r.scanned()
+		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+		var p perfdata.TextPoke
+		for sc.Next() {
+			rec := sc.Record()
+			if matters != nil && !matters(rec.Raw) {
+				continue
+			}
+			if r.Recording.TextPoke(rec, &p) != nil || !known.reads(&p.SampleID, takesPokes) || known.foreign(rec, &p.SampleID) {
+				continue
+			}
+			if !yield(&p) {
+				return
+			}
+		}
 	}
-	return timeline.NewWindows(pokes, words)
+}
+
+// newWindows returns the windows of in-place pokes on the recorded architecture.
+func (s *scan) newWindows(pokes []timeline.InPlacePoke) *timeline.Windows {
+	return timeline.NewWindows(pokes, s.arch.hasWords())
 }
 
 // appendPlaced appends a poke that was made in place.
@@ -56,7 +70,7 @@ func (s *scan) appendPlaced(pokes []timeline.InPlacePoke, p *timeline.Poke, tid 
 		return pokes
 	}
 	n := uint16(max(len(p.Old), len(p.New)))
-	if !patching.CanTrap(s.isa, kind, p.Old, p.New) {
+	if !patching.CanTrap(s.arch.machine, kind, p.Old, p.New) {
 		n = 0
 	}
 	return append(pokes, timeline.InPlacePoke{Time: p.Time, Addr: p.Addr, TID: tid, Len: n, Kind: kind})

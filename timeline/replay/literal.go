@@ -4,8 +4,6 @@
 package replay
 
 import (
-	"debug/elf"
-
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -28,7 +26,7 @@ type OpsLiteral struct {
 // instruction of arm64, right before a function, which begins with what the
 // compiler and ftrace leave at an entry (-fpatchable-function-entry=4,2).
 func (r *Replay) OpsLiteral(v timeline.View, addr uint64) (l OpsLiteral, ok bool) {
-	if r.isa != elf.EM_AARCH64 || !patching.Since(r.Report.Kernel, 6, 3) {
+	if !r.arch.hasOpsLiterals() || !patching.Since(r.Report.Kernel, 6, 3) {
 		return l, false
 	}
 	l.Addr = addr &^ 7

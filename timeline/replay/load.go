@@ -5,7 +5,6 @@ package replay
 
 import (
 	"crypto/sha256"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,7 +72,7 @@ type Replay struct {
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
 	copies    []*kcore.Snapshot
-	isa       elf.Machine
+	arch      architecture
 	scan      *scan // nil where the image is from an index and nobody needed it
 	scanOnce  sync.Once
 	guest     int
@@ -187,18 +186,17 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	save := opts.SaveIndex && r.saveTo != ""
 	var only []timeline.Range
 	s.describe(r)
-	silent := s.report.Arch != "" && s.report.Arch != "x86_64"
 	// Where a silent writer shows anywhere, nothing is known anywhere: then all
 	// of the image is needed to find that out.
-	if opts.Only != nil && !silent && !save {
+	if opts.Only != nil && !s.arch.silent() && !save {
 		only = opts.Only(r.kallsyms)
 	}
 	if only != nil {
 		s.b.Only(only)
 	}
-	s.b.SilentPokes(silent)
-	s.b.CallThunks(s.report.Arch == "x86_64")
-	r.isa = s.isa
+	s.b.SilentPokes(s.arch.silent())
+	s.b.CallThunks(s.arch.hasCallThunks())
+	r.arch = s.arch
 	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
 		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
 	}
@@ -450,7 +448,7 @@ func (s *scan) addPrograms() {
 		for f := range p.Funcs() {
 			if len(f.Code) > 0 {
 				funcs = append(funcs, timeline.Segment{Addr: f.Addr, Data: f.Code})
-				silent = append(silent, patching.SilentPlaces(s.report.Arch, s.report.Kernel, f.Addr, f.Code)...)
+				silent = append(silent, patching.SilentPlaces(s.arch.name, s.report.Kernel, f.Addr, f.Code)...)
 			}
 		}
 		if _, twice := infos[p.ID]; twice {
@@ -470,25 +468,4 @@ func (s *scan) addPrograms() {
 		p.LoadTime = l.time
 		s.b.Program(p)
 	}
-}
-
-// archOf names the architecture of an ELF machine as uname -m does.
-func archOf(core *kcore.Core) string {
-	if core == nil {
-		return ""
-	}
-	switch core.Machine {
-	case elf.EM_X86_64:
-		return "x86_64"
-	case elf.EM_AARCH64:
-		return "aarch64"
-	case elf.EM_S390:
-		return "s390x"
-	case elf.EM_PPC64:
-		if core.Data == elf.ELFDATA2LSB {
-			return "ppc64le"
-		}
-		return "ppc64"
-	}
-	return ""
 }

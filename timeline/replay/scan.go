@@ -6,7 +6,6 @@ package replay
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ type scan struct {
 	b        *timeline.Builder
 	report   *Report
 	progress func(done, total int64)
-	isa      elf.Machine
+	arch     architecture
 
 	channels  channels
 	listening int           // how many of the recording's events have channels
@@ -420,7 +419,7 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 
 // poke takes a poke that a thread's record tells of.
 func (s *scan) poke(p *timeline.Poke, tid uint32) {
-	kind := patching.KindOfPoke(s.isa, s.rec.ByteOrder(), p.Old, p.New)
+	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
 	s.report.Pokes.count(kind)
 	if s.keepPlaced {
 		s.placed = s.appendPlaced(s.placed, p, tid, kind)
@@ -901,9 +900,8 @@ func (s *scan) describe(r *Replay) {
 	if r.Snapshot != nil {
 		core = r.Snapshot.Core
 	}
-	if rep.Arch == "" {
-		rep.Arch = archOf(core)
-	}
+	s.arch = architectureOf(core, rep.Arch)
+	rep.Arch = s.arch.name
 	rep.Producer = ""
 	if v, err := rec.Version(); err == nil {
 		rep.Producer = "perf " + v
@@ -918,13 +916,8 @@ func (s *scan) describe(r *Replay) {
 	}
 	rep.Clock.describe(rec)
 	if s.machine != 0 {
-		arch := ""
-		if r.Snapshot != nil {
-			arch = archOf(r.Snapshot.Core)
-		}
-		s.describeGuest(arch)
+		s.describeGuest(core)
 	}
-	s.isa = machineOf(core, rep.Arch)
 }
 
 // conclude fills in what only the records tell.

@@ -5,7 +5,6 @@ package replay
 
 import (
 	"cmp"
-	"debug/elf"
 	"iter"
 	"slices"
 	"sort"
@@ -198,17 +197,12 @@ const overTOC = patching.PowerpcB | 8
 
 func (r *Replay) findSequences() *Sequences {
 	s := &Sequences{steps: make(map[stepKey]int32)}
-	if r.isa != elf.EM_PPC64 {
+	if !r.arch.hasSequences() {
 		return s
 	}
 	pokes := func(visit func(w wordPoke)) {
-		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
-		var p perfdata.TextPoke
-		for sc.Next() {
-			if r.Recording.TextPoke(sc.Record(), &p) != nil || !r.scanned().reads(&p.SampleID, takesPokes) || r.scanned().foreign(sc.Record(), &p.SampleID) {
-				continue
-			}
-			for w := range r.words(&p) {
+		for p := range r.pokes(nil) {
+			for w := range r.words(p) {
 				visit(w)
 			}
 		}

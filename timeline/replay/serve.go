@@ -14,7 +14,6 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/textreplay/textreplay/internal/patching"
-	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -68,7 +67,7 @@ type Service struct {
 // The first call that meets such code reads the recording once more.
 func (r *Replay) Serves(addr, t uint64) (Service, bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
-	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || r.Report.Arch != "x86_64" {
+	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.hasServices() {
 		return Service{}, false
 	}
 	r.services.once.Do(func() {
@@ -145,24 +144,11 @@ func (x *services) find(r *Replay) {
 	var made []making // no old bytes, or no new ones, or changed in place
 	var armed []making
 	sites := make(map[uint64]bool)
-	scan := func(matters func(raw []byte) bool, take func(p *perfdata.TextPoke)) {
-		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
-		known := r.scanned()
-		var p perfdata.TextPoke
-		for sc.Next() {
-			if !matters(sc.Record().Raw) {
-				continue
-			}
-			if r.Recording.TextPoke(sc.Record(), &p) == nil && known.reads(&p.SampleID, takesPokes) && !known.foreign(sc.Record(), &p.SampleID) {
-				take(&p)
-			}
-		}
-	}
 	filter := branches{im: im}
-	scan(filter.matters, func(p *perfdata.TextPoke) {
+	for p := range r.pokes(filter.matters) {
 		if len(p.Old) == 0 || len(p.New) == 0 || im.EverDynamic(p.Addr, timeline.OutOfLine) {
 			made = append(made, making{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
-			return
+			continue
 		}
 		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == patching.INT3 {
 			armed = append(armed, making{time: p.Time, addr: p.Addr})
@@ -171,15 +157,15 @@ func (x *services) find(r *Replay) {
 		if ok && (im.EverDynamic(target, timeline.BPFImage) || op == opJMP && im.EverDynamic(target, timeline.OutOfLine)) {
 			sites[p.Addr] = true
 		}
-	})
+	}
 	var used []making // all pokes of sites
 	if len(sites) > 0 {
 		hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
-		scan(hits, func(p *perfdata.TextPoke) {
+		for p := range r.pokes(hits) {
 			if sites[p.Addr] {
 				used = append(used, making{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
 			}
-		})
+		}
 	}
 	inTime := func(list []making) {
 		slices.SortStableFunc(list, func(a, b making) int { return cmp.Compare(a.time, b.time) })

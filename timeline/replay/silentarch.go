@@ -5,14 +5,13 @@ package replay
 
 import "fmt"
 
-// silentArch reports whether the recording is of an architecture whose kernels
-// are not known to record all their changes of text.
-func (r *Report) silentArch() bool { return r.Arch != "" && r.Arch != "x86_64" }
+// architecture returns what the report's Arch names.
+func (r *Report) architecture() architecture { return architectureOf(nil, r.Arch) }
 
 // whatFollows tells a reader what the silence of the architecture means for the
 // answers: what they still rest on.
 func (r *Report) whatFollows() []string {
-	if !r.silentArch() {
+	if !r.architecture().silent() {
 		return nil
 	}
 	var out []string
