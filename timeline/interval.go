@@ -3,9 +3,9 @@
 
 package timeline
 
-// Interval is a closed interval of time. A nil *Interval is none; From 0 means
-// that nothing bounds it.
+// Interval is the half-open interval of time [From, To), in nanoseconds of the
+// recording's clock. From 0 and To [MaxTime] mean that nothing bounds it.
 type Interval struct{ From, To uint64 }
 
-// Range is a half-open range of addresses.
+// Range is the half-open range of addresses [Lo, Hi).
 type Range struct{ Lo, Hi uint64 }

@@ -27,7 +27,7 @@ type Copy struct {
 // CopyReport says what a further copy is.
 type CopyReport struct {
 	KCore    string
-	Made     timeline.Interval
+	Made     Times // at some time of it
 	Segments []timeline.Range
 	Bytes    uint64 // in all segments
 }
@@ -51,7 +51,7 @@ func (s *scan) addCopies(r *Replay, copies []Copy) error {
 		if err := r.sameKernel(snap); err != nil {
 			return fmt.Errorf("%s: %w", c.KCore, err)
 		}
-		rep := CopyReport{KCore: c.KCore, Made: timeline.Interval(made)}
+		rep := CopyReport{KCore: c.KCore, Made: made}
 		text := timeline.Snapshot{From: made.From, To: made.To}
 		for _, seg := range snap.Core.Segments {
 			text.Segments = append(text.Segments, timeline.Segment(seg))
@@ -60,7 +60,7 @@ func (s *scan) addCopies(r *Replay, copies []Copy) error {
 		}
 		s.b.AddCopy(text)
 		s.report.Copies = append(s.report.Copies, rep)
-		lists = append(lists, moduleList{snap.Modules, timeline.Interval(made), snap.Kallsyms})
+		lists = append(lists, moduleList{snap.Modules, made, snap.Kallsyms})
 	}
 	s.addLaterModules(lists)
 	return nil
@@ -130,7 +130,7 @@ func (r *Replay) sameKernel(snap *kcore.Snapshot) error {
 // A moduleList is what /proc/modules was when a copy was made.
 type moduleList struct {
 	modules  []kcore.Module // nil where the copy has no list
-	made     timeline.Interval
+	made     Times
 	kallsyms *kcore.Kallsyms
 }
 

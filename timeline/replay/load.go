@@ -321,7 +321,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
 			rep.SnapshotBytes += uint64(len(seg.Data))
 		}
-		rep.Copied = &timeline.Interval{To: snap.To}
+		rep.Copied = &Times{To: snap.To}
 		b.SetSnapshot(snap)
 	}
 	for _, w := range r.explicit {

@@ -31,7 +31,9 @@ type Report struct {
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does
 	Damaged bool   // a record does not fit where it stands: nothing is more than unconfirmed
-	Copied  *timeline.Interval
+	// Copied is when perf copied kernel text: at some time from From to To; nil if
+	// there is no copy.
+	Copied *Times
 
 	Records       map[perfdata.RecordType]uint64
 	Segments      []timeline.Range // of the snapshot
