@@ -21,25 +21,16 @@ type ringBuffer struct {
 	// from interrupts, which fall between the taking of a side-band record's
 	// time and its writing: so such a record can follow samples that are
 	// newer than itself, but never another side-band record.
-	side        uint64
-	longest     uint64 // longest time without a record, between two
-	losses      []Loss
-	lost        uint64 // sum of its LOST records
-	lostSamples uint64 // sum of its events' LOST_SAMPLES
-	takes       kinds  // what its events take
+	side    uint64
+	longest uint64 // longest time without a record, between two
+	losses  []Loss
+	untimed uint64 // records that LOST records without a time report, up to now
+	lossTally
+	takes kinds // what its events take
 	// How many bytes of records came in the round that goes on, in the one before
 	// it, and together in those two that ended with its newest record.
 	round, before, busy uint64
 	backwards           uint64 // longest step back in time of records that are no samples
-}
-
-// Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
-// between From, the last record before it in that buffer that is no sample,
-// and To, its own time.
-type Loss struct {
-	CPU      int64
-	From, To uint64
-	Records  uint64
 }
 
 // kinds is a set of the side-band kinds that events take.
@@ -81,6 +72,9 @@ func kindsOf(e *perfdata.Event) (k kinds) {
 func (r *ringBuffer) see(t uint64, sample bool) {
 	if t == 0 {
 		return
+	}
+	if r.untimed > 0 {
+		r.endUntimed(t)
 	}
 	if !sample {
 		if t < r.side {

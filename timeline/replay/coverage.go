@@ -109,17 +109,12 @@ func (s *scan) coverModules() Coverage {
 func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	c := Coverage{Verdict: Complete}
 	cpus := make(map[int64]bool)
-	some, lossCounted := false, true
-	var lost uint64
+	some := false
 	for _, ch := range s.channels.all {
 		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens {
 			continue
 		}
 		some = true
-		lost += ch.lostSamples
-		if !readsLost(&ch.event.Attr) {
-			lossCounted = false
-		}
 		if ch.system {
 			cpus[ch.cpu] = true
 		}
@@ -142,39 +137,8 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", s.damage[0])
 	}
 	s.silence(&c, kind)
-	if !(s.clean && lossCounted && lost == 0) {
-		s.losses(&c, kind)
-	}
+	s.coverLosses(&c, kind)
 	return c
-}
-
-// losses adds a limit for each interval in which a record of this kind may
-// have been lost (rule losses).
-func (s *scan) losses(c *Coverage, kind kinds) {
-	counted := s.clean && s.readsLost
-	n := 0
-	for _, b := range s.buffers {
-		// A thread's buffer may be the one that a CPU's event shares.
-		if b.takes&kind == 0 && b.cpu >= 0 {
-			continue
-		}
-		for _, l := range b.losses {
-			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on CPU %d", l.Records, l.CPU)
-		}
-		n += len(b.losses)
-	}
-	for _, b := range s.buffers {
-		if b.takes&kind == 0 {
-			continue
-		}
-		switch {
-		case counted && b.lost == b.lostSamples:
-		case counted:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "CPU %d lost %d records, its LOST records tell of %d: some may have been lost after its last record", b.cpu, b.lostSamples, b.lost)
-		case n > 0:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing tells whether more were after the last one of CPU %d", b.cpu)
-		}
-	}
 }
 
 // silence adds a limit for each CPU that has no record for longer before the

@@ -38,7 +38,7 @@ import (
 
 // indexVersion changes with the meaning of anything in an index, which includes the rules
 // by which images are made.
-const indexVersion = 5
+const indexVersion = 6
 
 const indexMagic = "textreplay index"
 

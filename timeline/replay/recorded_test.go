@@ -39,6 +39,19 @@ func TestRecorded(t *testing.T) {
 			from+".."+to+" unconfirmed after-loss eb02",
 			to+".. unconfirmed beyond-horizon eb02")
 	}
+	openLoss := textLines( // what a loss leaves if more may have been lost after the last record
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..700 known eb02",
+		"700.. unconfirmed after-loss eb02")
+	untimedLoss := textLines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..700 known eb02",
+		"700..780 unconfirmed after-loss eb02",
+		"780..790 known eb02",
+		"790..1001 known 9090",
+		"1001.. unconfirmed beyond-horizon 9090")
 	for _, tt := range []struct {
 		name string
 		tape func(w *tape)
@@ -164,6 +177,88 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed after-loss eb02")},
+		{"losses: LOST_SAMPLES of other events say nothing of one that does not count", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(20, 3)
+		}, openLoss},
+		{"losses: LOST records that no LOST_SAMPLES explains may be of the pokes", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(20, 780, 3)
+			w.ticks(800, 1000)
+		}, openLoss},
+		{"losses: LOST_SAMPLES of fewer records than the LOST records report", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(20, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(20, 2)
+		}, openLoss},
+		{"losses: LOST_SAMPLES of one CPU say nothing of another's", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(20, 740, 3)
+			w.lost(21, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(20, 3)
+		}, openLoss},
+		{"losses: where LOST_SAMPLES are missing, any CPU may have lost records after its last one", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 500, 800)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..800 known eb02",
+			"800.. unconfirmed after-loss eb02")},
+		{"losses: a LOST record without a time ends with the next record of its CPU", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 0, 3)
+			w.tick(11, 750)
+			w.tick(10, 780)
+			w.poke(11, 790, 0x1100, "eb02", "9090")
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, untimedLoss},
+		{"losses: a LOST record whose trailer has neither time nor id", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.must(w.w.Lost(&perfdata.Lost{ID: 10, Lost: 3, SampleID: perfdata.SampleID{Event: w.made[0]}}))
+			w.tick(10, 780)
+			w.poke(11, 790, 0x1100, "eb02", "9090")
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, untimedLoss},
+		{"losses: a LOST record without a time that nothing follows", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(11, 800, 900, 1000)
+			w.tick(10, 700, 1000)
+			w.lost(10, 0, 3)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1000 known eb02",
+			"1000.. unconfirmed after-loss eb02")},
 		{"losses: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
 			elsewhere := tapeEvent{cpus: []int64{2}, tid: -1}
 			w.events = append(w.events, elsewhere)
@@ -181,6 +276,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(600, 700)
 			w.lost(10, 780, 3)
 			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
 		}, textLines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",

@@ -34,7 +34,6 @@ type scan struct {
 	files     []round
 	newest    uint64 // time of the newest record
 	clean     bool
-	readsLost bool // every event counts its own losses
 	several   bool // some CPU has several events that take the same records
 
 	moduleLoad, moduleFree tracepoint
@@ -113,10 +112,8 @@ func (s *scan) listen() {
 	s.samples, s.pokes = quickPass{}, quickPass{}
 	s.samples.Places, _ = s.rec.SamplePlaces()
 	s.pokes.Places, _ = s.rec.TrailerPlaces()
-	s.readsLost = len(events) > 0
 	lowest := timeline.MaxTime
 	for _, e := range events {
-		s.readsLost = s.readsLost && readsLost(&e.Attr)
 		for _, id := range e.IDs {
 			lowest = min(lowest, id)
 		}
@@ -137,8 +134,6 @@ func (s *scan) expected() int {
 	// A poke of the usual five bytes takes 64 bytes of a file.
 	return int(min(s.rec.Size()/60, 1<<22))
 }
-
-func readsLost(a *perfdata.Attr) bool { return a.ReadFormat&perfdata.ReadFormatLost != 0 }
 
 const maxWarnings = 100
 
@@ -257,7 +252,10 @@ func (s *scan) sum() *scan {
 			ch.buffer = s.bufferOf(ch, id)
 		}
 		ch.buffer.takes |= ch.kinds
-		ch.buffer.lostSamples += ch.lostSamples
+		ch.buffer.count(ch)
+	}
+	for _, b := range s.buffers {
+		b.endUntimed(timeline.MaxTime)
 	}
 	if s.follows && s.several {
 		s.checkCopies()
@@ -844,46 +842,6 @@ func (s *scan) mmap(rec *perfdata.Record) {
 		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
 			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})
 		}
-	}
-}
-
-func (s *scan) lost(rec *perfdata.Record) {
-	var l perfdata.Lost
-	if err := s.rec.Lost(rec, &l); err != nil {
-		s.broken(rec, "%v", err)
-		return
-	}
-	before := uint64(0)
-	if ch := s.channels.get(l.SampleID.ID); ch != nil && ch.buffer != nil {
-		before = ch.buffer.side
-	}
-	ch := s.note(rec, &l.SampleID)
-	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
-		s.fits(rec, &l.SampleID, 8+16)
-	}
-	if ch == nil || l.Time == 0 {
-		return
-	}
-	b := ch.buffer
-	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
-	b.lost += l.Lost
-}
-
-func (s *scan) lostSamples(rec *perfdata.Record) {
-	// PERF_RECORD_MISC_LOST_SAMPLES_BPF: a filter dropped samples on purpose.
-	const droppedByFilter = 1 << 15
-	if rec.Misc&droppedByFilter != 0 {
-		return
-	}
-	var l perfdata.LostSamples
-	if err := s.rec.LostSamples(rec, &l); err != nil {
-		s.broken(rec, "%v", err)
-		return
-	}
-	if ch := s.channels.get(l.SampleID.ID); ch != nil {
-		ch.lostSamples += l.Lost
-	} else {
-		s.broken(rec, "event id %d is not one of the recording", l.SampleID.ID)
 	}
 }
 

@@ -1,0 +1,163 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
+// between From, the last record before it in that buffer that is no sample,
+// and To, its own time. A LOST record without a time ends with the next record
+// of its buffer, or never.
+type Loss struct {
+	CPU      int64
+	From, To uint64
+	Records  uint64
+}
+
+// A lossTally is what the LOST and the LOST_SAMPLES records of a ring buffer
+// report.
+//
+// The kernel counts a lost record twice: for the ring buffer, whose count comes
+// with the next record that finds room (LOST), and for the event
+// (PERF_FORMAT_LOST), whose count perf reads when it ends (LOST_SAMPLES). So the
+// second sum is never smaller than the first, if perf has read it.
+type lossTally struct {
+	lost        uint64 // sum of its LOST records
+	lostSamples uint64 // sum of its events' LOST_SAMPLES
+	lostKinds   kinds  // what events take that have LOST_SAMPLES
+	uncounted   bool   // some of its events do not count their own losses
+	uncountedBy kinds  // what these take
+}
+
+// count adds what is known of the losses of an event.
+func (t *lossTally) count(ch *channel) {
+	t.lostSamples += ch.lostSamples
+	if ch.lostSamples > 0 {
+		t.lostKinds |= ch.kinds
+	}
+	if ch.event.Attr.ReadFormat&perfdata.ReadFormatLost == 0 {
+		t.uncounted = true
+		t.uncountedBy |= ch.kinds
+	}
+}
+
+func (t *lossTally) add(o *lossTally) {
+	t.lost += o.lost
+	t.lostSamples += o.lostSamples
+	t.lostKinds |= o.lostKinds
+	t.uncounted = t.uncounted || o.uncounted
+	t.uncountedBy |= o.uncountedBy
+}
+
+// denies reports whether LOST records contradict the LOST_SAMPLES.
+func (t *lossTally) denies() bool { return t.lost > t.lostSamples }
+
+// lost takes a LOST record. The id in its body is of the event that found room
+// again, as that of its trailer is, which may have none.
+func (s *scan) lost(rec *perfdata.Record) {
+	var l perfdata.Lost
+	if err := s.rec.Lost(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	before := uint64(0)
+	if ch := s.channels.get(l.SampleID.ID); ch != nil && ch.buffer != nil {
+		before = ch.buffer.side
+	}
+	ch := s.note(rec, &l.SampleID)
+	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
+		s.fits(rec, &l.SampleID, 8+16)
+	}
+	if ch == nil && l.Time == 0 && !s.foreign(rec, &l.SampleID) {
+		ch = s.channels.get(l.ID)
+		if ch == nil {
+			s.broken(rec, "event id %d is not one of the recording", l.ID)
+			return
+		}
+	}
+	if ch == nil || ch.machine != s.listens {
+		return
+	}
+	if ch.buffer == nil {
+		ch.buffer = s.bufferOf(ch, l.ID)
+	}
+	b := ch.buffer
+	b.lost += l.Lost
+	if l.Time == 0 {
+		b.untimed += l.Lost
+		return
+	}
+	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
+}
+
+// endUntimed ends what LOST records without a time have begun: the kernel writes
+// a LOST record together with the record that found room again.
+func (r *ringBuffer) endUntimed(t uint64) {
+	if r.untimed > 0 {
+		r.losses = append(slices.Clip(r.losses), Loss{CPU: r.cpu, From: r.side, To: t, Records: r.untimed})
+		r.untimed = 0
+	}
+}
+
+func (s *scan) lostSamples(rec *perfdata.Record) {
+	// PERF_RECORD_MISC_LOST_SAMPLES_BPF: a filter dropped samples on purpose.
+	const droppedByFilter = 1 << 15
+	if rec.Misc&droppedByFilter != 0 {
+		return
+	}
+	var l perfdata.LostSamples
+	if err := s.rec.LostSamples(rec, &l); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	if ch := s.channels.get(l.SampleID.ID); ch != nil {
+		ch.lostSamples += l.Lost
+	} else {
+		s.broken(rec, "event id %d is not one of the recording", l.SampleID.ID)
+	}
+}
+
+// coverLosses adds a limit for each interval in which a record of this kind may
+// have been lost (rule losses).
+func (s *scan) coverLosses(c *Coverage, kind kinds) {
+	var all lossTally
+	lossy := false // records of this kind may have been lost
+	denied := false
+	for _, b := range s.buffers {
+		all.add(&b.lossTally)
+		lossy = lossy || b.lost > 0 && (b.takes&kind != 0 || b.cpu < 0)
+		denied = denied || b.denies()
+	}
+	for _, b := range s.buffers {
+		if b.takes&kind == 0 && b.cpu >= 0 {
+			continue
+		}
+		t := &b.lossTally
+		if b.cpu < 0 {
+			t = &all // a thread's buffer may be the one that a CPU's event shares
+		}
+		// perf reads the counts one after the other, and stops silently when that
+		// fails: then a buffer without LOST_SAMPLES is no buffer without losses.
+		counted := s.clean && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied)
+		if counted && t.lostKinds&kind == 0 {
+			continue
+		}
+		for _, l := range b.losses {
+			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on CPU %d", l.Records, l.CPU)
+		}
+		switch {
+		case b.takes&kind == 0:
+		case counted && !t.uncounted && t.lostSamples == t.lost:
+		case counted:
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "CPU %d lost %d records, its LOST records report %d: some may have been lost after its last record", b.cpu, t.lostSamples, t.lost)
+		case lossy:
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing says whether more were after the last one of CPU %d", b.cpu)
+		}
+	}
+}
