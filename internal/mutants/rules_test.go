@@ -27,18 +27,38 @@ func rules(t *testing.T) []string {
 	return names
 }
 
-// TestRulesListed: every mutant breaks a rule that docs/truth.md has.
+// TestRulesListed: every mutant breaks a rule that docs/truth.md has, and every
+// rule has a mutant.
 func TestRulesListed(t *testing.T) {
-	listed := make(map[string]bool)
+	broken := make(map[string]int)
 	for _, name := range rules(t) {
-		if listed[name] {
+		if _, ok := broken[name]; ok {
 			t.Errorf("docs/truth.md has two rules %q", name)
 		}
-		listed[name] = true
+		broken[name] = 0
 	}
 	for _, m := range mutants {
-		if !listed[m.rule] {
+		if _, ok := broken[m.rule]; !ok {
 			t.Errorf("%q: docs/truth.md has no rule %q", m.off, m.rule)
+		}
+		broken[m.rule]++
+	}
+	for name, n := range broken {
+		if n == 0 {
+			t.Errorf("no mutant breaks the rule %q", name)
+		}
+	}
+}
+
+// TestPlaces: every mutant has its place in the source, and its test.
+func TestPlaces(t *testing.T) {
+	tr, err := readTree(os.DirFS(filepath.Join("..", "..")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mutants {
+		if _, err := newTrial(tr, &mutants[i]); err != nil {
+			t.Errorf("%v: %v", &mutants[i], err)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (b *bench) together(dir string, trials []*trial) (left []*trial, err error)
 		if err == nil {
 			break
 		}
-		bad := v.blamed(out, temp)
+		bad := v.blamed(out, b.root, temp)
 		if len(bad) == 0 {
 			return nil, fmt.Errorf("the tests of %s do not compile:\n%s", dir, out)
 		}
@@ -143,15 +143,20 @@ func (b *bench) together(dir string, trials []*trial) (left []*trial, err error)
 
 var compileError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):\d+: `)
 
-// blamed returns the mutants that a compiler's messages are of, where their files are in temp.
-func (v variants) blamed(out []byte, temp string) []int {
+// blamed returns the mutants that a compiler's messages are of, which ran in root with
+// files in temp.
+func (v variants) blamed(out []byte, root, temp string) []int {
 	var bad []int
 	for _, m := range compileError.FindAllSubmatch(out, -1) {
 		line, err := strconv.Atoi(string(m[2]))
 		if err != nil {
 			continue
 		}
-		file, err := filepath.Rel(temp, string(m[1]))
+		file := string(m[1]) // relative if that is shorter
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(root, file)
+		}
+		file, err = filepath.Rel(temp, file)
 		if err != nil {
 			continue
 		}

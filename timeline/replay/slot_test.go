@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -35,6 +36,12 @@ func TestOnlySlot(t *testing.T) {
 		{"records lost before", func(t *tape) {
 			t.lost(10, 320, 1)
 			t.lostSamples(10, 1)
+		}, 0},
+		{"records lost before it was made", func(t *tape) {
+			t.lost(11, 250, 1)
+			t.lostSamples(11, 1)
+			nops := strings.Repeat("90", 16)
+			t.poke(11, 270, place, nops, nops) // so the probed instruction is known
 		}, 0},
 		{"a page of other code", func(t *tape) { t.ksymbol(10, 310, page+0x1000, 4096, perfdata.KSymbolOOL, 0, "other_page") }, place},
 	}
