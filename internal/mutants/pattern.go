@@ -216,10 +216,11 @@ func isOperand(n ast.Node) bool {
 }
 
 // A renaming matches two pieces of syntax, of which the second may use other
-// names: each name of the first has one name in the second, and no two have the same.
+// names: each name of the first has one name in the second. No two have the same
+// one, but for fields and methods, which may be of different types.
 type renaming struct {
 	exact bool              // names must be the same
-	to    map[string]string // from the names of the first to those of the second
+	to    map[string]string // from the names of the first to those of the second; those of fields and methods begin with a dot
 	from  map[string]string // and back
 }
 
@@ -247,7 +248,10 @@ func (r *renaming) name(a, b string) bool {
 	}
 	to, seen := r.to[a]
 	from, taken := r.from[b]
-	if !seen && !taken {
+	if taken && strings.HasPrefix(b, ".") {
+		from = a
+	}
+	if !seen && (!taken || from == a) {
 		r.to[a], r.from[b] = b, a
 		return true
 	}
@@ -289,6 +293,12 @@ func (r *renaming) match(a, b reflect.Value) bool {
 			return x == y
 		}
 		return r.name(x.Name, y.Name)
+	case *ast.SelectorExpr:
+		y := b.Interface().(*ast.SelectorExpr)
+		if x == nil || y == nil {
+			return x == y
+		}
+		return r.match(reflect.ValueOf(x.X), reflect.ValueOf(y.X)) && r.name("."+x.Sel.Name, "."+y.Sel.Name)
 	case *ast.BlockStmt:
 		y := b.Interface().(*ast.BlockStmt)
 		if x == nil || y == nil {
@@ -332,30 +342,34 @@ func (r *renaming) rename(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.idents(func(id *ast.Ident) {
-		if to, ok := r.to[id.Name]; ok {
-			id.Name = to
+	fields := make(map[*ast.Ident]bool)
+	p.inspect(func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			fields[n.Sel] = true
+			if to, ok := r.to["."+n.Sel.Name]; ok {
+				n.Sel.Name = to[1:]
+			}
+		case *ast.Ident:
+			if to, ok := r.to[n.Name]; ok && !fields[n] {
+				n.Name = to
+			}
 		}
+		return true
 	})
 	return p.String(), nil
 }
 
-// idents calls f with every name in p.
-func (p pattern) idents(f func(*ast.Ident)) {
-	visit := func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			f(id)
-		}
-		return true
-	}
+// inspect walks the syntax of p.
+func (p pattern) inspect(f func(ast.Node) bool) {
 	switch {
 	case p.expr != nil:
-		ast.Inspect(p.expr, visit)
+		ast.Inspect(p.expr, f)
 	case p.head != nil:
-		ast.Inspect(p.head, visit)
+		ast.Inspect(p.head, f)
 	}
 	for _, s := range p.stmts {
-		ast.Inspect(s, visit)
+		ast.Inspect(s, f)
 	}
 }
 

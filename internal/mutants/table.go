@@ -277,6 +277,17 @@ var mutants = []mutant{
 		"switch err := s.rec.CleanEnd(); {", "s.clean = true\nswitch err := s.rec.CleanEnd(); {",
 		"TestRecordedVerdicts/its last records are missing too"},
 
+	// follow: while it is being recorded.
+	{"follow", "an image leaves no trace in what is read on", "scan.fork",
+		"s.b.Clone()", "s.b",
+		"TestFollowNoTrace"},
+	{"follow", "nor do the sums of its ring buffers", "scan.fork",
+		"n.buffer = c.byCPU[n.buffer.cpu]", "",
+		"TestFollowNoTrace"},
+	{"follow", "at the end what was read is all there is", "Follower.Image",
+		"s.end(f.rd.Err())", "",
+		"TestFollowErrors"},
+
 	// lifetimes: births and deaths.
 	{"lifetimes", "a birth ends what was there over its own length", "population.bear",
 		"o.end(l.From)", "",
@@ -740,7 +751,7 @@ var mutants = []mutant{
 		"len(free[key]) != 1", "len(free[key]) == 0",
 		"TestOnlySlot/another with the same copy"},
 	{"trampolines", "only where every slot was made in the recording", "findOnly",
-		"l.from <= first", "l.from < 0",
+		"l.From <= first", "l.From < 0",
 		"TestOnlySlot/a page from before the start"},
 	{"trampolines", "only while no record of a slot can have been lost", "findOnly",
 		"e.time >= whole", "e.time >= whole && false",
@@ -772,7 +783,7 @@ var mutants = []mutant{
 		"x.image && o.Lo > x.Lo", "false",
 		"TestFindings/an image's length is an upper bound, on both sides"},
 	{"findings", "a symbol inside a loaded module", "checker.symbol",
-		"there && x.Lo < m.hi && m.lo < x.Hi", "there && x.Lo > m.hi",
+		"there && x.Lo < m.Hi && m.Lo < x.Hi", "there && x.Lo > m.Hi",
 		"TestFindings/born inside a module"},
 	{"findings", "a death of what was never born", "checker.unregister",
 		"c.add(f, 0)", "",

@@ -106,6 +106,8 @@ func TestLocateAfterChanges(t *testing.T) {
 			mutant{in: "buffer.end", old: "if b.side > at && at > 0 {", new: "if b.side > at {"}, ""},
 		{"a field renamed", map[string]string{"p.go": strings.ReplaceAll(before, "side", "newest")},
 			mutant{in: "buffer.end", old: "if b.newest > t && t > 0 {", new: "if b.newest > t {"}, ""},
+		{"a field whose new name another type's has", map[string]string{"p.go": strings.ReplaceAll(before, "side", "last")},
+			mutant{in: "buffer.end", old: "if b.last > t && t > 0 {", new: "if b.last > t {"}, ""},
 		{"the type renamed, with the receiver", map[string]string{"p.go": strings.NewReplacer("(b *buffer)", "(r *ring)", "b.", "r.").Replace(before)},
 			mutant{in: "ring.end", old: "if r.side > t && t > 0 {", new: "if r.side > t {"}, ""},
 		{"the function renamed", map[string]string{"p.go": strings.ReplaceAll(before, " end(", " complete(")},
