@@ -6,13 +6,11 @@ package kcore
 import (
 	"cmp"
 	"debug/elf"
-	"errors"
 	"fmt"
-	"math"
-	"os"
 	"slices"
 	"sort"
-	"sync"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
 // Core is an ELF core file (ET_CORE) whose PT_LOAD segments are copies of
@@ -34,7 +32,7 @@ type Core struct {
 	Segments []Segment
 
 	warnings []error
-	unmap    func() error // nil for a file in memory
+	file     *mapfile.File // nil for a core in memory
 }
 
 // Segment is a run of kernel memory.
@@ -47,41 +45,32 @@ type Segment struct {
 }
 
 // OpenCore maps the core file at path; its pages are read when they are looked
-// at. The file must not be shortened while it is mapped. Errors are
-// *[FormatError] or *[os.PathError].
+// at. If the file is cut short while it is mapped, an access to what is gone ends the
+// program, unless it is inside of a [Guard]; and of the file's last page, bytes that
+// are gone read as zeros. See [Core.Check]. Errors are *[FormatError],
+// *[os.PathError] or *[ChangedError].
 func OpenCore(path string) (*Core, error) {
-	f, err := os.Open(path)
+	f, err := mapfile.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("not a regular file")}
-	}
-	size := fi.Size()
-	if size == 0 {
+	if len(f.Data) == 0 {
+		f.Close()
 		return nil, &FormatError{File: path, Msg: "empty file, want an ELF core"}
 	}
-	if size > math.MaxInt {
-		return nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("file is larger than the address space")}
-	}
-	data, unmap, err := mapFile(f, int(size))
+	var c *Core
+	err = Guard(func() (err error) {
+		c, err = NewCore(f.Data)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	c, err := NewCore(data)
-	if err != nil {
-		unmap()
+		f.Close()
 		return nil, inFile(err, path)
 	}
 	for i, w := range c.warnings {
 		c.warnings[i] = inFile(w, path)
 	}
-	c.unmap = sync.OnceValue(unmap)
+	c.file = f
 	return c, nil
 }
 
@@ -223,10 +212,19 @@ func (c *Core) Warnings() []error { return c.warnings }
 // Close unmaps the file. The bytes of all segments are gone then: reading
 // them ends the program. Close may be called more than once.
 func (c *Core) Close() error {
-	if c.unmap == nil {
+	if c.file == nil {
 		return nil
 	}
-	return c.unmap()
+	return c.file.Close()
+}
+
+// Check returns a *[ChangedError] if the file has changed since it was opened: what was
+// read of it until now may then be wrong.
+func (c *Core) Check() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Check(false)
 }
 
 // load is a PT_LOAD's addresses [addr, end) and the place of its first byte

@@ -93,6 +93,14 @@ func (s *Snapshot) Warnings() (out []error) {
 	return out
 }
 
+// Check is [Core.Check]: the other files are not mapped.
+func (s *Snapshot) Check() error {
+	if s.Core == nil {
+		return nil
+	}
+	return s.Core.Check()
+}
+
 // Close unmaps Core. Kallsyms and Modules stay usable. Close may be called
 // more than once.
 func (s *Snapshot) Close() error {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
 // A Recording is an open recording. Once open it does not change: all its
@@ -42,9 +44,15 @@ type dataFile struct {
 	name       string
 	data       []byte
 	start, end int
-	cut        error // set if records that the header announces are missing
-	release    func() error
-	file       *os.File // nil if the data are not mapped
+	cut        error         // set if records that the header announces are missing
+	file       *mapfile.File // nil if the data are not of a file
+}
+
+func (f *dataFile) close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
 }
 
 // A section is a feature's bytes and where they stand in the first data file.
@@ -57,8 +65,10 @@ type section struct {
 // to a pipe, or a perf.data directory (data, and data.0, data.1 and so on if
 // it was made with --threads).
 //
-// Files are mapped into memory. They must not be shortened while they are open:
-// reading bytes that are gone kills the program.
+// Files are mapped into memory. If a file is cut short while it is open, an access
+// to what is gone ends the program, unless it is inside of a [Guard]; and of the
+// file's last page, bytes that are gone read as zeros. See [Recording.Check]. Open
+// itself returns an error in that case, a *[ChangedError].
 //
 // What cannot be read at all gives an error: that of the file system, or a
 // [*FormatError] that wraps [ErrBadMagic], [ErrUnsupported], [ErrTruncated] or
@@ -66,7 +76,7 @@ type section struct {
 // [Recording.Warnings], [Recording.CleanEnd] and [Scanner.Err].
 func Open(path string) (*Recording, error) {
 	r := &Recording{path: path}
-	if err := r.open(path); err != nil {
+	if err := Guard(func() error { return r.open(path) }); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -127,20 +137,18 @@ func threadFiles(dir string) ([]string, error) {
 }
 
 func (r *Recording) addFile(name string) error {
-	data, release, file, err := mapFile(name)
+	file, err := mapfile.Open(name)
 	if err != nil {
 		return err
 	}
-	r.files = append(r.files, dataFile{name: name, data: data, end: len(data), release: release, file: file})
+	r.files = append(r.files, dataFile{name: name, data: file.Data, end: len(file.Data), file: file})
 	return nil
 }
-
-func nothing() error { return nil }
 
 // New opens a recording of one file, in file or pipe form, that is held in
 // memory. The Recording keeps data, which must not change.
 func New(data []byte) (*Recording, error) {
-	r := &Recording{files: []dataFile{{data: data, end: len(data), release: nothing}}}
+	r := &Recording{files: []dataFile{{data: data, end: len(data)}}}
 	if err := r.parse(); err != nil {
 		return nil, err
 	}
@@ -161,7 +169,7 @@ func (r *Recording) parse() error {
 		if version, err := r.DirFormat(); err != nil || version == dirSingleFile {
 			r.warn(0, ErrMalformed, "%s and the like stand beside a recording of one file, and are not read", r.files[1].name)
 			for _, f := range r.files[1:] {
-				f.release()
+				f.close()
 			}
 			r.files = r.files[:1]
 		}
@@ -178,7 +186,7 @@ const dirSingleFile = 0 // PERF_DIR_SINGLE_FILE
 func (r *Recording) Close() error {
 	var errs []error
 	for _, f := range r.files {
-		errs = append(errs, f.release())
+		errs = append(errs, f.close())
 	}
 	*r = Recording{path: r.path, dir: r.dir}
 	return errors.Join(errs...)
@@ -191,7 +199,7 @@ func (r *Recording) Close() error {
 func (r *Recording) Unload() {
 	for _, f := range r.files {
 		if f.file != nil {
-			unload(f.data)
+			f.file.Unload()
 		}
 	}
 }

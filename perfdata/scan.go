@@ -221,7 +221,7 @@ func (s *Scanner) nextFile() bool {
 	}
 	f := &s.r.files[s.file]
 	s.buf, s.off, s.base, s.stream = f.data[:f.end], f.start, 0, nil
-	if s.reads && f.file != nil {
+	if s.reads && f.file != nil && f.file.Mapped() {
 		s.stream = &source{Reader: io.NewSectionReader(f.file, int64(f.start), int64(f.end-f.start))}
 		s.buf, s.off, s.base = make([]byte, 0, streamBuffer), 0, int64(f.start)
 	}

@@ -67,7 +67,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{files: []dataFile{{data: head, end: len(head), release: nothing}}, stream: true}
+	r := &Recording{files: []dataFile{{data: head, end: len(head)}}, stream: true}
 	size, err := r.readMagic(head)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 	}
 	rd.s.buf = append(rd.s.buf, tail...)
 	rd.src.left -= min(rd.src.left, uint64(len(tail)))
-	r.files[0] = dataFile{release: nothing, cut: cut}
+	r.files[0] = dataFile{cut: cut}
 	return rd, nil
 }
 

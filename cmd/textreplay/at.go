@@ -160,7 +160,6 @@ func (q *at) run(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer q.r.Close()
 	if q.c, err = newCoder(q.r); err != nil {
 		return err
 	}
@@ -419,7 +418,7 @@ func (q *at) writeBytes(x *answer) error {
 
 // questions answers lines of ADDR TIME [BYTES].
 func (q *at) questions(in io.Reader) error {
-	lines := newLineReader(in, q.out)
+	lines := newLineReader(in, q.out, q.unchanged)
 	enc := encoder(q.out)
 	code := exitAnswered
 	for lines.next() {
@@ -439,7 +438,7 @@ func (q *at) questions(in io.Reader) error {
 		}
 	}
 	if lines.err != nil {
-		return inputError(fmt.Errorf("reading %s: %w", standardInput, lines.err))
+		return lines.err
 	}
 	if code != exitAnswered {
 		return &exitError{code: code}

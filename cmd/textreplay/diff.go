@@ -91,7 +91,6 @@ func (d *diff) run(first, second string) (err error) {
 	if d.r, err = d.warned(d.loadFor(d.symbol, 1)); err != nil {
 		return err
 	}
-	defer d.r.Close()
 	if d.c, err = newCoder(d.r); err != nil {
 		return err
 	}

@@ -61,14 +61,14 @@ func inputError(err error) error {
 	return &exitError{exitInput, err}
 }
 
-// outputError makes err one of the output. One that would overwrite an input is an
-// error in how the command was called.
+// outputError makes err one of the output, unless it says that the output would
+// overwrite an input, which is an error in how the command was called.
 func outputError(err error) error {
 	var refused *outfile.RefusedError
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if errors.As(err, &refused) {
+	case errors.As(err, &refused):
 		return &exitError{exitUsage, err}
 	}
 	return &exitError{exitOutput, err}
@@ -79,9 +79,12 @@ func outputError(err error) error {
 func exitCode(err error) int {
 	var exit *exitError
 	var question *replay.QuestionError
+	var changed *replay.ChangedError
 	switch {
 	case err == nil:
 		return exitAnswered
+	case errors.As(err, &changed): // wherever it came to light
+		return exitInput
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &question):

@@ -71,7 +71,6 @@ func (h *history) run(addr, at string) (err error) {
 	if h.r, err = h.warned(h.loadFor(addr, max(h.n, maxInsn))); err != nil {
 		return err
 	}
-	defer h.r.Close()
 	if h.c, err = newCoder(h.r); err != nil {
 		return err
 	}

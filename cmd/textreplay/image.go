@@ -92,7 +92,6 @@ func (m *image) run() error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	times, err := r.ParseTime(m.at)
 	if err != nil {
 		return err

@@ -34,6 +34,9 @@ func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore
 			return outputError(err)
 		}
 	}
+	if err := m.unchanged(); err != nil {
+		return err
+	}
 	return outputError(d.Commit())
 }
 

@@ -34,7 +34,6 @@ answers whether kernel text is known, from when to when, and if not, why.`,
 			if err != nil {
 				return err
 			}
-			defer r.Close()
 			d := newDigest(r)
 			if a.json {
 				return outputError(encoder(a.out).Encode(d.json()))

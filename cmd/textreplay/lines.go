@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -15,26 +16,30 @@ import (
 type lineReader struct {
 	r      *bufio.Reader
 	out    *bufio.Writer
-	fields []string // of the line, never empty
-	line   int      // its number, from 1
-	err    error    // why there are no more, nil at the end
+	valid  func() error // why the answers must not be passed on
+	fields []string     // of the line, never empty
+	line   int          // its number, from 1
+	err    error        // why there are no more, nil at the end
 }
 
-func newLineReader(r io.Reader, out *bufio.Writer) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out}
+func newLineReader(r io.Reader, out *bufio.Writer, valid func() error) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out, valid: valid}
 }
 
 // next goes to the next line that holds anything but a comment (#).
 func (l *lineReader) next() bool {
 	for {
 		if l.r.Buffered() == 0 {
+			if l.err = l.valid(); l.err != nil {
+				return false
+			}
 			// The error is kept by the writer, for the next write.
 			l.out.Flush()
 		}
 		text, err := l.r.ReadString('\n')
 		if text == "" && err != nil {
 			if !errors.Is(err, io.EOF) {
-				l.err = err
+				l.err = inputError(fmt.Errorf("reading %s: %w", standardInput, err))
 			}
 			return false
 		}

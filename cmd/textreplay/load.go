@@ -75,6 +75,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 		}
 	}
 	if err == nil {
+		a.opened = append(a.opened, r)
 		for _, name := range r.Files() {
 			a.outputs.Reads(name)
 		}
@@ -171,7 +172,33 @@ func (a *app) warned(r *replay.Replay, err error) (*replay.Replay, error) {
 }
 
 // openCore opens an ELF core that a flag names.
-func openCore(path string) (*kcore.Core, error) {
+func (a *app) openCore(path string) (*kcore.Core, error) {
 	c, err := kcore.OpenCore(path)
+	if err == nil {
+		a.opened = append(a.opened, c)
+	}
 	return c, inputError(err)
+}
+
+// opened is what stays mapped while a command answers from it.
+type opened interface {
+	Check() error
+	io.Closer
+}
+
+// unchanged returns an error if an input has changed since it was opened.
+func (a *app) unchanged() error {
+	for _, o := range a.opened {
+		if err := o.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeAll closes the inputs.
+func (a *app) closeAll() {
+	for _, o := range a.opened {
+		o.Close()
+	}
 }

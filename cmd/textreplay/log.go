@@ -81,7 +81,6 @@ func (l *log) run() (err error) {
 	if l.r, err = l.loadAndWarn(); err != nil {
 		return err
 	}
-	defer l.r.Close()
 	if l.c, err = newCoder(l.r); err != nil {
 		return err
 	}

@@ -63,5 +63,11 @@ func (a *app) writeFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
 		return outputError(write(a.out))
 	}
-	return outputError(a.outputs.WriteFile(path, write))
+	return outputError(a.outputs.WriteFile(path, func(w io.Writer) error {
+		err := write(w)
+		if changed := a.unchanged(); changed != nil {
+			return changed
+		}
+		return err
+	}))
 }

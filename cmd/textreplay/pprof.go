@@ -118,7 +118,6 @@ func (p *pprof) run() error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	window := interval{0, timeline.MaxTime}
 	err = halves("--time", p.times, &window, func(s string) (uint64, error) {
 		t, err := r.ParseTime(s)

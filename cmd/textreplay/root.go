@@ -27,6 +27,7 @@ type app struct {
 	style  style
 
 	outputs outfile.Outputs // the files that the run writes
+	opened  []opened        // those that it reads, until its end
 
 	// Global flags.
 	input    string
@@ -53,11 +54,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(a.out)
 	root.SetErr(stderr)
 
-	cmd, err := root.ExecuteC()
-	flushed := outputError(a.out.Flush())
-	if code := exitCode(err); flushed != nil && code <= exitBelow {
+	var cmd *cobra.Command
+	err := replay.Guard(func() (err error) {
+		cmd, err = root.ExecuteC()
+		return err
+	})
+	if changed := a.unchanged(); changed != nil {
+		err = changed // the rest of the answers may be wrong, and is kept back
+	} else if flushed := outputError(a.out.Flush()); flushed != nil && exitCode(err) <= exitBelow {
 		err = flushed
 	}
+	a.closeAll()
 	if err != nil && !silent(err) {
 		fmt.Fprintf(stderr, "textreplay: %v\n", err)
 		var question *replay.QuestionError

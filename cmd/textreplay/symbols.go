@@ -89,7 +89,6 @@ a BPF program its function and line of source, where the recording tells.`,
 			if err != nil {
 				return err
 			}
-			defer r.Close()
 			list, err := symbolList(r, at)
 			if err != nil {
 				return err

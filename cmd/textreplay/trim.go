@@ -49,7 +49,6 @@ recording is damaged too.`,
 			if err != nil {
 				return err
 			}
-			defer r.Close()
 			window := interval{0, timeline.MaxTime}
 			err = halves("--time", times, &window, func(s string) (uint64, error) {
 				t, err := r.ParseTime(s)

@@ -63,7 +63,6 @@ func (v *verify) run() error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	if v.against != "" {
 		return v.compare(r)
 	}
@@ -382,11 +381,10 @@ func (v *verify) compare(r *replay.Replay) error {
 	if err != nil {
 		return err
 	}
-	core, err := openCore(v.against)
+	core, err := v.openCore(v.against)
 	if err != nil {
 		return err
 	}
-	defer core.Close()
 	for _, w := range core.Warnings() {
 		fmt.Fprintf(v.stderr, "textreplay: warning: %v\n", w)
 	}

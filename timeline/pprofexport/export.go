@@ -115,7 +115,18 @@ func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 // The memory that it takes grows with the different stacks, some 50 bytes each,
 // and by some ten bytes for each different row of stack and labels, not with the
 // samples.
-func Write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
+func Write(w io.Writer, r *replay.Replay, opts Options) (stats *Stats, err error) {
+	err = replay.Guard(func() (err error) {
+		stats, err = write(w, r, opts)
+		return err
+	})
+	if err == nil {
+		err = r.Check()
+	}
+	return stats, err
+}
+
+func write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	e, err := newExport(r, opts)
 	if err != nil {
 		return nil, err

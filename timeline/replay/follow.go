@@ -122,8 +122,23 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 // beyond the horizon of the last image is needed. It can be called at any time,
 // and after the end.
 //
-// The error is ErrTooLarge, see [Builder.Build], or that of Options.Vmlinux.
-func (f *Follower) Image() (*timeline.Image, error) {
+// The error is ErrTooLarge, see [Builder.Build], that of Options.Vmlinux, or a
+// *[ChangedError] if the copy of kernel text has changed.
+func (f *Follower) Image() (im *timeline.Image, err error) {
+	err = Guard(func() (err error) {
+		im, err = f.image()
+		return err
+	})
+	if err == nil && f.r.Snapshot != nil {
+		err = f.r.Snapshot.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return im, nil
+}
+
+func (f *Follower) image() (*timeline.Image, error) {
 	s := f.s.fork()
 	s.describe(f.r)
 	s.b.SilentPokes(s.arch.silent())

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -316,14 +317,17 @@ func (r *Replay) openIndex(opts *Options) bool {
 
 // loadIndex opens an index file, and makes of it what it was written from.
 func (r *Replay) loadIndex(path string) error {
-	data, unmap, err := mapFile(path)
+	f, err := mapfile.OpenRegular(path)
+	if errors.Is(err, mapfile.ErrNotRegular) {
+		return indexErrorf("%v", err)
+	}
 	if err != nil {
 		return err
 	}
-	if err := r.readIndex(data, r.stamp); err != nil {
-		return errors.Join(err, unmap())
+	if err := Guard(func() error { return r.readIndex(f.Data, r.stamp) }); err != nil {
+		return errors.Join(err, f.Close())
 	}
-	r.unmapIndex = unmap
+	r.indexFile = f
 	return nil
 }
 

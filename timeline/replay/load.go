@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -82,7 +83,7 @@ type Replay struct {
 	stamp        [sha256.Size]byte
 	saveTo       string                   // the index, where there may be one
 	savedWindows *timeline.EncodedWindows // of the index
-	unmapIndex   func() error
+	indexFile    *mapfile.File
 
 	explicit    []timeline.ExplicitWindow
 	windows     *timeline.Windows
@@ -99,8 +100,8 @@ type Replay struct {
 // afterwards.
 func (r *Replay) Close() error {
 	err := r.closeCopies()
-	if r.unmapIndex != nil {
-		err = errors.Join(err, r.unmapIndex())
+	if r.indexFile != nil {
+		err = errors.Join(err, r.indexFile.Close())
 	}
 	if r.Snapshot != nil {
 		err = errors.Join(err, r.Snapshot.Close())
@@ -123,6 +124,11 @@ func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 // Load opens a recording and its kcore_dir, and makes an image of both. A
 // recording that is damaged but readable is loaded: Report tells what is
 // missing, and the image calls known only what the damage cannot have changed.
+//
+// The recording, the copy of text and the index stay mapped until Close. If one of
+// them is cut short, Load returns a *[ChangedError], and so does [Guard], in which a
+// program that must survive that puts what it does with the Replay and its Image.
+// [Replay.Check] says whether answers that were given still hold.
 func Load(path string, opts Options) (*Replay, error) {
 	rec, err := perfdata.Open(path)
 	if err != nil {
@@ -165,18 +171,28 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 // it is of this copy. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
+	err := Guard(func() error { return r.load(opts) })
+	if err != nil {
+		return nil, errors.Join(err, r.closeCopies())
+	}
+	return r, nil
+}
+
+// load makes the image, or takes it from the index.
+func (r *Replay) load(opts Options) error {
+	rec, snap := r.Recording, r.Snapshot
 	s := newScan(rec, unloading(rec, opts.Progress))
 	s.cpus = opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := r.symbols(s, opts); err != nil {
-		return nil, err
+		return err
 	}
 	if r.openIndex(&opts) {
-		return r, nil
+		return nil
 	}
 	if snap != nil {
 		for _, w := range snap.Warnings() {
@@ -207,20 +223,23 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 	}
 	r.Report = s.report
 	if err := s.facts(r, opts); err != nil {
-		return nil, errors.Join(err, r.closeCopies())
+		return err
 	}
 	im, err := s.b.Build()
 	if err != nil {
-		return nil, errors.Join(err, r.closeCopies())
+		return err
 	}
 	r.Image = im
 	r.scan = s
 	s.b = nil // the image has all of it
 	s.report.finish(im)
+	if err := r.Check(); err != nil {
+		return err
+	}
 	if save {
 		r.saveIndex()
 	}
-	return r, nil
+	return nil
 }
 
 // scanned returns what reading the recording found beside the image. Of a

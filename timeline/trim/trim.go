@@ -81,6 +81,18 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 		return err
 	}
 	defer d.Discard()
+	err = replay.Guard(func() error { return write(d, r, opts) })
+	if err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		return err
+	}
+	return d.Commit()
+}
+
+// write writes the files of the directory.
+func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
 	c := &cut{r: r, rec: r.Recording, opts: opts, loaded: make(map[uint32]bool)}
 	c.choosePages()
 	if err := c.writeData(d); err != nil {
@@ -91,10 +103,7 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 			return err
 		}
 	}
-	if err := c.check(d.Path()); err != nil {
-		return err
-	}
-	return d.Commit()
+	return c.check(d.Path())
 }
 
 // cut is one Write.

@@ -1,0 +1,165 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A changingInput asks a question, waits until it has been answered, changes a file,
+// and asks the next one.
+type changingInput struct {
+	questions []string
+	change    func() error
+}
+
+func (c *changingInput) Read(b []byte) (int, error) {
+	if len(c.questions) == 0 {
+		return 0, io.EOF
+	}
+	if c.change != nil && len(c.questions) == 1 {
+		if err := c.change(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, c.questions[0])
+	c.questions = c.questions[1:]
+	return n, nil
+}
+
+// TestChangedWhileRead: a file that changes while questions are answered from it ends
+// them with an error. No answer is given from what is not there any more.
+func TestChangedWhileRead(t *testing.T) {
+	// A place that is never patched, and is read from the copy of text where it stands.
+	const question = "0xffffffffaf652010 16.500000000 64\n"
+	cut := func(name string, size int64) func(dir string) error {
+		return func(dir string) error { return os.Truncate(filepath.Join(dir, name), size) }
+	}
+	overwrite := func(name string) func(dir string) error {
+		return func(dir string) error {
+			f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt([]byte("x"), 1000)
+			return err
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(dir string) error
+		changed string // the file that is named, "" for none
+		index   bool   // with an index, from which answers come
+	}{
+		{"nothing", func(string) error { return nil }, "", true},
+		{"copy gone", cut("kcore_dir/kcore", 0), "kcore", false},
+		{"copy gone, index", cut("kcore_dir/kcore", 0), "kcore", true},
+		{"copy shorter", cut("kcore_dir/kcore", 100_000), "kcore", false},
+		{"copy a byte shorter", cut("kcore_dir/kcore", 139_263), "kcore", false},
+		{"copy overwritten", overwrite("kcore_dir/kcore"), "kcore", false},
+		{"recording gone", cut("data", 0), "data", false},
+		{"recording gone, index", cut("data", 0), "data", true},
+		{"recording a byte shorter", cut("data", 53_943), "data", false},
+		{"recording overwritten", overwrite("data"), "data", false},
+		{"index gone", cut("../index", 0), "index", true},
+		{"index a byte shorter", cut("../index", 200_000), "index", true},
+		{"index overwritten", overwrite("../index"), "index", true},
+		{"recording removed", func(dir string) error { return os.RemoveAll(dir) }, "", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "rec.data")
+			if err := os.CopyFS(dir, os.DirFS(small)); err != nil {
+				t.Fatal(err)
+			}
+			// Long ago, or the change could come within the same tick of the clock.
+			for _, name := range []string{"data", "kcore_dir/kcore"} {
+				if err := os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Unix(1e9, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			index := "never"
+			if tt.index {
+				index = filepath.Join(filepath.Dir(dir), "index")
+				if code := run([]string{"info", "-i", dir, "--index", index}, strings.NewReader(""), io.Discard, io.Discard); code != exitAnswered {
+					t.Fatalf("exit code %d", code)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			in := &changingInput{questions: []string{question, question}, change: func() error { return tt.change(dir) }}
+			var stdout, stderr bytes.Buffer
+			code := run([]string{"at", "--stdin", "-i", dir, "--index", index}, in, &stdout, &stderr)
+			answers := strings.Count(stdout.String(), "\n")
+			if tt.changed == "" {
+				if code > exitBelow || answers != 2 {
+					t.Errorf("exit code %d, %d answers\n%s", code, answers, &stderr)
+				}
+				return
+			}
+			if code != exitInput || answers != 1 || !strings.Contains(stderr.String(), tt.changed+" ") {
+				t.Errorf("exit code %d, %d answers\n%s", code, answers, &stderr)
+			}
+		})
+	}
+}
+
+// TestCutWhileLoading: a recording that is cut off while it is read is no recording
+// that was cut off before, and nothing of it is written.
+func TestCutWhileLoading(t *testing.T) {
+	commands := [][]string{
+		{"info"}, {"log"}, {"verify"}, {"symbols"}, {"at", "do_sys_openat2", "50%"}, {"history", "do_sys_openat2"},
+		{"diff", "start", "end"}, {"image", "--at", "50%", "-o", "out"}, {"image", "--at", "50%", "-o", "-"},
+		{"image", "--at", "50%", "--kcore-dir", "out"}, {"pprof", "-o", "out"}, {"trim", "-o", "out"},
+	}
+	whole, err := filepath.Abs("../../testdata/rich/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"data", "kcore_dir/kcore"} {
+		for _, args := range commands {
+			t.Run(name+" "+strings.Join(args, " "), func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				if err := os.CopyFS("rec", os.DirFS(whole)); err != nil {
+					t.Fatal(err)
+				}
+				// A progress bar is drawn while the recording is read, and again while
+				// samples are.
+				stderr := &cutting{path: filepath.Join("rec", name)}
+				args := append(args, "-i", "rec", "--index", "never", "--progress", "always")
+				code := run(args, strings.NewReader(""), io.Discard, stderr)
+				if stderr.err != nil {
+					t.Fatal(stderr.err)
+				}
+				if code != exitInput || !strings.Contains(stderr.String(), "was cut short") {
+					t.Errorf("exit code %d\n%s", code, stderr)
+				}
+				left, err := filepath.Glob("*")
+				if hidden, e := filepath.Glob(".*"); err != nil || e != nil || len(left)+len(hidden) != 1 {
+					t.Errorf("left: %v %v", left, hidden)
+				}
+			})
+		}
+	}
+}
+
+// A cutting writer cuts a file when it is written to for the first time.
+type cutting struct {
+	bytes.Buffer
+	path string
+	done bool
+	err  error
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if !c.done {
+		c.err, c.done = os.Truncate(c.path, 4096), true
+	}
+	return c.Buffer.Write(b)
+}

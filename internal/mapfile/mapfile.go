@@ -1,0 +1,241 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mapfile maps files into memory, and lets a program survive that a mapped
+// file becomes shorter.
+//
+// The kernel answers an access to a page that a file no longer has with SIGBUS,
+// which ends a Go program. [Guard] makes it an error. The last page of a file
+// is another case: what is behind the new end reads as zeros, with no signal. So
+// whoever has drawn conclusions from a file asks [File.Check] before they are used.
+package mapfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// A File is a file in memory.
+type File struct {
+	// Data are the file's bytes. They must not be written to, and not be used after
+	// Close.
+	Data   []byte
+	name   string
+	f      *os.File    // nil after Close
+	info   fs.FileInfo // as of when it was opened
+	mapped bool
+}
+
+// ErrNotRegular is wrapped by the errors for what is no regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
+// Open opens a file and maps it. What cannot be mapped, such as a FIFO, is read.
+func Open(name string) (*File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	m := &File{name: name, f: f}
+	if m.info, err = f.Stat(); err == nil && m.mapAll() != nil {
+		m.Data, err = io.ReadAll(f)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return m, nil
+}
+
+// OpenRegular opens a regular file and maps it. It does not wait for a FIFO, nor
+// open a device. An empty file has no Data.
+func OpenRegular(name string) (*File, error) {
+	fail := func(err error) (*File, error) { return nil, &fs.PathError{Op: "mmap", Path: name, Err: err} }
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return fail(ErrNotRegular)
+	}
+	// Something else may have taken its name since.
+	f, err := os.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	m := &File{name: name, f: f}
+	if m.info, err = f.Stat(); err == nil && !m.info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err == nil && m.info.Size() > 0 {
+		err = m.mapAll()
+	}
+	if err != nil {
+		f.Close()
+		return fail(err)
+	}
+	return m, nil
+}
+
+// mapAll maps the file, if it is a regular file and not empty.
+func (m *File) mapAll() error {
+	size := m.info.Size()
+	switch {
+	case !m.info.Mode().IsRegular():
+		return ErrNotRegular
+	case size == 0 || int64(int(size)) != size:
+		return fmt.Errorf("a file of %d bytes cannot be mapped", size)
+	}
+	data, err := mapped(m.f, int(size))
+	if err != nil {
+		return err
+	}
+	m.Data, m.mapped = data, true
+	open.Lock()
+	defer open.Unlock()
+	if open.files == nil {
+		open.files = make(map[*File]bool)
+	}
+	open.files[m] = true
+	return nil
+}
+
+// open are the files that are mapped.
+var open struct {
+	sync.Mutex
+	files map[*File]bool
+}
+
+// Close releases the memory. It may be called more than once.
+func (m *File) Close() error {
+	if m.f == nil {
+		return nil
+	}
+	var err error
+	if m.mapped {
+		open.Lock()
+		delete(open.files, m)
+		open.Unlock()
+		err = unmap(m.Data)
+	}
+	err = errors.Join(err, m.f.Close())
+	m.f, m.Data = nil, nil
+	return err
+}
+
+// Mapped reports whether the file is mapped and not read.
+func (m *File) Mapped() bool { return m.mapped }
+
+// Info is what stat said of the open file before any of it was read.
+func (m *File) Info() fs.FileInfo { return m.info }
+
+// ReadAt reads from the file itself, not from the mapping.
+func (m *File) ReadAt(b []byte, off int64) (int, error) { return m.f.ReadAt(b, off) }
+
+// Unload releases the memory that a mapped file takes. What is touched later is read
+// from the file again.
+func (m *File) Unload() {
+	if m.mapped {
+		unload(m.Data)
+	}
+}
+
+// A ChangedError is returned for a file that changed while it was in use, so that
+// what was read of it may be wrong.
+type ChangedError struct {
+	Path string
+	// Size is what the file had when it was opened, Now what it has.
+	Size, Now int64
+	// Unreadable says that a page of it cannot be read, although it has its old size:
+	// the disk may have failed.
+	Unreadable bool
+}
+
+func (e *ChangedError) Error() string {
+	switch {
+	case e.Now < e.Size:
+		return fmt.Sprintf("%s was cut short from %d bytes to %d while it was read", e.Path, e.Size, e.Now)
+	case e.Now > e.Size:
+		return fmt.Sprintf("%s changed while it was read: it had %d bytes and has %d", e.Path, e.Size, e.Now)
+	case e.Unreadable:
+		return fmt.Sprintf("%s cannot be read any more", e.Path)
+	}
+	return fmt.Sprintf("%s changed while it was read", e.Path)
+}
+
+// Check returns a *ChangedError if the file has changed since it was opened: if its
+// size or its time of modification is another. grows says that the file may be one
+// that is still being written. Then only a smaller size is a change.
+func (m *File) Check(grows bool) error {
+	if m.f == nil || !m.info.Mode().IsRegular() {
+		return nil
+	}
+	now, err := m.f.Stat()
+	if err != nil {
+		return err
+	}
+	if now.Size() < m.info.Size() || !grows && (now.Size() != m.info.Size() || !now.ModTime().Equal(m.info.ModTime())) {
+		return &ChangedError{Path: m.name, Size: m.info.Size(), Now: now.Size()}
+	}
+	return nil
+}
+
+// Guard calls f and returns its error. If f touches a part of a mapped file that is
+// not there any more, Guard returns a *[ChangedError], and f is left as by a panic. That holds for the calling goroutine only: a goroutine that f
+// starts needs a Guard of its own.
+func Guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+			// A system call that is given such memory fails in its own way.
+			if errors.Is(err, syscall.EFAULT) {
+				if e := anyCut(); e != nil {
+					err = e
+				}
+			}
+		case interface {
+			error
+			Addr() uintptr
+		}:
+			if err = faultAt(r.Addr()); err == nil {
+				panic(r)
+			}
+		default:
+			panic(r)
+		}
+	}()
+	return f()
+}
+
+// faultAt returns the error for a fault at an address, nil if it is in no mapped file.
+func faultAt(addr uintptr) error {
+	open.Lock()
+	defer open.Unlock()
+	for m := range open.files {
+		if start := uintptr(unsafe.Pointer(unsafe.SliceData(m.Data))); addr-start < uintptr(len(m.Data)) {
+			if err := m.Check(true); err != nil {
+				return err
+			}
+			return &ChangedError{Path: m.name, Size: m.info.Size(), Now: m.info.Size(), Unreadable: true}
+		}
+	}
+	return nil
+}
+
+// anyCut returns the error for any mapped file that is shorter now.
+func anyCut() error {
+	open.Lock()
+	defer open.Unlock()
+	for m := range open.files {
+		if err := m.Check(true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import "github.com/textreplay/textreplay/internal/mapfile"
+
+// A ChangedError is returned for a file that changed while it was in use, so that
+// what was read of it may be wrong.
+type ChangedError = mapfile.ChangedError
+
+// Guard calls f and returns its error. Inside of f, on the goroutine that called
+// Guard, an access to a part of a mapped file that was cut off after the file was
+// opened ends f, and Guard returns a *[ChangedError]. Without Guard it ends the
+// program, with the signal SIGBUS. [Open] has a Guard of its own; the methods of a
+// Recording and of a [Scanner] have none, as it would slow them down.
+//
+//	err := perfdata.Guard(func() error {
+//		sc := rec.Scan()
+//		for sc.Next() {
+//			...
+//		}
+//		return sc.Err()
+//	})
+//	if err == nil {
+//		err = rec.Check()
+//	}
+//
+// A recording whose Guard has ended f this way can only be closed.
+func Guard(f func() error) error { return mapfile.Guard(f) }
+
+// Check returns a *[ChangedError] if a file of the recording has become shorter since
+// it was opened or, if the recording is whole ([Recording.CleanEnd]), has changed in
+// any way: what was read until now may then be wrong. Perf may still be adding to
+// other recordings. Check costs a system call for each file.
+func (r *Recording) Check() error {
+	for _, f := range r.files {
+		if f.file == nil {
+			continue
+		}
+		if err := f.file.Check(r.clean != nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
