@@ -23,13 +23,14 @@ const module = "github.com/textreplay/textreplay/"
 // Packages that are not listed are tools for the project's own use, which may
 // import any but commands.
 var allowed = map[string][]string{
-	"perfdata":          {},
-	"kcore":             {},
+	"perfdata":          {"internal/mapfile"},
+	"kcore":             {"internal/mapfile"},
 	"disasm":            {},
 	"timeline":          {},
 	"internal/patching": {"timeline"},
 	"internal/outfile":  {},
-	"timeline/replay":   {"perfdata", "kcore", "timeline", "internal/patching"},
+	"internal/mapfile":  {},
+	"timeline/replay":   {"perfdata", "kcore", "timeline", "internal/patching", "internal/mapfile", "internal/outfile"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},
