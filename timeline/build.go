@@ -16,11 +16,11 @@ func (b *Builder) Build() (*Image, error) {
 	d := &build{Builder: b, arena: slices.Clip(b.arena)}
 	d.pairs = b.pairing()
 	im := d.image()
-	if d.pairs != nil && im.contradicted() {
+	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
 		d = &build{Builder: b, arena: slices.Clip(b.arena)}
 		im = d.image()
 	}
-	if b.tooLarge || d.tooLarge {
+	if d.tooLarge {
 		return nil, ErrTooLarge
 	}
 	return im, nil
@@ -31,9 +31,9 @@ type build struct {
 	*Builder
 	arena    []byte // grows past the builder's by programs' code, without touching it
 	tooLarge bool
-	// maxVersions bounds the image: damaged symbols that overlap by the
-	// thousand would make its size grow by their square.
-	maxVersions int
+	// textCrowded says that of a place of core text there are too many facts to
+	// tell whether they contradict one another.
+	textCrowded bool
 
 	odd     map[uint32][]poke // the pokes of odd sites, by time, without double writes
 	order   []uint32          // sites by address
@@ -44,7 +44,6 @@ type build struct {
 	pokes   []poke    // scratch
 	cluster []poke    // scratch
 	out     []version // scratch
-	stored  int       // versions so far
 	codeOff map[*Lifetime]uint32
 
 	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
@@ -98,9 +97,8 @@ func (d *build) image() *Image {
 		if l.code == nil {
 			continue
 		}
-		if uint64(len(d.arena))+uint64(len(l.code)) > maxContent {
-			d.tooLarge = true
-			return d.im
+		if !d.limits.hold(d.arena, len(l.code)) {
+			continue // as if the recording had no info of it
 		}
 		d.codeOff[l] = uint32(len(d.arena))
 		d.arena = append(d.arena, l.code...)
@@ -109,7 +107,6 @@ func (d *build) image() *Image {
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
 
-	d.maxVersions = 1<<22 + 64*(int(d.added)+len(d.symbols))
 	// About as large as they will be: they are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
 	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
@@ -124,11 +121,15 @@ func (d *build) image() *Image {
 	return d.im
 }
 
-// bounds are the gaps before the first record and beyond the horizon.
+// bounds are the gaps before the first record, beyond the horizon, and while more
+// pokes came than are kept.
 func (b *Builder) bounds() []gap {
 	out := []gap{{0, b.first, OutsideRecording}}
 	if b.horizon != MaxTime {
 		out = append(out, gap{b.horizon + 1, MaxTime, BeyondHorizon})
+	}
+	if b.dropped.to > 0 {
+		out = append(out, b.dropped)
 	}
 	return out
 }
@@ -231,8 +232,7 @@ func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 
-	w := &walk{build: d, lives: slices.Clone(lives), thunks: thunks}
-	slices.SortStableFunc(w.lives, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
+	w := newWalk(d, lives, thunks)
 
 	at := uint64(0) // everything below is done
 	upTo := func(end uint64) {
@@ -263,7 +263,7 @@ func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 		}
 		if s := d.order[first]; k == first+1 && d.sites[s].shortest == d.sites[s].longest &&
 			(len(cuts) == 0 || cuts[0] >= hi) {
-			w.fragment(lo, hi, d.of(s))
+			w.fragment(lo, hi, d.order[first:k])
 			at = hi
 			continue
 		}
@@ -298,23 +298,14 @@ func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []
 	edges = slices.Compact(edges)
 
 	var over []uint32 // sites that cover the fragment at hand
-	var gathered int  // how many sites' pokes d.cluster holds, -1: must be gathered
 	for i := 0; i+1 < len(edges); i++ {
-		n := len(over)
 		over = slices.DeleteFunc(over, func(s uint32) bool {
 			return d.sites[s].addr+uint64(d.sites[s].longest) <= edges[i]
 		})
-		if len(over) != n {
-			gathered = -1
-		}
 		for len(sites) > 0 && d.sites[sites[0]].addr <= edges[i] {
 			over, sites = append(over, sites[0]), sites[1:]
 		}
-		if gathered != len(over) {
-			gathered = len(over)
-			d.gather(over)
-		}
-		w.fragment(edges[i], edges[i+1], d.cluster)
+		w.fragment(edges[i], edges[i+1], over)
 	}
 	return hi
 }
@@ -335,25 +326,93 @@ func (d *build) gather(sites []uint32) {
 // walk goes through the address space upwards, with the lives at hand.
 type walk struct {
 	*build
-	lives  []*Lifetime // those not yet reached, by address
-	active []*Lifetime // those that may cover the next fragment
-	seg    int         // first snapshot segment that may
-	thunks []Range
+	lives    []*Lifetime // those not yet reached, by address
+	active   []*Lifetime // those that may cover the next fragment, and some that do not
+	ends     []uint64    // of all lives that do not end below the next fragment, ascending
+	begun    int         // how many of those began
+	seg      int         // first snapshot segment that may
+	thunks   []Range
+	gathered []uint32 // sites whose pokes build.cluster holds
+	// room is how many facts more may be looked at in crowded fragments: of core
+	// text, and of everything else.
+	text, other int
+}
+
+func newWalk(d *build, lives []*Lifetime, thunks []Range) *walk {
+	w := &walk{build: d, lives: slices.Clone(lives), thunks: thunks}
+	slices.SortStableFunc(w.lives, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
+	for _, l := range lives {
+		w.ends = append(w.ends, l.Hi)
+	}
+	slices.Sort(w.ends)
+	w.text = d.limits.spare + spareOfPoke*int(d.added)
+	w.other = w.text + spareOfSymbol*(len(d.symbols)+len(d.modules))
+	return w
+}
+
+// The memory of an image is bounded by its facts: pokes, and lives of symbols and
+// modules. A fact is looked at once for each fragment that it covers. Nearly all
+// cover one; the kernel's longest, pages of out-of-line code and BPF programs in
+// one another's place, some tens. Thousands of long ones that overlap, as damage
+// and malice make them, would cost their square:
+//
+//	a ├───────────────────────┤
+//	b    ├───────────────────────┤
+//	c       ├───────────────────────┤
+//	   a  ab         abc         bc  c
+//
+// So there is room for so many per fact, and for spare ones. Where a fragment of
+// more than a few does not fit into what is left, nothing is said of its bytes.
+const (
+	spareFacts    = 1 << 22
+	spareOfPoke   = 8
+	spareOfSymbol = 64
+	fewFacts      = 4
+)
+
+// crowded reports whether there is no room for so many facts of a fragment. If
+// there is, it is used up.
+func (w *walk) crowded(facts int, text bool) bool {
+	room := &w.other
+	if text {
+		room = &w.text
+	}
+	if facts <= fewFacts {
+		return false
+	}
+	if facts > *room {
+		return true
+	}
+	*room -= facts
+	return false
+}
+
+// pokesOf returns the pokes of sites, by time. They are valid until the next call.
+func (w *walk) pokesOf(sites []uint32) []poke {
+	switch {
+	case len(sites) == 0:
+		return nil
+	case len(sites) == 1:
+		return w.of(sites[0])
+	case !slices.Equal(sites, w.gathered):
+		w.gathered = append(w.gathered[:0], sites...)
+		w.gather(sites)
+	}
+	return w.cluster
 }
 
 // fragment derives the history of [lo, hi), over which every fact is uniform.
-// pokes are in the order of time; those that do not cover it are passed
-// over.
-func (w *walk) fragment(lo, hi uint64, pokes []poke) {
-	if w.stored > w.maxVersions {
-		w.tooLarge = true
-		return
-	}
+// Only pokes of sites cover it, but not all of them.
+func (w *walk) fragment(lo, hi uint64, sites []uint32) {
 	for len(w.lives) > 0 && w.lives[0].Lo < hi {
 		w.active = append(w.active, w.lives[0])
 		w.lives = w.lives[1:]
+		w.begun++
 	}
-	w.active = slices.DeleteFunc(w.active, func(l *Lifetime) bool { return l.Hi <= lo })
+	for len(w.ends) > 0 && w.ends[0] <= lo {
+		w.ends = w.ends[1:]
+		w.begun--
+	}
 	for w.seg < len(w.segments) && w.segments[w.seg].End() <= lo {
 		w.seg++
 	}
@@ -374,15 +433,25 @@ func (w *walk) fragment(lo, hi uint64, pokes []poke) {
 
 	text := lo >= w.textLo && hi <= w.textHi
 	thunk := len(w.thunks) > 0 && w.thunks[0].Lo <= lo
+	facts := w.begun
+	for _, s := range sites {
+		facts += int(w.sites[s].pokes)
+	}
+	if w.crowded(facts, text) {
+		w.textCrowded = w.textCrowded || text
+		f.versions = w.im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
+		w.im.fragments = append(w.im.fragments, f)
+		return
+	}
 	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
-	if text && len(pokes) == 0 && !thunk && !windowed && f.seg >= 0 && !w.fromSeed(&f) && w.likeSnapshot(&f) {
+	if text && len(sites) == 0 && !thunk && !windowed && f.seg >= 0 && !w.fromSeed(&f) && w.likeSnapshot(&f) {
 		if w.im.cold.count == 0 {
 			w.history(&f, text, thunk, nil)
 			w.im.cold = f.versions
 		}
 		f.versions = w.im.cold
 	} else {
-		w.history(&f, text, thunk, pokes)
+		w.history(&f, text, thunk, w.pokesOf(sites))
 	}
 	if f.count > 0 {
 		w.im.fragments = append(w.im.fragments, f)
@@ -430,6 +499,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 		}
 		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
 	} else {
+		w.active = slices.DeleteFunc(w.active, func(l *Lifetime) bool { return l.Hi <= f.addr })
 		var here []*Lifetime
 		for _, l := range w.active {
 			if l.Lo <= f.addr && f.addr+uint64(f.size) <= l.Hi {
@@ -447,7 +517,6 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 	d.out = c.out
 	if len(c.out) > 0 {
 		f.versions = d.im.store(c.out, f.size)
-		d.stored += len(c.out)
 	}
 }
 

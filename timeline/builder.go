@@ -7,17 +7,29 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"sort"
 	"strings"
 )
 
-// ErrTooLarge is returned by [Builder.Build] when the distinct contents of all
-// pokes pass 4 GiB, or when so many facts overlap one another as no kernel
-// makes them, so that the image would be many times larger than what it is
-// made of.
-var ErrTooLarge = errors.New("timeline: too many distinct or overlapping facts for an image")
+// ErrTooLarge is returned by [Builder.Build] when further copies and explicit
+// windows hold so many bytes that are nowhere else that the image's contents pass
+// 4 GiB.
+var ErrTooLarge = errors.New("timeline: further copies and windows are too large for an image")
+
+// limits bound the memory of a builder and its images, by more than any
+// kernel's recording needs. What comes beyond is as if it had been lost.
+type limits struct {
+	pokes   uint32 // 16 bytes each
+	sites   int    // some 700 bytes each
+	content uint64 // bytes of different contents
+	spare   int    // see spareFacts
+}
+
+// hold reports whether an arena has room for n bytes more.
+func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
+
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts}
 
 // Poke is one change of text in place, the birth of out-of-line code (no Old),
 // or its retirement (no New): one PERF_RECORD_TEXT_POKE. From Time on a CPU
@@ -132,21 +144,29 @@ type Builder struct {
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 
-	arena    []byte
-	edits    []edit
-	sites    []site
-	siteOf   map[uint64]uint32
-	last     uint32 // site of the newest poke
-	chunks   chunks
-	cpus     []cpuRun // that recorded the pokes
-	added    uint32   // how many pokes
-	tooLarge bool
+	arena   []byte
+	edits   []edit
+	sites   []site
+	siteOf  map[uint64]uint32
+	last    uint32 // site of the newest poke
+	chunks  chunks
+	cpus    []cpuRun // that recorded the pokes
+	added   uint32   // how many pokes
+	limits  limits
+	dropped gap // the time of the pokes beyond the limits
+	drops   uint64
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
-	return &Builder{siteOf: make(map[uint64]uint32)}
+	return &Builder{siteOf: make(map[uint64]uint32), limits: usualLimits}
 }
+
+// Limit bounds how many pokes are kept, of how many places: 16 bytes of memory
+// each, and some 700 for each place. Later ones are as if they had been lost, see
+// Dropped. Without it the bounds are 2^28 pokes and 2^22 places, which is more
+// than any kernel's recording has.
+func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
 
 // Only restricts the images to these ranges of addresses: pokes of other places
 // are passed over, which saves most of the work where few places are asked
@@ -359,11 +379,15 @@ func (b *Builder) Poke(p *Poke) {
 	if b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
 		return
 	}
-	if b.added == math.MaxUint32 {
-		b.tooLarge = true
+	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, len(p.Old)+len(p.New)) {
+		b.drop(p.Time)
 		return
 	}
-	i := b.site(p.Addr)
+	i, ok := b.site(p.Addr)
+	if !ok {
+		b.drop(p.Time)
+		return
+	}
 	s := &b.sites[i]
 	s.longest = max(s.longest, uint16(n))
 	s.shortest = min(s.shortest, uint16(min(len(p.Old), len(p.New))))
@@ -406,22 +430,39 @@ func (b *Builder) cpuOf(p *poke) uint16 {
 	return b.cpus[sort.Search(len(b.cpus), func(i int) bool { return b.cpus[i].first > p.order })-1].cpu
 }
 
-// site returns the index of the site at addr. Batches hit the same sites in
+// site returns the index of the site at addr, if there is room for one more. Batches hit the same sites in
 // the same order again and again, so the successor of the last one is tried
 // before the map.
-func (b *Builder) site(addr uint64) uint32 {
+func (b *Builder) site(addr uint64) (uint32, bool) {
 	if i := b.last + 1; i < uint32(len(b.sites)) && b.sites[i].addr == addr {
 		b.last = i
-		return i
+		return i, true
 	}
 	i, ok := b.siteOf[addr]
 	if !ok {
+		if len(b.sites) >= b.limits.sites {
+			return 0, false
+		}
 		i = uint32(len(b.sites))
 		b.sites = append(b.sites, site{addr: addr, shortest: 0xffff})
 		b.siteOf[addr] = i
 	}
 	b.last = i
-	return i
+	return i, true
+}
+
+// Dropped returns how many pokes there were that the images have not, because
+// there were more than a builder keeps, and when. What they changed is unconfirmed
+// ([TooManyFacts]).
+func (b *Builder) Dropped() (n, from, to uint64) { return b.drops, b.dropped.from, b.dropped.to }
+
+// drop takes note of a poke beyond the limits. Whatever it did went unrecorded.
+func (b *Builder) drop(t uint64) {
+	if b.dropped.to == 0 {
+		b.dropped = gap{t, later(t, 1), TooManyFacts}
+	}
+	b.drops++
+	b.dropped.from, b.dropped.to = min(b.dropped.from, t), max(b.dropped.to, later(t, 1))
 }
 
 // next is edit for the one that is next in the ring: of two, as most sites
@@ -484,19 +525,9 @@ func (b *Builder) intern(s *site, data []byte) uint32 {
 			}
 		}
 	}
-	off, _ := b.keep(data)
-	return off
-}
-
-// keep appends data to the arena.
-func (b *Builder) keep(data []byte) (off uint32, ok bool) {
-	if uint64(len(b.arena))+uint64(len(data)) > maxContent {
-		b.tooLarge = true
-		return 0, false
-	}
-	off = uint32(len(b.arena))
+	off := uint32(len(b.arena))
 	b.arena = append(b.arena, data...)
-	return off, true
+	return off
 }
 
 // isProgramName reports whether a BPF symbol is a program by its name:

@@ -72,7 +72,7 @@ func (d *build) differences(runs []run, seg Segment) []run {
 		if len(s.Data) == 0 || d.tooLarge {
 			return
 		}
-		if uint64(len(d.arena))+uint64(len(s.Data)) > maxContent {
+		if !d.limits.hold(d.arena, len(s.Data)) {
 			d.tooLarge = true
 			return
 		}

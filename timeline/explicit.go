@@ -103,7 +103,7 @@ func (c *chain) inFlight() {
 
 // own keeps bytes in the image's arena.
 func (c *chain) own(data []byte) uint32 {
-	if uint64(len(c.im.arena))+uint64(len(data)) > maxContent {
+	if !c.limits.hold(c.im.arena, len(data)) {
 		c.tooLarge = true
 		return 0
 	}

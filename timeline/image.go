@@ -420,6 +420,8 @@ type Stats struct {
 	ContentBytes                   int
 	// Doubles is how many pokes were exact copies of others.
 	Doubles int
+	// Crowded is how many bytes are Unknown because of TooManyFacts.
+	Crowded uint64
 }
 
 // Stats returns the image's counts.
@@ -430,16 +432,19 @@ func (im *Image) Stats() Stats {
 			conflicts++
 		}
 	}
-	n, shared := 0, false
+	n, shared, crowded := 0, false, uint64(0)
 	for i := range im.fragments {
 		h := &im.fragments[i].versions
+		if im.states[h.states].reason == TooManyFacts && im.states[h.states].standing == Unknown {
+			crowded += uint64(im.fragments[i].size)
+		}
 		if *h != im.cold {
 			n += int(h.count)
 		} else if !shared {
 			n, shared = n+int(h.count), true
 		}
 	}
-	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.doubles}
+	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.doubles, crowded}
 }
 
 // Extent returns the time of the first record and the horizon, in nanoseconds

@@ -1326,6 +1326,14 @@ func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(strin
 }
 
 func (m *model) image(t interface{ Fatal(...any) }) *Image {
+	im, err := m.builder(t).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
+func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b := NewBuilder()
 	b.Extent(m.first, m.horizon)
 	b.Text(m.textLo, m.textHi)
@@ -1358,11 +1366,7 @@ func (m *model) image(t interface{ Fatal(...any) }) *Image {
 			t.Fatal(err)
 		}
 	}
-	im, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return im
+	return b
 }
 
 func replyOf(im *Image, a, t uint64) (reply, Validity) {

@@ -108,6 +108,7 @@ const (
 	EqualAtBothEnds
 	SnapshotsDiffer
 	FromVmlinux
+	TooManyFacts
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -141,6 +142,7 @@ var reasons = [...]struct{ code, text string }{
 	EqualAtBothEnds:     {"equal-at-both-ends", "two copies of text have the same bytes, but not every change between them would have been recorded"},
 	SnapshotsDiffer:     {"snapshots-differ", "two copies of text have different bytes: an unrecorded change lies between"},
 	FromVmlinux:         {"from-vmlinux", "the bytes are those of the vmlinux file; the kernel patches itself when it boots"},
+	TooManyFacts:        {"too-many-facts", "more facts overlap here, or more changes were recorded, than any kernel makes: not all of them are kept"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

@@ -68,6 +68,9 @@ func (s *scan) coverage() {
 	default:
 		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
 	}
+	if n, from, to := s.b.Dropped(); n > 0 {
+		pokes.limit(timeline.TooManyFacts, from, to, "%d text pokes are not kept, because there are more than any kernel makes", n)
+	}
 	r.Coverage.Modules = s.coverModules()
 	if s.machine != 0 {
 		s.coverGuest()

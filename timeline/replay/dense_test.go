@@ -5,11 +5,14 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // lossyPlaces is how many places flips changes.
@@ -97,5 +100,43 @@ func TestDenseFollow(t *testing.T) {
 	}
 	if n := im.Stats().Versions; n > 5*lossyPlaces {
 		t.Errorf("%d versions of %d places", n, lossyPlaces)
+	}
+}
+
+// TestTooManyPokes: more pokes than are kept limit the coverage while they came.
+func TestTooManyPokes(t *testing.T) {
+	w := newTape(t)
+	w.ticks(100, 300)
+	for i := range uint64(5) {
+		w.poke(10, 400+10*i, 0x1100+i, "90", "cc")
+	}
+	w.ticks(500, 600)
+	rec, err := perfdata.New(w.bytes())
+	w.must(err)
+	s := newScan(rec, nil)
+	r := &Replay{Recording: rec}
+	s.b.Limit(3, 100)
+	s.describe(r)
+	s.run()
+	w.must(s.facts(r, Options{}))
+	want := []Limit{{timeline.TooManyFacts, "2 text pokes are not kept, because there are more than any kernel makes", 430, 441}}
+	if d := cmp.Diff(want, s.report.Coverage.Pokes.Limits); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestTooManySymbols: symbols that overlap by the thousand are told of.
+func TestTooManySymbols(t *testing.T) {
+	w := newTape(t)
+	w.ticks(100, 300)
+	for i := range uint64(40_000) {
+		w.ksymbol(10, 400+i, 0x10_0000+16*i, 1<<24, perfdata.KSymbolOOL, 0, "kprobe_insn_page")
+	}
+	w.ticks(50_000, 50_100)
+	r := w.replay()
+	n := r.Image.Stats().Crowded
+	want := fmt.Sprintf("of %d bytes nothing is told: more symbols and changes overlap there than any kernel makes", n)
+	if !slices.ContainsFunc(r.Report.Warnings, func(err error) bool { return err.Error() == want }) || n == 0 {
+		t.Errorf("warnings %v, want %q", r.Report.Warnings, want)
 	}
 }

@@ -4,6 +4,8 @@
 package replay
 
 import (
+	"fmt"
+
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -109,6 +111,9 @@ func (r *Report) finish(im *timeline.Image) {
 		if l.Kind == timeline.BPFImage {
 			r.BPF.Images++
 		}
+	}
+	if st.Crowded > 0 {
+		r.Warnings = append(r.Warnings, fmt.Errorf("of %d bytes nothing is told: more symbols and changes overlap there than any kernel makes", st.Crowded))
 	}
 	// Contradictions in kernel text that no loss explains prove that something
 	// wrote unrecorded.
