@@ -325,7 +325,7 @@ func (d *digest) write(w io.Writer, s style) {
 		section(fmt.Sprintf("Lost: %s in %s", count(lost, "record"), count(len(d.Losses), "place")))
 		const most = 5
 		for _, l := range d.Losses[:min(most, len(d.Losses))] {
-			fmt.Fprintf(w, "  %s to %s  CPU %d, %s\n", replay.Seconds(l.From), replay.Seconds(l.To), l.CPU, count(l.Records, "record"))
+			fmt.Fprintf(w, "  %s to %s  %s, %s\n", replay.Seconds(l.From), replay.Seconds(l.To), l.Where(), count(l.Records, "record"))
 		}
 		more(len(d.Losses), most)
 	}

@@ -309,8 +309,8 @@ func (t *logText) bpf(c *replay.Change) error {
 var bpfWords = map[uint16]string{perfdata.BPFLoad: "load", perfdata.BPFUnload: "unload"}
 
 func (t *logText) lost(l *replay.Loss) error {
-	text := fmt.Sprintf("%-16s  cpu %d  %s LOST since %s: what they changed is not known",
-		replay.Seconds(l.To), l.CPU, count(l.Records, "record"), replay.Seconds(l.From))
+	text := fmt.Sprintf("%-16s  %s  %s LOST since %s: what they changed is not known",
+		replay.Seconds(l.To), strings.Replace(l.Where(), "CPU", "cpu", 1), count(l.Records, "record"), replay.Seconds(l.From))
 	_, err := fmt.Fprintln(t.out, t.style.paint(red, text))
 	return err
 }

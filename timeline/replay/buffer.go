@@ -16,15 +16,19 @@ import (
 // its own.
 type ringBuffer struct {
 	cpu         int64  // below 0: of a thread, on any CPU
+	unplaced    bool   // of an id of which it is not known where it was opened: it may be any CPU's
+	mixed       bool   // records of several ring buffers, which nothing tells apart
 	first, last uint64 // times of its records, 0 while there is none
 	// side is the time of its newest record that is no sample. Samples come
 	// from interrupts, which fall between the taking of a side-band record's
 	// time and its writing: so such a record can follow samples that are
 	// newer than itself, but never another side-band record.
-	side    uint64
-	longest uint64 // longest time without a record, between two
-	losses  []Loss
-	untimed uint64 // records that LOST records without a time report, up to now
+	side uint64
+	// sideBefore is side as it was before that record.
+	sideBefore uint64
+	longest    uint64 // longest time without a record, between two
+	losses     []Loss
+	untimed    uint64 // records that LOST records without a time report, up to now
 	lossTally
 	takes kinds // what its events take
 	// How many bytes of records came in the round that goes on, in the one before
@@ -80,7 +84,7 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 		if t < r.side {
 			r.backwards = max(r.backwards, r.side-t)
 		}
-		r.side = max(r.side, t)
+		r.sideBefore, r.side = r.side, max(r.side, t)
 	}
 	if r.last == 0 {
 		r.first, r.last = t, t
@@ -130,8 +134,8 @@ const (
 // rounds is what the rounds guarantee, first the time of the recording's first
 // record.
 func (r *ringBuffer) complete(rounds, first uint64) uint64 {
-	if r.last == 0 {
-		return 0
+	if r.last == 0 || r.mixed {
+		return 0 // another of several ring buffers may have ended long before the newest record
 	}
 	busy := r.busy
 	if r.round > 0 {
@@ -151,22 +155,34 @@ func (r *ringBuffer) longestSilence(first uint64) uint64 {
 
 // channel is what an event id stands for.
 type channel struct {
+	opening
 	event  *perfdata.Event
 	buffer *ringBuffer
-	cpu    int64 // of a guest a virtual one; below 0: any, or not known
-	pinned bool  // the recording says that it is of this CPU
-	system bool  // on a CPU, for all tasks
-	// machine is 0 for the host, else the guest in which the event was open.
-	machine int
+	used   bool  // records have come through it
+	met    int64 // the CPU that its records tell, metNone or metSeveral
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are what the event takes.
 	kinds kinds
 	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
-	taken [3]uint64
+	taken [len(duplicated)]uint64
 	// chosen tells which of them are read from this id and not from another
-	// of the same CPU (rule duplicates).
+	// event of the same CPU, see scan.choose.
 	chosen kinds
+}
+
+func newChannel(e *perfdata.Event) *channel {
+	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: kindsOf(e), met: metNone}
+}
+
+// meet takes note of the CPU that a record tells.
+func (ch *channel) meet(cpu uint32) {
+	switch {
+	case ch.met == metNone:
+		ch.met = int64(cpu)
+	case ch.met != int64(cpu):
+		ch.met = metSeveral
+	}
 }
 
 // channels maps event ids to channels. The kernel counts ids up, so those of a

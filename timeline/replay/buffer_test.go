@@ -12,7 +12,7 @@ func TestChannels(t *testing.T) {
 	c := channels{base: 1000}
 	ids := []uint64{1002, 1000, 5, 1 << 40, 1001, 1000 + denseIDs}
 	for _, id := range ids {
-		c.set(id, &channel{cpu: int64(id)})
+		c.set(id, &channel{opening: opening{cpu: int64(id)}})
 	}
 	for _, id := range ids {
 		if ch := c.get(id); ch == nil || ch.cpu != int64(id) {
@@ -50,6 +50,24 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
+// TestMixedLoss: the record before a loss may be of another ring buffer, if it is
+// not known of which one each record is.
+func TestMixedLoss(t *testing.T) {
+	for _, mixed := range []bool{false, true} {
+		b := ringBuffer{cpu: noCPU, mixed: mixed}
+		b.see(100, false)
+		b.see(200, false)
+		b.addLoss(b.sideBefore, 200, 3)
+		want := Loss{CPU: noCPU, From: 100, To: 200, Records: 3}
+		if mixed {
+			want.From = 0
+		}
+		if len(b.losses) != 1 || b.losses[0] != want {
+			t.Errorf("mixed %v: %+v, want %+v", mixed, b.losses, want)
+		}
+	}
+}
+
 // TestComplete: until when all records of a ring buffer have been seen.
 func TestComplete(t *testing.T) {
 	const s = 1e9
@@ -65,6 +83,7 @@ func TestComplete(t *testing.T) {
 		safe   uint64 // what FINISHED_ROUND guarantees
 		want   uint64
 	}{
+		{"records of several", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 0},
 		{"nothing came", nil, 500 * s, 0},
 		{"its newest record", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64}}}, 0, 100*s - 1},
 		{"not its newest sample", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64, sample: true}}}, 0, 90*s - 1},
@@ -77,7 +96,7 @@ func TestComplete(t *testing.T) {
 		{"full in the round that goes on", [][]came{{{t: 50 * s, size: 64}}, nil, nil, {busy}}, 140 * s, 100*s - 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var b ringBuffer
+			b := ringBuffer{mixed: tt.name == "records of several"}
 			for i, r := range tt.rounds {
 				for _, c := range r {
 					b.round += c.size

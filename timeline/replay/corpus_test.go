@@ -211,6 +211,7 @@ func TestOracles(t *testing.T) {
 		{"x86_64/local", 0},
 		{"x86_64/modfull", 0},
 		{"x86_64/hotplug", 0},
+		{"x86_64/old510", kernel},
 		{"arm64/rich", programs},
 		{"arm64/local", programs},
 		{"ppc64le/rich", programs},

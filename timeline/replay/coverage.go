@@ -152,7 +152,8 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 		return
 	}
 	for _, b := range s.buffers {
-		if b.takes&kind == 0 || b.cpu < 0 {
+		// One of which it is not known whose it is may be any CPU's.
+		if b.unplaced && b.last == 0 || !b.unplaced && (b.takes&kind == 0 || b.cpu < 0) {
 			continue
 		}
 		if b.last == 0 {
@@ -160,7 +161,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 			continue
 		}
 		if tail := s.newest - b.last; tail > b.longestSilence(s.report.First) {
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "CPU %d has no record in the last %s, longer than ever before", b.cpu, seconds(tail))
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s has no record in the last %s, longer than ever before", b.where(), seconds(tail))
 		}
 	}
 }

@@ -5,7 +5,6 @@ package replay
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -208,28 +207,20 @@ func (s *scan) fork() *scan {
 		c.buffers[i], c.byCPU[b.cpu] = &n, &n
 	}
 	c.channels = channels{base: s.channels.base}
-	for id, ch := range s.channels.all {
+	copied := func(ch *channel) *channel {
 		n := *ch
 		if n.buffer != nil {
 			n.buffer = c.byCPU[n.buffer.cpu]
 		}
-		c.channels.set(id, &n)
+		return &n
 	}
+	for id, ch := range s.channels.all {
+		c.channels.set(id, copied(ch))
+	}
+	c.nameless = make(map[*perfdata.Event]*channel)
+	for e, ch := range s.nameless {
+		c.nameless[e] = copied(ch)
+	}
+	c.place(false)
 	return &c
-}
-
-// checkCopies is countCopies for what a stream had so far. What comes later may
-// explain it, since one event's copy can arrive a round before the other's.
-func (s *scan) checkCopies() {
-	for k, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
-		most := make(map[int64]uint64)
-		for _, ch := range s.channels.all {
-			most[ch.cpu] = max(most[ch.cpu], ch.taken[k])
-		}
-		for id, ch := range s.channels.all {
-			if n := most[ch.cpu]; ch.cpu >= 0 && ch.chosen&kind != 0 && ch.taken[k] == 0 && n > 0 {
-				s.damage = append(s.damage, fmt.Errorf("event %d of CPU %d has none of the %d records that it asks for and another event took", id, ch.cpu, n))
-			}
-		}
-	}
 }

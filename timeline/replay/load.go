@@ -180,43 +180,25 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 
 // load makes the image, or takes it from the index.
 func (r *Replay) load(opts Options) error {
-	rec, snap := r.Recording, r.Snapshot
-	s := newScan(rec, unloading(rec, opts.Progress))
-	s.cpus = opts.CPUs
-	if opts.Guest != 0 {
-		if err := s.selectGuest(opts.Guest); err != nil {
-			return err
-		}
-	}
-	if err := r.symbols(s, opts); err != nil {
+	s, err := r.begin(opts)
+	if err != nil {
 		return err
 	}
 	if r.openIndex(&opts) {
 		return nil
 	}
-	if snap != nil {
-		for _, w := range snap.Warnings() {
-			s.warn(w)
-		}
-	}
 	save := opts.SaveIndex && r.saveTo != ""
-	var only []timeline.Range
-	s.describe(r)
-	// Where a silent writer shows anywhere, nothing is known anywhere: then all
-	// of the image is needed to find that out.
-	if opts.Only != nil && !s.arch.silent() && !save {
-		only = opts.Only(r.kallsyms)
+	r.prepare(s, opts, save)
+	if !s.readAll() {
+		late := s
+		if s, err = r.begin(opts); err != nil {
+			return err
+		}
+		r.prepare(s, opts, save)
+		s.reopen(late)
+		s.readAll()
 	}
-	if only != nil {
-		s.b.Only(only)
-	}
-	s.b.SilentPokes(s.arch.silent())
-	s.b.CallThunks(s.arch.hasCallThunks())
-	r.arch = s.arch
-	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
-		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
-	}
-	s.run()
+	s.finish()
 	if s.keepPlaced {
 		r.windows = s.newWindows(s.placed)
 		s.placed = nil
@@ -242,6 +224,42 @@ func (r *Replay) load(opts Options) error {
 	return nil
 }
 
+// begin returns a scan that has read nothing yet.
+func (r *Replay) begin(opts Options) (*scan, error) {
+	s := newScan(r.Recording, unloading(r.Recording, opts.Progress))
+	s.cpus = opts.CPUs
+	if opts.Guest != 0 {
+		if err := s.selectGuest(opts.Guest); err != nil {
+			return nil, err
+		}
+	}
+	return s, r.symbols(s, opts)
+}
+
+// prepare tells a scan all that it needs to know of the image. save is whether
+// the image will be kept in an index.
+func (r *Replay) prepare(s *scan, opts Options, save bool) {
+	if r.Snapshot != nil {
+		for _, w := range r.Snapshot.Warnings() {
+			s.warn(w)
+		}
+	}
+	s.describe(r)
+	// Where a silent writer shows anywhere, nothing is known anywhere: then all
+	// of the image is needed to find that out.
+	if opts.Only != nil && !s.arch.silent() && !save {
+		if only := opts.Only(r.kallsyms); only != nil {
+			s.b.Only(only)
+		}
+	}
+	s.b.SilentPokes(s.arch.silent())
+	s.b.CallThunks(s.arch.hasCallThunks())
+	r.arch = s.arch
+	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
+		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
+	}
+}
+
 // scanned returns what reading the recording found beside the image. Of a
 // replay whose image is from an index it reads the recording, once.
 func (r *Replay) scanned() *scan {
@@ -249,20 +267,32 @@ func (r *Replay) scanned() *scan {
 		if r.scan != nil {
 			return
 		}
-		s := newScan(r.Recording, unloading(r.Recording, nil))
-		if r.guest != 0 {
-			// It was found when the index was made.
-			if err := s.selectGuest(r.guest); err != nil {
-				s.warn(err)
-			}
+		s := r.rescan()
+		if !s.readAll() {
+			late := s
+			s = r.rescan()
+			s.reopen(late)
+			s.readAll()
 		}
-		s.b.Only([]timeline.Range{}) // no image is to be made
-		s.describe(r)
-		s.run()
+		s.finish()
 		s.b = nil
 		r.scan = s
 	})
 	return r.scan
+}
+
+// rescan returns a scan of what is beside the image.
+func (r *Replay) rescan() *scan {
+	s := newScan(r.Recording, unloading(r.Recording, nil))
+	if r.guest != 0 {
+		// It was found when the index was made.
+		if err := s.selectGuest(r.guest); err != nil {
+			s.warn(err)
+		}
+	}
+	s.b.Only([]timeline.Range{}) // no image is to be made
+	s.describe(r)
+	return s
 }
 
 // symbols takes kallsyms and the list of modules from the snapshot, or from

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -15,9 +16,21 @@ import (
 // and To, its own time. A LOST record without a time ends with the next record
 // of its buffer, or never.
 type Loss struct {
-	CPU      int64
+	CPU      int64 // below 0: not known, or of a thread on any CPU
 	From, To uint64
 	Records  uint64
+}
+
+// Where names the CPU of the loss.
+func (l *Loss) Where() string { return whereOf(l.CPU) }
+
+func (r *ringBuffer) where() string { return whereOf(r.cpu) }
+
+func whereOf(cpu int64) string {
+	if cpu < 0 {
+		return "an unknown CPU"
+	}
+	return fmt.Sprintf("CPU %d", cpu)
 }
 
 // A lossTally is what the LOST and the LOST_SAMPLES records of a ring buffer
@@ -66,10 +79,6 @@ func (s *scan) lost(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	before := uint64(0)
-	if ch := s.channels.get(l.SampleID.ID); ch != nil && ch.buffer != nil {
-		before = ch.buffer.side
-	}
 	ch := s.note(rec, &l.SampleID)
 	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
 		s.fits(rec, &l.SampleID, 8+16)
@@ -84,23 +93,31 @@ func (s *scan) lost(rec *perfdata.Record) {
 	if ch == nil || ch.machine != s.listens {
 		return
 	}
-	if ch.buffer == nil {
-		ch.buffer = s.bufferOf(ch, l.ID)
-	}
+	ch.buffer = s.bufferOf(ch, l.ID)
 	b := ch.buffer
 	b.lost += l.Lost
 	if l.Time == 0 {
 		b.untimed += l.Lost
 		return
 	}
-	b.losses = append(b.losses, Loss{CPU: b.cpu, From: before, To: l.Time, Records: l.Lost})
+	b.addLoss(b.sideBefore, l.Time, l.Lost)
+}
+
+// addLoss adds a loss since from, the time of the record before it. Where records
+// of several ring buffers are mixed, it is not known which that is.
+func (r *ringBuffer) addLoss(from, to, n uint64) {
+	if r.mixed {
+		from = 0
+	}
+	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
 }
 
 // endUntimed ends what LOST records without a time have begun: the kernel writes
 // a LOST record together with the record that found room again.
 func (r *ringBuffer) endUntimed(t uint64) {
 	if r.untimed > 0 {
-		r.losses = append(slices.Clip(r.losses), Loss{CPU: r.cpu, From: r.side, To: t, Records: r.untimed})
+		r.losses = slices.Clip(r.losses) // images in the making may share them
+		r.addLoss(r.side, t, r.untimed)
 		r.untimed = 0
 	}
 }
@@ -116,9 +133,12 @@ func (s *scan) lostSamples(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	if ch := s.channels.get(l.SampleID.ID); ch != nil {
+	switch ch := s.channels.get(l.SampleID.ID); {
+	case ch != nil:
 		ch.lostSamples += l.Lost
-	} else {
+	case l.SampleID.ID == 0:
+		s.unnamed += l.Lost // a recording of one event
+	default:
 		s.broken(rec, "event id %d is not one of the recording", l.SampleID.ID)
 	}
 }
@@ -127,7 +147,7 @@ func (s *scan) lostSamples(rec *perfdata.Record) {
 // have been lost (rule losses).
 func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	var all lossTally
-	lossy := false // records of this kind may have been lost
+	lossy := s.unnamed > 0 // records of this kind may have been lost
 	denied := false
 	for _, b := range s.buffers {
 		all.add(&b.lossTally)
@@ -144,20 +164,20 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		// perf reads the counts one after the other, and stops silently when that
 		// fails: then a buffer without LOST_SAMPLES is no buffer without losses.
-		counted := s.clean && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied)
+		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied)
 		if counted && t.lostKinds&kind == 0 {
 			continue
 		}
 		for _, l := range b.losses {
-			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on CPU %d", l.Records, l.CPU)
+			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on %s", l.Records, l.Where())
 		}
 		switch {
 		case b.takes&kind == 0:
 		case counted && !t.uncounted && t.lostSamples == t.lost:
 		case counted:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "CPU %d lost %d records, its LOST records report %d: some may have been lost after its last record", b.cpu, t.lostSamples, t.lost)
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records, its LOST records report %d: some may have been lost after its last record", b.where(), t.lostSamples, t.lost)
 		case lossy:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing says whether more were after the last one of CPU %d", b.cpu)
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing says whether more were after the last one of %s", b.where())
 		}
 	}
 }

@@ -28,13 +28,21 @@ type scan struct {
 	arch     architecture
 
 	channels  channels
-	listening int           // how many of the recording's events have channels
-	buffers   []*ringBuffer // by CPU
+	listening int    // how many of the recording's events have channels
+	opened    opened // where, if there is no ID_INDEX
+	located   bool   // opened says no more than has been made use of
+	late      bool   // some records were read before it was known where their id was opened
+	reopened  bool   // that is known from the start, by another scan
+	byPlace   map[place]*channel
+	nameless  map[*perfdata.Event]*channel // of records without an id
+	buffers   []*ringBuffer                // by CPU
 	byCPU     map[int64]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
+	stopped   error  // why there were no more records
 	clean     bool
-	several   bool // some CPU has several events that take the same records
+	several   bool   // some CPU has several events that take the same records
+	unnamed   uint64 // LOST_SAMPLES that name no id
 
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
@@ -50,6 +58,7 @@ type scan struct {
 	counts         [128]uint64
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
+	heard          [len(duplicated)]map[int64]*perfdata.Event // that are read, by CPU
 
 	cpus    int // Options.CPUs
 	machine int // the machine that the image is of: 0 the host, else a guest
@@ -123,10 +132,14 @@ func (s *scan) listen() {
 	}
 	for _, e := range events[s.listening:] {
 		for _, id := range e.IDs {
-			s.channels.set(id, &channel{event: e, kinds: kindsOf(e), cpu: -1})
+			s.channels.set(id, newChannel(e))
 		}
+		if s.nameless == nil {
+			s.nameless = make(map[*perfdata.Event]*channel)
+		}
+		s.nameless[e] = newChannel(e)
 	}
-	s.listening = len(events)
+	s.listening, s.located = len(events), false
 }
 
 // expected returns for how many pokes it is worth to make room.
@@ -167,14 +180,22 @@ func (s *scan) buffer(cpu int64) *ringBuffer {
 // bufferOf returns the ring buffer that the event of this id writes to: its
 // CPU's, or one of its own where it follows a thread over all CPUs.
 func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
+	if ch.buffer != nil {
+		return ch.buffer
+	}
 	if ch.cpu >= 0 {
 		return s.buffer(ch.cpu)
 	}
-	return s.buffer(-1 - int64(id&(1<<62-1)))
+	b := s.buffer(-1 - int64(id&(1<<62-1)))
+	b.unplaced = !ch.told
+	b.mixed = id == 0
+	return b
 }
 
-// run reads all records.
-func (s *scan) run() {
+// readAll reads all records. It reports whether they were read with all that
+// the recording says of its ids; otherwise they are to be read once more by a
+// scan that knows it from the start, see reopen.
+func (s *scan) readAll() bool {
 	sc := s.rec.Scan()
 	total, done := s.rec.Size(), int64(0)
 	const step = 1 << 24
@@ -192,12 +213,19 @@ func (s *scan) run() {
 	if s.progress != nil {
 		s.progress(total, total)
 	}
-	s.end(sc.Err())
+	s.stopped = sc.Err()
+	s.place(true)
+	return !s.late || s.reopened
+}
+
+// finish draws conclusions from all records.
+func (s *scan) finish() {
+	s.end(s.stopped)
 	s.sum()
 	switch err := s.rec.CleanEnd(); {
 	case err == nil:
-		s.clean = sc.Err() == nil && len(s.damage) == 0
-	case sc.Err() == nil:
+		s.clean = s.stopped == nil && len(s.damage) == 0
+	case s.stopped == nil:
 		s.warn(fmt.Errorf("the recording has no clean end: %w", err))
 	}
 	if s.listens != 0 {
@@ -238,8 +266,8 @@ func (s *scan) end(err error) {
 func (s *scan) sum() *scan {
 	const jitter = 1e9 // a time this far back is no jitter but damage
 	for _, b := range s.buffers {
-		if b.backwards > jitter {
-			s.damage = append(s.damage, fmt.Errorf("times of CPU %d go back by %s", b.cpu, seconds(b.backwards)))
+		if b.backwards > jitter && !b.mixed {
+			s.damage = append(s.damage, fmt.Errorf("times of %s go back by %s", b.where(), seconds(b.backwards)))
 			s.warn(s.damage[len(s.damage)-1])
 		}
 	}
@@ -248,9 +276,7 @@ func (s *scan) sum() *scan {
 		if ch.machine != s.listens {
 			continue
 		}
-		if ch.buffer == nil {
-			ch.buffer = s.bufferOf(ch, id)
-		}
+		ch.buffer = s.bufferOf(ch, id)
 		ch.buffer.takes |= ch.kinds
 		ch.buffer.count(ch)
 	}
@@ -258,7 +284,7 @@ func (s *scan) sum() *scan {
 		b.endUntimed(timeline.MaxTime)
 	}
 	if s.follows && s.several {
-		s.checkCopies()
+		s.checkDuplicates()
 	}
 	return s
 }
@@ -285,6 +311,12 @@ func (s *scan) record(rec *perfdata.Record) {
 		}
 	case perfdata.RecordIDIndex:
 		s.idIndex(rec)
+	case perfdata.RecordCPUMap:
+		s.cpuMap(rec)
+	case perfdata.RecordThreadMap:
+		s.threadMap(rec)
+	case perfdata.RecordEventUpdate:
+		s.eventUpdate(rec)
 	case perfdata.RecordTimeConv:
 		var tc perfdata.TimeConv
 		if err := s.rec.TimeConv(rec, &tc); err != nil {
@@ -344,13 +376,13 @@ type quickPass struct {
 // it is plain. It returns the channel and the time; nil where it is not plain,
 // and nothing was done.
 func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uint64) {
-	if len(b) < q.Size || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
+	if len(b) < q.Size || !s.located || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
 		return nil, 0
 	}
 	le := binary.LittleEndian
 	if id := le.Uint64(b[q.ID:]); id != q.id || q.ch == nil {
 		ch := s.channels.get(id)
-		if ch == nil || ch.buffer == nil || ch.machine != s.listens || !s.isPlain(ch, rec.Type) {
+		if ch == nil || ch.buffer == nil || ch.buffer.unplaced || ch.machine != s.listens || !s.isPlain(ch, rec.Type) {
 			return nil, 0
 		}
 		q.id, q.ch = id, ch
@@ -375,7 +407,7 @@ func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
 		return ch.kinds&(takesModuleLoad|takesModuleFree) == 0
 	}
-	return s.chosen && ch.chosen&takesPokes != 0
+	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
 }
 
 // passSample does what sample does for a plain one, in a third of the time. It
@@ -474,30 +506,38 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	if id.Time == 0 && id.ID == 0 {
 		return nil
 	}
-	var ch *channel
-	if id.Has&(perfdata.SampleIdentifier|perfdata.SampleEventID) != 0 {
-		ch = s.channels.get(id.ID)
-		if ch == nil {
+	if !s.located {
+		s.place(false)
+	}
+	ch := s.channelOf(id)
+	if ch == nil {
+		if id.Has&(perfdata.SampleIdentifier|perfdata.SampleEventID) != 0 {
 			s.broken(rec, "event id %d is not one of the recording", id.ID)
-			return nil
 		}
-	} else {
-		if id.Event == nil {
-			return nil
-		}
-		ch = &channel{event: id.Event, kinds: kindsOf(id.Event), cpu: -1}
+		return nil
 	}
 	if ch.machine != s.listens {
 		return nil
 	}
-	if ch.pinned && id.Has&perfdata.SampleCPU != 0 && ch.cpu != int64(id.CPU) {
-		s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
-		return nil
+	// What a task's counters had when it ended is written wherever it ended.
+	if id.Has&perfdata.SampleCPU != 0 && rec.Type != perfdata.RecordRead {
+		if ch.meet(id.CPU); ch.pinned && ch.cpu != int64(id.CPU) {
+			if ch.told {
+				s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
+				return nil
+			}
+			s.misplaced(ch.event)
+		}
 	}
-	if ch.buffer == nil {
-		ch.buffer = s.bufferOf(ch, id.ID)
-	}
+	ch.used, ch.buffer = true, s.bufferOf(ch, id.ID)
 	ch.buffer.round += uint64(len(rec.Raw))
+	if ch.buffer.unplaced {
+		for _, b := range s.buffers {
+			if b != ch.buffer {
+				b.round += uint64(len(rec.Raw)) // it may be this one
+			}
+		}
+	}
 	if t := id.Time; t != 0 {
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.newest = max(s.newest, t)
@@ -559,123 +599,31 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	s.samples.ch, s.pokes.ch = nil, nil
 	for _, e := range ix.Entries {
 		ch := s.channels.get(e.ID)
 		if ch == nil {
-			if s.rec.EventByID(e.ID) == nil {
+			ev := s.rec.EventByID(e.ID)
+			if ev == nil {
 				s.broken(rec, "event id %d is not one of the recording", e.ID)
 				continue
 			}
-			ch = &channel{event: s.rec.EventByID(e.ID)}
-			ch.kinds = kindsOf(ch.event)
+			ch = newChannel(ev)
 			s.channels.set(e.ID, ch)
 		}
-		ch.cpu, ch.pinned = e.CPU, e.CPU >= 0
-		ch.system = ch.pinned && e.TID == -1
+		where := opening{cpu: e.CPU, pinned: e.CPU >= 0, told: true}
+		where.system = where.pinned && e.TID == -1
 		if m := machinePID(&e); m != 0 {
 			// CPU and thread are those of the host that run the virtual CPU. perf
 			// asks for text pokes on all CPUs and for all tasks only
 			// (record__config_text_poke of tools/perf/builtin-record.c).
-			ch.machine, s.guests.ids = m, true
+			where.machine, s.guests.ids = m, true
 			s.guests.guest(m)
-			ch.cpu, ch.pinned = e.VCPU, false
-			ch.system = ch.cpu >= 0 && ch.kinds&takesPokes != 0
+			where.cpu, where.pinned = e.VCPU, false
+			where.system = where.cpu >= 0 && ch.kinds&takesPokes != 0
 		}
-		if ch.machine == s.listens {
-			ch.buffer = s.bufferOf(ch, e.ID)
-		}
+		s.open(ch, e.ID, where)
 	}
-}
-
-// choose picks for each CPU the one event whose pokes, symbols and BPF events
-// are read: the lowest id (rule duplicates).
-func (s *scan) choose() {
-	s.chosen = true
-	for _, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
-		best := make(map[int64]uint64)
-		n := make(map[int64]int)
-		for id, ch := range s.channels.all {
-			if ch.machine != s.listens || ch.kinds&kind == 0 {
-				continue
-			}
-			if old, ok := best[ch.cpu]; !ok || id < old {
-				best[ch.cpu] = id
-			}
-			n[ch.cpu]++
-		}
-		for cpu, id := range best {
-			s.channels.get(id).chosen |= kind
-			s.several = s.several || n[cpu] > 1 && cpu >= 0
-		}
-	}
-	if s.several && !s.follows {
-		s.countCopies()
-	}
-}
-
-// countCopies looks which events really took the records that several ask
-// for. Where the one that is to be read took none and another did, the
-// recording contradicts itself.
-func (s *scan) countCopies() {
-	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
-	var id perfdata.SampleID
-	for sc.Next() {
-		rec := sc.Record()
-		if s.rec.SampleID(rec, &id) != nil || id.Time == 0 {
-			continue
-		}
-		ch := s.channels.get(id.ID)
-		if ch == nil || ch.machine != s.listens {
-			continue
-		}
-		switch rec.Type {
-		case perfdata.RecordTextPoke:
-			ch.taken[0]++
-		case perfdata.RecordKSymbol:
-			ch.taken[1]++
-		case perfdata.RecordBPFEvent:
-			ch.taken[2]++
-		}
-	}
-	for k, kind := range []kinds{takesPokes, takesSymbols, takesBPF} {
-		most := make(map[int64]uint64)
-		for id, ch := range s.channels.all {
-			if m, ok := most[ch.cpu]; ch.taken[k] > 0 && (!ok || s.channels.get(m).taken[k] < ch.taken[k]) {
-				most[ch.cpu] = id
-			}
-		}
-		for id, ch := range s.channels.all {
-			if m, ok := most[ch.cpu]; ok && ch.machine == s.listens && ch.chosen&kind != 0 && ch.taken[k] == 0 {
-				err := fmt.Errorf("event %d of CPU %d asks for the records that event %d took, and has none", id, ch.cpu, m)
-				s.damage = append(s.damage, err)
-				s.warn(err)
-				ch.chosen &^= kind
-				s.channels.get(m).chosen |= kind
-			}
-		}
-	}
-}
-
-// reads is takes after the scan, for a record of which only the id is at hand.
-// It changes nothing, and is safe for concurrent use.
-func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
-	if id.Time == 0 {
-		return false
-	}
-	ch := s.channels.get(id.ID)
-	return ch != nil && ch.machine == s.listens && ch.chosen&kind != 0
-}
-
-// takes reports whether a record that came through ch is the one to be read.
-func (s *scan) takes(ch *channel, kind kinds) bool {
-	if !s.chosen {
-		s.choose()
-	}
-	if s.follows && s.several {
-		ch.taken[bits.TrailingZeros8(uint8(kind))]++
-	}
-	return ch.chosen&kind != 0
+	s.located = false
 }
 
 func (s *scan) textPoke(rec *perfdata.Record) {
@@ -694,7 +642,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	if s.foreign(rec, &p.SampleID) {
 		return
 	}
-	if !s.takes(ch, takesPokes) {
+	if !s.takes(ch, &p.SampleID, takesPokes) {
 		if ch.kinds&takesPokes == 0 {
 			s.broken(rec, "event %d takes no text pokes", p.ID)
 			return
@@ -726,7 +674,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		if !s.takes(ch, takesSymbols) {
+		if !s.takes(ch, &k.SampleID, takesSymbols) {
 			if ch.kinds&takesSymbols == 0 {
 				s.broken(rec, "event %d takes no symbols", k.ID)
 			}
@@ -770,7 +718,7 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		if !s.takes(ch, takesBPF) {
+		if !s.takes(ch, &e.SampleID, takesBPF) {
 			if ch.kinds&takesBPF == 0 {
 				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
 			}

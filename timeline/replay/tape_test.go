@@ -31,6 +31,10 @@ type tape struct {
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
 	kallsyms  string
+	noIndex   bool             // as perf before 6.0 writes it
+	noIDs     bool             // records do not name their event, as where there is one
+	noCPU     bool             // records do not tell their CPU
+	cpuOf     map[uint64]int64 // of ids whose CPU is not their last digit
 
 	w    *perfdata.Writer
 	out  memory
@@ -43,8 +47,9 @@ type tapeEvent struct {
 	name   string
 	attr   perfdata.Attr
 	cpus   []int64
-	tid    int64 // -1: all tasks
-	noLost bool  // does not count its own losses
+	tid    int64    // -1: all tasks
+	ids    []uint64 // where they are others; cpuOf has their CPUs
+	noLost bool     // does not count its own losses
 }
 
 const everything = perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
@@ -84,7 +89,13 @@ func (t *tape) begin() {
 	index := &perfdata.IDIndex{}
 	for i, e := range t.events {
 		a := e.attr
-		a.SampleType |= perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier
+		a.SampleType |= perfdata.SampleTID | perfdata.SampleTime
+		if !t.noCPU {
+			a.SampleType |= perfdata.SampleCPU
+		}
+		if !t.noIDs {
+			a.SampleType |= perfdata.SampleIdentifier
+		}
 		a.Flags |= perfdata.FlagSampleIDAll
 		if a.ReadFormat = perfdata.ReadFormatID; !e.noLost {
 			a.ReadFormat |= perfdata.ReadFormatLost
@@ -95,6 +106,10 @@ func (t *tape) begin() {
 			ev.IDs = append(ev.IDs, id)
 			index.Entries = append(index.Entries, perfdata.IDIndexEntry{ID: id, CPU: cpu, TID: e.tid, VCPU: -1})
 		}
+		for _, id := range e.ids {
+			ev.IDs = append(ev.IDs, id)
+			index.Entries = append(index.Entries, perfdata.IDIndexEntry{ID: id, CPU: t.cpuOf[id], TID: e.tid, VCPU: -1})
+		}
 		t.made = append(t.made, ev)
 	}
 	if t.w = perfdata.NewWriter(&t.out, binary.LittleEndian); t.pipe {
@@ -104,7 +119,9 @@ func (t *tape) begin() {
 	if t.pipe {
 		t.features()
 	}
-	t.must(t.w.IDIndex(index))
+	if !t.noIndex {
+		t.must(t.w.IDIndex(index))
+	}
 	t.must(t.w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: 0xffffffff, Addr: tapeTextLo, Len: tapeTextHi - tapeTextLo,
 		Filename: []byte("[kernel.kallsyms]_text"), SampleID: perfdata.SampleID{Event: t.made[0]}}))
 }
@@ -128,7 +145,11 @@ func (t *tape) features() {
 // id is the trailer of a record of an event's instance.
 func (t *tape) id(id, time uint64) perfdata.SampleID {
 	t.begin()
-	return perfdata.SampleID{PID: 1, TID: 1, Time: time, ID: id, CPU: uint32(id % 10), Event: t.made[id/10-1]}
+	cpu, ok := t.cpuOf[id]
+	if !ok {
+		cpu = int64(id % 10)
+	}
+	return perfdata.SampleID{PID: 1, TID: 1, Time: time, ID: id, CPU: uint32(cpu), Event: t.made[id/10-1]}
 }
 
 func (t *tape) poke(id, time, addr uint64, old, new string) {
@@ -309,3 +330,9 @@ func fromHex(s string) []byte {
 }
 
 func textLines(s ...string) string { return strings.Join(s, "\n") + "\n" }
+
+// run reads a recording once.
+func (s *scan) run() {
+	s.readAll()
+	s.finish()
+}

@@ -235,8 +235,13 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup,
 		// In a file these are the header's business.
 		perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
-		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature, perfdata.RecordEventUpdate:
+		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature:
 		return false, nil
+	case perfdata.RecordEventUpdate:
+		// So are names, but not the CPUs of an event, which tell those of its ids.
+		var u perfdata.EventUpdate
+		err := c.rec.EventUpdate(rec, &u)
+		return err == nil && u.Kind == perfdata.EventUpdateCPUs, nil
 	case perfdata.RecordTextPoke:
 		var p perfdata.TextPoke
 		if err := c.rec.TextPoke(rec, &p); err != nil {

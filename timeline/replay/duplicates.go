@@ -1,0 +1,225 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// duplicated are the kinds of records that each event which takes them gets on
+// its own, with its own time.
+var duplicated = [...]kinds{takesPokes, takesSymbols, takesBPF}
+
+// index is the place of one of duplicated in arrays.
+func (k kinds) index() int { return bits.TrailingZeros8(uint8(k)) }
+
+// A listener is the event whose records are read on a CPU.
+type listener struct {
+	event  *perfdata.Event
+	id     uint64 // its lowest on this CPU
+	system bool   // for all tasks
+}
+
+// choose picks for each CPU the one event whose pokes, symbols and BPF events
+// are read: one for all tasks, else one of single tasks, and of those the one
+// with the lowest id. An event for all tasks has one id on a CPU. One of tasks
+// has an id for each, and these take no record twice.
+//
+// Ids that may be of any CPU are chosen as those of one more CPU. They are read
+// only where no event is known to listen, see read.
+func (s *scan) choose() {
+	s.chosen, s.several = true, false
+	for _, ch := range s.channels.all {
+		ch.chosen = 0
+	}
+	for _, ch := range s.nameless {
+		ch.chosen = 0
+	}
+	for k, kind := range duplicated {
+		best := make(map[int64]listener)
+		for id, ch := range s.listeners(kind) {
+			l, ok := best[ch.cpu]
+			if !ok || ch.system && !l.system {
+				best[ch.cpu] = listener{ch.event, id, ch.system}
+			}
+			s.several = s.several || ok && l.event != ch.event
+		}
+		s.heard[k] = make(map[int64]*perfdata.Event)
+		for cpu, l := range best {
+			if cpu >= 0 {
+				s.heard[k][cpu] = l.event
+			}
+		}
+		for id, ch := range s.listeners(kind) {
+			if l := best[ch.cpu]; l.id == id || l.event == ch.event && !l.system {
+				ch.chosen |= kind
+			}
+		}
+		for e, ch := range s.nameless {
+			if l, ok := best[noCPU]; ch.kinds&kind != 0 && (!ok || l.event == e) {
+				ch.chosen |= kind
+			}
+		}
+	}
+	if s.several && !s.follows {
+		s.countDuplicates()
+	}
+}
+
+// listeners yields the ids of events that take records of this kind, in
+// ascending order, as far as they are of the machine that is asked for.
+func (s *scan) listeners(kind kinds) func(yield func(id uint64, ch *channel) bool) {
+	return func(yield func(id uint64, ch *channel) bool) {
+		for id, ch := range s.channels.all {
+			if ch.machine == s.listens && ch.kinds&kind != 0 && !yield(id, ch) {
+				return
+			}
+		}
+	}
+}
+
+// countDuplicates looks which events really took the records that several ask
+// for. Where the one that is to be read took none and another did, the
+// recording contradicts itself.
+func (s *scan) countDuplicates() {
+	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
+	for _, ch := range s.channels.all {
+		ch.taken = [len(duplicated)]uint64{}
+	}
+	var id perfdata.SampleID
+	for sc.Next() {
+		rec := sc.Record()
+		if s.rec.SampleID(rec, &id) != nil || id.Time == 0 {
+			continue
+		}
+		ch := s.channelOf(&id)
+		if ch == nil || ch.machine != s.listens {
+			continue
+		}
+		switch rec.Type {
+		case perfdata.RecordTextPoke:
+			ch.taken[takesPokes.index()]++
+		case perfdata.RecordKSymbol:
+			ch.taken[takesSymbols.index()]++
+		case perfdata.RecordBPFEvent:
+			ch.taken[takesBPF.index()]++
+		}
+	}
+	for _, kind := range duplicated {
+		for _, d := range s.deaf(kind) {
+			if d.cpu >= 0 {
+				s.damage = append(s.damage, d)
+				s.warn(d)
+			}
+			for _, ch := range s.listeners(kind) {
+				if ch.cpu != d.cpu {
+					continue
+				}
+				if ch.chosen &^= kind; ch.event == d.other {
+					ch.chosen |= kind
+				}
+			}
+		}
+	}
+}
+
+// A deafError tells of an event that took no records on a CPU where another
+// one, that asks for the same, took some.
+type deafError struct {
+	cpu   int64
+	id    uint64
+	other *perfdata.Event
+	taken uint64 // by other
+}
+
+func (e *deafError) Error() string {
+	return fmt.Sprintf("event %d of CPU %d has none of the %d records that it asks for and another event took", e.id, e.cpu, e.taken)
+}
+
+// deaf returns the events that are to be read and took no record of this kind,
+// although another event of the CPU did, by CPU.
+func (s *scan) deaf(kind kinds) (out []*deafError) {
+	taken := make(map[place]uint64)
+	chosen := make(map[int64]*deafError)
+	var cpus []int64
+	for id, ch := range s.listeners(kind) {
+		taken[place{ch.event, ch.cpu}] += ch.taken[kind.index()]
+		if ch.chosen&kind != 0 && chosen[ch.cpu] == nil {
+			chosen[ch.cpu] = &deafError{cpu: ch.cpu, id: id, other: ch.event}
+			cpus = append(cpus, ch.cpu)
+		}
+	}
+	for _, cpu := range slices.Sorted(slices.Values(cpus)) {
+		d := chosen[cpu]
+		if taken[place{d.other, cpu}] > 0 {
+			continue
+		}
+		for _, e := range s.rec.Events() {
+			if n := taken[place{e, cpu}]; n > d.taken {
+				d.other, d.taken = e, n
+			}
+		}
+		if d.taken > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// checkDuplicates is countDuplicates for what a stream had so far. What comes later may
+// explain it, since one event's record can arrive a round before the other's.
+func (s *scan) checkDuplicates() {
+	for _, kind := range duplicated {
+		for _, d := range s.deaf(kind) {
+			if d.cpu >= 0 {
+				s.damage = append(s.damage, d)
+			}
+		}
+	}
+}
+
+// takes reports whether a record that came through ch is the one to be read, of
+// those that several events took.
+func (s *scan) takes(ch *channel, id *perfdata.SampleID, kind kinds) bool {
+	if !s.chosen {
+		s.choose()
+	}
+	if s.follows && s.several {
+		ch.taken[kind.index()]++
+	}
+	return s.isChosen(ch, id, kind)
+}
+
+// isChosen is takes without a trace. What came through an id that may be of any
+// CPU is read where no other event is known to listen.
+func (s *scan) isChosen(ch *channel, id *perfdata.SampleID, kind kinds) bool {
+	if ch.chosen&kind == 0 || ch.cpu >= 0 {
+		return ch.chosen&kind != 0
+	}
+	heard := s.heard[kind.index()]
+	if id.Has&perfdata.SampleCPU != 0 {
+		e := heard[int64(id.CPU)]
+		return e == nil || e == ch.event
+	}
+	for _, e := range heard {
+		if e != ch.event {
+			return false
+		}
+	}
+	return true
+}
+
+// reads is takes after the scan, for a record of which only the id is at hand.
+// It changes nothing, and is safe for concurrent use.
+func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
+	if id.Time == 0 {
+		return false
+	}
+	ch := s.channelOf(id)
+	return ch != nil && ch.machine == s.listens && s.isChosen(ch, id, kind)
+}
