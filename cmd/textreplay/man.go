@@ -5,7 +5,6 @@ package main
 
 import (
 	"io"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -71,18 +70,15 @@ func writeMan(d *outfile.Dir, cmd *cobra.Command) error {
 // buildTime returns the time of the commit that the program was built from, so
 // that the same program writes the same pages; nil where it is not known.
 func buildTime() *time.Time {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	at := thisBuild().Time
+	if at == nil {
 		return nil
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.time" {
-			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
-				return &t
-			}
-		}
+	t, err := time.Parse(time.RFC3339, *at)
+	if err != nil {
+		return nil
 	}
-	return nil
+	return &t
 }
 
 // forMan makes the help texts fit for the Markdown that man pages are made of.

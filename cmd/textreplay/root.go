@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -95,7 +94,7 @@ recording, everything else names its reason.
 Exit codes: 0 answered; 1 answered, but some byte is below what was required, or
 a comparison found a difference; 2 usage, unknown or ambiguous name, time that
 cannot be converted; 3 the input cannot be read; 4 the output cannot be written.`,
-		Version:       buildVersion(),
+		Version:       thisBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
@@ -140,30 +139,13 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.pprofCmd(),
 		a.trimCmd(),
 		a.manCmd(),
+		a.versionCmd(),
 		indexTopic(),
 		outputsTopic(),
 		timesTopic(),
 		addressesTopic(),
 	)
 	return root
-}
-
-// buildVersion describes the build as the module system knows it.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
-			v += " " + s.Value
-		}
-	}
-	return v
 }
 
 // A choice is the value of a flag that takes one of a few words.

@@ -37,9 +37,10 @@ import (
 // out the tables alike, and only if the stamp says that the recording is the
 // one that it was made of. Whatever else it finds, the image is made anew.
 
-// indexVersion changes with the meaning of anything in an index, which includes the rules
-// by which images are made.
-const indexVersion = 6
+// IndexVersion is the version of the index format. It changes with the meaning of
+// anything in an index, which includes the rules by which images are made. An
+// index of another version is made anew.
+const IndexVersion = 6
 
 const indexMagic = "textreplay index"
 
@@ -129,7 +130,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		sectionServices: {Data: services, Size: 1},
 		sectionWindows:  {Data: windows.Sums, Size: 1},
 	}...)
-	head := indexHeader{Version: indexVersion, Sections: uint32(len(sections)), Stamp: stamp}
+	head := indexHeader{Version: IndexVersion, Sections: uint32(len(sections)), Stamp: stamp}
 	copy(head.Magic[:], indexMagic)
 	at := uint64(headerSize)
 	directory := make([]sectionEntry, len(sections))
@@ -237,8 +238,8 @@ func headerOf(data []byte) (*indexHeader, error) {
 	if string(h.Magic[:]) != indexMagic {
 		return nil, indexErrorf("it does not begin as one")
 	}
-	if h.Version != indexVersion {
-		return nil, indexErrorf("it is of version %d, this is %d", h.Version, indexVersion)
+	if h.Version != IndexVersion {
+		return nil, indexErrorf("it is of version %d, this is %d", h.Version, IndexVersion)
 	}
 	need := uint64(h.Sections) * uint64(binary.Size(sectionEntry{}))
 	if h.Sections < numSections || h.Directory < headerSize || h.Windows > uint64(len(data)) || h.Windows < need ||

@@ -169,7 +169,7 @@ func TestIndexStale(t *testing.T) {
 		}},
 		{"other rules", func(_ string, opts *Options) error {
 			data, err := os.ReadFile(opts.Index)
-			binary.LittleEndian.PutUint32(data[16:], indexVersion+1)
+			binary.LittleEndian.PutUint32(data[16:], IndexVersion+1)
 			return errors.Join(err, os.WriteFile(opts.Index, data, 0o644))
 		}},
 		{"no index", func(_ string, opts *Options) error { return os.WriteFile(opts.Index, []byte("hello"), 0o644) }},
