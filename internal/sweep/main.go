@@ -35,7 +35,7 @@ type options struct {
 	command *regexp.Regexp // names of commands
 	keep    string         // directory for variants that fail
 	binary  string         // textreplay
-	limit   time.Duration  // for one command
+	limit   time.Duration  // see subject.longest
 }
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 	command := flag.String("command", "", "run only commands whose names match this `regexp`")
 	keep := flag.String("keep", "", "keep variants that fail in this `directory`")
 	binary := flag.String("textreplay", "", "use this textreplay `program` instead of building one")
-	limit := flag.Duration("limit", time.Minute, "a command that takes `longer` hangs")
+	limit := flag.Duration("limit", time.Minute, "a command hangs that takes so much `longer` than ten times what it takes for the whole recording")
 	judge := flag.Bool("judge", false, "")
 	flag.Usage = usage
 	flag.Parse()

@@ -125,7 +125,7 @@ func (s *subject) ask(c *command, path string) result {
 			args[i] = out
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
+	ctx, cancel := context.WithTimeout(context.Background(), s.longest(c))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	var errors bytes.Buffer
@@ -144,6 +144,15 @@ func (s *subject) ask(c *command, path string) result {
 	return r
 }
 
+// longest is how long a command may take: as on a machine that has become ten
+// times slower since it was asked about the whole recording, and some time more.
+func (s *subject) longest(c *command) time.Duration {
+	if usual, ok := s.usual[c.name]; ok {
+		return 10*usual.took + s.limit
+	}
+	return 10 * s.limit // this is the whole recording
+}
+
 // spare is how much more memory than for the whole recording a command may take.
 const spare = 512 << 20
 
@@ -156,8 +165,8 @@ func (s *subject) wrong(c *command, r *result, readable bool) string {
 		return ""
 	case strings.Contains(r.errors, "goroutine "):
 		return "panic"
-	case r.took >= s.limit:
-		return fmt.Sprintf("still running after %v", s.limit)
+	case r.took >= s.longest(c):
+		return fmt.Sprintf("still running after %v, %v for the whole recording", r.took, usual.took)
 	case r.code < 0:
 		return "killed"
 	case r.code > 1 && usual.code <= 1:
