@@ -82,8 +82,12 @@ func (s *scan) coverage() {
 func (s *scan) coverModules() Coverage {
 	c := s.cover(takesModuleFree, "module unloads", "-e module:module_load -e module:module_free")
 	load := s.cover(takesModuleLoad, "module loads", "-e module:module_load -e module:module_free")
+	has := make(map[Limit]bool, len(c.Limits)) // there is one for each loss
+	for _, l := range c.Limits {
+		has[l] = true
+	}
 	for _, l := range load.Limits {
-		if !slices.Contains(c.Limits, l) {
+		if !has[l] {
 			c.Limits = append(c.Limits, l)
 		}
 	}
