@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// ExplicitWindow is a change of text of which the writer told beginning and
+// ExplicitWindow is a change of text whose writer recorded beginning and
 // end: the two-record form, BEFORE and AFTER, that was first proposed for the
 // text poke event. From From until To a CPU may run Before, After, or a trap;
 // before it Before, from To on After.
@@ -53,7 +53,7 @@ func (b *Builder) Window(w ExplicitWindow) error {
 }
 
 // withWindows returns a builder that has a poke for each explicit window that
-// no text poke tells of already. b itself stays as it is.
+// no text poke has already. b itself stays as it is.
 func (b *Builder) withWindows() *Builder {
 	if len(b.windows) == 0 {
 		return b

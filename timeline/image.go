@@ -97,7 +97,7 @@ type View struct {
 }
 
 // At returns the image as of time t, in nanoseconds of the recording's clock.
-// At the very time of a poke its new bytes stand.
+// At the very time of a poke its new bytes are there.
 func (im *Image) At(t uint64) View { return View{im, t} }
 
 // Image returns the image that v looks at.
@@ -125,7 +125,7 @@ type Validity struct{ Since, Until uint64 }
 // at reports whether t is in v.
 func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
 
-// Read fills buf with the bytes at addr and tells the standing and validity of
+// Read fills buf with the bytes at addr and returns the standing and validity of
 // the whole block. It does not allocate. Bytes from the first that no single
 // fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
 func (v View) Read(addr uint64, buf []byte) Block {
@@ -195,7 +195,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 	return b
 }
 
-// hole says what stands in [addr, addr+n), of which the image has no fragment.
+// hole says what is in [addr, addr+n), of which the image has no fragment.
 func (im *Image) hole(addr, n uint64) (Standing, Reason) {
 	if im.only == nil || slices.ContainsFunc(im.only, func(r Range) bool { return r.Lo <= addr && n <= r.Hi-addr && addr < r.Hi }) {
 		return Unmapped, ReasonNone
@@ -357,7 +357,7 @@ func (im *Image) span(f *fragment, ver held, off, m uint64) Span {
 	return s
 }
 
-// after returns the content that stands when the change of conflict i is over.
+// after returns the content that is there when the change of conflict i is over.
 func (im *Image) after(i uint32) uint32 {
 	x := &im.conflicts[i]
 	return im.claims[x.claims+x.count-1].content

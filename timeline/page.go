@@ -24,13 +24,13 @@ type pageIndex struct {
 type coldText struct {
 	base uint64
 	text []byte // from base on
-	// cold tells of each granule from base on, with a bit, whether all its
-	// bytes are never poked. It has coldSpare bytes more, which tell of nothing.
+	// cold is a bitmap: bit i is set if granule i from base on was never poked. It
+	// has coldSpare bytes more, which mean nothing.
 	cold []byte
 }
 
 const (
-	// A granule of text is small, so that what stands beside a poked place is
+	// A granule of text is small, so that what is next to a poked place is
 	// cold.
 	granule   = 4
 	coldSpare = 3

@@ -6,7 +6,7 @@ package timeline
 import "slices"
 
 // Seed sets text as the kernel was linked, as a vmlinux file has it: the fact of
-// the lowest rank. It says what stands where neither a snapshot nor a poke does,
+// the lowest rank. It says what is there where neither a snapshot nor a poke does,
 // and that is at most unconfirmed, since the kernel patches itself at boot. The
 // data must neither change nor be unmapped while an image is in use. Segments
 // must be sorted by address and must not overlap.
@@ -16,7 +16,7 @@ func (b *Builder) Seed(segments []Segment) { b.seed = segments }
 func (d *build) fromSeed(f *fragment) bool { return f.seg >= 0 && d.isSeed != nil && d.isSeed[f.seg] }
 
 // seeded returns the snapshot's segments and, between them, what else the seed
-// has. of tells which of them are the seed's.
+// has. of says which of them are the seed's.
 func (b *Builder) seeded() (segments []Segment, of []bool) {
 	type piece struct {
 		Segment

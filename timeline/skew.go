@@ -31,7 +31,7 @@ func (s *Skew) By() uint64 { return s.First - s.Second }
 // contradiction.
 const maxSkew = 1e9
 
-// unknownCPU stands for a CPU that the recording does not tell.
+// unknownCPU is a CPU that the recording does not name.
 const unknownCPU = 0xffff
 
 // A link is how two successive pokes of a place fit together.
@@ -50,7 +50,7 @@ func (d *build) follows(x, y *poke) bool {
 	return n == 0 || p.new == q.old || bytes.Equal(d.arena[p.new:][:n], d.arena[q.old:][:n])
 }
 
-// link tells how the i-th and j-th of a place's pokes fit together as neighbours.
+// link says how the i-th and j-th of a place's pokes fit together as neighbours.
 func (d *build) link(list []poke, i, j int) link {
 	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(&list[i], &list[j]) {
 		return linkFits
@@ -170,7 +170,7 @@ func later(t, by uint64) uint64   { return t + min(MaxTime-t, by) }
 
 // uncertain makes what was emitted near a change in flight: with clocks that
 // differ, the asked time may be before the change or after it. births are the
-// times when what stands here came or went.
+// times when what is here came or went.
 func (c *chain) uncertain(changes []change, births []uint64) {
 	by := c.skew
 	if by == 0 {
@@ -197,7 +197,7 @@ func (c *chain) blur(from, to uint64, changes []change) {
 	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {
 		known = known && c.out[k].standing == Known
 	}
-	// The last of the claims is what stands when all is over.
+	// The last of the claims is what is there when all is over.
 	last := claimOf(&c.out[c.versionAt(to-1)])
 	for i := range changes {
 		if ch := &changes[i]; ch.time >= from && ch.time < to {

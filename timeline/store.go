@@ -9,7 +9,7 @@ import "math/bits"
 // place and time must not cost more than a few cache lines, however many
 // versions there are, and as few of these as can be must wait for one another:
 // the versions of a fragment lie seven to a line, each a time and a small number
-// that stands for its state; where a fragment has many lines a tree of their
+// for its state; where a fragment has many lines a tree of their
 // first times leads to the right one; and the states, which with short contents
 // have the bytes in them, lie in a line whose place is known as soon as the
 // fragment is.
@@ -58,7 +58,7 @@ const fan = 8
 
 // A stateCode is the place of a state among those of its fragment: they are
 // few, since a site flips between few contents. Where a fragment has more
-// states than there are codes, each version has a state of its own, and the
+// states than there are codes, each version has its state, and the
 // codes say nothing.
 type stateCode uint8
 

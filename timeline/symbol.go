@@ -10,13 +10,13 @@ import (
 	"sort"
 )
 
-// Symbol is a name with the range of addresses and the time that it stands for.
+// Symbol is a name with the range of addresses and the time that it is for.
 type Symbol struct {
 	Name   string
 	Module string // "" for the kernel itself
 	Addr   uint64
 	Size   uint64 // 0: not known
-	// The symbol stands for [Addr, Addr+Size) at every time t with From <= t < To.
+	// The symbol is for [Addr, Addr+Size) at every time t with From <= t < To.
 	From, To uint64
 	// Dynamic is true for what KSYMBOL records announce: BPF programs and images,
 	// out-of-line code.
@@ -79,7 +79,7 @@ func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 	return alive, last
 }
 
-// Symbol returns the name of what stands at addr at v's time: a BPF program or
+// Symbol returns the name of what is at addr at v's time: a BPF program or
 // image, an out-of-line page, else a function of the kernel or of a module.
 // Where nothing does, it returns what was there last: its To is not after v's
 // time then. It does not allocate, once the tables of names are made.
@@ -227,7 +227,7 @@ func (im *Image) NameTables() (out []Names) {
 	return out
 }
 
-// lifetimes yields s, which a table has, with each time that it stands for: of a
+// lifetimes yields s, which a table has, with each time that it is for: of a
 // module, whenever this table names its code.
 func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {

@@ -10,17 +10,17 @@ import (
 
 // Window is the time around a poke during which a CPU that comes to the poked
 // instruction may meet a trap (INT3) instead of the old or the new bytes. The
-// bytes are known on both sides of Switch all the same: before it the old ones
-// stand, from it on the new ones.
+// bytes are known on both sides of Switch all the same: the old ones before it,
+// the new ones from it on.
 //
 // Where instructions are words, as on arm64, each is replaced by itself: the
-// trap can stand no longer than from the same task's poke before to its next.
+// trap can be there no longer than from the same task's poke before to its next.
 type Window struct {
 	Addr   uint64
 	Len    int
 	Switch uint64 // the poke's time
 	Kind   PokeKind
-	// The trap may stand at any time t with Proven.From <= t < Proven.To, and at
+	// A CPU may meet the trap at any time t with Proven.From <= t < Proven.To, and at
 	// no other: it was set after the last poke before that cannot be of the same batch, and is gone by the
 	// first one after. 0 and MaxTime where there is no such poke.
 	Proven Interval
@@ -153,7 +153,7 @@ func (w *Window) bound(skew uint64) {
 
 // batch returns the range of pokes that could be of the same batch as poke k:
 // of the same task, addresses not descending, not more than a batch holds on
-// either side. Batches are not told apart: that would shift every cut where
+// either side. Batches are not separated: that would shift every cut where
 // single pokes happen to ascend.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
@@ -192,7 +192,7 @@ func (w *Windows) close(lo, k, hi int) (int, int) {
 	return from, to
 }
 
-// PokeKind says who wrote a poke, as far as the shape of its record tells.
+// PokeKind says who wrote a poke, as far as the shape of its record shows.
 type PokeKind uint8
 
 const (

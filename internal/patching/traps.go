@@ -9,7 +9,7 @@ import (
 )
 
 // TrapKind is what the handler of a trap does in place of the instruction on
-// which the trap stands meanwhile.
+// which the trap replaces meanwhile.
 type TrapKind uint8
 
 const (
@@ -56,7 +56,7 @@ func TrapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok
 	return 0, false
 }
 
-// Emulate returns the effect of the trap that stands at addr while insn, the
+// Emulate returns the effect of the trap that is at addr while insn, the
 // new instruction, is being written there: poke_int3_handler in
 // arch/x86/kernel/alternative.c, and the nosync method that was proposed for
 // arm64 (NOP, B, BL). A trap of the other architectures is a probe's.

@@ -9,7 +9,7 @@
 //	...
 //	stats, err := pprofexport.Write(w, r, pprofexport.Options{Labels: pprofexport.AllLabels})
 //
-// Every address of the kernel is named as of its own sample's time, by the
+// Every address of the kernel is named as of the sample's time, by the
 // image: where a BPF program was unloaded and another one took its place, each
 // keeps its samples. Two lives of one address are two Locations and two Functions.
 //

@@ -167,7 +167,7 @@ func (c *column) samplesName(only bool) string {
 	return c.stats.Name + "_samples"
 }
 
-// period returns how many events a sample stands for; on average, where perf
+// period returns how many events a sample represents; on average, where perf
 // chose the period so as to get a number of samples a second.
 func (c *column) period() uint64 {
 	if c.attr.Flags&perfdata.FlagFreq == 0 && c.attr.SamplePeriod > 0 {

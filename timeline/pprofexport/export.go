@@ -46,7 +46,7 @@ type Options struct {
 	PIDs   []uint32
 	Comms  []string
 	Labels Labels
-	// Progress, where set, is told from time to time how many bytes of the
+	// Progress, where set, is called from time to time with how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
 }
@@ -92,7 +92,7 @@ type EventStats struct {
 const maxWarnings = 20
 
 // Profile makes a profile of the recording's samples. It holds all of it in
-// memory, which takes several hundred bytes a sample where labels tell samples apart;
+// memory, which takes several hundred bytes a sample where labels differ;
 // [Write] does not.
 func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 	var b bytes.Buffer
@@ -109,7 +109,7 @@ func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 
 // Write writes a profile of the recording's samples, compressed as pprof wants
 // it. Without samples, it writes nothing and returns [ErrNoSamples]; with a name
-// that no event has, an [*EventError]. Damage among the samples is told in
+// that no event has, an [*EventError]. Damage among the samples is in
 // Stats.Warnings, and what can be read is written. Other errors are w's.
 //
 // The memory that it takes grows with the different stacks, some 50 bytes each,

@@ -154,7 +154,7 @@ func newNamer(r *replay.Replay, ts *tasks) *namer {
 		n.maps = ts.kernel
 	}
 	if lo, hi := r.Image.Text(); hi > lo {
-		// Code that only starts the kernel stands behind its data, and remains in
+		// Code that only starts the kernel follows its data, and remains in
 		// the call chains of what it started.
 		if k := r.Kallsyms(); k != nil {
 			for _, end := range k.LookupIn("", "_end") {
@@ -191,7 +191,7 @@ func (n *namer) location(l location) uint64 {
 
 // at returns the location of an address in a call chain at the time t, and the
 // interval [from, to) in which it is the same. An address to which something
-// returns is told to be the one before it, that of the last byte of the call:
+// returns counts as the one before it, that of the last byte of the call:
 // what follows a call need not be of the same function.
 func (n *namer) at(ctx context, pid uint32, addr, t uint64, caller bool) (id, from, to uint64) {
 	if ctx == contextKernel {
@@ -259,14 +259,14 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	if caller && addr > 0 {
 		k.narrow(n, addr-1, t)
 		// An interrupt may come before the first instruction of a function: then
-		// no call stands before the address.
+		// no call precedes the address.
 		if s, ok := view.Symbol(addr); !ok || s.Addr != addr || n.callBefore(view, addr, &k) {
 			addr--
 		}
 	}
 	s, ok := view.Symbol(addr)
 	if t == timeless {
-		// Only what never changes there can be told.
+		// Only what never changes there is certain.
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
 		k.from, k.to = timeless, timeline.MaxTime
 	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
@@ -344,7 +344,7 @@ func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 }
 
 // mappingAt returns what an address of the kernel is a part of where no symbol
-// tells: the kernel itself, or a module that was there when the recording began.
+// says: the kernel itself, or a module that was there when the recording began.
 func (n *namer) mappingAt(addr uint64) *mapping {
 	if m := n.kernelMap; m != nil && m.start <= addr && addr < m.limit {
 		return m
@@ -359,7 +359,7 @@ func (n *namer) mappingAt(addr uint64) *mapping {
 	return best
 }
 
-// module returns the mapping of a module that the list beside the snapshot has.
+// module returns the mapping of a module that the snapshot's list has.
 func (n *namer) module(name string) *mapping {
 	m, ok := n.modules[name]
 	if !ok && n.r.Snapshot != nil {
@@ -387,6 +387,6 @@ func (n *namer) callBefore(view timeline.View, addr uint64, k *named) bool {
 		return true
 	}
 	// CALL rel32; CALL r/m64 of a register, with or without a prefix. Others do
-	// not stand at the end of a function of the kernel.
+	// not be at the end of a function of the kernel.
 	return b[0] == 0xe8 || b[3] == 0xff && b[4]&0xf8 == 0xd0
 }

@@ -9,7 +9,7 @@ import "github.com/textreplay/textreplay/perfdata"
 // progress.
 const scanStep = 16 << 20
 
-// scan visits all records and tells of progress. A record is valid during the
+// scan visits all records and reports progress. A record is valid during the
 // visit only.
 func scan(r *perfdata.Recording, progress func(done, total int64), visit func(*perfdata.Record), opts ...perfdata.ScanOption) error {
 	total, done, next := r.Size(), int64(0), int64(scanStep)

@@ -117,7 +117,7 @@ func (p *process) find(addr, t uint64) (m *mapping, from, to uint64) {
 }
 
 // always returns what is mapped at addr whenever something is, nil if that
-// changes: what a sample without a time can be told to be in.
+// changes: what a sample without a time is known to be in.
 func (p *process) always(addr uint64) *mapping {
 	var only *mapping
 	for _, s := range p.spaces {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// A stackCache tells, of the words of a call chain as it was recorded, which
+// A stackCache says, of the words of a call chain as it was recorded, which
 // stack they are. Nearly all samples are answered by it: it is looked up by the
 // words alone, and by the time, since at another time they may be other
 // functions.

@@ -24,10 +24,10 @@ const kernelFile = "[kernel.kallsyms]"
 
 // miscForkExec marks a FORK that perf made up of a process that was there
 // already (PERF_RECORD_MISC_FORK_EXEC of tools/lib/perf/include/perf/event.h):
-// its maps are listed by records of its own.
+// separate records list its maps.
 const miscForkExec = 1 << 13
 
-// tasks is what a recording tells of threads and processes: what they were
+// tasks is what a recording says about threads and processes: what they were
 // called, and which files they had mapped, at which time.
 type tasks struct {
 	processes map[uint32]*process
@@ -110,7 +110,7 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 	var mmap perfdata.Mmap
 	var build perfdata.BuildID
 	var chain perfdata.CallchainDeferred
-	// What ends this scan ends that of the samples too, which tells of it.
+	// What ends this scan ends that of the samples too, which reports it.
 	_ = scan(r, nil, func(rec *perfdata.Record) {
 		var err error
 		switch rec.Type {
@@ -192,15 +192,15 @@ func (ts *tasks) addBuildID(b *perfdata.BuildID) {
 	ts.buildIDs[string(b.Filename)] = hexID(b.BuildID)
 }
 
-// addKernelBuildID takes the kernel's build id out of its own map, if that has
-// one (perf record --buildid-mmap) and no BUILD_ID feature tells.
+// addKernelBuildID takes the kernel's build id out of the kernel's map, if that has
+// one (perf record --buildid-mmap) and there is no BUILD_ID feature.
 func (ts *tasks) addKernelBuildID(m *mapping) {
 	if m.buildID != "" && strings.HasPrefix(m.file, kernelFile) && ts.buildIDs[kernelFile] == "" {
 		ts.buildIDs[kernelFile] = m.buildID
 	}
 }
 
-// hexID prints a build id. Where nothing told its length, it was padded with
+// hexID prints a build id. If its length is not recorded, it was padded with
 // zeros.
 func hexID(id []byte) string {
 	const short = 16 // of an MD5 sum

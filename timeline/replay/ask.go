@@ -142,7 +142,7 @@ func (r *Replay) parseTime(s string) (Times, error) {
 }
 
 // parseSeconds reads decimal seconds without losing digits; width is the
-// nanoseconds that the last digit stands for, 1 where there are nine.
+// nanoseconds that the last digit means, 1 where there are nine.
 func parseSeconds(s string) (ns, width uint64, err error) {
 	whole, frac, point := strings.Cut(s, ".")
 	bad := fmt.Errorf("not a time (see textreplay help times)")

@@ -14,7 +14,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A Change is an entry of a recording's audit trail: a record that tells of a
+// A Change is an entry of a recording's audit trail: a record of a
 // change of kernel text, or that such records are missing. Exactly one of Poke,
 // KSymbol, BPF and Loss is set.
 type Change struct {
@@ -68,7 +68,7 @@ type trail struct {
 	batches []Batch
 }
 
-// trailEntry is a record of the trail, or a COMM or FORK, which tell the names
+// trailEntry is a record of the trail, or a COMM or FORK, which have the names
 // of threads.
 type trailEntry struct {
 	time  uint64
@@ -83,7 +83,7 @@ type trailEntry struct {
 // losses where they end. Changes of one time keep the order of the recording.
 //
 // Each change that several events of a CPU took, or that perf wrote twice, comes
-// once. Records that cannot be read are left out: Report.Warnings tells of them.
+// once. Records that cannot be read are left out: Report.Warnings has them.
 //
 // Each loop reads the recording anew and keeps the records' places in memory,
 // some 100 bytes for each. The Change and what it points to is valid until the

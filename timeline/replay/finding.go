@@ -48,8 +48,8 @@ const (
 	PokeOfNothing
 	// ModulesOverlap: two modules that are there at the same time share text.
 	ModulesOverlap
-	// RecordDamaged: a record that does not fit where it stands, as one with an
-	// event id or a CPU that the recording does not have; Other tells which.
+	// RecordDamaged: a record that does not fit its place in the file, as one with an
+	// event id or a CPU that the recording does not have; Other says which.
 	RecordDamaged
 )
 
@@ -71,7 +71,7 @@ var findingKinds = [...]struct{ code, text string }{
 // String returns the code, for example "birth-over-live".
 func (k FindingKind) String() string { return findingKinds[k].code }
 
-// Text tells what the kind means, in a few English words.
+// Text says what the kind means, in a few English words.
 func (k FindingKind) Text() string { return findingKinds[k].text }
 
 // Finding is one place where the recording's own records do not fit together.
@@ -92,7 +92,7 @@ type Finding struct {
 
 // Findings checks the births, deaths and programs of the recording against one
 // another, in the order of time: it reads the recording once more. What the old
-// bytes of pokes contradict is told by Image.Conflicts.
+// bytes of pokes contradict is in Image.Conflicts.
 func (r *Replay) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),

@@ -20,18 +20,18 @@ import (
 )
 
 // DefaultGuest is the guest of which nothing but the CPU mode of its records is
-// told, as in recordings of `perf kvm --guest record`
+// known, as in recordings of `perf kvm --guest record`
 // (DEFAULT_GUEST_KERNEL_ID of tools/perf/util/machine.h).
 const DefaultGuest = -1
 
-// A Guest is a virtual machine of which a recording tells. Its kernel's text
+// A Guest is a virtual machine that a recording has records of. Its kernel's text
 // has nothing to do with the host's: see [Options].Guest.
 type Guest struct {
 	// PID is the process id, on the host, of the hypervisor that runs the
 	// guest, or DefaultGuest.
 	PID int
 	// VCPUs is how many virtual CPUs the guest has, by the names of the
-	// hypervisor's threads; 0 where they do not tell.
+	// hypervisor's threads; 0 if they do not say.
 	VCPUs int
 	// KCore is the directory with the copy of the guest's kernel text
 	// (kcore_dir__PID), "" where there is none.
@@ -72,7 +72,7 @@ func (e *UnknownGuestError) Error() string {
 	return fmt.Sprintf("the recording has no guest %s; it has %s", guestName(e.PID), strings.Join(names, ", "))
 }
 
-// guests gathers what a recording tells of guests.
+// guests gathers what a recording says about guests.
 type guests struct {
 	byPID map[int]*Guest
 	// ids says that some event ids are guests'. They have machine_pid and vcpu in
@@ -142,7 +142,7 @@ func (g *guests) comm(pid uint32, name []byte) {
 	g.threads[pid][n] = true
 }
 
-// vcpus returns how many virtual CPUs a guest has: 0 where that is not told, or
+// vcpus returns how many virtual CPUs a guest has: 0 if that is not recorded, or
 // where some that lie between are missing.
 func (g *guests) vcpus(pid int) int {
 	if pid <= 0 {
@@ -182,7 +182,7 @@ func (g *guests) list(dir string) []Guest {
 // (guest_session__copy_kcore_dir of tools/perf/builtin-inject.c).
 const guestKCore = "kcore_dir__"
 
-// snapshotDir returns where the copy of the kernel's text stands that the
+// snapshotDir returns the directory of the copy of kernel text that the
 // options ask for: "" where the recording cannot have one.
 func snapshotDir(rec *perfdata.Recording, opts Options) string {
 	switch {
@@ -197,7 +197,7 @@ func snapshotDir(rec *perfdata.Recording, opts Options) string {
 }
 
 // selectGuest makes the scan one of a guest's records. It reads ahead to where
-// the recording tells which ids are the guest's.
+// the recording says which ids are the guest's.
 func (s *scan) selectGuest(pid int) error {
 	var found guests
 	sc := s.rec.Scan()
@@ -252,7 +252,7 @@ func isGuestMode(rec *perfdata.Record) bool {
 }
 
 // guestOf returns the guest of a record whose header says that it is of one,
-// and whose id does not say which. Only the kernel's map tells
+// and whose id does not say which. Only the kernel's map shows
 // (perf_event__synthesize_guest_os of tools/perf/util/synthetic-events.c).
 func guestOf(r *perfdata.Recording, rec *perfdata.Record) int {
 	var m perfdata.Mmap
@@ -263,7 +263,7 @@ func guestOf(r *perfdata.Recording, rec *perfdata.Record) int {
 	return DefaultGuest
 }
 
-// machineOf returns the machine that a record tells of: 0 for the host, or a
+// machineOf returns the machine that a record is about: 0 for the host, or a
 // guest. It is safe for concurrent use after the scan.
 func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	if s.guests.ids {
@@ -277,7 +277,7 @@ func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	return 0
 }
 
-// MachineOf returns the machine that a record of the recording tells of, whose
+// MachineOf returns the machine that a record is about, whose
 // SampleID is id: 0 for the host, a guest's PID, or DefaultGuest. The records of
 // other machines than Report.Guest say nothing about the image.
 func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
@@ -285,7 +285,7 @@ func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 }
 
 // foreign reports whether a record is of another machine than the image: what
-// it tells must not get in.
+// it says must not get in.
 func (s *scan) foreign(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	if s.machine == 0 && !s.guests.ids && !isGuestMode(rec) {
 		return false // as nearly all

@@ -35,7 +35,7 @@ func (n names) Lookup(name string) []timeline.Symbol {
 }
 
 // sized returns a symbol of the table with its size, and the name that an address
-// of it is told by.
+// of it is printed with.
 func (n names) sized(sym kcore.Symbol) (s timeline.Symbol, told string) {
 	s, told = timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, sym.Name
 	if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
@@ -57,7 +57,7 @@ func (n names) Aliases(addr uint64) []string {
 	return out
 }
 
-// TableSymbol is a line of kallsyms with the time that it stands for.
+// TableSymbol is a line of kallsyms with the time that it is for.
 type TableSymbol struct {
 	timeline.Symbol        // Size is 0 for what is no text
 	Type            byte   // as nm prints it

@@ -14,7 +14,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// SequenceKind tells what a [Sequence] does to its site.
+// SequenceKind says what a [Sequence] does to its site.
 type SequenceKind uint8
 
 const (
@@ -189,7 +189,7 @@ func (w *wordPoke) isFirst() bool {
 	return w.old == patching.PowerpcNOP && w.new == patching.PowerpcMFLR || w.old == patching.PowerpcMFLR && w.new == patching.PowerpcNOP
 }
 
-// overTOC is what stands in the place of a branch to the profiling code that
+// overTOC is what replaces a branch to the profiling code that
 // was compiled with -pg alone, while the function is not traced: b +8, over the
 // load behind it that restores r2 after a call. A task that was preempted in
 // the call has yet to run that load, so that it must not become a nop.
@@ -316,7 +316,7 @@ func (x *siteHistory) branch(pokes []wordPoke) {
 
 // pair follows the two words of a site.
 func (x *siteHistory) pair(pokes []wordPoke) {
-	// What stood there before: the first poke tells of its own word only.
+	// What was there before: the first poke has its own word only.
 	for i := range x.words {
 		x.words[i] = x.r.wordAt(x.site+uint64(4*i), pokes[0].time)
 	}
@@ -404,7 +404,7 @@ func (x *siteHistory) finish(complete bool) {
 	x.open = false
 }
 
-// state says that the words stand from time t on.
+// state says that the words are there from time t on.
 func (x *siteHistory) state(t uint64) {
 	if n := len(x.states); n > 0 && x.states[n-1].Site == x.site && x.states[n-1].During.To == timeline.MaxTime {
 		if x.states[n-1].During.To = t; x.states[n-1].During.From == t {

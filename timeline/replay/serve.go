@@ -41,8 +41,8 @@ var serviceKinds = [...]string{"kprobe-slot", "optprobe-slot", "ftrace-trampolin
 // String returns the name of the kind, for example "kprobe-slot".
 func (k ServiceKind) String() string { return serviceKinds[k] }
 
-// A Service tells what a piece of code is there for that the kernel made at run
-// time: a slot, or a trampoline.
+// A Service says what a piece of code that the kernel made at run time, a slot or a
+// trampoline, is for.
 type Service struct {
 	Kind ServiceKind
 	Addr uint64 // of the piece
@@ -58,7 +58,7 @@ type Service struct {
 	Func, Ops uint64
 }
 
-// Serves tells what the code that stands at addr at time t serves. It tells
+// Serves returns what the code at addr serves at time t. It returns
 // only what the recording proves: by the bytes of the code itself, by those of
 // the places that branch to it, and by the order in which the kernel makes
 // slots; and only where no record that says otherwise can have been lost. It
@@ -88,7 +88,7 @@ func (r *Replay) Serves(addr, t uint64) (Service, bool) {
 	return r.services.piece(addr, t)
 }
 
-// services are the services of all code that the recording tells of.
+// services are the services of all code that the recording has records of.
 type services struct {
 	once   sync.Once
 	pieces []Service // of out-of-line code, by address and time
@@ -97,7 +97,7 @@ type services struct {
 	saved  []byte // of an index
 }
 
-// A use is a branch into a BPF image that stood at site during [from, to).
+// A use is a branch into a BPF image that was at site during [from, to).
 type use struct{ site, from, to uint64 }
 
 // piece returns the service of the out-of-line code at addr.
@@ -202,7 +202,7 @@ func (x *services) indexPieces() {
 // pokeBytes is where the bytes of a TEXT_POKE record begin.
 const pokeBytes = 8 + 8 + 2 + 2
 
-// branches tells pokes of core text that have nothing to do with dynamic code or
+// branches finds pokes of core text that have nothing to do with dynamic code or
 // kprobes, which are nearly all, before they are decoded. x86-64's recordings are
 // little-endian.
 type branches struct {
@@ -235,8 +235,8 @@ func (b *branches) matters(raw []byte) bool {
 	return b.leads
 }
 
-// surely returns a function that tells until when nothing of what was so at a
-// time can have changed unrecorded.
+// surely returns a function. It returns until when nothing can have changed
+// unrecorded since a time.
 func (r *Replay) surely() func(t uint64) uint64 {
 	rep := r.Report
 	// Disjoint and ascending: half-open intervals of time, as ranges are of addresses.
@@ -384,9 +384,9 @@ func (s *slot) ftrace() {
 }
 
 // findProbes finds which probes the slots serve. A slot of an optimised probe ends with a jump back
-// behind the instructions that it has copies of. Those stand behind a template
+// behind the instructions that it has copies of. They come after a template
 // whose length is the kernel's own; the jump that an optimised probe has in the
-// place of its instructions tells it.
+// place of its instructions shows that length.
 func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
 	at := make(map[uint64][]*slot) // slots of optimised probes by address, in order of time
 	for _, s := range slots {
@@ -544,7 +544,7 @@ func (x *services) findUses(im *timeline.Image, used []making, sure func(uint64)
 		if !ok {
 			continue
 		}
-		// What a trampoline jumps over inside itself tells nothing.
+		// What a trampoline jumps over inside itself says nothing.
 		l := im.LifetimeOf(target, u.time, timeline.BPFImage)
 		if l != nil && l.From <= u.time && (u.addr < l.Lo || u.addr >= l.Hi) {
 			x.uses[l] = append(x.uses[l], use{u.addr, u.time, min(l.To, sure(u.time))})

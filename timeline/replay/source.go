@@ -71,8 +71,8 @@ func (x *sources) program(id uint32) *programSource {
 }
 
 // SourceLine returns which function and which line of source the code at addr
-// comes from at time t. ok is false where no BPF program stands there whose
-// code the recording has, and where it does not tell.
+// comes from at time t. ok is false where no BPF program is there whose
+// code the recording has, and where that does not say.
 func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
 	if alive == nil || alive.Program == 0 {

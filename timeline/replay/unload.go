@@ -9,8 +9,8 @@ import "github.com/textreplay/textreplay/perfdata"
 // read: below it, reading them once more costs more than the memory is worth.
 const unloadAbove = 128 << 20
 
-// unloading returns a function to be told of progress, which lets go of the
-// recording's memory on the way if the recording is large, and tells progress.
+// unloading returns a function to call with progress. It releases the memory of a
+// large recording on the way, and calls progress.
 func unloading(rec *perfdata.Recording, progress func(done, total int64)) func(done, total int64) {
 	if rec.Size() <= unloadAbove {
 		return progress
