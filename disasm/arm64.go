@@ -175,7 +175,7 @@ func (f *arm64Text) immediate() (uint64, bool) {
 }
 
 // isMoveWide reports whether the instruction is an orr whose immediate movz or
-// movn can make too: then mov stands for those, not for orr.
+// movn can make too: then mov means those, not orr.
 func (f *arm64Text) isMoveWide() bool {
 	if f.dec.Enc&0x7f800000 != 0x32000000 || f.dec.Enc&31 == 31 { // no orr, or into sp
 		return false

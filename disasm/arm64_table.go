@@ -11,7 +11,7 @@ import (
 
 // a64Entries are from the Arm Architecture Reference Manual (DDI 0487), chapters
 // C6 to C8: instructions that arm64asm does not know, or only as a hint or a number.
-// An entry comes before those that it is a special case of. Operands are, beside
+// An entry comes before those that it is a special case of. Operands are, besides
 // the numbers of encoding,
 //
 //	%w %x %s  general register of 32 or 64 bits; of 64 bits where 31 is sp
@@ -207,7 +207,7 @@ var a64Entries = []encoding{
 	{0xffe0fc00, 0xce60c800, "sm4ekey %v0.4s, %v5.4s, %v16.4s"},
 }
 
-// a64Index holds the entries by the bits 28 to 25 of the word, which tell the
+// a64Index holds the entries by the bits 28 to 25 of the word, which distinguish the
 // group of instructions. No entry's mask is without them.
 var a64Index = func() (index [16][]encoding) {
 	for _, entries := range [][]encoding{a64Entries, a64Atomics(), a64MemoryOps()} {

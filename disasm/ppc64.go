@@ -286,7 +286,7 @@ func appendCondReg(b []byte, c ppc64asm.CondReg) []byte {
 	return append(b, [4]string{"lt", "gt", "eq", "so"}[n%4]...)
 }
 
-// meansZero reports whether r0 as operand i stands for the number 0: where an
+// meansZero reports whether r0 as operand i means the number 0: where an
 // address is the sum of two registers, the first of them, and in isel.
 func (f *ppc64Text) meansZero(i int) bool {
 	op := f.dec.Op.String()

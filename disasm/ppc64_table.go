@@ -142,7 +142,7 @@ func ppc64Invalid(dec *ppc64asm.Inst) bool {
 }
 
 // ppc64UsesBit0 reports whether the least significant bit of an instruction is
-// part of an operand, or ignored. In most it is reserved, or tells the two forms
+// part of an operand, or ignored. In most it is reserved, or distinguishes the two forms
 // of one instruction apart.
 func ppc64UsesBit0(op ppc64asm.Op) bool {
 	switch op {

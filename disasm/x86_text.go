@@ -125,7 +125,7 @@ var x86Renamed = map[x86asm.Op]string{
 }
 
 // x86Sized are the instructions that need a suffix for the size of a memory
-// operand where no register tells it.
+// operand where no register shows it.
 var x86Sized = func() map[x86asm.Op]bool {
 	m := map[x86asm.Op]bool{}
 	for _, op := range []x86asm.Op{
@@ -156,7 +156,7 @@ func sizeSuffix(bytes int) string {
 }
 
 // mnemonic returns the instruction's name. It drops operands that the name
-// tells.
+// says.
 func (f *x86Text) mnemonic() string {
 	op := f.dec.Op
 	name, ok := x86Renamed[op]
@@ -529,7 +529,7 @@ func (f *x86Text) segment() string {
 	return ""
 }
 
-// appendPrefixes appends the prefixes that the rest of the text does not tell,
+// appendPrefixes appends the prefixes that the rest of the text does not say,
 // in the order of the code.
 func (f *x86Text) appendPrefixes(b []byte) []byte {
 	raw := f.raw

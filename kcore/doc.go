@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kcore reads the copy of the running kernel that "perf record --kcore"
-// leaves beside a recording, in the directory kcore_dir:
+// leaves next to a recording, in the directory kcore_dir:
 //
 //   - kcore, an ELF core file whose PT_LOAD segments are the kernel's text and
 //     the area of its modules;

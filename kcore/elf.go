@@ -13,11 +13,11 @@ import (
 // ends before them, and it returns no bytes without copying them; so the few
 // fields that a core needs are read and written here.
 
-// pnXnum in e_phnum means that the number of program headers stands in
+// pnXnum in e_phnum means that the number of program headers is in
 // sh_info of section 0 (PN_XNUM, the generic ABI's extended numbering).
 const pnXnum = 0xffff
 
-// layout tells where the fields of one ELF class are.
+// layout says where the fields of one ELF class are.
 type layout struct {
 	order   binary.ByteOrder
 	wide    bool   // addresses and offsets have 8 bytes, not 4

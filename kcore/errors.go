@@ -5,7 +5,7 @@ package kcore
 
 import "fmt"
 
-// FormatError tells where a file does not have the form that it should.
+// FormatError says where a file does not have the form that it should.
 type FormatError struct {
 	File string // path of the file, or "kcore", "kallsyms", "modules" if it was parsed from memory
 	Off  int64  // offset from the file's start, in bytes

@@ -37,7 +37,7 @@ type ELFSymbol struct {
 // known here are without.
 //
 // The segments' Data are written as they are, without another copy of them.
-// Errors are those of w, or tell what ELF cannot hold: overlapping segments,
+// Errors are those of w, or say what ELF cannot hold: overlapping segments,
 // addresses or offsets beyond 32 bits in a 32-bit file, an unknown class or
 // byte order, a NUL in a name.
 func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
@@ -62,7 +62,7 @@ const (
 	maxTextSections = 65_000
 )
 
-// The section names, and where they stand in .shstrtab.
+// The section names, and where they are in .shstrtab.
 const (
 	shstrtab    = "\x00.text\x00.symtab\x00.strtab\x00.shstrtab\x00"
 	nameText    = 1

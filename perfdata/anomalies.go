@@ -37,7 +37,7 @@ type Anomalies struct {
 
 const anomalyErrors = 8
 
-// A recordSum stands for a record's bytes; a chance collision in 128 bits does
+// A recordSum identifies a record's bytes; a chance collision in 128 bits does
 // not happen.
 type recordSum struct {
 	a, b uint64
@@ -45,7 +45,7 @@ type recordSum struct {
 }
 
 // Anomalies goes through all records and decodes each. It takes 24 bytes for
-// each side-band record. The error is that of [Scanner.Err] and comes beside
+// each side-band record. The error is that of [Scanner.Err] and comes with
 // what was found before it.
 func (r *Recording) Anomalies() (*Anomalies, error) {
 	a := &Anomalies{

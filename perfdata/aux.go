@@ -6,7 +6,7 @@ package perfdata
 // AuxFlags are the flags of an AUX record, PERF_AUX_FLAG_*.
 type AuxFlags uint64
 
-// The bits of AuxFlags. What stands under AuxFormatMask is the PMU's: of
+// The bits of AuxFlags. What is under AuxFormatMask is the PMU's: of
 // CoreSight, 0 if the trace is formatted into frames and 0x100 if it is raw.
 const (
 	AuxTruncated  AuxFlags = 1 << 0 // there was no room for all

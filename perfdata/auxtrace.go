@@ -75,7 +75,7 @@ type AuxtraceQueue struct {
 
 // AuxtraceQueues returns the trace by ring buffer: the queues in the order in
 // which they first appear, and the pieces of each in the order of the file. An
-// error comes beside what could be read.
+// error comes with what could be read.
 func (r *Recording) AuxtraceQueues() ([]AuxtraceQueue, error) {
 	type key struct{ idx, tid, cpu uint32 }
 	index := make(map[key]int)
@@ -118,7 +118,7 @@ func (q *AuxtraceQueue) Reader() io.Reader {
 	return io.MultiReader(readers...)
 }
 
-// An AuxtraceIndexEntry says where an AUXTRACE record stands.
+// An AuxtraceIndexEntry says where an AUXTRACE record is.
 type AuxtraceIndexEntry struct {
 	Offset uint64 // of the record in the file
 	Size   uint64 // of the record without the trace that follows it, bytes

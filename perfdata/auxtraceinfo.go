@@ -44,7 +44,7 @@ func (r *Recording) AuxtraceInfo(rec *Record, a *AuxtraceInfo) error {
 	return nil
 }
 
-// An IntelPTInfo is what AUXTRACE_INFO tells about Intel PT (enum of
+// An IntelPTInfo is what AUXTRACE_INFO says about Intel PT (enum of
 // tools/perf/util/intel-pt.h). The bits are those of the attr's config; a mask
 // of 0 says that the CPU has no such feature. Fields that the recorder's perf
 // did not write are zero.
@@ -134,7 +134,7 @@ const (
 	CoreSightETE   CoreSightKind = 0x5050505050505050
 )
 
-// A CoreSightInfo is what AUXTRACE_INFO tells about CoreSight trace.
+// A CoreSightInfo is what AUXTRACE_INFO says about CoreSight trace.
 type CoreSightInfo struct {
 	Version  uint64 // of the layout: 0, 1; 2 says that trace ids are told by AUX_OUTPUT_HW_ID records
 	PMUType  uint32
@@ -154,7 +154,7 @@ type CoreSightCPU struct {
 }
 
 // The number of parameters in version 0, which does not say it, and where
-// among them what is read here stands.
+// among them what is read here is.
 const (
 	etmv3ParamsV0  = 4
 	etmv4ParamsV0  = 7
@@ -209,8 +209,8 @@ func (a *AuxtraceInfo) CoreSight() (CoreSightInfo, error) {
 	return info, nil
 }
 
-// TraceID returns the id by which the CPU's trace is told within a buffer, 0
-// where AUX_OUTPUT_HW_ID records tell it.
+// TraceID returns the id by which the CPU's trace is recognised within a buffer, 0
+// where AUX_OUTPUT_HW_ID records have it.
 func (c *CoreSightCPU) TraceID() uint8 {
 	if c.Params.Len() <= etmTraceID {
 		return 0

@@ -132,7 +132,7 @@ var bpilArrays = [numArrays]struct {
 // BPFProgs returns the programs of the BPF_PROG_INFO section, none if there is
 // no such section.
 //
-// Each one is checked: its arrays must stand where their number and sizes put
+// Each one is checked: its arrays must be where their number and sizes put
 // them, and the lengths of its functions add up to its code. One that fails
 // comes as a [*FormatError] in its place; where it still says how long it is,
 // the next one follows.
@@ -252,7 +252,7 @@ func (e endian) bpilArrays(info *[infoSize]byte, infoLen int, data []byte, array
 			return a, fmt.Errorf("%s: %d elements of %d bytes at %d do not fit in %d bytes", d.name, count, size, next, len(data))
 		}
 		a[i] = bpilArray{count: count, size: size}
-		// What the recorder may not see the kernel tells by a null pointer, of
+		// The kernel marks what the recorder may not see by a null pointer, of
 		// which perf subtracts the start of the data.
 		if place := int64(e.u64(info[d.array:])); place >= 0 {
 			if uint64(place) != next {

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A BPFSource tells which function and which line of source the machine code
+// A BPFSource says which function and which line of source the machine code
 // of a BPF program comes from: it joins the tables of a [BPFProg] with the BTF
 // that the recording has for it. Each BTF is parsed once, when it is first
 // needed. A BPFSource serves one goroutine at a time.

@@ -8,7 +8,7 @@ import "iter"
 // A BuildID is the build id of a file that was mapped while samples were
 // taken: a HEADER_BUILD_ID record, or an entry of the BUILD_ID section, which
 // is a sequence of the same records (write_buildid of
-// tools/perf/util/build-id.c). Where perf record was told --buildid-mmap, as newer
+// tools/perf/util/build-id.c). Where perf record was run with --buildid-mmap, as newer
 // ones are by default, the build ids are in the MMAP2 records instead.
 type BuildID struct {
 	Misc     uint16 // the record's: Misc & MiscCPUModeMask says whose code the file holds
@@ -18,7 +18,7 @@ type BuildID struct {
 }
 
 // MiscBuildIDSize in the misc field of a HEADER_BUILD_ID record says that it
-// tells how long the id is (PERF_RECORD_MISC_BUILD_ID_SIZE).
+// says how long the id is (PERF_RECORD_MISC_BUILD_ID_SIZE).
 const MiscBuildIDSize = 1 << 15
 
 // Offsets in a record; the header counts.

@@ -92,7 +92,7 @@ func (d *DeferredCallchains) Add(c *CallchainDeferred) {
 }
 
 // Join appends the sample's call chain to dst. Where its user part was deferred
-// and has been added, it stands in place of CallchainUserDeferred and the
+// and has been added, it replaces CallchainUserDeferred and the
 // cookie; where it has not, these two stay and whole is false.
 func (d *DeferredCallchains) Join(dst []uint64, s *Sample) (chain []uint64, whole bool, err error) {
 	ips, err := s.Callchain()

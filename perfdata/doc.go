@@ -8,20 +8,20 @@
 //
 // [Open] maps a recording; a [Reader] takes it from a stream. Then
 //
-//   - [Recording.Scan] goes through the records as they stand, without copying
+//   - [Recording.Scan] goes through the records as they are, without copying
 //     or allocating, [Only] those of some types; [Recording.Ordered] goes
 //     through them in the order of time;
 //   - methods of [Recording] such as [Recording.TextPoke] decode a record into
 //     a struct of the caller's. Each of the kernel's and perf's types has one;
 //     [Recording.Decode] picks it. Types that this package does not know are
 //     handed over raw like all others;
-//   - [Recording.SampleID] tells when, where and for which event a record was
+//   - [Recording.SampleID] says when, where and for which event a record was
 //     written, whatever its type;
-//   - [Recording.Sample] decodes the fields of a sample that stand at fixed
+//   - [Recording.Sample] decodes the fields of a sample that are at fixed
 //     places; methods of [Sample] find its other parts when they are asked for;
-//   - what stands beside the records is read by a method for each feature:
+//   - what is not a record is read by a method for each feature:
 //     [Recording.Arch], [Recording.PMUMappings], [Recording.BPFProgs] and so on,
-//     and any section as it stands by [Recording.Feature]. A [BPFSource] names
+//     and any section, undecoded, by [Recording.Feature]. A [BPFSource] names
 //     the functions and source lines of BPF programs;
 //   - [Recording.AuxtraceQueues] gives hardware trace by ring buffer, and
 //     [AuxtraceInfo] and [TimeConv] what a decoder needs to know about it;
@@ -45,7 +45,7 @@
 // record whose content contradicts itself gives an error when it is decoded,
 // and the next one follows. No size in a file leads to an allocation larger
 // than the bytes that are there, save that compressed data may ask for a window
-// of at most 128 MiB, and that a CPU_MAP of 16 bytes can stand for 65,536 CPUs.
+// of at most 128 MiB, and that a CPU_MAP of 16 bytes can describe 65,536 CPUs.
 //
 // # The format
 //

@@ -51,7 +51,7 @@ func (c *encoder) trailer(id *SampleID) {
 	}
 }
 
-// eventID returns where ID stands in a trailer, which is not l.id if there is
+// eventID returns where ID is in a trailer, which is not l.id if there is
 // an IDENTIFIER too.
 func (l *layout) eventID() int {
 	at := 0

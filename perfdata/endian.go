@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// endian is a recording's byte order: true for big-endian. It exists beside
+// endian is a recording's byte order: true for big-endian. It exists in addition to
 // binary.ByteOrder because that one's interface calls cannot be inlined, which
 // costs more than decoding a record does.
 type endian bool

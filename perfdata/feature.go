@@ -107,7 +107,7 @@ func (r *Recording) Features() []Feature {
 	return list
 }
 
-// Feature returns a feature's section as it stands in the file, in the
+// Feature returns a feature's section as it is in the file, in the
 // recording's byte order. It aliases the recording's memory, is read-only, and
 // is valid until [Recording.Close]. The error for one that is not there is
 // [ErrNoFeature].
@@ -265,7 +265,7 @@ func (r *Recording) SampleTime() (first, last uint64, err error) {
 }
 
 // ClockID returns the resolution in nanoseconds of the clock that was chosen
-// with perf record -k; which one it is stands in Attr.ClockID.
+// with perf record -k; Attr.ClockID says which one.
 func (r *Recording) ClockID() (resolution uint64, err error) {
 	c, err := r.feature(FeatureClockID)
 	if err != nil {

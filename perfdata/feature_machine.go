@@ -238,7 +238,7 @@ func (r *Recording) CPUDomains() (CPUDomains, error) {
 		return CPUDomains{}, err
 	}
 	d := CPUDomains{SchedstatVersion: c.u32(), MaxDomains: c.u32()}
-	// The number of CPUs does not stand here: they go on to the section's end.
+	// The number of CPUs is not here: they go on to the section's end.
 	for !c.short && c.rest() > 0 {
 		list := CPUDomainList{CPU: c.u32()}
 		for range c.u32() {

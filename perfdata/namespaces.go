@@ -23,7 +23,7 @@ const (
 	NamespaceCgroup = 6
 )
 
-// A NamespaceLink is the file in /proc/PID/ns that stands for a namespace.
+// A NamespaceLink is the file in /proc/PID/ns that represents a namespace.
 type NamespaceLink struct {
 	Dev, Inode uint64
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // An OrderedScanner goes through the records of a recording in the order of
-// their times. Records of the same time keep the order in which they stand, as
+// their times. Records of the same time keep the order of the file, as
 // in perf (tools/perf/util/ordered-events.c).
 //
 // perf record drains one ring buffer after the other, each of which is in the
@@ -21,12 +21,12 @@ import (
 // time. Only their places are held: 32 bytes a record, and the record itself
 // if it was compressed or comes out of a stream.
 //
-// What has no time is handed over where it stands, while older records may be
+// What has no time is handed over where it is, while older records may be
 // waiting for their round to end, which is what perf does too: the records of
 // perf itself, those that perf made up when the recording began (whose time is
 // 0), and those of events without [SampleTime] in their attr.
 //
-// A file without any rounds is gone through as it stands. Several files are
+// A file without any rounds is gone through as it is. Several files are
 // merged by time, each by its own rounds; where two have the same time, the
 // record of the file that comes first in [Recording.Files] goes first.
 type OrderedScanner struct {
@@ -39,7 +39,7 @@ type OrderedScanner struct {
 	late    int
 }
 
-// Ordered returns an [OrderedScanner] that stands before the first record.
+// Ordered returns an [OrderedScanner] that is before the first record.
 func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 	o := new(OrderedScanner)
 	// The places of records that are held are places in the mapping.
@@ -61,7 +61,7 @@ func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 // Ordered returns an [OrderedScanner] over the rest of the stream, which takes
 // the place of [Reader.Next] and [Reader.Record]. In a stream that has no
 // rounds at all the records are held until it ends, or until they take more
-// than 64 MiB: then they are handed over as they stand.
+// than 64 MiB: then they are handed over as they are.
 func (rd *Reader) Ordered() *OrderedScanner {
 	want := rd.want
 	if rd.src == nil {

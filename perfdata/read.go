@@ -27,7 +27,7 @@ type ReadValue struct {
 	Lost  uint64 // records of the event that were lost; with ReadFormatLost
 }
 
-// The fields that stand once, and those that each value has.
+// The fields that are there once, and those that each value has.
 const (
 	readTimes  = ReadFormatTotalTimeEnabled | ReadFormatTotalTimeRunning
 	readFields = ReadFormatID | ReadFormatLost
@@ -77,7 +77,7 @@ func (e endian) readValues(f ReadFormat, b []byte) ReadValues {
 	return v
 }
 
-// readFields decodes what stands behind a value.
+// readFields decodes what follows a value.
 func (e endian) readFields(f ReadFormat, value uint64, b []byte) ReadValue {
 	v := ReadValue{Value: value}
 	if f&ReadFormatID != 0 {

@@ -143,15 +143,15 @@ const (
 	firstUserRecord = 64 // PERF_RECORD_USER_TYPE_START: from here on perf's own, without trailer
 )
 
-// A Record is one record as it stands in the file: struct perf_event_header and what follows.
+// A Record is one record as it is in the file: struct perf_event_header and what follows.
 type Record struct {
 	Type RecordType
 	Misc uint16
 	// File is the index of the data file in Recording.Files: 0 is the file itself
 	// or DIR/data, then come DIR/data.N in the order of N.
 	File int
-	// Offset is where the record's header stands in its data file; for a record
-	// out of a COMPRESSED record, where that one stands.
+	// Offset is where the record's header is in its data file; for a record
+	// out of a COMPRESSED record, where that one is.
 	Offset int64
 	// Raw is the whole record, header included, in the recording's byte order.
 	// It aliases the recording's memory, is read-only, and is valid until

@@ -11,12 +11,12 @@ import (
 
 // A Sample is a SAMPLE record (perf_output_sample of kernel/events/core.c,
 // evsel__parse_sample of tools/perf/util/evsel.c). Its fields are those that
-// stand at a fixed place. The parts behind them, each as long as the one before
+// are at a fixed place. The parts behind them, each as long as the one before
 // it lets it begin, are found when a method asks for them, and only as far as
 // it takes; what has been found is remembered.
 //
 // A part that the event does not sample comes as its zero value without an
-// error; Type tells. A part that does not fit in the record gives a
+// error; Type says so. A part that does not fit in the record gives a
 // [*FormatError], and so do all behind it.
 //
 // A Sample can be used for one record after the other. What its methods return
@@ -74,7 +74,7 @@ var sampleParts = [numSampleParts]SampleType{
 	partAux:          SampleAux,
 }
 
-// What stands before ADDR and PERIOD; before IP only IDENTIFIER does.
+// What precedes ADDR and PERIOD; before IP only IDENTIFIER does.
 const (
 	beforeAddr   = SampleIdentifier | SampleIP | SampleTID | SampleTime
 	beforePeriod = beforeAddr | SampleAddr | SampleEventID | SampleStreamID | SampleCPU
@@ -347,7 +347,7 @@ func (b BranchStack) All() iter.Seq2[int, Branch] {
 type BranchFlags uint64
 
 // Mispredicted reports whether the branch was mispredicted. With neither this
-// nor Predicted the CPU does not tell.
+// nor Predicted, the CPU does not say.
 func (f BranchFlags) Mispredicted() bool { return f&1 != 0 }
 
 // Predicted reports whether the branch was predicted.

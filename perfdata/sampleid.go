@@ -27,7 +27,7 @@ type SampleID struct {
 	Event *Event
 }
 
-// A layout says where the fields of a SampleID stand, as offsets from its
+// A layout says where the fields of a SampleID are, as offsets from its
 // start; -1 for those that it does not have.
 type layout struct {
 	has   SampleType
@@ -156,7 +156,7 @@ func (r *Recording) quick(layouts []*layout, raw []byte, at int, id *SampleID) (
 // others; Size is where the fields that are read end.
 type Places struct{ TID, Time, ID, CPU, Size int }
 
-// SamplePlaces returns where the fields of SAMPLE records stand in Record.Raw, if
+// SamplePlaces returns where the fields of SAMPLE records are in Record.Raw, if
 // that is at one place in all of them, with an id, a time and a CPU, and the recording
 // is little-endian. Reading them there gives what [Recording.SampleID] does, for
 // those who have ten million samples to pass.
@@ -187,7 +187,7 @@ func (r *Recording) places(layouts []*layout, from int) (p Places, ok bool) {
 // and its Event nil.
 //
 // Which layout the fields have depends on the event, and which event it is
-// stands among the fields: as perf does, SampleID relies on an id that stands
+// is among the fields: as perf does, SampleID relies on an id that is
 // at the same place in all events' records, or on IDENTIFIER. A record that is
 // too short for what it should carry, or does not name one event where the
 // layout depends on it, gives a [*FormatError] and a zero id.
@@ -334,7 +334,7 @@ func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout,
 		return found, event
 	}
 	// What perf made up has the first event's layout and no id. The records of
-	// an event that puts no id into them can be told by their length alone.
+	// an event that puts no id into them can be recognised by their length alone.
 	for i, l := range layouts {
 		id, ok := l.readID(raw, at, r.endian)
 		if ok && id == 0 && (i == 0 || l.id < 0 && len(raw)-at == l.size) {

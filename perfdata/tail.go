@@ -151,7 +151,7 @@ func (t *Tail) frame(end int64) error {
 	for len(b) >= headerSize {
 		h := t.r.endian.header(b)
 		if h.size < headerSize {
-			// Features stand here, and the header has not been written yet that
+			// Features are here, and the header has not been written yet that
 			// says so; or a hole, if perf writes at several places at once (--aio).
 			return nil
 		}

@@ -5,7 +5,7 @@ package perfdata
 
 import "iter"
 
-// A Words is an array of u64 as it stands in a record: nothing is copied, and
+// A Words is an array of u64 as it is in a record: nothing is copied, and
 // an element is decoded when it is asked for. It aliases Record.Raw and is
 // valid as long as that is. The zero Words is empty.
 type Words struct {

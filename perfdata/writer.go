@@ -75,7 +75,7 @@ func NewWriter(w io.WriteSeeker, order binary.ByteOrder, opts ...WriterOption) *
 
 // NewPipeWriter returns a Writer that writes to w what perf record -o - does.
 // Events and features become records, in which they must fit: an event's ids
-// and a feature have less than 64 KiB each. Features stand where they are written.
+// and a feature have less than 64 KiB each. Features are where they are written.
 func NewPipeWriter(w io.Writer, order binary.ByteOrder, opts ...WriterOption) *Writer {
 	return newWriter(w, nil, order, opts)
 }
@@ -178,7 +178,7 @@ func (a *Attr) writeSize() uint32 {
 	return min(max(size, attrSizeVer0), attrSizeMax) &^ 7
 }
 
-// begin writes all that stands before the records.
+// begin writes all that precedes the records.
 func (w *Writer) begin() {
 	if w.began || w.err != nil {
 		return
@@ -293,7 +293,7 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// WriteRecord writes a record as it stands in [Record.Raw]. The trace that
+// WriteRecord writes a record as it is in [Record.Raw]. The trace that
 // belongs to an AUXTRACE record must follow it in raw. A record that does not
 // frame itself is refused.
 func (w *Writer) WriteRecord(raw []byte) error {

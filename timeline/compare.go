@@ -5,7 +5,7 @@ package timeline
 
 import "iter"
 
-// Against lays the view beside another copy of the same memory, for example
+// Against compares the view with another copy of the same memory, for example
 // one read from /proc/kcore at v's time: it yields every piece of the view
 // that segs cover, with the copy's bytes in the piece's place. Whether a piece
 // that is not [Known] may differ is for the caller to say.

@@ -9,7 +9,7 @@ import (
 
 // No kernel of an architecture other than x86 is known to record its changes of
 // text in place. Where a recording of one has text pokes all the same, some
-// writer in it emits them, and nothing tells whether all do: all the time is a
+// writer in it emits them, and nothing says whether all do: all the time is a
 // gap, for the reason SilentWriters. But a word has one writer: kprobes refuse
 // places of static keys and of ftrace (check_kprobe_address_safe in
 // kernel/kprobes.c), and those have their own. So where two pokes of the same

@@ -1,7 +1,7 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Textreplay answers which bytes of Linux kernel text stood at an address at a
+// Textreplay answers which bytes of Linux kernel text were at an address at a
 // time, from recordings of perf.
 //
 //	textreplay at do_sys_openat2+7 12.345678901

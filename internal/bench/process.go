@@ -44,7 +44,7 @@ func cpuSeconds() float64 { return clock(unix.CLOCK_PROCESS_CPUTIME_ID).Seconds(
 // must be locked.
 func threadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-// clock reads a clock of CPU time. What getrusage tells of a running thread is
+// clock reads a clock of CPU time. What getrusage reports of a running thread is
 // as of its last tick.
 func clock(id int32) time.Duration {
 	var t unix.Timespec

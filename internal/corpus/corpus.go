@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package corpus finds recordings of real kernels for tests: the small ones in
-// the repository's testdata, and the large ones that are kept beside it.
+// the repository's testdata, and the large ones that are kept next to it.
 //
 // A recording is a directory with rec.data (a perf.data directory) and oracle/:
 // independent copies of kernel text at known moments, listed in
@@ -21,7 +21,7 @@ import (
 	"testing"
 )
 
-// Env names the environment variable that tells where unpacked recordings are.
+// Env names the environment variable that says where unpacked recordings are.
 const Env = "TEXTREPLAY_CORPUS"
 
 // Oracle is a copy of kernel text at a moment between Before and After.
@@ -59,7 +59,7 @@ func Small(tb testing.TB) []string {
 
 // Large returns the directory of a large recording such as "x86_64/storm", and
 // skips the test where it is not to be had: it is looked for in $TEXTREPLAY_CORPUS,
-// and unpacked from ../shared/corpus beside the repository.
+// and unpacked from ../shared/corpus next to the repository.
 func Large(tb testing.TB, name string) string {
 	tb.Helper()
 	if root := os.Getenv(Env); root != "" {

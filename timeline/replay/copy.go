@@ -13,7 +13,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Copy names a further copy of the kernel, beside the one that perf made when it
+// Copy names a further copy of the kernel, besides the one that perf made when it
 // began to record.
 type Copy struct {
 	// KCore is a directory with kcore, kallsyms and modules, copied from /proc

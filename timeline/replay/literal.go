@@ -22,7 +22,7 @@ type OpsLiteral struct {
 
 // OpsLiteral returns the literal of which the byte at addr is at v's time; ok is
 // false where it is of none. No record names these places: they are known by
-// what stands there. A pointer of the kernel, whose upper half is no
+// what is there. A pointer of the kernel, whose upper half is no
 // instruction of arm64, right before a function, which begins with what the
 // compiler and ftrace leave at an entry (-fpatchable-function-entry=4,2).
 func (r *Replay) OpsLiteral(v timeline.View, addr uint64) (l OpsLiteral, ok bool) {

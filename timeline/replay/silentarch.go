@@ -8,7 +8,7 @@ import "fmt"
 // architecture returns what the report's Arch names.
 func (r *Report) architecture() architecture { return architectureOf(nil, r.Arch) }
 
-// whatFollows tells a reader what the silence of the architecture means for the
+// whatFollows explains what the silence of the architecture means for the
 // answers: what they still rest on.
 func (r *Report) whatFollows() []string {
 	if !r.architecture().silent() {
