@@ -363,6 +363,9 @@ var endbr = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 func (s *slot) ftrace() {
 	s.Func, s.Ops = 0, 0
 	n := len(s.code) - 8
+	if n < 0 {
+		return // of a damaged record
+	}
 	for at := 0; at < n; {
 		size := len(endbr)
 		if !bytes.HasPrefix(s.code[at:n], endbr) {
@@ -378,7 +381,7 @@ func (s *slot) ftrace() {
 		}
 		at += size
 	}
-	if ops := binary.LittleEndian.Uint64(s.code[max(n, 0):]); s.Func != 0 && ops>>47 == 1<<17-1 {
+	if ops := binary.LittleEndian.Uint64(s.code[n:]); s.Func != 0 && ops>>47 == 1<<17-1 {
 		s.Ops = ops
 	}
 }

@@ -74,3 +74,21 @@ func TestOnlySlot(t *testing.T) {
 		})
 	}
 }
+
+// TestShortSlot: out-of-line code that is too short for what it is called, as a
+// damaged record has it, serves nothing.
+func TestShortSlot(t *testing.T) {
+	const page = uint64(0xffffffffc0200000)
+	for _, name := range []string{"kprobe_insn_page", "kprobe_optinsn_page", "ftrace_trampoline"} {
+		for n := 1; n < 16; n++ {
+			w := newTape(t)
+			w.ticks(100, 200)
+			w.ksymbol(10, 210, page, 4096, perfdata.KSymbolOOL, 0, name)
+			w.poke(10, 220, page, "", strings.Repeat("90", n))
+			w.ticks(300, 400)
+			if s, ok := w.replay().Serves(page, 250); ok && (s.Func != 0 || len(s.Places) > 0) {
+				t.Errorf("%d bytes of %s serve %+v", n, name, s)
+			}
+		}
+	}
+}
