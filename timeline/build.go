@@ -157,9 +157,15 @@ func (d *build) sortPokes() {
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return p.time })
 	n, fits := 1, true
+	var now written // the pokes of the newest time, where there are several
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
-		if written(p, list[:n]) {
+		if p.time != last.time {
+			now = nil
+		} else if now == nil {
+			now = written{last.edit: true}
+		}
+		if now.again(p) {
 			d.im.doubles++
 			continue
 		}
@@ -174,14 +180,17 @@ func (d *build) sorted(list []poke) []poke {
 	return list
 }
 
-// written reports whether one of earlier, pokes of a place by time, is p once
-// more. Others of the same time may stand between the two.
-func written(p *poke, earlier []poke) bool {
-	for i := len(earlier) - 1; i >= 0 && earlier[i].time == p.time; i-- {
-		if earlier[i].edit == p.edit {
-			return true
-		}
+// written is the set of what pokes of one place and time did. Damage can give
+// very many the same time.
+type written map[uint32]bool // by edit
+
+// again reports whether p did what another poke of its time did, and adds it. A
+// poke that is alone at its time, for which w is nil, did not.
+func (w written) again(p *poke) bool {
+	if w == nil || w[p.edit] {
+		return w != nil
 	}
+	w[p.edit] = true
 	return false
 }
 

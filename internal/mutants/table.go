@@ -697,7 +697,7 @@ var mutants = []mutant{
 		"if s.several && !s.follows {", "if false {",
 		"TestRecorded/duplicates: an event whose records another one took"},
 	{"duplicates", "what perf wrote twice counts once", "build.sorted",
-		"if written(p, list[:n]) {", "if false {",
+		"if now.again(p) {", "if false {",
 		"TestRecorded/duplicates: and so it does where another of the same time stands between"},
 
 	// Windows: what each shape of record says.

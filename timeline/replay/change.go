@@ -150,16 +150,32 @@ func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
 // included.
 func (t *trail) dropDoubles() {
 	out := t.entries[:0]
-	for _, e := range t.entries {
-		double := false
-		for k := len(out) - 1; k >= 0 && out[k].time == e.time && e.time != 0 && e.loss == nil && !double; k-- {
-			double = out[k].loss == nil && bytes.Equal(out[k].rec.Raw, e.rec.Raw)
+	for all := t.entries; len(all) > 0; {
+		n := 1
+		for n < len(all) && all[n].time == all[0].time {
+			n++
 		}
-		if !double {
-			out = append(out, e)
+		now := all[:n]
+		if all = all[n:]; n > 1 && now[0].time != 0 {
+			now = withoutDoubles(now)
 		}
+		out = append(out, now...)
 	}
 	t.entries = out
+}
+
+// withoutDoubles drops the doubles among entries of one time, of which damage can
+// make very many.
+func withoutDoubles(entries []trailEntry) []trailEntry {
+	met := make(map[string]bool, len(entries))
+	return slices.DeleteFunc(entries, func(e trailEntry) bool {
+		if e.loss != nil {
+			return false
+		}
+		double := met[string(e.rec.Raw)]
+		met[string(e.rec.Raw)] = true
+		return double
+	})
 }
 
 func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
