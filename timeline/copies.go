@@ -148,10 +148,10 @@ func (c *chain) withCopies(e0, e1 uint64, init initial, changes []change) []chan
 		return changes
 	}
 	out := slices.Clone(changes)
-	busy := uint64(0) // the end of the copy before
+	since, busy := uint64(0), uint64(0) // when the copies before were made that this one overlaps
 	last := uint32(noContent)
 	if init.content != noContent {
-		busy, last = init.to, init.content
+		since, busy, last = init.from, init.to, init.content
 	}
 	for i := range c.copied {
 		cp := &c.copied[i]
@@ -161,7 +161,12 @@ func (c *chain) withCopies(e0, e1 uint64, init initial, changes []change) []chan
 		}
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		inside := changes[lo:upToTime(changes, cp.to)]
-		overlaps := last != noContent && cp.from <= busy
+		// A change that was recorded meanwhile tells copies apart that overlap.
+		overlaps := last != noContent && cp.from <= busy &&
+			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
+		if !overlaps {
+			since = cp.from
+		}
 		switch {
 		case len(inside) > 0 && !c.consistent(content, inside),
 			len(inside) == 0 && overlaps && !c.equal(last, content):

@@ -1024,9 +1024,9 @@ func (p *painter) withCopies(e0, e1 uint64, got []byte, claim initial, facts []w
 	if p.uncopied {
 		return all, nil
 	}
-	busy, last := uint64(0), got
+	since, busy, last := uint64(0), uint64(0), got
 	if got != nil {
-		busy = claim.to
+		since, busy = claim.from, claim.to
 	}
 	for _, c := range p.copies {
 		if c.time < e0 || c.until >= e1 {
@@ -1038,7 +1038,11 @@ func (p *painter) withCopies(e0, e1 uint64, got []byte, claim initial, facts []w
 				inside = append(inside, f)
 			}
 		}
-		while := last != nil && c.time <= busy
+		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
+		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)
+		if !while {
+			since = c.time
+		}
 		switch {
 		case len(inside) > 0 && !explains(inside, c.old), len(inside) == 0 && while && !bytes.Equal(last, c.old):
 			clashing = append(clashing, c)

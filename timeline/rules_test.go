@@ -1094,6 +1094,21 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
+			name: "a copy while the snapshot may have been made, and a change before",
+			facts: func(b *Builder) {
+				b.SetSnapshot(Snapshot{From: 100, To: 1000, Segments: []Segment{snapshotOf(0x1000, 0x1000, 0x90)}})
+				b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+				b.AddCopy(copyAt(500, 510, "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..500 known eb02",  // from the poke
+				"500..1001 known eb02", // from the copy
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
 			name: "a poke's old bytes contradict a further copy",
 			facts: func(b *Builder) {
 				b.AddCopy(copyAt(500, 510, "9090"))

@@ -26,6 +26,8 @@ cut storm -symbols vfs_read,__schedule
 cut hotplug -samples -symbols vfs_read,__schedule,sysctl_schedstats \
 	-oracles begin,key1_by_cpu1,online,cpu1_key,cpu1_func,cpu0_key,cpu0_func,end
 cut modfull -symbols vfs_read,crc7_be,lc_create,virtqueue_get_buf_ctx_split
+cut old510 -symbols vfs_read,vfs_write,__x64_sys_getpid,sysctl_schedstats \
+	-oracles begin,bpf_on_1,sk_tp_on_2,kp_opt_5,kp_off_5,end
 cut smalldup -symbols sysctl_schedstats,do_sys_openat2 -oracles key_on,kprobe_on,bpf_on
 # Recorded for these tests only, in the same way, and not in the large corpus.
 if [ -d "$corpus/x86_64/thunks" ]; then

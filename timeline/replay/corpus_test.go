@@ -160,6 +160,7 @@ func TestRecordings(t *testing.T) {
 		"hotplug":   {"kernel": {known: 24576}},
 		"smalldup":  {"kernel": {known: 36864}, "bpf": {known: 109}, "kprobe": {known: 115}},
 		"modfull":   {"kernel": {known: 24576}, "module": {known: 49152}, "ftrace": {known: 621}},
+		"old510":    {"kernel": {known: 73728}, "bpf": {known: 1090}, "ftrace": {known: 2721}, "kprobe": {known: 4561}},
 		"callgraph": {"kernel": {known: 16384}, "ftrace": {known: 207}},
 		"thunks":    {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
 		"arm64":     {"bpf": {known: 116}}, // save the NOP of the entry

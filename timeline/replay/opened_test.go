@@ -53,8 +53,6 @@ func cpuRange(first, last int) []byte {
 	return le.AppendUint16(le.AppendUint16(b, uint16(first)), uint16(last))
 }
 
-const anyCPU = -1 // in a list of CPUs
-
 // maps writes the CPU_MAP and THREAD_MAP.
 func (t *tape) maps(cpus []byte, tasks ...int64) {
 	t.own(perfdata.RecordThreadMap, taskList(tasks))
