@@ -186,8 +186,8 @@ func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("line %d: %w", line+1, err)
 	}
-	for _, at := range open {
-		return nil, fmt.Errorf("line %d: this change does not end", at)
+	if len(open) > 0 {
+		return nil, fmt.Errorf("line %d: this change does not end", slices.Min(slices.Collect(maps.Values(open))))
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ package replay
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -288,8 +289,8 @@ func (c *checker) poke(p *perfdata.TextPoke) {
 
 // end looks at what is left over, and at the infos.
 func (c *checker) end() {
-	for _, list := range c.pending {
-		for _, f := range list {
+	for _, thread := range slices.Sorted(maps.Keys(c.pending)) {
+		for _, f := range c.pending[thread] {
 			c.add(f, f.Time)
 		}
 	}

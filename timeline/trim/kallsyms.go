@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"sort"
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -22,84 +23,98 @@ const CutMarker = "symbols_cut_away"
 // kept pokes branch to, of the data to which literals among it point, of kept
 // samples, and all of modules; the rest becomes CutMarkers.
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
-	type place struct {
-		addr  uint64
-		first int // index of its first symbol
-		n     int
-	}
-	var places []place // of core text symbols
-	for i, s := range k.All() {
-		if !isText(s) {
-			continue
-		}
-		if n := len(places); n > 0 && places[n-1].addr == s.Addr {
-			places[n-1].n = i - places[n-1].first + 1
-			continue
-		}
-		places = append(places, place{s.Addr, i, 1})
-	}
-	keep := make([]bool, len(places))
-	mark := func(addr uint64) { // the symbol that covers addr
-		lo, hi := 0, len(places)
-		for lo < hi {
-			if m := (lo + hi) / 2; places[m].addr <= addr {
-				lo = m + 1
-			} else {
-				hi = m
-			}
-		}
-		if lo > 0 {
-			keep[lo-1] = true
-		}
-	}
-	textLo, textHi, _ := k.Text()
-	machine, order := c.r.Machine(), c.rec.ByteOrder()
-	branches := func(addr uint64, code []byte) {
-		for to := range targets(machine, order, addr, code) {
-			if to >= textLo && to < textHi {
-				mark(to)
-			}
-		}
-	}
-	data := c.pointedTo()
+	t := newSymbolCut(k)
 	for _, s := range c.segments() {
 		for p := s.Addr; p < s.Addr+uint64(len(s.Data)); p += pageSize {
-			mark(p)
+			t.keepAt(p)
 		}
-		branches(s.Addr, s.Data)
+		c.keepTargets(t, s.Addr, s.Data)
 	}
-	for i, pl := range places {
-		keep[i] = keep[i] || c.pages[page(pl.addr)]
+	for i := range t.places {
+		p := &t.places[i]
+		p.keep = p.keep || c.pages[page(p.addr)]
 	}
 	for i, b := range c.text {
-		mark(c.at[i])
-		branches(c.at[i], b)
+		t.keepAt(c.at[i])
+		c.keepTargets(t, c.at[i], b)
 	}
 	for p, err := range c.rec.BPFProgs() {
 		if err != nil {
 			continue
 		}
 		for f := range p.Funcs() {
-			branches(f.Addr, f.Code)
+			c.keepTargets(t, f.Addr, f.Code)
 		}
 	}
 	if c.opts.Samples {
-		if err := c.sampled(mark); err != nil {
+		if err := c.sampled(t.keepAt); err != nil {
 			return err
 		}
 	}
-	cutAt := make(map[int]bool) // indices of symbols that become markers
-	kept := make(map[int]bool)
-	for i, pl := range places {
-		if keep[i] {
-			for j := range pl.n {
-				kept[pl.first+j] = true
-			}
-		} else if i > 0 && keep[i-1] {
-			cutAt[pl.first] = true
+	return t.write(w, c.pointedTo())
+}
+
+// keepTargets keeps the symbols of core text to which code at addr branches.
+func (c *cut) keepTargets(t *symbolCut, addr uint64, code []byte) {
+	lo, hi, _ := t.k.Text()
+	for to := range targets(c.r.Machine(), c.rec.ByteOrder(), addr, code) {
+		if to >= lo && to < hi {
+			t.keepAt(to)
 		}
 	}
+}
+
+// A symbolCut decides which symbols of core text are kept.
+type symbolCut struct {
+	k      *kcore.Kallsyms
+	places []place // by address
+}
+
+// A place is an address of core text with its symbols.
+type place struct {
+	addr     uint64
+	first, n int // the index of its first symbol, and how many there are
+	keep     bool
+}
+
+func newSymbolCut(k *kcore.Kallsyms) *symbolCut {
+	t := &symbolCut{k: k}
 	for i, s := range k.All() {
+		if !isText(s) {
+			continue
+		}
+		if n := len(t.places); n > 0 && t.places[n-1].addr == s.Addr {
+			t.places[n-1].n = i - t.places[n-1].first + 1
+			continue
+		}
+		t.places = append(t.places, place{addr: s.Addr, first: i, n: 1})
+	}
+	return t
+}
+
+// keepAt keeps the symbol that covers addr.
+func (t *symbolCut) keepAt(addr uint64) {
+	if i := sort.Search(len(t.places), func(i int) bool { return t.places[i].addr > addr }); i > 0 {
+		t.places[i-1].keep = true
+	}
+}
+
+// write writes what is kept, with a marker where kept symbols end, all symbols
+// of modules, and the data at the addresses of data.
+func (t *symbolCut) write(w *bufio.Writer, data map[uint64]bool) error {
+	ends := make(map[int]bool) // indices of symbols that become markers
+	kept := make(map[int]bool)
+	for i, p := range t.places {
+		switch {
+		case p.keep:
+			for j := range p.n {
+				kept[p.first+j] = true
+			}
+		case i > 0 && t.places[i-1].keep:
+			ends[p.first] = true
+		}
+	}
+	for i, s := range t.k.All() {
 		switch {
 		case kept[i] || data[s.Addr] || s.Module != "" || s.Name == "_stext" || s.Name == "_etext" || s.Name == "_text":
 			line := fmt.Sprintf("%016x %c %s", s.Addr, s.Type, s.Name)
@@ -107,7 +122,7 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 				line += "\t[" + s.Module + "]"
 			}
 			fmt.Fprintln(w, line)
-		case cutAt[i]:
+		case ends[i]:
 			fmt.Fprintf(w, "%016x t %s\n", s.Addr, CutMarker)
 		}
 	}
