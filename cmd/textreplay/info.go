@@ -173,44 +173,63 @@ func (d *digest) write(w io.Writer, s style) {
 		code = yellow
 	}
 	fmt.Fprintln(w, s.paint(code, d.trust()))
+	o := &sections{w, s}
+	d.writeRecording(o)
+	d.writeGuests(o)
+	d.writeCoverage(o)
+	d.writeSnapshot(o)
+	d.writeChanges(o)
+	d.writeDoubts(o)
+}
 
-	section := func(title string) { fmt.Fprintf(w, "\n%s\n", s.paint(bold, title)) }
-	field := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
-	}
-	more := func(n, shown int) {
-		if n > shown {
-			fmt.Fprintf(w, "  and %s more\n", thousands(n-shown))
-		}
-	}
-	known := func(s string) string {
-		if s == "" {
-			return "not recorded"
-		}
-		return s
-	}
+// sections prints titles with fields below them.
+type sections struct {
+	w io.Writer
+	style
+}
 
-	section("Recording")
-	field("producer", "%s", known(d.Producer))
-	field("kernel", "%s", strings.TrimSpace(known(d.Kernel)+" "+d.Arch))
+func (o *sections) section(title string) { fmt.Fprintf(o.w, "\n%s\n", o.paint(bold, title)) }
+
+func (o *sections) field(name, format string, args ...any) {
+	fmt.Fprintf(o.w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
+}
+
+// more says how many of n are not shown.
+func (o *sections) more(n, shown int) {
+	if n > shown {
+		fmt.Fprintf(o.w, "  and %s more\n", thousands(n-shown))
+	}
+}
+
+func orNotRecorded(s string) string {
+	if s == "" {
+		return "not recorded"
+	}
+	return s
+}
+
+func (d *digest) writeRecording(o *sections) {
+	o.section("Recording")
+	o.field("producer", "%s", orNotRecorded(d.Producer))
+	o.field("kernel", "%s", strings.TrimSpace(orNotRecorded(d.Kernel)+" "+d.Arch))
 	if d.CPUsAvailable > 0 {
-		field("CPUs", "%d, of which %d online", d.CPUsAvailable, d.CPUsOnline)
+		o.field("CPUs", "%d, of which %d online", d.CPUsAvailable, d.CPUsOnline)
 	} else {
-		field("CPUs", "not recorded")
+		o.field("CPUs", "not recorded")
 	}
-	field("clock", "%s", d.Clock.Name)
+	o.field("clock", "%s", d.Clock.Name)
 	if err := d.tsc(); err != nil {
-		field("  tsc:", "no: %v", err)
+		o.field("  tsc:", "no: %v", err)
 	} else {
-		field("  tsc:", "converts")
+		o.field("  tsc:", "converts")
 	}
 	if err := d.wall(); err != nil {
-		field("  wall:", "no: %v", err)
+		o.field("  wall:", "no: %v", err)
 	} else {
 		at, _ := d.Clock.ToWall(d.First)
-		field("  wall:", "converts; the first record is of %s", at.Format(time.RFC3339Nano))
+		o.field("  wall:", "converts; the first record is of %s", at.Format(time.RFC3339Nano))
 	}
-	field("first record", "%s", replay.Seconds(d.First))
+	o.field("first record", "%s", replay.Seconds(d.First))
 	end := "the recording ends cleanly"
 	if !d.Clean {
 		end = fmt.Sprintf("no clean end; the newest record is of %s", replay.Seconds(d.Last))
@@ -218,82 +237,90 @@ func (d *digest) write(w io.Writer, s style) {
 			end = fmt.Sprintf("nothing says whether the guest's own recording was whole; its newest record is of %s", replay.Seconds(d.Last))
 		}
 	}
-	field("horizon", "%s (%s)", replay.Seconds(d.Horizon), end)
+	o.field("horizon", "%s (%s)", replay.Seconds(d.Horizon), end)
 	var total uint64
 	parts := make([]string, 0, len(d.Records))
 	for _, c := range d.records() {
 		total += c.n
 		parts = append(parts, fmt.Sprintf("%v %s", c.typ, thousands(c.n)))
 	}
-	field("records", "%s:", thousands(total))
-	wrap(w, "    ", parts)
+	o.field("records", "%s:", thousands(total))
+	wrap(o.w, "    ", parts)
+}
 
+func (d *digest) writeGuests(o *sections) {
 	if len(d.Guests) > 0 {
-		section("Guests")
+		o.section("Guests")
 		for i := range d.Guests {
-			field(d.Guests[i].Name(), "%s", guestText(&d.Guests[i]))
+			o.field(d.Guests[i].Name(), "%s", guestText(&d.Guests[i]))
 		}
 	}
+}
 
-	section("Coverage")
+func (d *digest) writeCoverage(o *sections) {
+	o.section("Coverage")
 	for _, k := range d.kinds() {
-		field(k.name, "%s", k.coverage.Verdict)
+		o.field(k.name, "%s", k.coverage.Verdict)
 		const most = 3
 		for i, l := range k.coverage.Limits {
 			if i == most {
-				fmt.Fprintf(w, "    and %s more\n", thousands(len(k.coverage.Limits)-most))
+				fmt.Fprintf(o.w, "    and %s more\n", thousands(len(k.coverage.Limits)-most))
 				break
 			}
-			fmt.Fprintf(w, "    %s%s (%s)\n", limitTime(l), l.Text, l.Reason)
+			fmt.Fprintf(o.w, "    %s%s (%s)\n", limitTime(l), l.Text, l.Reason)
 		}
 	}
+}
 
-	section("Snapshot")
+func (d *digest) writeSnapshot(o *sections) {
+	o.section("Snapshot")
 	if d.Copied == nil {
 		dir := "kcore_dir"
 		if d.Guest > 0 {
 			dir += "__" + guestFlag(d.Guest)
 		}
-		fmt.Fprintf(w, "  none: there is no copy of kernel text beside the recording (%s)\n", dir)
+		fmt.Fprintf(o.w, "  none: there is no copy of kernel text beside the recording (%s)\n", dir)
 	} else {
 		from := "an unknown time"
 		if d.Copied.From != 0 {
 			from = replay.Seconds(d.Copied.From)
 		}
-		field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
-		field("ranges", "%s in %d:", count(d.SnapshotBytes, "byte"), len(d.Segments))
+		o.field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
+		o.field("ranges", "%s in %d:", count(d.SnapshotBytes, "byte"), len(d.Segments))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {
-			fmt.Fprintf(w, "    %016x..%016x %s\n", g.Lo, g.Hi, count(g.Hi-g.Lo, "byte"))
+			fmt.Fprintf(o.w, "    %016x..%016x %s\n", g.Lo, g.Hi, count(g.Hi-g.Lo, "byte"))
 		}
-		more(len(d.Segments), most)
+		o.more(len(d.Segments), most)
 	}
 	for _, c := range d.Copies {
-		field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, replay.Seconds(c.Made.From), replay.Seconds(c.Made.To),
+		o.field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, replay.Seconds(c.Made.From), replay.Seconds(c.Made.To),
 			count(c.Bytes, "byte"), len(c.Segments))
 	}
 	if lo, hi := d.r.Image.Text(); lo < hi {
-		field("kernel text", "%016x..%016x %s", lo, hi, count(hi-lo, "byte"))
+		o.field("kernel text", "%016x..%016x %s", lo, hi, count(hi-lo, "byte"))
 	}
 	if names := d.moduleNames(); len(names) > 0 {
 		trusted := "known"
 		if d.Coverage.Modules.Verdict != replay.Complete {
 			trusted = "at most unconfirmed, see above"
 		}
-		field("modules", "%d, their text %s:", len(names), trusted)
-		wrap(w, "    ", names)
+		o.field("modules", "%d, their text %s:", len(names), trusted)
+		wrap(o.w, "    ", names)
 	}
+}
 
-	section("Changes")
+func (d *digest) writeChanges(o *sections) {
+	o.section("Changes")
 	p := &d.Pokes
-	field("pokes", "%s", thousands(p.Total))
+	o.field("pokes", "%s", thousands(p.Total))
 	for _, k := range pokeKinds(p) {
 		if k.n > 0 {
-			fmt.Fprintf(w, "    %10s %s\n", thousands(k.n), k.text)
+			fmt.Fprintf(o.w, "    %10s %s\n", thousands(k.n), k.text())
 		}
 	}
-	field("symbols", "%s, %s", count(d.Symbols.Births, "birth"), count(d.Symbols.Deaths, "death"))
-	field("BPF", "%s, %d of them with bytes; %s without", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
+	o.field("symbols", "%s, %s", count(d.Symbols.Births, "birth"), count(d.Symbols.Deaths, "death"))
+	o.field("BPF", "%s, %d of them with bytes; %s without", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
 		count(d.BPF.Images, "trampoline or dispatcher image"))
 	var with, without []string
 	for _, x := range d.programs {
@@ -312,44 +339,47 @@ func (d *digest) write(w io.Writer, s style) {
 		names []string
 	}{{"with bytes", with}, {missing, without}} {
 		if len(l.names) > 0 {
-			fmt.Fprintf(w, "  %s:\n", l.title)
-			wrap(w, "    ", tally(l.names))
+			fmt.Fprintf(o.w, "  %s:\n", l.title)
+			wrap(o.w, "    ", tally(l.names))
 		}
 	}
+}
 
+// writeDoubts prints what was lost, what contradicts itself, and warnings.
+func (d *digest) writeDoubts(o *sections) {
 	if len(d.Losses) > 0 {
 		var lost uint64
 		for _, l := range d.Losses {
 			lost += l.Records
 		}
-		section(fmt.Sprintf("Lost: %s in %s", count(lost, "record"), count(len(d.Losses), "place")))
+		o.section(fmt.Sprintf("Lost: %s in %s", count(lost, "record"), count(len(d.Losses), "place")))
 		const most = 5
 		for _, l := range d.Losses[:min(most, len(d.Losses))] {
-			fmt.Fprintf(w, "  %s to %s  %s, %s\n", replay.Seconds(l.From), replay.Seconds(l.To), l.Where(), count(l.Records, "record"))
+			fmt.Fprintf(o.w, "  %s to %s  %s, %s\n", replay.Seconds(l.From), replay.Seconds(l.To), l.Where(), count(l.Records, "record"))
 		}
-		more(len(d.Losses), most)
+		o.more(len(d.Losses), most)
 	}
 	if len(d.Skews) > 0 {
-		section(fmt.Sprintf("Clocks: those of the CPUs differ by %s at least; so close to a change it is not known which side a time is on", time.Duration(d.ClockUncertainty)))
+		o.section(fmt.Sprintf("Clocks: those of the CPUs differ by %s at least; so close to a change it is not known which side a time is on", time.Duration(d.ClockUncertainty)))
 		const most = 3
 		for _, s := range d.Skews[:min(most, len(d.Skews))] {
-			fmt.Fprintf(w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),
+			fmt.Fprintf(o.w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),
 				s.FirstCPU, replay.Seconds(s.First), s.SecondCPU, replay.Seconds(s.Second))
 		}
-		more(len(d.Skews), most)
+		o.more(len(d.Skews), most)
 	}
 	if len(d.conflicts) > 0 {
-		section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(d.Report.Conflicts)))
+		o.section(fmt.Sprintf("Conflicts: %s (textreplay verify lists them)", thousands(d.Report.Conflicts)))
 		const most = 3
 		for _, c := range d.conflicts[:min(most, len(d.conflicts))] {
-			writeConflict(w, d.r, c)
+			writeConflict(o.w, d.r, c)
 		}
-		more(d.Report.Conflicts, most)
+		o.more(d.Report.Conflicts, most)
 	}
 	if len(d.Warnings) > 0 {
-		section(fmt.Sprintf("Warnings: %d", len(d.Warnings)))
+		o.section(fmt.Sprintf("Warnings: %d", len(d.Warnings)))
 		for _, err := range d.Warnings {
-			fmt.Fprintf(w, "  %v\n", err)
+			fmt.Fprintf(o.w, "  %v\n", err)
 		}
 	}
 }
@@ -380,9 +410,19 @@ func writeConflict(w io.Writer, r *replay.Replay, c timeline.Conflict) {
 	}
 }
 
+// A pokeKind is a kind of pokes with how many there are.
 type pokeKind struct {
-	key, text string
-	n         uint64
+	key  string // of JSON
+	one  string // what one of them is called
+	many string
+	n    uint64
+}
+
+func (k *pokeKind) text() string {
+	if k.n == 1 {
+		return k.one
+	}
+	return k.many
 }
 
 // shapes are the keys of JSON for the kinds of pokes.
@@ -396,19 +436,20 @@ var shapes = [...]string{
 }
 
 func pokeKinds(p *replay.PokeCounts) []pokeKind {
+	same := func(key, text string, n uint64) pokeKind { return pokeKind{key, text, text, n} }
 	return []pokeKind{
-		{shapes[timeline.PokeBatch], "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace},
-		{shapes[timeline.PokeArmed], "kprobes armed", p.Armed},
-		{shapes[timeline.PokeDisarmed], "kprobes disarmed", p.Disarmed},
-		{shapes[timeline.PokeUnoptimised], "optimised kprobes undone", p.Unoptimised},
-		{shapes[timeline.PokeCreated], "new out-of-line code", p.Created},
-		{shapes[timeline.PokeRemoved], "out-of-line code retired", p.Removed},
-		{"doubles", "more that perf wrote twice", p.Doubles},
-		{"copies", "more that are other events' copies", p.Copies},
+		same(shapes[timeline.PokeBatch], "in place: static keys and calls, ftrace, BPF, optimised probes", p.InPlace),
+		{shapes[timeline.PokeArmed], "kprobe armed", "kprobes armed", p.Armed},
+		{shapes[timeline.PokeDisarmed], "kprobe disarmed", "kprobes disarmed", p.Disarmed},
+		{shapes[timeline.PokeUnoptimised], "optimised kprobe undone", "optimised kprobes undone", p.Unoptimised},
+		same(shapes[timeline.PokeCreated], "new out-of-line code", p.Created),
+		same(shapes[timeline.PokeRemoved], "out-of-line code retired", p.Removed),
+		same("doubles", "more that perf wrote twice", p.Doubles),
+		{"copies", "more that is another event's copy", "more that are other events' copies", p.Copies},
 	}
 }
 
-// tally sorts names, each once, with how often it stood there.
+// tally sorts names, each once, with how often it was there.
 func tally(names []string) []string {
 	n := make(map[string]int)
 	for _, s := range names {
