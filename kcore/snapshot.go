@@ -18,8 +18,8 @@ type Snapshot struct {
 	Kallsyms *Kallsyms // kallsyms
 	Modules  []Module  // modules, in file order; empty but not nil if none was loaded
 
-	dir        string // "" of one that was not opened
-	badModules error  // what of modules could not be used
+	dir string  // "" of one that was not opened
+	bad []error // what of kcore and kallsyms, or in modules, could not be used
 }
 
 // Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/kallsyms and
@@ -29,9 +29,28 @@ type Snapshot struct {
 // wraps [fs.ErrNotExist]. A file that exists but cannot be used at all is an
 // error, a *[FormatError] or an *[fs.PathError]. A file that can be used in
 // part is used, and Warnings tells what was wrong with it.
-func Open(dir string) (*Snapshot, error) {
+func Open(dir string) (*Snapshot, error) { return open(dir, false) }
+
+// OpenUsable is [Open] for a kcore_dir that may be damaged: a file that has not
+// the format that it should have is left out too, and Warnings has its error.
+func OpenUsable(dir string) (*Snapshot, error) { return open(dir, true) }
+
+func open(dir string, usable bool) (*Snapshot, error) {
 	s := &Snapshot{dir: dir}
 	found := 0
+	// without reports whether the file of this error is left out.
+	without := func(err error) bool {
+		var fe *FormatError
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return true
+		case usable && errors.As(err, &fe):
+			found++
+			s.bad = append(s.bad, fmt.Errorf("%w: the file is left out", err))
+			return true
+		}
+		return false
+	}
 
 	path := filepath.Join(dir, "kcore")
 	core, err := OpenCore(path)
@@ -39,22 +58,21 @@ func Open(dir string) (*Snapshot, error) {
 	case err == nil:
 		found++
 		s.Core = core
-	case !errors.Is(err, fs.ErrNotExist):
+	case !without(err):
 		return nil, err
 	}
 
 	path = filepath.Join(dir, "kallsyms")
 	text, err := os.ReadFile(path)
+	if err == nil {
+		s.Kallsyms, err = ParseKallsyms(text)
+	}
 	switch {
 	case err == nil:
 		found++
-		if s.Kallsyms, err = ParseKallsyms(text); err != nil {
-			s.Close()
-			return nil, inFile(err, path)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	case !without(inFile(err, path)):
 		s.Close()
-		return nil, err
+		return nil, inFile(err, path)
 	}
 
 	path = filepath.Join(dir, "modules")
@@ -63,9 +81,9 @@ func Open(dir string) (*Snapshot, error) {
 	case err == nil:
 		found++
 		if s.Modules, err = ParseModules(text); err != nil {
-			s.badModules = inFile(err, path)
+			s.bad = append(s.bad, inFile(err, path))
 		}
-	case !errors.Is(err, fs.ErrNotExist):
+	case !without(err):
 		s.Close()
 		return nil, err
 	}
@@ -76,8 +94,8 @@ func Open(dir string) (*Snapshot, error) {
 	return s, nil
 }
 
-// Warnings returns what was wrong with files that could be used in part. To
-// know that of kallsyms it makes its table.
+// Warnings returns what was wrong with files that could be used in part, or that
+// were left out. To know that of kallsyms it makes its table.
 func (s *Snapshot) Warnings() (out []error) {
 	if s.Core != nil {
 		out = append(out, s.Core.Warnings()...)
@@ -87,10 +105,7 @@ func (s *Snapshot) Warnings() (out []error) {
 			out = append(out, inFile(w, filepath.Join(s.dir, "kallsyms")))
 		}
 	}
-	if s.badModules != nil {
-		out = append(out, s.badModules)
-	}
-	return out
+	return append(out, s.bad...)
 }
 
 // Check is [Core.Check]: the other files are not mapped.

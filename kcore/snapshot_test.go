@@ -117,3 +117,31 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenUsable: files that are of another format are left out.
+func TestOpenUsable(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"kcore", "kallsyms"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("no such file\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := OpenUsable(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Core != nil || s.Kallsyms != nil || len(s.Warnings()) != 2 {
+		t.Errorf("got %v, %v, warnings %v", s.Core, s.Kallsyms, s.Warnings())
+	}
+	if _, err := OpenUsable(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	// What is no file is not damage.
+	if err := errors.Join(os.Remove(filepath.Join(dir, "kcore")), os.Mkdir(filepath.Join(dir, "kcore"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenUsable(dir); err == nil {
+		t.Error("a directory is taken for kcore")
+	}
+}

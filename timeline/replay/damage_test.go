@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
@@ -340,5 +341,47 @@ func TestCutThreads(t *testing.T) {
 	}
 	if answered == 0 {
 		t.Error("of no part is anything known")
+	}
+}
+
+// TestDamagedCopy: where the copy of text beside a recording, or its symbols,
+// cannot be read at all, answers come from what is left. One that is asked for
+// by name must be readable.
+func TestDamagedCopy(t *testing.T) {
+	source := filepath.Join(corpus.Root(), "testdata", "small", "rec.data")
+	for _, name := range []string{"kcore", "kallsyms"} {
+		path := filepath.Join(t.TempDir(), "rec.data")
+		if err := os.CopyFS(path, os.DirFS(source)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "kcore_dir", name), []byte("no such file\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := replay.Load(path, replay.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if (r.Snapshot.Core == nil) != (name == "kcore") || (r.Kallsyms() == nil) != (name == "kallsyms") {
+			t.Errorf("%s: the copy has %v and %v", name, r.Snapshot.Core, r.Kallsyms())
+		}
+		if w := fmt.Sprint(r.Report.Warnings); !strings.Contains(w, "kcore_dir/"+name) || !strings.Contains(w, "left out") {
+			t.Errorf("%s: warnings %s", name, w)
+		}
+		known := 0
+		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+		var p perfdata.TextPoke
+		for sc.Next() {
+			if r.Recording.TextPoke(sc.Record(), &p) == nil && r.Image.At(p.Time).Read(p.Addr, make([]byte, 1)).Standing == timeline.Known {
+				known++
+			}
+		}
+		if known == 0 {
+			t.Errorf("%s: nothing is known", name)
+		}
+		r.Close()
+		if _, err := replay.Load(path, replay.Options{KCore: filepath.Join(path, "kcore_dir")}); err == nil {
+			t.Errorf("%s: a damaged copy that was asked for is opened", name)
+		}
 	}
 }

@@ -151,16 +151,18 @@ func Load(path string, opts Options) (*Replay, error) {
 }
 
 // OpenSnapshot opens the kcore_dir of a recording, or the one that the options
-// name; nil where there is none.
+// name; nil where there is none. Of the recording's own, files that are damaged
+// throughout are left out; its warnings say so.
 func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
-	dir := opts.KCore
-	if dir == "" {
-		if dir = snapshotDir(rec, opts); dir == "" {
-			return nil, nil
-		}
+	if opts.KCore != "" {
+		return kcore.Open(opts.KCore)
 	}
-	snap, err := kcore.Open(dir)
-	if err != nil && opts.KCore == "" && errors.Is(err, fs.ErrNotExist) {
+	dir := snapshotDir(rec, opts)
+	if dir == "" {
+		return nil, nil
+	}
+	snap, err := kcore.OpenUsable(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return snap, err
