@@ -1,0 +1,215 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/textreplay/textreplay/internal/simulator/kernel"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A Fault is an answer that the truth contradicts.
+type Fault struct {
+	How    string // the recording was read
+	Kind   string
+	Addr   uint64
+	Span   timeline.Span
+	At     uint64 // true time
+	Detail string
+}
+
+func (f *Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.How, f.Kind)
+	if f.Addr != 0 {
+		fmt.Fprintf(&b, " at %#x", f.Addr)
+	}
+	if s := &f.Span; s.Len > 0 {
+		fmt.Fprintf(&b, " in %#x+%d: %v %v %v since %d until %d, at true time %d", s.Addr, s.Len, s.Standing, s.Reason, s.Source, s.Since, s.Until, f.At)
+	}
+	if f.Detail != "" {
+		fmt.Fprintf(&b, ": %s", f.Detail)
+	}
+	return b.String()
+}
+
+// A checker compares an image with the truth.
+type checker struct {
+	run    *Run
+	truth  *truth
+	image  *timeline.Image
+	faults []Fault
+	core   float64 // of kernel text, bytes times nanoseconds that are known
+	must   []must
+	rand   *rand.Rand
+}
+
+// must is a range that is to be known during a true time.
+type must struct {
+	addr, len uint64
+	from, to  uint64
+	why       string
+}
+
+const maxFaults = 5
+
+func (c *checker) fault(f Fault) {
+	if len(c.faults) < maxFaults {
+		c.faults = append(c.faults, f)
+	}
+}
+
+// pages returns all pages at which the simulated kernel ever has anything.
+func (c *checker) pages() []uint64 {
+	var pages []uint64
+	for n := range c.truth.pages {
+		pages = append(pages, n*kernel.PageSize)
+	}
+	return pages
+}
+
+// all checks every byte at every time.
+func (c *checker) all() {
+	for _, page := range c.pages() {
+		for part := uint64(0); part < kernel.PageSize; part += partSize {
+			c.part(page + part)
+		}
+	}
+}
+
+// partSize is how many bytes are asked for at once: few enough that little else changes
+// between two changes of one of them.
+const partSize = 128
+
+func (c *checker) part(addr uint64) {
+	for t := uint64(0); ; {
+		next := uint64(timeline.MaxTime)
+		for s := range c.image.At(t).Spans(addr, partSize) {
+			if t < s.Since || t >= s.Until {
+				c.fault(Fault{Kind: "outside of its validity", Addr: s.Addr, Span: s, At: t})
+			}
+			if s.Since == t || t == 0 {
+				c.span(&s)
+			}
+			next = min(next, s.Until)
+		}
+		if next == timeline.MaxTime || next <= t {
+			return
+		}
+		t = next
+	}
+}
+
+func (c *checker) span(s *timeline.Span) {
+	if s.Standing != timeline.Known {
+		c.missing(s)
+		return
+	}
+	time := c.truth.span(s.Since, s.Until)
+	if at, ok := c.truth.dead(s.Addr, s.Len, time); ok {
+		c.fault(Fault{Kind: "nothing alive", Addr: at, Span: *s, Detail: c.facts(at)})
+	}
+	for i, b := range s.Bytes {
+		if at, was, ok := c.truth.contradicts(s.Addr+uint64(i), b, time); ok {
+			c.fault(Fault{Kind: "wrong byte", Addr: s.Addr + uint64(i), Span: *s, At: at, Detail: fmt.Sprintf("%02x instead of %02x%s", b, was, c.facts(s.Addr+uint64(i)))})
+			break
+		}
+	}
+	if text := c.run.Kernel.Text; text.Lo <= s.Addr && s.Addr < text.Hi {
+		lo, hi := max(s.Since, c.image.First()), min(s.Until, c.image.Horizon())
+		if lo < hi {
+			c.core += float64(s.Len) * float64(hi-lo)
+		}
+	}
+}
+
+// symbols checks what is known to be named: the kernel's functions, if there is a
+// table of symbols, and BPF programs.
+func (c *checker) symbols(table bool) {
+	clock := c.truth.clock
+	check := func(addr uint64, name string, from, to uint64) {
+		at := clock.Read(0, from+c.rand.Uint64N(to-from))
+		v := c.image.At(at)
+		var b [1]byte
+		block := v.Read(addr, b[:])
+		if block.Standing != timeline.Known {
+			return
+		}
+		if s, ok := v.Symbol(addr); !ok || s.Name != name {
+			c.fault(Fault{Kind: "wrong symbol", Addr: addr, Detail: fmt.Sprintf("at %d it is %q instead of %q", at, s.Name, name)})
+		}
+	}
+	end := c.run.Recording.Closed
+	if table {
+		for _, f := range c.run.Kernel.Text.Funcs {
+			check(f.Addr, f.Name, 0, end)
+		}
+	}
+	for _, l := range c.run.Kernel.Truth.Lives {
+		if to := min(l.To, end); l.Kind == kernel.LifeBPF && l.From < to && len(clock.Surely(clock.Read(0, l.From), clock.Read(0, to))) > 0 {
+			check(l.Addr, l.Name, l.From, to)
+		}
+	}
+}
+
+// traps checks that what is known may trap whenever memory holds INT3 for a change that
+// was recorded.
+func (c *checker) traps(w *timeline.Windows) {
+	rec, clock := c.run.Recording, c.truth.clock
+	if clock.Offset != nil || clock.Resolution > 1 || clock.Steps != nil {
+		return // true times are not those of the records
+	}
+	for _, trap := range c.run.Kernel.Truth.Traps {
+		if !trap.Kept || trap.From == trap.To || trap.Poked < rec.Opened || trap.Poked >= rec.Ended || clock.Read(0, trap.Poked) > c.image.Horizon() {
+			continue
+		}
+		for _, moment := range []uint64{trap.From, trap.From + c.rand.Uint64N(trap.To-trap.From), trap.To - 1} {
+			at := clock.Read(0, moment)
+			var b [1]byte
+			if c.image.At(at).Read(trap.Addr, b[:]).Standing != timeline.Known {
+				continue
+			}
+			if len(w.At(trap.Addr, trap.Len, at)) == 0 {
+				c.fault(Fault{Kind: "no window", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the poke is of %d, the trap from %d to %d", at, clock.Read(0, trap.Poked), clock.Read(0, trap.From), clock.Read(0, trap.To))})
+			}
+		}
+	}
+}
+
+// missing checks that a span that is not known is not one that could be.
+func (c *checker) missing(s *timeline.Span) {
+	for i := range c.must {
+		m := &c.must[i]
+		if s.Addr+s.Len <= m.addr || m.addr+m.len <= s.Addr {
+			continue
+		}
+		for _, iv := range c.truth.clock.Surely(s.Since, s.Until) {
+			if lo, hi := max(iv.From, m.from), min(iv.To, m.to); lo < hi {
+				c.fault(Fault{Kind: "not known", Addr: max(s.Addr, m.addr), Span: *s, At: lo, Detail: m.why + c.facts(max(s.Addr, m.addr))})
+				return
+			}
+		}
+	}
+}
+
+// facts tells what happened to a byte.
+func (c *checker) facts(addr uint64) string {
+	var b strings.Builder
+	p := c.truth.pages[addr/kernel.PageSize]
+	if p == nil {
+		return ""
+	}
+	for _, h := range p.of(int(addr % kernel.PageSize)) {
+		fmt.Fprintf(&b, "\n\t%02x from %d (clock %d)", h.value, h.from, c.truth.clock.Read(0, h.from))
+	}
+	for _, l := range p.lives {
+		if l.Addr <= addr && addr < l.Addr+l.Len {
+			fmt.Fprintf(&b, "\n\t%s kind %d at %#x+%d from %d to %d", l.Name, l.Kind, l.Addr, l.Len, l.From, l.To)
+		}
+	}
+	return b.String()
+}

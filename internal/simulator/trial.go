@@ -1,0 +1,349 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/internal/simulator/kernel"
+	"github.com/textreplay/textreplay/internal/simulator/rawperf"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A trial is one variant with one seed: a simulated recording that is read in several
+// ways.
+type trial struct {
+	variant *Variant
+	seed    uint64
+	dir     string
+	rand    *rand.Rand // chooses how the recording is read
+	run     *Run
+	truth   *truth
+	faults  []Fault
+	// known and all count bytes times nanoseconds of kernel text while perf recorded:
+	// those that the image of the whole recording knows, and all.
+	known, all float64
+}
+
+// config returns what the variant makes of the plainest recording.
+func (v *Variant) config(seed uint64) *Config {
+	c := baseConfig(seed)
+	v.change(c, rand.New(rand.NewPCG(seed, hash(v.Name))))
+	return c
+}
+
+// try simulates a recording in dir and checks all answers about it.
+func try(v *Variant, seed uint64, dir string, c *Config) (*trial, error) {
+	run, err := simulate(c)
+	if err != nil {
+		return nil, err
+	}
+	t := newTrial(v, seed, dir, run)
+	paths, err := run.write(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i, path := range paths {
+		opts := replay.Options{Windows: true}
+		if i > 0 {
+			opts.KCore = filepath.Join(paths[0], "kcore_dir")
+		}
+		t.load(path, opts, i == 0)
+	}
+	if err := t.copied(paths[0]); err != nil {
+		return nil, err
+	}
+	if run.Recording.Pieces[0].Threads == nil {
+		if err := t.prefix(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func newTrial(v *Variant, seed uint64, dir string, run *Run) *trial {
+	return &trial{variant: v, seed: seed, dir: dir, rand: rand.New(rand.NewPCG(seed, 4)), run: run, truth: newTruth(run.Kernel)}
+}
+
+// report notes faults of one way of reading.
+func (t *trial) report(how string, faults []Fault) {
+	for _, f := range faults {
+		f.How = how
+		t.faults = append(t.faults, f)
+	}
+}
+
+// complain notes a fault of one way of reading that is about no byte.
+func (t *trial) complain(how, kind, format string, args ...any) {
+	t.faults = append(t.faults, Fault{How: how, Kind: kind, Detail: fmt.Sprintf(format, args...)})
+}
+
+// load reads a recording that perf has written.
+func (t *trial) load(path string, opts replay.Options, whole bool) {
+	r, err := replay.Load(path, opts)
+	if err != nil {
+		if opts.KCore == "" {
+			t.complain("load", "error", "%v", err)
+		}
+		return
+	}
+	defer r.Close()
+	c := t.checker(r.Image)
+	if whole {
+		c.must = t.musts()
+	}
+	c.all()
+	c.symbols(r.Kallsyms() != nil)
+	c.traps(r.Windows())
+	t.report("load", c.faults)
+	if whole {
+		t.measure(c)
+		if t.variant.floor == AllKnown {
+			t.tidy(r)
+		}
+		if t.seed%4 == 0 {
+			t.index(path, opts, r.Image)
+		}
+	}
+}
+
+func (t *trial) checker(image *timeline.Image) *checker {
+	return &checker{run: t.run, truth: t.truth, image: image, rand: t.rand}
+}
+
+// measure notes how much of kernel text the image knows while perf recorded.
+func (t *trial) measure(c *checker) {
+	rec, text := t.run.Recording, t.run.Kernel.Text
+	t.known = c.core
+	t.all = float64(text.Hi-text.Lo) * float64(rec.Closed-rec.Opened)
+}
+
+// tidy checks that a clean recording gives no cause for complaint.
+func (t *trial) tidy(r *replay.Replay) {
+	for _, w := range r.Report.Warnings {
+		t.complain("load", "warning", "%v", w)
+	}
+	if r.Report.Coverage.Pokes.Verdict != replay.Complete {
+		t.complain("load", "coverage", "of pokes it is %v: %v", r.Report.Coverage.Pokes.Verdict, r.Report.Coverage.Pokes.Limits)
+	}
+}
+
+// musts returns what must be known, from the exec of the workload to shortly before the
+// end.
+func (t *trial) musts() []must {
+	switch t.variant.floor {
+	case AllKnown:
+		return t.alive()
+	case KnownBetweenLosses:
+		return t.betweenLosses()
+	}
+	return nil
+}
+
+// alive returns kernel text, and code that came to life during the recording.
+func (t *trial) alive() (m []must) {
+	rec := t.run.Recording
+	for _, l := range t.run.Kernel.Truth.Lives {
+		from, to := max(l.Born, rec.Exec), min(l.Dying, rec.Ended-second)
+		if from >= to {
+			continue
+		}
+		switch {
+		case l.Kind == kernel.LifeCore:
+			m = append(m, must{l.Addr, l.Len, from, to, "kernel text"})
+		case (l.Kind == kernel.LifeSlot || l.Kind == kernel.LifeTrampoline) && l.From >= rec.Exec:
+			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
+		case l.Kind == kernel.LifeBPF && rec.Fetched[l]:
+			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
+		}
+	}
+	return m
+}
+
+// betweenLosses returns, for each poke of kernel text, the time from the loss before it:
+// the poke's old bytes prove what was there. What nothing ever patches must be known
+// up to the first loss.
+func (t *trial) betweenLosses() (m []must) {
+	rec, text := t.run.Recording, t.run.Kernel.Text
+	var losses []kernel.Interval
+	for _, r := range rec.Rings {
+		losses = append(losses, r.Losses...)
+	}
+	slices.SortFunc(losses, func(a, b kernel.Interval) int { return cmp.Compare(a.From, b.From) })
+	end := rec.Ended - second
+	if len(losses) > 0 {
+		end = min(end, losses[0].From)
+	}
+	for _, f := range text.Funcs {
+		if f.Size > 5 && rec.Exec < end {
+			m = append(m, must{f.Addr + f.Size - 1, 1, rec.Exec, end, "never patched"})
+		}
+	}
+	for i := range t.run.Kernel.Truth.Stores {
+		s := &t.run.Kernel.Truth.Stores[i]
+		if !s.Kept || s.From < rec.Exec || s.From > rec.Ended-second || s.Addr < text.Lo || s.Addr >= text.Hi {
+			continue
+		}
+		from := rec.Exec
+		for _, l := range losses {
+			if l.From <= s.From {
+				from = max(from, l.To)
+			}
+		}
+		if from < s.From {
+			m = append(m, must{s.Addr, uint64(len(s.Data)), from, s.From, "a poke's old bytes after a loss"})
+		}
+	}
+	return m
+}
+
+// index saves the image and reads it back: it must answer alike.
+func (t *trial) index(path string, opts replay.Options, image *timeline.Image) {
+	opts.Index, opts.SaveIndex = filepath.Join(t.dir, "index"), true
+	for i := range 2 {
+		r, err := replay.Load(path, opts)
+		if err != nil {
+			t.complain("index", "error", "%v", err)
+			return
+		}
+		if state := r.Index(); i == 1 && !state.Used {
+			t.complain("index", "not used", "%v", state.Err)
+		}
+		if i == 1 {
+			t.same("index", image, r.Image)
+		}
+		r.Close()
+	}
+}
+
+// same checks that two images answer alike at some times.
+func (t *trial) same(how string, a, b *timeline.Image) {
+	for range 8 {
+		at := a.First() + t.rand.Uint64N(max(a.Horizon()-a.First(), 1)+second)
+		for n := range t.truth.pages {
+			x, y := describe(a, at, n*kernel.PageSize), describe(b, at, n*kernel.PageSize)
+			if x != y {
+				t.complain(how, "differs", "page %#x at %d is\n%sinstead of\n%s", n*kernel.PageSize, at, y, x)
+				return
+			}
+		}
+	}
+}
+
+func describe(im *timeline.Image, at, page uint64) string {
+	var b strings.Builder
+	for s := range im.At(at).Spans(page, kernel.PageSize) {
+		fmt.Fprintf(&b, "%x+%d %v %v %v %d..%d %x\n", s.Addr, s.Len, s.Standing, s.Reason, s.Source, s.Since, s.Until, s.Bytes)
+	}
+	return b.String()
+}
+
+// copied reads the recording with the further copies that were made of the kernel.
+func (t *trial) copied(path string) error {
+	if len(t.run.Copies) == 0 {
+		return nil
+	}
+	opts := replay.Options{Windows: true}
+	clock := &t.run.Kernel.Clock
+	for i, c := range t.run.Copies {
+		dir := filepath.Join(t.dir, fmt.Sprint("copy", i))
+		if err := writeCopy(dir, c); err != nil {
+			return err
+		}
+		opts.Copies = append(opts.Copies, replay.Copy{KCore: dir,
+			Made: fmt.Sprintf("%dns..%dns", clock.Read(0, c.From), clock.Read(0, c.To))})
+	}
+	r, err := replay.Load(path, opts)
+	if err != nil {
+		t.complain("copies", "error", "%v", err)
+		return nil
+	}
+	defer r.Close()
+	c := t.checker(r.Image)
+	c.all()
+	t.report("copies", c.faults)
+	return nil
+}
+
+// prefix reads the first part of the recording, as it is when perf is killed, or while
+// it is being written.
+func (t *trial) prefix() error {
+	data := t.run.Recording.Pieces[0].Live
+	if t.rand.IntN(3) > 0 {
+		data = data[:t.rand.IntN(len(data)+1)]
+	}
+	kcore := ""
+	if t.run.Recording.Copy != nil {
+		kcore = filepath.Join(t.dir, "rec0.data", "kcore_dir")
+	}
+	opts := replay.Options{Windows: true}
+	if t.rand.IntN(3) > 0 {
+		opts.CPUs = len(t.run.Kernel.AllCPUs)
+	}
+	if t.rand.IntN(2) == 0 {
+		return t.killed(data, kcore, opts)
+	}
+	opts.KCore = kcore
+	t.follow(data, opts)
+	return nil
+}
+
+func (t *trial) killed(data []byte, kcore string, opts replay.Options) error {
+	path := filepath.Join(t.dir, "killed.data")
+	file := path
+	if kcore != "" {
+		file = filepath.Join(path, "data")
+	}
+	if err := writeFile(file, data); err != nil {
+		return err
+	}
+	if kcore != "" {
+		if err := writeCopy(filepath.Join(path, "kcore_dir"), t.run.Recording.Copy); err != nil {
+			return err
+		}
+	}
+	r, err := replay.Load(path, opts)
+	if err != nil {
+		return nil // too little of it
+	}
+	defer r.Close()
+	c := t.checker(r.Image)
+	c.all()
+	t.report(fmt.Sprintf("first %d bytes, CPUs %d", len(data), opts.CPUs), c.faults)
+	return nil
+}
+
+func (t *trial) follow(data []byte, opts replay.Options) {
+	how := fmt.Sprintf("following %d bytes, CPUs %d", len(data), opts.CPUs)
+	f, err := replay.Follow(bytes.NewReader(data), opts)
+	if err != nil {
+		return // too little of it
+	}
+	defer f.Close()
+	rounds := bytes.Count(data, t.run.Kernel.Format.Header(rawperf.TypeFinishedRound, 0, rawperf.HeaderSize))
+	for i := 0; ; i++ {
+		more := f.Next()
+		if more && t.rand.IntN(max(rounds/2, 1)) > 0 {
+			continue
+		}
+		image, err := f.Image()
+		if err != nil {
+			t.complain(fmt.Sprintf("%s, round %d", how, i), "error", "%v", err)
+			return
+		}
+		c := t.checker(image)
+		c.all()
+		t.report(fmt.Sprintf("%s, round %d", how, i), c.faults)
+		if !more {
+			return
+		}
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"github.com/textreplay/textreplay/internal/simulator/kernel"
+)
+
+// A change is one byte that changes at some true time of [from, to].
+type change struct {
+	from, to uint64
+	offset   uint16
+	value    byte
+}
+
+// A truePage has the history of each byte of a page.
+type truePage struct {
+	changes []change // by offset, then by time
+	start   [kernel.PageSize + 1]int
+	lives   []*kernel.Life
+}
+
+// of returns the history of the byte at an offset. Before its first change it is 0.
+func (p *truePage) of(offset int) []change { return p.changes[p.start[offset]:p.start[offset+1]] }
+
+// sort orders the changes, which are in the order of time, by their offsets.
+func (p *truePage) sort() {
+	for i := range p.changes {
+		p.start[p.changes[i].offset+1]++
+	}
+	for o := range kernel.PageSize {
+		p.start[o+1] += p.start[o]
+	}
+	next := p.start
+	sorted := make([]change, len(p.changes))
+	for _, c := range p.changes {
+		sorted[next[c.offset]] = c
+		next[c.offset]++
+	}
+	p.changes = sorted
+}
+
+// A truth is the kernel's, arranged by pages.
+type truth struct {
+	clock *kernel.Clock
+	pages map[uint64]*truePage
+}
+
+func newTruth(k *kernel.Kernel) *truth {
+	t := &truth{clock: &k.Clock, pages: make(map[uint64]*truePage)}
+	page := func(addr uint64) *truePage {
+		n := addr / kernel.PageSize
+		p := t.pages[n]
+		if p == nil {
+			p = new(truePage)
+			t.pages[n] = p
+		}
+		return p
+	}
+	now := make(map[uint64]*[kernel.PageSize]byte)
+	for i := range k.Truth.Stores {
+		s := &k.Truth.Stores[i]
+		for j := 0; j < len(s.Data); {
+			at := s.Addr + uint64(j)
+			p := page(at)
+			memory := now[at/kernel.PageSize]
+			if memory == nil {
+				memory = new([kernel.PageSize]byte)
+				now[at/kernel.PageSize] = memory
+			}
+			for o := int(at % kernel.PageSize); o < kernel.PageSize && j < len(s.Data); o, j = o+1, j+1 {
+				if memory[o] != s.Data[j] {
+					memory[o] = s.Data[j]
+					from, to := k.Clock.Tick(s.From, s.To)
+					p.changes = append(p.changes, change{from, to, uint16(o), s.Data[j]})
+				}
+			}
+		}
+	}
+	for _, p := range t.pages {
+		p.sort()
+	}
+	for _, l := range k.Truth.Lives {
+		for a := l.Addr &^ (kernel.PageSize - 1); a < l.Addr+l.Len; a += kernel.PageSize {
+			p := page(a)
+			p.lives = append(p.lives, l)
+		}
+	}
+	return t
+}
+
+// A span is a time of the recording's clock as true time.
+type span struct {
+	surely, maybe []kernel.Interval
+}
+
+func (t *truth) span(since, until uint64) span {
+	return span{t.clock.Surely(since, until), t.clock.Maybe(since, until)}
+}
+
+// contradicts returns the true time at which a byte surely was something else than
+// value during a span; ok is false if there is none.
+func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byte, ok bool) {
+	var history []change
+	if p := t.pages[addr/kernel.PageSize]; p != nil {
+		history = p.of(int(addr % kernel.PageSize))
+	}
+	for _, iv := range s.surely {
+		var from uint64
+		var now byte
+		for i := range len(history) + 1 {
+			end := ^uint64(0)
+			if i < len(history) {
+				end = history[i].from
+			}
+			if now != value && max(iv.From, from) < min(iv.To, end) {
+				return max(iv.From, from), now, true
+			}
+			if end >= iv.To {
+				break
+			}
+			from, now = history[i].to, history[i].value
+		}
+	}
+	if len(s.surely) > 0 || len(s.maybe) == 0 {
+		return 0, 0, false
+	}
+	// The span is shorter than the clocks' differences: it must have been so at some
+	// time.
+	var from uint64
+	var now byte
+	for i := range len(history) + 1 {
+		end := ^uint64(0)
+		if i < len(history) {
+			end = history[i].to
+		}
+		for _, iv := range s.maybe {
+			if now == value && max(iv.From, from) <= min(iv.To, end) {
+				return 0, 0, false
+			}
+		}
+		if i < len(history) {
+			from, now = history[i].from, history[i].value
+		}
+	}
+	return s.maybe[0].From, now, true
+}
+
+// dead returns a part of [addr, addr+n), within one page, that was not alive all the
+// time of a span.
+func (t *truth) dead(addr, n uint64, s span) (at uint64, ok bool) {
+	if len(s.surely) == 0 {
+		return 0, false
+	}
+	p := t.pages[addr/kernel.PageSize]
+	end := addr + n
+	for addr < end {
+		next := addr
+		if p != nil {
+			for _, l := range p.lives {
+				alive := true
+				for _, iv := range s.surely {
+					alive = alive && l.From <= iv.From && iv.To <= l.To
+				}
+				if alive && l.Addr <= addr && addr < l.Addr+l.Len {
+					next = max(next, l.Addr+l.Len)
+				}
+			}
+		}
+		if next == addr {
+			return addr, true
+		}
+		addr = next
+	}
+	return 0, false
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/textreplay/textreplay/internal/simulator/kernel"
+	"github.com/textreplay/textreplay/internal/simulator/record"
+)
+
+// A Variant is a kind of recording.
+type Variant struct {
+	Name string
+	// change makes the plainest recording one of this kind.
+	change func(c *Config, r *rand.Rand)
+	floor  Floor
+	// Least is how many percent of kernel text are known at least, in the mean of the
+	// first seeds.
+	Least float64
+}
+
+// A Floor says how much of a recording must be known.
+type Floor int
+
+const (
+	// NoFloor: nothing that this package can tell.
+	NoFloor Floor = iota
+	// KnownBetweenLosses: before each poke, the time from the last loss on; and what
+	// nothing patches, up to the first loss.
+	KnownBetweenLosses
+	// AllKnown: all of kernel text, and all code that came to life during the
+	// recording, with no warning.
+	AllKnown
+)
+
+// Variants are all kinds of recordings that are tried.
+var Variants = []Variant{
+	{"plain", func(c *Config, r *rand.Rand) {}, AllKnown, 99},
+	{"perf-5.10", func(c *Config, r *rand.Rand) { old(c) }, AllKnown, 99},
+	{"perf-6.12", func(c *Config, r *rand.Rand) { c.Record.Perf = record.Perf612; c.Kernel.ProgramPack = true }, AllKnown, 99},
+	{"perf-7.2", func(c *Config, r *rand.Rand) { newest(c) }, AllKnown, 99},
+	{"no-id-index", func(c *Config, r *rand.Rand) { c.Record.NoIDIndex = true }, AllKnown, 99},
+	{"no-identifier", func(c *Config, r *rand.Rand) { c.Record.NoIdentifier = true }, AllKnown, 99},
+	{"perf-clock", func(c *Config, r *rand.Rand) { c.Record.ClockID = -1 }, AllKnown, 99},
+	{"compressed", func(c *Config, r *rand.Rand) { c.Record.Compress = true }, AllKnown, 99},
+	{"compressed2", func(c *Config, r *rand.Rand) { newest(c); c.Record.Compress = true }, AllKnown, 99},
+	{"big-endian", func(c *Config, r *rand.Rand) { c.Kernel.Format.Order = binary.BigEndian }, AllKnown, 99},
+	{"samples", func(c *Config, r *rand.Rand) { samples(c) }, AllKnown, 99},
+	{"per-task", func(c *Config, r *rand.Rand) { c.Record.PerTask = true }, NoFloor, 75},
+	{"cpu-list", func(c *Config, r *rand.Rand) { c.Record.CPUList = []int{r.IntN(2)} }, NoFloor, 60},
+	{"two-listeners", func(c *Config, r *rand.Rand) { c.Record.TwoPokeEvents = true }, AllKnown, 99},
+	{"other-session", func(c *Config, r *rand.Rand) { c.Record.SecondSession = true }, AllKnown, 99},
+	{"late-infos", func(c *Config, r *rand.Rand) { c.Record.InfoPause = [2]uint64{1e8, 15e8}; c.Record.InfoFails = 20 }, NoFloor, 99},
+	{"probes", func(c *Config, r *rand.Rand) { only(c, kernel.ChangeProbe, kernel.ChangeTracer) }, AllKnown, 99},
+	{"no-workload", func(c *Config, r *rand.Rand) { c.Record.Workload = false }, NoFloor, 99},
+	{"threads", func(c *Config, r *rand.Rand) { c.Record.Form = record.FormThreads }, NoFloor, 98},
+	{"pipe", func(c *Config, r *rand.Rand) { pipe(c) }, NoFloor, 4},
+	{"pipe-compressed", func(c *Config, r *rand.Rand) { pipe(c); newest(c); c.Record.Compress = true }, NoFloor, 4},
+	{"no-kcore", func(c *Config, r *rand.Rand) { c.Record.KCore = false }, NoFloor, 5},
+
+	{"lossy", func(c *Config, r *rand.Rand) { lossy(c, r) }, KnownBetweenLosses, 25},
+	{"lossy-5.10", func(c *Config, r *rand.Rand) { old(c); lossy(c, r) }, NoFloor, 12},
+	{"lossy-pipe", func(c *Config, r *rand.Rand) { pipe(c); lossy(c, r) }, NoFloor, 0.3},
+	{"lossy-probes", func(c *Config, r *rand.Rand) { only(c, kernel.ChangeProbe, kernel.ChangeTracer); lossy(c, r) }, KnownBetweenLosses, 4},
+	{"overwrite", func(c *Config, r *rand.Rand) { c.Record.Overwrite = true; c.Record.RingPages = 1 << r.IntN(4) }, NoFloor, 0},
+	{"sample-overwrite", func(c *Config, r *rand.Rand) { samples(c); c.Record.SampleOverwrite = true }, NoFloor, 99},
+
+	{"skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3) }, NoFloor, 99},
+	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
+
+	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 99},
+	{"sampled-module-events", func(c *Config, r *rand.Rand) { modules(c, record.SampledModules) }, NoFloor, 99},
+	{"period-module-events", func(c *Config, r *rand.Rand) { modules(c, record.PeriodModules) }, NoFloor, 99},
+	{"user-module-events", func(c *Config, r *rand.Rand) { modules(c, record.UserModules) }, NoFloor, 99},
+	{"task-pokes-first", func(c *Config, r *rand.Rand) { c.Record.TaskPokeFirst = true }, NoFloor, 99},
+	{"split-modules", func(c *Config, r *rand.Rand) { modules(c, record.AllModules); c.Kernel.SplitModules = true }, NoFloor, 99},
+	{"pattern-pages", func(c *Config, r *rand.Rand) {
+		newest(c)
+		only(c, kernel.ChangeModule, kernel.ChangeTracer, kernel.ChangeProgram)
+	}, NoFloor, 99},
+
+	{"hotplug", func(c *Config, r *rand.Rand) { c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 30},
+	{"hotplug-pipe", func(c *Config, r *rand.Rand) { pipe(c); c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 0.8},
+	{"cpu-comes-up", func(c *Config, r *rand.Rand) {
+		c.Hotplug = ComesUp
+		c.Kernel.CPUs, c.Kernel.BootCPUs = 2, 1
+	}, NoFloor, 0},
+	{"call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.NewThunks }, NoFloor, 95},
+	{"old-call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.OldThunks }, NoFloor, 95},
+	{"copies", func(c *Config, r *rand.Rand) { c.Copies = 3 }, NoFloor, 99},
+}
+
+func old(c *Config) {
+	c.Record.Perf = record.Perf510
+	c.Kernel.ProgramPack = false
+}
+
+func newest(c *Config) {
+	c.Record.Perf = record.Perf72
+	c.Kernel.ProgramPack, c.Kernel.SplitModules, c.Kernel.PatternPages = true, true, true
+}
+
+func samples(c *Config) { c.Record.CPUClock, c.Record.Callchain = true, true }
+
+// pipe makes a recording in pipe form. perf makes no kcore_dir beside it.
+func pipe(c *Config) {
+	c.Record.Form = record.FormPipe
+	c.Record.KCore = false
+}
+
+func lossy(c *Config, r *rand.Rand) {
+	c.Record.RingPages = 1 << r.IntN(2)
+	c.Record.Drain = [2]uint64{100e6, 2e9}
+	c.Kernel.Activity.Burst = 3 + r.IntN(12)
+}
+
+func skew(c *Config, r *rand.Rand, most uint64) {
+	for range c.Kernel.CPUs {
+		c.Kernel.Clock.Offset = append(c.Kernel.Clock.Offset, int64(r.Uint64N(most)))
+	}
+	c.Record.ClockID = -1
+}
+
+// only lets the kernel make these changes only, and more of them.
+func only(c *Config, kinds ...int) {
+	for i := range c.Kernel.Activity.Weights {
+		c.Kernel.Activity.Weights[i] = 0
+	}
+	for _, kind := range kinds {
+		c.Kernel.Activity.Weights[kind] = 1
+	}
+	c.Kernel.Activity.Pause = 300e6
+}
+
+func modules(c *Config, m record.Modules) {
+	c.Record.Modules = m
+	c.Kernel.Activity.Weights[kernel.ChangeModule] += 6
+}
