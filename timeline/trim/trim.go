@@ -365,8 +365,12 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	})
 }
 
-// segments returns the kept pages of the snapshot, neighbours joined.
+// segments returns the kept pages of the snapshot, neighbours joined; none if
+// only its symbols are there.
 func (c *cut) segments() []kcore.Segment {
+	if c.r.Snapshot.Core == nil {
+		return nil
+	}
 	var out []kcore.Segment
 	for _, s := range c.r.Snapshot.Core.Segments {
 		end := s.Addr + uint64(len(s.Data))

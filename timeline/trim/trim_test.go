@@ -194,6 +194,28 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestParts: a recording of whose kcore_dir only a part is there is cut like others.
+func TestParts(t *testing.T) {
+	for _, left := range []string{"kcore", "kallsyms", "modules"} {
+		path := filepath.Join(t.TempDir(), "rec.data")
+		if err := os.MkdirAll(filepath.Join(path, "kcore_dir"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"data", filepath.Join("kcore_dir", left)} {
+			if err := os.Symlink(filepath.Join(recording("s390x"), name), filepath.Join(path, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		part, dir := cut(t, open(t, path), trim.Options{})
+		if part.Report.Symbols.Births == 0 {
+			t.Errorf("%s: no symbol is left", left)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "kcore_dir", left)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestCutOff: of a recording that ends in the midst of a record what comes before
 // its horizon is kept, and nothing more is known of it.
 func TestCutOff(t *testing.T) {
