@@ -156,43 +156,47 @@ func (d *build) sortPokes() {
 // sorted is the list of a site's pokes in the order of time.
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return p.time })
-	n, fits := 1, true
+	n, plain := 1, true
 	var now written // the pokes of the newest time, where there are several
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
 		if p.time != last.time {
 			now = nil
-		} else if now == nil {
-			now = written{last.edit: true}
+		} else {
+			if now == nil {
+				now = written{d.writeOf(last): true}
+			}
+			w := d.writeOf(p)
+			if now[w] && (w == d.writeOf(last) || !d.follows(last, p)) {
+				d.im.doubles++
+				continue
+			}
+			now[w] = true
+			plain = plain && w.cpu == d.cpuOf(last)
 		}
-		if now.again(p) {
-			d.im.doubles++
-			continue
-		}
-		fits = fits && d.follows(last, p)
+		plain = plain && d.follows(last, p)
 		list[n] = *p
 		n++
 	}
 	list = list[:n]
-	if !fits {
+	if !plain {
 		d.unskew(list)
 	}
 	return list
 }
 
-// written is the set of what pokes of one place and time did. Damage can give
-// very many the same time.
-type written map[uint32]bool // by edit
-
-// again reports whether p did what another poke of its time did, and adds it. A
-// poke that is alone at its time, for which w is nil, did not.
-func (w written) again(p *poke) bool {
-	if w == nil || w[p.edit] {
-		return w != nil
-	}
-	w[p.edit] = true
-	return false
+// A write is what a CPU did to a place. If it did so twice at one time, perf wrote
+// the record twice, unless the place had been changed back between.
+type write struct {
+	edit uint32
+	cpu  uint16
 }
+
+// written is the set of what was done to one place at one time. Damage can give
+// very many the same time.
+type written map[write]bool
+
+func (d *build) writeOf(p *poke) write { return write{p.edit, d.cpuOf(p)} }
 
 // of returns the pokes of a site, by time. They are valid until the next call.
 func (d *build) of(site uint32) []poke {

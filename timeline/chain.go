@@ -168,12 +168,18 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 			}
 		}
 		ch := &changes[i]
-		if rival, ok := c.rival(ch); ok && !dead {
+		if rival, ok := c.rivalOf(ch); ok && !dead {
 			until := e1
 			if i+1 < len(changes) {
 				until = changes[i+1].time
 			}
-			c.unsettled(t, until, ch, rival)
+			if rival.time == ch.recorded && t < ch.time && c.content != noContent && !torn && weak == ReasonNone && c.equal(c.content, ch.old) {
+				c.agree(t, proven, ch.time, weak, ch.before())
+				t = ch.time
+			}
+			if t < until {
+				c.unsettled(t, until, ch, rival)
+			}
 			c.content, c.source = ch.new, SourcePoke
 			torn, weak = false, ReasonNone
 			t, proven = until, until

@@ -393,11 +393,23 @@ func (m *model) sorted() []Poke {
 	slices.SortStableFunc(all, func(a, b Poke) int { return cmp.Compare(a.Time, b.Time) })
 	var out []Poke
 	for _, p := range all {
-		if !slices.ContainsFunc(out, func(o Poke) bool {
-			return o.Addr == p.Addr && o.Time == p.Time && bytes.Equal(o.Old, p.Old) && bytes.Equal(o.New, p.New)
-		}) {
-			out = append(out, p)
+		same := func(o Poke) bool {
+			return o.Addr == p.Addr && o.Time == p.Time && o.CPU == p.CPU && bytes.Equal(o.Old, p.Old) && bytes.Equal(o.New, p.New)
 		}
+		last := -1 // the place's poke before this one
+		for i, o := range out {
+			if o.Addr == p.Addr {
+				last = i
+			}
+		}
+		// Twice, unless what it did was undone between.
+		if slices.ContainsFunc(out, same) {
+			n := min(len(out[last].New), len(p.Old))
+			if same(out[last]) || !bytes.Equal(out[last].New[:n], p.Old[:n]) {
+				continue
+			}
+		}
+		out = append(out, p)
 	}
 	return out
 }

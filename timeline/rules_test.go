@@ -292,6 +292,99 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon eb02"),
 		},
 		{
+			name: "duplicates: the same of another CPU is no double",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 300, "eb02", "eb04"))
+				b.Poke(pokeOn(1, 0x1100, 200, "eb06", "9090"))
+				b.Poke(pokeOn(1, 0x1100, 400, "eb04", "9090"))
+				b.Poke(pokeOn(1, 0x1100, 500, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 500, "eb02", "9090"))
+				b.Poke(pokeOn(2, 0x1100, 500, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording eb06",
+				"100..200 known eb06",
+				"200..300 known 9090",
+				"300..400 known eb04",
+				"400..500 known 9090",
+				"500..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "duplicates: nor is the same again after it was undone",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 300, "eb02", "9090"))
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02"),
+		},
+		{
+			name: "clocks: of equal times on two CPUs the bytes tell the order",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 500, "eb04", "eb06"))
+				b.Poke(pokeOn(0, 0x1100, 500, "eb02", "eb04"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..500 known eb02",
+				"500..1001 known eb06",
+				"1001.. unconfirmed beyond-horizon eb06"),
+		},
+		{
+			name: "clocks: or nothing does",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 500, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 500, "eb02", "9090"))
+				b.Poke(pokeOn(1, 0x1100, 800, "eb04", "eb06"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..500 known 9090",
+				"500..800 conflicting old-bytes-mismatch eb02 9090",
+				"800..1001 known eb06",
+				"1001.. unconfirmed beyond-horizon eb06"),
+		},
+		{
+			name: "clocks: also if the file's order fits",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 500, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 500, "eb02", "9090"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..500 known 9090",
+				"500.. conflicting old-bytes-mismatch eb02 9090"),
+		},
+		{
+			name: "clocks: or what follows",
+			facts: func(b *Builder) {
+				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+				b.Poke(pokeOn(0, 0x1100, 500, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x1100, 500, "eb02", "9090"))
+				b.Poke(pokeOn(1, 0x1100, 800, "eb02", "eb06"))
+			},
+			addr: 0x1100, n: 2,
+			want: lines(
+				"0..100 unconfirmed outside-recording 9090",
+				"100..300 known 9090",
+				"300..800 known eb02",
+				"800..1001 known eb06",
+				"1001.. unconfirmed beyond-horizon eb06"),
+		},
+		{
 			name: "overlapping sites: a kprobe, then its optimised form",
 			facts: func(b *Builder) {
 				b.Poke(pokeAt(0x1100, 300, "90", "cc"))
@@ -1267,6 +1360,19 @@ func TestReadAcross(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { im.At(400).Read(0x1ffc, buf) }); n != 0 {
 		t.Errorf("Read allocates %v times", n)
+	}
+}
+
+// TestDoubles: what two CPUs did at the same time is no double write, even if it is
+// the same.
+func TestDoubles(t *testing.T) {
+	for cpu, want := range []int{1, 0} {
+		b := kernel()
+		b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+		b.Poke(pokeOn(cpu, 0x1100, 300, "9090", "eb02"))
+		if got := mustBuild(t, b).Stats().Doubles; got != want {
+			t.Errorf("CPU 0 and %d: %d double writes, want %d", cpu, got, want)
+		}
 	}
 }
 

@@ -71,8 +71,12 @@ func (d *build) unskew(list []poke) {
 		p, q := list[k], list[k+1]
 		x, y := &d.edits[p.edit], &d.edits[q.edit]
 		cx, cy := d.cpuOf(&p), d.cpuOf(&q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time == q.time || q.time-p.time > maxSkew ||
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || q.time-p.time > maxSkew ||
 			x.olen != x.nlen || y.olen != y.nlen || x.olen != y.olen {
+			continue
+		}
+		if p.time == q.time {
+			d.untie(list, k)
 			continue
 		}
 		broken := 0
@@ -85,13 +89,12 @@ func (d *build) unskew(list []poke) {
 			d.link(list, k-1, k+1) != linkFits || !d.follows(&q, &p) || d.link(list, k, k+2) != linkFits {
 			continue
 		}
+		if broken == 1 {
+			d.rival(&p, &q)
+			continue
+		}
 		if d.moved == nil {
 			d.moved = make(map[uint32]uint64)
-			d.rivals = make(map[uint32]poke)
-		}
-		if broken == 1 {
-			d.rivals[p.order], d.rivals[q.order] = q, p
-			continue
 		}
 		d.im.skews = append(d.im.skews, Skew{Addr: d.sites[x.site].addr,
 			First: q.time, FirstCPU: int(cy), Second: p.time, SecondCPU: int(cx)})
@@ -100,6 +103,32 @@ func (d *build) unskew(list []poke) {
 		list[k], list[k+1] = q, p
 		k++
 	}
+}
+
+// untie finds the order of two pokes of a place, the k-th and the next one, that two
+// CPUs recorded at the same time. Their order in the file proves nothing. What they
+// found and left does, if it fits in one order only.
+func (d *build) untie(list []poke, k int) {
+	p, q := list[k], list[k+1]
+	fits := func(l link) bool { return l != linkBroken }
+	asRead := fits(d.link(list, k-1, k)) && d.follows(&p, &q) && fits(d.link(list, k+1, k+2))
+	turned := fits(d.link(list, k-1, k+1)) && d.follows(&q, &p) && fits(d.link(list, k, k+2))
+	switch {
+	case p.edit == q.edit || asRead && !turned:
+	case turned && !asRead:
+		p.order, q.order = q.order, p.order // the order of pokes of equal time
+		list[k], list[k+1] = q, p
+	default:
+		d.rival(&p, &q)
+	}
+}
+
+// rival notes that it is not known which of two pokes came first.
+func (d *build) rival(p, q *poke) {
+	if d.rivals == nil {
+		d.rivals = make(map[uint32]poke)
+	}
+	d.rivals[p.order], d.rivals[q.order] = *q, *p
 }
 
 // timeOf returns the time of a poke in the order in which its place's pokes
@@ -113,9 +142,9 @@ func (d *build) timeOf(p *poke) uint64 {
 	return p.time
 }
 
-// rival returns the poke of which it is not known whether it came before ch or
+// rivalOf returns the poke of which it is not known whether it came before ch or
 // after.
-func (c *chain) rival(ch *change) (poke, bool) {
+func (c *chain) rivalOf(ch *change) (poke, bool) {
 	if c.rivals == nil {
 		return poke{}, false
 	}

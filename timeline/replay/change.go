@@ -157,7 +157,7 @@ func (t *trail) dropDoubles() {
 		}
 		now := all[:n]
 		if all = all[n:]; n > 1 && now[0].time != 0 {
-			now = withoutDoubles(now)
+			now = t.withoutDoubles(now)
 		}
 		out = append(out, now...)
 	}
@@ -165,15 +165,30 @@ func (t *trail) dropDoubles() {
 }
 
 // withoutDoubles drops the doubles among entries of one time, of which damage can
-// make very many.
-func withoutDoubles(entries []trailEntry) []trailEntry {
+// make very many. A poke that was undone between is none.
+func (t *trail) withoutDoubles(entries []trailEntry) []trailEntry {
+	type left struct {
+		raw string
+		new []byte
+	}
 	met := make(map[string]bool, len(entries))
+	places := make(map[uint64]left) // what stands there
+	var p perfdata.TextPoke
 	return slices.DeleteFunc(entries, func(e trailEntry) bool {
 		if e.loss != nil {
 			return false
 		}
-		double := met[string(e.rec.Raw)]
-		met[string(e.rec.Raw)] = true
+		raw := string(e.rec.Raw)
+		double := met[raw]
+		met[raw] = true
+		if e.rec.Type == perfdata.RecordTextPoke && t.r.Recording.TextPoke(&e.rec, &p) == nil {
+			was := places[p.Addr]
+			n := min(len(was.new), len(p.Old))
+			double = double && (was.raw == raw || !bytes.Equal(was.new[:n], p.Old[:n]))
+			if !double {
+				places[p.Addr] = left{raw, p.New}
+			}
+		}
 		return double
 	})
 }

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,5 +98,27 @@ func TestDuplicates(t *testing.T) {
 				t.Errorf("%d pokes in the audit trail, want 2", n)
 			}
 		})
+	}
+}
+
+// TestUndone: the audit trail has a poke twice that was undone between, and not
+// what perf wrote twice.
+func TestUndone(t *testing.T) {
+	w := newTape(t)
+	w.ticks(100, 400)
+	w.poke(10, 500, 0x1100, "9090", "eb02")
+	w.poke(10, 500, 0x1100, "9090", "eb02") // a double
+	w.poke(10, 500, 0x1100, "eb02", "9090")
+	w.poke(10, 500, 0x1100, "9090", "eb02")
+	w.ticks(600, 1000)
+	var got []string
+	for c := range w.replay().Changes() {
+		if c.Poke != nil {
+			got = append(got, fmt.Sprintf("%x -> %x", c.Poke.Old, c.Poke.New))
+		}
+	}
+	want := []string{"9090 -> eb02", "eb02 -> 9090", "9090 -> eb02"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -458,6 +458,13 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
+		{"duplicates: the same once more after it was undone", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 500, 0x1100, "eb02", "9090")
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
 		{"duplicates: an event whose records another one took", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
