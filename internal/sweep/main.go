@@ -12,7 +12,7 @@
 //
 // DIR holds rec.data (a file or a directory) or pipe.data, and may hold oracle,
 // the independent copies of kernel text that known bytes are compared with. The
-// places are always the same ones for the same recording and -n.
+// places are the same ones for the same recording, -n and -seed.
 package main
 
 import (
@@ -31,6 +31,7 @@ import (
 // options are the flags.
 type options struct {
 	n       int            // cuts of each recording, and damages
+	seed    uint64         // of the places
 	only    *regexp.Regexp // names of variants
 	command *regexp.Regexp // names of commands
 	keep    string         // directory for variants that fail
@@ -41,6 +42,7 @@ type options struct {
 func main() {
 	var o options
 	n := flag.Int("n", 100, "make `n` cuts and n damages of each recording")
+	seed := flag.Uint64("seed", 1, "choose other places for another `number`")
 	only := flag.String("only", "", "make only variants whose names match this `regexp`")
 	command := flag.String("command", "", "run only commands whose names match this `regexp`")
 	keep := flag.String("keep", "", "keep variants that fail in this `directory`")
@@ -52,7 +54,7 @@ func main() {
 	if *judge {
 		os.Exit(judgeVariant(flag.Args()))
 	}
-	o = options{n: *n, keep: *keep, binary: *binary, limit: *limit}
+	o = options{n: *n, seed: *seed, keep: *keep, binary: *binary, limit: *limit}
 	if err := run(&o, *only, *command, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		os.Exit(1)

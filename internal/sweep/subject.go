@@ -186,8 +186,8 @@ func (s *subject) sweep() int {
 	}
 	began := time.Now()
 	for i := range s.n {
-		s.try(cutVariant(s.path, data, i, s.n))
-		s.try(damageVariant(s.path, data, other, i))
+		s.try(s.cutVariant(data, i))
+		s.try(s.damageVariant(data, other, i))
 	}
 	fmt.Printf("%s: %d failures; %d of %d have no header; exit codes", s.path, s.failures, s.refused, 2*s.n)
 	for _, code := range slices.Sorted(maps.Keys(s.codes)) {

@@ -41,36 +41,36 @@ func files(path string) (data, other []string, err error) {
 	return data, other, err
 }
 
-// rng returns the random numbers of one variant of a recording.
-func rng(path, name string) *rand.Rand {
+// rng returns the random numbers of one variant.
+func (s *subject) rng(name string) *rand.Rand {
 	h := fnv.New64a()
-	h.Write([]byte(filepath.Base(filepath.Dir(path)) + " " + name))
-	return rand.New(rand.NewPCG(h.Sum64(), 1))
+	h.Write([]byte(filepath.Base(filepath.Dir(s.path)) + " " + name))
+	return rand.New(rand.NewPCG(h.Sum64(), s.seed))
 }
 
-// cutVariant cuts a data file at the i-th of n places.
-func cutVariant(path string, names []string, i, n int) (*variant, error) {
+// cutVariant cuts a data file at the i-th place.
+func (s *subject) cutVariant(names []string, i int) (*variant, error) {
 	v := &variant{name: fmt.Sprintf("cut %d", i), cut: true}
-	r := rng(path, v.name)
+	r := s.rng(v.name)
 	v.file = names[r.IntN(len(names))]
-	data, err := os.ReadFile(filepath.Join(path, v.file))
+	data, err := os.ReadFile(filepath.Join(s.path, v.file))
 	if err != nil {
 		return nil, err
 	}
-	at := int((float64(i) + r.Float64()) / float64(n) * float64(len(data)))
+	at := int((float64(i) + r.Float64()) / float64(s.n) * float64(len(data)))
 	v.what, v.data = fmt.Sprintf("cut at %d of %d", at, len(data)), data[:at]
 	return v, nil
 }
 
 // damageVariant damages one file: two times in three one with records.
-func damageVariant(path string, names, others []string, i int) (*variant, error) {
+func (s *subject) damageVariant(names, others []string, i int) (*variant, error) {
 	v := &variant{name: fmt.Sprintf("damage %d", i)}
-	r := rng(path, v.name)
+	r := s.rng(v.name)
 	v.file = names[r.IntN(len(names))]
 	if i%3 == 2 && len(others) > 0 {
 		v.file = others[i/3%len(others)]
 	}
-	data, err := os.ReadFile(filepath.Join(path, v.file))
+	data, err := os.ReadFile(filepath.Join(s.path, v.file))
 	if err != nil {
 		return nil, err
 	}
