@@ -41,7 +41,7 @@ type ELFSymbol struct {
 // addresses or offsets beyond 32 bits in a 32-bit file, an unknown class or
 // byte order, a NUL in a name.
 func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
-	return writeELF(w, elf.ET_CORE, machine, class, data, segs, syms)
+	return (&elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
 }
 
 // WriteExec writes what WriteCore writes in the form of a statically linked
@@ -49,7 +49,7 @@ func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data,
 // to which the symbols belong. "objdump -d FILE" and "gdb FILE" then show the
 // code with its names. It can hold no more than 65,000 segments.
 func WriteExec(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
-	return writeELF(w, elf.ET_EXEC, machine, class, data, segs, syms)
+	return (&elfFile{typ: elf.ET_EXEC, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
 }
 
 const (
@@ -71,111 +71,143 @@ const (
 	nameShstrtb = nameStrtab + len(".strtab\x00")
 )
 
-func writeELF(w io.Writer, typ elf.Type, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
-	f, ok := layoutOf(class, data)
-	if !ok {
-		return fmt.Errorf("kcore: no ELF file has class %d and byte order %d", class, data)
-	}
-	segs, err := f.checkSegments(segs)
-	if err != nil {
+// An elfFile is a file to be written. It is checked, then laid out, then written:
+//
+//	ELF header
+//	program headers: one for the note, one for each segment
+//	note             of a core: registers
+//	segments         each at an offset that equals its address modulo segAlign
+//	.symtab          if there are symbols, or in a program
+//	.strtab
+//	.shstrtab
+//	section headers  if there are sections, or too many program headers
+type elfFile struct {
+	typ     elf.Type
+	machine elf.Machine
+	class   elf.Class
+	data    elf.Data
+	segs    []Segment
+	syms    []ELFSymbol
+
+	// From check.
+	layout
+	locals uint32 // index of the first symbol that is not local
+	names  uint64 // size of .strtab
+
+	// From place.
+	note     []byte
+	noteOff  uint64
+	offs     []uint64 // of the segments
+	sections []section
+	shoff    uint64 // of the section headers, 0 if there are none
+	size     uint64 // of the file
+}
+
+// write checks the file, lays it out and writes it to w.
+func (f *elfFile) write(w io.Writer) error {
+	if err := f.check(); err != nil {
 		return err
 	}
-	locals, names, err := f.checkSymbols(syms)
-	if err != nil {
-		return err
+	f.place()
+	if !f.wide && f.size > math.MaxUint32 {
+		return fmt.Errorf("kcore: 32-bit file of %d bytes", f.size)
 	}
-	if typ == elf.ET_EXEC && len(segs) > maxTextSections {
-		return fmt.Errorf("kcore: %d segments, at most %d can be sections", len(segs), maxTextSections)
-	}
-
-	// The parts, in the order of the file: ELF header, program headers, note,
-	// segments, symbols, their names, the sections' names, section headers.
-	progs := len(segs)
-	var note []byte
-	if typ == elf.ET_CORE && len(segs) > 0 {
-		note = f.registers(machine)
-	}
-	if note != nil {
-		progs++
-	}
-	noteOff := uint64(f.ehdr) + uint64(f.phdr)*uint64(progs)
-	size := noteOff + uint64(len(note))
-	offs := make([]uint64, len(segs))
-	for i, s := range segs {
-		size += (s.Addr - size) % segAlign
-		offs[i] = size
-		size += uint64(len(s.Data))
-	}
-	var sections []section
-	if len(syms) > 0 || typ == elf.ET_EXEC {
-		sections = []section{{}}
-		if typ == elf.ET_EXEC {
-			for i, s := range segs {
-				sections = append(sections, section{
-					name: nameText, typ: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
-					addr: s.Addr, off: offs[i], size: uint64(len(s.Data)), align: 1,
-				})
-			}
-		}
-		for _, s := range []section{
-			{name: nameSymtab, typ: elf.SHT_SYMTAB, size: uint64(f.sym) * (uint64(len(syms)) + 1), align: 8,
-				link: uint32(len(sections)) + 1, info: locals, entsize: uint64(f.sym)},
-			{name: nameStrtab, typ: elf.SHT_STRTAB, size: names, align: 1},
-			{name: nameShstrtb, typ: elf.SHT_STRTAB, size: uint64(len(shstrtab)), align: 1},
-		} {
-			size = alignUp(size, s.align)
-			s.off = size
-			size += s.size
-			sections = append(sections, s)
-		}
-	}
-	phnum := uint16(min(progs, pnXnum))
-	if phnum == pnXnum {
-		if sections == nil {
-			sections = []section{{}}
-		}
-		sections[0].info = uint32(progs)
-	}
-	var shoff uint64
-	if sections != nil {
-		shoff = alignUp(size, 8)
-		size = shoff + uint64(f.shdr)*uint64(len(sections))
-	}
-	if !f.wide && size > math.MaxUint32 {
-		return fmt.Errorf("kcore: 32-bit file of %d bytes", size)
-	}
-
-	e := &encoder{layout: f, w: bufio.NewWriterSize(w, 64<<10)}
-	e.header(typ, machine, class, data, phnum, shoff, len(sections))
-	if note != nil {
-		e.prog(elf.PT_NOTE, 0, noteOff, 0, uint64(len(note)), 4)
-	}
-	for i, s := range segs {
-		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, offs[i], s.Addr, uint64(len(s.Data)), segAlign)
-	}
-	e.bytes(note)
-	for i, s := range segs {
-		e.padTo(offs[i])
+	e := &encoder{layout: f.layout, w: bufio.NewWriterSize(w, 64<<10)}
+	e.header(f)
+	e.programs(f)
+	e.bytes(f.note)
+	for i, s := range f.segs {
+		e.padTo(f.offs[i])
 		e.bytes(s.Data)
 	}
-	if len(sections) > 1 {
-		tabs := sections[len(sections)-3:]
-		e.padTo(tabs[0].off)
-		e.symbols(typ, segs, syms)
-		e.padTo(tabs[1].off)
-		e.bytes([]byte{0})
-		for s := range localsFirst(syms) {
-			e.string(s.Name)
-			e.bytes([]byte{0})
-		}
-		e.padTo(tabs[2].off)
-		e.string(shstrtab)
+	if len(f.sections) > 1 {
+		e.tables(f)
 	}
-	if sections != nil {
-		e.padTo(shoff)
+	if f.sections != nil {
+		e.padTo(f.shoff)
+		e.sections(f.sections)
 	}
-	e.sections(sections)
 	return e.w.Flush()
+}
+
+// check returns an error if ELF cannot hold the file. It sorts the segments.
+func (f *elfFile) check() error {
+	var ok bool
+	if f.layout, ok = layoutOf(f.class, f.data); !ok {
+		return fmt.Errorf("kcore: no ELF file has class %d and byte order %d", f.class, f.data)
+	}
+	var err error
+	if f.segs, err = f.checkSegments(f.segs); err != nil {
+		return err
+	}
+	if f.locals, f.names, err = f.checkSymbols(f.syms); err != nil {
+		return err
+	}
+	if f.typ == elf.ET_EXEC && len(f.segs) > maxTextSections {
+		return fmt.Errorf("kcore: %d segments, at most %d can be sections", len(f.segs), maxTextSections)
+	}
+	return nil
+}
+
+// place lays the file out.
+func (f *elfFile) place() {
+	if f.typ == elf.ET_CORE && len(f.segs) > 0 {
+		f.note = f.registers(f.machine)
+	}
+	f.noteOff = uint64(f.ehdr) + uint64(f.phdr)*uint64(f.programs())
+	f.size = f.noteOff + uint64(len(f.note))
+	f.offs = make([]uint64, len(f.segs))
+	for i, s := range f.segs {
+		f.size += (s.Addr - f.size) % segAlign
+		f.offs[i] = f.size
+		f.size += uint64(len(s.Data))
+	}
+	if len(f.syms) > 0 || f.typ == elf.ET_EXEC {
+		f.placeSections()
+	}
+	if n := f.programs(); n >= pnXnum {
+		if f.sections == nil {
+			f.sections = []section{{}}
+		}
+		f.sections[0].info = uint32(n)
+	}
+	if f.sections != nil {
+		f.shoff = alignUp(f.size, 8)
+		f.size = f.shoff + uint64(f.shdr)*uint64(len(f.sections))
+	}
+}
+
+// programs returns the number of program headers.
+func (f *elfFile) programs() int {
+	if f.note != nil {
+		return len(f.segs) + 1
+	}
+	return len(f.segs)
+}
+
+// placeSections makes the sections: the null section, one for each segment of a
+// program, and the three tables.
+func (f *elfFile) placeSections() {
+	f.sections = []section{{}}
+	if f.typ == elf.ET_EXEC {
+		for i, s := range f.segs {
+			f.sections = append(f.sections, section{
+				name: nameText, typ: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
+				addr: s.Addr, off: f.offs[i], size: uint64(len(s.Data)), align: 1,
+			})
+		}
+	}
+	for _, s := range []section{
+		{name: nameSymtab, typ: elf.SHT_SYMTAB, size: uint64(f.sym) * (uint64(len(f.syms)) + 1), align: 8,
+			link: uint32(len(f.sections)) + 1, info: f.locals, entsize: uint64(f.sym)},
+		{name: nameStrtab, typ: elf.SHT_STRTAB, size: f.names, align: 1},
+		{name: nameShstrtb, typ: elf.SHT_STRTAB, size: uint64(len(shstrtab)), align: 1},
+	} {
+		f.size = alignUp(f.size, s.align)
+		s.off = f.size
+		f.size += s.size
+		f.sections = append(f.sections, s)
+	}
 }
 
 // checkSegments returns the segments that are to be written, by address.
@@ -282,24 +314,49 @@ var zeros [segAlign]byte
 // padTo writes zeros up to offset off, which is less than segAlign away.
 func (e *encoder) padTo(off uint64) { e.bytes(zeros[:off-e.off]) }
 
-// header writes the ELF header. shnum is the number of section headers.
-func (e *encoder) header(typ elf.Type, machine elf.Machine, class elf.Class, data elf.Data, phnum uint16, shoff uint64, shnum int) {
-	ident := [elf.EI_NIDENT]byte{elf.EI_CLASS: byte(class), elf.EI_DATA: byte(data), elf.EI_VERSION: byte(elf.EV_CURRENT)}
+// header writes the ELF header.
+func (e *encoder) header(f *elfFile) {
+	ident := [elf.EI_NIDENT]byte{elf.EI_CLASS: byte(f.class), elf.EI_DATA: byte(f.data), elf.EI_VERSION: byte(elf.EV_CURRENT)}
 	copy(ident[:], elf.ELFMAG)
 	e.bytes(ident[:])
-	e.u16(uint16(typ))
-	e.u16(uint16(machine))
+	e.u16(uint16(f.typ))
+	e.u16(uint16(f.machine))
 	e.u32(uint32(elf.EV_CURRENT))
 	e.word(0) // e_entry
 	e.word(uint64(e.ehdr))
-	e.word(shoff)
+	e.word(f.shoff)
 	e.u32(0) // e_flags
 	e.u16(uint16(e.ehdr))
 	e.u16(uint16(e.phdr))
-	e.u16(phnum)
+	e.u16(uint16(min(f.programs(), pnXnum)))
 	e.u16(uint16(e.shdr))
-	e.u16(uint16(shnum))
-	e.u16(uint16(max(shnum-1, 0))) // .shstrtab is the last
+	e.u16(uint16(len(f.sections)))
+	e.u16(uint16(max(len(f.sections)-1, 0))) // .shstrtab is the last
+}
+
+// programs writes the program headers.
+func (e *encoder) programs(f *elfFile) {
+	if f.note != nil {
+		e.prog(elf.PT_NOTE, 0, f.noteOff, 0, uint64(len(f.note)), 4)
+	}
+	for i, s := range f.segs {
+		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, f.offs[i], s.Addr, uint64(len(s.Data)), segAlign)
+	}
+}
+
+// tables writes .symtab, .strtab and .shstrtab, which are the last sections.
+func (e *encoder) tables(f *elfFile) {
+	tables := f.sections[len(f.sections)-3:]
+	e.padTo(tables[0].off)
+	e.symbols(f)
+	e.padTo(tables[1].off)
+	e.bytes([]byte{0})
+	for s := range localsFirst(f.syms) {
+		e.string(s.Name)
+		e.bytes([]byte{0})
+	}
+	e.padTo(tables[2].off)
+	e.string(shstrtab)
 }
 
 // prog writes a program header.
@@ -363,16 +420,15 @@ func (e *encoder) sections(sections []section) {
 	}
 }
 
-// symbols writes .symtab. The segments are the sections from 1 on if typ is
-// ET_EXEC.
-func (e *encoder) symbols(typ elf.Type, segs []Segment, syms []ELFSymbol) {
+// symbols writes .symtab. The segments of a program are its sections from 1 on.
+func (e *encoder) symbols(f *elfFile) {
 	var null [24]byte
 	e.bytes(null[:e.sym])
 	name := uint32(1)
-	for s := range localsFirst(syms) {
+	for s := range localsFirst(f.syms) {
 		shndx := uint16(elf.SHN_ABS)
-		if typ == elf.ET_EXEC {
-			if i := segmentAt(segs, s.Addr); i >= 0 {
+		if f.typ == elf.ET_EXEC {
+			if i := segmentAt(f.segs, s.Addr); i >= 0 {
 				shndx = uint16(i) + 1
 			}
 		}
