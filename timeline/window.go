@@ -72,9 +72,9 @@ func (w *Windows) at(k int) *InPlacePoke {
 // newWindows makes windows of in-place pokes as recorded: of each CPU in the
 // order of time. words says that instructions are words, each replaced by itself.
 func NewWindows(pokes []InPlacePoke, words bool) *Windows {
-	w := &Windows{pokes: pokes}
+	w := &Windows{pokes: withoutDoubles(pokes)}
 	from := 0
-	InTimeOrder(pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
+	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
 		w.stretches = append(w.stretches, stretch{lo, hi, from})
 		from += hi - lo
 	})
@@ -82,6 +82,42 @@ func NewWindows(pokes []InPlacePoke, words bool) *Windows {
 		w.words = newWordWindows(w)
 	}
 	return w
+}
+
+// withoutDoubles leaves out the pokes that perf wrote twice (rule duplicates): they
+// would count as further sites of their batch, which has room for no more.
+func withoutDoubles(pokes []InPlacePoke) []InPlacePoke {
+	var doubles []int
+	var last *InPlacePoke
+	seen := make(map[InPlacePoke]bool) // of last's time, if there are several
+	InTimeOrder(pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			p := &pokes[i]
+			switch {
+			case last == nil || p.Time != last.Time:
+				if len(seen) > 0 {
+					clear(seen)
+				}
+			default:
+				seen[*last] = true
+				if seen[*p] {
+					doubles = append(doubles, i)
+				}
+			}
+			last = p
+		}
+	})
+	if len(doubles) == 0 {
+		return pokes
+	}
+	slices.Sort(doubles)
+	single := make([]InPlacePoke, 0, len(pokes)-len(doubles))
+	from := 0
+	for _, i := range doubles {
+		single = append(single, pokes[from:i]...)
+		from = i + 1
+	}
+	return append(single, pokes[from:]...)
 }
 
 // Widen makes all windows longer at both ends by how far the clocks of the CPUs

@@ -152,3 +152,25 @@ func TestWordWindows(t *testing.T) {
 		t.Errorf("a literal among other words: %+v", got)
 	}
 }
+
+// TestWindowsOfDoubles: perf wrote all but the first of a batch of 200 twice. The
+// second copies fill no room in the batch: its first site has the trap until the next
+// poke that cannot be of it.
+func TestWindowsOfDoubles(t *testing.T) {
+	const sites = 200
+	var pokes []InPlacePoke
+	for i := range uint64(sites) {
+		pokes = append(pokes, InPlacePoke{1000 + i/2, 0x1000 + 16*i, 7, 5, PokeBatch})
+	}
+	pokes = append(pokes, pokes[1:]...)
+	pokes = append(pokes, InPlacePoke{5000, 0x100, 8, 5, PokeBatch})
+	w := NewWindows(pokes, false)
+	for _, at := range []uint64{1000, 2000, 4999} {
+		if got := w.At(0x1000, 5, at); len(got) != 1 {
+			t.Errorf("%d windows of the first site at %d, want 1", len(got), at)
+		}
+	}
+	if got := w.At(0x1000, 5, 5000); got != nil {
+		t.Errorf("the trap is gone by the next task's poke, got %v", got)
+	}
+}
