@@ -4,34 +4,28 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 )
 
-// heading is the heading of a rule in docs/truth.md, which begins with its name.
-var heading = regexp.MustCompile("(?m)^###? `([a-z-]+)`: ")
-
-// rules returns the names of the rules in docs/truth.md, in its order.
-func rules(t *testing.T) []string {
-	t.Helper()
+// TestRulesListed: every mutant breaks a rule that docs/truth.md has, every rule
+// has a mutant, and the table of rules is that of the mutants.
+func TestRulesListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "truth.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, m := range heading.FindAllSubmatch(text, -1) {
-		names = append(names, string(m[1]))
+	want, err := withRuleTable(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return names
-}
-
-// TestRulesListed: every mutant breaks a rule that docs/truth.md has, and every
-// rule has a mutant.
-func TestRulesListed(t *testing.T) {
+	if !bytes.Equal(text, want) {
+		t.Error("the table of rules in docs/truth.md is of other mutants; go run ./internal/mutants -docs writes it")
+	}
 	broken := make(map[string]int)
-	for _, name := range rules(t) {
+	for _, name := range ruleNames(text) {
 		if _, ok := broken[name]; ok {
 			t.Errorf("docs/truth.md has two rules %q", name)
 		}
