@@ -4,6 +4,7 @@
 package kcore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,8 +19,9 @@ type Snapshot struct {
 	Kallsyms *Kallsyms // kallsyms
 	Modules  []Module  // modules, in file order; empty but not nil if none was loaded
 
-	dir string  // "" of one that was not opened
-	bad []error // what of kcore and kallsyms, or in modules, could not be used
+	dir  string                 // "" of one that was not opened
+	stat map[string]fs.FileInfo // of the files, as of when they were opened
+	bad  []error                // what of kcore and kallsyms, or in modules, could not be used
 }
 
 // Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/kallsyms and
@@ -36,8 +38,7 @@ func Open(dir string) (*Snapshot, error) { return open(dir, false) }
 func OpenUsable(dir string) (*Snapshot, error) { return open(dir, true) }
 
 func open(dir string, usable bool) (*Snapshot, error) {
-	s := &Snapshot{dir: dir}
-	found := 0
+	s := &Snapshot{dir: dir, stat: make(map[string]fs.FileInfo)}
 	// without reports whether the file of this error is left out.
 	without := func(err error) bool {
 		var fe *FormatError
@@ -45,7 +46,6 @@ func open(dir string, usable bool) (*Snapshot, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return true
 		case usable && errors.As(err, &fe):
-			found++
 			s.bad = append(s.bad, fmt.Errorf("%w: the file is left out", err))
 			return true
 		}
@@ -53,33 +53,34 @@ func open(dir string, usable bool) (*Snapshot, error) {
 	}
 
 	path := filepath.Join(dir, "kcore")
+	if info, err := os.Stat(path); err == nil {
+		s.stat["kcore"] = info // if it cannot be opened
+	}
 	core, err := OpenCore(path)
 	switch {
 	case err == nil:
-		found++
+		s.stat["kcore"] = core.file.Info()
 		s.Core = core
 	case !without(err):
 		return nil, err
 	}
 
 	path = filepath.Join(dir, "kallsyms")
-	text, err := os.ReadFile(path)
+	text, info, err := readFile(path)
 	if err == nil {
+		s.stat["kallsyms"] = info
 		s.Kallsyms, err = ParseKallsyms(text)
 	}
-	switch {
-	case err == nil:
-		found++
-	case !without(inFile(err, path)):
+	if err != nil && !without(inFile(err, path)) {
 		s.Close()
 		return nil, inFile(err, path)
 	}
 
 	path = filepath.Join(dir, "modules")
-	text, err = os.ReadFile(path)
+	text, info, err = readFile(path)
 	switch {
 	case err == nil:
-		found++
+		s.stat["modules"] = info
 		if s.Modules, err = ParseModules(text); err != nil {
 			s.bad = append(s.bad, inFile(err, path))
 		}
@@ -88,11 +89,35 @@ func open(dir string, usable bool) (*Snapshot, error) {
 		return nil, err
 	}
 
-	if found == 0 {
+	if len(s.stat) == 0 {
 		return nil, fmt.Errorf("%s: no kcore, kallsyms or modules: %w", dir, fs.ErrNotExist)
 	}
 	return s, nil
 }
+
+// readFile reads a file, and returns what stat says of it.
+func readFile(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	var text bytes.Buffer
+	text.Grow(int(min(info.Size(), 1<<30)) + bytes.MinRead)
+	_, err = text.ReadFrom(f)
+	return text.Bytes(), info, err
+}
+
+// Dir returns the directory that was opened, "" if none was.
+func (s *Snapshot) Dir() string { return s.dir }
+
+// FileInfo returns what stat said of the file kcore, kallsyms or modules when it was
+// opened, nil if it does not exist.
+func (s *Snapshot) FileInfo(name string) fs.FileInfo { return s.stat[name] }
 
 // Warnings returns what was wrong with files that could be used in part, or that
 // were left out. To know that of kallsyms it makes its table.

@@ -3,7 +3,11 @@
 
 package perfdata
 
-import "github.com/textreplay/textreplay/internal/mapfile"
+import (
+	"io/fs"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
+)
 
 // A ChangedError is returned for a file that changed while it was in use, so that
 // what was read of it may be wrong.
@@ -28,6 +32,15 @@ type ChangedError = mapfile.ChangedError
 //
 // A recording whose Guard has ended f this way can only be closed.
 func Guard(f func() error) error { return mapfile.Guard(f) }
+
+// FileInfo returns what stat said of a data file when it was opened, nil for a recording
+// in memory. Files are counted as Record.File counts them.
+func (r *Recording) FileInfo(file int) fs.FileInfo {
+	if r.files[file].file == nil {
+		return nil
+	}
+	return r.files[file].file.Info()
+}
 
 // Check returns a *[ChangedError] if a file of the recording has become shorter since
 // it was opened or, if the recording is whole ([Recording.CleanEnd]), has changed in

@@ -223,14 +223,14 @@ func (im *Image) CheckValid() error {
 }
 
 func (im *Image) goodFragments() bool {
-	// What all never-poked text shares is looked at once.
-	if im.cold.count != 0 && !im.goodVersions(&im.cold) || im.cold.count == 0 && im.coldText.cold != nil {
+	if !im.goodCold() {
 		return false
 	}
 	end := uint64(0)
 	for i := range im.fragments {
 		f := &im.fragments[i]
-		if f.addr < end || f.size == 0 || f.addr+uint64(f.size)-1 < f.addr || f.seg < -1 || int(f.seg) >= len(im.segments) {
+		// Only the last fragment may reach to the end of the address space, where end is 0.
+		if f.addr < end || i > 0 && end == 0 || f.size == 0 || f.addr+uint64(f.size)-1 < f.addr || f.seg < -1 || int(f.seg) >= len(im.segments) {
 			return false
 		}
 		end = f.addr + uint64(f.size)
@@ -250,6 +250,29 @@ func (im *Image) goodFragments() bool {
 		}
 	}
 	return true
+}
+
+// goodCold looks at the versions that all never-poked text shares. Answers come from
+// them without a fragment if there is coldText, and then from the snapshot.
+func (im *Image) goodCold() bool {
+	if im.cold.count == 0 {
+		return im.coldText.cold == nil
+	}
+	if !im.goodVersions(&im.cold) {
+		return false
+	}
+	for i := range im.states[im.cold.states:][:im.statesOf(&im.cold)] {
+		s := &im.states[im.cold.states:][i].state
+		if !s.named() || im.coldText.cold != nil && (s.content != snapshotContent || !s.standing.HasBytes() || s.standing == InFlight) {
+			return false
+		}
+	}
+	return true
+}
+
+// named reports whether the numbers of s that have names are among those.
+func (s *state) named() bool {
+	return s.standing <= Known && int(s.reason) < len(reasons) && int(s.source) < len(sourceNames)
 }
 
 func (im *Image) goodVersions(v *versions) bool {
@@ -274,14 +297,22 @@ func (im *Image) goodVersions(v *versions) bool {
 // goodState looks at a state of the i-th fragment, f.
 func (im *Image) goodState(s *state, f *fragment, i uint32) bool {
 	switch {
-	case s.standing > Known || int(s.reason) >= len(reasons) || int(s.source) >= len(sourceNames):
+	case !s.named():
 		return false
 	case s.standing == Conflicting || s.standing == InFlight:
 		return s.content < uint32(len(im.conflicts)) && im.conflicts[s.content].fragment == i
-	case s.content == snapshotContent:
+	case s.content == noContent:
+		return !s.standing.HasBytes()
+	}
+	return im.goodContent(s.content, f)
+}
+
+// goodContent reports whether there are bytes of a content of f.
+func (im *Image) goodContent(content uint32, f *fragment) bool {
+	if content == snapshotContent {
 		return f.seg >= 0
 	}
-	return s.content == noContent || uint64(s.content)+uint64(f.size) <= uint64(len(im.arena))
+	return content <= maxContent && uint64(content)+uint64(f.size) <= uint64(len(im.arena))
 }
 
 func (im *Image) goodConflicts() bool {
@@ -295,8 +326,7 @@ func (im *Image) goodConflicts() bool {
 			return false
 		}
 		for _, x := range im.claimsOf(c) {
-			if x.content < snapshotContent && uint64(x.content)+uint64(c.size) > uint64(len(im.arena)) ||
-				x.content == snapshotContent && im.fragments[c.fragment].seg < 0 || int(x.source) >= len(sourceNames) {
+			if !im.goodContent(x.content, &im.fragments[c.fragment]) || int(x.source) >= len(sourceNames) {
 				return false
 			}
 		}
@@ -339,7 +369,7 @@ func (im *Image) takeLives(saved []savedLife, names []byte) error {
 	list := make([]*Lifetime, len(saved))
 	for i := range saved {
 		s := &saved[i]
-		if uint64(s.name)+uint64(s.nameLen) > uint64(len(names)) || s.kind > OutOfLine || int(s.ended) >= len(reasons) {
+		if uint64(s.name)+uint64(s.nameLen) > uint64(len(names)) || s.kind > OutOfLine || int(s.ended) >= len(reasons) || s.lo > s.hi {
 			return invalidf("a symbol leads nowhere")
 		}
 		lives[i] = Lifetime{Lo: s.lo, Hi: s.hi, From: s.from, To: s.to, Kind: s.kind, Ended: s.ended, Program: s.program,

@@ -92,7 +92,8 @@ func (x *indexedWindows) check(i int) {
 		return
 	}
 	block := x.pokes[b*windowBlock : min((b+1)*windowBlock, len(x.pokes))]
-	if crc32.ChecksumIEEE(raw(block)) != x.sums[b] {
+	unknown := func(p InPlacePoke) bool { return int(p.Kind) >= len(pokeKinds) }
+	if crc32.ChecksumIEEE(raw(block)) != x.sums[b] || slices.ContainsFunc(block, unknown) {
 		x.damaged.Store(true)
 		return
 	}

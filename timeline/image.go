@@ -211,7 +211,7 @@ func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block
 	return func(yield func(Block) bool) {
 		for t := t0; t < t1 || t == t0; {
 			b := im.At(t).Read(addr, buf)
-			if !yield(b) || b.Until >= t1 {
+			if !yield(b) || b.Until >= t1 || b.Until <= t {
 				return
 			}
 			t = b.Until

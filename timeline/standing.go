@@ -146,11 +146,22 @@ var reasons = [...]struct{ code, text string }{
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 
-// String returns the code, for example "after-loss"; "" for [ReasonNone].
-func (r Reason) String() string { return reasons[r].code }
+// String returns the code, for example "after-loss"; "" for [ReasonNone] and for what
+// is no reason.
+func (r Reason) String() string {
+	if int(r) >= len(reasons) {
+		return ""
+	}
+	return reasons[r].code
+}
 
 // Text explains the code in one English clause.
-func (r Reason) Text() string { return reasons[r].text }
+func (r Reason) Text() string {
+	if int(r) >= len(reasons) {
+		return ""
+	}
+	return reasons[r].text
+}
 
 // Reasons yields every code with its text, in a fixed order, for listings.
 func Reasons(yield func(code, text string) bool) {

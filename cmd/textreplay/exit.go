@@ -93,6 +93,16 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
+// namesFault reports whether an error in how the command was called says all about
+// it: of a file or a name, not of the form of the call.
+func namesFault(err error) bool {
+	var question *replay.QuestionError
+	var guest *replay.UnknownGuestError
+	var refused *outfile.RefusedError
+	var notIndex *replay.NotIndexError
+	return errors.As(err, &question) || errors.As(err, &guest) || errors.As(err, &refused) || errors.As(err, &notIndex)
+}
+
 // silent reports whether err needs no message: it has been told already, or
 // the reader of the output went away, as head does.
 func silent(err error) bool {

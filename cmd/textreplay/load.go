@@ -35,7 +35,9 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
-	a.indexFor(&opts, addr != "")
+	if err := a.indexFor(&opts, addr != ""); err != nil {
+		return nil, err
+	}
 	if a.windows != "" {
 		var err error
 		if opts.Explicit, err = readWindows(a.windows); err != nil {
@@ -69,12 +71,8 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 			}
 		}
 	}
-	if err == nil && opts.SaveIndex && a.index != "auto" {
-		if state := r.Index(); !state.Used && !state.Saved {
-			fmt.Fprintf(a.stderr, "textreplay: warning: the index was not saved: %v\n", state.Err)
-		}
-	}
 	if err == nil {
+		a.reportIndex(r, opts.SaveIndex && a.index != "auto")
 		a.opened = append(a.opened, r)
 		for _, name := range r.Files() {
 			a.outputs.Reads(name)

@@ -70,6 +70,28 @@ func hardLink(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Link(ts.MkAbs(args[0]), ts.MkAbs(args[1])))
 }
 
+// flip FILE OFFSET changes a byte of a file, and restores its time of modification.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE OFFSET")
+	}
+	path := ts.MkAbs(args[0])
+	off, err := strconv.ParseInt(args[1], 0, 64)
+	ts.Check(err)
+	info, err := os.Stat(path)
+	ts.Check(err)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	ts.Check(err)
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], off)
+	ts.Check(err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b[:], off)
+	ts.Check(err)
+	ts.Check(os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
+
 // mode OCTAL FILE checks the permissions of a file.
 func mode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
@@ -88,11 +110,7 @@ func limit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: limit CODE ARGS...")
 	}
-	err := ts.Exec("sh", append([]string{"-c", `ulimit -f 1; exec textreplay "$@"`, "sh"}, args[1:]...)...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
-		ts.Fatalf("%v, want exit code %s", err, args[0])
-	}
+	checkExit(ts, ts.Exec("sh", append([]string{"-c", `ulimit -f 1; exec textreplay "$@"`, "sh"}, args[1:]...)...), args[0])
 }
 
 // signalled ARGS... runs textreplay with a standard input that does not end, and

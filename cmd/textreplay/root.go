@@ -5,7 +5,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,10 +65,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.closeAll()
 	if err != nil && !silent(err) {
 		fmt.Fprintf(stderr, "textreplay: %v\n", err)
-		var question *replay.QuestionError
-		var guest *replay.UnknownGuestError
-		var refused *outfile.RefusedError
-		if exitCode(err) == exitUsage && !errors.As(err, &question) && !errors.As(err, &guest) && !errors.As(err, &refused) {
+		if exitCode(err) == exitUsage && !namesFault(err) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
 	}

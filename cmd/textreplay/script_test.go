@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"copytree":  copyTree,
 			"same":      same,
 			"hardlink":  hardLink,
+			"flip":      flip,
 			"mode":      mode,
 			"limit":     limit,
 			"signalled": signalled,
@@ -69,17 +70,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE ARGS...")
 	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec("textreplay", args[1:]...)
+	checkExit(ts, ts.Exec("textreplay", args[1:]...), args[0])
+}
+
+// checkExit checks the exit code of a command that ended with this error.
+func checkExit(ts *testscript.TestScript, err error, want string) {
 	got := 0
 	if exit, ok := err.(interface{ ExitCode() int }); ok {
 		got = exit.ExitCode()
 	} else if err != nil {
 		ts.Fatalf("%v", err)
 	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
+	if strconv.Itoa(got) != want {
+		ts.Fatalf("exit code %d, want %s", got, want)
 	}
 }
 

@@ -45,6 +45,9 @@ type Outputs struct {
 	// Unsynced leaves out fsync. It is for files that carry a checksum and can be
 	// made again.
 	Unsynced bool
+	// Private leaves out the permission to write for all but the owner, whatever the
+	// umask says. It is for files that will be believed when they are read again.
+	Private bool
 
 	inputs   []input
 	reserved []target
@@ -138,15 +141,26 @@ func (e *RefusedError) Error() string {
 // known before the inputs are read. The error is a *RefusedError if the output is
 // an input, or inside one, or was reserved before.
 func (o *Outputs) Reserve(path string) error {
-	t, err := o.target(path)
+	t, err := o.free(path)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(o.reserved, func(r target) bool { return r.same(&t) }) {
-		return &RefusedError{path, "also another output"}
-	}
 	o.reserved = append(o.reserved, t)
 	return nil
+}
+
+// Check is Reserve for an output that the caller can do without.
+func (o *Outputs) Check(path string) error {
+	_, err := o.free(path)
+	return err
+}
+
+func (o *Outputs) free(path string) (target, error) {
+	t, err := o.target(path)
+	if err == nil && slices.ContainsFunc(o.reserved, func(r target) bool { return r.same(&t) }) {
+		err = &RefusedError{path, "also another output"}
+	}
+	return t, err
 }
 
 // ReserveStream is Reserve for an open file, such as standard output.
@@ -155,7 +169,7 @@ func (o *Outputs) ReserveStream(f *os.File) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil // it overwrites nothing
 	}
-	return o.check(&target{name: f.Name(), info: info})
+	return o.checkTarget(&target{name: f.Name(), info: info})
 }
 
 // A target is where an output goes.
@@ -181,11 +195,11 @@ func (o *Outputs) target(name string) (target, error) {
 	if err != nil {
 		return t, err
 	}
-	return t, o.check(&t)
+	return t, o.checkTarget(&t)
 }
 
-// check refuses a target that is an input or inside one.
-func (o *Outputs) check(t *target) error {
+// checkTarget refuses a target that is an input or inside one.
+func (o *Outputs) checkTarget(t *target) error {
 	if t.info != nil && !t.info.Mode().IsRegular() && !t.info.IsDir() {
 		return nil
 	}
@@ -264,6 +278,9 @@ func existing(path string) (dir, missing string) {
 // is gid.
 func (o *Outputs) allowed(dir string, gid int) fs.FileMode {
 	bits := fs.FileMode(0o777)
+	if o.Private {
+		bits = 0o755
+	}
 	for i := range o.inputs {
 		for k, e := range o.inputs[i].path {
 			// What is above both says nothing about who can read only one of them.

@@ -143,13 +143,13 @@ func TestGroup(t *testing.T) {
 // A fakeInfo is of a file that only a privileged user could make.
 type fakeInfo struct {
 	fs.FileInfo
-	mode fs.FileMode
-	gid  uint32
+	mode     fs.FileMode
+	uid, gid uint32
 }
 
 func (f fakeInfo) Mode() fs.FileMode { return f.mode }
 func (f fakeInfo) IsDir() bool       { return f.mode.IsDir() }
-func (f fakeInfo) Sys() any          { return &syscall.Stat_t{Gid: f.gid} }
+func (f fakeInfo) Sys() any          { return &syscall.Stat_t{Uid: f.uid, Gid: f.gid} }
 
 // TestInPlace: pipes and open files are written to as they are.
 func TestInPlace(t *testing.T) {
@@ -368,5 +368,76 @@ func TestSignalIgnored(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTrusted: only a file that nobody else can change or replace is trusted.
+func TestTrusted(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		dir     fs.FileMode // of the directory above
+		file    fs.FileMode // 0 for none
+		trusted bool
+	}{
+		{"private", 0o700, 0o600, true},
+		{"readable", 0o755, 0o644, true},
+		{"no file", 0o755, 0, true},
+		{"writable by the group", 0o755, 0o664, false},
+		{"writable by others", 0o755, 0o646, false},
+		{"in a directory of the group", 0o775, 0o644, false},
+		{"in a directory of all", 0o777, 0o600, false},
+		{"no file in a directory of all", 0o777, 0, false},
+		{"in a sticky directory", fs.ModeSticky | 0o777, 0o644, true},
+		{"writable in a sticky directory", fs.ModeSticky | 0o777, 0o666, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tree(t, map[string]string{"dir/below": "/"})
+			for _, path := range []string{"dir/file", "dir/below/file", "dir/below/new/file"} {
+				if tt.file != 0 && path != "dir/below/new/file" {
+					write(t, path, "")
+					if err := os.Chmod(path, tt.file); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := os.Chmod("dir", tt.dir); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"dir/file", "dir/below/file"} {
+				if err := Trusted(path); (err == nil) != tt.trusted {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		})
+	}
+	tree(t, map[string]string{"file": "", "dir": "/"})
+	if err := errors.Join(os.Symlink("file", "link"), os.Symlink("nowhere", "dangling"), os.Symlink("dir", "dirlink"), syscall.Mkfifo("fifo", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for path, trusted := range map[string]bool{
+		"link": false, "dangling": false, "fifo": false, "dir": false, "file/below": false,
+		"new": true, "dirlink/new": true, "new/dir/new": true,
+	} {
+		if err := Trusted(path); (err == nil) != trusted {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestOwned: the owner must be the caller or root.
+func TestOwned(t *testing.T) {
+	me := uint32(os.Geteuid())
+	for _, tt := range []struct {
+		uid    uint32
+		mode   fs.FileMode
+		shared bool
+		owned  bool
+	}{
+		{0, 0o644, false, true}, {me, 0o644, false, true}, {me + 1, 0o644, false, false}, {me + 1, 0o600, true, false},
+		{me, 0o664, false, false}, {me, 0o646, false, false}, {me, 0o666, true, true}, {0, 0o666, false, false},
+	} {
+		if err := owned(fakeInfo{mode: tt.mode, uid: tt.uid}, tt.shared); (err == nil) != tt.owned {
+			t.Errorf("%+v: %v", tt, err)
+		}
 	}
 }

@@ -83,9 +83,10 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 			return nil, err
 		}
 	}
-	if err := f.r.symbols(f.s, opts); err != nil {
+	if err := f.r.readSymbols(opts); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	f.r.listModules(f.s)
 	return f, nil
 }
 

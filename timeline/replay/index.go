@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -281,23 +282,28 @@ func (r *Replay) windowsOfIndex() *timeline.Windows {
 	return w
 }
 
-// IndexState tells of a replay's saved index, see [Options.Index].
+// IndexState describes what became of a replay's saved index, see [Options.Index].
 type IndexState struct {
 	Used  bool // the image was taken from it
 	Saved bool // it was written
+	// Path is that of Options.Index. Bytes is the size of an index that was saved.
+	Path  string
+	Bytes int64
 	// Err says why an index that was there was not used, and could not be written.
 	Err error
 }
 
-// Index tells what became of [Options.Index].
+// Index returns what became of [Options.Index].
 func (r *Replay) Index() IndexState { return r.index }
 
 // openIndex takes the image from the index that the options name, and reports
 // whether it could.
 func (r *Replay) openIndex(opts *Options) bool {
-	switch {
-	case opts.Index == "":
+	if opts.Index == "" {
 		return false
+	}
+	r.index.Path = opts.Index
+	switch {
 	case !timeline.CanMapTables:
 		r.index.Err = indexErrorf("this machine's byte order is not the one of indexes")
 		return false
@@ -305,30 +311,116 @@ func (r *Replay) openIndex(opts *Options) bool {
 		r.index.Err = indexErrorf("it is of perf's own copy of kernel text alone")
 		return false
 	}
-	if r.stamp, r.index.Err = stampOf(r.Recording, opts); r.index.Err != nil {
-		return false
-	}
-	r.saveTo = opts.Index
-	err := r.loadIndex(opts.Index)
+	err := r.loadIndex(opts)
 	if r.index.Used = err == nil; !r.index.Used && !errors.Is(err, fs.ErrNotExist) {
 		r.index.Err = err
+	}
+	if r.saves = !r.index.Used && opts.SaveIndex; r.saves {
+		r.settle()
+		if r.stamp, err = r.stampOf(opts); err != nil {
+			r.saves, r.index.Err = false, err
+		}
 	}
 	return r.index.Used
 }
 
 // loadIndex opens an index file, and makes of it what it was written from.
-func (r *Replay) loadIndex(path string) error {
-	f, err := mapfile.OpenRegular(path)
+func (r *Replay) loadIndex(opts *Options) error {
+	f, err := mapfile.OpenRegular(opts.Index)
 	if errors.Is(err, mapfile.ErrNotRegular) {
 		return indexErrorf("%v", err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := Guard(func() error { return r.readIndex(f.Data, r.stamp) }); err != nil {
+	if err = outfile.Owned(f.Info()); err != nil {
+		err = indexErrorf("%v", err)
+	} else if r.stamp, err = r.stampOf(opts); err == nil {
+		err = Guard(func() error { return r.readIndex(f.Data, r.stamp) })
+	}
+	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	r.indexFile = f
+	return nil
+}
+
+// badService reports whether a service cannot be one that was saved.
+func badService(s Service) bool {
+	return int(s.Kind) >= len(serviceKinds) || s.Len == 0 || len(s.Places) == 0 && s.Func == 0
+}
+
+// saveIndex writes the index, or leaves the file that was there.
+func (r *Replay) saveIndex(opts *Options) {
+	r.index.Bytes, r.index.Err = r.writeIndexFile(opts)
+	r.index.Saved = r.index.Err == nil
+}
+
+func (r *Replay) writeIndexFile(opts *Options) (size int64, err error) {
+	if err := CheckIndexFile(opts.Index); err != nil {
+		return 0, err
+	}
+	if opts.MakeIndexDir {
+		if err := os.MkdirAll(filepath.Dir(opts.Index), 0o700); err != nil {
+			return 0, err
+		}
+	}
+	out := outfile.Outputs{Unsynced: true, Private: true}
+	for _, name := range r.files {
+		out.Reads(name)
+	}
+	err = out.WriteFile(opts.Index, func(w io.Writer) error {
+		c := &counter{w: w}
+		if err := r.writeIndex(c, r.stamp); err != nil {
+			return err
+		}
+		size = c.n
+		return r.unchanged()
+	})
+	return size, err
+}
+
+// A counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// A NotIndexError is returned for a file that an index would overwrite, and that is
+// no index.
+type NotIndexError struct{ Path string }
+
+func (e *NotIndexError) Error() string {
+	return e.Path + " exists and is no index: it is not overwritten"
+}
+
+// CheckIndexFile returns nil if there is nothing at path, or an index: of whatever
+// recording or version, damaged or not. Otherwise the error is a *[NotIndexError], or
+// says why the file cannot be read.
+func CheckIndexFile(path string) error {
+	f, err := mapfile.OpenRegular(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, mapfile.ErrNotRegular):
+		return &NotIndexError{path}
+	case err != nil:
+		return err
+	}
+	defer f.Close()
+	var magic [len(indexMagic)]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if string(magic[:]) != indexMagic {
+		return &NotIndexError{path}
+	}
 	return nil
 }
 
@@ -360,7 +452,7 @@ func (r *Replay) savedServices() (s savedServices) {
 // could.
 func (x *services) take(r *Replay) bool {
 	var s savedServices
-	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil {
+	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badService) {
 		return false
 	}
 	uses := make(map[*timeline.Lifetime][]use)
@@ -376,21 +468,6 @@ func (x *services) take(r *Replay) bool {
 	x.pieces, x.uses = s.Pieces, uses
 	x.indexPieces()
 	return true
-}
-
-// saveIndex writes the index, or leaves the file that was there.
-func (r *Replay) saveIndex() {
-	f, err := os.CreateTemp(filepath.Dir(r.saveTo), filepath.Base(r.saveTo)+".*")
-	if err == nil {
-		err = errors.Join(r.writeIndex(f, r.stamp), f.Chmod(0o644), f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), r.saveTo)
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}
-	r.index.Saved, r.index.Err = err == nil, err
 }
 
 // segments returns the snapshot's segments as an image has them.

@@ -5,28 +5,61 @@ package replay
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
 	"strings"
-
-	"github.com/textreplay/textreplay/perfdata"
+	"time"
 )
 
-// A stamper takes what an image is made of, to know it again.
-type stamper struct {
-	sum []byte
-	err error
+// A stampedFile is a file that an image is made of, as it was when it was opened.
+type stampedFile struct {
+	what, path string
+	info       fs.FileInfo // nil if it does not exist
 }
 
-// text adds a line.
-func (s *stamper) text(format string, args ...any) {
-	s.sum = append(fmt.Appendf(s.sum, format, args...), '\n')
+// stampedFiles returns the files that the image is made of.
+func (r *Replay) stampedFiles() []stampedFile {
+	var files []stampedFile
+	for i, path := range r.Recording.Files() {
+		files = append(files, stampedFile{"data", path, r.Recording.FileInfo(i)})
+	}
+	if r.Snapshot != nil {
+		for _, name := range snapshotFiles {
+			files = append(files, stampedFile{name, filepath.Join(r.Snapshot.Dir(), name), r.Snapshot.FileInfo(name)})
+		}
+	}
+	return append(files, r.given...)
+}
+
+// stampOf returns what distinguishes the recording and the options of a replay,
+// and the program that makes the image, from others. What it says of files is
+// from the files that are open, whatever their paths lead to by now.
+func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
+	build, err := program()
+	if err != nil {
+		return stamp, indexErrorf("this program cannot be told from others: %v", err)
+	}
+	var sum []byte
+	text := func(format string, args ...any) { sum = append(fmt.Appendf(sum, format, args...), '\n') }
+	text("program %s", build)
+	text("report %s", signature(reflect.TypeFor[indexMeta]()))
+	text("guest %d", opts.Guest)
+	text("cpus %d", opts.CPUs)
+	for _, f := range r.stampedFiles() {
+		content, err := f.sample()
+		if err != nil {
+			return stamp, err
+		}
+		text("%s %s", f.what, content)
+	}
+	for _, w := range opts.Explicit {
+		text("window %d %d %d %q %x %x", w.Addr, w.From, w.To, w.Method, w.Before, w.After)
+	}
+	return sha256.Sum256(sum), nil
 }
 
 // The parts of a file that are looked at: its beginning and end, and some places
@@ -37,90 +70,85 @@ const (
 	stampPieces = 16
 )
 
-// file adds a file: its size, time of change and parts of its content. One that
-// does not exist is a fact too.
-func (s *stamper) file(what, path string) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		s.text("%s is not there", what)
-		return
+// sample describes a file: by what stat says of it, and by parts of its content. If
+// stat does not say what a change of the content must change, it is all of the content.
+func (f *stampedFile) sample() (string, error) {
+	if f.info == nil {
+		return "is not there", nil
 	}
-	if err != nil {
-		s.err = errors.Join(s.err, err)
-		return
+	if !f.info.Mode().IsRegular() {
+		return "", indexErrorf("%s is not a regular file, and could not be recognized", f.path)
 	}
-	defer f.Close()
-	fi, err := f.Stat()
+	file, err := os.Open(f.path)
 	if err != nil {
-		s.err = errors.Join(s.err, err)
-		return
+		return "", err
+	}
+	defer file.Close()
+	if err := f.same(file.Stat()); err != nil {
+		return "", err
 	}
 	h := sha256.New()
 	part := func(off, n int64) {
-		if _, err := io.Copy(h, io.NewSectionReader(f, off, n)); err != nil {
-			s.err = errors.Join(s.err, err)
+		if _, e := io.Copy(h, io.NewSectionReader(file, off, n)); err == nil {
+			err = e
 		}
 	}
-	size := fi.Size()
-	part(0, stampEnds)
-	if size > 2*stampEnds {
-		for i := range int64(stampPieces) {
-			part(stampEnds+(size-2*stampEnds)/stampPieces*i, stampPiece)
+	size := f.info.Size()
+	id, exact := identityOf(f.info)
+	if !exact {
+		part(0, size)
+	} else {
+		part(0, stampEnds)
+		if size > 2*stampEnds {
+			for i := range int64(stampPieces) {
+				part(stampEnds+(size-2*stampEnds)/stampPieces*i, stampPiece)
+			}
 		}
+		part(max(size-stampEnds, stampEnds), stampEnds)
 	}
-	part(max(size-stampEnds, stampEnds), stampEnds)
-	s.text("%s %d %d %x", what, size, fi.ModTime().UnixNano(), h.Sum(nil))
+	return fmt.Sprintf("%s %x", id, h.Sum(nil)), err
 }
 
-// stampOf returns what tells the recording and the options of a replay, and the
-// program that made the image, from others.
-func stampOf(rec *perfdata.Recording, opts *Options) ([sha256.Size]byte, error) {
-	s := &stamper{}
-	s.text("program %s", builtFrom())
-	s.text("report %s", signature(reflect.TypeFor[indexMeta]()))
-	s.text("guest %d", opts.Guest)
-	s.text("cpus %d", opts.CPUs)
-	for _, name := range rec.Files() {
-		s.file("data", name)
+// same returns an error unless the file that stat has looked at is the one that was
+// opened, unchanged.
+func (f *stampedFile) same(now fs.FileInfo, err error) error {
+	if err != nil {
+		return err
 	}
-	dir := opts.KCore
-	if dir == "" {
-		dir = snapshotDir(rec, *opts)
+	before, _ := identityOf(f.info)
+	if after, _ := identityOf(now); !os.SameFile(f.info, now) || before != after {
+		return indexErrorf("%s has changed since it was opened", f.path)
 	}
-	if dir != "" {
-		for _, name := range []string{"kcore", "kallsyms", "modules"} {
-			s.file(name, filepath.Join(dir, name))
-		}
-	}
-	for _, f := range []struct{ what, path string }{{"kallsyms", opts.Kallsyms}, {"modules", opts.Modules}} {
-		if f.path != "" {
-			s.file("given "+f.what, f.path)
-		}
-	}
-	for _, w := range opts.Explicit {
-		s.text("window %d %d %d %q %x %x", w.Addr, w.From, w.To, w.Method, w.Before, w.After)
-	}
-	return sha256.Sum256(s.sum), s.err
+	return nil
 }
 
-// builtFrom names the build: another one may have other rules.
-func builtFrom() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var b strings.Builder
-	for _, m := range append(info.Deps, &info.Main) {
-		if strings.HasPrefix(m.Path, "github.com/textreplay/textreplay") {
-			fmt.Fprintf(&b, "%s %s %s", m.Path, m.Version, m.Sum)
+// unchanged returns an error if a path does not lead to the unchanged file any more
+// that the image was made of.
+func (r *Replay) unchanged() error {
+	for _, f := range r.stampedFiles() {
+		if f.info == nil {
+			continue
+		}
+		if err := f.same(os.Stat(f.path)); err != nil {
+			return err
 		}
 	}
-	for _, s := range info.Settings {
-		if strings.HasPrefix(s.Key, "vcs.") {
-			fmt.Fprintf(&b, " %s", s.Value)
+	return nil
+}
+
+// timestampTick is longer than the steps in which file systems note times.
+const timestampTick = 20 * time.Millisecond
+
+// settle waits until a change of any of the files would show in its times. Times
+// advance in ticks: of two changes in one tick the second one does not show.
+func (r *Replay) settle() {
+	var wait time.Duration
+	for _, f := range r.stampedFiles() {
+		if f.info != nil {
+			wait = max(wait, min(timestampTick-time.Since(changedAt(f.info)), timestampTick))
 		}
 	}
-	return b.String()
+	time.Sleep(wait)
 }
 
 // signature describes a type with all types in it.

@@ -11,11 +11,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -157,6 +159,20 @@ func TestIndexStale(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(dir, "data"))
 			return errors.Join(err, os.WriteFile(filepath.Join(dir, "data"), append(data, 0), 0o644))
 		}},
+		{"a byte changed, the time restored", func(dir string, _ *Options) error { return flipByte(filepath.Join(dir, "data")) }},
+		{"a byte of the copy of text changed, the time restored", func(dir string, _ *Options) error {
+			return flipByte(filepath.Join(dir, "kcore_dir", "kcore"))
+		}},
+		{"replaced by a copy with the same times", func(dir string, _ *Options) error {
+			path := filepath.Join(dir, "data")
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path+".new", data, 0o644),
+				os.Chtimes(path+".new", info.ModTime(), info.ModTime()), os.Rename(path+".new", path))
+		}},
 		{"copy of text touched", func(dir string, _ *Options) error { return later(filepath.Join(dir, "kcore_dir", "kcore")) }},
 		{"no symbols any more", func(dir string, _ *Options) error { return os.Remove(filepath.Join(dir, "kcore_dir", "kallsyms")) }},
 		{"other symbols", func(dir string, opts *Options) error {
@@ -172,8 +188,7 @@ func TestIndexStale(t *testing.T) {
 			binary.LittleEndian.PutUint32(data[16:], IndexVersion+1)
 			return errors.Join(err, os.WriteFile(opts.Index, data, 0o644))
 		}},
-		{"no index", func(_ string, opts *Options) error { return os.WriteFile(opts.Index, []byte("hello"), 0o644) }},
-		{"empty", func(_ string, opts *Options) error { return os.WriteFile(opts.Index, nil, 0o644) }},
+		{"cut off", func(_ string, opts *Options) error { return os.Truncate(opts.Index, 16) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "rec.data")
@@ -199,6 +214,183 @@ func TestIndexStale(t *testing.T) {
 				t.Errorf("%+v, want the new one used", s)
 			}
 		})
+	}
+}
+
+// flipByte changes a byte in the middle of a file, and restores the file's times.
+func flipByte(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var b [1]byte
+	// What the stamp samples of the content is elsewhere.
+	at := info.Size()/2 + 5000
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		return err
+	}
+	b[0] ^= 1
+	_, err = f.WriteAt(b[:], at)
+	return errors.Join(err, os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
+
+// TestIndexReplaced: an image of a file that was replaced after it was opened is not
+// saved as one of the file that has its name now.
+func TestIndexReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(dir, os.DirFS(testRecording("small"))); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{Index: dir + ".index", SaveIndex: true}
+	data := filepath.Join(dir, "data")
+	for _, replaced := range []string{"data", "kcore_dir/kcore", "kcore_dir/kallsyms", "kcore_dir/modules"} {
+		path := filepath.Join(dir, replaced)
+		rec, err := perfdata.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := OpenSnapshot(rec, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other[len(other)/2] ^= 1
+		if err := errors.Join(os.WriteFile(path+".new", other, 0o644), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := New(rec, snap, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Index(); s.Used || s.Saved || !errors.Is(s.Err, ErrIndex) {
+			t.Errorf("%s: %+v", replaced, s)
+		}
+		r.Close()
+		if s := loadWith(t, dir, opts).Index(); s.Used || !s.Saved {
+			t.Errorf("%s: %+v, want an index of the new file", replaced, s)
+		}
+		if err := os.Remove(opts.Index); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// A recording that perf is still writing grows.
+	if err := os.Truncate(data, 40_000); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := perfdata.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(data, 41_000); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(rec, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if s := r.Index(); s.Used || s.Saved || !errors.Is(s.Err, ErrIndex) {
+		t.Errorf("growing: %+v", s)
+	}
+}
+
+// TestIndexOver: only what is an index, or nothing, is overwritten by one.
+func TestIndexOver(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for path, is := range map[string]bool{
+		path("text", "hello"):                        false,
+		path("empty", ""):                            false,
+		path("short", indexMagic[:8]):                false,
+		path("cut", indexMagic):                      true,
+		path("other version", indexMagic+"\x01\x02"): true,
+		filepath.Join(dir, "none"):                   true,
+		dir:                                          false,
+		os.DevNull:                                   false,
+	} {
+		before, _ := os.ReadFile(path)
+		var no *NotIndexError
+		if err := CheckIndexFile(path); errors.As(err, &no) == is || is && err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		s := loadWith(t, testRecording("small"), Options{Index: path, SaveIndex: true}).Index()
+		if s.Saved != is || !is && !errors.As(s.Err, &no) {
+			t.Errorf("%s: %+v", path, s)
+		}
+		if after, _ := os.ReadFile(path); !is && !bytes.Equal(before, after) {
+			t.Errorf("%s was overwritten", path)
+		}
+	}
+}
+
+// TestIndexUntrusted: what others can write to is not believed.
+func TestIndexUntrusted(t *testing.T) {
+	opts := Options{Index: filepath.Join(t.TempDir(), "index"), SaveIndex: true}
+	loadWith(t, testRecording("small"), opts)
+	if s := loadWith(t, testRecording("small"), opts).Index(); !s.Used {
+		t.Fatalf("%+v", s)
+	}
+	if err := os.Chmod(opts.Index, 0o646); err != nil {
+		t.Fatal(err)
+	}
+	if s := loadWith(t, testRecording("small"), opts).Index(); s.Used || !s.Saved {
+		t.Errorf("%+v", s)
+	}
+	if info, err := os.Stat(opts.Index); err != nil || info.Mode().Perm()&0o022 != 0 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestReleased: only a build that says exactly what it was built from is known by that.
+func TestReleased(t *testing.T) {
+	ours := func(version, sum string) debug.Module {
+		return debug.Module{Path: modulePath, Version: version, Sum: sum}
+	}
+	theirs := debug.Module{Path: "example.com/their/program", Version: "(devel)"}
+	settings := func(revision, modified string) []debug.BuildSetting {
+		return []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: modified}}
+	}
+	dep := &debug.Module{Path: "example.com/dep", Version: "v1.0.0", Sum: "h1:x"}
+	for _, tt := range []struct {
+		name string
+		info debug.BuildInfo
+		want bool
+	}{
+		{"a commit", debug.BuildInfo{Main: ours("(devel)", ""), Settings: settings("abc", "false")}, true},
+		{"a changed commit", debug.BuildInfo{Main: ours("(devel)", ""), Settings: settings("abc", "true")}, false},
+		{"no version control", debug.BuildInfo{Main: ours("(devel)", "")}, false},
+		{"a version", debug.BuildInfo{Main: ours("v1.2.3", "h1:x")}, true},
+		{"a version without checksum", debug.BuildInfo{Main: ours("v1.2.3", "")}, false},
+		{"another program with a version of this module", debug.BuildInfo{Main: theirs, Deps: []*debug.Module{{Path: modulePath, Version: "v1.2.3", Sum: "h1:x"}}}, true},
+		{"another program with a directory of this module", debug.BuildInfo{Main: theirs, Settings: settings("abc", "false"),
+			Deps: []*debug.Module{{Path: modulePath, Version: "v1.2.3", Sum: "h1:x", Replace: &debug.Module{Path: "../textreplay"}}}}, false},
+		{"another program in a workspace", debug.BuildInfo{Main: theirs, Settings: settings("abc", "false"), Deps: []*debug.Module{{Path: modulePath}}}, false},
+		{"a dependency", debug.BuildInfo{Main: ours("(devel)", ""), Settings: settings("abc", "false"), Deps: []*debug.Module{dep}}, true},
+		{"a changed dependency", debug.BuildInfo{Main: ours("(devel)", ""), Settings: settings("abc", "false"),
+			Deps: []*debug.Module{{Path: dep.Path, Version: dep.Version, Sum: dep.Sum, Replace: &debug.Module{Path: "../dep"}}}}, false},
+	} {
+		if got := released(&tt.info); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	sum, err := executableSum()
+	if again, _ := executableSum(); err != nil || sum == "" || sum != again {
+		t.Errorf("%q, %q, %v", sum, again, err)
 	}
 }
 
@@ -236,7 +428,7 @@ func TestIndexDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stamp, err := stampOf(made.Recording, &opts)
+	stamp, err := made.stampOf(&opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -52,13 +53,20 @@ type Options struct {
 	// is cheaper than reading it once more.
 	Windows bool
 	// Index names a file with the image as it was saved before. If it is of this
-	// recording, unchanged, and of the same other options, the image is taken from
-	// it, all of it whatever Only says; otherwise the recording is read. With
-	// SaveIndex the file is then written anew, of the whole image, so that the
-	// next question need not wait. Replay.Index tells what became of it. Where
+	// recording, unchanged, and of the same other options, and if only the caller and
+	// root can write to it, the image is taken from it, all of it whatever Only says;
+	// otherwise the recording is read. With SaveIndex the file is then written anew, of
+	// the whole image, so that the next question need not wait; but a file that is no
+	// index is not overwritten. With MakeIndexDir its directory is made, for the owner
+	// alone, if it does not exist. Replay.Index returns what became of it. Where
 	// Copies or Vmlinux are given there is no index.
-	Index     string
-	SaveIndex bool
+	//
+	// An unchanged file is one of the same inode, size, time of modification and time
+	// of change (ctime). Where the system has no such things, it is one of the same
+	// content.
+	Index        string
+	SaveIndex    bool
+	MakeIndexDir bool
 	// Progress, where set, is told from time to time how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
@@ -72,6 +80,7 @@ type Replay struct {
 	Image     *timeline.Image
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
+	modules   []kcore.Module // of the snapshot, or of Options.Modules
 	copies    []*kcore.Snapshot
 	arch      architecture
 	scan      *scan // nil where the image is from an index and nobody needed it
@@ -81,7 +90,9 @@ type Replay struct {
 
 	index        IndexState
 	stamp        [sha256.Size]byte
-	saveTo       string                   // the index, where there may be one
+	saves        bool                     // the index is to be written
+	given        []stampedFile            // Options.Kallsyms and Modules
+	badModules   error                    // what could not be used of Options.Modules
 	savedWindows *timeline.EncodedWindows // of the index
 	indexFile    *mapfile.File
 
@@ -173,7 +184,10 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 // it is of this copy. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
-	err := Guard(func() error { return r.load(opts) })
+	err := r.readSymbols(opts)
+	if err == nil {
+		err = Guard(func() error { return r.load(opts) })
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.closeCopies())
 	}
@@ -189,14 +203,13 @@ func (r *Replay) load(opts Options) error {
 	if r.openIndex(&opts) {
 		return nil
 	}
-	save := opts.SaveIndex && r.saveTo != ""
-	r.prepare(s, opts, save)
+	r.prepare(s, opts)
 	if !s.readAll() {
 		late := s
 		if s, err = r.begin(opts); err != nil {
 			return err
 		}
-		r.prepare(s, opts, save)
+		r.prepare(s, opts)
 		s.reopen(late)
 		s.readAll()
 	}
@@ -220,8 +233,8 @@ func (r *Replay) load(opts Options) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	if save {
-		r.saveIndex()
+	if r.saves {
+		r.saveIndex(&opts)
 	}
 	return nil
 }
@@ -235,12 +248,12 @@ func (r *Replay) begin(opts Options) (*scan, error) {
 			return nil, err
 		}
 	}
-	return s, r.symbols(s, opts)
+	r.listModules(s)
+	return s, nil
 }
 
-// prepare tells a scan all that it needs to know of the image. save is whether
-// the image will be kept in an index.
-func (r *Replay) prepare(s *scan, opts Options, save bool) {
+// prepare tells a scan all that it needs to know of the image.
+func (r *Replay) prepare(s *scan, opts Options) {
 	if r.Snapshot != nil {
 		for _, w := range r.Snapshot.Warnings() {
 			s.warn(w)
@@ -249,7 +262,7 @@ func (r *Replay) prepare(s *scan, opts Options, save bool) {
 	s.describe(r)
 	// Where a silent writer shows anywhere, nothing is known anywhere: then all
 	// of the image is needed to find that out.
-	if opts.Only != nil && !s.arch.silent() && !save {
+	if opts.Only != nil && !s.arch.silent() && !r.saves {
 		if only := opts.Only(r.kallsyms); only != nil {
 			s.b.Only(only)
 		}
@@ -257,7 +270,7 @@ func (r *Replay) prepare(s *scan, opts Options, save bool) {
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
 	r.arch = s.arch
-	if s.keepPlaced = opts.Windows || save; s.keepPlaced {
+	if s.keepPlaced = opts.Windows || r.saves; s.keepPlaced {
 		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
 	}
 }
@@ -297,14 +310,14 @@ func (r *Replay) rescan() *scan {
 	return s
 }
 
-// symbols takes kallsyms and the list of modules from the snapshot, or from
-// the files that the options name instead.
-func (r *Replay) symbols(s *scan, opts Options) error {
+// readSymbols takes kallsyms and the list of modules from the snapshot, or from
+// the files that the options name instead. These are read once: they may be pipes.
+func (r *Replay) readSymbols(opts Options) error {
 	if r.Snapshot != nil {
-		r.kallsyms, s.modules = r.Snapshot.Kallsyms, slices.Clone(r.Snapshot.Modules)
+		r.kallsyms, r.modules = r.Snapshot.Kallsyms, r.Snapshot.Modules
 	}
 	if opts.Kallsyms != "" {
-		text, err := os.ReadFile(opts.Kallsyms)
+		text, err := r.readGiven("kallsyms", opts.Kallsyms)
 		if err != nil {
 			return err
 		}
@@ -313,20 +326,39 @@ func (r *Replay) symbols(s *scan, opts Options) error {
 		}
 	}
 	if opts.Modules != "" {
-		text, err := os.ReadFile(opts.Modules)
+		text, err := r.readGiven("modules", opts.Modules)
 		if err != nil {
 			return err
 		}
-		modules, err := kcore.ParseModules(text)
-		if len(modules) == 0 && err != nil {
-			return fmt.Errorf("%s: %w", opts.Modules, err)
+		r.modules, r.badModules = kcore.ParseModules(text)
+		if len(r.modules) == 0 && r.badModules != nil {
+			return fmt.Errorf("%s: %w", opts.Modules, r.badModules)
 		}
-		if err != nil {
-			s.warn(err)
-		}
-		s.modules = modules
 	}
 	return nil
+}
+
+// listModules hands a scan the list of modules.
+func (r *Replay) listModules(s *scan) {
+	s.modules = slices.Clone(r.modules)
+	if r.badModules != nil {
+		s.warn(r.badModules)
+	}
+}
+
+// readGiven reads a file that the options name.
+func (r *Replay) readGiven(what, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r.given = append(r.given, stampedFile{"given " + what, path, info})
+	return io.ReadAll(f)
 }
 
 // facts gives the builder what the scan found besides pokes and symbols.
