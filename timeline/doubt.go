@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // doubtModules finds for each module the first contradiction in its text: a
@@ -30,10 +31,9 @@ func (d *build) doubtModule(l *Lifetime) {
 		if b, ok := now[a]; ok {
 			return b, true
 		}
-		for _, s := range d.snapshot.Segments {
-			if s.Addr <= a && a < s.End() {
-				return s.Data[a-s.Addr], true
-			}
+		segs := d.snapshot.Segments
+		if i := sort.Search(len(segs), func(i int) bool { return segs[i].End() > a }); i < len(segs) && segs[i].Addr <= a {
+			return segs[i].Data[a-segs[i].Addr], true
 		}
 		return 0, false
 	}
