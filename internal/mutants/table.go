@@ -376,6 +376,9 @@ var mutants = []mutant{
 		"TestLives/a lost poke leaves a program unconfirmed"},
 
 	// modules: only text is known by a snapshot.
+	{"modules", "a tracepoint whose format is not whole is none", "parseTracepoint",
+		"if t.id == 0 || t.name < 8 {", "if false {",
+		"TestRecordedModules/modules: a format that does not say where the name is"},
 	{"modules", "what lies behind a module's text is unknown", "chain.lives",
 		"c.gaps, c.bare, c.uncopied = always(NotText), NotText, true", "c.gaps, c.bare = d.gaps[gapsOfModule], NotText\ninit = c.fromSnapshot(ReasonNone)",
 		"TestRules/modules: what lies behind a module's text is unknown"},

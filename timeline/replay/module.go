@@ -6,6 +6,7 @@ package replay
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -54,24 +55,28 @@ type tracepoint struct {
 }
 
 // parseTracepoint finds the format of an event in TRACING_DATA, in the text of
-// /sys/kernel/tracing/events/module/NAME/format.
-func parseTracepoint(data []byte, name string) (tracepoint, bool) {
+// /sys/kernel/tracing/events/module/NAME/format. It returns the zero tracepoint if
+// the text has not all of it.
+func parseTracepoint(data []byte, name string) tracepoint {
 	_, text, ok := bytes.Cut(data, []byte("name: "+name+"\nID: "))
 	if !ok {
-		return tracepoint{}, false
+		return tracepoint{}
 	}
 	if end := bytes.Index(text, []byte("print fmt:")); end >= 0 {
 		text = text[:end]
 	}
 	id, _, _ := bytes.Cut(text, []byte("\n"))
-	t := tracepoint{id: number(id), name: -1}
+	t := tracepoint{id: number(id)}
 	for line := range bytes.Lines(text) {
 		_, rest, ok := bytes.Cut(line, []byte("__data_loc char[] name;\toffset:"))
 		if ok {
-			t.name = int(number(rest))
+			t.name = int(min(number(rest), math.MaxUint16)) // records are no longer
 		}
 	}
-	return t, t.id != 0 && t.name >= 8
+	if t.id == 0 || t.name < 8 {
+		return tracepoint{}
+	}
+	return t
 }
 
 // number reads the digits at the start of b; 0 where there are none or too many.

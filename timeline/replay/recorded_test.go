@@ -594,6 +594,10 @@ func TestRecordedModules(t *testing.T) {
 		{name: "modules: no formats of the tracepoints", addr: 0x8100,
 			set:  func(w *tape) { w.tracing = "" },
 			want: doubtful("module-may-have-gone")},
+		{name: "modules: a format that does not say where the name is", addr: 0x8100,
+			set:  func(w *tape) { w.tracing = strings.ReplaceAll(moduleFormats, "name;\toffset:8", "name;\toffset:x") },
+			then: func(w *tape) { w.module(30, 450, "m") },
+			want: doubtful("module-may-have-gone")},
 		{name: "modules: an unload may have been lost", addr: 0x8100,
 			then: func(w *tape) {
 				w.lost(30, 450, 1)

@@ -110,8 +110,8 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 // tracepoints finds the formats of the tracepoints of modules.
 func (s *scan) tracepoints() {
 	if data, err := s.rec.Feature(perfdata.FeatureTracingData); err == nil {
-		s.moduleLoad, _ = parseTracepoint(data, "module_load")
-		s.moduleFree, _ = parseTracepoint(data, "module_free")
+		s.moduleLoad = parseTracepoint(data, "module_load")
+		s.moduleFree = parseTracepoint(data, "module_free")
 	}
 }
 
@@ -484,6 +484,9 @@ func (s *scan) sample(rec *perfdata.Record) {
 	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
 	if loaded {
 		layout = s.moduleLoad
+	}
+	if layout == (tracepoint{}) {
+		return // which module it was cannot be read: the coverage says so
 	}
 	name, ok := layout.nameOf(raw, s.rec.ByteOrder().Uint32)
 	if !ok {
