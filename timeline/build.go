@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -83,6 +84,7 @@ func (d *build) image() *Image {
 	d.gaps[gapsOfModule] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
 
+	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	d.sortPokes()
 	for class := range d.gaps {
 		d.gaps[class] = d.gaps[class].widen(d.skew)
@@ -155,7 +157,7 @@ func (d *build) sortPokes() {
 
 // sorted is the list of a site's pokes in the order of time.
 func (d *build) sorted(list []poke) []poke {
-	sortedByTime(list, func(p poke) uint64 { return p.time })
+	sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })
 	n, plain := 1, true
 	var now written // the pokes of the newest time, where there are several
 	for i := range list[1:] {

@@ -42,6 +42,9 @@ type Poke struct {
 	// CPU that recorded it, by its number from 0; negative: not known. Pokes of
 	// different CPUs may be recorded in the wrong order, see Skew.
 	CPU int
+	// NotBefore, if later than Time, is the time of an earlier poke of the same
+	// CPU: its clock was set back between. See Builder.ClockUncertainty.
+	NotBefore uint64
 }
 
 // Segment is a run of bytes at an address.
@@ -150,8 +153,10 @@ type Builder struct {
 	siteOf  map[uint64]uint32
 	last    uint32 // site of the newest poke
 	chunks  chunks
-	cpus    []cpuRun // that recorded the pokes
-	added   uint32   // how many pokes
+	cpus    []cpuRun          // that recorded the pokes
+	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
+	skew    uint64            // ClockUncertainty
+	added   uint32            // how many pokes
 	limits  limits
 	dropped gap // the time of the pokes beyond the limits
 	drops   uint64
@@ -202,6 +207,10 @@ func wanted(only []Range, lo, hi uint64) bool {
 // Extent sets the time of the first record and the horizon, the time up to
 // which nothing earlier can still arrive. Nothing is known outside of them.
 func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
+
+// ClockUncertainty says by how much the time of each record may be wrong, on
+// either side, because the clock was set back.
+func (b *Builder) ClockUncertainty(by uint64) { b.skew = by }
 
 // Text sets the range of core kernel text, [_stext, _etext): it is there all
 // the time.
@@ -409,11 +418,18 @@ func (b *Builder) Poke(p *Poke) {
 		s.tail = next
 		fallthrough
 	default:
-		s.odd = s.odd || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
+		s.odd = s.odd || p.NotBefore > p.Time || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
 	}
 	b.chunks.at(s.tail)[k] = poke{p.Time, s.edit, b.added}
 	s.pokes++
 	s.newest = p.Time
+
+	if p.NotBefore > p.Time {
+		if b.delayed == nil {
+			b.delayed = make(map[uint32]uint64)
+		}
+		b.delayed[b.added] = p.NotBefore
+	}
 
 	cpu := uint16(unknownCPU)
 	if p.CPU >= 0 && p.CPU < unknownCPU {

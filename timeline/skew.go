@@ -71,7 +71,7 @@ func (d *build) unskew(list []poke) {
 		p, q := list[k], list[k+1]
 		x, y := &d.edits[p.edit], &d.edits[q.edit]
 		cx, cy := d.cpuOf(&p), d.cpuOf(&q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || q.time-p.time > maxSkew ||
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > maxSkew ||
 			x.olen != x.nlen || y.olen != y.nlen || x.olen != y.olen {
 			continue
 		}

@@ -35,6 +35,32 @@ type ringBuffer struct {
 	// it, and together in those two that ended with its newest record.
 	round, before, busy uint64
 	backwards           uint64 // longest step back in time of records that are no samples
+	pokes               pokeOrder
+}
+
+// pokeOrder follows the times of a ring buffer's text pokes, which the kernel
+// writes in the order in which they are made.
+type pokeOrder struct {
+	newest  uint64
+	times   [64]uint64 // of the last pokes; perf writes some records twice, a few at once
+	n       int
+	setBack uint64 // longest step back
+}
+
+// notBefore returns the time of an earlier poke than the one of time t, if that was
+// later: the clock was set back between. Else it returns 0.
+func (o *pokeOrder) notBefore(t uint64) uint64 {
+	if t < o.newest && slices.Contains(o.times[:], t) {
+		return 0 // written twice
+	}
+	o.times[o.n%len(o.times)] = t
+	o.n++
+	if t >= o.newest {
+		o.newest = t
+		return 0
+	}
+	o.setBack = max(o.setBack, o.newest-t)
+	return o.newest
 }
 
 // kinds is a set of the side-band kinds that events take.

@@ -367,6 +367,8 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	horizon := s.horizon()
 	rep.Horizon = horizon
 	b.Extent(rep.First, horizon)
+	rep.ClockUncertainty = s.setBack()
+	b.ClockUncertainty(rep.ClockUncertainty)
 	if s.newest == 0 {
 		b.Extent(1, 0) // no record has a time: nothing is inside of the recording
 	}
@@ -421,6 +423,24 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		}
 	}
 	return s.addCopies(r, opts.Copies)
+}
+
+// setBack returns by how much the clock was set back while pokes were recorded, 0
+// where it was not. What shows of it on a CPU is less by the time between the two
+// pokes, for which the CPU's longest silence is taken. The clock is one for all CPUs.
+func (s *scan) setBack() (by uint64) {
+	for _, b := range s.buffers {
+		if d := b.pokes.setBack; d > 0 && (by == 0 || d+b.longest < by) {
+			by = d + b.longest
+		}
+	}
+	for _, b := range s.buffers {
+		by = max(by, b.pokes.setBack)
+	}
+	if by > 0 {
+		s.warn(fmt.Errorf("the clock was set back by up to %s: what is closer to a change is uncertain", seconds(by)))
+	}
+	return by
 }
 
 // copied returns the upper end of the time in which perf copied kernel text:

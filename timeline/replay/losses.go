@@ -109,6 +109,7 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 	if r.mixed {
 		from = 0
 	}
+	from, to = min(from, to), max(from, to) // the clock may have been set back
 	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
 }
 

@@ -434,6 +434,17 @@ func TestRecorded(t *testing.T) {
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
 
+		{"clocks: a CPU's records of one time keep the file's order", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 500, 0x1100, "eb02", "eb04")
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb04",
+			"1001.. unconfirmed beyond-horizon eb04")},
+
 		{"duplicates: of two events of one CPU the lower id is read", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
@@ -458,6 +469,26 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
+		{"clocks: a CPU's own changes keep their order where the clock was set back", func(w *tape) {
+			w.ticks(100, 1400)
+			w.poke(10, 1500, 0x1100, "9090", "eb02")
+			w.poke(10, 1480, 0x1100, "eb02", "9090")
+			w.poke(10, 1490, 0x1100, "9090", "eb04")
+			w.ticks(1600, 3000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..1380 known 9090",
+			"1380..1621 in_flight clock-uncertainty eb04", // the 20 that show, and the longest silence
+			"1621..2881 known eb04",
+			"2881.. unconfirmed beyond-horizon eb04")},
+		{"clocks: perf's double writes do not set it back", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(10, 510, 0x1200, "9090", "eb02")
+			flip(w)
+			w.poke(10, 510, 0x1200, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, whole},
 		{"duplicates: the same once more after it was undone", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)

@@ -443,12 +443,16 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 	p.Addr, p.Time = le.Uint64(raw[8:]), t
 	p.Old, p.New = raw[body:newAt], raw[newAt:end]
 	p.CPU = int(le.Uint32(raw[trailer+s.pokes.CPU:]))
-	s.poke(p, le.Uint32(raw[trailer+s.pokes.TID+4:]))
+	s.poke(ch.buffer, p, le.Uint32(raw[trailer+s.pokes.TID+4:]))
 	return true
 }
 
 // poke takes a poke that a thread's record tells of.
-func (s *scan) poke(p *timeline.Poke, tid uint32) {
+func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
+	p.NotBefore = 0
+	if !from.mixed {
+		p.NotBefore = from.pokes.notBefore(p.Time)
+	}
 	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
 	s.report.Pokes.count(kind)
 	if s.keepPlaced {
@@ -657,7 +661,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	if p.Has&perfdata.SampleCPU != 0 {
 		cpu = int64(p.CPU)
 	}
-	s.poke(&timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)}, p.TID)
+	s.poke(ch.buffer, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)}, p.TID)
 }
 
 func (s *scan) ksymbol(rec *perfdata.Record) {
