@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -137,10 +136,7 @@ func (s *subject) ask(c *command, path string) result {
 		r.code, r.errors = -1, err.Error()
 		return r
 	}
-	r.code = cmd.ProcessState.ExitCode()
-	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.memory = u.Maxrss << 10
-	}
+	r.code, r.memory = cmd.ProcessState.ExitCode(), memoryOf(cmd.ProcessState)
 	return r
 }
 
