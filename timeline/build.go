@@ -47,6 +47,8 @@ type build struct {
 	out     []version // scratch
 	codeOff map[*Lifetime]uint32
 
+	lifetimes addressed // of everything that comes and goes
+
 	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
 	moved  map[uint32]uint64 // times of pokes, by their order of arrival, that were recorded in the wrong order
 	rivals map[uint32]poke   // pairs of pokes that may have been
@@ -84,6 +86,8 @@ func (d *build) image() *Image {
 	d.gaps[gapsOfModule] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
 
+	lives := d.lives()
+	d.lifetimes = byAddress(lives)
 	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	d.sortPokes()
 	for class := range d.gaps {
@@ -92,7 +96,6 @@ func (d *build) image() *Image {
 	if d.pairs != nil {
 		*d.pairs = d.pairs.widen(d.skew)
 	}
-	lives := d.lives()
 	d.doubtModules(lives)
 	d.codeOff = make(map[*Lifetime]uint32)
 	for _, l := range lives {

@@ -1049,6 +1049,32 @@ func TestRules(t *testing.T) {
 				"1001.. unconfirmed beyond-horizon 9090"),
 		},
 		{
+			name: "clocks: nor where other code came between",
+			facts: func(b *Builder) {
+				// Three programs, each poked once. The kernel writes each with no record.
+				for i, life := range []Interval{{300, 400}, {450, 550}, {560, 700}} {
+					name := fmt.Sprintf("bpf_prog_%d", i)
+					b.Symbol(SymbolEvent{Time: life.From, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: name})
+					b.Symbol(SymbolEvent{Time: life.To, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: name, Unregister: true})
+				}
+				b.Poke(pokeOn(0, 0x9000, 350, "9090", "eb02"))
+				b.Poke(pokeOn(1, 0x9000, 500, "9090", "eb04"))
+				b.Poke(pokeOn(0, 0x9000, 600, "eb02", "9090"))
+			},
+			addr: 0x9000, n: 2,
+			want: lines(
+				"0..300 unmapped",
+				"300..350 known 9090",
+				"350..400 known eb02",
+				"400..450 retired unregistered eb02",
+				"450..500 known 9090",
+				"500..550 known eb04",
+				"550..560 retired unregistered eb04",
+				"560..600 known eb02",
+				"600..700 known 9090",
+				"700.. retired unregistered 9090"),
+		},
+		{
 			name: "clocks: one link that does not fit may as well be an unrecorded change",
 			facts: func(b *Builder) {
 				b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))

@@ -5,7 +5,9 @@ package timeline
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
+	"sort"
 )
 
 // Skew is a pair of pokes of one place whose recorded times are in the wrong
@@ -50,13 +52,65 @@ func (d *build) follows(x, y *poke) bool {
 	return n == 0 || p.new == q.old || bytes.Equal(d.arena[p.new:][:n], d.arena[q.old:][:n])
 }
 
+// addressed are lifetimes by their first address, with the largest end of all up to each.
+type addressed struct {
+	lives []*Lifetime
+	ends  []uint64
+}
+
+func byAddress(lives []*Lifetime) addressed {
+	a := addressed{lives: slices.Clone(lives), ends: make([]uint64, len(lives))}
+	slices.SortStableFunc(a.lives, func(x, y *Lifetime) int { return cmp.Compare(x.Lo, y.Lo) })
+	end := uint64(0)
+	for i, l := range a.lives {
+		end = max(end, l.Hi)
+		a.ends[i] = end
+	}
+	return a
+}
+
+// around yields the lifetimes that have all of [lo, hi).
+func (a *addressed) around(lo, hi uint64) func(yield func(*Lifetime) bool) {
+	return func(yield func(*Lifetime) bool) {
+		n := sort.Search(len(a.lives), func(i int) bool { return a.lives[i].Lo > lo })
+		for i := n - 1; i >= 0 && a.ends[i] >= hi; i-- {
+			if l := a.lives[i]; l.Hi >= hi && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// onlyPoked reports whether nothing but pokes can have written [lo, hi) in [from, to]:
+// it is kernel text, or one lifetime has it all the time. The kernel writes code that
+// comes to life with no record before its birth.
+func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
+	if d.textLo <= lo && hi <= d.textHi {
+		return true
+	}
+	for l := range d.lifetimes.around(lo, hi) {
+		if l.From > from || to >= l.To {
+			continue
+		}
+		switch l.Kind {
+		case OutOfLine, BPFProgram:
+			return true
+		case ModuleText:
+			return len(d.gaps[gapsOfModule].between(from, to)) == 0
+		}
+	}
+	return false
+}
+
 // link says how the i-th and j-th of a place's pokes fit together as neighbours.
 func (d *build) link(list []poke, i, j int) link {
 	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(&list[i], &list[j]) {
 		return linkFits
 	}
-	t, u := list[i].time, list[j].time
-	if len(d.gaps[gapsOfText].between(min(t, u), max(t, u))) > 0 {
+	t, u := min(list[i].time, list[j].time), max(list[i].time, list[j].time)
+	x := &d.edits[list[i].edit]
+	addr := d.sites[x.site].addr
+	if len(d.gaps[gapsOfText].between(t, u)) > 0 || !d.onlyPoked(addr, addr+uint64(max(x.olen, x.nlen)), t, u) {
 		return linkLost
 	}
 	return linkBroken
