@@ -222,6 +222,8 @@ func (r *Recording) readData(f *dataFile) {
 		r.clean = r.headerErr(hdrSize, nil, "a header without features")
 	} else if size == 0 {
 		r.clean = r.headerErr(hdrData+8, nil, "the recording holds no records")
+	} else if at := r.head.attrs.offset; r.clean == nil && uint64(f.end) <= at && at < uint64(len(b)) {
+		r.clean = r.headerErr(hdrAttrs, nil, "the events come after the records: perf inject wrote this file from a pipe, which may have been cut")
 	}
 }
 

@@ -180,6 +180,8 @@ func TestDamagedHeader(t *testing.T) {
 		little.put64(b[table+4*sectionEntry:], first)
 		return b
 	}
+	behind := with(hdrAttrs, uint64(len(good))) // attrs, as perf inject writes them that reads a pipe
+	behind = append(behind, good[attrs:attrs+int(little.u64(good[hdrAttrs+8:]))]...)
 	tests := []struct {
 		name    string
 		b       []byte
@@ -194,6 +196,7 @@ func TestDamagedHeader(t *testing.T) {
 		{"features that perf dropped", unused(0), 2, 3, 4, "", "", nil},
 		{"features that perf dropped, with a place", unused(uint64(len(good))), 2, 3, 4, "", "", nil},
 		{"features that perf dropped, with junk", unused(1 << 40), 2, 3, 4, "", "section HOSTNAME stands at", nil},
+		{"attrs behind the records", behind, 2, 3, 4, "", "the events come after the records", nil},
 		{"no data size", with(hdrData+8, 0), 2, 3, 4, "", "the recorder did not end", nil},
 		{"junk after the end", append(bytes.Clone(good), "[ perf record: Woken up 1 times ]"...), 2, 3, 4, "", "", nil},
 		{"cut in the records", good[:table-12], 2, 1, 0, "", "the file ends 12 bytes before its records do", ErrTruncated},

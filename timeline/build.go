@@ -38,7 +38,7 @@ type build struct {
 
 	odd     map[uint32][]poke // the pokes of odd sites, by time, without double writes
 	order   []uint32          // sites by address
-	gaps    [5]gaps           // by gapClass
+	gaps    [gapClasses]gaps  // by gapClass
 	pairs   *gaps             // those of core text that count between two pokes too; nil: all do
 	im      *Image
 	changes []change  // scratch
@@ -54,6 +54,8 @@ type build struct {
 	rivals map[uint32]poke   // pairs of pokes that may have been
 	copied []furtherCopy     // further copies of text, by time
 
+	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
+
 	segments []Segment // of the snapshot and the seed
 	isSeed   []bool    // which are the seed's
 }
@@ -66,7 +68,9 @@ const (
 	gapsOfCode                   // pokes, births and deaths: BPF programs, out-of-line code
 	gapsOfSlots                  // the same, where pokes are silent too
 	gapsOfModule                 // pokes, and modules that go
+	gapsOfStayed                 // the same for a module that is certain to have stayed at first
 	gapsOfThunk                  // everything, always
+	gapClasses
 )
 
 func (d *build) image() *Image {
@@ -83,8 +87,12 @@ func (d *build) image() *Image {
 	if !d.silentPokes {
 		d.gaps[gapsOfCode] = d.gaps[gapsOfSlots]
 	}
-	d.gaps[gapsOfModule] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
+	d.gaps[gapsOfStayed] = d.gaps[gapsOfText].union(flatten(d.Builder.gaps[GapModules]))
+	d.gaps[gapsOfModule] = d.gaps[gapsOfStayed].union(flatten(d.Builder.gaps[GapModuleStart]))
 	d.gaps[gapsOfThunk] = always(ThunkPadding)
+	if start := d.Builder.gaps[GapModuleStart]; len(start) > 0 {
+		d.afterCopy = start[0].reason
+	}
 
 	lives := d.lives()
 	d.lifetimes = byAddress(lives)
@@ -564,12 +572,16 @@ func (c *chain) lives(here []*Lifetime, changes []change) {
 		switch l.Kind {
 		case ModuleText:
 			c.gaps, c.bare = d.gaps[gapsOfModule], NeverRecorded
+			weak := d.afterCopy
+			if l.stayed {
+				c.gaps, weak = d.gaps[gapsOfStayed], ReasonNone
+			}
 			if c.thunk {
 				c.gaps = d.gaps[gapsOfThunk]
 			}
 			// What the snapshot has where a module came later is another's.
 			if !l.later && l.From <= later(d.snapshot.To, d.skew) {
-				init = c.fromSnapshot(ReasonNone)
+				init = c.fromSnapshot(weak)
 			}
 		case ModuleData:
 			// A snapshot of data proves nothing a moment later.

@@ -54,7 +54,8 @@ type Segment struct {
 }
 
 // Snapshot is a copy of memory taken at a moment that is only known to lie in
-// [From, To]. The builder and its images read Segments in place: their data
+// [From, To]. From is before the start of the Builder's Extent where changes that
+// were made since the copy may be missing: such a snapshot alone proves nothing. The builder and its images read Segments in place: their data
 // must neither change nor be unmapped while an image is in use. Segments must
 // be sorted by address and must not overlap.
 type Snapshot struct {
@@ -104,6 +105,7 @@ type Module struct {
 	End     uint64
 	Loaded  uint64 // time of module:module_load; 0: there before the recording
 	Freed   uint64 // time of module:module_free; 0: not recorded
+	Stayed  bool   // it is certain that it was there all the time until Freed
 	Names   Names  // that name its code; nil: Builder.Names does
 
 	Seen  uint64 // until when a list of modules is known to have had it
@@ -125,6 +127,10 @@ const (
 	GapPokes   GapKind = iota // text pokes
 	GapSymbols                // births and deaths of dynamic symbols
 	GapModules                // modules that go
+	// GapModuleStart hides modules that go after they were copied and before their
+	// unloads are recorded, but not those that Stayed.
+	GapModuleStart
+	gapKinds
 )
 
 // Builder takes facts in any order and makes images of them. Pokes and symbol
@@ -141,7 +147,7 @@ type Builder struct {
 	symbols        []SymbolEvent
 	programs       []Program
 	windows        []ExplicitWindow
-	gaps           [3][]gap
+	gaps           [gapKinds][]gap
 	callThunks     bool
 	silentPokes    bool
 	only           []Range // sorted, disjoint; nil: everywhere

@@ -68,8 +68,22 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 			from: c.first, to: c.first}
 	}
 	s := &c.build.snapshot
-	return initial{content: snapshotContent, source: SourceSnapshot, weak: weak,
-		from: max(earlier(s.From, c.skew), c.first), to: later(s.To, c.skew)}
+	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew)}
+	if s.From >= c.first {
+		init.from = max(earlier(s.From, c.skew), c.first)
+	} else if weak == ReasonNone {
+		init.weak = c.reasonUndated(s.From)
+	}
+	return init
+}
+
+// reasonUndated says why a snapshot is at most unconfirmed that may have been
+// taken before the recording began, at from or later.
+func (c *chain) reasonUndated(from uint64) Reason {
+	if g := c.gaps.between(from, c.first); len(g) > 0 && g[0].reason != OutsideRecording {
+		return g[0].reason
+	}
+	return SnapshotUndated
 }
 
 // emit appends a version that begins at t, unless nothing differs from the one before.

@@ -34,6 +34,7 @@ type Lifetime struct {
 	Ended    Reason  // why it ended
 	names    Names   // of a module that the image's table does not name
 	later    bool    // of a module that was not there when the snapshot was taken
+	stayed   bool    // of a module that is certain to have been there until To
 }
 
 // A population is the set of lives that are alive at one moment, disjoint and
@@ -91,7 +92,7 @@ func (p *population) bearModule(m Module, all []Module) {
 		to = MaxTime
 	}
 	text := &Lifetime{Lo: m.Addr, Hi: m.TextEnd, From: m.Loaded, To: to, Kind: ModuleText, Name: m.Name, Ended: Unregistered,
-		names: m.Names, later: m.Later}
+		names: m.Names, later: m.Later, stayed: m.Stayed}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
 	for _, l := range []*Lifetime{text, &data} {

@@ -213,8 +213,8 @@ func TestLimitsModel(t *testing.T) {
 					want, valid := replyOf(whole, a, q)
 					got, v := replyOf(im, a, q)
 					switch {
-					case got.reason == TooManyFacts:
-						crowded++
+					case got.reason == TooManyFacts, got.reason == SilentWriters:
+						crowded++ // what is left out may show a silent writer
 					case got != want || v != valid:
 						t.Fatalf("byte %#x at %d: %v [%d, %d), want %v [%d, %d)\n%v", a, q, got, v.Since, v.Until, want, valid.Since, valid.Until, m)
 					default:

@@ -28,7 +28,7 @@ type model struct {
 	modules        []Module
 	symbols        []SymbolEvent
 	programs       []Program
-	gaps           [3][]gap // by GapKind
+	gaps           [gapKinds][]gap // by GapKind
 	pokes          []Poke
 	windows        []ExplicitWindow
 	silent         bool // pokes
@@ -73,6 +73,7 @@ type being struct {
 	silent           []Range
 	ended            Reason
 	doubted          uint64
+	stayed           bool // nothing unrecorded took it away at first
 }
 
 // A witness is what one fact says of a run of bytes: before its time, and from
@@ -243,7 +244,7 @@ func (m *model) live() []*being {
 			}
 			mod.TextEnd = min(mod.TextEnd, mod.End)
 			to := cmp.Or(mod.Freed, MaxTime)
-			bear(&being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, ended: Unregistered})
+			bear(&being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, ended: Unregistered, stayed: mod.Stayed})
 			bear(&being{lo: mod.TextEnd, hi: mod.End, from: mod.Loaded, to: to, kind: ModuleData, ended: Unregistered})
 		}
 	}
@@ -541,9 +542,10 @@ func (m *model) lostPair(t uint64) Reason {
 	return m.outside(t)
 }
 
-func (m *model) lostText(t uint64) Reason { return cmp.Or(m.during(GapPokes, t), m.outside(t)) }
+func (m *model) lostText(t uint64) Reason   { return cmp.Or(m.during(GapPokes, t), m.outside(t)) }
+func (m *model) lostStayed(t uint64) Reason { return cmp.Or(m.lostText(t), m.during(GapModules, t)) }
 func (m *model) lostModule(t uint64) Reason {
-	return cmp.Or(m.lostText(t), m.during(GapModules, t))
+	return cmp.Or(m.lostStayed(t), m.during(GapModuleStart, t))
 }
 func (m *model) lostSlot(t uint64) Reason { return cmp.Or(m.lostText(t), m.during(GapSymbols, t)) }
 func (m *model) lostCode(t uint64) Reason {
@@ -666,7 +668,10 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		return out
 	}
-	claim := initial{source: SourceSnapshot, from: max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first), to: m.snapshot.To + m.skew}
+	claim := initial{source: SourceSnapshot, from: m.snapshot.From, to: m.snapshot.To + m.skew}
+	if m.snapshot.From >= m.first {
+		claim.from = max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first)
+	}
 	if p.lo >= m.textLo && p.hi <= m.textHi {
 		p.lost, p.bare = m.widened(m.lostText), NeverRecorded
 		if m.padding(p.lo) {
@@ -684,7 +689,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first}
 			}
 		}
-		p.alive(0, MaxTime, bytes, claim, facts)
+		p.alive(0, MaxTime, bytes, p.undated(claim), facts)
 		return nil
 	}
 	var here []*being
@@ -718,7 +723,10 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		switch b.kind {
 		case ModuleText:
-			p.lost, p.bare = m.widened(m.lostModule), NeverRecorded
+			p.lost, p.bare = m.widened(m.lostStayed), NeverRecorded
+			if start := m.gaps[GapModuleStart]; !b.stayed && len(start) > 0 {
+				p.lost, claim.weak = m.widened(m.lostModule), start[0].reason
+			}
 			if b.from > m.snapshot.To+m.skew { // the snapshot has what was there before
 				bytes = nil
 			}
@@ -746,7 +754,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
-		p.alive(b.from, to, bytes, claim, between(b.from, to))
+		p.alive(b.from, to, bytes, p.undated(claim), between(b.from, to))
 		if b.kind == ModuleText {
 			p.set(b.doubted, to, func(t uint64) reply {
 				r := p.out[t]
@@ -760,6 +768,17 @@ func (p *painter) history(facts []witness) (births []uint64) {
 	}
 	p.nobody(t, MaxTime, before, between(t, MaxTime))
 	return births
+}
+
+// undated adds to a snapshot that may have been taken before the recording began
+// why it proves nothing by itself.
+func (p *painter) undated(claim initial) initial {
+	if claim.source == SourceSnapshot && claim.weak == ReasonNone && claim.from < p.m.first {
+		if claim.weak, _ = p.lost.within(claim.from, p.m.first); claim.weak == OutsideRecording {
+			claim.weak = SnapshotUndated
+		}
+	}
+	return claim
 }
 
 // uncertain paints the times so close to a change that it is not known whether
@@ -1135,6 +1154,9 @@ func genModel(t *rapid.T) *model {
 		if yes("unknown workload", 8) {
 			m.snapshot.To = m.horizon
 		}
+		if yes("undated", 8) {
+			m.snapshot.From = 0
+		}
 		if yes("dynamic code copied", 3) {
 			dynamic := data("dynamic", 16)
 			if yes("hole", 2) {
@@ -1170,6 +1192,7 @@ func genModel(t *rapid.T) *model {
 		if yes("freed", 2) {
 			a.Freed = tick("free")
 		}
+		a.Stayed = yes("stayed", 2)
 		if yes("loaded", 3) {
 			b.Loaded = tick("load")
 		}

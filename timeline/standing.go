@@ -109,6 +109,8 @@ const (
 	SnapshotsDiffer
 	FromVmlinux
 	TooManyFacts
+	NotListening
+	SnapshotUndated
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -120,7 +122,7 @@ var reasons = [...]struct{ code, text string }{
 	CPUSilent:           {"cpu-silent", "a CPU stopped recording before the end, as one that was taken offline does"},
 	Damaged:             {"damaged", "the recording is damaged: records of changes may be missing"},
 	AfterLoss:           {"after-loss", "records were lost since the last fact, a change may be among them"},
-	OutsideRecording:    {"outside-recording", "the time is before the first record"},
+	OutsideRecording:    {"outside-recording", "the time is before the first record, or before every CPU was recorded"},
 	BeyondHorizon:       {"beyond-horizon", "the time is later than what the recording is sure to hold in full"},
 	OldBytesMismatch:    {"old-bytes-mismatch", "the next change's old bytes are not what the facts before it gave: an unrecorded change lies between"},
 	SnapshotMismatch:    {"snapshot-mismatch", "a change and the copy of text next to it do not fit together: an unrecorded change lies between"},
@@ -143,6 +145,8 @@ var reasons = [...]struct{ code, text string }{
 	SnapshotsDiffer:     {"snapshots-differ", "two copies of text have different bytes: an unrecorded change lies between"},
 	FromVmlinux:         {"from-vmlinux", "the bytes are those of the vmlinux file; the kernel patches itself when it boots"},
 	TooManyFacts:        {"too-many-facts", "more facts overlap here, or more changes were recorded, than any kernel makes: not all of them are kept"},
+	NotListening:        {"not-listening", "the event that records such changes was not enabled yet"},
+	SnapshotUndated:     {"snapshot-undated", "nothing says when the copy of text was made: what changed before the recording began may be missing in it"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

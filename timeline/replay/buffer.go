@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -15,7 +16,7 @@ import (
 // into it, so that its records are in the order of time, and its losses are
 // its own.
 type ringBuffer struct {
-	cpu         int64  // below 0: of a thread, on any CPU
+	bufferKey
 	unplaced    bool   // of an id of which it is not known where it was opened: it may be any CPU's
 	mixed       bool   // records of several ring buffers, which nothing tells apart
 	first, last uint64 // times of its records, 0 while there is none
@@ -63,6 +64,21 @@ func (o *pokeOrder) notBefore(t uint64) uint64 {
 	return o.newest
 }
 
+// A bufferKey names a ring buffer.
+type bufferKey struct {
+	cpu int64 // below 0: of a thread, on any CPU
+	// backward says that new records overwrite the oldest ones, without a sign, and
+	// that perf reads the newest record first.
+	backward bool
+}
+
+func (k bufferKey) compare(o bufferKey) int {
+	if k.cpu == o.cpu && k.backward != o.backward {
+		return map[bool]int{false: -1, true: 1}[k.backward]
+	}
+	return cmp.Compare(k.cpu, o.cpu)
+}
+
 // kinds is a set of the side-band kinds that events take.
 type kinds uint8
 
@@ -106,6 +122,10 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 	if r.untimed > 0 {
 		r.endUntimed(t)
 	}
+	if r.backward {
+		r.seeBackward(t, sample)
+		return
+	}
 	if !sample {
 		if t < r.side {
 			r.backwards = max(r.backwards, r.side-t)
@@ -120,6 +140,22 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 		r.longest = max(r.longest, t-r.last)
 		r.last = t
 	}
+}
+
+// seeBackward is see for a ring buffer that is read backwards.
+func (r *ringBuffer) seeBackward(t uint64, sample bool) {
+	if !sample {
+		r.side = max(r.side, t)
+	}
+	if r.first == 0 {
+		r.first, r.last = t, t
+		return
+	}
+	if t < r.first {
+		r.longest = max(r.longest, r.first-t)
+		r.first = t
+	}
+	r.last = max(r.last, t)
 }
 
 // finishRound takes note of a FINISHED_ROUND record.
@@ -186,6 +222,8 @@ type channel struct {
 	buffer *ringBuffer
 	used   bool  // records have come through it
 	met    int64 // the CPU that its records tell, metNone or metSeveral
+	// first is the time of the first record that came through it, 0 while there is none.
+	first uint64
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are what the event takes.

@@ -54,7 +54,7 @@ func TestInterrupts(t *testing.T) {
 // not known of which one each record is.
 func TestMixedLoss(t *testing.T) {
 	for _, mixed := range []bool{false, true} {
-		b := ringBuffer{cpu: noCPU, mixed: mixed}
+		b := ringBuffer{bufferKey: bufferKey{cpu: noCPU}, mixed: mixed}
 		b.see(100, false)
 		b.see(200, false)
 		b.addLoss(b.sideBefore, 200, 3)

@@ -30,6 +30,12 @@ type Limit struct {
 	From, To uint64 // 0 and MaxTime where nothing bounds it
 }
 
+// isStart reports whether the limit is for the time from perf's copy of kernel
+// text until its events were enabled.
+func (l Limit) isStart() bool {
+	return l.Reason == timeline.NotListening && l.From == 0 && l.To != timeline.MaxTime
+}
+
 // Coverage is the verdict on one kind of change.
 type Coverage struct {
 	Verdict Verdict
@@ -105,6 +111,9 @@ func (s *scan) coverModules() Coverage {
 		if a := &e.Attr; a.Flags&perfdata.FlagFreq != 0 || a.SamplePeriod != 1 {
 			c.limit(timeline.ModuleEventsSampled, 0, timeline.MaxTime, "%s was sampled, not recorded each time: perf record without -F and -c takes all", e.Name)
 		}
+		if why := s.confined(e); why != "" {
+			c.limit(timeline.ModuleMayHaveGone, 0, timeline.MaxTime, "%s was not recorded each time: %s", e.Name, why)
+		}
 	}
 	if s.moduleLoad == (tracepoint{}) || s.moduleFree == (tracepoint{}) {
 		c.limit(timeline.ModuleMayHaveGone, 0, timeline.MaxTime, "the recording has no formats of module:module_load and module:module_free (TRACING_DATA)")
@@ -116,12 +125,13 @@ func (s *scan) coverModules() Coverage {
 func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	c := Coverage{Verdict: Complete}
 	cpus := make(map[int64]bool)
-	some := false
+	some, overwrites := false, false
 	for _, ch := range s.channels.all {
 		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens {
 			continue
 		}
 		some = true
+		overwrites = overwrites || s.isRead(ch, kind) && ch.event.Attr.Flags&perfdata.FlagWriteBackward != 0
 		if ch.system {
 			cpus[ch.cpu] = true
 		}
@@ -144,6 +154,10 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", s.damage[0])
 	}
 	s.silence(&c, kind)
+	s.coverStart(&c, kind, what)
+	if overwrites {
+		c.limit(timeline.AfterLoss, 0, timeline.MaxTime, "%s: their ring buffers overwrite the oldest records without a sign (perf record --overwrite)", what)
+	}
 	s.coverLosses(&c, kind)
 	return c
 }
@@ -164,10 +178,16 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 			c.limit(timeline.CPUSilent, 0, timeline.MaxTime, "CPU %d has no record at all", b.cpu)
 			continue
 		}
-		if tail := s.newest - b.last; tail > b.longestSilence(s.report.First) {
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s has no record in the last %s, longer than ever before", b.where(), seconds(tail))
+		if s.fellSilent(b) {
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s has no record in the last %s, longer than ever before", b.where(), seconds(s.newest-b.last))
 		}
 	}
+}
+
+// fellSilent reports whether a buffer has no record for longer before the
+// recording's end than ever before.
+func (s *scan) fellSilent(b *ringBuffer) bool {
+	return s.newest-b.last > b.longestSilence(s.report.First)
 }
 
 func seconds(ns uint64) string { return Seconds(ns) + " s" }
@@ -175,7 +195,7 @@ func seconds(ns uint64) string { return Seconds(ns) + " s" }
 // horizon is the time up to which nothing earlier can still arrive (rule horizon).
 func (s *scan) horizon() uint64 {
 	if s.clean {
-		return s.newest
+		return s.lastCertain()
 	}
 	rounds := s.rounds()
 	least := timeline.MaxTime
@@ -215,14 +235,28 @@ func (s *scan) rounds() uint64 {
 // round is the state of one data file between its FINISHED_ROUND records.
 type round struct {
 	newest, before, safe uint64
-	// started is the newest time of the first round that follows another and has any.
+	// started is a time by which perf had begun to drain the ring buffers: of the first
+	// round that follows another and has a newer record.
 	started  uint64
-	finished bool // a round has
+	finished bool   // a round has
+	second   uint64 // the earliest time of a side-band record since then, 0 while there is none
+}
+
+// see takes note of a record's time.
+func (f *round) see(t uint64, sample bool) {
+	f.newest = max(f.newest, t)
+	if f.finished && !sample && (f.second == 0 || t < f.second) {
+		f.second = t
+	}
 }
 
 func (f *round) finish() {
 	if f.finished && f.started == 0 && f.newest > f.before {
 		f.started = f.newest
+		if f.second != 0 {
+			// It was not in its ring buffer yet when that was drained for the first time.
+			f.started = min(f.started, f.second+lateRecord)
+		}
 	}
 	f.finished = true
 	f.safe, f.before = f.before, f.newest
@@ -232,7 +266,7 @@ func (f *round) finish() {
 // longer: until the first gap. What is changed behind a gap is known again.
 func (r *Report) trust() {
 	c := &r.Coverage.Pokes
-	r.Trusted = Trust{From: r.First, To: r.Horizon}
+	r.Trusted = Trust{From: r.Begin, To: r.Horizon}
 	for _, l := range c.Limits {
 		if l.Reason != timeline.OldBytesMismatch { // spoils its own places only
 			r.Trusted.To = min(r.Trusted.To, l.From)

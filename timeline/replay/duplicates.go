@@ -26,9 +26,9 @@ type listener struct {
 }
 
 // choose picks for each CPU the one event whose pokes, symbols and BPF events
-// are read: one for all tasks, else one of single tasks, and of those the one
-// with the lowest id. An event for all tasks has one id on a CPU. One of tasks
-// has an id for each, and these take no record twice.
+// are read: one for all tasks, else one of single tasks, see misses, and of
+// those the one with the lowest id. An event for all tasks has one id on a CPU.
+// One of tasks has an id for each, and these take no record twice.
 //
 // Ids that may be of any CPU are chosen as those of one more CPU. They are read
 // only where no event is known to listen, see read.
@@ -44,8 +44,8 @@ func (s *scan) choose() {
 		best := make(map[int64]listener)
 		for id, ch := range s.listeners(kind) {
 			l, ok := best[ch.cpu]
-			if !ok || ch.system && !l.system {
-				best[ch.cpu] = listener{ch.event, id, ch.system}
+			if x := (listener{ch.event, id, ch.system}); !ok || s.misses(&x) < s.misses(&l) {
+				best[ch.cpu] = x
 			}
 			s.several = s.several || ok && l.event != ch.event
 		}
@@ -69,6 +69,21 @@ func (s *scan) choose() {
 	if s.several && !s.follows {
 		s.countDuplicates()
 	}
+}
+
+// misses ranks a listener by what it does not record: what other tasks do, what
+// its ring buffer overwrites, what comes before it is enabled.
+func (s *scan) misses(l *listener) (rank int) {
+	if !l.system {
+		rank += 4
+	}
+	if l.event.Attr.Flags&perfdata.FlagWriteBackward != 0 {
+		rank += 2
+	}
+	if s.startsDisabled(l.event) {
+		rank++
+	}
+	return rank
 }
 
 // listeners yields the ids of events that take records of this kind, in

@@ -202,16 +202,16 @@ func (s *scan) fork() *scan {
 	c.modules = slices.Clip(s.modules)
 	c.guests.byPID = maps.Clone(s.guests.byPID)
 	c.files = slices.Clone(s.files)
-	c.buffers, c.byCPU = make([]*ringBuffer, len(s.buffers)), make(map[int64]*ringBuffer)
+	c.buffers, c.byCPU = make([]*ringBuffer, len(s.buffers)), make(map[bufferKey]*ringBuffer)
 	for i, b := range s.buffers {
 		n := *b
-		c.buffers[i], c.byCPU[b.cpu] = &n, &n
+		c.buffers[i], c.byCPU[b.bufferKey] = &n, &n
 	}
 	c.channels = channels{base: s.channels.base}
 	copied := func(ch *channel) *channel {
 		n := *ch
 		if n.buffer != nil {
-			n.buffer = c.byCPU[n.buffer.cpu]
+			n.buffer = c.byCPU[n.buffer.bufferKey]
 		}
 		return &n
 	}

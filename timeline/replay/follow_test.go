@@ -533,7 +533,7 @@ func TestFollowCopy(t *testing.T) {
 			t.Errorf("%s: trusted %+v, %d places known from the start", got[len(got)-1], rep.Trusted, known)
 		}
 	}
-	want := []string{"no bound", "bound beyond the horizon", "bound beyond the horizon", "bound", "bound", "bound"}
+	want := []string{"no bound", "bound", "bound", "bound", "bound", "bound"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

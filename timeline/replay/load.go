@@ -365,8 +365,8 @@ func (r *Replay) readGiven(what, path string) ([]byte, error) {
 func (s *scan) facts(r *Replay, opts Options) error {
 	b, rep := s.b, s.report
 	horizon := s.horizon()
-	rep.Horizon = horizon
-	b.Extent(rep.First, horizon)
+	rep.Horizon, rep.Begin = horizon, s.begin()
+	b.Extent(rep.Begin, horizon)
 	rep.ClockUncertainty = s.setBack()
 	b.ClockUncertainty(rep.ClockUncertainty)
 	if s.newest == 0 {
@@ -381,7 +381,14 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		b.Gap(timeline.GapSymbols, l.From, l.To, l.Reason)
 	}
 	for _, l := range merged(rep.Coverage.Modules.Limits) {
-		b.Gap(timeline.GapModules, l.From, l.To, l.Reason)
+		kind, reason := timeline.GapModules, l.Reason
+		if l.isStart() {
+			kind = timeline.GapModuleStart
+		}
+		if reason == timeline.NotListening {
+			reason = timeline.ModuleMayHaveGone
+		}
+		b.Gap(kind, l.From, l.To, reason)
 	}
 	for _, buf := range s.buffers {
 		rep.Losses = append(rep.Losses, buf.losses...)
@@ -400,7 +407,10 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	b.Text(lo, hi)
 
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
-		snap := timeline.Snapshot{From: rep.First, To: copied}
+		snap := timeline.Snapshot{From: rep.Begin, To: copied}
+		if slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart) {
+			snap.From = 0
+		}
 		for _, seg := range r.Snapshot.Core.Segments {
 			snap.Segments = append(snap.Segments, timeline.Segment(seg))
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
@@ -443,22 +453,19 @@ func (s *scan) setBack() (by uint64) {
 	return by
 }
 
-// copied returns the upper end of the time in which perf copied kernel text:
-// its own exec of the workload, which comes after; without one the horizon (rule snapshot).
-// But perf's first rounds may hold only what is older than the copy, which it
-// makes before it drains the ring buffers for the first time: then it is the
-// newest time of the first round after that.
+// copied returns the upper end of the time in which perf copied kernel text
+// (rule snapshot): perf starts its workload after that, and drains the ring
+// buffers for the first time. Without a workload the first rounds may hold only
+// what is older than the copy; the first one after them does not.
 func (s *scan) copied(horizon uint64) uint64 {
-	for _, e := range s.execs {
-		if s.perfExec[e.pid] {
-			return e.time
-		}
-	}
-	if s.clean || s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows {
-		return horizon
-	}
-	if t := s.files[0].started; t != 0 {
+	t := min(s.execed(), s.drained())
+	switch {
+	case t != timeline.MaxTime:
 		return t
+	case s.clean:
+		return s.newest
+	case s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows:
+		return horizon
 	}
 	return timeline.MaxTime
 }
@@ -475,11 +482,16 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 		if m.State != "Live" {
 			end = m.Addr // still being loaded: its text changes with no record
 		}
-		loaded, freed, told := s.lifeAround(m.Name, 0, copied)
+		listed := copied
+		if slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
+			listed = 0 // perf enables the events after it has made the copy
+		}
+		loaded, freed, told := s.lifeAround(m.Name, 0, listed)
 		if !told {
 			end = m.Addr
 		}
-		s.b.Module(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: copied})
+		s.b.Module(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed,
+			Stayed: s.stayed(m.Name, freed), Seen: copied})
 		s.report.Modules++
 	}
 }

@@ -41,11 +41,27 @@ func (s *scan) lifeAround(name string, from, to uint64) (loaded, freed uint64, t
 		return 0, 0, false
 	}
 	for _, e := range events {
-		if !e.loaded && e.time > loaded && e.time >= from {
-			return loaded, e.time, true
+		if e.time > loaded && e.time >= from && (!e.loaded || e.time > to) {
+			return loaded, e.time, true // one that is loaded again had gone before, with no record
 		}
 	}
 	return loaded, 0, true
+}
+
+// stayed reports whether a module that perf copied was still there when perf
+// enabled the events of modules, and all the time until freed, the time at which
+// it goes for the first time that is recorded. It was, unless it was unloaded and
+// loaded again between the copy and the enabling.
+func (s *scan) stayed(name string, freed uint64) bool {
+	if !s.options.atStart() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
+		return false
+	}
+	for _, l := range s.report.Coverage.Modules.Limits {
+		if !l.isStart() && l.From < freed {
+			return false
+		}
+	}
+	return true
 }
 
 // tracepoint is the layout of a tracepoint's raw data, as TRACING_DATA tells it.

@@ -705,6 +705,11 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.poke(10, 600, 0x1100, "eb04", "9090")
 				w.ticks(700, 1000)
 			}},
+		{name: "a CPU that falls silent is not the one that ends first", verdict: Partial, reasons: []timeline.Reason{timeline.CPUSilent}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
+			tape: func(w *tape) {
+				w.ticks(100, 600)
+				w.tick(11, 700, 800, 900, 1000)
+			}},
 		{name: "a loss ends what is trusted", verdict: Partial, reasons: []timeline.Reason{timeline.AfterLoss}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
 			tape: func(w *tape) {
 				w.ticks(100, 600)

@@ -29,6 +29,7 @@ type Report struct {
 	Coverage struct{ Pokes, KSymbols, BPF, Modules Coverage }
 
 	First   uint64 // time of the first record
+	Begin   uint64 // time from which every CPU was recorded
 	Last    uint64 // time of the newest record
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does

@@ -5,7 +5,6 @@ package replay
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ type scan struct {
 	byPlace   map[place]*channel
 	nameless  map[*perfdata.Event]*channel // of records without an id
 	buffers   []*ringBuffer                // by CPU
-	byCPU     map[int64]*ringBuffer
+	byCPU     map[bufferKey]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
 	stopped   error  // why there were no more records
@@ -49,6 +48,7 @@ type scan struct {
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
+	start    start
 	loads    []bpfLoad
 	modules  []kcore.Module
 
@@ -60,10 +60,12 @@ type scan struct {
 	chosen         bool
 	heard          [len(duplicated)]map[int64]*perfdata.Event // that are read, by CPU
 
-	cpus    int // Options.CPUs
-	machine int // the machine that the image is of: 0 the host, else a guest
-	listens int // the machine whose events are read; 0 where nobody recorded in the guest
-	guests  guests
+	options  recordOptions
+	disabled []bool // by event: perf opened it so, see startsDisabled
+	cpus     int    // Options.CPUs
+	machine  int    // the machine that the image is of: 0 the host, else a guest
+	listens  int    // the machine whose events are read; 0 where nobody recorded in the guest
+	guests   guests
 
 	follows bool // the records come out of a stream, and only once
 
@@ -97,7 +99,7 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		b:            timeline.NewBuilder(),
 		report:       &Report{First: timeline.MaxTime},
 		progress:     progress,
-		byCPU:        make(map[int64]*ringBuffer),
+		byCPU:        make(map[bufferKey]*ringBuffer),
 		perfExec:     make(map[uint32]bool),
 		others:       make(map[perfdata.RecordType]uint64),
 		moduleEvents: make(map[string][]moduleEvent),
@@ -167,26 +169,29 @@ func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
 	s.warn(err)
 }
 
-func (s *scan) buffer(cpu int64) *ringBuffer {
-	b := s.byCPU[cpu]
+func (s *scan) buffer(key bufferKey) *ringBuffer {
+	b := s.byCPU[key]
 	if b == nil {
-		b = &ringBuffer{cpu: cpu}
-		s.byCPU[cpu] = b
+		b = &ringBuffer{bufferKey: key}
+		s.byCPU[key] = b
 		s.buffers = append(s.buffers, b)
 	}
 	return b
 }
 
 // bufferOf returns the ring buffer that the event of this id writes to: its
-// CPU's, or one of its own where it follows a thread over all CPUs.
+// CPU's, or one of its own where it follows a thread over all CPUs. Events with
+// attr.write_backward (perf record --overwrite) have ring buffers of their own.
 func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	if ch.buffer != nil {
 		return ch.buffer
 	}
+	key := bufferKey{ch.cpu, ch.event.Attr.Flags&perfdata.FlagWriteBackward != 0}
 	if ch.cpu >= 0 {
-		return s.buffer(ch.cpu)
+		return s.buffer(key)
 	}
-	b := s.buffer(-1 - int64(id&(1<<62-1)))
+	key.cpu = -1 - int64(id&(1<<62-1))
+	b := s.buffer(key)
 	b.unplaced = !ch.told
 	b.mixed = id == 0
 	return b
@@ -223,6 +228,8 @@ func (s *scan) finish() {
 	s.end(s.stopped)
 	s.sum()
 	switch err := s.rec.CleanEnd(); {
+	case err == nil && s.unclean() != "":
+		s.warn(fmt.Errorf("the recording has no clean end: %s", s.unclean()))
 	case err == nil:
 		s.clean = s.stopped == nil && len(s.damage) == 0
 	case s.stopped == nil:
@@ -233,6 +240,18 @@ func (s *scan) finish() {
 		s.clean = false // nothing tells whether the guest's own recording was whole
 	}
 	s.conclude()
+}
+
+// unclean says why a file that is whole does not end as the recording did, "" if
+// it does.
+func (s *scan) unclean() string {
+	switch {
+	case s.options.switched:
+		return "perf record --switch-output goes on in another file"
+	case s.options.pipe, s.counts[perfdata.RecordHeaderAttr] > 0, s.counts[perfdata.RecordHeaderFeature] > 0:
+		return "its records came through a pipe (perf inject), and nothing says whether all of them did"
+	}
+	return ""
 }
 
 // step takes note of the next record.
@@ -271,7 +290,7 @@ func (s *scan) sum() *scan {
 			s.warn(s.damage[len(s.damage)-1])
 		}
 	}
-	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return cmp.Compare(a.cpu, b.cpu) })
+	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return a.compare(b.bufferKey) })
 	for id, ch := range s.channels.all {
 		if ch.machine != s.listens {
 			continue
@@ -331,10 +350,7 @@ func (s *scan) record(rec *perfdata.Record) {
 	case perfdata.RecordHeaderBuildID:
 		s.buildIDRecord(rec)
 	case perfdata.RecordFork, perfdata.RecordExit:
-		var id perfdata.SampleID
-		if s.sampleID(rec, &id) {
-			s.fits(rec, &id, 8+24)
-		}
+		s.task(rec)
 	case perfdata.RecordLost:
 		s.lost(rec)
 	case perfdata.RecordLostSamples:
@@ -391,13 +407,15 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(b[q.CPU:])) {
 		return nil, 0
 	}
+	if q.ch.first == 0 {
+		q.ch.first = t
+	}
 	buf := q.ch.buffer
 	buf.round += uint64(len(rec.Raw))
 	buf.see(t, rec.Type == perfdata.RecordSample)
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
-	f := &s.files[rec.File]
-	f.newest = max(f.newest, t)
+	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	return q.ch, t
 }
 
@@ -546,11 +564,13 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 	}
 	if t := id.Time; t != 0 {
+		if ch.first == 0 {
+			ch.first = t
+		}
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.newest = max(s.newest, t)
 		s.report.First = min(s.report.First, t)
-		f := &s.files[rec.File]
-		f.newest = max(f.newest, t)
+		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	}
 	return ch
 }
@@ -761,6 +781,9 @@ func (s *scan) comm(rec *perfdata.Record) {
 	s.fitsName(rec, c.Excess)
 	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
 		s.execs = append(s.execs, exec{c.PID, c.Time})
+		if !s.perfExec[c.PID] {
+			s.start.program(c.Time)
+		}
 	}
 }
 
@@ -819,7 +842,12 @@ func (s *scan) describe(r *Replay) {
 	if v, err := rec.Version(); err == nil {
 		rep.Producer = "perf " + v
 	}
-	if args, err := rec.Cmdline(); err == nil && len(args) > 0 {
+	args, err := rec.Cmdline()
+	s.options, s.disabled = recordOptions{}, nil
+	if s.machine == 0 {
+		s.options = parseRecordOptions(args) // not that of a guest's own perf
+	}
+	if err == nil && len(args) > 0 {
 		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))
 	}
 	if available, online, err := rec.NRCPUs(); err == nil {

@@ -31,6 +31,8 @@ type tape struct {
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
 	kallsyms  string
+	cmdline   string // perf's, its words separated by spaces
+	groups    []perfdata.Group
 	noIndex   bool             // as perf before 6.0 writes it
 	noIDs     bool             // records do not name their event, as where there is one
 	noCPU     bool             // records do not tell their CPU
@@ -128,14 +130,28 @@ func (t *tape) begin() {
 
 func (t *tape) features() {
 	le := binary.LittleEndian
-	text := func(f perfdata.Feature, s string) {
-		b := append([]byte(s), make([]byte, 8-len(s)%8)...)
-		t.must(t.w.WriteFeature(f, append(le.AppendUint32(nil, uint32(len(b))), b...)))
+	padded := func(b []byte, s string) []byte {
+		b = le.AppendUint32(b, uint32(len(s)+8-len(s)%8))
+		return append(append(b, s...), make([]byte, 8-len(s)%8)...)
 	}
-	text(perfdata.FeatureArch, t.arch)
-	text(perfdata.FeatureOSRelease, t.release)
+	t.must(t.w.WriteFeature(perfdata.FeatureArch, padded(nil, t.arch)))
+	t.must(t.w.WriteFeature(perfdata.FeatureOSRelease, padded(nil, t.release)))
 	if t.tracing != "" {
 		t.must(t.w.WriteFeature(perfdata.FeatureTracingData, []byte(t.tracing)))
+	}
+	if words := strings.Fields(t.cmdline); len(words) > 0 {
+		b := le.AppendUint32(nil, uint32(len(words)))
+		for _, w := range words {
+			b = padded(b, w)
+		}
+		t.must(t.w.WriteFeature(perfdata.FeatureCmdline, b))
+	}
+	if len(t.groups) > 0 {
+		b := le.AppendUint32(nil, uint32(len(t.groups)))
+		for _, g := range t.groups {
+			b = le.AppendUint32(le.AppendUint32(padded(b, g.Name), g.Leader), g.Members)
+		}
+		t.must(t.w.WriteFeature(perfdata.FeatureGroupDesc, b))
 	}
 	if t.available > 0 {
 		t.must(t.w.WriteFeature(perfdata.FeatureNRCPUs, le.AppendUint32(le.AppendUint32(nil, t.available), t.online)))
@@ -202,6 +218,22 @@ func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
 	b = le.AppendUint64(b, time)
 	b = le.AppendUint64(b, uint64(s.CPU))
 	t.must(t.w.WriteRecord(le.AppendUint64(b, id)))
+}
+
+// fork is a FORK record of a process, or of a thread, which has its parent's pid;
+// of time 0 one that perf itself made.
+func (t *tape) fork(id, time uint64, pid, ppid uint32) {
+	s := t.id(id, time)
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(perfdata.RecordFork))
+	b = le.AppendUint16(le.AppendUint16(b, 0), 8+32+24)
+	if b = le.AppendUint32(le.AppendUint32(b, pid), ppid); time == 0 {
+		s.ID = 0
+	}
+	b = le.AppendUint64(le.AppendUint32(le.AppendUint32(b, pid), ppid), time)
+	b = le.AppendUint32(le.AppendUint32(b, s.PID), s.TID)
+	b = le.AppendUint32(le.AppendUint32(le.AppendUint64(b, time), s.CPU), 0)
+	t.must(t.w.WriteRecord(le.AppendUint64(b, s.ID)))
 }
 
 // tick writes side-band records of the given times.

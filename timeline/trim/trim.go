@@ -219,7 +219,7 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 			return false, nil
 		}
 	case perfdata.RecordFork:
-		if !c.opts.Samples {
+		if !c.opts.Samples && !c.r.IsOfStart(rec) {
 			return c.opts.Aux, nil
 		}
 	case perfdata.RecordCallchainDeferred:

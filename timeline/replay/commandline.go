@@ -1,0 +1,194 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"slices"
+	"strings"
+)
+
+// recordOptions are those options of perf record that say what its events do not
+// record, of which their attrs say nothing.
+type recordOptions struct {
+	// known says that the recording has the command line, with all of its options.
+	// Where it is false, all others are the zero value.
+	known    bool
+	delay    string   // -D: "", or a time, -1, or ranges
+	control  bool     // --control: somebody else enabled and disabled the events
+	cgroup   bool     // -G: events record in a cgroup only
+	user     bool     // -u: events record one user's tasks only
+	filtered []string // the -e options, as written, that a --filter is for
+	switched bool     // --switch-output: the records are spread over several files
+	pipe     bool     // -o -: the records were written to a pipe
+}
+
+// valued are the options of perf record that take a value, which may be the next
+// argument, of any perf since 5.9 (__record_options of
+// tools/perf/builtin-record.c).
+var valued = []string{
+	"event", "filter", "pid", "tid", "realtime", "cpu", "count", "output", "freq", "mmap-pages", "mmap-flush",
+	"call-graph", "branch-filter", "cgroup", "delay", "uid", "clockid", "proc-map-timeout", "clang-path", "clang-opt",
+	"vmlinux", "affinity", "max-size", "num-thread-synthesize", "control", "synth", "switch-output-event",
+	"switch-max-files", "pfm-events", "off-cpu-thresh", "setup-filter",
+}
+
+// flags are those that take none, or only one that is written with =.
+var flags = []string{
+	"exclude-perf", "no-buffering", "raw-samples", "all-cpus", "no-inherit", "tail-synthesize", "overwrite", "no-bpf-event",
+	"strict-freq", "group", "verbose", "quiet", "stat", "data", "phys-data", "data-page-size", "code-page-size", "sample-cpu",
+	"sample-identifier", "sample-mem-info", "timestamp", "period", "no-samples", "no-buildid-cache", "no-buildid", "kcore",
+	"branch-any", "weight", "transaction", "per-thread", "intr-regs", "user-regs", "running-time", "snapshot", "aux-sample",
+	"namespaces", "all-cgroups", "switch-events", "all-kernel", "all-user", "kernel-callchains", "user-callchains",
+	"buildid-all", "buildid-mmap", "timestamp-filename", "timestamp-boundary", "switch-output", "dry-run", "aio",
+	"compression-level", "debuginfod", "threads", "off-cpu", "latency",
+}
+
+// shortNames are the options of one letter that matter here; shortValued all of
+// them that take a value, and shortOptional those whose value is the rest of the
+// argument.
+var shortNames = map[byte]string{'e': "event", 'D': "delay", 'G': "cgroup", 'u': "uid", 'o': "output"}
+
+const (
+	shortValued   = "eptrCcoFmjGDuk"
+	shortFlags    = "abBdgiNnPqRsTvW"
+	shortOptional = "SIz"
+)
+
+// parseRecordOptions reads the command line of perf record, perf first, as far
+// as perf itself does: up to the workload (PARSE_OPT_STOP_AT_NON_OPTION).
+// Options that perf does not have, here, leave it open where the workload
+// begins: nothing is known then. Newer perfs write their own path alone.
+func parseRecordOptions(args []string) recordOptions {
+	if len(args) < 2 || args[1] != "record" && args[1] != "rec" {
+		return recordOptions{}
+	}
+	o := recordOptions{known: true}
+	lastEvent := ""
+	set := func(name, value string) {
+		switch name {
+		case "event":
+			lastEvent = value
+		case "filter":
+			o.filtered = append(o.filtered, lastEvent)
+		case "delay":
+			o.delay = value
+		case "control":
+			o.control = true
+		case "cgroup":
+			o.cgroup = true
+		case "uid":
+			o.user = true
+		case "switch-output", "switch-output-event":
+			o.switched = true
+		case "output":
+			o.pipe = value == "-"
+		}
+	}
+	for args = args[2:]; len(args) > 0; args = args[1:] {
+		arg := args[0]
+		next := func() (value string) {
+			if len(args) > 1 {
+				args = args[1:]
+				value = args[0]
+			}
+			return value
+		}
+		switch {
+		case arg == "--" || arg == "-" || !strings.HasPrefix(arg, "-"):
+			return o
+		case strings.HasPrefix(arg, "--"):
+			name, value, given := strings.Cut(arg[2:], "=")
+			name, takes, ok := longOption(name)
+			if !ok {
+				return recordOptions{}
+			}
+			if takes && !given {
+				value = next()
+			}
+			set(name, value)
+		default:
+			for i := 1; i < len(arg); i++ {
+				c, rest := arg[i], arg[i+1:]
+				if strings.IndexByte(shortFlags, c) >= 0 {
+					continue
+				}
+				if strings.IndexByte(shortOptional, c) >= 0 {
+					break
+				}
+				if strings.IndexByte(shortValued, c) < 0 {
+					return recordOptions{}
+				}
+				if rest == "" {
+					rest = next()
+				}
+				set(shortNames[c], rest)
+				break
+			}
+		}
+	}
+	return o
+}
+
+// longOption returns the full name of a long option, of which perf accepts any
+// beginning that only one has, and of flags their negation, and whether it takes
+// a value.
+func longOption(name string) (full string, takes, ok bool) {
+	if slices.Contains(valued, name) {
+		return name, true, true
+	}
+	if slices.Contains(flags, name) {
+		return name, false, true
+	}
+	if rest, no := strings.CutPrefix(name, "no-"); no {
+		_, _, ok := longOption(rest)
+		return "", false, ok
+	}
+	for _, v := range valued {
+		if strings.HasPrefix(v, name) {
+			if ok {
+				return "", false, false
+			}
+			full, takes, ok = v, true, true
+		}
+	}
+	for _, f := range flags {
+		if strings.HasPrefix(f, name) {
+			if ok {
+				return "", false, false
+			}
+			full, takes, ok = f, false, true
+		}
+	}
+	return full, takes, ok
+}
+
+// enablesOnce reports whether perf enabled its events once, when it began, or
+// after a delay, and did not disable any before it ended. It is false where the
+// recording does not say so.
+func (o *recordOptions) enablesOnce() bool {
+	return o.known && !o.control && !strings.ContainsAny(o.delay, "-,")
+}
+
+// atStart reports whether perf enabled its events before it started its workload.
+func (o *recordOptions) atStart() bool {
+	return o.enablesOnce() && strings.Trim(o.delay, "0") == ""
+}
+
+// confines says why an event that -e names does not record each time, "" if it
+// does as far as options say. Filters are for all events of one -e.
+func (o *recordOptions) confines(event string) string {
+	system, _, _ := strings.Cut(event, ":")
+	for _, f := range o.filtered {
+		if strings.Contains(f, system+":") || strings.ContainsAny(f, "*?[") {
+			return "perf record --filter"
+		}
+	}
+	switch {
+	case o.cgroup:
+		return "perf record -G records in a cgroup only"
+	case o.user:
+		return "perf record -u records the tasks of one user only"
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// When do the events of a recording record? perf record (__cmd_record of
+// tools/perf/builtin-record.c) goes through these steps. Where it goes over the
+// CPUs, it goes upwards, and on each CPU over the events in the order of their
+// attrs.
+//
+//	opens the events         those that are not disabled record from here on
+//	maps the ring buffers    before, records go nowhere
+//	copies kernel text       --kcore
+//	enables the others       with -D only after a delay; with --control when it is told to
+//	starts the workload      the exec
+//	drains, again and again  FINISHED_ROUND
+//	disables the events      those that were not disabled when they were opened come last
+//	drains once more
+//
+// So a record of one CPU proves that the buffers of all lower CPUs are mapped.
+// At the end it proves that those of all higher CPUs still record.
+
+// begin returns the time from which on the ring buffers of all CPUs record: that of
+// the workload's exec, of the first record of the highest CPU, or of the end of a
+// first round, whichever is the earliest. Where nothing shows it, it is the time
+// of the first record.
+func (s *scan) begin() uint64 {
+	t := min(s.execed(), s.drained())
+	highest := int64(-1)
+	for _, b := range s.buffers {
+		if b.takes != 0 {
+			highest = max(highest, b.cpu)
+		}
+	}
+	for _, b := range s.buffers {
+		if b.takes != 0 && b.cpu == highest && b.first != 0 {
+			t = min(t, b.first)
+		}
+	}
+	if highest < 0 || t == timeline.MaxTime {
+		return s.report.First
+	}
+	return max(t, s.report.First)
+}
+
+// lastCertain returns the time up to which, in a recording that ends cleanly, the
+// ring buffers of all CPUs are sure to have recorded: that of the newest record of
+// the lowest CPU. The CPUs that fell silent are left out, see silence.
+func (s *scan) lastCertain() uint64 {
+	var lowest *ringBuffer
+	for _, b := range s.buffers {
+		if b.takes != 0 && b.cpu >= 0 && b.last != 0 && !s.fellSilent(b) && (lowest == nil || b.compare(lowest.bufferKey) < 0) {
+			lowest = b
+		}
+	}
+	if lowest == nil {
+		return s.newest
+	}
+	// A side-band record can be written after samples that are newer, see ringBuffer.side.
+	return max(lowest.side, lowest.last-min(lowest.last, lateRecord))
+}
+
+// execed returns the time at which perf started its workload, MaxTime if it did
+// not, or if that was not recorded.
+func (s *scan) execed() uint64 {
+	for _, e := range s.execs {
+		if s.perfExec[e.pid] {
+			return e.time
+		}
+	}
+	return timeline.MaxTime
+}
+
+// drained returns a time by which perf had drained the ring buffers for the
+// first time: the newest of the first round that follows another. It is MaxTime
+// where the recording does not show one.
+func (s *scan) drained() uint64 {
+	if s.listens == 0 && len(s.files) == 1 && s.files[0].started != 0 {
+		return s.files[0].started
+	}
+	return timeline.MaxTime
+}
+
+// startsDisabled reports whether perf opened an event disabled. The members of a
+// group are enabled by their attrs, but record only if their leader does.
+func (s *scan) startsDisabled(e *perfdata.Event) bool {
+	if events := s.rec.Events(); len(s.disabled) != len(events) {
+		groups, _ := s.rec.GroupDesc() // perf writes none where there are no groups
+		s.disabled = make([]bool, len(events))
+		for i, e := range events {
+			s.disabled[i] = leaderOf(e, events, groups).Attr.Flags&perfdata.FlagDisabled != 0
+		}
+	}
+	return s.disabled[e.Index]
+}
+
+// leaderOf returns the leader of an event's group, the event itself if it has none.
+func leaderOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Group) *perfdata.Event {
+	for _, g := range groups {
+		if lo := int(g.Leader); lo < e.Index && e.Index-lo < int(g.Members) {
+			return events[lo]
+		}
+	}
+	return e
+}
+
+// enabled returns the time from which on the event of ch, which perf opened
+// disabled, was enabled: MaxTime where nothing shows it.
+//
+// A record of the event itself shows it, as does one of another event that
+// perf enables later. With the command line at hand, so do the exec of the
+// workload, before which perf enables the events of CPUs, and the first round.
+// enable_on_exec is for events of tasks: those of a CPU do not see an exec.
+func (s *scan) enabled(ch *channel) uint64 {
+	t := timeline.MaxTime
+	o := &s.options
+	for _, x := range s.channels.all {
+		if x.first == 0 || x.machine != ch.machine {
+			continue
+		}
+		later := o.enablesOnce() && x.system && ch.system && s.startsDisabled(x.event) &&
+			cmp.Or(cmp.Compare(x.cpu, ch.cpu), cmp.Compare(x.event.Index, ch.event.Index)) >= 0
+		if x == ch || later {
+			t = min(t, x.first)
+		}
+	}
+	if o.atStart() && ch.system && ch.event.Attr.Flags&perfdata.FlagEnableOnExec == 0 {
+		t = min(t, s.execed(), s.drained())
+	}
+	return t
+}
+
+// listensFrom returns the time from which on all CPUs have an enabled event that
+// takes this kind of record, 0 if they had one when perf opened its events, and
+// the CPU that was the last one.
+func (s *scan) listensFrom(kind kinds) (from uint64, cpu int64) {
+	first := make(map[int64]uint64) // by CPU
+	for _, ch := range s.channels.all {
+		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens || ch.cpu < 0 || !s.isRead(ch, kind) {
+			continue
+		}
+		t := uint64(0)
+		if s.startsDisabled(ch.event) {
+			t = s.enabled(ch)
+		}
+		if old, ok := first[ch.cpu]; !ok || t < old {
+			first[ch.cpu] = t
+		}
+	}
+	for c, t := range first {
+		if t > from || t == from && c > cpu {
+			from, cpu = t, c
+		}
+	}
+	return from, cpu
+}
+
+// isRead reports whether the records of this kind are read that come through ch.
+func (s *scan) isRead(ch *channel, kind kinds) bool {
+	const chosen = takesPokes | takesSymbols | takesBPF
+	return !s.chosen || kind&chosen == 0 || ch.chosen&kind != 0
+}
+
+// coverStart adds a limit for the time in which not all CPUs had an enabled event
+// that takes this kind of record (rule listening).
+func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
+	if s.options.control {
+		c.limit(timeline.NotListening, 0, timeline.MaxTime, "perf record --control: nothing recorded says when the events of %s were enabled", what)
+		return
+	}
+	switch from, cpu := s.listensFrom(kind); from {
+	case 0:
+	case timeline.MaxTime:
+		c.limit(timeline.NotListening, 0, timeline.MaxTime, "%s: nothing recorded says when the event of CPU %d was enabled, which was opened disabled", what, cpu)
+	default:
+		if kind&(takesModuleLoad|takesModuleFree) != 0 && s.quiet() {
+			return
+		}
+		c.limit(timeline.NotListening, 0, from, "%s: perf enables this event after it has copied kernel text; what happened between was not recorded", what)
+	}
+}
+
+// confined says why an event does not record each time what it asks for, "" if
+// it does. A tracepoint is hit in the kernel, by whichever task.
+func (s *scan) confined(e *perfdata.Event) string {
+	if e.Attr.Flags&perfdata.FlagExcludeKernel != 0 {
+		return "it excludes the kernel (:u, --all-user)"
+	}
+	if e.Attr.Flags&perfdata.FlagExcludeHost != 0 {
+		return "it excludes the host (:G)"
+	}
+	return s.options.confines(e.Name)
+}

@@ -1,0 +1,489 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+const perfRecord = "/usr/bin/perf record -a --kcore -e dummy -- true"
+
+// TestListening: from when to when a recording's events record, on the smallest
+// recordings that show it. There is a copy of kernel text, and one change of the
+// place at 0x1100, at 500.
+func TestListening(t *testing.T) {
+	const second = 1_000_000_000
+	disabled := perfdata.FlagDisabled
+	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
+	exec := func(w *tape, at uint64) {
+		w.comm(20, 0, 0, 7, "perf-exec")
+		w.comm(20, at, perfdata.MiscCommExec, 7, "true")
+	}
+	// unheard is what the place is known as whose changes are recorded from listening
+	// on, after it was copied.
+	unheard := func(reason, listening string) string {
+		return textLines(
+			"0.."+listening+" unconfirmed "+reason+" 9090",
+			listening+"..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")
+	}
+	spoiled := func(reason string) string {
+		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
+	}
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want string // at 0x1100, two bytes
+	}{
+		{"listening: an event that was opened disabled is enabled before the exec", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "200")},
+		{"listening: before that the place may have changed after it was copied", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 400)
+			w.poke(10, 500, 0x1800, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..1001 unconfirmed not-listening 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"listening: without the command line other events show nothing", func(w *tape) {
+			w.cmdline = "/usr/bin/perf"
+			w.events[0].attr.Flags |= disabled
+			w.events[1].attr.Flags |= disabled
+			exec(w, 200)
+			w.tick(21, 300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..500 unconfirmed not-listening 9090",
+			"500..1001 unconfirmed not-listening eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"listening: with a delay only its own records show that it is", func(w *tape) {
+			w.cmdline = "perf record -a --kcore -D 100 -- true"
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.tick(21, 250)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: enable_on_exec enables no event of a CPU", func(w *tape) {
+			w.events[0].attr.Flags |= disabled | perfdata.FlagEnableOnExec
+			exec(w, 200)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: without the command line a delay cannot be excluded", func(w *tape) {
+			w.cmdline = "/usr/bin/perf"
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: all CPUs count", func(w *tape) {
+			w.cmdline = "/usr/bin/perf"
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 300)
+			w.tick(10, 350)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: no record shows that the event of a CPU was enabled", func(w *tape) {
+			w.cmdline = "/usr/bin/perf"
+			w.events[0].attr.Flags |= disabled
+			w.tick(21, 100, 200, 300, 400)
+			w.tick(10, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(21, 600, 700, 800, 900, 1000)
+		}, spoiled("not-listening")},
+		{"listening: perf enables one CPU after the other, and on each one event after the other", func(w *tape) {
+			w.cmdline = "perf record -a --kcore -D 100 -- true"
+			w.events[0].attr.Flags |= disabled
+			w.events[1].attr.Flags |= disabled
+			exec(w, 200)
+			w.tick(21, 300)
+			w.tick(20, 310, 400)
+			flip(w)
+			w.tick(21, 600, 700, 800, 900, 1000)
+			w.tick(20, 600, 700, 800, 900, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: an event that is enabled earlier shows nothing of a later one", func(w *tape) {
+			w.cmdline = "perf record -a --kcore -D 100 -- true"
+			w.events[0].attr.Flags |= disabled
+			w.events[1].attr.Flags |= disabled
+			exec(w, 200)
+			w.tick(20, 300)
+			w.tick(11, 320)
+			w.tick(20, 400)
+			flip(w)
+			w.tick(11, 600, 700, 800, 900, 1000)
+			w.tick(20, 600, 700, 800, 900, 1000)
+		}, unheard("not-listening", "320")},
+		{"listening: without a workload perf enables its events before it drains the ring buffers", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			w.tick(20, 100)
+			w.tick(21, 100)
+			w.round()
+			w.tick(20, 200, 300)
+			w.tick(21, 200, 250)
+			w.round()
+			w.ticks(400, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("not-listening", "300")},
+		{"listening: --control enables and disables all events", func(w *tape) {
+			w.cmdline = "perf record -a --kcore --control fifo:ctl -- true"
+			exec(w, 200)
+			w.ticks(200, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("not-listening")},
+		{"listening: of two events the one that was not disabled is read", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			w.events[1].attr.Flags |= everything
+			exec(w, 200)
+			w.ticks(300, 400)
+			w.tick(21, 100, 200)
+			flip(w)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.ticks(600, 1000)
+		}, textLines(
+			"0..200 unconfirmed outside-recording 9090",
+			"200..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+
+		{"listening: before all ring buffers are mapped nothing is known", func(w *tape) {
+			w.tick(10, 100, 200, 300)
+			w.tick(11, 300)
+			w.ticks(400, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("outside-recording", "300")},
+		{"listening: they are when the workload begins", func(w *tape) {
+			w.tick(10, 100)
+			exec(w, 200)
+			w.tick(10, 300)
+			w.tick(11, 300)
+			w.ticks(400, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("outside-recording", "200")},
+		{"listening: those of the lower CPUs are when the highest has a record", func(w *tape) {
+			w.tick(11, 100, 200)
+			w.tick(10, 300)
+			w.ticks(400, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("outside-recording", "100")},
+		{"listening: after the lowest CPU's last record it may have been disabled", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..901 known eb02",
+			"901.. unconfirmed beyond-horizon eb02")},
+		{"listening: a sample shows it only later, since a record can be written after it", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.sample(10, 950, nil)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..901 known eb02",
+			"901.. unconfirmed beyond-horizon eb02")},
+		{"listening: but does show it then", func(w *tape) {
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 10*second, 20*second, 30*second)
+			w.sample(10, 10*second, nil)
+			w.sample(10, 25*second, nil)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..15000000001 known eb02",
+			"15000000001.. unconfirmed beyond-horizon eb02")},
+
+		{"snapshot: a copy that may have been made beyond the horizon proves nothing", func(w *tape) {
+			w.ticks(100, 400)
+			w.poke(10, 500, 0x1800, "9090", "eb02")
+			w.ticks(600, 900)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100.. unconfirmed beyond-horizon 9090")},
+
+		{"horizon: a later file has the rest of a recording with --switch-output", func(w *tape) {
+			w.cmdline = "perf record -a --kcore --switch-output=1s -- true"
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 600)
+			w.ticks(700, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
+		{"horizon: a file that perf inject wrote from a pipe does not end as that did", func(w *tape) {
+			le := binary.LittleEndian
+			w.begin()
+			feature := le.AppendUint16(le.AppendUint16(le.AppendUint32(nil, uint32(perfdata.RecordHeaderFeature)), 0), 24)
+			w.must(w.w.WriteRecord(append(le.AppendUint64(feature, 3), "hostname"...)))
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 600)
+			w.ticks(700, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
+		{"horizon: a file whose records perf wrote to a pipe", func(w *tape) {
+			w.cmdline = "perf record -a -o - -- true"
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(11, 600)
+			w.ticks(700, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
+
+		{"losses: a ring buffer that overwrites its oldest records loses them without a sign", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagWriteBackward
+			w.tick(20, 100)
+			w.tick(21, 100)
+			w.tick(10, 1000, 600)
+			flip(w)
+			w.tick(10, 400)
+			w.tick(11, 1000, 500)
+			w.tick(20, 1000)
+			w.tick(21, 1000)
+		}, spoiled("after-loss")},
+		{"losses: of two events one is read that does not overwrite", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagWriteBackward
+			w.events[1].attr.Flags |= everything
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.tick(20, 600, 700, 800, 900, 1000)
+			w.tick(21, 600, 700, 800, 900, 1000)
+			w.tick(10, 1000)
+			flip(w)
+			w.tick(11, 1000)
+		}, unheard("outside-recording", "100")},
+		{"losses: of one event only, it is not the ring buffer of the others", func(w *tape) {
+			w.events[1].attr.Flags |= perfdata.FlagWriteBackward
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 1000)
+			w.tick(20, 3*second, 100) // backwards, as perf reads it
+			w.tick(21, 3*second, 100)
+			w.tick(10, 3*second)
+			w.tick(11, 3*second)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..3000000001 known eb02",
+			"3000000001.. unconfirmed beyond-horizon eb02")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.cmdline = true, perfRecord
+			w.events = append(w.events, onBoth(0))
+			tt.tape(w)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestModulesAtStart: what two tracepoints prove that perf enables after it has
+// copied kernel text. The module m is in the copy.
+func TestModulesAtStart(t *testing.T) {
+	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
+	const perf = "/usr/bin/perf record -a --kcore -e dummy -e module:module_load -e module:module_free"
+	thread := func(w *tape) { w.fork(10, 110, 6, 6) } // of perf, for side-band events
+	known := textLines(
+		"0..100 unconfirmed outside-recording 5555",
+		"100..1001 known 5555",
+		"1001.. unconfirmed beyond-horizon 5555")
+	gone := textLines("0..1001 unconfirmed module-may-have-gone 5555", "1001.. unconfirmed beyond-horizon 5555")
+	freed := func(before string) string {
+		return textLines(before+"..450 known 5555", "450.. retired unregistered 5555")
+	}
+	for _, tt := range []struct {
+		name  string
+		set   func(w *tape) // before the first record
+		start func(w *tape) // between 100 and 200, when the workload is executed
+		then  func(w *tape) // between 400 and 500
+		want  string        // at 0x8100, two bytes
+	}{
+		{name: "listening: a module may go after it was copied and before its unload would be recorded", want: gone},
+		{name: "listening: it does not if no program was started meanwhile", start: thread, want: known},
+		{name: "listening: a new process may have unloaded it",
+			start: func(w *tape) { thread(w); w.fork(11, 120, 8, 5) }, want: gone},
+		{name: "listening: so may a process that executes another program",
+			start: func(w *tape) { thread(w); w.comm(11, 120, perfdata.MiscCommExec, 8, "rmmod") }, want: gone},
+		{name: "listening: not a thread of a process, nor one of the kernel",
+			start: func(w *tape) { thread(w); w.fork(11, 120, 8, 8); w.fork(11, 130, 9, 2) }, want: known},
+		{name: "listening: nor one that comes later",
+			start: thread, then: func(w *tape) { w.fork(11, 420, 8, 5) }, want: known},
+		{name: "listening: new processes are not recorded",
+			set: func(w *tape) { w.events[0].attr.Flags &^= perfdata.FlagTask }, start: thread, want: gone},
+		{name: "listening: not on every CPU",
+			set: func(w *tape) {
+				w.events[0].attr.Flags &^= perfdata.FlagTask
+				w.events[3].attr.Flags |= tasksAndPrograms
+				w.events[3].cpus = []int64{0}
+			}, start: thread, want: gone},
+		{name: "listening: not from the beginning",
+			set: func(w *tape) {
+				w.events[0].attr.Flags &^= perfdata.FlagTask
+				w.events[3].attr.Flags |= tasksAndPrograms | perfdata.FlagDisabled
+			}, start: thread, want: gone},
+		{name: "listening: the thread of another process shows nothing",
+			start: func(w *tape) { w.fork(10, 110, 5, 5) }, want: gone},
+		{name: "listening: a new process may have been lost",
+			start: func(w *tape) {
+				thread(w)
+				w.lost(30, 150, 1)
+				w.lostSamples(30, 1)
+			}, want: gone},
+		{name: "listening: with a delay programs run meanwhile",
+			set: func(w *tape) {
+				w.cmdline = perf + " -D 100 -- true"
+				w.modules = append(w.modules, kcore.Module{Name: "n", Addr: 0xc000, Size: 0x1000, State: "Live"})
+			},
+			start: thread,
+			then:  func(w *tape) { w.module(31, 420, "n") }, // all events are enabled
+			want:  gone},
+		{name: "listening: a module whose unload is recorded was there",
+			then: func(w *tape) { w.module(30, 450, "m") },
+			want: textLines("0..100 unconfirmed outside-recording 5555") + freed("100")},
+		{name: "listening: not with a delay, in which it may have gone and come again",
+			set: func(w *tape) { w.cmdline = perf + " -D 100 -- true" },
+			then: func(w *tape) {
+				w.module(20, 410, "x")
+				w.module(31, 420, "x") // all events are enabled
+				w.module(30, 450, "m")
+			},
+			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
+		{name: "listening: not if its load may have been lost before",
+			then: func(w *tape) {
+				w.lost(30, 420, 1)
+				w.module(30, 450, "m")
+				w.lostSamples(30, 1)
+			},
+			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
+		{name: "listening: one that is loaded had gone before",
+			then: func(w *tape) { w.module(20, 450, "m") },
+			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
+		{name: "listening: also if that is before the workload begins",
+			start: func(w *tape) { w.module(20, 150, "m") },
+			want:  textLines("0..150 unconfirmed module-may-have-gone 5555", "150.. retired unregistered 5555")},
+		{name: "listening: and then other modules may have gone too",
+			set: func(w *tape) {
+				w.modules = append(w.modules, kcore.Module{Name: "n", Addr: 0xc000, Size: 0x1000, State: "Live"})
+			},
+			start: thread,
+			then:  func(w *tape) { w.module(20, 450, "n") }, want: gone},
+		{name: "listening: and if one is freed that was not copied",
+			start: thread, then: func(w *tape) { w.module(30, 450, "n") }, want: gone},
+		{name: "listening: the events of a group record with their leader",
+			set: func(w *tape) {
+				w.events[1].attr.Flags &^= perfdata.FlagDisabled
+				w.events[2].attr.Flags &^= perfdata.FlagDisabled
+				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 3}}
+			}, want: known},
+		{name: "listening: and not before it",
+			set: func(w *tape) {
+				w.events[1].attr.Flags &^= perfdata.FlagDisabled
+				w.events[2].attr.Flags &^= perfdata.FlagDisabled
+				w.events = slices.Insert(w.events, 1, onBoth(perfdata.FlagDisabled))
+				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 1, Members: 3}}
+			}, want: gone},
+		{name: "modules: events that exclude the kernel record none", start: thread,
+			set:  func(w *tape) { w.events[2].attr.Flags |= perfdata.FlagExcludeKernel },
+			want: confined},
+		{name: "modules: events that exclude the host", start: thread,
+			set:  func(w *tape) { w.events[1].attr.Flags |= perfdata.FlagExcludeHost },
+			want: confined},
+		{name: "modules: events with a filter", start: thread,
+			set:  func(w *tape) { w.cmdline = perf + " --filter name!=m -- true" },
+			want: confined},
+		{name: "modules: events of a cgroup", start: thread,
+			set:  func(w *tape) { w.cmdline = perf + " -G some,some,some -- true" },
+			want: confined},
+		{name: "modules: events of one user's tasks", start: thread,
+			set:  func(w *tape) { w.cmdline = perf + " -u root -- true" },
+			want: confined},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			load, free := tracepointEvent("module_load"), tracepointEvent("module_free")
+			load.attr.Flags |= perfdata.FlagDisabled
+			free.attr.Flags |= perfdata.FlagDisabled
+			w.events = append(w.events, load, free, onBoth(0))
+			w.events[0].attr.Flags |= tasksAndPrograms
+			w.tracing, w.copied, w.kallsyms, w.cmdline = moduleFormats, true, kallsyms, perf+" -- true"
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x3000, State: "Live"}}
+			maybe := func(f func(w *tape)) {
+				if f != nil {
+					f(w)
+				}
+			}
+			maybe(tt.set)
+			w.fork(10, 0, 7, 6)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			maybe(tt.start)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			maybe(tt.then)
+			w.ticks(500, 1000)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x8100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+const tasksAndPrograms = perfdata.FlagTask | perfdata.FlagComm | perfdata.FlagCommExec
+
+// confined is what a module's text is known as whose loads and unloads were not
+// recorded each time.
+var confined = textLines(
+	"0..100 unconfirmed outside-recording 5555",
+	"100..1001 unconfirmed module-may-have-gone 5555",
+	"1001.. unconfirmed beyond-horizon 5555")

@@ -1,0 +1,137 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A start is what the records of tasks say of the time from perf's copy of kernel
+// text until perf enabled its events.
+//
+// A module goes when a task asks for it (delete_module(2)). Between the copy and
+// the enabling perf creates a thread for side-band events
+// (record__setup_sb_evlist of tools/perf/builtin-record.c), whose FORK is
+// recorded. If no other task came up meanwhile, no rmmod did.
+type start struct {
+	parents  map[uint32]uint32 // of the processes that were there before, by process
+	thread   uint64            // time of the first FORK of a thread of perf, 0 while there is none
+	stranger uint64            // time of the first sign of another new program, 0 while there is none
+}
+
+const kthreadd = 2 // the parent of kernel threads
+
+// task takes a FORK or EXIT record.
+func (s *scan) task(rec *perfdata.Record) {
+	var t perfdata.Task
+	if err := s.rec.Task(rec, &t); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	foreign := s.foreign(rec, &t.SampleID)
+	recorded := (s.note(rec, &t.SampleID) != nil || foreign) && t.Time != 0
+	if recorded {
+		s.fits(rec, &t.SampleID, 8+24)
+	}
+	if rec.Type != perfdata.RecordFork || foreign || !recorded && t.Time != 0 {
+		return
+	}
+	st := &s.start
+	earliest := func(at *uint64) {
+		if *at == 0 || t.Time < *at {
+			*at = t.Time
+		}
+	}
+	switch {
+	case t.Time == 0:
+		if st.parents == nil {
+			st.parents = make(map[uint32]uint32)
+		}
+		st.parents[t.PID] = t.PPID
+	case t.PID != t.PPID && t.PPID != kthreadd:
+		earliest(&st.stranger)
+	case t.PID == t.PPID && s.isPerf(t.PID):
+		earliest(&st.thread)
+	}
+}
+
+// isPerf reports whether a process is the perf that started the workload.
+func (s *scan) isPerf(pid uint32) bool {
+	for child := range s.perfExec {
+		if s.start.parents[child] == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// program takes the exec of a program other than the workload.
+func (st *start) program(t uint64) {
+	if st.stranger == 0 || t < st.stranger {
+		st.stranger = t
+	}
+}
+
+// quiet reports whether it is recorded that no program was started from perf's
+// copy until it had enabled its events, and that this would have been recorded: by
+// events for all tasks, on every CPU, that were not opened disabled.
+func (s *scan) quiet() bool {
+	st := &s.start
+	execed := s.execed()
+	if !s.options.atStart() || execed == timeline.MaxTime || st.thread == 0 || st.thread > execed || st.stranger != 0 && st.stranger < execed {
+		return false
+	}
+	cpus := make(map[int64]bool)
+	const tasks = perfdata.FlagTask | perfdata.FlagComm | perfdata.FlagCommExec
+	for _, ch := range s.channels.all {
+		if ch.event != nil && ch.system && ch.machine == s.listens && ch.event.Attr.Flags&tasks == tasks && !s.startsDisabled(ch.event) {
+			cpus[ch.cpu] = true
+		}
+	}
+	if s.report.CPUsAvailable == 0 || len(cpus) < s.report.CPUsAvailable {
+		return false
+	}
+	for _, b := range s.buffers {
+		for _, l := range b.losses {
+			if l.From < execed {
+				return false
+			}
+		}
+	}
+	return len(s.damage) == 0 && !s.moduleUnseen()
+}
+
+// IsOfStart reports whether a FORK record is of the time before perf started its
+// workload, so that Coverage.Modules may rest on it.
+func (r *Replay) IsOfStart(rec *perfdata.Record) bool {
+	s := r.scanned()
+	var t perfdata.Task
+	if rec.Type != perfdata.RecordFork || r.Recording.Task(rec, &t) != nil {
+		return false
+	}
+	if t.Time == 0 {
+		return s.perfExec[t.PID]
+	}
+	execed := s.execed()
+	return execed != timeline.MaxTime && t.Time <= execed
+}
+
+// moduleUnseen reports whether some module came or went before the events of
+// modules were enabled: one that perf copied is loaded, or another one freed, for
+// the first time that is recorded.
+func (s *scan) moduleUnseen() bool {
+	for name, events := range s.moduleEvents {
+		first := slices.MinFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
+		copied := slices.ContainsFunc(s.modules, func(m kcore.Module) bool { return m.Name == name })
+		if copied == first.loaded {
+			return true
+		}
+	}
+	return false
+}
