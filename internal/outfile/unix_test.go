@@ -269,6 +269,7 @@ func TestSignals(t *testing.T) {
 	const role = "OUTFILE_TEST_UNFINISHED"
 	if os.Getenv(role) != "" {
 		unfinishedOutputs()
+		os.Exit(1) // no signal ended it
 	}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -278,6 +279,11 @@ func TestSignals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// A signal that this process catches is not ignored by the one that it
+			// starts, even if this one was started with nohup.
+			caught := make(chan os.Signal, 1)
+			signal.Notify(caught, s)
+			defer signal.Stop(caught)
 			cmd := exec.Command(exe, "-test.run=^TestSignals$")
 			cmd.Env = append(os.Environ(), role+"=1", "TMPDIR="+temp)
 			cmd.Stderr = os.Stderr
