@@ -55,7 +55,7 @@ var Variants = []Variant{
 	{"other-session", func(c *Config, r *rand.Rand) { c.Record.SecondSession = true }, AllKnown, 99},
 	{"late-infos", func(c *Config, r *rand.Rand) { c.Record.InfoPause = [2]uint64{1e8, 15e8}; c.Record.InfoFails = 20 }, NoFloor, 99},
 	{"probes", func(c *Config, r *rand.Rand) { only(c, kernel.ChangeProbe, kernel.ChangeTracer) }, AllKnown, 99},
-	{"no-workload", func(c *Config, r *rand.Rand) { c.Record.Workload = false }, NoFloor, 99},
+	{"no-workload", func(c *Config, r *rand.Rand) { c.Record.Workload = false }, NoFloor, 98},
 	{"threads", func(c *Config, r *rand.Rand) { c.Record.Form = record.FormThreads }, NoFloor, 98},
 	{"pipe", func(c *Config, r *rand.Rand) { pipe(c) }, NoFloor, 4},
 	{"pipe-compressed", func(c *Config, r *rand.Rand) { pipe(c); newest(c); c.Record.Compress = true }, NoFloor, 4},
@@ -71,7 +71,7 @@ var Variants = []Variant{
 	{"skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3) }, NoFloor, 99},
 	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
 
-	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 99},
+	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 98},
 	{"sampled-module-events", func(c *Config, r *rand.Rand) { modules(c, record.SampledModules) }, NoFloor, 99},
 	{"period-module-events", func(c *Config, r *rand.Rand) { modules(c, record.PeriodModules) }, NoFloor, 99},
 	{"user-module-events", func(c *Config, r *rand.Rand) { modules(c, record.UserModules) }, NoFloor, 99},
@@ -88,8 +88,8 @@ var Variants = []Variant{
 		c.Hotplug = ComesUp
 		c.Kernel.CPUs, c.Kernel.BootCPUs = 2, 1
 	}, NoFloor, 0},
-	{"call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.NewThunks }, NoFloor, 95},
-	{"old-call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.OldThunks }, NoFloor, 95},
+	{"call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.NewThunks }, NoFloor, 94},
+	{"old-call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.OldThunks }, NoFloor, 94},
 	{"copies", func(c *Config, r *rand.Rand) { c.Copies = 3 }, NoFloor, 99},
 }
 
