@@ -46,6 +46,8 @@ type build struct {
 	cluster []poke    // scratch
 	out     []version // scratch
 	codeOff map[*Lifetime]uint32
+	people  *population        // that lived
+	unsure  map[*Lifetime]gaps // of lives that are unsure, what their bytes' gaps are then
 
 	lifetimes addressed // of everything that comes and goes
 
@@ -98,6 +100,9 @@ func (d *build) image() *Image {
 	d.lifetimes = byAddress(lives)
 	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	d.sortPokes()
+	if d.skew > 0 {
+		lives = d.lives() // by wider gaps
+	}
 	for class := range d.gaps {
 		d.gaps[class] = d.gaps[class].widen(d.skew)
 	}
@@ -509,6 +514,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 		c.time, c.recorded, c.order, c.offset = d.timeOf(p), p.time, p.order, uint32(k)
 		c.old, c.new, c.hasOld, c.hasNew = e.old+uint32(k), e.new+uint32(k), hasOld, hasNew
 		c.first, c.birth, c.death = k == 0, e.olen == 0, e.nlen == 0
+		c.live = c.birth || e.olen == e.nlen && (byte(e.oldWord) == opCALL || byte(e.newWord) == opCALL)
 	}
 	d.changes = changes
 
@@ -532,7 +538,9 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 				here = append(here, l)
 			}
 		}
-		sortedByTime(here, func(l *Lifetime) uint64 { return l.From })
+		slices.SortFunc(here, func(a, b *Lifetime) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.order, b.order))
+		})
 		c.lives(here, changes)
 		for _, l := range here {
 			births = append(births, l.From, l.To)
@@ -561,11 +569,15 @@ func (c *chain) lives(here []*Lifetime, changes []change) {
 		if i+1 < len(here) {
 			to = min(to, here[i+1].From)
 		}
-		if l.From >= to {
+		if l.From >= to && l.Kind != Nothing {
 			continue
 		}
 		if t < l.From {
 			c.nobody(t, l.From, before, upTo(l.From))
+		}
+		if l.Kind == Nothing {
+			t, before = l.From, l
+			continue
 		}
 		init := initial{content: noContent}
 		c.soft, c.uncopied = ReasonNone, false
@@ -608,7 +620,9 @@ func (c *chain) lives(here []*Lifetime, changes []change) {
 				init = c.fromSnapshot(OutOfLineGap)
 			}
 		}
-		c.alive(l.From, to, init, upTo(to))
+		part := upTo(to)
+		c.gaps = c.unsureGaps(l, init, part)
+		c.alive(l.From, to, init, part)
 		if l.Kind == ModuleText && l.doubted < to {
 			c.doubt(l.doubted)
 		}

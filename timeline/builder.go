@@ -72,7 +72,8 @@ const (
 )
 
 // SymbolEvent is the birth or the death of a dynamic symbol: one
-// PERF_RECORD_KSYMBOL. Time 0 means 'there before the recording'.
+// PERF_RECORD_KSYMBOL. Time 0 means 'there before the recording, or announced when
+// it began', see [Builder.Announced].
 type SymbolEvent struct {
 	Time       uint64
 	Addr       uint64
@@ -89,7 +90,8 @@ type SymbolEvent struct {
 // one life by the time of its PERF_RECORD_BPF_EVENT LOAD.
 type Program struct {
 	ID       uint32
-	LoadTime uint64 // 0: loaded before the recording
+	LoadTime uint64 // 0: loaded before the recording, or announced
+	Unloaded uint64 // time of its UNLOAD; 0: not recorded
 	Funcs    []Segment
 	// Silent are places inside the functions that the kernel may change with no
 	// record, as it does on architectures without text pokes.
@@ -108,8 +110,11 @@ type Module struct {
 	Stayed  bool   // it is certain that it was there all the time until Freed
 	Names   Names  // that name its code; nil: Builder.Names does
 
-	Seen  uint64 // until when a list of modules is known to have had it
-	Later bool   // perf's own list has it not
+	Seen   uint64     // until when a list of modules is known to have had it
+	Listed []Interval // at some time of each of which a list was made that has it; nil: with the snapshot
+	Later  bool       // perf's own list has it not
+
+	again []Interval // further ones
 }
 
 // at reports whether the module is there at time t.
@@ -140,6 +145,7 @@ const (
 type Builder struct {
 	first, horizon uint64
 	textLo, textHi uint64
+	announced      uint64 // see Announced; 0: not told
 	modules        []Module
 	snapshot       Snapshot
 	copies         []Snapshot
@@ -218,6 +224,12 @@ func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, ho
 // either side, because the clock was set back.
 func (b *Builder) ClockUncertainty(by uint64) { b.skew = by }
 
+// Announced sets the latest time at which symbols and programs of time 0 can have
+// been announced. perf announces what is there a while after it has opened
+// its events, so that what it announces may have come meanwhile. If it is not
+// told, that may have been at any time up to the horizon.
+func (b *Builder) Announced(by uint64) { b.announced = by }
+
 // Text sets the range of core kernel text, [_stext, _etext): it is there all
 // the time.
 func (b *Builder) Text(lo, hi uint64) { b.textLo, b.textHi = lo, hi }
@@ -231,6 +243,7 @@ func (b *Builder) LaterModule(m Module) {
 	for i := range b.modules {
 		o := &b.modules[i]
 		if o.Name == m.Name && o.Addr == m.Addr && o.at(m.Loaded) {
+			o.again = append(slices.Clip(o.again), m.Listed...)
 			return
 		}
 	}

@@ -16,11 +16,15 @@ type change struct {
 	recorded       uint64 // time of the record: another one where CPUs' clocks differ
 	old, new       uint32
 	hasOld, hasNew bool
-	first          bool   // the fragment holds the poke's first byte, where a trap stands meanwhile
-	birth, death   bool   // the poke as a whole has no old or no new bytes
-	order, offset  uint32 // of the poke, and where in it the fragment begins
-	copied         bool   // it is no change: what a further copy of text says, made
-	until          uint64 // from time to until
+	first          bool // the fragment holds the poke's first byte, where a trap stands meanwhile
+	birth, death   bool // the poke as a whole has no old or no new bytes
+	// live says that the poke shows that code is alive here: it made the code, or it
+	// changes a call. (Of what is not yet registered, or is no more, the kernel
+	// patches jumps only: bpf_arch_poke_desc_update, arch/x86/net/bpf_jit_comp.c.)
+	live          bool
+	order, offset uint32 // of the poke, and where in it the fragment begins
+	copied        bool   // it is no change: what a further copy of text says, made
+	until         uint64 // from time to until
 }
 
 // before is what the change says of the time before it.
@@ -568,6 +572,8 @@ func (c *chain) unnamed() Reason {
 	return HoleInSnapshot
 }
 
-// int3 is the trap that x86 has in the place of an instruction while it is
-// changed (INT3_INSN_OPCODE, arch/x86/include/asm/text-patching.h).
-const int3 = 0xcc
+// Opcodes of x86 (arch/x86/include/asm/text-patching.h).
+const (
+	int3   = 0xcc // the trap in the place of an instruction while it is changed
+	opCALL = 0xe8 // of a near call
+)

@@ -165,7 +165,7 @@ func (c *chain) withCopies(e0, e1 uint64, init initial, changes []change) []chan
 		overlaps := last != noContent && cp.from <= busy &&
 			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
 		if !overlaps {
-			since = cp.from
+			since, busy = cp.from, cp.to
 		}
 		switch {
 		case len(inside) > 0 && !c.consistent(content, inside),

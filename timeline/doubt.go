@@ -10,8 +10,8 @@ import (
 )
 
 // doubtModules finds for each module the first contradiction in its text: a
-// poke whose old bytes are not what the facts before it give, or the birth of
-// something else inside it. The module has then gone with no record: from its
+// poke whose old bytes are not what the facts before it give, or the birth or the
+// death of something else inside it. The module has then gone with no record: from its
 // last confirmed moment on nothing of it can be believed (rule modules).
 func (d *build) doubtModules(lives []*Lifetime) {
 	for _, l := range lives {
@@ -27,9 +27,13 @@ func (d *build) doubtModule(l *Lifetime) {
 	hi, _ := slices.BinarySearchFunc(d.order, l.Hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
 	d.gather(d.order[lo:hi])
 	now := make(map[uint64]byte) // poked bytes
+	// While the snapshot was made, which may be of before or after, pokes can
+	// contradict one another only.
+	copied := false
 	at := func(a uint64) (byte, bool) {
-		if b, ok := now[a]; ok {
-			return b, true
+		b, ok := now[a]
+		if ok || !copied {
+			return b, ok
 		}
 		segs := d.snapshot.Segments
 		if i := sort.Search(len(segs), func(i int) bool { return segs[i].End() > a }); i < len(segs) && segs[i].Addr <= a {
@@ -37,7 +41,7 @@ func (d *build) doubtModule(l *Lifetime) {
 		}
 		return 0, false
 	}
-	confirmed := d.snapshot.To
+	confirmed := l.From
 	for i := range d.cluster {
 		p := &d.cluster[i]
 		if p.time < l.From || p.time >= l.To {
@@ -46,7 +50,10 @@ func (d *build) doubtModule(l *Lifetime) {
 		e := &d.edits[p.edit]
 		addr := d.sites[e.site].addr
 		old, new := d.arena[e.old:][:e.olen], d.arena[e.new:][:e.nlen]
-		if p.time > d.snapshot.To && !d.holds(addr, old, at) {
+		if !copied && p.time > d.snapshot.To {
+			copied, confirmed = true, d.snapshot.To
+		}
+		if !d.holds(addr, old, at) && (copied || !d.pokeLost(l, p.time)) {
 			l.doubted = max(l.From, confirmed)
 			return
 		}
@@ -57,11 +64,19 @@ func (d *build) doubtModule(l *Lifetime) {
 			now[addr+uint64(k)] = b
 		}
 	}
-	if l.Ended == ModuleContradicted { // by a birth, at l.to
-		if l.doubted = max(l.From, confirmed); l.To <= d.snapshot.To {
-			l.doubted = l.From // the copy may be of later
-		}
+	switch {
+	case l.Ended != ModuleContradicted:
+	case l.To <= d.snapshot.To: // by a birth or a death inside, at l.To
+		l.doubted = l.From // the copy may be of later
+	default:
+		l.doubted = max(l.From, confirmed, d.snapshot.To)
 	}
+}
+
+// pokeLost reports whether a contradiction in the text of a module until t may be due to a
+// lost poke, and to nothing else: the module was there for certain.
+func (d *build) pokeLost(l *Lifetime, t uint64) bool {
+	return len(d.gaps[gapsOfText].between(max(l.From, d.first), t)) > 0 && len(l.unsure.between(l.From, later(t, 1))) == 0
 }
 
 // holds reports whether these bytes stand at addr, as far as is known.

@@ -89,6 +89,47 @@ func (g gaps) between(t1, t2 uint64) gaps {
 	return g[lo:hi]
 }
 
+// covers reports whether all of [t1, t2) lies in gaps.
+func (g gaps) covers(t1, t2 uint64) bool {
+	for _, x := range g.between(t1, t2) {
+		if x.from > t1 {
+			return false
+		}
+		t1 = x.to
+	}
+	return t1 >= t2
+}
+
+// replaced returns what of g shares time with [t1, t2), with those of o, which lie
+// there too, in the place of whatever g has meanwhile, unless g has all of that
+// time.
+func (g gaps) replaced(o gaps, t1, t2 uint64) (out gaps) {
+	add := func(x gap) {
+		if n := len(out); n > 0 && out[n-1].to == x.from && out[n-1].reason == x.reason {
+			out[n-1].to = x.to
+			return
+		}
+		out = append(out, x)
+	}
+	keep := func(from, to, end uint64) {
+		if from >= to {
+			return
+		}
+		for _, x := range g.between(from, to) {
+			add(gap{max(x.from, from), min(x.to, end), x.reason})
+		}
+	}
+	for _, x := range o {
+		if !g.covers(x.from, x.to) {
+			keep(t1, x.from, x.from)
+			add(x)
+			t1 = x.to
+		}
+	}
+	keep(t1, later(t2, 1), MaxTime) // one without end stays one
+	return out
+}
+
 // union joins two gap lists; where both have one, a's reason is kept.
 func (g gaps) union(o gaps) gaps {
 	return flatten(append(slices.Clone(g), o...))

@@ -18,6 +18,7 @@ const (
 	BPFProgram                     // a BPF program's function
 	BPFImage                       // a BPF trampoline, dispatcher, struct_ops image
 	OutOfLine                      // a page of kprobe slots, an ftrace trampoline
+	Nothing                        // nothing: from its time on what was here is there no more
 )
 
 // A life is what stood in [lo, hi) during [from, to). The same addresses later
@@ -25,6 +26,7 @@ const (
 type Lifetime struct {
 	Lo, Hi   uint64
 	From, To uint64
+	order    int // of the records that brought it
 	Kind     LifetimeKind
 	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it
@@ -35,6 +37,13 @@ type Lifetime struct {
 	names    Names   // of a module that the image's table does not name
 	later    bool    // of a module that was not there when the snapshot was taken
 	stayed   bool    // of a module that is certain to have been there until To
+	// seen are times at some moment of each of which it was there for certain: that
+	// of a birth, the last one before a death, that of a list.
+	seen   []Interval
+	missed bool // its end went unrecorded, in a gap that To is in or behind
+	// unsure is when births and deaths that went unrecorded may have taken it away,
+	// or not yet brought it: a gap for all that is told of it.
+	unsure gaps
 }
 
 // A population is the set of lives that are alive at one moment, disjoint and
@@ -43,6 +52,9 @@ type population struct {
 	alive  []*Lifetime
 	all    []*Lifetime
 	leaves uint64 // when the next of them is freed, as a module
+	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
+	// modules.
+	symbols, modules gaps
 }
 
 // overlapping returns the index range of alive lives that share addresses with [lo, hi).
@@ -53,6 +65,14 @@ func (p *population) overlapping(lo, hi uint64) (int, int) {
 		j++
 	}
 	return i, j
+}
+
+// gapsOf returns when the birth or the death of what l is may have gone unrecorded.
+func (p *population) gapsOf(l *Lifetime) gaps {
+	if l.IsModule() {
+		return p.modules
+	}
+	return p.symbols
 }
 
 // bear makes l alive, ending what it overlaps.
@@ -72,10 +92,39 @@ func (p *population) bear(l *Lifetime) {
 			keep++
 			continue
 		}
-		o.end(l.From)
+		p.supersede(o, l.From)
 	}
 	p.alive = slices.Replace(p.alive, keep, j, l)
 	p.all = append(p.all, l)
+}
+
+// supersede ends l, of which a record of time t shows that it is there no more. If
+// its end went unrecorded in a gap, that was by the end of the last gap before t:
+//
+//	gaps          ├─┤   ├─┤
+//	l      ├──────··········┤        │
+//	     birth    unsure   l.To      t
+func (p *population) supersede(l *Lifetime, t uint64) {
+	l.To, l.Ended = t, Unregistered
+	if l.IsModule() {
+		l.Ended = ModuleContradicted
+	}
+	if g := p.lostSince(l, t); len(g) > 0 {
+		l.To, l.missed = min(t, g[len(g)-1].to), true
+	}
+}
+
+// lostSince returns the gaps before t in which the end of l may have gone unrecorded:
+// those since it was seen last.
+func (p *population) lostSince(l *Lifetime, t uint64) gaps {
+	from := l.From
+	for _, s := range l.seen {
+		from = max(from, s.From)
+	}
+	if from >= t {
+		return nil
+	}
+	return p.gapsOf(l).between(from, t)
 }
 
 // bearModule makes a module's text and what follows it alive.
@@ -92,7 +141,7 @@ func (p *population) bearModule(m Module, all []Module) {
 		to = MaxTime
 	}
 	text := &Lifetime{Lo: m.Addr, Hi: m.TextEnd, From: m.Loaded, To: to, Kind: ModuleText, Name: m.Name, Ended: Unregistered,
-		names: m.Names, later: m.Later, stayed: m.Stayed}
+		names: m.Names, later: m.Later, stayed: m.Stayed, seen: append(slices.Clip(m.Listed), m.again...)}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
 	for _, l := range []*Lifetime{text, &data} {
@@ -127,7 +176,7 @@ func (p *population) bearImage(l *Lifetime) {
 			o.Hi = l.Lo
 			i++
 		} else {
-			o.end(l.From)
+			p.supersede(o, l.From)
 			p.alive = slices.Delete(p.alive, i, i+1)
 			j--
 		}
@@ -139,33 +188,89 @@ func (p *population) bearImage(l *Lifetime) {
 	p.all = append(p.all, l)
 }
 
-func (l *Lifetime) end(t uint64) {
-	l.To, l.Ended = t, Unregistered
-	if l.Kind == ModuleText || l.Kind == ModuleData {
-		l.Ended = ModuleContradicted
+// die ends what is unregistered. Without a birth, that was there since the
+// beginning, or since the gap in which it came.
+func (p *population) die(e *SymbolEvent) {
+	l := newLifetime(e, nil)
+	l.From, l.To, l.Ended = 0, e.Time, Unregistered
+	l.seen = []Interval{{earlier(l.To, 1), l.To}}
+	if p.endAlive(l, e) {
+		return
+	}
+	if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
+		l.From = from
+		p.all = append(p.all, l)
 	}
 }
 
-// die ends the life that begins at addr. A death without a birth proves that
-// the code was there before: since the start, as far as the facts go.
-func (p *population) die(e *SymbolEvent) {
-	i, j := p.overlapping(e.Addr, e.Addr+1)
-	if i < j && p.alive[i].Lo == e.Addr {
-		p.alive[i].end(e.Time)
-		p.alive = slices.Delete(p.alive, i, i+1)
-		return
-	}
-	hi := e.Addr + uint64(max(e.Len, 1))
-	for _, o := range p.all {
-		if o.Lo < hi && e.Addr < o.Hi && o.From < e.Time {
-			return // something else was here meanwhile: nothing can be said
+// endAlive ends what is alive in the range of l, which e unregisters. It reports
+// whether nothing is left to be said of l.
+func (p *population) endAlive(l *Lifetime, e *SymbolEvent) bool {
+	i, j := p.overlapping(l.Lo, l.Hi)
+	for _, o := range slices.Clone(p.alive[i:j]) {
+		switch {
+		case o.Lo == l.Lo && o.is(e):
+			o.To, o.Ended = e.Time, Unregistered
+			o.seen = append(slices.Clip(o.seen), l.seen...)
+			p.remove(o)
+			return true
+		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
+			o.Hi = l.Lo // its length was an upper bound
+		case o.Lo > l.Lo && l.Kind == BPFImage:
+			l.Hi = min(l.Hi, o.Lo) // as is this one's
+		case o.Lo == l.Lo, o.IsModule(), len(p.lostSince(o, e.Time)) > 0:
+			p.supersede(o, e.Time)
+			p.remove(o)
+		default:
+			// Nothing was lost, and yet it cannot be: all that is certain is that
+			// nothing of this range is there any more.
+			l.From, l.Kind, l.seen = e.Time, Nothing, nil
+			p.all = append(p.all, l)
+			return true
 		}
 	}
-	l := newLifetime(e, nil)
-	l.From, l.To, l.Ended = 0, e.Time, Unregistered
-	if l.Hi > l.Lo {
-		p.all = append(p.all, l)
+	return false
+}
+
+// remove takes l out of those alive.
+func (p *population) remove(l *Lifetime) {
+	i, _ := p.overlapping(l.Lo, l.Hi)
+	p.alive = slices.Delete(p.alive, i, i+1)
+}
+
+// cameBefore returns since when l may have been there, of whose birth there is no
+// record: since the beginning, or since the first gap after all that was there before
+// it. If one of those ended in a gap, that is the one. ok is false where nothing
+// explains l.
+func (p *population) cameBefore(l *Lifetime) (from uint64, ok bool) {
+	var before, since uint64
+	for _, o := range p.all {
+		if o.Lo >= l.Hi || l.Lo >= o.Hi || o.From >= l.To {
+			continue
+		}
+		before = max(before, o.To)
+		if o.missed {
+			since = max(since, earlier(o.To, 1))
+		} else {
+			since = max(since, o.To)
+		}
 	}
+	if before == 0 {
+		return 0, true
+	}
+	if since >= l.To {
+		return 0, false
+	}
+	g := p.symbols.between(since, l.To)
+	if len(g) == 0 {
+		return 0, false
+	}
+	return max(before, g[0].from), true
+}
+
+// is reports whether l can be the one that e unregisters, at its address.
+func (l *Lifetime) is(e *SymbolEvent) bool {
+	return l.Name == e.Name && (l.Kind == OutOfLine) == (e.Kind == SymbolOutOfLine)
 }
 
 func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
@@ -182,25 +287,30 @@ func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
 }
 
 // lives derives all lives from modules, symbol events and programs.
-func (b *Builder) lives() []*Lifetime {
-	events := slices.Clone(b.symbols)
+func (d *build) lives() []*Lifetime {
+	events := slices.Clone(d.symbols)
 	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
 	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
 		// Length 0 is an interpreted program; what lies in core text is core
 		// text (powerpc copies optimised-probe slots there).
 		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
-			e.Addr < b.textHi && b.textLo < e.Addr+uint64(e.Len)
+			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
 	})
 	events = dropFalseStarts(events)
-	code := joinPrograms(events, b.programs)
 
-	p := &population{leaves: MaxTime}
-	modules := slices.Clone(b.modules)
+	p := &population{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules)}
+	code := d.joinPrograms(events, p.symbols)
+	modules := slices.Clone(d.modules)
+	for i := range modules {
+		if m := &modules[i]; m.Listed == nil {
+			m.Listed = []Interval{{max(d.first, m.Loaded), later(max(d.listedBy(), m.Loaded), 1)}}
+		}
+	}
 	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
 	upTo := func(t uint64) {
 		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
 			p.expire(modules[0].Loaded)
-			p.bearModule(modules[0], b.modules)
+			p.bearModule(modules[0], d.modules)
 		}
 		p.expire(t)
 	}
@@ -208,85 +318,48 @@ func (b *Builder) lives() []*Lifetime {
 		e := &events[i]
 		if upTo(e.Time); e.Unregister {
 			p.die(e)
-		} else {
-			l := newLifetime(e, code[i].data)
-			l.silent, l.Program = code[i].silent, code[i].program
-			p.bear(l)
-		}
-	}
-	upTo(MaxTime)
-	return slices.DeleteFunc(p.all, func(l *Lifetime) bool { return l.From >= l.To })
-}
-
-// dropFalseStarts removes symbols that are said to have been there before the
-// recording, by perf's synthesized records or by kallsyms, whose address is
-// first heard of by a recorded birth: that birth is them. Symbols that
-// kallsyms lists and a synthesized record announces too count once.
-func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
-	born := make(map[uint64]bool)      // first recorded event at the address is a birth
-	announced := make(map[uint64]bool) // by a synthesized record
-	seen := make(map[uint64]bool)
-	for i := range events {
-		e := &events[i]
-		if e.Time == 0 {
-			announced[e.Addr] = announced[e.Addr] || !e.Listed
 			continue
 		}
-		if !seen[e.Addr] {
-			seen[e.Addr], born[e.Addr] = true, !e.Unregister
+		l := newLifetime(e, code[i].data)
+		l.silent, l.Program = code[i].silent, code[i].program
+		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
+			l.seen = []Interval{{d.first, later(d.announcedBy(), 1)}}
 		}
+		p.bear(l)
 	}
-	listed := make(map[uint64]bool)
-	return slices.DeleteFunc(events, func(e SymbolEvent) bool {
-		if e.Time != 0 {
-			return false
-		}
-		if born[e.Addr] || e.Listed && (announced[e.Addr] || listed[e.Addr]) {
-			return true
-		}
-		listed[e.Addr] = true
-		return false
-	})
+	upTo(MaxTime)
+	d.people, d.unsure = p, make(map[*Lifetime]gaps)
+	all := slices.DeleteFunc(p.all, func(l *Lifetime) bool { return l.From >= l.To && l.Kind != Nothing })
+	for i, l := range all {
+		l.order, l.unsure = i, p.unsure(l, nil)
+	}
+	return all
 }
 
-// code is a function's code with the places that may change silently.
-type code struct {
-	data    []byte
-	silent  []Range
-	program uint32 // its id
+// lost returns when changes of a kind may have gone unrecorded, from the beginning
+// of the recording on.
+func (d *build) lost(kind GapKind) gaps {
+	g := slices.Clone(d.Builder.gaps[kind])
+	if d.horizon != MaxTime {
+		g = append(g, gap{d.horizon + 1, MaxTime, BeyondHorizon})
+	}
+	return flatten(g).widen(d.skew)
 }
 
-// joinPrograms finds for each birth the code that belongs to that life: of the
-// programs whose LOAD follows it, before the symbol's death, with this
-// function at its address and of its length. Births that two programs claim
-// get none.
-func joinPrograms(events []SymbolEvent, programs []Program) []code {
-	at := make(map[uint64][]int) // indices of events, in time order
-	for i := range events {
-		at[events[i].Addr] = append(at[events[i].Addr], i)
+// listedBy returns the latest time at which the list of modules can have been made:
+// it is part of the snapshot.
+func (d *build) listedBy() uint64 {
+	if len(d.snapshot.Segments) > 0 {
+		return d.snapshot.To
 	}
-	out := make([]code, len(events))
-	claimed := make([]bool, len(events))
-	for _, p := range programs {
-		for _, f := range p.Funcs {
-			idx := at[f.Addr]
-			// The last event at this address that is not after the LOAD.
-			n := sort.Search(len(idx), func(k int) bool { return events[idx[k]].Time > p.LoadTime })
-			if n == 0 {
-				continue
-			}
-			i := idx[n-1]
-			e := &events[i]
-			if e.Unregister || e.Kind != SymbolBPF || int(e.Len) != len(f.Data) {
-				continue
-			}
-			if claimed[i] {
-				out[i] = code{}
-				continue
-			}
-			claimed[i] = true
-			out[i] = code{f.Data, p.Silent, p.ID}
-		}
+	return d.announcedBy()
+}
+
+// announcedBy returns the latest time at which what has no time can have been
+// announced.
+func (d *build) announcedBy() uint64 {
+	if d.announced != 0 {
+		return d.announced
 	}
-	return out
+	return d.horizon
 }

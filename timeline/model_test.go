@@ -28,6 +28,7 @@ type model struct {
 	modules        []Module
 	symbols        []SymbolEvent
 	programs       []Program
+	announced      uint64          // by when what has no time was announced; 0: not told
 	gaps           [gapKinds][]gap // by GapKind
 	pokes          []Poke
 	windows        []ExplicitWindow
@@ -50,8 +51,8 @@ type made struct {
 	rival    *Poke // the one of which it is not known whether it came before
 }
 
-// lastTick is behind all that happens: from it on nothing changes.
-const lastTick = 120
+// lastTick is behind all that happens, however far clocks differ: from it on nothing changes.
+const lastTick = 185
 
 // A reply is what can be said of a byte.
 type reply struct {
@@ -69,11 +70,14 @@ func (r reply) String() string {
 type being struct {
 	lo, hi, from, to uint64
 	kind             LifetimeKind
+	name             string
 	code             []byte
 	silent           []Range
 	ended            Reason
+	missed           bool // its end is not recorded
 	doubted          uint64
-	stayed           bool // nothing unrecorded took it away at first
+	stayed           bool       // nothing unrecorded took it away at first
+	seen             []Interval // at some tick of each of which it was there
 }
 
 // A witness is what one fact says of a run of bytes: before its time, and from
@@ -83,14 +87,16 @@ type witness struct {
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
 	birth, first bool
+	call         bool // it changes a call
 	rival        *witness
 	copied       bool
 }
 
 // solve derives what lived where, and where facts begin and end.
 func (m *model) solve() {
-	m.changes = m.made()
 	m.beings = m.live()
+	m.changes = m.made()
+	m.beings = m.live() // by clocks that may differ
 	edge := func(lo, hi uint64) { m.edges = append(m.edges, lo, hi) }
 	edge(m.textLo, m.textHi)
 	for _, b := range m.beings {
@@ -201,12 +207,34 @@ func (m *model) padding(a uint64) bool {
 // live derives the lives of modules and dynamic code (rules lifetimes and modules).
 func (m *model) live() []*being {
 	var all []*being
-	alive := func(b *being, t uint64) bool { return b.from <= t && t < b.to }
-	end := func(b *being, t uint64) {
-		if b.to > t {
-			b.to, b.ended = t, Unregistered
-			if b.kind == ModuleText || b.kind == ModuleData {
-				b.ended = ModuleContradicted
+	symbols, modules := m.widened(m.lostSymbol), m.widened(m.lostLoad)
+	lost := func(b *being) lost {
+		if b.kind == ModuleText || b.kind == ModuleData {
+			return modules
+		}
+		return symbols
+	}
+	over := func(b *being, lo, hi, t uint64) bool { // it is alive there
+		return b.from <= t && t < b.to && b.lo < hi && lo < b.hi && b.lo < b.hi && lo < hi
+	}
+	seen := func(b *being) uint64 { // the last time when it was, or later
+		last := b.from
+		for _, s := range b.seen {
+			last = max(last, s.From)
+		}
+		return last
+	}
+	// What is shown to be gone at t went unrecorded in a gap, if there was one since it
+	// was seen, and otherwise just now.
+	gone := func(b *being, t uint64) {
+		b.to, b.ended = t, Unregistered
+		if b.kind == ModuleText || b.kind == ModuleData {
+			b.ended = ModuleContradicted
+		}
+		for q := t; q > seen(b); q-- {
+			if lost(b)(q-1) != ReasonNone {
+				b.to, b.missed = q, true
+				break
 			}
 		}
 	}
@@ -214,28 +242,73 @@ func (m *model) live() []*being {
 	bear := func(n *being) {
 		for _, b := range all {
 			switch {
-			case !alive(b, n.from) || b.hi <= b.lo || n.hi <= n.lo:
-			case b.kind == BPFImage && b.lo < n.lo && n.lo < b.hi:
+			case !over(b, n.lo, n.hi, n.from):
+			case b.kind == BPFImage && b.lo < n.lo:
 				b.hi = n.lo // was never as long as it said
-			case n.kind != BPFImage:
-				if b.lo < n.hi && n.lo < b.hi {
-					end(b, n.from)
-				}
-			case b.lo <= n.lo && n.lo < b.hi:
-				end(b, n.from)
-			case b.lo > n.lo:
+			case n.kind == BPFImage && b.lo > n.lo:
 				n.hi = min(n.hi, b.lo)
+			default:
+				gone(b, n.from)
 			}
 		}
 		all = append(all, n)
 	}
-	modules := slices.Clone(m.modules)
-	slices.SortFunc(modules, func(a, b Module) int {
+	// A death ends what it names. Without a birth, that was there since the
+	// beginning, or since a gap after whatever was there before.
+	die := func(n *being, e *SymbolEvent) {
+		var there []*being
+		for _, b := range all {
+			if over(b, n.lo, n.hi, n.to) {
+				there = append(there, b)
+			}
+		}
+		slices.SortFunc(there, func(a, b *being) int { return cmp.Compare(a.lo, b.lo) })
+		for _, b := range there {
+			why, _ := symbols.within(seen(b), n.to)
+			switch {
+			case b.lo >= n.hi:
+			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine):
+				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
+				return
+			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
+				b.hi = n.lo
+			case n.kind == BPFImage && b.lo > n.lo:
+				n.hi = b.lo
+			case b.lo == n.lo, b.kind == ModuleText, b.kind == ModuleData, why != ReasonNone:
+				gone(b, n.to)
+			default: // nothing was lost: it cannot be, but its end is certain
+				n.from, n.kind, n.seen = n.to, Nothing, nil
+				all = append(all, n)
+				return
+			}
+		}
+		// It came in the first gap in which that can be: after all that was there, or
+		// in the one in which that went.
+		for _, b := range all {
+			if b.lo < n.hi && n.lo < b.hi && b.from < n.to {
+				n.from = max(n.from, b.to)
+			}
+		}
+		came := true
+		for _, b := range all {
+			came = came && (n.from == 0 || b.to != n.from || b.missed && symbols(b.to-1) != ReasonNone || b.lo >= n.hi || n.lo >= b.hi || b.from >= n.to)
+		}
+		for ; !came && n.from < n.to; n.from++ {
+			if came = symbols(n.from) != ReasonNone; came {
+				break
+			}
+		}
+		if n.from < n.to {
+			all = append(all, n)
+		}
+	}
+	list := slices.Clone(m.modules)
+	slices.SortFunc(list, func(a, b Module) int {
 		return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr))
 	})
 	load := func(t uint64) {
-		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
-			mod := modules[0]
+		for ; len(list) > 0 && list[0].Loaded <= t; list = list[1:] {
+			mod := list[0]
 			for _, o := range m.modules {
 				together := max(o.Loaded, mod.Loaded) < min(cmp.Or(o.Freed, MaxTime), cmp.Or(mod.Freed, MaxTime))
 				if o.Addr > mod.Addr && together {
@@ -244,8 +317,16 @@ func (m *model) live() []*being {
 			}
 			mod.TextEnd = min(mod.TextEnd, mod.End)
 			to := cmp.Or(mod.Freed, MaxTime)
-			bear(&being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, ended: Unregistered, stayed: mod.Stayed})
-			bear(&being{lo: mod.TextEnd, hi: mod.End, from: mod.Loaded, to: to, kind: ModuleData, ended: Unregistered})
+			by := cmp.Or(m.announced, m.horizon) // when its list was made
+			if len(m.snapshot.Segments) > 0 {
+				by = m.snapshot.To
+			}
+			text := &being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, name: mod.Name, ended: Unregistered, stayed: mod.Stayed,
+				seen: []Interval{{max(m.first, mod.Loaded), max(by, mod.Loaded) + 1}}}
+			data := *text
+			data.lo, data.hi, data.kind = mod.TextEnd, mod.End, ModuleData
+			bear(text)
+			bear(&data)
 		}
 	}
 	var events []SymbolEvent
@@ -259,27 +340,23 @@ func (m *model) live() []*being {
 	for i := range events {
 		e := &events[i]
 		load(e.Time)
-		lo, hi := e.Addr, e.Addr+uint64(e.Len)
-		if !e.Unregister {
-			code, silent := m.codeOf(events, i)
-			bear(&being{lo: lo, hi: hi, from: e.Time, to: MaxTime, kind: m.kind(e, code), code: code, silent: silent})
+		n := &being{lo: e.Addr, hi: e.Addr + uint64(e.Len), from: e.Time, to: MaxTime, name: e.Name}
+		switch {
+		case e.Unregister:
+			n.from, n.to, n.kind, n.ended, n.seen = 0, e.Time, m.kind(e, nil), Unregistered, []Interval{{e.Time - 1, e.Time}}
+			die(n, e)
 			continue
+		case e.Time == 0:
+			n.seen = []Interval{{m.first, cmp.Or(m.announced, m.horizon) + 1}}
+		default:
+			n.seen = []Interval{{e.Time, e.Time + 1}}
 		}
-		found, something := false, false
-		for _, b := range all {
-			if alive(b, e.Time) && b.lo == lo && b.hi > lo {
-				end(b, e.Time)
-				found = true
-			}
-			something = something || b.lo < hi && lo < b.hi && b.from < e.Time
-		}
-		// A death without a birth: it was there before, if nothing else was.
-		if !found && !something {
-			all = append(all, &being{lo: lo, hi: hi, to: e.Time, kind: m.kind(e, nil), ended: Unregistered})
-		}
+		n.code, n.silent = m.codeOf(events, i, symbols)
+		n.kind = m.kind(e, n.code)
+		bear(n)
 	}
 	load(MaxTime)
-	all = slices.DeleteFunc(all, func(b *being) bool { return b.from >= b.to || b.lo >= b.hi })
+	all = slices.DeleteFunc(all, func(b *being) bool { return b.from >= b.to && b.kind != Nothing || b.lo >= b.hi })
 	for _, b := range all {
 		b.doubted = MaxTime
 		if b.kind == ModuleText {
@@ -289,8 +366,94 @@ func (m *model) live() []*being {
 	return all
 }
 
+// certain makes what is lost of a place while b is there also tell when b may not be
+// there: it is only where nothing can have gone unrecorded between then and a
+// moment when it was seen, or when one of the facts of the place shows it.
+func (m *model) certain(b *being, facts []witness, place lost) lost {
+	births := m.widened(m.lostSymbol)
+	dynamic := true
+	if b.kind == ModuleText || b.kind == ModuleData {
+		births, dynamic = m.widened(m.lostLoad), false
+	}
+	to := min(b.to, lastTick+1)
+	hidden := make([]Reason, lastTick+1)
+	for t := range hidden {
+		hidden[t] = births(uint64(t))
+	}
+	calm := func(t, u uint64) bool { // nothing is hidden between the two, nor then
+		for q := min(t, u); q <= max(t, u); q++ {
+			if q > lastTick || hidden[q] != ReasonNone {
+				return false
+			}
+		}
+		return true
+	}
+	ever := ReasonNone // the first that may hide anything of its life
+	for t := b.from; t < to; t++ {
+		ever = cmp.Or(ever, hidden[t])
+	}
+	if ever == ReasonNone {
+		return place
+	}
+	sure := func(t uint64) bool {
+		for _, s := range b.seen {
+			from, to := max(s.From, b.from), min(s.To, b.to)
+			if from < to && calm(min(t, from), max(t, to-1)) {
+				return true
+			}
+		}
+		for _, f := range facts {
+			switch {
+			case !dynamic:
+			case t >= f.time && (f.birth || f.call) && calm(f.time, t),
+				t < f.time && f.call && f.time > b.from && calm(t, f.time-1):
+				return true
+			}
+		}
+		return false
+	}
+	endless := uint64(lastTick + 1) // since when one gap lasts that never ends
+	for endless > 0 && hidden[lastTick] != ReasonNone && hidden[endless-1] == hidden[lastTick] {
+		endless--
+	}
+	doubt := make([]Reason, lastTick+1)
+	for t := b.from; t < to; t++ {
+		if sure(t) {
+			continue
+		}
+		from, why := t, ReasonNone
+		for t < to && !sure(t) {
+			t++
+		}
+		for q := t; q > from; q-- {
+			why = cmp.Or(hidden[q-1], why)
+		}
+		why = cmp.Or(why, ever)
+		fill := func(from, to uint64, why Reason) {
+			// Where all of it may hide changes of the place anyway, that says why.
+			for q := from; q < to; q++ {
+				if place(q) == ReasonNone {
+					for q := from; q < to; q++ {
+						doubt[q] = why
+					}
+					return
+				}
+			}
+		}
+		fill(from, min(t, max(from, endless)), why)
+		fill(max(from, endless), t, hidden[lastTick])
+	}
+	return func(t uint64) Reason {
+		if t >= b.from && t < to && doubt[t] != ReasonNone {
+			return doubt[t]
+		}
+		return place(t)
+	}
+}
+
 // starts drops what is said to have been there before the recording, but is
-// born later, and what kallsyms lists beside an announced symbol.
+// born later, or came after something else had died there; and what kallsyms lists
+// beside an announced symbol.
 func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 	var out []SymbolEvent
 	for i, e := range events {
@@ -300,7 +463,7 @@ func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 				continue
 			}
 			if o.Time != 0 {
-				drop = drop || !o.Unregister
+				drop = drop || !o.Unregister || o.Name != e.Name
 				break // the first event that was recorded
 			}
 			drop = drop || e.Listed && (!o.Listed || k < i)
@@ -324,20 +487,28 @@ func (m *model) kind(e *SymbolEvent, code []byte) LifetimeKind {
 
 // codeOf returns the code of the i-th event's program: that of the one info
 // whose LOAD this is the last event at the address before.
-func (m *model) codeOf(events []SymbolEvent, i int) (code []byte, silent []Range) {
+func (m *model) codeOf(events []SymbolEvent, i int, births lost) (code []byte, silent []Range) {
 	claims := 0
 	for _, p := range m.programs {
 		for _, f := range p.Funcs {
 			last := -1
+			var recorded []SymbolEvent
 			for k, e := range events {
 				if e.Addr == f.Addr && e.Time <= p.LoadTime {
 					last = k
 				}
+				if e.Addr == f.Addr && e.Time > 0 {
+					recorded = append(recorded, e)
+				}
 			}
-			if e := &events[i]; last == i && e.Kind == SymbolBPF && int(e.Len) == len(f.Data) {
-				claims++
-				code, silent = f.Data, p.Silent
+			if e := &events[i]; last != i || e.Kind != SymbolBPF || int(e.Len) != len(f.Data) {
+				continue
 			}
+			if p.LoadTime == 0 && !m.stayed(recorded, p.Unloaded, births) {
+				continue
+			}
+			claims++
+			code, silent = f.Data, p.Silent
 		}
 	}
 	if claims != 1 {
@@ -346,22 +517,50 @@ func (m *model) codeOf(events []SymbolEvent, i int) (code []byte, silent []Range
 	return code, silent
 }
 
-// doubt returns from when on nothing of a module's text can be believed.
+// stayed reports whether an announced program can only be the one that was at the
+// address before the recording, given what is recorded there and its unload.
+func (m *model) stayed(recorded []SymbolEvent, unloaded uint64, births lost) bool {
+	if len(recorded) == 0 {
+		return true
+	}
+	death := recorded[0].Time
+	another := func(by uint64) bool { // may be there, after the death
+		why, _ := births.within(death, by+1)
+		return why != ReasonNone || len(recorded) > 1 && recorded[1].Time <= by
+	}
+	by := cmp.Or(m.announced, m.horizon)
+	return by < death || !another(by) || unloaded >= death && !another(unloaded)
+}
+
+// doubt returns from when on nothing of a module's text can be believed: from the
+// last moment before the first contradiction at which a fact confirms it. While the
+// snapshot was made, which may be of before or after, only pokes can contradict one another,
+// and only where no lost poke explains it, or the module may not have been there.
 func (m *model) doubt(b *being) uint64 {
 	now := make(map[uint64]byte)
-	confirmed := m.snapshot.To
+	confirmed, copied := b.from, m.snapshot.To
+	text := m.widened(m.lostText)
+	doubt := m.certain(b, nil, func(uint64) Reason { return ReasonNone })
+	certain := func(t uint64) bool {
+		why, _ := doubt.within(b.from, t+1)
+		return why == ReasonNone
+	}
 	for _, p := range m.changes {
 		if p.Time = p.recorded; p.Addr < b.lo || p.Addr >= b.hi || p.Time < b.from || p.Time >= b.to {
 			continue
 		}
+		if p.Time > copied {
+			confirmed = max(confirmed, copied)
+		}
 		for k, old := range p.Old {
 			a := p.Addr + uint64(k)
 			was, ok := now[a]
-			if !ok {
+			if !ok && p.Time > copied {
 				was, ok = byteOf(m.snapshot.Segments, a)
 			}
-			if ok && was != old && p.Time > m.snapshot.To {
-				return max(b.from, confirmed)
+			why, _ := text.within(max(b.from, m.first), p.Time)
+			if ok && was != old && (p.Time > copied || why == ReasonNone || !certain(p.Time)) {
+				return confirmed
 			}
 		}
 		if len(p.Old) > 0 {
@@ -374,10 +573,10 @@ func (m *model) doubt(b *being) uint64 {
 	switch {
 	case b.ended != ModuleContradicted:
 		return MaxTime
-	case b.to <= m.snapshot.To:
+	case b.to <= copied:
 		return b.from
 	}
-	return max(b.from, confirmed)
+	return max(confirmed, copied)
 }
 
 // sorted returns all changes in the order of time, and of their arrival: those
@@ -444,7 +643,9 @@ func (m *model) made() []made {
 		}
 		broken := func(a, b *made) (n int) {
 			if !fits(a, b) {
-				if why, _ := lost.within(min(a.recorded, b.recorded), max(a.recorded, b.recorded)); why == ReasonNone {
+				from, to := min(a.recorded, b.recorded), max(a.recorded, b.recorded)
+				size := uint64(max(len(a.Old), len(a.New)))
+				if why, _ := lost.within(from, to); why == ReasonNone && m.onlyPoked(a.Addr, a.Addr+size, from, to) {
 					n = 1
 				}
 			}
@@ -473,6 +674,27 @@ func (m *model) made() []made {
 	}
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
 	return out
+}
+
+// onlyPoked reports whether nothing but pokes can have written a place meanwhile: it is
+// text, or one being has it all the time.
+func (m *model) onlyPoked(lo, hi, from, to uint64) bool {
+	if m.textLo <= lo && hi <= m.textHi {
+		return true
+	}
+	for _, b := range m.beings {
+		if b.lo > lo || b.hi < hi || b.from > from || to >= b.to {
+			continue
+		}
+		if b.kind == ModuleText {
+			why, _ := lost(m.lostModule).within(from, to)
+			return why == ReasonNone
+		}
+		if b.kind == OutOfLine || b.kind == BPFProgram {
+			return true
+		}
+	}
+	return false
 }
 
 // widened makes what is lost longer at both ends by how far clocks may differ,
@@ -547,6 +769,19 @@ func (m *model) lostStayed(t uint64) Reason { return cmp.Or(m.lostText(t), m.dur
 func (m *model) lostModule(t uint64) Reason {
 	return cmp.Or(m.lostStayed(t), m.during(GapModuleStart, t))
 }
+func (m *model) lostSymbol(t uint64) Reason { return m.lostBirth(GapSymbols, t) }
+func (m *model) lostLoad(t uint64) Reason   { return m.lostBirth(GapModules, t) }
+
+// lostBirth tells why births and deaths of a kind may have gone unrecorded since the
+// recording began.
+func (m *model) lostBirth(kind GapKind, t uint64) Reason {
+	why := m.during(kind, t)
+	if t > m.horizon {
+		why = cmp.Or(why, BeyondHorizon)
+	}
+	return why
+}
+
 func (m *model) lostSlot(t uint64) Reason { return cmp.Or(m.lostText(t), m.during(GapSymbols, t)) }
 func (m *model) lostCode(t uint64) Reason {
 	if m.silent {
@@ -604,7 +839,8 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	}
 	var facts []witness
 	for _, p := range m.changes {
-		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo}
+		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo,
+			call: len(p.Old) > 0 && len(p.Old) == len(p.New) && (p.Old[0] == 0xe8 || p.New[0] == 0xe8)}
 		if r := p.rival; r != nil {
 			w.rival = &witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}
 		}
@@ -707,11 +943,15 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		if i+1 < len(here) {
 			to = min(to, here[i+1].from)
 		}
-		if b.from >= to {
+		if b.from >= to && b.kind != Nothing {
 			continue
 		}
 		if t < b.from {
 			p.nobody(t, b.from, before, between(t, b.from))
+		}
+		if b.kind == Nothing {
+			t, before = b.from, b
+			continue
 		}
 		claim := claim
 		p.soft, p.uncopied = ReasonNone, false
@@ -754,6 +994,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
+		p.lost = m.certain(b, between(b.from, to), p.lost)
 		p.alive(b.from, to, bytes, p.undated(claim), between(b.from, to))
 		if b.kind == ModuleText {
 			p.set(b.doubted, to, func(t uint64) reply {
@@ -1072,7 +1313,7 @@ func (p *painter) withCopies(e0, e1 uint64, got []byte, claim initial, facts []w
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)
 		if !while {
-			since = c.time
+			since, busy = c.time, c.until
 		}
 		switch {
 		case len(inside) > 0 && !explains(inside, c.old), len(inside) == 0 && while && !bytes.Equal(last, c.old):
@@ -1239,7 +1480,10 @@ func yes1(b bool, n int) int {
 }
 
 func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
-	names := map[SymbolKind][]string{SymbolBPF: {"bpf_prog_aa_a", "bpf_trampoline_1"}, SymbolOutOfLine: {"kprobe_insn_page"}}
+	names := map[SymbolKind][]string{SymbolBPF: {"bpf_prog_aa_a", "bpf_prog_bb_b", "bpf_trampoline_1"}, SymbolOutOfLine: {"kprobe_insn_page"}}
+	if yes("announced early", 2) {
+		m.announced = rapid.Uint64Range(m.first, m.horizon).Draw(t, "announced")
+	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "symbols") {
 		e := SymbolEvent{Addr: 0x9000 + 2*rapid.Uint64Range(0, 7).Draw(t, "at"), Kind: SymbolBPF, Time: tick("born")}
 		if yes("out of line", 3) {
@@ -1277,7 +1521,18 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			if yes("patched silently", 4) {
 				p.Silent = []Range{{e.Addr, e.Addr + 1}}
 			}
+			if yes("unloaded", 2) {
+				p.Unloaded = rapid.Uint64Range(max(death.Time, m.first), lastTick).Draw(t, "unloaded")
+			}
 			m.programs = append(m.programs, p)
+			if e.Time > 0 && yes("announced too", 3) {
+				// It came while perf was about to announce what is there.
+				e.Time, p.LoadTime = 0, 0
+				m.symbols = append(m.symbols, e)
+				if m.programs = append(m.programs, p); yes("its load is not recorded", 2) {
+					m.programs = slices.Delete(m.programs, len(m.programs)-2, len(m.programs)-1)
+				}
+			}
 		}
 	}
 }
@@ -1378,6 +1633,7 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b.Text(m.textLo, m.textHi)
 	b.SetSnapshot(m.snapshot)
 	b.Seed(m.seed)
+	b.Announced(m.announced)
 	b.SilentPokes(m.silent)
 	b.CallThunks(m.thunks)
 	for _, c := range m.copies {
@@ -1486,7 +1742,7 @@ func TestModel(t *testing.T) {
 
 func (m *model) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, silent %v, thunks %v\n", m.textLo, m.textHi, m.first, m.horizon, m.silent, m.thunks)
+	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, announced by %d, silent %v, thunks %v\n", m.textLo, m.textHi, m.first, m.horizon, m.announced, m.silent, m.thunks)
 	for _, s := range append([]Snapshot{m.snapshot}, m.copies...) {
 		fmt.Fprintf(&b, "copied %d to %d:", s.From, s.To)
 		for _, seg := range s.Segments {
@@ -1504,7 +1760,7 @@ func (m *model) String() string {
 		fmt.Fprintf(&b, "symbol %+v\n", e)
 	}
 	for _, p := range m.programs {
-		fmt.Fprintf(&b, "program loaded %d: %#x %x silent %#x\n", p.LoadTime, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent)
+		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent)
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {

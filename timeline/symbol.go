@@ -40,7 +40,7 @@ type Names interface {
 
 // indexLives sorts the lives for lookups by address.
 func (im *Image) indexLives(lives []*Lifetime) {
-	im.lives = slices.Clone(lives)
+	im.lives = slices.DeleteFunc(slices.Clone(lives), func(l *Lifetime) bool { return l.Kind == Nothing })
 	slices.SortStableFunc(im.lives, func(a, b *Lifetime) int {
 		return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.From, b.From))
 	})

@@ -20,6 +20,11 @@ type Times struct{ From, To uint64 }
 // Exact reports whether the interval is a single time.
 func (t Times) Exact() bool { return t.From == t.To }
 
+// halfOpen returns the same interval, up to the time after its last one.
+func (t Times) halfOpen() timeline.Interval {
+	return timeline.Interval{From: t.From, To: t.To + min(timeline.MaxTime-t.To, 1)}
+}
+
 // A QuestionError says why a time or an address cannot be understood or
 // converted for this recording.
 type QuestionError struct {

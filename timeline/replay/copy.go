@@ -176,5 +176,5 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 		loaded = list.made.From // since when is not told
 	}
 	s.b.LaterModule(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
-		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, Seen: list.made.To, Later: true})
+		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})
 }

@@ -378,7 +378,8 @@ func TestModulesAtStart(t *testing.T) {
 				thread(w)
 				w.lost(30, 150, 1)
 				w.lostSamples(30, 1)
-			}, want: gone},
+			},
+			want: textLines("0..100 unconfirmed module-may-have-gone 5555", "100..1001 unconfirmed after-loss 5555", "1001.. unconfirmed beyond-horizon 5555")},
 		{name: "listening: with a delay programs run meanwhile",
 			set: func(w *tape) {
 				w.cmdline = perf + " -D 100 -- true"

@@ -395,6 +395,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 
 	copied := s.copied(horizon)
+	b.Announced(s.announcedBy(copied, horizon))
 	k := r.kallsyms
 	lo, hi, ok := uint64(0), uint64(0), false
 	if k != nil {
@@ -470,6 +471,20 @@ func (s *scan) copied(horizon uint64) uint64 {
 	return timeline.MaxTime
 }
 
+// announcedBy returns the latest time at which perf can have announced what was
+// there: it does so after it has copied kernel text and before it starts the
+// workload, or at the end (--tail-synthesize), which shows by the place of the
+// records that it makes for that.
+func (s *scan) announcedBy(copied, horizon uint64) uint64 {
+	if !s.announcedLate {
+		return copied
+	}
+	if s.clean {
+		return horizon
+	}
+	return timeline.MaxTime
+}
+
 // addModules adds the modules that were loaded when the snapshot was taken.
 // Only text is known by a snapshot, and a module's text ends at the latest with
 // the page in which its last function begins (rule modules). copied is when at the latest.
@@ -491,7 +506,7 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 			end = m.Addr
 		}
 		s.b.Module(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed,
-			Stayed: s.stayed(m.Name, freed), Seen: copied})
+			Stayed: s.stayed(m.Name, freed), Seen: copied, Listed: []timeline.Interval{Times{s.report.First, copied}.halfOpen()}})
 		s.report.Modules++
 	}
 }
@@ -573,6 +588,10 @@ func (s *scan) addPrograms() {
 		}
 		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent}
 	}
+	unloaded := make(map[uint32][]uint64)
+	for _, u := range s.unloads {
+		unloaded[u.id] = append(unloaded[u.id], u.time)
+	}
 	for _, l := range s.loads {
 		s.report.BPF.Programs++
 		p := infos[l.id]
@@ -581,6 +600,11 @@ func (s *scan) addPrograms() {
 		}
 		s.report.BPF.WithBytes++
 		p.LoadTime = l.time
+		for _, t := range unloaded[l.id] {
+			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
+				p.Unloaded = t
+			}
+		}
 		s.b.Program(p)
 	}
 }

@@ -49,8 +49,12 @@ type scan struct {
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
 	start    start
-	loads    []bpfLoad
-	modules  []kcore.Module
+	loads    []bpfEvent
+	unloads  []bpfEvent
+	// announcedLate says that perf announced symbols or programs behind records of
+	// the kernel.
+	announcedLate bool
+	modules       []kcore.Module
 
 	textLo, textHi uint64 // as the kernel's own map says
 	buildID        []byte // of the kernel that the image is of, as the records say; nil where they do not
@@ -87,8 +91,8 @@ type exec struct {
 	time uint64
 }
 
-// bpfLoad is a BPF_EVENT LOAD.
-type bpfLoad struct {
+// bpfEvent is a BPF_EVENT, LOAD or UNLOAD, of a program.
+type bpfEvent struct {
 	time uint64
 	id   uint32
 }
@@ -718,6 +722,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.warn(fmt.Errorf("KSYMBOL record at offset %#x: unknown type %d", rec.Offset, k.Kind))
 		return
 	}
+	s.announcedLate = s.announcedLate || k.Time == 0 && s.newest > 0
 	e := timeline.SymbolEvent{Time: k.Time, Addr: k.Addr, Len: k.Len, Kind: kind,
 		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name)}
 	if e.Unregister {
@@ -752,8 +757,12 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 			return
 		}
 	}
-	if e.Kind == perfdata.BPFLoad {
-		s.loads = append(s.loads, bpfLoad{e.Time, e.ID})
+	s.announcedLate = s.announcedLate || e.Time == 0 && s.newest > 0
+	switch e.Kind {
+	case perfdata.BPFLoad:
+		s.loads = append(s.loads, bpfEvent{e.Time, e.ID})
+	case perfdata.BPFUnload:
+		s.unloads = append(s.unloads, bpfEvent{e.Time, e.ID})
 	}
 }
 

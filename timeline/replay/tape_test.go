@@ -30,6 +30,7 @@ type tape struct {
 	text      []byte // what that has; nil: NOPs
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
+	infos     []tapeInfo
 	kallsyms  string
 	cmdline   string // perf's, its words separated by spaces
 	groups    []perfdata.Group
@@ -52,6 +53,35 @@ type tapeEvent struct {
 	tid    int64    // -1: all tasks
 	ids    []uint64 // where they are others; cpuOf has their CPUs
 	noLost bool     // does not count its own losses
+}
+
+// A tapeInfo is the info of a BPF program of one function.
+type tapeInfo struct {
+	id   uint32
+	addr uint64
+	code string
+}
+
+// bytes is the info as BPF_PROG_INFO has it: struct perf_bpil around struct
+// bpf_prog_info and its arrays of code, addresses and lengths.
+func (p *tapeInfo) bytes() []byte {
+	le := binary.LittleEndian
+	code := fromHex(p.code)
+	info := make([]byte, 232)
+	le.PutUint32(info[4:], p.id)
+	var data []byte
+	array := func(pointer, count, n int, b []byte) {
+		le.PutUint64(info[pointer:], uint64(len(data)))
+		le.PutUint32(info[count:], uint32(n))
+		data = append(data, b...)
+		data = append(data, make([]byte, (8-len(data)%8)%8)...)
+	}
+	array(24, 16, len(code), code)
+	array(112, 104, 1, le.AppendUint64(nil, p.addr))
+	array(120, 108, 1, le.AppendUint32(nil, uint32(len(code))))
+	out := le.AppendUint32(le.AppendUint32(nil, uint32(len(info))), uint32(len(data)))
+	out = le.AppendUint64(out, 1<<0|1<<3|1<<4)
+	return append(append(out, info...), data...)
 }
 
 const everything = perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
@@ -152,6 +182,13 @@ func (t *tape) features() {
 			b = le.AppendUint32(le.AppendUint32(padded(b, g.Name), g.Leader), g.Members)
 		}
 		t.must(t.w.WriteFeature(perfdata.FeatureGroupDesc, b))
+	}
+	if len(t.infos) > 0 {
+		b := le.AppendUint32(nil, uint32(len(t.infos)))
+		for _, p := range t.infos {
+			b = append(b, p.bytes()...)
+		}
+		t.must(t.w.WriteFeature(perfdata.FeatureBPFProgInfo, b))
 	}
 	if t.available > 0 {
 		t.must(t.w.WriteFeature(perfdata.FeatureNRCPUs, le.AppendUint32(le.AppendUint32(nil, t.available), t.online)))

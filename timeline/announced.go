@@ -1,0 +1,106 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "sort"
+
+// dropFalseStarts removes symbols that are said to have been there before the
+// recording, by perf's synthesized records or by kallsyms, and were not. perf
+// made those records, and kallsyms was read, a while after the first record. So
+// where the first that is recorded of the address is a birth, that birth is them.
+// Where it is the death of another symbol, they came after that. Symbols that
+// kallsyms lists and a synthesized record announces too count once.
+func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
+	recorded := make(map[uint64]*SymbolEvent) // first of the address
+	announced := make(map[uint64]bool)        // by a synthesized record
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Time == 0:
+			announced[e.Addr] = announced[e.Addr] || !e.Listed
+		case recorded[e.Addr] == nil:
+			recorded[e.Addr] = e
+		}
+	}
+	listed := make(map[uint64]bool)
+	kept := make([]SymbolEvent, 0, len(events))
+	for _, e := range events {
+		if e.Time == 0 {
+			if e.Listed && (announced[e.Addr] || listed[e.Addr]) {
+				continue
+			}
+			listed[e.Addr] = true
+			if first := recorded[e.Addr]; first != nil && !(first.Unregister && newLifetime(&e, nil).is(first)) {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// code is a function's code with the places that may change silently.
+type code struct {
+	data    []byte
+	silent  []Range
+	program uint32 // its id
+}
+
+// joinPrograms finds for each birth the code that belongs to that life: of the
+// programs whose LOAD follows it, before the symbol's death, with this
+// function at its address and of its length. Births that two programs claim
+// get none. lost is when births and deaths may have gone unrecorded.
+func (d *build) joinPrograms(events []SymbolEvent, lost gaps) []code {
+	at := make(map[uint64][]int) // indices of events, in time order
+	for i := range events {
+		at[events[i].Addr] = append(at[events[i].Addr], i)
+	}
+	out := make([]code, len(events))
+	claimed := make([]bool, len(events))
+	for i := range d.programs {
+		p := &d.programs[i]
+		for _, f := range p.Funcs {
+			idx := at[f.Addr]
+			// The last event at this address that is not after the LOAD.
+			n := sort.Search(len(idx), func(k int) bool { return events[idx[k]].Time > p.LoadTime })
+			if n == 0 {
+				continue
+			}
+			i := idx[n-1]
+			e := &events[i]
+			if e.Unregister || e.Kind != SymbolBPF || int(e.Len) != len(f.Data) {
+				continue
+			}
+			if p.LoadTime == 0 && !d.thereBefore(p, events, idx[n:], lost) {
+				continue
+			}
+			if claimed[i] {
+				out[i] = code{}
+				continue
+			}
+			claimed[i] = true
+			out[i] = code{f.Data, p.Silent, p.ID}
+		}
+	}
+	return out
+}
+
+// thereBefore reports whether a program that was announced is the one that was at an
+// address before the recording, and no later one under the same name. recorded are
+// the address's events that have a time.
+func (d *build) thereBefore(p *Program, events []SymbolEvent, recorded []int, lost gaps) bool {
+	if len(recorded) == 0 {
+		return true
+	}
+	death := events[recorded[0]].Time // a birth would have made it a false start
+	next := MaxTime
+	if len(recorded) > 1 {
+		next = events[recorded[1]].Time
+	}
+	// alone reports whether no other program can have come there by a time.
+	alone := func(by uint64) bool {
+		return by < death || by < next && len(lost.between(death, later(by, 1))) == 0
+	}
+	return alone(d.announcedBy()) || p.Unloaded >= death && alone(p.Unloaded)
+}

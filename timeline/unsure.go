@@ -1,0 +1,119 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "slices"
+
+// What lives is certain only up to the gaps in the records of births and deaths
+// (rule lifetimes). A record, or a list, shows that it was there at some moment; so
+// it was before that moment back to the last gap, and after it up to the next one:
+//
+//	            birth      list         death
+//	gaps          │   ├──┤  │ │   ├──┤    │
+//	certain       ├───┤  ├──┴─┴───┤  ├────┤
+//	unsure            ├──┤        ├──┤
+//
+// Without the list all of the time between the two certain ones is unsure:
+// meanwhile it may have gone, another may have come and gone, and the memory may have
+// been filled and written with no record. So that time counts as one gap of
+// whatever is told of it.
+
+// unsure returns when l may have been gone, or not yet there. Changes of the place that
+// is asked for may show it too.
+func (p *population) unsure(l *Lifetime, changes []change) gaps {
+	lost := p.gapsOf(l)
+	within := lost.between(l.From, l.To)
+	if len(within) == 0 {
+		return nil
+	}
+	certain := p.certain(l, changes)
+	var out gaps
+	at := l.From
+	for _, r := range JoinRanges(append(certain, Range{l.To, l.To})) {
+		if at < r.Lo {
+			out = append(out, lost.spanning(at, r.Lo, within[0].reason)...)
+		}
+		at = max(at, r.Hi)
+	}
+	return out
+}
+
+// certain returns the times when l was there.
+func (p *population) certain(l *Lifetime, changes []change) (out []Range) {
+	lost := p.gapsOf(l)
+	// around adds the time around [from, to), at some moment of which l was there.
+	around := func(from, to uint64) {
+		from, to = max(from, l.From), min(to, l.To)
+		if from >= to || len(lost.between(from, to)) > 0 {
+			return
+		}
+		r := Range{l.From, l.To}
+		if g := lost.between(l.From, from); len(g) > 0 {
+			r.Lo = g[len(g)-1].to
+		}
+		if g := lost.between(to-1, l.To); len(g) > 0 {
+			r.Hi = g[0].from
+		}
+		out = append(out, r)
+	}
+	for _, s := range l.seen {
+		around(s.From, s.To)
+	}
+	for i := range changes {
+		ch := &changes[i]
+		if !ch.live {
+			continue
+		}
+		if !ch.birth {
+			around(earlier(ch.time, 1), ch.time)
+		}
+		r := Range{ch.time, l.To}
+		if g := lost.between(r.Lo, r.Hi); len(g) > 0 {
+			r.Hi = g[0].from
+		}
+		if r.Lo < r.Hi {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// spanning returns [from, to) as a gap, of the reason of the first gap in it, or
+// else of reason. As with facts, a gap without end names the reason from its
+// beginning on.
+func (g gaps) spanning(from, to uint64, reason Reason) gaps {
+	in := g.between(from, to)
+	if len(in) == 0 {
+		return gaps{{from, to, reason}}
+	}
+	last := in[len(in)-1]
+	switch {
+	case last.to < MaxTime:
+		return gaps{{from, to, in[0].reason}}
+	case from < last.from:
+		return gaps{{from, last.from, in[0].reason}, last}
+	}
+	return gaps{{from, MaxTime, last.reason}}
+}
+
+// unsureGaps returns the gaps of a place in l's time, with the times when it is not certain
+// that l is there.
+func (c *chain) unsureGaps(l *Lifetime, init initial, changes []change) gaps {
+	if len(l.unsure) == 0 || c.gaps.covers(0, MaxTime) {
+		return c.gaps
+	}
+	from := l.From
+	if init.content != noContent {
+		from = min(from, init.from)
+	}
+	if l.dynamic() && slices.ContainsFunc(changes, func(ch change) bool { return ch.live }) {
+		return c.gaps.replaced(c.people.unsure(l, changes), from, l.To)
+	}
+	g, ok := c.unsure[l]
+	if !ok {
+		g = c.gaps.replaced(l.unsure, from, l.To)
+		c.unsure[l] = g
+	}
+	return g
+}
