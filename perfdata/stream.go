@@ -257,14 +257,9 @@ func (s *Scanner) more(n int) bool {
 		if cap(s.buf)-s.off < n || len(s.buf) == cap(s.buf) || s.off == len(s.buf) {
 			// Bytes that the caller may still hold are overwritten only here,
 			// on the way to the next record.
-			// The record before may turn out to be damaged.
-			keep := s.off
-			if before := int64(s.off) + s.base - s.prev; s.prev >= s.base && before <= maxRecord {
-				keep -= int(before)
-			}
-			rest := s.buf[keep:]
-			s.base += int64(keep)
-			s.off -= keep
+			rest := s.buf[s.off:]
+			s.base += int64(s.off)
+			s.off = 0
 			if len(rest) > cap(s.buf)/2 {
 				s.buf = append(make([]byte, 0, 2*cap(s.buf)), rest...)
 			} else {
@@ -316,8 +311,7 @@ func (s *Scanner) whole(h header) {
 	n := h.size
 	if h.typ == RecordCompressed2 && s.more(compressed2Data) {
 		n = compressed2Data
-		size := s.r.endian.u64(s.buf[s.off+headerSize:])
-		if size < math.MaxInt32 && align8(n+int(size))&maxRecord == h.size {
+		if size := s.r.endian.u64(s.buf[s.off+headerSize:]); size < math.MaxInt32 {
 			n = align8(n + int(size))
 		}
 	}
