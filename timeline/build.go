@@ -46,7 +46,7 @@ type build struct {
 	cluster []poke    // scratch
 	out     []version // scratch
 	codeOff map[*Lifetime]uint32
-	people  *population        // that lived
+	people  *liveSet           // that lived
 	unsure  map[*Lifetime]gaps // of lives that are unsure, what their bytes' gaps are then
 
 	lifetimes addressed // of everything that comes and goes
@@ -96,12 +96,12 @@ func (d *build) image() *Image {
 		d.afterCopy = start[0].reason
 	}
 
-	lives := d.lives()
+	lives := d.deriveLifetimes()
 	d.lifetimes = byAddress(lives)
 	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	d.sortPokes()
 	if d.skew > 0 {
-		lives = d.lives() // by wider gaps
+		lives = d.deriveLifetimes() // by wider gaps
 	}
 	for class := range d.gaps {
 		d.gaps[class] = d.gaps[class].widen(d.skew)
@@ -131,7 +131,7 @@ func (d *build) image() *Image {
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
 		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+2*len(d.sites)) // of two levels, each the larger by a part of a node
 	}
-	d.im.states = make([]kept, 0, (len(d.sites)+16)*stateLine)
+	d.im.states = make([]storedState, 0, (len(d.sites)+16)*stateLine)
 	d.fragments(lives, thunks)
 	d.im.indexPages()
 	d.im.indexLives(lives)
@@ -165,7 +165,7 @@ func (d *build) sortPokes() {
 
 	d.odd = make(map[uint32][]poke)
 	for i := range b.sites {
-		if s := &b.sites[i]; s.odd {
+		if s := &b.sites[i]; s.irregular {
 			d.odd[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
 		}
 	}
@@ -219,7 +219,7 @@ func (d *build) writeOf(p *poke) write { return write{p.edit, d.cpuOf(p)} }
 // of returns the pokes of a site, by time. They are valid until the next call.
 func (d *build) of(site uint32) []poke {
 	s := &d.sites[site]
-	if s.odd {
+	if s.irregular {
 		return d.odd[site]
 	}
 	d.pokes = d.chunks.of(s, d.pokes[:0])
@@ -263,7 +263,7 @@ func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 
-	w := newWalk(d, lives, thunks)
+	w := newFragmenter(d, lives, thunks)
 
 	at := uint64(0) // everything below is done
 	upTo := func(end uint64) {
@@ -308,7 +308,7 @@ func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 // clusterFragments handles sites that overlap (a kprobe's one byte and the
 // five of its optimised form, calls inside a trampoline that was itself made
 // by a poke) and ones that other facts cut. It returns hi.
-func (d *build) clusterFragments(w *walk, sites []uint32, lo, hi uint64, cuts []uint64) uint64 {
+func (d *build) clusterFragments(w *fragmenter, sites []uint32, lo, hi uint64, cuts []uint64) uint64 {
 	edges := []uint64{lo, hi}
 	for _, s := range sites {
 		addr := d.sites[s].addr
@@ -354,8 +354,8 @@ func (d *build) gather(sites []uint32) {
 	}
 }
 
-// walk goes through the address space upwards, with the lives at hand.
-type walk struct {
+// A fragmenter goes through the address space upwards, with the lives at hand.
+type fragmenter struct {
 	*build
 	lives    []*Lifetime // those not yet reached, by address
 	active   []*Lifetime // those that may cover the next fragment, and some that do not
@@ -369,8 +369,8 @@ type walk struct {
 	text, other int
 }
 
-func newWalk(d *build, lives []*Lifetime, thunks []Range) *walk {
-	w := &walk{build: d, lives: slices.Clone(lives), thunks: thunks}
+func newFragmenter(d *build, lives []*Lifetime, thunks []Range) *fragmenter {
+	w := &fragmenter{build: d, lives: slices.Clone(lives), thunks: thunks}
 	slices.SortStableFunc(w.lives, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, l := range lives {
 		w.ends = append(w.ends, l.Hi)
@@ -403,7 +403,7 @@ const (
 
 // crowded reports whether there is no room for so many facts of a fragment. If
 // there is, it is used up.
-func (w *walk) crowded(facts int, text bool) bool {
+func (w *fragmenter) crowded(facts int, text bool) bool {
 	room := &w.other
 	if text {
 		room = &w.text
@@ -419,7 +419,7 @@ func (w *walk) crowded(facts int, text bool) bool {
 }
 
 // pokesOf returns the pokes of sites, by time. They are valid until the next call.
-func (w *walk) pokesOf(sites []uint32) []poke {
+func (w *fragmenter) pokesOf(sites []uint32) []poke {
 	switch {
 	case len(sites) == 0:
 		return nil
@@ -434,7 +434,7 @@ func (w *walk) pokesOf(sites []uint32) []poke {
 
 // fragment derives the history of [lo, hi), over which every fact is uniform.
 // Only pokes of sites cover it, but not all of them.
-func (w *walk) fragment(lo, hi uint64, sites []uint32) {
+func (w *fragmenter) fragment(lo, hi uint64, sites []uint32) {
 	for len(w.lives) > 0 && w.lives[0].Lo < hi {
 		w.active = append(w.active, w.lives[0])
 		w.lives = w.lives[1:]
@@ -476,11 +476,11 @@ func (w *walk) fragment(lo, hi uint64, sites []uint32) {
 	}
 	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
 	if text && len(sites) == 0 && !thunk && !windowed && f.seg >= 0 && !w.fromSeed(&f) && w.likeSnapshot(&f) {
-		if w.im.cold.count == 0 {
+		if w.im.unpatched.count == 0 {
 			w.history(&f, text, thunk, nil)
-			w.im.cold = f.versions
+			w.im.unpatched = f.versions
 		}
-		f.versions = w.im.cold
+		f.versions = w.im.unpatched
 	} else {
 		w.history(&f, text, thunk, w.pokesOf(sites))
 	}
@@ -493,7 +493,7 @@ func (s *Segment) End() uint64 { return s.Addr + uint64(len(s.Data)) }
 
 // history derives the versions of a fragment: one epoch for each life that was
 // there, and one for each time between.
-func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
+func (w *fragmenter) history(f *fragment, text, thunk bool, pokes []poke) {
 	d := w.build
 	changes := d.changes[:0]
 	for i := range pokes {
@@ -518,7 +518,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 	}
 	d.changes = changes
 
-	c := chain{build: d, f: f, thunk: thunk, out: d.out[:0]}
+	c := historyBuilder{build: d, f: f, thunk: thunk, out: d.out[:0]}
 	var births []uint64
 	if text {
 		class := gapsOfText
@@ -541,7 +541,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 		slices.SortFunc(here, func(a, b *Lifetime) int {
 			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.order, b.order))
 		})
-		c.lives(here, changes)
+		c.throughLifetimes(here, changes)
 		for _, l := range here {
 			births = append(births, l.From, l.To)
 		}
@@ -555,7 +555,7 @@ func (w *walk) history(f *fragment, text, thunk bool, pokes []poke) {
 }
 
 // lives derives the history of a place where code comes and goes.
-func (c *chain) lives(here []*Lifetime, changes []change) {
+func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	d := c.build
 	upTo := func(t uint64) (part []change) {
 		n := sort.Search(len(changes), func(i int) bool { return changes[i].time >= t })
@@ -573,7 +573,7 @@ func (c *chain) lives(here []*Lifetime, changes []change) {
 			continue
 		}
 		if t < l.From {
-			c.nobody(t, l.From, before, upTo(l.From))
+			c.unowned(t, l.From, before, upTo(l.From))
 		}
 		if l.Kind == Nothing {
 			t, before = l.From, l
@@ -629,6 +629,6 @@ func (c *chain) lives(here []*Lifetime, changes []change) {
 		t, before = to, l
 	}
 	if t < MaxTime {
-		c.nobody(t, MaxTime, before, changes)
+		c.unowned(t, MaxTime, before, changes)
 	}
 }

@@ -303,10 +303,10 @@ type site struct {
 	tail     uint32
 	longest  uint16 // longest Old or New of its pokes
 	shortest uint16
-	// odd says that the pokes do not simply follow on one another: in the order
+	// irregular says that the pokes do not simply follow on one another: in the order
 	// in which they were added, their times do not ascend, or the old bytes of one are not the new ones
 	// of the one before.
-	odd bool
+	irregular bool
 }
 
 // An edit is what pokes do at a site: a site that flips a million times
@@ -437,7 +437,7 @@ func (b *Builder) Poke(p *Poke) {
 		s.tail = next
 		fallthrough
 	default:
-		s.odd = s.odd || p.NotBefore > p.Time || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
+		s.irregular = s.irregular || p.NotBefore > p.Time || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
 	}
 	b.chunks.at(s.tail)[k] = poke{p.Time, s.edit, b.added}
 	s.pokes++

@@ -143,7 +143,7 @@ type clash struct {
 // withCopies puts what further copies say, as far as they were made within
 // [e0, e1), among the changes. Those during which changes were recorded say
 // nothing more where they agree with these, and clash with them otherwise.
-func (c *chain) withCopies(e0, e1 uint64, init initial, changes []change) []change {
+func (c *historyBuilder) withCopies(e0, e1 uint64, init initial, changes []change) []change {
 	if len(c.copied) == 0 || c.uncopied {
 		return changes
 	}
@@ -188,7 +188,7 @@ const noPoke = ^uint32(0)
 // when on its bytes are taken, and why they are no more than unconfirmed. Where
 // something may have changed unrecorded while the copy was made, it is not
 // known on which side of that it was read.
-func (c *chain) read(t1, proven uint64, weak Reason, torn bool, ch *change) (t2 uint64, why Reason) {
+func (c *historyBuilder) read(t1, proven uint64, weak Reason, torn bool, ch *change) (t2 uint64, why Reason) {
 	reason := SnapshotMismatch
 	if c.source == SourceSnapshot {
 		reason = SnapshotsDiffer
@@ -241,7 +241,7 @@ func (c *chain) read(t1, proven uint64, weak Reason, torn bool, ch *change) (t2 
 
 // clash makes the time between the facts around a copy conflicting that cannot
 // be what stood there then.
-func (c *chain) clash(e0, e1 uint64, changes []change) {
+func (c *historyBuilder) clash(e0, e1 uint64, changes []change) {
 	for _, x := range c.clashes {
 		from, to := e0, e1
 		for i := range changes {

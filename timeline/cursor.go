@@ -11,44 +11,44 @@ type Cursor struct {
 	im *Image
 
 	// What is said of never-poked core text, and the image's index of it.
-	cold coldText
-	said Block
-	from uint64 // said.Since,
-	span uint64 // and how long it holds
+	unpatched unpatchedText
+	said      Block
+	from      uint64 // said.Since,
+	span      uint64 // and how long it holds
 
 	last int // the fragment that the last read began in
 
 	// Other answers, by their address modulo the number of sets. Of each set
 	// the newer one comes first.
-	joint [jointSets][2]joint
+	cached [cacheSets][2]cachedBlock
 
 	// The version of each fragment that was met last, by the fragment's index
 	// modulo the size.
 	seen [seenSize]struct{ fragment, version uint32 }
 }
 
-// A joint is an answer for a few bytes, such as an instruction and what
+// A cachedBlock is an answer for a few bytes, such as an instruction and what
 // follows it.
-type joint struct {
+type cachedBlock struct {
 	addr     uint64
 	validity Validity
 	n, given uint8 // n is 0 where there is none
 	standing Standing
 	reason   Reason
-	bytes    [jointBytes]byte
+	bytes    [cachedBytes]byte
 }
 
 const (
-	jointSets  = 2048
-	jointBytes = 16
-	seenSize   = 1024
+	cacheSets   = 2048
+	cachedBytes = 16
+	seenSize    = 1024
 )
 
 // Cursor returns a cursor of the image.
 func (im *Image) Cursor() *Cursor {
-	c := &Cursor{im: im, cold: im.coldText}
-	if im.cold.count > 0 {
-		c.enterCold(im.first)
+	c := &Cursor{im: im, unpatched: im.unpatchedText}
+	if im.unpatched.count > 0 {
+		c.enterUnpatched(im.first)
 	}
 	for i := range c.seen {
 		c.seen[i].fragment = 0xffffffff
@@ -58,15 +58,15 @@ func (im *Image) Cursor() *Cursor {
 
 // Read is [View.Read] at time t. Times may go in any direction.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
-	if at := addr - c.cold.base; t-c.from < c.span && c.cold.has(at, len(buf)) {
-		return Block{c.said.Standing, c.said.Reason, c.cold.read(at, buf), c.said.Validity}
+	if at := addr - c.unpatched.base; t-c.from < c.span && c.unpatched.has(at, len(buf)) {
+		return Block{c.said.Standing, c.said.Reason, c.unpatched.read(at, buf), c.said.Validity}
 	}
 	return c.read(addr, t, buf)
 }
 
 // read is Read for all but what Read can do by itself.
 func (c *Cursor) read(addr, t uint64, buf []byte) Block {
-	set := &c.joint[addr%jointSets]
+	set := &c.cached[addr%cacheSets]
 	j := &set[0]
 	if j.addr != addr {
 		j = &set[1]
@@ -75,24 +75,24 @@ func (c *Cursor) read(addr, t uint64, buf []byte) Block {
 		copy(buf, j.bytes[:])
 		return Block{j.standing, j.reason, int(j.given), j.validity}
 	}
-	if t-c.from >= c.span && c.im.cold.count > 0 {
-		c.enterCold(t)
+	if t-c.from >= c.span && c.im.unpatched.count > 0 {
+		c.enterUnpatched(t)
 	}
 	b := c.im.read(addr, t, buf, c.find(addr), c)
-	if len(buf) <= jointBytes {
+	if len(buf) <= cachedBytes {
 		if set[0].addr != addr {
 			set[1] = set[0]
 		}
 		j = &set[0]
-		*j = joint{addr, b.Validity, uint8(len(buf)), uint8(b.Given), b.Standing, b.Reason, j.bytes}
+		*j = cachedBlock{addr, b.Validity, uint8(len(buf)), uint8(b.Given), b.Standing, b.Reason, j.bytes}
 		copy(j.bytes[:], buf)
 	}
 	return b
 }
 
 // enterCold looks up what is said of never-poked core text at time t.
-func (c *Cursor) enterCold(t uint64) {
-	h := c.im.at(&c.im.cold, t)
+func (c *Cursor) enterUnpatched(t uint64) {
+	h := c.im.at(&c.im.unpatched, t)
 	c.said = Block{Standing: h.standing, Reason: h.reason, Validity: Validity{h.since, h.until}}
 	c.from, c.span = h.since, h.until-h.since
 }
@@ -112,7 +112,7 @@ func (c *Cursor) find(addr uint64) int {
 }
 
 // at is Image.at for the i-th fragment.
-func (c *Cursor) at(i int, f *fragment, t uint64) held {
+func (c *Cursor) at(i int, f *fragment, t uint64) versionAt {
 	im := c.im
 	s := &c.seen[i%seenSize]
 	if s.fragment == uint32(i) {

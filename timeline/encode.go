@@ -29,7 +29,7 @@ const (
 	tableArena
 	tablePages
 	tableRanks
-	tableCold
+	tableUnpatched
 	tableLives
 	tableNames // of lives
 	numTables
@@ -55,11 +55,11 @@ type Encoded struct {
 type EncodedMeta struct {
 	First, Horizon, TextLo, TextHi, PageBase uint64
 
-	Cold        [4]uint32
-	ColdSegment int32
-	Segments    []Range
-	Doubles     int
-	Skews       []Skew
+	Unpatched        [4]uint32
+	UnpatchedSegment int32
+	Segments         []Range
+	Doubles          int
+	Skews            []Skew
 }
 
 // A savedLife is a life without what only matters while an image is made.
@@ -77,28 +77,28 @@ type savedLife struct {
 func (im *Image) Encode() Encoded {
 	meta := EncodedMeta{
 		First: im.first, Horizon: im.horizon, TextLo: im.textLo, TextHi: im.textHi, PageBase: im.pageBase,
-		Cold:        [4]uint32{im.cold.leaf, im.cold.count, im.cold.node, im.cold.states},
-		ColdSegment: -1, Doubles: im.doubles, Skews: im.skews,
+		Unpatched:        [4]uint32{im.unpatched.leaf, im.unpatched.count, im.unpatched.node, im.unpatched.states},
+		UnpatchedSegment: -1, Doubles: im.doubles, Skews: im.skews,
 	}
 	for i := range im.segments {
 		s := &im.segments[i]
 		meta.Segments = append(meta.Segments, Range{s.Addr, s.End()})
 	}
-	if im.coldText.cold != nil {
-		meta.ColdSegment = im.coldSegment()
+	if im.unpatchedText.unpatched != nil {
+		meta.UnpatchedSegment = im.unpatchedSegment()
 	}
 	lives, names := im.savedLives()
 	return Encoded{Meta: meta, Tables: []EncodedTable{
 		tableFragments: {raw(im.fragments), sizeOf[fragment]()},
 		tableLeaves:    {raw(im.leaves), sizeOf[leaf]()},
 		tableNodes:     {raw(im.nodes), sizeOf[node]()},
-		tableStates:    {raw(im.states), sizeOf[kept]()},
+		tableStates:    {raw(im.states), sizeOf[storedState]()},
 		tableConflicts: {raw(im.conflicts), sizeOf[conflict]()},
 		tableClaims:    {raw(im.claims), sizeOf[claim]()},
 		tableArena:     {im.arena, 1},
 		tablePages:     {raw(im.pages), 4},
 		tableRanks:     {raw(im.ranks), sizeOf[rank]()},
-		tableCold:      {im.coldText.cold, 1},
+		tableUnpatched: {im.unpatchedText.unpatched, 1},
 		tableLives:     {raw(lives), sizeOf[savedLife]()},
 		tableNames:     {names, 1},
 	}}
@@ -118,13 +118,13 @@ func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
 	im.fragments = table[fragment](&d, tableFragments)
 	im.leaves = table[leaf](&d, tableLeaves)
 	im.nodes = table[node](&d, tableNodes)
-	im.states = table[kept](&d, tableStates)
+	im.states = table[storedState](&d, tableStates)
 	im.conflicts = table[conflict](&d, tableConflicts)
 	im.claims = table[claim](&d, tableClaims)
 	im.arena = table[byte](&d, tableArena)
 	im.pages = table[uint32](&d, tablePages)
 	im.ranks = table[rank](&d, tableRanks)
-	im.coldText.cold = table[byte](&d, tableCold)
+	im.unpatchedText.unpatched = table[byte](&d, tableUnpatched)
 	lives := table[savedLife](&d, tableLives)
 	liveNames := table[byte](&d, tableNames)
 	if d.err != nil {
@@ -177,7 +177,7 @@ func (im *Image) savedLives() (lives []savedLife, names []byte) {
 func (im *Image) take(meta *EncodedMeta, segments []Segment) error {
 	im.first, im.horizon, im.textLo, im.textHi = meta.First, meta.Horizon, meta.TextLo, meta.TextHi
 	im.pageBase, im.doubles, im.skews = meta.PageBase, meta.Doubles, meta.Skews
-	im.cold = versions{meta.Cold[0], meta.Cold[1], meta.Cold[2], meta.Cold[3]}
+	im.unpatched = versions{meta.Unpatched[0], meta.Unpatched[1], meta.Unpatched[2], meta.Unpatched[3]}
 	if len(segments) != len(meta.Segments) {
 		return invalidf("the copy of kernel text has %d ranges, it knows %d", len(segments), len(meta.Segments))
 	}
@@ -187,16 +187,16 @@ func (im *Image) take(meta *EncodedMeta, segments []Segment) error {
 		}
 	}
 	im.segments = segments
-	if im.coldText.cold == nil {
+	if im.unpatchedText.unpatched == nil {
 		return nil
 	}
-	if i := meta.ColdSegment; i < 0 || int(i) >= len(segments) || segments[i].Addr > im.pageBase || im.pageBase >= segments[i].End() {
+	if i := meta.UnpatchedSegment; i < 0 || int(i) >= len(segments) || segments[i].Addr > im.pageBase || im.pageBase >= segments[i].End() {
 		return invalidf("never-poked text lies outside of the copy")
 	}
-	s := &segments[meta.ColdSegment]
+	s := &segments[meta.UnpatchedSegment]
 	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
-	for n := len(im.coldText.cold); n > 0; n-- {
-		if w := im.coldText.cold[n-1]; w != 0 {
+	for n := len(im.unpatchedText.unpatched); n > 0; n-- {
+		if w := im.unpatchedText.unpatched[n-1]; w != 0 {
 			if granule*(8*(n-1)+bits.Len8(w)) > len(im.text) {
 				return invalidf("never-poked text passes the copy")
 			}
@@ -223,7 +223,7 @@ func (im *Image) CheckValid() error {
 }
 
 func (im *Image) goodFragments() bool {
-	if !im.goodCold() {
+	if !im.validUnpatched() {
 		return false
 	}
 	end := uint64(0)
@@ -239,7 +239,7 @@ func (im *Image) goodFragments() bool {
 				return false
 			}
 		}
-		if shared := im.cold.count != 0 && f.versions == im.cold; !shared && !im.goodVersions(&f.versions) {
+		if shared := im.unpatched.count != 0 && f.versions == im.unpatched; !shared && !im.goodVersions(&f.versions) {
 			return false
 		}
 		states := im.states[f.states:][:im.statesOf(&f.versions)]
@@ -254,16 +254,16 @@ func (im *Image) goodFragments() bool {
 
 // goodCold looks at the versions that all never-poked text shares. Answers come from
 // them without a fragment if there is coldText, and then from the snapshot.
-func (im *Image) goodCold() bool {
-	if im.cold.count == 0 {
-		return im.coldText.cold == nil
+func (im *Image) validUnpatched() bool {
+	if im.unpatched.count == 0 {
+		return im.unpatchedText.unpatched == nil
 	}
-	if !im.goodVersions(&im.cold) {
+	if !im.goodVersions(&im.unpatched) {
 		return false
 	}
-	for i := range im.states[im.cold.states:][:im.statesOf(&im.cold)] {
-		s := &im.states[im.cold.states:][i].state
-		if !s.named() || im.coldText.cold != nil && (s.content != snapshotContent || !s.standing.HasBytes() || s.standing == InFlight) {
+	for i := range im.states[im.unpatched.states:][:im.statesOf(&im.unpatched)] {
+		s := &im.states[im.unpatched.states:][i].state
+		if !s.named() || im.unpatchedText.unpatched != nil && (s.content != snapshotContent || !s.standing.HasBytes() || s.standing == InFlight) {
 			return false
 		}
 	}

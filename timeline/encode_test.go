@@ -39,8 +39,8 @@ func elements[T any](t *testing.T, e *Encoded, i int) []T {
 // get there.
 func TestDecodeInvalid(t *testing.T) {
 	stateOf := func(t *testing.T, e *Encoded, standing Standing) *state {
-		for i := range elements[kept](t, e, tableStates) {
-			if s := &elements[kept](t, e, tableStates)[i].state; s.standing == standing {
+		for i := range elements[storedState](t, e, tableStates) {
+			if s := &elements[storedState](t, e, tableStates)[i].state; s.standing == standing {
 				return s
 			}
 		}
@@ -56,7 +56,7 @@ func TestDecodeInvalid(t *testing.T) {
 			stateOf(t, e, Known).content = uint32(len(e.Tables[tableArena].Data))
 		},
 		"no states": func(t *testing.T, e *Encoded) {
-			elements[kept](t, e, tableStates)[elements[fragment](t, e, tableFragments)[0].states].states = 0
+			elements[storedState](t, e, tableStates)[elements[fragment](t, e, tableFragments)[0].states].states = 0
 		},
 		"no conflict": func(t *testing.T, e *Encoded) { stateOf(t, e, Conflicting).content = 1000 },
 		"a candidate without bytes": func(t *testing.T, e *Encoded) {
@@ -78,12 +78,12 @@ func TestDecodeInvalid(t *testing.T) {
 		"versions beyond the leaves": func(t *testing.T, e *Encoded) {
 			elements[fragment](t, e, tableFragments)[0].leaf = 1 << 30
 		},
-		"cold versions of no state": func(_ *testing.T, e *Encoded) { e.Meta.Cold[3] = 1 << 30 },
+		"cold versions of no state": func(_ *testing.T, e *Encoded) { e.Meta.Unpatched[3] = 1 << 30 },
 		"cold bytes that conflict": func(t *testing.T, e *Encoded) {
-			elements[kept](t, e, tableStates)[e.Meta.Cold[3]].standing = Conflicting
+			elements[storedState](t, e, tableStates)[e.Meta.Unpatched[3]].standing = Conflicting
 		},
 		"cold bytes of no snapshot": func(t *testing.T, e *Encoded) {
-			elements[kept](t, e, tableStates)[e.Meta.Cold[3]].content = 0
+			elements[storedState](t, e, tableStates)[e.Meta.Unpatched[3]].content = 0
 		},
 		"a page of no fragment":     func(t *testing.T, e *Encoded) { elements[uint32](t, e, tablePages)[0] = 1000 },
 		"a symbol that ends early":  func(t *testing.T, e *Encoded) { elements[savedLife](t, e, tableLives)[0].hi = 0 },

@@ -26,7 +26,7 @@ func (w *Windows) Encode() (e EncodedWindows, ok bool) {
 		return e, false
 	}
 	e.Pokes, e.Sums = raw(w.pokes), raw(windowSums(w.pokes))
-	for _, s := range w.stretches {
+	for _, s := range w.runs {
 		e.Stretches = append(e.Stretches, [3]int{s.lo, s.hi, s.from})
 	}
 	return e, true
@@ -54,7 +54,7 @@ func DecodeWindows(e EncodedWindows, again func() *Windows) (*Windows, error) {
 		if s[0] < 0 || s[1] <= s[0] || s[1] > len(pokes) || s[2] != from {
 			return nil, invalidf("the windows are in no order")
 		}
-		w.stretches = append(w.stretches, stretch{s[0], s[1], s[2]})
+		w.runs = append(w.runs, sortedRun{s[0], s[1], s[2]})
 		from += s[1] - s[0]
 	}
 	if from != len(pokes) {

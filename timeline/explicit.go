@@ -84,7 +84,7 @@ func (b *Builder) withWindows() *Builder {
 
 // inFlight makes the answers inside explicit windows in flight: both sides
 // are given.
-func (c *chain) inFlight() {
+func (c *historyBuilder) inFlight() {
 	for i := range c.windows {
 		w := &c.windows[i]
 		k := c.f.addr - w.Addr
@@ -102,7 +102,7 @@ func (c *chain) inFlight() {
 }
 
 // own keeps bytes in the image's arena.
-func (c *chain) own(data []byte) uint32 {
+func (c *historyBuilder) own(data []byte) uint32 {
 	if !c.limits.hold(c.im.arena, len(data)) {
 		c.tooLarge = true
 		return 0

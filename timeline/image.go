@@ -18,7 +18,7 @@ const (
 )
 
 // Image is all facts of one kernel, indexed by address and time. It is
-// immutable and safe for any number of goroutines. It reads cold text in place
+// immutable and safe for any number of goroutines. It reads unpatched text in place
 // from the snapshot that the builder was given.
 type Image struct {
 	tables
@@ -131,8 +131,8 @@ func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
 func (v View) Read(addr uint64, buf []byte) Block {
 	im := v.im
 	if at := addr - im.base; im.has(at, len(buf)) {
-		h := im.at(&im.cold, v.t)
-		return Block{h.standing, h.reason, im.coldText.read(at, buf), Validity{h.since, h.until}}
+		h := im.at(&im.unpatched, v.t)
+		return Block{h.standing, h.reason, im.unpatchedText.read(at, buf), Validity{h.since, h.until}}
 	}
 	return im.read(addr, v.t, buf, im.find(addr), nil)
 }
@@ -161,7 +161,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 			continue
 		}
 		f := &im.fragments[i]
-		var ver held
+		var ver versionAt
 		if c != nil {
 			ver = c.at(i, f, t)
 		} else {
@@ -341,7 +341,7 @@ func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 }
 
 // span describes a version of m bytes of f from off on.
-func (im *Image) span(f *fragment, ver held, off, m uint64) Span {
+func (im *Image) span(f *fragment, ver versionAt, off, m uint64) Span {
 	s := Span{Addr: f.addr + off, Len: m, Standing: ver.standing, Reason: ver.reason,
 		Source: ver.source, Since: ver.since, Until: ver.until}
 	switch {
@@ -438,7 +438,7 @@ func (im *Image) Stats() Stats {
 		if im.states[h.states].reason == TooManyFacts && im.states[h.states].standing == Unknown {
 			crowded += uint64(im.fragments[i].size)
 		}
-		if *h != im.cold {
+		if *h != im.unpatched {
 			n += int(h.count)
 		} else if !shared {
 			n, shared = n+int(h.count), true

@@ -14,29 +14,29 @@ const pageSize = 4096
 // questions are about and nearly all fragments are, to its fragment.
 type pageIndex struct {
 	pageBase uint64
-	// cold are the versions that all never-poked core text shares.
-	cold versions
-	coldText
+	// unpatched are the versions that all never-poked core text shares.
+	unpatched versions
+	unpatchedText
 }
 
-// coldText leads from an address in never-poked core text to the snapshot, past
+// unpatchedText leads from an address in never-poked core text to the snapshot, past
 // all fragments.
-type coldText struct {
+type unpatchedText struct {
 	base uint64
 	text []byte // from base on
-	// cold is a bitmap: bit i is set if granule i from base on was never poked. It
-	// has coldSpare bytes more, which mean nothing.
-	cold []byte
+	// unpatched is a bitmap: bit i is set if granule i from base on was never poked. It
+	// has unpatchedSpare bytes more, which mean nothing.
+	unpatched []byte
 }
 
 const (
 	// A granule of text is small, so that what is next to a poked place is
-	// cold.
-	granule   = 4
-	coldSpare = 3
-	// maxCold is how many bytes has looks at: the bits of their granules are
+	// unpatched.
+	granule        = 4
+	unpatchedSpare = 3
+	// maxUnpatched is how many bytes has looks at: the bits of their granules are
 	// in four bytes, from whatever bit of the first on.
-	maxCold = (32-7)*granule - (granule - 1)
+	maxUnpatched = (32-7)*granule - (granule - 1)
 )
 
 // A rank is how many fragments begin in a page before one of its lines.
@@ -73,45 +73,45 @@ func (im *Image) indexPages() {
 			im.ranks[uint64(p)*pageLines+k] = rank(uint32(i) - im.pages[p])
 		}
 	}
-	im.markCold()
+	im.markUnpatched()
 }
 
 // markCold finds the bytes for which no fragment need be looked at.
-func (im *Image) markCold() {
-	seg := im.coldSegment()
+func (im *Image) markUnpatched() {
+	seg := im.unpatchedSegment()
 	if seg < 0 {
 		return
 	}
 	s := &im.segments[seg]
 	im.base, im.text = im.pageBase, s.Data[im.pageBase-s.Addr:]
-	im.coldText.cold = make([]byte, (len(im.pages)-1)*(pageSize/granule/8)+coldSpare)
+	im.unpatchedText.unpatched = make([]byte, (len(im.pages)-1)*(pageSize/granule/8)+unpatchedSpare)
 	for i := range im.fragments {
 		f := &im.fragments[i]
-		if f.seg == seg && f.versions == im.cold && f.addr >= im.base {
+		if f.seg == seg && f.versions == im.unpatched && f.addr >= im.base {
 			im.mark(f.addr-im.base, f.addr-im.base+uint64(f.size))
 		}
 	}
 }
 
 // mark sets the bits of the granules that lie in [lo, hi).
-func (c *coldText) mark(lo, hi uint64) {
+func (c *unpatchedText) mark(lo, hi uint64) {
 	lo = (lo + granule - 1) / granule
-	hi = min(hi/granule, uint64(len(c.cold)-coldSpare)*8)
+	hi = min(hi/granule, uint64(len(c.unpatched)-unpatchedSpare)*8)
 	for lo < hi {
 		n := min(8-lo%8, hi-lo)
-		c.cold[lo/8] |= byte(1<<n-1) << (lo % 8)
+		c.unpatched[lo/8] |= byte(1<<n-1) << (lo % 8)
 		lo += n
 	}
 }
 
 // coldSegment returns which segment of the snapshot has all never-poked core
 // text, -1 where none is all that is known of it.
-func (im *Image) coldSegment() int32 {
-	if im.cold.count == 0 {
+func (im *Image) unpatchedSegment() int32 {
+	if im.unpatched.count == 0 {
 		return -1
 	}
-	for k := range im.cold.count {
-		if v := im.version(&im.cold, k); v.content != snapshotContent || !v.standing.HasBytes() || v.standing == InFlight {
+	for k := range im.unpatched.count {
+		if v := im.version(&im.unpatched, k); v.content != snapshotContent || !v.standing.HasBytes() || v.standing == InFlight {
 			return -1
 		}
 	}
@@ -123,19 +123,19 @@ func (im *Image) coldSegment() int32 {
 	return -1
 }
 
-// has reports whether the n bytes at base+at are cold. For some that are it
+// has reports whether the n bytes at base+at are unpatched. For some that are it
 // says no.
-func (c *coldText) has(at uint64, n int) bool {
+func (c *unpatchedText) has(at uint64, n int) bool {
 	i := at / (granule * 8)
-	if i+coldSpare >= uint64(len(c.cold)) || uint(n-1) >= maxCold {
+	if i+unpatchedSpare >= uint64(len(c.unpatched)) || uint(n-1) >= maxUnpatched {
 		return false
 	}
 	want := uint32(2)<<((at%granule+uint64(n)-1)/granule) - 1
-	return ^binary.LittleEndian.Uint32(c.cold[i:])>>(at/granule%8)&want == 0
+	return ^binary.LittleEndian.Uint32(c.unpatched[i:])>>(at/granule%8)&want == 0
 }
 
-// read reads cold bytes.
-func (c *coldText) read(at uint64, buf []byte) int {
+// read reads unpatched bytes.
+func (c *unpatchedText) read(at uint64, buf []byte) int {
 	if len(buf) == 16 { // as those who decode x86 ask for
 		*(*[16]byte)(buf) = [16]byte(c.text[at:])
 		return 16

@@ -198,7 +198,7 @@ func (d *build) timeOf(p *poke) uint64 {
 
 // rivalOf returns the poke of which it is not known whether it came before ch or
 // after.
-func (c *chain) rivalOf(ch *change) (poke, bool) {
+func (c *historyBuilder) rivalOf(ch *change) (poke, bool) {
 	if c.rivals == nil {
 		return poke{}, false
 	}
@@ -208,7 +208,7 @@ func (c *chain) rivalOf(ch *change) (poke, bool) {
 
 // unsettled makes the time around a change conflicting that may have come
 // before its rival or after: everything that either says.
-func (c *chain) unsettled(from, to uint64, ch *change, rival poke) {
+func (c *historyBuilder) unsettled(from, to uint64, ch *change, rival poke) {
 	var claims []claim
 	if c.content != noContent {
 		claims = append(claims, c.claim(from))
@@ -221,7 +221,7 @@ func (c *chain) unsettled(from, to uint64, ch *change, rival poke) {
 }
 
 // differing appends to claims those of more that say what none before them does.
-func (c *chain) differing(claims []claim, more ...claim) []claim {
+func (c *historyBuilder) differing(claims []claim, more ...claim) []claim {
 	for _, x := range more {
 		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
 			claims = append(claims, x)
@@ -254,7 +254,7 @@ func later(t, by uint64) uint64   { return t + min(MaxTime-t, by) }
 // uncertain makes what was emitted near a change in flight: with clocks that
 // differ, the asked time may be before the change or after it. births are the
 // times when what is here came or went.
-func (c *chain) uncertain(changes []change, births []uint64) {
+func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 	by := c.skew
 	if by == 0 {
 		return
@@ -274,7 +274,7 @@ func (c *chain) uncertain(changes []change, births []uint64) {
 }
 
 // blur makes [from, to) in flight where all of it is known.
-func (c *chain) blur(from, to uint64, changes []change) {
+func (c *historyBuilder) blur(from, to uint64, changes []change) {
 	known := true
 	var claims []claim // different contents
 	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {

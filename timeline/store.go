@@ -20,7 +20,7 @@ type tables struct {
 	fragments []fragment // by address
 	leaves    []leaf
 	nodes     []node
-	states    []kept
+	states    []storedState
 	conflicts []conflict
 	claims    []claim // of conflicts, one after the other
 	arena     []byte
@@ -70,12 +70,12 @@ type state struct {
 	standing Standing
 	reason   Reason
 	source   Source
-	states   uint8 // see kept
+	states   uint8 // see storedState
 }
 
-// A kept state is one as it is stored. The first of a fragment says how many
+// A storedState is one as it is stored. The first of a fragment says how many
 // there are, or ownState.
-type kept struct {
+type storedState struct {
 	bytes uint64 // the content, as a little-endian word, where it is one of the arena of at most shortContent bytes
 	state
 }
@@ -86,10 +86,10 @@ const shortContent = 8
 // one do not lie in two.
 const stateLine = 4
 
-// A held version is one with its validity.
-type held struct {
+// A versionAt is one with its validity.
+type versionAt struct {
 	since, until uint64
-	kept
+	storedState
 }
 
 var emptyNode = node{MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime}
@@ -103,7 +103,7 @@ func notAfter(a, t uint64) uint32 {
 }
 
 // at returns the version of h that holds at t.
-func (im *tables) at(h *versions, t uint64) held { return im.version(h, im.indexAt(h, t)) }
+func (im *tables) at(h *versions, t uint64) versionAt { return im.version(h, im.indexAt(h, t)) }
 
 // indexAt returns the place of the version of h that holds at t.
 func (im *tables) indexAt(h *versions, t uint64) uint32 {
@@ -155,13 +155,13 @@ func (n *node) at(t uint64) uint32 {
 }
 
 // version returns the k-th version of h.
-func (im *tables) version(h *versions, k uint32) held {
+func (im *tables) version(h *versions, k uint32) versionAt {
 	// This does not wait for the leaf. Nor need the state itself then, which
 	// is of the same line as a rule.
 	states := im.states[h.states].states
 	i, j := h.leaf+k/leafSize, k%leafSize
 	l := &im.leaves[i]
-	v := held{since: l.since[j], until: MaxTime}
+	v := versionAt{since: l.since[j], until: MaxTime}
 	switch {
 	case j+1 < leafSize:
 		v.until = l.since[j+1]
@@ -172,12 +172,12 @@ func (im *tables) version(h *versions, k uint32) held {
 	if states == uint8(ownState) {
 		s = k
 	}
-	v.kept = im.states[h.states+s]
+	v.storedState = im.states[h.states+s]
 	return v
 }
 
 // A version holds from its time to that of the next one of its fragment. This
-// is how a chain makes them, before they are stored.
+// is how a historyBuilder makes them, before they are stored.
 type version struct {
 	since uint64
 	state
@@ -213,7 +213,7 @@ func (im *tables) store(list []version, size uint32) versions {
 	if own {
 		im.states = im.states[:h.states]
 		for i := range list {
-			im.states = append(im.states, kept{state: list[i].state})
+			im.states = append(im.states, storedState{state: list[i].state})
 		}
 	}
 	h.states += im.alignStates(h.states)
@@ -244,7 +244,7 @@ func (im *tables) code(first uint32, s state) stateCode {
 	if n == int(ownState)-1 { // a number of states is no ownState
 		return ownState
 	}
-	im.states = append(im.states, kept{state: s})
+	im.states = append(im.states, storedState{state: s})
 	return stateCode(n)
 }
 
@@ -257,9 +257,9 @@ func (im *tables) alignStates(first uint32) uint32 {
 		return 0
 	}
 	by := stateLine - at
-	var line [stateLine]kept
+	var line [stateLine]storedState
 	copy(line[:], im.states[first:])
-	im.states = append(im.states[:first], make([]kept, by)...)
+	im.states = append(im.states[:first], make([]storedState, by)...)
 	im.states = append(im.states, line[:n]...)
 	return by
 }

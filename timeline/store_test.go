@@ -32,7 +32,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("%+v: %d states from %d on lie in two lines", tt, n, h.states)
 		}
 		for i := range list {
-			want := held{list[i].since, MaxTime, kept{state: list[i].state}}
+			want := versionAt{list[i].since, MaxTime, storedState{state: list[i].state}}
 			for k, b := range im.arena[want.content:][:size] {
 				want.bytes |= uint64(b) << (8 * k)
 			}
@@ -56,12 +56,12 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestColdText: a block is told to be cold only if each of its bytes is, and is
+// TestUnpatchedText: a block is called unpatched only if each of its bytes is, and is
 // told so where all granules that it touches are.
-func TestColdText(t *testing.T) {
+func TestUnpatchedText(t *testing.T) {
 	const size = 1 << 10
 	rng := rand.New(rand.NewPCG(7, 8))
-	c := coldText{text: make([]byte, size), cold: make([]byte, size/granule/8+coldSpare)}
+	c := unpatchedText{text: make([]byte, size), unpatched: make([]byte, size/granule/8+unpatchedSpare)}
 	var granules [size / granule]bool
 	for lo := uint64(0); lo < size; {
 		hi := lo + rng.Uint64N(100)
@@ -72,8 +72,8 @@ func TestColdText(t *testing.T) {
 		lo = hi + 1 + rng.Uint64N(16)
 	}
 	for at := range uint64(size) {
-		for n := 1; n <= maxCold+8; n++ {
-			want := n <= maxCold && at+uint64(n) <= size
+		for n := 1; n <= maxUnpatched+8; n++ {
+			want := n <= maxUnpatched && at+uint64(n) <= size
 			for i := at / granule; want && i <= (at+uint64(n)-1)/granule; i++ {
 				want = granules[i]
 			}
@@ -83,6 +83,6 @@ func TestColdText(t *testing.T) {
 		}
 	}
 	if c.has(0, 0) || c.has(size, 1) || c.has(MaxTime, 1) {
-		t.Error("nothing, or what lies behind the end, is not cold")
+		t.Error("nothing, or what lies behind the end, is not unpatched")
 	}
 }

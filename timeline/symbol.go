@@ -109,7 +109,7 @@ func (v View) named(addr uint64) (best Symbol, ok bool) {
 		if t := v.im.namesOf(l); t != nil {
 			if s, found := t.Find(addr); found && s.Module == l.Name {
 				s.From, s.To = l.From, l.To
-				if !ok || v.rather(&s, &best) {
+				if !ok || v.preferred(&s, &best) {
 					best, ok = s, true
 				}
 			}
@@ -128,7 +128,7 @@ func (v View) named(addr uint64) (best Symbol, ok bool) {
 }
 
 // rather reports whether s says more than o of what is at v's time.
-func (v View) rather(s, o *Symbol) bool {
+func (v View) preferred(s, o *Symbol) bool {
 	now := func(s *Symbol) bool { return s.From <= v.t && v.t < s.To }
 	switch {
 	case now(s) != now(o):

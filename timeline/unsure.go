@@ -21,7 +21,7 @@ import "slices"
 
 // unsure returns when l may have been gone, or not yet there. Changes of the place that
 // is asked for may show it too.
-func (p *population) unsure(l *Lifetime, changes []change) gaps {
+func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 	lost := p.gapsOf(l)
 	within := lost.between(l.From, l.To)
 	if len(within) == 0 {
@@ -40,7 +40,7 @@ func (p *population) unsure(l *Lifetime, changes []change) gaps {
 }
 
 // certain returns the times when l was there.
-func (p *population) certain(l *Lifetime, changes []change) (out []Range) {
+func (p *liveSet) certain(l *Lifetime, changes []change) (out []Range) {
 	lost := p.gapsOf(l)
 	// around adds the time around [from, to), at some moment of which l was there.
 	around := func(from, to uint64) {
@@ -99,7 +99,7 @@ func (g gaps) spanning(from, to uint64, reason Reason) gaps {
 
 // unsureGaps returns the gaps of a place in l's time, with the times when it is not certain
 // that l is there.
-func (c *chain) unsureGaps(l *Lifetime, init initial, changes []change) gaps {
+func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change) gaps {
 	if len(l.unsure) == 0 || c.gaps.covers(0, MaxTime) {
 		return c.gaps
 	}

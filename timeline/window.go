@@ -45,23 +45,23 @@ type InPlacePoke struct {
 // Windows are the windows of all in-place pokes of a recording. It is
 // immutable and safe for concurrent use.
 type Windows struct {
-	pokes     []InPlacePoke // as recorded
-	stretches []stretch
-	skew      uint64          // by how much the CPUs' clocks differ
-	words     *wordWindows    // where instructions are words and no batches are made; nil on x86
-	indexed   *indexedWindows // where pokes are in the file of an index
+	pokes   []InPlacePoke // as recorded
+	runs    []sortedRun
+	skew    uint64          // by how much the CPUs' clocks differ
+	words   *wordWindows    // where instructions are words and no batches are made; nil on x86
+	indexed *indexedWindows // where pokes are in the file of an index
 }
 
-// A stretch is a run of pokes, [lo, hi) as recorded, that follow one another in
+// A sortedRun is a run of pokes, [lo, hi) as recorded, that follow one another in
 // time; from is the place of the first of them in the order of time.
-type stretch struct{ lo, hi, from int }
+type sortedRun struct{ lo, hi, from int }
 
 func (w *Windows) len() int { return len(w.pokes) }
 
 // at returns the k-th poke in the order of time.
 func (w *Windows) at(k int) *InPlacePoke {
-	i := sort.Search(len(w.stretches), func(i int) bool { return w.stretches[i].from > k }) - 1
-	s := &w.stretches[i]
+	i := sort.Search(len(w.runs), func(i int) bool { return w.runs[i].from > k }) - 1
+	s := &w.runs[i]
 	i = s.lo + k - s.from
 	if w.indexed != nil {
 		w.indexed.check(i)
@@ -75,7 +75,7 @@ func NewWindows(pokes []InPlacePoke, words bool) *Windows {
 	w := &Windows{pokes: withoutDoubles(pokes)}
 	from := 0
 	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
-		w.stretches = append(w.stretches, stretch{lo, hi, from})
+		w.runs = append(w.runs, sortedRun{lo, hi, from})
 		from += hi - lo
 	})
 	if words {

@@ -139,8 +139,8 @@ func (v *version) sources() string {
 // given time (0: none), or the one that was asked for among the others.
 func (q *at) writeRows(x *answer, v *version, changed uint64) {
 	width, byteWidth := 0, 0
-	var source replay.SourceLine              // that the last row came from
-	service, _ := q.c.serves(v.view, x.asked) // that was told last
+	var source replay.SourceLine           // that the last row came from
+	made, _ := q.c.serves(v.view, x.asked) // that was told last
 	for i := range v.rows {
 		width = max(width, len(label(v.view, v.rows[i].addr())))
 		byteWidth = max(byteWidth, 3*len(v.rows[i].inst.Bytes))
@@ -168,10 +168,10 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 			q.writeHole(v, &hole, mark, width)
 			continue
 		}
-		if s, ok := q.c.serves(v.view, r.inst.Addr); ok && s.Addr != service.Addr {
-			// Slots that follow one another each serve something else.
-			service = s
-			fmt.Fprintf(q.out, "   ; %s\n", serviceText(v.view, &s))
+		if s, ok := q.c.serves(v.view, r.inst.Addr); ok && s.Addr != made.Addr {
+			// Slots that follow one another each have another purpose.
+			made = s
+			fmt.Fprintf(q.out, "   ; %s\n", trampolineText(v.view, &s))
 		}
 		if l, ok := q.c.sourceLine(v.view, r.inst.Addr); ok && l.File != "" && l != source {
 			// As objdump -S shows it.

@@ -293,7 +293,7 @@ func piecesOf(r *replay.Replay, view timeline.View, s timeline.Symbol, segs []kc
 				if addr != s.Addr {
 					p.Name += fmt.Sprintf("+%#x", addr-s.Addr)
 				}
-				if svc, ok := r.Serves(addr, view.Time()); ok && svc.Addr == addr {
+				if svc, ok := r.TrampolineAt(addr, view.Time()); ok && svc.Addr == addr {
 					p.Size = min(p.Size, svc.Len)
 					serves := svc.Func
 					if serves == 0 {

@@ -64,9 +64,9 @@ type jsonSymbol struct {
 	Offset uint64  `json:"offset"`
 	Module *string `json:"module"`
 	// Other names of the same function.
-	Aliases []string     `json:"aliases,omitempty"`
-	Serves  *jsonService `json:"serves,omitempty"`
-	Source  *jsonSource  `json:"source,omitempty"` // of a BPF program's code
+	Aliases []string        `json:"aliases,omitempty"`
+	Serves  *jsonTrampoline `json:"serves,omitempty"`
+	Source  *jsonSource     `json:"source,omitempty"` // of a BPF program's code
 }
 
 func (p place) json() *jsonSymbol {

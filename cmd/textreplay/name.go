@@ -29,7 +29,7 @@ func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
 func (c *coder) nameOf(v timeline.View, addr uint64) string {
 	name := placeOf(v, addr).String()
 	if s, ok := c.serves(v, addr); ok && name != "" {
-		name += " (" + serviceText(v, &s) + ")"
+		name += " (" + trampolineText(v, &s) + ")"
 	}
 	return name
 }
@@ -53,11 +53,11 @@ func (c *coder) label(v timeline.View, addr uint64) string {
 	return label(v, addr)
 }
 
-func (c *coder) serves(v timeline.View, addr uint64) (replay.Service, bool) {
+func (c *coder) serves(v timeline.View, addr uint64) (replay.Trampoline, bool) {
 	if c.r == nil {
-		return replay.Service{}, false
+		return replay.Trampoline{}, false
 	}
-	return c.r.Serves(addr, v.Time())
+	return c.r.TrampolineAt(addr, v.Time())
 }
 
 // sourceLine returns the source of the BPF program's code at addr.
@@ -70,7 +70,7 @@ func (c *coder) sourceLine(v timeline.View, addr uint64) (replay.SourceLine, boo
 
 // serviceText tells what code is there for: "serves do_sys_openat2+0x7",
 // "calls function_trace_call".
-func serviceText(v timeline.View, s *replay.Service) string {
+func trampolineText(v timeline.View, s *replay.Trampoline) string {
 	if s.Func != 0 {
 		return "calls " + addrText(v, s.Func)
 	}
@@ -121,7 +121,7 @@ type jsonPlace struct {
 }
 
 // jsonService tells what out-of-line code or a BPF trampoline is there for.
-type jsonService struct {
+type jsonTrampoline struct {
 	Kind   string      `json:"kind"`
 	Addr   string      `json:"addr"`
 	Len    uint64      `json:"len"`
@@ -132,8 +132,8 @@ type jsonService struct {
 	Ops    *jsonPlace  `json:"ops,omitempty"`    // and its struct ftrace_ops
 }
 
-func serviceJSON(r *replay.Replay, v timeline.View, s *replay.Service) *jsonService {
-	out := &jsonService{Kind: s.Kind.String(), Addr: hexAddr(s.Addr), Len: s.Len, From: since(s.From), To: until(s.To)}
+func trampolineJSON(r *replay.Replay, v timeline.View, s *replay.Trampoline) *jsonTrampoline {
+	out := &jsonTrampoline{Kind: s.Kind.String(), Addr: hexAddr(s.Addr), Len: s.Len, From: since(s.From), To: until(s.To)}
 	for _, p := range s.Places {
 		out.Places = append(out.Places, jsonPlace{hexAddr(p), placeOf(v, p).json()})
 	}
@@ -170,7 +170,7 @@ func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
 		out.Aliases = v.Aliases(s)
 	}
 	if s, ok := c.serves(v, addr); ok {
-		out.Serves = serviceJSON(c.r, v, &s)
+		out.Serves = trampolineJSON(c.r, v, &s)
 	}
 	if l, ok := c.sourceLine(v, addr); ok {
 		out.Source = sourceJSON(&l)

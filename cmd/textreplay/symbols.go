@@ -30,9 +30,9 @@ type listedSymbol struct {
 	aliasOf string // the name by which code at this address is called; "" if that is this one
 	// As of one moment of its life: what a trampoline is there for, and
 	// where a BPF program's first line stands.
-	asOf    uint64
-	service *replay.Service
-	source  *replay.SourceLine
+	asOf       uint64
+	trampoline *replay.Trampoline
+	source     *replay.SourceLine
 }
 
 // describe finds what is known of a dynamic symbol.
@@ -47,8 +47,8 @@ func (s *listedSymbol) describe(r *replay.Replay) {
 	}
 	s.asOf = max(s.asOf, s.From)
 	// A page of slots serves many.
-	if svc, ok := r.Serves(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == replay.ServesBPF) {
-		s.service = &svc
+	if svc, ok := r.TrampolineAt(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == replay.BPFTrampoline) {
+		s.trampoline = &svc
 	}
 	// The first instructions of a function come from no line.
 	for addr := s.Addr; addr < s.Addr+s.Size; addr++ {
@@ -168,8 +168,8 @@ type jsonListed struct {
 	// Of several names of one function, all but the one by which it is called.
 	AliasOf string `json:"alias_of,omitempty"`
 	// What a trampoline is there for, and where a BPF program's first line stands.
-	Serves *jsonService `json:"serves,omitempty"`
-	Source *jsonSource  `json:"source,omitempty"`
+	Serves *jsonTrampoline `json:"serves,omitempty"`
+	Source *jsonSource     `json:"source,omitempty"`
 }
 
 func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
@@ -187,8 +187,8 @@ func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
 			if s.Size != 0 {
 				out.Size = &s.Size
 			}
-			if s.service != nil {
-				out.Serves = serviceJSON(r, r.Image.At(s.asOf), s.service)
+			if s.trampoline != nil {
+				out.Serves = trampolineJSON(r, r.Image.At(s.asOf), s.trampoline)
 			}
 			if s.source != nil {
 				out.Source = sourceJSON(s.source)
@@ -209,9 +209,9 @@ func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
 		switch {
 		case s.aliasOf != "":
 			more = " (alias of " + s.aliasOf + ")"
-		case s.service != nil:
-			more = serviceText(r.Image.At(s.asOf), s.service)
-			if ops := variable(r, s.service.Ops); ops != "" {
+		case s.trampoline != nil:
+			more = trampolineText(r.Image.At(s.asOf), s.trampoline)
+			if ops := variable(r, s.trampoline.Ops); ops != "" {
 				more += " for " + ops
 			}
 			more = " (" + more + ")"

@@ -61,7 +61,7 @@ func (a architecture) hasOpsLiterals() bool { return a.machine == elf.EM_AARCH64
 func (a architecture) hasSequences() bool { return a.machine == elf.EM_PPC64 }
 
 // hasServices reports whether the code of slots and trampolines can be read.
-func (a architecture) hasServices() bool { return a.name == "x86_64" }
+func (a architecture) readsTrampolines() bool { return a.name == "x86_64" }
 
 // Machine returns the ELF machine of the recorded kernel: the snapshot's, or
 // what the recording's ARCH says; EM_NONE where nothing says so.

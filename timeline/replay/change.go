@@ -137,11 +137,11 @@ func (t *trail) collect() {
 func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
 	switch typ {
 	case perfdata.RecordTextPoke:
-		return t.r.scanned().reads(id, takesPokes)
+		return t.r.scanned().isChosen(id, takesPokes)
 	case perfdata.RecordKSymbol:
-		return id.Time == 0 || t.r.scanned().reads(id, takesSymbols)
+		return id.Time == 0 || t.r.scanned().isChosen(id, takesSymbols)
 	case perfdata.RecordBPFEvent:
-		return id.Time == 0 || t.r.scanned().reads(id, takesBPF)
+		return id.Time == 0 || t.r.scanned().isChosen(id, takesBPF)
 	}
 	return true
 }

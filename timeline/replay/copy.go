@@ -168,7 +168,7 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 	if end == m.Addr {
 		return
 	}
-	loaded, freed, told := s.lifeAround(m.Name, list.made.From, list.made.To)
+	loaded, freed, told := s.moduleLifetime(m.Name, list.made.From, list.made.To)
 	if !told {
 		return
 	}

@@ -26,7 +26,7 @@
 // [Replay.Windows] has the times during which a CPU may meet a trap.
 // [Replay.Findings] lists records that contradict one another.
 // [Replay.TableSymbols] lists the names of the kernel and its modules,
-// [Replay.Serves] says what slots and trampolines are for, and
+// [Replay.TrampolineAt] says what slots and trampolines are for, and
 // [Replay.SourceLine] returns the source of a BPF program.
 //
 // docs/truth.md of this project has the rules, and where each is decided.

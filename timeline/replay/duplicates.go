@@ -198,21 +198,21 @@ func (s *scan) checkDuplicates() {
 	}
 }
 
-// takes reports whether a record that came through ch is the one to be read, of
+// chooseAndCheck reports whether a record that came through ch is the one to be read, of
 // those that several events took.
-func (s *scan) takes(ch *channel, id *perfdata.SampleID, kind kinds) bool {
+func (s *scan) chooseAndCheck(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	if !s.chosen {
 		s.choose()
 	}
 	if s.follows && s.several {
 		ch.taken[kind.index()]++
 	}
-	return s.isChosen(ch, id, kind)
+	return s.chosenOn(ch, id, kind)
 }
 
-// isChosen is takes without a trace. What came through an id that may be of any
+// chosenOn is chooseAndCheck without a trace. What came through an id that may be of any
 // CPU is read where no other event is known to listen.
-func (s *scan) isChosen(ch *channel, id *perfdata.SampleID, kind kinds) bool {
+func (s *scan) chosenOn(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	if ch.chosen&kind == 0 || ch.cpu >= 0 {
 		return ch.chosen&kind != 0
 	}
@@ -229,12 +229,12 @@ func (s *scan) isChosen(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	return true
 }
 
-// reads is takes after the scan, for a record of which only the id is at hand.
+// isChosen is chooseAndCheck after the scan, for a record of which only the id is at hand.
 // It changes nothing, and is safe for concurrent use.
-func (s *scan) reads(id *perfdata.SampleID, kind kinds) bool {
+func (s *scan) isChosen(id *perfdata.SampleID, kind kinds) bool {
 	if id.Time == 0 {
 		return false
 	}
 	ch := s.channelOf(id)
-	return ch != nil && ch.machine == s.listens && s.isChosen(ch, id, kind)
+	return ch != nil && ch.machine == s.listens && s.chosenOn(ch, id, kind)
 }

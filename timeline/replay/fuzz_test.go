@@ -127,7 +127,7 @@ func FuzzReplay(f *testing.F) {
 			last = c.Time
 		}
 		for s := range r.Image.Symbols {
-			if svc, ok := r.Serves(s.Addr, s.From); ok && (s.From < svc.From || s.From >= svc.To || len(svc.Places) == 0 && svc.Func == 0) {
+			if svc, ok := r.TrampolineAt(s.Addr, s.From); ok && (s.From < svc.From || s.From >= svc.To || len(svc.Places) == 0 && svc.Func == 0) {
 				t.Fatalf("at %d %+v", s.From, svc)
 			}
 			r.SourceLine(s.Addr, s.From)

@@ -75,9 +75,9 @@ type sectionEntry struct{ Offset, Len, Size uint64 }
 
 // The sections of the directory: the tables of the image, then these.
 const (
-	sectionMeta     = iota // JSON
-	sectionServices        // JSON
-	sectionWindows         // checksums
+	sectionMeta        = iota // JSON
+	sectionTrampolines        // JSON
+	sectionWindows            // checksums
 	numSections
 )
 
@@ -121,15 +121,15 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	if err != nil {
 		return err
 	}
-	services, err := json.Marshal(r.savedServices())
+	saved, err := json.Marshal(r.savedTrampolines())
 	if err != nil {
 		return err
 	}
 
 	sections := append(image.Tables, []timeline.EncodedTable{
-		sectionMeta:     {Data: text, Size: 1},
-		sectionServices: {Data: services, Size: 1},
-		sectionWindows:  {Data: windows.Sums, Size: 1},
+		sectionMeta:        {Data: text, Size: 1},
+		sectionTrampolines: {Data: saved, Size: 1},
+		sectionWindows:     {Data: windows.Sums, Size: 1},
 	}...)
 	head := indexHeader{Version: IndexVersion, Sections: uint32(len(sections)), Stamp: stamp}
 	copy(head.Magic[:], indexMagic)
@@ -223,7 +223,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 	r.Report.Clock.ownTime, r.Report.Clock.noWall = meta.OwnTime, meta.NoWall
 	r.Image = im
 	r.savedWindows = windows
-	r.services.saved = own[sectionServices].Data
+	r.trampolines.saved = own[sectionTrampolines].Data
 	return nil
 }
 
@@ -346,8 +346,8 @@ func (r *Replay) loadIndex(opts *Options) error {
 }
 
 // badService reports whether a service cannot be one that was saved.
-func badService(s Service) bool {
-	return int(s.Kind) >= len(serviceKinds) || s.Len == 0 || len(s.Places) == 0 && s.Func == 0
+func badTrampoline(s Trampoline) bool {
+	return int(s.Kind) >= len(trampolineKinds) || s.Len == 0 || len(s.Places) == 0 && s.Func == 0
 }
 
 // saveIndex writes the index, or leaves the file that was there.
@@ -424,23 +424,23 @@ func CheckIndexFile(path string) error {
 	return nil
 }
 
-// savedServices are services in an index.
-type savedServices struct {
-	Pieces []Service
+// savedTrampolines are trampolines in an index.
+type savedTrampolines struct {
+	Pieces []Trampoline
 	Uses   map[int][][3]uint64 // by the number of the life
 }
 
-// savedServices finds the services, if nobody has, so that those who open the
+// savedTrampolines finds the trampolines, if nobody has, so that those who open the
 // index need not read the recording for them.
-func (r *Replay) savedServices() (s savedServices) {
-	if !r.arch.hasServices() {
+func (r *Replay) savedTrampolines() (s savedTrampolines) {
+	if !r.arch.readsTrampolines() {
 		return s
 	}
-	r.services.once.Do(func() { r.services.find(r) })
-	s.Pieces, s.Uses = r.services.pieces, make(map[int][][3]uint64)
+	r.trampolines.once.Do(func() { r.trampolines.find(r) })
+	s.Pieces, s.Uses = r.trampolines.pieces, make(map[int][][3]uint64)
 	i := 0
 	for l := range r.Image.Lifetimes {
-		for _, u := range r.services.uses[l] {
+		for _, u := range r.trampolines.uses[l] {
 			s.Uses[i] = append(s.Uses[i], [3]uint64{u.site, u.from, u.to})
 		}
 		i++
@@ -448,11 +448,11 @@ func (r *Replay) savedServices() (s savedServices) {
 	return s
 }
 
-// take takes the services from the index that r is of, and reports whether it
+// take takes the trampolines from the index that r is of, and reports whether it
 // could.
-func (x *services) take(r *Replay) bool {
-	var s savedServices
-	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badService) {
+func (x *trampolines) take(r *Replay) bool {
+	var s savedTrampolines
+	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badTrampoline) {
 		return false
 	}
 	uses := make(map[*timeline.Lifetime][]use)

@@ -119,8 +119,8 @@ func TestIndex(t *testing.T) {
 				if diff := cmp.Diff(made.Windows().At(p.addr, 8, p.time), used.Windows().At(p.addr, 8, p.time)); diff != "" {
 					t.Fatalf("%#x at %d: windows\n%s", p.addr, p.time, diff)
 				}
-				v1, ok1 := made.Serves(p.addr, p.time)
-				v2, ok2 := used.Serves(p.addr, p.time)
+				v1, ok1 := made.TrampolineAt(p.addr, p.time)
+				v2, ok2 := used.TrampolineAt(p.addr, p.time)
 				if diff := cmp.Diff(v1, v2); diff != "" || ok1 != ok2 {
 					t.Fatalf("%#x at %d: serves\n%s", p.addr, p.time, diff)
 				}

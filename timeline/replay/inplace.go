@@ -49,7 +49,7 @@ func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPok
 			if matters != nil && !matters(rec.Raw) {
 				continue
 			}
-			if r.Recording.TextPoke(rec, &p) != nil || !known.reads(&p.SampleID, takesPokes) || known.foreign(rec, &p.SampleID) {
+			if r.Recording.TextPoke(rec, &p) != nil || !known.isChosen(&p.SampleID, takesPokes) || known.foreign(rec, &p.SampleID) {
 				continue
 			}
 			if !yield(&p) {

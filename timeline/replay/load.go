@@ -103,8 +103,8 @@ type Replay struct {
 	sequences     *Sequences
 	sequencesOnce sync.Once
 
-	services services
-	sources  sources
+	trampolines trampolines
+	sources     sources
 }
 
 // Close unmaps the recording and its snapshot. The image must not be used
@@ -501,7 +501,7 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 		if slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
 			listed = 0 // perf enables the events after it has made the copy
 		}
-		loaded, freed, told := s.lifeAround(m.Name, 0, listed)
+		loaded, freed, told := s.moduleLifetime(m.Name, 0, listed)
 		if !told {
 			end = m.Addr
 		}

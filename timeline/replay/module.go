@@ -16,11 +16,11 @@ type moduleEvent struct {
 	loaded bool
 }
 
-// lifeAround returns from when until when that module of this name was loaded
+// moduleLifetime returns from when until when that module of this name was loaded
 // which a list of modules has that was read at some time of [from, to]; 0 where
 // nothing says. Where modules of that name came and went several times
 // meanwhile, it is not told which of them it was.
-func (s *scan) lifeAround(name string, from, to uint64) (loaded, freed uint64, told bool) {
+func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, told bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
 	meanwhile := 0

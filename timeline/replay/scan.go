@@ -673,7 +673,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	if s.foreign(rec, &p.SampleID) {
 		return
 	}
-	if !s.takes(ch, &p.SampleID, takesPokes) {
+	if !s.chooseAndCheck(ch, &p.SampleID, takesPokes) {
 		if ch.kinds&takesPokes == 0 {
 			s.broken(rec, "event %d takes no text pokes", p.ID)
 			return
@@ -705,7 +705,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		if !s.takes(ch, &k.SampleID, takesSymbols) {
+		if !s.chooseAndCheck(ch, &k.SampleID, takesSymbols) {
 			if ch.kinds&takesSymbols == 0 {
 				s.broken(rec, "event %d takes no symbols", k.ID)
 			}
@@ -750,7 +750,7 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		if ch == nil {
 			return
 		}
-		if !s.takes(ch, &e.SampleID, takesBPF) {
+		if !s.chooseAndCheck(ch, &e.SampleID, takesBPF) {
 			if ch.kinds&takesBPF == 0 {
 				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
 			}

@@ -64,11 +64,11 @@ func TestOnlySlot(t *testing.T) {
 			for _, w := range r.Report.Warnings {
 				t.Error(w)
 			}
-			s, ok := r.Serves(page+1, 450)
+			s, ok := r.TrampolineAt(page+1, 450)
 			if ok != (tt.want != 0) || ok && (len(s.Places) != 1 || s.Places[0] != tt.want || s.From != 300 || s.To != 600) {
 				t.Errorf("%v, %+v, want %#x", ok, s, tt.want)
 			}
-			if _, ok := r.Serves(page+1, 600); ok {
+			if _, ok := r.TrampolineAt(page+1, 600); ok {
 				t.Error("it serves when it has gone")
 			}
 		})
@@ -86,7 +86,7 @@ func TestShortSlot(t *testing.T) {
 			w.ksymbol(10, 210, page, 4096, perfdata.KSymbolOOL, 0, name)
 			w.poke(10, 220, page, "", strings.Repeat("90", n))
 			w.ticks(300, 400)
-			if s, ok := w.replay().Serves(page, 250); ok && (s.Func != 0 || len(s.Places) > 0) {
+			if s, ok := w.replay().TrampolineAt(page, 250); ok && (s.Func != 0 || len(s.Places) > 0) {
 				t.Errorf("%d bytes of %s serve %+v", n, name, s)
 			}
 		}

@@ -89,7 +89,7 @@ func (k *Kernel) loadProgram(p *Proc, t *Task) {
 			copy(code[20:], nop5)
 		}
 		k.write(addr, code)
-		f.Life = k.bear(LifeBPF, fmt.Sprintf("bpf_prog_%x_f%d", f.Tag, i), addr, uint64(len(code)))
+		f.Life = k.register(LifeBPF, fmt.Sprintf("bpf_prog_%x_f%d", f.Tag, i), addr, uint64(len(code)))
 		f.Life.From, f.Life.Born = forever, forever // until it is announced
 		g.Funcs = append(g.Funcs, f)
 		p.Pause(2e4, 3e6)
@@ -157,7 +157,7 @@ func (k *Kernel) makeImage(p *Proc, t *Task, name string, size int) *image {
 	if addr == 0 {
 		return nil
 	}
-	m.life = k.bear(LifeImage, name, addr, uint64(size))
+	m.life = k.register(LifeImage, name, addr, uint64(size))
 	k.announce(p, t, m.life, rawperf.KSymbolBPF, PageSize, false)
 	p.Pause(1e4, 2e6)
 	code := make([]byte, size)

@@ -75,7 +75,7 @@ func (k *Kernel) makeTrampoline(p *Proc, t *Task, tr *tracer) bool {
 	tr.target, tr.call = tr.page, tr.page+24
 	copy(code[24:], branch(0xe8, tr.call, k.Text.Funcs[1].Addr))
 	k.write(tr.page, code)
-	tr.life = k.bear(LifeTrampoline, "ftrace_trampoline", tr.page, uint64(len(code)))
+	tr.life = k.register(LifeTrampoline, "ftrace_trampoline", tr.page, uint64(len(code)))
 	k.announce(p, t, tr.life, rawperf.KSymbolOutOfLine, uint32(len(code)), false)
 	p.Pause(200, 5000)
 	m := k.recordPoke(p, t, tr.page, nil, code)

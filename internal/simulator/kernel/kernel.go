@@ -182,7 +182,7 @@ func (k *Kernel) bootText(r *rand.Rand) {
 	k.mapPages(t.Lo, pages+2)
 	k.bootThunks(r)
 	k.write(t.Lo, t.code)
-	k.bear(LifeCore, "", t.Lo, t.Hi-t.Lo)
+	k.register(LifeCore, "", t.Lo, t.Hi-t.Lo)
 }
 
 func (k *Kernel) layout(names string) layout {

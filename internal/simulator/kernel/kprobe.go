@@ -71,7 +71,7 @@ func (k *Kernel) takeSlot(p *Proc, t *Task, kind int) *slot {
 		page.slots = append(page.slots, slot{addr: a})
 	}
 	s.pages = append(s.pages, page)
-	page.life = k.bear(LifePage, slotKinds[kind].name, addr, PageSize)
+	page.life = k.register(LifePage, slotKinds[kind].name, addr, PageSize)
 	k.announce(p, t, page.life, rawperf.KSymbolOutOfLine, PageSize, false)
 	page.slots[0].state = slotUsed
 	return &page.slots[0]

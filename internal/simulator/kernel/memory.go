@@ -120,8 +120,8 @@ func (k *Kernel) logical(m made, addr uint64, data []byte) {
 	k.Truth.Stores = append(k.Truth.Stores, Store{m.first, m.last, addr, slices.Clone(data), m.kept})
 }
 
-// bear notes that something comes to life.
-func (k *Kernel) bear(kind LifeKind, name string, addr, n uint64) *Life {
+// register notes that something comes to life.
+func (k *Kernel) register(kind LifeKind, name string, addr, n uint64) *Life {
 	l := &Life{kind, name, addr, n, k.Now, forever, k.Now, forever}
 	k.Truth.Lives = append(k.Truth.Lives, l)
 	return l

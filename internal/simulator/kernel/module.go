@@ -82,7 +82,7 @@ func (k *Kernel) loadModule(p *Proc, t *Task) {
 			k.writeThunk(f)
 		}
 	}
-	m.life = k.bear(LifeModule, f.name, base, uint64(f.textPages*PageSize))
+	m.life = k.register(LifeModule, f.name, base, uint64(f.textPages*PageSize))
 	if m.init != 0 {
 		m.initCode = k.loadInit(p, m)
 	}
@@ -112,7 +112,7 @@ func (k *Kernel) loadInit(p *Proc, m *Module) *Life {
 		code[i] = byte(p.Uint64())
 	}
 	k.write(m.init, code)
-	return k.bear(LifeModule, m.file.name+" init", m.init, PageSize)
+	return k.register(LifeModule, m.file.name+" init", m.init, PageSize)
 }
 
 func (k *Kernel) unloadModule(p *Proc, t *Task, m *Module) {

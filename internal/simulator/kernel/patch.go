@@ -125,7 +125,7 @@ func (k *Kernel) unoptimise(p *Proc, t *Task, addr uint64, original []byte) {
 func (k *Kernel) create(p *Proc, t *Task, name string, addr uint64, code []byte) *Life {
 	at := k.recordPoke(p, t, addr, nil, code)
 	k.mem.write(addr, code)
-	l := k.bear(LifeSlot, name, addr, uint64(len(code)))
+	l := k.register(LifeSlot, name, addr, uint64(len(code)))
 	l.From, l.Born = at.first, at.last
 	return l
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // describeService prints a service with names as of time t.
-func describeService(v timeline.View, s replay.Service) string {
+func describeTrampoline(v timeline.View, s replay.Trampoline) string {
 	name := func(addr uint64) string {
 		sym, ok := v.Symbol(addr)
 		if !ok {
@@ -80,10 +80,10 @@ func TestServes(t *testing.T) {
 		{bpf, genperf.BPFMain, genperf.BPFAttached, ""}, // a program serves nothing
 	}
 	for _, tt := range tests {
-		s, ok := tt.r.Serves(tt.addr, tt.t)
+		s, ok := tt.r.TrampolineAt(tt.addr, tt.t)
 		got := ""
 		if ok {
-			got = describeService(tt.r.Image.At(tt.t), s)
+			got = describeTrampoline(tt.r.Image.At(tt.t), s)
 		}
 		if got != tt.want {
 			t.Errorf("%#x at %s:\ngot  %q\nwant %q", tt.addr, replay.Seconds(tt.t), got, tt.want)
@@ -96,44 +96,44 @@ func TestServes(t *testing.T) {
 func TestServesWhatItSays(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		want serviceCounts
+		want trampolineCounts
 	}{
-		{"small", serviceCounts{copies: 15, jumps: 1}},
-		{"rich", serviceCounts{copies: 83, jumps: 49, calls: 4}},
+		{"small", trampolineCounts{copies: 15, jumps: 1}},
+		{"rich", trampolineCounts{copies: 83, jumps: 49, calls: 4}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { checkServices(t, load(t, tt.name), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { checkTrampolines(t, load(t, tt.name), tt.want) })
 	}
 	for _, tt := range []struct {
 		name string
-		want serviceCounts
+		want trampolineCounts
 	}{
-		{"x86_64/rich", serviceCounts{copies: 83, jumps: 49, calls: 5}},
-		{"x86_64/threads", serviceCounts{copies: 42, jumps: 25, calls: 5}},
-		{"x86_64/local", serviceCounts{copies: 42, jumps: 25, calls: 5}},
+		{"x86_64/rich", trampolineCounts{copies: 83, jumps: 49, calls: 5}},
+		{"x86_64/threads", trampolineCounts{copies: 42, jumps: 25, calls: 5}},
+		{"x86_64/local", trampolineCounts{copies: 42, jumps: 25, calls: 5}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			checkServices(t, loadPath(t, filepath.Join(corpus.Large(t, tt.name), "rec.data")), tt.want)
+			checkTrampolines(t, loadPath(t, filepath.Join(corpus.Large(t, tt.name), "rec.data")), tt.want)
 		})
 	}
 }
 
 // serviceCounts are how many were checked, or must be.
-type serviceCounts struct {
+type trampolineCounts struct {
 	copies int // of instructions, in kprobes' slots
 	jumps  int // into slots of optimised kprobes
 	calls  int // of BPF trampolines
 }
 
-func checkServices(t *testing.T, r *replay.Replay, want serviceCounts) {
-	var got serviceCounts
+func checkTrampolines(t *testing.T, r *replay.Replay, want trampolineCounts) {
+	var got trampolineCounts
 	for c := range r.Changes() {
 		p := c.Poke
 		if p == nil {
 			continue
 		}
 		if len(p.Old) == 0 {
-			s, ok := r.Serves(p.Addr, c.Time)
-			if !ok || s.Kind != replay.ServesKprobe {
+			s, ok := r.TrampolineAt(p.Addr, c.Time)
+			if !ok || s.Kind != replay.KprobeSlot {
 				continue
 			}
 			if len(s.Places) != 1 || s.From != c.Time {
@@ -157,7 +157,7 @@ func checkServices(t *testing.T, r *replay.Replay, want serviceCounts) {
 		if !ok || !sym.Dynamic || sym.To <= c.Time || sym.Addr <= p.Addr && p.Addr < sym.Addr+sym.Size {
 			continue
 		}
-		s, ok := r.Serves(target, c.Time)
+		s, ok := r.TrampolineAt(target, c.Time)
 		switch {
 		case sym.Name == "kprobe_optinsn_page":
 			got.jumps++
@@ -238,10 +238,10 @@ func TestServesConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, ok := small.Serves(0xffffffffc0291000, 13_500_000_000); !ok {
+			if _, ok := small.TrampolineAt(0xffffffffc0291000, 13_500_000_000); !ok {
 				t.Error("the slot serves nothing")
 			}
-			if _, ok := bpf.Serves(genperf.BPFTrampoline, genperf.BPFAttached); !ok {
+			if _, ok := bpf.TrampolineAt(genperf.BPFTrampoline, genperf.BPFAttached); !ok {
 				t.Error("the trampoline serves nothing")
 			}
 			if l, _ := bpf.SourceLine(genperf.BPFMain+8, genperf.BPFAttached); l.Line != 11 {
@@ -253,14 +253,14 @@ func TestServesConcurrently(t *testing.T) {
 }
 
 // Whose code is in this slot of an optimised kprobe?
-func ExampleReplay_Serves() {
+func ExampleReplay_TrampolineAt() {
 	r, err := replay.Load("../../testdata/small/rec.data", replay.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close()
 	const now = 16_500_000_000
-	s, _ := r.Serves(0xffffffffc02936d0, now)
+	s, _ := r.TrampolineAt(0xffffffffc02936d0, now)
 	probed, _ := r.Image.At(now).Symbol(s.Places[0])
 	fmt.Printf("%v of %d bytes for %s+%#x, until %s\n", s.Kind, s.Len, probed.Name, s.Places[0]-probed.Addr, replay.Seconds(s.To))
 	// Output:

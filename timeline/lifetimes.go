@@ -46,9 +46,9 @@ type Lifetime struct {
 	unsure gaps
 }
 
-// A population is the set of lives that are alive at one moment, disjoint and
+// A liveSet is the set of lives that are alive at one moment, disjoint and
 // sorted by address.
-type population struct {
+type liveSet struct {
 	alive  []*Lifetime
 	all    []*Lifetime
 	leaves uint64 // when the next of them is freed, as a module
@@ -58,7 +58,7 @@ type population struct {
 }
 
 // overlapping returns the index range of alive lives that share addresses with [lo, hi).
-func (p *population) overlapping(lo, hi uint64) (int, int) {
+func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
 	i := sort.Search(len(p.alive), func(i int) bool { return p.alive[i].Hi > lo })
 	j := i
 	for j < len(p.alive) && p.alive[j].Lo < hi {
@@ -68,15 +68,15 @@ func (p *population) overlapping(lo, hi uint64) (int, int) {
 }
 
 // gapsOf returns when the birth or the death of what l is may have gone unrecorded.
-func (p *population) gapsOf(l *Lifetime) gaps {
+func (p *liveSet) gapsOf(l *Lifetime) gaps {
 	if l.IsModule() {
 		return p.modules
 	}
 	return p.symbols
 }
 
-// bear makes l alive, ending what it overlaps.
-func (p *population) bear(l *Lifetime) {
+// register makes l alive, ending what it overlaps.
+func (p *liveSet) register(l *Lifetime) {
 	if l.Kind == BPFImage {
 		p.bearImage(l)
 		return
@@ -104,7 +104,7 @@ func (p *population) bear(l *Lifetime) {
 //	gaps          ├─┤   ├─┤
 //	l      ├──────··········┤        │
 //	     birth    unsure   l.To      t
-func (p *population) supersede(l *Lifetime, t uint64) {
+func (p *liveSet) supersede(l *Lifetime, t uint64) {
 	l.To, l.Ended = t, Unregistered
 	if l.IsModule() {
 		l.Ended = ModuleContradicted
@@ -116,7 +116,7 @@ func (p *population) supersede(l *Lifetime, t uint64) {
 
 // lostSince returns the gaps before t in which the end of l may have gone unrecorded:
 // those since it was seen last.
-func (p *population) lostSince(l *Lifetime, t uint64) gaps {
+func (p *liveSet) lostSince(l *Lifetime, t uint64) gaps {
 	from := l.From
 	for _, s := range l.seen {
 		from = max(from, s.From)
@@ -128,7 +128,7 @@ func (p *population) lostSince(l *Lifetime, t uint64) gaps {
 }
 
 // bearModule makes a module's text and what follows it alive.
-func (p *population) bearModule(m Module, all []Module) {
+func (p *liveSet) bearModule(m Module, all []Module) {
 	for i := range all {
 		// /proc/modules gives the sum of separate areas on newer kernels.
 		if next := &all[i]; next.Addr > m.Addr && next.during(&m) {
@@ -146,14 +146,14 @@ func (p *population) bearModule(m Module, all []Module) {
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
 	for _, l := range []*Lifetime{text, &data} {
 		if l.Lo < l.Hi {
-			p.bear(l)
+			p.register(l)
 			p.leaves = min(p.leaves, to)
 		}
 	}
 }
 
 // expire takes the modules away that were freed until t.
-func (p *population) expire(t uint64) {
+func (p *liveSet) expire(t uint64) {
 	if t < p.leaves {
 		return
 	}
@@ -168,7 +168,7 @@ func (p *population) expire(t uint64) {
 
 // bearImage makes an image alive, whose length is only an upper bound: it ends
 // before the next live range and kills nothing but what covers its very first byte.
-func (p *population) bearImage(l *Lifetime) {
+func (p *liveSet) bearImage(l *Lifetime) {
 	i, j := p.overlapping(l.Lo, l.Hi)
 	if i < j && p.alive[i].Lo <= l.Lo {
 		o := p.alive[i]
@@ -188,9 +188,9 @@ func (p *population) bearImage(l *Lifetime) {
 	p.all = append(p.all, l)
 }
 
-// die ends what is unregistered. Without a birth, that was there since the
+// unregister ends what is unregistered. Without a birth, that was there since the
 // beginning, or since the gap in which it came.
-func (p *population) die(e *SymbolEvent) {
+func (p *liveSet) unregister(e *SymbolEvent) {
 	l := newLifetime(e, nil)
 	l.From, l.To, l.Ended = 0, e.Time, Unregistered
 	l.seen = []Interval{{earlier(l.To, 1), l.To}}
@@ -205,7 +205,7 @@ func (p *population) die(e *SymbolEvent) {
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
 // whether nothing is left to be said of l.
-func (p *population) endAlive(l *Lifetime, e *SymbolEvent) bool {
+func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 	i, j := p.overlapping(l.Lo, l.Hi)
 	for _, o := range slices.Clone(p.alive[i:j]) {
 		switch {
@@ -233,7 +233,7 @@ func (p *population) endAlive(l *Lifetime, e *SymbolEvent) bool {
 }
 
 // remove takes l out of those alive.
-func (p *population) remove(l *Lifetime) {
+func (p *liveSet) remove(l *Lifetime) {
 	i, _ := p.overlapping(l.Lo, l.Hi)
 	p.alive = slices.Delete(p.alive, i, i+1)
 }
@@ -242,7 +242,7 @@ func (p *population) remove(l *Lifetime) {
 // record: since the beginning, or since the first gap after all that was there before
 // it. If one of those ended in a gap, that is the one. ok is false where nothing
 // explains l.
-func (p *population) cameBefore(l *Lifetime) (from uint64, ok bool) {
+func (p *liveSet) cameBefore(l *Lifetime) (from uint64, ok bool) {
 	var before, since uint64
 	for _, o := range p.all {
 		if o.Lo >= l.Hi || l.Lo >= o.Hi || o.From >= l.To {
@@ -286,8 +286,8 @@ func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
 	return l
 }
 
-// lives derives all lives from modules, symbol events and programs.
-func (d *build) lives() []*Lifetime {
+// deriveLifetimes derives all lives from modules, symbol events and programs.
+func (d *build) deriveLifetimes() []*Lifetime {
 	events := slices.Clone(d.symbols)
 	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
 	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
@@ -298,7 +298,7 @@ func (d *build) lives() []*Lifetime {
 	})
 	events = dropFalseStarts(events)
 
-	p := &population{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules)}
+	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules)}
 	code := d.joinPrograms(events, p.symbols)
 	modules := slices.Clone(d.modules)
 	for i := range modules {
@@ -317,7 +317,7 @@ func (d *build) lives() []*Lifetime {
 	for i := range events {
 		e := &events[i]
 		if upTo(e.Time); e.Unregister {
-			p.die(e)
+			p.unregister(e)
 			continue
 		}
 		l := newLifetime(e, code[i].data)
@@ -325,7 +325,7 @@ func (d *build) lives() []*Lifetime {
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, later(d.announcedBy(), 1)}}
 		}
-		p.bear(l)
+		p.register(l)
 	}
 	upTo(MaxTime)
 	d.people, d.unsure = p, make(map[*Lifetime]gaps)

@@ -41,9 +41,9 @@ type initial struct {
 	weak Reason
 }
 
-// A chain derives the versions of one fragment from its facts, by rules moment, snapshot and old-bytes:
+// A historyBuilder derives the versions of one fragment from its facts, by rules moment, snapshot and old-bytes:
 // a fact proves a moment, not the way to it.
-type chain struct {
+type historyBuilder struct {
 	*build
 	f     *fragment
 	gaps  gaps   // when a change of these bytes may have gone unrecorded
@@ -63,7 +63,7 @@ type chain struct {
 }
 
 // fromSnapshot is the snapshot's claim about the fragment, or the seed's.
-func (c *chain) fromSnapshot(weak Reason) initial {
+func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	if c.f.seg < 0 {
 		return initial{content: noContent}
 	}
@@ -83,7 +83,7 @@ func (c *chain) fromSnapshot(weak Reason) initial {
 
 // reasonUndated says why a snapshot is at most unconfirmed that may have been
 // taken before the recording began, at from or later.
-func (c *chain) reasonUndated(from uint64) Reason {
+func (c *historyBuilder) reasonUndated(from uint64) Reason {
 	if g := c.gaps.between(from, c.first); len(g) > 0 && g[0].reason != OutsideRecording {
 		return g[0].reason
 	}
@@ -91,12 +91,12 @@ func (c *chain) reasonUndated(from uint64) Reason {
 }
 
 // emit appends a version that begins at t, unless nothing differs from the one before.
-func (c *chain) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
+func (c *historyBuilder) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
 	c.put(version{t, state{content: content, standing: s, reason: r, source: src}})
 }
 
 // put is emit for a version as it is.
-func (c *chain) put(v version) {
+func (c *historyBuilder) put(v version) {
 	for n := len(c.out); n > 0; n-- {
 		last := &c.out[n-1]
 		if last.since == v.since {
@@ -114,9 +114,9 @@ func (c *chain) put(v version) {
 	c.out = append(c.out, v)
 }
 
-func (c *chain) bytes(content uint32) []byte { return c.im.contentBytes(c.f, content) }
+func (c *historyBuilder) bytes(content uint32) []byte { return c.im.contentBytes(c.f, content) }
 
-func (c *chain) equal(a, b uint32) bool {
+func (c *historyBuilder) equal(a, b uint32) bool {
 	if a == b {
 		return true
 	}
@@ -130,7 +130,7 @@ func (c *chain) equal(a, b uint32) bool {
 }
 
 // alive derives the epoch [e0, e1), during which something stood here.
-func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
+func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	c.content, c.source = init.content, init.source
 	t := e0 // the time of the last fact
 	weak := init.weak
@@ -255,7 +255,7 @@ func (c *chain) alive(e0, e1 uint64, init initial, changes []change) {
 // plain derives what follows the last change, of time t, as far as each change
 // begins with the bytes that the one before it left, and nothing can have gone unrecorded
 // between: as nearly all do. It returns how many changes these are.
-func (c *chain) plain(t uint64, changes []change) int {
+func (c *historyBuilder) plain(t uint64, changes []change) int {
 	if c.source != SourcePoke || c.rivals != nil || len(c.out) == 0 || c.out[len(c.out)-1].since >= t {
 		return 0
 	}
@@ -286,7 +286,7 @@ func (c *chain) plain(t uint64, changes []change) int {
 
 // reasonBefore says why the bytes of a snapshot or program are not known
 // before the time at which they can have been read at the earliest.
-func (c *chain) reasonBefore(init initial) Reason {
+func (c *historyBuilder) reasonBefore(init initial) Reason {
 	if init.weak != ReasonNone {
 		return init.weak
 	}
@@ -305,9 +305,9 @@ func upToTime(changes []change, t uint64) int {
 }
 
 // consistent reports whether bytes that were read while these changes went on
-// can be what stood there: a state of the chain, or a half-written one with
+// can be what stood there: a state of the history, or a half-written one with
 // the trap in place (rule snapshot).
-func (c *chain) consistent(content uint32, changes []change) bool {
+func (c *historyBuilder) consistent(content uint32, changes []change) bool {
 	got := c.bytes(content)
 	for i := range changes {
 		ch := &changes[i]
@@ -334,7 +334,7 @@ func (c *chain) consistent(content uint32, changes []change) bool {
 
 // forward goes on from the last fact, at t1, to t2, where nothing says more:
 // its bytes are known up to the first gap.
-func (c *chain) forward(t1, t2 uint64, weak Reason) {
+func (c *historyBuilder) forward(t1, t2 uint64, weak Reason) {
 	if c.content == noContent {
 		c.emit(t1, Unknown, c.bare, SourceNone, noContent)
 		return
@@ -358,7 +358,7 @@ func (c *chain) forward(t1, t2 uint64, weak Reason) {
 //
 // So a fact costs three versions at most, however many gaps follow it. A
 // recording with thousands of losses has no more versions of a place than facts.
-func (c *chain) unconfirmed(t1 uint64, gs gaps) {
+func (c *historyBuilder) unconfirmed(t1 uint64, gs gaps) {
 	if len(gs) == 0 {
 		return
 	}
@@ -373,7 +373,7 @@ func (c *chain) unconfirmed(t1 uint64, gs gaps) {
 // between leaves the time from its start to the end of the last one unproven;
 // from there the second fact's old bytes hold. The first fact holds from
 // proven on where it is only known to have been true by then.
-func (c *chain) agree(t1, proven, t2 uint64, weak Reason, second claim) {
+func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim) {
 	gs := c.gaps.between(t1, t2)
 	if c.pairs != nil && c.source == SourcePoke && len(c.pairs.between(t1, t2)) == 0 {
 		gs = nil
@@ -394,7 +394,7 @@ func (c *chain) agree(t1, proven, t2 uint64, weak Reason, second claim) {
 
 // backward fills the time before a change where no earlier fact gives bytes:
 // its old bytes reach back to the end of the last gap, or to the birth at t1.
-func (c *chain) backward(t1, t2 uint64, fact claim) {
+func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 	from := t1
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
 		last := gs[len(gs)-1]
@@ -409,7 +409,7 @@ func (c *chain) backward(t1, t2 uint64, fact claim) {
 // disagree fills the time between two facts that contradict one another
 // (rule old-bytes): conflicting up to the end of the last gap between them, or all of
 // it where there is none; from there the second fact's old bytes hold.
-func (c *chain) disagree(t1, t2 uint64, reason Reason, second claim) {
+func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
 	if t1 >= t2 {
 		return
 	}
@@ -424,13 +424,13 @@ func (c *chain) disagree(t1, t2 uint64, reason Reason, second claim) {
 }
 
 // versionAt returns the index of what was emitted for time t.
-func (c *chain) versionAt(t uint64) int {
+func (c *historyBuilder) versionAt(t uint64) int {
 	return max(0, sort.Search(len(c.out), func(i int) bool { return c.out[i].since > t })-1)
 }
 
 // overlay replaces what was emitted for [from, to): put is called for each
 // version in it, cut to the interval, with its end.
-func (c *chain) overlay(from, to uint64, put func(v version, until uint64)) {
+func (c *historyBuilder) overlay(from, to uint64, put func(v version, until uint64)) {
 	if from >= to {
 		return
 	}
@@ -459,7 +459,7 @@ func (c *chain) overlay(from, to uint64, put func(v version, until uint64)) {
 
 // doubt makes what was emitted conflicting from time t on, where it has bytes:
 // another place of the same module contradicts that the module is still there.
-func (c *chain) doubt(t uint64) {
+func (c *historyBuilder) doubt(t uint64) {
 	c.overlay(t, MaxTime, func(v version, until uint64) {
 		switch {
 		case v.standing != Known && v.standing != Unconfirmed:
@@ -472,7 +472,7 @@ func (c *chain) doubt(t uint64) {
 
 // prolong makes the contradiction of a module that was emitted last longer,
 // where v has the same bytes and begins when it ends.
-func (c *chain) prolong(v *version, until uint64) bool {
+func (c *historyBuilder) prolong(v *version, until uint64) bool {
 	if len(c.out) == 0 {
 		return false
 	}
@@ -489,7 +489,7 @@ func (c *chain) prolong(v *version, until uint64) bool {
 }
 
 // claim is what the last fact, of time t, says.
-func (c *chain) claim(t uint64) claim {
+func (c *historyBuilder) claim(t uint64) claim {
 	return claimOf(&version{t, state{content: c.content, source: c.source}})
 }
 
@@ -503,12 +503,12 @@ func claimOf(v *version) claim {
 }
 
 // conflict records a contradiction and emits it.
-func (c *chain) conflict(from, to uint64, reason Reason, claims ...claim) {
+func (c *historyBuilder) conflict(from, to uint64, reason Reason, claims ...claim) {
 	c.emit(from, Conflicting, reason, SourceNone, c.disputed(from, to, reason, claims))
 }
 
 // disputed keeps claims that cannot all hold, for a version.
-func (c *chain) disputed(from, to uint64, reason Reason, claims []claim) uint32 {
+func (c *historyBuilder) disputed(from, to uint64, reason Reason, claims []claim) uint32 {
 	im := c.im
 	im.conflicts = append(im.conflicts, conflict{addr: c.f.addr, from: from, to: to,
 		claims: uint32(len(im.claims)), count: uint32(len(claims)),
@@ -518,7 +518,7 @@ func (c *chain) disputed(from, to uint64, reason Reason, claims []claim) uint32 
 }
 
 // retired emits the last bytes of code that is no more, from t1 on.
-func (c *chain) retired(t1 uint64, why Reason) {
+func (c *historyBuilder) retired(t1 uint64, why Reason) {
 	if c.content == noContent {
 		c.emit(t1, Unknown, why, SourceNone, noContent)
 		return
@@ -529,7 +529,7 @@ func (c *chain) retired(t1 uint64, why Reason) {
 // nobody derives an epoch in which nothing is known to be alive: after l, or
 // before anything where l is nil. Pokes that hit it give bytes that are retired
 // from the first moment.
-func (c *chain) nobody(e0, e1 uint64, l *Lifetime, changes []change) {
+func (c *historyBuilder) unowned(e0, e1 uint64, l *Lifetime, changes []change) {
 	switch {
 	case l != nil && l.Kind == ModuleData:
 		c.content = noContent
@@ -560,7 +560,7 @@ func (c *chain) nobody(e0, e1 uint64, l *Lifetime, changes []change) {
 }
 
 // unnamed says why snapshot bytes that belong to nothing are not answered.
-func (c *chain) unnamed() Reason {
+func (c *historyBuilder) unnamed() Reason {
 	if end := c.build.textHi; c.f.addr >= end && c.f.addr-end < pageSize && c.f.addr&^(pageSize-1) == (end-1)&^(pageSize-1) {
 		return NotText // the rest of the last page of kernel text
 	}

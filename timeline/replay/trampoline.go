@@ -17,34 +17,34 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// ServiceKind says what kind of code the kernel made.
-type ServiceKind uint8
+// TrampolineKind says what kind of code the kernel made.
+type TrampolineKind uint8
 
 const (
-	// ServesKprobe holds a copy of a probed instruction, to be run in its place
+	// KprobeSlot holds a copy of a probed instruction, to be run in its place
 	// (arch_copy_kprobe, arch/x86/kernel/kprobes/core.c).
-	ServesKprobe ServiceKind = iota
-	// ServesOptprobe is what an optimised probe jumps to: it calls the handler, and then runs
+	KprobeSlot TrampolineKind = iota
+	// OptprobeSlot is what an optimised probe jumps to: it calls the handler, and then runs
 	// copies of the instructions that the jump lies over
 	// (arch_prepare_optimized_kprobe, arch/x86/kernel/kprobes/opt.c).
-	ServesOptprobe
-	// ServesFtrace calls one tracer's function (create_trampoline,
+	OptprobeSlot
+	// FtraceTrampoline calls one tracer's function (create_trampoline,
 	// arch/x86/kernel/ftrace.c).
-	ServesFtrace
-	// ServesBPF runs the BPF programs that are attached to a function
+	FtraceTrampoline
+	// BPFTrampoline runs the BPF programs that are attached to a function
 	// (kernel/bpf/trampoline.c).
-	ServesBPF
+	BPFTrampoline
 )
 
-var serviceKinds = [...]string{"kprobe-slot", "optprobe-slot", "ftrace-trampoline", "bpf-trampoline"}
+var trampolineKinds = [...]string{"kprobe-slot", "optprobe-slot", "ftrace-trampoline", "bpf-trampoline"}
 
 // String returns the name of the kind, for example "kprobe-slot".
-func (k ServiceKind) String() string { return serviceKinds[k] }
+func (k TrampolineKind) String() string { return trampolineKinds[k] }
 
-// A Service says what a piece of code that the kernel made at run time, a slot or a
+// A Trampoline says what a piece of code that the kernel made at run time, a slot or a
 // trampoline, is for.
-type Service struct {
-	Kind ServiceKind
+type Trampoline struct {
+	Kind TrampolineKind
 	Addr uint64 // of the piece
 	Len  uint64 // bytes; of a BPF trampoline an upper bound
 	// It serves so at every time t with From <= t < To, and is not known to at
@@ -58,25 +58,25 @@ type Service struct {
 	Func, Ops uint64
 }
 
-// Serves returns what the code at addr serves at time t. It returns
+// TrampolineAt returns what the code at addr serves at time t. It returns
 // only what the recording proves: by the bytes of the code itself, by those of
 // the places that branch to it, and by the order in which the kernel makes
 // slots; and only where no record that says otherwise can have been lost. It
 // knows x86-64's code, as other architectures record none.
 //
 // The first call that meets such code reads the recording once more.
-func (r *Replay) Serves(addr, t uint64) (Service, bool) {
+func (r *Replay) TrampolineAt(addr, t uint64) (Trampoline, bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
-	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.hasServices() {
-		return Service{}, false
+	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.readsTrampolines() {
+		return Trampoline{}, false
 	}
-	r.services.once.Do(func() {
-		if !r.services.take(r) {
-			r.services.find(r)
+	r.trampolines.once.Do(func() {
+		if !r.trampolines.take(r) {
+			r.trampolines.find(r)
 		}
 	})
 	if alive.Kind == timeline.BPFImage {
-		s, ok := r.services.trampoline(alive, t)
+		s, ok := r.trampolines.trampoline(alive, t)
 		if !ok {
 			if to := r.attachedTo(alive.Name, t); to != nil {
 				s.Places, ok = []uint64{to.Lo}, true
@@ -85,14 +85,14 @@ func (r *Replay) Serves(addr, t uint64) (Service, bool) {
 		}
 		return s, ok
 	}
-	return r.services.piece(addr, t)
+	return r.trampolines.piece(addr, t)
 }
 
-// services are the services of all code that the recording has records of.
-type services struct {
+// trampolines are those of all code that the recording has records of.
+type trampolines struct {
 	once   sync.Once
-	pieces []Service // of out-of-line code, by address and time
-	reach  []uint64  // greatest end of pieces[:i+1]
+	pieces []Trampoline // of out-of-line code, by address and time
+	reach  []uint64     // greatest end of pieces[:i+1]
 	uses   map[*timeline.Lifetime][]use
 	saved  []byte // of an index
 }
@@ -101,19 +101,19 @@ type services struct {
 type use struct{ site, from, to uint64 }
 
 // piece returns the service of the out-of-line code at addr.
-func (x *services) piece(addr, t uint64) (Service, bool) {
+func (x *trampolines) piece(addr, t uint64) (Trampoline, bool) {
 	i := sort.Search(len(x.pieces), func(i int) bool { return x.pieces[i].Addr > addr })
 	for i--; i >= 0 && x.reach[i] > addr; i-- {
 		if s := &x.pieces[i]; addr < s.Addr+s.Len && s.From <= t && t < s.To {
 			return *s, true
 		}
 	}
-	return Service{}, false
+	return Trampoline{}, false
 }
 
 // trampoline returns the service of a BPF image.
-func (x *services) trampoline(l *timeline.Lifetime, t uint64) (Service, bool) {
-	s := Service{Kind: ServesBPF, Addr: l.Lo, Len: l.Hi - l.Lo, From: l.From, To: l.To}
+func (x *trampolines) trampoline(l *timeline.Lifetime, t uint64) (Trampoline, bool) {
+	s := Trampoline{Kind: BPFTrampoline, Addr: l.Lo, Len: l.Hi - l.Lo, From: l.From, To: l.To}
 	for _, k := range x.uses[l] {
 		switch {
 		case k.from > t:
@@ -129,9 +129,9 @@ func (x *services) trampoline(l *timeline.Lifetime, t uint64) (Service, bool) {
 	return s, len(s.Places) > 0
 }
 
-// A making is a poke that makes, changes or removes out-of-line code, or one of
+// A codeWrite is a poke that makes, changes or removes out-of-line code, or one of
 // a place that at some time branches to such code.
-type making struct {
+type codeWrite struct {
 	time     uint64
 	addr     uint64
 	tid      uint32
@@ -139,51 +139,51 @@ type making struct {
 }
 
 // find reads the recording for what makes and what uses out-of-line code.
-func (x *services) find(r *Replay) {
+func (x *trampolines) find(r *Replay) {
 	im := r.Image
-	var made []making // no old bytes, or no new ones, or changed in place
-	var armed []making
+	var made []codeWrite // no old bytes, or no new ones, or changed in place
+	var armed []codeWrite
 	sites := make(map[uint64]bool)
 	filter := branches{im: im}
 	for p := range r.pokes(filter.matters) {
 		if len(p.Old) == 0 || len(p.New) == 0 || im.EverDynamic(p.Addr, timeline.OutOfLine) {
-			made = append(made, making{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
+			made = append(made, codeWrite{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
 			continue
 		}
 		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == patching.INT3 {
-			armed = append(armed, making{time: p.Time, addr: p.Addr})
+			armed = append(armed, codeWrite{time: p.Time, addr: p.Addr})
 		}
 		op, target, ok := branch(p.Addr, p.New)
 		if ok && (im.EverDynamic(target, timeline.BPFImage) || op == opJMP && im.EverDynamic(target, timeline.OutOfLine)) {
 			sites[p.Addr] = true
 		}
 	}
-	var used []making // all pokes of sites
+	var used []codeWrite // all pokes of sites
 	if len(sites) > 0 {
 		hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
 		for p := range r.pokes(hits) {
 			if sites[p.Addr] {
-				used = append(used, making{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
+				used = append(used, codeWrite{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
 			}
 		}
 	}
-	inTime := func(list []making) {
-		slices.SortStableFunc(list, func(a, b making) int { return cmp.Compare(a.time, b.time) })
+	inTime := func(list []codeWrite) {
+		slices.SortStableFunc(list, func(a, b codeWrite) int { return cmp.Compare(a.time, b.time) })
 	}
 	inTime(made)
 	inTime(used)
 	inTime(armed)
 
-	sure := r.surely()
+	sure := r.unchangedUntil()
 	slots := slotsOf(im, made)
 	findProbes(slots, used, sure)
 	findOnly(im, slots, armed, sure)
 	for _, s := range slots {
 		if s.To = min(s.To, sure(s.From)); s.To > s.From && (len(s.Places) > 0 || s.Func != 0) {
-			x.pieces = append(x.pieces, s.Service)
+			x.pieces = append(x.pieces, s.Trampoline)
 		}
 	}
-	slices.SortStableFunc(x.pieces, func(a, b Service) int {
+	slices.SortStableFunc(x.pieces, func(a, b Trampoline) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
 	})
 	x.indexPieces()
@@ -191,7 +191,7 @@ func (x *services) find(r *Replay) {
 }
 
 // indexPieces makes what piece looks into.
-func (x *services) indexPieces() {
+func (x *trampolines) indexPieces() {
 	reach := uint64(0)
 	for _, s := range x.pieces {
 		reach = max(reach, s.Addr+s.Len)
@@ -235,9 +235,9 @@ func (b *branches) matters(raw []byte) bool {
 	return b.leads
 }
 
-// surely returns a function. It returns until when nothing can have changed
+// unchangedUntil returns a function. It returns until when nothing can have changed
 // unrecorded since a time.
-func (r *Replay) surely() func(t uint64) uint64 {
+func (r *Replay) unchangedUntil() func(t uint64) uint64 {
 	rep := r.Report
 	// Disjoint and ascending: half-open intervals of time, as ranges are of addresses.
 	open := []timeline.Range{{Lo: 0, Hi: rep.First}, {Lo: rep.Horizon + 1, Hi: timeline.MaxTime}}
@@ -275,7 +275,7 @@ func branch(addr uint64, code []byte) (op byte, target uint64, ok bool) {
 
 // A slot is a piece of out-of-line code with what its makers wrote there.
 type slot struct {
-	Service
+	Trampoline
 	code  []byte
 	copy  []byte // of a kprobe's slot: the instruction
 	maker uint32
@@ -283,7 +283,7 @@ type slot struct {
 }
 
 // slotsOf follows the pieces of out-of-line code through their lives.
-func slotsOf(im *timeline.Image, made []making) []*slot {
+func slotsOf(im *timeline.Image, made []codeWrite) []*slot {
 	var all []*slot
 	alive := make(map[uint64]*slot)  // by address
 	latest := make(map[uint32]*slot) // that each task made
@@ -306,15 +306,15 @@ func slotsOf(im *timeline.Image, made []making) []*slot {
 			if l == nil {
 				continue
 			}
-			s := &slot{Service: Service{Addr: m.addr, Len: uint64(len(m.new)), From: m.time, To: l.To}, code: m.new, maker: m.tid}
+			s := &slot{Trampoline: Trampoline{Addr: m.addr, Len: uint64(len(m.new)), From: m.time, To: l.To}, code: m.new, maker: m.tid}
 			switch l.Name {
 			case "kprobe_insn_page":
-				s.Kind = ServesKprobe
+				s.Kind = KprobeSlot
 				s.kprobe()
 			case "kprobe_optinsn_page":
-				s.Kind, s.mate = ServesOptprobe, latest[m.tid]
+				s.Kind, s.mate = OptprobeSlot, latest[m.tid]
 			case "ftrace_trampoline":
-				s.Kind = ServesFtrace
+				s.Kind = FtraceTrampoline
 				s.ftrace()
 			default:
 				continue
@@ -328,10 +328,10 @@ func slotsOf(im *timeline.Image, made []making) []*slot {
 				continue
 			}
 			was := alive[l.Lo]
-			if was == nil || was.Kind != ServesFtrace || m.addr-was.Addr >= was.Len || m.time >= was.To {
+			if was == nil || was.Kind != FtraceTrampoline || m.addr-was.Addr >= was.Len || m.time >= was.To {
 				continue
 			}
-			now := &slot{Service: was.Service, code: bytes.Clone(was.code)}
+			now := &slot{Trampoline: was.Trampoline, code: bytes.Clone(was.code)}
 			now.From, was.To = m.time, m.time
 			copy(now.code[m.addr-now.Addr:], m.new)
 			now.ftrace()
@@ -390,10 +390,10 @@ func (s *slot) ftrace() {
 // behind the instructions that it has copies of. They come after a template
 // whose length is the kernel's own; the jump that an optimised probe has in the
 // place of its instructions shows that length.
-func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
+func findProbes(slots []*slot, used []codeWrite, sure func(uint64) uint64) {
 	at := make(map[uint64][]*slot) // slots of optimised probes by address, in order of time
 	for _, s := range slots {
-		if s.Kind == ServesOptprobe {
+		if s.Kind == OptprobeSlot {
 			at[s.Addr] = append(at[s.Addr], s)
 		}
 	}
@@ -428,7 +428,7 @@ func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
 			s.Places = []uint64{place}
 			// The probe's own slot is made just before, under kprobe_mutex.
 			m := s.mate
-			if m != nil && m.Kind == ServesKprobe && m.Places == nil && s.From < min(m.To, sure(m.From)) && sameInst(m.copy, s.code[template:]) {
+			if m != nil && m.Kind == KprobeSlot && m.Places == nil && s.From < min(m.To, sure(m.From)) && sameInst(m.copy, s.code[template:]) {
 				m.Places = s.Places
 			}
 		}
@@ -438,7 +438,7 @@ func findProbes(slots []*slot, used []making, sure func(uint64) uint64) {
 // findOnly finds the probes of the slots that are left: a probe that is armed has a
 // slot with a copy of its instruction. Where all slots there are were made in the
 // recording and only one of them has that copy, it is the one.
-func findOnly(im *timeline.Image, slots []*slot, armed []making, sure func(uint64) uint64) {
+func findOnly(im *timeline.Image, slots []*slot, armed []codeWrite, sure func(uint64) uint64) {
 	first, _ := im.Extent()
 	whole := sure(first) // until when every slot that was made is known
 	for l := range im.Lifetimes {
@@ -454,7 +454,7 @@ func findOnly(im *timeline.Image, slots []*slot, armed []making, sure func(uint6
 	}
 	var events []event
 	for _, s := range slots {
-		if s.Kind == ServesKprobe {
+		if s.Kind == KprobeSlot {
 			events = append(events, event{time: s.From, s: s}, event{time: s.To, s: s, end: true})
 		}
 	}
@@ -530,7 +530,7 @@ func sameInst(inst, code []byte) bool {
 }
 
 // findUses finds the branches into BPF images.
-func (x *services) findUses(im *timeline.Image, used []making, sure func(uint64) uint64) {
+func (x *trampolines) findUses(im *timeline.Image, used []codeWrite, sure func(uint64) uint64) {
 	x.uses = make(map[*timeline.Lifetime][]use)
 	type open struct {
 		l *timeline.Lifetime
