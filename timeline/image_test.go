@@ -6,10 +6,65 @@ package timeline
 import (
 	"bytes"
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// The usual kernel of tests: its text is [0x1000, 0x2000), its snapshot all 0x90,
+// copied between 100 and 200; the recording goes from 100 to 1000.
+
+const (
+	textLo, textHi = 0x1000, 0x2000
+	first, copied  = 100, 200
+	horizon        = 1000
+)
+
+func snapshotOf(addr uint64, n int, fill byte) Segment {
+	return Segment{addr, []byte(strings.Repeat(string([]byte{fill}), n))}
+}
+
+// kernel returns a builder with the usual text and snapshot.
+func kernel() *Builder {
+	b := NewBuilder()
+	b.Extent(first, horizon)
+	b.Text(textLo, textHi)
+	b.SetSnapshot(Snapshot{From: first, To: copied, Segments: []Segment{snapshotOf(textLo, textHi-textLo, 0x90)}})
+	return b
+}
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func pokeAt(addr, t uint64, old, new string) *Poke {
+	return &Poke{Addr: addr, Time: t, Old: unhex(old), New: unhex(new)}
+}
+
+func pokeOn(cpu int, addr, t uint64, old, new string) *Poke {
+	p := pokeAt(addr, t, old, new)
+	p.CPU = cpu
+	return p
+}
+
+func mustBuild(tb testing.TB, b *Builder) *Image {
+	tb.Helper()
+	im, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return im
+}
+
+// history is Dump.
+func history(im *Image, addr, n uint64) string { return im.Dump(addr, n) }
+
+func lines(s ...string) string { return strings.Join(s, "\n") + "\n" }
 
 // TestReadOver: a block over a place that is not known, and over the known text
 // behind it, has the least standing, and no bytes from that place on.
@@ -35,6 +90,93 @@ func TestReadOver(t *testing.T) {
 		}
 		if s := hex.EncodeToString(buf); s != tt.bytes {
 			t.Errorf("at %d: bytes %s, want %s", tt.time, s, tt.bytes)
+		}
+	}
+}
+
+// TestSymbol: names have lifetimes, like bytes; what was there last names what
+// is there no more.
+func TestSymbol(t *testing.T) {
+	b := kernel()
+	for _, e := range []SymbolEvent{
+		{Time: 300, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a"},
+		{Time: 400, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_aa_a", Unregister: true},
+		{Time: 500, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_bb_b"},
+		{Time: 600, Addr: 0x9000, Len: 2, Kind: SymbolBPF, Name: "bpf_prog_bb_b", Unregister: true},
+	} {
+		b.Symbol(e)
+	}
+	im := mustBuild(t, b)
+	for _, tt := range []struct {
+		addr, t uint64
+		want    string
+	}{
+		{0x9001, 299, ""}, {0x9001, 300, "bpf_prog_aa_a"}, {0x9001, 450, "bpf_prog_aa_a"},
+		{0x9000, 500, "bpf_prog_bb_b"}, {0x9000, 900, "bpf_prog_bb_b"}, {0x9002, 500, ""}, {0x8fff, 500, ""},
+	} {
+		if s, _ := im.At(tt.t).Symbol(tt.addr); s.Name != tt.want {
+			t.Errorf("%#x at %d: %q, want %q", tt.addr, tt.t, s.Name, tt.want)
+		}
+	}
+	if got := im.At(450).Lookup("bpf_prog_bb_b"); len(got) != 1 || got[0].From != 500 {
+		t.Errorf("a name of another time: %+v", got)
+	}
+}
+
+// TestReadAcross: a block over several fragments has the least standing, the
+// common validity, and leading bytes as far as facts give them.
+func TestReadAcross(t *testing.T) {
+	b := kernel()
+	b.Poke(pokeAt(0x1ffe, 300, "9090", "eb02"))
+	im := mustBuild(t, b)
+	buf := make([]byte, 8)
+	got := im.At(400).Read(0x1ffc, buf)
+	want := Block{Standing: Unmapped, Given: 4, Validity: Validity{300, 1001}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if s := hex.EncodeToString(buf); s != "9090eb0200000000" {
+		t.Errorf("bytes %s", s)
+	}
+	if n := testing.AllocsPerRun(100, func() { im.At(400).Read(0x1ffc, buf) }); n != 0 {
+		t.Errorf("Read allocates %v times", n)
+	}
+}
+
+// TestDoubles: what two CPUs did at the same time is no double write, even if it is
+// the same.
+func TestDoubles(t *testing.T) {
+	for cpu, want := range []int{1, 0} {
+		b := kernel()
+		b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
+		b.Poke(pokeOn(cpu, 0x1100, 300, "9090", "eb02"))
+		if got := mustBuild(t, b).Stats().Doubles; got != want {
+			t.Errorf("CPU 0 and %d: %d double writes, want %d", cpu, got, want)
+		}
+	}
+}
+
+// TestOnly: an image that was made for a few places answers for them as the
+// whole one does, and says nothing of the rest.
+func TestOnly(t *testing.T) {
+	facts := func(b *Builder) *Image {
+		b.Poke(pokeAt(0x1100, 300, "9090", "eb02"))
+		b.Poke(pokeAt(0x1101, 400, "02", "04"))
+		b.Poke(pokeAt(0x1200, 300, "9090", "eb02"))
+		return mustBuild(t, b)
+	}
+	whole := facts(kernel())
+	b := kernel()
+	b.Only([]Range{{0x1000, 0x1101}, {0x1300, 0x1400}, {0x3000, 0x3010}})
+	im := facts(b)
+	for _, at := range []struct{ addr, n uint64 }{{0x10f0, 0x11}, {0x1300, 16}, {0x3000, 4}} {
+		if d := cmp.Diff(history(whole, at.addr, at.n), history(im, at.addr, at.n)); d != "" {
+			t.Errorf("%#x (-whole +only):\n%s", at.addr, d)
+		}
+	}
+	for _, addr := range []uint64{0x1101, 0x1200, 0x300e, 0x5000} {
+		if d := cmp.Diff("0.. unknown outside-image\n", history(im, addr, 8)); d != "" {
+			t.Errorf("%#x (-want +got):\n%s", addr, d)
 		}
 	}
 }
