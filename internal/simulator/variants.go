@@ -69,6 +69,8 @@ var Variants = []Variant{
 	{"sample-overwrite", func(c *Config, r *rand.Rand) { samples(c); c.Record.SampleOverwrite = true }, NoFloor, 99},
 
 	{"skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3) }, NoFloor, 99},
+	{"double-writes", func(c *Config, r *rand.Rand) { c.Record.DoubleWrites = 50 }, AllKnown, 99},
+	{"lossy-double-writes", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.DoubleWrites = 50 }, KnownBetweenLosses, 18},
 	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
 
 	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 98},

@@ -43,25 +43,36 @@ type ringBuffer struct {
 // writes in the order in which they are made.
 type pokeOrder struct {
 	newest  uint64
-	times   [64]uint64 // of the last pokes; perf writes some records twice, a few at once
-	n       int
-	setBack uint64 // longest step back
+	times   []uint64 // of the last pokes that are no step back, ascending
+	setBack uint64   // longest step back
 }
+
+// twiceAtOnce is how many pokes of a ring buffer perf writes twice at once, at most: those
+// that came while it wrote the ones before.
+const twiceAtOnce = 1 << 15
 
 // notBefore returns the time of an earlier poke than the one of time t, if that was
 // later: the clock was set back between. Else it returns 0.
 func (o *pokeOrder) notBefore(t uint64) uint64 {
-	if t < o.newest && slices.Contains(o.times[:], t) {
-		return 0 // written twice
-	}
-	o.times[o.n%len(o.times)] = t
-	o.n++
 	if t >= o.newest {
+		if len(o.times) == 2*twiceAtOnce {
+			o.times = o.times[:copy(o.times, o.times[twiceAtOnce:])]
+		}
+		o.times = append(o.times, t)
 		o.newest = t
 		return 0
 	}
+	if o.knows(t) {
+		return 0 // written twice
+	}
 	o.setBack = max(o.setBack, o.newest-t)
 	return o.newest
+}
+
+// knows reports whether there was a poke of time t.
+func (o *pokeOrder) knows(t uint64) bool {
+	_, found := slices.BinarySearch(o.times, t)
+	return found
 }
 
 // A bufferKey names a ring buffer.

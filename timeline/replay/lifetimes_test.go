@@ -83,6 +83,14 @@ func TestRecordedLives(t *testing.T) {
 			w.ticks(200, 1000)
 			announce(w)
 		}, either},
+		{"duplicates: perf wrote its records twice", func(w *tape) {
+			w.ticks(100, 300)
+			for range 2 {
+				w.ksymbol(10, 310, 0x9000, 2, bpf, 0, first)
+				w.bpfLoad(10, 311, 2)
+			}
+			w.ticks(400, 1000)
+		}, textLines("0..310 unmapped", "310..1001 known 1111", "1001.. unconfirmed beyond-horizon 1111")},
 		{"a poke behind a loss, where a page was before", func(w *tape) {
 			w.ticks(100, 300)
 			w.ksymbol(10, 310, 0x9000, 4096, ool, 0, "kprobe_insn_page")

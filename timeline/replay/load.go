@@ -592,7 +592,12 @@ func (s *scan) addPrograms() {
 	for _, u := range s.unloads {
 		unloaded[u.id] = append(unloaded[u.id], u.time)
 	}
+	met := make(map[bpfEvent]bool, len(s.loads))
 	for _, l := range s.loads {
+		if l.time != 0 && met[l] {
+			continue // perf wrote it twice
+		}
+		met[l] = true
 		s.report.BPF.Programs++
 		p := infos[l.id]
 		if len(p.Funcs) == 0 {

@@ -95,6 +95,9 @@ func (s *scan) lost(rec *perfdata.Record) {
 	}
 	ch.buffer = s.bufferOf(ch, l.ID)
 	b := ch.buffer
+	if l.Time != 0 && b.reported(l.Time, l.Lost) {
+		return // perf wrote it twice
+	}
 	b.lost += l.Lost
 	if l.Time == 0 {
 		b.untimed += l.Lost
@@ -102,6 +105,20 @@ func (s *scan) lost(rec *perfdata.Record) {
 	}
 	b.addLoss(b.sideBefore, l.Time, l.Lost)
 }
+
+// reported reports whether a LOST record of time t has reported n records before. If it
+// has, it is the newest one or not much older.
+func (r *ringBuffer) reported(t, n uint64) bool {
+	for i := len(r.losses) - 1; i >= 0 && i >= len(r.losses)-maxDoubles; i-- {
+		if l := &r.losses[i]; l.To == t && l.Records == n {
+			return true
+		}
+	}
+	return false
+}
+
+// maxDoubles is how many LOST records of a ring buffer perf writes twice at once, at most.
+const maxDoubles = 64
 
 // addLoss adds a loss since from, the time of the record before it. Where records
 // of several ring buffers are mixed, it is not known which that is.

@@ -23,6 +23,7 @@ type moduleEvent struct {
 func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, told bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
+	events = slices.Compact(events) // perf writes some twice
 	meanwhile := 0
 	for _, e := range events {
 		switch {

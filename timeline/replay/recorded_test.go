@@ -489,6 +489,31 @@ func TestRecorded(t *testing.T) {
 			w.poke(10, 510, 0x1200, "9090", "eb02")
 			w.ticks(600, 1000)
 		}, whole},
+		{"clocks: nor do hundreds of them at once", func(w *tape) {
+			w.ticks(100, 300)
+			for range 2 {
+				for k := range uint64(99) {
+					w.poke(10, 301+k, 0x1200+2*k, "9090", "eb02")
+				}
+			}
+			w.tick(11, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
+		{"duplicates: a LOST record that perf wrote twice reports once", func(w *tape) {
+			w.ticks(100, 400)
+			w.lost(10, 450, 3)
+			flip(w)
+			w.tick(10, 600)
+			w.lost(10, 450, 3)
+			w.tick(10, 600)
+			w.ticks(700, 1000)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
 		{"duplicates: the same once more after it was undone", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
@@ -583,6 +608,12 @@ func TestRecordedModules(t *testing.T) {
 				"420.. retired unregistered 5555")},
 		{name: "modules: freed while the copy was made: it was copied before", addr: 0x8100,
 			copying: func(w *tape) { w.module(30, 150, "m") },
+			want: textLines(
+				"0..100 unconfirmed outside-recording 5555",
+				"100..150 known 5555",
+				"150.. retired unregistered 5555")},
+		{name: "duplicates: a module's unload that perf wrote twice", addr: 0x8100,
+			copying: func(w *tape) { w.module(30, 150, "m"); w.module(30, 150, "m") },
 			want: textLines(
 				"0..100 unconfirmed outside-recording 5555",
 				"100..150 known 5555",
