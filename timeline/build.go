@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 )
@@ -226,121 +227,6 @@ func (d *build) of(site uint32) []poke {
 	return d.pokes
 }
 
-// fragments cuts the address space wherever any fact begins or ends, so that
-// all bytes of a fragment share one history, and derives each history.
-func (d *build) fragments(lives []*Lifetime, thunks []Range) {
-	// The ranges that facts cover, other than pokes: few, so their cuts are kept in one list.
-	var cuts []uint64
-	cut := func(lo, hi uint64) { cuts = append(cuts, lo, hi) }
-	if d.textLo < d.textHi {
-		cut(d.textLo, d.textHi)
-	}
-	for _, l := range lives {
-		if l.Lo < l.Hi {
-			cut(l.Lo, l.Hi)
-		}
-	}
-	for _, s := range d.segments {
-		cut(s.Addr, s.Addr+uint64(len(s.Data)))
-	}
-	for i := range d.copied {
-		d.copied[i].cuts(cut)
-	}
-	for _, e := range thunks {
-		cut(e.Lo, e.Hi)
-	}
-	for _, p := range d.programs {
-		for _, r := range p.Silent {
-			cut(r.Lo, r.Hi)
-		}
-	}
-	for _, r := range d.only {
-		cut(r.Lo, r.Hi)
-	}
-	for i := range d.windows {
-		cut(d.windows[i].Addr, d.windows[i].Addr+uint64(len(d.windows[i].Before)))
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-
-	w := newFragmenter(d, lives, thunks)
-
-	at := uint64(0) // everything below is done
-	upTo := func(end uint64) {
-		for len(cuts) > 0 && cuts[0] <= at {
-			cuts = cuts[1:]
-		}
-		for len(cuts) > 0 && cuts[0] < end {
-			w.fragment(at, cuts[0], nil)
-			at, cuts = cuts[0], cuts[1:]
-		}
-		if at < end {
-			w.fragment(at, end, nil)
-			at = end
-		}
-	}
-	for k := 0; k < len(d.order); {
-		// A cluster: sites whose ranges touch one another.
-		first := k
-		lo := d.sites[d.order[k]].addr
-		hi := lo + uint64(d.sites[d.order[k]].longest)
-		for k++; k < len(d.order) && d.sites[d.order[k]].addr < hi; k++ {
-			s := &d.sites[d.order[k]]
-			hi = max(hi, s.addr+uint64(s.longest))
-		}
-		upTo(lo)
-		for len(cuts) > 0 && cuts[0] <= lo {
-			cuts = cuts[1:]
-		}
-		if s := d.order[first]; k == first+1 && d.sites[s].shortest == d.sites[s].longest &&
-			(len(cuts) == 0 || cuts[0] >= hi) {
-			w.fragment(lo, hi, d.order[first:k])
-			at = hi
-			continue
-		}
-		at = d.clusterFragments(w, d.order[first:k], lo, hi, cuts)
-	}
-	if len(cuts) > 0 {
-		upTo(cuts[len(cuts)-1])
-	}
-}
-
-// clusterFragments handles sites that overlap (a kprobe's one byte and the
-// five of its optimised form, calls inside a trampoline that was itself made
-// by a poke) and ones that other facts cut. It returns hi.
-func (d *build) clusterFragments(w *fragmenter, sites []uint32, lo, hi uint64, cuts []uint64) uint64 {
-	edges := []uint64{lo, hi}
-	for _, s := range sites {
-		addr := d.sites[s].addr
-		for e, first := d.sites[s].edit, d.sites[s].edit; ; {
-			edges = append(edges, addr, addr+uint64(d.edits[e].olen), addr+uint64(d.edits[e].nlen))
-			if e = d.edits[e].next; e == first {
-				break
-			}
-		}
-	}
-	for _, c := range cuts {
-		if c >= hi {
-			break
-		}
-		edges = append(edges, c)
-	}
-	slices.Sort(edges)
-	edges = slices.Compact(edges)
-
-	var over []uint32 // sites that cover the fragment at hand
-	for i := 0; i+1 < len(edges); i++ {
-		over = slices.DeleteFunc(over, func(s uint32) bool {
-			return d.sites[s].addr+uint64(d.sites[s].longest) <= edges[i]
-		})
-		for len(sites) > 0 && d.sites[sites[0]].addr <= edges[i] {
-			over, sites = append(over, sites[0]), sites[1:]
-		}
-		w.fragment(edges[i], edges[i+1], over)
-	}
-	return hi
-}
-
 // gather puts the pokes of several sites into d.cluster, in order of time.
 func (d *build) gather(sites []uint32) {
 	d.cluster = d.cluster[:0]
@@ -354,147 +240,39 @@ func (d *build) gather(sites []uint32) {
 	}
 }
 
-// A fragmenter goes through the address space upwards, with the lives at hand.
-type fragmenter struct {
-	*build
-	lives    []*Lifetime // those not yet reached, by address
-	active   []*Lifetime // those that may cover the next fragment, and some that do not
-	ends     []uint64    // of all lives that do not end below the next fragment, ascending
-	begun    int         // how many of those began
-	seg      int         // first snapshot segment that may
-	thunks   []Range
-	gathered []uint32 // sites whose pokes build.cluster holds
-	// room is how many facts more may be looked at in crowded fragments: of core
-	// text, and of everything else.
-	text, other int
-}
-
-func newFragmenter(d *build, lives []*Lifetime, thunks []Range) *fragmenter {
-	w := &fragmenter{build: d, lives: slices.Clone(lives), thunks: thunks}
-	slices.SortStableFunc(w.lives, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
-	for _, l := range lives {
-		w.ends = append(w.ends, l.Hi)
-	}
-	slices.Sort(w.ends)
-	w.text = d.limits.spare + spareOfPoke*int(d.added)
-	w.other = w.text + spareOfSymbol*(len(d.symbols)+len(d.modules))
-	return w
-}
-
-// The memory of an image is bounded by its facts: pokes, and lives of symbols and
-// modules. A fact is looked at once for each fragment that it covers. Nearly all
-// cover one; the kernel's longest, pages of out-of-line code and BPF programs in
-// one another's place, some tens. Thousands of long ones that overlap, as damage
-// and malice make them, would cost their square:
-//
-//	a ├───────────────────────┤
-//	b    ├───────────────────────┤
-//	c       ├───────────────────────┤
-//	   a  ab         abc         bc  c
-//
-// So there is room for so many per fact, and for spare ones. Where a fragment of
-// more than a few does not fit into what is left, nothing is said of its bytes.
-const (
-	spareFacts    = 1 << 22
-	spareOfPoke   = 8
-	spareOfSymbol = 64
-	fewFacts      = 4
-)
-
-// crowded reports whether there is no room for so many facts of a fragment. If
-// there is, it is used up.
-func (w *fragmenter) crowded(facts int, text bool) bool {
-	room := &w.other
-	if text {
-		room = &w.text
-	}
-	if facts <= fewFacts {
-		return false
-	}
-	if facts > *room {
-		return true
-	}
-	*room -= facts
-	return false
-}
-
-// pokesOf returns the pokes of sites, by time. They are valid until the next call.
-func (w *fragmenter) pokesOf(sites []uint32) []poke {
-	switch {
-	case len(sites) == 0:
-		return nil
-	case len(sites) == 1:
-		return w.of(sites[0])
-	case !slices.Equal(sites, w.gathered):
-		w.gathered = append(w.gathered[:0], sites...)
-		w.gather(sites)
-	}
-	return w.cluster
-}
-
-// fragment derives the history of [lo, hi), over which every fact is uniform.
-// Only pokes of sites cover it, but not all of them.
-func (w *fragmenter) fragment(lo, hi uint64, sites []uint32) {
-	for len(w.lives) > 0 && w.lives[0].Lo < hi {
-		w.active = append(w.active, w.lives[0])
-		w.lives = w.lives[1:]
-		w.begun++
-	}
-	for len(w.ends) > 0 && w.ends[0] <= lo {
-		w.ends = w.ends[1:]
-		w.begun--
-	}
-	for w.seg < len(w.segments) && w.segments[w.seg].End() <= lo {
-		w.seg++
-	}
-	if !wanted(w.only, lo, hi) {
-		return
-	}
-	f := fragment{addr: lo, size: uint32(hi - lo), seg: -1}
-	if w.seg < len(w.segments) && w.segments[w.seg].Addr <= lo {
-		f.seg = int32(w.seg)
-	}
-	if hi-lo > 0xffffffff {
-		// Only a snapshot segment or a life can be that long, and no fact needs it.
-		f.size = 0xffffffff
-	}
-	for len(w.thunks) > 0 && w.thunks[0].Hi <= lo {
-		w.thunks = w.thunks[1:]
-	}
-
-	text := lo >= w.textLo && hi <= w.textHi
-	thunk := len(w.thunks) > 0 && w.thunks[0].Lo <= lo
-	facts := w.begun
-	for _, s := range sites {
-		facts += int(w.sites[s].pokes)
-	}
-	if w.crowded(facts, text) {
-		w.textCrowded = w.textCrowded || text
-		f.versions = w.im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
-		w.im.fragments = append(w.im.fragments, f)
-		return
-	}
-	windowed := slices.ContainsFunc(w.windows, func(x ExplicitWindow) bool { return x.Addr <= lo && lo-x.Addr < uint64(len(x.Before)) })
-	if text && len(sites) == 0 && !thunk && !windowed && f.seg >= 0 && !w.fromSeed(&f) && w.likeSnapshot(&f) {
-		if w.im.unpatched.count == 0 {
-			w.history(&f, text, thunk, nil)
-			w.im.unpatched = f.versions
+// fragments derives the history of each fragment.
+func (d *build) fragments(lives []*Lifetime, thunks []Range) {
+	w := newFragmenter(d, lives, thunks)
+	for p, ok := w.next(); ok; p, ok = w.next() {
+		f := fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
+		switch {
+		case w.crowded(&p):
+			d.textCrowded = d.textCrowded || p.text
+			f.versions = d.im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
+		case d.isUnpatched(&p, &f):
+			if d.im.unpatched.count == 0 {
+				d.history(w, &p, &f)
+				d.im.unpatched = f.versions
+			}
+			f.versions = d.im.unpatched
+		default:
+			d.history(w, &p, &f)
 		}
-		f.versions = w.im.unpatched
-	} else {
-		w.history(&f, text, thunk, w.pokesOf(sites))
-	}
-	if f.count > 0 {
-		w.im.fragments = append(w.im.fragments, f)
+		if f.count > 0 {
+			d.im.fragments = append(d.im.fragments, f)
+		}
 	}
 }
 
-func (s *Segment) End() uint64 { return s.Addr + uint64(len(s.Data)) }
+// isUnpatched reports whether a fragment is core text of which only the snapshot
+// says anything. All such fragments share their versions.
+func (d *build) isUnpatched(p *piece, f *fragment) bool {
+	return p.text && len(p.sites) == 0 && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) &&
+		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })
+}
 
-// history derives the versions of a fragment: one epoch for each life that was
-// there, and one for each time between.
-func (w *fragmenter) history(f *fragment, text, thunk bool, pokes []poke) {
-	d := w.build
+// changesOf returns what pokes do to a fragment. It is valid until the next call.
+func (d *build) changesOf(f *fragment, pokes []poke) []change {
 	changes := d.changes[:0]
 	for i := range pokes {
 		p := &pokes[i]
@@ -517,12 +295,18 @@ func (w *fragmenter) history(f *fragment, text, thunk bool, pokes []poke) {
 		c.live = c.birth || e.olen == e.nlen && (byte(e.oldWord) == opCALL || byte(e.newWord) == opCALL)
 	}
 	d.changes = changes
+	return changes
+}
 
-	c := historyBuilder{build: d, f: f, thunk: thunk, out: d.out[:0]}
+// history derives the versions of a fragment: one epoch for each lifetime that was
+// there, and one for each time between.
+func (d *build) history(w *fragmenter, p *piece, f *fragment) {
+	changes := d.changesOf(f, w.pokesOf(p.sites))
+	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: d.out[:0]}
 	var births []uint64
-	if text {
+	if p.text {
 		class := gapsOfText
-		if thunk {
+		if p.thunk {
 			class = gapsOfThunk
 		}
 		c.gaps, c.bare = d.gaps[class], NeverRecorded
@@ -531,16 +315,7 @@ func (w *fragmenter) history(f *fragment, text, thunk bool, pokes []poke) {
 		}
 		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
 	} else {
-		w.active = slices.DeleteFunc(w.active, func(l *Lifetime) bool { return l.Hi <= f.addr })
-		var here []*Lifetime
-		for _, l := range w.active {
-			if l.Lo <= f.addr && f.addr+uint64(f.size) <= l.Hi {
-				here = append(here, l)
-			}
-		}
-		slices.SortFunc(here, func(a, b *Lifetime) int {
-			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.order, b.order))
-		})
+		here := w.lifetimesOver(p)
 		c.throughLifetimes(here, changes)
 		for _, l := range here {
 			births = append(births, l.From, l.To)

@@ -53,6 +53,9 @@ type Segment struct {
 	Data []byte
 }
 
+// End returns the address behind the last byte.
+func (s *Segment) End() uint64 { return s.Addr + uint64(len(s.Data)) }
+
 // Snapshot is a copy of memory taken at a moment that is only known to lie in
 // [From, To]. From is before the start of the Builder's Extent where changes that
 // were made since the copy may be missing: such a snapshot alone proves nothing. The builder and its images read Segments in place: their data

@@ -1,0 +1,337 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A fragmenter cuts the address space wherever a fact begins or ends, so that all
+// bytes of a piece have the same facts, and so one history. It goes upwards and
+// yields one piece after the other.
+//
+// There are two kinds of cuts. Those of text, lifetimes, copies and the like are
+// few; they are kept in one sorted list, cuts. Those of pokes are as many as the
+// places that are poked, so they are never kept all at once: the sites, sorted by
+// address, are taken in clusters whose ranges overlap. Most clusters are one site
+// whose pokes all have one length, which is one piece and needs no list.
+//
+//	               a                                  b    c             d
+//	text           ├──────────────────────────────────┤
+//	program                                                ├─────────────┤
+//	site p              ├──────┤
+//	site q                     ├───┤
+//	site r                             ├─────────┤
+//	site s                                ├──┤
+//	site t                                                     ├─────┤
+//	pieces      0  │ 1  │  2   │ 3 │ 4 │5 │6 │ 7 │ 8  │ 9  │10 │ 11  │12 │
+//
+// Step by step, with cuts = [a b c d] and sites = [p q r s t]:
+//
+//  1. Piece 0 ends at the first cut, piece 1 at the first site.
+//  2. p and q touch but do not overlap, so each is a cluster of one site: pieces 2
+//     and 3. Neither needs a list.
+//  3. Piece 4 ends at the next site. Site r overlaps with s, so both are a cluster:
+//     edges = [r.lo s.lo s.hi r.hi]. Between them are pieces 5, 6 and 7. The sites
+//     of pieces 5 and 7 are [r], those of piece 6 are [r s].
+//  4. Pieces 8, 9 and 10 end at b, at c and at the next site. t is piece 11, since
+//     no cut is inside of it; else its edges and the cuts would be a list as in 3.
+//  5. Piece 12 ends at the last cut. Behind it nothing is said of any address.
+//
+// A piece need not be covered by any fact, as 9. Its history has no versions, and
+// the image gets no fragment for it.
+type fragmenter struct {
+	d     *build
+	at    uint64   // everything below is done
+	cuts  []uint64 // of facts other than pokes; those up to at are dropped
+	sites []uint32 // of the clusters ahead, by address
+
+	// The cluster at hand, if it has more than one piece.
+	edges   []uint64 // of the pieces that are left of it
+	cluster []uint32 // its sites that begin above them
+	over    []uint32 // its sites that cover the piece at hand
+
+	sweep
+	gathered []uint32 // sites whose pokes build.cluster holds
+
+	// How many more facts may be looked at in crowded pieces: of core text, and of
+	// everything else.
+	text, other int
+}
+
+// A piece is a range of addresses over which every fact is uniform.
+type piece struct {
+	lo, hi uint64
+	sites  []uint32 // whose pokes may cover it; valid until the next piece
+	seg    int32    // the segment of the snapshot or of the seed that covers it, or -1
+	text   bool     // it is core kernel text
+	thunk  bool     // it is padding where the kernel may write a call thunk
+	lives  int      // how many lifetimes share addresses with it
+}
+
+func newFragmenter(d *build, lives []*Lifetime, thunks []Range) *fragmenter {
+	w := &fragmenter{d: d, sites: d.order, cuts: d.cuts(lives, thunks)}
+	w.sweep = newSweep(lives, d.segments, thunks)
+	w.text = d.limits.spare + spareOfPoke*int(d.added)
+	w.other = w.text + spareOfSymbol*(len(d.symbols)+len(d.modules))
+	return w
+}
+
+// cuts returns where facts other than pokes begin and end, in order.
+func (d *build) cuts(lives []*Lifetime, thunks []Range) []uint64 {
+	var cuts []uint64
+	cut := func(lo, hi uint64) {
+		if lo < hi {
+			cuts = append(cuts, lo, hi)
+		}
+	}
+	cut(d.textLo, d.textHi)
+	for _, l := range lives {
+		cut(l.Lo, l.Hi)
+	}
+	for _, s := range d.segments {
+		cut(s.Addr, s.End())
+	}
+	for i := range d.copied {
+		d.copied[i].cuts(cut)
+	}
+	for _, r := range thunks {
+		cut(r.Lo, r.Hi)
+	}
+	for _, p := range d.programs {
+		for _, r := range p.Silent {
+			cut(r.Lo, r.Hi)
+		}
+	}
+	for _, r := range d.only {
+		cut(r.Lo, r.Hi)
+	}
+	for i := range d.windows {
+		w := &d.windows[i]
+		cut(w.Addr, w.Addr+uint64(len(w.Before)))
+	}
+	slices.Sort(cuts)
+	return slices.Compact(cuts)
+}
+
+// next returns the next piece that the image is to have. ok is false behind the last.
+func (w *fragmenter) next() (p piece, ok bool) {
+	for {
+		lo, hi, sites := w.cut()
+		if lo == hi {
+			return piece{}, false
+		}
+		w.moveTo(lo, hi)
+		if wanted(w.d.only, lo, hi) {
+			p = piece{lo: lo, hi: hi, sites: sites, text: lo >= w.d.textLo && hi <= w.d.textHi}
+			w.cover(&p)
+			return p, true
+		}
+	}
+}
+
+// cut returns the range of the next piece, and the sites that may cover it. The
+// range is empty behind the last one.
+func (w *fragmenter) cut() (lo, hi uint64, sites []uint32) {
+	if len(w.edges) > 1 {
+		return w.inCluster()
+	}
+	for len(w.cuts) > 0 && w.cuts[0] <= w.at {
+		w.cuts = w.cuts[1:]
+	}
+	lo = w.at
+	switch {
+	case len(w.sites) == 0 && len(w.cuts) == 0:
+		return lo, lo, nil
+	case len(w.sites) == 0:
+		hi = w.cuts[0]
+	default:
+		if hi = w.d.sites[w.sites[0]].addr; lo == hi {
+			return w.beginCluster()
+		}
+		if len(w.cuts) > 0 {
+			hi = min(hi, w.cuts[0])
+		}
+	}
+	w.at = hi
+	return lo, hi, nil
+}
+
+// beginCluster takes the sites that overlap with the next one, and returns the
+// first piece of theirs.
+func (w *fragmenter) beginCluster() (lo, hi uint64, sites []uint32) {
+	all := w.d.sites
+	lo = w.at
+	hi = lo + uint64(all[w.sites[0]].longest)
+	n := 1
+	for ; n < len(w.sites) && all[w.sites[n]].addr < hi; n++ {
+		s := &all[w.sites[n]]
+		hi = max(hi, s.addr+uint64(s.longest))
+	}
+	sites, w.sites = w.sites[:n], w.sites[n:]
+	w.at = hi
+	if s := &all[sites[0]]; n == 1 && s.shortest == s.longest && (len(w.cuts) == 0 || w.cuts[0] >= hi) {
+		return lo, hi, sites
+	}
+	w.cluster, w.over = sites, w.over[:0]
+	w.edgesOf(sites, lo, hi)
+	return w.inCluster()
+}
+
+// edgesOf lists where the pokes of sites, and other facts, begin and end in [lo, hi].
+func (w *fragmenter) edgesOf(sites []uint32, lo, hi uint64) {
+	w.edges = append(w.edges[:0], lo, hi)
+	for _, s := range sites {
+		addr := w.d.sites[s].addr
+		for e, first := w.d.sites[s].edit, w.d.sites[s].edit; ; {
+			w.edges = append(w.edges, addr, addr+uint64(w.d.edits[e].olen), addr+uint64(w.d.edits[e].nlen))
+			if e = w.d.edits[e].next; e == first {
+				break
+			}
+		}
+	}
+	for _, c := range w.cuts {
+		if c >= hi {
+			break
+		}
+		w.edges = append(w.edges, c)
+	}
+	slices.Sort(w.edges)
+	w.edges = slices.Compact(w.edges)
+}
+
+// inCluster returns the next piece of the cluster at hand.
+func (w *fragmenter) inCluster() (lo, hi uint64, sites []uint32) {
+	all := w.d.sites
+	lo, hi = w.edges[0], w.edges[1]
+	w.edges = w.edges[1:]
+	w.over = slices.DeleteFunc(w.over, func(s uint32) bool { return all[s].addr+uint64(all[s].longest) <= lo })
+	for len(w.cluster) > 0 && all[w.cluster[0]].addr <= lo {
+		w.over, w.cluster = append(w.over, w.cluster[0]), w.cluster[1:]
+	}
+	return lo, hi, w.over
+}
+
+// pokesOf returns the pokes of sites, by time. They are valid until the next call.
+func (w *fragmenter) pokesOf(sites []uint32) []poke {
+	switch {
+	case len(sites) == 0:
+		return nil
+	case len(sites) == 1:
+		return w.d.of(sites[0])
+	case !slices.Equal(sites, w.gathered):
+		w.gathered = append(w.gathered[:0], sites...)
+		w.d.gather(sites)
+	}
+	return w.d.cluster
+}
+
+// A sweep moves upwards over ranges of addresses that do overlap, and knows which
+// of them cover the piece at hand.
+type sweep struct {
+	ahead  []*Lifetime // that begin above the piece, by address
+	active []*Lifetime // that may cover it, and some that do not
+	ends   []uint64    // of all lifetimes that do not end below it, ascending
+	begun  int         // how many of those began
+
+	segments []Segment
+	seg      int // the first that does not end below it
+	thunks   []Range
+}
+
+func newSweep(lives []*Lifetime, segments []Segment, thunks []Range) sweep {
+	s := sweep{ahead: slices.Clone(lives), segments: segments, thunks: thunks}
+	slices.SortStableFunc(s.ahead, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
+	for _, l := range lives {
+		s.ends = append(s.ends, l.Hi)
+	}
+	slices.Sort(s.ends)
+	return s
+}
+
+// moveTo moves to [lo, hi), which lies above the piece before.
+func (s *sweep) moveTo(lo, hi uint64) {
+	for len(s.ahead) > 0 && s.ahead[0].Lo < hi {
+		s.active = append(s.active, s.ahead[0])
+		s.ahead = s.ahead[1:]
+		s.begun++
+	}
+	for len(s.ends) > 0 && s.ends[0] <= lo {
+		s.ends = s.ends[1:]
+		s.begun--
+	}
+	for s.seg < len(s.segments) && s.segments[s.seg].End() <= lo {
+		s.seg++
+	}
+	for len(s.thunks) > 0 && s.thunks[0].Hi <= lo {
+		s.thunks = s.thunks[1:]
+	}
+}
+
+// cover notes what covers p, to which s was moved.
+func (s *sweep) cover(p *piece) {
+	p.seg, p.lives = -1, s.begun
+	if s.seg < len(s.segments) && s.segments[s.seg].Addr <= p.lo {
+		p.seg = int32(s.seg)
+	}
+	p.thunk = len(s.thunks) > 0 && s.thunks[0].Lo <= p.lo
+}
+
+// lifetimesOver returns the lifetimes that cover p, to which s was moved, by the time
+// of their begin.
+func (s *sweep) lifetimesOver(p *piece) []*Lifetime {
+	s.active = slices.DeleteFunc(s.active, func(l *Lifetime) bool { return l.Hi <= p.lo })
+	var here []*Lifetime
+	for _, l := range s.active {
+		if l.Lo <= p.lo && p.hi <= l.Hi {
+			here = append(here, l)
+		}
+	}
+	slices.SortFunc(here, func(a, b *Lifetime) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.order, b.order))
+	})
+	return here
+}
+
+// The memory of an image is bounded by its facts: pokes, and lifetimes of symbols and
+// modules. A fact is looked at once for each fragment that it covers. Nearly all
+// cover one; the kernel's longest, pages of out-of-line code and BPF programs in
+// one another's place, some tens. Thousands of long ones that overlap, as damage
+// and malice make them, would cost their square:
+//
+//	a ├───────────────────────┤
+//	b    ├───────────────────────┤
+//	c       ├───────────────────────┤
+//	   a  ab         abc         bc  c
+//
+// So there is room for so many per fact, and for spare ones. Where a fragment of
+// more than a few does not fit into what is left, nothing is said of its bytes.
+const (
+	spareFacts    = 1 << 22
+	spareOfPoke   = 8
+	spareOfSymbol = 64
+	fewFacts      = 4
+)
+
+// crowded reports whether there is no room for the facts of a piece. If there is, it
+// is used up.
+func (w *fragmenter) crowded(p *piece) bool {
+	facts := p.lives
+	for _, s := range p.sites {
+		facts += int(w.d.sites[s].pokes)
+	}
+	room := &w.other
+	if p.text {
+		room = &w.text
+	}
+	switch {
+	case facts <= fewFacts:
+		return false
+	case facts > *room:
+		return true
+	}
+	*room -= facts
+	return false
+}
