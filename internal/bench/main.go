@@ -1,6 +1,8 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 // Bench measures this project's packages against yardsticks, each a program of
 // its own over the same file in the same run, and prints both sides of every
 // ratio. What it needs it makes, in $TMPDIR, and removes.

@@ -1,6 +1,8 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package main
 
 import (

@@ -54,9 +54,6 @@ func rewriteTable(t *tree, name string) error {
 
 // current returns a row with the names that the source has now.
 func current(t *tree, m *mutant) (mutant, error) {
-	if m.isText() {
-		return t.convert(m)
-	}
 	at, err := t.locate(m)
 	if err != nil || !at.renamed {
 		return *m, err

@@ -123,12 +123,7 @@ func run(only, with string, list, fix bool, parallel int) error {
 func newTrial(t *tree, m *mutant) (*trial, error) {
 	tr := &trial{mutant: m}
 	var err error
-	if m.isText() {
-		tr.place, err = t.locateText(m)
-	} else {
-		tr.place, err = t.locate(m)
-	}
-	if err != nil {
+	if tr.place, err = t.locate(m); err != nil {
 		return tr, err
 	}
 	tr.dir, err = testDir(t, m, tr.place)
