@@ -113,7 +113,7 @@ func TestCoreSightInfo(t *testing.T) {
 			[]cpu{{CoreSightETMv4, 4, []uint64{1, 1<<31 | 0x7f, 3, 4, 5, 6, 7, 1}, 0, true}, {CoreSightETE, 5, []uint64{1, 0x13, 3, 4, 5, 6, 7, 8, ^uint64(0)}, 0x13, false}}, ""},
 		{"no CPU", []uint64{1, 9 << 32, 1}, nil, ""},
 		{"nothing", []uint64{1, 9 << 32}, nil, "of 2 words"},
-		{"fewer CPUs", []uint64{0, 0xffffffff, 0, v3, 0, 1, 2, 3, 4}, nil, "information about 4294967295 CPUs ends with that of 1"},
+		{"fewer CPUs", []uint64{0, 0xffffffff, 0, v3, 0, 1, 2, 3, 4}, nil, "information about 4294967295 CPUs ends after 1"},
 		{"another kind", []uint64{1, 1, 0, 0x6060, 0, 1, 2}, nil, "trace source of kind 0x6060"},
 		{"fewer parameters", []uint64{1, 1, 0, v4, 0, 1 << 62, 2}, nil, "4611686018427387904 parameters of CPU 0 in 1 words"},
 	}

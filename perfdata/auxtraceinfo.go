@@ -183,7 +183,7 @@ func (a *AuxtraceInfo) CoreSight() (CoreSightInfo, error) {
 	at := coreSightWords
 	for range nr {
 		if w.Len()-at < 3 {
-			return CoreSightInfo{}, fmt.Errorf("information about %d CPUs ends with that of %d: %w", nr, len(info.CPUs), ErrMalformed)
+			return CoreSightInfo{}, fmt.Errorf("information about %d CPUs ends after %d: %w", nr, len(info.CPUs), ErrMalformed)
 		}
 		cpu := CoreSightCPU{Kind: CoreSightKind(w.At(at)), CPU: w.At(at + 1)}
 		at += 2

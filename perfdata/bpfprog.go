@@ -256,7 +256,7 @@ func (e endian) bpilArrays(info *[infoSize]byte, infoLen int, data []byte, array
 		// which perf subtracts the start of the data.
 		if place := int64(e.u64(info[d.array:])); place >= 0 {
 			if uint64(place) != next {
-				return a, fmt.Errorf("%s stands at %d instead of %d", d.name, place, next)
+				return a, fmt.Errorf("%s is at %d instead of %d", d.name, place, next)
 			}
 			a[i].data = data[next : next+n : next+n]
 		}

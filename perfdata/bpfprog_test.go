@@ -180,9 +180,9 @@ func TestBPFProgMalformed(t *testing.T) {
 		spoil func(p *bpil)
 		want  string
 	}{
-		{"code elsewhere", place(arrayJitedInsns, 8), "jited_prog_insns stands at 8 instead of 0"},
-		{"addresses within the code", place(arrayJitedKsyms, 8), "jited_ksyms stands at 8 instead of 16"},
-		{"tags past the end", place(arrayProgTags, 1<<32), "prog_tags stands at 4294967296"},
+		{"code elsewhere", place(arrayJitedInsns, 8), "jited_prog_insns is at 8 instead of 0"},
+		{"addresses within the code", place(arrayJitedKsyms, 8), "jited_ksyms is at 8 instead of 16"},
+		{"tags past the end", place(arrayProgTags, 1<<32), "prog_tags is at 4294967296"},
 		{"code longer than its functions", count(arrayJitedInsns, 10), "functions of 9 bytes together, code of 10"},
 		{"code shorter than its functions", func(p *bpil) { count(arrayJitedInsns, 8)(p); p.data = p.data[:len(p.data)-8] }, "instead of 8"},
 		{"more code than data", count(arrayJitedInsns, 0xffffffff), "4294967295 elements of 1 bytes at 0 do not fit"},

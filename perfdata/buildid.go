@@ -69,7 +69,7 @@ func (r *Recording) BuildIDs() iter.Seq2[BuildID, error] {
 			// The type is that of the record in pipe form, or 0 in old files.
 			h := r.endian.header(rest)
 			if h.size < buildIDFilename || h.size > len(rest) {
-				yield(BuildID{}, r.featureErr(FeatureBuildID, at, "an entry of %d bytes, of which %d are there", h.size, len(rest)))
+				yield(BuildID{}, r.featureErr(FeatureBuildID, at, "an entry of %d bytes, of which only %d are there", h.size, len(rest)))
 				return
 			}
 			var id BuildID

@@ -20,11 +20,11 @@ const compressed2Data = 16
 // the header is what it is checked by.
 func (e endian) compressed2Size(h header, b []byte) (int, *FormatError) {
 	if len(b) < compressed2Data {
-		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("%d bytes of a record are there", len(b))}
+		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("only %d bytes of a record are there", len(b))}
 	}
 	n := e.u64(b[headerSize:])
 	if n > uint64(len(b)) {
-		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("of %d compressed bytes %d are there", n, len(b)-compressed2Data)}
+		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("%d compressed bytes, of which only %d are there", n, len(b)-compressed2Data)}
 	}
 	size := align8(compressed2Data + int(n))
 	if size&0xffff != h.size {

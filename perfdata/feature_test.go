@@ -300,7 +300,7 @@ func TestMalformedFeatures(t *testing.T) {
 		{FeatureAuxtrace, e.appendU64s(nil, []uint64{^uint64(0), 1, 2}), "24 bytes are too few"},
 		{FeaturePMUCaps, e.appendU32s(nil, 0xffffffff, 0xffffffff), "8 bytes are too few"},
 		{FeatureCPUDomainInfo, e.appendU32s(nil, 15, 1, 0, 0xffffffff), "16 bytes are too few"},
-		{FeatureBuildID, rawRecord(e, RecordHeaderBuildID, 0, make([]byte, 20)), "an entry of 28 bytes, of which 28 are there"},
+		{FeatureBuildID, rawRecord(e, RecordHeaderBuildID, 0, make([]byte, 20)), "an entry of 28 bytes, of which only 28 are there"},
 	}...)
 	for _, tt := range tests {
 		r := open(t, build(t, e, testEvents(), func(w *Writer) { w.WriteFeature(tt.f, tt.b) }))

@@ -41,6 +41,14 @@ func (r *Recording) headerErr(offset int64, err error, format string, args ...an
 	return &FormatError{File: r.fileName(0), Offset: offset, Msg: fmt.Sprintf(format, args...), Err: err}
 }
 
+// endsInHeader describes a file of n bytes that is shorter than its header.
+func endsInHeader(n int) string {
+	if n == 0 {
+		return "the file is empty: perf wrote nothing"
+	}
+	return fmt.Sprintf("file of %d bytes ends within its header", n)
+}
+
 // readMagic reads the magic number that b begins with, and returns the size of
 // the header, which tells its form.
 func (r *Recording) readMagic(b []byte) (size uint64, err error) {
@@ -49,7 +57,7 @@ func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 		if s := string(b[:n]); n > 0 && s != magicLittle[:n] && s != magicBig[:n] && s != magicV1[:n] {
 			return 0, r.headerErr(0, ErrBadMagic, "begins with %q", s)
 		}
-		return 0, r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+		return 0, r.headerErr(int64(len(b)), ErrTruncated, "%s", endsInHeader(len(b)))
 	}
 	switch magic := string(b[:len(magicLittle)]); magic {
 	case magicLittle:
@@ -68,7 +76,7 @@ func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 	size = r.endian.u64(b[hdrSize:])
 	if size == pipeHeader {
 		r.pipe = true
-		r.clean = r.headerErr(0, nil, "a pipe does not say how long it is")
+		r.clean = r.headerErr(0, nil, "a pipe does not say how many records it has")
 	}
 	return size, nil
 }
@@ -98,7 +106,7 @@ func (r *Recording) readFileHeader(b []byte, size uint64) (*fileHead, error) {
 	case size != oldHeader && size != fileHeader:
 		return nil, r.headerErr(hdrSize, ErrUnsupported, "header of %d bytes", size)
 	case size > uint64(len(b)):
-		return nil, r.headerErr(int64(len(b)), ErrTruncated, "file of %d bytes ends within its header", len(b))
+		return nil, r.headerErr(int64(len(b)), ErrTruncated, "%s", endsInHeader(len(b)))
 	}
 	h.attrs = extent{e.u64(b[hdrAttrs:]), e.u64(b[hdrAttrs+8:])}
 	h.data = extent{e.u64(b[hdrData:]), e.u64(b[hdrData+8:])}
@@ -141,7 +149,7 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 	}
 	offset, size := r.head.attrs.offset, r.head.attrs.size
 	if offset > uint64(len(b)) {
-		r.warn(hdrAttrs, ErrTruncated, "attrs stand at %d, past the end of the file", offset)
+		r.warn(hdrAttrs, ErrTruncated, "attrs are at %d, past the end of the file", offset)
 		return nil, nil
 	}
 	attrs := b[offset:]
@@ -208,7 +216,7 @@ func (r *Recording) readData(f *dataFile) {
 		// run to the end of the file, or to the features where those were
 		// written all the same.
 		f.end = len(b)
-		r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: the recorder did not end")
+		r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: perf was killed or is still running")
 		if end := r.findTable(b, f.start); end >= 0 {
 			f.end = end
 			r.features, err = r.readFeatures(b[end:], uint64(end), r.head.bitmap)
@@ -347,10 +355,10 @@ func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uin
 			fault(at, ErrTruncated, "section %v at %d, %d bytes, is not in the file", f, offset, size)
 			continue
 		case offset < tableEnd:
-			fault(at, ErrMalformed, "section %v at %d stands before its table's end", f, offset)
+			fault(at, ErrMalformed, "section %v at %d begins before the end of the table of sections", f, offset)
 			continue
 		case offset != next && (i > 0 || !r.droppedEntries(b[tableEnd-base:offset-base], fileEnd)):
-			fault(at, nil, "section %v stands at %d instead of %d", f, offset, next)
+			fault(at, nil, "section %v is at %d instead of %d", f, offset, next)
 		}
 		next = offset + size
 		features[f] = section{int64(offset), b[offset-base : next-base : next-base]}

@@ -64,8 +64,8 @@ func TestHeaderForms(t *testing.T) {
 			{"v2", v2, false, 4, ""},
 			{"v1", v1, false, 4, ""},
 			{"old", old, false, 0, "a header without features"},
-			{"pipe", pipe, true, 1, "a pipe does not say how long it is"},
-			{"pipe v1", pipeV1, true, 1, "a pipe does not say how long it is"},
+			{"pipe", pipe, true, 1, "a pipe does not say how many records it has"},
+			{"pipe v1", pipeV1, true, 1, "a pipe does not say how many records it has"},
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -195,9 +195,9 @@ func TestDamagedHeader(t *testing.T) {
 		{"whole", good, 2, 3, 4, "", "", nil},
 		{"features that perf dropped", unused(0), 2, 3, 4, "", "", nil},
 		{"features that perf dropped, with a place", unused(uint64(len(good))), 2, 3, 4, "", "", nil},
-		{"features that perf dropped, with junk", unused(1 << 40), 2, 3, 4, "", "section HOSTNAME stands at", nil},
+		{"features that perf dropped, with junk", unused(1 << 40), 2, 3, 4, "", "section HOSTNAME is at", nil},
 		{"attrs behind the records", behind, 2, 3, 4, "", "the events come after the records", nil},
-		{"no data size", with(hdrData+8, 0), 2, 3, 4, "", "the recorder did not end", nil},
+		{"no data size", with(hdrData+8, 0), 2, 3, 4, "", "perf was killed or is still running", nil},
 		{"junk after the end", append(bytes.Clone(good), "[ perf record: Woken up 1 times ]"...), 2, 3, 4, "", "", nil},
 		{"cut in the records", good[:table-12], 2, 1, 0, "", "the file ends 12 bytes before its records do", ErrTruncated},
 		{"cut between records", good[:table-8], 2, 2, 0, "", "the file ends 8 bytes before its records do", ErrTruncated},
@@ -205,8 +205,8 @@ func TestDamagedHeader(t *testing.T) {
 		{"cut before the table", good[:table], 2, 3, 0, "within the table", "within the table", nil},
 		{"cut in the table", good[:table+20], 2, 3, 0, "is not in the file", "is not in the file", nil},
 		{"cut in the features", good[:len(good)-1], 2, 3, 3, "section SAMPLE_TIME", "section SAMPLE_TIME", nil},
-		{"section before the table", with(table, 8), 2, 3, 3, "stands before its table's end", "stands before", nil},
-		{"section within another", with(table+sectionEntry, little.u64(good[table:])), 2, 3, 4, "", "section NRCPUS stands at", nil},
+		{"section before the table", with(table, 8), 2, 3, 3, "before the end of the table", "begins before", nil},
+		{"section within another", with(table+sectionEntry, little.u64(good[table:])), 2, 3, 4, "", "section NRCPUS is at", nil},
 		{"attrs past the end", with(hdrAttrs, 1<<40), 0, 3, 4, "past the end of the file", "", nil},
 		{"attr at odds with EVENT_DESC", with(attrs+24, 1), 2, 3, 4, "event 0 is not the one of the attrs", "", nil},
 		{"no attrs", with(hdrAttrs+8, 0), 0, 3, 4, "the recording has no events", "", nil},

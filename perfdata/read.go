@@ -141,7 +141,7 @@ func (r *Recording) Read(rec *Record, v *Read) error {
 		return err
 	}
 	if v.Event == nil {
-		return r.recordErr(rec, "no event of the recording has the id %d, so that the shape of its values is not known", v.SampleID.ID)
+		return r.recordErr(rec, "no event of the recording has the id %d, so the format of its values is not known", v.SampleID.ID)
 	}
 	format := v.Event.Attr.ReadFormat
 	if format&^readKnown != 0 {

@@ -167,7 +167,7 @@ func (r *Recording) parse() error {
 	if len(r.files) > 1 && r.features != nil {
 		// perf reads data.N only where the header asks for it.
 		if version, err := r.DirFormat(); err != nil || version == dirSingleFile {
-			r.warn(0, ErrMalformed, "%s and the like stand beside a recording of one file, and are not read", r.files[1].name)
+			r.warn(0, ErrMalformed, "%s and similar files are not read: the header says that the recording has one file", r.files[1].name)
 			for _, f := range r.files[1:] {
 				f.close()
 			}
@@ -175,7 +175,7 @@ func (r *Recording) parse() error {
 		}
 	}
 	if len(r.files) > 1 {
-		r.clean = &FormatError{File: r.fileName(0), Msg: fmt.Sprintf("records are spread over %d files, of which only the first says how long it is", len(r.files))}
+		r.clean = &FormatError{File: r.fileName(0), Msg: fmt.Sprintf("the records are in %d files, and only the first says how long it is", len(r.files))}
 	}
 	return nil
 }

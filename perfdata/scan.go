@@ -292,7 +292,7 @@ func (s *Scanner) nextSpecial(h header) bool {
 		s.off += size + len(s.payload)
 	default:
 		// The record is whole; what follows it is not, and nothing comes after.
-		s.fail(h.typ, ErrTruncated, "of %d bytes that follow the record %d are there", follows, len(s.payload))
+		s.fail(h.typ, ErrTruncated, "%d bytes follow the record, but only %d are there", follows, len(s.payload))
 	}
 	if !s.outer && (h.typ == RecordCompressed || h.typ == RecordCompressed2) {
 		if s.inflate == nil {
@@ -352,9 +352,9 @@ func (e endian) frame(h header, b []byte) (size int, follows uint64, err *Format
 	case size < headerSize:
 		return 0, 0, malformed("record of %d bytes", size)
 	case size > len(b):
-		return 0, 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("of the record's %d bytes %d are there", size, len(b))}
+		return 0, 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("record of %d bytes, of which only %d are there", size, len(b))}
 	case size&7 != 0 && h.typ.aligned():
-		return 0, 0, malformed("record of %d bytes, which is no multiple of 8", size)
+		return 0, 0, malformed("record of %d bytes, which is not a multiple of 8", size)
 	}
 	switch h.typ {
 	case RecordAuxtrace: // u64 size

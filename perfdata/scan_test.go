@@ -38,8 +38,8 @@ func TestFrame(t *testing.T) {
 		}{
 			{"size 0", sized(RecordSample, 0, 8), ErrMalformed, RecordSample, "record of 0 bytes"},
 			{"size 4", sized(RecordSample, 4, 8), ErrMalformed, RecordSample, "record of 4 bytes"},
-			{"size 12", sized(RecordSample, 12, 16), ErrMalformed, RecordSample, "no multiple of 8"},
-			{"past the end", sized(RecordSample, 72, 8), ErrTruncated, RecordSample, "of the record's 72 bytes 16 are there"},
+			{"size 12", sized(RecordSample, 12, 16), ErrMalformed, RecordSample, "not a multiple of 8"},
+			{"past the end", sized(RecordSample, 72, 8), ErrTruncated, RecordSample, "record of 72 bytes, of which only 16 are there"},
 			{"text", []byte("[ perf record: Woken up 1 times to write data ]\n"), ErrTruncated, 0, ""},
 			{"AUXTRACE without a size", sized(RecordAuxtrace, 8, 8), ErrMalformed, RecordAuxtrace, "record of 8 bytes"},
 			{"TRACING_DATA without a size", sized(RecordHeaderTracingData, 8, 8), ErrMalformed, RecordHeaderTracingData, "record of 8 bytes"},

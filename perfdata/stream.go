@@ -213,7 +213,7 @@ func (rd *Reader) end() {
 	case rd.s.failed || !rd.src.sized || rd.src.left > 0:
 		r.clean = rd.s.Err()
 		if r.clean == nil {
-			r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: the recorder did not end")
+			r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: perf was killed or is still running")
 		}
 	default:
 		r.clean = r.readRest(rd.rest, r.head.data.offset+r.head.data.size, r.head.bitmap)

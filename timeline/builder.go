@@ -15,7 +15,7 @@ import (
 // ErrTooLarge is returned by [Builder.Build] when further copies and explicit
 // windows hold so many bytes that are nowhere else that the image's contents pass
 // 4 GiB.
-var ErrTooLarge = errors.New("timeline: further copies and windows are too large for an image")
+var ErrTooLarge = errors.New("timeline: further snapshots and windows are too large for an image")
 
 // limits bound the memory of a builder and its images, by more than any
 // kernel's recording needs. What comes beyond is as if it had been lost.

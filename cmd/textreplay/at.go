@@ -41,17 +41,17 @@ func (a *app) atCmd() *cobra.Command {
 	q := &at{app: a}
 	cmd := &cobra.Command{
 		Use:   "at [flags] ADDR TIME",
-		Short: "The instructions that stood at an address at a time",
-		Long: `at prints the bytes that stood at an address at a time, as instructions, with
-their standing (how far they can be trusted), the time during which they stood,
+		Short: "Print the instructions at an address at a time",
+		Long: `at prints the bytes at an address at a time, disassembled. It also prints their
+standing (how far they can be trusted), the interval in which they did not change,
 and the changes before and after it.
 
-With --stdin it answers lines of "ADDR TIME [BYTES]", each by one line of JSON;
-a line that cannot be understood gives {"error":...,"line":N}.
+With --stdin it reads lines of "ADDR TIME [BYTES]" and answers each with one line
+of JSON. A line that it cannot read gives {"error":...,"line":N}.
 
---format hex and raw print bytes alone, and only what meets --require (default
-known): they stop at the first byte that does not, with exit code 1. --fill puts
-a byte in the place of each that does not; the exit code is 1 all the same.`,
+--format hex and raw print only the bytes, and only those that meet --require
+(default known). They stop at the first byte that does not, with exit code 1. With
+--fill they print the given byte instead and go on; the exit code is still 1.`,
 		Example: `  textreplay at do_sys_openat2+7 12.345678901
   textreplay at 0xffffffff81234560 50% --insns 20
   textreplay at vfs_read start..end --json
@@ -62,7 +62,7 @@ a byte in the place of each that does not; the exit code is 1 all the same.`,
 			case q.stdin && len(args) > 0:
 				return usagef("--stdin takes addresses and times from standard input, not %q", args[0])
 			case !q.stdin && len(args) != 2:
-				return usagef("want an address and a time, have %s", count(len(args), "argument"))
+				return usagef("want an address and a time, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -74,12 +74,12 @@ a byte in the place of each that does not; the exit code is 1 all the same.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Uint64VarP(&q.bytes, "bytes", "n", 0, "how many `BYTES`")
-	f.IntVar(&q.insns, "insns", 5, "`N`, how many instructions")
-	f.BoolVar(&q.function, "function", false, "the whole function that the address lies in")
-	f.BoolVar(&q.stdin, "stdin", false, "answer lines of \"ADDR TIME [BYTES]\"")
-	a.choice(cmd, &q.format, "format", "how to print the answer", "text", "text", "json", "hex", "raw")
-	f.Var(&q.fill, "fill", "print this byte for those below --require (hex and raw)")
+	f.Uint64VarP(&q.bytes, "bytes", "n", 0, "print this many `BYTES`")
+	f.IntVar(&q.insns, "insns", 5, "print `N` instructions")
+	f.BoolVar(&q.function, "function", false, "print the whole function that contains the address")
+	f.BoolVar(&q.stdin, "stdin", false, "read lines of \"ADDR TIME [BYTES]\" from standard input and answer in JSON")
+	a.choice(cmd, &q.format, "format", "output format", "text", "text", "json", "hex", "raw")
+	f.Var(&q.fill, "fill", "print this byte for each byte that does not meet --require (hex and raw)")
 	cmd.MarkFlagsMutuallyExclusive("bytes", "insns", "function")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "function")
 	return cmd
@@ -132,9 +132,9 @@ func (q *at) check() error {
 	case (q.json || q.stdin) && format == "text":
 		q.format.value = "json"
 	case q.json && format != "json":
-		return usagef("--json and --format %s contradict one another", format)
+		return usagef("--json and --format %s exclude each other", format)
 	case q.stdin && format != "json":
-		return usagef("--stdin answers in JSON, not in %s", format)
+		return usagef("--stdin prints JSON only; it does not go with --format %s", format)
 	}
 	if q.stdin && q.input == "-" {
 		return usagef("the questions and the recording cannot both come from standard input")
@@ -143,10 +143,10 @@ func (q *at) check() error {
 		return usagef("--fill goes with --format hex or raw")
 	}
 	if q.insns < 1 {
-		return usagef("--insns %d: want at least one", q.insns)
+		return usagef("--insns %d: must be at least 1", q.insns)
 	}
 	if q.bytes > maxBytes || q.insns > maxBytes/maxInsn {
-		return usagef("at most %s can be asked for; \"textreplay image\" writes more", count(maxBytes, "byte"))
+		return usagef("at most %s can be asked for; use \"textreplay image\" for more", count(maxBytes, "byte"))
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	case q.function:
 		s, ok := view.Symbol(x.asked)
 		if !ok || s.Size == 0 || s.Size > maxBytes {
-			return nil, &replay.QuestionError{Text: addr, Msg: "lies in no function of known size at this time; -n asks for a number of bytes"}
+			return nil, &replay.QuestionError{Text: addr, Msg: "no function of known size contains this address at this time; use -n BYTES"}
 		}
 		x.addr, x.n = s.Addr, s.Size
 	default:
@@ -457,7 +457,7 @@ func (q *at) question(fields []string) (*answer, error) {
 		}
 		n = v
 	default:
-		return nil, fmt.Errorf("want \"ADDR TIME [BYTES]\", have %s", count(len(fields), "field"))
+		return nil, fmt.Errorf("want \"ADDR TIME [BYTES]\", got %s", count(len(fields), "field"))
 	}
 	return q.ask(fields[0], fields[1], n)
 }

@@ -37,14 +37,14 @@ func (q *at) writeText(x *answer) {
 			fmt.Fprintf(q.out, "  %s\n", state)
 		}
 		if in, ok := q.c.around(first.view, x.asked); ok {
-			fmt.Fprintf(q.out, "  inside an instruction, read from the start of the function: %s at %s\n",
+			fmt.Fprintf(q.out, "  inside an instruction, if decoded from the start of the function: %s at %s\n",
 				instsText([]disasm.Inst{in}, len(in.Bytes)), placeOf(first.view, in.Addr))
 		}
 		fmt.Fprintln(q.out)
 		q.writeRows(x, first, 0)
 		q.writeSides(first)
 	} else {
-		fmt.Fprintf(q.out, "changes %s meanwhile\n", count(len(x.versions)-1, "time"))
+		fmt.Fprintf(q.out, "changes %s in this interval\n", count(len(x.versions)-1, "time"))
 		changed := uint64(0)
 		for i := range x.versions {
 			v := &x.versions[i]
@@ -80,7 +80,7 @@ func (q *at) writeWindow(v *version, addr uint64) {
 	if w.Proven.To != timeline.MaxTime {
 		to = replay.Seconds(w.Proven.To)
 	}
-	fmt.Fprintf(q.out, "\nmay trap: a CPU may meet %s here instead, at the widest from %s to %s, likely %s",
+	fmt.Fprintf(q.out, "\nmay trap: a CPU may run %s here instead, at most from %s to %s, probably %s",
 		patching.TrapName(q.r.Machine()), from, to, replay.Seconds(w.Estimate.From))
 	if w.Estimate.To != w.Estimate.From {
 		fmt.Fprintf(q.out, " to %s", replay.Seconds(w.Estimate.To))

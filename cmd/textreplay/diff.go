@@ -38,22 +38,23 @@ func (a *app) diffCmd() *cobra.Command {
 	d := &diff{app: a}
 	cmd := &cobra.Command{
 		Use:   "diff [flags] TIME1 TIME2",
-		Short: "What differs between two moments, as instructions",
-		Long: `diff prints what of kernel text differs between two moments, as instructions and in
-the order of addresses, so that the places of a symbol stand together:
+		Short: "Print what differs between two times",
+		Long: `diff prints what differs in kernel text between two times, as instructions, sorted
+by address:
 
-places whose bytes differ; code that is there at one of the two times only (BPF
-programs and trampolines, out-of-line code, modules that went); and how many
-places differ in standing only, which --standing lists.
+  - places whose bytes differ
+  - code that exists at only one of the two times: BPF programs and trampolines,
+    out-of-line code, modules
+  - how many places differ only in their standing (--standing lists them)
 
-Where the bytes of a place are not given at both times they cannot be compared, only
-the standing can. The exit code is 1 where anything differs, in standing too.`,
+If the bytes of a place are not given at both times, diff compares only the
+standing. The exit code is 1 if anything differs, including the standing.`,
 		Example: `  textreplay diff start end
   textreplay diff 12.5 13 --symbol schedule
   textreplay diff 25% 75% --json | jq -r 'select(.change == "bytes").symbol.name' | sort | uniq -c`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("want two times, have %s", count(len(args), "argument"))
+				return usagef("want two times, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -61,7 +62,7 @@ the standing can. The exit code is 1 where anything differs, in standing too.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.symbol, "symbol", "", "only this symbol ([MODULE:]NAME)")
-	f.BoolVar(&d.standing, "standing", false, "list the places that differ in standing only")
+	f.BoolVar(&d.standing, "standing", false, "also list the places that differ only in their standing")
 	return cmd
 }
 
@@ -135,7 +136,7 @@ func (a *app) warnMoving(n uint64, of string, t replay.Times) {
 		if n == 1 {
 			verb += "s"
 		}
-		fmt.Fprintf(a.stderr, "textreplay: warning: %s of %s %s up to %s; it is as of %s (a time with nine digits is exact)\n",
+		fmt.Fprintf(a.stderr, "textreplay: warning: %s of %s %s up to %s; the answer is for %s (a time with nine digits is exact)\n",
 			count(n, "byte"), of, verb, replay.Seconds(t.To), replay.Seconds(t.From))
 	}
 }

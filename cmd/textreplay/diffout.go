@@ -83,8 +83,8 @@ func (d *diff) writeText() error {
 		words string
 	}{
 		{n[changeGone], "%s (%s) only at the first time"},
-		{n[changeCame], "%s (%s) only at the second"},
-		{n[changeStanding], "in %s (%s) the standing alone"},
+		{n[changeCame], "%s (%s) only at the second time"},
+		{n[changeStanding], "%s (%s) only in their standing"},
 	} {
 		if x.n.Places > 0 {
 			parts = append(parts, fmt.Sprintf(x.words, count(x.n.Places, "place"), count(x.n.Bytes, "byte")))
@@ -102,7 +102,7 @@ func (d *diff) writeText() error {
 		changeBytes:    "",
 		changeGone:     "Only at " + first + ":",
 		changeCame:     "Only at " + second + ":",
-		changeStanding: "In standing only:",
+		changeStanding: "Only in their standing:",
 	}
 	last := changeCount
 	for x := range d.listed {

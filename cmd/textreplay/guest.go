@@ -40,7 +40,7 @@ func (g *guest) Set(s string) error {
 	}
 	pid, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || pid == 0 {
-		return fmt.Errorf("must be the process id of the guest's hypervisor, or default (textreplay info lists the guests)")
+		return fmt.Errorf("must be the process ID of the guest's hypervisor, or default (textreplay info lists the guests)")
 	}
 	g.pid = int(pid)
 	return nil
@@ -48,7 +48,7 @@ func (g *guest) Set(s string) error {
 
 // guestFlagOf adds the flag --guest to cmd and all of its commands.
 func (a *app) guestFlagOf(cmd *cobra.Command) {
-	cmd.PersistentFlags().Var(&a.guest, "guest", "answer for the kernel of a virtual machine, by its hypervisor's `PID` or \"default\"; info lists them")
+	cmd.PersistentFlags().Var(&a.guest, "guest", "answer for the kernel of a virtual machine, named by its hypervisor's `PID` or \"default\" (textreplay info lists them)")
 	complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeGuests(), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -84,7 +84,7 @@ func guestText(g *replay.Guest) string {
 		parts = append(parts, fmt.Sprintf("from %s to %s", replay.Seconds(g.First), replay.Seconds(g.Last)))
 	}
 	if g.KCore == "" {
-		parts = append(parts, "no copy of its text")
+		parts = append(parts, "no copy of its kernel text")
 	} else {
 		parts = append(parts, "its text is in "+filepath.Base(g.KCore))
 	}

@@ -37,22 +37,23 @@ func (a *app) historyCmd() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "history [flags] ADDR",
-		Short: "Every version of one place, with its validity",
-		Long: `history prints all versions of one place in the order of time: from when until
-when the same bytes had the same standing, and the instructions. A longer place
-shows, for each version after the first, what changed in it.
+		Short: "Print every version of one place",
+		Long: `history prints all versions of one place in time order: the interval in which the
+bytes and their standing did not change, and the instructions. If the place is
+longer than 16 bytes, it prints for each later version only what changed.
 
-Without -n the place is as long as the longest instruction that ever stood there.
+Without -n the place is as long as the longest instruction that was ever there.
 
-A name is looked up as of --at; without it, as of the start of the recording, and
-where nothing had this name then, as of any time. Other code may come to stand at
-the same address: where the name changes it is printed again.`,
+A name is looked up at the time given by --at. Without --at it is looked up at the
+start of the recording, and if nothing had this name then, at any time. If the name
+of the address changes, for example because a BPF program is loaded there, the new
+name is printed.`,
 		Example: `  textreplay history do_sys_openat2+7
   textreplay history vfs_read -n 64
   textreplay history bpf_prog_0123456789abcdef_name --json | jq -r 'select(.standing == "known").since'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want an address, have %s", count(len(args), "argument"))
+				return usagef("want an address, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -60,13 +61,13 @@ the same address: where the name changes it is printed again.`,
 	}
 	f := cmd.Flags()
 	f.Uint64VarP(&h.n, "bytes", "n", 0, "how many `BYTES`, at most 4096")
-	f.StringVar(&at, "at", "", "the `TIME` as of which a name is looked up")
+	f.StringVar(&at, "at", "", "look up the name at this `TIME`")
 	return cmd
 }
 
 func (h *history) run(addr, at string) (err error) {
 	if h.n > maxPlace {
-		return usagef("at most %s can be asked for; \"textreplay log --addr\" tells of the changes of more", count(maxPlace, "byte"))
+		return usagef("at most %s can be asked for; \"textreplay log --addr\" lists the changes of a larger range", count(maxPlace, "byte"))
 	}
 	if h.r, err = h.warned(h.loadFor(addr, max(h.n, maxInsn))); err != nil {
 		return err

@@ -31,20 +31,20 @@ func (a *app) imageCmd() *cobra.Command {
 	m := &image{app: a}
 	cmd := &cobra.Command{
 		Use:   "image --at TIME {-o FILE | --kcore-dir DIR} [flags]",
-		Short: "An ELF file of all kernel text at a time",
-		Long: `image writes an ELF core of all kernel text as it stood at a time, with its
-symbols: what a decoder, objdump or gdb loads in the place of a copy of
-/proc/kcore. At a change's own time it has the new bytes.
+		Short: "Write an ELF file of all kernel text at a time",
+		Long: `image writes an ELF core of all kernel text at a time, with symbols. A decoder,
+objdump or gdb loads it instead of a copy of /proc/kcore. At the exact time of a
+change it has the new bytes.
 
-Tools read no names out of a core. With --exec the file is a program, as vmlinux
-is one: "objdump -d FILE" and "gdb FILE" then show names. --kcore-dir writes what
-perf keeps beside a recording, but of that time: kcore, kallsyms and modules.
-"perf script --kallsyms DIR/kallsyms" names addresses by it, and "perf annotate"
-shows its code where DIR is the kcore_dir of the recording.
+Tools do not read symbols from a core. With --exec the file is an executable, as
+vmlinux is: "objdump -d FILE" and "gdb FILE" then show names. --kcore-dir writes
+the files of a kcore_dir as they would be at that time: kcore, kallsyms and
+modules. "perf script --kallsyms DIR/kallsyms" uses its names, and "perf annotate"
+shows its code if DIR is the recording's kcore_dir.
 
-What does not meet --require (default known) is in no segment, unless --fill
-gives a byte to put there. --unknown lists all that is not known, one JSON object
-a line: {"addr","len","standing","reason"}.`,
+Bytes that do not meet --require (default known) are in no segment, unless --fill
+gives a byte to put there. --unknown lists everything that is not known, one JSON
+object a line: {"addr","len","standing","reason"}.`,
 		Example: `  textreplay image --at 12.345678901 -o text.elf
   textreplay image --at 50% -o text.elf --unknown unknown.jsonl
   textreplay image --at end -o text.elf --exec && objdump -d text.elf
@@ -53,12 +53,12 @@ a line: {"addr","len","standing","reason"}.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run() },
 	}
 	f := cmd.Flags()
-	f.StringVar(&m.at, "at", "", "the `TIME`")
+	f.StringVar(&m.at, "at", "", "the `TIME` of the image")
 	f.StringVarP(&m.output, "output", "o", "", "the `FILE` to write, - for standard output")
-	f.StringVar(&m.kcoreDir, "kcore-dir", "", "write a kcore_dir `DIR`: kcore, kallsyms and modules of that time")
-	f.StringVar(&m.unknown, "unknown", "", "list in this `FILE` what is not known")
-	f.Var(&m.fill, "fill", "fill what does not meet --require with this byte")
-	f.BoolVar(&m.exec, "exec", false, "write a program file, as vmlinux is one, of which tools show the symbols")
+	f.StringVar(&m.kcoreDir, "kcore-dir", "", "write a kcore_dir to `DIR`: kcore, kallsyms and modules at that time")
+	f.StringVar(&m.unknown, "unknown", "", "write a list of what is not known to `FILE`")
+	f.Var(&m.fill, "fill", "use this byte for each byte that does not meet --require")
+	f.BoolVar(&m.exec, "exec", false, "write an executable, as vmlinux is, so that tools show its symbols")
 	cmd.MarkFlagRequired("at")
 	cmd.MarkFlagsOneRequired("output", "kcore-dir")
 	return cmd
@@ -136,7 +136,7 @@ func (m *image) run() error {
 		}
 	}
 	if len(segs) == 0 {
-		return belowf("nothing of the text is known, or meets --require, at %s: no image was written", replay.Seconds(times.From))
+		return belowf("no bytes meet --require at %s: no image was written", replay.Seconds(times.From))
 	}
 	m.warnMoving(changing, "the image", times)
 	syms := symbolsOf(r, view, segs)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,15 +98,23 @@ func cachedIndexPath(near string) string {
 	return filepath.Join(cache, "textreplay", fmt.Sprintf("%x.textreplay-index", name[:16]))
 }
 
-// reportIndex says that an index was written, or why the one that was asked for was
-// not.
-func (a *app) reportIndex(r *replay.Replay, asked bool) {
-	switch s := r.Index(); {
+// reportIndex says that an index was written, or why the index of --index FILE was
+// not. The run ends with exit code 4 if it could not be written.
+func (a *app) reportIndex(r *replay.Replay, requested bool) {
+	s := r.Index()
+	switch {
 	case s.Saved:
 		fmt.Fprintf(a.stderr, "textreplay: wrote the index %s, %.1f MB\n", s.Path, float64(s.Bytes)/1e6)
-	case asked && !s.Used:
-		fmt.Fprintf(a.stderr, "textreplay: warning: the index was not saved: %v\n", s.Err)
+		return
+	case !requested || s.Used:
+		return
 	}
+	err := fmt.Errorf("the index was not saved: %w", s.Err)
+	if errors.Is(err, replay.ErrIndex) {
+		fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) // no index can hold this image
+		return
+	}
+	a.indexErr = outputError(err)
 }
 
 // recordingSize is the size of a recording's first file, 0 where there is none.
@@ -123,38 +132,38 @@ func recordingSize(path string) int64 {
 func indexTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "index",
-		Short: "The saved index, which answers without reading the recording again",
-		Long: `A command that has read all of a recording can save the image that it made. The
-next command maps that file instead of reading the recording. A line on standard
-error says where an index was written, and how large it is.
+		Short: "How the saved index works",
+		Long: `A command that has read a whole recording can save its image in a file, the index.
+The next command maps the index instead of reading the recording. A line on standard
+error says where an index was written and how large it is.
 
-  --index auto    (the default) use REC.textreplay-index next to the recording REC;
-                  make it if the recording has 16 MB or more. Questions about one
-                  place (at, history) use it, but do not make it.
-  --index never   do not look for it, and make none
-  --index FILE    use FILE, and make it, however small the recording is. An
-                  existing file that is no index is refused (exit code 2)
+  --index auto    (default) use REC.textreplay-index next to the recording REC, and
+                  write it if the recording has 16 MB or more. Questions about one
+                  place (at, history) use it but do not write it.
+  --index never   neither use nor write an index
+  --index FILE    use FILE, and write it for a recording of any size. An existing
+                  file that is not an index is refused (exit code 2). If FILE cannot
+                  be written, the exit code is 4; the answer is printed all the same
 
-An index is believed, so it must be nobody else's. One is only used if it belongs
-to the caller or to root, and nobody else can write to it. With auto, the same holds
-for the directories above it (others may write to one that is sticky, as /tmp is).
-If REC's directory is not like that, or the caller cannot write to it, the index is
-kept in the caller's cache directory (~/.cache/textreplay), and if that is not like
-that either there is none. An index is no more readable than what it was made of:
-see "textreplay help outputs".
+textreplay trusts the contents of an index, so nobody else may be able to write it.
+It uses an index only if the caller or root owns the file and nobody else can write
+to it. With auto, the same must hold for the directories above it, except that a
+sticky directory such as /tmp may be writable for all. If REC's directory fails this
+test or the caller cannot write to it, the index is kept in the caller's cache
+directory (~/.cache/textreplay). If that fails too, there is no index. An index is
+never more readable than its inputs: see "textreplay help outputs".
 
-An index is used only if nothing has changed that it was made of: the recording,
-its kcore_dir, the files of --kallsyms and --modules, the windows of --windows, and
-the program. A file is unchanged if it has the same inode, size, time of modification
-(mtime) and time of change (ctime). No program can set the last one, so every change
-shows, also a single byte with the mtime restored; so does a copy of the file, or a
-new mode or name, which change nothing else. What could escape is a change while the
-system's clock was set back. Where there is no ctime, all of the content is compared.
-The program is the same if it was built from the same commit or version. A build
-that does not say so is known by a checksum of the executable.
+An index is used only if none of its inputs has changed: the recording, its
+kcore_dir, the files of --kallsyms and --modules, the windows of --windows, and the
+program. A file is unchanged if its inode, size, mtime and ctime are the same. No
+program can set the ctime, so every change is seen, even of a single byte with the
+mtime restored. Copying, renaming or chmod of a file also count as a change. A change
+made while the system clock was set back can escape. On systems without ctime, the
+whole content is compared. The program is unchanged if it was built from the same
+commit or version; if the build records neither, the executable's checksum decides.
 
-Otherwise the recording is read and, as above, the index made again. So it is if the
-file is damaged. An index can be deleted at any time. With --vmlinux, with further
-copies (--kcore DIR@TIME) and for a stream on standard input there is none.`,
+Otherwise, or if the index is damaged, the recording is read and the index is
+written again as above. An index can be deleted at any time. There is no index with
+--vmlinux, with further snapshots (--kcore DIR@TIME), or for standard input.`,
 	}
 }

@@ -23,9 +23,9 @@ import (
 func (a *app) infoCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info [flags]",
-		Short: "What a recording is and how far it can be trusted",
-		Long: `info says what a recording is and how far it can be trusted. Its first line
-answers whether kernel text is known, from when to when, and if not, why.`,
+		Short: "Say what a recording is and how far it can be trusted",
+		Long: `info says what a recording is and how far it can be trusted. Its first line says
+whether kernel text is known, from when to when, and if not, why.`,
 		Example: `  textreplay info
   textreplay info -i run7.data --json | jq .trusted`,
 		Args: cobra.NoArgs,
@@ -152,13 +152,13 @@ func (d *digest) trust() string {
 	}
 	what := "K" + text + " is known"
 	if d.SnapshotBytes == 0 {
-		what = "Only what was changed of k" + text + " is known"
+		what = "Only changed places of k" + text + " are known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {
 		return l.From <= t.To && l.To == timeline.MaxTime
 	})
 	if t.To < d.Horizon && !forever {
-		later = ", and later only what changed since"
+		later = ", and later only places that have changed since"
 	}
 	return fmt.Sprintf("%s from %s to %s (%s)%s: %s", what,
 		replay.Seconds(t.From), replay.Seconds(t.To), span(t.From, t.To), later, because)
@@ -227,14 +227,14 @@ func (d *digest) writeRecording(o *sections) {
 		o.field("  wall:", "no: %v", err)
 	} else {
 		at, _ := d.Clock.ToWall(d.First)
-		o.field("  wall:", "converts; the first record is of %s", at.Format(time.RFC3339Nano))
+		o.field("  wall:", "converts; the first record is at %s", at.Format(time.RFC3339Nano))
 	}
 	o.field("first record", "%s", replay.Seconds(d.First))
 	end := "the recording ends cleanly"
 	if !d.Clean {
-		end = fmt.Sprintf("no clean end; the newest record is of %s", replay.Seconds(d.Last))
+		end = fmt.Sprintf("no clean end; the newest record is at %s", replay.Seconds(d.Last))
 		if d.Guest > 0 {
-			end = fmt.Sprintf("nothing says whether the guest's own recording was whole; its newest record is of %s", replay.Seconds(d.Last))
+			end = fmt.Sprintf("the guest's recording may be incomplete; its newest record is at %s", replay.Seconds(d.Last))
 		}
 	}
 	o.field("horizon", "%s (%s)", replay.Seconds(d.Horizon), end)
@@ -279,14 +279,14 @@ func (d *digest) writeSnapshot(o *sections) {
 		if d.Guest > 0 {
 			dir += "__" + guestFlag(d.Guest)
 		}
-		fmt.Fprintf(o.w, "  none: there is no copy of kernel text beside the recording (%s)\n", dir)
+		fmt.Fprintf(o.w, "  none: the recording has no copy of kernel text (%s)\n", dir)
 	} else {
 		from := "an unknown time"
 		if d.Copied.From != 0 {
 			from = replay.Seconds(d.Copied.From)
 		}
 		o.field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
-		o.field("ranges", "%s in %d:", count(d.SnapshotBytes, "byte"), len(d.Segments))
+		o.field("memory", "%s in %s:", count(d.SnapshotBytes, "byte"), count(len(d.Segments), "range"))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {
 			fmt.Fprintf(o.w, "    %016x..%016x %s\n", g.Lo, g.Hi, count(g.Hi-g.Lo, "byte"))
@@ -294,8 +294,8 @@ func (d *digest) writeSnapshot(o *sections) {
 		o.more(len(d.Segments), most)
 	}
 	for _, c := range d.Copies {
-		o.field("further copy", "%s, taken between %s and %s, %s in %d", c.KCore, replay.Seconds(c.Made.From), replay.Seconds(c.Made.To),
-			count(c.Bytes, "byte"), len(c.Segments))
+		o.field("snapshot", "%s, taken between %s and %s, %s in %s", c.KCore, replay.Seconds(c.Made.From), replay.Seconds(c.Made.To),
+			count(c.Bytes, "byte"), count(len(c.Segments), "range"))
 	}
 	if lo, hi := d.r.Image.Text(); lo < hi {
 		o.field("kernel text", "%016x..%016x %s", lo, hi, count(hi-lo, "byte"))
@@ -360,7 +360,7 @@ func (d *digest) writeDoubts(o *sections) {
 		o.more(len(d.Losses), most)
 	}
 	if len(d.Skews) > 0 {
-		o.section(fmt.Sprintf("Clocks: those of the CPUs differ by %s at least; so close to a change it is not known which side a time is on", time.Duration(d.ClockUncertainty)))
+		o.section(fmt.Sprintf("Clocks: the CPUs' clocks differ by at least %s; a time this close to a change may be before or after it", time.Duration(d.ClockUncertainty)))
 		const most = 3
 		for _, s := range d.Skews[:min(most, len(d.Skews))] {
 			fmt.Fprintf(o.w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),
@@ -443,9 +443,9 @@ func pokeKinds(p *replay.PokeCounts) []pokeKind {
 		{shapes[timeline.PokeDisarmed], "kprobe disarmed", "kprobes disarmed", p.Disarmed},
 		{shapes[timeline.PokeUnoptimised], "optimised kprobe undone", "optimised kprobes undone", p.Unoptimised},
 		same(shapes[timeline.PokeCreated], "new out-of-line code", p.Created),
-		same(shapes[timeline.PokeRemoved], "out-of-line code retired", p.Removed),
-		same("doubles", "more that perf wrote twice", p.Doubles),
-		{"copies", "more that is another event's copy", "more that are other events' copies", p.Copies},
+		same(shapes[timeline.PokeRemoved], "out-of-line code removed", p.Removed),
+		same("doubles", "duplicates that perf wrote", p.Doubles),
+		{"copies", "duplicate from another event", "duplicates from other events", p.Copies},
 	}
 }
 

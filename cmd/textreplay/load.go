@@ -98,7 +98,7 @@ func (a *app) kcores() error {
 		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], Made: dir[i+1:]})
 	}
 	if a.kcore = own; len(own) > 1 {
-		return usagef("--kcore is given %d times without a time: one is what perf copied when it began to record, of others say when they were made (--kcore DIR@TIME)", len(own))
+		return usagef("--kcore is given %d times without a time: only perf's own copy has none; give the time of each other snapshot (--kcore DIR@TIME)", len(own))
 	}
 	return nil
 }

@@ -49,20 +49,19 @@ func (a *app) logCmd() *cobra.Command {
 	l := &log{app: a, shown: make(map[*replay.Sequence]bool)}
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
-		Short: "The audit trail: every change of kernel text in the order of time",
-		Long: `log prints every change of kernel text in the order of time: when, on which CPU,
-by whom, and the instruction before and after, with names as of that moment.
+		Short: "Print every change of kernel text in time order",
+		Long: `log prints every change of kernel text in time order: when, on which CPU, by which
+thread, and the instruction before and after, with names as they were at that time.
 
-Kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
-out-of-line page comes or goes), bpf (a BPF program is loaded or unloaded) and
-lost (records are missing between two times).
+The kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
+out-of-line page is registered or unregistered), bpf (a BPF program is loaded or
+unloaded) and lost (records are missing between two times).
 
-A site that is changed in several steps, as powerpc's mflr and the branch behind
-it, is one entry with its steps.
+If the kernel changes a site in several steps, such as powerpc's mflr and the branch
+after it, log prints one entry with the steps.
 
-Pokes in place that one thread made directly after one another, at ascending
-addresses, are shown as a batch. The kernel does not record where a batch begins
-and ends: that is a guess, made for reading.`,
+Consecutive pokes of one thread at ascending addresses are shown as a batch. The
+kernel does not record where a batch begins and ends, so this is a guess.`,
 		Example: `  textreplay log --time 12.5,13
   textreplay log --symbol schedule --kind poke
   textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json`,
@@ -136,7 +135,7 @@ func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (er
 	}
 	a, b, ok := strings.Cut(s, ",")
 	if !ok {
-		return usagef("%s %s: want two ends with a comma between, either of which may be empty", flag, s)
+		return usagef("%s %s: want A,B; either may be empty", flag, s)
 	}
 	if a != "" {
 		if i.from, err = parse(a); err != nil {
@@ -236,7 +235,7 @@ var pokeWords = [...]string{
 	timeline.PokeDisarmed:    "kprobe disarmed",
 	timeline.PokeUnoptimised: "kprobe unoptimised",
 	timeline.PokeCreated:     "new code",
-	timeline.PokeRemoved:     "code retired",
+	timeline.PokeRemoved:     "code removed",
 }
 
 func (t *logText) poke(p *logPoke) error {
@@ -286,9 +285,9 @@ func (l *log) head(c *replay.Change) string {
 
 func (t *logText) ksymbol(c *replay.Change) error {
 	k := c.KSymbol
-	verb := "comes"
+	verb := "registered"
 	if k.Flags&perfdata.KSymbolUnregister != 0 {
-		verb = "goes"
+		verb = "unregistered"
 	}
 	_, err := fmt.Fprintf(t.out, "%s  symbol %s  %016x <%s>: %s of %s\n", t.head(c), verb,
 		k.Addr, k.Name, count(int(k.Len), "byte"), ksymbolWords[k.Kind])
@@ -309,7 +308,7 @@ func (t *logText) bpf(c *replay.Change) error {
 var bpfWords = map[uint16]string{perfdata.BPFLoad: "load", perfdata.BPFUnload: "unload"}
 
 func (t *logText) lost(l *replay.Loss) error {
-	text := fmt.Sprintf("%-16s  %s  %s LOST since %s: what they changed is not known",
+	text := fmt.Sprintf("%-16s  %s  %s LOST since %s: their changes are not known",
 		replay.Seconds(l.To), strings.Replace(l.Where(), "CPU", "cpu", 1), count(l.Records, "record"), replay.Seconds(l.From))
 	_, err := fmt.Fprintln(t.out, t.style.paint(red, text))
 	return err

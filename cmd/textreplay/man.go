@@ -18,12 +18,12 @@ func (a *app) manCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the man pages",
-		Long: `man writes a man page for each command, in section 1, to a directory, which is made
-where it does not exist.`,
+		Long: `man writes a man page for each command, in section 1, to a directory. It creates the
+directory if needed.`,
 		Example: `  textreplay man /usr/local/share/man/man1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want a directory, have %s", count(len(args), "argument"))
+				return usagef("want a directory, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},

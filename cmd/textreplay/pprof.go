@@ -41,20 +41,19 @@ func (a *app) pprofCmd() *cobra.Command {
 	p := &pprof{app: a}
 	cmd := &cobra.Command{
 		Use:   "pprof -o FILE [flags]",
-		Short: "The samples as a profile that pprof opens",
+		Short: "Write the samples as a profile for pprof",
 		Long: `pprof writes the recording's samples, with their call chains, as a profile for
-"go tool pprof". Every address of the kernel is named as of its own sample's time:
-a BPF program that was unloaded keeps its name, although another one took its
-place later. Addresses of programs are left to pprof, which names them by file and
-build id.
+"go tool pprof". It names each kernel address as of the time of its sample. So an
+unloaded BPF program keeps its name even if another program used the address later.
+User-space addresses have no names; pprof finds them by file and build ID.
 
-Each event gives two values: how many samples it has, and what their periods add up
-to. Samples of one stack are told apart by the labels cpu, pid, tid and comm, which
-pprof filters by (-tagfocus) and groups by (-tagroot). A large recording makes a
-smaller profile with fewer of them.
+Each event has two values: the number of samples and the sum of their periods. The
+labels cpu, pid, tid and comm separate samples of the same stack; pprof filters by
+them (-tagfocus) and groups by them (-tagroot). With fewer labels, the profile of a
+large recording is smaller.
 
-In a call chain, an address that a call returns to is given as that of the call: what
-follows the call of a function that never returns belongs to another function.`,
+In a call chain, the address of the call replaces the return address. After a call
+of a function that never returns, the return address belongs to another function.`,
 		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
   textreplay pprof -o prof.pb.gz --time 12.5,13 --labels comm
   perf record -g -a -o - -- sleep 5 | textreplay pprof -i - -o prof.pb.gz
@@ -64,16 +63,16 @@ follows the call of a function that never returns belongs to another function.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
-	f.StringVar(&p.times, "time", "", "only samples of a window of time `A,B`; either end may be empty")
+	f.StringVar(&p.times, "time", "", "only samples from time A up to but not including B (`A,B`; either may be empty)")
 	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `event` (repeatable)")
 	f.UintSliceVar(&p.pids, "pid", nil, "only samples of these processes: `PID,...`")
 	f.Lookup("pid").DefValue = "" // help would show an empty list
-	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads of these `names`, or of --pid")
+	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with these `names`, or of --pid")
 	var choices []string
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
 	}
-	a.words(cmd, &p.labels, "labels", "the `labels` of samples, all by default", append(choices, noLabels)...)
+	a.words(cmd, &p.labels, "labels", "the `labels` of samples (default all)", append(choices, noLabels)...)
 	cmd.MarkFlagRequired("output")
 	return cmd
 }
@@ -98,7 +97,7 @@ type profileEvent struct {
 
 func (p *pprof) run() error {
 	if len(p.labels.given) > 1 && slices.Contains(p.labels.given, noLabels) {
-		return usagef("--labels: %s stands alone", noLabels)
+		return usagef("--labels: %s excludes other labels", noLabels)
 	}
 	for _, l := range labelWords {
 		if p.labels.has(l.word) {
@@ -107,7 +106,7 @@ func (p *pprof) run() error {
 	}
 	for _, pid := range p.pids {
 		if uint64(uint32(pid)) != uint64(pid) {
-			return usagef("--pid %d: no process has this number", pid)
+			return usagef("--pid %d: not a process ID", pid)
 		}
 		p.opts.PIDs = append(p.opts.PIDs, uint32(pid))
 	}
@@ -139,7 +138,7 @@ func (p *pprof) run() error {
 	var event *pprofexport.EventError
 	switch {
 	case errors.Is(err, pprofexport.ErrNoSamples):
-		return belowf("the recording has no samples, or none that were asked for: no profile was written")
+		return belowf("no sample matches: no profile was written")
 	case errors.As(err, &event):
 		return usagef("--event: %w", event)
 	case err != nil:
@@ -149,7 +148,7 @@ func (p *pprof) run() error {
 		fmt.Fprintf(p.stderr, "textreplay: warning: %v\n", w)
 	}
 	if stats.Lost > 0 {
-		fmt.Fprintf(p.stderr, "textreplay: warning: lost when this was recorded: %s; samples may be among them\n", count(stats.Lost, "record"))
+		fmt.Fprintf(p.stderr, "textreplay: warning: %s lost while recording; samples may be among them\n", count(stats.Lost, "record"))
 	}
 	if p.output == "-" {
 		return nil

@@ -25,7 +25,9 @@ type app struct {
 	style  style
 
 	outputs outfile.Outputs // the files that the run writes
-	opened  []opened        // those that it reads, until its end
+	opened  []opened        // the files that it reads; they stay open until its end
+
+	indexErr error // why the file of --index could not be written
 
 	// Global flags.
 	input    string
@@ -61,6 +63,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = changed // the rest of the answers may be wrong, and is kept back
 	} else if flushed := outputError(a.out.Flush()); flushed != nil && exitCode(err) <= exitBelow {
 		err = flushed
+	} else if a.indexErr != nil && exitCode(err) <= exitBelow {
+		err = a.indexErr
 	}
 	a.closeAll()
 	if err != nil && !silent(err) {
@@ -75,20 +79,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func (a *app) rootCmd(stdout io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "textreplay COMMAND",
-		Short: "Which bytes of Linux kernel text stood at an address at a time",
-		Long: `textreplay answers which bytes of Linux kernel text stood at an address at a
-time, from recordings that perf made with --kcore:
+		Short: "Which bytes of Linux kernel text were at an address at a time",
+		Long: `textreplay answers which bytes of Linux kernel text were at an address at a time,
+from recordings that perf made with --kcore:
 
   sudo perf record -a --kcore -e dummy -e module:module_load -e module:module_free -- sleep 10
   textreplay info                          can kernel text be trusted, and when?
   textreplay log                           what changed, when, and who did it?
-  textreplay at do_sys_openat2 50%         which instructions stood there then?
+  textreplay at do_sys_openat2 50%         which instructions were there then?
 
-Every answer says how far it can be trusted: known bytes are proven by the
-recording, everything else names its reason.
+Every answer says how far it can be trusted. The recording proves bytes that are
+known; every other answer gives a reason.
 
-Exit codes: 0 answered; 1 answered, but some byte is below what was required, or
-a comparison found a difference; 2 usage, unknown or ambiguous name, time that
+Exit codes: 0 answered; 1 answered, but a byte does not meet --require, or a
+comparison found a difference; 2 usage, an unknown or ambiguous name, or a time that
 cannot be converted; 3 the input cannot be read; 4 the output cannot be written.`,
 		Version:       thisBuild().String(),
 		SilenceErrors: true,
@@ -110,17 +114,17 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 
 	f := root.PersistentFlags()
 	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
-	f.StringArrayVar(&a.kcore, "kcore", nil, "a kcore_dir `DIR` that is kept elsewhere than in the recording; DIR@TIME, which may be given several times, is a further copy that was made then (A..B: at some time between)")
-	f.StringVar(&a.kallsyms, "kallsyms", "", "a copy of /proc/kallsyms `FILE` to use instead of kcore_dir's")
-	f.StringVar(&a.modules, "modules", "", "a copy of /proc/modules `FILE` to use instead of kcore_dir's")
-	f.StringVar(&a.vmlinux, "vmlinux", "", "the kernel's ELF `FILE`, for what nothing recorded says; it is never more than unconfirmed")
-	f.StringVar(&a.windows, "windows", "", "a `file` of explicit windows: JSON lines, one before and one after each change")
+	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
+	f.StringVar(&a.kallsyms, "kallsyms", "", "use this copy of /proc/kallsyms (`FILE`) instead of kcore_dir's")
+	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
+	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
+	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `file`: JSON lines, one before and one after each change")
 	a.guestFlagOf(root)
-	f.StringVar(&a.index, "index", "auto", "the saved index, which answers without reading the recording again: auto, never, or a `FILE` (textreplay help index)")
+	f.StringVar(&a.index, "index", "auto", "the saved index: auto, never, or a `FILE` (textreplay help index)")
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
-	a.choice(root, &a.progress, "progress", "a progress bar on standard error", "auto", "auto", "always", "never")
-	a.choice(root, &a.color, "color", "colors, where auto obeys NO_COLOR", "auto", "auto", "always", "never")
-	a.choice(root, &a.require, "require", "what an answer must at least be (default known for bytes alone, any for text and JSON)", "",
+	a.choice(root, &a.progress, "progress", "show a progress bar on standard error", "auto", "auto", "always", "never")
+	a.choice(root, &a.color, "color", "use colors; auto respects NO_COLOR", "auto", "auto", "always", "never")
+	a.choice(root, &a.require, "require", "the least standing that an answer must have (default known for hex, raw and image; any for text and JSON)", "",
 		"known", "unconfirmed", "any")
 
 	root.AddCommand(

@@ -36,7 +36,7 @@ func sequenceStates(s *replay.Sequence) string {
 	before, after := replay.SiteState{Words: s.Before}, replay.SiteState{Words: s.After}
 	text := fmt.Sprintf("%v -> %v", &before, &after)
 	if !s.Legal {
-		text += ", illegal: a branch without its mflr"
+		text += ", illegal: a branch without mflr before it"
 	}
 	return text
 }
@@ -122,7 +122,7 @@ func siteState(r *replay.Replay, v timeline.View, addr uint64) string {
 	s, ok := r.Sequences().At(addr, v.Time())
 	switch {
 	case ok && !s.Legal:
-		return fmt.Sprintf("illegal: %v, a branch without its mflr", &s)
+		return fmt.Sprintf("illegal: %v, a branch without mflr before it", &s)
 	case ok && s.UnderWay == replay.SequenceEnable:
 		return fmt.Sprintf("while the site is being enabled: %v", &s)
 	case ok && s.UnderWay == replay.SequenceDisable:

@@ -67,20 +67,19 @@ func (a *app) symbolsCmd() *cobra.Command {
 	var kinds words
 	cmd := &cobra.Command{
 		Use:   "symbols [flags]",
-		Short: "Names with their addresses, sizes and lifetimes",
-		Long: `symbols lists the names of kernel text by address: address, size in bytes, kind,
-name, and the time during which the name stood there where it did not do so all
-the time. Without --at it lists the names of all times, so that one address may
-carry several. Of several names of one function all but one are marked as its
-aliases: any of them finds it, and addresses are named by that one.
+		Short: "List names with addresses, sizes and lifetimes",
+		Long: `symbols lists the names of kernel text by address: address, size in bytes, kind and
+name, and the name's lifetime if that is not the whole recording. Without --at it
+lists the names of all times, so one address can have several. If one function has
+several names, addresses are printed with one of them and the others are marked as
+its aliases; every name finds the function.
 
-Names of the kernel and of modules come from kallsyms, which was read when the
-recording began; of modules that were loaded later from the kallsyms of further
-copies (--kcore DIR@TIME), and without these there are none. A module's names end
-when the recording says that it went, or a further copy no longer has it. BPF
-programs and trampolines (bpf) and out-of-line code (ool) have their lifetimes
-from KSYMBOL records; beside a trampoline stands what it is there for, and beside
-a BPF program its function and line of source, where the recording tells.`,
+Names of the kernel and of modules come from kallsyms, which perf read when the
+recording began. Names of modules that were loaded later come only from further
+snapshots (--kcore DIR@TIME). A module's names end when the recording has its unload
+or a further snapshot no longer has it. BPF programs and trampolines (bpf) and
+out-of-line code (ool) have their lifetimes from KSYMBOL records. A trampoline is
+listed with its purpose, and a BPF program with its source line, if they are known.`,
 		Example: `  textreplay symbols --kind bpf,ool
   textreplay symbols --at 12.345678901 --json | jq -r .name`,
 		Args: cobra.NoArgs,
@@ -97,7 +96,7 @@ a BPF program its function and line of source, where the recording tells.`,
 			return outputError(a.writeSymbols(r, list))
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "only what stood there at this `TIME`")
+	cmd.Flags().StringVar(&at, "at", "", "only symbols that exist at this `TIME`")
 	a.words(cmd, &kinds, "kind", "only these `kinds`", symKernel, symModule, symBPF, symOOL)
 	return cmd
 }

@@ -21,26 +21,25 @@ func (a *app) trimCmd() *cobra.Command {
 	var samples, aux bool
 	cmd := &cobra.Command{
 		Use:   "trim -o DIR [--time A,B] [--symbol S]...",
-		Short: "Cut a recording down to what questions about kernel text need",
-		Long: `trim writes a small recording that answers for itself: side-band records, BPF
-program infos, and of the snapshot the pages that text pokes touched. Samples,
-hardware trace and the memory maps of programs are dropped, unless --samples or
---aux asks for them.
+		Short: "Write a smaller recording with the same answers",
+		Long: `trim writes a small recording that textreplay can read alone. It keeps side-band
+records, BPF program infos, and the pages of the snapshot that text pokes changed.
+It drops samples, hardware trace and the memory maps of processes, unless --samples
+or --aux asks for them.
 
-With --time nothing is kept from B on, and no samples before A; changes before A
-stay, because the answers for the window rest on them. With --symbol only the
-pages of these functions are kept, with their changes, and all dynamic code.
+With --time it keeps nothing from B on and no samples before A. It keeps the changes
+before A, because the answers from A to B depend on them. With --symbol it keeps
+only the pages of these functions, with their changes, and all dynamic code.
 
-What the cut recording says is known, the whole one says is known; for the rest it
-says that it does not know. A cut that would hide that changes went unrecorded is
-refused: samples (--samples) can be such a sign. What is cut out of a damaged
-recording is damaged too.`,
+If the small recording says that bytes are known, so does the whole one. trim refuses
+a cut that would hide a sign of unrecorded changes; samples can be such a sign, and
+--samples keeps them. A cut of a damaged recording is damaged too.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return usagef("-o names the directory to write")
+				return usagef("-o DIR is required: the directory to write")
 			}
 			if err := a.reserve(out); err != nil {
 				return err
@@ -85,11 +84,11 @@ recording is damaged too.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&out, "output", "o", "", "the directory to write, which must not exist")
-	f.StringVar(&times, "time", "", "a window of time `A,B`; either end may be empty")
+	f.StringVarP(&out, "output", "o", "", "write the recording to this directory, which must not exist")
+	f.StringVar(&times, "time", "", "keep only what questions from time A up to but not including B need (`A,B`; either may be empty)")
 	f.StringArrayVar(&symbols, "symbol", nil, "keep only the pages of this function (repeatable)")
 	f.BoolVar(&samples, "samples", false, "keep samples")
-	f.BoolVar(&aux, "aux", false, "keep hardware trace, all of it, and what a decoder of it needs")
+	f.BoolVar(&aux, "aux", false, "keep all hardware trace, and what its decoder needs")
 	return cmd
 }
 

@@ -30,34 +30,42 @@ func (a *app) verifyCmd() *cobra.Command {
 	v := &verify{app: a}
 	cmd := &cobra.Command{
 		Use:   "verify [flags]",
-		Short: "Check a recording against itself, or an image against another copy of the text",
-		Long: `verify checks a recording against itself: where the old bytes of a change are not
-what the facts before it gave, something changed with no record. A site that is
-changed in several steps is looked at too, for states in which no CPU must run it;
-and so are births and deaths, loads of BPF programs and their infos, for what does
-not fit together. The exit code is 1 where there is a contradiction, such a state, or
-something that does not fit and that no lost record explains.
+		Short: "Check a recording against itself, or against another copy of kernel text",
+		Long: `verify checks a recording against itself:
 
-With --against it compares the text at a time with another copy of the same
-kernel's memory, an ELF core as /proc/kcore is one. Only known bytes can be wrong;
-others are counted as not known, with how many of them are equal all the same. The
-exit code is 1 where a known byte is wrong.`,
+  - contradictions: the old bytes of a change differ from what the recording gave
+    before it, so a change was not recorded
+  - illegal states: a site that is changed in several steps is in a state that no
+    CPU may run
+  - symbols, BPF program loads and program infos that do not fit together
+
+The exit code is 1 if it finds one of these, unless a lost record explains it.
+
+With --against it compares kernel text at a time with another copy of the same
+kernel's memory, an ELF core such as /proc/kcore. Only known bytes can be wrong. The
+other bytes are counted as not known, and how many of them are equal. The exit code
+is 1 if a known byte is wrong.`,
 		Example: `  textreplay verify
   textreplay verify --against kcore.copy --at 12.345678901`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run() },
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.against, "against", "", "an ELF core `FILE` to compare with")
-	f.StringVar(&v.at, "at", "", "the `TIME` at which the copy was made")
+	f.StringVar(&v.against, "against", "", "compare with this ELF core `FILE`")
+	f.StringVar(&v.at, "at", "", "the `TIME` of that copy")
 	f.IntVar(&v.limit, "limit", 10, "list at most this many places (0: all)")
-	cmd.MarkFlagsRequiredTogether("against", "at")
 	return cmd
 }
 
 func (v *verify) run() error {
 	if v.limit < 0 {
-		return usagef("--limit %d: want 0 or more", v.limit)
+		return usagef("--limit %d: must be 0 or more", v.limit)
+	}
+	switch {
+	case v.against != "" && v.at == "":
+		return usagef("--against needs --at TIME, the time of that copy")
+	case v.at != "" && v.against == "":
+		return usagef("--at needs --against FILE, the copy to compare with")
 	}
 	r, err := v.loadAndWarn()
 	if err != nil {
@@ -147,7 +155,7 @@ func findingJSON(f *replay.Finding) jsonFinding {
 // is amiss, and how much there is of the rest.
 func (v *verify) writeFindings(found, amiss []replay.Finding) {
 	if len(amiss) > 0 {
-		fmt.Fprintf(v.out, "\nBirths, deaths and programs that do not fit together:\n")
+		fmt.Fprintf(v.out, "\nSymbols and BPF programs that do not fit together:\n")
 		for _, f := range within(v, amiss) {
 			writeFinding(v.out, &f)
 		}
@@ -165,7 +173,7 @@ func (v *verify) writeFindings(found, amiss []replay.Finding) {
 			continue
 		}
 		if first {
-			fmt.Fprintf(v.out, "\nNot amiss, or explained by what was lost:\n")
+			fmt.Fprintf(v.out, "\nHarmless, or explained by lost records:\n")
 			first = false
 		}
 		kind := replay.FindingKind(k)
@@ -198,7 +206,7 @@ func writeFinding(w io.Writer, f *replay.Finding) {
 	fmt.Fprintf(w, "  %s%s: %s (%v)\n", place, when, f.Kind.Text(), f.Kind)
 	switch {
 	case f.Other != "" && f.Since != 0:
-		fmt.Fprintf(w, "    %s is there since %s\n", f.Other, replay.Seconds(f.Since))
+		fmt.Fprintf(w, "    %s is there from %s\n", f.Other, replay.Seconds(f.Since))
 	case f.Other != "":
 		fmt.Fprintf(w, "    %s\n", f.Other)
 	case f.Since != 0:
@@ -250,7 +258,7 @@ func (v *verify) itself(r *replay.Replay) error {
 		}
 		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
 		if len(amiss) > 0 {
-			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" among births, deaths and programs"))
+			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" of symbols and BPF programs"))
 		}
 		fmt.Fprintln(v.out)
 		var parts []string
@@ -259,7 +267,7 @@ func (v *verify) itself(r *replay.Replay) error {
 		}
 		fmt.Fprintf(v.out, "coverage: %s\n", strings.Join(parts, ", "))
 		if len(conflicts) > 0 {
-			fmt.Fprintf(v.out, "\nBetween two facts that disagree:\n")
+			fmt.Fprintf(v.out, "\nContradictions:\n")
 			for _, c := range within(v, conflicts) {
 				writeConflict(v.out, r, c)
 			}
@@ -267,7 +275,7 @@ func (v *verify) itself(r *replay.Replay) error {
 			v.writeBySymbol("contradictions", mostFirst(bySymbol))
 		}
 		if len(illegal) > 0 {
-			fmt.Fprintf(v.out, "\n%s, in which a CPU branches without its mflr:\n", count(len(illegal), "illegal state"))
+			fmt.Fprintf(v.out, "\n%s, in which a CPU branches without mflr before it:\n", count(len(illegal), "illegal state"))
 			for _, s := range within(v, illegal) {
 				writeState(v.out, r, &s)
 			}

@@ -71,14 +71,14 @@ func (b build) String() string {
 func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "The version, and what it was built from",
-		Long: `version prints the program's version, the revision of its source, the version of Go,
-and the version of the index format. An index of another version is made anew.`,
+		Short: "Print the version and what it was built from",
+		Long: `version prints the program's version, its source revision, the version of Go, and
+the version of the index format. An index of another version is written again.`,
 		Example: `  textreplay version
   textreplay version --json | jq -r .revision`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 {
-				return usagef("want no arguments, have %s", count(len(args), "argument"))
+				return usagef("want no arguments, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},

@@ -807,7 +807,7 @@ var mutants = []mutant{
 		"s.options.control", "false",
 		"TestListening/listening: --control enables and disables all events"},
 	{"listening", "what happens before it is enabled is not recorded", "scan.coverStart",
-		`c.limit(timeline.NotListening, 0, from, "%s: perf enables this event after it has copied kernel text; what happened between was not recorded", what)`, "",
+		`c.limit(timeline.NotListening, 0, from, "%s: perf enables this event only after it has copied kernel text; changes in between were not recorded", what)`, "",
 		"TestListening/listening: an event that was opened disabled is enabled before the exec"},
 	{"listening", "so the copy alone proves nothing", "scan.facts",
 		"snap.From = 0", "",

@@ -42,7 +42,7 @@ func (c *Clock) describe(rec *perfdata.Recording) {
 	data, err := rec.ClockData()
 	switch {
 	case c.ownTime:
-		c.noWall = "the recording is on perf's own clock, which has no relation to wall-clock time (perf record -k CLOCK_MONOTONIC keeps one)"
+		c.noWall = "the recording is on perf's own clock, which does not convert to wall-clock time (record with perf record -k CLOCK_MONOTONIC)"
 	case err != nil:
 		c.noWall = "the recording has no CLOCK_DATA"
 	case int32(data.ClockID) != id:

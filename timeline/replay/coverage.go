@@ -70,12 +70,12 @@ func (s *scan) coverage() {
 		pokes.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "the recording does not say which architecture it is from")
 	case s.arch.recordsPokes():
 	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
-		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some, which does not show that it has all", r.Arch)
+		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some but may miss others", r.Arch)
 	default:
-		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records, whatever perf asks for", r.Arch)
+		pokes.none("kernels of this architecture (%s) emit no TEXT_POKE records", r.Arch)
 	}
 	if n, from, to := s.b.Dropped(); n > 0 {
-		pokes.limit(timeline.TooManyFacts, from, to, "%d text pokes are not kept, because there are more than any kernel makes", n)
+		pokes.limit(timeline.TooManyFacts, from, to, "%d text pokes are ignored: no kernel makes so many", n)
 	}
 	r.Coverage.Modules = s.coverModules()
 	if s.machine != 0 {
@@ -137,14 +137,14 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		}
 	}
 	if !some {
-		c.none("no event of this recording takes %s: that needs %s", what, asked)
+		c.none("no event of this recording records %s; that needs %s", what, asked)
 		return c
 	}
 	switch {
 	case s.report.CPUsAvailable == 0 && s.machine != 0:
-		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the host's recording does not tell how many virtual CPUs the guest has")
+		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the host's recording does not say how many virtual CPUs the guest has")
 	case s.report.CPUsAvailable == 0:
-		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the recording has no NRCPUS: perf was killed or the file was cut, so it is not known whether every CPU was recorded")
+		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "perf did not finish this file, so the number of CPUs is missing and a CPU may not have been recorded")
 	case len(cpus) < s.report.CPUsAvailable:
 		c.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "%s were recorded system-wide on %d of %d CPUs", what, len(cpus), s.report.CPUsAvailable)
 	case s.report.CPUsOnline != s.report.CPUsAvailable:
@@ -179,7 +179,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 			continue
 		}
 		if s.fellSilent(b) {
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s has no record in the last %s, longer than ever before", b.where(), seconds(s.newest-b.last))
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s, longer than ever before; it may have been offline", b.where(), seconds(s.newest-b.last))
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (r *Report) trust() {
 	}
 	var because []string
 	if late {
-		because = append(because, "the copy of kernel text may have been made later than all that the recording is sure to hold in full")
+		because = append(because, "the copy of kernel text may be later than the time up to which the recording is complete")
 	}
 	count := map[timeline.Reason]int{}
 	for _, l := range c.Limits {
@@ -287,14 +287,14 @@ func (r *Report) trust() {
 		}
 	}
 	if n := count[timeline.AfterLoss]; n > 1 {
-		because = append(because, fmt.Sprintf("%d intervals in all with losses", n))
+		because = append(because, fmt.Sprintf("%d intervals with losses in all", n))
 	}
 	if len(c.Limits) == 0 {
-		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was taken off or suspended meanwhile", r.CPUsAvailable))
+		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was offline or suspended meanwhile", r.CPUsAvailable))
 	}
 	because = append(because, r.whatFollows()...)
 	if r.SnapshotBytes == 0 && !r.architecture().silent() {
-		because = append(because, "there is no copy of kernel text beside the recording (kcore_dir), so only poked places are known")
+		because = append(because, "the recording has no copy of kernel text (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because
 }

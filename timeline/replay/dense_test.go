@@ -119,7 +119,7 @@ func TestTooManyPokes(t *testing.T) {
 	s.describe(r)
 	s.run()
 	w.must(s.facts(r, Options{}))
-	want := []Limit{{timeline.TooManyFacts, "2 text pokes are not kept, because there are more than any kernel makes", 430, 441}}
+	want := []Limit{{timeline.TooManyFacts, "2 text pokes are ignored: no kernel makes so many", 430, 441}}
 	if d := cmp.Diff(want, s.report.Coverage.Pokes.Limits); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -135,7 +135,7 @@ func TestTooManySymbols(t *testing.T) {
 	w.ticks(50_000, 50_100)
 	r := w.replay()
 	n := r.Image.Stats().Crowded
-	want := fmt.Sprintf("of %d bytes nothing is told: more symbols and changes overlap there than any kernel makes", n)
+	want := fmt.Sprintf("%d bytes are unknown: more symbols and changes overlap there than any kernel makes", n)
 	if !slices.ContainsFunc(r.Report.Warnings, func(err error) bool { return err.Error() == want }) || n == 0 {
 		t.Errorf("warnings %v, want %q", r.Report.Warnings, want)
 	}

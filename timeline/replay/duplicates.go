@@ -153,7 +153,7 @@ type deafError struct {
 }
 
 func (e *deafError) Error() string {
-	return fmt.Sprintf("event %d of CPU %d has none of the %d records that it asks for and another event took", e.id, e.cpu, e.taken)
+	return fmt.Sprintf("event %d of CPU %d has none of the %d records that it asks for and another event has", e.id, e.cpu, e.taken)
 }
 
 // deaf returns the events that are to be read and took no record of this kind,

@@ -35,7 +35,7 @@ const (
 	LoadWithoutSymbol
 	// LoadedTwice: a BPF program of an id that is loaded already.
 	LoadedTwice
-	// UnloadWithoutLoad: the unload of a BPF program that was not loaded.
+	// UnloadWithoutLoad: a BPF program was unloaded but never loaded.
 	UnloadWithoutLoad
 	// InfoWithoutLoad: the recording has the info of a BPF program of which it
 	// has no load.
@@ -43,7 +43,7 @@ const (
 	// InfoElsewhere: the info of a BPF program has a function where none of
 	// that length was ever registered.
 	InfoElsewhere
-	// PokeOfNothing: a text poke of a place where nothing is known to be alive. Kernels
+	// PokeOfNothing: a change at an address where no code was recorded. Kernels
 	// poke programs' tail calls before their birth and after their death, and
 	// modules that were loaded after the copy.
 	PokeOfNothing
@@ -55,18 +55,18 @@ const (
 )
 
 var findingKinds = [...]struct{ code, text string }{
-	BirthOverLive:     {"birth-over-live", "registered over something that lives"},
-	BirthInModule:     {"birth-in-module", "registered inside a module that is loaded"},
-	DeathWithoutBirth: {"death-without-birth", "unregistered, and never registered"},
-	SymbolWithoutLoad: {"symbol-without-load", "a BPF function with no load of its program"},
-	LoadWithoutSymbol: {"load-without-symbol", "the load of a BPF program with no function"},
-	LoadedTwice:       {"loaded-twice", "a BPF program that is loaded already"},
-	UnloadWithoutLoad: {"unload-without-load", "the unload of a BPF program that was not loaded"},
-	InfoWithoutLoad:   {"info-without-load", "the info of a BPF program that was not loaded"},
-	InfoElsewhere:     {"info-elsewhere", "the info of a BPF program has a function that was never registered"},
-	PokeOfNothing:     {"poke-of-nothing", "a text poke of a place where nothing is known to be alive"},
-	ModulesOverlap:    {"modules-overlap", "two modules share text"},
-	RecordDamaged:     {"damaged", "a record does not fit where it stands"},
+	BirthOverLive:     {"birth-over-live", "registered over code that is still registered"},
+	BirthInModule:     {"birth-in-module", "registered inside a loaded module"},
+	DeathWithoutBirth: {"death-without-birth", "unregistered but never registered"},
+	SymbolWithoutLoad: {"symbol-without-load", "a BPF function whose program was never loaded"},
+	LoadWithoutSymbol: {"load-without-symbol", "a BPF program was loaded but has no function"},
+	LoadedTwice:       {"loaded-twice", "a BPF program was loaded while it was loaded already"},
+	UnloadWithoutLoad: {"unload-without-load", "a BPF program was unloaded but never loaded"},
+	InfoWithoutLoad:   {"info-without-load", "program info of a BPF program that was not loaded"},
+	InfoElsewhere:     {"info-elsewhere", "program info with a function that was never registered"},
+	PokeOfNothing:     {"poke-of-nothing", "a change at an address where no code was recorded"},
+	ModulesOverlap:    {"modules-overlap", "two modules at the same addresses"},
+	RecordDamaged:     {"damaged", "a record that does not fit its place in the file"},
 }
 
 // String returns the code, for example "birth-over-live".

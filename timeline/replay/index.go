@@ -308,7 +308,7 @@ func (r *Replay) openIndex(opts *Options) bool {
 		r.index.Err = indexErrorf("this machine's byte order is not the one of indexes")
 		return false
 	case len(opts.Copies) > 0 || opts.Vmlinux != "":
-		r.index.Err = indexErrorf("it is of perf's own copy of kernel text alone")
+		r.index.Err = indexErrorf("an index can hold only perf's own copy of kernel text")
 		return false
 	}
 	err := r.loadIndex(opts)
@@ -397,7 +397,7 @@ func (c *counter) Write(b []byte) (int, error) {
 type NotIndexError struct{ Path string }
 
 func (e *NotIndexError) Error() string {
-	return e.Path + " exists and is no index: it is not overwritten"
+	return e.Path + " exists and is not an index; it is not overwritten"
 }
 
 // CheckIndexFile returns nil if there is nothing at path, or an index: of whatever

@@ -41,7 +41,7 @@ func (r *Replay) stampedFiles() []stampedFile {
 func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	build, err := program()
 	if err != nil {
-		return stamp, indexErrorf("this program cannot be told from others: %v", err)
+		return stamp, indexErrorf("this program cannot be identified: %v", err)
 	}
 	var sum []byte
 	text := func(format string, args ...any) { sum = append(fmt.Appendf(sum, format, args...), '\n') }

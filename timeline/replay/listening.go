@@ -172,18 +172,18 @@ func (s *scan) isRead(ch *channel, kind kinds) bool {
 // that takes this kind of record (rule listening).
 func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 	if s.options.control {
-		c.limit(timeline.NotListening, 0, timeline.MaxTime, "perf record --control: nothing recorded says when the events of %s were enabled", what)
+		c.limit(timeline.NotListening, 0, timeline.MaxTime, "perf record --control: the recording does not say when the events of %s were enabled", what)
 		return
 	}
 	switch from, cpu := s.listensFrom(kind); from {
 	case 0:
 	case timeline.MaxTime:
-		c.limit(timeline.NotListening, 0, timeline.MaxTime, "%s: nothing recorded says when the event of CPU %d was enabled, which was opened disabled", what, cpu)
+		c.limit(timeline.NotListening, 0, timeline.MaxTime, "%s: the event of CPU %d was opened disabled, and the recording does not say when it was enabled", what, cpu)
 	default:
 		if kind&(takesModuleLoad|takesModuleFree) != 0 && s.quiet() {
 			return
 		}
-		c.limit(timeline.NotListening, 0, from, "%s: perf enables this event after it has copied kernel text; what happened between was not recorded", what)
+		c.limit(timeline.NotListening, 0, from, "%s: perf enables this event only after it has copied kernel text; changes in between were not recorded", what)
 	}
 }
 

@@ -193,9 +193,9 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		case b.takes&kind == 0:
 		case counted && !t.uncounted && t.lostSamples == t.lost:
 		case counted:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records, its LOST records report %d: some may have been lost after its last record", b.where(), t.lostSamples, t.lost)
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
 		case lossy:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and nothing says whether more were after the last one of %s", b.where())
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Report struct {
 	Last    uint64 // time of the newest record
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does
-	Damaged bool   // a record does not fit where it stands: nothing is more than unconfirmed
+	Damaged bool   // a record that does not fit its place in the file: nothing is more than unconfirmed
 	// Copied is when perf copied kernel text: at some time from From to To; nil if
 	// there is no copy.
 	Copied *Times
@@ -114,7 +114,7 @@ func (r *Report) finish(im *timeline.Image) {
 		}
 	}
 	if st.Crowded > 0 {
-		r.Warnings = append(r.Warnings, fmt.Errorf("of %d bytes nothing is told: more symbols and changes overlap there than any kernel makes", st.Crowded))
+		r.Warnings = append(r.Warnings, fmt.Errorf("%d bytes are unknown: more symbols and changes overlap there than any kernel makes", st.Crowded))
 	}
 	// Contradictions in kernel text that no loss explains prove that something
 	// wrote unrecorded.
@@ -127,7 +127,7 @@ func (r *Report) finish(im *timeline.Image) {
 	}
 	if n > 0 && r.Coverage.Pokes.Verdict == Complete {
 		r.Coverage.Pokes.limit(timeline.OldBytesMismatch, r.First, r.Horizon,
-			"%d places of kernel text changed with no record", n)
+			"%d places of kernel text changed without a record", n)
 	}
 	r.trust()
 }

@@ -253,7 +253,7 @@ func (s *scan) unclean() string {
 	case s.options.switched:
 		return "perf record --switch-output goes on in another file"
 	case s.options.pipe, s.counts[perfdata.RecordHeaderAttr] > 0, s.counts[perfdata.RecordHeaderFeature] > 0:
-		return "its records came through a pipe (perf inject), and nothing says whether all of them did"
+		return "perf inject read its records from a pipe, and some may be missing"
 	}
 	return ""
 }

@@ -17,17 +17,17 @@ func (r *Report) whatFollows() []string {
 	var out []string
 	switch {
 	case r.SnapshotBytes == 0 && r.Pokes.inPlace() == 0:
-		out = append(out, "without a copy beside the recording (kcore_dir) nothing is told of kernel text")
+		out = append(out, "without a copy of kernel text (kcore_dir) there are no answers about it")
 	case r.SnapshotBytes == 0:
-		out = append(out, "without a copy beside the recording (kcore_dir) nothing is told of kernel text but what was poked")
+		out = append(out, "without a copy of kernel text (kcore_dir) only poked places have answers")
 	case r.Copied != nil:
-		out = append(out, fmt.Sprintf("answers give it as perf copied it, by %s, as unconfirmed: what was patched since is not seen", Seconds(r.Copied.To)))
+		out = append(out, fmt.Sprintf("answers give the text that perf copied by %s as unconfirmed: later changes were not recorded", Seconds(r.Copied.To)))
 	}
 	if r.Pokes.inPlace() > 0 {
-		out = append(out, "only between two pokes of the same place, of which the later one found what the earlier one left, is that place known")
+		out = append(out, "a place is known only between two pokes of it, if the later one's old bytes are the earlier one's new bytes")
 	}
 	if r.BPF.WithBytes > 0 {
-		out = append(out, fmt.Sprintf("BPF programs do not depend on it: %d of %d have bytes, known while they live, save what this kernel patches in them",
+		out = append(out, fmt.Sprintf("BPF programs do not depend on this: %d of %d have bytes, which are known while the program is loaded, except where this kernel patches them",
 			r.BPF.WithBytes, r.BPF.Programs))
 	}
 	return out

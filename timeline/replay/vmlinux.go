@@ -32,7 +32,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		return bad("%v", err)
 	}
 	if textLo == 0 {
-		return bad("the recording does not say where kernel text was (--kallsyms tells)")
+		return bad("the recording has no kallsyms, so it does not say where kernel text was")
 	}
 	id, err := buildIDOf(f)
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 	}
 	switch want := s.kernelBuildID(); {
 	case want == nil || id == nil:
-		s.warn(bad("it or the recording has no build id, so whether this is the recorded kernel is not checked"))
+		s.warn(bad("this file or the recording has no build ID, so it may be of another kernel"))
 	case !bytes.Equal(id, want):
-		return bad("build id %x, but the recording is of the kernel with %x", id, want)
+		return bad("build ID %x, but the recorded kernel has %x", id, want)
 	}
 	moved := textLo - linked
 	var segments []timeline.Segment
@@ -64,7 +64,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		segments = append(segments, timeline.Segment{Addr: sec.Addr + moved, Data: data})
 	}
 	if !relocated {
-		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses inside of instructions are those of the file", moved))
+		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses in instructions are those of the file", moved))
 	}
 	sortSegments(&segments)
 	s.b.Seed(segments)

@@ -148,9 +148,9 @@ func TestVmlinux(t *testing.T) {
 		change     func(v *vmlinux)
 		err, warns string
 	}{
-		{"another kernel", func(v *vmlinux) { v.buildID = []byte("another kernel, ok")[:16] }, "build id 616e6f74686572206b65726e656c2c20, but the recording is of", ""},
-		{"no build id", func(v *vmlinux) { v.buildID = nil }, "", "no build id, so whether this is the recorded kernel is not checked"},
-		{"no relocations", func(v *vmlinux) { v.rela = nil }, "", "absolute addresses inside of instructions are those of the file"},
+		{"another kernel", func(v *vmlinux) { v.buildID = []byte("another kernel, ok")[:16] }, "build ID 616e6f74686572206b65726e656c2c20, but the recorded kernel has", ""},
+		{"no build id", func(v *vmlinux) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
+		{"no relocations", func(v *vmlinux) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
 		{"a relocation outside", func(v *vmlinux) { v.rela = []elf.Rela64{rela(linked+size-2, elf.R_X86_64_32)} }, "is outside of its section", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestKernelBuildIDRecords(t *testing.T) {
 			// A vmlinux of another kernel is refused if it can be told.
 			v := vmlinux{text: tapeTextLo, data: make([]byte, 64), buildID: []byte("another kernel, ok")[:16]}
 			_, err = New(rec, nil, Options{Vmlinux: v.write(t)})
-			if (err != nil) != (tt.want != nil) || err != nil && !strings.Contains(err.Error(), "but the recording is of the kernel with") {
+			if (err != nil) != (tt.want != nil) || err != nil && !strings.Contains(err.Error(), "but the recorded kernel has") {
 				t.Errorf("with a vmlinux of another kernel: %v", err)
 			}
 		})
