@@ -60,7 +60,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return err
 	})
 	if changed := a.unchanged(); changed != nil {
-		err = changed // the rest of the answers may be wrong, and is kept back
+		err = changed // the rest of the answers may be wrong and is not printed
 	} else if flushed := outputError(a.out.Flush()); flushed != nil && exitCode(err) <= exitBelow {
 		err = flushed
 	} else if a.indexErr != nil && exitCode(err) <= exitBelow {
@@ -165,8 +165,8 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
-// words is the value of a flag that takes several of a few words, with commas
-// between.
+// words is the value of a flag that takes a comma-separated list of a few
+// words.
 type words struct {
 	given   []string
 	choices []string
@@ -185,7 +185,8 @@ func (w *words) Set(s string) error {
 	return nil
 }
 
-// has reports whether a word was given; without any, all are meant.
+// has reports whether a word was given. If none was given, it reports true for
+// all.
 func (w *words) has(word string) bool { return len(w.given) == 0 || slices.Contains(w.given, word) }
 
 // words adds a flag for w to cmd.
