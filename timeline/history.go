@@ -39,6 +39,9 @@ type initial struct {
 	// weak, where set, says why the bytes are at most unconfirmed from the
 	// start, although nothing need have been lost.
 	weak Reason
+	// last ranks it below every other fact: they say what the place was in the
+	// recording, and it is of another time.
+	last bool
 }
 
 // A historyBuilder derives the versions of one fragment from its facts, by rules moment, snapshot and old-bytes:
@@ -69,10 +72,10 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	}
 	if c.fromSeed(c.f) {
 		return initial{content: snapshotContent, source: SourceVmlinux, weak: FromVmlinux,
-			from: c.first, to: c.first}
+			from: c.first, to: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew)}
+	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -200,8 +203,8 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) progress {
 	p := progress{t: e0, proven: e0, weak: init.weak}
 	c.content, c.source = init.content, init.source
-	if init.source == SourceVmlinux && slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) {
-		c.content, init.content = noContent, noContent // anything else ranks above it
+	if init.last && c.outranked(e0, e1, changes) {
+		c.content, init.content = noContent, noContent
 	}
 	if init.content != noContent {
 		if n := upToTime(changes, init.to); n > 0 {
@@ -299,6 +302,14 @@ func (c *historyBuilder) end(p *progress, e1 uint64) {
 	}
 }
 
+// outranked reports whether a change, or a further copy, says what was there in [e0, e1).
+func (c *historyBuilder) outranked(e0, e1 uint64, changes []change) bool {
+	return slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) ||
+		!c.uncopied && slices.ContainsFunc(c.copied, func(cp furtherCopy) bool {
+			return e0 <= cp.from && cp.to < e1 && cp.content(c.f) != noContent
+		})
+}
+
 // plain derives what follows the last change, of time t, as far as each change
 // begins with the bytes that the one before it left, and nothing can have gone unrecorded
 // between: as nearly all do. It returns how many changes these are.
@@ -386,12 +397,19 @@ func (c *historyBuilder) forward(t1, t2 uint64, weak Reason) {
 		c.emit(t1, Unknown, c.bare, SourceNone, noContent)
 		return
 	}
+	gs := c.gaps.between(t1, t2)
 	if weak != ReasonNone {
 		c.emit(t1, Unconfirmed, weak, c.source, c.content)
 	} else {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
 	}
-	c.unconfirmed(t1, c.gaps.between(t1, t2))
+	if n := len(gs); weak == SnapshotUndated && n > 0 {
+		gs = gs[n-1:] // at no time it is a loss since that leaves the bytes open
+		if gs[0].to < MaxTime {
+			return
+		}
+	}
+	c.unconfirmed(t1, gs)
 }
 
 // unconfirmed emits the last fact's bytes, of time t1, as unconfirmed from the

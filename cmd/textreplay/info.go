@@ -151,7 +151,7 @@ func (d *digest) trust() string {
 		return "K" + text + " is not known at any time: " + because
 	}
 	what := "K" + text + " is known"
-	if d.SnapshotBytes == 0 {
+	if d.SnapshotBytes == 0 || d.Undated {
 		what = "Only changed places of k" + text + " are known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {
@@ -281,11 +281,14 @@ func (d *digest) writeSnapshot(o *sections) {
 		}
 		fmt.Fprintf(o.w, "  none: the recording has no copy of kernel text (%s)\n", dir)
 	} else {
-		from := "an unknown time"
-		if d.Copied.From != 0 {
-			from = replay.Seconds(d.Copied.From)
+		switch {
+		case d.Undated:
+			o.field("taken", "at an unknown time, so it proves nothing (--kcore DIR@TIME says when)")
+		case d.Copied.From == 0:
+			o.field("taken", "between an unknown time and %s", replay.Seconds(d.Copied.To))
+		default:
+			o.field("taken", "between %s and %s", replay.Seconds(d.Copied.From), replay.Seconds(d.Copied.To))
 		}
-		o.field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
 		o.field("memory", "%s in %s:", count(d.SnapshotBytes, "byte"), count(len(d.Segments), "range"))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {

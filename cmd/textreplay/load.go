@@ -85,8 +85,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	return r, inputError(err)
 }
 
-// kcores splits the values of --kcore into perf's own copy and further
-// snapshots, which have a time.
+// kcores splits the values of --kcore into those that have a time and the one that has none.
 func (a *app) kcores() error {
 	var own []string
 	for _, dir := range a.kcore {
@@ -95,10 +94,16 @@ func (a *app) kcores() error {
 			own = append(own, dir)
 			continue
 		}
-		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], Made: dir[i+1:]})
+		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], When: func(r *replay.Replay) (replay.Times, error) {
+			made, err := r.ParseTime(dir[i+1:])
+			if err != nil {
+				err = fmt.Errorf("--kcore %s: %w", dir, err)
+			}
+			return made, err
+		}})
 	}
 	if a.kcore = own; len(own) > 1 {
-		return usagef("--kcore is given %d times without a time: only perf's own copy has none; give the time of each other snapshot (--kcore DIR@TIME)", len(own))
+		return usagef("--kcore is given %d times without a time: give the time of each snapshot (--kcore DIR@TIME)", len(own))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,7 +69,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	a.closeAll()
 	if err != nil && !silent(err) {
-		fmt.Fprintf(stderr, "textreplay: %v\n", err)
+		hint := ""
+		if errors.Is(err, replay.ErrNoKallsyms) {
+			hint = " (--kallsyms names a file)"
+		}
+		fmt.Fprintf(stderr, "textreplay: %v%s\n", err, hint)
 		if exitCode(err) == exitUsage && !namesFault(err) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
@@ -114,7 +119,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 
 	f := root.PersistentFlags()
 	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
-	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
+	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`, which proves nothing without a time; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
 	f.StringVar(&a.kallsyms, "kallsyms", "", "use this copy of /proc/kallsyms (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
