@@ -16,7 +16,7 @@ import (
 func (d *build) doubtModules(lives []*Lifetime) {
 	for _, l := range lives {
 		l.doubted = MaxTime
-		if l.Kind == ModuleText && !l.undated {
+		if l.Kind == ModuleText {
 			d.doubtModule(l)
 		}
 	}

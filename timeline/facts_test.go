@@ -258,8 +258,6 @@ func (w *words) module() Module {
 			m.Stayed = true
 		case "later":
 			m.Later = true
-		case "undated":
-			m.Undated = true
 		default:
 			return false
 		}

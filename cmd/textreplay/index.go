@@ -17,13 +17,13 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// worthIndex is the size in bytes from which --index auto writes an index.
-// Smaller recordings are read quickly.
+// worthIndex is how many bytes a recording has for which --index auto makes an
+// index: smaller ones are read in no time.
 const worthIndex = 16 << 20
 
-// indexFor sets the options of the saved index. If one is true, the question is
-// about one place: an image of its surroundings is faster than writing an
-// index.
+// indexFor fills in the options of the saved index. one says that the question
+// is about one place, which an image of its surroundings answers sooner than
+// an index would be made.
 func (a *app) indexFor(opts *replay.Options, one bool) error {
 	switch {
 	case a.input == "-" || a.index == "never":
@@ -43,10 +43,9 @@ func (a *app) indexFor(opts *replay.Options, one bool) error {
 	return nil
 }
 
-// indexPlace returns the path that --index auto uses: next to the recording or,
-// if others can write there or the caller cannot, in the caller's cache
-// directory. makeDir says that this directory must be created. The path is ""
-// if there is no usable place.
+// indexPlace is where --index auto keeps the index of a recording: next to it or,
+// if others could write to it there, or the caller cannot, in the caller's cache
+// directory, which is then to be made. "" is nowhere.
 func (a *app) indexPlace() (path string, makeDir bool) {
 	near := indexPath(a.input, a.guest.pid)
 	cached := cachedIndexPath(near)
@@ -73,7 +72,7 @@ func (a *app) indexPlace() (path string, makeDir bool) {
 	return "", false
 }
 
-// indexPath returns the path of the index next to a recording.
+// indexPath is the place next to a recording.
 func indexPath(recording string, guest int) string {
 	path := strings.TrimRight(recording, "/") + ".textreplay-index"
 	if guest != 0 {
@@ -82,8 +81,8 @@ func indexPath(recording string, guest int) string {
 	return path
 }
 
-// cachedIndexPath returns the path in the cache directory for the index that
-// would be at near, or "" if there is no cache directory.
+// cachedIndexPath is the place in the cache directory of what would be at near, ""
+// if there is no such directory.
 func cachedIndexPath(near string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -118,8 +117,7 @@ func (a *app) reportIndex(r *replay.Replay, requested bool) {
 	a.indexErr = outputError(err)
 }
 
-// recordingSize returns the size of a recording's first file, or 0 if there is
-// none.
+// recordingSize is the size of a recording's first file, 0 where there is none.
 func recordingSize(path string) int64 {
 	fi, err := os.Stat(path)
 	if err == nil && fi.IsDir() {

@@ -44,19 +44,19 @@ whether kernel text is known, from when to when, and if not, why.`,
 	}
 }
 
-// A digest is a report with the counts that need the image.
+// A digest is a report with what it takes the image to count.
 type digest struct {
 	*replay.Report
 	r         *replay.Replay
 	programs  []program
-	conflicts []timeline.Conflict // the first maxConflicts; Report.Conflicts counts all
+	conflicts []timeline.Conflict // the first of them; Report.Conflicts is how many there are
 }
 
-// maxConflicts limits how many conflicts are listed: a recording with many
-// losses has tens of thousands.
+// maxConflicts is how many conflicts are listed at most: a recording that lost
+// much has tens of thousands.
 const maxConflicts = 1000
 
-// A program is one lifetime of a BPF program.
+// A program is a life of a BPF program.
 type program struct {
 	name     string
 	addr     uint64
@@ -101,7 +101,7 @@ func (d *digest) wall() error {
 	return err
 }
 
-// recordCount is a type of record with its count.
+// recordCount is how many records of a type there are.
 type recordCount struct {
 	typ perfdata.RecordType
 	n   uint64
@@ -139,7 +139,7 @@ func (d *digest) moduleNames() []string {
 	return names
 }
 
-// trust returns the first line.
+// trust is the answer of the first line.
 func (d *digest) trust() string {
 	t := &d.Trusted
 	because := strings.Join(t.Because, "; ")
@@ -151,7 +151,7 @@ func (d *digest) trust() string {
 		return "K" + text + " is not known at any time: " + because
 	}
 	what := "K" + text + " is known"
-	if d.SnapshotBytes == 0 || d.Undated {
+	if d.SnapshotBytes == 0 {
 		what = "Only changed places of k" + text + " are known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {
@@ -194,7 +194,7 @@ func (o *sections) field(name, format string, args ...any) {
 	fmt.Fprintf(o.w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
 }
 
-// more prints how many of n are not shown.
+// more says how many of n are not shown.
 func (o *sections) more(n, shown int) {
 	if n > shown {
 		fmt.Fprintf(o.w, "  and %s more\n", thousands(n-shown))
@@ -281,14 +281,11 @@ func (d *digest) writeSnapshot(o *sections) {
 		}
 		fmt.Fprintf(o.w, "  none: the recording has no copy of kernel text (%s)\n", dir)
 	} else {
-		switch {
-		case d.Undated:
-			o.field("taken", "at an unknown time, so it proves nothing (--kcore DIR@TIME says when)")
-		case d.Copied.From == 0:
-			o.field("taken", "between an unknown time and %s", replay.Seconds(d.Copied.To))
-		default:
-			o.field("taken", "between %s and %s", replay.Seconds(d.Copied.From), replay.Seconds(d.Copied.To))
+		from := "an unknown time"
+		if d.Copied.From != 0 {
+			from = replay.Seconds(d.Copied.From)
 		}
+		o.field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
 		o.field("memory", "%s in %s:", count(d.SnapshotBytes, "byte"), count(len(d.Segments), "range"))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {
@@ -348,7 +345,7 @@ func (d *digest) writeChanges(o *sections) {
 	}
 }
 
-// writeDoubts prints losses, conflicts and warnings.
+// writeDoubts prints what was lost, what contradicts itself, and warnings.
 func (d *digest) writeDoubts(o *sections) {
 	if len(d.Losses) > 0 {
 		var lost uint64
@@ -387,7 +384,7 @@ func (d *digest) writeDoubts(o *sections) {
 	}
 }
 
-// limitTime returns the interval of a limit, to print before its text.
+// limitTime introduces a limit of coverage by the time that it holds for.
 func limitTime(l replay.Limit) string {
 	switch {
 	case l.From == 0 && l.To == timeline.MaxTime:
@@ -413,10 +410,10 @@ func writeConflict(w io.Writer, r *replay.Replay, c timeline.Conflict) {
 	}
 }
 
-// A pokeKind is a kind of pokes with its count.
+// A pokeKind is a kind of pokes with how many there are.
 type pokeKind struct {
 	key  string // of JSON
-	one  string // the words for one poke
+	one  string // what one of them is called
 	many string
 	n    uint64
 }
@@ -428,7 +425,7 @@ func (k *pokeKind) text() string {
 	return k.many
 }
 
-// shapes are the keys key in JSON for the kinds of pokes.
+// shapes are the keys of JSON for the kinds of pokes.
 var shapes = [...]string{
 	timeline.PokeBatch:       "in_place",
 	timeline.PokeArmed:       "armed",
@@ -452,8 +449,7 @@ func pokeKinds(p *replay.PokeCounts) []pokeKind {
 	}
 }
 
-// tally returns the sorted names without duplicates, with how often each
-// occurs.
+// tally sorts names, each once, with how often it was there.
 func tally(names []string) []string {
 	n := make(map[string]int)
 	for _, s := range names {
@@ -468,7 +464,7 @@ func tally(names []string) []string {
 	return out
 }
 
-// wrap prints items separated by commas, wrapped at 100 columns.
+// wrap prints items, as many on a line as fit.
 func wrap(w io.Writer, indent string, items []string) {
 	const width = 100
 	line := ""

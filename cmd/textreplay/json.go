@@ -12,22 +12,20 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// encoder returns an encoder that writes one JSON object a line.
+// encoder returns an encoder of one JSON object a line.
 func encoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // "<" is common in disassembly
 	return e
 }
 
-// hexAddr returns an address for JSON: a string, because JavaScript's numbers
-// end at 2^53.
+// hexAddr is how JSON has an address: a string, since JavaScript's numbers end at 2^53.
 func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
 
-// decTime returns a time for JSON: decimal nanoseconds.
+// decTime is how JSON has a time: decimal nanoseconds.
 func decTime(t uint64) string { return strconv.FormatUint(t, 10) }
 
-// since and until are decTime for the ends of an interval, nil if it has no
-// such end.
+// since and until are decTime for the bounds of an interval; nil where nothing bounds it.
 func since(t uint64) *string {
 	if t == 0 {
 		return nil
@@ -44,7 +42,7 @@ func until(t uint64) *string {
 	return &s
 }
 
-// hexBytes returns bytes for JSON, nil if there are none.
+// hexBytes is how JSON has bytes; nil where there are none to be had.
 func hexBytes(b []byte) *string {
 	if b == nil {
 		return nil

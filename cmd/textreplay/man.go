@@ -28,7 +28,7 @@ directory if needed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The pages contain nothing from the inputs.
+			// The pages hold nothing of the inputs.
 			var out outfile.Outputs
 			for _, name := range a.inputs() {
 				out.Spares(name)
@@ -68,8 +68,7 @@ func writeMan(d *outfile.Dir, cmd *cobra.Command) error {
 }
 
 // buildTime returns the time of the commit that the program was built from, so
-// that the same program writes the same pages. It returns nil if the build does
-// not record it.
+// that the same program writes the same pages; nil where it is not known.
 func buildTime() *time.Time {
 	at := thisBuild().Time
 	if at == nil {
@@ -82,12 +81,12 @@ func buildTime() *time.Time {
 	return &t
 }
 
-// forMan converts the help texts to the Markdown that man pages are made from.
+// forMan makes the help texts fit for the Markdown that man pages are made of.
 func forMan(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	lines := strings.Split(cmd.Long, "\n")
 	for i, line := range lines {
-		// Markdown shows a block literally if it is indented by four.
+		// What is indented is shown as it stands, if by four.
 		if strings.HasPrefix(line, "  ") {
 			lines[i] = "  " + line
 		}

@@ -37,6 +37,9 @@ type ringBuffer struct {
 	round, before, busy uint64
 	backwards           uint64 // longest step back in time of records that are no samples
 	pokes               pokeOrder
+	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
+	// does, or if nothing says so.
+	running uint32
 }
 
 // pokeOrder follows the times of a ring buffer's text pokes, which the kernel
@@ -99,6 +102,7 @@ const (
 	takesBPF                          // attr.bpf_event
 	takesModuleLoad                   // the tracepoint module:module_load
 	takesModuleFree                   // the tracepoint module:module_free
+	takesHotplug                      // the tracepoint cpuhp:cpuhp_enter
 )
 
 func kindsOf(e *perfdata.Event) (k kinds) {
@@ -110,6 +114,8 @@ func kindsOf(e *perfdata.Event) (k kinds) {
 			return takesModuleLoad
 		case "module:module_free":
 			return takesModuleFree
+		case "cpuhp:cpuhp_enter":
+			return takesHotplug
 		}
 	}
 	if a.Flags&perfdata.FlagTextPoke != 0 {

@@ -60,6 +60,7 @@ func (c *Coverage) none(format string, args ...any) {
 func (s *scan) coverage() {
 	r := s.report
 	r.Damaged = len(s.damage) > 0
+	s.findHotplug()
 	r.Coverage.Pokes = s.cover(takesPokes, "text pokes", "attr.text_poke (perf record --kcore sets it)")
 	r.Coverage.KSymbols = s.cover(takesSymbols, "symbol births and deaths", "attr.ksymbol")
 	r.Coverage.BPF = s.cover(takesBPF, "BPF program loads", "attr.bpf_event")
@@ -162,23 +163,22 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	return c
 }
 
-// silence adds a limit for each CPU that has no record for longer before the
-// clean end than ever before: as one that went offline and came back, whose
-// events are gone (rule coverage).
+// silence adds a limit for each CPU that may have gone offline and come back,
+// without its events: one of which records show it (rule hotplug), and one that
+// has no record for longer before the clean end than ever before (rule coverage).
 func (s *scan) silence(c *Coverage, kind kinds) {
-	if !s.clean {
-		return
-	}
 	for _, b := range s.buffers {
 		// One of which it is not known whose it is may be any CPU's.
 		if b.unplaced && b.last == 0 || !b.unplaced && (b.takes&kind == 0 || b.cpu < 0) {
 			continue
 		}
-		if b.last == 0 {
+		switch from, why := s.gone(b); {
+		case b.last == 0 && s.clean:
 			c.limit(timeline.CPUSilent, 0, timeline.MaxTime, "CPU %d has no record at all", b.cpu)
-			continue
-		}
-		if s.fellSilent(b) {
+		case b.last == 0:
+		case why != "":
+			c.limit(timeline.CPUSilent, from, timeline.MaxTime, "%s", why)
+		case s.clean && s.fellSilent(b) && !s.isIdle(b):
 			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s, longer than ever before; it may have been offline", b.where(), seconds(s.newest-b.last))
 		}
 	}
@@ -272,7 +272,7 @@ func (r *Report) trust() {
 			r.Trusted.To = min(r.Trusted.To, l.From)
 		}
 	}
-	late := r.Copied != nil && !r.Undated && r.Copied.To > r.Horizon
+	late := r.Copied != nil && r.Copied.To > r.Horizon
 	if r.Trusted.To <= r.Trusted.From || c.Verdict == None || late {
 		r.Trusted = Trust{}
 	}
@@ -290,12 +290,18 @@ func (r *Report) trust() {
 		because = append(because, fmt.Sprintf("%d intervals with losses in all", n))
 	}
 	if len(c.Limits) == 0 {
-		because = append(because, fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost; this assumes that no CPU was offline or suspended meanwhile", r.CPUsAvailable))
+		all := fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost", r.CPUsAvailable)
+		switch {
+		case r.HotplugRecorded:
+		case r.Guest != 0:
+			all += "; this assumes that no CPU was offline or suspended meanwhile"
+		default:
+			all += "; this assumes that no CPU was offline or suspended meanwhile, which -e cpuhp:cpuhp_enter would record"
+		}
+		because = append(because, all)
 	}
 	because = append(because, r.whatFollows()...)
-	if silent := r.architecture().silent(); r.Undated && !silent {
-		because = append(because, "the time of the copy of kernel text is unknown, so only poked places are known")
-	} else if r.SnapshotBytes == 0 && !silent {
+	if r.SnapshotBytes == 0 && !r.architecture().silent() {
 		because = append(because, "the recording has no copy of kernel text (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because

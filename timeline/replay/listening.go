@@ -54,17 +54,23 @@ func (s *scan) begin() uint64 {
 // ring buffers of all CPUs are sure to have recorded: that of the newest record of
 // the lowest CPU. The CPUs that fell silent are left out, see silence.
 func (s *scan) lastCertain() uint64 {
-	var lowest *ringBuffer
-	for _, b := range s.buffers {
-		if b.takes != 0 && b.cpu >= 0 && b.last != 0 && !s.fellSilent(b) && (lowest == nil || b.compare(lowest.bufferKey) < 0) {
-			lowest = b
-		}
-	}
+	lowest := s.lowest()
 	if lowest == nil {
 		return s.newest
 	}
 	// A side-band record can be written after samples that are newer, see ringBuffer.side.
 	return max(lowest.side, lowest.last-min(lowest.last, lateRecord))
+}
+
+// lowest returns the ring buffer of the lowest CPU that did not fall silent, nil if
+// there is none.
+func (s *scan) lowest() (lowest *ringBuffer) {
+	for _, b := range s.buffers {
+		if b.takes != 0 && b.cpu >= 0 && b.last != 0 && !s.fellSilent(b) && (lowest == nil || b.compare(lowest.bufferKey) < 0) {
+			lowest = b
+		}
+	}
+	return lowest
 }
 
 // execed returns the time at which perf started its workload, MaxTime if it did

@@ -39,9 +39,13 @@ func (s *scan) task(rec *perfdata.Record) {
 	if recorded {
 		s.fits(rec, &t.SampleID, 8+24)
 	}
+	if rec.Type == perfdata.RecordExit && recorded && !foreign {
+		s.tasks.meet(t.TID, t.Time)
+	}
 	if rec.Type != perfdata.RecordFork || foreign || !recorded && t.Time != 0 {
 		return
 	}
+	s.tasks.forked(&t)
 	st := &s.start
 	earliest := func(at *uint64) {
 		if *at == 0 || t.Time < *at {

@@ -34,12 +34,12 @@ type Report struct {
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does
 	Damaged bool   // a record that does not fit its place in the file: nothing is more than unconfirmed
+	// HotplugRecorded says that no CPU can have gone offline and come back without a
+	// record: cpuhp:cpuhp_enter was recorded on all of them.
+	HotplugRecorded bool
 	// Copied is when perf copied kernel text: at some time from From to To; nil if
 	// there is no copy.
 	Copied *Times
-	// Undated says that nothing says when the copy of kernel text was made: it was not
-	// found beside the recording.
-	Undated bool
 
 	Records       map[perfdata.RecordType]uint64
 	Segments      []timeline.Range // of the snapshot

@@ -43,6 +43,13 @@ type scan struct {
 	several   bool   // some CPU has several events that take the same records
 	unnamed   uint64 // LOST_SAMPLES that name no id
 
+	tasks      taskLog
+	unseen     []unseenFork
+	cpuhpEnter hotplugLayout
+	// watchesCPUs says that each CPU that goes offline is recorded, since watchesFrom.
+	watchesCPUs bool
+	watchesFrom uint64
+
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
 
@@ -113,11 +120,12 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 	return s
 }
 
-// tracepoints finds the formats of the tracepoints of modules.
+// tracepoints finds the formats of the tracepoints of modules and of hotplug.
 func (s *scan) tracepoints() {
 	if data, err := s.rec.Feature(perfdata.FeatureTracingData); err == nil {
 		s.moduleLoad = parseTracepoint(data, "module_load")
 		s.moduleFree = parseTracepoint(data, "module_free")
+		s.cpuhpEnter = parseHotplug(data)
 	}
 }
 
@@ -359,6 +367,8 @@ func (s *scan) record(rec *perfdata.Record) {
 		s.lost(rec)
 	case perfdata.RecordLostSamples:
 		s.lostSamples(rec)
+	case perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide:
+		s.switched(rec)
 	case perfdata.RecordSample:
 		if !s.passSample(rec) {
 			s.sample(rec)
@@ -417,6 +427,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	buf := q.ch.buffer
 	buf.round += uint64(len(rec.Raw))
 	buf.see(t, rec.Type == perfdata.RecordSample)
+	s.tasks.meet(le.Uint32(b[q.TID+4:]), t)
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
@@ -427,7 +438,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 // through ch, or whether a poke that did is to be read.
 func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
-		return ch.kinds&(takesModuleLoad|takesModuleFree) == 0
+		return ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0
 	}
 	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
 }
@@ -483,7 +494,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	s.b.Poke(p)
 }
 
-// sample takes note of a sample's time, and of modules that come and go.
+// sample takes note of a sample's time, and of modules and CPUs that come and go.
 func (s *scan) sample(rec *perfdata.Record) {
 	id := &s.last.id
 	if err := s.rec.SampleID(rec, id); err != nil {
@@ -491,7 +502,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 		return
 	}
 	ch := s.note(rec, id)
-	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree) == 0 {
+	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0 {
 		return
 	}
 	var sample perfdata.Sample
@@ -504,8 +515,12 @@ func (s *scan) sample(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	if s.follows && s.moduleFree == (tracepoint{}) {
+	if s.follows && s.moduleFree == (tracepoint{}) && s.cpuhpEnter == (hotplugLayout{}) {
 		s.tracepoints() // in a stream they come behind the events
+	}
+	if ch.kinds&takesHotplug != 0 {
+		s.hotplug(rec, raw, id.Time)
+		return
 	}
 	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
 	if loaded {
@@ -572,6 +587,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 			ch.first = t
 		}
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
+		s.tasks.meet(id.TID, t)
 		s.newest = max(s.newest, t)
 		s.report.First = min(s.report.First, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
@@ -774,9 +790,10 @@ func (s *scan) comm(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	s.note(rec, &c.SampleID)
+	ch := s.note(rec, &c.SampleID)
 	if s.machineOf(rec, &c.SampleID) == 0 {
 		s.guests.comm(c.PID, c.Comm)
+		s.tasks.named(&c, ch != nil)
 	}
 	if c.Time == 0 {
 		if s.foreign(rec, &c.SampleID) {

@@ -1,0 +1,472 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// perf's events of a CPU do not come back with it, so what such a CPU does is in
+// no record (rule hotplug). Other CPUs' records show it: tasks that it forked, or
+// the tracepoint cpuhp:cpuhp_enter.
+
+// taskLog is what the records say of tasks. It holds no more for each than its FORK.
+type taskLog struct {
+	known  []uint64 // bitmap of the tasks that have a FORK, or that perf listed
+	listed uint32   // the highest of those that perf listed, 0 if it listed none
+	forks  []fork
+	met    map[uint32]uint64 // of tasks that were not known when they were met, the earliest time
+	cpuhp  map[uint32]bool   // tasks that take CPUs offline and bring them back
+	hotplugs
+}
+
+type fork struct {
+	time        uint64
+	tid, parent uint32
+}
+
+// maxTask is the greatest task id that a kernel gives (PID_MAX_LIMIT). Tasks of
+// other PID namespaces have 0 or -1.
+const maxTask = 1 << 22
+
+func (l *taskLog) knows(tid uint32) bool {
+	return int(tid/64) < len(l.known) && l.known[tid/64]>>(tid%64)&1 != 0
+}
+
+func (l *taskLog) add(tid uint32) {
+	if tid == 0 || tid >= maxTask {
+		return
+	}
+	if n := int(tid/64) + 1; n > len(l.known) {
+		l.known = append(l.known, make([]uint64, n-len(l.known))...)
+	}
+	l.known[tid/64] |= 1 << (tid % 64)
+}
+
+// list takes a task that perf found in /proc.
+func (l *taskLog) list(tid uint32) {
+	if l.add(tid); tid < maxTask {
+		l.listed = max(l.listed, tid)
+	}
+}
+
+// meet takes a task that a record names.
+func (l *taskLog) meet(tid uint32, t uint64) {
+	if tid == 0 || tid >= maxTask || l.knows(tid) {
+		return
+	}
+	if l.met == nil {
+		l.met = make(map[uint32]uint64)
+	}
+	if old, ok := l.met[tid]; !ok || t < old {
+		l.met[tid] = t
+	}
+}
+
+// forked takes a FORK record.
+func (l *taskLog) forked(t *perfdata.Task) {
+	if t.Time == 0 {
+		l.list(t.TID)
+		return
+	}
+	l.add(t.TID)
+	l.forks = append(l.forks, fork{t.Time, t.TID, t.PTID})
+}
+
+// named takes a COMM record, which came through a ring buffer or not.
+func (l *taskLog) named(c *perfdata.Comm, recorded bool) {
+	switch {
+	case c.Time == 0:
+		l.list(c.TID)
+	case recorded:
+		l.meet(c.TID, c.Time)
+	}
+	if bytes.HasPrefix(c.Comm, []byte("cpuhp/")) {
+		if l.cpuhp == nil {
+			l.cpuhp = make(map[uint32]bool)
+		}
+		l.cpuhp[c.TID] = true
+	}
+}
+
+// An unseenFork is a FORK that is in no record. The task was forked at from at the
+// earliest, and before to.
+type unseenFork struct {
+	from, to uint64
+	tid      uint32
+	met      bool // records name the task; else others show that its id was given away
+}
+
+func (f *unseenFork) String() string {
+	if f.met {
+		return fmt.Sprintf("task %d, seen at %s, was forked without a record", f.tid, Seconds(f.to))
+	}
+	return fmt.Sprintf("task id %d was assigned before %s without a record", f.tid, Seconds(f.to))
+}
+
+const (
+	// forkTakes is how long it takes at the most from the moment when a task gets its
+	// id until its FORK is recorded.
+	forkTakes = 100e6
+	// idsAtOnce is how many ids may be missing between two. Where more are, they were
+	// not given away one after the other (the argument set_tid of clone3(2)).
+	idsAtOnce = 4096
+)
+
+// unseenForks returns the tasks that were forked on a CPU that recorded nothing.
+//
+// Ids are given away in ascending order until the highest is reached
+// (alloc_pid() of kernel/pid.c). A task does one fork after the other, and its
+// FORK is recorded before it runs. So when a task forks again, or forks at all,
+// the id of the child is given away after its earlier FORK record. That tells
+// from which id on all FORKs were recorded, and from when at the earliest an id
+// was in use.
+func (s *scan) unseenForks() []unseenFork {
+	listens, ok := s.recordsTasks()
+	if !ok {
+		return nil
+	}
+	l := &s.tasks
+	forks := slices.Clone(l.forks)
+	slices.SortStableFunc(forks, func(a, b fork) int { return cmp.Compare(a.time, b.time) })
+
+	// The first FORK of which the child's id was given away when all events listened.
+	latest := make(map[uint32]uint64) // time of the latest FORK of each task, as a child or as a parent
+	base, execed := l.listed, s.execed()
+	if w := s.workload(); w != 0 {
+		base, latest[w] = w, execed
+	}
+	if base == 0 {
+		return nil
+	}
+	type given struct {
+		fork
+		after uint64 // the id was given away after that time
+	}
+	var ids []given
+	wrapped := timeline.MaxTime
+	for _, f := range forks {
+		after := latest[f.parent]
+		latest[f.parent], latest[f.tid] = f.time, f.time
+		switch {
+		case len(ids) == 0 && (after == 0 || after < listens):
+		case f.tid <= base: // the ids began anew
+			wrapped = min(wrapped, f.time)
+		case f.time < wrapped:
+			ids = append(ids, given{f, after})
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	first := ids[0].tid
+	ids = slices.DeleteFunc(ids, func(g given) bool { return g.tid < first })
+	slices.SortStableFunc(ids, func(a, b given) int { return cmp.Compare(a.tid, b.tid) })
+	for i := range ids { // the latest time after which an id was given away that is no higher
+		if i > 0 {
+			ids[i].after = max(ids[i].after, ids[i-1].after)
+		}
+	}
+	end := min(s.horizon(), wrapped)
+	var out []unseenFork
+	add := func(u unseenFork) {
+		for _, b := range s.buffers {
+			if b.mayHaveLost(u.from, u.to) {
+				return
+			}
+		}
+		out = append(out, u)
+	}
+	for tid, t := range l.met {
+		i, found := slices.BinarySearchFunc(ids, tid, func(g given, tid uint32) int { return cmp.Compare(g.tid, tid) })
+		if !found && i > 0 && !l.knows(tid) && t < end {
+			add(unseenFork{min(ids[i-1].after, t), t, tid, true})
+		}
+	}
+	// Ids that nobody has, while higher ones are in use. Before ids began anew, some
+	// may be in use that no record names, as those of process groups.
+	if l.listed < first {
+		by := timeline.MaxTime // when the higher ids were in use
+		for i := len(ids) - 1; i > 0; i-- {
+			by = min(by, ids[i].time)
+			lo, hi := ids[i-1].tid, ids[i].tid
+			if by >= end || end-by < forkTakes || hi-lo > idsAtOnce {
+				continue
+			}
+			for tid := lo + 1; tid < hi; tid++ {
+				if _, met := l.met[tid]; !met {
+					add(unseenFork{min(ids[i-1].after, by), by, tid, false})
+					break // one of them is enough
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b unseenFork) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.tid, b.tid)) })
+	return out
+}
+
+// workload returns the process that perf started, 0 if it started none.
+func (s *scan) workload() uint32 {
+	for _, e := range s.execs {
+		if s.perfExec[e.pid] {
+			return e.pid
+		}
+	}
+	return 0
+}
+
+// recordsTasks reports whether FORKs of all tasks were recorded on every CPU, and
+// from when on.
+func (s *scan) recordsTasks() (from uint64, ok bool) {
+	o := &s.options
+	if s.machine != 0 || s.listens != 0 || len(s.damage) > 0 || o.control || o.cgroup || o.user || strings.ContainsAny(o.delay, "-,") {
+		return 0, false
+	}
+	first := make(map[int64]uint64)
+	for _, ch := range s.channels.all {
+		if ch.event == nil || !ch.system || ch.machine != s.listens {
+			continue
+		}
+		if f := ch.event.Attr.Flags; f&perfdata.FlagTask == 0 || f&perfdata.FlagWriteBackward != 0 {
+			continue
+		}
+		t := uint64(0)
+		if s.startsDisabled(ch.event) {
+			t = s.enabled(ch)
+		}
+		if old, ok := first[ch.cpu]; !ok || t < old {
+			first[ch.cpu] = t
+		}
+	}
+	from = s.begin()
+	for _, t := range first {
+		from = max(from, t)
+	}
+	return from, s.report.CPUsAvailable > 0 && len(first) >= s.report.CPUsAvailable && from != timeline.MaxTime
+}
+
+// mayHaveLost reports whether a ring buffer may have lost records between two times.
+func (r *ringBuffer) mayHaveLost(from, to uint64) bool {
+	for _, l := range r.losses {
+		if l.From < to && from < l.To {
+			return true
+		}
+	}
+	return (r.lost > 0 || r.lostSamples > 0) && (r.uncounted || r.lost != r.lostSamples) && r.side < to
+}
+
+// hotplugs is what cpuhp:cpuhp_enter says of CPUs that are taken offline and
+// brought back (cpuhp_invoke_callback() of kernel/cpu.c). A step that is beyond the
+// target is one down.
+type hotplugs struct {
+	steps map[int64][]hotplug // by CPU
+}
+
+type hotplug struct {
+	time uint64
+	down bool
+}
+
+// hotplugLayout says where the fields of cpuhp_enter are in raw data.
+type hotplugLayout struct{ cpu, target, step int }
+
+// parseHotplug finds the format of cpuhp_enter in TRACING_DATA. It returns the zero
+// layout if the text has not all of it.
+func parseHotplug(data []byte) (l hotplugLayout) {
+	_, text, ok := bytes.Cut(data, []byte("name: cpuhp_enter\nID: "))
+	if !ok {
+		return l
+	}
+	text, _, _ = bytes.Cut(text, []byte("print fmt:"))
+	field := func(declared string) int {
+		_, rest, ok := bytes.Cut(text, []byte("\tfield:"+declared+";\toffset:"))
+		if !ok {
+			return 0
+		}
+		return int(min(number(rest), 1<<15))
+	}
+	l = hotplugLayout{field("unsigned int cpu"), field("int target"), field("int idx")}
+	if l.cpu == 0 || l.target == 0 || l.step == 0 {
+		return hotplugLayout{}
+	}
+	return l
+}
+
+// hotplug takes a sample of cpuhp:cpuhp_enter.
+func (s *scan) hotplug(rec *perfdata.Record, raw []byte, t uint64) {
+	l := s.cpuhpEnter
+	if l == (hotplugLayout{}) {
+		return
+	}
+	if len(raw) < max(l.cpu, l.target, l.step)+4 {
+		s.broken(rec, "no CPU in %d bytes of raw data", len(raw))
+		return
+	}
+	u32 := s.rec.ByteOrder().Uint32
+	cpu := int64(u32(raw[l.cpu:]))
+	h := &s.tasks.hotplugs
+	if h.steps == nil {
+		h.steps = make(map[int64][]hotplug)
+	}
+	h.steps[cpu] = append(h.steps[cpu], hotplug{t, int32(u32(raw[l.step:])) > int32(u32(raw[l.target:]))})
+}
+
+// back returns when a CPU was taken offline, and when it began to come back;
+// MaxTime if it did not.
+func (h *hotplugs) back(cpu int64) (off, on uint64) {
+	off, on = timeline.MaxTime, timeline.MaxTime
+	for _, x := range h.steps[cpu] {
+		if x.down {
+			off = min(off, x.time)
+		}
+	}
+	for _, x := range h.steps[cpu] {
+		if !x.down && x.time > off {
+			on = min(on, x.time)
+		}
+	}
+	return off, on
+}
+
+// recordsHotplug reports whether each step of each CPU that goes or comes was
+// recorded, and from when on.
+func (s *scan) recordsHotplug() (from uint64, ok bool) {
+	if s.machine != 0 || s.listens != 0 || s.options.control || s.cpuhpEnter == (hotplugLayout{}) || s.report.CPUsAvailable == 0 || len(s.damage) > 0 {
+		return 0, false
+	}
+	cpus := make(map[int64]bool)
+	for _, ch := range s.channels.all {
+		if ch.event == nil || ch.kinds&takesHotplug == 0 || ch.machine != s.listens || !ch.system {
+			continue
+		}
+		a := &ch.event.Attr
+		if a.Flags&(perfdata.FlagFreq|perfdata.FlagWriteBackward) != 0 || a.SamplePeriod != 1 || a.SampleType&perfdata.SampleRaw == 0 || s.confined(ch.event) != "" {
+			return 0, false
+		}
+		cpus[ch.cpu] = true
+	}
+	if len(cpus) < s.report.CPUsAvailable {
+		return 0, false
+	}
+	for _, b := range s.buffers {
+		if b.mayHaveLost(0, timeline.MaxTime) {
+			return 0, false
+		}
+	}
+	from, _ = s.listensFrom(takesHotplug)
+	return from, from != timeline.MaxTime
+}
+
+// watched reports whether it is recorded whenever a CPU went offline after its last
+// record.
+func (s *scan) watched(b *ringBuffer) bool {
+	return s.watchesCPUs && b.cpu >= 0 && b.last >= s.watchesFrom
+}
+
+// isIdle reports whether a CPU that fell silent is known to have had nothing to
+// record. Of those below the CPU that tells the horizon it is not known until when they
+// recorded, see lastCertain.
+func (s *scan) isIdle(b *ringBuffer) bool {
+	l := s.lowest()
+	return l != nil && b.cpu > l.cpu && s.watched(b)
+}
+
+// findHotplug finds what shows that CPUs were gone, or that none was.
+func (s *scan) findHotplug() {
+	s.unseen = s.unseenForks()
+	s.watchesFrom, s.watchesCPUs = s.recordsHotplug()
+	s.report.HotplugRecorded = s.watchesCPUs
+	for _, b := range s.buffers {
+		if b.takes&takesPokes != 0 && !s.watched(b) {
+			s.report.HotplugRecorded = false
+		}
+	}
+}
+
+// gone returns the time from which on a CPU may have been back without perf's
+// events, and what shows it; "" if nothing does.
+func (s *scan) gone(b *ringBuffer) (from uint64, why string) {
+	if off, on := s.tasks.back(b.cpu); on != timeline.MaxTime && b.last < on {
+		if !s.watched(b) {
+			on = b.last // it may have been back before
+		}
+		return on, fmt.Sprintf("%s went offline at %s; perf's events did not come back with it", b.where(), Seconds(off))
+	}
+	switch {
+	case s.watched(b):
+		return 0, ""
+	case s.tasks.cpuhp[b.running]:
+		return b.last, fmt.Sprintf("%s was silent from %s on, when it went offline", b.where(), Seconds(b.last))
+	}
+	if u := firstAfter(s.unseen, b.last); u != nil {
+		return b.last, fmt.Sprintf("%s was silent from %s on, but %v; the CPU may have been offline", b.where(), Seconds(b.last), u)
+	}
+	return 0, ""
+}
+
+// firstAfter returns the first of the forks that is after t, nil if none is.
+func firstAfter(forks []unseenFork, t uint64) *unseenFork {
+	if i := slices.IndexFunc(forks, func(u unseenFork) bool { return u.to > t }); i >= 0 {
+		return &forks[i]
+	}
+	return nil
+}
+
+// switched takes a SWITCH record of a CPU: which task runs then.
+func (s *scan) switched(rec *perfdata.Record) {
+	var w perfdata.Switch
+	if err := s.rec.Switch(rec, &w); err != nil {
+		s.broken(rec, "%v", err)
+		return
+	}
+	ch := s.note(rec, &w.SampleID)
+	if ch == nil || !ch.system || w.Time == 0 {
+		return
+	}
+	b := ch.buffer
+	b.running = w.TID
+	if rec.Misc&perfdata.MiscSwitchOut != 0 {
+		b.running = 0
+		if rec.Type == perfdata.RecordSwitchCPUWide {
+			b.running = w.NextPrevTID
+		}
+	}
+}
+
+// ShowsHotplug reports whether a record shows that some CPU recorded nothing, so
+// that Coverage may rest on it.
+func (r *Replay) ShowsHotplug(rec *perfdata.Record) bool {
+	s := r.scanned()
+	r.unseenOnce.Do(func() {
+		all := s.unseenForks()
+		for _, b := range s.buffers {
+			if u := firstAfter(all, b.last); u != nil {
+				r.unseen = append(r.unseen, *u)
+			}
+		}
+	})
+	var id perfdata.SampleID
+	if rec.Type >= 64 || r.Recording.SampleID(rec, &id) != nil {
+		return false
+	}
+	if id.Event != nil && kindsOf(id.Event)&takesHotplug != 0 {
+		return true
+	}
+	switch rec.Type {
+	case perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide:
+		var w perfdata.Switch
+		return r.Recording.Switch(rec, &w) == nil && (s.tasks.cpuhp[w.TID] || rec.Type == perfdata.RecordSwitchCPUWide && s.tasks.cpuhp[w.NextPrevTID])
+	}
+	if len(r.unseen) > 0 && rec.Type == perfdata.RecordFork {
+		return true
+	}
+	return slices.ContainsFunc(r.unseen, func(u unseenFork) bool { return u.met && u.tid == id.TID && u.to == id.Time })
+}

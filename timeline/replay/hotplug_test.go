@@ -1,0 +1,328 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// hotplugFormat is what TRACING_DATA has of cpuhp:cpuhp_enter.
+const hotplugFormat = "name: cpuhp_enter\nID: 137\nformat:\n" +
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
+	"\tfield:unsigned int cpu;\toffset:8;\tsize:4;\tsigned:0;\n" +
+	"\tfield:int target;\toffset:12;\tsize:4;\tsigned:1;\n" +
+	"\tfield:int idx;\toffset:16;\tsize:4;\tsigned:1;\n" +
+	"\tfield:void * fun;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt: \"%d\"\n"
+
+// step writes a sample of cpuhp:cpuhp_enter, which is the tape's second event.
+func (t *tape) step(on int64, time uint64, cpu, target, step uint32) {
+	raw := make([]byte, 32)
+	binary.LittleEndian.PutUint32(raw[8:], cpu)
+	binary.LittleEndian.PutUint32(raw[12:], target)
+	binary.LittleEndian.PutUint32(raw[16:], step)
+	t.sample(uint64(20+on), time, raw)
+}
+
+// switches writes a SWITCH record of CPU 1: a task comes, or leaves.
+func (t *tape) switches(time uint64, tid uint32, out bool) {
+	s := t.id(11, time)
+	s.TID = tid
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(perfdata.RecordSwitch))
+	misc := uint16(0)
+	if out {
+		misc = perfdata.MiscSwitchOut
+	}
+	b = le.AppendUint16(le.AppendUint16(b, misc), 8+32)
+	b = le.AppendUint32(le.AppendUint32(b, s.PID), s.TID)
+	b = le.AppendUint64(b, s.Time)
+	b = le.AppendUint32(le.AppendUint32(b, s.CPU), 0)
+	t.must(t.w.WriteRecord(le.AppendUint64(b, s.ID)))
+}
+
+// TestHotplug: what shows that a CPU went offline and came back, without perf's
+// events. CPU 1 has records until 600 and is no longer silent than it was before.
+func TestHotplug(t *testing.T) {
+	const second = 1_000_000_000
+	until := func(gap, end string) string {
+		return textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500.."+gap+" known eb02",
+			gap+".. unconfirmed "+end+" eb02")
+	}
+	silent := until("600", "cpu-silent")
+	whole := until("1001", "beyond-horizon")
+	// Times of what follows the first second.
+	silentLater, wholeLater := until("1000000000", "cpu-silent"), until("1900000001", "beyond-horizon")
+
+	listens := func(w *tape) { // before the first record
+		if !slices.ContainsFunc(w.events, func(e tapeEvent) bool { return e.attr.Flags&perfdata.FlagTask != 0 }) {
+			w.events[0].attr.Flags |= perfdata.FlagTask
+		}
+	}
+	begin := func(w *tape) { // up to CPU 1's last record
+		listens(w)
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.comm(10, 0, 0, 8, "cpuhp/1")
+		w.tick(10, 100)
+		w.tick(11, 100)
+		w.comm(10, 150, perfdata.MiscCommExec, 7, "sh")
+		w.fork(10, 200, 20, 7)
+		w.poke(10, 500, 0x1100, "9090", "eb02")
+		w.tick(11, 600)
+	}
+	end := func(w *tape) { w.tick(10, 900, 1000) }
+	met := func(w *tape) { w.comm(10, 800, 0, 23, "new") }
+	later := func(w *tape) { // the same, where the ids of two FORKs are not next to each other
+		begin(w)
+		w.tick(11, second)
+		w.fork(10, second+100, 21, 7)
+		w.fork(10, second+200, 23, 7)
+	}
+	endLater := func(w *tape) { w.tick(10, second+900_000_000) }
+	watched := func(w *tape) {
+		w.events = append(w.events, tracepointEvent("cpuhp_enter"))
+		w.events[1].name = "cpuhp:cpuhp_enter"
+		w.tracing = hotplugFormat
+	}
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want string // at 0x1100, two bytes
+	}{
+		{"nothing shows it", func(w *tape) {
+			begin(w)
+			end(w)
+		}, whole},
+		{"a task that was forked with no record", func(w *tape) {
+			begin(w)
+			met(w)
+			end(w)
+		}, silent},
+		{"so was one that changed text", func(w *tape) {
+			begin(w)
+			s := w.id(10, 800)
+			s.TID = 23
+			w.must(w.w.TextPoke(&perfdata.TextPoke{Addr: 0x1800, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: s}))
+			end(w)
+		}, silent},
+		{"or did anything else", func(w *tape) {
+			begin(w)
+			s := w.id(10, 800)
+			s.TID = 23
+			w.must(w.w.KSymbol(&perfdata.KSymbol{Addr: 0x10_0000, Len: 16, Kind: perfdata.KSymbolOOL, Name: []byte("kprobe_insn_page"), SampleID: s}))
+			end(w)
+		}, silent},
+		{"not if every CPU has a record after it", func(w *tape) {
+			begin(w)
+			met(w)
+			w.tick(11, 850)
+			end(w)
+		}, whole},
+		{"nor one that perf listed", func(w *tape) {
+			begin(w)
+			met(w)
+			w.comm(10, 0, 0, 23, "there before") // perf record --tail-synthesize
+			end(w)
+		}, whole},
+		{"nor one whose FORK comes later in the file", func(w *tape) {
+			begin(w)
+			w.tick(10, 700)
+			w.comm(10, 800, 0, 23, "new")
+			w.fork(11, 590, 23, 7)
+			end(w)
+		}, whole},
+		{"nor one that may be older than the first FORK", func(w *tape) {
+			begin(w)
+			w.comm(10, 800, 0, 19, "old")
+			end(w)
+		}, whole},
+		{"of which the first is one that was made when all events listened", func(w *tape) {
+			listens(w)
+			w.fork(10, 100, 10, 3) // by a task that may have begun it before
+			begin(w)
+			w.comm(10, 800, 0, 19, "old")
+			end(w)
+		}, whole},
+		{"nor where ids began anew before the first FORK", func(w *tape) {
+			listens(w)
+			w.comm(10, 0, 0, 30, "perf-exec")
+			w.tick(11, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 30, "sh")
+			w.fork(10, 160, 20, 30)
+			begin(w)
+			met(w)
+			end(w)
+		}, whole},
+		{"nor after they began anew", func(w *tape) {
+			begin(w)
+			w.fork(10, 700, 5, 7)
+			met(w)
+			end(w)
+		}, whole},
+		{"nor one of another PID namespace", func(w *tape) {
+			begin(w)
+			w.comm(10, 800, 0, 0xffffffff, "outside")
+			end(w)
+		}, whole},
+		{"nor where FORKs were not recorded on every CPU", func(w *tape) {
+			w.events = append(w.events, onBoth(perfdata.FlagTask))
+			w.events[1].cpus = []int64{0}
+			begin(w)
+			met(w)
+			end(w)
+		}, whole},
+		{"nor in a cgroup only", func(w *tape) {
+			w.cmdline = "perf record -a -G group"
+			begin(w)
+			met(w)
+			end(w)
+		}, whole},
+		{"nor where the FORK may have been lost", func(w *tape) {
+			w.events = append(w.events, onBoth(perfdata.FlagTask))
+			begin(w)
+			w.tick(10, 650)
+			w.lost(20, 700, 3)
+			met(w)
+			end(w)
+			w.lostSamples(20, 3)
+		}, whole},
+		{"a loss before is none", func(w *tape) {
+			w.events = append(w.events, onBoth(perfdata.FlagTask))
+			begin(w)
+			w.lost(20, 620, 3)
+			w.fork(10, 700, 21, 7)
+			w.fork(10, 710, 22, 7)
+			met(w)
+			end(w)
+			w.lostSamples(20, 3)
+		}, silent},
+
+		{"an id that nobody has", func(w *tape) {
+			later(w)
+			endLater(w)
+		}, silentLater},
+		{"not right before the end, when its FORK may be yet to come", func(w *tape) {
+			later(w)
+			w.tick(10, second+1000)
+		}, until("1000001001", "beyond-horizon")},
+		{"nor where too many are missing", func(w *tape) {
+			later(w)
+			w.fork(10, second+300, 22, 7)
+			w.fork(10, second+400, 5000, 7) // as restoring a checkpoint does
+			endLater(w)
+		}, wholeLater},
+		{"nor where higher ones were in use before", func(w *tape) {
+			listens(w)
+			w.comm(10, 0, 0, 500, "there before")
+			later(w)
+			endLater(w)
+		}, wholeLater},
+
+		{"cpuhp_enter says when a CPU came back", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 700, 1, 0, 50)
+			w.step(0, 800, 1, 236, 50)
+			end(w)
+		}, until("800", "cpu-silent")},
+		{"where not all steps are recorded, it may have been back before", func(w *tape) {
+			watched(w)
+			w.events[1].attr.SamplePeriod = 2
+			begin(w)
+			w.step(0, 700, 1, 0, 50)
+			w.step(0, 800, 1, 236, 50)
+			end(w)
+		}, silent},
+		{"a CPU that has records then has its events", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 700, 1, 153, 200)
+			w.step(0, 800, 1, 236, 200)
+			w.step(1, 810, 1, 236, 201)
+			end(w)
+		}, whole},
+		{"a CPU that stays offline changes nothing", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 700, 1, 0, 50)
+			w.step(0, 710, 1, 0, 49)
+			w.tick(10, 1000, 2000, 3000)
+		}, until("3001", "beyond-horizon")},
+		{"a CPU for which a step was installed was not offline", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 700, 1, 236, 50)
+			w.tick(10, 1000, 2000, 3000)
+		}, until("3001", "beyond-horizon")},
+		{"a CPU without any step is idle, for however long", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 200, 2, 236, 50)
+			w.step(1, 610, 2, 236, 50)
+			w.tick(10, 1000, 2000, 3000)
+		}, until("3001", "beyond-horizon")},
+		{"but for the lowest, of which it is not known until when it recorded", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.tick(11, 1000, 2000, 3000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500.. unconfirmed cpu-silent eb02")},
+		{"not where the tracepoint is sampled", func(w *tape) {
+			watched(w)
+			w.events[1].attr.SamplePeriod = 2
+			begin(w)
+			w.tick(10, 1000, 2000, 3000)
+		}, silent},
+		{"nor where it was enabled after the CPU's last record", func(w *tape) {
+			watched(w)
+			w.cmdline = "perf record -a"
+			w.events[1].attr.Flags |= perfdata.FlagDisabled
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.tick(10, 100)
+			w.tick(11, 100)
+			w.poke(10, 500, 0x1100, "9090", "eb02")
+			w.tick(11, 600)
+			w.comm(10, 650, perfdata.MiscCommExec, 7, "sh")
+			w.tick(10, 1000, 2000, 3000)
+		}, silent},
+		{"nor where its format is missing", func(w *tape) {
+			watched(w)
+			w.tracing = strings.Replace(hotplugFormat, "int idx", "int other", 1)
+			begin(w)
+			w.tick(10, 1000, 2000, 3000)
+		}, silent},
+
+		{"what ran last on a CPU took it offline", func(w *tape) {
+			begin(w)
+			w.switches(600, 8, false)
+			end(w)
+		}, silent},
+		{"not if it left", func(w *tape) {
+			begin(w)
+			w.switches(600, 8, false)
+			w.switches(610, 8, true)
+			end(w)
+		}, whole},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			r := w.replay()
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Trusted.Because)
+			}
+		})
+	}
+}
