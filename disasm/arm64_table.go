@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// a64Entries are from the Arm Architecture Reference Manual (DDI 0487), chapters
-// C6 to C8: instructions that arm64asm does not know, or only as a hint or a number.
-// An entry comes before those that it is a special case of. Operands are, besides
-// the numbers of encoding,
+// a64Entries are from the Arm Architecture Reference Manual (DDI 0487),
+// chapters C6 to C8: instructions that arm64asm does not know, or only as a
+// hint or a number. An entry comes before those that it is a special case of.
+// Operands are, in addition to the numbers of encoding,
 //
 //	%w %x %s  general register of 32 or 64 bits; of 64 bits where 31 is sp
 //	%v %q     vector register; the same as a whole

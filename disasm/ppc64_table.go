@@ -164,7 +164,7 @@ var ppc64HasHint = map[ppc64asm.Op]bool{
 }
 
 // special names the register of mfspr and mtspr. The number after its name, if
-// there is one, is an operand of its own.
+// there is one, is a separate operand.
 func (f *ppc64Text) special() {
 	reg, _ := f.args[0].(ppc64asm.Reg)
 	spr, access := f.dec.Args[1], uint8(readOnly)

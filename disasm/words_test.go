@@ -28,7 +28,7 @@ import (
 type wordArch struct {
 	machine elf.Machine
 	order   binary.ByteOrder
-	objdump []string // the program and how it is told the architecture
+	objdump []string // the program and its option for the architecture
 	// unlike are mnemonics by which objdump calls what is no instruction of a
 	// processor that runs Linux, or no valid form of one.
 	unlike []string

@@ -145,7 +145,7 @@ func (r *x86Raw) decode() (x86asm.Inst, bool) {
 }
 
 // vexLen returns the length of an instruction with a VEX or EVEX prefix: maps
-// and opcodes tell whether an immediate byte follows. It is 0 if code ends
+// and opcodes say whether an immediate byte follows. It is 0 if code ends
 // before.
 func (r *x86Raw) vexLen() int {
 	n := r.modrm

@@ -19,7 +19,7 @@ type x86Encoding struct {
 	prefix byte // 66, f2 or f3 where it is part of the opcode; 0 where none of them may be there; or anyPrefix
 	modrm  modrmSet
 	// name is the mnemonic, with those operands that are always the same. In it
-	// ? stands for the letter l or q, ! for d or q, for operands of 32 or 64 bits.
+	// ? means the letter l or q, ! means d or q, for operands of 32 or 64 bits.
 	name string
 	// args are the other operands in the order of AT&T syntax: r is the register
 	// in r/m or else memory, g the register in reg, both of 64 bits with REX.W
@@ -28,8 +28,8 @@ type x86Encoding struct {
 	args string
 }
 
-// anyPrefix stands for no prefix that is part of the opcode: 66 makes operands
-// of 16 bits, f2 and f3 mean nothing.
+// anyPrefix means that no prefix is part of the opcode: 66 makes operands of 16
+// bits, f2 and f3 mean nothing.
 const anyPrefix = 1
 
 // modrmSet is a set of ModRM bytes.

@@ -79,7 +79,7 @@ func OpenCore(path string) (*Core, error) {
 //
 // A file that is not an ELF core, or whose header is cut short, is a
 // *[FormatError]. A file that is cut short further on gives the bytes that are
-// there, and Warnings tells what is missing.
+// there, and Warnings says what is missing.
 func NewCore(data []byte) (*Core, error) {
 	fail := func(off uint64, format string, args ...any) (*Core, error) {
 		return nil, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)}

@@ -10,8 +10,8 @@
 //   - modules, a copy of /proc/modules: every module with its place.
 //
 // perf writes them in kcore_copy (tools/perf/util/symbol-elf.c). The copy has
-// no time of its own and is not atomic; what its bytes prove is for the caller
-// to say. The package also writes such core files, see [WriteCore].
+// no time and is not atomic; what its bytes prove is for the caller to say. The
+// package also writes such core files, see [WriteCore].
 //
 // The parsers trust nothing that a file says about sizes: a damaged file gives
 // what is whole in it and a [FormatError] that names the place of the damage.

@@ -28,10 +28,9 @@ type Symbol struct {
 	// absolute value (on some kernels an offset into the per-CPU area).
 	Type byte
 	Name string
-	// Module is "" for the kernel itself. Besides modules it can be "bpf" (BPF
-	// programs, trampolines and dispatchers), "__builtin__ftrace" (ftrace
-	// trampolines) and "__builtin__kprobes" (instruction slots), which own no
-	// coherent area.
+	// Module is "" for the kernel itself. It can also be "bpf" (BPF programs,
+	// trampolines and dispatchers), "__builtin__ftrace" (ftrace trampolines)
+	// and "__builtin__kprobes" (instruction slots), which own no coherent area.
 	Module string
 }
 
@@ -41,8 +40,8 @@ func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 // Kallsyms is the kernel's symbol table, sorted by address. It may be used
 // from many goroutines at once.
 //
-// The same name may stand at many addresses (static functions of several
-// files) and the same address may have many names.
+// The same name may have many addresses (static functions of several files) and
+// the same address may have many names.
 type Kallsyms struct {
 	text []byte
 
@@ -106,9 +105,9 @@ func (k *Kallsyms) rank(i int) int {
 //	ffffffff81000000 T startup_64
 //	ffffffffc02ba000 t virtblk_done	[virtio_blk]
 //
-// Lines of another form are skipped, as is a last line without an end;
-// Warnings tells of them. Text without a single symbol in it, unless it is
-// empty, is a *[FormatError].
+// Lines of another form are skipped, as is a last line without an end; Warnings
+// reports them. Text without a single symbol in it, unless it is empty, is a
+// *[FormatError].
 //
 // The table is made when it is first asked, since not all who open a copy of
 // kernel text ask for names. The result keeps text, and the strings that it
@@ -117,7 +116,7 @@ func ParseKallsyms(text []byte) (*Kallsyms, error) {
 	if uint64(len(text)) > math.MaxUint32 {
 		return nil, &FormatError{File: "kallsyms", Off: math.MaxUint32, Msg: "4 GiB of symbols or more"}
 	}
-	// One symbol tells that there are some.
+	// One symbol is enough to show that there are some.
 	first := Kallsyms{text: text}
 	if first.parse(1); len(first.entries) == 0 && first.bad.n > 0 {
 		return nil, first.bad.err()
@@ -284,8 +283,8 @@ func (k *Kallsyms) All() iter.Seq2[int, Symbol] {
 }
 
 // WriteKallsyms writes symbols as /proc/kallsyms shows them, for
-// [ParseKallsyms] and for "perf script --kallsyms FILE". Errors are those of w, or
-// tell of a name that no line can hold.
+// [ParseKallsyms] and for "perf script --kallsyms FILE". Errors are those of w,
+// or report a name that no line can hold.
 func WriteKallsyms(w io.Writer, syms iter.Seq[Symbol]) error {
 	out := bufio.NewWriter(w)
 	for s := range syms {
@@ -402,11 +401,11 @@ type textSymbol struct {
 // believed to the end of its page.
 const pageSize = 4096
 
-// Find returns the text symbol (type t, T, w, W or i) that covers addr, and
-// its size in bytes. /proc/kallsyms has no sizes: a symbol ends where the next
-// one of the same module begins, of any type but A. The last function of a
-// module's text ends at the latest with the page before that symbol, since a
-// module's data begin with a page of their own.
+// Find returns the text symbol (type t, T, w, W or i) that covers addr, and its
+// size in bytes. /proc/kallsyms has no sizes: a symbol ends where the next one
+// of the same module begins, of any type but A. The last function of a module's
+// text ends at the latest with the page before that symbol, since a module's
+// data begin on a new page.
 //
 // Where none follows before the symbols of another module, and for symbols of
 // "bpf" and "__builtin__" pseudo-modules, the size is unknown and 0; such a
@@ -417,11 +416,12 @@ const pageSize = 4096
 // Among symbols of one address, its aliases, a global function (T) is preferred
 // over a local one (t) and that over a weak one, as by choose_best_symbol of
 // tools/perf/util/symbol.c, with the markers of sections behind them, and
-// __x64_sys_sync over __ia32_sys_sync; and then the one that stands first in the
+// __x64_sys_sync over __ia32_sys_sync; and then the one that is first in the
 // file, where the kernel's build has put those with fewer leading underscores
-// first (compare_symbols, scripts/kallsyms.c). (perf itself gives sizes before it
-// chooses, and so ends with the last of them: __softirqentry_text_start in the
-// place of __do_softirq.) Mapping symbols ($x, $d and the like) are never found.
+// first (compare_symbols, scripts/kallsyms.c). (perf itself gives sizes before
+// it chooses, and so ends with the last of them: __softirqentry_text_start in
+// the place of __do_softirq.) Mapping symbols ($x, $d and the like) are never
+// found.
 func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 	if k.byAddr.asked.first(fewFinds) {
 		return k.findOnce(addr)
@@ -521,10 +521,10 @@ func (k *Kallsyms) endingAt(hi int) sameAddr {
 	return s
 }
 
-// counts reports whether something stands where e is.
+// counts reports whether there is something at e.
 func (k *Kallsyms) counts(e *entry) bool { return e.typ != 'A' && !isMapping(k.name(e)) }
 
-// textSymbol tells what the best symbol of here covers. next is the least
+// textSymbol returns what the best symbol of here covers. next is the least
 // address above that has a symbol which counts.
 func (k *Kallsyms) textSymbol(here, next *sameAddr) textSymbol {
 	addr := here.addr
@@ -605,7 +605,7 @@ func (k *Kallsyms) LastFunction(module string, lo, hi uint64) (addr uint64, ok b
 	return 0, false
 }
 
-// isPseudo reports whether a module's name stands for symbols that
+// isPseudo reports whether a module's name is for symbols that
 // kernel/kallsyms.c shows as a module's without there being one.
 func isPseudo(module string) bool {
 	return module == "bpf" || strings.HasPrefix(module, "__builtin__")
@@ -630,9 +630,10 @@ func isSectionEnd(name string) bool {
 }
 
 // isMapping reports whether the name is that of a symbol that an assembler
-// makes to tell code from data or to name a local place, see is_mapping_symbol
-// (include/linux/module_symbol.h): arm, arm64 and riscv show those of modules,
-// and older kernels those of code that was linked under a prefix.
+// makes to separate code from data or to name a local place, see
+// is_mapping_symbol (include/linux/module_symbol.h): arm, arm64 and riscv show
+// those of modules, and older kernels those of code that was linked under a
+// prefix.
 func isMapping(name string) bool {
 	if p, ok := strings.CutPrefix(name, "__pi_"); ok {
 		name = p

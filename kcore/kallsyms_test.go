@@ -248,7 +248,7 @@ func TestKallsymsFind(t *testing.T) {
 		{arm, 0xffffab833c33b000, answer{":__hyp_text_end", 0}},
 		{arm, 0xffffab833c33b001, answer{}},
 		{arm, 0xffffab833c340000, answer{}},                         // _etext is type D
-		{arm, 0xffffab82f1915000, answer{}},                         // only $x stands there
+		{arm, 0xffffab82f1915000, answer{}},                         // there is only $x
 		{arm, 0xffffab82f19150d9, answer{"loop:lo_open", 0x2b0}},    // next is above, not in file order
 		{arm, 0xffffab82f1919288, answer{"loop:loop_exit", 0x1d78}}, // not $x; up to the page before data
 	}

@@ -30,7 +30,7 @@ type Snapshot struct {
 // A file that does not exist is left out; if none of the three exists the error
 // wraps [fs.ErrNotExist]. A file that exists but cannot be used at all is an
 // error, a *[FormatError] or an *[fs.PathError]. A file that can be used in
-// part is used, and Warnings tells what was wrong with it.
+// part is used, and Warnings says what was wrong with it.
 func Open(dir string) (*Snapshot, error) { return open(dir, false) }
 
 // OpenUsable is [Open] for a kcore_dir that may be damaged: a file that has not

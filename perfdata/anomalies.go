@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Anomalies says what in a recording is not as one would think. None of it is
-// damage that keeps something from being read, save what Undecodable counts.
+// Anomalies counts unusual but readable records. Only those that Undecodable
+// counts cannot be read.
 type Anomalies struct {
 	// Oversize counts records whose header claims more than content and trailer
 	// have, as the kernel writes them for several listeners on a CPU; see
@@ -26,19 +26,18 @@ type Anomalies struct {
 	// Unknown counts records of types that this package does not know: vendors'
 	// and those of newer perfs.
 	Unknown map[RecordType]int
-	// Undecodable counts records that contradict themselves; Errors has the
-	// first few.
+	// Undecodable counts records that cannot be decoded; Errors has the first
+	// few errors.
 	Undecodable int
 	Errors      []error
-	// SampleTypes are the different sample_types of the events. Where there are
-	// several, which trailer a record has depends on the event that it names.
+	// SampleTypes are the different sample_types of the events. If there are
+	// several, a record's trailer depends on the event that it names.
 	SampleTypes []SampleType
 }
 
 const anomalyErrors = 8
 
-// A recordSum identifies a record's bytes; a chance collision in 128 bits does
-// not happen.
+// A recordSum is a 128-bit hash of a record's bytes.
 type recordSum struct {
 	a, b uint64
 	typ  RecordType

@@ -10,7 +10,7 @@ type AuxFlags uint64
 // CoreSight, 0 if the trace is formatted into frames and 0x100 if it is raw.
 const (
 	AuxTruncated  AuxFlags = 1 << 0 // there was no room for all
-	AuxOverwrite  AuxFlags = 1 << 1 // a snapshot of a buffer that is written round and round
+	AuxOverwrite  AuxFlags = 1 << 1 // a snapshot of a buffer that is overwritten in a circle
 	AuxPartial    AuxFlags = 1 << 2 // there are gaps
 	AuxCollision  AuxFlags = 1 << 3 // a sample was dropped, since another was being taken
 	AuxFormatMask AuxFlags = 0xff00

@@ -15,7 +15,7 @@ import (
 type Auxtrace struct {
 	Size      uint64 // bytes of trace that follow the record
 	Offset    uint64 // of the piece among all trace of its buffer; pieces of snapshots may overlap
-	Reference uint64 // random number by which pieces of the same moment are told
+	Reference uint64 // random number that pieces of the same moment have in common
 	Idx       uint32 // the queue: index of the ring buffer
 	TID       uint32 // of the task; 0xffffffff, or 0 in old recordings, if it is the trace of a CPU
 	CPU       uint32 // 0xffffffff if it is the trace of a task on whatever CPU
@@ -46,9 +46,9 @@ type AuxtraceSection struct {
 	Data []byte // the trace; aliases the recording's memory; shorter than Size only at the end of a cut file
 }
 
-// AuxtraceSections returns the pieces of trace in the order of the file. Only
-// the records around them are read, not the trace itself. Damage comes as a
-// last error; see [Scanner.Err].
+// AuxtraceSections returns the pieces of trace in the order of the file. It
+// reads only the records, not the trace itself. If the recording is damaged,
+// the last element is an error; see [Scanner.Err].
 func (r *Recording) AuxtraceSections() iter.Seq2[AuxtraceSection, error] {
 	return func(yield func(AuxtraceSection, error) bool) {
 		s := r.Scan(Only(RecordAuxtrace), KeepCompressed())

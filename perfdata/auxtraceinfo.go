@@ -136,7 +136,7 @@ const (
 
 // A CoreSightInfo is what AUXTRACE_INFO says about CoreSight trace.
 type CoreSightInfo struct {
-	Version  uint64 // of the layout: 0, 1; 2 says that trace ids are told by AUX_OUTPUT_HW_ID records
+	Version  uint64 // of the layout: 0, 1, or 2; with 2 the trace ids are in AUX_OUTPUT_HW_ID records
 	PMUType  uint32
 	Snapshot bool
 	CPUs     []CoreSightCPU

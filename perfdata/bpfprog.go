@@ -31,7 +31,7 @@ type BPFProg struct {
 	FuncLens []uint32  // their lengths in bytes
 	ProgTags [][8]byte // their tags
 
-	// What perf does not ask for, and other recorders may.
+	// Fields that perf does not ask for, but other recorders may.
 	Xlated []byte   // the program's own instructions, after the verifier
 	MapIDs []uint32 // of the maps that it uses
 

@@ -118,7 +118,7 @@ func testBPFProgs(t *testing.T, e endian, prog bpil) {
 }
 
 // TestBPFProgIncomplete has programs of which a recorder could not see all:
-// what is missing is told by its absence, and no code is given a wrong place.
+// what is missing is left out, and no code gets a wrong place.
 func TestBPFProgIncomplete(t *testing.T) {
 	e := little
 	code := []byte("\xf3\x0f\x1e\xfa\xc3sub\xc3")
@@ -232,8 +232,8 @@ func TestBPFProgMalformed(t *testing.T) {
 	}
 }
 
-// TestBPFSectionsCut cuts both sections everywhere: whole programs, then one error.
-// Sections of 0 bytes are a case of their own (TestEmptyFeatures).
+// TestBPFSectionsCut cuts both sections everywhere: whole programs, then one
+// error. TestEmptyFeatures has sections of 0 bytes.
 func TestBPFSectionsCut(t *testing.T) {
 	both(t, func(t *testing.T, e endian) {
 		prog := testProg(e).encode(e)

@@ -46,10 +46,10 @@ func (e endian) compressed(rec *Record) []byte {
 //
 // perf compresses a file as one zstd frame that it flushes now and then and
 // never ends, cut into records wherever a buffer was full
-// (zstd_compress_stream_to_records of tools/perf/util/zstd.c). A decoder that
-// is asked for more than there is yet cannot go on later; so the inflater
-// follows the blocks of the frame (RFC 8878, section 3.1.1), and lets the
-// decoder run only when it holds a block that ends and gives output.
+// (zstd_compress_stream_to_records of tools/perf/util/zstd.c). A zstd decoder
+// that runs out of input cannot continue later. So the inflater follows the
+// blocks of the frame (RFC 8878, section 3.1.1) and runs the decoder only when
+// it has a whole block that gives output.
 type inflater struct {
 	endian  endian
 	dec     *zstd.Decoder

@@ -54,7 +54,7 @@ func compressed2(e endian, data []byte) []byte {
 	return rawRecord(e, RecordCompressed2, 0, append(body, make([]byte, align8(len(data))-len(data))...))
 }
 
-// numbered makes a record of a size that tells its number.
+// numbered makes a record whose size is its number.
 func numbered(e endian, typ RecordType, number uint64, size int) []byte {
 	body := e.appendU64s(nil, []uint64{number})
 	for x := number; len(body) < size-headerSize; {

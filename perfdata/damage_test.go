@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestDamageAnywhere changes bytes of real recordings and reads all that can
-// be read: it must neither panic nor hang, errors must say where, and what
-// stands before the first byte that changed must be as before.
+// TestDamageAnywhere changes bytes of real recordings and reads all that can be
+// read: it must neither panic nor hang, errors must say where, and what is
+// before the first byte that changed must be as before.
 func TestDamageAnywhere(t *testing.T) {
 	n := 600
 	if testing.Short() {

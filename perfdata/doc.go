@@ -25,8 +25,8 @@
 //     the functions and source lines of BPF programs;
 //   - [Recording.AuxtraceQueues] gives hardware trace by ring buffer, and
 //     [AuxtraceInfo] and [TimeConv] what a decoder needs to know about it;
-//   - [Recording.Anomalies] counts what is odd: records that claim too much,
-//     that come twice, or that perf made up.
+//   - [Recording.Anomalies] counts unusual records: those whose size is too large,
+//     that are duplicates, or that perf synthesized.
 //
 // A [Writer] writes recordings that perf and this package read.
 //
@@ -35,8 +35,8 @@
 // Decoded structs hold slices of Record.Raw, which is the mapped file itself:
 // they are read-only, and valid until [Recording.Close]. Those out of
 // compressed records and out of streams are valid until the next record only.
-// Decoders allocate nothing, save that they grow the lists in the structs which
-// they are given; using a struct again uses its lists again.
+// Decoders allocate nothing, except to grow the lists in a struct. A struct
+// that is used again keeps its lists.
 //
 // # Damage
 //

@@ -180,7 +180,7 @@ func ExampleRecording_PMUMappings() {
 	// 9 uprobe
 }
 
-// Save the trace of each CPU in a file of its own, as decoders of Intel PT take it.
+// Save the trace of each CPU in one file, as decoders of Intel PT want it.
 func ExampleRecording_AuxtraceQueues() {
 	rec, err := perfdata.Open("perf.data")
 	if err != nil {
@@ -189,7 +189,7 @@ func ExampleRecording_AuxtraceQueues() {
 	defer rec.Close()
 	queues, err := rec.AuxtraceQueues()
 	if err != nil {
-		log.Print(err) // what stands before the damage is in queues
+		log.Print(err) // what is before the damage is in queues
 	}
 	for _, q := range queues {
 		f, err := os.Create(fmt.Sprintf("cpu%d.pt", q.CPU))

@@ -14,7 +14,7 @@ import (
 )
 
 // Read what comes out of a pipe, as "perf record -o - | program" does; here a
-// writer stands in perf's place.
+// writer plays the part of perf.
 func ExampleNewReader() {
 	pr, pw := io.Pipe()
 	go func() {
@@ -103,7 +103,7 @@ func ExampleNewTail() {
 		log.Fatal(err)
 	}
 	defer file.Close()
-	running := func() bool { return false } // as kill(pid, 0) tells
+	running := func() bool { return false } // as kill(pid, 0) shows
 
 	last := false
 	rd, err := perfdata.NewReader(perfdata.NewTail(file, func() error {

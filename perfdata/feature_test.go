@@ -198,8 +198,8 @@ func TestMachineFeatures(t *testing.T) {
 			t.Errorf("features of a pipe (-want +got):\n%s", diff)
 		}
 
-		// Every section cut everywhere: an error, unless what is missing was not
-		// always there. One of 0 bytes is a case of its own (TestEmptyFeatures).
+		// Every section cut everywhere: an error, unless what is missing was
+		// not always there. TestEmptyFeatures has one of 0 bytes.
 		whole := sections
 		for f, b := range whole {
 			for n := 1; n < len(b); n++ {

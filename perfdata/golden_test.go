@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/*.txt again")
 
 // TestGolden compares all that is read out of the recordings in testdata with
-// the text beside them.
+// the text files.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.data")
 	if err != nil || len(paths) == 0 {
@@ -177,7 +177,7 @@ func TestPerfAgrees(t *testing.T) {
 				t.Error(err)
 			}
 			if v, _ := decode(r, rec); excess(v) != 0 {
-				id.Time = 0 // perf takes the trailer from the end, where stale bytes stand
+				id.Time = 0 // perf takes the trailer from the end, where the bytes are stale
 			}
 			got = append(got, record{fmt.Sprintf("%#x", rec.Offset), fmt.Sprintf("%#x", len(rec.Raw)), rec.Type.String(), fmt.Sprint(id.Time)})
 		}

@@ -13,11 +13,12 @@ import (
 // what was read of it may be wrong.
 type ChangedError = mapfile.ChangedError
 
-// Guard calls f and returns its error. Inside of f, on the goroutine that called
-// Guard, an access to a part of a mapped file that was cut off after the file was
-// opened ends f, and Guard returns a *[ChangedError]. Without Guard it ends the
-// program, with the signal SIGBUS. [Open] has a Guard of its own; the methods of a
-// Recording and of a [Scanner] have none, as it would slow them down.
+// Guard calls f and returns its error. Inside of f, on the goroutine that
+// called Guard, an access to a part of a mapped file that was cut off after the
+// file was opened ends f, and Guard returns a *[ChangedError]. Without Guard it
+// ends the program, with the signal SIGBUS. [Open] uses a Guard itself. The
+// methods of a Recording and of a [Scanner] do not, because that would slow
+// them down.
 //
 //	err := perfdata.Guard(func() error {
 //		sc := rec.Scan()

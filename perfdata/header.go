@@ -50,7 +50,7 @@ func endsInHeader(n int) string {
 }
 
 // readMagic reads the magic number that b begins with, and returns the size of
-// the header, which tells its form.
+// the header. The form of the file follows from that size.
 func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 	if len(b) < pipeHeader {
 		n := min(len(b), len(magicLittle))
@@ -159,7 +159,7 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-uint64(len(attrs)))
 	}
 	var events []*Event
-	room := uint64(len(b)) // for ids: none stands in two events
+	room := uint64(len(b)) // for ids: no id belongs to two events
 	for ; uint64(len(attrs)) >= entry; attrs = attrs[entry:] {
 		at := int64(cap(b) - cap(attrs))
 		ids := attrs[entry-attrEntryIDs : entry]
@@ -272,7 +272,7 @@ func tableSize(bitmap [featureWords]uint64) int {
 	return n * sectionEntry
 }
 
-// readRest reads the features of a stream, which stand at offset base, from
+// readRest reads the features of a stream, which begin at offset base, from
 // src. The error says why they are not as perf leaves them.
 func (r *Recording) readRest(src io.Reader, base uint64, bitmap [featureWords]uint64) error {
 	b, err := readUpTo(nil, src, tableSize(bitmap))
@@ -299,7 +299,7 @@ func (r *Recording) readRest(src io.Reader, base uint64, bitmap [featureWords]ui
 
 // featureBitmap reads adds_features, an array of unsigned long. A big-endian
 // file leaves open how long that was; every perf since 2009 writes the host's
-// name, by which perf_file_header__read tells.
+// name, and perf_file_header__read uses that bit to find out.
 func (e endian) featureBitmap(b []byte) (bitmap [featureWords]uint64) {
 	for i := range bitmap {
 		bitmap[i] = e.u64(b[8*i:])
@@ -317,8 +317,8 @@ func (e endian) featureBitmap(b []byte) (bitmap [featureWords]uint64) {
 }
 
 // readFeatures reads the table of feature sections, {u64 offset, size} for
-// every bit set, in the order of the bits. b is the file from the table on,
-// which stands at offset base. The sections that lie in the file are returned
+// every bit set, in the order of the bits. b is the file from the table on, and
+// base is the table's offset. The sections that lie in the file are returned
 // even if there is an error, which says why table and sections are not as perf
 // leaves them.
 func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uint64) (map[Feature]section, error) {

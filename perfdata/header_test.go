@@ -158,7 +158,7 @@ func TestNotARecording(t *testing.T) {
 }
 
 // TestDamagedHeader damages what can be missed: the rest is read, and a warning
-// or CleanEnd tells.
+// or CleanEnd reports.
 func TestDamagedHeader(t *testing.T) {
 	good := build(t, little, testEvents(), sample)
 	data := little.u64(good[hdrData:])
@@ -404,7 +404,7 @@ func TestOpenDirectory(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pokes (-want +got):\n%s", diff)
 	}
-	// The file that is cut is told, and the others are read.
+	// The error names the file that is cut, and the others are read.
 	var fe *FormatError
 	if err := s.Err(); !errors.As(err, &fe) || !errors.Is(err, ErrTruncated) || fe.File != filepath.Join(dir, "data.1") || fe.Offset != int64(len(poke(1))) {
 		t.Errorf("Err() = %v", err)

@@ -31,7 +31,7 @@ import (
 // record of the file that comes first in [Recording.Files] goes first.
 type OrderedScanner struct {
 	sorters []*sorter
-	merge   mergeHeap // of the sorters that stand at a record with a time
+	merge   mergeHeap // of the sorters whose next record has a time
 	pull    int       // the sorter that must go on before the next record is known
 	started bool
 	cur     *sorter
@@ -277,7 +277,7 @@ func (s *sorter) hold(rec *Record, t uint64) {
 	s.newest = max(s.newest, t)
 }
 
-// begin begins to hand over what is not newer than limit.
+// begin starts to hand over the records that are not newer than limit.
 func (s *sorter) begin(limit uint64) {
 	s.give, s.limit = true, limit
 	for i := range s.runs {
@@ -287,7 +287,8 @@ func (s *sorter) begin(limit uint64) {
 	}
 }
 
-// asItStands begins to hand over all that is held, in the order of the file.
+// asItStands starts to hand over everything that is held, in the order of the
+// file.
 func (s *sorter) asItStands() {
 	s.runs = append(s.runs[:0], run{0, len(s.held)})
 	s.begin(^uint64(0))

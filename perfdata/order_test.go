@@ -39,7 +39,7 @@ func (it item) raw(e endian) []byte {
 	return rawRecord(e, it.typ, 0, e.appendU64s(nil, []uint64{it.number}))
 }
 
-// describe tells an item from its record.
+// describe identifies an item by its record.
 func describeItem(r *Recording, rec *Record) item {
 	it := item{typ: rec.Type}
 	switch rec.Type {

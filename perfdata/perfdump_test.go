@@ -239,12 +239,12 @@ func (d *dumper) line(t *testing.T, rec *Record) (string, bool) {
 	return fmt.Sprintf("%s[%#x]: PERF_RECORD_%s%s", d.prefix(rec, &id), len(rec.Raw), rec.Type, detail), whole
 }
 
-// skipped are the ways in which what perf prints is not what stands in the
-// file, each with its reason.
+// skipped lists how perf's output differs from what is in the file, each with
+// its reason.
 func skipped(r *Recording, d dumped) bool {
 	switch {
 	case !r.Pipe() && d.offset == 0 && d.file == 0:
-		return true // perf's decoders of traces make events of their own, and dump them
+		return true // perf's trace decoders synthesize events and dump them
 	case strings.Contains(d.text, "PERF_RECORD_COMPRESSED"):
 		return true
 	}

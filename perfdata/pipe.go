@@ -49,7 +49,7 @@ func (d *description) describes(rec *Record) bool {
 	return false
 }
 
-// take takes note of a record. payload is what follows it.
+// take adds a record to the description. payload is what follows it.
 func (d *description) take(rec *Record, payload []byte) {
 	r := d.r
 	raw, e := rec.Raw, r.endian

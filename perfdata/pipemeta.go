@@ -104,7 +104,7 @@ func (r *Recording) HeaderFeature(rec *Record, h *HeaderFeature) error {
 	return nil
 }
 
-// An EventUpdateKind says what an EVENT_UPDATE record tells
+// An EventUpdateKind is the kind of an EVENT_UPDATE record
 // (PERF_EVENT_UPDATE__* of tools/lib/perf/include/perf/event.h).
 type EventUpdateKind uint64
 

@@ -59,7 +59,7 @@ func arraySize(n, size uint64, room int) uint64 {
 // readValues decodes what readSize has measured.
 func (e endian) readValues(f ReadFormat, b []byte) ReadValues {
 	v := ReadValues{Format: f, order: e}
-	first := e.u64(b) // of a group the number of values, which the size tells too
+	first := e.u64(b) // a group begins with the number of values, which also follows from the size
 	b = b[8:]
 	if f&ReadFormatTotalTimeEnabled != 0 {
 		v.TimeEnabled = e.u64(b)

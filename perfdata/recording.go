@@ -55,7 +55,7 @@ func (f *dataFile) close() error {
 	return f.file.Close()
 }
 
-// A section is a feature's bytes and where they stand in the first data file.
+// A section is a feature's bytes and their offset in the first data file.
 type section struct {
 	offset int64
 	data   []byte
@@ -207,8 +207,8 @@ func (r *Recording) Unload() {
 // Path returns the path that [Open] was given, "" after [New].
 func (r *Recording) Path() string { return r.path }
 
-// Dir returns the directory of a recording in directory form, in which
-// kcore_dir stands beside the data, and "" for one that is a file.
+// Dir returns the directory of a recording in directory form, which has
+// kcore_dir next to the data, or "" for a recording in file form.
 func (r *Recording) Dir() string { return r.dir }
 
 // ByteOrder returns the recorder's byte order, that of all fields in Record.Raw.
@@ -248,9 +248,9 @@ func (r *Recording) Events() []*Event { return r.events }
 // CleanEnd returns nil if the recording is known to be whole: one file, whose
 // header gives the size of its data, all of which is there, and whose feature
 // sections follow as perf writes them when it ends (perf_session__write_header
-// of tools/perf/util/header.c). Otherwise the error says what is missing;
-// pipes and recordings of several files always lack it, since nothing in them
-// tells a whole one from one that was cut.
+// of tools/perf/util/header.c). Otherwise the error says what is missing; Pipes
+// and recordings of several files never have a clean end, because nothing in
+// them shows whether they were cut.
 func (r *Recording) CleanEnd() error { return r.clean }
 
 // Warnings returns the damage that was found while opening, each a

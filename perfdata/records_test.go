@@ -75,7 +75,7 @@ func trailerOf(e endian) []byte {
 
 var testTrailer = SampleID{PID: 100, TID: 101, Time: 1000, ID: 13, CPU: 1, Has: SampleTID | SampleTime | SampleCPU | SampleIdentifier}
 
-// recordTests has a record of each type that has no test of its own elsewhere.
+// recordTests has a record of each type that no other test covers.
 var recordTests = []struct {
 	name string
 	typ  RecordType
@@ -288,7 +288,7 @@ func TestRecordsMalformed(t *testing.T) {
 }
 
 // TestDecodeAllTypes holds Decode against the list of types: each that is known
-// decodes, or has no content of its own.
+// decodes, or has no content.
 func TestDecodeAllTypes(t *testing.T) {
 	r := open(t, build(t, little, testEvents(), nil))
 	without := []RecordType{RecordFinishedRound, RecordFinishedInit, RecordCompressed, RecordCompressed2}

@@ -576,7 +576,7 @@ func (r *Recording) markBranchCounters() {
 	}
 	groups, err := r.GroupDesc()
 	if err != nil {
-		return // none, or damaged; who asks for the section is told
+		return // none, or damaged; a caller of GroupDesc gets the error
 	}
 	for _, g := range groups {
 		first, n := uint64(g.Leader), uint64(g.Members)

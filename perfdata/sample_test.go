@@ -283,7 +283,7 @@ func TestSample(t *testing.T) {
 			t.Errorf("Cgroup: %d, %v", v, err)
 		}
 
-		// A sample that is cut has what stands before the cut.
+		// A sample that is cut has what is before the cut.
 		for n := headerSize; n < len(rec.Raw); n++ {
 			cut := *rec
 			cut.Raw = rec.Raw[:n:n]
@@ -470,7 +470,7 @@ func TestSampleMalformed(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		for range 2 { // the second time must tell the same
+		for range 2 { // the second time must return the same
 			_, err := s.Rest()
 			var fe *FormatError
 			if !errors.As(err, &fe) || fe.Offset != 77 || !strings.Contains(err.Error(), tt.want) {
@@ -499,7 +499,7 @@ func TestSampleMalformed(t *testing.T) {
 // that mean different things: which it is, the id says.
 func TestSampleByEvent(t *testing.T) {
 	both(t, func(t *testing.T, e endian) {
-		// The id stands at the same place in both, as it must.
+		// The id is at the same place in both, as it must be.
 		r := open(t, build(t, e, []*Event{
 			{Attr: Attr{Type: 1, SampleType: SampleIdentifier | SampleIP | SampleTime}, IDs: []uint64{11}},
 			{Attr: Attr{Type: 1, SampleType: SampleIdentifier | SampleTime | SampleAddr}, IDs: []uint64{12}},

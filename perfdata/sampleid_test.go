@@ -99,7 +99,7 @@ func TestSampleFront(t *testing.T) {
 }
 
 // TestTwoLayouts has events whose trailers differ: which it is depends on the
-// id, which stands at different distances from the body.
+// id, which is at different distances from the body.
 func TestTwoLayouts(t *testing.T) {
 	both(t, func(t *testing.T, e endian) {
 		long := &Event{IDs: []uint64{7}, Attr: Attr{SampleType: SampleTID | SampleTime | SampleCPU | SampleIdentifier, Flags: FlagSampleIDAll}}

@@ -11,8 +11,8 @@ import (
 	"math/bits"
 )
 
-// A Scanner goes through the records of a recording in the order in which they
-// stand, file after file. Records are in time order per ring buffer at best.
+// A Scanner goes through the records of a recording in file order, one file
+// after the other. Records are in time order per ring buffer at best.
 //
 //	s := rec.Scan()
 //	for s.Next() {
@@ -20,9 +20,9 @@ import (
 //	}
 //	if err := s.Err(); err != nil { ... }
 //
-// A COMPRESSED or COMPRESSED2 record is handed over as it stands, and then the
-// records that were inside it. The trace that follows an AUXTRACE record is
-// skipped without being touched; [Scanner.Payload] returns it.
+// The Scanner returns a COMPRESSED or COMPRESSED2 record unchanged, and then
+// the records that were compressed in it. The trace that follows an AUXTRACE
+// record is skipped without being touched; [Scanner.Payload] returns it.
 //
 // A Scanner serves one goroutine; a Recording can have any number of Scanners.
 type Scanner struct {
@@ -72,7 +72,7 @@ func KeepCompressed() ScanOption { return func(s *Scanner) { s.outer = true } }
 // files are not mapped, it changes nothing.
 func Unmapped() ScanOption { return func(s *Scanner) { s.reads = true } }
 
-// Scan returns a [Scanner] that stands before the first record.
+// Scan returns a [Scanner] that is before the first record.
 func (r *Recording) Scan(opts ...ScanOption) *Scanner {
 	return r.scanFiles(0, len(r.files), opts...)
 }

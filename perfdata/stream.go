@@ -49,17 +49,17 @@ type source struct {
 
 const (
 	streamBuffer = 256 << 10
-	maxHead      = 64 << 20 // what stands before the records of a file; the ids of 1,000 events on 1,000 CPUs are 8 MB
+	maxHead      = 64 << 20 // the part of a file before its records; the ids of 1,000 events on 1,000 CPUs are 8 MB
 	emptyReads   = 100      // after which a reader that gives nothing is given up, as bufio does
 )
 
-// NewReader reads a recording's header from src and returns a Reader that
-// stands before its first record. The options are those of [Recording.Scan];
-// records that describe others are taken note of even where [Only] leaves them out.
+// NewReader reads a recording's header from src and returns a Reader that is
+// before its first record. The options are those of [Recording.Scan]; records
+// that describe others are taken note of even where [Only] leaves them out.
 //
 // A recording in file form can be read in this way too, as far as the header
-// says how long its records are and its events stand before them, as perf
-// writes it. Otherwise it is read into memory as a whole.
+// says how long its records are and its events are before them, as perf writes
+// it. Otherwise it is read into memory as a whole.
 //
 // The errors are those of src, and those of [Open].
 func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
@@ -96,7 +96,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 			return nil, err
 		}
 		if len(r.warnings) > 0 {
-			// The ids of an event may stand anywhere.
+			// The ids of an event may be anywhere.
 			return readWhole(src, head, opts)
 		}
 		start = h.data.offset
@@ -157,7 +157,7 @@ func readUpTo(b []byte, src io.Reader, n int) ([]byte, error) {
 
 // Recording returns what is known so far. Its methods that decode records and
 // features serve as they do on an open one, but not while another goroutine is
-// in [Reader.Next]; it has no records of its own to scan.
+// in [Reader.Next]; it has no records to scan.
 func (rd *Reader) Recording() *Recording { return rd.r }
 
 // Next goes to the next record and reports whether there is one, waiting for it

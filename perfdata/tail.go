@@ -134,7 +134,7 @@ func (t *Tail) look() (ended bool, err error) {
 		return false, err
 	}
 	if end != 0 && t.limit == before {
-		t.limit = end // no whole record stands here; the reader will tell
+		t.limit = end // there is no whole record here; the reader will report it
 	}
 	return false, nil
 }

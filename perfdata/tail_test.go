@@ -133,7 +133,7 @@ func TestTailPipe(t *testing.T) {
 		g := &growing{whole: pipe, ended: true}
 		got, err := recordsOf(t, NewTail(g, func() error {
 			if g.size == int64(len(pipe)) {
-				return io.EOF // a pipe's end is told by its writer's
+				return io.EOF // a pipe ends when its writer does
 			}
 			g.grow(step)
 			return nil

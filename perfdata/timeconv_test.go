@@ -58,7 +58,7 @@ func TestTimeConvInverse(t *testing.T) {
 			Shift: rapid.Uint64Range(0, 32).Draw(t, "shift"), Mult: rapid.Uint64Range(1, 1<<32-1).Draw(t, "mult"),
 			Zero: rapid.Uint64Range(0, 1<<40).Draw(t, "zero"), CapTimeZero: true,
 		}
-		// A time that both clocks can tell.
+		// A time that both clocks can represent.
 		ticks := rapid.Uint64Range(0, 1<<60).Draw(t, "ticks")
 		if c.Mult>>c.Shift > 0 {
 			ticks /= c.Mult >> c.Shift

@@ -160,7 +160,7 @@ func run(args []string) (c cost, err error) {
 	return c, nil
 }
 
-// side is one side of a comparison, in a process of its own; it prints what run
+// side is one side of a comparison, in a separate process; it prints what run
 // reads. See yardstick/hop.c for what pages says.
 func side(what, file, pages, times string) error {
 	n, err := strconv.Atoi(times)

@@ -18,7 +18,7 @@ const IDIndex = 69
 
 // Strip returns a copy of a recording, in file or pipe form, that lacks all
 // records of a type, as if the recorder had not written them. It works on the
-// bytes alone. What stands compressed stays.
+// bytes alone. Compressed records stay.
 func Strip(data []byte, typ uint32) ([]byte, error) {
 	const (
 		pipeHeader, fileHeader      = 16, 104
@@ -74,7 +74,7 @@ func Strip(data []byte, typ uint32) ([]byte, error) {
 		return out, nil
 	}
 
-	// What stood behind the records is nearer to the beginning now.
+	// What followed the records is nearer to the beginning now.
 	moved := func(offset uint64) uint64 {
 		to := offset
 		for _, c := range cuts {

@@ -29,7 +29,8 @@ type Kernel struct {
 	Text  []byte
 	// Symbols are the functions in Text, and data anywhere else, by address.
 	Symbols []kcore.ELFSymbol
-	// Beside is what the copy of kernel text has of other places, by address.
+	// Beside has the bytes of other places in the copy of kernel text, by
+	// address.
 	Beside []kcore.Segment
 	CPUs   int
 }
@@ -55,7 +56,7 @@ type Recorder struct {
 }
 
 // Record begins a recording of k in the directory dir, as perf record --kcore
-// makes it: what perf tells of itself, the copy of kernel text, the kernel's
+// makes it: what perf says about itself, the copy of kernel text, the kernel's
 // names. All CPUs take pokes and symbols, and no record is lost.
 func (k *Kernel) Record(dir string) (*Recorder, error) {
 	w, err := perfdata.CreateDir(dir, 0, k.Order)

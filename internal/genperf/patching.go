@@ -95,10 +95,11 @@ func newText(addr uint64, fill uint32, insns ByteOrder) *text {
 
 // x86 records a traced function whose site becomes a jump, as direct calls with
 // FTRACE_OPS_FL_JMP make it (register_ftrace_direct of kernel/trace/ftrace.c,
-// Linux 6.19): first a jump to a BPF trampoline that runs programs on entry; then
-// a call of another one that runs programs on return too; then the jump again.
-// Beside it is a page of ITS thunks (its_alloc of arch/x86/kernel/alternative.c,
-// Linux 6.13), which belongs to no symbol and which no poke made.
+// Linux 6.19): first a jump to a BPF trampoline that runs programs on entry;
+// then a call of another one that runs programs on return too; then the jump
+// again. Next to it is a page of ITS thunks (its_alloc of
+// arch/x86/kernel/alternative.c, Linux 6.13), which belongs to no symbol and
+// which no poke made.
 func x86(dir string) error {
 	const (
 		base     = 0xffffffff81000000
@@ -218,9 +219,9 @@ func ppc64(dir, arch string, order ByteOrder) error {
 	return p.end(6000 * ms)
 }
 
-// arm64 records the patching of functions whose ftrace_ops pointer stands
-// before them: one is traced, moved from one ops to another, and let go; then
-// the sites of a static key at once, a kprobe, and a change by way of a BRK.
+// arm64 records the patching of functions whose ftrace_ops pointer is before
+// them: one is traced, moved from one ops to another, and let go; then the
+// sites of a static key at once, a kprobe, and a change by way of a BRK.
 func arm64(dir, arch string, order ByteOrder) error {
 	const (
 		base    = 0xffff800080010000
@@ -255,7 +256,7 @@ func arm64(dir, arch string, order ByteOrder) error {
 	for _, f := range []uint64{vfsRead, vfsWrite} {
 		order.PutUint64(t.data[f-8-base:], nopOps)
 	}
-	t.function(schedule-8, "before_schedule", ret, ret) // code, as its words tell
+	t.function(schedule-8, "before_schedule", ret, ret) // code, as its words say
 	t.function(schedule, "schedule", nop, nop, ret)
 	t.function(pool, "with_constants", nop, nop, nop, nop, movx9, nop, ret)
 	order.PutUint64(t.data[pool+8-base:], global) // before what looks like an entry, and is none

@@ -185,9 +185,10 @@ func (m *File) Check(grows bool) error {
 	return nil
 }
 
-// Guard calls f and returns its error. If f touches a part of a mapped file that is
-// not there any more, Guard returns a *[ChangedError], and f is left as by a panic. That holds for the calling goroutine only: a goroutine that f
-// starts needs a Guard of its own.
+// Guard calls f and returns its error. If f touches a part of a mapped file
+// that is not there any more, Guard returns a *[ChangedError], and f is left as
+// by a panic. That holds for the calling goroutine only: a goroutine that f
+// starts needs its own Guard.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -147,7 +147,7 @@ func (r *rewrite) arguments(f *ast.FuncDecl) string {
 }
 
 // parameters calls each with the parameters of a function, and the names that
-// they have in its result: one of their own if they have none.
+// they have in its result: a new one if they have none.
 func (r *rewrite) parameters(f *ast.FuncDecl, each func(field *ast.Field, id *ast.Ident, name string)) {
 	n := 0
 	for _, field := range f.Type.Params.List {

@@ -55,7 +55,7 @@ func TestModes(t *testing.T) {
 			}
 			err := errors.Join(
 				o.WriteFile("out/file", fills("")),
-				o.WriteFile("in/file", fills("")), // beside the recording
+				o.WriteFile("in/file", fills("")), // next to the recording
 				inDir(o.NewDir("out/dir/sub"))(func(d *Dir) error { return d.WriteFile("a/file", fills("")) }),
 			)
 			if err != nil {

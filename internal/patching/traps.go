@@ -39,8 +39,8 @@ type TrapEffect struct {
 
 // TrapOf returns whether these bytes begin with the instruction that their
 // architecture traps by while it changes code: INT3, BRK, trap, or s390's
-// illegal 0002; and how long it is. order is that of powerpc's instructions; the
-// others have one of their own.
+// illegal 0002; and how long it is. order is that of powerpc's instructions;
+// the others have another one.
 func TrapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
 	switch machine {
 	case elf.EM_X86_64:

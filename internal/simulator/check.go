@@ -196,7 +196,7 @@ func (c *checker) missing(s *timeline.Span) {
 	}
 }
 
-// facts tells what happened to a byte.
+// facts lists what happened to a byte.
 func (c *checker) facts(addr uint64) string {
 	var b strings.Builder
 	p := c.truth.pages[addr/kernel.PageSize]

@@ -191,7 +191,7 @@ func writeCopy(dir string, c *record.Copy) error {
 		writeFile(filepath.Join(dir, "modules"), c.Modules))
 }
 
-// times tells when perf did what, by the recording's clock.
+// times says when perf did what, by the recording's clock.
 func (run *Run) times() string {
 	rec, clock := run.Recording, &run.Kernel.Clock
 	s := fmt.Sprintf("true time 0 is %d; perf opened its events by %d", clock.Read(0, 0), clock.Read(0, rec.Opened))

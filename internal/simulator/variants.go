@@ -26,7 +26,7 @@ type Variant struct {
 type Floor int
 
 const (
-	// NoFloor: nothing that this package can tell.
+	// NoFloor: this package does not know the least.
 	NoFloor Floor = iota
 	// KnownBetweenLosses: before each poke, the time from the last loss on; and what
 	// nothing patches, up to the first loss.
@@ -107,7 +107,7 @@ func newest(c *Config) {
 
 func samples(c *Config) { c.Record.CPUClock, c.Record.Callchain = true, true }
 
-// pipe makes a recording in pipe form. perf makes no kcore_dir beside it.
+// pipe makes a recording in pipe form, for which perf makes no kcore_dir.
 func pipe(c *Config) {
 	c.Record.Form = record.FormPipe
 	c.Record.KCore = false

@@ -16,10 +16,11 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// judgeVariant compares what is called known of a recording that was cut with the
-// copies of kernel text beside the whole one, and reads it as one that perf is
-// still writing. The arguments are the recording, the directory of the copies, and the number
-// of CPUs, 0 if it is not known. It returns the exit code.
+// judgeVariant compares what is called known of a recording that was cut with
+// the copies of kernel text with the whole one, and reads it as one that perf
+// is still writing. The arguments are the recording, the directory of the
+// copies, and the number of CPUs, 0 if it is not known. It returns the exit
+// code.
 func judgeVariant(args []string) int {
 	cpus, err := strconv.Atoi(args[2])
 	if err == nil {

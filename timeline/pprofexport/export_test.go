@@ -35,7 +35,7 @@ func kernelChain(ips ...uint64) []uint64 {
 	return append([]uint64{perfdata.CallchainKernel}, ips...)
 }
 
-// TestReuse: one address is named by each of the programs that stood there, in
+// TestReuse: one address is named by each of the programs that were there, in
 // whatever order the samples come.
 func TestReuse(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
@@ -110,7 +110,8 @@ func TestProcesses(t *testing.T) {
 	user := func(time uint64, pid, tid uint32) {
 		tp.sample(taken{time: time, pid: pid, tid: tid, mode: perfdata.MiscUser, ip: 0x401000, chain: []uint64{perfdata.CallchainUser, 0x401000}})
 	}
-	// Samples stand before what concerns them, as those of another CPU do.
+	// Samples come before the records that concern them, as those of another
+	// CPU do.
 	user(150, 10, 10)
 	user(250, 11, 11)
 	user(350, 11, 11)
@@ -237,7 +238,7 @@ func TestBuildIDOfMap(t *testing.T) {
 	}
 }
 
-// TestDamaged: a sample that contradicts itself is left out and told of.
+// TestDamaged: a sample that contradicts itself is left out and reported.
 func TestDamaged(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
 	tp.sample(taken{time: 100, pid: 7, ip: leaf, chain: kernelChain(leaf)})
@@ -309,7 +310,7 @@ func TestTimeless(t *testing.T) {
 	}
 }
 
-// TestLost: a profile tells that samples may be missing.
+// TestLost: a profile says that samples may be missing.
 func TestLost(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
 	tp.sample(taken{time: 100, pid: 7, ip: leaf})

@@ -87,7 +87,7 @@ type namer struct {
 
 	kernelMap *mapping
 	maps      []*mapping          // of the kernel and its modules, by MMAP records
-	modules   map[string]*mapping // that no MMAP record tells of, by name
+	modules   map[string]*mapping // that no MMAP record has, by name
 	lives     map[timeline.Symbol]*mapping
 	foreign   map[context]*mapping
 	mappings  []*mapping // that locations use, by number

@@ -140,7 +140,7 @@ func perfShots(t *testing.T, rec string, shots []shot) {
 			if len(fields) < 5 {
 				continue
 			}
-			line = "\t" + strings.Join(fields[3:], " ") // without a call chain, the address stands here
+			line = "\t" + strings.Join(fields[3:], " ") // without a call chain, the address is here
 		}
 		addr, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		ip, err := strconv.ParseUint(addr, 16, 64)
@@ -197,7 +197,7 @@ func witnesses(t *testing.T, dir string) (out []witness) {
 }
 
 // say reports whether witnesses have the name at addr: those next to the time t
-// on either side, for one of them stands nearer to it than what changed.
+// on either side, for one of them is nearer to it than what changed.
 func say(ws []witness, addr, t uint64, name string) bool {
 	i, _ := slices.BinarySearchFunc(ws, t, func(w witness, t uint64) int { return cmp.Compare(w.time, t) })
 	for _, w := range ws[max(i-1, 0):min(i+1, len(ws))] {
@@ -259,7 +259,7 @@ func compareNames(r *replay.Replay, ws []witness, f frame, t uint64) string {
 	return perfWrong
 }
 
-// interrupted reports whether no call stands before addr, so that nothing can
+// interrupted reports whether there is no call before addr, so that nothing can
 // return to it.
 func interrupted(view timeline.View, addr uint64) bool {
 	var b [5]byte

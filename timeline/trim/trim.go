@@ -36,8 +36,9 @@ type Options struct {
 	// snapshot and pokes are kept, in whole pages. Without, it is every page
 	// that a poke touched. Pokes of out-of-line code and BPF are always kept.
 	Ranges []timeline.Range
-	// Samples keeps samples, and what tells where they were taken: processes' maps,
-	// and names of functions. Those of the module tracepoints are always kept.
+	// Samples keeps samples, and the records that say where they were taken:
+	// processes' maps, and names of functions. Those of the module tracepoints
+	// are always kept.
 	Samples bool
 	// Aux keeps hardware trace (Intel PT, Arm ETM), all of it, and the records
 	// that a decoder of it needs: context switches, tasks and their memory maps.
@@ -234,7 +235,7 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	case perfdata.RecordExit, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
 		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
 		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
-		// Trace has no times that would tell which of it a window needs.
+		// Trace has no times that would say which of it a window needs.
 		return c.opts.Aux, nil
 	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
 		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup,
@@ -243,7 +244,8 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature:
 		return false, nil
 	case perfdata.RecordEventUpdate:
-		// So are names, but not the CPUs of an event, which tell those of its ids.
+		// So are names, but not the CPUs of an event, which are those of its
+		// ids.
 		var u perfdata.EventUpdate
 		err := c.rec.EventUpdate(rec, &u)
 		return err == nil && u.Kind == perfdata.EventUpdateCPUs, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/textreplay/textreplay/internal/simulator/rawperf"
 )
 
-// A Task is a thread of a process of its own.
+// A Task is the only thread of a process.
 type Task struct {
 	PID  uint32
 	Comm string
@@ -33,7 +33,7 @@ type Event struct {
 	Task    *Task // nil: all tasks
 	Enabled bool
 	Ring    *Ring
-	Lost    uint64 // records that found no room, as read(2) tells with ReadLost
+	Lost    uint64 // records that found no room, as read(2) returns with ReadLost
 	// Skips says that a tracepoint's filter or cgroup lets this time pass.
 	Skips func() bool
 	gone  bool // the CPU went offline

@@ -20,8 +20,8 @@ type Scheduler struct {
 	procs   []*Proc
 }
 
-// A Proc is a simulated flow of control. It runs until it sleeps or waits. Each has
-// random numbers of its own, so that what one does changes no other's.
+// A Proc is a simulated flow of control. It runs until it sleeps or waits. Each
+// has its own random numbers, so that one never changes another's.
 type Proc struct {
 	*rand.Rand
 	s     *Scheduler

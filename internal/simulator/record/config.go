@@ -19,7 +19,7 @@ type Perf struct {
 	// CountsLost: events count their losses, and perf writes them as LOST_SAMPLES
 	// (6.1 and newer).
 	CountsLost bool
-	// PokeEvent: text pokes have an event of their own, which is not the one that
+	// PokeEvent: text pokes have a separate event, which is not the one that
 	// tracks tasks (5.19 and newer).
 	PokeEvent bool
 	// UpdateCPUs: an EVENT_UPDATE names the CPUs of the events that have their own.
