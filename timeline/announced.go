@@ -5,12 +5,11 @@ package timeline
 
 import "sort"
 
-// dropFalseStarts removes symbols that are said to have been there before the
-// recording, by perf's synthesized records or by kallsyms, and were not. perf
-// made those records, and kallsyms was read, a while after the first record. So
-// where the first that is recorded of the address is a birth, that birth is them.
-// Where it is the death of another symbol, they came after that. Symbols that
-// kallsyms lists and a synthesized record announces too count once.
+// dropFalseStarts removes the births of time 0 of symbols that were not there before the
+// recording. perf synthesizes these births, and kallsyms is read, a while after the first
+// record. If the first recorded event of the address is a birth, it is the birth of that
+// symbol. If it is the death of another symbol, the symbol came after that. A symbol that
+// perf announced and that kallsyms lists counts once.
 func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 	recorded := make(map[uint64]*SymbolEvent) // first of the address
 	announced := make(map[uint64]bool)        // by a synthesized record
@@ -40,17 +39,17 @@ func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 	return kept
 }
 
-// code is a function's code with the places that may change silently.
+// code is the code of a function, with the ranges that may change with no record.
 type code struct {
 	data    []byte
 	silent  []Range
 	program uint32 // its id
 }
 
-// joinPrograms finds for each birth the code that belongs to that life: of the
-// programs whose LOAD follows it, before the symbol's death, with this
-// function at its address and of its length. Births that two programs claim
-// get none. lost is when births and deaths may have gone unrecorded.
+// joinPrograms finds the code of each birth: that of the program whose LOAD comes after
+// the birth and before the symbol's death, if it has a function at this address and of
+// this length. A birth with two such programs gets no code. lost are the gaps in the
+// records of births and deaths.
 func (d *build) joinPrograms(events []SymbolEvent, lost gaps) []code {
 	at := make(map[uint64][]int) // indices of events, in time order
 	for i := range events {
@@ -86,9 +85,9 @@ func (d *build) joinPrograms(events []SymbolEvent, lost gaps) []code {
 	return out
 }
 
-// thereBefore reports whether a program that was announced is the one that was at an
-// address before the recording, and no later one under the same name. recorded are
-// the address's events that have a time.
+// thereBefore reports whether an announced program is the one that was at an address
+// before the recording, and not a later one of the same name. recorded are the indices
+// of the address's events that have a time.
 func (d *build) thereBefore(p *Program, events []SymbolEvent, recorded []int, lost gaps) bool {
 	if len(recorded) == 0 {
 		return true

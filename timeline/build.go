@@ -11,8 +11,9 @@ import (
 	"sort"
 )
 
-// Build makes an image of all facts given so far. The builder may go on taking
-// facts afterwards; the image does not change.
+// Build makes an image of all facts that were added so far. Facts may be added
+// afterwards; they do not change the image. The image reads the snapshot's bytes in
+// place. The only error is [ErrTooLarge].
 func (b *Builder) Build() (*Image, error) {
 	b = b.withWindows()
 	d := &build{Builder: b, arena: slices.Clip(b.arena)}
@@ -31,51 +32,52 @@ func (b *Builder) Build() (*Image, error) {
 // build is the working state of one Build.
 type build struct {
 	*Builder
-	arena    []byte // grows past the builder's by programs' code, without touching it
+	arena    []byte // the builder's, and behind it the code of programs and copies
 	tooLarge bool
-	// textCrowded says that of a place of core text there are too many facts to
-	// tell whether they contradict one another.
+	// textCrowded is set if a piece of core text has too many facts to find out
+	// whether they contradict one another.
 	textCrowded bool
 
-	odd     map[uint32][]poke // the pokes of odd sites, by time, without double writes
-	order   []uint32          // sites by address
-	gaps    [gapClasses]gaps  // by gapClass
-	pairs   *gaps             // those of core text that count between two pokes too; nil: all do
-	im      *Image
-	changes []change  // scratch
-	pokes   []poke    // scratch
-	cluster []poke    // scratch
-	out     []version // scratch
-	codeOff map[*Lifetime]uint32
-	people  *liveSet           // that lived
-	unsure  map[*Lifetime]gaps // of lives that are unsure, what their bytes' gaps are then
+	irregular map[uint32][]poke // the pokes of irregular sites, by time, without duplicates
+	order     []uint32          // sites by address
+	gaps      [gapClasses]gaps  // by gapClass
+	pairs     *gaps             // those of core text that count between two pokes too; nil: all of them
+	im        *Image
+	changes   []change  // scratch
+	pokes     []poke    // scratch
+	cluster   []poke    // scratch
+	out       []version // scratch
+	codeOff   map[*Lifetime]uint32
+	people    *liveSet           // all lifetimes
+	unsure    map[*Lifetime]gaps // of lifetimes that are unsure: the gaps of their bytes
 
-	lifetimes addressed // of everything that comes and goes
+	lifetimes addressed // of all code that comes and goes
 
-	skew   uint64            // by how much the CPUs' clocks differ, as far as it shows
-	moved  map[uint32]uint64 // times of pokes, by their order of arrival, that were recorded in the wrong order
-	rivals map[uint32]poke   // pairs of pokes that may have been
+	skew   uint64            // by how much the CPUs' clocks differ, as far as the pokes show
+	moved  map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
+	rivals map[uint32]poke   // pairs of pokes of which either may be the earlier one, by their order of arrival
 	copied []furtherCopy     // further copies of text, by time
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
-	segments []Segment // of the snapshot and the seed
-	isSeed   []bool    // which are the seed's
+	segments []Segment // of the snapshot and of the seed, by address
+	isSeed   []bool    // whether each is the seed's
 }
 
-// gapClass tells which unrecorded changes can hit a piece of memory.
+// A gapClass is a kind of memory, by which unrecorded changes can hit it.
 type gapClass uint8
 
 const (
 	gapsOfText   gapClass = iota // pokes
 	gapsOfCode                   // pokes, births and deaths: BPF programs, out-of-line code
-	gapsOfSlots                  // the same, where pokes are silent too
-	gapsOfModule                 // pokes, and modules that go
+	gapsOfSlots                  // the same, where the kernel records no pokes
+	gapsOfModule                 // pokes, and unloads of modules
 	gapsOfStayed                 // the same for a module that is certain to have stayed at first
-	gapsOfThunk                  // everything, always
+	gapsOfThunk                  // all time
 	gapClasses
 )
 
+// image makes the image, in the steps that the comment of package timeline shows.
 func (d *build) image() *Image {
 	d.segments, d.isSeed = d.snapshot.Segments, nil
 	if len(d.seed) > 0 {
@@ -126,7 +128,7 @@ func (d *build) image() *Image {
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
 
-	// About as large as they will be: they are most of the memory.
+	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
 	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
@@ -140,8 +142,8 @@ func (d *build) image() *Image {
 	return d.im
 }
 
-// bounds are the gaps before the first record, beyond the horizon, and while more
-// pokes came than are kept.
+// bounds returns the gaps before the first record, beyond the horizon, and around the
+// pokes that were beyond the limits.
 func (b *Builder) bounds() []gap {
 	out := []gap{{0, b.first, OutsideRecording}}
 	if b.horizon != MaxTime {
@@ -153,9 +155,9 @@ func (b *Builder) bounds() []gap {
 	return out
 }
 
-// sortPokes brings the sites into the order of their addresses, and the pokes
-// of those where that is not their order of arrival into the order of time.
-// There the double writes of perf are dropped (rule duplicates), and clocks looked at.
+// sortPokes sorts the sites by address. It sorts the pokes of irregular sites by time,
+// drops those that perf wrote twice (rule duplicates), and compares the CPUs' clocks
+// (rule clocks). The pokes of all other sites are sorted already.
 func (d *build) sortPokes() {
 	b := d.Builder
 	d.order = make([]uint32, len(b.sites))
@@ -164,15 +166,15 @@ func (d *build) sortPokes() {
 	}
 	slices.SortFunc(d.order, func(x, y uint32) int { return cmp.Compare(b.sites[x].addr, b.sites[y].addr) })
 
-	d.odd = make(map[uint32][]poke)
+	d.irregular = make(map[uint32][]poke)
 	for i := range b.sites {
 		if s := &b.sites[i]; s.irregular {
-			d.odd[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
+			d.irregular[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
 		}
 	}
 }
 
-// sorted is the list of a site's pokes in the order of time.
+// sorted returns a site's pokes in the order of time, without duplicates. It reuses list.
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })
 	n, plain := 1, true
@@ -187,7 +189,7 @@ func (d *build) sorted(list []poke) []poke {
 			}
 			w := d.writeOf(p)
 			if now[w] && (w == d.writeOf(last) || !d.follows(last, p)) {
-				d.im.doubles++
+				d.im.duplicates++
 				continue
 			}
 			now[w] = true
@@ -204,30 +206,30 @@ func (d *build) sorted(list []poke) []poke {
 	return list
 }
 
-// A write is what a CPU did to a place. If it did so twice at one time, perf wrote
-// the record twice, unless the place had been changed back between.
+// A write is an edit that a CPU made. If a CPU makes the same edit twice at one time,
+// perf wrote its record twice, unless the bytes were changed back between.
 type write struct {
 	edit uint32
 	cpu  uint16
 }
 
-// written is the set of what was done to one place at one time. Damage can give
-// very many the same time.
+// written is the set of writes of one site at one time. A damaged recording can have
+// very many of one time.
 type written map[write]bool
 
 func (d *build) writeOf(p *poke) write { return write{p.edit, d.cpuOf(p)} }
 
-// of returns the pokes of a site, by time. They are valid until the next call.
+// of returns the pokes of a site by time. They are valid until the next call.
 func (d *build) of(site uint32) []poke {
 	s := &d.sites[site]
 	if s.irregular {
-		return d.odd[site]
+		return d.irregular[site]
 	}
 	d.pokes = d.chunks.of(s, d.pokes[:0])
 	return d.pokes
 }
 
-// gather puts the pokes of several sites into d.cluster, in order of time.
+// gather puts the pokes of several sites into d.cluster, by time.
 func (d *build) gather(sites []uint32) {
 	d.cluster = d.cluster[:0]
 	for _, s := range sites {
@@ -329,7 +331,8 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) {
 	}
 }
 
-// lives derives the history of a place where code comes and goes.
+// throughLifetimes derives the history of a fragment where code comes and goes. here
+// are the lifetimes that cover it.
 func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	d := c.build
 	upTo := func(t uint64) (part []change) {
@@ -366,7 +369,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			if c.thunk {
 				c.gaps = d.gaps[gapsOfThunk]
 			}
-			// What the snapshot has where a module came later is another's.
+			// Where a module came later, the snapshot has what was there before.
 			if !l.later && l.From <= later(d.snapshot.To, d.skew) {
 				init = c.fromSnapshot(weak)
 			}

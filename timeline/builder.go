@@ -17,8 +17,8 @@ import (
 // 4 GiB.
 var ErrTooLarge = errors.New("timeline: further snapshots and windows are too large for an image")
 
-// limits bound the memory of a builder and its images, by more than any
-// kernel's recording needs. What comes beyond is as if it had been lost.
+// limits bound the memory of a builder and its images. They are higher than any
+// kernel's recording needs. Facts beyond them count as lost.
 type limits struct {
 	pokes   uint32 // 16 bytes each
 	sites   int    // some 700 bytes each
@@ -31,19 +31,20 @@ func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint
 
 var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts}
 
-// Poke is one change of text in place, the birth of out-of-line code (no Old),
-// or its retirement (no New): one PERF_RECORD_TEXT_POKE. From Time on a CPU
-// runs New or traps, before it Old or traps.
+// Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
+// text in place, the birth of out-of-line code (no Old), or its removal (no New).
+// A CPU runs Old or a trap before Time, and New or a trap from Time on.
 type Poke struct {
 	Addr uint64
-	Time uint64 // nanoseconds of the recording's clock
+	Time uint64 // in nanoseconds of the recording's clock
 	Old  []byte // bytes before, at Addr; may be empty
 	New  []byte // bytes after, at Addr; may be empty
-	// CPU that recorded it, by its number from 0; negative: not known. Pokes of
-	// different CPUs may be recorded in the wrong order, see Skew.
+	// CPU is the number of the CPU that recorded the poke, from 0; a negative number
+	// means that it is not known. Pokes of different CPUs may be recorded in the wrong
+	// order, see [Skew].
 	CPU int
-	// NotBefore, if later than Time, is the time of an earlier poke of the same
-	// CPU: its clock was set back between. See Builder.ClockUncertainty.
+	// NotBefore, if later than Time, is the time of an earlier poke of the same CPU,
+	// whose clock was set back between the two. See [Builder.ClockUncertainty].
 	NotBefore uint64
 }
 
@@ -66,7 +67,8 @@ type Snapshot struct {
 	Segments []Segment
 }
 
-// SymbolKind tells what a dynamic symbol stands for.
+// SymbolKind is the kind of code that a dynamic symbol names: the ksym_type of a
+// PERF_RECORD_KSYMBOL.
 type SymbolKind uint8
 
 const (
@@ -74,29 +76,29 @@ const (
 	SymbolOutOfLine                       // PERF_RECORD_KSYMBOL_TYPE_OOL: kprobe slots, ftrace trampolines
 )
 
-// SymbolEvent is the birth or the death of a dynamic symbol: one
-// PERF_RECORD_KSYMBOL. Time 0 means 'there before the recording, or announced when
-// it began', see [Builder.Announced].
+// SymbolEvent is one PERF_RECORD_KSYMBOL: the birth or the death of a dynamic symbol.
+// A birth of Time 0 was before the recording, or perf announced the symbol when the
+// recording began, see [Builder.Announced].
 type SymbolEvent struct {
 	Time       uint64
 	Addr       uint64
-	Len        uint32 // for BPF images other than programs only an upper bound
+	Len        uint32 // in bytes; of BPF images other than programs an upper bound
 	Kind       SymbolKind
 	Unregister bool
 	Name       string
-	// Listed marks a symbol that no record announced: it stood in kallsyms
-	// when the snapshot was taken. Its birth is Time 0.
+	// Listed marks a symbol that no record announced, and that kallsyms had when the
+	// snapshot was taken. It is a birth of Time 0.
 	Listed bool
 }
 
-// Program is the code of a BPF program as HEADER_BPF_PROG_INFO has it, tied to
-// one life by the time of its PERF_RECORD_BPF_EVENT LOAD.
+// Program is the code of a BPF program as perf's feature BPF_PROG_INFO has it (struct
+// bpf_prog_info, jited_prog_insns). LoadTime says to which lifetime it belongs.
 type Program struct {
-	ID       uint32
-	LoadTime uint64 // 0: loaded before the recording, or announced
+	ID       uint32 // of the kernel, prog_info.id
+	LoadTime uint64 // time of its PERF_RECORD_BPF_EVENT LOAD; 0: loaded before the recording, or announced
 	Unloaded uint64 // time of its UNLOAD; 0: not recorded
 	Funcs    []Segment
-	// Silent are places inside the functions that the kernel may change with no
+	// Silent are the addresses inside the functions that the kernel may change with no
 	// record, as it does on architectures without text pokes.
 	Silent []Range
 }
@@ -108,10 +110,10 @@ type Module struct {
 	Addr    uint64
 	TextEnd uint64
 	End     uint64
-	Loaded  uint64 // time of module:module_load; 0: there before the recording
+	Loaded  uint64 // time of module:module_load; 0: it was there before the recording
 	Freed   uint64 // time of module:module_free; 0: not recorded
-	Stayed  bool   // it is certain that it was there all the time until Freed
-	Names   Names  // that name its code; nil: Builder.Names does
+	Stayed  bool   // it is certain that it was there until Freed
+	Names   Names  // the table that names its code; nil: that of Builder.Names
 
 	Seen   uint64     // until when a list of modules is known to have had it
 	Listed []Interval // at some time of each of which a list was made that has it; nil: with the snapshot
@@ -120,35 +122,35 @@ type Module struct {
 	again []Interval // further ones
 }
 
-// at reports whether the module is there at time t.
+// at reports whether the module is loaded at time t.
 func (m *Module) at(t uint64) bool { return m.Loaded <= t && (m.Freed == 0 || t < m.Freed) }
 
-// during reports whether it is there at any time when o is.
+// during reports whether the module and o are loaded at the same time.
 func (m *Module) during(o *Module) bool {
 	return (m.Freed == 0 || o.Loaded < m.Freed) && (o.Freed == 0 || m.Loaded < o.Freed)
 }
 
-// GapKind says which changes a gap may hide.
+// GapKind is the kind of changes that a gap may hide.
 type GapKind uint8
 
 const (
 	GapPokes   GapKind = iota // text pokes
 	GapSymbols                // births and deaths of dynamic symbols
-	GapModules                // modules that go
-	// GapModuleStart hides modules that go after they were copied and before their
-	// unloads are recorded, but not those that Stayed.
+	GapModules                // unloads of modules
+	// GapModuleStart may hide the unloads of modules that were copied before their
+	// unloads were recorded. It hides nothing of modules that Stayed.
 	GapModuleStart
 	gapKinds
 )
 
 // Builder takes facts in any order and makes images of them. Pokes and symbol
-// events of equal time keep the order in which they were added. A Builder is
-// not safe for concurrent use; the images that it made are, and stay valid
-// while the builder goes on.
+// events of equal time keep the order in which they were added. A Builder is not
+// safe for concurrent use. Its images are, and facts that are added later do not
+// change them.
 type Builder struct {
 	first, horizon uint64
 	textLo, textHi uint64
-	announced      uint64 // see Announced; 0: not told
+	announced      uint64 // see Announced; 0: not known
 	modules        []Module
 	snapshot       Snapshot
 	copies         []Snapshot
@@ -182,21 +184,22 @@ func NewBuilder() *Builder {
 	return &Builder{siteOf: make(map[uint64]uint32), limits: usualLimits}
 }
 
-// Limit bounds how many pokes are kept, of how many places: 16 bytes of memory
-// each, and some 700 for each place. Later ones are as if they had been lost, see
-// Dropped. Without it the bounds are 2^28 pokes and 2^22 places, which is more
-// than any kernel's recording has.
+// Limit sets how many pokes are kept, and of how many addresses. A poke takes 16 bytes
+// of memory, an address some 700. Pokes beyond the limits count as lost, see
+// [Builder.Dropped]. The default is 2^28 pokes and 2^22 addresses, which is more than
+// any kernel's recording has.
 func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
 
-// Only restricts the images to these ranges of addresses: pokes of other places
-// are passed over, which saves most of the work where few places are asked
-// for. All other addresses are answered as Unknown, for the reason
-// [OutsideImage]. It must be called before any poke is added.
+// Only restricts the images to these ranges of addresses. Pokes of other addresses
+// are skipped, which saves most of the work if few addresses are asked for. The answer
+// for all other addresses is [Unknown], with the reason [OutsideImage]. Only must be
+// called before any poke is added. It copies ranges, which may overlap.
 func (b *Builder) Only(ranges []Range) {
 	b.only = JoinRanges(slices.Clone(ranges))
 }
 
-// joined sorts ranges, and makes one of those that overlap or touch.
+// JoinRanges sorts ranges by address and joins those that overlap or touch. The result
+// shares its memory with ranges.
 func JoinRanges(ranges []Range) []Range {
 	slices.SortFunc(ranges, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
 	out := ranges[:0]
@@ -219,29 +222,29 @@ func wanted(only []Range, lo, hi uint64) bool {
 	return i < len(only) && only[i].Lo < hi
 }
 
-// Extent sets the time of the first record and the horizon, the time up to
-// which nothing earlier can still arrive. Nothing is known outside of them.
+// Extent sets the time of the first record, and the horizon: the latest time up to
+// which the recording is complete. No bytes are [Known] before first or after horizon.
 func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
 
-// ClockUncertainty says by how much the time of each record may be wrong, on
-// either side, because the clock was set back.
+// ClockUncertainty sets by how many nanoseconds the time of each record may be too
+// early or too late, because the clock was set back. The default is 0.
 func (b *Builder) ClockUncertainty(by uint64) { b.skew = by }
 
-// Announced sets the latest time at which symbols and programs of time 0 can have
-// been announced. perf announces what is there a while after it has opened
-// its events, so that what it announces may have come meanwhile. If it is not
-// told, that may have been at any time up to the horizon.
+// Announced sets the latest time at which perf can have announced the symbols and
+// programs of time 0. perf announces them a while after it has opened its events, so
+// they may have come between. The default is the horizon.
 func (b *Builder) Announced(by uint64) { b.announced = by }
 
-// Text sets the range of core kernel text, [_stext, _etext): it is there all
-// the time.
+// Text sets the range of core kernel text, [_stext, _etext), which is mapped at all
+// times.
 func (b *Builder) Text(lo, hi uint64) { b.textLo, b.textHi = lo, hi }
 
 // Module adds a module.
 func (b *Builder) Module(m Module) { b.modules = append(b.modules, m) }
 
-// LaterModule adds a module that perf's own list of modules does not have,
-// unless it is one that was added before and is there still.
+// LaterModule adds a module of a list that was read later than perf's own. If the
+// module was added before and is still loaded, LaterModule only notes that the list
+// has it.
 func (b *Builder) LaterModule(m Module) {
 	for i := range b.modules {
 		o := &b.modules[i]
@@ -253,9 +256,9 @@ func (b *Builder) LaterModule(m Module) {
 	b.Module(m)
 }
 
-// ModulesListed takes a list of modules that was read at some time of
-// [from, to]: what it no longer has went before, at the latest when the list
-// was begun.
+// ModulesListed takes a list of modules that was read at some time of [from, to].
+// listed reports whether the list has a module. A module that was added before and is
+// not in the list was unloaded before from.
 func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
 	for i := range b.modules {
 		m := &b.modules[i]
@@ -269,57 +272,57 @@ func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
 	}
 }
 
-// SetSnapshot sets the copy of kernel text.
+// SetSnapshot sets the copy of kernel text that perf made when the recording began
+// (perf record --kcore). A later call replaces it.
 func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
 
-// Names sets where names of core kernel text and modules come from.
+// Names sets the table of names of core kernel text and of modules.
 func (b *Builder) Names(n Names) { b.names = n }
 
-// Symbol adds the birth or death of a dynamic symbol.
+// Symbol adds the birth or the death of a dynamic symbol.
 func (b *Builder) Symbol(e SymbolEvent) { b.symbols = append(b.symbols, e) }
 
-// Program adds the code of a BPF program. Funcs' data is copied by Build.
+// Program adds the code of a BPF program. Build copies the data of its functions.
 func (b *Builder) Program(p Program) { b.programs = append(b.programs, p) }
 
-// Gap says that changes of this kind may have gone unrecorded in [from, to).
+// Gap adds an interval [from, to) in which changes of this kind may have gone
+// unrecorded. Answers give the reason. Gaps may overlap: the first one names the reason.
 func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
 	b.gaps[kind] = append(b.gaps[kind], gap{from, to, reason})
 }
 
-// SilentPokes says that the kernel records no text pokes, whatever was asked:
-// all but x86. BPF programs are then known by their births and deaths alone,
-// save the places that are named as Silent.
+// SilentPokes sets whether the kernel records no text pokes, as those of all
+// architectures but x86 do not. BPF programs are then known by their births and deaths
+// alone, except for their Silent addresses.
 func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 
-// CallThunks says that the kernel is one that can write call thunks into the
-// padding before functions with no record (call-depth tracking of x86-64). The
-// copies of its text tell whether it does.
+// CallThunks sets whether the kernel can write call thunks into the padding before
+// functions with no record (call-depth tracking of x86-64, patch_dest() in
+// arch/x86/kernel/callthunks.c). Build finds out from the copies of text whether it does.
 func (b *Builder) CallThunks(may bool) { b.callThunks = may }
 
-// A site is an address that pokes hit.
+// A site is an address that pokes change.
 type site struct {
 	addr     uint64
 	newest   uint64 // time of the poke added last
-	edit     uint32 // what that poke did: the place to begin with in the ring of the site's edits
+	edit     uint32 // its edit, which begins the ring of the site's edits
 	pokes    uint32 // how many
-	head     uint32 // the chunks that they are in
+	head     uint32 // first and last of the chunks that they are in
 	tail     uint32
 	longest  uint16 // longest Old or New of its pokes
 	shortest uint16
-	// irregular says that the pokes do not simply follow on one another: in the order
-	// in which they were added, their times do not ascend, or the old bytes of one are not the new ones
-	// of the one before.
+	// irregular is set if, in the order in which the pokes were added, times do not
+	// ascend, or the old bytes of a poke are not the new bytes of the one before it.
 	irregular bool
 }
 
-// An edit is what pokes do at a site: a site that flips a million times
-// between two instructions has two of them. The contents are interned: equal
-// ones of a site are kept once.
+// An edit is a pair of old and new bytes of a site. A site that flips a million times
+// between two instructions has two edits. Equal contents of a site are kept once.
 type edit struct {
 	old, new   uint32 // arena offsets
 	olen, nlen uint16
 	site       uint32
-	next       uint32 // of the same site; the last leads to the first
+	next       uint32 // edit of the same site; the last one leads to the first
 	// The first eight bytes of each.
 	oldWord, newWord uint64
 }
@@ -344,25 +347,25 @@ func (b *Builder) does(e *edit, old, new []byte, oldWord, newWord uint64) bool {
 		string(b.arena[e.old:][:e.olen]) == string(old) && string(b.arena[e.new:][:e.nlen]) == string(new)
 }
 
-// poke is a Poke with what it does interned.
+// A poke is a [Poke] whose bytes are an edit of its site.
 type poke struct {
 	time  uint64
 	edit  uint32
 	order uint32 // of arrival, over all sites
 }
 
-// internDepth bounds the search for an equal edit, and an equal content, of a
-// site. Beyond it they are kept twice, which costs room and changes no answer.
+// internDepth is how many edits of a site are searched for an equal edit or content.
+// Equal ones beyond it are kept twice, which takes memory and changes no answer.
 const internDepth = 16
 
-// A cpuRun says which CPU recorded the pokes from one on, by order of arrival.
+// A cpuRun is a run of pokes, in the order of arrival, that one CPU recorded.
 type cpuRun struct {
 	first uint32
 	cpu   uint16
 }
 
-// chunks hold the pokes of each site in a chain of blocks, in the order of
-// arrival.
+// chunks are linked lists of blocks: one list for each site, which has its pokes in
+// the order of arrival.
 type chunks struct {
 	slabs [][]chunk // slabSize each
 	next  []uint32  // of each chunk, the next of its site
@@ -398,10 +401,9 @@ func (c *chunks) of(s *site, to []poke) []poke {
 	return to
 }
 
-// Poke adds a change of text. Old and New are copied. Pokes of no bytes at all
-// are ignored, as the kernel's readers do; ones that run past the end of the
-// address space, or are longer than 65,535 bytes, cannot come from a kernel
-// and are ignored too.
+// Poke adds a change of text. It copies Old and New. It ignores pokes without any
+// bytes, as the kernel's readers do, and pokes that no kernel can make: those that run
+// past the end of the address space, or are longer than 65,535 bytes.
 func (b *Builder) Poke(p *Poke) {
 	n := max(len(p.Old), len(p.New))
 	if n == 0 || n > 0xffff || p.Addr+uint64(n) < p.Addr {
@@ -468,9 +470,9 @@ func (b *Builder) cpuOf(p *poke) uint16 {
 	return b.cpus[sort.Search(len(b.cpus), func(i int) bool { return b.cpus[i].first > p.order })-1].cpu
 }
 
-// site returns the index of the site at addr, if there is room for one more. Batches hit the same sites in
-// the same order again and again, so the successor of the last one is tried
-// before the map.
+// site returns the index of the site at addr; ok is false if there is no room for a new
+// one. Batches change the same sites in the same order again and again, so the site
+// behind the last one is tried before the map.
 func (b *Builder) site(addr uint64) (uint32, bool) {
 	if i := b.last + 1; i < uint32(len(b.sites)) && b.sites[i].addr == addr {
 		b.last = i
@@ -489,12 +491,12 @@ func (b *Builder) site(addr uint64) (uint32, bool) {
 	return i, true
 }
 
-// Dropped returns how many pokes there were that the images have not, because
-// there were more than a builder keeps, and when. What they changed is unconfirmed
-// ([TooManyFacts]).
+// Dropped returns how many pokes were beyond the limits, and the interval [from, to)
+// that has their times. What they changed is unconfirmed, with the reason
+// [TooManyFacts].
 func (b *Builder) Dropped() (n, from, to uint64) { return b.drops, b.dropped.from, b.dropped.to }
 
-// drop takes note of a poke beyond the limits. Whatever it did went unrecorded.
+// drop counts a poke beyond the limits.
 func (b *Builder) drop(t uint64) {
 	if b.dropped.to == 0 {
 		b.dropped = gap{t, later(t, 1), TooManyFacts}
@@ -503,8 +505,8 @@ func (b *Builder) drop(t uint64) {
 	b.dropped.from, b.dropped.to = min(b.dropped.from, t), max(b.dropped.to, later(t, 1))
 }
 
-// next is edit for the one that is next in the ring: of two, as most sites
-// have, the one that did not come last.
+// next returns the edit that comes next in the ring, and whether it is from old to new.
+// Most sites have two edits, which take turns.
 func (b *Builder) next(s *site, old, new []byte) (uint32, bool) {
 	if s.pokes == 0 || len(old) > 8 || len(new) > 8 {
 		return 0, false
@@ -514,7 +516,8 @@ func (b *Builder) next(s *site, old, new []byte) (uint32, bool) {
 	return k, int(e.olen) == len(old) && int(e.nlen) == len(new) && e.oldWord == word(old) && e.newWord == word(new)
 }
 
-// edit returns the edit of site s, the i-th, from old to new.
+// edit returns the index of the edit of s, the i-th site, from old to new. It adds the
+// edit if there is none.
 func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 	oldWord, newWord := word(old), word(new)
 	if s.pokes > 0 {
@@ -544,7 +547,8 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 	return n
 }
 
-// intern returns where the arena has data, as a content of site s.
+// intern returns the arena offset of data, a content of site s. It adds data if the
+// site's edits do not have it.
 func (b *Builder) intern(s *site, data []byte) uint32 {
 	if len(data) == 0 {
 		return 0
@@ -568,13 +572,13 @@ func (b *Builder) intern(s *site, data []byte) uint32 {
 	return off
 }
 
-// isProgramName reports whether a BPF symbol is a program by its name:
-// bpf_get_prog_name in kernel/bpf/core.c. Every other BPF symbol is an image
-// (trampoline, dispatcher, struct_ops) whose length is only an upper bound.
+// IsProgramName reports whether the name of a BPF symbol is that of a program, as
+// bpf_get_prog_name() in kernel/bpf/core.c makes them. Every other BPF symbol is an
+// image (trampoline, dispatcher, struct_ops), whose length is an upper bound.
 func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
 
-// fork returns a builder that has the same facts. What is added to it is not
-// added to b, which may go on by itself; but no poke may be added to it.
+// Clone returns a builder that has the same facts. Facts that are added to one of the
+// two are not added to the other. No poke may be added to the clone.
 func (b *Builder) Clone() *Builder {
 	c := *b
 	c.modules = slices.Clip(b.modules)

@@ -5,10 +5,10 @@ package timeline
 
 import "iter"
 
-// Against compares the view with another copy of the same memory, for example
-// one read from /proc/kcore at v's time: it yields every piece of the view
-// that segs cover, with the copy's bytes in the piece's place. Whether a piece
-// that is not [Known] may differ is for the caller to say.
+// Against compares the view with another copy of the same memory, for example one that
+// was read from /proc/kcore at v's time. It yields every span of the view in segs, with
+// the copy's bytes of that span. The spans are not joined. The caller decides whether the
+// bytes of a span that is not [Known] may differ.
 func (v View) Against(segs []Segment) iter.Seq2[Span, []byte] {
 	return func(yield func(Span, []byte) bool) {
 		for _, s := range segs {

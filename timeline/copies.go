@@ -9,17 +9,16 @@ import (
 	"sort"
 )
 
-// AddCopy adds a further copy of text, as of /proc/kcore, beside the one of
-// SetSnapshot: bytes that were read at a moment that is only known to lie in
-// [From, To]. Of it, what stands in kernel text, modules' text and dynamic code
-// is looked at.
+// AddCopy adds a further snapshot, which somebody made of /proc/kcore at some moment of
+// [s.From, s.To]. Only its bytes of kernel text, of modules' text and of dynamic code
+// are used. Any number of them may be added.
 func (b *Builder) AddCopy(s Snapshot) { b.copies = append(b.copies, s) }
 
-// A furtherCopy is one as the build sees it.
+// A furtherCopy is a further snapshot while an image is made of it.
 type furtherCopy struct {
 	from, to uint64
 	segments []Segment
-	// differs are the runs of bytes that are not the snapshot's, by address.
+	// differs are the runs of bytes that differ from the snapshot, by address.
 	differs []run
 }
 
@@ -29,8 +28,8 @@ type run struct {
 	off    uint32
 }
 
-// compareCopies finds where the further copies differ from the snapshot, in the
-// order of the copies' times.
+// compareCopies sorts the further copies by time, and finds where each differs from the
+// snapshot.
 func (d *build) compareCopies(lives []*Lifetime) {
 	if len(d.Builder.copies) == 0 {
 		return
@@ -54,7 +53,8 @@ func (d *build) compareCopies(lives []*Lifetime) {
 	slices.SortStableFunc(d.copied, func(a, b furtherCopy) int { return int(int64(a.from - b.from)) })
 }
 
-// overlapping returns what segments, sorted by address, hold of [lo, hi).
+// Overlapping returns the parts of segments that lie in [lo, hi). segments must be sorted
+// by address and disjoint. The result shares their memory.
 func Overlapping(segments []Segment, lo, hi uint64) []Segment {
 	var out []Segment
 	i := sort.Search(len(segments), func(i int) bool { return segments[i].End() > lo })
@@ -66,7 +66,7 @@ func Overlapping(segments []Segment, lo, hi uint64) []Segment {
 	return out
 }
 
-// differences appends the runs of seg that the snapshot does not have.
+// differences appends the runs of seg in which the snapshot has other bytes or none.
 func (d *build) differences(runs []run, seg Segment) []run {
 	keep := func(s Segment) {
 		if len(s.Data) == 0 || d.tooLarge {
@@ -105,7 +105,7 @@ func (d *build) differences(runs []run, seg Segment) []run {
 	return runs
 }
 
-// cuts calls cut for every range over which a copy does not say the same.
+// cuts calls cut for each range of the copy, and for each in which it differs.
 func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
 	for _, s := range c.segments {
 		cut(s.Addr, s.End())
@@ -115,7 +115,7 @@ func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
 	}
 }
 
-// content returns what the copy says of a fragment.
+// content returns the content that the copy has of a fragment.
 func (c *furtherCopy) content(f *fragment) uint32 {
 	i := sort.Search(len(c.differs), func(i int) bool { return c.differs[i].hi > f.addr })
 	if i < len(c.differs) && c.differs[i].lo <= f.addr {
@@ -128,27 +128,27 @@ func (c *furtherCopy) content(f *fragment) uint32 {
 	return noContent
 }
 
-// likeSnapshot reports whether all further copies say of the fragment what the
-// snapshot does.
+// likeSnapshot reports whether all further copies have the snapshot's bytes of the
+// fragment.
 func (d *build) likeSnapshot(f *fragment) bool {
 	return !slices.ContainsFunc(d.copied, func(c furtherCopy) bool { return c.content(f) != snapshotContent })
 }
 
-// A clash is a copy that cannot be what stood there while it was made.
+// A clash is a copy whose bytes cannot have been there while it was made.
 type clash struct {
 	from, to uint64
 	content  uint32
 }
 
-// withCopies puts what further copies say, as far as they were made within
-// [e0, e1), among the changes. Those during which changes were recorded say
-// nothing more where they agree with these, and clash with them otherwise.
+// withCopies returns the changes of an epoch, with the further copies that were made in
+// it among them. A copy during which changes were recorded is not among them: it proves
+// nothing more if it agrees with them, and is a clash if it does not.
 func (c *historyBuilder) withCopies(e0, e1 uint64, init initial, changes []change) []change {
 	if len(c.copied) == 0 || c.uncopied {
 		return changes
 	}
 	out := slices.Clone(changes)
-	since, busy := uint64(0), uint64(0) // when the copies before were made that this one overlaps
+	since, busy := uint64(0), uint64(0) // the time of the copies before that this one overlaps
 	last := uint32(noContent)
 	if init.content != noContent {
 		since, busy, last = init.from, init.to, init.content
@@ -161,7 +161,7 @@ func (c *historyBuilder) withCopies(e0, e1 uint64, init initial, changes []chang
 		}
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		inside := changes[lo:upToTime(changes, cp.to)]
-		// A change that was recorded meanwhile tells copies apart that overlap.
+		// Copies that overlap may differ if a change was recorded meanwhile.
 		overlaps := last != noContent && cp.from <= busy &&
 			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
 		if !overlaps {
@@ -239,8 +239,7 @@ func (c *historyBuilder) read(t1, proven uint64, weak Reason, torn bool, ch *cha
 	return t2, why
 }
 
-// clash makes the time between the facts around a copy conflicting that cannot
-// be what stood there then.
+// clash makes the time between the facts around each clash conflicting.
 func (c *historyBuilder) clash(e0, e1 uint64, changes []change) {
 	for _, x := range c.clashes {
 		from, to := e0, e1

@@ -3,36 +3,35 @@
 
 package timeline
 
-// A Cursor reads an image as a decoder does: the same code again and again,
-// mostly forward in time. It remembers where it was and what it met there,
-// and gives the same answers as a [View]. A Cursor is for one goroutine; any
-// number of them may read one image.
+// A Cursor reads an image as a decoder of a trace does: the same code again and again,
+// mostly forward in time. It caches answers, and gives the same ones as a [View]. A Cursor
+// must not be used by several goroutines at once; any number of cursors may read one
+// image.
 type Cursor struct {
 	im *Image
 
-	// What is said of never-poked core text, and the image's index of it.
+	// The answer for never-poked core text, and the image's index of it.
 	unpatched unpatchedText
 	said      Block
-	from      uint64 // said.Since,
-	span      uint64 // and how long it holds
+	from      uint64 // said.Since
+	span      uint64 // said.Until - said.Since
 
 	last int // the fragment that the last read began in
 
-	// Other answers, by their address modulo the number of sets. Of each set
-	// the newer one comes first.
+	// Other answers, by their address modulo the number of sets. The newer one of a set
+	// is first.
 	cached [cacheSets][2]cachedBlock
 
-	// The version of each fragment that was met last, by the fragment's index
+	// The version of each fragment that was read last, by the index of the fragment
 	// modulo the size.
 	seen [seenSize]struct{ fragment, version uint32 }
 }
 
-// A cachedBlock is an answer for a few bytes, such as an instruction and what
-// follows it.
+// A cachedBlock is an answer for up to 16 bytes, which is more than an instruction has.
 type cachedBlock struct {
 	addr     uint64
 	validity Validity
-	n, given uint8 // n is 0 where there is none
+	n, given uint8 // n is 0 if there is no answer
 	standing Standing
 	reason   Reason
 	bytes    [cachedBytes]byte
@@ -44,7 +43,7 @@ const (
 	seenSize    = 1024
 )
 
-// Cursor returns a cursor of the image.
+// Cursor returns a new cursor of the image. It takes some 200 KiB of memory.
 func (im *Image) Cursor() *Cursor {
 	c := &Cursor{im: im, unpatched: im.unpatchedText}
 	if im.unpatched.count > 0 {
@@ -56,7 +55,7 @@ func (im *Image) Cursor() *Cursor {
 	return c
 }
 
-// Read is [View.Read] at time t. Times may go in any direction.
+// Read is [View.Read] at time t. Times need not ascend.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 	if at := addr - c.unpatched.base; t-c.from < c.span && c.unpatched.has(at, len(buf)) {
 		return Block{c.said.Standing, c.said.Reason, c.unpatched.read(at, buf), c.said.Validity}
@@ -64,7 +63,7 @@ func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 	return c.read(addr, t, buf)
 }
 
-// read is Read for all but what Read can do by itself.
+// read is Read for all addresses but those of never-poked core text.
 func (c *Cursor) read(addr, t uint64, buf []byte) Block {
 	set := &c.cached[addr%cacheSets]
 	j := &set[0]
@@ -90,15 +89,15 @@ func (c *Cursor) read(addr, t uint64, buf []byte) Block {
 	return b
 }
 
-// enterCold looks up what is said of never-poked core text at time t.
+// enterUnpatched looks up the answer for never-poked core text at time t.
 func (c *Cursor) enterUnpatched(t uint64) {
 	h := c.im.at(&c.im.unpatched, t)
 	c.said = Block{Standing: h.standing, Reason: h.reason, Validity: Validity{h.since, h.until}}
 	c.from, c.span = h.since, h.until-h.since
 }
 
-// find is Image.find, which tries the last fragment and the next two first:
-// between two that are poked there is one that is not.
+// find is Image.find. It tries the last fragment and the next two first: between two
+// poked fragments there is one that is not poked.
 func (c *Cursor) find(addr uint64) int {
 	f := c.im.fragments
 	for i := c.last; i < len(f) && i < c.last+3; i++ {

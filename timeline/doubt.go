@@ -9,10 +9,10 @@ import (
 	"sort"
 )
 
-// doubtModules finds for each module the first contradiction in its text: a
-// poke whose old bytes are not what the facts before it give, or the birth or the
-// death of something else inside it. The module has then gone with no record: from its
-// last confirmed moment on nothing of it can be believed (rule modules).
+// doubtModules finds the first contradiction in the text of each module: a poke whose
+// old bytes are not what the facts before it give, or the birth or the death of other
+// code inside of it. It shows that the module was unloaded with no record, so nothing of
+// it is known from its last confirmed moment on (rule modules).
 func (d *build) doubtModules(lives []*Lifetime) {
 	for _, l := range lives {
 		l.doubted = MaxTime
@@ -22,13 +22,14 @@ func (d *build) doubtModules(lives []*Lifetime) {
 	}
 }
 
+// doubtModule sets l.doubted to the last confirmed moment before the first contradiction.
 func (d *build) doubtModule(l *Lifetime) {
 	lo, _ := slices.BinarySearchFunc(d.order, l.Lo, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
 	hi, _ := slices.BinarySearchFunc(d.order, l.Hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
 	d.gather(d.order[lo:hi])
 	now := make(map[uint64]byte) // poked bytes
-	// While the snapshot was made, which may be of before or after, pokes can
-	// contradict one another only.
+	// Until the snapshot was made for certain, it may be of before a poke or after it, so
+	// pokes are compared with other pokes only.
 	copied := false
 	at := func(a uint64) (byte, bool) {
 		b, ok := now[a]
@@ -73,13 +74,13 @@ func (d *build) doubtModule(l *Lifetime) {
 	}
 }
 
-// pokeLost reports whether a contradiction in the text of a module until t may be due to a
-// lost poke, and to nothing else: the module was there for certain.
+// pokeLost reports whether only a lost poke can explain a contradiction in the text of a
+// module until t, because the module was there for certain.
 func (d *build) pokeLost(l *Lifetime, t uint64) bool {
 	return len(d.gaps[gapsOfText].between(max(l.From, d.first), t)) > 0 && len(l.unsure.between(l.From, later(t, 1))) == 0
 }
 
-// holds reports whether these bytes stand at addr, as far as is known.
+// holds reports whether no known byte at addr contradicts these bytes.
 func (d *build) holds(addr uint64, want []byte, at func(uint64) (byte, bool)) bool {
 	for k := range want {
 		if b, ok := at(addr + uint64(k)); ok && b != want[k] {

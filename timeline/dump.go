@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Dump prints every version of [addr, addr+n), a line each: validity, standing,
+// Dump returns every version of [addr, addr+n), each in a line: validity, standing,
 // reason, bytes. It is for tests and for debugging; its form may change.
 func (im *Image) Dump(addr, n uint64) string {
 	var out strings.Builder

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrInvalid is wrapped by the errors of [DecodeImage], [DecodeWindows] and
-// [Image.CheckValid]: a table does not have what the others refer to.
+// [Image.CheckValid]. It means that a number in a table refers to nothing.
 var ErrInvalid = errors.New("timeline: the tables of the image are not valid")
 
 func invalidf(format string, args ...any) error {
@@ -37,32 +37,32 @@ const (
 
 // EncodedTable is the memory of one table of an image.
 type EncodedTable struct {
-	Data []byte // a whole number of elements, aligned as DecodeImage says
+	Data []byte // a whole number of elements; see DecodeImage for its alignment
 	Size int    // of an element, in bytes
 }
 
-// Encoded is an image as plain memory. It depends on the byte order of the
-// machine and on how the compiler lays out structs: it is for a file that the
-// same program reads on the same kind of machine, which the caller must see to.
+// Encoded is an image as plain memory. Its form depends on the byte order of the machine
+// and on the compiler's layout of structs. The caller must see to it that only the same
+// program, on the same kind of machine, decodes it.
 type Encoded struct {
 	// Tables refer to the image's own memory: they are read-only.
 	Tables []EncodedTable
-	// Meta is what is no table. It can be kept as JSON.
+	// Meta has all that is not a table. It can be stored as JSON.
 	Meta EncodedMeta
 }
 
-// EncodedMeta is what of an encoded image is no table.
+// EncodedMeta is the part of an encoded image that is not a table.
 type EncodedMeta struct {
 	First, Horizon, TextLo, TextHi, PageBase uint64
 
 	Unpatched        [4]uint32
 	UnpatchedSegment int32
 	Segments         []Range
-	Doubles          int
+	Duplicates       int `json:"Doubles"`
 	Skews            []Skew
 }
 
-// A savedLife is a life without what only matters while an image is made.
+// A savedLife is a [Lifetime] without the fields that are used only while an image is made.
 type savedLife struct {
 	lo, hi, from, to uint64
 	name, nameLen    uint32 // in the table of names
@@ -72,13 +72,13 @@ type savedLife struct {
 	_                uint16
 }
 
-// Encode returns the image as plain memory, without its snapshot's bytes and
-// without the tables of names that it was given.
+// Encode returns the image as plain memory, without the bytes of its snapshot and without
+// its tables of names. The tables share the image's memory.
 func (im *Image) Encode() Encoded {
 	meta := EncodedMeta{
 		First: im.first, Horizon: im.horizon, TextLo: im.textLo, TextHi: im.textHi, PageBase: im.pageBase,
 		Unpatched:        [4]uint32{im.unpatched.leaf, im.unpatched.count, im.unpatched.node, im.unpatched.states},
-		UnpatchedSegment: -1, Doubles: im.doubles, Skews: im.skews,
+		UnpatchedSegment: -1, Duplicates: im.duplicates, Skews: im.skews,
 	}
 	for i := range im.segments {
 		s := &im.segments[i]
@@ -104,11 +104,11 @@ func (im *Image) Encode() Encoded {
 	}}
 }
 
-// DecodeImage makes an image of what [Image.Encode] returned, in place: the
-// tables must neither change nor go while the image is in use, and each must
-// begin at an address that is a multiple of 64. segments is the snapshot, names
-// the table of names that the image was built with. Whatever the tables hold,
-// no answer of the image reads outside of them; errors wrap [ErrInvalid].
+// DecodeImage makes an image of what [Image.Encode] returned. The image uses the tables
+// in place: they must neither change nor be unmapped while it is in use, and each must
+// begin at an address that is a multiple of 64. segments is the snapshot, and names the
+// table of names, that the image was built with. Errors wrap [ErrInvalid]. Whatever the
+// tables contain, an image that DecodeImage returns never reads outside of them.
 func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
 	if len(e.Tables) != numTables {
 		return nil, invalidf("%d tables, not %d", len(e.Tables), numTables)
@@ -142,7 +142,7 @@ func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
 	return im, nil
 }
 
-// A tableDecoder finds tables, and keeps the first error.
+// A tableDecoder casts tables to their types, and keeps the first error.
 type tableDecoder struct {
 	tables []EncodedTable
 	err    error
@@ -173,10 +173,10 @@ func (im *Image) savedLives() (lives []savedLife, names []byte) {
 	return lives, names
 }
 
-// take sets what is no table.
+// take sets what Meta has.
 func (im *Image) take(meta *EncodedMeta, segments []Segment) error {
 	im.first, im.horizon, im.textLo, im.textHi = meta.First, meta.Horizon, meta.TextLo, meta.TextHi
-	im.pageBase, im.doubles, im.skews = meta.PageBase, meta.Doubles, meta.Skews
+	im.pageBase, im.duplicates, im.skews = meta.PageBase, meta.Duplicates, meta.Skews
 	im.unpatched = versions{meta.Unpatched[0], meta.Unpatched[1], meta.Unpatched[2], meta.Unpatched[3]}
 	if len(segments) != len(meta.Segments) {
 		return invalidf("the copy of kernel text has %d ranges, it knows %d", len(segments), len(meta.Segments))
@@ -206,10 +206,10 @@ func (im *Image) take(meta *EncodedMeta, segments []Segment) error {
 	return nil
 }
 
-// CheckValid returns an error that wraps [ErrInvalid] if a number in a table
-// leads outside of the others. It looks at all tables but the leaves, of which
-// there can be very many: what they hold is bounded when it is read. An image
-// that [Builder.Build] made is valid.
+// CheckValid returns an error that wraps [ErrInvalid] if a number in a table refers to
+// an element that another table does not have. It checks all tables but the leaves, of
+// which there can be very many; their numbers are bounded whenever they are read. It
+// returns nil for every image that [Builder.Build] made.
 func (im *Image) CheckValid() error {
 	switch {
 	case !im.goodFragments():
@@ -252,8 +252,8 @@ func (im *Image) goodFragments() bool {
 	return true
 }
 
-// goodCold looks at the versions that all never-poked text shares. Answers come from
-// them without a fragment if there is coldText, and then from the snapshot.
+// validUnpatched checks the versions that all never-poked text shares. If there is a
+// bitmap of unpatched text, the snapshot must give their bytes.
 func (im *Image) validUnpatched() bool {
 	if im.unpatched.count == 0 {
 		return im.unpatchedText.unpatched == nil
@@ -270,7 +270,7 @@ func (im *Image) validUnpatched() bool {
 	return true
 }
 
-// named reports whether the numbers of s that have names are among those.
+// named reports whether standing, reason and source of s exist.
 func (s *state) named() bool {
 	return s.standing <= Known && int(s.reason) < len(reasons) && int(s.source) < len(sourceNames)
 }
@@ -294,7 +294,7 @@ func (im *Image) goodVersions(v *versions) bool {
 	return nodes <= uint64(len(im.nodes))
 }
 
-// goodState looks at a state of the i-th fragment, f.
+// goodState checks a state of the i-th fragment, f.
 func (im *Image) goodState(s *state, f *fragment, i uint32) bool {
 	switch {
 	case !s.named():
@@ -307,7 +307,7 @@ func (im *Image) goodState(s *state, f *fragment, i uint32) bool {
 	return im.goodContent(s.content, f)
 }
 
-// goodContent reports whether there are bytes of a content of f.
+// goodContent reports whether a content of f has its bytes.
 func (im *Image) goodContent(content uint32, f *fragment) bool {
 	if content == snapshotContent {
 		return f.seg >= 0

@@ -10,17 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// EncodedWindows are windows as plain memory, see [Encoded].
+// EncodedWindows is a [Windows] as plain memory, with the limits of [Encoded].
 type EncodedWindows struct {
 	Pokes []byte // the in-place pokes, in blocks with a checksum each
-	Sums  []byte // CRC-32 of each block, as of IEEE 802.3
-	// Stretches are the runs of pokes that follow one another in time: begin and
-	// end in the order of Pokes, and the place of the first in the order of time.
+	Sums  []byte // the CRC-32 of each block (IEEE 802.3), 4 bytes
+	// Stretches are the runs of pokes that are neighbours in the order of time as well:
+	// begin and end in Pokes, and the index of the first in the order of time.
 	Stretches [][3]int
 }
 
-// Encode returns the windows as plain memory; ok is false where instructions
-// are words, whose windows are not encoded. The memory of Pokes is that of w.
+// Encode returns the windows as plain memory, which they share. ok is false for
+// architectures whose instructions are words: their windows cannot be encoded.
 func (w *Windows) Encode() (e EncodedWindows, ok bool) {
 	if w.words != nil {
 		return e, false
@@ -32,10 +32,10 @@ func (w *Windows) Encode() (e EncodedWindows, ok bool) {
 	return e, true
 }
 
-// DecodeWindows makes windows of what [Windows.Encode] returned, in place. The
-// checksum of a block is looked at when the block is first met; if it is wrong,
-// again is called once, and must return the windows made anew. Errors wrap
-// [ErrInvalid].
+// DecodeWindows makes windows of what [Windows.Encode] returned, and uses its memory in
+// place. It checks the checksum of a block when the block is first read. If a checksum
+// is wrong, it calls again once, which must return the windows made from the recording.
+// Errors wrap [ErrInvalid].
 func DecodeWindows(e EncodedWindows, again func() *Windows) (*Windows, error) {
 	pokes, err := cast[InPlacePoke](e.Pokes)
 	if err != nil {
@@ -64,17 +64,16 @@ func DecodeWindows(e EncodedWindows, again func() *Windows) (*Windows, error) {
 	return w, nil
 }
 
-// indexedWindows are decoded windows. The checksum of each block of them is
-// looked at when it is first met.
+// indexedWindows are decoded windows.
 type indexedWindows struct {
 	pokes   []InPlacePoke
 	sums    []uint32 // CRC-32 of each block
 	good    []atomic.Bool
 	damaged atomic.Bool
-	again   func() *Windows // made anew
+	again   func() *Windows // makes them from the recording
 }
 
-// windowBlock is how many pokes have a checksum of their own.
+// windowBlock is how many pokes share a checksum.
 const windowBlock = 1 << 10
 
 // windowSums returns the checksums of the blocks.
@@ -85,7 +84,7 @@ func windowSums(pokes []InPlacePoke) (sums []uint32) {
 	return sums
 }
 
-// check looks at the block that the i-th poke is in.
+// check checks the block of the i-th poke, unless that was done before.
 func (x *indexedWindows) check(i int) {
 	b := i / windowBlock
 	if x.good[b].Load() {

@@ -17,18 +17,18 @@ import (
 	"strings"
 )
 
-// ExplicitWindow is a change of text whose writer recorded beginning and
-// end: the two-record form, BEFORE and AFTER, that was first proposed for the
-// text poke event. From From until To a CPU may run Before, After, or a trap;
-// before it Before, from To on After.
+// ExplicitWindow is a change of text whose writer recorded its begin and its end: the
+// form with two records, BEFORE and AFTER, that was first proposed for the text poke
+// event. A CPU runs Before until From, After from To on, and either of them or a trap
+// between.
 type ExplicitWindow struct {
 	Addr          uint64
-	From, To      uint64
-	Method        string // how the change is made safe, for example "int3"; for people
-	Before, After []byte // of one length
+	From, To      uint64 // in nanoseconds of the recording's clock
+	Method        string // how the change is made safe, for example "int3"; not interpreted
+	Before, After []byte // of equal length
 }
 
-// check says what is wrong with a window.
+// check returns an error if the window cannot be one.
 func (w *ExplicitWindow) check() error {
 	switch {
 	case len(w.Before) == 0 || len(w.Before) != len(w.After):
@@ -41,8 +41,9 @@ func (w *ExplicitWindow) check() error {
 	return nil
 }
 
-// Window adds an explicit window. A text poke of the same place to the same
-// bytes inside of it is the same change.
+// Window adds an explicit window, and copies its bytes. A text poke of the same address
+// to the same bytes in [From, To] is the same change. Window returns an error if Before
+// and After are not of equal length from 1 to 65,535, or if To is not after From.
 func (b *Builder) Window(w ExplicitWindow) error {
 	if err := w.check(); err != nil {
 		return err
@@ -52,8 +53,8 @@ func (b *Builder) Window(w ExplicitWindow) error {
 	return nil
 }
 
-// withWindows returns a builder that has a poke for each explicit window that
-// no text poke has already. b itself stays as it is.
+// withWindows returns a builder that has a poke for each explicit window which has no
+// text poke. It does not change b.
 func (b *Builder) withWindows() *Builder {
 	if len(b.windows) == 0 {
 		return b
@@ -64,7 +65,7 @@ func (b *Builder) withWindows() *Builder {
 	c.arena = slices.Clip(b.arena)
 	c.cpus = slices.Clone(b.cpus)
 	c.siteOf = maps.Clone(b.siteOf)
-	// What is added to chunks lies behind the pokes that b counts.
+	// New pokes in the chunks lie behind those that b counts.
 	c.chunks.slabs, c.chunks.next = slices.Clip(b.chunks.slabs), slices.Clone(b.chunks.next)
 	for i := range b.windows {
 		w := &b.windows[i]
@@ -82,8 +83,7 @@ func (b *Builder) withWindows() *Builder {
 	return &c
 }
 
-// inFlight makes the answers inside explicit windows in flight: both sides
-// are given.
+// inFlight makes what was emitted inside of explicit windows in flight.
 func (c *historyBuilder) inFlight() {
 	for i := range c.windows {
 		w := &c.windows[i]
@@ -101,7 +101,7 @@ func (c *historyBuilder) inFlight() {
 	}
 }
 
-// own keeps bytes in the image's arena.
+// own copies bytes to the image's arena.
 func (c *historyBuilder) own(data []byte) uint32 {
 	if !c.limits.hold(c.im.arena, len(data)) {
 		c.tooLarge = true
@@ -122,10 +122,10 @@ type windowLine struct {
 	After  string `json:"after"`
 }
 
-// ReadWindows reads explicit windows from JSON lines: for each change one with
-// "flag":"before" and later one with "flag":"after", with equal "addr" ("0x..."),
-// "before" and "after" (hexadecimal bytes), each with its "time" (decimal
-// nanoseconds, a string), and an optional "method". Errors name the line.
+// ReadWindows reads explicit windows from JSON lines. Each change has two lines, first one
+// with "flag":"before", later one with "flag":"after". Both have the same "addr"
+// ("0x..."), "before" and "after" (hexadecimal bytes). Each has its "time" (a string of
+// decimal nanoseconds) and may have a "method". Errors name the line.
 func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
 	var out []ExplicitWindow
 	type key struct {

@@ -432,7 +432,7 @@ func answer(b *Builder, im *Image, line string) ([]string, error) {
 			out = append(out, fmt.Sprintf("%#x %d on CPU %d came before %d on CPU %d", s.Addr, s.First, s.FirstCPU, s.Second, s.SecondCPU))
 		}
 	case "duplicates":
-		out = append(out, strconv.Itoa(im.Stats().Doubles))
+		out = append(out, strconv.Itoa(im.Stats().Duplicates))
 	case "dropped":
 		n, from, to := b.Dropped()
 		out = append(out, fmt.Sprintf("%d %s", n, interval(from, to)))

@@ -10,26 +10,25 @@ import (
 	"sort"
 )
 
-// MaxTime is the end of time: an Until that nothing bounds.
+// MaxTime is the end of time. As the end of an interval it means that nothing bounds it.
 const MaxTime = uint64(math.MaxUint64)
 
-// A gap is a half-open interval of time in which a change may have gone
-// unrecorded: before the first record and beyond the horizon, between a lost
-// record's neighbours, or always where coverage was never complete.
+// A gap is a half-open interval of time in which a change may have gone unrecorded: the
+// time before the first record and beyond the horizon, the time between the records
+// around a lost one, or all time if coverage was never complete.
 type gap struct {
 	from, to uint64
 	reason   Reason
 }
 
-// gaps is a sorted list of disjoint gaps. Neighbours may touch where their
-// reasons differ.
+// gaps is a sorted list of disjoint gaps. Neighbours may touch if their reasons differ.
 type gaps []gap
 
-// always is the gap list of memory whose changes are recorded nowhere.
+// always returns the gaps of memory whose changes are never recorded.
 func always(r Reason) gaps { return gaps{{0, MaxTime, r}} }
 
-// flatten makes a gap list of any intervals. Where several overlap, the one
-// given first names the reason.
+// flatten makes gaps of any intervals. Where several overlap, the first in the list names
+// the reason.
 func flatten(in []gap) gaps {
 	var cuts []uint64
 	for _, g := range in {
@@ -42,9 +41,9 @@ func flatten(in []gap) gaps {
 	if len(cuts) < 2 {
 		return nil
 	}
-	// reason[i] belongs to [cuts[i], cuts[i+1]). Each cell is set once: next[i]
-	// skips over cells that are set already, so many overlapping losses cost
-	// no more than their number.
+	// reason[i] is the reason of [cuts[i], cuts[i+1]). Each is set once: next[i] skips
+	// those that are set already, so the time is linear in the number of intervals,
+	// however much they overlap.
 	reason := make([]Reason, len(cuts)-1)
 	next := make([]int, len(cuts))
 	for i := range next {
@@ -100,9 +99,8 @@ func (g gaps) covers(t1, t2 uint64) bool {
 	return t1 >= t2
 }
 
-// replaced returns what of g shares time with [t1, t2), with those of o, which lie
-// there too, in the place of whatever g has meanwhile, unless g has all of that
-// time.
+// replaced returns the gaps of g that share time with [t1, t2), in which each gap of o
+// replaces the gaps of g inside of it, unless these cover it. o lies in [t1, t2).
 func (g gaps) replaced(o gaps, t1, t2 uint64) (out gaps) {
 	add := func(x gap) {
 		if n := len(out); n > 0 && out[n-1].to == x.from && out[n-1].reason == x.reason {
@@ -126,16 +124,16 @@ func (g gaps) replaced(o gaps, t1, t2 uint64) (out gaps) {
 			t1 = x.to
 		}
 	}
-	keep(t1, later(t2, 1), MaxTime) // one without end stays one
+	keep(t1, later(t2, 1), MaxTime) // a gap without end remains one
 	return out
 }
 
-// union joins two gap lists; where both have one, a's reason is kept.
+// union joins two lists. Where both have a gap, g's names the reason.
 func (g gaps) union(o gaps) gaps {
 	return flatten(append(slices.Clone(g), o...))
 }
 
-// sortedByTime orders items by time, keeping the given order for equal times.
+// sortedByTime sorts items by time, in place. Items of equal time keep their order.
 func sortedByTime[T any](items []T, time func(T) uint64) {
 	if slices.IsSortedFunc(items, func(a, b T) int { return cmp.Compare(time(a), time(b)) }) {
 		return

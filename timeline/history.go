@@ -9,60 +9,74 @@ import (
 	"sort"
 )
 
-// A change is a poke as one fragment sees it. Contents are arena offsets of
-// the fragment's own bytes.
+// A change is the part of a poke that covers one fragment, or a further copy of it.
+// Contents are arena offsets of the fragment's bytes.
 type change struct {
 	time           uint64
-	recorded       uint64 // time of the record: another one where CPUs' clocks differ
+	recorded       uint64 // time of the record, which is not time where CPUs' clocks differ
 	old, new       uint32
 	hasOld, hasNew bool
-	first          bool // the fragment holds the poke's first byte, where a trap stands meanwhile
-	birth, death   bool // the poke as a whole has no old or no new bytes
+	first          bool // the fragment has the poke's first byte, which is a trap while the poke is made
+	birth, death   bool // the poke as a whole has no old, or no new bytes
 	// live says that the poke shows that code is alive here: it made the code, or it
 	// changes a call. (Of what is not yet registered, or is no more, the kernel
 	// patches jumps only: bpf_arch_poke_desc_update, arch/x86/net/bpf_jit_comp.c.)
 	live          bool
 	order, offset uint32 // of the poke, and where in it the fragment begins
-	copied        bool   // it is no change: what a further copy of text says, made
-	until         uint64 // from time to until
+	copied        bool   // it is no change, but a further copy that was made in [time, until]
+	until         uint64
 }
 
-// before is what the change says of the time before it.
+// before returns the claim of the change's old bytes.
 func (ch *change) before() claim { return claim{ch.time, ch.old, SourcePoke, true} }
 
-// initial is what is known of a fragment besides its changes: bytes that were
-// read at a moment that is only known to lie in [from, to].
+// initial is a copy of a fragment's bytes, which was made at some moment of [from, to].
 type initial struct {
 	content  uint32 // noContent: nothing
 	source   Source
 	from, to uint64
-	// weak, where set, says why the bytes are at most unconfirmed from the
-	// start, although nothing need have been lost.
+	// weak is why the bytes are at most unconfirmed, although nothing need have been
+	// lost; none if they are not.
 	weak Reason
 }
 
-// A historyBuilder derives the versions of one fragment from its facts, by rules moment, snapshot and old-bytes:
-// a fact proves a moment, not the way to it.
+// A historyBuilder derives the versions of one fragment from its facts. A fact proves
+// the bytes at one moment, not what was there between two facts (rules moment, snapshot
+// and old-bytes).
+//
+// The time of a fragment is cut into epochs: core text is one epoch, other addresses
+// have one for each lifetime and one for each time between (build.throughLifetimes):
+//
+//	lifetimes         ├─── program a ───┤      ├── program b ─────
+//	epochs   unowned       alive         unowned      alive
+//
+// alive and unowned emit versions in the order of time. Then overlay corrects what was
+// emitted, where a fact concerns an interval of time rather than a moment:
+//
+//	alive      │ known P              │ known Q        │ unconfirmed Q
+//	uncertain  │ known P           │in flight P Q│ known Q │ unconfirmed Q      clocks
+//	doubt      │ known P           │in flight P Q│  conflicting Q             a module
 type historyBuilder struct {
 	*build
 	f     *fragment
 	gaps  gaps   // when a change of these bytes may have gone unrecorded
-	pairs *gaps  // those that count between two pokes too; nil: all of gaps do
-	bare  Reason // why there are no bytes where no fact gives any
+	pairs *gaps  // those that count between two pokes too; nil: all of gaps
+	bare  Reason // why no bytes are known where no fact gives any
 
 	thunk bool // the fragment is padding where a thunk may be written
 
-	out []version // what was derived so far
+	out []version // emitted so far, by time
 
-	soft     Reason // why what copies give is unconfirmed at the best; none for text
-	uncopied bool   // what copies give is nothing
+	soft     Reason // why copies give at most unconfirmed bytes; none for text
+	uncopied bool   // copies give no bytes
 	clashes  []clash
 
-	content uint32 // the last bytes of the epoch so far, for what comes after it
+	// The last bytes of the epoch at hand, and of the one before while a new one begins.
+	content uint32
 	source  Source
 }
 
-// fromSnapshot is the snapshot's claim about the fragment, or the seed's.
+// fromSnapshot returns what the snapshot, or the seed, has of the fragment.
 func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	if c.f.seg < 0 {
 		return initial{content: noContent}
@@ -81,8 +95,8 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	return init
 }
 
-// reasonUndated says why a snapshot is at most unconfirmed that may have been
-// taken before the recording began, at from or later.
+// reasonUndated returns why a snapshot gives at most unconfirmed bytes if it may have
+// been taken before the recording began, at from or later.
 func (c *historyBuilder) reasonUndated(from uint64) Reason {
 	if g := c.gaps.between(from, c.first); len(g) > 0 && g[0].reason != OutsideRecording {
 		return g[0].reason
@@ -90,17 +104,17 @@ func (c *historyBuilder) reasonUndated(from uint64) Reason {
 	return SnapshotUndated
 }
 
-// emit appends a version that begins at t, unless nothing differs from the one before.
+// emit appends a version that begins at t, unless it equals the one before.
 func (c *historyBuilder) emit(t uint64, s Standing, r Reason, src Source, content uint32) {
 	c.put(version{t, state{content: content, standing: s, reason: r, source: src}})
 }
 
-// put is emit for a version as it is.
+// put is emit for a version.
 func (c *historyBuilder) put(v version) {
 	for n := len(c.out); n > 0; n-- {
 		last := &c.out[n-1]
 		if last.since == v.since {
-			// An empty interval: the later fact of one time wins.
+			// The interval is empty: of two facts of one time the later one counts.
 			c.out = c.out[:n-1]
 			continue
 		}
@@ -252,9 +266,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	}
 }
 
-// plain derives what follows the last change, of time t, as far as each change
-// begins with the bytes that the one before it left, and nothing can have gone unrecorded
-// between: as nearly all do. It returns how many changes these are.
+// plain derives the time after the last change, of time t, as long as each change finds
+// the bytes that the one before it left, with no gap between. Nearly all changes are
+// such. It returns how many there are.
 func (c *historyBuilder) plain(t uint64, changes []change) int {
 	if c.source != SourcePoke || c.rivals != nil || len(c.out) == 0 || c.out[len(c.out)-1].since >= t {
 		return 0
@@ -284,8 +298,8 @@ func (c *historyBuilder) plain(t uint64, changes []change) int {
 	return n
 }
 
-// reasonBefore says why the bytes of a snapshot or program are not known
-// before the time at which they can have been read at the earliest.
+// reasonBefore returns why the bytes of a copy are not known before the earliest moment
+// at which it can have been made.
 func (c *historyBuilder) reasonBefore(init initial) Reason {
 	if init.weak != ReasonNone {
 		return init.weak
@@ -296,6 +310,7 @@ func (c *historyBuilder) reasonBefore(init initial) Reason {
 	return OutsideRecording
 }
 
+// upToTime returns how many changes are of time t or earlier.
 func upToTime(changes []change, t uint64) int {
 	n := 0
 	for n < len(changes) && changes[n].time <= t {
@@ -304,9 +319,9 @@ func upToTime(changes []change, t uint64) int {
 	return n
 }
 
-// consistent reports whether bytes that were read while these changes went on
-// can be what stood there: a state of the history, or a half-written one with
-// the trap in place (rule snapshot).
+// consistent reports whether a copy that was made while these changes were made can
+// have these bytes: one of the states before, between and after them, or a half-written
+// one with the trap in place (rule snapshot).
 func (c *historyBuilder) consistent(content uint32, changes []change) bool {
 	got := c.bytes(content)
 	for i := range changes {
@@ -332,8 +347,8 @@ func (c *historyBuilder) consistent(content uint32, changes []change) bool {
 	return false
 }
 
-// forward goes on from the last fact, at t1, to t2, where nothing says more:
-// its bytes are known up to the first gap.
+// forward fills the time from the last fact, at t1, to t2, at which no fact gives
+// bytes. The last fact's bytes are known up to the first gap.
 func (c *historyBuilder) forward(t1, t2 uint64, weak Reason) {
 	if c.content == noContent {
 		c.emit(t1, Unknown, c.bare, SourceNone, noContent)
@@ -347,17 +362,16 @@ func (c *historyBuilder) forward(t1, t2 uint64, weak Reason) {
 	c.unconfirmed(t1, c.gaps.between(t1, t2))
 }
 
-// unconfirmed emits the last fact's bytes, of time t1, as unconfirmed from the
-// first gap since on. That gap names the reason until the next fact, whatever
-// else was lost meanwhile, except that a gap without end names it from its
-// beginning on:
+// unconfirmed emits the last fact's bytes, of time t1, as unconfirmed from the first gap
+// on. That gap names the reason until the next fact, whatever other gaps follow. Only a
+// gap without end names it from its beginning on:
 //
 //	facts    A ────────────────────────────────────
 //	gaps        ├─ x ─┤  ├y┤├x┤  ├── y ──┤  ├─ z ──   z has no end
 //	answer   A  x x x x x x x x x x x x x x  z z z
 //
-// So a fact costs three versions at most, however many gaps follow it. A
-// recording with thousands of losses has no more versions of a place than facts.
+// So each fact makes three versions at most, however many gaps follow it: the number
+// of versions of a fragment grows with its facts, not with the losses of the recording.
 func (c *historyBuilder) unconfirmed(t1 uint64, gs gaps) {
 	if len(gs) == 0 {
 		return
@@ -369,10 +383,9 @@ func (c *historyBuilder) unconfirmed(t1 uint64, gs gaps) {
 	}
 }
 
-// agree fills the time between two facts that give the same bytes. A gap
-// between leaves the time from its start to the end of the last one unproven;
-// from there the second fact's old bytes hold. The first fact holds from
-// proven on where it is only known to have been true by then.
+// agree fills the time between two facts that give the same bytes. They are known from
+// proven on, when the first fact is certain, to the first gap, and from the end of the
+// last gap on.
 func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim) {
 	gs := c.gaps.between(t1, t2)
 	if c.pairs != nil && c.source == SourcePoke && len(c.pairs.between(t1, t2)) == 0 {
@@ -392,8 +405,9 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 	}
 }
 
-// backward fills the time before a change where no earlier fact gives bytes:
-// its old bytes reach back to the end of the last gap, or to the birth at t1.
+// backward fills the time between t1, the begin of the epoch, and a fact at t2, where no
+// earlier fact gives bytes. The fact's old bytes are known back to the end of the last
+// gap.
 func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 	from := t1
 	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
@@ -406,9 +420,9 @@ func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 	}
 }
 
-// disagree fills the time between two facts that contradict one another
-// (rule old-bytes): conflicting up to the end of the last gap between them, or all of
-// it where there is none; from there the second fact's old bytes hold.
+// disagree fills the time between two facts that contradict each other (rule old-bytes).
+// It is conflicting up to the end of the last gap between them; from there the second
+// fact's old bytes are known. Without a gap all of it is conflicting.
 func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
 	if t1 >= t2 {
 		return
@@ -423,13 +437,13 @@ func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
 	}
 }
 
-// versionAt returns the index of what was emitted for time t.
+// versionAt returns the index of the version that was emitted for time t.
 func (c *historyBuilder) versionAt(t uint64) int {
 	return max(0, sort.Search(len(c.out), func(i int) bool { return c.out[i].since > t })-1)
 }
 
-// overlay replaces what was emitted for [from, to): put is called for each
-// version in it, cut to the interval, with its end.
+// overlay replaces what was emitted for [from, to). It calls put for each version in the
+// interval, cut to it, with the version's end. put emits what replaces it.
 func (c *historyBuilder) overlay(from, to uint64, put func(v version, until uint64)) {
 	if from >= to {
 		return
@@ -457,8 +471,8 @@ func (c *historyBuilder) overlay(from, to uint64, put func(v version, until uint
 	}
 }
 
-// doubt makes what was emitted conflicting from time t on, where it has bytes:
-// another place of the same module contradicts that the module is still there.
+// doubt makes bytes that were emitted conflicting from time t on: a fact about another
+// address of the module shows that the module has gone (rule modules).
 func (c *historyBuilder) doubt(t uint64) {
 	c.overlay(t, MaxTime, func(v version, until uint64) {
 		switch {
@@ -470,8 +484,8 @@ func (c *historyBuilder) doubt(t uint64) {
 	})
 }
 
-// prolong makes the contradiction of a module that was emitted last longer,
-// where v has the same bytes and begins when it ends.
+// prolong extends the contradiction that was emitted last up to until, if v begins at its
+// end and has the same bytes. It reports whether it did.
 func (c *historyBuilder) prolong(v *version, until uint64) bool {
 	if len(c.out) == 0 {
 		return false
@@ -488,12 +502,12 @@ func (c *historyBuilder) prolong(v *version, until uint64) bool {
 	return true
 }
 
-// claim is what the last fact, of time t, says.
+// claim returns the claim of the last fact, of time t.
 func (c *historyBuilder) claim(t uint64) claim {
 	return claimOf(&version{t, state{content: c.content, source: c.source}})
 }
 
-// claimOf is the claim of the fact that a version rests on.
+// claimOf returns the claim of the fact that gives a version its bytes.
 func claimOf(v *version) claim {
 	c := claim{content: v.content, source: v.source}
 	if v.source == SourcePoke {
@@ -507,7 +521,8 @@ func (c *historyBuilder) conflict(from, to uint64, reason Reason, claims ...clai
 	c.emit(from, Conflicting, reason, SourceNone, c.disputed(from, to, reason, claims))
 }
 
-// disputed keeps claims that cannot all hold, for a version.
+// disputed stores claims that cannot all be true, and returns their index as the content
+// of a version.
 func (c *historyBuilder) disputed(from, to uint64, reason Reason, claims []claim) uint32 {
 	im := c.im
 	im.conflicts = append(im.conflicts, conflict{addr: c.f.addr, from: from, to: to,
@@ -517,7 +532,7 @@ func (c *historyBuilder) disputed(from, to uint64, reason Reason, claims []claim
 	return uint32(len(im.conflicts) - 1)
 }
 
-// retired emits the last bytes of code that is no more, from t1 on.
+// retired emits the last bytes of code that was removed, from t1 on.
 func (c *historyBuilder) retired(t1 uint64, why Reason) {
 	if c.content == noContent {
 		c.emit(t1, Unknown, why, SourceNone, noContent)
@@ -526,9 +541,8 @@ func (c *historyBuilder) retired(t1 uint64, why Reason) {
 	c.emit(t1, Retired, why, c.source, c.content)
 }
 
-// nobody derives an epoch in which nothing is known to be alive: after l, or
-// before anything where l is nil. Pokes that hit it give bytes that are retired
-// from the first moment.
+// unowned derives an epoch in which no code is known to be there: after l, or before any
+// code if l is nil. The new bytes of a poke in it are retired from the start.
 func (c *historyBuilder) unowned(e0, e1 uint64, l *Lifetime, changes []change) {
 	switch {
 	case l != nil && l.Kind == ModuleData:
@@ -537,8 +551,8 @@ func (c *historyBuilder) unowned(e0, e1 uint64, l *Lifetime, changes []change) {
 	case l != nil:
 		c.retired(e0, l.Ended)
 	case c.f.seg >= 0:
-		// The snapshot's copy is either zeros, where nothing was mapped, or
-		// something that neither kallsyms nor the module list names.
+		// The snapshot has zeros, where nothing was mapped, or bytes that neither
+		// kallsyms nor the list of modules names.
 		c.content = noContent
 		c.emit(e0, Unknown, c.unnamed(), SourceNone, noContent)
 	default:
@@ -559,7 +573,7 @@ func (c *historyBuilder) unowned(e0, e1 uint64, l *Lifetime, changes []change) {
 	}
 }
 
-// unnamed says why snapshot bytes that belong to nothing are not answered.
+// unnamed returns why an answer has no bytes although the snapshot has some.
 func (c *historyBuilder) unnamed() Reason {
 	if end := c.build.textHi; c.f.addr >= end && c.f.addr-end < pageSize && c.f.addr&^(pageSize-1) == (end-1)&^(pageSize-1) {
 		return NotText // the rest of the last page of kernel text
@@ -574,6 +588,6 @@ func (c *historyBuilder) unnamed() Reason {
 
 // Opcodes of x86 (arch/x86/include/asm/text-patching.h).
 const (
-	int3   = 0xcc // the trap in the place of an instruction while it is changed
+	int3   = 0xcc // the trap that replaces an instruction's first byte while it is changed
 	opCALL = 0xe8 // of a near call
 )

@@ -17,20 +17,20 @@ const (
 	maxContent      = math.MaxUint32 - 2 // the arena's greatest size
 )
 
-// Image is all facts of one kernel, indexed by address and time. It is
-// immutable and safe for any number of goroutines. It reads unpatched text in place
-// from the snapshot that the builder was given.
+// Image answers which bytes of one kernel's text are at an address at a time. It is
+// immutable and safe for concurrent use. It reads unpatched text in place from the
+// snapshot that the builder was given.
 type Image struct {
 	tables
 	pageIndex
 	segments       []Segment
 	first, horizon uint64
 	textLo, textHi uint64
-	only           []Range // where set, what the image covers
-	doubles        int
+	only           []Range // the addresses that the image covers; nil: all
+	duplicates     int
 	skews          []Skew
 	lives          []*Lifetime // by address
-	livesReach     []uint64    // greatest end of lives[:i+1]
+	livesReach     []uint64    // the greatest end of lives[:i+1]
 	names          Names
 }
 
@@ -42,8 +42,8 @@ type fragment struct {
 	versions
 }
 
-// A conflict is a set of claims that cannot all hold: facts that contradict one
-// another, or the sides of a change that is going on.
+// A conflict is a set of claims that cannot all be true: facts that contradict each
+// other, or both sides of a change that is going on.
 type conflict struct {
 	addr     uint64
 	from, to uint64 // when the bytes are conflicting, or in flight
@@ -54,7 +54,7 @@ type conflict struct {
 	reason   Reason
 }
 
-// A claim is what one fact says of a conflict's bytes.
+// A claim is the content that one fact gives.
 type claim struct {
 	time    uint64 // as of Fact
 	content uint32
@@ -62,7 +62,7 @@ type claim struct {
 	old     bool
 }
 
-// contradiction reports whether facts disagree, rather than a change going on.
+// contradiction reports whether facts contradict each other; if not, a change is going on.
 func (x *conflict) contradiction() bool {
 	return x.reason != InExplicitWindow && x.reason != ClockUncertainty
 }
@@ -83,51 +83,51 @@ func (im *Image) contentBytes(f *fragment, content uint32) []byte {
 // First returns the time of the first record.
 func (im *Image) First() uint64 { return im.first }
 
-// Horizon returns the time up to which nothing earlier can still arrive.
+// Horizon returns the latest time up to which the recording is complete.
 func (im *Image) Horizon() uint64 { return im.horizon }
 
-// Text returns the range of core kernel text, [_stext, _etext); 0, 0 where it
-// is not known.
+// Text returns the range of core kernel text, [_stext, _etext); 0, 0 if it is not known.
 func (im *Image) Text() (lo, hi uint64) { return im.textLo, im.textHi }
 
-// View is an image at one time. It is a value and free to make.
+// View is an image at one time. It is a small value, and safe for concurrent use.
 type View struct {
 	im *Image
 	t  uint64
 }
 
-// At returns the image as of time t, in nanoseconds of the recording's clock.
-// At the very time of a poke its new bytes are there.
+// At returns the image at time t, in nanoseconds of the recording's clock. At the time
+// of a poke the poke's new bytes are there.
 func (im *Image) At(t uint64) View { return View{im, t} }
 
-// Image returns the image that v looks at.
+// Image returns the image of the view.
 func (v View) Image() *Image { return v.im }
 
-// Time returns the time at which v looks.
+// Time returns the time of the view, in nanoseconds of the recording's clock.
 func (v View) Time() uint64 { return v.t }
 
-// Block is the answer for a whole block of bytes.
+// Block is the answer for a block of bytes.
 type Block struct {
-	// Standing is the least of all bytes' standings, Reason that byte's.
+	// Standing is the least of the standings of all bytes, Reason the reason of that byte.
 	Standing Standing
 	Reason   Reason
-	// Given is how many leading bytes a single fact gives: the part of the
-	// buffer that was filled. The rest of the buffer is zero.
+	// Given is how many bytes of the buffer were filled: the leading bytes for which
+	// facts give one content. The rest of the buffer is zero.
 	Given int
-	// The block has the same bytes of the same standing all that time.
+	// Validity is the time during which the block has these bytes and this standing.
 	Validity
 }
 
-// Validity is the time during which an answer holds: at every time t with
-// Since <= t < Until; 0 and MaxTime where nothing bounds it.
+// Validity is the half-open interval of time [Since, Until) in which an answer is the
+// same, in nanoseconds of the recording's clock. 0 and [MaxTime] mean that nothing
+// bounds it.
 type Validity struct{ Since, Until uint64 }
 
 // at reports whether t is in v.
 func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
 
-// Read fills buf with the bytes at addr and returns the standing and validity of
-// the whole block. It does not allocate. Bytes from the first that no single
-// fact gives (unknown, unmapped, conflicting) on are zero: see Block.Given.
+// Read fills buf with the bytes at addr and returns the standing and the validity of
+// the whole block. From the first byte on that is [Unknown], [Unmapped] or
+// [Conflicting], buf is zero; see [Block.Given]. Read does not allocate.
 func (v View) Read(addr uint64, buf []byte) Block {
 	im := v.im
 	if at := addr - im.base; im.has(at, len(buf)) {
@@ -137,8 +137,8 @@ func (v View) Read(addr uint64, buf []byte) Block {
 	return im.read(addr, v.t, buf, im.find(addr), nil)
 }
 
-// read is View.Read, beginning with the i-th fragment, the first that ends
-// after addr. c, where not nil, remembers versions.
+// read is [View.Read]. The i-th fragment is the first that ends after addr. A cursor c
+// that is not nil caches versions.
 func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 	b := Block{Standing: Known, Validity: Validity{Until: MaxTime}}
 	if len(buf) == 0 {
@@ -148,7 +148,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 	for n < len(buf) {
 		a := addr + uint64(n)
 		if i >= len(im.fragments) || a < im.fragments[i].addr {
-			// A hole in the image is an answer too.
+			// No fragment is here.
 			m := len(buf) - n
 			if i < len(im.fragments) {
 				m = int(min(uint64(m), im.fragments[i].addr-a))
@@ -195,7 +195,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 	return b
 }
 
-// hole says what is in [addr, addr+n), of which the image has no fragment.
+// hole returns the answer for [addr, addr+n), where the image has no fragment.
 func (im *Image) hole(addr, n uint64) (Standing, Reason) {
 	if im.only == nil || slices.ContainsFunc(im.only, func(r Range) bool { return r.Lo <= addr && n <= r.Hi-addr && addr < r.Hi }) {
 		return Unmapped, ReasonNone
@@ -203,10 +203,9 @@ func (im *Image) hole(addr, n uint64) (Standing, Reason) {
 	return Unknown, OutsideImage
 }
 
-// Versions yields the successive versions of [addr, addr+len(buf)) within
-// [t0, t1), in order of time, for a decoder that knows the time only as an
-// interval. buf holds the bytes of the version just yielded and is overwritten
-// by the next. Since and Until are the version's own and may pass t0 and t1.
+// Versions yields the versions of [addr, addr+len(buf)) in [t0, t1), in the order of
+// time, for a decoder that knows the time only as an interval. buf has the bytes of the
+// version that was yielded last. Since may be before t0, Until after t1.
 func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		for t := t0; t < t1 || t == t0; {
@@ -219,40 +218,40 @@ func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block
 	}
 }
 
-// Fact is what a candidate rests on.
+// Fact is the fact that gives a candidate.
 type Fact struct {
 	Source Source
-	Time   uint64 // of a poke, or of a window's begin or end; 0 for others
-	Old    bool   // the bytes are the old ones: they stood just before Time
+	Time   uint64 // of a poke, or of the begin or end of an explicit window; 0 for others
+	Old    bool   // the bytes are the old ones, which were there just before Time
 }
 
-// Candidate is one of several contradicting contents, or the only one, which
-// something contradicts that gives no bytes.
+// Candidate is one of several contents that contradict each other, or the only one, if
+// what contradicts it gives no bytes.
 type Candidate struct {
 	Bytes []byte // read-only, valid as long as the image
 	Fact  Fact
 }
 
-// Span is the answer for a run of bytes that share standing, validity and source.
+// Span is the answer for a run of bytes that have the same standing, validity and source.
 type Span struct {
 	Addr     uint64
 	Len      uint64
 	Standing Standing
 	Reason   Reason
 	Source   Source
-	Since    uint64 // 0: nothing bounds it
-	Until    uint64 // MaxTime: nothing bounds it
-	// Bytes are read-only and valid as long as the image; nil where no single
-	// fact gives them. Of a change that is going on they are the new ones.
+	Since    uint64 // see Validity
+	Until    uint64
+	// Bytes are read-only and valid as long as the image. They are nil if facts do not
+	// give one content. Of a span in flight they are the new bytes.
 	Bytes []byte
-	// Candidates are all contents of a conflicting span, and of one in flight
-	// the old and the new ones, in the order of the changes.
+	// Candidates are all contents of a conflicting span, or the old and the new ones of a
+	// span in flight, in the order of the changes.
 	Candidates []Candidate
 }
 
-// Spans yields what is there in [addr, addr+n), without holes: where nothing
-// is, the span's standing is Unmapped. Neighbours that differ in nothing but
-// their bytes' place are joined, unless their bytes lie apart in memory.
+// Spans yields the answers for all of [addr, addr+n), by address. Where nothing is
+// mapped, the standing of a span is [Unmapped]. Neighbours with the same standing,
+// reason, source and validity are one span.
 func (v View) Spans(addr, n uint64) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		var pending Span
@@ -280,8 +279,8 @@ func (v View) Spans(addr, n uint64) iter.Seq[Span] {
 	}
 }
 
-// extend appends b to a: in place where b follows a in memory, as neighbours
-// in the snapshot do, else in a buffer that Spans owns.
+// extend appends b to a: in place if b follows a in memory, as neighbours in the
+// snapshot do, else in a buffer that Spans owns.
 func extend(a, b []byte, owned *bool) []byte {
 	if len(b) == 0 {
 		return a
@@ -296,7 +295,7 @@ func extend(a, b []byte, owned *bool) []byte {
 	return append(a, b...)
 }
 
-// clipped takes the spare capacity off Bytes: behind it lies memory of others.
+// clipped removes the spare capacity of Bytes, which is memory of the image.
 func (s Span) clipped() Span {
 	s.Bytes = slices.Clip(s.Bytes)
 	return s
@@ -307,7 +306,8 @@ func (s *Span) joins(o *Span) bool {
 		s.Since == o.Since && s.Until == o.Until && s.Candidates == nil && s.Addr+s.Len == o.Addr
 }
 
-// pieces yields the fragments of [addr, addr+n) and the holes between, without copying.
+// pieces yields the fragments of [addr, addr+n) and the holes between them. It copies no
+// bytes.
 func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		im := v.im
@@ -340,7 +340,7 @@ func (v View) pieces(addr, n uint64) iter.Seq[Span] {
 	}
 }
 
-// span describes a version of m bytes of f from off on.
+// span returns a version of m bytes of f, from offset off on.
 func (im *Image) span(f *fragment, ver versionAt, off, m uint64) Span {
 	s := Span{Addr: f.addr + off, Len: m, Standing: ver.standing, Reason: ver.reason,
 		Source: ver.source, Since: ver.since, Until: ver.until}
@@ -357,7 +357,7 @@ func (im *Image) span(f *fragment, ver versionAt, off, m uint64) Span {
 	return s
 }
 
-// after returns the content that is there when the change of conflict i is over.
+// after returns the content that is there after the change of conflict i.
 func (im *Image) after(i uint32) uint32 {
 	x := &im.conflicts[i]
 	return im.claims[x.claims+x.count-1].content
@@ -372,8 +372,8 @@ func (im *Image) candidates(x *conflict, off, m uint64) []Candidate {
 	return out
 }
 
-// Ranges yields the address ranges about which the image says anything at
-// time t, ascending, touching ones joined.
+// Ranges yields the ranges of addresses [lo, hi) for which the image has facts, at any
+// time. They are sorted and do not touch.
 func (v View) Ranges() iter.Seq2[uint64, uint64] {
 	return func(yield func(lo, hi uint64) bool) {
 		im := v.im
@@ -390,7 +390,7 @@ func (v View) Ranges() iter.Seq2[uint64, uint64] {
 	}
 }
 
-// Conflict is a contradiction between two facts.
+// Conflict is a contradiction between facts about [Addr, Addr+Len).
 type Conflict struct {
 	Addr       uint64
 	Len        uint64
@@ -414,17 +414,17 @@ func (im *Image) Conflicts() iter.Seq[Conflict] {
 	}
 }
 
-// Stats counts what an image is made of.
+// Stats are the sizes of an image.
 type Stats struct {
 	Fragments, Versions, Conflicts int
 	ContentBytes                   int
-	// Doubles is how many pokes were exact copies of others.
-	Doubles int
-	// Crowded is how many bytes are Unknown because of TooManyFacts.
+	// Duplicates is how many pokes were exact copies of others.
+	Duplicates int
+	// Crowded is how many bytes are [Unknown] with the reason [TooManyFacts].
 	Crowded uint64
 }
 
-// Stats returns the image's counts.
+// Stats returns the sizes of the image. It looks at every fragment.
 func (im *Image) Stats() Stats {
 	conflicts := 0
 	for i := range im.conflicts {
@@ -444,22 +444,22 @@ func (im *Image) Stats() Stats {
 			n, shared = n+int(h.count), true
 		}
 	}
-	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.doubles, crowded}
+	return Stats{len(im.fragments), n, conflicts, len(im.arena), im.duplicates, crowded}
 }
 
-// Extent returns the time of the first record and the horizon, in nanoseconds
-// of the recording's clock: nothing is known outside of them.
+// Extent returns the time of the first record and the horizon, in nanoseconds of the
+// recording's clock. No bytes are [Known] outside of them.
 func (im *Image) Extent() (first, horizon uint64) { return im.first, im.horizon }
 
-// Names returns the table of names that the image was built with, nil if none.
+// Names returns the table of names of [Builder.Names], nil if there is none.
 func (im *Image) Names() Names { return im.names }
 
-// Skews returns the pokes that CPUs with differing clocks recorded in the wrong
-// order, by address and time. The slice is the image's.
+// Skews returns the pokes that CPUs with differing clocks recorded in the wrong order,
+// by address and time. The slice belongs to the image.
 func (im *Image) Skews() []Skew { return im.skews }
 
-// Fragments yields the ranges of addresses that share one history each, with
-// the validity of every version of it, by address and time.
+// Fragments yields every version of every fragment, by address and time: the range of
+// the fragment, and the validity of the version.
 func (im *Image) Fragments() iter.Seq2[Range, Validity] {
 	return func(yield func(Range, Validity) bool) {
 		for i := range im.fragments {

@@ -143,15 +143,15 @@ func TestReadAcross(t *testing.T) {
 	}
 }
 
-// TestDoubles: what two CPUs did at the same time is no double write, even if it is
+// TestDuplicateCount: what two CPUs did at the same time is no duplicate, even if it is
 // the same.
-func TestDoubles(t *testing.T) {
+func TestDuplicateCount(t *testing.T) {
 	for cpu, want := range []int{1, 0} {
 		b := kernel()
 		b.Poke(pokeOn(0, 0x1100, 300, "9090", "eb02"))
 		b.Poke(pokeOn(cpu, 0x1100, 300, "9090", "eb02"))
-		if got := mustBuild(t, b).Stats().Doubles; got != want {
-			t.Errorf("CPU 0 and %d: %d double writes, want %d", cpu, got, want)
+		if got := mustBuild(t, b).Stats().Duplicates; got != want {
+			t.Errorf("CPU 0 and %d: %d duplicates, want %d", cpu, got, want)
 		}
 	}
 }

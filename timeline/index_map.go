@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// canMapTables tells whether tables in memory are as they are in an index.
+// CanMapTables reports whether this machine is little-endian, as the tables of an index
+// file are. On others no index can be used.
 var CanMapTables = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 func sizeOf[T any]() int {

@@ -9,24 +9,26 @@ import (
 	"sort"
 )
 
+// LifetimeKind is the kind of code that has a [Lifetime].
 type LifetimeKind uint8
 
 const (
 	KernelText LifetimeKind = iota // core kernel text
 	ModuleText                     // a module's text
-	ModuleData                     // what follows it
+	ModuleData                     // what follows a module's text
 	BPFProgram                     // a BPF program's function
 	BPFImage                       // a BPF trampoline, dispatcher, struct_ops image
 	OutOfLine                      // a page of kprobe slots, an ftrace trampoline
-	Nothing                        // nothing: from its time on what was here is there no more
+	Nothing                        // no code: from its time on, what was here before is gone
 )
 
-// A life is what stood in [lo, hi) during [from, to). The same addresses later
-// carry other lives (rule lifetimes).
+// Lifetime is the time [From, To) during which one piece of code is at the addresses
+// [Lo, Hi). Other code is at the same addresses before and after (rule lifetimes). Times
+// are nanoseconds of the recording's clock. A Lifetime of an image is read-only.
 type Lifetime struct {
 	Lo, Hi   uint64
-	From, To uint64
-	order    int // of the records that brought it
+	From, To uint64 // 0: there before the recording; MaxTime: its end is not recorded
+	order    int    // of the records that brought it
 	Kind     LifetimeKind
 	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it

@@ -5,11 +5,13 @@ package timeline
 
 import "sort"
 
-// inTimeOrder calls visit for stretches of items, [lo, hi), such that all of
-// them are visited in the order of time, and of their index where times are
-// equal. A recording is a few sorted runs, one for each ring buffer and round,
-// of which long stretches follow one another in time: so whole stretches are
-// found by binary search instead of items being compared one by one.
+// InTimeOrder calls visit with ranges [lo, hi) of items, so that all items are visited in
+// the order of time. Items of equal time are visited in the order of their indices.
+//
+// It is a k-way merge of the sorted runs in items. A recording has one run for each ring
+// buffer and round. Long parts of a run follow each other in time without an item of
+// another run between, so InTimeOrder finds their ends by binary search instead of
+// comparing each item.
 func InTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int)) {
 	type run struct{ lo, hi int }
 	var runs []run
@@ -25,8 +27,7 @@ func InTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int))
 		runs = append(runs, run{lo, hi})
 		lo = hi
 	}
-	// A heap of runs by the time of their first item; earlier runs first where
-	// equal.
+	// A heap of runs by the time of their first item, then by their index.
 	before := func(x, y run) bool {
 		tx, ty := time(&items[x.lo]), time(&items[y.lo])
 		return tx < ty || tx == ty && x.lo < y.lo
@@ -54,7 +55,7 @@ func InTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int))
 		r := &runs[0]
 		end := r.hi
 		for c := 1; c <= 2 && c < len(runs); c++ {
-			// Up to the first item of the run that comes next.
+			// Only up to the first item of the next run.
 			o := runs[c]
 			limit := time(&items[o.lo])
 			end = gallop(r.lo, end, func(i int) bool {
@@ -71,8 +72,8 @@ func InTimeOrder[T any](items []T, time func(*T) uint64, visit func(lo, hi int))
 	}
 }
 
-// gallop returns the end of the prefix of [lo, hi) for which first holds; it
-// holds for lo.
+// gallop returns the end of the prefix of [lo, hi) for which first returns true, as it
+// does for lo.
 func gallop(lo, hi int, first func(i int) bool) int {
 	step := 1
 	for lo+step < hi && first(lo+step) {

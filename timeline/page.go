@@ -10,36 +10,36 @@ import (
 
 const pageSize = 4096
 
-// A pageIndex leads from an address in core kernel text, where nearly all
-// questions are about and nearly all fragments are, to its fragment.
+// A pageIndex finds the fragment of an address in core kernel text, where nearly all
+// fragments are and about which nearly all questions are.
 type pageIndex struct {
 	pageBase uint64
-	// unpatched are the versions that all never-poked core text shares.
+	// unpatched are the versions that all fragments of never-poked core text share.
 	unpatched versions
 	unpatchedText
 }
 
-// unpatchedText leads from an address in never-poked core text to the snapshot, past
-// all fragments.
+// unpatchedText finds the bytes of an address in never-poked core text, without looking
+// for its fragment.
 type unpatchedText struct {
 	base uint64
 	text []byte // from base on
-	// unpatched is a bitmap: bit i is set if granule i from base on was never poked. It
-	// has unpatchedSpare bytes more, which mean nothing.
+	// unpatched is a bitmap: bit i is set if granule i from base on was never poked.
+	// unpatchedSpare bytes follow, which are zero.
 	unpatched []byte
 }
 
 const (
-	// A granule of text is small, so that what is next to a poked place is
-	// unpatched.
+	// A granule is so small that text close to a poke still counts as unpatched.
 	granule        = 4
 	unpatchedSpare = 3
-	// maxUnpatched is how many bytes has looks at: the bits of their granules are
-	// in four bytes, from whatever bit of the first on.
+	// maxUnpatched is the greatest n of unpatchedText.has: the bits of n bytes' granules
+	// are in four bytes of the bitmap, whichever bit of the first of them they begin at.
 	maxUnpatched = (32-7)*granule - (granule - 1)
 )
 
-// A rank is how many fragments begin in a page before one of its lines.
+// A rank is the number of fragments that begin in a page before one of its lines of 64
+// bytes.
 type rank uint16
 
 const (
@@ -47,7 +47,7 @@ const (
 	pageLines = pageSize / rankLine
 )
 
-// indexPages makes the index.
+// indexPages makes the index from the fragments.
 func (im *Image) indexPages() {
 	if im.textLo >= im.textHi {
 		return
@@ -76,7 +76,7 @@ func (im *Image) indexPages() {
 	im.markUnpatched()
 }
 
-// markCold finds the bytes for which no fragment need be looked at.
+// markUnpatched makes the bitmap of never-poked core text.
 func (im *Image) markUnpatched() {
 	seg := im.unpatchedSegment()
 	if seg < 0 {
@@ -93,7 +93,7 @@ func (im *Image) markUnpatched() {
 	}
 }
 
-// mark sets the bits of the granules that lie in [lo, hi).
+// mark sets the bits of the granules that lie in [lo, hi), counted from base.
 func (c *unpatchedText) mark(lo, hi uint64) {
 	lo = (lo + granule - 1) / granule
 	hi = min(hi/granule, uint64(len(c.unpatched)-unpatchedSpare)*8)
@@ -104,8 +104,8 @@ func (c *unpatchedText) mark(lo, hi uint64) {
 	}
 }
 
-// coldSegment returns which segment of the snapshot has all never-poked core
-// text, -1 where none is all that is known of it.
+// unpatchedSegment returns the index of the segment of the snapshot that has all
+// never-poked core text, or -1 if other facts say something of it.
 func (im *Image) unpatchedSegment() int32 {
 	if im.unpatched.count == 0 {
 		return -1
@@ -123,8 +123,8 @@ func (im *Image) unpatchedSegment() int32 {
 	return -1
 }
 
-// has reports whether the n bytes at base+at are unpatched. For some that are it
-// says no.
+// has reports whether the n bytes at base+at are unpatched. It may report false for some
+// that are.
 func (c *unpatchedText) has(at uint64, n int) bool {
 	i := at / (granule * 8)
 	if i+unpatchedSpare >= uint64(len(c.unpatched)) || uint(n-1) >= maxUnpatched {
@@ -134,9 +134,9 @@ func (c *unpatchedText) has(at uint64, n int) bool {
 	return ^binary.LittleEndian.Uint32(c.unpatched[i:])>>(at/granule%8)&want == 0
 }
 
-// read reads unpatched bytes.
+// read copies the unpatched bytes at base+at to buf.
 func (c *unpatchedText) read(at uint64, buf []byte) int {
-	if len(buf) == 16 { // as those who decode x86 ask for
+	if len(buf) == 16 { // as decoders of x86 do
 		*(*[16]byte)(buf) = [16]byte(c.text[at:])
 		return 16
 	}
@@ -145,7 +145,7 @@ func (c *unpatchedText) read(at uint64, buf []byte) int {
 
 // find returns the index of the first fragment that ends after addr.
 func (im *Image) find(addr uint64) int {
-	i := 0 // how many begin up to addr
+	i := 0 // how many begin at addr or below
 	if at := addr - im.pageBase; at/rankLine < uint64(len(im.ranks)) {
 		i = int(im.pages[at/pageSize]) + int(im.ranks[at/rankLine])
 		for i < len(im.fragments) && im.fragments[i].addr <= addr {

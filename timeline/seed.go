@@ -5,18 +5,18 @@ package timeline
 
 import "slices"
 
-// Seed sets text as the kernel was linked, as a vmlinux file has it: the fact of
-// the lowest rank. It says what is there where neither a snapshot nor a poke does,
-// and that is at most unconfirmed, since the kernel patches itself at boot. The
-// data must neither change nor be unmapped while an image is in use. Segments
-// must be sorted by address and must not overlap.
+// Seed sets the text of the kernel as it was linked, which the vmlinux file has. It is
+// the fact of the lowest rank: its bytes are used only where neither a snapshot nor a
+// poke gives any, and are at most [Unconfirmed], since the kernel patches itself at boot.
+// The data must neither change nor be unmapped while an image is in use. Segments must be
+// sorted by address and must not overlap.
 func (b *Builder) Seed(segments []Segment) { b.seed = segments }
 
-// fromSeed reports whether a fragment's segment is the seed's.
+// fromSeed reports whether the seed, and not the snapshot, has a fragment's bytes.
 func (d *build) fromSeed(f *fragment) bool { return f.seg >= 0 && d.isSeed != nil && d.isSeed[f.seg] }
 
-// seeded returns the snapshot's segments and, between them, what else the seed
-// has. of says which of them are the seed's.
+// seeded returns the snapshot's segments and, between them, those parts of the seed that
+// the snapshot does not have. of reports which of them are the seed's.
 func (b *Builder) seeded() (segments []Segment, of []bool) {
 	type piece struct {
 		Segment

@@ -7,21 +7,20 @@ import (
 	"slices"
 )
 
-// No kernel of an architecture other than x86 is known to record its changes of
-// text in place. Where a recording of one has text pokes all the same, some
-// writer in it emits them, and nothing says whether all do: all the time is a
-// gap, for the reason SilentWriters. But a word has one writer: kprobes refuse
-// places of static keys and of ftrace (check_kprobe_address_safe in
-// kernel/kprobes.c), and those have their own. So where two pokes of the same
-// bytes follow one another, and the later one found what the earlier one
-// left, the writer that made both would have recorded a change between. Nothing
-// else is known: not what a place held before its first poke or after its last,
-// nor any place without. And one contradiction in core text shows a writer that
-// is silent; then not even that is.
+// Only kernels of x86 are known to record their changes of text. If a recording of
+// another architecture has text pokes all the same, some writer in its kernel emits
+// them, and nothing shows that all writers do. So all time is a gap, with the reason
+// SilentWriters.
+//
+// But each word has one writer: kprobes refuse the places of static keys and of ftrace
+// (check_kprobe_address_safe() in kernel/kprobes.c), and no place is of both. So if a poke
+// finds the bytes that the poke before it left, their writer would have recorded every
+// change between the two. Those bytes are known. Nothing is known of the time before the
+// first poke of a place and after its last, or of places that have no poke. One
+// contradiction in core text shows a silent writer; then nothing is known at all.
 
-// pairing returns the gaps of core text that count between two pokes of the same bytes
-// as well: all but those of the reason SilentWriters. It is nil where there is none
-// of these.
+// pairing returns the gaps of core text that count between two pokes of the same bytes:
+// all but those of the reason SilentWriters. It is nil if there are none of these.
 func (b *Builder) pairing() *gaps {
 	pokes := b.gaps[GapPokes]
 	silent := func(g gap) bool { return g.reason == SilentWriters }
@@ -32,7 +31,7 @@ func (b *Builder) pairing() *gaps {
 	return &g
 }
 
-// contradicted reports whether facts contradict one another in core text.
+// contradicted reports whether facts contradict each other in core text.
 func (im *Image) contradicted() bool {
 	for c := range im.Conflicts() {
 		if im.textLo <= c.Addr && c.Addr < im.textHi {

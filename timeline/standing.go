@@ -3,8 +3,8 @@
 
 package timeline
 
-// Standing says how far an answer can be trusted. The order is that of trust:
-// of the bytes of a block the one with the least standing speaks for all.
+// Standing says how far an answer can be trusted. A greater standing can be trusted
+// more. The standing of a block of bytes is the least standing of them.
 type Standing uint8
 
 const (
@@ -14,15 +14,15 @@ const (
 	Unknown
 	// Conflicting: facts disagree; [Span.Candidates] has them all.
 	Conflicting
-	// Retired: unregistered, poked to nothing, or poked where nothing is
-	// alive. The last bytes are given; a preempted task may still run them,
-	// or the memory may be someone else's by now.
+	// Retired: the code was unregistered or poked to nothing, or a poke hit a place
+	// where no code is known. The last bytes are given. A preempted task may still run
+	// them, or the memory may have other contents by now.
 	Retired
-	// Unconfirmed: a fact gives the byte, but changes since (or before) may
-	// have gone unrecorded.
+	// Unconfirmed: a fact gives the byte, but changes between that fact and the asked
+	// time may have gone unrecorded.
 	Unconfirmed
-	// InFlight: the asked time lies inside an explicit window, or within the
-	// clock's uncertainty of a change, where both old and new may be met.
+	// InFlight: the asked time is inside an explicit window, or closer to a change than
+	// the CPUs' clocks differ. A CPU may run the old bytes or the new ones.
 	InFlight
 	// Known: a fact gives the byte, and every change between that fact and
 	// the asked time would have been recorded.
@@ -42,19 +42,18 @@ var standingNames = [...]string{
 // String returns the name that the command line prints: "known", "in_flight", ...
 func (s Standing) String() string { return standingNames[s] }
 
-// HasBytes reports whether an answer of this standing comes with one set of
-// bytes: not so for unmapped and unknown ones (none) and conflicting ones
-// (several candidates).
+// HasBytes reports whether an answer of this standing has one content. Unmapped and
+// unknown answers have none, conflicting ones have several candidates.
 func (s Standing) HasBytes() bool { return s >= Retired }
 
-// Source says which kind of fact gave the bytes.
+// Source is the kind of fact that gives the bytes.
 type Source uint8
 
 const (
 	SourceNone     Source = iota // no bytes
-	SourceSnapshot               // the copy of kernel text beside the recording (kcore)
+	SourceSnapshot               // a copy of kernel text (kcore)
 	SourcePoke                   // a PERF_RECORD_TEXT_POKE
-	SourceProgInfo               // HEADER_BPF_PROG_INFO, jited_prog_insns
+	SourceProgInfo               // perf's feature BPF_PROG_INFO, jited_prog_insns
 	SourceWindow                 // an explicit window
 	SourceVmlinux                // the vmlinux file, as it was linked
 )
@@ -71,9 +70,9 @@ var sourceNames = [...]string{
 // String returns the name that the command line prints, "" for [SourceNone].
 func (s Source) String() string { return sourceNames[s] }
 
-// Reason says why an answer is not [Known]. The codes are a contract with
-// scripts: they may be added to, never renamed. [Reason.Text] tells what each
-// means, docs/truth.md of this project how it comes about.
+// Reason says why an answer is not [Known]. Scripts depend on the codes, so new ones may
+// be added, but none is renamed. [Reason.Text] explains each in one clause;
+// docs/truth.md of this project has the rules by which they come about.
 type Reason uint8
 
 const (
@@ -150,8 +149,8 @@ var reasons = [...]struct{ code, text string }{
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 
-// String returns the code, for example "after-loss"; "" for [ReasonNone] and for what
-// is no reason.
+// String returns the code, for example "after-loss". It returns "" for [ReasonNone] and
+// for numbers that are not a reason.
 func (r Reason) String() string {
 	if int(r) >= len(reasons) {
 		return ""
@@ -159,7 +158,7 @@ func (r Reason) String() string {
 	return reasons[r].code
 }
 
-// Text explains the code in one English clause.
+// Text explains the reason in one English clause, "" where String returns "".
 func (r Reason) Text() string {
 	if int(r) >= len(reasons) {
 		return ""

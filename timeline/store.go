@@ -5,17 +5,45 @@ package timeline
 
 import "math/bits"
 
-// How an image keeps the versions of its fragments. A question about a random
-// place and time must not cost more than a few cache lines, however many
-// versions there are, and as few of these as can be must wait for one another:
-// the versions of a fragment lie seven to a line, each a time and a small number
-// for its state; where a fragment has many lines a tree of their
-// first times leads to the right one; and the states, which with short contents
-// have the bytes in them, lie in a line whose place is known as soon as the
-// fragment is.
+// The store keeps the versions of the fragments of an image. A question about a random
+// address and time must touch only a few cache lines, however many versions there are,
+// and as few of them as possible must be loaded one after the other.
+//
+// Take a fragment that flips between a NOP and a CALL, with versions v0 to v9:
+//
+//	time        0    100  300  310  400  500  600  700  900  1001
+//	version     v0   v1   v2   v3   v4   v5   v6   v7   v8   v9
+//	state       n0   n    c    n    c    n    c    n    c    c1
+//
+// Step by step:
+//
+//  1. States. A state is a version without its time: standing, reason, source and
+//     content. The ten versions have four: n0, n, c, c1. Each is stored once, and
+//     contents of up to 8 bytes are stored in it:
+//
+//	states      ... │ n0 │ n │ c │ c1 │ ...              16 bytes each, a cache line
+//
+//  2. Leaves. Seven versions share a cache line: seven times, and seven codes, the
+//     index of each version's state among the four:
+//
+//	leaf 0      │ 0 100 300 310 400 500 600 │ 0 1 2 1 2 1 2 │
+//	leaf 1      │ 700 900 1001 ∞ ∞ ∞ ∞      │ 1 2 3         │
+//
+//  3. Nodes. A fragment with more than four leaves has a tree of their first times,
+//     eight to a node, one cache line each:
+//
+//	nodes                 │ t0       t8       t16 ... │            top
+//	            │ t0 t1 ... t7 │ │ t8 t9 ... t15 │ ...             last level
+//	leaves        0  1      7      8  9      15
+//
+//  4. A question finds the leaf by the tree, the version by comparing the seven times
+//     of the leaf without a branch, and the state by its code. The line of the states
+//     is known from the fragment, so it is loaded at the same time as the leaf.
+//
+// All tables are slices of plain numbers, which refer to each other by index, so an
+// image can be written to a file and mapped again as it is (encode.go).
 
-// tables are what an image is made of: plain numbers that refer to one another
-// by index.
+// tables are the tables of an image.
 type tables struct {
 	fragments []fragment // by address
 	leaves    []leaf
@@ -28,12 +56,12 @@ type tables struct {
 	ranks     []rank   // of the lines of these pages
 }
 
-// versions are those of a fragment.
+// versions says where the versions of a fragment are stored.
 type versions struct {
-	leaf   uint32 // tables.leaves[leaf:], as many as count takes
-	count  uint32 // versions, at least one
-	node   uint32 // tables.nodes[node:], where there are more than sideBySide leaves
-	states uint32 // tables.states[states:]
+	leaf   uint32 // the first leaf, in tables.leaves
+	count  uint32 // how many versions, at least one
+	node   uint32 // the top of the tree, in tables.nodes, if there are more than sideBySide leaves
+	states uint32 // the first state, in tables.states
 }
 
 // A leaf is a cache line of versions, by time.
@@ -44,22 +72,20 @@ type leaf struct {
 
 const leafSize = 7
 
-// sideBySide is up to how many leaves are looked at without the tree: their
-// lines come out of memory side by side, the tree's line would come before.
+// sideBySide is up to how many leaves are searched without a tree: their lines are loaded
+// at the same time, but the line of a tree would be loaded before them.
 const sideBySide = 4
 
-// A node is a cache line of first times. Those of all leaves of a fragment, in
-// as many nodes as they take, are the last level of its tree; each level above
-// has the first times of the nodes below it, up to one that is a single node.
-// The levels lie one after the other, from the top down.
+// A node is a cache line of first times. The last level of a tree has the first times of
+// all leaves; each level above it has the first times of the nodes below; the top is a
+// single node. The levels are stored one after the other, from the top down.
 type node [fan]uint64 // MaxTime behind the last
 
 const fan = 8
 
-// A stateCode is the place of a state among those of its fragment: they are
-// few, since a site flips between few contents. Where a fragment has more
-// states than there are codes, each version has its state, and the
-// codes say nothing.
+// A stateCode is the index of a state among those of its fragment. They are few, since a
+// site flips between few contents. If a fragment has more states than there are codes,
+// one state is stored for each version, and the codes are not used.
 type stateCode uint8
 
 const ownState stateCode = 255
@@ -73,20 +99,20 @@ type state struct {
 	states   uint8 // see storedState
 }
 
-// A storedState is one as it is stored. The first of a fragment says how many
-// there are, or ownState.
+// A storedState is a state as it is stored. states of the first one of a fragment is
+// their number, or ownState.
 type storedState struct {
-	bytes uint64 // the content, as a little-endian word, where it is one of the arena of at most shortContent bytes
+	bytes uint64 // the content as a little-endian word, if it is of the arena and short, see state.short
 	state
 }
 
 const shortContent = 8
 
-// stateLine is how many states a cache line has. Those of a fragment that fit in
-// one do not lie in two.
+// stateLine is how many states a cache line has. The states of a fragment that fit into
+// one line are not stored across two.
 const stateLine = 4
 
-// A versionAt is one with its validity.
+// A versionAt is a version with its validity.
 type versionAt struct {
 	since, until uint64
 	storedState
@@ -96,7 +122,7 @@ var emptyNode = node{MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTi
 
 func leavesFor(count uint32) uint32 { return (count + leafSize - 1) / leafSize }
 
-// notAfter returns 1 where a <= t, else 0, without a branch.
+// notAfter returns 1 if a <= t, else 0, without a branch.
 func notAfter(a, t uint64) uint32 {
 	_, after := bits.Sub64(t, a, 0)
 	return 1 - uint32(after)
@@ -114,7 +140,7 @@ func (im *tables) indexAt(h *versions, t uint64) uint32 {
 	s := &im.leaves[h.leaf+i].since
 	k := i*leafSize + notAfter(s[1], t) + notAfter(s[2], t) + notAfter(s[3], t) +
 		notAfter(s[4], t) + notAfter(s[5], t) + notAfter(s[6], t)
-	return min(k, h.count-1) // MaxTime is also what stands behind the last
+	return min(k, h.count-1) // the times behind the last version are MaxTime too
 }
 
 // leafAt returns which of several leaves of h holds t.
@@ -128,7 +154,7 @@ func (im *tables) leafAt(h *versions, t uint64) uint32 {
 		return i
 	}
 	sizes, top := levels(h.count)
-	i, first := uint32(0), h.node // in the level at hand, which begins at first
+	i, first := uint32(0), h.node // i is in the level that begins at first
 	for ; top > 0; top-- {
 		i = min(i*fan+im.nodes[first+i].at(t), sizes[top-1]-1)
 		first += sizes[top]
@@ -136,8 +162,8 @@ func (im *tables) leafAt(h *versions, t uint64) uint32 {
 	return min(i*fan+im.nodes[first+i].at(t), leavesFor(h.count)-1)
 }
 
-// levels returns how many nodes the levels of the tree over so many versions
-// have, the last level first, and which is the topmost.
+// levels returns how many nodes each level of the tree over so many versions has, the
+// last level first, and the index of the top level.
 func levels(count uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^32
 	n := (leavesFor(count) + fan - 1) / fan
 	for sizes[0] = n; n > 1; {
@@ -148,7 +174,7 @@ func levels(count uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^3
 	return sizes, top
 }
 
-// at returns the place of the last time that is not after t, 0 where all are.
+// at returns the index of the last time that is not after t, 0 if all are.
 func (n *node) at(t uint64) uint32 {
 	return notAfter(n[1], t) + notAfter(n[2], t) + notAfter(n[3], t) + notAfter(n[4], t) +
 		notAfter(n[5], t) + notAfter(n[6], t) + notAfter(n[7], t)
@@ -156,8 +182,8 @@ func (n *node) at(t uint64) uint32 {
 
 // version returns the k-th version of h.
 func (im *tables) version(h *versions, k uint32) versionAt {
-	// This does not wait for the leaf. Nor need the state itself then, which
-	// is of the same line as a rule.
+	// This load does not wait for the leaf, nor does that of the state below, which is
+	// usually of the same line.
 	states := im.states[h.states].states
 	i, j := h.leaf+k/leafSize, k%leafSize
 	l := &im.leaves[i]
@@ -176,14 +202,14 @@ func (im *tables) version(h *versions, k uint32) versionAt {
 	return v
 }
 
-// A version holds from its time to that of the next one of its fragment. This
-// is how a historyBuilder makes them, before they are stored.
+// A version is valid from its time to that of the next one of its fragment. A
+// historyBuilder emits versions in this form.
 type version struct {
 	since uint64
 	state
 }
 
-// store keeps the versions of a fragment of so many bytes.
+// store stores the versions of a fragment of size bytes.
 func (im *tables) store(list []version, size uint32) versions {
 	h := versions{
 		leaf:   uint32(len(im.leaves)),
@@ -200,7 +226,7 @@ func (im *tables) store(list []version, size uint32) versions {
 		for k := range part {
 			l.since[k] = part[k].since
 			n := i + k
-			if n < 2 || list[n].state != list[n-2].state { // most go back to what was before
+			if n < 2 || list[n].state != list[n-2].state { // most versions go back to the one before the last
 				codes[n%2] = im.code(h.states, part[k].state)
 				own = own || codes[n%2] == ownState
 			}
@@ -232,8 +258,8 @@ func (im *tables) store(list []version, size uint32) versions {
 	return h
 }
 
-// code returns the place of s among the states from first on, where it is put
-// if it is not there.
+// code returns the index of s among the states from first on. It appends s if it is not
+// among them.
 func (im *tables) code(first uint32, s state) stateCode {
 	for i := range im.states[first:] {
 		if im.states[first:][i].state == s {
@@ -241,15 +267,15 @@ func (im *tables) code(first uint32, s state) stateCode {
 		}
 	}
 	n := len(im.states[first:])
-	if n == int(ownState)-1 { // a number of states is no ownState
+	if n == int(ownState)-1 { // so that a number of states is never ownState
 		return ownState
 	}
 	im.states = append(im.states, storedState{state: s})
 	return stateCode(n)
 }
 
-// alignStates moves the states from first on, the newest, up to the next line
-// where they fit in one and lie in two. It returns how far.
+// alignStates moves the states from first on, which are the newest, to the next cache
+// line, if they fit into one line but are stored across two. It returns by how much.
 func (im *tables) alignStates(first uint32) uint32 {
 	n := uint32(len(im.states)) - first
 	at := first % stateLine
@@ -264,13 +290,12 @@ func (im *tables) alignStates(first uint32) uint32 {
 	return by
 }
 
-// short reports whether the bytes of s, a state of a fragment of this size, are
-// in it.
+// short reports whether a state of a fragment of this size has its bytes in it.
 func (s *state) short(size uint32) bool {
 	return size <= shortContent && s.standing.HasBytes() && s.standing != InFlight && s.content < snapshotContent
 }
 
-// storeTree keeps the tree over the leaves of h, which are the newest.
+// storeTree stores the tree over the leaves of h, which are the newest.
 func (im *tables) storeTree(h versions) {
 	sizes, top := levels(h.count)
 	for _, n := range sizes[:top+1] {

@@ -10,35 +10,34 @@ import (
 	"sort"
 )
 
-// Symbol is a name with the range of addresses and the time that it is for.
+// Symbol is a name, with the addresses and the time for which it is valid.
 type Symbol struct {
 	Name   string
-	Module string // "" for the kernel itself
+	Module string // "" for core kernel text, "bpf" for BPF programs and images
 	Addr   uint64
-	Size   uint64 // 0: not known
-	// The symbol is for [Addr, Addr+Size) at every time t with From <= t < To.
+	Size   uint64 // in bytes; 0: not known
+	// From and To are the half-open interval of time in which the name is valid, in
+	// nanoseconds of the recording's clock.
 	From, To uint64
-	// Dynamic is true for what KSYMBOL records announce: BPF programs and images,
+	// Dynamic is set for names of PERF_RECORD_KSYMBOL: BPF programs and images,
 	// out-of-line code.
 	Dynamic bool
 }
 
-// Names is a fixed table of names, as kallsyms is: of core kernel text and of
-// the modules that were loaded when it was read. The lifetimes in its symbols are
-// not looked at: an [Image] knows those of modules. It must be safe for
-// concurrent use, and its type comparable.
+// Names is a fixed table of names, such as /proc/kallsyms: of core kernel text, and of
+// the modules that were loaded when the table was read. Images do not use From and To of
+// its symbols. A Names must be comparable and safe for concurrent use.
 type Names interface {
-	// Find returns the symbol that covers addr: of several the one that an
-	// address is best named by.
+	// Find returns the symbol that covers addr. If several do, it returns the one that
+	// should be printed.
 	Find(addr uint64) (Symbol, bool)
-	// Lookup returns all symbols of this name, in every module, those among
-	// them that Find does not prefer.
+	// Lookup returns all symbols of this name, of the kernel and of every module.
 	Lookup(name string) []Symbol
-	// Aliases returns all names of code that begins at addr.
+	// Aliases returns the names of all symbols at addr, in an order of its choice.
 	Aliases(addr uint64) []string
 }
 
-// indexLives sorts the lives for lookups by address.
+// indexLives sorts the lifetimes for lookups by address.
 func (im *Image) indexLives(lives []*Lifetime) {
 	im.lives = slices.DeleteFunc(slices.Clone(lives), func(l *Lifetime) bool { return l.Kind == Nothing })
 	slices.SortStableFunc(im.lives, func(a, b *Lifetime) int {
@@ -52,7 +51,8 @@ func (im *Image) indexLives(lives []*Lifetime) {
 	}
 }
 
-// livesOver yields the lives that ever were at addr.
+// LifetimesAt yields the lifetimes with a name whose code was at addr at any time, in no
+// particular order.
 func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
 	return func(yield func(*Lifetime) bool) {
 		i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].Lo > addr })
@@ -64,8 +64,9 @@ func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
 	}
 }
 
-// lifeAt returns the dynamic symbol that is alive at addr and v's time, and the
-// last one that was.
+// LifetimeAt returns the dynamic symbol that is alive at addr at v's time, and the
+// last one that was alive until then. Both are nil if there is none. If one is alive, it
+// is both.
 func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 	for l := range v.im.LifetimesAt(addr) {
 		switch {
@@ -79,10 +80,11 @@ func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 	return alive, last
 }
 
-// Symbol returns the name of what is at addr at v's time: a BPF program or
-// image, an out-of-line page, else a function of the kernel or of a module.
-// Where nothing does, it returns what was there last: its To is not after v's
-// time then. It does not allocate, once the tables of names are made.
+// Symbol returns the name of the code at addr at v's time: a BPF program or image, an
+// out-of-line page, else a function of the kernel or of a module. If no code is there,
+// it returns the name of the last code that was; its To is then v's time or earlier. The
+// second result is false if there is no name. Symbol does not allocate, if the tables of
+// names do not.
 func (v View) Symbol(addr uint64) (Symbol, bool) {
 	alive, last := v.LifetimeAt(addr)
 	if alive != nil {
@@ -97,8 +99,8 @@ func (v View) Symbol(addr uint64) (Symbol, bool) {
 	return Symbol{}, false
 }
 
-// named returns what a table names at addr: of several modules that were there
-// the one that is at v's time, else the last one that was.
+// named returns the name that a table has for addr. If several modules were there, it
+// is that of the module at v's time, or else of the last one before.
 func (v View) named(addr uint64) (best Symbol, ok bool) {
 	covered := false
 	for l := range v.im.LifetimesAt(addr) {
@@ -118,8 +120,8 @@ func (v View) named(addr uint64) (best Symbol, ok bool) {
 	if ok || v.im.names == nil {
 		return best, ok
 	}
-	// Of a module of which no more is known than its names, these are all that is
-	// said, unless another one was there.
+	// If only a module's names are known, use them, unless another module was loaded
+	// there.
 	if best, ok = v.im.names.Find(addr); !ok || best.Module != "" && covered {
 		return Symbol{}, false
 	}
@@ -127,7 +129,7 @@ func (v View) named(addr uint64) (best Symbol, ok bool) {
 	return best, true
 }
 
-// rather reports whether s says more than o of what is at v's time.
+// preferred reports whether s is a better answer than o at v's time.
 func (v View) preferred(s, o *Symbol) bool {
 	now := func(s *Symbol) bool { return s.From <= v.t && v.t < s.To }
 	switch {
@@ -139,7 +141,7 @@ func (v View) preferred(s, o *Symbol) bool {
 	return s.To > o.To
 }
 
-// namesOf returns the table that names the code of a module; nil where none does.
+// namesOf returns the table that names the code of a module, nil if there is none.
 func (im *Image) namesOf(l *Lifetime) Names {
 	if l.names != nil {
 		return l.names
@@ -147,8 +149,7 @@ func (im *Image) namesOf(l *Lifetime) Names {
 	return im.names
 }
 
-// Aliases returns the other names that what s names had all the time, nil where
-// there are none: kallsyms often has several for one function.
+// Aliases returns the other names of kallsyms for s's address, nil if there are none.
 func (v View) Aliases(s Symbol) []string {
 	if s.Dynamic {
 		return nil
@@ -169,12 +170,12 @@ func (v View) Aliases(s Symbol) []string {
 	return names
 }
 
-// dynamic reports whether the life is one that KSYMBOL records announce.
+// dynamic reports whether l is of code that has PERF_RECORD_KSYMBOL records.
 func (l *Lifetime) dynamic() bool {
 	return l.Kind == BPFProgram || l.Kind == BPFImage || l.Kind == OutOfLine
 }
 
-// module reports whether the life is a module's.
+// IsModule reports whether l is of the text or the data of a module.
 func (l *Lifetime) IsModule() bool { return l.Kind == ModuleText || l.Kind == ModuleData }
 
 func (l *Lifetime) symbol() Symbol {
@@ -185,8 +186,8 @@ func (l *Lifetime) symbol() Symbol {
 	return s
 }
 
-// Lookup returns what carries this name at v's time; where nothing does, what
-// carried it at any other time.
+// Lookup returns the symbols of this name at v's time. If there are none, it returns
+// those of any other time.
 func (v View) Lookup(name string) []Symbol {
 	var now, ever []Symbol
 	add := func(s Symbol) {
@@ -213,8 +214,8 @@ func (v View) Lookup(name string) []Symbol {
 	return ever
 }
 
-// nameTables returns the tables of names: the image's, and those that name the code
-// of modules.
+// NameTables returns all tables of names, without duplicates: that of [Builder.Names],
+// then those of modules.
 func (im *Image) NameTables() (out []Names) {
 	if im.names != nil {
 		out = append(out, im.names)
@@ -227,8 +228,8 @@ func (im *Image) NameTables() (out []Names) {
 	return out
 }
 
-// lifetimes yields s, which a table has, with each time that it is for: of a
-// module, whenever this table names its code.
+// Named yields s, a symbol of table, with each interval of time in which it is valid. A
+// symbol of a module is valid whenever the module is loaded and table names its code.
 func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
 		s.From, s.To = 0, MaxTime
@@ -250,7 +251,7 @@ func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 	}
 }
 
-// Symbols yields all dynamic symbols with their lifetimes, by address and time.
+// Symbols yields the symbol of each lifetime of dynamic code, by address and time.
 func (im *Image) Symbols(yield func(Symbol) bool) {
 	for _, l := range im.lives {
 		if l.dynamic() && !yield(l.symbol()) {
@@ -259,12 +260,13 @@ func (im *Image) Symbols(yield func(Symbol) bool) {
 	}
 }
 
-// everDynamic reports whether code of this kind was ever at addr.
+// EverDynamic reports whether code of this kind was at addr at any time.
 func (im *Image) EverDynamic(addr uint64, kind LifetimeKind) bool {
 	return im.LifetimeOf(addr, 0, kind) != nil
 }
 
-// lifeOf returns the first life of this kind at addr that ends after t.
+// LifetimeOf returns the earliest lifetime of this kind at addr that ends after t, nil if
+// there is none. Core kernel text has none.
 func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
 	if addr >= im.textLo && addr < im.textHi {
 		return nil
@@ -278,7 +280,8 @@ func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime)
 	return first
 }
 
-// qualified is the name as it can be asked for again.
+// Qualified returns the name in the form that the command line accepts: "module:name",
+// or the name alone if it is of the kernel or of BPF.
 func (s *Symbol) Qualified() string {
 	if s.Module == "" || s.Module == "bpf" {
 		return s.Name
@@ -286,7 +289,7 @@ func (s *Symbol) Qualified() string {
 	return s.Module + ":" + s.Name
 }
 
-// everything yields all lifetimes, by address and time.
+// Lifetimes yields all lifetimes, by address and time.
 func (im *Image) Lifetimes(yield func(*Lifetime) bool) {
 	for _, l := range im.lives {
 		if !yield(l) {

@@ -11,8 +11,8 @@ import "bytes"
 //	65 48 c1 3c 25 ABS32 05   sarq $5, %gs:ABS32         10 bytes, before Linux 6.8
 //	65 48 c1 3d REL32 05      sarq $5, %gs:REL32(%rip)    9 bytes, since
 //
-// Distributions carry it at older version numbers, so that only text tells
-// whether a kernel has it.
+// Distributions have it at older version numbers, so only the text shows whether a kernel
+// has it.
 var (
 	thunkHead    = []byte{0x65, 0x48, 0xc1} // sarq, in the CPU's own area
 	thunkAddress = [...][]byte{{0x3c, 0x25}, {0x3d}}
@@ -39,12 +39,11 @@ func isThunk(text []byte) bool {
 	return false
 }
 
-// thunkPadding finds the places of core text and of modules into which the kernel may write a
-// call thunk with no record (rule coverage). With call-depth tracking (retbleed=stuff)
-// patch_dest in arch/x86/kernel/callthunks.c writes one over the NOPs before a
-// function when a static call first targets it, and when a module that calls
-// it is loaded; only where all of them are the one-byte NOP. Any copy of text
-// may show such a place.
+// thunkPadding returns the ranges of core text and of modules into which the kernel may
+// write a call thunk with no record (rule coverage). With call-depth tracking
+// (retbleed=stuff), patch_dest() in arch/x86/kernel/callthunks.c writes one over the NOPs
+// before a function when a static call first targets it, and when a module that calls it
+// is loaded. All of them must be one-byte NOPs. The ranges of all copies of text count.
 func (d *build) thunkPadding() []Range {
 	copies := [][]Segment{d.snapshot.Segments}
 	for _, s := range d.Builder.copies {
@@ -68,8 +67,8 @@ func (d *build) thunkPadding() []Range {
 	return JoinRanges(out)
 }
 
-// appendPadding appends the runs of NOPs in s that may be padding before a
-// function. Text goes on to hi, with or without a copy.
+// appendPadding appends the runs of NOPs in s that may be padding before a function. Text
+// ends at hi, even if s ends before.
 func appendPadding(out []Range, s Segment, hi uint64) []Range {
 	nops := bytes.Repeat([]byte{nop}, thunkSize)
 	for at := 0; ; {
@@ -89,10 +88,9 @@ func appendPadding(out []Range, s Segment, hi uint64) []Range {
 	}
 }
 
-// mayHaveThunks reports whether a copy of core text has a call thunk, or all of
-// them are too small a part of it to tell. At boot the kernel has written
-// thunks before thousands of functions already, so a copy without a single one
-// shows that it writes none.
+// mayHaveThunks reports whether a copy of core text has a call thunk, or no copy is large
+// enough to show that there are none. A kernel that writes thunks has written thousands
+// at boot, so a large copy without one shows that the kernel writes none.
 func (d *build) mayHaveThunks(copies [][]Segment) bool {
 	const enough = 1 << 20
 	none := false

@@ -8,52 +8,61 @@ import (
 	"sort"
 )
 
-// Window is the time around a poke during which a CPU that comes to the poked
-// instruction may meet a trap (INT3) instead of the old or the new bytes. The
-// bytes are known on both sides of Switch all the same: the old ones before it,
-// the new ones from it on.
+// Window is the time around a poke in which a CPU that runs the poked instruction may
+// meet a trap (INT3 on x86) instead of the old or the new bytes
+// (text_poke_bp_batch() in arch/x86/kernel/alternative.c). The bytes are known all the
+// same: the old ones before Switch, the new ones from it on.
 //
-// Where instructions are words, as on arm64, each is replaced by itself: the
-// trap can be there no longer than from the same task's poke before to its next.
+// On x86 a batch of pokes is made with the traps of all its sites in place:
+//
+//	pokes of other batches   b                                     n
+//	pokes of the batch              p1    p2    p3    p4
+//	trap at the site of p3          ├┄┄┄┄┄┄┄┄┄┄┄●┄┄┄┄┄┄┄┤
+//	Proven                   ├──────────────────┼──────────────────┤
+//	Estimate                        ├───────────┼─────┤
+//	                                          Switch
+//
+// The trap is set after b, the last poke before that cannot be of the same batch, and is
+// removed before n, the first poke after that cannot be. Where instructions are words, as
+// on arm64, each is replaced by itself: b and n are the same task's pokes before and after.
 type Window struct {
 	Addr   uint64
-	Len    int
-	Switch uint64 // the poke's time
+	Len    int    // of the poke, in bytes
+	Switch uint64 // time of the poke, in nanoseconds of the recording's clock
 	Kind   PokeKind
-	// A CPU may meet the trap at any time t with Proven.From <= t < Proven.To, and at
-	// no other: it was set after the last poke before that cannot be of the same batch, and is gone by the
-	// first one after. 0 and MaxTime where there is no such poke.
+	// Proven has every time at which a CPU may meet the trap. Its ends are 0 and MaxTime
+	// if there is no poke that bounds it.
 	Proven Interval
-	// Estimate is a guess, and narrower: pokes of one batch follow one another
-	// closely, so a longer pause ends it. It proves nothing.
+	// Estimate is a narrower guess, which proves nothing: a pause that is much longer than
+	// others in the batch ends it.
 	Estimate Interval
 }
 
-// batchMax is how many pokes text_poke_bp_batch makes at once at most
-// (TP_VEC_MAX: a page of struct text_poke_loc).
+// BatchMax is the greatest number of pokes that text_poke_bp_batch() makes at once
+// (TP_VEC_MAX in arch/x86/kernel/alternative.c: a page of struct text_poke_loc).
 const BatchMax = 256
 
-// placed is an in-place poke, in the order of time.
+// InPlacePoke is a text poke that replaced code with a trap in its place meanwhile.
 type InPlacePoke struct {
-	Time uint64
+	Time uint64 // in nanoseconds of the recording's clock
 	Addr uint64
-	TID  uint32
-	Len  uint16 // 0 where no trap stands there meanwhile: it only bounds others
+	TID  uint32 // of the task that made it
+	Len  uint16 // in bytes; 0 if it needs no trap, and only bounds the windows of others
 	Kind PokeKind
 }
 
-// Windows are the windows of all in-place pokes of a recording. It is
-// immutable and safe for concurrent use.
+// Windows finds the windows of the in-place pokes of a recording. After [Windows.Widen]
+// it is immutable and safe for concurrent use.
 type Windows struct {
 	pokes   []InPlacePoke // as recorded
 	runs    []sortedRun
 	skew    uint64          // by how much the CPUs' clocks differ
-	words   *wordWindows    // where instructions are words and no batches are made; nil on x86
-	indexed *indexedWindows // where pokes are in the file of an index
+	words   *wordWindows    // if instructions are words, and no batches are made; nil on x86
+	indexed *indexedWindows // if pokes are in the file of an index
 }
 
-// A sortedRun is a run of pokes, [lo, hi) as recorded, that follow one another in
-// time; from is the place of the first of them in the order of time.
+// A sortedRun is a run of pokes, [lo, hi) as recorded, that are neighbours in the order
+// of time as well; from is the index of the first of them in that order.
 type sortedRun struct{ lo, hi, from int }
 
 func (w *Windows) len() int { return len(w.pokes) }
@@ -69,10 +78,11 @@ func (w *Windows) at(k int) *InPlacePoke {
 	return &w.pokes[i]
 }
 
-// newWindows makes windows of in-place pokes as recorded: of each CPU in the
-// order of time. words says that instructions are words, each replaced by itself.
+// NewWindows returns the windows of in-place pokes, which it keeps. pokes must have the
+// pokes of each CPU in the order of time, as a recording has. words is set for
+// architectures whose instructions are words, each replaced by itself.
 func NewWindows(pokes []InPlacePoke, words bool) *Windows {
-	w := &Windows{pokes: withoutDoubles(pokes)}
+	w := &Windows{pokes: withoutDuplicates(pokes)}
 	from := 0
 	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
 		w.runs = append(w.runs, sortedRun{lo, hi, from})
@@ -84,10 +94,10 @@ func NewWindows(pokes []InPlacePoke, words bool) *Windows {
 	return w
 }
 
-// withoutDoubles leaves out the pokes that perf wrote twice (rule duplicates): they
-// would count as further sites of their batch, which has room for no more.
-func withoutDoubles(pokes []InPlacePoke) []InPlacePoke {
-	var doubles []int
+// withoutDuplicates leaves out the pokes that perf wrote twice (rule duplicates), which
+// would count as further sites of their batch.
+func withoutDuplicates(pokes []InPlacePoke) []InPlacePoke {
+	var duplicates []int
 	var last *InPlacePoke
 	seen := make(map[InPlacePoke]bool) // of last's time, if there are several
 	InTimeOrder(pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
@@ -101,31 +111,31 @@ func withoutDoubles(pokes []InPlacePoke) []InPlacePoke {
 			default:
 				seen[*last] = true
 				if seen[*p] {
-					doubles = append(doubles, i)
+					duplicates = append(duplicates, i)
 				}
 			}
 			last = p
 		}
 	})
-	if len(doubles) == 0 {
+	if len(duplicates) == 0 {
 		return pokes
 	}
-	slices.Sort(doubles)
-	single := make([]InPlacePoke, 0, len(pokes)-len(doubles))
+	slices.Sort(duplicates)
+	single := make([]InPlacePoke, 0, len(pokes)-len(duplicates))
 	from := 0
-	for _, i := range doubles {
+	for _, i := range duplicates {
 		single = append(single, pokes[from:i]...)
 		from = i + 1
 	}
 	return append(single, pokes[from:]...)
 }
 
-// Widen makes all windows longer at both ends by how far the clocks of the CPUs
-// differ, in nanoseconds. It must be called before w is used.
+// Widen makes all windows longer at both ends by skew nanoseconds, by which the clocks of
+// the CPUs differ. It must be called before w is used.
 func (w *Windows) Widen(skew uint64) { w.skew = skew }
 
-// At returns the windows that are open at time t over any byte of
-// [addr, addr+n), by the time of their poke.
+// At returns the windows that are open at time t over any byte of [addr, addr+n), by
+// the time of their pokes.
 func (w *Windows) At(addr, n, t uint64) []Window {
 	if w.words != nil {
 		return w.words.at(w, addr, n, t)
@@ -140,8 +150,8 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
-	// A window reaches from its poke over at most a batch on either side, and
-	// from there to the next poke.
+	// A window reaches over at most a batch on either side of its poke, and then to the
+	// next poke.
 	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
 	for k := max(0, i-BatchMax-1); k < min(w.len(), i+BatchMax+1); k++ {
 		p := w.at(k)
@@ -173,13 +183,13 @@ func (w *Windows) window(k int) Window {
 	return win
 }
 
-// bound narrows a window by what the writer of each shape has done when it
-// makes the record, and widens it by how much the CPUs' clocks differ.
+// bound narrows a window by what each kind of writer has done when it makes the record,
+// and widens it by how much the CPUs' clocks differ.
 func (w *Window) bound(skew uint64) {
 	switch w.Kind {
-	case PokeArmed, PokeUnoptimised: // written and synchronised: from now on the trap is the new bytes
+	case PokeArmed, PokeUnoptimised: // written and synchronised: from Switch on the trap is the new bytes
 		w.Proven.To, w.Estimate.To = w.Switch, w.Switch
-	case PokeDisarmed: // not yet written: so far the trap was the old bytes
+	case PokeDisarmed: // not yet written: until Switch the trap is the old bytes
 		w.Proven.From, w.Estimate.From = w.Switch, w.Switch
 	}
 	for _, i := range []*Interval{&w.Proven, &w.Estimate} {
@@ -187,10 +197,10 @@ func (w *Window) bound(skew uint64) {
 	}
 }
 
-// batch returns the range of pokes that could be of the same batch as poke k:
-// of the same task, addresses not descending, not more than a batch holds on
-// either side. Batches are not separated: that would shift every cut where
-// single pokes happen to ascend.
+// batch returns the range of pokes that could be of the same batch as poke k: of the same
+// task, with ascending addresses, and no more than a batch has on either side. It does
+// not separate batches from each other: single pokes that happen to ascend would shift
+// every cut.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
 	together := func(a, b *InPlacePoke) bool {
@@ -205,8 +215,8 @@ func (w *Windows) batch(k int) (lo, hi int) {
 	return lo, hi
 }
 
-// close narrows [lo, hi) to the pokes around k without a pause that is much
-// longer than is usual among them.
+// close narrows [lo, hi) to the pokes around k that have no pause between them which is
+// much longer than the usual one.
 func (w *Windows) close(lo, k, hi int) (int, int) {
 	var steps []uint64
 	for i := lo + 1; i < hi; i++ {
@@ -228,7 +238,7 @@ func (w *Windows) close(lo, k, hi int) (int, int) {
 	return from, to
 }
 
-// PokeKind says who wrote a poke, as far as the shape of its record shows.
+// PokeKind is the kind of writer of a poke, as far as its old and new bytes show.
 type PokeKind uint8
 
 const (
@@ -236,10 +246,10 @@ const (
 	// ftrace sites, BPF attach points, kprobes being optimised.
 	PokeBatch       PokeKind = iota
 	PokeArmed                // a kprobe's INT3 was set
-	PokeDisarmed             // and taken away
-	PokeUnoptimised          // an optimised kprobe's JMP became INT3 again
-	PokeCreated              // out-of-line code came into being
-	PokeRemoved              // and went
+	PokeDisarmed             // a kprobe's INT3 was removed
+	PokeUnoptimised          // the JMP of an optimised kprobe became INT3 again
+	PokeCreated              // out-of-line code was written
+	PokeRemoved              // out-of-line code was removed
 )
 
 var pokeKinds = [...]string{"batch", "kprobe-armed", "kprobe-disarmed", "kprobe-unoptimised", "created", "removed"}
@@ -247,6 +257,5 @@ var pokeKinds = [...]string{"batch", "kprobe-armed", "kprobe-disarmed", "kprobe-
 // String returns the name of the kind, for example "kprobe-armed".
 func (k PokeKind) String() string { return pokeKinds[k] }
 
-// inPlace reports whether the poke was made under text_mutex, in the place of
-// other code.
+// InPlace reports whether the poke was made under text_mutex, over other code.
 func (k PokeKind) InPlace() bool { return k < PokeCreated }

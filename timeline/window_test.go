@@ -153,10 +153,10 @@ func TestWordWindows(t *testing.T) {
 	}
 }
 
-// TestWindowsOfDoubles: perf wrote all but the first of a batch of 200 twice. The
+// TestWindowsOfDuplicates: perf wrote all but the first of a batch of 200 twice. The
 // second copies fill no room in the batch: its first site has the trap until the next
 // poke that cannot be of it.
-func TestWindowsOfDoubles(t *testing.T) {
+func TestWindowsOfDuplicates(t *testing.T) {
 	const sites = 200
 	var pokes []InPlacePoke
 	for i := range uint64(sites) {

@@ -9,13 +9,12 @@ import (
 	"sort"
 )
 
-// wordWindows finds windows where instructions are words, each of which is
-// replaced by itself. A task has one in hand at a time, so its pokes before and
-// after bound the trap; those of other tasks do not, for no mutex is common to
-// all that patch there.
+// wordWindows finds windows on architectures whose instructions are words, each of which
+// is replaced by itself. A task makes one poke at a time, so its pokes before and after
+// bound the trap. Pokes of other tasks do not, since the writers share no mutex.
 type wordWindows struct {
-	byAddr  []int32    // pokes in the order of time, sorted by address
-	task    []Interval // by poke: the times of the same task's pokes before and after
+	byAddr  []int32    // indices of pokes in the order of time, sorted by address
+	task    []Interval // of each poke: the times of the same task's pokes before and after
 	longest uint64
 }
 
@@ -36,7 +35,7 @@ func newWordWindows(w *Windows) *wordWindows {
 	return x
 }
 
-// at is Windows.At.
+// at is [Windows.At].
 func (x *wordWindows) at(w *Windows, addr, n, t uint64) []Window {
 	var out []Window
 	lo := addr - min(addr, x.longest)

@@ -106,7 +106,7 @@ func (c *PokeCounts) count(kind timeline.PokeKind) {
 func (r *Report) finish(im *timeline.Image) {
 	st := im.Stats()
 	r.Conflicts = st.Conflicts
-	r.Pokes.Doubles = uint64(st.Doubles)
+	r.Pokes.Doubles = uint64(st.Duplicates)
 	r.Skews = im.Skews()
 	for i := range r.Skews {
 		r.ClockUncertainty = max(r.ClockUncertainty, r.Skews[i].By())
