@@ -59,13 +59,18 @@ func (s *Segment) End() uint64 { return s.Addr + uint64(len(s.Data)) }
 
 // Snapshot is a copy of memory taken at a moment that is only known to lie in
 // [From, To]. From is before the start of the Builder's Extent where changes that
-// were made since the copy may be missing: such a snapshot alone proves nothing. The builder and its images read Segments in place: their data
-// must neither change nor be unmapped while an image is in use. Segments must
-// be sorted by address and must not overlap.
+// were made since the copy may be missing: such a snapshot alone proves nothing.
+// One from 0 to MaxTime is undated: it may be of any time, so it says what was there
+// only where no other fact does. The builder and its images read Segments in place:
+// their data must neither change nor be unmapped while an image is in use. Segments
+// must be sorted by address and must not overlap.
 type Snapshot struct {
 	From, To uint64
 	Segments []Segment
 }
+
+// undated reports whether nothing says when the snapshot was taken.
+func (s *Snapshot) undated() bool { return s.From == 0 && s.To == MaxTime }
 
 // SymbolKind is the kind of code that a dynamic symbol names: the ksym_type of a
 // PERF_RECORD_KSYMBOL.
@@ -118,6 +123,8 @@ type Module struct {
 	Seen   uint64     // until when a list of modules is known to have had it
 	Listed []Interval // at some time of each of which a list was made that has it; nil: with the snapshot
 	Later  bool       // perf's own list has it not
+	// Undated says that the list of modules that has it may be of any time.
+	Undated bool
 
 	again []Interval // further ones
 }

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -50,7 +51,7 @@ func (d *build) compareCopies(lives []*Lifetime) {
 		}
 		d.copied = append(d.copied, c)
 	}
-	slices.SortStableFunc(d.copied, func(a, b furtherCopy) int { return int(int64(a.from - b.from)) })
+	slices.SortStableFunc(d.copied, func(a, b furtherCopy) int { return cmp.Compare(a.from, b.from) })
 }
 
 // Overlapping returns the parts of segments that lie in [lo, hi). segments must be sorted
@@ -184,59 +185,70 @@ func (c *historyBuilder) withCopies(e0, e1 uint64, init initial, changes []chang
 // noPoke is the order of arrival of a change that is no poke.
 const noPoke = ^uint32(0)
 
-// read goes on from the last fact, at t1, to a further copy, and returns from
-// when on its bytes are taken, and why they are no more than unconfirmed. Where
-// something may have changed unrecorded while the copy was made, it is not
-// known on which side of that it was read.
-func (c *historyBuilder) read(t1, proven uint64, weak Reason, torn bool, ch *change) (t2 uint64, why Reason) {
+// read fills the time between the last fact and a further copy, and makes the copy the
+// last fact, from the moment on from which its bytes hold.
+func (c *historyBuilder) read(p *progress, ch *change) {
 	reason := SnapshotMismatch
 	if c.source == SourceSnapshot {
 		reason = SnapshotsDiffer
 	}
-	agrees := c.content != noContent && !torn && c.equal(c.content, ch.old)
+	agrees := c.content != noContent && !p.torn && c.equal(c.content, ch.old)
 	fact := claim{content: ch.old, source: SourceSnapshot}
-	if inside := c.gaps.between(ch.time, later(ch.until, 1)); len(inside) > 0 {
-		why = inside[len(inside)-1].reason
-	} else if c.content == noContent || weak == c.soft {
-		why = c.soft
-	}
-	switch before := c.gaps.between(t1, ch.time); {
-	case why != ReasonNone:
-		from := t1
-		if all := c.gaps.between(t1, later(ch.until, 1)); weak == ReasonNone && len(all) > 0 {
-			from = max(t1, all[0].from)
-		}
-		switch {
-		case c.content == noContent:
-			c.emit(t1, Unconfirmed, why, SourceSnapshot, ch.old)
-		default:
-			if t1 < from {
-				c.emit(t1, Known, ReasonNone, c.source, c.content)
-			}
-			if agrees {
-				c.emit(from, Unconfirmed, EqualAtBothEnds, SourceSnapshot, ch.old)
-			} else {
-				c.conflict(from, later(ch.until, 1), reason, c.claim(t1), fact)
-			}
-		}
-		t2 = later(ch.until, 1)
+	at := ch.time
+	weak := c.weakCopy(p, ch)
+	switch {
+	case weak != ReasonNone:
+		at = later(ch.until, 1)
+		c.readWeak(p, ch, weak, agrees, reason)
 	case c.content == noContent:
-		c.backward(t1, ch.time, fact)
-		t2 = ch.time
+		c.backward(p.t, at, fact)
 	case agrees:
-		c.agree(t1, proven, ch.time, weak, fact)
-		t2 = ch.time
-	case len(before) > 0:
-		c.disagree(t1, ch.time, reason, fact)
-		t2 = ch.time
+		c.agree(p.t, p.proven, at, p.weak, fact)
 	default:
-		// Nothing was lost, and yet they differ: the change lies before the moment
-		// when the copy was read, which may be its last.
-		c.disagree(t1, later(ch.until, 1), reason, fact)
-		t2 = later(ch.until, 1)
+		if len(c.gaps.between(p.t, at)) == 0 {
+			// Nothing was lost, and yet they differ: the change lies before the moment
+			// when the copy was read, which may be its last.
+			at = later(ch.until, 1)
+		}
+		c.disagree(p.t, at, reason, fact)
 	}
 	c.content, c.source = ch.old, SourceSnapshot
-	return t2, why
+	*p = progress{t: at, proven: at, weak: weak}
+}
+
+// weakCopy returns why a further copy gives no more than unconfirmed bytes; none if it
+// gives known ones. Where something may have changed unrecorded while it was made, it is
+// not known on which side of that it was read.
+func (c *historyBuilder) weakCopy(p *progress, ch *change) Reason {
+	if inside := c.gaps.between(ch.time, later(ch.until, 1)); len(inside) > 0 {
+		return inside[len(inside)-1].reason
+	}
+	if c.content == noContent || p.weak == c.soft {
+		return c.soft
+	}
+	return ReasonNone
+}
+
+// readWeak is read for a copy that gives unconfirmed bytes. Up to the first gap the last
+// fact's bytes stay known.
+func (c *historyBuilder) readWeak(p *progress, ch *change, weak Reason, agrees bool, reason Reason) {
+	if c.content == noContent {
+		c.emit(p.t, Unconfirmed, weak, SourceSnapshot, ch.old)
+		return
+	}
+	end := later(ch.until, 1)
+	from := p.t
+	if all := c.gaps.between(p.t, end); p.weak == ReasonNone && len(all) > 0 {
+		from = max(p.t, all[0].from)
+	}
+	if p.t < from {
+		c.emit(p.t, Known, ReasonNone, c.source, c.content)
+	}
+	if agrees {
+		c.emit(from, Unconfirmed, EqualAtBothEnds, SourceSnapshot, ch.old)
+	} else {
+		c.conflict(from, end, reason, c.claim(p.t), claim{content: ch.old, source: SourceSnapshot})
+	}
 }
 
 // clash makes the time between the facts around each clash conflicting.

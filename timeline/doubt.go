@@ -16,7 +16,7 @@ import (
 func (d *build) doubtModules(lives []*Lifetime) {
 	for _, l := range lives {
 		l.doubted = MaxTime
-		if l.Kind == ModuleText {
+		if l.Kind == ModuleText && !l.undated {
 			d.doubtModule(l)
 		}
 	}

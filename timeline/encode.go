@@ -69,7 +69,8 @@ type savedLife struct {
 	program          uint32
 	kind             LifetimeKind
 	ended            Reason
-	_                uint16
+	undated          uint8
+	_                uint8
 }
 
 // Encode returns the image as plain memory, without the bytes of its snapshot and without
@@ -166,8 +167,12 @@ func table[T any](d *tableDecoder, i int) []T {
 
 func (im *Image) savedLives() (lives []savedLife, names []byte) {
 	for _, l := range im.lives {
-		lives = append(lives, savedLife{lo: l.Lo, hi: l.Hi, from: l.From, to: l.To, kind: l.Kind, ended: l.Ended,
-			program: l.Program, name: uint32(len(names)), nameLen: uint32(len(l.Name))})
+		s := savedLife{lo: l.Lo, hi: l.Hi, from: l.From, to: l.To, kind: l.Kind, ended: l.Ended,
+			program: l.Program, name: uint32(len(names)), nameLen: uint32(len(l.Name))}
+		if l.undated {
+			s.undated = 1
+		}
+		lives = append(lives, s)
 		names = append(names, l.Name...)
 	}
 	return lives, names
@@ -373,7 +378,7 @@ func (im *Image) takeLives(saved []savedLife, names []byte) error {
 			return invalidf("a symbol leads nowhere")
 		}
 		lives[i] = Lifetime{Lo: s.lo, Hi: s.hi, From: s.from, To: s.to, Kind: s.kind, Ended: s.ended, Program: s.program,
-			Name: string(names[s.name:][:s.nameLen])}
+			Name: string(names[s.name:][:s.nameLen]), undated: s.undated != 0}
 		list[i] = &lives[i]
 	}
 	im.indexLives(list)

@@ -258,6 +258,8 @@ func (w *words) module() Module {
 			m.Stayed = true
 		case "later":
 			m.Later = true
+		case "undated":
+			m.Undated = true
 		default:
 			return false
 		}

@@ -38,6 +38,9 @@ type initial struct {
 	// weak is why the bytes are at most unconfirmed, although nothing need have been
 	// lost; none if they are not.
 	weak Reason
+	// last ranks it below every other fact: they say what the place was in the
+	// recording, and it is of another time.
+	last bool
 }
 
 // A historyBuilder derives the versions of one fragment from its facts. A fact proves
@@ -83,10 +86,10 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	}
 	if c.fromSeed(c.f) {
 		return initial{content: snapshotContent, source: SourceVmlinux, weak: FromVmlinux,
-			from: c.first, to: c.first}
+			from: c.first, to: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew)}
+	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -143,127 +146,182 @@ func (c *historyBuilder) equal(a, b uint32) bool {
 	return bytes.Equal(c.bytes(a), c.bytes(b))
 }
 
-// alive derives the epoch [e0, e1), during which something stood here.
-func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
-	c.content, c.source = init.content, init.source
-	t := e0 // the time of the last fact
-	weak := init.weak
-	torn := false
-	if init.source == SourceVmlinux && slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) {
-		c.content, init.content = noContent, noContent // anything else ranks above it
-	}
-	if init.content != noContent {
-		if n := upToTime(changes, init.to); n > 0 {
-			// Rule snapshot: the bytes were read before, between or after these changes.
-			if c.consistent(init.content, changes[:n]) {
-				if changes[0].hasOld {
-					c.content = noContent // the changes say it all
-				}
-			} else {
-				torn = true
-			}
-		}
-	}
-	proven := t
-	if c.content != noContent {
-		if e0 < init.from {
-			c.emit(e0, Unconfirmed, c.reasonBefore(init), init.source, init.content)
-			t = min(init.from, e1)
-			proven = t
-		}
-		if weak == ReasonNone {
-			if g := c.gaps.between(init.from, init.to); len(g) > 0 {
-				weak = g[0].reason
-			}
-		}
-		if weak != ReasonNone {
-			proven = max(t, min(init.to, e1))
-		}
-	}
+// progress is how far an epoch is derived: the last fact, whose bytes are content and
+// source of the historyBuilder, and what the next one must know of it.
+type progress struct {
+	t      uint64 // the time of the last fact
+	proven uint64 // from when on its bytes are certain: a copy's may be later than t
+	weak   Reason // why its bytes are at most unconfirmed until the next fact; none: they are not
+	torn   bool   // it is a copy that contradicts the changes that were made meanwhile
+	dead   Reason // why nothing is alive here; none: code is alive
+}
 
+// alive derives the epoch [e0, e1), during which code is here. It goes from fact to
+// fact, and each step fills the time between the last fact and the next one. With
+// the copy S, which was made in [s0, s1], pokes P and Q, and a further copy C:
+//
+//	            e0     s0    s1      P      gap     C        Q         e1
+//	1 begin     ├──────┤                                                     S, unconfirmed
+//	2 compare          ├─────────────┤                                       S, known
+//	3 become                         P
+//	4 read                           ├──────┤░░░┤───┤                        P, known; unconfirmed; C, known
+//	5 compare                                       ├────────┤               C, known
+//	6 become                                                 Q
+//	7 end                                                    ├─────────┤     Q, known
+//
+// If the two facts of a step do not agree, its time is conflicting up to the last
+// gap, or as a whole. A poke to nothing, or one that two CPUs made in an unknown
+// order, has a step of its own kind.
+func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
+	p := c.begin(e0, e1, &init, changes)
+	copied := e0 // from when on a copy can contradict what was derived
+	if c.content != noContent {
+		copied = max(e0, init.from)
+	}
 	pokes := changes
 	changes = c.withCopies(e0, e1, init, pokes)
-	if c.content == noContent {
-		defer c.clash(e0, e1, pokes)
-	} else {
-		defer c.clash(max(e0, init.from), e1, pokes)
-	}
-	dead, why := false, ReasonNone
 	for i := 0; i < len(changes); i++ {
-		if i > 0 && !dead {
-			if n := c.plain(t, changes[i:]); n > 0 {
+		if i > 0 && p.dead == ReasonNone {
+			if n := c.plain(p.t, changes[i:]); n > 0 {
 				i += n
-				t, proven = changes[i-1].time, changes[i-1].time
+				p.t, p.proven = changes[i-1].time, changes[i-1].time
 				if i == len(changes) {
 					break
 				}
 			}
 		}
 		ch := &changes[i]
-		if rival, ok := c.rivalOf(ch); ok && !dead {
+		if rival, ok := c.rivalOf(ch); ok && p.dead == ReasonNone {
 			until := e1
 			if i+1 < len(changes) {
 				until = changes[i+1].time
 			}
-			if rival.time == ch.recorded && t < ch.time && c.content != noContent && !torn && weak == ReasonNone && c.equal(c.content, ch.old) {
-				c.agree(t, proven, ch.time, weak, ch.before())
-				t = ch.time
-			}
-			if t < until {
-				c.unsettled(t, until, ch, rival)
-			}
-			c.content, c.source = ch.new, SourcePoke
-			torn, weak = false, ReasonNone
-			t, proven = until, until
+			c.tie(&p, ch, rival, until)
 			continue
 		}
 		if ch.copied {
-			if !dead {
-				t, weak = c.read(t, proven, weak, torn, ch)
-				torn, proven = false, t
+			if p.dead == ReasonNone {
+				c.read(&p, ch)
 			}
 			continue
 		}
-		switch {
-		case dead:
-			c.retired(t, why)
-		case !ch.hasOld:
-			c.forward(t, ch.time, weak)
-		case c.content == noContent:
-			c.backward(t, ch.time, ch.before())
-		case !torn && c.equal(c.content, ch.old):
-			c.agree(t, proven, ch.time, weak, ch.before())
-		default:
-			reason := OldBytesMismatch
-			if c.source == SourceSnapshot {
-				reason = SnapshotMismatch
-			}
-			c.disagree(t, ch.time, reason, ch.before())
-		}
-		torn, weak = false, ReasonNone
-		t, proven = ch.time, ch.time
-		switch {
-		case ch.hasNew && !ch.death:
-			if dead && !ch.birth {
-				why = NothingAlive
+		c.compare(&p, ch)
+		c.become(&p, ch)
+	}
+	c.end(&p, e1)
+	c.clash(copied, e1, pokes)
+}
+
+// begin decides what the copy of an epoch proves (rule snapshot), and emits what it
+// gives of the time before it was made. Where it proves nothing, init loses its content.
+func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) progress {
+	p := progress{t: e0, proven: e0, weak: init.weak}
+	c.content, c.source = init.content, init.source
+	if init.last && c.outranked(e0, e1, changes) {
+		c.content, init.content = noContent, noContent
+	}
+	if init.content != noContent {
+		if n := upToTime(changes, init.to); n > 0 {
+			// The bytes were read before, between or after these changes.
+			if c.consistent(init.content, changes[:n]) {
+				if changes[0].hasOld {
+					c.content = noContent // the changes say it all
+				}
 			} else {
-				dead = false
+				p.torn = true
 			}
-			c.content, c.source = ch.new, SourcePoke
-		default:
-			if ch.hasOld {
-				c.content, c.source = ch.old, SourcePoke
-			}
-			dead, why = true, PokedToNothing
 		}
 	}
-	if dead {
-		c.retired(t, why)
+	if c.content == noContent {
+		return p
+	}
+	if e0 < init.from {
+		c.emit(e0, Unconfirmed, c.reasonBefore(*init), init.source, init.content)
+		p.t = min(init.from, e1)
+		p.proven = p.t
+	}
+	if p.weak == ReasonNone {
+		if g := c.gaps.between(init.from, init.to); len(g) > 0 {
+			p.weak = g[0].reason
+		}
+	}
+	if p.weak != ReasonNone {
+		p.proven = max(p.t, min(init.to, e1))
+	}
+	return p
+}
+
+// tie derives the time until the next change where ch and rival were made in an
+// unknown order (rule clocks). What was there before stays known.
+func (c *historyBuilder) tie(p *progress, ch *change, rival poke, until uint64) {
+	if rival.time == ch.recorded && p.t < ch.time && c.content != noContent && !p.torn && p.weak == ReasonNone && c.equal(c.content, ch.old) {
+		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
+		p.t = ch.time
+	}
+	if p.t < until {
+		c.unsettled(p.t, until, ch, rival)
+	}
+	c.content, c.source = ch.new, SourcePoke
+	*p = progress{t: until, proven: until}
+}
+
+// compare fills the time between the last fact and a change, whose old bytes should be
+// the last fact's (rule old-bytes).
+func (c *historyBuilder) compare(p *progress, ch *change) {
+	switch {
+	case p.dead != ReasonNone:
+		c.retired(p.t, p.dead)
+	case !ch.hasOld:
+		c.forward(p.t, ch.time, p.weak)
+	case c.content == noContent:
+		c.backward(p.t, ch.time, ch.before())
+	case !p.torn && c.equal(c.content, ch.old):
+		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
+	default:
+		reason := OldBytesMismatch
+		if c.source == SourceSnapshot {
+			reason = SnapshotMismatch
+		}
+		c.disagree(p.t, ch.time, reason, ch.before())
+	}
+}
+
+// become makes a change the last fact. One without new bytes retires the code that is
+// here, until one without old bytes makes some.
+func (c *historyBuilder) become(p *progress, ch *change) {
+	p.torn, p.weak = false, ReasonNone
+	p.t, p.proven = ch.time, ch.time
+	switch {
+	case !ch.hasNew || ch.death:
+		if ch.hasOld {
+			c.content, c.source = ch.old, SourcePoke
+		}
+		p.dead = PokedToNothing
 		return
+	case ch.birth:
+		p.dead = ReasonNone
+	case p.dead != ReasonNone:
+		p.dead = NothingAlive
 	}
-	if t < e1 {
-		c.forward(t, e1, weak)
+	c.content, c.source = ch.new, SourcePoke
+}
+
+// end fills the time from the last fact to the end of the epoch.
+func (c *historyBuilder) end(p *progress, e1 uint64) {
+	switch {
+	case p.dead != ReasonNone:
+		c.retired(p.t, p.dead)
+	case p.t < e1:
+		c.forward(p.t, e1, p.weak)
 	}
+}
+
+// outranked reports whether a change, or a further copy, says what was there in [e0, e1).
+func (c *historyBuilder) outranked(e0, e1 uint64, changes []change) bool {
+	return slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) ||
+		!c.uncopied && slices.ContainsFunc(c.copied, func(cp furtherCopy) bool {
+			return e0 <= cp.from && cp.to < e1 && cp.content(c.f) != noContent
+		})
 }
 
 // plain derives the time after the last change, of time t, as long as each change finds
@@ -354,12 +412,19 @@ func (c *historyBuilder) forward(t1, t2 uint64, weak Reason) {
 		c.emit(t1, Unknown, c.bare, SourceNone, noContent)
 		return
 	}
+	gs := c.gaps.between(t1, t2)
 	if weak != ReasonNone {
 		c.emit(t1, Unconfirmed, weak, c.source, c.content)
 	} else {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
 	}
-	c.unconfirmed(t1, c.gaps.between(t1, t2))
+	if n := len(gs); weak == SnapshotUndated && n > 0 {
+		gs = gs[n-1:] // at no time it is a loss since that leaves the bytes open
+		if gs[0].to < MaxTime {
+			return
+		}
+	}
+	c.unconfirmed(t1, gs)
 }
 
 // unconfirmed emits the last fact's bytes, of time t1, as unconfirmed from the first gap

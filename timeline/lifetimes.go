@@ -39,6 +39,7 @@ type Lifetime struct {
 	names    Names   // of a module that the image's table does not name
 	later    bool    // of a module that was not there when the snapshot was taken
 	stayed   bool    // of a module that is certain to have been there until To
+	undated  bool    // of a module in a list that may be of any time
 	// seen are times at some moment of each of which it was there for certain: that
 	// of a birth, the last one before a death, that of a list.
 	seen   []Interval
@@ -143,7 +144,7 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 		to = MaxTime
 	}
 	text := &Lifetime{Lo: m.Addr, Hi: m.TextEnd, From: m.Loaded, To: to, Kind: ModuleText, Name: m.Name, Ended: Unregistered,
-		names: m.Names, later: m.Later, stayed: m.Stayed, seen: append(slices.Clip(m.Listed), m.again...)}
+		names: m.Names, later: m.Later, stayed: m.Stayed, undated: m.Undated, seen: append(slices.Clip(m.Listed), m.again...)}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
 	for _, l := range []*Lifetime{text, &data} {
@@ -304,7 +305,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	code := d.joinPrograms(events, p.symbols)
 	modules := slices.Clone(d.modules)
 	for i := range modules {
-		if m := &modules[i]; m.Listed == nil {
+		if m := &modules[i]; m.Listed == nil && !m.Undated {
 			m.Listed = []Interval{{max(d.first, m.Loaded), later(max(d.listedBy(), m.Loaded), 1)}}
 		}
 	}

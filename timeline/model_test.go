@@ -77,6 +77,7 @@ type being struct {
 	missed           bool // its end is not recorded
 	doubted          uint64
 	stayed           bool       // nothing unrecorded took it away at first
+	undated          bool       // the list that has it may be of any time
 	seen             []Interval // at some tick of each of which it was there
 }
 
@@ -322,7 +323,10 @@ func (m *model) live() []*being {
 				by = m.snapshot.To
 			}
 			text := &being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, name: mod.Name, ended: Unregistered, stayed: mod.Stayed,
-				seen: []Interval{{max(m.first, mod.Loaded), max(by, mod.Loaded) + 1}}}
+				seen: []Interval{{max(m.first, mod.Loaded), min(max(by, mod.Loaded), MaxTime-1) + 1}}}
+			if mod.Undated {
+				text.undated, text.seen = true, nil
+			}
 			data := *text
 			data.lo, data.hi, data.kind = mod.TextEnd, mod.End, ModuleData
 			bear(text)
@@ -379,6 +383,9 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 	hidden := make([]Reason, lastTick+1)
 	for t := range hidden {
 		hidden[t] = births(uint64(t))
+	}
+	if b.undated && b.from <= lastTick {
+		hidden[b.from] = ModuleMayHaveGone
 	}
 	calm := func(t, u uint64) bool { // nothing is hidden between the two, nor then
 		for q := min(t, u); q <= max(t, u); q++ {
@@ -537,6 +544,9 @@ func (m *model) stayed(recorded []SymbolEvent, unloaded uint64, births lost) boo
 // snapshot was made, which may be of before or after, only pokes can contradict one another,
 // and only where no lost poke explains it, or the module may not have been there.
 func (m *model) doubt(b *being) uint64 {
+	if b.undated {
+		return MaxTime // nothing of it was believed
+	}
 	now := make(map[uint64]byte)
 	confirmed, copied := b.from, m.snapshot.To
 	text := m.widened(m.lostText)
@@ -805,14 +815,19 @@ func (l lost) within(t1, t2 uint64) (first, last Reason) {
 // since says why the bytes of a fact of t1 are not known at t: for the first
 // reason since, or for the one that never ends.
 func (l lost) since(t1, t uint64) Reason {
+	first, _ := l.within(t1, t+1)
+	return cmp.Or(l.endless(t), first)
+}
+
+// endless is the reason that holds from t on for ever.
+func (l lost) endless(t uint64) Reason {
 	endless := l(lastTick)
 	for u := t; u < lastTick && endless != ReasonNone; u++ {
 		if l(u) != endless {
 			endless = ReasonNone
 		}
 	}
-	first, _ := l.within(t1, t+1)
-	return cmp.Or(endless, first)
+	return endless
 }
 
 // answers gives the replies for a run of bytes, at all times.
@@ -905,6 +920,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		return out
 	}
 	claim := initial{source: SourceSnapshot, from: m.snapshot.From, to: m.snapshot.To + m.skew}
+	if m.snapshot.To == MaxTime { // nothing says when it was made
+		claim.to, claim.last = MaxTime, true
+	}
 	if m.snapshot.From >= m.first {
 		claim.from = max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first)
 	}
@@ -918,11 +936,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		bytes := p.snapshot
 		for _, s := range m.seed {
-			// What vmlinux has ranks below everything else.
-			if bytes == nil && s.Addr <= p.lo && p.hi <= s.End() &&
-				!slices.ContainsFunc(facts, func(f witness) bool { return f.old != nil }) {
+			if bytes == nil && s.Addr <= p.lo && p.hi <= s.End() {
 				bytes = s.Data[p.lo-s.Addr : p.hi-s.Addr]
-				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first}
+				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first, last: true}
 			}
 		}
 		p.alive(0, MaxTime, bytes, p.undated(claim), facts)
@@ -967,7 +983,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			if start := m.gaps[GapModuleStart]; !b.stayed && len(start) > 0 {
 				p.lost, claim.weak = m.widened(m.lostModule), start[0].reason
 			}
-			if b.from > m.snapshot.To+m.skew { // the snapshot has what was there before
+			if b.from > claim.to { // the snapshot has what was there before
 				bytes = nil
 			}
 			if m.padding(p.lo) {
@@ -994,8 +1010,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
+		claim = p.undated(claim)
 		p.lost = m.certain(b, between(b.from, to), p.lost)
-		p.alive(b.from, to, bytes, p.undated(claim), between(b.from, to))
+		p.alive(b.from, to, bytes, claim, between(b.from, to))
 		if b.kind == ModuleText {
 			p.set(b.doubted, to, func(t uint64) reply {
 				r := p.out[t]
@@ -1112,6 +1129,10 @@ func (p *painter) nobody(t1, t2 uint64, before *being, facts []witness) {
 // alive paints the time [e0, e1), in which something lives. got is what was
 // read of it at some moment of the claim's time.
 func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witness) {
+	if claim.last && (slices.ContainsFunc(facts, func(f witness) bool { return f.old != nil }) ||
+		!p.uncopied && slices.ContainsFunc(p.copies, func(c witness) bool { return c.time >= e0 && c.until < e1 })) {
+		got = nil // all other facts rank above it
+	}
 	p.content, p.source = got, claim.source
 	t1, weak, torn := e0, claim.weak, false
 	var inCopy []witness
@@ -1284,6 +1305,9 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 		case old != nil && till == ReasonNone && t >= proven:
 			return second
 		}
+		if weak == SnapshotUndated {
+			return p.given(Unconfirmed, cmp.Or(p.lost.endless(t), weak))
+		}
 		return p.given(Unconfirmed, cmp.Or(p.lost.since(t1, t), weak))
 	})
 }
@@ -1395,8 +1419,11 @@ func genModel(t *rapid.T) *model {
 		if yes("unknown workload", 8) {
 			m.snapshot.To = m.horizon
 		}
-		if yes("undated", 8) {
+		if yes("before the recording", 8) {
 			m.snapshot.From = 0
+		}
+		if yes("undated", 8) {
+			m.snapshot.From, m.snapshot.To = 0, MaxTime
 		}
 		if yes("dynamic code copied", 3) {
 			dynamic := data("dynamic", 16)
@@ -1434,6 +1461,8 @@ func genModel(t *rapid.T) *model {
 			a.Freed = tick("free")
 		}
 		a.Stayed = yes("stayed", 2)
+		a.Undated = yes("undated list", 6)
+		b.Undated = a.Undated
 		if yes("loaded", 3) {
 			b.Loaded = tick("load")
 		}

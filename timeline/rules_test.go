@@ -246,6 +246,7 @@ func TestFacts(t *testing.T) {
 		"program 301 id=7 unloaded=500 0x9000=1111 0x9100=2222 silent=0x9002..0x9004",
 		"module m text=0x8000..0x9000 end=0xa000 loaded=1 freed=2 seen=3 listed=4..5 listed=6..7 stayed later function=0x8000+4:f",
 		"module n text=0xb000..0xc000",
+		"module o text=0xd000..0xe000 undated",
 		"later-module n text=0xb000..0xc000 listed=8..9",
 		"modules-listed 700..710 m",
 		"gap pokes 400.. after-loss",
@@ -280,6 +281,7 @@ func TestFacts(t *testing.T) {
 	want.Module(Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: 1, Freed: 2, Seen: 3, Listed: []Interval{{4, 5}, {6, 7}},
 		Stayed: true, Later: true, Names: &nameTable{[]Symbol{{Name: "f", Module: "m", Addr: 0x8000, Size: 4}}}})
 	want.Module(Module{Name: "n", Addr: 0xb000, TextEnd: 0xc000, End: 0xc000})
+	want.Module(Module{Name: "o", Addr: 0xd000, TextEnd: 0xe000, End: 0xe000, Undated: true})
 	want.LaterModule(Module{Name: "n", Addr: 0xb000, Listed: []Interval{{8, 9}}})
 	want.ModulesListed(700, 710, func(m *Module) bool { return m.Name == "m" })
 	want.Gap(GapPokes, 400, MaxTime, AfterLoss)

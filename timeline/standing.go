@@ -145,7 +145,7 @@ var reasons = [...]struct{ code, text string }{
 	FromVmlinux:         {"from-vmlinux", "the bytes are those of the vmlinux file; the kernel patches itself when it boots"},
 	TooManyFacts:        {"too-many-facts", "more facts overlap here, or more changes were recorded, than any kernel makes: some were ignored"},
 	NotListening:        {"not-listening", "the event that records such changes was not enabled yet"},
-	SnapshotUndated:     {"snapshot-undated", "the time of the copy of text is unknown: changes from before the recording may be missing in it"},
+	SnapshotUndated:     {"snapshot-undated", "the time of the copy of text is unknown: changes between it and the recording may be missing in it"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

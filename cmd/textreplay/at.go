@@ -20,7 +20,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// maxBytes bounds what one question may ask for. More is a case for image.
+// maxBytes limits how many bytes one question may ask for. The command image
+// writes more.
 const maxBytes = 64 << 20
 
 // at is the state of the command at.
@@ -85,7 +86,8 @@ of JSON. A line that it cannot read gives {"error":...,"line":N}.
 	return cmd
 }
 
-// A fillByte is a byte that stands for those that cannot be given.
+// A fillByte is the value of --fill: the byte to print for each that cannot be
+// given.
 type fillByte struct {
 	set   bool
 	value byte
@@ -125,7 +127,7 @@ func (a *app) meets(s timeline.Standing, ifNotGiven string) bool {
 	return true
 }
 
-// check finds flags that contradict one another, and settles the format.
+// check rejects flags that exclude each other, and sets the format.
 func (q *at) check() error {
 	format := q.format.value
 	switch {
@@ -186,8 +188,8 @@ func (q *at) run(args []string) (err error) {
 	return nil
 }
 
-// An answer is what stood in a range of addresses: one version for each time
-// at which it changed within the asked interval.
+// An answer has the contents of a range of addresses during the asked interval:
+// one version for each change.
 type answer struct {
 	asked    uint64 // the address that was asked for, within the range
 	addr, n  uint64
@@ -195,14 +197,14 @@ type answer struct {
 	versions []version
 }
 
-// A version is what stood there at one time.
+// A version has the contents of the range at one time.
 type version struct {
 	view  timeline.View
 	n     uint64 // bytes from the answer's address on
 	spans []timeline.Span
 	rows  []row
-	// Of all spans: the least standing with its reason, and the time during
-	// which nothing of it changes.
+	// Over all spans: the least standing with its reason, and the interval in
+	// which no span changes.
 	standing     timeline.Standing
 	reason       timeline.Reason
 	since, until uint64
@@ -214,7 +216,8 @@ type row struct {
 	hole *timeline.Span
 }
 
-// instsOf returns the instructions among rows.
+// instsOf returns the instructions of rows, without the rows that have no
+// bytes.
 func instsOf(rows []row) []disasm.Inst {
 	var insts []disasm.Inst
 	for i := range rows {
@@ -234,8 +237,8 @@ func (x *answer) meets(a *app, ifNotGiven string) bool {
 	return true
 }
 
-// ask finds the answer to a question. n is how many bytes are asked for, 0 for
-// as many as the flags say. Errors are *replay.QuestionError.
+// ask answers a question about n bytes; if n is 0, the flags say how many.
+// Errors are *replay.QuestionError.
 func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	times, err := q.r.ParseTime(when)
 	if err != nil {
@@ -262,8 +265,8 @@ func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	if x.addr+x.n < x.addr {
 		x.n = -x.addr // up to the end of the address space
 	}
-	// Bytes alone are the same range at all times, and so is what was asked for
-	// in bytes; of instructions each version shows as many.
+	// Bytes are the same range in each version. Instructions are the same
+	// number, so the range can differ.
 	fixed := n > 0 || q.function || q.format.value == "hex" || q.format.value == "raw"
 	for t := times.From; ; {
 		view, n := q.r.Image.At(t), x.n
@@ -279,11 +282,12 @@ func (q *at) ask(addr, when string, n uint64) (*answer, error) {
 	}
 }
 
-// endsBy reports whether something that holds until then ends at time t or before.
+// endsBy reports whether an interval that ends at until ends at time t or
+// before.
 func endsBy(until, t uint64) bool { return until != timeline.MaxTime && until <= t }
 
-// insnBytes returns how many bytes the asked number of instructions take at
-// addr. Where no bytes are, it is a row of what is there.
+// insnBytes returns how many bytes the asked number of instructions have at
+// addr. A span without bytes counts as one instruction.
 func (q *at) insnBytes(v timeline.View, addr uint64) uint64 {
 	const row = 16
 	if q.c.dis == nil {
@@ -303,7 +307,7 @@ func (q *at) insnBytes(v timeline.View, addr uint64) uint64 {
 	return uint64(n)
 }
 
-// version looks at one time.
+// version returns the contents of the range at one time.
 func (c *coder) version(view timeline.View, addr, n uint64) version {
 	v := version{view: view, n: n, standing: timeline.Known, until: timeline.MaxTime}
 	for s := range view.Spans(addr, n) {
@@ -320,7 +324,7 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 			i++
 			continue
 		}
-		// Instructions may pass from one span to the next.
+		// An instruction may begin in one span and end in the next.
 		first, code := i, v.spans[i].Bytes
 		for i++; i < len(v.spans) && v.spans[i].Bytes != nil; i++ {
 			code = append(code, v.spans[i].Bytes...)
@@ -333,8 +337,8 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 	return v
 }
 
-// window returns the window, of those that are open over [addr, addr+n) at the
-// view's time, whose poke is nearest, with what the trap does meanwhile.
+// window returns the open window over [addr, addr+n) at the view's time whose
+// poke is nearest in time, and what the trap does until then.
 func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, patching.TrapEffect, bool) {
 	windows := q.r.Windows().At(addr, n, v.Time())
 	if len(windows) == 0 {
@@ -351,8 +355,8 @@ func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, patching.
 	return w, patching.Emulate(q.r.Machine(), w.Addr, code), true
 }
 
-// writeBytes prints the bytes alone, as far as they meet --require. Where they
-// change within the asked interval no single answer can be given.
+// writeBytes prints only the bytes, up to the first that does not meet
+// --require or changes within the asked interval.
 func (q *at) writeBytes(x *answer) error {
 	bytes := make([]byte, x.n)
 	good := make([]bool, x.n)

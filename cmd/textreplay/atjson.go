@@ -20,14 +20,14 @@ type jsonError struct {
 type jsonAnswer struct {
 	Addr     string        `json:"addr"`
 	Time     string        `json:"time"`
-	Interval *jsonInterval `json:"interval,omitempty"` // where the time was given as one
+	Interval *jsonInterval `json:"interval,omitempty"` // if the asked time is an interval
 	Symbol   *jsonSymbol   `json:"symbol"`
-	State    *jsonState    `json:"state,omitempty"` // of a site that is changed in sequences
+	State    *jsonState    `json:"state,omitempty"` // if the site is changed in several steps
 	jsonView
-	Versions []jsonVersion `json:"versions,omitempty"` // where it changes within the interval
+	Versions []jsonVersion `json:"versions,omitempty"` // if it changes within the interval
 }
 
-// jsonView is what stood there at one time.
+// jsonView has the contents of the range at one time.
 type jsonView struct {
 	Bytes        *string    `json:"bytes"` // null unless all are known
 	Spans        []jsonSpan `json:"spans"`
@@ -45,7 +45,7 @@ type jsonInterval struct {
 	To   *string `json:"to"`
 }
 
-// jsonPiece is what stands in a range of addresses.
+// jsonPiece describes a range of addresses with one standing.
 type jsonPiece struct {
 	Addr       string          `json:"addr"`
 	Len        uint64          `json:"len"`
@@ -66,7 +66,7 @@ func pieceJSON(s *timeline.Span) jsonPiece {
 type jsonSpan struct {
 	jsonPiece
 	MayTrap bool `json:"may_trap"`
-	// The change that is nearest in time, where both sides have bytes.
+	// The change that is nearest in time, if both sides have bytes.
 	Before *string `json:"before,omitempty"`
 	After  *string `json:"after,omitempty"`
 	Switch *string `json:"switch,omitempty"`
@@ -76,7 +76,7 @@ type jsonSpan struct {
 	Estimate *jsonInterval `json:"estimate,omitempty"`
 }
 
-// jsonTrap is what a trap does in the place of the instruction.
+// jsonTrap says what the trap does instead of the instruction.
 type jsonTrap struct {
 	Poke   string  `json:"poke"` // the kind of poke: batch, kprobe-armed, ...
 	Kind   string  `json:"kind"`

@@ -66,8 +66,8 @@ func (q *at) writeText(x *answer) {
 	}
 }
 
-// writeWindow tells that a CPU that comes to the asked instruction may meet a
-// trap there.
+// writeWindow prints the window in which a CPU may run a trap instead of the
+// asked instruction.
 func (q *at) writeWindow(v *version, addr uint64) {
 	w, trap, ok := q.window(v.view, addr, 1)
 	if !ok {
@@ -139,8 +139,8 @@ func (v *version) sources() string {
 // given time (0: none), or the one that was asked for among the others.
 func (q *at) writeRows(x *answer, v *version, changed uint64) {
 	width, byteWidth := 0, 0
-	var source replay.SourceLine           // that the last row came from
-	made, _ := q.c.serves(v.view, x.asked) // that was told last
+	var source replay.SourceLine               // the source line of the last row
+	made, _ := q.c.trampoline(v.view, x.asked) // the trampoline that was printed last
 	for i := range v.rows {
 		width = max(width, len(label(v.view, v.rows[i].addr())))
 		byteWidth = max(byteWidth, 3*len(v.rows[i].inst.Bytes))
@@ -156,7 +156,7 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 		}
 		if r.hole != nil {
 			hole := *r.hole
-			// Neighbours that only differ in since when are one.
+			// Merge neighbours that differ only in Since.
 			for changed == 0 && i+1 < len(v.rows) && hole.Candidates == nil {
 				next := v.rows[i+1].hole
 				if next == nil || next.Standing != hole.Standing || next.Reason != hole.Reason || next.Candidates != nil {
@@ -168,13 +168,13 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 			q.writeHole(v, &hole, mark, width)
 			continue
 		}
-		if s, ok := q.c.serves(v.view, r.inst.Addr); ok && s.Addr != made.Addr {
-			// Slots that follow one another each have another purpose.
+		if s, ok := q.c.trampoline(v.view, r.inst.Addr); ok && s.Addr != made.Addr {
+			// Adjacent slots have different purposes.
 			made = s
 			fmt.Fprintf(q.out, "   ; %s\n", trampolineText(v.view, &s))
 		}
 		if l, ok := q.c.sourceLine(v.view, r.inst.Addr); ok && l.File != "" && l != source {
-			// As objdump -S shows it.
+			// in the style of objdump -S
 			source = l
 			fmt.Fprintf(q.out, "   ; %s\n", sourceText(&l))
 		}
@@ -235,8 +235,8 @@ func (q *at) writeHole(v *version, s *timeline.Span, mark string, width int) {
 	q.writeCandidates(q.c, v.view, s, width+4)
 }
 
-// writeCandidates prints what the facts say that contradict one another over s,
-// or the sides of a change that is going on.
+// writeCandidates prints the candidates of s: the facts that contradict each
+// other, or the bytes before and after a change that is in flight.
 func (a *app) writeCandidates(c *coder, v timeline.View, s *timeline.Span, indent int) {
 	for i, x := range s.Candidates {
 		says := factText(x.Fact)
@@ -248,7 +248,7 @@ func (a *app) writeCandidates(c *coder, v timeline.View, s *timeline.Span, inden
 	}
 }
 
-// sideText names the i-th of n contents of a change that is going on.
+// sideText names the i-th of n candidates of a change that is in flight.
 func sideText(i, n int) string {
 	switch i {
 	case 0:
@@ -259,7 +259,7 @@ func sideText(i, n int) string {
 	return "or    "
 }
 
-// writeSides prints both sides of the changes that are going on.
+// writeSides prints both sides of each change that is in flight.
 func (q *at) writeSides(v *version) {
 	first := true
 	for i := range v.spans {
@@ -291,7 +291,7 @@ func factText(f timeline.Fact) string {
 	return "the poke at " + replay.Seconds(f.Time) + " says"
 }
 
-// validity tells how long the same bytes have the same standing.
+// validity describes the interval in which neither bytes nor standing change.
 func (q *at) validity(since, until, t uint64) string {
 	if im := q.r.Image; since == im.First() && until == im.Horizon()+1 {
 		return fmt.Sprintf("during the whole recording, %s to %s", replay.Seconds(since), replay.Seconds(until-1))
@@ -309,7 +309,7 @@ func (q *at) validity(since, until, t uint64) string {
 	return strings.Join(parts, " ")
 }
 
-// joined joins neighbours of the same standing and reason.
+// joined merges adjacent spans with the same standing and reason.
 func joined(spans []timeline.Span) []timeline.Span {
 	var out []timeline.Span
 	for _, s := range spans {
@@ -323,8 +323,8 @@ func joined(spans []timeline.Span) []timeline.Span {
 }
 
 // writeChange prints what changes at time t, a bound of the version v, with the
-// instructions on both sides. Where only the standing changes at the ends of
-// the recording, there is nothing to tell.
+// instructions on both sides. It prints nothing at the ends of the recording,
+// where only the standing changes.
 func (q *at) writeChange(x *answer, v *version, t uint64) {
 	if t == 0 || t == timeline.MaxTime || t == q.r.Image.First() || t == q.r.Image.Horizon()+1 {
 		return
@@ -361,7 +361,7 @@ func (v *version) sites(t, addr uint64) []timeline.Range {
 	return sites
 }
 
-// writeSites prints how places changed at the very time of the view.
+// writeSites prints how places changed at the time of the view.
 func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) {
 	before := after.Image().At(after.Time() - 1)
 	const most = 8
@@ -374,8 +374,8 @@ func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) 
 	}
 }
 
-// transition tells how [addr, addr+n) differs between two views: as
-// instructions where these differ, else by standing.
+// transition describes how [addr, addr+n) differs between two views: by the
+// instructions, or by the standing if these are equal.
 func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 	old, new := make([]byte, n), make([]byte, n)
 	was, is := before.Read(addr, old), after.Read(addr, new)
@@ -386,7 +386,7 @@ func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 		if b.Given < int(n) {
 			return standingText(b)
 		}
-		text := instsText(c.standing(v, addr, n, nil), int(n))
+		text := instsText(c.instsAt(v, addr, n, nil), int(n))
 		if b.Standing != timeline.Known {
 			text += " (" + b.Standing.String() + ")"
 		}
@@ -402,8 +402,8 @@ func standingText(b timeline.Block) string {
 	return fmt.Sprintf("%s (%s)", b.Standing, b.Reason)
 }
 
-// instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". Of many
-// only the first few are shown. n is how many bytes are meant; the last
+// instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". It shows
+// only the first few of many. n is how many bytes are meant; the last
 // instruction may have more.
 func instsText(insts []disasm.Inst, n int) string {
 	const most = 3
@@ -411,7 +411,7 @@ func instsText(insts []disasm.Inst, n int) string {
 	for i := range insts {
 		switch {
 		case i == 1 && insts[0].Text == "int3":
-			// Behind a trap stands what is left of another instruction.
+			// The bytes after a trap are the rest of another instruction.
 			var rest []byte
 			for _, in := range insts[1:] {
 				rest = append(rest, in.Bytes...)

@@ -20,12 +20,12 @@ import (
 // maxInsn is the length of the longest instruction of any architecture.
 const maxInsn = 15
 
-// A coder turns the bytes of a recording's kernel into instructions.
+// A coder disassembles the recorded kernel's code.
 type coder struct {
 	dis   *disasm.Disassembler // nil: the architecture cannot be disassembled
 	order binary.ByteOrder     // of the kernel's data, and of powerpc's instructions
-	r     *replay.Replay       // nil: nothing is known but the image
-	// literals is the replay where there is data in kernel text, else nil.
+	r     *replay.Replay       // nil if only the image is known
+	// literals is the replay if kernel text contains data, else nil.
 	literals *replay.Replay
 }
 
@@ -53,9 +53,8 @@ func elfForm(r *replay.Replay) (elf.Class, elf.Data) {
 	return elf.ELFCLASS64, elf.ELFDATA2LSB
 }
 
-// decode appends the instructions of code, which stands at addr at v's time, to
-// insts. Where the architecture cannot be disassembled, rows of bytes stand in
-// their place.
+// decode appends the instructions of code, which is at addr at v's time, to
+// insts. If the architecture cannot be disassembled, it appends rows of bytes.
 func (c *coder) decode(insts []disasm.Inst, code []byte, v timeline.View, addr uint64) []disasm.Inst {
 	if c.dis != nil {
 		for in := range c.all(code, v, addr) {
@@ -72,14 +71,14 @@ func (c *coder) decode(insts []disasm.Inst, code []byte, v timeline.View, addr u
 	return insts
 }
 
-// all yields the instructions of code, which stands at addr at v's time, with
-// the data among them as data.
+// all yields the instructions of code, which is at addr at v's time. Data in
+// the code is yielded as data.
 func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.Inst] {
 	names := c.symbolizer(v)
 	if c.literals == nil {
 		return c.dis.All(code, addr, names)
 	}
-	// The literals point to data, of which the view has no names.
+	// The literals point to data, and the view has no names of data.
 	named := func(addr uint64) (string, uint64, bool) {
 		if name, base, ok := names(addr); ok {
 			return name, base, ok
@@ -109,8 +108,8 @@ func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.I
 	}
 }
 
-// next returns the first instruction of code, which is not empty and stands at
-// addr at v's time.
+// next returns the first instruction of code, which is at addr at v's time and
+// not empty.
 func (c *coder) next(code []byte, v timeline.View, addr uint64) disasm.Inst {
 	if c.literals == nil {
 		return c.dis.Next(code, addr, c.symbolizer(v))
@@ -121,10 +120,10 @@ func (c *coder) next(code []byte, v timeline.View, addr uint64) disasm.Inst {
 	return disasm.Inst{Addr: addr}
 }
 
-// standing decodes the instructions that stand in v at [addr, addr+n), the
-// last one whole where the image has its bytes. With over, these bytes stand
-// at addr whatever the image says. It returns nil where there are no bytes.
-func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.Inst {
+// instsAt decodes the instructions of v in [addr, addr+n), the last one whole
+// if the image has its bytes. If over is not nil, its bytes replace those of
+// the image at addr. It returns nil if there are no bytes.
+func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.Inst {
 	if c.dis == nil {
 		if over == nil {
 			over = make([]byte, n)
@@ -139,7 +138,7 @@ func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.
 	if over != nil {
 		copy(buf, over)
 		if given < len(over) {
-			// The bytes behind are of use only next to these.
+			// The bytes after them matter only if these bytes exist.
 			given = len(over)
 		}
 	}
@@ -155,9 +154,9 @@ func (c *coder) standing(v timeline.View, addr, n uint64, over []byte) []disasm.
 	return insts
 }
 
-// around returns the instruction that addr lies inside of, where one begins
-// before it when the function is read from its start. Behind a trap the rest of
-// another instruction may stand, so nothing is said beyond one.
+// around decodes the function from its start and returns the instruction that
+// contains addr, if it begins before addr. It gives up at a trap, because the
+// rest of another instruction may follow.
 func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 	const most = 1 << 16
 	s, ok := v.Symbol(addr)
@@ -188,9 +187,9 @@ func isNamed(symbol, module, name string) bool {
 	return symbol == name
 }
 
-// symbolsNamed returns all symbols that [MODULE:]NAME means at the times of
-// the views; a symbol that is alive at several of them is there several times.
-// Where there is none, the error is a *replay.QuestionError.
+// symbolsNamed returns all symbols that [MODULE:]NAME means at the times of the
+// views, once for each view. If there is none, the error is a
+// *replay.QuestionError.
 func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
 	var found []timeline.Symbol
 	for _, v := range views {
@@ -208,7 +207,7 @@ func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, err
 
 // place is an address with its name, as the kernel prints it.
 type place struct {
-	name   string // "" where there is none
+	name   string // "" if it has none
 	module string
 	offset uint64
 }
@@ -221,7 +220,7 @@ func placeOf(v timeline.View, addr uint64) place {
 	return place{s.Name, s.Module, addr - s.Addr}
 }
 
-// String returns "symbol+0x10" or "symbol [module]"; "" where there is no name.
+// String returns "symbol+0x10" or "symbol [module]", or "" if there is no name.
 func (p place) String() string {
 	s := p.name
 	if p.offset != 0 {
@@ -246,7 +245,7 @@ func spaced(b []byte) string {
 	return string(out)
 }
 
-// span prints how much time there is between two times, in a readable unit.
+// span prints the time between two times in a readable unit.
 func span(from, to uint64) string {
 	switch d := to - from; {
 	case d < 1e3:
@@ -262,8 +261,8 @@ func span(from, to uint64) string {
 	}
 }
 
-// count prints a number with its unit, the unit in the plural where it has to
-// be, and thousands apart: "1,211,440 pokes".
+// count prints a number and its unit, in the plural if needed: "1,211,440
+// pokes".
 func count[N int | uint64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one

@@ -37,7 +37,8 @@ func (c *changingInput) Read(b []byte) (int, error) {
 // TestChangedWhileRead: a file that changes while questions are answered from it ends
 // them with an error. No answer is given from what is not there any more.
 func TestChangedWhileRead(t *testing.T) {
-	// A place that is never patched, and is read from the copy of text where it stands.
+	// A place that is never patched, so it is read from the copy of text in the
+	// file.
 	const question = "0xffffffffaf652010 16.500000000 64\n"
 	cut := func(name string, size int64) func(dir string) error {
 		return func(dir string) error { return os.Truncate(filepath.Join(dir, name), size) }

@@ -24,12 +24,12 @@ type diff struct {
 	before, after timeline.View
 
 	symbol   string
-	standing bool // list places that differ in standing only
+	standing bool // list places that differ only in their standing
 
-	found []delta // by address, codes of whole lives apart
+	found []delta // by address, without code that came or went as a whole
 	lives []delta
 	below bool // some byte does not meet --require
-	// Bytes that change within the intervals that the two times stand for.
+	// How many bytes change within the interval of each of the two times.
 	moving [2]uint64
 	site   glue
 }
@@ -109,7 +109,7 @@ func (d *diff) run(first, second string) (err error) {
 	for _, r := range ranges {
 		d.walk(r, times)
 	}
-	d.findLives(ranges)
+	d.findDynamic(ranges)
 	for i, t := range times {
 		d.warnMoving(d.moving[i], "what is compared", t)
 	}
@@ -128,8 +128,8 @@ func (d *diff) run(first, second string) (err error) {
 	return nil
 }
 
-// warnMoving warns that an answer as of the start of an interval does not hold
-// for all of it.
+// warnMoving warns that an answer for the start of an interval does not hold
+// for the whole interval.
 func (a *app) warnMoving(n uint64, of string, t replay.Times) {
 	if n > 0 {
 		verb := "change"
@@ -169,8 +169,8 @@ func (d *diff) ranges() ([]timeline.Range, error) {
 	return joined, nil
 }
 
-// walk compares a range of addresses. What has one and the same version at
-// both times is passed over.
+// walk compares a range of addresses. It skips what has the same version at
+// both times.
 func (d *diff) walk(r timeline.Range, times [2]replay.Times) {
 	moving := func(i int, s *timeline.Span) {
 		if endsBy(s.Until, times[i].To) {
@@ -199,13 +199,13 @@ func (d *diff) walk(r timeline.Range, times [2]replay.Times) {
 	}
 }
 
-// compare compares what stood at one place at the two times.
+// compare compares one place at the two times.
 func (d *diff) compare(s, o *timeline.Span) {
 	if x, y := dynamicAt(d.before, s.Addr), dynamicAt(d.after, s.Addr); x != y {
-		return // findLives tells of it
+		return // findDynamic lists it
 	}
 	x := delta{change: changeStanding, addr: s.Addr, n: s.Len}
-	switch was, is := stands(s), stands(o); {
+	switch was, is := exists(s), exists(o); {
 	case was && !is:
 		x.change = changeGone
 	case is && !was:
@@ -228,21 +228,21 @@ func (d *diff) compare(s, o *timeline.Span) {
 	d.found = append(d.found, x)
 }
 
-// stands reports whether code is there, its bytes known or not.
-func stands(s *timeline.Span) bool {
+// exists reports whether code is there, even if its bytes are unknown.
+func exists(s *timeline.Span) bool {
 	switch s.Standing {
 	case timeline.Unmapped, timeline.Retired:
 		return false
 	}
 	switch s.Reason {
-	case timeline.Unregistered, timeline.PokedToNothing, timeline.NothingAlive, // gone, and its bytes were never recorded
+	case timeline.Unregistered, timeline.PokedToNothing, timeline.NothingAlive, // removed, and its bytes were never recorded
 		timeline.OutOfLineGap, timeline.HoleInSnapshot:
 		return false
 	}
 	return true
 }
 
-// joins reports whether x is told together with the place before it.
+// joins reports whether x is printed together with the place before it.
 func (d *diff) joins(last, x *delta) bool {
 	switch {
 	case last.change != x.change || last.addr+last.n != x.addr:
@@ -252,8 +252,9 @@ func (d *diff) joins(last, x *delta) bool {
 	}
 	var a, b [1]byte
 	same := func(v timeline.View) bool {
-		// Of out-of-line code each piece has its own life; of a module that went
-		// and of standings the patched places are not worth a line each.
+		// Each piece of out-of-line code has its own lifetime. The patched
+		// places of a module that was unloaded, or that differ only in
+		// standing, do not get a line each.
 		at, to := v.Read(last.addr, a[:]), v.Read(x.addr, b[:])
 		return at.Standing == to.Standing && at.Reason == to.Reason &&
 			(x.change == changeStanding || at.Since == to.Since || placeOf(v, x.addr).module != "")
@@ -262,11 +263,12 @@ func (d *diff) joins(last, x *delta) bool {
 }
 
 // A glue is a run of short poked pieces that have the same bytes at both times.
-// Pokes of different lengths cut an instruction into pieces, so that one that
-// differs behind the run may be the end of an instruction that begins in it.
+// Pokes of different lengths cut an instruction into pieces, so a piece that
+// differs after the run may be the end of an instruction that begins in the
+// run.
 type glue struct{ from, end uint64 }
 
-// pass notes a piece that does not differ.
+// pass extends the run by a piece that does not differ.
 func (g *glue) pass(s, o *timeline.Span) {
 	switch {
 	case s.Len > maxInsn || s.Bytes == nil || s.Source != timeline.SourcePoke && o.Source != timeline.SourcePoke:
@@ -281,7 +283,7 @@ func (g *glue) pass(s, o *timeline.Span) {
 // skipEqual returns the address of the first instruction in [addr, addr+n) that
 // is not the same at both times.
 func (d *diff) skipEqual(addr, n uint64) uint64 {
-	old, new := d.c.standing(d.before, addr, n, nil), d.c.standing(d.after, addr, n, nil)
+	old, new := d.c.instsAt(d.before, addr, n, nil), d.c.instsAt(d.after, addr, n, nil)
 	for i := range min(len(old), len(new)) {
 		if !bytes.Equal(old[i].Bytes, new[i].Bytes) {
 			break
@@ -291,11 +293,11 @@ func (d *diff) skipEqual(addr, n uint64) uint64 {
 	return addr
 }
 
-// dynamicAt returns the dynamic symbol that is alive at addr and v's time; the
-// zero Symbol where there is none.
+// dynamicAt returns the dynamic symbol at addr that exists at v's time, or the
+// zero Symbol.
 func dynamicAt(v timeline.View, addr uint64) timeline.Symbol {
 	if lo, hi := v.Image().Text(); lo <= addr && addr < hi {
-		return timeline.Symbol{} // the kernel's own text stays what it is
+		return timeline.Symbol{} // the kernel's own text is never dynamic
 	}
 	if s, ok := v.Symbol(addr); ok && alive(&s, v.Time()) && s.Dynamic {
 		return s
@@ -307,8 +309,8 @@ func alive(s *timeline.Symbol, t uint64) bool {
 	return s.From <= t && (t < s.To || s.To == timeline.MaxTime)
 }
 
-// findLives finds the dynamic code that is there at one time only.
-func (d *diff) findLives(ranges []timeline.Range) {
+// findDynamic finds the dynamic code that is there at one time only.
+func (d *diff) findDynamic(ranges []timeline.Range) {
 	for s := range d.r.Image.Symbols {
 		was, is := alive(&s, d.before.Time()), alive(&s, d.after.Time())
 		i := sort.Search(len(ranges), func(i int) bool { return ranges[i].Hi > s.Addr })

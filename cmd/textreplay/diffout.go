@@ -11,7 +11,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// diffCount is how much differs in one way.
+// diffCount counts the places and bytes of one kind of change.
 type diffCount struct {
 	Places int    `json:"places"`
 	Bytes  uint64 `json:"bytes"`
@@ -32,7 +32,8 @@ func (d *diff) counts() (n [changeCount]diffCount) {
 	return n
 }
 
-// listed yields what is to be listed: all of one kind, code as a whole first.
+// listed yields the places to list, by kind; within a kind, whole pieces of
+// code come first.
 func (d *diff) listed(yield func(*delta) bool) {
 	for c := range changeCount {
 		if c == changeStanding && !d.standing {
@@ -48,7 +49,7 @@ func (d *diff) listed(yield func(*delta) bool) {
 	}
 }
 
-// where returns the view in which the code of x stands.
+// where returns the view in which the code of x exists.
 func (d *diff) where(x *delta) timeline.View {
 	if x.change == changeGone {
 		return d.before
@@ -133,21 +134,21 @@ func (d *diff) line(x *delta) string {
 	case changeBytes:
 		return labelOf(x.addr, d.after, d.before) + " " + d.c.transition(d.before, d.after, x.addr, x.n)
 	case changeStanding:
-		// One byte stands for all of the place.
+		// The standing of the first byte is that of the whole place.
 		return fmt.Sprintf("%s (%s) %s  ->  %s", labelOf(x.addr, d.after, d.before), count(x.n, "byte"),
 			standingText(d.before.Read(x.addr, make([]byte, 1))), standingText(d.after.Read(x.addr, make([]byte, 1))))
 	}
 	v := d.where(x)
 	text := d.c.label(v, x.addr) + fmt.Sprintf(" (%s)", count(x.n, "byte"))
-	// What is listed of longer code is its beginning.
-	if insts := d.c.standing(v, x.addr, min(x.n, 4*maxInsn), nil); insts != nil {
+	// Of longer code, only the beginning is printed.
+	if insts := d.c.instsAt(v, x.addr, min(x.n, 4*maxInsn), nil); insts != nil {
 		return text + " " + instsText(insts, int(x.n))
 	}
 	return text + " " + standingText(v.Read(x.addr, make([]byte, 1)))
 }
 
-// lifetime tells from when until when a symbol stands for its code; "" where
-// nothing bounds it.
+// lifetime describes when the symbol of x begins and ends, or returns "" if
+// neither is known.
 func lifetime(s *timeline.Symbol) string {
 	var text string
 	if s.From != 0 {
@@ -159,14 +160,14 @@ func lifetime(s *timeline.Symbol) string {
 	return text
 }
 
-// jsonDelta is a place that differs; of what is there at one time only, the
+// jsonDelta is a place that differs. If code is there at one time only, the
 // other side is null.
 type jsonDelta struct {
 	Change string      `json:"change"` // bytes, gone, came, standing
 	Addr   string      `json:"addr"`
 	Len    uint64      `json:"len"`
 	Symbol *jsonSymbol `json:"symbol"`
-	// Of code that came or went as a whole, its lifetime.
+	// The lifetime of code that came or went as a whole.
 	Since  *string   `json:"since,omitempty"`
 	Until  *string   `json:"until,omitempty"`
 	Before *jsonSide `json:"before"`
@@ -217,8 +218,8 @@ func (d *diff) writeJSON() error {
 		n[changeBytes], n[changeGone], n[changeCame], n[changeStanding]})
 }
 
-// side is what stands at x in v. Bytes that differ in standing only, or of which
-// there are too many for a line, are not printed.
+// side returns the contents of x in v. It leaves out bytes that differ only in
+// standing, and those that are too long for a line.
 func (d *diff) side(v timeline.View, x *delta) *jsonSide {
 	const most = 1 << 16
 	n := x.n
@@ -230,7 +231,7 @@ func (d *diff) side(v timeline.View, x *delta) *jsonSide {
 	out := &jsonSide{Standing: b.Standing.String(), Reason: reasonJSON(b.Reason)}
 	if n == x.n && b.Given == len(code) {
 		out.Bytes = hexBytes(code)
-		out.Text = instsText(d.c.standing(v, x.addr, min(n, 4*maxInsn), nil), int(n))
+		out.Text = instsText(d.c.instsAt(v, x.addr, min(n, 4*maxInsn), nil), int(n))
 	}
 	return out
 }

@@ -21,10 +21,10 @@ const (
 	exitOutput   = 4 // the output cannot be written
 )
 
-// An exitError is an error with the exit code that it leads to.
+// An exitError is an error with its exit code.
 type exitError struct {
 	code int
-	err  error // nil: all has been said already
+	err  error // nil if everything has been printed
 }
 
 func (e *exitError) Error() string {
@@ -36,7 +36,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// errBelow ends a command with exit code 1 and no further message.
+// errBelow ends a command with exit code 1 and no message.
 var errBelow = &exitError{code: exitBelow}
 
 // belowf ends a command with exit code 1 and a message.
@@ -49,11 +49,11 @@ func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// inputError makes err one of the input.
+// inputError gives err the exit code of an input that cannot be read.
 func inputError(err error) error {
 	var question *replay.QuestionError
 	if errors.As(err, &question) {
-		return err // the time of a copy, as --kcore gives it
+		return err // a bad TIME in --kcore DIR@TIME
 	}
 	if err == nil {
 		return nil
@@ -61,8 +61,8 @@ func inputError(err error) error {
 	return &exitError{exitInput, err}
 }
 
-// outputError makes err one of the output, unless it says that the output would
-// overwrite an input, which is an error in how the command was called.
+// outputError gives err the exit code of an output that cannot be written. If
+// the output would overwrite an input, it is an error of usage instead.
 func outputError(err error) error {
 	var refused *outfile.RefusedError
 	switch {
@@ -74,8 +74,8 @@ func outputError(err error) error {
 	return &exitError{exitOutput, err}
 }
 
-// exitCode returns the exit code for err. What has none of its own comes from
-// the command framework, which found the command line wrong.
+// exitCode returns the exit code for err. An error without one comes from the
+// command framework, which rejected the command line.
 func exitCode(err error) int {
 	var exit *exitError
 	var question *replay.QuestionError
@@ -83,7 +83,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitAnswered
-	case errors.As(err, &changed): // wherever it came to light
+	case errors.As(err, &changed): // no matter which step found it
 		return exitInput
 	case errors.As(err, &exit):
 		return exit.code
@@ -93,8 +93,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// namesFault reports whether an error in how the command was called says all about
-// it: of a file or a name, not of the form of the call.
+// namesFault reports whether a usage error is about a file or a name and needs
+// no usage line.
 func namesFault(err error) bool {
 	var question *replay.QuestionError
 	var guest *replay.UnknownGuestError
@@ -103,8 +103,8 @@ func namesFault(err error) bool {
 	return errors.As(err, &question) || errors.As(err, &guest) || errors.As(err, &refused) || errors.As(err, &notIndex)
 }
 
-// silent reports whether err needs no message: it has been told already, or
-// the reader of the output went away, as head does.
+// silent reports whether err needs no message: it was printed already, or the
+// reader of the output closed its pipe, as head does.
 func silent(err error) bool {
 	var exit *exitError
 	return errors.As(err, &exit) && (exit.err == nil || exit.code == exitOutput && errors.Is(exit.err, syscall.EPIPE))

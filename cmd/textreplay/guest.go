@@ -15,7 +15,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// guestFlag names a guest as the flag --guest does.
+// guestFlag returns the value of --guest that names a guest.
 func guestFlag(pid int) string {
 	g := replay.Guest{PID: pid}
 	return g.Name()
@@ -57,8 +57,8 @@ func (a *app) guestFlagOf(cmd *cobra.Command) {
 	}
 }
 
-// completeGuests names the guests of the recording that the flags name, as far
-// as its directory tells: reading all of it would keep a shell waiting.
+// completeGuests returns the guests that have a directory in the recording.
+// Reading the recording would take too long for a shell completion.
 func (a *app) completeGuests() []string {
 	dirs, _ := filepath.Glob(filepath.Join(a.input, "kcore_dir__*"))
 	for i := range dirs {
@@ -67,7 +67,7 @@ func (a *app) completeGuests() []string {
 	return dirs
 }
 
-// guestText says what is known of a guest.
+// guestText describes a guest in one line.
 func guestText(g *replay.Guest) string {
 	var parts []string
 	if g.VCPUs > 0 {

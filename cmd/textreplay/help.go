@@ -5,7 +5,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// A command without a Run is a topic of its own under "textreplay help".
+// A command without a Run is a help topic: "textreplay help TOPIC" prints it.
 
 func timesTopic() *cobra.Command {
 	return &cobra.Command{

@@ -15,12 +15,12 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// maxPlace is the largest place that history looks at, a page. Every change of
-// a place is a version of the whole of it, so that what is printed grows with
-// the square of its size.
+// maxPlace is the largest place that history accepts, a page. Each change makes
+// a version of the whole place, so the output grows with the square of its
+// size.
 const maxPlace = 4096
 
-// oneLine is how many bytes are shown on the version's own line at most.
+// oneLine is how many bytes are shown on the version's line at most.
 const oneLine = 16
 
 // history is the state of the command history.
@@ -120,8 +120,9 @@ func (h *history) run(addr, at string) (err error) {
 	return nil
 }
 
-// longest returns the length of the longest instruction that ever stood at the
-// address; where no bytes ever did, or they cannot be disassembled, a line of bytes.
+// longest returns the length of the longest instruction that was ever at the
+// address. If there never were bytes, or they cannot be disassembled, it
+// returns the length of a line of bytes.
 func (h *history) longest() (n uint64) {
 	if h.c.dis != nil {
 		var code [maxInsn]byte
@@ -137,8 +138,8 @@ func (h *history) longest() (n uint64) {
 	return n
 }
 
-// text returns what prints the versions for people. The place is named as of
-// the given view.
+// text returns a function that prints a version as text. The place is named as
+// in the given view.
 func (h *history) text(asOf timeline.View) func(*version) error {
 	name := h.c.nameOf(asOf, h.addr)
 	heading := fmt.Sprintf("%016x", h.addr)
@@ -192,10 +193,10 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 	}
 }
 
-// whole returns the rows of v, which begins at addr, with the last instruction
-// whole where the image has its bytes.
+// whole returns the rows of v, which begins at addr. The last instruction is
+// whole if the image has its bytes.
 func (v *version) whole(c *coder, addr uint64) []row {
-	insts := c.standing(v.view, addr, v.n, nil)
+	insts := c.instsAt(v.view, addr, v.n, nil)
 	if insts == nil {
 		return v.rows
 	}
@@ -206,7 +207,7 @@ func (v *version) whole(c *coder, addr uint64) []row {
 	return rows
 }
 
-// describe prints rows that stand for n bytes on one line.
+// describe prints the rows of n bytes on one line.
 func describe(rows []row, n int) string {
 	var parts []string
 	for i := 0; i < len(rows); {
@@ -232,19 +233,19 @@ func describe(rows []row, n int) string {
 	return strings.Join(parts, "; ")
 }
 
-// jsonPast is one version of a place. What its spans do not have in common is
-// told of each: bytes are null unless all are given, the source is null where
-// there are several, standing and reason are the least.
+// jsonPast is one version of a place. Bytes are null unless all are given, and
+// the source is null if there are several. Standing and reason are the least.
+// Spans has the details if the spans differ.
 type jsonPast struct {
 	jsonPiece
 	Symbol       *jsonSymbol `json:"symbol"`
-	State        *jsonState  `json:"state,omitempty"` // of a site that is changed in sequences
-	Spans        []jsonPiece `json:"spans,omitempty"` // where there are several
+	State        *jsonState  `json:"state,omitempty"` // if the site is changed in several steps
+	Spans        []jsonPiece `json:"spans,omitempty"` // if there are several
 	Instructions []jsonInst  `json:"instructions"`
 }
 
 func (h *history) encode(enc *json.Encoder, v *version) error {
-	// The version as a whole, in the form of a span.
+	// The whole version, in the form of a span.
 	whole := timeline.Span{Addr: h.addr, Len: h.n, Standing: v.standing, Reason: v.reason, Since: v.since, Until: v.until}
 	out := jsonPast{Symbol: h.c.symbolJSON(v.view, h.addr), State: stateJSON(h.r, v.view, h.addr), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}
 	if len(v.spans) == 1 {

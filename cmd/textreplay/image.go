@@ -64,7 +64,7 @@ object a line: {"addr","len","standing","reason"}.`,
 	return cmd
 }
 
-// imageSummary is what was written, in bytes.
+// imageSummary counts what was written.
 type imageSummary struct {
 	Time     string `json:"time"`
 	Segments int    `json:"segments"`
@@ -192,8 +192,8 @@ type jsonUnknown struct {
 	Reason   *string `json:"reason"`
 }
 
-// writeUnknown lists what is not known; neighbours of one standing and reason
-// are one.
+// writeUnknown lists what is not known. Adjacent spans with the same standing
+// and reason are one line.
 func writeUnknown(enc *json.Encoder, spans []timeline.Span) error {
 	for i := 0; i < len(spans); {
 		s := spans[i]
@@ -208,8 +208,8 @@ func writeUnknown(enc *json.Encoder, spans []timeline.Span) error {
 	return nil
 }
 
-// symbolsOf returns the functions of which a segment has a part: those of
-// kallsyms, and the dynamic ones that were alive then.
+// symbolsOf returns the functions that overlap a segment: those of kallsyms,
+// and the dynamic ones that exist at the view's time.
 func symbolsOf(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
 	inside := func(addr, size uint64) bool {
 		i := sort.Search(len(segs), func(i int) bool { return segs[i].Addr+uint64(len(segs[i].Data)) > addr })
@@ -221,7 +221,7 @@ func symbolsOf(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kco
 		if !ok || !alive(&s.Symbol, view.Time()) {
 			continue
 		}
-		// Where a dynamic symbol has come to stand, kallsyms is out of date.
+		// If a dynamic symbol is at this address now, kallsyms is out of date.
 		found, ok := view.Symbol(s.Addr)
 		if !ok || found.Addr != s.Addr || found.Dynamic || found.Module != s.Module || !inside(s.Addr, found.Size) {
 			continue
@@ -237,8 +237,7 @@ func symbolsOf(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kco
 }
 
 // dataMarks returns the mapping symbols of the ELF for the Arm 64-bit
-// Architecture, by which objdump and gdb tell data, from $d on, from the code
-// that follows at $x.
+// Architecture. objdump and gdb read them: data begins at $d, code at $x.
 func dataMarks(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kcore.ELFSymbol {
 	if r.Machine() != elf.EM_AARCH64 {
 		return nil
@@ -254,11 +253,11 @@ func dataMarks(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kco
 	return marks
 }
 
-// dynamicSymbols yields the dynamic symbols that are alive at the view's time,
-// by address. Of out-of-line code each piece that segs have is one, with what it
-// serves: "kprobe_optinsn_page+0x7c(do_sys_openat2+0x7)". A page of slots has
-// no byte in common with most of them, by which a tool could tell that they are
-// in it.
+// dynamicSymbols yields the dynamic symbols that exist at the view's time, by
+// address. Each piece of out-of-line code in segs is one symbol, named with the
+// function it belongs to: "kprobe_optinsn_page+0x7c(do_sys_openat2+0x7)". Most
+// slots do not begin at the page's symbol, so a tool would not find their name
+// otherwise.
 func dynamicSymbols(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[timeline.Symbol] {
 	return func(yield func(timeline.Symbol) bool) {
 		for s := range r.Image.Symbols {
@@ -299,7 +298,7 @@ func piecesOf(r *replay.Replay, view timeline.View, s timeline.Symbol, segs []kc
 					if serves == 0 {
 						serves = svc.Places[0]
 					}
-					// Without a blank, which would end the name in kallsyms.
+					// No blank: it would end the name in kallsyms.
 					place := placeOf(view, serves)
 					place.module = ""
 					if name := place.String(); name != "" {

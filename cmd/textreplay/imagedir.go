@@ -16,8 +16,8 @@ import (
 // kcoreFiles are the files of a kcore_dir.
 var kcoreFiles = []string{"kcore", "kallsyms", "modules"}
 
-// writeKcoreDir writes a kcore_dir as perf record --kcore makes one, but of the
-// view's time: text, symbols and modules.
+// writeKcoreDir writes a kcore_dir like that of perf record --kcore, with the
+// text, symbols and modules at the view's time.
 func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore.Segment) error {
 	d, err := m.outputs.Dir(m.kcoreDir)
 	if err != nil {
@@ -40,7 +40,8 @@ func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore
 	return outputError(d.Commit())
 }
 
-// kallsymsAt yields what kallsyms would have listed then.
+// kallsymsAt yields the symbols that kallsyms would have had at the view's
+// time.
 func kallsymsAt(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter.Seq[kcore.Symbol] {
 	return func(yield func(kcore.Symbol) bool) {
 		for s := range r.TableSymbols {
@@ -50,9 +51,9 @@ func kallsymsAt(r *replay.Replay, view timeline.View, segs []kcore.Segment) iter
 		}
 		for s := range dynamicSymbols(r, view, segs) {
 			if strings.ContainsAny(s.Name, "\t\n") {
-				continue // the name is of a damaged record, and no line can hold it
+				continue // a name of a damaged record that no line can hold
 			}
-			// The names that the kernel shows them under (kernel/kallsyms.c).
+			// the pseudo-modules of kernel/kallsyms.c
 			module := "bpf"
 			switch {
 			case s.Module == "bpf":

@@ -17,13 +17,13 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// worthIndex is how many bytes a recording has for which --index auto makes an
-// index: smaller ones are read in no time.
+// worthIndex is the size in bytes from which --index auto writes an index.
+// Smaller recordings are read quickly.
 const worthIndex = 16 << 20
 
-// indexFor fills in the options of the saved index. one says that the question
-// is about one place, which an image of its surroundings answers sooner than
-// an index would be made.
+// indexFor sets the options of the saved index. If one is true, the question is
+// about one place: an image of its surroundings is faster than writing an
+// index.
 func (a *app) indexFor(opts *replay.Options, one bool) error {
 	switch {
 	case a.input == "-" || a.index == "never":
@@ -43,9 +43,10 @@ func (a *app) indexFor(opts *replay.Options, one bool) error {
 	return nil
 }
 
-// indexPlace is where --index auto keeps the index of a recording: next to it or,
-// if others could write to it there, or the caller cannot, in the caller's cache
-// directory, which is then to be made. "" is nowhere.
+// indexPlace returns the path that --index auto uses: next to the recording or,
+// if others can write there or the caller cannot, in the caller's cache
+// directory. makeDir says that this directory must be created. The path is ""
+// if there is no usable place.
 func (a *app) indexPlace() (path string, makeDir bool) {
 	near := indexPath(a.input, a.guest.pid)
 	cached := cachedIndexPath(near)
@@ -72,7 +73,7 @@ func (a *app) indexPlace() (path string, makeDir bool) {
 	return "", false
 }
 
-// indexPath is the place next to a recording.
+// indexPath returns the path of the index next to a recording.
 func indexPath(recording string, guest int) string {
 	path := strings.TrimRight(recording, "/") + ".textreplay-index"
 	if guest != 0 {
@@ -81,8 +82,8 @@ func indexPath(recording string, guest int) string {
 	return path
 }
 
-// cachedIndexPath is the place in the cache directory of what would be at near, ""
-// if there is no such directory.
+// cachedIndexPath returns the path in the cache directory for the index that
+// would be at near, or "" if there is no cache directory.
 func cachedIndexPath(near string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -117,7 +118,8 @@ func (a *app) reportIndex(r *replay.Replay, requested bool) {
 	a.indexErr = outputError(err)
 }
 
-// recordingSize is the size of a recording's first file, 0 where there is none.
+// recordingSize returns the size of a recording's first file, or 0 if there is
+// none.
 func recordingSize(path string) int64 {
 	fi, err := os.Stat(path)
 	if err == nil && fi.IsDir() {

@@ -44,19 +44,19 @@ whether kernel text is known, from when to when, and if not, why.`,
 	}
 }
 
-// A digest is a report with what it takes the image to count.
+// A digest is a report with the counts that need the image.
 type digest struct {
 	*replay.Report
 	r         *replay.Replay
 	programs  []program
-	conflicts []timeline.Conflict // the first of them; Report.Conflicts is how many there are
+	conflicts []timeline.Conflict // the first maxConflicts; Report.Conflicts counts all
 }
 
-// maxConflicts is how many conflicts are listed at most: a recording that lost
-// much has tens of thousands.
+// maxConflicts limits how many conflicts are listed: a recording with many
+// losses has tens of thousands.
 const maxConflicts = 1000
 
-// A program is a life of a BPF program.
+// A program is one lifetime of a BPF program.
 type program struct {
 	name     string
 	addr     uint64
@@ -101,7 +101,7 @@ func (d *digest) wall() error {
 	return err
 }
 
-// recordCount is how many records of a type there are.
+// recordCount is a type of record with its count.
 type recordCount struct {
 	typ perfdata.RecordType
 	n   uint64
@@ -139,7 +139,7 @@ func (d *digest) moduleNames() []string {
 	return names
 }
 
-// trust is the answer of the first line.
+// trust returns the first line.
 func (d *digest) trust() string {
 	t := &d.Trusted
 	because := strings.Join(t.Because, "; ")
@@ -151,7 +151,7 @@ func (d *digest) trust() string {
 		return "K" + text + " is not known at any time: " + because
 	}
 	what := "K" + text + " is known"
-	if d.SnapshotBytes == 0 {
+	if d.SnapshotBytes == 0 || d.Undated {
 		what = "Only changed places of k" + text + " are known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {
@@ -194,7 +194,7 @@ func (o *sections) field(name, format string, args ...any) {
 	fmt.Fprintf(o.w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
 }
 
-// more says how many of n are not shown.
+// more prints how many of n are not shown.
 func (o *sections) more(n, shown int) {
 	if n > shown {
 		fmt.Fprintf(o.w, "  and %s more\n", thousands(n-shown))
@@ -281,11 +281,14 @@ func (d *digest) writeSnapshot(o *sections) {
 		}
 		fmt.Fprintf(o.w, "  none: the recording has no copy of kernel text (%s)\n", dir)
 	} else {
-		from := "an unknown time"
-		if d.Copied.From != 0 {
-			from = replay.Seconds(d.Copied.From)
+		switch {
+		case d.Undated:
+			o.field("taken", "at an unknown time, so it proves nothing (--kcore DIR@TIME says when)")
+		case d.Copied.From == 0:
+			o.field("taken", "between an unknown time and %s", replay.Seconds(d.Copied.To))
+		default:
+			o.field("taken", "between %s and %s", replay.Seconds(d.Copied.From), replay.Seconds(d.Copied.To))
 		}
-		o.field("taken", "between %s and %s", from, replay.Seconds(d.Copied.To))
 		o.field("memory", "%s in %s:", count(d.SnapshotBytes, "byte"), count(len(d.Segments), "range"))
 		const most = 8
 		for _, g := range d.Segments[:min(most, len(d.Segments))] {
@@ -345,7 +348,7 @@ func (d *digest) writeChanges(o *sections) {
 	}
 }
 
-// writeDoubts prints what was lost, what contradicts itself, and warnings.
+// writeDoubts prints losses, conflicts and warnings.
 func (d *digest) writeDoubts(o *sections) {
 	if len(d.Losses) > 0 {
 		var lost uint64
@@ -384,7 +387,7 @@ func (d *digest) writeDoubts(o *sections) {
 	}
 }
 
-// limitTime introduces a limit of coverage by the time that it holds for.
+// limitTime returns the interval of a limit, to print before its text.
 func limitTime(l replay.Limit) string {
 	switch {
 	case l.From == 0 && l.To == timeline.MaxTime:
@@ -410,10 +413,10 @@ func writeConflict(w io.Writer, r *replay.Replay, c timeline.Conflict) {
 	}
 }
 
-// A pokeKind is a kind of pokes with how many there are.
+// A pokeKind is a kind of pokes with its count.
 type pokeKind struct {
 	key  string // of JSON
-	one  string // what one of them is called
+	one  string // the words for one poke
 	many string
 	n    uint64
 }
@@ -425,7 +428,7 @@ func (k *pokeKind) text() string {
 	return k.many
 }
 
-// shapes are the keys of JSON for the kinds of pokes.
+// shapes are the keys key in JSON for the kinds of pokes.
 var shapes = [...]string{
 	timeline.PokeBatch:       "in_place",
 	timeline.PokeArmed:       "armed",
@@ -449,7 +452,8 @@ func pokeKinds(p *replay.PokeCounts) []pokeKind {
 	}
 }
 
-// tally sorts names, each once, with how often it was there.
+// tally returns the sorted names without duplicates, with how often each
+// occurs.
 func tally(names []string) []string {
 	n := make(map[string]int)
 	for _, s := range names {
@@ -464,7 +468,7 @@ func tally(names []string) []string {
 	return out
 }
 
-// wrap prints items, as many on a line as fit.
+// wrap prints items separated by commas, wrapped at 100 columns.
 func wrap(w io.Writer, indent string, items []string) {
 	const width = 100
 	line := ""

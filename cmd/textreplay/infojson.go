@@ -183,7 +183,7 @@ func conflictJSON(r *replay.Replay, c timeline.Conflict) jsonConflict {
 		since(c.From), until(c.To), reasonJSON(c.Reason), candidatesJSON(c.Candidates)}
 }
 
-// list returns an empty list for none, which JSON would have as null.
+// list returns an empty list for nil, which JSON would print as null.
 func list(s []string) []string {
 	if s == nil {
 		return []string{}

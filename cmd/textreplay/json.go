@@ -12,20 +12,22 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// encoder returns an encoder of one JSON object a line.
+// encoder returns an encoder that writes one JSON object a line.
 func encoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // "<" is common in disassembly
 	return e
 }
 
-// hexAddr is how JSON has an address: a string, since JavaScript's numbers end at 2^53.
+// hexAddr returns an address for JSON: a string, because JavaScript's numbers
+// end at 2^53.
 func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
 
-// decTime is how JSON has a time: decimal nanoseconds.
+// decTime returns a time for JSON: decimal nanoseconds.
 func decTime(t uint64) string { return strconv.FormatUint(t, 10) }
 
-// since and until are decTime for the bounds of an interval; nil where nothing bounds it.
+// since and until are decTime for the ends of an interval, nil if it has no
+// such end.
 func since(t uint64) *string {
 	if t == 0 {
 		return nil
@@ -42,7 +44,7 @@ func until(t uint64) *string {
 	return &s
 }
 
-// hexBytes is how JSON has bytes; nil where there are none to be had.
+// hexBytes returns bytes for JSON, nil if there are none.
 func hexBytes(b []byte) *string {
 	if b == nil {
 		return nil

@@ -11,29 +11,29 @@ import (
 	"strings"
 )
 
-// A lineReader reads lines of fields, and passes on the answers whenever it has
-// to wait for the next question: another program may be waiting for them.
+// A lineReader reads lines of fields. Before it waits for the next question it
+// flushes the answers, because another program may be waiting for them.
 type lineReader struct {
 	r      *bufio.Reader
 	out    *bufio.Writer
-	valid  func() error // why the answers must not be passed on
+	valid  func() error // why the answers must not be flushed
 	fields []string     // of the line, never empty
 	line   int          // its number, from 1
-	err    error        // why there are no more, nil at the end
+	err    error        // why there are no more lines, nil at the end
 }
 
 func newLineReader(r io.Reader, out *bufio.Writer, valid func() error) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out, valid: valid}
 }
 
-// next goes to the next line that holds anything but a comment (#).
+// next reads the next line that is neither empty nor a comment (#).
 func (l *lineReader) next() bool {
 	for {
 		if l.r.Buffered() == 0 {
 			if l.err = l.valid(); l.err != nil {
 				return false
 			}
-			// The error is kept by the writer, for the next write.
+			// The writer keeps its error for the next write.
 			l.out.Flush()
 		}
 		text, err := l.r.ReadString('\n')

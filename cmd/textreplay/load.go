@@ -19,16 +19,16 @@ import (
 
 const standardInput = "standard input"
 
-// load reads the recording that the global flags name. Its warnings are left
-// in the report.
+// load reads the recording that the global flags name. Warnings stay in the
+// report.
 func (a *app) load() (*replay.Replay, error) { return a.loadFor("", 0) }
 
-// loadFor is load for a single question about n bytes at addr, "" for any:
-// where kallsyms tells which place that is, the image is made of its
-// surroundings only, in a fraction of the time.
+// loadFor is load for a single question about n bytes at addr, or about
+// anything if addr is "". If kallsyms has the address, the image has only its
+// surroundings, which takes a fraction of the time.
 func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
-	// Nearly all that loading allocates is the image, which stays: collecting
-	// at the usual pace would only go over the same image again and again.
+	// Nearly everything that loading allocates is the image, which stays. At
+	// the usual pace the collector would scan it again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
 	opts.Copies, opts.Vmlinux = a.copies, a.vmlinux
@@ -58,7 +58,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 		if err != nil {
 			return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
 		}
-		// Once open it is mapped, and needs no name any more.
+		// Once mapped, the file needs no name.
 		defer remove()
 		path = spooled
 	}
@@ -85,8 +85,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	return r, inputError(err)
 }
 
-// kcores tells the further copies among the values of --kcore from the one that
-// perf made: they have a time.
+// kcores splits the values of --kcore into those that have a time and the one that has none.
 func (a *app) kcores() error {
 	var own []string
 	for _, dir := range a.kcore {
@@ -95,16 +94,22 @@ func (a *app) kcores() error {
 			own = append(own, dir)
 			continue
 		}
-		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], Made: dir[i+1:]})
+		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], When: func(r *replay.Replay) (replay.Times, error) {
+			made, err := r.ParseTime(dir[i+1:])
+			if err != nil {
+				err = fmt.Errorf("--kcore %s: %w", dir, err)
+			}
+			return made, err
+		}})
 	}
 	if a.kcore = own; len(own) > 1 {
-		return usagef("--kcore is given %d times without a time: only perf's own copy has none; give the time of each other snapshot (--kcore DIR@TIME)", len(own))
+		return usagef("--kcore is given %d times without a time: give the time of each snapshot (--kcore DIR@TIME)", len(own))
 	}
 	return nil
 }
 
-// nameStandardInput makes an error tell of standard input, not of the file that
-// it was spooled to.
+// nameStandardInput makes an error name standard input instead of the spool
+// file.
 func nameStandardInput(err error, spooled string) error {
 	if err == nil || !strings.Contains(err.Error(), spooled) {
 		return err
@@ -112,7 +117,7 @@ func nameStandardInput(err error, spooled string) error {
 	return &spooledError{err, strings.ReplaceAll(err.Error(), spooled, standardInput)}
 }
 
-// A spooledError is an error under another text.
+// A spooledError is an error with another text.
 type spooledError struct {
 	err  error
 	text string
@@ -135,8 +140,8 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 	return windows, nil
 }
 
-// spool copies a stream to a file, which can be mapped and read in any order, and
-// which remove removes.
+// spool copies a stream to a file, which can be mapped. The caller calls remove
+// when it no longer needs the file's name.
 func spool(r io.Reader) (path string, remove func(), err error) {
 	f, remove, err := outfile.Temp()
 	if err != nil {
@@ -150,7 +155,8 @@ func spool(r io.Reader) (path string, remove func(), err error) {
 	return f.Name(), remove, nil
 }
 
-// loadAndWarn is load for commands whose output does not list the warnings.
+// loadAndWarn is load for commands that do not list the warnings in their
+// output.
 func (a *app) loadAndWarn() (*replay.Replay, error) { return a.warned(a.load()) }
 
 // warned prints the warnings of a recording that was loaded.
@@ -178,7 +184,7 @@ func (a *app) openCore(path string) (*kcore.Core, error) {
 	return c, inputError(err)
 }
 
-// opened is what stays mapped while a command answers from it.
+// opened is an input that stays mapped while a command uses it.
 type opened interface {
 	Check() error
 	io.Closer

@@ -30,7 +30,7 @@ type log struct {
 	c *coder
 
 	timeFlag, addrFlag, symbol string
-	aliases                    []place // by which addresses in symbol are named instead
+	aliases                    []place // other names that addresses in symbol may be printed with
 	kinds                      words
 	times, addrs               interval
 	shown                      map[*replay.Sequence]bool
@@ -120,7 +120,8 @@ func (l *log) filters() error {
 	v := l.r.Image.At(l.r.Report.First)
 	found, err := symbolsNamed(l.symbol, v)
 	for _, s := range found {
-		// Places are named by one of a function's names, which need not be this one.
+		// Places are printed with one of a function's names, which can be
+		// another one.
 		if p := placeOf(v, s.Addr); p.offset == 0 && p.name != s.Name && !s.Dynamic {
 			l.aliases = append(l.aliases, p)
 		}
@@ -156,7 +157,7 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 		return false
 	}
 	if kind == kindLost {
-		return true // it may hide a change of anything
+		return true // it may hide any change
 	}
 	if kind == kindBPF {
 		return l.addrFlag == "" && l.symbol == "" // it has no address
@@ -172,7 +173,7 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 	return p.name != "" && (isNamed(l.symbol, p.module, p.name) || slices.Contains(l.aliases, p))
 }
 
-// A logPoke is a poke with what is needed to show it.
+// A logPoke is a poke with the image before and after it.
 type logPoke struct {
 	*perfdata.TextPoke
 	c             *replay.Change
@@ -184,13 +185,13 @@ func (p *logPoke) kind() timeline.PokeKind { return p.c.Kind }
 // A printer prints the entries of the log in one format.
 type printer interface {
 	poke(p *logPoke) error
-	sequence(c *replay.Change) error // of several steps
+	sequence(c *replay.Change) error // a sequence of several steps
 	ksymbol(c *replay.Change) error
 	bpf(c *replay.Change) error
 	lost(l *replay.Loss) error
 }
 
-// change prints one entry where it is asked for.
+// change prints an entry if the flags ask for it.
 func (l *log) change(c *replay.Change, to printer) error {
 	v := l.r.Image.At(c.Time)
 	switch {
@@ -215,10 +216,10 @@ func (l *log) change(c *replay.Change, to printer) error {
 // sides prints the instructions before and after a poke.
 func (l *log) sides(p *logPoke) (old, new string) {
 	if n := len(p.Old); n > 0 {
-		old = instsText(l.c.standing(p.before, p.Addr, uint64(n), p.Old), n)
+		old = instsText(l.c.instsAt(p.before, p.Addr, uint64(n), p.Old), n)
 	}
 	if n := len(p.New); n > 0 {
-		new = instsText(l.c.standing(p.after, p.Addr, uint64(n), p.New), n)
+		new = instsText(l.c.instsAt(p.after, p.Addr, uint64(n), p.New), n)
 	}
 	return old, new
 }
@@ -226,7 +227,7 @@ func (l *log) sides(p *logPoke) (old, new string) {
 // logText prints for people.
 type logText struct {
 	*log
-	batch int // number of the one being printed
+	batch int // number of the batch being printed
 }
 
 var pokeWords = [...]string{
@@ -267,7 +268,7 @@ func (t *logText) poke(p *logPoke) error {
 	return err
 }
 
-// head is the time of an entry and who made it.
+// head returns the time, CPU and thread of an entry.
 func (l *log) head(c *replay.Change) string {
 	if c.Time == 0 {
 		return "before the start"

@@ -18,8 +18,8 @@ type logJSON struct {
 	enc *json.Encoder
 }
 
-// jsonEntry is what all entries have; time is null for what was there before
-// the recording.
+// jsonEntry has the fields of all entries. The time is null if the entry is
+// older than the recording.
 type jsonEntry struct {
 	Time *string `json:"time"`
 	Kind string  `json:"kind"`
@@ -33,7 +33,7 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 	id := c.SampleID()
 	e := jsonEntry{Time: since(c.Time), Kind: kind}
 	if c.Time == 0 {
-		return e // perf made the record up: nobody did it
+		return e // perf synthesized the record: no thread made the change
 	}
 	if id.Has&perfdata.SampleCPU != 0 {
 		e.CPU = &id.CPU
@@ -47,7 +47,7 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 
 type jsonPoke struct {
 	jsonEntry
-	Poke    string      `json:"poke"`  // who wrote it: batch, kprobe-armed, ...
+	Poke    string      `json:"poke"`  // kind of poke: batch, kprobe-armed, ...
 	Shape   string      `json:"shape"` // the same as a key of info's "pokes"
 	Addr    string      `json:"addr"`
 	Symbol  *jsonSymbol `json:"symbol"`
@@ -56,7 +56,7 @@ type jsonPoke struct {
 	OldText string      `json:"old_text"`
 	NewText string      `json:"new_text"`
 	Batch   int         `json:"batch,omitempty"`
-	// Sequence is that of which this is a step, or of which this is all steps.
+	// Sequence is the sequence of several steps that the poke belongs to.
 	Sequence *jsonSequence `json:"sequence,omitempty"`
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 func main() {
-	// A reader that goes away is an error of the output like any other (exit
-	// code 4), not a death by signal.
+	// A reader that closes the pipe is an error of the output (exit code 4),
+	// not a fatal signal.
 	signal.Ignore(syscall.SIGPIPE)
 	outfile.RemoveOnSignals()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -28,7 +28,7 @@ directory if needed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The pages hold nothing of the inputs.
+			// The pages contain nothing from the inputs.
 			var out outfile.Outputs
 			for _, name := range a.inputs() {
 				out.Spares(name)
@@ -68,7 +68,8 @@ func writeMan(d *outfile.Dir, cmd *cobra.Command) error {
 }
 
 // buildTime returns the time of the commit that the program was built from, so
-// that the same program writes the same pages; nil where it is not known.
+// that the same program writes the same pages. It returns nil if the build does
+// not record it.
 func buildTime() *time.Time {
 	at := thisBuild().Time
 	if at == nil {
@@ -81,12 +82,12 @@ func buildTime() *time.Time {
 	return &t
 }
 
-// forMan makes the help texts fit for the Markdown that man pages are made of.
+// forMan converts the help texts to the Markdown that man pages are made from.
 func forMan(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	lines := strings.Split(cmd.Long, "\n")
 	for i, line := range lines {
-		// What is indented is shown as it stands, if by four.
+		// Markdown shows a block literally if it is indented by four.
 		if strings.HasPrefix(line, "  ") {
 			lines[i] = "  " + line
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// symbolizer names addresses as of v's time: those of modules with the module,
-// those of out-of-line code with what it serves.
+// symbolizer returns a function that names addresses as of v's time. Modules'
+// functions have the module, out-of-line code has the function it belongs to.
 func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
 	return func(addr uint64) (string, uint64, bool) {
 		s, ok := v.Symbol(addr)
@@ -24,17 +24,17 @@ func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
 	}
 }
 
-// nameOf is the place of addr with what the code there serves:
+// nameOf returns the place of addr with the purpose of the code there:
 // "kprobe_optinsn_page+0x7c (serves do_sys_openat2+0x7)".
 func (c *coder) nameOf(v timeline.View, addr uint64) string {
 	name := placeOf(v, addr).String()
-	if s, ok := c.serves(v, addr); ok && name != "" {
+	if s, ok := c.trampoline(v, addr); ok && name != "" {
 		name += " (" + trampolineText(v, &s) + ")"
 	}
 	return name
 }
 
-// heading is nameOf with what else the function is called that begins at addr.
+// heading is nameOf with the other names of a function that begins at addr.
 func (c *coder) heading(v timeline.View, addr uint64) string {
 	name := c.nameOf(v, addr)
 	if s, ok := v.Symbol(addr); ok && s.Addr == addr {
@@ -45,7 +45,7 @@ func (c *coder) heading(v timeline.View, addr uint64) string {
 	return name
 }
 
-// label is an address with its name, as of nameOf.
+// label returns an address with its nameOf.
 func (c *coder) label(v timeline.View, addr uint64) string {
 	if name := c.nameOf(v, addr); name != "" {
 		return fmt.Sprintf("%016x <%s>:", addr, name)
@@ -53,7 +53,7 @@ func (c *coder) label(v timeline.View, addr uint64) string {
 	return label(v, addr)
 }
 
-func (c *coder) serves(v timeline.View, addr uint64) (replay.Trampoline, bool) {
+func (c *coder) trampoline(v timeline.View, addr uint64) (replay.Trampoline, bool) {
 	if c.r == nil {
 		return replay.Trampoline{}, false
 	}
@@ -68,7 +68,7 @@ func (c *coder) sourceLine(v timeline.View, addr uint64) (replay.SourceLine, boo
 	return c.r.SourceLine(addr, v.Time())
 }
 
-// serviceText tells what code is there for: "serves do_sys_openat2+0x7",
+// trampolineText describes the purpose of code: "serves do_sys_openat2+0x7",
 // "calls function_trace_call".
 func trampolineText(v timeline.View, s *replay.Trampoline) string {
 	if s.Func != 0 {
@@ -86,8 +86,7 @@ func trampolineText(v timeline.View, s *replay.Trampoline) string {
 	return "serves " + strings.Join(names, ", ")
 }
 
-// variable returns the name of what kallsyms has at exactly addr; "" where there
-// is nothing.
+// variable returns the name that kallsyms has at exactly addr, or "".
 func variable(r *replay.Replay, addr uint64) string {
 	if k := r.Kallsyms(); k != nil {
 		for _, s := range k.NamesOf(addr) {
@@ -97,7 +96,7 @@ func variable(r *replay.Replay, addr uint64) string {
 	return ""
 }
 
-// addrText is the place of addr, or where it has no name its number.
+// addrText returns the place of addr, or addr in hexadecimal if it has no name.
 func addrText(v timeline.View, addr uint64) string {
 	if name := placeOf(v, addr).String(); name != "" {
 		return name
@@ -105,7 +104,7 @@ func addrText(v timeline.View, addr uint64) string {
 	return hexAddr(addr)
 }
 
-// sourceText is a line of source: "count.bpf.c:11: return add(1);".
+// sourceText returns a line of source: "count.bpf.c:11: return add(1);".
 func sourceText(l *replay.SourceLine) string {
 	text := fmt.Sprintf("%s:%d", l.File, l.Line)
 	if code := strings.TrimSpace(l.Text); code != "" {
@@ -120,7 +119,7 @@ type jsonPlace struct {
 	Symbol *jsonSymbol `json:"symbol"`
 }
 
-// jsonService tells what out-of-line code or a BPF trampoline is there for.
+// jsonTrampoline describes the purpose of out-of-line code or a BPF trampoline.
 type jsonTrampoline struct {
 	Kind   string      `json:"kind"`
 	Addr   string      `json:"addr"`
@@ -160,7 +159,7 @@ func sourceJSON(l *replay.SourceLine) *jsonSource {
 	return &jsonSource{l.Program, l.Func, l.File, l.Line, l.Column, l.Text}
 }
 
-// symbolJSON is the name of addr, with all that is known of it.
+// symbolJSON returns the name of addr with everything known about it.
 func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
 	out := placeOf(v, addr).json()
 	if out == nil {
@@ -169,7 +168,7 @@ func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
 	if s, ok := v.Symbol(addr); ok {
 		out.Aliases = v.Aliases(s)
 	}
-	if s, ok := c.serves(v, addr); ok {
+	if s, ok := c.trampoline(v, addr); ok {
 		out.Serves = trampolineJSON(c.r, v, &s)
 	}
 	if l, ok := c.sourceLine(v, addr); ok {

@@ -25,7 +25,8 @@ func (a *app) inputs() []string {
 	return in
 }
 
-// protect keeps the inputs from the outputs, of which standard output is one.
+// protect makes sure that no output, including standard output, overwrites an
+// input.
 func (a *app) protect(stdout io.Writer) error {
 	for _, f := range []any{stdout, a.stderr} {
 		if f, ok := f.(*os.File); ok {
@@ -44,8 +45,8 @@ func (a *app) protect(stdout io.Writer) error {
 	return nil
 }
 
-// reserve refuses outputs that would overwrite an input or one another, before
-// there has been any work for them. Empty paths and "-" are left out.
+// reserve refuses outputs that would overwrite an input or each other, before
+// any work is done. It ignores empty paths and "-".
 func (a *app) reserve(paths ...string) error {
 	for _, path := range paths {
 		if path != "" && path != "-" {
@@ -57,8 +58,9 @@ func (a *app) reserve(paths ...string) error {
 	return nil
 }
 
-// writeFile lets write fill the file at path, "-" being standard output. A file
-// that cannot be written whole is not written. Errors are of the output.
+// writeFile calls write to fill the file at path; "-" is standard output. The
+// file appears only if it is complete. Errors have the exit code of an output
+// that cannot be written.
 func (a *app) writeFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
 		return outputError(write(a.out))

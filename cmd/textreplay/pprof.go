@@ -24,7 +24,7 @@ type pprof struct {
 	pids          []uint
 }
 
-// noLabels is the word for no labels.
+// noLabels is the value of --labels for no labels.
 const noLabels = "none"
 
 var labelWords = []struct {
@@ -66,7 +66,7 @@ of a function that never returns, the return address belongs to another function
 	f.StringVar(&p.times, "time", "", "only samples from time A up to but not including B (`A,B`; either may be empty)")
 	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `event` (repeatable)")
 	f.UintSliceVar(&p.pids, "pid", nil, "only samples of these processes: `PID,...`")
-	f.Lookup("pid").DefValue = "" // help would show an empty list
+	f.Lookup("pid").DefValue = "" // otherwise help would show an empty list
 	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with these `names`, or of --pid")
 	var choices []string
 	for _, l := range labelWords {
@@ -77,7 +77,7 @@ of a function that never returns, the return address belongs to another function
 	return cmd
 }
 
-// profileSummary is what was written.
+// profileSummary counts what was written.
 type profileSummary struct {
 	Events    []profileEvent `json:"events"`
 	Stacks    int            `json:"stacks"`

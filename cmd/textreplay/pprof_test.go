@@ -59,7 +59,7 @@ func profileHas(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestPprofDisasm: pprof shows samples beside instructions out of the image.
+// TestPprofDisasm: pprof shows samples next to instructions from the image.
 func TestPprofDisasm(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("skipped: there is no go command")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A progressBar shows how much of a recording has been read, once that has
-// taken long enough to be wondered about.
+// A progressBar shows how much of a recording has been read, if reading takes
+// long.
 type progressBar struct {
 	w     io.Writer
 	start time.Time
@@ -20,7 +20,7 @@ type progressBar struct {
 	shown bool
 }
 
-// bar returns a progress bar, nil where none is wanted.
+// bar returns a progress bar, or nil if none is wanted.
 func (a *app) bar() *progressBar {
 	always := a.progress.value == "always"
 	if !always && (a.progress.value != "auto" || !isTerminal(a.stderr)) {
@@ -45,7 +45,7 @@ func (p *progressBar) update(done, total int64) {
 	fmt.Fprintf(p.w, "\rreading [%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", progressWidth-full), done*100/total)
 }
 
-// clear takes the bar off the screen.
+// clear removes the bar from the screen.
 func (p *progressBar) clear() {
 	if p.shown {
 		fmt.Fprintf(p.w, "\r%*s\r", len("reading [] 100%")+progressWidth, "")

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,7 +61,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return err
 	})
 	if changed := a.unchanged(); changed != nil {
-		err = changed // the rest of the answers may be wrong, and is kept back
+		err = changed // the rest of the answers may be wrong and is not printed
 	} else if flushed := outputError(a.out.Flush()); flushed != nil && exitCode(err) <= exitBelow {
 		err = flushed
 	} else if a.indexErr != nil && exitCode(err) <= exitBelow {
@@ -68,7 +69,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	a.closeAll()
 	if err != nil && !silent(err) {
-		fmt.Fprintf(stderr, "textreplay: %v\n", err)
+		hint := ""
+		if errors.Is(err, replay.ErrNoKallsyms) {
+			hint = " (--kallsyms names a file)"
+		}
+		fmt.Fprintf(stderr, "textreplay: %v%s\n", err, hint)
 		if exitCode(err) == exitUsage && !namesFault(err) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
@@ -115,7 +120,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 
 	f := root.PersistentFlags()
 	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
-	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
+	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`, which proves nothing without a time; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
 	f.StringVar(&a.kallsyms, "kallsyms", "", "use this copy of /proc/kallsyms (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
@@ -166,8 +171,8 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
-// words is the value of a flag that takes several of a few words, with commas
-// between.
+// words is the value of a flag that takes a comma-separated list of a few
+// words.
 type words struct {
 	given   []string
 	choices []string
@@ -186,7 +191,8 @@ func (w *words) Set(s string) error {
 	return nil
 }
 
-// has reports whether a word was given; without any, all are meant.
+// has reports whether a word was given. If none was given, it reports true for
+// all.
 func (w *words) has(word string) bool { return len(w.given) == 0 || slices.Contains(w.given, word) }
 
 // words adds a flag for w to cmd.

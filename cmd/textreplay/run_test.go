@@ -231,8 +231,8 @@ func TestMeets(t *testing.T) {
 	}
 }
 
-// TestNameStandardInput: an error that was printed into another tells of
-// standard input too, and is still itself.
+// TestNameStandardInput: an error that was printed into another names standard
+// input too, and is still itself.
 func TestNameStandardInput(t *testing.T) {
 	inner := &perfdata.FormatError{File: "/tmp/spooled", Msg: "no end", Err: perfdata.ErrTruncated}
 	err := nameStandardInput(fmt.Errorf("not clean: %w", inner), "/tmp/spooled")

@@ -23,7 +23,7 @@ func (c *coder) words(w ...uint32) []byte {
 	return b
 }
 
-// sequenceHead tells what a sequence does: "enable in 2 steps until 12.5".
+// sequenceHead describes what a sequence does: "enable in 2 steps until 12.5".
 func sequenceHead(s *replay.Sequence) string {
 	if !s.Complete {
 		return fmt.Sprintf("%v, interrupted after %s", s.Kind, count(len(s.Steps), "step"))
@@ -31,7 +31,7 @@ func sequenceHead(s *replay.Sequence) string {
 	return fmt.Sprintf("%v in %s until %s", s.Kind, count(len(s.Steps), "step"), replay.Seconds(s.End()))
 }
 
-// sequenceStates tells of the words before and after a sequence.
+// sequenceStates describes the words before and after a sequence.
 func sequenceStates(s *replay.Sequence) string {
 	before, after := replay.SiteState{Words: s.Before}, replay.SiteState{Words: s.After}
 	text := fmt.Sprintf("%v -> %v", &before, &after)
@@ -56,7 +56,7 @@ func (t *logText) sequence(c *replay.Change) error {
 	return nil
 }
 
-// step is a step of a sequence as a poke.
+// step prints one step of a sequence as a poke.
 func (l *log) step(s *replay.Step) *logPoke {
 	return &logPoke{
 		TextPoke: &perfdata.TextPoke{Addr: s.Addr, Old: l.c.words(s.Old), New: l.c.words(s.New), SampleID: perfdata.SampleID{Time: s.Time}},
@@ -64,8 +64,8 @@ func (l *log) step(s *replay.Step) *logPoke {
 	}
 }
 
-// jsonSequence is a sequence as a poke has it: in the entry of its first step,
-// which stands for all of them.
+// jsonSequence is a sequence of several steps. The entry of its first step has
+// all of them.
 type jsonSequence struct {
 	Kind     string     `json:"kind"`
 	Site     string     `json:"site"`
@@ -99,13 +99,13 @@ func (l *log) sequenceJSON(s *replay.Sequence) *jsonSequence {
 	return out
 }
 
-// sequence prints a sequence of several steps as one entry, of both words.
+// sequence prints a sequence of several steps as one entry.
 func (j *logJSON) sequence(c *replay.Change) error {
 	s := c.Sequence
 	before, after := j.r.Image.At(max(s.Begin(), 1)-1), j.r.Image.At(s.End())
 	old, new := j.c.words(s.Before[:]...), j.c.words(s.After[:]...)
 	text := func(v timeline.View, code []byte) string {
-		return instsText(j.c.standing(v, s.Site, uint64(len(code)), code), len(code))
+		return instsText(j.c.instsAt(v, s.Site, uint64(len(code)), code), len(code))
 	}
 	return j.enc.Encode(jsonPoke{
 		jsonEntry: j.head(kindPoke, c), Poke: "sequence", Shape: shapes[timeline.PokeBatch],
@@ -115,9 +115,8 @@ func (j *logJSON) sequence(c *replay.Change) error {
 	})
 }
 
-// siteState tells in what state of a sequence the site is of which addr is at
-// v's time: in the middle of one, or in one that must not be; "" where there is
-// nothing to tell.
+// siteState describes the state of the site at addr at v's time, if the site is
+// in the middle of a sequence or in an illegal state. Otherwise it returns "".
 func siteState(r *replay.Replay, v timeline.View, addr uint64) string {
 	s, ok := r.Sequences().At(addr, v.Time())
 	switch {
@@ -131,7 +130,7 @@ func siteState(r *replay.Replay, v timeline.View, addr uint64) string {
 	return ""
 }
 
-// jsonState is the state of a site that is changed in sequences.
+// jsonState is the state of a site that is changed in several steps.
 type jsonState struct {
 	Site     string  `json:"site"`
 	Words    string  `json:"words"`
@@ -155,7 +154,7 @@ func stateOf(s *replay.SiteState) jsonState {
 	return jsonState{hexAddr(s.Site), s.String(), s.Legal, nonEmpty(s.UnderWay.String()), since(s.During.From), until(s.During.To), s.Standing.String()}
 }
 
-// writeState prints a state with its time, and how far its words can be trusted.
+// writeState prints a state with its interval and standing.
 func writeState(w io.Writer, r *replay.Replay, s *replay.SiteState) {
 	from, to := "the start", "the end"
 	if s.During.From != 0 {

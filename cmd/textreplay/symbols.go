@@ -27,30 +27,30 @@ const (
 type listedSymbol struct {
 	timeline.Symbol
 	kind    string
-	aliasOf string // the name by which code at this address is called; "" if that is this one
-	// As of one moment of its life: what a trampoline is there for, and
-	// where a BPF program's first line stands.
+	aliasOf string // the name that addresses here are printed with; "" if it is this one
+	// As of one time of its lifetime: the purpose of a trampoline, and the
+	// first source line of a BPF program.
 	asOf       uint64
 	trampoline *replay.Trampoline
 	source     *replay.SourceLine
 }
 
-// describe finds what is known of a dynamic symbol.
+// describe finds the purpose or the source of a dynamic symbol.
 func (s *listedSymbol) describe(r *replay.Replay) {
 	if !s.Dynamic {
 		return
 	}
-	// Without --at, as of its last moment: a trampoline's code may come after
-	// its name.
+	// Without --at, look at its last time: a trampoline's code may be written
+	// after it is registered.
 	if s.asOf == 0 {
 		s.asOf = min(s.To, r.Report.Horizon+1) - 1
 	}
 	s.asOf = max(s.asOf, s.From)
-	// A page of slots serves many.
+	// A page of slots has many purposes.
 	if svc, ok := r.TrampolineAt(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == replay.BPFTrampoline) {
 		s.trampoline = &svc
 	}
-	// The first instructions of a function come from no line.
+	// The first instructions of a function have no source line.
 	for addr := s.Addr; addr < s.Addr+s.Size; addr++ {
 		l, ok := r.SourceLine(addr, s.asOf)
 		if !ok {
@@ -101,8 +101,8 @@ listed with its purpose, and a BPF program with its source line, if they are kno
 	return cmd
 }
 
-// symbolList returns the symbols of all times, or with at of one, by address
-// and time.
+// symbolList returns the symbols of all times, or of the time at, sorted by
+// address and time.
 func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
 	var times replay.Times
 	if at != "" {
@@ -113,7 +113,7 @@ func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
 	}
 	var list []listedSymbol
 	add := func(s listedSymbol) {
-		// Of a time with few digits: whatever stood there meanwhile.
+		// If the time is an interval, all symbols that existed in it.
 		if at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime) {
 			s.asOf = times.From
 			list = append(list, s)
@@ -142,8 +142,8 @@ func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
 	return list, nil
 }
 
-// binding returns the ELF binding of a function by its type in kallsyms; ok is
-// false for what is no function.
+// binding returns the ELF binding of a function by its type in kallsyms. ok is
+// false if it is not a function.
 func binding(typ byte) (bind elf.SymBind, ok bool) {
 	switch typ {
 	case 't':
@@ -164,9 +164,9 @@ type jsonListed struct {
 	Size   *uint64 `json:"size"`
 	From   *string `json:"from"`
 	To     *string `json:"to"`
-	// Of several names of one function, all but the one by which it is called.
+	// The name that this function is printed with, if it is not this one.
 	AliasOf string `json:"alias_of,omitempty"`
-	// What a trampoline is there for, and where a BPF program's first line stands.
+	// The purpose of a trampoline, and the first source line of a BPF program.
 	Serves *jsonTrampoline `json:"serves,omitempty"`
 	Source *jsonSource     `json:"source,omitempty"`
 }

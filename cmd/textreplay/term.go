@@ -5,7 +5,7 @@ package main
 
 import "github.com/textreplay/textreplay/timeline"
 
-// A style colors text where on is set.
+// A style colors text if on is set.
 type style struct{ on bool }
 
 const (

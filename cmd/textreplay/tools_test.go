@@ -93,7 +93,7 @@ func TestImageGDB(t *testing.T) {
 		}
 	}
 
-	// A core, alone and beside the program.
+	// A core, alone and with the program.
 	core := filepath.Join(filepath.Dir(file), "core")
 	imageOfSmall(t, "-o", core)
 	for _, args := range [][]string{{"-c", core}, {file, core}} {

@@ -33,7 +33,8 @@ only the pages of these functions, with their changes, and all dynamic code.
 
 If the small recording says that bytes are known, so does the whole one. trim refuses
 a cut that would hide a sign of unrecorded changes; samples can be such a sign, and
---samples keeps them. A cut of a damaged recording is damaged too.`,
+--samples keeps them. A cut of a damaged recording is damaged too. A copy of text
+that was given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: cobra.NoArgs,

@@ -91,7 +91,7 @@ func (v *verify) writeMore(n int) {
 	}
 }
 
-// A tally of places by name, most first.
+// A placeCount counts places with one name.
 type placeCount struct {
 	Symbol string `json:"symbol"`
 	Count  uint64 `json:"count"`
@@ -124,7 +124,7 @@ type jsonItself struct {
 	Conflicts int               `json:"conflict_count"`
 	BySymbol  []placeCount      `json:"by_symbol"`
 	List      []jsonConflict    `json:"conflicts"`
-	Illegal   []jsonState       `json:"illegal_states,omitempty"` // of sites that are changed in sequences
+	Illegal   []jsonState       `json:"illegal_states,omitempty"` // of sites that are changed in several steps
 	Kinds     map[string]uint64 `json:"finding_count,omitempty"`
 	Findings  []jsonFinding     `json:"findings,omitempty"`
 }
@@ -151,8 +151,8 @@ func findingJSON(f *replay.Finding) jsonFinding {
 	return out
 }
 
-// writeFindings prints what about births, deaths and programs does not fit: what
-// is amiss, and how much there is of the rest.
+// writeFindings prints the findings that nothing excuses, and counts the
+// excused ones by kind.
 func (v *verify) writeFindings(found, amiss []replay.Finding) {
 	if len(amiss) > 0 {
 		fmt.Fprintf(v.out, "\nSymbols and BPF programs that do not fit together:\n")
@@ -297,7 +297,7 @@ func (v *verify) writeBySymbol(what string, list []placeCount) {
 	v.writeMore(len(list))
 }
 
-// The kinds of memory that a comparison tells apart.
+// The kinds of memory in a comparison.
 const (
 	kindText = iota
 	kindModule
@@ -311,7 +311,7 @@ var kindNames = [kindCount]struct{ key, text string }{
 	{"kernel_text", "kernel text"}, {"modules", "modules"}, {"bpf", "BPF"}, {"out_of_line", "out-of-line code"}, {"other", "other"},
 }
 
-// A sorter tells what kind of memory a piece is.
+// A sorter determines the kind of memory of a piece.
 type sorter struct {
 	view      timeline.View
 	outOfLine []timeline.Range // pages of out-of-line code, at whatever time, by address
@@ -343,7 +343,7 @@ func (k *sorter) kind(s *timeline.Span) int {
 	case ok && sym.Module != "":
 		return kindModule
 	}
-	// Of ranges that begin at or before the address the last one is the nearest.
+	// The last range that begins at or before the address.
 	i := sort.Search(len(k.outOfLine), func(i int) bool { return k.outOfLine[i].Lo > s.Addr })
 	if i > 0 && s.Addr < k.outOfLine[i-1].Hi {
 		return kindOutOfLine
@@ -351,17 +351,17 @@ func (k *sorter) kind(s *timeline.Span) int {
 	return kindOther
 }
 
-// compared is how the bytes of one kind compare.
+// compared counts the bytes of one kind of memory.
 type compared struct {
 	Equal    uint64 `json:"equal"`
 	Wrong    uint64 `json:"wrong"`
 	NotKnown uint64 `json:"not_known"`
-	// Of those not known, which the image gives all the same.
+	// Bytes that are not known but that the image gives.
 	NotKnownEqual  uint64 `json:"not_known_equal"`
 	NotKnownDiffer uint64 `json:"not_known_differ"`
 }
 
-// A difference is a run of known bytes that the copy has otherwise.
+// A difference is a run of known bytes that differ from the copy.
 type difference struct {
 	addr      uint64
 	have, got []byte // of the image, of the copy
@@ -383,7 +383,7 @@ type jsonCompared struct {
 	Wrong    []jsonDifference    `json:"wrong"`
 }
 
-// compare lays the image beside another copy.
+// compare compares the image with another copy.
 func (v *verify) compare(r *replay.Replay) error {
 	times, err := r.ParseTime(v.at)
 	if err != nil {

@@ -21,7 +21,7 @@ var release string
 // A build describes how the program was built, as version --json prints it.
 type build struct {
 	Version     string  `json:"version"`
-	Revision    *string `json:"revision"` // of the repository; nil if the build does not know
+	Revision    *string `json:"revision"` // of the repository; nil if the build does not record it
 	Time        *string `json:"time"`     // of that revision, RFC 3339
 	Modified    bool    `json:"modified"` // the source differs from that revision
 	Go          string  `json:"go"`

@@ -259,7 +259,7 @@ func (t *trial) copied(path string) error {
 			return err
 		}
 		opts.Copies = append(opts.Copies, replay.Copy{KCore: dir,
-			Made: fmt.Sprintf("%dns..%dns", clock.Read(0, c.From), clock.Read(0, c.To))})
+			Made: replay.Times{From: clock.Read(0, c.From), To: clock.Read(0, c.To)}})
 	}
 	r, err := replay.Load(path, opts)
 	if err != nil {

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -32,11 +33,22 @@ type QuestionError struct {
 	Msg  string
 	// Candidates are the symbols that an ambiguous name can mean.
 	Candidates []timeline.Symbol
+	// Err is why it cannot, where that is an error of a kind: ErrNoKallsyms.
+	Err error
 }
+
+// ErrNoKallsyms is wrapped by errors that a symbol table would help against, which the
+// recording does not have.
+var ErrNoKallsyms = errors.New("the recording has no kallsyms")
+
+func (e *QuestionError) Unwrap() error { return e.Err }
 
 func (e *QuestionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q: %s", e.Text, e.Msg)
+	if e.Err != nil {
+		fmt.Fprintf(&b, "; %v", e.Err)
+	}
 	for _, s := range e.Candidates {
 		fmt.Fprintf(&b, "\n\t%#x %s", s.Addr, s.Qualified())
 		if s.From != 0 || s.To != timeline.MaxTime {
@@ -185,7 +197,7 @@ func parseSeconds(s string) (ns, width uint64, err error) {
 func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	addr, err := parseAddr(s, r.Image.At(t).Lookup)
 	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol && r.kallsyms == nil {
-		e.Msg += "; the recording has no kallsyms (--kallsyms names a file)"
+		e.Err = ErrNoKallsyms
 	}
 	return addr, err
 }

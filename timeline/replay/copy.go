@@ -19,9 +19,19 @@ type Copy struct {
 	// KCore is a directory with kcore, kallsyms and modules, copied from /proc
 	// while the kernel of the recording ran; or such a kcore file alone.
 	KCore string
-	// Made is when: a time or an interval, as Replay.ParseTime reads it. The copy
-	// may have been read at any moment of it.
-	Made string
+	// Made is when: the copy may have been read at any moment of it.
+	Made Times
+	// When, where set, returns Made instead. It is called when the recording has been
+	// read, so that Replay.ParseTime can be.
+	When func(*Replay) (Times, error)
+}
+
+// An openCopy is a further copy that is open.
+type openCopy struct {
+	*kcore.Snapshot
+	Copy
+	name   string
+	unused bool // it is only checked
 }
 
 // CopyReport says what a further copy is.
@@ -32,24 +42,38 @@ type CopyReport struct {
 	Bytes    uint64 // in all segments
 }
 
-// addCopies gives the builder the further copies, and keeps them open.
-func (s *scan) addCopies(r *Replay, copies []Copy) error {
-	var lists []moduleList
+// openCopies opens the further copies.
+func (r *Replay) openCopies(copies []Copy) error {
 	for _, c := range copies {
-		made, err := r.ParseTime(c.Made)
+		snap, err := openKCore(c.KCore)
 		if err != nil {
 			return err
 		}
-		snap, err := openCopy(c.KCore)
-		if err != nil {
-			return err
+		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: c, name: c.KCore})
+	}
+	return nil
+}
+
+// addCopies gives the builder the further copies.
+func (s *scan) addCopies(r *Replay) error {
+	var lists []moduleList
+	for i := range r.copies {
+		c := &r.copies[i]
+		if err := r.sameKernel(c.Snapshot); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		r.copies = append(r.copies, snap)
+		if c.unused {
+			continue
+		}
+		made, snap := c.Made, c.Snapshot
+		if c.When != nil {
+			var err error
+			if made, err = c.When(r); err != nil {
+				return err
+			}
+		}
 		for _, w := range snap.Warnings() {
 			s.warn(w)
-		}
-		if err := r.sameKernel(snap); err != nil {
-			return fmt.Errorf("%s: %w", c.KCore, err)
 		}
 		rep := CopyReport{KCore: c.KCore, Made: made}
 		text := timeline.Snapshot{From: made.From, To: made.To}
@@ -66,8 +90,8 @@ func (s *scan) addCopies(r *Replay, copies []Copy) error {
 	return nil
 }
 
-// openCopy opens a kcore_dir, or a kcore file.
-func openCopy(path string) (*kcore.Snapshot, error) {
+// openKCore opens a kcore_dir, or a kcore file.
+func openKCore(path string) (*kcore.Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

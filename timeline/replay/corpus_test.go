@@ -267,7 +267,7 @@ func TestFurtherCopies(t *testing.T) {
 			known := func(copies ...corpus.Oracle) (n uint64) {
 				var opts replay.Options
 				for _, o := range copies {
-					opts.Copies = append(opts.Copies, replay.Copy{KCore: o.Path, Made: fmt.Sprintf("%dns..%dns", o.Before, o.After)})
+					opts.Copies = append(opts.Copies, replay.Copy{KCore: o.Path, Made: replay.Times{From: o.Before, To: o.After}})
 				}
 				r, err := replay.Load(filepath.Join(dir, "rec.data"), opts)
 				if err != nil {

@@ -272,7 +272,7 @@ func (r *Report) trust() {
 			r.Trusted.To = min(r.Trusted.To, l.From)
 		}
 	}
-	late := r.Copied != nil && r.Copied.To > r.Horizon
+	late := r.Copied != nil && !r.Undated && r.Copied.To > r.Horizon
 	if r.Trusted.To <= r.Trusted.From || c.Verdict == None || late {
 		r.Trusted = Trust{}
 	}
@@ -301,7 +301,9 @@ func (r *Report) trust() {
 		because = append(because, all)
 	}
 	because = append(because, r.whatFollows()...)
-	if r.SnapshotBytes == 0 && !r.architecture().silent() {
+	if silent := r.architecture().silent(); r.Undated && !silent {
+		because = append(because, "the time of the copy of kernel text is unknown, so only poked places are known")
+	} else if r.SnapshotBytes == 0 && !silent {
 		because = append(because, "the recording has no copy of kernel text (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because

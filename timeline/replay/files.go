@@ -24,10 +24,7 @@ func filesOf(rec *perfdata.Recording, opts *Options) []string {
 			files = append(files, name)
 		}
 	}
-	dirs := []string{opts.KCore}
-	if opts.KCore == "" {
-		dirs[0] = snapshotDir(rec, *opts)
-	}
+	dirs := []string{opts.KCore, snapshotDir(rec, *opts)}
 	for _, c := range opts.Copies {
 		dirs = append(dirs, c.KCore)
 	}

@@ -97,7 +97,7 @@ type Finding struct {
 func (r *Replay) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
-			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool)}
+			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool), maybe: make(map[uint64]bool)}
 		c.start()
 		for ch := range r.Changes() {
 			switch {
@@ -130,7 +130,8 @@ type registered struct {
 // A checker is the state of Findings.
 type checker struct {
 	r        *Replay
-	alive    []registered // by address
+	alive    []registered    // by address
+	maybe    map[uint64]bool // addresses of what may have been there before
 	modules  []*timeline.Lifetime
 	programs map[uint32]uint64 // loaded by now, and when
 	// pending are the functions registered in a thread's context of which no
@@ -157,10 +158,14 @@ func (c *checker) add(f Finding, from uint64) {
 // start takes what was there before the recording.
 func (c *checker) start() {
 	for e := range listed(c.r.kallsyms) {
+		if c.r.undated.kallsyms {
+			c.maybe[e.Addr] = true
+			continue
+		}
 		c.insert(registered{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Name, 0, e.Kind == timeline.SymbolBPF})
 	}
 	for l := range c.r.Image.Lifetimes {
-		if l.Kind == timeline.ModuleText {
+		if l.Kind == timeline.ModuleText && !l.Undated() {
 			c.modules = append(c.modules, l)
 		}
 	}
@@ -246,6 +251,8 @@ func (c *checker) unregister(f Finding, x registered) {
 	case x.Hi <= x.Lo:
 	case i < len(c.alive) && c.alive[i].Lo == x.Lo:
 		c.alive = slices.Delete(c.alive, i, i+1)
+	case c.maybe[x.Lo]:
+		delete(c.maybe, x.Lo)
 	default:
 		f.Kind = DeathWithoutBirth
 		c.add(f, 0)

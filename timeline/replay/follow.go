@@ -61,7 +61,7 @@ type Follower struct {
 
 // Follow reads the beginning of a recording from src, which is in pipe form, as
 // perf record -o - writes it, or in file form, as [perfdata.Tail] reads it while it
-// grows. Options.KCore names the kcore_dir, which perf makes only beside a file.
+// grows. Options.KCore names the kcore_dir that this perf made when it began to record.
 // Options.Guest, Only and Copies are for complete recordings.
 //
 // The errors are those of [perfdata.NewReader] and of kcore_dir.

@@ -49,6 +49,7 @@ func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	text("report %s", signature(reflect.TypeFor[indexMeta]()))
 	text("guest %d", opts.Guest)
 	text("cpus %d", opts.CPUs)
+	text("undated %v", r.undated)
 	for _, f := range r.stampedFiles() {
 		content, err := f.sample()
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -27,8 +28,10 @@ type Options struct {
 	// id of its hypervisor as Report.Guests has it, or DefaultGuest. 0 is the host.
 	// Either image takes nothing of the other's records.
 	Guest int
-	// KCore (of Load only) is a kcore_dir kept elsewhere than beside the recording. It must
-	// be the copy that perf made when it recorded, not a later one.
+	// KCore is a kcore_dir kept elsewhere than beside the recording. Load does not know
+	// when it was made, which may have been before the recording or after: alone it
+	// proves nothing, and if the recording has a copy of text, it is only checked. For
+	// [Follow] it is the copy that perf made when it began to record.
 	KCore string
 	// CPUs is how many CPUs the machine has, all of them online, where the recording does
 	// not say: perf writes that down at the end of a file, so it is missing while
@@ -81,7 +84,8 @@ type Replay struct {
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
 	modules   []kcore.Module // of the snapshot, or of Options.Modules
-	copies    []*kcore.Snapshot
+	undated   undated
+	copies    []openCopy
 	arch      architecture
 	scan      *scan // nil where the image is from an index and nobody needed it
 	scanOnce  sync.Once
@@ -131,6 +135,10 @@ func (r *Replay) closeCopies() (err error) {
 	return err
 }
 
+// undated says of what nothing says when it was made. It may have been before the
+// recording began, or after it ended.
+type undated struct{ snapshot, kallsyms, modules bool }
+
 // Kallsyms returns the kernel's symbol table as of the snapshot, nil where
 // there is none.
 func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
@@ -149,14 +157,26 @@ func Load(path string, opts Options) (*Replay, error) {
 		return nil, err
 	}
 	snap, err := OpenSnapshot(rec, opts)
-	if err != nil {
-		rec.Close()
-		return nil, err
+	var given *kcore.Snapshot
+	switch {
+	case err != nil || opts.KCore == "":
+	case snap != nil && sameDir(opts.KCore, snap.Dir()):
+		snap.Close()
+		snap, err = kcore.Open(opts.KCore) // who asks for it wants all of it
+	case snap == nil && opts.Guest == 0 && filepath.Base(path) == "data" && sameDir(opts.KCore, filepath.Join(filepath.Dir(path), "kcore_dir")):
+		snap, err = kcore.Open(opts.KCore) // the data of a directory that perf made
+	default:
+		given, err = kcore.Open(opts.KCore)
 	}
-	r, err := New(rec, snap, opts)
+	var r *Replay
+	if err == nil {
+		r, err = newReplay(rec, snap, given, opts)
+	}
 	if err != nil {
-		if snap != nil {
-			snap.Close()
+		for _, s := range []*kcore.Snapshot{snap, given} {
+			if s != nil {
+				s.Close()
+			}
 		}
 		rec.Close()
 		return nil, err
@@ -164,13 +184,20 @@ func Load(path string, opts Options) (*Replay, error) {
 	return r, nil
 }
 
-// OpenSnapshot opens the kcore_dir of a recording, or the one that the options
-// name; nil where there is none. Of the recording's own, files that are damaged
-// throughout are left out; its warnings say so.
-func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
-	if opts.KCore != "" {
-		return kcore.Open(opts.KCore)
+// sameDir reports whether two paths lead to one directory.
+func sameDir(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
 	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// OpenSnapshot opens the kcore_dir of a recording, or of the guest that the options
+// name; nil where there is none. Files that are damaged throughout are left out; its
+// warnings say so.
+func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
 	dir := snapshotDir(rec, opts)
 	if dir == "" {
 		return nil, nil
@@ -183,15 +210,37 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 }
 
 // New makes an image of an open recording and of the copy of the kernel that
-// was made with it; snap may be nil. Options.KCore only tells an index whether
-// it is of this copy. Closing the Replay closes rec and snap.
+// perf made when it began to record; snap may be nil. Options.KCore is not
+// used. Closing the Replay closes rec and snap.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
+	opts.KCore = ""
+	return newReplay(rec, snap, nil, opts)
+}
+
+// newReplay is New, with a copy of which nothing says when it was made. That is used if
+// the recording has none.
+func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
-	err := r.readSymbols(opts)
+	err := r.openCopies(opts.Copies)
+	switch {
+	case given == nil:
+	case snap != nil && snap.Core != nil:
+		r.copies = append(r.copies, openCopy{Snapshot: given, name: opts.KCore, unused: true})
+	default:
+		if snap != nil {
+			r.copies = append(r.copies, openCopy{Snapshot: snap, name: snap.Dir(), unused: true})
+		}
+		r.Snapshot, r.undated.snapshot = given, true
+	}
+	if err == nil {
+		err = r.readSymbols(opts)
+	}
 	if err == nil {
 		err = Guard(func() error { return r.load(opts) })
 	}
 	if err != nil {
+		// The caller closes what it has opened.
+		r.copies = slices.DeleteFunc(r.copies, func(c openCopy) bool { return c.unused })
 		return nil, errors.Join(err, r.closeCopies())
 	}
 	return r, nil
@@ -316,10 +365,18 @@ func (r *Replay) rescan() *scan {
 // readSymbols takes kallsyms and the list of modules from the snapshot, or from
 // the files that the options name instead. These are read once: they may be pipes.
 func (r *Replay) readSymbols(opts Options) error {
+	u := &r.undated
 	if r.Snapshot != nil {
 		r.kallsyms, r.modules = r.Snapshot.Kallsyms, r.Snapshot.Modules
 	}
+	u.kallsyms, u.modules = u.snapshot, u.snapshot
+	for i := range r.copies {
+		if c := &r.copies[i]; r.kallsyms == nil && !c.unused {
+			r.kallsyms, u.kallsyms = c.Kallsyms, true // it is of a time, but of which symbols it has then more than text has no use
+		}
+	}
 	if opts.Kallsyms != "" {
+		u.kallsyms = true
 		text, err := r.readGiven("kallsyms", opts.Kallsyms)
 		if err != nil {
 			return err
@@ -329,6 +386,7 @@ func (r *Replay) readSymbols(opts Options) error {
 		}
 	}
 	if opts.Modules != "" {
+		u.modules = true
 		text, err := r.readGiven("modules", opts.Modules)
 		if err != nil {
 			return err
@@ -410,9 +468,13 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 	b.Text(lo, hi)
 
+	rep.Undated = r.undated.snapshot
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
 		snap := timeline.Snapshot{From: rep.Begin, To: copied}
-		if slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart) {
+		switch {
+		case r.undated.snapshot:
+			snap.From, snap.To = 0, timeline.MaxTime
+		case slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart):
 			snap.From = 0
 		}
 		for _, seg := range r.Snapshot.Core.Segments {
@@ -428,15 +490,17 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
 		}
 	}
-	s.addModules(k, copied)
-	s.addListed(k)
+	s.addModules(k, copied, r.undated.modules)
+	if !r.undated.kallsyms {
+		s.addListed(k)
+	}
 	s.addPrograms()
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err
 		}
 	}
-	return s.addCopies(r, opts.Copies)
+	return s.addCopies(r)
 }
 
 // setBack returns by how much the clock was set back while pokes were recorded, 0
@@ -490,8 +554,13 @@ func (s *scan) announcedBy(copied, horizon uint64) uint64 {
 
 // addModules adds the modules that were loaded when the snapshot was taken.
 // Only text is known by a snapshot, and a module's text ends at the latest with
-// the page in which its last function begins (rule modules). copied is when at the latest.
-func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
+// the page in which its last function begins (rule modules). copied is when at the latest;
+// of an undated list nothing says when it was made.
+func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
+	seen := copied
+	if undated {
+		copied, seen = timeline.MaxTime, 0
+	}
 	for _, m := range s.modules {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
 			continue
@@ -501,15 +570,18 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64) {
 			end = m.Addr // still being loaded: its text changes with no record
 		}
 		listed := copied
-		if slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
+		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
 			listed = 0 // perf enables the events after it has made the copy
 		}
 		loaded, freed, told := s.moduleLifetime(m.Name, 0, listed)
 		if !told {
 			end = m.Addr
 		}
-		s.b.Module(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed,
-			Stayed: s.stayed(m.Name, freed), Seen: copied, Listed: []timeline.Interval{Times{s.report.First, copied}.halfOpen()}})
+		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: seen, Undated: undated}
+		if !undated {
+			mod.Stayed, mod.Listed = s.stayed(m.Name, freed), []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
+		}
+		s.b.Module(mod)
 		s.report.Modules++
 	}
 }

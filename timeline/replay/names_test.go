@@ -4,7 +4,6 @@
 package replay_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +41,7 @@ func judgeNames(t *testing.T, dir string) {
 	oracles = slices.DeleteFunc(oracles, corpus.Oracle.Outside)
 	var copies []replay.Copy
 	for _, o := range oracles {
-		copies = append(copies, replay.Copy{KCore: kcoreDirOf(t, o), Made: fmt.Sprintf("%dns..%dns", o.Before, o.After)})
+		copies = append(copies, replay.Copy{KCore: kcoreDirOf(t, o), Made: replay.Times{From: o.Before, To: o.After}})
 	}
 	for what, opts := range map[string]replay.Options{"with copies": {Copies: copies}, "without": {}} {
 		r, err := replay.Load(filepath.Join(dir, "rec.data"), opts)

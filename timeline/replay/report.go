@@ -40,6 +40,9 @@ type Report struct {
 	// Copied is when perf copied kernel text: at some time from From to To; nil if
 	// there is no copy.
 	Copied *Times
+	// Undated says that nothing says when the copy of kernel text was made: it was not
+	// found beside the recording.
+	Undated bool
 
 	Records       map[perfdata.RecordType]uint64
 	Segments      []timeline.Range // of the snapshot

@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -342,6 +344,13 @@ func (t *tape) replayOf(data []byte) *Replay {
 	t.tb.Helper()
 	rec, err := perfdata.New(data)
 	t.must(err)
+	r, err := New(rec, t.snapshot(), Options{})
+	t.must(err)
+	return r
+}
+
+// snapshot is the copy of the kernel.
+func (t *tape) snapshot() *kcore.Snapshot {
 	snap := &kcore.Snapshot{Modules: t.modules}
 	if t.copied {
 		if t.text == nil {
@@ -354,12 +363,24 @@ func (t *tape) replayOf(data []byte) *Replay {
 		}
 	}
 	if t.kallsyms != "" {
+		var err error
 		snap.Kallsyms, err = kcore.ParseKallsyms([]byte(t.kallsyms))
 		t.must(err)
 	}
-	r, err := New(rec, snap, Options{})
+	return snap
+}
+
+// kcoreDir writes the copy of the kernel as a kcore_dir.
+func (t *tape) kcoreDir() string {
+	dir := filepath.Join(t.tb.TempDir(), "kcore_dir")
+	t.must(os.Mkdir(dir, 0o700))
+	core := t.snapshot().Core
+	f, err := os.Create(filepath.Join(dir, "kcore"))
 	t.must(err)
-	return r
+	t.must(kcore.WriteCore(f, core.Machine, elf.ELFCLASS64, core.Data, core.Segments, nil))
+	t.must(f.Close())
+	t.must(os.WriteFile(filepath.Join(dir, "kallsyms"), []byte(t.kallsyms), 0o600))
+	return dir
 }
 
 // memory is a file in memory.

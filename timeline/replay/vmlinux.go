@@ -32,7 +32,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		return bad("%v", err)
 	}
 	if textLo == 0 {
-		return bad("the recording has no kallsyms, so it does not say where kernel text was")
+		return fmt.Errorf("%s: nothing says where kernel text was: %w", path, ErrNoKallsyms)
 	}
 	id, err := buildIDOf(f)
 	if err != nil {

@@ -58,6 +58,9 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // It appears when it is complete. The group and others can read it only if they can
 // read all that it was made of.
 //
+// A copy of kernel text of which nothing says when it was made is left out: in the
+// directory it would be the one that perf made.
+//
 // Of a damaged recording the records that cannot be read are left out, and a
 // record is added at the end that shows the damage: nothing of what is written is
 // more than unconfirmed either.
@@ -99,7 +102,7 @@ func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
 	if err := c.writeData(d); err != nil {
 		return err
 	}
-	if r.Snapshot != nil {
+	if r.Snapshot != nil && !r.Report.Undated { // it would be taken for one that perf made
 		if err := c.writeSnapshot(d); err != nil {
 			return err
 		}

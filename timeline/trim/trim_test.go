@@ -163,6 +163,28 @@ func changed(t *testing.T, name string, change func(data []byte) []byte) string 
 
 // TestDamaged: what is cut out of a damaged recording says that it is damaged,
 // to those too who say how many CPUs there are.
+// TestUndatedCopyIsNotKept: of a copy of text that is given without a time nothing is
+// left, or it would be taken for the one that perf made.
+func TestUndatedCopyIsNotKept(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "rec.data")
+	content, err := os.ReadFile(filepath.Join(recording("small"), "data"))
+	if err == nil {
+		err = os.WriteFile(data, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(data, replay.Options{KCore: filepath.Join(recording("small"), "kcore_dir")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	part, dir := cut(t, r, trim.Options{})
+	if part.Snapshot != nil || part.Report.SnapshotBytes != 0 {
+		t.Errorf("%s has a copy of text", dir)
+	}
+}
+
 func TestDamaged(t *testing.T) {
 	sc := open(t, recording("small")).Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	if !sc.Next() {

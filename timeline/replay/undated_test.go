@@ -1,0 +1,156 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// TestUndatedCopy: what a copy of kernel text proves of which nothing says when it was
+// made. It may be older than the recording, as the first file's kcore_dir is than the
+// later files of perf record --switch-output.
+func TestUndatedCopy(t *testing.T) {
+	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n" +
+		"0000000000009800 t bpf_trampoline_1\t[bpf]\n"
+	module := []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x1000, State: "Live"}}
+	never := func(bytes string) string {
+		return textLines("0..1001 unconfirmed snapshot-undated "+bytes, "1001.. unconfirmed beyond-horizon "+bytes)
+	}
+	known := func(bytes string) string {
+		return textLines(
+			"0..100 unconfirmed outside-recording "+bytes,
+			"100..1001 known "+bytes,
+			"1001.. unconfirmed beyond-horizon "+bytes)
+	}
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		own     bool
+		modules bool // a list of modules is given, and the copy is perf's
+		copy    bool // a further copy, of 500 to 510
+		addr    uint64
+		want    string
+	}{
+		{name: "without a time", addr: 0x1100, want: never("9090")},
+		{name: "where something changed", addr: 0x1100,
+			tape: func(w *tape) { w.poke(10, 450, 0x1100, "eb04", "eb02") },
+			want: textLines(
+				"0..100 unconfirmed outside-recording eb04",
+				"100..450 known eb04",
+				"450..1001 known eb02",
+				"1001.. unconfirmed beyond-horizon eb02")},
+		{name: "beside the recording's own", addr: 0x1100, own: true, want: known("9090")},
+		{name: "with a further copy", addr: 0x1100, copy: true, want: known("9090")},
+		{name: "its modules", addr: 0x8100,
+			tape: func(w *tape) { w.poke(10, 450, 0x8100, "9090", "eb02") },
+			want: textLines(
+				"0..450 unconfirmed module-may-have-gone 9090",
+				"450..1001 unconfirmed module-may-have-gone eb02",
+				"1001.. unconfirmed beyond-horizon eb02")},
+		{name: "a list of modules", addr: 0x8100, modules: true, want: textLines(
+			"0..1001 unconfirmed module-may-have-gone 5555",
+			"1001.. unconfirmed beyond-horizon 5555")},
+		{name: "its kallsyms", addr: 0x9800,
+			tape: func(w *tape) {
+				w.ksymbol(10, 430, 0x9000, 0x1000, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+				w.bpfLoad(10, 430, 1)
+			},
+			want: textLines("0..430 unmapped", "430.. unknown bpf-no-info")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
+			w.tracing, w.copied, w.kallsyms, w.modules = moduleFormats, true, kallsyms, module
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			if tt.tape != nil {
+				tt.tape(w)
+			}
+			w.ticks(500, 1000)
+			rec, err := perfdata.New(w.bytes())
+			w.must(err)
+			snap, opts := w.snapshot(), Options{KCore: "elsewhere"}
+			var own *kcore.Snapshot
+			switch {
+			case tt.own:
+				own = w.snapshot()
+			case tt.modules:
+				own, snap = snap, nil
+				opts.Modules = filepath.Join(t.TempDir(), "modules")
+				w.must(os.WriteFile(opts.Modules, []byte("m 4096 0 - Live 0x0000000000008000\n"), 0o600))
+			case tt.copy:
+				opts.Copies = []Copy{{KCore: w.kcoreDir(), When: func(r *Replay) (Times, error) { return r.ParseTime("500ns..510ns") }}}
+				snap.Core.Segments[0].Data = bytes.Clone(snap.Core.Segments[0].Data)
+				copy(snap.Core.Segments[0].Data[0x100:], "\xeb\x02")
+			}
+			r, err := newReplay(rec, own, snap, opts)
+			w.must(err)
+			if d := cmp.Diff(tt.want, r.Image.Dump(tt.addr, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+			if r.Report.Undated == (own != nil) {
+				t.Errorf("the copy's time is unknown: %v", r.Report.Undated)
+			}
+			if n := r.Report.Conflicts; n != 0 {
+				t.Errorf("%d conflicts", n)
+			}
+			for f := range r.Findings() {
+				t.Errorf("found %+v", f)
+			}
+		})
+	}
+}
+
+// TestCopyInPlace: a kcore_dir that is named, and is the recording's own, is that.
+func TestCopyInPlace(t *testing.T) {
+	w := newTape(t)
+	w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+	w.comm(10, 0, 0, 7, "perf-exec")
+	w.ticks(100, 100)
+	w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+	w.ticks(200, 1000)
+	dir := filepath.Dir(w.kcoreDir())
+	data := filepath.Join(dir, "data")
+	w.must(os.WriteFile(data, w.bytes(), 0o600))
+	elsewhere := filepath.Join(t.TempDir(), "copy")
+	w.must(os.CopyFS(elsewhere, os.DirFS(filepath.Join(dir, "kcore_dir"))))
+	for _, tt := range []struct {
+		path, kcore string
+		copies      []Copy
+		undated     bool
+	}{
+		{path: dir},
+		{path: dir, kcore: filepath.Join(dir, "kcore_dir")},
+		{path: data, kcore: filepath.Join(dir, "kcore_dir")},
+		{path: dir, kcore: elsewhere},
+		{path: data, kcore: elsewhere, undated: true},
+		{path: data, copies: []Copy{{KCore: elsewhere, Made: Times{100, 200}}}},
+	} {
+		r, err := Load(tt.path, Options{KCore: tt.kcore, Copies: tt.copies})
+		w.must(err)
+		known := r.Image.At(500).Read(0x1100, make([]byte, 2)).Standing == timeline.Known
+		if r.Report.Undated != tt.undated || known == tt.undated {
+			t.Errorf("%s with %s: of unknown time %v, known %v", tt.path, tt.kcore, r.Report.Undated, known)
+		}
+		if r.Kallsyms() == nil {
+			t.Errorf("%s with %s: no names", tt.path, tt.kcore)
+		}
+		if !slices.Contains(r.Files(), tt.kcore) && tt.kcore != "" {
+			t.Errorf("%s is not among %s", tt.kcore, r.Files())
+		}
+		r.Close()
+	}
+}
