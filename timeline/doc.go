@@ -23,61 +23,80 @@
 //
 // # Words
 //
-// A fact is something that was recorded: a [Poke], a [Snapshot], a
-// [SymbolEvent], a [Program], a [Module], an [ExplicitWindow].
+// A fact is something that was recorded: a [Poke], a [Snapshot], a [SymbolEvent], a
+// [Program], a [Module], an [ExplicitWindow].
 //
-// A fragment is a range of addresses over which every fact is uniform, so that
-// all its bytes share one history.
+// A fragment is a range of addresses that every fact covers as a whole or not at all, so
+// all its bytes have one history.
 //
-// A lifetime is the time during which one piece of code, such as a BPF program,
-// is at its addresses; see [Lifetime].
+// A lifetime is the time during which one piece of code, such as a BPF program, is at
+// its addresses; see [Lifetime].
 //
-// A version is an interval of time in which a fragment has the same bytes, the
-// same standing and the same reason.
+// A version is an interval of time in which a fragment has the same bytes, the same
+// standing and the same reason.
 //
-// A gap is an interval of time in which a change may have gone unrecorded.
+// A gap is an interval of time in which a change may have gone unrecorded; see
+// [Builder.Gap].
 //
-// A window is the time around a poke in which a CPU may meet a trap in place of
-// the old or the new bytes; see [Window].
+// A window is the time around a poke in which a CPU may meet a trap in place of the old
+// or the new bytes; see [Window].
 //
 // A standing says how far an answer can be trusted; see [Standing].
 //
-// One fragment through time, with a snapshot S, two pokes P and Q, and one gap:
+// One fragment through time. The snapshot S was taken at some moment of [s0, s1], the poke
+// P has old bytes 0f1f and new bytes e9.., the poke Q old bytes e9.. and new bytes 0f1f,
+// and records were lost in [g0, g1):
 //
-//	facts             S            P  old 0f1f.. new e9..         Q  old e9.. new 0f1f..
-//	                  |            |                              |
-//	time   ---+-------+------------+-------------+====gap====+----+-----------+--->
-//	        first                                                           horizon
-//	bytes     [ 0f 1f ..  from S   | e9 ..  from P           | e9 ..  | 0f 1f ..  ]
-//	standing  [ known              | known       | unconfirmed    | known         ]
-//	                                                         ^
-//	                                      Q's old bytes reach back to here
+//	facts             ├── S ─┤        P         ▒▒ gap ▒▒       Q
+//	time      ──┼─────┼──────┼────────┼─────────┼───────┼───────┼───────────┼───────►
+//	          first   s0     s1       p         g0      g1      q         horizon
+//	bytes     0f1f from S             │ e9.. from P     │ e9.. Q│ 0f1f from Q
+//	standing  unconf. │ known         │ known   │ unc.  │ known │ known     │ unconf.
+//
+// Q's old bytes prove e9.. back to g1, P's new bytes prove it up to g0. Between g0 and g1
+// the place may have been changed and changed back.
+//
+// # How an image is made
+//
+//	Builder              takes facts in any order                      builder.go
+//	  Build
+//	    flatten          the gaps of each kind of memory               gap.go
+//	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
+//	    sortPokes        pokes by address and time; CPUs' clocks       build.go, skew.go
+//	    doubtModules     contradictions inside of modules              doubt.go
+//	    compareCopies    where further snapshots differ                copies.go
+//	    fragments        of each piece of the address space:           build.go
+//	      next             its range, and the facts that cover it      fragmenter.go
+//	      history          its versions                                history.go
+//	      store            the versions as tables of numbers           store.go
+//	    indexPages       from an address to its fragment               page.go
+//	Image
+//	  At(t).Read(addr)   the fragment, its version at t, the answer    image.go
+//	  Encode             the tables, for a file                        encode.go
 //
 // # Truth
 //
-// The worst that this package could do is to answer with wrong bytes. So each
-// answer has a [Standing], and only [Known] is a promise: a fact gives the
-// bytes, and every change between that fact and the asked time would have been
-// recorded. Everything else names its [Reason]. Each answer also has its
-// validity, the time during which the same bytes have the same standing, so
-// that a decoder can keep what it decoded until then. docs/truth.md of this
-// project has the rules.
+// The worst that this package could do is to answer with wrong bytes. So each answer has
+// a [Standing], and only [Known] is a promise: a fact gives the bytes, and every change
+// between that fact and the asked time would have been recorded. All other answers have a
+// [Reason]. Each answer also has a [Validity], the time during which the same bytes have
+// the same standing, so a decoder can cache what it decoded until then. docs/truth.md of
+// this project has the rules.
 //
 // # Times and addresses
 //
-// Times are nanoseconds of the recording's clock, addresses those of the
-// running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] mean
-// that nothing bounds it.
+// Times are nanoseconds of the recording's clock, which is that of perf unless the
+// recording names another one (perf record -k). Addresses are virtual addresses of the
+// running kernel. An interval [Since, Until) is half-open; 0 and [MaxTime] mean that
+// nothing bounds it.
 //
 // # Names
 //
-// Names have lifetimes as bytes have: [View.Symbol] names an address as of a
-// time, [View.Lookup] finds a name, [View.Aliases] returns the other names of a
-// function.
+// Names have lifetimes as bytes have: [View.Symbol] returns the name of an address at a
+// time, [View.Lookup] finds a name, [View.Aliases] returns the other names of a function.
 //
 // # Concurrent use
 //
-// An [Image], its views and its [Windows] are immutable and safe for concurrent
-// use. A [Cursor] is for one goroutine. A [Builder] is not safe for concurrent
-// use.
+// An [Image], its views and [Windows] are immutable and safe for concurrent use. A
+// [Cursor] and a [Builder] must not be used by several goroutines at once.
 package timeline
