@@ -8,6 +8,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
+	"math"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -23,14 +26,13 @@ func (e endian) compressed2Size(h header, b []byte) (int, *FormatError) {
 		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("only %d bytes of a record are there", len(b))}
 	}
 	n := e.u64(b[headerSize:])
-	if n > uint64(len(b)) {
-		return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("%d compressed bytes, of which only %d are there", n, len(b)-compressed2Data)}
-	}
-	size := align8(compressed2Data + int(n))
-	if size&0xffff != h.size {
+	if n > math.MaxInt64/2 || align8(compressed2Data+int(n))&maxRecord != h.size {
 		return 0, malformed("record of %d bytes with %d compressed bytes", h.size, n)
 	}
-	return size, nil
+	if size := align8(compressed2Data + int(n)); size <= len(b) {
+		return size, nil
+	}
+	return 0, &FormatError{Err: ErrTruncated, Msg: fmt.Sprintf("%d compressed bytes, of which only %d are there", n, len(b)-compressed2Data)}
 }
 
 // compressed returns the data of a COMPRESSED or COMPRESSED2 record.
@@ -50,16 +52,25 @@ func (e endian) compressed(rec *Record) []byte {
 // that runs out of input cannot continue later. So the inflater follows the
 // blocks of the frame (RFC 8878, section 3.1.1) and runs the decoder only when
 // it has a whole block that gives output.
+//
+// A block copies from the output of the blocks before it, and has no checksum. So
+// after a block that is bad or may be missing, everything is lost until a fresh frame
+// begins.
 type inflater struct {
-	endian  endian
+	r       *Recording
 	dec     *zstd.Decoder
 	in      []byte // compressed bytes that the decoder has not taken
 	ready   int    // how many of them it may take
 	inFrame bool   // in begins within a frame
 	sum     bool   // a checksum ends that frame
+	began   bool   // there has been a frame
+	lost    bool   // the next bytes that count are those of a fresh frame
+	strays  bool   // compressed bytes came that no frame accounts for
+	alone   bool   // the frame may not go on in the next record
+	astray  bool   // the first record of the frame need not begin with it
 	buf     []byte // decompressed bytes
 	pos     int    // how many of them have been handed over
-	err     error
+	err     error  // the decoder cannot be made
 }
 
 const (
@@ -80,8 +91,8 @@ const (
 
 var errZstd = fmt.Errorf("%w: not a zstd stream", ErrMalformed)
 
-func newInflater(e endian) *inflater {
-	z := &inflater{endian: e, buf: make([]byte, 0, maxRecord+maxZstdOut)}
+func newInflater(r *Recording) *inflater {
+	z := &inflater{r: r, buf: make([]byte, 0, maxRecord+maxZstdOut)}
 	// With a concurrency of 1 nothing is read ahead and no goroutine is left behind.
 	z.dec, z.err = zstd.NewReader(z, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	return z
@@ -93,8 +104,182 @@ func (z *inflater) close() {
 	}
 }
 
-// feed adds compressed bytes.
-func (z *inflater) feed(b []byte) { z.in = append(z.in, b...) }
+// feed adds the compressed bytes of a record. Explained says that records before
+// it were left out. The error says that the bytes cannot be used, the first time.
+func (z *inflater) feed(b []byte, explained bool) error {
+	if z.alone {
+		z.lose()
+	}
+	fresh := isFrame(b)
+	switch {
+	case fresh && (z.lost || !z.began):
+		z.begin()
+	case fresh && !z.ends():
+		// No block begins so, and the rest of one hardly ever.
+		z.begin()
+		z.in = append(z.in, b...)
+		return fmt.Errorf("%w: a zstd frame within another", ErrMalformed)
+	case z.lost:
+		return nil
+	case !z.began && !fresh:
+		// Of a frame whose beginning is missing. If nothing tells where that went,
+		// it may yet come, and then these bytes are missing in it.
+		z.strays = !explained
+		z.lose()
+		return errZstd
+	}
+	z.in = append(z.in, b...)
+	return nil
+}
+
+// ends reports whether what was fed ends where a frame does.
+func (z *inflater) ends() bool {
+	b, inFrame := z.in, z.inFrame
+	for inFrame && len(b) >= zstdBlockHeader {
+		last, typ, size := zstdBlock(b)
+		if typ == zstdRLE {
+			size = 1
+		}
+		if last && z.sum {
+			size += zstdChecksum
+		}
+		if len(b)-zstdBlockHeader < size {
+			return false
+		}
+		b, inFrame = b[zstdBlockHeader+size:], !last
+	}
+	return !inFrame && len(b) == 0
+}
+
+// begin begins a fresh frame. What is left of another one is dropped.
+func (z *inflater) begin() {
+	z.astray, z.alone = z.lost || z.began, z.strays && !z.began
+	z.began, z.lost, z.inFrame = true, false, false
+	z.in, z.buf, z.pos = z.in[:0], z.buf[:0], 0
+	if z.err == nil {
+		z.err = z.dec.Reset(z)
+	}
+}
+
+// lose drops what is there, and all that comes up to a fresh frame.
+func (z *inflater) lose() {
+	if z != nil {
+		z.lost, z.alone = true, false
+		z.in, z.buf, z.pos, z.inFrame = z.in[:0], z.buf[:0], 0, false
+	}
+}
+
+// mayMiss looks at a record that is not taken for a compressed one, but was one
+// perhaps before its type was damaged: if its content can follow what was fed.
+// Then the frame is lost, and the error says so.
+func (z *inflater) mayMiss(raw []byte) error {
+	if z == nil || z.lost {
+		return nil
+	}
+	for _, at := range []int{headerSize, compressed2Data} {
+		if len(raw) < at+leastDeflated {
+			continue
+		}
+		b := raw[at:]
+		if at == compressed2Data {
+			n := z.r.endian.u64(raw[headerSize:])
+			if n > uint64(len(b)) || align8(int(n)) != len(b) {
+				continue
+			}
+			b = b[:n]
+		}
+		if z.mayFollow(b) {
+			z.lose()
+			return fmt.Errorf("%w: it may hold what was compressed", ErrMalformed)
+		}
+	}
+	return nil
+}
+
+// leastDeflated is less than what the shortest record takes that perf compresses.
+const leastDeflated = 12
+
+// mayFollow reports whether b may follow what was fed.
+func (z *inflater) mayFollow(b []byte) bool {
+	return isBlocks(append(slices.Clone(z.in), b...), z.inFrame)
+}
+
+// continues reports whether b goes on with the block that what was fed ends within,
+// and then is blocks.
+func (z *inflater) continues(b []byte) bool {
+	if z == nil || z.lost || !z.inFrame || len(z.in) == 0 {
+		return false
+	}
+	at := 0
+	for at = range zstdBlocks(z.in, true) {
+	}
+	rest := at - len(z.in)
+	switch {
+	case at == 0: // not even the header of the block is there
+		return z.mayFollow(b)
+	case rest <= 0:
+		return false
+	case rest >= len(b):
+		return rest == len(b) || len(b) > fullRecord
+	}
+	return isBlocks(b[rest:], true)
+}
+
+// fullRecord is less than what is in a record where perf's buffer was full.
+const fullRecord = maxDeflated - 1024
+
+// isBlocks reports whether b is blocks of a frame, none of them empty, one of them
+// compressed, and may begin with a frame's header, which it must outside of a
+// frame. Where a buffer was full, the last block ends in the next record.
+func isBlocks(b []byte, inFrame bool) bool {
+	compressed, at := false, 0
+	for end, typ := range zstdBlocks(b, inFrame) {
+		compressed, at = compressed || typ == zstdCompressed, end
+	}
+	return compressed && (at == len(b) || at > len(b) && len(b) > fullRecord)
+}
+
+// zstdBlocks returns where the blocks of a frame end that b begins with, and their
+// types. The last of them may end behind b. It stops at what is no block.
+func zstdBlocks(b []byte, inFrame bool) iter.Seq2[int, int] {
+	return func(yield func(end, typ int) bool) {
+		sum := false
+		for at := 0; at < len(b); {
+			if size, s, err := zstdFrameHeader(b[at:]); err == nil && size > 0 {
+				inFrame, sum, at = true, s, at+size
+			}
+			if !inFrame || len(b)-at < zstdBlockHeader {
+				return
+			}
+			last, typ, size := zstdBlock(b[at:])
+			if typ == zstdReserved || size == 0 && !last || size > maxZstdOut {
+				return
+			}
+			if typ == zstdRLE {
+				size = 1
+			}
+			if inFrame = !last; last && sum {
+				size += zstdChecksum
+			}
+			if at += zstdBlockHeader + size; !yield(at, typ) {
+				return
+			}
+		}
+	}
+}
+
+// The sizes of a block's header, and of a frame's checksum.
+const (
+	zstdBlockHeader = 3
+	zstdChecksum    = 4
+)
+
+// zstdBlock reads the header of a block. Size is that of the block or, of one
+// that repeats a byte, of what it gives.
+func zstdBlock(b []byte) (last bool, typ, size int) {
+	h := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+	return h&zstdLastBit == 1, h >> 1 & 3, h >> 3
+}
 
 // Read gives the decoder what it may take.
 func (z *inflater) Read(p []byte) (int, error) {
@@ -109,7 +294,7 @@ func (z *inflater) Read(p []byte) (int, error) {
 
 // partial reports whether what was fed ends within a record.
 func (z *inflater) partial() bool {
-	if z == nil {
+	if z == nil || z.lost || z.astray {
 		return false
 	}
 	_, rest, _ := z.scan()
@@ -117,27 +302,63 @@ func (z *inflater) partial() bool {
 }
 
 // next returns the next record, nil if more must be fed first. Its bytes are
-// valid until next is called again.
+// valid until next is called again. After an error the frame is lost.
 func (z *inflater) next() (header, []byte, error) {
 	for z.err == nil {
-		if b := z.buf[z.pos:]; len(b) >= headerSize {
-			h := z.endian.header(b)
-			if h.size < headerSize || h.size&7 != 0 || h.typ >= firstUserRecord {
+		if z.astray {
+			z.settle()
+		}
+		if b := z.buf[z.pos:]; len(b) >= headerSize && !z.astray {
+			h := z.r.endian.header(b)
+			if !h.isOfKernel() || h.size <= len(b) && !z.goesOn(h, b) {
 				// Only what the kernel wrote is compressed.
-				z.err = fmt.Errorf("%w: %v of %d bytes", ErrMalformed, h.typ, h.size)
-				break
+				z.lose()
+				return header{}, nil, fmt.Errorf("%w: %v of %d bytes", ErrMalformed, h.typ, h.size)
 			}
 			if h.size <= len(b) {
 				z.pos += h.size
 				return h, b[:h.size:h.size], nil
 			}
 		}
-		var more bool
-		if more, z.err = z.fill(); z.err == nil && !more {
+		more, err := z.fill()
+		if err != nil {
+			z.lose()
+			return header{}, nil, err
+		}
+		if !more {
 			return header{}, nil, nil
 		}
 	}
 	return header{}, nil, z.err
+}
+
+// isOfKernel reports whether h may be the header of a record of the kernel.
+func (h header) isOfKernel() bool {
+	return h.size >= headerSize && h.size&7 == 0 && h.typ < firstUserRecord && h.typ != 0
+}
+
+// goesOn reports whether nothing speaks against the record that b begins with: if
+// its content does not show its size, the header behind it must be one.
+func (z *inflater) goesOn(h header, b []byte) bool {
+	return len(b) < h.size+headerSize || z.r.endian.header(b[h.size:]).isOfKernel() || z.r.isExact(h, b[:h.size])
+}
+
+// settle goes to the first record of a frame that began anew, which may be in the
+// middle of one.
+func (z *inflater) settle() {
+	b := z.buf[z.pos:]
+	if len(b) < headerSize {
+		return
+	}
+	h := z.r.endian.header(b)
+	if h.isOfKernel() && h.size <= len(b) && z.r.fitOf(h, b[:h.size]) == exact {
+		z.astray = false
+		return
+	}
+	p := prover{r: z.r, inner: true}
+	at, v := p.search(b, 0, len(b), false)
+	z.pos += at
+	z.astray = v != proven
 }
 
 // fill decompresses the next block and reports whether there was one.
@@ -176,11 +397,10 @@ func (z *inflater) scan() (n int, begun bool, err error) {
 			n += size
 			inFrame, sum = true, s
 		}
-		if len(b)-n < 3 {
+		if len(b)-n < zstdBlockHeader {
 			return 0, true, nil
 		}
-		h := int(b[n]) | int(b[n+1])<<8 | int(b[n+2])<<16
-		last, typ, out := h&zstdLastBit == 1, h>>1&3, h>>3
+		last, typ, out := zstdBlock(b[n:])
 		if typ == zstdReserved || out > maxZstdOut {
 			return 0, true, errZstd
 		}
@@ -189,12 +409,12 @@ func (z *inflater) scan() (n int, begun bool, err error) {
 			size = 1
 		}
 		if last && sum {
-			size += 4
+			size += zstdChecksum
 		}
-		if len(b)-n-3 < size {
+		if len(b)-n-zstdBlockHeader < size {
 			return 0, true, nil
 		}
-		n += 3 + size
+		n += zstdBlockHeader + size
 		inFrame = !last
 		if out > 0 {
 			z.inFrame, z.sum = inFrame, sum
@@ -242,6 +462,12 @@ func (z *deflater) flush() ([]byte, error) {
 	err := z.enc.Flush()
 	z.held = 0
 	return z.out.Bytes(), err
+}
+
+// isFrame reports whether b begins with the header of a zstd frame.
+func isFrame(b []byte) bool {
+	size, _, err := zstdFrameHeader(b)
+	return err == nil && size > 0
 }
 
 // zstdFrameHeader returns the size of the frame header that begins b, 0 if b

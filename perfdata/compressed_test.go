@@ -159,51 +159,108 @@ func TestCompressed2Overflow(t *testing.T) {
 	})
 }
 
-// TestCompressedDamage damages what is compressed: the records before it, one
-// error, and nothing after it.
+// TestCompressedDamage damages what is compressed: the records before it, an
+// error, what is not compressed, and what is in a frame that begins anew.
 func TestCompressedDamage(t *testing.T) {
 	e := little
-	first, second := numbered(e, RecordSample, 1, 512), numbered(e, RecordSample, 2, 512)
+	events := []*Event{{IDs: []uint64{11, 12}, Attr: Attr{Size: 128, Flags: FlagSampleIDAll, SampleType: SampleIdentifier | SampleTime | SampleCallchain}}}
+	events[0].Name = "cycles"
+	sample := func(number uint64) []byte { // of 512 bytes, which do not compress well
+		chain := numbered(e, RecordSample, number, 512-24)[headerSize:]
+		body := e.appendU64s(nil, []uint64{11, 1000 + number, uint64(len(chain)) / 8})
+		return rawRecord(e, RecordSample, MiscKernel, append(body, chain...))
+	}
+	numberOf := func(rec *Record) uint64 { return e.u64(rec.Raw[headerSize+24:]) }
+	first, second, third := sample(1), sample(2), sample(3)
 	round := rawRecord(e, RecordFinishedRound, 0, nil)
 	block := func(b []byte) []byte { return rawRecord(e, RecordCompressed, 0, b) }
+	fresh := func(records ...[]byte) []byte { return block(newCompressor(t).flush(records...)) }
+	ended := func(z *compressor, records ...[]byte) []byte {
+		b := z.flush(records...)
+		z.enc.Close()
+		return append(b, z.out.Bytes()...)
+	}
+	pipe := func(parts ...[]byte) []byte { return pipeForm(e, events, slices.Concat(parts...)) }
 	tests := []struct {
 		name string
 		make func(z *compressor) []byte
 		want string // the numbers of the records, and the error
 	}{
-		{"whole", func(z *compressor) []byte { return pipeOf(e, block(z.flush(first)), block(z.flush(second)), round) }, "1 2 round, <nil>"},
-		{"ended frame", func(z *compressor) []byte {
-			a := z.flush(first)
-			z.enc.Close()
-			a = append(a, z.out.Bytes()...)
-			return pipeOf(e, block(a), block(newCompressor(t).flush(second)), round)
-		}, "1 2 round, <nil>"},
+		{"whole", func(z *compressor) []byte { return pipe(block(z.flush(first)), block(z.flush(second)), round) }, "1 2 round, <nil>"},
+		{"ended frame", func(z *compressor) []byte { return pipe(block(ended(z, first)), fresh(second), round) }, "1 2 round, <nil>"},
 		{"no zstd", func(z *compressor) []byte {
-			return pipeOf(e, block(z.flush(first)[4:]), round)
-		}, ", malformed"},
+			return pipe(block(z.flush(first)[4:]), round)
+		}, "round, malformed"},
 		{"lost block", func(z *compressor) []byte {
 			a, _, c := z.flush(first), z.flush(second[:256]), z.flush(second[256:])
-			return pipeOf(e, block(a), block(c), round)
-		}, "1, malformed"},
+			return pipe(block(a), block(c), round)
+		}, "1 round, malformed"},
 		{"cut inside a record", func(z *compressor) []byte {
-			return pipeOf(e, block(z.flush(first)), block(z.flush(second[:256])))
+			return pipe(block(z.flush(first)), block(z.flush(second[:256])))
 		}, "1, truncated"},
 		{"cut inside a block", func(z *compressor) []byte {
 			a, b := z.flush(first), z.flush(second)
-			return pipeOf(e, block(a), block(b[:len(b)-1]))
+			return pipe(block(a), block(b[:len(b)-1]))
 		}, "1, truncated"},
-		{"size 0 inside", func(z *compressor) []byte { return pipeOf(e, block(z.flush(first, make([]byte, 16))), round) }, "1, malformed"},
+		{"size 0 inside", func(z *compressor) []byte { return pipe(block(z.flush(first, make([]byte, 16))), round) }, "1 round, malformed"},
 		{"compressed inside", func(z *compressor) []byte {
-			return pipeOf(e, block(z.flush(first, block(make([]byte, 8)), second)), round)
-		}, "1, malformed"},
+			return pipe(block(z.flush(first, block(make([]byte, 8)), second)), round)
+		}, "1 round, malformed"},
+		{"a record that is not as long as it says, and nothing behind it", func(z *compressor) []byte {
+			bad := bytes.Clone(second)
+			e.put16(bad[6:], 480)
+			return pipe(block(z.flush(first, bad, third)), round)
+		}, "1 round, malformed"},
 		{"block that is too large", func(z *compressor) []byte {
 			a := z.flush(first)
-			return pipeOf(e, block(append(a, 0xfc, 0xff, 0xff)), round)
-		}, "1, malformed"},
+			return pipe(block(append(a, 0xfc, 0xff, 0xff)), round)
+		}, "1 round, malformed"},
 		{"reserved block", func(z *compressor) []byte {
 			a := z.flush(first)
-			return pipeOf(e, block(append(a, 0x0e, 0, 0)), round)
-		}, "1, malformed"},
+			return pipe(block(append(a, 0x0e, 0, 0)), round)
+		}, "1 round, malformed"},
+
+		{"fresh frame behind a bad one", func(z *compressor) []byte {
+			return pipe(block(append(z.flush(first), 0x0e, 0, 0)), round, block(z.flush(second)), fresh(third), round)
+		}, "1 round 3 round, malformed"},
+		{"fresh frame behind one without an end", func(z *compressor) []byte {
+			return pipe(block(z.flush(first)), fresh(second), round)
+		}, "1 2 round, malformed"},
+		{"fresh frame within a record", func(z *compressor) []byte {
+			parts := newCompressor(t)
+			return pipe(block(append(z.flush(first), 0x0e, 0, 0)), block(parts.flush(second[200:])), block(parts.flush(third, sample(4))), round)
+		}, "1 3 4 round, malformed"},
+		{"checksum of a frame", func(z *compressor) []byte {
+			bad := ended(z, first)
+			bad[len(bad)-1]++
+			return pipe(block(bad), fresh(second), round)
+		}, "1 2 round, malformed"},
+		{"a frame whose beginning comes later", func(z *compressor) []byte {
+			// What comes behind the beginning need not follow it.
+			a, b, c := z.flush(first), z.flush(second), z.flush(third)
+			return pipe(block(b), block(a), block(c), round)
+		}, "1 round, malformed"},
+		{"a frame whose beginning is missing, and a fresh one", func(z *compressor) []byte {
+			z.flush(first)
+			other := newCompressor(t)
+			a, b := other.flush(second), other.flush(third)
+			return pipe(block(z.flush(third)), fresh(first), round, block(a), block(b))
+		}, "1 round 2 3, malformed"},
+		{"a block that is no record any more", func(z *compressor) []byte {
+			a, b, c := block(z.flush(first)), block(z.flush(second)), block(z.flush(third))
+			e.put32(b, 113) // a type of newer perfs
+			return pipe(a, b, c, round)
+		}, "1 round, malformed"},
+		{"a record whose size was a block's and more", func(z *compressor) []byte {
+			a, b, c := block(z.flush(first)), block(z.flush(second)), block(z.flush(third))
+			e.put16(b[6:], uint16(len(b)+len(round)))
+			return pipe(a, b, round, c, round)
+		}, "1 round round, malformed"},
+		{"a round whose size was damaged", func(z *compressor) []byte {
+			bad := bytes.Clone(round)
+			e.put16(bad[6:], 4000)
+			return pipe(block(z.flush(first)), bad, block(z.flush(second)), round, block(z.flush(third)), round)
+		}, "1 2 round 3 round, malformed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,7 +270,7 @@ func TestCompressedDamage(t *testing.T) {
 				if rec.Type == RecordFinishedRound {
 					got = append(got, "round")
 				} else {
-					got = append(got, fmt.Sprint(e.u64(rec.Body())))
+					got = append(got, fmt.Sprint(numberOf(&rec)))
 				}
 			}
 			var cause error

@@ -47,7 +47,7 @@ func TestFixtures(t *testing.T) {
 				s = r.Scan()
 			}
 			got := make(map[string]int)
-			for s.Next() {
+			for s.Next() && s.Err() == nil { // that reader ends where the records are damaged
 				rec := s.Record()
 				if layer == "zstd" && len(s.buf) > 0 && len(rec.Raw) > 0 && &s.buf[rec.Offset] == &rec.Raw[0] {
 					continue // not out of a compressed record

@@ -96,3 +96,26 @@ func (r *Recording) cpuMap(rec *Record, data []byte, m *CPUMap) error {
 	}
 	return nil
 }
+
+// cpuMapSize returns how many bytes a map of CPUs takes by its content, more than
+// data has if it does not end there. data has cpuMapCPUs bytes at least.
+func (e endian) cpuMapSize(data []byte) int {
+	nr := int(e.u16(data[cpuMapNr:]))
+	switch e.u16(data) {
+	case cpuMapTypeCPUs:
+		return cpuMapCPUs + 2*nr
+	case cpuMapTypeMask:
+		if len(data) < cpuMapMask32 {
+			break
+		}
+		switch e.u16(data[cpuMapLongSize:]) {
+		case 4:
+			return cpuMapMask32 + 4*nr
+		case 8:
+			return cpuMapMask64 + 8*nr
+		}
+	case cpuMapTypeRange:
+		return cpuMapRange
+	}
+	return len(data) + 1
+}

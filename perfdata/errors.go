@@ -22,6 +22,8 @@ var (
 	ErrNoFeature = errors.New("no such feature section")
 	// ErrMalformed: the bytes contradict themselves or the format.
 	ErrMalformed = errors.New("malformed")
+	// ErrNothing: the recording has records, or is to have some, and none can be read.
+	ErrNothing = errors.New("no record can be read")
 )
 
 // A FormatError says what is wrong with a recording, and where.

@@ -20,6 +20,9 @@ type Event struct {
 	sample  *layout // of the front of a SAMPLE
 
 	branchCounters bool // branch stacks have counters
+
+	fixed int         // where the fixed fields of a SAMPLE end
+	shape sampleShape // what follows them
 }
 
 // EventByID returns the event that an id belongs to, nil if there is none.
@@ -34,9 +37,11 @@ func (r *Recording) setEvents(events []*Event) {
 		ev.Index = i
 		ev.trailer = addLayout(&r.trailers, trailerLayout(&ev.Attr), ev)
 		ev.sample = addLayout(&r.samples, sampleLayout(&ev.Attr), ev)
+		ev.prepareFit()
 	}
 	r.ids = newIDTable(events)
 	r.markBranchCounters()
+	r.prepareFit()
 }
 
 // addEvent adds an event to those that are set.
@@ -48,6 +53,8 @@ func (r *Recording) addEvent(ev *Event) {
 	ev.sample = addLayout(&r.samples, sampleLayout(&ev.Attr), ev)
 	ev.branchCounters = ev.Attr.BranchSampleType&branchCounters != 0
 	r.ids.add(ev)
+	ev.prepareFit()
+	r.prepareFit()
 }
 
 // addLayout returns the layout in list that equals l, adding it if there is

@@ -143,27 +143,25 @@ func (r *Recording) parseHeader() error {
 // readAttrs reads the attrs section: {struct perf_event_attr; {u64 offset, size} of its ids}.
 func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 	e := r.endian
-	entry := e.u64(b[hdrAttrSize:])
-	if entry < leastAttrSize || entry > mostAttrSize {
-		return nil, r.headerErr(hdrAttrSize, ErrMalformed, "attr entries of %d bytes", entry)
-	}
 	offset, size := r.head.attrs.offset, r.head.attrs.size
 	if offset > uint64(len(b)) {
 		r.warn(hdrAttrs, ErrTruncated, "attrs are at %d, past the end of the file", offset)
 		return nil, nil
 	}
-	attrs := b[offset:]
-	if size < uint64(len(attrs)) {
-		attrs = attrs[:size]
-	} else if size > uint64(len(attrs)) {
-		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-uint64(len(attrs)))
+	if left := uint64(len(b)) - offset; size > left {
+		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-left)
+	}
+	entries := r.attrEntries(b, r.head.attrs)
+	if entries == nil {
+		return nil, r.headerErr(hdrAttrSize, ErrMalformed, "attr entries of %d bytes", e.u64(b[hdrAttrSize:]))
 	}
 	var events []*Event
 	room := uint64(len(b)) // for ids: no id belongs to two events
-	for ; uint64(len(attrs)) >= entry; attrs = attrs[entry:] {
-		at := int64(cap(b) - cap(attrs))
-		ids := attrs[entry-attrEntryIDs : entry]
-		ev := &Event{Attr: parseAttr(attrs[:entry-attrEntryIDs], e)}
+	for _, entry := range entries {
+		at := int64(cap(b) - cap(entry))
+		n := len(entry) - attrEntryIDs
+		ids := entry[n:]
+		ev := &Event{Attr: parseAttr(entry[:n], e)}
 		if offset, size := e.u64(ids), e.u64(ids[8:]); offset > uint64(len(b)) || size > uint64(len(b))-offset {
 			r.warn(at, ErrTruncated, "ids at %d, %d bytes, are not in the file", offset, size)
 		} else if size > room {
@@ -178,6 +176,92 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 		r.warn(hdrAttrs, ErrMalformed, "the recording has no events")
 	}
 	return events, nil
+}
+
+// attrEntries splits the attrs section into its entries: an attr and the extent of
+// its ids. It returns nil if it cannot; b is the file.
+//
+// The header says how long an entry is. perf divides the section by that to learn how
+// many there are, and then goes on from each by the size in its attr (read_attr of
+// tools/perf/util/header.c). Where the two sizes differ, the entries that lead to
+// the most ids are taken, and first of all those that perf takes.
+func (r *Recording) attrEntries(b []byte, section extent) [][]byte {
+	table := b[section.offset:]
+	table = table[:min(section.size, uint64(len(table)))]
+	length := r.endian.u64(b[hdrAttrSize:])
+	var fixed [][]byte
+	if length >= leastAttrSize && length <= mostAttrSize {
+		fixed = [][]byte{}
+		for rest := table; uint64(len(rest)) >= length; rest = rest[length:] {
+			fixed = append(fixed, rest[:length])
+		}
+		if len(fixed) == 0 || uint64(r.endian.attrSize(table))+attrEntryIDs == length {
+			return fixed
+		}
+	}
+	if length == 0 {
+		return nil // perf did not end its header
+	}
+	var best [][]byte
+	most := -1
+	for _, entries := range [][][]byte{
+		r.attrsBySize(b, b[section.offset:], int(min(section.size/length, maxAttrs))),
+		r.attrsBySize(b, table, -1),
+		fixed,
+	} {
+		if n := r.countIDs(b, entries); entries != nil && n > most {
+			best, most = entries, n
+		}
+	}
+	return best
+}
+
+// maxAttrs is more than the events that perf can open.
+const maxAttrs = 1 << 16
+
+// attrSize returns the size of the attr that begins b.
+func (e endian) attrSize(b []byte) uint32 {
+	if size := e.u32(b[4:]); size != 0 {
+		return size
+	}
+	return attrSizeVer0
+}
+
+// attrsBySize returns the n entries that begin at table by the sizes in their attrs,
+// below 0 as many as fill it. It returns nil unless each leads to ids in the file.
+func (r *Recording) attrsBySize(b, table []byte, n int) (entries [][]byte) {
+	for ; n > 0 || n < 0 && len(table) > 0; n-- {
+		if len(table) < leastAttrSize {
+			return nil
+		}
+		size := uint64(r.endian.attrSize(table)) + attrEntryIDs
+		if size < leastAttrSize || size > min(mostAttrSize, uint64(len(table))) || r.idsOf(b, table[:size]) == nil {
+			return nil
+		}
+		entries = append(entries, table[:size])
+		table = table[size:]
+	}
+	return entries
+}
+
+// idsOf returns the ids that an entry leads to, nil if they are not in the file.
+func (r *Recording) idsOf(b, entry []byte) []byte {
+	at := entry[len(entry)-attrEntryIDs:]
+	offset, size := r.endian.u64(at), r.endian.u64(at[8:])
+	if offset > uint64(len(b)) || size > uint64(len(b))-offset || size%8 != 0 {
+		return nil
+	}
+	return b[offset:][:size:size]
+}
+
+// countIDs returns how many entries lead to ids.
+func (r *Recording) countIDs(b []byte, entries [][]byte) (n int) {
+	for _, entry := range entries {
+		if len(r.idsOf(b, entry)) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // u64s decodes an array, ignoring an incomplete last element.

@@ -143,8 +143,12 @@ func TestNotARecording(t *testing.T) {
 		{"another file", []byte("#!/bin/sh\nexec true\n"), 0, ErrBadMagic},
 		{"within the header", good[:103], 103, ErrTruncated},
 		{"header of another size", change(hdrSize, 96), hdrSize, ErrUnsupported},
-		{"attrs of another size", change(hdrAttrSize, 16), hdrAttrSize, ErrMalformed},
-		{"attrs larger than the file", change(hdrAttrSize, 1<<40), hdrAttrSize, ErrMalformed},
+		{"attrs without a size", change(hdrAttrSize, 0), hdrAttrSize, ErrMalformed},
+		{"attrs of no size", func() []byte {
+			b := change(hdrAttrSize, 16)
+			little.put32(b[little.u64(b[hdrAttrs:])+4:], 7)
+			return b
+		}(), hdrAttrSize, ErrMalformed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -253,6 +257,49 @@ func TestDamagedHeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAttrEntries reads attrs whose entries are not as long as the header says.
+func TestAttrEntries(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		good := build(t, e, testEvents(), sample)
+		at, size, entry := int(e.u64(good[hdrAttrs:])), int(e.u64(good[hdrAttrs+8:])), int(e.u64(good[hdrAttrSize:]))
+		if size != 2*entry {
+			t.Fatalf("%d bytes of attrs of %d", size, entry)
+		}
+		with := func(length int) []byte {
+			b := bytes.Clone(good)
+			e.put64(b[hdrAttrSize:], uint64(length))
+			return b
+		}
+		// A newer perf inject keeps the size of an older attr in its larger entry.
+		inject := bytes.Clone(good)
+		for i := range 2 {
+			e.put32(inject[at+i*entry+4:], 112)
+		}
+		for _, tt := range []struct {
+			name string
+			b    []byte
+		}{
+			{"shorter, the number is right", with(entry - 8)},
+			{"much shorter", with(16)},
+			{"longer", with(entry + 8)},
+			{"longer than the file", with(1 << 40)},
+			{"an attr shorter than its entry", inject},
+		} {
+			r := open(t, tt.b)
+			var ids []uint64
+			for _, ev := range r.Events() {
+				ids = append(ids, ev.IDs...)
+			}
+			if d := cmp.Diff([]uint64{11, 12, 13, 14}, ids); d != "" {
+				t.Errorf("%s: ids (-want +got):\n%s%v", tt.name, d, r.Warnings())
+			}
+			if list, err := scan(r); len(list) != 3 || err != nil {
+				t.Errorf("%s: %d records, %v", tt.name, len(list), err)
+			}
+		}
+	})
 }
 
 // TestKilled is about a recording whose recorder was killed: no size of the

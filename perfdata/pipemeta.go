@@ -42,7 +42,10 @@ type HeaderEventType struct {
 	Name    []byte // aliases Record.Raw
 }
 
-const headerEventTypeName = 16 // header, u64 event_id
+const (
+	headerEventTypeName = 16 // header, u64 event_id
+	headerEventTypeLen  = 64 // char name[64]
+)
 
 // HeaderEventType decodes a HEADER_EVENT_TYPE record into h, without
 // allocating. The error, where the record is too short, is a [*FormatError].

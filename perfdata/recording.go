@@ -33,6 +33,7 @@ type Recording struct {
 	noIDs    bool      // a single event, of which no id was kept
 	trailers []*layout // the distinct ones, the first event's first
 	samples  []*layout
+	quickFit quickFit
 
 	features map[Feature]section
 	clean    error

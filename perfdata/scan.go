@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A Scanner goes through the records of a recording in file order, one file
@@ -43,8 +45,13 @@ type Scanner struct {
 	inside  bool       // records of inflate are to be handed over
 	skip    uint64     // bytes of a stream's payload are to be passed over
 	inType  RecordType // COMPRESSED or COMPRESSED2, as that they came in
-	failed  bool       // the current file cannot be read further
-	errs    []error
+
+	repeated bool  // the decoder has been given that record twice
+	failed   bool  // the current file cannot be read further
+	damaged  bool  // some of the current file was left out
+	prev     int64 // offset of the record that ends at off; below 0 if none does
+	errs     []error
+	damage   error // the first of the errors that is not about a file that was cut short
 }
 
 // A ScanOption changes what a [Scanner] hands over.
@@ -121,14 +128,6 @@ func (f *filter) has(t RecordType) bool {
 	return f.other[t]
 }
 
-// The types for which framing takes more than the header, as bits above
-// firstUserRecord.
-const specialFraming = 1<<(RecordHeaderTracingData-firstUserRecord) |
-	1<<(RecordAuxtrace-firstUserRecord) |
-	1<<(RecordHeaderFeature-firstUserRecord) |
-	1<<(RecordCompressed-firstUserRecord) |
-	1<<(RecordCompressed2-firstUserRecord)
-
 // Next goes to the next record and reports whether there is one. At the end,
 // or where damage leaves no further record, it returns false; see [Scanner.Err].
 func (s *Scanner) Next() bool {
@@ -148,13 +147,14 @@ func (s *Scanner) Next() bool {
 		}
 		h := s.r.endian.header(b)
 		if h.size&7 != 0 || h.size < headerSize || h.size > len(b) ||
-			h.typ-firstUserRecord < 64 && specialFraming>>(h.typ-firstUserRecord)&1 == 1 {
+			h.typ >= firstUserRecord || s.inflate != nil || !s.r.isExact(h, b[:h.size]) {
 			if s.nextSpecial(h) {
 				return true
 			}
 			continue
 		}
 		off := s.off
+		s.prev = s.base + int64(off)
 		s.off = off + h.size
 		if s.want.on && !s.want.has(h.typ) {
 			continue
@@ -208,11 +208,17 @@ func (s *Scanner) Err() error {
 	return errors.Join(s.errs...)
 }
 
+// Damage returns the first error so far that is not about a file that was cut
+// short: records before the end may be missing. It returns nil while everything up
+// to the current record was read. Unlike [Scanner.Err], it can be used before the
+// end, and it does not depend on how the records end.
+func (s *Scanner) Damage() error { return s.damage }
+
 // nextFile goes on to the next data file and reports whether there is one.
 func (s *Scanner) nextFile() bool {
 	s.inflate.close()
 	s.inflate, s.inside, s.pending = nil, false, false
-	s.buf, s.off, s.failed = nil, 0, false
+	s.buf, s.off, s.failed, s.damaged, s.prev = nil, 0, false, false, -1
 	s.rec, s.payload = Record{}, nil
 	s.file++
 	if s.file >= s.lastOf {
@@ -244,7 +250,7 @@ func (s *Scanner) fileEnd() bool {
 		case left > 0:
 			s.fail(0, ErrTruncated, "the records end with %d bytes of a header", left)
 		case cut != nil:
-			s.errs = append(s.errs, cut)
+			s.note(cut)
 		case s.inflate.partial():
 			s.fail(0, ErrTruncated, "what was compressed ends within a record")
 		}
@@ -258,7 +264,7 @@ func (s *Scanner) fail(typ RecordType, err error, format string, args ...any) {
 }
 
 func (s *Scanner) failAt(offset int64, typ RecordType, err error, format string, args ...any) {
-	s.errs = append(s.errs, &FormatError{
+	s.note(&FormatError{
 		File: s.r.fileName(s.file), Offset: offset, Record: typ, Msg: fmt.Sprintf(format, args...), Err: err,
 	})
 	s.buf = s.buf[:s.off]
@@ -268,21 +274,54 @@ func (s *Scanner) failAt(offset int64, typ RecordType, err error, format string,
 }
 
 // nextSpecial goes to the record at s.off, which the header alone does not
-// frame, and reports whether it is to be handed over.
+// frame, or whose content does not take just the size in it. It reports whether
+// the record is to be handed over.
 func (s *Scanner) nextSpecial(h header) bool {
 	s.whole(h)
 	b := s.buf[s.off:]
 	size, follows, err := s.r.endian.frame(h, b)
 	if err != nil {
 		if s.stream != nil && s.stream.err != nil && err.Err == ErrTruncated {
-			err.Err = s.stream.err
+			s.fail(h.typ, s.stream.err, "%s", err.Msg)
+		} else {
+			s.lose(h, err)
 		}
-		s.fail(h.typ, err.Err, "%s", err.Msg)
 		return false
+	}
+	if !h.isPlausible() && !h.mayBeUnknown() && (h.typ == 0 || h.typ >= newTypesEnd) {
+		s.lose(h, malformed("record of %d bytes of no type that there is", size))
+		return false
+	}
+	if h.typ < firstUserRecord && int(h.typ) < len(leastSize) && size < int(leastSize[h.typ]) {
+		s.lose(h, malformed("record of %d bytes, which its type does not have", size))
+		return false
+	}
+	f := s.r.fitOf(h, b[:size])
+	if f == misfit && h.typ == RecordCompressed && s.inflate.continues(b[headerSize:size]) {
+		f = exact
+	}
+	if s.isStray(h, b[:size]) && (f != exact || !s.goesOn(size)) {
+		s.lose(h, malformed("record of %d bytes that was compressed, and does not fit", size))
+		return false
+	}
+	if f != exact || follows > 0 {
+		if at, ok := s.hides(h, size, follows, f); ok {
+			s.skipTo(s.base+int64(s.off), h, malformed("record of %d bytes, within which others begin", uint64(size)+follows), at)
+			return false
+		}
+		if h.typ >= newTypesEnd && !s.goesOn(size) {
+			s.lose(h, malformed("record of %d bytes of an unknown type, and nothing follows it", size))
+			return false
+		}
+		b = s.buf[s.off:] // hides may have gone on in the mapping
 	}
 	s.rec.Type, s.rec.Misc = h.typ, h.misc
 	s.rec.Offset = s.base + int64(s.off)
 	s.rec.Raw = b[:size:size]
+	s.prev = -1
+	if follows == 0 {
+		s.prev = s.rec.Offset
+	}
 	switch s.payload = b[size:]; {
 	case s.stream != nil:
 		s.off += size
@@ -294,14 +333,43 @@ func (s *Scanner) nextSpecial(h header) bool {
 		// The record is whole; what follows it is not, and nothing comes after.
 		s.fail(h.typ, ErrTruncated, "%d bytes follow the record, but only %d are there", follows, len(s.payload))
 	}
-	if !s.outer && (h.typ == RecordCompressed || h.typ == RecordCompressed2) {
-		if s.inflate == nil {
-			s.inflate = newInflater(s.r.endian)
+	switch {
+	case s.outer:
+	case h.typ == RecordCompressed || h.typ == RecordCompressed2:
+		s.compressed()
+	case f == misfit || !h.typ.known():
+		if err := s.inflate.mayMiss(s.rec.Raw); err != nil {
+			s.note(s.r.recordErr(&s.rec, "%v", err))
 		}
-		s.inflate.feed(s.r.endian.compressed(&s.rec))
-		s.inside, s.pending, s.inType = true, true, h.typ
 	}
 	return !s.want.on || s.want.has(h.typ)
+}
+
+// compressed begins to hand over what is in the COMPRESSED record s.rec.
+func (s *Scanner) compressed() {
+	if s.inflate == nil {
+		s.inflate = newInflater(s.r)
+	}
+	if err := s.inflate.feed(s.r.endian.compressed(&s.rec), s.damaged); err != nil {
+		s.note(s.insideErr(err))
+	}
+	s.inside, s.pending, s.inType, s.repeated = true, true, s.rec.Type, false
+}
+
+// again gives the decoder the current record once more if it is at fault with the
+// first frame in it, and reports whether it did: a frame's checksum is compared
+// only when the next one begins.
+func (s *Scanner) again() bool {
+	b := s.r.endian.compressed(&s.rec)
+	if s.rec.Type != s.inType || s.repeated || !isFrame(b) {
+		return false
+	}
+	s.repeated = true
+	return s.inflate.feed(b, true) == nil
+}
+
+func (s *Scanner) insideErr(err error) error {
+	return &FormatError{File: s.r.fileName(s.file), Offset: s.rec.Offset, Record: s.inType, Msg: "what is inside cannot be read further", Err: err}
 }
 
 // nextPending does what is due before the record at s.off, and reports whether
@@ -311,7 +379,7 @@ func (s *Scanner) nextPending() bool {
 		if s.nextInside() {
 			return true
 		}
-		s.pending = false
+		s.pending = s.inside
 		return false
 	}
 	s.skipPayload()
@@ -324,7 +392,8 @@ func (s *Scanner) nextInside() bool {
 	for {
 		h, raw, err := s.inflate.next()
 		if err != nil {
-			s.failAt(s.rec.Offset, s.inType, err, "what is inside cannot be read further")
+			s.note(s.insideErr(err))
+			s.inside = errors.Is(err, zstd.ErrCRCMismatch) && s.again()
 			return false
 		}
 		if raw == nil {

@@ -59,7 +59,9 @@ func TestFrame(t *testing.T) {
 					return // what the text says to be a record differs by byte order
 				}
 				if tt.text == "past" { // its data_size is what follows: a header
-					tt.text, tt.want = "compressed bytes", ErrTruncated
+					if tt.text, tt.want = "compressed bytes", ErrMalformed; e == big {
+						tt.want = ErrTruncated // by chance it agrees with the record's size
+					}
 				}
 				if !errors.Is(err, tt.want) || fe.Record != tt.typ || !strings.Contains(fe.Msg, tt.text) {
 					t.Errorf("got %v, want %v: %v with %q", err, tt.typ, tt.want, tt.text)

@@ -246,6 +246,10 @@ func (rd *Reader) Payload() io.Reader {
 // [Scanner.Err] does, which wraps the error of a stream that could not be read.
 func (rd *Reader) Err() error { return rd.s.Err() }
 
+// Damage returns the first damage before the current record, as [Scanner.Damage]
+// does.
+func (rd *Reader) Damage() error { return rd.s.Damage() }
+
 // more reports whether there are n bytes from s.off on, after reading more of
 // the stream where there is one.
 func (s *Scanner) more(n int) bool {
@@ -257,9 +261,14 @@ func (s *Scanner) more(n int) bool {
 		if cap(s.buf)-s.off < n || len(s.buf) == cap(s.buf) || s.off == len(s.buf) {
 			// Bytes that the caller may still hold are overwritten only here,
 			// on the way to the next record.
-			rest := s.buf[s.off:]
-			s.base += int64(s.off)
-			s.off = 0
+			// The record before may turn out to be damaged.
+			keep := s.off
+			if before := int64(s.off) + s.base - s.prev; s.prev >= s.base && before <= maxRecord {
+				keep -= int(before)
+			}
+			rest := s.buf[keep:]
+			s.base += int64(keep)
+			s.off -= keep
 			if len(rest) > cap(s.buf)/2 {
 				s.buf = append(make([]byte, 0, 2*cap(s.buf)), rest...)
 			} else {
@@ -311,7 +320,8 @@ func (s *Scanner) whole(h header) {
 	n := h.size
 	if h.typ == RecordCompressed2 && s.more(compressed2Data) {
 		n = compressed2Data
-		if size := s.r.endian.u64(s.buf[s.off+headerSize:]); size < math.MaxInt32 {
+		size := s.r.endian.u64(s.buf[s.off+headerSize:])
+		if size < math.MaxInt32 && align8(n+int(size))&maxRecord == h.size {
 			n = align8(n + int(size))
 		}
 	}

@@ -5,13 +5,14 @@ package perfdata
 
 import (
 	"errors"
-	"fmt"
 	"io"
 )
 
 // A Tail is an [io.Reader] of a recording that perf record is still writing to
 // a file, to be given to [NewReader]. It hands over whole records only, waits
-// where there are no more yet, and ends where the recording does.
+// where there are no more yet, and ends where the recording does. From damage on it
+// waits until the recording has ended, and then hands over everything else: before,
+// what is damaged cannot be told from what perf has not written yet.
 //
 // perf writes down how long the records are when it ends, and the features of
 // the recording with it (perf_session__write_header of tools/perf/util/header.c).
@@ -29,6 +30,7 @@ type Tail struct {
 	start int64 // of the records; 0 while the header is not there
 	off   int64 // of the next byte to hand over
 	limit int64 // up to here there are whole records
+	stuck bool  // what follows the limit is no record
 	buf   []byte
 }
 
@@ -53,7 +55,12 @@ func (t *Tail) Read(p []byte) (int, error) {
 		case ended:
 			return 0, io.EOF
 		case t.off == t.limit && !t.plain:
-			if err := t.wait(); err != nil {
+			err := t.wait()
+			if errors.Is(err, io.EOF) && t.stuck {
+				// perf was killed: the Reader looks for records behind the damage.
+				err = t.handOver()
+			}
+			if err != nil {
 				return 0, err
 			}
 		}
@@ -139,6 +146,25 @@ func (t *Tail) look() (ended bool, err error) {
 	return false, nil
 }
 
+// handOver moves the limit to the end of the file. The error is io.EOF where
+// nothing is left.
+func (t *Tail) handOver() error {
+	size := t.limit
+	for {
+		b, err := t.read(size, len(t.buf))
+		switch {
+		case err != nil:
+			return err
+		case len(b) == 0 && size == t.limit:
+			return io.EOF
+		case len(b) == 0:
+			t.limit = size
+			return nil
+		}
+		size += int64(len(b))
+	}
+}
+
 // frame moves the limit over whole records, up to end where that is known.
 func (t *Tail) frame(end int64) error {
 	b, err := t.read(t.limit, len(t.buf))
@@ -153,18 +179,17 @@ func (t *Tail) frame(end int64) error {
 		if h.size < headerSize {
 			// Features are here, and the header has not been written yet that
 			// says so; or a hole, if perf writes at several places at once (--aio).
+			first := t.r.endian.u64(b)
+			t.stuck = first != 0 && first != uint64(t.limit)+uint64(tableSize(t.r.head.bitmap))
 			return nil
 		}
 		size, follows, err := t.r.endian.frame(h, b)
 		if err != nil {
-			if errors.Is(err.Err, ErrTruncated) {
-				return nil
-			}
-			err.Offset = t.limit
-			return err
+			t.stuck = !errors.Is(err.Err, ErrTruncated) || !h.isPlausible() && !h.mayBeUnknown()
+			return nil
 		}
-		if follows > 1<<62 {
-			return &FormatError{Offset: t.limit, Record: h.typ, Msg: fmt.Sprintf("%d bytes follow", follows), Err: ErrMalformed}
+		if t.stuck = follows > 1<<62; t.stuck {
+			return nil
 		}
 		next := t.limit + int64(size) + int64(follows)
 		if follows > 0 {

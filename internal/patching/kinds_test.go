@@ -22,6 +22,9 @@ func TestKindOfPoke(t *testing.T) {
 		traps    bool
 	}{
 		{elf.EM_X86_64, le, "0f1f440000", "e811223344", timeline.PokeBatch, true},
+		{elf.EM_X86_64, le, "0f1f440000", "e911223344", timeline.PokeBatch, true}, // a traced site that jumps, since Linux 6.19
+		{elf.EM_X86_64, le, "e911223344", "e855667788", timeline.PokeBatch, true},
+		{elf.EM_X86_64, le, "e855667788", "e911223344", timeline.PokeBatch, true},
 		{elf.EM_X86_64, le, "6690", "eb10", timeline.PokeBatch, true},
 		{elf.EM_X86_64, le, "cc89f45589", "e911223344", timeline.PokeBatch, true}, // a kprobe being optimised
 		{elf.EM_X86_64, le, "49", "cc", timeline.PokeArmed, true},

@@ -185,12 +185,23 @@ func (s *subject) sweep() int {
 		s.try(s.cutVariant(data, i))
 		s.try(s.damageVariant(data, other, i))
 	}
-	fmt.Printf("%s: %d failures; %d of %d have no header; exit codes", s.path, s.failures, s.refused, 2*s.n)
+	fmt.Printf("%s: %d failures; %d of %d cannot be read; exit codes", s.path, s.failures, s.refused, 2*s.n)
 	for _, code := range slices.Sorted(maps.Keys(s.codes)) {
 		fmt.Printf(" %d: %d times", code, s.codes[code])
 	}
 	fmt.Printf("; %v\n", time.Since(began).Round(time.Second))
 	return s.failures
+}
+
+// isReadable reports whether a recording has a header, and a record if it has any.
+func isReadable(dir string) bool {
+	rec, err := perfdata.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer rec.Close()
+	sc := rec.Scan()
+	return sc.Next() || sc.Err() == nil
 }
 
 func (s *subject) fail(name, what string) {
@@ -214,9 +225,7 @@ func (s *subject) try(v *variant, err error) {
 		return
 	}
 	readable := true
-	if rec, err := perfdata.Open(dir); err == nil {
-		rec.Close()
-	} else {
+	if !isReadable(dir) {
 		readable = false
 		s.refused++
 	}

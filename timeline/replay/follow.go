@@ -122,8 +122,9 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 // beyond the horizon of the last image is needed. It can be called at any time,
 // and after the end.
 //
-// The error is ErrTooLarge, see [Builder.Build], that of Options.Vmlinux, or a
-// *[ChangedError] if the copy of kernel text has changed.
+// The error is ErrTooLarge, see [Builder.Build], that of Options.Vmlinux, a
+// *[ChangedError] if the copy of kernel text has changed, or at the end one that
+// wraps [perfdata.ErrNothing] if no record could be read.
 func (f *Follower) Image() (im *timeline.Image, err error) {
 	err = Guard(func() (err error) {
 		im, err = f.image()
@@ -143,7 +144,11 @@ func (f *Follower) image() (*timeline.Image, error) {
 	s.describe(f.r)
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
+	s.skip(f.rd.Damage())
 	if f.ended {
+		if err := s.nothing(f.rd.Err()); err != nil {
+			return nil, err
+		}
 		s.end(f.rd.Err())
 	}
 	s.sum()

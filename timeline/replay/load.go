@@ -145,7 +145,9 @@ func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 
 // Load opens a recording and its kcore_dir, and makes an image of both. A
 // recording that is damaged but readable is loaded: Report tells what is
-// missing, and the image calls known only what the damage cannot have changed.
+// missing, and the image calls known only what the damage cannot have changed. If
+// no record can be read, the error wraps [perfdata.ErrNothing], and a
+// [*perfdata.FormatError] that says where.
 //
 // The recording, the copy of text and the index stay mapped until Close. If one of
 // them is cut short, Load returns a *[ChangedError], and so does [Guard], in which a
@@ -264,6 +266,9 @@ func (r *Replay) load(opts Options) error {
 		r.prepare(s, opts)
 		s.reopen(late)
 		s.readAll()
+	}
+	if err := s.nothing(s.stopped); err != nil {
+		return err
 	}
 	s.finish()
 	if s.keepPlaced {

@@ -6,7 +6,6 @@ package replay
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -39,6 +38,7 @@ type scan struct {
 	files     []round
 	newest    uint64 // time of the newest record
 	stopped   error  // why there were no more records
+	skipped   error  // the first of that which was not read before the end
 	clean     bool
 	several   bool   // some CPU has several events that take the same records
 	unnamed   uint64 // LOST_SAMPLES that name no id
@@ -230,13 +230,14 @@ func (s *scan) readAll() bool {
 	if s.progress != nil {
 		s.progress(total, total)
 	}
-	s.stopped = sc.Err()
+	s.stopped, s.skipped = sc.Err(), sc.Damage()
 	s.place(true)
 	return !s.late || s.reopened
 }
 
 // finish draws conclusions from all records.
 func (s *scan) finish() {
+	s.skip(s.skipped)
 	s.end(s.stopped)
 	s.sum()
 	switch err := s.rec.CleanEnd(); {
@@ -286,10 +287,24 @@ func (s *scan) end(err error) {
 	}
 	if err != nil {
 		s.warn(err)
-		// A file that is merely cut off tells so by its end, and has a horizon.
-		if !errors.Is(err, perfdata.ErrTruncated) {
-			s.damage = append(s.damage, err)
-		}
+	}
+}
+
+// nothing returns why no record at all could be read, an error that wraps
+// [perfdata.ErrNothing]; nil if some were, or if there are none.
+func (s *scan) nothing(stopped error) error {
+	if stopped == nil || len(s.files) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", perfdata.ErrNothing, stopped)
+}
+
+// skip takes note that records before the end could not be read, for the reason
+// err; nil if all were. A file that is merely cut short is no such reason: it shows
+// by its end, and has a horizon.
+func (s *scan) skip(err error) {
+	if err != nil {
+		s.damage = append(s.damage, err)
 	}
 }
 

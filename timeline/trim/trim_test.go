@@ -198,7 +198,7 @@ func TestDamaged(t *testing.T) {
 		{"a size that says too much", func(data []byte) []byte { data[poke+6] *= 2; return data }},
 		{"a size of 0", func(data []byte) []byte { data[poke+6] = 0; return data }},
 		{"lengths that say too much", func(data []byte) []byte { data[poke+17] = 1; return data }},
-		{"ids that are lost", func(data []byte) []byte { clear(data[104:poke]); return data }},
+		{"ids that are lost", func(data []byte) []byte { clear(data[104:136]); return data }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			part, dir := cut(t, open(t, changed(t, "small", tt.change)), trim.Options{})

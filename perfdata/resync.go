@@ -1,0 +1,502 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reading on behind damage.
+//
+// Each record begins where the one before it ends, so a damaged size leaves a
+// reader in the middle of a record. Nothing marks where records begin. But a
+// record says more than once what it is: its type, its size, the length of its
+// content, the id of its event, its time. Where the chain of records breaks, the
+// Scanner goes on byte by byte until it comes to a place from which on enough
+// records prove one another.
+//
+//	records   |  A  |  B, its size is damaged  |  C  |  D  |  E  |
+//	                ^                     ^           ^
+//	                the chain breaks      not taken   taken: C, D and E agree
+//	                                      for a record
+//
+// A record that was not there is worse than one that is left out. So a place is
+// taken only if its records are worth proofNeeded points together, and none of
+// them contradicts itself.
+const (
+	proofNeeded  = 6
+	proofAtEnd   = 4  // where the records end with those that prove
+	proofByID    = 4  // a record of the kernel, with an id of the recording and a time that is near
+	proofBySize  = 2  // another record whose content takes just its size
+	proofByType  = 1  // a record of perf's own whose content is well-formed
+	proofRecords = 64 // no more records are looked at
+	proofNear    = 86_400_000_000_000
+	// proofAhead is how many headers must be plausible behind a record whose
+	// content does not show its size.
+	proofAhead = 3
+)
+
+// A verdict is the outcome of looking at bytes of which more may come.
+type verdict uint8
+
+const (
+	disproven verdict = iota
+	proven
+	undecided // the bytes end too early
+)
+
+// A prover looks for places where records begin.
+type prover struct {
+	r     *Recording
+	inner bool // among records that were compressed: there are only those of the kernel
+	// outer says that the recording is compressed, and that these are the records
+	// that are not: those of perf, and those of the kernel that perf made up, without
+	// a time. Others are copies that the compression left as they were.
+	outer bool
+	// last is the id of the last record before the damage, zero if it has none; side
+	// says that it is no SAMPLE. Strictly, nothing of its CPU may be older.
+	last   SampleID
+	side   bool
+	strict bool
+}
+
+// proves looks at the records that begin at b. Complete says that b ends where
+// the records do.
+func (p *prover) proves(b []byte, complete bool) verdict {
+	points := 0
+	for range proofRecords {
+		switch {
+		case len(b) == 0 && complete && points >= proofAtEnd:
+			return proven
+		case len(b) < headerSize && !complete:
+			return undecided
+		case len(b) < headerSize:
+			return disproven
+		}
+		h := p.r.endian.header(b)
+		known := h.isPlausible() && h.isCredible()
+		if !known && !h.mayBeUnknown() || p.inner && h.typ >= firstUserRecord {
+			return disproven
+		}
+		size, follows, err := p.r.endian.frame(h, b)
+		switch {
+		case err != nil && errors.Is(err.Err, ErrTruncated) && !complete && len(b) <= 2*maxRecord:
+			return undecided
+		case err != nil:
+			return disproven
+		}
+		if known {
+			worth, ok := p.worth(h, b[:size])
+			if !ok {
+				return disproven
+			}
+			if points += worth; points >= proofNeeded {
+				return proven
+			}
+		}
+		if b = b[size:]; follows > uint64(len(b)) {
+			if complete || follows > maxRecord {
+				return disproven
+			}
+			return undecided
+		}
+		b = b[follows:]
+	}
+	return disproven
+}
+
+// worth returns how many points a record is worth; ok is false if it contradicts
+// itself, or its time is not near.
+func (p *prover) worth(h header, raw []byte) (points int, ok bool) {
+	f := p.r.fitOf(h, raw)
+	switch {
+	case f == misfit:
+		return 0, false
+	case h.typ >= firstUserRecord && f == exact:
+		return proofBySize, true
+	case h.typ >= firstUserRecord:
+		return proofByType, true
+	case f == loose:
+		return 0, true
+	}
+	var id SampleID
+	if p.r.SampleID(&Record{Type: h.typ, Misc: h.misc, Raw: raw}, &id) != nil || !p.isNear(h, &id) || p.outer && id.Time != 0 {
+		return 0, false
+	}
+	if id.ID == 0 || id.Event == nil {
+		return proofBySize, true
+	}
+	return proofByID, true
+}
+
+// isNear reports whether a record may come soon after the last one before the
+// damage. Of one CPU, records that are no samples are in the order of time; older
+// bytes are what several listeners leave at the end of records (see [TextPoke]).
+func (p *prover) isNear(h header, id *SampleID) bool {
+	last := p.last.Time
+	if id.Time == 0 || last == 0 {
+		return true
+	}
+	other := id.Has&p.last.Has&SampleCPU != 0 && id.CPU != p.last.CPU
+	ordered := p.strict || p.side && h.typ != RecordSample && id.Has&SampleCPU != 0
+	if id.Time < last && ordered && !other {
+		return false
+	}
+	return max(id.Time, last)-min(id.Time, last) <= proofNear
+}
+
+// isCredible reports whether no record is larger than its type lets it be, where
+// that would take long to find out.
+func (h header) isCredible() bool {
+	const longName = 4096 + 512
+	switch h.typ {
+	case RecordMMAP, RecordMMAP2, RecordCgroup, RecordComm, RecordKSymbol:
+		return h.size <= longName
+	}
+	return true
+}
+
+// search looks for the first place in b at or after from, and before to, where
+// records begin. It returns that place, or the place where it had to stop
+// because b, which is not complete, ends.
+func (p *prover) search(b []byte, from, to int, complete bool) (at int, v verdict) {
+	zeros := 1 // the bytes of a type that are 0 since all known types are less than 256: three from here on
+	if p.r.endian == big {
+		zeros = 0
+	}
+	for at = from; at < to; {
+		if len(b)-at < headerSize {
+			if complete {
+				return at, disproven
+			}
+			return at, undecided
+		}
+		if z := b[at+zeros:]; z[2] != 0 {
+			at += 3 - zeros
+			continue
+		} else if z[0]|z[1] != 0 {
+			at++
+			continue
+		}
+		if h := p.r.endian.header(b[at:]); h.isPlausible() && h.isCredible() {
+			switch v := p.proves(b[at:], complete); v {
+			case proven, undecided:
+				return at, v
+			}
+		}
+		at++
+	}
+	return at, disproven
+}
+
+// goesOn reports whether b, which follows a record, may begin with another one:
+// by the headers of some, of which one at least has a known type. Where b ends
+// too early, nothing speaks against it.
+func (p *prover) goesOn(b []byte) bool {
+	known := false
+	for range proofAhead {
+		if len(b) < headerSize {
+			return true
+		}
+		h := p.r.endian.header(b)
+		if !h.isPlausible() && !h.mayBeUnknown() || p.inner && h.typ >= firstUserRecord {
+			return false
+		}
+		known = known || h.isPlausible()
+		size, follows, err := p.r.endian.frame(h, b)
+		if err != nil {
+			return known && errors.Is(err.Err, ErrTruncated)
+		}
+		if b = b[size:]; follows >= uint64(len(b)) {
+			return known
+		}
+		b = b[follows:]
+	}
+	return known
+}
+
+// isFilled reports whether b is whole records that are worth so many points.
+func (p *prover) isFilled(b []byte, least int) bool {
+	points := 0
+	for len(b) > 0 {
+		if len(b) < headerSize {
+			return false
+		}
+		h := p.r.endian.header(b)
+		if !h.isPlausible() {
+			return false
+		}
+		size, follows, err := p.r.endian.frame(h, b)
+		if err != nil || follows > uint64(len(b)-size) {
+			return false
+		}
+		worth, ok := p.worth(h, b[:size])
+		if !ok {
+			return false
+		}
+		points += worth
+		b = b[size+int(follows):]
+	}
+	return points >= least
+}
+
+// prover returns a prover for what comes behind the record before s.off.
+func (s *Scanner) prover() prover {
+	_, deflated := s.r.features[FeatureCompressed]
+	p := prover{r: s.r, outer: deflated || s.inflate != nil}
+	b := s.buf[max(s.prev-s.base, 0):s.off]
+	if s.prev < s.base || len(b) < headerSize {
+		return p
+	}
+	h := s.r.endian.header(b)
+	if h.size == len(b) && s.r.fitOf(h, b) == exact && s.r.SampleID(&Record{Type: h.typ, Misc: h.misc, Raw: b}, &p.last) == nil {
+		p.side = h.typ != RecordSample
+	}
+	return p
+}
+
+// complete reports whether no more bytes come behind s.buf.
+func (s *Scanner) complete() bool { return s.stream == nil || s.stream.eof || s.stream.err != nil }
+
+// remap goes on in the mapping of a file that is being read (see [Unmapped]), so
+// that what is damaged is looked at in the same way. It reports whether it did.
+func (s *Scanner) remap() bool {
+	if s.stream == nil || !s.reads {
+		return false
+	}
+	f := &s.r.files[s.file]
+	at := s.base + int64(s.off)
+	s.stream, s.buf, s.base, s.off = nil, f.data[:f.end], 0, int(at)
+	return true
+}
+
+// ahead returns the bytes from the record at s.off on, as far as they are at hand.
+func (s *Scanner) ahead() []byte {
+	if s.reads && s.stream != nil {
+		f := &s.r.files[s.file]
+		return f.data[s.base+int64(s.off) : f.end]
+	}
+	return s.buf[s.off:]
+}
+
+// goesOn reports whether another record may begin behind that at s.off, of size bytes.
+func (s *Scanner) goesOn(size int) bool {
+	p := s.prover()
+	return p.goesOn(s.ahead()[size:])
+}
+
+// isStray reports whether a record stands among those that are not compressed, and
+// has a time as those that are: it may be a copy that the compression left as it was.
+func (s *Scanner) isStray(h header, raw []byte) bool {
+	var id SampleID
+	return s.inflate != nil && h.typ < firstUserRecord &&
+		s.r.SampleID(&Record{Type: h.typ, Misc: h.misc, Raw: raw}, &id) == nil && id.Time != 0
+}
+
+// hides reports whether the record at s.off, of size bytes and with follows more
+// behind it, has swallowed others: since its content takes another size, or since
+// none begins behind it but one within it. It returns where that one begins,
+// from s.off on.
+func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok bool) {
+	b := s.ahead()
+	p := s.prover()
+	if follows > uint64(len(b)-size) {
+		if s.stream != nil && !s.reads {
+			return 0, false // it is not at hand
+		}
+		// Most likely the file was cut within the trace.
+		s.remap()
+		return s.search(size, min(len(b), size+maxTraceSearch))
+	}
+	end := size + int(follows)
+	if !p.goesOn(b[end:]) {
+		s.remap()
+		return s.search(headerSize, end)
+	}
+	if h.typ >= firstUserRecord && f != exact || f == misfit {
+		// Few of perf's own records say how long their content is. No record ends
+		// with another one.
+		for at = headerSize; at+headerSize <= size; at += 8 {
+			if p.isFilled(b[at:size], proofBySize) {
+				return at, true
+			}
+		}
+	}
+	if f == exact {
+		return 0, false
+	}
+	least := proofBySize // its content tells where it ends
+	if mayBeOversize(h.typ) {
+		// Stale bytes may look like records, which are older ones then.
+		least, p.strict = proofAtEnd, true
+		if s.r.SampleID(&Record{Type: h.typ, Misc: h.misc, Raw: b[:size]}, &p.last) != nil {
+			p.last = SampleID{}
+		}
+	}
+	at, ok = s.r.contentEnds(h, b[:size], func(at int) bool { return p.isFilled(b[at:size], least) })
+	if ok {
+		return at, ok
+	}
+	at, v := p.search(b[:end], headerSize, end, true)
+	if f == loose {
+		return at, v == proven
+	}
+	// Nothing of its content can be relied on.
+	return at, v == proven && p.isFilled(b[at:end], proofAtEnd)
+}
+
+// maxTraceSearch is how far behind an AUXTRACE record whose trace is not there in
+// full its size is taken to be damaged.
+const maxTraceSearch = 64 << 20
+
+// mayBeOversize reports whether the kernel writes records of this type that claim
+// too much, see [TextPoke].
+func mayBeOversize(t RecordType) bool {
+	return t == RecordTextPoke || t == RecordKSymbol || t == RecordBPFEvent
+}
+
+// contentEnds returns the first place at which the record may end by its content
+// and a trailer, and which is one.
+func (r *Recording) contentEnds(h header, raw []byte, one func(at int) bool) (at int, ok bool) {
+	switch {
+	case h.typ == RecordFinishedRound || h.typ == RecordFinishedInit:
+		return headerSize, headerSize < len(raw) && one(headerSize)
+	case h.typ == RecordCompressed:
+		for end := range zstdBlocks(raw[headerSize:], true) {
+			if at = headerSize + end; at < len(raw) && one(at) {
+				return at, true
+			}
+		}
+		return 0, false
+	case h.typ >= firstUserRecord:
+		return 0, false
+	case h.typ == RecordSample:
+		at = r.sampleEnd(h, raw)
+		return at, at > 0 && at < len(raw) && one(at)
+	}
+	end := r.bodyEnd(h, raw)
+	if end <= 0 {
+		return 0, false
+	}
+	for _, l := range r.trailers {
+		if at := end + l.size; at < len(raw) && one(at) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// search looks for the first place from which on records prove one another, at
+// least from and less than to bytes behind s.off. It reads more of a stream.
+func (s *Scanner) search(from, to int) (at int, ok bool) {
+	p := s.prover()
+	for at = from; ; {
+		b := s.buf[s.off:]
+		var v verdict
+		if at, v = p.search(b, at, to, s.complete()); v != undecided {
+			return at, v == proven
+		}
+		s.more(len(b) + 1)
+	}
+}
+
+// lose takes note that the bytes at s.off are no record, for the reason err, and
+// goes to where records begin again. If there is no such place, the file ends here.
+func (s *Scanner) lose(h header, err *FormatError) {
+	s.remap()
+	at := s.base + int64(s.off)
+	// The record before may have swallowed the beginning of the next one.
+	if s.prev >= s.base && s.prev < at {
+		back := int(at - s.prev)
+		s.off -= back
+		found, ok := s.search(headerSize, back)
+		if ok {
+			s.skipTo(at, h, err, found)
+			return
+		}
+		s.off += back
+	}
+	start := s.off
+	for {
+		// What has been looked at of a stream need not be kept.
+		found, ok := s.search(1, searchStep)
+		if ok {
+			s.skipTo(at, h, err, found)
+			return
+		}
+		if s.complete() && len(s.buf)-s.off <= searchStep {
+			break
+		}
+		s.off += searchStep - 1
+	}
+	if s.stream == nil {
+		s.off = start
+	}
+	s.failAt(at, h.typ, err.Err, "%s", err.Msg)
+}
+
+const searchStep = 1 << 20
+
+// skipTo goes to the record that begins n bytes behind s.off. What stands at
+// offset at could not be read.
+func (s *Scanner) skipTo(at int64, h header, err *FormatError, n int) {
+	to := s.base + int64(s.off+n)
+	if s.mayHaveHeldBlocks(s.off, s.off+n) {
+		s.inflate.lose()
+	}
+	cause := err.Err
+	if errors.Is(cause, ErrTruncated) {
+		cause = ErrMalformed // it is not the end that is missing
+	}
+	s.note(&FormatError{
+		File: s.r.fileName(s.file), Offset: at, Record: h.typ, Err: cause,
+		Msg: fmt.Sprintf("%s; the next record is at offset %d", err.Msg, to),
+	})
+	s.off += n
+	s.prev, s.damaged = -1, true
+}
+
+// maxErrors bounds how many errors are kept of a file.
+const maxErrors = 100
+
+// note keeps an error. An error that wraps ErrTruncated is about the end of a
+// file: [Scanner.skipTo] changes those of records that others follow.
+func (s *Scanner) note(err error) {
+	if s.damage == nil && !errors.Is(err, ErrTruncated) {
+		s.damage = err
+	}
+	if len(s.errs) < maxErrors {
+		s.errs = append(s.errs, err)
+	}
+}
+
+// mayHaveHeldBlocks reports whether the bytes from lo up to hi of s.buf, which are
+// left out, may have been compressed records: then what is compressed behind them
+// cannot be decompressed.
+func (s *Scanner) mayHaveHeldBlocks(lo, hi int) bool {
+	if s.inflate == nil || s.inflate.lost {
+		return false
+	}
+	if s.isOneRecord(s.buf[lo:hi]) {
+		return false
+	}
+	// The record before may have been longer.
+	before := int(s.prev - s.base)
+	return s.prev < s.base || before >= lo || !s.isOneRecord(s.buf[before:hi])
+}
+
+// isOneRecord reports whether b was one record that is no compressed one, before
+// its type or its size was damaged.
+func (s *Scanner) isOneRecord(b []byte) bool {
+	if len(b) < headerSize {
+		return false
+	}
+	h := s.r.endian.header(b)
+	if h.size == len(b) && len(b) < headerSize+leastDeflated {
+		return true
+	}
+	h.size = len(b)
+	return h.typ != RecordCompressed && h.typ != RecordCompressed2 && h.isPlausible() && s.r.fitOf(h, b) != misfit
+}

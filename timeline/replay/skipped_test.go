@@ -1,0 +1,162 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// skipped returns a recording with a poke that is known, and the same with a record
+// in the middle whose size is damaged. Others follow, in further rounds.
+func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
+	t.Helper()
+	w := newTape(t)
+	w.pipe = pipe
+	for n := range uint64(12) {
+		from := 1000 * (n + 1)
+		w.ticks(from, from+500)
+		if n == 1 {
+			w.poke(10, from+550, 0x1100, "9090", "eb02")
+		}
+		w.ticks(from+600, from+900)
+		w.round()
+	}
+	whole = w.bytes()
+	rec, err := perfdata.New(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	s := rec.Scan()
+	for s.Next() && rounds < 6 {
+		if s.Record().Type == perfdata.RecordFinishedRound {
+			rounds++
+		}
+		at = int(s.Record().Offset)
+	}
+	damaged = bytes.Clone(whole)
+	binary.LittleEndian.PutUint16(damaged[at+6:], 20)
+	return whole, damaged, at
+}
+
+// knownOf counts the bytes of the poke that are known at some time of an image.
+func knownOf(im *timeline.Image) (n int) {
+	var b [2]byte
+	for v := range im.Versions(0x1100, b[:], 0, timeline.MaxTime) {
+		if v.Standing == timeline.Known {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDamageBeforeTheEnd: records that are skipped spoil the recording, whatever
+// its end is like.
+func TestDamageBeforeTheEnd(t *testing.T) {
+	for _, pipe := range []bool{false, true} {
+		whole, damaged, at := skipped(t, pipe)
+		w := newTape(t)
+		if r := w.replayOf(whole); knownOf(r.Image) == 0 || r.Report.Damaged {
+			t.Fatalf("pipe %v: nothing is known of the whole recording: %v", pipe, r.Report.Warnings)
+		}
+		for name, data := range map[string][]byte{
+			"whole": damaged, "cut": damaged[:at+len(whole[at:])/3], "cut in a record": damaged[:at+len(whole[at:])/3/8*8+3],
+		} {
+			r := w.replayOf(data)
+			if !r.Report.Damaged || knownOf(r.Image) > 0 {
+				t.Errorf("pipe %v, %s: damaged %v, %d versions known; %v", pipe, name, r.Report.Damaged, knownOf(r.Image), r.Report.Warnings)
+			}
+			if r.scan.newest < 7000 {
+				t.Errorf("pipe %v, %s: the newest record is of %d", pipe, name, r.scan.newest)
+			}
+		}
+	}
+}
+
+// TestFollowDamage: an image of what was read so far says that records were
+// skipped, before the recording has ended.
+func TestFollowDamage(t *testing.T) {
+	for _, pipe := range []bool{false, true} {
+		_, damaged, at := skipped(t, pipe)
+		sources := map[string]io.Reader{"stream": bytes.NewReader(damaged)}
+		if !pipe {
+			sources["killed"] = perfdata.NewTail(bytes.NewReader(unended(damaged)), func() error { return io.EOF })
+		}
+		for name, src := range sources {
+			f, err := Follow(src, Options{CPUs: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after := 0, 0
+			for f.Next() {
+				im, err := f.Image()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.rd.Record().Offset < int64(at) {
+					before += knownOf(im)
+					continue
+				}
+				after++
+				if n := knownOf(im); n > 0 || !f.Report().Damaged {
+					t.Errorf("pipe %v, %s: at %#x, damaged %v, %d versions known", pipe, name, f.rd.Record().Offset, f.Report().Damaged, n)
+				}
+			}
+			if pipe && before == 0 || after < 4 { // in a file the architecture comes at the end
+				t.Errorf("pipe %v, %s: %d versions known before the damage, %d rounds behind it; %v", pipe, name, before, after, f.Err())
+			}
+			f.Close()
+		}
+	}
+}
+
+// unended is a file whose writer did not say how long its records are.
+func unended(file []byte) []byte {
+	const sizeAt = 48
+	file = bytes.Clone(file)
+	size := binary.LittleEndian.Uint64(file[sizeAt:])
+	at := binary.LittleEndian.Uint64(file[sizeAt-8:])
+	binary.LittleEndian.PutUint64(file[sizeAt:], 0)
+	return file[:at+size]
+}
+
+// TestNothing: a recording of which no record can be read gives no image.
+func TestNothing(t *testing.T) {
+	whole, _, _ := skipped(t, false)
+	start := binary.LittleEndian.Uint64(whole[40:])
+	beyond := bytes.Clone(whole)
+	binary.LittleEndian.PutUint64(beyond[40:], 1<<20)
+	for name, data := range map[string][]byte{"cut": whole[:start], "cut in the first record": whole[:start+9], "beyond the end": beyond} {
+		rec, err := perfdata.New(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(rec, nil, Options{})
+		var fe *perfdata.FormatError
+		if !errors.Is(err, perfdata.ErrNothing) || !errors.As(err, &fe) || fe.Offset < int64(start) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		f, err := Follow(bytes.NewReader(data), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for f.Next() {
+		}
+		if _, err := f.Image(); !errors.Is(err, perfdata.ErrNothing) {
+			t.Errorf("%s, as a stream: error %v", name, err)
+		}
+		f.Close()
+	}
+	// A recording that holds no records is no error.
+	if r := newTape(t).replayOf(unended(whole)[:start]); r.Report.Damaged {
+		t.Errorf("no records: %v", r.Report.Warnings)
+	}
+}
