@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
@@ -75,18 +76,8 @@ type imageSummary struct {
 }
 
 func (m *image) run() error {
-	if m.output == "-" && m.unknown == "-" {
-		return usagef("the image and the list of --unknown cannot both go to standard output")
-	}
-	if err := m.reserve(m.output, m.unknown); err != nil {
+	if err := m.reserveOutputs(); err != nil {
 		return err
-	}
-	if m.kcoreDir != "" {
-		for _, name := range kcoreFiles {
-			if err := m.reserve(filepath.Join(m.kcoreDir, name)); err != nil {
-				return err
-			}
-		}
 	}
 	r, err := m.loadAndWarn()
 	if err != nil {
@@ -96,92 +87,129 @@ func (m *image) run() error {
 	if err != nil {
 		return err
 	}
-	view := r.Image.At(times.From)
-	sum := imageSummary{Time: decTime(times.From)}
-
-	var segs []kcore.Segment
-	var unknown []timeline.Span
-	changing := uint64(0)
-	for lo, hi := range view.Ranges() {
-		for s := range view.Spans(lo, hi-lo) {
-			if s.Standing != timeline.Known && s.Standing != timeline.Unmapped {
-				unknown = append(unknown, s)
-			}
-			data := s.Bytes
-			switch {
-			case s.Standing == timeline.Unmapped:
-				continue
-			case data != nil && m.meets(s.Standing, "known"):
-				sum.Bytes += s.Len
-				if endsBy(s.Until, times.To) {
-					changing += s.Len
-				}
-			case m.fill.set && s.Len <= maxBytes:
-				data = make([]byte, s.Len)
-				for i := range data {
-					data[i] = m.fill.value
-				}
-				sum.Filled += s.Len
-			default:
-				sum.LeftOut += s.Len
-				continue
-			}
-			if n := len(segs); n > 0 && segs[n-1].Addr+uint64(len(segs[n-1].Data)) == s.Addr {
-				// The first segment of a run may alias the snapshot, but has no
-				// spare capacity that could be overwritten.
-				segs[n-1].Data = append(segs[n-1].Data, data...)
-				continue
-			}
-			segs = append(segs, kcore.Segment{Addr: s.Addr, Data: data})
-		}
-	}
-	if len(segs) == 0 {
+	t := &imageText{view: r.Image.At(times.From)}
+	t.collect(m, times.To)
+	if len(t.segs) == 0 {
 		return belowf("no bytes meet --require at %s: no image was written", replay.Seconds(times.From))
 	}
-	m.warnMoving(changing, "the image", times)
-	syms := symbolsOf(r, view, segs)
-	sum.Segments, sum.Symbols = len(segs), len(syms)
-
-	machine := r.Machine()
-	class, data := elfForm(r)
-	write := kcore.WriteCore
-	if m.exec {
-		write = kcore.WriteExec
+	m.warnMoving(t.changing, "the image", times)
+	syms := symbolsOf(r, t.view, t.segs)
+	if err := m.write(r, t, syms); err != nil {
+		return err
 	}
+	t.sum.Time, t.sum.Segments, t.sum.Symbols = decTime(times.From), len(t.segs), len(syms)
+	return m.report(&t.sum, times.From)
+}
+
+// reserveOutputs refuses outputs that would overwrite an input or each other.
+func (m *image) reserveOutputs() error {
+	if m.output == "-" && m.unknown == "-" {
+		return usagef("the image and the list of --unknown cannot both go to standard output")
+	}
+	if err := m.reserve(m.output, m.unknown); err != nil {
+		return err
+	}
+	if m.kcoreDir == "" {
+		return nil
+	}
+	for _, name := range kcoreFiles {
+		if err := m.reserve(filepath.Join(m.kcoreDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An imageText is the kernel text at the time of a view.
+type imageText struct {
+	view     timeline.View
+	segs     []kcore.Segment // what meets --require or is filled
+	unknown  []timeline.Span // what is mapped and not known
+	changing uint64          // how many bytes change before the end of the asked interval
+	sum      imageSummary
+}
+
+// collect takes the spans of the view. The asked interval ends at to.
+func (t *imageText) collect(m *image, to uint64) {
+	for lo, hi := range t.view.Ranges() {
+		for s := range t.view.Spans(lo, hi-lo) {
+			if s.Standing == timeline.Unmapped {
+				continue
+			}
+			if s.Standing != timeline.Known {
+				t.unknown = append(t.unknown, s)
+			}
+			switch {
+			case s.Bytes != nil && m.meets(s.Standing, "known"):
+				t.sum.Bytes += s.Len
+				if endsBy(s.Until, to) {
+					t.changing += s.Len
+				}
+				t.add(s.Addr, s.Bytes)
+			case m.fill.set && s.Len <= maxBytes:
+				t.sum.Filled += s.Len
+				t.add(s.Addr, bytes.Repeat([]byte{m.fill.value}, int(s.Len)))
+			default:
+				t.sum.LeftOut += s.Len
+			}
+		}
+	}
+}
+
+// add adds bytes to the last segment, or begins a new one.
+func (t *imageText) add(addr uint64, data []byte) {
+	if n := len(t.segs); n > 0 && t.segs[n-1].Addr+uint64(len(t.segs[n-1].Data)) == addr {
+		// The first bytes of a segment may alias the snapshot, but they have no
+		// spare capacity that could be overwritten.
+		t.segs[n-1].Data = append(t.segs[n-1].Data, data...)
+		return
+	}
+	t.segs = append(t.segs, kcore.Segment{Addr: addr, Data: data})
+}
+
+// write writes the outputs that the flags name.
+func (m *image) write(r *replay.Replay, t *imageText, syms []kcore.ELFSymbol) error {
 	if m.output != "" {
-		err = m.writeFile(m.output, func(w io.Writer) error {
-			return write(w, machine, class, data, segs, append(syms, dataMarks(r, view, segs)...))
+		write := kcore.WriteCore
+		if m.exec {
+			write = kcore.WriteExec
+		}
+		class, data := elfForm(r)
+		err := m.writeFile(m.output, func(w io.Writer) error {
+			return write(w, r.Machine(), class, data, t.segs, append(syms, dataMarks(r, t.view, t.segs)...))
 		})
 		if err != nil {
 			return err
 		}
 	}
 	if m.kcoreDir != "" {
-		if err := m.writeKcoreDir(r, view, segs); err != nil {
+		if err := m.writeKcoreDir(r, t.view, t.segs); err != nil {
 			return err
 		}
 	}
-	if m.unknown != "" {
-		err := m.writeFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), unknown) })
-		if err != nil {
-			return err
-		}
+	if m.unknown == "" {
+		return nil
 	}
+	return m.writeFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), t.unknown) })
+}
+
+// report prints what was written, unless standard output has an output.
+func (m *image) report(sum *imageSummary, at uint64) error {
 	switch {
 	case m.output == "-" || m.unknown == "-":
+		return nil
 	case m.json:
 		return outputError(encoder(m.out).Encode(sum))
-	default:
-		written := m.output
-		if written == "" {
-			written = m.kcoreDir
-		} else if m.kcoreDir != "" {
-			written += " and " + m.kcoreDir
-		}
-		fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", written, replay.Seconds(times.From),
-			count(sum.Bytes, "byte"), count(sum.Segments, "segment"), count(sum.Symbols, "symbol"),
-			thousands(sum.Filled), thousands(sum.LeftOut))
 	}
+	written := m.output
+	if written == "" {
+		written = m.kcoreDir
+	} else if m.kcoreDir != "" {
+		written += " and " + m.kcoreDir
+	}
+	fmt.Fprintf(m.out, "%s as of %s: %s in %s, %s; %s filled, %s left out\n", written, replay.Seconds(at),
+		count(sum.Bytes, "byte"), count(sum.Segments, "segment"), count(sum.Symbols, "symbol"),
+		thousands(sum.Filled), thousands(sum.LeftOut))
 	return nil
 }
 

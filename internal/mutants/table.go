@@ -1288,13 +1288,13 @@ var mutants = []mutant{
 		"case word>>26 == 0b000101:", "case false:", "TestEmulate"},
 	{"traps", "arm64: BL links", "emulateARM64",
 		"TrapEffect{Kind: TrapCall, Target: target, Return: addr + 4, Links: true}", "TrapEffect{Kind: TrapCall, Target: target, Return: addr + 4}", "TestEmulate"},
-	{"traps", "x86: CC", "TrapOf",
+	{"traps", "x86: CC", "trapOf",
 		"return 1, len(code) >= 1 && code[0] == INT3", "return 1, false", "TestTrapOf"},
-	{"traps", "arm64: BRK with any immediate", "TrapOf",
+	{"traps", "arm64: BRK with any immediate", "trapOf",
 		"binary.LittleEndian.Uint32(code) & arm64BRKMask", "binary.LittleEndian.Uint32(code)", "TestTrapOf"},
-	{"traps", "powerpc: trap", "TrapOf",
+	{"traps", "powerpc: trap", "trapOf",
 		"len(code) >= 4 && order.Uint32(code) == PowerpcTrap", "false", "TestTrapOf"},
-	{"traps", "s390: 0002", "TrapOf",
+	{"traps", "s390: 0002", "trapOf",
 		"len(code) >= 2 && code[0] == 0x00 && code[1] == 0x02", "len(code) >= 2 && false", "TestTrapOf"},
 
 	// Windows: explicit ones.

@@ -55,7 +55,7 @@ func kindOfWord(machine elf.Machine, order binary.ByteOrder, old, new []byte) ti
 
 // isProbe reports whether code begins with the trap of a kprobe.
 func isProbe(machine elf.Machine, order binary.ByteOrder, code []byte) bool {
-	_, trap := TrapOf(machine, order, code)
+	_, trap := trapOf(machine, order, code)
 	return trap && (machine != elf.EM_AARCH64 || binary.LittleEndian.Uint32(code) == arm64BRKKprobe)
 }
 

@@ -124,7 +124,7 @@ func TestTrapOf(t *testing.T) {
 		{elf.EM_S390, binary.BigEndian, "eb6ff0480024", 2, false},
 		{elf.EM_RISCV, binary.LittleEndian, "73001000", 0, false},
 	} {
-		if n, ok := TrapOf(tt.machine, tt.order, hexCode(tt.code)); n != tt.n || ok != tt.ok {
+		if n, ok := trapOf(tt.machine, tt.order, hexCode(tt.code)); n != tt.n || ok != tt.ok {
 			t.Errorf("%v %s: %d %v, want %d %v", tt.machine, tt.code, n, ok, tt.n, tt.ok)
 		}
 	}

@@ -37,11 +37,11 @@ type TrapEffect struct {
 	Links  bool   // the return address goes to the link register, not to the stack
 }
 
-// TrapOf returns whether these bytes begin with the instruction that their
+// trapOf returns whether these bytes begin with the instruction that their
 // architecture traps by while it changes code: INT3, BRK, trap, or s390's
 // illegal 0002; and how long it is. order is that of powerpc's instructions;
 // the others have another one.
-func TrapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
+func trapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
 	switch machine {
 	case elf.EM_X86_64:
 		return 1, len(code) >= 1 && code[0] == INT3

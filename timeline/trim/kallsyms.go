@@ -15,13 +15,13 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 )
 
-// CutMarker is the name that a cut kallsyms gives to the place where kept
+// cutMarker is the name that a cut kallsyms gives to the place where kept
 // symbols end, so that nothing behind it is taken for a part of the last one.
-const CutMarker = "symbols_cut_away"
+const cutMarker = "symbols_cut_away"
 
 // writeKallsyms writes the symbols of kept pages, of what their code and the
 // kept pokes branch to, of the data to which literals among it point, of kept
-// samples, and all of modules; the rest becomes CutMarkers.
+// samples, and all of modules; the rest becomes cut markers.
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	t := newSymbolCut(k)
 	for _, s := range c.segments() {
@@ -123,7 +123,7 @@ func (t *symbolCut) write(w *bufio.Writer, data map[uint64]bool) error {
 			}
 			fmt.Fprintln(w, line)
 		case ends[i]:
-			fmt.Fprintf(w, "%016x t %s\n", s.Addr, CutMarker)
+			fmt.Fprintf(w, "%016x t %s\n", s.Addr, cutMarker)
 		}
 	}
 	return w.Flush()
