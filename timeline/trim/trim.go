@@ -365,14 +365,7 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	if snap.Modules == nil {
 		return nil
 	}
-	return d.WriteFile("kcore_dir/modules", func(w io.Writer) error {
-		for _, m := range snap.Modules {
-			if _, err := fmt.Fprintf(w, "%s %d %d - %s 0x%016x\n", m.Name, m.Size, max(m.Refs, 0), m.State, m.Addr); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return d.WriteFile("kcore_dir/modules", func(w io.Writer) error { return kcore.WriteModules(w, snap.Modules) })
 }
 
 // segments returns the kept pages of the snapshot, neighbours joined; none if
