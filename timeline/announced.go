@@ -50,11 +50,7 @@ type code struct {
 // the birth and before the symbol's death, if it has a function at this address and of
 // this length. A birth with two such programs gets no code. lost are the gaps in the
 // records of births and deaths.
-func (d *build) joinPrograms(events []SymbolEvent, lost gaps) []code {
-	at := make(map[uint64][]int) // indices of events, in time order
-	for i := range events {
-		at[events[i].Addr] = append(at[events[i].Addr], i)
-	}
+func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) []code {
 	out := make([]code, len(events))
 	claimed := make([]bool, len(events))
 	for i := range d.programs {

@@ -39,23 +39,25 @@ type build struct {
 	textCrowded bool
 
 	irregular map[uint32][]poke // the pokes of irregular sites, by time, without duplicates
-	order     []uint32          // sites by address
-	gaps      [gapClasses]gaps  // by gapClass
-	pairs     *gaps             // those of core text that count between two pokes too; nil: all of them
-	im        *Image
-	changes   []change  // scratch
-	pokes     []poke    // scratch
-	cluster   []poke    // scratch
-	out       []version // scratch
-	codeOff   map[*Lifetime]uint32
-	people    *liveSet           // all lifetimes
-	unsure    map[*Lifetime]gaps // of lifetimes that are unsure: the gaps of their bytes
+	// unlikeCopy says that some of them are irregular only because they do not fit the snapshot.
+	unlikeCopy bool
+	order      []uint32         // sites by address
+	gaps       [gapClasses]gaps // by gapClass
+	pairs      *gaps            // those of core text that count between two pokes too; nil: all of them
+	im         *Image
+	changes    []change  // scratch
+	pokes      []poke    // scratch
+	cluster    []poke    // scratch
+	out        []version // scratch
+	codeOff    map[*Lifetime]uint32
+	people     *liveSet           // all lifetimes
+	unsure     map[*Lifetime]gaps // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes
 
-	skew   uint64            // by how much the CPUs' clocks differ, as far as the pokes show
+	skew   uint64            // by how much the CPUs' clocks differ, as far as the records show
 	moved  map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
-	rivals map[uint32]poke   // pairs of pokes of which either may be the earlier one, by their order of arrival
+	rivals map[uint32][]poke // those that may have come in another order, by the order of arrival of each
 	copied []furtherCopy     // further copies of text, by time
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
@@ -99,9 +101,9 @@ func (d *build) image() *Image {
 		d.afterCopy = start[0].reason
 	}
 
+	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	lives := d.deriveLifetimes()
 	d.lifetimes = byAddress(lives)
-	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	d.sortPokes()
 	if d.skew > 0 {
 		lives = d.deriveLifetimes() // by wider gaps
@@ -168,8 +170,10 @@ func (d *build) sortPokes() {
 
 	d.irregular = make(map[uint32][]poke)
 	for i := range b.sites {
-		if s := &b.sites[i]; s.irregular {
+		s := &b.sites[i]
+		if first := &b.chunks.at(s.head)[0]; s.irregular || d.found(nil, 0, first, int(b.edits[first.edit].olen)) == linkBroken {
 			d.irregular[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
+			d.unlikeCopy = d.unlikeCopy || !s.irregular
 		}
 	}
 }
@@ -177,7 +181,8 @@ func (d *build) sortPokes() {
 // sorted returns a site's pokes in the order of time, without duplicates. It reuses list.
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })
-	n, plain := 1, true
+	s := &d.sites[d.edits[list[0].edit].site]
+	n, plain := 1, s.shortest == s.longest && d.found(list, 0, &list[0], int(s.longest)) == linkFits
 	var now written // the pokes of the newest time, where there are several
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
@@ -202,6 +207,7 @@ func (d *build) sorted(list []poke) []poke {
 	list = list[:n]
 	if !plain {
 		d.unskew(list)
+		d.jumble(list)
 	}
 	return list
 }
@@ -224,6 +230,11 @@ func (d *build) of(site uint32) []poke {
 	s := &d.sites[site]
 	if s.irregular {
 		return d.irregular[site]
+	}
+	if d.unlikeCopy {
+		if list, ok := d.irregular[site]; ok {
+			return list
+		}
 	}
 	d.pokes = d.chunks.of(s, d.pokes[:0])
 	return d.pokes
@@ -351,7 +362,8 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			continue
 		}
 		if t < l.From {
-			c.unowned(t, l.From, before, upTo(l.From))
+			c.early = upTo(l.From)
+			c.unowned(t, l.From, before, c.early)
 		}
 		if l.Kind == Nothing {
 			t, before = l.From, l
@@ -389,6 +401,10 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
 					from: max(l.From, d.first), to: min(to, d.horizon)}
+				if c.mayFollow(init.content, l.From, l.cpu) {
+					init.weak = ClockUncertainty
+				}
+				c.made, c.madeBy = l.From, l.cpu
 			} else if c.soft = BPFNoInfo; l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFNoInfo)
 			}

@@ -94,6 +94,7 @@ type SymbolEvent struct {
 	// Listed marks a symbol that no record announced, and that kallsyms had when the
 	// snapshot was taken. It is a birth of Time 0.
 	Listed bool
+	CPU    int // that recorded it, by its number from 0; negative: not known
 }
 
 // Program is the code of a BPF program as perf's feature BPF_PROG_INFO has it (struct
@@ -462,14 +463,19 @@ func (b *Builder) Poke(p *Poke) {
 		b.delayed[b.added] = p.NotBefore
 	}
 
-	cpu := uint16(unknownCPU)
-	if p.CPU >= 0 && p.CPU < unknownCPU {
-		cpu = uint16(p.CPU)
-	}
+	cpu := cpuNumber(p.CPU)
 	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != cpu {
 		b.cpus = append(b.cpus, cpuRun{b.added, cpu})
 	}
 	b.added++
+}
+
+// cpuNumber returns the number of a CPU, or unknownCPU.
+func cpuNumber(cpu int) uint16 {
+	if cpu >= 0 && cpu < unknownCPU {
+		return uint16(cpu)
+	}
+	return unknownCPU
 }
 
 // cpuOf returns the CPU that recorded a poke.

@@ -201,12 +201,19 @@ func (w *words) symbol(unregister bool) SymbolEvent {
 	default:
 		w.fail("%q is neither bpf nor ool", kind)
 	}
-	if len(w.rest) > 0 && w.rest[0] != "listed" {
+	if len(w.rest) > 0 && w.rest[0] != "listed" && !strings.HasPrefix(w.rest[0], "cpu=") {
 		e.Name = w.next()
 	}
 	w.options(func(key, value string) bool {
-		e.Listed = true
-		return key == "listed" && value == ""
+		switch {
+		case key == "listed" && value == "":
+			e.Listed = true
+		case key == "cpu":
+			e.CPU = int(w.number(value))
+		default:
+			return false
+		}
+		return true
 	})
 	return e
 }

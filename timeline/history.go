@@ -70,6 +70,10 @@ type historyBuilder struct {
 
 	out []version // emitted so far, by time
 
+	early  []change // changes where nothing was known to be alive
+	made   uint64   // when the code was made that is there
+	madeBy uint16   // the CPU that recorded it
+
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes
 	clashes  []clash
@@ -181,7 +185,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	pokes := changes
 	changes = c.withCopies(e0, e1, init, pokes)
 	for i := 0; i < len(changes); i++ {
-		if i > 0 && p.dead == ReasonNone {
+		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
 				i += n
 				p.t, p.proven = changes[i-1].time, changes[i-1].time
@@ -191,12 +195,12 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			}
 		}
 		ch := &changes[i]
-		if rival, ok := c.rivalOf(ch); ok && p.dead == ReasonNone {
+		if rivals := c.rivalsOf(ch); rivals != nil && p.dead == ReasonNone {
 			until := e1
 			if i+1 < len(changes) {
 				until = changes[i+1].time
 			}
-			c.tie(&p, ch, rival, until)
+			c.tie(&p, ch, rivals, until)
 			continue
 		}
 		if ch.copied {
@@ -206,7 +210,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			continue
 		}
 		c.compare(&p, ch)
+		doubt := c.outOfOrder(&p, ch)
 		c.become(&p, ch)
+		p.weak = doubt
 	}
 	c.end(&p, e1)
 	c.clash(copied, e1, pokes)
@@ -251,15 +257,15 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	return p
 }
 
-// tie derives the time until the next change where ch and rival were made in an
+// tie derives the time until the next change where ch and its rivals were made in an
 // unknown order (rule clocks). What was there before stays known.
-func (c *historyBuilder) tie(p *progress, ch *change, rival poke, until uint64) {
-	if rival.time == ch.recorded && p.t < ch.time && c.content != noContent && !p.torn && p.weak == ReasonNone && c.equal(c.content, ch.old) {
+func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint64) {
+	if p.t < ch.time && c.content != noContent && !p.torn && p.weak == ReasonNone && c.equal(c.content, ch.old) {
 		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
 		p.t = ch.time
 	}
 	if p.t < until {
-		c.unsettled(p.t, until, ch, rival)
+		c.unsettled(p.t, until, ch, rivals)
 	}
 	c.content, c.source = ch.new, SourcePoke
 	*p = progress{t: until, proven: until}

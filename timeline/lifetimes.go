@@ -47,6 +47,10 @@ type Lifetime struct {
 	// unsure is when births and deaths that went unrecorded may have taken it away,
 	// or not yet brought it: a gap for all that is told of it.
 	unsure gaps
+	// early is when it may have died if its death is recorded before its birth, by a CPU
+	// whose clock differs.
+	early gap
+	cpu   uint16 // that recorded its birth
 }
 
 // A liveSet is the set of lives that are alive at one moment, disjoint and
@@ -58,6 +62,9 @@ type liveSet struct {
 	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
 	// modules.
 	symbols, modules gaps
+	lost             gaps // symbols, as they are recorded, whatever the clocks
+	// unborn are the newest deaths without a birth, by address.
+	unborn map[uint64]*SymbolEvent
 }
 
 // overlapping returns the index range of alive lives that share addresses with [lo, hi).
@@ -74,6 +81,9 @@ func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
 func (p *liveSet) gapsOf(l *Lifetime) gaps {
 	if l.IsModule() {
 		return p.modules
+	}
+	if l.early.to != 0 {
+		return flatten(append(slices.Clone(p.symbols), l.early))
 	}
 	return p.symbols
 }
@@ -200,6 +210,11 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 	if p.endAlive(l, e) {
 		return
 	}
+	p.unborn[e.Addr] = e
+	if l.Kind == Nothing {
+		p.all = append(p.all, l)
+		return
+	}
 	if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
 		l.From = from
 		p.all = append(p.all, l)
@@ -207,7 +222,7 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 }
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
-// whether nothing is left to be said of l.
+// whether l was among it.
 func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 	i, j := p.overlapping(l.Lo, l.Hi)
 	for _, o := range slices.Clone(p.alive[i:j]) {
@@ -228,8 +243,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			// Nothing was lost, and yet it cannot be: all that is certain is that
 			// nothing of this range is there any more.
 			l.From, l.Kind, l.seen = e.Time, Nothing, nil
-			p.all = append(p.all, l)
-			return true
+			return false
 		}
 	}
 	return false
@@ -299,10 +313,12 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
 			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
 	})
-	events = dropFalseStarts(events)
+	events = dropFalseStarts(dropDoubles(events))
 
-	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules)}
-	code := d.joinPrograms(events, p.symbols)
+	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
+		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]*SymbolEvent)}
+	order := orderOf(events)
+	code := d.joinPrograms(events, order, p.symbols)
 	modules := slices.Clone(d.modules)
 	for i := range modules {
 		if m := &modules[i]; m.Listed == nil && !m.Undated {
@@ -319,7 +335,16 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	}
 	for i := range events {
 		e := &events[i]
-		if upTo(e.Time); e.Unregister {
+		upTo(e.Time)
+		if k := p.earlyBirth(events, order, i); k > 0 {
+			// What is recorded as a death behind it came first.
+			d.skewed(Skew{Addr: e.Addr, First: events[k].Time, FirstCPU: events[k].CPU, Second: e.Time, SecondCPU: e.CPU})
+			e.Time, events[k].Time = events[k].Time, e.Time
+			*e, events[k] = events[k], *e
+			code[i], code[k] = code[k], code[i]
+			order.exchange(events, i, k)
+		}
+		if e.Unregister {
 			p.unregister(e)
 			continue
 		}
@@ -328,6 +353,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, later(d.announcedBy(), 1)}}
 		}
+		l.early, l.cpu = p.earlyDeath(e), cpuNumber(e.CPU)
 		p.register(l)
 	}
 	upTo(MaxTime)
@@ -337,6 +363,24 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		l.order, l.unsure = i, p.unsure(l, nil)
 	}
 	return all
+}
+
+// dropDoubles drops the symbols that perf wrote twice: equal to the last one of the
+// same address and time (rule duplicates). events are in the order of time.
+func dropDoubles(events []SymbolEvent) []SymbolEvent {
+	out := events[:0]
+	last := make(map[uint64]SymbolEvent) // of the newest time, by address
+	for i, e := range events {
+		if i > 0 && e.Time != events[i-1].Time {
+			clear(last)
+		}
+		if o, ok := last[e.Addr]; ok && o == e && e.Time != 0 {
+			continue
+		}
+		last[e.Addr] = e
+		out = append(out, e)
+	}
+	return out
 }
 
 // lost returns when changes of a kind may have gone unrecorded, from the beginning

@@ -48,7 +48,7 @@ type model struct {
 type made struct {
 	Poke
 	recorded uint64
-	rival    *Poke // the one of which it is not known whether it came before
+	rivals   []Poke // of which it is not known in which order they came, with itself
 }
 
 // lastTick is behind all that happens, however far clocks differ: from it on nothing changes.
@@ -79,6 +79,8 @@ type being struct {
 	stayed           bool       // nothing unrecorded took it away at first
 	undated          bool       // the list that has it may be of any time
 	seen             []Interval // at some tick of each of which it was there
+	cpu              int        // that recorded its birth
+	born, early      uint64     // when its death may have been, if it may be recorded before its birth
 }
 
 // A witness is what one fact says of a run of bytes: before its time, and from
@@ -89,8 +91,9 @@ type witness struct {
 	old, new     []byte // nil: it says nothing
 	birth, first bool
 	call         bool // it changes a call
-	rival        *witness
+	rivals       []witness
 	copied       bool
+	cpu          int
 }
 
 // solve derives what lived where, and where facts begin and end.
@@ -213,7 +216,7 @@ func (m *model) live() []*being {
 		if b.kind == ModuleText || b.kind == ModuleData {
 			return modules
 		}
-		return symbols
+		return b.lostEarly(symbols)
 	}
 	over := func(b *being, lo, hi, t uint64) bool { // it is alive there
 		return b.from <= t && t < b.to && b.lo < hi && lo < b.hi && b.lo < b.hi && lo < hi
@@ -256,6 +259,7 @@ func (m *model) live() []*being {
 	}
 	// A death ends what it names. Without a birth, that was there since the
 	// beginning, or since a gap after whatever was there before.
+	unborn := make(map[uint64]SymbolEvent) // the newest deaths without a birth
 	die := func(n *being, e *SymbolEvent) {
 		var there []*being
 		for _, b := range all {
@@ -265,7 +269,7 @@ func (m *model) live() []*being {
 		}
 		slices.SortFunc(there, func(a, b *being) int { return cmp.Compare(a.lo, b.lo) })
 		for _, b := range there {
-			why, _ := symbols.within(seen(b), n.to)
+			why, _ := lost(b).within(seen(b), n.to)
 			switch {
 			case b.lo >= n.hi:
 			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine):
@@ -278,11 +282,13 @@ func (m *model) live() []*being {
 			case b.lo == n.lo, b.kind == ModuleText, b.kind == ModuleData, why != ReasonNone:
 				gone(b, n.to)
 			default: // nothing was lost: it cannot be, but its end is certain
+				unborn[e.Addr] = *e
 				n.from, n.kind, n.seen = n.to, Nothing, nil
 				all = append(all, n)
 				return
 			}
 		}
+		unborn[e.Addr] = *e
 		// It came in the first gap in which that can be: after all that was there, or
 		// in the one in which that went.
 		for _, b := range all {
@@ -340,10 +346,56 @@ func (m *model) live() []*being {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b SymbolEvent) int { return cmp.Compare(a.Time, b.Time) })
-	events = m.starts(events)
+	events = m.starts(m.once(events))
+	type code struct {
+		data   []byte
+		silent []Range
+	}
+	var codes []code
+	for i := range events {
+		data, silent := m.codeOf(events, i, symbols)
+		codes = append(codes, code{data, silent})
+	}
+	// swapped returns the death that came before the i-th event, a birth.
+	swapped := func(i int) int {
+		e := &events[i]
+		n := &being{lo: e.Addr, hi: e.Addr + uint64(e.Len), from: e.Time, kind: m.kind(e, nil)}
+		for _, b := range all {
+			if !over(b, n.lo, n.hi, n.from) || b.kind == ModuleText || b.kind == ModuleData || b.kind == BPFImage && b.lo < n.lo || n.kind == BPFImage && b.lo > n.lo {
+				continue
+			}
+			var later []int // events at its address
+			between := false
+			for k := i + 1; k < len(events); k++ {
+				if events[k].Addr == b.lo {
+					later = append(later, k)
+				} else if len(later) == 0 {
+					between = between || events[k].Addr < n.hi && n.lo < events[k].Addr+uint64(events[k].Len)
+				}
+			}
+			if len(later) == 0 || e.Unregister || between {
+				continue
+			}
+			o := &events[later[0]]
+			own := func(e *SymbolEvent) bool {
+				return b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine)
+			}
+			if !o.Unregister || !own(o) || !m.apart(e, o) || b.lo == n.lo && own(e) && (len(later) == 1 || !events[later[1]].Unregister) {
+				continue
+			}
+			return later[0]
+		}
+		return 0
+	}
 	for i := range events {
 		e := &events[i]
 		load(e.Time)
+		if k := swapped(i); k > 0 {
+			m.skew = max(m.skew, events[k].Time-e.Time)
+			events[i], events[k] = events[k], events[i]
+			events[i].Time, events[k].Time = events[k].Time, events[i].Time
+			codes[i], codes[k] = codes[k], codes[i]
+		}
 		n := &being{lo: e.Addr, hi: e.Addr + uint64(e.Len), from: e.Time, to: MaxTime, name: e.Name}
 		switch {
 		case e.Unregister:
@@ -355,8 +407,12 @@ func (m *model) live() []*being {
 		default:
 			n.seen = []Interval{{e.Time, e.Time + 1}}
 		}
-		n.code, n.silent = m.codeOf(events, i, symbols)
+		n.code, n.silent, n.cpu = codes[i].data, codes[i].silent, e.CPU
 		n.kind = m.kind(e, n.code)
+		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && m.apart(&o, e) {
+			n.born, n.early = e.Time, MaxTime
+		}
+		delete(unborn, e.Addr)
 		bear(n)
 	}
 	load(MaxTime)
@@ -370,11 +426,50 @@ func (m *model) live() []*being {
 	return all
 }
 
+// lostEarly is what is lost of b's births and deaths, if its own death may be recorded
+// before its birth.
+func (b *being) lostEarly(l lost) lost {
+	if b.early == 0 {
+		return l
+	}
+	return func(t uint64) Reason {
+		if why := l(t); why != ReasonNone || t < b.born || t >= b.early {
+			return why
+		}
+		return ClockUncertainty
+	}
+}
+
+// apart reports whether two events may be in the wrong order.
+func (m *model) apart(a, b *SymbolEvent) bool {
+	why := ReasonNone
+	for t := a.Time; t <= b.Time; t++ {
+		why = cmp.Or(why, m.during(GapSymbols, t))
+	}
+	return a.CPU >= 0 && b.CPU >= 0 && a.CPU != b.CPU && a.Time != 0 && why == ReasonNone
+}
+
+// once leaves out symbols that perf wrote twice.
+func (m *model) once(events []SymbolEvent) (out []SymbolEvent) {
+	for _, e := range events {
+		twice := false
+		for _, o := range out {
+			if o.Addr == e.Addr && o.Time == e.Time {
+				twice = o == e // as the last one
+			}
+		}
+		if !twice || e.Time == 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // certain makes what is lost of a place while b is there also tell when b may not be
 // there: it is only where nothing can have gone unrecorded between then and a
 // moment when it was seen, or when one of the facts of the place shows it.
 func (m *model) certain(b *being, facts []witness, place lost) lost {
-	births := m.widened(m.lostSymbol)
+	births := b.lostEarly(m.widened(m.lostSymbol))
 	dynamic := true
 	if b.kind == ModuleText || b.kind == ModuleData {
 		births, dynamic = m.widened(m.lostLoad), false
@@ -632,58 +727,162 @@ func (m *model) made() []made {
 	for _, p := range m.sorted() {
 		out = append(out, made{Poke: p, recorded: p.Time})
 	}
-	lost := lost(m.lostText)
-	places := make(map[uint64][]int)
-	for i, c := range out {
-		places[c.Addr] = append(places[c.Addr], i)
+	places := make(map[uint64][]*made)
+	for i := range out {
+		places[out[i].Addr] = append(places[out[i].Addr], &out[i])
 	}
 	for _, list := range places {
-		at := func(k int) *made {
-			if k < 0 || k >= len(list) {
-				return nil
-			}
-			return &out[list[k]]
-		}
-		fits := func(a, b *made) bool {
-			if a == nil || b == nil {
-				return true
-			}
-			n := min(len(a.New), len(b.Old))
-			return bytes.Equal(a.New[:n], b.Old[:n])
-		}
-		broken := func(a, b *made) (n int) {
-			if !fits(a, b) {
-				from, to := min(a.recorded, b.recorded), max(a.recorded, b.recorded)
-				size := uint64(max(len(a.Old), len(a.New)))
-				if why, _ := lost.within(from, to); why == ReasonNone && m.onlyPoked(a.Addr, a.Addr+size, from, to) {
-					n = 1
-				}
-			}
-			return n
-		}
-		for k := 0; k+1 < len(list); k++ {
-			before, p, q, after := at(k-1), at(k), at(k+1), at(k+2)
-			n := len(p.Old)
-			why, _ := lost.within(p.recorded, q.recorded)
-			if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || p.recorded == q.recorded || why != ReasonNone ||
-				len(p.New) != n || len(q.Old) != n || len(q.New) != n ||
-				!fits(before, q) || !fits(q, p) || !fits(p, after) {
-				continue
-			}
-			switch broken(before, p) + broken(p, q) + broken(q, after) {
-			case 0:
-			case 1:
-				p.rival, q.rival = &q.Poke, &p.Poke
-			default:
-				m.skew = max(m.skew, q.recorded-p.recorded)
-				p.Time, q.Time = q.recorded, p.recorded
-				list[k], list[k+1] = list[k+1], list[k]
-				k++
-			}
-		}
+		m.unskew(list)
+		m.jumble(list)
 	}
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
 	return out
+}
+
+// A fit says whether what a poke found, or left, is what others say.
+type fit int
+
+const (
+	fits    fit = iota // or nothing tells
+	differs            // and a change between may have gone unrecorded
+	broken
+)
+
+// unexplained says which of them it is where two pokes do not fit.
+func (m *model) unexplained(a, b *made) fit {
+	from, to := min(a.recorded, b.recorded), max(a.recorded, b.recorded)
+	size := uint64(max(len(a.Old), len(a.New)))
+	if why, _ := lost(m.lostText).within(from, to); why == ReasonNone && m.onlyPoked(a.Addr, a.Addr+size, from, to) {
+		return broken
+	}
+	return differs
+}
+
+// copied returns what the snapshot has at p's place of text, if it is older.
+func (m *model) copied(p *made, n int) (out []byte) {
+	for k := range uint64(n) {
+		b, ok := byteOf(m.snapshot.Segments, p.Addr+k)
+		if a := p.Addr + k; !ok || a < m.textLo || a >= m.textHi || p.recorded <= m.snapshot.To {
+			return nil
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// found says how the first n bytes that p found fit what a place's pokes before left, or,
+// where there are none, the snapshot.
+func (m *model) found(before []*made, p *made, n int) fit {
+	if b := m.copied(p, n); len(before) == 0 && b != nil && !bytes.Equal(b, p.Old[:n]) {
+		if why, _ := lost(m.lostText).within(m.snapshot.From, p.recorded); why == ReasonNone {
+			return broken
+		}
+	}
+	for k := range n {
+		for i := len(before) - 1; i >= 0 && len(before[i].New) > 0; i-- {
+			if o := before[i]; k < len(o.New) {
+				if o.New[k] != p.Old[k] {
+					return m.unexplained(o, p)
+				}
+				break
+			}
+		}
+	}
+	return fits
+}
+
+// left says how the first n bytes that p left fit what a place's pokes found afterwards.
+func (m *model) left(p *made, after []*made, n int) fit {
+	for k := range n {
+		for i := 0; i < len(after) && len(after[i].Old) > 0; i++ {
+			if o := after[i]; k < len(o.Old) {
+				if p.New[k] != o.Old[k] {
+					return m.unexplained(p, o)
+				}
+				break
+			}
+		}
+	}
+	return fits
+}
+
+// unskew exchanges neighbours among a place's pokes that fit only so.
+func (m *model) unskew(list []*made) {
+	for k := 0; k+1 < len(list); k++ {
+		before, p, q, after := list[:k], list[k], list[k+1], list[k+2:]
+		n := min(len(p.Old), len(q.Old))
+		why, _ := lost(m.lostText).within(p.recorded, q.recorded)
+		if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || p.recorded == q.recorded || why != ReasonNone || n == 0 ||
+			len(p.New) != len(p.Old) || len(q.New) != len(q.Old) ||
+			m.found(before, q, n) != fits || !bytes.Equal(q.New[:n], p.Old[:n]) || m.left(p, after, n) != fits {
+			continue
+		}
+		count := 0
+		for _, f := range []fit{m.found(before, p, n), m.left(p, list[k+1:k+2], n), m.left(q, after, n)} {
+			if f == broken {
+				count++
+			}
+		}
+		switch count {
+		case 0:
+		case 1:
+			p.rivals = []Poke{p.Poke, q.Poke}
+			q.rivals = p.rivals
+		default:
+			m.skew = max(m.skew, q.recorded-p.recorded)
+			p.Time, q.Time = q.recorded, p.recorded
+			list[k], list[k+1] = q, p
+			k++
+		}
+	}
+}
+
+// jumble finds what does not fit still, and may in some other order of what is around:
+// here all pokes of the place are less than a second apart.
+func (m *model) jumble(list []*made) {
+	for k, p := range list {
+		if p.rivals != nil || k > 0 && list[k-1].rivals != nil || m.found(list[:k], p, len(p.Old)) != broken {
+			continue
+		}
+		cpus := make(map[int]bool)
+		n := 9
+		for _, o := range list {
+			cpus[o.CPU] = true
+			n = min(n, len(o.Old), len(o.New))
+			if len(o.Old) != len(o.New) {
+				n = 0
+			}
+		}
+		if cpus[-1] || len(cpus) < 2 || n == 0 {
+			continue
+		}
+		// A chain finds everything as often as it leaves it, but for its first and its
+		// last content.
+		count := make(map[string]int)
+		for _, o := range list {
+			count[string(o.Old[:n])]++
+			count[string(o.New[:n])]--
+		}
+		start := m.copied(list[0], n)
+		if start != nil {
+			count[string(start)]--
+		}
+		only, never := 0, 0
+		for _, c := range count {
+			only += max(c, 0)
+			never -= min(c, 0)
+		}
+		if start != nil && only > 0 || only > 1 || never > 1 {
+			continue
+		}
+		var all []Poke
+		for _, o := range list {
+			all = append(all, o.Poke)
+		}
+		for _, o := range list {
+			o.rivals = all
+		}
+	}
 }
 
 // onlyPoked reports whether nothing but pokes can have written a place meanwhile: it is
@@ -856,8 +1055,11 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	for _, p := range m.changes {
 		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo,
 			call: len(p.Old) > 0 && len(p.Old) == len(p.New) && (p.Old[0] == 0xe8 || p.New[0] == 0xe8)}
-		if r := p.rival; r != nil {
-			w.rival = &witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}
+		w.cpu = p.CPU
+		for _, r := range p.rivals {
+			if r := (witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
+				w.rivals = append(w.rivals, r)
+			}
 		}
 		if w.old != nil || w.new != nil {
 			facts = append(facts, w)
@@ -897,6 +1099,19 @@ type painter struct {
 
 	content []byte // what stood last
 	source  Source
+
+	early  []witness // changes of what nobody knows to be alive
+	made   uint64    // when what is alive was made, and the CPU that recorded it
+	madeBy int
+}
+
+// mayFollow reports whether a change that is recorded before code was made may have come
+// after it.
+func (p *painter) mayFollow(code []byte, t uint64, cpu int) bool {
+	return slices.ContainsFunc(p.early, func(f witness) bool {
+		why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
+		return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && bytes.Equal(f.old, code) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
+	})
 }
 
 func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
@@ -963,6 +1178,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			continue
 		}
 		if t < b.from {
+			p.early = between(t, b.from)
 			p.nobody(t, b.from, before, between(t, b.from))
 		}
 		if b.kind == Nothing {
@@ -1005,6 +1221,10 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			} else {
 				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon)}
+				if p.mayFollow(bytes, b.from, b.cpu) {
+					claim.weak = ClockUncertainty
+				}
+				p.made, p.madeBy = b.from, b.cpu
 			}
 		case OutOfLine:
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
@@ -1170,15 +1390,29 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	all, clashing := p.withCopies(e0, e1, got, claim, facts)
 	dead, why := false, ReasonNone
 	for i, f := range all {
+		late := false
+		if !f.copied && (len(f.rivals) < 2 || dead) {
+			if !f.birth && (dead || p.content == nil) {
+				p.early = append(slices.Clip(p.early), f)
+			}
+			late = !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
+		}
 		switch {
-		case f.rival != nil && !dead:
-			// It came before its rival or after: all that either says.
+		case len(f.rivals) > 1 && !dead:
+			// It came before its rivals or after: all that any of them says.
 			until := e1
 			if i+1 < len(all) {
 				until = all[i+1].time
 			}
-			var says []string
-			for _, b := range [][]byte{p.content, f.old, f.new, f.rival.old, f.rival.new} {
+			if t1 < f.time && p.content != nil && !torn && weak == ReasonNone && bytes.Equal(p.content, f.old) {
+				p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
+				t1 = f.time
+			}
+			says, list := []string(nil), [][]byte{p.content, f.old, f.new}
+			for _, r := range f.rivals {
+				list = append(list, r.old, r.new)
+			}
+			for _, b := range list {
 				if b != nil && !slices.Contains(says, string(b)) {
 					says = append(says, string(b))
 				}
@@ -1201,6 +1435,13 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
 		}
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
+		if f.birth {
+			p.made, p.madeBy = f.time, f.cpu
+			late = p.mayFollow(f.new, f.time, f.cpu)
+		}
+		if late {
+			weak = ClockUncertainty
+		}
 		switch {
 		case f.new == nil:
 			if p.source = SourcePoke; f.old != nil {
@@ -1470,6 +1711,19 @@ func genModel(t *rapid.T) *model {
 	}
 	m.genSymbols(t, yes, tick, value)
 	if skewed {
+		for i := range m.symbols {
+			m.symbols[i].CPU = rapid.SampledFrom([]int{0, 1, 0, 1, -1}).Draw(t, "symbol of")
+		}
+		for i := range m.symbols {
+			if k := i + 1; k < len(m.symbols) && m.symbols[i].Time != 0 && m.symbols[k].Time != 0 && yes("symbols in the wrong order", 3) {
+				m.symbols[i].Time, m.symbols[k].Time = m.symbols[k].Time, m.symbols[i].Time
+			}
+			if yes("symbol twice", 8) {
+				m.symbols = append(m.symbols, m.symbols[i])
+			}
+		}
+	}
+	if skewed {
 		m.genSkewed(t, yes, value)
 	} else {
 		m.genPokes(t, yes, tick, value)
@@ -1575,13 +1829,18 @@ func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.G
 	last := make(map[uint64]int)
 	for _, time := range times {
 		p := Poke{Addr: rapid.SampledFrom([]uint64{0x1000, 0x1000, 0x1002, 0x9000}).Draw(t, "place"), Time: time, CPU: rapid.SampledFrom([]int{0, 1, 0, 1, -1}).Draw(t, "cpu")}
-		for k := range uint64(2) {
+		for k := range rapid.Uint64Range(1, 2).Draw(t, "bytes") {
 			old, ok := m.before(now, p.Addr+k)
 			if !ok || yes("contradicts", 30) {
 				old = value.Draw(t, "old")
 			}
 			p.Old, p.New = append(p.Old, old), append(p.New, value.Draw(t, "new"))
 			now[p.Addr+k] = p.New[k]
+		}
+		if p.Addr == 0x9000 && yes("made", 3) {
+			p.Old = nil
+		} else if p.Addr == 0x9000 && yes("retired", 4) {
+			p.New = nil
 		}
 		m.pokes = append(m.pokes, p)
 		if i, ok := last[p.Addr]; ok && yes("in the wrong order", 2) {

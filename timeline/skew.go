@@ -10,13 +10,13 @@ import (
 	"sort"
 )
 
-// Skew is a pair of pokes of one place whose recorded times are in the wrong
-// order: the place's old and new bytes follow on one another only if the one
-// with the later time came first. CPUs' clocks differ, then, by First - Second
+// Skew is a pair of records of one place whose times are in the wrong order: the
+// place's old and new bytes, or its births and deaths, follow on one another only if
+// the one with the later time came first. CPUs' clocks differ, then, by First - Second
 // at least (rule clocks).
 type Skew struct {
 	Addr   uint64
-	First  uint64 // recorded time of the poke that came first
+	First  uint64 // recorded time of the one that came first
 	Second uint64 // recorded time of the one that followed, less than First
 	// The CPUs that recorded them.
 	FirstCPU, SecondCPU int
@@ -102,18 +102,93 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	return false
 }
 
-// link says how the i-th and j-th of a place's pokes fit together as neighbours.
-func (d *build) link(list []poke, i, j int) link {
-	if i < 0 || j < 0 || i >= len(list) || j >= len(list) || d.follows(&list[i], &list[j]) {
-		return linkFits
-	}
-	t, u := min(list[i].time, list[j].time), max(list[i].time, list[j].time)
-	x := &d.edits[list[i].edit]
+// unexplained says that pokes a and b of a place do not fit together as neighbours:
+// whether a change between may have gone unrecorded.
+func (d *build) unexplained(a, b *poke) link {
+	t, u := min(a.time, b.time), max(a.time, b.time)
+	x := &d.edits[a.edit]
 	addr := d.sites[x.site].addr
 	if len(d.gaps[gapsOfText].between(t, u)) > 0 || !d.onlyPoked(addr, addr+uint64(max(x.olen, x.nlen)), t, u) {
 		return linkLost
 	}
 	return linkBroken
+}
+
+// farthest is how many pokes of a place are looked at for what one found or left.
+const farthest = 16
+
+// found says how the first n bytes that p found fit what the pokes list[:i] left. A
+// place's pokes have several lengths where a kprobe is optimised:
+//
+//	list[0]   ├─────────┤
+//	list[1]   ├─┤
+//	p         ├─────────┤   found the first byte of list[1], the others of list[0]
+func (d *build) found(list []poke, i int, p *poke, n int) link {
+	old := d.oldOf(p)[:n]
+	if i == 0 {
+		if b := d.copiedText(p, n); b != nil && !bytes.Equal(b, old) && len(d.gaps[gapsOfText].between(d.snapshot.From, p.time)) == 0 {
+			return linkBroken
+		}
+	}
+	for done, j := 0, i-1; j >= max(0, i-farthest) && done < n; j-- {
+		new := d.newOf(&list[j])
+		if len(new) == 0 {
+			break // it was gone
+		}
+		if m := min(len(new), n); m > done {
+			if !bytes.Equal(new[done:m], old[done:m]) {
+				return d.unexplained(&list[j], p)
+			}
+			done = m
+		}
+	}
+	return linkFits
+}
+
+// left says how the first n bytes that p left fit what the pokes list[i:] found.
+func (d *build) left(list []poke, i int, p *poke, n int) link {
+	new := d.newOf(p)[:n]
+	for done, j := 0, i; j < min(len(list), i+farthest) && done < n; j++ {
+		old := d.oldOf(&list[j])
+		if len(old) == 0 {
+			break
+		}
+		if m := min(len(old), n); m > done {
+			if !bytes.Equal(old[done:m], new[done:m]) {
+				return d.unexplained(p, &list[j])
+			}
+			done = m
+		}
+	}
+	return linkFits
+}
+
+// copiedText returns what the snapshot, if it was taken before p, has at p's place in
+// kernel text: n bytes, or nil.
+func (d *build) copiedText(p *poke, n int) []byte {
+	addr := d.sites[d.edits[p.edit].site].addr
+	segs := d.snapshot.Segments
+	if p.time <= d.snapshot.To || addr < d.textLo || addr+uint64(n) > d.textHi {
+		return nil
+	}
+	i := sort.Search(len(segs), func(i int) bool { return segs[i].End() > addr })
+	if i == len(segs) || segs[i].Addr > addr || addr+uint64(n) > segs[i].End() {
+		return nil
+	}
+	return segs[i].Data[addr-segs[i].Addr:][:n]
+}
+
+func (d *build) oldOf(p *poke) []byte { e := &d.edits[p.edit]; return d.arena[e.old:][:e.olen] }
+func (d *build) newOf(p *poke) []byte { e := &d.edits[p.edit]; return d.arena[e.new:][:e.nlen] }
+
+// inPlace returns how many bytes two pokes both replace, 0 if one of them makes code
+// or retires it.
+func (d *build) inPlace(p, q *poke) int {
+	x, y := &d.edits[p.edit], &d.edits[q.edit]
+	if x.olen != x.nlen || y.olen != y.nlen {
+		return 0
+	}
+	return int(min(x.olen, y.olen))
 }
 
 // unskew finds neighbours among a place's pokes that CPUs with differing clocks
@@ -123,36 +198,32 @@ func (d *build) link(list []poke, i, j int) link {
 func (d *build) unskew(list []poke) {
 	for k := 0; k+1 < len(list); k++ {
 		p, q := list[k], list[k+1]
-		x, y := &d.edits[p.edit], &d.edits[q.edit]
-		cx, cy := d.cpuOf(&p), d.cpuOf(&q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > maxSkew ||
-			x.olen != x.nlen || y.olen != y.nlen || x.olen != y.olen {
+		cx, cy, n := d.cpuOf(&p), d.cpuOf(&q), d.inPlace(&p, &q)
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > maxSkew || n == 0 {
 			continue
 		}
 		if p.time == q.time {
-			d.untie(list, k)
+			d.untie(list, k, n)
 			continue
 		}
 		broken := 0
-		for _, l := range []link{d.link(list, k-1, k), d.link(list, k, k+1), d.link(list, k+1, k+2)} {
+		for _, l := range []link{d.found(list, k, &p, n), d.left(list[:k+2], k+1, &p, n), d.left(list, k+2, &q, n)} {
 			if l == linkBroken {
 				broken++
 			}
 		}
 		if broken == 0 || len(d.gaps[gapsOfText].between(p.time, q.time)) > 0 ||
-			d.link(list, k-1, k+1) != linkFits || !d.follows(&q, &p) || d.link(list, k, k+2) != linkFits {
+			d.found(list, k, &q, n) != linkFits || !bytes.Equal(d.newOf(&q)[:n], d.oldOf(&p)[:n]) || d.left(list, k+2, &p, n) != linkFits {
 			continue
 		}
 		if broken == 1 {
-			d.rival(&p, &q)
+			d.rival(p, q)
 			continue
 		}
 		if d.moved == nil {
 			d.moved = make(map[uint32]uint64)
 		}
-		d.im.skews = append(d.im.skews, Skew{Addr: d.sites[x.site].addr,
-			First: q.time, FirstCPU: int(cy), Second: p.time, SecondCPU: int(cx)})
-		d.skew = max(d.skew, q.time-p.time)
+		d.skewed(Skew{Addr: d.sites[d.edits[p.edit].site].addr, First: q.time, FirstCPU: int(cy), Second: p.time, SecondCPU: int(cx)})
 		d.moved[q.order], d.moved[p.order] = p.time, q.time
 		list[k], list[k+1] = q, p
 		k++
@@ -162,27 +233,115 @@ func (d *build) unskew(list []poke) {
 // untie finds the order of two pokes of a place, the k-th and the next one, that two
 // CPUs recorded at the same time. Their order in the file proves nothing. What they
 // found and left does, if it fits in one order only.
-func (d *build) untie(list []poke, k int) {
+func (d *build) untie(list []poke, k, n int) {
 	p, q := list[k], list[k+1]
-	fits := func(l link) bool { return l != linkBroken }
-	asRead := fits(d.link(list, k-1, k)) && d.follows(&p, &q) && fits(d.link(list, k+1, k+2))
-	turned := fits(d.link(list, k-1, k+1)) && d.follows(&q, &p) && fits(d.link(list, k, k+2))
+	fits := func(first, second *poke) bool {
+		return d.found(list, k, first, n) != linkBroken && bytes.Equal(d.newOf(first)[:n], d.oldOf(second)[:n]) &&
+			d.left(list, k+2, second, n) != linkBroken
+	}
+	asRead, turned := fits(&p, &q), fits(&q, &p)
 	switch {
 	case p.edit == q.edit || asRead && !turned:
 	case turned && !asRead:
 		p.order, q.order = q.order, p.order // the order of pokes of equal time
 		list[k], list[k+1] = q, p
 	default:
-		d.rival(&p, &q)
+		d.rival(p, q)
 	}
 }
 
-// rival notes that it is not known which of two pokes came first.
-func (d *build) rival(p, q *poke) {
+// rival notes that it is not known in which order pokes came.
+func (d *build) rival(list ...poke) {
 	if d.rivals == nil {
-		d.rivals = make(map[uint32]poke)
+		d.rivals = make(map[uint32][]poke)
 	}
-	d.rivals[p.order], d.rivals[q.order] = *q, *p
+	var different []poke // by what they do
+	met := make(map[uint32]bool)
+	for i := range list {
+		if e := list[i].edit; !met[e] {
+			met[e] = true
+			different = append(different, list[i])
+		}
+	}
+	for i := range list {
+		d.rivals[list[i].order] = different
+	}
+}
+
+// jumble finds links that are broken still, and that some other order of the pokes
+// around may mend: a clock may be ahead by more than two changes of a place. What is
+// around is then not known.
+//
+//	made      48 > cc   cc > e9   e9 > cc   cc > 48
+//	recorded  48 > cc             e9 > cc   cc > 48   cc > e9
+func (d *build) jumble(list []poke) {
+	for k := range list {
+		p := &list[k]
+		if d.rivals[p.order] != nil || k > 0 && d.rivals[list[k-1].order] != nil || d.found(list, k, p, len(d.oldOf(p))) != linkBroken {
+			continue
+		}
+		before, at := d.snapshot.To, d.timeOf(p)
+		if k > 0 {
+			before = d.timeOf(&list[k-1])
+		}
+		lo, hi := k, k
+		for lo > 0 && at-d.timeOf(&list[lo-1]) <= maxSkew {
+			lo--
+		}
+		for hi < len(list) && d.timeOf(&list[hi])-before <= maxSkew {
+			hi++
+		}
+		if d.mayFit(list, lo, hi) {
+			d.rival(list[lo:hi]...)
+		}
+	}
+}
+
+// mayFit reports whether list[lo:hi] may be a chain in another order, which several CPUs
+// recorded: what one leaves another finds, but for the first and the last.
+func (d *build) mayFit(list []poke, lo, hi int) bool {
+	if hi-lo < 2 {
+		return false
+	}
+	n := 1 << 16
+	several := false
+	cpu := d.cpuOf(&list[lo])
+	for i := lo; i < hi; i++ {
+		p := &list[i]
+		c := d.cpuOf(p)
+		if several = several || c != cpu; c == unknownCPU {
+			return false
+		}
+		n = min(n, d.inPlace(p, p))
+	}
+	if !several || n == 0 {
+		return false
+	}
+	found := make(map[string]int) // how much more often than left
+	for i := lo; i < hi; i++ {
+		found[string(d.oldOf(&list[i])[:n])]++
+		found[string(d.newOf(&list[i])[:n])]--
+	}
+	first, last := 1, 1 // how many may be neither left nor found
+	b := d.copiedText(&list[lo], n)
+	if lo > 0 {
+		b = d.newOf(&list[lo-1])
+	}
+	if len(b) >= n {
+		found[string(b[:n])]--
+		first = 0
+	}
+	if hi < len(list) {
+		if b := d.oldOf(&list[hi]); len(b) >= n {
+			found[string(b[:n])]++
+			last = 0
+		}
+	}
+	for _, k := range found {
+		first -= max(k, 0)
+		last += min(k, 0)
+	}
+	return first >= 0 && last >= 0
 }
 
 // timeOf returns the time of a poke in the order in which its place's pokes
@@ -196,27 +355,35 @@ func (d *build) timeOf(p *poke) uint64 {
 	return p.time
 }
 
-// rivalOf returns the poke of which it is not known whether it came before ch or
-// after.
-func (c *historyBuilder) rivalOf(ch *change) (poke, bool) {
-	if c.rivals == nil {
-		return poke{}, false
+// rivalsOf returns the pokes of which it is not known whether they came before ch or
+// after, as far as they change the place too; nil if there are none.
+func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
+	if c.rivals == nil || ch.copied {
+		return nil
 	}
-	p, ok := c.rivals[ch.order]
-	return p, ok
+	for _, p := range c.rivals[ch.order] {
+		if ch.offset < uint32(c.edits[p.edit].olen) {
+			out = append(out, p)
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
 }
 
 // unsettled makes the time around a change conflicting that may have come
-// before its rival or after: everything that either says.
-func (c *historyBuilder) unsettled(from, to uint64, ch *change, rival poke) {
+// before its rivals or after: everything that any of them says.
+func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
 	var claims []claim
 	if c.content != noContent {
 		claims = append(claims, c.claim(from))
 	}
-	e := &c.edits[rival.edit]
-	claims = c.differing(claims,
-		claim{ch.recorded, ch.old, SourcePoke, true}, claim{ch.recorded, ch.new, SourcePoke, false},
-		claim{rival.time, e.old + ch.offset, SourcePoke, true}, claim{rival.time, e.new + ch.offset, SourcePoke, false})
+	claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true}, claim{ch.recorded, ch.new, SourcePoke, false})
+	for i := range rivals {
+		e := &c.edits[rivals[i].edit]
+		claims = c.differing(claims, claim{rivals[i].time, e.old + ch.offset, SourcePoke, true}, claim{rivals[i].time, e.new + ch.offset, SourcePoke, false})
+	}
 	c.conflict(from, to, OldBytesMismatch, claims...)
 }
 

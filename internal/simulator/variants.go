@@ -71,6 +71,12 @@ var Variants = []Variant{
 	{"skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3) }, NoFloor, 99},
 	{"double-writes", func(c *Config, r *rand.Rand) { c.Record.DoubleWrites = 50 }, AllKnown, 99},
 	{"lossy-double-writes", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.DoubleWrites = 50 }, KnownBetweenLosses, 18},
+	{"wide-skew", func(c *Config, r *rand.Rand) { skew(c, r, 50e6) }, NoFloor, 98},
+	{"wide-skew-probes", func(c *Config, r *rand.Rand) { only(c, kernel.ChangeProbe, kernel.ChangeTracer); skew(c, r, 50e6) }, NoFloor, 98},
+	{"wide-skew-programs", func(c *Config, r *rand.Rand) {
+		only(c, kernel.ChangeProgram, kernel.ChangeTracer, kernel.ChangeTailCall, kernel.ChangeModule)
+		skew(c, r, 50e6)
+	}, NoFloor, 98},
 	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
 
 	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 98},

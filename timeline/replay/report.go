@@ -54,7 +54,7 @@ type Report struct {
 	Symbols       struct{ Births, Deaths int }
 	Losses        []Loss
 	Conflicts     int
-	// Skews are pokes that CPUs with differing clocks recorded in the wrong
+	// Skews are records that CPUs with differing clocks made in the wrong
 	// order, by address and time. The largest is the ClockUncertainty, in
 	// nanoseconds: within it of a change, which side a time belongs to is not
 	// known.

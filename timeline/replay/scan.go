@@ -755,7 +755,14 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 	}
 	s.announcedLate = s.announcedLate || k.Time == 0 && s.newest > 0
 	e := timeline.SymbolEvent{Time: k.Time, Addr: k.Addr, Len: k.Len, Kind: kind,
-		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name)}
+		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name), CPU: -1}
+	switch {
+	case k.Time == 0:
+	case k.Has&perfdata.SampleCPU != 0:
+		e.CPU = int(k.CPU)
+	default:
+		e.CPU = int(ch.cpu)
+	}
 	if e.Unregister {
 		s.report.Symbols.Deaths++
 	} else {

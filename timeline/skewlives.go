@@ -1,0 +1,166 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "slices"
+
+// Births and deaths that CPUs recorded whose clocks differ may have times in the wrong
+// order (rule clocks):
+//
+//	made      a dies  b is born             a is born  a dies
+//	recorded  b is born  a dies             a dies  a is born
+//
+// On the left a birth comes over something alive whose death follows: both fit only if
+// they are exchanged. On the right a death comes before its birth. That fits as well if
+// something of this name was there before, so nothing tells.
+
+// symbolOrder has the indices of symbol events by address, ascending.
+type symbolOrder map[uint64][]int
+
+func orderOf(events []SymbolEvent) symbolOrder {
+	at := make(symbolOrder)
+	for i := range events {
+		at[events[i].Addr] = append(at[events[i].Addr], i)
+	}
+	return at
+}
+
+// after returns the first event behind the i-th one at an address, 0 if there is none.
+func (o symbolOrder) after(addr uint64, i int) int {
+	at := o[addr]
+	if n, _ := slices.BinarySearch(at, i+1); n < len(at) {
+		return at[n]
+	}
+	return 0
+}
+
+// exchange keeps the order when events i and k have changed places.
+func (o symbolOrder) exchange(events []SymbolEvent, i, k int) {
+	if events[i].Addr == events[k].Addr {
+		return
+	}
+	for _, e := range [...]struct{ now, was int }{{i, k}, {k, i}} {
+		at := o[events[e.now].Addr]
+		n, _ := slices.BinarySearch(at, e.was)
+		at[n] = e.now
+		slices.Sort(at)
+	}
+}
+
+// apart reports whether the clocks of the CPUs that recorded two events may have
+// them in the wrong order: a has the lower time.
+func (p *liveSet) apart(a, b *SymbolEvent) bool {
+	return a.CPU != b.CPU && a.CPU >= 0 && b.CPU >= 0 && a.Time != 0 && b.Time-a.Time <= maxSkew &&
+		len(p.lost.between(a.Time, later(b.Time, 1))) == 0
+}
+
+// maxBetween is how many events are looked at between two that may be in the wrong
+// order.
+const maxBetween = 1 << 10
+
+// earlyBirth returns the event that came before the i-th one, a birth, although it is
+// recorded later: the death of what this one is born over. It returns 0 if there is
+// none.
+func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int {
+	e := &events[i]
+	if e.Unregister || e.CPU < 0 {
+		return 0
+	}
+	l := newLifetime(e, nil)
+	lo, hi := p.overlapping(l.Lo, l.Hi)
+	for _, o := range p.alive[lo:hi] {
+		if o.IsModule() || o.Kind == BPFImage && o.Lo < l.Lo || l.Kind == BPFImage && o.Lo > l.Lo {
+			continue // not ended by it
+		}
+		k := order.after(o.Lo, i)
+		if k == 0 || k-i > maxBetween || !events[k].Unregister || !o.is(&events[k]) || !p.apart(e, &events[k]) {
+			continue
+		}
+		if o.Lo == l.Lo && o.is(e) {
+			// It may as well be the death of this one.
+			if next := order.after(o.Lo, k); next == 0 || !events[next].Unregister {
+				continue
+			}
+		}
+		if !slices.ContainsFunc(events[i+1:k], func(x SymbolEvent) bool { return x.Addr < l.Hi && l.Lo < x.Addr+uint64(x.Len) }) {
+			return k
+		}
+	}
+	return 0
+}
+
+// earlyDeath returns when what e brings may have died, if a death without a birth that
+// is recorded before may be its.
+func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
+	o := p.unborn[e.Addr]
+	if o == nil {
+		return gap{}
+	}
+	delete(p.unborn, e.Addr)
+	if o.Name != e.Name || o.Kind != e.Kind || !p.apart(o, e) {
+		return gap{}
+	}
+	return gap{e.Time, later(o.Time, maxSkew+1), ClockUncertainty}
+}
+
+// skewed notes two records that show that clocks differ.
+func (d *build) skewed(s Skew) {
+	if s.By() > 0 && !slices.Contains(d.im.skews, s) {
+		d.im.skews = append(d.im.skews, s)
+	}
+	d.skew = max(d.skew, s.By())
+}
+
+// outOfOrder returns why what a change leaves is uncertain, although it is the last fact:
+// a change may have come later than this one, which made the code, or this one may be of
+// what was there before the code. p is the progress up to the change.
+func (c *historyBuilder) outOfOrder(p *progress, ch *change) Reason {
+	switch unknown := p.dead != ReasonNone || c.content == noContent; {
+	case ch.birth:
+		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) {
+			return ClockUncertainty
+		}
+	case unknown:
+		c.early = append(slices.Clip(c.early), *ch)
+	case ch.hasOld && (p.torn || !c.equal(c.content, ch.old)) && c.mayPrecede(ch):
+		return ClockUncertainty
+	}
+	return ReasonNone
+}
+
+// recordedBy returns the CPU that recorded a change.
+func (c *historyBuilder) recordedBy(ch *change) uint16 {
+	if ch.copied {
+		return unknownCPU
+	}
+	return c.cpuOf(&poke{order: ch.order})
+}
+
+// maxEarly is how many changes are looked at that may have come later than recorded.
+const maxEarly = 64
+
+// mayFollow reports whether a change that is recorded before code was made, at time t by
+// a CPU, may have come after it: it finds what the code begins with, and leaves something
+// else.
+func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
+	for i := len(c.early) - 1; i >= max(0, len(c.early)-maxEarly); i-- {
+		ch := &c.early[i]
+		if t-ch.time > maxSkew {
+			break
+		}
+		by := c.recordedBy(ch)
+		if cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
+			len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mayPrecede reports whether a change that does not find what was made there, by another
+// CPU, may have come before that: it is of what was there before.
+func (c *historyBuilder) mayPrecede(ch *change) bool {
+	by := c.recordedBy(ch)
+	return c.made > 0 && ch.time-c.made <= maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
+}
