@@ -17,6 +17,8 @@ type EncodedWindows struct {
 	// Stretches are the runs of pokes that are neighbours in the order of time as well:
 	// begin and end in Pokes, and the index of the first in the order of time.
 	Stretches [][3]int
+	Slow      uint64 // how long a slow batch takes, in ns
+	Idle      []byte // the idle moments
 }
 
 // Encode returns the windows as plain memory, which they share. ok is false for
@@ -29,6 +31,7 @@ func (w *Windows) Encode() (e EncodedWindows, ok bool) {
 	for _, s := range w.runs {
 		e.Stretches = append(e.Stretches, [3]int{s.lo, s.hi, s.from})
 	}
+	e.Slow, e.Idle = w.slow, raw(w.idle)
 	return e, true
 }
 
@@ -48,7 +51,14 @@ func DecodeWindows(e EncodedWindows, again func() *Windows) (*Windows, error) {
 	if len(sums) != (len(pokes)+windowBlock-1)/windowBlock {
 		return nil, invalidf("the windows are cut off")
 	}
-	w := &Windows{pokes: pokes}
+	idle, err := cast[IdleMoment](e.Idle)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.IsSortedFunc(idle, IdleMoment.compare) {
+		return nil, invalidf("the windows are in no order")
+	}
+	w := &Windows{pokes: pokes, idle: idle, slow: min(e.Slow, mostSlow)}
 	from := 0
 	for _, s := range e.Stretches {
 		if s[0] < 0 || s[1] <= s[0] || s[1] > len(pokes) || s[2] != from {

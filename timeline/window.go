@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -31,24 +32,60 @@ type Window struct {
 	Switch uint64 // time of the poke, in nanoseconds of the recording's clock
 	Kind   PokeKind
 	// Proven has every time at which a CPU may meet the trap. Its ends are 0 and MaxTime
-	// if there is no poke that bounds it.
+	// if nothing bounds it.
 	Proven Interval
-	// Estimate is a narrower guess, which proves nothing: a pause that is much longer than
-	// others in the batch ends it.
+	// Estimate is a narrower guess, inside Proven: nearly all CPUs that met a trap in the
+	// recordings that it was fitted on did so then, see batch.go. It proves nothing.
 	Estimate Interval
 }
 
-// BatchMax is the greatest number of pokes that text_poke_bp_batch() makes at once
-// (TP_VEC_MAX in arch/x86/kernel/alternative.c: a page of struct text_poke_loc).
-const BatchMax = 256
-
 // InPlacePoke is a text poke that replaced code with a trap in its place meanwhile.
 type InPlacePoke struct {
-	Time uint64 // in nanoseconds of the recording's clock
-	Addr uint64
-	TID  uint32 // of the task that made it
-	Len  uint16 // in bytes; 0 if it needs no trap, and only bounds the windows of others
-	Kind PokeKind
+	Time  uint64 // in nanoseconds of the recording's clock
+	Addr  uint64
+	TID   uint32 // of the task that made it
+	Len   uint16 // in bytes; 0 if it needs no trap, and only bounds the windows of others
+	Kind  PokeKind
+	Flags PokeFlags
+}
+
+// PokeFlags are what the kind of a poke does not say.
+type PokeFlags uint8
+
+const (
+	// PokeAlone: the kernel never writes such a place in one batch with another
+	// (text_poke_bp, arch/x86/kernel/alternative.c).
+	PokeAlone PokeFlags = 1 << iota
+	// beginsBatch: the first of a batch, see [Windows.Batches].
+	beginsBatch
+)
+
+// An IdleMoment is a time at which a task does not write text, whatever it did
+// before and does next: it makes a record of something else in process context.
+type IdleMoment struct {
+	Time uint64
+	TID  uint32
+	_    uint32
+}
+
+func (m IdleMoment) compare(o IdleMoment) int {
+	return cmp.Or(cmp.Compare(m.TID, o.TID), cmp.Compare(m.Time, o.Time))
+}
+
+// betweenIdle narrows i to between the idle moments of the task that made the
+// poke p: the one before and the one after.
+func (w *Windows) betweenIdle(p *InPlacePoke, i Interval) Interval {
+	k, _ := slices.BinarySearchFunc(w.idle, IdleMoment{Time: p.Time, TID: p.TID}, IdleMoment.compare)
+	if k > 0 && w.idle[k-1].TID == p.TID {
+		i.From = max(i.From, w.idle[k-1].Time)
+	}
+	for k < len(w.idle) && w.idle[k].TID == p.TID && w.idle[k].Time == p.Time {
+		k++ // of the same time: before or after
+	}
+	if k < len(w.idle) && w.idle[k].TID == p.TID {
+		i.To = min(i.To, w.idle[k].Time)
+	}
+	return i
 }
 
 // Windows finds the windows of the in-place pokes of a recording. After [Windows.Widen]
@@ -57,6 +94,8 @@ type Windows struct {
 	pokes   []InPlacePoke // as recorded
 	runs    []sortedRun
 	skew    uint64          // by how much the CPUs' clocks differ
+	idle    []IdleMoment    // by task, then by time
+	slow    uint64          // how long a batch takes that is slower than nearly all others
 	words   *wordWindows    // if instructions are words, and no batches are made; nil on x86
 	indexed *indexedWindows // if pokes are in the file of an index
 }
@@ -78,11 +117,13 @@ func (w *Windows) at(k int) *InPlacePoke {
 	return &w.pokes[i]
 }
 
-// NewWindows returns the windows of in-place pokes, which it keeps. pokes must have the
-// pokes of each CPU in the order of time, as a recording has. words is set for
-// architectures whose instructions are words, each replaced by itself.
-func NewWindows(pokes []InPlacePoke, words bool) *Windows {
-	w := &Windows{pokes: withoutDuplicates(pokes)}
+// NewWindows returns the windows of in-place pokes. It keeps pokes and idle, and changes
+// them. pokes must have the pokes of each CPU in the order of time, as a recording has;
+// idle may be in any order. words is set for architectures whose instructions are words,
+// each replaced by itself.
+func NewWindows(pokes []InPlacePoke, idle []IdleMoment, words bool) *Windows {
+	slices.SortFunc(idle, IdleMoment.compare)
+	w := &Windows{pokes: withoutDuplicates(pokes), idle: slices.Compact(idle)}
 	from := 0
 	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
 		w.runs = append(w.runs, sortedRun{lo, hi, from})
@@ -90,6 +131,8 @@ func NewWindows(pokes []InPlacePoke, words bool) *Windows {
 	})
 	if words {
 		w.words = newWordWindows(w)
+	} else {
+		w.findBatches()
 	}
 	return w
 }
@@ -168,7 +211,7 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 // window derives the bounds of the window of poke k.
 func (w *Windows) window(k int) Window {
 	p := w.at(k)
-	lo, hi := w.batch(k)
+	lo, hi := w.couldBeBatch(k)
 	win := Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind,
 		Proven: Interval{0, MaxTime}}
 	if lo > 0 {
@@ -177,8 +220,8 @@ func (w *Windows) window(k int) Window {
 	if hi < w.len() {
 		win.Proven.To = w.at(hi).Time
 	}
-	from, to := w.close(lo, k, hi)
-	win.Estimate = Interval{w.at(from).Time, w.at(to - 1).Time}
+	win.Proven = w.betweenIdle(p, win.Proven)
+	win.Estimate = w.estimate(k)
 	win.bound(w.skew)
 	return win
 }
@@ -195,47 +238,7 @@ func (w *Window) bound(skew uint64) {
 	for _, i := range []*Interval{&w.Proven, &w.Estimate} {
 		i.From, i.To = earlier(i.From, skew), later(i.To, skew)
 	}
-}
-
-// batch returns the range of pokes that could be of the same batch as poke k: of the same
-// task, with ascending addresses, and no more than a batch has on either side. It does
-// not separate batches from each other: single pokes that happen to ascend would shift
-// every cut.
-func (w *Windows) batch(k int) (lo, hi int) {
-	lo, hi = k, k+1
-	together := func(a, b *InPlacePoke) bool {
-		return a.TID == b.TID && a.Addr <= b.Addr && a.Kind == PokeBatch && b.Kind == PokeBatch
-	}
-	for lo > 0 && k-lo < BatchMax-1 && together(w.at(lo-1), w.at(lo)) {
-		lo--
-	}
-	for hi < w.len() && hi-k < BatchMax && together(w.at(hi-1), w.at(hi)) {
-		hi++
-	}
-	return lo, hi
-}
-
-// close narrows [lo, hi) to the pokes around k that have no pause between them which is
-// much longer than the usual one.
-func (w *Windows) close(lo, k, hi int) (int, int) {
-	var steps []uint64
-	for i := lo + 1; i < hi; i++ {
-		steps = append(steps, w.at(i).Time-w.at(i-1).Time)
-	}
-	if len(steps) == 0 {
-		return lo, hi
-	}
-	slices.Sort(steps)
-	const leastPause = 50_000 // ns; longer than any round of IPIs on real hardware
-	pause := max(leastPause, 16*steps[len(steps)/2])
-	from, to := k, k+1
-	for from > lo && w.at(from).Time-w.at(from-1).Time <= pause {
-		from--
-	}
-	for to < hi && w.at(to).Time-w.at(to-1).Time <= pause {
-		to++
-	}
-	return from, to
+	w.Estimate.From, w.Estimate.To = max(w.Estimate.From, w.Proven.From), min(w.Estimate.To, w.Proven.To)
 }
 
 // PokeKind is the kind of writer of a poke, as far as its old and new bytes show.

@@ -8,6 +8,7 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,8 @@ import (
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 )
+
+var update = flag.Bool("update", false, "write the expected outputs of testdata/script anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"textreplay": main})
@@ -37,6 +40,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
+		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DATA", data)
 			// Under the race detector each exit of the program would sleep for a second.

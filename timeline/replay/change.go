@@ -46,20 +46,20 @@ func (c *Change) SampleID() *perfdata.SampleID {
 	return nil
 }
 
-// A Batch is a run of pokes that the kernel seems to have made at once, in one
-// call of text_poke_bp_batch (arch/x86/kernel/alternative.c): by one thread, at
-// ascending addresses, directly after one another. No record says where a batch
-// begins and ends: a Batch is a guess, made for reading, and proves nothing. See
-// [Window] for what is proven.
+// A Batch is the pokes that the kernel seems to have made at once, in one call of
+// text_poke_bp_batch (arch/x86/kernel/alternative.c), see
+// [timeline.Windows.Batches]; where instructions are words, a run of pokes by one
+// thread at ascending addresses, directly after one another. No record says where
+// a batch begins and ends: a Batch is a guess, made for reading, and proves
+// nothing. See [timeline.Window] for what is proven.
 type Batch struct {
 	Number   int // 1 is the first of the recording
 	Sites    int // how many pokes
 	From, To uint64
 }
 
-// batchGap is the longest time between two records of a batch: between two of
-// them no other CPU has to be waited for.
-const batchGap = 1e6
+// longestPause is the longest time between two records of a run, in ns.
+const longestPause = 1e6
 
 // trail is the records of the audit trail with what is needed to read them.
 type trail struct {
@@ -197,14 +197,46 @@ func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
 	return patching.KindOfPoke(r.arch.machine, r.Recording.ByteOrder(), p.Old, p.New)
 }
 
-// findBatches finds the runs of pokes that look like batches.
+// findBatches numbers the batches that pokes are in.
 func (t *trail) findBatches() {
+	if t.r.arch.hasWords() {
+		t.findRuns()
+		return
+	}
+	// Both are in the order of time.
+	rest := t.entries
+	var poke perfdata.TextPoke
+	for p, begins := range t.r.Windows().Batches() {
+		if p.Kind != timeline.PokeBatch {
+			continue
+		}
+		if begins {
+			t.batches = append(t.batches, Batch{Number: len(t.batches) + 1, From: p.Time})
+		}
+		b := &t.batches[len(t.batches)-1]
+		b.Sites++
+		b.To = p.Time
+		for len(rest) > 0 && rest[0].time < p.Time {
+			rest = rest[1:]
+		}
+		for i := range rest {
+			e := &rest[i]
+			if e.time != p.Time {
+				break
+			}
+			if e.batch == 0 && e.rec.Type == perfdata.RecordTextPoke && t.r.Recording.TextPoke(&e.rec, &poke) == nil && poke.Addr == p.Addr {
+				e.batch = uint32(b.Number)
+				break
+			}
+		}
+	}
+}
+
+// findRuns finds runs of pokes where instructions are words, which are patched
+// one after the other: by one task, ascending, without a pause.
+func (t *trail) findRuns() {
 	var last perfdata.TextPoke
 	sequences := t.r.Sequences()
-	most := timeline.BatchMax
-	if t.r.arch.hasWords() {
-		most = len(t.entries) // others patch one place after the other, as many as there are
-	}
 	for i := range t.entries {
 		e := &t.entries[i]
 		if e.loss != nil || e.rec.Type != perfdata.RecordTextPoke {
@@ -216,7 +248,7 @@ func (t *trail) findBatches() {
 			continue
 		}
 		n := len(t.batches)
-		if last.New == nil || t.batches[n-1].Sites == most || p.TID != last.TID || p.Addr <= last.Addr || p.Time-last.Time > batchGap {
+		if last.New == nil || p.TID != last.TID || p.Addr <= last.Addr || p.Time-last.Time > longestPause {
 			t.batches = append(t.batches, Batch{Number: n + 1, From: p.Time})
 			n++
 		}

@@ -86,6 +86,7 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 	if err := f.r.readSymbols(opts); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	f.s.callees.k = f.r.kallsyms
 	f.r.listModules(f.s)
 	return f, nil
 }
@@ -163,7 +164,8 @@ func (f *Follower) image() (*timeline.Image, error) {
 	s.report.finish(im)
 	f.report = s.report
 	if s.keepPlaced {
-		f.windows = s.newWindows(slices.Clone(s.placed))
+		s.placed, s.writers.idle = slices.Clone(s.placed), slices.Clone(s.writers.idle)
+		f.windows = s.newWindows()
 	}
 	return im, nil
 }

@@ -78,6 +78,7 @@ const (
 	sectionMeta        = iota // JSON
 	sectionTrampolines        // JSON
 	sectionWindows            // checksums
+	sectionIdle               // moments that bound windows
 	numSections
 )
 
@@ -96,6 +97,7 @@ type indexMeta struct {
 	NoWall   string
 
 	Stretches [][3]int // of the windows
+	Slow      uint64   // likewise
 	Windows   bool     // they are in the file
 }
 
@@ -115,7 +117,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	var windows timeline.EncodedWindows
 	if r.windows != nil {
 		windows, meta.Windows = r.windows.Encode()
-		meta.Stretches = windows.Stretches
+		meta.Stretches, meta.Slow = windows.Stretches, windows.Slow
 	}
 	text, err := json.Marshal(&meta)
 	if err != nil {
@@ -130,6 +132,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		sectionMeta:        {Data: text, Size: 1},
 		sectionTrampolines: {Data: saved, Size: 1},
 		sectionWindows:     {Data: windows.Sums, Size: 1},
+		sectionIdle:        {Data: windows.Idle, Size: 1},
 	}...)
 	head := indexHeader{Version: IndexVersion, Sections: uint32(len(sections)), Stamp: stamp}
 	copy(head.Magic[:], indexMagic)
@@ -209,7 +212,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 	}
 	var windows *timeline.EncodedWindows
 	if meta.Windows {
-		windows = &timeline.EncodedWindows{Pokes: data[head.Windows:], Sums: own[sectionWindows].Data, Stretches: meta.Stretches}
+		windows = &timeline.EncodedWindows{Pokes: data[head.Windows:], Sums: own[sectionWindows].Data, Idle: own[sectionIdle].Data, Stretches: meta.Stretches, Slow: meta.Slow}
 		if _, err := timeline.DecodeWindows(*windows, nil); err != nil {
 			return fmt.Errorf("%w: %w", ErrIndex, err)
 		}

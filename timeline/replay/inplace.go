@@ -5,8 +5,10 @@ package replay
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -28,11 +30,19 @@ func (r *Replay) Windows() *timeline.Windows {
 }
 
 func (r *Replay) findWindows() *timeline.Windows {
-	var pokes []timeline.InPlacePoke
-	for p := range r.pokes(nil) {
-		pokes = r.scanned().appendPlaced(pokes, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New}, p.TID, r.kindOf(p))
+	again := func() *scan {
+		s := r.rescan()
+		s.keepPlaced = true
+		return s
 	}
-	return r.scanned().newWindows(pokes)
+	s := again()
+	if !s.readAll() {
+		late := s
+		s = again()
+		s.reopen(late)
+		s.readAll()
+	}
+	return s.newWindows()
 }
 
 // pokes yields the text pokes that the image is made of, as the file has them:
@@ -59,19 +69,123 @@ func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPok
 	}
 }
 
-// newWindows returns the windows of in-place pokes on the recorded architecture.
-func (s *scan) newWindows(pokes []timeline.InPlacePoke) *timeline.Windows {
-	return timeline.NewWindows(pokes, s.arch.hasWords())
+// newWindows returns the windows of the in-place pokes that were read.
+func (s *scan) newWindows() *timeline.Windows {
+	return timeline.NewWindows(s.placed, s.writers.idle, s.arch.hasWords())
 }
 
-// appendPlaced appends a poke that was made in place.
-func (s *scan) appendPlaced(pokes []timeline.InPlacePoke, p *timeline.Poke, tid uint32, kind timeline.PokeKind) []timeline.InPlacePoke {
-	if !kind.InPlace() {
-		return pokes
+// inPlace returns what windows need of a poke.
+func (s *scan) inPlace(p *timeline.Poke, tid uint32, kind timeline.PokeKind) timeline.InPlacePoke {
+	in := timeline.InPlacePoke{Time: p.Time, Addr: p.Addr, TID: tid, Kind: kind}
+	if patching.CanTrap(s.arch.machine, kind, p.Old, p.New) {
+		in.Len = uint16(max(len(p.Old), len(p.New)))
 	}
-	n := uint16(max(len(p.Old), len(p.New)))
-	if !patching.CanTrap(s.arch.machine, kind, p.Old, p.New) {
-		n = 0
+	if kind == timeline.PokeBatch && s.alone(p) {
+		in.Flags = timeline.PokeAlone
 	}
-	return append(pokes, timeline.InPlacePoke{Time: p.Time, Addr: p.Addr, TID: tid, Len: n, Kind: kind})
+	return in
+}
+
+// writers collects moments at which tasks that write text do something else.
+type writers struct {
+	idle []timeline.IdleMoment
+	of   map[uint32]writer // by thread
+	last uint32            // the thread that wrote last, 0 if it did something else since
+}
+
+// writer is a thread.
+type writer struct {
+	idle  uint64 // its newest moment that idle does not have; 0: none
+	pokes bool   // it wrote text since
+}
+
+// pokes notes that a thread writes text.
+func (w *writers) pokes(tid uint32) {
+	if tid == w.last {
+		return
+	}
+	w.last = tid
+	if idle := w.of[tid].idle; idle != 0 {
+		w.idle = append(w.idle, timeline.IdleMoment{Time: idle, TID: tid})
+	}
+	w.put(tid, writer{pokes: true})
+}
+
+func (w *writers) put(tid uint32, is writer) {
+	if w.of == nil {
+		w.of = make(map[uint32]writer)
+	}
+	w.of[tid] = is
+}
+
+// writesNone notes a record that its thread makes in a system call of another
+// kind, or on its way out: COMM, MMAP, FORK and EXIT. It is not in the middle of
+// a poke then. Of each thread's moments only those next to its pokes are kept.
+func (s *scan) writesNone(rec *perfdata.Record, id *perfdata.SampleID) {
+	const needed = perfdata.SampleTime | perfdata.SampleTID
+	if !s.keepPlaced || id.Time == 0 || id.Has&needed != needed || s.foreign(rec, id) {
+		return
+	}
+	w := &s.writers
+	if w.last == id.TID {
+		w.last = 0
+	}
+	switch is := w.of[id.TID]; {
+	case is.pokes:
+		w.idle = append(w.idle, timeline.IdleMoment{Time: id.Time, TID: id.TID})
+		w.put(id.TID, writer{idle: id.Time})
+	case rec.Type == perfdata.RecordExit:
+		delete(w.of, id.TID)
+	default:
+		w.put(id.TID, writer{idle: id.Time})
+	}
+}
+
+// alone reports whether the kernel writes the place of p by itself, never in a
+// batch with others.
+func (s *scan) alone(p *timeline.Poke) bool {
+	alone, callees := patching.Alone(s.arch.machine, p.Addr, p.Old, p.New)
+	for _, to := range callees {
+		alone = alone || to != 0 && s.callees.ofStaticCall(to)
+	}
+	return alone
+}
+
+// callees finds out whether a call that the kernel writes is a static call, by
+// what it leads to. A static call leads to a function. A site of ftrace leads to
+// ftrace's own code, to a trampoline outside of the kernel's text, or, for a
+// direct call, to a trampoline of a module.
+type callees struct {
+	k      *kcore.Kallsyms // nil: nothing is found out
+	static map[uint64]bool // by address, as far as it was asked for
+}
+
+// ofStaticCall reports whether a call to this address is certainly a static call.
+func (c *callees) ofStaticCall(addr uint64) bool {
+	if c.k == nil {
+		return false
+	}
+	is, ok := c.static[addr]
+	if !ok {
+		lo, hi, known := c.k.Text()
+		is = known && lo <= addr && addr < hi && isPlainFunction(c.k.NamesOf(addr))
+		if c.static == nil {
+			c.static = make(map[uint64]bool)
+		}
+		c.static[addr] = is
+	}
+	return is
+}
+
+// isPlainFunction reports whether these are the names of a function that no site
+// of ftrace calls. Those call ftrace_caller, ftrace_regs_caller or, before 5.18,
+// ftrace_graph_caller (arch/x86/kernel/ftrace_64.S), __fentry__ before they are
+// patched, and ftrace_stub_direct_tramp in ftrace's self-test.
+func isPlainFunction(names []kcore.Symbol) bool {
+	for _, s := range names {
+		if strings.HasSuffix(s.Name, "_caller") || strings.Contains(s.Name, "tramp") || strings.Contains(s.Name, "fentry") {
+			return false
+		}
+	}
+	return len(names) > 0
 }

@@ -272,8 +272,8 @@ func (r *Replay) load(opts Options) error {
 	}
 	s.finish()
 	if s.keepPlaced {
-		r.windows = s.newWindows(s.placed)
-		s.placed = nil
+		r.windows = s.newWindows()
+		s.placed, s.writers = nil, writers{}
 	}
 	r.Report = s.report
 	if err := s.facts(r, opts); err != nil {
@@ -305,6 +305,7 @@ func (r *Replay) begin(opts Options) (*scan, error) {
 			return nil, err
 		}
 	}
+	s.callees.k = r.kallsyms
 	r.listModules(s)
 	return s, nil
 }
@@ -362,6 +363,7 @@ func (r *Replay) rescan() *scan {
 			s.warn(err)
 		}
 	}
+	s.callees.k = r.kallsyms
 	s.b.Only([]timeline.Range{}) // no image is to be made
 	s.describe(r)
 	return s

@@ -38,6 +38,7 @@ func (s *scan) task(rec *perfdata.Record) {
 	recorded := (s.note(rec, &t.SampleID) != nil || foreign) && t.Time != 0
 	if recorded {
 		s.fits(rec, &t.SampleID, 8+24)
+		s.writesNone(rec, &t.SampleID)
 	}
 	if rec.Type == perfdata.RecordExit && recorded && !foreign {
 		s.tasks.meet(t.TID, t.Time)

@@ -91,6 +91,8 @@ type scan struct {
 
 	keepPlaced bool
 	placed     []timeline.InPlacePoke // in-place pokes, for their windows
+	writers    writers
+	callees    callees
 }
 
 type exec struct {
@@ -503,8 +505,9 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	}
 	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
 	s.report.Pokes.count(kind)
-	if s.keepPlaced {
-		s.placed = s.appendPlaced(s.placed, p, tid, kind)
+	if s.keepPlaced && kind.InPlace() {
+		s.writers.pokes(tid)
+		s.placed = append(s.placed, s.inPlace(p, tid, kind))
 	}
 	s.b.Poke(p)
 }
@@ -827,6 +830,7 @@ func (s *scan) comm(rec *perfdata.Record) {
 		return
 	}
 	s.fitsName(rec, c.Excess)
+	s.writesNone(rec, &c.SampleID)
 	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
 		s.execs = append(s.execs, exec{c.PID, c.Time})
 		if !s.perfExec[c.PID] {
@@ -848,6 +852,7 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	s.note(rec, &m.SampleID)
 	if m.Time != 0 {
 		s.fitsName(rec, m.Excess)
+		s.writesNone(rec, &m.SampleID)
 		return
 	}
 	kernel := uint16(perfdata.MiscKernel)

@@ -1,0 +1,50 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package patching
+
+import (
+	"bytes"
+	"debug/elf"
+	"slices"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// returnZero is what __static_call_transform writes for a call to
+// __static_call_return0: XOR EAX,EAX padded to five bytes, by kernel (xor5rax,
+// arch/x86/kernel/static_call.c).
+var returnZero = [][]byte{
+	{0x2e, 0x2e, 0x2e, 0x31, 0xc0},
+	{0x66, 0x66, 0x48, 0x31, 0xc0}, // before 5.18
+}
+
+// Alone reports whether the kernel writes a place by itself, never in a batch
+// with others, as far as the bytes show it. On x86 two mechanisms queue places
+// for text_poke_bp_batch: jump labels (NOP and JMP) and ftrace's sites (NOP and
+// CALL, JMP for direct calls). Static calls, their trampolines and optimised
+// kprobes write one place at a time (text_poke_bp); only they write RET, Jcc,
+// "return 0", and JMP over INT3.
+//
+// A CALL, and a JMP in place of another JMP, can be either. Then callees are the
+// addresses that they lead to, 0 if there is none: a place that leads to a
+// function of the kernel's own text other than ftrace's is a static call's.
+func Alone(machine elf.Machine, addr uint64, old, new []byte) (alone bool, callees [2]uint64) {
+	if machine != elf.EM_X86_64 || KindOfPoke(machine, nil, old, new) != timeline.PokeBatch {
+		return false, callees
+	}
+	was, is := emulateX86(addr, old), emulateX86(addr, new)
+	for i, e := range []TrapEffect{was, is} {
+		switch e.Kind {
+		case TrapReturn, TrapBranch, TrapProbe:
+			return true, callees
+		case TrapUnknown:
+			code := [][]byte{old, new}[i]
+			return slices.ContainsFunc(returnZero, func(z []byte) bool { return bytes.Equal(z, code) }), callees
+		}
+	}
+	if was.Kind == TrapCall || is.Kind == TrapCall || was.Kind == TrapJump && is.Kind == TrapJump {
+		callees = [2]uint64{was.Target, is.Target}
+	}
+	return false, callees
+}

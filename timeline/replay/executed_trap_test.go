@@ -1,0 +1,168 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"path/filepath"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A measuredPoke is a poke of a batch, with when the trap was really there.
+type measuredPoke struct {
+	timeline.InPlacePoke
+	window timeline.Window
+	shown  int               // the batch that it is said to be of
+	trap   timeline.Interval // from the store of INT3 to that of the new first byte
+}
+
+// measuredPokes returns the pokes of batches whose stores the execution has, in
+// the order of time.
+func measuredPokes(tb testing.TB, r *replay.Replay, e *execution) []measuredPoke {
+	const int3 = 0xcc
+	first := make(map[uint64][]textStore)
+	for _, s := range e.stores {
+		first[s.addr] = append(first[s.addr], s)
+	}
+	var out []measuredPoke
+	shown := 0
+	for p, begins := range r.Windows().Batches() {
+		if begins {
+			shown++
+		}
+		stores := first[p.Addr]
+		after := sort.Search(len(stores), func(i int) bool { return stores[i].time > p.Time })
+		if p.Kind != timeline.PokeBatch || after == 0 || after == len(stores) ||
+			stores[after-1].bytes[0] != int3 || stores[after].bytes[0] == int3 {
+			continue
+		}
+		m := measuredPoke{*p, timeline.Window{}, shown, timeline.Interval{From: stores[after-1].time, To: stores[after].time}}
+		open := r.Windows().At(p.Addr, 1, p.Time)
+		i := slices.IndexFunc(open, func(w timeline.Window) bool { return w.Switch == p.Time })
+		if i < 0 {
+			tb.Errorf("no window is open over %#x at %d, when it is poked", p.Addr, p.Time)
+			continue
+		}
+		m.window = open[i]
+		out = append(out, m)
+	}
+	return out
+}
+
+// wholeBatches returns how many batches the kernel made, and how many of them are
+// shown as they are. text_mutex lets one task write at a time, so places that have
+// their traps at the same time are of one batch.
+func wholeBatches(pokes []measuredPoke) (made, right int) {
+	real := make(map[int]map[int]bool)  // the shown ones of each real one
+	shown := make(map[int]map[int]bool) // and the reverse
+	note := func(m map[int]map[int]bool, of, has int) {
+		if m[of] == nil {
+			m[of] = make(map[int]bool)
+		}
+		m[of][has] = true
+	}
+	end := uint64(0)
+	for i := range pokes {
+		p := &pokes[i]
+		if p.trap.From >= end {
+			made++
+		}
+		end = max(end, p.trap.To)
+		note(real, made, p.shown)
+		note(shown, p.shown, made)
+	}
+	for _, of := range real {
+		for one := range of {
+			if len(of) == 1 && len(shown[one]) == 1 {
+				right++
+			}
+		}
+	}
+	return made, right
+}
+
+// TestExecutedWindows holds windows against the stores of the kernel and against the
+// traps that CPUs met: no trap is ever outside of its proven window, nearly all
+// are inside the estimate, and the estimate is not much wider than it has to be.
+func TestExecutedWindows(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		pokes       int     // whose stores are known
+		proven, est float64 // median widths, as multiples of the true window, at most
+		traps       float64 // part of the traps that are inside the estimate, at least
+		batches     float64 // part of the batches that are shown as they were, at least
+	}{
+		{name: "pt", pokes: 9495, proven: 3.4, est: 3, traps: 0.99, batches: 1},
+		{name: "dense", pokes: 22512, proven: 3.3, est: 3, traps: 0.998, batches: 1},
+		{name: "lossy", pokes: 74321, proven: 2.8, est: 2, traps: 0.995, batches: 0.99},
+		{name: "gone", pokes: 783, proven: 2, est: 2, traps: 1, batches: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(corpus.Large(t, "x86_64/exec"), tt.name)
+			e := executionOf(t, dir)
+			r, err := replay.Load(filepath.Join(dir, "rec.data"), replay.Options{Windows: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			pokes := measuredPokes(t, r, e)
+			if len(pokes) != tt.pokes {
+				t.Errorf("the stores of %d pokes are known, want %d", len(pokes), tt.pokes)
+			}
+			var proven, est []float64
+			for i := range pokes {
+				p := &pokes[i]
+				if w := p.window.Proven; w.From > p.trap.From || w.To < p.trap.To {
+					t.Errorf("%#x poked at %d: the trap was there in %v, the proven window is %v", p.Addr, p.Time, p.trap, w)
+				}
+				width := func(w timeline.Interval) float64 { return float64(w.To-w.From) / float64(p.trap.To-p.trap.From) }
+				proven, est = append(proven, width(p.window.Proven)), append(est, width(p.window.Estimate))
+			}
+			if got := median(proven); got > tt.proven {
+				t.Errorf("the median of proven windows is %.2f times the true one, want at most %.2f", got, tt.proven)
+			}
+			if got := median(est); got > tt.est {
+				t.Errorf("the median of estimates is %.2f times the true window, want at most %.2f", got, tt.est)
+			}
+			if in, all := estimatedTraps(r, e); float64(in) < tt.traps*float64(all) || all == 0 {
+				t.Errorf("%d of %d traps inside proven windows are inside the estimate, want %.1f %%", in, all, 100*tt.traps)
+			}
+			if made, right := wholeBatches(pokes); float64(right) < tt.batches*float64(made) || made == 0 {
+				t.Errorf("%d of %d batches are shown as they were, want %.1f %%", right, made, 100*tt.batches)
+			}
+		})
+	}
+}
+
+// estimatedTraps counts the ends of runs of traps inside proven windows, and how many
+// of them the estimate has.
+func estimatedTraps(r *replay.Replay, e *execution) (in, all int) {
+	for _, run := range e.runs {
+		if len(run.bytes) != 1 || run.bytes[0] != 0xcc {
+			continue
+		}
+		for _, at := range []uint64{run.first, run.last} {
+			open := r.Windows().At(run.addr, 1, at)
+			if len(open) == 0 || at < r.Image.First() || at >= r.Image.Horizon() {
+				continue
+			}
+			all++
+			if slices.ContainsFunc(open, func(w timeline.Window) bool { return w.Estimate.From <= at && at < w.Estimate.To }) {
+				in++
+			}
+		}
+	}
+	return in, all
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
