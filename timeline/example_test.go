@@ -145,7 +145,7 @@ func ExampleWindows() {
 		{Time: 310, Addr: 0x1004, Len: 5, TID: 8},
 		{Time: 900, Addr: 0x1000, Len: 5, TID: 8},
 	}
-	for _, w := range timeline.NewWindows(pokes, false).At(0x1004, 1, 200) {
+	for _, w := range timeline.NewWindows(pokes, nil, false).At(0x1004, 1, 200) {
 		fmt.Printf("%#x: poked at %d, a trap in [%d, %d)\n", w.Addr, w.Switch, w.Proven.From, w.Proven.To)
 	}
 	// Output:

@@ -20,11 +20,12 @@ import (
 //	pokes of the batch              p1    p2    p3    p4
 //	trap at the site of p3          ├┄┄┄┄┄┄┄┄┄┄┄●┄┄┄┄┄┄┄┤
 //	Proven                   ├──────────────────┼──────────────────┤
-//	Estimate                        ├───────────┼─────┤
+//	Estimate                   ├────────────────┼───────────────┤
 //	                                          Switch
 //
 // The trap is set after b, the last poke before that cannot be of the same batch, and is
-// removed before n, the first poke after that cannot be. Where instructions are words, as
+// removed before n, the first poke after that cannot be; records of other things that the
+// writing task makes are such bounds too. Where instructions are words, as
 // on arm64, each is replaced by itself: b and n are the same task's pokes before and after.
 type Window struct {
 	Addr   uint64
