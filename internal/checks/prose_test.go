@@ -7,22 +7,27 @@ import (
 	"flag"
 	"go/parser"
 	"go/token"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// proseEnforced makes TestProse fail; until the text is rewritten it reports.
-const proseEnforced = false
-
 // mostOf is how often each habit may occur in 1,000 lines of prose.
 const mostOf = 3
 
-// habits are words that this project's prose once used for nearly everything.
-var habits = []struct {
+// pending lists directories and files that are not rewritten yet. TestProse
+// reports their counts but does not fail because of them.
+var pending = []string{"timeline", "timeline/replay", "docs/truth.md"}
+
+// A habit is a word, or a few, that plain English uses rarely.
+type habit struct {
 	name  string
 	words *regexp.Regexp
-}{
+}
+
+// habits are words that this project's prose once used for nearly everything.
+var habits = []habit{
 	{"stand as a verb", regexp.MustCompile(`(?i)\b(stand|stands|stood)\b`)},
 	{"tell as a verb", regexp.MustCompile(`(?i)\b(tell|tells|told|telling)\b`)},
 	{"beside", regexp.MustCompile(`(?i)\bbesides?\b`)},
@@ -33,30 +38,44 @@ var showLines = flag.Bool("lines", false, "show each line that has one of the ha
 
 // TestProse: comments and docs are in plain English.
 func TestProse(t *testing.T) {
-	var lines []proseLine
-	eachFile(t, ".go", func(name string, text []byte) { lines = append(lines, comments(t, name, text)...) })
-	eachFile(t, ".md", func(name string, text []byte) { lines = append(lines, paragraphs(name, string(text))...) })
-	if len(lines) < 1000 {
-		t.Fatalf("only %d lines of prose", len(lines))
-	}
-	for _, h := range habits {
-		n := 0
-		for _, l := range lines {
-			k := len(h.words.FindAllString(l.text, -1))
-			if n += k; k > 0 && *showLines {
-				t.Logf("%s:%d: %s", l.file, l.line, l.text)
+	var done []proseLine
+	left := make(map[string][]proseLine)
+	add := func(name string, lines []proseLine) {
+		for _, p := range pending {
+			if name == p || path.Dir(name) == p {
+				left[p] = append(left[p], lines...)
+				return
 			}
 		}
-		per := float64(n) * 1000 / float64(len(lines))
-		switch {
-		case per <= mostOf:
-			t.Logf("%s: %.1f in 1,000 lines", h.name, per)
-		case proseEnforced:
+		done = append(done, lines...)
+	}
+	eachFile(t, ".go", func(name string, text []byte) { add(name, comments(t, name, text)) })
+	eachFile(t, ".md", func(name string, text []byte) { add(name, paragraphs(name, string(text))) })
+	if len(done) < 1000 {
+		t.Fatalf("only %d lines of prose", len(done))
+	}
+	for _, h := range habits {
+		if per := h.in(t, done); per > mostOf {
 			t.Errorf("%s: %.1f in 1,000 lines, want %d at most; -lines shows them", h.name, per, mostOf)
-		default:
-			t.Logf("%s: %.1f in 1,000 lines, should be %d at most", h.name, per, mostOf)
+		} else {
+			t.Logf("%s: %.1f in 1,000 lines", h.name, per)
+		}
+		for _, p := range pending {
+			t.Logf("%s in %s: %.1f in 1,000 lines", h.name, p, h.in(t, left[p]))
 		}
 	}
+}
+
+// in returns how often the habit occurs in 1,000 of these lines.
+func (h *habit) in(t *testing.T, lines []proseLine) float64 {
+	n := 0
+	for _, l := range lines {
+		k := len(h.words.FindAllString(l.text, -1))
+		if n += k; k > 0 && *showLines {
+			t.Logf("%s:%d: %s", l.file, l.line, l.text)
+		}
+	}
+	return float64(n) * 1000 / float64(max(len(lines), 1))
 }
 
 // A proseLine is a line of a comment or of a document.
