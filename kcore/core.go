@@ -6,6 +6,7 @@ package kcore
 import (
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sort"
@@ -31,6 +32,7 @@ type Core struct {
 	// the address is in no segment. Segments that touch are not joined.
 	Segments []Segment
 
+	notes    [][]byte // the PT_NOTEs
 	warnings []error
 	file     *mapfile.File // nil for a core in memory
 }
@@ -134,7 +136,13 @@ func NewCore(data []byte) (*Core, error) {
 			break
 		}
 		h := data[off:]
-		if elf.ProgType(f.order.Uint32(h)) != elf.PT_LOAD {
+		switch elf.ProgType(f.order.Uint32(h)) {
+		case elf.PT_NOTE:
+			at := min(f.word(h[f.pOffset:]), fileSize)
+			c.notes = append(c.notes, data[at:][:min(f.word(h[f.pFilesz:]), fileSize-at)])
+			continue
+		case elf.PT_LOAD:
+		default:
 			continue
 		}
 		l := load{addr: f.word(h[f.pVaddr:]), off: min(f.word(h[f.pOffset:]), fileSize)}
@@ -171,6 +179,35 @@ func NewCore(data []byte) (*Core, error) {
 		c.Segments[i] = Segment{Addr: l.addr, Data: data[l.off:][: l.end-l.addr : l.end-l.addr]}
 	}
 	return c, nil
+}
+
+// ByteOrder returns the order of Data.
+func (c *Core) ByteOrder() binary.ByteOrder {
+	if c.Data == elf.ELFDATA2MSB {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// Note returns the content of the first ELF note of a name; nil if there is none. /proc/kcore
+// has VMCOREINFO, lines of text about the kernel. perf's copies have no notes.
+func (c *Core) Note(name string) []byte {
+	order := c.ByteOrder()
+	for _, data := range c.notes {
+		for len(data) >= 12 {
+			n, d := uint64(order.Uint32(data)), uint64(order.Uint32(data[4:]))
+			data = data[12:]
+			at := (n + 3) &^ 3
+			if at+d > uint64(len(data)) {
+				break
+			}
+			if n > 0 && string(data[:n-1]) == name {
+				return data[at:][:d:d]
+			}
+			data = data[min(at+(d+3)&^3, uint64(len(data))):]
+		}
+	}
+	return nil
 }
 
 func (c *Core) warn(off uint64, format string, args ...any) {

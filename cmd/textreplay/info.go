@@ -274,6 +274,9 @@ func (d *digest) writeCoverage(o *sections) {
 
 func (d *digest) writeSnapshot(o *sections) {
 	o.section("Snapshot")
+	if d.Misfit != "" {
+		o.field("left out", "%s", d.Misfit)
+	}
 	if d.Copied == nil {
 		dir := "kcore_dir"
 		if d.Guest > 0 {

@@ -32,6 +32,7 @@ type openCopy struct {
 	Copy
 	name   string
 	unused bool // it is only checked
+	own    bool // it is the recording's own, which is not used
 }
 
 // CopyReport says what a further copy is.
@@ -59,9 +60,6 @@ func (s *scan) addCopies(r *Replay) error {
 	var lists []moduleList
 	for i := range r.copies {
 		c := &r.copies[i]
-		if err := r.sameKernel(c.Snapshot); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
 		if c.unused {
 			continue
 		}
@@ -108,47 +106,6 @@ func openKCore(path string) (*kcore.Snapshot, error) {
 		err = fmt.Errorf("%s has no kcore", path)
 	}
 	return snap, err
-}
-
-// sameKernel reports an error where a copy is of another kernel than the
-// recording, or of another boot of it: every boot puts it elsewhere, and text
-// never changes by more than a small part.
-func (r *Replay) sameKernel(snap *kcore.Snapshot) error {
-	if r.kallsyms != nil && snap.Kallsyms != nil {
-		lo, _, ok1 := r.kallsyms.Text()
-		at, _, ok2 := snap.Kallsyms.Text()
-		if ok1 && ok2 && lo != at {
-			return fmt.Errorf("of another boot: kernel text is at %#x, in the recording at %#x", at, lo)
-		}
-	}
-	if r.Snapshot == nil || r.Snapshot.Core == nil || r.kallsyms == nil {
-		return nil
-	}
-	lo, hi, ok := r.kallsyms.Text()
-	if !ok {
-		return nil
-	}
-	segments := func(core *kcore.Core) (out []timeline.Segment) {
-		for _, seg := range core.Segments {
-			out = append(out, timeline.Segment(seg))
-		}
-		return timeline.Overlapping(out, lo, hi)
-	}
-	mine, compared, differ := segments(r.Snapshot.Core), 0, 0
-	for _, seg := range segments(snap.Core) {
-		for _, o := range timeline.Overlapping(mine, seg.Addr, seg.End()) {
-			for i, b := range seg.Data[o.Addr-seg.Addr:][:len(o.Data)] {
-				if b != o.Data[i] {
-					differ++
-				}
-			}
-			compared += len(o.Data)
-		}
-	}
-	if differ > compared/4 {
-		return fmt.Errorf("of another kernel: %d of %d bytes of kernel text differ", differ, compared)
-	}
-	return nil
 }
 
 // A moduleList is what /proc/modules was when a copy was made.

@@ -49,6 +49,9 @@ const (
 	PokeOfNothing
 	// ModulesOverlap: two modules that are there at the same time share text.
 	ModulesOverlap
+	// SnapshotMisfit: the copy of kernel text beside the recording is of another kernel, or
+	// of another boot; Other says why.
+	SnapshotMisfit
 	// RecordDamaged: a record that does not fit its place in the file, as one with an
 	// event id or a CPU that the recording does not have; Other says which.
 	RecordDamaged
@@ -66,6 +69,7 @@ var findingKinds = [...]struct{ code, text string }{
 	InfoElsewhere:     {"info-elsewhere", "program info with a function that was never registered"},
 	PokeOfNothing:     {"poke-of-nothing", "a change at an address where no code was recorded"},
 	ModulesOverlap:    {"modules-overlap", "two modules at the same addresses"},
+	SnapshotMisfit:    {"snapshot-misfit", "the recording's copy of kernel text is of another kernel or boot"},
 	RecordDamaged:     {"damaged", "a record that does not fit its place in the file"},
 }
 
@@ -300,6 +304,9 @@ func (c *checker) end() {
 		for _, f := range c.pending[thread] {
 			c.add(f, f.Time)
 		}
+	}
+	if why := c.r.Report.Misfit; why != "" {
+		c.found = append(c.found, Finding{Kind: SnapshotMisfit, Other: why})
 	}
 	for _, l := range c.r.Report.Coverage.Pokes.Limits {
 		if l.Reason == timeline.Damaged {

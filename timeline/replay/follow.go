@@ -154,6 +154,9 @@ func (f *Follower) image() (*timeline.Image, error) {
 	}
 	s.sum()
 	s.conclude()
+	if err := s.checkCopies(f.r, &f.opts); err != nil {
+		return nil, err
+	}
 	if err := s.facts(f.r, f.opts); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ import (
 // IndexVersion is the version of the index format. It changes with the meaning of
 // anything in an index, which includes the rules by which images are made. An
 // index of another version is made anew.
-const IndexVersion = 12
+const IndexVersion = 13
 
 const indexMagic = "textreplay index"
 
@@ -179,7 +179,7 @@ func encoded(v any) []byte {
 
 // readIndex makes of data, an index in memory, what it was written from, in r,
 // which has its snapshot and names. It keeps data. Errors wrap ErrIndex.
-func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
+func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) error {
 	head, err := headerOf(data)
 	if err != nil {
 		return err
@@ -201,6 +201,9 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte) error {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&meta); err != nil || meta.Report == nil {
 		return indexErrorf("its report cannot be read: %v", err)
+	}
+	if why := meta.Report.Misfit; why != "" && r.Snapshot != nil {
+		r.leaveOut(errors.New(why), *opts)
 	}
 	var table timeline.Names
 	if r.kallsyms != nil {
@@ -310,7 +313,7 @@ func (r *Replay) openIndex(opts *Options) bool {
 	case !timeline.CanMapTables:
 		r.index.Err = indexErrorf("this machine's byte order is not the one of indexes")
 		return false
-	case len(opts.Copies) > 0 || opts.Vmlinux != "":
+	case len(r.copies) > 0 && r.misfit == nil || len(r.copies) > 1 || opts.Vmlinux != "":
 		r.index.Err = indexErrorf("an index can hold only perf's own copy of kernel text")
 		return false
 	}
@@ -339,7 +342,7 @@ func (r *Replay) loadIndex(opts *Options) error {
 	if err = outfile.Owned(f.Info()); err != nil {
 		err = indexErrorf("%v", err)
 	} else if r.stamp, err = r.stampOf(opts); err == nil {
-		err = Guard(func() error { return r.readIndex(f.Data, r.stamp) })
+		err = Guard(func() error { return r.readIndex(f.Data, r.stamp, opts) })
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())

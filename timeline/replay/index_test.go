@@ -444,7 +444,7 @@ func TestIndexDamage(t *testing.T) {
 			data[at] ^= 1 << rng.IntN(8)
 		}
 		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
-		if err := r.readIndex(data, stamp); err != nil {
+		if err := r.readIndex(data, stamp, &Options{}); err != nil {
 			if !errors.Is(err, ErrIndex) {
 				t.Errorf("%v is no ErrIndex", err)
 			}
@@ -505,7 +505,7 @@ func FuzzIndex(f *testing.F) {
 		data := bytes.Clone(whole)
 		copy(data[int(at)%len(data):], patch)
 		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
-		if err := r.readIndex(data, made.stamp); err == nil {
+		if err := r.readIndex(data, made.stamp, &Options{}); err == nil {
 			for _, p := range places(r.Image, 10) {
 				var x, y [16]byte
 				want, got := made.Image.At(p.time).Read(p.addr, x[:]), r.Image.At(p.time).Read(p.addr, y[:])
@@ -518,7 +518,7 @@ func FuzzIndex(f *testing.F) {
 			sum := crc32.ChecksumIEEE(data[headerSize:h.Windows])
 			binary.LittleEndian.PutUint32(data[20:], sum)
 			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
-			if err := r.readIndex(data, made.stamp); err != nil && !errors.Is(err, ErrIndex) {
+			if err := r.readIndex(data, made.stamp, &Options{}); err != nil && !errors.Is(err, ErrIndex) {
 				t.Fatal(err)
 			}
 		}

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ type Replay struct {
 	kallsyms  *kcore.Kallsyms
 	modules   []kcore.Module // of the snapshot, or of Options.Modules
 	undated   undated
+	misfit    error // why the recording's own copy is left out; nil: it is not
 	copies    []openCopy
 	arch      architecture
 	scan      *scan // nil where the image is from an index and nobody needed it
@@ -92,13 +94,15 @@ type Replay struct {
 	guest     int
 	files     []string
 
-	index        IndexState
-	stamp        [sha256.Size]byte
-	saves        bool                     // the index is to be written
-	given        []stampedFile            // Options.Kallsyms and Modules
-	badModules   error                    // what could not be used of Options.Modules
-	savedWindows *timeline.EncodedWindows // of the index
-	indexFile    *mapfile.File
+	index         IndexState
+	stamp         [sha256.Size]byte
+	saves         bool                     // the index is to be written
+	given         []stampedFile            // Options.Kallsyms and Modules
+	badModules    error                    // what could not be used of Options.Modules
+	givenKallsyms *kcore.Kallsyms          // of Options.Kallsyms
+	givenModules  []kcore.Module           // of Options.Modules
+	savedWindows  *timeline.EncodedWindows // of the index
+	indexFile     *mapfile.File
 
 	explicit    []timeline.ExplicitWindow
 	windows     *timeline.Windows
@@ -230,7 +234,7 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 		r.copies = append(r.copies, openCopy{Snapshot: given, name: opts.KCore, unused: true})
 	default:
 		if snap != nil {
-			r.copies = append(r.copies, openCopy{Snapshot: snap, name: snap.Dir(), unused: true})
+			r.copies = append(r.copies, openCopy{Snapshot: snap, name: snap.Dir(), unused: true, own: true})
 		}
 		r.Snapshot, r.undated.snapshot = given, true
 	}
@@ -242,7 +246,7 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 	}
 	if err != nil {
 		// The caller closes what it has opened.
-		r.copies = slices.DeleteFunc(r.copies, func(c openCopy) bool { return c.unused })
+		r.copies = slices.DeleteFunc(r.copies, func(c openCopy) bool { return c.unused || c.Snapshot == given })
 		return nil, errors.Join(err, r.closeCopies())
 	}
 	return r, nil
@@ -254,7 +258,7 @@ func (r *Replay) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if r.openIndex(&opts) {
+	if r.misfit == nil && r.openIndex(&opts) {
 		return nil
 	}
 	r.prepare(s, opts)
@@ -275,7 +279,16 @@ func (r *Replay) load(opts Options) error {
 		r.windows = s.newWindows()
 		s.placed, s.writers = nil, writers{}
 	}
+	if r.Snapshot != nil && !r.undated.snapshot {
+		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot); err != nil {
+			r.leaveOut(err, opts)
+			return r.load(opts)
+		}
+	}
 	r.Report = s.report
+	if err := s.checkCopies(r, &opts); err != nil {
+		return err
+	}
 	if err := s.facts(r, opts); err != nil {
 		return err
 	}
@@ -369,41 +382,67 @@ func (r *Replay) rescan() *scan {
 	return s
 }
 
-// readSymbols takes kallsyms and the list of modules from the snapshot, or from
-// the files that the options name instead. These are read once: they may be pipes.
+// readSymbols reads the lists that the options name, once: they may be pipes.
 func (r *Replay) readSymbols(opts Options) error {
+	if opts.Kallsyms != "" {
+		text, err := r.readGiven("kallsyms", opts.Kallsyms)
+		if err != nil {
+			return err
+		}
+		if r.givenKallsyms, err = kcore.ParseKallsyms(text); err != nil {
+			return fmt.Errorf("%s: %w", opts.Kallsyms, err)
+		}
+	}
+	if opts.Modules != "" {
+		text, err := r.readGiven("modules", opts.Modules)
+		if err != nil {
+			return err
+		}
+		r.givenModules, r.badModules = kcore.ParseModules(text)
+		if len(r.givenModules) == 0 && r.badModules != nil {
+			return fmt.Errorf("%s: %w", opts.Modules, r.badModules)
+		}
+	}
+	r.chooseSymbols(opts)
+	return nil
+}
+
+// chooseSymbols takes kallsyms and the list of modules from the files that the options
+// name, else from the snapshot.
+func (r *Replay) chooseSymbols(opts Options) {
 	u := &r.undated
+	r.kallsyms, r.modules = nil, nil
 	if r.Snapshot != nil {
 		r.kallsyms, r.modules = r.Snapshot.Kallsyms, r.Snapshot.Modules
 	}
 	u.kallsyms, u.modules = u.snapshot, u.snapshot
 	for i := range r.copies {
 		if c := &r.copies[i]; r.kallsyms == nil && !c.unused {
-			r.kallsyms, u.kallsyms = c.Kallsyms, true // it is of a time, but of which symbols it has then more than text has no use
+			r.kallsyms, u.kallsyms = c.Kallsyms, true // of another time than the beginning
 		}
 	}
 	if opts.Kallsyms != "" {
-		u.kallsyms = true
-		text, err := r.readGiven("kallsyms", opts.Kallsyms)
-		if err != nil {
-			return err
-		}
-		if r.kallsyms, err = kcore.ParseKallsyms(text); err != nil {
-			return fmt.Errorf("%s: %w", opts.Kallsyms, err)
-		}
+		r.kallsyms, u.kallsyms = r.givenKallsyms, true
 	}
 	if opts.Modules != "" {
-		u.modules = true
-		text, err := r.readGiven("modules", opts.Modules)
-		if err != nil {
-			return err
-		}
-		r.modules, r.badModules = kcore.ParseModules(text)
-		if len(r.modules) == 0 && r.badModules != nil {
-			return fmt.Errorf("%s: %w", opts.Modules, r.badModules)
+		r.modules, u.modules = r.givenModules, true
+	}
+}
+
+// leaveOut leaves out the recording's own copy of the kernel, for the reason why, and
+// uses one that was given without a time instead, if there is one.
+func (r *Replay) leaveOut(why error, opts Options) {
+	own := openCopy{Snapshot: r.Snapshot, name: r.Snapshot.Dir(), unused: true, own: true}
+	r.Snapshot, r.misfit = nil, why
+	for i := range r.copies {
+		if c := &r.copies[i]; c.unused && !c.own {
+			r.Snapshot, r.undated.snapshot = c.Snapshot, true
+			r.copies = slices.Delete(r.copies, i, i+1)
+			break
 		}
 	}
-	return nil
+	r.copies = append(r.copies, own)
+	r.chooseSymbols(opts)
 }
 
 // listModules hands a scan the list of modules.
@@ -476,6 +515,10 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	b.Text(lo, hi)
 
 	rep.Undated = r.undated.snapshot
+	if r.misfit != nil {
+		rep.Misfit = r.misfit.Error()
+		s.warn(fmt.Errorf("the recording's copy of kernel text is left out: %w", r.misfit))
+	}
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
 		snap := timeline.Snapshot{From: rep.Begin, To: copied}
 		switch {

@@ -114,6 +114,9 @@ func (r *Replay) ModulesAt(t uint64) []kcore.Module {
 		add(r.Snapshot.Modules, true)
 	}
 	for _, c := range r.copies {
+		if c.unused {
+			continue
+		}
 		add(c.Modules, false)
 	}
 	return out

@@ -43,6 +43,9 @@ type Report struct {
 	// Undated says that nothing says when the copy of kernel text was made: it was not
 	// found beside the recording.
 	Undated bool
+	// Misfit says why the copy of kernel text beside the recording is left out: it is of
+	// another kernel, or of another boot. "" if it is not.
+	Misfit string
 
 	Records       map[perfdata.RecordType]uint64
 	Segments      []timeline.Range // of the snapshot

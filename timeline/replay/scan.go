@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"path"
 	"slices"
 	"strings"
 
@@ -64,6 +65,7 @@ type scan struct {
 	modules       []kcore.Module
 
 	textLo, textHi uint64 // as the kernel's own map says
+	running        running
 	buildID        []byte // of the kernel that the image is of, as the records say; nil where they do not
 	damage         []error
 	counts         [128]uint64
@@ -866,13 +868,17 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	switch {
 	case strings.HasPrefix(name, "[kernel.kallsyms]"), strings.HasPrefix(name, "[guest.kernel.kallsyms"):
 		s.textLo, s.textHi = m.Addr, m.Addr+m.Len
+		s.running.kernelMap(&m)
 		if len(m.BuildID) > 0 {
 			s.buildID = bytes.Clone(m.BuildID)
 		}
 	case strings.HasPrefix(name, "["):
+		s.running.moduleMap(&m)
 		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
 			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})
 		}
+	case strings.Contains(path.Base(name), ".ko"):
+		s.running.moduleMap(&m)
 	}
 }
 

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
@@ -36,6 +37,8 @@ type tape struct {
 	kallsyms  string
 	cmdline   string // perf's, its words separated by spaces
 	groups    []perfdata.Group
+	mapEnd    uint64           // of the kernel's map, 0: where text ends
+	buildID   string           // in the kernel's map
 	noIndex   bool             // as perf before 6.0 writes it
 	noIDs     bool             // records do not name their event, as where there is one
 	noCPU     bool             // records do not tell their CPU
@@ -156,8 +159,13 @@ func (t *tape) begin() {
 	if !t.noIndex {
 		t.must(t.w.IDIndex(index))
 	}
-	t.must(t.w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: 0xffffffff, Addr: tapeTextLo, Len: tapeTextHi - tapeTextLo,
-		Filename: []byte("[kernel.kallsyms]_text"), SampleID: perfdata.SampleID{Event: t.made[0]}}))
+	m := &perfdata.Mmap{PID: 0xffffffff, Addr: tapeTextLo, Len: cmp.Or(t.mapEnd, tapeTextHi) - tapeTextLo,
+		Filename: []byte("[kernel.kallsyms]_text"), SampleID: perfdata.SampleID{Event: t.made[0]}}
+	typ, misc := perfdata.RecordMMAP, uint16(perfdata.MiscKernel)
+	if t.buildID != "" {
+		typ, misc, m.BuildID = perfdata.RecordMMAP2, misc|perfdata.MiscMmapBuildID, []byte(t.buildID)
+	}
+	t.must(t.w.Mmap(typ, misc, m))
 }
 
 func (t *tape) features() {

@@ -107,18 +107,8 @@ func buildIDOf(f *elf.File) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for len(data) >= 12 {
-			name, desc := f.ByteOrder.Uint32(data), f.ByteOrder.Uint32(data[4:])
-			typ := f.ByteOrder.Uint32(data[8:])
-			data = data[12:]
-			n, d := (uint64(name)+3)&^3, (uint64(desc)+3)&^3
-			if n+d > uint64(len(data)) {
-				break
-			}
-			if typ == 3 && string(data[:name]) == "GNU\x00" {
-				return data[n:][:desc], nil
-			}
-			data = data[n+d:]
+		if id := buildIDNote(f.ByteOrder, data); id != nil {
+			return id, nil
 		}
 	}
 	return nil, nil

@@ -1,0 +1,266 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A MisfitError says that a copy of the kernel is not of the kernel that the recording
+// is of, or of another boot of it.
+type MisfitError struct {
+	Path string // of the copy
+	Msg  string
+}
+
+func (e *MisfitError) Error() string { return e.Path + ": " + e.Msg }
+
+// A running is what a recording says about the kernel that it is of.
+type running struct {
+	symbol  string // that perf tells the place of the kernel by, "" if none
+	addr    uint64 // of symbol
+	end     uint64 // of the kernel's map
+	modules map[string]uint64
+}
+
+// kernelMap takes the map of the kernel, of the name [kernel.kallsyms]SYMBOL. perf writes it
+// with the symbol's address as offset (perf_event__synthesize_kernel_mmap() in
+// tools/perf/util/synthetic-events.c), by which it finds out itself how far a kernel
+// was moved.
+func (k *running) kernelMap(m *perfdata.Mmap) {
+	_, symbol, _ := strings.Cut(string(m.Filename), "]")
+	k.symbol, k.addr, k.end = symbol, m.Pgoff, m.Addr+m.Len
+	if k.addr == 0 {
+		k.addr = m.Addr
+	}
+}
+
+// moduleMap takes the map of a module: its name in brackets, or the path of its file.
+func (k *running) moduleMap(m *perfdata.Mmap) {
+	name := path.Base(strings.Trim(string(m.Filename), "[]"))
+	name, _, _ = strings.Cut(name, ".ko")
+	if k.modules == nil {
+		k.modules = make(map[string]uint64)
+	}
+	k.modules[strings.ReplaceAll(name, "-", "_")] = m.Addr
+}
+
+// misfit returns why a copy of the kernel cannot be of the one that is recorded, nil if
+// nothing says so. Every boot puts text and modules elsewhere; a kernel without that
+// (nokaslr) has another end of text, build id or release. name is what the error calls the copy.
+func (s *scan) misfit(name string, snap *kcore.Snapshot) error {
+	msg := s.misfitSymbols(snap.Kallsyms)
+	if msg == "" {
+		msg = s.misfitModules(snap.Modules)
+	}
+	if msg == "" && snap.Core != nil {
+		msg = s.misfitCore(snap.Core, snap.Kallsyms)
+	}
+	if msg == "" {
+		return nil
+	}
+	return &MisfitError{name, msg}
+}
+
+// misfitSymbols compares kallsyms with the kernel's map.
+func (s *scan) misfitSymbols(k *kcore.Kallsyms) string {
+	if k == nil || s.running.symbol == "" || s.running.addr == 0 {
+		return ""
+	}
+	lo, hi, ok := k.Text()
+	if !ok {
+		return "" // the addresses were withheld
+	}
+	at, given := addressOf(k, s.running.symbol)
+	switch {
+	case given && at != s.running.addr:
+		return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", at, s.running.addr)
+	case !given && (lo < s.running.addr || lo-s.running.addr > imageHead):
+		return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", lo, s.running.addr)
+	}
+	// The map ends at _etext, since perf 6.12 at _edata; in some versions with the first
+	// module, or nowhere.
+	data, given := addressOf(k, "_edata")
+	end := s.running.end
+	if end < hi || given && end < data && end != hi && end != (hi+textPage-1)&^(textPage-1) {
+		return fmt.Sprintf("of another kernel: its text ends at %#x, in the recording the kernel's map ends at %#x", hi, end)
+	}
+	return ""
+}
+
+// imageHead is the most that precedes _stext in a kernel's image.
+const imageHead = 1 << 20
+
+// addressOf returns the address of a symbol of the kernel itself.
+func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
+	for _, sym := range k.LookupIn("", name) {
+		return sym.Addr, sym.Addr != 0
+	}
+	return 0, false
+}
+
+// misfitModules compares a list of modules with the maps of modules. Some may have been loaded
+// again meanwhile, and s390 maps a module's text only, which may begin inside of it.
+func (s *scan) misfitModules(modules []kcore.Module) string {
+	same, differ := 0, 0
+	for _, m := range modules {
+		at, ok := s.running.modules[m.Name]
+		switch {
+		case !ok || at == 0 || m.Addr == 0:
+		case at >= m.Addr && at-m.Addr < max(m.Size, 1):
+			same++
+		default:
+			differ++
+		}
+	}
+	if differ < 2 || differ <= same {
+		return ""
+	}
+	return fmt.Sprintf("of another boot: %d of %d modules are elsewhere in the recording", differ, same+differ)
+}
+
+// misfitCore compares what memory says about the kernel with the recording: its build
+// id and its release.
+func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
+	id, release := identify(core, k)
+	if want := s.kernelBuildID(); id != nil && want != nil && !bytes.Equal(id, want) {
+		return fmt.Sprintf("of another kernel: its build id is %x, in the recording %x", id, want)
+	}
+	if want := s.report.Kernel; release != "" && want != "" && release != want {
+		return fmt.Sprintf("of another kernel: of release %s, the recording of %s", release, want)
+	}
+	return ""
+}
+
+// identify returns the build id and the release of the kernel whose memory a core has: by
+// its notes, if it is one of /proc/kcore, or by the memory itself. Both may be missing.
+func identify(core *kcore.Core, k *kcore.Kallsyms) (id []byte, release string) {
+	for line := range bytes.Lines(core.Note("VMCOREINFO")) {
+		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")
+		switch key {
+		case "OSRELEASE":
+			release = value
+		case "BUILD-ID":
+			id = unhexID(value)
+		}
+	}
+	if k == nil {
+		return id, release
+	}
+	lo, ok1 := addressOf(k, "__start_notes")
+	hi, ok2 := addressOf(k, "__stop_notes")
+	if ok1 && ok2 && lo < hi && hi-lo < 1<<20 && id == nil {
+		id = buildIDNote(core.ByteOrder(), core.Bytes(lo, int(hi-lo)))
+	}
+	if at, ok := addressOf(k, "linux_banner"); ok && release == "" {
+		const banner = "Linux version "
+		if text, ok := bytes.CutPrefix(core.Bytes(at, len(banner)+65), []byte(banner)); ok { // __NEW_UTS_LEN is 64
+			if word, _, ok := bytes.Cut(text, []byte(" ")); ok {
+				release = string(word)
+			}
+		}
+	}
+	return id, release
+}
+
+func unhexID(s string) []byte {
+	var id []byte
+	if _, err := fmt.Sscanf(s, "%x", &id); err != nil {
+		return nil
+	}
+	return id
+}
+
+// buildIDNote returns the GNU build id among ELF notes, nil if there is none.
+func buildIDNote(order binary.ByteOrder, data []byte) []byte {
+	for len(data) >= 12 {
+		name, desc := order.Uint32(data), order.Uint32(data[4:])
+		typ := order.Uint32(data[8:])
+		data = data[12:]
+		n, d := (uint64(name)+3)&^3, (uint64(desc)+3)&^3
+		if n+d > uint64(len(data)) {
+			break
+		}
+		if typ == 3 && string(data[:name]) == "GNU\x00" {
+			return data[n:][:desc]
+		}
+		data = data[n+d:]
+	}
+	return nil
+}
+
+// misfitText compares the text of two copies: text never changes by more than a small part.
+func (r *Replay) misfitText(name string, snap *kcore.Snapshot) error {
+	if r.Snapshot == nil || r.Snapshot == snap || r.Snapshot.Core == nil || snap.Core == nil || r.kallsyms == nil {
+		return nil
+	}
+	lo, hi, ok := r.kallsyms.Text()
+	if !ok {
+		return nil
+	}
+	if snap.Kallsyms != nil {
+		if at, _, ok := snap.Kallsyms.Text(); ok && lo != at {
+			return &MisfitError{name, fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", at, lo)}
+		}
+	}
+	segments := func(core *kcore.Core) (out []timeline.Segment) {
+		for _, seg := range core.Segments {
+			out = append(out, timeline.Segment(seg))
+		}
+		return timeline.Overlapping(out, lo, hi)
+	}
+	mine, compared, differ := segments(r.Snapshot.Core), 0, 0
+	for _, seg := range segments(snap.Core) {
+		for _, o := range timeline.Overlapping(mine, seg.Addr, seg.End()) {
+			for i, b := range seg.Data[o.Addr-seg.Addr:][:len(o.Data)] {
+				if b != o.Data[i] {
+					differ++
+				}
+			}
+			compared += len(o.Data)
+		}
+	}
+	if differ > compared/4 {
+		return &MisfitError{name, fmt.Sprintf("of another kernel: %d of %d bytes of kernel text differ", differ, compared)}
+	}
+	return nil
+}
+
+// checkCopies returns an error if a copy, or a list, that the caller named is not of the
+// recorded kernel. All records have been read.
+func (s *scan) checkCopies(r *Replay, opts *Options) error {
+	if r.undated.snapshot || s.follows && r.Snapshot != nil {
+		if err := s.misfit(opts.KCore, r.Snapshot); err != nil {
+			return err
+		}
+	}
+	for i := range r.copies {
+		c := &r.copies[i]
+		if c.own {
+			continue
+		}
+		err := s.misfit(c.name, c.Snapshot)
+		if err == nil {
+			err = r.misfitText(c.name, c.Snapshot)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, given := range map[string]*kcore.Snapshot{
+		opts.Kallsyms: {Kallsyms: r.givenKallsyms}, opts.Modules: {Modules: r.givenModules}} {
+		if err := s.misfit(name, given); err != nil {
+			return err
+		}
+	}
+	return nil
+}
