@@ -43,10 +43,15 @@ type checker struct {
 	truth  *truth
 	image  *timeline.Image
 	faults []Fault
+	tally  *tally
 	core   float64 // of kernel text, bytes times nanoseconds that are known
 	must   []must
 	rand   *rand.Rand
 }
+
+// A tally counts the bytes of all versions that were compared, and those of them that
+// are known.
+type tally struct{ compared, known uint64 }
 
 // must is a range that is to be known during a true time.
 type must struct {
@@ -105,10 +110,12 @@ func (c *checker) part(addr uint64) {
 }
 
 func (c *checker) span(s *timeline.Span) {
+	c.tally.compared += s.Len
 	if s.Standing != timeline.Known {
 		c.missing(s)
 		return
 	}
+	c.tally.known += s.Len
 	time := c.truth.span(s.Since, s.Until)
 	if at, ok := c.truth.dead(s.Addr, s.Len, time); ok {
 		c.fault(Fault{Kind: "nothing alive", Addr: at, Span: *s, Detail: c.facts(at)})

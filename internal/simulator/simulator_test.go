@@ -38,10 +38,12 @@ func TestVariants(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
 			var known, all float64
+			var sum tally
 			bad := 0
 			for seed := *firstSeed; seed < *firstSeed+n; seed++ {
 				trial := tryOnce(t, v, seed)
 				known, all = known+trial.known, all+trial.all
+				sum.compared, sum.known = sum.compared+trial.tally.compared, sum.known+trial.tally.known
 				if len(trial.faults) > 0 {
 					if bad++; bad <= 2 {
 						explain(t, trial)
@@ -52,7 +54,7 @@ func TestVariants(t *testing.T) {
 				t.Errorf("%d of %d seeds have faults", bad, n)
 			}
 			percent := 100 * known / all
-			t.Logf("%.1f %% of kernel text is known", percent)
+			t.Logf("%d seeds, %d bytes compared, %d known; %.1f %% of kernel text is known", n, sum.compared, sum.known, percent)
 			if n >= defaultSeeds && *simpler == "" && percent < v.Least {
 				t.Errorf("%.1f %% of kernel text is known, less than %v", percent, v.Least)
 			}

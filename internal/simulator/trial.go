@@ -31,6 +31,7 @@ type trial struct {
 	// known and all count bytes times nanoseconds of kernel text while perf recorded:
 	// those that the image of the whole recording knows, and all.
 	known, all float64
+	tally      tally
 }
 
 // config returns what the variant makes of the plainest recording.
@@ -116,7 +117,7 @@ func (t *trial) load(path string, opts replay.Options, whole bool) {
 }
 
 func (t *trial) checker(image *timeline.Image) *checker {
-	return &checker{run: t.run, truth: t.truth, image: image, rand: t.rand}
+	return &checker{run: t.run, truth: t.truth, image: image, rand: t.rand, tally: &t.tally}
 }
 
 // measure notes how much of kernel text the image knows while perf recorded.
