@@ -89,7 +89,7 @@ func (d *build) image() *Image {
 		textLo: d.textLo, textHi: d.textHi, only: d.only}
 	bounds := d.bounds()
 	d.gaps[gapsOfText] = flatten(append(slices.Clone(d.Builder.gaps[GapPokes]), bounds...))
-	d.gaps[gapsOfCode] = flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...))
+	d.gaps[gapsOfCode] = flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...)).union(d.births())
 	d.gaps[gapsOfSlots] = d.gaps[gapsOfText].union(d.gaps[gapsOfCode])
 	if !d.silentPokes {
 		d.gaps[gapsOfCode] = d.gaps[gapsOfSlots]
@@ -171,10 +171,18 @@ func (d *build) sortPokes() {
 	d.irregular = make(map[uint32][]poke)
 	for i := range b.sites {
 		s := &b.sites[i]
-		if first := &b.chunks.at(s.head)[0]; s.irregular || d.found(nil, 0, first, int(b.edits[first.edit].olen)) == linkBroken {
-			d.irregular[uint32(i)] = d.sorted(b.chunks.of(s, make([]poke, 0, s.pokes)))
+		first := &b.chunks.at(s.head)[0]
+		irregular := s.irregular || d.found(nil, 0, first, int(b.edits[first.edit].olen)) == linkBroken
+		if !irregular && d.twice == nil {
+			continue
+		}
+		list := b.chunks.of(s, make([]poke, 0, s.pokes))
+		if irregular {
+			list = d.sorted(list)
+			d.irregular[uint32(i)] = list
 			d.unlikeCopy = d.unlikeCopy || !s.irregular
 		}
+		d.unordered(list)
 	}
 }
 
@@ -305,7 +313,7 @@ func (d *build) changesOf(f *fragment, pokes []poke) []change {
 		c.time, c.recorded, c.order, c.offset = d.timeOf(p), p.time, p.order, uint32(k)
 		c.old, c.new, c.hasOld, c.hasNew = e.old+uint32(k), e.new+uint32(k), hasOld, hasNew
 		c.first, c.birth, c.death = k == 0, e.olen == 0, e.nlen == 0
-		c.live = c.birth || e.olen == e.nlen && (byte(e.oldWord) == opCALL || byte(e.newWord) == opCALL)
+		c.calls = e.olen == 5 && e.nlen == 5 && byte(e.oldWord) == opCALL && byte(e.newWord) == opCALL && f.size == 5
 	}
 	d.changes = changes
 	return changes
@@ -417,6 +425,9 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		part := upTo(to)
 		c.gaps = c.unsureGaps(l, init, part)
 		c.alive(l.From, to, init, part)
+		if l.Kind == ModuleText && l.stayed && l.From == 0 && d.afterCopy != ReasonNone {
+			c.doubtBefore(min(to, later(d.listedBy(), d.skew)))
+		}
 		if l.Kind == ModuleText && l.doubted < to {
 			c.doubt(l.doubted)
 		}

@@ -43,8 +43,8 @@ type Poke struct {
 	// means that it is not known. Pokes of different CPUs may be recorded in the wrong
 	// order, see [Skew].
 	CPU int
-	// NotBefore, if later than Time, is the time of an earlier poke of the same CPU,
-	// whose clock was set back between the two. See [Builder.ClockUncertainty].
+	// NotBefore, if later than Time, is the time of an earlier record of the same
+	// CPU: its clock was set back between. See Builder.ClockSetBack.
 	NotBefore uint64
 }
 
@@ -180,7 +180,8 @@ type Builder struct {
 	chunks  chunks
 	cpus    []cpuRun          // that recorded the pokes
 	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
-	skew    uint64            // ClockUncertainty
+	skew    uint64            // see ClockSetBack
+	twice   gaps              // times that the clock may have shown twice
 	added   uint32            // how many pokes
 	limits  limits
 	dropped gap // the time of the pokes beyond the limits
@@ -234,9 +235,16 @@ func wanted(only []Range, lo, hi uint64) bool {
 // which the recording is complete. No bytes are [Known] before first or after horizon.
 func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
 
-// ClockUncertainty sets by how many nanoseconds the time of each record may be too
-// early or too late, because the clock was set back. The default is 0.
-func (b *Builder) ClockUncertainty(by uint64) { b.skew = by }
+// ClockSetBack says that the clock was set back, by no more than by, and which times
+// it may have shown twice. The time of each record may be wrong by as much, on either side.
+func (b *Builder) ClockSetBack(by uint64, twice []Interval) {
+	b.skew = by
+	var all []gap
+	for _, v := range twice {
+		all = append(all, gap{v.From, v.To, ClockUncertainty})
+	}
+	b.twice = flatten(all)
+}
 
 // Announced sets the latest time at which perf can have announced the symbols and
 // programs of time 0. perf announces them a while after it has opened its events, so

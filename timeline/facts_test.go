@@ -359,8 +359,9 @@ func (r *factReader) add(line string) error {
 		b.CallThunks(true)
 	case "announced":
 		b.Announced(w.number(w.next()))
-	case "clock-uncertainty":
-		b.ClockUncertainty(w.number(w.next()))
+	case "clock-set-back":
+		by := w.number(w.next())
+		b.ClockSetBack(by, []Interval{w.interval(w.next())})
 	case "function":
 		addr, n := w.place(w.next())
 		s := Symbol{Name: w.next(), Addr: addr, Size: n}

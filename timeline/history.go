@@ -16,15 +16,13 @@ type change struct {
 	recorded       uint64 // time of the record, which is not time where CPUs' clocks differ
 	old, new       uint32
 	hasOld, hasNew bool
-	first          bool // the fragment has the poke's first byte, which is a trap while the poke is made
-	birth, death   bool // the poke as a whole has no old, or no new bytes
-	// live says that the poke shows that code is alive here: it made the code, or it
-	// changes a call. (Of what is not yet registered, or is no more, the kernel
-	// patches jumps only: bpf_arch_poke_desc_update, arch/x86/net/bpf_jit_comp.c.)
-	live          bool
-	order, offset uint32 // of the poke, and where in it the fragment begins
-	copied        bool   // it is no change, but a further copy that was made in [time, until]
-	until         uint64
+	first          bool   // the fragment has the poke's first byte, which is a trap while the poke is made
+	birth, death   bool   // the poke as a whole has no old, or no new bytes
+	calls          bool   // it changes a call to another one, and the fragment has all of it
+	live           bool   // it shows that the code is alive here, see sightings
+	order, offset  uint32 // of the poke, and where in it the fragment begins
+	copied         bool   // it is no change, but a further copy that was made in [time, until]
+	until          uint64
 }
 
 // before returns the claim of the change's old bytes.
@@ -552,6 +550,17 @@ func (c *historyBuilder) doubt(t uint64) {
 		case !c.prolong(&v, until):
 			c.conflict(v.since, until, ModuleContradicted, claimOf(&v))
 		}
+	})
+}
+
+// doubtBefore makes what was emitted before time t unconfirmed: the module may have been
+// loaded with no record shortly before perf listed it.
+func (c *historyBuilder) doubtBefore(t uint64) {
+	c.overlay(0, t, func(v version, _ uint64) {
+		if v.standing == Known {
+			v.standing, v.reason = Unconfirmed, c.afterCopy
+		}
+		c.put(v)
 	})
 }
 

@@ -387,6 +387,9 @@ func dropDoubles(events []SymbolEvent) []SymbolEvent {
 // of the recording on.
 func (d *build) lost(kind GapKind) gaps {
 	g := slices.Clone(d.Builder.gaps[kind])
+	if kind == GapSymbols {
+		g = append(g, d.births()...)
+	}
 	if d.horizon != MaxTime {
 		g = append(g, gap{d.horizon + 1, MaxTime, BeyondHorizon})
 	}

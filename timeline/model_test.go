@@ -90,7 +90,6 @@ type witness struct {
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
 	birth, first bool
-	call         bool // it changes a call
 	rivals       []witness
 	copied       bool
 	cpu          int
@@ -507,8 +506,7 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 		for _, f := range facts {
 			switch {
 			case !dynamic:
-			case t >= f.time && (f.birth || f.call) && calm(f.time, t),
-				t < f.time && f.call && f.time > b.from && calm(t, f.time-1):
+			case t >= f.time && f.birth && calm(f.time, t):
 				return true
 			}
 		}
@@ -1053,8 +1051,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	}
 	var facts []witness
 	for _, p := range m.changes {
-		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo,
-			call: len(p.Old) > 0 && len(p.Old) == len(p.New) && (p.Old[0] == 0xe8 || p.New[0] == 0xe8)}
+		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo}
 		w.cpu = p.CPU
 		for _, r := range p.rivals {
 			if r := (witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
@@ -1233,6 +1230,19 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		claim = p.undated(claim)
 		p.lost = m.certain(b, between(b.from, to), p.lost)
 		p.alive(b.from, to, bytes, claim, between(b.from, to))
+		if start := m.gaps[GapModuleStart]; b.kind == ModuleText && b.stayed && b.from == 0 && len(start) > 0 {
+			by := m.snapshot.To // when it was listed
+			if len(m.snapshot.Segments) == 0 {
+				by = cmp.Or(m.announced, m.horizon)
+			}
+			p.set(0, min(to, by+m.skew), func(t uint64) reply {
+				r := p.out[t]
+				if r.standing == Known {
+					r.standing, r.reason = Unconfirmed, start[0].reason
+				}
+				return r
+			})
+		}
 		if b.kind == ModuleText {
 			p.set(b.doubted, to, func(t uint64) reply {
 				r := p.out[t]

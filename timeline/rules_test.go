@@ -231,7 +231,7 @@ func TestFacts(t *testing.T) {
 		"extent 100..1000",
 		"text 0x1000..0x2000",
 		"announced 150",
-		"clock-uncertainty 5",
+		"clock-set-back 5 300..301",
 		"silent-pokes",
 		"call-thunks",
 		"limit pokes=10 places=11 content=1000 spare=12",
@@ -264,7 +264,7 @@ func TestFacts(t *testing.T) {
 	want.Extent(100, 1000)
 	want.Text(0x1000, 0x2000)
 	want.Announced(150)
-	want.ClockUncertainty(5)
+	want.ClockSetBack(5, []Interval{{300, 301}})
 	want.SilentPokes(true)
 	want.CallThunks(true)
 	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12}

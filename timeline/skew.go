@@ -250,6 +250,42 @@ func (d *build) untie(list []poke, k, n int) {
 	}
 }
 
+// births returns those of the times that the clock may have shown twice in which code
+// comes or goes: in which order is not known.
+func (d *build) births() (out gaps) {
+	for _, g := range d.twice {
+		if slices.ContainsFunc(d.symbols, func(e SymbolEvent) bool { return g.from <= e.Time && e.Time < g.to }) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// unordered looks at a place's pokes, in the order of their times, of times that the clock
+// may have shown twice. Those of one CPU are in order. If several CPUs made such, it is not
+// known which was the first, or the last, unless all of these found, or left, the same.
+func (d *build) unordered(list []poke) {
+	for _, g := range d.twice {
+		from := sort.Search(len(list), func(i int) bool { return d.timeOf(&list[i]) >= g.from })
+		to := sort.Search(len(list), func(i int) bool { return d.timeOf(&list[i]) >= g.to })
+		first, last := make(map[uint16]int), make(map[uint16]int) // by CPU
+		for i := from; i < to; i++ {
+			cpu := d.cpuOf(&list[i])
+			if last[cpu] = i; len(first) < len(last) {
+				first[cpu] = i
+			}
+		}
+		differ := false
+		for cpu, i := range last {
+			differ = differ || d.edits[list[i].edit].new != d.edits[list[to-1].edit].new ||
+				d.edits[list[first[cpu]].edit].old != d.edits[list[from].edit].old
+		}
+		if differ {
+			d.rival(list[from:to]...)
+		}
+	}
+}
+
 // rival notes that it is not known in which order pokes came.
 func (d *build) rival(list ...poke) {
 	if d.rivals == nil {

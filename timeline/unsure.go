@@ -3,8 +3,6 @@
 
 package timeline
 
-import "slices"
-
 // What lives is certain only up to the gaps in the records of births and deaths
 // (rule lifetimes). A record, or a list, shows that it was there at some moment; so
 // it was before that moment back to the last gap, and after it up to the next one:
@@ -101,6 +99,22 @@ func (g gaps) spanning(from, to uint64, reason Reason) gaps {
 	return gaps{{from, MaxTime, last.reason}}
 }
 
+// sightings marks the changes that show that l is there, and reports whether any does:
+// those that make code, and those that find the call that l had before. Any other one may
+// be a module's, which came with no record where l was.
+func (c *historyBuilder) sightings(l *Lifetime, changes []change) (any bool) {
+	for i := range changes {
+		ch := &changes[i]
+		ch.live = ch.birth
+		if i > 0 && ch.calls && changes[i-1].hasNew && c.equal(changes[i-1].new, ch.old) {
+			before := &changes[i-1]
+			ch.live = before.live || len(c.people.gapsOf(l).between(l.From, before.time)) == 0
+		}
+		any = any || ch.live
+	}
+	return any
+}
+
 // unsureGaps returns the gaps of a place in l's time, with the times when it is not certain
 // that l is there.
 func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change) gaps {
@@ -111,7 +125,7 @@ func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change)
 	if init.content != noContent {
 		from = min(from, init.from)
 	}
-	if l.dynamic() && slices.ContainsFunc(changes, func(ch change) bool { return ch.live }) {
+	if l.dynamic() && c.sightings(l, changes) {
 		return c.gaps.replaced(c.people.unsure(l, changes), from, l.To)
 	}
 	g, ok := c.unsure[l]

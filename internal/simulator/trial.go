@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/simulator/kernel"
 	"github.com/textreplay/textreplay/internal/simulator/rawperf"
+	"github.com/textreplay/textreplay/internal/simulator/record"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -277,6 +279,9 @@ func (t *trial) copied(path string) error {
 // prefix reads the first part of the recording, as it is when perf is killed, or while
 // it is being written.
 func (t *trial) prefix() error {
+	if rec := &t.run.Config.Record; rec.Control && rec.Form != record.FormPipe {
+		return nil // perf writes the command line last, and nothing else says that there is --control
+	}
 	data := t.run.Recording.Pieces[0].Live
 	if t.rand.IntN(3) > 0 {
 		data = data[:t.rand.IntN(len(data)+1)]
@@ -295,6 +300,29 @@ func (t *trial) prefix() error {
 	opts.KCore = kcore
 	t.follow(data, opts)
 	return nil
+}
+
+// upTo limits what is looked at to what perf had drained when it had written the first n
+// bytes, and at most so many rounds. A clock that is set back later, or so shortly before
+// that no CPU has made a record since, shows times again of which these bytes are right.
+// It returns what takes the limit back.
+func (t *trial) upTo(n, rounds int) func() {
+	if steps := t.run.Kernel.Clock.Steps; steps != nil {
+		piece := &t.run.Recording.Pieces[0]
+		begin := bytes.Index(piece.Live, piece.Records)
+		t.truth.until = t.run.Recording.Opened
+		for i, r := range piece.Rounds {
+			if begin+r.Size <= n && i < rounds {
+				t.truth.until = r.At
+			}
+		}
+		for _, s := range steps {
+			if s.At < t.truth.until && t.truth.until < s.At+5*t.run.Kernel.Activity.Noise {
+				t.truth.until = s.At
+			}
+		}
+	}
+	return func() { t.truth.until = 0 }
 }
 
 func (t *trial) killed(data []byte, kcore string, opts replay.Options) error {
@@ -316,6 +344,7 @@ func (t *trial) killed(data []byte, kcore string, opts replay.Options) error {
 		return nil // too little of it
 	}
 	defer r.Close()
+	defer t.upTo(len(data), math.MaxInt)()
 	c := t.checker(r.Image)
 	c.all()
 	t.report(fmt.Sprintf("first %d bytes, CPUs %d", len(data), opts.CPUs), c.faults)
@@ -340,8 +369,10 @@ func (t *trial) follow(data []byte, opts replay.Options) {
 			t.complain(fmt.Sprintf("%s, round %d", how, i), "error", "%v", err)
 			return
 		}
+		all := t.upTo(len(data), i+1)
 		c := t.checker(image)
 		c.all()
+		all()
 		t.report(fmt.Sprintf("%s, round %d", how, i), c.faults)
 		if !more {
 			return

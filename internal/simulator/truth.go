@@ -44,6 +44,7 @@ func (p *truePage) sort() {
 // A truth is the kernel's, arranged by pages.
 type truth struct {
 	clock *kernel.Clock
+	until uint64 // what was later is not looked at; 0: all is
 	pages map[uint64]*truePage
 }
 
@@ -96,7 +97,20 @@ type span struct {
 }
 
 func (t *truth) span(since, until uint64) span {
-	return span{t.clock.Surely(since, until), t.clock.Maybe(since, until)}
+	return span{t.cut(t.clock.Surely(since, until)), t.cut(t.clock.Maybe(since, until))}
+}
+
+// cut leaves out what was later than is looked at.
+func (t *truth) cut(times []kernel.Interval) (out []kernel.Interval) {
+	if t.until == 0 {
+		return times
+	}
+	for _, iv := range times {
+		if iv.To = min(iv.To, t.until); iv.From < iv.To {
+			out = append(out, iv)
+		}
+	}
+	return out
 }
 
 // contradicts returns the true time at which a byte surely was something else than

@@ -79,6 +79,36 @@ var Variants = []Variant{
 	}, NoFloor, 98},
 	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
 
+	{"clock-set-back", func(c *Config, r *rand.Rand) { setBack(c, r, 500e6, 900e6) }, NoFloor, 75},
+	{"clock-far-back", func(c *Config, r *rand.Rand) { setBack(c, r, 1e9, 5e9) }, NoFloor, 0},
+	{"late-writes", func(c *Config, r *rand.Rand) { lateWrites(c, r) }, NoFloor, 95},
+	{"lossy-modules", func(c *Config, r *rand.Rand) { modules(c, record.AllModules); lossy(c, r) }, NoFloor, 10},
+	{"lossy-programs", func(c *Config, r *rand.Rand) { programs(c); lossy(c, r) }, NoFloor, 35},
+	{"lossy-double-writes", func(c *Config, r *rand.Rand) { c.Record.DoubleWrites = 30; lossy(c, r) }, NoFloor, 25},
+	{"lossy-skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3); lossy(c, r) }, NoFloor, 18},
+	{"lossy-late", func(c *Config, r *rand.Rand) { lateWrites(c, r); lossy(c, r) }, NoFloor, 15},
+	{"lossy-samples", func(c *Config, r *rand.Rand) { samples(c); lossy(c, r) }, NoFloor, 7},
+	{"lossy-threads", func(c *Config, r *rand.Rand) { c.Record.Form = record.FormThreads; lossy(c, r) }, NoFloor, 4},
+	{"lossy-two-listeners", func(c *Config, r *rand.Rand) { c.Record.TwoPokeEvents = true; lossy(c, r) }, NoFloor, 7},
+	{"lossy-copies", func(c *Config, r *rand.Rand) { c.Copies = 3; lossy(c, r) }, NoFloor, 10},
+
+	{"modules", func(c *Config, r *rand.Rand) { modules(c, record.AllModules) }, NoFloor, 98},
+	{"programs", func(c *Config, r *rand.Rand) { programs(c) }, NoFloor, 98},
+	{"delay", func(c *Config, r *rand.Rand) {
+		modules(c, record.AllModules)
+		c.Record.Delay = 1e6 + r.Uint64N(4e9)
+	}, NoFloor, 0},
+	{"control", func(c *Config, r *rand.Rand) {
+		modules(c, record.AllModules)
+		c.Record.Control = true
+		c.Record.Delay = r.Uint64N(4e9)
+	}, NoFloor, 0},
+	{"pokes-disabled", func(c *Config, r *rand.Rand) {
+		c.Record.PokesDisabled = true
+		c.Record.PerTask = r.IntN(2) == 0
+	}, NoFloor, 0},
+	{"filtered-module-events", func(c *Config, r *rand.Rand) { modules(c, record.FilteredModules) }, NoFloor, 98},
+	{"slow-start", func(c *Config, r *rand.Rand) { c.Record.Open = 300e6 }, NoFloor, 98},
 	{"no-module-events", func(c *Config, r *rand.Rand) { modules(c, record.NoModules) }, NoFloor, 98},
 	{"sampled-module-events", func(c *Config, r *rand.Rand) { modules(c, record.SampledModules) }, NoFloor, 99},
 	{"period-module-events", func(c *Config, r *rand.Rand) { modules(c, record.PeriodModules) }, NoFloor, 99},
@@ -130,6 +160,26 @@ func skew(c *Config, r *rand.Rand, most uint64) {
 		c.Kernel.Clock.Offset = append(c.Kernel.Clock.Offset, int64(r.Uint64N(most)))
 	}
 	c.Record.ClockID = -1
+}
+
+// setBack lets somebody set the clock back once or twice while perf records, by more than
+// the time between two records of a CPU: else nothing shows it.
+func setBack(c *Config, r *rand.Rand, least, most uint64) {
+	c.Record.ClockID = 0 // CLOCK_REALTIME
+	c.Kernel.Activity.Noise = 100e6
+	at := c.Settle
+	for range 1 + r.IntN(2) {
+		at += second + r.Uint64N(c.Record.Length/3)
+		c.Kernel.Clock.Steps = append(c.Kernel.Clock.Steps, kernel.ClockStep{At: at, By: -int64(least + r.Uint64N(most-least))})
+	}
+}
+
+// lateWrites lets interrupts come between the time of a record and its being written.
+func lateWrites(c *Config, r *rand.Rand) { c.Kernel.LateWrites = 1e6 << r.IntN(10) }
+
+// programs lets more BPF programs come and go.
+func programs(c *Config) {
+	only(c, kernel.ChangeProgram, kernel.ChangeTrampoline, kernel.ChangeTailCall, kernel.ChangeDispatcher)
 }
 
 // only lets the kernel make these changes only, and more of them.

@@ -36,46 +36,88 @@ type ringBuffer struct {
 	// it, and together in those two that ended with its newest record.
 	round, before, busy uint64
 	backwards           uint64 // longest step back in time of records that are no samples
-	pokes               pokeOrder
+	tasks               taskOrder
 	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
 	// does, or if nothing says so.
 	running uint32
 }
 
-// pokeOrder follows the times of a ring buffer's text pokes, which the kernel
-// writes in the order in which they are made.
-type pokeOrder struct {
-	newest  uint64
-	times   []uint64 // of the last pokes that are no step back, ascending
-	setBack uint64   // longest step back
+// taskOrder follows the times of the records of a ring buffer that tasks make, which
+// the kernel writes in the order in which they are made. Where their times go back,
+// somebody set the clock back, or perf wrote some records twice:
+//
+//	round      A B C D   C D E F
+//	repeated             ^ ^
+type taskOrder struct {
+	newest, latest uint64   // the greatest time, and that of the last record
+	times          []uint64 // of the last records
+	repeated       int      // in times: where a repetition goes on
+	steps          []step   // where the clock was set back
 }
 
-// twiceAtOnce is how many pokes of a ring buffer perf writes twice at once, at most: those
-// that came while it wrote the ones before.
-const twiceAtOnce = 1 << 15
+// A step is where a ring buffer's times go back: before is the greatest time so far,
+// after the next one.
+type step struct{ before, after uint64 }
 
-// notBefore returns the time of an earlier poke than the one of time t, if that was
-// later: the clock was set back between. Else it returns 0.
-func (o *pokeOrder) notBefore(t uint64) uint64 {
+// keptTimes is how many records back perf may repeat one. It repeats what came while it
+// wrote what a ring buffer held.
+const keptTimes = 1 << 16
+
+// madeByTask reports whether it is a task that makes records of this type. Others
+// come from interrupts, which fall between the time of a record and its writing.
+func madeByTask(typ perfdata.RecordType) bool {
+	return typ == perfdata.RecordTextPoke || isOfTask(typ)
+}
+
+func isOfTask(typ perfdata.RecordType) bool {
+	switch typ {
+	case perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordMMAP, perfdata.RecordMMAP2, perfdata.RecordNamespaces:
+		return true
+	}
+	return false
+}
+
+// see takes note of the time of the next record that a task made.
+func (o *taskOrder) see(t uint64) {
 	if t >= o.newest {
-		if len(o.times) == 2*twiceAtOnce {
-			o.times = o.times[:copy(o.times, o.times[twiceAtOnce:])]
-		}
-		o.times = append(o.times, t)
-		o.newest = t
-		return 0
+		o.add(t)
+		o.newest, o.repeated = t, 0
+		return
 	}
-	if o.knows(t) {
-		return 0 // written twice
+	if i := o.repeats(t); i >= 0 {
+		o.repeated = i + 1
+		return
 	}
-	o.setBack = max(o.setBack, o.newest-t)
-	return o.newest
+	if t < o.latest {
+		o.steps = append(slices.Clip(o.steps), step{o.newest, t}) // images in the making may share them
+	}
+	o.add(t)
 }
 
-// knows reports whether there was a poke of time t.
-func (o *pokeOrder) knows(t uint64) bool {
-	_, found := slices.BinarySearch(o.times, t)
-	return found
+func (o *taskOrder) add(t uint64) {
+	if len(o.times) == 2*keptTimes {
+		o.times = slices.Delete(o.times, 0, keptTimes)
+	}
+	o.times = append(o.times, t)
+	o.latest = t
+}
+
+// repeats returns the index in o.times of the record that one of time t repeats,
+// below 0 if it repeats none.
+func (o *taskOrder) repeats(t uint64) int {
+	if i := o.repeated; i > 0 && i < len(o.times) && o.times[i] == t {
+		return i
+	}
+	return slices.Index(o.times, t)
+}
+
+// notBefore returns the time before which the last record, of time t, was not made: that
+// of an earlier one, if that is greater, else 0.
+func (o *taskOrder) notBefore(t uint64) uint64 {
+	if t == o.latest && t < o.newest {
+		return o.newest
+	}
+	return 0
 }
 
 // A bufferKey names a ring buffer.

@@ -193,7 +193,20 @@ func (s *scan) fellSilent(b *ringBuffer) bool {
 func seconds(ns uint64) string { return Seconds(ns) + " s" }
 
 // horizon is the time up to which nothing earlier can still arrive (rule horizon).
+//
+// Where the clock was set back, it shows times again. They are complete as far as it has
+// come since.
 func (s *scan) horizon() uint64 {
+	t := s.recordedUntil()
+	for _, b := range s.buffers {
+		if n := len(b.tasks.steps); n > 0 {
+			t = min(t, b.tasks.latest-min(b.tasks.latest, 1))
+		}
+	}
+	return t
+}
+
+func (s *scan) recordedUntil() uint64 {
 	if s.clean {
 		return s.lastCertain()
 	}

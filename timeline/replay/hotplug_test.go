@@ -138,7 +138,7 @@ func TestHotplug(t *testing.T) {
 			begin(w)
 			w.tick(10, 700)
 			w.comm(10, 800, 0, 23, "new")
-			w.fork(11, 590, 23, 7)
+			w.fork(11, 600, 23, 7)
 			end(w)
 		}, whole},
 		{"nor one that may be older than the first FORK", func(w *tape) {
@@ -157,8 +157,8 @@ func TestHotplug(t *testing.T) {
 			listens(w)
 			w.comm(10, 0, 0, 30, "perf-exec")
 			w.tick(11, 100)
-			w.comm(10, 150, perfdata.MiscCommExec, 30, "sh")
-			w.fork(10, 160, 20, 30)
+			w.comm(10, 100, perfdata.MiscCommExec, 30, "sh")
+			w.fork(10, 100, 20, 30)
 			begin(w)
 			met(w)
 			end(w)

@@ -161,7 +161,7 @@ func TestListening(t *testing.T) {
 			w.events[1].attr.Flags |= everything
 			exec(w, 200)
 			w.ticks(300, 400)
-			w.tick(21, 100, 200)
+			w.tick(21, 400)
 			flip(w)
 			w.poke(20, 500, 0x1100, "9090", "eb02")
 			w.ticks(600, 1000)
@@ -390,7 +390,7 @@ func TestModulesAtStart(t *testing.T) {
 			want:  gone},
 		{name: "listening: a module whose unload is recorded was there",
 			then: func(w *tape) { w.module(30, 450, "m") },
-			want: textLines("0..100 unconfirmed outside-recording 5555") + freed("100")},
+			want: textLines("0..100 unconfirmed outside-recording 5555", "100..200 unconfirmed module-may-have-gone 5555") + freed("200")},
 		{name: "listening: not with a delay, in which it may have gone and come again",
 			set: func(w *tape) { w.cmdline = perf + " -D 100 -- true" },
 			then: func(w *tape) {
@@ -433,6 +433,14 @@ func TestModulesAtStart(t *testing.T) {
 				w.events = slices.Insert(w.events, 1, onBoth(perfdata.FlagDisabled))
 				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 1, Members: 3}}
 			}, want: gone},
+		{name: "clocks: a module's unload while the clock shows times twice", start: thread,
+			then: func(w *tape) {
+				w.module(20, 450, "other")
+				w.tick(10, 460)
+				w.tick(10, 440)
+			},
+			want: textLines("0..100 unconfirmed outside-recording 5555", "100..880 unconfirmed clock-uncertainty 5555",
+				"880.. unconfirmed beyond-horizon 5555")},
 		{name: "modules: events that exclude the kernel record none", start: thread,
 			set:  func(w *tape) { w.events[2].attr.Flags |= perfdata.FlagExcludeKernel },
 			want: confined},

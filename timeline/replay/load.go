@@ -474,8 +474,14 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	horizon := s.horizon()
 	rep.Horizon, rep.Begin = horizon, s.begin()
 	b.Extent(rep.Begin, horizon)
-	rep.ClockUncertainty = s.setBack()
-	b.ClockUncertainty(rep.ClockUncertainty)
+	by, twice := s.setBack()
+	rep.ClockUncertainty = by
+	b.ClockSetBack(by, twice)
+	for _, v := range twice {
+		if s.modulesChange(v) {
+			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)
+		}
+	}
 	if s.newest == 0 {
 		b.Extent(1, 0) // no record has a time: nothing is inside of the recording
 	}
@@ -553,22 +559,31 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	return s.addCopies(r)
 }
 
-// setBack returns by how much the clock was set back while pokes were recorded, 0
-// where it was not. What shows of it on a CPU is less by the time between the two
-// pokes, for which the CPU's longest silence is taken. The clock is one for all CPUs.
-func (s *scan) setBack() (by uint64) {
+// setBack returns by how much the clock was set back at most while perf recorded, 0 where
+// it was not, and the times that it may have shown twice.
+//
+// The clock is one for all CPUs. What shows of a step on a CPU is less than the step by
+// the time between the two records, which is no longer than the CPU was ever silent.
+// So the step is not longer than the most that shows on any CPU, and that silence:
+//
+//	clock                shown          silent
+//	  ── before ─────────┤├── after ──┤
+//	  the next record's:  └── shown twice ──┘
+func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
+	silent := uint64(0)
 	for _, b := range s.buffers {
-		if d := b.pokes.setBack; d > 0 && (by == 0 || d+b.longest < by) {
-			by = d + b.longest
-		}
+		silent = max(silent, b.longest)
 	}
 	for _, b := range s.buffers {
-		by = max(by, b.pokes.setBack)
+		for _, x := range b.tasks.steps {
+			by = max(by, x.before-x.after+silent)
+			twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: x.before + silent + 1})
+		}
 	}
 	if by > 0 {
 		s.warn(fmt.Errorf("the clock was set back by up to %s: what is closer to a change is uncertain", seconds(by)))
 	}
-	return by
+	return by, twice
 }
 
 // copied returns the upper end of the time in which perf copied kernel text

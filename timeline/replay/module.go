@@ -8,6 +8,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // A moduleEvent is a sample of module:module_load or module:module_free.
@@ -119,4 +121,14 @@ func (t tracepoint) nameOf(raw []byte, u32 func([]byte) uint32) (string, bool) {
 	}
 	name, _, ok := bytes.Cut(raw[lo:lo+n], []byte{0})
 	return string(name), ok
+}
+
+// modulesChange reports whether a load or an unload of a module is recorded in v.
+func (s *scan) modulesChange(v timeline.Interval) bool {
+	for _, events := range s.moduleEvents {
+		if slices.ContainsFunc(events, func(e moduleEvent) bool { return v.From <= e.time && e.time < v.To }) {
+			return true
+		}
+	}
+	return false
 }

@@ -477,10 +477,49 @@ func TestRecorded(t *testing.T) {
 			w.ticks(1600, 3000)
 		}, textLines(
 			"0..100 unconfirmed outside-recording 9090",
-			"100..1380 known 9090",
-			"1380..1621 in_flight clock-uncertainty eb04", // the 20 that show, and the longest silence
-			"1621..2881 known eb04",
-			"2881.. unconfirmed beyond-horizon eb04")},
+			"100..1280 known 9090",
+			"1280..1721 in_flight clock-uncertainty eb04", // the 20 that show, and the longest silence
+			"1721..2780 known eb04",
+			"2780.. unconfirmed beyond-horizon eb04")},
+		{"clocks: which of two CPUs made the first or the last change then is not known", func(w *tape) {
+			w.ticks(100, 1400)
+			w.poke(11, 1480, 0x1100, "9090", "eb02")
+			w.tick(10, 1490)
+			w.tick(10, 1470) // the clock was set back
+			w.poke(10, 1475, 0x1100, "eb02", "9090")
+			w.ticks(1600, 3000)
+			w.poke(10, 3100, 0x1100, "9090", "eb04")
+			w.ticks(3200, 4000)
+		}, textLines(
+			"0..1490 conflicting old-bytes-mismatch 9090 eb02",
+			"1490..3100 conflicting old-bytes-mismatch eb02 9090",
+			"3100..3321 unconfirmed clock-uncertainty eb04",
+			"3321..3780 known eb04",
+			"3780.. unconfirmed beyond-horizon eb04")},
+		{"clocks: what other records of tasks show of it counts", func(w *tape) {
+			w.ticks(100, 1400)
+			w.poke(10, 1450, 0x1100, "9090", "eb02")
+			w.tick(10, 1500)
+			w.tick(10, 1470) // the clock was set back
+			w.poke(10, 1475, 0x1100, "eb02", "9090")
+			w.ticks(1600, 3000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..1220 known 9090",
+			"1220..1731 in_flight clock-uncertainty 9090", // eb02 between
+			"1731..2770 known 9090",
+			"2770.. unconfirmed beyond-horizon 9090")},
+		{"clocks: a recording is complete as far as the clock has come since it was set back", func(w *tape) {
+			w.ticks(100, 1400)
+			flip(w)
+			w.ticks(1600, 3000)
+			w.ticks(2550, 2950)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 unconfirmed clock-uncertainty 9090",
+			"500..1151 unconfirmed clock-uncertainty eb02",
+			"1151..2300 known eb02",
+			"2300.. unconfirmed beyond-horizon eb02")},
 		{"clocks: perf's double writes do not set it back", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)

@@ -447,6 +447,9 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	buf.round += uint64(len(rec.Raw))
 	buf.see(t, rec.Type == perfdata.RecordSample)
 	s.tasks.meet(le.Uint32(b[q.TID+4:]), t)
+	if madeByTask(rec.Type) && !buf.backward {
+		buf.tasks.see(t)
+	}
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
@@ -501,10 +504,7 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 
 // poke takes a poke that a thread's record tells of.
 func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
-	p.NotBefore = 0
-	if !from.mixed {
-		p.NotBefore = from.pokes.notBefore(p.Time)
-	}
+	p.NotBefore = from.tasks.notBefore(p.Time)
 	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
 	s.report.Pokes.count(kind)
 	if s.keepPlaced && kind.InPlace() {
@@ -608,6 +608,9 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.tasks.meet(id.TID, t)
+		if madeByTask(rec.Type) && !ch.buffer.mixed && !ch.buffer.backward {
+			ch.buffer.tasks.see(t)
+		}
 		s.newest = max(s.newest, t)
 		s.report.First = min(s.report.First, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)

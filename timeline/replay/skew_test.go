@@ -18,7 +18,7 @@ import (
 )
 
 // retimed loads a copy of a recording in which the time at an offset of its data is another one.
-func retimed(t *testing.T, source string, offset int64, to uint64) *Replay {
+func retimed(t *testing.T, source string, to uint64, offsets ...int64) *Replay {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rec.data")
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
@@ -28,7 +28,10 @@ func retimed(t *testing.T, source string, offset int64, to uint64) *Replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, to), offset)
+	for _, offset := range offsets {
+		_, e := f.WriteAt(binary.LittleEndian.AppendUint64(nil, to), offset)
+		err = errors.Join(err, e)
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +66,35 @@ func TestSkewRecorded(t *testing.T) {
 		old    string
 	}
 	places := make(map[uint64][]made)
+	const by = 1000
+	tasks := make(map[uint32][]made) // of each CPU's records: those of tasks, and pokes with what they found
+	for sc := was.Recording.Scan(); sc.Next(); {
+		rec := sc.Record()
+		var id perfdata.SampleID
+		if !madeByTask(rec.Type) || was.Recording.SampleID(rec, &id) != nil {
+			continue
+		}
+		m := made{offset: rec.Offset + int64(len(rec.Raw)-trailerSize(&id)), time: id.Time}
+		if id.Has&perfdata.SampleTID != 0 {
+			m.offset += 8
+		}
+		if rec.Type == perfdata.RecordTextPoke {
+			m.old = "a poke"
+		}
+		tasks[id.CPU] = append(tasks[id.CPU], m)
+	}
+	// between returns the records of a CPU in a time; ok is false if some are pokes.
+	between := func(cpu uint32, from, to uint64) (offsets []int64, ok bool) {
+		for _, m := range tasks[cpu] {
+			if from < m.time && m.time < to {
+				if m.old != "" {
+					return nil, false
+				}
+				offsets = append(offsets, m.offset)
+			}
+		}
+		return offsets, true
+	}
 	var p perfdata.TextPoke
 	sc := was.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	for sc.Next() {
@@ -81,12 +113,13 @@ func TestSkewRecorded(t *testing.T) {
 	}
 	var addr uint64
 	var pair []made
+	var moved []int64
 	for a, list := range places {
 		slices.SortFunc(list, func(x, y made) int { return int(int64(x.time - y.time)) })
 		for i := 1; i+2 < len(list); i++ {
 			x, y := list[i], list[i+1]
-			if x.cpu != y.cpu && y.time-x.time < 1e9/2 && (addr == 0 || a < addr) {
-				addr, pair = a, []made{x, y}
+			if others, ok := between(y.cpu, x.time-by, y.time); ok && x.cpu != y.cpu && y.time-x.time < 1e9/2 && (addr == 0 || a < addr) {
+				addr, pair, moved = a, []made{x, y}, others
 			}
 		}
 	}
@@ -95,13 +128,12 @@ func TestSkewRecorded(t *testing.T) {
 	}
 
 	// The second of the pair comes 1,000 ns after the first, or is recorded as if
-	// it had come 1,000 ns before it.
-	const by = 1000
-	base := retimed(t, source, pair[1].offset, pair[0].time+by)
+	// it had come 1,000 ns before it. So are the records of tasks before it on its CPU.
+	base := retimed(t, source, pair[0].time+by, pair[1].offset)
 	if n := len(base.Report.Skews); n != 0 {
 		t.Fatalf("%d skews found in order", n)
 	}
-	now := retimed(t, source, pair[1].offset, pair[0].time-by)
+	now := retimed(t, source, pair[0].time-by, append(moved, pair[1].offset)...)
 	want := []timeline.Skew{{Addr: addr, First: pair[0].time, Second: pair[0].time - by, FirstCPU: int(pair[0].cpu), SecondCPU: int(pair[1].cpu)}}
 	if d := cmp.Diff(want, now.Report.Skews); d != "" {
 		t.Fatalf("skews (-want +got):\n%s", d)

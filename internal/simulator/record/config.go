@@ -141,6 +141,13 @@ type Recording struct {
 	Closed  Moment // perf has written everything
 }
 
+// A Round is a time at which perf began to drain the ring buffers, with the size of all
+// records when it had.
+type Round struct {
+	At   Moment
+	Size int
+}
+
 // A Piece is one recording on disk: the file of this name is the recording itself, or
 // "data" in its directory.
 type Piece struct {
@@ -149,4 +156,5 @@ type Piece struct {
 	Records []byte   // all records that are not in Threads
 	Threads [][]byte // data.N of --threads
 	Begin   Moment
+	Rounds  []Round
 }

@@ -18,6 +18,7 @@ type output struct {
 	packer  *rawperf.Compressor
 	packers []*rawperf.Compressor // of the threads
 	begin   uint64
+	rounds  []Round
 }
 
 // start begins a file.
@@ -103,7 +104,7 @@ func (o *output) kill() { o.end(true) }
 
 func (o *output) end(killed bool) {
 	r := o.r
-	piece := Piece{Data: o.data, Live: o.data, Records: o.data, Threads: o.threads, Begin: o.begin}
+	piece := Piece{Data: o.data, Live: o.data, Records: o.data, Threads: o.threads, Begin: o.begin, Rounds: o.rounds}
 	if r.Form != FormPipe {
 		c := &rawperf.File{Events: r.described(), Data: o.data, Features: r.features(true), Unfinished: true}
 		piece.Live = r.f.File(c)

@@ -293,6 +293,7 @@ func (r *recorder) switchAll(on bool) {
 // something.
 func (r *recorder) round() bool {
 	any := false
+	begin := r.k.Now
 	for i, m := range r.rings {
 		if m.Backward() {
 			continue
@@ -312,6 +313,7 @@ func (r *recorder) round() bool {
 	}
 	if any {
 		r.out.finishedRound()
+		r.out.rounds = append(r.out.rounds, Round{begin, len(r.out.data)})
 	}
 	return any
 }
