@@ -310,7 +310,7 @@ var mutants = []mutant{
 	{"horizon", "nothing is known beyond the horizon", "Builder.bounds",
 		"out = append(out, gap{b.horizon + 1, MaxTime, BeyondHorizon})", "",
 		"TestRules/cold text is known from the first record to the horizon"},
-	{"horizon", "without a clean end the newest record is no horizon", "scan.horizon",
+	{"horizon", "without a clean end the newest record is no horizon", "scan.recordedUntil",
 		"if s.clean {", "if true {",
 		"TestRecorded/horizon: without a clean end nothing is known beyond the slowest ring buffer"},
 	{"horizon", "samples say nothing of how far a buffer was drained", "ringBuffer.complete",
@@ -918,7 +918,7 @@ var mutants = []mutant{
 
 	// opened: on which CPU each event id was opened.
 	// listening: from when to when an event records.
-	{"horizon", "a lower CPU may have been disabled before a higher one's newest record", "scan.horizon",
+	{"horizon", "a lower CPU may have been disabled before a higher one's newest record", "scan.recordedUntil",
 		"return s.lastCertain()", "return s.newest",
 		"TestListening/listening: after the lowest CPU's last record it may have been disabled"},
 	{"horizon", "after a sample another record may have been written", "scan.lastCertain",
@@ -1060,7 +1060,7 @@ var mutants = []mutant{
 		"listed = 0", "",
 		"TestModulesAtStart/listening: also if that is before the workload begins"},
 	{"listening", "one that stayed is known from the copy on", "historyBuilder.throughLifetimes",
-		"l.stayed", "false",
+		"if l.stayed {", "if false {",
 		"TestModulesAtStart/listening: a module whose unload is recorded was there"},
 	{"listening", "one that did not is not known before its unload would be recorded", "build.image",
 		"d.gaps[gapsOfStayed].union(flatten(d.Builder.gaps[GapModuleStart]))", "d.gaps[gapsOfStayed]",
