@@ -15,8 +15,8 @@
 //	beq cr7,c000000000234560 <vfs_read+0x10>
 //
 // Three architectures are decoded, each by a package of golang.org/x/arch, with
-// tables here for the instructions that it does not know and with text of our
-// own where objdump's differs from its text:
+// tables here for the instructions that it does not know, and other text where
+// objdump's differs:
 //
 //   - x86-64, by x86asm, in AT&T's syntax.
 //   - arm64, by arm64asm. The comments in which objdump gives a condition's other
@@ -26,9 +26,9 @@
 //     those of embedded and of older processors.
 //
 // Nothing is skipped: bytes that are no instruction are shown as data. Only the
-// caller can know of data that looks like instructions, such as the pointers
-// that arm64 kernels keep before a function's first instruction for ftrace; see
-// [Disassembler.AllWithData].
+// caller can know which bytes are data that look like instructions, such as the
+// pointers that arm64 kernels keep before a function's first instruction for
+// ftrace; see [Disassembler.AllWithData].
 package disasm
 
 import (
@@ -125,9 +125,9 @@ func dataByte(code []byte, addr uint64) Inst {
 	return Inst{Addr: addr, Bytes: code[:1:1], Text: fmt.Sprintf(".byte %#02x", code[0]), Data: true}
 }
 
-// Data returns the first piece of code as data, whether it would decode or not:
-// as many bytes as code has of 8, 4 or 1 that are aligned to their size. A word
-// of 8 bytes is named as an address, in the byte order of the architecture:
+// Data returns the first 8, 4 or 1 bytes of code as data, even if they would
+// decode: the largest size that is there and aligned. A word of 8 bytes is
+// named as an address, in the byte order of the architecture:
 //
 //	.xword 0xffff800081c67f58 <ftrace_nop_ops>
 //

@@ -15,7 +15,7 @@ import (
 )
 
 // Core is an ELF core file (ET_CORE) whose PT_LOAD segments are copies of
-// kernel memory: what perf's kcore_copy writes, /proc/kcore's own form, or the
+// kernel memory: the output of perf's kcore_copy, a copy of /proc/kcore, or the
 // output of [WriteCore]. ELF32 and ELF64 of either byte order are read. A Core
 // may be read from many goroutines at once; Close must come after all reads.
 type Core struct {
@@ -47,9 +47,9 @@ type Segment struct {
 }
 
 // OpenCore maps the core file at path; its pages are read when they are looked
-// at. If the file is cut short while it is mapped, an access to what is gone ends the
-// program, unless it is inside of a [Guard]; and of the file's last page, bytes that
-// are gone read as zeros. See [Core.Check]. Errors are *[FormatError],
+// at. If the file is cut short while it is mapped, an access to a lost page
+// ends the program, unless it is inside of a [Guard]. In the file's last page,
+// lost bytes read as zeros. See [Core.Check]. Errors are *[FormatError],
 // *[os.PathError] or *[ChangedError].
 func OpenCore(path string) (*Core, error) {
 	f, err := mapfile.OpenRegular(path)
@@ -80,8 +80,8 @@ func OpenCore(path string) (*Core, error) {
 // not change afterwards.
 //
 // A file that is not an ELF core, or whose header is cut short, is a
-// *[FormatError]. A file that is cut short further on gives the bytes that are
-// there, and Warnings says what is missing.
+// *[FormatError]. If the file is cut short after its header, the bytes that are
+// left can be read, and Warnings says what is missing.
 func NewCore(data []byte) (*Core, error) {
 	fail := func(off uint64, format string, args ...any) (*Core, error) {
 		return nil, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)}
@@ -242,12 +242,12 @@ func segmentAt(segs []Segment, addr uint64) int {
 	return i
 }
 
-// Warnings returns what was wrong with the file although it could be used:
+// Warnings returns the errors in a file that can still be used, as
 // *[FormatError] values.
 func (c *Core) Warnings() []error { return c.warnings }
 
-// Close unmaps the file. The bytes of all segments are gone then: reading
-// them ends the program. Close may be called more than once.
+// Close unmaps the file. Reading the bytes of a segment after that ends the
+// program. Close may be called more than once.
 func (c *Core) Close() error {
 	if c.file == nil {
 		return nil
@@ -255,8 +255,8 @@ func (c *Core) Close() error {
 	return c.file.Close()
 }
 
-// Check returns a *[ChangedError] if the file has changed since it was opened: what was
-// read of it until now may then be wrong.
+// Check returns a *[ChangedError] if the file has changed since it was opened:
+// what was read from it until now may be wrong.
 func (c *Core) Check() error {
 	if c.file == nil {
 		return nil
@@ -271,14 +271,14 @@ type load struct {
 	off       uint64
 }
 
-// clash counts the addresses about which PT_LOADs disagree.
+// clash counts the addresses for which PT_LOADs give different bytes.
 type clash struct {
 	ranges       int
 	first, bytes uint64
 }
 
-// disjoint returns the loads sorted by address, duplicates merged and what
-// they disagree about left out, see [Core.Segments]. It reorders loads.
+// disjoint returns the loads sorted by address. It merges duplicates and leaves
+// out addresses with different bytes, see [Core.Segments]. It reorders loads.
 func disjoint(loads []load) ([]load, clash) {
 	slices.SortStableFunc(loads, func(a, b load) int { return cmp.Compare(a.addr, b.addr) })
 	overlap := false
@@ -304,9 +304,9 @@ func disjoint(loads []load) ([]load, clash) {
 		}
 	}
 
-	// What still overlaps disagrees. Go over all starts and ends by address:
-	// where exactly one load is open, the sum of the open loads' indices is
-	// its index.
+	// Loads that still overlap give different bytes. Go over all starts and
+	// ends by address: where exactly one load is open, the sum of the open
+	// loads' indices is its index.
 	type edge struct {
 		at    uint64
 		delta int // +1 a start, -1 an end

@@ -10,9 +10,9 @@
 //   - modules, a copy of /proc/modules: every module with its place.
 //
 // perf writes them in kcore_copy (tools/perf/util/symbol-elf.c). The copy has
-// no time and is not atomic; what its bytes prove is for the caller to say. The
+// no time and is not atomic; the caller decides what its bytes prove. The
 // package also writes such core files, see [WriteCore].
 //
-// The parsers trust nothing that a file says about sizes: a damaged file gives
-// what is whole in it and a [FormatError] that names the place of the damage.
+// The parsers check every size in a file. From a damaged file they return what
+// is intact, and a [FormatError] that names the place of the damage.
 package kcore

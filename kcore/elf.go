@@ -9,9 +9,9 @@ import (
 	"math"
 )
 
-// debug/elf reads section headers before anything else and refuses a file that
-// ends before them, and it returns no bytes without copying them; so the few
-// fields that a core needs are read and written here.
+// debug/elf reads section headers first and refuses a file that ends before
+// them, and it always copies the bytes. So this package reads and writes the
+// few fields of a core itself.
 
 // pnXnum in e_phnum means that the number of program headers is in
 // sh_info of section 0 (PN_XNUM, the generic ABI's extended numbering).
@@ -50,7 +50,8 @@ func layoutOf(class elf.Class, data elf.Data) (layout, bool) {
 	case elf.ELFCLASS64:
 		f = layout{
 			wide: true,
-			// The last byte stays out, so that an end is always a number.
+			// The last byte is left out, so that the end of a range never
+			// overflows.
 			maxAddr: math.MaxUint64,
 			ehdr:    64, phdr: 56, shdr: 64, sym: 24,
 			phoff: 32, shoff: 40, phentsize: 54,

@@ -5,7 +5,7 @@ package kcore
 
 import "fmt"
 
-// FormatError says where a file does not have the form that it should.
+// FormatError says what is wrong with the format of a file, and where.
 type FormatError struct {
 	File string // path of the file, or "kcore", "kallsyms", "modules" if it was parsed from memory
 	Off  int64  // offset from the file's start, in bytes

@@ -34,7 +34,8 @@ type Symbol struct {
 	Module string
 }
 
-// Pseudo reports whether Module is one of these that are no modules.
+// Pseudo reports whether Module is "bpf" or begins with "__builtin__", which
+// are not modules.
 func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 
 // Kallsyms is the kernel's symbol table, sorted by address. It may be used
@@ -45,7 +46,7 @@ func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 type Kallsyms struct {
 	text []byte
 
-	// What parse finds. Whoever may be the first to need it calls all.
+	// Set by parse. Methods call all before they use these fields.
 	parsed  sync.Once
 	entries []entry
 	modules []string // modules[0] is ""
@@ -65,8 +66,8 @@ type Kallsyms struct {
 	}
 }
 
-// entry is a Symbol without pointers: a table of 130,000 is no work for the
-// garbage collector.
+// entry is a Symbol without pointers, so the garbage collector does not scan a
+// table of 130,000 of them.
 type entry struct {
 	addr uint64
 	name uint32 // offset in text
@@ -109,14 +110,14 @@ func (k *Kallsyms) rank(i int) int {
 // reports them. Text without a single symbol in it, unless it is empty, is a
 // *[FormatError].
 //
-// The table is made when it is first asked, since not all who open a copy of
-// kernel text ask for names. The result keeps text, and the strings that it
-// hands out alias it: text must never change again.
+// The table is built at its first use, because not every caller asks for names.
+// The result keeps text and returns strings that alias it: text must never
+// change again.
 func ParseKallsyms(text []byte) (*Kallsyms, error) {
 	if uint64(len(text)) > math.MaxUint32 {
 		return nil, &FormatError{File: "kallsyms", Off: math.MaxUint32, Msg: "4 GiB of symbols or more"}
 	}
-	// One symbol is enough to show that there are some.
+	// Parse one symbol to find out whether there is any.
 	first := Kallsyms{text: text}
 	if first.parse(1); len(first.entries) == 0 && first.bad.n > 0 {
 		return nil, first.bad.err()
@@ -137,8 +138,8 @@ func (k *Kallsyms) all() []entry {
 // parse makes the table, of at most so many symbols.
 func (k *Kallsyms) parse(most int) {
 	k.modules = []string{""}
-	// late are the entries whose address is below one before them: those of
-	// modules, and a few absolute ones.
+	// late has the entries that are out of address order: those of modules, and
+	// a few absolute ones.
 	var late []entry
 	var top uint64
 
@@ -149,7 +150,7 @@ func (k *Kallsyms) parse(most int) {
 		start := pos
 		n := bytes.IndexByte(text[start:], '\n')
 		if n < 0 {
-			// A name that was cut short would still be a name.
+			// A name that was cut short would look like another name.
 			k.bad.add("kallsyms", start, line, "last line has no end")
 			break
 		}
@@ -208,9 +209,9 @@ func (k *Kallsyms) parse(most int) {
 	k.entries = mergeLate(k.entries, late)
 }
 
-// isName reports whether a line can hold b as the name of a symbol or a module. A
-// damaged table has NULs and tabs in names; other control characters are in
-// those of assemblers' local labels.
+// isName reports whether a line can hold b as the name of a symbol or a module.
+// A damaged table can have NULs and tabs in names. Other control characters
+// occur in assemblers' local labels.
 func isName(b []byte) bool {
 	return len(b) > 0 && bytes.IndexByte(b, 0) < 0 && bytes.IndexByte(b, '\t') < 0
 }
@@ -300,8 +301,7 @@ func WriteKallsyms(w io.Writer, syms iter.Seq[Symbol]) error {
 	return out.Flush()
 }
 
-// Warnings returns what was wrong with the text although it could be used: a
-// *[FormatError] for the first line that was skipped.
+// Warnings returns a *[FormatError] for the first line that was skipped.
 func (k *Kallsyms) Warnings() []error {
 	k.all()
 	if err := k.bad.err(); err != nil {
@@ -310,9 +310,8 @@ func (k *Kallsyms) Warnings() []error {
 	return nil
 }
 
-// Restricted reports whether the addresses were withheld from the reader of
-// /proc/kallsyms (the sysctl kptr_restrict): all are 0. Lookups then find
-// nothing.
+// Restricted reports whether the kernel hid the addresses (the sysctl
+// kptr_restrict): all are 0. Lookups then find nothing.
 func (k *Kallsyms) Restricted() bool {
 	entries := k.all()
 	return len(entries) > 0 && entries[len(entries)-1].addr == 0
@@ -363,13 +362,13 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 	return found
 }
 
-// How many lookups cost less without an index than making one.
+// How many lookups without an index are cheaper than building one.
 const (
 	fewLookups = 3    // by name: each goes through all symbols
 	fewFinds   = 4096 // by address: each takes 50 ns more than with one
 )
 
-// A count of lookups is of the first few.
+// A count up to this limit is one of the first few lookups.
 type count struct{ n atomic.Int32 }
 
 // first reports whether this lookup is one of the first few.
@@ -390,28 +389,28 @@ func (k *Kallsyms) bucket(name string) uint64 {
 	return maphash.String(k.byName.seed, name) & uint64(len(k.byName.head)-1)
 }
 
-// textSymbol is what Find answers for [addr, end).
+// textSymbol is the answer of Find for [addr, end).
 type textSymbol struct {
 	addr, end uint64
 	index     int32 // of the symbol, in entries
 	sized     bool  // end is the symbol's own end, not a bound on it
 }
 
-// pageSize is the smallest that kernels use. A symbol of unknown size is
-// believed to the end of its page.
+// pageSize is the smallest page size of kernels. A symbol of unknown size
+// covers at most the rest of its page.
 const pageSize = 4096
 
 // Find returns the text symbol (type t, T, w, W or i) that covers addr, and its
 // size in bytes. /proc/kallsyms has no sizes: a symbol ends where the next one
 // of the same module begins, of any type but A. The last function of a module's
-// text ends at the latest with the page before that symbol, since a module's
-// data begin on a new page.
+// text ends before the page of that symbol, because a module's data begin on a
+// new page.
 //
 // Where none follows before the symbols of another module, and for symbols of
 // "bpf" and "__builtin__" pseudo-modules, the size is unknown and 0; such a
 // symbol covers what is left of its 4 KiB page, up to the next symbol. A marker
-// of a section's end, such as _etext, has the size 0 too and covers its own
-// address only: what follows, up to the next section, is nobody's.
+// of a section's end, such as _etext, has the size 0 too and covers only its
+// address: no symbol covers the gap up to the next section.
 //
 // Among symbols of one address, its aliases, a global function (T) is preferred
 // over a local one (t) and that over a weak one, as by choose_best_symbol of
@@ -489,7 +488,7 @@ func (k *Kallsyms) NamesOf(addr uint64) []Symbol {
 	return found
 }
 
-// sameAddr is what the symbols of one address say of it.
+// sameAddr summarizes the symbols of one address.
 type sameAddr struct {
 	addr   uint64
 	lo, hi int  // their indices
@@ -544,8 +543,8 @@ func (k *Kallsyms) textSymbol(here, next *sameAddr) textSymbol {
 	return t
 }
 
-// indexText fills byAddr.text: from the last address to the first, so that the
-// end of a symbol is known when it is met.
+// indexText fills byAddr.text from the last address to the first, so that it
+// knows the end of each symbol.
 func (k *Kallsyms) indexText() {
 	text := make([]textSymbol, 0, len(k.all())/2)
 	next := sameAddr{addr: math.MaxUint64}
@@ -605,8 +604,8 @@ func (k *Kallsyms) LastFunction(module string, lo, hi uint64) (addr uint64, ok b
 	return 0, false
 }
 
-// isPseudo reports whether a module's name is for symbols that
-// kernel/kallsyms.c shows as a module's without there being one.
+// isPseudo reports whether kernel/kallsyms.c uses this module name for symbols
+// that belong to no module.
 func isPseudo(module string) bool {
 	return module == "bpf" || strings.HasPrefix(module, "__builtin__")
 }
@@ -623,7 +622,7 @@ func isSectionMark(name string) bool {
 }
 
 // isSectionEnd reports whether the name is one that a linker script gives to
-// the end of a section of text, behind which there is a gap.
+// the end of a section of text. A gap follows it.
 func isSectionEnd(name string) bool {
 	return name == "_etext" || name == "_einittext" ||
 		strings.HasPrefix(name, "__") && strings.HasSuffix(name, "text_end")

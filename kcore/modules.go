@@ -18,8 +18,8 @@ type Module struct {
 	// Addr is where the module's core area begins, 0 if the reader of
 	// /proc/modules was not allowed to see addresses (kptr_restrict).
 	Addr uint64
-	// Size is the module's size in bytes. Since Linux 6.4 a module lies in
-	// several areas, and Size is their sum: Addr+Size is then no end.
+	// Size is the module's size in bytes. Since Linux 6.4 a module has several
+	// memory areas and Size is their sum, so Addr+Size is not its end.
 	Size   uint64
 	Refs   int      // reference count; -1 where the kernel cannot unload modules
 	UsedBy []string // modules that use this one; "[permanent]" for one that cannot be unloaded
@@ -28,9 +28,9 @@ type Module struct {
 }
 
 // ParseModules parses the text of /proc/modules. It returns the modules in the
-// order of the text, and for lines that have another form one *[FormatError]
-// that names the first: the modules of the other lines are valid all the same.
-// The result does not refer to text.
+// order of the text. If lines have another form, it also returns a
+// *[FormatError] for the first of them; the modules of the other lines are
+// valid. The result does not refer to text.
 func ParseModules(text []byte) ([]Module, error) {
 	mods := []Module{}
 	var bad skipped
@@ -38,7 +38,7 @@ func ParseModules(text []byte) ([]Module, error) {
 	for off, line := 0, 1; rest != ""; line++ {
 		l, tail, ended := strings.Cut(rest, "\n")
 		if !ended {
-			// An address that was cut short would still be a number.
+			// An address that was cut short would look like another address.
 			bad.add("modules", off, line, "last line has no end")
 		} else if m, err := parseModule(l); err != nil {
 			bad.add("modules", off, line, err.Error())

@@ -21,7 +21,7 @@ type Snapshot struct {
 
 	dir  string                 // "" of one that was not opened
 	stat map[string]fs.FileInfo // of the files, as of when they were opened
-	bad  []error                // what of kcore and kallsyms, or in modules, could not be used
+	bad  []error                // errors in files that are partly usable or were left out
 }
 
 // Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/kallsyms and
@@ -29,12 +29,12 @@ type Snapshot struct {
 //
 // A file that does not exist is left out; if none of the three exists the error
 // wraps [fs.ErrNotExist]. A file that exists but cannot be used at all is an
-// error, a *[FormatError] or an *[fs.PathError]. A file that can be used in
-// part is used, and Warnings says what was wrong with it.
+// error, a *[FormatError] or an *[fs.PathError]. A file that is partly usable
+// is used, and Warnings has its errors.
 func Open(dir string) (*Snapshot, error) { return open(dir, false) }
 
-// OpenUsable is [Open] for a kcore_dir that may be damaged: a file that has not
-// the format that it should have is left out too, and Warnings has its error.
+// OpenUsable is [Open] for a kcore_dir that may be damaged: it also leaves out
+// a file whose format is wrong, and Warnings has the error.
 func OpenUsable(dir string) (*Snapshot, error) { return open(dir, true) }
 
 func open(dir string, usable bool) (*Snapshot, error) {
@@ -119,8 +119,8 @@ func (s *Snapshot) Dir() string { return s.dir }
 // opened, nil if it does not exist.
 func (s *Snapshot) FileInfo(name string) fs.FileInfo { return s.stat[name] }
 
-// Warnings returns what was wrong with files that could be used in part, or that
-// were left out. To know that of kallsyms it makes its table.
+// Warnings returns the errors in files that are partly usable or were left out.
+// It parses kallsyms to find them.
 func (s *Snapshot) Warnings() (out []error) {
 	if s.Core != nil {
 		out = append(out, s.Core.Warnings()...)

@@ -31,23 +31,23 @@ type ELFSymbol struct {
 //
 // "objdump -d FILE" and "gdb -c FILE" take such a file as they take a copy of
 // /proc/kcore; neither reads the symbols of a core, while readelf and debug/elf
-// do. [WriteExec] is for those who want names. As /proc/kcore has it, a first
-// program header is a PT_NOTE with the registers of a process, for gdb, all 0
-// (read_kcore_iter, fs/proc/kcore.c); files of machines whose registers are not
-// known here are without.
+// do. Use [WriteExec] to get names. As in /proc/kcore, the first program header
+// is a PT_NOTE with the registers of a process, all 0, for gdb
+// (read_kcore_iter, fs/proc/kcore.c). It is left out for machines whose
+// registers this package does not know.
 //
-// The segments' Data are written as they are, without another copy of them.
-// Errors are those of w, or say what ELF cannot hold: overlapping segments,
-// addresses or offsets beyond 32 bits in a 32-bit file, an unknown class or
-// byte order, a NUL in a name.
+// Data of the segments are written without copying them. Errors are those of w,
+// or say what ELF cannot represent: overlapping segments, addresses or offsets
+// beyond 32 bits in a 32-bit file, an unknown class or byte order, a NUL in a
+// name.
 func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
 	return (&elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
 }
 
-// WriteExec writes what WriteCore writes in the form of a statically linked
-// program (ET_EXEC), as vmlinux is one: with a section .text for each segment,
-// to which the symbols belong. "objdump -d FILE" and "gdb FILE" then show the
-// code with its names. It can hold no more than 65,000 segments.
+// WriteExec writes the same contents as WriteCore as a statically linked
+// program (ET_EXEC), as vmlinux is: with a section .text for each segment, to
+// which the symbols belong. "objdump -d FILE" and "gdb FILE" then show the code
+// with its names. It can hold no more than 65,000 segments.
 func WriteExec(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
 	return (&elfFile{typ: elf.ET_EXEC, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
 }

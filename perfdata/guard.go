@@ -9,8 +9,8 @@ import (
 	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
-// A ChangedError is returned for a file that changed while it was in use, so that
-// what was read of it may be wrong.
+// A ChangedError is returned for a file that changed while it was in use. What
+// was read from it may be wrong.
 type ChangedError = mapfile.ChangedError
 
 // Guard calls f and returns its error. Inside of f, on the goroutine that

@@ -1,9 +1,9 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package genperf writes recordings of made-up content, shaped as perf
-// record shapes them: large ones to measure readers on, and small ones of what
-// no recording at hand has.
+// Package genperf writes recordings of made-up content, shaped as perf record
+// shapes them: large ones for measuring readers, and small ones for what no
+// recording of the corpus has.
 package genperf
 
 import (

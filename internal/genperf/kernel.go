@@ -17,8 +17,8 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// A Kernel is a made-up kernel that records its changes of text, as no kernel of
-// its architecture may do yet.
+// A Kernel is a made-up kernel that records its changes of text, even if no
+// real kernel of its architecture does.
 type Kernel struct {
 	Machine elf.Machine
 	Arch    string // as uname -m

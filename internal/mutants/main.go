@@ -16,11 +16,11 @@
 // wherever that function is moved, and however it is formatted. After a renaming
 // the place is still found, and -fix writes the new names into table.go.
 //
-// The source is not touched: changed files are laid over it (go test -overlay).
-// All mutants are compiled into one program, in which an environment variable
-// switches one on. A mutant that survives its test is an error, and so is one
-// that does not compile, one whose syntax is not in its function exactly once,
-// and one whose test does not exist or fails without it.
+// The source does not change: go test -overlay replaces files. All mutants are
+// compiled into one program, in which an environment variable switches one on.
+// A mutant that survives its test is an error, and so is one that does not
+// compile, one whose syntax is not in its function exactly once, and one whose
+// test does not exist or fails without it.
 package main
 
 import (

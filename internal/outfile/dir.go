@@ -88,8 +88,8 @@ func (d *Dir) mkdirAll(path string) error {
 	return d.mkdir(path)
 }
 
-// Path returns where the files of a new directory are until Commit, for a caller that
-// checks what it has written.
+// Path returns the temporary directory that has the files until Commit. A
+// caller can check the files there.
 func (d *Dir) Path() string { return d.work }
 
 // Create begins to write a file of d. Its name may have directories in it, if d is
@@ -123,9 +123,9 @@ func (d *Dir) WriteFile(name string, fill func(w io.Writer) error) error {
 	return f.write(fill)
 }
 
-// Commit gives the directory its name, or its files theirs. They must be committed.
-// On an error a new directory does not appear; in one that exists, some files may
-// have been replaced.
+// Commit renames a new directory, or the files in an existing one. All files
+// must be committed before. If it fails, a new directory does not appear; in an
+// existing one, some files may have been replaced.
 func (d *Dir) Commit() error {
 	d.done = true
 	if d.temp == "" {
@@ -142,7 +142,7 @@ func (d *Dir) Commit() error {
 	return named(err, d.name)
 }
 
-// Discard drops what was written, unless it was committed.
+// Discard removes what was written, unless it was committed.
 func (d *Dir) Discard() {
 	if d.done {
 		return

@@ -26,8 +26,8 @@ type File struct {
 	done bool
 }
 
-// WriteFile writes the file at path. If fill fails, or what it writes cannot be
-// stored, nothing has changed.
+// WriteFile writes the file at path. If fill or writing fails, nothing has
+// changed.
 func (o *Outputs) WriteFile(path string, fill func(w io.Writer) error) error {
 	f, err := o.Create(path)
 	if err != nil {
@@ -90,8 +90,9 @@ func (o *Outputs) Create(path string) (*File, error) {
 	return f, named(err, path)
 }
 
-// writable returns why a file cannot be written to. It will be replaced, which its
-// own mode does not forbid: but what its owner made read-only is not overwritten.
+// writable returns an error if a file is read-only. Replacing the file would
+// not need write permission, but a file that its owner made read-only is not
+// overwritten.
 func writable(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -130,11 +131,11 @@ func (o *Outputs) restrict(path, dir string) error {
 	return os.Chmod(path, info.Mode().Perm()&allowed)
 }
 
-// searchable adds to permission bits that of searching a directory where they have
-// that of reading.
+// searchable adds the search bit for each read bit in the permissions of a
+// directory.
 func searchable(perm fs.FileMode) fs.FileMode { return perm | perm&0o444>>2 }
 
-// named gives an error the name under which the caller knows a file.
+// named makes an error name the file as the caller does.
 func named(err error, name string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -159,8 +160,8 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return n, named(err, f.name)
 }
 
-// Commit stores the file and gives it its name. On an error nothing has changed,
-// unless the file is written in place.
+// Commit stores the file and gives it its name. If it fails, nothing has
+// changed, unless the file is written in place.
 func (f *File) Commit() error {
 	if f.done {
 		return fs.ErrClosed

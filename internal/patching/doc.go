@@ -3,8 +3,8 @@
 
 // Package patching says what a change of instruction bytes means on each
 // architecture: which kind of writer made it, which trap can be in its place
-// meanwhile, what the handler of that trap does, which bytes are data, and
-// which places a kernel changes with no record.
+// during the change, what the trap's handler does, which bytes are data, and
+// which places a kernel changes without a record.
 //
 // All functions depend on bytes and addresses alone. The kernel's own code is
 // in arch/x86/kernel/alternative.c, arch/arm64/kernel/patching.c,

@@ -14,9 +14,10 @@ import (
 // instructions of four bytes: behind BTI, the saved link register and such.
 const entryWords = 4
 
-// silentPlaces returns what of a BPF program's function its kernel may change
-// in place with no record: what bpf_arch_text_poke of an architecture without
-// text poke events patches. All of it where the architecture is not known here.
+// silentPlaces returns the bytes of a BPF program's function that its kernel
+// may change in place without a record: what bpf_arch_text_poke of an
+// architecture without text poke events patches. It returns the whole function
+// for an unknown architecture.
 func SilentPlaces(arch, release string, addr uint64, code []byte) []timeline.Range {
 	switch arch {
 	case "x86_64":

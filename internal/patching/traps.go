@@ -8,16 +8,16 @@ import (
 	"encoding/binary"
 )
 
-// TrapKind is what the handler of a trap does in place of the instruction on
-// which the trap replaces meanwhile.
+// TrapKind is what a trap's handler does instead of the instruction that the
+// trap replaces.
 type TrapKind uint8
 
 const (
 	TrapUnknown TrapKind = iota // the bytes are not one of those that are emulated
-	TrapNop                     // goes on behind the instruction
-	TrapJump                    // goes on at Target
-	TrapBranch                  // goes on at Target or behind, by the flags
-	TrapCall                    // goes on at Target, with the return address pushed or linked
+	TrapNop                     // continues after the instruction
+	TrapJump                    // continues at Target
+	TrapBranch                  // continues at Target or after the instruction, by the flags
+	TrapCall                    // continues at Target, with the return address pushed or linked
 	TrapReturn                  // pops the return address
 	TrapProbe                   // runs a probe, then the original instruction elsewhere
 )
@@ -75,8 +75,8 @@ func Emulate(machine elf.Machine, addr uint64, insn []byte) TrapEffect {
 	return TrapEffect{}
 }
 
-// TrapName returns what the architecture calls the instruction by which its
-// kernel traps in its own text: "INT3".
+// TrapName returns the architecture's name for the trap instruction in kernel
+// text, such as "INT3".
 func TrapName(machine elf.Machine) string {
 	switch machine {
 	case elf.EM_AARCH64:

@@ -64,7 +64,7 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("no event is named %q; there are: %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// Stats says what a profile is made of.
+// Stats counts the contents of a profile.
 type Stats struct {
 	Events    []EventStats
 	Samples   uint64 // of all events
@@ -76,12 +76,12 @@ type Stats struct {
 	// Lost counts records that the kernel could not keep: samples may be among
 	// them. The profile has a comment that says so.
 	Lost uint64
-	// Damaged counts samples that contradict themselves and are left out.
+	// Damaged counts samples that cannot be decoded; they are left out.
 	Damaged  uint64
 	Warnings []error // what is damaged; the first few
 }
 
-// EventStats is what the samples of one event add up to.
+// EventStats has the sums of one event's samples.
 type EventStats struct {
 	Name    string
 	Unit    string // "nanoseconds" or "count"
@@ -91,9 +91,9 @@ type EventStats struct {
 
 const maxWarnings = 20
 
-// Profile makes a profile of the recording's samples. It holds all of it in
-// memory, which takes several hundred bytes a sample where labels differ;
-// [Write] does not.
+// Profile makes a profile of the recording's samples. It holds the whole
+// profile in memory, several hundred bytes a sample if labels differ; [Write]
+// does not.
 func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 	var b bytes.Buffer
 	e, err := newExport(r, opts)
@@ -112,9 +112,9 @@ func Profile(r *replay.Replay, opts Options) (*profile.Profile, *Stats, error) {
 // that no event has, an [*EventError]. Damage among the samples is in
 // Stats.Warnings, and what can be read is written. Other errors are w's.
 //
-// The memory that it takes grows with the different stacks, some 50 bytes each,
-// and by some ten bytes for each different row of stack and labels, not with the
-// samples.
+// Memory grows with the number of different stacks, about 50 bytes each, and of
+// different rows of stack and labels, about ten bytes each. It does not grow
+// with the number of samples.
 func Write(w io.Writer, r *replay.Replay, opts Options) (stats *Stats, err error) {
 	err = replay.Guard(func() (err error) {
 		stats, err = write(w, r, opts)
@@ -143,7 +143,7 @@ func write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	return &e.stats, z.Close()
 }
 
-// An export is the making of one profile.
+// An export is the state of making one profile.
 type export struct {
 	r       *replay.Replay
 	rec     *perfdata.Recording
@@ -324,7 +324,7 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	return nil
 }
 
-// A share is what a sample adds to a column.
+// A share is the amount that a sample adds to a column.
 type share struct {
 	of     *column
 	period uint64

@@ -82,7 +82,7 @@ const timeless = timeline.MaxTime - 1
 type namer struct {
 	r       *replay.Replay
 	tasks   *tasks
-	dynamic []timeline.Symbol // what comes and goes, by address and time
+	dynamic []timeline.Symbol // dynamic symbols, by address and time
 	reach   []uint64          // the greatest end of dynamic[:i+1]
 
 	kernelMap *mapping
@@ -219,7 +219,7 @@ func (n *namer) at(ctx context, pid uint32, addr, t uint64, caller bool) (id, fr
 	return n.location(l), from, to
 }
 
-// elsewhere returns the mapping of what the recording says no more about.
+// elsewhere returns the mapping for code that the recording does not describe.
 func (n *namer) elsewhere(ctx context, file string) *mapping {
 	m := n.foreign[ctx]
 	if m == nil {
@@ -266,7 +266,7 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	}
 	s, ok := view.Symbol(addr)
 	if t == timeless {
-		// Only what never changes there is certain.
+		// Only a name that never changes is certain.
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
 		k.from, k.to = timeless, timeline.MaxTime
 	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
@@ -297,7 +297,8 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	return k
 }
 
-// narrow narrows k to the time around t in which nothing comes or goes at addr.
+// narrow narrows k to the interval around t in which no symbol at addr begins
+// or ends.
 func (k *named) narrow(n *namer, addr, t uint64) {
 	i := sort.Search(len(n.dynamic), func(i int) bool { return n.dynamic[i].Addr > addr })
 	for i--; i >= 0 && n.reach[i] > addr; i-- {

@@ -11,8 +11,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A mapping is what will be a Mapping of the profile: a part of a file in some
-// process, the kernel, a module, a BPF program.
+// A mapping becomes a Mapping of the profile: a part of a file in some process,
+// the kernel, a module, a BPF program.
 type mapping struct {
 	start, limit uint64
 	offset       uint64 // in the file; of a kernel map the address of its reference symbol
@@ -22,8 +22,8 @@ type mapping struct {
 	id           uint64 // in the profile, from 1 on; 0: not used yet
 }
 
-// A mapped is one MMAP record in an address space. There are no records of
-// munmap: what was mapped last at an address is there.
+// A mapped is one MMAP record in an address space. perf does not record munmap,
+// so the last mapping at an address counts.
 type mapped struct {
 	time uint64
 	*mapping
@@ -79,8 +79,8 @@ func (p *process) seal() {
 	}
 }
 
-// own returns what was mapped last at addr by the time t, and when, and when
-// something else was mapped there.
+// own returns the last mapping at addr up to the time t, its time, and the time
+// of the next mapping there.
 func (s *space) own(addr, t uint64) (m *mapping, from, to uint64) {
 	to = timeline.MaxTime
 	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].start > addr })

@@ -27,8 +27,7 @@ const kernelFile = "[kernel.kallsyms]"
 // separate records list its maps.
 const miscForkExec = 1 << 13
 
-// tasks is what a recording says about threads and processes: what they were
-// called, and which files they had mapped, at which time.
+// tasks has the names and mapped files of threads and processes over time.
 type tasks struct {
 	processes map[uint32]*process
 	threads   map[uint32]*thread

@@ -15,13 +15,13 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 )
 
-// cutMarker is the name that a cut kallsyms gives to the place where kept
-// symbols end, so that nothing behind it is taken for a part of the last one.
+// cutMarker is the name in a cut kallsyms for the end of a run of kept symbols.
+// Without it, the last symbol would seem to cover what follows.
 const cutMarker = "symbols_cut_away"
 
-// writeKallsyms writes the symbols of kept pages, of what their code and the
-// kept pokes branch to, of the data to which literals among it point, of kept
-// samples, and all of modules; the rest becomes cut markers.
+// writeKallsyms writes all symbols of modules, and the symbols that cover kept
+// pages, the targets of branches in kept code and pokes, the data that literals
+// point to, and kept samples. Cut markers replace the others.
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	t := newSymbolCut(k)
 	for _, s := range c.segments() {
@@ -99,8 +99,8 @@ func (t *symbolCut) keepAt(addr uint64) {
 	}
 }
 
-// write writes what is kept, with a marker where kept symbols end, all symbols
-// of modules, and the data at the addresses of data.
+// write writes the kept symbols with markers, all symbols of modules, and the
+// data symbols at the addresses of data.
 func (t *symbolCut) write(w *bufio.Writer, data map[uint64]bool) error {
 	ends := make(map[int]bool) // indices of symbols that become markers
 	kept := make(map[int]bool)
@@ -153,9 +153,9 @@ func (c *cut) pointedTo() map[uint64]bool {
 	return out
 }
 
-// targets yields where direct branches at any offset of code would go to: more
-// than its branches, since boundaries of instructions are not looked for, and
-// all of the long ones.
+// targets yields the targets of long direct branches at every offset of code.
+// It ignores instruction boundaries, so it finds all branches and some that do
+// not exist.
 func targets(machine elf.Machine, order binary.ByteOrder, addr uint64, code []byte) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		step := uint64(1)

@@ -6,8 +6,8 @@ package trim
 import "github.com/textreplay/textreplay/perfdata"
 
 // sampled calls mark for every address in the kept samples and their call
-// chains, and for the byte before it: that is what a call that returns to it
-// is named by.
+// chains, and for the byte before it: a return address is named by the byte
+// before it.
 func (c *cut) sampled(mark func(addr uint64)) error {
 	seen := make(map[uint64]bool)
 	add := func(addr uint64) {
@@ -40,5 +40,5 @@ func (c *cut) sampled(mark func(addr uint64)) error {
 			}
 		}
 	}
-	return nil // damage that ends the scan is found where records are written
+	return nil // writeRecords reports damage that ends the scan
 }

@@ -3,8 +3,8 @@
 
 // Package trim cuts a recording down to what questions about kernel text need:
 // side-band records, program infos, and those pages of the snapshot that
-// changed. What the cut recording says is known is what the whole one says is
-// known, in fewer places; elsewhere it says that it does not know.
+// changed. If the cut recording says that a byte is known, so does the whole
+// one. For the other bytes it says that they are not known.
 package trim
 
 import (
@@ -27,14 +27,14 @@ const pageSize = 4096
 
 // Options say what is kept.
 type Options struct {
-	// To is the time from which on nothing is kept; 0 keeps all. What came
-	// before a window of time stays: the window's answers rest on it.
+	// Records from To on are dropped; 0 keeps all. Records before From are
+	// kept, because the answers after From depend on them.
 	To uint64
-	// From is where the window begins; samples before it are dropped.
+	// Samples before From are dropped.
 	From uint64
-	// Ranges, where given, are the addresses of kernel and module text of which
-	// snapshot and pokes are kept, in whole pages. Without, it is every page
-	// that a poke touched. Pokes of out-of-line code and BPF are always kept.
+	// Ranges are the addresses of kernel and module text whose snapshot and
+	// pokes are kept, in whole pages. If it is nil, every page that a poke
+	// changed is kept. Pokes of out-of-line code and BPF are always kept.
 	Ranges []timeline.Range
 	// Samples keeps samples, and the records that say where they were taken:
 	// processes' maps, and names of functions. Those of the module tracepoints
@@ -46,24 +46,24 @@ type Options struct {
 	Aux bool
 }
 
-// ErrHides is returned where the cut recording would claim more than the whole
-// one, since a record that was dropped showed that changes went unrecorded.
+// ErrHides is returned if the cut recording would claim more than the whole
+// one, because a dropped record shows that changes were not recorded.
 var ErrHides = errors.New("trim: what would be left hides that changes went unrecorded")
 
-// ErrGuest is returned for the image of a guest: what is written has one machine,
-// the host, and none of the records of others.
+// ErrGuest is returned for the image of a guest: trim writes only the records
+// of the host.
 var ErrGuest = errors.New("trim: only the host's part of a recording can be cut out")
 
-// Write cuts r down into a new perf.data directory at dir, which must not exist.
-// It appears when it is complete. The group and others can read it only if they can
-// read all that it was made of.
+// Write cuts r down into a new perf.data directory at dir, which must not
+// exist. It appears when it is complete. The group and others can read it only
+// if they can read all inputs.
 //
-// A copy of kernel text of which nothing says when it was made is left out: in the
-// directory it would be the one that perf made.
+// A copy of kernel text with an unknown time is left out: in the new directory
+// it would look like perf's own.
 //
-// Of a damaged recording the records that cannot be read are left out, and a
-// record is added at the end that shows the damage: nothing of what is written is
-// more than unconfirmed either.
+// From a damaged recording, records that cannot be read are left out, and a
+// record at the end shows the damage. So the new recording's answers are at
+// most unconfirmed, too.
 func Write(dir string, r *replay.Replay, opts Options) error {
 	if r.Report.Guest != 0 {
 		return ErrGuest
@@ -72,8 +72,8 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 		opts.To = timeline.MaxTime
 	}
 	if !r.Report.Clean {
-		// A recording without a clean end is only sure up to its horizon; what
-		// is written here ends cleanly, so it must not go on any further.
+		// A recording without a clean end is complete only up to its horizon.
+		// The new recording ends cleanly, so it must end there.
 		opts.To = min(opts.To, r.Report.Horizon+1)
 	}
 	var out outfile.Outputs
@@ -368,8 +368,8 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	return d.WriteFile("kcore_dir/modules", func(w io.Writer) error { return kcore.WriteModules(w, snap.Modules) })
 }
 
-// segments returns the kept pages of the snapshot, neighbours joined; none if
-// only its symbols are there.
+// segments returns the kept pages of the snapshot, with adjacent pages joined,
+// or nil if the snapshot has only symbols.
 func (c *cut) segments() []kcore.Segment {
 	if c.r.Snapshot.Core == nil {
 		return nil
@@ -394,9 +394,9 @@ func (c *cut) segments() []kcore.Segment {
 	return out
 }
 
-// check loads what was written and sees to it that it claims no more than the
-// whole recording does: every limit of the coverage must still be there. Of a
-// damaged recording nothing is known, so the damage is enough.
+// check loads the new recording and makes sure that it claims no more than the
+// whole one: it must have every limit of the coverage. If the recording is
+// damaged, nothing is known, so it is enough that the new one is damaged.
 func (c *cut) check(dir string) error {
 	after, err := replay.Load(dir, replay.Options{})
 	if err != nil {
