@@ -177,9 +177,17 @@ func (d *digest) write(w io.Writer, s style) {
 	d.writeRecording(o)
 	d.writeGuests(o)
 	d.writeCoverage(o)
+	o.field("assumed", "no writer that leaves no record: %s (docs/truth.md)", strings.Join(unseenWriters, ", "))
 	d.writeSnapshot(o)
 	d.writeChanges(o)
 	d.writeDoubts(o)
+}
+
+// unseenWriters write to kernel text in ways that nothing records. What is known holds
+// only if none did: docs/truth.md has the list, with its sources.
+var unseenWriters = []string{
+	"kgdb", "Ksplice", "/dev/mem", "DMA", "a rootkit", "a KVM host that replaces VMCALL", "a live patch of a module",
+	"firmware (SMM)", "suspend", "hibernation",
 }
 
 // sections prints titles with fields below them.

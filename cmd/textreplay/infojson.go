@@ -21,6 +21,7 @@ type jsonInfo struct {
 	Snapshots []jsonSnapshot          `json:"snapshots"`
 	Pokes     map[string]uint64       `json:"pokes"`
 	BPF       jsonBPF                 `json:"bpf"`
+	Assumed   []string                `json:"assumed"` // writers that leave no record: known holds if none wrote
 	Lost      []jsonLoss              `json:"lost"`
 	Conflicts []jsonConflict          `json:"conflicts"` // the first maxConflicts
 	Total     int                     `json:"conflicts_total"`
@@ -124,6 +125,7 @@ func (d *digest) json() jsonInfo {
 		Skew:      []jsonSkew{},
 		Total:     d.Report.Conflicts,
 		Warnings:  []string{},
+		Assumed:   unseenWriters,
 	}
 	if d.Guest != 0 {
 		name := guestFlag(d.Guest)
