@@ -179,7 +179,7 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 		case why != "":
 			c.limit(timeline.CPUSilent, from, timeline.MaxTime, "%s", why)
 		case s.clean && s.fellSilent(b) && !s.isIdle(b):
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s, longer than ever before; it may have been offline", b.where(), seconds(s.newest-b.last))
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %.3g s, longer than ever before; it may have been offline", b.where(), float64(s.newest-b.last)/1e9)
 		}
 	}
 }
