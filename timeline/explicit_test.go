@@ -63,8 +63,8 @@ func TestInFlightSpans(t *testing.T) {
 	}
 }
 
-// TestWindowTold: a window of which a text poke tells too is one change, and
-// contradicts nothing.
+// TestWindowTold: a window that has a text poke is one change, which contradicts
+// nothing.
 func TestWindowTold(t *testing.T) {
 	b := kernel()
 	b.Poke(pokeAt(0x1100, 320, "9090", "eb02"))

@@ -172,8 +172,8 @@ type progress struct {
 //	7 end                                                    ├─────────┤     Q, known
 //
 // If the two facts of a step do not agree, its time is conflicting up to the last
-// gap, or as a whole. A poke to nothing, or one that two CPUs made in an unknown
-// order, has a step of its own kind.
+// gap, or as a whole. Two other kinds of steps, tie and the retirement of code, are not
+// shown.
 func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	p := c.begin(e0, e1, &init, changes)
 	copied := e0 // from when on a copy can contradict what was derived

@@ -44,8 +44,8 @@ type Lifetime struct {
 	// of a birth, the last one before a death, that of a list.
 	seen   []Interval
 	missed bool // its end went unrecorded, in a gap that To is in or behind
-	// unsure is when births and deaths that went unrecorded may have taken it away,
-	// or not yet brought it: a gap for all that is told of it.
+	// unsure is the time in which an unrecorded birth or death may have changed whether
+	// it is there: a gap for all facts about it.
 	unsure gaps
 	// early is when it may have died if its death is recorded before its birth, by a CPU
 	// whose clock differs.
@@ -53,7 +53,7 @@ type Lifetime struct {
 	cpu   uint16 // that recorded its birth
 }
 
-// A liveSet is the set of lives that are alive at one moment, disjoint and
+// A liveSet is the set of lifetimes at one moment. They are disjoint and
 // sorted by address.
 type liveSet struct {
 	alive  []*Lifetime
@@ -67,7 +67,7 @@ type liveSet struct {
 	unborn map[uint64]*SymbolEvent
 }
 
-// overlapping returns the index range of alive lives that share addresses with [lo, hi).
+// overlapping returns the range of indices in alive that share addresses with [lo, hi).
 func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
 	i := sort.Search(len(p.alive), func(i int) bool { return p.alive[i].Hi > lo })
 	j := i
@@ -303,7 +303,7 @@ func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
 	return l
 }
 
-// deriveLifetimes derives all lives from modules, symbol events and programs.
+// deriveLifetimes returns all lifetimes, by modules, symbol events and programs.
 func (d *build) deriveLifetimes() []*Lifetime {
 	events := slices.Clone(d.symbols)
 	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })

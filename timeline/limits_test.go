@@ -97,8 +97,8 @@ func TestCrowdedPokes(t *testing.T) {
 	}
 }
 
-// TestCrowdedHides: of a place with too many facts it is not told whether they
-// contradict one another. So they may, where one contradiction spoils all text.
+// TestCrowdedHides: facts that are left out because there are too many may contradict
+// each other. So nothing is known where one contradiction in text is enough for that.
 func TestCrowdedHides(t *testing.T) {
 	for _, tt := range []struct {
 		spare int

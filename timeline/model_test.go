@@ -16,9 +16,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A model answers by the rules of docs/truth.md, the slow way: for each byte and
-// each nanosecond it looks at every fact, with no index and nothing shared. Its
-// clock has few ticks, so that facts overlap, tie and contradict one another.
+// A model answers by the rules of docs/truth.md in the simplest way: for each byte and
+// each nanosecond it looks at every fact, without an index. Its clock has few ticks, so
+// that facts often overlap, have equal times and contradict each other.
 type model struct {
 	first, horizon uint64
 	textLo, textHi uint64
@@ -28,7 +28,7 @@ type model struct {
 	modules        []Module
 	symbols        []SymbolEvent
 	programs       []Program
-	announced      uint64          // by when what has no time was announced; 0: not told
+	announced      uint64          // by when symbols of time 0 were announced; 0: not known
 	gaps           [gapKinds][]gap // by GapKind
 	pokes          []Poke
 	windows        []ExplicitWindow
@@ -40,7 +40,7 @@ type model struct {
 	skew    uint64
 	beings  []*being
 	edges   []uint64
-	paired  bool // two pokes of a place prove what stood between, although writers may be silent
+	paired  bool // two pokes that agree prove the bytes between, although writers may be silent
 }
 
 // A made change is a poke with the time at which it was made, which is not the
@@ -51,10 +51,10 @@ type made struct {
 	rivals   []Poke // of which it is not known in which order they came, with itself
 }
 
-// lastTick is behind all that happens, however far clocks differ: from it on nothing changes.
+// lastTick is later than all facts, however far clocks differ: nothing changes from it on.
 const lastTick = 185
 
-// A reply is what can be said of a byte.
+// A reply is the answer for a byte.
 type reply struct {
 	standing Standing
 	reason   Reason
@@ -66,7 +66,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("%v %v (%v) %x", r.standing, r.reason, r.source, r.bytes)
 }
 
-// A being is what stood somewhere for a time.
+// A being is code that is at its addresses for a time; see Lifetime.
 type being struct {
 	lo, hi, from, to uint64
 	kind             LifetimeKind
@@ -83,8 +83,8 @@ type being struct {
 	born, early      uint64     // when its death may have been, if it may be recorded before its birth
 }
 
-// A witness is what one fact says of a run of bytes: before its time, and from
-// it on.
+// A witness is a fact about a run of bytes: old bytes before its time, new ones from it
+// on.
 type witness struct {
 	time         uint64
 	until        uint64 // of a copy: the last moment when it can have been read
@@ -95,7 +95,7 @@ type witness struct {
 	cpu          int
 }
 
-// solve derives what lived where, and where facts begin and end.
+// solve derives the beings, and the addresses at which facts begin and end.
 func (m *model) solve() {
 	m.beings = m.live()
 	m.changes = m.made()
@@ -114,7 +114,7 @@ func (m *model) solve() {
 				}
 			}
 			for i, b := range seg.Data {
-				// Where a copy is not like the snapshot, the bytes have facts of their own.
+				// Bytes of a copy that differ from the snapshot have other facts than their neighbours.
 				if a := seg.Addr + uint64(i); i > 0 && m.code(a) && m.differs(a, b) != m.differs(a-1, seg.Data[i-1]) {
 					m.edges = append(m.edges, a)
 				}
@@ -144,7 +144,7 @@ func (m *model) solve() {
 	}
 }
 
-// code reports whether code stands at a at any time: copies of data say nothing.
+// code reports whether code is at a at any time. Copies of data are not used.
 func (m *model) code(a uint64) bool {
 	return a >= m.textLo && a < m.textHi ||
 		slices.ContainsFunc(m.beings, func(b *being) bool { return b.lo <= a && a < b.hi && b.kind != ModuleData })
@@ -464,9 +464,9 @@ func (m *model) once(events []SymbolEvent) (out []SymbolEvent) {
 	return out
 }
 
-// certain makes what is lost of a place while b is there also tell when b may not be
-// there: it is only where nothing can have gone unrecorded between then and a
-// moment when it was seen, or when one of the facts of the place shows it.
+// certain adds to what is lost of a place the times at which b may not be there. It is
+// there for certain if no birth or death can have gone unrecorded between that time and
+// a moment at which it was seen, or at which a fact of the place shows it.
 func (m *model) certain(b *being, facts []witness, place lost) lost {
 	births := b.lostEarly(m.widened(m.lostSymbol))
 	dynamic := true
@@ -551,9 +551,8 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 	}
 }
 
-// starts drops what is said to have been there before the recording, but is
-// born later, or came after something else had died there; and what kallsyms lists
-// beside an announced symbol.
+// starts drops births of time 0 of symbols that were born later, or came after something
+// else had died there, and symbols of kallsyms that were announced too.
 func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 	var out []SymbolEvent
 	for i, e := range events {
@@ -682,8 +681,8 @@ func (m *model) doubt(b *being) uint64 {
 	return max(confirmed, copied)
 }
 
-// sorted returns all changes in the order of time, and of their arrival: those
-// of windows of which no poke tells come last. What perf wrote twice counts once.
+// sorted returns all changes in the order of time, then of arrival. Those of windows
+// without a poke come last. What perf wrote twice counts once.
 func (m *model) sorted() []Poke {
 	all := slices.Clone(m.pokes)
 	for _, w := range m.windows {
@@ -741,7 +740,7 @@ func (m *model) made() []made {
 type fit int
 
 const (
-	fits    fit = iota // or nothing tells
+	fits    fit = iota // or nothing shows that it does not
 	differs            // and a change between may have gone unrecorded
 	broken
 )
@@ -960,8 +959,7 @@ func (m *model) outside(t uint64) Reason {
 	return ReasonNone
 }
 
-// lostPair is lostText between two pokes of a place, of writers that are not
-// known to tell of all they do.
+// lostPair is lostText between two pokes of a place, if writers may be silent.
 func (m *model) lostPair(t uint64) Reason {
 	for _, g := range m.gaps[GapPokes] {
 		if g.from <= t && t < g.to && g.reason != SilentWriters {
@@ -979,7 +977,7 @@ func (m *model) lostModule(t uint64) Reason {
 func (m *model) lostSymbol(t uint64) Reason { return m.lostBirth(GapSymbols, t) }
 func (m *model) lostLoad(t uint64) Reason   { return m.lostBirth(GapModules, t) }
 
-// lostBirth tells why births and deaths of a kind may have gone unrecorded since the
+// lostBirth returns why births and deaths of a kind may have gone unrecorded since the
 // recording began.
 func (m *model) lostBirth(kind GapKind, t uint64) Reason {
 	why := m.during(kind, t)
@@ -1039,8 +1037,8 @@ func (m *model) answers(lo, hi uint64) []reply {
 	return p.out
 }
 
-// paint fills in all replies but those inside explicit windows. at cuts data
-// that stands at addr to the run.
+// paint fills in all replies but those inside explicit windows. at returns the part of
+// data, which begins at addr, that is the run's.
 func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint64) []byte) {
 	out := make([]reply, lastTick+1)
 	at = func(data []byte, addr uint64) []byte {
@@ -1094,7 +1092,7 @@ type painter struct {
 	soft     Reason
 	uncopied bool
 
-	content []byte // what stood last
+	content []byte // the last bytes
 	source  Source
 
 	early  []witness // changes of what nobody knows to be alive
@@ -1270,8 +1268,8 @@ func (p *painter) undated(claim initial) initial {
 }
 
 // uncertain paints the times so close to a change that it is not known whether
-// they are before it or after: what is known there is in flight, with all that
-// may stand, or, where something comes or goes, unconfirmed.
+// they are before it or after. What is known there is in flight, with all bytes that may
+// be there; where something comes or goes it is unconfirmed.
 func (p *painter) uncertain(facts []witness, births []uint64) {
 	by := p.m.skew
 	near := func(t uint64) bool {
@@ -1490,8 +1488,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	}
 }
 
-// explains reports whether what was read while pokes were made can be what
-// stood there: a state, or one half-written with the trap at its start.
+// explains reports whether a copy that was made while these pokes were made can have
+// these bytes: a state, or a half-written one with the trap at its start.
 func explains(pokes []witness, got []byte) bool {
 	for _, f := range pokes {
 		if bytes.Equal(f.old, got) || bytes.Equal(f.new, got) {
@@ -1510,10 +1508,9 @@ func explains(pokes []witness, got []byte) bool {
 	return false
 }
 
-// between paints the time from one fact, at t1, to the next one, at t2, which
-// says that old stood there just before; nil if it says nothing. A moment is
-// proven by the first fact where nothing can have gone unrecorded since, and by
-// the second one where nothing can have until then.
+// between paints the time from one fact, at t1, to the next one, at t2. old are the bytes
+// just before t2, nil if the second fact has none. The first fact proves a moment if no
+// change since can have gone unrecorded, and the second one if no change until t2 can.
 func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []byte, source Source) {
 	if t1 >= t2 {
 		return
@@ -1863,7 +1860,7 @@ func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.G
 	}
 }
 
-// before returns what stands at addr by the pokes drawn so far, or by the snapshot.
+// before returns the byte at addr by the pokes drawn so far, or else by the snapshot.
 func (m *model) before(now map[uint64]byte, addr uint64) (byte, bool) {
 	if b, ok := now[addr]; ok {
 		return b, true
@@ -1871,7 +1868,7 @@ func (m *model) before(now map[uint64]byte, addr uint64) (byte, bool) {
 	return byteOf(m.snapshot.Segments, addr)
 }
 
-// genPokes draws changes of what stands there, and some of what does not.
+// genPokes draws pokes, most of which find the bytes that are there.
 func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
 	now := make(map[uint64]byte)
 	times := rapid.SliceOfN(rapid.Uint64Range(m.first, m.horizon), 0, 14).Draw(t, "pokes")
@@ -2026,8 +2023,8 @@ func TestModel(t *testing.T) {
 						t.Fatalf("byte %#x is %v at %d, but %v at %d inside its validity [%d, %d)\n%s\n%v", a, got, q, o, other, valid.Since, valid.Until, history(im, a, 1), m)
 					}
 				}
-				// Any longer it would not be so for all of the run, save that each
-				// contradiction stands for itself.
+				// The answer is not valid any longer for all of the run. Contradictions are
+				// not joined.
 				if got.standing != Conflicting && got.standing != InFlight {
 					if valid.Since > 0 && all(valid.Since-1) == all(q) || valid.Until <= lastTick && all(valid.Until) == all(q) {
 						t.Fatalf("byte %#x is %v at %d, and longer than its validity [%d, %d)\n%s\n%v", a, got, q, valid.Since, valid.Until, history(im, a, 1), m)

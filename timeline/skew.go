@@ -40,9 +40,9 @@ const unknownCPU = 0xffff
 type link uint8
 
 const (
-	linkFits   link = iota // or nothing tells
-	linkLost               // does not, but a change between may have gone unrecorded
-	linkBroken             // does not, and nothing is missing
+	linkFits   link = iota // they fit, or nothing shows that they do not
+	linkLost               // they do not, but a change between may have gone unrecorded
+	linkBroken             // they do not, and nothing is missing
 )
 
 // follows reports whether y's old bytes are x's new ones, as far as both go.

@@ -12,8 +12,8 @@ import "slices"
 //	recorded  b is born  a dies             a dies  a is born
 //
 // On the left a birth comes over something alive whose death follows: both fit only if
-// they are exchanged. On the right a death comes before its birth. That fits as well if
-// something of this name was there before, so nothing tells.
+// they are exchanged. On the right a death comes before its birth. It fits as it is if
+// something of this name was there before, so it shows nothing.
 
 // symbolOrder has the indices of symbol events by address, ascending.
 type symbolOrder map[uint64][]int

@@ -56,8 +56,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestUnpatchedText: a block is called unpatched only if each of its bytes is, and is
-// told so where all granules that it touches are.
+// TestUnpatchedText: has reports true only if each byte of a block is unpatched, and
+// always if each granule that the block touches is.
 func TestUnpatchedText(t *testing.T) {
 	const size = 1 << 10
 	rng := rand.New(rand.NewPCG(7, 8))

@@ -178,8 +178,7 @@ func (l *Lifetime) dynamic() bool {
 // IsModule reports whether l is of the text or the data of a module.
 func (l *Lifetime) IsModule() bool { return l.Kind == ModuleText || l.Kind == ModuleData }
 
-// Undated reports whether the life is that of a module in a list of modules that may
-// be of any time.
+// Undated reports whether l is of a module in a list of modules that may be of any time.
 func (l *Lifetime) Undated() bool { return l.undated }
 
 func (l *Lifetime) symbol() Symbol {

@@ -3,22 +3,22 @@
 
 package timeline
 
-// What lives is certain only up to the gaps in the records of births and deaths
-// (rule lifetimes). A record, or a list, shows that it was there at some moment; so
-// it was before that moment back to the last gap, and after it up to the next one:
+// Code is certain to be there only up to the gaps in the records of births and deaths
+// (rule lifetimes). A record, or a list, shows that it was there at some moment. So it
+// was there from the last gap before that moment to the next gap after it:
 //
 //	            birth      list         death
 //	gaps          │   ├──┤  │ │   ├──┤    │
 //	certain       ├───┤  ├──┴─┴───┤  ├────┤
 //	unsure            ├──┤        ├──┤
 //
-// Without the list all of the time between the two certain ones is unsure:
-// meanwhile it may have gone, another may have come and gone, and the memory may have
-// been filled and written with no record. So that time counts as one gap of
-// whatever is told of it.
+// Without the list all of the time between the birth's gap and the death's gap is unsure:
+// the code may have gone, other code may have come and gone, and the memory may have been
+// filled and written with no record. That time counts as one gap for all facts about the
+// code.
 
-// unsure returns when l may have been gone, or not yet there. Changes of the place that
-// is asked for may show it too.
+// unsure returns the times at which l may not be there. changes of the fragment at hand
+// may show that it is.
 func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 	lost := p.gapsOf(l)
 	if l.undated {

@@ -22,9 +22,9 @@ var (
 	filePattern  = regexp.MustCompile(`[\w/]+/\w+\.go`)
 )
 
-// TestArchitecture: each function that docs/architecture.md names is in the file that
+// TestPlacesInArchitecture: each function that docs/architecture.md names is in the file that
 // it names, and each file exists.
-func TestArchitecture(t *testing.T) {
+func TestPlacesInArchitecture(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	if err != nil {
