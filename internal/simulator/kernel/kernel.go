@@ -164,6 +164,8 @@ func (k *Kernel) bootText(r *rand.Rand) {
 		k.calls = append(k.calls, &staticCall{})
 	}
 	k.Text = makeText(r, base, k.TextSize, k.layout("func"))
+	// What the sites of ftrace call (arch/x86/kernel/ftrace_64.S).
+	k.Text.Funcs[0].Name = "ftrace_caller"
 	t := k.Text
 	for i, c := range k.calls {
 		c.target = t.Funcs[i].Addr
