@@ -178,6 +178,7 @@ func (k *Kernel) bootText(r *rand.Rand) {
 	}
 	t.Hi = t.Lo + uint64(len(t.code))
 	t.Funcs[3].owner = k // the dispatcher's
+	t.Funcs[0].Name = "ftrace_caller"
 	k.layInitial(t)
 	pages := (len(t.code) + PageSize - 1) / PageSize
 	k.DataEnd = t.Lo + uint64(pages+2)*PageSize
