@@ -161,7 +161,7 @@ type Builder struct {
 	announced      uint64 // see Announced; 0: not known
 	modules        []Module
 	snapshot       Snapshot
-	copies         []Snapshot
+	snapshots      []Snapshot // further ones
 	seed           []Segment
 	symbols        []SymbolEvent
 	programs       []Program
@@ -603,7 +603,7 @@ func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_
 func (b *Builder) Clone() *Builder {
 	c := *b
 	c.modules = slices.Clip(b.modules)
-	c.copies = slices.Clip(b.copies)
+	c.snapshots = slices.Clip(b.snapshots)
 	c.symbols = slices.Clip(b.symbols)
 	c.programs = slices.Clip(b.programs)
 	c.windows = slices.Clip(b.windows)

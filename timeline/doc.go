@@ -64,7 +64,7 @@
 //	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
 //	    sortPokes        pokes by address and time; CPUs' clocks       build.go, skew.go
 //	    doubtModules     contradictions inside of modules              doubt.go
-//	    compareCopies    where further snapshots differ                copies.go
+//	    compareSnapshots where further snapshots differ                snapshots.go
 //	    fragments        of each piece of the address space:           build.go
 //	      next             its range, and the facts that cover it      fragmenter.go
 //	      history          its versions                                history.go

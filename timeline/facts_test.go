@@ -307,7 +307,7 @@ func (r *factReader) add(line string) error {
 	case "snapshot":
 		b.SetSnapshot(w.copied())
 	case "copy":
-		b.AddCopy(w.copied())
+		b.AddSnapshot(w.copied())
 	case "vmlinux":
 		b.Seed(w.memory())
 	case "poke":

@@ -181,7 +181,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		copied = max(e0, init.from)
 	}
 	pokes := changes
-	changes = c.withCopies(e0, e1, init, pokes)
+	changes = c.withSnapshots(e0, e1, init, pokes)
 	for i := 0; i < len(changes); i++ {
 		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
@@ -323,7 +323,7 @@ func (c *historyBuilder) end(p *progress, e1 uint64) {
 // outranked reports whether a change, or a further copy, says what was there in [e0, e1).
 func (c *historyBuilder) outranked(e0, e1 uint64, changes []change) bool {
 	return slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) ||
-		!c.uncopied && slices.ContainsFunc(c.copied, func(cp furtherCopy) bool {
+		!c.uncopied && slices.ContainsFunc(c.copied, func(cp furtherSnapshot) bool {
 			return e0 <= cp.from && cp.to < e1 && cp.content(c.f) != noContent
 		})
 }

@@ -1395,7 +1395,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		begin = e0
 	}
 
-	all, clashing := p.withCopies(e0, e1, got, claim, facts)
+	all, clashing := p.withSnapshots(e0, e1, got, claim, facts)
 	dead, why := false, ReasonNone
 	for i, f := range all {
 		late := false
@@ -1560,10 +1560,10 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 	})
 }
 
-// withCopies puts further copies among the facts. One that was made while pokes
+// withSnapshots puts further copies among the facts. One that was made while pokes
 // were recorded, or another copy was made, says nothing where it agrees with
 // them, and contradicts them otherwise.
-func (p *painter) withCopies(e0, e1 uint64, got []byte, claim initial, facts []witness) (all, clashing []witness) {
+func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts []witness) (all, clashing []witness) {
 	all = slices.Clone(facts)
 	if p.uncopied {
 		return all, nil
@@ -1932,7 +1932,7 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b.SilentPokes(m.silent)
 	b.CallThunks(m.thunks)
 	for _, c := range m.copies {
-		b.AddCopy(c)
+		b.AddSnapshot(c)
 	}
 	for _, x := range m.modules {
 		b.Module(x)

@@ -270,7 +270,7 @@ func TestFacts(t *testing.T) {
 	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12}
 	want.Only([]Range{{0x1000, 0x2000}, {0x9000, 0xa000}})
 	want.SetSnapshot(Snapshot{From: 100, To: 200, Segments: []Segment{{0x1000, unhex("9090eb02")}, {0x3000, unhex("5555")}}})
-	want.AddCopy(Snapshot{From: 300, To: MaxTime, Segments: []Segment{{0x1000, unhex("9090")}}})
+	want.AddSnapshot(Snapshot{From: 300, To: MaxTime, Segments: []Segment{{0x1000, unhex("9090")}}})
 	want.Seed([]Segment{{0x1000, unhex("cc")}})
 	want.Poke(&Poke{Addr: 0x1100, Time: 300, Old: unhex("9090"), New: unhex("eb02"), CPU: 1, NotBefore: 400})
 	want.Poke(&Poke{Addr: 0x9000, Time: 310, New: unhex("eb02"), CPU: -1})

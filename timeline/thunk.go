@@ -46,7 +46,7 @@ func isThunk(text []byte) bool {
 // is loaded. All of them must be one-byte NOPs. The ranges of all copies of text count.
 func (d *build) thunkPadding() []Range {
 	copies := [][]Segment{d.snapshot.Segments}
-	for _, s := range d.Builder.copies {
+	for _, s := range d.Builder.snapshots {
 		copies = append(copies, s.Segments)
 	}
 	if !d.callThunks || !d.mayHaveThunks(copies) {

@@ -80,7 +80,7 @@ func (s *scan) addCopies(r *Replay) error {
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
 			rep.Bytes += uint64(len(seg.Data))
 		}
-		s.b.AddCopy(text)
+		s.b.AddSnapshot(text)
 		s.report.Copies = append(s.report.Copies, rep)
 		lists = append(lists, moduleList{snap.Modules, made, snap.Kallsyms})
 	}

@@ -10,13 +10,13 @@ import (
 	"sort"
 )
 
-// AddCopy adds a further snapshot, which somebody made of /proc/kcore at some moment of
+// AddSnapshot adds a further snapshot, which somebody made of /proc/kcore at some moment of
 // [s.From, s.To]. Only its bytes of kernel text, of modules' text and of dynamic code
 // are used. Any number of them may be added.
-func (b *Builder) AddCopy(s Snapshot) { b.copies = append(b.copies, s) }
+func (b *Builder) AddSnapshot(s Snapshot) { b.snapshots = append(b.snapshots, s) }
 
-// A furtherCopy is a further snapshot while an image is made of it.
-type furtherCopy struct {
+// A furtherSnapshot is a further snapshot while an image is made of it.
+type furtherSnapshot struct {
 	from, to uint64
 	segments []Segment
 	// differs are the runs of bytes that differ from the snapshot, by address.
@@ -29,10 +29,10 @@ type run struct {
 	off    uint32
 }
 
-// compareCopies sorts the further copies by time, and finds where each differs from the
+// compareSnapshots sorts the further copies by time, and finds where each differs from the
 // snapshot.
-func (d *build) compareCopies(lives []*Lifetime) {
-	if len(d.Builder.copies) == 0 {
+func (d *build) compareSnapshots(lives []*Lifetime) {
+	if len(d.Builder.snapshots) == 0 {
 		return
 	}
 	places := []Range{{d.textLo, d.textHi}}
@@ -42,8 +42,8 @@ func (d *build) compareCopies(lives []*Lifetime) {
 		}
 	}
 	places = JoinRanges(places)
-	for _, s := range d.Builder.copies {
-		c := furtherCopy{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
+	for _, s := range d.Builder.snapshots {
+		c := furtherSnapshot{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
 		for _, p := range places {
 			for _, seg := range Overlapping(s.Segments, p.Lo, p.Hi) {
 				c.differs = d.differences(c.differs, seg)
@@ -51,7 +51,7 @@ func (d *build) compareCopies(lives []*Lifetime) {
 		}
 		d.copied = append(d.copied, c)
 	}
-	slices.SortStableFunc(d.copied, func(a, b furtherCopy) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(d.copied, func(a, b furtherSnapshot) int { return cmp.Compare(a.from, b.from) })
 }
 
 // Overlapping returns the parts of segments that lie in [lo, hi). segments must be sorted
@@ -107,7 +107,7 @@ func (d *build) differences(runs []run, seg Segment) []run {
 }
 
 // cuts calls cut for each range of the copy, and for each in which it differs.
-func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
+func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	for _, s := range c.segments {
 		cut(s.Addr, s.End())
 	}
@@ -117,7 +117,7 @@ func (c *furtherCopy) cuts(cut func(lo, hi uint64)) {
 }
 
 // content returns the content that the copy has of a fragment.
-func (c *furtherCopy) content(f *fragment) uint32 {
+func (c *furtherSnapshot) content(f *fragment) uint32 {
 	i := sort.Search(len(c.differs), func(i int) bool { return c.differs[i].hi > f.addr })
 	if i < len(c.differs) && c.differs[i].lo <= f.addr {
 		return c.differs[i].off + uint32(f.addr-c.differs[i].lo)
@@ -132,7 +132,7 @@ func (c *furtherCopy) content(f *fragment) uint32 {
 // likeSnapshot reports whether all further copies have the snapshot's bytes of the
 // fragment.
 func (d *build) likeSnapshot(f *fragment) bool {
-	return !slices.ContainsFunc(d.copied, func(c furtherCopy) bool { return c.content(f) != snapshotContent })
+	return !slices.ContainsFunc(d.copied, func(c furtherSnapshot) bool { return c.content(f) != snapshotContent })
 }
 
 // A clash is a copy whose bytes cannot have been there while it was made.
@@ -141,10 +141,10 @@ type clash struct {
 	content  uint32
 }
 
-// withCopies returns the changes of an epoch, with the further copies that were made in
+// withSnapshots returns the changes of an epoch, with the further copies that were made in
 // it among them. A copy during which changes were recorded is not among them: it proves
 // nothing more if it agrees with them, and is a clash if it does not.
-func (c *historyBuilder) withCopies(e0, e1 uint64, init initial, changes []change) []change {
+func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []change) []change {
 	if len(c.copied) == 0 || c.uncopied {
 		return changes
 	}
@@ -195,7 +195,7 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 	agrees := c.content != noContent && !p.torn && c.equal(c.content, ch.old)
 	fact := claim{content: ch.old, source: SourceSnapshot}
 	at := ch.time
-	weak := c.weakCopy(p, ch)
+	weak := c.weakSnapshot(p, ch)
 	switch {
 	case weak != ReasonNone:
 		at = later(ch.until, 1)
@@ -216,10 +216,10 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 	*p = progress{t: at, proven: at, weak: weak}
 }
 
-// weakCopy returns why a further copy gives no more than unconfirmed bytes; none if it
+// weakSnapshot returns why a further copy gives no more than unconfirmed bytes; none if it
 // gives known ones. Where something may have changed unrecorded while it was made, it is
 // not known on which side of that it was read.
-func (c *historyBuilder) weakCopy(p *progress, ch *change) Reason {
+func (c *historyBuilder) weakSnapshot(p *progress, ch *change) Reason {
 	if inside := c.gaps.between(ch.time, later(ch.until, 1)); len(inside) > 0 {
 		return inside[len(inside)-1].reason
 	}
