@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
@@ -515,8 +516,10 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		lo, hi, ok = k.Text()
 		b.Names(names{k})
 	}
+	delimited := true
 	if !ok {
-		lo, hi = s.textLo, s.textHi
+		lo = s.textLo
+		hi, delimited = s.mappedTextEnd(r.Snapshot)
 	}
 	b.Text(lo, hi)
 
@@ -530,6 +533,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		switch {
 		case r.undated.snapshot:
 			snap.From, snap.To = 0, timeline.MaxTime
+		case !delimited:
+			snap.From, snap.To = 0, timeline.MaxTime
+			s.warn(errors.New("there is no kallsyms, and nothing else says where kernel text ends: what was not patched is not confirmed"))
 		case slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart):
 			snap.From = 0
 		}
@@ -557,6 +563,29 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		}
 	}
 	return s.addCopies(r)
+}
+
+// mappedTextEnd returns where kernel text ends if there is no kallsyms: where perf's
+// map of the kernel ends, or its copy of kernel text if that is shorter. Since perf 7.2
+// the map ends at _edata. If the copy goes on behind the map it is not of text alone;
+// delimited is false then.
+func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) {
+	if snap == nil || snap.Core == nil {
+		return s.textHi, true
+	}
+	copied := uint64(0)
+	for _, seg := range snap.Core.Segments {
+		if seg.Addr < s.textHi && seg.Addr+uint64(len(seg.Data)) > s.textLo {
+			copied = max(copied, seg.Addr+uint64(len(seg.Data)))
+		}
+	}
+	switch {
+	case copied == 0:
+		return s.textHi, true
+	case copied > (s.textHi+textPage-1)&^(textPage-1):
+		return s.textHi, false
+	}
+	return min(s.textHi, copied), true
 }
 
 // setBack returns by how much the clock was set back at most while perf recorded, 0 where
@@ -631,9 +660,6 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 			continue
 		}
 		end := textEnd(k, &m)
-		if m.State != "Live" {
-			end = m.Addr // still being loaded: its text changes with no record
-		}
 		listed := copied
 		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
 			listed = 0 // perf enables the events after it has made the copy
@@ -656,8 +682,16 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 const textPage = 4096
 
 // textEnd returns the end of a module's text, as far as kallsyms, which may be nil,
-// tells.
+// tells. It returns the module's address where its text changes with no record:
+//
+//   - before it is Live;
+//   - of a livepatch module (taint K): the kernel writes relocations into it whenever
+//     a module that it patches is loaded (klp_apply_section_relocs of
+//     kernel/livepatch/core.c).
 func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	if m.State != "Live" || strings.Contains(m.Taints, "K") {
+		return m.Addr
+	}
 	if k != nil {
 		if last, ok := k.LastFunction(m.Name, m.Addr, m.Addr+m.Size); ok {
 			return last&^(textPage-1) + textPage

@@ -128,6 +128,29 @@ func unended(file []byte) []byte {
 	return file[:at+size]
 }
 
+// TestMappedText: without kallsyms, text ends where perf's map or its copy of the
+// kernel ends. If the copy goes on behind the map, nothing of it is known.
+func TestMappedText(t *testing.T) {
+	for _, tt := range []struct {
+		copied uint64 // where the copy ends
+		known  bool
+	}{{tapeTextHi, true}, {tapeTextHi - 0x800, true}, {tapeTextHi + 0x1000, false}} {
+		w := newTape(t)
+		w.copied, w.text = true, bytes.Repeat([]byte{0x90}, int(tt.copied-tapeTextLo))
+		w.ticks(100, 400)
+		w.comm(10, 450, 0, 9, "tick")
+		w.ticks(500, 1000)
+		r := w.replay()
+		var b [1]byte
+		if got := r.Image.At(800).Read(0x1100, b[:]); (got.Standing == timeline.Known) != tt.known {
+			t.Errorf("copied up to %#x: %v (%v)", tt.copied, got.Standing, got.Reason)
+		}
+		if _, hi := r.Image.Text(); hi != min(tt.copied, tapeTextHi) {
+			t.Errorf("copied up to %#x: text ends at %#x", tt.copied, hi)
+		}
+	}
+}
+
 // TestNothing: a recording of which no record can be read gives no image.
 func TestNothing(t *testing.T) {
 	whole, _, _ := skipped(t, false)
