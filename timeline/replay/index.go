@@ -41,7 +41,7 @@ import (
 // IndexVersion is the version of the index format. It changes with the meaning of
 // anything in an index, which includes the rules by which images are made. An
 // index of another version is made anew.
-const IndexVersion = 13
+const IndexVersion = 14
 
 const indexMagic = "textreplay index"
 
