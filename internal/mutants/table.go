@@ -486,7 +486,7 @@ var mutants = []mutant{
 		"if !ch.birth {", "if true {",
 		"TestRules/lifetimes after gaps: but nothing of the time before that poke"},
 	{"lifetimes", "a poke that finds the call that was there before shows it too", "historyBuilder.sightings",
-		"ch.live = before.live || len(c.people.gapsOf(l).between(l.From, before.time)) == 0", "",
+		"ch.live = before.live || len(c.people.gapsOf(l).between(l.From, before.time)) == 0", "_ = before",
 		"TestRules/lifetimes after gaps: unless it was the same call before"},
 	{"lifetimes", "another poke shows nothing: it may be a module's", "historyBuilder.sightings",
 		"i > 0 && ch.calls && changes[i-1].hasNew && c.equal(changes[i-1].new, ch.old)", "i > 0 && !ch.birth",
