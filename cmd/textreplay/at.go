@@ -434,7 +434,7 @@ func (q *at) questions(in io.Reader) error {
 				code = max(code, exitBelow)
 			}
 		} else {
-			answer = jsonError{err.Error(), lines.line}
+			answer = jsonError{message(err), lines.line}
 			code = exitUsage
 		}
 		if err := enc.Encode(answer); err != nil {

@@ -103,6 +103,17 @@ func namesFault(err error) bool {
 	return errors.As(err, &question) || errors.As(err, &guest) || errors.As(err, &refused) || errors.As(err, &notIndex)
 }
 
+// message returns the text of err, with the flag or the help topic that answers it.
+func message(err error) string {
+	switch {
+	case errors.Is(err, replay.ErrNoKallsyms):
+		return err.Error() + " (--kallsyms names a file)"
+	case errors.Is(err, replay.ErrNotTime):
+		return err.Error() + " (see textreplay help times)"
+	}
+	return err.Error()
+}
+
 // silent reports whether err needs no message: it was printed already, or the
 // reader of the output closed its pipe, as head does.
 func silent(err error) bool {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,11 +68,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	a.closeAll()
 	if err != nil && !silent(err) {
-		hint := ""
-		if errors.Is(err, replay.ErrNoKallsyms) {
-			hint = " (--kallsyms names a file)"
-		}
-		fmt.Fprintf(stderr, "textreplay: %v%s\n", err, hint)
+		fmt.Fprintf(stderr, "textreplay: %s\n", message(err))
 		if exitCode(err) == exitUsage && !namesFault(err) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}

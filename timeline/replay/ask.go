@@ -15,39 +15,48 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Times is a closed interval of time; of an exact time From and To are equal.
+// Times is a closed interval of time. From and To are equal if the time is exact.
 type Times struct{ From, To uint64 }
 
 // Exact reports whether the interval is a single time.
 func (t Times) Exact() bool { return t.From == t.To }
 
-// halfOpen returns the same interval, up to the time after its last one.
+// halfOpen returns the interval as a half-open one, which ends 1 ns later.
 func (t Times) halfOpen() timeline.Interval {
 	return timeline.Interval{From: t.From, To: t.To + min(timeline.MaxTime-t.To, 1)}
 }
 
-// A QuestionError says why a time or an address cannot be understood or
-// converted for this recording.
+// A QuestionError reports a time or an address that cannot be read, or that cannot
+// be converted for this recording.
 type QuestionError struct {
-	Text string // as given
-	Msg  string
+	Text string // the time or the address as it was given
+	Msg  string // what is wrong with it; may be empty if Err is not nil
 	// Candidates are the symbols that an ambiguous name can mean.
 	Candidates []timeline.Symbol
-	// Err is why it cannot, where that is an error of a kind: ErrNoKallsyms.
+	// Err is the cause, for example ErrNoKallsyms or ErrNotTime; nil if Msg says all.
 	Err error
 }
 
-// ErrNoKallsyms is wrapped by errors that a symbol table would help against, which the
-// recording does not have.
-var ErrNoKallsyms = errors.New("the recording has no kallsyms")
+var (
+	// ErrNoKallsyms is wrapped by the error of a question that needs a symbol table,
+	// if the recording has none.
+	ErrNoKallsyms = errors.New("the recording has no kallsyms")
+	// ErrNotTime is wrapped by the error of a text that has none of the forms that
+	// [Replay.ParseTime] reads.
+	ErrNotTime = errors.New("not a time")
+)
 
+// Unwrap returns Err.
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 func (e *QuestionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q: %s", e.Text, e.Msg)
 	if e.Err != nil {
-		fmt.Fprintf(&b, "; %v", e.Err)
+		if e.Msg != "" {
+			b.WriteString("; ")
+		}
+		b.WriteString(e.Err.Error())
 	}
 	for _, s := range e.Candidates {
 		fmt.Fprintf(&b, "\n\t%#x %s", s.Addr, s.Qualified())
@@ -66,13 +75,13 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 
 // ParseTime reads a time of the recording:
 //
-//	12.345678901     seconds; fewer than nine digits after the point, as perf
-//	                 script prints them, mean the whole interval of that width
+//	12.345678901     seconds; with fewer digits after the point, the whole
+//	                 interval that has these digits
 //	12345678901ns    nanoseconds
 //	+1.5s            since the first record
 //	50%              between the first and the newest record
 //	start, end       the first record, the horizon
-//	tsc:0x1234       a counter value, where the recording has TIME_CONV
+//	tsc:0x1234       a counter value, if the recording has TIME_CONV
 //	wall:2026-01-02T15:04:05.123Z
 //	A..B             from A to B
 //
@@ -94,7 +103,7 @@ func (r *Replay) ParseTime(s string) (Times, error) {
 	}
 	t, err := r.parseTime(s)
 	if err != nil {
-		return Times{}, &QuestionError{Text: s, Msg: err.Error()}
+		return Times{}, &QuestionError{Text: s, Err: err}
 	}
 	return t, nil
 }
@@ -158,29 +167,28 @@ func (r *Replay) parseTime(s string) (Times, error) {
 	return Times{ns, ns + (width - 1)}, nil
 }
 
-// parseSeconds reads decimal seconds without losing digits; width is the
-// nanoseconds that the last digit means, 1 where there are nine.
+// parseSeconds reads decimal seconds without losing digits. width is the unit of the
+// last digit in nanoseconds: 1 if there are nine digits after the point.
 func parseSeconds(s string) (ns, width uint64, err error) {
 	whole, frac, point := strings.Cut(s, ".")
-	bad := fmt.Errorf("not a time (see textreplay help times)")
 	if whole == "" || point && frac == "" || len(frac) > 9 {
-		return 0, 0, bad
+		return 0, 0, ErrNotTime
 	}
 	sec, err := strconv.ParseUint(whole, 10, 64)
 	if err != nil {
-		return 0, 0, bad
+		return 0, 0, ErrNotTime
 	}
 	width = 1e9
 	sub := uint64(0)
 	for _, c := range []byte(frac) {
 		if c < '0' || c > '9' {
-			return 0, 0, bad
+			return 0, 0, ErrNotTime
 		}
 		width /= 10
 		sub += uint64(c-'0') * width
 	}
 	if !point {
-		width = 1 // a whole number of seconds is meant exactly
+		width = 1 // a whole number of seconds is exact
 	}
 	hi, lo := bits.Mul64(sec, 1e9)
 	ns, carry := bits.Add64(lo, sub+width-1, 0)
@@ -192,8 +200,8 @@ func parseSeconds(s string) (ns, width uint64, err error) {
 
 // ParseAddr reads an address: 0xffffffff81000000 (or sixteen hexadecimal digits
 // as perf and kallsyms print them), symbol, symbol+0x10, module:symbol,
-// bpf_prog_TAG_name. Names are looked up as of time t. Errors are of type
-// *QuestionError; that of an ambiguous name lists the candidates.
+// bpf_prog_TAG_name. Names have the addresses that they had at time t. Errors are of
+// type *QuestionError. The error of an ambiguous name lists the candidates.
 func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	addr, err := parseAddr(s, r.Image.At(t).Lookup)
 	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol && r.kallsyms == nil {
@@ -203,11 +211,13 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 }
 
 // Near returns the range of addresses for [Options.Only] that a question about
-// n bytes at an address needs: it and the function around it, in whole pages. The
-// address is read as by [Replay.ParseAddr], but before the recording is. It
-// returns nil, which restricts nothing, for names that kallsyms does not have
-// once, such as those of BPF programs, and outside of core kernel text: what is
-// known of a module rests on all changes of it.
+// n bytes at an address needs: the bytes and the function around them, in whole
+// pages. It reads the address as [Replay.ParseAddr] does, but from k alone, so that
+// the recording need not be read yet.
+//
+// It returns nil, which restricts nothing, for a name that kallsyms does not have
+// exactly once, such as that of a BPF program. It also returns nil outside of core
+// kernel text, because what is known of a module rests on all changes of it.
 func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 	if k == nil {
 		return nil
@@ -267,7 +277,7 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 	return 0, &QuestionError{Text: s, Msg: "the name is ambiguous:", Candidates: found}
 }
 
-// distinct returns the addresses of symbols, each once.
+// distinct returns the set of the symbols' addresses.
 func distinct(syms []timeline.Symbol) map[uint64]bool {
 	m := make(map[uint64]bool, len(syms))
 	for _, s := range syms {

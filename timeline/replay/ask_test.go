@@ -73,7 +73,7 @@ func TestParseTime(t *testing.T) {
 		got, err := tt.r.ParseTime(tt.text)
 		if tt.err != "" {
 			var q *replay.QuestionError
-			if !errors.As(err, &q) || !strings.Contains(q.Msg, tt.err) {
+			if !errors.As(err, &q) || !strings.Contains(q.Error(), tt.err) || errors.Is(err, replay.ErrNotTime) != (tt.err == "not a time") {
 				t.Errorf("%q: error %v, want one with %q", tt.text, err, tt.err)
 			}
 			continue
