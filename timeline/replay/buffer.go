@@ -11,60 +11,59 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// A ringBuffer is one of the kernel's ring buffers: perf maps one for each CPU
-// (for each thread in per-thread recordings) and all events of that CPU write
-// into it, so that its records are in the order of time, and its losses are
-// its own.
+// A ringBuffer is one of the kernel's ring buffers. perf maps one for each CPU, or
+// for each thread in per-thread recordings. All events of that CPU write into it.
+// Its records are in the order of time. It counts its losses separately.
 type ringBuffer struct {
 	bufferKey
-	unplaced    bool   // of an id of which it is not known where it was opened: it may be any CPU's
-	mixed       bool   // records of several ring buffers, which nothing tells apart
-	first, last uint64 // times of its records, 0 while there is none
-	// side is the time of its newest record that is no sample. Samples come
-	// from interrupts, which fall between the taking of a side-band record's
-	// time and its writing: so such a record can follow samples that are
-	// newer than itself, but never another side-band record.
+	unplaced    bool   // the place of its id is unknown: it may be any CPU's
+	mixed       bool   // has records of several ring buffers that cannot be separated
+	first, last uint64 // times of its records, 0 if there is none
+	// side is the time of the newest record that is not a sample. Samples come from
+	// interrupts. An interrupt may come after a side-band record takes its time and
+	// before that record is written. So a side-band record can follow newer samples,
+	// but never a newer side-band record.
 	side uint64
-	// sideBefore is side as it was before that record.
+	// sideBefore is the value of side before that record.
 	sideBefore uint64
-	longest    uint64 // longest time without a record, between two
+	longest    uint64 // longest time between two records
 	losses     []Loss
-	untimed    uint64 // records that LOST records without a time report, up to now
+	untimed    uint64 // number of lost records in LOST records without a time, so far
 	lossTally
-	takes kinds // what its events take
-	// How many bytes of records came in the round that goes on, in the one before
-	// it, and together in those two that ended with its newest record.
+	takes kinds // what its events record
+	// Bytes of records in the current round, in the round before it, and in the two
+	// rounds that ended with the newest record.
 	round, before, busy uint64
-	backwards           uint64 // longest step back in time of records that are no samples
+	backwards           uint64 // largest step back in time between records other than samples
 	tasks               taskOrder
 	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
-	// does, or if nothing says so.
+	// does, or if it is unknown.
 	running uint32
 }
 
-// taskOrder follows the times of the records of a ring buffer that tasks make, which
-// the kernel writes in the order in which they are made. Where their times go back,
-// somebody set the clock back, or perf wrote some records twice:
+// taskOrder follows the times of the records that tasks make, in one ring buffer. The
+// kernel writes these records in the order of time. If their times go back, someone set
+// the clock back, or perf wrote some records twice:
 //
 //	round      A B C D   C D E F
 //	repeated             ^ ^
 type taskOrder struct {
-	newest, latest uint64   // the greatest time, and that of the last record
-	times          []uint64 // of the last records
-	repeated       int      // in times: where a repetition goes on
+	newest, latest uint64   // the greatest time, and the time of the last record
+	times          []uint64 // of the newest records
+	repeated       int      // index into times of the next record in a repetition
 	steps          []step   // where the clock was set back
 }
 
 // A step is where a ring buffer's times go back: before is the greatest time so far,
-// after the next one.
+// after is the next time.
 type step struct{ before, after uint64 }
 
-// keptTimes is how many records back perf may repeat one. It repeats what came while it
-// wrote what a ring buffer held.
+// keptTimes is the number of records that perf may write twice at once. perf repeats the
+// records that came while it wrote out the content of a ring buffer.
 const keptTimes = 1 << 16
 
-// madeByTask reports whether it is a task that makes records of this type. Others
-// come from interrupts, which fall between the time of a record and its writing.
+// madeByTask reports whether tasks make the records of this type. Other records come
+// from interrupts, which may come between the time of a record and its writing.
 func madeByTask(typ perfdata.RecordType) bool {
 	return typ == perfdata.RecordTextPoke || isOfTask(typ)
 }
@@ -77,7 +76,7 @@ func isOfTask(typ perfdata.RecordType) bool {
 	return false
 }
 
-// see takes note of the time of the next record that a task made.
+// see adds the time of the next record that a task made.
 func (o *taskOrder) see(t uint64) {
 	if t >= o.newest {
 		o.add(t)
@@ -89,7 +88,7 @@ func (o *taskOrder) see(t uint64) {
 		return
 	}
 	if t < o.latest {
-		o.steps = append(slices.Clip(o.steps), step{o.newest, t}) // images in the making may share them
+		o.steps = append(slices.Clip(o.steps), step{o.newest, t}) // forked scans may share the array
 	}
 	o.add(t)
 }
@@ -102,8 +101,8 @@ func (o *taskOrder) add(t uint64) {
 	o.latest = t
 }
 
-// repeats returns the index in o.times of the record that one of time t repeats,
-// below 0 if it repeats none.
+// repeats returns the index in o.times of the record that a record of time t repeats,
+// or a negative number if it repeats none.
 func (o *taskOrder) repeats(t uint64) int {
 	if i := o.repeated; i > 0 && i < len(o.times) && o.times[i] == t {
 		return i
@@ -111,8 +110,8 @@ func (o *taskOrder) repeats(t uint64) int {
 	return slices.Index(o.times, t)
 }
 
-// notBefore returns the time before which the last record, of time t, was not made: that
-// of an earlier one, if that is greater, else 0.
+// notBefore returns a lower bound for when the last record, of time t, was made: the time
+// of an earlier record if that is greater than t, else 0.
 func (o *taskOrder) notBefore(t uint64) uint64 {
 	if t == o.latest && t < o.newest {
 		return o.newest
@@ -120,11 +119,11 @@ func (o *taskOrder) notBefore(t uint64) uint64 {
 	return 0
 }
 
-// A bufferKey names a ring buffer.
+// A bufferKey identifies a ring buffer.
 type bufferKey struct {
-	cpu int64 // below 0: of a thread, on any CPU
-	// backward says that new records overwrite the oldest ones, without a sign, and
-	// that perf reads the newest record first.
+	cpu int64 // below 0: a thread's, on any CPU
+	// backward is set if new records overwrite the oldest ones without a LOST record,
+	// and perf reads the newest record first.
 	backward bool
 }
 
@@ -135,7 +134,7 @@ func (k bufferKey) compare(o bufferKey) int {
 	return cmp.Compare(k.cpu, o.cpu)
 }
 
-// kinds is a set of the side-band kinds that events take.
+// kinds is a set of the kinds of side-band records that events take.
 type kinds uint8
 
 const (
@@ -172,8 +171,8 @@ func kindsOf(e *perfdata.Event) (k kinds) {
 	return k
 }
 
-// see takes note of a record's time. Synthesized records, of time 0, are in no
-// ring buffer.
+// see adds a record's time. Synthesized records have time 0 and are in no ring
+// buffer.
 func (r *ringBuffer) see(t uint64, sample bool) {
 	if t == 0 {
 		return
@@ -201,7 +200,7 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 	}
 }
 
-// seeBackward is see for a ring buffer that is read backwards.
+// seeBackward is see for a ring buffer that perf reads backwards.
 func (r *ringBuffer) seeBackward(t uint64, sample bool) {
 	if !sample {
 		r.side = max(r.side, t)
@@ -217,7 +216,7 @@ func (r *ringBuffer) seeBackward(t uint64, sample bool) {
 	r.last = max(r.last, t)
 }
 
-// finishRound takes note of a FINISHED_ROUND record.
+// finishRound handles a FINISHED_ROUND record.
 func (r *ringBuffer) finishRound() {
 	if r.round > 0 {
 		r.busy = r.round + r.before
@@ -225,38 +224,36 @@ func (r *ringBuffer) finishRound() {
 	r.before, r.round = r.round, 0
 }
 
-// Bounds for what may be missing of a ring buffer from which no record came for
-// a while.
+// Bounds for what a ring buffer may lack if no record came from it for a while.
 const (
-	// pageRoom is how many bytes a ring buffer holds at the least beside a record
-	// that changes text: it has a page or more, and perf frees what it has
-	// read of one round only after it has read it.
+	// pageRoom is how many bytes a ring buffer has at least in addition to a record
+	// that changes text. It has a page or more, and perf frees what it has read of
+	// a round only after it has read all of it.
 	pageRoom = 2048
-	// lateRecord is how much later than its time a record is written at most.
-	// Interrupts come between, or other machines if the CPU is a virtual one; an
-	// emulator took more than a second.
+	// lateRecord is the longest time, in nanoseconds, from a record's time to its
+	// writing. Interrupts may come between, or other machines if the CPU is virtual.
+	// An emulator took more than a second.
 	lateRecord = 10e9
-	// awayAtLeast is how long it takes at the least to take a CPU offline and bring it back.
+	// awayAtLeast is the shortest time, in nanoseconds, to take a CPU offline and online again.
 	awayAtLeast = 10e6
 )
 
-// complete returns the time up to which all records of the buffer have been
-// seen, and all losses, in a recording that has no clean end or has not ended
-// yet. That is the time before its newest side-band record, since another
-// record of the same time may follow. What the FINISHED_ROUND records guarantee
-// is later, if these three hold:
+// complete returns the time up to which the scan has seen all records and all losses
+// of the buffer, in a recording that has not ended or has no clean end. This is the
+// time before the newest side-band record, since another record of the same time may
+// follow. FINISHED_ROUND records guarantee a later time if these three hold:
 //
 //   - A record may be written up to lateRecord after its time.
 //   - The buffer was not full after its newest record. The guarantee is for
 //     records only: the kernel reports a loss when it next finds room.
-//   - The buffer is not silent for longer than ever before, as that of a CPU that
-//     was taken offline. Its events do not come back with the CPU.
+//   - The buffer is not silent for longer than ever before. A CPU that was taken
+//     offline is silent, and its events do not come back with it.
 //
-// rounds is what the rounds guarantee, first the time of the recording's first
-// record.
+// rounds is the time that the rounds guarantee. first is the time of the recording's
+// first record.
 func (r *ringBuffer) complete(rounds, first uint64) uint64 {
 	if r.last == 0 || r.mixed {
-		return 0 // another of several ring buffers may have ended long before the newest record
+		return 0 // one of the ring buffers may have ended long before the newest record
 	}
 	busy := r.busy
 	if r.round > 0 {
@@ -269,28 +266,28 @@ func (r *ringBuffer) complete(rounds, first uint64) uint64 {
 	return sure - min(sure, 1)
 }
 
-// longestSilence is for how long the buffer had no record before its newest one.
+// longestSilence returns the longest time without a record before the newest one.
 func (r *ringBuffer) longestSilence(first uint64) uint64 {
 	return max(r.longest, r.first-min(r.first, first))
 }
 
-// channel is what an event id stands for.
+// channel is what the scan knows of one event id.
 type channel struct {
 	opening
 	event  *perfdata.Event
 	buffer *ringBuffer
-	used   bool  // records have come through it
-	met    int64 // the CPU that its records tell, metNone or metSeveral
-	// first is the time of the first record that came through it, 0 while there is none.
+	used   bool  // has had records
+	met    int64 // the CPU in its records, or metNone or metSeveral
+	// first is the time of its first record, 0 if there is none yet.
 	first uint64
 	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
-	// kinds are what the event takes.
+	// kinds are the kinds of records that the event takes.
 	kinds kinds
 	// taken counts the id's TEXT_POKE, KSYMBOL and BPF_EVENT records.
 	taken [len(duplicated)]uint64
-	// chosen tells which of them are read from this id and not from another
-	// event of the same CPU, see scan.choose.
+	// chosen are the kinds that the scan reads from this id, and not from another
+	// event of the same CPU; see scan.choose.
 	chosen kinds
 }
 
@@ -298,7 +295,7 @@ func newChannel(e *perfdata.Event) *channel {
 	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: kindsOf(e), met: metNone}
 }
 
-// meet takes note of the CPU that a record tells.
+// meet adds the CPU of a record.
 func (ch *channel) meet(cpu uint32) {
 	switch {
 	case ch.met == metNone:
@@ -308,7 +305,7 @@ func (ch *channel) meet(cpu uint32) {
 	}
 }
 
-// channels maps event ids to channels. The kernel counts ids up, so those of a
+// channels maps event ids to channels. The kernel counts ids up, so the ids of a
 // recording are close together, wherever they begin.
 type channels struct {
 	base  uint64     // the lowest id
@@ -339,7 +336,7 @@ func (c *channels) set(id uint64, ch *channel) {
 	c.rest[id] = ch
 }
 
-// all yields the channels by ascending id.
+// all yields the channels in ascending order of id.
 func (c *channels) all(yield func(id uint64, ch *channel) bool) {
 	rest := slices.Sorted(maps.Keys(c.rest))
 	n, _ := slices.BinarySearch(rest, c.base)

@@ -14,8 +14,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A Follower makes images of a recording that is still being made, for a decoder
-// that runs beside perf.
+// A Follower makes images of a recording that perf is still writing, for a decoder
+// that runs at the same time.
 //
 //	f, err := replay.Follow(os.Stdin, replay.Options{KCore: dir})
 //	...
@@ -28,30 +28,31 @@ import (
 //	}
 //	if err := f.Err(); err != nil { ... }
 //
-// Each image holds what has been read so far and is valid up to its own horizon:
-// nothing of it is known later. Images that were made before stay as they are,
-// and what they call known stays right. What only the whole recording tells is
-// unconfirmed, or unknown, in them:
+// Each image holds what was read before it was made, and is valid up to its own
+// horizon. Nothing is known after that. Earlier images do not change, and what they
+// call known stays right. Some facts need the whole recording. Until it ends,
+// what depends on them is unconfirmed or unknown:
 //
-//   - In file form, how many CPUs the machine has; see Options.CPUs.
-//   - BPF programs whose infos have not come yet: perf writes those of the programs
-//     that it met at the end.
-//   - When the copy of kernel text was made, until perf started its workload or
-//     has drained the ring buffers a second time. Before, the copy proves nothing.
+//   - In file form, the number of CPUs of the machine; see Options.CPUs.
+//   - BPF programs whose infos perf has not written yet. perf writes the infos of
+//     programs that were loaded while it recorded at the end.
+//   - The time of the copy of kernel text, until perf has started its workload or
+//     drained the ring buffers a second time. Before that, the copy proves nothing.
 //   - After a first LOST record, the time after each CPU's newest record.
-//   - Text pokes of a CPU on which several events take them, as long as the one
+//   - Text pokes of a CPU whose pokes several events record. They are unknown
+//     while the chosen event has none but another one has some.
 //     that is read has none while another has.
 //
-// An image can only tell what the records tell up to its horizon, as that of a
-// recording that ends there. Later ones may show that a change went unrecorded,
-// by old bytes that do not fit; then later images call known less than earlier
-// ones did. Report.Coverage says on which assumptions it all rests.
+// An image knows what the records up to its horizon show, like the image of a
+// recording that ends there. Later records may show that a change was not recorded,
+// because their old bytes do not fit. Then later images call less known than earlier
+// ones. Report.Coverage has the assumptions that all images need.
 //
-// A Follower serves one goroutine, its images any number.
+// A Follower is for one goroutine. Its images are safe for concurrent use.
 type Follower struct {
 	rd        *perfdata.Reader
 	opts      Options
-	r         *Replay // what images are made with
+	r         *Replay // holds the inputs of the images
 	s         *scan
 	described bool
 	ended     bool
@@ -59,12 +60,13 @@ type Follower struct {
 	windows   *timeline.Windows
 }
 
-// Follow reads the beginning of a recording from src, which is in pipe form, as
-// perf record -o - writes it, or in file form, as [perfdata.Tail] reads it while it
-// grows. Options.KCore names the kcore_dir that this perf made when it began to record.
+// Follow reads the beginning of a recording from src. The recording is in pipe form, as
+// perf record -o - writes it, or in file form, if src is a [perfdata.Tail].
+// Options.KCore names the kcore_dir that this perf made when it began to record.
 // Options.Guest, Only and Copies are for complete recordings.
 //
-// The errors are those of [perfdata.NewReader] and of kcore_dir.
+// The errors are those of [perfdata.NewReader] and [kcore.Open]. The caller closes the
+// Follower, but not before its last image is unused.
 func Follow(src io.Reader, opts Options) (*Follower, error) {
 	switch {
 	case opts.Guest != 0:
@@ -91,10 +93,10 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 	return f, nil
 }
 
-// Next reads on to the end of perf's next round over the ring buffers (a
-// FINISHED_ROUND record), and waits for it if it has not arrived. It reports
-// whether there is one; at the end of the recording, or where it cannot be read
-// further, it returns false, having read what there was.
+// Next reads on to the next FINISHED_ROUND record, which ends perf's next round over
+// the ring buffers. It waits if that record has not arrived. It reports whether there
+// is one. At the end of the recording, or where the recording cannot be read further,
+// Next returns false.
 func (f *Follower) Next() bool {
 	for !f.ended && f.rd.Next() {
 		rec := f.rd.Record()
@@ -102,7 +104,7 @@ func (f *Follower) Next() bool {
 			f.s.listen()
 		}
 		if !f.described && rec.Type == perfdata.RecordTextPoke {
-			f.s.describe(f.r) // the architecture tells how to read pokes
+			f.s.describe(f.r) // pokes cannot be read without the architecture
 			f.described = true
 		}
 		f.s.step(rec)
@@ -114,18 +116,17 @@ func (f *Follower) Next() bool {
 	return false
 }
 
-// Horizon returns the time up to which an image made now is valid: nothing
-// earlier can still arrive.
+// Horizon returns the time, in nanoseconds of perf's clock, up to which an image made
+// now is valid. Records of earlier times cannot arrive any more.
 func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 
-// Image makes an image of all that has been read so far. That takes as long as
-// it would for a recording that ends here, so it pays to wait until a time
-// beyond the horizon of the last image is needed. It can be called at any time,
-// and after the end.
+// Image makes an image of all that was read so far. That takes as long as for a
+// recording that ends here. To save time, call it only when Horizon has passed the
+// time that is needed. Image can be called at any time, and after the end.
 //
-// The error is ErrTooLarge, see [Builder.Build], that of Options.Vmlinux, a
-// *[ChangedError] if the copy of kernel text has changed, or at the end one that
-// wraps [perfdata.ErrNothing] if no record could be read.
+// The error is [timeline.ErrTooLarge], see [timeline.Builder.Build], or one of reading
+// Options.Vmlinux. It is a *[ChangedError] if the copy of kernel text has changed. At
+// the end, it wraps [perfdata.ErrNothing] if no record could be read.
 func (f *Follower) Image() (im *timeline.Image, err error) {
 	err = Guard(func() (err error) {
 		im, err = f.image()
@@ -173,17 +174,17 @@ func (f *Follower) image() (*timeline.Image, error) {
 	return im, nil
 }
 
-// Report returns the report on what the last image was made of; nil before the
-// first. Report.Clean is never set.
+// Report returns the report on the last image, or nil before the first. Report.Clean is
+// never set.
 func (f *Follower) Report() *Report { return f.report }
 
-// Windows returns the windows of all in-place pokes of the last image; nil
-// before the first, and without Options.Windows. Windows that no later poke
-// bounds yet are wider than they will be.
+// Windows returns the windows of all in-place pokes of the last image. It returns nil
+// before the first image and without Options.Windows. A window that no later poke bounds
+// yet is wider than it will be.
 func (f *Follower) Windows() *timeline.Windows { return f.windows }
 
-// Err returns the error that ended the recording early; nil while it has not
-// ended, and where it ended as it should. What was read before stays.
+// Err returns the error that ended the recording early. It returns nil before the end
+// and at a regular end. What was read before the error stays valid.
 func (f *Follower) Err() error {
 	if !f.ended {
 		return nil
@@ -191,8 +192,8 @@ func (f *Follower) Err() error {
 	return f.rd.Err()
 }
 
-// Close unmaps the copy of kernel text, which images read in place: none of them
-// must be used afterwards.
+// Close unmaps the copy of kernel text. Images read it in place, so none of them may be
+// used afterwards.
 func (f *Follower) Close() error {
 	if f.r.Snapshot == nil {
 		return nil
@@ -200,8 +201,8 @@ func (f *Follower) Close() error {
 	return f.r.Snapshot.Close()
 }
 
-// fork returns a scan of what has been read so far. It shares with s what is only
-// added to, and can be summed up without a trace in s.
+// fork returns a scan of what was read so far. It shares with s only what is appended
+// to. Summing it up does not change s.
 func (s *scan) fork() *scan {
 	c := *s
 	report := *s.report

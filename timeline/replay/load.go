@@ -26,80 +26,81 @@ import (
 
 // Options of [Load]. The zero value reads a recording as perf left it.
 type Options struct {
-	// Guest is the virtual machine whose kernel the image is made of: the process
-	// id of its hypervisor as Report.Guests has it, or DefaultGuest. 0 is the host.
-	// Either image takes nothing of the other's records.
+	// Guest is the virtual machine whose kernel the image shows: the process id of
+	// its hypervisor, as in Report.Guests, or DefaultGuest. 0 is the host. The
+	// image of one machine uses no records of another.
 	Guest int
-	// KCore is a kcore_dir kept elsewhere than beside the recording. Load does not know
-	// when it was made, which may have been before the recording or after: alone it
-	// proves nothing, and if the recording has a copy of text, it is only checked. For
-	// [Follow] it is the copy that perf made when it began to record.
+	// KCore is a kcore_dir that is not in the recording's directory. Load does not
+	// know when it was made: before, during or after the recording. Alone it
+	// therefore proves nothing. If the recording has a copy of text, Load only
+	// checks KCore. For [Follow], KCore is the copy that perf made when it began to
+	// record.
 	KCore string
-	// CPUs is how many CPUs the machine has, all of them online, where the recording does
-	// not say: perf writes that down at the end of a file, so it is missing while
-	// perf is still writing, and after it was killed. 0 claims nothing.
+	// CPUs is the number of CPUs of the machine, all online, for a recording that
+	// does not have it. perf writes the number at the end of a file, so it is
+	// missing while perf is still writing and after perf was killed. 0: unknown.
 	CPUs int
-	// Kallsyms and Modules name files to use instead of kcore_dir's.
+	// Kallsyms and Modules name files to use instead of those in kcore_dir.
 	Kallsyms, Modules string
-	// Only, where set, is asked before the recording is read to which ranges of
-	// addresses the image can be restricted, which makes it faster to build; nil
-	// restricts nothing. k is the symbol table, nil where there is none. Other
-	// addresses are answered as Unknown, for the reason OutsideImage;
-	// Report.Conflicts counts those inside. See Near.
+	// Only, if set, returns the ranges of addresses to which the image is
+	// restricted; a small image is faster to build. nil restricts nothing. Load
+	// calls Only before it reads the recording. k is the symbol table, nil if there
+	// is none. Bytes at other addresses are Unknown, for the reason OutsideImage.
+	// Report.Conflicts counts only those inside. See [Near].
 	Only func(k *kcore.Kallsyms) []timeline.Range
-	// Copies are further copies of the same kernel, each made at a known time.
+	// Copies are more copies of the same kernel, each made at a known time.
 	Copies []Copy
-	// Vmlinux is the kernel's ELF file. It says what stands where nothing
-	// recorded does, and that is at most Unconfirmed.
+	// Vmlinux names the kernel's ELF file. It supplies bytes that nothing in the
+	// recording gives. Those bytes are at most Unconfirmed.
 	Vmlinux string
-	// Explicit are explicit windows, see ReadWindows.
+	// Explicit are explicit windows, see [timeline.ReadWindows].
 	Explicit []timeline.ExplicitWindow
-	// Windows keeps what Replay.Windows needs while the recording is read, which
-	// is cheaper than reading it once more.
+	// Windows keeps what [Replay.Windows] needs while Load reads the recording.
+	// Without it, Replay.Windows reads the recording once more.
 	Windows bool
-	// Index names a file with the image as it was saved before. If it is of this
-	// recording, unchanged, and of the same other options, and if only the caller and
-	// root can write to it, the image is taken from it, all of it whatever Only says;
-	// otherwise the recording is read. With SaveIndex the file is then written anew, of
-	// the whole image, so that the next question need not wait; but a file that is no
-	// index is not overwritten. With MakeIndexDir its directory is made, for the owner
-	// alone, if it does not exist. Replay.Index returns what became of it. Where
-	// Copies or Vmlinux are given there is no index.
+	// Index names a file with a saved image. Load uses it if it is of this
+	// unchanged recording and of the same other options, and if only the caller and
+	// root can write to it. It holds the whole image, whatever Only says. Otherwise
+	// Load reads the recording. An index is not used with Copies or Vmlinux.
 	//
-	// An unchanged file is one of the same inode, size, time of modification and time
-	// of change (ctime). Where the system has no such things, it is one of the same
-	// content.
+	// With SaveIndex, Load then writes the whole image to the file, for the next
+	// call. It does not overwrite a file that is not an index. With MakeIndexDir,
+	// Load makes the missing directory of the file, for the owner alone.
+	// [Replay.Index] returns what Load did with the file.
+	//
+	// A file is unchanged if its inode, size, modification time and change time
+	// (ctime) are the same. On systems without these, its content must be the same.
 	Index        string
 	SaveIndex    bool
 	MakeIndexDir bool
-	// Progress, where set, is told from time to time how many bytes of the
-	// recording have been read.
+	// Progress, if set, is called from time to time with the number of bytes read
+	// so far and the size of the recording.
 	Progress func(done, total int64)
 }
 
-// Replay is a recording with the image that was made of it. It is safe for
-// concurrent use but for Close.
+// Replay is a recording and its image. It is safe for concurrent use, except
+// for Close.
 type Replay struct {
 	Recording *perfdata.Recording
-	Snapshot  *kcore.Snapshot // nil: the recording has none
+	Snapshot  *kcore.Snapshot // nil if the recording has none
 	Image     *timeline.Image
 	Report    *Report
 	kallsyms  *kcore.Kallsyms
-	modules   []kcore.Module // of the snapshot, or of Options.Modules
+	modules   []kcore.Module // of the snapshot or of Options.Modules
 	undated   undated
-	misfit    error // why the recording's own copy is left out; nil: it is not
+	misfit    error // why the recording's own copy is left out; nil if it is not
 	copies    []openCopy
 	arch      architecture
-	scan      *scan // nil where the image is from an index and nobody needed it
+	scan      *scan // nil if the image is from an index and nothing has needed a scan
 	scanOnce  sync.Once
 	guest     int
 	files     []string
 
 	index         IndexState
 	stamp         [sha256.Size]byte
-	saves         bool                     // the index is to be written
+	saves         bool                     // load writes the index
 	given         []stampedFile            // Options.Kallsyms and Modules
-	badModules    error                    // what could not be used of Options.Modules
+	badModules    error                    // why a part of Options.Modules is unusable
 	givenKallsyms *kcore.Kallsyms          // of Options.Kallsyms
 	givenModules  []kcore.Module           // of Options.Modules
 	savedWindows  *timeline.EncodedWindows // of the index
@@ -119,8 +120,8 @@ type Replay struct {
 	sources     sources
 }
 
-// Close unmaps the recording and its snapshot. The image must not be used
-// afterwards.
+// Close unmaps the recording, its snapshots and the index. The image must not be
+// used afterwards.
 func (r *Replay) Close() error {
 	err := r.closeCopies()
 	if r.indexFile != nil {
@@ -140,24 +141,24 @@ func (r *Replay) closeCopies() (err error) {
 	return err
 }
 
-// undated says of what nothing says when it was made. It may have been before the
-// recording began, or after it ended.
+// undated reports which inputs have no known time. They may be from before the
+// recording began or after it ended.
 type undated struct{ snapshot, kallsyms, modules bool }
 
-// Kallsyms returns the kernel's symbol table as of the snapshot, nil where
-// there is none.
+// Kallsyms returns the kernel's symbol table at the time of the snapshot, or nil if
+// there is none. The caller must not change it.
 func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 
-// Load opens a recording and its kcore_dir, and makes an image of both. A
-// recording that is damaged but readable is loaded: Report tells what is
-// missing, and the image calls known only what the damage cannot have changed. If
-// no record can be read, the error wraps [perfdata.ErrNothing], and a
-// [*perfdata.FormatError] that says where.
+// Load opens a recording and its kcore_dir, and makes an image of both. It also
+// loads a recording that is damaged but readable. Report lists what is missing, and
+// the image calls known only what the damage cannot have changed. If no record can
+// be read, the error wraps [perfdata.ErrNothing] and a [*perfdata.FormatError] with
+// the place.
 //
-// The recording, the copy of text and the index stay mapped until Close. If one of
-// them is cut short, Load returns a *[ChangedError], and so does [Guard], in which a
-// program that must survive that puts what it does with the Replay and its Image.
-// [Replay.Check] says whether answers that were given still hold.
+// The caller closes the Replay. Until then, the recording, the copy of text and the
+// index are mapped into memory. If one of these files is cut short, Load returns a
+// *[ChangedError]. A program that must survive this uses the Replay and its Image
+// only inside [Guard]. [Replay.Check] reports whether earlier answers still hold.
 func Load(path string, opts Options) (*Replay, error) {
 	rec, err := perfdata.Open(path)
 	if err != nil {
@@ -169,9 +170,9 @@ func Load(path string, opts Options) (*Replay, error) {
 	case err != nil || opts.KCore == "":
 	case snap != nil && sameDir(opts.KCore, snap.Dir()):
 		snap.Close()
-		snap, err = kcore.Open(opts.KCore) // who asks for it wants all of it
+		snap, err = kcore.Open(opts.KCore) // the caller named it: use all of it
 	case snap == nil && opts.Guest == 0 && filepath.Base(path) == "data" && sameDir(opts.KCore, filepath.Join(filepath.Dir(path), "kcore_dir")):
-		snap, err = kcore.Open(opts.KCore) // the data of a directory that perf made
+		snap, err = kcore.Open(opts.KCore) // path is the data file of a directory that perf made
 	default:
 		given, err = kcore.Open(opts.KCore)
 	}
@@ -191,7 +192,7 @@ func Load(path string, opts Options) (*Replay, error) {
 	return r, nil
 }
 
-// sameDir reports whether two paths lead to one directory.
+// sameDir reports whether two paths name one directory.
 func sameDir(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -201,9 +202,9 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// OpenSnapshot opens the kcore_dir of a recording, or of the guest that the options
-// name; nil where there is none. Files that are damaged throughout are left out; its
-// warnings say so.
+// OpenSnapshot opens the kcore_dir of a recording, or of the guest in opts. It
+// returns nil and no error if there is none. It leaves out files that are damaged
+// throughout and adds a warning for each. The caller closes the snapshot.
 func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error) {
 	dir := snapshotDir(rec, opts)
 	if dir == "" {
@@ -217,15 +218,15 @@ func OpenSnapshot(rec *perfdata.Recording, opts Options) (*kcore.Snapshot, error
 }
 
 // New makes an image of an open recording and of the copy of the kernel that
-// perf made when it began to record; snap may be nil. Options.KCore is not
-// used. Closing the Replay closes rec and snap.
+// perf made when it began to record. snap may be nil. New ignores Options.KCore.
+// Replay.Close closes rec and snap. If New fails, the caller closes them.
 func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, error) {
 	opts.KCore = ""
 	return newReplay(rec, snap, nil, opts)
 }
 
-// newReplay is New, with a copy of which nothing says when it was made. That is used if
-// the recording has none.
+// newReplay is New with one more copy, given, whose time is not known. newReplay
+// uses given if the recording has no copy.
 func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
 	err := r.openCopies(opts.Copies)
@@ -246,14 +247,14 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 		err = Guard(func() error { return r.load(opts) })
 	}
 	if err != nil {
-		// The caller closes what it has opened.
+		// The caller closes what it opened.
 		r.copies = slices.DeleteFunc(r.copies, func(c openCopy) bool { return c.unused || c.Snapshot == given })
 		return nil, errors.Join(err, r.closeCopies())
 	}
 	return r, nil
 }
 
-// load makes the image, or takes it from the index.
+// load builds the image or reads it from the index.
 func (r *Replay) load(opts Options) error {
 	s, err := r.begin(opts)
 	if err != nil {
@@ -299,7 +300,7 @@ func (r *Replay) load(opts Options) error {
 	}
 	r.Image = im
 	r.scan = s
-	s.b = nil // the image has all of it
+	s.b = nil // the image has all of it now
 	s.report.finish(im)
 	if err := r.Check(); err != nil {
 		return err
@@ -324,7 +325,7 @@ func (r *Replay) begin(opts Options) (*scan, error) {
 	return s, nil
 }
 
-// prepare tells a scan all that it needs to know of the image.
+// prepare gives a scan what it needs to build the image.
 func (r *Replay) prepare(s *scan, opts Options) {
 	if r.Snapshot != nil {
 		for _, w := range r.Snapshot.Warnings() {
@@ -332,8 +333,8 @@ func (r *Replay) prepare(s *scan, opts Options) {
 		}
 	}
 	s.describe(r)
-	// Where a silent writer shows anywhere, nothing is known anywhere: then all
-	// of the image is needed to find that out.
+	// One silent writer anywhere makes every byte unknown. Only the whole image
+	// shows whether there is one.
 	if opts.Only != nil && !s.arch.silent() && !r.saves {
 		if only := opts.Only(r.kallsyms); only != nil {
 			s.b.Only(only)
@@ -347,8 +348,8 @@ func (r *Replay) prepare(s *scan, opts Options) {
 	}
 }
 
-// scanned returns what reading the recording found beside the image. Of a
-// replay whose image is from an index it reads the recording, once.
+// scanned returns what a scan finds in the recording, except for the image. If the
+// image is from an index, scanned reads the recording on its first call.
 func (r *Replay) scanned() *scan {
 	r.scanOnce.Do(func() {
 		if r.scan != nil {
@@ -368,22 +369,22 @@ func (r *Replay) scanned() *scan {
 	return r.scan
 }
 
-// rescan returns a scan of what is beside the image.
+// rescan returns a scan that builds no image.
 func (r *Replay) rescan() *scan {
 	s := newScan(r.Recording, unloading(r.Recording, nil))
 	if r.guest != 0 {
-		// It was found when the index was made.
+		// The guest was in the recording when the index was made.
 		if err := s.selectGuest(r.guest); err != nil {
 			s.warn(err)
 		}
 	}
 	s.callees.k = r.kallsyms
-	s.b.Only([]timeline.Range{}) // no image is to be made
+	s.b.Only([]timeline.Range{}) // builds no image
 	s.describe(r)
 	return s
 }
 
-// readSymbols reads the lists that the options name, once: they may be pipes.
+// readSymbols reads the lists that the options name. It reads each once: it may be a pipe.
 func (r *Replay) readSymbols(opts Options) error {
 	if opts.Kallsyms != "" {
 		text, err := r.readGiven("kallsyms", opts.Kallsyms)
@@ -409,7 +410,7 @@ func (r *Replay) readSymbols(opts Options) error {
 }
 
 // chooseSymbols takes kallsyms and the list of modules from the files that the options
-// name, else from the snapshot.
+// name, or else from the snapshot.
 func (r *Replay) chooseSymbols(opts Options) {
 	u := &r.undated
 	r.kallsyms, r.modules = nil, nil
@@ -419,7 +420,7 @@ func (r *Replay) chooseSymbols(opts Options) {
 	u.kallsyms, u.modules = u.snapshot, u.snapshot
 	for i := range r.copies {
 		if c := &r.copies[i]; r.kallsyms == nil && !c.unused {
-			r.kallsyms, u.kallsyms = c.Kallsyms, true // of another time than the beginning
+			r.kallsyms, u.kallsyms = c.Kallsyms, true // made later than the beginning
 		}
 	}
 	if opts.Kallsyms != "" {
@@ -430,8 +431,8 @@ func (r *Replay) chooseSymbols(opts Options) {
 	}
 }
 
-// leaveOut leaves out the recording's own copy of the kernel, for the reason why, and
-// uses one that was given without a time instead, if there is one.
+// leaveOut drops the recording's own copy of the kernel, for the reason why. If the
+// caller gave a copy without a time, leaveOut uses that one instead.
 func (r *Replay) leaveOut(why error, opts Options) {
 	own := openCopy{Snapshot: r.Snapshot, name: r.Snapshot.Dir(), unused: true, own: true}
 	r.Snapshot, r.misfit = nil, why
@@ -446,7 +447,7 @@ func (r *Replay) leaveOut(why error, opts Options) {
 	r.chooseSymbols(opts)
 }
 
-// listModules hands a scan the list of modules.
+// listModules gives a scan the list of modules.
 func (r *Replay) listModules(s *scan) {
 	s.modules = slices.Clone(r.modules)
 	if r.badModules != nil {
@@ -454,7 +455,7 @@ func (r *Replay) listModules(s *scan) {
 	}
 }
 
-// readGiven reads a file that the options name.
+// readGiven returns the content of a file that the options name.
 func (r *Replay) readGiven(what, path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -469,7 +470,7 @@ func (r *Replay) readGiven(what, path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// facts gives the builder what the scan found besides pokes and symbols.
+// facts adds to the builder what the scan found, except for pokes and symbols.
 func (s *scan) facts(r *Replay, opts Options) error {
 	b, rep := s.b, s.report
 	horizon := s.horizon()
@@ -484,7 +485,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		}
 	}
 	if s.newest == 0 {
-		b.Extent(1, 0) // no record has a time: nothing is inside of the recording
+		b.Extent(1, 0) // no record has a time: nothing is inside the recording
 	}
 
 	s.coverage()
@@ -565,10 +566,10 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	return s.addCopies(r)
 }
 
-// mappedTextEnd returns where kernel text ends if there is no kallsyms: where perf's
-// map of the kernel ends, or its copy of kernel text if that is shorter. Since perf 7.2
-// the map ends at _edata. If the copy goes on behind the map it is not of text alone;
-// delimited is false then.
+// mappedTextEnd returns the end of kernel text if there is no kallsyms: the end of
+// perf's map of the kernel, or of its copy of kernel text if that is shorter. Since
+// perf 7.2 the map ends at _edata. If the copy continues behind the map, the copy
+// holds more than text. Then delimited is false.
 func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) {
 	if snap == nil || snap.Core == nil {
 		return s.textHi, true
@@ -588,12 +589,13 @@ func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) 
 	return min(s.textHi, copied), true
 }
 
-// setBack returns by how much the clock was set back at most while perf recorded, 0 where
-// it was not, and the times that it may have shown twice.
+// setBack returns the most by which the clock was set back while perf recorded, in
+// nanoseconds, or 0. It also returns the times that the clock may have shown twice.
 //
-// The clock is one for all CPUs. What shows of a step on a CPU is less than the step by
-// the time between the two records, which is no longer than the CPU was ever silent.
-// So the step is not longer than the most that shows on any CPU, and that silence:
+// All CPUs share one clock. A CPU's records show less than the whole step: the time
+// between the two records is missing. The CPU was silent for that time, so the time is
+// at most the CPU's longest silence. The step is therefore at most the largest step that
+// any CPU shows, plus that silence:
 //
 //	clock                shown          silent
 //	  ── before ─────────┤├── after ──┤
@@ -615,10 +617,10 @@ func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
 	return by, twice
 }
 
-// copied returns the upper end of the time in which perf copied kernel text
-// (rule snapshot): perf starts its workload after that, and drains the ring
-// buffers for the first time. Without a workload the first rounds may hold only
-// what is older than the copy; the first one after them does not.
+// copied returns the upper end of the time in which perf copied kernel text (rule
+// snapshot). After the copy, perf starts its workload and drains the ring buffers
+// for the first time. Without a workload, the first rounds may hold only records
+// older than the copy; the round after them does not.
 func (s *scan) copied(horizon uint64) uint64 {
 	t := min(s.execed(), s.drained())
 	switch {
@@ -633,9 +635,9 @@ func (s *scan) copied(horizon uint64) uint64 {
 }
 
 // announcedBy returns the latest time at which perf can have announced what was
-// there: it does so after it has copied kernel text and before it starts the
-// workload, or at the end (--tail-synthesize), which shows by the place of the
-// records that it makes for that.
+// already loaded. perf announces it between its copy of kernel text and the start
+// of the workload. With --tail-synthesize, perf announces it at the end; the place
+// of those records shows this.
 func (s *scan) announcedBy(copied, horizon uint64) uint64 {
 	if !s.announcedLate {
 		return copied
@@ -646,10 +648,10 @@ func (s *scan) announcedBy(copied, horizon uint64) uint64 {
 	return timeline.MaxTime
 }
 
-// addModules adds the modules that were loaded when the snapshot was taken.
-// Only text is known by a snapshot, and a module's text ends at the latest with
-// the page in which its last function begins (rule modules). copied is when at the latest;
-// of an undated list nothing says when it was made.
+// addModules adds the modules that were loaded when the snapshot was taken. A
+// snapshot proves only text. A module's text ends at the latest with the page in
+// which its last function begins (rule modules). copied is the latest time of the
+// list, unless undated is set: then the time of the list is unknown.
 func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 	seen := copied
 	if undated {
@@ -662,7 +664,7 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 		end := textEnd(k, &m)
 		listed := copied
 		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
-			listed = 0 // perf enables the events after it has made the copy
+			listed = 0 // perf enables the events after it made the copy
 		}
 		loaded, freed, told := s.moduleLifetime(m.Name, 0, listed)
 		if !told {
@@ -677,15 +679,15 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 	}
 }
 
-// textPage is the page size of x86-64. Where pages are larger, module text is
-// taken to end earlier, which proves less.
+// textPage is the page size of x86-64. Where pages are larger, this size gives an
+// earlier end of module text, which proves less.
 const textPage = 4096
 
-// textEnd returns the end of a module's text, as far as kallsyms, which may be nil,
-// tells. It returns the module's address where its text changes with no record:
+// textEnd returns the end of a module's text according to kallsyms, which may be nil.
+// It returns the module's address if its text changes without records:
 //
-//   - before it is Live;
-//   - of a livepatch module (taint K): the kernel writes relocations into it whenever
+//   - before the module is Live;
+//   - in a livepatch module (taint K): the kernel writes relocations into it whenever
 //     a module that it patches is loaded (klp_apply_section_relocs of
 //     kernel/livepatch/core.c).
 func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
@@ -700,15 +702,15 @@ func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	return m.Addr
 }
 
-// addListed adds what kallsyms lists beside kernel and modules.
+// addListed adds the code in kallsyms that is neither in the kernel nor in a module.
 func (s *scan) addListed(k *kcore.Kallsyms) {
 	for e := range listed(k) {
 		s.b.Symbol(e)
 	}
 }
 
-// listed yields the out-of-line pages and BPF images of kallsyms, which were
-// there when the snapshot was taken. k may be nil.
+// listed yields the out-of-line pages and BPF images in kallsyms. They existed when
+// the snapshot was taken. k may be nil.
 func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 	return func(yield func(timeline.SymbolEvent) bool) {
 		if k == nil {
@@ -721,7 +723,7 @@ func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 				kind = timeline.SymbolOutOfLine
 			case "bpf":
 				if timeline.IsProgramName(sym.Name) {
-					continue // its length is not known; perf announces programs by records
+					continue // its length is unknown; perf announces programs in records
 				}
 				kind = timeline.SymbolBPF
 			default:
@@ -734,10 +736,10 @@ func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 	}
 }
 
-// addPrograms joins program infos with the BPF_EVENT LOADs of their ids.
+// addPrograms joins each program info with the BPF_EVENT LOAD of its id.
 func (s *scan) addPrograms() {
 	if s.machine != 0 {
-		return // the infos are of the host's programs
+		return // perf records the infos of the host's programs only
 	}
 	infos := make(map[uint32]timeline.Program)
 	for p, err := range s.rec.BPFProgs() {
@@ -756,7 +758,7 @@ func (s *scan) addPrograms() {
 			}
 		}
 		if _, twice := infos[p.ID]; twice {
-			// Two infos of one id: which life each belongs to is not told.
+			// Two infos have one id: which lifetime each belongs to is unknown.
 			s.warn(fmt.Errorf("two program infos of BPF program %d", p.ID))
 			funcs = nil
 		}
@@ -769,7 +771,7 @@ func (s *scan) addPrograms() {
 	met := make(map[bpfEvent]bool, len(s.loads))
 	for _, l := range s.loads {
 		if l.time != 0 && met[l] {
-			continue // perf wrote it twice
+			continue // perf wrote the record twice
 		}
 		met[l] = true
 		s.report.BPF.Programs++

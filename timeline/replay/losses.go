@@ -11,17 +11,17 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Loss is one PERF_RECORD_LOST: records of one ring buffer that were lost
-// between From, the last record before it in that buffer that is no sample,
-// and To, its own time. A LOST record without a time ends with the next record
-// of its buffer, or never.
+// Loss is one PERF_RECORD_LOST: records that one ring buffer lost between From and To.
+// From is the time of the last record before it in that buffer that is not a sample.
+// To is the time of the LOST record. If that has no time, To is the time of the buffer's
+// next record; without such a record there is no Loss.
 type Loss struct {
-	CPU      int64 // below 0: not known, or of a thread on any CPU
+	CPU      int64 // below 0: unknown, or a thread's, on any CPU
 	From, To uint64
 	Records  uint64
 }
 
-// Where names the CPU of the loss.
+// Where returns the CPU of the loss, for messages.
 func (l *Loss) Where() string { return whereOf(l.CPU) }
 
 func (r *ringBuffer) where() string { return whereOf(r.cpu) }
@@ -33,22 +33,21 @@ func whereOf(cpu int64) string {
 	return fmt.Sprintf("CPU %d", cpu)
 }
 
-// A lossTally is what the LOST and the LOST_SAMPLES records of a ring buffer
-// report.
+// A lossTally holds the counts in the LOST and LOST_SAMPLES records of a ring buffer.
 //
-// The kernel counts a lost record twice: for the ring buffer, whose count comes
-// with the next record that finds room (LOST), and for the event
-// (PERF_FORMAT_LOST), whose count perf reads when it ends (LOST_SAMPLES). So the
-// second sum is never smaller than the first, if perf has read it.
+// The kernel counts a lost record twice. The count of the ring buffer comes with the
+// next record that finds room (LOST). perf reads the count of the event
+// (PERF_FORMAT_LOST) when it ends (LOST_SAMPLES). So the second sum is at least the
+// first, if perf has read it.
 type lossTally struct {
 	lost        uint64 // sum of its LOST records
 	lostSamples uint64 // sum of its events' LOST_SAMPLES
-	lostKinds   kinds  // what events take that have LOST_SAMPLES
-	uncounted   bool   // some of its events do not count their own losses
-	uncountedBy kinds  // what these take
+	lostKinds   kinds  // what the events with LOST_SAMPLES take
+	uncounted   bool   // some of its events do not count their losses
+	uncountedBy kinds  // what those events take
 }
 
-// count adds what is known of the losses of an event.
+// count adds the known losses of an event.
 func (t *lossTally) count(ch *channel) {
 	t.lostSamples += ch.lostSamples
 	if ch.lostSamples > 0 {
@@ -68,11 +67,11 @@ func (t *lossTally) add(o *lossTally) {
 	t.uncountedBy |= o.uncountedBy
 }
 
-// denies reports whether LOST records contradict the LOST_SAMPLES.
+// denies reports whether the LOST records contradict the LOST_SAMPLES records.
 func (t *lossTally) denies() bool { return t.lost > t.lostSamples }
 
-// lost takes a LOST record. The id in its body is of the event that found room
-// again, as that of its trailer is, which may have none.
+// lost handles a LOST record. The id in its body is of the event that found room
+// again. So is the id in its trailer, which may have none.
 func (s *scan) lost(rec *perfdata.Record) {
 	var l perfdata.Lost
 	if err := s.rec.Lost(rec, &l); err != nil {
@@ -96,7 +95,7 @@ func (s *scan) lost(rec *perfdata.Record) {
 	ch.buffer = s.bufferOf(ch, l.ID)
 	b := ch.buffer
 	if l.Time != 0 && b.reported(l.Time, l.Lost) {
-		return // perf wrote it twice
+		return // perf wrote the record twice
 	}
 	b.lost += l.Lost
 	if l.Time == 0 {
@@ -106,8 +105,8 @@ func (s *scan) lost(rec *perfdata.Record) {
 	b.addLoss(b.sideBefore, l.Time, l.Lost)
 }
 
-// reported reports whether a LOST record of time t has reported n records before. If it
-// has, it is the newest one or not much older.
+// reported reports whether an earlier LOST record has the same time t and count n. Such
+// a record is the newest one or not much older.
 func (r *ringBuffer) reported(t, n uint64) bool {
 	for i := len(r.losses) - 1; i >= 0 && i >= len(r.losses)-maxDoubles; i-- {
 		if l := &r.losses[i]; l.To == t && l.Records == n {
@@ -117,11 +116,12 @@ func (r *ringBuffer) reported(t, n uint64) bool {
 	return false
 }
 
-// maxDoubles is how many LOST records of a ring buffer perf writes twice at once, at most.
+// maxDoubles is the largest number of LOST records of one ring buffer that perf writes
+// twice at once.
 const maxDoubles = 64
 
-// addLoss adds a loss since from, the time of the record before it. Where records
-// of several ring buffers are mixed, it is not known which that is.
+// addLoss adds a loss since from, the time of the record before it. If the buffer mixes
+// the records of several ring buffers, it is unknown which record that is.
 func (r *ringBuffer) addLoss(from, to, n uint64) {
 	if r.mixed {
 		from = 0
@@ -130,11 +130,11 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
 }
 
-// endUntimed ends what LOST records without a time have begun: the kernel writes
-// a LOST record together with the record that found room again.
+// endUntimed ends the losses that LOST records without a time began. The kernel writes
+// a LOST record together with the next record that finds room.
 func (r *ringBuffer) endUntimed(t uint64) {
 	if r.untimed > 0 {
-		r.losses = slices.Clip(r.losses) // images in the making may share them
+		r.losses = slices.Clip(r.losses) // forked scans may share the array
 		r.addLoss(r.side, t, r.untimed)
 		r.untimed = 0
 	}
@@ -165,7 +165,7 @@ func (s *scan) lostSamples(rec *perfdata.Record) {
 // have been lost (rule losses).
 func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	var all lossTally
-	lossy := s.unnamed > 0 // records of this kind may have been lost
+	lossy := s.unnamed > 0 // records of this kind may be lost
 	denied := false
 	for _, b := range s.buffers {
 		all.add(&b.lossTally)
@@ -178,10 +178,10 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		t := &b.lossTally
 		if b.cpu < 0 {
-			t = &all // a thread's buffer may be the one that a CPU's event shares
+			t = &all // a thread's buffer may be the one that an event of the CPU writes to
 		}
-		// perf reads the counts one after the other, and stops silently when that
-		// fails: then a buffer without LOST_SAMPLES is no buffer without losses.
+		// perf reads the counts one after the other, and stops silently when a read
+		// fails. So a buffer without LOST_SAMPLES may still have losses.
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied)
 		if counted && t.lostKinds&kind == 0 {
 			continue

@@ -9,31 +9,31 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// An opening is where perf opened the instance of an event that has an id.
+// An opening is where perf opened the event instance that has an id.
 type opening struct {
-	cpu    int64 // below 0: any, or not known; of a guest a virtual CPU
+	cpu    int64 // below 0: any CPU, or unknown; in a guest, a virtual CPU
 	pinned bool  // the event records on this CPU only
-	system bool  // on a CPU, for all tasks
-	// machine is 0 for the host, else the guest in which the event was open.
+	system bool  // on one CPU, for all tasks
+	// machine is 0 for the host, otherwise the guest whose event it is.
 	machine int
-	// told says that an ID_INDEX record has the id. Other openings are derived.
+	// told is set if an ID_INDEX record has the id. Other openings are derived.
 	told bool
 }
 
-// noCPU is the CPU of an id that may be any one's.
+// noCPU is the CPU of an id that may be any CPU's.
 const noCPU = -1
 
-// What a channel's records say of their CPU.
+// Values of channel.met if it is not a CPU.
 const (
-	metNone    = -1 // no record of it had one
-	metSeveral = -2 // not all had the same one
+	metNone    = -1 // no record had a CPU
+	metSeveral = -2 // the records had several CPUs
 )
 
-// opened is what a recording without an ID_INDEX record says of the CPUs and
-// tasks that perf opened its events on. Every perf before 6.0 writes it so,
-// unless it samples AUX.
+// opened holds the CPUs and tasks that perf opened its events on, for a recording
+// without an ID_INDEX record. Every perf before 6.0 writes such recordings, unless
+// it samples AUX.
 //
-// perf opens each event on a list of CPUs, and there for each task. The ids of
+// perf opens each event on a list of CPUs, and on each CPU for each task. The ids of
 // an event are in that order (mmap_per_cpu() and perf_evlist__id_add() of
 // tools/lib/perf/evlist.c):
 //
@@ -43,18 +43,18 @@ const (
 //	an event of tasks    id  11  12  13  14  15  16
 //	one for all tasks    id  17      18      19
 //
-// An event with a list of CPUs of its own is opened on those of them that the
-// CPU_MAP has. An EVENT_UPDATE record tells the event's own list.
+// An event may have its own list of CPUs, from an EVENT_UPDATE record. perf opens it
+// on those CPUs of the list that are in the CPU_MAP.
 type opened struct {
-	cpus     []int // of the CPU_MAP, in its order; none: there is none, or several differ
+	cpus     []int // of the CPU_MAP, in its order; empty if there is none or several differ
 	anyCPU   bool  // events follow tasks over all CPUs
-	differ   bool  // several CPU_MAPs say different things
-	tasks    int   // how many the THREAD_MAP has; 0: there is none
+	differ   bool  // several CPU_MAPs differ
+	tasks    int   // number of tasks in the THREAD_MAP; 0 if there is none
 	allTasks bool  // its only task is -1
 	own      map[*perfdata.Event][]int
 }
 
-// cpuMap takes a CPU_MAP record.
+// cpuMap reads a CPU_MAP record.
 func (s *scan) cpuMap(rec *perfdata.Record) {
 	var m perfdata.CPUMap
 	if err := s.rec.CPUMap(rec, &m); err != nil {
@@ -72,7 +72,7 @@ func (s *scan) cpuMap(rec *perfdata.Record) {
 	s.located = false
 }
 
-// threadMap takes a THREAD_MAP record.
+// threadMap reads a THREAD_MAP record.
 func (s *scan) threadMap(rec *perfdata.Record) {
 	var m perfdata.ThreadMap
 	if err := s.rec.ThreadMap(rec, &m); err != nil {
@@ -84,17 +84,17 @@ func (s *scan) threadMap(rec *perfdata.Record) {
 	s.located = false
 }
 
-// eventUpdate takes the list of an event's own CPUs from an EVENT_UPDATE record.
+// eventUpdate reads an event's own list of CPUs from an EVENT_UPDATE record.
 func (s *scan) eventUpdate(rec *perfdata.Record) {
 	var u perfdata.EventUpdate
 	if s.rec.EventUpdate(rec, &u) != nil || u.Kind != perfdata.EventUpdateCPUs {
-		return // names and units matter to nothing here
+		return // names and units are not used
 	}
 	e := s.rec.EventByID(u.ID)
 	if e == nil {
 		return
 	}
-	own := make(map[*perfdata.Event][]int, len(s.opened.own)+1) // images in the making have the other one
+	own := make(map[*perfdata.Event][]int, len(s.opened.own)+1) // forked scans share the old map
 	for k, v := range s.opened.own {
 		own[k] = v
 	}
@@ -103,8 +103,8 @@ func (s *scan) eventUpdate(rec *perfdata.Record) {
 	s.located = false
 }
 
-// orders returns the CPUs of an event's n ids for each way of opening it that
-// fits their number.
+// orders returns the possible orders of CPUs for an event's n ids, one for each
+// way of opening the event that gives n ids.
 func (o *opened) orders(e *perfdata.Event, n int, forAll bool) (fits [][]int) {
 	own := o.own[e]
 	lists := [][]int{o.cpus}
@@ -114,7 +114,7 @@ func (o *opened) orders(e *perfdata.Event, n int, forAll bool) (fits [][]int) {
 	}
 	if o.anyCPU {
 		if lists = [][]int{own}; !forAll {
-			return nil // an event with CPUs of its own may follow tasks all the same
+			return nil // an event with its own CPUs may still follow tasks
 		}
 	}
 	for _, cpus := range lists {
@@ -136,13 +136,12 @@ func (o *opened) orders(e *perfdata.Event, n int, forAll bool) (fits [][]int) {
 	return fits
 }
 
-// place finds out where the ids were opened that no ID_INDEX record has. What
-// cannot be proven stays open: such an id may be of any CPU.
+// place derives where perf opened the ids that no ID_INDEX record has. An id whose
+// CPU cannot be proven may be of any CPU.
 //
-// It is proven by the number of ids, where one order alone fits it, or by the
-// records: each tells its CPU, and no two of an id may differ. With whole, all
-// records have been seen, and an id whose event is open on single CPUs is of
-// the one that its records tell.
+// Two things prove the CPU. Either only one order fits the number of ids. Or the
+// records of the id have a CPU, and all have the same. With whole set, the scan has
+// seen all records. An id of an event on single CPUs then has the CPU of its records.
 func (s *scan) place(whole bool) {
 	s.located = true
 	if s.reopened {
@@ -177,7 +176,7 @@ func (s *scan) placeEvent(e *perfdata.Event, chs []*channel, whole bool) {
 	switch perCPU := len(o.cpus) > 0 && !o.anyCPU; {
 	case len(fits) == 1:
 		alone := o.tasks > 1 && len(slices.Compact(slices.Clone(fits[0]))) == len(chs)
-		forAll = forAll || alone // an event of tasks has an id for each
+		forAll = forAll || alone // an event of tasks has one id for each task
 		for i, cpu := range fits[0] {
 			where[i] = int64(cpu)
 		}
@@ -195,9 +194,9 @@ func (s *scan) placeEvent(e *perfdata.Event, chs []*channel, whole bool) {
 	}
 }
 
-// isForPokes reports whether an event is the one that perf opens to record text
-// pokes. It is open for all tasks, also where the recording is of some, and
-// records at once (record__config_text_poke of tools/perf/builtin-record.c).
+// isForPokes reports whether e is the event that perf opens to record text pokes.
+// That event is open for all tasks, even in a recording of some tasks, and records
+// at once (record__config_text_poke of tools/perf/builtin-record.c).
 func (s *scan) isForPokes(e *perfdata.Event) bool {
 	const typeSoftware, dummy = 1, 9 // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 	a := &e.Attr
@@ -206,7 +205,7 @@ func (s *scan) isForPokes(e *perfdata.Event) bool {
 		!slices.ContainsFunc(s.rec.Events(), func(o *perfdata.Event) bool { return o != e && kindsOf(o)&takesPokes != 0 })
 }
 
-// open notes where an id was opened.
+// open sets where an id was opened.
 func (s *scan) open(ch *channel, id uint64, where opening) {
 	if ch.opening == where {
 		return
@@ -218,8 +217,8 @@ func (s *scan) open(ch *channel, id uint64, where opening) {
 	ch.buffer = nil
 }
 
-// misplaced takes note of a record whose CPU is not the one that was derived for its
-// event: its ids are in another order, and may be of any CPU.
+// misplaced handles a record with another CPU than the one derived for its event.
+// The event's ids are in an unknown order, so each may be of any CPU.
 func (s *scan) misplaced(e *perfdata.Event) {
 	for _, id := range e.IDs {
 		if ch := s.channels.get(id); ch != nil && !ch.told {
@@ -229,7 +228,7 @@ func (s *scan) misplaced(e *perfdata.Event) {
 	s.indexPlaces()
 }
 
-// reopen makes a new scan begin with what another one found out about ids.
+// reopen copies to a new scan what another scan found out about ids.
 func (s *scan) reopen(from *scan) {
 	for id, ch := range from.channels.all {
 		x := s.channels.get(id)
@@ -249,7 +248,7 @@ type place struct {
 	cpu   int64
 }
 
-// indexPlaces makes byPlace for the events whose records carry no id.
+// indexPlaces fills byPlace for the events whose records carry no id.
 func (s *scan) indexPlaces() {
 	s.byPlace = nil
 	for _, e := range s.rec.Events() {
@@ -269,10 +268,10 @@ func (s *scan) indexPlaces() {
 	}
 }
 
-// channelOf returns what a record came through, nil where its id is not one of
-// the recording's. Records of a single event carry no id. They are told apart by
-// their CPU, where the event's ids have one; else all come through one channel,
-// which stands for several ring buffers.
+// channelOf returns the channel of a record, or nil if its id is not one of the
+// recording's. Records of a recording with one event carry no id. channelOf finds
+// their channel by CPU if the event's ids have CPUs. Otherwise all these records share one
+// channel for several ring buffers.
 func (s *scan) channelOf(id *perfdata.SampleID) *channel {
 	if id.Has&(perfdata.SampleIdentifier|perfdata.SampleEventID) != 0 {
 		return s.channels.get(id.ID)
