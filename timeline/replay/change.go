@@ -115,7 +115,7 @@ func (t *trail) collect() {
 	var id perfdata.SampleID
 	for s.Next() {
 		x := *s.Record()
-		if rec.SampleID(&x, &id) != nil || !t.wants(x.Type, &id) || t.r.scanned().foreign(&x, &id) {
+		if rec.SampleID(&x, &id) != nil || !t.wants(&x, &id) {
 			continue
 		}
 		if volatile {
@@ -132,18 +132,15 @@ func (t *trail) collect() {
 	})
 }
 
-// wants reports whether a record is the one to read, of those that several
-// events took (rule duplicates). What perf made up itself came through no event.
-func (t *trail) wants(typ perfdata.RecordType, id *perfdata.SampleID) bool {
-	switch typ {
-	case perfdata.RecordTextPoke:
-		return t.r.scanned().isChosen(id, takesPokes)
-	case perfdata.RecordKSymbol:
-		return id.Time == 0 || t.r.scanned().isChosen(id, takesSymbols)
-	case perfdata.RecordBPFEvent:
-		return id.Time == 0 || t.r.scanned().isChosen(id, takesBPF)
+// wants reports whether the trail needs a record: one that the image is made of, or
+// one of the image's machine that names a thread.
+func (t *trail) wants(rec *perfdata.Record, id *perfdata.SampleID) bool {
+	s := t.r.scanned()
+	if kind := kindOfRecord(rec.Type); kind != 0 && (id.Time != 0 || kind == takesPokes) {
+		return s.isChosen(rec, id, kind)
 	}
-	return true
+	// perf synthesized it, or it is a COMM or FORK.
+	return s.machineOf(rec, id) == s.machine
 }
 
 // dropDoubles drops records that perf wrote twice: equal in every byte, time and id

@@ -15,6 +15,19 @@ import (
 // its own, with its own time.
 var duplicated = [...]kinds{takesPokes, takesSymbols, takesBPF}
 
+// kindOfRecord returns which of duplicated a record is of, 0 if of none.
+func kindOfRecord(typ perfdata.RecordType) kinds {
+	switch typ {
+	case perfdata.RecordTextPoke:
+		return takesPokes
+	case perfdata.RecordKSymbol:
+		return takesSymbols
+	case perfdata.RecordBPFEvent:
+		return takesBPF
+	}
+	return 0
+}
+
 // index is the place of one of duplicated in arrays.
 func (k kinds) index() int { return bits.TrailingZeros8(uint8(k)) }
 
@@ -116,14 +129,7 @@ func (s *scan) countDuplicates() {
 		if ch == nil || ch.machine != s.listens {
 			continue
 		}
-		switch rec.Type {
-		case perfdata.RecordTextPoke:
-			ch.taken[takesPokes.index()]++
-		case perfdata.RecordKSymbol:
-			ch.taken[takesSymbols.index()]++
-		case perfdata.RecordBPFEvent:
-			ch.taken[takesBPF.index()]++
-		}
+		ch.taken[kindOfRecord(rec.Type).index()]++
 	}
 	for _, kind := range duplicated {
 		for _, d := range s.deaf(kind) {
@@ -229,10 +235,12 @@ func (s *scan) chosenOn(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	return true
 }
 
-// isChosen is chooseAndCheck after the scan, for a record of which only the id is at hand.
-// It changes nothing, and is safe for concurrent use.
-func (s *scan) isChosen(id *perfdata.SampleID, kind kinds) bool {
-	if id.Time == 0 {
+// isChosen reports whether the image is made of a record of this kind: it is of the
+// image's machine, came through a ring buffer, and is the chosen one of those that
+// several events took. It is for records that are read again after the scan, and is
+// safe for concurrent use.
+func (s *scan) isChosen(rec *perfdata.Record, id *perfdata.SampleID, kind kinds) bool {
+	if id.Time == 0 || s.machineOf(rec, id) != s.machine {
 		return false
 	}
 	ch := s.channelOf(id)

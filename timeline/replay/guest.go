@@ -97,8 +97,13 @@ func (g *guests) guest(pid int) *Guest {
 	return x
 }
 
-// saw counts a guest's record.
+// saw counts a record of a guest. Of the host's records only LOST matters, which may
+// have been names of threads. pid is 0 for the host.
 func (g *guests) saw(pid int, typ perfdata.RecordType, t uint64) {
+	if pid == 0 {
+		g.hostLost = g.hostLost || typ == perfdata.RecordLost
+		return
+	}
 	x := g.guest(pid)
 	x.Records++
 	switch typ {
@@ -282,15 +287,6 @@ func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 // other machines than Report.Guest say nothing about the image.
 func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	return r.scanned().machineOf(rec, id)
-}
-
-// foreign reports whether a record is of another machine than the image: what
-// it says must not get in.
-func (s *scan) foreign(rec *perfdata.Record, id *perfdata.SampleID) bool {
-	if s.machine == 0 && !s.guests.ids && !isGuestMode(rec) {
-		return false // as nearly all
-	}
-	return s.machineOf(rec, id) != s.machine
 }
 
 // silentGuest reports whether the image is of a guest in which nobody recorded:

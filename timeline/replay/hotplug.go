@@ -427,7 +427,7 @@ func (s *scan) switched(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &w.SampleID)
+	ch := s.enter(rec, &w.SampleID).ch
 	if ch == nil || !ch.system || w.Time == 0 {
 		return
 	}

@@ -59,7 +59,7 @@ func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPok
 			if matters != nil && !matters(rec.Raw) {
 				continue
 			}
-			if r.Recording.TextPoke(rec, &p) != nil || !known.isChosen(&p.SampleID, takesPokes) || known.foreign(rec, &p.SampleID) {
+			if r.Recording.TextPoke(rec, &p) != nil || !known.isChosen(rec, &p.SampleID, takesPokes) {
 				continue
 			}
 			if !yield(&p) {
@@ -123,7 +123,7 @@ func (w *writers) put(tid uint32, is writer) {
 // a poke then. Of each thread's moments only those next to its pokes are kept.
 func (s *scan) writesNone(rec *perfdata.Record, id *perfdata.SampleID) {
 	const needed = perfdata.SampleTime | perfdata.SampleTID
-	if !s.keepPlaced || id.Time == 0 || id.Has&needed != needed || s.foreign(rec, id) {
+	if !s.keepPlaced || id.Time == 0 || id.Has&needed != needed {
 		return
 	}
 	w := &s.writers

@@ -78,11 +78,12 @@ func (s *scan) lost(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &l.SampleID)
-	if l.Time != 0 && (ch != nil || s.foreign(rec, &l.SampleID)) {
+	e := s.enter(rec, &l.SampleID)
+	if e.recorded(&l.SampleID) {
 		s.fits(rec, &l.SampleID, 8+16)
 	}
-	if ch == nil && l.Time == 0 && !s.foreign(rec, &l.SampleID) {
+	ch := e.ch
+	if ch == nil && l.Time == 0 && !e.foreign {
 		ch = s.channels.get(l.ID)
 		if ch == nil {
 			s.broken(rec, "event id %d is not one of the recording", l.ID)

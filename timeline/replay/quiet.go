@@ -34,16 +34,21 @@ func (s *scan) task(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	foreign := s.foreign(rec, &t.SampleID)
-	recorded := (s.note(rec, &t.SampleID) != nil || foreign) && t.Time != 0
+	e := s.enter(rec, &t.SampleID)
+	recorded := e.recorded(&t.SampleID)
 	if recorded {
 		s.fits(rec, &t.SampleID, 8+24)
+	}
+	if e.foreign {
+		return
+	}
+	if recorded {
 		s.writesNone(rec, &t.SampleID)
+		if rec.Type == perfdata.RecordExit {
+			s.tasks.meet(t.TID, t.Time)
+		}
 	}
-	if rec.Type == perfdata.RecordExit && recorded && !foreign {
-		s.tasks.meet(t.TID, t.Time)
-	}
-	if rec.Type != perfdata.RecordFork || foreign || !recorded && t.Time != 0 {
+	if rec.Type != perfdata.RecordFork || !recorded && t.Time != 0 {
 		return
 	}
 	s.tasks.forked(&t)

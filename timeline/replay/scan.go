@@ -410,7 +410,7 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 		s.broken(rec, "%v", err)
 		return false
 	}
-	return (s.note(rec, id) != nil || s.foreign(rec, id)) && id.Time != 0
+	return s.enter(rec, id).recorded(id)
 }
 
 // A quickPass is what passing over records needs, of one type, that have
@@ -521,7 +521,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, id)
+	ch := s.enter(rec, id).ch
 	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0 {
 		return
 	}
@@ -557,16 +557,30 @@ func (s *scan) sample(rec *perfdata.Record) {
 	s.moduleEvents[name] = append(s.moduleEvents[name], moduleEvent{id.Time, loaded})
 }
 
-// note takes note of a record's time and returns the channel that it came
-// through, nil for perf's synthesized records, guests' and damaged ones.
+// An entry says where a record came from. [scan.enter] decides it once for each
+// record, before the record's content is used.
+type entry struct {
+	ch      *channel // see note
+	machine int      // the machine that the record is about: 0 the host, else a guest
+	foreign bool     // the image is of another machine, so the content must not be used
+}
+
+// enter decides where a record came from, and notes its time.
+func (s *scan) enter(rec *perfdata.Record, id *perfdata.SampleID) entry {
+	m := s.machineOf(rec, id)
+	s.guests.saw(m, rec.Type, id.Time)
+	return entry{s.note(rec, id), m, m != s.machine}
+}
+
+// recorded reports whether a kernel wrote the record into a ring buffer.
+func (e entry) recorded(id *perfdata.SampleID) bool {
+	return (e.ch != nil || e.foreign) && id.Time != 0
+}
+
+// note notes a record's time. It returns the channel that the record came
+// through: nil for a record that perf synthesized, for another machine's, and for a
+// damaged one.
 func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
-	if s.machine != 0 || s.guests.ids || isGuestMode(rec) {
-		if m := s.machineOf(rec, id); m != 0 {
-			s.guests.saw(m, rec.Type, id.Time)
-		} else if rec.Type == perfdata.RecordLost {
-			s.guests.hostLost = true
-		}
-	}
 	if id.Time == 0 && id.ID == 0 {
 		return nil
 	}
@@ -702,14 +716,12 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &p.SampleID)
+	e := s.enter(rec, &p.SampleID)
 	if p.Excess != 0 && p.Time != 0 {
 		s.excess(rec, &p.SampleID, p.Excess)
 	}
-	if ch == nil || p.Time == 0 {
-		return
-	}
-	if s.foreign(rec, &p.SampleID) {
+	ch := e.ch
+	if e.foreign || ch == nil || p.Time == 0 {
 		return
 	}
 	if !s.chooseAndCheck(ch, &p.SampleID, takesPokes) {
@@ -733,11 +745,12 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &k.SampleID)
+	from := s.enter(rec, &k.SampleID)
 	if k.Time != 0 {
 		s.excess(rec, &k.SampleID, k.Excess)
 	}
-	if s.foreign(rec, &k.SampleID) {
+	ch := from.ch
+	if from.foreign {
 		return
 	}
 	if k.Time != 0 {
@@ -785,11 +798,12 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &e.SampleID)
+	from := s.enter(rec, &e.SampleID)
 	if e.Time != 0 {
 		s.excess(rec, &e.SampleID, e.Excess)
 	}
-	if s.foreign(rec, &e.SampleID) {
+	ch := from.ch
+	if from.foreign {
 		return
 	}
 	if e.Time != 0 {
@@ -820,23 +834,25 @@ func (s *scan) comm(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	ch := s.note(rec, &c.SampleID)
-	if s.machineOf(rec, &c.SampleID) == 0 {
+	e := s.enter(rec, &c.SampleID)
+	if e.machine == 0 {
 		s.guests.comm(c.PID, c.Comm)
-		s.tasks.named(&c, ch != nil)
+		s.tasks.named(&c, e.ch != nil)
+	}
+	if c.Time != 0 {
+		s.fitsName(rec, c.Excess)
+	}
+	if e.foreign {
+		return
 	}
 	if c.Time == 0 {
-		if s.foreign(rec, &c.SampleID) {
-			return
-		}
 		if string(c.Comm) == "perf-exec" {
 			s.perfExec[c.PID] = true
 		}
 		return
 	}
-	s.fitsName(rec, c.Excess)
 	s.writesNone(rec, &c.SampleID)
-	if rec.Misc&perfdata.MiscCommExec != 0 && !s.foreign(rec, &c.SampleID) {
+	if rec.Misc&perfdata.MiscCommExec != 0 {
 		s.execs = append(s.execs, exec{c.PID, c.Time})
 		if !s.perfExec[c.PID] {
 			s.start.program(c.Time)
@@ -854,9 +870,14 @@ func (s *scan) mmap(rec *perfdata.Record) {
 		s.broken(rec, "%v", err)
 		return
 	}
-	s.note(rec, &m.SampleID)
+	e := s.enter(rec, &m.SampleID)
 	if m.Time != 0 {
 		s.fitsName(rec, m.Excess)
+	}
+	if e.foreign {
+		return
+	}
+	if m.Time != 0 {
 		s.writesNone(rec, &m.SampleID)
 		return
 	}
@@ -864,7 +885,7 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	if s.machine != 0 {
 		kernel = perfdata.MiscGuestKernel
 	}
-	if rec.CPUMode() != kernel || m.Addr+m.Len < m.Addr || s.foreign(rec, &m.SampleID) {
+	if rec.CPUMode() != kernel || m.Addr+m.Len < m.Addr {
 		return
 	}
 	name := string(m.Filename)

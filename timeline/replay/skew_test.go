@@ -102,7 +102,7 @@ func TestSkewRecorded(t *testing.T) {
 		if err := was.Recording.TextPoke(rec, &p); err != nil {
 			t.Fatal(err)
 		}
-		if !was.scan.isChosen(&p.SampleID, takesPokes) || len(p.Old) != len(p.New) {
+		if !was.scan.isChosen(rec, &p.SampleID, takesPokes) || len(p.Old) != len(p.New) {
 			continue
 		}
 		at := rec.Offset + int64(len(rec.Raw)-trailerSize(&p.SampleID))
