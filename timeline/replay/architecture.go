@@ -9,16 +9,16 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 )
 
-// An architecture is that of the recorded kernel. All that replay does
-// differently for one or another is decided by its methods.
+// An architecture is that of the recorded kernel. Its methods decide everything that
+// replay does differently per architecture.
 type architecture struct {
-	name    string      // as uname -m prints it; "" if the recording does not say
-	machine elf.Machine // EM_NONE if it does not say
+	name    string      // as uname -m prints it; "" if unknown
+	machine elf.Machine // EM_NONE if unknown
 }
 
-// architectureOf returns the architecture of a kernel: the one of its copy, or
-// without a copy the one that is named. core may be nil. A guest's architecture
-// is named by its copy alone.
+// architectureOf returns the architecture of the kernel in core, or without a core the
+// one that name names. core may be nil. For a guest, only the core gives the
+// architecture.
 func architectureOf(core *kcore.Core, name string) architecture {
 	a := architecture{name: name, machine: machineNamed(name)}
 	if core != nil {
@@ -30,20 +30,20 @@ func architectureOf(core *kcore.Core, name string) architecture {
 	return a
 }
 
-// recordsPokes reports whether the kernels of the architecture are known to
-// record their changes of text in place: perf_event_text_poke is called by
-// arch/x86 alone, and for ftrace's trampolines (kernel/trace/ftrace.c).
+// recordsPokes reports whether kernels of the architecture record their changes of text
+// in place. Only arch/x86 calls perf_event_text_poke, and ftrace for its trampolines
+// (kernel/trace/ftrace.c).
 func (a architecture) recordsPokes() bool { return a.name == "x86_64" }
 
-// silent reports whether they are known not to record all of them.
+// silent reports whether kernels of the architecture do not record all changes of text.
 func (a architecture) silent() bool { return a.name != "" && !a.recordsPokes() }
 
-// hasCallThunks reports whether its kernels can have call thunks
+// hasCallThunks reports whether kernels of the architecture can have call thunks
 // (arch/x86/kernel/callthunks.c).
 func (a architecture) hasCallThunks() bool { return a.name == "x86_64" }
 
-// hasWords reports whether instructions are words, each replaced by one store,
-// in no batches.
+// hasWords reports whether instructions are words. Such kernels replace each word with
+// one store, not in batches.
 func (a architecture) hasWords() bool {
 	switch a.machine {
 	case elf.EM_AARCH64, elf.EM_PPC64, elf.EM_S390:
@@ -52,7 +52,7 @@ func (a architecture) hasWords() bool {
 	return false
 }
 
-// hasOpsLiterals reports whether there can be pointers to ftrace_ops in text
+// hasOpsLiterals reports whether text can hold pointers to ftrace_ops
 // (arch/arm64/kernel/ftrace.c).
 func (a architecture) hasOpsLiterals() bool { return a.machine == elf.EM_AARCH64 }
 
@@ -60,14 +60,14 @@ func (a architecture) hasOpsLiterals() bool { return a.machine == elf.EM_AARCH64
 // (-mprofile-kernel of powerpc).
 func (a architecture) hasSequences() bool { return a.machine == elf.EM_PPC64 }
 
-// hasServices reports whether the code of slots and trampolines can be read.
+// readsTrampolines reports whether replay can read the code of slots and trampolines.
 func (a architecture) readsTrampolines() bool { return a.name == "x86_64" }
 
-// Machine returns the ELF machine of the recorded kernel: the snapshot's, or
-// what the recording's ARCH says; EM_NONE where nothing says so.
+// Machine returns the ELF machine of the recorded kernel, from the snapshot or from the
+// recording's ARCH. It returns EM_NONE if unknown.
 func (r *Replay) Machine() elf.Machine { return r.arch.machine }
 
-// machineNamed returns the machine of an architecture as uname -m names it.
+// machineNamed returns the machine of an architecture that uname -m names.
 func machineNamed(name string) elf.Machine {
 	switch name {
 	case "x86_64":
@@ -82,8 +82,8 @@ func machineNamed(name string) elf.Machine {
 	return elf.EM_NONE
 }
 
-// nameOf names the architecture of a core file as uname -m does; "" if it is
-// none that is known here.
+// nameOf returns the architecture of a core file as uname -m prints it, or "" if it is
+// unknown.
 func nameOf(core *kcore.Core) string {
 	switch core.Machine {
 	case elf.EM_X86_64:

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// recordOptions are those options of perf record that say what its events do not
-// record, of which their attrs say nothing.
+// recordOptions are the options of perf record that limit what events record and are
+// not in the events' attrs.
 type recordOptions struct {
-	// known says that the recording has the command line, with all of its options.
-	// Where it is false, all others are the zero value.
+	// known is set if the recording has the command line and all its options are
+	// understood. Otherwise the other fields are zero.
 	known    bool
 	delay    string   // -D: "", or a time, -1, or ranges
-	control  bool     // --control: somebody else enabled and disabled the events
-	cgroup   bool     // -G: events record in a cgroup only
-	user     bool     // -u: events record one user's tasks only
-	filtered []string // the -e options, as written, that a --filter is for
+	control  bool     // --control: another program enabled and disabled the events
+	cgroup   bool     // -G: events record only in a cgroup
+	user     bool     // -u: events record only one user's tasks
+	filtered []string // the -e options, as written, that have a --filter
 	switched bool     // --switch-output: the records are spread over several files
 	pipe     bool     // -o -: the records were written to a pipe
 }
 
 // valued are the options of perf record that take a value, which may be the next
-// argument, of any perf since 5.9 (__record_options of
+// argument. They are from every perf since 5.9 (__record_options of
 // tools/perf/builtin-record.c).
 var valued = []string{
 	"event", "filter", "pid", "tid", "realtime", "cpu", "count", "output", "freq", "mmap-pages", "mmap-flush",
@@ -33,7 +33,7 @@ var valued = []string{
 	"switch-max-files", "pfm-events", "off-cpu-thresh", "setup-filter",
 }
 
-// flags are those that take none, or only one that is written with =.
+// flags are the options that take no value, or only one after =.
 var flags = []string{
 	"exclude-perf", "no-buffering", "raw-samples", "all-cpus", "no-inherit", "tail-synthesize", "overwrite", "no-bpf-event",
 	"strict-freq", "group", "verbose", "quiet", "stat", "data", "phys-data", "data-page-size", "code-page-size", "sample-cpu",
@@ -44,9 +44,9 @@ var flags = []string{
 	"compression-level", "debuginfod", "threads", "off-cpu", "latency",
 }
 
-// shortNames are the options of one letter that matter here; shortValued all of
-// them that take a value, and shortOptional those whose value is the rest of the
-// argument.
+// shortNames are the one-letter options whose value is used. shortValued are all
+// one-letter options with a value. shortOptional are those whose value, if any, is the
+// rest of the argument.
 var shortNames = map[byte]string{'e': "event", 'D': "delay", 'G': "cgroup", 'u': "uid", 'o': "output"}
 
 const (
@@ -55,10 +55,10 @@ const (
 	shortOptional = "SIz"
 )
 
-// parseRecordOptions reads the command line of perf record, perf first, as far
-// as perf itself does: up to the workload (PARSE_OPT_STOP_AT_NON_OPTION).
-// Options that perf does not have, here, leave it open where the workload
-// begins: nothing is known then. Newer perfs write their own path alone.
+// parseRecordOptions reads the command line of perf record. args begins with perf. It
+// stops where perf does, at the workload (PARSE_OPT_STOP_AT_NON_OPTION). After an
+// unknown option it is unclear where the workload begins; then the result is zero. Newer
+// perfs record only their path.
 func parseRecordOptions(args []string) recordOptions {
 	if len(args) < 2 || args[1] != "record" && args[1] != "rec" {
 		return recordOptions{}
@@ -130,9 +130,8 @@ func parseRecordOptions(args []string) recordOptions {
 	return o
 }
 
-// longOption returns the full name of a long option, of which perf accepts any
-// beginning that only one has, and of flags their negation, and whether it takes
-// a value.
+// longOption returns the full name of a long option, and whether it takes a value. perf
+// accepts any unambiguous prefix of a name, and the negation of a flag.
 func longOption(name string) (full string, takes, ok bool) {
 	if slices.Contains(valued, name) {
 		return name, true, true
@@ -163,9 +162,9 @@ func longOption(name string) (full string, takes, ok bool) {
 	return full, takes, ok
 }
 
-// enablesOnce reports whether perf enabled its events once, when it began, or
-// after a delay, and did not disable any before it ended. It is false where the
-// recording does not say so.
+// enablesOnce reports whether perf enabled its events once, at the beginning or after
+// a delay, and disabled none before it ended. It returns false if the command line is
+// unknown.
 func (o *recordOptions) enablesOnce() bool {
 	return o.known && !o.control && !strings.ContainsAny(o.delay, "-,")
 }
@@ -175,8 +174,8 @@ func (o *recordOptions) atStart() bool {
 	return o.enablesOnce() && strings.Trim(o.delay, "0") == ""
 }
 
-// confines says why an event that -e names does not record each time, "" if it
-// does as far as options say. Filters are for all events of one -e.
+// confines returns why an event of -e does not record every occurrence, or "" if no
+// option limits it. A filter is for all events of one -e.
 func (o *recordOptions) confines(event string) string {
 	system, _, _ := strings.Cut(event, ":")
 	for _, f := range o.filtered {

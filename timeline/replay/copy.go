@@ -13,37 +13,37 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Copy names a further copy of the kernel, besides the one that perf made when it
+// Copy names one more copy of the kernel. It is not the copy that perf made when it
 // began to record.
 type Copy struct {
-	// KCore is a directory with kcore, kallsyms and modules, copied from /proc
-	// while the kernel of the recording ran; or such a kcore file alone.
+	// KCore is a directory with kcore, kallsyms and modules, or a single kcore file. They
+	// were copied from /proc while the recorded kernel ran.
 	KCore string
-	// Made is when: the copy may have been read at any moment of it.
+	// Made is the time in which the copy was read, at some moment.
 	Made Times
-	// When, where set, returns Made instead. It is called when the recording has been
-	// read, so that Replay.ParseTime can be.
+	// When, if set, returns the time instead of Made. Load calls it after it has read the
+	// recording, so When may call [Replay.ParseTime].
 	When func(*Replay) (Times, error)
 }
 
-// An openCopy is a further copy that is open.
+// An openCopy is one more copy, opened.
 type openCopy struct {
 	*kcore.Snapshot
 	Copy
 	name   string
-	unused bool // it is only checked
-	own    bool // it is the recording's own, which is not used
+	unused bool // it is only checked, not used
+	own    bool // it is the recording's own copy
 }
 
-// CopyReport says what a further copy is.
+// CopyReport describes one of Options.Copies.
 type CopyReport struct {
 	KCore    string
-	Made     Times // at some time of it
+	Made     Times // the copy was read at some moment of it
 	Segments []timeline.Range
 	Bytes    uint64 // in all segments
 }
 
-// openCopies opens the further copies.
+// openCopies opens the copies of Options.Copies.
 func (r *Replay) openCopies(copies []Copy) error {
 	for _, c := range copies {
 		snap, err := openKCore(c.KCore)
@@ -55,7 +55,7 @@ func (r *Replay) openCopies(copies []Copy) error {
 	return nil
 }
 
-// addCopies gives the builder the further copies.
+// addCopies adds the open copies to the builder.
 func (s *scan) addCopies(r *Replay) error {
 	var lists []moduleList
 	for i := range r.copies {
@@ -88,7 +88,7 @@ func (s *scan) addCopies(r *Replay) error {
 	return nil
 }
 
-// openKCore opens a kcore_dir, or a kcore file.
+// openKCore opens a kcore_dir or a single kcore file.
 func openKCore(path string) (*kcore.Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -108,24 +108,24 @@ func openKCore(path string) (*kcore.Snapshot, error) {
 	return snap, err
 }
 
-// A moduleList is what /proc/modules was when a copy was made.
+// A moduleList is the content of /proc/modules at the time of a copy.
 type moduleList struct {
-	modules  []kcore.Module // nil where the copy has no list
+	modules  []kcore.Module // nil if the copy has no list
 	made     Times
 	kallsyms *kcore.Kallsyms
 }
 
-// has reports whether the list has a module: by its name and address, or by its
-// name alone where addresses were withheld (kptr_restrict).
+// has reports whether the list has a module. It compares name and address, or only the
+// name if the list has no addresses (kptr_restrict).
 func (l *moduleList) has(m *timeline.Module) bool {
 	return slices.ContainsFunc(l.modules, func(o kcore.Module) bool {
 		return o.Name == m.Name && (o.Addr == m.Addr || o.Addr == 0)
 	})
 }
 
-// addLaterModules adds the modules that further copies have and that were not
-// loaded, or not there, when the first one was made; and it ends those that a later
-// list no longer has, where their going may not have been recorded.
+// addLaterModules adds modules that are in later copies but were not loaded when the
+// first copy was made. It also ends the modules that a later list lacks, if their unload
+// may not have been recorded.
 func (s *scan) addLaterModules(lists []moduleList) {
 	slices.SortStableFunc(lists, func(a, b moduleList) int { return cmp.Compare(a.made.From, b.made.From) })
 	for _, list := range lists {
@@ -154,7 +154,7 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 		return
 	}
 	if loaded == 0 {
-		loaded = list.made.From // since when is not told
+		loaded = list.made.From // the load time is unknown
 	}
 	s.b.LaterModule(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
 		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})

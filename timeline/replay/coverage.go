@@ -13,7 +13,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Verdict says whether all changes of a kind were recorded.
+// Verdict is whether all changes of a kind were recorded.
 type Verdict string
 
 const (
@@ -22,16 +22,16 @@ const (
 	None     Verdict = "none"
 )
 
-// Limit is one reason why coverage is not complete, and the time that it
-// holds for.
+// Limit is one reason why coverage is not complete, and the time for which it
+// holds, in nanoseconds of perf's clock.
 type Limit struct {
 	Reason   timeline.Reason
 	Text     string
-	From, To uint64 // 0 and MaxTime where nothing bounds it
+	From, To uint64 // 0 and MaxTime if unbounded
 }
 
-// isStart reports whether the limit is for the time from perf's copy of kernel
-// text until its events were enabled.
+// isStart reports whether the limit is for the time from perf's copy of kernel text
+// until perf enabled its events.
 func (l Limit) isStart() bool {
 	return l.Reason == timeline.NotListening && l.From == 0 && l.To != timeline.MaxTime
 }
@@ -42,7 +42,7 @@ type Coverage struct {
 	Limits  []Limit
 }
 
-// limit lowers the verdict to partial for [from, to).
+// limit makes the verdict partial for [from, to).
 func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args ...any) {
 	if c.Verdict == Complete {
 		c.Verdict = Partial
@@ -50,13 +50,13 @@ func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args
 	c.Limits = append(c.Limits, Limit{r, fmt.Sprintf(format, args...), from, to})
 }
 
-// none says that nothing was recorded.
+// none sets the verdict: nothing was recorded.
 func (c *Coverage) none(format string, args ...any) {
 	c.Verdict = None
 	c.Limits = append(c.Limits, Limit{timeline.NoCoverage, fmt.Sprintf(format, args...), 0, timeline.MaxTime})
 }
 
-// coverage judges pokes, ksymbols and BPF events by rules losses, horizon and coverage.
+// coverage judges pokes, ksymbols and BPF events by the rules losses, horizon and coverage.
 func (s *scan) coverage() {
 	r := s.report
 	r.Damaged = len(s.damage) > 0
@@ -84,12 +84,12 @@ func (s *scan) coverage() {
 	}
 }
 
-// coverModules judges whether all loads and unloads of modules were recorded:
-// both tracepoints, on every CPU, each time (rule modules).
+// coverModules judges whether all loads and unloads of modules were recorded. That
+// needs both tracepoints, on every CPU, each time (rule modules).
 func (s *scan) coverModules() Coverage {
 	c := s.cover(takesModuleFree, "module unloads", "-e module:module_load -e module:module_free")
 	load := s.cover(takesModuleLoad, "module loads", "-e module:module_load -e module:module_free")
-	has := make(map[Limit]bool, len(c.Limits)) // there is one for each loss
+	has := make(map[Limit]bool, len(c.Limits)) // one limit for each loss
 	for _, l := range c.Limits {
 		has[l] = true
 	}
@@ -122,7 +122,7 @@ func (s *scan) coverModules() Coverage {
 	return c
 }
 
-// cover judges one kind.
+// cover judges the coverage of one kind.
 func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	c := Coverage{Verdict: Complete}
 	cpus := make(map[int64]bool)
@@ -163,12 +163,12 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	return c
 }
 
-// silence adds a limit for each CPU that may have gone offline and come back,
-// without its events: one of which records show it (rule hotplug), and one that
-// has no record for longer before the clean end than ever before (rule coverage).
+// silence adds a limit for each CPU that may have gone offline and come back without
+// its events. A record may show that the CPU was gone (rule hotplug). Or the CPU has no
+// record for longer before the clean end than ever before (rule coverage).
 func (s *scan) silence(c *Coverage, kind kinds) {
 	for _, b := range s.buffers {
-		// One of which it is not known whose it is may be any CPU's.
+		// A buffer whose CPU is unknown may be any CPU's.
 		if b.unplaced && b.last == 0 || !b.unplaced && (b.takes&kind == 0 || b.cpu < 0) {
 			continue
 		}
@@ -184,18 +184,19 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 	}
 }
 
-// fellSilent reports whether a buffer has no record for longer before the
-// recording's end than ever before.
+// fellSilent reports whether a buffer has no record for longer before the recording's
+// end than ever before.
 func (s *scan) fellSilent(b *ringBuffer) bool {
 	return s.newest-b.last > b.longestSilence(s.report.First)
 }
 
 func seconds(ns uint64) string { return Seconds(ns) + " s" }
 
-// horizon is the time up to which nothing earlier can still arrive (rule horizon).
+// horizon returns the time up to which nothing earlier can arrive (rule horizon), in
+// nanoseconds of perf's clock.
 //
-// Where the clock was set back, it shows times again. They are complete as far as it has
-// come since.
+// If the clock was set back, it shows some times twice. Then the horizon is at most the
+// time of each ring buffer's last record.
 func (s *scan) horizon() uint64 {
 	t := s.recordedUntil()
 	for _, b := range s.buffers {
@@ -228,9 +229,9 @@ func (s *scan) recordedUntil() uint64 {
 	return least
 }
 
-// rounds is what the FINISHED_ROUND records guarantee: when the second of two
-// stands in a file, all that is older than the newest record before the first
-// has been written to it. All files must have come that far.
+// rounds returns the time that the FINISHED_ROUND records guarantee. When a file has two
+// of them, it has all records older than the newest record before the first. All
+// files must have come that far.
 func (s *scan) rounds() uint64 {
 	if len(s.files) < len(s.rec.Files()) || len(s.files) == 0 {
 		return 0 // a file without a record
@@ -245,17 +246,17 @@ func (s *scan) rounds() uint64 {
 	return least
 }
 
-// round is the state of one data file between its FINISHED_ROUND records.
+// round is the state of one data file between two FINISHED_ROUND records.
 type round struct {
 	newest, before, safe uint64
-	// started is a time by which perf had begun to drain the ring buffers: of the first
-	// round that follows another and has a newer record.
+	// started is a time by which perf had begun to drain the ring buffers. The first
+	// round that follows another and has a newer record gives it.
 	started  uint64
-	finished bool   // a round has
-	second   uint64 // the earliest time of a side-band record since then, 0 while there is none
+	finished bool   // a round has finished
+	second   uint64 // the earliest time of a side-band record since then, 0 if there is none
 }
 
-// see takes note of a record's time.
+// see adds a record's time.
 func (f *round) see(t uint64, sample bool) {
 	f.newest = max(f.newest, t)
 	if f.finished && !sample && (f.second == 0 || t < f.second) {
@@ -267,7 +268,7 @@ func (f *round) finish() {
 	if f.finished && f.started == 0 && f.newest > f.before {
 		f.started = f.newest
 		if f.second != 0 {
-			// It was not in its ring buffer yet when that was drained for the first time.
+			// The record was not in its ring buffer yet when perf drained that for the first time.
 			f.started = min(f.started, f.second+lateRecord)
 		}
 	}
@@ -275,13 +276,13 @@ func (f *round) finish() {
 	f.safe, f.before = f.before, f.newest
 }
 
-// trust sums up over which time all of kernel text is known, and why not for
-// longer: until the first gap. What is changed behind a gap is known again.
+// trust sets the time over which all kernel text is known: up to the first gap. It also
+// sets why the time is not longer. After a gap, text that changes is known again.
 func (r *Report) trust() {
 	c := &r.Coverage.Pokes
 	r.Trusted = Trust{From: r.Begin, To: r.Horizon}
 	for _, l := range c.Limits {
-		if l.Reason != timeline.OldBytesMismatch { // spoils its own places only
+		if l.Reason != timeline.OldBytesMismatch { // spoils only the places where it happened
 			r.Trusted.To = min(r.Trusted.To, l.From)
 		}
 	}
@@ -322,7 +323,7 @@ func (r *Report) trust() {
 	r.Trusted.Because = because
 }
 
-// merged joins limits of one reason that share time, for the gap list.
+// merged joins limits of one reason that share time. The list of gaps needs them disjoint.
 func merged(limits []Limit) []Limit {
 	l := slices.Clone(limits)
 	slices.SortStableFunc(l, func(a, b Limit) int {

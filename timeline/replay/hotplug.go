@@ -14,16 +14,16 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// perf's events of a CPU do not come back with it, so what such a CPU does is in
-// no record (rule hotplug). Other CPUs' records show it: tasks that it forked, or
-// the tracepoint cpuhp:cpuhp_enter.
+// perf's events do not come back with a CPU that was offline, so no record has what
+// such a CPU does then (rule hotplug). Records of other CPUs show it: records of
+// tasks that it forked, or of the tracepoint cpuhp:cpuhp_enter.
 
-// taskLog is what the records say of tasks. It holds no more for each than its FORK.
+// taskLog is what records say about tasks. For each task it holds at most the FORK.
 type taskLog struct {
-	known  []uint64 // bitmap of the tasks that have a FORK, or that perf listed
-	listed uint32   // the highest of those that perf listed, 0 if it listed none
+	known  []uint64 // bitmap of the tasks that have a FORK record or that perf listed
+	listed uint32   // the highest task that perf listed, 0 if it listed none
 	forks  []fork
-	met    map[uint32]uint64 // of tasks that were not known when they were met, the earliest time
+	met    map[uint32]uint64 // time of the first record of each task that was unknown then
 	cpuhp  map[uint32]bool   // tasks that take CPUs offline and bring them back
 	hotplugs
 }
@@ -33,8 +33,8 @@ type fork struct {
 	tid, parent uint32
 }
 
-// maxTask is the greatest task id that a kernel gives (PID_MAX_LIMIT). Tasks of
-// other PID namespaces have 0 or -1.
+// maxTask is the largest task id that a kernel uses (PID_MAX_LIMIT). Tasks in
+// other PID namespaces have the id 0 or -1.
 const maxTask = 1 << 22
 
 func (l *taskLog) knows(tid uint32) bool {
@@ -51,14 +51,14 @@ func (l *taskLog) add(tid uint32) {
 	l.known[tid/64] |= 1 << (tid % 64)
 }
 
-// list takes a task that perf found in /proc.
+// list adds a task that perf found in /proc.
 func (l *taskLog) list(tid uint32) {
 	if l.add(tid); tid < maxTask {
 		l.listed = max(l.listed, tid)
 	}
 }
 
-// meet takes a task that a record names.
+// meet adds a task that a record names.
 func (l *taskLog) meet(tid uint32, t uint64) {
 	if tid == 0 || tid >= maxTask || l.knows(tid) {
 		return
@@ -71,7 +71,7 @@ func (l *taskLog) meet(tid uint32, t uint64) {
 	}
 }
 
-// forked takes a FORK record.
+// forked adds a FORK record.
 func (l *taskLog) forked(t *perfdata.Task) {
 	if t.Time == 0 {
 		l.list(t.TID)
@@ -81,7 +81,7 @@ func (l *taskLog) forked(t *perfdata.Task) {
 	l.forks = append(l.forks, fork{t.Time, t.TID, t.PTID})
 }
 
-// named takes a COMM record, which came through a ring buffer or not.
+// named adds a COMM record. recorded is set if it came through a ring buffer.
 func (l *taskLog) named(c *perfdata.Comm, recorded bool) {
 	switch {
 	case c.Time == 0:
@@ -97,12 +97,11 @@ func (l *taskLog) named(c *perfdata.Comm, recorded bool) {
 	}
 }
 
-// An unseenFork is a FORK that is in no record. The task was forked at from at the
-// earliest, and before to.
+// An unseenFork is a fork without a FORK record. The task was forked in [from, to).
 type unseenFork struct {
 	from, to uint64
 	tid      uint32
-	met      bool // records name the task; else others show that its id was given away
+	met      bool // records name the task; otherwise its id is missing among the ids in use
 }
 
 func (f *unseenFork) String() string {
@@ -113,21 +112,21 @@ func (f *unseenFork) String() string {
 }
 
 const (
-	// forkTakes is how long it takes at the most from the moment when a task gets its
-	// id until its FORK is recorded.
+	// forkTakes is the longest time, in nanoseconds, from the moment when a task gets
+	// its id until its FORK is recorded.
 	forkTakes = 100e6
-	// idsAtOnce is how many ids may be missing between two. Where more are, they were
-	// not given away one after the other (the argument set_tid of clone3(2)).
+	// idsAtOnce is how many ids in a row may be missing. If more are missing, the ids
+	// were not assigned one after the other (the argument set_tid of clone3(2)).
 	idsAtOnce = 4096
 )
 
 // unseenForks returns the tasks that were forked on a CPU that recorded nothing.
 //
-// Ids are given away in ascending order until the highest is reached
-// (alloc_pid() of kernel/pid.c). A task does one fork after the other, and its
-// FORK is recorded before it runs. So when a task forks again, or forks at all,
-// the id of the child is given away after its earlier FORK record. That tells
-// from which id on all FORKs were recorded, and from when at the earliest an id
+// The kernel assigns ids in ascending order until it reaches the highest (alloc_pid()
+// of kernel/pid.c). A task does one fork after the other, and its FORK is recorded
+// before it runs. So if a task forks, its child's id is assigned after the task's
+// earlier FORK record. This gives the id from which on all FORKs were recorded, and
+// the earliest time at which an id was in use.
 // was in use.
 func (s *scan) unseenForks() []unseenFork {
 	listens, ok := s.recordsTasks()
@@ -138,8 +137,8 @@ func (s *scan) unseenForks() []unseenFork {
 	forks := slices.Clone(l.forks)
 	slices.SortStableFunc(forks, func(a, b fork) int { return cmp.Compare(a.time, b.time) })
 
-	// The first FORK of which the child's id was given away when all events listened.
-	latest := make(map[uint32]uint64) // time of the latest FORK of each task, as a child or as a parent
+	// Find the first FORK whose child got its id when all events listened.
+	latest := make(map[uint32]uint64) // time of each task's latest FORK, as a child or as a parent
 	base, execed := l.listed, s.execed()
 	if w := s.workload(); w != 0 {
 		base, latest[w] = w, execed
@@ -149,7 +148,7 @@ func (s *scan) unseenForks() []unseenFork {
 	}
 	type given struct {
 		fork
-		after uint64 // the id was given away after that time
+		after uint64 // the id was assigned after that time
 	}
 	var ids []given
 	wrapped := timeline.MaxTime
@@ -158,7 +157,7 @@ func (s *scan) unseenForks() []unseenFork {
 		latest[f.parent], latest[f.tid] = f.time, f.time
 		switch {
 		case len(ids) == 0 && (after == 0 || after < listens):
-		case f.tid <= base: // the ids began anew
+		case f.tid <= base: // the ids started again from the bottom
 			wrapped = min(wrapped, f.time)
 		case f.time < wrapped:
 			ids = append(ids, given{f, after})
@@ -170,7 +169,7 @@ func (s *scan) unseenForks() []unseenFork {
 	first := ids[0].tid
 	ids = slices.DeleteFunc(ids, func(g given) bool { return g.tid < first })
 	slices.SortStableFunc(ids, func(a, b given) int { return cmp.Compare(a.tid, b.tid) })
-	for i := range ids { // the latest time after which an id was given away that is no higher
+	for i := range ids { // latest time after which an id up to this one was assigned
 		if i > 0 {
 			ids[i].after = max(ids[i].after, ids[i-1].after)
 		}
@@ -191,8 +190,8 @@ func (s *scan) unseenForks() []unseenFork {
 			add(unseenFork{min(ids[i-1].after, t), t, tid, true})
 		}
 	}
-	// Ids that nobody has, while higher ones are in use. Before ids began anew, some
-	// may be in use that no record names, as those of process groups.
+	// Find ids that no task has while higher ones are in use. Before ids start again,
+	// some ids may be in use that no record names, like those of process groups.
 	if l.listed < first {
 		by := timeline.MaxTime // when the higher ids were in use
 		for i := len(ids) - 1; i > 0; i-- {
@@ -204,7 +203,7 @@ func (s *scan) unseenForks() []unseenFork {
 			for tid := lo + 1; tid < hi; tid++ {
 				if _, met := l.met[tid]; !met {
 					add(unseenFork{min(ids[i-1].after, by), by, tid, false})
-					break // one of them is enough
+					break // one id is enough
 				}
 			}
 		}
@@ -213,7 +212,7 @@ func (s *scan) unseenForks() []unseenFork {
 	return out
 }
 
-// workload returns the process that perf started, 0 if it started none.
+// workload returns the id of the process that perf started, or 0 if it started none.
 func (s *scan) workload() uint32 {
 	for _, e := range s.execs {
 		if s.perfExec[e.pid] {
@@ -223,8 +222,8 @@ func (s *scan) workload() uint32 {
 	return 0
 }
 
-// recordsTasks reports whether FORKs of all tasks were recorded on every CPU, and
-// from when on.
+// recordsTasks reports whether the FORKs of all tasks were recorded on every CPU, and
+// returns the time from which on.
 func (s *scan) recordsTasks() (from uint64, ok bool) {
 	o := &s.options
 	if s.machine != 0 || s.listens != 0 || len(s.damage) > 0 || o.control || o.cgroup || o.user || strings.ContainsAny(o.delay, "-,") {
@@ -263,9 +262,9 @@ func (r *ringBuffer) mayHaveLost(from, to uint64) bool {
 	return (r.lost > 0 || r.lostSamples > 0) && (r.uncounted || r.lost != r.lostSamples) && r.side < to
 }
 
-// hotplugs is what cpuhp:cpuhp_enter says of CPUs that are taken offline and
-// brought back (cpuhp_invoke_callback() of kernel/cpu.c). A step that is beyond the
-// target is one down.
+// hotplugs is what cpuhp:cpuhp_enter records say about CPUs that go offline and come
+// back (cpuhp_invoke_callback() of kernel/cpu.c). If a step is beyond its target, the
+// CPU is going offline.
 type hotplugs struct {
 	steps map[int64][]hotplug // by CPU
 }
@@ -275,11 +274,11 @@ type hotplug struct {
 	down bool
 }
 
-// hotplugLayout says where the fields of cpuhp_enter are in raw data.
+// hotplugLayout has the offsets of the fields of cpuhp_enter in raw data.
 type hotplugLayout struct{ cpu, target, step int }
 
-// parseHotplug finds the format of cpuhp_enter in TRACING_DATA. It returns the zero
-// layout if the text has not all of it.
+// parseHotplug returns the layout of cpuhp_enter in TRACING_DATA. It returns the zero
+// layout if a field is missing.
 func parseHotplug(data []byte) (l hotplugLayout) {
 	_, text, ok := bytes.Cut(data, []byte("name: cpuhp_enter\nID: "))
 	if !ok {
@@ -300,7 +299,7 @@ func parseHotplug(data []byte) (l hotplugLayout) {
 	return l
 }
 
-// hotplug takes a sample of cpuhp:cpuhp_enter.
+// hotplug handles a sample of cpuhp:cpuhp_enter.
 func (s *scan) hotplug(rec *perfdata.Record, raw []byte, t uint64) {
 	l := s.cpuhpEnter
 	if l == (hotplugLayout{}) {
@@ -319,7 +318,7 @@ func (s *scan) hotplug(rec *perfdata.Record, raw []byte, t uint64) {
 	h.steps[cpu] = append(h.steps[cpu], hotplug{t, int32(u32(raw[l.step:])) > int32(u32(raw[l.target:]))})
 }
 
-// back returns when a CPU was taken offline, and when it began to come back;
+// back returns when a CPU went offline, and when it began to come back. The times are
 // MaxTime if it did not.
 func (h *hotplugs) back(cpu int64) (off, on uint64) {
 	off, on = timeline.MaxTime, timeline.MaxTime
@@ -336,8 +335,8 @@ func (h *hotplugs) back(cpu int64) (off, on uint64) {
 	return off, on
 }
 
-// recordsHotplug reports whether each step of each CPU that goes or comes was
-// recorded, and from when on.
+// recordsHotplug reports whether all steps of all CPUs that go offline or come back were
+// recorded, and returns the time from which on.
 func (s *scan) recordsHotplug() (from uint64, ok bool) {
 	if s.machine != 0 || s.listens != 0 || s.options.control || s.cpuhpEnter == (hotplugLayout{}) || s.report.CPUsAvailable == 0 || len(s.damage) > 0 {
 		return 0, false
@@ -365,21 +364,20 @@ func (s *scan) recordsHotplug() (from uint64, ok bool) {
 	return from, from != timeline.MaxTime
 }
 
-// watched reports whether it is recorded whenever a CPU went offline after its last
-// record.
+// watched reports whether a CPU that goes offline after its last record would be
+// recorded.
 func (s *scan) watched(b *ringBuffer) bool {
 	return s.watchesCPUs && b.cpu >= 0 && b.last >= s.watchesFrom
 }
 
-// isIdle reports whether a CPU that fell silent is known to have had nothing to
-// record. Of those below the CPU that tells the horizon it is not known until when they
-// recorded, see lastCertain.
+// isIdle reports whether a CPU that fell silent had nothing to record. This is only
+// known of CPUs above the lowest one that did not fall silent; see lastCertain.
 func (s *scan) isIdle(b *ringBuffer) bool {
 	l := s.lowest()
 	return l != nil && b.cpu > l.cpu && s.watched(b)
 }
 
-// findHotplug finds what shows that CPUs were gone, or that none was.
+// findHotplug looks for signs that CPUs were gone, or that none was.
 func (s *scan) findHotplug() {
 	s.unseen = s.unseenForks()
 	s.watchesFrom, s.watchesCPUs = s.recordsHotplug()
@@ -392,11 +390,11 @@ func (s *scan) findHotplug() {
 }
 
 // gone returns the time from which on a CPU may have been back without perf's
-// events, and what shows it; "" if nothing does.
+// events, and the reason, or "" if nothing shows that.
 func (s *scan) gone(b *ringBuffer) (from uint64, why string) {
 	if off, on := s.tasks.back(b.cpu); on != timeline.MaxTime && b.last < on {
 		if !s.watched(b) {
-			on = b.last // it may have been back before
+			on = b.last // it may have been back earlier
 		}
 		return on, fmt.Sprintf("%s went offline at %s; perf's events did not come back with it", b.where(), Seconds(off))
 	}
@@ -412,7 +410,7 @@ func (s *scan) gone(b *ringBuffer) (from uint64, why string) {
 	return 0, ""
 }
 
-// firstAfter returns the first of the forks that is after t, nil if none is.
+// firstAfter returns the first of the forks after t, or nil.
 func firstAfter(forks []unseenFork, t uint64) *unseenFork {
 	if i := slices.IndexFunc(forks, func(u unseenFork) bool { return u.to > t }); i >= 0 {
 		return &forks[i]
@@ -420,7 +418,7 @@ func firstAfter(forks []unseenFork, t uint64) *unseenFork {
 	return nil
 }
 
-// switched takes a SWITCH record of a CPU: which task runs then.
+// switched handles a SWITCH record: it says which task runs on a CPU then.
 func (s *scan) switched(rec *perfdata.Record) {
 	var w perfdata.Switch
 	if err := s.rec.Switch(rec, &w); err != nil {
@@ -441,8 +439,8 @@ func (s *scan) switched(rec *perfdata.Record) {
 	}
 }
 
-// ShowsHotplug reports whether a record shows that some CPU recorded nothing, so
-// that Coverage may rest on it.
+// ShowsHotplug reports whether a record shows that some CPU recorded nothing. Coverage
+// may depend on such a record.
 func (r *Replay) ShowsHotplug(rec *perfdata.Record) bool {
 	s := r.scanned()
 	r.unseenOnce.Do(func() {

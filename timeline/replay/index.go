@@ -24,8 +24,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// An index is an image in a file: its tables as they are in memory, so that
-// mapping the file is nearly all that opening it takes.
+// An index is an image in a file. It holds the tables as they are in memory, so opening
+// an index takes little more than mapping the file.
 //
 //	header     magic, version, place of the directory, checksum of all between the
 //	           header and the windows, stamp of what the image was made of
@@ -34,42 +34,41 @@ import (
 //	directory  for each table its place, its length, and the size of an element
 //	windows    the in-place pokes, in blocks with a checksum each
 //
-// It is only ever read on a machine of the same byte order whose compiler lays
-// out the tables alike, and only if the stamp says that the recording is the
-// one that it was made of. Whatever else it finds, the image is made anew.
+// An index is only read on a machine of the same byte order and table layout, and
+// only if its stamp fits the recording. In all other cases the image is built anew.
 
 // IndexVersion is the version of the index format. It changes with the meaning of
-// anything in an index, which includes the rules by which images are made. An
-// index of another version is made anew.
+// anything in an index, also with the rules by which images are made. An index of
+// another version is not used.
 const IndexVersion = 14
 
 const indexMagic = "textreplay index"
 
-// ErrIndex is wrapped by the errors of an index that cannot be used: of another
-// version, of another recording, or damaged.
+// ErrIndex is wrapped by the errors of an index that cannot be used: it is of
+// another version or of another recording, or it is damaged.
 var ErrIndex = errors.New("timeline: the saved index cannot be used")
 
 func indexErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrIndex, fmt.Sprintf(format, args...))
 }
 
-// An indexHeader is how an index begins. Checksums are CRC-32 as of IEEE 802.3, which
-// takes half as long as Castagnoli's where processors multiply without carry.
+// An indexHeader is the start of an index. Checksums are CRC-32 as of IEEE 802.3: on
+// processors with carry-less multiplication it takes half as long as Castagnoli's.
 type indexHeader struct {
 	Magic     [16]byte
 	Version   uint32
-	Checksum  uint32 // of the file from the header's end to Windows
-	Directory uint64 // its place; it reaches to Windows
-	Windows   uint64 // place of the windows, the rest of the file
+	Checksum  uint32 // of the file from the end of the header to Windows
+	Directory uint64 // its offset; it ends at Windows
+	Windows   uint64 // offset of the windows, which are the rest of the file
 	Stamp     [sha256.Size]byte
-	Sections  uint32 // how many the directory lists
+	Sections  uint32 // number of entries in the directory
 	_         [52]byte
 }
 
-// headerSize is the size of an indexHeader in the file.
+// headerSize is the size of an indexHeader in the file, in bytes.
 const headerSize = 128
 
-// A sectionEntry is an entry of the directory: place and length in bytes, and
+// A sectionEntry is an entry of the directory: offset and length in bytes, and
 // the size of an element.
 type sectionEntry struct{ Offset, Len, Size uint64 }
 
@@ -84,7 +83,7 @@ const (
 
 const tableAlign = 64
 
-// indexMeta is what of a replay is no table.
+// indexMeta is the part of a replay that is not in tables.
 type indexMeta struct {
 	Image timeline.EncodedMeta
 	ISA   elf.Machine
@@ -97,8 +96,8 @@ type indexMeta struct {
 	NoWall   string
 
 	Stretches [][3]int // of the windows
-	Slow      uint64   // likewise
-	Windows   bool     // they are in the file
+	Slow      uint64   // of the windows
+	Windows   bool     // the file has windows
 }
 
 // writeIndex writes an index of r to w.
@@ -168,17 +167,17 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	return nil
 }
 
-// encoded returns a value of fixed size as the index has it.
+// encoded returns a value of fixed size in the encoding of the index.
 func encoded(v any) []byte {
 	out, err := binary.Append(nil, binary.LittleEndian, v)
 	if err != nil {
-		panic(err) // a type without a fixed size
+		panic(err) // its type has no fixed size
 	}
 	return out
 }
 
-// readIndex makes of data, an index in memory, what it was written from, in r,
-// which has its snapshot and names. It keeps data. Errors wrap ErrIndex.
+// readIndex sets the fields of r from data, an index in memory. r has its snapshot and
+// names already. r keeps data. Errors wrap ErrIndex.
 func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) error {
 	head, err := headerOf(data)
 	if err != nil {
@@ -233,7 +232,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	return nil
 }
 
-// headerOf checks the frame of an index: that what its header says is inside.
+// headerOf returns the header of an index and checks that its offsets are inside data.
 func headerOf(data []byte) (*indexHeader, error) {
 	if len(data) < headerSize {
 		return nil, indexErrorf("it is %d bytes long", len(data))
@@ -256,7 +255,7 @@ func headerOf(data []byte) (*indexHeader, error) {
 	return &h, nil
 }
 
-// sectionsOf returns the sections that the directory lists, in place.
+// sectionsOf returns the sections in the directory. They share data's memory.
 func sectionsOf(data []byte, h *indexHeader) ([]timeline.EncodedTable, error) {
 	directory := make([]sectionEntry, h.Sections)
 	if _, err := binary.Decode(data[h.Directory:h.Windows], binary.LittleEndian, directory); err != nil {
@@ -272,7 +271,7 @@ func sectionsOf(data []byte, h *indexHeader) ([]timeline.EncodedTable, error) {
 	return out, nil
 }
 
-// windowsOfIndex returns the windows that the index has, nil where it has none.
+// windowsOfIndex returns the windows in the index, or nil if it has none.
 func (r *Replay) windowsOfIndex() *timeline.Windows {
 	if r.savedWindows == nil {
 		return nil
@@ -288,22 +287,22 @@ func (r *Replay) windowsOfIndex() *timeline.Windows {
 	return w
 }
 
-// IndexState describes what became of a replay's saved index, see [Options.Index].
+// IndexState describes what Load did with a saved index, see [Options.Index].
 type IndexState struct {
-	Used  bool // the image was taken from it
-	Saved bool // it was written
-	// Path is that of Options.Index. Bytes is the size of an index that was saved.
+	Used  bool // the image is from the index
+	Saved bool // Load wrote the index
+	// Path is Options.Index. Bytes is the size of the index that was saved.
 	Path  string
 	Bytes int64
-	// Err says why an index that was there was not used, and could not be written.
+	// Err is why Load did not use the index that was there, or could not write it.
 	Err error
 }
 
-// Index returns what became of [Options.Index].
+// Index returns what Load did with [Options.Index].
 func (r *Replay) Index() IndexState { return r.index }
 
-// openIndex takes the image from the index that the options name, and reports
-// whether it could.
+// openIndex reads the image from the index in opts, and reports whether it
+// could.
 func (r *Replay) openIndex(opts *Options) bool {
 	if opts.Index == "" {
 		return false
@@ -330,7 +329,7 @@ func (r *Replay) openIndex(opts *Options) bool {
 	return r.index.Used
 }
 
-// loadIndex opens an index file, and makes of it what it was written from.
+// loadIndex opens an index file and sets the fields of r from it.
 func (r *Replay) loadIndex(opts *Options) error {
 	f, err := mapfile.OpenRegular(opts.Index)
 	if errors.Is(err, mapfile.ErrNotRegular) {
@@ -351,12 +350,12 @@ func (r *Replay) loadIndex(opts *Options) error {
 	return nil
 }
 
-// badService reports whether a service cannot be one that was saved.
+// badTrampoline reports whether a saved trampoline is impossible.
 func badTrampoline(s Trampoline) bool {
 	return int(s.Kind) >= len(trampolineKinds) || s.Len == 0 || len(s.Places) == 0 && s.Func == 0
 }
 
-// saveIndex writes the index, or leaves the file that was there.
+// saveIndex writes the index. If that fails, the old file stays.
 func (r *Replay) saveIndex(opts *Options) {
 	r.index.Bytes, r.index.Err = r.writeIndexFile(opts)
 	r.index.Saved = r.index.Err == nil
@@ -386,7 +385,7 @@ func (r *Replay) writeIndexFile(opts *Options) (size int64, err error) {
 	return size, err
 }
 
-// A counter counts what is written.
+// A counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64
@@ -398,17 +397,17 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A NotIndexError is returned for a file that an index would overwrite, and that is
-// no index.
+// A NotIndexError is returned if the index would overwrite a file that is not an
+// index.
 type NotIndexError struct{ Path string }
 
 func (e *NotIndexError) Error() string {
 	return e.Path + " exists and is not an index; it is not overwritten"
 }
 
-// CheckIndexFile returns nil if there is nothing at path, or an index: of whatever
-// recording or version, damaged or not. Otherwise the error is a *[NotIndexError], or
-// says why the file cannot be read.
+// CheckIndexFile returns nil if there is nothing at path, or an index of any recording
+// or version, damaged or not. If there is another file, the error is a *[NotIndexError].
+// Other errors are those of opening and reading the file.
 func CheckIndexFile(path string) error {
 	f, err := mapfile.OpenRegular(path)
 	switch {
@@ -430,14 +429,14 @@ func CheckIndexFile(path string) error {
 	return nil
 }
 
-// savedTrampolines are trampolines in an index.
+// savedTrampolines are the trampolines in an index.
 type savedTrampolines struct {
 	Pieces []Trampoline
-	Uses   map[int][][3]uint64 // by the number of the life
+	Uses   map[int][][3]uint64 // by the number of the lifetime
 }
 
-// savedTrampolines finds the trampolines, if nobody has, so that those who open the
-// index need not read the recording for them.
+// savedTrampolines returns the trampolines for the index. Without them, a program that
+// opens the index would have to read the recording.
 func (r *Replay) savedTrampolines() (s savedTrampolines) {
 	if !r.arch.readsTrampolines() {
 		return s
@@ -454,8 +453,7 @@ func (r *Replay) savedTrampolines() (s savedTrampolines) {
 	return s
 }
 
-// take takes the trampolines from the index that r is of, and reports whether it
-// could.
+// take reads the trampolines from the index of r, and reports whether it could.
 func (x *trampolines) take(r *Replay) bool {
 	var s savedTrampolines
 	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badTrampoline) {
@@ -476,7 +474,7 @@ func (x *trampolines) take(r *Replay) bool {
 	return true
 }
 
-// segments returns the snapshot's segments as an image has them.
+// segments returns the snapshot's segments in the form that an image uses.
 func (r *Replay) segments() (out []timeline.Segment) {
 	if r.Snapshot != nil && r.Snapshot.Core != nil {
 		for _, s := range r.Snapshot.Core.Segments {

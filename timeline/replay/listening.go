@@ -10,27 +10,26 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// When do the events of a recording record? perf record (__cmd_record of
-// tools/perf/builtin-record.c) goes through these steps. Where it goes over the
-// CPUs, it goes upwards, and on each CPU over the events in the order of their
+// Events start to record at different times. perf record (__cmd_record of
+// tools/perf/builtin-record.c) goes through the steps below. In each step it handles
+// the CPUs in ascending order, and on each CPU the events in the order of their
 // attrs.
 //
-//	opens the events         those that are not disabled record from here on
+//	opens the events         events that are not disabled record from here on
 //	maps the ring buffers    before, records go nowhere
 //	copies kernel text       --kcore
-//	enables the others       with -D only after a delay; with --control when it is told to
+//	enables the others       with -D after a delay; with --control on command
 //	starts the workload      the exec
 //	drains, again and again  FINISHED_ROUND
-//	disables the events      those that were not disabled when they were opened come last
+//	disables the events      those that were opened enabled come last
 //	drains once more
 //
 // So a record of one CPU proves that the buffers of all lower CPUs are mapped.
-// At the end it proves that those of all higher CPUs still record.
+// At the end, it proves that the buffers of all higher CPUs still record.
 
-// begin returns the time from which on the ring buffers of all CPUs record: that of
-// the workload's exec, of the first record of the highest CPU, or of the end of a
-// first round, whichever is the earliest. Where nothing shows it, it is the time
-// of the first record.
+// begin returns the time from which on the ring buffers of all CPUs record. It is the
+// earliest of: the workload's exec, the first record of the highest CPU, the end of
+// the first round. Without any of these, it is the time of the first record.
 func (s *scan) begin() uint64 {
 	t := min(s.execed(), s.drained())
 	highest := int64(-1)
@@ -50,20 +49,19 @@ func (s *scan) begin() uint64 {
 	return max(t, s.report.First)
 }
 
-// lastCertain returns the time up to which, in a recording that ends cleanly, the
-// ring buffers of all CPUs are sure to have recorded: that of the newest record of
-// the lowest CPU. The CPUs that fell silent are left out, see silence.
+// lastCertain returns the time up to which the ring buffers of all CPUs certainly
+// recorded, in a recording that ends cleanly. That is the time of the newest record of
+// the lowest CPU. It ignores CPUs that fell silent, see silence.
 func (s *scan) lastCertain() uint64 {
 	lowest := s.lowest()
 	if lowest == nil {
 		return s.newest
 	}
-	// A side-band record can be written after samples that are newer, see ringBuffer.side.
+	// A side-band record may come after newer samples, see ringBuffer.side.
 	return max(lowest.side, lowest.last-min(lowest.last, lateRecord))
 }
 
-// lowest returns the ring buffer of the lowest CPU that did not fall silent, nil if
-// there is none.
+// lowest returns the ring buffer of the lowest CPU that did not fall silent, or nil.
 func (s *scan) lowest() (lowest *ringBuffer) {
 	for _, b := range s.buffers {
 		if b.takes != 0 && b.cpu >= 0 && b.last != 0 && !s.fellSilent(b) && (lowest == nil || b.compare(lowest.bufferKey) < 0) {
@@ -73,8 +71,8 @@ func (s *scan) lowest() (lowest *ringBuffer) {
 	return lowest
 }
 
-// execed returns the time at which perf started its workload, MaxTime if it did
-// not, or if that was not recorded.
+// execed returns the time at which perf started its workload, or MaxTime if no record
+// shows it.
 func (s *scan) execed() uint64 {
 	for _, e := range s.execs {
 		if s.perfExec[e.pid] {
@@ -84,9 +82,9 @@ func (s *scan) execed() uint64 {
 	return timeline.MaxTime
 }
 
-// drained returns a time by which perf had drained the ring buffers for the
-// first time: the newest of the first round that follows another. It is MaxTime
-// where the recording does not show one.
+// drained returns a time by which perf had drained the ring buffers for the first
+// time: the newest time of the first round that follows another. It returns MaxTime
+// if the recording does not show one.
 func (s *scan) drained() uint64 {
 	if s.listens == 0 && len(s.files) == 1 && s.files[0].started != 0 {
 		return s.files[0].started
@@ -94,11 +92,11 @@ func (s *scan) drained() uint64 {
 	return timeline.MaxTime
 }
 
-// startsDisabled reports whether perf opened an event disabled. The members of a
-// group are enabled by their attrs, but record only if their leader does.
+// startsDisabled reports whether perf opened an event disabled. The attr of a group's
+// member says enabled, but the member records only while its leader does.
 func (s *scan) startsDisabled(e *perfdata.Event) bool {
 	if events := s.rec.Events(); len(s.disabled) != len(events) {
-		groups, _ := s.rec.GroupDesc() // perf writes none where there are no groups
+		groups, _ := s.rec.GroupDesc() // perf writes none if there are no groups
 		s.disabled = make([]bool, len(events))
 		for i, e := range events {
 			s.disabled[i] = leaderOf(e, events, groups).Attr.Flags&perfdata.FlagDisabled != 0
@@ -107,7 +105,7 @@ func (s *scan) startsDisabled(e *perfdata.Event) bool {
 	return s.disabled[e.Index]
 }
 
-// leaderOf returns the leader of an event's group, the event itself if it has none.
+// leaderOf returns the leader of an event's group, or the event itself if it has no group.
 func leaderOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Group) *perfdata.Event {
 	for _, g := range groups {
 		if lo := int(g.Leader); lo < e.Index && e.Index-lo < int(g.Members) {
@@ -117,13 +115,13 @@ func leaderOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Gro
 	return e
 }
 
-// enabled returns the time from which on the event of ch, which perf opened
-// disabled, was enabled: MaxTime where nothing shows it.
+// enabled returns the time from which on the event of ch was enabled, for an event that
+// perf opened disabled. It returns MaxTime if nothing shows that time.
 //
-// A record of the event itself shows it, as does one of another event that
-// perf enables later. With the command line at hand, so do the exec of the
-// workload, before which perf enables the events of CPUs, and the first round.
-// enable_on_exec is for events of tasks: those of a CPU do not see an exec.
+// A record of the event shows it. So does a record of another event that perf enables
+// later. If the command line is known, so do the exec of the workload and the first
+// round: perf enables the events of CPUs before both. enable_on_exec is for events of
+// tasks: events of a CPU do not see an exec.
 func (s *scan) enabled(ch *channel) uint64 {
 	t := timeline.MaxTime
 	o := &s.options
@@ -143,9 +141,9 @@ func (s *scan) enabled(ch *channel) uint64 {
 	return t
 }
 
-// listensFrom returns the time from which on all CPUs have an enabled event that
-// takes this kind of record, 0 if they had one when perf opened its events, and
-// the CPU that was the last one.
+// listensFrom returns the time from which on all CPUs have an enabled event that takes
+// this kind of record, and the last CPU to get one. The time is 0 if all CPUs had such an
+// event when perf opened its events.
 func (s *scan) listensFrom(kind kinds) (from uint64, cpu int64) {
 	first := make(map[int64]uint64) // by CPU
 	for _, ch := range s.channels.all {
@@ -168,14 +166,14 @@ func (s *scan) listensFrom(kind kinds) (from uint64, cpu int64) {
 	return from, cpu
 }
 
-// isRead reports whether the records of this kind are read that come through ch.
+// isRead reports whether the scan reads the records of this kind that come through ch.
 func (s *scan) isRead(ch *channel, kind kinds) bool {
 	const chosen = takesPokes | takesSymbols | takesBPF
 	return !s.chosen || kind&chosen == 0 || ch.chosen&kind != 0
 }
 
-// coverStart adds a limit for the time in which not all CPUs had an enabled event
-// that takes this kind of record (rule listening).
+// coverStart adds a limit for the time before all CPUs had an enabled event that takes
+// this kind of record (rule listening).
 func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 	if s.options.control {
 		c.limit(timeline.NotListening, 0, timeline.MaxTime, "perf record --control: the recording does not say when the events of %s were enabled", what)
@@ -193,8 +191,8 @@ func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 	}
 }
 
-// confined says why an event does not record each time what it asks for, "" if
-// it does. A tracepoint is hit in the kernel, by whichever task.
+// confined returns why an event does not record every occurrence, or "" if it does. Any
+// task may hit a tracepoint in the kernel.
 func (s *scan) confined(e *perfdata.Event) string {
 	if e.Attr.Flags&perfdata.FlagExcludeKernel != 0 {
 		return "it excludes the kernel (:u, --all-user)"

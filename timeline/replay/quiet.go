@@ -12,17 +12,17 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A start is what the records of tasks say of the time from perf's copy of kernel
+// A start is what the records of tasks show for the time from perf's copy of kernel
 // text until perf enabled its events.
 //
-// A module goes when a task asks for it (delete_module(2)). Between the copy and
-// the enabling perf creates a thread for side-band events
-// (record__setup_sb_evlist of tools/perf/builtin-record.c), whose FORK is
-// recorded. If no other task came up meanwhile, no rmmod did.
+// A module is unloaded when a task asks for it (delete_module(2)). Between the copy and
+// the enabling, perf creates a thread for side-band events
+// (record__setup_sb_evlist of tools/perf/builtin-record.c). The FORK of that thread is
+// recorded. If no other task appeared in that time, no rmmod ran.
 type start struct {
-	parents  map[uint32]uint32 // of the processes that were there before, by process
-	thread   uint64            // time of the first FORK of a thread of perf, 0 while there is none
-	stranger uint64            // time of the first sign of another new program, 0 while there is none
+	parents  map[uint32]uint32 // parent of each process that existed before
+	thread   uint64            // time of the first FORK of a thread of perf, 0 if there is none yet
+	stranger uint64            // time of the first sign of another new program, 0 if there is none yet
 }
 
 const kthreadd = 2 // the parent of kernel threads
@@ -88,9 +88,9 @@ func (st *start) program(t uint64) {
 	}
 }
 
-// quiet reports whether it is recorded that no program was started from perf's
-// copy until it had enabled its events, and that this would have been recorded: by
-// events for all tasks, on every CPU, that were not opened disabled.
+// quiet reports whether no program was started from perf's copy until perf had enabled its
+// events. That is only known if such a start would have been recorded: by events for all
+// tasks, on every CPU, that were not opened disabled.
 func (s *scan) quiet() bool {
 	st := &s.start
 	execed := s.execed()
@@ -117,8 +117,8 @@ func (s *scan) quiet() bool {
 	return len(s.damage) == 0 && !s.moduleUnseen()
 }
 
-// IsOfStart reports whether a FORK record is of the time before perf started its
-// workload, so that Coverage.Modules may rest on it.
+// IsOfStart reports whether a FORK record is from before perf started its workload.
+// Coverage.Modules may depend on such a record.
 func (r *Replay) IsOfStart(rec *perfdata.Record) bool {
 	s := r.scanned()
 	var t perfdata.Task
@@ -132,9 +132,9 @@ func (r *Replay) IsOfStart(rec *perfdata.Record) bool {
 	return execed != timeline.MaxTime && t.Time <= execed
 }
 
-// moduleUnseen reports whether some module came or went before the events of
-// modules were enabled: one that perf copied is loaded, or another one freed, for
-// the first time that is recorded.
+// moduleUnseen reports whether a module was loaded or freed before the events of modules
+// were enabled. That shows if the first event of a copied module is a load, or that of
+// another module is a free.
 func (s *scan) moduleUnseen() bool {
 	for name, events := range s.moduleEvents {
 		first := slices.MinFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })

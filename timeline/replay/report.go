@@ -10,19 +10,20 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Report says what a recording is and how far it can be trusted.
+// Report describes a recording and how far it can be trusted. Times are in
+// nanoseconds of perf's clock.
 type Report struct {
 	Trusted  Trust
 	Producer string // perf's version and command line
 	Kernel   string // release, as uname -r
-	Arch     string // as uname -m; "" where nothing says so
+	Arch     string // as uname -m; "" if unknown
 	Host     string
-	// Guest is the guest that the image is of, 0 for the host; Guests are all
-	// of which the recording tells.
+	// Guest is the guest of the image, 0 for the host. Guests are all guests that the
+	// recording has records of.
 	Guest  int
 	Guests []Guest
-	// CPUs that the machine has, and those that were online at the end; 0
-	// where the recording does not say.
+	// CPUsAvailable is the number of CPUs of the machine. CPUsOnline is how many were
+	// online at the end. Both are 0 if unknown.
 	CPUsAvailable, CPUsOnline int
 
 	Clock    Clock
@@ -33,43 +34,42 @@ type Report struct {
 	Last    uint64 // time of the newest record
 	Horizon uint64 // time up to which nothing earlier can be missing
 	Clean   bool   // the recording ends as a finished one does
-	Damaged bool   // a record that does not fit its place in the file: nothing is more than unconfirmed
-	// HotplugRecorded says that no CPU can have gone offline and come back without a
-	// record: cpuhp:cpuhp_enter was recorded on all of them.
+	Damaged bool   // a record does not fit its place in the file: no byte is more than unconfirmed
+	// HotplugRecorded is set if no CPU can have gone offline and come back without a
+	// record: cpuhp:cpuhp_enter was recorded on all CPUs.
 	HotplugRecorded bool
-	// Copied is when perf copied kernel text: at some time from From to To; nil if
+	// Copied is the time in which perf copied kernel text, at some moment. It is nil if
 	// there is no copy.
 	Copied *Times
-	// Undated says that nothing says when the copy of kernel text was made: it was not
-	// found beside the recording.
+	// Undated is set if it is unknown when the copy of kernel text was made, because the
+	// copy was not in the recording's directory.
 	Undated bool
-	// Misfit says why the copy of kernel text beside the recording is left out: it is of
-	// another kernel, or of another boot. "" if it is not.
+	// Misfit is why the recording's own copy of kernel text is left out: it is of another
+	// kernel or of another boot. It is "" if the copy is used.
 	Misfit string
 
 	Records       map[perfdata.RecordType]uint64
 	Segments      []timeline.Range // of the snapshot
 	SnapshotBytes uint64
-	Copies        []CopyReport // further ones, as Options.Copies names them
+	Copies        []CopyReport // of Options.Copies
 	Modules       int
 	Pokes         PokeCounts
 	BPF           struct{ Programs, WithBytes, Images int }
 	Symbols       struct{ Births, Deaths int }
 	Losses        []Loss
 	Conflicts     int
-	// Skews are records that CPUs with differing clocks made in the wrong
-	// order, by address and time. The largest is the ClockUncertainty, in
-	// nanoseconds: within it of a change, which side a time belongs to is not
-	// known.
+	// Skews are pairs of records that CPUs with differing clocks wrote in the wrong
+	// order, by address and time. ClockUncertainty is the largest skew, in nanoseconds.
+	// A time that is closer than that to a change may be on either side of the change.
 	Skews            []timeline.Skew
 	ClockUncertainty uint64
 	Warnings         []error
 }
 
-// Trust is the time over which kernel text is known, all of it but places that
-// contradict themselves: up to the horizon, or to the first gap in the
-// coverage, behind which only what is changed is known again. From and To are 0
-// where no time is.
+// Trust is the time over which all kernel text is known, except for places that
+// contradict themselves. It ends at the horizon or at the first gap in coverage. After
+// the gap, only text that changes again is known. From and To are 0 if there is no such
+// time.
 type Trust struct {
 	From, To uint64
 	Because  []string
@@ -88,7 +88,7 @@ type PokeCounts struct {
 	Copies      uint64 // of other events of the same CPU
 }
 
-// inPlace is how many pokes changed code that was there.
+// inPlace returns the number of pokes that changed existing code.
 func (c *PokeCounts) inPlace() uint64 { return c.InPlace + c.Armed + c.Disarmed + c.Unoptimised }
 
 func (c *PokeCounts) count(kind timeline.PokeKind) {
@@ -125,8 +125,8 @@ func (r *Report) finish(im *timeline.Image) {
 	if st.Crowded > 0 {
 		r.Warnings = append(r.Warnings, fmt.Errorf("%d bytes are unknown: more symbols and changes overlap there than any kernel makes", st.Crowded))
 	}
-	// Contradictions in kernel text that no loss explains prove that something
-	// wrote unrecorded.
+	// Contradictions in kernel text that no loss explains prove that some writer is
+	// not recorded.
 	n := 0
 	lo, hi := im.Text()
 	for c := range im.Conflicts() {

@@ -15,8 +15,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A MisfitError says that a copy of the kernel is not of the kernel that the recording
-// is of, or of another boot of it.
+// A MisfitError is returned if a copy is not of the recorded kernel, or is of another
+// boot of it.
 type MisfitError struct {
 	Path string // of the copy
 	Msg  string
@@ -24,17 +24,17 @@ type MisfitError struct {
 
 func (e *MisfitError) Error() string { return e.Path + ": " + e.Msg }
 
-// A running is what a recording says about the kernel that it is of.
+// running is what a recording says about its kernel.
 type running struct {
-	symbol  string // that perf tells the place of the kernel by, "" if none
+	symbol  string // whose address perf's map of the kernel has, "" if none
 	addr    uint64 // of symbol
-	end     uint64 // of the kernel's map
+	end     uint64 // of perf's map of the kernel
 	modules map[string]uint64
 }
 
-// kernelMap takes the map of the kernel, of the name [kernel.kallsyms]SYMBOL. perf writes it
-// with the symbol's address as offset (perf_event__synthesize_kernel_mmap() in
-// tools/perf/util/synthetic-events.c), by which it finds out itself how far a kernel
+// kernelMap reads the map of the kernel, named [kernel.kallsyms]SYMBOL. perf writes the
+// symbol's address as its offset (perf_event__synthesize_kernel_mmap() in
+// tools/perf/util/synthetic-events.c). perf itself finds out from it how far the kernel
 // was moved.
 func (k *running) kernelMap(m *perfdata.Mmap) {
 	_, symbol, _ := strings.Cut(string(m.Filename), "]")
@@ -44,7 +44,7 @@ func (k *running) kernelMap(m *perfdata.Mmap) {
 	}
 }
 
-// moduleMap takes the map of a module: its name in brackets, or the path of its file.
+// moduleMap reads the map of a module. Its name is in brackets, or the path of its file.
 func (k *running) moduleMap(m *perfdata.Mmap) {
 	name := path.Base(strings.Trim(string(m.Filename), "[]"))
 	name, _, _ = strings.Cut(name, ".ko")
@@ -54,9 +54,9 @@ func (k *running) moduleMap(m *perfdata.Mmap) {
 	k.modules[strings.ReplaceAll(name, "-", "_")] = m.Addr
 }
 
-// misfit returns why a copy of the kernel cannot be of the one that is recorded, nil if
-// nothing says so. Every boot puts text and modules elsewhere; a kernel without that
-// (nokaslr) has another end of text, build id or release. name is what the error calls the copy.
+// misfit returns why a copy cannot be of the recorded kernel, or nil. Every boot puts text
+// and modules at other addresses. Without that (nokaslr), another kernel has another end of
+// text, build id or release. name is the name of the copy in the error.
 func (s *scan) misfit(name string, snap *kcore.Snapshot) error {
 	msg := s.misfitSymbols(snap.Kallsyms)
 	if msg == "" {
@@ -78,7 +78,7 @@ func (s *scan) misfitSymbols(k *kcore.Kallsyms) string {
 	}
 	lo, hi, ok := k.Text()
 	if !ok {
-		return "" // the addresses were withheld
+		return "" // kallsyms has no addresses
 	}
 	at, given := addressOf(k, s.running.symbol)
 	switch {
@@ -87,8 +87,8 @@ func (s *scan) misfitSymbols(k *kcore.Kallsyms) string {
 	case !given && (lo < s.running.addr || lo-s.running.addr > imageHead):
 		return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", lo, s.running.addr)
 	}
-	// The map ends at _etext, since perf 6.12 at _edata; in some versions with the first
-	// module, or nowhere.
+	// The map ends at _etext, or since perf 6.12 at _edata. In some versions it ends at
+	// the first module, or has no end.
 	data, given := addressOf(k, "_edata")
 	end := s.running.end
 	if end < hi || given && end < data && end != hi && end != (hi+textPage-1)&^(textPage-1) {
@@ -97,10 +97,10 @@ func (s *scan) misfitSymbols(k *kcore.Kallsyms) string {
 	return ""
 }
 
-// imageHead is the most that precedes _stext in a kernel's image.
+// imageHead is the most bytes that precede _stext in a kernel's image.
 const imageHead = 1 << 20
 
-// addressOf returns the address of a symbol of the kernel itself.
+// addressOf returns the address of one of the kernel's symbols.
 func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 	for _, sym := range k.LookupIn("", name) {
 		return sym.Addr, sym.Addr != 0
@@ -108,8 +108,8 @@ func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 	return 0, false
 }
 
-// misfitModules compares a list of modules with the maps of modules. Some may have been loaded
-// again meanwhile, and s390 maps a module's text only, which may begin inside of it.
+// misfitModules compares a list of modules with the maps of modules. Some modules may have
+// been loaded again in between. s390 maps only a module's text, which may begin inside it.
 func (s *scan) misfitModules(modules []kcore.Module) string {
 	same, differ := 0, 0
 	for _, m := range modules {
@@ -128,8 +128,8 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 	return fmt.Sprintf("of another boot: %d of %d modules are elsewhere in the recording", differ, same+differ)
 }
 
-// misfitCore compares what memory says about the kernel with the recording: its build
-// id and its release.
+// misfitCore compares the build id and the release in a core with those of the
+// recording.
 func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
 	id, release := identify(core, k)
 	if want := s.kernelBuildID(); id != nil && want != nil && !bytes.Equal(id, want) {
@@ -141,8 +141,8 @@ func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
 	return ""
 }
 
-// identify returns the build id and the release of the kernel whose memory a core has: by
-// its notes, if it is one of /proc/kcore, or by the memory itself. Both may be missing.
+// identify returns the build id and the release of the kernel in a core. They are in the
+// notes of a copy of /proc/kcore, or in memory. Both may be missing.
 func identify(core *kcore.Core, k *kcore.Kallsyms) (id []byte, release string) {
 	for line := range bytes.Lines(core.Note("VMCOREINFO")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")
@@ -180,7 +180,7 @@ func unhexID(s string) []byte {
 	return id
 }
 
-// buildIDNote returns the GNU build id among ELF notes, nil if there is none.
+// buildIDNote returns the GNU build id in ELF notes, or nil.
 func buildIDNote(order binary.ByteOrder, data []byte) []byte {
 	for len(data) >= 12 {
 		name, desc := order.Uint32(data), order.Uint32(data[4:])
@@ -198,7 +198,7 @@ func buildIDNote(order binary.ByteOrder, data []byte) []byte {
 	return nil
 }
 
-// misfitText compares the text of two copies: text never changes by more than a small part.
+// misfitText compares the text of two copies. Text never changes by more than a small part.
 func (r *Replay) misfitText(name string, snap *kcore.Snapshot) error {
 	if r.Snapshot == nil || r.Snapshot == snap || r.Snapshot.Core == nil || snap.Core == nil || r.kallsyms == nil {
 		return nil
@@ -235,8 +235,8 @@ func (r *Replay) misfitText(name string, snap *kcore.Snapshot) error {
 	return nil
 }
 
-// checkCopies returns an error if a copy, or a list, that the caller named is not of the
-// recorded kernel. All records have been read.
+// checkCopies returns an error if a copy or list that the caller named is not of the
+// recorded kernel. It runs after the scan has read all records.
 func (s *scan) checkCopies(r *Replay, opts *Options) error {
 	if r.undated.snapshot || s.follows && r.Snapshot != nil {
 		if err := s.misfit(opts.KCore, r.Snapshot); err != nil {
