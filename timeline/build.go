@@ -370,8 +370,9 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			continue
 		}
 		if t < l.From {
-			c.early = upTo(l.From)
-			c.unowned(t, l.From, before, c.early)
+			part := upTo(l.From)
+			c.early = c.unexplainedBy(before, part)
+			c.unowned(t, l.From, before, part)
 		}
 		if l.Kind == Nothing {
 			t, before = l.From, l

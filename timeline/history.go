@@ -228,7 +228,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 		if n := upToTime(changes, init.to); n > 0 {
 			// The bytes were read before, between or after these changes.
 			if c.consistent(init.content, changes[:n]) {
-				if changes[0].hasOld {
+				if changes[0].hasOld || changes[0].time < init.from {
 					c.content = noContent // the changes say it all
 				}
 			} else {
@@ -276,7 +276,9 @@ func (c *historyBuilder) compare(p *progress, ch *change) {
 	case p.dead != ReasonNone:
 		c.retired(p.t, p.dead)
 	case !ch.hasOld:
-		c.forward(p.t, ch.time, p.weak)
+		if p.t < ch.time { // else the copy is of later
+			c.forward(p.t, ch.time, p.weak)
+		}
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
 	case !p.torn && c.equal(c.content, ch.old):

@@ -1174,6 +1174,11 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		if t < b.from {
 			p.early = between(t, b.from)
+			if before != nil && before.kind == OutOfLine && t > 0 && t <= lastTick && p.out[t-1].standing != Retired && len(p.early) > 0 {
+				if f := p.early[0]; f.new == nil && (p.content == nil || bytes.Equal(p.content, f.old)) {
+					p.early = p.early[1:] // it retires what was there
+				}
+			}
 			p.nobody(t, b.from, before, between(t, b.from))
 		}
 		if b.kind == Nothing {
@@ -1370,7 +1375,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		}
 	}
 	if got != nil && len(inCopy) > 0 {
-		if torn = !explains(inCopy, got); !torn && inCopy[0].old != nil {
+		if torn = !explains(inCopy, got); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
 			p.content = nil // the pokes say more than it
 		}
 	}
