@@ -28,6 +28,11 @@ func kindOfRecord(typ perfdata.RecordType) kinds {
 	return 0
 }
 
+// text names the records of one of duplicated.
+func (k kinds) text() string {
+	return [...]string{"text pokes", "symbols", "BPF events"}[k.index()]
+}
+
 // index is the place of one of duplicated in arrays.
 func (k kinds) index() int { return bits.TrailingZeros8(uint8(k)) }
 

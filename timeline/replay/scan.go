@@ -185,6 +185,14 @@ func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
 	s.warn(err)
 }
 
+// decoded reports whether a record was decoded, which is damaged if err is not nil.
+func (s *scan) decoded(rec *perfdata.Record, err error) bool {
+	if err != nil {
+		s.broken(rec, "%v", err)
+	}
+	return err == nil
+}
+
 func (s *scan) buffer(key bufferKey) *ringBuffer {
 	b := s.byCPU[key]
 	if b == nil {
@@ -369,11 +377,9 @@ func (s *scan) record(rec *perfdata.Record) {
 		s.eventUpdate(rec)
 	case perfdata.RecordTimeConv:
 		var tc perfdata.TimeConv
-		if err := s.rec.TimeConv(rec, &tc); err != nil {
-			s.broken(rec, "%v", err)
-			return
+		if s.decoded(rec, s.rec.TimeConv(rec, &tc)) {
+			s.report.Clock.conv = &tc
 		}
-		s.report.Clock.conv = &tc
 	case perfdata.RecordComm:
 		s.comm(rec)
 	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
@@ -406,11 +412,7 @@ func (s *scan) record(rec *perfdata.Record) {
 // sampleID reads a record's id, time and so on, and takes note of the time. It
 // reports whether the record is one of the kernel's, in a ring buffer.
 func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
-	if err := s.rec.SampleID(rec, id); err != nil {
-		s.broken(rec, "%v", err)
-		return false
-	}
-	return s.enter(rec, id).recorded(id)
+	return s.decoded(rec, s.rec.SampleID(rec, id)) && s.enter(rec, id).recorded(id)
 }
 
 // A quickPass is what passing over records needs, of one type, that have
@@ -517,8 +519,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 // sample takes note of a sample's time, and of modules and CPUs that come and go.
 func (s *scan) sample(rec *perfdata.Record) {
 	id := &s.last.id
-	if err := s.rec.SampleID(rec, id); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.SampleID(rec, id)) {
 		return
 	}
 	ch := s.enter(rec, id).ch
@@ -526,13 +527,11 @@ func (s *scan) sample(rec *perfdata.Record) {
 		return
 	}
 	var sample perfdata.Sample
-	if err := s.rec.Sample(rec, &sample); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.Sample(rec, &sample)) {
 		return
 	}
 	raw, err := sample.Raw()
-	if err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, err) {
 		return
 	}
 	if s.follows && s.moduleFree == (tracepoint{}) && s.cpuhpEnter == (hotplugLayout{}) {
@@ -679,8 +678,7 @@ func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
 
 func (s *scan) idIndex(rec *perfdata.Record) {
 	var ix perfdata.IDIndex
-	if err := s.rec.IDIndex(rec, &ix); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.IDIndex(rec, &ix)) {
 		return
 	}
 	for _, e := range ix.Entries {
@@ -712,57 +710,71 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 
 func (s *scan) textPoke(rec *perfdata.Record) {
 	p := &s.last.poke
-	if err := s.rec.TextPoke(rec, p); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.TextPoke(rec, p)) {
 		return
 	}
-	e := s.enter(rec, &p.SampleID)
-	if p.Excess != 0 && p.Time != 0 {
-		s.excess(rec, &p.SampleID, p.Excess)
-	}
-	ch := e.ch
-	if e.foreign || ch == nil || p.Time == 0 {
-		return
-	}
-	if !s.chooseAndCheck(ch, &p.SampleID, takesPokes) {
-		if ch.kinds&takesPokes == 0 {
-			s.broken(rec, "event %d takes no text pokes", p.ID)
-			return
-		}
+	ch, use := s.enterChosen(rec, &p.SampleID, p.Excess, takesPokes)
+	if use == useDuplicate {
 		s.report.Pokes.Copies++
+	}
+	if use != useRecorded {
 		return
 	}
-	cpu := ch.cpu
-	if p.Has&perfdata.SampleCPU != 0 {
-		cpu = int64(p.CPU)
+	s.poke(ch.buffer, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: cpuOf(ch, &p.SampleID)}, p.TID)
+}
+
+// cpuOf returns the CPU on which a record that came through ch was made, below 0
+// if it is not known.
+func cpuOf(ch *channel, id *perfdata.SampleID) int {
+	if id.Has&perfdata.SampleCPU != 0 {
+		return int(id.CPU)
 	}
-	s.poke(ch.buffer, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: int(cpu)}, p.TID)
+	return int(ch.cpu)
+}
+
+// recordUse says what is to be done with a record of a kind that each event which asks
+// for it gets once (rule duplicates).
+type recordUse uint8
+
+const (
+	useNone      recordUse = iota // it must not be used
+	useDuplicate                  // another event's record of the same is used
+	useAnnounced                  // perf synthesized it: it is from before the recording
+	useRecorded                   // the kernel recorded it
+)
+
+// enterChosen enters a record of one of the kinds in duplicated, which is excess
+// bytes longer than its content. It returns the channel that the record came
+// through, nil unless the use is useRecorded or useDuplicate.
+func (s *scan) enterChosen(rec *perfdata.Record, id *perfdata.SampleID, excess int, kind kinds) (*channel, recordUse) {
+	e := s.enter(rec, id)
+	if excess != 0 && id.Time != 0 {
+		s.excess(rec, id, excess)
+	}
+	switch {
+	case e.foreign:
+		return nil, useNone
+	case id.Time == 0:
+		return nil, useAnnounced
+	case e.ch == nil:
+		return nil, useNone
+	case s.chooseAndCheck(e.ch, id, kind):
+		return e.ch, useRecorded
+	case e.ch.kinds&kind == 0:
+		s.broken(rec, "event %d takes no %s", id.ID, kind.text())
+		return nil, useNone
+	}
+	return e.ch, useDuplicate
 }
 
 func (s *scan) ksymbol(rec *perfdata.Record) {
 	var k perfdata.KSymbol
-	if err := s.rec.KSymbol(rec, &k); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.KSymbol(rec, &k)) {
 		return
 	}
-	from := s.enter(rec, &k.SampleID)
-	if k.Time != 0 {
-		s.excess(rec, &k.SampleID, k.Excess)
-	}
-	ch := from.ch
-	if from.foreign {
+	ch, use := s.enterChosen(rec, &k.SampleID, k.Excess, takesSymbols)
+	if use != useRecorded && use != useAnnounced {
 		return
-	}
-	if k.Time != 0 {
-		if ch == nil {
-			return
-		}
-		if !s.chooseAndCheck(ch, &k.SampleID, takesSymbols) {
-			if ch.kinds&takesSymbols == 0 {
-				s.broken(rec, "event %d takes no symbols", k.ID)
-			}
-			return
-		}
 	}
 	var kind timeline.SymbolKind
 	switch k.Kind {
@@ -774,15 +786,11 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.warn(fmt.Errorf("KSYMBOL record at offset %#x: unknown type %d", rec.Offset, k.Kind))
 		return
 	}
-	s.announcedLate = s.announcedLate || k.Time == 0 && s.newest > 0
+	s.announcedLate = s.announcedLate || use == useAnnounced && s.newest > 0
 	e := timeline.SymbolEvent{Time: k.Time, Addr: k.Addr, Len: k.Len, Kind: kind,
 		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name), CPU: -1}
-	switch {
-	case k.Time == 0:
-	case k.Has&perfdata.SampleCPU != 0:
-		e.CPU = int(k.CPU)
-	default:
-		e.CPU = int(ch.cpu)
+	if use == useRecorded {
+		e.CPU = cpuOf(ch, &k.SampleID)
 	}
 	if e.Unregister {
 		s.report.Symbols.Deaths++
@@ -794,30 +802,14 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 
 func (s *scan) bpfEvent(rec *perfdata.Record) {
 	var e perfdata.BPFEvent
-	if err := s.rec.BPFEvent(rec, &e); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.BPFEvent(rec, &e)) {
 		return
 	}
-	from := s.enter(rec, &e.SampleID)
-	if e.Time != 0 {
-		s.excess(rec, &e.SampleID, e.Excess)
-	}
-	ch := from.ch
-	if from.foreign {
+	_, use := s.enterChosen(rec, &e.SampleID, e.Excess, takesBPF)
+	if use != useRecorded && use != useAnnounced {
 		return
 	}
-	if e.Time != 0 {
-		if ch == nil {
-			return
-		}
-		if !s.chooseAndCheck(ch, &e.SampleID, takesBPF) {
-			if ch.kinds&takesBPF == 0 {
-				s.broken(rec, "event %d takes no BPF events", e.SampleID.ID)
-			}
-			return
-		}
-	}
-	s.announcedLate = s.announcedLate || e.Time == 0 && s.newest > 0
+	s.announcedLate = s.announcedLate || use == useAnnounced && s.newest > 0
 	switch e.Kind {
 	case perfdata.BPFLoad:
 		s.loads = append(s.loads, bpfEvent{e.Time, e.ID})
@@ -830,8 +822,7 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 // kernel text, perf's child was called perf-exec; its COMM by exec comes after.
 func (s *scan) comm(rec *perfdata.Record) {
 	var c perfdata.Comm
-	if err := s.rec.Comm(rec, &c); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.Comm(rec, &c)) {
 		return
 	}
 	e := s.enter(rec, &c.SampleID)
@@ -866,8 +857,7 @@ func align8(n int) int { return (n + 7) &^ 7 }
 // was kept.
 func (s *scan) mmap(rec *perfdata.Record) {
 	var m perfdata.Mmap
-	if err := s.rec.Mmap(rec, &m); err != nil {
-		s.broken(rec, "%v", err)
+	if !s.decoded(rec, s.rec.Mmap(rec, &m)) {
 		return
 	}
 	e := s.enter(rec, &m.SampleID)
