@@ -51,7 +51,7 @@ func TestParseTime(t *testing.T) {
 		{mono, "9.1..9.2", 9100000000, 9299999999, ""},
 		{mono, "wall:2026-11-20T19:13:36.228604Z", 6712319015, 6712319015, ""},
 		{mono, "18446744073.709551615", 18446744073709551615, 18446744073709551615, ""},
-		// A counter value that was read within 122,000 cycles of the first oracle's start.
+		// A counter value that was read within 122,000 cycles of the start of the first oracle.
 		{own, "tsc:27049384674", 6847160496, 6847160496, ""},
 
 		{mono, "18446744073.709551616", 0, 0, "too large"},
@@ -78,7 +78,7 @@ func TestParseTime(t *testing.T) {
 			}
 			continue
 		}
-		// Conversions are as exact as what is known of the pair of times.
+		// Conversions are only as exact as the pair of times.
 		slack := uint64(0)
 		switch {
 		case strings.HasPrefix(tt.text, "wall:"):
@@ -126,7 +126,7 @@ func TestParseAddr(t *testing.T) {
 		if err != nil || got != tt.want {
 			t.Errorf("%q: %#x %v, want %#x", tt.text, got, err, tt.want)
 		}
-		// An image that is made for this question alone gives the same answer.
+		// An image made for only this question gives the same answer.
 		near := replay.Near(r.Kallsyms(), tt.text, 16)
 		if core := tt.want >= 0xffffffffaec00000 && tt.want < 0xffffffffafa01d32; core != (near != nil) {
 			t.Errorf("%q: near %#x", tt.text, near)
@@ -137,8 +137,8 @@ func TestParseAddr(t *testing.T) {
 	}
 }
 
-// TestNear: an image that is made for one question answers it as the whole
-// image does, standing and validity included.
+// TestNear: an image made for one question gives the same answer as the whole image,
+// with the same standing and validity.
 func TestNear(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "thunks"} {
 		path := filepath.Join(corpus.Root(), "testdata", name, "rec.data")

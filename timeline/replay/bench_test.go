@@ -30,7 +30,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads 16 bytes from random places of kernel text at random times.
+// BenchmarkRead reads 16 bytes at random addresses of kernel text and random times.
 func BenchmarkRead(b *testing.B) {
 	r, err := replay.Load(storm(b), replay.Options{})
 	if err != nil {
@@ -55,9 +55,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk reads the code of 50 KiB round and round, instruction by
-// instruction, while time goes on and pokes fall into it: with a cursor, and
-// from a flat copy.
+// BenchmarkWalk reads 50 KiB of code again and again, instruction by instruction. Time
+// advances, and pokes change the code. It uses a cursor, and a flat copy.
 func BenchmarkWalk(b *testing.B) {
 	r, err := replay.Load(storm(b), replay.Options{})
 	if err != nil {

@@ -33,9 +33,9 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestInterrupts: samples come from interrupts, and may be newer than a
-// side-band record that is written after them; such is no disorder, and bounds
-// neither a loss nor the horizon.
+// TestInterrupts: samples come from interrupts, and may be newer than a side-band
+// record that is written after them. This is no disorder. It bounds neither a loss nor the
+// horizon.
 func TestInterrupts(t *testing.T) {
 	var b ringBuffer
 	b.see(100, false)
@@ -50,8 +50,7 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// TestMixedLoss: the record before a loss may be of another ring buffer, if it is
-// not known of which one each record is.
+// TestMixedLoss: in a mixed ring buffer, the record before a loss may be of another one.
 func TestMixedLoss(t *testing.T) {
 	for _, mixed := range []bool{false, true} {
 		b := ringBuffer{bufferKey: bufferKey{cpu: noCPU}, mixed: mixed}
@@ -68,7 +67,7 @@ func TestMixedLoss(t *testing.T) {
 	}
 }
 
-// TestComplete: until when all records of a ring buffer have been seen.
+// TestComplete: the time up to which all records of a ring buffer have been seen.
 func TestComplete(t *testing.T) {
 	const s = 1e9
 	type came struct {
@@ -80,7 +79,7 @@ func TestComplete(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		rounds [][]came
-		safe   uint64 // what FINISHED_ROUND guarantees
+		safe   uint64 // the time that FINISHED_ROUND guarantees
 		want   uint64
 	}{
 		{"records of several", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 0},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestChanges(t *testing.T) {
-	// A count of changes, by what they are.
+	// counts counts changes by kind.
 	type counts struct{ Pokes, Symbols, BPF, Losses int }
 	tests := []struct {
 		name    string
@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 		largest int // batch
 	}{
 		{"small", counts{542, 4, 2, 0}, 460, 76},
-		// Two events of each CPU took every record.
+		// Two events of each CPU recorded everything.
 		{"smalldup", counts{70, 4, 2, 0}, 0, 1},
 		{"lossy", counts{537, 1, 0, 1868}, 511, 99},
 	}
@@ -85,7 +85,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Every change is what the image says of its time: old bytes before, new ones from then on.
+// TestChangesAgreeWithImage: the image has a change's old bytes before its time and the
+// new bytes from then on.
 func TestChangesAgreeWithImage(t *testing.T) {
 	r := load(t, "small")
 	n := 0

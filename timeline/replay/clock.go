@@ -10,9 +10,9 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// Clock is the clock that a recording's times are of.
+// Clock is the clock of a recording's times.
 type Clock struct {
-	// Name is "perf" for perf's own clock, else the one of `perf record -k`:
+	// Name is "perf" for perf's own clock, otherwise the clock of `perf record -k`:
 	// "CLOCK_MONOTONIC", ...
 	Name string
 
@@ -53,7 +53,7 @@ func (c *Clock) describe(rec *perfdata.Recording) {
 }
 
 // TSC converts a counter value (TSC on x86, CNTVCT on arm64) to the recording's
-// time. The error says why the recording cannot.
+// time, in nanoseconds. If the recording has no conversion, the error says why.
 func (c *Clock) TSC(tsc uint64) (uint64, error) {
 	switch {
 	case !c.ownTime:
@@ -64,8 +64,8 @@ func (c *Clock) TSC(tsc uint64) (uint64, error) {
 	return c.conv.ToPerf(tsc), nil
 }
 
-// Wall converts wall-clock time to the recording's time. The error says why
-// the recording cannot.
+// Wall converts wall-clock time to the recording's time, in nanoseconds. If the
+// recording has no conversion, the error says why.
 func (c *Clock) Wall(t time.Time) (uint64, error) {
 	if c.data == nil {
 		return 0, fmt.Errorf("%s", c.noWall)
@@ -73,7 +73,8 @@ func (c *Clock) Wall(t time.Time) (uint64, error) {
 	return c.data.ClockNS + uint64(t.UnixNano()) - c.data.WallNS, nil
 }
 
-// ToWall is the reverse of Wall.
+// ToWall converts the recording's time, in nanoseconds, to wall-clock time. The errors are
+// those of Wall.
 func (c *Clock) ToWall(t uint64) (time.Time, error) {
 	if c.data == nil {
 		return time.Time{}, fmt.Errorf("%s", c.noWall)

@@ -56,7 +56,7 @@ func TestRecordOptions(t *testing.T) {
 		{"perf record --switch-output-event sched:x true", with(func(o *recordOptions) { o.switched = true })},
 		{"perf record -o - true", with(func(o *recordOptions) { o.pipe = true })},
 		{"perf record -o file true", known},
-		{"perf record -a --new-option 5 -D 5", recordOptions{}}, // is 5 its value, or the workload?
+		{"perf record -a --new-option 5 -D 5", recordOptions{}}, // 5 may be its value or the workload
 		{"perf record -aX -D 5", recordOptions{}},
 		{"perf record -D", delay("")},
 	} {

@@ -19,7 +19,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// tally counts bytes of one oracle, or of several.
+// tally counts bytes of one or more oracles.
 type tally struct {
 	known, wrong, other uint64
 }
@@ -57,7 +57,7 @@ func kindOf(v timeline.View, addr uint64) string {
 	sym, ok := v.Symbol(addr)
 	switch {
 	case !ok || sym.To <= v.Time():
-		return "other" // nothing, or what is there no more
+		return "other" // nothing is here, or no longer
 	case strings.HasPrefix(sym.Name, "bpf_prog_"):
 		return "bpf"
 	case strings.HasPrefix(sym.Name, "ftrace_trampoline"):
@@ -84,7 +84,7 @@ func segments(tb testing.TB, path string) []timeline.Segment {
 	return segs
 }
 
-// judge compares all that the image calls known with an oracle.
+// judge compares all bytes that the image calls known with an oracle.
 func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score) score {
 	tb.Helper()
 	s := score{}
@@ -117,7 +117,7 @@ func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score) score 
 	return s
 }
 
-// judged loads a recording and judges it by all its oracles inside.
+// judged loads a recording and compares it with all oracles in its directory.
 func judged(t *testing.T, dir string) (*replay.Replay, score, []score) {
 	t.Helper()
 	path := filepath.Join(dir, "rec.data")
@@ -148,8 +148,8 @@ func judged(t *testing.T, dir string) (*replay.Replay, score, []score) {
 	return r, sum, each
 }
 
-// TestRecordings judges the recordings of testdata: nothing known is wrong, and
-// no less is known than can be.
+// TestRecordings: in the recordings of testdata, no known byte is wrong, and no fewer bytes
+// are known than can be.
 func TestRecordings(t *testing.T) {
 	want := map[string]score{
 		"small":     {"kernel": {known: 634880}, "bpf": {known: 109}, "kprobe": {known: 115}},
@@ -163,7 +163,7 @@ func TestRecordings(t *testing.T) {
 		"old510":    {"kernel": {known: 73728}, "bpf": {known: 1090}, "ftrace": {known: 2721}, "kprobe": {known: 4561}},
 		"callgraph": {"kernel": {known: 16384}, "ftrace": {known: 207}},
 		"thunks":    {"kernel": {known: 111744}, "bpf": {known: 862}, "ftrace": {known: 3738}},
-		"arm64":     {"bpf": {known: 116}}, // save the NOP of the entry
+		"arm64":     {"bpf": {known: 116}}, // except for the NOP of the entry
 		"ppc64le":   {"bpf": {known: 4200}},
 		"s390x":     {},
 	}
@@ -188,13 +188,13 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// TestOracles: nothing that an image calls known differs from an independent
-// copy of kernel text, in every recording of x86-64 in directory form.
+// TestOracles: no byte that an image calls known differs from an independent copy of
+// kernel text, in any x86-64 recording in directory form.
 func TestOracles(t *testing.T) {
 	const (
 		kernel   = 1 << iota // every byte of core text must be known
 		floors               // rich: BPF programs and out-of-line code
-		programs             // every byte of BPF programs, save what changes silently
+		programs             // every byte of BPF programs, except for silent changes
 	)
 	for _, tt := range []struct {
 		name string
@@ -243,9 +243,9 @@ func TestOracles(t *testing.T) {
 	}
 }
 
-// TestFurtherCopies: whichever oracles are given as further copies of text,
-// each alone and all at once, nothing that is called known differs from any of
-// them, and no less is known than without.
+// TestFurtherCopies: oracles are given as further copies of text, each alone and all at
+// once. No known byte differs from any oracle, and no fewer bytes are known than without
+// the copies.
 func TestFurtherCopies(t *testing.T) {
 	dirs := corpus.Small(t)
 	for _, dir := range corpus.All() {
@@ -297,7 +297,7 @@ func TestFurtherCopies(t *testing.T) {
 	}
 }
 
-// TestOtherOracles judges whatever other recordings are given.
+// TestOtherOracles does the same for the recordings in $TEXTREPLAY_OTHER.
 func TestOtherOracles(t *testing.T) {
 	root := os.Getenv("TEXTREPLAY_OTHER")
 	if root == "" {

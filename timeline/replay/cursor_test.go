@@ -11,8 +11,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestCursor: a cursor answers as a view does, whatever it met before: walking
-// forward in time as a decoder does, going back, and jumping.
+// TestCursor: a cursor gives the same answers as a view, whatever it read before. It walks
+// forward in time as a decoder does, goes back, and jumps.
 func TestCursor(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "hotplug"} {
 		im := load(t, name).Image

@@ -22,7 +22,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A victim is a recording to be damaged, with its oracles.
+// A victim is a recording that tests damage, with its oracles.
 type victim struct {
 	data    []byte
 	snap    *kcore.Snapshot
@@ -35,7 +35,7 @@ type victim struct {
 type victimOracle struct {
 	corpus.Oracle
 	segs  []timeline.Segment
-	diffs []timeline.Range // where it differs from the snapshot
+	diffs []timeline.Range // where the oracle differs from the snapshot
 }
 
 type victimRecord struct{ lo, hi int }
@@ -97,9 +97,9 @@ func newVictim(tb testing.TB, dir string) *victim {
 	return v
 }
 
-// excuses returns the addresses for which a change of the byte at off can
-// itself account: those of the poke, the symbol or the program info that it
-// belongs to, in the original and in the changed form.
+// excuses returns the addresses that a change of the byte at off can affect directly:
+// those of the poke, the symbol or the program info that has the byte, in the original
+// and in the changed form.
 func (v *victim) excuses(data []byte, off int) []timeline.Range {
 	if off >= v.info[0] && off < v.info[1] {
 		return v.bpf
@@ -130,7 +130,7 @@ func (v *victim) excuses(data []byte, off int) []timeline.Range {
 	return out
 }
 
-// replay makes an image of data, nil where it is refused.
+// replay makes an image of data, or returns nil if data is refused.
 func (v *victim) replay(data []byte) *replay.Replay {
 	rec, err := perfdata.New(data)
 	if err != nil {
@@ -143,8 +143,8 @@ func (v *victim) replay(data []byte) *replay.Replay {
 	return r
 }
 
-// differences yields the bytes that an image calls known and that differ from
-// an oracle, with the oracle's time and what the image has.
+// differences yields each byte that an image calls known and that differs from an oracle,
+// with the oracle's time.
 func (v *victim) differences(im *timeline.Image, yield func(addr, time uint64, known byte)) {
 	for _, o := range v.oracles {
 		for span, want := range im.At(o.Time()).Against(o.segs) {
@@ -171,9 +171,8 @@ func (v *victim) differences(im *timeline.Image, yield func(addr, time uint64, k
 	}
 }
 
-// wrong counts the bytes that the image of data calls known and that differ
-// from an oracle, without the excused ones. It returns nil where the recording
-// is refused.
+// wrong counts the bytes that the image of data calls known and that differ from an
+// oracle, except for the excused ones. r is nil if the recording is refused.
 func (v *victim) wrong(data []byte, excused []timeline.Range) (n uint64, r *replay.Replay) {
 	if r = v.replay(data); r == nil {
 		return 0, nil
@@ -186,8 +185,8 @@ func (v *victim) wrong(data []byte, excused []timeline.Range) (n uint64, r *repl
 	return n, r
 }
 
-// rounds returns how often a test of random damage is repeated: few times by
-// itself, as often as $TEXTREPLAY_DAMAGE says when asked.
+// rounds returns how often a test repeats random damage: the usual number, or
+// $TEXTREPLAY_DAMAGE.
 func rounds(tb testing.TB, usual int) int {
 	if s := os.Getenv("TEXTREPLAY_DAMAGE"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -199,9 +198,8 @@ func rounds(tb testing.TB, usual int) int {
 	return usual
 }
 
-// TestDamage: a recording that was cut, or in which a byte was changed, is
-// refused, or answered from without a single wrong byte among the known ones
-// that the changed byte does not itself account for.
+// TestDamage cuts a recording, or changes one byte. The recording is then refused, or
+// no known byte is wrong except for those that the changed byte affects directly.
 func TestDamage(t *testing.T) {
 	t.Run("testdata", func(t *testing.T) { testDamage(t, newVictim(t, filepath.Join(corpus.Root(), "testdata", "small"))) })
 	t.Run("whole", func(t *testing.T) { testDamage(t, newVictim(t, corpus.Large(t, "x86_64/small"))) })
@@ -256,7 +254,7 @@ func testDamage(t *testing.T, v *victim) {
 	})
 }
 
-// where names the record in which a byte lies.
+// where names the record that has a byte.
 func (v *victim) where(off int) string {
 	for _, r := range v.records {
 		if off >= r.lo && off < r.hi {
@@ -312,7 +310,7 @@ func TestCutThreads(t *testing.T) {
 		if err := os.Mkdir(cut, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		victim := rng.IntN(len(files) + 1) // the last: all of them
+		victim := rng.IntN(len(files) + 1) // the last value means all of them
 		for k, file := range files {
 			data, err := os.ReadFile(file)
 			if err != nil {
@@ -344,9 +342,8 @@ func TestCutThreads(t *testing.T) {
 	}
 }
 
-// TestDamagedCopy: where the copy of text beside a recording, or its symbols,
-// cannot be read at all, answers come from what is left. One that is asked for
-// by name must be readable.
+// TestDamagedCopy: if the recording's copy of text or its symbols cannot be read at all,
+// the image uses what is left. A copy that the options name must be readable.
 func TestDamagedCopy(t *testing.T) {
 	source := filepath.Join(corpus.Root(), "testdata", "small", "rec.data")
 	for _, name := range []string{"kcore", "kallsyms"} {

@@ -15,11 +15,11 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// lossyPlaces is how many places flips changes.
+// lossyPlaces is the number of places that flips changes.
 const lossyPlaces = (tapeTextHi - tapeTextLo) / 2
 
-// flips changes every second byte of kernel text once, then loses records as
-// often as is asked for.
+// flips changes every second byte of kernel text once, then loses records the given
+// number of times.
 func (w *tape) flips(losses int) {
 	w.ticks(100, 300)
 	for addr := uint64(tapeTextLo); addr < tapeTextHi; addr += 2 {
@@ -35,9 +35,8 @@ func (w *tape) flips(losses int) {
 	w.lostSamples(10, 3*uint64(losses))
 }
 
-// TestDenseLosses: the versions of an image are about as many as its facts are,
-// however many losses there are for each of them and whatever else is wrong with
-// the recording.
+// TestDenseLosses: an image has about as many versions as facts. The number of losses
+// and other damage to the recording do not matter.
 func TestDenseLosses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -80,8 +79,8 @@ func TestDenseLosses(t *testing.T) {
 	}
 }
 
-// TestDenseFollow: the same of a recording that perf is still writing, of which
-// nothing tells how many CPUs there are.
+// TestDenseFollow does the same for a recording that perf is still writing, whose number
+// of CPUs is unknown.
 func TestDenseFollow(t *testing.T) {
 	w := newTape(t)
 	w.pipe, w.available = true, 0
@@ -103,7 +102,7 @@ func TestDenseFollow(t *testing.T) {
 	}
 }
 
-// TestTooManyPokes: more pokes than are kept limit the coverage while they came.
+// TestTooManyPokes: pokes beyond the limit make coverage partial for their time.
 func TestTooManyPokes(t *testing.T) {
 	w := newTape(t)
 	w.ticks(100, 300)
@@ -125,7 +124,7 @@ func TestTooManyPokes(t *testing.T) {
 	}
 }
 
-// TestTooManySymbols: symbols that overlap by the thousand are told of.
+// TestTooManySymbols: the report mentions thousands of overlapping symbols.
 func TestTooManySymbols(t *testing.T) {
 	w := newTape(t)
 	w.ticks(100, 300)

@@ -18,9 +18,9 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// dropPokes copies a recording without some of its text pokes. Where told is
-// set it puts a LOST record in the place of each, and at the end the LOST_SAMPLES that a
-// kernel would have counted, as if the ring buffer had been full.
+// dropPokes copies a recording without some of its text pokes. With told set, it
+// replaces each by a LOST record, and adds LOST_SAMPLES at the end, as if the ring buffer
+// had been full.
 func dropPokes(tb testing.TB, rec *perfdata.Recording, drop map[int]bool, told bool) []byte {
 	tb.Helper()
 	f, err := os.Create(filepath.Join(tb.TempDir(), "data"))
@@ -63,7 +63,7 @@ func dropPokes(tb testing.TB, rec *perfdata.Recording, drop map[int]bool, told b
 	}
 	for _, feature := range rec.Features() {
 		if feature == perfdata.FeatureEventDesc {
-			continue // the writer makes its own
+			continue // the writer adds one
 		}
 		data, err := rec.Feature(feature)
 		must(err)
@@ -75,7 +75,7 @@ func dropPokes(tb testing.TB, rec *perfdata.Recording, drop map[int]bool, told b
 	return data
 }
 
-// A pokedRecording is a recording whose pokes are to be dropped.
+// A pokedRecording is a recording whose pokes a test drops.
 type pokedRecording struct {
 	*victim
 	rec    *perfdata.Recording
@@ -114,8 +114,8 @@ func newPoked(t *testing.T, dir string) *pokedRecording {
 	return p
 }
 
-// choose picks pokes to be dropped in the i-th round: a single one, the first
-// one of a place, two successive ones of a place, two of anywhere, a whole stretch.
+// choose picks the pokes to drop in the i-th round: a single one, the first of a place,
+// two in a row of a place, any two, or all in a range.
 func (p *pokedRecording) choose(i int) (drop map[int]bool, what string) {
 	drop = make(map[int]bool)
 	any := p.rng.IntN(len(p.pokes))
@@ -144,7 +144,7 @@ func (p *pokedRecording) choose(i int) (drop map[int]bool, what string) {
 	return drop, fmt.Sprintf("%d pokes from %d on", n, any)
 }
 
-// poked calls test for the recordings of testdata, and for the large ones.
+// poked calls test for the recordings of testdata and the large ones.
 func poked(t *testing.T, test func(t *testing.T, p *pokedRecording, rounds int)) {
 	for _, name := range []string{"small", "rich", "storm"} {
 		t.Run("testdata/"+name, func(t *testing.T) {
@@ -158,8 +158,7 @@ func poked(t *testing.T, test func(t *testing.T, p *pokedRecording, rounds int))
 	}
 }
 
-// TestDroppedPokes: pokes that were lost, and told as lost, make no known byte
-// wrong.
+// TestDroppedPokes: pokes that were lost, with LOST records, make no known byte wrong.
 func TestDroppedPokes(t *testing.T) {
 	poked(t, func(t *testing.T, p *pokedRecording, rounds int) {
 		less := 0
@@ -185,10 +184,9 @@ func TestDroppedPokes(t *testing.T) {
 	})
 }
 
-// TestMissingPokes: where pokes are missing and no loss tells of it, no known
-// byte is wrong whose place's next poke has other old bytes: the contradiction
-// is seen. Where the next poke agrees with what went before, or none comes,
-// nothing in the recording can tell.
+// TestMissingPokes: pokes are missing without a LOST record. A known byte may be wrong only
+// if the place's next poke does not contradict it. If the next poke's old bytes agree
+// with the bytes before, or no poke follows, the recording cannot show the loss.
 func TestMissingPokes(t *testing.T) {
 	poked(t, func(t *testing.T, p *pokedRecording, rounds int) {
 		conflicts := 0
@@ -211,7 +209,7 @@ func TestMissingPokes(t *testing.T) {
 	})
 }
 
-// nextOld returns the old byte of an address that the next poke after a time has.
+// nextOld returns the old byte at addr in the next poke after a time.
 func (p *pokedRecording) nextOld(addr, time uint64, drop map[int]bool) (old byte, ok bool) {
 	next := timeline.MaxTime
 	for _, i := range p.bytes[addr] {

@@ -12,8 +12,8 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// TestDuplicates: which records are read where several events take them. Kernel
-// text is as in TestRecorded.
+// TestDuplicates: which records the scan reads if several events record the same kind.
+// Kernel text is as in TestRecorded.
 func TestDuplicates(t *testing.T) {
 	ofTask := tapeEvent{attr: perfdata.Attr{Flags: perfdata.FlagTextPoke}, cpus: []int64{0, 1}, tid: 7}
 	known := textLines(
@@ -31,10 +31,10 @@ func TestDuplicates(t *testing.T) {
 			w.events = []tapeEvent{ofTask, onBoth(everything)}
 			w.tick(20, 100, 200, 300, 400)
 			w.tick(21, 100, 200, 300, 400)
-			w.poke(10, 500, 0x1100, "9090", "eb02") // of the task
+			w.poke(10, 500, 0x1100, "9090", "eb02") // an event of the task
 			w.poke(20, 510, 0x1100, "9090", "eb02")
 			w.tick(21, 600)
-			w.poke(20, 700, 0x1100, "eb02", "eb04") // of another
+			w.poke(20, 700, 0x1100, "eb02", "eb04") // an event of another task
 			w.tick(20, 800, 900, 1000)
 			w.tick(21, 700, 800, 900, 1000)
 		}, known},
@@ -101,13 +101,13 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestUndone: the audit trail has a poke twice that was undone between, and not
-// what perf wrote twice.
+// TestUndone: if a change is undone and made again, the audit trail has both. It has
+// only one of two records that perf wrote for one change.
 func TestUndone(t *testing.T) {
 	w := newTape(t)
 	w.ticks(100, 400)
 	w.poke(10, 500, 0x1100, "9090", "eb02")
-	w.poke(10, 500, 0x1100, "9090", "eb02") // a double
+	w.poke(10, 500, 0x1100, "9090", "eb02") // perf wrote it twice
 	w.poke(10, 500, 0x1100, "eb02", "9090")
 	w.poke(10, 500, 0x1100, "9090", "eb02")
 	w.ticks(600, 1000)

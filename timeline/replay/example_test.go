@@ -12,8 +12,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A decoder asks for the bytes at an address and a time, and learns until when
-// it may keep what it makes of them.
+// A decoder asks for the bytes at an address and a time. Until shows how long it may keep
+// its result.
 func ExampleView_Read() {
 	r, err := replay.Load("../../testdata/small/rec.data", replay.Options{})
 	if err != nil {
@@ -32,7 +32,7 @@ func ExampleView_Read() {
 	// known e9 a8 00 00 00 until 9.421097335
 }
 
-// A decoder that knows the time only as an interval tries every version.
+// A decoder that knows only an interval of time tries every version.
 func ExampleImage_Versions() {
 	r, err := replay.Load("../../testdata/small/rec.data", replay.Options{})
 	if err != nil {
@@ -50,7 +50,7 @@ func ExampleImage_Versions() {
 	// from 14.452890175 known e9 1c
 }
 
-// A builder takes facts from anywhere, not only from perf.data.
+// A builder takes facts from any source, not only from perf.data.
 func ExampleBuilder() {
 	b := timeline.NewBuilder()
 	b.Extent(100, 1000)
@@ -69,8 +69,8 @@ func ExampleBuilder() {
 	// 0x1006: 2 bytes [] unknown
 }
 
-// A decoder that runs beside perf asks for an image whenever it needs times that
-// the last one does not cover.
+// A decoder runs at the same time as perf. It makes an image when it needs times that
+// the last image does not cover.
 func ExampleFollow() {
 	stream, err := os.Open("../../testdata/storm/rec.data/data")
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 )
 
 // An executedRun is a number of executions of the same bytes at the same address by
-// one CPU. No CPU wrote to text between the first and the last of them. Times are of
-// the recording's clock.
+// one CPU. No CPU wrote to text between the first and the last of them. Times are in
+// nanoseconds of the recording's clock.
 type executedRun struct {
 	first, last uint64
 	cpu         int
@@ -32,15 +32,15 @@ type executedRun struct {
 	count       uint64
 }
 
-// A textStore is what a CPU wrote into kernel text.
+// A textStore is a CPU's store into kernel text.
 type textStore struct {
 	time  uint64
 	addr  uint64
 	bytes []byte
 }
 
-// An execution is the log of an emulated machine, made while perf recorded it: a
-// file truth.tsv beside the recording, with a line for each run and each store.
+// An execution is the log of an emulated machine, made while perf recorded it. The file
+// truth.tsv in the recording's directory has a line for each run and each store.
 //
 //	R first last cpu addr bytes count
 //	S time cpu addr bytes
@@ -104,27 +104,26 @@ func executionOf(tb testing.TB, dir string) *execution {
 	return &e
 }
 
-// executedScore is a comparison of an image with an execution. Executions count as
-// often as they took place.
+// executedScore is a comparison of an image with an execution. Each execution counts.
 type executedScore struct {
-	known, traps  uint64 // of the known bytes, and of a trap inside a window
-	other         uint64 // of places whose bytes are not all known
-	wrong         uint64 // of other bytes than those called known
-	outside       uint64 // of a trap outside of any window
+	known, traps  uint64 // executions of the known bytes, and of a trap inside a window
+	other         uint64 // executions at places whose bytes are not all known
+	wrong         uint64 // executions of other bytes than the known ones
+	outside       uint64 // executions of a trap outside any window
 	stored, torn  uint64 // intervals in which memory held the known byte, or another one inside a window
-	storedWrongly uint64 // or another one outside of any
+	storedWrongly uint64 // intervals in which memory held another byte outside any window
 }
 
 func (s executedScore) contradictions() uint64 { return s.wrong + s.outside + s.storedWrongly }
 
-// openWindows are the windows that were found open so far, by each of their bytes. To
-// find one takes longer than to look here, and a poke writes several times.
+// openWindows caches the open windows that were found, for each of their bytes. A poke
+// writes several times, and finding a window takes longer than a look at the cache.
 type openWindows struct {
 	of    *timeline.Windows
 	found map[uint64][]timeline.Window
 }
 
-// mayTrap reports whether a window is open over a byte at both times.
+// mayTrap reports whether a window is open over addr at both times.
 func (o *openWindows) mayTrap(addr, from, to uint64) bool { return o.at(addr, from) && o.at(addr, to) }
 
 func (o *openWindows) at(addr, t uint64) bool {
@@ -143,7 +142,7 @@ func (o *openWindows) at(addr, t uint64) bool {
 	return len(now) > 0
 }
 
-// compare holds an image against an execution.
+// compare compares an image with an execution.
 func (e *execution) compare(tb testing.TB, im *timeline.Image, open *timeline.Windows) (s executedScore) {
 	tb.Helper()
 	ws := openWindows{open, make(map[uint64][]timeline.Window)}
@@ -190,7 +189,7 @@ func (e *execution) compare(tb testing.TB, im *timeline.Image, open *timeline.Wi
 			s.known += x.count
 		}
 	}
-	// What memory held from each store to the next one.
+	// The content of memory from each store to the next.
 	type content struct {
 		since uint64
 		value byte
@@ -230,9 +229,9 @@ func (e *execution) compare(tb testing.TB, im *timeline.Image, open *timeline.Wi
 	return s
 }
 
-// TestExecuted: while perf recorded an emulated machine, each CPU ran the bytes
-// that the image calls known, or a trap inside a window, and nothing else; and
-// memory held them. No fewer executions are known than can be.
+// TestExecuted: perf recorded an emulated machine. Each CPU ran the bytes that the image
+// calls known, or a trap inside a window, and nothing else. Memory held these bytes. No
+// fewer executions are known than can be.
 func TestExecuted(t *testing.T) {
 	least := map[string]executedScore{
 		"executed": {known: 3448, traps: 823, stored: 177},
@@ -257,7 +256,7 @@ func TestExecuted(t *testing.T) {
 	check := func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "rec.data")
 		if _, err := os.Stat(path); err != nil {
-			path = filepath.Join(dir, "cut.data") // of testdata, where no copies of text go with it
+			path = filepath.Join(dir, "cut.data") // in testdata, without copies of text
 		}
 		r, err := replay.Load(path, replay.Options{Windows: true})
 		if err != nil {
@@ -284,8 +283,8 @@ func TestExecuted(t *testing.T) {
 	})
 }
 
-// TestFollowedExecution: so it is at every time while perf is still writing, also
-// where a CPU goes off and comes back without its events.
+// TestFollowedExecution: the same is true at every time while perf is still writing, also
+// if a CPU goes offline and comes back without its events.
 func TestFollowedExecution(t *testing.T) {
 	dir := filepath.Join(corpus.Large(t, "x86_64/exec"), "gone")
 	e := executionOf(t, dir)

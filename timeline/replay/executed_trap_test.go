@@ -14,16 +14,16 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A measuredPoke is a poke of a batch, with when the trap was really there.
+// A measuredPoke is a poke of a batch, with the true time of its trap.
 type measuredPoke struct {
 	timeline.InPlacePoke
 	window timeline.Window
-	shown  int               // the batch that it is said to be of
+	shown  int               // the batch that replay gives it
 	trap   timeline.Interval // from the store of INT3 to that of the new first byte
 }
 
-// measuredPokes returns the pokes of batches whose stores the execution has, in
-// the order of time.
+// measuredPokes returns the pokes in batches whose stores the execution has, in order
+// of time.
 func measuredPokes(tb testing.TB, r *replay.Replay, e *execution) []measuredPoke {
 	const int3 = 0xcc
 	first := make(map[uint64][]textStore)
@@ -55,12 +55,12 @@ func measuredPokes(tb testing.TB, r *replay.Replay, e *execution) []measuredPoke
 	return out
 }
 
-// wholeBatches returns how many batches the kernel made, and how many of them are
-// shown as they are. text_mutex lets one task write at a time, so places that have
-// their traps at the same time are of one batch.
+// wholeBatches returns how many batches the kernel made, and how many of them replay shows
+// correctly. text_mutex lets one task write at a time, so places with traps at the same time
+// are of one batch.
 func wholeBatches(pokes []measuredPoke) (made, right int) {
-	real := make(map[int]map[int]bool)  // the shown ones of each real one
-	shown := make(map[int]map[int]bool) // and the reverse
+	real := make(map[int]map[int]bool)  // the shown batches of each real one
+	shown := make(map[int]map[int]bool) // the real batches of each shown one
 	note := func(m map[int]map[int]bool, of, has int) {
 		if m[of] == nil {
 			m[of] = make(map[int]bool)
@@ -87,16 +87,16 @@ func wholeBatches(pokes []measuredPoke) (made, right int) {
 	return made, right
 }
 
-// TestExecutedWindows holds windows against the stores of the kernel and against the
-// traps that CPUs met: no trap is ever outside of its proven window, nearly all
-// are inside the estimate, and the estimate is not much wider than it has to be.
+// TestExecutedWindows compares windows with the kernel's stores and the traps that CPUs met.
+// No trap is outside its proven window. Nearly all traps are inside the estimate. The
+// estimate is not much wider than needed.
 func TestExecutedWindows(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		pokes       int     // whose stores are known
+		pokes       int     // with known stores
 		proven, est float64 // median widths, as multiples of the true window, at most
-		traps       float64 // part of the traps that are inside the estimate, at least
-		batches     float64 // part of the batches that are shown as they were, at least
+		traps       float64 // fraction of the traps inside the estimate, at least
+		batches     float64 // fraction of the batches shown correctly, at least
 	}{
 		{name: "pt", pokes: 9495, proven: 3.4, est: 3, traps: 0.99, batches: 1},
 		{name: "dense", pokes: 22512, proven: 3.3, est: 3, traps: 0.998, batches: 1},
@@ -141,8 +141,8 @@ func TestExecutedWindows(t *testing.T) {
 	}
 }
 
-// estimatedTraps counts the ends of runs of traps inside proven windows, and how many
-// of them the estimate has.
+// estimatedTraps counts the first and last times of runs of traps inside proven windows,
+// and how many of them are inside the estimate.
 func estimatedTraps(r *replay.Replay, e *execution) (in, all int) {
 	for _, run := range e.runs {
 		if len(run.bytes) != 1 || run.bytes[0] != 0xcc {

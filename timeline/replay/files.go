@@ -13,10 +13,11 @@ import (
 var snapshotFiles = [...]string{"kcore", "kallsyms", "modules"}
 
 // Files returns the paths of all files and directories that the recording, its
-// snapshots and the options name. Not every one of them must exist.
+// snapshots and the options name. Some may not exist. The caller must not change
+// the slice.
 func (r *Replay) Files() []string { return r.files }
 
-// filesOf returns what [Replay.Files] does.
+// filesOf returns the paths for [Replay.Files].
 func filesOf(rec *perfdata.Recording, opts *Options) []string {
 	files := rec.Files()
 	add := func(name string) {

@@ -17,7 +17,7 @@ import (
 
 const unregister = perfdata.KSymbolUnregister
 
-// TestFindings: small recordings, each with one thing that does not fit.
+// TestFindings: each small recording has one contradiction.
 func TestFindings(t *testing.T) {
 	const bpf, ool = perfdata.KSymbolBPF, perfdata.KSymbolOOL
 	for _, tt := range []struct {
@@ -155,7 +155,7 @@ func findingText(f *Finding) string {
 	return s
 }
 
-// TestFindingsOfRecordings: in real recordings everything fits.
+// TestFindingsOfRecordings: real recordings have no contradictions.
 func TestFindingsOfRecordings(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "modfull", "thunks", "hotplug", "smalldup"} {
 		t.Run(name, func(t *testing.T) {

@@ -24,16 +24,16 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A followed recording is read as while it was made.
+// A followed recording is read as if perf was still writing it.
 type followed struct {
 	data    []byte
 	opts    replay.Options
 	oracles []corpus.Oracle
-	sites   []uint64 // where pokes are, each once
+	sites   []uint64 // addresses of pokes, without repetitions
 	final   *replay.Replay
 }
 
-// follow prepares a recording in directory dir of testdata or the corpus.
+// follow prepares the recording in directory dir of testdata or the corpus.
 func follow(tb testing.TB, dir string, cpus int) *followed {
 	tb.Helper()
 	f := &followed{opts: replay.Options{CPUs: cpus}}
@@ -70,7 +70,7 @@ func follow(tb testing.TB, dir string, cpus int) *followed {
 	return f
 }
 
-// begin begins to follow it.
+// begin starts a Follower.
 func (f *followed) begin(tb testing.TB) *replay.Follower {
 	tb.Helper()
 	fo, err := replay.Follow(bytes.NewReader(f.data), f.opts)
@@ -81,7 +81,7 @@ func (f *followed) begin(tb testing.TB) *replay.Follower {
 	return fo
 }
 
-// rounds counts the rounds.
+// rounds returns the number of rounds.
 func (f *followed) rounds(tb testing.TB) (n int) {
 	fo := f.begin(tb)
 	for fo.Next() {
@@ -93,14 +93,14 @@ func (f *followed) rounds(tb testing.TB) (n int) {
 	return n
 }
 
-// agreement is what became of the answers that an image called known.
+// agreement compares an early image with the final one.
 type agreement struct {
-	known  int // known at the end, the same bytes
-	doubts int // not known any more
+	known  int // known in the final image, with the same bytes
+	doubts int // not known in the final image
 }
 
-// agree checks that what an early image calls known is nowhere known as something
-// else in the final one.
+// agree checks that no known byte of an early image is known as another byte in the
+// final image.
 func agree(tb testing.TB, early *timeline.Image, rep *replay.Report, final *timeline.Image, addrs []uint64) (a agreement) {
 	tb.Helper()
 	const n = 5
@@ -130,7 +130,7 @@ func agree(tb testing.TB, early *timeline.Image, rep *replay.Report, final *time
 	return a
 }
 
-// places returns up to n addresses that pokes hit, and as many of the snapshot.
+// places returns up to n addresses of pokes, and as many addresses of the snapshot.
 func (f *followed) places(n int) []uint64 {
 	rng := rand.New(rand.NewPCG(3, 4))
 	out := slices.Clone(f.sites)
@@ -145,8 +145,8 @@ func (f *followed) places(n int) []uint64 {
 	return out
 }
 
-// check follows a recording and judges up to most of its images, by the oracles
-// and by the image of the whole recording.
+// check follows a recording and compares up to most of its images with the oracles and
+// with the image of the whole recording.
 func (f *followed) check(t *testing.T, most, places int) (sum score, total agreement, images int, last *replay.Report) {
 	t.Helper()
 	rounds := f.rounds(t)
@@ -191,12 +191,12 @@ func (f *followed) check(t *testing.T, most, places int) (sum score, total agree
 	return sum, total, images, last
 }
 
-// TestFollow: images that are made while a recording is read say nothing that is
-// wrong, or that the image of the whole contradicts; and they know.
+// TestFollow: images made while a recording is read have no wrong byte and do not contradict
+// the image of the whole recording. They also have known bytes.
 func TestFollow(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		doubts bool // the whole recording shows that changes went unrecorded
+		doubts bool // the whole recording shows unrecorded changes
 		knows  bool
 	}{
 		{name: "small", knows: true},
@@ -223,7 +223,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// roundsAsked is how many images the tests of large recordings make of each:
+// roundsAsked is the number of images that tests make of each large recording:
 // $TEXTREPLAY_ROUNDS, or a few.
 func roundsAsked(t *testing.T) int {
 	s := os.Getenv("TEXTREPLAY_ROUNDS")
@@ -237,7 +237,7 @@ func roundsAsked(t *testing.T) int {
 	return n
 }
 
-// TestFollowOther is TestFollow for whatever other recordings are given.
+// TestFollowOther is TestFollow for the recordings in $TEXTREPLAY_OTHER.
 func TestFollowOther(t *testing.T) {
 	root := os.Getenv("TEXTREPLAY_OTHER")
 	if root == "" {
@@ -292,8 +292,8 @@ func TestFollowCorpus(t *testing.T) {
 	}
 }
 
-// TestFollowPrefix: up to its horizon, which is no later, an image made while reading
-// is that of a recording that ends there.
+// TestFollowPrefix: up to its horizon, an image made while reading equals the image of a
+// recording that ends there. Its horizon is not later.
 func TestFollowPrefix(t *testing.T) {
 	f := follow(t, testdata("rich"), 2)
 	rec, err := perfdata.New(f.data)
@@ -332,7 +332,7 @@ func TestFollowPrefix(t *testing.T) {
 	}
 }
 
-// TestFollowOld: earlier images stay as they are while the follower goes on.
+// TestFollowOld: earlier images do not change while the follower reads on.
 func TestFollowOld(t *testing.T) {
 	f := follow(t, testdata("storm"), 2)
 	f.opts.Windows = true
@@ -379,8 +379,8 @@ func TestFollowOld(t *testing.T) {
 	}
 }
 
-// TestFollowGrowing follows a file while it is written: the header does not say
-// yet how long it is, and the features are not there.
+// TestFollowGrowing follows a file while it is written. Its header has no length yet, and
+// the features are missing.
 func TestFollowGrowing(t *testing.T) {
 	f := follow(t, testdata("small"), 2)
 	path := filepath.Join(t.TempDir(), "data")
@@ -394,7 +394,7 @@ func TestFollowGrowing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	// As perf writes it: the length of the records at the very end.
+	// perf writes the length of the records at the very end.
 	const size = 48
 	head := bytes.Clone(f.data[:104])
 	copy(head[size:], make([]byte, 8))
@@ -444,7 +444,7 @@ func TestFollowGrowing(t *testing.T) {
 	}
 }
 
-// TestFollowGuest: a guest cannot be followed, nor can what is no recording.
+// TestFollowErrors: a guest cannot be followed, nor can a file that is not a recording.
 func TestFollowErrors(t *testing.T) {
 	f := follow(t, testdata("small"), 2)
 	if _, err := replay.Follow(bytes.NewReader(f.data), replay.Options{Guest: 1}); err == nil {
@@ -456,7 +456,7 @@ func TestFollowErrors(t *testing.T) {
 	if _, err := replay.Follow(bytes.NewReader(f.data), replay.Options{KCore: t.TempDir()}); err == nil {
 		t.Error("an empty kcore_dir was taken")
 	}
-	// What breaks off leaves what came before.
+	// What was read before an error stays.
 	fo, err := replay.Follow(io.MultiReader(bytes.NewReader(f.data[:40000]), iotest.ErrReader(io.ErrClosedPipe)), f.opts)
 	if err != nil {
 		t.Fatal(err)
@@ -472,8 +472,8 @@ func TestFollowErrors(t *testing.T) {
 	}
 }
 
-// TestFollowCopy: without a workload nobody knows when the copy of kernel text was
-// made, until perf has drained the ring buffers for a second time.
+// TestFollowCopy: without a workload, the time of the copy of kernel text is unknown until
+// perf has drained the ring buffers a second time.
 func TestFollowCopy(t *testing.T) {
 	path := testdata("storm", "rec.data")
 	n := 0

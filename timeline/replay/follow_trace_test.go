@@ -11,8 +11,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// TestFollowNoTrace: images that were made meanwhile leave no trace in the last
-// one: it is that of a follower that made no other.
+// TestFollowNoTrace: making images does not change later images. The last image is the
+// same as that of a follower that made no other.
 func TestFollowNoTrace(t *testing.T) {
 	for _, name := range []string{"lossy", "smalldup", "modfull"} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestFollowNoTrace(t *testing.T) {
 	}
 }
 
-// counted returns what a report counts.
+// counted returns the counts in a report.
 func counted(r *replay.Report) []any {
 	return []any{r.Coverage, r.Records, r.Pokes, r.BPF, r.Symbols, r.Losses, r.Modules, len(r.Warnings), r.Horizon}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// FuzzMachines makes images of every machine of arbitrary bytes, and follows
-// them as a stream: no panic, no hang, and no horizon beyond the newest record.
+// FuzzMachines makes images of every machine in arbitrary bytes, and follows the bytes as
+// a stream. There is no panic, no hang, and no horizon beyond the newest record.
 func FuzzMachines(f *testing.F) {
 	f.Add(seed(f, testdata("guest", "merged.data")))
 	f.Add(seed(f, testdata("lossy", "rec.data")))

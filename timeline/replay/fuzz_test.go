@@ -17,8 +17,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// seed makes a recording of a few kilobytes out of a real one: the fuzzer is
-// slow with long inputs.
+// seed makes a recording of a few kilobytes from a real one, because the fuzzer is slow
+// with long inputs.
 func seed(f *testing.F, path string) []byte {
 	rec, err := perfdata.Open(path)
 	if err != nil {
@@ -66,8 +66,8 @@ func seed(f *testing.F, path string) []byte {
 	return data
 }
 
-// FuzzReplay makes images of arbitrary bytes and asks them questions: no panic,
-// no hang, and validities that hold together.
+// FuzzReplay makes images of arbitrary bytes and asks them questions. There is no panic
+// and no hang, and validities are consistent.
 func FuzzReplay(f *testing.F) {
 	for _, name := range []string{"small", "uponline", "rich"} {
 		f.Add(seed(f, filepath.Join(corpus.Root(), "testdata", name, "rec.data")))
@@ -145,7 +145,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// FuzzPatching asks images of other architectures what only they have.
+// FuzzPatching asks images of other architectures questions that only those answer.
 func FuzzPatching(f *testing.F) {
 	for _, record := range genperf.Patching {
 		dir := filepath.Join(f.TempDir(), "rec.data")

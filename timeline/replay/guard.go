@@ -5,26 +5,26 @@ package replay
 
 import "github.com/textreplay/textreplay/internal/mapfile"
 
-// A ChangedError is returned for a file that changed while it was in use, so that
-// answers may be wrong.
+// A ChangedError is returned if a file changed while it was in use. Answers may
+// then be wrong.
 type ChangedError = mapfile.ChangedError
 
-// Guard calls f and returns its error. Inside of f, on the goroutine that called
-// Guard, an access to a part of a recording, a copy of text or an index that was cut
-// off after the file was opened ends f, and Guard returns a *[ChangedError]. Without
-// Guard it ends the program, with the signal SIGBUS. Functions of this package that
-// return an error have a Guard of their own. Those that answer questions have none,
-// as it would slow them down.
+// Guard calls f and returns its error. It protects f from files that were cut short
+// after they were opened: the recording, a copy of text, an index. If f accesses the missing
+// part on the goroutine that called Guard, f ends and Guard returns a *[ChangedError].
+// Without Guard, SIGBUS ends the program.
 //
-// A Replay whose Guard has ended f this way can only be closed.
+// Functions of this package that return an error use Guard themselves. Functions that
+// answer questions do not, because it would slow them down.
+//
+// After Guard has ended f this way, the Replay can only be closed.
 func Guard(f func() error) error { return mapfile.Guard(f) }
 
-// Check returns a *[ChangedError] if a file that the image rests on has changed since
-// it was opened. Answers that were given until now may then be wrong: what was cut
-// off the last page of a file reads as zeros, and a file that was overwritten has
-// other bytes. A recording that perf is still writing may grow. Check costs a system
-// call for each file. Programs that run for long call it from time to time, and after
-// the last question.
+// Check returns a *[ChangedError] if a file that the image uses has changed since it
+// was opened. Answers given so far may then be wrong: the missing part of a file's last
+// page reads as zeros, and an overwritten file has other bytes. A recording that
+// perf is still writing may grow. Check costs one system call per file. A program that
+// runs for long calls Check from time to time, and after its last question.
 func (r *Replay) Check() error {
 	if err := r.Recording.Check(); err != nil {
 		return err

@@ -42,7 +42,7 @@ func testdata(parts ...string) string {
 	return filepath.Join(append([]string{corpus.Root(), "testdata"}, parts...)...)
 }
 
-// history writes down all versions of the bytes at addr.
+// history returns all versions of the bytes at addr as text.
 func history(im *timeline.Image, addr uint64, n int) string {
 	var b bytes.Buffer
 	buf := make([]byte, n)
@@ -52,7 +52,7 @@ func history(im *timeline.Image, addr uint64, n int) string {
 	return b.String()
 }
 
-// sameImage compares two images over the snapshot and the symbols of the first.
+// sameImage compares two images over the first one's snapshot and symbols.
 func sameImage(t *testing.T, a, b *replay.Replay) {
 	t.Helper()
 	const step = 8
@@ -77,8 +77,8 @@ func symbolRanges(im *timeline.Image) (out []timeline.Range) {
 	return out
 }
 
-// TestGuestHost: a guest's records that perf inject merged into a recording
-// change nothing of the host's image.
+// TestGuestHost: the guest's records that perf inject merged into a recording do not
+// change the host's image.
 func TestGuestHost(t *testing.T) {
 	want := loadWith(t, testdata("storm", "rec.data"), replay.Options{})
 	got := loadWith(t, testdata("guest", "merged.data"), replay.Options{})
@@ -101,8 +101,8 @@ func TestGuestHost(t *testing.T) {
 	}
 }
 
-// TestGuest: the image of a guest is that of its own recording up to its
-// horizon, save what perf left out of it.
+// TestGuest: up to its horizon, the image of a guest equals that of the guest's own
+// recording, except for what perf left out.
 func TestGuest(t *testing.T) {
 	plain := loadWith(t, testdata("small", "rec.data"), replay.Options{})
 	guest := loadWith(t, testdata("guest", "merged.data"), replay.Options{Guest: guestPID})
@@ -133,15 +133,15 @@ func TestGuest(t *testing.T) {
 		o.Before, o.After = o.Before+guestLate, o.After+guestLate
 		judge(t, guest.Image, o, sum)
 	}
-	// Two pages at five oracles, and the kprobe's slot.
+	// Two pages in five oracles, and the slot of the kprobe.
 	if k, p := sum.of("kernel").known, sum.of("kprobe").known; k != 2*5*4096 || p != 115 {
 		t.Errorf("known bytes: %v", sum)
 	}
 }
 
-// atMost checks that a guest's image says what the image of its own recording
-// does, late nanoseconds later: the same standing and bytes of kernel text up to
-// the horizon, and elsewhere nothing known that is not known there too.
+// atMost compares a guest's image with the image of the guest's own recording, late
+// nanoseconds later. Up to the horizon, kernel text has the same standing and bytes.
+// Elsewhere, only what is known in the second image is known in the first.
 func atMost(t *testing.T, guest, plain *replay.Replay, late uint64) {
 	t.Helper()
 	lo, hi := guest.Image.Text()
@@ -156,7 +156,7 @@ func atMost(t *testing.T, guest, plain *replay.Replay, late uint64) {
 			for b := range plain.Image.Versions(addr, want[:], 0, timeline.MaxTime-late-1) {
 				for _, at := range []uint64{b.Since + late, b.Until - 1 + late} {
 					if b.Until == timeline.MaxTime && at == b.Until-1+late || b.Since == 0 && at == late {
-						continue // no time of the recording
+						continue // outside the recording
 					}
 					v := guest.Image.At(at).Read(addr, got[:])
 					if lo <= addr && addr < hi && at <= guest.Report.Horizon && at >= guest.Report.First {
@@ -180,7 +180,7 @@ func atMost(t *testing.T, guest, plain *replay.Replay, late uint64) {
 	t.Logf("%d questions about kernel text with the same answer, %d answers known", same, known)
 }
 
-// TestGuestUnknown: an unknown guest is an error that names those that there are.
+// TestGuestUnknown: the error for an unknown guest lists the known ones.
 func TestGuestUnknown(t *testing.T) {
 	for _, tt := range []struct{ dir, name, want string }{
 		{"guest", "merged.data", "the recording has no guest 12; it has 7001"},
@@ -194,8 +194,8 @@ func TestGuestUnknown(t *testing.T) {
 	}
 }
 
-// rewrite makes a recording of another one's records, each of which change may
-// alter in place, or drop.
+// rewrite makes a recording from the records of another one. change may alter each record
+// in place, or drop it.
 func rewrite(tb testing.TB, path string, change func(r *perfdata.Recording, rec *perfdata.Record) (keep bool)) []byte {
 	tb.Helper()
 	r, err := perfdata.Open(path)
@@ -260,8 +260,8 @@ func replayOf(tb testing.TB, data []byte, kcoreDir string, opts replay.Options) 
 	return r
 }
 
-// TestGuestMode: records whose header says that they are of a guest, as in
-// recordings of perf kvm, tell nothing of the host, even if no id says so too.
+// TestGuestMode: records whose header marks them as a guest's, as perf kvm writes them, do
+// not affect the host's image, even if no id marks them.
 func TestGuestMode(t *testing.T) {
 	path := testdata("small", "rec.data")
 	isGuest := func(rec *perfdata.Record) bool {
@@ -302,8 +302,8 @@ func TestGuestMode(t *testing.T) {
 		t.Errorf("guests %+v, want the default one with %d records", g, n)
 	}
 
-	// And the default guest's image has those, but proves nothing: nobody knows
-	// what the guest's kernel did besides.
+	// The default guest's image has those records, but proves nothing: its other changes
+	// are unknown.
 	guest := replayOf(t, marked, kcoreDir, replay.Options{Guest: replay.DefaultGuest})
 	if p := guest.Report.Pokes.Total; p == 0 || p != host.Report.Guests[0].Pokes {
 		t.Errorf("the guest has %d pokes, its records are %+v", p, host.Report.Guests[0])
@@ -320,10 +320,10 @@ func TestGuestMode(t *testing.T) {
 	}
 }
 
-// TestGuestSamples: samples of a guest that the host's own events took are the
-// host's records: they are counted for the guest, and their times are the host's.
+// TestGuestSamples: the host's events also sample a guest. These samples are the host's
+// records with the host's times, but the report counts them for the guest.
 func TestGuestSamples(t *testing.T) {
-	path := testdata("hotplug", "rec.data") // where samples tell that a CPU fell silent
+	path := testdata("hotplug", "rec.data") // whose samples show that a CPU fell silent
 	n := uint64(0)
 	data := rewrite(t, path, func(r *perfdata.Recording, rec *perfdata.Record) bool {
 		if rec.Type == perfdata.RecordSample && rec.Offset%16 == 0 {
@@ -339,8 +339,8 @@ func TestGuestSamples(t *testing.T) {
 	}
 }
 
-// TestGuestMap: perf kvm writes the map of a guest's kernel, which is not the
-// host's, under the hypervisor's pid where it knows that.
+// TestGuestMap: perf kvm writes the map of a guest's kernel. If perf knows the hypervisor's
+// pid, the map has that pid. It is not the map of the host's kernel.
 func TestGuestMap(t *testing.T) {
 	path := testdata("small", "rec.data")
 	const lo, hi = 0xffffffff81000000, 0xffffffff82000000
@@ -389,8 +389,8 @@ func TestGuestMap(t *testing.T) {
 	}
 }
 
-// TestGuestVCPUs: without the names of all virtual CPUs' threads, or where the
-// host lost records, nobody knows whether every CPU of the guest was recorded.
+// TestGuestVCPUs: it is unknown whether every CPU of the guest was recorded if a virtual
+// CPU's thread has no name, or if the host lost records.
 func TestGuestVCPUs(t *testing.T) {
 	path := testdata("guest", "merged.data")
 	for _, tt := range []struct {
@@ -438,15 +438,15 @@ func TestGuestVCPUs(t *testing.T) {
 	}
 }
 
-// TestGuestSynthesized: what perf made up when the guest's recording began has time 0,
-// and gets into the host's image no more than the rest; nor do the guest's ring
-// buffers hold back the horizon of a host's recording without a clean end.
+// TestGuestSynthesized: records that perf made when the guest's recording began have
+// time 0. They do not affect the host's image. The guest's ring buffers do not limit the
+// horizon of a host's recording without a clean end.
 func TestGuestSynthesized(t *testing.T) {
 	path := testdata("guest", "merged.data")
 	guestExec := ""
 	n := 0
 	change := func(r *perfdata.Recording, rec *perfdata.Record) bool {
-		// The birth of a symbol becomes one from before the recording.
+		// Move the symbol's registration to before the recording.
 		var k perfdata.KSymbol
 		if rec.Type == perfdata.RecordKSymbol && rec.CPUMode() == perfdata.MiscGuestKernel && r.KSymbol(rec, &k) == nil {
 			n++
@@ -482,8 +482,8 @@ func TestGuestSynthesized(t *testing.T) {
 	}
 }
 
-// TestGuestTimes: a guest's times and ring buffers are not the host's. Here the
-// guest's records go on for longer, and come from a CPU that the host has not.
+// TestGuestTimes: a guest's times and ring buffers do not affect the host's. Here the
+// guest's records continue for longer and come from a CPU that the host does not have.
 func TestGuestTimes(t *testing.T) {
 	path := testdata("guest", "merged.data")
 	const last = 30_000_000_000
@@ -505,8 +505,8 @@ func TestGuestTimes(t *testing.T) {
 	if g := rep.Guests[0]; g.Last < last || rep.Last >= last || rep.Horizon >= last {
 		t.Errorf("the host's last record is of %d, its horizon %d; the guest's last of %d", rep.Last, rep.Horizon, g.Last)
 	}
-	// Without a clean end the horizon is that of the slowest ring buffer: another
-	// record of its newest time may follow.
+	// Without a clean end, the slowest ring buffer gives the horizon: another record with
+	// its newest time may follow.
 	rec, err := perfdata.New(data)
 	if err != nil {
 		t.Fatal(err)
@@ -532,8 +532,8 @@ func TestGuestTimes(t *testing.T) {
 	}
 }
 
-// TestGuestDamage: neither image of a recording that was cut, or in which a byte was
-// changed, has a wrong byte that the changed one does not itself account for.
+// TestGuestDamage: a recording is cut, or a byte is changed. Neither image has a wrong
+// byte, except for those that the changed byte affects directly.
 func TestGuestDamage(t *testing.T) {
 	path := testdata("guest", "merged.data")
 	whole, err := os.ReadFile(filepath.Join(path, "data"))
@@ -622,8 +622,8 @@ func TestGuestDamage(t *testing.T) {
 	t.Logf("%d images, %d bytes known", answered, known)
 }
 
-// TestGuestInject merges large recordings with perf itself, and judges host and
-// guest by their oracles.
+// TestGuestInject merges large recordings with perf inject, and compares host and guest
+// with their oracles.
 func TestGuestInject(t *testing.T) {
 	perf, err := exec.LookPath("perf")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// hotplugFormat is what TRACING_DATA has of cpuhp:cpuhp_enter.
+// hotplugFormat is the format of cpuhp:cpuhp_enter in TRACING_DATA.
 const hotplugFormat = "name: cpuhp_enter\nID: 137\nformat:\n" +
 	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
 	"\tfield:unsigned int cpu;\toffset:8;\tsize:4;\tsigned:0;\n" +
@@ -31,7 +31,7 @@ func (t *tape) step(on int64, time uint64, cpu, target, step uint32) {
 	t.sample(uint64(20+on), time, raw)
 }
 
-// switches writes a SWITCH record of CPU 1: a task comes, or leaves.
+// switches writes a SWITCH record of CPU 1: a task starts to run, or stops.
 func (t *tape) switches(time uint64, tid uint32, out bool) {
 	s := t.id(11, time)
 	s.TID = tid
@@ -48,8 +48,8 @@ func (t *tape) switches(time uint64, tid uint32, out bool) {
 	t.must(t.w.WriteRecord(le.AppendUint64(b, s.ID)))
 }
 
-// TestHotplug: what shows that a CPU went offline and came back, without perf's
-// events. CPU 1 has records until 600 and is no longer silent than it was before.
+// TestHotplug: signs that a CPU went offline and came back without perf's events. CPU 1
+// has records until 600 and is then not silent for longer than before.
 func TestHotplug(t *testing.T) {
 	const second = 1_000_000_000
 	until := func(gap, end string) string {
@@ -61,7 +61,7 @@ func TestHotplug(t *testing.T) {
 	}
 	silent := until("600", "cpu-silent")
 	whole := until("1001", "beyond-horizon")
-	// Times of what follows the first second.
+	// Times after the first second.
 	silentLater, wholeLater := until("1000000000", "cpu-silent"), until("1900000001", "beyond-horizon")
 
 	listens := func(w *tape) { // before the first record
@@ -82,7 +82,7 @@ func TestHotplug(t *testing.T) {
 	}
 	end := func(w *tape) { w.tick(10, 900, 1000) }
 	met := func(w *tape) { w.comm(10, 800, 0, 23, "new") }
-	later := func(w *tape) { // the same, where the ids of two FORKs are not next to each other
+	later := func(w *tape) { // like begin, but the ids of two FORKs are not adjacent
 		begin(w)
 		w.tick(11, second)
 		w.fork(10, second+100, 21, 7)
@@ -148,7 +148,7 @@ func TestHotplug(t *testing.T) {
 		}, whole},
 		{"of which the first is one that was made when all events listened", func(w *tape) {
 			listens(w)
-			w.fork(10, 100, 10, 3) // by a task that may have begun it before
+			w.fork(10, 100, 10, 3) // of a task that may have begun the fork before
 			begin(w)
 			w.comm(10, 800, 0, 19, "old")
 			end(w)
@@ -218,7 +218,7 @@ func TestHotplug(t *testing.T) {
 		{"nor where too many are missing", func(w *tape) {
 			later(w)
 			w.fork(10, second+300, 22, 7)
-			w.fork(10, second+400, 5000, 7) // as restoring a checkpoint does
+			w.fork(10, second+400, 5000, 7) // restoring a checkpoint does this
 			endLater(w)
 		}, wholeLater},
 		{"nor where higher ones were in use before", func(w *tape) {

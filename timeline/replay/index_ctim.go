@@ -10,6 +10,6 @@ import (
 	"time"
 )
 
-// statusChange returns when anything about a file last changed, which only the
-// system's clock decides.
+// statusChange returns when a file's content or status last changed. Programs cannot set
+// this time.
 func statusChange(st *syscall.Stat_t) time.Time { return time.Unix(st.Ctim.Unix()) }

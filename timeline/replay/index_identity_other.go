@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// identityOf describes a file by what the system says of it. exact says that it is
-// different after every change of the content.
+// identityOf returns what the system says about a file. exact is set if every change of
+// the content changes id.
 func identityOf(info fs.FileInfo) (id string, exact bool) {
 	return fmt.Sprintf("%d bytes %d", info.Size(), info.ModTime().UnixNano()), false
 }

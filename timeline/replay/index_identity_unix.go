@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// identityOf describes a file by what stat says of it. exact says that it is
-// different after every change of the content: the inode and its time of change are
-// not for programs to set.
+// identityOf returns what stat says about a file. exact is set if every change of the
+// content changes id: programs cannot set the inode and the change time.
 func identityOf(info fs.FileInfo) (id string, exact bool) {
 	id = fmt.Sprintf("%d bytes %d", info.Size(), info.ModTime().UnixNano())
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -17,7 +17,7 @@ import (
 
 const modulePath = "github.com/textreplay/textreplay"
 
-// program identifies the build of the running program: another one may have other
+// program identifies the build of the running program. Another build may have other
 // rules.
 var program = sync.OnceValues(func() (string, error) {
 	if info, ok := debug.ReadBuildInfo(); ok && released(info) {
@@ -26,9 +26,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return executableSum()
 })
 
-// released reports whether the build information says which sources the program was
-// built from: a version of the module that has a checksum, or a commit without
-// changes.
+// released reports whether the build information names the exact sources of the
+// program: a module version with a checksum, or a commit without changes.
 func released(info *debug.BuildInfo) bool {
 	commit, modified := "", true
 	for _, s := range info.Settings {
@@ -46,7 +45,7 @@ func released(info *debug.BuildInfo) bool {
 		switch {
 		case m.Sum != "":
 		case m == &info.Main && m.Path == modulePath && commit != "" && !modified:
-		case m == &info.Main && !isOurs(m.Path): // a program that uses this package; its sources do not matter
+		case m == &info.Main && !isOurs(m.Path): // a program that imports this module; its sources do not matter
 		default:
 			return false
 		}
@@ -57,10 +56,10 @@ func released(info *debug.BuildInfo) bool {
 func isOurs(path string) bool { return path == modulePath || strings.HasPrefix(path, modulePath+"/") }
 
 // executableSum returns a checksum of the running program's file. It distinguishes
-// builds, it does not keep anybody out: two CRCs take a tenth of the time of a
+// builds. It gives no protection against attacks: two CRCs take a tenth of the time of a
 // cryptographic hash.
 func executableSum() (sum string, err error) {
-	path := "/proc/self/exe" // not a file that has replaced the program's own since
+	path := "/proc/self/exe" // the running program, even if its file was replaced
 	if runtime.GOOS != "linux" {
 		if path, err = os.Executable(); err != nil {
 			return "", err

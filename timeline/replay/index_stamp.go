@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// A stampedFile is a file that an image is made of, as it was when it was opened.
+// A stampedFile is an input file of an image, as it was when it was opened.
 type stampedFile struct {
 	what, path string
 	info       fs.FileInfo // nil if it does not exist
 }
 
-// stampedFiles returns the files that the image is made of.
+// stampedFiles returns the input files of the image.
 func (r *Replay) stampedFiles() []stampedFile {
 	var files []stampedFile
 	for i, path := range r.Recording.Files() {
@@ -35,9 +35,9 @@ func (r *Replay) stampedFiles() []stampedFile {
 	return append(files, r.given...)
 }
 
-// stampOf returns what distinguishes the recording and the options of a replay,
-// and the program that makes the image, from others. What it says of files is
-// from the files that are open, whatever their paths lead to by now.
+// stampOf returns a hash that identifies the recording, the options and the program
+// that makes the image. It describes the open files, whatever their paths name
+// by now.
 func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	build, err := program()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	return sha256.Sum256(sum), nil
 }
 
-// The parts of a file that are looked at: its beginning and end, and some places
+// The parts of a file that sample reads: the beginning, the end, and some places
 // between.
 const (
 	stampEnds   = 16 << 10
@@ -71,8 +71,8 @@ const (
 	stampPieces = 16
 )
 
-// sample describes a file: by what stat says of it, and by parts of its content. If
-// stat does not say what a change of the content must change, it is all of the content.
+// sample describes a file by what stat says and by parts of its content. It uses all of
+// the content if stat cannot show every change.
 func (f *stampedFile) sample() (string, error) {
 	if f.info == nil {
 		return "is not there", nil
@@ -110,8 +110,7 @@ func (f *stampedFile) sample() (string, error) {
 	return fmt.Sprintf("%s %x", id, h.Sum(nil)), err
 }
 
-// same returns an error unless the file that stat has looked at is the one that was
-// opened, unchanged.
+// same returns an error unless now describes the file that was opened, unchanged.
 func (f *stampedFile) same(now fs.FileInfo, err error) error {
 	if err != nil {
 		return err
@@ -123,8 +122,8 @@ func (f *stampedFile) same(now fs.FileInfo, err error) error {
 	return nil
 }
 
-// unchanged returns an error if a path does not lead to the unchanged file any more
-// that the image was made of.
+// unchanged returns an error if an input file of the image has changed, or if its path
+// names another file now.
 func (r *Replay) unchanged() error {
 	for _, f := range r.stampedFiles() {
 		if f.info == nil {
@@ -137,11 +136,11 @@ func (r *Replay) unchanged() error {
 	return nil
 }
 
-// timestampTick is longer than the steps in which file systems note times.
+// timestampTick is longer than the resolution of times in file systems.
 const timestampTick = 20 * time.Millisecond
 
-// settle waits until a change of any of the files would show in its times. Times
-// advance in ticks: of two changes in one tick the second one does not show.
+// settle waits until a change of any input file would change its times. Of two changes in
+// one clock tick, the second does not show.
 func (r *Replay) settle() {
 	var wait time.Duration
 	for _, f := range r.stampedFiles() {
@@ -152,7 +151,7 @@ func (r *Replay) settle() {
 	time.Sleep(wait)
 }
 
-// signature describes a type with all types in it.
+// signature describes a type and all types in it.
 func signature(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Struct:

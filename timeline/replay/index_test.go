@@ -25,7 +25,7 @@ func testRecording(name string) string {
 	return filepath.Join("..", "..", "testdata", name, "rec.data")
 }
 
-// loadWith loads a recording, which the test closes.
+// loadWith loads a recording. The end of the test closes it.
 func loadWith(tb testing.TB, path string, opts Options) *Replay {
 	tb.Helper()
 	r, err := Load(path, opts)
@@ -36,7 +36,7 @@ func loadWith(tb testing.TB, path string, opts Options) *Replay {
 	return r
 }
 
-// indexed makes an index of a recording, and loads it from that.
+// indexed writes an index of a recording and loads the recording with it.
 func indexed(tb testing.TB, path string, opts Options) (made, used *Replay) {
 	tb.Helper()
 	opts.Index, opts.SaveIndex = filepath.Join(tb.TempDir(), "index"), true
@@ -51,7 +51,7 @@ func indexed(tb testing.TB, path string, opts Options) (made, used *Replay) {
 	return made, used
 }
 
-// places are addresses and times all over an image, more of them where it changes.
+// places returns addresses and times all over an image, more of them where it changes.
 func places(im *timeline.Image, n int) (out []struct{ addr, time uint64 }) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	first, horizon := im.Extent()
@@ -79,8 +79,8 @@ func places(im *timeline.Image, n int) (out []struct{ addr, time uint64 }) {
 	return out
 }
 
-// TestIndex: an image from an index is the image that it was made of, and all
-// that a replay tells is the same.
+// TestIndex: an image from an index equals the image that was saved, and so do all other
+// answers of the Replay.
 func TestIndex(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "smalldup", "storm", "thunks", "uponline", "arm64", "ppc64le", "s390x"} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexStale: an index is not used once anything has changed that the image
-// is made of, and is then made anew.
+// TestIndexStale: an index is not used after any input of the image has changed. It is
+// then written anew.
 func TestIndexStale(t *testing.T) {
 	later := func(path string) error {
 		return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour))
@@ -229,7 +229,7 @@ func flipByte(path string) error {
 	}
 	defer f.Close()
 	var b [1]byte
-	// What the stamp samples of the content is elsewhere.
+	// Change a byte that the stamp does not sample.
 	at := info.Size()/2 + 5000
 	if _, err := f.ReadAt(b[:], at); err != nil {
 		return err
@@ -239,8 +239,8 @@ func flipByte(path string) error {
 	return errors.Join(err, os.Chtimes(path, info.ModTime(), info.ModTime()))
 }
 
-// TestIndexReplaced: an image of a file that was replaced after it was opened is not
-// saved as one of the file that has its name now.
+// TestIndexReplaced: if a file was replaced after it was opened, its image is not saved
+// for the new file of the same name.
 func TestIndexReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rec.data")
 	if err := os.CopyFS(dir, os.DirFS(testRecording("small"))); err != nil {
@@ -303,7 +303,7 @@ func TestIndexReplaced(t *testing.T) {
 	}
 }
 
-// TestIndexOver: only what is an index, or nothing, is overwritten by one.
+// TestIndexOver: saving overwrites only an index, or creates a new file.
 func TestIndexOver(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name, content string) string {
@@ -338,7 +338,7 @@ func TestIndexOver(t *testing.T) {
 	}
 }
 
-// TestIndexUntrusted: what others can write to is not believed.
+// TestIndexUntrusted: an index that others can write to is not used.
 func TestIndexUntrusted(t *testing.T) {
 	opts := Options{Index: filepath.Join(t.TempDir(), "index"), SaveIndex: true}
 	loadWith(t, testRecording("small"), opts)
@@ -356,7 +356,7 @@ func TestIndexUntrusted(t *testing.T) {
 	}
 }
 
-// TestReleased: only a build that says exactly what it was built from is known by that.
+// TestReleased: only the build information of an exact version identifies a build.
 func TestReleased(t *testing.T) {
 	ours := func(version, sum string) debug.Module {
 		return debug.Module{Path: modulePath, Version: version, Sum: sum}
@@ -394,8 +394,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// TestIndexNowhere: where an index cannot be saved, the answers are there all
-// the same, and nothing is left over.
+// TestIndexNowhere: if an index cannot be saved, the answers are the same, and no file
+// is left over.
 func TestIndexNowhere(t *testing.T) {
 	dir := t.TempDir()
 	r := loadWith(t, testRecording("small"), Options{Index: filepath.Join(dir, "none", "index"), SaveIndex: true})
@@ -418,7 +418,7 @@ func TestIndexNowhere(t *testing.T) {
 	}
 }
 
-// TestIndexDamage: a bit that flips anywhere in an index changes no answer.
+// TestIndexDamage: a flipped bit anywhere in an index changes no answer.
 func TestIndexDamage(t *testing.T) {
 	path := testRecording("small")
 	made := loadWith(t, path, Options{Windows: true})
@@ -450,7 +450,7 @@ func TestIndexDamage(t *testing.T) {
 			}
 			continue
 		}
-		used++ // the damage is in the windows, or in what nothing is read of
+		used++ // the damage is in the windows, or in an unused part
 		for range 20 {
 			p := poked[rng.IntN(len(poked))]
 			if diff := cmp.Diff(pokes.At(p.addr, 5, p.time), r.Windows().At(p.addr, 5, p.time)); diff != "" {
@@ -463,7 +463,7 @@ func TestIndexDamage(t *testing.T) {
 	}
 }
 
-// TestIndexConcurrent: any number of goroutines may read one image from an index.
+// TestIndexConcurrent: many goroutines can read one image from an index.
 func TestIndexConcurrent(t *testing.T) {
 	made, used := indexed(t, testRecording("rich"), Options{})
 	list := places(made.Image, 200)
@@ -484,8 +484,7 @@ func TestIndexConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzIndex: no file is taken for an index that leads outside of itself, even
-// where its checksum is right.
+// FuzzIndex: no index with offsets outside the file is used, even if its checksum is right.
 func FuzzIndex(f *testing.F) {
 	path := testRecording("s390x")
 	opts := Options{Index: filepath.Join(f.TempDir(), "index"), SaveIndex: true}

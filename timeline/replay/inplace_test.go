@@ -11,14 +11,14 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestWindowRows: each shape of record, made by another task than the batches
-// around it: what bounds its window, and what it bounds.
+// TestWindowRows: each shape of record, made by another task than the batches around it.
+// The table has what bounds its window and which windows it bounds.
 func TestWindowRows(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		old, new string
-		own      *timeline.Interval // the proven window of the poke at 500; nil: it has none
-		before   uint64             // until when a trap may stand at the site poked at 400
+		own      *timeline.Interval // the proven window of the poke at 500; nil if it has none
+		before   uint64             // the last time at which the site poked at 400 may have a trap
 	}{
 		{"batch", "9090909090", "e911223344", &timeline.Interval{From: 400, To: 600}, 500},
 		{"kprobe armed: the trap stood already", "90", "cc", &timeline.Interval{From: 400, To: 500}, 500},
@@ -31,7 +31,7 @@ func TestWindowRows(t *testing.T) {
 			w := newTape(t)
 			w.ticks(100, 300)
 			w.poke(10, 400, 0x1100, "0f1f440000", "e811223344")
-			w.poke(10, 500, 0x1080, tt.old, tt.new) // a lower address: of no batch with the others
+			w.poke(10, 500, 0x1080, tt.old, tt.new) // a lower address: in no batch with the others
 			w.poke(10, 600, 0x1000, "0f1f440000", "e811223344")
 			w.ticks(700, 1000)
 			windows := w.replay().Windows()
@@ -50,8 +50,8 @@ func TestWindowRows(t *testing.T) {
 	}
 }
 
-// TestIdleWriter: what the writing task records besides bounds its windows: the last
-// of it before the poke, and the first of it after.
+// TestIdleWriter: other records of the writing task bound its windows: the last one before
+// the poke, and the first one after it.
 func TestIdleWriter(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -91,13 +91,13 @@ func TestIdleWriter(t *testing.T) {
 				if len(got) != 1 || got[0].Proven != tt.want {
 					t.Errorf("%+v, want %v", got, tt.want)
 				}
-				r.windows = r.findWindows() // the same again, without the scan of the load
+				r.windows = r.findWindows() // find them again, without the scan of the load
 			}
 		})
 	}
 }
 
-// TestStaticCalls: a call that leads to a function of the kernel was written alone.
+// TestStaticCalls: a call to a kernel function was written alone.
 func TestStaticCalls(t *testing.T) {
 	k, err := kcore.ParseKallsyms([]byte(`0000000000001000 T _stext
 0000000000001100 T schedule
@@ -115,11 +115,11 @@ func TestStaticCalls(t *testing.T) {
 	for addr, want := range map[uint64]bool{
 		0x1100: true,
 		0x1500: true,  // called by ftrace_caller, not by a site
-		0x1104: false, // not where a function begins
+		0x1104: false, // not the start of a function
 		0x1200: false,
 		0x1300: false,
 		0x1400: false,
-		0x8100: false, // a module's: it may be a trampoline for direct calls
+		0x8100: false, // in a module: it may be a trampoline for direct calls
 		0x9000: false,
 	} {
 		for range 2 {

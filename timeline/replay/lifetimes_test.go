@@ -12,8 +12,8 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// TestRecordedLives: what a recording proves of code that comes and goes, where
-// births and deaths may be lost, or perf announces late what is there (rule
+// TestRecordedLives: what a recording proves of code that comes and goes, if records of
+// its registration may be lost, or if perf announces existing code late (rule
 // lifetimes).
 func TestRecordedLives(t *testing.T) {
 	const bpf, ool = perfdata.KSymbolBPF, perfdata.KSymbolOOL
@@ -27,7 +27,7 @@ func TestRecordedLives(t *testing.T) {
 		w.ksymbol(10, 0, 0x9000, 2, bpf, 0, first)
 		w.bpfLoad(10, 0, 2)
 	}
-	replaced := func(w *tape) { // another program goes and program 2 comes, or the like
+	replaced := func(w *tape) { // another program goes and program 2 comes, for example
 		w.ksymbol(10, 150, 0x9000, 2, bpf, unregister, first)
 		w.ksymbol(10, 160, 0x9000, 2, bpf, 0, first)
 	}
@@ -125,9 +125,9 @@ func TestRecordedLives(t *testing.T) {
 	}
 }
 
-// TestModuleReplacedInLoss: a module that may have been replaced during a loss is
-// not believed afterwards, be the copy's interval as long as the recording, which
-// it is without a workload (rule modules).
+// TestModuleReplacedInLoss: a module that may have been replaced during a loss is not known
+// after it. This holds even if the interval of the copy is as long as the recording, as it
+// is without a workload (rule modules).
 func TestModuleReplacedInLoss(t *testing.T) {
 	w := newTape(t)
 	w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
@@ -140,7 +140,7 @@ func TestModuleReplacedInLoss(t *testing.T) {
 	w.lost(10, 410, 3)
 	w.lostSamples(10, 2)
 	w.lostSamples(30, 1)   // the unload
-	w.module(20, 500, "n") // the kernel has written n there before
+	w.module(20, 500, "n") // the kernel wrote n there before
 	w.poke(10, 510, 0x8100, "7777", "8888")
 	w.ticks(600, 1000)
 	im := w.replay().Image
@@ -155,8 +155,8 @@ func TestModuleReplacedInLoss(t *testing.T) {
 	}
 }
 
-// TestPokeLostInModule: where no unload was lost, a lost poke explains old bytes that
-// do not fit: the module is still there, and they stood there since the loss.
+// TestPokeLostInModule: no unload was lost, so a lost poke explains old bytes that do not
+// fit. The module is still loaded, and has had those bytes since the loss.
 func TestPokeLostInModule(t *testing.T) {
 	w := newTape(t)
 	w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))

@@ -16,8 +16,8 @@ import (
 
 const perfRecord = "/usr/bin/perf record -a --kcore -e dummy -- true"
 
-// TestListening: from when to when a recording's events record, on the smallest
-// recordings that show it. There is a copy of kernel text, and one change of the
+// TestListening: when a recording's events start and stop to record. Each recording is
+// the smallest that shows its case. It has a copy of kernel text, and one change of the
 // place at 0x1100, at 500.
 func TestListening(t *testing.T) {
 	const second = 1_000_000_000
@@ -27,8 +27,8 @@ func TestListening(t *testing.T) {
 		w.comm(20, 0, 0, 7, "perf-exec")
 		w.comm(20, at, perfdata.MiscCommExec, 7, "true")
 	}
-	// unheard is what the place is known as whose changes are recorded from listening
-	// on, after it was copied.
+	// unheard is the answer for a place that was copied and whose changes are recorded only
+	// from listening on.
 	unheard := func(reason, listening string) string {
 		return textLines(
 			"0.."+listening+" unconfirmed "+reason+" 9090",
@@ -304,7 +304,7 @@ func TestListening(t *testing.T) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 1000)
-			w.tick(20, 3*second, 100) // backwards, as perf reads it
+			w.tick(20, 3*second, 100) // in descending order, as perf reads it
 			w.tick(21, 3*second, 100)
 			w.tick(10, 3*second)
 			w.tick(11, 3*second)
@@ -327,12 +327,12 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// TestModulesAtStart: what two tracepoints prove that perf enables after it has
+// TestModulesAtStart: what two tracepoints prove if perf enables them after it has
 // copied kernel text. The module m is in the copy.
 func TestModulesAtStart(t *testing.T) {
 	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
 	const perf = "/usr/bin/perf record -a --kcore -e dummy -e module:module_load -e module:module_free"
-	thread := func(w *tape) { w.fork(10, 110, 6, 6) } // of perf, for side-band events
+	thread := func(w *tape) { w.fork(10, 110, 6, 6) } // a thread of perf, for side-band events
 	known := textLines(
 		"0..100 unconfirmed outside-recording 5555",
 		"100..1001 known 5555",
@@ -490,8 +490,7 @@ func TestModulesAtStart(t *testing.T) {
 
 const tasksAndPrograms = perfdata.FlagTask | perfdata.FlagComm | perfdata.FlagCommExec
 
-// confined is what a module's text is known as whose loads and unloads were not
-// recorded each time.
+// confined is the answer for a module's text if not every load and unload was recorded.
 var confined = textLines(
 	"0..100 unconfirmed outside-recording 5555",
 	"100..1001 unconfirmed module-may-have-gone 5555",

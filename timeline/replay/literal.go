@@ -8,23 +8,22 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// OpsLiteral is 8 bytes of data in kernel text: the pointer to the ftrace_ops of
-// a function, right before its entry, by which ftrace_caller finds whom to call
-// (CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS of arm64, Linux 6.3;
-// ftrace_rec_set_ops in arch/arm64/kernel/ftrace.c). It changes by itself when
-// the function is moved from one ops to another, and its bytes must not be
-// taken for instructions.
+// OpsLiteral is 8 bytes of data in kernel text: a pointer to the ftrace_ops of a
+// function, right before the function's entry. ftrace_caller uses it
+// (CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS of arm64, Linux 6.3; ftrace_rec_set_ops in
+// arch/arm64/kernel/ftrace.c). It changes when the function gets other ops. No record
+// shows this change. The bytes are not instructions.
 type OpsLiteral struct {
 	Addr uint64
-	Func uint64 // the function's, 8 bytes on
-	Ops  uint64 // the pointer
+	Func uint64 // address of the function, 8 bytes behind the literal
+	Ops  uint64 // the pointer to the ftrace_ops
 }
 
-// OpsLiteral returns the literal of which the byte at addr is at v's time; ok is
-// false where it is of none. No record names these places: they are known by
-// what is there. A pointer of the kernel, whose upper half is no
-// instruction of arm64, right before a function, which begins with what the
-// compiler and ftrace leave at an entry (-fpatchable-function-entry=4,2).
+// OpsLiteral returns the literal that the byte at addr belongs to at v's time, or false
+// if there is none. No record names these places, so OpsLiteral looks at the bytes. A
+// literal is a kernel pointer right before a function. Its upper half is no instruction
+// of arm64. The function begins with what the compiler and ftrace put at an entry
+// (-fpatchable-function-entry=4,2).
 func (r *Replay) OpsLiteral(v timeline.View, addr uint64) (l OpsLiteral, ok bool) {
 	if !r.arch.hasOpsLiterals() || !patching.Since(r.Report.Kernel, 6, 3) {
 		return l, false

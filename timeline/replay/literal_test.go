@@ -9,8 +9,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// TestOpsLiteral: the pointer before a function that is traced, moved to other
-// ops, and let go, in kernels of both byte orders.
+// TestOpsLiteral: the pointer before a function that is traced, then gets other ops, and
+// then is no longer traced. Kernels of both byte orders.
 func TestOpsLiteral(t *testing.T) {
 	const (
 		base     = 0xffff800080010000
@@ -40,7 +40,7 @@ func TestOpsLiteral(t *testing.T) {
 			{vfsRead, 2_000_000_000, 0, 0},
 			{vfsRead - 16, 2_000_000_000, 0, 0},
 			{schedule - 8, 2_000_000_000, 0, 0}, // code
-			{pool + 8, 2_000_000_000, 0, 0},     // no function behind it
+			{pool + 8, 2_000_000_000, 0, 0},     // no function follows
 		} {
 			want := replay.OpsLiteral{Addr: tt.addr &^ 7, Func: tt.fn, Ops: tt.ops}
 			l, ok := r.OpsLiteral(r.Image.At(tt.time), tt.addr)
@@ -49,7 +49,7 @@ func TestOpsLiteral(t *testing.T) {
 			}
 		}
 	}
-	// Words of the same value are code elsewhere.
+	// On another architecture, words of the same value are code.
 	r := patched(t, "ppc64le")
 	lo, hi := r.Image.Text()
 	for addr := lo; addr < hi; addr += 8 {

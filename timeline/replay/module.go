@@ -18,14 +18,13 @@ type moduleEvent struct {
 	loaded bool
 }
 
-// moduleLifetime returns from when until when that module of this name was loaded
-// which a list of modules has that was read at some time of [from, to]; 0 where
-// nothing says. Where modules of that name came and went several times
-// meanwhile, it is not told which of them it was.
+// moduleLifetime returns the load and unload times of the named module that a module list
+// read during [from, to] contains; 0 if unknown. told is false if modules of that name
+// came and went several times during [from, to].
 func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, told bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
-	events = slices.Compact(events) // perf writes some twice
+	events = slices.Compact(events) // perf writes some records twice
 	meanwhile := 0
 	for _, e := range events {
 		switch {
@@ -45,16 +44,15 @@ func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint6
 	}
 	for _, e := range events {
 		if e.time > loaded && e.time >= from && (!e.loaded || e.time > to) {
-			return loaded, e.time, true // one that is loaded again had gone before, with no record
+			return loaded, e.time, true // a module that is loaded again was unloaded before, with no record
 		}
 	}
 	return loaded, 0, true
 }
 
-// stayed reports whether a module that perf copied was still there when perf
-// enabled the events of modules, and all the time until freed, the time at which
-// it goes for the first time that is recorded. It was, unless it was unloaded and
-// loaded again between the copy and the enabling.
+// stayed reports whether a module that perf copied was still loaded when perf enabled
+// the events of modules, and from then until freed, its first recorded unload. Between the
+// copy and the enabling, it may have been unloaded and loaded again.
 func (s *scan) stayed(name string, freed uint64) bool {
 	if !s.options.atStart() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
 		return false
@@ -67,15 +65,15 @@ func (s *scan) stayed(name string, freed uint64) bool {
 	return true
 }
 
-// tracepoint is the layout of a tracepoint's raw data, as TRACING_DATA tells it.
+// tracepoint is the layout of a tracepoint's raw data, from TRACING_DATA.
 type tracepoint struct {
 	id   uint64 // attr.config
 	name int    // offset of __data_loc char[] name
 }
 
-// parseTracepoint finds the format of an event in TRACING_DATA, in the text of
-// /sys/kernel/tracing/events/module/NAME/format. It returns the zero tracepoint if
-// the text has not all of it.
+// parseTracepoint returns the layout of an event in TRACING_DATA, which has the text of
+// /sys/kernel/tracing/events/module/NAME/format. It returns the zero tracepoint if a
+// field is missing.
 func parseTracepoint(data []byte, name string) tracepoint {
 	_, text, ok := bytes.Cut(data, []byte("name: "+name+"\nID: "))
 	if !ok {
@@ -89,7 +87,7 @@ func parseTracepoint(data []byte, name string) tracepoint {
 	for line := range bytes.Lines(text) {
 		_, rest, ok := bytes.Cut(line, []byte("__data_loc char[] name;\toffset:"))
 		if ok {
-			t.name = int(min(number(rest), math.MaxUint16)) // records are no longer
+			t.name = int(min(number(rest), math.MaxUint16)) // records are not longer
 		}
 	}
 	if t.id == 0 || t.name < 8 {
@@ -98,7 +96,7 @@ func parseTracepoint(data []byte, name string) tracepoint {
 	return t
 }
 
-// number reads the digits at the start of b; 0 where there are none or too many.
+// number returns the number at the start of b; 0 if there is none or it is too large.
 func number(b []byte) (n uint64) {
 	for _, c := range b {
 		if c < '0' || c > '9' || n > 1<<32 {
@@ -123,7 +121,7 @@ func (t tracepoint) nameOf(raw []byte, u32 func([]byte) uint32) (string, bool) {
 	return string(name), ok
 }
 
-// modulesChange reports whether a load or an unload of a module is recorded in v.
+// modulesChange reports whether a load or unload of a module was recorded in v.
 func (s *scan) modulesChange(v timeline.Interval) bool {
 	for _, events := range s.moduleEvents {
 		if slices.ContainsFunc(events, func(e moduleEvent) bool { return v.From <= e.time && e.time < v.To }) {

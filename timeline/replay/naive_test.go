@@ -21,14 +21,14 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// naive replays as a reader does that knows nothing of the rules: all pokes in
-// the order of time, over the snapshot.
+// naive is a replay without the rules: it writes all pokes, in order of time, over the
+// snapshot.
 type naive struct {
-	text  []timeline.Segment // the snapshot, written over
-	other map[uint64]byte    // what was written elsewhere
+	text  []timeline.Segment // the snapshot with pokes written over it
+	other map[uint64]byte    // bytes written elsewhere
 }
 
-// of returns the segment that holds addr, or the next one.
+// of returns the index of the segment that holds addr, or of the next one.
 func (n *naive) of(addr uint64) int {
 	return sort.Search(len(n.text), func(i int) bool { return n.text[i].Addr+uint64(len(n.text[i].Data)) > addr })
 }
@@ -44,8 +44,8 @@ func (n *naive) poke(addr uint64, data []byte) {
 	}
 }
 
-// differences yields the addresses in a copy of text where the replay says
-// something else.
+// differences yields the addresses in a copy of text at which the replay has other
+// bytes.
 func (n *naive) differences(seg timeline.Segment, yield func(addr uint64)) {
 	end := seg.Addr + uint64(len(seg.Data))
 	for a, b := range n.other {
@@ -71,8 +71,8 @@ func (n *naive) differences(seg timeline.Segment, yield func(addr uint64)) {
 	}
 }
 
-// TestNaive: wherever a naive replay of a real recording is wrong, the image is
-// right, or says that it does not know, and why.
+// TestNaive: wherever a naive replay of a real recording is wrong, the image is right, or
+// gives the reason why it does not know.
 func TestNaive(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -10,8 +10,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// names makes kallsyms a table of names. What it lists of BPF and out-of-line
-// code comes and goes, and is answered by lives.
+// names makes kallsyms a table of names. It leaves out BPF programs and out-of-line code:
+// they come and go, so lifetimes answer for them.
 type names struct{ k *kcore.Kallsyms }
 
 func (n names) Find(addr uint64) (timeline.Symbol, bool) {
@@ -34,8 +34,8 @@ func (n names) Lookup(name string) []timeline.Symbol {
 	return out
 }
 
-// sized returns a symbol of the table with its size, and the name that an address
-// of it is printed with.
+// sized returns a symbol of the table with its size, and the name with which its
+// addresses are printed.
 func (n names) sized(sym kcore.Symbol) (s timeline.Symbol, told string) {
 	s, told = timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, sym.Name
 	if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
@@ -57,22 +57,22 @@ func (n names) Aliases(addr uint64) []string {
 	return out
 }
 
-// TableSymbol is a line of kallsyms with the time that it is for.
+// TableSymbol is a line of kallsyms with its lifetime.
 type TableSymbol struct {
-	timeline.Symbol        // Size is 0 for what is no text
+	timeline.Symbol        // Size is 0 if the symbol is not text
 	Type            byte   // as nm prints it
-	AliasOf         string // the name that an address of it is told by; "" where it is this one
+	AliasOf         string // the name with which its addresses are printed; "" if that is Name
 }
 
-// TableSymbols yields what kallsyms lists of the kernel and of its modules, table
-// by table and in each by address: all of the copy that perf made, and of
-// further copies what they have of modules that the first does not name. Where a module came
-// and went several times, its symbols are yielded once for each.
+// TableSymbols yields the kernel's and modules' symbols in kallsyms, table by table, in
+// each by address. The first table is that of perf's copy. Tables of further copies
+// add the modules that the first does not name. If a module was loaded several
+// times, TableSymbols yields its symbols once for each time.
 func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
 	for _, table := range r.Image.NameTables() {
 		t, ok := table.(names)
 		if !ok {
-			continue // of a builder's user, who has it
+			continue // added by a user of the builder, who has it
 		}
 		for _, sym := range t.k.All() {
 			if sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
@@ -91,8 +91,8 @@ func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
 	}
 }
 
-// ModulesAt returns the modules, as the lists in the copies of the kernel have
-// them, that were there at time t.
+// ModulesAt returns the modules loaded at time t, in nanoseconds, according to the module
+// lists in the copies of the kernel.
 func (r *Replay) ModulesAt(t uint64) []kcore.Module {
 	var out []kcore.Module
 	add := func(list []kcore.Module, first bool) {
@@ -103,7 +103,7 @@ func (r *Replay) ModulesAt(t uint64) []kcore.Module {
 					known, there = true, there || l.From <= t && t < l.To
 				}
 			}
-			// Of one whose address was withheld nothing is known but that it was listed.
+			// Without its address, only the module's name is known.
 			listed := slices.ContainsFunc(out, func(o kcore.Module) bool { return o.Name == m.Name })
 			if !listed && (there || first && !known) {
 				out = append(out, m)

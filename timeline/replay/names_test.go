@@ -15,15 +15,14 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// TestModuleNames: modules are unloaded, and loaded again where others were. With
-// copies of the kernel from the times between, each function of each module has the
-// name that kallsyms gave it then; and with none of them, no name of what
-// something else has taken the place of.
+// TestModuleNames: modules are unloaded and loaded again at other addresses. With copies of
+// the kernel from different times, each module function has the name that kallsyms
+// had then. Without copies, no function has the name of code that was replaced.
 func TestModuleNames(t *testing.T) {
 	for _, name := range []string{"x86_64/modfull", "x86_64/rich", "x86_64/hotplug", "arm64/rich", "ppc64le/rich"} {
 		t.Run(name, func(t *testing.T) { judgeNames(t, corpus.Large(t, name)) })
 	}
-	// Whatever other recordings are given.
+	// Recordings in $TEXTREPLAY_OTHER.
 	others, _ := filepath.Glob(filepath.Join(os.Getenv("TEXTREPLAY_OTHER"), "*", "oracle", "begin.kallsyms"))
 	for _, file := range others {
 		dir := filepath.Dir(filepath.Dir(file))
@@ -31,8 +30,8 @@ func TestModuleNames(t *testing.T) {
 	}
 }
 
-// judgeNames holds a recording, with all oracles as further copies and with none,
-// against each oracle's own symbols.
+// judgeNames compares a recording with each oracle's own symbols: once with all oracles as
+// further copies, once with none.
 func judgeNames(t *testing.T, dir string) {
 	oracles, err := corpus.Oracles(dir)
 	if err != nil {
@@ -82,8 +81,8 @@ func judgeNames(t *testing.T, dir string) {
 	}
 }
 
-// symbolsOf returns the symbols of an oracle, and what tells those of modules that
-// were there: an init section may be listed for a while longer than it is.
+// symbolsOf returns the symbols of an oracle. there reports whether a module's symbol was
+// still loaded: kallsyms may list an init section after it is freed.
 func symbolsOf(t *testing.T, o corpus.Oracle) (k *kcore.Kallsyms, there func(kcore.Symbol) bool) {
 	read := func(ending string) []byte {
 		text, err := os.ReadFile(strings.TrimSuffix(o.Path, ".elf") + ending)
@@ -107,7 +106,7 @@ func symbolsOf(t *testing.T, o corpus.Oracle) (k *kcore.Kallsyms, there func(kco
 	}
 }
 
-// kcoreDirOf makes a kcore_dir of an oracle.
+// kcoreDirOf makes a kcore_dir from an oracle.
 func kcoreDirOf(t *testing.T, o corpus.Oracle) string {
 	dir := t.TempDir()
 	base := strings.TrimSuffix(o.Path, ".elf")

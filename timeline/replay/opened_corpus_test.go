@@ -16,10 +16,10 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestWithoutIDIndex: a recording of a real kernel whose ID_INDEX is taken out, so
-// that it is as perf before 6.0 writes it, gives the same image: every byte,
-// standing and reason at every place and time, and the same verdicts. So does
-// the part of it that perf would have written until then.
+// TestWithoutIDIndex removes the ID_INDEX from a recording of a real kernel, as if perf
+// before 6.0 had written it. The image is the same at every place and time: bytes,
+// standing and reason. The verdicts are the same too. So is the image of a part of the
+// recording, as perf would have written it until then.
 func TestWithoutIDIndex(t *testing.T) {
 	var paths []string
 	for _, dir := range corpus.Small(t) {
@@ -58,8 +58,8 @@ func load(t *testing.T, path string) *Replay {
 	return r
 }
 
-// sameImage compares all that two images of a recording answer, and what the
-// reports say beside what they count.
+// sameImage compares all answers of two images of a recording. It also compares the
+// reports, except for their counts.
 func sameImage(t *testing.T, was, now *Replay) {
 	t.Helper()
 	if !equalImages(was.Image, now.Image) {
@@ -79,7 +79,7 @@ func sameImage(t *testing.T, was, now *Replay) {
 	}
 }
 
-// TestFollowWithoutIDIndex: so do images that are made while the recording is read.
+// TestFollowWithoutIDIndex: images made while the recording is read are the same too.
 func TestFollowWithoutIDIndex(t *testing.T) {
 	for _, dir := range corpus.Small(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -136,6 +136,6 @@ func sameFollowed(t *testing.T, was, now *Follower) {
 	}
 }
 
-// equalImages reports whether two images that rest on the same copy of text
-// answer everything alike.
+// equalImages reports whether two images with the same copy of text give the same
+// answers.
 func equalImages(x, y *timeline.Image) bool { return reflect.DeepEqual(x.Encode(), y.Encode()) }

@@ -13,7 +13,7 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// own is a record that perf itself writes.
+// own writes a record that perf itself makes.
 func (t *tape) own(typ perfdata.RecordType, body []byte) {
 	t.begin()
 	for len(body)%8 != 0 {
@@ -25,7 +25,7 @@ func (t *tape) own(typ perfdata.RecordType, body []byte) {
 	t.must(t.w.WriteRecord(append(b, body...)))
 }
 
-// cpuList is a list of CPUs as CPU_MAP and EVENT_UPDATE have it.
+// cpuList is a list of CPUs in the form of CPU_MAP and EVENT_UPDATE.
 func cpuList(cpus ...int) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint16(le.AppendUint16(nil, 0), uint16(len(cpus)))
@@ -35,7 +35,7 @@ func cpuList(cpus ...int) []byte {
 	return append(b, make([]byte, 8)...)
 }
 
-// cpuMask is a list of CPUs below 32 as a mask, and cpuRange one as a range.
+// cpuMask is a list of CPUs below 32 as a mask, and cpuRange a list as a range.
 func cpuMask(cpus ...int) []byte {
 	le := binary.LittleEndian
 	var mask uint32
@@ -68,8 +68,8 @@ func taskList(tasks []int64) []byte {
 	return b
 }
 
-// ownCPUs writes the EVENT_UPDATE of an event that has CPUs of its own. id is
-// its first.
+// ownCPUs writes the EVENT_UPDATE of an event with its own list of CPUs. id is the
+// event's first id.
 func (t *tape) ownCPUs(id uint64, cpus ...int) {
 	le := binary.LittleEndian
 	b := le.AppendUint64(le.AppendUint64(nil, uint64(perfdata.EventUpdateCPUs)), id)
@@ -78,9 +78,8 @@ func (t *tape) ownCPUs(id uint64, cpus ...int) {
 
 const allTasks = -1
 
-// TestOpened: where a recording without an ID_INDEX opened its events, as its
-// CPU_MAP, THREAD_MAP, EVENT_UPDATE and the records tell. Kernel text is as in
-// TestRecorded.
+// TestOpened: a recording without an ID_INDEX. Its CPU_MAP, THREAD_MAP, EVENT_UPDATE and
+// other records show where it opened its events. Kernel text is as in TestRecorded.
 func TestOpened(t *testing.T) {
 	flip := func(w *tape, id uint64) { w.poke(id, 500, 0x1100, "9090", "eb02") }
 	whole := textLines(
@@ -107,7 +106,7 @@ func TestOpened(t *testing.T) {
 		flip(w, 10)
 		w.ticks(600, 1000)
 	}
-	// forPokes is how perf opens the event for text pokes.
+	// forPokes makes the first event the one that perf opens for text pokes.
 	forPokes := func(w *tape) { w.events[0].attr.Type, w.events[0].attr.Config = 1, 9 }
 	for _, tt := range []struct {
 		name string
@@ -269,7 +268,7 @@ func TestOpened(t *testing.T) {
 			w.events = append(w.events, ofTasks)
 			w.maps(cpuList(0, 1), 71, 72)
 			w.ticks(100, 400)
-			w.tick(24, 450) // of CPU 1, as the order says
+			w.tick(24, 450) // of CPU 1, according to the order
 			flip(w, 10)
 			w.ticks(600, 1000)
 		}, whole},
@@ -462,13 +461,13 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// TestFollowOpened: while a recording is read, records that contradict the order
-// of the ids make them ids of any CPU. Nothing is damaged.
+// TestFollowOpened: while a recording is read, records may contradict the order of the
+// ids. Then the ids may be of any CPU. The recording is not damaged.
 func TestFollowOpened(t *testing.T) {
 	w := newTape(t)
 	w.noIndex, w.pipe = true, true
 	w.events = append(w.events, tapeEvent{ids: []uint64{25, 24}})
-	w.cpuOf = map[uint64]int64{24: 0, 25: 1} // the other way round
+	w.cpuOf = map[uint64]int64{24: 0, 25: 1} // in the opposite order
 	w.maps(cpuList(0, 1), allTasks)
 	w.ticks(100, 300)
 	w.poke(10, 400, 0x1100, "9090", "eb02")

@@ -16,16 +16,16 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestReadIsSpans: a block is what the spans that it lies over say together,
-// whatever its length, wherever it begins.
+// TestReadIsSpans: a block combines the spans that it covers, whatever its length and
+// wherever it begins.
 func TestReadIsSpans(t *testing.T) {
-	// The recordings of the repository have parts of a kernel's text.
+	// The recordings in the repository have only parts of a kernel's text.
 	whole := filepath.Join(t.TempDir(), "rec.data")
 	if err := (&genperf.History{Pokes: 4000, Sites: 700}).Write(whole); err != nil {
 		t.Fatal(err)
 	}
 	const (
-		longest = 120 // bytes: longer than what one look at unpatched text covers
+		longest = 120 // bytes: more than one lookup of unpatched text covers
 		guard   = 8   // bytes behind the block
 	)
 	paths := []string{whole}
@@ -73,7 +73,7 @@ func TestReadIsSpans(t *testing.T) {
 	}
 }
 
-// exists reports whether a file is there: one recording of the corpus is a pipe's.
+// exists reports whether a file exists: one recording of the corpus is in pipe form.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -15,14 +15,14 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// The rules about what a recording proves, each on the smallest recording that
-// shows it. Kernel text is [0x1000, 0x2000); there is no copy of it unless a
-// test asks for one, so that old bytes are all that is known.
+// What a recording proves, rule by rule. Each recording is the smallest that shows its
+// case. Kernel text is [0x1000, 0x2000). There is no copy of it unless a test asks
+// for one, so only old bytes are known.
 
 func TestRecorded(t *testing.T) {
 	const second = 1_000_000_000
 	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
-	// The place at 0x1100 as it is known where nothing is wrong.
+	// The answer for the place at 0x1100 if nothing is wrong.
 	whole := textLines(
 		"0..100 unconfirmed outside-recording 9090",
 		"100..500 known 9090",
@@ -31,7 +31,7 @@ func TestRecorded(t *testing.T) {
 	spoiled := func(reason string) string {
 		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
 	}
-	lost := func(from, to string) string { // what a loss after the poke leaves
+	lost := func(from, to string) string { // the answer after a loss that follows the poke
 		return textLines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",
@@ -39,7 +39,7 @@ func TestRecorded(t *testing.T) {
 			from+".."+to+" unconfirmed after-loss eb02",
 			to+".. unconfirmed beyond-horizon eb02")
 	}
-	openLoss := textLines( // what a loss leaves if more may have been lost after the last record
+	openLoss := textLines( // the answer after a loss if more may be lost after the last record
 		"0..100 unconfirmed outside-recording 9090",
 		"100..500 known 9090",
 		"500..700 known eb02",
@@ -380,7 +380,7 @@ func TestRecorded(t *testing.T) {
 		{"coverage: the kernels of this architecture are silent", func(w *tape) {
 			w.arch = "aarch64"
 			w.ticks(100, 400)
-			w.poke(10, 500, 0x1100, "", "eb02") // new code comes from ftrace, as on all architectures
+			w.poke(10, 500, 0x1100, "", "eb02") // ftrace writes new code on all architectures
 			w.ticks(600, 1000)
 		}, textLines("0..500 unknown never-recorded", "500.. unconfirmed no-coverage eb02")},
 		{"coverage: the recording does not say which architecture it is of", func(w *tape) {
@@ -506,7 +506,7 @@ func TestRecorded(t *testing.T) {
 		}, textLines(
 			"0..100 unconfirmed outside-recording 9090",
 			"100..1220 known 9090",
-			"1220..1731 in_flight clock-uncertainty 9090", // eb02 between
+			"1220..1731 in_flight clock-uncertainty 9090", // eb02 was between
 			"1731..2770 known 9090",
 			"2770.. unconfirmed beyond-horizon 9090")},
 		{"clocks: a recording is complete as far as the clock has come since it was set back", func(w *tape) {
@@ -739,7 +739,7 @@ func TestRecordedModules(t *testing.T) {
 	}
 }
 
-// TestRecordedVerdicts: what is said of the recording as a whole.
+// TestRecordedVerdicts: the verdict on the recording as a whole.
 func TestRecordedVerdicts(t *testing.T) {
 	usual := func(w *tape) {
 		w.ticks(100, 400)
@@ -749,7 +749,7 @@ func TestRecordedVerdicts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		tape    func(w *tape)
-		cut     int // bytes that are missing at the end
+		cut     int // bytes missing at the end
 		verdict Verdict
 		reasons []timeline.Reason
 		horizon uint64
@@ -790,7 +790,7 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.ticks(700, 1000)
 				w.lostSamples(10, 2)
 			}},
-		// The last bytes of a file are those of the feature sections.
+		// A file ends with the feature sections.
 		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing}, horizon: 999},
 		{name: "its last records are missing too", tape: func(w *tape) {
 			usual(w)
@@ -820,8 +820,8 @@ func TestRecordedVerdicts(t *testing.T) {
 	}
 }
 
-// TestThunksOfOldRelease: whether the kernel writes call thunks is told by its
-// text, not by its release. Enterprise Linux 9 has them in a 5.14.
+// TestThunksOfOldRelease: the kernel's text shows whether it writes call thunks; its
+// release does not. Enterprise Linux 9 has call thunks in a 5.14.
 func TestThunksOfOldRelease(t *testing.T) {
 	w := newTape(t)
 	w.release, w.copied = "5.14.0-427.el9.x86_64", true

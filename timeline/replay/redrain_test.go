@@ -18,9 +18,9 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// redrain writes a recording as perf writes it to a pipe that drains the ring
-// buffers once in each period, one CPU after the other: the records of a CPU keep
-// their order, and a FINISHED_ROUND follows each time something was drained.
+// redrain writes a recording as perf writes it to a pipe, if perf drains the ring
+// buffers once in each period, one CPU after the other. The records of a CPU keep their
+// order. A FINISHED_ROUND follows each round that drained something.
 //
 //	time      0        period   2*period
 //	CPU 0     a b      c        d          a b e f ROUND c ROUND d g ROUND
@@ -34,7 +34,7 @@ func redrain(tb testing.TB, rec *perfdata.Recording, period time.Duration) []byt
 		}
 	}
 	type record struct {
-		time uint64 // when it is in the buffer: of equal times on one CPU the later in the file is the later
+		time uint64 // when it is in the buffer: of equal times on one CPU, the later in the file comes later
 		raw  []byte
 	}
 	buffers := make(map[uint32][]record) // by CPU
@@ -54,7 +54,7 @@ func redrain(tb testing.TB, rec *perfdata.Recording, period time.Duration) []byt
 		var id perfdata.SampleID
 		switch {
 		case r.Type == perfdata.RecordFinishedRound, r.Type == perfdata.RecordLostSamples:
-			continue // perf writes LOST_SAMPLES to no pipe that breaks off
+			continue // perf writes no LOST_SAMPLES to a pipe that ends early
 		case r.Type < 64:
 			must(rec.SampleID(r, &id))
 		}
@@ -102,8 +102,8 @@ func redrain(tb testing.TB, rec *perfdata.Recording, period time.Duration) []byt
 	return out.Bytes()
 }
 
-// killed returns a recording in file form as perf leaves it when it is killed: its
-// header does not say how long it is, and has no features.
+// killed returns a recording in file form as a killed perf leaves it: its header has no
+// length and no features.
 func killed(tb testing.TB, data []byte) []byte {
 	tb.Helper()
 	const dataOffset, dataSize, features = 40, 48, 72 // of struct perf_file_header
@@ -115,9 +115,9 @@ func killed(tb testing.TB, data []byte) []byte {
 	return out
 }
 
-// TestSilentWithoutEnd: a CPU that went offline and came back is not recorded any
-// more. Where the recording has no clean end, its rounds guarantee nothing of that
-// CPU, while it is read and afterwards.
+// TestSilentWithoutEnd: a CPU that went offline and came back is no longer recorded. If
+// the recording has no clean end, its rounds guarantee nothing about that CPU. This
+// holds while it is read and after.
 func TestSilentWithoutEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -178,8 +178,8 @@ func asFile(tb testing.TB, rec *perfdata.Recording) []byte {
 	return out.b
 }
 
-// judgeWithoutEnd holds the image of a recording against its oracles: that of all
-// of it, and that of a follower that has read all of it, which must be the same.
+// judgeWithoutEnd compares the image of a recording with its oracles. A follower that has
+// read the whole recording must make the same image.
 func judgeWithoutEnd(t *testing.T, dir string, data []byte, opts replay.Options) {
 	kcoreDir := filepath.Join(dir, "rec.data", "kcore_dir")
 	whole := replayOf(t, data, kcoreDir, opts)

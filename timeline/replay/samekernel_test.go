@@ -18,8 +18,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestSameKernel: each recording's own copy is of its kernel, and no other's is, except of
-// the same boot.
+// TestSameKernel: each recording's own copy is of its kernel. The copies of other
+// recordings are not, except of recordings of the same boot.
 func TestSameKernel(t *testing.T) {
 	type boot struct {
 		path, kcore string
@@ -68,8 +68,9 @@ func TestSameKernel(t *testing.T) {
 	}
 }
 
-// TestMisfit: what shows that a copy is of another kernel or of another boot. Of a
-// recording's own it is reported, and the copy left out; one that is given is an error.
+// TestMisfit: what shows that a copy is of another kernel or of another boot. The report
+// mentions a recording's own copy, and the image does not use it. A copy in the options is
+// an error.
 func TestMisfit(t *testing.T) {
 	const symbols = "0000000000001000 T _text\n0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000003000 D _edata\n"
 	const places = "0000000000002100 R __start_notes\n0000000000002200 R __stop_notes\n0000000000002300 R linux_banner\n"
@@ -173,7 +174,7 @@ func TestMisfit(t *testing.T) {
 	}
 }
 
-// TestOtherText: of two copies at the same place, text shows that one is of another kernel.
+// TestOtherText: two copies have the same place, and its text shows that one copy is of another kernel.
 func TestOtherText(t *testing.T) {
 	w := newTape(t)
 	w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSequencesModel holds the states of two sites over random histories
-// against the words that the pokes left, and the sequences against the pokes.
+// TestSequencesModel compares the states of two sites over random histories with the
+// words that the pokes left, and the sequences with the pokes.
 func TestSequencesModel(t *testing.T) {
 	const (
 		toOne = patching.PowerpcB | patching.PowerpcLink | 0x100
@@ -55,7 +55,7 @@ func TestSequencesModel(t *testing.T) {
 		s := w.replay().Sequences()
 
 		for _, site := range []uint64{0x1100, 0x1200} {
-			// What is poked at all was a nop before; of anything else nothing is known.
+			// A place that is poked was a nop before. Other places are unknown.
 			var words [2]uint32
 			tracked := false
 			for _, p := range pokes {
@@ -64,7 +64,7 @@ func TestSequencesModel(t *testing.T) {
 					tracked = tracked || p.addr == site && p.old != patching.PowerpcTrap && p.new != patching.PowerpcTrap
 				}
 			}
-			// Without a poke of the first word it is its own or not by what else stands there.
+			// Without a poke, whether the first word is a site depends on its other bytes.
 			if !tracked {
 				continue
 			}
@@ -115,8 +115,8 @@ func TestSequencesModel(t *testing.T) {
 	})
 }
 
-// TestSequenceProbed: a probe that leaves another word than it found ends the
-// sequence that is under way: its branch comes to a site without the mflr.
+// TestSequenceProbed: a probe leaves another word than it found, which ends the current
+// sequence. Its branch is then at a site without the mflr.
 func TestSequenceProbed(t *testing.T) {
 	w := newTape(t)
 	w.arch = "ppc64le"

@@ -19,7 +19,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// patched loads a made-up recording.
+// patched loads a synthetic recording.
 func patched(tb testing.TB, name string) *replay.Replay {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "rec.data")
@@ -83,8 +83,7 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestSiteStates: which words stood at a site at a time, and whether a CPU could
-// run them.
+// TestSiteStates: the words at a site at a time, and whether a CPU could run them.
 func TestSiteStates(t *testing.T) {
 	r := patched(t, "ppc64")
 	site := func(name string) uint64 {
@@ -131,7 +130,7 @@ func TestSiteStates(t *testing.T) {
 	}
 }
 
-// Only powerpc has sequences.
+// TestNoSequences: only powerpc has sequences.
 func TestNoSequences(t *testing.T) {
 	for _, name := range []string{"arm64", "s390x"} {
 		r := patched(t, name)
@@ -144,12 +143,11 @@ func TestNoSequences(t *testing.T) {
 	}
 }
 
-// TestSequencesWithLoss: where a step was lost nothing is said of the time in
-// which it was made.
+// TestSequencesWithLoss: if a step was lost, the answer for its time is unknown.
 func TestSequencesWithLoss(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		lost    int // the how manieth poke, from 0
+		lost    int // number of the lost poke, from 0
 		at      []uint64
 		want    []string // the states at these times
 		illegal int
@@ -194,8 +192,8 @@ func TestSequencesWithLoss(t *testing.T) {
 	}
 }
 
-// TestSilentWritersEverywhere: a contradiction anywhere speaks against all, so
-// an image is not restricted to where a question is about.
+// TestSilentWritersEverywhere: a contradiction anywhere affects every address, so an
+// image is not restricted to the addresses of a question.
 func TestSilentWritersEverywhere(t *testing.T) {
 	whole := patched(t, "ppc64")
 	const probed = 0xc000000000011600

@@ -22,14 +22,14 @@ func large(name string) func(*testing.T) string {
 	return func(t *testing.T) string { return corpus.Large(t, name) }
 }
 
-// TestUnconfirmedIsTheCopy: where no pokes are recorded, what is said of text is
-// what perf copied. The oracle that was taken first, before anything was
-// patched, has the same bytes: all of kernel text, and of the module.
+// TestUnconfirmedIsTheCopy: if no pokes are recorded, text has the bytes that perf copied.
+// The first oracle is from before anything was patched. It has the same bytes, in all of
+// kernel text and of the module.
 func TestUnconfirmedIsTheCopy(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		dir     func(t *testing.T) string
-		text    uint64 // how much of it was kept at least
+		text    uint64 // bytes kept at least
 		modules bool
 	}{
 		{"arm64", small("arm64"), 8192, false},
@@ -53,7 +53,7 @@ func TestUnconfirmedIsTheCopy(t *testing.T) {
 			}
 			v := r.Image.At(oracles[0].Time())
 			lo, hi := r.Image.Text()
-			var text, kernel, module uint64 // bytes of kernel text, those that are as in the copy, and of modules
+			var text, kernel, module uint64 // bytes of kernel text, those equal to the copy, and bytes of modules
 			for s, want := range v.Against(segments(t, oracles[0].Path)) {
 				inKernel := lo <= s.Addr && s.Addr < hi
 				if inKernel {
@@ -82,8 +82,8 @@ func TestUnconfirmedIsTheCopy(t *testing.T) {
 	}
 }
 
-// TestOpsLiterals: every function that ftrace can trace has its literal found,
-// and nothing else is taken for one.
+// TestOpsLiterals: OpsLiteral finds the literal of every function that ftrace can trace, and
+// no other literal.
 func TestOpsLiterals(t *testing.T) {
 	dir := corpus.Large(t, "arm64/rich")
 	r, err := replay.Load(filepath.Join(dir, "rec.data"), replay.Options{})
@@ -99,8 +99,8 @@ func TestOpsLiterals(t *testing.T) {
 			found[l.Addr] = l
 		}
 	}
-	// While all functions were traced, each of them had a bl in its second word
-	// and another pointer before it.
+	// While all functions were traced, each had a bl as its second word and another
+	// pointer before it.
 	oracles, err := corpus.Oracles(dir)
 	if err != nil {
 		t.Fatal(err)

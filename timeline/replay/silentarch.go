@@ -5,11 +5,11 @@ package replay
 
 import "fmt"
 
-// architecture returns what the report's Arch names.
+// architecture returns the architecture that Report.Arch names.
 func (r *Report) architecture() architecture { return architectureOf(nil, r.Arch) }
 
-// whatFollows explains what the silence of the architecture means for the
-// answers: what they still rest on.
+// whatFollows explains what the answers depend on if the architecture does not record
+// its pokes.
 func (r *Report) whatFollows() []string {
 	if !r.architecture().silent() {
 		return nil

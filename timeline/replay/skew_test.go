@@ -17,7 +17,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// retimed loads a copy of a recording in which the time at an offset of its data is another one.
+// retimed loads a copy of a recording with another time at each of the given offsets.
 func retimed(t *testing.T, source string, to uint64, offsets ...int64) *Replay {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rec.data")
@@ -43,9 +43,9 @@ func retimed(t *testing.T, source string, to uint64, offsets ...int64) *Replay {
 	return r
 }
 
-// TestSkewRecorded: in a real recording the clock of one CPU is put back, so that
-// two successive changes of a place have times in the wrong order. The bytes
-// far from any change stay what they were; near one they are in flight.
+// TestSkewRecorded sets back the clock of one CPU in a real recording. Two successive
+// changes of a place then have times in the wrong order. Bytes far from any change do not
+// change. Bytes near a change are in flight.
 func TestSkewRecorded(t *testing.T) {
 	const source = "../../testdata/small/rec.data"
 	was, err := Load(source, Options{})
@@ -57,8 +57,8 @@ func TestSkewRecorded(t *testing.T) {
 		t.Fatalf("%d skews found in a recording that has none", n)
 	}
 
-	// Four successive changes of a place, the middle ones of different CPUs and
-	// less than a second apart.
+	// Four successive changes of a place. The middle two are of different CPUs and less than a
+	// second apart.
 	type made struct {
 		offset int64 // of the time in the file
 		time   uint64
@@ -67,7 +67,7 @@ func TestSkewRecorded(t *testing.T) {
 	}
 	places := make(map[uint64][]made)
 	const by = 1000
-	tasks := make(map[uint32][]made) // of each CPU's records: those of tasks, and pokes with what they found
+	tasks := make(map[uint32][]made) // records of each CPU: those of tasks, and pokes with their old bytes
 	for sc := was.Recording.Scan(); sc.Next(); {
 		rec := sc.Record()
 		var id perfdata.SampleID
@@ -83,7 +83,7 @@ func TestSkewRecorded(t *testing.T) {
 		}
 		tasks[id.CPU] = append(tasks[id.CPU], m)
 	}
-	// between returns the records of a CPU in a time; ok is false if some are pokes.
+	// between returns the records of a CPU in an interval; ok is false if some are pokes.
 	between := func(cpu uint32, from, to uint64) (offsets []int64, ok bool) {
 		for _, m := range tasks[cpu] {
 			if from < m.time && m.time < to {
@@ -127,8 +127,8 @@ func TestSkewRecorded(t *testing.T) {
 		t.Fatal("no place was changed by two CPUs in quick succession")
 	}
 
-	// The second of the pair comes 1,000 ns after the first, or is recorded as if
-	// it had come 1,000 ns before it. So are the records of tasks before it on its CPU.
+	// The second of the pair comes 1,000 ns after the first, or is recorded 1,000 ns before
+	// it. Earlier records of tasks on its CPU move with it.
 	base := retimed(t, source, pair[0].time+by, pair[1].offset)
 	if n := len(base.Report.Skews); n != 0 {
 		t.Fatalf("%d skews found in order", n)

@@ -14,8 +14,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// skipped returns a recording with a poke that is known, and the same with a record
-// in the middle whose size is damaged. Others follow, in further rounds.
+// skipped returns a recording with a known poke, and a copy in which a record in the
+// middle has a damaged size. Other records follow, in later rounds.
 func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
 	t.Helper()
 	w := newTape(t)
@@ -47,7 +47,7 @@ func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
 	return whole, damaged, at
 }
 
-// knownOf counts the bytes of the poke that are known at some time of an image.
+// knownOf counts the bytes of the poke that are known at some time.
 func knownOf(im *timeline.Image) (n int) {
 	var b [2]byte
 	for v := range im.Versions(0x1100, b[:], 0, timeline.MaxTime) {
@@ -58,8 +58,8 @@ func knownOf(im *timeline.Image) (n int) {
 	return n
 }
 
-// TestDamageBeforeTheEnd: records that are skipped spoil the recording, whatever
-// its end is like.
+// TestDamageBeforeTheEnd: skipped records make the recording damaged, even if its end is
+// clean.
 func TestDamageBeforeTheEnd(t *testing.T) {
 	for _, pipe := range []bool{false, true} {
 		whole, damaged, at := skipped(t, pipe)
@@ -81,8 +81,8 @@ func TestDamageBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestFollowDamage: an image of what was read so far says that records were
-// skipped, before the recording has ended.
+// TestFollowDamage: an image made before the end of the recording reports that records were
+// skipped.
 func TestFollowDamage(t *testing.T) {
 	for _, pipe := range []bool{false, true} {
 		_, damaged, at := skipped(t, pipe)
@@ -110,7 +110,7 @@ func TestFollowDamage(t *testing.T) {
 					t.Errorf("pipe %v, %s: at %#x, damaged %v, %d versions known", pipe, name, f.rd.Record().Offset, f.Report().Damaged, n)
 				}
 			}
-			if pipe && before == 0 || after < 4 { // in a file the architecture comes at the end
+			if pipe && before == 0 || after < 4 { // in a file, the architecture comes at the end
 				t.Errorf("pipe %v, %s: %d versions known before the damage, %d rounds behind it; %v", pipe, name, before, after, f.Err())
 			}
 			f.Close()
@@ -118,7 +118,7 @@ func TestFollowDamage(t *testing.T) {
 	}
 }
 
-// unended is a file whose writer did not say how long its records are.
+// unended returns a file without the length of its records, as an unfinished perf leaves it.
 func unended(file []byte) []byte {
 	const sizeAt = 48
 	file = bytes.Clone(file)
@@ -128,8 +128,8 @@ func unended(file []byte) []byte {
 	return file[:at+size]
 }
 
-// TestMappedText: without kallsyms, text ends where perf's map or its copy of the
-// kernel ends. If the copy goes on behind the map, nothing of it is known.
+// TestMappedText: without kallsyms, text ends at the end of perf's map or of its copy of the
+// kernel. If the copy continues behind the map, no byte of it is known.
 func TestMappedText(t *testing.T) {
 	for _, tt := range []struct {
 		copied uint64 // where the copy ends
@@ -151,7 +151,7 @@ func TestMappedText(t *testing.T) {
 	}
 }
 
-// TestNothing: a recording of which no record can be read gives no image.
+// TestNothing: a recording without a readable record gives no image.
 func TestNothing(t *testing.T) {
 	whole, _, _ := skipped(t, false)
 	start := binary.LittleEndian.Uint64(whole[40:])
@@ -178,7 +178,7 @@ func TestNothing(t *testing.T) {
 		}
 		f.Close()
 	}
-	// A recording that holds no records is no error.
+	// A recording without records is no error.
 	if r := newTape(t).replayOf(unended(whole)[:start]); r.Report.Damaged {
 		t.Errorf("no records: %v", r.Report.Warnings)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// A slot that is not that of an optimised probe is told by its copy of an
-// instruction alone, where it can be no other.
+// TestOnlySlot: a kprobe's slot has a copy of an instruction. The copy identifies the probe
+// only if no other probe fits.
 func TestOnlySlot(t *testing.T) {
 	const (
 		page  = uint64(0xffffffffc0200000)
@@ -20,7 +20,7 @@ func TestOnlySlot(t *testing.T) {
 	tests := []struct {
 		name string
 		tape func(t *tape)
-		want uint64 // that the slot serves when the probe is armed; 0: not told
+		want uint64 // the place of the armed probe that the slot is for; 0: unknown
 	}{
 		{"the only slot", func(*tape) {}, place},
 		{"another with the same copy", func(t *tape) { t.poke(10, 310, page+0x10, "", "90cc") }, 0},
@@ -75,8 +75,8 @@ func TestOnlySlot(t *testing.T) {
 	}
 }
 
-// TestShortSlot: out-of-line code that is too short for what it is called, as a
-// damaged record has it, serves nothing.
+// TestShortSlot: out-of-line code that is too short for its kind, as in a damaged record,
+// is for nothing.
 func TestShortSlot(t *testing.T) {
 	const page = uint64(0xffffffffc0200000)
 	for _, name := range []string{"kprobe_insn_page", "kprobe_optinsn_page", "ftrace_trampoline"} {

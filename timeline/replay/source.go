@@ -15,19 +15,19 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// SourceLine is where code of a BPF program comes from.
+// SourceLine is the source of code of a BPF program.
 type SourceLine struct {
-	Program uint32 // its id
-	Func    string // the function's name in the source, "" if not known
-	// File, Line, Column and Text are those of the line; File is "" where the
-	// code comes from none, as a function's first instructions do.
+	Program uint32 // id of the program
+	Func    string // name of the function in the source, "" if unknown
+	// File, Line, Column and Text describe the line. File is "" for code that has no line,
+	// like the first instructions of a function.
 	File         string
-	Line, Column uint32 // 1 is the first; Column 0 if not known
-	Text         string // the line itself
+	Line, Column uint32 // counted from 1; Column is 0 if unknown
+	Text         string // text of the line
 }
 
-// sources are the sources of BPF programs. Their tables are parsed when they
-// are first asked for.
+// sources are the sources of BPF programs. Their tables are parsed on the first
+// question.
 type sources struct {
 	mu    sync.Mutex
 	btf   *perfdata.BPFSource
@@ -41,7 +41,7 @@ type programSource struct {
 	lines perfdata.BPFLines
 }
 
-// open finds the programs. The caller holds x.mu.
+// open reads the programs. The caller holds x.mu.
 func (x *sources) open(rec *perfdata.Recording) {
 	if x.btf != nil {
 		return
@@ -50,7 +50,7 @@ func (x *sources) open(rec *perfdata.Recording) {
 	x.progs = make(map[uint32]*programSource)
 	for p, err := range rec.BPFProgs() {
 		if err != nil {
-			continue // the report's warnings tell of it
+			continue // the report has a warning for it
 		}
 		if _, twice := x.progs[p.ID]; !twice {
 			x.progs[p.ID] = &programSource{info: p}
@@ -58,21 +58,21 @@ func (x *sources) open(rec *perfdata.Recording) {
 	}
 }
 
-// program returns a program with its tables; nil where there is none.
+// program returns a program with its tables, or nil.
 func (x *sources) program(id uint32) *programSource {
 	p := x.progs[id]
 	if p != nil && !p.read {
 		p.read = true
-		// Types that cannot be read name nothing: the program is itself all the same.
+		// Unreadable types only lack names; the program's lines are still right.
 		p.funcs, _ = x.btf.FuncNames(p.info)
 		p.lines, _ = x.btf.Lines(p.info)
 	}
 	return p
 }
 
-// SourceLine returns which function and which line of source the code at addr
-// comes from at time t. ok is false where no BPF program is there whose
-// code the recording has, and where that does not say.
+// SourceLine returns the function and the line of source of the code at addr at time t,
+// in nanoseconds. ok is false if addr is not in a BPF program whose code the recording
+// has, or if the recording has no source for it.
 func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
 	if alive == nil || alive.Program == 0 {
@@ -95,11 +95,11 @@ func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
 	return src, src.Func != "" || src.File != ""
 }
 
-// attachedTo returns the life of the BPF function that a trampoline is for,
-// by its name bpf_trampoline_KEY. A key is the target's id in the upper half, and
-// the id of its type in the lower (bpf_trampoline_compute_key,
-// include/linux/bpf_verifier.h). Bit 31 is set for functions of the kernel
-// and of modules, whose types the recording does not have.
+// attachedTo returns the lifetime of the BPF function that a trampoline is for. It reads
+// the trampoline's name, bpf_trampoline_KEY. The upper half of the key is the target's
+// id. The lower half is the id of the target's type (bpf_trampoline_compute_key,
+// include/linux/bpf_verifier.h). Bit 31 is set for functions of the kernel and of modules.
+// The recording does not have their types.
 func (r *Replay) attachedTo(name string, t uint64) *timeline.Lifetime {
 	digits, ok := strings.CutPrefix(name, "bpf_trampoline_")
 	key, err := strconv.ParseUint(digits, 10, 64)

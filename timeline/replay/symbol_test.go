@@ -42,8 +42,8 @@ func TestViewSymbol(t *testing.T) {
 		{small, 0xffffffffc0083670, 18134851734, ""}, // not yet
 		{small, 0xffffffffc0083670, 18134851735, socket},
 		{small, 0xffffffffc00836dc, 22450498714, socket},
-		{small, 0xffffffffc00836dd, 20e9, ""},     // behind its last byte
-		{small, 0xffffffffc0083670, 30e9, socket}, // what was there last
+		{small, 0xffffffffc00836dd, 20e9, ""},     // after its last byte
+		{small, 0xffffffffc0083670, 30e9, socket}, // the last symbol there
 		// Names of modules end with them.
 		{modfull, 0xffffffffc029d010, 7e9, crc7},
 		{modfull, 0xffffffffc029d010, 7520089707, crc7},
@@ -81,8 +81,8 @@ func TestViewLookup(t *testing.T) {
 		{small, "no such name", 9e9, nil},
 		{small, "sysctl_schedstats", 9e9, []string{"sysctl_schedstats 416"}},
 		{modfull, "crc7_be", 7e9, []string{"crc7:crc7_be 4096 until 7.520089707"}},
-		{modfull, "crc7_be", 20e9, []string{"crc7:crc7_be 4096 until 7.520089707"}}, // gone: of any other time
-		// Of ts_bm and test_static_key_base too, which are gone by then.
+		{modfull, "crc7_be", 20e9, []string{"crc7:crc7_be 4096 until 7.520089707"}}, // unloaded: found at any time
+		// Also in ts_bm and test_static_key_base, which are unloaded by then.
 		{modfull, "cleanup_module", 8e9, []string{
 			"virtio:cleanup_module 1140", "virtio_pci:cleanup_module 257", "virtio_blk:cleanup_module 3122",
 		}},

@@ -19,10 +19,10 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// A tape is a recording of a few records, as perf writes it of a machine with
-// two CPUs, to be changed in the one respect that a test is about.
+// A tape is a recording of a few records, as perf writes it on a machine with two CPUs. Each
+// test changes one aspect of it.
 type tape struct {
-	// Set before the first record is written.
+	// These are set before the first record is written.
 	events    []tapeEvent
 	arch      string
 	release   string
@@ -30,19 +30,19 @@ type tape struct {
 	online    uint32
 	pipe      bool   // a stream, which has no clean end
 	copied    bool   // there is a copy of kernel text
-	text      []byte // what that has; nil: NOPs
+	text      []byte // content of the copy; nil: NOPs
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
 	infos     []tapeInfo
 	kallsyms  string
 	cmdline   string // perf's, its words separated by spaces
 	groups    []perfdata.Group
-	mapEnd    uint64           // of the kernel's map, 0: where text ends
+	mapEnd    uint64           // of the kernel's map; 0: the end of text
 	buildID   string           // in the kernel's map
 	noIndex   bool             // as perf before 6.0 writes it
-	noIDs     bool             // records do not name their event, as where there is one
-	noCPU     bool             // records do not tell their CPU
-	cpuOf     map[uint64]int64 // of ids whose CPU is not their last digit
+	noIDs     bool             // records do not name their event, as in a recording of one event
+	noCPU     bool             // records do not have their CPU
+	cpuOf     map[uint64]int64 // CPUs of ids, if not their last digit
 
 	w    *perfdata.Writer
 	out  memory
@@ -56,7 +56,7 @@ type tapeEvent struct {
 	attr   perfdata.Attr
 	cpus   []int64
 	tid    int64    // -1: all tasks
-	ids    []uint64 // where they are others; cpuOf has their CPUs
+	ids    []uint64 // if not the usual ones; cpuOf has their CPUs
 	noLost bool     // does not count its own losses
 }
 
@@ -67,7 +67,7 @@ type tapeInfo struct {
 	code string
 }
 
-// bytes is the info as BPF_PROG_INFO has it: struct perf_bpil around struct
+// bytes returns the info in the form of BPF_PROG_INFO: struct perf_bpil around struct
 // bpf_prog_info and its arrays of code, addresses and lengths.
 func (p *tapeInfo) bytes() []byte {
 	le := binary.LittleEndian
@@ -91,7 +91,7 @@ func (p *tapeInfo) bytes() []byte {
 
 const everything = perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
 
-// newTape returns a tape with one event that takes everything on both CPUs.
+// newTape returns a tape with one event that records everything on both CPUs.
 func newTape(tb testing.TB) *tape {
 	return &tape{tb: tb, arch: "x86_64", release: "6.1.0", available: 2, online: 2,
 		events: []tapeEvent{onBoth(everything)}}
@@ -118,7 +118,7 @@ func (t *tape) must(err error) {
 	}
 }
 
-// begin writes what stands before the records of the kernel.
+// begin writes everything before the kernel's records.
 func (t *tape) begin() {
 	if t.w != nil {
 		return
@@ -205,7 +205,7 @@ func (t *tape) features() {
 	}
 }
 
-// id is the trailer of a record of an event's instance.
+// id returns the trailer of a record of one event instance.
 func (t *tape) id(id, time uint64) perfdata.SampleID {
 	t.begin()
 	cpu, ok := t.cpuOf[id]
@@ -245,7 +245,7 @@ func (t *tape) lostSamples(id, n uint64) {
 	t.must(t.w.LostSamples(&perfdata.LostSamples{Lost: n, SampleID: s}))
 }
 
-// comm is a COMM record; of time 0 one that perf itself made.
+// comm writes a COMM record; perf itself makes those of time 0.
 func (t *tape) comm(id, time uint64, misc uint16, pid uint32, name string) {
 	s := t.id(id, time)
 	if time == 0 {
@@ -254,7 +254,7 @@ func (t *tape) comm(id, time uint64, misc uint16, pid uint32, name string) {
 	t.must(t.w.Comm(misc, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte(name), SampleID: s}))
 }
 
-// other writes a record of any type, of which body is all that is before the trailer.
+// other writes a record of any type. body is everything before the trailer.
 func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
 	s := t.id(id, time)
 	le := binary.LittleEndian
@@ -267,8 +267,8 @@ func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
 	t.must(t.w.WriteRecord(le.AppendUint64(b, id)))
 }
 
-// fork is a FORK record of a process, or of a thread, which has its parent's pid;
-// of time 0 one that perf itself made.
+// fork writes a FORK record of a process, or of a thread if both pids are equal. perf itself
+// makes those of time 0.
 func (t *tape) fork(id, time uint64, pid, ppid uint32) {
 	s := t.id(id, time)
 	le := binary.LittleEndian
@@ -298,7 +298,7 @@ func (t *tape) ticks(from, to uint64) {
 	}
 }
 
-// sample writes a sample, with raw data where the event takes it.
+// sample writes a sample, with raw data if the event has it.
 func (t *tape) sample(id, time uint64, raw []byte) {
 	s := t.id(id, time)
 	le := binary.LittleEndian
@@ -319,12 +319,12 @@ func (t *tape) sample(id, time uint64, raw []byte) {
 
 // module writes a sample of a tracepoint of modules.
 func (t *tape) module(id, time uint64, name string) {
-	// Eight bytes that all tracepoints have, then __data_loc char[] name.
+	// All tracepoints have eight bytes, then __data_loc char[] name.
 	raw := binary.LittleEndian.AppendUint32(make([]byte, 8), uint32(12|(len(name)+1)<<16))
 	t.sample(id, time, append(append(raw, name...), 0))
 }
 
-// moduleFormats is what TRACING_DATA has of both tracepoints.
+// moduleFormats is the format of both tracepoints in TRACING_DATA.
 const moduleFormats = "name: module_load\nID: 76\nformat:\n" +
 	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\"\n" +
 	"name: module_free\nID: 77\nformat:\n" +
@@ -357,7 +357,7 @@ func (t *tape) replayOf(data []byte) *Replay {
 	return r
 }
 
-// snapshot is the copy of the kernel.
+// snapshot returns the copy of the kernel.
 func (t *tape) snapshot() *kcore.Snapshot {
 	snap := &kcore.Snapshot{Modules: t.modules}
 	if t.copied {

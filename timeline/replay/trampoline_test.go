@@ -21,7 +21,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// describeService prints a service with names as of time t.
+// describeTrampoline prints a trampoline with names as of time t.
 func describeTrampoline(v timeline.View, s replay.Trampoline) string {
 	name := func(addr uint64) string {
 		sym, ok := v.Symbol(addr)
@@ -46,7 +46,7 @@ func describeTrampoline(v timeline.View, s replay.Trampoline) string {
 
 func TestServes(t *testing.T) {
 	small, rich, bpf := load(t, "small"), load(t, "rich"), loadBPF(t)
-	// A machine that ran small, inside another one: ten seconds later.
+	// A guest that ran the small recording, ten seconds later.
 	merged := filepath.Join(corpus.Root(), "testdata", "guest", "merged.data")
 	guest, err := replay.Load(merged, replay.Options{Guest: 7001})
 	if err != nil {
@@ -62,22 +62,22 @@ func TestServes(t *testing.T) {
 	}{
 		{guest, 0xffffffffc0291002, 23_107_095_295, "kprobe-slot 0xffffffffc0291000+3 do_sys_openat2+0x5 from 23.107095295 until 23.848452625"},
 		{host, 0xffffffffc0291002, 23_107_095_295, ""},
-		// The first probe of a page of slots, and the same slot of the next one.
+		// The first probe of a page of slots, and the same slot of the next page.
 		{small, 0xffffffffc0291000, 13_107_095_294, ""},
 		{small, 0xffffffffc0291002, 13_107_095_295, "kprobe-slot 0xffffffffc0291000+3 do_sys_openat2+0x5 from 13.107095295 until 13.848452625"},
 		{small, 0xffffffffc0293000, 13_848_320_504, "optprobe-slot 0xffffffffc0293000+110 do_sys_openat2+0x5 from 13.113527425 until 13.848320505"},
 		{small, 0xffffffffc0293000, 13_848_320_505, ""},
-		{small, 0xffffffffc029106e, 13_700_000_000, ""}, // behind a slot's last byte
-		{small, 0xffffffffaecdbcb1, 13_700_000_000, ""}, // the kernel's text
+		{small, 0xffffffffc029106e, 13_700_000_000, ""}, // after a slot's last byte
+		{small, 0xffffffffaecdbcb1, 13_700_000_000, ""}, // kernel text
 		{small, 0, 0, ""},
-		// Tracers' trampolines, one after the other at the same place.
+		// Trampolines of tracers, one after the other at the same place.
 		{rich, 0xffffffffc035b010, 18_600_000_000,
 			"ftrace-trampoline 0xffffffffc035b000+207 calls function_trace_call+0x0 for 0xffffffffa4b3bba0 from 18.546571990 until 31.306083560"},
 		{bpf, genperf.BPFTrampoline, genperf.BPFAttached - 1, ""},
 		{bpf, genperf.BPFTrampoline + 100, genperf.BPFAttached,
 			"bpf-trampoline 0xffffffffc0200000+4096 bpf_prog_1112131415161718_add+0x0 from 3.000000000 until 4.000000000"},
 		{bpf, genperf.BPFTrampoline, genperf.BPFUnloaded, ""},
-		{bpf, genperf.BPFMain, genperf.BPFAttached, ""}, // a program serves nothing
+		{bpf, genperf.BPFMain, genperf.BPFAttached, ""}, // a program is not a trampoline
 	}
 	for _, tt := range tests {
 		s, ok := tt.r.TrampolineAt(tt.addr, tt.t)
@@ -91,8 +91,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// What slots and trampolines are said to serve is held against the text of the
-// probed places, and against the branches into them.
+// TestServesWhatItSays compares the answers for slots and trampolines with the text of the
+// probed places, and with the branches to them.
 func TestServesWhatItSays(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -117,7 +117,7 @@ func TestServesWhatItSays(t *testing.T) {
 	}
 }
 
-// serviceCounts are how many were checked, or must be.
+// trampolineCounts are how many were checked, or must be.
 type trampolineCounts struct {
 	copies int // of instructions, in kprobes' slots
 	jumps  int // into slots of optimised kprobes
@@ -141,7 +141,7 @@ func checkTrampolines(t *testing.T, r *replay.Replay, want trampolineCounts) {
 			}
 			text := make([]byte, len(p.New)-1)
 			if b := r.Image.At(c.Time).Read(s.Places[0], text); b.Standing != timeline.Known || text[0] == 0xcc || text[0] == 0xe9 {
-				continue // not there in the recording, or probed already
+				continue // missing in the recording, or probed already
 			}
 			got.copies++
 			if !bytes.Equal(text, p.New[:len(p.New)-1]) {
@@ -187,7 +187,7 @@ func loadPath(t *testing.T, path string) *replay.Replay {
 	return r
 }
 
-// loadBPF is the recording of a BPF program with line information.
+// loadBPF loads the recording of a BPF program with line information.
 func loadBPF(t *testing.T) *replay.Replay {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "perf.data")
@@ -232,7 +232,7 @@ func TestSourceLine(t *testing.T) {
 	}
 }
 
-// Services and sources are found when they are first asked for, by any goroutine.
+// TestServesConcurrently: any goroutine may ask first for trampolines and sources.
 func TestServesConcurrently(t *testing.T) {
 	small, bpf := load(t, "small"), loadBPF(t)
 	var wg sync.WaitGroup
@@ -252,7 +252,7 @@ func TestServesConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// Whose code is in this slot of an optimised kprobe?
+// What is this slot of an optimised kprobe for?
 func ExampleReplay_TrampolineAt() {
 	r, err := replay.Load("../../testdata/small/rec.data", replay.Options{})
 	if err != nil {

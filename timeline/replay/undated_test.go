@@ -17,9 +17,9 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// TestUndatedCopy: what a copy of kernel text proves of which nothing says when it was
-// made. It may be older than the recording, as the first file's kcore_dir is than the
-// later files of perf record --switch-output.
+// TestUndatedCopy: what a copy of kernel text proves if its time is unknown. It may be
+// older than the recording: perf record --switch-output writes one kcore_dir, which is
+// older than all later files.
 func TestUndatedCopy(t *testing.T) {
 	const kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n" +
 		"0000000000009800 t bpf_trampoline_1\t[bpf]\n"
@@ -37,8 +37,8 @@ func TestUndatedCopy(t *testing.T) {
 		name    string
 		tape    func(w *tape)
 		own     bool
-		modules bool // a list of modules is given, and the copy is perf's
-		copy    bool // a further copy, of 500 to 510
+		modules bool // the options name a list of modules, and the copy is perf's
+		copy    bool // there is a further copy, of 500 to 510
 		addr    uint64
 		want    string
 	}{
@@ -114,7 +114,8 @@ func TestUndatedCopy(t *testing.T) {
 	}
 }
 
-// TestCopyInPlace: a kcore_dir that is named, and is the recording's own, is that.
+// TestCopyInPlace: if Options.KCore names the recording's own kcore_dir, that is used as
+// such.
 func TestCopyInPlace(t *testing.T) {
 	w := newTape(t)
 	w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"

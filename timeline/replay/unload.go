@@ -5,12 +5,12 @@ package replay
 
 import "github.com/textreplay/textreplay/perfdata"
 
-// unloadAbove is the size of recordings that are not left in memory as they are
-// read: below it, reading them once more costs more than the memory is worth.
+// unloadAbove is the size in bytes above which recordings do not stay in memory after they
+// were read. Below it, a second read costs more than the memory.
 const unloadAbove = 128 << 20
 
-// unloading returns a function to call with progress. It releases the memory of a
-// large recording on the way, and calls progress.
+// unloading returns a progress function that releases the memory of a large recording
+// and calls progress.
 func unloading(rec *perfdata.Recording, progress func(done, total int64)) func(done, total int64) {
 	if rec.Size() <= unloadAbove {
 		return progress

@@ -16,8 +16,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// addVmlinux gives the builder the text of a vmlinux file, moved to where the
-// kernel of the recording ran.
+// addVmlinux adds the text of a vmlinux file to the builder, at the addresses where the
+// recorded kernel ran.
 func (s *scan) addVmlinux(path string, textLo uint64) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -96,8 +96,8 @@ func symbolIn(f *elf.File, name string) (uint64, error) {
 	return 0, fmt.Errorf("no symbol %s", name)
 }
 
-// buildIDOf returns the build id of an ELF file, the GNU note of type 3; nil
-// where it has none.
+// buildIDOf returns the build id of an ELF file (the GNU note of type 3), or nil if it
+// has none.
 func buildIDOf(f *elf.File) ([]byte, error) {
 	for _, sec := range f.Sections {
 		if sec.Type != elf.SHT_NOTE {
@@ -114,12 +114,12 @@ func buildIDOf(f *elf.File) ([]byte, error) {
 	return nil, nil
 }
 
-// kernelBuildID returns the build id of the kernel that the image is of, nil if
-// the recording has none. It is complete when all records have been read.
+// kernelBuildID returns the build id of the image's kernel, or nil if the recording has
+// none. It needs all records.
 //
-// perf writes a BUILD_ID feature, or in a pipe HEADER_BUILD_ID records, where it
-// looked for the files of samples when it ended. Where it recorded with
-// --buildid-mmap, as perf 7.2 does by default, the id is in the kernel's MMAP2.
+// perf writes a BUILD_ID feature, or HEADER_BUILD_ID records in a pipe, for the files of
+// samples when it ends. With --buildid-mmap, the default of perf 7.2, the id is in the
+// kernel's MMAP2 record.
 func (s *scan) kernelBuildID() []byte {
 	for b, err := range s.rec.BuildIDs() {
 		if err != nil {
@@ -144,9 +144,9 @@ func (s *scan) buildIDRecord(rec *perfdata.Record) {
 	}
 }
 
-// isKernel reports whether a build id is that of the kernel that the image is
-// of. Guests' are among the host's, with the hypervisor's pid
-// (guest_session__add_build_ids of tools/perf/builtin-inject.c).
+// isKernel reports whether a build id is of the image's kernel. The build ids of guests are
+// in the same list, with the hypervisor's pid (guest_session__add_build_ids of
+// tools/perf/builtin-inject.c).
 func (s *scan) isKernel(b *perfdata.BuildID) bool {
 	switch mode, name := b.Misc&perfdata.MiscCPUModeMask, string(b.Filename); {
 	case len(b.BuildID) == 0:
@@ -161,8 +161,8 @@ func (s *scan) isKernel(b *perfdata.BuildID) bool {
 	return false
 }
 
-// relocate adds by to the absolute addresses in a section's data, as the kernel
-// does with itself when it boots elsewhere (handle_relocations() in
+// relocate adds by to the absolute addresses in a section's data. The kernel does the same
+// when it boots at another address (handle_relocations() in
 // arch/x86/boot/compressed/misc.c).
 func relocate(f *elf.File, rela *elf.Section, addr uint64, data []byte, by uint64) error {
 	if f.Machine != elf.EM_X86_64 {

@@ -18,7 +18,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A vmlinux is what the tests write a vmlinux file of.
+// A vmlinux is the content of a vmlinux file for tests.
 type vmlinux struct {
 	text    uint64 // address of _stext and .text
 	data    []byte
@@ -70,8 +70,8 @@ func (v *vmlinux) write(t *testing.T) string {
 	return path
 }
 
-// TestVmlinux: a vmlinux file, linked elsewhere than where the kernel ran, says
-// what stands where no poke does.
+// TestVmlinux: a vmlinux file is linked at other addresses than the kernel ran at. It gives
+// the bytes that no poke gives.
 func TestVmlinux(t *testing.T) {
 	const dir = "../../testdata/rich/rec.data"
 	whole, err := Load(dir, Options{})
@@ -172,7 +172,7 @@ func TestVmlinux(t *testing.T) {
 	}
 }
 
-// pokedPlace returns a poked place of core text.
+// pokedPlace returns a place in core text that was poked.
 func pokedPlace(t *testing.T, im *timeline.Image) uint64 {
 	t.Helper()
 	lo, hi := im.Text()
@@ -185,7 +185,7 @@ func pokedPlace(t *testing.T, im *timeline.Image) uint64 {
 	return 0
 }
 
-// TestKernelBuildID: which build id is that of the kernel that an image is of.
+// TestKernelBuildID: which build id is that of the image's kernel.
 func TestKernelBuildID(t *testing.T) {
 	order := binary.LittleEndian
 	var section []byte
@@ -237,9 +237,8 @@ func TestKernelBuildID(t *testing.T) {
 	}
 }
 
-// TestKernelBuildIDRecords: records have the kernel's build id where no feature
-// has it: the kernel's own MMAP2 of perf record --buildid-mmap, and the
-// HEADER_BUILD_ID records of a pipe.
+// TestKernelBuildIDRecords: without a BUILD_ID feature, records have the kernel's build id:
+// the kernel's MMAP2 of perf record --buildid-mmap, or HEADER_BUILD_ID records of a pipe.
 func TestKernelBuildIDRecords(t *testing.T) {
 	id := []byte("twenty bytes of an id")[:20]
 	kernel := func(misc uint16, name string) func(w *tape) {
@@ -287,7 +286,7 @@ func TestKernelBuildIDRecords(t *testing.T) {
 			if got := s.kernelBuildID(); !bytes.Equal(got, tt.want) {
 				t.Errorf("got %x, want %x", got, tt.want)
 			}
-			// A vmlinux of another kernel is refused if it can be told.
+			// A vmlinux of another kernel is refused if the recording shows that.
 			v := vmlinux{text: tapeTextLo, data: make([]byte, 64), buildID: []byte("another kernel, ok")[:16]}
 			_, err = New(rec, nil, Options{Vmlinux: v.write(t)})
 			if (err != nil) != (tt.want != nil) || err != nil && !strings.Contains(err.Error(), "but the recorded kernel has") {
