@@ -28,6 +28,7 @@ cut hotplug -samples -symbols vfs_read,__schedule,sysctl_schedstats \
 cut modfull -symbols vfs_read,crc7_be,lc_create,virtqueue_get_buf_ctx_split
 cut old510 -symbols vfs_read,vfs_write,__x64_sys_getpid,sysctl_schedstats \
 	-oracles begin,bpf_on_1,sk_tp_on_2,kp_opt_5,kp_off_5,end
+cut z72 -symbols vfs_read,vfs_write,sysctl_schedstats -oracles begin,mid,end
 cut smalldup -symbols sysctl_schedstats,do_sys_openat2 -oracles key_on,kprobe_on,bpf_on
 # Recorded for these tests only, in the same way, and not in the large corpus.
 if [ -d "$corpus/x86_64/thunks" ]; then

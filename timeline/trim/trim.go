@@ -240,6 +240,8 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
 		// Trace has no times that would say which of it a window needs.
 		return c.opts.Aux, nil
+	case perfdata.RecordCompressed, perfdata.RecordCompressed2:
+		return false, nil // the records inside follow, and are written as they are
 	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
 		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup,
 		// In a file these are the header's business.

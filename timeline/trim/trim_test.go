@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -161,8 +163,6 @@ func changed(t *testing.T, name string, change func(data []byte) []byte) string 
 	return path
 }
 
-// TestDamaged: what is cut out of a damaged recording says that it is damaged,
-// to those too who say how many CPUs there are.
 // TestUndatedCopyIsNotKept: of a copy of text that is given without a time nothing is
 // left, or it would be taken for the one that perf made.
 func TestUndatedCopyIsNotKept(t *testing.T) {
@@ -185,6 +185,59 @@ func TestUndatedCopyIsNotKept(t *testing.T) {
 	}
 }
 
+// TestCompressed: a recording that perf compressed is cut like a plain one.
+func TestCompressed(t *testing.T) {
+	whole := open(t, recording("small"))
+	plain, _ := cut(t, whole, trim.Options{})
+	for _, typ := range []perfdata.RecordType{perfdata.RecordCompressed, perfdata.RecordCompressed2} {
+		t.Run(typ.String(), func(t *testing.T) {
+			packed := changed(t, "small", func([]byte) []byte { return compressed(t, whole.Recording, typ) })
+			part, _ := cut(t, open(t, packed), trim.Options{})
+			if d := cmp.Diff(plain.Report.Records, part.Report.Records); d != "" {
+				t.Errorf("records (-plain +compressed):\n%s", d)
+			}
+			if d := cmp.Diff(plain.Report.Trusted, part.Report.Trusted); d != "" {
+				t.Errorf("trusted (-plain +compressed):\n%s", d)
+			}
+		})
+	}
+}
+
+// compressed returns the data of a recording with its records compressed.
+func compressed(t *testing.T, rec *perfdata.Recording, typ perfdata.RecordType) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := perfdata.NewWriter(f, rec.ByteOrder(), perfdata.Compress(typ))
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(w.SetEvents(rec.Events()))
+	sc := rec.Scan()
+	for sc.Next() {
+		check(w.WriteRecord(sc.Record().Raw))
+	}
+	check(sc.Err())
+	for _, feature := range rec.Features() {
+		data, err := rec.Feature(feature)
+		check(err)
+		check(w.WriteFeature(feature, data))
+	}
+	check(w.Close())
+	data, err := os.ReadFile(path)
+	check(err)
+	return data
+}
+
+// TestDamaged: what is cut out of a damaged recording says that it is damaged,
+// to those too who say how many CPUs there are.
 func TestDamaged(t *testing.T) {
 	sc := open(t, recording("small")).Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	if !sc.Next() {
