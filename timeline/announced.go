@@ -44,6 +44,7 @@ type code struct {
 	data    []byte
 	silent  []Range
 	program uint32 // its id
+	undated bool   // it may be of any time since the program was loaded
 }
 
 // joinPrograms finds the code of each birth: that of the program whose LOAD comes after
@@ -75,7 +76,7 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) []
 				continue
 			}
 			claimed[i] = true
-			out[i] = code{f.Data, p.Silent, p.ID}
+			out[i] = code{f.Data, p.Silent, p.ID, p.Undated}
 		}
 	}
 	return out

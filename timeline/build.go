@@ -410,7 +410,11 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
 					from: max(l.From, d.first), to: min(to, d.horizon)}
-				if c.mayFollow(init.content, l.From, l.cpu) {
+				switch {
+				case l.oldCode:
+					init.from, init.to, init.last = 0, MaxTime, true
+					init.weak = c.reasonUndated(0)
+				case c.mayFollow(init.content, l.From, l.cpu):
 					init.weak = ClockUncertainty
 				}
 				c.made, c.madeBy = l.From, l.cpu

@@ -103,7 +103,10 @@ type Program struct {
 	ID       uint32 // of the kernel, prog_info.id
 	LoadTime uint64 // time of its PERF_RECORD_BPF_EVENT LOAD; 0: loaded before the recording, or announced
 	Unloaded uint64 // time of its UNLOAD; 0: not recorded
-	Funcs    []Segment
+	// Undated says that the code may be of any time since the program was loaded, also
+	// of one before the recording: changes since then may be missing.
+	Undated bool
+	Funcs   []Segment
 	// Silent are the addresses inside the functions that the kernel may change with no
 	// record, as it does on architectures without text pokes.
 	Silent []Range

@@ -32,6 +32,7 @@ type Lifetime struct {
 	Kind     LifetimeKind
 	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it
+	oldCode  bool    // that may be older than the recording
 	silent   []Range // what of it may change with no record
 	Program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
@@ -349,7 +350,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			continue
 		}
 		l := newLifetime(e, code[i].data)
-		l.silent, l.Program = code[i].silent, code[i].program
+		l.silent, l.Program, l.oldCode = code[i].silent, code[i].program, code[i].undated
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, later(d.announcedBy(), 1)}}
 		}

@@ -73,6 +73,7 @@ type being struct {
 	name             string
 	code             []byte
 	silent           []Range
+	oldCode          bool // which may be older than the recording
 	ended            Reason
 	missed           bool // its end is not recorded
 	doubted          uint64
@@ -346,14 +347,9 @@ func (m *model) live() []*being {
 	}
 	slices.SortStableFunc(events, func(a, b SymbolEvent) int { return cmp.Compare(a.Time, b.Time) })
 	events = m.starts(m.once(events))
-	type code struct {
-		data   []byte
-		silent []Range
-	}
 	var codes []code
 	for i := range events {
-		data, silent := m.codeOf(events, i, symbols)
-		codes = append(codes, code{data, silent})
+		codes = append(codes, m.codeOf(events, i, symbols))
 	}
 	// swapped returns the death that came before the i-th event, a birth.
 	swapped := func(i int) int {
@@ -406,7 +402,7 @@ func (m *model) live() []*being {
 		default:
 			n.seen = []Interval{{e.Time, e.Time + 1}}
 		}
-		n.code, n.silent, n.cpu = codes[i].data, codes[i].silent, e.CPU
+		n.code, n.silent, n.oldCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, e.CPU
 		n.kind = m.kind(e, n.code)
 		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && m.apart(&o, e) {
 			n.born, n.early = e.Time, MaxTime
@@ -586,7 +582,7 @@ func (m *model) kind(e *SymbolEvent, code []byte) LifetimeKind {
 
 // codeOf returns the code of the i-th event's program: that of the one info
 // whose LOAD this is the last event at the address before.
-func (m *model) codeOf(events []SymbolEvent, i int, births lost) (code []byte, silent []Range) {
+func (m *model) codeOf(events []SymbolEvent, i int, births lost) (found code) {
 	claims := 0
 	for _, p := range m.programs {
 		for _, f := range p.Funcs {
@@ -607,13 +603,13 @@ func (m *model) codeOf(events []SymbolEvent, i int, births lost) (code []byte, s
 				continue
 			}
 			claims++
-			code, silent = f.Data, p.Silent
+			found = code{data: f.Data, silent: p.Silent, undated: p.Undated}
 		}
 	}
 	if claims != 1 {
-		return nil, nil
+		return code{}
 	}
-	return code, silent
+	return found
 }
 
 // stayed reports whether an announced program can only be the one that was at the
@@ -1221,7 +1217,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			} else {
 				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon)}
-				if p.mayFollow(bytes, b.from, b.cpu) {
+				if b.oldCode {
+					claim.from, claim.to, claim.last = 0, MaxTime, true
+				} else if p.mayFollow(bytes, b.from, b.cpu) {
 					claim.weak = ClockUncertainty
 				}
 				p.made, p.madeBy = b.from, b.cpu
@@ -1261,10 +1259,10 @@ func (p *painter) history(facts []witness) (births []uint64) {
 	return births
 }
 
-// undated adds to a snapshot that may have been taken before the recording began
+// undated adds to a snapshot, or code, that may have been taken before the recording began
 // why it proves nothing by itself.
 func (p *painter) undated(claim initial) initial {
-	if claim.source == SourceSnapshot && claim.weak == ReasonNone && claim.from < p.m.first {
+	if (claim.source == SourceSnapshot || claim.source == SourceProgInfo) && claim.weak == ReasonNone && claim.from < p.m.first {
 		if claim.weak, _ = p.lost.within(claim.from, p.m.first); claim.weak == OutsideRecording {
 			claim.weak = SnapshotUndated
 		}
@@ -1816,6 +1814,7 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			if yes("patched silently", 4) {
 				p.Silent = []Range{{e.Addr, e.Addr + 1}}
 			}
+			p.Undated = yes("info of unknown time", 4)
 			if yes("unloaded", 2) {
 				p.Unloaded = rapid.Uint64Range(max(death.Time, m.first), lastTick).Draw(t, "unloaded")
 			}
@@ -2060,7 +2059,7 @@ func (m *model) String() string {
 		fmt.Fprintf(&b, "symbol %+v\n", e)
 	}
 	for _, p := range m.programs {
-		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent)
+		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated)
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {

@@ -351,6 +351,12 @@ func (t *trial) killed(data []byte, kcore string, opts replay.Options) error {
 	return nil
 }
 
+// firstRecord returns where the first record of the recording that perf is writing ends.
+func (t *trial) firstRecord() int {
+	piece := &t.run.Recording.Pieces[0]
+	return bytes.Index(piece.Live, piece.Records) + int(t.run.Kernel.Format.Order.Uint16(piece.Records[6:]))
+}
+
 func (t *trial) follow(data []byte, opts replay.Options) {
 	how := fmt.Sprintf("following %d bytes, CPUs %d", len(data), opts.CPUs)
 	f, err := replay.Follow(bytes.NewReader(data), opts)
@@ -365,7 +371,7 @@ func (t *trial) follow(data []byte, opts replay.Options) {
 			continue
 		}
 		image, err := f.Image()
-		if err != nil && len(data) < bytes.Index(t.run.Recording.Pieces[0].Live, t.run.Recording.Pieces[0].Records) {
+		if err != nil && len(data) < t.firstRecord() {
 			return // no record
 		}
 		if err != nil {

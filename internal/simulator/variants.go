@@ -128,6 +128,10 @@ var Variants = []Variant{
 	}, NoFloor, 0},
 	{"call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.NewThunks }, NoFloor, 94},
 	{"old-call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.OldThunks }, NoFloor, 94},
+	{"switch-output", func(c *Config, r *rand.Rand) { c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
+	{"switch-output-7.2", func(c *Config, r *rand.Rand) { newest(c); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
+	{"lossy-switch-output", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
+	{"lossy-switch-output-7.2", func(c *Config, r *rand.Rand) { newest(c); lossy(c, r); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
 	{"copies", func(c *Config, r *rand.Rand) { c.Copies = 3 }, NoFloor, 99},
 }
 

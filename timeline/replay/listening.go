@@ -82,6 +82,12 @@ func (s *scan) execed() uint64 {
 	return timeline.MaxTime
 }
 
+// mayBeLater reports whether the recording may be one of the later files of perf record
+// --switch-output: the workload was started while perf wrote the first one.
+func (s *scan) mayBeLater() bool {
+	return (s.options.switched || !s.options.known) && s.execed() == timeline.MaxTime
+}
+
 // drained returns a time by which perf had drained the ring buffers for the first
 // time: the newest time of the first round that follows another. It returns MaxTime
 // if the recording does not show one.

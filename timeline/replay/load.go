@@ -557,7 +557,8 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if !r.undated.kallsyms {
 		s.addListed(k)
 	}
-	s.addPrograms()
+	ownCopy := r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
+	s.addPrograms(s.mayBeLater() && !ownCopy)
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err
@@ -736,8 +737,9 @@ func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 	}
 }
 
-// addPrograms joins each program info with the BPF_EVENT LOAD of its id.
-func (s *scan) addPrograms() {
+// addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
+// the infos of programs that were loaded before the recording may be older than it.
+func (s *scan) addPrograms(undated bool) {
 	if s.machine != 0 {
 		return // perf records the infos of the host's programs only
 	}
@@ -780,7 +782,7 @@ func (s *scan) addPrograms() {
 			continue
 		}
 		s.report.BPF.WithBytes++
-		p.LoadTime = l.time
+		p.LoadTime, p.Undated = l.time, undated && l.time == 0
 		for _, t := range unloaded[l.id] {
 			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
 				p.Unloaded = t

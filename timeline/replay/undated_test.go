@@ -114,6 +114,66 @@ func TestUndatedCopy(t *testing.T) {
 	}
 }
 
+// TestUndatedInfo: the info of a program that was there before the recording proves
+// nothing if the file may be a later one of perf record --switch-output: perf keeps the
+// first info of each program for all files.
+func TestUndatedInfo(t *testing.T) {
+	const switched = "perf record -a --switch-output=1s -- true"
+	// A file of --switch-output has no clean end, so its last moment is not certain.
+	known := func(end string) string {
+		return textLines("0..100 unconfirmed outside-recording 1111", "100.."+end+" known 1111", end+".. unconfirmed beyond-horizon 1111")
+	}
+	undated := func(end string) string {
+		return textLines("0.."+end+" unconfirmed snapshot-undated 1111", end+".. unconfirmed beyond-horizon 1111")
+	}
+	for _, tt := range []struct {
+		name    string
+		cmdline string
+		exec    bool // the workload is started
+		copied  bool
+		loaded  uint64
+		want    string
+	}{
+		{name: "a later file", cmdline: switched, want: undated("1000")},
+		{name: "a workload is started while perf writes the first file", cmdline: switched, exec: true, want: known("1000")},
+		{name: "the first file has the copy of text", cmdline: switched, copied: true, want: known("1000")},
+		{name: "a single file", cmdline: "perf record -a", want: known("1001")},
+		{name: "without the command line any file may be a later one", cmdline: "perf", want: undated("1001")},
+		{name: "a program that was loaded meanwhile", cmdline: switched, loaded: 300, want: textLines(
+			"0..300 unmapped",
+			"300..1000 known 1111",
+			"1000.. unconfirmed beyond-horizon 1111")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.cmdline, w.copied = tt.cmdline, tt.copied
+			w.infos = []tapeInfo{{1, 0x9000, "1111"}}
+			if tt.loaded == 0 {
+				w.ksymbol(10, 0, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+				w.bpfLoad(10, 0, 1)
+			}
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 200)
+			if tt.exec {
+				w.comm(10, 210, perfdata.MiscCommExec, 7, "true")
+			}
+			w.ticks(220, 300)
+			if tt.loaded > 0 {
+				w.ksymbol(10, tt.loaded, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+				w.bpfLoad(10, tt.loaded, 1)
+			}
+			w.round()
+			w.ticks(400, 600)
+			w.round()
+			w.ticks(700, 1000)
+			w.round()
+			if d := cmp.Diff(tt.want, w.replay().Image.Dump(0x9000, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 // TestCopyInPlace: if Options.KCore names the recording's own kcore_dir, that is used as
 // such.
 func TestCopyInPlace(t *testing.T) {
