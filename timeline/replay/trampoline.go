@@ -129,8 +129,8 @@ func (x *trampolines) trampoline(l *timeline.Lifetime, t uint64) (Trampoline, bo
 	return s, len(s.Places) > 0
 }
 
-// A codeWrite is a poke that makes, changes or removes out-of-line code, or one of
-// a place that at some time branches to such code.
+// A codeWrite is a poke that makes, changes or removes out-of-line code, or one at a
+// site that branches to such code at some time.
 type codeWrite struct {
 	time     uint64
 	addr     uint64
@@ -138,46 +138,78 @@ type codeWrite struct {
 	old, new []byte
 }
 
-// find reads the recording for what makes and what uses out-of-line code.
+// codeWrites are the pokes of a recording that matter for trampolines, each list by
+// time.
+type codeWrites struct {
+	made  []codeWrite // of out-of-line code: made, changed or removed
+	armed []codeWrite // an INT3 that a kprobe may have written; without bytes
+	used  []codeWrite // at sites that branch to dynamic code; without old bytes
+}
+
+// find reads the recording for the pokes that make and that use out-of-line code.
 func (x *trampolines) find(r *Replay) {
-	im := r.Image
-	var made []codeWrite // no old bytes, or no new ones, or changed in place
-	var armed []codeWrite
-	sites := make(map[uint64]bool)
-	filter := branches{im: im}
+	w := r.codeWrites()
+	sure := r.unchangedUntil()
+	slots := slotsOf(r.Image, w.made)
+	findProbes(slots, w.used, sure)
+	findOnly(r.Image, slots, w.armed, sure)
+	x.keepPieces(slots, sure)
+	x.findUses(r.Image, w.used, sure)
+}
+
+// codeWrites reads the recording once, and again if a site branches to dynamic code:
+// all pokes of such a site are needed, also those before its first branch.
+func (r *Replay) codeWrites() *codeWrites {
+	w := &codeWrites{}
+	if sites := w.readMade(r); len(sites) > 0 {
+		w.readUsed(r, sites)
+	}
+	for _, list := range [][]codeWrite{w.made, w.armed, w.used} {
+		slices.SortStableFunc(list, func(a, b codeWrite) int { return cmp.Compare(a.time, b.time) })
+	}
+	return w
+}
+
+// readMade reads made and armed. It returns the sites that branch to dynamic code.
+func (w *codeWrites) readMade(r *Replay) (sites map[uint64]bool) {
+	sites = make(map[uint64]bool)
+	filter := branches{im: r.Image}
 	for p := range r.pokes(filter.matters) {
-		if len(p.Old) == 0 || len(p.New) == 0 || im.EverDynamic(p.Addr, timeline.OutOfLine) {
-			made = append(made, codeWrite{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
-			continue
-		}
-		if len(p.Old) == 1 && len(p.New) == 1 && p.New[0] == patching.INT3 {
-			armed = append(armed, codeWrite{time: p.Time, addr: p.Addr})
-		}
-		op, target, ok := branch(p.Addr, p.New)
-		if ok && (im.EverDynamic(target, timeline.BPFImage) || op == opJMP && im.EverDynamic(target, timeline.OutOfLine)) {
+		switch op, target, ok := branch(p.Addr, p.New); {
+		case len(p.Old) == 0, len(p.New) == 0, r.Image.EverDynamic(p.Addr, timeline.OutOfLine):
+			w.made = append(w.made, codeWrite{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
+		case isTrap(p.Old, p.New):
+			w.armed = append(w.armed, codeWrite{time: p.Time, addr: p.Addr})
+		case ok && leadsToDynamic(r.Image, op, target):
 			sites[p.Addr] = true
 		}
 	}
-	var used []codeWrite // all pokes of sites
-	if len(sites) > 0 {
-		hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
-		for p := range r.pokes(hits) {
-			if sites[p.Addr] {
-				used = append(used, codeWrite{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
-			}
+	return sites
+}
+
+// readUsed reads all pokes of the sites.
+func (w *codeWrites) readUsed(r *Replay, sites map[uint64]bool) {
+	hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
+	for p := range r.pokes(hits) {
+		if sites[p.Addr] {
+			w.used = append(w.used, codeWrite{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
 		}
 	}
-	inTime := func(list []codeWrite) {
-		slices.SortStableFunc(list, func(a, b codeWrite) int { return cmp.Compare(a.time, b.time) })
-	}
-	inTime(made)
-	inTime(used)
-	inTime(armed)
+}
 
-	sure := r.unchangedUntil()
-	slots := slotsOf(im, made)
-	findProbes(slots, used, sure)
-	findOnly(im, slots, armed, sure)
+// isTrap reports whether a poke replaces one byte by INT3, as arming a kprobe does.
+func isTrap(old, new []byte) bool {
+	return len(old) == 1 && len(new) == 1 && new[0] == patching.INT3
+}
+
+// leadsToDynamic reports whether the branch can lead to code that the kernel made:
+// a call or a jump to a BPF image, or a jump to out-of-line code.
+func leadsToDynamic(im *timeline.Image, op byte, target uint64) bool {
+	return im.EverDynamic(target, timeline.BPFImage) || op == opJMP && im.EverDynamic(target, timeline.OutOfLine)
+}
+
+// keepPieces keeps the slots of which the use is known.
+func (x *trampolines) keepPieces(slots []*slot, sure func(uint64) uint64) {
 	for _, s := range slots {
 		if s.To = min(s.To, sure(s.From)); s.To > s.From && (len(s.Places) > 0 || s.Func != 0) {
 			x.pieces = append(x.pieces, s.Trampoline)
@@ -187,7 +219,6 @@ func (x *trampolines) find(r *Replay) {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
 	})
 	x.indexPieces()
-	x.findUses(im, used, sure)
 }
 
 // indexPieces makes what piece looks into.
@@ -226,11 +257,11 @@ func (b *branches) matters(raw []byte) bool {
 	code := raw[pokeBytes+old:][:new]
 	op, target, ok := branch(addr, code)
 	if !ok {
-		return old == 1 && new == 1 && code[0] == patching.INT3 // a kprobe
+		return isTrap(raw[pokeBytes:][:old], code)
 	}
 	if op != b.op || target != b.target {
 		b.op, b.target = op, target
-		b.leads = b.im.EverDynamic(target, timeline.BPFImage) || op == opJMP && b.im.EverDynamic(target, timeline.OutOfLine)
+		b.leads = leadsToDynamic(b.im, op, target)
 	}
 	return b.leads
 }
@@ -276,70 +307,86 @@ func branch(addr uint64, code []byte) (op byte, target uint64, ok bool) {
 // A slot is a piece of out-of-line code with what its makers wrote there.
 type slot struct {
 	Trampoline
-	code  []byte
-	copy  []byte // of a kprobe's slot: the instruction
-	maker uint32
-	mate  *slot // of an optimised probe's slot: that which the same task made just before
+	code []byte
+	copy []byte // of a kprobe's slot: the instruction
+	mate *slot  // of an optimised probe's slot: the one that the same task made just before
 }
 
-// slotsOf follows the pieces of out-of-line code through their lives.
+// slotsOf follows the pieces of out-of-line code from when they are made until they
+// are removed.
 func slotsOf(im *timeline.Image, made []codeWrite) []*slot {
-	var all []*slot
-	alive := make(map[uint64]*slot)  // by address
-	latest := make(map[uint32]*slot) // that each task made
-	end := func(s *slot, t uint64) {
-		s.To = min(s.To, t)
-		delete(alive, s.Addr)
-	}
+	x := slotReader{im: im, alive: make(map[uint64]*slot), latest: make(map[uint32]*slot)}
 	for _, m := range made {
 		switch {
 		case len(m.new) == 0:
-			if s := alive[m.addr]; s != nil {
-				end(s, m.time)
-			}
+			x.end(m.addr, m.time)
 		case len(m.old) == 0:
-			if s := alive[m.addr]; s != nil {
-				end(s, m.time)
-			}
-			// A trampoline's symbol comes after its code.
-			l := im.LifetimeOf(m.addr, m.time, timeline.OutOfLine)
-			if l == nil {
-				continue
-			}
-			s := &slot{Trampoline: Trampoline{Addr: m.addr, Len: uint64(len(m.new)), From: m.time, To: l.To}, code: m.new, maker: m.tid}
-			switch l.Name {
-			case "kprobe_insn_page":
-				s.Kind = KprobeSlot
-				s.kprobe()
-			case "kprobe_optinsn_page":
-				s.Kind, s.mate = OptprobeSlot, latest[m.tid]
-			case "ftrace_trampoline":
-				s.Kind = FtraceTrampoline
-				s.ftrace()
-			default:
-				continue
-			}
-			alive[m.addr], latest[m.tid] = s, s
-			all = append(all, s)
+			x.end(m.addr, m.time)
+			x.make(m)
 		default:
-			// ftrace gives a trampoline another function to call.
-			l := im.LifetimeOf(m.addr, m.time, timeline.OutOfLine)
-			if l == nil {
-				continue
-			}
-			was := alive[l.Lo]
-			if was == nil || was.Kind != FtraceTrampoline || m.addr-was.Addr >= was.Len || m.time >= was.To {
-				continue
-			}
-			now := &slot{Trampoline: was.Trampoline, code: bytes.Clone(was.code)}
-			now.From, was.To = m.time, m.time
-			copy(now.code[m.addr-now.Addr:], m.new)
-			now.ftrace()
-			alive[now.Addr] = now
-			all = append(all, now)
+			x.change(m)
 		}
 	}
-	return all
+	return x.all
+}
+
+// A slotReader is the state of slotsOf.
+type slotReader struct {
+	im     *timeline.Image
+	all    []*slot
+	alive  map[uint64]*slot // by address
+	latest map[uint32]*slot // the one that each task made last
+}
+
+// end ends the slot at addr, if there is one.
+func (x *slotReader) end(addr, t uint64) {
+	if s := x.alive[addr]; s != nil {
+		s.To = min(s.To, t)
+		delete(x.alive, addr)
+	}
+}
+
+// make makes a slot of a poke that has no old bytes.
+func (x *slotReader) make(m codeWrite) {
+	// A trampoline's symbol comes after its code.
+	l := x.im.LifetimeOf(m.addr, m.time, timeline.OutOfLine)
+	if l == nil {
+		return
+	}
+	s := &slot{Trampoline: Trampoline{Addr: m.addr, Len: uint64(len(m.new)), From: m.time, To: l.To}, code: m.new}
+	switch l.Name {
+	case "kprobe_insn_page":
+		s.Kind = KprobeSlot
+		s.kprobe()
+	case "kprobe_optinsn_page":
+		s.Kind, s.mate = OptprobeSlot, x.latest[m.tid]
+	case "ftrace_trampoline":
+		s.Kind = FtraceTrampoline
+		s.ftrace()
+	default:
+		return
+	}
+	x.alive[m.addr], x.latest[m.tid] = s, s
+	x.all = append(x.all, s)
+}
+
+// change replaces the slot that a poke changes: ftrace makes a trampoline call
+// another function.
+func (x *slotReader) change(m codeWrite) {
+	l := x.im.LifetimeOf(m.addr, m.time, timeline.OutOfLine)
+	if l == nil {
+		return
+	}
+	was := x.alive[l.Lo]
+	if was == nil || was.Kind != FtraceTrampoline || m.addr-was.Addr >= was.Len || m.time >= was.To {
+		return
+	}
+	now := &slot{Trampoline: was.Trampoline, code: bytes.Clone(was.code)}
+	now.From, was.To = m.time, m.time
+	copy(now.code[m.addr-now.Addr:], m.new)
+	now.ftrace()
+	x.alive[now.Addr] = now
+	x.all = append(x.all, now)
 }
 
 // kprobe reads a slot with a copy of a probed instruction, which a jump back
@@ -386,115 +433,170 @@ func (s *slot) ftrace() {
 	}
 }
 
-// findProbes finds which probes the slots serve. A slot of an optimised probe ends with a jump back
-// behind the instructions that it has copies of. They come after a template
-// whose length is the kernel's own; the jump that an optimised probe has in the
-// place of its instructions shows that length.
+// findProbes finds the probes of optimised probes' slots. Such a slot is
+//
+//	template | copied instructions | JMP back
+//
+// where JMP leads behind the original instructions. The template's length is the
+// kernel's own. If it is known, so is the length of the copies, and the place of the
+// original instructions.
 func findProbes(slots []*slot, used []codeWrite, sure func(uint64) uint64) {
-	at := make(map[uint64][]*slot) // slots of optimised probes by address, in order of time
+	optimised := make(map[uint64][]*slot) // by address, in order of time
 	for _, s := range slots {
 		if s.Kind == OptprobeSlot {
-			at[s.Addr] = append(at[s.Addr], s)
+			optimised[s.Addr] = append(optimised[s.Addr], s)
 		}
 	}
-	template := -1
-	for _, u := range used {
-		op, target, ok := branch(u.addr, u.new)
-		if !ok || op != opJMP {
-			continue
-		}
-		for _, s := range at[target] {
-			back, ok := s.back()
-			if n := back - u.addr; ok && s.From <= u.time && u.time < s.To && n >= opLen && n < opLen+maxInst {
-				t := len(s.code) - opLen - int(n)
-				if template >= 0 && template != t {
-					return // not what is assumed here
-				}
-				template = t
-			}
-		}
-	}
-	if template < 0 {
+	template, ok := templateLen(optimised, used)
+	if !ok {
 		return
 	}
-	for _, list := range at {
-		for _, s := range list {
-			back, ok := s.back()
-			n := len(s.code) - opLen - template
-			if !ok || n < opLen || n >= opLen+maxInst {
-				continue
-			}
-			place := back - uint64(n)
-			s.Places = []uint64{place}
-			// The probe's own slot is made just before, under kprobe_mutex.
-			m := s.mate
-			if m != nil && m.Kind == KprobeSlot && m.Places == nil && s.From < min(m.To, sure(m.From)) && sameInst(m.copy, s.code[template:]) {
-				m.Places = s.Places
-			}
+	for _, s := range slots {
+		if s.Kind == OptprobeSlot {
+			s.optprobe(template, sure)
 		}
 	}
 }
 
-// findOnly finds the probes of the slots that are left: a probe that is armed has a
-// slot with a copy of its instruction. Where all slots there are were made in the
-// recording and only one of them has that copy, it is the one.
-func findOnly(im *timeline.Image, slots []*slot, armed []codeWrite, sure func(uint64) uint64) {
-	first, _ := im.Extent()
-	whole := sure(first) // until when every slot that was made is known
-	for l := range im.Lifetimes {
-		if l.Kind == timeline.OutOfLine && l.Name == "kprobe_insn_page" && l.From <= first {
-			return // it may hold any
+// templateLen returns the length of the template in the slots of optimised probes. A
+// jump to such a slot shows it: the jump is where the instructions were that the slot
+// has copies of. ok is false if there is no such jump, or if two disagree.
+func templateLen(optimised map[uint64][]*slot, used []codeWrite) (template int, ok bool) {
+	for _, u := range used {
+		op, target, branches := branch(u.addr, u.new)
+		if !branches || op != opJMP {
+			continue
+		}
+		for _, s := range optimised[target] {
+			back, jumps := s.back()
+			n := back - u.addr
+			if !jumps || u.time < s.From || s.To <= u.time || n < opLen || n >= opLen+maxInst {
+				continue
+			}
+			t := len(s.code) - opLen - int(n)
+			if ok && template != t {
+				return 0, false // this kernel's slots are made in another way
+			}
+			template, ok = t, true
 		}
 	}
-	type event struct {
-		time uint64
-		s    *slot // is made, or with end removed
-		end  bool
-		addr uint64 // is armed, where s is nil
+	return template, ok
+}
+
+// optprobe finds the place that an optimised probe's slot serves. The probe's own slot
+// serves the same: the same task made it just before, under kprobe_mutex.
+func (s *slot) optprobe(template int, sure func(uint64) uint64) {
+	back, ok := s.back()
+	n := len(s.code) - opLen - template
+	if !ok || n < opLen || n >= opLen+maxInst {
+		return
 	}
-	var events []event
+	place := back - uint64(n)
+	s.Places = []uint64{place}
+	m := s.mate
+	if m != nil && m.Kind == KprobeSlot && m.Places == nil && s.From < min(m.To, sure(m.From)) && sameInst(m.copy, s.code[template:]) {
+		m.Places = s.Places
+	}
+}
+
+// findOnly finds the probes of the kprobe slots that are left. A probe that is armed
+// has a slot with a copy of its instruction. If the recording has the making of every
+// slot and only one of them has that copy, it is the probe's.
+func findOnly(im *timeline.Image, slots []*slot, armed []codeWrite, sure func(uint64) uint64) {
+	first, _ := im.Extent()
+	if hasOlderSlots(im, first) {
+		return
+	}
+	whole := sure(first) // until when every slot that was made is known
+	x := freeSlots{im: im, byCopy: make(map[string]map[*slot]bool), served: make(map[uint64]int)}
+	for _, e := range slotEvents(slots, armed) {
+		switch {
+		case e.time >= whole:
+			return
+		case e.s == nil:
+			x.arm(e.addr, e.time)
+		case e.end:
+			x.remove(e.s)
+		default:
+			x.add(e.s)
+		}
+	}
+}
+
+// hasOlderSlots reports whether there was a page of kprobe slots before the recording.
+// It may hold a copy of any instruction.
+func hasOlderSlots(im *timeline.Image, first uint64) bool {
+	for l := range im.Lifetimes {
+		if l.Kind == timeline.OutOfLine && l.Name == "kprobe_insn_page" && l.From <= first {
+			return true
+		}
+	}
+	return false
+}
+
+// A slotEvent is the making or the end of a kprobe's slot, or that a probe is armed.
+type slotEvent struct {
+	time uint64
+	s    *slot // nil: a probe is armed at addr
+	end  bool
+	addr uint64
+}
+
+// slotEvents returns the events in the order of time. At one time slots come before
+// probes.
+func slotEvents(slots []*slot, armed []codeWrite) []slotEvent {
+	var events []slotEvent
 	for _, s := range slots {
 		if s.Kind == KprobeSlot {
-			events = append(events, event{time: s.From, s: s}, event{time: s.To, s: s, end: true})
+			events = append(events, slotEvent{time: s.From, s: s}, slotEvent{time: s.To, s: s, end: true})
 		}
 	}
 	for _, a := range armed {
-		events = append(events, event{time: a.time, addr: a.addr})
+		events = append(events, slotEvent{time: a.time, addr: a.addr})
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.time, b.time) })
-	free := make(map[string]map[*slot]bool) // alive and not known to serve anything, by their copies
-	served := make(map[uint64]int)          // how many alive slots serve a place
-	for _, e := range events {
-		if e.time >= whole {
-			return
-		}
-		switch s := e.s; {
-		case s == nil:
-			var code [maxInst]byte
-			given := im.At(max(e.time, 1)-1).Read(e.addr, code[:])
-			key := instKey(code[:given.Given])
-			if given.Standing != timeline.Known || key == "" || served[e.addr] > 0 || len(free[key]) != 1 {
-				continue
-			}
-			for only := range free[key] {
-				only.Places = []uint64{e.addr}
-				served[e.addr]++
-			}
-			delete(free, key)
-		case e.end:
-			if delete(free[instKey(s.copy)], s); len(s.Places) > 0 {
-				served[s.Places[0]]--
-			}
-		case len(s.Places) > 0:
-			served[s.Places[0]]++
-		default:
-			key := instKey(s.copy)
-			if free[key] == nil {
-				free[key] = make(map[*slot]bool)
-			}
-			free[key][s] = true
-		}
+	slices.SortStableFunc(events, func(a, b slotEvent) int { return cmp.Compare(a.time, b.time) })
+	return events
+}
+
+// freeSlots are the kprobe slots that are there at a time of findOnly.
+type freeSlots struct {
+	im     *timeline.Image
+	byCopy map[string]map[*slot]bool // of which the probe is not known, by their copies
+	served map[uint64]int            // by place: how many slots serve it
+}
+
+func (x *freeSlots) add(s *slot) {
+	if len(s.Places) > 0 {
+		x.served[s.Places[0]]++
+		return
 	}
+	key := instKey(s.copy)
+	if x.byCopy[key] == nil {
+		x.byCopy[key] = make(map[*slot]bool)
+	}
+	x.byCopy[key][s] = true
+}
+
+func (x *freeSlots) remove(s *slot) {
+	delete(x.byCopy[instKey(s.copy)], s)
+	if len(s.Places) > 0 {
+		x.served[s.Places[0]]--
+	}
+}
+
+// arm gives the probe that is armed at addr its slot, if there is only one for it.
+func (x *freeSlots) arm(addr, t uint64) {
+	var code [maxInst]byte
+	was := x.im.At(max(t, 1)-1).Read(addr, code[:])
+	key := instKey(code[:was.Given])
+	if was.Standing != timeline.Known || key == "" || x.served[addr] > 0 || len(x.byCopy[key]) != 1 {
+		return
+	}
+	for only := range x.byCopy[key] {
+		only.Places = []uint64{addr}
+	}
+	x.served[addr]++
+	delete(x.byCopy, key)
 }
 
 // instKey returns the instruction that code begins with, but for a
