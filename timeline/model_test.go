@@ -885,7 +885,7 @@ func (m *model) onlyPoked(lo, hi, from, to uint64) bool {
 		return true
 	}
 	for _, b := range m.beings {
-		if b.lo > lo || b.hi < hi || b.from > from || to >= b.to {
+		if b.lo > lo || b.hi < hi || b.from > from && !m.justBefore(b, lo, hi, from) || to >= b.to {
 			continue
 		}
 		if b.kind == ModuleText {
@@ -897,6 +897,14 @@ func (m *model) onlyPoked(lo, hi, from, to uint64) bool {
 		}
 	}
 	return false
+}
+
+// justBefore reports whether a poke of time t, before b, may be of it: nothing else was
+// there since. All of a history is shorter than clocks may differ.
+func (m *model) justBefore(b *being, lo, hi, t uint64) bool {
+	return b.kind == BPFProgram && !slices.ContainsFunc(m.beings, func(o *being) bool {
+		return o.lo <= lo && hi <= o.hi && o.from < b.from && o.to > t
+	})
 }
 
 // widened makes what is lost longer at both ends by how far clocks may differ,

@@ -83,13 +83,14 @@ func (a *addressed) around(lo, hi uint64) func(yield func(*Lifetime) bool) {
 
 // onlyPoked reports whether nothing but pokes can have written [lo, hi) in [from, to]:
 // it is kernel text, or one lifetime has it all the time. The kernel writes code that
-// comes to life with no record before its birth.
+// comes to life with no record before its birth. It pokes the tail calls of a BPF program
+// when that is written, a moment before the birth.
 func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	if d.textLo <= lo && hi <= d.textHi {
 		return true
 	}
 	for l := range d.lifetimes.around(lo, hi) {
-		if l.From > from || to >= l.To {
+		if l.From > from && !d.justBefore(l, lo, hi, from) || to >= l.To {
 			continue
 		}
 		switch l.Kind {
@@ -100,6 +101,20 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 		}
 	}
 	return false
+}
+
+// justBefore reports whether t is so shortly before the birth of a BPF program, with
+// nothing else there since, that a poke of [lo, hi) may be of the program.
+func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
+	if l.Kind != BPFProgram || l.From-t > maxSkew {
+		return false
+	}
+	for o := range d.lifetimes.around(lo, hi) {
+		if o.From < l.From && o.To > t {
+			return false
+		}
+	}
+	return true
 }
 
 // unexplained says that pokes a and b of a place do not fit together as neighbours:
