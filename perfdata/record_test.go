@@ -127,10 +127,8 @@ func TestDecodeMalformed(t *testing.T) {
 	tests := []struct{ name, raw, want string }{
 		{"poke bytes past the record", `14000000 0100 3800  10000081ffffffff 0100 5000  90cc 0000` + trailer, "instruction bytes run past the record of 56 bytes"},
 		{"poke bytes within the trailer", `14000000 0100 3800  10000081ffffffff 0100 0500  90cc 0000` + trailer, "too short for its sample id"},
-		{"poke without lengths", `14000000 0100 1000  10000081ffffffff`, "record of 16 bytes, which its type does not have"},
 		{"symbol without an end", `11000000 0000 2000  00d000c0ffffffff 4d000000 0100 0100  6270665f70726f67`, "its name has no end"},
 		{"symbol without a name", `11000000 0000 1800  00d000c0ffffffff 4d000000 0100 0100`, "its name has no end"},
-		{"BPF event", `12000000 0000 1000  0100 0000 2a000000`, "record of 16 bytes, which its type does not have"},
 		{"BPF event without trailer", `12000000 0000 1800  0100 0000 2a000000 0102030405060708`, "too short for its sample id"},
 		{"MMAP name without an end", `01000000 0100 5000  ffffffff 00000000  00000081ffffffff 0000000200000000 10000081ffffffff  5b6b5d4141414141` + trailer, "the name has no end"},
 		{"MMAP", `01000000 0100 4000  ffffffff 00000000  00000081ffffffff 0000000200000000` + trailer, "record of 64 bytes is too short"},
@@ -157,12 +155,10 @@ func TestDecodeMalformed(t *testing.T) {
 				}
 			}))
 			s := r.Scan()
-			err := error(nil)
-			if s.Next() {
-				_, err = decode(r, s.Record())
-			} else {
-				err = s.Err() // a size that no record of its type has
+			if !s.Next() {
+				t.Fatal(s.Err())
 			}
+			_, err := decode(r, s.Record())
 			var fe *FormatError
 			if !errors.As(err, &fe) {
 				t.Fatalf("got error %v, want a FormatError", err)
@@ -208,5 +204,30 @@ func TestRecordTypeString(t *testing.T) {
 		if got := typ.String(); got != want {
 			t.Errorf("%d: got %s, want %s", uint32(typ), got, want)
 		}
+	}
+}
+
+// TestTooShort: a record that is too short for its type is not handed over.
+func TestTooShort(t *testing.T) {
+	for name, record := range map[string]string{
+		"TEXT_POKE without lengths": `14000000 0100 1000  10000081ffffffff`,
+		"BPF_EVENT without a tag":   `12000000 0000 1000  0100 0000 2a000000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := unhex(record)
+			r := open(t, build(t, little, testEvents(), func(w *Writer) {
+				if err := w.WriteRecord(raw); err != nil {
+					t.Fatal(err)
+				}
+			}))
+			s := r.Scan()
+			if s.Next() {
+				t.Errorf("got a record: %v of %d bytes", s.Record().Type, len(s.Record().Raw))
+			}
+			var fe *FormatError
+			if !errors.As(s.Err(), &fe) || !strings.Contains(fe.Error(), "record of 16 bytes, which its type does not have") {
+				t.Errorf("got error %v, want a FormatError that names the size", s.Err())
+			}
+		})
 	}
 }
