@@ -117,7 +117,7 @@ func (c *checker) span(s *timeline.Span) {
 	}
 	c.tally.known += s.Len
 	time := c.truth.span(s.Since, s.Until)
-	if at, ok := c.truth.dead(s.Addr, s.Len, time); ok {
+	if at, ok := c.truth.dead(s.Addr, s.Len, time); ok && !c.behindText(at) {
 		c.fault(Fault{Kind: "nothing alive", Addr: at, Span: *s, Detail: c.facts(at)})
 	}
 	for i, b := range s.Bytes {
@@ -132,6 +132,13 @@ func (c *checker) span(s *timeline.Span) {
 			c.core += float64(s.Len) * float64(hi-lo)
 		}
 	}
+}
+
+// behindText reports whether an address is in the rest of the last page of kernel text.
+// Nothing ever changes there, and without kallsyms nothing says that text ends before.
+func (c *checker) behindText(addr uint64) bool {
+	hi := c.run.Kernel.Text.Hi
+	return c.run.Config.NoKallsyms && hi <= addr && addr < (hi+kernel.PageSize-1)&^(kernel.PageSize-1)
 }
 
 // symbols checks what is known to be named: the kernel's functions, if there is a

@@ -41,9 +41,22 @@ type Config struct {
 	Hotplug Hotplug
 	// Copies is how many further copies of kernel text somebody makes meanwhile.
 	Copies int
+	// Foreign puts a copy of another kernel where perf left its own, or of another boot
+	// of the same one. NoKallsyms takes kallsyms out of the copy.
+	Foreign    Foreign
+	NoKallsyms bool
 	// Settle is how long the kernel runs before perf starts and after it has ended.
 	Settle uint64
 }
+
+// Foreign says of which kernel the copy beside the recording is.
+type Foreign int
+
+const (
+	NotForeign Foreign = iota
+	OtherBoot
+	OtherKernel
+)
 
 // Hotplug says what happens to CPUs during a recording.
 type Hotplug int
@@ -136,7 +149,38 @@ func simulate(c *Config) (*Run, error) {
 	if run.Recording == nil {
 		return nil, fmt.Errorf("perf gave up")
 	}
+	if c.Foreign != NotForeign {
+		run.Recording.Copy = foreignCopy(c)
+	}
+	if c.NoKallsyms {
+		run.Recording.Copy.Kallsyms = nil
+	}
 	return run, nil
+}
+
+// foreignCopy boots another kernel, or the same one again, and copies it.
+func foreignCopy(c *Config) (made *record.Copy) {
+	other := c.Kernel
+	switch c.Foreign {
+	case OtherBoot:
+		other.Boot = 1 + c.Kernel.Seed%63
+	case OtherKernel:
+		other.Seed += 1 << 32
+	}
+	k := kernel.New(other)
+	defer k.Stop()
+	k.Work(300 * second)
+	k.Run(c.Settle)
+	k.Go("copy", func(p *kernel.Proc) {
+		for made == nil {
+			made = record.CopyKernel(p, k, c.Record.Copy)
+			p.Pause(1e6, 300e6)
+		}
+	})
+	for made == nil {
+		k.Run(k.Now + second)
+	}
+	return made
 }
 
 func plug(p *kernel.Proc, k *kernel.Kernel, c *Config) {
@@ -187,8 +231,11 @@ func writeFile(name string, data []byte) error {
 
 // writeCopy makes a kcore_dir.
 func writeCopy(dir string, c *record.Copy) error {
-	return errors.Join(writeFile(filepath.Join(dir, "kcore"), c.KCore), writeFile(filepath.Join(dir, "kallsyms"), c.Kallsyms),
-		writeFile(filepath.Join(dir, "modules"), c.Modules))
+	err := errors.Join(writeFile(filepath.Join(dir, "kcore"), c.KCore), writeFile(filepath.Join(dir, "modules"), c.Modules))
+	if c.Kallsyms == nil {
+		return err
+	}
+	return errors.Join(err, writeFile(filepath.Join(dir, "kallsyms"), c.Kallsyms))
 }
 
 // times says when perf did what, by the recording's clock.

@@ -6,6 +6,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -373,6 +374,9 @@ func (t *trial) follow(data []byte, opts replay.Options) {
 		image, err := f.Image()
 		if err != nil && len(data) < t.firstRecord() {
 			return // no record
+		}
+		if misfit := (*replay.MisfitError)(nil); t.run.Config.Foreign != NotForeign && errors.As(err, &misfit) {
+			return // as it is with any copy that is named
 		}
 		if err != nil {
 			t.complain(fmt.Sprintf("%s, round %d", how, i), "error", "%v", err)

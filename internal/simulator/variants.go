@@ -128,6 +128,16 @@ var Variants = []Variant{
 	}, NoFloor, 0},
 	{"call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.NewThunks }, NoFloor, 94},
 	{"old-call-thunks", func(c *Config, r *rand.Rand) { c.Kernel.CallThunks = kernel.OldThunks }, NoFloor, 94},
+	{"foreign-copy", func(c *Config, r *rand.Rand) { c.Foreign = OtherBoot }, NoFloor, 4},
+	{"foreign-copy-7.2", func(c *Config, r *rand.Rand) { newest(c); c.Foreign = OtherBoot }, NoFloor, 4},
+	{"other-kernel", func(c *Config, r *rand.Rand) { c.Foreign = OtherKernel }, NoFloor, 4},
+	{"no-kallsyms", func(c *Config, r *rand.Rand) { c.NoKallsyms = true }, NoFloor, 98},
+	{"no-kallsyms-7.2", func(c *Config, r *rand.Rand) { newest(c); c.NoKallsyms = true }, NoFloor, 98},
+	{"cpu-gaps", func(c *Config, r *rand.Rand) { gaps(c, r) }, NoFloor, 0},
+	{"injected", func(c *Config, r *rand.Rand) {
+		pipe(c)
+		c.Record.Modules, c.Record.Injected = record.NoModules, true
+	}, NoFloor, 1},
 	{"switch-output", func(c *Config, r *rand.Rand) { c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
 	{"switch-output-7.2", func(c *Config, r *rand.Rand) { newest(c); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
 	{"lossy-switch-output", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 8},
@@ -151,6 +161,15 @@ func samples(c *Config) { c.Record.CPUClock, c.Record.Callchain = true, true }
 func pipe(c *Config) {
 	c.Record.Form = record.FormPipe
 	c.Record.KCore = false
+}
+
+// gaps gives the CPUs the numbers 0, 2 and 5. perf takes the highest number for that of
+// CPUs that there are (cpu__max_present_cpu), so three more may come up.
+func gaps(c *Config, r *rand.Rand) {
+	c.Kernel.Numbers = []int{0, 2, 5}
+	c.Kernel.CPUs, c.Kernel.BootCPUs = 3, 3
+	c.Record.Available = 6
+	c.Record.NoIDIndex = r.IntN(2) == 0
 }
 
 func lossy(c *Config, r *rand.Rand) {

@@ -24,6 +24,10 @@ type Config struct {
 	// BootCPUs are online at first. A kernel that boots with one of several CPUs has
 	// no lock prefixes until a second one comes.
 	BootCPUs int
+	// Numbers are the numbers of the CPUs; nil: 0, 1, 2 and so on.
+	Numbers []int
+	// Boot tells apart several boots of one kernel, by the addresses of text and modules.
+	Boot uint64
 	// TextSize is the size of kernel text, in bytes.
 	TextSize int
 	ENDBR    bool // functions begin with ENDBR64
@@ -143,14 +147,18 @@ func New(c Config) *Kernel {
 	k.lastPID, k.lastBPF = 100, 5
 	r := rand.New(rand.NewPCG(c.Seed, 1))
 	for i := range c.CPUs {
-		k.AllCPUs = append(k.AllCPUs, &CPU{Number: i, Online: i < c.BootCPUs})
+		n := i
+		if c.Numbers != nil {
+			n = c.Numbers[i]
+		}
+		k.AllCPUs = append(k.AllCPUs, &CPU{Number: n, Online: i < c.BootCPUs})
 	}
 	k.uniprocessor = c.BootCPUs == 1 && c.CPUs > 1
 	for range keyCount {
 		k.keys = append(k.keys, &staticKey{r.IntN(2) == 0})
 	}
 	k.bootText(r)
-	k.area = area{base: moduleBase + r.Uint64N(64)*PageSize, used: make([]bool, areaPages)}
+	k.area = area{base: moduleBase + (r.Uint64N(64)+c.Boot)%64*PageSize, used: make([]bool, areaPages)}
 	for i := range 6 {
 		k.moduleFiles = append(k.moduleFiles, &moduleFile{name: fmt.Sprintf("mod%d", i), seed: r.Uint64(), textPages: 1 + r.IntN(2), dataPages: 1 + r.IntN(2)})
 	}
@@ -159,7 +167,7 @@ func New(c Config) *Kernel {
 
 // bootText makes kernel text, with a trampoline for each static call at its end.
 func (k *Kernel) bootText(r *rand.Rand) {
-	base := uint64(coreBase) + r.Uint64N(256)<<21
+	base := uint64(coreBase) + (r.Uint64N(256)+k.Boot)%256<<21
 	for range callCount {
 		k.calls = append(k.calls, &staticCall{})
 	}

@@ -117,6 +117,8 @@ type Config struct {
 	Length uint64
 	// Kill ends perf without its writing the end of the file.
 	Kill bool
+	// Injected makes a file of a pipe that was cut off, as perf inject does.
+	Injected bool
 	// Available and Online are what NRCPUS says; 0: how many there are.
 	Available int
 }

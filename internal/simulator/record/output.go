@@ -111,7 +111,30 @@ func (o *output) end(killed bool) {
 		c.Unfinished = killed
 		piece.Data = r.f.File(c)
 	}
+	if r.Injected {
+		piece.Data = o.injected()
+	}
 	r.rec.Pieces = append(r.rec.Pieces, piece)
+}
+
+// injected returns the file that perf inject makes of the first part of the pipe: it ends
+// like a recording that is whole. Its events come after the records (write_attrs_after_data
+// of perf_session__inject_header), and those of the pipe that describe them are left out.
+func (o *output) injected() []byte {
+	f := o.r.f
+	var records []byte
+	left := len(o.data)/4 + o.r.p.IntN(len(o.data)*3/4)
+	for b := o.data[len(f.PipeHeader()):]; len(b) > 0; {
+		n := int(f.Order.Uint16(b[6:]))
+		if left -= n; left < 0 {
+			break
+		}
+		if t := rawperf.Type(f.Order.Uint32(b)); t != rawperf.TypeHeaderAttr {
+			records = append(records, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return f.File(&rawperf.File{Events: o.r.described(), Data: records, Features: o.r.features(false), AttrsLast: true})
 }
 
 func (e *evsel) ids() (ids []uint64) {
