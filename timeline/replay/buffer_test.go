@@ -82,26 +82,26 @@ func TestComplete(t *testing.T) {
 		safe   uint64 // the time that FINISHED_ROUND guarantees
 		want   uint64
 	}{
-		{"records of several", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 0},
-		{"nothing came", nil, 500 * s, 0},
+		{"records of several ring buffers", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 0},
+		{"no record", nil, 500 * s, 0},
 		{"its newest record", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64}}}, 0, 100*s - 1},
 		{"not its newest sample", [][]came{{{t: 90 * s, size: 64}, {t: 100 * s, size: 64, sample: true}}}, 0, 90*s - 1},
 		{"silent for no longer than before", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 140 * s, 130*s - 1},
 		{"silent for longer than before", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 500 * s, 150*s - 1},
-		{"rounds of just now", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 109 * s, 100*s - 1},
+		{"rounds newer than lateRecord allows", [][]came{{{t: 50 * s, size: 64}, {t: 100 * s, size: 64}}}, 109 * s, 100*s - 1},
 		{"full, so a loss may be unreported", [][]came{{{t: 50 * s, size: 64}, busy}}, 140 * s, 100*s - 1},
 		{"full in the round before", [][]came{{{t: 50 * s, size: 64}, busy}, {{t: 101 * s, size: 64}}}, 140 * s, 101*s - 1},
 		{"full two rounds before", [][]came{{{t: 50 * s, size: 64}, busy}, nil, {{t: 101 * s, size: 64}}}, 140 * s, 130*s - 1},
-		{"full in the round that goes on", [][]came{{{t: 50 * s, size: 64}}, nil, nil, {busy}}, 140 * s, 100*s - 1},
+		{"full in the current round", [][]came{{{t: 50 * s, size: 64}}, nil, nil, {busy}}, 140 * s, 100*s - 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := ringBuffer{mixed: tt.name == "records of several"}
+			b := ringBuffer{mixed: tt.name == "records of several ring buffers"}
 			for i, r := range tt.rounds {
 				for _, c := range r {
 					b.round += c.size
 					b.see(c.t, c.sample)
 				}
-				if i+1 < len(tt.rounds) || tt.name != "full in the round that goes on" {
+				if i+1 < len(tt.rounds) || tt.name != "full in the current round" {
 					b.finishRound()
 				}
 			}

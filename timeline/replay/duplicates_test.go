@@ -27,7 +27,7 @@ func TestDuplicates(t *testing.T) {
 		tape func(w *tape)
 		want string
 	}{
-		{"an event of a task has the lower id, one for all tasks is read", func(w *tape) {
+		{"the event for all tasks is read, although an event of a task has the lower id", func(w *tape) {
 			w.events = []tapeEvent{ofTask, onBoth(everything)}
 			w.tick(20, 100, 200, 300, 400)
 			w.tick(21, 100, 200, 300, 400)
@@ -38,7 +38,7 @@ func TestDuplicates(t *testing.T) {
 			w.tick(20, 800, 900, 1000)
 			w.tick(21, 700, 800, 900, 1000)
 		}, known},
-		{"an event for all tasks on one CPU only does not stand for the others", func(w *tape) {
+		{"an event for all tasks on one CPU does not cover the other CPUs", func(w *tape) {
 			all := onBoth(everything)
 			all.cpus = []int64{0}
 			w.events = []tapeEvent{ofTask, all}
@@ -51,7 +51,7 @@ func TestDuplicates(t *testing.T) {
 			"0..510 unconfirmed partial-coverage 9090",
 			"510..700 unconfirmed partial-coverage eb02",
 			"700.. unconfirmed partial-coverage eb04")},
-		{"the ids of one event on a CPU are of different tasks", func(w *tape) {
+		{"one event has ids of several tasks on a CPU", func(w *tape) {
 			w.events = []tapeEvent{{attr: perfdata.Attr{Flags: everything}, ids: []uint64{12, 13, 14, 15}, tid: 7}}
 			w.cpuOf = map[uint64]int64{12: 0, 13: 0, 14: 1, 15: 1}
 			w.tick(12, 100, 200)
@@ -62,7 +62,7 @@ func TestDuplicates(t *testing.T) {
 			"0..500 unconfirmed partial-coverage 9090",
 			"500..700 unconfirmed partial-coverage eb02",
 			"700.. unconfirmed partial-coverage eb04")},
-		{"what an event took that may be of any CPU is a duplicate where another listens", func(w *tape) {
+		{"records of an event on an unknown CPU are duplicates if another event listens", func(w *tape) {
 			w.noIndex, w.noCPU = true, true
 			w.events = []tapeEvent{{attr: perfdata.Attr{Flags: everything}, cpus: []int64{0, 1, 2}, tid: -1}, onBoth(everything)}
 			w.cpuOf = map[uint64]int64{12: 0}

@@ -25,7 +25,7 @@ func TestFindings(t *testing.T) {
 		tape func(w *tape)
 		want []string
 	}{
-		{"all fits", func(w *tape) {
+		{"no contradiction", func(w *tape) {
 			w.ksymbol(10, 0, 0x9000, 16, bpf, 0, "bpf_prog_11_there")
 			w.bpfLoad(10, 0, 1)
 			w.ksymbol(10, 300, 0x9100, 16, bpf, 0, "bpf_prog_22_main")
@@ -39,13 +39,13 @@ func TestFindings(t *testing.T) {
 			w.ksymbol(10, 600, 0, 0, bpf, 0, "") // interpreted
 			w.bpfLoad(10, 601, 4)
 		}, nil},
-		{"born over a program that never died", func(w *tape) {
+		{"registered over a program that was not unregistered", func(w *tape) {
 			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
 			w.bpfLoad(10, 301, 1)
 			w.ksymbol(11, 400, 0x9008, 16, bpf, 0, "bpf_prog_22_b")
 			w.bpfLoad(11, 401, 2)
 		}, []string{"birth-over-live 400 0x9008+16 bpf_prog_22_b over bpf_prog_11_a since 300"}},
-		{"what is lost may be the death", func(w *tape) {
+		{"the unregistration may be lost", func(w *tape) {
 			w.ksymbol(10, 300, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
 			w.bpfLoad(10, 301, 1)
 			w.lost(10, 350, 2)
@@ -64,10 +64,10 @@ func TestFindings(t *testing.T) {
 			w.ksymbol(10, 300, 0x9000, 4096, bpf, 0, "bpf_trampoline_1")
 			w.ksymbol(10, 310, 0x9000, 4096, bpf, 0, "bpf_trampoline_2")
 		}, []string{"birth-over-live 310 0x9000+4096 bpf_trampoline_2 over bpf_trampoline_1 since 300"}},
-		{"a death that nothing announced", func(w *tape) {
+		{"unregistered without a registration", func(w *tape) {
 			w.ksymbol(10, 300, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
 		}, []string{"death-without-birth 300 0x9000+4096 kprobe_insn_page"}},
-		{"dead twice", func(w *tape) {
+		{"unregistered twice", func(w *tape) {
 			w.ksymbol(10, 300, 0x9000, 4096, ool, 0, "kprobe_insn_page")
 			w.ksymbol(10, 400, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
 			w.ksymbol(10, 500, 0x9000, 4096, ool, unregister, "kprobe_insn_page")
@@ -84,19 +84,19 @@ func TestFindings(t *testing.T) {
 			w.ksymbol(10, 400, 0x9100, 16, bpf, 0, "bpf_prog_22_b")
 			w.bpfLoad(10, 401, 1)
 		}, []string{"loaded-twice 401 program 1 since 301"}},
-		{"announced by perf, and then loaded", func(w *tape) {
+		{"announced by perf and then loaded", func(w *tape) {
 			w.ksymbol(10, 0, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
 			w.bpfLoad(10, 0, 1)
 			w.ksymbol(10, 150, 0x9000, 16, bpf, 0, "bpf_prog_11_a")
 			w.bpfLoad(10, 151, 1)
 		}, nil},
-		{"unloaded, and never loaded", func(w *tape) {
+		{"unloaded without a load", func(w *tape) {
 			w.bpfUnload(10, 301, 1)
 		}, []string{"unload-without-load 301 program 1"}},
-		{"a poke where nothing is", func(w *tape) {
+		{"a poke where there is no code", func(w *tape) {
 			w.poke(10, 300, 0xa000, "90", "cc")
 		}, []string{"poke-of-nothing 300 0xa000+1, excused"}},
-		{"born inside a module", func(w *tape) {
+		{"registered inside a module", func(w *tape) {
 			w.ksymbol(10, 300, 0x8100, 16, bpf, 0, "bpf_prog_11_a")
 			w.bpfLoad(10, 301, 1)
 		}, []string{"birth-in-module 300 0x8100+16 bpf_prog_11_a over m since 0"}},

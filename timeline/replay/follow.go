@@ -41,7 +41,6 @@ import (
 //   - After a first LOST record, the time after each CPU's newest record.
 //   - Text pokes of a CPU whose pokes several events record. They are unknown
 //     while the chosen event has none but another one has some.
-//     that is read has none while another has.
 //
 // An image knows what the records up to its horizon show, like the image of a
 // recording that ends there. Later records may show that a change was not recorded,

@@ -99,61 +99,61 @@ func TestHotplug(t *testing.T) {
 		tape func(w *tape)
 		want string // at 0x1100, two bytes
 	}{
-		{"nothing shows it", func(w *tape) {
+		{"no sign", func(w *tape) {
 			begin(w)
 			end(w)
 		}, whole},
-		{"a task that was forked with no record", func(w *tape) {
+		{"a task without a FORK record names itself", func(w *tape) {
 			begin(w)
 			met(w)
 			end(w)
 		}, silent},
-		{"so was one that changed text", func(w *tape) {
+		{"a task without a FORK record changes text", func(w *tape) {
 			begin(w)
 			s := w.id(10, 800)
 			s.TID = 23
 			w.must(w.w.TextPoke(&perfdata.TextPoke{Addr: 0x1800, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: s}))
 			end(w)
 		}, silent},
-		{"or did anything else", func(w *tape) {
+		{"a task without a FORK record makes another record", func(w *tape) {
 			begin(w)
 			s := w.id(10, 800)
 			s.TID = 23
 			w.must(w.w.KSymbol(&perfdata.KSymbol{Addr: 0x10_0000, Len: 16, Kind: perfdata.KSymbolOOL, Name: []byte("kprobe_insn_page"), SampleID: s}))
 			end(w)
 		}, silent},
-		{"not if every CPU has a record after it", func(w *tape) {
+		{"every CPU has a later record", func(w *tape) {
 			begin(w)
 			met(w)
 			w.tick(11, 850)
 			end(w)
 		}, whole},
-		{"nor one that perf listed", func(w *tape) {
+		{"perf listed the task", func(w *tape) {
 			begin(w)
 			met(w)
 			w.comm(10, 0, 0, 23, "there before") // perf record --tail-synthesize
 			end(w)
 		}, whole},
-		{"nor one whose FORK comes later in the file", func(w *tape) {
+		{"the FORK comes later in the file", func(w *tape) {
 			begin(w)
 			w.tick(10, 700)
 			w.comm(10, 800, 0, 23, "new")
 			w.fork(11, 600, 23, 7)
 			end(w)
 		}, whole},
-		{"nor one that may be older than the first FORK", func(w *tape) {
+		{"the task may be older than the first FORK", func(w *tape) {
 			begin(w)
 			w.comm(10, 800, 0, 19, "old")
 			end(w)
 		}, whole},
-		{"of which the first is one that was made when all events listened", func(w *tape) {
+		{"the first FORK counts only if all events listened", func(w *tape) {
 			listens(w)
 			w.fork(10, 100, 10, 3) // of a task that may have begun the fork before
 			begin(w)
 			w.comm(10, 800, 0, 19, "old")
 			end(w)
 		}, whole},
-		{"nor where ids began anew before the first FORK", func(w *tape) {
+		{"ids started again before the first FORK", func(w *tape) {
 			listens(w)
 			w.comm(10, 0, 0, 30, "perf-exec")
 			w.tick(11, 100)
@@ -163,31 +163,31 @@ func TestHotplug(t *testing.T) {
 			met(w)
 			end(w)
 		}, whole},
-		{"nor after they began anew", func(w *tape) {
+		{"ids started again", func(w *tape) {
 			begin(w)
 			w.fork(10, 700, 5, 7)
 			met(w)
 			end(w)
 		}, whole},
-		{"nor one of another PID namespace", func(w *tape) {
+		{"a task of another PID namespace", func(w *tape) {
 			begin(w)
 			w.comm(10, 800, 0, 0xffffffff, "outside")
 			end(w)
 		}, whole},
-		{"nor where FORKs were not recorded on every CPU", func(w *tape) {
+		{"FORKs were not recorded on every CPU", func(w *tape) {
 			w.events = append(w.events, onBoth(perfdata.FlagTask))
 			w.events[1].cpus = []int64{0}
 			begin(w)
 			met(w)
 			end(w)
 		}, whole},
-		{"nor in a cgroup only", func(w *tape) {
+		{"FORKs were recorded only in a cgroup", func(w *tape) {
 			w.cmdline = "perf record -a -G group"
 			begin(w)
 			met(w)
 			end(w)
 		}, whole},
-		{"nor where the FORK may have been lost", func(w *tape) {
+		{"the FORK may be lost", func(w *tape) {
 			w.events = append(w.events, onBoth(perfdata.FlagTask))
 			begin(w)
 			w.tick(10, 650)
@@ -196,7 +196,7 @@ func TestHotplug(t *testing.T) {
 			end(w)
 			w.lostSamples(20, 3)
 		}, whole},
-		{"a loss before is none", func(w *tape) {
+		{"an earlier loss does not matter", func(w *tape) {
 			w.events = append(w.events, onBoth(perfdata.FlagTask))
 			begin(w)
 			w.lost(20, 620, 3)
@@ -207,35 +207,35 @@ func TestHotplug(t *testing.T) {
 			w.lostSamples(20, 3)
 		}, silent},
 
-		{"an id that nobody has", func(w *tape) {
+		{"an id between others is missing", func(w *tape) {
 			later(w)
 			endLater(w)
 		}, silentLater},
-		{"not right before the end, when its FORK may be yet to come", func(w *tape) {
+		{"an id is missing right before the end, where its FORK may still follow", func(w *tape) {
 			later(w)
 			w.tick(10, second+1000)
 		}, until("1000001001", "beyond-horizon")},
-		{"nor where too many are missing", func(w *tape) {
+		{"too many ids are missing", func(w *tape) {
 			later(w)
 			w.fork(10, second+300, 22, 7)
 			w.fork(10, second+400, 5000, 7) // restoring a checkpoint does this
 			endLater(w)
 		}, wholeLater},
-		{"nor where higher ones were in use before", func(w *tape) {
+		{"higher ids were in use before", func(w *tape) {
 			listens(w)
 			w.comm(10, 0, 0, 500, "there before")
 			later(w)
 			endLater(w)
 		}, wholeLater},
 
-		{"cpuhp_enter says when a CPU came back", func(w *tape) {
+		{"cpuhp_enter shows when a CPU came back", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.step(0, 700, 1, 0, 50)
 			w.step(0, 800, 1, 236, 50)
 			end(w)
 		}, until("800", "cpu-silent")},
-		{"where not all steps are recorded, it may have been back before", func(w *tape) {
+		{"not all steps are recorded: the CPU may have been back earlier", func(w *tape) {
 			watched(w)
 			w.events[1].attr.SamplePeriod = 2
 			begin(w)
@@ -243,7 +243,7 @@ func TestHotplug(t *testing.T) {
 			w.step(0, 800, 1, 236, 50)
 			end(w)
 		}, silent},
-		{"a CPU that has records then has its events", func(w *tape) {
+		{"a CPU that has records after its return has its events", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.step(0, 700, 1, 153, 200)
@@ -251,27 +251,27 @@ func TestHotplug(t *testing.T) {
 			w.step(1, 810, 1, 236, 201)
 			end(w)
 		}, whole},
-		{"a CPU that stays offline changes nothing", func(w *tape) {
+		{"a CPU stays offline", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.step(0, 700, 1, 0, 50)
 			w.step(0, 710, 1, 0, 49)
 			w.tick(10, 1000, 2000, 3000)
 		}, until("3001", "beyond-horizon")},
-		{"a CPU for which a step was installed was not offline", func(w *tape) {
+		{"installing a step takes no CPU offline", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.step(0, 700, 1, 236, 50)
 			w.tick(10, 1000, 2000, 3000)
 		}, until("3001", "beyond-horizon")},
-		{"a CPU without any step is idle, for however long", func(w *tape) {
+		{"a CPU without a step is idle, however long", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.step(0, 200, 2, 236, 50)
 			w.step(1, 610, 2, 236, 50)
 			w.tick(10, 1000, 2000, 3000)
 		}, until("3001", "beyond-horizon")},
-		{"but for the lowest, of which it is not known until when it recorded", func(w *tape) {
+		{"the end of the lowest CPU's records is unknown", func(w *tape) {
 			watched(w)
 			begin(w)
 			w.tick(11, 1000, 2000, 3000)
@@ -279,13 +279,13 @@ func TestHotplug(t *testing.T) {
 			"0..100 unconfirmed outside-recording 9090",
 			"100..500 known 9090",
 			"500.. unconfirmed cpu-silent eb02")},
-		{"not where the tracepoint is sampled", func(w *tape) {
+		{"the tracepoint is sampled", func(w *tape) {
 			watched(w)
 			w.events[1].attr.SamplePeriod = 2
 			begin(w)
 			w.tick(10, 1000, 2000, 3000)
 		}, silent},
-		{"nor where it was enabled after the CPU's last record", func(w *tape) {
+		{"the tracepoint was enabled after the CPU's last record", func(w *tape) {
 			watched(w)
 			w.cmdline = "perf record -a"
 			w.events[1].attr.Flags |= perfdata.FlagDisabled
@@ -297,19 +297,19 @@ func TestHotplug(t *testing.T) {
 			w.comm(10, 650, perfdata.MiscCommExec, 7, "sh")
 			w.tick(10, 1000, 2000, 3000)
 		}, silent},
-		{"nor where its format is missing", func(w *tape) {
+		{"the tracepoint's format is missing", func(w *tape) {
 			watched(w)
 			w.tracing = strings.Replace(hotplugFormat, "int idx", "int other", 1)
 			begin(w)
 			w.tick(10, 1000, 2000, 3000)
 		}, silent},
 
-		{"what ran last on a CPU took it offline", func(w *tape) {
+		{"the last task that ran on a CPU took it offline", func(w *tape) {
 			begin(w)
 			w.switches(600, 8, false)
 			end(w)
 		}, silent},
-		{"not if it left", func(w *tape) {
+		{"the task that takes CPUs offline no longer ran", func(w *tape) {
 			begin(w)
 			w.switches(600, 8, false)
 			w.switches(610, 8, true)

@@ -21,11 +21,11 @@ func TestWindowRows(t *testing.T) {
 		before   uint64             // the last time at which the site poked at 400 may have a trap
 	}{
 		{"batch", "9090909090", "e911223344", &timeline.Interval{From: 400, To: 600}, 500},
-		{"kprobe armed: the trap stood already", "90", "cc", &timeline.Interval{From: 400, To: 500}, 500},
-		{"kprobe disarmed: the trap stands still", "cc", "90", &timeline.Interval{From: 500, To: 600}, 500},
-		{"kprobe unoptimised: both writes are done", "e911223344", "cc90909090", &timeline.Interval{From: 400, To: 500}, 500},
-		{"created: made outside of text_mutex, bounds nothing", "", "9090909090", nil, 600},
-		{"removed: bounds nothing", "9090909090", "", nil, 600},
+		{"kprobe armed: the trap was there already", "90", "cc", &timeline.Interval{From: 400, To: 500}, 500},
+		{"kprobe disarmed: the trap is still there", "cc", "90", &timeline.Interval{From: 500, To: 600}, 500},
+		{"kprobe unoptimised: both stores are done", "e911223344", "cc90909090", &timeline.Interval{From: 400, To: 500}, 500},
+		{"created: outside of text_mutex, so it bounds no window", "", "9090909090", nil, 600},
+		{"removed: bounds no window", "9090909090", "", nil, 600},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)

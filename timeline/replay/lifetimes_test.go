@@ -12,10 +12,10 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// TestRecordedLives: what a recording proves of code that comes and goes, if records of
+// TestRecordedLifetimes: what a recording proves of code that comes and goes, if records of
 // its registration may be lost, or if perf announces existing code late (rule
 // lifetimes).
-func TestRecordedLives(t *testing.T) {
+func TestRecordedLifetimes(t *testing.T) {
 	const bpf, ool = perfdata.KSymbolBPF, perfdata.KSymbolOOL
 	const first = "bpf_prog_11_a"
 	exec := func(w *tape, time uint64) { w.comm(10, time, perfdata.MiscCommExec, 7, "true") }
@@ -48,7 +48,7 @@ func TestRecordedLives(t *testing.T) {
 			exec(w, 200)
 			w.ticks(200, 1000)
 		}, textLines("0..150 unknown bpf-no-info", "150..160 unknown unregistered", "160..1001 known 1111", "1001.. unconfirmed beyond-horizon 1111")},
-		{"its load is not recorded, as where the other events are of one task", func(w *tape) {
+		{"the load is not recorded because other events are of one task", func(w *tape) {
 			w.comm(10, 0, 0, 7, "perf-exec")
 			announce(w)
 			w.ticks(100, 100)
@@ -56,7 +56,7 @@ func TestRecordedLives(t *testing.T) {
 			exec(w, 200)
 			w.ticks(200, 1000)
 		}, either},
-		{"its unload tells that it was the first one", func(w *tape) {
+		{"the unload shows that it was the first program", func(w *tape) {
 			w.comm(10, 0, 0, 7, "perf-exec")
 			announce(w)
 			w.ticks(100, 100)
@@ -67,7 +67,7 @@ func TestRecordedLives(t *testing.T) {
 			exec(w, 200)
 			w.ticks(200, 1000)
 		}, start},
-		{"perf announces nothing after the workload's exec", func(w *tape) {
+		{"perf announces no program after the workload's exec", func(w *tape) {
 			w.comm(10, 0, 0, 7, "perf-exec")
 			announce(w)
 			w.ticks(100, 100)
@@ -75,7 +75,7 @@ func TestRecordedLives(t *testing.T) {
 			replaced(w)
 			w.ticks(200, 1000)
 		}, start},
-		{"but where it does so at the end", func(w *tape) {
+		{"perf announces programs at the end", func(w *tape) {
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
 			exec(w, 140)
@@ -91,7 +91,7 @@ func TestRecordedLives(t *testing.T) {
 			}
 			w.ticks(400, 1000)
 		}, textLines("0..310 unmapped", "310..1001 known 1111", "1001.. unconfirmed beyond-horizon 1111")},
-		{"a poke behind a loss, where a page was before", func(w *tape) {
+		{"a poke after a loss, where a page was before", func(w *tape) {
 			w.ticks(100, 300)
 			w.ksymbol(10, 310, 0x9000, 4096, ool, 0, "kprobe_insn_page")
 			w.poke(10, 320, 0x9000, "", "5589")
@@ -101,7 +101,7 @@ func TestRecordedLives(t *testing.T) {
 			w.ticks(500, 1000)
 		}, textLines("0..310 unmapped", "310..320 unknown out-of-line-gap", "320..400 known 5589", "400..500 unconfirmed after-loss 5589",
 			"500..1001 unconfirmed after-loss c390", "1001.. unconfirmed beyond-horizon c390")},
-		{"and the death of something inside of it", func(w *tape) {
+		{"a poke after a loss, and an unregistration inside it", func(w *tape) {
 			w.ticks(100, 300)
 			w.ksymbol(10, 310, 0x8f00, 4096, ool, 0, "kprobe_insn_page")
 			w.poke(10, 320, 0x9000, "", "5589")

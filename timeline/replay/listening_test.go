@@ -51,7 +51,7 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("not-listening", "200")},
-		{"listening: before that the place may have changed after it was copied", func(w *tape) {
+		{"listening: before the event was enabled, the place may have changed after the copy", func(w *tape) {
 			w.events[0].attr.Flags |= disabled
 			exec(w, 200)
 			w.ticks(300, 400)
@@ -60,7 +60,7 @@ func TestListening(t *testing.T) {
 		}, textLines(
 			"0..1001 unconfirmed not-listening 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"listening: without the command line other events show nothing", func(w *tape) {
+		{"listening: without the command line, other events do not show the enabling", func(w *tape) {
 			w.cmdline = "/usr/bin/perf"
 			w.events[0].attr.Flags |= disabled
 			w.events[1].attr.Flags |= disabled
@@ -72,7 +72,7 @@ func TestListening(t *testing.T) {
 			"0..500 unconfirmed not-listening 9090",
 			"500..1001 unconfirmed not-listening eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
-		{"listening: with a delay only its own records show that it is", func(w *tape) {
+		{"listening: with a delay, only an event's records show that it is enabled", func(w *tape) {
 			w.cmdline = "perf record -a --kcore -D 100 -- true"
 			w.events[0].attr.Flags |= disabled
 			exec(w, 200)
@@ -88,7 +88,7 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("not-listening", "300")},
-		{"listening: without the command line a delay cannot be excluded", func(w *tape) {
+		{"listening: without the command line, there may be a delay", func(w *tape) {
 			w.cmdline = "/usr/bin/perf"
 			w.events[0].attr.Flags |= disabled
 			exec(w, 200)
@@ -114,7 +114,7 @@ func TestListening(t *testing.T) {
 			w.tick(10, 600, 700, 800, 900, 1000)
 			w.tick(21, 600, 700, 800, 900, 1000)
 		}, spoiled("not-listening")},
-		{"listening: perf enables one CPU after the other, and on each one event after the other", func(w *tape) {
+		{"listening: perf enables CPU after CPU, and event after event on each", func(w *tape) {
 			w.cmdline = "perf record -a --kcore -D 100 -- true"
 			w.events[0].attr.Flags |= disabled
 			w.events[1].attr.Flags |= disabled
@@ -125,7 +125,7 @@ func TestListening(t *testing.T) {
 			w.tick(21, 600, 700, 800, 900, 1000)
 			w.tick(20, 600, 700, 800, 900, 1000)
 		}, unheard("not-listening", "300")},
-		{"listening: an event that is enabled earlier shows nothing of a later one", func(w *tape) {
+		{"listening: an event that is enabled earlier does not show that later ones are", func(w *tape) {
 			w.cmdline = "perf record -a --kcore -D 100 -- true"
 			w.events[0].attr.Flags |= disabled
 			w.events[1].attr.Flags |= disabled
@@ -137,7 +137,7 @@ func TestListening(t *testing.T) {
 			w.tick(11, 600, 700, 800, 900, 1000)
 			w.tick(20, 600, 700, 800, 900, 1000)
 		}, unheard("not-listening", "320")},
-		{"listening: without a workload perf enables its events before it drains the ring buffers", func(w *tape) {
+		{"listening: without a workload, perf enables events before it drains the ring buffers", func(w *tape) {
 			w.events[0].attr.Flags |= disabled
 			w.tick(20, 100)
 			w.tick(21, 100)
@@ -156,7 +156,7 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("not-listening")},
-		{"listening: of two events the one that was not disabled is read", func(w *tape) {
+		{"listening: of two events, the one that was opened enabled is read", func(w *tape) {
 			w.events[0].attr.Flags |= disabled
 			w.events[1].attr.Flags |= everything
 			exec(w, 200)
@@ -171,14 +171,14 @@ func TestListening(t *testing.T) {
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
 
-		{"listening: before all ring buffers are mapped nothing is known", func(w *tape) {
+		{"listening: before all ring buffers are mapped, everything is unknown", func(w *tape) {
 			w.tick(10, 100, 200, 300)
 			w.tick(11, 300)
 			w.ticks(400, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("outside-recording", "300")},
-		{"listening: they are when the workload begins", func(w *tape) {
+		{"listening: all ring buffers are mapped when the workload starts", func(w *tape) {
 			w.tick(10, 100)
 			exec(w, 200)
 			w.tick(10, 300)
@@ -187,14 +187,14 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("outside-recording", "200")},
-		{"listening: those of the lower CPUs are when the highest has a record", func(w *tape) {
+		{"listening: all ring buffers are mapped when the highest CPU has a record", func(w *tape) {
 			w.tick(11, 100, 200)
 			w.tick(10, 300)
 			w.ticks(400, 400)
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("outside-recording", "100")},
-		{"listening: after the lowest CPU's last record it may have been disabled", func(w *tape) {
+		{"listening: after the lowest CPU's last record, events may be disabled", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 900)
@@ -204,7 +204,7 @@ func TestListening(t *testing.T) {
 			"100..500 known 9090",
 			"500..901 known eb02",
 			"901.. unconfirmed beyond-horizon eb02")},
-		{"listening: a sample shows it only later, since a record can be written after it", func(w *tape) {
+		{"listening: a sample shows less, since an older record may follow it", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 900)
@@ -215,7 +215,7 @@ func TestListening(t *testing.T) {
 			"100..500 known 9090",
 			"500..901 known eb02",
 			"901.. unconfirmed beyond-horizon eb02")},
-		{"listening: but does show it then", func(w *tape) {
+		{"listening: a sample shows the time before it", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.tick(11, 10*second, 20*second, 30*second)
@@ -227,7 +227,7 @@ func TestListening(t *testing.T) {
 			"500..15000000001 known eb02",
 			"15000000001.. unconfirmed beyond-horizon eb02")},
 
-		{"snapshot: a copy that may have been made beyond the horizon proves nothing", func(w *tape) {
+		{"snapshot: a copy that may be from after the horizon proves nothing", func(w *tape) {
 			w.ticks(100, 400)
 			w.poke(10, 500, 0x1800, "9090", "eb02")
 			w.ticks(600, 900)
@@ -236,7 +236,7 @@ func TestListening(t *testing.T) {
 			"0..100 unconfirmed outside-recording 9090",
 			"100.. unconfirmed beyond-horizon 9090")},
 
-		{"horizon: a later file has the rest of a recording with --switch-output", func(w *tape) {
+		{"horizon: with --switch-output, a later file has the rest of the recording", func(w *tape) {
 			w.cmdline = "perf record -a --kcore --switch-output=1s -- true"
 			w.ticks(100, 400)
 			flip(w)
@@ -248,7 +248,7 @@ func TestListening(t *testing.T) {
 			"100..500 known 9090",
 			"500..900 known eb02",
 			"900.. unconfirmed beyond-horizon eb02")},
-		{"horizon: a file that perf inject wrote from a pipe does not end as that did", func(w *tape) {
+		{"horizon: the end of a file that perf inject wrote from a pipe is not the pipe's end", func(w *tape) {
 			le := binary.LittleEndian
 			w.begin()
 			feature := le.AppendUint16(le.AppendUint16(le.AppendUint32(nil, uint32(perfdata.RecordHeaderFeature)), 0), 24)
@@ -276,7 +276,7 @@ func TestListening(t *testing.T) {
 			"500..900 known eb02",
 			"900.. unconfirmed beyond-horizon eb02")},
 
-		{"losses: a ring buffer that overwrites its oldest records loses them without a sign", func(w *tape) {
+		{"losses: a ring buffer that overwrites its oldest records writes no LOST record", func(w *tape) {
 			w.events[0].attr.Flags |= perfdata.FlagWriteBackward
 			w.tick(20, 100)
 			w.tick(21, 100)
@@ -287,7 +287,7 @@ func TestListening(t *testing.T) {
 			w.tick(20, 1000)
 			w.tick(21, 1000)
 		}, spoiled("after-loss")},
-		{"losses: of two events one is read that does not overwrite", func(w *tape) {
+		{"losses: of two events, the one that does not overwrite is read", func(w *tape) {
 			w.events[0].attr.Flags |= perfdata.FlagWriteBackward
 			w.events[1].attr.Flags |= everything
 			w.tick(20, 100, 200, 300, 400)
@@ -299,7 +299,7 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.tick(11, 1000)
 		}, unheard("outside-recording", "100")},
-		{"losses: of one event only, it is not the ring buffer of the others", func(w *tape) {
+		{"losses: an event that overwrites has another ring buffer than the others", func(w *tape) {
 			w.events[1].attr.Flags |= perfdata.FlagWriteBackward
 			w.ticks(100, 400)
 			flip(w)
@@ -348,39 +348,39 @@ func TestModulesAtStart(t *testing.T) {
 		then  func(w *tape) // between 400 and 500
 		want  string        // at 0x8100, two bytes
 	}{
-		{name: "listening: a module may go after it was copied and before its unload would be recorded", want: gone},
-		{name: "listening: it does not if no program was started meanwhile", start: thread, want: known},
-		{name: "listening: a new process may have unloaded it",
+		{name: "listening: a module may be unloaded after the copy and before unloads are recorded", want: gone},
+		{name: "listening: no program was started between the copy and the enabling", start: thread, want: known},
+		{name: "listening: a new process may have unloaded the module",
 			start: func(w *tape) { thread(w); w.fork(11, 120, 8, 5) }, want: gone},
-		{name: "listening: so may a process that executes another program",
+		{name: "listening: a process that executes another program may have unloaded the module",
 			start: func(w *tape) { thread(w); w.comm(11, 120, perfdata.MiscCommExec, 8, "rmmod") }, want: gone},
-		{name: "listening: not a thread of a process, nor one of the kernel",
+		{name: "listening: a new thread of a process or of the kernel did not unload the module",
 			start: func(w *tape) { thread(w); w.fork(11, 120, 8, 8); w.fork(11, 130, 9, 2) }, want: known},
-		{name: "listening: nor one that comes later",
+		{name: "listening: a later process did not unload the module",
 			start: thread, then: func(w *tape) { w.fork(11, 420, 8, 5) }, want: known},
 		{name: "listening: new processes are not recorded",
 			set: func(w *tape) { w.events[0].attr.Flags &^= perfdata.FlagTask }, start: thread, want: gone},
-		{name: "listening: not on every CPU",
+		{name: "listening: new processes are not recorded on every CPU",
 			set: func(w *tape) {
 				w.events[0].attr.Flags &^= perfdata.FlagTask
 				w.events[3].attr.Flags |= tasksAndPrograms
 				w.events[3].cpus = []int64{0}
 			}, start: thread, want: gone},
-		{name: "listening: not from the beginning",
+		{name: "listening: new processes are not recorded from the beginning",
 			set: func(w *tape) {
 				w.events[0].attr.Flags &^= perfdata.FlagTask
 				w.events[3].attr.Flags |= tasksAndPrograms | perfdata.FlagDisabled
 			}, start: thread, want: gone},
-		{name: "listening: the thread of another process shows nothing",
+		{name: "listening: a thread of another process does not show the enabling",
 			start: func(w *tape) { w.fork(10, 110, 5, 5) }, want: gone},
-		{name: "listening: a new process may have been lost",
+		{name: "listening: the FORK of a new process may be lost",
 			start: func(w *tape) {
 				thread(w)
 				w.lost(30, 150, 1)
 				w.lostSamples(30, 1)
 			},
 			want: textLines("0..100 unconfirmed module-may-have-gone 5555", "100..1001 unconfirmed after-loss 5555", "1001.. unconfirmed beyond-horizon 5555")},
-		{name: "listening: with a delay programs run meanwhile",
+		{name: "listening: with a delay, programs run before the enabling",
 			set: func(w *tape) {
 				w.cmdline = perf + " -D 100 -- true"
 				w.modules = append(w.modules, kcore.Module{Name: "n", Addr: 0xc000, Size: 0x1000, State: "Live"})
@@ -388,10 +388,10 @@ func TestModulesAtStart(t *testing.T) {
 			start: thread,
 			then:  func(w *tape) { w.module(31, 420, "n") }, // all events are enabled
 			want:  gone},
-		{name: "listening: a module whose unload is recorded was there",
+		{name: "listening: a module whose unload is recorded was loaded until then",
 			then: func(w *tape) { w.module(30, 450, "m") },
 			want: textLines("0..100 unconfirmed outside-recording 5555", "100..200 unconfirmed module-may-have-gone 5555") + freed("200")},
-		{name: "listening: not with a delay, in which it may have gone and come again",
+		{name: "listening: with a delay, a module may have been loaded again",
 			set: func(w *tape) { w.cmdline = perf + " -D 100 -- true" },
 			then: func(w *tape) {
 				w.module(20, 410, "x")
@@ -399,26 +399,26 @@ func TestModulesAtStart(t *testing.T) {
 				w.module(30, 450, "m")
 			},
 			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
-		{name: "listening: not if its load may have been lost before",
+		{name: "listening: a load before the unload may be lost",
 			then: func(w *tape) {
 				w.lost(30, 420, 1)
 				w.module(30, 450, "m")
 				w.lostSamples(30, 1)
 			},
 			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
-		{name: "listening: one that is loaded had gone before",
+		{name: "listening: a module that is loaded was unloaded before",
 			then: func(w *tape) { w.module(20, 450, "m") },
 			want: textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
-		{name: "listening: also if that is before the workload begins",
+		{name: "listening: a module that is loaded before the workload starts was unloaded before",
 			start: func(w *tape) { w.module(20, 150, "m") },
 			want:  textLines("0..150 unconfirmed module-may-have-gone 5555", "150.. retired unregistered 5555")},
-		{name: "listening: and then other modules may have gone too",
+		{name: "listening: if a module was unloaded unrecorded, others may have been too",
 			set: func(w *tape) {
 				w.modules = append(w.modules, kcore.Module{Name: "n", Addr: 0xc000, Size: 0x1000, State: "Live"})
 			},
 			start: thread,
 			then:  func(w *tape) { w.module(20, 450, "n") }, want: gone},
-		{name: "listening: and if one is freed that was not copied",
+		{name: "listening: if a module is freed that was not copied, others may have been unloaded",
 			start: thread, then: func(w *tape) { w.module(30, 450, "n") }, want: gone},
 		{name: "listening: the events of a group record with their leader",
 			set: func(w *tape) {
@@ -426,14 +426,14 @@ func TestModulesAtStart(t *testing.T) {
 				w.events[2].attr.Flags &^= perfdata.FlagDisabled
 				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 3}}
 			}, want: known},
-		{name: "listening: and not before it",
+		{name: "listening: the events of a group do not record before their leader",
 			set: func(w *tape) {
 				w.events[1].attr.Flags &^= perfdata.FlagDisabled
 				w.events[2].attr.Flags &^= perfdata.FlagDisabled
 				w.events = slices.Insert(w.events, 1, onBoth(perfdata.FlagDisabled))
 				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 1, Members: 3}}
 			}, want: gone},
-		{name: "clocks: a module's unload while the clock shows times twice", start: thread,
+		{name: "clocks: a module is unloaded while the clock shows times twice", start: thread,
 			then: func(w *tape) {
 				w.module(20, 450, "other")
 				w.tick(10, 460)

@@ -138,7 +138,7 @@ func TestOpened(t *testing.T) {
 			flip(w, 12)
 			ticks(w, 600, 1000, 12, 13)
 		}, whole},
-		{"a CPU that was offline: too few were recorded", func(w *tape) {
+		{"a CPU was offline: too few CPUs were recorded", func(w *tape) {
 			w.events, w.available, w.online = []tapeEvent{on(0, 2, 3)}, 4, 3
 			w.maps(cpuList(0, 2, 3), allTasks)
 			ticks(w, 100, 400, 10, 12, 13)
@@ -184,7 +184,7 @@ func TestOpened(t *testing.T) {
 			"780..790 known eb02",
 			"790..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"records of the ids tell other CPUs than the CPU_MAP's order", func(w *tape) {
+		{"the records of the ids have other CPUs than the CPU_MAP's order", func(w *tape) {
 			w.events = []tapeEvent{{attr: perfdata.Attr{Flags: everything}, ids: []uint64{15, 14}, tid: -1}}
 			w.cpuOf = map[uint64]int64{14: 0, 15: 1}
 			w.maps(cpuList(0, 1), allTasks)
@@ -192,7 +192,7 @@ func TestOpened(t *testing.T) {
 			flip(w, 15)
 			ticks(w, 600, 1000, 14, 15)
 		}, whole},
-		{"they are not wrong because the other id has no record", func(w *tape) {
+		{"an id without a record does not contradict the order", func(w *tape) {
 			w.events = []tapeEvent{{attr: perfdata.Attr{Flags: everything}, ids: []uint64{15, 14}, tid: -1}}
 			w.cpuOf = map[uint64]int64{14: 0, 15: 1}
 			w.maps(cpuList(0, 1), allTasks)
@@ -200,57 +200,57 @@ func TestOpened(t *testing.T) {
 			flip(w, 15)
 			ticks(w, 600, 1000, 15)
 		}, partial},
-		{"the number of ids fits nothing: their records tell", func(w *tape) {
+		{"no order fits the number of ids: their records show the CPUs", func(w *tape) {
 			w.maps(cpuList(0, 1, 2), allTasks)
 			usual(w)
 		}, whole},
-		{"nothing tells of an id without a record", func(w *tape) {
+		{"the CPU of an id without a record is unknown", func(w *tape) {
 			w.maps(cpuList(0, 1, 2), allTasks)
 			ticks(w, 100, 400, 10)
 			flip(w, 10)
 			ticks(w, 600, 1000, 10)
 		}, partial},
-		{"an event with CPUs of its own", func(w *tape) {
+		{"an event has its own CPUs", func(w *tape) {
 			w.noCPU = true
 			w.maps(cpuList(0, 1, 2), allTasks)
 			w.ownCPUs(10, 0, 1)
 			usual(w)
 		}, whole},
-		{"an event with CPUs of its own of which perf was asked for some", func(w *tape) {
+		{"an event has its own CPUs, and perf -C asks for some of them", func(w *tape) {
 			w.noCPU = true
 			w.maps(cpuList(0, 1, 2), allTasks)
 			w.ownCPUs(10, 0, 1, 5)
 			usual(w)
 		}, whole},
-		{"perf -C asks for other CPUs than the event has of its own", func(w *tape) {
+		{"perf -C asks for other CPUs than the event's own", func(w *tape) {
 			w.noCPU = true
 			w.maps(cpuList(0, 1), allTasks)
 			w.ownCPUs(10, 5)
 			usual(w)
 		}, whole},
-		{"an event with CPUs of its own beside which others have fewer", func(w *tape) {
+		{"an event has its own CPUs, and other events have fewer", func(w *tape) {
 			w.noCPU = true
 			w.maps(cpuList(0), allTasks)
 			w.ownCPUs(10, 0, 1)
 			usual(w)
 		}, whole},
-		{"two orders fit the number of ids, and nothing tells which is right", func(w *tape) {
+		{"two orders fit the number of ids, and no record shows the right one", func(w *tape) {
 			w.noCPU = true
 			w.maps(cpuList(0, 2), allTasks)
 			w.ownCPUs(10, 0, 1)
 			usual(w)
 		}, partial},
-		{"two orders fit the number of ids, and the records tell which is right", func(w *tape) {
+		{"two orders fit the number of ids, and the records show the right one", func(w *tape) {
 			w.maps(cpuList(0, 2), allTasks)
 			w.ownCPUs(10, 0, 1)
 			usual(w)
 		}, whole},
-		{"two CPU_MAPs that differ say nothing", func(w *tape) {
+		{"two CPU_MAPs that differ are not used", func(w *tape) {
 			w.maps(cpuList(0, 1), allTasks)
 			w.maps(cpuList(0, 2), allTasks)
 			usual(w)
 		}, partial},
-		{"without a CPU_MAP the ids' records do not tell whether they follow a task", func(w *tape) {
+		{"without a CPU_MAP, the ids may be of a task", func(w *tape) {
 			w.own(perfdata.RecordThreadMap, taskList([]int64{allTasks}))
 			usual(w)
 		}, partial},
@@ -262,7 +262,7 @@ func TestOpened(t *testing.T) {
 			usual(w)
 			w.maps(cpuList(0, 1), allTasks)
 		}, whole},
-		{"an event for all tasks beside one of two tasks", func(w *tape) {
+		{"an event for all tasks and an event of two tasks", func(w *tape) {
 			ofTasks := tapeEvent{ids: []uint64{21, 22, 23, 24}}
 			w.cpuOf = map[uint64]int64{21: 0, 22: 0, 23: 1, 24: 1}
 			w.events = append(w.events, ofTasks)
@@ -302,19 +302,19 @@ func TestOpened(t *testing.T) {
 			w.maps(cpuList(0, 1), 71)
 			usual(w)
 		}, whole},
-		{"one that waits for the task is not perf's", func(w *tape) {
+		{"an event that waits for the task's exec is not perf's event for text pokes", func(w *tape) {
 			forPokes(w)
 			w.events[0].attr.Flags |= perfdata.FlagDisabled | perfdata.FlagEnableOnExec
 			w.maps(cpuList(0, 1), 71)
 			usual(w)
 		}, partial},
-		{"one of two is not perf's", func(w *tape) {
+		{"of two events with text pokes, neither is known to be perf's", func(w *tape) {
 			w.events = append(w.events, onBoth(perfdata.FlagTextPoke))
 			forPokes(w)
 			w.maps(cpuList(0, 1), 71)
 			usual(w)
 		}, partial},
-		{"a READ record stands where the task ended, not where it was counted", func(w *tape) {
+		{"the CPU of a READ record is where the task ended", func(w *tape) {
 			w.maps(cpuList(0, 1), allTasks)
 			w.begin()
 			le := binary.LittleEndian
@@ -327,7 +327,7 @@ func TestOpened(t *testing.T) {
 			w.own(perfdata.RecordRead, b)
 			usual(w)
 		}, whole},
-		{"records without an id are told apart by their CPU", func(w *tape) {
+		{"records without an id are separated by their CPU", func(w *tape) {
 			w.noIDs = true
 			w.maps(cpuList(0, 1), allTasks)
 			usual(w)
@@ -347,7 +347,7 @@ func TestOpened(t *testing.T) {
 			flip(w, 12)
 			ticks(w, 600, 1000, 10, 11, 12)
 		}, partial},
-		{"LOST_SAMPLES without an id: nothing tells that those of any CPU are complete", func(w *tape) {
+		{"LOST_SAMPLES without an id: no CPU's LOST records are known to be complete", func(w *tape) {
 			w.noIDs = true
 			w.maps(cpuList(0, 1), allTasks)
 			w.ticks(100, 400)
@@ -366,7 +366,7 @@ func TestOpened(t *testing.T) {
 			"780..790 known eb02",
 			"790..900 known 9090",
 			"900.. unconfirmed after-loss 9090")},
-		{"LOST_SAMPLES without an id that no LOST record tells of", func(w *tape) {
+		{"LOST_SAMPLES without an id and without a LOST record", func(w *tape) {
 			w.noIDs = true
 			w.maps(cpuList(0, 1), allTasks)
 			w.ticks(100, 400)

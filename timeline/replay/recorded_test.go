@@ -75,7 +75,7 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"snapshot: a poke after the workload's exec corrects no copy", func(w *tape) {
+		{"snapshot: a poke after the workload's exec does not change the copy", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
@@ -87,7 +87,7 @@ func TestRecorded(t *testing.T) {
 			"100..250 conflicting snapshot-mismatch 9090 eb02",
 			"250..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"snapshot: the exec of another process, and a name without exec, say nothing", func(w *tape) {
+		{"snapshot: the exec of another process or a COMM without exec does not bound the copy", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
@@ -101,7 +101,7 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
-		{"snapshot: without a workload the copy may be of any time", func(w *tape) {
+		{"snapshot: without a workload, the time of the copy is unknown", func(w *tape) {
 			w.copied = true
 			w.ticks(100, 800)
 			w.poke(10, 850, 0x1100, "eb02", "9090")
@@ -112,7 +112,7 @@ func TestRecorded(t *testing.T) {
 			"850..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
 
-		{"losses: a loss reaches back to the record before it that is no sample", func(w *tape) {
+		{"losses: a loss begins at the last record before it that is not a sample", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -129,7 +129,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(11, 3)
 		}, lost("700", "1001")},
-		{"losses: events that count their losses and lost nothing: no poke was lost", func(w *tape) {
+		{"losses: the events count their losses, and the count is zero: no poke was lost", func(w *tape) {
 			other := onBoth(0)
 			w.events = append(w.events, other)
 			w.ticks(100, 400)
@@ -138,7 +138,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(20, 3)
 		}, whole},
-		{"losses: what is not counted may be of the pokes", func(w *tape) {
+		{"losses: a lost record that no event counts may be a poke", func(w *tape) {
 			w.events[0].noLost = true
 			w.ticks(100, 400)
 			flip(w)
@@ -154,7 +154,7 @@ func TestRecorded(t *testing.T) {
 			"780..790 known eb02",
 			"790..1000 known 9090",
 			"1000.. unconfirmed after-loss 9090")},
-		{"losses: LOST records that add up leave the time behind the last of them whole", func(w *tape) {
+		{"losses: if LOST records add up, no record is lost after the last of them", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -165,7 +165,7 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
-		{"losses: LOST records that do not add up leave the time after the last record open", func(w *tape) {
+		{"losses: if LOST records do not add up, records may be lost at the end", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -177,7 +177,7 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed after-loss eb02")},
-		{"losses: LOST_SAMPLES of other events say nothing of one that does not count", func(w *tape) {
+		{"losses: LOST_SAMPLES of other events do not cover an event that does not count", func(w *tape) {
 			w.events = append(w.events, onBoth(0))
 			w.events[0].noLost = true
 			w.ticks(100, 400)
@@ -187,7 +187,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(20, 3)
 		}, openLoss},
-		{"losses: LOST records that no LOST_SAMPLES explains may be of the pokes", func(w *tape) {
+		{"losses: LOST records without LOST_SAMPLES may be of the pokes", func(w *tape) {
 			w.events = append(w.events, onBoth(0))
 			w.ticks(100, 400)
 			flip(w)
@@ -204,7 +204,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(20, 2)
 		}, openLoss},
-		{"losses: LOST_SAMPLES of one CPU say nothing of another's", func(w *tape) {
+		{"losses: LOST_SAMPLES of one CPU do not cover another CPU", func(w *tape) {
 			w.events = append(w.events, onBoth(0))
 			w.ticks(100, 400)
 			flip(w)
@@ -214,7 +214,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(20, 3)
 		}, openLoss},
-		{"losses: where LOST_SAMPLES are missing, any CPU may have lost records after its last one", func(w *tape) {
+		{"losses: without LOST_SAMPLES, any CPU may have lost records at the end", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -246,7 +246,7 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(10, 3)
 		}, untimedLoss},
-		{"losses: a LOST record without a time that nothing follows", func(w *tape) {
+		{"losses: a LOST record without a time is the last record", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -259,7 +259,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..1000 known eb02",
 			"1000.. unconfirmed after-loss eb02")},
-		{"losses: a loss in a ring buffer that takes no pokes loses none", func(w *tape) {
+		{"losses: a loss in a ring buffer without pokes loses no poke", func(w *tape) {
 			elsewhere := tapeEvent{cpus: []int64{2}, tid: -1}
 			w.events = append(w.events, elsewhere)
 			w.events[0].noLost = true
@@ -269,7 +269,7 @@ func TestRecorded(t *testing.T) {
 			w.lost(22, 780, 3)
 			w.ticks(600, 1000)
 		}, whole},
-		{"losses: a stream has no last word on losses", func(w *tape) {
+		{"losses: at the end of a stream, losses may be unreported", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -283,7 +283,7 @@ func TestRecorded(t *testing.T) {
 			"500..700 known eb02",
 			"700.. unconfirmed after-loss eb02")},
 
-		{"horizon: without a clean end nothing is known beyond the slowest ring buffer", func(w *tape) {
+		{"horizon: without a clean end, the slowest ring buffer gives the horizon", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -294,7 +294,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed beyond-horizon eb02")},
-		{"horizon: a sample says nothing of how far a ring buffer has been drained", func(w *tape) {
+		{"horizon: a sample does not show how far a ring buffer was drained", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -306,7 +306,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed beyond-horizon eb02")},
-		{"horizon: the second of two rounds guarantees what was ten seconds before the first", func(w *tape) {
+		{"horizon: the second of two rounds guarantees records ten seconds older than the first", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -320,7 +320,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..35000000000 known eb02",
 			"35000000000.. unconfirmed beyond-horizon eb02")},
-		{"horizon: but nothing of a CPU that is silent for longer than ever before", func(w *tape) {
+		{"horizon: rounds guarantee nothing for a CPU that is silent for longer than ever before", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
@@ -334,7 +334,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..19999999600 known eb02",
 			"19999999600.. unconfirmed beyond-horizon eb02")},
-		{"horizon: a ring buffer that has not been seen counts as the start", func(w *tape) {
+		{"horizon: a ring buffer without a record counts from the start", func(w *tape) {
 			w.pipe = true
 			w.tick(10, 100, 200, 300, 400)
 			flip(w)
@@ -360,7 +360,7 @@ func TestRecorded(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("partial-coverage")},
-		{"coverage: how many CPUs there are is not recorded", func(w *tape) {
+		{"coverage: the number of CPUs is not recorded", func(w *tape) {
 			w.available = 0
 			w.ticks(100, 400)
 			flip(w)
@@ -383,7 +383,7 @@ func TestRecorded(t *testing.T) {
 			w.poke(10, 500, 0x1100, "", "eb02") // ftrace writes new code on all architectures
 			w.ticks(600, 1000)
 		}, textLines("0..500 unknown never-recorded", "500.. unconfirmed no-coverage eb02")},
-		{"coverage: the recording does not say which architecture it is of", func(w *tape) {
+		{"coverage: the architecture is not recorded", func(w *tape) {
 			w.arch = ""
 			w.ticks(100, 400)
 			flip(w)
@@ -445,7 +445,7 @@ func TestRecorded(t *testing.T) {
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
 
-		{"duplicates: of two events of one CPU the lower id is read", func(w *tape) {
+		{"duplicates: of two events of one CPU, the lower id is read", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
 			flip(w)
@@ -458,7 +458,7 @@ func TestRecorded(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, whole},
-		{"duplicates: and so it does where another of the same time stands between", func(w *tape) {
+		{"duplicates: another record of the same time is between the two", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(10, 500, 0x1100, "eb02", "eb04")
@@ -469,7 +469,7 @@ func TestRecorded(t *testing.T) {
 			"100..500 known 9090",
 			"500..1001 known eb04",
 			"1001.. unconfirmed beyond-horizon eb04")},
-		{"clocks: a CPU's own changes keep their order where the clock was set back", func(w *tape) {
+		{"clocks: changes by one CPU keep their order if the clock was set back", func(w *tape) {
 			w.ticks(100, 1400)
 			w.poke(10, 1500, 0x1100, "9090", "eb02")
 			w.poke(10, 1480, 0x1100, "eb02", "9090")
@@ -481,7 +481,7 @@ func TestRecorded(t *testing.T) {
 			"1280..1721 in_flight clock-uncertainty eb04", // the 20 that show, and the longest silence
 			"1721..2780 known eb04",
 			"2780.. unconfirmed beyond-horizon eb04")},
-		{"clocks: which of two CPUs made the first or the last change then is not known", func(w *tape) {
+		{"clocks: if the clock was set back, the order of changes by two CPUs is unknown", func(w *tape) {
 			w.ticks(100, 1400)
 			w.poke(11, 1480, 0x1100, "9090", "eb02")
 			w.tick(10, 1490)
@@ -496,7 +496,7 @@ func TestRecorded(t *testing.T) {
 			"3100..3321 unconfirmed clock-uncertainty eb04",
 			"3321..3780 known eb04",
 			"3780.. unconfirmed beyond-horizon eb04")},
-		{"clocks: what other records of tasks show of it counts", func(w *tape) {
+		{"clocks: other records of tasks show that the clock was set back", func(w *tape) {
 			w.ticks(100, 1400)
 			w.poke(10, 1450, 0x1100, "9090", "eb02")
 			w.tick(10, 1500)
@@ -509,7 +509,7 @@ func TestRecorded(t *testing.T) {
 			"1220..1731 in_flight clock-uncertainty 9090", // eb02 was between
 			"1731..2770 known 9090",
 			"2770.. unconfirmed beyond-horizon 9090")},
-		{"clocks: a recording is complete as far as the clock has come since it was set back", func(w *tape) {
+		{"clocks: if the clock was set back, the last time bounds the horizon, not the newest", func(w *tape) {
 			w.ticks(100, 1400)
 			flip(w)
 			w.ticks(1600, 3000)
@@ -520,7 +520,7 @@ func TestRecorded(t *testing.T) {
 			"500..1151 unconfirmed clock-uncertainty eb02",
 			"1151..2300 known eb02",
 			"2300.. unconfirmed beyond-horizon eb02")},
-		{"clocks: perf's double writes do not set it back", func(w *tape) {
+		{"clocks: records that perf writes twice do not show a step back", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(10, 510, 0x1200, "9090", "eb02")
@@ -528,7 +528,7 @@ func TestRecorded(t *testing.T) {
 			w.poke(10, 510, 0x1200, "9090", "eb02")
 			w.ticks(600, 1000)
 		}, whole},
-		{"clocks: nor do hundreds of them at once", func(w *tape) {
+		{"clocks: hundreds of records that perf writes twice do not show a step back", func(w *tape) {
 			w.ticks(100, 300)
 			for range 2 {
 				for k := range uint64(99) {
@@ -539,7 +539,7 @@ func TestRecorded(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, whole},
-		{"duplicates: a LOST record that perf wrote twice reports once", func(w *tape) {
+		{"duplicates: a LOST record that perf wrote twice counts once", func(w *tape) {
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -553,40 +553,40 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
-		{"duplicates: the same once more after it was undone", func(w *tape) {
+		{"duplicates: the same change again after it was undone counts", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.poke(10, 500, 0x1100, "eb02", "9090")
 			flip(w)
 			w.ticks(600, 1000)
 		}, whole},
-		{"duplicates: an event whose records another one took", func(w *tape) {
+		{"duplicates: another event recorded what the chosen one did not", func(w *tape) {
 			w.events = append(w.events, onBoth(everything))
 			w.ticks(100, 400)
 			w.poke(20, 500, 0x1100, "9090", "eb02")
 			w.ticks(600, 1000)
 		}, spoiled("damaged")},
 
-		{"damage: a map as kernels before 3.16 wrote it is none", func(w *tape) {
+		{"damage: a map in the form of kernels before 3.16 is no damage", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 56), "/usr/bin/true\x00\x00\x00"...))
 			w.ticks(600, 1000)
 		}, whole},
-		{"damage: names that are padded to more than 8 bytes are none", func(w *tape) {
+		{"damage: a name that is padded to more than 8 bytes is no damage", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "/system/bin/sh"+strings.Repeat("\x00", 50)...))
 			w.other(10, 560, perfdata.RecordComm, append(make([]byte, 8), "sh"+strings.Repeat("\x00", 62)...))
 			w.ticks(600, 1000)
 		}, whole},
-		{"damage: a name that something follows", func(w *tape) {
+		{"damage: bytes follow a name", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.other(10, 550, perfdata.RecordComm, append(make([]byte, 8), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
 			w.ticks(600, 1000)
 		}, spoiled("damaged")},
-		{"damage: a map whose name something follows", func(w *tape) {
+		{"damage: bytes follow the name of a map", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
 			w.other(10, 550, perfdata.RecordMMAP2, append(make([]byte, 64), "sh\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"...))
@@ -625,7 +625,7 @@ func TestRecordedModules(t *testing.T) {
 		addr    uint64
 		want    string
 	}{
-		{name: "modules: both tracepoints each time, and nothing happened", addr: 0x8100, want: known},
+		{name: "modules: both tracepoints are recorded, without an event", addr: 0x8100, want: known},
 		{name: "modules: freed", addr: 0x8100,
 			then: func(w *tape) { w.module(30, 450, "m") },
 			want: textLines(
@@ -638,7 +638,7 @@ func TestRecordedModules(t *testing.T) {
 		{name: "modules: another module was freed", addr: 0x8100,
 			then: func(w *tape) { w.module(30, 450, "n") },
 			want: known},
-		{name: "modules: freed and loaded again, who knows where", addr: 0x8100,
+		{name: "modules: freed and loaded again at an unknown address", addr: 0x8100,
 			then: func(w *tape) {
 				w.module(31, 420, "m")
 				w.module(20, 440, "m")
@@ -648,7 +648,7 @@ func TestRecordedModules(t *testing.T) {
 				"0..100 unconfirmed outside-recording 5555",
 				"100..420 known 5555",
 				"420.. retired unregistered 5555")},
-		{name: "modules: freed while the copy was made: it was copied before", addr: 0x8100,
+		{name: "modules: freed while perf copied: it was copied before that", addr: 0x8100,
 			copying: func(w *tape) { w.module(30, 150, "m") },
 			want: textLines(
 				"0..100 unconfirmed outside-recording 5555",
@@ -660,13 +660,13 @@ func TestRecordedModules(t *testing.T) {
 				"0..100 unconfirmed outside-recording 5555",
 				"100..150 known 5555",
 				"150.. retired unregistered 5555")},
-		{name: "modules: loaded while the copy was made: it was copied after", addr: 0x8100,
+		{name: "modules: loaded while perf copied: it was copied after that", addr: 0x8100,
 			copying: func(w *tape) { w.module(20, 150, "m") },
 			want: textLines(
 				"0..150 unknown not-text",
 				"150..1001 known 5555",
 				"1001.. unconfirmed beyond-horizon 5555")},
-		{name: "modules: freed and loaded again while the copy was made: it is one of two", addr: 0x8100,
+		{name: "modules: freed and loaded again while perf copied: the copy may be of either", addr: 0x8100,
 			copying: func(w *tape) {
 				w.module(30, 140, "m")
 				w.module(20, 150, "m")
@@ -755,7 +755,7 @@ func TestRecordedVerdicts(t *testing.T) {
 		horizon uint64
 		trusted timeline.Interval
 	}{
-		{name: "all is well", tape: usual, verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000}},
+		{name: "no defect", tape: usual, verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000}},
 		{name: "no event asks for pokes", verdict: None, reasons: []timeline.Reason{timeline.NoCoverage}, horizon: 1000,
 			tape: func(w *tape) {
 				w.events = []tapeEvent{onBoth(0)}
@@ -778,12 +778,12 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.poke(10, 600, 0x1100, "eb04", "9090")
 				w.ticks(700, 1000)
 			}},
-		{name: "a CPU that falls silent is not the one that ends first", verdict: Partial, reasons: []timeline.Reason{timeline.CPUSilent}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
+		{name: "a CPU that falls silent does not give the horizon", verdict: Partial, reasons: []timeline.Reason{timeline.CPUSilent}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
 			tape: func(w *tape) {
 				w.ticks(100, 600)
 				w.tick(11, 700, 800, 900, 1000)
 			}},
-		{name: "a loss ends what is trusted", verdict: Partial, reasons: []timeline.Reason{timeline.AfterLoss}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
+		{name: "a loss ends the trusted time", verdict: Partial, reasons: []timeline.Reason{timeline.AfterLoss}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
 			tape: func(w *tape) {
 				w.ticks(100, 600)
 				w.lost(10, 650, 2)
@@ -792,7 +792,7 @@ func TestRecordedVerdicts(t *testing.T) {
 			}},
 		// A file ends with the feature sections.
 		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing}, horizon: 999},
-		{name: "its last records are missing too", tape: func(w *tape) {
+		{name: "the file's last records are missing too", tape: func(w *tape) {
 			usual(w)
 			w.tick(10, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900)
 		}, cut: 300, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing, timeline.PartialCoverage}, horizon: 999},

@@ -98,27 +98,27 @@ func TestMisfit(t *testing.T) {
 		want string // "" if it fits
 	}{
 		{"it is of this boot", func(w *tape) {}, ""},
-		{"text is elsewhere", func(w *tape) {
+		{"text has another address", func(w *tape) {
 			w.kallsyms = strings.NewReplacer("01000", "11000", "02000", "12000", "03000", "13000").Replace(w.kallsyms)
 		}, "of another boot: kernel text is at 0x11000, in the recording at 0x1000"},
-		{"text is elsewhere, and kallsyms is cut", func(w *tape) { w.kallsyms = "0000000000201000 T _stext\n0000000000202000 T _etext\n" },
+		{"text has another address, and kallsyms is cut", func(w *tape) { w.kallsyms = "0000000000201000 T _stext\n0000000000202000 T _etext\n" },
 			"of another boot: kernel text is at 0x201000, in the recording at 0x1000"},
 		{"kallsyms is cut", func(w *tape) { w.kallsyms = "0000000000001800 T _stext\n0000000000002000 T _etext\n" }, ""},
 		{"addresses are withheld", func(w *tape) {
 			w.kallsyms = "0000000000000000 T _text\n0000000000000000 T _stext\n0000000000000000 T _etext\n"
 		}, ""},
 		{"the kernel's map ends with text", end(0x2000), ""},
-		{"or with its page", func(w *tape) {
+		{"the kernel's map ends with the page of text", func(w *tape) {
 			w.kallsyms, w.mapEnd = strings.ReplaceAll(w.kallsyms, "0000000000002000 T _etext", "0000000000001f42 T _etext"), 0x2000
 		}, ""},
-		{"or with data", end(0x3000), ""},
-		{"or with the first module", end(0x8000), ""},
-		{"or within text", func(w *tape) {
+		{"the kernel's map ends with data", end(0x3000), ""},
+		{"the kernel's map ends at the first module", end(0x8000), ""},
+		{"the kernel's map ends within text", func(w *tape) {
 			w.kallsyms, w.mapEnd = strings.ReplaceAll(w.kallsyms, "0000000000003000 D _edata\n", ""), 0x1f00
 		}, "of another kernel: its text ends at 0x2000, in the recording the kernel's map ends at 0x1f00"},
-		{"or between text and data", end(0x2800), "of another kernel: its text ends at 0x2000, in the recording the kernel's map ends at 0x2800"},
-		{"most modules are elsewhere", moved(2), "of another boot: 2 of 3 modules are elsewhere in the recording"},
-		{"one module is elsewhere", moved(1), ""},
+		{"the kernel's map ends between text and data", end(0x2800), "of another kernel: its text ends at 0x2000, in the recording the kernel's map ends at 0x2800"},
+		{"most modules have other addresses", moved(2), "of another boot: 2 of 3 modules are elsewhere in the recording"},
+		{"one module has another address", moved(1), ""},
 		{"the build id differs", func(w *tape) { copy(w.text[0x1100:], note("other kernel id 1234")) },
 			"of another kernel: its build id is 6f74686572206b65726e656c2069642031323334, in the recording 7468697320206b65726e656c2069642031323334"},
 		{"the build id is the same", func(w *tape) { copy(w.text[0x1100:], note("this  kernel id 1234")) }, ""},

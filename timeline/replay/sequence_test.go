@@ -154,7 +154,7 @@ func TestSequencesWithLoss(t *testing.T) {
 	}{
 		{"the second step", 2, []uint64{1_900_000_000, 2_050_000_000, 2_200_000_000, 2_600_000_000},
 			[]string{"none", "none", "none", "(mflr, bl)"}, 1},
-		{"the first step: no branch without its mflr is made up", 0, []uint64{1_900_000_000, 2_200_000_000, 2_600_000_000, 3_060_000_000},
+		{"the first step: there is no branch without its mflr", 0, []uint64{1_900_000_000, 2_200_000_000, 2_600_000_000, 3_060_000_000},
 			[]string{"none", "none", "none", "(nop, nop)"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func describeTrampoline(v timeline.View, s replay.Trampoline) string {
 	return text
 }
 
-func TestServes(t *testing.T) {
+func TestTrampolineAt(t *testing.T) {
 	small, rich, bpf := load(t, "small"), load(t, "rich"), loadBPF(t)
 	// A guest that ran the small recording, ten seconds later.
 	merged := filepath.Join(corpus.Root(), "testdata", "guest", "merged.data")
@@ -91,9 +91,9 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesWhatItSays compares the answers for slots and trampolines with the text of the
+// TestTrampolineTargets compares the answers for slots and trampolines with the text of the
 // probed places, and with the branches to them.
-func TestServesWhatItSays(t *testing.T) {
+func TestTrampolineTargets(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		want trampolineCounts
@@ -232,8 +232,8 @@ func TestSourceLine(t *testing.T) {
 	}
 }
 
-// TestServesConcurrently: any goroutine may ask first for trampolines and sources.
-func TestServesConcurrently(t *testing.T) {
+// TestTrampolineAtConcurrent: any goroutine may ask first for trampolines and sources.
+func TestTrampolineAtConcurrent(t *testing.T) {
 	small, bpf := load(t, "small"), loadBPF(t)
 	var wg sync.WaitGroup
 	for range 4 {

@@ -43,14 +43,14 @@ func TestUndatedCopy(t *testing.T) {
 		want    string
 	}{
 		{name: "without a time", addr: 0x1100, want: never("9090")},
-		{name: "where something changed", addr: 0x1100,
+		{name: "at a place that changed", addr: 0x1100,
 			tape: func(w *tape) { w.poke(10, 450, 0x1100, "eb04", "eb02") },
 			want: textLines(
 				"0..100 unconfirmed outside-recording eb04",
 				"100..450 known eb04",
 				"450..1001 known eb02",
 				"1001.. unconfirmed beyond-horizon eb02")},
-		{name: "beside the recording's own", addr: 0x1100, own: true, want: known("9090")},
+		{name: "with the recording's own copy", addr: 0x1100, own: true, want: known("9090")},
 		{name: "with a further copy", addr: 0x1100, copy: true, want: known("9090")},
 		{name: "its modules", addr: 0x8100,
 			tape: func(w *tape) { w.poke(10, 450, 0x8100, "9090", "eb02") },
