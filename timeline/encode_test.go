@@ -78,11 +78,11 @@ func TestDecodeInvalid(t *testing.T) {
 		"versions beyond the leaves": func(t *testing.T, e *Encoded) {
 			elements[fragment](t, e, tableFragments)[0].leaf = 1 << 30
 		},
-		"cold versions of no state": func(_ *testing.T, e *Encoded) { e.Meta.Unpatched[3] = 1 << 30 },
-		"cold bytes that conflict": func(t *testing.T, e *Encoded) {
+		"unpatched versions of no state": func(_ *testing.T, e *Encoded) { e.Meta.Unpatched[3] = 1 << 30 },
+		"unpatched bytes that conflict": func(t *testing.T, e *Encoded) {
 			elements[storedState](t, e, tableStates)[e.Meta.Unpatched[3]].standing = Conflicting
 		},
-		"cold bytes of no snapshot": func(t *testing.T, e *Encoded) {
+		"unpatched bytes of no snapshot": func(t *testing.T, e *Encoded) {
 			elements[storedState](t, e, tableStates)[e.Meta.Unpatched[3]].content = 0
 		},
 		"a page of no fragment":     func(t *testing.T, e *Encoded) { elements[uint32](t, e, tablePages)[0] = 1000 },

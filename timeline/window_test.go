@@ -136,7 +136,7 @@ func TestWordWindows(t *testing.T) {
 		{"behind it", 0x100, 1020, []Window{{
 			Addr: 0x100, Len: 4, Switch: 1040, Kind: PokeBatch,
 			Proven: Interval{1020, 1050}, Estimate: Interval{1040, 1040}}}},
-		{"no trap stands at a literal", 0x0f8, 1020, nil},
+		{"there is no trap at a literal", 0x0f8, 1020, nil},
 		{"between two of one task", 0x203, 1015, []Window{
 			{Addr: 0x200, Len: 4, Switch: 1010, Kind: PokeBatch,
 				Proven: Interval{0, 1030}, Estimate: Interval{1010, 1010}},
