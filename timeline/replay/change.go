@@ -24,16 +24,17 @@ type Change struct {
 	KSymbol *perfdata.KSymbol
 	BPF     *perfdata.BPFEvent
 	Loss    *Loss
-	// Comm is the name, then, of the thread in whose context the record was
-	// made; "" where it is not known.
+	// Comm is the name that the thread had which made the change; "" if it is not
+	// known.
 	Comm string
-	// Batch is the batch that a poke is of; nil for everything else.
+	// Batch is the batch of a poke; nil if there is none, or for other records.
 	Batch *Batch
-	// Sequence is the sequence that a poke is a step of; nil for everything else.
+	// Sequence is the sequence that a poke is a step of; nil if there is none.
 	Sequence *Sequence
 }
 
-// SampleID returns who made the change, and where; nil for a loss.
+// SampleID returns the trailer of the record, with thread, CPU and time; nil for a
+// loss.
 func (c *Change) SampleID() *perfdata.SampleID {
 	switch {
 	case c.Poke != nil:
@@ -48,10 +49,10 @@ func (c *Change) SampleID() *perfdata.SampleID {
 
 // A Batch is the pokes that the kernel seems to have made at once, in one call of
 // text_poke_bp_batch (arch/x86/kernel/alternative.c), see
-// [timeline.Windows.Batches]; where instructions are words, a run of pokes by one
-// thread at ascending addresses, directly after one another. No record says where
-// a batch begins and ends: a Batch is a guess, made for reading, and proves
-// nothing. See [timeline.Window] for what is proven.
+// [timeline.Windows.Batches]. On an architecture whose instructions are words it is a
+// run of pokes of one thread, at ascending addresses and without a pause. No record
+// says where a batch begins or ends, so a Batch is a guess for readers and proves
+// nothing. [timeline.Window] has what is proven.
 type Batch struct {
 	Number   int // 1 is the first of the recording
 	Sites    int // how many pokes
@@ -61,33 +62,33 @@ type Batch struct {
 // longestPause is the longest time between two records of a run, in ns.
 const longestPause = 1e6
 
-// trail is the records of the audit trail with what is needed to read them.
+// A trail is the records of the audit trail, and what is needed to read them.
 type trail struct {
 	r       *Replay
 	entries []trailEntry
 	batches []Batch
 }
 
-// trailEntry is a record of the trail, or a COMM or FORK, which have the names
-// of threads.
+// A trailEntry is a record of the trail or a loss, or a COMM or FORK, which give the
+// threads' names.
 type trailEntry struct {
 	time  uint64
 	seq   uint32 // its place in the recording
 	batch uint32 // index of the batch + 1; 0: of none
-	loss  *Loss  // there is no record then
+	loss  *Loss  // if not nil, there is no record
 	rec   perfdata.Record
 }
 
 // Changes yields all changes of kernel text in the order of time: text pokes,
-// symbols that come and go, BPF programs that are loaded and unloaded, and
-// losses where they end. Changes of one time keep the order of the recording.
+// symbols that are registered and unregistered, BPF programs that are loaded and
+// unloaded, and losses, at their ends. Changes of one time keep the order of the
+// recording.
 //
-// Each change that several events of a CPU took, or that perf wrote twice, comes
+// A change that several events of a CPU recorded, or that perf wrote twice, is yielded
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
-// Each loop reads the recording anew and keeps the records' places in memory,
-// some 100 bytes for each. The Change and what it points to is valid until the
-// next one.
+// Each loop reads the recording again and keeps about 100 bytes of memory for each
+// record. A Change, and what it points to, is valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r}
@@ -98,7 +99,7 @@ func (r *Replay) Changes() iter.Seq[*Change] {
 	}
 }
 
-// collect takes the records in one pass and puts them into the order of time.
+// collect reads the records in one pass and sorts them by time.
 func (t *trail) collect() {
 	rec, counts := t.r.Recording, t.r.Report.Records
 	kept := []perfdata.RecordType{perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent,
@@ -108,7 +109,7 @@ func (t *trail) collect() {
 		n += counts[typ]
 	}
 	t.entries = make([]trailEntry, 0, n)
-	// Records that were compressed do not stay where they are.
+	// The memory of compressed records is reused.
 	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
 
 	s := rec.Scan(perfdata.Only(kept...))
@@ -143,8 +144,8 @@ func (t *trail) wants(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return s.machineOf(rec, id) == s.machine
 }
 
-// dropDoubles drops records that perf wrote twice: equal in every byte, time and id
-// included.
+// dropDoubles drops records that perf wrote twice. They are equal in every byte, also
+// in time and id.
 func (t *trail) dropDoubles() {
 	out := t.entries[:0]
 	for all := t.entries; len(all) > 0; {
@@ -161,15 +162,16 @@ func (t *trail) dropDoubles() {
 	t.entries = out
 }
 
-// withoutDoubles drops the doubles among entries of one time, of which damage can
-// make very many. A poke that was undone between is none.
+// withoutDoubles drops the doubles among entries of one time. It takes linear time,
+// because a damaged recording can have very many of them. A poke that was undone
+// between is not a double.
 func (t *trail) withoutDoubles(entries []trailEntry) []trailEntry {
 	type left struct {
 		raw string
 		new []byte
 	}
 	met := make(map[string]bool, len(entries))
-	places := make(map[uint64]left) // what stands there
+	places := make(map[uint64]left) // by address: the newest poke
 	var p perfdata.TextPoke
 	return slices.DeleteFunc(entries, func(e trailEntry) bool {
 		if e.loss != nil {
@@ -194,13 +196,13 @@ func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
 	return patching.KindOfPoke(r.arch.machine, r.Recording.ByteOrder(), p.Old, p.New)
 }
 
-// findBatches numbers the batches that pokes are in.
+// findBatches finds the batches and numbers them.
 func (t *trail) findBatches() {
 	if t.r.arch.hasWords() {
 		t.findRuns()
 		return
 	}
-	// Both are in the order of time.
+	// Entries and batches are both in the order of time.
 	rest := t.entries
 	var poke perfdata.TextPoke
 	for p, begins := range t.r.Windows().Batches() {
@@ -229,8 +231,8 @@ func (t *trail) findBatches() {
 	}
 }
 
-// findRuns finds runs of pokes where instructions are words, which are patched
-// one after the other: by one task, ascending, without a pause.
+// findRuns finds the batches of an architecture whose instructions are words: pokes of
+// one thread at ascending addresses, without a pause.
 func (t *trail) findRuns() {
 	var last perfdata.TextPoke
 	sequences := t.r.Sequences()
@@ -256,7 +258,7 @@ func (t *trail) findRuns() {
 	}
 }
 
-// visit yields the changes, keeping track of the threads' names.
+// visit decodes and yields the changes. It follows the threads' names.
 func (t *trail) visit(yield func(*Change) bool) {
 	rec := t.r.Recording
 	comms := make(map[uint32]string)

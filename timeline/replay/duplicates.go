@@ -11,8 +11,8 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// duplicated are the kinds of records that each event which takes them gets on
-// its own, with its own time.
+// duplicated are the kinds of records that the kernel writes once for each event that
+// asks for them, each with another time.
 var duplicated = [...]kinds{takesPokes, takesSymbols, takesBPF}
 
 // kindOfRecord returns which of duplicated a record is of, 0 if of none.
@@ -43,13 +43,13 @@ type listener struct {
 	system bool   // for all tasks
 }
 
-// choose picks for each CPU the one event whose pokes, symbols and BPF events
-// are read: one for all tasks, else one of single tasks, see misses, and of
-// those the one with the lowest id. An event for all tasks has one id on a CPU.
-// One of tasks has an id for each, and these take no record twice.
+// choose picks for each CPU the one event whose pokes, symbols and BPF events are
+// read: the one that misses least, see misses, and of several such the one with the
+// lowest id. An event for all tasks has one id on a CPU. An event of single tasks has
+// an id for each, and these ids never record the same.
 //
-// Ids that may be of any CPU are chosen as those of one more CPU. They are read
-// only where no event is known to listen, see read.
+// Ids that may be of any CPU count as those of one more CPU. They are read only on
+// CPUs on which no event is known to listen, see chosenOn.
 func (s *scan) choose() {
 	s.chosen, s.several = true, false
 	for _, ch := range s.channels.all {
@@ -89,8 +89,8 @@ func (s *scan) choose() {
 	}
 }
 
-// misses ranks a listener by what it does not record: what other tasks do, what
-// its ring buffer overwrites, what comes before it is enabled.
+// misses ranks a listener by what it does not record: the changes of other tasks, what
+// its ring buffer overwrites, and what happens before it is enabled.
 func (s *scan) misses(l *listener) (rank int) {
 	if !l.system {
 		rank += 4
@@ -104,8 +104,8 @@ func (s *scan) misses(l *listener) (rank int) {
 	return rank
 }
 
-// listeners yields the ids of events that take records of this kind, in
-// ascending order, as far as they are of the machine that is asked for.
+// listeners yields the ids of the machine's events that take records of this kind, in
+// ascending order.
 func (s *scan) listeners(kind kinds) func(yield func(id uint64, ch *channel) bool) {
 	return func(yield func(id uint64, ch *channel) bool) {
 		for id, ch := range s.channels.all {
@@ -116,9 +116,9 @@ func (s *scan) listeners(kind kinds) func(yield func(id uint64, ch *channel) boo
 	}
 }
 
-// countDuplicates looks which events really took the records that several ask
-// for. Where the one that is to be read took none and another did, the
-// recording contradicts itself.
+// countDuplicates counts the records that each event took of those that several ask
+// for. If the chosen event took none and another one did, the recording contradicts
+// itself, and the other one is read.
 func (s *scan) countDuplicates() {
 	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
 	for _, ch := range s.channels.all {
@@ -154,8 +154,8 @@ func (s *scan) countDuplicates() {
 	}
 }
 
-// A deafError tells of an event that took no records on a CPU where another
-// one, that asks for the same, took some.
+// A deafError reports a chosen event that took no records on a CPU, although another
+// event asks for the same and took some.
 type deafError struct {
 	cpu   int64
 	id    uint64
@@ -164,11 +164,11 @@ type deafError struct {
 }
 
 func (e *deafError) Error() string {
-	return fmt.Sprintf("event %d of CPU %d has none of the %d records that it asks for and another event has", e.id, e.cpu, e.taken)
+	return fmt.Sprintf("event %d of CPU %d has none of the %d records that another event of this CPU has", e.id, e.cpu, e.taken)
 }
 
-// deaf returns the events that are to be read and took no record of this kind,
-// although another event of the CPU did, by CPU.
+// deaf returns the chosen events that took no record of this kind although another
+// event of the CPU did, in the order of CPUs.
 func (s *scan) deaf(kind kinds) (out []*deafError) {
 	taken := make(map[place]uint64)
 	chosen := make(map[int64]*deafError)
@@ -197,8 +197,9 @@ func (s *scan) deaf(kind kinds) (out []*deafError) {
 	return out
 }
 
-// checkDuplicates is countDuplicates for what a stream had so far. What comes later may
-// explain it, since one event's record can arrive a round before the other's.
+// checkDuplicates is countDuplicates for a stream. It keeps the choice: later records
+// may explain a deaf event, because one event's record can arrive a round before the
+// other's.
 func (s *scan) checkDuplicates() {
 	for _, kind := range duplicated {
 		for _, d := range s.deaf(kind) {
@@ -209,7 +210,7 @@ func (s *scan) checkDuplicates() {
 	}
 }
 
-// chooseAndCheck reports whether a record that came through ch is the one to be read, of
+// chooseAndCheck reports whether a record that came through ch is the one to read, of
 // those that several events took.
 func (s *scan) chooseAndCheck(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	if !s.chosen {
@@ -221,8 +222,8 @@ func (s *scan) chooseAndCheck(ch *channel, id *perfdata.SampleID, kind kinds) bo
 	return s.chosenOn(ch, id, kind)
 }
 
-// chosenOn is chooseAndCheck without a trace. What came through an id that may be of any
-// CPU is read where no other event is known to listen.
+// chosenOn is chooseAndCheck without its side effects. A record whose id may be of any
+// CPU is read if no other event is known to listen on its CPU.
 func (s *scan) chosenOn(ch *channel, id *perfdata.SampleID, kind kinds) bool {
 	if ch.chosen&kind == 0 || ch.cpu >= 0 {
 		return ch.chosen&kind != 0

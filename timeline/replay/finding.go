@@ -13,47 +13,46 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// FindingKind says what about a recording's births, deaths and programs does
-// not fit together. The codes are a contract with scripts.
+// FindingKind says which contradiction between a recording's symbols, programs, modules
+// and pokes was found. Scripts may rely on the codes.
 type FindingKind uint8
 
 const (
 	// BirthOverLive: something is registered over the range of a program or of
 	// out-of-line code that nothing has unregistered.
 	BirthOverLive FindingKind = iota
-	// BirthInModule: the same inside the text of a module that is there.
+	// BirthInModule: something is registered inside the text of a loaded module.
 	BirthInModule
 	// DeathWithoutBirth: something is unregistered that neither a record nor
 	// kallsyms announced.
 	DeathWithoutBirth
-	// SymbolWithoutLoad: a BPF program's functions are registered, and no
-	// PERF_RECORD_BPF_EVENT of its load follows, as perf_event_bpf_event in
-	// kernel/events/core.c makes it.
+	// SymbolWithoutLoad: a BPF program's function is registered, but the
+	// PERF_RECORD_BPF_EVENT of its load does not follow, which perf_event_bpf_event
+	// of kernel/events/core.c makes.
 	SymbolWithoutLoad
-	// LoadWithoutSymbol: the load of a BPF program that no registered function
-	// precedes.
+	// LoadWithoutSymbol: a BPF program is loaded, but no function of it was
+	// registered before.
 	LoadWithoutSymbol
-	// LoadedTwice: a BPF program of an id that is loaded already.
+	// LoadedTwice: a BPF program is loaded whose id is loaded already.
 	LoadedTwice
 	// UnloadWithoutLoad: a BPF program was unloaded but never loaded.
 	UnloadWithoutLoad
-	// InfoWithoutLoad: the recording has the info of a BPF program of which it
-	// has no load.
+	// InfoWithoutLoad: the recording has the info of a BPF program, but not its load.
 	InfoWithoutLoad
-	// InfoElsewhere: the info of a BPF program has a function where none of
-	// that length was ever registered.
+	// InfoElsewhere: the info of a BPF program has a function, but none of that
+	// address and length was ever registered.
 	InfoElsewhere
-	// PokeOfNothing: a change at an address where no code was recorded. Kernels
-	// poke programs' tail calls before their birth and after their death, and
-	// modules that were loaded after the copy.
+	// PokeOfNothing: a change at an address where no code was recorded. Kernels poke
+	// the tail calls of programs that are not registered yet or no longer, and modules
+	// that were loaded after the copy.
 	PokeOfNothing
-	// ModulesOverlap: two modules that are there at the same time share text.
+	// ModulesOverlap: two modules that are loaded at the same time overlap.
 	ModulesOverlap
-	// SnapshotMisfit: the copy of kernel text beside the recording is of another kernel, or
-	// of another boot; Other says why.
+	// SnapshotMisfit: the recording's copy of kernel text is of another kernel or
+	// another boot. Other says why.
 	SnapshotMisfit
-	// RecordDamaged: a record that does not fit its place in the file, as one with an
-	// event id or a CPU that the recording does not have; Other says which.
+	// RecordDamaged: a record does not fit its place in the file. It has, for example,
+	// an event id or a CPU that the recording does not have. Other says which.
 	RecordDamaged
 )
 
@@ -76,28 +75,28 @@ var findingKinds = [...]struct{ code, text string }{
 // String returns the code, for example "birth-over-live".
 func (k FindingKind) String() string { return findingKinds[k].code }
 
-// Text says what the kind means, in a few English words.
+// Text describes the kind in a few words.
 func (k FindingKind) Text() string { return findingKinds[k].text }
 
-// Finding is one place where the recording's own records do not fit together.
+// A Finding is a contradiction within a recording.
 type Finding struct {
 	Kind FindingKind
 	Time uint64 // of the record; 0 for what was there before the recording
-	Addr uint64 // 0 where it is about a program as a whole
+	Addr uint64 // 0 if it is about a program as a whole
 	Len  uint64
-	Name string // of the symbol or the module, "" where there is none
-	ID   uint32 // of the BPF program, 0 where it is about none
-	// Other is what it does not fit with, and since when that is there; "" for nothing.
+	Name string // of the symbol or the module, "" if there is none
+	ID   uint32 // of the BPF program, 0 if there is none
+	// Other is what the record contradicts, "" if nothing. Since is when Other began.
 	Other string
 	Since uint64
-	// Excused: a record that would explain it may have been lost, or was not asked
-	// for; or kernels do this without anything being amiss.
+	// Excused is true if the finding may be harmless: a record that would explain it
+	// may have been lost, or was not asked for, or kernels do this regularly.
 	Excused bool
 }
 
-// Findings checks the births, deaths and programs of the recording against one
-// another, in the order of time: it reads the recording once more. What the old
-// bytes of pokes contradict is in Image.Conflicts.
+// Findings checks the recording's records against one another and yields what it finds
+// in the order of time. It reads the recording once more. Contradictions between the
+// old bytes of pokes and other facts are in Image.Conflicts.
 func (r *Replay) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
@@ -123,7 +122,7 @@ func (r *Replay) Findings() iter.Seq[Finding] {
 	}
 }
 
-// A registered range is one that a symbol record, or kallsyms, announced.
+// A registered is a range that a symbol record or kallsyms has.
 type registered struct {
 	timeline.Range
 	name  string
@@ -135,14 +134,14 @@ type registered struct {
 type checker struct {
 	r        *Replay
 	alive    []registered    // by address
-	maybe    map[uint64]bool // addresses of what may have been there before
+	maybe    map[uint64]bool // addresses that may have been registered before the recording
 	modules  []*timeline.Lifetime
-	programs map[uint32]uint64 // loaded by now, and when
-	// pending are the functions registered in a thread's context of which no
-	// load has come yet.
+	programs map[uint32]uint64 // the programs that are loaded, and their load times
+	// pending are the functions, by the thread that registered them, whose program
+	// was not loaded yet.
 	pending map[uint32][]Finding
 	lengths map[timeline.Range]bool // every range that was registered
-	loaded  map[uint32]bool         // programs that ever were
+	loaded  map[uint32]bool         // every program that was loaded
 	found   []Finding
 }
 
@@ -159,7 +158,7 @@ func (c *checker) add(f Finding, from uint64) {
 	c.found = append(c.found, f)
 }
 
-// start takes what was there before the recording.
+// start adds what was there before the recording, and checks the modules.
 func (c *checker) start() {
 	for e := range listed(c.r.kallsyms) {
 		if c.r.undated.kallsyms {
@@ -217,10 +216,10 @@ func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 		c.pending[k.TID] = append(c.pending[k.TID], f)
 	}
 	if x.Hi <= x.Lo {
-		return // an interpreted program stands nowhere
+		return // an interpreted program has no code
 	}
 	for _, m := range c.modules {
-		// The image has ended the module with what contradicts it.
+		// If the symbol contradicts the module, the image ended the module at t.
 		there := m.From <= t && (t < m.To || t == m.To && m.Ended == timeline.ModuleContradicted)
 		if there && x.Lo < m.Hi && m.Lo < x.Hi {
 			f.Kind, f.Other, f.Since = BirthInModule, m.Name, m.From
@@ -239,7 +238,7 @@ func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 			x.Hi = o.Lo
 			continue
 		case o.since == 0 && o.Lo == x.Lo && (t == 0 || o.name == x.name):
-			// Listed and announced, or announced and then born.
+			// kallsyms has it and perf announced it, or perf announced it before its record.
 		default:
 			f.Kind, f.Other, f.Since = BirthOverLive, o.name, o.since
 			c.add(f, o.since)
@@ -274,7 +273,7 @@ func (c *checker) bpf(t uint64, e *perfdata.BPFEvent) {
 			c.add(f, 0)
 		}
 		delete(c.pending, e.TID)
-		if there && since != 0 { // perf announces what it finds, be it just loaded
+		if there && since != 0 { // perf also announces what was loaded just then
 			f.Kind, f.Since = LoadedTwice, since
 			c.add(f, since)
 		}
@@ -298,7 +297,7 @@ func (c *checker) poke(p *perfdata.TextPoke) {
 	}
 }
 
-// end looks at what is left over, and at the infos.
+// end checks what is left after the last record, and the infos.
 func (c *checker) end() {
 	for _, thread := range slices.Sorted(maps.Keys(c.pending)) {
 		for _, f := range c.pending[thread] {

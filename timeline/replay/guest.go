@@ -24,8 +24,8 @@ import (
 // (DEFAULT_GUEST_KERNEL_ID of tools/perf/util/machine.h).
 const DefaultGuest = -1
 
-// A Guest is a virtual machine that a recording has records of. Its kernel's text
-// has nothing to do with the host's: see [Options].Guest.
+// A Guest is a virtual machine of which a recording has records. Its kernel is not the
+// host's: see [Options].Guest.
 type Guest struct {
 	// PID is the process id, on the host, of the hypervisor that runs the
 	// guest, or DefaultGuest.
@@ -34,10 +34,10 @@ type Guest struct {
 	// hypervisor's threads; 0 if they do not say.
 	VCPUs int
 	// KCore is the directory with the copy of the guest's kernel text
-	// (kcore_dir__PID), "" where there is none.
+	// (kcore_dir__PID), "" if there is none.
 	KCore string
-	// First and Last are the times of the guest's first and newest record, 0
-	// where none has a time.
+	// First and Last are the times of the guest's first and newest record, 0 if none
+	// has a time.
 	First, Last uint64
 	// How many records are the guest's, and how many of them are text pokes,
 	// symbols and samples.
@@ -54,8 +54,8 @@ func guestName(pid int) string {
 	return strconv.Itoa(pid)
 }
 
-// An UnknownGuestError is returned by [Load] and [New] where Options.Guest is not
-// one of the recording.
+// An UnknownGuestError is returned by [Load] and [New] if the recording does not have
+// the guest of Options.Guest.
 type UnknownGuestError struct {
 	PID    int
 	Guests []Guest // those that the recording has
@@ -63,7 +63,7 @@ type UnknownGuestError struct {
 
 func (e *UnknownGuestError) Error() string {
 	if len(e.Guests) == 0 {
-		return fmt.Sprintf("the recording has no guest %s, and no other", guestName(e.PID))
+		return fmt.Sprintf("the recording has no guest %s; it has no guests", guestName(e.PID))
 	}
 	names := make([]string, len(e.Guests))
 	for i := range e.Guests {
@@ -72,16 +72,16 @@ func (e *UnknownGuestError) Error() string {
 	return fmt.Sprintf("the recording has no guest %s; it has %s", guestName(e.PID), strings.Join(names, ", "))
 }
 
-// guests gathers what a recording says about guests.
+// guests is what a recording says about guests.
 type guests struct {
 	byPID map[int]*Guest
-	// ids says that some event ids are guests'. They have machine_pid and vcpu in
+	// ids is true if some event ids are guests'. These have machine_pid and vcpu in
 	// the ID_INDEX record that perf inject --guest-data adds (guest_session__add_attr
 	// of tools/perf/builtin-inject.c).
 	ids bool
-	// threads are the numbers of the virtual CPUs that the host's threads run, by process.
+	// threads are the numbers of the virtual CPUs that threads of the host run, by process.
 	threads map[uint32]map[uint64]bool
-	// hostLost says that the host lost records, names of threads maybe.
+	// hostLost is true if the host lost records, which may have been names of threads.
 	hostLost bool
 }
 
@@ -122,9 +122,9 @@ func (g *guests) saw(pid int, typ perfdata.RecordType, t uint64) {
 	}
 }
 
-// comm looks whether a thread of the host runs a virtual CPU. QEMU names such
-// threads (-name debug-threads=on), and perf inject knows them by their names
-// alone (host_peek_vm_comms_cb of tools/perf/builtin-inject.c).
+// comm notes the virtual CPU that a thread of the host runs, by the thread's name. QEMU
+// gives such names (-name debug-threads=on), and perf inject relies on them as well
+// (host_peek_vm_comms_cb of tools/perf/builtin-inject.c).
 func (g *guests) comm(pid uint32, name []byte) {
 	rest, ok := bytes.CutPrefix(name, []byte("CPU "))
 	if !ok {
@@ -147,8 +147,8 @@ func (g *guests) comm(pid uint32, name []byte) {
 	g.threads[pid][n] = true
 }
 
-// vcpus returns how many virtual CPUs a guest has: 0 if that is not recorded, or
-// where some that lie between are missing.
+// vcpus returns how many virtual CPUs a guest has. It returns 0 if that is not
+// recorded, or if a number below the highest is missing.
 func (g *guests) vcpus(pid int) int {
 	if pid <= 0 {
 		return 0
@@ -162,8 +162,8 @@ func (g *guests) vcpus(pid int) int {
 	return len(threads)
 }
 
-// list returns the guests, by PID. dir is the recording's directory, which may
-// have copies of guests' text.
+// list returns the guests in the order of PIDs. dir is the recording's directory, which
+// may have copies of guests' text.
 func (g *guests) list(dir string) []Guest {
 	if dir != "" {
 		entries, _ := os.ReadDir(dir) // what cannot be listed cannot be opened either
@@ -183,12 +183,12 @@ func (g *guests) list(dir string) []Guest {
 	return out
 }
 
-// guestKCore is how the names of directories with guests' text begin
+// guestKCore begins the names of directories with guests' text
 // (guest_session__copy_kcore_dir of tools/perf/builtin-inject.c).
 const guestKCore = "kcore_dir__"
 
-// snapshotDir returns the directory of the copy of kernel text that the
-// options ask for: "" where the recording cannot have one.
+// snapshotDir returns the directory of the copy of kernel text that the options ask
+// for, "" if the recording cannot have one.
 func snapshotDir(rec *perfdata.Recording, opts Options) string {
 	switch {
 	case rec.Dir() == "":
@@ -201,8 +201,8 @@ func snapshotDir(rec *perfdata.Recording, opts Options) string {
 	return "" // perf keeps no copy of a guest that it does not know
 }
 
-// selectGuest makes the scan one of a guest's records. It reads ahead to where
-// the recording says which ids are the guest's.
+// selectGuest makes the scan read for the image of a guest. It reads the recording once
+// to find which ids are the guest's.
 func (s *scan) selectGuest(pid int) error {
 	var found guests
 	sc := s.rec.Scan()
@@ -214,7 +214,7 @@ func (s *scan) selectGuest(pid int) error {
 		case rec.Type == perfdata.RecordIDIndex:
 			var ix perfdata.IDIndex
 			if s.rec.IDIndex(rec, &ix) != nil {
-				continue // run tells of it
+				continue // the scan reports it
 			}
 			for _, e := range ix.Entries {
 				if m := machinePID(&e); m != 0 {
@@ -250,14 +250,14 @@ func machinePID(e *perfdata.IDIndexEntry) int {
 	return int(e.MachinePID)
 }
 
-// isGuestMode reports whether the header says that the record is of a guest.
+// isGuestMode reports whether the CPU mode in the record's header is a guest's.
 func isGuestMode(rec *perfdata.Record) bool {
 	m := rec.CPUMode()
 	return m == perfdata.MiscGuestKernel || m == perfdata.MiscGuestUser
 }
 
-// guestOf returns the guest of a record whose header says that it is of one,
-// and whose id does not say which. Only the kernel's map shows
+// guestOf returns the guest of a record that has a guest's CPU mode, and an id that
+// does not say which guest. Only the map of the guest's kernel has the PID
 // (perf_event__synthesize_guest_os of tools/perf/util/synthetic-events.c).
 func guestOf(r *perfdata.Recording, rec *perfdata.Record) int {
 	var m perfdata.Mmap
@@ -282,19 +282,18 @@ func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	return 0
 }
 
-// MachineOf returns the machine that a record is about, whose
-// SampleID is id: 0 for the host, a guest's PID, or DefaultGuest. The records of
-// other machines than Report.Guest say nothing about the image.
+// MachineOf returns the machine that a record is about: 0 for the host, a guest's PID,
+// or DefaultGuest. id is the record's trailer. Records of other machines than
+// Report.Guest say nothing about the image.
 func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	return r.scanned().machineOf(rec, id)
 }
 
-// silentGuest reports whether the image is of a guest in which nobody recorded:
-// no event is its own.
+// silentGuest reports whether the image is of a guest in which nothing was recorded.
 func (s *scan) silentGuest() bool { return s.machine != s.listens }
 
-// describeGuest fills in the report of a guest. The header's features are the
-// host's, save for build ids.
+// describeGuest fills in the report of a guest. All features of the header are the
+// host's, except for build ids.
 func (s *scan) describeGuest(core *kcore.Core) {
 	rep := s.report
 	rep.Guest = s.machine
@@ -304,11 +303,11 @@ func (s *scan) describeGuest(core *kcore.Core) {
 		s.arch = architectureOf(core, "")
 		rep.Arch = cmp.Or(s.arch.name, rep.Arch)
 		s.arch.name = rep.Arch
-	} // else the host's: KVM runs no other
+	} // else it is the host's: KVM runs no other
 }
 
-// countVCPUs finds how many CPUs the guest has, and for how many of them there
-// are events. It needs all names of the host's threads.
+// countVCPUs finds how many CPUs the guest has, and how many of them have events. It
+// needs the names of all threads of the host.
 func (s *scan) countVCPUs(whole bool) {
 	if s.guests.hostLost || !whole {
 		return
@@ -324,8 +323,8 @@ func (s *scan) countVCPUs(whole bool) {
 	}
 }
 
-// coverGuest judges what perf leaves of a guest's records: guest_session__start of
-// tools/perf/builtin-inject.c lists the types that are kept.
+// coverGuest limits the coverage to the guest's records that perf inject keeps:
+// guest_session__start of tools/perf/builtin-inject.c lists their types.
 func (s *scan) coverGuest() {
 	c := &s.report.Coverage
 	if s.silentGuest() {

@@ -184,7 +184,7 @@ func atMost(t *testing.T, guest, plain *replay.Replay, late uint64) {
 func TestGuestUnknown(t *testing.T) {
 	for _, tt := range []struct{ dir, name, want string }{
 		{"guest", "merged.data", "the recording has no guest 12; it has 7001"},
-		{"storm", "rec.data", "the recording has no guest 12, and no other"},
+		{"storm", "rec.data", "the recording has no guest 12; it has no guests"},
 	} {
 		_, err := replay.Load(testdata(tt.dir, tt.name), replay.Options{Guest: 12})
 		var unknown *replay.UnknownGuestError

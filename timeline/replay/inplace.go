@@ -13,9 +13,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Windows returns the windows of all in-place pokes. Unless Options.Windows
-// asked for them they are found by reading the recording once more, on the
-// first call.
+// Windows returns the windows of all in-place pokes. If Options.Windows did not ask
+// for them, the first call reads the recording once more.
 func (r *Replay) Windows() *timeline.Windows {
 	r.windowsOnce.Do(func() {
 		if r.windows == nil {
@@ -45,10 +44,9 @@ func (r *Replay) findWindows() *timeline.Windows {
 	return s.newWindows()
 }
 
-// pokes yields the text pokes that the image is made of, as the file has them:
-// of several events that recorded one, the record that was chosen. matters, if
-// it is not nil, looks at the raw record first, which is cheaper. The poke is
-// valid until the next.
+// pokes yields the text pokes that the image is made of, in the order of the file, see
+// [scan.isChosen]. If matters is not nil, records for which it returns false are
+// skipped before they are decoded. A poke is valid until the next one.
 func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPoke] {
 	return func(yield func(*perfdata.TextPoke) bool) {
 		known := r.scanned()
@@ -74,7 +72,7 @@ func (s *scan) newWindows() *timeline.Windows {
 	return timeline.NewWindows(s.placed, s.writers.idle, s.arch.hasWords())
 }
 
-// inPlace returns what windows need of a poke.
+// inPlace returns the part of a poke that windows need.
 func (s *scan) inPlace(p *timeline.Poke, tid uint32, kind timeline.PokeKind) timeline.InPlacePoke {
 	in := timeline.InPlacePoke{Time: p.Time, Addr: p.Addr, TID: tid, Kind: kind}
 	if patching.CanTrap(s.arch.machine, kind, p.Old, p.New) {
@@ -86,17 +84,17 @@ func (s *scan) inPlace(p *timeline.Poke, tid uint32, kind timeline.PokeKind) tim
 	return in
 }
 
-// writers collects moments at which tasks that write text do something else.
+// writers collects the moments at which tasks that write text did something else.
 type writers struct {
 	idle []timeline.IdleMoment
 	of   map[uint32]writer // by thread
-	last uint32            // the thread that wrote last, 0 if it did something else since
+	last uint32            // the thread that wrote last, 0 if it did something else after that
 }
 
 // writer is a thread.
 type writer struct {
-	idle  uint64 // its newest moment that idle does not have; 0: none
-	pokes bool   // it wrote text since
+	idle  uint64 // its newest moment that is not in writers.idle, 0 if there is none
+	pokes bool   // it wrote text after its newest moment
 }
 
 // pokes notes that a thread writes text.
@@ -118,9 +116,9 @@ func (w *writers) put(tid uint32, is writer) {
 	w.of[tid] = is
 }
 
-// writesNone notes a record that its thread makes in a system call of another
-// kind, or on its way out: COMM, MMAP, FORK and EXIT. It is not in the middle of
-// a poke then. Of each thread's moments only those next to its pokes are kept.
+// writesNone notes a COMM, MMAP, FORK or EXIT record. Its thread is in another system
+// call, or exits, so it is not in the middle of a poke. Of each thread's moments only
+// those next to its pokes are kept.
 func (s *scan) writesNone(rec *perfdata.Record, id *perfdata.SampleID) {
 	const needed = perfdata.SampleTime | perfdata.SampleTID
 	if !s.keepPlaced || id.Time == 0 || id.Has&needed != needed {
@@ -141,8 +139,7 @@ func (s *scan) writesNone(rec *perfdata.Record, id *perfdata.SampleID) {
 	}
 }
 
-// alone reports whether the kernel writes the place of p by itself, never in a
-// batch with others.
+// alone reports whether the kernel never writes the place of p in a batch with others.
 func (s *scan) alone(p *timeline.Poke) bool {
 	alone, callees := patching.Alone(s.arch.machine, p.Addr, p.Old, p.New)
 	for _, to := range callees {
@@ -151,13 +148,13 @@ func (s *scan) alone(p *timeline.Poke) bool {
 	return alone
 }
 
-// callees finds out whether a call that the kernel writes is a static call, by
-// what it leads to. A static call leads to a function. A site of ftrace leads to
-// ftrace's own code, to a trampoline outside of the kernel's text, or, for a
-// direct call, to a trampoline of a module.
+// callees finds out by the target whether a call that the kernel writes is a static
+// call. A static call leads to a function. A call site of ftrace leads to ftrace's
+// code, to a trampoline outside of the kernel's text, or, for a direct call, to a
+// trampoline of a module.
 type callees struct {
-	k      *kcore.Kallsyms // nil: nothing is found out
-	static map[uint64]bool // by address, as far as it was asked for
+	k      *kcore.Kallsyms // nil if there is none: no call is known to be static
+	static map[uint64]bool // the answers so far, by address
 }
 
 // ofStaticCall reports whether a call to this address is certainly a static call.

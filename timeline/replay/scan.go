@@ -18,7 +18,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A scan reads a recording once and keeps what images are made of.
+// A scan reads a recording once and keeps what an image is made of.
 type scan struct {
 	rec      *perfdata.Recording
 	b        *timeline.Builder
@@ -28,18 +28,18 @@ type scan struct {
 
 	channels  channels
 	listening int    // how many of the recording's events have channels
-	opened    opened // where, if there is no ID_INDEX
-	located   bool   // opened says no more than has been made use of
-	late      bool   // some records were read before it was known where their id was opened
-	reopened  bool   // that is known from the start, by another scan
+	opened    opened // where events were opened, if there is no ID_INDEX
+	located   bool   // the channels have all that opened says
+	late      bool   // some records were read before the place of their id was known
+	reopened  bool   // another scan found all places before this one began
 	byPlace   map[place]*channel
 	nameless  map[*perfdata.Event]*channel // of records without an id
 	buffers   []*ringBuffer                // by CPU
 	byCPU     map[bufferKey]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
-	stopped   error  // why there were no more records
-	skipped   error  // the first of that which was not read before the end
+	stopped   error  // why reading ended early
+	skipped   error  // why the first records that were left out could not be read
 	clean     bool
 	several   bool   // some CPU has several events that take the same records
 	unnamed   uint64 // LOST_SAMPLES that name no id
@@ -47,7 +47,7 @@ type scan struct {
 	tasks      taskLog
 	unseen     []unseenFork
 	cpuhpEnter hotplugLayout
-	// watchesCPUs says that each CPU that goes offline is recorded, since watchesFrom.
+	// watchesCPUs is true if every CPU that went offline since watchesFrom was recorded.
 	watchesCPUs bool
 	watchesFrom uint64
 
@@ -59,32 +59,32 @@ type scan struct {
 	start    start
 	loads    []bpfEvent
 	unloads  []bpfEvent
-	// announcedLate says that perf announced symbols or programs behind records of
+	// announcedLate is true if perf announced symbols or programs after records of
 	// the kernel.
 	announcedLate bool
 	modules       []kcore.Module
 
-	textLo, textHi uint64 // as the kernel's own map says
+	textLo, textHi uint64 // from the kernel's own map
 	running        running
-	buildID        []byte // of the kernel that the image is of, as the records say; nil where they do not
+	buildID        []byte // of the image's kernel, from the records; nil if unknown
 	damage         []error
 	counts         [128]uint64
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
-	heard          [len(duplicated)]map[int64]*perfdata.Event // that are read, by CPU
+	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
 
 	options  recordOptions
-	disabled []bool // by event: perf opened it so, see startsDisabled
+	disabled []bool // by event: perf opened it disabled, see startsDisabled
 	cpus     int    // Options.CPUs
 	machine  int    // the machine that the image is of: 0 the host, else a guest
-	listens  int    // the machine whose events are read; 0 where nobody recorded in the guest
+	listens  int    // the machine whose events are read; 0 if nothing was recorded in the guest
 	guests   guests
 
-	follows bool // the records come out of a stream, and only once
+	follows bool // the records come from a stream, so they can be read only once
 
 	samples, pokes quickPass
-	// last is what was decoded last: to clear it each time would cost more than
-	// to decode it.
+	// last holds what was decoded last. Its fields are reused, because clearing them
+	// for each record costs more than decoding.
 	last struct {
 		id     perfdata.SampleID
 		poke   perfdata.TextPoke
@@ -160,7 +160,7 @@ func (s *scan) listen() {
 	s.listening, s.located = len(events), false
 }
 
-// expected returns for how many pokes it is worth to make room.
+// expected estimates the number of pokes, to allocate room for them.
 func (s *scan) expected() int {
 	// A poke of the usual five bytes takes 64 bytes of a file.
 	return int(min(s.rec.Size()/60, 1<<22))
@@ -174,8 +174,8 @@ func (s *scan) warn(err error) {
 	}
 }
 
-// broken takes note of damage. It spoils the whole recording: a record that
-// does not fit where it stands may have swallowed others.
+// broken notes damage. It spoils the whole recording: a record that does not fit its
+// place in the file may hide others.
 func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
 	if len(s.damage) >= maxWarnings {
 		return
@@ -185,7 +185,7 @@ func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
 	s.warn(err)
 }
 
-// decoded reports whether a record was decoded, which is damaged if err is not nil.
+// decoded reports whether err is nil. If it is not, the record is damaged.
 func (s *scan) decoded(rec *perfdata.Record, err error) bool {
 	if err != nil {
 		s.broken(rec, "%v", err)
@@ -203,9 +203,9 @@ func (s *scan) buffer(key bufferKey) *ringBuffer {
 	return b
 }
 
-// bufferOf returns the ring buffer that the event of this id writes to: its
-// CPU's, or one of its own where it follows a thread over all CPUs. Events with
-// attr.write_backward (perf record --overwrite) have ring buffers of their own.
+// bufferOf returns the ring buffer that the event of this id writes to: that of its
+// CPU, or a separate one if the event follows a thread over all CPUs. Events with
+// attr.write_backward (perf record --overwrite) do not share the others' buffers.
 func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	if ch.buffer != nil {
 		return ch.buffer
@@ -221,9 +221,9 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	return b
 }
 
-// readAll reads all records. It reports whether they were read with all that
-// the recording says of its ids; otherwise they are to be read once more by a
-// scan that knows it from the start, see reopen.
+// readAll reads all records. It returns false if some were read before the scan knew
+// where their ids were opened. Then another scan, which knows it from the start, must
+// read them once more, see reopen.
 func (s *scan) readAll() bool {
 	sc := s.rec.Scan()
 	total, done := s.rec.Size(), int64(0)
@@ -247,7 +247,7 @@ func (s *scan) readAll() bool {
 	return !s.late || s.reopened
 }
 
-// finish draws conclusions from all records.
+// finish derives what follows from all records together.
 func (s *scan) finish() {
 	s.skip(s.skipped)
 	s.end(s.stopped)
@@ -262,13 +262,13 @@ func (s *scan) finish() {
 	}
 	if s.listens != 0 {
 		s.countVCPUs(s.clean)
-		s.clean = false // nothing tells whether the guest's own recording was whole
+		s.clean = false // it is not known whether the guest's own recording was whole
 	}
 	s.conclude()
 }
 
-// unclean says why a file that is whole does not end as the recording did, "" if
-// it does.
+// unclean returns why the end of an undamaged file is not the end of the recording,
+// "" if it is.
 func (s *scan) unclean() string {
 	switch {
 	case s.options.switched:
@@ -279,7 +279,7 @@ func (s *scan) unclean() string {
 	return ""
 }
 
-// step takes note of the next record.
+// step counts and reads the next record.
 func (s *scan) step(rec *perfdata.Record) {
 	for rec.File >= len(s.files) {
 		s.files = append(s.files, round{})
@@ -292,7 +292,7 @@ func (s *scan) step(rec *perfdata.Record) {
 	s.record(rec)
 }
 
-// end takes note of why there are no more records.
+// end warns of what the reader met, and of err, which ended the reading early.
 func (s *scan) end(err error) {
 	for _, w := range s.rec.Warnings() {
 		s.warn(w)
@@ -302,8 +302,8 @@ func (s *scan) end(err error) {
 	}
 }
 
-// nothing returns why no record at all could be read, an error that wraps
-// [perfdata.ErrNothing]; nil if some were, or if there are none.
+// nothing returns an error that wraps [perfdata.ErrNothing] if no record could be read.
+// It returns nil if some were read, or if the file has none.
 func (s *scan) nothing(stopped error) error {
 	if stopped == nil || len(s.files) > 0 {
 		return nil
@@ -311,18 +311,17 @@ func (s *scan) nothing(stopped error) error {
 	return fmt.Errorf("%w: %w", perfdata.ErrNothing, stopped)
 }
 
-// skip takes note that records before the end could not be read, for the reason
-// err; nil if all were. A file that is merely cut short is no such reason: it shows
-// by its end, and has a horizon.
+// skip notes as damage that records before the end could not be read; err is nil if
+// all were. A file that was cut short is not damaged: its horizon is earlier.
 func (s *scan) skip(err error) {
 	if err != nil {
 		s.damage = append(s.damage, err)
 	}
 }
 
-// sum sums up what came through the ring buffers.
+// sum completes the ring buffers after the last record.
 func (s *scan) sum() *scan {
-	const jitter = 1e9 // a time this far back is no jitter but damage
+	const jitter = 1e9 // ns; a time that goes back further is damage
 	for _, b := range s.buffers {
 		if b.backwards > jitter && !b.mixed {
 			s.damage = append(s.damage, fmt.Errorf("times of %s go back by %s", b.where(), seconds(b.backwards)))
@@ -409,23 +408,23 @@ func (s *scan) record(rec *perfdata.Record) {
 	}
 }
 
-// sampleID reads a record's id, time and so on, and takes note of the time. It
-// reports whether the record is one of the kernel's, in a ring buffer.
+// sampleID decodes a record's trailer and enters the record. It reports whether a
+// kernel wrote the record into a ring buffer.
 func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return s.decoded(rec, s.rec.SampleID(rec, id)) && s.enter(rec, id).recorded(id)
 }
 
-// A quickPass is what passing over records needs, of one type, that have
-// nothing special about them, as nearly all.
+// A quickPass is the state of the fast path for the plain records of one type, which
+// are nearly all. Its fields are those of the newest such record.
 type quickPass struct {
 	perfdata.Places
-	id uint64   // of the newest record,
-	ch *channel // and what it stands for; nil: not known
+	id uint64
+	ch *channel // of id; nil if it is not known
 }
 
-// note does what scan.note does for a record whose fields stand at b, as far as
-// it is plain. It returns the channel and the time; nil where it is not plain,
-// and nothing was done.
+// note does what scan.enter does, for a plain record whose trailer begins at b. It
+// returns the channel and the time. If the record is not plain it does nothing and
+// returns nil.
 func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uint64) {
 	if len(b) < q.Size || !s.located || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
 		return nil, 0
@@ -458,8 +457,8 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	return q.ch, t
 }
 
-// isPlain reports whether nothing more is to be done for a sample that came
-// through ch, or whether a poke that did is to be read.
+// isPlain reports whether the fast path can take a record that came through ch: a
+// sample whose content does not matter, or a poke of the chosen event.
 func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
 		return ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0
@@ -467,8 +466,8 @@ func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
 }
 
-// passSample does what sample does for a plain one, in a third of the time. It
-// reports whether it did.
+// passSample does what sample does, in a third of the time. It reports whether the
+// sample was plain; if not, it did nothing.
 func (s *scan) passSample(rec *perfdata.Record) bool {
 	if s.samples.Size == 0 {
 		return false
@@ -477,8 +476,8 @@ func (s *scan) passSample(rec *perfdata.Record) bool {
 	return ch != nil
 }
 
-// passPoke does what textPoke does for a plain one whose size is what its
-// content takes, in half the time. It reports whether it did.
+// passPoke does what textPoke does, in half the time. It reports whether the poke was
+// plain and exactly as long as its content; if not, it did nothing.
 func (s *scan) passPoke(rec *perfdata.Record) bool {
 	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
 	raw, le := rec.Raw, binary.LittleEndian
@@ -495,7 +494,7 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 	if ch == nil {
 		return false
 	}
-	// Field by field: a whole Poke would be made elsewhere and copied.
+	// Field by field, because the compiler would make a whole Poke elsewhere and copy it.
 	p := &s.last.passed
 	p.Addr, p.Time = le.Uint64(raw[8:]), t
 	p.Old, p.New = raw[body:newAt], raw[newAt:end]
@@ -504,7 +503,7 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 	return true
 }
 
-// poke takes a poke that a thread's record tells of.
+// poke adds a poke to the image. The thread tid made it.
 func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	p.NotBefore = from.tasks.notBefore(p.Time)
 	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
@@ -516,7 +515,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	s.b.Poke(p)
 }
 
-// sample takes note of a sample's time, and of modules and CPUs that come and go.
+// sample notes a sample's time, and the modules and CPUs that come and go.
 func (s *scan) sample(rec *perfdata.Record) {
 	id := &s.last.id
 	if !s.decoded(rec, s.rec.SampleID(rec, id)) {
@@ -535,7 +534,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 		return
 	}
 	if s.follows && s.moduleFree == (tracepoint{}) && s.cpuhpEnter == (hotplugLayout{}) {
-		s.tracepoints() // in a stream they come behind the events
+		s.tracepoints() // in a stream they come after the events
 	}
 	if ch.kinds&takesHotplug != 0 {
 		s.hotplug(rec, raw, id.Time)
@@ -546,7 +545,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 		layout = s.moduleLoad
 	}
 	if layout == (tracepoint{}) {
-		return // which module it was cannot be read: the coverage says so
+		return // the module's name cannot be read; the coverage says so
 	}
 	name, ok := layout.nameOf(raw, s.rec.ByteOrder().Uint32)
 	if !ok {
@@ -596,7 +595,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	if ch.machine != s.listens {
 		return nil
 	}
-	// What a task's counters had when it ended is written wherever it ended.
+	// A READ record, of a task's counters, is written on the CPU where the task ended.
 	if id.Has&perfdata.SampleCPU != 0 && rec.Type != perfdata.RecordRead {
 		if ch.meet(id.CPU); ch.pinned && ch.cpu != int64(id.CPU) {
 			if ch.told {
@@ -631,16 +630,16 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	return ch
 }
 
-// fits checks that a record of the kernel is as long as its content and
-// trailer say. A longer one has swallowed others.
+// fits checks that a record of the kernel is as long as its content and its trailer.
+// A longer one hides others.
 func (s *scan) fits(rec *perfdata.Record, id *perfdata.SampleID, body int) {
 	if want := body + trailerSize(id); len(rec.Raw) != want {
 		s.broken(rec, "%d bytes long, its content takes %d", len(rec.Raw), want)
 	}
 }
 
-// fitsName is fits for a record whose content ends with a name, by the bytes
-// that belong neither to the name nor to the trailer.
+// fitsName is fits for a record whose content ends with a name. excess is the number
+// of bytes that belong neither to the content nor to the trailer.
 func (s *scan) fitsName(rec *perfdata.Record, excess int) {
 	if excess != 0 {
 		s.broken(rec, "%d bytes of its %d are neither content nor trailer", excess, len(rec.Raw))
@@ -649,9 +648,9 @@ func (s *scan) fitsName(rec *perfdata.Record, excess int) {
 
 func trailerSize(id *perfdata.SampleID) int { return 8 * bits.OnesCount64(uint64(id.Has)) }
 
-// excess checks what stands behind the content of a record whose size says too
-// much. The kernel makes such records where several events listen (it adds up
-// their trailers); but a damaged size makes them too, and hides whole records.
+// excess checks the n bytes after the content of a record whose size is too large. The
+// kernel writes such records if several events listen, because it adds up their
+// trailers. But a damaged size has the same effect, and hides whole records.
 func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
 	if n == 0 {
 		return
@@ -667,8 +666,8 @@ func (s *scan) excess(rec *perfdata.Record, id *perfdata.SampleID, n int) {
 	if size < 24 || size > n || rest.Type == 0 || rest.Type > perfdata.RecordCallchainDeferred {
 		return
 	}
-	// Stale bytes of the ring buffer may look like a record too, but are a lap
-	// older than the record that they follow.
+	// Stale bytes of the ring buffer may look like a record too. They are a lap older
+	// than the record before them.
 	rest.Raw = rest.Raw[:size]
 	var hidden perfdata.SampleID
 	if err := s.rec.SampleID(&rest, &hidden); err == nil && hidden.Event != nil && (hidden.Time >= id.Time || s.guests.ids && hidden.ID != 0) {
@@ -695,8 +694,8 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 		where := opening{cpu: e.CPU, pinned: e.CPU >= 0, told: true}
 		where.system = where.pinned && e.TID == -1
 		if m := machinePID(&e); m != 0 {
-			// CPU and thread are those of the host that run the virtual CPU. perf
-			// asks for text pokes on all CPUs and for all tasks only
+			// e.CPU and e.TID are of the host thread that ran the virtual CPU. perf
+			// asks for text pokes only on all CPUs and for all tasks
 			// (record__config_text_poke of tools/perf/builtin-record.c).
 			where.machine, s.guests.ids = m, true
 			s.guests.guest(m)
@@ -818,8 +817,9 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 	}
 }
 
-// comm finds perf's exec of the workload: after it forked, before it copied
-// kernel text, perf's child was called perf-exec; its COMM by exec comes after.
+// comm finds perf's exec of the workload. perf forks a child, which has the name
+// perf-exec, and copies kernel text. Then the child executes the workload, which the
+// kernel records as a COMM by exec.
 func (s *scan) comm(rec *perfdata.Record) {
 	var c perfdata.Comm
 	if !s.decoded(rec, s.rec.Comm(rec, &c)) {
@@ -853,8 +853,8 @@ func (s *scan) comm(rec *perfdata.Record) {
 
 func align8(n int) int { return (n + 7) &^ 7 }
 
-// mmap takes the kernel's own map, and those of modules where no module list
-// was kept.
+// mmap reads the kernel's own map, and those of modules, which are used if the
+// recording has no module list.
 func (s *scan) mmap(rec *perfdata.Record) {
 	var m perfdata.Mmap
 	if !s.decoded(rec, s.rec.Mmap(rec, &m)) {
@@ -896,7 +896,7 @@ func (s *scan) mmap(rec *perfdata.Record) {
 	}
 }
 
-// describe fills in the report from the recording's header.
+// describe fills in the part of the report that the recording's header gives.
 func (s *scan) describe(r *Replay) {
 	rep, rec := s.report, s.rec
 	if s.follows {
@@ -918,7 +918,7 @@ func (s *scan) describe(r *Replay) {
 	args, err := rec.Cmdline()
 	s.options, s.disabled = recordOptions{}, nil
 	if s.machine == 0 {
-		s.options = parseRecordOptions(args) // not that of a guest's own perf
+		s.options = parseRecordOptions(args) // a guest's perf had another command line
 	}
 	if err == nil && len(args) > 0 {
 		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))
@@ -934,7 +934,7 @@ func (s *scan) describe(r *Replay) {
 	}
 }
 
-// conclude fills in what only the records tell.
+// conclude fills in the part of the report that the records give.
 func (s *scan) conclude() {
 	rep := s.report
 	if rep.First == timeline.MaxTime {

@@ -18,9 +18,9 @@ import (
 type SequenceKind uint8
 
 const (
-	SequenceEnable   SequenceKind = iota + 1 // the site comes to branch
-	SequenceDisable                          // and no longer does
-	SequenceRetarget                         // it branches to somewhere else
+	SequenceEnable   SequenceKind = iota + 1 // the site begins to branch
+	SequenceDisable                          // it no longer branches
+	SequenceRetarget                         // it branches to another target
 )
 
 var sequenceKinds = [...]string{"", "enable", "disable", "retarget"}
@@ -46,21 +46,21 @@ type Step struct {
 // (proposed in 2019: "[PATCH v2 4/7] powerpc/ftrace: Additionally nop out the
 // preceding mflr with -mprofile-kernel"). It then changes them in two steps with
 // all CPUs synchronised between: the mflr of all sites first and their branches
-// last to enable, the branch first and the mflr last to disable. So no CPU
-// comes to a branch whose mflr it did not run. Changing the call's target takes
-// one step, of the branch alone.
+// last to enable, the branch first and the mflr last to disable. So no CPU runs a
+// branch without its mflr. A new target of the call takes one step, which changes the
+// branch alone.
 type Sequence struct {
 	Kind SequenceKind
 	Site uint64 // address of the first word
-	// Steps are those that were recorded, in the order of time, one or two.
+	// Steps are the recorded steps in the order of time, one or two.
 	Steps []Step
-	// Complete is false where a step is missing: the change was undone, or the
-	// recording begins or ends in the middle.
+	// Complete is false if a step is missing: the change was undone, or the recording
+	// begins or ends in the middle.
 	Complete bool
-	// Legal is false where a step left words that no CPU must run, see SiteState.
+	// Legal is false if a step left words that no CPU must run, see SiteState.
 	Legal bool
-	// Before and After are both words as the first step found and the last one
-	// left them; the second is 0 where it is none of the site's.
+	// Before and After are the site's words before the first and after the last step.
+	// The second word is 0 if the site has only one.
 	Before, After [2]uint32
 }
 
@@ -70,8 +70,8 @@ func (s *Sequence) Begin() uint64 { return s.Steps[0].Time }
 // End returns the time of the last step.
 func (s *Sequence) End() uint64 { return s.Steps[len(s.Steps)-1].Time }
 
-// Single reports whether the sequence is one step that is whole by itself, as
-// that of a new target is.
+// Single reports whether the sequence is complete and has one step, as that of a new
+// target.
 func (s *Sequence) Single() bool { return len(s.Steps) == 1 && s.Complete }
 
 // SiteState is the pair of words at a site during an interval of time.
@@ -79,15 +79,15 @@ type SiteState struct {
 	Site   uint64
 	Words  [2]uint32         // in the byte order of the kernel's instructions
 	During timeline.Interval // the state holds at every time t with During.From <= t < During.To
-	// Legal is false where a CPU must not run the words: a branch without its
-	// mflr, which makes the profiling code return to the wrong place.
+	// Legal is false if a CPU must not run the words: a branch without its mflr makes
+	// the profiling code return to the wrong place.
 	Legal bool
-	// Standing is the least standing of the words at the beginning of During, and
-	// Reason that one's: how far the image vouches for the state.
+	// Standing is the least standing of the words at the beginning of During. Reason
+	// is its reason.
 	Standing timeline.Standing
 	Reason   timeline.Reason
-	// UnderWay is the kind of sequence in the middle of which the state is, 0
-	// where it is in none.
+	// UnderWay is the kind of the sequence that is under way during the state, 0 if
+	// there is none.
 	UnderWay SequenceKind
 }
 
@@ -138,8 +138,8 @@ func (s *Sequences) All() iter.Seq[*Sequence] {
 	}
 }
 
-// At returns the state at time t of the site of which addr lies in one of the
-// two words; ok is false where there is none.
+// At returns the state at time t of the site that has addr in one of its two words. ok
+// is false if there is none.
 func (s *Sequences) At(addr, t uint64) (st SiteState, ok bool) {
 	for _, site := range [...]uint64{addr &^ 3, addr&^3 - 4} {
 		i := sort.Search(len(s.states), func(i int) bool {
@@ -153,7 +153,7 @@ func (s *Sequences) At(addr, t uint64) (st SiteState, ok bool) {
 	return SiteState{}, false
 }
 
-// Illegal yields the states that are not legal, by site and time.
+// Illegal yields the states that are not legal, in the order of sites and times.
 func (s *Sequences) Illegal() iter.Seq[SiteState] {
 	return func(yield func(SiteState) bool) {
 		for _, x := range s.states {
@@ -171,7 +171,7 @@ type wordPoke struct {
 	old, new uint32
 }
 
-// words yields what p does to each word that it replaces as a whole.
+// words yields the change of each whole word that p replaces.
 func (r *Replay) words(p *perfdata.TextPoke) iter.Seq[wordPoke] {
 	order := r.Recording.ByteOrder()
 	return func(yield func(wordPoke) bool) {
@@ -184,15 +184,15 @@ func (r *Replay) words(p *perfdata.TextPoke) iter.Seq[wordPoke] {
 	}
 }
 
-// isFirst reports whether w takes a site's first step or undoes it.
+// isFirst reports whether w is a site's first step, or undoes it.
 func (w *wordPoke) isFirst() bool {
 	return w.old == patching.PowerpcNOP && w.new == patching.PowerpcMFLR || w.old == patching.PowerpcMFLR && w.new == patching.PowerpcNOP
 }
 
-// overTOC is what replaces a branch to the profiling code that
-// was compiled with -pg alone, while the function is not traced: b +8, over the
-// load behind it that restores r2 after a call. A task that was preempted in
-// the call has yet to run that load, so that it must not become a nop.
+// overTOC replaces the branch to the profiling code in code that was compiled with -pg
+// alone, while the function is not traced. It is b +8, which jumps over the load that
+// restores r2 after the call. A task that was preempted in the call has not run that
+// load yet, so the load must not become a nop.
 const overTOC = patching.PowerpcB | 8
 
 func (r *Replay) findSequences() *Sequences {
@@ -207,8 +207,8 @@ func (r *Replay) findSequences() *Sequences {
 			}
 		}
 	}
-	// Sites are where the first word was changed, or was a nop when the second
-	// one became a branch.
+	// A place is a site if its first word was changed, or was a nop when the second
+	// word became a branch.
 	sites := make(map[uint64]bool)
 	pokes(func(w wordPoke) {
 		switch {
@@ -249,8 +249,7 @@ func (r *Replay) findSequences() *Sequences {
 	return s
 }
 
-// wordAt returns the word that the image gives for addr just before time t, 0
-// where it gives none.
+// wordAt returns the word at addr just before time t, 0 if the image has none.
 func (r *Replay) wordAt(addr, t uint64) uint32 {
 	var code [4]byte
 	if r.Image.At(max(t, 1)-1).Read(addr, code[:]).Given < len(code) {
@@ -259,10 +258,10 @@ func (r *Replay) wordAt(addr, t uint64) uint32 {
 	return r.Recording.ByteOrder().Uint32(code[:])
 }
 
-// stepKey finds the sequence of a poke.
+// A stepKey identifies a step: the poke of a word.
 type stepKey struct{ addr, time uint64 }
 
-// index brings sequences and states into their order.
+// index sorts sequences and states, and indexes the steps.
 func (s *Sequences) index() {
 	slices.SortFunc(s.all, func(a, b Sequence) int {
 		return cmp.Or(cmp.Compare(a.Begin(), b.Begin()), cmp.Compare(a.Site, b.Site))
@@ -275,8 +274,8 @@ func (s *Sequences) index() {
 	}
 }
 
-// Of returns the sequence that the poke of a word at this time is a step of,
-// nil where it is of none.
+// Of returns the sequence that has the poke of the word at addr at this time as a step,
+// nil if none has.
 func (s *Sequences) Of(addr, time uint64) *Sequence {
 	if i, ok := s.steps[stepKey{addr, time}]; ok {
 		return &s.all[i]
@@ -284,7 +283,7 @@ func (s *Sequences) Of(addr, time uint64) *Sequence {
 	return nil
 }
 
-// stepwise reports whether a poke is a step of a sequence of several.
+// stepwise reports whether a poke is a step of a sequence that takes several.
 func (s *Sequences) stepwise(addr, time uint64) bool {
 	x := s.Of(addr, time)
 	return x != nil && !x.Single()
@@ -297,10 +296,10 @@ type siteHistory struct {
 	site  uint64
 	words [2]uint32
 	open  bool   // the newest sequence is under way
-	since [2]int // by word: the first state that rests on what is believed to stand there
+	since [2]int // by word: the first state since the newest poke of the word
 }
 
-// branch follows a branch by itself, of code that was compiled with -pg alone.
+// branch follows the branch of a site in code that was compiled with -pg alone.
 func (x *siteHistory) branch(pokes []wordPoke) {
 	for _, w := range pokes {
 		kind := SequenceEnable
@@ -316,7 +315,7 @@ func (x *siteHistory) branch(pokes []wordPoke) {
 
 // pair follows the two words of a site.
 func (x *siteHistory) pair(pokes []wordPoke) {
-	// What was there before: the first poke has its own word only.
+	// The words before the first poke, which has only one of them.
 	for i := range x.words {
 		x.words[i] = x.r.wordAt(x.site+uint64(4*i), pokes[0].time)
 	}
@@ -326,8 +325,8 @@ func (x *siteHistory) pair(pokes []wordPoke) {
 	for _, w := range pokes {
 		i := (w.addr - x.site) / 4
 		if x.words[i] != w.old {
-			// An unrecorded change lies between: nothing is said of the time before,
-			// back to the last fact of this word.
+			// There was an unrecorded change. The states since the newest poke of this
+			// word are not known.
 			x.states = x.states[:min(len(x.states), x.since[i])]
 			x.open = false
 			x.words[i] = w.old
@@ -340,7 +339,7 @@ func (x *siteHistory) pair(pokes []wordPoke) {
 	}
 }
 
-// step takes a poke that changes the site from the words before to those of x.
+// step adds a poke, which changes the site's words from before to x.words.
 func (x *siteHistory) step(w wordPoke, before [2]uint32) {
 	underWay := SequenceKind(0)
 	if x.open {
@@ -386,13 +385,13 @@ func (x *siteHistory) step(w wordPoke, before [2]uint32) {
 	s.Legal = s.Legal && legal(x.words)
 }
 
-// begin begins a sequence, and with it interrupts the one that is under way.
+// begin begins a sequence. It interrupts the one that is under way.
 func (x *siteHistory) begin(kind SequenceKind, w wordPoke) {
 	x.open = true
 	x.all = append(x.all, Sequence{Kind: kind, Site: x.site, Legal: true, Steps: []Step{{w.time, w.addr, w.old, w.new}}})
 }
 
-// goOn takes the last step of the sequence that is under way.
+// goOn adds the last step of the sequence that is under way.
 func (x *siteHistory) goOn(w wordPoke, complete bool) {
 	s := &x.all[len(x.all)-1]
 	s.Steps = append(s.Steps, Step{w.time, w.addr, w.old, w.new})
@@ -404,7 +403,7 @@ func (x *siteHistory) finish(complete bool) {
 	x.open = false
 }
 
-// state says that the words are there from time t on.
+// state adds the state that begins at time t, with the words of x.
 func (x *siteHistory) state(t uint64) {
 	if n := len(x.states); n > 0 && x.states[n-1].Site == x.site && x.states[n-1].During.To == timeline.MaxTime {
 		if x.states[n-1].During.To = t; x.states[n-1].During.From == t {

@@ -47,8 +47,7 @@ type Trampoline struct {
 	Kind TrampolineKind
 	Addr uint64 // of the piece
 	Len  uint64 // bytes; of a BPF trampoline an upper bound
-	// It serves so at every time t with From <= t < To, and is not known to at
-	// other times.
+	// The use is known for every time t with From <= t < To, and for no other.
 	From, To uint64
 	// Places are what a slot or a BPF trampoline serves, ascending: the probed
 	// instruction, or the instructions that call or jump into the trampoline.
@@ -58,13 +57,13 @@ type Trampoline struct {
 	Func, Ops uint64
 }
 
-// TrampolineAt returns what the code at addr serves at time t. It returns
-// only what the recording proves: by the bytes of the code itself, by those of
-// the places that branch to it, and by the order in which the kernel makes
-// slots; and only where no record that says otherwise can have been lost. It
-// knows x86-64's code, as other architectures record none.
+// TrampolineAt returns what the code at addr is for at time t. It returns only what
+// the recording proves: by the bytes of the code, by the bytes of the places that
+// branch to it, and by the order in which the kernel makes slots. It returns nothing
+// if a record that says otherwise may have been lost. It reads the code of x86-64;
+// other architectures record none.
 //
-// The first call that meets such code reads the recording once more.
+// The first call for such code reads the recording once more.
 func (r *Replay) TrampolineAt(addr, t uint64) (Trampoline, bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
 	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.readsTrampolines() {
@@ -88,7 +87,7 @@ func (r *Replay) TrampolineAt(addr, t uint64) (Trampoline, bool) {
 	return r.trampolines.piece(addr, t)
 }
 
-// trampolines are those of all code that the recording has records of.
+// trampolines are all trampolines and slots of the recording.
 type trampolines struct {
 	once   sync.Once
 	pieces []Trampoline // of out-of-line code, by address and time
@@ -100,7 +99,7 @@ type trampolines struct {
 // A use is a branch into a BPF image that was at site during [from, to).
 type use struct{ site, from, to uint64 }
 
-// piece returns the service of the out-of-line code at addr.
+// piece returns what the out-of-line code at addr is for.
 func (x *trampolines) piece(addr, t uint64) (Trampoline, bool) {
 	i := sort.Search(len(x.pieces), func(i int) bool { return x.pieces[i].Addr > addr })
 	for i--; i >= 0 && x.reach[i] > addr; i-- {
@@ -111,7 +110,7 @@ func (x *trampolines) piece(addr, t uint64) (Trampoline, bool) {
 	return Trampoline{}, false
 }
 
-// trampoline returns the service of a BPF image.
+// trampoline returns what a BPF image is for.
 func (x *trampolines) trampoline(l *timeline.Lifetime, t uint64) (Trampoline, bool) {
 	s := Trampoline{Kind: BPFTrampoline, Addr: l.Lo, Len: l.Hi - l.Lo, From: l.From, To: l.To}
 	for _, k := range x.uses[l] {
@@ -221,7 +220,7 @@ func (x *trampolines) keepPieces(slots []*slot, sure func(uint64) uint64) {
 	x.indexPieces()
 }
 
-// indexPieces makes what piece looks into.
+// indexPieces makes the index that piece searches.
 func (x *trampolines) indexPieces() {
 	reach := uint64(0)
 	for _, s := range x.pieces {
@@ -233,18 +232,18 @@ func (x *trampolines) indexPieces() {
 // pokeBytes is where the bytes of a TEXT_POKE record begin.
 const pokeBytes = 8 + 8 + 2 + 2
 
-// branches finds pokes of core text that have nothing to do with dynamic code or
-// kprobes, which are nearly all, before they are decoded. x86-64's recordings are
-// little-endian.
+// branches is a filter of raw TEXT_POKE records. It skips pokes of core text that have
+// nothing to do with dynamic code or kprobes, which are nearly all. Recordings of
+// x86-64 are little-endian.
 type branches struct {
 	im *timeline.Image
-	// The branch that was looked at last: tracers' branches all lead to one place.
+	// The branch of the newest record. All branches of a tracer have one target.
 	op     byte
 	target uint64
 	leads  bool // to dynamic code
 }
 
-// matters reports whether a record has to be looked at.
+// matters reports whether a record must be decoded.
 func (b *branches) matters(raw []byte) bool {
 	le := binary.LittleEndian
 	if len(raw) < pokeBytes {
@@ -266,11 +265,11 @@ func (b *branches) matters(raw []byte) bool {
 	return b.leads
 }
 
-// unchangedUntil returns a function. It returns until when nothing can have changed
-// unrecorded since a time.
+// unchangedUntil returns a function of a time. The function returns the first later
+// time at which a change may be unrecorded.
 func (r *Replay) unchangedUntil() func(t uint64) uint64 {
 	rep := r.Report
-	// Disjoint and ascending: half-open intervals of time, as ranges are of addresses.
+	// Disjoint and ascending half-open intervals of time.
 	open := []timeline.Range{{Lo: 0, Hi: rep.First}, {Lo: rep.Horizon + 1, Hi: timeline.MaxTime}}
 	for _, limits := range [][]Limit{rep.Coverage.Pokes.Limits, rep.Coverage.KSymbols.Limits} {
 		for _, l := range limits {
@@ -295,8 +294,8 @@ const (
 	opLen  = 5 // with the displacement
 )
 
-// branch returns the opcode and the target of an instruction that is a near
-// call or jump.
+// branch returns the opcode and the target of a near call or jump. ok is false for
+// other instructions.
 func branch(addr uint64, code []byte) (op byte, target uint64, ok bool) {
 	if len(code) != opLen || code[0] != opCALL && code[0] != opJMP {
 		return 0, 0, false
@@ -304,7 +303,7 @@ func branch(addr uint64, code []byte) (op byte, target uint64, ok bool) {
 	return code[0], addr + opLen + uint64(int64(int32(binary.LittleEndian.Uint32(code[1:])))), true
 }
 
-// A slot is a piece of out-of-line code with what its makers wrote there.
+// A slot is a piece of out-of-line code with its bytes.
 type slot struct {
 	Trampoline
 	code []byte
@@ -389,8 +388,8 @@ func (x *slotReader) change(m codeWrite) {
 	x.all = append(x.all, now)
 }
 
-// kprobe reads a slot with a copy of a probed instruction, which a jump back
-// to the one behind the original follows, or an INT3.
+// kprobe reads a kprobe's slot: a copy of the probed instruction, and then an INT3 or a
+// jump to the instruction behind the original.
 func (s *slot) kprobe() {
 	in, err := x86asm.Decode(s.code, 64)
 	if err != nil || in.Len >= len(s.code) {
@@ -405,8 +404,8 @@ func (s *slot) kprobe() {
 // endbr is endbr64, which x86asm does not know.
 var endbr = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// ftrace reads a trampoline: the first function that it calls, and the pointer
-// behind its last instruction.
+// ftrace reads an ftrace trampoline: the first function that it calls, and the pointer
+// to its struct ftrace_ops behind its last instruction.
 func (s *slot) ftrace() {
 	s.Func, s.Ops = 0, 0
 	n := len(s.code) - 8
@@ -649,7 +648,7 @@ func (x *trampolines) findUses(im *timeline.Image, used []codeWrite, sure func(u
 		if !ok {
 			continue
 		}
-		// What a trampoline jumps over inside itself says nothing.
+		// A branch of a trampoline within itself is no use.
 		l := im.LifetimeOf(target, u.time, timeline.BPFImage)
 		if l != nil && l.From <= u.time && (u.addr < l.Lo || u.addr >= l.Hi) {
 			x.uses[l] = append(x.uses[l], use{u.addr, u.time, min(l.To, sure(u.time))})
