@@ -242,7 +242,7 @@ func headerOf(data []byte) (*indexHeader, error) {
 		return nil, indexErrorf("its header cannot be read: %v", err)
 	}
 	if string(h.Magic[:]) != indexMagic {
-		return nil, indexErrorf("it does not begin as one")
+		return nil, indexErrorf("it does not begin with the magic bytes of an index")
 	}
 	if h.Version != IndexVersion {
 		return nil, indexErrorf("it is of version %d, this is %d", h.Version, IndexVersion)

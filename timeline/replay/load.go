@@ -613,7 +613,7 @@ func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
 		}
 	}
 	if by > 0 {
-		s.warn(fmt.Errorf("the clock was set back by up to %s: what is closer to a change is uncertain", seconds(by)))
+		s.warn(fmt.Errorf("the clock was set back by up to %s: bytes that close to a change are uncertain", seconds(by)))
 	}
 	return by, twice
 }
@@ -761,7 +761,7 @@ func (s *scan) addPrograms(undated bool) {
 		}
 		if _, twice := infos[p.ID]; twice {
 			// Two infos have one id: which lifetime each belongs to is unknown.
-			s.warn(fmt.Errorf("two program infos of BPF program %d", p.ID))
+			s.warn(fmt.Errorf("the recording has two infos of BPF program %d: neither is used", p.ID))
 			funcs = nil
 		}
 		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent}

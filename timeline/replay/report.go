@@ -48,19 +48,20 @@ type Report struct {
 	// kernel or of another boot. It is "" if the copy is used.
 	Misfit string
 
-	Records       map[perfdata.RecordType]uint64
-	Segments      []timeline.Range // of the snapshot
-	SnapshotBytes uint64
-	Copies        []CopyReport // of Options.Copies
-	Modules       int
+	Records       map[perfdata.RecordType]uint64 // number of records by type
+	Segments      []timeline.Range               // of the snapshot
+	SnapshotBytes uint64                         // in all segments
+	Copies        []CopyReport                   // of Options.Copies
+	Modules       int                            // number of modules that the snapshot lists
 	Pokes         PokeCounts
 	BPF           struct{ Programs, WithBytes, Images int }
 	Symbols       struct{ Births, Deaths int }
 	Losses        []Loss
-	Conflicts     int
+	Conflicts     int // number of the image's conflicts
 	// Skews are pairs of records that CPUs with differing clocks wrote in the wrong
-	// order, by address and time. ClockUncertainty is the largest skew, in nanoseconds.
-	// A time that is closer than that to a change may be on either side of the change.
+	// order, by address and time. ClockUncertainty is the largest skew, or the most by
+	// which the clock was set back, in nanoseconds. A time that is closer than that to a
+	// change may be on either side of the change.
 	Skews            []timeline.Skew
 	ClockUncertainty uint64
 	Warnings         []error
