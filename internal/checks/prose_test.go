@@ -7,7 +7,6 @@ import (
 	"flag"
 	"go/parser"
 	"go/token"
-	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,10 +14,6 @@ import (
 
 // mostOf is how often each habit may occur in 1,000 lines of prose.
 const mostOf = 3
-
-// pending lists directories and files that are not rewritten yet. TestProse
-// reports their counts but does not fail because of them.
-var pending = []string{"docs/truth.md"}
 
 // A habit is a word, or a few, that plain English uses rarely.
 type habit struct {
@@ -38,30 +33,17 @@ var showLines = flag.Bool("lines", false, "show each line that has one of the ha
 
 // TestProse: comments and docs are in plain English.
 func TestProse(t *testing.T) {
-	var done []proseLine
-	left := make(map[string][]proseLine)
-	add := func(name string, lines []proseLine) {
-		for _, p := range pending {
-			if name == p || path.Dir(name) == p {
-				left[p] = append(left[p], lines...)
-				return
-			}
-		}
-		done = append(done, lines...)
-	}
-	eachFile(t, ".go", func(name string, text []byte) { add(name, comments(t, name, text)) })
-	eachFile(t, ".md", func(name string, text []byte) { add(name, paragraphs(name, string(text))) })
-	if len(done) < 1000 {
-		t.Fatalf("only %d lines of prose", len(done))
+	var all []proseLine
+	eachFile(t, ".go", func(name string, text []byte) { all = append(all, comments(t, name, text)...) })
+	eachFile(t, ".md", func(name string, text []byte) { all = append(all, paragraphs(name, string(text))...) })
+	if len(all) < 1000 {
+		t.Fatalf("only %d lines of prose", len(all))
 	}
 	for _, h := range habits {
-		if per := h.in(t, done); per > mostOf {
+		if per := h.in(t, all); per > mostOf {
 			t.Errorf("%s: %.1f in 1,000 lines, want %d at most; -lines shows them", h.name, per, mostOf)
 		} else {
 			t.Logf("%s: %.1f in 1,000 lines", h.name, per)
-		}
-		for _, p := range pending {
-			t.Logf("%s in %s: %.1f in 1,000 lines", h.name, p, h.in(t, left[p]))
 		}
 	}
 }
