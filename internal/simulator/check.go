@@ -68,11 +68,21 @@ func (c *checker) fault(f Fault) {
 	}
 }
 
-// pages returns all pages at which the simulated kernel ever has anything.
+// pages returns all pages at which the simulated kernel ever has anything, or the copy of
+// another one.
 func (c *checker) pages() []uint64 {
 	var pages []uint64
 	for n := range c.truth.pages {
 		pages = append(pages, n*kernel.PageSize)
+	}
+	if c.run.Config.Foreign != NotForeign {
+		for _, r := range c.run.Recording.Copy.Ranges {
+			for a := r[0]; a < r[1]; a += kernel.PageSize {
+				if c.truth.pages[a/kernel.PageSize] == nil {
+					pages = append(pages, a)
+				}
+			}
+		}
 	}
 	return pages
 }

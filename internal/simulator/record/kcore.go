@@ -16,6 +16,8 @@ import (
 // A Copy is what perf copies into a kcore_dir.
 type Copy struct {
 	KCore, Kallsyms, Modules []byte
+	// Ranges are the addresses that KCore has, from the first to behind the last.
+	Ranges [][2]uint64
 	// From and To are the true times at which reading began and ended.
 	From, To uint64
 }
@@ -49,7 +51,7 @@ func CopyKernel(p *kernel.Proc, k *kernel.Kernel, pause uint64) *Copy {
 		return nil
 	}
 	c.Kallsyms, c.Modules, c.To = []byte(kallsyms), []byte(modules), k.Now
-	c.KCore = coreFile(k.Format.Order, segments)
+	c.KCore, c.Ranges = coreFile(k.Format.Order, segments), ranges
 	return c
 }
 
