@@ -58,6 +58,10 @@ func TestVariants(t *testing.T) {
 			if n >= defaultSeeds && *simpler == "" && percent < v.Least {
 				t.Errorf("%.1f %% of kernel text is known, less than %v", percent, v.Least)
 			}
+			share := 100 * float64(sum.known) / float64(sum.compared)
+			if least := leastBytes[v.Name]; n >= defaultSeeds && *simpler == "" && share < least {
+				t.Errorf("%.2f %% of all bytes are known, less than %v", share, least)
+			}
 		})
 	}
 }
