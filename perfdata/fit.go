@@ -10,20 +10,20 @@ import (
 	"math/bits"
 )
 
-// A fit says how the content of a record agrees with the size in its header. The
-// header alone frames a record; so a damaged size swallows records that follow,
-// or leaves the next header in the middle of a record. The content shows it.
+// A fit says how the content of a record agrees with the size in its header. Only the
+// header gives the end of a record. So a damaged size swallows records that follow, or
+// puts the next header in the middle of a record. The content shows this.
 type fit uint8
 
 const (
-	misfit fit = iota // the content takes another size, or contradicts itself
-	loose             // the content does not tell the size
-	exact             // the content and its trailer take just this size
+	misfit fit = iota // the content has another size, or contradicts itself
+	loose             // the content does not show the size
+	exact             // the content and its trailer have exactly this size
 )
 
 // The least sizes of the records that this package knows, headers included; 0
-// for types that it does not know. FINISHED_ROUND and FINISHED_INIT have no other
-// size, and a COMPRESSED2 record may have overflowed to 0.
+// for types that it does not know. FINISHED_ROUND and FINISHED_INIT always have this
+// size. The size of a COMPRESSED2 record may have overflowed to 0.
 var leastSize = [...]uint8{
 	RecordMMAP:              mmapName,
 	RecordLost:              lostBody,
@@ -87,16 +87,16 @@ func (h header) isPlausible() bool {
 	return h.size >= int(leastSize[h.typ]) && (h.size&7 == 0 || !h.typ.aligned())
 }
 
-// The types that perf may add end before newTypesEnd: it has less than 128 as yet.
-// A byte too many or too few before a header makes a type of 256 and more of it.
-// simpleperf's begin with 32768, and none reaches typesEnd.
+// New types of perf are less than newTypesEnd: perf has less than 128 types so far. If a
+// header is read one byte too early or too late, its type is 256 or more. simpleperf's
+// types begin with 32768 and are less than typesEnd.
 const (
 	newTypesEnd = 256
 	typesEnd    = 1 << 16
 )
 
 // mayBeUnknown reports whether h may be the header of a record whose type this
-// package does not know: of a newer perf, or of simpleperf.
+// package does not know: that of a newer perf, or of simpleperf.
 func (h header) mayBeUnknown() bool {
 	const vendors = 1 << 15
 	newer := h.typ > RecordCallchainDeferred && h.typ < firstUserRecord || h.typ > RecordSchedstatDomain && h.typ < newTypesEnd
@@ -104,7 +104,7 @@ func (h header) mayBeUnknown() bool {
 }
 
 // fitOf compares the content of a record with its size; raw is the whole record.
-// It does not allocate but for records of perf's own, which are few.
+// It allocates only for records that perf itself wrote, which are few.
 func (r *Recording) fitOf(h header, raw []byte) fit {
 	switch {
 	case h.typ == RecordSample:
@@ -115,9 +115,9 @@ func (r *Recording) fitOf(h header, raw []byte) fit {
 	return r.fitTool(h, raw)
 }
 
-// isExact reports whether a record of the kernel fits exactly. It is fitOf for the
-// way of nearly all records: little-endian, with one layout of trailers and one of
-// samples that have an id.
+// isExact reports whether a record of the kernel fits exactly. It is a fast path of fitOf
+// for nearly all records: little-endian, with one layout of trailers and one of samples
+// that have an id.
 func (r *Recording) isExact(h header, raw []byte) bool {
 	var id uint64
 	switch f := &r.quickFit; {
@@ -201,7 +201,7 @@ func (r *Recording) prepareFit() {
 // fitKernel is fitOf for a record of the kernel that is no SAMPLE.
 func (r *Recording) fitKernel(h header, raw []byte) fit {
 	if len(r.events) == 0 {
-		return loose // nothing tells which trailer it has
+		return loose // nothing shows which trailer it has
 	}
 	end := r.bodyEnd(h, raw)
 	if end == 0 {
@@ -211,7 +211,7 @@ func (r *Recording) fitKernel(h header, raw []byte) fit {
 		return misfit
 	}
 	if r.endian == little && len(r.trailers) == 1 && r.trailers[0].id >= 0 && len(raw)-end == r.trailers[0].size {
-		// The way of nearly all records.
+		// The path of nearly all records.
 		if id := binary.LittleEndian.Uint64(raw[end+r.trailers[0].id:]); id != 0 && r.ids.find(id) != nil {
 			return exact
 		}
@@ -273,9 +273,9 @@ var fixedBody = [firstUserRecord]uint8{
 	RecordAuxOutputHWID: auxOutputHWIDBody,
 }
 
-// bodyEnd returns where the body of a record of the kernel ends by its content: 0
-// if the content does not tell, and below 0 if it contradicts itself. It may be
-// beyond raw.
+// bodyEnd returns where the body of a record of the kernel ends by its content: 0 if
+// the content does not show it, and below 0 if the content contradicts itself. The end
+// may be beyond raw.
 func (r *Recording) bodyEnd(h header, raw []byte) int {
 	if end := fixedBody[h.typ]; end != 0 {
 		return int(end)
@@ -304,8 +304,8 @@ func (r *Recording) bodyEnd(h header, raw []byte) int {
 	return 0
 }
 
-// namedEnd returns where a body ends whose last field is a NUL-terminated string
-// at at, below 0 if the string has no end.
+// namedEnd returns the end of a body whose last field is a NUL-terminated string at at,
+// or below 0 if the string has no end.
 func namedEnd(raw []byte, at int) int {
 	if at > len(raw) {
 		return -1
@@ -317,8 +317,8 @@ func namedEnd(raw []byte, at int) int {
 	return align8(at + n + 1)
 }
 
-// countedEnd returns where a body ends whose last field is an array at at, of
-// as many elements as the u64 at nr says; below 0 if raw has no room for them.
+// countedEnd returns the end of a body whose last field is an array at at. The u64 at nr
+// is the number of elements. The result is below 0 if raw has no room for them.
 func (r *Recording) countedEnd(raw []byte, nr, at int, element uint64) int {
 	if at > len(raw) {
 		return -1
@@ -449,7 +449,7 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// sampleEnd returns where a SAMPLE ends by its content, 0 if that cannot be told.
+// sampleEnd returns where a SAMPLE ends by its content, 0 if the content does not show it.
 func (r *Recording) sampleEnd(h header, raw []byte) int {
 	rec, s := Record{Type: RecordSample, Misc: h.misc, Raw: raw}, Sample{}
 	if r.Sample(&rec, &s) != nil {

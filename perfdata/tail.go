@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// A Tail is an [io.Reader] of a recording that perf record is still writing to
-// a file, to be given to [NewReader]. It hands over whole records only, waits
-// where there are no more yet, and ends where the recording does. From damage on it
-// waits until the recording has ended, and then hands over everything else: before,
-// what is damaged cannot be told from what perf has not written yet.
+// A Tail is an [io.Reader] for [NewReader]. It reads a recording that perf record is
+// still writing to a file. It returns whole records only, waits if there are no more
+// yet, and ends where the recording ends. At damage it waits until the recording has
+// ended, and then returns everything else: until then, damaged bytes look like bytes
+// that perf has not written yet.
 //
-// perf writes down how long the records are when it ends, and the features of
-// the recording with it (perf_session__write_header of tools/perf/util/header.c).
-// So what a Tail hands over has neither; [Open] reads them afterwards. Of a
-// recording that is complete already it hands over everything.
+// perf writes the length of the records and the features of the recording when it ends
+// (perf_session__write_header of tools/perf/util/header.c). So a Tail returns neither;
+// [Open] reads them afterwards. If the recording is already complete, a Tail returns
+// everything.
 //
 // A Tail serves one goroutine.
 type Tail struct {
@@ -34,15 +34,15 @@ type Tail struct {
 	buf   []byte
 }
 
-// NewTail returns a Tail of the file f. Wait is called when everything has been
-// handed over that is there: it returns nil when it is time to look again, and an
-// error where there is no more to come, io.EOF after perf was killed.
+// NewTail returns a Tail of the file f. The Tail calls wait when it has returned all
+// records of the file. Wait returns nil when the Tail should read the file again. If no more
+// records will come, it returns an error: io.EOF after perf was killed.
 func NewTail(f io.ReaderAt, wait func() error) *Tail {
 	return &Tail{f: f, wait: wait, buf: make([]byte, 1<<17)}
 }
 
 // Read reads what perf has written. Its errors are those of the file and of wait,
-// and a [*FormatError] where the file is no recording.
+// and a [*FormatError] if the file is no recording.
 func (t *Tail) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -79,8 +79,8 @@ func (t *Tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hide clears what the header, if p holds any of it, may say by now of how long
-// the records are, and of features: it did not when the records began.
+// hide clears the length of the records and the features in the part of the header that
+// p holds. perf may have written them after it began with the records.
 func (t *Tail) hide(p []byte) {
 	if t.r.pipe {
 		return
@@ -92,7 +92,7 @@ func (t *Tail) hide(p []byte) {
 	}
 }
 
-// look looks how many whole records there are, and whether perf has ended.
+// look finds how many whole records there are, and whether perf has ended.
 func (t *Tail) look() (ended bool, err error) {
 	head, err := t.read(0, fileHeader)
 	if err != nil || len(head) < pipeHeader || t.r.endian.u64(head) == 0 {
@@ -146,8 +146,8 @@ func (t *Tail) look() (ended bool, err error) {
 	return false, nil
 }
 
-// handOver moves the limit to the end of the file. The error is io.EOF where
-// nothing is left.
+// handOver moves the limit to the end of the file. The error is io.EOF if nothing is
+// left.
 func (t *Tail) handOver() error {
 	size := t.limit
 	for {
@@ -165,7 +165,7 @@ func (t *Tail) handOver() error {
 	}
 }
 
-// frame moves the limit over whole records, up to end where that is known.
+// frame moves the limit over whole records, up to end if that is known.
 func (t *Tail) frame(end int64) error {
 	b, err := t.read(t.limit, len(t.buf))
 	if err != nil {
@@ -177,8 +177,8 @@ func (t *Tail) frame(end int64) error {
 	for len(b) >= headerSize {
 		h := t.r.endian.header(b)
 		if h.size < headerSize {
-			// Features are here, and the header has not been written yet that
-			// says so; or a hole, if perf writes at several places at once (--aio).
+			// These are features, and perf has not updated the header yet. Or this is a
+			// hole, because perf writes at several places at once (--aio).
 			first := t.r.endian.u64(b)
 			t.stuck = first != 0 && first != uint64(t.limit)+uint64(tableSize(t.r.head.bitmap))
 			return nil
@@ -204,7 +204,7 @@ func (t *Tail) frame(end int64) error {
 	return nil
 }
 
-// read returns up to n bytes at off, fewer where the file ends.
+// read returns up to n bytes at off, fewer at the end of the file.
 func (t *Tail) read(off int64, n int) ([]byte, error) {
 	k, err := t.f.ReadAt(t.buf[:n], off)
 	if errors.Is(err, io.EOF) {
