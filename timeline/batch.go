@@ -6,7 +6,6 @@ package timeline
 import (
 	"iter"
 	"math/bits"
-	"slices"
 )
 
 // BatchMax is how many places text_poke_bp_batch writes at once at most
@@ -49,21 +48,33 @@ func (w *Windows) couldBeBatch(k int) (lo, hi int) {
 	return lo, hi
 }
 
+// inOrder yields the pokes in the order of time, for which it is faster than at.
+func (w *Windows) inOrder(yield func(*InPlacePoke) bool) {
+	for _, r := range w.runs {
+		for i := r.lo; i < r.hi; i++ {
+			if !yield(&w.pokes[i]) {
+				return
+			}
+		}
+	}
+}
+
 // findBatches marks the first poke of each batch, and measures how long batches
 // take.
 func (w *Windows) findBatches() {
-	for lo := 0; lo < w.len(); {
-		hi := lo + 1
-		for hi < w.len() && together(w.at(hi-1), w.at(hi)) {
-			hi++
+	var run []*InPlacePoke // that could be of one batch, save for their number
+	for p := range w.inOrder {
+		if len(run) > 0 && !together(run[len(run)-1], p) {
+			cut(run)
+			run = run[:0]
 		}
-		w.cut(lo, hi)
-		lo = hi
+		run = append(run, p)
 	}
+	cut(run)
 	w.slow = w.slowBatch()
 }
 
-// cut divides [lo, hi), pokes that follow one another in address and time, into
+// cut divides a run of pokes, which follow one another in address and time, into
 // batches.
 //
 // A run of at most 256 is one batch. A longer one consists of full batches, the
@@ -74,31 +85,31 @@ func (w *Windows) findBatches() {
 //
 //	RRRRR...RRRR          RRRR...RRRRR          RRRR...
 //	| 256 pokes |  pause  | 256 pokes |  pause  |
-func (w *Windows) cut(lo, hi int) {
-	if hi-lo <= BatchMax {
-		w.at(lo).Flags |= beginsBatch
+func cut(run []*InPlacePoke) {
+	if len(run) == 0 {
 		return
 	}
-	steps := make([]uint64, 0, hi-lo)
-	for k := lo + 1; k < hi; k++ {
-		steps = append(steps, w.step(k))
+	run[0].Flags |= beginsBatch
+	if len(run) <= BatchMax {
+		return
 	}
-	slices.Sort(steps)
-	pause := 64 * min(steps[len(steps)/2], mostSlow)
-	for lo < hi {
-		w.at(lo).Flags |= beginsBatch
-		end := lo + BatchMax
-		if end >= hi {
-			return
-		}
-		if w.step(end) < pause {
-			for k := lo + 1; k <= lo+BatchMax; k++ {
-				if w.step(k) > w.step(end) {
-					end = k
+	step := func(i int) uint64 { return run[i].Time - run[i-1].Time }
+	var steps durations
+	for i := 1; i < len(run); i++ {
+		steps.add(step(i))
+	}
+	pause := 64 * steps.longest(50)
+	for len(run) > BatchMax {
+		end := BatchMax
+		if step(end) < pause {
+			for i := 1; i < BatchMax; i++ {
+				if step(i) > step(end) {
+					end = i
 				}
 			}
 		}
-		lo = end
+		run = run[end:]
+		run[0].Flags |= beginsBatch
 	}
 }
 
@@ -177,30 +188,46 @@ func share(d, percent uint64) uint64 {
 // slowBatch returns the time that 99 of 100 batches take at most, from the last
 // record of the batch before, of the same task, to their own first one.
 func (w *Windows) slowBatch() uint64 {
-	// Of each power of two, 8 steps: the sum is exact enough, and needs no memory
-	// for each batch.
-	const steps = 3
-	var count [65 << steps]int
-	bucket := func(d uint64) int {
-		n := bits.Len64(d)
-		return n<<steps | int(d<<(64-n)<<1>>(64-steps))
-	}
-	all := 0
-	for k := 1; k < w.len(); k++ {
-		if p := w.at(k); p.Flags&beginsBatch != 0 && w.at(k-1).TID == p.TID {
-			count[bucket(w.step(k))]++
-			all++
+	var times durations
+	var last *InPlacePoke
+	for p := range w.inOrder {
+		if last != nil && p.Flags&beginsBatch != 0 && last.TID == p.TID {
+			times.add(p.Time - last.Time)
 		}
+		last = p
 	}
-	rest := (all + 99) / 100
-	for b := len(count) - 1; b >= 0; b-- {
-		if rest -= count[b]; rest < 0 {
-			n := b >> steps
-			if n <= steps {
-				return leastSlow
-			}
-			return min(max(leastSlow, (uint64(1<<steps|b&(1<<steps-1))+1)<<(n-1-steps)-1), mostSlow)
+	return max(leastSlow, times.longest(99))
+}
+
+// durations counts times by their size: of each power of two, in 8 steps. That is
+// exact enough, and needs no memory for each of them.
+type durations struct {
+	count [65 << durationSteps]int
+	n     int
+}
+
+const durationSteps = 3
+
+func (d *durations) add(t uint64) {
+	n := bits.Len64(t)
+	d.count[n<<durationSteps|int(t<<(64-n)<<1>>(64-durationSteps))]++
+	d.n++
+}
+
+// longest returns how long all but the longest of the times are at most: so many
+// per cent of them. It is 0 if there are none, and never so long that a product
+// of it overflows.
+func (d *durations) longest(percent int) uint64 {
+	rest := (d.n*(100-percent) + 99) / 100
+	for b := len(d.count) - 1; b >= 0; b-- {
+		if rest -= d.count[b]; rest >= 0 {
+			continue
 		}
+		n, part := b>>durationSteps, uint64(b&(1<<durationSteps-1))
+		if n <= durationSteps {
+			return 1 << n
+		}
+		return min((1<<durationSteps+part+1)<<(n-1-durationSteps)-1, mostSlow)
 	}
-	return leastSlow
+	return 0
 }

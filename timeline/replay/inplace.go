@@ -155,12 +155,14 @@ func (s *scan) alone(p *timeline.Poke) bool {
 type callees struct {
 	k      *kcore.Kallsyms // nil if there is none: no call is known to be static
 	static map[uint64]bool // the answers so far, by address
+	last   uint64          // the address that was asked for last
+	lastIs bool            // and the answer
 }
 
 // ofStaticCall reports whether a call to this address is certainly a static call.
 func (c *callees) ofStaticCall(addr uint64) bool {
-	if c.k == nil {
-		return false
+	if c.k == nil || addr == c.last {
+		return c.lastIs
 	}
 	is, ok := c.static[addr]
 	if !ok {
@@ -171,6 +173,7 @@ func (c *callees) ofStaticCall(addr uint64) bool {
 		}
 		c.static[addr] = is
 	}
+	c.last, c.lastIs = addr, is
 	return is
 }
 
