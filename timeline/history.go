@@ -33,6 +33,7 @@ type initial struct {
 	content  uint32 // noContent: nothing
 	source   Source
 	from, to uint64
+	seen     uint64 // up to when a gap leaves it proving nothing: to, or see seenBy
 	// weak is why the bytes are at most unconfirmed, although nothing need have been
 	// lost; none if they are not.
 	weak Reason
@@ -88,10 +89,10 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 	}
 	if c.fromSeed(c.f) {
 		return initial{content: snapshotContent, source: SourceVmlinux, weak: FromVmlinux,
-			from: c.first, to: c.first, last: true}
+			from: c.first, to: c.first, seen: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew), last: s.undated()}
+	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -245,7 +246,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 		p.proven = p.t
 	}
 	if p.weak == ReasonNone {
-		if g := c.gaps.between(init.from, init.to); len(g) > 0 {
+		if g := c.gaps.between(init.from, max(init.from, init.seen)); len(g) > 0 {
 			p.weak = g[0].reason
 		}
 	}

@@ -323,7 +323,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	modules := slices.Clone(d.modules)
 	for i := range modules {
 		if m := &modules[i]; m.Listed == nil && !m.Undated {
-			m.Listed = []Interval{{max(d.first, m.Loaded), later(max(d.listedBy(), m.Loaded), 1)}}
+			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), later(m.Loaded, 1))}}
 		}
 	}
 	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
@@ -352,7 +352,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		l := newLifetime(e, code[i].data)
 		l.silent, l.Program, l.oldCode = code[i].silent, code[i].program, code[i].undated
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
-			l.seen = []Interval{{d.first, later(d.announcedBy(), 1)}}
+			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
 		}
 		l.early, l.cpu = p.earlyDeath(e), cpuNumber(e.CPU)
 		p.register(l)
@@ -413,4 +413,14 @@ func (d *build) announcedBy() uint64 {
 		return d.announced
 	}
 	return d.horizon
+}
+
+// seenBy returns the end of a time in which perf looked at something, by t at the latest,
+// which is widened by by. It is without what counts as beyond the horizon only because
+// clocks differ: perf looked before it ended.
+func (d *build) seenBy(t, by uint64) uint64 {
+	if t > d.horizon {
+		return later(t, by)
+	}
+	return min(later(t, by), earlier(later(d.horizon, 1), d.skew))
 }

@@ -329,7 +329,7 @@ func (m *model) live() []*being {
 				by = m.snapshot.To
 			}
 			text := &being{lo: mod.Addr, hi: mod.TextEnd, from: mod.Loaded, to: to, kind: ModuleText, name: mod.Name, ended: Unregistered, stayed: mod.Stayed,
-				seen: []Interval{{max(m.first, mod.Loaded), min(max(by, mod.Loaded), MaxTime-1) + 1}}}
+				seen: []Interval{{max(m.first, mod.Loaded), max(m.seenBy(by, 1), mod.Loaded+1)}}}
 			if mod.Undated {
 				text.undated, text.seen = true, nil
 			}
@@ -398,7 +398,7 @@ func (m *model) live() []*being {
 			die(n, e)
 			continue
 		case e.Time == 0:
-			n.seen = []Interval{{m.first, cmp.Or(m.announced, m.horizon) + 1}}
+			n.seen = []Interval{{m.first, m.seenBy(cmp.Or(m.announced, m.horizon), 1)}}
 		default:
 			n.seen = []Interval{{e.Time, e.Time + 1}}
 		}
@@ -419,6 +419,16 @@ func (m *model) live() []*being {
 		}
 	}
 	return all
+}
+
+// seenBy is the end of a time in which perf looked at something, by t: what is beyond
+// the horizon only because clocks differ is no part of it.
+func (m *model) seenBy(t, by uint64) uint64 {
+	end := min(t, MaxTime-by) + by
+	if t <= m.horizon {
+		end = min(end, m.horizon+1-min(m.horizon+1, m.skew))
+	}
+	return end
 }
 
 // lostEarly is what is lost of b's births and deaths, if its own death may be recorded
@@ -1133,9 +1143,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		return out
 	}
-	claim := initial{source: SourceSnapshot, from: m.snapshot.From, to: m.snapshot.To + m.skew}
+	claim := initial{source: SourceSnapshot, from: m.snapshot.From, to: m.snapshot.To + m.skew, seen: m.seenBy(m.snapshot.To, m.skew)}
 	if m.snapshot.To == MaxTime { // nothing says when it was made
-		claim.to, claim.last = MaxTime, true
+		claim.to, claim.seen, claim.last = MaxTime, MaxTime, true
 	}
 	if m.snapshot.From >= m.first {
 		claim.from = max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first)
@@ -1152,7 +1162,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		for _, s := range m.seed {
 			if bytes == nil && s.Addr <= p.lo && p.hi <= s.End() {
 				bytes = s.Data[p.lo-s.Addr : p.hi-s.Addr]
-				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first, last: true}
+				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first, seen: m.first, last: true}
 			}
 		}
 		p.alive(0, MaxTime, bytes, p.undated(claim), facts)
@@ -1224,7 +1234,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				old(BPFNoInfo)
 			} else {
 				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
-				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon)}
+				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon), seen: m.seenBy(min(to, m.horizon), 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
 				} else if p.mayFollow(bytes, b.from, b.cpu) {
@@ -1395,7 +1405,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		}
 		proven = t1
 		if weak == ReasonNone {
-			weak, _ = p.lost.within(claim.from, claim.to)
+			weak, _ = p.lost.within(claim.from, max(claim.from, claim.seen))
 		}
 		if weak != ReasonNone {
 			proven = max(t1, min(claim.to, e1))
