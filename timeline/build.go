@@ -409,7 +409,8 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			}
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
-					from: max(l.From, d.first), to: min(to, d.horizon), seen: d.seenBy(min(to, d.horizon), 0)}
+					from: max(l.From, d.first), to: min(to, d.horizon)}
+				init.seen = d.seenBy(init.to, 0)
 				switch {
 				case l.oldCode:
 					init.from, init.to, init.last = 0, MaxTime, true
