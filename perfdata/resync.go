@@ -8,29 +8,29 @@ import (
 	"fmt"
 )
 
-// Reading on behind damage.
+// Reading continues behind damage.
 //
 // Each record begins where the one before it ends, so a damaged size leaves a
 // reader in the middle of a record. Nothing marks where records begin. But a
 // record says more than once what it is: its type, its size, the length of its
 // content, the id of its event, its time. Where the chain of records breaks, the
-// Scanner goes on byte by byte until it comes to a place from which on enough
-// records prove one another.
+// Scanner continues byte by byte until it finds a place from which on enough records
+// prove one another.
 //
 //	records   |  A  |  B, its size is damaged  |  C  |  D  |  E  |
 //	                ^                     ^           ^
 //	                the chain breaks      not taken   taken: C, D and E agree
 //	                                      for a record
 //
-// A record that was not there is worse than one that is left out. So a place is
-// taken only if its records are worth proofNeeded points together, and none of
+// A record that perf never wrote is worse than one that is left out. So the Scanner
+// accepts a place only if its records are worth proofNeeded points together, and none of
 // them contradicts itself.
 const (
 	proofNeeded  = 6
 	proofAtEnd   = 4  // where the records end with those that prove
 	proofByID    = 4  // a record of the kernel, with an id of the recording and a time that is near
-	proofBySize  = 2  // another record whose content takes just its size
-	proofByType  = 1  // a record of perf's own whose content is well-formed
+	proofBySize  = 2  // another record whose content has exactly its size
+	proofByType  = 1  // a record that perf itself wrote whose content is well-formed
 	proofRecords = 64 // no more records are looked at
 	proofNear    = 86_400_000_000_000
 	// proofAhead is how many headers must be plausible behind a record whose
@@ -38,7 +38,7 @@ const (
 	proofAhead = 3
 )
 
-// A verdict is the outcome of looking at bytes of which more may come.
+// A verdict is the result of a check of bytes. More bytes may follow.
 type verdict uint8
 
 const (
@@ -51,9 +51,10 @@ const (
 type prover struct {
 	r     *Recording
 	inner bool // among records that were compressed: there are only those of the kernel
-	// outer says that the recording is compressed, and that these are the records
-	// that are not: those of perf, and those of the kernel that perf made up, without
-	// a time. Others are copies that the compression left as they were.
+	// outer says that the recording is compressed, and that these are the records that
+	// are not compressed: those of perf, and records of the kernel's types that perf
+	// synthesized, without a time. All others are copies that the compression left
+	// unchanged.
 	outer bool
 	// last is the id of the last record before the damage, zero if it has none; side
 	// says that it is no SAMPLE. Strictly, nothing of its CPU may be older.
@@ -62,8 +63,8 @@ type prover struct {
 	strict bool
 }
 
-// proves looks at the records that begin at b. Complete says that b ends where
-// the records do.
+// proves checks the records that begin at b. If complete is set, the records end where b
+// ends.
 func (p *prover) proves(b []byte, complete bool) verdict {
 	points := 0
 	for range proofRecords {
@@ -131,9 +132,9 @@ func (p *prover) worth(h header, raw []byte) (points int, ok bool) {
 	return proofByID, true
 }
 
-// isNear reports whether a record may come soon after the last one before the
-// damage. Of one CPU, records that are no samples are in the order of time; older
-// bytes are what several listeners leave at the end of records (see [TextPoke]).
+// isNear reports whether a record may come soon after the last one before the damage.
+// The records of one CPU, except samples, are in the order of time. Older bytes are what
+// several listeners leave at the end of records (see [TextPoke]).
 func (p *prover) isNear(h header, id *SampleID) bool {
 	last := p.last.Time
 	if id.Time == 0 || last == 0 {
@@ -191,9 +192,9 @@ func (p *prover) search(b []byte, from, to int, complete bool) (at int, v verdic
 	return at, disproven
 }
 
-// goesOn reports whether b, which follows a record, may begin with another one:
-// by the headers of some, of which one at least has a known type. Where b ends
-// too early, nothing speaks against it.
+// goesOn reports whether b, which follows a record, may begin with another one. It checks
+// several headers, of which at least one must have a known type. If b ends too early,
+// b may begin with a record.
 func (p *prover) goesOn(b []byte) bool {
 	known := false
 	for range proofAhead {
@@ -260,8 +261,8 @@ func (s *Scanner) prover() prover {
 // complete reports whether no more bytes come behind s.buf.
 func (s *Scanner) complete() bool { return s.stream == nil || s.stream.eof || s.stream.err != nil }
 
-// remap goes on in the mapping of a file that is being read (see [Unmapped]), so
-// that what is damaged is looked at in the same way. It reports whether it did.
+// remap continues in the mapping of a file that is being read (see [Unmapped]), so that
+// damage is treated in the same way. It reports whether it did.
 func (s *Scanner) remap() bool {
 	if s.stream == nil || !s.reads {
 		return false
@@ -287,18 +288,17 @@ func (s *Scanner) goesOn(size int) bool {
 	return p.goesOn(s.ahead()[size:])
 }
 
-// isStray reports whether a record stands among those that are not compressed, and
-// has a time as those that are: it may be a copy that the compression left as it was.
+// isStray reports whether a record is among those that are not compressed but has a time,
+// as those that are compressed have. It may be a copy that the compression left unchanged.
 func (s *Scanner) isStray(h header, raw []byte) bool {
 	var id SampleID
 	return s.inflate != nil && h.typ < firstUserRecord &&
 		s.r.SampleID(&Record{Type: h.typ, Misc: h.misc, Raw: raw}, &id) == nil && id.Time != 0
 }
 
-// hides reports whether the record at s.off, of size bytes and with follows more
-// behind it, has swallowed others: since its content takes another size, or since
-// none begins behind it but one within it. It returns where that one begins,
-// from s.off on.
+// hides reports whether the record at s.off, of size bytes and with follows more behind
+// it, has swallowed others. Either its content has another size, or no record begins behind
+// it but one begins within it. hides returns where that one begins, relative to s.off.
 func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok bool) {
 	b := s.ahead()
 	p := s.prover()
@@ -316,7 +316,7 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 		return s.search(headerSize, end)
 	}
 	if h.typ >= firstUserRecord && f != exact || f == misfit {
-		// Few of perf's own records say how long their content is. No record ends
+		// Few of the records that perf itself wrote have the length of their content. No record ends
 		// with another one.
 		for at = headerSize; at+headerSize <= size; at += 8 {
 			if p.isFilled(b[at:size], proofBySize) {
@@ -327,7 +327,7 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 	if f == exact {
 		return 0, false
 	}
-	least := proofBySize // its content tells where it ends
+	least := proofBySize // its content shows where it ends
 	if mayBeOversize(h.typ) {
 		// Stale bytes may look like records, which are older ones then.
 		least, p.strict = proofAtEnd, true
@@ -402,8 +402,8 @@ func (s *Scanner) search(from, to int) (at int, ok bool) {
 	}
 }
 
-// lose takes note that the bytes at s.off are no record, for the reason err, and
-// goes to where records begin again. If there is no such place, the file ends here.
+// lose records that the bytes at s.off are no record, for the reason err, and moves to
+// where records begin again. If there is no such place, the file ends here.
 func (s *Scanner) lose(h header, err *FormatError) {
 	s.remap()
 	at := s.base + int64(s.off)
@@ -439,8 +439,8 @@ func (s *Scanner) lose(h header, err *FormatError) {
 
 const searchStep = 1 << 20
 
-// skipTo goes to the record that begins n bytes behind s.off. What stands at
-// offset at could not be read.
+// skipTo moves to the record that begins n bytes behind s.off. The bytes at offset at
+// could not be read.
 func (s *Scanner) skipTo(at int64, h header, err *FormatError, n int) {
 	to := s.base + int64(s.off+n)
 	if s.mayHaveHeldBlocks(s.off, s.off+n) {
@@ -448,7 +448,7 @@ func (s *Scanner) skipTo(at int64, h header, err *FormatError, n int) {
 	}
 	cause := err.Err
 	if errors.Is(cause, ErrTruncated) {
-		cause = ErrMalformed // it is not the end that is missing
+		cause = ErrMalformed // the missing part is not the end
 	}
 	s.note(&FormatError{
 		File: s.r.fileName(s.file), Offset: at, Record: h.typ, Err: cause,
