@@ -402,7 +402,7 @@ func (s *Scanner) search(from, to int) (at int, ok bool) {
 	}
 }
 
-// lose records that the bytes at s.off are no record, for the reason err, and moves to
+// lose notes that the bytes at s.off are no record, for the reason err, and moves to
 // where records begin again. If there is no such place, the file ends here.
 func (s *Scanner) lose(h header, err *FormatError) {
 	s.remap()
