@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"slices"
-
-	"github.com/textreplay/textreplay/timeline"
 )
 
 // returnZero is what __static_call_transform writes for a call to
@@ -29,11 +27,13 @@ var returnZero = [][]byte{
 // A CALL, and a JMP in place of another JMP, can be either. Then callees are the
 // addresses that they lead to, 0 if there is none: a place that leads to a
 // function of the kernel's own text other than ftrace's is a static call's.
+//
+// The poke must be one of timeline.PokeBatch.
 func Alone(machine elf.Machine, addr uint64, old, new []byte) (alone bool, callees [2]uint64) {
-	if machine != elf.EM_X86_64 || KindOfPoke(machine, nil, old, new) != timeline.PokeBatch {
+	if machine != elf.EM_X86_64 {
 		return false, callees
 	}
-	was, is := emulateX86(addr, old), emulateX86(addr, new)
+	was, is := queued(addr, old), queued(addr, new)
 	for i, e := range []TrapEffect{was, is} {
 		switch e.Kind {
 		case TrapReturn, TrapBranch, TrapProbe:
@@ -47,4 +47,12 @@ func Alone(machine elf.Machine, addr uint64, old, new []byte) (alone bool, calle
 		callees = [2]uint64{was.Target, is.Target}
 	}
 	return false, callees
+}
+
+// queued is emulateX86, and faster for what nearly all pokes write.
+func queued(addr uint64, code []byte) TrapEffect {
+	if len(code) == 5 && code[0] == 0x0f && code[1] == 0x1f {
+		return TrapEffect{Kind: TrapNop} // 0f 1f 44 00 00
+	}
+	return emulateX86(addr, code)
 }

@@ -27,7 +27,6 @@ func TestAlone(t *testing.T) {
 		{"and before 5.18", "66664831c0", "e8fb0f0000", true, [2]uint64{}},
 		{"a conditional tail call", "0f84fa0f0000", "0f84fa1f0000", true, [2]uint64{}},
 		{"a kprobe being optimised", "cc89f45589", "e9fb0f0000", true, [2]uint64{}},
-		{"a kprobe armed is no batch anyway", "49", "cc", false, [2]uint64{}},
 		{"bytes that nothing is known to write", "0102030405", "e8fb0f0000", false, [2]uint64{}},
 	} {
 		old, _ := hex.DecodeString(tt.old)

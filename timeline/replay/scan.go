@@ -521,8 +521,9 @@ func (s *scan) sample(rec *perfdata.Record) {
 	if !s.decoded(rec, s.rec.SampleID(rec, id)) {
 		return
 	}
-	ch := s.enter(rec, id).ch
-	if ch == nil || ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0 {
+	e := s.enter(rec, id)
+	ch := e.ch
+	if ch == nil || e.foreign || ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0 {
 		return
 	}
 	var sample perfdata.Sample
