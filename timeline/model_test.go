@@ -375,7 +375,11 @@ func (m *model) live() []*being {
 			own := func(e *SymbolEvent) bool {
 				return b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine)
 			}
-			if !o.Unregister || !own(o) || !m.apart(e, o) || b.lo == n.lo && own(e) && (len(later) == 1 || !events[later[1]].Unregister) {
+			lost := false // its death, before
+			for t := b.from; t < e.Time; t++ {
+				lost = lost || m.during(GapSymbols, t) != ReasonNone
+			}
+			if lost || !o.Unregister || !own(o) || !m.apart(e, o) || b.lo == n.lo && own(e) && (len(later) == 1 || !events[later[1]].Unregister) {
 				continue
 			}
 			return later[0]

@@ -77,6 +77,9 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 		if k == 0 || k-i > maxBetween || !events[k].Unregister || !o.is(&events[k]) || !p.apart(e, &events[k]) {
 			continue
 		}
+		if len(p.lost.between(o.From, e.Time)) > 0 {
+			continue // its death may have been lost
+		}
 		if o.Lo == l.Lo && o.is(e) {
 			// It may as well be the death of this one.
 			if next := order.after(o.Lo, k); next == 0 || !events[next].Unregister {

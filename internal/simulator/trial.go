@@ -165,11 +165,20 @@ func (t *trial) alive() (m []must) {
 			m = append(m, must{l.Addr, l.Len, from, to, "kernel text"})
 		case (l.Kind == kernel.LifeSlot || l.Kind == kernel.LifeTrampoline) && l.From >= rec.Exec:
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
-		case l.Kind == kernel.LifeBPF && rec.Fetched[l]:
+		case l.Kind == kernel.LifeBPF && rec.Fetched[l] && !t.pokedBefore(l):
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
 		}
 	}
 	return m
+}
+
+// pokedBefore reports whether a change was recorded at the place of a program in the
+// second before it came to life. If clocks differed it could be one of the program's
+// tail calls (rule clocks), so the program need not be known.
+func (t *trial) pokedBefore(l *kernel.Life) bool {
+	return slices.ContainsFunc(t.run.Kernel.Truth.Stores, func(s kernel.Store) bool {
+		return s.Kept && l.Addr <= s.Addr && s.Addr < l.Addr+l.Len && s.From < l.From && l.From-s.From < second
+	})
 }
 
 // betweenLosses returns, for each poke of kernel text, the time from the loss before it:
