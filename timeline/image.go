@@ -115,6 +115,23 @@ type Block struct {
 	Given int
 	// Validity is the time during which the block has these bytes and this standing.
 	Validity
+	// NoTrap is the time around the asked one during which no window is open over the
+	// block (see [Window]): a CPU that runs the block's code then runs these very bytes,
+	// as far as Standing says that they are known. It is empty if a window is open, and
+	// always if the answer is not of a cursor that knows windows; see [Windows.Cursor].
+	// It may reach beyond Validity.
+	NoTrap Validity
+}
+
+// Settled returns the time around t during which the block has these bytes and this
+// standing, and no CPU may meet a trap in their place: what both Validity and NoTrap
+// have. It is empty if a window is open.
+func (b *Block) Settled() Validity {
+	v := Validity{max(b.Since, b.NoTrap.Since), min(b.Until, b.NoTrap.Until)}
+	if v.Since > v.Until {
+		return Validity{}
+	}
+	return v
 }
 
 // Validity is the half-open interval of time [Since, Until) in which an answer is the
@@ -122,8 +139,8 @@ type Block struct {
 // bounds it.
 type Validity struct{ Since, Until uint64 }
 
-// at reports whether t is in v.
-func (v *Validity) at(t uint64) bool { return t-v.Since < v.Until-v.Since }
+// At reports whether time t is in v.
+func (v Validity) At(t uint64) bool { return t-v.Since < v.Until-v.Since }
 
 // Read fills buf with the bytes at addr and returns the standing and the validity of
 // the whole block. From the first byte on that is [Unknown], [Unmapped] or
@@ -132,7 +149,7 @@ func (v View) Read(addr uint64, buf []byte) Block {
 	im := v.im
 	if at := addr - im.base; im.has(at, len(buf)) {
 		h := im.at(&im.unpatched, v.t)
-		return Block{h.standing, h.reason, im.unpatchedText.read(at, buf), Validity{h.since, h.until}}
+		return Block{h.standing, h.reason, im.unpatchedText.read(at, buf), Validity{h.since, h.until}, Validity{}}
 	}
 	return im.read(addr, v.t, buf, im.find(addr), nil)
 }

@@ -2025,6 +2025,16 @@ func TestModel(t *testing.T) {
 		}
 		var lo, hi uint64
 		var want []reply
+		type moment struct{ addr, time uint64 }
+		changes := make(map[moment]Invalidation)
+		for v := range im.Invalidations(0, MaxTime, 0, lastTick) {
+			for a := v.Lo; a < v.Hi; a++ {
+				if w, twice := changes[moment{a, v.Since}]; twice {
+					t.Fatalf("two invalidations of %#x at %d: %v and %v", a, v.Since, v, w)
+				}
+				changes[moment{a, v.Since}] = v
+			}
+		}
 		for _, a := range places {
 			if l, h := m.run(a); l != lo || h != hi {
 				if lo, hi = l, h; hi < MaxTime && lo > 0 {
@@ -2036,6 +2046,32 @@ func TestModel(t *testing.T) {
 			n := int(hi - lo)
 			all := func(q uint64) reply { return want[min(q, uint64(len(want)-1))] }
 			expect := func(q uint64) reply { return all(q).of(int(a-lo), n) }
+			last := uint64(0)
+			for q := uint64(1); q <= lastTick; q++ {
+				was, is := expect(q-1), expect(q)
+				v, listed := changes[moment{a, q}]
+				if was != is && !listed || listed && v.Standing != is.standing {
+					t.Fatalf("byte %#x changes at %d from %v to %v, the invalidation says %v %v\n%v", a, q, was, is, listed, v, m)
+				}
+				differ := was.otherCode(is)
+				for o := v.Lo; listed && v.Bytes && !differ && o < v.Hi; o++ { // in any byte
+					before, _ := replyOf(im, o, q-1)
+					after, _ := replyOf(im, o, q)
+					differ = before.otherCode(after)
+				}
+				if is.standing != Conflicting && listed && v.Bytes != differ {
+					t.Fatalf("byte %#x changes at %d from %v to %v, the invalidation says %v\n%v", a, q, was, is, v, m)
+				}
+				if listed && v.Bytes {
+					last = q
+				}
+				if _, valid := replyOf(im, a, q); listed && v.Validity != valid {
+					t.Fatalf("byte %#x at %d: the invalidation says %v, the answer %v", a, q, v.Validity, valid)
+				}
+			}
+			if got := im.LastChange(a, 1); got != last && got <= lastTick {
+				t.Fatalf("byte %#x changes last at %d, want %d", a, got, last)
+			}
 			for q := uint64(0); q <= lastTick; q++ {
 				got, valid := replyOf(im, a, q)
 				if d := expect(q); d != got {
@@ -2059,6 +2095,14 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// otherCode reports whether a and b differ in more than in what is known of the byte.
+func (r reply) otherCode(o reply) bool {
+	if !r.standing.HasBytes() || !o.standing.HasBytes() {
+		return r.standing != o.standing
+	}
+	return (r.standing == Retired) != (o.standing == Retired) || r.bytes[len(r.bytes)-1] != o.bytes[len(o.bytes)-1]
 }
 
 func (m *model) String() string {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"sync"
 )
 
 // Window is the time around a poke in which a CPU that runs the poked instruction may
@@ -99,6 +100,10 @@ type Windows struct {
 	slow    uint64          // how long a batch takes that is slower than nearly all others
 	words   *wordWindows    // if instructions are words, and no batches are made; nil on x86
 	indexed *indexedWindows // if pokes are in the file of an index
+
+	indexOnce sync.Once
+	byAddr    *windowIndex // see [Windows.index]
+	indexOf   *Windows     // whose pokes the index refers to: w, unless the file of the index is damaged
 }
 
 // A sortedRun is a run of pokes, [lo, hi) as recorded, that are neighbours in the order
@@ -199,7 +204,7 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
 	for k := max(0, i-BatchMax-1); k < min(w.len(), i+BatchMax+1); k++ {
 		p := w.at(k)
-		if p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
+		if p.Len == 0 || p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
 			continue
 		}
 		if win := w.window(k); win.Proven.From <= t && t < win.Proven.To {
