@@ -86,6 +86,9 @@ func TestARM64(t *testing.T) {
 			Addr: addr, Bytes: code, Text: tt.want, Target: tt.target, HasTarget: tt.target != 0,
 			Data: strings.HasPrefix(tt.want, "."),
 		}
+		if !want.Data {
+			want.Class = arm64ClassOf(tt.want)
+		}
 		if diff := cmp.Diff(want, d.Next(append(bytes.Clone(code), 1, 2, 3, 4), addr, symbols)); diff != "" {
 			t.Errorf("%08x (-want +got):\n%s", tt.word, diff)
 		}

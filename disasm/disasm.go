@@ -58,6 +58,9 @@ type Inst struct {
 	// other instructions, indirect branches among them.
 	Target    uint64
 	HasTarget bool
+	// Class is what the instruction does to the flow of control. The length of the
+	// instruction is that of Bytes.
+	Class Class
 	// Data is true where Bytes did not decode or are said to be data. Text is
 	// then an assembler directive: ".byte 0x..".
 	Data bool
@@ -75,6 +78,9 @@ type arch interface {
 	// instructions are words it returns one that does not decode as data. ok is
 	// false if there is nothing whole: then the caller shows a byte of data.
 	next(code []byte, addr uint64, sym Symbolizer) (inst Inst, ok bool)
+
+	// decode decodes the first instruction of code, which is not empty, without its text.
+	decode(code []byte, addr uint64) flow
 
 	// directives returns what the architecture's assembler calls words of 4 and
 	// of 8 bytes.
@@ -114,6 +120,9 @@ func (d *Disassembler) Next(code []byte, addr uint64, sym Symbolizer) Inst {
 		sym = noSymbols
 	}
 	if inst, ok := d.arch.next(code, addr, sym); ok {
+		if !inst.Data {
+			inst.Class = d.arch.decode(inst.Bytes, addr).class
+		}
 		return inst
 	}
 	return dataByte(code, addr)

@@ -65,27 +65,27 @@ func TestNext(t *testing.T) {
 	}{
 		{
 			"call of a symbol", []byte{0xe8, 0x0b, 0, 0, 0, 0x90}, symbols,
-			Inst{Bytes: []byte{0xe8, 0x0b, 0, 0, 0}, Text: "call ffffffff81234510 <vfs_read+0x10>", Target: addr + 0x10, HasTarget: true},
+			Inst{Bytes: []byte{0xe8, 0x0b, 0, 0, 0}, Text: "call ffffffff81234510 <vfs_read+0x10>", Class: Call, Target: addr + 0x10, HasTarget: true},
 		},
 		{
 			"jump to where a symbol begins", []byte{0xeb, 0xfe}, symbols,
-			Inst{Bytes: []byte{0xeb, 0xfe}, Text: "jmp ffffffff81234500 <vfs_read>", Target: addr, HasTarget: true},
+			Inst{Bytes: []byte{0xeb, 0xfe}, Text: "jmp ffffffff81234500 <vfs_read>", Class: Jump, Target: addr, HasTarget: true},
 		},
 		{
 			"jump backwards out of the symbol", []byte{0x74, 0x80}, symbols,
-			Inst{Bytes: []byte{0x74, 0x80}, Text: "je ffffffff81234482", Target: addr + 2 - 128, HasTarget: true},
+			Inst{Bytes: []byte{0x74, 0x80}, Text: "je ffffffff81234482", Class: CondJump, Target: addr + 2 - 128, HasTarget: true},
 		},
 		{
 			"symbol that begins behind its address", []byte{0xe9, 0xfb, 0xba, 0xdc, 0x00}, symbols,
-			Inst{Bytes: []byte{0xe9, 0xfb, 0xba, 0xdc, 0x00}, Text: "jmp ffffffff82000000", Target: 0xffffffff82000000, HasTarget: true},
+			Inst{Bytes: []byte{0xe9, 0xfb, 0xba, 0xdc, 0x00}, Text: "jmp ffffffff82000000", Class: Jump, Target: 0xffffffff82000000, HasTarget: true},
 		},
 		{
 			"no symbolizer", []byte{0xe8, 0x0b, 0, 0, 0}, nil,
-			Inst{Bytes: []byte{0xe8, 0x0b, 0, 0, 0}, Text: "call ffffffff81234510", Target: addr + 0x10, HasTarget: true},
+			Inst{Bytes: []byte{0xe8, 0x0b, 0, 0, 0}, Text: "call ffffffff81234510", Class: Call, Target: addr + 0x10, HasTarget: true},
 		},
 		{
 			"indirect call", []byte{0xff, 0xd0}, symbols,
-			Inst{Bytes: []byte{0xff, 0xd0}, Text: "call *%rax"},
+			Inst{Bytes: []byte{0xff, 0xd0}, Text: "call *%rax", Class: IndirectCall},
 		},
 		{
 			"relative to RIP", []byte{0x48, 0x8b, 0x05, 0x0c, 0, 0, 0}, symbols,

@@ -101,6 +101,9 @@ func TestPPC64(t *testing.T) {
 			if want.Data {
 				want.Bytes = code[:4]
 			}
+			if !want.Data {
+				want.Class = ppc64ClassOf(tt.want)
+			}
 			if diff := cmp.Diff(want, d.Next(append(bytes.Clone(code), 1, 2, 3, 4), addr, symbols)); diff != "" {
 				t.Errorf("%v: %08x (-want +got):\n%s", a.order, tt.words, diff)
 			}

@@ -1,0 +1,176 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disasm
+
+import "encoding/binary"
+
+// Class is what an instruction does to the flow of control.
+type Class uint8
+
+const (
+	// Other: the next instruction is executed next, unless the instruction raises an
+	// exception. That includes those that always do, such as UD2.
+	Other        Class = iota
+	Call               // to Target; the return address is pushed or linked
+	Jump               // to Target
+	CondJump           // to Target or to the next instruction
+	Return             // to the caller
+	IndirectCall       // to an address in a register or in memory
+	IndirectJump       // to an address in a register or in memory
+	Trap               // to the handler of a software interrupt or breakpoint: INT3, INT, BRK, trap
+	Syscall            // into the kernel, or into a hypervisor: SYSCALL, SVC, HVC, sc
+	// SyscallReturn is the way back from those and from any exception: IRET, SYSRET, ERET,
+	// rfid.
+	SyscallReturn
+)
+
+var classNames = [...]string{"other", "call", "jump", "conditional-jump", "return", "indirect-call", "indirect-jump", "trap", "syscall", "syscall-return"}
+
+// String returns the name of the class, for example "conditional-jump".
+func (c Class) String() string { return classNames[c] }
+
+// Decode is [Disassembler.Next] for decoders of traces: it builds no text. It returns Addr,
+// Bytes, Class and Target of the first instruction of code, which lies at addr. It does not
+// allocate, but for some rare instructions of x86-64, such as those of SSE that have an
+// operand in memory.
+//
+// On x86-64 these are those of Next. Where instructions are words, Decode does not check
+// that a word is an instruction: Data is set only if code has no whole word or addr is no
+// multiple of 4.
+func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
+	if len(code) == 0 {
+		return Inst{Addr: addr}
+	}
+	f := d.arch.decode(code, addr)
+	if f.n == 0 {
+		return Inst{Addr: addr, Bytes: code[:1:1], Data: true}
+	}
+	return Inst{Addr: addr, Bytes: code[:f.n:f.n], Target: f.target, HasTarget: f.hasTarget, Class: f.class}
+}
+
+// flow is what Decode finds out about an instruction.
+type flow struct {
+	n         int // its length, 0 if there is none
+	target    uint64
+	hasTarget bool
+	class     Class
+}
+
+// to sets the target.
+func (f *flow) to(target uint64) { f.target, f.hasTarget = target, true }
+
+func (arm64) decode(code []byte, addr uint64) flow {
+	if len(code) < 4 || addr&3 != 0 {
+		return flow{}
+	}
+	f := flow{n: 4}
+	word := binary.LittleEndian.Uint32(code)
+	to := func(offset int32) { f.to(addr + uint64(int64(offset))) }
+	switch word >> 25 {
+	case 0b0001010, 0b0001011: // b
+		f.class = Jump
+		to(int32(word<<6) >> 4)
+	case 0b1001010, 0b1001011: // bl
+		f.class = Call
+		to(int32(word<<6) >> 4)
+	case 0b0101010: // b.cond, bc.cond
+		if word>>24&1 == 0 {
+			f.class = CondJump
+			to(int32(word<<8) >> 13 << 2)
+		}
+	case 0b0011010, 0b1011010: // cbz, cbnz
+		f.class = CondJump
+		to(int32(word<<8) >> 13 << 2)
+	case 0b0011011, 0b1011011: // tbz, tbnz
+		f.class = CondJump
+		to(int32(word<<13) >> 18 << 2)
+	case 0b1101010: // exceptions
+		switch {
+		case word&0xffe0001f == 0xd4200000: // brk
+			f.class = Trap
+		case word&0xffe0001c == 0xd4000000 && word&3 != 0: // svc, hvc, smc
+			f.class = Syscall
+		}
+	case 0b1101011: // branches to registers
+		switch word >> 21 & 0xf {
+		case 0b0000, 0b1000:
+			f.class = IndirectJump
+		case 0b0001, 0b1001:
+			f.class = IndirectCall
+		case 0b0010:
+			f.class = Return
+		case 0b0100:
+			f.class = SyscallReturn
+		}
+		if word>>16&0x1f != 0x1f {
+			f.class = Other
+		}
+	}
+	return f
+}
+
+func (p ppc64) decode(code []byte, addr uint64) flow {
+	if len(code) < 4 || addr&3 != 0 {
+		return flow{}
+	}
+	f := flow{n: 4}
+	word := p.order.Uint32(code)
+	to := func(offset int32) {
+		if f.to(uint64(int64(offset))); word&2 == 0 { // not absolute
+			f.target += addr
+		}
+	}
+	links := word&1 != 0
+	always := word>>21&0x14 == 0x14 // the BO field asks for no condition and no counter
+	switch word >> 26 {
+	case 1: // a prefix
+		if len(code) >= 8 {
+			f.n = 8
+		}
+	case 2: // tdi
+		f.class = Trap
+	case 3: // twi
+		f.class = Trap
+	case 16: // bc
+		switch {
+		case links:
+			f.class = Call
+		case always:
+			f.class = Jump
+		default:
+			f.class = CondJump
+		}
+		to(int32(int16(word &^ 3)))
+	case 17: // sc, scv
+		if word&3 != 0 {
+			f.class = Syscall
+		}
+	case 18: // b
+		if f.class = Jump; links {
+			f.class = Call
+		}
+		to(int32(word&^3<<6) >> 6)
+	case 19:
+		switch word >> 1 & 0x3ff {
+		case 16: // bclr
+			if f.class = Return; links {
+				f.class = IndirectCall
+			}
+		case 528, 560: // bcctr, bctar
+			if f.class = IndirectJump; links {
+				f.class = IndirectCall
+			}
+		case 18, 82, 274, 306, 370: // rfid, rfscv, hrfid, urfid, stop
+			if word>>1&0x3ff != 370 {
+				f.class = SyscallReturn
+			}
+		}
+	case 31:
+		switch word >> 1 & 0x3ff {
+		case 4, 68: // tw, td
+			f.class = Trap
+		}
+	}
+	return f
+}
