@@ -12,6 +12,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -34,6 +35,11 @@ type log struct {
 	kinds                      words
 	times, addrs               interval
 	shown                      map[*replay.Sequence]bool
+
+	comms      []string
+	pids       []uint
+	mechanisms words
+	classifier *mechanism.Classifier // nil if no mechanism is asked for
 }
 
 // interval is half-open.
@@ -60,10 +66,15 @@ unloaded) and lost (records are missing between two times).
 If the kernel changes a site in several steps, such as powerpc's mflr and the branch
 after it, log prints one entry with the steps.
 
+Each change was made by one of the kernel's mechanisms: a static key, a static call,
+ftrace, a kprobe, BPF. No record names it. log derives it from the bytes and from where
+the instructions lead, for --mechanism and --json; it is other if these do not show it.
+
 Consecutive pokes of one thread at ascending addresses are shown as a batch. The
 kernel does not record where a batch begins and ends, so this is a guess.`,
 		Example: `  textreplay log --time 12.5,13
   textreplay log --symbol schedule --kind poke
+  textreplay log --comm insmod --mechanism static-key,static-call
   textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run() },
@@ -73,6 +84,9 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
 	f.StringVar(&l.symbol, "symbol", "", "only changes of this symbol ([MODULE:]NAME)")
 	a.words(cmd, &l.kinds, "kind", "only these `kinds`", kindPoke, kindKSymbol, kindBPF, kindLost)
+	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `names`")
+	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `pids`")
+	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `mechanisms`", mechanismNames()...)
 	return cmd
 }
 
@@ -86,12 +100,17 @@ func (l *log) run() (err error) {
 	if err := l.filters(); err != nil {
 		return err
 	}
+	if l.json || len(l.mechanisms.given) > 0 {
+		if l.classifier, err = l.classify(l.r); err != nil {
+			return err
+		}
+	}
 	p := printer(&logText{log: l})
 	if l.json {
 		p = &logJSON{log: l, enc: encoder(l.out)}
 	}
 	for c := range l.r.Changes() {
-		if !l.times.has(c.Time) {
+		if !l.times.has(c.Time) || !l.wantsWriter(c) {
 			continue
 		}
 		if err := l.change(c, p); err != nil {
@@ -171,6 +190,21 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 	p := placeOf(v, addr)
 	p.offset = 0
 	return p.name != "" && (isNamed(l.symbol, p.module, p.name) || slices.Contains(l.aliases, p))
+}
+
+// wantsWriter reports whether a change by this thread and mechanism is asked for. A loss
+// may hide any change.
+func (l *log) wantsWriter(c *replay.Change) bool {
+	if c.Loss != nil {
+		return true
+	}
+	if len(l.comms) > 0 && !slices.Contains(l.comms, c.Comm) {
+		return false
+	}
+	if id := c.SampleID(); len(l.pids) > 0 && (c.Time == 0 || id.Has&perfdata.SampleTID == 0 || !slices.Contains(l.pids, uint(id.PID))) {
+		return false
+	}
+	return len(l.mechanisms.given) == 0 || l.mechanisms.has(l.classifier.Of(c).String())
 }
 
 // A logPoke is a poke with the image before and after it.

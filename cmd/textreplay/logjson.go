@@ -45,6 +45,8 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 	return e
 }
 
+func (j *logJSON) mechanism(c *replay.Change) string { return j.classifier.Of(c).String() }
+
 type jsonPoke struct {
 	jsonEntry
 	Poke    string      `json:"poke"`  // kind of poke: batch, kprobe-armed, ...
@@ -56,6 +58,8 @@ type jsonPoke struct {
 	OldText string      `json:"old_text"`
 	NewText string      `json:"new_text"`
 	Batch   int         `json:"batch,omitempty"`
+	// Mechanism is by what the kernel made the change: static-key, ...
+	Mechanism string `json:"mechanism"`
 	// Sequence is the sequence of several steps that the poke belongs to.
 	Sequence *jsonSequence `json:"sequence,omitempty"`
 }
@@ -72,7 +76,7 @@ func (j *logJSON) poke(p *logPoke) error {
 	}
 	return j.enc.Encode(jsonPoke{
 		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
-		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch, j.sequenceJSON(p.c.Sequence),
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch, j.mechanism(p.c), j.sequenceJSON(p.c.Sequence),
 	})
 }
 
@@ -83,6 +87,7 @@ type jsonKSymbol struct {
 	Name       string `json:"name"`
 	Type       string `json:"type"`
 	Unregister bool   `json:"unregister"`
+	Mechanism  string `json:"mechanism"`
 }
 
 func (j *logJSON) ksymbol(c *replay.Change) error {
@@ -95,7 +100,7 @@ func (j *logJSON) ksymbol(c *replay.Change) error {
 		typ = "ool"
 	}
 	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, c), hexAddr(k.Addr), k.Len, string(k.Name), typ,
-		k.Flags&perfdata.KSymbolUnregister != 0})
+		k.Flags&perfdata.KSymbolUnregister != 0, j.mechanism(c)})
 }
 
 type jsonBPFEvent struct {
@@ -103,11 +108,13 @@ type jsonBPFEvent struct {
 	Event string `json:"event"`
 	ID    uint32 `json:"id"`
 	Tag   string `json:"tag"`
+
+	Mechanism string `json:"mechanism"`
 }
 
 func (j *logJSON) bpf(c *replay.Change) error {
 	b := c.BPF
-	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, c), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:])})
+	return j.enc.Encode(jsonBPFEvent{j.head(kindBPF, c), bpfWords[b.Kind], b.ID, hex.EncodeToString(b.Tag[:]), j.mechanism(c)})
 }
 
 type jsonLost struct {

@@ -111,7 +111,7 @@ func (j *logJSON) sequence(c *replay.Change) error {
 		jsonEntry: j.head(kindPoke, c), Poke: "sequence", Shape: shapes[timeline.PokeBatch],
 		Addr: hexAddr(s.Site), Symbol: placeOf(after, s.Site).json(),
 		Old: hex.EncodeToString(old), New: hex.EncodeToString(new), OldText: text(before, old), NewText: text(after, new),
-		Sequence: j.sequenceJSON(s),
+		Mechanism: j.mechanism(c), Sequence: j.sequenceJSON(s),
 	})
 }
 

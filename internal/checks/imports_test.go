@@ -35,13 +35,16 @@ var allowed = map[string][]string{
 		"perfdata", "timeline", "timeline/replay",
 	},
 	"timeline/trim": {"perfdata", "kcore", "timeline", "timeline/replay", "internal/outfile"},
+	"timeline/mechanism": {
+		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching",
+	},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},
 	"internal/simulator/kernel":  {"internal/simulator/rawperf"},
 	"internal/simulator/record":  {"internal/simulator/rawperf", "internal/simulator/kernel"},
 	"cmd/textreplay": {
-		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/trim",
-		"internal/patching", "internal/outfile",
+		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/pprofexport",
+		"timeline/trim", "internal/patching", "internal/outfile",
 	},
 }
 

@@ -17,6 +17,19 @@ var returnZero = [][]byte{
 	{0x66, 0x66, 0x48, 0x31, 0xc0}, // before 5.18
 }
 
+// inlined are the other instructions that static calls are replaced by.
+var inlined = [][]byte{
+	{0x67, 0x48, 0x0f, 0xb9, 0x3a}, // UD1 for __WARN_trap (warninsn)
+	{0x3e, 0x3e, 0xc6, 0x07, 0x00}, // MOVB $0,(%RDI) for a paravirtual unlock (unlockinsn)
+}
+
+// IsInlinedCall reports whether code is an instruction that x86 kernels write in place
+// of a static call of a certain function, such as __static_call_return0.
+func IsInlinedCall(code []byte) bool {
+	is := func(z []byte) bool { return bytes.Equal(z, code) }
+	return slices.ContainsFunc(returnZero, is) || slices.ContainsFunc(inlined, is)
+}
+
 // Alone reports whether the kernel writes a place by itself, never in a batch
 // with others, as far as the bytes show it. On x86 two mechanisms queue places
 // for text_poke_bp_batch: jump labels (NOP and JMP) and ftrace's sites (NOP and

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
 	}
-	linked, err := symbolIn(f, "_stext")
+	linked, err := stextIn(f)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -81,6 +82,17 @@ func sortSegments(segments *[]timeline.Segment) {
 		}
 	}
 	*segments = out
+}
+
+// stextIn returns the address of _stext in a vmlinux file. The one in a boot image has no
+// symbols (objcopy -S, arch/x86/boot/compressed/Makefile); x86 has _stext at the start of
+// .text (arch/x86/kernel/vmlinux.lds.S).
+func stextIn(f *elf.File) (uint64, error) {
+	addr, err := symbolIn(f, "_stext")
+	if text := f.Section(".text"); errors.Is(err, elf.ErrNoSymbols) && f.Machine == elf.EM_X86_64 && text != nil {
+		return text.Addr, nil
+	}
+	return addr, err
 }
 
 func symbolIn(f *elf.File, name string) (uint64, error) {

@@ -24,6 +24,7 @@ type vmlinux struct {
 	data    []byte
 	rela    []elf.Rela64
 	buildID []byte
+	strip   bool // without symbols, as in a boot image
 }
 
 func (v *vmlinux) write(t *testing.T) string {
@@ -49,9 +50,11 @@ func (v *vmlinux) write(t *testing.T) string {
 		note := append(order.AppendUint32(order.AppendUint32(order.AppendUint32(nil, 4), uint32(len(v.buildID))), 3), "GNU\x00"...)
 		add(".notes", elf.Section64{Type: uint32(elf.SHT_NOTE)}, append(note, v.buildID...))
 	}
-	add(".symtab", elf.Section64{Type: uint32(elf.SHT_SYMTAB), Link: uint32(len(sections) + 1), Entsize: 24},
-		[]elf.Sym64{{}, {Name: 1, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_NOTYPE), Shndx: 1, Value: v.text}})
-	add(".strtab", elf.Section64{Type: uint32(elf.SHT_STRTAB)}, []byte("\x00_stext\x00"))
+	if !v.strip {
+		add(".symtab", elf.Section64{Type: uint32(elf.SHT_SYMTAB), Link: uint32(len(sections) + 1), Entsize: 24},
+			[]elf.Sym64{{}, {Name: 1, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_NOTYPE), Shndx: 1, Value: v.text}})
+		add(".strtab", elf.Section64{Type: uint32(elf.SHT_STRTAB)}, []byte("\x00_stext\x00"))
+	}
 	add(".shstrtab", elf.Section64{Type: uint32(elf.SHT_STRTAB)}, []byte(names))
 
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: uint64(64 + body.Len()),
@@ -151,6 +154,7 @@ func TestVmlinux(t *testing.T) {
 		{"another kernel", func(v *vmlinux) { v.buildID = []byte("another kernel, ok")[:16] }, "build ID 616e6f74686572206b65726e656c2c20, but the recorded kernel has", ""},
 		{"no build id", func(v *vmlinux) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
 		{"no relocations", func(v *vmlinux) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
+		{"from a boot image", func(v *vmlinux) { v.strip, v.rela = true, nil }, "", "absolute addresses in instructions are those of the file"},
 		{"a relocation outside", func(v *vmlinux) { v.rela = []elf.Rela64{rela(linked+size-2, elf.R_X86_64_32)} }, "is outside of its section", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

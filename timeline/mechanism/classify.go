@@ -1,0 +1,376 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mechanism
+
+import (
+	"debug/elf"
+	"encoding/binary"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A Classifier says by which mechanism each change of a recording was made. It must not
+// be used by several goroutines at once.
+type Classifier struct {
+	r       *replay.Replay
+	tables  *Tables // nil if there are none
+	machine elf.Machine
+	order   binary.ByteOrder
+	lo, hi  uint64 // core kernel text
+	// The trampolines of the kernel's static calls; 0, 0 if kallsyms does not say.
+	sctLo, sctHi uint64
+	places       map[uint64]*place // what was at an address when it was last asked for
+}
+
+// NewClassifier returns a classifier for r's changes. tables may be nil; see
+// [ReadTables]. r must stay open while the classifier is in use.
+func NewClassifier(r *replay.Replay, tables *Tables) *Classifier {
+	c := &Classifier{r: r, tables: tables, machine: r.Machine(), order: r.Recording.ByteOrder(),
+		places: make(map[uint64]*place)}
+	c.lo, c.hi = r.Image.Text()
+	if k := r.Kallsyms(); k != nil {
+		c.sctLo, c.sctHi, _ = bounds(k, "__static_call_text_start", "__static_call_text_end")
+	}
+	return c
+}
+
+// Of returns the mechanism of a change; [Other] for a loss. It keeps no reference to
+// the change.
+func (c *Classifier) Of(change *replay.Change) Mechanism {
+	switch {
+	case change.Poke != nil:
+		return c.Poke(change.Poke, change.Kind)
+	case change.KSymbol != nil:
+		k := change.KSymbol
+		return mechanismOf(kindOfDynamic(string(k.Name), k.Kind == perfdata.KSymbolOOL))
+	case change.BPF != nil:
+		return BPFProgram
+	}
+	return Other
+}
+
+// Lifetime returns the mechanism that brought and removed a piece of code.
+func Lifetime(l *timeline.Lifetime) Mechanism {
+	switch {
+	case l.IsModule():
+		return Module
+	case l.Kind == timeline.BPFProgram, l.Kind == timeline.BPFImage, l.Kind == timeline.OutOfLine:
+		return mechanismOf(kindOfDynamic(l.Name, l.Kind == timeline.OutOfLine))
+	}
+	return Other
+}
+
+// mechanismOf returns the mechanism that makes and removes code of a kind.
+func mechanismOf(k placeKind) Mechanism {
+	switch k {
+	case program:
+		return BPFProgram
+	case trampoline, image:
+		return BPFTrampoline
+	case kprobeSlots:
+		return Kprobe
+	case optprobeSlots:
+		return OptimisedKprobe
+	case ftraceOutOfLine:
+		return Ftrace
+	}
+	return Other
+}
+
+// Poke returns the mechanism of a poke of this kind. It keeps no reference to p.
+func (c *Classifier) Poke(p *perfdata.TextPoke, kind timeline.PokeKind) Mechanism {
+	m, _ := c.poke(p, kind)
+	return m
+}
+
+// poke returns the mechanism of a poke, and if it is Other, why.
+func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechanism, fault) {
+	at := c.at(p.Addr, p.Time)
+	switch kind {
+	case timeline.PokeCreated, timeline.PokeRemoved:
+		if m := mechanismOf(at.kind); m != Other {
+			return m, 0
+		}
+		return Other, codeOutside
+	case timeline.PokeArmed, timeline.PokeDisarmed:
+		if at.kind == text || at.kind == unnamed || at.kind == ftraceText {
+			return Kprobe, 0
+		}
+		return Other, probeOutside
+	case timeline.PokeUnoptimised:
+		if at.kind.dynamic() {
+			return Other, probeOutside
+		}
+		return OptimisedKprobe, 0
+	}
+	was, is := c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)
+	if was.kind == probe {
+		if is.kind != jump && is.kind != call { // powerpc and x86 jump to the slot
+			return Other, noShape
+		}
+		return OptimisedKprobe, 0
+	}
+	switch at.kind {
+	case trampoline, image:
+		return BPFTrampoline, 0
+	case ftraceOutOfLine, ftraceText:
+		if was.leads() || is.leads() {
+			return Ftrace, 0
+		}
+		return Other, noShape
+	case staticCallText:
+		if stub(was) && stub(is) {
+			return StaticCall, 0
+		}
+		return Other, noShape
+	case kprobeSlots, optprobeSlots, otherOutOfLine:
+		return Other, slotChanged
+	}
+	m, why := c.byTarget(p, at, was, is)
+	if at.kind == program || m == Other || c.tables == nil || p.Addr < c.lo || p.Addr >= c.hi {
+		return m, why
+	}
+	if !c.tables.allow(m, p.Addr) {
+		return Other, notInTable
+	}
+	return m, 0
+}
+
+// stub reports whether the trampoline of a static call can have this instruction
+// (__static_call_transform, arch/x86/kernel/static_call.c).
+func stub(e effect) bool { return e.kind == jump || e.kind == ret || e.kind == inlined }
+
+// byTarget returns the mechanism of a change in the text of a function or a BPF
+// program, by what the old and the new instruction do and where they lead.
+func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, fault) {
+	if !was.known() || !is.known() {
+		if c.machine != elf.EM_X86_64 {
+			return c.byWords(p, was, is)
+		}
+		return Other, noShape
+	}
+	// What a site leads to says who made it. The new target counts if there is one.
+	for _, e := range []effect{is, was} {
+		if !e.leads() {
+			continue
+		}
+		switch c.at(e.target, p.Time).kind {
+		case ftraceText, ftraceOutOfLine:
+			return Ftrace, 0
+		case trampoline:
+			return BPFTrampoline, 0
+		case program:
+			if at.kind == program {
+				return BPFProgram, 0 // a tail call: prog_array_map_poke_run, kernel/bpf/arraymap.c
+			}
+		case optprobeSlots:
+			return OptimisedKprobe, 0
+		}
+	}
+	if at.kind == program {
+		return Other, programChanged
+	}
+	if c.machine != elf.EM_X86_64 {
+		return c.byWords(p, was, is)
+	}
+	switch {
+	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
+		if t := was.target | is.target; c.at(t, p.Time).kind == image {
+			return BPFTrampoline, 0 // bpf_dispatcher_update before 6.1
+		}
+		return StaticKey, 0
+	case was.kind == nop && is.kind == nop:
+		return Other, noShape
+	case was.kind == jump && is.kind == jump && len(p.New) != 5:
+		return Other, noShape
+	case was.kind == call || is.kind == call, was.kind == jump && is.kind == jump:
+		return c.callOrDirect(p, at, was, is)
+	}
+	// RET, Jcc and inlined functions: only static calls have them.
+	if (was.kind == nop || was.leads() || was.kind == ret || was.kind == inlined) &&
+		(is.kind == nop || is.leads() || is.kind == ret || is.kind == inlined) {
+		return StaticCall, 0
+	}
+	return Other, noShape
+}
+
+// callOrDirect returns the mechanism of a call that is set, changed or removed and does
+// not lead to ftrace's own code. It is a static call, unless a function's entry calls a
+// module: that may also be ftrace's direct call of the module's trampoline.
+func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, fault) {
+	doubtful := false
+	for _, e := range []effect{was, is} {
+		if e.kind != call {
+			continue
+		}
+		switch to := c.at(e.target, p.Time); {
+		case to.kind == staticCallText:
+			return StaticCall, 0
+		case to.kind == text && to.module == "":
+		case at.kind == unnamed || c.isEntry(p.Addr, at):
+			doubtful = true
+		}
+	}
+	switch {
+	case !doubtful:
+		return StaticCall, 0
+	case c.tables != nil && c.tables.Functions[p.Addr]:
+		return Ftrace, 0
+	case was.kind == call && c.isStub(was.target), is.kind == call && c.isStub(is.target):
+		return StaticCall, 0
+	}
+	return Other, ambiguous
+}
+
+// isStub reports whether the trampoline of a static call is at addr, in a module without
+// names. A module's text is in no copy that was made before it was loaded, so the bytes
+// at addr are known only if something changed them. Nothing but a static call changes a
+// jump to another jump, or to a return.
+func (c *Classifier) isStub(addr uint64) bool {
+	var code [5]byte
+	if c.r.Image.At(c.r.Image.Horizon()).Read(addr, code[:]).Given < len(code) {
+		return false
+	}
+	return stub(c.decode(addr, code[:]))
+}
+
+// byWords is byTarget where instructions are words. These architectures have no static
+// calls; what calls is ftrace's.
+func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, fault) {
+	switch {
+	case was.kind == call || is.kind == call, was.kind == saveLink || is.kind == saveLink:
+		return Ftrace, 0
+	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
+		return StaticKey, 0
+	case c.machine == elf.EM_AARCH64 && len(p.New) == 8:
+		if _, ok := c.r.OpsLiteral(c.r.Image.At(p.Time), p.Addr); ok {
+			return Ftrace, 0
+		}
+	}
+	return Other, noShape
+}
+
+// isEntry reports whether addr is where the compiler puts the call of __fentry__: the
+// first instruction of a function, or the one after its ENDBR64.
+func (c *Classifier) isEntry(addr uint64, at *place) bool {
+	return at.kind == text && (addr == at.lo || addr == at.lo+4 && c.endbr(at.lo))
+}
+
+// endbr reports whether there is an ENDBR64, or what the kernel writes over one
+// (gen_endbr_poison, arch/x86/include/asm/ibt.h).
+func (c *Classifier) endbr(addr uint64) bool {
+	var code [4]byte
+	if c.r.Image.At(c.r.Image.First()).Read(addr, code[:]).Given < len(code) {
+		return false
+	}
+	word := binary.LittleEndian.Uint32(code[:])
+	return word == 0xfa1e0ff3 || word == 0x001f0f66 || word == 0xd6401f0f || word == 0x909001eb
+}
+
+// An effectKind says what an instruction does that some mechanism writes.
+type effectKind uint8
+
+const (
+	unknown effectKind = iota
+	nop
+	jump
+	branch // conditional jump
+	call
+	ret
+	inlined  // what the called function would do, in place of a static call
+	probe    // a trap
+	saveLink // powerpc's mflr before the call of _mcount
+)
+
+type effect struct {
+	kind   effectKind
+	target uint64 // of jump, branch and call
+}
+
+func (e effect) known() bool { return e.kind != unknown }
+
+// leads reports whether the instruction has a target.
+func (e effect) leads() bool { return e.kind == jump || e.kind == branch || e.kind == call }
+
+// decode returns what the instruction code at addr does.
+func (c *Classifier) decode(addr uint64, code []byte) effect {
+	if c.machine == elf.EM_X86_64 && len(code) == 5 {
+		// Nearly all pokes.
+		switch code[0] {
+		case 0x0f:
+			if code[1] == 0x1f {
+				return effect{kind: nop}
+			}
+		case 0xe8:
+			return effect{call, addr + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[1:]))))}
+		case 0xe9:
+			return effect{jump, addr + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[1:]))))}
+		}
+	}
+	switch c.machine {
+	case elf.EM_PPC64:
+		return decodePowerpc(c.order, addr, code)
+	case elf.EM_S390:
+		return decodeS390(addr, code)
+	}
+	e := patching.Emulate(c.machine, addr, code)
+	switch e.Kind {
+	case patching.TrapNop:
+		return effect{kind: nop}
+	case patching.TrapJump:
+		return effect{jump, e.Target}
+	case patching.TrapBranch:
+		return effect{branch, e.Target}
+	case patching.TrapCall:
+		return effect{call, e.Target}
+	case patching.TrapReturn:
+		return effect{kind: ret}
+	case patching.TrapProbe:
+		return effect{kind: probe}
+	}
+	if c.machine == elf.EM_X86_64 && patching.IsInlinedCall(code) {
+		return effect{kind: inlined}
+	}
+	return effect{}
+}
+
+func decodePowerpc(order binary.ByteOrder, addr uint64, code []byte) effect {
+	if len(code) < 4 {
+		return effect{}
+	}
+	word := order.Uint32(code)
+	target := addr + uint64(int64(int32(word<<6)>>6)&^3)
+	switch {
+	case word == patching.PowerpcNOP:
+		return effect{kind: nop}
+	case word == patching.PowerpcTrap:
+		return effect{kind: probe}
+	case word == patching.PowerpcMFLR:
+		return effect{kind: saveLink}
+	case patching.IsPowerpcBL(word):
+		return effect{call, target}
+	case patching.IsPowerpcBL(word | patching.PowerpcLink):
+		return effect{jump, target}
+	}
+	return effect{}
+}
+
+// decodeS390 reads BRCL, of which the mask alone changes: 0 never branches, 15 always
+// (arch/s390/kernel/jump_label.c).
+func decodeS390(addr uint64, code []byte) effect {
+	switch {
+	case len(code) >= 2 && code[0] == 0 && code[1] == 2:
+		return effect{kind: probe}
+	case len(code) < 6 || code[0] != 0xc0 || code[1]&0xf != 4:
+		return effect{}
+	case code[1] == 0x04:
+		return effect{kind: nop}
+	case code[1] == 0xf4:
+		return effect{jump, addr + uint64(2*int64(int32(binary.BigEndian.Uint32(code[2:]))))}
+	}
+	return effect{}
+}

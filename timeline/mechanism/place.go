@@ -1,0 +1,142 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mechanism
+
+import (
+	"strings"
+
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A placeKind says what is at an address, as far as it matters for who may change it.
+type placeKind uint8
+
+const (
+	unnamed         placeKind = iota // no symbol: a module that nothing names, or no code
+	text                             // a function of the kernel or of a module
+	ftraceText                       // the kernel's own code that traced functions call
+	staticCallText                   // the trampoline of a static call, __SCT__...
+	program                          // a BPF program
+	trampoline                       // a BPF trampoline
+	image                            // a BPF dispatcher or struct_ops image
+	kprobeSlots                      // a page of kprobes' slots
+	optprobeSlots                    // a page of optimised kprobes' slots
+	ftraceOutOfLine                  // an ftrace trampoline
+	otherOutOfLine
+)
+
+// dynamic reports whether code of this kind comes and goes.
+func (k placeKind) dynamic() bool { return k >= program }
+
+// A place is what is at an address at some time.
+type place struct {
+	kind   placeKind
+	module string // of a module's function
+	name   string
+	lo, hi uint64 // of the function or of the dynamic code; hi may be lo, if the size is not known
+	from   uint64 // when it is there
+	to     uint64
+}
+
+// has reports whether addr is in the place's function.
+func (p *place) has(addr uint64) bool { return p.lo <= addr && addr < p.hi }
+
+// at returns what is at addr at time t.
+func (c *Classifier) at(addr, t uint64) *place {
+	p := c.places[addr]
+	if p != nil && p.from <= t && t < p.to {
+		return p
+	}
+	p = c.find(addr, t)
+	if len(c.places) >= maxPlaces {
+		clear(c.places)
+	}
+	c.places[addr] = p
+	return p
+}
+
+// maxPlaces bounds the memory of a Classifier. A kernel has some 100,000 sites.
+const maxPlaces = 1 << 20
+
+func (c *Classifier) find(addr, t uint64) *place {
+	v := c.r.Image.At(t)
+	if addr < c.lo || addr >= c.hi {
+		// A place that was unregistered a moment ago can still be changed.
+		if alive, last := v.LifetimeAt(addr); alive != nil {
+			return dynamicPlace(alive)
+		} else if last != nil && !c.inModule(addr, t) {
+			p := dynamicPlace(last)
+			p.from, p.to = t, t+1
+			return p
+		}
+	}
+	s, ok := v.Symbol(addr)
+	if !ok {
+		p := &place{kind: unnamed, from: t, to: t + 1}
+		if c.lo <= addr && addr < c.hi {
+			p.from, p.to = 0, timeline.MaxTime
+		}
+		return p
+	}
+	p := &place{kind: text, module: s.Module, name: s.Name, lo: s.Addr, hi: s.Addr + s.Size, from: s.From, to: s.To}
+	switch {
+	case strings.HasPrefix(s.Name, "__SCT__"), c.sctLo <= addr && addr < c.sctHi:
+		p.kind = staticCallText
+	case s.Module == "" && isFtraceText(s.Name):
+		p.kind = ftraceText
+	}
+	if s.Module != "" || s.To <= t {
+		p.from, p.to = t, t+1 // other dynamic code may be there at another time
+	}
+	return p
+}
+
+// inModule reports whether a module is at addr at time t.
+func (c *Classifier) inModule(addr, t uint64) bool {
+	for l := range c.r.Image.LifetimesAt(addr) {
+		if l.IsModule() && l.From <= t && t < l.To {
+			return true
+		}
+	}
+	return false
+}
+
+func dynamicPlace(l *timeline.Lifetime) *place {
+	p := &place{name: l.Name, lo: l.Lo, hi: l.Hi, from: l.From, to: l.To}
+	p.kind = kindOfDynamic(l.Name, l.Kind == timeline.OutOfLine)
+	return p
+}
+
+// kindOfDynamic returns the kind of code that a PERF_RECORD_KSYMBOL names.
+func kindOfDynamic(name string, outOfLine bool) placeKind {
+	switch {
+	case !outOfLine && timeline.IsProgramName(name):
+		return program
+	case !outOfLine && strings.HasPrefix(name, "bpf_trampoline_"):
+		return trampoline
+	case !outOfLine:
+		return image
+	case strings.HasPrefix(name, "kprobe_insn_page"):
+		return kprobeSlots
+	case strings.HasPrefix(name, "kprobe_optinsn_page"):
+		return optprobeSlots
+	case strings.HasPrefix(name, "ftrace_trampoline"):
+		return ftraceOutOfLine
+	}
+	return otherOutOfLine
+}
+
+// isFtraceText reports whether a function of the kernel is one that traced functions
+// call, or one whose calls ftrace changes: arch/x86/kernel/ftrace_64.S,
+// arch/arm64/kernel/entry-ftrace.S, arch/powerpc/kernel/trace/ftrace_entry.S,
+// arch/s390/kernel/mcount.S.
+func isFtraceText(name string) bool {
+	for _, prefix := range []string{"ftrace_caller", "ftrace_regs_caller", "ftrace_call", "ftrace_regs_call",
+		"ftrace_graph_call", "ftrace_graph_caller", "ftrace_common", "ftrace_epilogue", "ftrace_no_trace"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && (rest == "" || rest[0] == '_') {
+			return true
+		}
+	}
+	return name == "_mcount" || name == "__fentry__"
+}
