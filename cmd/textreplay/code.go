@@ -268,8 +268,11 @@ func count[N int | uint64](n N, one string) string {
 		return "1 " + one
 	}
 	many := one + "s"
-	if last := len(one) - 1; one[last] == 'y' {
+	switch last := len(one) - 1; one[last] {
+	case 'y':
 		many = one[:last] + "ies"
+	case 'h', 's':
+		many = one + "es"
 	}
 	return thousands(n) + " " + many
 }

@@ -39,6 +39,7 @@ type log struct {
 	comms      []string
 	pids       []uint
 	mechanisms words
+	summary    bool
 	classifier *mechanism.Classifier // nil if no mechanism is asked for
 }
 
@@ -70,10 +71,15 @@ Each change was made by one of the kernel's mechanisms: a static key, a static c
 ftrace, a kprobe, BPF. No record names it. log derives it from the bytes and from where
 the instructions lead, for --mechanism and --json; it is other if these do not show it.
 
+With --summary, log prints one screen instead of the changes: how many there were by
+mechanism, by process, by site and over time, and the largest runs. A run is what one
+thread changed by one mechanism without a pause of more than 0.1 s; also a guess.
+
 Consecutive pokes of one thread at ascending addresses are shown as a batch. The
 kernel does not record where a batch begins and ends, so this is a guess.`,
 		Example: `  textreplay log --time 12.5,13
   textreplay log --symbol schedule --kind poke
+  textreplay log --summary
   textreplay log --comm insmod --mechanism static-key,static-call
   textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json`,
 		Args: cobra.NoArgs,
@@ -84,6 +90,7 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
 	f.StringVar(&l.symbol, "symbol", "", "only changes of this symbol ([MODULE:]NAME)")
 	a.words(cmd, &l.kinds, "kind", "only these `kinds`", kindPoke, kindKSymbol, kindBPF, kindLost)
+	f.BoolVar(&l.summary, "summary", false, "print how many changes there were: by mechanism, writer, site, run and over time")
 	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `names`")
 	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `pids`")
 	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `mechanisms`", mechanismNames()...)
@@ -100,13 +107,16 @@ func (l *log) run() (err error) {
 	if err := l.filters(); err != nil {
 		return err
 	}
-	if l.json || len(l.mechanisms.given) > 0 {
+	if l.json || l.summary || len(l.mechanisms.given) > 0 {
 		if l.classifier, err = l.classify(l.r); err != nil {
 			return err
 		}
 	}
 	p := printer(&logText{log: l})
-	if l.json {
+	switch {
+	case l.summary:
+		p = l.newSummary()
+	case l.json:
 		p = &logJSON{log: l, enc: encoder(l.out)}
 	}
 	for c := range l.r.Changes() {
@@ -116,6 +126,9 @@ func (l *log) run() (err error) {
 		if err := l.change(c, p); err != nil {
 			return outputError(err)
 		}
+	}
+	if s, ok := p.(*logSummary); ok {
+		return s.finish()
 	}
 	return nil
 }
