@@ -12,6 +12,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 )
 
 // docs lists README.md and all of docs.
@@ -70,6 +71,22 @@ func TestReasonsListed(t *testing.T) {
 	for code, what := range timeline.Reasons {
 		if line := "| `" + code + "` | " + what + " |"; !strings.Contains(text, line) {
 			t.Errorf("docs/truth.md has no line %q", line)
+		}
+	}
+}
+
+// TestFaultsListed: docs/mechanisms.md lists every code of a finding of audit, and every
+// mechanism.
+func TestFaultsListed(t *testing.T) {
+	text := docs(t)["mechanisms.md"]
+	for code, what := range mechanism.Faults {
+		if line := "| `" + code + "` | " + what + " |"; !strings.Contains(text, line) {
+			t.Errorf("docs/mechanisms.md has no line %q", line)
+		}
+	}
+	for _, m := range mechanism.All() {
+		if !strings.Contains(text, "| `"+m.String()+"` |") {
+			t.Errorf("docs/mechanisms.md has no line for %v", m)
 		}
 	}
 }

@@ -137,6 +137,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.symbolsCmd(),
 		a.imageCmd(),
 		a.verifyCmd(),
+		a.auditCmd(),
 		a.pprofCmd(),
 		a.trimCmd(),
 		a.manCmd(),

@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 var update = flag.Bool("update", false, "write the expected outputs of testdata/script anew")
@@ -54,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"elfmark":  elfSymbol("elfmark", elf.STT_NOTYPE), // of what is no function
 			"truncate": truncate,
 			"patching": codeWriting,
+			"tamper":   tamper,
 			"genbpf":   genBPF,
 			"misfit":   misfit,
 			"profile":  profileHas,
@@ -159,6 +162,38 @@ func codeWriting(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: patching NAME DIR")
 	}
 	ts.Check(genperf.Patching[args[0]](ts.MkAbs(args[1])))
+}
+
+// tamper SRC DIR CHANGE... copies a recording with changes that the kernel did not make:
+// ADDR@NS:OLD:NEW adds one, ADDR@NS leaves one out. OLD and NEW are in hexadecimal.
+func tamper(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: tamper SRC DIR CHANGE...")
+	}
+	var add []perfdata.TextPoke
+	drop := make(map[[2]uint64]bool)
+	for _, arg := range args[2:] {
+		parts := strings.Split(arg, ":")
+		at, when, _ := strings.Cut(parts[0], "@")
+		addr, err := strconv.ParseUint(at, 0, 64)
+		ts.Check(err)
+		time, err := strconv.ParseUint(when, 10, 64)
+		ts.Check(err)
+		if len(parts) == 1 {
+			drop[[2]uint64{addr, time}] = true
+			continue
+		}
+		p := perfdata.TextPoke{Addr: addr}
+		p.Time = time
+		p.Old, err = hex.DecodeString(parts[1])
+		ts.Check(err)
+		p.New, err = hex.DecodeString(parts[2])
+		ts.Check(err)
+		add = append(add, p)
+	}
+	ts.Check(genperf.Tamper(ts.MkAbs(args[1]), ts.MkAbs(args[0]), add, func(p *perfdata.TextPoke) bool {
+		return drop[[2]uint64{p.Addr, p.Time}]
+	}))
 }
 
 // genbpf FILE writes a recording of a BPF program that has its source with it.

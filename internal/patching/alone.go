@@ -27,7 +27,13 @@ var inlined = [][]byte{
 // of a static call of a certain function, such as __static_call_return0.
 func IsInlinedCall(code []byte) bool {
 	is := func(z []byte) bool { return bytes.Equal(z, code) }
-	return slices.ContainsFunc(returnZero, is) || slices.ContainsFunc(inlined, is)
+	return IsReturnZero(code) || slices.ContainsFunc(inlined, is)
+}
+
+// IsReturnZero reports whether code is what x86 kernels write in place of a call of
+// __static_call_return0.
+func IsReturnZero(code []byte) bool {
+	return slices.ContainsFunc(returnZero, func(z []byte) bool { return bytes.Equal(z, code) })
 }
 
 // Alone reports whether the kernel writes a place by itself, never in a batch
@@ -53,7 +59,7 @@ func Alone(machine elf.Machine, addr uint64, old, new []byte) (alone bool, calle
 			return true, callees
 		case TrapUnknown:
 			code := [][]byte{old, new}[i]
-			return slices.ContainsFunc(returnZero, func(z []byte) bool { return bytes.Equal(z, code) }), callees
+			return IsReturnZero(code), callees
 		}
 	}
 	if was.Kind == TrapCall || is.Kind == TrapCall || was.Kind == TrapJump && is.Kind == TrapJump {

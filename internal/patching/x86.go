@@ -38,6 +38,9 @@ func emulateX86(addr uint64, insn []byte) TrapEffect {
 	return TrapEffect{}
 }
 
+// IsNOP reports whether code is one NOP of x86, with no byte after it.
+func IsNOP(code []byte) bool { return len(code) > 0 && nopLen(code) == len(code) }
+
 // nopLen returns the length of the NOP at the start of code, 0 where there is
 // none: 90 and 0f 1f /0 with any 66 and 2e prefixes, as x86_nops in
 // arch/x86/kernel/alternative.c has them.

@@ -38,6 +38,9 @@ func NewClassifier(r *replay.Replay, tables *Tables) *Classifier {
 	return c
 }
 
+// HasTables reports whether the classifier has the kernel's tables.
+func (c *Classifier) HasTables() bool { return c.tables != nil }
+
 // Of returns the mechanism of a change; [Other] for a loss. It keeps no reference to
 // the change.
 func (c *Classifier) Of(change *replay.Change) Mechanism {
@@ -88,29 +91,29 @@ func (c *Classifier) Poke(p *perfdata.TextPoke, kind timeline.PokeKind) Mechanis
 }
 
 // poke returns the mechanism of a poke, and if it is Other, why.
-func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechanism, fault) {
+func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechanism, Fault) {
 	at := c.at(p.Addr, p.Time)
 	switch kind {
 	case timeline.PokeCreated, timeline.PokeRemoved:
 		if m := mechanismOf(at.kind); m != Other {
 			return m, 0
 		}
-		return Other, codeOutside
+		return Other, CodeOutside
 	case timeline.PokeArmed, timeline.PokeDisarmed:
 		if at.kind == text || at.kind == unnamed || at.kind == ftraceText {
 			return Kprobe, 0
 		}
-		return Other, probeOutside
+		return Other, ProbeOutside
 	case timeline.PokeUnoptimised:
 		if at.kind.dynamic() {
-			return Other, probeOutside
+			return Other, ProbeOutside
 		}
 		return OptimisedKprobe, 0
 	}
 	was, is := c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)
 	if was.kind == probe {
 		if is.kind != jump && is.kind != call { // powerpc and x86 jump to the slot
-			return Other, noShape
+			return Other, NoForm
 		}
 		return OptimisedKprobe, 0
 	}
@@ -121,21 +124,21 @@ func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechani
 		if was.leads() || is.leads() {
 			return Ftrace, 0
 		}
-		return Other, noShape
+		return Other, NoForm
 	case staticCallText:
 		if stub(was) && stub(is) {
 			return StaticCall, 0
 		}
-		return Other, noShape
+		return Other, NoForm
 	case kprobeSlots, optprobeSlots, otherOutOfLine:
-		return Other, slotChanged
+		return Other, SlotChanged
 	}
 	m, why := c.byTarget(p, at, was, is)
 	if at.kind == program || m == Other || c.tables == nil || p.Addr < c.lo || p.Addr >= c.hi {
 		return m, why
 	}
 	if !c.tables.allow(m, p.Addr) {
-		return Other, notInTable
+		return Other, NotInTable
 	}
 	return m, 0
 }
@@ -146,12 +149,12 @@ func stub(e effect) bool { return e.kind == jump || e.kind == ret || e.kind == i
 
 // byTarget returns the mechanism of a change in the text of a function or a BPF
 // program, by what the old and the new instruction do and where they lead.
-func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, fault) {
+func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, Fault) {
 	if !was.known() || !is.known() {
 		if c.machine != elf.EM_X86_64 {
 			return c.byWords(p, was, is)
 		}
-		return Other, noShape
+		return Other, NoForm
 	}
 	// What a site leads to says who made it. The new target counts if there is one.
 	for _, e := range []effect{is, was} {
@@ -172,7 +175,7 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 		}
 	}
 	if at.kind == program {
-		return Other, programChanged
+		return Other, ProgramChanged
 	}
 	if c.machine != elf.EM_X86_64 {
 		return c.byWords(p, was, is)
@@ -184,9 +187,9 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 		}
 		return StaticKey, 0
 	case was.kind == nop && is.kind == nop:
-		return Other, noShape
+		return Other, NoForm
 	case was.kind == jump && is.kind == jump && len(p.New) != 5:
-		return Other, noShape
+		return Other, NoForm
 	case was.kind == call || is.kind == call, was.kind == jump && is.kind == jump:
 		return c.callOrDirect(p, at, was, is)
 	}
@@ -195,13 +198,13 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 		(is.kind == nop || is.leads() || is.kind == ret || is.kind == inlined) {
 		return StaticCall, 0
 	}
-	return Other, noShape
+	return Other, NoForm
 }
 
 // callOrDirect returns the mechanism of a call that is set, changed or removed and does
 // not lead to ftrace's own code. It is a static call, unless a function's entry calls a
 // module: that may also be ftrace's direct call of the module's trampoline.
-func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, fault) {
+func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, Fault) {
 	doubtful := false
 	for _, e := range []effect{was, is} {
 		if e.kind != call {
@@ -223,7 +226,10 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 	case was.kind == call && c.isStub(was.target), is.kind == call && c.isStub(is.target):
 		return StaticCall, 0
 	}
-	return Other, ambiguous
+	if at.kind == text && at.module == "" && is.kind == call {
+		return Other, UnknownCallee
+	}
+	return Other, Ambiguous
 }
 
 // isStub reports whether the trampoline of a static call is at addr, in a module without
@@ -240,7 +246,7 @@ func (c *Classifier) isStub(addr uint64) bool {
 
 // byWords is byTarget where instructions are words. These architectures have no static
 // calls; what calls is ftrace's.
-func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, fault) {
+func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, Fault) {
 	switch {
 	case was.kind == call || is.kind == call, was.kind == saveLink || is.kind == saveLink:
 		return Ftrace, 0
@@ -251,7 +257,7 @@ func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, f
 			return Ftrace, 0
 		}
 	}
-	return Other, noShape
+	return Other, NoForm
 }
 
 // isEntry reports whether addr is where the compiler puts the call of __fentry__: the

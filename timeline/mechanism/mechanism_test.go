@@ -167,13 +167,13 @@ func TestPokes(t *testing.T) {
 		kind            timeline.PokeKind
 		old, new        string // may end in a symbol, to which the instruction leads
 		want            Mechanism
-		why             fault
+		why             Fault
 	}{
 		{"small", "a jump label", "do_sys_openat2+0x41", timeline.PokeBatch, "0f1f440000", "e900010000", StaticKey, 0},
 		{"small", "a short jump label", "do_sys_openat2+0x41", timeline.PokeBatch, "eb10", "6690", StaticKey, 0},
-		{"small", "a NOP for a NOP", "do_sys_openat2+0x41", timeline.PokeBatch, "6690", "0f1f440000", Other, noShape},
-		{"small", "bytes that nothing writes", "do_sys_openat2+0x41", timeline.PokeBatch, "0f1f440000", "b801000000", Other, noShape},
-		{"small", "a short jump changed", "do_sys_openat2+0x41", timeline.PokeBatch, "eb10", "eb20", Other, noShape},
+		{"small", "a NOP for a NOP", "do_sys_openat2+0x41", timeline.PokeBatch, "6690", "0f1f440000", Other, NoForm},
+		{"small", "bytes that nothing writes", "do_sys_openat2+0x41", timeline.PokeBatch, "0f1f440000", "b801000000", Other, NoForm},
+		{"small", "a short jump changed", "do_sys_openat2+0x41", timeline.PokeBatch, "eb10", "eb20", Other, NoForm},
 		{"small", "a static call", "do_sys_openat2+0x41", timeline.PokeBatch, "0f1f440000", "e8 do_sys_openat2", StaticCall, 0},
 		{"small", "that returns 0", "do_sys_openat2+0x41", timeline.PokeBatch, "2e2e2e31c0", "e8 do_sys_openat2", StaticCall, 0},
 		{"small", "or warns", "do_sys_openat2+0x41", timeline.PokeBatch, "e8 do_sys_openat2", "67480fb93a", StaticCall, 0},
@@ -181,26 +181,27 @@ func TestPokes(t *testing.T) {
 		{"small", "a tail call", "do_sys_openat2+0x41", timeline.PokeBatch, "c3cccccccc", "e900010000", StaticCall, 0},
 		{"small", "a kprobe", "do_sys_openat2+7", timeline.PokeArmed, "49", "cc", Kprobe, 0},
 		{"small", "an optimised one", "do_sys_openat2+7", timeline.PokeBatch, "cc89f45589", "e91cf73211", OptimisedKprobe, 0},
-		{"small", "that is not a jump", "do_sys_openat2+7", timeline.PokeBatch, "cc89f45589", "0f1f440000", Other, noShape},
+		{"small", "that is not a jump", "do_sys_openat2+7", timeline.PokeBatch, "cc89f45589", "0f1f440000", Other, NoForm},
 		{"small", "and undone", "do_sys_openat2+7", timeline.PokeUnoptimised, "e91cf73211", "cc89f45589", OptimisedKprobe, 0},
-		{"small", "a slot changed in place", "0xffffffffc02936c8", timeline.PokeBatch, "0f1f440000", "e900010000", Other, slotChanged},
-		{"small", "a probe in a slot", "0xffffffffc02936c8", timeline.PokeArmed, "0f", "cc", Other, probeOutside},
-		{"small", "code in kernel text", "do_sys_openat2+7", timeline.PokeCreated, "", "e91cf73211", Other, codeOutside},
+		{"small", "a slot changed in place", "0xffffffffc02936c8", timeline.PokeBatch, "0f1f440000", "e900010000", Other, SlotChanged},
+		{"small", "a probe in a slot", "0xffffffffc02936c8", timeline.PokeArmed, "0f", "cc", Other, ProbeOutside},
+		{"small", "code in kernel text", "do_sys_openat2+7", timeline.PokeCreated, "", "e91cf73211", Other, CodeOutside},
 		{"small", "a slot", "0xffffffffc02936c8", timeline.PokeCreated, "", "e91cf73211", OptimisedKprobe, 0},
-		{"small", "a function's entry that calls a module", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e8 0xffffffffc0800000", Other, ambiguous},
-		{"small", "a BPF program changed", "0xffffffffc0083680", timeline.PokeBatch, "0f1f440000", "e8 do_sys_openat2", Other, programChanged},
+		{"small", "a function's entry that calls a module", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e8 0xffffffffc0800000", Other, UnknownCallee},
+		{"small", "and no longer calls it", "do_sys_openat2", timeline.PokeBatch, "e8 0xffffffffc0800000", "0f1f440000", Other, Ambiguous},
+		{"small", "a BPF program changed", "0xffffffffc0083680", timeline.PokeBatch, "0f1f440000", "e8 do_sys_openat2", Other, ProgramChanged},
 		{"rich", "a traced function", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e8 ftrace_caller", Ftrace, 0},
 		{"arm64", "a jump label", "vfs_read+0x40", timeline.PokeBatch, "1f2003d5", "04000014", StaticKey, 0},
 		{"arm64", "a traced function", "vfs_read+0x8", timeline.PokeBatch, "1f2003d5", "04000094", Ftrace, 0},
 		{"arm64", "a kprobe", "vfs_read+0x40", timeline.PokeArmed, "1f2003d5", "800020d4", Kprobe, 0},
-		{"arm64", "other words", "vfs_read+0x40", timeline.PokeBatch, "1f2003d5", "e9031eaa", Other, noShape},
+		{"arm64", "other words", "vfs_read+0x40", timeline.PokeBatch, "1f2003d5", "e9031eaa", Other, NoForm},
 		{"ppc64le", "a jump label", "vfs_read+0x40", timeline.PokeBatch, "00000060", "10000048", StaticKey, 0},
 		{"ppc64le", "a traced function", "vfs_read+0x8", timeline.PokeBatch, "00000060", "11000048", Ftrace, 0},
 		{"ppc64le", "and its mflr", "vfs_read+0x4", timeline.PokeBatch, "00000060", "a602087c", Ftrace, 0},
 		{"ppc64le", "an optimised kprobe", "vfs_read+0x40", timeline.PokeBatch, "0800e07f", "10000048", OptimisedKprobe, 0},
-		{"ppc64le", "other words", "vfs_read+0x40", timeline.PokeBatch, "00000060", "f8ffe1fb", Other, noShape},
+		{"ppc64le", "other words", "vfs_read+0x40", timeline.PokeBatch, "00000060", "f8ffe1fb", Other, NoForm},
 		{"s390x", "a jump label", "vfs_read+0x40", timeline.PokeBatch, "c00400000008", "c0f400000008", StaticKey, 0},
-		{"s390x", "other bytes", "vfs_read+0x40", timeline.PokeBatch, "c00400000008", "eb6ff0480024", Other, noShape},
+		{"s390x", "other bytes", "vfs_read+0x40", timeline.PokeBatch, "c00400000008", "eb6ff0480024", Other, NoForm},
 	} {
 		r := load(t, filepath.Join(corpus.Root(), "testdata", tt.recording))
 		c := NewClassifier(r, nil)

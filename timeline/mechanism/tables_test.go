@@ -121,12 +121,12 @@ func TestTables(t *testing.T) {
 		at       uint64
 		old, new string
 		want     Mechanism
-		why      fault
+		why      Fault
 	}{
 		{lo + 0x100, "\x0f\x1f\x44\x00\x00", "\xe9\x7b\x00\x00\x00", StaticKey, 0},
-		{lo + 0x105, "\x0f\x1f\x44\x00\x00", "\xe9\x7b\x00\x00\x00", Other, notInTable},
+		{lo + 0x105, "\x0f\x1f\x44\x00\x00", "\xe9\x7b\x00\x00\x00", Other, NotInTable},
 		{lo + 0x200, "\xc3\xcc\xcc\xcc\xcc", "\xe9\x7b\x00\x00\x00", StaticCall, 0},
-		{lo + 0x100, "\xc3\xcc\xcc\xcc\xcc", "\xe9\x7b\x00\x00\x00", Other, notInTable},
+		{lo + 0x100, "\xc3\xcc\xcc\xcc\xcc", "\xe9\x7b\x00\x00\x00", Other, NotInTable},
 		{lo + 0x300, "\x0f\x1f\x44\x00\x00", "\xe8\x00\x00\x00\x10", Ftrace, 0}, // calls a module's code
 	} {
 		p := &perfdata.TextPoke{Addr: tt.at, Old: []byte(tt.old), New: []byte(tt.new)}
