@@ -44,7 +44,9 @@ The exit code is 1 if it finds one of these, unless a lost record explains it.
 With --against it compares kernel text at a time with another copy of the same
 kernel's memory, an ELF core such as /proc/kcore. Only known bytes can be wrong. The
 other bytes are counted as not known, and how many of them are equal. The exit code
-is 1 if a known byte is wrong.`,
+is 1 if a known byte is wrong.
+
+--json lists everything that was found; --limit shortens the lists of the text.`,
 		Example: `  textreplay verify
   textreplay verify --against kcore.copy --at 12.345678901`,
 		Args: cobra.NoArgs,
@@ -53,7 +55,7 @@ is 1 if a known byte is wrong.`,
 	f := cmd.Flags()
 	f.StringVar(&v.against, "against", "", "compare with this ELF core `FILE`")
 	f.StringVar(&v.at, "at", "", "the `TIME` of that copy")
-	f.IntVar(&v.limit, "limit", 10, "list at most this many places (0: all)")
+	f.IntVar(&v.limit, "limit", 10, "list at most `N` places (0: all); --json lists all of them")
 	return cmd
 }
 
@@ -233,10 +235,10 @@ func (v *verify) itself(r *replay.Replay) error {
 		for _, k := range d.kinds() {
 			out.Coverage[k.name] = string(k.coverage.Verdict)
 		}
-		for _, c := range within(v, conflicts) {
+		for _, c := range conflicts {
 			out.List = append(out.List, conflictJSON(r, c))
 		}
-		for _, s := range within(v, illegal) {
+		for _, s := range illegal {
 			out.Illegal = append(out.Illegal, stateOf(&s))
 		}
 		for _, f := range found {
@@ -245,7 +247,7 @@ func (v *verify) itself(r *replay.Replay) error {
 			}
 			out.Kinds[f.Kind.String()]++
 		}
-		for _, f := range within(v, found) {
+		for _, f := range found {
 			out.Findings = append(out.Findings, findingJSON(&f))
 		}
 		if err := encoder(v.out).Encode(out); err != nil {
@@ -447,7 +449,7 @@ func (v *verify) compare(r *replay.Replay) error {
 		for i, k := range kinds {
 			out.Kinds[kindNames[i].key] = k
 		}
-		for _, d := range within(v, wrong) {
+		for _, d := range wrong {
 			out.Wrong = append(out.Wrong, jsonDifference{hexAddr(d.addr), len(d.have), placeOf(view, d.addr).json(), hexBytes(d.have), hexBytes(d.got)})
 		}
 		if err := encoder(v.out).Encode(out); err != nil {
