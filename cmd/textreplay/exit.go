@@ -100,7 +100,8 @@ func namesFault(err error) bool {
 	var guest *replay.UnknownGuestError
 	var refused *outfile.RefusedError
 	var notIndex *replay.NotIndexError
-	return errors.As(err, &question) || errors.As(err, &guest) || errors.As(err, &refused) || errors.As(err, &notIndex)
+	var cpus *replay.CPUsError
+	return errors.As(err, &cpus) || errors.As(err, &question) || errors.As(err, &guest) || errors.As(err, &refused) || errors.As(err, &notIndex)
 }
 
 // message returns the text of err, with the flag or the help topic that answers it.

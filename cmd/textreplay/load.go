@@ -30,7 +30,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	// Nearly everything that loading allocates is the image, which stays. At
 	// the usual pace the collector would scan it again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid}
+	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid, CPUs: a.cpus}
 	opts.Copies, opts.Vmlinux = a.copies, a.vmlinux
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
@@ -79,8 +79,12 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 		}
 	}
 	var unknown *replay.UnknownGuestError
-	if errors.As(err, &unknown) {
+	var cpus *replay.CPUsError
+	switch {
+	case errors.As(err, &unknown):
 		return nil, &exitError{exitUsage, err}
+	case errors.As(err, &cpus):
+		return nil, usagef("--cpus %d: %w", a.cpus, err)
 	}
 	return r, inputError(err)
 }

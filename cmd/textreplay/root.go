@@ -38,6 +38,7 @@ type app struct {
 	modules  string
 	windows  string
 	guest    guest
+	cpus     int
 	index    string
 	json     bool
 	progress choice
@@ -101,6 +102,10 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.style.on = a.color.value == "always" ||
 				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
+			const mostCPUs = 1 << 16
+			if cmd.Flags().Changed("cpus") && (a.cpus < 1 || a.cpus > mostCPUs) {
+				return usagef("--cpus %d: must be from 1 to %d", a.cpus, mostCPUs)
+			}
 			if err := a.kcores(); err != nil {
 				return err
 			}
@@ -121,6 +126,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
 	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `file`: JSON lines, one before and one after each change")
 	a.guestFlagOf(root)
+	f.IntVar(&a.cpus, "cpus", 0, "the machine has `N` CPUs, all online; for a recording without that number (perf was killed, or the file was cut)")
 	f.StringVar(&a.index, "index", "auto", "the saved index: auto, never, or a `FILE` (textreplay help index)")
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
 	a.choice(root, &a.progress, "progress", "show a progress bar on standard error", "auto", "auto", "always", "never")

@@ -39,6 +39,8 @@ type Options struct {
 	// CPUs is the number of CPUs of the machine, all online, for a recording that
 	// does not have it. perf writes the number at the end of a file, so it is
 	// missing while perf is still writing and after perf was killed. 0: unknown.
+	// [Load] returns a [CPUsError] if the recording has another number, or events on
+	// more CPUs.
 	CPUs int
 	// Kallsyms and Modules name files to use instead of those in kcore_dir.
 	Kallsyms, Modules string
@@ -94,6 +96,7 @@ type Replay struct {
 	scan      *scan // nil if the image is from an index and nothing has needed a scan
 	scanOnce  sync.Once
 	guest     int
+	cpus      int // as in Options
 	files     []string
 
 	index         IndexState
@@ -277,6 +280,9 @@ func (r *Replay) load(opts Options) error {
 		return err
 	}
 	s.finish()
+	if err := s.checkCPUs(opts.CPUs); err != nil {
+		return err
+	}
 	if s.keepPlaced {
 		r.windows = s.newWindows()
 		s.placed, s.writers = nil, writers{}
@@ -314,7 +320,7 @@ func (r *Replay) load(opts Options) error {
 // begin returns a scan that has read nothing yet.
 func (r *Replay) begin(opts Options) (*scan, error) {
 	s := newScan(r.Recording, unloading(r.Recording, opts.Progress))
-	s.cpus = opts.CPUs
+	s.cpus, r.cpus = opts.CPUs, opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
 			return nil, err
@@ -378,7 +384,7 @@ func (r *Replay) rescan() *scan {
 			s.warn(err)
 		}
 	}
-	s.callees.k = r.kallsyms
+	s.callees.k, s.cpus = r.kallsyms, r.cpus
 	s.b.Only([]timeline.Range{}) // builds no image
 	s.describe(r)
 	return s
