@@ -189,18 +189,19 @@ func isNamed(symbol, module, name string) bool {
 
 // symbolsNamed returns all symbols that [MODULE:]NAME means at the times of the
 // views, once for each view. If there is none, the error is a
-// *replay.QuestionError.
-func symbolsNamed(symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
+// *replay.QuestionError with similar names.
+func symbolsNamed(r *replay.Replay, symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
 	var found []timeline.Symbol
+	name := symbol[strings.IndexByte(symbol, ':')+1:]
 	for _, v := range views {
-		for _, s := range v.Lookup(symbol[strings.IndexByte(symbol, ':')+1:]) {
+		for _, s := range v.Lookup(name) {
 			if isNamed(symbol, s.Module, s.Name) {
 				found = append(found, s)
 			}
 		}
 	}
 	if len(found) == 0 {
-		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name"}
+		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name", Similar: r.Similar(name, 3)}
 	}
 	return found, nil
 }

@@ -150,7 +150,7 @@ func (d *diff) ranges() ([]timeline.Range, error) {
 		}
 		return all, nil
 	}
-	syms, err := symbolsNamed(d.symbol, d.before, d.after)
+	syms, err := symbolsNamed(d.r, d.symbol, d.before, d.after)
 	if err != nil {
 		return nil, err
 	}

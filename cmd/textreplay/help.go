@@ -3,7 +3,20 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// unknownCommand is the error of a command or a help topic that does not exist.
+func unknownCommand(root *cobra.Command, name string) error {
+	root.SuggestionsMinimumDistance = 2
+	if similar := root.SuggestionsFor(name); len(similar) > 0 {
+		return usagef("unknown command %q; did you mean %s?", name, strings.Join(similar, " or "))
+	}
+	return usagef("unknown command %q; %q lists them", name, "textreplay help")
+}
 
 // A command without a Run is a help topic: "textreplay help TOPIC" prints it.
 
@@ -16,16 +29,22 @@ func timesTopic() *cobra.Command {
   12.345678901          seconds, as perf script --ns prints them
   12.345678             fewer than nine digits mean the whole interval of that width;
                         if a change is in it, both sides are shown
-  12345678901ns         nanoseconds
+  12.5s                 seconds, exactly; other units are ns, us, ms, m and h: 1m30s
   +1.5s                 since the first record
   50%                   between the first record and the newest one
   start                 the first record
   end                   the horizon: the recording is complete up to this time
+  end-1s, 50%+2ms       before or after another time
   tsc:0x1a2b3c4d5e      a counter value (TSC, CNTVCT), if the recording uses perf's
                         own clock and has a TIME_CONV record
-  wall:2026-01-02T15:04:05.123Z
-                        wall-clock time, if the recording has CLOCK_DATA
-                        (perf record -k CLOCK_MONOTONIC)
+  2026-01-02T15:04:05.123Z, 2026-01-02T16:04:05+01:00
+                        wall-clock time with its zone, if the recording has
+                        CLOCK_DATA (perf record -k CLOCK_MONOTONIC); wall: may
+                        precede it
+  @1767366245.123       wall-clock time in seconds since 1970, likewise
+  11.116404:, "[   11.116404]"
+                        seconds as perf script and dmesg print them; dmesg's clock
+                        may differ from the recording's
   A..B                  from A to B
 
 At the exact time of a change, the answer has the new bytes. Options that take A,B
@@ -42,13 +61,19 @@ func addressesTopic() *cobra.Command {
   0xffffffff81000000    hexadecimal; with sixteen digits the 0x is optional
   vfs_read              a symbol, as it is at the asked time
   vfs_read+0x10         with an offset, decimal or 0x
+  vfs_read+0x10/0x2a0   as the kernel prints it, with the function's size: it
+                        chooses between functions of one name, and a size that the
+                        function does not have is an error
   virtio_blk:virtblk_done
                         a symbol of one module
+  "virtblk_done+0x10/0x90 [virtio_blk]"
+                        likewise, as the kernel prints it; a build id may follow the
+                        module's name
   bpf_prog_0123456789abcdef_name
                         a BPF program; also trampolines and out-of-line pages
 
 If a name has several addresses, the error lists them: ask again with the module's
-name or with the address. Names come from kcore_dir's kallsyms (or --kallsyms) and
+name, the size or the address. If there is no such name, the error has similar ones. Names come from kcore_dir's kallsyms (or --kallsyms) and
 from the recording's KSYMBOL records, which also say when BPF programs and
 out-of-line code existed.`,
 	}

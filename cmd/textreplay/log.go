@@ -150,7 +150,7 @@ func (l *log) filters() error {
 		return err
 	}
 	v := l.r.Image.At(l.r.Report.First)
-	found, err := symbolsNamed(l.symbol, v)
+	found, err := symbolsNamed(l.r, l.symbol, v)
 	for _, s := range found {
 		// Places are printed with one of a function's names, which can be
 		// another one.

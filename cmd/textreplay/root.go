@@ -111,6 +111,12 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			}
 			return a.protect(stdout)
 		},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return usagef("no command given; %q lists them", "textreplay help")
 		},

@@ -6,6 +6,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -33,6 +34,9 @@ type QuestionError struct {
 	Msg  string // what is wrong with it; may be empty if Err is not nil
 	// Candidates are the symbols that an ambiguous name can mean.
 	Candidates []timeline.Symbol
+	// Similar are names that the recording has and that look like an unknown one, the
+	// most similar first.
+	Similar []string
 	// Err is the cause, for example ErrNoKallsyms or ErrNotTime; nil if Msg says all.
 	Err error
 }
@@ -58,6 +62,20 @@ func (e *QuestionError) Error() string {
 		}
 		b.WriteString(e.Err.Error())
 	}
+	if len(e.Similar) > 0 {
+		b.WriteString("; did you mean ")
+		for i, name := range e.Similar {
+			switch {
+			case i == 0:
+			case i == len(e.Similar)-1:
+				b.WriteString(" or ")
+			default:
+				b.WriteString(", ")
+			}
+			b.WriteString(name)
+		}
+		b.WriteString("?")
+	}
 	for _, s := range e.Candidates {
 		fmt.Fprintf(&b, "\n\t%#x %s", s.Addr, s.Qualified())
 		if s.From != 0 || s.To != timeline.MaxTime {
@@ -77,12 +95,17 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 //
 //	12.345678901     seconds; with fewer digits after the point, the whole
 //	                 interval that has these digits
-//	12345678901ns    nanoseconds
+//	12.5s            seconds, exactly; also ms, us, ns, m, h, as 1m30s
 //	+1.5s            since the first record
 //	50%              between the first and the newest record
 //	start, end       the first record, the horizon
+//	end-1s, 50%+2ms  before or after another time
 //	tsc:0x1234       a counter value, if the recording has TIME_CONV
-//	wall:2026-01-02T15:04:05.123Z
+//	2026-01-02T15:04:05.123Z, 2026-01-02T16:04:05+01:00, wall:...
+//	                 wall-clock time with its zone, if the recording has CLOCK_DATA
+//	@1767366245.123  wall-clock time, in seconds since 1970
+//	11.116404:, [   11.116404]
+//	                 seconds as perf script and dmesg print them
 //	A..B             from A to B
 //
 // Errors are of type *QuestionError.
@@ -112,6 +135,18 @@ func exactly(t uint64) (Times, error) { return Times{t, t}, nil }
 
 func (r *Replay) parseTime(s string) (Times, error) {
 	rep := r.Report
+	if t, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(t, "]") {
+		s = strings.TrimSpace(t[:len(t)-1]) // as dmesg prints it
+	} else {
+		s = strings.TrimSuffix(s, ":") // as perf script prints it
+	}
+	if base, shift, ok := cutShift(s); ok {
+		t, err := r.parseTime(base)
+		if err != nil {
+			return Times{}, err
+		}
+		return t.shifted(shift)
+	}
 	switch {
 	case s == "start":
 		return exactly(rep.First)
@@ -127,16 +162,18 @@ func (r *Replay) parseTime(s string) (Times, error) {
 			return Times{}, err
 		}
 		return exactly(t)
-	case strings.HasPrefix(s, "wall:"):
-		w, err := time.Parse(time.RFC3339Nano, s[5:])
+	case strings.HasPrefix(s, "wall:"), isDate(s):
+		w, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(s, "wall:"))
 		if err != nil {
-			return Times{}, fmt.Errorf("wall: wants a time as 2026-01-02T15:04:05.123Z")
+			return Times{}, fmt.Errorf("wall-clock time looks like 2026-01-02T15:04:05.123Z or 2026-01-02T16:04:05+01:00, with its zone")
 		}
-		t, err := rep.Clock.Wall(w)
-		if err != nil {
-			return Times{}, err
+		return r.wall(w)
+	case strings.HasPrefix(s, "@"):
+		ns, _, err := parseSeconds(s[1:])
+		if err != nil || ns > math.MaxInt64 {
+			return Times{}, fmt.Errorf("@ wants seconds since 1970, as @1767366245.123")
 		}
-		return exactly(t)
+		return r.wall(time.Unix(0, int64(ns)))
 	case strings.HasSuffix(s, "%"):
 		p, err := strconv.ParseFloat(s[:len(s)-1], 64)
 		if err != nil || !(p >= 0 && p <= 100) {
@@ -144,27 +181,93 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		}
 		return exactly(rep.First + uint64(float64(rep.Last-rep.First)*p/100))
 	case strings.HasPrefix(s, "+"):
-		num, ok := strings.CutSuffix(s[1:], "s")
+		ns, ok := parseDuration(s[1:])
 		if !ok {
 			return Times{}, fmt.Errorf("a time since the first record looks like +1.5s")
 		}
-		ns, _, err := parseSeconds(num)
-		if err != nil {
-			return Times{}, err
-		}
-		return exactly(rep.First + ns)
-	case strings.HasSuffix(s, "ns"):
-		v, err := strconv.ParseUint(s[:len(s)-2], 10, 64)
-		if err != nil {
-			return Times{}, fmt.Errorf("nanoseconds are a whole number")
-		}
-		return exactly(v)
+		return Times{rep.First, rep.First}.shifted(shift{ns, false})
+	}
+	if ns, ok := parseDuration(s); ok {
+		return exactly(ns)
+	}
+	if strings.HasSuffix(s, "ns") {
+		return Times{}, fmt.Errorf("nanoseconds are a whole number")
 	}
 	ns, width, err := parseSeconds(s)
 	if err != nil {
 		return Times{}, err
 	}
 	return Times{ns, ns + (width - 1)}, nil
+}
+
+// wall converts wall-clock time.
+func (r *Replay) wall(w time.Time) (Times, error) {
+	t, err := r.Report.Clock.Wall(w)
+	if err != nil {
+		return Times{}, err
+	}
+	return exactly(t)
+}
+
+// isDate reports whether s begins as a date does: "2026-01-02T".
+func isDate(s string) bool {
+	if len(s) < 11 || s[4] != '-' || s[7] != '-' || s[10] != 'T' {
+		return false
+	}
+	for _, i := range []int{0, 1, 2, 3, 5, 6, 8, 9} {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// A shift is a span of time before or after another time.
+type shift struct {
+	ns     uint64
+	before bool
+}
+
+// shifted moves both ends of an interval.
+func (t Times) shifted(by shift) (Times, error) {
+	if by.before {
+		if by.ns > t.From {
+			return Times{}, errors.New("that is before the clock's zero")
+		}
+		return Times{t.From - by.ns, t.To - by.ns}, nil
+	}
+	if by.ns > timeline.MaxTime-t.To {
+		return Times{}, errTooLarge
+	}
+	return Times{t.From + by.ns, t.To + by.ns}, nil
+}
+
+var errTooLarge = errors.New("the time is too large")
+
+// cutShift splits "end-1.5s" at its last sign. A sign whose right side has no unit
+// belongs to the time, as in a date.
+func cutShift(s string) (base string, by shift, ok bool) {
+	i := strings.LastIndexAny(s, "+-")
+	if i <= 0 {
+		return "", shift{}, false
+	}
+	ns, ok := parseDuration(s[i+1:])
+	return s[:i], shift{ns, s[i] == '-'}, ok
+}
+
+// parseDuration reads a span of time with units, "1.5s" or "1m30s". Nanoseconds may
+// exceed 2^63.
+func parseDuration(s string) (ns uint64, ok bool) {
+	if digits, is := strings.CutSuffix(s, "ns"); is {
+		if v, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			return v, true
+		}
+	}
+	if s == "" || s[0] < '0' || s[0] > '9' || s[len(s)-1] <= '9' {
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	return uint64(d), err == nil
 }
 
 // parseSeconds reads decimal seconds without losing digits. width is the unit of the
@@ -193,19 +296,31 @@ func parseSeconds(s string) (ns, width uint64, err error) {
 	hi, lo := bits.Mul64(sec, 1e9)
 	ns, carry := bits.Add64(lo, sub+width-1, 0)
 	if hi != 0 || carry != 0 {
-		return 0, 0, fmt.Errorf("the time is too large")
+		return 0, 0, errTooLarge
 	}
 	return ns - (width - 1), width, nil
 }
 
-// ParseAddr reads an address: 0xffffffff81000000 (or sixteen hexadecimal digits
-// as perf and kallsyms print them), symbol, symbol+0x10, module:symbol,
-// bpf_prog_TAG_name. Names have the addresses that they had at time t. Errors are of
-// type *QuestionError. The error of an ambiguous name lists the candidates.
+// ParseAddr reads an address:
+//
+//	0xffffffff81000000           also sixteen hexadecimal digits, as perf and kallsyms print them
+//	symbol, symbol+0x10          the offset may be decimal
+//	symbol+0x10/0x20             as the kernel prints it, with the symbol's size
+//	symbol+0x10/0x20 [module]    likewise; a build id may follow the module
+//	module:symbol
+//	bpf_prog_TAG_name
+//
+// Names have the addresses that they had at time t. A size chooses between functions of
+// one name. Errors are of type *QuestionError: of an unknown name with similar ones, of an
+// ambiguous one with the candidates, and of a size that the function does not have.
 func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	addr, err := parseAddr(s, r.Image.At(t).Lookup)
-	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol && r.kallsyms == nil {
-		e.Err = ErrNoKallsyms
+	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol {
+		if r.kallsyms == nil {
+			e.Err = ErrNoKallsyms
+		} else if p, err := splitPlace(s); err == nil {
+			e.Similar = r.Similar(p.name, 3)
+		}
 	}
 	return addr, err
 }
@@ -239,6 +354,49 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 
 const noSuchSymbol = "no symbol of this name"
 
+// A namedPlace is a place as the kernel writes it: symbol+offset/size [module].
+type namedPlace struct {
+	name         string
+	offset, size uint64 // size is 0 if it is not given
+	module       string
+	inModule     bool // module is given; "" is the kernel
+}
+
+// splitPlace reads the text of a place. Errors are of type *QuestionError.
+func splitPlace(s string) (namedPlace, error) {
+	var p namedPlace
+	p.name = strings.TrimSpace(s)
+	if i := strings.LastIndexByte(p.name, '['); i > 0 && p.name[len(p.name)-1] == ']' {
+		m, _, _ := strings.Cut(strings.TrimSpace(p.name[i+1:len(p.name)-1]), " ") // a build id may follow
+		p.name = strings.TrimSpace(p.name[:i])
+		switch {
+		case strings.HasPrefix(m, "kernel"): // as perf writes it: [kernel.kallsyms]
+			p.inModule = true
+		case m == "bpf", strings.HasPrefix(m, "__builtin__"): // such names are never ambiguous
+		default:
+			p.module, p.inModule = m, true
+		}
+	}
+	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
+		offset, size, sized := strings.Cut(p.name[i+1:], "/")
+		var err error
+		if p.offset, err = strconv.ParseUint(offset, 0, 64); err != nil {
+			return p, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
+		}
+		if sized {
+			if p.size, err = strconv.ParseUint(size, 0, 64); err != nil {
+				return p, &QuestionError{Text: s, Msg: "the size behind / is not a number"}
+			}
+		}
+		p.name = p.name[:i]
+	}
+	if m, n, ok := strings.Cut(p.name, ":"); ok {
+		p.module, p.name, p.inModule = m, n, true
+	}
+	p.module = strings.ReplaceAll(p.module, "-", "_") // as the kernel names the module of kvm-intel.ko
+	return p, nil
+}
+
 func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, error) {
 	if hex, ok := strings.CutPrefix(s, "0x"); ok || len(s) == 16 {
 		v, err := strconv.ParseUint(hex, 16, 64)
@@ -249,30 +407,33 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 			return 0, &QuestionError{Text: s, Msg: "not a hexadecimal address of 64 bits"}
 		}
 	}
-	name, offset := s, uint64(0)
-	if i := strings.LastIndexByte(s, '+'); i > 0 {
-		v, err := strconv.ParseUint(s[i+1:], 0, 64)
-		if err != nil {
-			return 0, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
-		}
-		name, offset = s[:i], v
+	p, err := splitPlace(s)
+	if err != nil {
+		return 0, err
 	}
-	module, inModule := "", false
-	if m, n, ok := strings.Cut(name, ":"); ok {
-		module, name, inModule = m, n, true
-	}
-	var found []timeline.Symbol
-	for _, sym := range lookup(name) {
-		if inModule && sym.Module != module {
+	var found, sized []timeline.Symbol
+	for _, sym := range lookup(p.name) {
+		if p.inModule && sym.Module != p.module {
 			continue
 		}
 		found = append(found, sym)
+		if sym.Size == p.size {
+			sized = append(sized, sym)
+		}
+	}
+	if len(sized) > 0 {
+		found = sized
 	}
 	switch len(distinct(found)) {
 	case 0:
 		return 0, &QuestionError{Text: s, Msg: noSuchSymbol}
 	case 1:
-		return found[0].Addr + offset, nil
+		if f := &found[0]; p.size != 0 && f.Size != p.size && f.Size != 0 && f.Module == "" && !f.Dynamic {
+			// The kernel prints the distance to the next symbol, as Size is. In a
+			// module, the last symbol's size differs.
+			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x: this place is of another kernel", p.name, f.Size, p.size)}
+		}
+		return found[0].Addr + p.offset, nil
 	}
 	return 0, &QuestionError{Text: s, Msg: "the name is ambiguous:", Candidates: found}
 }

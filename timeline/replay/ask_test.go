@@ -50,11 +50,43 @@ func TestParseTime(t *testing.T) {
 		{mono, "start..end", first, last, ""},
 		{mono, "9.1..9.2", 9100000000, 9299999999, ""},
 		{mono, "wall:2026-11-20T19:13:36.228604Z", 6712319015, 6712319015, ""},
+		{mono, "wall:2026-11-20T20:13:36.228604+01:00", 6712319015, 6712319015, ""},
+		{mono, "2026-11-20T19:13:36.228604Z", 6712319015, 6712319015, ""},
+		{mono, "2026-11-20T14:13:36.228604-05:00", 6712319015, 6712319015, ""},
+		{mono, "@1795202016.228604", 6712319015, 6712319015, ""},
+		{mono, "@1795202017.228604-1s", 6712319015, 6712319015, ""},
+		{mono, "2026-11-20T19:13:37.228604Z-1s..2026-11-20T14:13:35.228604-05:00+1s", 6712319015, 6712319015, ""},
+		{mono, "12.5s", 12500000000, 12500000000, ""},
+		{mono, "1m2.5s", 62500000000, 62500000000, ""},
+		{mono, "12s..13500ms", 12000000000, 13500000000, ""},
+		{mono, "end-1s", last - 1000000000, last - 1000000000, ""},
+		{mono, "start+250us", first + 250000, first + 250000, ""},
+		{mono, "50%-3ns", (first+last)/2 - 3, (first+last)/2 - 3, ""},
+		{mono, "9.1-100ms", 9000000000, 9099999999, ""},
+		{mono, "+2s-500ms", first + 1500000000, first + 1500000000, ""},
+		{mono, "11.116404:", 11116404000, 11116404999, ""},
+		{mono, "[   11.116404]", 11116404000, 11116404999, ""},
+		{mono, "18446744073709551615ns", 18446744073709551615, 18446744073709551615, ""},
 		{mono, "18446744073.709551615", 18446744073709551615, 18446744073709551615, ""},
 		// A counter value that was read within 122,000 cycles of the start of the first oracle.
 		{own, "tsc:27049384674", 6847160496, 6847160496, ""},
 
 		{mono, "18446744073.709551616", 0, 0, "too large"},
+		{mono, "18446744073.709551615+1ns", 0, 0, "too large"},
+		{mono, "12-13s", 0, 0, "before the clock's zero"},
+		{mono, "12-13", 0, 0, "not a time"},
+		{mono, "end-", 0, 0, "not a time"},
+		{mono, "noon-1s", 0, 0, "not a time"},
+		{mono, "12.5S", 0, 0, "not a time"},
+		{mono, "2026-11-20T19:13:36", 0, 0, "with its zone"},
+		{mono, "1995-11-20T19:13:36Z", 0, 0, "before the zero of the recording's clock, 2026-11-20T19:13:29"},
+		{mono, "0001-01-01T00:00:00Z", 0, 0, "before the zero"},
+		{mono, "9999-01-01T00:00:00Z", 0, 0, "too late"},
+		{mono, "@", 0, 0, "since 1970"},
+		{mono, "@18446744073.709551615", 0, 0, "since 1970"},
+		{mono, "@1.5", 0, 0, "before the zero"},
+		{own, "@1795202016.228604", 0, 0, "perf's own clock"},
+		{own, "2026-11-20T19:13:36.228604Z", 0, 0, "perf record -k CLOCK_MONOTONIC"},
 		{mono, "99999999999999999999", 0, 0, "not a time"},
 		{mono, "9.2..9.1", 0, 0, "ends before it begins"},
 		{mono, "12.3456789012", 0, 0, "not a time"},
@@ -81,7 +113,7 @@ func TestParseTime(t *testing.T) {
 		// Conversions are only as exact as the pair of times.
 		slack := uint64(0)
 		switch {
-		case strings.HasPrefix(tt.text, "wall:"):
+		case strings.HasPrefix(tt.text, "wall:"), strings.HasPrefix(tt.text, "2026"), strings.HasPrefix(tt.text, "@"):
 			slack = 1_000
 		case strings.HasPrefix(tt.text, "tsc:"):
 			slack = 100_000
@@ -109,6 +141,19 @@ func TestParseAddr(t *testing.T) {
 		{"virtio_blk:virtblk_done", 0xffffffffc02ba000, ""},
 		{":do_sys_openat2", 0xffffffffaef63fa0, ""},
 		{"bpf_prog_b19c858917c4054c_socket_3+5", 0xffffffffc0083675, ""},
+		{"do_sys_openat2+0x7/0x170", 0xffffffffaef63fa7, ""},
+		{"do_sys_openat2+7/368", 0xffffffffaef63fa7, ""},
+		{"do_sys_openat2+0x7/0x170 [kernel.kallsyms]", 0xffffffffaef63fa7, ""},
+		{"virtblk_done [virtio_blk]", 0xffffffffc02ba000, ""},
+		{"virtblk_done+0x2/0xe0 [virtio_blk 0123456789abcdef0123456789abcdef01234567]", 0xffffffffc02ba002, ""},
+		{"virtio-blk:virtblk_done", 0xffffffffc02ba000, ""},
+		{"bpf_prog_b19c858917c4054c_socket_3+0x5/0x6d [bpf]", 0xffffffffc0083675, ""},
+		{"do_sys_openat2 [virtio_blk]", 0, "no symbol"},
+		{"do_sys_openat2+0x7/0x180", 0, "of another kernel"},
+		{"do_sys_openat2+0x7/", 0, "size behind / is not a number"},
+		{"do_sys_openat2/0x120", 0, "no symbol"},
+		{"[virtio_blk]", 0, "no symbol"},
+		{"", 0, "no symbol"},
 		{"virtio_pci:virtblk_done", 0, "no symbol"},
 		{"no_such_function", 0, "no symbol"},
 		{"do_sys_openat2+x", 0, "not a number"},
@@ -134,6 +179,41 @@ func TestParseAddr(t *testing.T) {
 		if near != nil && (near[0].Lo > tt.want || near[0].Hi < tt.want+16) {
 			t.Errorf("%q: near %#x", tt.text, near)
 		}
+	}
+}
+
+// TestSimilar: an unknown name's error has the names that may have been meant.
+func TestSimilar(t *testing.T) {
+	r := load(t, "small")
+	for name, want := range map[string]string{
+		"do_sys_opnat2":       "do_sys_openat2",
+		"do_sys_openat2x+0x7": "do_sys_openat2",
+		"DO_SYS_OPENAT2":      "do_sys_openat2",
+
+		"virtio_blk:vritblk_done":            "virtblk_done",
+		"bpf_prog_b19c858917c4054c_socket_4": "bpf_prog_b19c858917c4054c_socket_3",
+		"no_such_function":                   "",
+		"x":                                  "",
+	} {
+		_, err := r.ParseAddr(name, r.Report.First)
+		var q *replay.QuestionError
+		if !errors.As(err, &q) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := strings.Join(q.Similar, " "); got != want {
+			t.Errorf("%s: similar to %q, want %q", name, got, want)
+		}
+		if want != "" && !strings.HasSuffix(err.Error(), "no symbol of this name; did you mean "+want+"?") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := r.Similar("do_sys_open", 0); got != nil {
+		t.Errorf("no names wanted: %q", got)
+	}
+	e := replay.QuestionError{Text: "x", Msg: "no", Similar: []string{"a", "b", "c"}}
+	if want := `"x": no; did you mean a, b or c?`; e.Error() != want {
+		t.Errorf("%q, want %q", e.Error(), want)
 	}
 }
 

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -70,7 +71,16 @@ func (c *Clock) Wall(t time.Time) (uint64, error) {
 	if c.data == nil {
 		return 0, fmt.Errorf("%s", c.noWall)
 	}
-	return c.data.ClockNS + uint64(t.UnixNano()) - c.data.WallNS, nil
+	// In steps that cannot overflow: a time may be of any year.
+	d := t.Sub(time.Unix(0, int64(c.data.WallNS)))
+	switch {
+	case d < 0 && uint64(-d) > c.data.ClockNS:
+		return 0, fmt.Errorf("%s is before the zero of the recording's clock, %s", t.Format(time.RFC3339Nano),
+			time.Unix(0, int64(c.data.WallNS-c.data.ClockNS)).UTC().Format(time.RFC3339Nano))
+	case d == math.MaxInt64:
+		return 0, fmt.Errorf("%s is too late", t.Format(time.RFC3339Nano))
+	}
+	return c.data.ClockNS + uint64(d), nil
 }
 
 // ToWall converts the recording's time, in nanoseconds, to wall-clock time. The errors are
