@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -47,8 +48,11 @@ func (a *app) atCmd() *cobra.Command {
 standing (how far they can be trusted), the interval in which they did not change,
 and the changes before and after it.
 
-With --stdin it reads lines of "ADDR TIME [BYTES]" and answers each with one line
-of JSON. A line that it cannot read gives {"error":...,"line":N}.
+With --stdin it reads questions, and answers each with one line of JSON that has the
+number of the input's line. Lines are "ADDR TIME [BYTES]", or what perf script
+prints: any fields with a time and addresses, call chains and branch stacks. Each
+address is a question. Addresses of user space are answered with not_kernel_text.
+If a question cannot be answered, its line has an error.
 
 --format hex and raw print only the bytes, and only those that meet --require
 (default known). They stop at the first byte that does not, with exit code 1. With
@@ -57,7 +61,7 @@ of JSON. A line that it cannot read gives {"error":...,"line":N}.
   textreplay at 0xffffffff81234560 50% --insns 20
   textreplay at vfs_read start..end --json
   textreplay at vfs_read 12.345678901 --function --format raw > vfs_read.bin
-  perf script -G -F time,ip --ns | awk '{sub(":","",$1); print $2, $1}' | textreplay at --stdin`,
+  perf script --ns | textreplay at --stdin`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case q.stdin && len(args) > 0:
@@ -78,7 +82,7 @@ of JSON. A line that it cannot read gives {"error":...,"line":N}.
 	f.Uint64VarP(&q.bytes, "bytes", "n", 0, "print this many `BYTES`")
 	f.IntVar(&q.insns, "insns", 5, "print `N` instructions")
 	f.BoolVar(&q.function, "function", false, "print the whole function that contains the address")
-	f.BoolVar(&q.stdin, "stdin", false, "read lines of \"ADDR TIME [BYTES]\" from standard input and answer in JSON")
+	f.BoolVar(&q.stdin, "stdin", false, "read questions from standard input, lines of \"ADDR TIME [BYTES]\" or of perf script, and answer in JSON")
 	a.choice(cmd, &q.format, "format", "output format", "text", "text", "json", "hex", "raw")
 	f.Var(&q.fill, "fill", "print this byte for each byte that does not meet --require (hex and raw)")
 	cmd.MarkFlagsMutuallyExclusive("bytes", "insns", "function")
@@ -420,29 +424,31 @@ func (q *at) writeBytes(x *answer) error {
 	return belowf("%s %#x: the byte changes within the asked interval", verb, addr)
 }
 
-// questions answers lines of ADDR TIME [BYTES].
+// questions answers the questions in lines of text.
 func (q *at) questions(in io.Reader) error {
 	lines := newLineReader(in, q.out, q.unchanged)
 	enc := encoder(q.out)
-	code := exitAnswered
+	code, answers := exitAnswered, 0
+	var parser questionParser
 	for lines.next() {
-		x, err := q.question(lines.fields)
-		var answer any
-		if err == nil {
-			answer = q.jsonAnswer(x)
-			if !x.meets(q.app, "any") {
-				code = max(code, exitBelow)
-			}
-		} else {
-			answer = jsonError{message(err), lines.line}
-			code = exitUsage
+		asked := parser.parse(lines.text)
+		if lines.long {
+			asked = append(asked[:0], question{err: fmt.Errorf("the line has more than %s", count(maxLine, "byte"))})
 		}
-		if err := enc.Encode(answer); err != nil {
-			return outputError(err)
+		for i := range asked {
+			answer, worst := q.question(&asked[i], lines.line)
+			code = max(code, worst)
+			answers++
+			if err := enc.Encode(answer); err != nil {
+				return outputError(err)
+			}
 		}
 	}
 	if lines.err != nil {
 		return lines.err
+	}
+	if answers == 0 {
+		fmt.Fprintf(q.stderr, "textreplay: no question in %s\n", count(lines.line, "line"))
 	}
 	if code != exitAnswered {
 		return &exitError{code: code}
@@ -450,18 +456,46 @@ func (q *at) questions(in io.Reader) error {
 	return nil
 }
 
-func (q *at) question(fields []string) (*answer, error) {
-	n := q.bytes
-	switch len(fields) {
-	case 2:
-	case 3:
-		v, err := strconv.ParseUint(fields[2], 0, 64)
-		if err != nil || v == 0 || v > maxBytes {
-			return nil, &replay.QuestionError{Text: fields[2], Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
+// question answers a question of a line, and returns the exit code for it.
+func (q *at) question(asked *question, line int) (out any, code int) {
+	if why := q.foreign(asked); why != "" && asked.err == nil {
+		if times, err := q.r.ParseTime(asked.when); err == nil {
+			return &jsonForeign{hexAddr(asked.value), decTime(times.From), line, why, nil, []jsonSpan{}, []jsonInst{}}, exitAnswered
 		}
-		n = v
-	default:
-		return nil, fmt.Errorf("want \"ADDR TIME [BYTES]\", got %s", count(len(fields), "field"))
 	}
-	return q.ask(fields[0], fields[1], n)
+	err := asked.err
+	if err == nil {
+		var x *answer
+		if x, err = q.ask(asked.addr, asked.when, cmp.Or(asked.n, q.bytes)); err == nil {
+			json := q.jsonAnswer(x)
+			json.Line = line
+			if !x.meets(q.app, "any") {
+				code = exitBelow
+			}
+			return json, code
+		}
+	}
+	failed := jsonError{Error: message(err), Line: line, Addr: nonEmpty(asked.addr), Time: nonEmpty(asked.when)}
+	if times, err := q.r.ParseTime(asked.when); err == nil {
+		failed.Time = nonEmpty(decTime(times.From))
+	}
+	return failed, exitUsage
+}
+
+// foreign returns why an address that perf printed is not of the recorded kernel, ""
+// if it may be.
+func (q *at) foreign(asked *question) string {
+	const user, guest, host = "an address of user space", "an address of a virtual machine (--guest)", "an address of the host"
+	switch {
+	case !asked.hex:
+	case asked.space == "user":
+		return user
+	case asked.space == "guest" && q.guest.pid == 0:
+		return guest
+	case asked.space == "kernel" && q.guest.pid != 0:
+		return host
+	case asked.value < 1<<63 && asked.space == "" && q.r.Machine() != elf.EM_S390:
+		return user // only s390x has its kernel in the lower half
+	}
+	return ""
 }

@@ -12,14 +12,31 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
+// jsonError is the answer to a question that cannot be answered. Addr and Time are as
+// they were written if they cannot be converted, null if they are missing.
 type jsonError struct {
-	Error string `json:"error"`
-	Line  int    `json:"line"`
+	Error string  `json:"error"`
+	Line  int     `json:"line"`
+	Addr  *string `json:"addr"`
+	Time  *string `json:"time"`
+}
+
+// jsonForeign is the answer for an address that is not of the recorded kernel.
+type jsonForeign struct {
+	Addr string `json:"addr"`
+	Time string `json:"time"`
+	Line int    `json:"line"`
+	Not  string `json:"not_kernel_text"` // whose address it is
+	// As in jsonAnswer, always empty.
+	Bytes        *string    `json:"bytes"`
+	Spans        []jsonSpan `json:"spans"`
+	Instructions []jsonInst `json:"instructions"`
 }
 
 type jsonAnswer struct {
 	Addr     string        `json:"addr"`
 	Time     string        `json:"time"`
+	Line     int           `json:"line,omitempty"`     // of standard input
 	Interval *jsonInterval `json:"interval,omitempty"` // if the asked time is an interval
 	Symbol   *jsonSymbol   `json:"symbol"`
 	State    *jsonState    `json:"state,omitempty"` // if the site is changed in several steps

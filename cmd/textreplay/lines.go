@@ -11,41 +11,57 @@ import (
 	"strings"
 )
 
-// A lineReader reads lines of fields. Before it waits for the next question it
-// flushes the answers, because another program may be waiting for them.
+// maxLine is how many bytes of a line are read. perf script prints long call chains on
+// several lines; a branch stack of 1,024 entries has less than 100 kB.
+const maxLine = 1 << 20
+
+// A lineReader reads lines. Before it waits for the next line it flushes the answers,
+// because another program may be waiting for them.
 type lineReader struct {
-	r      *bufio.Reader
-	out    *bufio.Writer
-	valid  func() error // why the answers must not be flushed
-	fields []string     // of the line, never empty
-	line   int          // its number, from 1
-	err    error        // why there are no more lines, nil at the end
+	r     *bufio.Reader
+	out   *bufio.Writer
+	valid func() error // why the answers must not be flushed
+	text  string       // the line, without its end
+	long  bool         // the line has more than maxLine bytes; text has the first
+	line  int          // its number, from 1
+	err   error        // why there are no more lines, nil at the end
 }
 
 func newLineReader(r io.Reader, out *bufio.Writer, valid func() error) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out, valid: valid}
 }
 
-// next reads the next line that is neither empty nor a comment (#).
+// next reads the next line.
 func (l *lineReader) next() bool {
-	for {
-		if l.r.Buffered() == 0 {
-			if l.err = l.valid(); l.err != nil {
-				return false
-			}
-			// The writer keeps its error for the next write.
-			l.out.Flush()
-		}
-		text, err := l.r.ReadString('\n')
-		if text == "" && err != nil {
-			if !errors.Is(err, io.EOF) {
-				l.err = inputError(fmt.Errorf("reading %s: %w", standardInput, err))
-			}
+	if l.r.Buffered() == 0 {
+		if l.err = l.valid(); l.err != nil {
 			return false
 		}
-		l.line++
-		if l.fields = strings.Fields(text); len(l.fields) > 0 && l.fields[0][0] != '#' {
-			return true
-		}
+		// The writer keeps its error for the next write.
+		l.out.Flush()
 	}
+	var b strings.Builder
+	l.long = false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if keep := maxLine - b.Len(); len(part) > keep {
+			l.long = true
+			b.Write(part[:keep])
+		} else {
+			b.Write(part)
+		}
+		if err == nil || errors.Is(err, io.EOF) && b.Len() > 0 {
+			break
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			l.err = inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+		}
+		return false
+	}
+	l.line++
+	l.text = strings.TrimRight(b.String(), "\r\n")
+	return true
 }
