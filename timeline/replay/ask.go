@@ -48,6 +48,9 @@ var (
 	// ErrNotTime is wrapped by the error of a text that has none of the forms that
 	// [Replay.ParseTime] reads.
 	ErrNotTime = errors.New("not a time")
+	// ErrOtherKernel is wrapped by the error of a place whose function has another size in
+	// the recorded kernel.
+	ErrOtherKernel = errors.New("this place is of another kernel")
 )
 
 // Unwrap returns Err.
@@ -431,7 +434,7 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 		if f := &found[0]; p.size != 0 && f.Size != p.size && f.Size != 0 && f.Module == "" && !f.Dynamic {
 			// The kernel prints the distance to the next symbol, as Size is. In a
 			// module, the last symbol's size differs.
-			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x: this place is of another kernel", p.name, f.Size, p.size)}
+			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x", p.name, f.Size, p.size), Err: ErrOtherKernel}
 		}
 		return found[0].Addr + p.offset, nil
 	}

@@ -1,0 +1,424 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A logLine is a line of the kernel's log without its prefixes, and the times in them.
+type logLine struct {
+	line int // its number, from 1
+	text string
+	// printk is the time that the kernel gave the message, in nanoseconds of printk's
+	// clock; noTime if the line has none. Printed times have microseconds.
+	printk uint64
+	// received is when the journal read the message, in nanoseconds of CLOCK_MONOTONIC,
+	// if the line says so (-o export and json); else noTime.
+	received uint64
+	// wall is the wall-clock time of the line; zero if it has none. wallUnit is the unit
+	// of its last digit.
+	wall     time.Time
+	wallUnit time.Duration
+}
+
+const noTime = ^uint64(0)
+
+var (
+	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+	// [   12.345678] or, on some machines, [   12.345678@3]
+	printkTime = regexp.MustCompile(`\[ *(\d{1,10})\.(\d{6})(?:@\d+)?\] ?`)
+	callerOf   = regexp.MustCompile(`^\[ *[TC]\d+\] ?`) // CONFIG_PRINTK_CALLER
+	level      = regexp.MustCompile(`^<\d{1,3}>`)
+	kmsg       = regexp.MustCompile(`^\d{1,5},\d+,(\d+),[^;]*;`)
+	dmesgT     = regexp.MustCompile(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
+	decoded    = regexp.MustCompile(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
+	isoTime    = regexp.MustCompile(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
+	syslogTime = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
+	unixTime   = regexp.MustCompile(`^(\d{9,11})\.(\d{6}) `)
+	fromKernel = regexp.MustCompile(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
+)
+
+// A logReader takes the prefixes from lines of dmesg, journalctl, syslog and consoles.
+type logReader struct {
+	n      int
+	export exportEntry
+	zone   *time.Location // of times without a zone
+	year   int            // of times without a year
+}
+
+// An exportEntry is an entry of journalctl -o export.
+type exportEntry struct {
+	message  string
+	line     int
+	source   uint64
+	received uint64
+	wall     uint64
+	open     bool
+}
+
+// read returns the lines of the log in a line of text, mostly one. A nil line ends the
+// text.
+func (l *logReader) read(text *string) []logLine {
+	if text == nil {
+		return l.endExport()
+	}
+	l.n++
+	s := *text
+	if s == "" {
+		return l.endExport()
+	}
+	if key, value, ok := strings.Cut(s, "="); ok && isJournalField(key) {
+		e := &l.export
+		n, err := strconv.ParseUint(value, 10, 63)
+		us := noTime
+		if err == nil && n < 1<<53 {
+			us = n * 1000
+		}
+		if !e.open {
+			*e = exportEntry{open: true, source: noTime, received: noTime}
+		}
+		switch key {
+		case "MESSAGE":
+			e.message, e.line = value, l.n
+		case "_SOURCE_MONOTONIC_TIMESTAMP":
+			e.source = us
+		case "__MONOTONIC_TIMESTAMP":
+			e.received = us
+		case "__REALTIME_TIMESTAMP":
+			e.wall = us
+		}
+		return nil
+	}
+	if s[0] == '{' {
+		if out, ok := l.json(s); ok {
+			return out
+		}
+	}
+	return append(l.endExport(), l.plain(s))
+}
+
+func isJournalField(key string) bool {
+	for i := range len(key) {
+		if c := key[i]; (c < 'A' || c > 'Z') && c != '_' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return strings.HasPrefix(key, "_") || key == "MESSAGE" || key == "PRIORITY" || strings.HasPrefix(key, "SYSLOG_")
+}
+
+func (l *logReader) endExport() []logLine {
+	e := l.export
+	l.export = exportEntry{}
+	if !e.open || e.line == 0 {
+		return nil
+	}
+	out := logLine{line: e.line, text: e.message, printk: e.source, received: e.received}
+	if e.wall != 0 && e.wall != noTime {
+		out.wall, out.wallUnit = time.UnixMicro(int64(e.wall/1000)), time.Microsecond
+	}
+	return []logLine{out}
+}
+
+// json reads a line of journalctl -o json.
+func (l *logReader) json(s string) ([]logLine, bool) {
+	var e struct {
+		Message  *string `json:"MESSAGE"`
+		Source   string  `json:"_SOURCE_MONOTONIC_TIMESTAMP"`
+		Received string  `json:"__MONOTONIC_TIMESTAMP"`
+		Wall     string  `json:"__REALTIME_TIMESTAMP"`
+	}
+	if json.Unmarshal([]byte(s), &e) != nil || e.Message == nil {
+		return nil, false
+	}
+	out := logLine{line: l.n, text: *e.Message, printk: noTime, received: noTime}
+	for _, f := range []struct {
+		text string
+		to   *uint64
+	}{{e.Source, &out.printk}, {e.Received, &out.received}} {
+		if us, err := strconv.ParseUint(f.text, 10, 63); err == nil && us < 1<<53 {
+			*f.to = us * 1000
+		}
+	}
+	if us, err := strconv.ParseInt(e.Wall, 10, 64); err == nil {
+		out.wall, out.wallUnit = time.UnixMicro(us), time.Microsecond
+	}
+	return []logLine{out}, true
+}
+
+// plain reads a line with any prefixes.
+func (l *logReader) plain(s string) logLine {
+	s = escapes.ReplaceAllString(s, "")
+	out := logLine{line: l.n, printk: noTime, received: noTime}
+	cut := func(re *regexp.Regexp) []string {
+		m := re.FindStringSubmatch(s)
+		if m != nil {
+			s = s[len(m[0]):]
+		}
+		return m
+	}
+	s = strings.TrimLeft(s, " \t")
+	cut(level)
+	if m := cut(kmsg); m != nil {
+		if us, err := strconv.ParseUint(m[1], 10, 53); err == nil {
+			out.printk = us * 1000
+		}
+	}
+	cut(decoded)
+	switch {
+	case l.stamp(&out, cut(dmesgT), "Mon Jan _2 15:04:05 2006"):
+	case l.stamp(&out, cut(isoTime), "2006-01-02T15:04:05"):
+	case l.stamp(&out, cut(syslogTime), "Jan _2 15:04:05"):
+	default:
+		if m := cut(unixTime); m != nil {
+			sec, _ := strconv.ParseInt(m[1], 10, 64)
+			us, _ := strconv.ParseInt(m[2], 10, 64)
+			out.wall, out.wallUnit = time.Unix(sec, us*1000), time.Microsecond
+		}
+	}
+	cut(fromKernel)
+	// Noise of a serial line, or the name of a console, may be before the time.
+	if at := printkTime.FindStringSubmatchIndex(s); at != nil && at[0] < 60 {
+		sec, _ := strconv.ParseUint(s[at[2]:at[3]], 10, 64)
+		us, _ := strconv.ParseUint(s[at[4]:at[5]], 10, 64)
+		out.printk = sec*1e9 + us*1e3
+		s = s[at[1]:]
+		cut(callerOf)
+		cut(fromKernel) // journalctl -o short-monotonic
+	}
+	out.text = strings.TrimRight(s, " \t")
+	return out
+}
+
+// stamp reads a wall-clock time: the match of an expression, whose groups are the date,
+// the digits after the point and the zone.
+func (l *logReader) stamp(out *logLine, m []string, layout string) bool {
+	if m == nil {
+		return false
+	}
+	zone := l.zone
+	out.wallUnit = time.Second
+	if len(m) > 3 && m[3] != "" {
+		for _, form := range []string{"Z07:00", "-0700", "MST"} {
+			if z, err := time.Parse(form, m[3]); err == nil && (form != "MST" || m[3] == "UTC" || m[3] == "GMT") {
+				zone = z.Location()
+				break
+			}
+		}
+	}
+	t, err := time.ParseInLocation(layout, strings.Replace(m[1], " ", "T", strings.Count(layout, "T")), zone)
+	if err != nil {
+		return true // it is a prefix all the same
+	}
+	if t.Year() == 0 {
+		t = t.AddDate(l.year, 0, 0)
+	}
+	if len(m) > 2 && m[2] != "" {
+		frac, _ := strconv.Atoi((m[2] + "000000000")[:9])
+		t = t.Add(time.Duration(frac))
+		for range len(m[2]) {
+			out.wallUnit /= 10
+		}
+	}
+	out.wall = t
+	return true
+}
+
+// The kinds of what a report shows.
+const (
+	oopsReport = "report" // the line that begins it
+	oopsIP     = "ip"     // where the CPU was
+	oopsLink   = "link"   // the link register
+	oopsTrace  = "trace"  // an entry of a call trace
+	oopsCode   = "code"   // the instructions around ip
+)
+
+// An oopsItem is what a line of a report says of kernel text.
+type oopsItem struct {
+	logLine
+	kind  string
+	place string // symbol+0x1/0x2 [module], or 0x...
+	// addr is the address that is printed with the name; 0 if there is none, because
+	// newer kernels do not print it.
+	addr   uint64
+	unsure bool // "? ": found on the stack, may be left from an earlier call
+	user   bool // of user space
+	// code are the bytes of a Code: line, or the words if wide is set; mark is the index of
+	// the one at ip, -1 if none is marked. gaps has those that the kernel could not read.
+	code  []uint64
+	gaps  []bool
+	mark  int
+	wide  bool
+	known string // the kernel's release that the report has; of oopsReport
+}
+
+var (
+	// A name of the kernel's, with offset and size.
+	placeText = `[\w.$:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[[\w-]+(?: [0-9a-f]{8,})?\])?`
+
+	x86IP     = regexp.MustCompile(`\bRIP: ?(?:([0-9a-f]{4}):)?(?:\[<([0-9a-f]+)>\]\s*)*(?:\[<[0-9a-f]+>\]\s*)?(` + placeText + `|0x[0-9a-f]+)?`)
+	armIP     = regexp.MustCompile(`^\s*(pc|lr|epc) : \[?<?(` + placeText + `|(?:0x)?[0-9a-f]{8,16})`)
+	armOldIP  = regexp.MustCompile(`^\s*(PC|LR) is at (` + placeText + `)`)
+	riscvRA   = regexp.MustCompile(`^\s*ra : (` + placeText + `)`)
+	ppcIP     = regexp.MustCompile(`^(NIP|LR) \[([0-9a-f]{16})\] (` + placeText + `|0x[0-9a-f]+)`)
+	s390IP    = regexp.MustCompile(`^Krnl PSW : [0-9a-f]{16} ([0-9a-f]{16})(?: \((` + placeText + `)\))?`)
+	traceLine = regexp.MustCompile(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
+	// arm64 before 4.14, arm: name from name, [<addr>] (name) from
+	codeLine  = regexp.MustCompile(`^\s*Code: ([0-9a-f<>()? ]+)$`)
+	dumpLine  = regexp.MustCompile(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
+	s390Code  = regexp.MustCompile(`^(?:Krnl Code:)?\s*([>#]?)\s*([0-9a-f]{16}): ([0-9a-f]{4,12})\b`)
+	starts    = regexp.MustCompile(`^(?:-+\[ cut here \]-+|(?:\S+: )?BUG: |WARNING: |Oops: |Internal error: |Unable to handle |general protection fault|invalid opcode|divide error|int3: |kernel BUG at |Kernel panic|INFO: |(?:NMI )?watchdog: |rcu: INFO|sysrq: |NMI backtrace|task:\S+ +state:|Kernel panic|stack segment|double fault|Unknown program exception|illegal operation|traps: )`)
+	releaseOf = regexp.MustCompile(`^CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: .*? (?:Not tainted|Tainted: [A-Z ]+?(?:\[[^\]]*\] ?)*) ?(\d+\.\d+\S*)`)
+)
+
+// An oopsParser finds in the kernel's log what is said of kernel text.
+type oopsParser struct {
+	report bool // a report has begun
+	s390   *oopsItem
+	dump   *oopsItem // of powerpc: "Instruction dump:" and the lines after it
+	out    []oopsItem
+}
+
+// parse returns the items of a line. The last call has no line.
+func (p *oopsParser) parse(l *logLine) []oopsItem {
+	p.out = nil
+	if l == nil {
+		p.flush()
+		return p.out
+	}
+	text := l.text
+	if p.dump != nil {
+		if m := dumpLine.FindStringSubmatch(text); m != nil {
+			p.dump.addCode(m[1])
+			return p.out
+		}
+	}
+	if m := s390Code.FindStringSubmatch(text); m != nil && (p.s390 != nil || strings.HasPrefix(text, "Krnl Code:")) {
+		p.addS390(l, m)
+		return p.out
+	}
+	p.flush()
+	item := oopsItem{logLine: *l, mark: -1}
+	switch {
+	case strings.HasPrefix(text, "Instruction dump:"):
+		item.kind, item.wide = oopsCode, true
+		p.dump = &item
+		return p.out
+	case x86IP.MatchString(text) && strings.Contains(text, "RIP"):
+		m := x86IP.FindStringSubmatch(text)
+		item.kind, item.place = oopsIP, m[3]
+		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
+		// The two lower bits of the segment are the privilege level; Xen's is e030.
+		seg, err := strconv.ParseUint(m[1], 16, 16)
+		item.user = err == nil && seg&3 == 3
+		if item.place == "" && item.addr == 0 {
+			return p.out
+		}
+	case armIP.MatchString(text):
+		m := armIP.FindStringSubmatch(text)
+		item.kind, item.place = oopsIP, m[2]
+		if m[1] == "lr" {
+			item.kind = oopsLink
+		}
+		if !strings.Contains(item.place, "+") {
+			item.place = "0x" + strings.TrimPrefix(item.place, "0x")
+		}
+		if r := regexp.MustCompile(`\b(?:ra|lr) : (` + placeText + `)`).FindStringSubmatch(text); r != nil && m[1] == "epc" {
+			p.out = append(p.out, item)
+			item.kind, item.place = oopsLink, r[1]
+		}
+	case armOldIP.MatchString(text):
+		m := armOldIP.FindStringSubmatch(text)
+		item.kind, item.place = oopsIP, m[2]
+		if m[1] == "LR" {
+			item.kind = oopsLink
+		}
+	case riscvRA.MatchString(text):
+		item.kind, item.place = oopsLink, riscvRA.FindStringSubmatch(text)[1]
+	case ppcIP.MatchString(text):
+		m := ppcIP.FindStringSubmatch(text)
+		item.kind, item.place = oopsIP, m[3]
+		if m[1] == "LR" {
+			item.kind = oopsLink
+		}
+		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
+	case s390IP.MatchString(text):
+		m := s390IP.FindStringSubmatch(text)
+		item.kind, item.place = oopsIP, m[2]
+		item.addr, _ = strconv.ParseUint(m[1], 16, 64)
+	case codeLine.MatchString(text):
+		item.kind = oopsCode
+		item.addCode(codeLine.FindStringSubmatch(text)[1])
+		if len(item.code) == 0 {
+			return p.out
+		}
+	case traceLine.MatchString(text):
+		m := traceLine.FindStringSubmatch(text)
+		item.kind, item.place = oopsTrace, m[4]
+		item.unsure = m[1] != "" || m[3] != "" || strings.Contains(text, "(unreliable)")
+		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
+	case releaseOf.MatchString(text):
+		item.kind, item.known = oopsReport, releaseOf.FindStringSubmatch(text)[1]
+	case starts.MatchString(text):
+		item.kind = oopsReport
+	default:
+		return p.out
+	}
+	p.out = append(p.out, item)
+	return p.out
+}
+
+// flush ends code that has several lines.
+func (p *oopsParser) flush() {
+	for _, item := range []*oopsItem{p.dump, p.s390} {
+		if item != nil && len(item.code) > 0 {
+			p.out = append(p.out, *item)
+		}
+	}
+	p.dump, p.s390 = nil, nil
+}
+
+// addCode adds the bytes or words of a line: "0f 1f <0f> 0b", "d503201f (b9400000)".
+func (i *oopsItem) addCode(text string) {
+	for f := range strings.FieldsSeq(text) {
+		bare := strings.Trim(f, "<>()")
+		if bare != f {
+			i.mark = len(i.code)
+		}
+		gap := strings.ContainsAny(bare, "?X") || bare == ""
+		v, err := strconv.ParseUint(bare, 16, 64)
+		if err != nil && !gap {
+			i.code = nil
+			return
+		}
+		i.wide = i.wide || len(bare) > 2
+		i.code, i.gaps = append(i.code, v), append(i.gaps, gap)
+	}
+}
+
+// addS390 adds a line of "Krnl Code:", which has the address of each instruction.
+func (p *oopsParser) addS390(l *logLine, m []string) {
+	addr, _ := strconv.ParseUint(m[2], 16, 64)
+	code, err := hex.DecodeString(m[3])
+	if err != nil {
+		return
+	}
+	if p.s390 == nil {
+		p.s390 = &oopsItem{logLine: *l, kind: oopsCode, addr: addr, mark: -1}
+	}
+	if addr != p.s390.addr+uint64(len(p.s390.code)) {
+		return // a hole
+	}
+	if m[1] == ">" {
+		p.s390.mark = len(p.s390.code)
+	}
+	for _, b := range code {
+		p.s390.code, p.s390.gaps = append(p.s390.code, uint64(b)), append(p.s390.gaps, false)
+	}
+}
