@@ -101,15 +101,9 @@ func (d *diff) run(first, second string) (err error) {
 			return err
 		}
 	}
-	d.before, d.after = d.r.Image.At(times[0].From), d.r.Image.At(times[1].From)
-	ranges, err := d.ranges()
-	if err != nil {
+	if err := d.find(times); err != nil {
 		return err
 	}
-	for _, r := range ranges {
-		d.walk(r, times)
-	}
-	d.findDynamic(ranges)
 	for i, t := range times {
 		d.warnMoving(d.moving[i], "what is compared", t)
 	}
@@ -125,6 +119,20 @@ func (d *diff) run(first, second string) (err error) {
 	if len(d.found)+len(d.lives) > 0 || d.below {
 		return errBelow
 	}
+	return nil
+}
+
+// find compares the two times.
+func (d *diff) find(times [2]replay.Times) error {
+	d.before, d.after = d.r.Image.At(times[0].From), d.r.Image.At(times[1].From)
+	ranges, err := d.ranges()
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		d.walk(r, times)
+	}
+	d.findDynamic(ranges)
 	return nil
 }
 

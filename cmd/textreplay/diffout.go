@@ -57,8 +57,8 @@ func (d *diff) where(x *delta) timeline.View {
 	return d.after
 }
 
-func (d *diff) writeText() error {
-	first, second := replay.Seconds(d.before.Time()), replay.Seconds(d.after.Time())
+// summary says in a line what differs.
+func (d *diff) summary() string {
 	n := d.counts()
 	var parts []string
 	if n := n[changeBytes]; n.Places > 0 {
@@ -97,7 +97,12 @@ func (d *diff) writeText() error {
 	if n[changeStanding].Places > 0 && !d.standing {
 		parts[len(parts)-1] += " (--standing lists them)"
 	}
-	fmt.Fprintf(d.out, "%s -> %s (%s): %s\n", first, second, clockName(d.r), strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
+}
+
+func (d *diff) writeText() error {
+	first, second := replay.Seconds(d.before.Time()), replay.Seconds(d.after.Time())
+	fmt.Fprintf(d.out, "%s -> %s (%s): %s\n", first, second, clockName(d.r), d.summary())
 
 	titles := [changeCount]string{
 		changeBytes:    "",

@@ -151,6 +151,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.verifyCmd(),
 		a.auditCmd(),
 		a.pprofCmd(),
+		a.webCmd(),
 		a.trimCmd(),
 		a.oopsCmd(),
 		a.manCmd(),

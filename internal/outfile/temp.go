@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 )
 
 // unfinished are the temporary files and directories of the process. The lock is
@@ -93,6 +94,19 @@ func Temp() (f *os.File, remove func(), err error) {
 	return f, func() { removed(path) }, nil
 }
 
+// caught is where the signals go that end a program, nil if they end it.
+var caught atomic.Pointer[chan os.Signal]
+
+// CatchSignals returns a channel with the first signal that would end the program, and
+// that does not end it then. The second one ends it. It is for a program that serves
+// requests until it is stopped, and has called [RemoveOnSignals]. After release, signals
+// end the program again.
+func CatchSignals() (c <-chan os.Signal, release func()) {
+	ch := make(chan os.Signal, 1)
+	caught.Store(&ch)
+	return ch, func() { caught.Store(nil) }
+}
+
 // RemoveOnSignals makes the signals that end a program remove its unfinished
 // outputs before they do so. Signals that the program was started to ignore, as by
 // nohup, stay ignored. It is for main, to be called once.
@@ -105,6 +119,10 @@ func RemoveOnSignals() {
 	}
 	go func() {
 		s := <-c
+		if ch := caught.Swap(nil); ch != nil {
+			*ch <- s
+			s = <-c
+		}
 		// The lock is kept: nothing is made from now on, or gets its name.
 		unfinished.Lock()
 		for path := range unfinished.paths {

@@ -1,0 +1,184 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// hosts are the names by which a browser may ask. A page of another site can let its own
+// name mean 127.0.0.1 and would then read the answers as its own (DNS rebinding). Its
+// requests have its name in the Host header.
+type hosts struct {
+	port  string
+	names map[string]bool
+	// anyAddress allows all numeric addresses: the server was asked to listen at all of
+	// the machine's. No name can be rebound to one of them.
+	anyAddress bool
+}
+
+func hostsOf(addr net.Addr, names []string) hosts {
+	h := hosts{names: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return h
+	}
+	h.port = port
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		h.anyAddress = true
+		if name, err := os.Hostname(); err == nil {
+			h.names[strings.ToLower(name)] = true
+		}
+	}
+	h.names[strings.ToLower(host)] = true
+	for _, name := range names {
+		h.names[strings.ToLower(name)] = true
+	}
+	return h
+}
+
+// allows reports whether a Host header names the server.
+func (h *hosts) allows(header string) bool {
+	host, port, err := net.SplitHostPort(header)
+	if err != nil {
+		host, port = strings.Trim(header, "[]"), "80"
+	}
+	if port != h.port {
+		return false
+	}
+	if h.names[strings.ToLower(strings.TrimSuffix(host, "."))] {
+		return true
+	}
+	_, err = netip.ParseAddr(host)
+	return h.anyAddress && err == nil
+}
+
+// refusal returns why a request is not answered, "" if it is. A page of another site must
+// not read anything. It may link to a page here.
+func (s *Server) refusal(r *http.Request) string {
+	if !s.hosts.allows(r.Host) {
+		return "this server does not have the name " + r.Host
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return "another site asked"
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return ""
+	}
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return ""
+	}
+	return "another site asked"
+}
+
+// The content security policies. Everything is of this server.
+const (
+	ownPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	// pprof's pages have their scripts and styles inside.
+	profilePolicy = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+// ServeHTTP answers a request, or refuses it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", ownPolicy)
+	if strings.HasPrefix(r.URL.Path, profilePath) {
+		h.Set("Content-Security-Policy", profilePolicy)
+	}
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if why := s.refusal(r); why != "" {
+		http.Error(w, "refused: "+why, http.StatusForbidden)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// mostResponse is the greatest response, in bytes.
+const mostResponse = 1 << 20
+
+// A handler writes a page or data of a session into a buffer.
+type handler func(q *request) error
+
+// A request is a request for a page of a session.
+type request struct {
+	*http.Request
+	*session
+	srv    *Server
+	body   bytes.Buffer
+	typ    string // content type
+	to     string // where to redirect, "" for nowhere
+	status int
+}
+
+// handle answers from the current session. The recording may be cut short meanwhile.
+func (s *Server) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ses, err := s.acquire()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer ses.refs.Done()
+		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
+		err = replay.Guard(func() error { return h(q) })
+		var question *replay.QuestionError
+		var changed *replay.ChangedError
+		switch {
+		case err == nil && q.to != "":
+			http.Redirect(w, r, q.to, http.StatusSeeOther)
+			return
+		case err == nil && q.body.Len() > mostResponse:
+			err = errors.New("the answer would be larger than 1 MB; ask for less")
+			fallthrough
+		case err != nil:
+			q.status = http.StatusInternalServerError
+			if errors.As(err, &question) || errors.As(err, new(*badRequest)) {
+				q.status = http.StatusBadRequest
+			}
+			if errors.As(err, &changed) {
+				q.status = http.StatusServiceUnavailable
+			}
+			if q.typ != "text/html; charset=utf-8" {
+				http.Error(w, err.Error(), q.status)
+				return
+			}
+			q.body.Reset()
+			if e := q.page("error", "Error", &errorPage{Err: err.Error()}); e != nil {
+				http.Error(w, err.Error(), q.status)
+				return
+			}
+		}
+		w.Header().Set("Content-Type", q.typ)
+		w.WriteHeader(q.status)
+		if r.Method == http.MethodGet {
+			w.Write(q.body.Bytes())
+		}
+	}
+}
+
+// A badRequest is an error in what was asked.
+type badRequest struct{ msg string }
+
+func (e *badRequest) Error() string { return e.msg }

@@ -1,0 +1,358 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// logRows is how many changes a page of the log has.
+const logRows = 100
+
+// A logFilter says which changes the log shows.
+type logFilter struct {
+	from, to uint64
+	kinds    []string
+	place    string // a name or an address; "" for all
+	by       string // part of a writer's name
+	sort     string
+	page     int
+
+	addrs   []timeline.Range // of place; nil: all
+	classes uint64           // bit set of classes
+	events  [3]bool          // of eventKind
+	writers []bool           // by number; nil: all
+}
+
+// Names of the kinds of changes that are not pokes.
+var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF program", eventLoss: "lost"}
+
+type logPage struct {
+	From, To, Place, By, Sort string
+	Kinds                     []choice
+	Sorts                     []choice
+	Rows                      []changeRow
+	Total                     int
+	First, Last               int
+	Prev, Next                string
+	All                       bool // no filter
+	Left                      string
+}
+
+type choice struct {
+	Value, Name string
+	On          bool
+}
+
+// A changeRow is a change as a row of a table.
+type changeRow struct {
+	Time, Href  string
+	CPU         string
+	Writer      string
+	Kind        string
+	Class       int // -1: not a poke
+	Addr, Place string
+	Old, New    string // instructions
+	OldB, NewB  string // bytes
+	Window      string
+	Note        string // of what is not a poke
+}
+
+func (q *request) log() error {
+	if !q.wait(q.Context(), 10*time.Second) {
+		return q.notReady()
+	}
+	from, to, err := q.window()
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(q.FormValue("to")) == "" {
+		to = timeline.MaxTime
+	}
+	f := &logFilter{from: from, to: to, place: strings.TrimSpace(q.FormValue("place")), by: strings.TrimSpace(q.FormValue("by")), sort: q.FormValue("sort")}
+	if strings.TrimSpace(q.FormValue("from")) == "" {
+		f.from = 0
+	}
+	for _, k := range q.Form["kind"] {
+		if k != "" {
+			f.kinds = append(f.kinds, k)
+		}
+	}
+	if f.page, err = strconv.Atoi(cmp.Or(q.FormValue("page"), "1")); err != nil || f.page < 1 {
+		return &badRequest{"page: want a number from 1"}
+	}
+	p, err := q.session.logOf(f)
+	if err != nil {
+		return err
+	}
+	p.From, p.To = strings.TrimSpace(q.FormValue("from")), strings.TrimSpace(q.FormValue("to"))
+	at := func(page int) string {
+		v := url.Values{}
+		for _, k := range []string{"from", "to", "place", "by", "sort"} {
+			if x := q.FormValue(k); x != "" {
+				v.Set(k, x)
+			}
+		}
+		v["kind"] = f.kinds
+		v.Set("page", strconv.Itoa(page))
+		return "/log?" + v.Encode()
+	}
+	if f.page > 1 {
+		p.Prev = at(f.page - 1)
+	}
+	if p.Last < p.Total {
+		p.Next = at(f.page + 1)
+	}
+	return q.page("log", "Log", p)
+}
+
+// prepare finds what the filter means in a recording.
+func (f *logFilter) prepare(s *session) error {
+	for k, name := range s.class.names {
+		if len(f.kinds) == 0 || slices.Contains(f.kinds, name) {
+			f.classes |= 1 << k
+		}
+	}
+	for k, name := range eventNames {
+		f.events[k] = len(f.kinds) == 0 || slices.Contains(f.kinds, name)
+	}
+	for _, k := range f.kinds {
+		if !slices.Contains(s.class.names, k) && !slices.Contains(eventNames[:], k) {
+			return &badRequest{fmt.Sprintf("kind %q: there is no such kind of change", k)}
+		}
+	}
+	if f.place != "" {
+		lo, hi, err := s.placeRange(f.place, min(max(f.from, s.r.Report.First), s.r.Report.Last))
+		if err != nil {
+			return err
+		}
+		f.addrs = []timeline.Range{{Lo: lo, Hi: hi}}
+	}
+	if f.by != "" {
+		f.writers = make([]bool, len(s.trail.writers))
+		for i, w := range s.trail.writers {
+			f.writers[i] = strings.Contains(w.String(), f.by)
+		}
+	}
+	return nil
+}
+
+// placeRange returns the addresses that a text means: those of a function, or one site.
+func (s *session) placeRange(text string, t uint64) (lo, hi uint64, err error) {
+	addr, err := s.r.ParseAddr(text, t)
+	if err != nil {
+		return 0, 0, err
+	}
+	if sym, ok := s.r.Image.At(t).Symbol(addr); ok && sym.Addr == addr && sym.Size > 0 && !strings.HasPrefix(text, "0x") {
+		return addr, addr + sym.Size, nil
+	}
+	return addr, addr + 1, nil
+}
+
+func (f *logFilter) wantsWriter(w uint16) bool {
+	return f.writers == nil || int(w) < len(f.writers) && f.writers[w]
+}
+
+// A logEntry is a change: a poke (0 and more) or an event (below 0: its complement).
+type logEntry int32
+
+// select returns the changes that the filter asks for, in its order.
+func (f *logFilter) selectFrom(s *session) []logEntry {
+	t := s.trail
+	var out []logEntry
+	s0, s1 := 0, len(t.sites)
+	if f.addrs != nil {
+		s0, s1 = t.sitesIn(f.addrs[0].Lo, f.addrs[0].Hi)
+	}
+	lo, hi := t.between(f.from, f.to)
+	wants := func(i int) bool { return f.classes>>s.class.of(i)&1 != 0 && f.wantsWriter(t.writer[i]) }
+	if f.addrs != nil && int(t.first[s1]-t.first[s0]) < hi-lo {
+		for k := s0; k < s1; k++ {
+			for _, i := range t.ofSite(k, f.from, f.to) {
+				if wants(int(i)) {
+					out = append(out, logEntry(i))
+				}
+			}
+		}
+		slices.Sort(out)
+	} else {
+		for i := lo; i < hi; i++ {
+			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
+				out = append(out, logEntry(i))
+			}
+		}
+	}
+	var events []logEntry
+	for i := range t.events {
+		e := &t.events[i]
+		if !f.events[e.kind] || e.time < f.from || e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer) {
+			continue
+		}
+		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {
+			continue
+		}
+		events = append(events, ^logEntry(i))
+	}
+	switch f.sort {
+	case "", "time", "newest":
+		out = mergeByTime(t, out, events)
+		if f.sort == "newest" {
+			slices.Reverse(out)
+		}
+	case "place":
+		slices.SortStableFunc(out, func(a, b logEntry) int { return cmp.Compare(t.site[a], t.site[b]) })
+		out = append(out, events...)
+	case "writer":
+		out = mergeByTime(t, out, events)
+		rank := make([]int, someone+1)
+		order := make([]int, len(t.writers))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.writers[a].String(), t.writers[b].String()) })
+		for r, i := range order {
+			rank[i] = r
+		}
+		rank[someone] = len(order)
+		by := func(e logEntry) int {
+			if e < 0 {
+				return rank[t.events[^e].writer]
+			}
+			return rank[t.writer[e]]
+		}
+		slices.SortStableFunc(out, func(a, b logEntry) int { return cmp.Compare(by(a), by(b)) })
+	}
+	return out
+}
+
+func mergeByTime(t *trail, pokes, events []logEntry) []logEntry {
+	if len(events) == 0 {
+		return pokes
+	}
+	out := make([]logEntry, 0, len(pokes)+len(events))
+	for len(events) > 0 {
+		at := t.events[^events[0]].time
+		n, _ := slices.BinarySearchFunc(pokes, at, func(e logEntry, at uint64) int {
+			if t.time[e] < at {
+				return -1
+			}
+			return 1
+		})
+		out = append(append(out, pokes[:n]...), events[0])
+		pokes, events = pokes[n:], events[1:]
+	}
+	return append(out, pokes...)
+}
+
+func (s *session) logOf(f *logFilter) (*logPage, error) {
+	if err := f.prepare(s); err != nil {
+		return nil, err
+	}
+	all := f.selectFrom(s)
+	p := &logPage{Place: f.place, By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
+	for _, name := range append(slices.Clone(s.class.names), eventNames[:]...) {
+		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(f.kinds, name)})
+	}
+	for _, c := range []choice{{"time", "oldest first", false}, {"newest", "newest first", false}, {"place", "address", false}, {"writer", "writer", false}} {
+		c.On = f.sort == c.Value
+		p.Sorts = append(p.Sorts, c)
+	}
+	lo := min((f.page-1)*logRows, len(all))
+	hi := min(lo+logRows, len(all))
+	p.First, p.Last = min(lo+1, len(all)), hi
+	p.Rows = s.rowsOf(all[lo:hi])
+	return p, nil
+}
+
+// rowsOf describes changes.
+func (s *session) rowsOf(entries []logEntry) []changeRow {
+	rd := s.trail.reader()
+	defer rd.close()
+	var out []changeRow
+	for _, e := range entries {
+		if e < 0 {
+			out = append(out, s.eventRow(&s.trail.events[^e]))
+			continue
+		}
+		out = append(out, s.pokeRow(rd.poke(int(e))))
+	}
+	return out
+}
+
+// pokeRow describes a poke with the instructions of before and after.
+func (s *session) pokeRow(p poke) changeRow {
+	before, after := s.r.Image.At(max(p.time, 1)-1), s.r.Image.At(p.time)
+	row := changeRow{Time: replay.Seconds(p.time), Href: addrLink(p.addr, p.time), Writer: orUnknown(p.writer.String()),
+		Class: int(s.class.of(p.at)), Addr: hexAddr(p.addr), Place: s.text.Name(after, p.addr), OldB: spaced(p.old, 16), NewB: spaced(p.new, 16)}
+	row.Kind = s.class.names[row.Class]
+	if p.cpu != noCPU {
+		row.CPU = strconv.Itoa(int(p.cpu))
+	}
+	if row.Place == "" {
+		row.Place = cmp.Or(s.text.Name(before, p.addr), row.Addr)
+	}
+	row.Old, row.New = s.side(before, p.addr, p.old), s.side(after, p.addr, p.new)
+	if w, ok := s.plane.windowOf(p.at); ok {
+		row.Window = span(w.To - w.From)
+	}
+	return row
+}
+
+// side returns the instructions that b is at an address.
+func (s *session) side(v timeline.View, addr uint64, b []byte) string {
+	const most = 4
+	if len(b) == 0 {
+		return ""
+	}
+	var parts []string
+	for i, in := range s.text.Insts(v, addr, uint64(min(len(b), 64)), b[:min(len(b), 64)]) {
+		if i == most {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, in.Text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (s *session) eventRow(e *event) changeRow {
+	row := changeRow{Time: replay.Seconds(e.time), Class: -1, Kind: eventNames[e.kind], Writer: "", Place: e.name}
+	if e.time == 0 {
+		row.Time = "before"
+	}
+	if e.cpu != noCPU {
+		row.CPU = strconv.Itoa(int(e.cpu))
+	}
+	if int(e.writer) < len(s.trail.writers) {
+		row.Writer = s.trail.writers[e.writer].String()
+	}
+	at := max(e.time, s.r.Report.First)
+	switch e.kind {
+	case eventSymbol:
+		row.Addr, row.Href = hexAddr(e.addr), addrLink(e.addr, at)
+		row.Note = "unregistered, " + count(e.n, "byte", "bytes")
+		if e.up {
+			row.Note = "registered, " + count(e.n, "byte", "bytes")
+		}
+	case eventBPF:
+		row.Place = fmt.Sprintf("id %d", e.number)
+		row.Note = fmt.Sprintf("unloaded, tag %x", e.tag)
+		if e.up {
+			row.Note = fmt.Sprintf("loaded, tag %x", e.tag)
+		}
+	case eventLoss:
+		row.Place = ""
+		row.Note = fmt.Sprintf("%s lost since %s: their changes are not known", count(e.number, "record", "records"), replay.Seconds(e.since))
+	}
+	return row
+}

@@ -1,0 +1,237 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// pages are the templates, by name.
+var pages = parsePages()
+
+func parsePages() map[string]*template.Template {
+	base := template.Must(template.New("").Funcs(template.FuncMap{
+		"thousands": func(n any) string { return thousands(n) },
+		"dict":      dict,
+	}).ParseFS(content, "templates/layout.html", "templates/parts.html"))
+	out := make(map[string]*template.Template)
+	files, err := fs.Glob(content, "templates/page-*.html")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(path.Base(file), "page-"), ".html")
+		out[name] = template.Must(template.Must(base.Clone()).ParseFS(content, file))
+	}
+	return out
+}
+
+// dict makes a map of names and values, so that a template can be given several.
+func dict(pairs ...any) map[string]any {
+	m := make(map[string]any)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i].(string)] = pairs[i+1]
+	}
+	return m
+}
+
+func (s *Server) routes() {
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("/{$}", s.handle((*request).overview))
+	s.mux.HandleFunc("/map", s.handle((*request).mapPage))
+	s.mux.HandleFunc("/map/tile", s.handle((*request).mapTile))
+	s.mux.HandleFunc("/map/names", s.handle((*request).mapNames))
+	s.mux.HandleFunc("/map/pick", s.handle((*request).mapPick))
+	s.mux.HandleFunc("/at", s.handle((*request).code))
+	s.mux.HandleFunc("/diff", s.handle((*request).diff))
+	s.mux.HandleFunc("/log", s.handle((*request).log))
+	s.mux.HandleFunc("/search", s.handle((*request).search))
+	s.mux.HandleFunc("/suggest", s.handle((*request).suggest))
+	s.mux.HandleFunc("/state", s.handle((*request).state))
+	s.mux.HandleFunc(profilePath, s.serveProfile)
+	static, err := fs.Sub(content, "static")
+	if err != nil {
+		panic(err)
+	}
+	s.mux.Handle("/static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	s.mux.HandleFunc("/", s.handle(func(q *request) error {
+		q.status = http.StatusNotFound
+		return q.page("error", "Not found", &errorPage{Err: "There is no page " + q.URL.Path + "."})
+	}))
+}
+
+// A layout is what the frame of a page needs.
+type layout struct {
+	Title, Page string
+	Recording   string
+	Query       string // of the search box
+	T           string // the time that a search keeps
+	Nav         []navItem
+	Number      int
+	Live, Stale bool
+	Pending     bool // the page is not whole yet
+	Report      *reportInfo
+	Body        any
+}
+
+type navItem struct{ Name, Href, Page string }
+
+type errorPage struct{ Err string }
+
+// page writes a page.
+func (q *request) page(name, title string, body any) error {
+	keep := ""
+	if t := q.FormValue("t"); t != "" {
+		keep = "?t=" + url.QueryEscape(t)
+	}
+	l := &layout{Title: title, Page: name, Recording: q.r.Recording.Path(), Number: q.number, Live: q.srv.opts.Live,
+		Stale: q.stale.Load(), T: q.FormValue("t"), Query: q.FormValue("q"), Body: body,
+		Nav: []navItem{{"Overview", "/", "overview"}, {"Map", "/map" + keep, "map"}, {"Log", "/log", "log"}, {"Diff", "/diff", "diff"}}}
+	if q.r.Report.Records[recordSample] > 0 {
+		l.Nav = append(l.Nav, navItem{"Profile", profilePath, "profile"})
+	}
+	if name == "log" {
+		l.Query = ""
+	}
+	select {
+	case <-q.ready:
+	default:
+		l.Pending = true
+	}
+	return pages[name].ExecuteTemplate(&q.body, "layout", l)
+}
+
+// json writes data for a script.
+func (q *request) json(v any) error {
+	q.typ = "application/json"
+	return encodeJSON(&q.body, v)
+}
+
+func encodeJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// state is what a page asks for from time to time.
+func (q *request) state() error {
+	ready := false
+	select {
+	case <-q.ready:
+		ready = true
+	default:
+	}
+	return q.json(map[string]any{"number": q.number, "ready": ready, "live": q.srv.opts.Live})
+}
+
+// window reads the window of time that the form asks for; all of the recording if it does
+// not.
+func (q *request) window() (from, to uint64, err error) {
+	from, to = q.extent()
+	if s := strings.TrimSpace(q.FormValue("from")); s != "" {
+		t, err := q.r.ParseTime(s)
+		if err != nil {
+			return 0, 0, err
+		}
+		from = t.From
+	}
+	if s := strings.TrimSpace(q.FormValue("to")); s != "" {
+		t, err := q.r.ParseTime(s)
+		if err != nil {
+			return 0, 0, err
+		}
+		to = t.From
+	}
+	if from >= to {
+		return 0, 0, &badRequest{fmt.Sprintf("the window from %s to %s is empty", replay.Seconds(from), replay.Seconds(to))}
+	}
+	return from, to, nil
+}
+
+// whole reports whether the form asks for all of the recording.
+func (q *request) whole() bool {
+	return strings.TrimSpace(q.FormValue("from")) == "" && strings.TrimSpace(q.FormValue("to")) == ""
+}
+
+// addrLink is the page of an address at a time.
+func addrLink(addr, t uint64) string { return "/at?addr=" + hexAddr(addr) + "&t=" + replay.Seconds(t) }
+
+func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
+
+func dec(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// seconds prints a time, "" if it does not bound anything.
+func seconds(t uint64) string {
+	if t == 0 || t == timeline.MaxTime {
+		return ""
+	}
+	return replay.Seconds(t)
+}
+
+// span prints a length of time in a readable unit.
+func span(ns uint64) string {
+	switch d := time.Duration(min(ns, 1<<62)); {
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", d)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.3g µs", float64(d)/1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.3g s", float64(d)/1e9)
+	default:
+		return fmt.Sprintf("%d s", d/1e9)
+	}
+}
+
+func thousands(n any) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// count prints a number with its unit.
+func count[N int | uint32 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + many
+}
+
+// spaced prints bytes as objdump does, and how many more there are.
+func spaced(b []byte, most int) string {
+	more := ""
+	if len(b) > most {
+		more = fmt.Sprintf(" … %d bytes", len(b))
+		b = b[:most]
+	}
+	return strings.TrimSpace(fmt.Sprintf("% x", b)) + more
+}
+
+// placeName returns the name of an address without the purpose of the code there.
+func placeName(v timeline.View, addr uint64) string {
+	s, ok := v.Symbol(addr)
+	if !ok {
+		return hexAddr(addr)
+	}
+	name := s.Name
+	if off := addr - s.Addr; off != 0 {
+		name += "+" + hexAddr(off)
+	}
+	if s.Module != "" && s.Module != "bpf" {
+		name += " [" + s.Module + "]"
+	}
+	return name
+}

@@ -1,0 +1,3 @@
+package web
+
+type reportInfo struct{}

@@ -1,0 +1,133 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What all pages do: keys, the search box, the slider of a function, live recordings.
+
+const search = document.getElementById('q')
+
+// Keys.
+const views = { o: '/', m: '/map', l: '/log', d: '/diff' }
+document.addEventListener('keydown', e => {
+	if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches('input, select, textarea')) return
+	if (e.key === '/' && search) {
+		e.preventDefault()
+		search.focus()
+		search.select()
+	} else if (e.key === '[' || e.key === ']') {
+		document.querySelector(`#main a[rel=${e.key === '[' ? 'prev' : 'next'}]`)?.click()
+	} else if (views[e.key] && !(e.target.id === 'map')) {
+		const link = [...document.querySelectorAll('.top nav a')].find(a => new URL(a.href).pathname === views[e.key])
+		link?.click()
+	}
+})
+
+// Completion of names.
+if (search) {
+	const list = document.getElementById('suggestions')
+	let timer = 0
+	search.addEventListener('input', () => {
+		clearTimeout(timer)
+		timer = setTimeout(async () => {
+			const text = search.value.trim()
+			if (text.length < 2) return
+			const answer = await fetch('/suggest?q=' + encodeURIComponent(text)).catch(() => null)
+			if (!answer?.ok) return
+			const found = await answer.json()
+			if (search.value.trim() !== text) return
+			list.replaceChildren(...found.map(f => {
+				const o = document.createElement('option')
+				o.value = f.name
+				o.label = f.changes ? `${f.changes} changes` : f.kind
+				return o
+			}))
+		}, 120)
+	})
+}
+
+// The page of the same address with other content in the same places.
+async function load(url) {
+	const answer = await fetch(url)
+	return new DOMParser().parseFromString(await answer.text(), 'text/html')
+}
+
+// The slider goes through the changes of a function.
+function slide() {
+	const slider = document.getElementById('slider')
+	if (!slider) return
+	const times = JSON.parse(document.getElementById('times').textContent)
+	const first = BigInt(slider.dataset.first), last = BigInt(slider.dataset.last)
+	const strip = document.getElementById('moments')
+	const x = t => Number(BigInt(t) - first) / Math.max(Number(last - first), 1) * 996
+	const draw = () => {
+		strip.replaceChildren(...times.map((t, i) => {
+			const r = document.createElementNS('http://www.w3.org/2000/svg', 'rect')
+			r.setAttribute('x', x(t))
+			r.setAttribute('width', 2.5)
+			r.setAttribute('height', 10)
+			r.setAttribute('class', i === Number(slider.value) ? 'tick on' : 'tick')
+			return r
+		}))
+	}
+	draw()
+	let wanted = null, busy = false
+	const show = async () => {
+		if (busy) return
+		busy = true
+		while (wanted !== null) {
+			const ns = wanted
+			wanted = null
+			const at = new URL('/at', location.href)
+			at.searchParams.set('addr', slider.dataset.addr)
+			const page = await load(at + '&ns=' + ns).catch(() => null)
+			const shown = page?.getElementById('shown')
+			if (!shown || wanted !== null) continue
+			document.getElementById('shown').replaceWith(shown)
+			const t = page.getElementById('t').value
+			document.getElementById('t').value = t
+			slider.setAttribute('aria-valuetext', t)
+			for (const rel of ['prev', 'next']) {
+				const old = document.querySelector(`.clock a[rel=${rel}]`), now = page.querySelector(`.clock a[rel=${rel}]`)
+				if (old && now) old.href = now.href
+			}
+			at.searchParams.set('t', t)
+			history.replaceState(null, '', at)
+		}
+		busy = false
+	}
+	slider.addEventListener('input', () => {
+		const i = Number(slider.value)
+		wanted = i < 0 ? first : times[i]
+		draw()
+		show()
+	})
+}
+slide()
+
+// A recording that is still being read, or that grows.
+const body = document.body
+const news = document.getElementById('news')
+async function look() {
+	const state = await fetch('/state').then(a => a.json()).catch(() => null)
+	if (!state) {
+		news.textContent = 'The server has ended.'
+		news.hidden = false
+		return
+	}
+	const newer = state.number !== Number(body.dataset.number)
+	if ((newer || body.dataset.pending === 'true' && state.ready) && document.activeElement?.matches('input:not([type=range]), select') !== true) {
+		const page = await load(location.href)
+		document.dispatchEvent(new CustomEvent('newer', { detail: page }))
+		if (!document.getElementById('map')) document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes)
+		body.dataset.number = page.body.dataset.number
+		body.dataset.pending = page.body.dataset.pending
+		slide()
+		if (newer) {
+			news.textContent = 'The recording has grown. This page shows what it has now.'
+			news.hidden = false
+			setTimeout(() => { news.hidden = true }, 4000)
+		}
+	}
+	if (state.live || body.dataset.pending === 'true') setTimeout(look, body.dataset.pending === 'true' ? 150 : 2000)
+}
+if (body.dataset.pending === 'true') setTimeout(look, 150)
+else if (body.dataset.live === 'true') setTimeout(look, 2000)

@@ -1,0 +1,626 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A trail is the changes of a recording as columns of plain numbers: 25 bytes a text
+// poke, and nothing else that grows with them. The i-th entry of each column is the i-th
+// poke in the order of time. What a column has not, such as the bytes, is read from the
+// recording's file when a page shows it.
+//
+// A trail is immutable and safe for concurrent use.
+type trail struct {
+	r *replay.Replay
+
+	time   []uint64
+	site   []uint32 // in sites
+	at     []uint32 // where the record is, see recordAt
+	writer []uint16 // in writers
+	cpu    []uint16 // noCPU if it was not recorded
+	kind   []uint8  // a timeline.PokeKind
+
+	// The pokes of the k-th site are bySite[first[k]:first[k+1]], in the order of time.
+	sites  []site
+	first  []uint32
+	bySite []uint32
+
+	writers []writer
+	events  []event // all other changes, in the order of time
+
+	files   []string // of the recording
+	bases   []int64  // where each begins, if they followed one another
+	dropped uint64   // pokes that are not in the columns
+}
+
+// A site is an address that pokes change.
+type site struct {
+	addr uint64
+	size uint32 // of the longest poke, in bytes
+}
+
+// A writer is a thread that changed kernel text, under one name.
+type writer struct {
+	comm     string
+	pid, tid uint32
+	known    bool // pid and tid were recorded
+}
+
+func (w writer) String() string {
+	switch {
+	case !w.known:
+		return w.comm
+	case w.comm == "":
+		return fmt.Sprintf("[%d]", w.tid)
+	}
+	return fmt.Sprintf("%s[%d]", w.comm, w.tid)
+}
+
+// An event is a change that is not a poke: a symbol, a BPF program or a loss.
+type event struct {
+	time   uint64
+	kind   eventKind
+	addr   uint64
+	n      uint64
+	name   string
+	writer uint16
+	cpu    uint16
+	up     bool   // it was registered or loaded
+	number uint64 // of a program its id, of a loss the number of records
+	since  uint64 // of a loss
+	tag    [8]byte
+}
+
+type eventKind uint8
+
+const (
+	eventSymbol eventKind = iota
+	eventBPF
+	eventLoss
+)
+
+const (
+	noCPU    = math.MaxUint16
+	noRecord = math.MaxUint32
+	// unitOf is the alignment of records in a file, in bytes.
+	unitOf = 8
+	// mostPokes and mostEvents bound the memory that a hostile recording can take.
+	mostPokes  = 1 << 27
+	mostEvents = 1 << 20
+	// someone is the writer of pokes when there are too many writers to tell apart.
+	someone = math.MaxUint16
+)
+
+// A comm is a record that gives a thread its name.
+type comm struct {
+	time     uint64
+	before   uint32 // how many pokes come before it in the recording
+	tid, old uint32 // a FORK: the thread has old's name
+	name     string // a COMM
+	fork     bool
+}
+
+// A thread is the pid and tid of a record.
+type thread struct {
+	pid, tid uint32
+	known    bool
+}
+
+// newTrail reads the changes of a recording.
+func newTrail(r *replay.Replay) (*trail, error) {
+	t := &trail{r: r, files: r.Recording.Files()}
+	t.findBases()
+	stop := unloading(r.Recording)
+	defer stop()
+	p := newTrailReader(t)
+	// Reading the file, and not its mapping, keeps it out of the process's memory.
+	s := r.Recording.Scan(perfdata.Unmapped(), perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol,
+		perfdata.RecordBPFEvent, perfdata.RecordComm, perfdata.RecordFork))
+	for s.Next() {
+		p.read(s.Record())
+	}
+	// A recording that cannot be read to its end is shown as far as it goes: the report
+	// has the reason.
+	for i := range r.Report.Losses {
+		l := &r.Report.Losses[i]
+		e := event{time: l.To, kind: eventLoss, since: l.From, number: l.Records, cpu: noCPU, writer: someone}
+		if l.CPU >= 0 && l.CPU < noCPU {
+			e.cpu = uint16(l.CPU)
+		}
+		p.events = append(p.events, p.pending(e))
+	}
+	p.finish()
+	return t, nil
+}
+
+// unloading keeps the recording out of the process's memory until stop is called, while
+// the library reads it once more to find out which records count.
+func unloading(rec *perfdata.Recording) (stop func()) {
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				rec.Unload()
+				return
+			case <-tick.C:
+				rec.Unload()
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// findBases finds where each file of the recording begins, if one followed the other.
+func (t *trail) findBases() {
+	at := int64(0)
+	for _, name := range t.files {
+		t.bases = append(t.bases, at)
+		if info, err := os.Stat(name); err == nil {
+			at += (info.Size() + unitOf - 1) / unitOf * unitOf
+		}
+	}
+}
+
+// A trailReader makes the columns.
+type trailReader struct {
+	*trail
+	thread  []uint16 // a column, in all
+	sum     []uint32 // a column: of the bytes
+	comms   []comm
+	events  []pendingEvent
+	place   map[uint64]uint32 // of an address, in sites
+	all     []thread
+	numbers map[thread]uint16 // in all
+	seed    maphash.Seed
+
+	id   perfdata.SampleID
+	poke perfdata.TextPoke
+}
+
+// A pendingEvent is an event whose writer has no name yet.
+type pendingEvent struct {
+	event
+	thread thread
+	before uint32
+}
+
+func newTrailReader(t *trail) *trailReader {
+	n := min(t.r.Report.Records[perfdata.RecordTextPoke], mostPokes, uint64(t.r.Recording.Size())/32)
+	t.time, t.site, t.at = make([]uint64, 0, n), make([]uint32, 0, n), make([]uint32, 0, n)
+	t.cpu, t.kind = make([]uint16, 0, n), make([]uint8, 0, n)
+	return &trailReader{trail: t, thread: make([]uint16, 0, n), sum: make([]uint32, 0, n), place: make(map[uint64]uint32), numbers: make(map[thread]uint16), seed: maphash.MakeSeed()}
+}
+
+func (p *trailReader) read(rec *perfdata.Record) {
+	r := p.r
+	if r.Recording.SampleID(rec, &p.id) != nil {
+		return
+	}
+	switch rec.Type {
+	case perfdata.RecordComm, perfdata.RecordFork:
+		if r.MachineOf(rec, &p.id) == r.Report.Guest {
+			p.readName(rec)
+		}
+		return
+	}
+	if !r.IsChange(rec, &p.id) {
+		return
+	}
+	switch rec.Type {
+	case perfdata.RecordTextPoke:
+		p.readPoke(rec)
+	case perfdata.RecordKSymbol:
+		var k perfdata.KSymbol
+		if r.Recording.KSymbol(rec, &k) == nil {
+			p.addEvent(event{time: p.id.Time, kind: eventSymbol, addr: k.Addr, n: uint64(k.Len), name: string(k.Name),
+				number: uint64(k.Kind), up: k.Flags&perfdata.KSymbolUnregister == 0})
+		}
+	case perfdata.RecordBPFEvent:
+		var b perfdata.BPFEvent
+		if r.Recording.BPFEvent(rec, &b) == nil {
+			p.addEvent(event{time: p.id.Time, kind: eventBPF, number: uint64(b.ID), up: b.Kind == perfdata.BPFLoad, tag: b.Tag})
+		}
+	}
+}
+
+func (p *trailReader) readName(rec *perfdata.Record) {
+	c := comm{time: p.id.Time, before: uint32(len(p.time))}
+	var name perfdata.Comm
+	var task perfdata.Task
+	switch {
+	case rec.Type == perfdata.RecordComm && p.r.Recording.Comm(rec, &name) == nil:
+		c.tid, c.name = name.TID, string(name.Comm)
+	case rec.Type == perfdata.RecordFork && p.r.Recording.Task(rec, &task) == nil:
+		c.tid, c.old, c.fork = task.TID, task.PTID, true
+	default:
+		return
+	}
+	p.comms = append(p.comms, c)
+}
+
+func (p *trailReader) readPoke(rec *perfdata.Record) {
+	x := &p.poke
+	if p.r.Recording.TextPoke(rec, x) != nil {
+		return
+	}
+	if len(p.time) == mostPokes {
+		p.dropped++
+		return
+	}
+	k, ok := p.place[x.Addr]
+	if !ok {
+		k = uint32(len(p.sites))
+		p.place[x.Addr] = k
+		p.sites = append(p.sites, site{addr: x.Addr})
+	}
+	p.sites[k].size = max(p.sites[k].size, uint32(max(len(x.Old), len(x.New))))
+	cpu := uint16(noCPU)
+	if x.Has&perfdata.SampleCPU != 0 && x.CPU < noCPU {
+		cpu = uint16(x.CPU)
+	}
+	p.time = append(p.time, x.Time)
+	p.site = append(p.site, k)
+	p.at = append(p.at, p.recordAt(rec))
+	p.cpu = append(p.cpu, cpu)
+	p.kind = append(p.kind, uint8(p.r.KindOf(x)))
+	p.thread = append(p.thread, p.numberOf(&x.SampleID))
+	p.sum = append(p.sum, uint32(maphash.Bytes(p.seed, x.Old))*31+uint32(maphash.Bytes(p.seed, x.New)))
+}
+
+// numberOf returns the number of the thread that wrote a record.
+func (p *trailReader) numberOf(id *perfdata.SampleID) uint16 {
+	x := thread{}
+	if id.Has&perfdata.SampleTID != 0 {
+		x = thread{id.PID, id.TID, true}
+	}
+	i, ok := p.numbers[x]
+	if !ok {
+		if len(p.all) == someone {
+			return someone
+		}
+		i = uint16(len(p.all))
+		p.numbers[x] = i
+		p.all = append(p.all, x)
+	}
+	return i
+}
+
+// threadOf returns the thread of this number.
+func (p *trailReader) threadOf(i uint16) thread {
+	if int(i) < len(p.all) {
+		return p.all[i]
+	}
+	return thread{}
+}
+
+// recordAt returns where a record is, in units of eight bytes from the begin of the
+// first file, or noRecord: a compressed record has no place that can be read again.
+func (t *trail) recordAt(rec *perfdata.Record) uint32 {
+	if rec.File >= len(t.bases) || len(rec.Raw) == 0 || t.r.Report.Records[perfdata.RecordCompressed]+t.r.Report.Records[perfdata.RecordCompressed2] > 0 {
+		return noRecord
+	}
+	at := t.bases[rec.File] + rec.Offset
+	if at%unitOf != 0 || at/unitOf >= noRecord {
+		return noRecord
+	}
+	return uint32(at / unitOf)
+}
+
+func (p *trailReader) addEvent(e event) {
+	if len(p.events) < mostEvents {
+		e.cpu, e.writer = noCPU, someone
+		p.events = append(p.events, p.pending(e))
+	}
+}
+
+// pending adds what the trailer says of the writer.
+func (p *trailReader) pending(e event) pendingEvent {
+	x := pendingEvent{event: e, before: uint32(len(p.time))}
+	if e.kind == eventLoss || e.time == 0 {
+		return x
+	}
+	if p.id.Has&perfdata.SampleCPU != 0 && p.id.CPU < noCPU {
+		x.cpu = uint16(p.id.CPU)
+	}
+	if p.id.Has&perfdata.SampleTID != 0 {
+		x.thread = thread{p.id.PID, p.id.TID, true}
+	}
+	return x
+}
+
+// finish sorts the columns by time and names the writers.
+func (p *trailReader) finish() {
+	t := p.trail
+	p.sortSites()
+	slices.SortStableFunc(p.comms, func(a, b comm) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(p.events, func(a, b pendingEvent) int { return cmp.Compare(a.time, b.time) })
+
+	order := make([]uint32, 0, len(p.time)) // without doubles
+	t.writer = make([]uint16, 0, len(p.time))
+	names := newNames(t)
+	comms, events := p.comms, p.events
+	timeline.InTimeOrder(p.time, func(t *uint64) uint64 { return *t }, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			now := p.time[i]
+			for len(events) > 0 && (events[0].time < now || events[0].time == now && int(events[0].before) <= i) {
+				comms = names.until(comms, events[0].time, events[0].before)
+				names.event(&events[0])
+				events = events[1:]
+			}
+			comms = names.until(comms, now, uint32(i))
+			if !p.isDouble(order, i) {
+				order = append(order, uint32(i))
+				t.writer = append(t.writer, names.of(p.threadOf(p.thread[i])))
+			}
+		}
+	})
+	for len(events) > 0 {
+		comms = names.until(comms, events[0].time, events[0].before)
+		names.event(&events[0])
+		events = events[1:]
+	}
+	p.thread, p.sum = nil, nil
+	t.time, t.site, t.at = gather(t.time, order), gather(t.site, order), gather(t.at, order)
+	t.cpu, t.kind = gather(t.cpu, order), gather(t.kind, order)
+	t.indexSites()
+}
+
+// gather returns the elements of a column in another order.
+func gather[T any](column []T, order []uint32) []T {
+	out := make([]T, len(order))
+	for k, i := range order {
+		out[k] = column[i]
+	}
+	return out
+}
+
+// isDouble reports whether the i-th poke is one that perf wrote twice: the newest poke of
+// the same place in order has the same time, CPU and bytes.
+func (p *trailReader) isDouble(order []uint32, i int) bool {
+	const most = 256 // of one time, which no kernel reaches
+	for k := len(order) - 1; k >= max(0, len(order)-most); k-- {
+		x := order[k]
+		if p.time[x] != p.time[i] {
+			return false
+		}
+		if p.site[x] == p.site[i] {
+			return p.sum[x] == p.sum[i] && p.cpu[x] == p.cpu[i] && p.thread[x] == p.thread[i]
+		}
+	}
+	return false
+}
+
+// sortSites sorts the sites by address.
+func (p *trailReader) sortSites() {
+	order := make([]uint32, len(p.sites))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(p.sites[a].addr, p.sites[b].addr) })
+	sorted, rank := make([]site, len(order)), make([]uint32, len(order))
+	for i, k := range order {
+		sorted[i], rank[k] = p.sites[k], uint32(i)
+	}
+	p.sites = sorted
+	for i := range p.site {
+		p.site[i] = rank[p.site[i]]
+	}
+}
+
+// indexSites makes bySite.
+func (t *trail) indexSites() {
+	t.first = make([]uint32, len(t.sites)+1)
+	for _, s := range t.site {
+		t.first[s+1]++
+	}
+	for i := range t.sites {
+		t.first[i+1] += t.first[i]
+	}
+	next := slices.Clone(t.first)
+	t.bySite = make([]uint32, len(t.site))
+	for i, s := range t.site {
+		t.bySite[next[s]] = uint32(i)
+		next[s]++
+	}
+}
+
+// names follows the names of the threads through time.
+type names struct {
+	t     *trail
+	comm  map[uint32]string
+	index map[writer]uint16
+}
+
+func newNames(t *trail) *names {
+	return &names{t: t, comm: make(map[uint32]string), index: make(map[writer]uint16)}
+}
+
+// until applies the records up to a time, and returns the rest.
+func (n *names) until(comms []comm, time uint64, before uint32) []comm {
+	for len(comms) > 0 && (comms[0].time < time || comms[0].time == time && comms[0].before <= before) {
+		if c := &comms[0]; c.fork {
+			n.comm[c.tid] = n.comm[c.old]
+		} else {
+			n.comm[c.tid] = c.name
+		}
+		comms = comms[1:]
+	}
+	return comms
+}
+
+// of returns the writer that a thread is now.
+func (n *names) of(x thread) uint16 {
+	w := writer{known: x.known}
+	if x.known {
+		w.pid, w.tid, w.comm = x.pid, x.tid, n.comm[x.tid]
+	}
+	i, ok := n.index[w]
+	if !ok {
+		if len(n.t.writers) == someone {
+			return someone
+		}
+		i = uint16(len(n.t.writers))
+		n.index[w] = i
+		n.t.writers = append(n.t.writers, w)
+	}
+	return i
+}
+
+func (n *names) event(e *pendingEvent) {
+	if e.thread.known {
+		e.writer = n.of(e.thread)
+	}
+	n.t.events = append(n.t.events, e.event)
+}
+
+// writerOf returns the writer of this number.
+func (t *trail) writerOf(i uint16) writer {
+	if int(i) < len(t.writers) {
+		return t.writers[i]
+	}
+	return writer{}
+}
+
+// between returns the pokes of [from, to), as indices of the columns.
+func (t *trail) between(from, to uint64) (lo, hi int) {
+	lo = sort.Search(len(t.time), func(i int) bool { return t.time[i] >= from })
+	if to == timeline.MaxTime {
+		return lo, len(t.time)
+	}
+	hi = lo + sort.Search(len(t.time)-lo, func(i int) bool { return t.time[lo+i] >= to })
+	return lo, hi
+}
+
+// sitesIn returns the sites of which a byte is in [lo, hi), as indices.
+func (t *trail) sitesIn(lo, hi uint64) (from, to int) {
+	from = sort.Search(len(t.sites), func(i int) bool { return t.sites[i].addr >= lo })
+	for from > 0 && t.sites[from-1].addr+uint64(t.sites[from-1].size) > lo {
+		from--
+	}
+	to = from + sort.Search(len(t.sites)-from, func(i int) bool { return t.sites[from+i].addr >= hi })
+	return from, to
+}
+
+// ofSite returns the pokes of a site in [from, to), as indices of the columns.
+func (t *trail) ofSite(k int, from, to uint64) []uint32 {
+	all := t.bySite[t.first[k]:t.first[k+1]]
+	lo := sort.Search(len(all), func(i int) bool { return t.time[all[i]] >= from })
+	if to == timeline.MaxTime {
+		return all[lo:]
+	}
+	hi := lo + sort.Search(len(all)-lo, func(i int) bool { return t.time[all[lo+i]] >= to })
+	return all[lo:hi]
+}
+
+// A poke is a text poke with its bytes.
+type poke struct {
+	time     uint64
+	addr     uint64
+	old, new []byte
+	kind     timeline.PokeKind
+	writer   writer
+	cpu      uint16
+	at       int // its index in the columns
+}
+
+// A pokeReader reads the bytes of pokes from the recording's files. It is for one
+// goroutine, and must be closed.
+type pokeReader struct {
+	t     *trail
+	files []*os.File
+	buf   []byte
+}
+
+func (t *trail) reader() *pokeReader {
+	return &pokeReader{t: t, files: make([]*os.File, len(t.files)), buf: make([]byte, 1<<16)}
+}
+
+func (p *pokeReader) close() {
+	for _, f := range p.files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// poke returns the i-th poke. If its record cannot be read again, the bytes are those of
+// the image.
+func (p *pokeReader) poke(i int) poke {
+	t := p.t
+	s := t.sites[t.site[i]]
+	x := poke{time: t.time[i], addr: s.addr, kind: timeline.PokeKind(t.kind[i]), writer: t.writerOf(t.writer[i]), cpu: t.cpu[i], at: i}
+	var rec perfdata.TextPoke
+	if raw := p.raw(t.at[i]); raw != nil && t.r.Recording.TextPoke(raw, &rec) == nil && rec.Addr == x.addr && rec.Time == x.time {
+		x.old, x.new = bytes.Clone(rec.Old), bytes.Clone(rec.New)
+		return x
+	}
+	read := func(v timeline.View) []byte {
+		b := make([]byte, s.size)
+		return b[:v.Read(s.addr, b).Given]
+	}
+	if x.kind != timeline.PokeCreated {
+		x.old = read(t.r.Image.At(max(x.time, 1) - 1))
+	}
+	if x.kind != timeline.PokeRemoved {
+		x.new = read(t.r.Image.At(x.time))
+	}
+	return x
+}
+
+// raw reads the record at a place, or returns nil.
+func (p *pokeReader) raw(at uint32) *perfdata.Record {
+	if at == noRecord {
+		return nil
+	}
+	pos := int64(at) * unitOf
+	k := sort.Search(len(p.t.bases), func(i int) bool { return p.t.bases[i] > pos }) - 1
+	if p.files[k] == nil {
+		f, err := os.Open(p.t.files[k])
+		if err != nil {
+			return nil
+		}
+		p.files[k] = f
+	}
+	off := pos - p.t.bases[k]
+	order := p.t.r.Recording.ByteOrder()
+	const first = 256 // nearly all records are smaller
+	n, _ := p.files[k].ReadAt(p.buf[:first], off)
+	if n < 8 {
+		return nil
+	}
+	size := int(order.Uint16(p.buf[6:]))
+	if size > n {
+		if n, _ = p.files[k].ReadAt(p.buf[:size], off); n < size {
+			return nil
+		}
+	}
+	return recordOf(p.buf[:size], order, k, off)
+}
+
+func recordOf(raw []byte, order binary.ByteOrder, file int, off int64) *perfdata.Record {
+	if len(raw) < 8 || perfdata.RecordType(order.Uint32(raw)) != perfdata.RecordTextPoke {
+		return nil
+	}
+	return &perfdata.Record{Type: perfdata.RecordTextPoke, Misc: order.Uint16(raw[4:]), File: file, Offset: off, Raw: raw}
+}

@@ -1,0 +1,334 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package web shows a recording in a browser.
+//
+// A [Server] serves the pages: an overview, a map of all changes over address and time,
+// the instructions of a function at any time, what differs between two times, a log, and
+// pprof's pages of the samples. [WriteReport] writes the same pages for a window of time as
+// one file.
+//
+// A request is answered from a session: a recording, its image, and the changes as columns
+// of plain numbers (trail.go). When the recording has grown, the next session replaces it.
+//
+//	recording ──► session ──► trail      each change: time, place, writer        trail.go
+//	                     ├──► axis       addresses without the holes between      axis.go
+//	                     └──► plane      the map, cut into tiles                  tile.go
+//	request ──► guard ──► page ──► template                     guard.go, pages*.go, templates/
+//
+// Pages are whole without scripts, except for the map. Scripts and styles are embedded,
+// and no page refers to another host.
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+//go:embed static templates
+var content embed.FS
+
+// A Recording is a loaded recording with the words for what is in it.
+type Recording struct {
+	Replay *replay.Replay
+	Text   Text
+	// Close releases the recording. It is called once, when no request needs it any more.
+	Close func()
+}
+
+// Text puts what a recording holds into the words that the command line prints. It must be
+// safe for concurrent use.
+type Text interface {
+	// Verdict returns the first line of `textreplay info`, and whether all text is known
+	// ("good"), some of it ("partly") or none ("none").
+	Verdict() (line, level string)
+	// Insts decodes the instructions of v in [addr, addr+n), the last one whole if the
+	// image has its bytes. If over is not nil, its bytes replace those of the image at
+	// addr. It returns nil if there are no bytes.
+	Insts(v timeline.View, addr, n uint64, over []byte) []disasm.Inst
+	// Name returns the name of an address as of v's time, "" if it has none.
+	Name(v timeline.View, addr uint64) string
+	// Heading is Name with the other names of a function.
+	Heading(v timeline.View, addr uint64) string
+	// Trap says what a CPU that meets the trap of a window does; "" if that is unknown.
+	Trap(v timeline.View, w *timeline.Window) string
+	// Diff compares two times. symbol may be "". It lists at most most places.
+	Diff(from, to replay.Times, symbol string, most int) (*Diff, error)
+}
+
+// A Diff is what differs between two times.
+type Diff struct {
+	Summary string
+	Places  []DiffPlace
+	More    int // places that are not listed
+}
+
+// A DiffPlace is a place that differs.
+type DiffPlace struct {
+	Change        string // "bytes", "gone", "came"
+	Addr, Len     uint64
+	Name          string
+	Before, After string // instructions; "" if it is not there
+}
+
+// Options are the options of [New].
+type Options struct {
+	// Open loads the recording. The server calls it once more when a file of the recording
+	// has changed. It is not called by several goroutines at once.
+	Open func() (*Recording, error)
+	// Live says that the recording may grow, so that pages must look for a newer one.
+	Live bool
+	// Log, if set, takes messages for the person who started the server.
+	Log func(format string, args ...any)
+}
+
+// A Server serves the pages of a recording. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	hosts    hosts
+	mux      *http.ServeMux
+	profiles profiles
+
+	mu      sync.Mutex
+	current *session // nil after Close
+	stop    chan struct{}
+	watched sync.WaitGroup
+}
+
+// New loads the recording and returns a server of its pages. The caller closes it.
+func New(opts Options) (*Server, error) {
+	if opts.Log == nil {
+		opts.Log = func(string, ...any) {}
+	}
+	rec, err := opts.Open()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: opts, current: newSession(rec, 1), stop: make(chan struct{})}
+	s.routes()
+	s.watched.Add(1)
+	go s.watch()
+	return s, nil
+}
+
+// Close releases the recording, once all requests have been answered.
+func (s *Server) Close() {
+	close(s.stop)
+	s.watched.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current.release()
+	s.current = nil
+}
+
+// Serve answers requests at l until ctx is done, and then those that have begun. The
+// addresses by which a browser may ask are l's and those of names.
+func (s *Server) Serve(ctx context.Context, l net.Listener, names ...string) error {
+	s.hosts = hostsOf(l.Addr(), names)
+	srv := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    1 << 16,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		srv.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// acquire returns the current session, which the caller releases.
+func (s *Server) acquire() (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return nil, errors.New("the server is closed")
+	}
+	s.current.refs.Add(1)
+	return s.current, nil
+}
+
+// watch loads the recording again when its files have changed. So that a recording that
+// grows all the time does not take all of a CPU, it waits ten times as long as loading
+// took.
+func (s *Server) watch() {
+	defer s.watched.Done()
+	pause := time.Second
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(pause):
+		}
+		pause = time.Second
+		cur := s.current // only this goroutine replaces it
+		select {
+		case <-cur.ready:
+		default:
+			continue
+		}
+		if !cur.changed() {
+			continue
+		}
+		began := time.Now()
+		rec, err := s.opts.Open()
+		if err != nil {
+			cur.stale.Store(true)
+			pause = 5 * time.Second
+			continue
+		}
+		next := newSession(rec, cur.number+1)
+		select {
+		case <-next.ready:
+		case <-s.stop:
+		}
+		s.mu.Lock()
+		s.current = next
+		s.mu.Unlock()
+		s.profiles.forget()
+		cur.release()
+		pause = max(pause, 10*time.Since(began))
+	}
+}
+
+// A session is a recording with what its pages need.
+type session struct {
+	rec    *Recording
+	r      *replay.Replay
+	text   Text
+	number int
+	refs   sync.WaitGroup // requests and the making of the rest
+	sizes  []fileSize     // of the recording's files when it was opened
+	stale  atomic.Bool    // the files have changed, and cannot be read
+
+	ready chan struct{} // closed when the rest is there
+	err   error         // why it is not
+	trail *trail
+	axis  *axis
+	plane *plane
+	spans []lifespan
+	class *classes
+}
+
+type fileSize struct {
+	path  string
+	size  int64
+	mtime time.Time
+}
+
+func newSession(rec *Recording, number int) *session {
+	s := &session{rec: rec, r: rec.Replay, text: rec.Text, number: number, ready: make(chan struct{})}
+	for _, path := range s.r.Recording.Files() {
+		if info, err := os.Stat(path); err == nil {
+			s.sizes = append(s.sizes, fileSize{path, info.Size(), info.ModTime()})
+		}
+	}
+	s.refs.Add(1)
+	go func() {
+		defer s.refs.Done()
+		defer close(s.ready)
+		s.err = replay.Guard(s.prepare)
+	}()
+	return s
+}
+
+// prepare reads all changes.
+func (s *session) prepare() (err error) {
+	// Nearly all that is allocated stays. A slow collector would double the memory.
+	defer debug.FreeOSMemory()
+	defer debug.SetGCPercent(debug.SetGCPercent(30))
+	s.spans = lifespans(s.r.Image)
+	if s.trail, err = newTrail(s.r); err != nil {
+		return err
+	}
+	s.class = newClasses(s.trail)
+	s.axis = newAxis(s.r.Image, s.trail.sites)
+	from, to := s.extent()
+	s.plane = newPlane(s.trail, s.axis, s.class, from, to)
+	s.plane.windows = s.r.Windows()
+	return nil
+}
+
+// extent returns the time of the first and of the newest record.
+func (s *session) extent() (from, to uint64) {
+	rep := s.r.Report
+	return rep.First, max(rep.Last, rep.Horizon, rep.First+1)
+}
+
+// changed reports whether a file of the recording has changed.
+func (s *session) changed() bool {
+	for _, f := range s.sizes {
+		info, err := os.Stat(f.path)
+		if err != nil && errors.Is(err, fs.ErrNotExist) {
+			continue // it is mapped, and stays what it was
+		}
+		if err != nil || info.Size() != f.size || !info.ModTime().Equal(f.mtime) {
+			return true
+		}
+	}
+	return false
+}
+
+// release closes the recording when the last request has been answered.
+func (s *session) release() {
+	go func() {
+		s.refs.Wait()
+		s.rec.Close()
+	}()
+}
+
+// wait waits until the rest of the session is there, or for as long as a page may take.
+func (s *session) wait(ctx context.Context, most time.Duration) bool {
+	select {
+	case <-s.ready:
+		return s.err == nil
+	default:
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-s.ready:
+		return s.err == nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// notReady is the error of a page that needs what is not there.
+func (s *session) notReady() error {
+	select {
+	case <-s.ready:
+		if s.err != nil {
+			return fmt.Errorf("the changes cannot be read: %w", s.err)
+		}
+	default:
+	}
+	return errors.New("the changes of the recording are still being read; try again in a moment")
+}

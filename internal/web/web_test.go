@@ -1,0 +1,382 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// plainText has the words of the tests.
+type plainText struct {
+	r   *replay.Replay
+	dis *disasm.Disassembler
+}
+
+func (p plainText) Verdict() (string, string) { return "a verdict", "good" }
+
+func (p plainText) Insts(v timeline.View, addr, n uint64, over []byte) (out []disasm.Inst) {
+	code := make([]byte, n+14)
+	code = code[:v.Read(addr, code).Given]
+	if over != nil {
+		code = over
+	}
+	for in := range p.dis.All(code, addr, nil) {
+		if in.Addr >= addr+n {
+			break
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
+func (p plainText) Name(v timeline.View, addr uint64) string        { return placeName(v, addr) }
+func (p plainText) Heading(v timeline.View, addr uint64) string     { return placeName(v, addr) }
+func (p plainText) Trap(v timeline.View, w *timeline.Window) string { return "a trap" }
+func (p plainText) Diff(a, b replay.Times, s string, most int) (*Diff, error) {
+	return &Diff{Summary: "a diff"}, nil
+}
+
+func load(t testing.TB, name string, opts replay.Options) *replay.Replay {
+	t.Helper()
+	r, err := replay.Load(name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func testdata(name string) string { return filepath.Join(corpus.Root(), "testdata", name, "rec.data") }
+
+func serve(t testing.TB, name string) *Server {
+	t.Helper()
+	s, err := New(Options{Open: func() (*Recording, error) {
+		r, err := replay.Load(testdata(name), replay.Options{})
+		if err != nil {
+			return nil, err
+		}
+		dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+		if err != nil {
+			return nil, err
+		}
+		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.hosts = hostsOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, nil)
+	return s
+}
+
+func get(s *Server, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "127.0.0.1:8080"
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+var recordings = []string{"small", "rich", "lossy", "smalldup", "z72", "hotplug", "modfull", "callgraph", "arm64", "ppc64le"}
+
+// TestTrail: the columns have the pokes that Replay.Changes yields, with writer and bytes.
+func TestTrail(t *testing.T) {
+	for _, name := range recordings {
+		t.Run(name, func(t *testing.T) {
+			r := load(t, testdata(name), replay.Options{})
+			tr, err := newTrail(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rd := tr.reader()
+			defer rd.close()
+			i, events := 0, 0
+			for c := range r.Changes() {
+				if c.Poke == nil {
+					e := &tr.events[events]
+					if e.time != c.Time || (e.kind == eventLoss) != (c.Loss != nil) || (e.kind == eventSymbol) != (c.KSymbol != nil) {
+						t.Fatalf("event %d is %+v, want %+v", events, e, c)
+					}
+					if c.KSymbol != nil && c.Time != 0 && tr.writerOf(e.writer).comm != c.Comm {
+						t.Fatalf("event %d is of %q, want %q", events, tr.writerOf(e.writer), c.Comm)
+					}
+					events++
+					continue
+				}
+				if i == len(tr.time) {
+					t.Fatalf("there are only %d pokes", i)
+				}
+				got := rd.poke(i)
+				if got.time != c.Time || got.addr != c.Poke.Addr || !bytes.Equal(got.old, c.Poke.Old) || !bytes.Equal(got.new, c.Poke.New) ||
+					got.writer.comm != c.Comm || got.writer.tid != c.Poke.TID || uint32(got.cpu) != c.Poke.CPU || got.kind != c.Kind {
+					t.Fatalf("poke %d is %+v, want %+v of %s at %d: %x %x", i, got, c.Poke.SampleID, c.Comm, c.Time, c.Poke.Old, c.Poke.New)
+				}
+				i++
+			}
+			if i != len(tr.time) || events != len(tr.events) {
+				t.Errorf("%d pokes and %d events, want %d and %d", len(tr.time), len(tr.events), i, events)
+			}
+			n := 0
+			for k := range tr.sites {
+				last := -1
+				for _, x := range tr.ofSite(k, 0, timeline.MaxTime) {
+					if int(tr.site[x]) != k || int(x) <= last {
+						t.Fatalf("site %d has poke %d", k, x)
+					}
+					last = int(x)
+					n++
+				}
+			}
+			if n != i {
+				t.Errorf("the sites have %d pokes, want %d", n, i)
+			}
+		})
+	}
+}
+
+// TestTiles: a tile has each change of its part of the map once, in its cell.
+func TestTiles(t *testing.T) {
+	r := load(t, testdata("rich"), replay.Options{})
+	tr, err := newTrail(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newAxis(r.Image, tr.sites)
+	p := newPlane(tr, x, newClasses(tr), r.Report.First, r.Report.Last)
+	p.windows = r.Windows()
+	for i := range tr.sites {
+		if a := tr.sites[i].addr; x.addr(x.pos(a)) != a {
+			t.Fatalf("%#x is at %d, where %#x is", a, x.pos(a), x.addr(x.pos(a)))
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	keys := []tileKey{{0, 0, 0, 0}}
+	for range 300 {
+		zx, zy := uint8(rng.IntN(14)), uint8(rng.IntN(14))
+		i := rng.IntN(len(tr.time))
+		// A tile that has a change.
+		ix := uint64(float64(tr.time[i]-p.from) / float64(p.to-p.from) * float64(uint64(1)<<zx))
+		iy := p.pos[tr.site[i]] * (1 << zy) / x.height
+		keys = append(keys, tileKey{zx, zy, min(ix, 1<<zx-1), min(iy, 1<<zy-1)})
+	}
+	listed, drawn := 0, 0
+	for _, k := range keys {
+		if !k.valid() {
+			t.Fatalf("%v", k)
+		}
+		t0, t1 := p.from+part(p.to-p.from, k.ix, k.zx), p.from+part(p.to-p.from, k.ix+1, k.zx)
+		y0, y1 := part(x.height, k.iy, k.zy), part(x.height, k.iy+1, k.zy)
+		var want []string
+		cells := make(map[int]uint32)
+		for i := range tr.time {
+			y := p.pos[tr.site[i]]
+			if tr.time[i] < t0 || tr.time[i] >= t1 && k.ix+1 != 1<<k.zx || y < y0 || y >= y1 {
+				continue
+			}
+			want = append(want, fmt.Sprintf("%d %d", tr.time[i], y))
+			c := 0
+			for c < tileCells-1 && tr.time[i] >= p.from+part(p.to-p.from, k.ix*tileCells+uint64(c)+1, k.zx+7) {
+				c++
+			}
+			cells[int((y-y0)*tileCells/(y1-y0))*tileCells+c]++
+		}
+		got := p.tile(k)
+		if int(got.N) != len(want) {
+			t.Fatalf("tile %v has %d changes, want %d", k, got.N, len(want))
+		}
+		if got != p.tile(k) {
+			t.Fatalf("tile %v is not kept", k)
+		}
+		if got.N <= mostMarks {
+			listed++
+			var marks []string
+			for _, m := range got.Marks {
+				marks = append(marks, fmt.Sprintf("%s %d", m.Time, m.Pos))
+			}
+			slices.Sort(marks)
+			slices.Sort(want)
+			if !slices.Equal(marks, want) {
+				t.Fatalf("tile %v lists other changes", k)
+			}
+			continue
+		}
+		drawn++
+		b, err := base64.StdEncoding.DecodeString(got.Cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := 0
+		for len(b) > 0 {
+			skip, shift := 0, 0
+			for b[0]&128 != 0 {
+				skip |= int(b[0]&127) << shift
+				shift += 7
+				b = b[1:]
+			}
+			cell += skip | int(b[0])<<shift
+			if b[2] != level(cells[cell]) || cells[cell] == 0 {
+				t.Fatalf("tile %v: cell %d has level %d, want that of %d", k, cell, b[2], cells[cell])
+			}
+			delete(cells, cell)
+			cell++
+			b = b[3:]
+		}
+		if len(cells) > 0 {
+			t.Fatalf("tile %v lacks %d cells", k, len(cells))
+		}
+	}
+	if listed < 20 || drawn < 20 {
+		t.Errorf("%d tiles list their changes, %d do not", listed, drawn)
+	}
+}
+
+// TestRefused: other sites, other names and other methods get nothing.
+func TestRefused(t *testing.T) {
+	s := serve(t, "small")
+	for _, x := range []struct {
+		name    string
+		headers []string
+		code    int
+	}{
+		{"plain", nil, 200},
+		{"localhost", []string{"Host", "localhost:8080"}, 200},
+		{"IPv6", []string{"Host", "[::1]:8080"}, 200},
+		{"rebound name", []string{"Host", "evil.example:8080"}, 403},
+		{"rebound name with our port missing", []string{"Host", "evil.example"}, 403},
+		{"other port", []string{"Host", "127.0.0.1:8081"}, 403},
+		{"other address", []string{"Host", "192.0.2.1:8080"}, 403},
+		{"same origin", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"typed", []string{"Sec-Fetch-Site", "none"}, 200},
+		{"cross-site fetch", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}, 403},
+		{"other port of this host", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, 403},
+		{"frame", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
+		{"link", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
+		{"origin", []string{"Origin", "http://evil.example"}, 403},
+		{"own origin", []string{"Origin", "http://127.0.0.1:8080"}, 200},
+		{"null origin", []string{"Origin", "null"}, 403},
+	} {
+		for _, path := range []string{"/", "/log", "/map/tile?zx=0&zy=0&x=0&y=0", "/static/app.js", "/profile/"} {
+			code := get(s, path, x.headers...).Code
+			if path == "/profile/" && code == http.StatusSeeOther {
+				code = 200 // to the first of pprof's pages
+			}
+			if code != x.code {
+				t.Errorf("%s: %s: %d, want %d", x.name, path, code, x.code)
+			}
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		r := httptest.NewRequest(method, "/", nil)
+		r.Host = "127.0.0.1:8080"
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, w.Code)
+		}
+	}
+	h := get(s, "/").Header()
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
+	} {
+		if h.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, h.Get(name), want)
+		}
+	}
+	if h.Get("Access-Control-Allow-Origin") != "" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("headers %v", h)
+	}
+	all := hostsOf(&net.TCPAddr{IP: net.IPv4zero, Port: 80}, nil)
+	if !all.allows("192.0.2.1") || all.allows("evil.example") || all.allows("192.0.2.1:81") {
+		t.Error("a server of all addresses")
+	}
+}
+
+// TestBadRequests: what cannot be asked is answered with an error, and never with a panic.
+func TestBadRequests(t *testing.T) {
+	s := serve(t, "small")
+	for _, path := range []string{
+		"/at", "/at?addr=nosuch", "/at?addr=vfs_read&t=yesterday", "/log?from=x", "/log?page=0", "/log?page=99999999999999999999", "/log?kind=nosuch",
+		"/log?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
+		"/map/pick?t=1", "/map/pick?t=1&y=1&t0=5&t1=5&y0=1&y1=2", "/diff?from=zz&to=9", "/map?addr=nosuch", "/at?addr=0x0&ns=zz",
+	} {
+		if w := get(s, path); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d, want 400: %.200s", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{
+		"/at?addr=0x0", "/at?addr=0xffffffffffffffff", "/at?addr=0xffffffffffffffff&ns=18446744073709551615", "/log?page=1000000", "/search?q=%ff%fe", "/search?q=0x1",
+		"/map/names?p=18446744073709551615", "/map/pick?t=18446744073709551615&y=18446744073709551615&t0=0&t1=18446744073709551615&y0=0&y1=18446744073709551615",
+		"/map?y0=18446744073709551615&y1=0", "/map/tile?zx=40&zy=40&x=1099511627775&y=1099511627775", "/map/tile?zx=40&zy=40&x=0&y=0", "/suggest?q=%25", "/log?sort=nosuch", "/log?to=0",
+	} {
+		if w := get(s, path); w.Code >= 500 {
+			t.Errorf("%s: %d: %.200s", path, w.Code, w.Body)
+		}
+	}
+	if w := get(s, "/nosuch"); w.Code != http.StatusNotFound {
+		t.Errorf("/nosuch: %d", w.Code)
+	}
+	if w := get(s, "/search?q=%3Cscript%3Ealert(1)%3C/script%3E"); strings.Contains(w.Body.String(), "<script>alert") {
+		t.Error("a search is not escaped")
+	}
+}
+
+// TestPages: every page of every recording is served, is not large, and has no reference to
+// another host.
+func TestPages(t *testing.T) {
+	for _, name := range recordings {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, name)
+			<-s.current.ready
+			paths := []string{"/", "/map", "/map?from=25%25&to=75%25", "/log", "/log?sort=place", "/log?sort=writer", "/log?sort=newest", "/diff", "/diff?from=start&to=end", "/search?q=a",
+				"/suggest?q=sys", "/state", "/map/tile?zx=0&zy=0&x=0&y=0", "/?from=25%25&to=75%25"}
+			tr := s.current.trail
+			for i := 0; i < len(tr.sites); i += len(tr.sites)/6 + 1 {
+				paths = append(paths, "/at?addr="+hexAddr(tr.sites[i].addr)+"&t=50%25")
+			}
+			for _, path := range paths {
+				w := get(s, path)
+				body := w.Body.String()
+				if w.Code != http.StatusOK || len(body) > mostResponse {
+					t.Errorf("%s: %d, %d bytes: %.300s", path, w.Code, len(body), body)
+				}
+				for _, link := range []string{"src=\"http", "href=\"http", "src=\"//", "href=\"//"} {
+					if strings.Contains(body, link) {
+						t.Errorf("%s refers to another host", path)
+					}
+				}
+				if strings.Contains(body, "ZgotmplZ") {
+					t.Errorf("%s: a template refused a value", path)
+				}
+			}
+			var state struct {
+				Ready  bool
+				Number int
+			}
+			if err := json.Unmarshal(get(s, "/state").Body.Bytes(), &state); err != nil || !state.Ready || state.Number != 1 {
+				t.Errorf("state %+v: %v", state, err)
+			}
+		})
+	}
+}
