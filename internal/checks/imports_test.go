@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/pprofexport",
 		"timeline/trim", "internal/patching", "internal/outfile", "internal/web",
 	},
+	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }
 
 // TestImports: imports go one way, as docs/architecture.md draws them.

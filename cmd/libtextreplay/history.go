@@ -1,0 +1,148 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && cgo
+
+package main
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// pageSize is TEXTREPLAY_PAGE_SIZE.
+const pageSize = 4096
+
+// history answers questions about intervals of time. Each question takes a cursor of its own.
+type history struct {
+	r       *replay.Replay
+	cursors sync.Pool
+}
+
+func (h *history) init(r *replay.Replay) {
+	h.r = r
+	h.cursors.New = func() any { return r.Cursor() }
+}
+
+// read reads a block at time t.
+func (h *history) read(addr, t uint64, buf []byte) timeline.Block {
+	c := h.cursors.Get().(*replay.Cursor)
+	defer h.cursors.Put(c)
+	return c.Read(addr, t, buf)
+}
+
+// windows returns the windows over [lo, hi) that are open at some time of [from, until), by
+// the times of their pokes.
+func (h *history) windows(lo, hi, from, until uint64) []timeline.Window {
+	if lo >= hi || from >= until {
+		return nil
+	}
+	c := h.cursors.Get().(*replay.Cursor)
+	defer h.cursors.Put(c)
+	return c.AppendWindows(nil, lo, hi-lo, from, until-1)
+}
+
+// invalidations yields the changes of [lo, hi) in [from, until), by address, then by time.
+func (h *history) invalidations(lo, hi, from, until uint64) iter.Seq[timeline.Invalidation] {
+	if from == 0 {
+		from = 1 // nothing changes at 0
+	}
+	if from >= until {
+		return func(func(timeline.Invalidation) bool) {}
+	}
+	return h.r.Image.Invalidations(lo, hi, from-1, until-1)
+}
+
+// changingPages returns the pages in [lo, hi) that change or have a window in [from, until).
+func (h *history) changingPages(lo, hi, from, until uint64) []uint64 {
+	seen := make(map[uint64]struct{})
+	add := func(a, b uint64) {
+		a, b = max(a, lo), min(b, hi)
+		for p := a &^ (pageSize - 1); p < b && p >= a&^(pageSize-1); p += pageSize {
+			seen[p] = struct{}{}
+		}
+	}
+	for c := range h.invalidations(lo, hi, from, until) {
+		add(c.Lo, c.Hi)
+	}
+	for _, w := range h.windows(lo, hi, from, until) {
+		add(w.Addr, w.Addr+uint64(w.Len))
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// An alternative is something that a CPU may run inside a window; see
+// textreplay_alternative.
+type alternative struct {
+	from, until, change uint64
+	target, next        uint64
+	choice, effect      uint8
+	n                   int
+	bytes               [16]byte
+}
+
+// As enum textreplay_choice.
+const (
+	before = 1
+	after  = 2
+	trap   = 3
+)
+
+// alternatives returns what a CPU may run at addr at time t if a window is open there, the
+// bytes of that time first.
+func (h *history) alternatives(addr, t uint64) (out []alternative) {
+	im := h.r.Image
+	read := func(t uint64, a *alternative) {
+		a.n = im.At(t).Read(addr, a.bytes[:]).Given
+	}
+	for _, w := range h.windows(addr, addr+1, t, t+1) {
+		this, other := alternative{choice: after}, alternative{choice: before}
+		this.from, this.until = w.Switch, w.Proven.To
+		other.from, other.until = w.Proven.From, w.Switch
+		read(max(t, w.Switch), &this)
+		read(min(t, w.Switch-1), &other)
+		if t < w.Switch {
+			this, other = other, this
+		}
+		tr := alternative{choice: trap, from: w.Proven.From, until: w.Proven.To, bytes: this.bytes, n: this.n}
+		h.putTrap(&tr, &w, addr)
+		for _, a := range []*alternative{&this, &tr, &other} {
+			a.change = w.Switch
+			if a.n > 0 && !slices.ContainsFunc(out, func(o alternative) bool {
+				return o.choice == a.choice && o.choice == trap && o.change == a.change || o.choice != trap && a.choice != trap && o.bytes == a.bytes
+			}) {
+				out = append(out, *a)
+			}
+		}
+	}
+	return out
+}
+
+// putTrap puts the trap of w, and its effect, into a.
+func (h *history) putTrap(a *alternative, w *timeline.Window, addr uint64) {
+	code := make([]byte, w.Len)
+	at := w.Switch
+	if w.Kind == timeline.PokeDisarmed {
+		at-- // its trap is the old byte
+	}
+	code = code[:h.r.Image.At(at).Read(w.Addr, code).Given]
+	machine := h.r.Machine()
+	e := patching.Emulate(machine, w.Addr, code)
+	a.effect, a.target, a.next = uint8(e.Kind), e.Target, w.Addr+uint64(w.Len)
+	if e.Kind == patching.TrapCall {
+		a.next = e.Return
+	}
+	if addr != w.Addr {
+		a.n = 0 // the trap is elsewhere in the place
+		return
+	}
+	insn := trapInsn(machine)
+	copy(a.bytes[:], insn)
+	a.n = max(a.n, len(insn))
+}

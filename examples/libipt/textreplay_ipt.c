@@ -1,0 +1,1608 @@
+/* Copyright 2026 The textreplay Authors
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * See textreplay_ipt.h, and docs/c.md for the design.
+ */
+#define _GNU_SOURCE
+#include "textreplay_ipt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	insn_max = 15,
+	granule = 16,           /* of the map of what is poisoned */
+	versions_max = 8,       /* sections that are kept for one region */
+	promoted_max = 64,      /* regions that have a section in the image */
+	promote_after = 32,     /* reads through the callback before a region gets a section */
+	windows_max = 64,       /* windows that are open over one region */
+	traps_max = 16,         /* traps whose handlers have not returned */
+	alternatives_max = 16,  /* of one instruction */
+	choices_max = 4,        /* alternatives that were taken in one item */
+	trials_max = 5000,      /* for one contradiction */
+	settle = 512,           /* bytes of trace after which a choice without contradiction is right */
+	hold_max = 1 << 20,     /* items that wait for it */
+	gap_least = 1 << 12,    /* ticks */
+	gap_most = 1 << 21,
+	gap_max = 2 << 20,      /* ranges of text that are further apart are two sections */
+	sections_size = 1 << 28 /* address space for versions of regions */
+};
+
+/* A large section: the text of [lo, hi), poisoned where it changes or is not known. */
+struct area {
+	uint64_t lo, hi, off; /* off: in the epoch's memory */
+};
+
+/* A range that changes in an epoch. It begins and ends at functions. */
+struct region {
+	uint64_t lo, hi;
+	uint64_t since, until; /* of the state below, in TSC */
+	uint8_t *bytes;        /* [lo, hi) */
+	uint32_t given;        /* how many of them are given */
+	uint32_t reads;
+	int promoted;
+	int isid; /* of the section in the image, if promoted */
+	unsigned nwindows;
+	textreplay_window *windows; /* open ones */
+	struct {
+		uint64_t off;
+		int isid;
+	} versions[versions_max];
+	unsigned nversions;
+};
+
+/* A time in which the large sections do not change. */
+struct epoch {
+	uint64_t from, since, until; /* from in ns; since and until in TSC */
+	struct area *areas;
+	size_t nareas;
+	uint8_t *mem;
+	size_t size;
+	int fd;
+	struct pt_image_section_cache *cache;
+	struct pt_image *image;
+	struct region *regions;
+	size_t nregions;
+};
+
+struct choice {
+	uint8_t cur, n;
+	uint64_t offset; /* of the trace */
+};
+
+/* What was read in place of the first alternative. */
+struct taken {
+	uint64_t ip;
+	uint8_t trap, n, bytes[insn_max];
+};
+
+struct queued {
+	struct ipt_item item;
+	unsigned ntaken;
+	struct taken taken[choices_max];
+};
+
+/* A trap whose handler has not returned, or another entry on top of it. */
+struct entered {
+	int any; /* it may return to everywhere */
+	uint64_t to[2];
+};
+
+enum image_kind { IMAGE_BASE, IMAGE_SECTIONS, IMAGE_CALLBACK };
+
+struct ipt {
+	textreplay *tr;
+	textreplay_cursor *cur;
+	enum ipt_mode mode;
+	struct ipt_options opts;
+	struct ipt_stats stats;
+	struct pt_config config;
+	struct pt_block_decoder *blk;
+	struct pt_insn_decoder *insn;
+	int status;
+	uint64_t *psbs;
+	size_t npsbs;
+
+	/* All changes of all areas, by time. */
+	textreplay_change *changes;
+	size_t nchanges;
+
+	/* Time: what the decoder reads is right in [since, until), in TSC. */
+	uint64_t tsc, since, until;
+	uint64_t before; /* the time before it changed to tsc */
+	uint64_t gap;    /* the most by which it changed, within reason */
+	uint64_t base_gap;
+	int fresh; /* decoding is at a base */
+	struct epoch *epoch, *older;
+
+	/* Images. */
+	enum image_kind kind;
+	struct region *region; /* of the callback */
+	struct pt_image *sections, *callback;
+	struct pt_image_section_cache *cache;
+	struct region *promoted[promoted_max];
+	unsigned npromoted;
+	uint64_t sections_since, sections_until;
+	int fd;
+	uint8_t *mem;
+	uint64_t used;
+	uint64_t failed_ip; /* of the last redirection */
+	int failures;       /* there, without progress */
+
+	/* Choices. They are numbered from the base, a PSB to which decoding can go back. */
+	int have_base;
+	uint64_t base;
+	/* Instructions and events since the base: decoded, and returned to the caller. Blocks
+	 * cannot be counted: where they end depends on what libipt has cached. */
+	uint64_t seq, delivered, events, delivered_events;
+	uint64_t held_ip; /* of the first instruction that is not returned, while holding */
+	struct ipt_item *decoding;
+	struct choice *choices;
+	size_t nchoices, at, fixed, room; /* at: the next one; the first fixed ones are not tried again */
+	struct queued *queue;
+	size_t head, tail, qroom;
+	int holding;
+	unsigned trials;
+	uint64_t best; /* offset of the furthest contradiction */
+	uint8_t *best_choices;
+	size_t nbest;
+	uint64_t ignore; /* contradictions up to this offset are not resolved */
+	int pending_error;
+
+	/* The item that is being decoded. */
+	unsigned ntaken;
+	struct taken taken[choices_max];
+
+	/* The last one. */
+	uint64_t last_ip;
+	int last_trap, last_iret, last_valid;
+	textreplay_alternative present, trap, trapped; /* what is there; the newest trap; that of last_trap */
+	struct entered entered[traps_max];
+	unsigned nentered;
+	unsigned returned_ntaken;
+	struct taken returned[choices_max];
+	uint64_t peek_at, peek_tip_mask, peek_tip, peek_tsc;
+	int peek_is_tip;
+};
+
+static void note(const char *what)
+{
+	fprintf(stderr, "ipt: %s: %s\n", what, textreplay_errmsg());
+}
+
+static uint64_t ns_of(struct ipt *d, uint64_t tsc)
+{
+	uint64_t t = 0;
+	textreplay_time_of_tsc(d->tr, tsc, &t);
+	return t;
+}
+
+static uint64_t tsc_of(struct ipt *d, uint64_t ns)
+{
+	uint64_t t = UINT64_MAX;
+	if (ns == 0)
+		return 0;
+	if (ns != TEXTREPLAY_FOREVER)
+		textreplay_tsc_of_time(d->tr, ns, &t);
+	return t;
+}
+
+/* --- libipt's two decoders --------------------------------------------------------- */
+
+static int dec_event(struct ipt *d, struct pt_event *ev)
+{
+	return d->blk ? pt_blk_event(d->blk, ev, sizeof(*ev)) : pt_insn_event(d->insn, ev, sizeof(*ev));
+}
+
+static uint64_t dec_time(struct ipt *d)
+{
+	uint64_t t = 0;
+	if (d->blk)
+		pt_blk_time(d->blk, &t, NULL, NULL);
+	else
+		pt_insn_time(d->insn, &t, NULL, NULL);
+	return t;
+}
+
+static uint64_t dec_offset(struct ipt *d)
+{
+	uint64_t o = 0;
+	if (d->blk)
+		pt_blk_get_offset(d->blk, &o);
+	else
+		pt_insn_get_offset(d->insn, &o);
+	return o;
+}
+
+static int dec_sync_forward(struct ipt *d)
+{
+	return d->blk ? pt_blk_sync_forward(d->blk) : pt_insn_sync_forward(d->insn);
+}
+
+static int dec_sync_set(struct ipt *d, uint64_t offset)
+{
+	return d->blk ? pt_blk_sync_set(d->blk, offset) : pt_insn_sync_set(d->insn, offset);
+}
+
+static void set_image(struct ipt *d, enum image_kind kind)
+{
+	struct pt_image *im = kind == IMAGE_BASE ? d->epoch->image : kind == IMAGE_SECTIONS ? d->sections : d->callback;
+
+	if (d->blk)
+		pt_blk_set_image(d->blk, im);
+	else
+		pt_insn_set_image(d->insn, im);
+	if (d->kind != kind)
+		d->stats.switches++;
+	d->kind = kind;
+}
+
+/* --- the large sections ------------------------------------------------------------ */
+
+/* Poison is what no instruction begins with: the prefix 66, and VEX prefixes (c4) of maps
+ * that do not exist. The last byte is c4, so decoding from any byte of it fails, if the byte
+ * behind it names no map either. */
+static void poison(uint8_t *p, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		p[n - 1 - i] = i % 2 ? 0x66 : 0xc4;
+}
+
+static int ends_poison(uint8_t next)
+{
+	return (next & 0x1f) >= 5;
+}
+
+static struct area *area_of(struct epoch *e, uint64_t ip)
+{
+	for (size_t i = 0; i < e->nareas; i++)
+		if (ip >= e->areas[i].lo && ip < e->areas[i].hi)
+			return &e->areas[i];
+	return NULL;
+}
+
+static struct region *region_of(struct epoch *e, uint64_t ip)
+{
+	size_t lo = 0, hi = e->nregions;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (e->regions[mid].hi <= ip)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < e->nregions && e->regions[lo].lo <= ip ? &e->regions[lo] : NULL;
+}
+
+static void free_regions(struct epoch *e)
+{
+	for (size_t i = 0; i < e->nregions; i++) {
+		free(e->regions[i].bytes);
+		free(e->regions[i].windows);
+	}
+	free(e->regions);
+	e->regions = NULL;
+	e->nregions = 0;
+}
+
+static void free_epoch(struct epoch *e)
+{
+	if (!e)
+		return;
+	pt_image_free(e->image);
+	pt_iscache_free(e->cache);
+	free_regions(e);
+	if (e->mem)
+		munmap(e->mem, e->size);
+	if (e->fd >= 0)
+		close(e->fd);
+	free(e->areas);
+	free(e);
+}
+
+static int by_lo(const void *a, const void *b)
+{
+	const struct region *x = a, *y = b;
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const textreplay_change *x = a, *y = b;
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/* Adds the functions that [lo, hi) is in. marks has a bit for each granule of the area that
+ * is in a region. Returns how many granules are new, or -1. */
+static int64_t add_region(struct ipt *d, struct epoch *e, struct area *a, uint8_t *marks, uint64_t lo, uint64_t hi,
+			  size_t *room)
+{
+	textreplay_symbol s;
+	int64_t fresh = 0;
+	int all = 1;
+
+	if (lo < a->lo)
+		lo = a->lo;
+	if (hi > a->hi)
+		hi = a->hi;
+	for (uint64_t g = (lo - a->lo) / granule; g <= (hi - 1 - a->lo) / granule && all; g++)
+		all = marks[g / 8] >> (g % 8) & 1;
+	if (all) { /* all of it, unless a region ends inside of the granule */
+		uint64_t in = 0;
+		for (size_t i = e->nregions; i-- > 0 && !in;)
+			in = e->regions[i].lo <= lo && hi <= e->regions[i].hi;
+		if (in)
+			return 0;
+	}
+	if (!textreplay_symbol_at(d->cur, lo, &s) && s.addr >= a->lo && s.addr < lo)
+		lo = s.addr;
+	for (int i = 0; i < 64; i++) {
+		uint64_t end = hi;
+		if (!textreplay_symbol_at(d->cur, hi - 1, &s) && s.addr + s.size > hi)
+			end = s.addr + s.size;
+		if (end > a->hi)
+			end = a->hi;
+		hi = end;
+		if (hi == a->hi || ends_poison(e->mem[a->off + (hi - a->lo)]))
+			break;
+		hi++; /* the next function, too */
+	}
+	if (e->nregions == *room) {
+		size_t n = *room ? 2 * *room : 64;
+		void *p = realloc(e->regions, n * sizeof(*e->regions));
+		if (!p)
+			return -1;
+		e->regions = p;
+		*room = n;
+	}
+	e->regions[e->nregions++] = (struct region){ .lo = lo, .hi = hi };
+	for (uint64_t g = (lo - a->lo) / granule; g <= (hi - 1 - a->lo) / granule; g++) {
+		fresh += !(marks[g / 8] >> (g % 8) & 1);
+		marks[g / 8] |= (uint8_t)(1 << g % 8);
+	}
+	return fresh;
+}
+
+/* Finds the areas: ranges of text with no large gap. */
+static int find_areas(struct ipt *d, struct epoch *e)
+{
+	int64_t n = textreplay_ranges(d->tr, NULL, 0);
+	textreplay_range *r;
+
+	if (n <= 0)
+		return -1;
+	r = calloc((size_t)n, sizeof(*r));
+	e->areas = calloc((size_t)n, sizeof(*e->areas));
+	if (!r || !e->areas) {
+		free(r);
+		return -1;
+	}
+	n = textreplay_ranges(d->tr, r, (size_t)n);
+	for (int64_t i = 0; i < n; i++) {
+		struct area *a = e->nareas ? &e->areas[e->nareas - 1] : NULL;
+		if (a && r[i].lo - a->hi < gap_max)
+			a->hi = r[i].hi;
+		else
+			e->areas[e->nareas++] = (struct area){ .lo = r[i].lo, .hi = r[i].hi };
+	}
+	free(r);
+	for (size_t i = 0; i < e->nareas; i++) {
+		e->areas[i].off = e->size;
+		e->size += (e->areas[i].hi - e->areas[i].lo + 4095) & ~(uint64_t)4095;
+	}
+	return e->size ? 0 : -1;
+}
+
+/* Copies the text of an area as of the cursor's time. */
+static int fill_area(struct ipt *d, struct epoch *e, struct area *a)
+{
+	uint64_t len = a->hi - a->lo, from, to;
+	int64_t n = textreplay_spans(d->cur, a->lo, len, NULL, 0);
+	textreplay_span *s = calloc((size_t)(n > 0 ? n : 1), sizeof(*s));
+	uint8_t *mem = e->mem + a->off;
+	int err = 0;
+
+	if (n < 0 || !s) {
+		free(s);
+		return -1;
+	}
+	n = textreplay_spans(d->cur, a->lo, len, s, (size_t)n);
+	for (int64_t i = 0; i < n && !err;) {
+		int good = s[i].standing >= d->opts.min_standing;
+		from = s[i].addr;
+		for (to = from; i < n && (s[i].standing >= d->opts.min_standing) == good; i++)
+			to = s[i].addr + s[i].len;
+		if (good)
+			err = textreplay_read(d->cur, from, mem + (from - a->lo), (size_t)(to - from), NULL);
+		else
+			poison(mem + (from - a->lo), to - from);
+	}
+	free(s);
+	return err;
+}
+
+static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
+{
+	struct epoch *e = calloc(1, sizeof(*e));
+	uint64_t ns = ns_of(d, tsc), until = TEXTREPLAY_FOREVER, budget, used = 0;
+	size_t room = 0, k, i;
+	uint8_t **marks = NULL;
+	char path[64];
+
+	if (!e)
+		return NULL;
+	e->fd = -1;
+	e->from = ns;
+	if (find_areas(d, e))
+		goto fail;
+	marks = calloc(e->nareas, sizeof(*marks));
+	e->fd = memfd_create("textreplay", MFD_CLOEXEC);
+	if (!marks || e->fd < 0 || ftruncate(e->fd, (off_t)e->size))
+		goto fail;
+	e->mem = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+	if (e->mem == MAP_FAILED) {
+		e->mem = NULL;
+		goto fail;
+	}
+	textreplay_set_time(d->cur, ns);
+	for (i = 0; i < e->nareas; i++) {
+		if (fill_area(d, e, &e->areas[i]))
+			goto fail;
+		marks[i] = calloc(1, (e->areas[i].hi - e->areas[i].lo) / granule / 8 + 2);
+		if (!marks[i])
+			goto fail;
+	}
+	if (!d->changes) { /* of all times, once */
+		int64_t n = textreplay_changes(d->tr, 0, UINT64_MAX, 0, TEXTREPLAY_FOREVER, NULL, 0);
+		d->changes = calloc((size_t)(n > 0 ? n : 1), sizeof(*d->changes));
+		if (n < 0 || !d->changes)
+			goto fail;
+		n = textreplay_changes(d->tr, 0, UINT64_MAX, 0, TEXTREPLAY_FOREVER, d->changes, (size_t)n);
+		if (n < 0)
+			goto fail;
+		for (int64_t j = 0; j < n; j++) /* those of what is decoded */
+			if (d->changes[j].bytes || d->changes[j].standing < d->opts.min_standing)
+				d->changes[d->nchanges++] = d->changes[j];
+		qsort(d->changes, d->nchanges, sizeof(*d->changes), by_time);
+	}
+	/* The epoch ends where too much would be poisoned. */
+	budget = e->size / granule / 8;
+	for (k = 0, i = d->nchanges; k < i;) {
+		size_t mid = (k + i) / 2;
+		if (d->changes[mid].time <= ns)
+			k = mid + 1;
+		else
+			i = mid;
+	}
+	for (; k < d->nchanges; k++) {
+		textreplay_change *c = &d->changes[k];
+		struct area *a = area_of(e, c->addr);
+		int64_t fresh;
+		if (!a)
+			continue;
+		if (c->len / granule > budget) {
+			until = c->time;
+			break;
+		}
+		fresh = add_region(d, e, a, marks[a - e->areas], c->addr, c->addr + c->len, &room);
+		if (fresh < 0)
+			goto fail;
+		used += (uint64_t)fresh;
+		if (used > budget && c->time > ns + 1) {
+			until = c->time;
+			break;
+		}
+	}
+	/* Windows of changes that are made before it or after it. */
+	for (i = 0; i < e->nareas && !d->opts.no_traps; i++) {
+		struct area *a = &e->areas[i];
+		int64_t n = textreplay_windows(d->tr, a->lo, a->hi, ns, until, NULL, 0);
+		textreplay_window *w = calloc((size_t)(n > 0 ? n : 1), sizeof(*w));
+		if (n < 0 || !w)
+			goto fail;
+		n = textreplay_windows(d->tr, a->lo, a->hi, ns, until, w, (size_t)n);
+		for (int64_t j = 0; j < n; j++)
+			if (add_region(d, e, a, marks[i], w[j].addr, w[j].addr + w[j].len, &room) < 0) {
+				free(w);
+				goto fail;
+			}
+		free(w);
+	}
+	if (e->nregions)
+		qsort(e->regions, e->nregions, sizeof(*e->regions), by_lo);
+	for (i = 0, k = 0; i < e->nregions; i++) {
+		if (k && e->regions[i].lo < e->regions[k - 1].hi) {
+			if (e->regions[i].hi > e->regions[k - 1].hi)
+				e->regions[k - 1].hi = e->regions[i].hi;
+		} else {
+			e->regions[k++] = e->regions[i];
+		}
+	}
+	e->nregions = k;
+	for (i = 0; i < e->nregions; i++) {
+		struct area *a = area_of(e, e->regions[i].lo);
+		poison(e->mem + a->off + (e->regions[i].lo - a->lo), e->regions[i].hi - e->regions[i].lo);
+	}
+	e->since = tsc_of(d, ns);
+	if (e->since > tsc)
+		e->since = tsc;
+	e->until = tsc_of(d, until);
+	if (e->until <= tsc)
+		e->until = tsc + 1;
+
+	e->image = pt_image_alloc("text");
+	e->cache = pt_iscache_alloc("text");
+	if (!e->image || !e->cache)
+		goto fail;
+	pt_iscache_set_limit(e->cache, UINT64_MAX);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", e->fd);
+	for (i = 0; i < e->nareas; i++) {
+		struct area *a = &e->areas[i];
+		int isid = pt_iscache_add_file(e->cache, path, a->off, a->hi - a->lo, a->lo);
+		if (isid < 0 || pt_image_add_cached(e->image, e->cache, isid, NULL) < 0)
+			goto fail;
+	}
+	for (i = 0; i < e->nareas; i++)
+		free(marks[i]);
+	free(marks);
+	d->stats.epochs++;
+	d->stats.regions = e->nregions;
+	return e;
+
+fail:
+	note("the sections of text");
+	if (marks)
+		for (i = 0; i < e->nareas; i++)
+			free(marks[i]);
+	free(marks);
+	free_epoch(e);
+	return NULL;
+}
+
+/* --- regions ----------------------------------------------------------------------- */
+
+static void peek(struct ipt *d);
+
+/* The times at which the next instructions may have run, in ns: since the packet before the
+ * last one, of which the last one may have the outcomes, and until the next one. */
+static void bounds(struct ipt *d, uint64_t *lo, uint64_t *hi)
+{
+	peek(d);
+	*lo = ns_of(d, d->before);
+	*hi = ns_of(d, d->peek_tsc == UINT64_MAX ? d->tsc + d->gap : d->peek_tsc);
+	if (*hi < *lo)
+		*hi = *lo;
+}
+
+/* Brings a region to the decoder's time. */
+static int refresh(struct ipt *d, struct region *r)
+{
+	textreplay_answer a;
+	textreplay_window w[windows_max];
+	uint64_t lo, hi, next;
+	int64_t n = 0;
+
+	if (d->tsc >= r->since && d->tsc < r->until)
+		return 0;
+	textreplay_set_time(d->cur, ns_of(d, d->tsc));
+	if (!r->bytes && !(r->bytes = malloc(r->hi - r->lo)))
+		return -1;
+	if (textreplay_read(d->cur, r->lo, r->bytes, r->hi - r->lo, &a))
+		return -1;
+	r->given = a.standing >= d->opts.min_standing ? a.given : 0;
+	r->nwindows = 0;
+	next = a.until;
+	if (!d->opts.no_traps) {
+		bounds(d, &lo, &hi);
+		n = textreplay_windows(d->tr, r->lo, r->hi, lo, hi + 1, w, windows_max);
+		if (n < 0)
+			return -1;
+		if (n > windows_max)
+			n = windows_max;
+		if (n && !r->windows && !(r->windows = malloc(windows_max * sizeof(*w))))
+			return -1;
+		memcpy(r->windows ? (void *)r->windows : (void *)w, w, (size_t)n * sizeof(*w));
+		r->nwindows = (unsigned)n;
+		if (!n && a.window_free_until && a.window_free_until < next)
+			next = a.window_free_until;
+	}
+	/* Windows are looked for at each new time while there are any. Before the next one
+	 * opens, that has to begin again: by as much as two packets can be apart. */
+	r->since = d->tsc;
+	r->until = n ? 0 : tsc_of(d, next);
+	if (r->until != UINT64_MAX && !d->opts.no_traps)
+		r->until -= r->until < d->gap ? r->until : d->gap;
+	if (r->until <= d->tsc)
+		r->until = d->tsc + 1;
+	return 0;
+}
+
+/* Returns the section with the region's bytes, or a negative error. */
+static int section_of(struct ipt *d, struct region *r)
+{
+	uint64_t size = r->hi - r->lo;
+	char path[64];
+	unsigned i;
+	int isid;
+
+	for (i = 0; i < r->nversions; i++)
+		if (!memcmp(d->mem + r->versions[i].off, r->bytes, size))
+			return r->versions[i].isid;
+	if (r->nversions == versions_max || size > sections_size - d->used)
+		return -1;
+	memcpy(d->mem + d->used, r->bytes, size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
+	isid = pt_iscache_add_file(d->cache, path, d->used, size, r->lo);
+	if (isid < 0)
+		return isid;
+	r->versions[i].off = d->used;
+	r->versions[i].isid = isid;
+	r->nversions++;
+	d->used += (size + 63) & ~(uint64_t)63;
+	d->stats.sections++;
+	return isid;
+}
+
+static int image_callback(uint8_t *buf, size_t size, const struct pt_asid *asid, uint64_t ip, void *ctx);
+
+/* Makes the image of sections anew, from those regions that still can be in it. */
+static int rebuild(struct ipt *d)
+{
+	struct pt_image *im = pt_image_alloc("changing"), *old = d->sections;
+	unsigned n = 0;
+
+	if (!im)
+		return -1;
+	for (unsigned i = 0; i < d->npromoted; i++) {
+		struct region *r = d->promoted[i];
+		if (!r->promoted || pt_image_add_cached(im, d->cache, r->isid, NULL) < 0)
+			r->promoted = 0;
+		else
+			d->promoted[n++] = r;
+	}
+	d->npromoted = n;
+	d->sections = im;
+	if (d->kind == IMAGE_SECTIONS)
+		set_image(d, IMAGE_SECTIONS);
+	pt_image_free(old);
+	return 0;
+}
+
+/* Brings all regions in the image of sections to the decoder's time. */
+static int update_sections(struct ipt *d)
+{
+	int gone = 0;
+
+	if (d->tsc >= d->sections_since && d->tsc < d->sections_until)
+		return 0;
+	d->sections_since = 0;
+	d->sections_until = UINT64_MAX;
+	for (unsigned i = 0; i < d->npromoted; i++) {
+		struct region *r = d->promoted[i];
+		int isid = -1;
+		if (refresh(d, r))
+			return -1;
+		if (!r->nwindows && r->given == r->hi - r->lo)
+			isid = section_of(d, r);
+		if (isid < 0) {
+			r->promoted = 0;
+			gone = 1;
+			continue;
+		}
+		if (isid != r->isid) {
+			r->isid = isid;
+			if (pt_image_add_cached(d->sections, d->cache, isid, NULL) < 0)
+				gone = 1;
+		}
+		if (r->since > d->sections_since)
+			d->sections_since = r->since;
+		if (r->until < d->sections_until)
+			d->sections_until = r->until;
+	}
+	return gone ? rebuild(d) : 0;
+}
+
+static int promote(struct ipt *d, struct region *r)
+{
+	int isid;
+
+	if (r->nwindows || r->given != r->hi - r->lo)
+		return -1;
+	isid = section_of(d, r);
+	if (isid < 0)
+		return -1;
+	if (d->npromoted == promoted_max) { /* begin again: the hot ones come back */
+		for (unsigned i = 0; i < d->npromoted; i++) {
+			d->promoted[i]->promoted = 0;
+			d->promoted[i]->reads = 0;
+		}
+		if (rebuild(d))
+			return -1;
+		d->sections_since = 0;
+		d->sections_until = UINT64_MAX;
+	}
+	if (pt_image_add_cached(d->sections, d->cache, isid, NULL) < 0)
+		return -1;
+	r->isid = isid;
+	r->promoted = 1;
+	d->promoted[d->npromoted++] = r;
+	if (r->since > d->sections_since)
+		d->sections_since = r->since;
+	if (r->until < d->sections_until)
+		d->sections_until = r->until;
+	return 0;
+}
+
+/* Forgets all that is of the epoch. */
+static void leave_epoch(struct ipt *d)
+{
+	set_image(d, IMAGE_BASE);
+	for (unsigned i = 0; i < d->npromoted; i++)
+		d->promoted[i]->promoted = 0;
+	d->npromoted = 0;
+	d->region = NULL;
+	pt_image_free(d->sections);
+	pt_iscache_free(d->cache);
+	d->sections = pt_image_alloc("changing");
+	d->cache = pt_iscache_alloc("changing");
+	pt_iscache_set_limit(d->cache, UINT64_MAX);
+	d->used = 0;
+	d->sections_since = 0;
+	d->sections_until = UINT64_MAX;
+	for (size_t i = 0; i < d->epoch->nregions; i++)
+		d->epoch->regions[i].nversions = 0;
+}
+
+/* The decoder's time left [since, until). */
+static int new_time(struct ipt *d)
+{
+	struct epoch *e = d->epoch;
+
+	if (!e || d->tsc < e->since || d->tsc >= e->until) {
+		struct epoch *o = d->older;
+		if (!o || d->tsc < o->since || d->tsc >= o->until) {
+			struct epoch *n = new_epoch(d, d->tsc);
+			if (!n)
+				return -pte_nomem;
+			if (e)
+				leave_epoch(d);
+			d->epoch = n;
+			d->older = e;
+			set_image(d, IMAGE_BASE);
+			free_epoch(o);
+		} else {
+			leave_epoch(d);
+			d->epoch = o;
+			d->older = e;
+			set_image(d, IMAGE_BASE);
+		}
+		e = d->epoch;
+	}
+	d->since = e->since;
+	d->until = e->until;
+	if (d->kind == IMAGE_SECTIONS) {
+		if (update_sections(d))
+			return -pte_internal;
+		if (d->sections_since > d->since)
+			d->since = d->sections_since;
+		if (d->sections_until < d->until)
+			d->until = d->sections_until;
+	} else if (d->kind == IMAGE_CALLBACK) {
+		if (refresh(d, d->region))
+			return -pte_internal;
+		if (d->region->since > d->since)
+			d->since = d->region->since;
+		if (d->region->until < d->until)
+			d->until = d->region->until;
+	}
+	return 0;
+}
+
+/* libipt cannot read or decode ip. Hands it the image that has ip; returns 0 if there is
+ * none. */
+static int redirect(struct ipt *d, uint64_t ip)
+{
+	struct region *r = region_of(d->epoch, ip);
+	enum image_kind want;
+
+	if (ip == d->failed_ip && d->failures >= 3)
+		return 0;
+	d->failures = ip == d->failed_ip ? d->failures + 1 : 1;
+	d->failed_ip = ip;
+	if (!r) {
+		if (d->kind == IMAGE_BASE || !area_of(d->epoch, ip))
+			return 0;
+		set_image(d, IMAGE_BASE);
+		return new_time(d) == 0;
+	}
+	if (r->promoted && update_sections(d))
+		return 0;
+	if (!r->promoted) {
+		if (refresh(d, r))
+			return 0;
+		if (r->reads >= promote_after)
+			promote(d, r);
+	}
+	want = r->promoted ? IMAGE_SECTIONS : IMAGE_CALLBACK;
+	if (want == IMAGE_CALLBACK && d->kind == IMAGE_CALLBACK && d->region == r)
+		return 0;
+	d->region = r;
+	set_image(d, want);
+	return new_time(d) == 0;
+}
+
+/* --- choices ----------------------------------------------------------------------- */
+
+/* Looks at the trace that is not consumed yet: the next packet that a branch consumes, and
+ * the next TSC. */
+static void peek(struct ipt *d)
+{
+	uint64_t offset = dec_offset(d);
+	struct pt_packet_decoder *p;
+	struct pt_packet pkt;
+	int done = 0, in_psb = 0;
+
+	if (offset == d->peek_at)
+		return;
+	d->peek_at = offset;
+	d->peek_is_tip = 0;
+	d->peek_tip = d->peek_tip_mask = 0;
+	d->peek_tsc = UINT64_MAX;
+	p = pt_pkt_alloc_decoder(&d->config);
+	if (!p)
+		return;
+	pt_pkt_sync_set(p, offset);
+	for (int i = 0; i < 4096 && (!done || d->peek_tsc == UINT64_MAX); i++) {
+		if (pt_pkt_next(p, &pkt, sizeof(pkt)) < 0)
+			break;
+		switch (pkt.type) {
+		case ppt_psb:
+			in_psb = 1;
+			break;
+		case ppt_psbend:
+			in_psb = 0;
+			break;
+		case ppt_tsc:
+			/* A TSC before the packet is the packet's time: that of the branch. */
+			if (d->peek_tsc == UINT64_MAX || !done)
+				d->peek_tsc = pkt.payload.tsc.tsc;
+			break;
+		case ppt_tip:
+			if (!done) {
+				d->peek_is_tip = 1;
+				switch (pkt.payload.ip.ipc) {
+				case pt_ipc_update_16:
+					d->peek_tip_mask = 0xffff;
+					break;
+				case pt_ipc_update_32:
+					d->peek_tip_mask = 0xffffffff;
+					break;
+				case pt_ipc_update_48:
+				case pt_ipc_sext_48:
+					d->peek_tip_mask = 0xffffffffffff;
+					break;
+				case pt_ipc_full:
+					d->peek_tip_mask = UINT64_MAX;
+					break;
+				default:
+					d->peek_is_tip = 0;
+				}
+				d->peek_tip = pkt.payload.ip.ip & d->peek_tip_mask;
+			}
+			done = 1;
+			break;
+		case ppt_fup:
+			if (in_psb)
+				break;
+			done = 1;
+			break;
+		case ppt_tnt_8:
+		case ppt_tnt_64:
+		case ppt_tip_pge:
+		case ppt_tip_pgd:
+		case ppt_ovf:
+		case ppt_stop:
+			done = 1;
+			break;
+		default:
+			break;
+		}
+	}
+	pt_pkt_free_decoder(p);
+}
+
+/* Whether the trap's handler is where the trace goes next. */
+static int trap_fits(struct ipt *d)
+{
+	peek(d);
+	return d->opts.trap_handler && d->peek_is_tip && d->peek_tip == (d->opts.trap_handler & d->peek_tip_mask);
+}
+
+/* Reads an instruction inside a window. buf has what is there at the decoder's time. */
+static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, size_t size)
+{
+	textreplay_alternative alt[alternatives_max], *fits[alternatives_max], *a;
+	uint64_t lo, hi, ns = ns_of(d, d->tsc);
+	int n = 0, m = 0, pick = 0;
+
+	bounds(d, &lo, &hi);
+	for (unsigned i = 0; i < r->nwindows && n < alternatives_max; i++) {
+		const textreplay_window *w = &r->windows[i];
+		int k;
+		if (ip < w->addr || ip >= w->addr + w->len)
+			continue;
+		/* At a time at which the window is open. */
+		textreplay_set_time(d->cur, w->from <= ns && ns < w->until ? ns : w->change);
+		k = textreplay_alternatives(d->cur, ip, alt + n, (size_t)(alternatives_max - n));
+		if (k > 0)
+			n += k < alternatives_max - n ? k : alternatives_max - n;
+	}
+	/* A trap first: it is the next thing in the trace. Then what is there at this time, then
+	 * what was there before, or is there later, as far as the packets around allow. */
+	for (int i = 0; i < n && !m; i++)
+		if (alt[i].choice == TEXTREPLAY_TRAP && buf[0] != alt[i].bytes[0] && alt[i].from <= hi &&
+		    alt[i].until > lo && trap_fits(d))
+			fits[m++] = &alt[i];
+	a = &d->present;
+	memset(a, 0, sizeof(*a));
+	a->len = (uint8_t)size;
+	memcpy(a->bytes, buf, size);
+	fits[m++] = a;
+	for (int i = 0; i < n; i++) {
+		int twice = 0;
+		if (alt[i].choice == TEXTREPLAY_TRAP ||
+		    (alt[i].choice == TEXTREPLAY_BEFORE && (alt[i].change <= lo || alt[i].change > ns)) ||
+		    (alt[i].choice == TEXTREPLAY_AFTER && (alt[i].change <= ns || alt[i].change > hi)))
+			continue;
+		for (int k = 0; k < m && !twice; k++)
+			twice = fits[k]->choice != TEXTREPLAY_TRAP &&
+				!memcmp(alt[i].bytes, fits[k]->bytes, alt[i].len < size ? alt[i].len : size);
+		if (!twice)
+			fits[m++] = &alt[i];
+	}
+	if (m < 2)
+		return 0;
+	d->stats.visits++;
+	if (d->at < d->nchoices) {
+		pick = d->choices[d->at].cur;
+	} else {
+		if (d->nchoices == d->room) {
+			size_t room = d->room ? 2 * d->room : 64;
+			void *p = realloc(d->choices, room * sizeof(*d->choices));
+			if (!p)
+				return -pte_nomem;
+			d->choices = p;
+			d->room = room;
+		}
+		d->choices[d->nchoices].cur = 0;
+		d->choices[d->nchoices].n = (uint8_t)m;
+		d->nchoices++;
+		if (d->have_base && !d->holding && dec_offset(d) > d->ignore) {
+			/* libipt has set where the item begins. */
+			d->holding = 1;
+			d->held_ip = d->blk ? d->decoding->u.block.ip : d->decoding->u.insn.ip;
+		}
+	}
+	d->choices[d->at].offset = dec_offset(d);
+	d->at++;
+	if (pick >= m)
+		pick = 0;
+	a = fits[pick];
+	if (a->len < size)
+		size = a->len;
+	memcpy(buf, a->bytes, size);
+	if (a == &d->present)
+		return (int)size;
+	if (a->choice == TEXTREPLAY_TRAP) {
+		size = 1;
+		d->trap = *a;
+	}
+	if (d->ntaken < choices_max) {
+		struct taken *t = &d->taken[d->ntaken++];
+		t->ip = ip;
+		t->trap = a->choice == TEXTREPLAY_TRAP;
+		t->n = (uint8_t)size;
+		memcpy(t->bytes, buf, size);
+	}
+	return (int)size;
+}
+
+static int image_callback(uint8_t *buf, size_t size, const struct pt_asid *asid, uint64_t ip, void *ctx)
+{
+	struct ipt *d = ctx;
+	struct region *r = d->region;
+	size_t n;
+
+	(void)asid;
+	d->stats.callbacks++;
+	if (!r || ip < r->lo || ip >= r->hi)
+		return -pte_nomap;
+	if (!r->nwindows && r->reads++ >= promote_after && r->nversions < versions_max && r->given == r->hi - r->lo) {
+		d->region = NULL; /* hot: let it become a section */
+		return -pte_nomap;
+	}
+	if (size > insn_max)
+		size = insn_max;
+	if (r->given == r->hi - r->lo && r->hi - ip >= size) {
+		memcpy(buf, r->bytes + (ip - r->lo), size);
+	} else {
+		textreplay_answer a;
+		textreplay_set_time(d->cur, ns_of(d, d->tsc));
+		for (n = size; n; n--) { /* as much as can be trusted */
+			if (textreplay_read(d->cur, ip, buf, n, &a))
+				return -pte_internal;
+			if (a.standing >= d->opts.min_standing && a.given == n)
+				break;
+		}
+		if (!n)
+			return -pte_nomap;
+		size = n;
+	}
+	for (unsigned i = 0; i < r->nwindows; i++) {
+		const textreplay_window *w = &r->windows[i];
+		if (ip >= w->addr && ip < w->addr + w->len) {
+			int s = choose(d, r, ip, buf, size);
+			return s ? s : (int)size;
+		}
+	}
+	return (int)size;
+}
+
+/* --- decoding ---------------------------------------------------------------------- */
+
+/* Decodes one item. Returns 1, 0 at the end, or libipt's error. */
+static int step(struct ipt *d, struct ipt_item *it)
+{
+	int s;
+
+	d->ntaken = 0;
+	d->decoding = it;
+	if (d->pending_error) {
+		s = d->pending_error;
+		d->pending_error = 0;
+		return s;
+	}
+	for (;;) {
+		uint64_t tsc;
+
+		if (d->status & pts_event_pending) {
+			it->tsc = d->tsc;
+			s = dec_event(d, &it->u.event);
+			if (s < 0)
+				return s;
+			d->status = s;
+			it->kind = IPT_EVENT;
+			return 1;
+		}
+		if (d->status & pts_eos)
+			return 0;
+		tsc = dec_time(d);
+		if (tsc != d->tsc || d->fresh) {
+			/* At a base what was before is not known, for it to be the same each time. */
+			d->before = tsc > d->tsc && !d->fresh ? d->tsc : tsc - d->gap;
+			d->fresh = 0;
+			if (tsc - d->before > d->gap)
+				d->gap = tsc - d->before < gap_most ? tsc - d->before : gap_most;
+			if (tsc - d->before > d->gap)
+				d->before = tsc - d->gap;
+			d->tsc = tsc;
+		}
+		if (tsc < d->since || tsc >= d->until) {
+			s = new_time(d);
+			if (s < 0)
+				return s;
+		}
+		it->tsc = tsc;
+		if (d->blk) {
+			s = pt_blk_next(d->blk, &it->u.block, sizeof(it->u.block));
+			it->kind = IPT_BLOCK;
+			if (s >= 0) {
+				d->status = s;
+				if (!it->u.block.ninsn)
+					continue;
+				d->failures = 0;
+				return 1;
+			}
+			if (it->u.block.ninsn) {
+				/* Decoding goes on where it stumbled; other errors come after the block. */
+				if (s != -pte_bad_insn && s != -pte_nomap)
+					d->pending_error = s;
+				d->status = 0;
+				d->failures = 0;
+				return 1;
+			}
+		} else {
+			it->u.insn.iclass = ptic_error;
+			s = pt_insn_next(d->insn, &it->u.insn, sizeof(it->u.insn));
+			it->kind = IPT_INSN;
+			if (s >= 0) {
+				d->status = s;
+				d->failures = 0;
+				return 1;
+			}
+			if (it->u.insn.iclass != ptic_error) {
+				d->pending_error = s;
+				d->status = 0;
+				d->failures = 0;
+				return 1;
+			}
+		}
+		if (s == -pte_eos)
+			return 0;
+		if (s != -pte_bad_insn && s != -pte_nomap)
+			return s;
+		d->ntaken = 0;
+		if (!redirect(d, d->blk ? it->u.block.ip : it->u.insn.ip))
+			return s;
+	}
+}
+
+static int read_at(struct ipt *d, uint64_t tsc, uint64_t addr, uint8_t *buf)
+{
+	struct epoch *e = d->epoch;
+	struct area *a;
+	textreplay_answer ans;
+	size_t n;
+
+	if (tsc >= e->since && tsc < e->until && (a = area_of(e, addr)) && a->hi - addr >= insn_max &&
+	    !region_of(e, addr) && !region_of(e, addr + insn_max - 1)) {
+		memcpy(buf, e->mem + a->off + (addr - a->lo), insn_max);
+		return insn_max;
+	}
+	textreplay_set_time(d->cur, ns_of(d, tsc));
+	for (n = insn_max; n; n--)
+		if (!textreplay_read(d->cur, addr, buf, n, &ans) && ans.given == n)
+			break;
+	return (int)n;
+}
+
+static int read_taken(const struct taken *t, unsigned n, uint64_t addr, uint8_t *buf)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (t[i].ip == addr) {
+			memcpy(buf, t[i].bytes, t[i].n);
+			return t[i].n;
+		}
+	return 0;
+}
+
+int ipt_read(struct ipt *d, const struct ipt_item *item, uint64_t addr, uint8_t *buf)
+{
+	int n = read_taken(d->returned, d->returned_ntaken, addr, buf);
+	return n ? n : read_at(d, item->tsc, addr, buf);
+}
+
+/* Notes that a handler was entered, which will return to e. What is nested deeper than can be
+ * followed is not followed at all. */
+static void enter(struct ipt *d, struct entered e)
+{
+	if (d->nentered < traps_max)
+		d->entered[d->nentered++] = e;
+	else
+		d->nentered = 0;
+}
+
+/* Execution arrives at ip after the last item. Returns 0 if that cannot be. */
+static int arrive(struct ipt *d, uint64_t ip, uint64_t tsc)
+{
+	uint64_t handler = d->opts.trap_handler;
+	uint8_t b[16];
+
+	if (d->last_trap) {
+		struct entered e = { 0 };
+		if (ip != handler)
+			return 0;
+		switch (d->trapped.effect) {
+		case TEXTREPLAY_EFFECT_NOP:
+			e.to[0] = e.to[1] = d->trapped.next;
+			break;
+		case TEXTREPLAY_EFFECT_JUMP:
+		case TEXTREPLAY_EFFECT_CALL:
+			e.to[0] = e.to[1] = d->trapped.target;
+			break;
+		case TEXTREPLAY_EFFECT_BRANCH:
+			e.to[0] = d->trapped.target;
+			e.to[1] = d->trapped.next;
+			break;
+		default:
+			e.any = 1;
+		}
+		enter(d, e);
+	} else if (ip == handler && handler) {
+		/* Only a trap leads here. */
+		if (!read_at(d, tsc, d->last_ip, b) || b[0] != 0xcc)
+			return 0;
+		if (d->nentered)
+			enter(d, (struct entered){ .any = 1 });
+	} else if (d->last_iret && d->nentered) {
+		struct entered *e = &d->entered[--d->nentered];
+		return e->any || ip == e->to[0] || ip == e->to[1];
+	}
+	return 1;
+}
+
+/* Follows an item that step() decoded. Returns 0 if it cannot have happened: a choice was
+ * wrong. */
+static int follow(struct ipt *d, const struct ipt_item *it)
+{
+	uint64_t start, end;
+	int ok = 1;
+	uint8_t b[16];
+
+	if (it->kind == IPT_EVENT) {
+		const struct pt_event *ev = &it->u.event;
+		switch (ev->type) {
+		case ptev_async_branch:
+			/* Between the last instruction and the one at from. */
+			if (d->last_valid && !ev->ip_suppressed)
+				ok = arrive(d, ev->variant.async_branch.from, it->tsc);
+			d->last_valid = 0;
+			if (d->nentered)
+				enter(d, (struct entered){ .any = 1 });
+			break;
+		case ptev_enabled:
+		case ptev_disabled:
+		case ptev_async_disabled:
+		case ptev_overflow:
+			d->last_valid = 0;
+			d->nentered = 0;
+			break;
+		default:
+			break;
+		}
+		return ok;
+	}
+	start = it->kind == IPT_BLOCK ? it->u.block.ip : it->u.insn.ip;
+	end = it->kind == IPT_BLOCK ? it->u.block.end_ip : start;
+	if (d->last_valid)
+		ok = arrive(d, start, it->tsc);
+	d->last_valid = 1;
+	d->last_ip = end;
+	d->last_trap = 0;
+	for (unsigned i = 0; i < d->ntaken; i++)
+		if (d->taken[i].trap && d->taken[i].ip == end) {
+			d->last_trap = 1;
+			d->trapped = d->trap;
+		}
+	d->last_iret = 0;
+	if (d->nentered && !d->last_trap) {
+		if (it->kind == IPT_INSN)
+			d->last_iret = it->u.insn.iclass == ptic_far_return;
+		else if (read_at(d, it->tsc, end, b) >= 2)
+			d->last_iret = b[0] == 0xcf || (b[0] == 0x48 && b[1] == 0xcf);
+	}
+	return ok;
+}
+
+static int is_marker(const struct ipt_item *it)
+{
+	return it->kind == IPT_EVENT && it->u.event.type == ptev_exec_mode && it->u.event.status_update;
+}
+
+/* The last PSB at or before an offset. */
+static int psb_before(struct ipt *d, uint64_t offset, uint64_t *psb)
+{
+	size_t lo = 0, hi = d->npsbs;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (d->psbs[mid] <= offset)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return 0;
+	*psb = d->psbs[lo - 1];
+	return 1;
+}
+
+/* Goes back to the base, to decode with the choices as they are now. */
+static int go_back(struct ipt *d)
+{
+	struct ipt_item it;
+	int s = dec_sync_set(d, d->base);
+
+	d->stats.replays++;
+	d->status = s;
+	d->pending_error = 0;
+	d->seq = d->events = 0;
+	d->at = 0;
+	d->head = d->tail = 0;
+	d->nentered = 0;
+	d->last_valid = d->last_trap = d->last_iret = 0;
+	d->since = d->until = 0;
+	while (s >= 0) { /* up to the marker */
+		s = step(d, &it);
+		if (s <= 0 || it.kind != IPT_EVENT)
+			return -1;
+		if (is_marker(&it)) {
+			d->gap = d->base_gap;
+			d->fresh = 1;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+/* Something cannot have happened. Makes the next choice, and goes back. Returns 0 if there
+ * is no choice left. */
+static int resolve(struct ipt *d)
+{
+	uint64_t offset = dec_offset(d);
+
+	if (!d->have_base || !d->holding || offset <= d->ignore)
+		return 0;
+	if (offset > d->best || !d->nbest) {
+		uint8_t *p = realloc(d->best_choices, d->nchoices + 1);
+		if (p) {
+			d->best_choices = p;
+			d->best = offset;
+			d->nbest = d->nchoices;
+			for (size_t i = 0; i < d->nchoices; i++)
+				p[i] = d->choices[i].cur;
+		}
+	}
+	d->nchoices = d->at;
+	while (d->nchoices > d->fixed && d->choices[d->nchoices - 1].cur + 1 >= d->choices[d->nchoices - 1].n)
+		d->nchoices--;
+	if (d->nchoices > d->fixed && ++d->trials <= trials_max) {
+		d->choices[d->nchoices - 1].cur++;
+	} else {
+		/* None fits. Decode as far as it went, and pass on what is wrong there. */
+		d->stats.unresolved++;
+		d->ignore = d->best;
+		for (size_t i = 0; i < d->nbest && i < d->room; i++)
+			d->choices[i].cur = d->best_choices[i];
+		d->nchoices = d->nbest;
+	}
+	if (go_back(d)) {
+		d->have_base = 0;
+		return 0;
+	}
+	return 1;
+}
+
+static void settled(struct ipt *d)
+{
+	d->holding = 0;
+	d->fixed = d->nchoices;
+	d->trials = 0;
+	d->nbest = 0;
+	d->best = 0;
+}
+
+static int push(struct ipt *d, const struct ipt_item *it)
+{
+	struct queued *q;
+
+	if (d->tail == d->qroom) {
+		size_t room = d->qroom ? 2 * d->qroom : 1024;
+		void *p = realloc(d->queue, room * sizeof(*d->queue));
+		if (!p)
+			return -pte_nomem;
+		d->queue = p;
+		d->qroom = room;
+	}
+	q = &d->queue[d->tail++];
+	q->item = *it;
+	q->ntaken = d->ntaken;
+	memcpy(q->taken, d->taken, d->ntaken * sizeof(*d->taken));
+	return 0;
+}
+
+static int give(struct ipt *d, const struct ipt_item *it, unsigned ntaken, const struct taken *taken)
+{
+	if (it->kind == IPT_EVENT)
+		d->delivered_events++;
+	else
+		d->delivered += it->kind == IPT_BLOCK ? it->u.block.ninsn : 1;
+	d->returned_ntaken = ntaken;
+	for (unsigned i = 0; i < ntaken; i++) {
+		d->returned[i] = taken[i];
+		d->stats.traps += taken[i].trap;
+	}
+	return 1;
+}
+
+static int fail(struct ipt *d, struct ipt_item *it, int error)
+{
+	it->error = error;
+	it->tsc = d->tsc;
+	d->status = dec_sync_forward(d);
+	d->have_base = 0;
+	d->nchoices = d->at = d->fixed = 0;
+	d->last_valid = 0;
+	d->nentered = 0;
+	settled(d);
+	return -1;
+}
+
+int ipt_next(struct ipt *d, struct ipt_item *it)
+{
+	int s;
+
+	for (;;) {
+		if (!d->holding && d->head < d->tail) {
+			struct queued *q = &d->queue[d->head++];
+			if (d->head == d->tail)
+				d->head = d->tail = 0;
+			*it = q->item;
+			return give(d, it, q->ntaken, q->taken);
+		}
+		if (d->status < 0) {
+			if (d->status == -pte_eos)
+				return 0;
+			return fail(d, it, d->status);
+		}
+		s = step(d, it);
+		if (s == 0) {
+			if (!d->holding)
+				return 0;
+			settled(d);
+			continue;
+		}
+		if (s < 0) {
+			if (resolve(d))
+				continue;
+			if (d->holding) { /* first what was decoded */
+				settled(d);
+				d->pending_error = s;
+				if (d->head < d->tail)
+					continue;
+				d->pending_error = 0;
+			}
+			return fail(d, it, s);
+		}
+		/* The fast path is down to here one call of libipt. */
+		if (!follow(d, it)) {
+			if (resolve(d))
+				continue;
+		}
+		if (it->kind == IPT_EVENT) {
+			if (++d->events <= d->delivered_events)
+				continue; /* the caller has it */
+		} else {
+			uint64_t begin = d->seq;
+			d->seq += it->kind == IPT_BLOCK ? it->u.block.ninsn : 1;
+			if (d->seq <= d->delivered)
+				continue;
+			if (begin < d->delivered) { /* the caller has the first part of the block */
+				it->u.block.ninsn -= (uint16_t)(d->delivered - begin);
+				it->u.block.ip = d->held_ip;
+			}
+		}
+		if (is_marker(it) && !d->holding) {
+			d->have_base = psb_before(d, dec_offset(d), &d->base);
+			d->seq = d->delivered = 0;
+			d->events = d->delivered_events = 0;
+			d->nchoices = d->at = d->fixed = 0;
+			d->base_gap = d->gap;
+			d->fresh = 1;
+			it->error = 0;
+			d->returned_ntaken = 0;
+			return 1;
+		}
+		if (!d->holding)
+			return give(d, it, d->ntaken, d->taken);
+		s = push(d, it);
+		if (s < 0)
+			return fail(d, it, s);
+		if ((!d->nentered && !d->last_trap && d->at == d->nchoices && d->at &&
+		     dec_offset(d) > d->choices[d->at - 1].offset + settle) ||
+		    d->tail >= hold_max || dec_offset(d) <= d->ignore)
+			settled(d);
+	}
+}
+
+/* --- life -------------------------------------------------------------------------- */
+
+static int find_psbs(struct ipt *d)
+{
+	static const uint8_t psb[16] = { 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
+					 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82 };
+	const uint8_t *p = d->config.begin;
+	size_t room = 0;
+
+	while (p && (p = memmem(p, (size_t)(d->config.end - p), psb, sizeof(psb)))) {
+		if (d->npsbs == room) {
+			void *n;
+			room = room ? 2 * room : 256;
+			n = realloc(d->psbs, room * sizeof(*d->psbs));
+			if (!n)
+				return -1;
+			d->psbs = n;
+		}
+		d->psbs[d->npsbs++] = (uint64_t)(p - d->config.begin);
+		p += sizeof(psb);
+	}
+	return 0;
+}
+
+struct ipt *ipt_new(textreplay *tr, const struct pt_config *config, enum ipt_mode mode, const struct ipt_options *options)
+{
+	struct ipt *d = calloc(1, sizeof(*d));
+	textreplay_symbol s;
+
+	if (!d)
+		return NULL;
+	d->tr = tr;
+	d->mode = mode;
+	d->config = *config;
+	d->fd = -1;
+	d->mem = MAP_FAILED;
+	d->peek_at = UINT64_MAX;
+	d->gap = gap_least;
+	if (options)
+		d->opts = *options;
+	if (!d->opts.min_standing)
+		d->opts.min_standing = TEXTREPLAY_UNCONFIRMED;
+	if (textreplay_cursor_new(tr, &d->cur)) {
+		note("a cursor");
+		goto fail;
+	}
+	if (!d->opts.trap_handler &&
+	    (textreplay_lookup(d->cur, "asm_exc_int3", &s, 1) > 0 || textreplay_lookup(d->cur, "int3", &s, 1) > 0))
+		d->opts.trap_handler = s.addr;
+	if (mode == IPT_BLOCKS)
+		d->blk = pt_blk_alloc_decoder(&d->config);
+	else
+		d->insn = pt_insn_alloc_decoder(&d->config);
+	d->sections = pt_image_alloc("changing");
+	d->cache = pt_iscache_alloc("changing");
+	d->callback = pt_image_alloc("callback");
+	d->fd = memfd_create("textreplay-versions", MFD_CLOEXEC);
+	if ((!d->blk && !d->insn) || !d->sections || !d->cache || !d->callback || d->fd < 0 ||
+	    ftruncate(d->fd, sections_size) || find_psbs(d)) {
+		fprintf(stderr, "ipt: out of memory\n");
+		goto fail;
+	}
+	d->mem = mmap(NULL, sections_size, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
+	if (d->mem == MAP_FAILED) {
+		perror("ipt: mmap");
+		goto fail;
+	}
+	pt_iscache_set_limit(d->cache, UINT64_MAX);
+	pt_image_set_callback(d->callback, image_callback, d);
+	d->sections_until = UINT64_MAX;
+	d->status = dec_sync_forward(d);
+	return d;
+fail:
+	ipt_free(d);
+	return NULL;
+}
+
+void ipt_free(struct ipt *d)
+{
+	if (!d)
+		return;
+	pt_blk_free_decoder(d->blk);
+	pt_insn_free_decoder(d->insn);
+	pt_image_free(d->sections);
+	pt_image_free(d->callback);
+	pt_iscache_free(d->cache);
+	free_epoch(d->epoch);
+	free_epoch(d->older);
+	if (d->mem != MAP_FAILED)
+		munmap(d->mem, sections_size);
+	if (d->fd >= 0)
+		close(d->fd);
+	textreplay_cursor_free(d->cur);
+	free(d->changes);
+	free(d->psbs);
+	free(d->choices);
+	free(d->best_choices);
+	free(d->queue);
+	free(d);
+}
+
+void ipt_get_stats(const struct ipt *d, struct ipt_stats *stats)
+{
+	*stats = d->stats;
+}
