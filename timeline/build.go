@@ -6,21 +6,24 @@ package timeline
 import (
 	"cmp"
 	"maps"
-	"math"
+	"runtime"
 	"slices"
 	"sort"
+	"sync/atomic"
 )
 
 // Build makes an image of all facts that were added so far. Facts may be added
 // afterwards; they do not change the image. The image reads the snapshot's bytes in
 // place. The only error is [ErrTooLarge].
 func (b *Builder) Build() (*Image, error) {
+	b.settle()
 	b = b.withWindows()
-	d := &build{Builder: b, arena: slices.Clip(b.arena)}
+	lines := b.log.index(len(b.sites))
+	d := &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
 	d.pairs = b.pairing()
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
-		d = &build{Builder: b, arena: slices.Clip(b.arena)}
+		d = &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
 		im = d.image()
 	}
 	if d.tooLarge {
@@ -32,26 +35,27 @@ func (b *Builder) Build() (*Image, error) {
 // build is the working state of one Build.
 type build struct {
 	*Builder
+	lines    lineIndex
 	arena    []byte // the builder's, and behind it the code of programs and copies
 	tooLarge bool
 	// textCrowded is set if a piece of core text has too many facts to find out
 	// whether they contradict one another.
 	textCrowded bool
 
-	irregular map[uint32][]poke // the pokes of irregular sites, by time, without duplicates
-	// unlikeCopy says that some of them are irregular only because they do not fit the snapshot.
-	unlikeCopy bool
-	order      []uint32         // sites by address
-	gaps       [gapClasses]gaps // by gapClass
-	pairs      *gaps            // those of core text that count between two pokes too; nil: all of them
-	im         *Image
-	changes    []change  // scratch
-	pokes      []poke    // scratch
-	cluster    []poke    // scratch
-	out        []version // scratch
-	codeOff    map[*Lifetime]uint32
-	people     *liveSet           // all lifetimes
-	unsure     map[*Lifetime]gaps // of lifetimes that are unsure: the gaps of their bytes
+	orders    []pokeOrder       // by site
+	irregular map[uint32][]poke // the pokes of sites that were examined, by time, without duplicates
+	order     []uint32          // sites by address
+	gaps      [gapClasses]gaps  // by gapClass
+	pairs     *gaps             // those of core text that count between two pokes too; nil: all of them
+	im        *Image
+	changes   []change // scratch
+	reader    reader
+	pokes     []poke    // scratch
+	cluster   []poke    // scratch
+	out       []version // scratch
+	codeOff   map[*Lifetime]uint32
+	people    *liveSet           // all lifetimes
+	unsure    map[unsureKey]gaps // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes
 
@@ -157,32 +161,111 @@ func (b *Builder) bounds() []gap {
 	return out
 }
 
-// sortPokes sorts the sites by address. It sorts the pokes of irregular sites by time,
-// drops those that perf wrote twice (rule duplicates), and compares the CPUs' clocks
-// (rule clocks). The pokes of all other sites are sorted already.
+// A pokeOrder says how the pokes of a site get into the order of time.
+type pokeOrder uint8
+
+const (
+	asAdded   pokeOrder = iota // they are in it
+	onceTimed                  // sorting by time is all
+	examined                   // build.irregular has them
+)
+
+// sortPokes sorts the sites by address. It finds the sites whose pokes were not added in
+// the order of time, drops the pokes that perf wrote twice (rule duplicates), and compares
+// the CPUs' clocks (rule clocks).
 func (d *build) sortPokes() {
 	b := d.Builder
-	d.order = make([]uint32, len(b.sites))
-	for i := range d.order {
-		d.order[i] = uint32(i)
+	type place struct {
+		addr uint64
+		site uint32
 	}
-	slices.SortFunc(d.order, func(x, y uint32) int { return cmp.Compare(b.sites[x].addr, b.sites[y].addr) })
+	places := make([]place, len(b.sites))
+	for i := range places {
+		places[i] = place{b.sites[i].addr, uint32(i)}
+	}
+	slices.SortFunc(places, func(x, y place) int { return cmp.Compare(x.addr, y.addr) })
+	d.order = make([]uint32, len(places))
+	for i := range places {
+		d.order[i] = places[i].site
+	}
+
+	d.orders = make([]pokeOrder, len(b.sites))
+	const step = 256 // sites that a worker takes at once
+	var next atomic.Int64
+	inParallel(min(runtime.GOMAXPROCS(0), len(b.sites)/step+1), func() {
+		var r reader
+		var list []poke
+		for {
+			from := int(next.Add(step)) - step
+			if from >= len(b.sites) {
+				return
+			}
+			for i := from; i < min(from+step, len(b.sites)); i++ {
+				s := &b.sites[i]
+				first := d.lines.firstPoke(b, uint32(i))
+				switch {
+				case s.irregular && d.moved == nil:
+					list = r.pokes(b, &d.lines, uint32(i), list[:0])
+					sortByTime(list)
+					d.orders[i] = onceTimed
+					if !d.isPlain(s, list) {
+						d.orders[i] = examined
+					}
+				case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:
+					d.orders[i] = examined
+				}
+			}
+		}
+	})
 
 	d.irregular = make(map[uint32][]poke)
-	for i := range b.sites {
-		s := &b.sites[i]
-		first := &b.chunks.at(s.head)[0]
-		irregular := s.irregular || d.found(nil, 0, first, int(b.edits[first.edit].olen)) == linkBroken
-		if !irregular && d.twice == nil {
+	for i, order := range d.orders {
+		if order != examined && d.twice == nil {
 			continue
 		}
-		list := b.chunks.of(s, make([]poke, 0, s.pokes))
-		if irregular {
-			list = d.sorted(list)
-			d.irregular[uint32(i)] = list
-			d.unlikeCopy = d.unlikeCopy || !s.irregular
+		if order != examined {
+			d.unordered(d.of(uint32(i)))
+			continue
 		}
+		list := d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes))
+		list = d.sorted(list)
+		d.irregular[uint32(i)] = list
 		d.unordered(list)
+	}
+}
+
+// isPlain reports whether the pokes of a site, sorted by time, have different times, and
+// each finds what the one before it left.
+func (d *build) isPlain(s *site, list []poke) bool {
+	if s.shortest != s.longest || d.found(list, 0, &list[0], int(s.longest)) != linkFits {
+		return false
+	}
+	for i := range list[1:] {
+		if list[i].time == list[i+1].time || !d.follows(&list[i], &list[i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sortByTime sorts pokes by the time of their records. Those of equal time keep their
+// order. It is fast if each is close to its place, as in a recording, of which each part
+// has the pokes of one CPU after those of another.
+func sortByTime(list []poke) {
+	moves := 4 * len(list)
+	for i := 1; i < len(list); i++ {
+		if list[i].time >= list[i-1].time {
+			continue
+		}
+		p, k := list[i], i
+		for ; k > 0 && p.time < list[k-1].time; k-- {
+			list[k] = list[k-1]
+		}
+		list[k] = p
+		if moves -= i - k; moves < 0 {
+			slices.SortStableFunc(list, func(x, y poke) int { return cmp.Compare(x.time, y.time) })
+			return
+		}
 	}
 }
 
@@ -235,16 +318,14 @@ func (d *build) writeOf(p *poke) write { return write{p.edit, d.cpuOf(p)} }
 
 // of returns the pokes of a site by time. They are valid until the next call.
 func (d *build) of(site uint32) []poke {
-	s := &d.sites[site]
-	if s.irregular {
+	order := d.orders[site]
+	if order == examined {
 		return d.irregular[site]
 	}
-	if d.unlikeCopy {
-		if list, ok := d.irregular[site]; ok {
-			return list
-		}
+	d.pokes = d.reader.pokes(d.Builder, &d.lines, site, d.pokes[:0])
+	if order == onceTimed {
+		sortByTime(d.pokes)
 	}
-	d.pokes = d.chunks.of(s, d.pokes[:0])
 	return d.pokes
 }
 
@@ -258,30 +339,6 @@ func (d *build) gather(sites []uint32) {
 		slices.SortFunc(d.cluster, func(x, y poke) int {
 			return cmp.Or(cmp.Compare(d.timeOf(&x), d.timeOf(&y)), cmp.Compare(x.order, y.order))
 		})
-	}
-}
-
-// fragments derives the history of each fragment.
-func (d *build) fragments(lives []*Lifetime, thunks []Range) {
-	w := newFragmenter(d, lives, thunks)
-	for p, ok := w.next(); ok; p, ok = w.next() {
-		f := fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
-		switch {
-		case w.crowded(&p):
-			d.textCrowded = d.textCrowded || p.text
-			f.versions = d.im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
-		case d.isUnpatched(&p, &f):
-			if d.im.unpatched.count == 0 {
-				d.history(w, &p, &f)
-				d.im.unpatched = f.versions
-			}
-			f.versions = d.im.unpatched
-		default:
-			d.history(w, &p, &f)
-		}
-		if f.count > 0 {
-			d.im.fragments = append(d.im.fragments, f)
-		}
 	}
 }
 
@@ -320,8 +377,8 @@ func (d *build) changesOf(f *fragment, pokes []poke) []change {
 }
 
 // history derives the versions of a fragment: one epoch for each lifetime that was
-// there, and one for each time between.
-func (d *build) history(w *fragmenter, p *piece, f *fragment) {
+// there, and one for each time between. They are valid until the next call.
+func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 	changes := d.changesOf(f, w.pokesOf(p.sites))
 	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: d.out[:0]}
 	var births []uint64
@@ -345,9 +402,7 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) {
 	c.uncertain(changes, births)
 	c.inFlight()
 	d.out = c.out
-	if len(c.out) > 0 {
-		f.versions = d.im.store(c.out, f.size)
-	}
+	return c.out
 }
 
 // throughLifetimes derives the history of a fragment where code comes and goes. here

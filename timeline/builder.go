@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
@@ -20,16 +21,17 @@ var ErrTooLarge = errors.New("timeline: further snapshots and windows are too la
 // limits bound the memory of a builder and its images. They are higher than any
 // kernel's recording needs. Facts beyond them count as lost.
 type limits struct {
-	pokes   uint32 // 16 bytes each
+	pokes   uint32 // 8 bytes each, or 24
 	sites   int    // some 700 bytes each
 	content uint64 // bytes of different contents
 	spare   int    // see spareFacts
+	shard   int    // see shardPokes
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts, shard: shardPokes}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).
@@ -175,12 +177,15 @@ type Builder struct {
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 
-	arena   []byte
-	edits   []edit
-	sites   []site
-	siteOf  map[uint64]uint32
+	queue *queue // pokes that are not added yet; what follows is of those that are
+	sites []site // by their first poke
+	edits []edit
+	arena []byte
+
+	siteAt  siteTable
 	last    uint32 // site of the newest poke
-	chunks  chunks
+	touched uint64 // so that the compiler keeps the loads of lookUp
+	log     lineLog
 	cpus    []cpuRun          // that recorded the pokes
 	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
 	skew    uint64            // see ClockSetBack
@@ -193,11 +198,16 @@ type Builder struct {
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
-	return &Builder{siteOf: make(map[uint64]uint32), limits: usualLimits}
+	const slots = 10 // 2^10
+	return &Builder{
+		queue:  newQueue(),
+		siteAt: siteTable{make([]uint32, 1<<slots), 64 - slots, rand.Uint64() | 1},
+		limits: usualLimits,
+	}
 }
 
-// Limit sets how many pokes are kept, and of how many addresses. A poke takes 16 bytes
-// of memory, an address some 700. Pokes beyond the limits count as lost, see
+// Limit sets how many pokes are kept, and of how many addresses. A poke takes 8 bytes
+// of memory, or 24 if it differs much from the one before it, an address some 700. Pokes beyond the limits count as lost, see
 // [Builder.Dropped]. The default is 2^28 pokes and 2^22 addresses, which is more than
 // any kernel's recording has.
 func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
@@ -320,19 +330,29 @@ func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 // arch/x86/kernel/callthunks.c). Build finds out from the copies of text whether it does.
 func (b *Builder) CallThunks(may bool) { b.callThunks = may }
 
-// A site is an address that pokes change.
+// A site is an address that pokes change. See pack.go for its two cache lines.
 type site struct {
-	addr     uint64
-	newest   uint64 // time of the poke added last
-	edit     uint32 // its edit, which begins the ring of the site's edits
-	pokes    uint32 // how many
-	head     uint32 // first and last of the chunks that they are in
-	tail     uint32
-	longest  uint16 // longest Old or New of its pokes
-	shortest uint16
+	addr   uint64
+	newest uint64 // time of the poke added last
+	order  uint32 // and when it arrived
+	edit   uint32 // and its edit, which begins the ring of the site's edits
+	pokes  uint32 // how many
+	// What is expected to come next: the edit behind the newest one in the ring. Most
+	// sites have two edits, which take turns.
+	expected         uint32
+	oldWord, newWord uint64
+	size             uint16 // of both its old and its new bytes; 0: nothing is expected
+	longest          uint16 // longest Old or New of its pokes
+	shortest         uint16
+	flips            bool // the edit behind the expected one is the newest, and undoes it
 	// irregular is set if, in the order in which the pokes were added, times do not
 	// ascend, or the old bytes of a poke are not the new bytes of the one before it.
 	irregular bool
+	used      uint8    // of words
+	names     [2]uint8 // of the newest edit and of the expected one
+	edits     uint8    // how many, at most farAway
+
+	words line // not in the log yet
 }
 
 // An edit is a pair of old and new bytes of a site. A site that flips a million times
@@ -342,6 +362,7 @@ type edit struct {
 	olen, nlen uint16
 	site       uint32
 	next       uint32 // edit of the same site; the last one leads to the first
+	name       uint8  // which edit of its site it is, from 0; farAway: the site has many
 	// The first eight bytes of each.
 	oldWord, newWord uint64
 }
@@ -383,43 +404,6 @@ type cpuRun struct {
 	cpu   uint16
 }
 
-// chunks are linked lists of blocks: one list for each site, which has its pokes in
-// the order of arrival.
-type chunks struct {
-	slabs [][]chunk // slabSize each
-	next  []uint32  // of each chunk, the next of its site
-}
-
-type chunk [chunkSize]poke
-
-const (
-	chunkSize = 16
-	slabSize  = 1 << 10
-)
-
-func (c *chunks) at(i uint32) *chunk { return &c.slabs[i/slabSize][i%slabSize] }
-
-// add returns the number of a new chunk.
-func (c *chunks) add() uint32 {
-	n := uint32(len(c.next))
-	if n/slabSize == uint32(len(c.slabs)) {
-		c.slabs = append(c.slabs, make([]chunk, slabSize))
-	}
-	c.next = append(c.next, 0)
-	return n
-}
-
-// of appends the pokes of a site in the order of arrival.
-func (c *chunks) of(s *site, to []poke) []poke {
-	i := s.head
-	for n := s.pokes; n > 0; i = c.next[i] {
-		k := min(n, chunkSize)
-		to = append(to, c.at(i)[:k]...)
-		n -= k
-	}
-	return to
-}
-
 // Poke adds a change of text. It copies Old and New. It ignores pokes without any
 // bytes, as the kernel's readers do, and pokes that no kernel can make: those that run
 // past the end of the address space, or are longer than 65,535 bytes.
@@ -431,54 +415,115 @@ func (b *Builder) Poke(p *Poke) {
 	if b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
 		return
 	}
-	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, len(p.Old)+len(p.New)) {
-		b.drop(p.Time)
+	x := b.queue.current
+	if x == nil {
+		x = &batch{pokes: make([]queued, 0, batchSize)}
+		b.queue.current = x
+	}
+	x.pokes = x.pokes[:len(x.pokes)+1]
+	q := &x.pokes[len(x.pokes)-1]
+	q.addr, q.time = p.Addr, p.Time
+	q.oldWord, q.newWord = word(p.Old), word(p.New)
+	q.olen, q.nlen = uint16(len(p.Old)), uint16(len(p.New))
+	q.cpu = cpuNumber(p.CPU)
+	if q.long = n > 8; q.long {
+		q.bytes = uint32(len(x.bytes))
+		x.bytes = append(append(x.bytes, p.Old...), p.New...)
+	}
+	if q.delayed = p.NotBefore > p.Time; q.delayed {
+		x.notBefore = append(x.notBefore, p.NotBefore)
+	}
+	if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
+		b.enqueue()
+	}
+}
+
+// add adds a poke of a batch, whose site was looked up.
+func (b *Builder) add(x *batch, p *queued) {
+	notBefore := uint64(0)
+	if p.delayed {
+		notBefore, x.notBefore = x.notBefore[0], x.notBefore[1:]
+	}
+	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(p.olen)+int(p.nlen)) {
+		b.drop(p.time)
 		return
 	}
-	i, ok := b.site(p.Addr)
-	if !ok {
-		b.drop(p.Time)
-		return
+	i := p.site - 1
+	if p.site == 0 {
+		var ok bool
+		if i, ok = b.site(p.addr); !ok {
+			b.drop(p.time)
+			return
+		}
 	}
+	b.last = i
 	s := &b.sites[i]
-	s.longest = max(s.longest, uint16(n))
-	s.shortest = min(s.shortest, uint16(min(len(p.Old), len(p.New))))
-	before := s.edit
-	if k, ok := b.next(s, p.Old, p.New); ok {
-		s.edit = k
-	} else {
-		s.edit = b.edit(s, i, p.Old, p.New)
-	}
-
-	k := s.pokes % chunkSize
 	switch {
-	case s.pokes == 0:
-		s.head = b.chunks.add()
-		s.tail = s.head
-	case k == 0:
-		next := b.chunks.add()
-		b.chunks.next[s.tail] = next
-		s.tail = next
-		fallthrough
+	case s.size != p.olen || s.size != p.nlen || p.long:
+		b.addOther(s, i, p, x)
+	case s.oldWord == p.oldWord && s.newWord == p.newWord:
+		// The expected edit, which fits the one before it.
+		s.irregular = s.irregular || p.delayed || p.time <= s.newest
+		b.put(s, i, p.time, s.expected, s.names[1])
+		s.edit, s.expected = s.expected, s.edit
+		s.names[0], s.names[1] = s.names[1], s.names[0]
+		if s.flips {
+			s.oldWord, s.newWord = s.newWord, s.oldWord
+		} else {
+			b.expect(s)
+		}
+	case s.flips && s.oldWord == p.newWord && s.newWord == p.oldWord:
+		// The newest edit once more: another CPU's, which is not in the order of time.
+		s.irregular = true
+		b.put(s, i, p.time, s.edit, s.names[0])
 	default:
-		s.irregular = s.irregular || p.NotBefore > p.Time || p.Time <= s.newest || b.edits[before].new != b.edits[s.edit].old
+		b.addOther(s, i, p, x)
 	}
-	b.chunks.at(s.tail)[k] = poke{p.Time, s.edit, b.added}
-	s.pokes++
-	s.newest = p.Time
-
-	if p.NotBefore > p.Time {
+	if p.delayed {
 		if b.delayed == nil {
 			b.delayed = make(map[uint32]uint64)
 		}
-		b.delayed[b.added] = p.NotBefore
+		b.delayed[b.added] = notBefore
 	}
-
-	cpu := cpuNumber(p.CPU)
-	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != cpu {
-		b.cpus = append(b.cpus, cpuRun{b.added, cpu})
+	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != p.cpu {
+		b.cpus = append(b.cpus, cpuRun{b.added, p.cpu})
 	}
 	b.added++
+}
+
+// addOther adds a poke of s, the i-th site, that is not the expected one.
+func (b *Builder) addOther(s *site, i uint32, p *queued, x *batch) {
+	s.longest = max(s.longest, p.olen, p.nlen)
+	s.shortest = min(s.shortest, p.olen, p.nlen)
+	var words [16]byte
+	binary.LittleEndian.PutUint64(words[:], p.oldWord)
+	binary.LittleEndian.PutUint64(words[8:], p.newWord)
+	old, new := words[:min(p.olen, 8)], words[8:][:min(p.nlen, 8)]
+	if p.long {
+		old, new = x.old(p), x.new(p)
+	}
+	before := s.edit
+	k := b.edit(s, i, old, new)
+	if s.pokes > 0 {
+		s.irregular = s.irregular || p.delayed || p.time <= s.newest || b.edits[before].new != b.edits[k].old
+	}
+	s.edit = k
+	b.put(s, i, p.time, k, b.edits[k].name)
+	b.expect(s)
+}
+
+// expect prepares a site for the poke that comes next, if that has the edit which is next
+// in the ring.
+func (b *Builder) expect(s *site) {
+	now := &b.edits[s.edit]
+	k := now.next
+	e := &b.edits[k]
+	if s.size = 0; e.olen != e.nlen || e.olen > 8 || now.new != e.old {
+		return
+	}
+	s.size, s.expected, s.oldWord, s.newWord = e.olen, k, e.oldWord, e.newWord
+	s.names = [2]uint8{now.name, e.name}
+	s.flips = e.next == s.edit && now.olen == e.olen && now.old == e.new && k != s.edit
 }
 
 // cpuNumber returns the number of a CPU, or unknownCPU.
@@ -495,30 +540,26 @@ func (b *Builder) cpuOf(p *poke) uint16 {
 }
 
 // site returns the index of the site at addr; ok is false if there is no room for a new
-// one. Batches change the same sites in the same order again and again, so the site
-// behind the last one is tried before the map.
-func (b *Builder) site(addr uint64) (uint32, bool) {
-	if i := b.last + 1; i < uint32(len(b.sites)) && b.sites[i].addr == addr {
-		b.last = i
+// one.
+func (b *Builder) site(addr uint64) (i uint32, ok bool) {
+	if i, ok = b.siteAt.find(b.sites, addr); ok {
 		return i, true
 	}
-	i, ok := b.siteOf[addr]
-	if !ok {
-		if len(b.sites) >= b.limits.sites {
-			return 0, false
-		}
-		i = uint32(len(b.sites))
-		b.sites = append(b.sites, site{addr: addr, shortest: 0xffff})
-		b.siteOf[addr] = i
+	if len(b.sites) >= b.limits.sites {
+		return 0, false
 	}
-	b.last = i
-	return i, true
+	b.sites = append(b.sites, site{addr: addr, shortest: 0xffff})
+	b.siteAt.insert(b.sites)
+	return uint32(len(b.sites) - 1), true
 }
 
 // Dropped returns how many pokes were beyond the limits, and the interval [from, to)
 // that has their times. What they changed is unconfirmed, with the reason
 // [TooManyFacts].
-func (b *Builder) Dropped() (n, from, to uint64) { return b.drops, b.dropped.from, b.dropped.to }
+func (b *Builder) Dropped() (n, from, to uint64) {
+	b.settle()
+	return b.drops, b.dropped.from, b.dropped.to
+}
 
 // drop counts a poke beyond the limits.
 func (b *Builder) drop(t uint64) {
@@ -527,17 +568,6 @@ func (b *Builder) drop(t uint64) {
 	}
 	b.drops++
 	b.dropped.from, b.dropped.to = min(b.dropped.from, t), max(b.dropped.to, later(t, 1))
-}
-
-// next returns the edit that comes next in the ring, and whether it is from old to new.
-// Most sites have two edits, which take turns.
-func (b *Builder) next(s *site, old, new []byte) (uint32, bool) {
-	if s.pokes == 0 || len(old) > 8 || len(new) > 8 {
-		return 0, false
-	}
-	k := b.edits[s.edit].next
-	e := &b.edits[k]
-	return k, int(e.olen) == len(old) && int(e.nlen) == len(new) && e.oldWord == word(old) && e.newWord == word(new)
 }
 
 // edit returns the index of the edit of s, the i-th site, from old to new. It adds the
@@ -566,7 +596,9 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 	if s.pokes > 0 {
 		e.next = b.edits[s.edit].next
 		b.edits[s.edit].next = n
+		e.name = min(s.edits, farAway)
 	}
+	s.edits = min(s.edits, farAway-1) + 1
 	b.edits = append(b.edits, e)
 	return n
 }
@@ -604,7 +636,9 @@ func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_
 // Clone returns a builder that has the same facts. Facts that are added to one of the
 // two are not added to the other. No poke may be added to the clone.
 func (b *Builder) Clone() *Builder {
+	b.settle()
 	c := *b
+	c.queue = newQueue()
 	c.modules = slices.Clip(b.modules)
 	c.snapshots = slices.Clip(b.snapshots)
 	c.symbols = slices.Clip(b.symbols)

@@ -59,13 +59,14 @@
 // # How an image is made
 //
 //	Builder              takes facts in any order                      builder.go
+//	    add              a poke to its site, packed                    queue.go, pack.go
 //	  Build
 //	    flatten          the gaps of each kind of memory               gap.go
 //	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
 //	    sortPokes        pokes by address and time; CPUs' clocks       build.go, skew.go
 //	    doubtModules     contradictions inside of modules              doubt.go
 //	    compareSnapshots where further snapshots differ                snapshots.go
-//	    fragments        of each piece of the address space:           build.go
+//	    fragments        of each piece of the address space:           parallel.go
 //	      next             its range, and the facts that cover it      fragmenter.go
 //	      history          its versions                                history.go
 //	      store            the versions as tables of numbers           store.go

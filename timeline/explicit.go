@@ -60,26 +60,29 @@ func (b *Builder) withWindows() *Builder {
 		return b
 	}
 	c := *b
+	c.queue = newQueue()
 	c.sites = slices.Clone(b.sites)
 	c.edits = slices.Clone(b.edits)
 	c.arena = slices.Clip(b.arena)
-	c.cpus = slices.Clone(b.cpus)
-	c.siteOf = maps.Clone(b.siteOf)
-	// New pokes in the chunks lie behind those that b counts.
-	c.chunks.slabs, c.chunks.next = slices.Clip(b.chunks.slabs), slices.Clone(b.chunks.next)
+	c.cpus = slices.Clip(b.cpus)
+	c.siteAt.slots = slices.Clone(b.siteAt.slots)
+	c.log = b.log.clone()
+	lines := b.log.index(len(b.sites))
+	var r reader
 	for i := range b.windows {
 		w := &b.windows[i]
-		told := false
-		if s, ok := b.siteOf[w.Addr]; ok {
-			told = slices.ContainsFunc(b.chunks.of(&b.sites[s], nil), func(p poke) bool {
+		recorded := false
+		if s, ok := b.siteAt.find(b.sites, w.Addr); ok {
+			recorded = slices.ContainsFunc(r.pokes(b, &lines, s, nil), func(p poke) bool {
 				e := &b.edits[p.edit]
 				return w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[e.new:][:e.nlen], w.After)
 			})
 		}
-		if !told {
+		if !recorded {
 			c.Poke(&Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1})
 		}
 	}
+	c.settle()
 	return &c
 }
 

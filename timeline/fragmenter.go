@@ -56,9 +56,7 @@ type fragmenter struct {
 	sweep
 	gathered []uint32 // sites whose pokes build.cluster holds
 
-	// How many more facts may be looked at in crowded pieces: of core text, and of
-	// everything else.
-	text, other int
+	room room
 }
 
 // A piece is a range of addresses over which every fact is uniform.
@@ -71,11 +69,10 @@ type piece struct {
 	lives  int      // how many lifetimes share addresses with it
 }
 
-func newFragmenter(d *build, lives []*Lifetime, thunks []Range) *fragmenter {
-	w := &fragmenter{d: d, sites: d.order, cuts: d.cuts(lives, thunks)}
-	w.sweep = newSweep(lives, d.segments, thunks)
-	w.text = d.limits.spare + spareOfPoke*int(d.added)
-	w.other = w.text + spareOfSymbol*(len(d.symbols)+len(d.modules))
+// newFragmenter returns a fragmenter of a shard, with room for some facts.
+func newFragmenter(d *build, s *shard, r room) *fragmenter {
+	w := &fragmenter{d: d, at: s.lo, sites: s.sites, cuts: s.cuts, sweep: s.sweep, room: r}
+	w.active = slices.Clone(s.active)
 	return w
 }
 
@@ -315,23 +312,37 @@ const (
 	fewFacts      = 4
 )
 
-// crowded reports whether there is no room for the facts of a piece. If there is, it
+// A room is for how many more facts there is room in pieces of more than a few: of core
+// text, and of everything else.
+type room struct {
+	text, other int
+	crowded     bool // there was none for some piece
+}
+
+// spareRoom returns the room of an image.
+func (d *build) spareRoom() room {
+	text := d.limits.spare + spareOfPoke*int(d.added)
+	return room{text: text, other: text + spareOfSymbol*(len(d.symbols)+len(d.modules))}
+}
+
+// isCrowded reports whether there is no room for the facts of a piece. If there is, it
 // is used up.
-func (w *fragmenter) crowded(p *piece) bool {
+func (w *fragmenter) isCrowded(p *piece) bool {
 	facts := p.lives
 	for _, s := range p.sites {
 		facts += int(w.d.sites[s].pokes)
 	}
-	room := &w.other
+	left := &w.room.other
 	if p.text {
-		room = &w.text
+		left = &w.room.text
 	}
 	switch {
 	case facts <= fewFacts:
 		return false
-	case facts > *room:
+	case facts > *left:
+		w.room.crowded = true
 		return true
 	}
-	*room -= facts
+	*left -= facts
 	return false
 }

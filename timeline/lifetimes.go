@@ -358,7 +358,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		p.register(l)
 	}
 	upTo(MaxTime)
-	d.people, d.unsure = p, make(map[*Lifetime]gaps)
+	d.people = p
 	all := slices.DeleteFunc(p.all, func(l *Lifetime) bool { return l.From >= l.To && l.Kind != Nothing })
 	for i, l := range all {
 		l.order, l.unsure = i, p.unsure(l, nil)

@@ -267,7 +267,7 @@ func TestFacts(t *testing.T) {
 	want.ClockSetBack(5, []Interval{{300, 301}})
 	want.SilentPokes(true)
 	want.CallThunks(true)
-	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12}
+	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes}
 	want.Only([]Range{{0x1000, 0x2000}, {0x9000, 0xa000}})
 	want.SetSnapshot(Snapshot{From: 100, To: 200, Segments: []Segment{{0x1000, unhex("9090eb02")}, {0x3000, unhex("5555")}}})
 	want.AddSnapshot(Snapshot{From: 300, To: MaxTime, Segments: []Segment{{0x1000, unhex("9090")}}})
@@ -292,6 +292,9 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Names(&nameTable{[]Symbol{{Name: "g", Module: "m", Addr: 0x1100, Size: 16}}})
+	got.settle()
+	want.settle()
+	got.siteAt = want.siteAt // at random
 	all := cmp.Exporter(func(reflect.Type) bool { return true })
 	if d := cmp.Diff(want, got, all); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -115,6 +115,13 @@ func (c *historyBuilder) sightings(l *Lifetime, changes []change) (any bool) {
 	return any
 }
 
+// unsureKey is what the gaps of a place in a lifetime's time depend on, if no change of
+// the place counts.
+type unsureKey struct {
+	lifetime *Lifetime
+	from     uint64
+}
+
 // unsureGaps returns the gaps of a place in l's time, with the times when it is not certain
 // that l is there.
 func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change) gaps {
@@ -128,10 +135,11 @@ func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change)
 	if l.dynamic() && c.sightings(l, changes) {
 		return c.gaps.replaced(c.people.unsure(l, changes), from, l.To)
 	}
-	g, ok := c.unsure[l]
+	key := unsureKey{l, from}
+	g, ok := c.unsure[key]
 	if !ok {
 		g = c.gaps.replaced(l.unsure, from, l.To)
-		c.unsure[l] = g
+		c.unsure[key] = g
 	}
 	return g
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sort"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -22,7 +23,26 @@ type History struct {
 	Pokes   int // TEXT_POKE records
 	Sites   int // places that they change, spread over the text
 	Samples int // samples between them, as those of Samples
+	// Order is the order in which the sites are changed.
+	Order Order
+	// CPUs is how many CPUs change text at the same time; 0 and 1 are one after the
+	// other. Their records are interleaved in time, and in the file one ring buffer
+	// follows the other. There is no effect where there are Samples.
+	CPUs int
+	// Births is how many of 100 records are births and deaths of BPF programs and of
+	// out-of-line code, instead of pokes of the sites. There is no effect where there
+	// are Samples.
+	Births int
 }
+
+// An Order is the order in which a History changes its sites.
+type Order uint8
+
+const (
+	ByAddress Order = iota // all sites by address, again and again, as the function tracer does
+	Random                 // each poke is of a random site
+	Zipf                   // the same, but the k-th most frequent site has a weight of 1/k
+)
 
 // The text that a History changes: as large as that of a distribution's kernel.
 const (
@@ -104,7 +124,7 @@ func (h *History) records(w *perfdata.Writer) error {
 
 	var rnd random
 	start := uint64(1_000_000_000_000)
-	pokes := &pokeStream{h: h, ids: dummy.IDs, now: start}
+	pokes := newPokeStream(h, dummy.IDs, start)
 	samples := h.Samples
 	var now [cpus]uint64
 	for cpu := range now {
@@ -133,10 +153,15 @@ func (h *History) records(w *perfdata.Writer) error {
 				}
 			}
 			// Where there are samples, the pokes are spread among them.
-			for h.Samples == 0 && cpu == 0 && pokes.now < drained && pokes.done < h.Pokes {
+			for h.Samples == 0 && h.CPUs <= 1 && cpu == 0 && pokes.now < drained && pokes.done < h.Pokes {
 				if err := w.WriteRecord(pokes.next()); err != nil {
 					return err
 				}
+			}
+		}
+		if h.Samples == 0 && h.CPUs > 1 {
+			if err := pokes.round(w, end); err != nil {
+				return err
 			}
 		}
 		if samples == 0 && h.Samples > 0 {
@@ -151,59 +176,199 @@ func (h *History) records(w *perfdata.Writer) error {
 	return w.Close()
 }
 
-// A pokeStream makes pokes: all sites by address, to CALL and back to NOP, each
-// time on another CPU; on the first only where samples come between.
+// A pokeStream makes pokes. In the order ByAddress it changes all sites to CALL and back
+// to NOP, each time on another CPU; on the first only where samples come between.
 type pokeStream struct {
 	h     *History
 	ids   []uint64 // of the event, by CPU
 	cpu   uint64
 	now   uint64
 	site  int
-	off   bool // the tracer is being switched off
+	on    []bool // by site: it is a CALL
+	addrs []uint64
 	done  int
 	bytes []byte
+
+	rnd   random
+	zipf  []float64 // the sum of the weights up to each site
+	lives lives
 }
 
-// next returns the next poke as perf writes it. It is valid until the next call.
+func newPokeStream(h *History, ids []uint64, now uint64) *pokeStream {
+	p := &pokeStream{h: h, ids: ids, now: now, on: make([]bool, h.Sites), addrs: make([]uint64, h.Sites)}
+	sum := 0.0
+	for i := range p.addrs {
+		p.addrs[i] = h.Addr(i)
+		if h.Order == Zipf {
+			sum += 1 / float64(i+1)
+			p.zipf = append(p.zipf, sum)
+		}
+	}
+	return p
+}
+
+// next returns the next record as perf writes it: a poke, or the birth or death of code.
+// It is valid until the next call.
 func (p *pokeStream) next() []byte {
-	le := binary.LittleEndian
+	if p.h.Births > 0 && p.h.Samples == 0 && p.rnd.next()%100 < uint64(p.h.Births) {
+		p.done++
+		p.now += pokeStep
+		p.bytes = p.lives.next(p.bytes[:0], &p.rnd, p)
+		return p.bytes
+	}
+	if p.h.Order != ByAddress {
+		p.site = p.random()
+		if p.h.Samples == 0 {
+			p.cpu = p.rnd.next() % uint64(max(p.h.CPUs, 1))
+		}
+	}
+	addr := p.addrs[p.site]
 	call := p.h.call(p.site)
 	old, new := nop5, call[:]
-	if p.off {
+	if p.on[p.site] {
 		old, new = new, old
 	}
-	const pid = 4711
-	raw := p.bytes[:0]
-	raw = le.AppendUint32(raw, uint32(perfdata.RecordTextPoke))
-	raw = le.AppendUint16(raw, perfdata.MiscKernel)
-	raw = le.AppendUint16(raw, 72)
-	raw = le.AppendUint64(raw, p.h.Addr(p.site))
-	raw = le.AppendUint16(raw, 5)
-	raw = le.AppendUint16(raw, 5)
+	p.on[p.site] = !p.on[p.site]
+	p.bytes = p.poke(p.bytes[:0], addr, old, new)
+
+	p.done++
+	p.now += pokeStep
+	if p.h.Order != ByAddress {
+		return p.bytes
+	}
+	if p.site++; p.site%pokeBatch == 0 {
+		p.now += batchStep
+		if p.h.CPUs > 1 {
+			p.cpu = p.rnd.next() % uint64(p.h.CPUs)
+		}
+	}
+	if p.site == p.h.Sites {
+		p.site = 0
+		p.now += togglePause
+		if p.h.Samples == 0 && p.h.CPUs <= 1 {
+			p.cpu = (p.cpu + 1) % cpus
+		}
+	}
+	return p.bytes
+}
+
+// random returns the site that is changed next. Frequent sites of Zipf are spread over
+// the text.
+func (p *pokeStream) random() int {
+	r := p.rnd.next()
+	if p.h.Order == Random {
+		return int(r % uint64(p.h.Sites))
+	}
+	k := sort.SearchFloat64s(p.zipf, p.zipf[len(p.zipf)-1]*float64(r>>11)/(1<<53))
+	return int(uint64(min(k, p.h.Sites-1)) * 7919 % uint64(p.h.Sites))
+}
+
+// round writes the pokes of a round, up to the time end: first all of CPU 0, then all of
+// CPU 1, and so on, as perf drains one ring buffer after the other.
+func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
+	var buffers [cpus][]byte
+	for p.now < end && p.done < p.h.Pokes {
+		raw := p.next()
+		buffers[p.cpu] = append(buffers[p.cpu], raw...)
+	}
+	for _, b := range buffers {
+		for len(b) > 0 {
+			n := binary.LittleEndian.Uint16(b[6:])
+			if err := w.WriteRecord(b[:n]); err != nil {
+				return err
+			}
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// poke appends a TEXT_POKE record.
+func (p *pokeStream) poke(raw []byte, addr uint64, old, new []byte) []byte {
+	le := binary.LittleEndian
+	at := len(raw)
+	raw = p.header(raw, perfdata.RecordTextPoke)
+	raw = le.AppendUint64(raw, addr)
+	raw = le.AppendUint16(raw, uint16(len(old)))
+	raw = le.AppendUint16(raw, uint16(len(new)))
 	raw = append(raw, old...)
 	raw = append(raw, new...)
-	raw = append(raw, 0, 0)
+	return p.trailer(raw, at)
+}
+
+// header appends the header of a record.
+func (p *pokeStream) header(raw []byte, typ perfdata.RecordType) []byte {
+	le := binary.LittleEndian
+	raw = le.AppendUint32(raw, uint32(typ))
+	return le.AppendUint32(raw, uint32(perfdata.MiscKernel)) // the size follows
+}
+
+// trailer ends the record that begins at raw[at:].
+func (p *pokeStream) trailer(raw []byte, at int) []byte {
+	le := binary.LittleEndian
+	for (len(raw)-at)%8 != 0 {
+		raw = append(raw, 0)
+	}
+	const pid = 4711
 	raw = le.AppendUint32(raw, pid)
 	raw = le.AppendUint32(raw, pid)
 	raw = le.AppendUint64(raw, p.now)
 	raw = le.AppendUint64(raw, p.cpu)
 	raw = le.AppendUint64(raw, p.ids[p.cpu])
-	le.PutUint16(raw[6:], uint16(len(raw)))
-	p.bytes = raw
-
-	p.done++
-	p.now += pokeStep
-	if p.site++; p.site%pokeBatch == 0 {
-		p.now += batchStep
-	}
-	if p.site == p.h.Sites {
-		p.site, p.off = 0, !p.off
-		p.now += togglePause
-		if p.h.Samples == 0 {
-			p.cpu = (p.cpu + 1) % cpus
-		}
-	}
+	le.PutUint16(raw[at+6:], uint16(len(raw)-at))
 	return raw
+}
+
+// lives are the programs and slots that come and go.
+type lives struct {
+	there [2 * livesAtOnce]bool // those that are there: programs, then slots
+	made  bool                  // the page of slots is there
+}
+
+// The code that comes and goes: so many programs of one page each, and slots of a page
+// of out-of-line code.
+const (
+	livesAtOnce = 256
+	livesAddr   = 0xffffffffc0300000
+	slotsAddr   = 0xffffffffc0200000
+	slotSize    = 16
+)
+
+// next appends the birth of a program or slot that is not there, or the death of one that
+// is.
+func (l *lives) next(raw []byte, rnd *random, p *pokeStream) []byte {
+	if !l.made {
+		l.made = true
+		return p.ksymbol(raw, slotsAddr, 4096, perfdata.KSymbolOOL, false, "kprobe_insn_page")
+	}
+	i := rnd.next() % (2 * livesAtOnce)
+	l.there[i] = !l.there[i]
+	if i < livesAtOnce {
+		return p.ksymbol(raw, livesAddr+i*4096, uint32(64+i*8), perfdata.KSymbolBPF, !l.there[i], fmt.Sprintf("bpf_prog_%016x_made_up", i))
+	}
+	addr := slotsAddr + (i-livesAtOnce)*slotSize
+	code := []byte{0x55, 0x48, 0x89, 0xe5, 0xe9, byte(i), byte(i >> 8), 0, 0}
+	if l.there[i] {
+		return p.poke(raw, addr, nil, code)
+	}
+	return p.poke(raw, addr, code, nil)
+}
+
+// ksymbol appends a KSYMBOL record.
+func (p *pokeStream) ksymbol(raw []byte, addr uint64, size uint32, kind perfdata.KSymbolKind, gone bool, name string) []byte {
+	le := binary.LittleEndian
+	at := len(raw)
+	raw = p.header(raw, perfdata.RecordKSymbol)
+	raw = le.AppendUint64(raw, addr)
+	raw = le.AppendUint32(raw, size)
+	raw = le.AppendUint16(raw, uint16(kind))
+	flags := uint16(0)
+	if gone {
+		flags = perfdata.KSymbolUnregister
+	}
+	raw = le.AppendUint16(raw, flags)
+	raw = append(append(raw, name...), 0)
+	return p.trailer(raw, at)
 }
 
 // kcoreDir writes the copy of the text: random bytes, NOPs at the sites, and a

@@ -1,0 +1,179 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "slices"
+
+// A recording can have ten million pokes and more, so a poke takes 8 bytes while an image
+// is built. The pokes of a site are a list of words, in the order of arrival. A poke is
+// one word if it differs little from the poke of the site before it:
+//
+//	63                     30 29           4 3     0
+//	│ time - time before      │ order - order │ name │
+//	│ 34 bits, signed         │ before, 26    │      │
+//
+// name is the name of the edit, see edit.name. Any other poke, such as the first, is three
+// words:
+//
+//	│ order << 32 | farAway │ time │ edit │
+//
+// Where the words are. The newest ones are in the site, which is two cache lines: one for
+// what the next poke is compared with, one for the words. When that line is full, it is
+// appended to a log, which has the lines of all sites:
+//
+//	site 0    │ addr newest ... │ w w w           │
+//	site 1    │ addr newest ... │ w w w w w w     │
+//	log       │ wwwwwwww │ wwwwwwww │ wwwwwwww │ wwwwwwww │ ...
+//	owners    │ 0        │ 1        │ 1        │ 0        │ ...
+//
+// So a poke of a random site touches the two lines of its site, and the log grows at its
+// end only. Build sorts the numbers of the lines by owner once; the lines of a site can
+// then be loaded without one waiting for the other.
+
+// A line is a cache line of words.
+type line [lineWords]uint64
+
+const lineWords = 8
+
+const (
+	nameBits  = 4
+	orderBits = 26
+	timeBits  = 64 - nameBits - orderBits
+	farAway   = 1<<nameBits - 1 // the name of a poke of three words
+)
+
+// A lineLog is the lines of all sites, in the order in which they became full.
+type lineLog struct {
+	slabs  [][]line // slabSize each
+	owners []uint32 // the site of each line
+}
+
+const slabSize = 1 << 11
+
+// at returns a line.
+func (l *lineLog) at(i uint32) *line { return &l.slabs[i/slabSize][i%slabSize] }
+
+// add appends a line of a site.
+func (l *lineLog) add(words *line, owner uint32) {
+	n := uint32(len(l.owners))
+	if n/slabSize == uint32(len(l.slabs)) {
+		l.slabs = append(l.slabs, make([]line, slabSize))
+	}
+	*l.at(n) = *words
+	l.owners = append(l.owners, owner)
+}
+
+// clone returns a log with the same lines. Lines that are added to one of the two are not
+// added to the other.
+func (l *lineLog) clone() lineLog {
+	c := lineLog{slices.Clip(l.slabs), slices.Clip(l.owners)}
+	if n := len(l.owners) % slabSize; n > 0 {
+		c.slabs = slices.Clone(c.slabs)
+		c.slabs[len(c.slabs)-1] = slices.Clone(c.slabs[len(c.slabs)-1])
+	}
+	return c
+}
+
+// A lineIndex has the numbers of the lines of each site.
+type lineIndex struct {
+	first []uint32 // by site: its first one in lines; one more at the end
+	lines []uint32
+}
+
+// index sorts the lines by owner.
+func (l *lineLog) index(sites int) lineIndex {
+	x := lineIndex{make([]uint32, sites+1), make([]uint32, len(l.owners))}
+	for _, s := range l.owners {
+		x.first[s]++
+	}
+	sum := uint32(0)
+	for i, n := range x.first {
+		sum += n
+		x.first[i] = sum // behind its last one
+	}
+	for i := len(l.owners) - 1; i >= 0; i-- {
+		s := l.owners[i]
+		x.first[s]--
+		x.lines[x.first[s]] = uint32(i)
+	}
+	return x
+}
+
+// put appends a poke of the edit k to s, the i-th site.
+func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
+	step, order := t-s.newest, b.added-s.order
+	if name < farAway && order < 1<<orderBits && int64(step)<<(64-timeBits)>>(64-timeBits) == int64(step) && s.pokes > 0 {
+		b.word(s, i, step<<(64-timeBits)|uint64(order)<<nameBits|uint64(name))
+	} else {
+		b.word(s, i, uint64(b.added)<<32|farAway)
+		b.word(s, i, t)
+		b.word(s, i, uint64(k))
+	}
+	s.pokes++
+	s.newest, s.order = t, b.added
+}
+
+// word appends a word to s, the i-th site.
+func (b *Builder) word(s *site, i uint32, w uint64) {
+	s.words[s.used] = w
+	if s.used++; s.used == lineWords {
+		b.log.add(&s.words, i)
+		s.used = 0
+	}
+}
+
+// A reader decodes the pokes of one site after the other. It is for one goroutine.
+type reader struct {
+	words []uint64 // scratch
+}
+
+// pokes appends the pokes of the site i to the list to, in the order of arrival.
+func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
+	s := &b.sites[i]
+	words := r.words[:0]
+	for _, n := range x.lines[x.first[i]:x.first[i+1]] {
+		words = append(words, b.log.at(n)[:]...)
+	}
+	words = append(words, s.words[:s.used]...)
+	r.words = words
+
+	var names [farAway]uint32 // the edits, by name
+	for k := s.edit; ; {
+		e := &b.edits[k]
+		if e.name < farAway {
+			names[e.name] = k
+		}
+		if k = e.next; k == s.edit {
+			break
+		}
+	}
+	n := len(to)
+	to = append(to, make([]poke, s.pokes)...)
+	t, order := uint64(0), uint32(0)
+	for k := 0; n < len(to); n++ {
+		w := words[k]
+		name := w & (1<<nameBits - 1)
+		p := &to[n]
+		if name != farAway {
+			t += uint64(int64(w) >> (64 - timeBits))
+			order += uint32(w>>nameBits) & (1<<orderBits - 1)
+			p.time, p.order, p.edit = t, order, names[name]
+			k++
+			continue
+		}
+		t, order = words[k+1], uint32(w>>32)
+		p.time, p.order, p.edit = t, order, uint32(words[k+2])
+		k += 3
+	}
+	return to
+}
+
+// firstPoke returns the first poke of a site.
+func (x *lineIndex) firstPoke(b *Builder, i uint32) poke {
+	words := b.sites[i].words[:]
+	if x.first[i] < x.first[i+1] {
+		words = b.log.at(x.lines[x.first[i]])[:]
+	}
+	return poke{time: words[1], edit: uint32(words[2]), order: uint32(words[0] >> 32)}
+}

@@ -1,0 +1,319 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+)
+
+// The histories of two fragments do not depend on each other, so all CPUs derive them. The
+// address space is cut into shards at places where the pokes of no two sites overlap:
+//
+//	sites     ├─┤ ├──┤  ├──┤ │ ├─┤ ├──┤   ├─┤ │ ├──┤ ├─┤ ...
+//	                ├───┤    │                │
+//	shard            0       │       1        │    2
+//
+// A worker takes the next shard, derives its fragments into tables of its own, and appends
+// these to the image's tables when all shards before have been appended. Tables refer to
+// each other by index, so the indices are moved by what is there already. Where shards
+// begin depends on the facts only, and their order is that of the addresses, so the image
+// is the same, bit by bit, however many workers there are.
+
+// shardPokes is how many pokes a shard has, or one cluster of sites with more. Its tables
+// then are about as large as the cache of a CPU. See limits.shard.
+const shardPokes = 1 << 15
+
+// A shard is the part [lo, hi) of the address space. hi is 0 for the last one.
+type shard struct {
+	lo, hi uint64
+	sites  []uint32 // of build.order
+	cuts   []uint64
+	sweep
+}
+
+// shards cuts the address space.
+func (d *build) shards(lives []*Lifetime, thunks []Range) []shard {
+	cuts := d.cuts(lives, thunks)
+	all := newSweep(lives, d.segments, thunks)
+	last := shard{sites: d.order, cuts: cuts, sweep: all}
+	if len(d.windows) > 0 {
+		return []shard{last} // their bytes are appended to the arena
+	}
+	var out []shard
+	begin, pokes, end := 0, 0, uint64(0)
+	for i, k := range d.order {
+		s := &d.sites[k]
+		if pokes >= d.limits.shard && s.addr >= end {
+			next := last
+			last.hi, last.sites = s.addr, d.order[begin:i]
+			n, found := slices.BinarySearch(last.cuts, s.addr)
+			next.cuts = last.cuts[n:]
+			last.cuts = slices.Clip(last.cuts[:n])
+			if last.cuts = append(last.cuts, s.addr); found {
+				next.cuts = next.cuts[1:]
+			}
+			out = append(out, last)
+
+			all.moveTo(s.addr-1, s.addr)
+			all.active = slices.DeleteFunc(all.active, func(l *Lifetime) bool { return l.Hi <= s.addr })
+			next.lo, next.sweep = s.addr, all
+			next.active = slices.Clone(all.active)
+			last, begin, pokes = next, i, 0
+		}
+		pokes += int(s.pokes)
+		end = max(end, s.addr+uint64(s.longest))
+	}
+	last.sites = d.order[begin:]
+	return append(out, last)
+}
+
+// An assembly appends the tables of shards to those of the image.
+type assembly struct {
+	*build
+	room room // that the shards so far have left
+
+	lock   sync.Mutex
+	turn   sync.Cond // signals that done or failed has changed
+	begun  int       // how many shards workers have taken
+	done   int       // of how many it is known where they are in the image
+	failed bool      // a worker has panicked
+
+	growing sync.RWMutex // read-locked while tables are written to
+
+	unpatchedOnce sync.Once
+	unpatched     []version // of unpatched text
+}
+
+// unpatchedCount marks the fragments of unpatched text until its versions are stored.
+const unpatchedCount = ^uint32(0)
+
+// fragments derives the history of each fragment.
+func (d *build) fragments(lives []*Lifetime, thunks []Range) {
+	shards := d.shards(lives, thunks)
+	a := &assembly{build: d, room: d.spareRoom()}
+	a.turn.L = &a.lock
+	empty := d.fork()
+	inParallel(min(runtime.GOMAXPROCS(0), len(shards)), func() {
+		finished := false
+		defer func() {
+			if !finished {
+				a.fail()
+			}
+		}()
+		w := empty.fork()
+		for k := a.take(); k < len(shards); k = a.take() {
+			whole := d.spareRoom()
+			left := w.derive(a, &shards[k], whole)
+			if !a.await(k) {
+				break
+			}
+			used := room{text: whole.text - left.text, other: whole.other - left.other}
+			if left.crowded || used.text > a.room.text || used.other > a.room.other {
+				// Which pieces are crowded depends on what the shards before have left.
+				a.room = w.derive(a, &shards[k], a.room)
+				d.textCrowded = d.textCrowded || w.textCrowded
+			} else {
+				a.room.text, a.room.other = a.room.text-used.text, a.room.other-used.other
+			}
+			a.append(w)
+		}
+		finished = true
+	})
+	if len(a.unpatched) > 0 {
+		d.im.unpatched = d.im.store(a.unpatched, 1)
+	}
+	for i := range d.im.fragments {
+		if f := &d.im.fragments[i]; f.count == unpatchedCount {
+			f.versions = d.im.unpatched
+		}
+	}
+}
+
+// fork returns the state of a worker: it shares with d what is only read from now on.
+func (d *build) fork() *build {
+	w := *d
+	w.changes, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, reader{}
+	w.unsure = make(map[unsureKey]gaps)
+	im := *d.im
+	im.tables = tables{arena: d.im.arena}
+	w.im = &im
+	return &w
+}
+
+// derive derives the fragments of a shard into w's empty tables. It returns what is left
+// of the room.
+func (w *build) derive(a *assembly, s *shard, r room) room {
+	im := w.im
+	im.fragments, im.leaves, im.nodes, im.states = im.fragments[:0], im.leaves[:0], im.nodes[:0], im.states[:0]
+	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
+	w.textCrowded = false
+	walk := newFragmenter(w, s, r)
+	for p, ok := walk.next(); ok; p, ok = walk.next() {
+		f := fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
+		switch {
+		case walk.isCrowded(&p):
+			w.textCrowded = w.textCrowded || p.text
+			f.versions = im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
+		case w.isUnpatched(&p, &f):
+			a.unpatchedOnce.Do(func() { a.unpatched = slices.Clone(w.history(walk, &p, &f)) })
+			f.count = unpatchedCount
+		default:
+			if out := w.history(walk, &p, &f); len(out) > 0 {
+				f.versions = im.store(out, f.size)
+			}
+		}
+		if f.count > 0 {
+			im.fragments = append(im.fragments, f)
+		}
+	}
+	return walk.room
+}
+
+// take returns the number of the next shard.
+func (a *assembly) take() int {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.begun++
+	return a.begun - 1
+}
+
+// await waits until it is known where all shards before k are. It returns false if one
+// of them is missing.
+func (a *assembly) await(k int) bool {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	for a.done < k && !a.failed {
+		a.turn.Wait()
+	}
+	return !a.failed
+}
+
+// fail lets all workers end that wait.
+func (a *assembly) fail() {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.failed = true
+	a.turn.Broadcast()
+}
+
+// append appends the tables of the shard whose turn it is, and lets the next one have its
+// turn as soon as the place is known.
+func (a *assembly) append(w *build) {
+	to, from := a.im, w.im
+	var pad uint32 // so that states stay in their lines
+	if n := uint32(len(to.states)) % stateLine; n > 0 {
+		pad = stateLine - n
+	}
+	a.growing.RLock()
+	if cap(to.fragments)-len(to.fragments) < len(from.fragments) || cap(to.leaves)-len(to.leaves) < len(from.leaves) ||
+		cap(to.nodes)-len(to.nodes) < len(from.nodes) || cap(to.states)-len(to.states) < len(from.states)+int(pad) ||
+		cap(to.conflicts)-len(to.conflicts) < len(from.conflicts) || cap(to.claims)-len(to.claims) < len(from.claims) {
+		a.growing.RUnlock()
+		a.growing.Lock()
+		to.fragments = slices.Grow(to.fragments, len(from.fragments))
+		to.leaves = slices.Grow(to.leaves, len(from.leaves))
+		to.nodes = slices.Grow(to.nodes, len(from.nodes))
+		to.states = slices.Grow(to.states, len(from.states)+int(pad))
+		to.conflicts = slices.Grow(to.conflicts, len(from.conflicts))
+		to.claims = slices.Grow(to.claims, len(from.claims))
+		a.growing.Unlock()
+		a.growing.RLock()
+	}
+	for range pad {
+		to.states = append(to.states, storedState{})
+	}
+	fragments, by := lengthen(&to.fragments, len(from.fragments)), offsets{}
+	by.fragment = uint32(len(to.fragments) - len(from.fragments))
+	leaves := lengthen(&to.leaves, len(from.leaves))
+	by.leaf = uint32(len(to.leaves) - len(from.leaves))
+	nodes := lengthen(&to.nodes, len(from.nodes))
+	by.node = uint32(len(to.nodes) - len(from.nodes))
+	states := lengthen(&to.states, len(from.states))
+	by.state = uint32(len(to.states) - len(from.states))
+	conflicts := lengthen(&to.conflicts, len(from.conflicts))
+	by.conflict = uint32(len(to.conflicts) - len(from.conflicts))
+	claims := lengthen(&to.claims, len(from.claims))
+	by.claim = uint32(len(to.claims) - len(from.claims))
+	if len(a.windows) > 0 { // the only shard
+		to.arena, a.tooLarge = from.arena, w.tooLarge
+	}
+	a.lock.Lock()
+	a.done++
+	a.turn.Broadcast()
+	a.lock.Unlock()
+
+	copy(leaves, from.leaves)
+	copy(nodes, from.nodes)
+	// Field by field, so that what is between the fields stays zero: a saved index has it.
+	for i := range from.claims {
+		x, c := &claims[i], &from.claims[i]
+		x.time, x.content, x.source, x.old = c.time, c.content, c.source, c.old
+	}
+	for i, f := range from.fragments {
+		if f.count != unpatchedCount {
+			f.leaf, f.node, f.states = f.leaf+by.leaf, f.node+by.node, f.states+by.state
+		}
+		fragments[i] = f
+	}
+	for i, s := range from.states {
+		if s.standing == Conflicting || s.standing == InFlight {
+			s.content += by.conflict
+		}
+		states[i] = s
+	}
+	for i := range from.conflicts {
+		x, c := &conflicts[i], &from.conflicts[i]
+		x.addr, x.from, x.to, x.count, x.size, x.reason = c.addr, c.from, c.to, c.count, c.size, c.reason
+		x.claims, x.fragment = c.claims+by.claim, c.fragment+by.fragment
+	}
+	a.growing.RUnlock()
+}
+
+// offsets are where the tables of a shard begin in those of the image.
+type offsets struct{ fragment, leaf, node, state, conflict, claim uint32 }
+
+// lengthen makes a table longer by n, for which it has room, and returns that part.
+func lengthen[T any](table *[]T, n int) []T {
+	old := len(*table)
+	*table = (*table)[:old+n]
+	return (*table)[old:]
+}
+
+// inParallel runs f in n goroutines, one of which is the caller's, and returns when all have
+// ended. If one panics, the caller does.
+func inParallel(n int, f func()) {
+	if n <= 1 {
+		f()
+		return
+	}
+	// What the caller wants of faults, in memory that is mapped from a file.
+	onFault := debug.SetPanicOnFault(false)
+	debug.SetPanicOnFault(onFault)
+	var group sync.WaitGroup
+	var first sync.Once
+	var failed any
+	run := func() {
+		defer func() {
+			if r := recover(); r != nil {
+				first.Do(func() { failed = r })
+			}
+		}()
+		f()
+	}
+	for range n - 1 {
+		group.Go(func() {
+			debug.SetPanicOnFault(onFault)
+			run()
+		})
+	}
+	run()
+	group.Wait()
+	if failed != nil {
+		panic(failed)
+	}
+}

@@ -1,0 +1,211 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"runtime"
+	"sync"
+)
+
+// Pokes are not added to their sites one by one. Poke appends them to a batch; when it is
+// full, all of it is added. There are two reasons:
+//
+//   - The sites of a recording do not fit into the caches near the CPU. For a batch, the
+//     sites are looked up first, with loads that do not wait for one another, and then the
+//     pokes are added, while the sites are in the cache.
+//   - If there is more than one CPU, another goroutine adds the pokes, while the caller
+//     reads the next ones.
+//
+// The goroutine runs only while there are full batches, so none is left behind if a builder
+// is given up. The fields of a Builder that add writes are added's alone until settle
+// returns.
+
+// A queued poke is a Poke of which the bytes are in the batch.
+type queued struct {
+	addr, time       uint64
+	oldWord, newWord uint64
+	olen, nlen       uint16
+	cpu              uint16
+	long             bool   // one of the two is longer than a word
+	delayed          bool   // batch.notBefore has its NotBefore
+	bytes            uint32 // where in the batch they begin, the old ones first, if long
+	site             uint32 // scratch: 1 + its site, 0 if it is not there yet
+}
+
+// A batch is pokes in the order of arrival.
+type batch struct {
+	pokes     []queued
+	bytes     []byte
+	notBefore []uint64
+}
+
+const (
+	batchSize = 1 << 12
+	// batchBytes is how many bytes of long pokes a batch has at most, or one poke.
+	batchBytes = 1 << 18
+	// lookAhead is for how many pokes the sites are looked up at once.
+	lookAhead = 64
+	// queueLength is how many full batches may wait.
+	queueLength = 4
+)
+
+// A queue is the batches that wait to be added.
+type queue struct {
+	current *batch // which Poke fills
+
+	lock    sync.Mutex
+	idle    sync.Cond // signals that a batch was added
+	full    []*batch
+	empty   []*batch
+	running bool // a goroutine adds batches
+}
+
+func newQueue() *queue {
+	q := new(queue)
+	q.idle.L = &q.lock
+	return q
+}
+
+// enqueue adds the current batch, or lets another goroutine do so.
+func (b *Builder) enqueue() {
+	q := b.queue
+	if runtime.GOMAXPROCS(0) == 1 {
+		b.addBatch(q.current)
+		q.current.reset()
+		return
+	}
+	q.lock.Lock()
+	for len(q.full) == queueLength {
+		q.idle.Wait()
+	}
+	q.full = append(q.full, q.current)
+	q.current = nil
+	if n := len(q.empty); n > 0 {
+		q.current, q.empty = q.empty[n-1], q.empty[:n-1]
+	}
+	if !q.running {
+		q.running = true
+		go b.drain()
+	}
+	q.lock.Unlock()
+}
+
+// drain adds the full batches.
+func (b *Builder) drain() {
+	q := b.queue
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	for len(q.full) > 0 {
+		next := q.full[0]
+		q.lock.Unlock()
+		b.addBatch(next)
+		next.reset()
+		q.lock.Lock()
+		q.full = append(q.full[:0], q.full[1:]...)
+		q.empty = append(q.empty, next)
+		q.idle.Signal()
+	}
+	q.running = false
+	q.idle.Signal()
+}
+
+// settle returns when all pokes have been added.
+func (b *Builder) settle() {
+	q := b.queue
+	q.lock.Lock()
+	for q.running {
+		q.idle.Wait()
+	}
+	q.lock.Unlock()
+	if q.current != nil && len(q.current.pokes) > 0 {
+		b.addBatch(q.current)
+		q.current.reset()
+	}
+}
+
+func (x *batch) reset() { x.pokes, x.bytes, x.notBefore = x.pokes[:0], x.bytes[:0], nil }
+
+// old and new return the bytes of a long poke.
+func (x *batch) old(p *queued) []byte { return x.bytes[p.bytes:][:p.olen] }
+func (x *batch) new(p *queued) []byte { return x.bytes[p.bytes:][p.olen:][:p.nlen] }
+
+// addBatch adds the pokes of a batch.
+func (b *Builder) addBatch(x *batch) {
+	for pokes := x.pokes; len(pokes) > 0; {
+		part := pokes[:min(len(pokes), lookAhead)]
+		b.lookUp(part)
+		for i := range part {
+			b.add(x, &part[i])
+		}
+		pokes = pokes[len(part):]
+	}
+}
+
+// lookUp finds the sites of pokes, as far as they are there, and touches their lines.
+func (b *Builder) lookUp(pokes []queued) {
+	touched := uint64(0)
+	last := b.last
+	for i := range pokes {
+		p := &pokes[i]
+		k, ok := last+1, false
+		if k < uint32(len(b.sites)) && b.sites[k].addr == p.addr {
+			ok = true
+		} else {
+			k, ok = b.siteAt.find(b.sites, p.addr)
+		}
+		if p.site = 0; ok {
+			p.site, last = k+1, k
+			touched += b.sites[k].words[0]
+		}
+	}
+	b.touched += touched
+}
+
+// A siteTable finds the site of an address: a hash table of the sites' numbers, with
+// open addressing. factor is random, so that no recording can be made whose addresses
+// collide.
+type siteTable struct {
+	slots  []uint32 // 1 + the site, 0: free
+	shift  uint8
+	factor uint64 // odd
+}
+
+// home returns the slot at which the search for an address begins.
+func (t *siteTable) home(addr uint64) uint64 { return addr * t.factor >> t.shift }
+
+// find returns the site at addr.
+func (t *siteTable) find(sites []site, addr uint64) (uint32, bool) {
+	mask := uint64(len(t.slots) - 1)
+	for i := t.home(addr); ; i = (i + 1) & mask {
+		k := t.slots[i]
+		if k == 0 {
+			return 0, false
+		}
+		if sites[k-1].addr == addr {
+			return k - 1, true
+		}
+	}
+}
+
+// insert adds the last of sites. At most half of the slots are used.
+func (t *siteTable) insert(sites []site) {
+	if 2*len(sites) > len(t.slots) {
+		t.slots = make([]uint32, 2*len(t.slots))
+		t.shift--
+		for k := range sites {
+			t.place(sites, uint32(k))
+		}
+		return
+	}
+	t.place(sites, uint32(len(sites)-1))
+}
+
+func (t *siteTable) place(sites []site, k uint32) {
+	mask := uint64(len(t.slots) - 1)
+	i := t.home(sites[k].addr)
+	for t.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.slots[i] = k + 1
+}
