@@ -220,16 +220,14 @@ func (d *build) sortPokes() {
 
 	d.irregular = make(map[uint32][]poke)
 	for i, order := range d.orders {
-		if order != examined && d.twice == nil {
-			continue
+		var list []poke
+		switch {
+		case order == examined:
+			list = d.sorted(d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes)))
+			d.irregular[uint32(i)] = list
+		case d.twice != nil:
+			list = d.of(uint32(i))
 		}
-		if order != examined {
-			d.unordered(d.of(uint32(i)))
-			continue
-		}
-		list := d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes))
-		list = d.sorted(list)
-		d.irregular[uint32(i)] = list
 		d.unordered(list)
 	}
 }
