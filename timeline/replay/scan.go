@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/bits"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -221,28 +222,56 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	return b
 }
 
+// beforeAhead is after how many records it is decided whether two goroutines read.
+const beforeAhead = 1 << 14
+
+// shouldReadAhead reports whether another goroutine should find the next records while this
+// one uses these: if much is to be done for each, to decompress it or to store it. To hand
+// over a sample would take longer than to use it.
+func (s *scan) shouldReadAhead() bool {
+	compressed := s.counts[perfdata.RecordCompressed] + s.counts[perfdata.RecordCompressed2]
+	return runtime.GOMAXPROCS(0) > 1 && (compressed > 0 || s.counts[perfdata.RecordTextPoke] > beforeAhead/2)
+}
+
 // readAll reads all records. It returns false if some were read before the scan knew
 // where their ids were opened. Then another scan, which knows it from the start, must
 // read them once more, see reopen.
 func (s *scan) readAll() bool {
-	sc := s.rec.Scan()
 	total, done := s.rec.Size(), int64(0)
 	const step = 1 << 24
 	next := int64(step)
-	for sc.Next() {
+	progress := func() {
+		s.progress(min(done, total), total)
+		next += step
+	}
+	sc := s.rec.Scan()
+	for n := 1; sc.Next(); n++ {
 		rec := sc.Record()
 		s.step(rec)
-		if s.progress != nil {
-			if done += int64(len(rec.Raw)); done >= next {
-				s.progress(min(done, total), total)
-				next += step
+		if done += int64(len(rec.Raw)); done >= next && s.progress != nil {
+			progress()
+		}
+		if n == beforeAhead && s.shouldReadAhead() {
+			break
+		}
+	}
+	s.stopped, s.skipped = sc.Err(), sc.Damage()
+	if s.shouldReadAhead() {
+		// The loops are the same. A call through an interface would take longer than the rest.
+		sc := sc.Ahead()
+		defer sc.Stop() // before the recording can be closed
+		for sc.Next() {
+			rec := sc.Record()
+			s.step(rec)
+			if done += int64(len(rec.Raw)); done >= next && s.progress != nil {
+				progress()
 			}
 		}
+		s.stopped, s.skipped = sc.Err(), sc.Damage()
 	}
 	if s.progress != nil {
 		s.progress(total, total)
 	}
-	s.stopped, s.skipped = sc.Err(), sc.Damage()
 	s.place(true)
 	return !s.late || s.reopened
 }
