@@ -25,7 +25,10 @@ func (a *app) infoCmd() *cobra.Command {
 		Use:   "info [flags]",
 		Short: "Say what a recording is and how far it can be trusted",
 		Long: `info says what a recording is and how far it can be trusted. Its first line says
-whether kernel text is known, from when to when, and if not, why.`,
+whether kernel text is known, from when to when, and if not, why. Its last lines have
+the command line of perf that would record what this recording lacks.
+
+The exit code is 1 if kernel text is not known at any time.`,
 		Example: `  textreplay info
   textreplay info -i run7.data --json | jq .trusted`,
 		Args: cobra.NoArgs,
@@ -36,9 +39,15 @@ whether kernel text is known, from when to when, and if not, why.`,
 			}
 			d := newDigest(r)
 			if a.json {
-				return outputError(encoder(a.out).Encode(d.json()))
+				if err := encoder(a.out).Encode(d.json()); err != nil {
+					return outputError(err)
+				}
+			} else {
+				d.write(a.out, a.style)
 			}
-			d.write(a.out, a.style)
+			if d.Trusted.To == 0 {
+				return errBelow
+			}
 			return nil
 		},
 	}
@@ -181,6 +190,42 @@ func (d *digest) write(w io.Writer, s style) {
 	d.writeSnapshot(o)
 	d.writeChanges(o)
 	d.writeDoubts(o)
+	d.writeAdvice(o)
+}
+
+// writeAdvice prints how to record what this recording lacks.
+func (d *digest) writeAdvice(o *sections) {
+	advice := d.r.Advice()
+	if advice == nil {
+		return
+	}
+	o.section("Next time")
+	switch {
+	case len(advice.Changes) == 0:
+		fmt.Fprintln(o.w, "  the same command: this recording lacks nothing that perf can record")
+		return
+	case advice.Command != nil:
+		fmt.Fprintf(o.w, "  sudo %s\n", shellLine(advice.Command))
+	}
+	for _, c := range advice.Changes {
+		if c.Option == "" {
+			fmt.Fprintf(o.w, "    %s\n", c.Why)
+		} else {
+			fmt.Fprintf(o.w, "    %s: %s\n", c.Option, c.Why)
+		}
+	}
+}
+
+// shellLine quotes arguments for a shell.
+func shellLine(args []string) string {
+	quoted := make([]string, len(args))
+	for i, s := range args {
+		plain := s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%^") == ""
+		if quoted[i] = s; !plain {
+			quoted[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
 }
 
 // unseenWriters write to kernel text in ways that nothing records. What is known holds

@@ -29,6 +29,18 @@ type jsonInfo struct {
 	Guest     *string                 `json:"guest"` // null: the host
 	Guests    []jsonGuest             `json:"guests"`
 	Warnings  []string                `json:"warnings"`
+	Advice    *jsonAdvice             `json:"advice"` // null for a guest
+}
+
+// jsonAdvice is how to record what the recording lacks.
+type jsonAdvice struct {
+	Command []string            `json:"command"` // null if no option of perf helps
+	Changes []jsonAdvisedChange `json:"changes"` // none: the recording lacks nothing
+}
+
+type jsonAdvisedChange struct {
+	Option *string `json:"option"`
+	Why    string  `json:"why"`
 }
 
 type jsonTrust struct {
@@ -176,6 +188,12 @@ func (d *digest) json() jsonInfo {
 	}
 	for _, w := range d.Warnings {
 		out.Warnings = append(out.Warnings, w.Error())
+	}
+	if advice := d.r.Advice(); advice != nil {
+		out.Advice = &jsonAdvice{advice.Command, []jsonAdvisedChange{}}
+		for _, c := range advice.Changes {
+			out.Advice.Changes = append(out.Advice.Changes, jsonAdvisedChange{nonEmpty(c.Option), c.Why})
+		}
 	}
 	return out
 }

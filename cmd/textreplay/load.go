@@ -86,6 +86,11 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	case errors.As(err, &cpus):
 		return nil, usagef("--cpus %d: %w", a.cpus, err)
 	}
+	if err != nil && a.input != "-" {
+		if why := whyEmpty(a.input); why != "" {
+			err = fmt.Errorf("%w\n%s", err, why)
+		}
+	}
 	return r, inputError(err)
 }
 
