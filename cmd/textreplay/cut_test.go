@@ -115,9 +115,10 @@ func TestChangedWhileRead(t *testing.T) {
 // that was cut off before, and nothing of it is written.
 func TestCutWhileLoading(t *testing.T) {
 	commands := [][]string{
-		{"info"}, {"log"}, {"verify"}, {"symbols"}, {"at", "do_sys_openat2", "50%"}, {"history", "do_sys_openat2"},
+		{"info"}, {"log"}, {"log", "--summary"}, {"verify"}, {"audit"}, {"symbols"}, {"at", "do_sys_openat2", "50%"}, {"history", "do_sys_openat2"},
 		{"diff", "start", "end"}, {"image", "--at", "50%", "-o", "out"}, {"image", "--at", "50%", "-o", "-"},
-		{"image", "--at", "50%", "--kcore-dir", "out"}, {"pprof", "-o", "out"}, {"trim", "-o", "out"},
+		{"image", "--at", "50%", "--kcore-dir", "out"}, {"pprof", "-o", "out"},
+		{"perfetto", "-o", "out"}, {"trim", "-o", "out"},
 	}
 	whole, err := filepath.Abs("../../testdata/rich/rec.data")
 	if err != nil {

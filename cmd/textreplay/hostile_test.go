@@ -26,10 +26,11 @@ var hostile = flag.Int("hostile", 12, "how many forged indexes TestHostileIndex 
 // crash the program, nor keep it busy without end.
 func TestHostileIndex(t *testing.T) {
 	commands := [][]string{
-		{"info"}, {"info", "--json"}, {"verify"}, {"verify", "--json"}, {"log"}, {"log", "--json"}, {"symbols", "--json"},
+		{"info"}, {"info", "--json"}, {"verify"}, {"verify", "--json"}, {"audit", "--json"}, {"log", "--summary"}, {"log"}, {"log", "--json"}, {"symbols", "--json"},
 		{"at", "do_sys_openat2", "50%", "--json"}, {"at", "do_sys_openat2", "start..end"}, {"history", "do_sys_openat2", "-n", "64"},
 		{"diff", "20%", "80%"}, {"image", "--at", "50%", "-o", "image", "--unknown", "unknown", "--fill", "0"},
 		{"image", "--at", "end", "--require", "any", "--kcore-dir", "dir"}, {"pprof", "-o", "profile"},
+		{"perfetto", "-o", "trace"},
 	}
 	for _, name := range []string{"small", "rich", "callgraph", "s390x", "lossy"} {
 		t.Run(name, func(t *testing.T) {

@@ -152,6 +152,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.auditCmd(),
 		a.pprofCmd(),
 		a.webCmd(),
+		a.perfettoCmd(),
 		a.trimCmd(),
 		a.oopsCmd(),
 		a.manCmd(),
