@@ -1,7 +1,7 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package disasm
+package disasm_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -39,9 +40,9 @@ func compareSites(t *testing.T, dir string, step uint64, least int) {
 	defer r.Close()
 	// Each version with what follows it, and NOPs behind which both
 	// disassemblers are in step again.
-	const context = 2 * maxInst
+	const context = 2 * disasm.MaxInst
 	var code []byte
-	d := newX86(t)
+	d := disasm.NewX86(t)
 	seen := make(map[string]bool)
 	add := func(v timeline.View, addr uint64, over []byte) {
 		buf := make([]byte, len(over)+context)
@@ -54,13 +55,13 @@ func compareSites(t *testing.T, dir string, step uint64, least int) {
 		// The end may cut an instruction off.
 		n := 0
 		for inst := range d.All(buf, 0, nil) {
-			if inst.Data && len(buf)-n < maxInst {
+			if inst.Data && len(buf)-n < disasm.MaxInst {
 				break
 			}
 			n += len(inst.Bytes)
 		}
 		buf = buf[:n]
-		code = append(append(code, buf...), bytes.Repeat([]byte{0x90}, maxInst)...)
+		code = append(append(code, buf...), bytes.Repeat([]byte{0x90}, disasm.MaxInst)...)
 	}
 	for c := range r.Changes() {
 		if p := c.Poke; p != nil && p.Addr*0x9e3779b97f4a7c15>>32%step == 0 {
@@ -75,6 +76,6 @@ func compareSites(t *testing.T, dir string, step uint64, least int) {
 	if len(seen) < least {
 		t.Errorf("%d different versions, want %d or more", len(seen), least)
 	}
-	n := compareX86(t, code, 0, false)
+	n := disasm.CompareX86(t, code, 0, false)
 	t.Logf("%d instructions in %d different versions", n, len(seen))
 }

@@ -94,6 +94,16 @@ func (c *Cursor) AppendWindows(dst []Window, addr, n, first, last uint64) []Wind
 	return c.windows.appendOpen(dst, c.pokes, addr, n, first, last)
 }
 
+// SameWindows returns the time around t during which the same windows are open over
+// [addr, addr+n), whether any or none.
+func (c *Cursor) SameWindows(addr, n, t uint64) Validity {
+	if c.windows == nil {
+		return Validity{0, MaxTime}
+	}
+	_, same := c.windows.at(addr, n, t)
+	return same
+}
+
 // Read is [View.Read] at time t. Times need not ascend.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 	if at := addr - c.unpatched.base; t-c.from < c.span && c.unpatched.has(at, len(buf)) {

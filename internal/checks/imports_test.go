@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"internal/patching": {"timeline"},
 	"internal/outfile":  {},
 	"internal/mapfile":  {},
-	"timeline/replay":   {"perfdata", "kcore", "timeline", "internal/patching", "internal/mapfile", "internal/outfile"},
+	"timeline/replay":   {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},

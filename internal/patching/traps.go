@@ -56,6 +56,27 @@ func trapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok
 	return 0, false
 }
 
+// TrapCode returns the trap instruction of an architecture; nil if it is not known. order
+// is that of powerpc's instructions. Of arm64 it is that of a kprobe.
+func TrapCode(machine elf.Machine, order binary.ByteOrder) []byte {
+	word := func(order binary.ByteOrder, word uint32) []byte {
+		b := make([]byte, 4)
+		order.PutUint32(b, word)
+		return b
+	}
+	switch machine {
+	case elf.EM_X86_64:
+		return []byte{INT3}
+	case elf.EM_AARCH64:
+		return word(binary.LittleEndian, arm64BRKKprobe)
+	case elf.EM_PPC64:
+		return word(order, PowerpcTrap)
+	case elf.EM_S390:
+		return []byte{0x00, 0x02}
+	}
+	return nil
+}
+
 // Emulate returns the effect of the trap that is at addr while insn, the
 // new instruction, is being written there: poke_int3_handler in
 // arch/x86/kernel/alternative.c, and the nosync method that was proposed for

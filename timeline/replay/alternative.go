@@ -1,0 +1,245 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"debug/elf"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// An Alternative is one of the things that a CPU may execute at an address while code is
+// changed there: one of the instructions, or the trap.
+type Alternative struct {
+	// Inst is the instruction, without its text. Of the trap it is the trap instruction.
+	// Its Bytes belong to the cursor, and are valid until its next call of Alternatives.
+	Inst disasm.Inst
+	// Trap reports whether it is the trap of a poke. Its handler then acts as Effect says.
+	Trap   bool
+	Effect Effect
+	// Standing is that of the instruction's bytes; of the trap, [timeline.Known].
+	Standing timeline.Standing
+	// Validity is the time during which the instruction is there; of the trap, its proven
+	// window.
+	timeline.Validity
+	// Possible reports whether a CPU may execute it at the asked time. Only the old and
+	// the new bytes of a poke are listed outside of their time, for decoders whose time is
+	// less exact than they know.
+	Possible bool
+}
+
+// An Effect is what the trap handler does in place of the instruction, before it returns.
+// It is the effect of the instruction that the poke writes (poke_int3_handler,
+// arch/x86/kernel/alternative.c).
+type Effect struct {
+	Kind   EffectKind
+	Target uint64 // of a jump, branch and call
+	// Next is the address behind the new instruction. A call pushes it, or puts it in the
+	// link register if Links.
+	Next  uint64
+	Links bool
+}
+
+// EffectKind is the kind of an [Effect].
+type EffectKind uint8
+
+const (
+	EffectUnknown EffectKind = EffectKind(patching.TrapUnknown) // the handler returns anywhere
+	EffectNop     EffectKind = EffectKind(patching.TrapNop)     // it returns to Next
+	EffectJump    EffectKind = EffectKind(patching.TrapJump)    // it returns to Target
+	EffectBranch  EffectKind = EffectKind(patching.TrapBranch)  // it returns to Target or to Next, by the flags
+	EffectCall    EffectKind = EffectKind(patching.TrapCall)    // it returns to Target, with Next as return address
+	EffectReturn  EffectKind = EffectKind(patching.TrapReturn)  // it returns to the return address that it pops
+	EffectProbe   EffectKind = EffectKind(patching.TrapProbe)   // it runs a kprobe, and returns to wherever that goes on
+)
+
+// String returns the name of the kind, for example "call".
+func (k EffectKind) String() string { return patching.TrapKind(k).String() }
+
+// MayResumeAt reports whether the trap handler may return to addr.
+func (e Effect) MayResumeAt(addr uint64) bool {
+	switch e.Kind {
+	case EffectNop:
+		return addr == e.Next
+	case EffectJump, EffectCall:
+		return addr == e.Target
+	case EffectBranch:
+		return addr == e.Target || addr == e.Next
+	}
+	return true
+}
+
+// An Observation is what a trace says about the execution of one instruction. Its zero
+// value says that the instruction was executed, and that it did not trap.
+type Observation struct {
+	// Trapped: the trap handler was entered from here. Resumed is where it returned to, 0
+	// if that is not known (yet).
+	Trapped bool
+	Resumed uint64
+	// Next is the address of the instruction that was executed next, 0 if that is not
+	// known: the target of a TIP, or the address of a FUP.
+	Next uint64
+	// Branch is what a TNT bit says, if the instruction took one.
+	Branch Branch
+}
+
+// Branch is the outcome of a conditional branch.
+type Branch uint8
+
+const (
+	BranchUnknown Branch = iota // nothing is known of a conditional branch here
+	BranchTaken
+	BranchNotTaken
+)
+
+// Agrees reports whether the alternative may be what was observed.
+func (a *Alternative) Agrees(o Observation) bool {
+	class := a.Inst.Class
+	if o.Trapped {
+		switch {
+		case a.Trap:
+			return o.Resumed == 0 || a.Effect.MayResumeAt(o.Resumed)
+		case class == disasm.Trap:
+			return true
+		}
+		return false
+	}
+	if a.Trap || class == disasm.Trap || o.Branch != BranchUnknown && class != disasm.CondJump {
+		return false
+	}
+	if o.Next == 0 {
+		return true
+	}
+	next := a.Inst.Addr + uint64(len(a.Inst.Bytes))
+	switch class {
+	case disasm.Other:
+		return o.Next == next
+	case disasm.Call, disasm.Jump:
+		return o.Next == a.Inst.Target
+	case disasm.CondJump:
+		return o.Next == a.Inst.Target && o.Branch != BranchNotTaken || o.Next == next && o.Branch != BranchTaken
+	}
+	return true
+}
+
+// maxVersions is how many versions of an instruction Alternatives returns at most.
+const maxVersions = 16
+
+// Alternatives returns what a CPU may execute at addr at some time from first to last, both
+// included, where an instruction begins there. First come the versions of the instruction
+// during that time, then the traps of the windows that are open at addr, then the old and
+// new bytes of those pokes that were not there during that time. What is the same is
+// listed once. Where code does not change there is one alternative, and none where no
+// bytes are given.
+//
+// The result belongs to the cursor and is valid until its next call of Alternatives. It
+// does not allocate once the cursor has been used for a while. On architectures that package disasm cannot decode the result is
+// empty.
+func (c *Cursor) Alternatives(addr, first, last uint64) []Alternative {
+	if c.decoder == nil {
+		return nil
+	}
+	// A time of a poke is only as exact as the CPUs' clocks.
+	lo, hi := first-min(first, c.uncertainty), last+min(timeline.MaxTime-last, c.uncertainty)
+	c.answer = &c.answers[addr%answerSets]
+	if c.addr == addr && c.same.At(lo) && c.same.At(hi) {
+		return c.alternatives
+	}
+	c.addr, c.alternatives = addr, c.alternatives[:0]
+	c.same = c.SameWindows(addr, 1, first)
+	for t := lo; len(c.alternatives) < maxVersions; {
+		v := c.addVersion(addr, t, true)
+		c.same.Since, c.same.Until = max(c.same.Since, v.Since), min(c.same.Until, v.Until)
+		if v.Until > hi || v.Until <= t {
+			break
+		}
+		t = v.Until
+	}
+	if !c.same.At(lo) || !c.same.At(hi) {
+		c.same = timeline.Validity{}
+	}
+	c.windows = c.AppendWindows(c.windows[:0], addr, 1, first, last)
+	if len(c.windows) == 0 {
+		return c.alternatives
+	}
+	for i := range c.windows {
+		if w := &c.windows[i]; w.Addr == addr {
+			c.addTrap(w)
+		}
+	}
+	for i := range c.windows {
+		if w := &c.windows[i]; len(c.alternatives) < 4*maxVersions {
+			c.addVersion(addr, w.Switch-min(1, w.Switch), false)
+			c.addVersion(addr, w.Switch, false)
+		}
+	}
+	return c.alternatives
+}
+
+// addVersion adds the instruction that is at addr at time t, unless it is listed. It
+// returns the time during which the instruction is there.
+func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
+	code := c.room()
+	b := c.Read(addr, t, code)
+	if b.Given == 0 {
+		return b.Validity
+	}
+	inst := c.decoder.Decode(code[:b.Given], addr)
+	if len(inst.Bytes) < len(code) && (b.Since > 0 || b.Until < timeline.MaxTime) {
+		// What follows the instruction does not matter.
+		var only [instRoom]byte
+		b = c.Read(addr, t, only[:len(inst.Bytes)])
+	}
+	for i := range c.alternatives {
+		if a := &c.alternatives[i]; !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes) {
+			if possible && !a.Possible || possible && a.Until == b.Since {
+				a.Until = max(a.Until, b.Until)
+			}
+			a.Standing = min(a.Standing, b.Standing)
+			return b.Validity
+		}
+	}
+	c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: b.Standing, Validity: b.Validity, Possible: possible})
+	return b.Validity
+}
+
+// addTrap adds the trap of a window.
+func (c *Cursor) addTrap(w *timeline.Window) {
+	code := c.room()
+	var effect Effect
+	if w.Len <= len(code) && c.Read(w.Addr, w.Switch, code[:w.Len]).Standing.HasBytes() {
+		e := patching.Emulate(c.machine, w.Addr, code[:w.Len])
+		effect = Effect{Kind: EffectKind(e.Kind), Target: e.Target, Next: w.Addr + uint64(w.Len), Links: e.Links}
+		if c.return0 != 0 && c.machine == elf.EM_X86_64 && patching.IsReturnZero(code[:w.Len]) {
+			effect.Kind, effect.Target = EffectCall, c.return0
+		}
+	}
+	if w.Kind != timeline.PokeBatch {
+		effect = Effect{Kind: EffectProbe}
+	}
+	for i := range c.alternatives {
+		if a := &c.alternatives[i]; a.Trap && a.Effect == effect {
+			a.Since, a.Until = min(a.Since, w.Proven.From), max(a.Until, w.Proven.To)
+			return
+		}
+	}
+	c.alternatives = append(c.alternatives, Alternative{
+		Inst: disasm.Inst{Addr: w.Addr, Bytes: c.trap, Class: disasm.Trap}, Trap: true, Effect: effect,
+		Standing: timeline.Known, Validity: timeline.Validity{Since: w.Proven.From, Until: w.Proven.To}, Possible: true,
+	})
+}
+
+// instRoom is the length of the longest instruction, and some.
+const instRoom = 16
+
+// room returns the memory for the next alternative's bytes.
+func (c *Cursor) room() []byte {
+	n := len(c.alternatives) * instRoom
+	if n+instRoom > len(c.bytes) { // the bytes in use stay where they are
+		c.bytes = make([]byte, max(2*len(c.bytes), 32*instRoom))
+	}
+	return c.bytes[n:][:instRoom:instRoom]
+}

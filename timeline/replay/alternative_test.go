@@ -1,0 +1,155 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// executedDirs yields the recordings with a log of execution, and the recording in each.
+func executedDirs(t *testing.T, check func(t *testing.T, dir, rec string)) {
+	small := testdata("executed")
+	t.Run("executed", func(t *testing.T) { check(t, small, filepath.Join(small, "cut.data")) })
+	for _, name := range []string{"pt", "dense", "gone", "lossy"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(corpus.Large(t, "x86_64/exec"), name)
+			check(t, dir, filepath.Join(dir, "rec.data"))
+		})
+	}
+}
+
+// TestAlternativesExecuted: what a CPU executed is among the alternatives of that place and
+// time, wherever bytes are known; and the trap only inside a window, where NoTrap says so.
+func TestAlternativesExecuted(t *testing.T) {
+	executedDirs(t, func(t *testing.T, dir, rec string) {
+		if testing.Short() && filepath.Base(dir) != "executed" {
+			t.Skip("reads large logs")
+		}
+		e := executionOf(t, dir)
+		r := loadWith(t, rec, replay.Options{Windows: true})
+		c := r.Cursor()
+		var buf [16]byte
+		runs, traps, most := 0, 0, 0
+		for _, x := range e.runs {
+			trap := len(x.bytes) == 1 && x.bytes[0] == 0xcc
+			for _, at := range []uint64{x.first, x.last} {
+				b := c.Read(x.addr, at, buf[:len(x.bytes)])
+				if b.Standing != timeline.Known {
+					continue
+				}
+				list := c.Alternatives(x.addr, at, at)
+				most = max(most, len(list))
+				i := slices.IndexFunc(list, func(a replay.Alternative) bool { return a.Possible && bytes.Equal(a.Inst.Bytes, x.bytes) })
+				if i < 0 {
+					t.Fatalf("CPU %d ran %x at %#x at %d; the alternatives are %+v", x.cpu, x.bytes, x.addr, at, list)
+				}
+				runs++
+				if !trap {
+					continue
+				}
+				if !list[i].Agrees(replay.Observation{Trapped: true}) || list[i].Agrees(replay.Observation{}) {
+					t.Errorf("%#x at %d: the trap does not agree with a trap: %+v", x.addr, at, list[i])
+				}
+				if list[i].Trap {
+					if traps++; b.NoTrap.At(at) || list[i].Effect.Kind == replay.EffectUnknown {
+						t.Errorf("%#x at %d: %+v; %+v; %x", x.addr, at, b, list[i], list[i+1].Inst.Bytes)
+					}
+				}
+			}
+		}
+		t.Logf("%d ends of runs, %d of them traps; at most %d alternatives", runs, traps, most)
+		if runs == 0 || traps == 0 {
+			t.Error("nothing was compared")
+		}
+	})
+}
+
+func TestAgrees(t *testing.T) {
+	const at = 0x1000
+	jump := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: make([]byte, 5), Class: disasm.Jump, Target: 0x2000, HasTarget: true}}
+	nop := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: make([]byte, 5)}}
+	cond := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: make([]byte, 2), Class: disasm.CondJump, Target: 0x2000, HasTarget: true}}
+	ret := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: make([]byte, 1), Class: disasm.Return}}
+	int3 := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: []byte{0xcc}, Class: disasm.Trap}}
+	trap := func(e replay.Effect) replay.Alternative {
+		return replay.Alternative{Inst: int3.Inst, Trap: true, Effect: e}
+	}
+	toNext := trap(replay.Effect{Kind: replay.EffectNop, Next: at + 5})
+	call := trap(replay.Effect{Kind: replay.EffectCall, Target: 0x3000, Next: at + 5})
+	branch := trap(replay.Effect{Kind: replay.EffectBranch, Target: 0x3000, Next: at + 6})
+	probe := trap(replay.Effect{Kind: replay.EffectProbe})
+	for _, tt := range []struct {
+		name string
+		a    replay.Alternative
+		o    replay.Observation
+		want bool
+	}{
+		{"a jump goes to its target", jump, replay.Observation{Next: 0x2000}, true},
+		{"and not on", jump, replay.Observation{Next: at + 5}, false},
+		{"a NOP goes on", nop, replay.Observation{Next: at + 5}, true},
+		{"and nowhere else", nop, replay.Observation{Next: 0x2000}, false},
+		{"a NOP takes no TNT", nop, replay.Observation{Branch: replay.BranchTaken}, false},
+		{"a NOP is no trap", nop, replay.Observation{Trapped: true}, false},
+		{"taken", cond, replay.Observation{Branch: replay.BranchTaken, Next: 0x2000}, true},
+		{"not taken", cond, replay.Observation{Branch: replay.BranchNotTaken, Next: 0x2000}, false},
+		{"not taken, on", cond, replay.Observation{Branch: replay.BranchNotTaken, Next: at + 2}, true},
+		{"either", cond, replay.Observation{Next: at + 2}, true},
+		{"neither", cond, replay.Observation{Next: at + 3}, false},
+		{"anywhere", ret, replay.Observation{Next: 0x9000}, true},
+		{"INT3 in the text", int3, replay.Observation{Trapped: true, Resumed: 0x7777}, true},
+		{"a trap", toNext, replay.Observation{Trapped: true}, true},
+		{"no trap", toNext, replay.Observation{Next: at + 5}, false},
+		{"emulated NOP", toNext, replay.Observation{Trapped: true, Resumed: at + 5}, true},
+		{"not emulated", toNext, replay.Observation{Trapped: true, Resumed: at + 1}, false},
+		{"emulated call", call, replay.Observation{Trapped: true, Resumed: 0x3000}, true},
+		{"emulated call, on", call, replay.Observation{Trapped: true, Resumed: at + 5}, false},
+		{"emulated branch", branch, replay.Observation{Trapped: true, Resumed: 0x3000}, true},
+		{"emulated branch, on", branch, replay.Observation{Trapped: true, Resumed: at + 6}, true},
+		{"emulated branch, elsewhere", branch, replay.Observation{Trapped: true, Resumed: at + 5}, false},
+		{"a probe", probe, replay.Observation{Trapped: true, Resumed: 0x1234}, true},
+	} {
+		if got := tt.a.Agrees(tt.o); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func BenchmarkAlternatives(b *testing.B) {
+	path := stormPath(b)
+	if _, err := os.Stat(path); err != nil {
+		b.Skip(err)
+	}
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	type place struct{ addr, t uint64 }
+	var places []place
+	n := 0
+	for p := range r.Windows().Batches() {
+		if n++; n%1000 == 0 && p.Kind == timeline.PokeBatch {
+			places = append(places, place{p.Addr, p.Time})
+		}
+	}
+	c := r.Cursor()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		p := places[i/100%len(places)] // a CPU visits hot code again and again
+		i++
+		if len(c.Alternatives(p.addr, p.t, p.t)) < 2 {
+			b.Fatal(p)
+		}
+	}
+}
