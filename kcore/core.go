@@ -264,6 +264,14 @@ func (c *Core) Check() error {
 	return c.file.Check(false)
 }
 
+// Unload lets go of the memory that the mapped file takes. Nothing becomes invalid: what is
+// touched later is read from the file again.
+func (c *Core) Unload() {
+	if c.file != nil {
+		c.file.Unload()
+	}
+}
+
 // load is a PT_LOAD's addresses [addr, end) and the place of its first byte
 // in the file.
 type load struct {

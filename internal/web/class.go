@@ -3,25 +3,25 @@
 
 package web
 
-import "github.com/textreplay/textreplay/timeline"
+import (
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
+)
 
-// classes says by which mechanism each poke was made.
-type classes struct {
-	t     *trail
-	names []string // of the classes, in the order of their colors
-}
+// classNames are the names of the mechanisms, by number. Of several changes in one place of
+// the map, the one with the greatest number gives the color.
+var classNames = func() (names []string) {
+	for _, m := range mechanism.All() {
+		names = append(names, m.String())
+	}
+	return names
+}()
 
-// The names are those that the log of the command line prints.
-var kindNames = []string{
-	timeline.PokeBatch:       "in place",
-	timeline.PokeArmed:       "kprobe armed",
-	timeline.PokeDisarmed:    "kprobe disarmed",
-	timeline.PokeUnoptimised: "kprobe unoptimised",
+// stepNames say what the kinds of pokes do, for those that are more than a change in place.
+var stepNames = [...]string{
+	timeline.PokeArmed:       "armed",
+	timeline.PokeDisarmed:    "disarmed",
+	timeline.PokeUnoptimised: "unoptimised",
 	timeline.PokeCreated:     "new code",
 	timeline.PokeRemoved:     "code removed",
 }
-
-func newClasses(t *trail) *classes { return &classes{t: t, names: kindNames} }
-
-// of returns the class of the i-th poke, an index of names.
-func (c *classes) of(i int) uint8 { return c.t.kind[i] }

@@ -141,8 +141,15 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			return
 		}
 		defer ses.refs.Done()
+		if r.URL.Path != "/state" {
+			s.asked.Add(1)
+		}
 		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
 		err = replay.Guard(func() error { return h(q) })
+		if r.URL.Path != "/map/tile" && ses.large {
+			// Tiles touch none of the files, and come in great numbers.
+			ses.r.Unload()
+		}
 		var question *replay.QuestionError
 		var changed *replay.ChangedError
 		switch {

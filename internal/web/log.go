@@ -118,7 +118,7 @@ func (q *request) log() error {
 
 // prepare finds what the filter means in a recording.
 func (f *logFilter) prepare(s *session) error {
-	for k, name := range s.class.names {
+	for k, name := range classNames {
 		if len(f.kinds) == 0 || slices.Contains(f.kinds, name) {
 			f.classes |= 1 << k
 		}
@@ -127,7 +127,7 @@ func (f *logFilter) prepare(s *session) error {
 		f.events[k] = len(f.kinds) == 0 || slices.Contains(f.kinds, name)
 	}
 	for _, k := range f.kinds {
-		if !slices.Contains(s.class.names, k) && !slices.Contains(eventNames[:], k) {
+		if !slices.Contains(classNames, k) && !slices.Contains(eventNames[:], k) {
 			return &badRequest{fmt.Sprintf("kind %q: there is no such kind of change", k)}
 		}
 	}
@@ -175,7 +175,7 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 		s0, s1 = t.sitesIn(f.addrs[0].Lo, f.addrs[0].Hi)
 	}
 	lo, hi := t.between(f.from, f.to)
-	wants := func(i int) bool { return f.classes>>s.class.of(i)&1 != 0 && f.wantsWriter(t.writer[i]) }
+	wants := func(i int) bool { return f.classes>>s.trail.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
 	if f.addrs != nil && int(t.first[s1]-t.first[s0]) < hi-lo {
 		for k := s0; k < s1; k++ {
 			for _, i := range t.ofSite(k, f.from, f.to) {
@@ -186,6 +186,9 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 		}
 		slices.Sort(out)
 	} else {
+		if f.addrs == nil && f.writers == nil {
+			out = make([]logEntry, 0, hi-lo)
+		}
 		for i := lo; i < hi; i++ {
 			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
 				out = append(out, logEntry(i))
@@ -260,7 +263,7 @@ func (s *session) logOf(f *logFilter) (*logPage, error) {
 	}
 	all := f.selectFrom(s)
 	p := &logPage{Place: f.place, By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
-	for _, name := range append(slices.Clone(s.class.names), eventNames[:]...) {
+	for _, name := range append(slices.Clone(classNames), eventNames[:]...) {
 		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(f.kinds, name)})
 	}
 	for _, c := range []choice{{"time", "oldest first", false}, {"newest", "newest first", false}, {"place", "address", false}, {"writer", "writer", false}} {
@@ -293,8 +296,11 @@ func (s *session) rowsOf(entries []logEntry) []changeRow {
 func (s *session) pokeRow(p poke) changeRow {
 	before, after := s.r.Image.At(max(p.time, 1)-1), s.r.Image.At(p.time)
 	row := changeRow{Time: replay.Seconds(p.time), Href: addrLink(p.addr, p.time), Writer: orUnknown(p.writer.String()),
-		Class: int(s.class.of(p.at)), Addr: hexAddr(p.addr), Place: s.text.Name(after, p.addr), OldB: spaced(p.old, 16), NewB: spaced(p.new, 16)}
-	row.Kind = s.class.names[row.Class]
+		Class: int(s.trail.class[p.at]), Addr: hexAddr(p.addr), Place: s.text.Name(after, p.addr), OldB: spaced(p.old, 16), NewB: spaced(p.new, 16)}
+	row.Kind = classNames[row.Class]
+	if step := stepNames[p.kind]; step != "" {
+		row.Kind += ", " + step
+	}
 	if p.cpu != noCPU {
 		row.CPU = strconv.Itoa(int(p.cpu))
 	}

@@ -322,7 +322,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		w := tr.writerOf(tr.writer[first]).String()
 		a := tr.sites[tr.site[first]].addr
 		d.Times = append(d.Times, dataTime{Time: replay.Seconds(tr.time[lo]), To: replay.Seconds(tr.time[hi-1]), Writer: orUnknown(w), N: hi - lo,
-			Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: s.class.names[s.class.of(first)],
+			Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
 			LogHref: "/log?" + url.Values{"from": {replay.Seconds(tr.time[lo])}, "to": {replay.Seconds(tr.time[hi-1] + 1)}, "by": {w}}.Encode()})
 	}
 	return d
@@ -465,7 +465,7 @@ func (q *request) mapPage() error {
 		if err != nil {
 			return err
 		}
-		if q.whole() && q.Form.Has("y0") {
+		if q.isWhole() && q.Form.Has("y0") {
 			// A function: a tenth of the recording around the time.
 			n := (q.plane.to - q.plane.from) / 20
 			d.T0, d.T1 = dec(max(t.From, q.plane.from+n)-n), dec(min(t.From+n, q.plane.to))
@@ -495,7 +495,7 @@ func (q *request) mapPage() error {
 
 func (s *session) mapPageOf(d *mapData) *mapPage {
 	p := &mapPage{Data: d, From: replay.Seconds(s.plane.from), To: replay.Seconds(s.plane.to), Total: thousands(len(s.trail.time))}
-	for k, name := range s.class.names {
+	for k, name := range classNames {
 		p.Classes = append(p.Classes, classCount{Class: k, Name: name})
 	}
 	for i := range s.axis.areas {
@@ -508,7 +508,7 @@ func (s *session) mapPageOf(d *mapData) *mapPage {
 }
 
 func (s *session) mapOf(p *plane) *mapData {
-	d := &mapData{From: dec(p.from), To: dec(p.to), Height: s.axis.height, Cells: tileCells, Names: s.class.names, Areas: []mapArea{}, Spans: []mapSpan{}, Gaps: []mapGap{}, T0: dec(p.from), T1: dec(p.to), Y1: s.axis.height}
+	d := &mapData{From: dec(p.from), To: dec(p.to), Height: s.axis.height, Cells: tileCells, Names: classNames, Areas: []mapArea{}, Spans: []mapSpan{}, Gaps: []mapGap{}, T0: dec(p.from), T1: dec(p.to), Y1: s.axis.height}
 	for i := range s.axis.areas {
 		a := &s.axis.areas[i]
 		d.Areas = append(d.Areas, mapArea{a.pos, a.hi - a.lo, hexAddr(a.lo), a.kind, a.name})

@@ -58,7 +58,10 @@ func (q *request) overview() error {
 	}
 	// The first page does not wait for all changes to be read.
 	ready := q.wait(q.Context(), 100*time.Millisecond)
-	return q.page("overview", "Overview", q.session.overviewOf(from, to, q.whole(), ready))
+	if ready && q.session.err == nil && q.isWhole() {
+		return q.page("overview", "Overview", q.session.whole())
+	}
+	return q.page("overview", "Overview", q.session.overviewOf(from, to, q.isWhole(), ready))
 }
 
 // overviewOf makes the page for a window. If the session is not ready, parts are missing.
@@ -308,7 +311,7 @@ func (s *session) ratesOf(from, to uint64) *rates {
 	const bins = 200
 	t := s.trail
 	lo, hi := t.between(from, to+1)
-	kinds := len(s.class.names)
+	kinds := len(classNames)
 	n := make([]int, bins*kinds)
 	sums := make([]int, bins)
 	c := &rates{Total: hi - lo}
@@ -320,7 +323,7 @@ func (s *session) ratesOf(from, to uint64) *rates {
 		for b < bins-1 && t.time[i] >= edge(b+1) {
 			b++
 		}
-		k := int(s.class.of(i))
+		k := int(s.trail.class[i])
 		n[b*kinds+k]++
 		sums[b]++
 		totals[k]++
@@ -338,12 +341,12 @@ func (s *session) ratesOf(from, to uint64) *rates {
 			}
 			h := max(float64(m)/float64(peak)*100, 2)
 			y -= h
-			c.Bars = append(c.Bars, rateBar{round(float64(b) * w), round(max(y, 0)), round(w * 0.86), round(h), k, title + ", " + s.class.names[k]})
+			c.Bars = append(c.Bars, rateBar{round(float64(b) * w), round(max(y, 0)), round(w * 0.86), round(h), k, title + ", " + classNames[k]})
 		}
 	}
 	for k, m := range totals {
 		if m > 0 {
-			c.Classes = append(c.Classes, classCount{k, s.class.names[k], m, "/log?" + url.Values{"kind": {s.class.names[k]}, "from": {replay.Seconds(from)}, "to": {replay.Seconds(to + 1)}}.Encode()})
+			c.Classes = append(c.Classes, classCount{k, classNames[k], m, "/log?" + url.Values{"kind": {classNames[k]}, "from": {replay.Seconds(from)}, "to": {replay.Seconds(to + 1)}}.Encode()})
 		}
 	}
 	return c

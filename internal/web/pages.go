@@ -158,8 +158,8 @@ func (q *request) window() (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// whole reports whether the form asks for all of the recording.
-func (q *request) whole() bool {
+// isWhole reports whether the form asks for all of the recording.
+func (q *request) isWhole() bool {
 	return strings.TrimSpace(q.FormValue("from")) == "" && strings.TrimSpace(q.FormValue("to")) == ""
 }
 

@@ -31,7 +31,6 @@ type plane struct {
 	x        *axis
 	from, to uint64   // the time that the map shows
 	pos      []uint64 // of each site
-	classes  *classes
 	windows  *timeline.Windows
 
 	mu    sync.Mutex
@@ -71,8 +70,8 @@ type mark struct {
 	To   string `json:"u,omitempty"`
 }
 
-func newPlane(t *trail, x *axis, c *classes, from, to uint64) *plane {
-	p := &plane{t: t, x: x, from: from, to: max(to, from+1), classes: c, tiles: make(map[tileKey]*tile)}
+func newPlane(t *trail, x *axis, from, to uint64) *plane {
+	p := &plane{t: t, x: x, from: from, to: max(to, from+1), tiles: make(map[tileKey]*tile)}
 	p.pos = make([]uint64, len(t.sites))
 	for i := range t.sites {
 		p.pos[i] = x.pos(t.sites[i].addr)
@@ -149,7 +148,7 @@ func (p *plane) draw(k tileKey) *tile {
 	var listed []uint32
 	visit := func(i int, cell int) {
 		n[cell]++
-		if c := p.classes.of(i); c > class[cell] {
+		if c := p.t.class[i]; c > class[cell] {
 			class[cell] = c
 		}
 		if total++; total <= mostMarks {
@@ -215,7 +214,7 @@ func (p *plane) marks(listed []uint32) []mark {
 	out := make([]mark, 0, len(listed))
 	for _, i := range listed {
 		s := &p.t.sites[p.t.site[i]]
-		m := mark{Time: dec(p.t.time[i]), Pos: p.pos[p.t.site[i]], Size: s.size, Class: p.classes.of(int(i)), Site: hexAddr(s.addr)}
+		m := mark{Time: dec(p.t.time[i]), Pos: p.pos[p.t.site[i]], Size: s.size, Class: p.t.class[i], Site: hexAddr(s.addr)}
 		if w, ok := p.windowOf(int(i)); ok {
 			m.From, m.To = dec(w.From), dec(w.To)
 		}

@@ -11,16 +11,18 @@ import (
 	"hash/maphash"
 	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A trail is the changes of a recording as columns of plain numbers: 25 bytes a text
+// A trail is the changes of a recording as columns of plain numbers: 26 bytes a text
 // poke, and nothing else that grows with them. The i-th entry of each column is the i-th
 // poke in the order of time. What a column has not, such as the bytes, is read from the
 // recording's file when a page shows it.
@@ -35,6 +37,7 @@ type trail struct {
 	writer []uint16 // in writers
 	cpu    []uint16 // noCPU if it was not recorded
 	kind   []uint8  // a timeline.PokeKind
+	class  []uint8  // a mechanism.Mechanism
 
 	// The pokes of the k-th site are bySite[first[k]:first[k+1]], in the order of time.
 	sites  []site
@@ -193,6 +196,7 @@ type trailReader struct {
 	all     []thread
 	numbers map[thread]uint16 // in all
 	seed    maphash.Seed
+	by      *mechanism.Classifier
 
 	id   perfdata.SampleID
 	poke perfdata.TextPoke
@@ -208,8 +212,8 @@ type pendingEvent struct {
 func newTrailReader(t *trail) *trailReader {
 	n := min(t.r.Report.Records[perfdata.RecordTextPoke], mostPokes, uint64(t.r.Recording.Size())/32)
 	t.time, t.site, t.at = make([]uint64, 0, n), make([]uint32, 0, n), make([]uint32, 0, n)
-	t.cpu, t.kind = make([]uint16, 0, n), make([]uint8, 0, n)
-	return &trailReader{trail: t, thread: make([]uint16, 0, n), sum: make([]uint32, 0, n), place: make(map[uint64]uint32), numbers: make(map[thread]uint16), seed: maphash.MakeSeed()}
+	t.cpu, t.kind, t.class = make([]uint16, 0, n), make([]uint8, 0, n), make([]uint8, 0, n)
+	return &trailReader{trail: t, thread: make([]uint16, 0, n), sum: make([]uint32, 0, n), place: make(map[uint64]uint32), numbers: make(map[thread]uint16), seed: maphash.MakeSeed(), by: mechanism.NewClassifier(t.r, nil)}
 }
 
 func (p *trailReader) read(rec *perfdata.Record) {
@@ -283,7 +287,9 @@ func (p *trailReader) readPoke(rec *perfdata.Record) {
 	p.site = append(p.site, k)
 	p.at = append(p.at, p.recordAt(rec))
 	p.cpu = append(p.cpu, cpu)
-	p.kind = append(p.kind, uint8(p.r.KindOf(x)))
+	kind := p.r.KindOf(x)
+	p.kind = append(p.kind, uint8(kind))
+	p.class = append(p.class, uint8(p.by.Poke(x, kind)))
 	p.thread = append(p.thread, p.numberOf(&x.SampleID))
 	p.sum = append(p.sum, uint32(maphash.Bytes(p.seed, x.Old))*31+uint32(maphash.Bytes(p.seed, x.New)))
 }
@@ -352,6 +358,8 @@ func (p *trailReader) pending(e event) pendingEvent {
 // finish sorts the columns by time and names the writers.
 func (p *trailReader) finish() {
 	t := p.trail
+	p.by, p.place = nil, nil
+	debug.FreeOSMemory()
 	p.sortSites()
 	slices.SortStableFunc(p.comms, func(a, b comm) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(p.events, func(a, b pendingEvent) int { return cmp.Compare(a.time, b.time) })
@@ -381,18 +389,46 @@ func (p *trailReader) finish() {
 		events = events[1:]
 	}
 	p.thread, p.sum = nil, nil
-	t.time, t.site, t.at = gather(t.time, order), gather(t.site, order), gather(t.at, order)
-	t.cpu, t.kind = gather(t.cpu, order), gather(t.kind, order)
-	t.indexSites()
+	// Doubles go to the end, and are cut off.
+	n := len(order)
+	if n < len(p.time) {
+		kept := make([]bool, len(p.time))
+		for _, i := range order {
+			kept[i] = true
+		}
+		for i, k := range kept {
+			if !k {
+				order = append(order, uint32(i))
+			}
+		}
+	}
+	seen := make([]uint64, (len(order)+63)/64)
+	t.time, t.site, t.at = reorder(t.time, order, seen, n), reorder(t.site, order, seen, n), reorder(t.at, order, seen, n)
+	t.cpu, t.kind, t.class = reorder(t.cpu, order, seen, n), reorder(t.kind, order, seen, n), reorder(t.class, order, seen, n)
+	t.indexSites(order)
 }
 
-// gather returns the elements of a column in another order.
-func gather[T any](column []T, order []uint32) []T {
-	out := make([]T, len(order))
-	for k, i := range order {
-		out[k] = column[i]
+// reorder puts column[order[i]] at i, in place: a second column would be as large. It
+// returns the first n elements. seen has a bit for each, and is cleared first.
+func reorder[T any](column []T, order []uint32, seen []uint64, n int) []T {
+	clear(seen)
+	for start := range order {
+		if seen[start/64]>>(start%64)&1 != 0 {
+			continue
+		}
+		first := column[start]
+		for i := start; ; {
+			seen[i/64] |= 1 << (i % 64)
+			from := int(order[i])
+			if from == start {
+				column[i] = first
+				break
+			}
+			column[i] = column[from]
+			i = from
+		}
 	}
-	return out
+	return column[:n]
 }
 
 // isDouble reports whether the i-th poke is one that perf wrote twice: the newest poke of
@@ -428,8 +464,8 @@ func (p *trailReader) sortSites() {
 	}
 }
 
-// indexSites makes bySite.
-func (t *trail) indexSites() {
+// indexSites makes bySite, in memory that is not needed any more.
+func (t *trail) indexSites(memory []uint32) {
 	t.first = make([]uint32, len(t.sites)+1)
 	for _, s := range t.site {
 		t.first[s+1]++
@@ -438,7 +474,7 @@ func (t *trail) indexSites() {
 		t.first[i+1] += t.first[i]
 	}
 	next := slices.Clone(t.first)
-	t.bySite = make([]uint32, len(t.site))
+	t.bySite = memory[:len(t.site)]
 	for i, s := range t.site {
 		t.bySite[next[s]] = uint32(i)
 		next[s]++

@@ -107,6 +107,7 @@ type Server struct {
 	current *session // nil after Close
 	stop    chan struct{}
 	watched sync.WaitGroup
+	asked   atomic.Uint64 // how many requests there were
 }
 
 // New loads the recording and returns a server of its pages. The caller closes it.
@@ -118,6 +119,8 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Nearly all that is allocated stays, so a slow collector would double the memory.
+	debug.SetGCPercent(25)
 	s := &Server{opts: opts, current: newSession(rec, 1), stop: make(chan struct{})}
 	s.routes()
 	s.watched.Add(1)
@@ -180,6 +183,7 @@ func (s *Server) acquire() (*session, error) {
 func (s *Server) watch() {
 	defer s.watched.Done()
 	pause := time.Second
+	unloaded := uint64(0)
 	for {
 		select {
 		case <-s.stop:
@@ -188,6 +192,12 @@ func (s *Server) watch() {
 		}
 		pause = time.Second
 		cur := s.current // only this goroutine replaces it
+		if n := s.asked.Load(); n != unloaded {
+			// What the last requests have touched is not needed soon.
+			unloaded = n
+			cur.r.Unload()
+			debug.FreeOSMemory()
+		}
 		select {
 		case <-cur.ready:
 		default:
@@ -225,15 +235,16 @@ type session struct {
 	number int
 	refs   sync.WaitGroup // requests and the making of the rest
 	sizes  []fileSize     // of the recording's files when it was opened
+	large  bool           // the files should not stay in memory
 	stale  atomic.Bool    // the files have changed, and cannot be read
 
-	ready chan struct{} // closed when the rest is there
-	err   error         // why it is not
+	ready chan struct{}    // closed when the rest is there
+	err   error            // why it is not
+	whole func() *overview // the overview of the whole recording
 	trail *trail
 	axis  *axis
 	plane *plane
 	spans []lifespan
-	class *classes
 }
 
 type fileSize struct {
@@ -244,6 +255,7 @@ type fileSize struct {
 
 func newSession(rec *Recording, number int) *session {
 	s := &session{rec: rec, r: rec.Replay, text: rec.Text, number: number, ready: make(chan struct{})}
+	s.large = s.r.Recording.Size() >= 16<<20
 	for _, path := range s.r.Recording.Files() {
 		if info, err := os.Stat(path); err == nil {
 			s.sizes = append(s.sizes, fileSize{path, info.Size(), info.ModTime()})
@@ -262,16 +274,16 @@ func newSession(rec *Recording, number int) *session {
 func (s *session) prepare() (err error) {
 	// Nearly all that is allocated stays. A slow collector would double the memory.
 	defer debug.FreeOSMemory()
-	defer debug.SetGCPercent(debug.SetGCPercent(30))
 	s.spans = lifespans(s.r.Image)
 	if s.trail, err = newTrail(s.r); err != nil {
 		return err
 	}
-	s.class = newClasses(s.trail)
 	s.axis = newAxis(s.r.Image, s.trail.sites)
 	from, to := s.extent()
-	s.plane = newPlane(s.trail, s.axis, s.class, from, to)
+	s.plane = newPlane(s.trail, s.axis, from, to)
 	s.plane.windows = s.r.Windows()
+	s.whole = sync.OnceValue(func() *overview { return s.overviewOf(from, to, true, true) })
+	s.r.Unload()
 	return nil
 }
 

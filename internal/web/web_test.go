@@ -165,7 +165,7 @@ func TestTiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := newAxis(r.Image, tr.sites)
-	p := newPlane(tr, x, newClasses(tr), r.Report.First, r.Report.Last)
+	p := newPlane(tr, x, r.Report.First, r.Report.Last)
 	p.windows = r.Windows()
 	for i := range tr.sites {
 		if a := tr.sites[i].addr; x.addr(x.pos(a)) != a {

@@ -136,6 +136,19 @@ func (r *Replay) Close() error {
 	return errors.Join(err, r.Recording.Close())
 }
 
+// Unload lets go of the memory that the mapped files take: the recording, its copy
+// of kernel text and the index. Nothing becomes invalid: what is touched later is read from the files again.
+// A program that runs for long and is seldom asked calls it after an answer.
+func (r *Replay) Unload() {
+	r.Recording.Unload()
+	if r.indexFile != nil {
+		r.indexFile.Unload()
+	}
+	if s := r.Snapshot; s != nil && s.Core != nil {
+		s.Core.Unload()
+	}
+}
+
 func (r *Replay) closeCopies() (err error) {
 	for _, c := range r.copies {
 		err = errors.Join(err, c.Close())

@@ -188,7 +188,7 @@ function drawGround(c) {
 		if (y1 < 0 || y0 > h || s.k === 'module') continue
 		const x0 = Math.max(px(rel(s.f)), gutter), x1 = Math.min(px(rel(s.u)), width)
 		if (x1 <= x0) continue
-		c.fillStyle = s.k === 'out of line' ? colors.classes[2] : colors.classes[4]
+		c.fillStyle = s.k === 'out of line' ? colors.classes[4] : colors.classes[6]
 		c.globalAlpha = .16
 		c.fillRect(x0, y0, x1 - x0, Math.max(y1 - y0, 1))
 		c.globalAlpha = 1
