@@ -23,6 +23,7 @@ type change struct {
 	order, offset  uint32 // of the poke, and where in it the fragment begins
 	copied         bool   // it is no change, but a further copy that was made in [time, until]
 	until          uint64
+	confirms       bool // it is no change, but the epoch's own copy, see confirmed
 }
 
 // before returns the claim of the change's old bytes.
@@ -183,6 +184,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	}
 	pokes := changes
 	changes = c.withSnapshots(e0, e1, init, pokes)
+	if ch, ok := c.confirmed(e1, &init, pokes); ok {
+		changes = slices.Insert(slices.Clone(changes), upToTime(changes, ch.time), ch)
+	}
 	for i := 0; i < len(changes); i++ {
 		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
@@ -206,6 +210,10 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			if p.dead == ReasonNone {
 				c.read(&p, ch)
 			}
+			continue
+		}
+		if ch.confirms {
+			c.confirm(&p, ch, init.source)
 			continue
 		}
 		c.compare(&p, ch)
@@ -254,6 +262,44 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 		p.proven = max(p.t, min(init.to, e1))
 	}
 	return p
+}
+
+// confirmed returns what an epoch's copy proves although changes were recorded before the
+// latest moment at which it can have been made: the bytes from the moment on from which
+// all CPUs record, if nothing changes from there to that latest moment. confirm compares
+// the copy with what the last change left. The copy was made when all CPUs recorded already. So it does
+// not matter whether it was made before that last change or after it:
+//
+//	a CPU records        ├────────────────────────────────
+//	all CPUs record           certainly:  ├───────────────
+//	last change                   P
+//	copy of P's bytes             ├───────┼────┤
+//	answer                        │ unconf│ known
+func (c *historyBuilder) confirmed(e1 uint64, init *initial, changes []change) (ch change, ok bool) {
+	n := upToTime(changes, init.to)
+	if n == 0 || c.content != noContent || init.content == noContent || init.weak != ReasonNone {
+		return change{}, false
+	}
+	last := &changes[n-1]
+	if !last.hasNew || c.rivalsOf(last) != nil {
+		return change{}, false
+	}
+	gs := c.gaps.between(last.time, max(init.from, init.seen))
+	if len(gs) != 1 || gs[0].reason != OutsideRecording || gs[0].to > init.to || gs[0].to >= e1 {
+		return change{}, false
+	}
+	return change{time: gs[0].to, old: init.content, new: init.content, hasOld: true, hasNew: true, confirms: true, order: noPoke}, true
+}
+
+// confirm makes the copy of an epoch the last fact, see confirmed. Something may still
+// leave open what the last change left.
+func (c *historyBuilder) confirm(p *progress, ch *change, source Source) {
+	if p.dead != ReasonNone || p.weak != ReasonNone || c.content == noContent || !c.equal(c.content, ch.old) {
+		return
+	}
+	c.agree(p.t, p.proven, ch.time, p.weak, claim{content: ch.old, source: source})
+	c.source = source
+	p.t, p.proven = ch.time, ch.time
 }
 
 // tie derives the time until the next change where ch and its rivals were made in an
@@ -347,7 +393,7 @@ func (c *historyBuilder) plain(t uint64, changes []change) int {
 	n, out, content := 0, c.out, c.content
 	for i := range changes {
 		ch := &changes[i]
-		if ch.copied || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+		if ch.copied || ch.confirms || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
 			break
 		}
 		last := &out[len(out)-1]

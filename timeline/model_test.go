@@ -93,6 +93,7 @@ type witness struct {
 	birth, first bool
 	rivals       []witness
 	copied       bool
+	confirms     bool // it is the copy of the whole time, see painter.confirmed
 	cpu          int
 }
 
@@ -1421,9 +1422,20 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	}
 
 	all, clashing := p.withSnapshots(e0, e1, got, claim, facts)
+	if at, ok := p.confirmed(got, claim, inCopy); ok && p.content == nil && at < e1 {
+		all = append(all, witness{time: at, old: got, new: got, confirms: true})
+		slices.SortStableFunc(all, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
+	}
 	dead, why := false, ReasonNone
 	for i, f := range all {
 		late := false
+		if f.confirms {
+			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
+				p.between(t1, f.time, proven, weak, torn, got, claim.source)
+				p.source, t1, proven = claim.source, f.time, f.time
+			}
+			continue
+		}
 		if !f.copied && (len(f.rivals) < 2 || dead) {
 			if !f.birth && (dead || p.content == nil) {
 				p.early = append(slices.Clip(p.early), f)
@@ -1511,6 +1523,23 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			return r
 		})
 	}
+}
+
+// confirmed returns from when on a copy proves the bytes that it has in common with the
+// last of the facts, which are all from before that time: it was made when all CPUs
+// recorded, and so may the fact have been, in whatever order.
+func (p *painter) confirmed(got []byte, claim initial, facts []witness) (at uint64, ok bool) {
+	if len(facts) == 0 || got == nil || claim.weak != ReasonNone {
+		return 0, false
+	}
+	last := facts[len(facts)-1]
+	if last.new == nil || len(last.rivals) > 1 || !bytes.Equal(last.new, got) {
+		return 0, false
+	}
+	for at = last.time; p.lost(at) == OutsideRecording; at++ {
+	}
+	why, _ := p.lost.within(at, max(at, claim.seen))
+	return at, at > last.time && at <= claim.to && why == ReasonNone
 }
 
 // explains reports whether a copy that was made while these pokes were made can have
@@ -1857,7 +1886,11 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 // the wrong order here and there.
 func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.Generator[byte]) {
 	now := make(map[uint64]byte)
-	times := rapid.SliceOfNDistinct(rapid.Uint64Range(m.first, m.horizon), 0, int(min(16, m.horizon-m.first)), rapid.ID).Draw(t, "pokes")
+	earliest := m.first
+	if yes("some CPUs record early", 3) {
+		earliest -= 6
+	}
+	times := rapid.SliceOfNDistinct(rapid.Uint64Range(earliest, m.horizon), 0, int(min(16, m.horizon-m.first)), rapid.ID).Draw(t, "pokes")
 	slices.Sort(times)
 	last := make(map[uint64]int)
 	for _, time := range times {

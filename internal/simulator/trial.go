@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -162,7 +163,7 @@ func (t *trial) alive() (m []must) {
 		}
 		switch {
 		case l.Kind == kernel.LifeCore:
-			m = append(m, must{l.Addr, l.Len, from, to, "kernel text"})
+			m = append(m, t.provable(must{l.Addr, l.Len, from, to, "kernel text"})...)
 		case (l.Kind == kernel.LifeSlot || l.Kind == kernel.LifeTrampoline) && l.From >= rec.Exec:
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
 		case l.Kind == kernel.LifeBPF && rec.Fetched[l] && !t.pokedBefore(l):
@@ -170,6 +171,52 @@ func (t *trial) alive() (m []must) {
 		}
 	}
 	return m
+}
+
+// provable returns what can be proven of m: without each place that was changed before
+// perf started its workload, where the copy does not have the change, until the next
+// change of each byte. The copy may be of before that change. It may also be of after a
+// change back that went unrecorded, made by a CPU whose ring buffer was not mapped yet.
+func (t *trial) provable(m must) (out []must) {
+	rec := t.run.Recording
+	last := make(map[uint64]byte) // what the last change before the workload left, by address
+	next := make(map[uint64]uint64)
+	for i := range t.run.Kernel.Truth.Stores {
+		s := &t.run.Kernel.Truth.Stores[i]
+		if !s.Kept || s.Addr < m.addr || s.Addr >= m.addr+m.len {
+			continue
+		}
+		for k, b := range s.Data {
+			if addr := s.Addr + uint64(k); s.From < rec.Exec {
+				last[addr] = b
+			} else if next[addr] == 0 {
+				next[addr] = s.From
+			}
+		}
+	}
+	open := make(map[uint64]bool)
+	for i := range t.run.Kernel.Truth.Stores {
+		s := &t.run.Kernel.Truth.Stores[i]
+		differs := false
+		for a := s.Addr; a < s.Addr+uint64(len(s.Data)); a++ {
+			b, ok := last[a]
+			differs = differs || ok && rec.Copy.KCore[kernel.PageSize+a-t.run.Kernel.Text.Lo] != b
+		}
+		for a := s.Addr; differs && s.Kept && s.From < rec.Exec && a < s.Addr+uint64(len(s.Data)); a++ {
+			open[a] = true
+		}
+	}
+	at := m.addr
+	for _, addr := range slices.Sorted(maps.Keys(open)) {
+		if at < addr {
+			out = append(out, must{at, addr - at, m.from, m.to, m.why})
+		}
+		if n := next[addr]; n != 0 && n < m.to {
+			out = append(out, must{addr, 1, n, m.to, m.why})
+		}
+		at = addr + 1
+	}
+	return append(out, must{at, m.addr + m.len - at, m.from, m.to, m.why})
 }
 
 // pokedBefore reports whether a change was recorded at the place of a program in the

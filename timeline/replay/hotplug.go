@@ -127,7 +127,6 @@ const (
 // before it runs. So if a task forks, its child's id is assigned after the task's
 // earlier FORK record. This gives the id from which on all FORKs were recorded, and
 // the earliest time at which an id was in use.
-// was in use.
 func (s *scan) unseenForks() []unseenFork {
 	listens, ok := s.recordsTasks()
 	if !ok {
