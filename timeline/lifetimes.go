@@ -63,7 +63,9 @@ type liveSet struct {
 	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
 	// modules.
 	symbols, modules gaps
-	lost             gaps // symbols, as they are recorded, whatever the clocks
+	// starting is modules with the time until the events of modules were enabled.
+	starting gaps
+	lost     gaps // symbols, as they are recorded, whatever the clocks
 	// unborn are the newest deaths without a birth, by address.
 	unborn map[uint64]*SymbolEvent
 }
@@ -80,8 +82,11 @@ func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
 
 // gapsOf returns when the birth or the death of what l is may have gone unrecorded.
 func (p *liveSet) gapsOf(l *Lifetime) gaps {
-	if l.IsModule() {
+	switch {
+	case l.IsModule() && l.stayed:
 		return p.modules
+	case l.IsModule():
+		return p.starting
 	}
 	if l.early.to != 0 {
 		return flatten(append(slices.Clone(p.symbols), l.early))
@@ -318,6 +323,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
 		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]*SymbolEvent)}
+	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)
 	modules := slices.Clone(d.modules)

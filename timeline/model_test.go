@@ -212,12 +212,15 @@ func (m *model) padding(a uint64) bool {
 // live derives the lives of modules and dynamic code (rules lifetimes and modules).
 func (m *model) live() []*being {
 	var all []*being
-	symbols, modules := m.widened(m.lostSymbol), m.widened(m.lostLoad)
+	symbols, modules, starting := m.widened(m.lostSymbol), m.widened(m.lostLoad), m.widened(m.lostLoadAtStart)
 	lost := func(b *being) lost {
-		if b.kind == ModuleText || b.kind == ModuleData {
+		switch {
+		case b.kind != ModuleText && b.kind != ModuleData:
+			return b.lostEarly(symbols)
+		case b.stayed:
 			return modules
 		}
-		return b.lostEarly(symbols)
+		return starting
 	}
 	over := func(b *being, lo, hi, t uint64) bool { // it is alive there
 		return b.from <= t && t < b.to && b.lo < hi && lo < b.hi && b.lo < b.hi && lo < hi
@@ -482,7 +485,9 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 	births := b.lostEarly(m.widened(m.lostSymbol))
 	dynamic := true
 	if b.kind == ModuleText || b.kind == ModuleData {
-		births, dynamic = m.widened(m.lostLoad), false
+		if births, dynamic = m.widened(m.lostLoadAtStart), false; b.stayed {
+			births = m.widened(m.lostLoad)
+		}
 	}
 	to := min(b.to, lastTick+1)
 	hidden := make([]Reason, lastTick+1)
@@ -995,6 +1000,9 @@ func (m *model) lostModule(t uint64) Reason {
 }
 func (m *model) lostSymbol(t uint64) Reason { return m.lostBirth(GapSymbols, t) }
 func (m *model) lostLoad(t uint64) Reason   { return m.lostBirth(GapModules, t) }
+func (m *model) lostLoadAtStart(t uint64) Reason {
+	return cmp.Or(m.lostLoad(t), m.during(GapModuleStart, t))
+}
 
 // lostBirth returns why births and deaths of a kind may have gone unrecorded since the
 // recording began.

@@ -44,10 +44,30 @@ func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint6
 	}
 	for _, e := range events {
 		if e.time > loaded && e.time >= from && (!e.loaded || e.time > to) {
-			return loaded, e.time, true // a module that is loaded again was unloaded before, with no record
+			freed = e.time
+			if e.loaded {
+				freed = s.unloadedBy(max(loaded, from), e.time)
+			}
+			return loaded, freed, true
 		}
 	}
 	return loaded, 0, true
+}
+
+// unloadedBy returns the latest time at which a module was unloaded with no record, if it
+// was there at from, and a module of its name is loaded at to. The kernel changes the text
+// of a module before it makes the record of the load. So such a change just before to is
+// not one of the module that was there.
+func (s *scan) unloadedBy(from, to uint64) (t uint64) {
+	for _, l := range s.report.Coverage.Modules.Limits {
+		if l.From < to && from < l.To {
+			t = max(t, min(l.To, to))
+		}
+	}
+	if t == 0 {
+		return to
+	}
+	return t
 }
 
 // stayed reports whether a module that perf copied was still loaded when perf enabled
