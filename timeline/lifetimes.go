@@ -82,10 +82,10 @@ func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
 
 // gapsOf returns when the birth or the death of what l is may have gone unrecorded.
 func (p *liveSet) gapsOf(l *Lifetime) gaps {
-	switch {
-	case l.IsModule() && l.stayed:
-		return p.modules
-	case l.IsModule():
+	if l.IsModule() {
+		if l.stayed {
+			return p.modules
+		}
 		return p.starting
 	}
 	if l.early.to != 0 {

@@ -1129,7 +1129,7 @@ var mutants = []mutant{
 		"min(l.To, to)", "to",
 		"TestModulesAtStart/listening: a module that is loaded was unloaded before"},
 	{"listening", "a module that may have gone at the start is uncertain from then on", "liveSet.gapsOf",
-		"case l.IsModule() && l.stayed:", "case l.IsModule():",
+		"if l.stayed {", "if true {",
 		"TestRules/modules: a poke after the events of modules were enabled may be of another module"},
 	{"listening", "the copy is older than any event of modules", "scan.addModules",
 		"listed = 0", "",
