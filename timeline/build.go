@@ -424,8 +424,11 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		}
 		if t < l.From {
 			part := upTo(l.From)
-			c.early = c.unexplainedBy(before, part)
+			c.early = part
 			c.unowned(t, l.From, before, part)
+		}
+		if len(c.stray) > 0 {
+			c.early = append(slices.Clip(c.stray), c.early...)
 		}
 		if l.Kind == Nothing {
 			t, before = l.From, l
@@ -482,6 +485,10 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			}
 		}
 		part := upTo(to)
+		if l.Kind == OutOfLine && to == l.To && len(changes) > 0 && changes[0].retires(to) {
+			part, changes = part[:len(part)+1], changes[1:]
+		}
+		c.stray = nil
 		c.gaps = c.unsureGaps(l, init, part)
 		c.alive(l.From, to, init, part)
 		if l.Kind == ModuleText && l.stayed && l.From == 0 && d.afterCopy != ReasonNone {

@@ -29,6 +29,11 @@ type change struct {
 // before returns the claim of the change's old bytes.
 func (ch *change) before() claim { return claim{ch.time, ch.old, SourcePoke, true} }
 
+// retires reports whether the change retires code at time t. The kernel records it just
+// before the death of the code, and a coarse clock gives both one time. So it says what
+// the code was until then.
+func (ch *change) retires(t uint64) bool { return ch.death && ch.hasOld && ch.time == t }
+
 // initial is a copy of a fragment's bytes, which was made at some moment of [from, to].
 type initial struct {
 	content  uint32 // noContent: nothing
@@ -71,6 +76,7 @@ type historyBuilder struct {
 	out []version // emitted so far, by time
 
 	early  []change // changes where nothing was known to be alive
+	stray  []change // that retired the last code at its death, and did not find it
 	made   uint64   // when the code was made that is there
 	madeBy uint16   // the CPU that recorded it
 
@@ -215,6 +221,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		if ch.confirms {
 			c.confirm(&p, ch, init.source)
 			continue
+		}
+		if ch.retires(e1) && (p.dead != ReasonNone || c.content != noContent && (p.torn || !c.equal(c.content, ch.old))) {
+			c.stray = []change{*ch}
 		}
 		c.compare(&p, ch)
 		doubt := c.outOfOrder(&p, ch)

@@ -91,6 +91,7 @@ type witness struct {
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
 	birth, first bool
+	death        bool
 	rivals       []witness
 	copied       bool
 	confirms     bool // it is the copy of the whole time, see painter.confirmed
@@ -1076,7 +1077,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	}
 	var facts []witness
 	for _, p := range m.changes {
-		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, first: p.Addr == lo}
+		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
 		w.cpu = p.CPU
 		for _, r := range p.rivals {
 			if r := (witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
@@ -1123,6 +1124,7 @@ type painter struct {
 	source  Source
 
 	early  []witness // changes of what nobody knows to be alive
+	stray  []witness // what retired the last being at its death, and did not find it
 	made   uint64    // when what is alive was made, and the CPU that recorded it
 	madeBy int
 }
@@ -1201,13 +1203,9 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		if t < b.from {
 			p.early = between(t, b.from)
-			if before != nil && before.kind == OutOfLine && t > 0 && t <= lastTick && p.out[t-1].standing != Retired && len(p.early) > 0 {
-				if f := p.early[0]; f.new == nil && (p.content == nil || bytes.Equal(p.content, f.old)) {
-					p.early = p.early[1:] // it retires what was there
-				}
-			}
 			p.nobody(t, b.from, before, between(t, b.from))
 		}
+		p.early = append(slices.Clip(p.stray), p.early...)
 		if b.kind == Nothing {
 			t, before = b.from, b
 			continue
@@ -1261,7 +1259,13 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		}
 		claim = p.undated(claim)
 		p.lost = m.certain(b, between(b.from, to), p.lost)
-		p.alive(b.from, to, bytes, claim, between(b.from, to))
+		inside := between(b.from, to)
+		if i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= to }); i >= 0 && b.kind == OutOfLine && to == b.to && facts[i].time == to && facts[i].death && facts[i].old != nil {
+			inside = append(inside, facts[i]) // what it was when it went
+			facts = slices.Delete(slices.Clone(facts), i, i+1)
+		}
+		p.stray = nil
+		p.alive(b.from, to, bytes, claim, inside)
 		if start := m.gaps[GapModuleStart]; b.kind == ModuleText && b.stayed && b.from == 0 && len(start) > 0 {
 			by := m.snapshot.To // when it was listed
 			if len(m.snapshot.Segments) == 0 {

@@ -140,18 +140,6 @@ func (c *historyBuilder) recordedBy(ch *change) uint16 {
 	return c.cpuOf(&poke{order: ch.order})
 }
 
-// unexplainedBy returns the changes behind a lifetime without the first one, if that
-// retires what was there in it: the kernel records both at one time.
-func (c *historyBuilder) unexplainedBy(l *Lifetime, changes []change) []change {
-	if l == nil || l.Kind != OutOfLine || len(changes) == 0 || len(c.out) == 0 || c.out[len(c.out)-1].standing == Retired {
-		return changes
-	}
-	if ch := &changes[0]; ch.death && (c.content == noContent || c.equal(c.content, ch.old)) {
-		return changes[1:]
-	}
-	return changes
-}
-
 // maxEarly is how many changes are looked at that may have come later than recorded.
 const maxEarly = 64
 
