@@ -225,7 +225,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		if ch.retires(e1) && (p.dead != ReasonNone || c.content != noContent && (p.torn || !c.equal(c.content, ch.old))) {
 			c.stray = []change{*ch}
 		}
-		c.compare(&p, ch)
+		c.compare(&p, ch, e1)
 		doubt := c.outOfOrder(&p, ch)
 		c.become(&p, ch)
 		p.weak = doubt
@@ -326,14 +326,18 @@ func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint6
 }
 
 // compare fills the time between the last fact and a change, whose old bytes should be
-// the last fact's (rule old-bytes).
-func (c *historyBuilder) compare(p *progress, ch *change) {
+// the last fact's (rule old-bytes). The epoch ends at e1.
+func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 	switch {
 	case p.dead != ReasonNone:
 		c.retired(p.t, p.dead)
 	case !ch.hasOld:
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
+		}
+	case c.content == noContent && c.mayBeNext(ch, e1):
+		if p.t < ch.time {
+			c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 		}
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())

@@ -828,18 +828,19 @@ func (m *model) unskew(list []*made) {
 		why, _ := lost(m.lostText).within(p.recorded, q.recorded)
 		if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || p.recorded == q.recorded || why != ReasonNone || n == 0 ||
 			len(p.New) != len(p.Old) || len(q.New) != len(q.Old) ||
-			m.found(before, q, n) != fits || !bytes.Equal(q.New[:n], p.Old[:n]) || m.left(p, after, n) != fits {
+			m.found(before, q, n) == broken || !bytes.Equal(q.New[:n], p.Old[:n]) || m.left(p, after, n) == broken {
 			continue
 		}
+		certain := m.found(before, q, n) == fits && m.left(p, after, n) == fits
 		count := 0
 		for _, f := range []fit{m.found(before, p, n), m.left(p, list[k+1:k+2], n), m.left(q, after, n)} {
 			if f == broken {
 				count++
 			}
 		}
-		switch count {
-		case 0:
-		case 1:
+		switch {
+		case count == 0:
+		case count == 1 || !certain:
 			p.rivals = []Poke{p.Poke, q.Poke}
 			q.rivals = p.rivals
 		default:
@@ -1488,6 +1489,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case dead:
 			gone := p.given(Retired, why)
 			p.set(t1, f.time, func(uint64) reply { return gone })
+		case p.content == nil && f.old != nil && p.m.skew > 0 && e1 < MaxTime && !(f.death && f.time == e1):
+			// It may be of what was there next.
+			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
 		}

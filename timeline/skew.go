@@ -209,7 +209,8 @@ func (d *build) inPlace(p, q *poke) int {
 // unskew finds neighbours among a place's pokes that CPUs with differing clocks
 // recorded in the wrong order, and exchanges them. Two links that nothing else
 // explains must be mended by it. One alone may be an unrecorded change as
-// well: which of the two came first is then not known.
+// well. So may both be if a link of the exchanged pokes does not fit, where a change may
+// have been lost. Which of the two came first is then not known.
 func (d *build) unskew(list []poke) {
 	for k := 0; k+1 < len(list); k++ {
 		p, q := list[k], list[k+1]
@@ -227,11 +228,12 @@ func (d *build) unskew(list []poke) {
 				broken++
 			}
 		}
+		before, behind := d.found(list, k, &q, n), d.left(list, k+2, &p, n)
 		if broken == 0 || len(d.gaps[gapsOfText].between(p.time, q.time)) > 0 ||
-			d.found(list, k, &q, n) != linkFits || !bytes.Equal(d.newOf(&q)[:n], d.oldOf(&p)[:n]) || d.left(list, k+2, &p, n) != linkFits {
+			before == linkBroken || !bytes.Equal(d.newOf(&q)[:n], d.oldOf(&p)[:n]) || behind == linkBroken {
 			continue
 		}
-		if broken == 1 {
+		if broken == 1 || before == linkLost || behind == linkLost {
 			d.rival(p, q)
 			continue
 		}

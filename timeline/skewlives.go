@@ -167,3 +167,10 @@ func (c *historyBuilder) mayPrecede(ch *change) bool {
 	by := c.recordedBy(ch)
 	return c.made > 0 && ch.time-c.made <= maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
 }
+
+// mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs
+// whose clocks differ: it may be of what was written there next. By how much they differ is
+// known to be at least c.skew; it may be more.
+func (c *historyBuilder) mayBeNext(ch *change, e1 uint64) bool {
+	return c.skew > 0 && e1-ch.time <= maxSkew && !ch.retires(e1)
+}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -108,14 +109,16 @@ func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 	return 0, false
 }
 
-// misfitModules compares a list of modules with the maps of modules. Some modules may have
-// been loaded again in between. s390 maps only a module's text, which may begin inside it.
+// misfitModules compares a list of modules with the maps of modules, save those that were
+// loaded again meanwhile. Some loads may not be recorded. s390 maps only a module's text, which may begin inside it.
 func (s *scan) misfitModules(modules []kcore.Module) string {
 	same, differ := 0, 0
 	for _, m := range modules {
 		at, ok := s.running.modules[m.Name]
 		switch {
 		case !ok || at == 0 || m.Addr == 0:
+		case slices.ContainsFunc(s.moduleEvents[m.Name], func(e moduleEvent) bool { return e.loaded }):
+			// It was loaded again, perhaps elsewhere.
 		case at >= m.Addr && at-m.Addr < max(m.Size, 1):
 			same++
 		default:

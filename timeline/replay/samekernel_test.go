@@ -119,6 +119,11 @@ func TestMisfit(t *testing.T) {
 		{"the kernel's map ends between text and data", end(0x2800), "of another kernel: its text ends at 0x2000, in the recording the kernel's map ends at 0x2800"},
 		{"most modules have other addresses", moved(2), "of another boot: 2 of 3 modules are elsewhere in the recording"},
 		{"one module has another address", moved(1), ""},
+		{"a module is loaded again", func(w *tape) {
+			moved(2)(w)
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.module(20, 90, "c")
+		}, ""},
 		{"the build id differs", func(w *tape) { copy(w.text[0x1100:], note("other kernel id 1234")) },
 			"of another kernel: its build id is 6f74686572206b65726e656c2069642031323334, in the recording 7468697320206b65726e656c2069642031323334"},
 		{"the build id is the same", func(w *tape) { copy(w.text[0x1100:], note("this  kernel id 1234")) }, ""},
