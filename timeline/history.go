@@ -336,9 +336,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 			c.forward(p.t, ch.time, p.weak)
 		}
 	case c.content == noContent && c.mayBeNext(ch, e1):
-		if p.t < ch.time {
-			c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
-		}
+		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
 	case !p.torn && c.equal(c.content, ch.old):

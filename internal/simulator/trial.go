@@ -379,7 +379,28 @@ func (t *trial) upTo(n, rounds int) func() {
 			}
 		}
 	}
+	t.beforeReturn(n, rounds)
 	return func() { t.truth.until = 0 }
+}
+
+// beforeReturn limits what is looked at to the time before a CPU came back without its
+// events, if nothing that perf had drained shows that: the first fork on that CPU takes an
+// id, which is missing once another CPU has forked and made further records (rule hotplug).
+func (t *trial) beforeReturn(n, rounds int) {
+	k := t.run.Kernel
+	piece := &t.run.Recording.Pieces[0]
+	begin := bytes.Index(piece.Live, piece.Records)
+	drained := t.run.Recording.Opened
+	for i, r := range piece.Rounds {
+		if begin+r.Size <= n && i < rounds {
+			drained = r.At
+		}
+	}
+	for _, c := range k.AllCPUs {
+		if c.Returned != 0 && (k.UnseenFork == 0 || drained < k.UnseenFork+second) {
+			t.truth.until = c.Returned
+		}
+	}
 }
 
 func (t *trial) killed(data []byte, kcore string, opts replay.Options) error {

@@ -83,6 +83,9 @@ func (k *Kernel) makeNoise(p *Proc, c *CPU) {
 	parent := &Task{PID: 1, Comm: "init", CPU: c}
 	t := k.NewTask("sh", c)
 	k.record(p, parent, rawperf.Task, rawperf.TypeFork, 0, k.Format.Task(t.PID, 1, t.PID, 1, k.Clock.Read(c.Number, k.Now)))
+	if c.Returned != 0 && k.UnseenFork == 0 {
+		k.UnseenFork = k.Now
+	}
 	p.Pause(1e3, 1e5)
 	k.record(p, t, rawperf.Comm, rawperf.TypeComm, rawperf.MiscCommExec, k.Format.Comm(t.PID, t.PID, "noise"))
 	p.Pause(1e4, 1e6)

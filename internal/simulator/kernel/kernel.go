@@ -11,6 +11,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/textreplay/textreplay/internal/simulator/rawperf"
 )
@@ -93,6 +94,9 @@ type Kernel struct {
 	Truth   Truth
 	Text    *Text
 	DataEnd uint64 // _edata
+	// UnseenFork is the true time of the first fork on a CPU that came back without its
+	// events; 0: there is none yet.
+	UnseenFork uint64
 	AllCPUs []*CPU
 	mem     memory
 
@@ -256,4 +260,7 @@ func (k *Kernel) SetOnline(p *Proc, c *CPU) {
 		k.textMutex.Unlock()
 	}
 	c.Online = true
+	if slices.ContainsFunc(c.samplers, func(e *Event) bool { return e.gone }) {
+		c.Returned = k.Now
+	}
 }
