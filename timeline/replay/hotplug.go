@@ -127,7 +127,10 @@ const (
 // before it runs. So if a task forks, its child's id is assigned after the task's
 // earlier FORK record. This gives the id from which on all FORKs were recorded, and
 // the earliest time at which an id was in use.
-func (s *scan) unseenForks() []unseenFork {
+//
+// end is the time up to which the records of all CPUs were read, or of all but the one
+// that is in question.
+func (s *scan) unseenForks(end uint64) []unseenFork {
 	listens, ok := s.recordsTasks()
 	if !ok {
 		return nil
@@ -173,7 +176,7 @@ func (s *scan) unseenForks() []unseenFork {
 			ids[i].after = max(ids[i].after, ids[i-1].after)
 		}
 	}
-	end := min(s.horizon(), wrapped)
+	end = min(end, wrapped)
 	var out []unseenFork
 	add := func(u unseenFork) {
 		for _, b := range s.buffers {
@@ -363,6 +366,35 @@ func (s *scan) recordsHotplug() (from uint64, ok bool) {
 	return from, from != timeline.MaxTime
 }
 
+// bridged returns the ring buffer that ends the recording's horizon, if it has no record
+// for a while before that: only the rounds say that it is complete. It also returns the
+// time up to which all others are complete. In a recording that ends cleanly there is no
+// such buffer.
+//
+// A fork that none of the others has was made on this buffer's CPU. perf has drained the
+// buffer many times since its last record. So the CPU was offline, and came back.
+func (s *scan) bridged() (least *ringBuffer, others uint64) {
+	if s.clean || s.listens != 0 {
+		return nil, 0
+	}
+	rounds, until := s.rounds(), timeline.MaxTime
+	others = timeline.MaxTime
+	for _, b := range s.buffers {
+		if b.takes&takesPokes == 0 {
+			continue
+		}
+		if t := b.complete(rounds, s.report.First); t < until {
+			least, until, others = b, t, until
+		} else {
+			others = min(others, t)
+		}
+	}
+	if least == nil || until <= least.side || others == timeline.MaxTime {
+		return nil, 0
+	}
+	return least, others
+}
+
 // watched reports whether a CPU that goes offline after its last record would be
 // recorded.
 func (s *scan) watched(b *ringBuffer) bool {
@@ -376,9 +408,17 @@ func (s *scan) isIdle(b *ringBuffer) bool {
 	return l != nil && b.cpu > l.cpu && s.watched(b)
 }
 
+// findUnseen finds the forks that no CPU recorded.
+func (s *scan) findUnseen() {
+	s.unseen = s.unseenForks(s.horizon())
+	if b, end := s.bridged(); b != nil {
+		s.silent, s.unseenLate = b, s.unseenForks(end)
+	}
+}
+
 // findHotplug looks for signs that CPUs were gone, or that none was.
 func (s *scan) findHotplug() {
-	s.unseen = s.unseenForks()
+	s.findUnseen()
 	s.watchesFrom, s.watchesCPUs = s.recordsHotplug()
 	s.report.HotplugRecorded = s.watchesCPUs
 	for _, b := range s.buffers {
@@ -403,10 +443,20 @@ func (s *scan) gone(b *ringBuffer) (from uint64, why string) {
 	case s.tasks.cpuhp[b.running]:
 		return b.last, fmt.Sprintf("%s was silent from %s on, when it went offline", b.where(), Seconds(b.last))
 	}
-	if u := firstAfter(s.unseen, b.last); u != nil {
+	if u := s.unseenAfter(b); u != nil {
 		return b.last, fmt.Sprintf("%s was silent from %s on, but %v; the CPU may have been offline", b.where(), Seconds(b.last), u)
 	}
 	return 0, ""
+}
+
+// unseenAfter returns the first fork that only the CPU of b can have made, after its last
+// record, or nil.
+func (s *scan) unseenAfter(b *ringBuffer) *unseenFork {
+	u := firstAfter(s.unseen, b.last)
+	if u == nil && b == s.silent {
+		u = firstAfter(s.unseenLate, b.last)
+	}
+	return u
 }
 
 // firstAfter returns the first of the forks after t, or nil.
@@ -443,9 +493,9 @@ func (s *scan) switched(rec *perfdata.Record) {
 func (r *Replay) ShowsHotplug(rec *perfdata.Record) bool {
 	s := r.scanned()
 	r.unseenOnce.Do(func() {
-		all := s.unseenForks()
+		s.findUnseen()
 		for _, b := range s.buffers {
-			if u := firstAfter(all, b.last); u != nil {
+			if u := s.unseenAfter(b); u != nil {
 				r.unseen = append(r.unseen, *u)
 			}
 		}

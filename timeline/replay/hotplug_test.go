@@ -122,6 +122,28 @@ func TestHotplug(t *testing.T) {
 			w.must(w.w.KSymbol(&perfdata.KSymbol{Addr: 0x10_0000, Len: 16, Kind: perfdata.KSymbolOOL, Name: []byte("kprobe_insn_page"), SampleID: s}))
 			end(w)
 		}, silent},
+		{"an id is missing that only the CPU can have given that the rounds alone vouch for", func(w *tape) {
+			w.pipe = true
+			begin(w)
+			w.tick(11, 10*second)
+			w.fork(10, 11*second, 21, 7)
+			w.fork(10, 25*second, 23, 7) // beyond the horizon
+			w.tick(10, 45*second)
+			w.round()
+			w.tick(10, 50*second)
+			w.round()
+		}, until("10000000000", "cpu-silent")},
+		{"the id may still be in the ring buffer of another CPU", func(w *tape) {
+			w.pipe = true
+			begin(w)
+			w.tick(11, 10*second)
+			w.fork(10, 11*second, 21, 7)
+			w.tick(10, 45*second)
+			w.round()
+			w.tick(10, 50*second)
+			w.fork(10, 50*second, 23, 7)
+			w.round()
+		}, until("19999999400", "beyond-horizon")},
 		{"every CPU has a later record", func(w *tape) {
 			begin(w)
 			met(w)

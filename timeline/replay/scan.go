@@ -45,8 +45,11 @@ type scan struct {
 	several   bool   // some CPU has several events that take the same records
 	unnamed   uint64 // LOST_SAMPLES that name no id
 
-	tasks      taskLog
-	unseen     []unseenFork
+	tasks  taskLog
+	unseen []unseenFork
+	// unseenLate are those of the CPU of silent, see bridged.
+	unseenLate []unseenFork
+	silent     *ringBuffer
 	cpuhpEnter hotplugLayout
 	// watchesCPUs is true if every CPU that went offline since watchesFrom was recorded.
 	watchesCPUs bool

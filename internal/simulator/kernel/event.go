@@ -20,7 +20,7 @@ type Task struct {
 type CPU struct {
 	Number    int
 	Online    bool
-	Returned  uint64 // true time at which it came back without its events; 0: it did not
+	Returned  uint64   // true time at which it came back without its events; 0: it did not
 	listeners []*Event // the newest first, as attach_sb_event puts them
 	samplers  []*Event // that sample on their own, or at a tracepoint
 	busy      Mutex    // held while a task makes a record

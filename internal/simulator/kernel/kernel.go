@@ -97,8 +97,8 @@ type Kernel struct {
 	// UnseenFork is the true time of the first fork on a CPU that came back without its
 	// events; 0: there is none yet.
 	UnseenFork uint64
-	AllCPUs []*CPU
-	mem     memory
+	AllCPUs    []*CPU
+	mem        memory
 
 	// Locks, in the order in which they are taken.
 	moduleMutex, probeMutex, traceMutex, keyMutex, programMutex, textMutex Mutex
