@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,11 +12,90 @@ import (
 
 // unknownCommand is the error of a command or a help topic that does not exist.
 func unknownCommand(root *cobra.Command, name string) error {
-	root.SuggestionsMinimumDistance = 2
-	if similar := root.SuggestionsFor(name); len(similar) > 0 {
+	// The library suggests no topics.
+	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
+			all.AddCommand(&cobra.Command{Use: c.Name(), Run: func(*cobra.Command, []string) {}})
+		}
+	}
+	if similar := all.SuggestionsFor(name); len(similar) > 0 {
 		return usagef("unknown command %q; did you mean %s?", name, strings.Join(similar, " or "))
 	}
 	return usagef("unknown command %q; %q lists them", name, "textreplay help")
+}
+
+// helpWidth is how many columns help has at most.
+const helpWidth = 100
+
+// setHelp sets how root and its commands print help: with a pager, lines of at most
+// helpWidth columns, and an error for a topic that does not exist.
+func (a *app) setHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("wrapped", func(f interface{ FlagUsagesWrapped(int) string }) string {
+		return f.FlagUsagesWrapped(helpWidth)
+	})
+	template := root.UsageTemplate()
+	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
+		template = strings.ReplaceAll(template, flags+".FlagUsages ", "wrapped "+flags+" ")
+	}
+	root.SetUsageTemplate(strings.ReplaceAll(template, "[command] --help", "COMMAND --help"))
+
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		a.pager.enabled = !a.noPager
+		show(cmd, args)
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND or TOPIC]",
+		Short: "Help about a command or a topic",
+		Long:  "help prints the help of a command, or a topic such as times and addresses.",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if len(args) == 0 {
+				for _, c := range cmd.Root().Commands() {
+					if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
+						names = append(names, c.Name()+"\t"+c.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 || topic == cmd.Root() && len(args) > 0 {
+				return unknownCommand(cmd.Root(), strings.Join(args, " "))
+			}
+			topic.InitDefaultHelpFlag()
+			return topic.Help()
+		},
+	})
+}
+
+// checkShell makes "completion SHELL" fail for a shell that is not known. The library
+// adds that command when the output is set.
+func checkShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return usagef("want a shell: bash, zsh, fish or powershell")
+				}
+				return usagef("no completion for %q: bash, zsh, fish or powershell", args[0])
+			}
+		}
+	}
+}
+
+// paged are the commands whose text is shown in a pager.
+var paged = []string{"at", "audit", "diff", "history", "info", "log", "oops", "symbols", "verify", "help"}
+
+// page decides whether cmd's output is shown in a pager.
+func (a *app) page(cmd *cobra.Command) {
+	stdin, _ := cmd.Flags().GetBool("stdin") // each answer must be seen before the next question
+	format := cmd.Flags().Lookup("format")
+	a.pager.enabled = !a.noPager && slices.Contains(paged, cmd.Name()) && !stdin && (format == nil || format.Value.String() != "raw")
 }
 
 // A command without a Run is a help topic: "textreplay help TOPIC" prints it.
@@ -73,9 +153,9 @@ func addressesTopic() *cobra.Command {
                         a BPF program; also trampolines and out-of-line pages
 
 If a name has several addresses, the error lists them: ask again with the module's
-name, the size or the address. If there is no such name, the error has similar ones. Names come from kcore_dir's kallsyms (or --kallsyms) and
-from the recording's KSYMBOL records, which also say when BPF programs and
-out-of-line code existed.`,
+name, the size or the address. If there is no such name, the error has similar ones.
+Names come from kcore_dir's kallsyms (or --kallsyms) and from the recording's KSYMBOL
+records, which also say when BPF programs and out-of-line code existed.`,
 	}
 }
 
@@ -94,6 +174,11 @@ removed and an existing file stays as it was. Pipes, devices and standard output
 
 The group and others can read an output only if they can read every input. A
 recording that only its owner can read, by its own mode or by that of its
-directory, makes outputs that only their owner can read. Everyone can read man pages.`,
+directory, makes outputs that only their owner can read. Everyone can read man pages.
+
+If standard output is a terminal, text is shown in a pager: the command in
+TEXTREPLAY_PAGER, else that in PAGER, else less, with LESS=FRX unless LESS is set. cat
+or an empty value means none, as does --no-pager. The exit code is the command's, or 0
+if you leave the pager before all is printed.`,
 	}
 }

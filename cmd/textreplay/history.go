@@ -50,7 +50,7 @@ of the address changes, for example because a BPF program is loaded there, the n
 name is printed.`,
 		Example: `  textreplay history do_sys_openat2+7
   textreplay history vfs_read -n 64
-  textreplay history bpf_prog_0123456789abcdef_name --json | jq -r 'select(.standing == "known").since'`,
+  textreplay history bpf_prog_0123456789abcdef_x --json | jq -r 'select(.standing == "known").since'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("want an address, got %s", count(len(args), "argument"))

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,7 @@ type app struct {
 	out    *bufio.Writer // standard output; keeps its first error until the end
 	stderr io.Writer
 	style  style
+	pager  *pager
 
 	outputs outfile.Outputs // the files that the run writes
 	opened  []opened        // the files that it reads; they stay open until its end
@@ -37,6 +39,7 @@ type app struct {
 	vmlinux  string
 	modules  string
 	windows  string
+	noPager  bool
 	guest    guest
 	cpus     int
 	index    string
@@ -48,12 +51,14 @@ type app struct {
 
 // run runs the program with the given arguments and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, out: bufio.NewWriterSize(stdout, 1<<16), stderr: stderr}
+	a := &app{stdin: stdin, stderr: stderr, pager: &pager{out: stdout}}
+	a.out = bufio.NewWriterSize(a.pager, 1<<16)
 	root := a.rootCmd(stdout)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(a.out)
 	root.SetErr(stderr)
+	checkShell(root)
 
 	var cmd *cobra.Command
 	err := replay.Guard(func() (err error) {
@@ -68,6 +73,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = a.indexErr
 	}
 	a.closeAll()
+	if failed := a.pager.wait(); failed != nil {
+		err = outputError(failed)
+	} else if errors.Is(err, errPagerLeft) {
+		err = nil // the user has seen enough
+	}
+	if err == nil && !a.pager.decided && !a.json && emptyResult[cmd.Name()] != "" {
+		fmt.Fprintf(stderr, "textreplay: %s\n", emptyResult[cmd.Name()])
+	}
 	if err != nil && !silent(err) {
 		fmt.Fprintf(stderr, "textreplay: %s\n", message(err))
 		if exitCode(err) == exitUsage && !namesFault(err) {
@@ -75,6 +88,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	return exitCode(err)
+}
+
+// emptyResult is what commands say that print nothing if nothing matches.
+var emptyResult = map[string]string{
+	"log":     "no change matches",
+	"symbols": "no symbol matches",
 }
 
 func (a *app) rootCmd(stdout io.Writer) *cobra.Command {
@@ -102,6 +121,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.style.on = a.color.value == "always" ||
 				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
+			a.page(cmd)
 			const mostCPUs = 1 << 16
 			if cmd.Flags().Changed("cpus") && (a.cpus < 1 || a.cpus > mostCPUs) {
 				return usagef("--cpus %d: must be from 1 to %d", a.cpus, mostCPUs)
@@ -136,6 +156,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.index, "index", "auto", "the saved index: auto, never, or a `FILE` (textreplay help index)")
 	f.BoolVar(&a.json, "json", false, "print JSON: one object a line, addresses as \"0x...\", times as decimal nanoseconds")
 	a.choice(root, &a.progress, "progress", "show a progress bar on standard error", "auto", "auto", "always", "never")
+	f.BoolVar(&a.noPager, "no-pager", false, "do not show long output page by page (TEXTREPLAY_PAGER and PAGER name the pager)")
 	a.choice(root, &a.color, "color", "use colors; auto respects NO_COLOR", "auto", "auto", "always", "never")
 	a.choice(root, &a.require, "require", "the least standing that an answer must have (default known for hex, raw and image; any for text and JSON)", "",
 		"known", "unconfirmed", "any")
@@ -162,6 +183,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		timesTopic(),
 		addressesTopic(),
 	)
+	a.setHelp(root)
 	return root
 }
 
