@@ -169,6 +169,9 @@ func (q *at) run(args []string) (err error) {
 	if q.c, err = newCoder(q.r); err != nil {
 		return err
 	}
+	if q.c.debug, err = q.debugInfo(q.r); err != nil {
+		return err
+	}
 	if q.stdin {
 		return q.questions(q.app.stdin)
 	}

@@ -176,7 +176,7 @@ func (q *at) writeRows(x *answer, v *version, changed uint64) {
 		if l, ok := q.c.sourceLine(v.view, r.inst.Addr); ok && l.File != "" && l != source {
 			// in the style of objdump -S
 			source = l
-			fmt.Fprintf(q.out, "   ; %s\n", sourceText(&l))
+			fmt.Fprintf(q.out, "   ; %s\n", q.c.sourceText(&l, r.inst.Addr))
 		}
 		line := fmt.Sprintf("%s %-*s  %-*s %s", mark, width, label(v.view, r.inst.Addr), byteWidth, spaced(r.inst.Bytes), r.inst.Text)
 		fmt.Fprintln(q.out, strings.TrimRight(line, " "))

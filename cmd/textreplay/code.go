@@ -25,6 +25,7 @@ type coder struct {
 	dis   *disasm.Disassembler // nil: the architecture cannot be disassembled
 	order binary.ByteOrder     // of the kernel's data, and of powerpc's instructions
 	r     *replay.Replay       // nil if only the image is known
+	debug *debugInfo           // nil if there is none
 	// literals is the replay if kernel text contains data, else nil.
 	literals *replay.Replay
 }

@@ -75,6 +75,9 @@ func (h *history) run(addr, at string) (err error) {
 	if h.c, err = newCoder(h.r); err != nil {
 		return err
 	}
+	if h.c.debug, err = h.debugInfo(h.r); err != nil {
+		return err
+	}
 	asOf := h.r.Report.First
 	if at != "" {
 		t, err := h.r.ParseTime(at)
@@ -148,7 +151,7 @@ func (h *history) text(asOf timeline.View) func(*version) error {
 	}
 	fmt.Fprintf(h.out, "%s, %s (%s):\n", heading, count(h.n, "byte"), clockName(h.r))
 	if l, ok := h.c.sourceLine(asOf, h.addr); ok && l.File != "" {
-		fmt.Fprintf(h.out, "  ; %s\n", sourceText(&l))
+		fmt.Fprintf(h.out, "  ; %s\n", h.c.sourceText(&l, h.addr))
 	}
 	return func(v *version) error {
 		from, to := "the start", "the end"

@@ -214,4 +214,7 @@ func (a *app) closeAll() {
 	for _, o := range a.opened {
 		o.Close()
 	}
+	for _, f := range a.sources {
+		f.Close()
+	}
 }

@@ -60,14 +60,6 @@ func (c *coder) trampoline(v timeline.View, addr uint64) (replay.Trampoline, boo
 	return c.r.TrampolineAt(addr, v.Time())
 }
 
-// sourceLine returns the source of the BPF program's code at addr.
-func (c *coder) sourceLine(v timeline.View, addr uint64) (replay.SourceLine, bool) {
-	if c.r == nil {
-		return replay.SourceLine{}, false
-	}
-	return c.r.SourceLine(addr, v.Time())
-}
-
 // trampolineText describes the purpose of code: "serves do_sys_openat2+0x7",
 // "calls function_trace_call".
 func trampolineText(v timeline.View, s *replay.Trampoline) string {
@@ -145,18 +137,20 @@ func trampolineJSON(r *replay.Replay, v timeline.View, s *replay.Trampoline) *js
 	return out
 }
 
-// jsonSource is a line of source of a BPF program.
+// jsonSource is a line of source, of a BPF program or of the kernel.
 type jsonSource struct {
-	Program uint32 `json:"program"` // its id
+	Program uint32 `json:"program,omitempty"` // id of the BPF program
 	Func    string `json:"func,omitempty"`
 	File    string `json:"file,omitempty"`
 	Line    uint32 `json:"line,omitempty"`
 	Column  uint32 `json:"column,omitempty"`
 	Text    string `json:"text,omitempty"`
+	// InlinedInto are the functions that Func is inlined into, the innermost first.
+	InlinedInto []jsonFrame `json:"inlined_into,omitempty"`
 }
 
 func sourceJSON(l *replay.SourceLine) *jsonSource {
-	return &jsonSource{l.Program, l.Func, l.File, l.Line, l.Column, l.Text}
+	return &jsonSource{l.Program, l.Func, l.File, l.Line, l.Column, l.Text, nil}
 }
 
 // symbolJSON returns the name of addr with everything known about it.
@@ -173,6 +167,9 @@ func (c *coder) symbolJSON(v timeline.View, addr uint64) *jsonSymbol {
 	}
 	if l, ok := c.sourceLine(v, addr); ok {
 		out.Source = sourceJSON(&l)
+		if l.Program == 0 {
+			out.Source.InlinedInto = c.inlinedInto(addr)
+		}
 	}
 	return out
 }

@@ -45,7 +45,9 @@ func (a *app) pprofCmd() *cobra.Command {
 		Long: `pprof writes the recording's samples, with their call chains, as a profile for
 "go tool pprof". It names each kernel address as of the time of its sample. So an
 unloaded BPF program keeps its name even if another program used the address later.
-User-space addresses have no names; pprof finds them by file and build ID.
+User-space addresses have no names; pprof finds them by file and build ID. With
+--vmlinux and a file that has debug information, kernel text has lines of source and
+inlined functions.
 
 Each event has two values: the number of samples and the sum of their periods. The
 labels cpu, pid, tid and comm separate samples of the same stack; pprof filters by
@@ -126,6 +128,18 @@ func (p *pprof) run() error {
 		return err
 	}
 	p.opts.From, p.opts.To = window.from, window.to
+	debug, err := p.debugInfo(r)
+	if err != nil {
+		return err
+	}
+	if debug != nil {
+		p.opts.Source = func(addr uint64) (out []pprofexport.SourceFrame) {
+			for _, f := range debug.frames(addr) {
+				out = append(out, pprofexport.SourceFrame{Func: f.Func, File: f.File, Line: f.Line})
+			}
+			return out
+		}
+	}
 	if bar := p.bar(); bar != nil {
 		p.opts.Progress = bar.update
 		defer bar.clear()

@@ -28,6 +28,7 @@ type app struct {
 
 	outputs outfile.Outputs // the files that the run writes
 	opened  []opened        // the files that it reads; they stay open until its end
+	sources []io.Closer     // files of debug information
 
 	indexErr error // why the file of --index could not be written
 

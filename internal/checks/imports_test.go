@@ -38,14 +38,16 @@ var allowed = map[string][]string{
 	"timeline/mechanism": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching",
 	},
-	"internal/web":      {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism"},
-	"timeline/perfetto": {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
+	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism"},
+	"timeline/kernelsource": {},
+	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},
 	"internal/simulator/kernel":  {"internal/simulator/rawperf"},
 	"internal/simulator/record":  {"internal/simulator/rawperf", "internal/simulator/kernel"},
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
+		"timeline/kernelsource",
 		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/web",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},

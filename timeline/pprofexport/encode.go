@@ -52,6 +52,9 @@ func (e *export) write(out io.Writer) error {
 		if l.mapping != nil {
 			msg = msg.number(locationMapping, l.mapping.id)
 		}
+		for _, x := range e.namer.inlined[uint64(i)+1] { // the innermost function first
+			msg = msg.bytes(locationLine, message(nil).number(lineFunction, x.function).number(lineLine, uint64(x.line)))
+		}
 		if l.function != 0 {
 			msg = msg.bytes(locationLine, message(nil).number(lineFunction, l.function).number(lineLine, uint64(l.line)))
 		}

@@ -46,9 +46,19 @@ type Options struct {
 	PIDs   []uint32
 	Comms  []string
 	Labels Labels
+	// Source, if set, returns the places in the source of the code at an address of core
+	// kernel text: the innermost first, then the functions that it is inlined into.
+	// Nil means that they are not known. The package timeline/kernelsource has them.
+	Source func(addr uint64) []SourceFrame
 	// Progress, where set, is called from time to time with how many bytes of the
 	// recording have been read.
 	Progress func(done, total int64)
+}
+
+// A SourceFrame is a place in the source. Line counts from 1; 0 means unknown.
+type SourceFrame struct {
+	Func, File string
+	Line       int
 }
 
 // ErrNoSamples: the recording has no sample, or none that was asked for.
@@ -200,6 +210,7 @@ func newExport(r *replay.Replay, opts Options) (*export, error) {
 	}
 	e.tasks = readTasks(e.rec, e.warn)
 	e.namer = newNamer(r, e.tasks)
+	e.namer.source = opts.Source
 	e.read()
 	if e.stats.Samples == 0 {
 		return nil, ErrNoSamples

@@ -430,3 +430,38 @@ func TestPprof(t *testing.T) {
 		}
 	}
 }
+
+// TestSourceFrames: what Options.Source returns are the lines of locations, the innermost
+// first; the outermost keeps the name that kallsyms has.
+func TestSourceFrames(t *testing.T) {
+	p, _, err := Profile(callgraph(t), Options{Source: func(addr uint64) []SourceFrame {
+		if addr%2 == 0 {
+			return nil
+		}
+		return []SourceFrame{{"inner", "inner.h", 1}, {"middle", "middle.h", 2}, {"its name in the source", "outer.c", 3}}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := 0, 0
+	for _, l := range p.Location {
+		if l.Mapping == nil || l.Mapping.File != kernelFile || len(l.Line) == 0 {
+			continue
+		}
+		if l.Address%2 == 0 {
+			without++
+			if len(l.Line) != 1 || l.Line[0].Line != 0 {
+				t.Errorf("%#x: %+v", l.Address, l.Line)
+			}
+			continue
+		}
+		with++
+		if len(l.Line) != 3 || l.Line[0].Function.Name != "inner" || l.Line[0].Line != 1 || l.Line[1].Function.Filename != "middle.h" ||
+			l.Line[2].Line != 3 || l.Line[2].Function.Filename != "outer.c" || l.Line[2].Function.Name == "its name in the source" {
+			t.Errorf("%#x: %+v", l.Address, l.Line)
+		}
+	}
+	if with == 0 || without == 0 {
+		t.Errorf("%d locations with lines, %d without", with, without)
+	}
+}

@@ -95,9 +95,11 @@ type namer struct {
 	functions []function
 	functionN map[function]uint64 // numbers, from 1 on
 	locations []location
-	locationN map[location]uint64    // numbers, from 1 on
-	kernel    map[kernelAddr]named   // as of the time last asked for
-	others    map[kernelAddr][]named // as of all other times
+	locationN map[location]uint64 // numbers, from 1 on
+	source    func(addr uint64) []SourceFrame
+	inlined   map[uint64][]inlinedLine // by number of the location, the innermost first
+	kernel    map[kernelAddr]named     // as of the time last asked for
+	others    map[kernelAddr][]named   // as of all other times
 }
 
 // A function is a symbol during one life, as far as it comes from one file of
@@ -115,6 +117,12 @@ type location struct {
 	mapping  *mapping // nil: not known
 	function uint64   // number; 0: none
 	line     uint32   // of the function's file; 0: not known
+}
+
+// An inlinedLine is a place in a function that is inlined at a location.
+type inlinedLine struct {
+	function uint64
+	line     uint32
 }
 
 // A kernelAddr is an address in a call chain; the name of one to which
@@ -138,6 +146,7 @@ func newNamer(r *replay.Replay, ts *tasks) *namer {
 		foreign:   make(map[context]*mapping),
 		functionN: make(map[function]uint64),
 		locationN: make(map[location]uint64),
+		inlined:   make(map[uint64][]inlinedLine),
 		kernel:    make(map[kernelAddr]named),
 		others:    make(map[kernelAddr][]named),
 	}
@@ -274,19 +283,23 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 		k.around(t, last.From, last.To)
 	}
 	l := location{addr: addr}
+	var inlined []SourceFrame
 	if ok {
 		f := function{name: s.Name, module: s.Module, addr: s.Addr, from: s.From}
+		if !s.Dynamic && s.Module == "" && n.source != nil {
+			// kallsyms names the outermost function: its name has the suffix of a part, as
+			// .isra.0 and .cold.
+			if frames := n.source(addr); len(frames) > 0 {
+				outer := frames[len(frames)-1]
+				f.file, l.line, inlined = outer.File, uint32(max(outer.Line, 0)), frames[:len(frames)-1]
+			}
+		}
 		if s.Dynamic && t != timeless {
 			if src, ok := n.r.SourceLine(addr, t); ok {
 				f.file, l.line = src.File, src.Line
 			}
 		}
-		l.function = n.functionN[f]
-		if l.function == 0 {
-			n.functions = append(n.functions, f)
-			l.function = uint64(len(n.functions))
-			n.functionN[f] = l.function
-		}
+		l.function = n.function(f)
 		if l.mapping = n.mappingOf(&s); l.mapping != nil {
 			l.mapping.named = true
 		}
@@ -294,7 +307,23 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 		l.mapping = n.mappingAt(addr)
 	}
 	k.location = n.location(l)
+	if _, ok := n.inlined[k.location]; !ok {
+		for _, x := range inlined {
+			n.inlined[k.location] = append(n.inlined[k.location], inlinedLine{n.function(function{name: x.Func, file: x.File}), uint32(max(x.Line, 0))})
+		}
+	}
 	return k
+}
+
+// function returns the number of a function.
+func (n *namer) function(f function) uint64 {
+	id := n.functionN[f]
+	if id == 0 {
+		n.functions = append(n.functions, f)
+		id = uint64(len(n.functions))
+		n.functionN[f] = id
+	}
+	return id
 }
 
 // narrow narrows k to the interval around t in which no symbol at addr begins
