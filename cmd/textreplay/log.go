@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,6 +42,9 @@ type log struct {
 	mechanisms words
 	summary    bool
 	classifier *mechanism.Classifier // nil if no mechanism is asked for
+
+	renderings map[string]*rendering // by address and bytes
+	key        []byte                // scratch
 }
 
 // interval is half-open.
@@ -53,7 +57,7 @@ func (i interval) meets(addr, n uint64) bool {
 }
 
 func (a *app) logCmd() *cobra.Command {
-	l := &log{app: a, shown: make(map[*replay.Sequence]bool)}
+	l := &log{app: a, shown: make(map[*replay.Sequence]bool), renderings: make(map[string]*rendering)}
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
 		Short: "Print every change of kernel text in time order",
@@ -117,7 +121,7 @@ func (l *log) run() (err error) {
 	case l.summary:
 		p = l.newSummary()
 	case l.json:
-		p = &logJSON{log: l, enc: encoder(l.out)}
+		p = &logJSON{log: l, enc: encoder(l.out), quotes: make(map[string][]byte)}
 	}
 	for c := range l.r.Changes() {
 		if !l.times.has(c.Time) || !l.wantsWriter(c) {
@@ -260,21 +264,11 @@ func (l *log) change(c *replay.Change, to printer) error {
 	return nil
 }
 
-// sides prints the instructions before and after a poke.
-func (l *log) sides(p *logPoke) (old, new string) {
-	if n := len(p.Old); n > 0 {
-		old = instsText(l.c.instsAt(p.before, p.Addr, uint64(n), p.Old), n)
-	}
-	if n := len(p.New); n > 0 {
-		new = instsText(l.c.instsAt(p.after, p.Addr, uint64(n), p.New), n)
-	}
-	return old, new
-}
-
 // logText prints for people.
 type logText struct {
 	*log
-	batch int // number of the batch being printed
+	batch int    // number of the batch being printed
+	line  []byte // scratch
 }
 
 var pokeWords = [...]string{
@@ -287,48 +281,69 @@ var pokeWords = [...]string{
 }
 
 func (t *logText) poke(p *logPoke) error {
-	old, new := t.sides(p)
-	change := old + "  ->  " + new
-	where := t.c.label(p.after, p.Addr)
+	run := p.c.Batch
+	inBatch := run != nil && run.Sites > 1
+	b := t.line[:0]
+	switch {
+	case !inBatch:
+		t.batch = 0
+		word := pokeWords[p.kind()]
+		if s := p.c.Sequence; s != nil {
+			word = s.Kind.String()
+		}
+		b = append(append(append(t.appendHead(b, p.c), "  "...), word...), "  "...)
+	default:
+		if t.batch != run.Number {
+			t.batch = run.Number
+			b = fmt.Appendf(t.appendHead(b, p.c), "  batch of %s until %s\n", count(run.Sites, "site"), replay.Seconds(run.To))
+		}
+		b = append(appendSeconds(append(b, "    "...), p.Time), "  "...)
+	}
+	r := t.render(p)
+	b = append(append(b, r.label...), ' ')
 	switch p.kind() {
 	case timeline.PokeCreated:
-		change = fmt.Sprintf("(%s) %s", count(len(p.New), "byte"), new)
+		b = fmt.Appendf(b, "(%s) %s", count(len(p.New), "byte"), r.new)
 	case timeline.PokeRemoved:
-		change = fmt.Sprintf("(%s) %s", count(len(p.Old), "byte"), old)
-		where = t.c.label(p.before, p.Addr)
+		b = fmt.Appendf(b, "(%s) %s", count(len(p.Old), "byte"), r.old)
+	default:
+		b = append(append(append(b, r.old...), "  ->  "...), r.new...)
 	}
-	word := pokeWords[p.kind()]
-	if s := p.c.Sequence; s != nil {
-		word = s.Kind.String()
-	}
-	run := p.c.Batch
-	if run == nil || run.Sites <= 1 {
-		t.batch = 0
-		_, err := fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(p.c), word, where, change)
-		return err
-	}
-	if t.batch != run.Number {
-		t.batch = run.Number
-		fmt.Fprintf(t.out, "%s  batch of %s until %s\n", t.head(p.c), count(run.Sites, "site"), replay.Seconds(run.To))
-	}
-	_, err := fmt.Fprintf(t.out, "    %s  %s %s\n", replay.Seconds(p.Time), where, change)
+	b = append(b, '\n')
+	t.line = b
+	_, err := t.out.Write(b)
 	return err
 }
 
 // head returns the time, CPU and thread of an entry.
-func (l *log) head(c *replay.Change) string {
+func (l *log) head(c *replay.Change) string { return string(l.appendHead(nil, c)) }
+
+func (l *log) appendHead(b []byte, c *replay.Change) []byte {
 	if c.Time == 0 {
-		return "before the start"
+		return append(b, "before the start"...)
 	}
 	id := c.SampleID()
-	s := fmt.Sprintf("%-16s", replay.Seconds(c.Time))
+	const width = 16
+	n := len(b)
+	for b = appendSeconds(b, c.Time); len(b)-n < width; {
+		b = append(b, ' ')
+	}
 	if id.Has&perfdata.SampleCPU != 0 {
-		s += fmt.Sprintf("  cpu %d", id.CPU)
+		b = strconv.AppendUint(append(b, "  cpu "...), uint64(id.CPU), 10)
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		s += fmt.Sprintf("  %s[%d]", c.Comm, id.TID)
+		b = append(append(b, "  "...), c.Comm...)
+		b = append(strconv.AppendUint(append(b, '['), uint64(id.TID), 10), ']')
 	}
-	return s
+	return b
+}
+
+// appendSeconds appends replay.Seconds(ns).
+func appendSeconds(b []byte, ns uint64) []byte {
+	b = append(strconv.AppendUint(b, ns/1e9, 10), '.')
+	n := len(b)
+	b = strconv.AppendUint(b, ns%1e9+1e9, 10)
+	return append(b[:n], b[n+1:]...)
 }
 
 func (t *logText) ksymbol(c *replay.Change) error {

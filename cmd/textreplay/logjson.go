@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,9 @@ import (
 // logJSON prints one object a line for each entry.
 type logJSON struct {
 	*log
-	enc *json.Encoder
+	enc    *json.Encoder
+	quotes map[string][]byte // strings as JSON
+	line   []byte            // scratch
 }
 
 // jsonEntry has the fields of all entries. The time is null if the entry is
@@ -47,8 +50,8 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 
 func (j *logJSON) mechanism(c *replay.Change) string { return j.classifier.Of(c).String() }
 
-type jsonPoke struct {
-	jsonEntry
+// jsonPokeText has the fields of a poke that are the same each time the same code changes.
+type jsonPokeText struct {
 	Poke    string      `json:"poke"`  // kind of poke: batch, kprobe-armed, ...
 	Shape   string      `json:"shape"` // the same as a key of info's "pokes"
 	Addr    string      `json:"addr"`
@@ -57,7 +60,12 @@ type jsonPoke struct {
 	New     string      `json:"new"`
 	OldText string      `json:"old_text"`
 	NewText string      `json:"new_text"`
-	Batch   int         `json:"batch,omitempty"`
+}
+
+type jsonPoke struct {
+	jsonEntry
+	jsonPokeText
+	Batch int `json:"batch,omitempty"`
 	// Mechanism is by what the kernel made the change: static-key, ...
 	Mechanism string `json:"mechanism"`
 	// Sequence is the sequence of several steps that the poke belongs to.
@@ -65,7 +73,10 @@ type jsonPoke struct {
 }
 
 func (j *logJSON) poke(p *logPoke) error {
-	old, new := j.sides(p)
+	r := j.render(p)
+	if r.json != nil && p.c.Sequence == nil && p.c.Time != 0 {
+		return j.write(p, r.json)
+	}
 	v := p.after
 	if len(p.New) == 0 {
 		v = p.before
@@ -74,10 +85,12 @@ func (j *logJSON) poke(p *logPoke) error {
 	if p.c.Batch != nil {
 		batch = p.c.Batch.Number
 	}
-	return j.enc.Encode(jsonPoke{
-		j.head(kindPoke, p.c), p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
-		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new, batch, j.mechanism(p.c), j.sequenceJSON(p.c.Sequence),
-	})
+	text := jsonPokeText{p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), r.old, r.new}
+	if lo, hi := j.r.Image.Text(); r.lasts && lo <= p.Addr && p.Addr < hi { // else the symbol says more, for some time
+		r.json = bytes.Trim(marshal(text), "{}")
+	}
+	return j.enc.Encode(jsonPoke{j.head(kindPoke, p.c), text, batch, j.mechanism(p.c), j.sequenceJSON(p.c.Sequence)})
 }
 
 type jsonKSymbol struct {

@@ -16,6 +16,9 @@ import (
 // functions have the module, out-of-line code has the function it belongs to.
 func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
 	return func(addr uint64) (string, uint64, bool) {
+		if c.asking {
+			c.asked = append(c.asked, addr)
+		}
 		s, ok := v.Symbol(addr)
 		if ok && (s.Dynamic || s.Module != "") {
 			return c.nameOf(v, addr), addr, true

@@ -48,7 +48,8 @@ func (t *logText) sequence(c *replay.Change) error {
 	fmt.Fprintf(t.out, "%s  %s  %s %s\n", t.head(c), sequenceHead(s), label(t.r.Image.At(s.Begin()), s.Site), sequenceStates(s))
 	for i := range s.Steps {
 		p := t.step(&s.Steps[i])
-		old, new := t.sides(p)
+		r := t.render(p)
+		old, new := r.old, r.new
 		if _, err := fmt.Fprintf(t.out, "    %s  %s %s  ->  %s\n", replay.Seconds(p.Time), label(p.after, p.Addr), old, new); err != nil {
 			return err
 		}
@@ -92,7 +93,8 @@ func (l *log) sequenceJSON(s *replay.Sequence) *jsonSequence {
 	out := &jsonSequence{s.Kind.String(), hexAddr(s.Site), decTime(s.Begin()), decTime(s.End()), s.Complete, s.Legal, nil}
 	for i := range s.Steps {
 		p := l.step(&s.Steps[i])
-		old, new := l.sides(p)
+		r := l.render(p)
+		old, new := r.old, r.new
 		out.Steps = append(out.Steps, jsonStep{decTime(p.Time), hexAddr(p.Addr),
 			hex.EncodeToString(p.Old), hex.EncodeToString(p.New), old, new})
 	}
@@ -108,9 +110,11 @@ func (j *logJSON) sequence(c *replay.Change) error {
 		return instsText(j.c.instsAt(v, s.Site, uint64(len(code)), code), len(code))
 	}
 	return j.enc.Encode(jsonPoke{
-		jsonEntry: j.head(kindPoke, c), Poke: "sequence", Shape: shapes[timeline.PokeBatch],
-		Addr: hexAddr(s.Site), Symbol: placeOf(after, s.Site).json(),
-		Old: hex.EncodeToString(old), New: hex.EncodeToString(new), OldText: text(before, old), NewText: text(after, new),
+		jsonEntry: j.head(kindPoke, c),
+		jsonPokeText: jsonPokeText{
+			Poke: "sequence", Shape: shapes[timeline.PokeBatch], Addr: hexAddr(s.Site), Symbol: placeOf(after, s.Site).json(),
+			Old: hex.EncodeToString(old), New: hex.EncodeToString(new), OldText: text(before, old), NewText: text(after, new),
+		},
 		Mechanism: j.mechanism(c), Sequence: j.sequenceJSON(s),
 	})
 }
