@@ -55,11 +55,15 @@ func TestVariants(t *testing.T) {
 			}
 			percent := 100 * known / all
 			t.Logf("%d seeds, %d bytes compared, %d known; %.1f %% of kernel text is known", n, sum.compared, sum.known, percent)
-			if n >= defaultSeeds && *simpler == "" && percent < v.Least {
+			// How much is known depends on when a recording loses something for the first
+			// time: what nothing patches is known until then only. So the mean of other
+			// seeds may be far below. What is proven of each recording is checked one by one.
+			first := n >= defaultSeeds && *firstSeed == 0 && *simpler == ""
+			if first && percent < v.Least {
 				t.Errorf("%.1f %% of kernel text is known, less than %v", percent, v.Least)
 			}
 			share := 100 * float64(sum.known) / float64(sum.compared)
-			if least := leastBytes[v.Name]; n >= defaultSeeds && *simpler == "" && share < least {
+			if least := leastBytes[v.Name]; first && share < least {
 				t.Errorf("%.2f %% of all bytes are known, less than %v", share, least)
 			}
 		})

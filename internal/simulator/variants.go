@@ -90,7 +90,6 @@ var Variants = []Variant{
 	{"late-writes", func(c *Config, r *rand.Rand) { lateWrites(c, r) }, NoFloor, 95},
 	{"lossy-modules", func(c *Config, r *rand.Rand) { modules(c, record.AllModules); lossy(c, r) }, NoFloor, 10},
 	{"lossy-programs", func(c *Config, r *rand.Rand) { programs(c); lossy(c, r) }, NoFloor, 35},
-	{"lossy-double-writes", func(c *Config, r *rand.Rand) { c.Record.DoubleWrites = 30; lossy(c, r) }, NoFloor, 25},
 	{"lossy-skew", func(c *Config, r *rand.Rand) { skew(c, r, 40e3); lossy(c, r) }, NoFloor, 18},
 	{"lossy-late", func(c *Config, r *rand.Rand) { lateWrites(c, r); lossy(c, r) }, NoFloor, 15},
 	{"lossy-samples", func(c *Config, r *rand.Rand) { samples(c); lossy(c, r) }, NoFloor, 7},

@@ -715,11 +715,34 @@ func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 		return m.Addr
 	}
 	if k != nil {
-		if last, ok := k.LastFunction(m.Name, m.Addr, m.Addr+m.Size); ok {
+		if last, ok := k.LastFunction(m.Name, m.Addr, beforeInit(k, m)); ok {
 			return last&^(textPage-1) + textPage
 		}
 	}
 	return m.Addr
+}
+
+// beforeInit returns the end of the addresses in which kallsyms has no init text of a
+// module that is Live.
+//
+// The module is Live before its init text is freed (do_init_module of
+// kernel/module/main.c), and the size in /proc/modules has both until then. So init text
+// may lie where the list says that the module is. It is freed without a record. kallsyms
+// has its symbols as long: init_module is one, unless the module's function for it is no
+// init text. Between a module's text and its init text are its data.
+func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	end := m.Addr + m.Size
+	within := func(s kcore.Symbol) bool { return m.Addr <= s.Addr && s.Addr < end }
+	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), within) {
+		return end
+	}
+	data := m.Addr // without a symbol of data, nothing tells the two apart
+	for _, s := range k.All() {
+		if s.Module == m.Name && within(s) && strings.IndexByte("dDbBrR", s.Type) >= 0 && (data == m.Addr || s.Addr < data) {
+			data = s.Addr
+		}
+	}
+	return data
 }
 
 // addListed adds the code in kallsyms that is neither in the kernel nor in a module.

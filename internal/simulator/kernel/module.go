@@ -26,8 +26,15 @@ type Module struct {
 	initCode *Life
 }
 
-// size is what /proc/modules says: the sum over all areas.
-func (m *Module) size() int { return (m.file.textPages + m.file.dataPages) * PageSize }
+// size is what /proc/modules says: the sum over all areas, that of init text included until
+// that is freed.
+func (m *Module) size() int {
+	pages := m.file.textPages + m.file.dataPages
+	if m.init != 0 {
+		pages++
+	}
+	return pages * PageSize
+}
 
 // changeModule loads or unloads a module.
 func (k *Kernel) changeModule(p *Proc, t *Task) {

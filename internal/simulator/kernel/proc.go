@@ -32,7 +32,8 @@ func (k *Kernel) Kallsyms() string {
 		}
 		line(m.data, 'd', m.file.name+"_data", m.file.name)
 		if m.init != 0 {
-			line(m.init, 't', m.file.name+"_init", m.file.name)
+			line(m.init, 't', "init_module", m.file.name)
+			line(m.init+16, 't', m.file.name+"_init", m.file.name)
 		}
 	}
 	for _, tr := range k.tracers {
