@@ -22,6 +22,8 @@ type pprof struct {
 	labels        words
 	opts          pprofexport.Options
 	pids          []uint
+
+	folded, speedscope bool
 }
 
 // noLabels is the value of --labels for no labels.
@@ -55,9 +57,14 @@ them (-tagfocus) and groups by them (-tagroot). With fewer labels, the profile o
 large recording is smaller.
 
 In a call chain, the address of the call replaces the return address. After a call
-of a function that never returns, the return address belongs to another function.`,
+of a function that never returns, the return address belongs to another function.
+
+--folded and --speedscope write the same stacks for flame graphs. The outermost frame is
+the name of the thread, unless --labels leaves out comm.`,
 		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
   textreplay pprof -o prof.pb.gz --time 12.5,13 --labels comm
+  textreplay pprof -o out.folded --folded && flamegraph.pl out.folded > out.svg
+  textreplay pprof -o out.speedscope.json --speedscope
   perf record -g -a -o - -- sleep 5 | textreplay pprof -i - -o prof.pb.gz
   textreplay image --at end --exec -o text.elf && go tool pprof -disasm vfs_read text.elf prof.pb.gz`,
 		Args: cobra.NoArgs,
@@ -74,6 +81,9 @@ of a function that never returns, the return address belongs to another function
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
 	}
+	f.BoolVar(&p.folded, "folded", false, "write folded stacks instead, for flamegraph.pl")
+	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
+	cmd.MarkFlagsMutuallyExclusive("folded", "speedscope")
 	a.words(cmd, &p.labels, "labels", "the `labels` of samples (default all)", append(choices, noLabels)...)
 	cmd.MarkFlagRequired("output")
 	return cmd
@@ -146,7 +156,14 @@ func (p *pprof) run() error {
 	}
 	var stats *pprofexport.Stats
 	err = p.writeFile(p.output, func(w io.Writer) (err error) {
-		stats, err = pprofexport.Write(w, r, p.opts)
+		write := pprofexport.Write
+		switch {
+		case p.folded:
+			write = pprofexport.WriteFolded
+		case p.speedscope:
+			write = pprofexport.WriteSpeedscope
+		}
+		stats, err = write(w, r, p.opts)
 		return err
 	})
 	var event *pprofexport.EventError
