@@ -1,0 +1,200 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package examples
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
+)
+
+// An etmEncoder writes packets of ETMv4 (Arm IHI 0064, "Trace packet formats").
+type etmEncoder struct{ out []byte }
+
+func (e *etmEncoder) sync(t, addr uint64) {
+	e.out = append(e.out, make([]byte, 11)...)
+	e.out = append(e.out, 0x80)       // A-Sync
+	e.out = append(e.out, 0x01, 1, 0) // Trace Info
+	e.timestamp(t)
+	e.out = append(e.out, 0x04) // Trace On
+	// Address with context: 64 bits, IS0; context: EL1, AArch64, not secure.
+	e.out = append(e.out, 0x85)
+	e.addressBytes(addr)
+	e.out = append(e.out, 0x31)
+}
+
+func (e *etmEncoder) addressBytes(addr uint64) {
+	e.out = append(e.out, byte(addr>>2)&0x7f, byte(addr>>9)&0x7f)
+	for shift := 16; shift < 64; shift += 8 {
+		e.out = append(e.out, byte(addr>>shift))
+	}
+}
+
+func (e *etmEncoder) address(addr uint64) {
+	e.out = append(e.out, 0x9d) // 64 bits, IS0
+	e.addressBytes(addr)
+}
+
+func (e *etmEncoder) timestamp(t uint64) {
+	e.out = append(e.out, 0x02)
+	for range 8 {
+		if t < 0x80 {
+			e.out = append(e.out, byte(t))
+			return
+		}
+		e.out = append(e.out, byte(t)|0x80)
+		t >>= 7
+	}
+	e.out = append(e.out, byte(t))
+}
+
+func (e *etmEncoder) atom(taken bool) {
+	if taken {
+		e.out = append(e.out, 0xf7)
+	} else {
+		e.out = append(e.out, 0xf6)
+	}
+}
+
+// Instructions of arm64.
+const (
+	armNOP = 0xd503201f
+	armRET = 0xd65f03c0
+	armADD = 0x91000400 // add x0, x0, #1
+)
+
+func armB(words int) uint32    { return 0x14000000 | uint32(words)&0x3ffffff }
+func armCBNZ(words int) uint32 { return 0xb5000002 | uint32(words)&0x7ffff<<5 } // x2
+
+// TestOpenCSD: an arm64 CPU runs functions whose first instruction changes between NOP and B
+// while it does. What OpenCSD decodes from its trace through the C library is what ran; with
+// the text of one time it is not.
+func TestOpenCSD(t *testing.T) {
+	exe := compile(t, "csdecode", "opencsd/c_api/opencsd_c_api.h", "opencsd/csdecode.c", "-lopencsd_c_api", "-lopencsd")
+	const base = uint64(0xffff800080000000)
+	const functions, size = 64, 256 // functions of 256 bytes, in four pages
+	text := make([]byte, functions*size)
+	for i := range len(text) / 4 {
+		binary.LittleEndian.PutUint32(text[4*i:], armNOP)
+	}
+	// site: nop or b 1f; add; b 2f; 1: nop; 2: cbnz x2, site; ret
+	code := []uint32{armNOP, armADD, armB(2), armNOP, armCBNZ(-4), armRET}
+	k := &genperf.Kernel{Machine: elf.EM_AARCH64, Arch: "aarch64", Release: "6.12.0", Order: binary.LittleEndian, Addr: base, CPUs: 1}
+	for f := range functions {
+		for i, w := range code {
+			binary.LittleEndian.PutUint32(text[f*size+4*i:], w)
+		}
+		k.Symbols = append(k.Symbols, kcore.ELFSymbol{Name: fmt.Sprintf("f%d", f), Addr: base + uint64(f*size)})
+	}
+	k.Text = bytes.Clone(text)
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	rec, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	word := func(w uint32) []byte { return binary.LittleEndian.AppendUint32(nil, w) }
+	rng := rand.New(rand.NewPCG(3, 4))
+	const start = 2_000_000_000
+	now := uint64(start)
+	enc := &etmEncoder{}
+	var want []byte
+	run := func(addr uint64) {
+		want = binary.LittleEndian.AppendUint64(want, addr)
+		want = append(want, text[addr-base:][:4]...)
+	}
+	pokes := 0
+	for step := range 5000 {
+		f := rng.IntN(functions)
+		site := base + uint64(f*size)
+		if step == 0 {
+			enc.sync(now, site)
+		} else {
+			enc.address(site) // where the last RET leads
+		}
+		// Once in a while a change, of this function or of another.
+		if rng.IntN(4) == 0 {
+			now += 1000
+			g := rng.IntN(functions)
+			if rng.IntN(2) == 0 {
+				g = f
+			}
+			old := bytes.Clone(text[g*size:][:4])
+			next := word(armB(3))
+			if !bytes.Equal(old, word(armNOP)) {
+				next = word(armNOP)
+			}
+			if err := rec.Poke(now, base+uint64(g*size), old, next); err != nil {
+				t.Fatal(err)
+			}
+			copy(text[g*size:], next)
+			pokes++
+		}
+		now += 1000
+		enc.timestamp(now)
+		for again := true; again; {
+			run(site)
+			if bytes.Equal(text[f*size:][:4], word(armNOP)) {
+				run(site + 4)
+				run(site + 8)
+				enc.atom(true)
+			} else {
+				enc.atom(true)
+				run(site + 12)
+			}
+			run(site + 16)
+			again = rng.IntN(3) == 0
+			enc.atom(again)
+		}
+		run(site + 20)
+		enc.atom(true)
+	}
+	enc.address(base)
+	if err := rec.End(now + 1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(t.TempDir(), "etm.bin")
+	if err := os.WriteFile(trace, enc.out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stream := filepath.Join(t.TempDir(), "stream")
+	decode := func(flags ...string) ([]byte, string) {
+		out, err := exec.Command(exe, append(flags, "-n", "-o", stream, dir, trace)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got, err := os.ReadFile(stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got, string(out)
+	}
+	got, out := decode()
+	t.Logf("%d changes, %d instructions; %s", pokes, len(want)/12, out)
+	if !bytes.Equal(got, want) {
+		i := 0
+		for i+12 <= min(len(got), len(want)) && bytes.Equal(got[i:i+12], want[i:i+12]) {
+			i += 12
+		}
+		t.Errorf("instruction %d of %d differs: decoded %x, executed %x", i/12, len(want)/12, got[i:min(i+36, len(got))], want[i:min(i+36, len(want))])
+	}
+	if !strings.Contains(out, " 0 errors") {
+		t.Error("errors")
+	}
+	if plain, out := decode("-1"); bytes.Equal(plain, want) {
+		t.Errorf("the text of one time gives the same: %s", out)
+	}
+}
