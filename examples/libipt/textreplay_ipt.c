@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -427,6 +428,14 @@ static int fill_area(struct ipt *d, struct epoch *e, struct area *a)
 	return err;
 }
 
+/* libipt compares a file's time of modification when it maps a section, and takes the file
+ * for another one if it is later. Only what no section has yet was written. */
+static void unchanged(int fd)
+{
+	static const struct timespec never[2];
+	futimens(fd, never);
+}
+
 static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 {
 	struct epoch *e = calloc(1, sizeof(*e));
@@ -541,6 +550,7 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 	if (!e->image || !e->cache)
 		goto fail;
 	pt_iscache_set_limit(e->cache, UINT64_MAX);
+	unchanged(e->fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", e->fd);
 	for (i = 0; i < e->nareas; i++) {
 		struct area *a = &e->areas[i];
@@ -637,6 +647,7 @@ static int section_of(struct ipt *d, struct region *r)
 	if (r->nversions == versions_max || size > sections_size - d->used)
 		return -1;
 	memcpy(d->mem + d->used, r->bytes, size);
+	unchanged(d->fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
 	isid = pt_iscache_add_file(d->cache, path, d->used, size, r->lo);
 	if (isid < 0)
