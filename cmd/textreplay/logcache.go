@@ -49,7 +49,7 @@ func (l *log) render(p *logPoke) *rendering {
 	r.old = l.side(p.before, p.Addr, p.Old, &r.oldNames, &r.lasts)
 	r.new = l.side(p.after, p.Addr, p.New, &r.newNames, &r.lasts)
 	v, names := p.after, &r.newNames
-	if p.kind() == timeline.PokeRemoved {
+	if p.c != nil && p.kind() == timeline.PokeRemoved { // a step of a sequence has no change
 		v, names = p.before, &r.oldNames
 	}
 	r.label = l.c.label(v, p.Addr)

@@ -5,7 +5,6 @@ package replay
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"slices"
 
@@ -73,7 +72,6 @@ type trail struct {
 // threads' names.
 type trailEntry struct {
 	time  uint64
-	seq   uint32 // its place in the recording
 	batch uint32 // index of the batch + 1; 0: of none
 	loss  *Loss  // if not nil, there is no record
 	rec   perfdata.Record
@@ -87,8 +85,8 @@ type trailEntry struct {
 // A change that several events of a CPU recorded, or that perf wrote twice, is yielded
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
-// Each loop reads the recording again and keeps about 100 bytes of memory for each
-// record. A Change, and what it points to, is valid until the next one.
+// Each loop reads the recording again and keeps about 80 bytes of memory for each
+// record, and twice that while it sorts them. A Change, and what it points to, is valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r}
@@ -122,15 +120,17 @@ func (t *trail) collect() {
 		if volatile {
 			x.Raw = bytes.Clone(x.Raw)
 		}
-		t.entries = append(t.entries, trailEntry{time: id.Time, seq: uint32(len(t.entries)), rec: x})
+		t.entries = append(t.entries, trailEntry{time: id.Time, rec: x})
 	}
 	for i := range t.r.Report.Losses {
 		l := &t.r.Report.Losses[i]
-		t.entries = append(t.entries, trailEntry{time: l.To, seq: uint32(len(t.entries)), loss: l})
+		t.entries = append(t.entries, trailEntry{time: l.To, loss: l})
 	}
-	slices.SortFunc(t.entries, func(a, b trailEntry) int {
-		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.seq, b.seq))
+	sorted := make([]trailEntry, 0, len(t.entries))
+	timeline.InTimeOrder(t.entries, func(e *trailEntry) uint64 { return e.time }, func(lo, hi int) {
+		sorted = append(sorted, t.entries[lo:hi]...)
 	})
+	t.entries = sorted
 }
 
 // IsChange reports whether [Replay.Changes] yields a text poke, a symbol or a BPF event,
