@@ -28,13 +28,19 @@ type build struct {
 	OS          string  `json:"os"`
 	Arch        string  `json:"arch"`
 	IndexFormat int     `json:"index_format"`
+	JSON        int     `json:"json"` // version of the schemas in docs/schema
 }
+
+// schemaVersion is the version of the JSON that commands print. It changes if a field goes
+// or gets another meaning, which compatibility.md rules out from 1.0 on; not if one is
+// added.
+const schemaVersion = 1
 
 // thisBuild describes this program.
 func thisBuild() build {
 	b := build{
 		Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		IndexFormat: replay.IndexVersion,
+		IndexFormat: replay.IndexVersion, JSON: schemaVersion,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
