@@ -38,9 +38,10 @@ type Walker struct {
 
 	// Errors are the places at which the walk could not go on. It did so at the next PSB.
 	Errors []error
-	// Traps is how many traps of pokes the CPU met, and Tries how often an alternative
-	// turned out to be wrong.
-	Traps, Tries int
+	// Traps is how many traps of pokes the CPU met. Emulated is of how many of them the
+	// handler returned to one of the addresses that the effect names. Tries is how often an
+	// alternative turned out to be wrong.
+	Traps, Emulated, Tries int
 
 	events []Event
 	state
@@ -51,11 +52,12 @@ type Walker struct {
 
 // state is all that an instruction changes.
 type state struct {
-	ip    uint64
-	next  int // the next event
-	first uint64
-	traps int
-	run   int // instructions since the last event
+	ip       uint64
+	next     int // the next event
+	first    uint64
+	traps    int
+	emulated int
+	run      int // instructions since the last event
 	// handlers are the handlers of INT3 that the CPU is in, and inner how many interrupts
 	// and exceptions came inside of the innermost.
 	handlers [4]handler
@@ -129,7 +131,7 @@ func (w *Walker) Walk(events []Event) {
 func (w *Walker) skipToSync() {
 	for ; w.next < len(w.events); w.next++ {
 		if e := &w.events[w.next]; e.Kind == Sync && e.IP != 0 || e.Kind == Enable {
-			w.state = state{ip: e.IP, next: w.next + 1, first: e.First, traps: w.traps}
+			w.state = state{ip: e.IP, next: w.next + 1, first: e.First, traps: w.traps, emulated: w.emulated}
 			return
 		}
 	}
@@ -156,7 +158,7 @@ func (w *Walker) commit(choices, pending int) {
 	for i := range w.choices {
 		w.choices[i].done -= n
 	}
-	w.Traps = w.traps
+	w.Traps, w.Emulated = w.traps, w.emulated
 }
 
 // tryNext goes back to the newest choice that has another option left, and takes it.
@@ -363,6 +365,9 @@ func (w *Walker) execute(o *option) error {
 		w.depth--
 		if !h.any && !h.effect.MayResumeAt(w.ip) {
 			return w.errorf("the handler of INT3 returned there, which is not what %v does", h.effect.Kind) // the second check
+		}
+		if k := h.effect.Kind; !h.any && k != replay.EffectUnknown && k != replay.EffectProbe && k != replay.EffectReturn {
+			w.emulated++
 		}
 	}
 	return nil

@@ -170,12 +170,12 @@ func readLog(t *testing.T, dir string) map[int][]logged {
 
 // A comparison counts how a walk differs from the log.
 type comparison struct {
-	equal, other, missing, errors, traps, logged int
+	equal, other, missing, errors, traps, emulated, logged int
 }
 
 func (c *comparison) add(o comparison) {
 	c.equal, c.other, c.missing = c.equal+o.equal, c.other+o.other, c.missing+o.missing
-	c.errors, c.traps, c.logged = c.errors+o.errors, c.traps+o.traps, c.logged+o.logged
+	c.errors, c.traps, c.emulated, c.logged = c.errors+o.errors, c.traps+o.traps, c.emulated+o.emulated, c.logged+o.logged
 }
 
 // compare walks the trace of a CPU, and compares each instruction with the log. Times are
@@ -235,7 +235,7 @@ func compare(t *testing.T, text Text, r *replay.Replay, trace []byte, inexact ui
 			t.Log(err)
 		}
 	}
-	c.errors, c.traps, c.logged = len(w.Errors), w.Traps, len(want)
+	c.errors, c.traps, c.emulated, c.logged = len(w.Errors), w.Traps, w.Emulated, len(want)
 	c.missing = len(want) - c.equal
 	took := time.Since(begin)
 	t.Logf("%+v, %d wrong tries, %v, %d ns an instruction", c, w.Tries, took, int(took)/max(c.equal+c.other, 1))
@@ -292,7 +292,7 @@ func TestWalk(t *testing.T) {
 	t.Logf("with times that are exact to %d ticks: %+v", ticks, inexact)
 	t.Logf("over perf's copy of kernel text: %+v", plain)
 	// What CPUs executed after their last packet is not in a trace.
-	want := comparison{equal: 5687716, missing: 29, traps: traps, logged: 5687745}
+	want := comparison{equal: 5687716, missing: 29, traps: traps, emulated: traps, logged: 5687745}
 	if sum != want || inexact != want || traps != 1177 {
 		t.Errorf("want %+v", want)
 	}
