@@ -343,7 +343,7 @@ func (d *build) gather(sites []uint32) {
 // isUnpatched reports whether a fragment is core text of which only the snapshot
 // says anything. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
-	return p.text && len(p.sites) == 0 && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) &&
+	return p.text && len(p.sites) == 0 && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 &&
 		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })
 }
 
@@ -368,6 +368,9 @@ func (d *build) changesOf(f *fragment, pokes []poke) []change {
 		c.time, c.recorded, c.order, c.offset = d.timeOf(p), p.time, p.order, uint32(k)
 		c.old, c.new, c.hasOld, c.hasNew = e.old+uint32(k), e.new+uint32(k), hasOld, hasNew
 		c.first, c.birth, c.death = k == 0, e.olen == 0, e.nlen == 0
+		if p.order < uint32(len(d.began)) {
+			c.began = d.began[p.order]
+		}
 		c.calls = e.olen == 5 && e.nlen == 5 && byte(e.oldWord) == opCALL && byte(e.newWord) == opCALL && f.size == 5
 	}
 	d.changes = changes
@@ -389,6 +392,7 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 		if class == gapsOfText {
 			c.pairs = d.pairs
 		}
+		c.addLocalGaps(p.lo)
 		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
 	} else {
 		here := w.lifetimesOver(p)
@@ -399,6 +403,7 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 	}
 	c.uncertain(changes, births)
 	c.inFlight()
+	c.weave(changes)
 	d.out = c.out
 	return c.out
 }
@@ -446,6 +451,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			if c.thunk {
 				c.gaps = d.gaps[gapsOfThunk]
 			}
+			c.addLocalGaps(c.f.addr)
 			// Where a module came later, the snapshot has what was there before.
 			if !l.later && l.From <= later(d.snapshot.To, d.skew) {
 				init = c.fromSnapshot(weak)
@@ -462,6 +468,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
 			if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
 				c.gaps = always(NoCoverage)
+				c.addProbed()
 			}
 			if off, ok := d.codeOff[l]; ok {
 				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
@@ -480,6 +487,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			}
 		case OutOfLine:
 			c.gaps, c.bare, c.soft = d.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
+			c.addLocalGaps(c.f.addr)
 			if l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(OutOfLineGap)
 			}

@@ -48,6 +48,9 @@ type Poke struct {
 	// NotBefore, if later than Time, is the time of an earlier record of the same
 	// CPU: its clock was set back between. See Builder.ClockSetBack.
 	NotBefore uint64
+	// Began, if not 0, is a time before which the change had not begun: two records
+	// enclose it. The bytes are [InFlight] from Began until Time.
+	Began uint64
 }
 
 // Segment is a run of bytes at an address.
@@ -174,6 +177,7 @@ type Builder struct {
 	gaps           [gapKinds][]gap
 	callThunks     bool
 	silentPokes    bool
+	probed         bool
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 
@@ -188,6 +192,8 @@ type Builder struct {
 	log     lineLog
 	cpus    []cpuRun          // that recorded the pokes
 	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
+	began   []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
+	local   []localGap        // see GapAt
 	skew    uint64            // see ClockSetBack
 	twice   gaps              // times that the clock may have shown twice
 	added   uint32            // how many pokes
@@ -325,6 +331,11 @@ func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
 // alone, except for their Silent addresses.
 func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 
+// Probed sets whether the changes of a kernel that records no text pokes were recorded by
+// other means, except in the gaps of [GapPokes]. The Silent addresses of BPF programs are
+// then known, too.
+func (b *Builder) Probed(probed bool) { b.probed = probed }
+
 // CallThunks sets whether the kernel can write call thunks into the padding before
 // functions with no record (call-depth tracking of x86-64, patch_dest() in
 // arch/x86/kernel/callthunks.c). Build finds out from the copies of text whether it does.
@@ -433,6 +444,9 @@ func (b *Builder) Poke(p *Poke) {
 	if q.delayed = p.NotBefore > p.Time; q.delayed {
 		x.notBefore = append(x.notBefore, p.NotBefore)
 	}
+	if q.enclosed = p.Began != 0; q.enclosed {
+		x.began = append(x.began, p.Began)
+	}
 	if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
 		b.enqueue()
 	}
@@ -443,6 +457,10 @@ func (b *Builder) add(x *batch, p *queued) {
 	notBefore := uint64(0)
 	if p.delayed {
 		notBefore, x.notBefore = x.notBefore[0], x.notBefore[1:]
+	}
+	began := uint64(0)
+	if p.enclosed {
+		began, x.began = x.began[0], x.began[1:]
 	}
 	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(p.olen)+int(p.nlen)) {
 		b.drop(p.time)
@@ -484,6 +502,10 @@ func (b *Builder) add(x *batch, p *queued) {
 			b.delayed = make(map[uint32]uint64)
 		}
 		b.delayed[b.added] = notBefore
+	}
+	if p.enclosed {
+		b.began = append(b.began, make([]uint64, int(b.added)+1-len(b.began))...)
+		b.began[b.added] = began
 	}
 	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != p.cpu {
 		b.cpus = append(b.cpus, cpuRun{b.added, p.cpu})
@@ -644,6 +666,7 @@ func (b *Builder) Clone() *Builder {
 	c.symbols = slices.Clip(b.symbols)
 	c.programs = slices.Clip(b.programs)
 	c.windows = slices.Clip(b.windows)
+	c.began, c.local = slices.Clip(b.began), slices.Clip(b.local)
 	for i := range b.gaps {
 		c.gaps[i] = slices.Clip(b.gaps[i])
 	}

@@ -64,7 +64,7 @@ func (b *Builder) withWindows() *Builder {
 	c.sites = slices.Clone(b.sites)
 	c.edits = slices.Clone(b.edits)
 	c.arena = slices.Clip(b.arena)
-	c.cpus = slices.Clip(b.cpus)
+	c.cpus, c.began = slices.Clip(b.cpus), slices.Clip(b.began)
 	c.siteAt.slots = slices.Clone(b.siteAt.slots)
 	c.log = b.log.clone()
 	lines := b.log.index(len(b.sites))

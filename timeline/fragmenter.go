@@ -105,6 +105,9 @@ func (d *build) cuts(lives []*Lifetime, thunks []Range) []uint64 {
 	for _, r := range d.only {
 		cut(r.Lo, r.Hi)
 	}
+	for _, g := range d.local {
+		cut(g.Lo, g.Hi)
+	}
 	for i := range d.windows {
 		w := &d.windows[i]
 		cut(w.Addr, w.Addr+uint64(len(w.Before)))

@@ -21,6 +21,7 @@ type change struct {
 	calls          bool   // it changes a call to another one, and the fragment has all of it
 	live           bool   // it shows that the code is alive here, see sightings
 	order, offset  uint32 // of the poke, and where in it the fragment begins
+	began          uint64 // from when on it was going on; 0: no record says
 	copied         bool   // it is no change, but a further copy that was made in [time, until]
 	until          uint64
 	confirms       bool // it is no change, but the epoch's own copy, see confirmed

@@ -32,7 +32,8 @@ type model struct {
 	gaps           [gapKinds][]gap // by GapKind
 	pokes          []Poke
 	windows        []ExplicitWindow
-	silent         bool // pokes
+	local          []localGap // of core text
+	silent         bool       // pokes
 	thunks         bool
 
 	// Derived.
@@ -138,6 +139,9 @@ func (m *model) solve() {
 	}
 	for _, w := range m.windows {
 		edge(w.Addr, w.Addr+uint64(len(w.Before)))
+	}
+	for _, g := range m.local {
+		edge(g.Lo, g.Hi)
 	}
 	m.paired = slices.ContainsFunc(m.gaps[GapPokes], func(g gap) bool { return g.reason == SilentWriters })
 	for a := m.textLo; a < m.textHi && m.paired; a++ {
@@ -1063,6 +1067,20 @@ func (m *model) answers(lo, hi uint64) []reply {
 			p.out[t] = reply{InFlight, InExplicitWindow, SourceWindow, string(before) + string(after)}
 		}
 	}
+	done := uint64(0)
+	for _, c := range m.changes {
+		old, new := at(c.Old, c.Addr), at(c.New, c.Addr)
+		if c.Began == 0 || old == nil || new == nil || max(c.Began, done) >= c.Time {
+			continue
+		}
+		for t := max(c.Began, done); t < c.Time; t++ {
+			switch p.out[t].standing {
+			case Known, Unconfirmed, Conflicting, InFlight:
+				p.out[t] = reply{InFlight, InExplicitWindow, SourceWindow, string(old) + string(new)}
+			}
+		}
+		done = c.Time
+	}
 	return p.out
 }
 
@@ -1167,12 +1185,23 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		claim.from = max(m.snapshot.From-min(m.snapshot.From, m.skew), m.first)
 	}
 	if p.lo >= m.textLo && p.hi <= m.textHi {
-		p.lost, p.bare = m.widened(m.lostText), NeverRecorded
+		local := func(why func(uint64) Reason) func(uint64) Reason {
+			return func(t uint64) Reason {
+				r := why(t)
+				for _, g := range m.local {
+					if g.Lo <= p.lo && p.lo < g.Hi && g.from <= t && t < g.to {
+						r = cmp.Or(r, g.reason)
+					}
+				}
+				return r
+			}
+		}
+		p.lost, p.bare = m.widened(local(m.lostText)), NeverRecorded
 		if m.padding(p.lo) {
 			p.lost = ever(ThunkPadding)
 		}
 		if m.paired && !m.padding(p.lo) {
-			p.pair = m.widened(m.lostPair)
+			p.pair = m.widened(local(m.lostPair))
 		}
 		bytes := p.snapshot
 		for _, s := range m.seed {
@@ -1822,6 +1851,11 @@ func genModel(t *rapid.T) *model {
 		}
 		m.copies = append(m.copies, c)
 	}
+	if !skewed && yes("local gap", 4) {
+		from, at := tick("local from"), m.textLo+rapid.Uint64Range(0, 3).Draw(t, "local at")
+		m.local = []localGap{{Range{Lo: at, Hi: at + rapid.Uint64Range(1, 3).Draw(t, "local bytes")},
+			gap{from, from + rapid.Uint64Range(1, 9).Draw(t, "local for"), WriterUnknown}}}
+	}
 	if !skewed && yes("window", 5) {
 		from := tick("opens")
 		n := rapid.IntRange(1, 2).Draw(t, "bytes")
@@ -1954,6 +1988,9 @@ func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(strin
 		if m.thunks && base == 0x1000 && yes("padding", 3) {
 			p.Addr += 8
 		}
+		if yes("enclosed", 2) {
+			p.Began = time - rapid.Uint64Range(0, min(6, time-1)).Draw(t, "going on for")
+		}
 		n := rapid.IntRange(1, 3).Draw(t, "length")
 		for k := range uint64(n) {
 			old, ok := m.before(now, p.Addr+k)
@@ -2026,6 +2063,9 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	}
 	for i := range m.pokes {
 		b.Poke(&m.pokes[i])
+	}
+	for _, g := range m.local {
+		b.GapAt(g.Range, g.from, g.to, g.reason)
 	}
 	for _, w := range m.windows {
 		if err := b.Window(w); err != nil {
@@ -2180,6 +2220,9 @@ func (m *model) String() string {
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {
 		fmt.Fprintf(&b, "poke %#x at %d on CPU %d: %x -> %x\n", p.Addr, p.Time, p.CPU, p.Old, p.New)
+	}
+	for _, g := range m.local {
+		fmt.Fprintf(&b, "local gap %#x to %#x, %d to %d: %v\n", g.Lo, g.Hi, g.from, g.to, g.reason)
 	}
 	for _, w := range m.windows {
 		fmt.Fprintf(&b, "window %#x %d to %d: %x -> %x\n", w.Addr, w.From, w.To, w.Before, w.After)

@@ -29,6 +29,7 @@ type queued struct {
 	cpu              uint16
 	long             bool   // one of the two is longer than a word
 	delayed          bool   // batch.notBefore has its NotBefore
+	enclosed         bool   // batch.began has its Began
 	bytes            uint32 // where in the batch they begin, the old ones first, if long
 	site             uint32 // scratch: 1 + its site, 0 if it is not there yet
 }
@@ -38,6 +39,7 @@ type batch struct {
 	pokes     []queued
 	bytes     []byte
 	notBefore []uint64
+	began     []uint64
 }
 
 const (
@@ -124,7 +126,7 @@ func (b *Builder) settle() {
 	}
 }
 
-func (x *batch) reset() { x.pokes, x.bytes, x.notBefore = x.pokes[:0], x.bytes[:0], nil }
+func (x *batch) reset() { x.pokes, x.bytes, x.notBefore, x.began = x.pokes[:0], x.bytes[:0], nil, nil }
 
 // old and new return the bytes of a long poke.
 func (x *batch) old(p *queued) []byte { return x.bytes[p.bytes:][:p.olen] }

@@ -110,6 +110,13 @@ const (
 	TooManyFacts
 	NotListening
 	SnapshotUndated
+	ProbeUnchecked
+	ProbeMissed
+	ProbeEarly
+	ProbeUnpaired
+	ProbeDisarmed
+	ProbeConfined
+	WriterUnknown
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -146,6 +153,13 @@ var reasons = [...]struct{ code, text string }{
 	TooManyFacts:        {"too-many-facts", "more facts overlap here, or more changes were recorded, than any kernel makes: some were ignored"},
 	NotListening:        {"not-listening", "the event that records such changes was not enabled yet"},
 	SnapshotUndated:     {"snapshot-undated", "the time of the copy of text is unknown: changes between it and the recording may be missing in it"},
+	ProbeUnchecked:      {"probe-unchecked", "the probe's hit counters were not read then, so its samples may not show every change"},
+	ProbeMissed:         {"probe-missed", "the probe was hit more often than it has samples: changes are missing"},
+	ProbeEarly:          {"probe-early", "the probe was hit between perf's copy of text and its first sample: changes are missing"},
+	ProbeUnpaired:       {"probe-unpaired", "a change has only one of its two samples: others may be missing"},
+	ProbeDisarmed:       {"probe-disarmed", "all kprobes were disarmed: changes meanwhile were not recorded"},
+	ProbeConfined:       {"probe-confined", "the probe's event does not have a sample of every hit"},
+	WriterUnknown:       {"writer-unknown", "a change was recorded without its bytes: the code of its writer could not be decoded"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

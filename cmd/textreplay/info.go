@@ -187,6 +187,7 @@ func (d *digest) write(w io.Writer, s style) {
 	d.writeGuests(o)
 	d.writeCoverage(o)
 	o.field("assumed", "no writer that leaves no record: %s (docs/truth.md)", strings.Join(unseenWriters, ", "))
+	d.writeProbes(o)
 	d.writeSnapshot(o)
 	d.writeChanges(o)
 	d.writeDoubts(o)
@@ -323,6 +324,31 @@ func (d *digest) writeCoverage(o *sections) {
 			fmt.Fprintf(o.w, "    %s%s (%s)\n", limitTime(l), l.Text, l.Reason)
 		}
 	}
+}
+
+// writeProbes prints what probes on text writers recorded.
+func (d *digest) writeProbes(o *sections) {
+	p := d.Probes
+	if p == nil {
+		return
+	}
+	o.section("Probes")
+	for _, e := range p.Events {
+		o.field(e.Name, "%s of %s", count(e.Samples, "sample"), cmp.Or(e.Function, "an unknown function"))
+	}
+	o.field("changes", "%s, %s of them with unknown bytes or address; %s", thousands(p.Writes), thousands(p.Unknown), count(p.Unpaired, "unpaired sample"))
+	for _, r := range p.Readings {
+		var hits []string
+		for i, e := range p.Events {
+			hits = append(hits, fmt.Sprintf("%s %s, missed %s", e.Name, count(r.Hits[i], "hit"), thousands(r.Missed[i])))
+		}
+		o.field("counters", "%s to %s: %s", replay.Seconds(r.From), replay.Seconds(r.To), strings.Join(hits, "; "))
+	}
+	early := "not all accounted for, so changes may be missing"
+	if p.Accounted {
+		early = "all are perf's own"
+	}
+	o.field("early hits", "%s", early)
 }
 
 func (d *digest) writeSnapshot(o *sections) {

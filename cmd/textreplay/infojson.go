@@ -29,7 +29,8 @@ type jsonInfo struct {
 	Guest     *string                 `json:"guest"` // null: the host
 	Guests    []jsonGuest             `json:"guests"`
 	Warnings  []string                `json:"warnings"`
-	Advice    *jsonAdvice             `json:"advice"` // null for a guest
+	Advice    *jsonAdvice             `json:"advice"`           // null for a guest
+	Probes    *jsonProbes             `json:"probes,omitempty"` // of kernels that record no pokes
 }
 
 // jsonAdvice is how to record what the recording lacks.
@@ -139,6 +140,9 @@ func (d *digest) json() jsonInfo {
 		Warnings:  []string{},
 		Assumed:   unseenWriters,
 	}
+	if d.Probes != nil {
+		out.Probes = probesJSON(d.Probes)
+	}
 	if d.Guest != 0 {
 		name := guestFlag(d.Guest)
 		out.Guest = &name
@@ -194,6 +198,42 @@ func (d *digest) json() jsonInfo {
 		for _, c := range advice.Changes {
 			out.Advice.Changes = append(out.Advice.Changes, jsonAdvisedChange{nonEmpty(c.Option), c.Why})
 		}
+	}
+	return out
+}
+
+// jsonProbes is what probes on text writers recorded.
+type jsonProbes struct {
+	Events     []jsonProbeEvent   `json:"events"`
+	Writes     int                `json:"writes"`
+	Unknown    int                `json:"unknown"`
+	Unpaired   int                `json:"unpaired"`
+	Duplicates int                `json:"duplicates"`
+	Accounted  bool               `json:"early_hits_accounted"`
+	Readings   []jsonProbeReading `json:"readings"`
+}
+
+type jsonProbeEvent struct {
+	Name     string `json:"name"`
+	Function string `json:"function"`
+	Samples  uint64 `json:"samples"`
+}
+
+type jsonProbeReading struct {
+	From   *string  `json:"from"`
+	To     *string  `json:"to"`
+	Hits   []uint64 `json:"hits"`
+	Missed []uint64 `json:"missed"`
+}
+
+func probesJSON(p *replay.Probes) *jsonProbes {
+	out := &jsonProbes{Events: []jsonProbeEvent{}, Writes: p.Writes, Unknown: p.Unknown, Unpaired: p.Unpaired,
+		Duplicates: p.Duplicates, Accounted: p.Accounted, Readings: []jsonProbeReading{}}
+	for _, e := range p.Events {
+		out.Events = append(out.Events, jsonProbeEvent(e))
+	}
+	for _, r := range p.Readings {
+		out.Readings = append(out.Readings, jsonProbeReading{since(r.From), until(r.To), r.Hits, r.Missed})
 	}
 	return out
 }

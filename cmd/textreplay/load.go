@@ -31,7 +31,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	// the usual pace the collector would scan it again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid, CPUs: a.cpus}
-	opts.Copies, opts.Vmlinux = a.copies, a.vmlinux
+	opts.Copies, opts.Vmlinux, opts.ProbeCounters = a.copies, a.vmlinux, a.counters
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}

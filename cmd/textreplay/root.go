@@ -41,6 +41,7 @@ type app struct {
 	modules  string
 	windows  string
 	noPager  bool
+	counters []string
 	guest    guest
 	cpus     int
 	index    string
@@ -152,6 +153,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
 	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `file`: JSON lines, one before and one after each change")
+	f.StringArrayVar(&a.counters, "probe-counters", nil, "read the hit counters of probes from this `FILE` (repeatable); the default are the files kprobe_profile.* in and next to the recording's directory")
 	a.guestFlagOf(root)
 	f.IntVar(&a.cpus, "cpus", 0, "the machine has `N` CPUs, all online; for a recording without that number (perf was killed, or the file was cut)")
 	f.StringVar(&a.index, "index", "auto", "the saved index: auto, never, or a `FILE` (textreplay help index)")
@@ -178,6 +180,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.trimCmd(),
 		a.oopsCmd(),
 		a.manCmd(),
+		a.probesCmd(),
 		a.versionCmd(),
 		indexTopic(),
 		outputsTopic(),

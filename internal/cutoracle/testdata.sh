@@ -35,6 +35,9 @@ if [ -d "$corpus/x86_64/thunks" ]; then
 	cut thunks -symbols __init_swait_queue_head,cpu_max_show,vfs_read,perf_trace_sched_switch,preempt_schedule_thunk \
 		-oracles begin,preempt_full_1,bpf_on_2,mod_on_6,func_on_7,end
 fi
+# A kernel that records no text pokes, with a probe on the function that maps text.
+from=arm64/probe612
+cut probe612 -symbols vfs_read,do_sys_openat2 -oracles 00-base,01-schedstats-on,03-kprobe,06-bpf1,11-cpu1-key
 # Other architectures, whose kernels record no text pokes.
 for arch in arm64,24-bpf-fentry ppc64le,21-bpf-sock2 s390x,34-final; do
 	from=${arch%,*}/rich

@@ -135,7 +135,7 @@ func (k bufferKey) compare(o bufferKey) int {
 }
 
 // kinds is a set of the kinds of side-band records that events take.
-type kinds uint8
+type kinds uint16
 
 const (
 	takesPokes      kinds = 1 << iota // attr.text_poke
@@ -144,6 +144,9 @@ const (
 	takesModuleLoad                   // the tracepoint module:module_load
 	takesModuleFree                   // the tracepoint module:module_free
 	takesHotplug                      // the tracepoint cpuhp:cpuhp_enter
+	takesBefore                       // a probe on a text writer, before the store
+	takesAfter                        // and after it
+	takesCopy                         // a probe on the writer of BPF programs
 )
 
 func kindsOf(e *perfdata.Event) (k kinds) {
@@ -291,8 +294,8 @@ type channel struct {
 	chosen kinds
 }
 
-func newChannel(e *perfdata.Event) *channel {
-	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: kindsOf(e), met: metNone}
+func (s *scan) newChannel(e *perfdata.Event) *channel {
+	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: s.kindsOf(e), met: metNone}
 }
 
 // meet adds the CPU of a record.

@@ -17,8 +17,12 @@ import (
 // change of kernel text, or that such records are missing. Exactly one of Poke,
 // KSymbol, BPF and Loss is set.
 type Change struct {
-	Time    uint64 // of a loss its end; 0 for what was there before the recording
-	Poke    *perfdata.TextPoke
+	Time uint64 // of a loss its end; 0 for what was there before the recording
+	Poke *perfdata.TextPoke
+	// Began is the time before which a poke had not begun, if probes recorded it: Time is
+	// when it had ended. 0 for others. Such a Poke has no record: its SampleID is that of
+	// the sample at the end.
+	Began   uint64
 	Kind    timeline.PokeKind // of a poke
 	KSymbol *perfdata.KSymbol
 	BPF     *perfdata.BPFEvent
@@ -72,8 +76,9 @@ type trail struct {
 // threads' names.
 type trailEntry struct {
 	time  uint64
-	batch uint32 // index of the batch + 1; 0: of none
-	loss  *Loss  // if not nil, there is no record
+	batch uint32      // index of the batch + 1; 0: of none
+	loss  *Loss       // if not nil, there is no record
+	write *probeWrite // the same: a change that a probe recorded
 	rec   perfdata.Record
 }
 
@@ -121,6 +126,9 @@ func (t *trail) collect() {
 			x.Raw = bytes.Clone(x.Raw)
 		}
 		t.entries = append(t.entries, trailEntry{time: id.Time, rec: x})
+	}
+	for w := range t.r.scanned().probedWrites() {
+		t.entries = append(t.entries, trailEntry{time: w.ended, write: w})
 	}
 	for i := range t.r.Report.Losses {
 		l := &t.r.Report.Losses[i]
@@ -186,7 +194,7 @@ func (t *trail) withoutDoubles(entries []trailEntry) []trailEntry {
 	places := make(map[uint64]left) // by address: the newest poke
 	var p perfdata.TextPoke
 	return slices.DeleteFunc(entries, func(e trailEntry) bool {
-		if e.loss != nil {
+		if e.loss != nil || e.write != nil {
 			return false
 		}
 		raw := string(e.rec.Raw)
@@ -250,11 +258,11 @@ func (t *trail) findRuns() {
 	sequences := t.r.Sequences()
 	for i := range t.entries {
 		e := &t.entries[i]
-		if e.loss != nil || e.rec.Type != perfdata.RecordTextPoke {
+		if e.write == nil && (e.loss != nil || e.rec.Type != perfdata.RecordTextPoke) {
 			continue
 		}
 		var p perfdata.TextPoke
-		if t.r.Recording.TextPoke(&e.rec, &p) != nil || t.r.kindOf(&p) != timeline.PokeBatch || sequences.stepwise(p.Addr, p.Time) {
+		if t.poke(e, &p) != nil || t.r.kindOf(&p) != timeline.PokeBatch || sequences.stepwise(p.Addr, p.Time) {
 			last = perfdata.TextPoke{}
 			continue
 		}
@@ -268,6 +276,15 @@ func (t *trail) findRuns() {
 		e.batch = uint32(n)
 		last = p
 	}
+}
+
+// poke decodes the poke of an entry.
+func (t *trail) poke(e *trailEntry, p *perfdata.TextPoke) error {
+	if e.write != nil {
+		*p = e.write.record()
+		return nil
+	}
+	return t.r.Recording.TextPoke(&e.rec, p)
 }
 
 // visit decodes and yields the changes. It follows the threads' names.
@@ -299,8 +316,11 @@ func (t *trail) visit(yield func(*Change) bool) {
 				comms[fork.TID] = comms[fork.PTID]
 			}
 			continue
-		case e.rec.Type == perfdata.RecordTextPoke:
-			c.Poke, err = &poke, rec.TextPoke(&e.rec, &poke)
+		case e.write != nil, e.rec.Type == perfdata.RecordTextPoke:
+			c.Poke, err = &poke, t.poke(e, &poke)
+			if e.write != nil {
+				c.Began = e.write.began
+			}
 			c.Kind = t.r.kindOf(&poke)
 			c.Sequence = sequences.Of(poke.Addr, poke.Time)
 			if e.batch != 0 {

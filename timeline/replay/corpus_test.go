@@ -167,6 +167,7 @@ func TestRecordings(t *testing.T) {
 		"arm64":     {"bpf": {known: 116}}, // except for the NOP of the entry
 		"ppc64le":   {"bpf": {known: 4200}},
 		"s390x":     {},
+		"probe612":  {"kernel": {known: 196608}, "bpf": {known: 2288}},
 	}
 	for _, dir := range corpus.Small(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

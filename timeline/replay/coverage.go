@@ -33,7 +33,7 @@ type Limit struct {
 // isStart reports whether the limit is for the time from perf's copy of kernel text
 // until perf enabled its events.
 func (l Limit) isStart() bool {
-	return l.Reason == timeline.NotListening && l.From == 0 && l.To != timeline.MaxTime
+	return (l.Reason == timeline.NotListening || l.Reason == timeline.ProbeEarly) && l.From == 0 && l.To != timeline.MaxTime
 }
 
 // Coverage is the verdict on one kind of change.
@@ -70,6 +70,10 @@ func (s *scan) coverage() {
 	case r.Arch == "":
 		pokes.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "the recording does not say which architecture it is from")
 	case s.arch.recordsPokes():
+	case s.probes != nil && s.probes.records(s.arch):
+		*pokes = s.coverProbes()
+		s.b.Probed(true)
+		r.Probes = s.probes.report()
 	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
 		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some but may miss others", r.Arch)
 	default:
@@ -305,6 +309,9 @@ func (r *Report) trust() {
 	}
 	if len(c.Limits) == 0 {
 		all := fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost", r.CPUsAvailable)
+		if r.Probes != nil {
+			all = fmt.Sprintf("probes recorded each change on all %d CPUs", r.CPUsAvailable)
+		}
 		switch {
 		case r.HotplugRecorded:
 		case r.Guest != 0:

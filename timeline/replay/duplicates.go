@@ -34,7 +34,7 @@ func (k kinds) text() string {
 }
 
 // index is the place of one of duplicated in arrays.
-func (k kinds) index() int { return bits.TrailingZeros8(uint8(k)) }
+func (k kinds) index() int { return bits.TrailingZeros16(uint16(k)) }
 
 // A listener is the event whose records are read on a CPU.
 type listener struct {

@@ -64,6 +64,14 @@ func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPok
 				return
 			}
 		}
+		if matters != nil {
+			return // it is asked for records of TEXT_POKE
+		}
+		for w := range known.probedWrites() {
+			if p = w.record(); !yield(&p) {
+				return
+			}
+		}
 	}
 }
 

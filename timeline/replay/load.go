@@ -55,6 +55,10 @@ type Options struct {
 	// Vmlinux names the kernel's ELF file. It supplies bytes that nothing in the
 	// recording gives. Those bytes are at most Unconfirmed.
 	Vmlinux string
+	// ProbeCounters are files with readings of the hit counters of probes on text
+	// writers, see docs/probes.md of this project. If there are none, Load looks for files
+	// kprobe_profile.* in the recording's directory and next to it.
+	ProbeCounters []string
 	// Explicit are explicit windows, see [timeline.ReadWindows].
 	Explicit []timeline.ExplicitWindow
 	// Windows keeps what [Replay.Windows] needs while Load reads the recording.
@@ -102,6 +106,7 @@ type Replay struct {
 	index         IndexState
 	stamp         [sha256.Size]byte
 	saves         bool                     // load writes the index
+	counters      []probeReading           // of the hit counters of probes
 	given         []stampedFile            // Options.Kallsyms and Modules
 	badModules    error                    // why a part of Options.Modules is unusable
 	givenKallsyms *kcore.Kallsyms          // of Options.Kallsyms
@@ -425,7 +430,7 @@ func (r *Replay) readSymbols(opts Options) error {
 		}
 	}
 	r.chooseSymbols(opts)
-	return nil
+	return r.readCounters(&opts)
 }
 
 // chooseSymbols takes kallsyms and the list of modules from the files that the options

@@ -42,6 +42,9 @@ func (s *scan) task(rec *perfdata.Record) {
 	if e.foreign {
 		return
 	}
+	if recorded && s.probes != nil {
+		s.probes.readerRan(&t, rec.Type == perfdata.RecordFork)
+	}
 	if recorded {
 		s.writesNone(rec, &t.SampleID)
 		if rec.Type == perfdata.RecordExit {

@@ -54,10 +54,13 @@ type Report struct {
 	Copies        []CopyReport                   // of Options.Copies
 	Modules       int                            // number of modules that the snapshot lists
 	Pokes         PokeCounts
-	BPF           struct{ Programs, WithBytes, Images int }
-	Symbols       struct{ Births, Deaths int }
-	Losses        []Loss
-	Conflicts     int // number of the image's conflicts
+	// Probes says what probes on text writers recorded, in place of TEXT_POKE records. It
+	// is nil if the kernel records these, or if no event is such a probe.
+	Probes    *Probes
+	BPF       struct{ Programs, WithBytes, Images int }
+	Symbols   struct{ Births, Deaths int }
+	Losses    []Loss
+	Conflicts int // number of the image's conflicts
 	// Skews are pairs of records that CPUs with differing clocks wrote in the wrong
 	// order, by address and time. ClockUncertainty is the largest skew, or the most by
 	// which the clock was set back, in nanoseconds. A time that is closer than that to a

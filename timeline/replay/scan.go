@@ -57,6 +57,7 @@ type scan struct {
 
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
+	probes                 *probeLog                // nil if no event is a probe on a text writer
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
@@ -124,6 +125,7 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		moduleEvents: make(map[string][]moduleEvent),
 	}
 	s.tracepoints()
+	s.probed()
 	s.listen()
 	return s
 }
@@ -154,12 +156,12 @@ func (s *scan) listen() {
 	}
 	for _, e := range events[s.listening:] {
 		for _, id := range e.IDs {
-			s.channels.set(id, newChannel(e))
+			s.channels.set(id, s.newChannel(e))
 		}
 		if s.nameless == nil {
 			s.nameless = make(map[*perfdata.Event]*channel)
 		}
-		s.nameless[e] = newChannel(e)
+		s.nameless[e] = s.newChannel(e)
 	}
 	s.listening, s.located = len(events), false
 }
@@ -276,7 +278,11 @@ func (s *scan) readAll() bool {
 		s.progress(total, total)
 	}
 	s.place(true)
-	return !s.late || s.reopened
+	if s.late && !s.reopened {
+		return false
+	}
+	s.addProbed()
+	return true
 }
 
 // finish derives what follows from all records together.
@@ -493,7 +499,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 // sample whose content does not matter, or a poke of the chosen event.
 func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
-		return ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0
+		return ch.kinds&readSamples == 0
 	}
 	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
 }
@@ -538,14 +544,23 @@ func (s *scan) passPoke(rec *perfdata.Record) bool {
 // poke adds a poke to the image. The thread tid made it.
 func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	p.NotBefore = from.tasks.notBefore(p.Time)
-	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
-	s.report.Pokes.count(kind)
+	kind := s.countPoke(p)
 	if s.keepPlaced && kind.InPlace() {
 		s.writers.pokes(tid)
 		s.placed = append(s.placed, s.inPlace(p, tid, kind))
 	}
 	s.b.Poke(p)
 }
+
+// countPoke counts a change, and returns its kind.
+func (s *scan) countPoke(p *timeline.Poke) timeline.PokeKind {
+	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
+	s.report.Pokes.count(kind)
+	return kind
+}
+
+// readSamples are the kinds of events whose samples are read.
+const readSamples = takesModuleLoad | takesModuleFree | takesHotplug | takesBefore | takesAfter | takesCopy
 
 // sample notes a sample's time, and the modules and CPUs that come and go.
 func (s *scan) sample(rec *perfdata.Record) {
@@ -555,7 +570,7 @@ func (s *scan) sample(rec *perfdata.Record) {
 	}
 	e := s.enter(rec, id)
 	ch := e.ch
-	if ch == nil || e.foreign || ch.kinds&(takesModuleLoad|takesModuleFree|takesHotplug) == 0 {
+	if ch == nil || e.foreign || ch.kinds&readSamples == 0 {
 		return
 	}
 	var sample perfdata.Sample
@@ -568,6 +583,10 @@ func (s *scan) sample(rec *perfdata.Record) {
 	}
 	if s.follows && s.moduleFree == (tracepoint{}) && s.cpuhpEnter == (hotplugLayout{}) {
 		s.tracepoints() // in a stream they come after the events
+	}
+	if p := s.probeOf(ch.event); p != nil {
+		s.probeSample(rec, p, id, raw)
+		return
 	}
 	if ch.kinds&takesHotplug != 0 {
 		s.hotplug(rec, raw, id.Time)
@@ -721,7 +740,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 				s.broken(rec, "event id %d is not one of the recording", e.ID)
 				continue
 			}
-			ch = newChannel(ev)
+			ch = s.newChannel(ev)
 			s.channels.set(e.ID, ch)
 		}
 		where := opening{cpu: e.CPU, pinned: e.CPU >= 0, told: true}
@@ -943,6 +962,10 @@ func (s *scan) describe(r *Replay) {
 		core = r.Snapshot.Core
 	}
 	s.arch = architectureOf(core, rep.Arch)
+	if s.probes != nil {
+		s.probes.writer = newProbeCode(core, r.kallsyms)
+		s.probes.sources = r.counters
+	}
 	rep.Arch = s.arch.name
 	rep.Producer = ""
 	if v, err := rec.Version(); err == nil {

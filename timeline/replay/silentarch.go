@@ -14,6 +14,9 @@ func (r *Report) whatFollows() []string {
 	if !r.architecture().silent() {
 		return nil
 	}
+	if r.Probes != nil {
+		return r.Probes.whatFollows()
+	}
 	var out []string
 	switch {
 	case r.SnapshotBytes == 0 && r.Pokes.inPlace() == 0:

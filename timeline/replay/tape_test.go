@@ -25,6 +25,7 @@ type tape struct {
 	// These are set before the first record is written.
 	events    []tapeEvent
 	arch      string
+	machine   elf.Machine // of the copy; 0: x86-64
 	release   string
 	available uint32 // CPUs; 0: the recording does not say
 	online    uint32
@@ -43,6 +44,7 @@ type tape struct {
 	noIDs     bool             // records do not name their event, as in a recording of one event
 	noCPU     bool             // records do not have their CPU
 	cpuOf     map[uint64]int64 // CPUs of ids, if not their last digit
+	counters  []string         // files with readings of probes' hit counters
 
 	w    *perfdata.Writer
 	out  memory
@@ -352,7 +354,7 @@ func (t *tape) replayOf(data []byte) *Replay {
 	t.tb.Helper()
 	rec, err := perfdata.New(data)
 	t.must(err)
-	r, err := New(rec, t.snapshot(), Options{})
+	r, err := New(rec, t.snapshot(), Options{ProbeCounters: t.counters})
 	t.must(err)
 	return r
 }
@@ -364,7 +366,7 @@ func (t *tape) snapshot() *kcore.Snapshot {
 		if t.text == nil {
 			t.text = bytes.Repeat([]byte{0x90}, tapeTextHi-tapeTextLo)
 		}
-		snap.Core = &kcore.Core{Machine: elf.EM_X86_64, Data: elf.ELFDATA2LSB,
+		snap.Core = &kcore.Core{Machine: cmp.Or(t.machine, elf.EM_X86_64), Data: elf.ELFDATA2LSB,
 			Segments: []kcore.Segment{{Addr: tapeTextLo, Data: t.text}}}
 		for _, m := range t.modules {
 			snap.Core.Segments = append(snap.Core.Segments, kcore.Segment{Addr: m.Addr, Data: bytes.Repeat([]byte{0x55}, int(m.Size))})

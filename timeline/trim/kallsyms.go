@@ -51,7 +51,13 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 			return err
 		}
 	}
-	return t.write(w, c.pointedTo())
+	data := c.pointedTo()
+	_, symbols := c.r.ProbedCode()
+	for _, addr := range symbols {
+		t.keepAt(addr)
+		data[addr] = true
+	}
+	return t.write(w, data)
 }
 
 // keepTargets keeps the symbols of core text to which code at addr branches.

@@ -107,6 +107,9 @@ func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
 			return err
 		}
 	}
+	if err := c.writeCounters(d); err != nil {
+		return err
+	}
 	return c.check(d.Path())
 }
 
@@ -132,6 +135,14 @@ func (c *cut) inSnapshot(addr uint64) bool {
 // choosePages finds the pages whose snapshot is kept.
 func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
+	code, _ := c.r.ProbedCode()
+	for _, g := range code {
+		for p := page(g.Lo); p < g.Hi; p += pageSize {
+			if c.inSnapshot(p) {
+				c.pages[p] = true
+			}
+		}
+	}
 	for _, g := range c.opts.Ranges {
 		for p := page(g.Lo); p < g.Hi && p >= page(g.Lo); p += pageSize {
 			if c.inSnapshot(p) {
@@ -146,24 +157,35 @@ func (c *cut) choosePages() {
 		if c.rec.TextPoke(sc.Record(), &p) != nil {
 			continue // it is left out
 		}
-		if p.Time >= c.opts.To || c.r.MachineOf(sc.Record(), &p.SampleID) != 0 {
-			continue
+		if c.r.MachineOf(sc.Record(), &p.SampleID) == 0 {
+			c.choosePagesOf(&p, seen)
 		}
-		last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
-		if len(c.opts.Ranges) == 0 {
-			for a := page(p.Addr); a <= last; a += pageSize {
-				if c.inSnapshot(a) {
-					c.pages[a] = true
-				}
+	}
+	for p := range c.r.ProbedChanges() {
+		c.choosePagesOf(p, seen)
+	}
+}
+
+// choosePagesOf finds the pages that are kept because of a change of text. seen has the
+// contents of other changes.
+func (c *cut) choosePagesOf(p *perfdata.TextPoke, seen map[string]bool) {
+	if p.Time >= c.opts.To {
+		return
+	}
+	last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
+	if len(c.opts.Ranges) == 0 {
+		for a := page(p.Addr); a <= last; a += pageSize {
+			if c.inSnapshot(a) {
+				c.pages[a] = true
 			}
-		} else if !c.keepsPoke(&p) {
-			continue
 		}
-		for _, b := range [][]byte{p.Old, p.New} {
-			if k := fmt.Sprintf("%x %s", p.Addr, b); len(b) > 0 && !seen[k] {
-				seen[k] = true
-				c.text, c.at = append(c.text, slices.Clone(b)), append(c.at, p.Addr)
-			}
+	} else if !c.keepsPoke(p) {
+		return
+	}
+	for _, b := range [][]byte{p.Old, p.New} {
+		if k := fmt.Sprintf("%x %s", p.Addr, b); len(b) > 0 && !seen[k] {
+			seen[k] = true
+			c.text, c.at = append(c.text, slices.Clone(b)), append(c.at, p.Addr)
 		}
 	}
 }
@@ -216,6 +238,10 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		if err := c.rec.SampleID(rec, &id); err != nil {
 			return false, err
 		}
+		if c.r.IsProbe(id.Event) {
+			// The hit counters count all samples, whatever they are of.
+			return id.Time < c.opts.To, nil
+		}
 		if id.Event != nil && strings.HasPrefix(id.Event.Name, "module:") {
 			// Without these, modules that have gone would seem to be still there.
 			return id.Time < c.opts.To, nil
@@ -228,6 +254,9 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 			return false, nil
 		}
 	case perfdata.RecordFork:
+		if c.r.Report.Probes != nil {
+			break // it may be of the process that read the hit counters
+		}
 		if !c.opts.Samples && !c.r.IsOfStart(rec) {
 			return c.opts.Aux, nil
 		}
@@ -235,7 +264,11 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		if !c.opts.Samples {
 			return false, nil
 		}
-	case perfdata.RecordExit, perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
+	case perfdata.RecordExit:
+		if c.r.Report.Probes == nil {
+			return c.opts.Aux, nil
+		}
+	case perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
 		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
 		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
 		// Trace has no times that would say which of it a window needs.
@@ -272,6 +305,24 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		return true, nil
 	}
 	return id.Time < c.opts.To && (rec.Type != perfdata.RecordSample || id.Time >= c.opts.From), nil
+}
+
+// writeCounters copies the readings of probes' hit counters.
+func (c *cut) writeCounters(d *outfile.Dir) error {
+	for name, text := range c.r.ProbeCounters() {
+		f, err := d.Create(name)
+		if err != nil {
+			return err
+		}
+		if _, err = f.Write(text); err == nil {
+			err = f.Commit()
+		}
+		if err != nil {
+			f.Discard()
+			return err
+		}
+	}
+	return nil
 }
 
 // writeData writes the perf.data file.

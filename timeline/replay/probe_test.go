@@ -1,0 +1,365 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// probeFormats is the format of tp:map in TRACING_DATA, and that of tp:poke.
+const probeFormats = "name: map\nID: 1206\nformat:\n" +
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
+	"\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 idx;\toffset:16;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 phys;\toffset:24;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 lr;\toffset:32;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 x19;\toffset:40;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 at19;\toffset:48;\tsize:8;\tsigned:0;\n" +
+	"\tfield:u64 st[];\toffset:56;\tsize:80;\tsigned:0;\n\nprint fmt: \"%lx\"\n"
+
+// Functions of a kernel whose text is that of tapes, and what calls return to.
+const (
+	probeMap     = 0x1200 // __set_fixmap
+	probeCopyTo  = 0x1240 // copy_to_kernel_nofault
+	probeWriter  = 0x1300 // __aarch64_insn_write
+	probeStrange = 0x1400 // another one
+	lrMap        = probeWriter + 0x14
+	lrUnmap      = probeWriter + 0x30
+	probePhys    = 0x7f000 // physical addresses are those of text and this
+)
+
+const probeKallsyms = "0000000000001000 T _stext\n0000000000001100 T key_site\n0000000000001200 T __set_fixmap\n0000000000001240 T copy_to_kernel_nofault\n" +
+	"0000000000001300 T __aarch64_insn_write\n0000000000001340 T between\n0000000000001400 T strange\n0000000000001440 T rest\n0000000000002000 T _etext\n"
+
+// probeText returns the kernel's text.
+func probeText() []byte {
+	text := make([]byte, tapeTextHi-tapeTextLo)
+	for i := 0; i < len(text); i += 4 {
+		binary.LittleEndian.PutUint32(text[i:], 0xd503201f)
+	}
+	call := func(from, to int64) uint32 { return 0x94000000 | uint32((to-from)/4)&0x3ffffff }
+	for i, word := range []uint32{
+		0xa9bc7bfd, // stp x29, x30, [sp, #-64]!
+		0xa90153f3, // stp x19, x20, [sp, #16]
+		0xaa0003f3, // mov x19, x0
+		0x52804080, // mov w0, #516
+		call(probeWriter+0x10, probeMap),
+		0xd2800082, // mov x2, #4
+		0x9100f3e1, // add x1, sp, #60
+		call(probeWriter+0x1c, probeCopyTo),
+		0xd2800002, // mov x2, #0
+		0xd2800001, // mov x1, #0
+		0x52804080, // mov w0, #516
+		call(probeWriter+0x2c, probeMap),
+		0xd65f03c0, // ret
+	} {
+		binary.LittleEndian.PutUint32(text[probeWriter-tapeTextLo+4*i:], word)
+	}
+	return text
+}
+
+// newProbeTape returns a tape of an arm64 kernel with a probe on __set_fixmap, whose event
+// is the tape's second one.
+func newProbeTape(tb testing.TB) *tape {
+	w := newTape(tb)
+	w.arch, w.machine, w.release = "aarch64", elf.EM_AARCH64, "6.12.0"
+	w.copied, w.text, w.kallsyms, w.tracing = true, probeText(), probeKallsyms, probeFormats
+	w.cmdline = "perf record -a --kcore -k CLOCK_MONOTONIC -e dummy -e tp:map"
+	e := onBoth(0)
+	e.name = "tp:map"
+	e.attr.Type, e.attr.Config, e.attr.SamplePeriod = 2, 1206, 1
+	e.attr.SampleType = perfdata.SampleRaw
+	e.attr.Flags = perfdata.FlagDisabled
+	w.events = append(w.events, e)
+	for i := range w.events {
+		a := &w.events[i].attr
+		a.Flags |= perfdata.FlagUseClockID | perfdata.FlagTask
+		a.ClockID = 1
+	}
+	return w
+}
+
+// before writes the sample at the begin of a change of the word at addr.
+func (t *tape) before(id, time, addr uint64, old string) {
+	t.probe(id, time, addr+probePhys, lrMap, addr, old, "")
+}
+
+// after writes the sample at its end.
+func (t *tape) after(id, time, lr uint64, new string) {
+	t.probe(id, time, 0, lr, 0, "", new)
+}
+
+func (t *tape) probe(id, time, phys, lr, x19 uint64, old, new string) {
+	raw := make([]byte, 56+80)
+	le := binary.LittleEndian
+	le.PutUint64(raw[8:], probeMap)
+	le.PutUint64(raw[16:], 516)
+	le.PutUint64(raw[24:], phys)
+	le.PutUint64(raw[32:], lr)
+	le.PutUint64(raw[40:], x19)
+	copy(raw[48:], fromHex(old))
+	copy(raw[56+60:], fromHex(new))
+	t.sample(id, time, raw)
+}
+
+// change writes both samples of a change.
+func (t *tape) change(id, from, to, addr uint64, old, new string) {
+	t.before(id, from, addr, old)
+	t.after(id, to, lrUnmap, new)
+}
+
+// reading adds a reading of the hit counters that was made at a time.
+func (t *tape) reading(time, hits, missed uint64) {
+	path := filepath.Join(t.tb.TempDir(), fmt.Sprintf("kprobe_profile.%d", len(t.counters)))
+	t.must(os.WriteFile(path, fmt.Appendf(nil, "%d\n  map %d %d\n  other 7 1\n%d\n", time, hits, missed, time), 0o600))
+	t.counters = append(t.counters, path)
+}
+
+const (
+	wordNOP = "1f2003d5"
+	wordB   = "0a000014"
+)
+
+// TestProbes: what the samples of a probe on the function that maps text prove, rule by
+// rule. The workload starts at 150. The word at 0x1100 changes from 480 to 500.
+func TestProbes(t *testing.T) {
+	begin := func(w *tape) {
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.ticks(100, 100)
+		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+		w.ticks(200, 400)
+	}
+	flip := func(w *tape) { w.change(21, 480, 500, 0x1100, wordNOP, wordB) }
+	end := func(w *tape) { w.ticks(600, 1000) }
+	good := func(w *tape) {
+		w.reading(160, 1, 0)
+		w.reading(950, 3, 0)
+	}
+	around := func(after string) string {
+		return textLines(
+			"0..100 unconfirmed outside-recording "+wordNOP,
+			"100..480 known "+wordNOP,
+			"480..500 in_flight explicit-window "+wordB) + after
+	}
+	whole := around(textLines("500..950 known "+wordB, "950.. unconfirmed probe-unchecked "+wordB))
+	unchecked := textLines("0..150 unconfirmed not-listening "+wordNOP,
+		"150..480 unconfirmed probe-unchecked "+wordNOP,
+		"480..500 in_flight explicit-window "+wordB,
+		"500.. unconfirmed probe-unchecked "+wordB)
+	never := func(reason string) string {
+		return textLines("0..480 unconfirmed "+reason+" "+wordNOP,
+			"480..500 in_flight explicit-window "+wordB,
+			"500.. unconfirmed "+reason+" "+wordB)
+	}
+	missed := textLines(
+		"0..100 unconfirmed outside-recording "+wordNOP,
+		"100..300 known "+wordNOP,
+		"300..480 unconfirmed probe-missed "+wordNOP,
+		"480..500 in_flight explicit-window "+wordB,
+		"500..950 unconfirmed probe-missed "+wordB,
+		"950.. unconfirmed probe-unchecked "+wordB)
+	for _, tt := range []struct {
+		name string
+		set  func(w *tape) // before the first record
+		tape func(w *tape)
+		want string
+	}{
+		{"a pair of samples is a change that was going on between", nil,
+			func(w *tape) { begin(w); flip(w); end(w); good(w) }, whole},
+		{"the samples of one change may be written twice", nil,
+			func(w *tape) { begin(w); flip(w); flip(w); end(w); good(w) }, whole},
+		{"old bytes that differ contradict the facts before", nil,
+			func(w *tape) {
+				begin(w)
+				w.change(21, 480, 500, 0x1100, wordB, wordNOP)
+				end(w)
+				good(w)
+			}, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 conflicting snapshot-mismatch "+wordNOP+" "+wordB,
+				"480..500 in_flight explicit-window "+wordNOP,
+				"500..950 known "+wordNOP,
+				"950.. unconfirmed probe-unchecked "+wordNOP)},
+
+		{"without counters nothing is known", nil,
+			func(w *tape) { begin(w); flip(w); end(w) }, unchecked},
+		{"a reading from before the recording does not count", nil,
+			func(w *tape) { begin(w); flip(w); end(w); w.reading(50, 0, 0) }, unchecked},
+		{"a reading while text changes is not used", nil,
+			func(w *tape) { begin(w); flip(w); end(w); w.reading(480, 2, 0) }, unchecked},
+		{"a hit without a sample", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(300, 1, 0)
+				w.reading(950, 5, 0)
+			},
+			missed},
+		{"hits that the kernel could not run", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(300, 1, 0)
+				w.reading(950, 3, 2)
+			},
+			missed},
+		{"hits before the event was enabled", nil,
+			func(w *tape) { begin(w); flip(w); end(w); w.reading(160, 3, 0); w.reading(950, 5, 0) },
+			textLines("0..150 unconfirmed probe-early "+wordNOP, "150..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 known "+wordB, "950.. unconfirmed probe-unchecked "+wordB)},
+
+		{"a change without its end", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, 0x1180, wordNOP)
+				w.change(21, 580, 590, 0x1180, wordNOP, wordB)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 6, 0)
+			}, around(textLines("500..550 known "+wordB, "550..950 unconfirmed probe-unpaired "+wordB, "950.. unconfirmed probe-unchecked "+wordB))},
+		{"a change without its beginning", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.after(21, 550, lrUnmap, wordB)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 4, 0)
+			}, around(textLines("500..950 unconfirmed probe-unpaired "+wordB, "950.. unconfirmed probe-unchecked "+wordB))},
+		{"a change ends on its CPU", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, 0x1180, wordNOP)
+				w.after(20, 560, lrUnmap, wordB)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 5, 0)
+			}, textLines("0..480 unconfirmed probe-unpaired "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 unconfirmed probe-unpaired "+wordB, "950.. unconfirmed probe-unchecked "+wordB)},
+		{"all kprobes are disarmed for a time", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, probeMap, wordNOP)
+				w.after(21, 700, lrUnmap, "800020d4")
+				w.change(21, 720, 740, 0x1100, wordB, wordNOP)
+				w.ticks(800, 1000)
+				w.reading(160, 1, 0)
+				w.reading(950, 7, 0)
+			}, around(textLines(
+				"500..550 known "+wordB,
+				"550..700 unconfirmed probe-disarmed "+wordB,
+				"700..720 known "+wordB,
+				"720..740 in_flight explicit-window "+wordNOP,
+				"740..950 known "+wordNOP,
+				"950.. unconfirmed probe-unchecked "+wordNOP))},
+		{"all kprobes are disarmed, and armed again on another CPU", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, probeMap, wordNOP)
+				w.tick(21, 600)
+				w.after(20, 700, lrUnmap, "800020d4")
+				w.change(21, 720, 740, 0x1100, wordB, wordNOP)
+				w.ticks(800, 1000)
+				w.reading(160, 1, 0)
+				w.reading(950, 7, 0)
+			}, around(textLines(
+				"500..550 known "+wordB,
+				"550..700 unconfirmed probe-disarmed "+wordB,
+				"700..720 known "+wordB,
+				"720..740 in_flight explicit-window "+wordNOP,
+				"740..950 known "+wordNOP,
+				"950.. unconfirmed probe-unchecked "+wordNOP))},
+		{"all kprobes are disarmed until the end", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, probeMap, wordNOP)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 4, 0)
+			}, around(textLines("500..550 known "+wordB, "550.. unconfirmed probe-disarmed "+wordB))},
+		{"a writer that cannot be decoded changes its page", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, 0x1080, wordNOP)
+				w.after(21, 560, probeStrange+8, wordB)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 5, 0)
+			}, around(textLines("500..550 known "+wordB, "550..950 unconfirmed writer-unknown "+wordB, "950.. unconfirmed probe-unchecked "+wordB))},
+		{"a writer that cannot be decoded changes nothing before its word", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.before(21, 550, 0x1180, wordNOP)
+				w.after(21, 560, probeStrange+8, wordB)
+				end(w)
+				w.reading(160, 1, 0)
+				w.reading(950, 5, 0)
+			}, whole},
+
+		{"lost samples are losses", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.lost(21, 620, 2)
+				end(w)
+				w.lostSamples(21, 2)
+				w.reading(160, 1, 0)
+				w.reading(950, 5, 0)
+			}, textLines("0..100 unconfirmed outside-recording "+wordNOP,
+				"100..400 known "+wordNOP,
+				"400..480 unconfirmed after-loss "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 unconfirmed after-loss "+wordB, "950.. unconfirmed probe-unchecked "+wordB)},
+		{"the event must be on every CPU", func(w *tape) { w.events[1].cpus = []int64{1} },
+			func(w *tape) { begin(w); flip(w); end(w); good(w) }, never("partial-coverage")},
+		{"the event must not be sampled", func(w *tape) { w.events[1].attr.SamplePeriod = 2 },
+			func(w *tape) { begin(w); flip(w); end(w); good(w) }, never("probe-confined")},
+		{"the event must not have a filter", func(w *tape) { w.cmdline += " --filter idx==1" },
+			func(w *tape) { begin(w); flip(w); end(w); good(w) }, never("probe-confined")},
+		{"the probe must be on the function", func(w *tape) { w.kallsyms = strings.Replace(w.kallsyms, "1200 T", "1204 T", 1) },
+			func(w *tape) { begin(w); flip(w); end(w); good(w) }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newProbeTape(t)
+			if tt.set != nil {
+				tt.set(w)
+			}
+			tt.tape(w)
+			r := w.replay()
+			got := r.Image.Dump(0x1100, 4)
+			if tt.want == "" {
+				if strings.Contains(got, " known ") {
+					t.Errorf("some bytes are known:\n%s", got)
+				}
+				return
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Coverage.Pokes)
+			}
+		})
+	}
+}

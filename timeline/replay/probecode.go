@@ -1,0 +1,242 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// probeCode reads the code of the writers in perf's copy of kernel text. What it finds
+// is kept by the address that a call returns to.
+type probeCode struct {
+	core  *kcore.Core     // nil: no writer can be decoded
+	k     *kcore.Kallsyms // nil: there is none
+	order binary.ByteOrder
+	arm   map[uint64]arm64Decoded
+	ppc   map[uint64]ppcDecoded
+	regs  map[uint64]string
+	bpf   map[uint64]bool  // by function: only BPF calls it
+	used  []timeline.Range // the code and the data that was read
+	named []uint64         // addresses of symbols that were looked up by name
+}
+
+type arm64Decoded struct {
+	w  patching.ARM64Writer
+	ok bool
+}
+
+type ppcDecoded struct {
+	w  patching.PPC64Writer
+	ok bool
+}
+
+// newProbeCode returns a probeCode for the copy of a kernel. core and k may be nil.
+func newProbeCode(core *kcore.Core, k *kcore.Kallsyms) probeCode {
+	c := probeCode{core: core, k: k, arm: make(map[uint64]arm64Decoded), ppc: make(map[uint64]ppcDecoded),
+		regs: make(map[uint64]string), bpf: make(map[uint64]bool)}
+	if core != nil {
+		c.order = core.ByteOrder()
+	}
+	return c
+}
+
+// longestWriter is more than any writer's code has, in bytes.
+const longestWriter = 16 << 10
+
+// function returns the function of the kernel that has the instruction before lr.
+func (c *probeCode) function(lr uint64) (addr uint64, code []byte) {
+	if c.core == nil || c.k == nil {
+		return 0, nil
+	}
+	sym, size, ok := c.k.Find(lr - 4)
+	if !ok || sym.Module != "" || size == 0 || size > longestWriter {
+		return 0, nil
+	}
+	return sym.Addr, c.read(sym.Addr, int(size))
+}
+
+// read returns n bytes of perf's copy, nil if it does not have them.
+func (c *probeCode) read(addr uint64, n int) []byte {
+	r := timeline.Range{Lo: addr, Hi: addr + uint64(n)}
+	if len(c.used) < maxOthers && !slices.Contains(c.used, r) {
+		c.used = append(c.used, r)
+	}
+	return c.core.Bytes(addr, n)
+}
+
+// one returns the address of the only symbol of this name in the kernel, 0 if there are
+// several or none.
+func (c *probeCode) one(name string) uint64 {
+	if c.k == nil {
+		return 0
+	}
+	found := c.k.LookupIn("", name)
+	if len(found) != 1 {
+		return 0
+	}
+	if addr := found[0].Addr; len(c.named) < maxOthers && !slices.Contains(c.named, addr) {
+		c.named = append(c.named, addr)
+	}
+	return found[0].Addr
+}
+
+// arm64 decodes the writer whose call of __set_fixmap returns to lr.
+func (c *probeCode) arm64(lr uint64) arm64Decoded {
+	d, ok := c.arm[lr]
+	if !ok {
+		if addr, code := c.function(lr); code != nil && c.core.Machine == elf.EM_AARCH64 {
+			f := patching.ARM64Function{Addr: addr, Code: code, Map: c.one("__set_fixmap"), CopyNoFault: c.one("copy_to_kernel_nofault")}
+			if f.Map != 0 && f.CopyNoFault != 0 {
+				d.w, d.ok = f.Writer(lr)
+			}
+		}
+		if len(c.arm) < maxOthers {
+			c.arm[lr] = d
+		}
+	}
+	return d
+}
+
+// textIndices returns the indices of the aliases through which writers that can be decoded
+// change text. The kernel uses others for page tables and for firmware.
+func (c *probeCode) textIndices() map[uint64]bool {
+	function := c.one("__set_fixmap")
+	if c.core == nil || c.core.Machine != elf.EM_AARCH64 || function == 0 {
+		return nil
+	}
+	out := make(map[uint64]bool)
+	for lr := range c.callsARM64(function) {
+		if d := c.arm64(lr); d.ok {
+			out[d.w.Index] = true
+		}
+	}
+	return out
+}
+
+// callsARM64 yields what the calls of a function in kernel text return to.
+func (c *probeCode) callsARM64(function uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for at, x := range c.words() {
+			if x>>26 == 0x25 && at+uint64(int64(int32(x<<6)>>6)*4) == function && !yield(at+4) {
+				return
+			}
+		}
+	}
+}
+
+// words yields the instructions of kernel text, as far as the copy has it.
+func (c *probeCode) words() iter.Seq2[uint64, uint32] {
+	return func(yield func(uint64, uint32) bool) {
+		lo, hi, ok := c.k.Text()
+		if !ok {
+			return
+		}
+		for _, s := range c.core.Segments {
+			from, to := max(lo, s.Addr), min(hi, s.Addr+uint64(len(s.Data)))
+			for at := (from + 3) &^ 3; at+4 <= to && at >= from; at += 4 {
+				if !yield(at, c.order.Uint32(s.Data[at-s.Addr:])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ppc64 decodes the writer whose call of __get_locked_pte returns to lr.
+func (c *probeCode) ppc64(lr uint64) (patching.PPC64Writer, bool) {
+	d, ok := c.ppc[lr]
+	if !ok {
+		// Its address, and all else of it, must be that of the one function that is known
+		// to take these arguments.
+		if addr, code := c.function(lr); code != nil && c.core.Machine == elf.EM_PPC64 && addr == c.one("patch_mem") {
+			d.w, d.ok = patching.DecodePPC64Writer(c.order, addr, code, lr)
+		}
+		if len(c.ppc) < maxOthers {
+			c.ppc[lr] = d
+		}
+	}
+	return d.w, d.ok
+}
+
+// sameFunction reports whether two calls are of one function.
+func (c *probeCode) sameFunction(a, b uint64) bool {
+	x, code := c.function(a)
+	y, _ := c.function(b)
+	return code != nil && x == y
+}
+
+// placeRegister returns the name of the register that has the address of the change when
+// __set_fixmap is called that returns to lr; "" if the code does not show it. caller is
+// what the calling function returns to.
+func (c *probeCode) placeRegister(lr, caller uint64) string {
+	key := lr ^ caller<<1
+	reg, ok := c.regs[key]
+	if !ok {
+		if addr, code := c.function(lr); code != nil && c.core.Machine == elf.EM_AARCH64 {
+			switch {
+			case patching.ARM64Keeps(addr, code, lr, 19):
+				reg = "x19"
+			case patching.ARM64Saves(addr, code, lr, 20, 24):
+				// What the caller passed is in its register 20, which is saved there.
+				if at, code := c.function(caller); code != nil && patching.ARM64Passes(at, code, caller, addr, 20) {
+					reg = "stack"
+				}
+			}
+		}
+		if len(c.regs) < maxOthers {
+			c.regs[key] = reg
+		}
+	}
+	return reg
+}
+
+// writesPrograms reports whether the writer that returns to lr is a function that only
+// functions of BPF call, by name: what it writes is BPF programs.
+func (c *probeCode) writesPrograms(lr uint64) bool {
+	addr, code := c.function(lr)
+	if code == nil || c.core.Machine != elf.EM_PPC64 {
+		return false
+	}
+	only, ok := c.bpf[addr]
+	if ok {
+		return only
+	}
+	defer func() { c.bpf[addr] = only }()
+	lo, hi, ok := c.k.Text()
+	if !ok || hi-lo > 1<<30 {
+		return false
+	}
+	text := c.core.Bytes(lo, int(hi-lo))
+	if text == nil {
+		return false
+	}
+	for i := 0; i+4 <= len(text); i += 4 {
+		x := c.order.Uint32(text[i:])
+		if x>>26 != 18 || x&2 != 0 {
+			continue
+		}
+		at := lo + uint64(i)
+		// A local call leads behind the two instructions that set the table of contents.
+		if to := at + uint64(int64(int32(x<<6)>>6)&^3); to != addr && to != addr+8 {
+			continue
+		}
+		if addr <= at && at < addr+uint64(len(code)) {
+			continue
+		}
+		sym, _, found := c.k.Find(at)
+		if !found || !strings.HasPrefix(sym.Name, "bpf_") {
+			return false
+		}
+		only = true
+	}
+	return only
+}

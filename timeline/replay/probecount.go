@@ -1,0 +1,308 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A probeReading is one reading of tracefs's kprobe_profile: how often each probe was hit,
+// and how often the kernel could not run it. It was made at some moment of [from, to].
+type probeReading struct {
+	source   string
+	from, to uint64
+	pid      uint32 // the process that read it, if no times were noted
+	hits     map[string]probeHits
+}
+
+type probeHits struct{ hits, missed uint64 }
+
+// probeReader is what records say of a process that read the counters.
+type probeReader struct {
+	from, to uint64
+	again    bool // several processes had this id
+}
+
+// errReading is wrapped by errors of a file that is no reading.
+var errReading = errors.New("not a reading of kprobe_profile")
+
+// parseReading reads a file with one reading. Its first line is a time of the recording's
+// clock in nanoseconds, from before the reading, and its last line one from after it; or
+// its first line is "pid N", the process that read the counters while perf recorded.
+func parseReading(text []byte) (r probeReading, err error) {
+	r.hits = make(map[string]probeHits)
+	sc := bufio.NewScanner(bytes.NewReader(text))
+	times := 0
+	for n := 0; sc.Scan(); n++ {
+		f := strings.Fields(sc.Text())
+		switch {
+		case len(f) == 0:
+		case n == 0 && len(f) == 2 && f[0] == "pid":
+			pid, err := strconv.ParseUint(f[1], 10, 32)
+			if err != nil || pid == 0 {
+				return r, fmt.Errorf("line 1: %w: %q is no process", errReading, f[1])
+			}
+			r.pid = uint32(pid)
+		case len(f) == 1:
+			t, err := strconv.ParseUint(f[0], 10, 64)
+			if err != nil {
+				return r, fmt.Errorf("line %d: %w: %q is no time", n+1, errReading, f[0])
+			}
+			if times++; times == 1 && n == 0 {
+				r.from = t
+			} else {
+				r.to = t
+			}
+		case len(f) == 3:
+			hits, err1 := strconv.ParseUint(f[1], 10, 64)
+			missed, err2 := strconv.ParseUint(f[2], 10, 64)
+			if err := errors.Join(err1, err2); err != nil {
+				return r, fmt.Errorf("line %d: %w: %w", n+1, errReading, err)
+			}
+			if _, twice := r.hits[f[0]]; twice {
+				return r, fmt.Errorf("line %d: %w: two probes are called %s", n+1, errReading, f[0])
+			}
+			r.hits[f[0]] = probeHits{hits, missed}
+		default:
+			return r, fmt.Errorf("line %d: %w", n+1, errReading)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return r, fmt.Errorf("%w: %w", errReading, err)
+	}
+	if r.pid == 0 && (times != 2 || r.from == 0 || r.from > r.to) || r.pid != 0 && times > 0 {
+		return r, fmt.Errorf("%w: it begins and ends with a time, or begins with a process", errReading)
+	}
+	return r, nil
+}
+
+// counterPattern is how files with readings are called that are next to a recording.
+const counterPattern = "kprobe_profile.*"
+
+// findCounters returns the files with readings: those of the options, or those in the
+// recording's directory and next to it.
+func findCounters(rec *perfdata.Recording, opts *Options) []string {
+	if len(opts.ProbeCounters) > 0 {
+		return opts.ProbeCounters
+	}
+	files := rec.Files()
+	if len(files) == 0 {
+		return nil
+	}
+	dirs := []string{filepath.Dir(files[0])}
+	if d := rec.Dir(); d != "" {
+		dirs = []string{d, filepath.Dir(filepath.Clean(d))}
+	}
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), counterPattern))
+		if err == nil && len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// readCounters reads the readings. It warns of what is none, unless the caller named it.
+func (r *Replay) readCounters(opts *Options) error {
+	r.counters = nil
+	if !hasProbes(r.Recording) {
+		return nil
+	}
+	for _, path := range findCounters(r.Recording, opts) {
+		named := slices.Contains(opts.ProbeCounters, path)
+		text, err := r.readGiven("counters", path)
+		if err != nil {
+			if named {
+				return err
+			}
+			continue
+		}
+		x, err := parseReading(text)
+		x.source = filepath.Base(path)
+		switch {
+		case err == nil:
+			r.counters = append(r.counters, x)
+		case named:
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// hasProbes reports whether an event of the recording is a probe on a text writer.
+func hasProbes(rec *perfdata.Recording) bool {
+	data, err := rec.Feature(perfdata.FeatureTracingData)
+	return err == nil && slices.ContainsFunc(rec.Events(), func(e *perfdata.Event) bool { return probeEventOf(e, data) != nil })
+}
+
+// readerRan notes when a process that read the counters ran.
+func (p *probeLog) readerRan(t *perfdata.Task, fork bool) {
+	for i := range p.sources {
+		if x := &p.sources[i]; x.pid == 0 || x.pid != t.PID || t.PID != t.TID {
+			continue
+		}
+		x := p.readers[t.PID]
+		if x == nil {
+			x = &probeReader{}
+			p.readers[t.PID] = x
+		}
+		switch {
+		case fork && x.from == 0:
+			x.from = t.Time
+		case !fork && x.to == 0 && x.from != 0:
+			x.to = t.Time
+		case fork && x.from != t.Time || !fork && x.to != t.Time:
+			x.again = true
+		}
+		return
+	}
+}
+
+// placeReadings finds the times of the readings, and sorts them. One whose time is not
+// known, or not inside the recording, is left out.
+func (s *scan) placeReadings() []probeReading {
+	p := s.probes
+	var out []probeReading
+	for _, r := range p.sources {
+		if r.pid != 0 {
+			x := p.readers[r.pid]
+			if x == nil || x.again || x.from == 0 || x.to == 0 || x.from > x.to {
+				s.warn(fmt.Errorf("%s: no records say when process %d ran, which read the hit counters", r.source, r.pid))
+				continue
+			}
+			r.from, r.to = x.from, x.to
+		} else if s.report.Clock.Name != "CLOCK_MONOTONIC" {
+			s.warn(fmt.Errorf("%s has times of CLOCK_MONOTONIC, the recording of %s", r.source, s.report.Clock.Name))
+			continue
+		}
+		if r.from < s.report.First || r.to > s.newest {
+			continue // of before perf recorded, or after
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b probeReading) int {
+		if a.from != b.from {
+			return int(min(1, max(-1, int64(a.from)-int64(b.from))))
+		}
+		return strings.Compare(a.source, b.source)
+	})
+	return out
+}
+
+func sortedKeys(m map[string]probeHits) []string { return slices.Sorted(maps.Keys(m)) }
+
+// samplesUpTo returns how many of the sorted times are at or before t.
+func samplesUpTo(times []uint64, t uint64) uint64 {
+	n, _ := slices.BinarySearch(times, t+1)
+	return uint64(n)
+}
+
+// coverCounts compares the counters with the samples, and limits the coverage where they
+// do not prove that each hit has a sample (rule probes).
+//
+//	             copy  enabled
+//	hits       ●  ┊    ┊ ● ● ●        ● ● ●
+//	samples       ┊    ┊ ● ● ●        ● ● ●
+//	readings                    ├──┤          ├──┤
+//	proven        early: 1 is ours   equal    nothing after the last one
+func (s *scan) coverCounts(c *Coverage) {
+	p := s.probes
+	p.readings = s.placeReadings()
+	for _, e := range p.events {
+		slices.Sort(e.times)
+	}
+	usable := false
+	for _, e := range p.events {
+		if e.role != probeCopy && e.role != probeAfter { // each AFTER has its BEFORE, see coverPairs
+			usable = s.coverHits(c, e) || usable
+		}
+	}
+	if !usable {
+		why := "the probe's hit counters were not read while perf recorded (kprobe_profile, see docs/probes.md)"
+		if len(p.sources) > 0 {
+			why = "no reading of the probe's hit counters is usable: each lacks the probe, or was made at an unknown time, outside of the recording, or while text changed"
+		}
+		c.limit(timeline.ProbeUnchecked, 0, timeline.MaxTime, "%s", why)
+	}
+}
+
+// coverHits compares the hits of an event with its samples, from reading to reading. It
+// returns false if no reading is usable.
+//
+// Samples inside of a reading may be counted in it, or not. So each reading gives bounds
+// for how many hits have no sample, and that number never falls. A reading is skipped if
+// its bounds do not decide whether it rose.
+func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
+	own, known := s.ownHits(e)
+	var last *probeReading
+	var without, missed int64 // hits without a sample by the last reading, hits that the kernel missed
+	for i := range s.probes.readings {
+		r := &s.probes.readings[i]
+		h, has := r.hits[e.name]
+		if !has || h.hits > 1<<62 || h.missed > 1<<62 {
+			continue
+		}
+		from := uint64(0)
+		least := int64(h.hits) - int64(samplesUpTo(e.times, r.to))
+		most := int64(h.hits) - int64(samplesUpTo(e.times, r.from-1))
+		if last == nil {
+			if known {
+				least = max(least, min(int64(own), most)) // its own hits are certain
+				without = int64(own)
+			}
+		} else {
+			from, least = last.from, max(least, min(without, most))
+		}
+		switch {
+		case int64(h.missed) != missed:
+			c.limit(timeline.ProbeMissed, from, r.to, "the kernel could not run %s at %d of its hits before %s", e.event.Name, int64(h.missed)-missed, Seconds(r.to))
+		case least != most:
+			continue // text changed meanwhile
+		case last == nil && known && most == without:
+			s.probes.accounted = true
+		case last == nil && most >= 0 && s.explained(c, 1, r.to):
+		case last == nil && most >= 0:
+			enabled, _ := s.listensFrom(takesBefore)
+			if enabled == timeline.MaxTime {
+				enabled = r.from
+			}
+			c.limit(timeline.ProbeEarly, 0, max(enabled, 1), "%s was hit %d times before perf enabled it; perf's own changes are %d of these", e.event.Name, most, own)
+		case most == without:
+		case most > without && last != nil && s.explained(c, from, r.to):
+		default:
+			c.limit(timeline.ProbeMissed, from, r.to, "%s has %d hits more than samples before %s", e.event.Name, most-without, Seconds(r.to))
+		}
+		last, without, missed = r, most, int64(h.missed)
+	}
+	if last == nil {
+		return false
+	}
+	until := last.from
+	c.limit(timeline.ProbeUnchecked, until, timeline.MaxTime, "the hit counters of %s were read at %s for the last time", e.event.Name, Seconds(until))
+	return true
+}
+
+// explained reports whether the coverage has a limit in [from, to) that explains hits
+// without samples: records were lost, or a CPU came back without perf's events. The limit
+// is where they are missing.
+func (s *scan) explained(c *Coverage, from, to uint64) bool {
+	return slices.ContainsFunc(c.Limits, func(l Limit) bool {
+		return (l.Reason == timeline.AfterLoss || l.Reason == timeline.CPUSilent) && l.From < to && from < l.To
+	})
+}

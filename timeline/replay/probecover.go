@@ -1,0 +1,233 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// records reports whether the events are all that a kernel of this architecture needs.
+func (p *probeLog) records(a architecture) bool {
+	var roles [probeCopy + 1]int
+	for _, e := range p.events {
+		roles[e.role]++
+	}
+	switch {
+	case a.name == "aarch64":
+		return roles[probeARM64] == 1
+	case strings.HasPrefix(a.name, "ppc64"):
+		return roles[probeBefore] == 1 && roles[probeAfter] == 1
+	}
+	return false
+}
+
+// coverProbes judges whether probes recorded all changes of text (rule probes).
+func (s *scan) coverProbes() Coverage {
+	p := s.probes
+	const what = "the probe's samples"
+	c := s.cover(takesBefore, what, "a probe on the function that maps text")
+	for _, l := range s.cover(takesAfter, what, "a probe on the function that unmaps text").Limits {
+		if !slices.Contains(c.Limits, l) {
+			c.limit(l.Reason, l.From, l.To, "%s", l.Text)
+		}
+	}
+	if p.bad != "" {
+		c.none("%s", p.bad)
+	}
+	for _, e := range p.events {
+		if e.role != probeCopy {
+			s.coverProbe(&c, e)
+		}
+	}
+	s.coverPairs(&c)
+	s.coverCounts(&c)
+	if p.accounted || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.ProbeEarly }) {
+		// The counters say what the times of the events cannot: whether anything was changed
+		// between the copy and the enabling.
+		c.Limits = slices.DeleteFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.NotListening && l.isStart() })
+	}
+	for _, v := range p.nowhere {
+		c.limit(timeline.WriterUnknown, v.From, v.To, "a change at %s has neither an address nor bytes: the code of its writer could not be decoded", Seconds(v.From))
+	}
+	if c.Verdict == Partial && len(c.Limits) == 0 {
+		c.Verdict = Complete
+	}
+	return c
+}
+
+// coverProbe checks that an event has a sample of each hit, with all that is needed, and
+// is on the function that it must be on.
+func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
+	a := &e.event.Attr
+	const needed = perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleRaw
+	limit := func(why string) {
+		c.limit(timeline.ProbeConfined, 0, timeline.MaxTime, "%s: %s", e.event.Name, why)
+	}
+	switch {
+	case a.Flags&perfdata.FlagFreq != 0 || a.SamplePeriod != 1:
+		limit("it was sampled, not recorded each time: perf record without -F and -c takes all")
+	case a.SampleType&needed != needed:
+		limit("its samples lack the raw data, the time, the CPU or the thread")
+	}
+	if why := s.confined(e.event); why != "" {
+		limit(why)
+	}
+	function, entry := "__set_fixmap", uint64(0)
+	switch e.role {
+	case probeBefore:
+		function, entry = "__get_locked_pte", 16
+	case probeAfter:
+		function, entry = "radix__local_flush_tlb_page_psize", 16
+	}
+	if at := s.probes.writer.one(function); e.moved || e.where != 0 && (at == 0 || e.where < at || e.where > at+entry) {
+		limit("it is not a probe on " + function)
+	}
+}
+
+// coverPairs limits the coverage where a sample has no partner. A BEFORE at the probe's
+// own address without an AFTER shows that all kprobes were disarmed: the store removed
+// the probe. The AFTER of the store that arms it again has no BEFORE.
+func (s *scan) coverPairs(c *Coverage) {
+	p := s.probes
+	slices.SortStableFunc(p.loose, func(a, b looseSample) int {
+		if a.time < b.time {
+			return -1
+		}
+		return 1
+	})
+	disarmed := -1
+	for i := range p.loose {
+		l := &p.loose[i]
+		switch {
+		case disarmed >= 0 && l.after:
+			from := p.loose[disarmed].time
+			c.limit(timeline.ProbeDisarmed, from, l.time, "all kprobes were disarmed from %s until %s", Seconds(from), Seconds(l.time))
+			disarmed = -1
+		case s.lostBetween(l):
+		case !l.after && s.isProbe(l.phys):
+			if disarmed < 0 {
+				disarmed = i
+			}
+		case l.after:
+			c.limit(timeline.ProbeUnpaired, l.previous, l.time, "a change that ended at %s on CPU %d has no sample of its beginning", Seconds(l.time), l.cpu)
+		case l.next == timeline.MaxTime:
+			c.limit(timeline.ProbeUnpaired, l.time, timeline.MaxTime, "a change that began at %s on CPU %d has no sample of its end", Seconds(l.time), l.cpu)
+		default:
+			c.limit(timeline.ProbeUnpaired, l.time, l.next, "a change that began at %s on CPU %d has no sample of its end", Seconds(l.time), l.cpu)
+		}
+	}
+	if disarmed >= 0 {
+		from := p.loose[disarmed].time
+		c.limit(timeline.ProbeDisarmed, from, timeline.MaxTime, "all kprobes were disarmed from %s on", Seconds(from))
+	}
+	for _, v := range p.disarmed {
+		c.limit(timeline.ProbeDisarmed, v.From, v.To, "all kprobes were disarmed from %s on", Seconds(v.From))
+	}
+	for _, v := range p.back {
+		c.limit(timeline.ProbeUnpaired, v.From, v.To, "the times of a CPU's samples go back from %s to %s", Seconds(v.To), Seconds(v.From))
+	}
+}
+
+// isProbe reports whether a physical address is that of the instruction with the probe.
+func (s *scan) isProbe(phys uint64) bool {
+	p := s.probes
+	return phys != 0 && p.hasOffset && slices.ContainsFunc(p.events, func(e *probeEvent) bool { return e.role == probeARM64 && e.where == phys+p.offset })
+}
+
+// lostBetween reports whether the partner of a sample may be among lost records. Their
+// gap has the time of the change.
+func (s *scan) lostBetween(l *looseSample) bool {
+	from, to := l.time, l.next
+	if l.after {
+		from, to = l.previous, l.time
+	}
+	for _, b := range s.buffers {
+		if b.cpu != l.cpu && b.cpu >= 0 {
+			continue
+		}
+		for _, x := range b.losses {
+			if x.From <= to && from <= x.To {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ownHits returns how many hits of a probe perf makes itself after it arms it and before
+// it copies kernel text. ok is false if that cannot be found out.
+//
+// On arm64 the AFTER of the probe's own arming is one. Each tracepoint and each kprobe
+// that perf opens behind it changes text, with two hits for each place. The places of a
+// tracepoint are in the kernel's table of jump labels, if perf's copy has it.
+func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
+	if e.role != probeARM64 {
+		return 0, true
+	}
+	n = 1
+	const typeTracepoint = 2
+	for _, o := range s.rec.Events()[e.event.Index+1:] {
+		if o.Attr.Type != typeTracepoint {
+			continue
+		}
+		if p := s.probeOf(o); p != nil {
+			if p.where == 0 || p.moved || !s.probes.writer.isBreakpoint(p.where) {
+				return n, false
+			}
+			n += 2
+			continue
+		}
+		_, name, _ := strings.Cut(o.Name, ":")
+		places, ok := s.probes.writer.tracepoint(name)
+		if !ok {
+			return n, false
+		}
+		n += 2 * places
+	}
+	return n, true
+}
+
+// isBreakpoint reports whether perf's copy has a kprobe's BRK at an address.
+func (c *probeCode) isBreakpoint(addr uint64) bool {
+	if c.core == nil {
+		return false
+	}
+	b := c.read(addr, 4)
+	return b != nil && c.order.Uint32(b) == 0xd4200080
+}
+
+// tracepoint returns how many places of text the kernel changes when a tracepoint gets its
+// first user. ok is false unless perf's copy has the table, and has a branch at each of
+// the places, as when the tracepoint is on. If the copy has the key, it must have one user.
+//
+// The static key of a struct tracepoint is behind its name (include/linux/tracepoint-defs.h).
+// An entry of the table is the offsets of the code and of its target, 32 bits each, and of
+// the key, 64 bits, whose lowest bits are flags (include/linux/jump_label.h).
+func (c *probeCode) tracepoint(name string) (places uint64, ok bool) {
+	at, lo, hi := c.one("__tracepoint_"+name), c.one("__start___jump_table"), c.one("__stop___jump_table")
+	if c.core == nil || at == 0 || lo == 0 || hi <= lo || hi-lo > 1<<28 {
+		return 0, false
+	}
+	key := at + 8
+	table := c.read(lo, int(hi-lo))
+	if users := c.read(key, 4); table == nil || users != nil && c.order.Uint32(users) != 1 {
+		return 0, false
+	}
+	for i := 0; i+16 <= len(table); i += 16 {
+		entry := lo + uint64(i)
+		if (entry+8+c.order.Uint64(table[i+8:]))&^3 != key {
+			continue
+		}
+		code := entry + uint64(int64(int32(c.order.Uint32(table[i:]))))
+		if insn := c.read(code, 4); insn == nil || c.order.Uint32(insn)>>26 != 0x05 {
+			return 0, false
+		}
+		places++
+	}
+	return places, places > 0
+}

@@ -1,0 +1,149 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
+)
+
+// A ProbePlan says how to record the changes of text of a kernel that records no text
+// pokes: by kprobe events on functions that each change goes through.
+type ProbePlan struct {
+	Machine elf.Machine
+	// Definitions are lines for kprobe_events of tracefs, and Events the names of these
+	// events, in the order in which perf must open them.
+	Definitions, Events []string
+	// Writers are the functions whose changes can be read from the samples. Others also
+	// map text for writing; of their changes only the time and perhaps the place is known.
+	Writers, Others []ProbeWriter
+}
+
+// A ProbeWriter is a function that changes text.
+type ProbeWriter struct {
+	Name string
+	Text string // what its code says, or why it could not be decoded
+}
+
+// ErrNoProbes is wrapped by the errors of [PlanProbes] for a kernel whose changes probes
+// cannot record.
+var ErrNoProbes = errors.New("timeline: probes cannot record this kernel's changes of text")
+
+func noProbes(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrNoProbes, fmt.Sprintf(format, args...))
+}
+
+// The definitions of the events. Their fields are those that probeEventOf looks for.
+const (
+	defineARM64 = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
+	defineCopy  = "p:tp/poke __text_poke addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
+	definePPC   = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 va=%%gpr%[1]d:x64 now=+0(%%gpr%[1]d):x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+	defineAfter = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+)
+
+// PlanProbes checks the code of a kernel, and returns the probes that record its changes
+// of text. core has the kernel's text, k its symbols with their addresses. The error wraps
+// [ErrNoProbes] if there is no plan for this kernel.
+func PlanProbes(core *kcore.Core, k *kcore.Kallsyms) (*ProbePlan, error) {
+	if _, _, ok := k.Text(); !ok {
+		return nil, noProbes("kallsyms does not say where kernel text is")
+	}
+	c := newProbeCode(core, k)
+	p := &ProbePlan{Machine: core.Machine}
+	switch core.Machine {
+	case elf.EM_AARCH64:
+		return p, p.arm64(&c)
+	case elf.EM_PPC64:
+		return p, p.ppc64(&c)
+	case elf.EM_X86_64:
+		return nil, noProbes("kernels of x86-64 record text pokes; perf record --kcore asks for them")
+	case elf.EM_S390:
+		return nil, noProbes("s390 writes text in functions that kprobes refuse (docs/probes.md)")
+	}
+	return nil, noProbes("the writers of %v are not known", core.Machine)
+}
+
+// arm64 plans for the callers of __set_fixmap.
+func (p *ProbePlan) arm64(c *probeCode) error {
+	function := c.one("__set_fixmap")
+	if function == 0 || c.one("copy_to_kernel_nofault") == 0 {
+		return noProbes("it has no functions __set_fixmap and copy_to_kernel_nofault")
+	}
+	met := make(map[string]bool)
+	for lr := range c.callsARM64(function) {
+		sym, _, ok := c.k.Find(lr - 4)
+		if !ok {
+			continue
+		}
+		if d := c.arm64(lr); d.ok {
+			p.Writers = append(p.Writers, ProbeWriter{sym.Name, fmt.Sprintf("%d bytes at the stack pointer + %d", d.w.Len, d.w.Offset)})
+			met[sym.Name] = true
+		} else if !met[sym.Name] {
+			met[sym.Name] = true
+			p.Others = append(p.Others, ProbeWriter{sym.Name, "not of the form that is known"})
+		}
+	}
+	p.Others = slices.DeleteFunc(p.Others, func(o ProbeWriter) bool {
+		return slices.ContainsFunc(p.Writers, func(w ProbeWriter) bool { return w.Name == o.Name })
+	})
+	if len(p.Writers) == 0 {
+		return noProbes("no caller of __set_fixmap could be decoded as a writer of text")
+	}
+	if c.one("__text_poke") != 0 {
+		p.Definitions, p.Events = append(p.Definitions, defineCopy), append(p.Events, "tp:poke")
+	}
+	p.Definitions, p.Events = append(p.Definitions, defineARM64), append(p.Events, "tp:map")
+	return nil
+}
+
+// ppc64 plans for patch_mem.
+func (p *ProbePlan) ppc64(c *probeCode) error {
+	function, unmap := c.one("__get_locked_pte"), c.one("radix__local_flush_tlb_page_psize")
+	if function == 0 || unmap == 0 || c.one("patch_mem") == 0 {
+		return noProbes("it has no functions patch_mem, __get_locked_pte and radix__local_flush_tlb_page_psize (powerpc has them since 6.13 or in distributions' 6.12, with the radix MMU)")
+	}
+	var w patching.PPC64Writer
+	met := make(map[string]bool)
+	for at, x := range c.words() {
+		if x>>26 != 18 || x&3 != 1 {
+			continue
+		}
+		if to := at + uint64(int64(int32(x<<6)>>6)&^3); to != function && to != function+8 {
+			continue
+		}
+		sym, _, ok := c.k.Find(at)
+		if !ok || met[sym.Name] {
+			continue
+		}
+		met[sym.Name] = true
+		d, ok := c.ppc64(at + 4)
+		switch {
+		case ok:
+			w = d
+			p.Writers = append(p.Writers, ProbeWriter{sym.Name, fmt.Sprintf("the address is in r%d, the word in r%d, whether it is 8 bytes long in r%d", d.Addr, d.Value, d.Doubleword)})
+		case c.writesPrograms(at + 4):
+			p.Others = append(p.Others, ProbeWriter{sym.Name, "writes BPF programs only"})
+		default:
+			p.Others = append(p.Others, ProbeWriter{sym.Name, "not of the form that is known"})
+		}
+	}
+	switch {
+	case len(p.Writers) == 0:
+		return noProbes("patch_mem could not be decoded as a writer of text")
+	case w != ppcRegisters:
+		return noProbes("patch_mem has its arguments in r%d, r%d and r%d; only r%d, r%d and r%d are known", w.Addr, w.Value, w.Doubleword,
+			ppcRegisters.Addr, ppcRegisters.Value, ppcRegisters.Doubleword)
+	}
+	p.Definitions = []string{fmt.Sprintf(defineAfter, w.Addr, w.Value, w.Doubleword), fmt.Sprintf(definePPC, w.Addr, w.Value, w.Doubleword)}
+	p.Events = []string{"tp:clr", "tp:map"}
+	return nil
+}
+
+// ppcRegisters are the registers that the fields va, new and dw are of.
+var ppcRegisters = patching.PPC64Writer{Addr: 31, Value: 29, Doubleword: 28}
