@@ -4,6 +4,7 @@
 package mechanism
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 
@@ -247,7 +248,14 @@ func (c *Classifier) isStub(addr uint64) bool {
 // byWords is byTarget where instructions are words. These architectures have no static
 // calls; what calls is ftrace's.
 func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, Fault) {
+	unnamed := c.at(p.Addr, p.Time).kind == unnamed
 	switch {
+	case c.machine == elf.EM_AARCH64 && unnamed && len(bytes.Trim(p.Old, "\x00")) == 0:
+		return Kprobe, 0 // the first use of a slot, in a page from before the recording
+	case c.machine == elf.EM_AARCH64 && unnamed && len(p.New) == 8 && binary.LittleEndian.Uint16(p.New[6:]) == 0xffff:
+		return Ftrace, 0 // the pointer before a function of a module that is being loaded
+	case c.machine == elf.EM_AARCH64 && unnamed && was.kind == nop && bytes.Equal(p.New, moveLink):
+		return Ftrace, 0 // at the entry of a function of such a module
 	case was.kind == call || is.kind == call, was.kind == saveLink || is.kind == saveLink:
 		return Ftrace, 0
 	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
@@ -259,6 +267,10 @@ func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, F
 	}
 	return Other, NoForm
 }
+
+// moveLink is mov x9, x30, which ftrace puts before its call site (ftrace_init_nop,
+// arch/arm64/kernel/ftrace.c).
+var moveLink = []byte{0xe9, 0x03, 0x1e, 0xaa}
 
 // isEntry reports whether addr is where the compiler puts the call of __fentry__: the
 // first instruction of a function, or the one after its ENDBR64.
