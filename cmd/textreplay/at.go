@@ -83,7 +83,7 @@ If a question cannot be answered, its line has an error.
 	f.IntVar(&q.insns, "insns", 5, "print `N` instructions")
 	f.BoolVar(&q.function, "function", false, "print the whole function that contains the address")
 	f.BoolVar(&q.stdin, "stdin", false, "read questions from standard input, lines of \"ADDR TIME [BYTES]\" or of perf script, and answer in JSON")
-	a.choice(cmd, &q.format, "format", "output format", "text", "text", "json", "hex", "raw")
+	a.choice(cmd, &q.format, "format", "output format", "text", "text", "json", "csv", "hex", "raw")
 	f.Var(&q.fill, "fill", "print this byte for each byte that does not meet --require (hex and raw)")
 	cmd.MarkFlagsMutuallyExclusive("bytes", "insns", "function")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "function")
@@ -182,6 +182,10 @@ func (q *at) run(args []string) (err error) {
 	switch q.format.value {
 	case "json":
 		if err := encoder(q.out).Encode(q.jsonAnswer(x)); err != nil {
+			return outputError(err)
+		}
+	case "csv":
+		if err := q.writeCSV(x); err != nil {
 			return outputError(err)
 		}
 	case "hex", "raw":

@@ -206,3 +206,45 @@ func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
 	}
 	return out
 }
+
+// writeCSV prints a row for each instruction, and for each span that has no bytes, of
+// each version.
+func (q *at) writeCSV(x *answer) error {
+	enc := &csvEncoder{w: q.out, columns: []string{"since", "until", "addr", "len", "standing", "reason", "bytes", "text", "target", "symbol.name", "symbol.offset", "symbol.module"}}
+	if err := enc.begin(); err != nil {
+		return err
+	}
+	for i := range x.versions {
+		v := &x.versions[i]
+		for k := range v.rows {
+			r := &v.rows[k]
+			row := struct {
+				jsonInst
+				Since    *string     `json:"since"`
+				Until    *string     `json:"until"`
+				Len      uint64      `json:"len"`
+				Standing string      `json:"standing"`
+				Reason   string      `json:"reason"`
+				Symbol   *jsonSymbol `json:"symbol"`
+			}{Since: since(v.since), Until: until(v.until), Symbol: placeOf(v.view, r.addr()).json()}
+			worst := timeline.Known
+			if r.hole != nil {
+				row.Addr, row.Len, worst = hexAddr(r.hole.Addr), r.hole.Len, r.hole.Standing
+				row.Reason = r.hole.Reason.String()
+			} else {
+				row.jsonInst = instsJSON([]disasm.Inst{r.inst})[0]
+				row.Len = uint64(len(r.inst.Bytes))
+				for _, s := range v.spans {
+					if s.Standing < worst && s.Addr < r.inst.Addr+row.Len && r.inst.Addr < s.Addr+s.Len {
+						worst, row.Reason = s.Standing, s.Reason.String()
+					}
+				}
+			}
+			row.Standing = worst.String()
+			if err := enc.Encode(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

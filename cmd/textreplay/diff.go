@@ -24,6 +24,7 @@ type diff struct {
 	before, after timeline.View
 
 	symbol   string
+	format   choice
 	standing bool // list places that differ only in their standing
 
 	found []delta // by address, without code that came or went as a whole
@@ -62,6 +63,7 @@ standing. The exit code is 1 if anything differs, including the standing.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.symbol, "symbol", "", "only this symbol ([MODULE:]NAME)")
+	a.formatFlag(cmd, &d.format)
 	f.BoolVar(&d.standing, "standing", false, "also list the places that differ only in their standing")
 	return cmd
 }
@@ -108,7 +110,7 @@ func (d *diff) run(first, second string) (err error) {
 		d.warnMoving(d.moving[i], "what is compared", t)
 	}
 
-	if d.json {
+	if d.json || d.csv {
 		err = d.writeJSON()
 	} else {
 		err = d.writeText()

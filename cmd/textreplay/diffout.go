@@ -198,7 +198,8 @@ type jsonDiff struct {
 }
 
 func (d *diff) writeJSON() error {
-	enc := encoder(d.out)
+	enc := d.rows("change", "addr", "len", "symbol.name", "symbol.offset", "symbol.module", "since", "until",
+		"before.standing", "before.bytes", "before.text", "after.standing", "after.bytes", "after.text")
 	for x := range d.listed {
 		v := d.where(x)
 		if placeOf(v, x.addr).name == "" {
@@ -217,6 +218,9 @@ func (d *diff) writeJSON() error {
 		if err := enc.Encode(out); err != nil {
 			return err
 		}
+	}
+	if table, ok := enc.(*csvEncoder); ok {
+		return table.begin() // an empty table has its columns too
 	}
 	n := d.counts()
 	return enc.Encode(jsonDiff{"summary", decTime(d.before.Time()), decTime(d.after.Time()),

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ type history struct {
 	c *coder
 
 	addr, n uint64
+	format  choice
 }
 
 func (a *app) historyCmd() *cobra.Command {
@@ -61,6 +61,7 @@ name is printed.`,
 	}
 	f := cmd.Flags()
 	f.Uint64VarP(&h.n, "bytes", "n", 0, "how many `BYTES`, at most 4096")
+	a.formatFlag(cmd, &h.format)
 	f.StringVar(&at, "at", "", "look up the name at this `TIME`")
 	return cmd
 }
@@ -97,8 +98,8 @@ func (h *history) run(addr, at string) (err error) {
 	}
 
 	var show func(*version) error
-	if h.json {
-		enc := encoder(h.out)
+	if h.json || h.csv {
+		enc := h.rows("since", "until", "addr", "len", "standing", "reason.code", "bytes", "instructions", "source", "symbol.name", "symbol.offset", "symbol.module")
 		show = func(v *version) error { return h.encode(enc, v) }
 	} else {
 		show = h.text(h.r.Image.At(asOf))
@@ -247,7 +248,7 @@ type jsonPast struct {
 	Instructions []jsonInst  `json:"instructions"`
 }
 
-func (h *history) encode(enc *json.Encoder, v *version) error {
+func (h *history) encode(enc rowEncoder, v *version) error {
 	// The whole version, in the form of a span.
 	whole := timeline.Span{Addr: h.addr, Len: h.n, Standing: v.standing, Reason: v.reason, Since: v.since, Until: v.until}
 	out := jsonPast{Symbol: h.c.symbolJSON(v.view, h.addr), State: stateJSON(h.r, v.view, h.addr), Instructions: instsJSON(instsOf(v.whole(h.c, h.addr)))}

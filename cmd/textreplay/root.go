@@ -46,6 +46,7 @@ type app struct {
 	cpus     int
 	index    string
 	json     bool
+	csv      bool // --format csv
 	progress choice
 	color    choice
 	require  choice
@@ -188,6 +189,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		addressesTopic(),
 	)
 	a.setHelp(root)
+	a.setCompletion(root)
 	return root
 }
 

@@ -65,6 +65,7 @@ func (s *listedSymbol) describe(r *replay.Replay) {
 func (a *app) symbolsCmd() *cobra.Command {
 	var at string
 	var kinds words
+	var format choice
 	cmd := &cobra.Command{
 		Use:   "symbols [flags]",
 		Short: "List names with addresses, sizes and lifetimes",
@@ -97,6 +98,7 @@ listed with its purpose, and a BPF program with its source line, if they are kno
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "only symbols that exist at this `TIME`")
+	a.formatFlag(cmd, &format)
 	a.words(cmd, &kinds, "kind", "only these `kinds`", symKernel, symModule, symBPF, symOOL)
 	return cmd
 }
@@ -175,8 +177,13 @@ func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
 	for i := range list {
 		list[i].describe(r)
 	}
-	if a.json {
-		enc := encoder(a.out)
+	if a.json || a.csv {
+		enc := a.rows("addr", "size", "kind", "name", "module", "from", "to", "alias_of")
+		if table, ok := enc.(*csvEncoder); ok {
+			if err := table.begin(); err != nil {
+				return err
+			}
+		}
 		for i := range list {
 			s := &list[i]
 			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To), AliasOf: s.aliasOf}

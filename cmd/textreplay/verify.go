@@ -24,6 +24,7 @@ type verify struct {
 	*app
 	against, at string
 	limit       int
+	format      choice
 }
 
 func (a *app) verifyCmd() *cobra.Command {
@@ -53,6 +54,7 @@ is 1 if a known byte is wrong.
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run() },
 	}
 	f := cmd.Flags()
+	a.formatFlag(cmd, &v.format)
 	f.StringVar(&v.against, "against", "", "compare with this ELF core `FILE`")
 	f.StringVar(&v.at, "at", "", "the `TIME` of that copy")
 	f.IntVar(&v.limit, "limit", 10, "list at most `N` places (0: all); --json lists all of them")
@@ -227,7 +229,12 @@ func (v *verify) itself(r *replay.Replay) error {
 	found := slices.Collect(r.Findings())
 	amiss := slices.DeleteFunc(slices.Clone(found), func(f replay.Finding) bool { return f.Excused })
 	d := digest{Report: r.Report, r: r}
-	if v.json {
+	if v.csv {
+		enc := &csvEncoder{w: v.out, columns: []string{"code", "time", "until", "addr", "len", "name", "other", "excused"}}
+		if err := v.findingRows(enc, r, conflicts, illegal, found); err != nil {
+			return outputError(err)
+		}
+	} else if v.json {
 		out := jsonItself{
 			OK: len(conflicts)+len(illegal)+len(amiss) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
 			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
@@ -289,6 +296,37 @@ func (v *verify) itself(r *replay.Replay) error {
 		return errBelow
 	}
 	return nil
+}
+
+// findingRows writes everything that was found as rows of a table.
+func (v *verify) findingRows(enc *csvEncoder, r *replay.Replay, conflicts []timeline.Conflict, illegal []replay.SiteState, found []replay.Finding) error {
+	type row struct {
+		jsonFinding
+		Until *string `json:"until"`
+	}
+	err := enc.begin()
+	for _, c := range conflicts {
+		addr := hexAddr(c.Addr)
+		if err == nil {
+			err = enc.Encode(row{jsonFinding{Code: c.Reason.String(), Time: since(c.From), Addr: &addr, Len: c.Len,
+				Name: placeOf(r.Image.At(c.From), c.Addr).String()}, until(c.To)})
+		}
+	}
+	for i := range illegal {
+		s := stateOf(&illegal[i])
+		if err == nil {
+			err = enc.Encode(struct {
+				jsonState
+				Code string `json:"code"`
+			}{s, "illegal-state"})
+		}
+	}
+	for i := range found {
+		if err == nil {
+			err = enc.Encode(row{jsonFinding: findingJSON(&found[i])})
+		}
+	}
+	return err
 }
 
 func (v *verify) writeBySymbol(what string, list []placeCount) {
@@ -443,7 +481,18 @@ func (v *verify) compare(r *replay.Replay) error {
 		}
 	}
 
-	if v.json {
+	if v.csv {
+		enc := &csvEncoder{w: v.out, columns: []string{"addr", "len", "symbol.name", "symbol.offset", "symbol.module", "image", "copy"}}
+		err := enc.begin()
+		for _, d := range wrong {
+			if err == nil {
+				err = enc.Encode(jsonDifference{hexAddr(d.addr), len(d.have), placeOf(view, d.addr).json(), hexBytes(d.have), hexBytes(d.got)})
+			}
+		}
+		if err != nil {
+			return outputError(err)
+		}
+	} else if v.json {
 		out := jsonCompared{OK: len(wrong) == 0, Time: decTime(times.From), Kinds: make(map[string]compared),
 			BySymbol: mostFirst(bySymbol), Wrong: []jsonDifference{}}
 		for i, k := range kinds {
