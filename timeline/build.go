@@ -230,6 +230,11 @@ func (d *build) sortPokes() {
 		}
 		d.unordered(list)
 	}
+	if d.skew > d.Builder.skew {
+		for _, list := range d.irregular {
+			d.jumble(list, true)
+		}
+	}
 }
 
 // isPlain reports whether the pokes of a site, sorted by time, have different times, and
@@ -296,7 +301,7 @@ func (d *build) sorted(list []poke) []poke {
 	list = list[:n]
 	if !plain {
 		d.unskew(list)
-		d.jumble(list)
+		d.jumble(list, false)
 	}
 	return list
 }

@@ -751,7 +751,12 @@ func (m *model) made() []made {
 	}
 	for _, list := range places {
 		m.unskew(list)
-		m.jumble(list)
+		m.jumble(list, false)
+	}
+	for _, list := range places {
+		if m.skew > 0 {
+			m.jumble(list, true)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
 	return out
@@ -858,7 +863,7 @@ func (m *model) unskew(list []*made) {
 
 // jumble finds what does not fit still, and may in some other order of what is around:
 // here all pokes of the place are less than a second apart.
-func (m *model) jumble(list []*made) {
+func (m *model) jumble(list []*made, differ bool) {
 	for k, p := range list {
 		if p.rivals != nil || k > 0 && list[k-1].rivals != nil || m.found(list[:k], p, len(p.Old)) != broken {
 			continue
@@ -891,7 +896,7 @@ func (m *model) jumble(list []*made) {
 			only += max(c, 0)
 			never -= min(c, 0)
 		}
-		if start != nil && only > 0 || only > 1 || never > 1 {
+		if !differ && (start != nil && only > 0 || only > 1 || never > 1) {
 			continue
 		}
 		var all []Poke
@@ -2190,7 +2195,7 @@ func TestModel(t *testing.T) {
 // otherCode reports whether a and b differ in more than in what is known of the byte.
 func (r reply) otherCode(o reply) bool {
 	if !r.standing.HasBytes() || !o.standing.HasBytes() {
-		return r.standing != o.standing
+		return r.standing != o.standing || r.standing == Conflicting
 	}
 	return (r.standing == Retired) != (o.standing == Retired) || r.bytes[len(r.bytes)-1] != o.bytes[len(o.bytes)-1]
 }

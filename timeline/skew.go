@@ -327,7 +327,10 @@ func (d *build) rival(list ...poke) {
 //
 //	made      48 > cc   cc > e9   e9 > cc   cc > 48
 //	recorded  48 > cc             e9 > cc   cc > 48   cc > e9
-func (d *build) jumble(list []poke) {
+//
+// If other records show that clocks differ, no order need be found: the one that mends the
+// links may exchange pokes further away too.
+func (d *build) jumble(list []poke, differ bool) {
 	for k := range list {
 		p := &list[k]
 		if d.rivals[p.order] != nil || k > 0 && d.rivals[list[k-1].order] != nil || d.found(list, k, p, len(d.oldOf(p))) != linkBroken {
@@ -344,17 +347,17 @@ func (d *build) jumble(list []poke) {
 		for hi < len(list) && d.timeOf(&list[hi])-before <= maxSkew {
 			hi++
 		}
-		if d.mayFit(list, lo, hi) {
+		if n := d.severalCPUs(list, lo, hi); n > 0 && (differ || d.mayFit(list, lo, hi, n)) {
 			d.rival(list[lo:hi]...)
 		}
 	}
 }
 
-// mayFit reports whether list[lo:hi] may be a chain in another order, which several CPUs
-// recorded: what one leaves another finds, but for the first and the last.
-func (d *build) mayFit(list []poke, lo, hi int) bool {
+// severalCPUs returns how many bytes the pokes list[lo:hi] all replace, if several CPUs
+// recorded them, or 0.
+func (d *build) severalCPUs(list []poke, lo, hi int) int {
 	if hi-lo < 2 {
-		return false
+		return 0
 	}
 	n := 1 << 16
 	several := false
@@ -363,13 +366,19 @@ func (d *build) mayFit(list []poke, lo, hi int) bool {
 		p := &list[i]
 		c := d.cpuOf(p)
 		if several = several || c != cpu; c == unknownCPU {
-			return false
+			return 0
 		}
 		n = min(n, d.inPlace(p, p))
 	}
-	if !several || n == 0 {
-		return false
+	if !several {
+		return 0
 	}
+	return n
+}
+
+// mayFit reports whether list[lo:hi] may be a chain in another order: what one leaves
+// another finds, but for the first and the last. Each replaces n bytes or more.
+func (d *build) mayFit(list []poke, lo, hi, n int) bool {
 	found := make(map[string]int) // how much more often than left
 	for i := lo; i < hi; i++ {
 		found[string(d.oldOf(&list[i])[:n])]++
