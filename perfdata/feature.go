@@ -245,6 +245,9 @@ func (r *Recording) nameEvents(events []*Event) {
 		r.warnings = append(r.warnings, err)
 	}
 	for i, d := range desc {
+		if len(r.early) > 0 && i < len(events) && len(d.IDs) < len(events[i].IDs) {
+			d.IDs = append(d.IDs, events[i].IDs[len(d.IDs):]...) // by AddID, since
+		}
 		if i >= len(events) || !slices.Equal(d.IDs, events[i].IDs) || d.Attr != events[i].Attr {
 			r.warnings = append(r.warnings, r.featureErr(FeatureEventDesc, 0, "event %d is not the one of the attrs", i))
 			continue

@@ -56,5 +56,10 @@ func (r *Recording) Check() error {
 			return err
 		}
 	}
+	for _, f := range r.early {
+		if err := f.Check(true); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -135,6 +135,9 @@ func (r *Recording) parseHeader() error {
 		return err
 	}
 	r.readData(f)
+	if err := r.readEarly(); err != nil {
+		return err
+	}
 	r.nameEvents(events)
 	r.setEvents(events)
 	return nil

@@ -36,6 +36,7 @@ type Recording struct {
 	quickFit quickFit
 
 	features map[Feature]section
+	early    []*mapfile.File // of features that are not in the data file
 	clean    error
 	warnings []error
 }
@@ -188,6 +189,9 @@ func (r *Recording) Close() error {
 	var errs []error
 	for _, f := range r.files {
 		errs = append(errs, f.close())
+	}
+	for _, f := range r.early {
+		errs = append(errs, f.Close())
 	}
 	*r = Recording{path: r.path, dir: r.dir}
 	return errors.Join(errs...)

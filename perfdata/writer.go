@@ -38,6 +38,9 @@ type Writer struct {
 	data     int64
 	end      int64 // of the first file's records
 	attrSize uint64
+	spare    int      // ids for which there is room, for each event
+	idRoom   []uint64 // how many ids there is room for, by event
+	flushed  bool     // the file has a header
 	err      error
 }
 
@@ -209,13 +212,15 @@ func (w *Writer) beginFile() {
 	w.write(f, make([]byte, fileHeader))
 	ids := f.at
 	for _, ev := range w.events {
-		w.write(f, e.appendU64s(nil, ev.IDs))
+		room := uint64(len(ev.IDs) + w.spare)
+		w.idRoom = append(w.idRoom, room)
+		w.write(f, append(e.appendU64s(nil, ev.IDs), make([]byte, 8*w.spare)...))
 	}
 	w.attrs = f.at
-	for _, ev := range w.events {
-		n := 8 * int64(len(ev.IDs))
-		w.write(f, e.appendU64s(w.attr(&ev.Attr), []uint64{uint64(ids), uint64(n)}))
-		ids += n
+	for i, ev := range w.events {
+		n := 8 * uint64(len(ev.IDs))
+		w.write(f, e.appendU64s(w.attr(&ev.Attr), []uint64{uint64(ids), n}))
+		ids += 8 * int64(w.idRoom[i])
 	}
 	w.data = f.at
 }
@@ -436,7 +441,7 @@ func (w *Writer) Close() error {
 		}
 	}
 	if w.out != nil && w.err == nil {
-		w.err = w.writeHeader()
+		w.patch(0, w.header(w.end-w.data, w.features))
 	}
 	if w.close != nil {
 		if err := w.close(); w.err == nil {
@@ -468,27 +473,20 @@ func (w *Writer) endFile() {
 	}
 }
 
-func (w *Writer) writeHeader() error {
-	e, total := w.enc.endian, w.files[0].at
+// header returns the header of a file with this many bytes of records.
+func (w *Writer) header(size int64, features map[Feature][]byte) []byte {
+	e := w.enc.endian
 	var bitmap [featureWords]uint64
-	for f := range w.features {
+	for f := range features {
 		bitmap[f/64] |= 1 << (f % 64)
 	}
 	header := e.appendU64s([]byte(e.magic()), []uint64{
 		fileHeader, w.attrSize,
 		uint64(w.attrs), uint64(w.data - w.attrs),
-		uint64(w.data), uint64(w.end - w.data),
+		uint64(w.data), uint64(size),
 		0, 0, // event_types
 	})
-	header = e.appendU64s(header, bitmap[:])
-	if _, err := w.out.Seek(-total, io.SeekCurrent); err != nil {
-		return err
-	}
-	if _, err := w.out.Write(header); err != nil {
-		return err
-	}
-	_, err := w.out.Seek(total-int64(len(header)), io.SeekCurrent)
-	return err
+	return e.appendU64s(header, bitmap[:])
 }
 
 // eventDesc makes the EVENT_DESC section.

@@ -135,8 +135,11 @@ func (w *Windows) batch(k int) (lo, hi int) {
 // A *InPlacePoke is valid until the windows are closed, and must not be changed.
 func (w *Windows) Batches() iter.Seq2[*InPlacePoke, bool] {
 	return func(yield func(*InPlacePoke, bool) bool) {
-		for k := range w.len() {
-			p := w.at(k)
+		all := w
+		if w.indexed != nil && !w.indexed.whole() {
+			all = w.indexed.again()
+		}
+		for p := range all.inOrder {
 			if !yield(p, p.Flags&beginsBatch != 0) {
 				return
 			}

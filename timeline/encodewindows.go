@@ -108,3 +108,11 @@ func (x *indexedWindows) check(i int) {
 	}
 	x.good[b].Store(true)
 }
+
+// whole checks all blocks, and reports whether each is as it was saved.
+func (x *indexedWindows) whole() bool {
+	for i := 0; i < len(x.pokes); i += windowBlock {
+		x.check(i)
+	}
+	return !x.damaged.Load()
+}

@@ -180,6 +180,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.perfettoCmd(),
 		a.trimCmd(),
 		a.oopsCmd(),
+		a.recordCmd(),
 		a.manCmd(),
 		a.probesCmd(),
 		a.versionCmd(),

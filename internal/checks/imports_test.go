@@ -30,7 +30,9 @@ var allowed = map[string][]string{
 	"internal/patching": {"timeline"},
 	"internal/outfile":  {},
 	"internal/mapfile":  {},
-	"timeline/replay":   {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile"},
+	"timeline/replay":   {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "recorder/journal"},
+	"recorder/journal":  {},
+	"recorder":          {"perfdata", "kcore", "recorder/journal"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},
@@ -48,7 +50,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/web",
+		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/web", "recorder",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

@@ -33,6 +33,13 @@ type openCopy struct {
 	name   string
 	unused bool // it is only checked, not used
 	own    bool // it is the recording's own copy
+	// journaled is set if the journal of the recording has the copy, or lacks kcore_dir,
+	// because the recorder was killed while it made that.
+	journaled bool
+	// read has the ranges that the recorder read. With sameElsewhere set, pages of them
+	// that the copy lacks are as in the first copy.
+	read          []timeline.Range
+	sameElsewhere bool
 }
 
 // CopyReport describes one of Options.Copies.
@@ -75,7 +82,7 @@ func (s *scan) addCopies(r *Replay) error {
 		}
 		rep := CopyReport{KCore: c.KCore, Made: made}
 		text := timeline.Snapshot{From: made.From, To: made.To}
-		for _, seg := range snap.Core.Segments {
+		for _, seg := range c.segments(r.Snapshot) {
 			text.Segments = append(text.Segments, timeline.Segment(seg))
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
 			rep.Bytes += uint64(len(seg.Data))

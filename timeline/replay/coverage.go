@@ -150,6 +150,7 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "the host's recording does not say how many virtual CPUs the guest has")
 	case s.report.CPUsAvailable == 0:
 		c.limit(timeline.CPUCountsMissing, 0, timeline.MaxTime, "perf did not finish this file, so the number of CPUs is missing and a CPU may not have been recorded")
+	case s.followsCPUs(): // a CPU that is offline changes nothing
 	case len(cpus) < s.report.CPUsAvailable:
 		c.limit(timeline.PartialCoverage, 0, timeline.MaxTime, "%s were recorded system-wide on %d of %d CPUs", what, len(cpus), s.report.CPUsAvailable)
 	case s.report.CPUsOnline != s.report.CPUsAvailable:
@@ -158,7 +159,10 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	if len(s.damage) > 0 {
 		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", s.damage[0])
 	}
-	s.silence(&c, kind)
+	s.coverJournal(&c)
+	if !s.followsCPUs() {
+		s.silence(&c, kind)
+	}
 	s.coverStart(&c, kind, what)
 	if overwrites {
 		c.limit(timeline.AfterLoss, 0, timeline.MaxTime, "%s: their ring buffers overwrite the oldest records without a sign (perf record --overwrite)", what)

@@ -74,7 +74,8 @@ func (s *scan) choose() {
 			}
 		}
 		for id, ch := range s.listeners(kind) {
-			if l := best[ch.cpu]; l.id == id || l.event == ch.event && !l.system {
+			// An event that was opened anew, when its CPU came back, has two ids there.
+			if l := best[ch.cpu]; l.id == id || l.event == ch.event && (!l.system || s.journal != nil) {
 				ch.chosen |= kind
 			}
 		}

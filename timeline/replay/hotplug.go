@@ -418,6 +418,10 @@ func (s *scan) findUnseen() {
 
 // findHotplug looks for signs that CPUs were gone, or that none was.
 func (s *scan) findHotplug() {
+	if s.followsCPUs() {
+		s.report.HotplugRecorded = true // the journal has each time that was not recorded
+		return
+	}
 	s.findUnseen()
 	s.watchesFrom, s.watchesCPUs = s.recordsHotplug()
 	s.report.HotplugRecorded = s.watchesCPUs

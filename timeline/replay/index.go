@@ -301,6 +301,17 @@ type IndexState struct {
 // Index returns what Load did with [Options.Index].
 func (r *Replay) Index() IndexState { return r.index }
 
+// givenCopies returns how many copies of text there are that the recording did not name
+// itself.
+func (r *Replay) givenCopies() (n int) {
+	for i := range r.copies {
+		if c := &r.copies[i]; !c.journaled {
+			n++
+		}
+	}
+	return n
+}
+
 // openIndex reads the image from the index in opts, and reports whether it
 // could.
 func (r *Replay) openIndex(opts *Options) bool {
@@ -312,7 +323,7 @@ func (r *Replay) openIndex(opts *Options) bool {
 	case !timeline.CanMapTables:
 		r.index.Err = indexErrorf("this machine's byte order is not the one of indexes")
 		return false
-	case len(r.copies) > 0 && r.misfit == nil || len(r.copies) > 1 || opts.Vmlinux != "":
+	case r.givenCopies() > 0 && r.misfit == nil || r.givenCopies() > 1 || opts.Vmlinux != "":
 		r.index.Err = indexErrorf("an index can hold only perf's own copy of kernel text")
 		return false
 	}

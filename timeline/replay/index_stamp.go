@@ -32,6 +32,13 @@ func (r *Replay) stampedFiles() []stampedFile {
 			files = append(files, stampedFile{name, filepath.Join(r.Snapshot.Dir(), name), r.Snapshot.FileInfo(name)})
 		}
 	}
+	for i := range r.copies {
+		if c := &r.copies[i]; c.journaled {
+			for _, name := range snapshotFiles {
+				files = append(files, stampedFile{name, filepath.Join(c.Dir(), name), c.FileInfo(name)})
+			}
+		}
+	}
 	return append(files, r.given...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -433,6 +434,7 @@ func TestIndexDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	pokes := made.Windows()
+	inBatches := batches(pokes)
 	poked := places(made.Image, 500)
 	rng := rand.New(rand.NewPCG(3, 4))
 	used := 0
@@ -457,10 +459,26 @@ func TestIndexDamage(t *testing.T) {
 				t.Fatal(diff)
 			}
 		}
+		if got := batches(r.Windows()); !slices.Equal(got, inBatches) {
+			t.Fatalf("%d pokes in batches, which are not the %d of the recording", len(got), len(inBatches))
+		}
 	}
 	if used == 0 || used == 300 {
 		t.Errorf("%d of 300 damaged indexes used", used)
 	}
+}
+
+// batchPoke is a poke as [timeline.Windows.Batches] yields it.
+type batchPoke struct {
+	poke   timeline.InPlacePoke
+	begins bool
+}
+
+func batches(w *timeline.Windows) (all []batchPoke) {
+	for p, begins := range w.Batches() {
+		all = append(all, batchPoke{*p, begins})
+	}
+	return all
 }
 
 // TestIndexConcurrent: many goroutines can read one image from an index.

@@ -29,19 +29,7 @@ func (r *Replay) Windows() *timeline.Windows {
 }
 
 func (r *Replay) findWindows() *timeline.Windows {
-	again := func() *scan {
-		s := r.rescan()
-		s.keepPlaced = true
-		return s
-	}
-	s := again()
-	if !s.readAll() {
-		late := s
-		s = again()
-		s.reopen(late)
-		s.readAll()
-	}
-	return s.newWindows()
+	return r.rescan(func(s *scan) { s.keepPlaced = true }).newWindows()
 }
 
 // pokes yields the text pokes that the image is made of, in the order of the file, see

@@ -31,6 +31,9 @@ import (
 // earliest of: the workload's exec, the first record of the highest CPU, the end of
 // the first round. Without any of these, it is the time of the first record.
 func (s *scan) begin() uint64 {
+	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
+		return s.journal.start.Open
+	}
 	t := min(s.execed(), s.drained())
 	highest := int64(-1)
 	for _, b := range s.buffers {
@@ -53,6 +56,9 @@ func (s *scan) begin() uint64 {
 // recorded, in a recording that ends cleanly. That is the time of the newest record of
 // the lowest CPU. It ignores CPUs that fell silent, see silence.
 func (s *scan) lastCertain() uint64 {
+	if s.journal != nil && s.journal.ended != 0 {
+		return s.journal.ended
+	}
 	lowest := s.lowest()
 	if lowest == nil {
 		return s.newest
@@ -73,7 +79,12 @@ func (s *scan) lowest() (lowest *ringBuffer) {
 
 // execed returns the time at which perf started its workload, or MaxTime if no record
 // shows it.
+//
+// "textreplay record" says in its journal when it was ready.
 func (s *scan) execed() uint64 {
+	if s.journal != nil && s.journal.ready != 0 {
+		return s.journal.ready
+	}
 	for _, e := range s.execs {
 		if s.perfExec[e.pid] {
 			return e.time

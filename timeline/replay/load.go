@@ -94,7 +94,8 @@ type Replay struct {
 	kallsyms  *kcore.Kallsyms
 	modules   []kcore.Module // of the snapshot or of Options.Modules
 	undated   undated
-	misfit    error // why the recording's own copy is left out; nil if it is not
+	journal   *recorderJournal // nil if perf made the recording
+	misfit    error            // why the recording's own copy is left out; nil if it is not
 	copies    []openCopy
 	arch      architecture
 	scan      *scan // nil if the image is from an index and nothing has needed a scan
@@ -251,6 +252,12 @@ func New(rec *perfdata.Recording, snap *kcore.Snapshot, opts Options) (*Replay, 
 func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Options) (*Replay, error) {
 	r := &Replay{Recording: rec, Snapshot: snap, guest: opts.Guest, explicit: opts.Explicit, files: filesOf(rec, &opts)}
 	err := r.openCopies(opts.Copies)
+	if err == nil {
+		err = r.readJournal()
+	}
+	if err == nil {
+		err = r.openJournaled()
+	}
 	switch {
 	case given == nil:
 	case snap != nil && snap.Core != nil:
@@ -379,13 +386,7 @@ func (r *Replay) scanned() *scan {
 		if r.scan != nil {
 			return
 		}
-		s := r.rescan()
-		if !s.readAll() {
-			late := s
-			s = r.rescan()
-			s.reopen(late)
-			s.readAll()
-		}
+		s := r.rescan(func(*scan) {})
 		s.finish()
 		s.b = nil
 		r.scan = s
@@ -393,8 +394,23 @@ func (r *Replay) scanned() *scan {
 	return r.scan
 }
 
-// rescan returns a scan that builds no image.
-func (r *Replay) rescan() *scan {
+// rescan reads the recording once more, and builds no image. options changes what the
+// scan keeps.
+func (r *Replay) rescan(options func(*scan)) *scan {
+	s := r.newRescan()
+	options(s)
+	if !s.readAll() {
+		late := s
+		s = r.newRescan()
+		options(s)
+		s.reopen(late)
+		s.readAll()
+	}
+	return s
+}
+
+// newRescan returns a scan that builds no image.
+func (r *Replay) newRescan() *scan {
 	s := newScan(r.Recording, unloading(r.Recording, nil))
 	if r.guest != 0 {
 		// The guest was in the recording when the index was made.
@@ -570,6 +586,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			rep.SnapshotBytes += uint64(len(seg.Data))
 		}
 		rep.Copied = &Times{To: snap.To}
+		if s.journal != nil && s.journal.own != nil {
+			rep.Copied.From = s.journal.own.From
+		}
 		b.SetSnapshot(snap)
 	}
 	for _, w := range r.explicit {
@@ -647,6 +666,9 @@ func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
 // for the first time. Without a workload, the first rounds may hold only records
 // older than the copy; the round after them does not.
 func (s *scan) copied(horizon uint64) uint64 {
+	if s.journal != nil && s.journal.own != nil {
+		return s.journal.own.To
+	}
 	t := min(s.execed(), s.drained())
 	switch {
 	case t != timeline.MaxTime:
@@ -664,6 +686,9 @@ func (s *scan) copied(horizon uint64) uint64 {
 // of the workload. With --tail-synthesize, perf announces it at the end; the place
 // of those records shows this.
 func (s *scan) announcedBy(copied, horizon uint64) uint64 {
+	if s.journal != nil && s.journal.ready != 0 {
+		return s.journal.ready
+	}
 	if !s.announcedLate {
 		return copied
 	}

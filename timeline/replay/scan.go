@@ -79,10 +79,11 @@ type scan struct {
 	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
 
 	options  recordOptions
-	disabled []bool // by event: perf opened it disabled, see startsDisabled
-	cpus     int    // Options.CPUs
-	machine  int    // the machine that the image is of: 0 the host, else a guest
-	listens  int    // the machine whose events are read; 0 if nothing was recorded in the guest
+	disabled []bool           // by event: perf opened it disabled, see startsDisabled
+	cpus     int              // Options.CPUs
+	machine  int              // the machine that the image is of: 0 the host, else a guest
+	journal  *recorderJournal // of "textreplay record"; nil if perf made the recording
+	listens  int              // the machine whose events are read; 0 if nothing was recorded in the guest
 	guests   guests
 
 	follows bool // the records come from a stream, so they can be read only once
@@ -975,6 +976,10 @@ func (s *scan) describe(r *Replay) {
 	s.options, s.disabled = recordOptions{}, nil
 	if s.machine == 0 {
 		s.options = parseRecordOptions(args) // a guest's perf had another command line
+		if s.journal = r.journal; s.journal != nil {
+			s.options = recordOptions{known: true} // perf did not record this
+			rep.Producer = strings.TrimPrefix(rep.Producer, "perf ")
+		}
 	}
 	if err == nil && len(args) > 0 {
 		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))

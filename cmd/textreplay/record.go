@@ -1,0 +1,144 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/recorder"
+)
+
+// A size is the value of a flag in bytes, as 100M.
+type size int64
+
+func (s *size) Type() string   { return "SIZE" }
+func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+func (s *size) Set(text string) error {
+	const units = "KMGT"
+	number, shift := text, 0
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte(units, text[n-1]&^0x20); i >= 0 {
+			number, shift = text[:n-1], 10*(i+1)
+		}
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || v < 0 || v > (1<<62)>>shift {
+		return fmt.Errorf("must be a number of bytes, as 500M or 2G")
+	}
+	*s = size(v << shift)
+	return nil
+}
+
+func (a *app) recordCmd() *cobra.Command {
+	opts := recorder.Options{Pages: recorder.DefaultPages}
+	var maxSize size
+	cmd := &cobra.Command{
+		Use:   "record [-o DIR] [-- COMMAND [ARG]...]",
+		Short: "Record how the running kernel changes its text",
+		Long: `record writes a perf.data directory that has everything the other commands need,
+for as long as COMMAND runs, or until Ctrl-C. perf reads it too.
+
+Compared with "perf record -a --kcore", it copies kernel text with a time, fetches the
+code of each BPF program when it is loaded, follows CPUs that go offline and come back,
+and can run for days: --max-size begins a new piece, which can be read alone, and
+--max-pieces removes the oldest. Killed at any moment, it leaves what it has recorded.
+
+It needs root, or CAP_PERFMON, CAP_BPF, CAP_SYSLOG and CAP_SYS_RAWIO. It begins with
+what it may do, and says what will be unknown and what would help.`,
+		Example: `  sudo textreplay record -o rec.data -- sleep 10
+  sudo textreplay record -o /var/lib/textreplay --max-size 500M --max-pieces 20`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return usagef("%s: write -- before the command to run", args[0])
+			}
+			return a.record(cmd, opts, int64(maxSize), args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&opts.Dir, "output", "o", "perf.data", "the `DIR` to make")
+	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "the pages of each CPU's ring buffer, a power of two (`N`)")
+	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again and again, this `TIME` apart, as 10m; only changed pages are stored")
+	f.Var(&maxSize, "max-size", "begin a new piece in DIR when one has this many bytes")
+	f.IntVar(&opts.MaxPieces, "max-pieces", 0, "keep only the `N` newest pieces")
+	return cmd
+}
+
+// record runs the recorder.
+func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, command []string) error {
+	opts.MaxSize = maxSize
+	if opts.MaxPieces != 0 && opts.MaxSize == 0 {
+		return usagef("--max-pieces needs --max-size")
+	}
+	opts.Program = "textreplay " + thisBuild().Version
+	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
+	opts.Warn = func(err error) { fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) }
+	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
+		return usagef("%s exists; record makes a new directory", opts.Dir)
+	}
+	outfile.LeaveSignals()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	r, err := recorder.Start(opts)
+	switch {
+	case errors.Is(err, recorder.ErrOptions):
+		return usagef("%w", err)
+	case errors.Is(err, fs.ErrExist):
+		return usagef("%w; record makes a new directory", err)
+	case errors.Is(err, errors.ErrUnsupported):
+		return inputError(err)
+	case errors.Is(err, fs.ErrPermission):
+		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or lower kernel.perf_event_paranoid", err))
+	case err != nil:
+		return outputError(err)
+	}
+	ended := make(chan error, 1)
+	if len(command) > 0 {
+		c := exec.Command(command[0], command[1:]...)
+		c.Stdin, c.Stdout, c.Stderr = a.stdin, os.Stdout, a.stderr
+		if err := c.Start(); err != nil {
+			return errors.Join(usagef("%w", err), r.Close())
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		go func() {
+			ended <- c.Wait()
+			cancel()
+		}()
+	} else {
+		fmt.Fprintf(a.stderr, "textreplay: recording into %s; Ctrl-C ends it\n", opts.Dir)
+	}
+	began := time.Now()
+	err = r.Run(ctx)
+	err = errors.Join(err, r.Close())
+	s := r.Stats()
+	fmt.Fprintf(a.stderr, "textreplay: %v recorded into %s: %d records, %d lost; %d of %d BPF programs with their code; copies of kernel text: %d\n",
+		time.Since(began).Round(time.Millisecond), opts.Dir, s.Records, s.Lost, s.Fetched, s.Programs, s.Copies)
+	if err != nil {
+		return outputError(err)
+	}
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			fmt.Fprintf(a.stderr, "textreplay: %s: %v\n", command[0], err)
+		}
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// sampleType is what each record ends with. All events have the same, so that one reader
+// finds the fields of any record (struct sample_id of uapi/linux/perf_event.h).
+const sampleType = perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier
+
+// sideBand is the event that records what the kernel does with its text. It counts
+// nothing: PERF_COUNT_SW_DUMMY exists for such records.
+func sideBand() *perfdata.Event {
+	return &perfdata.Event{Name: "dummy:u", Attr: perfdata.Attr{
+		Type:       unix.PERF_TYPE_SOFTWARE,
+		Config:     unix.PERF_COUNT_SW_DUMMY,
+		SampleType: sampleType,
+		ReadFormat: perfdata.ReadFormatID | perfdata.ReadFormatLost,
+		Flags: perfdata.FlagSampleIDAll | perfdata.FlagExcludeKernel | perfdata.FlagTask | perfdata.FlagComm |
+			perfdata.FlagCommExec | perfdata.FlagKSymbol | perfdata.FlagBPFEvent | perfdata.FlagTextPoke |
+			perfdata.FlagUseClockID | perfdata.FlagWatermark,
+		WakeupEvents: 1, // bytes: wake the recorder for each record
+		ClockID:      unix.CLOCK_MONOTONIC,
+		SamplePeriod: 1,
+	}}
+}
+
+// tracepointEvent is a tracepoint that records each time it is passed.
+func tracepointEvent(name string, id uint64) *perfdata.Event {
+	return &perfdata.Event{Name: name, Attr: perfdata.Attr{
+		Type:         unix.PERF_TYPE_TRACEPOINT,
+		Config:       id,
+		SampleType:   sampleType | perfdata.SampleRaw | perfdata.SamplePeriod,
+		ReadFormat:   perfdata.ReadFormatID | perfdata.ReadFormatLost,
+		Flags:        perfdata.FlagSampleIDAll | perfdata.FlagUseClockID | perfdata.FlagWatermark,
+		WakeupEvents: 1,
+		ClockID:      unix.CLOCK_MONOTONIC,
+		SamplePeriod: 1,
+	}}
+}
+
+// open opens an event on a CPU, for all tasks. It takes away from the attr what the
+// kernel does not know yet: before 6.0, the count of lost records.
+func open(e *perfdata.Event, cpu int) (fd int, err error) {
+	for {
+		a := &e.Attr
+		attr := unix.PerfEventAttr{
+			Type: a.Type, Config: a.Config, Sample: a.SamplePeriod,
+			Sample_type: uint64(a.SampleType), Read_format: uint64(a.ReadFormat), Bits: uint64(a.Flags),
+			Wakeup: a.WakeupEvents, Clockid: a.ClockID,
+		}
+		attr.Size = uint32(unsafe.Sizeof(attr))
+		fd, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if errors.Is(err, unix.EINVAL) && a.ReadFormat&perfdata.ReadFormatLost != 0 && len(e.IDs) == 0 {
+			a.ReadFormat &^= perfdata.ReadFormatLost
+			continue
+		}
+		if err != nil {
+			return -1, fmt.Errorf("perf_event_open of %s on CPU %d: %w", e.Name, cpu, err)
+		}
+		return fd, nil
+	}
+}
+
+// eventID returns the id of an open event, which its records carry.
+func eventID(fd int) (id uint64, err error) {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_ID, uintptr(unsafe.Pointer(&id)))
+	if errno != 0 {
+		return 0, fmt.Errorf("PERF_EVENT_IOC_ID: %w", errno)
+	}
+	return id, nil
+}
+
+// lostRecords returns how many records of an open event the kernel has dropped.
+func lostRecords(fd int, a *perfdata.Attr) (uint64, error) {
+	if a.ReadFormat&perfdata.ReadFormatLost == 0 {
+		return 0, nil
+	}
+	var values [3]uint64 // value, id, lost: struct read_format
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&values)), unsafe.Sizeof(values))
+	n, err := unix.Read(fd, b)
+	if err != nil || n != len(b) {
+		return 0, fmt.Errorf("read of an event's counts: %d bytes, %w", n, err)
+	}
+	return values[2], nil
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrOptions is wrapped by the errors of [Start] about [Options] that are out of bounds.
+var ErrOptions = errors.New("cannot record so")
+
+// check returns an error if an option is out of bounds.
+func (o *Options) check() error {
+	switch {
+	case o.Pages < 1 || o.Pages&(o.Pages-1) != 0:
+		return fmt.Errorf("%w: %d pages of ring buffer is not a power of two", ErrOptions, o.Pages)
+	case o.SnapshotEvery != 0 && o.SnapshotEvery < LeastInterval:
+		return fmt.Errorf("%w: a copy of text each %v; the least is %v", ErrOptions, o.SnapshotEvery, LeastInterval)
+	case o.MaxSize != 0 && o.MaxSize < LeastSize:
+		return fmt.Errorf("%w: pieces of %d bytes; the least is %d", ErrOptions, o.MaxSize, LeastSize)
+	case o.MaxPieces < 0:
+		return fmt.Errorf("%w: %d pieces", ErrOptions, o.MaxPieces)
+	}
+	return nil
+}
+
+// Options say how to record. The zero value is right for most uses.
+type Options struct {
+	// Dir is the directory to make. With MaxSize, the pieces are made in it.
+	Dir string
+	// Pages is the size of each CPU's ring buffer in pages, a power of two; 0 is
+	// DefaultPages. A loss makes a gap of a few milliseconds, and a new copy of text.
+	Pages int
+	// SnapshotEvery is how often kernel text is copied again; 0 is never. Only pages
+	// that changed since the first copy are stored. The least is LeastInterval.
+	SnapshotEvery time.Duration
+	// MaxSize is the size of data in bytes at which a new piece is begun; 0 is never. The
+	// least is LeastSize. Each piece has a copy of kernel text, and can be read alone.
+	MaxSize int64
+	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all.
+	MaxPieces int
+	// Program names the recorder in the recording, as "textreplay v1.2".
+	Program string
+	// Args is the command line that the recording says it was made with.
+	Args []string
+	// Warn is told, once for each, what cannot be recorded, and what goes wrong
+	// meanwhile. It is called by the goroutine of Run, or of Start. nil ignores it.
+	Warn func(error)
+}
+
+// Limits and defaults of [Options].
+const (
+	DefaultPages  = 128
+	LeastInterval = time.Second
+	LeastSize     = 1 << 20
+)
+
+// A Limit is something that cannot be recorded, as an error for [Options.Warn].
+type Limit struct {
+	What   string // what will be unknown
+	Remedy string // what to do about it
+	Err    error
+}
+
+func (l *Limit) Error() string { return l.What + ": " + l.Err.Error() + "; " + l.Remedy }
+func (l *Limit) Unwrap() error { return l.Err }
+
+// Stats is what a [Recorder] has done so far.
+type Stats struct {
+	Records uint64 // that the kernel wrote
+	Lost    uint64 // that the kernel had no room for
+	Bytes   int64  // of data, in all pieces
+	Copies  int    // of kernel text
+	// Programs is how many BPF programs were loaded, or were there at the beginning;
+	// Fetched is of how many the code was read.
+	Programs, Fetched int
+	Gaps              int // times in which a CPU was not recorded
+	Pieces            int
+}

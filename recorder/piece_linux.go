@@ -1,0 +1,274 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// A piece is one perf.data directory, which can be read without the others.
+type piece struct {
+	dir      string
+	data     *os.File
+	w        *perfdata.Writer
+	journal  *os.File
+	programs *os.File // bpf_prog_info
+	infos    uint32   // in programs
+	fetched  map[uint32]bool
+	size     int64
+	copies   int
+	// pages has a checksum of each page of the first copy, by address: what later
+	// copies are compared with.
+	pages map[uint64]uint64
+}
+
+// begin makes the directory of the next piece, and begins to record into it.
+func (r *Recorder) begin() error {
+	r.number++
+	p := &piece{dir: r.pieceDir(r.number), fetched: make(map[uint32]bool)}
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		r.number--
+		return err
+	}
+	r.piece = p
+	r.stats.Pieces++
+	return errors.Join(p.open(r), r.describe(), r.announce(), r.ready())
+}
+
+func (p *piece) open(r *Recorder) (err error) {
+	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
+	if p.data, err = os.OpenFile(filepath.Join(p.dir, "data"), flags, 0o600); err != nil {
+		return err
+	}
+	if p.journal, err = os.OpenFile(filepath.Join(p.dir, journal.Name), flags|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	if p.programs, err = os.OpenFile(filepath.Join(p.dir, perfdata.EarlyPrograms), flags, 0o600); err != nil {
+		return err
+	}
+	if _, err := p.programs.Write(make([]byte, 4)); err != nil { // the number of programs
+		return err
+	}
+	host, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	start := &journal.Start{
+		Version: journal.Version, Program: r.opts.Program, Clock: "CLOCK_MONOTONIC",
+		Time: now(), Wall: int64(clock(unix.CLOCK_REALTIME)), Host: host, BootID: strings.TrimSpace(string(boot)), FollowsCPUs: r.news >= 0, Open: r.opened,
+	}
+	return journal.Append(p.journal, &journal.Entry{Start: start})
+}
+
+// spareIDs is how many more ids each event may get: CPUs that come online while it is
+// recorded. More than that begin a new piece.
+const spareIDs = 64
+
+// describe writes the events and what perf says about the machine.
+func (r *Recorder) describe() error {
+	for i, e := range r.events {
+		e.IDs = nil
+		for _, g := range r.rings {
+			e.IDs = append(e.IDs, g.ids[i])
+		}
+	}
+	order := binary.NativeEndian
+	// perf's header and attrs are of the machine's own byte order.
+	var bo binary.ByteOrder = binary.LittleEndian
+	if order.Uint16([]byte{0, 1}) == 1 {
+		bo = binary.BigEndian
+	}
+	r.w = perfdata.NewWriter(r.data, bo, perfdata.SpareIDs(spareIDs))
+	if err := r.w.SetEvents(r.events); err != nil {
+		return err
+	}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return err
+	}
+	text := func(s string) []byte {
+		n := (len(s)/64 + 1) * 64 // do_write_string pads to 64
+		b := order.AppendUint32(nil, uint32(n))
+		return append(append(b, s...), make([]byte, n-len(s))...)
+	}
+	features := map[perfdata.Feature][]byte{
+		perfdata.FeatureHostname:  text(unix.ByteSliceToString(uts.Nodename[:])),
+		perfdata.FeatureOSRelease: text(unix.ByteSliceToString(uts.Release[:])),
+		perfdata.FeatureArch:      text(unix.ByteSliceToString(uts.Machine[:])),
+		perfdata.FeatureVersion:   text(r.opts.Program),
+		perfdata.FeatureDirFormat: order.AppendUint64(nil, 0), // one data file
+		perfdata.FeatureClockID:   order.AppendUint64(nil, 1), // resolution in ns
+	}
+	available, err := os.ReadFile("/sys/devices/system/cpu/present")
+	if err != nil {
+		return err
+	}
+	present, err := parseCPUs(strings.TrimSpace(string(available)))
+	if err != nil {
+		return err
+	}
+	features[perfdata.FeatureNRCPUs] = order.AppendUint32(order.AppendUint32(nil, uint32(len(present))), uint32(len(r.rings)))
+	wall := order.AppendUint32(nil, 1) // version of CLOCK_DATA
+	wall = order.AppendUint32(wall, unix.CLOCK_MONOTONIC)
+	wall = order.AppendUint64(wall, clock(unix.CLOCK_REALTIME))
+	features[perfdata.FeatureClockData] = order.AppendUint64(wall, now())
+	args := order.AppendUint32(nil, uint32(len(r.opts.Args)))
+	for _, a := range r.opts.Args {
+		args = append(args, text(a)...)
+	}
+	features[perfdata.FeatureCmdline] = args
+	if len(r.points) > 0 {
+		features[perfdata.FeatureTracingData] = tracingData(r.points)
+	}
+	for f, data := range features {
+		if err := r.w.WriteFeature(f, data); err != nil {
+			return err
+		}
+	}
+	return create(filepath.Join(r.dir, perfdata.EarlyFeatures), func(w io.Writer) error {
+		return r.w.WriteEarlyFeatures(w)
+	})
+}
+
+// sampleID is what a record ends with that the recorder itself makes, as perf's own
+// records do: all zeros, the time too.
+func (r *Recorder) sampleID() perfdata.SampleID { return perfdata.SampleID{Event: r.events[0]} }
+
+// index writes on which CPU each id was opened.
+func (r *Recorder) index(rings []*ring) error {
+	var x perfdata.IDIndex
+	for i := range r.events {
+		for _, g := range rings {
+			x.Entries = append(x.Entries, perfdata.IDIndexEntry{ID: g.ids[i], Idx: uint64(g.cpu), CPU: int64(g.cpu), TID: -1, VCPU: -1})
+		}
+	}
+	// A record holds 64 KiB, so some 2,000 entries.
+	for part := range slices.Chunk(x.Entries, 1024) {
+		if err := r.w.IDIndex(&perfdata.IDIndex{Entries: part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready ends the beginning of a piece: the first round, the journal, the copy of text.
+func (r *Recorder) ready() error {
+	if err := r.round(); err != nil {
+		return err
+	}
+	// The first records may be of the time before; a second round has the moment
+	// from which on nothing is missing.
+	at := now()
+	if err := r.round(); err != nil {
+		return err
+	}
+	if err := journal.Append(r.journal, &journal.Entry{Ready: &journal.Ready{Time: at}}); err != nil {
+		return err
+	}
+	r.copy()
+	return r.flush()
+}
+
+// flush writes to the files what was taken.
+func (r *Recorder) flush() error {
+	if err := r.w.Flush(); err != nil {
+		return fmt.Errorf("%s: %w", r.data.Name(), err)
+	}
+	return nil
+}
+
+// end completes the piece. All that happened before ended is in it.
+func (r *Recorder) end(ended uint64) (err error) {
+	p := r.piece
+	for _, g := range r.rings {
+		err = errors.Join(err, r.countLost(g))
+	}
+	if err != nil {
+		return err
+	}
+	programs, err := p.section()
+	if err == nil && programs != nil {
+		err = p.w.WriteFeature(perfdata.FeatureBPFProgInfo, programs)
+	}
+	err = errors.Join(err, p.w.Close(), journal.Append(p.journal, &journal.Entry{End: &journal.End{Time: ended}}))
+	if programs != nil {
+		unix.Munmap(programs)
+	}
+	err = errors.Join(err, p.close())
+	if err == nil {
+		// They are in data now.
+		err = errors.Join(os.Remove(filepath.Join(p.dir, perfdata.EarlyPrograms)), os.Remove(filepath.Join(p.dir, perfdata.EarlyFeatures)))
+	}
+	runtime.GC() // of what was only needed to end it
+	return err
+}
+
+// countLost writes how many records each event of a CPU has lost since the last call, as
+// perf does when it ends (record__read_lost_samples() of tools/perf/builtin-record.c).
+func (r *Recorder) countLost(g *ring) error {
+	for i, e := range r.events {
+		lost, err := lostRecords(g.fds[i], &e.Attr)
+		if err != nil {
+			r.warn(err)
+			continue
+		}
+		lost, g.lost[i] = lost-g.lost[i], lost
+		if lost == 0 {
+			continue
+		}
+		id := perfdata.SampleID{Event: r.events[0], ID: g.ids[i], CPU: uint32(g.cpu), Time: g.last}
+		if err := r.w.LostSamples(&perfdata.LostSamples{Lost: lost, SampleID: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section maps what is to be the section BPF_PROG_INFO.
+func (p *piece) section() ([]byte, error) {
+	size, err := p.programs.Seek(0, io.SeekEnd)
+	if err != nil || p.infos == 0 {
+		return nil, err
+	}
+	return unix.Mmap(int(p.programs.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+}
+
+func (p *piece) close() error {
+	var errs []error
+	for _, f := range []**os.File{&p.data, &p.journal, &p.programs} {
+		if *f != nil {
+			errs = append(errs, (*f).Close())
+			*f = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// abandon removes a piece that was not begun.
+func (p *piece) abandon() {
+	p.close()
+	os.RemoveAll(p.dir)
+}
+
+// addProgram adds a program to the section. The number in front of it is raised last, so
+// that a reader of the file finds whole programs.
+func (p *piece) addProgram(prog *program) error {
+	if err := prog.write(p.programs); err != nil {
+		return err
+	}
+	p.infos++
+	_, err := p.programs.WriteAt(binary.NativeEndian.AppendUint32(nil, p.infos), 0)
+	return err
+}

@@ -1,0 +1,344 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// A Recorder records the running kernel. Its methods must be called by one goroutine.
+type Recorder struct {
+	opts   Options
+	points []tracepoint
+	events []*perfdata.Event // the dummy event, then one for each of points
+	rings  []*ring           // by CPU
+	poll   int               // epoll: rings, and news of the CPUs
+	wake   int               // eventfd: Run is to look at done
+	news   int               // netlink socket: CPUs that come and go; -1 if there is none
+	mem    *memory           // nil if it cannot be read
+
+	*piece
+	number int // of the piece
+
+	opened   uint64 // when all events of the piece recorded
+	awake    uint64 // CLOCK_BOOTTIME - CLOCK_MONOTONIC: grows while the machine is suspended
+	copying  bool   // a copy is being made
+	again    bool   // and another one is to follow
+	done     chan copied
+	births   []uint32 // ids of programs that were loaded and not fetched yet
+	stats    Stats
+	warned   map[string]bool
+	modified bool // something was taken in this round
+}
+
+// copied is a finished copy, or why there is none.
+type copied struct {
+	entry journal.Copy
+	bytes int
+	err   error
+	of    *piece
+}
+
+// now returns the clock of the records.
+func now() uint64 { return clock(unix.CLOCK_MONOTONIC) }
+
+func clock(id int32) uint64 {
+	var t unix.Timespec
+	unix.ClockGettime(id, &t) // fails only for clocks that do not exist
+	return uint64(t.Nano())
+}
+
+// Start opens the events and begins a recording. From its return on, everything is
+// recorded; [Recorder.Run] must be called soon, or the ring buffers fill up. If Start
+// fails it leaves nothing behind. Errors are those of perf_event_open(2), or
+// *[os.PathError] of the directory.
+func Start(opts Options) (*Recorder, error) {
+	if opts.Pages == 0 {
+		opts.Pages = DefaultPages
+	}
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), poll: -1, wake: -1, news: -1, awake: asleep()}
+	if err := r.start(); err != nil {
+		r.closeAll()
+		if r.piece != nil {
+			r.piece.abandon()
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Recorder) start() (err error) {
+	if r.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err := r.watch(r.wake, pollWake); err != nil {
+		return err
+	}
+	r.listenForCPUs()
+	r.check()
+	r.events = []*perfdata.Event{sideBand()}
+	for _, p := range r.points {
+		r.events = append(r.events, tracepointEvent(p.name, p.id))
+	}
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return err
+	}
+	for _, cpu := range cpus {
+		if err := r.openCPU(cpu); err != nil {
+			return err
+		}
+	}
+	if len(r.rings) == 0 {
+		return errors.New("no CPU is online")
+	}
+	r.opened = now()
+	dir := r.opts.Dir
+	if r.opts.MaxSize > 0 {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return r.begin()
+}
+
+// asleep returns how long the machine has been suspended since it was booted.
+func asleep() uint64 {
+	t := now()
+	return clock(unix.CLOCK_BOOTTIME) - t
+}
+
+// What epoll says is ready: a ring by its index, or one of these.
+const (
+	pollWake = -1 - iota
+	pollNews
+)
+
+func (r *Recorder) watch(fd int, what int32) error {
+	return unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: what})
+}
+
+func (r *Recorder) warn(err error) {
+	if err == nil || r.opts.Warn == nil || r.warned[err.Error()] {
+		return
+	}
+	r.warned[err.Error()] = true
+	r.opts.Warn(err)
+}
+
+// onlineCPUs returns the numbers of the CPUs that are online, ascending.
+func onlineCPUs() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	return parseCPUs(strings.TrimSpace(string(b)))
+}
+
+// parseCPUs reads a list of CPUs as the kernel prints it, as 0-3,8.
+func parseCPUs(s string) (cpus []int, err error) {
+	for part := range strings.SplitSeq(s, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(first)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = strconv.Atoi(last)
+		}
+		if err != nil || lo < 0 || hi < lo || hi >= maxCPUs {
+			return nil, fmt.Errorf("a list of CPUs: %q", s)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+const maxCPUs = 1 << 16
+
+// openCPU opens the events on a CPU and maps its ring buffer.
+func (r *Recorder) openCPU(cpu int) (err error) {
+	g := &ring{cpu: cpu}
+	for i, e := range r.events {
+		var fd int
+		if fd, err = open(e, cpu); err != nil {
+			break
+		}
+		if i == 0 {
+			var mapped *ring
+			if mapped, err = mapRing(fd, cpu, r.opts.Pages); err != nil {
+				unix.Close(fd)
+				break
+			}
+			g = mapped
+		}
+		g.fds = append(g.fds, fd)
+		var id uint64
+		if id, err = eventID(fd); err != nil {
+			break
+		}
+		g.ids, g.lost = append(g.ids, id), append(g.lost, 0)
+		if i > 0 {
+			if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, g.fds[0]); err != nil {
+				err = fmt.Errorf("PERF_EVENT_IOC_SET_OUTPUT on CPU %d: %w", cpu, err)
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = r.watch(g.fds[0], int32(cpu))
+	}
+	if err != nil {
+		g.close()
+		return err
+	}
+	at := 0
+	for at < len(r.rings) && r.rings[at].cpu < cpu {
+		at++
+	}
+	r.rings = append(r.rings[:at], append([]*ring{g}, r.rings[at:]...)...)
+	return nil
+}
+
+// Run records until ctx is done. It writes what it takes to the files at least each
+// flushInterval, so that a recorder that is killed loses no more than that.
+func (r *Recorder) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, r.nudge)
+	defer stop()
+	var ready [16]unix.EpollEvent
+	next := time.Now().Add(r.opts.SnapshotEvery)
+	flush := time.Now()
+	for ctx.Err() == nil {
+		n, err := unix.EpollWait(r.poll, ready[:], int(flushInterval/time.Millisecond))
+		if err != nil && err != unix.EINTR {
+			return fmt.Errorf("epoll_wait: %w", err)
+		}
+		for _, e := range ready[:max(n, 0)] {
+			if e.Fd == pollWake {
+				var b [8]byte
+				unix.Read(r.wake, b[:])
+			}
+		}
+		if err := r.round(); err != nil {
+			return err
+		}
+		select {
+		case c := <-r.done:
+			if err := r.finishCopy(c); err != nil {
+				return err
+			}
+		default:
+		}
+		if r.opts.SnapshotEvery > 0 && time.Now().After(next) {
+			r.copy()
+			next = time.Now().Add(r.opts.SnapshotEvery)
+		}
+		if time.Since(flush) >= flushInterval {
+			if err := r.flush(); err != nil {
+				return err
+			}
+			flush = time.Now()
+			if r.opts.MaxSize > 0 && r.size >= r.opts.MaxSize && !r.copying {
+				if err := r.rotate(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+const flushInterval = 200 * time.Millisecond
+
+// nudge makes Run look at what changed. Any goroutine may call it.
+func (r *Recorder) nudge() {
+	b := binary.NativeEndian.AppendUint64(nil, 1)
+	unix.Write(r.wake, b)
+}
+
+// Stats returns what was recorded so far.
+func (r *Recorder) Stats() Stats {
+	r.stats.Bytes = max(r.stats.Bytes, 0)
+	return r.stats
+}
+
+// Close takes what the ring buffers still have, ends the recording and closes the events.
+func (r *Recorder) Close() error {
+	var err error
+	for r.copying && err == nil {
+		err = errors.Join(r.round(), r.finishCopy(<-r.done))
+	}
+	err = errors.Join(err, r.lastRound())
+	r.closeAll()
+	return err
+}
+
+func (r *Recorder) closeAll() {
+	for _, g := range r.rings {
+		g.close()
+	}
+	r.rings = nil
+	for _, fd := range []*int{&r.poll, &r.wake, &r.news} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+	if r.mem != nil {
+		r.mem.close()
+		r.mem = nil
+	}
+}
+
+// rotate ends the piece and begins the next one. The events stay open, so that nothing is
+// missed: what is taken from now on is of the next piece.
+func (r *Recorder) rotate() error {
+	if err := r.lastRound(); err != nil {
+		return err
+	}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if r.opts.MaxPieces > 0 && r.number > r.opts.MaxPieces {
+		return os.RemoveAll(r.pieceDir(r.number - r.opts.MaxPieces))
+	}
+	return nil
+}
+
+// lastRound takes what there is and ends the piece.
+func (r *Recorder) lastRound() error {
+	err := r.round()
+	ended := now()
+	err = errors.Join(err, r.round(), r.end(ended))
+	r.opened = now() // of the next piece
+	return err
+}
+
+// pieceDir returns the directory of a piece, which is counted from 1.
+func (r *Recorder) pieceDir(n int) string {
+	if r.opts.MaxSize == 0 {
+		return r.opts.Dir
+	}
+	return filepath.Join(r.opts.Dir, fmt.Sprintf("%06d", n))
+}

@@ -1,0 +1,290 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// run records into dir while f runs.
+func run(t *testing.T, opts Options, f func()) Stats {
+	t.Helper()
+	if opts.Program == "" {
+		opts.Program = "textreplay test"
+	}
+	r, err := Start(opts)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("this machine allows no recording: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		f()
+		cancel()
+		close(done)
+	}()
+	if err := r.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	return r.Stats()
+}
+
+// loadProgram loads a BPF program of some instructions.
+func loadProgram(t *testing.T, n int) *ebpf.Program {
+	t.Helper()
+	spec := &ebpf.ProgramSpec{Name: "textreplay", Type: ebpf.SocketFilter, License: "MIT"}
+	for i := range n {
+		spec.Instructions = append(spec.Instructions, asm.Mov.Imm(asm.R0, int32(i)))
+	}
+	spec.Instructions = append(spec.Instructions, asm.Return())
+	p, err := ebpf.NewProgram(spec)
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("this machine allows no BPF programs: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestPrograms: programs that live for some milliseconds are recorded with their code, as
+// the kernel shows it.
+func TestPrograms(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	before := loadProgram(t, 3)
+	defer before.Close()
+	want := make(map[uint32][]byte)
+	code := func(p *ebpf.Program) {
+		info, err := p.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := info.ID()
+		insns, ok := info.JitedInsns()
+		if !ok {
+			t.Skip("this kernel compiles no BPF programs")
+		}
+		want[uint32(id)] = insns
+	}
+	code(before)
+	const programs = 200
+	stats := run(t, Options{Dir: dir}, func() {
+		var alive []*ebpf.Program // each lives for some 50 ms
+		for i := range programs {
+			p := loadProgram(t, 4+i%50)
+			code(p)
+			time.Sleep(5 * time.Millisecond)
+			if alive = append(alive, p); len(alive) > 10 {
+				alive[0].Close()
+				alive = alive[1:]
+			}
+		}
+		for _, p := range alive {
+			p.Close()
+		}
+	})
+	if stats.Lost != 0 || stats.Programs <= programs {
+		t.Errorf("%+v", stats)
+	}
+	rec, err := perfdata.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	if err := rec.CleanEnd(); err != nil {
+		t.Error(err)
+	}
+	for p, err := range rec.BPFProgs() {
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if code, ok := want[p.ID]; ok {
+			if !bytes.Equal(p.Insns, code) {
+				t.Errorf("program %d: code % x, want % x", p.ID, p.Insns, code)
+			}
+			delete(want, p.ID)
+		}
+	}
+	// A busy machine may let the recorder wait for longer than a program lives.
+	if len(want) > programs/20 {
+		t.Errorf("the code of %d of %d programs is not recorded", len(want), programs+1)
+	}
+	births := 0
+	sc := rec.Scan(perfdata.Only(perfdata.RecordKSymbol))
+	var k perfdata.KSymbol
+	for sc.Next() {
+		if err := rec.KSymbol(sc.Record(), &k); err != nil {
+			t.Error(err)
+		}
+		if k.Flags&perfdata.KSymbolUnregister == 0 && bytes.Contains(k.Name, []byte("textreplay")) {
+			births++
+		}
+	}
+	if births != programs+1 {
+		t.Errorf("%d programs were born, want %d", births, programs+1)
+	}
+	f, err := os.Open(filepath.Join(dir, journal.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	entries, err := journal.Read(f)
+	if err != nil || len(entries) < 3 || entries[0].Start == nil || entries[len(entries)-1].End == nil {
+		t.Errorf("journal: %d entries, %v", len(entries), err)
+	}
+}
+
+// TestPieces: a long recording is cut into pieces that can be read alone, of which only
+// the newest are kept.
+func TestPieces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	stats := run(t, Options{Dir: dir, MaxSize: LeastSize, MaxPieces: 2}, func() {
+		for range 12000 {
+			loadProgram(t, 2).Close()
+		}
+	})
+	if stats.Lost != 0 || stats.Pieces < 3 {
+		t.Fatalf("%+v", stats)
+	}
+	pieces, err := os.ReadDir(dir)
+	if err != nil || len(pieces) != 2 {
+		t.Fatalf("%d pieces, %v", len(pieces), err)
+	}
+	for _, p := range pieces {
+		rec, err := perfdata.Open(filepath.Join(dir, p.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.CleanEnd(); err != nil {
+			t.Error(err)
+		}
+		if _, err := rec.Feature(perfdata.FeatureBPFProgInfo); err != nil {
+			t.Error(err)
+		}
+		rec.Close()
+	}
+}
+
+// TestKilled: what a killed recorder leaves has its records, its machine and its programs.
+func TestKilled(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	r, err := Start(Options{Dir: dir, Program: "textreplay test"})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("this machine allows no recording: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := loadProgram(t, 7)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*flushInterval)
+	defer cancel()
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	defer r.Close() // what is read now is what a killed recorder leaves
+	rec, err := perfdata.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	if rec.CleanEnd() == nil {
+		t.Error("the recording has a clean end")
+	}
+	available, _, err := rec.NRCPUs()
+	if err != nil || available == 0 {
+		t.Errorf("%d CPUs, %v", available, err)
+	}
+	found := false
+	for p, err := range rec.BPFProgs() {
+		if err != nil {
+			t.Error(err)
+		} else if p.Name == "textreplay" {
+			found = true
+		}
+	}
+	if !found {
+		t.Error("the program is not recorded")
+	}
+	records := 0
+	sc := rec.Scan()
+	for sc.Next() {
+		records++
+	}
+	if records == 0 {
+		t.Error("no records")
+	}
+	if _, err := os.Stat(filepath.Join(dir, perfdata.EarlyFeatures)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOptions: what is out of bounds is refused, and nothing is left behind.
+func TestOptions(t *testing.T) {
+	dir := t.TempDir()
+	for _, opts := range []Options{
+		{Dir: filepath.Join(dir, "a"), Pages: 3},
+		{Dir: filepath.Join(dir, "a"), Pages: -1},
+		{Dir: filepath.Join(dir, "a"), SnapshotEvery: time.Millisecond},
+		{Dir: filepath.Join(dir, "a"), MaxSize: 100},
+		{Dir: filepath.Join(dir, "no", "where")},
+	} {
+		if r, err := Start(opts); err == nil {
+			t.Errorf("%+v: no error", opts)
+			r.Close()
+		}
+	}
+	if names, _ := os.ReadDir(dir); len(names) > 0 {
+		t.Errorf("%d files are left", len(names))
+	}
+}
+
+// TestCPUNews: only CPUs that come online count.
+func TestCPUNews(t *testing.T) {
+	for _, tt := range []struct {
+		msg string
+		cpu int
+		ok  bool
+	}{
+		{"online@/devices/system/cpu/cpu1\x00ACTION=online\x00", 1, true},
+		{"add@/devices/system/cpu/cpu12\x00", 12, true},
+		{"offline@/devices/system/cpu/cpu1\x00", 0, false},
+		{"add@/devices/system/cpu/cpufreq\x00", 0, false},
+		{"online@/devices/system/memory/memory1\x00", 0, false},
+		{"", 0, false},
+	} {
+		if cpu, ok := cpuOf([]byte(tt.msg)); cpu != tt.cpu && tt.ok || ok != tt.ok {
+			t.Errorf("%q: %d, %v", tt.msg, cpu, ok)
+		}
+	}
+	for s, want := range map[string]int{"0": 1, "0-3": 4, "0-1,4,8-9": 5, "": -1, "3-1": -1, "x": -1, "0-99999999": -1} {
+		cpus, err := parseCPUs(s)
+		if (err != nil) != (want < 0) || want >= 0 && len(cpus) != want {
+			t.Errorf("%q: %v, %v", s, cpus, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A ring is the ring buffer of one CPU. The kernel writes records at head, and the
+// recorder takes them from tail (struct perf_event_mmap_page):
+//
+//	|  free  | records not yet taken |  free  |
+//	         tail                    head
+type ring struct {
+	cpu  int
+	fds  []int // of the events that write into it; the first one owns it
+	ids  []uint64
+	lost []uint64 // records of each event that were lost and counted
+	mem  []byte
+	page *unix.PerfEventMmapPage
+	data []byte
+	last uint64 // time of the last record that was taken
+	wrap []byte // a record that lies across the end of data
+	gone bool   // the CPU went offline
+}
+
+func mapRing(fd, cpu, pages int) (*ring, error) {
+	mem, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("the ring buffer of CPU %d, %d pages: %w", cpu, pages, err)
+	}
+	r := &ring{cpu: cpu, mem: mem, page: (*unix.PerfEventMmapPage)(unsafe.Pointer(&mem[0]))}
+	r.data = mem[os.Getpagesize():]
+	return r, nil
+}
+
+const recordHeader = 8 // struct perf_event_header: u32 type, u16 misc, u16 size
+
+// take calls record for each record that the kernel has written by now, and gives their
+// room back. A record is valid during the call.
+func (r *ring) take(record func(raw []byte) error) error {
+	head := atomic.LoadUint64(&r.page.Data_head)
+	tail := r.page.Data_tail // only we write it
+	size := uint64(len(r.data))
+	for tail < head {
+		at := tail % size
+		n := uint64(binary.NativeEndian.Uint16(r.data[at+6:])) // records are aligned to 8: no header wraps around
+		if n < recordHeader || n > head-tail {
+			return fmt.Errorf("the ring buffer of CPU %d has a record of %d bytes", r.cpu, n)
+		}
+		raw := r.data[at:min(at+n, size)]
+		if uint64(len(raw)) < n {
+			r.wrap = append(append(r.wrap[:0], raw...), r.data[:n-uint64(len(raw))]...)
+			raw = r.wrap
+		}
+		if err := record(raw); err != nil {
+			return err
+		}
+		tail += n
+	}
+	atomic.StoreUint64(&r.page.Data_tail, tail)
+	return nil
+}
+
+func (r *ring) close() {
+	if r.mem != nil {
+		unix.Munmap(r.mem)
+		r.mem, r.page, r.data = nil, nil, nil
+	}
+	for _, fd := range r.fds {
+		unix.Close(fd)
+	}
+	r.fds = nil
+}

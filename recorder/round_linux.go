@@ -1,0 +1,220 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// round takes what all ring buffers have, in ascending order of CPUs, as perf does
+// (record__mmap_read_evlist() of tools/perf/builtin-record.c). Its mark, FINISHED_ROUND,
+// says that each record before the previous mark is older than each one after this one.
+// So what is known of the CPUs must be up to date before it.
+func (r *Recorder) round() error {
+	if err := r.readNews(); err != nil {
+		return err
+	}
+	r.modified = false
+	lost := false
+	for _, g := range r.rings {
+		err := g.take(func(raw []byte) error {
+			r.modified = true
+			r.stats.Records++
+			r.size += int64(len(raw))
+			r.stats.Bytes += int64(len(raw))
+			if err := r.w.WriteRecord(raw); err != nil {
+				return err
+			}
+			lost = r.look(g, raw) || lost
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if r.modified {
+		if err := r.w.FinishedRound(); err != nil {
+			return err
+		}
+	}
+	if err := r.fetchBirths(); err != nil {
+		return err
+	}
+	if lost {
+		r.copy() // what was lost may have changed the text
+	}
+	return nil
+}
+
+// look finds what the recorder must react to. It reports whether records were lost.
+func (r *Recorder) look(g *ring, raw []byte) (lost bool) {
+	order := binary.NativeEndian
+	typ := perfdata.RecordType(order.Uint32(raw))
+	if typ != perfdata.RecordSample && len(raw) >= trailerSize {
+		g.last = max(g.last, order.Uint64(raw[len(raw)-trailerSize+8:]))
+	}
+	switch typ {
+	case perfdata.RecordLost:
+		if len(raw) >= 24 {
+			r.stats.Lost += order.Uint64(raw[16:])
+		}
+		return true
+	case perfdata.RecordBPFEvent:
+		if len(raw) >= 16 && order.Uint16(raw[8:]) == bpfEventLoad {
+			r.births = append(r.births, order.Uint32(raw[12:]))
+		}
+	case perfdata.RecordSample:
+		// u64 identifier, then TID, TIME, CPU, PERIOD, RAW
+		if len(raw) >= 48 {
+			g.last = max(g.last, order.Uint64(raw[24:]))
+			if id := order.Uint64(raw[8:]); r.isModuleLoad(g, id) {
+				r.copy() // the module's text, before it changes
+			}
+		}
+	}
+	return false
+}
+
+const (
+	trailerSize  = 32 // pid, tid; time; cpu, res; identifier
+	bpfEventLoad = 1  // PERF_BPF_EVENT_PROG_LOAD
+)
+
+func (r *Recorder) isModuleLoad(g *ring, id uint64) bool {
+	for i, p := range r.points {
+		if g.ids[i+1] == id {
+			return p.name == "module:module_load"
+		}
+	}
+	return false
+}
+
+// fetchBirths reads the code of programs that were loaded.
+func (r *Recorder) fetchBirths() error {
+	births := r.births
+	r.births = r.births[:0]
+	for _, id := range births {
+		if r.fetched[id] {
+			continue
+		}
+		r.stats.Programs++
+		if err := r.fetch(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch reads the code of a program, if it is still there.
+func (r *Recorder) fetch(id uint32) error {
+	p, err := fetchProgram(id)
+	if err != nil {
+		if !errors.Is(err, unix.ENOENT) { // it has gone already: nothing can show its code
+			r.warn(&Limit{What: "the code of BPF programs is unknown", Remedy: "run as root, or with CAP_BPF and CAP_PERFMON, and set kernel.kptr_restrict to 0 or 1", Err: err})
+		}
+		return nil
+	}
+	r.fetched[id] = true
+	r.stats.Fetched++
+	return r.addProgram(p)
+}
+
+// copy begins to copy kernel text. Meanwhile the ring buffers are drained. If a copy is
+// being made, another one follows it.
+func (r *Recorder) copy() {
+	if r.mem == nil {
+		return
+	}
+	if r.copying {
+		r.again = true
+		return
+	}
+	r.copying = true
+	p, mem := r.piece, r.mem
+	p.copies++
+	dir, base := "kcore_dir", ""
+	if p.copies > 1 {
+		dir, base = filepath.Join("copies", strconv.Itoa(p.copies-1)), "kcore_dir"
+	}
+	go func() {
+		c, err := mem.copyText(now)
+		if err != nil {
+			r.done <- copied{err: err, of: p}
+			r.nudge()
+			return
+		}
+		defer c.free()
+		size := 0
+		keep := func(addr uint64, page []byte) bool {
+			sum := maphash.Bytes(pageSeed, page)
+			old, ok := p.pages[addr]
+			if base == "" {
+				p.pages[addr] = sum
+			}
+			if ok && old == sum {
+				return false
+			}
+			size += len(page)
+			return true
+		}
+		if base == "" {
+			p.pages = make(map[uint64]uint64)
+		}
+		err = mem.write(filepath.Join(p.dir, dir), c, keep)
+		r.done <- copied{entry: journal.Copy{Dir: dir, From: c.from, To: c.to, Base: base, Read: c.read()}, bytes: size, err: err, of: p}
+		r.nudge()
+	}()
+}
+
+// pageSeed is of this process: the sums are compared only within it.
+var pageSeed = maphash.MakeSeed()
+
+// finishCopy notes a copy in the journal.
+func (r *Recorder) finishCopy(c copied) error {
+	r.copying = false
+	if c.err != nil {
+		r.warn(fmt.Errorf("a copy of kernel text: %w", c.err))
+	} else {
+		r.stats.Copies++
+		r.size += int64(c.bytes)
+		if err := journal.Append(c.of.journal, &journal.Entry{Copy: &c.entry}); err != nil {
+			return err
+		}
+	}
+	if r.again {
+		r.again = false
+		r.copy()
+	}
+	return nil
+}
+
+// announce writes what was there before the recording began, as perf does: the kernel,
+// the tasks, the BPF programs.
+func (r *Recorder) announce() error {
+	if err := r.index(r.rings); err != nil {
+		return err
+	}
+	if err := r.announceTasks(); err != nil {
+		return err
+	}
+	names := readKallsyms()
+	if names == nil {
+		names = new(kcore.Kallsyms)
+	}
+	if err := r.announceKernel(names); err != nil {
+		return err
+	}
+	return r.announcePrograms(names)
+}

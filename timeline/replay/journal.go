@@ -1,0 +1,199 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/recorder/journal"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A recorderJournal is what the journal of "textreplay record" says. It is nil for the
+// recordings of perf.
+type recorderJournal struct {
+	start journal.Start
+	ready uint64        // by then all that was there before had its records; 0 if the recorder did not come so far
+	own   *journal.Copy // kcore_dir; nil if it was not finished
+	later []journal.Copy
+	gaps  []journal.Gap
+	ended uint64 // 0 if the recorder was killed
+	bad   error  // a line that cannot be read: lines of gaps may be missing
+}
+
+// ownCopy is the directory of the copy that was made first.
+const ownCopy = "kcore_dir"
+
+// readJournal reads the journal of a recording, if it has one.
+func (r *Replay) readJournal() error {
+	dir := r.Recording.Dir()
+	if dir == "" || r.guest != 0 {
+		return nil
+	}
+	path := filepath.Join(dir, journal.Name)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r.given = append(r.given, stampedFile{"journal", path, info})
+	entries, err := journal.Read(f)
+	j := &recorderJournal{bad: err}
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.Start != nil:
+			j.start = *e.Start
+		case e.Ready != nil:
+			j.ready = e.Ready.Time
+		case e.Copy != nil && e.Copy.Dir == ownCopy:
+			j.own = e.Copy
+		case e.Copy != nil:
+			j.later = append(j.later, *e.Copy)
+		case e.Gap != nil:
+			j.gaps = append(j.gaps, *e.Gap)
+		case e.End != nil:
+			j.ended = e.End.Time
+		}
+	}
+	r.journal = j
+	return nil
+}
+
+// openJournaled opens the copies that the journal names. A copy that is not in it was not
+// finished.
+func (r *Replay) openJournaled() error {
+	j := r.journal
+	if j == nil {
+		return nil
+	}
+	if j.own == nil && r.Snapshot != nil && sameDir(r.Snapshot.Dir(), filepath.Join(r.Recording.Dir(), ownCopy)) {
+		r.copies = append(r.copies, openCopy{Snapshot: r.Snapshot, name: r.Snapshot.Dir(), unused: true, own: true, journaled: true})
+		r.Snapshot = nil
+	}
+	for _, c := range j.later {
+		dir := filepath.Join(r.Recording.Dir(), c.Dir)
+		snap, err := openKCore(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody removed it: it is only one fact less
+		}
+		if err != nil {
+			return err
+		}
+		read := make([]timeline.Range, len(c.Read))
+		for i, x := range c.Read {
+			read[i] = timeline.Range{Lo: uint64(x.Lo), Hi: uint64(x.Hi)}
+		}
+		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: Copy{KCore: dir, Made: Times{c.From, c.To}}, name: dir, journaled: true, sameElsewhere: c.Base == ownCopy, read: read})
+	}
+	return nil
+}
+
+// segments returns what a copy has. Pages that the recorder found as they were in the
+// first copy are taken from there.
+func (c *openCopy) segments(first *kcore.Snapshot) []kcore.Segment {
+	if !c.sameElsewhere || first == nil || first.Core == nil {
+		return c.Core.Segments
+	}
+	var all []kcore.Segment
+	for _, r := range c.read {
+		for _, s := range timeline.Overlapping(asTimeline(first.Core.Segments), r.Lo, r.Hi) {
+			all = append(all, kcore.Segment(s))
+		}
+	}
+	for _, s := range c.Core.Segments {
+		all = replaceSegment(all, s)
+	}
+	slices.SortFunc(all, func(a, b kcore.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+	return all
+}
+
+func asTimeline(segments []kcore.Segment) []timeline.Segment {
+	out := make([]timeline.Segment, len(segments))
+	for i, s := range segments {
+		out[i] = timeline.Segment(s)
+	}
+	return out
+}
+
+// replaceSegment puts s in the place of what the other segments have there.
+//
+//	others  |-------------|     |----|
+//	s              |---------|
+//	result  |------|=========|  |----|
+func replaceSegment(others []kcore.Segment, s kcore.Segment) (out []kcore.Segment) {
+	end := s.Addr + uint64(len(s.Data))
+	for _, o := range others {
+		oEnd := o.Addr + uint64(len(o.Data))
+		if o.Addr < s.Addr {
+			n := min(oEnd, s.Addr) - o.Addr
+			out = append(out, kcore.Segment{Addr: o.Addr, Data: o.Data[:n:n]})
+		}
+		if oEnd > end {
+			from := max(o.Addr, end)
+			out = append(out, kcore.Segment{Addr: from, Data: o.Data[from-o.Addr:]})
+		}
+	}
+	return append(out, s)
+}
+
+// coverJournal adds the limits that the journal shows: each time in which a CPU was not
+// recorded, and each step of a CPU that came online and that no gap of the journal
+// explains, because the recorder was killed before it could open the CPU's events.
+func (s *scan) coverJournal(c *Coverage) {
+	j := s.journal
+	if j == nil {
+		return
+	}
+	if j.bad != nil {
+		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", j.bad)
+		return
+	}
+	for _, g := range j.gaps {
+		c.limit(timeline.CPUSilent, g.From, g.To, "CPU %d came online at some time from %s on, and its events were open at %s", g.CPU, Seconds(g.From), Seconds(g.To))
+	}
+	for _, cpu := range slices.Sorted(maps.Keys(s.tasks.hotplugs.steps)) {
+		if t, ok := j.missed(cpu, s.tasks.hotplugs.steps[cpu]); ok {
+			c.limit(timeline.CPUSilent, t, timeline.MaxTime, "CPU %d came online at %s; the recorder did not open its events", cpu, Seconds(t))
+		}
+	}
+}
+
+// missed returns the first time at which a CPU came online without a gap in the journal. A
+// step up is one of a CPU that comes online only if a step down precedes it (rule
+// hotplug).
+func (j *recorderJournal) missed(cpu int64, steps []hotplug) (t uint64, ok bool) {
+	off := false
+	for _, h := range steps {
+		i := slices.IndexFunc(j.gaps, func(g journal.Gap) bool { return int64(g.CPU) == cpu && g.From <= h.time && h.time <= g.To })
+		switch {
+		case h.down:
+			off = true
+		case i >= 0:
+			off = false
+		case off:
+			return h.time, true
+		}
+	}
+	return 0, false
+}
+
+// followsCPUs reports whether the recorder opened the events of each CPU that came online,
+// or else says so in its journal.
+func (s *scan) followsCPUs() bool {
+	return s.journal != nil && s.journal.bad == nil && s.journal.start.FollowsCPUs
+}

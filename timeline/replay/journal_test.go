@@ -1,0 +1,147 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// journaled writes a tape as "textreplay record" does, with these lines behind the first
+// one, and loads it. copies are copies of one page of text, by directory.
+func journaled(t *testing.T, w *tape, lines string, copies map[string]string) *Replay {
+	t.Helper()
+	dir := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(dir, "data"), w.bytes(), 0o600))
+	if w.copied {
+		w.must(os.Rename(w.kcoreDir(), filepath.Join(dir, ownCopy)))
+	}
+	start := `{"start":{"version":1,"program":"textreplay test","clock":"CLOCK_MONOTONIC","time":1,"wall":2,"follows_cpus":true,"open":100}}` + "\n"
+	w.must(os.WriteFile(filepath.Join(dir, journal.Name), []byte(start+strings.ReplaceAll(lines, "; ", "\n")+"\n"), 0o600))
+	for name, text := range copies {
+		var segments []kcore.Segment
+		if text != "" {
+			segments = []kcore.Segment{{Addr: 0x1000, Data: append(bytes.Repeat([]byte{0x90}, 0x100), fromHex(text)...)}}
+		}
+		name = filepath.Join(dir, name)
+		w.must(os.MkdirAll(name, 0o700))
+		f, err := os.Create(filepath.Join(name, "kcore"))
+		w.must(err)
+		w.must(kcore.WriteCore(f, elf.EM_X86_64, elf.ELFCLASS64, elf.ELFDATA2LSB, segments, nil))
+		w.must(f.Close())
+	}
+	r, err := Load(dir, Options{})
+	w.must(err)
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// TestJournal: what the journal of "textreplay record" proves, and what it takes away.
+func TestJournal(t *testing.T) {
+	const (
+		ready = `{"ready":{"time":150}}; `
+		own   = `{"copy":{"dir":"kcore_dir","from":300,"to":320,"read":[{"lo":"0x1000","hi":"0x2000"}]}}; `
+		end   = `{"end":{"time":1000}}`
+	)
+	watched := func(w *tape) {
+		w.events = append(w.events, tracepointEvent("cpuhp_enter"))
+		w.events[1].name = "cpuhp:cpuhp_enter"
+		w.tracing = hotplugFormat
+	}
+	// begin has a poke before the copy, CPU 1's last record at 600, and the recording's
+	// last record at 900.
+	begin := func(w *tape) {
+		w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+		w.tick(10, 100)
+		w.tick(11, 100)
+		w.round()
+		w.poke(10, 250, 0x1180, "9090", "eb02")
+		w.tick(11, 600)
+		w.tick(10, 900)
+		w.round()
+	}
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		journal string
+		copies  map[string]string
+		addr    uint64
+		want    string // at addr, two bytes
+	}{
+		{"the copy has a time", func(w *tape) {
+			w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+			w.tick(10, 110)
+			w.tick(11, 290, 600)
+			w.tick(10, 900)
+		}, ready + own + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..1001 known 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"a silent CPU was idle", func(w *tape) {
+			w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+			w.tick(10, 100)
+			w.tick(11, 100, 110)
+			w.round()
+			w.tick(10, 200, 300, 400, 500, 600, 700, 800, 900)
+		}, ready + own + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..1001 known 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"a CPU that came back was not recorded meanwhile", begin, ready + own + `{"gap":{"cpu":1,"from":600,"to":700}}; ` + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..600 known 9090", "600..1001 unconfirmed cpu-silent 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"a later copy proves the text again", begin,
+			ready + own + `{"gap":{"cpu":1,"from":600,"to":700}}; {"copy":{"dir":"copies/1","from":800,"to":810,"read":[{"lo":"0x1000","hi":"0x1102"}]}}; ` + end,
+			map[string]string{"copies/1": "eb07"}, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..700 conflicting snapshots-differ 9090 eb07", "700..1001 known eb07", "1001.. unconfirmed beyond-horizon eb07")},
+		{"what a later copy lacks is as in the first one", begin,
+			ready + own + `{"gap":{"cpu":1,"from":600,"to":700}}; {"copy":{"dir":"copies/1","from":800,"to":810,"base":"kcore_dir","read":[{"lo":"0x1000","hi":"0x2000"}]}}; ` + end,
+			map[string]string{"copies/1": ""}, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..600 known 9090", "600..700 unconfirmed cpu-silent 9090", "700..1001 known 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"what it did not read is not", begin,
+			ready + own + `{"gap":{"cpu":1,"from":600,"to":700}}; {"copy":{"dir":"copies/1","from":800,"to":810,"base":"kcore_dir","read":[{"lo":"0x1000","hi":"0x1100"}]}}; ` + end,
+			map[string]string{"copies/1": ""}, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..600 known 9090", "600..1001 unconfirmed cpu-silent 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"a copy that was not finished is no copy", begin, ready + end, nil, 0x1100,
+			textLines("0.. unknown never-recorded")},
+		{"a line that cannot be read may have been a gap", begin, ready + own + `{"gap":}; ` + end, nil, 0x1100,
+			textLines("0.. unconfirmed damaged 9090")},
+		{"the recorder was killed before it opened a CPU's events", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 910, 1, 0, 150)
+			w.step(0, 950, 1, 200, 20)
+			w.tick(10, 1000)
+		}, ready + own + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..950 known 9090", "950.. unconfirmed cpu-silent 9090")},
+		{"a gap explains why a CPU came online", func(w *tape) {
+			watched(w)
+			begin(w)
+			w.step(0, 910, 1, 0, 150)
+			w.step(0, 950, 1, 200, 20)
+			w.step(0, 980, 1, 200, 30) // of a module that was loaded
+			w.tick(10, 1000)
+		}, ready + own + `{"gap":{"cpu":1,"from":900,"to":960}}; ` + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..900 known 9090", "900..1001 unconfirmed cpu-silent 9090", "1001.. unconfirmed beyond-horizon 9090")},
+		{"a CPU that came back has two ids", func(w *tape) {
+			w.events[0].ids, w.cpuOf = []uint64{10, 11, 15}, map[uint64]int64{10: 0, 11: 1, 15: 1}
+			begin(w)
+			w.poke(15, 950, 0x1100, "9090", "eb02")
+		}, ready + own + end, nil, 0x1100,
+			textLines("0..100 unconfirmed outside-recording 9090", "100..950 known 9090", "950..1001 known eb02", "1001.. unconfirmed beyond-horizon eb02")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			tt.tape(w)
+			r := journaled(t, w, tt.journal, tt.copies)
+			if d := cmp.Diff(tt.want, r.Image.Dump(tt.addr, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Trusted.Because)
+			}
+		})
+	}
+}
