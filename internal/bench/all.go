@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -28,6 +29,14 @@ var (
 	manyPokes = genperf.History{Pokes: 10_000_000, Sites: 50_000}
 	fewSites  = genperf.History{Pokes: 10_000_000, Sites: 500}
 	samples   = genperf.History{Pokes: 100_000, Sites: 50_000, Samples: 10_000_000}
+
+	// The same number of pokes, not in the order of addresses. CPUs that change text at
+	// the same time have their records in several ring buffers, so the file is not in the
+	// order of time either.
+	randomPokes = genperf.History{Pokes: 10_000_000, Sites: 20_000, Order: genperf.Random, CPUs: 4}
+	zipfPokes   = genperf.History{Pokes: 10_000_000, Sites: 50_000, Order: genperf.Zipf, CPUs: 4}
+	cpuPokes    = genperf.History{Pokes: 10_000_000, Sites: 50_000, CPUs: 4}
+	birthPokes  = genperf.History{Pokes: 10_000_000, Sites: 50_000, Births: 5}
 )
 
 // An allBench is a run of all rows of the table in docs/performance.md.
@@ -45,6 +54,9 @@ type allBench struct {
 // benchAll prints each row: our figure, the yardstick's in the same run, their
 // ratio, and the bound.
 func benchAll(storm string, runs int) error {
+	if err := checkRecording(storm); err != nil {
+		return err // before minutes are spent on other rows
+	}
 	dir, err := os.MkdirTemp("", "bench-all-")
 	if err != nil {
 		return err
@@ -65,7 +77,7 @@ func benchAll(storm string, runs int) error {
 	}
 	fmt.Printf("%s, %s/%s, %d CPUs; CPU time, the least of %d runs\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runs)
 	fmt.Printf("%-46s %-14s %-34s %8s %8s\n", "", "textreplay", "yardstick", "ratio", "bound")
-	for _, step := range []func() error{b.building, b.sampling, b.reading, b.asking} {
+	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.asking} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -175,6 +187,67 @@ func (b *allBench) building() error {
 	return nil
 }
 
+// checkRecording returns an error that explains why a path is not a recording with text
+// pokes. An empty path is none, which is allowed.
+func checkRecording(path string) error {
+	if path == "" {
+		return nil
+	}
+	const want = "the argument RECORDING is to be a perf.data file or directory with many text pokes"
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", want, err)
+	}
+	defer rec.Close()
+	s := rec.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	const enough = 100_000
+	n := 0
+	for n < enough && s.Next() {
+		n++
+	}
+	if n < enough {
+		return fmt.Errorf("%s: %s has only %d", want, path, n)
+	}
+	return nil
+}
+
+// shuffled: images of pokes that are not in the order of addresses; and what all CPUs gain.
+func (b *allBench) shuffled() error {
+	for _, h := range []struct {
+		name string
+		genperf.History
+		bound float64
+	}{{"in random order, 4 CPUs", randomPokes, 1. / 10}, {"Zipf over sites, 4 CPUs", zipfPokes, 1. / 8},
+		{"by address, 4 CPUs", cpuPokes, 1. / 10}, {"5 % births and deaths", birthPokes, 0}} {
+		path, err := b.generate("shuffled", h.History)
+		if err != nil {
+			return err
+		}
+		one, err := leastOf(b.runs, []string{"GOMAXPROCS=1"}, b.self, "figures", "image", path)
+		if err != nil {
+			return err
+		}
+		all, err := leastOf(b.runs, nil, b.self, "figures", "image", path)
+		if err != nil {
+			return err
+		}
+		if b.perf != "" {
+			theirs, err := b.process(b.perf, "script", "--show-text-poke-events", "-i", path)
+			if err != nil {
+				return err
+			}
+			b.row("10 million pokes "+h.name, seconds(all.cpu), seconds(theirs)+" perf script", all.cpu.Seconds()/theirs.Seconds(), h.bound)
+		}
+		b.row("  wall time, all CPUs", seconds(all.wall), seconds(one.wall)+" with GOMAXPROCS=1", all.wall.Seconds()/one.wall.Seconds(), 0)
+		b.row("  CPU time, all CPUs", seconds(all.cpu), seconds(one.cpu)+" with GOMAXPROCS=1", all.cpu.Seconds()/one.cpu.Seconds(), 1.15)
+		b.row("  most memory", fmt.Sprintf("%d MiB", all.memory>>20), "200 MiB", float64(all.memory)/(200<<20), 0)
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sampling: an image of pokes among many samples.
 func (b *allBench) sampling() error {
 	path, err := b.generate("samples", samples)
@@ -251,6 +324,13 @@ func (b *allBench) asking() error {
 	index := filepath.Join(b.dir, "storm.index")
 	if err := exec.Command(b.textreplay, "-i", b.storm, "--index", index, "info").Run(); err != nil {
 		return err
+	}
+	for _, format := range [][]string{nil, {"--json"}} {
+		ours, err := b.process(append([]string{b.textreplay, "-i", b.storm, "--index", "never", "log"}, format...)...)
+		if err != nil {
+			return err
+		}
+		b.row(strings.Join(append([]string{"textreplay log, storm"}, format...), " "), seconds(ours), seconds(theirs)+" perf script", ours.Seconds()/theirs.Seconds(), 0)
 	}
 	for _, q := range []struct {
 		what, index string

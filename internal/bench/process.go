@@ -6,10 +6,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +30,35 @@ func buildCommand(dir string) (string, error) {
 // leastCPU runs a process several times, with its output going through a pipe,
 // and returns its CPU time, user and system: the least.
 func leastCPU(runs int, args ...string) (time.Duration, error) {
-	best := time.Duration(1<<63 - 1)
+	u, err := leastOf(runs, nil, args...)
+	return u.cpu, err
+}
+
+// leasts are what a process used at least, over several runs.
+type leasts struct {
+	cpu, wall time.Duration
+	memory    int64 // the most, in bytes, mapped files included
+}
+
+// leastOf runs a process several times, with these variables in its environment too, and
+// returns the least of each figure.
+func leastOf(runs int, env []string, args ...string) (leasts, error) {
+	best := leasts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}
 	for range runs {
 		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), env...)
 		cmd.Stdout = io.Discard
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		start := time.Now()
 		if err := cmd.Run(); err != nil {
-			return 0, fmt.Errorf("%s: %w", args, err)
+			return leasts{}, fmt.Errorf("%s: %w\n%s", args, err, bytes.TrimSpace(stderr.Bytes()))
 		}
-		best = min(best, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		best.wall = min(best.wall, time.Since(start))
+		best.cpu = min(best.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			best.memory = min(best.memory, r.Maxrss<<10)
+		}
 	}
 	return best, nil
 }

@@ -124,7 +124,7 @@ func (h *History) records(w *perfdata.Writer) error {
 
 	var rnd random
 	start := uint64(1_000_000_000_000)
-	pokes := newPokeStream(h, dummy.IDs, start)
+	pokes := newPokeStream(h, dummy, start)
 	samples := h.Samples
 	var now [cpus]uint64
 	for cpu := range now {
@@ -180,7 +180,7 @@ func (h *History) records(w *perfdata.Writer) error {
 // to NOP, each time on another CPU; on the first only where samples come between.
 type pokeStream struct {
 	h     *History
-	ids   []uint64 // of the event, by CPU
+	event *perfdata.Event
 	cpu   uint64
 	now   uint64
 	site  int
@@ -194,8 +194,8 @@ type pokeStream struct {
 	lives lives
 }
 
-func newPokeStream(h *History, ids []uint64, now uint64) *pokeStream {
-	p := &pokeStream{h: h, ids: ids, now: now, on: make([]bool, h.Sites), addrs: make([]uint64, h.Sites)}
+func newPokeStream(h *History, event *perfdata.Event, now uint64) *pokeStream {
+	p := &pokeStream{h: h, event: event, now: now, on: make([]bool, h.Sites), addrs: make([]uint64, h.Sites)}
 	sum := 0.0
 	for i := range p.addrs {
 		p.addrs[i] = h.Addr(i)
@@ -271,7 +271,12 @@ func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
 		raw := p.next()
 		buffers[p.cpu] = append(buffers[p.cpu], raw...)
 	}
-	for _, b := range buffers {
+	for cpu, b := range buffers {
+		// One that changes nothing must not look as if it were offline.
+		id := perfdata.SampleID{Event: p.event, ID: p.event.IDs[cpu], PID: uint32(cpu), TID: uint32(cpu), CPU: uint32(cpu), Time: p.now}
+		if err := w.Comm(0, &perfdata.Comm{PID: uint32(cpu), TID: uint32(cpu), Comm: []byte("swapper"), SampleID: id}); err != nil {
+			return err
+		}
 		for len(b) > 0 {
 			n := binary.LittleEndian.Uint16(b[6:])
 			if err := w.WriteRecord(b[:n]); err != nil {
@@ -314,7 +319,7 @@ func (p *pokeStream) trailer(raw []byte, at int) []byte {
 	raw = le.AppendUint32(raw, pid)
 	raw = le.AppendUint64(raw, p.now)
 	raw = le.AppendUint64(raw, p.cpu)
-	raw = le.AppendUint64(raw, p.ids[p.cpu])
+	raw = le.AppendUint64(raw, p.event.IDs[p.cpu])
 	le.PutUint16(raw[at+6:], uint16(len(raw)-at))
 	return raw
 }
