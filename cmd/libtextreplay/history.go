@@ -19,21 +19,37 @@ import (
 // pageSize is TEXTREPLAY_PAGE_SIZE.
 const pageSize = 4096
 
-// history answers questions about intervals of time. Each question takes a cursor of its own.
+// history answers questions about intervals of time. Each question takes a cursor of its own;
+// there are as many as questions were asked at once.
 type history struct {
-	r       *replay.Replay
-	cursors sync.Pool
+	r    *replay.Replay
+	mu   sync.Mutex
+	free []*replay.Cursor
 }
 
-func (h *history) init(r *replay.Replay) {
-	h.r = r
-	h.cursors.New = func() any { return r.Cursor() }
+func (h *history) init(r *replay.Replay) { h.r = r }
+
+func (h *history) cursor() *replay.Cursor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.free); n > 0 {
+		c := h.free[n-1]
+		h.free = h.free[:n-1]
+		return c
+	}
+	return h.r.Cursor()
+}
+
+func (h *history) put(c *replay.Cursor) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.free = append(h.free, c)
 }
 
 // read reads a block at time t.
 func (h *history) read(addr, t uint64, buf []byte) timeline.Block {
-	c := h.cursors.Get().(*replay.Cursor)
-	defer h.cursors.Put(c)
+	c := h.cursor()
+	defer h.put(c)
 	return c.Read(addr, t, buf)
 }
 
@@ -43,8 +59,8 @@ func (h *history) windows(lo, hi, from, until uint64) []timeline.Window {
 	if lo >= hi || from >= until {
 		return nil
 	}
-	c := h.cursors.Get().(*replay.Cursor)
-	defer h.cursors.Put(c)
+	c := h.cursor()
+	defer h.put(c)
 	return c.AppendWindows(nil, lo, hi-lo, from, until-1)
 }
 

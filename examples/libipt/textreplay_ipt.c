@@ -28,6 +28,7 @@ enum {
 	hold_max = 1 << 20,     /* items that wait for it */
 	gap_least = 1 << 12,    /* ticks */
 	gap_most = 1 << 21,
+	sample = 1 << 20,       /* bytes of trace that are looked at for it */
 	gap_max = 2 << 20,      /* ranges of text that are further apart are two sections */
 	sections_size = 1 << 28 /* address space for versions of regions */
 };
@@ -104,7 +105,9 @@ struct ipt {
 	struct pt_block_decoder *blk;
 	struct pt_insn_decoder *insn;
 	int status;
-	uint64_t *psbs;
+	struct sync {
+		uint64_t offset, tsc; /* of a PSB; tsc 0: it has none */
+	} *psbs;
 	size_t npsbs;
 
 	/* All changes of all areas, by time. */
@@ -113,10 +116,10 @@ struct ipt {
 
 	/* Time: what the decoder reads is right in [since, until), in TSC. */
 	uint64_t tsc, since, until;
-	uint64_t before; /* the time before it changed to tsc */
-	uint64_t gap;    /* the most by which it changed, within reason */
-	uint64_t base_gap;
-	int fresh; /* decoding is at a base */
+	uint64_t gap; /* how far the times of two packets can be apart, within reason */
+	int quiet;    /* no choice, no trap, nothing held back */
+	int timeless; /* nothing changes before the next PSB: the time need not be looked at */
+	uint64_t scanned, scan_psb, scan_last, scan_before; /* see since_packet() */
 	struct epoch *epoch, *older;
 
 	/* Images. */
@@ -140,6 +143,7 @@ struct ipt {
 	 * cannot be counted: where they end depends on what libipt has cached. */
 	uint64_t seq, delivered, events, delivered_events;
 	uint64_t held_ip; /* of the first instruction that is not returned, while holding */
+	uint64_t passed; /* instructions that the fast path returned */
 	struct ipt_item *decoding;
 	struct choice *choices;
 	size_t nchoices, at, fixed, room; /* at: the next one; the first fixed ones are not tried again */
@@ -152,6 +156,7 @@ struct ipt {
 	size_t nbest;
 	uint64_t ignore; /* contradictions up to this offset are not resolved */
 	int pending_error;
+	int have_result, result; /* of libipt's last call, which the fast path could not handle */
 
 	/* The item that is being decoded. */
 	unsigned ntaken;
@@ -578,13 +583,17 @@ fail:
 /* --- regions ----------------------------------------------------------------------- */
 
 static void peek(struct ipt *d);
+static void pass_psb(struct ipt *d);
 
-/* The times at which the next instructions may have run, in ns: since the packet before the
- * last one, of which the last one may have the outcomes, and until the next one. */
+static uint64_t since_packet(struct ipt *d);
+
+/* The times at which the next instruction may have run, in ns: since the packet before the
+ * last one, of which the last one may have the outcomes, and until the next one. They depend
+ * on the place in the trace alone, so that choices are the same when it is decoded again. */
 static void bounds(struct ipt *d, uint64_t *lo, uint64_t *hi)
 {
 	peek(d);
-	*lo = ns_of(d, d->before);
+	*lo = ns_of(d, since_packet(d));
 	*hi = ns_of(d, d->peek_tsc == UINT64_MAX ? d->tsc + d->gap : d->peek_tsc);
 	if (*hi < *lo)
 		*hi = *lo;
@@ -609,7 +618,8 @@ static int refresh(struct ipt *d, struct region *r)
 	r->nwindows = 0;
 	next = a.until;
 	if (!d->opts.no_traps) {
-		bounds(d, &lo, &hi);
+		lo = ns_of(d, d->tsc < d->gap ? 0 : d->tsc - d->gap);
+		hi = ns_of(d, d->tsc + d->gap);
 		n = textreplay_windows(d->tr, r->lo, r->hi, lo, hi + 1, w, windows_max);
 		if (n < 0)
 			return -1;
@@ -659,8 +669,6 @@ static int section_of(struct ipt *d, struct region *r)
 	d->stats.sections++;
 	return isid;
 }
-
-static int image_callback(uint8_t *buf, size_t size, const struct pt_asid *asid, uint64_t ip, void *ctx);
 
 /* Makes the image of sections anew, from those regions that still can be in it. */
 static int rebuild(struct ipt *d)
@@ -824,13 +832,22 @@ static int redirect(struct ipt *d, uint64_t ip)
 
 	if (ip == d->failed_ip && d->failures >= 3)
 		return 0;
+	if (d->timeless) {
+		d->timeless = 0;
+		d->tsc = dec_time(d);
+		if (new_time(d))
+			return 0;
+	}
 	d->failures = ip == d->failed_ip ? d->failures + 1 : 1;
 	d->failed_ip = ip;
 	if (!r) {
 		if (d->kind == IMAGE_BASE || !area_of(d->epoch, ip))
 			return 0;
 		set_image(d, IMAGE_BASE);
-		return new_time(d) == 0;
+		if (new_time(d))
+			return 0;
+		pass_psb(d);
+		return 1;
 	}
 	if (r->promoted && update_sections(d))
 		return 0;
@@ -846,6 +863,72 @@ static int redirect(struct ipt *d, uint64_t ip)
 	d->region = r;
 	set_image(d, want);
 	return new_time(d) == 0;
+}
+
+/* --- places in the trace ------------------------------------------------------------ */
+
+/* How many PSBs are at or before an offset. */
+static size_t psb_index(struct ipt *d, uint64_t offset)
+{
+	size_t lo = 0, hi = d->npsbs;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (d->psbs[mid].offset <= offset)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The last PSB at or before an offset. */
+static int psb_before(struct ipt *d, uint64_t offset, uint64_t *psb)
+{
+	size_t i = psb_index(d, offset);
+
+	if (!i)
+		return 0;
+	*psb = d->psbs[i - 1].offset;
+	return 1;
+}
+
+/* Decides, at a PSB, whether the time matters before the next one. */
+static void pass_psb(struct ipt *d)
+{
+	size_t i = psb_index(d, dec_offset(d));
+
+	d->timeless = d->kind == IMAGE_BASE && d->epoch && i && d->psbs[i - 1].tsc >= d->epoch->since &&
+		      (d->epoch->until == UINT64_MAX || (i < d->npsbs && d->psbs[i].tsc && d->psbs[i].tsc < d->epoch->until));
+}
+
+/* The time of the packet before the last one. */
+static uint64_t since_packet(struct ipt *d)
+{
+	uint64_t offset = dec_offset(d), psb = 0, at;
+	struct pt_packet_decoder *p;
+	struct pt_packet pkt;
+
+	psb_before(d, offset, &psb);
+	if (psb != d->scan_psb || offset < d->scanned || !d->scanned) {
+		d->scan_psb = d->scanned = psb;
+		d->scan_last = d->scan_before = 0;
+	}
+	p = pt_pkt_alloc_decoder(&d->config);
+	if (!p)
+		return 0;
+	pt_pkt_sync_set(p, d->scanned);
+	while (!pt_pkt_get_offset(p, &at) && at < offset && pt_pkt_next(p, &pkt, sizeof(pkt)) >= 0)
+		if (pkt.type == ppt_tsc) {
+			d->scan_before = d->scan_last;
+			d->scan_last = pkt.payload.tsc.tsc;
+		}
+	pt_pkt_free_decoder(p);
+	d->scanned = offset;
+	/* The first packets behind a PSB: as far back as packets can be apart. */
+	if (!d->scan_before)
+		return d->tsc < d->gap ? 0 : d->tsc - d->gap;
+	return d->scan_before;
 }
 
 /* --- choices ----------------------------------------------------------------------- */
@@ -1089,29 +1172,36 @@ static int step(struct ipt *d, struct ipt_item *it)
 				return s;
 			d->status = s;
 			it->kind = IPT_EVENT;
+			if (it->u.event.status_update)
+				pass_psb(d);
 			return 1;
 		}
 		if (d->status & pts_eos)
 			return 0;
-		tsc = dec_time(d);
-		if (tsc != d->tsc || d->fresh) {
-			/* At a base what was before is not known, for it to be the same each time. */
-			d->before = tsc > d->tsc && !d->fresh ? d->tsc : tsc - d->gap;
-			d->fresh = 0;
-			if (tsc - d->before > d->gap)
-				d->gap = tsc - d->before < gap_most ? tsc - d->before : gap_most;
-			if (tsc - d->before > d->gap)
-				d->before = tsc - d->gap;
-			d->tsc = tsc;
+		if (d->have_result) {
+			/* What the fast path got. */
+			d->have_result = 0;
+			s = d->result;
+			goto decoded;
 		}
+		tsc = dec_time(d);
+		d->tsc = tsc;
 		if (tsc < d->since || tsc >= d->until) {
 			s = new_time(d);
 			if (s < 0)
 				return s;
+			if (d->kind == IMAGE_BASE)
+				pass_psb(d);
 		}
 		it->tsc = tsc;
 		if (d->blk) {
 			s = pt_blk_next(d->blk, &it->u.block, sizeof(it->u.block));
+		} else {
+			it->u.insn.iclass = ptic_error;
+			s = pt_insn_next(d->insn, &it->u.insn, sizeof(it->u.insn));
+		}
+	decoded:
+		if (d->blk) {
 			it->kind = IPT_BLOCK;
 			if (s >= 0) {
 				d->status = s;
@@ -1129,8 +1219,6 @@ static int step(struct ipt *d, struct ipt_item *it)
 				return 1;
 			}
 		} else {
-			it->u.insn.iclass = ptic_error;
-			s = pt_insn_next(d->insn, &it->u.insn, sizeof(it->u.insn));
 			it->kind = IPT_INSN;
 			if (s >= 0) {
 				d->status = s;
@@ -1296,24 +1384,6 @@ static int is_marker(const struct ipt_item *it)
 	return it->kind == IPT_EVENT && it->u.event.type == ptev_exec_mode && it->u.event.status_update;
 }
 
-/* The last PSB at or before an offset. */
-static int psb_before(struct ipt *d, uint64_t offset, uint64_t *psb)
-{
-	size_t lo = 0, hi = d->npsbs;
-
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (d->psbs[mid] <= offset)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo)
-		return 0;
-	*psb = d->psbs[lo - 1];
-	return 1;
-}
-
 /* Goes back to the base, to decode with the choices as they are now. */
 static int go_back(struct ipt *d)
 {
@@ -1329,13 +1399,12 @@ static int go_back(struct ipt *d)
 	d->nentered = 0;
 	d->last_valid = d->last_trap = d->last_iret = 0;
 	d->since = d->until = 0;
+	d->timeless = d->quiet = d->have_result = 0;
 	while (s >= 0) { /* up to the marker */
 		s = step(d, &it);
 		if (s <= 0 || it.kind != IPT_EVENT)
 			return -1;
 		if (is_marker(&it)) {
-			d->gap = d->base_gap;
-			d->fresh = 1;
 			return 0;
 		}
 	}
@@ -1419,6 +1488,9 @@ static int give(struct ipt *d, const struct ipt_item *it, unsigned ntaken, const
 		d->returned[i] = taken[i];
 		d->stats.traps += taken[i].trap;
 	}
+	/* What the fast path need not look at. */
+	d->quiet = !ntaken && !d->holding && d->head == d->tail && !d->nentered && !d->pending_error &&
+		   d->last_valid && !d->last_trap && !d->last_iret && d->seq == d->delivered && !d->status;
 	return 1;
 }
 
@@ -1427,6 +1499,7 @@ static int fail(struct ipt *d, struct ipt_item *it, int error)
 	it->error = error;
 	it->tsc = d->tsc;
 	d->status = dec_sync_forward(d);
+	d->timeless = d->quiet = d->have_result = 0;
 	d->have_base = 0;
 	d->nchoices = d->at = d->fixed = 0;
 	d->last_valid = 0;
@@ -1435,10 +1508,15 @@ static int fail(struct ipt *d, struct ipt_item *it, int error)
 	return -1;
 }
 
-int ipt_next(struct ipt *d, struct ipt_item *it)
+/* Decodes an item, whatever is in the way. */
+static __attribute__((noinline)) int slow(struct ipt *d, struct ipt_item *it)
 {
 	int s;
 
+	d->seq += d->passed;
+	d->delivered += d->passed;
+	d->passed = 0;
+	d->quiet = 0;
 	for (;;) {
 		if (!d->holding && d->head < d->tail) {
 			struct queued *q = &d->queue[d->head++];
@@ -1471,7 +1549,6 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 			}
 			return fail(d, it, s);
 		}
-		/* The fast path is down to here one call of libipt. */
 		if (!follow(d, it)) {
 			if (resolve(d))
 				continue;
@@ -1494,8 +1571,6 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 			d->seq = d->delivered = 0;
 			d->events = d->delivered_events = 0;
 			d->nchoices = d->at = d->fixed = 0;
-			d->base_gap = d->gap;
-			d->fresh = 1;
 			it->error = 0;
 			d->returned_ntaken = 0;
 			return 1;
@@ -1512,10 +1587,50 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 	}
 }
 
+int ipt_next(struct ipt *d, struct ipt_item *it)
+{
+	uint64_t start, end;
+	int s, n;
+
+	/* Mostly nothing is in the way: the large sections are right up to the next PSB, no
+	 * event is pending, nothing is held back. This has to be little more than libipt's
+	 * own function. */
+	if (!d->quiet || !d->timeless)
+		return slow(d, it);
+	if (d->blk) {
+		s = pt_blk_next(d->blk, &it->u.block, sizeof(it->u.block));
+		n = it->u.block.ninsn;
+		start = it->u.block.ip;
+		end = it->u.block.end_ip;
+		it->kind = IPT_BLOCK;
+	} else {
+		it->u.insn.iclass = ptic_error;
+		s = pt_insn_next(d->insn, &it->u.insn, sizeof(it->u.insn));
+		n = 1;
+		start = end = it->u.insn.ip;
+		it->kind = IPT_INSN;
+	}
+	it->tsc = d->tsc;
+	if (s < 0 || !n || start == d->opts.trap_handler) {
+		d->have_result = 1;
+		d->result = s;
+		return slow(d, it);
+	}
+	d->last_ip = end;
+	d->passed += (unsigned)n;
+	d->status = s;
+	d->quiet = !s;
+	return 1;
+}
+
 /* --- life -------------------------------------------------------------------------- */
 
+/* Finds the PSBs with their times, and how far packets are apart in the first of them. */
 static int find_psbs(struct ipt *d)
 {
+	struct pt_packet_decoder *pkts;
+	struct pt_packet pkt;
+	uint64_t last = 0, at;
 	static const uint8_t psb[16] = { 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
 					 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82 };
 	const uint8_t *p = d->config.begin;
@@ -1530,9 +1645,31 @@ static int find_psbs(struct ipt *d)
 				return -1;
 			d->psbs = n;
 		}
-		d->psbs[d->npsbs++] = (uint64_t)(p - d->config.begin);
+		d->psbs[d->npsbs++] = (struct sync){ .offset = (uint64_t)(p - d->config.begin) };
 		p += sizeof(psb);
 	}
+	pkts = pt_pkt_alloc_decoder(&d->config);
+	if (!pkts)
+		return -1;
+	for (size_t i = 0; i < d->npsbs; i++) {
+		pt_pkt_sync_set(pkts, d->psbs[i].offset);
+		while (pt_pkt_next(pkts, &pkt, sizeof(pkt)) >= 0 && pkt.type != ppt_psbend)
+			if (pkt.type == ppt_tsc)
+				d->psbs[i].tsc = pkt.payload.tsc.tsc;
+	}
+	if (d->npsbs) {
+		pt_pkt_sync_set(pkts, d->psbs[0].offset);
+		while (!pt_pkt_get_offset(pkts, &at) && at < sample && pt_pkt_next(pkts, &pkt, sizeof(pkt)) >= 0) {
+			if (pkt.type != ppt_tsc)
+				continue;
+			if (last && pkt.payload.tsc.tsc > last && pkt.payload.tsc.tsc - last > d->gap)
+				d->gap = pkt.payload.tsc.tsc - last;
+			last = pkt.payload.tsc.tsc;
+		}
+		if (d->gap > gap_most)
+			d->gap = gap_most;
+	}
+	pt_pkt_free_decoder(pkts);
 	return 0;
 }
 
@@ -1611,6 +1748,11 @@ void ipt_free(struct ipt *d)
 	free(d->best_choices);
 	free(d->queue);
 	free(d);
+}
+
+uint64_t ipt_time(struct ipt *d)
+{
+	return dec_time(d);
 }
 
 void ipt_get_stats(const struct ipt *d, struct ipt_stats *stats)

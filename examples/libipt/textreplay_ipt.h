@@ -39,7 +39,7 @@ enum ipt_kind { IPT_BLOCK = 1, IPT_INSN, IPT_EVENT };
 struct ipt_item {
 	enum ipt_kind kind;
 	int error;    /* with a result below 0: libipt's error code, negative */
-	uint64_t tsc; /* the decoder's time before the item */
+	uint64_t tsc; /* a time before the item, as of which the text is the same */
 	union {
 		struct pt_block block;
 		struct pt_insn insn;
@@ -82,6 +82,9 @@ int ipt_next(struct ipt *d, struct ipt_item *item);
  * 15 bytes. Returns how many bytes there are. A trap inside of the block is its last
  * instruction. */
 int ipt_read(struct ipt *d, const struct ipt_item *item, uint64_t addr, uint8_t *buf);
+
+/* The decoder's time, in TSC: that of the last packet which it consumed. */
+uint64_t ipt_time(struct ipt *d);
 
 void ipt_get_stats(const struct ipt *d, struct ipt_stats *stats);
 
