@@ -118,7 +118,7 @@ func TestCutWhileLoading(t *testing.T) {
 		{"info"}, {"log"}, {"log", "--summary"}, {"verify"}, {"audit"}, {"symbols"}, {"at", "do_sys_openat2", "50%"}, {"history", "do_sys_openat2"},
 		{"diff", "start", "end"}, {"image", "--at", "50%", "-o", "out"}, {"image", "--at", "50%", "-o", "-"},
 		{"image", "--at", "50%", "--kcore-dir", "out"}, {"pprof", "-o", "out"},
-		{"perfetto", "-o", "out"}, {"trim", "-o", "out"},
+		{"perfetto", "-o", "out"}, {"trim", "-o", "out"}, {"report", "-o", "out"},
 	}
 	whole, err := filepath.Abs("../../testdata/rich/rec.data")
 	if err != nil {

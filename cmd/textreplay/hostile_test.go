@@ -30,7 +30,7 @@ func TestHostileIndex(t *testing.T) {
 		{"at", "do_sys_openat2", "50%", "--json"}, {"at", "do_sys_openat2", "start..end"}, {"history", "do_sys_openat2", "-n", "64"},
 		{"diff", "20%", "80%"}, {"image", "--at", "50%", "-o", "image", "--unknown", "unknown", "--fill", "0"},
 		{"image", "--at", "end", "--require", "any", "--kcore-dir", "dir"}, {"pprof", "-o", "profile"},
-		{"perfetto", "-o", "trace"},
+		{"perfetto", "-o", "trace"}, {"report", "-o", "report", "--max-size", "1"},
 	}
 	for _, name := range []string{"small", "rich", "callgraph", "s390x", "lossy"} {
 		t.Run(name, func(t *testing.T) {

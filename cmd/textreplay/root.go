@@ -177,6 +177,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.auditCmd(),
 		a.pprofCmd(),
 		a.webCmd(),
+		a.reportCmd(),
 		a.perfettoCmd(),
 		a.trimCmd(),
 		a.oopsCmd(),

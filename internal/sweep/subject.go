@@ -74,6 +74,7 @@ func newSubject(o *options, path, oracles, tmp string) (*subject, error) {
 		{name: "audit", args: []string{"audit", "--json"}},
 		{name: "perfetto", args: []string{"perfetto", "-o", "OUT"}},
 		{name: "pprof", args: []string{"pprof", "-o", "OUT"}},
+		{name: "report", args: []string{"report", "-o", "OUT", "--max-size", "1"}},
 		{name: "trim", args: []string{"trim", "-o", "OUT"}},
 		{name: "judge", self: true, args: []string{"-judge", "IN", oracles, fmt.Sprint(cpus)}},
 	} {

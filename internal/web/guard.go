@@ -161,7 +161,7 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			fallthrough
 		case err != nil:
 			q.status = http.StatusInternalServerError
-			if errors.As(err, &question) || errors.As(err, new(*badRequest)) {
+			if errors.As(err, &question) || errors.As(err, new(*RequestError)) {
 				q.status = http.StatusBadRequest
 			}
 			if errors.As(err, &changed) {
@@ -185,7 +185,7 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 	}
 }
 
-// A badRequest is an error in what was asked.
-type badRequest struct{ msg string }
+// A RequestError is an error in what was asked.
+type RequestError struct{ Msg string }
 
-func (e *badRequest) Error() string { return e.msg }
+func (e *RequestError) Error() string { return e.Msg }

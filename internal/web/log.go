@@ -89,7 +89,7 @@ func (q *request) log() error {
 		}
 	}
 	if f.page, err = strconv.Atoi(cmp.Or(q.FormValue("page"), "1")); err != nil || f.page < 1 {
-		return &badRequest{"page: want a number from 1"}
+		return &RequestError{"page: want a number from 1"}
 	}
 	p, err := q.session.logOf(f)
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *logFilter) prepare(s *session) error {
 	}
 	for _, k := range f.kinds {
 		if !slices.Contains(classNames, k) && !slices.Contains(eventNames[:], k) {
-			return &badRequest{fmt.Sprintf("kind %q: there is no such kind of change", k)}
+			return &RequestError{fmt.Sprintf("kind %q: there is no such kind of change", k)}
 		}
 	}
 	if f.place != "" {

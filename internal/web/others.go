@@ -424,7 +424,6 @@ type mapSpan struct {
 type mapGap struct {
 	From string `json:"f"`
 	To   string `json:"u"`
-	Kind string `json:"k"`
 	Text string `json:"text"`
 }
 
@@ -474,7 +473,7 @@ func (q *request) mapPage() error {
 	for name, y := range map[string]*uint64{"y0": &d.Y0, "y1": &d.Y1} {
 		if x := q.FormValue(name); x != "" {
 			if *y, err = strconv.ParseUint(x, 10, 64); err != nil {
-				return &badRequest{name + ": want a number"}
+				return &RequestError{name + ": want a number"}
 			}
 		}
 	}
@@ -495,8 +494,14 @@ func (q *request) mapPage() error {
 
 func (s *session) mapPageOf(d *mapData) *mapPage {
 	p := &mapPage{Data: d, From: replay.Seconds(s.plane.from), To: replay.Seconds(s.plane.to), Total: thousands(len(s.trail.time))}
+	var n [256]int
+	for _, c := range s.trail.class {
+		n[c]++
+	}
 	for k, name := range classNames {
-		p.Classes = append(p.Classes, classCount{Class: k, Name: name})
+		if n[k] > 0 {
+			p.Classes = append(p.Classes, classCount{Class: k, Name: name})
+		}
 	}
 	for i := range s.axis.areas {
 		a := &s.axis.areas[i]
@@ -524,15 +529,47 @@ func (s *session) mapOf(p *plane) *mapData {
 		}
 		d.Spans = append(d.Spans, mapSpan{pos, end + 1 - pos, dec(max(l.From, p.from)), dec(min(l.To, p.to)), l.Kind, cmp.Or(l.Name, l.Kind)})
 	}
-	add := func(x *replay.Limit, kind string) {
-		if len(d.Gaps) < mostGaps && x.To > p.from && x.From < p.to {
-			d.Gaps = append(d.Gaps, mapGap{dec(max(x.From, p.from)), dec(min(x.To, p.to)), kind, x.Text})
+	d.Gaps = append(d.Gaps, gapsOf(s.r.Report.Coverage.Pokes.Limits, p.from, p.to)...)
+	return d
+}
+
+// gapsOf returns the times of which changes may be missing, without overlaps. If there are
+// too many, the closest are joined.
+func gapsOf(limits []replay.Limit, from, to uint64) []mapGap {
+	type gap struct {
+		timeline.Interval
+		text string
+		more int
+	}
+	var all []gap
+	for i := range limits {
+		if x := &limits[i]; x.To > from && x.From < to {
+			all = append(all, gap{timeline.Interval{From: max(x.From, from), To: min(x.To, to)}, x.Text, 0})
 		}
 	}
-	for i := range s.r.Report.Coverage.Pokes.Limits {
-		add(&s.r.Report.Coverage.Pokes.Limits[i], "text pokes")
+	slices.SortFunc(all, func(a, b gap) int { return cmp.Compare(a.From, b.From) })
+	for between := uint64(0); ; between = 2*between + 1000 {
+		joined := all[:0:0]
+		for _, g := range all {
+			if n := len(joined); n > 0 && g.From <= joined[n-1].To+between {
+				last := &joined[n-1]
+				last.To, last.more = max(last.To, g.To), last.more+1+g.more
+				continue
+			}
+			joined = append(joined, g)
+		}
+		if all = joined; len(all) <= mostGaps {
+			break
+		}
 	}
-	return d
+	var out []mapGap
+	for _, g := range all {
+		if g.more > 0 {
+			g.text += fmt.Sprintf(", and %d more here", g.more)
+		}
+		out = append(out, mapGap{dec(g.From), dec(g.To), g.text})
+	}
+	return out
 }
 
 func (q *request) mapTile() error {
@@ -544,12 +581,12 @@ func (q *request) mapTile() error {
 	for i, name := range []string{"zx", "zy", "x", "y"} {
 		var err error
 		if n[i], err = strconv.ParseUint(q.FormValue(name), 10, 63); err != nil {
-			return &badRequest{name + ": want a number"}
+			return &RequestError{name + ": want a number"}
 		}
 	}
 	k := tileKey{uint8(min(n[0], 255)), uint8(min(n[1], 255)), n[2], n[3]}
 	if !k.valid() {
-		return &badRequest{"there is no such tile"}
+		return &RequestError{"there is no such tile"}
 	}
 	return q.json(q.plane.tile(k))
 }
@@ -569,7 +606,7 @@ func (q *request) mapNames() error {
 	for _, p := range strings.Split(q.FormValue("p"), ",") {
 		pos, err := strconv.ParseUint(p, 10, 64)
 		if err != nil || len(out) == 64 {
-			return &badRequest{"p: want up to 64 positions"}
+			return &RequestError{"p: want up to 64 positions"}
 		}
 		addr := q.axis.addr(pos)
 		x := map[string]string{"addr": hexAddr(addr), "name": placeName(v, addr)}
@@ -591,11 +628,11 @@ func (q *request) mapPick() error {
 	for i, name := range []string{"t", "y", "t0", "t1", "y0", "y1"} {
 		var err error
 		if n[i], err = strconv.ParseUint(q.FormValue(name), 10, 64); err != nil {
-			return &badRequest{name + ": want a number"}
+			return &RequestError{name + ": want a number"}
 		}
 	}
 	if n[2] >= n[3] || n[4] >= n[5] {
-		return &badRequest{"the rectangle is empty"}
+		return &RequestError{"the rectangle is empty"}
 	}
 	addr := q.axis.addr(n[1])
 	v := q.r.Image.At(n[0])

@@ -63,6 +63,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/suggest", s.handle((*request).suggest))
 	s.mux.HandleFunc("/state", s.handle((*request).state))
 	s.mux.HandleFunc(profilePath, s.serveProfile)
+	s.mux.HandleFunc("/favicon.ico", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	static, err := fs.Sub(content, "static")
 	if err != nil {
 		panic(err)
@@ -84,7 +85,6 @@ type layout struct {
 	Number      int
 	Live, Stale bool
 	Pending     bool // the page is not whole yet
-	Report      *reportInfo
 	Body        any
 }
 
@@ -153,7 +153,7 @@ func (q *request) window() (from, to uint64, err error) {
 		to = t.From
 	}
 	if from >= to {
-		return 0, 0, &badRequest{fmt.Sprintf("the window from %s to %s is empty", replay.Seconds(from), replay.Seconds(to))}
+		return 0, 0, &RequestError{fmt.Sprintf("the window from %s to %s is empty", replay.Seconds(from), replay.Seconds(to))}
 	}
 	return from, to, nil
 }

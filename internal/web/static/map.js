@@ -203,9 +203,12 @@ function drawGround(c) {
 		}
 	}
 	c.fillStyle = colors.gap
+	let painted = gutter
 	for (const g of plane.gaps) {
-		const x0 = Math.max(px(rel(g.f)), gutter), x1 = Math.min(px(rel(g.u)), width)
-		if (x1 > gutter && x0 < width) c.fillRect(x0, 0, Math.max(x1 - x0, 1), h)
+		const x0 = Math.max(px(rel(g.f)), painted), x1 = Math.min(px(rel(g.u)), width)
+		if (x1 <= painted || x0 >= width) continue
+		painted = Math.max(x1, x0 + 1)
+		c.fillRect(x0, 0, painted - x0, h)
 	}
 	c.strokeStyle = colors.line
 	c.beginPath()
@@ -498,15 +501,15 @@ function nearMark(x, y) {
 	const best = shown.map(m => [Math.hypot(px(m.x) - x, py(m.p) - y), m]).sort((p, q) => p[0] - q[0])[0]
 	const area = plane.areas.find(a => a.p <= yx(y) && yx(y) < a.p + a.n)
 	const found = { name: area ? area.name : '', time: seconds(tx(x)) }
-	if (best && best[0] < 9) return { ...found, name: `${best[1].a} (${plane.classes[best[1].c]})`, time: seconds(best[1].x), site: best[1].a }
+	if (best && best[0] < 9) return { ...found, name: `${best[1].a} (${plane.classes[best[1].c]})`, time: seconds(best[1].x) }
 	return found
 }
 
 async function open(x, y) {
 	if (x < gutter || y > plotHeight()) return
 	if (report) {
-		const m = nearMark(x, y), link = m.site && document.querySelector(`[data-site="${m.site}"]`)
-		if (link) location.hash = link.id
+		const p = yx(y), part = [...document.querySelectorAll('.function')].find(f => Number(f.dataset.p0) <= p && p < Number(f.dataset.p1))
+		if (part) location.hash = part.id
 		return
 	}
 	const found = await fetch(question(x, y)).then(a => a.ok ? a.json() : null).catch(() => null)

@@ -1,0 +1,87 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/internal/web"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+func (a *app) reportCmd() *cobra.Command {
+	var output, times string
+	var symbols []string
+	var megabytes uint
+	cmd := &cobra.Command{
+		Use:   "report -o FILE.html [flags]",
+		Short: "Write the pages of web as one HTML file",
+		Long: `report writes the pages of "textreplay web" for a window of time as one HTML file, to send
+to somebody: overview, map, what differs between begin and end, log, and the functions that
+changed most. The file needs no network and no other file. --max-size bounds it; it says what
+it leaves out.`,
+		Example: `  textreplay report -o report.html
+  textreplay report -i run7.data -o window.html --time 12.5,13 --symbol vfs_read`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.reserve(output); err != nil {
+				return err
+			}
+			r, err := a.loadAndWarn()
+			if err != nil {
+				return err
+			}
+			window := interval{0, timeline.MaxTime}
+			err = halves("--time", times, &window, func(s string) (uint64, error) {
+				t, err := r.ParseTime(s)
+				return t.From, err
+			})
+			if err != nil {
+				return err
+			}
+			opts := web.ReportOptions{From: window.from, To: window.to, MaxSize: int(min(megabytes, 1<<10)) << 20}
+			for _, name := range symbols {
+				found, err := symbolsNamed(r, name, r.Image.At(max(window.from, r.Report.First)))
+				if err != nil {
+					return err
+				}
+				opts.Symbols = append(opts.Symbols, found...)
+			}
+			text, err := newWebText(a, r)
+			if err != nil {
+				return err
+			}
+			var stats *web.ReportStats
+			err = a.writeFile(output, func(w io.Writer) (err error) {
+				stats, err = web.WriteReport(w, &web.Recording{Replay: r, Text: text}, opts)
+				return err
+			})
+			var empty *web.RequestError
+			switch {
+			case errors.As(err, &empty):
+				return usagef("--time %s: %w", times, empty)
+			case err != nil:
+				return err
+			}
+			for _, what := range stats.LeftOut {
+				fmt.Fprintf(a.stderr, "textreplay: left out: %s\n", what)
+			}
+			if output != "-" {
+				fmt.Fprintf(a.stderr, "textreplay: wrote %s, %.1f MB\n", output, float64(stats.Bytes)/1e6)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "", "the `FILE` to write, - for standard output")
+	f.StringVar(&times, "time", "", "only from time A up to but not including B (`A,B`; either may be empty)")
+	f.StringArrayVar(&symbols, "symbol", nil, "always have a page of this function (repeatable)")
+	f.UintVar(&megabytes, "max-size", 4, "about how large the file may be, in `MB`")
+	cmd.MarkFlagRequired("output")
+	return cmd
+}

@@ -1,0 +1,414 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/web"
+)
+
+// browser starts a browser with one tab, or skips the test if there is none.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	var path string
+	for _, name := range []string{"chromium", "chromium-headless-shell", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no browser: install chromium")
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1300, 900))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// served serves a recording and returns the address.
+func served(t *testing.T, rec string) string {
+	t.Helper()
+	a := &app{stdin: strings.NewReader(""), stderr: io.Discard, input: rec, index: "never"}
+	in := &webInput{app: a}
+	srv, err := web.New(web.Options{Open: in.open, Live: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- srv.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		srv.Close()
+	})
+	return "http://" + l.Addr().String()
+}
+
+// A visitor is a browser that notes what went wrong.
+type visitor struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu     sync.Mutex
+	base   string
+	faults []string
+}
+
+func visit(t *testing.T, ctx context.Context, base string) *visitor {
+	t.Helper()
+	v := &visitor{t: t, ctx: ctx, base: base}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		switch ev := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			v.faults = append(v.faults, ev.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if ev.Type == runtime.APITypeError || ev.Type == runtime.APITypeWarning {
+				v.faults = append(v.faults, fmt.Sprintf("console: %s", ev.Args[0].Value))
+			}
+		case *cdplog.EventEntryAdded:
+			if ev.Entry.Level == cdplog.LevelError {
+				v.faults = append(v.faults, ev.Entry.Text+" "+ev.Entry.URL)
+			}
+		case *network.EventRequestWillBeSent:
+			if u := ev.Request.URL; !strings.HasPrefix(u, v.base) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") && !strings.HasPrefix(u, "file:") {
+				v.faults = append(v.faults, "request of "+u)
+			}
+		}
+	})
+	v.do(network.Enable(), cdplog.Enable())
+	return v
+}
+
+func (v *visitor) do(actions ...chromedp.Action) {
+	v.t.Helper()
+	if err := chromedp.Run(v.ctx, actions...); err != nil {
+		v.t.Fatalf("%v; %v", err, v.faults)
+	}
+}
+
+// open opens a page and waits until it is whole.
+func (v *visitor) open(path string) {
+	v.t.Helper()
+	v.do(chromedp.Navigate(v.base+path), chromedp.WaitReady(`body[data-pending="false"], body:not([data-pending])`, chromedp.ByQuery))
+}
+
+// text returns the text of an element.
+func (v *visitor) text(selector string) string {
+	v.t.Helper()
+	return strings.TrimSpace(eval[string](v, fmt.Sprintf("document.querySelector(%q)?.innerText ?? 'nothing here'", selector)))
+}
+
+// eval returns what a script returns.
+func eval[T any](v *visitor, script string) (x T) {
+	v.t.Helper()
+	v.do(chromedp.Evaluate(script, &x))
+	return x
+}
+
+// until waits for a script to return true.
+func (v *visitor) until(what, script string) {
+	v.t.Helper()
+	for range 120 {
+		var so bool
+		// The script may end with the page that it ran in.
+		if chromedp.Run(v.ctx, chromedp.Evaluate(script, &so)) == nil && so {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	v.t.Fatalf("%s: not so at %s", what, eval[string](v, "location.href + document.querySelector('main').innerText.slice(0, 400)"))
+}
+
+// search types into the search box, to which the key / leads, and sends the form.
+func (v *visitor) search(text string) {
+	v.t.Helper()
+	v.do(chromedp.KeyEvent("/"))
+	v.until("the key / leads to the search box", `document.activeElement.id === 'q'`)
+	v.do(chromedp.Evaluate(`document.getElementById('q').value = ''`, nil), chromedp.KeyEvent(text))
+	v.do(chromedp.Evaluate(`document.querySelector('.search').requestSubmit()`, nil))
+	v.until("an answer", fmt.Sprintf("location.pathname !== '/' && document.readyState === 'complete' && document.getElementById('q').value !== %q || location.search.includes(%q)", "", text))
+}
+
+// follow clicks the first link with a text.
+func (v *visitor) follow(text string) {
+	v.t.Helper()
+	from := eval[string](v, "location.href")
+	v.do(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll('main a')].find(a => a.textContent === %q).click()`, text), nil))
+	v.until("the link "+text, fmt.Sprintf("location.href !== %q && document.readyState === 'complete'", from))
+}
+
+// check fails the test if anything went wrong since the last call.
+func (v *visitor) check(what string) {
+	v.t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.faults {
+		v.t.Errorf("%s: %s", what, f)
+	}
+	v.faults = nil
+}
+
+// output returns what the command line prints.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(append(args, "--index", "never"), strings.NewReader(""), &out, &errs); code > exitBelow {
+		t.Fatalf("%v: exit code %d: %s", args, code, &errs)
+	}
+	return out.String()
+}
+
+func webRecordings(t *testing.T) map[string]string {
+	recs := map[string]string{"small": filepath.Join(corpus.Root(), "testdata/small/rec.data")}
+	for _, name := range []string{"rich", "lossy"} {
+		recs[name] = filepath.Join(corpus.Root(), "testdata", name, "rec.data")
+		if dir := os.Getenv("TEXTREPLAY_CORPUS"); dir != "" {
+			if large := filepath.Join(dir, "x86_64", name, "rec.data"); isThere(large) {
+				recs[name] = large
+			}
+		}
+	}
+	recs["callgraph"] = filepath.Join(corpus.Root(), "testdata/callgraph/rec.data")
+	return recs
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestWebPages: every page works in a browser, light and dark, wide and narrow, and has the
+// numbers of the command line.
+func TestWebPages(t *testing.T) {
+	v := visit(t, browser(t), "")
+	for name, rec := range webRecordings(t) {
+		t.Run(name, func(t *testing.T) {
+			v.t = t
+			base := served(t, rec)
+			v.mu.Lock()
+			v.base = base
+			v.mu.Unlock()
+
+			v.open("/")
+			info := output(t, "info", "-i", rec)
+			if first, _, _ := strings.Cut(info, "\n"); v.text(".verdict") != first {
+				t.Errorf("the verdict is %q, want %q", v.text(".verdict"), first)
+			}
+			var report struct{ Pokes map[string]json.Number }
+			if err := json.Unmarshal([]byte(output(t, "info", "-i", rec, "--json")), &report); err != nil {
+				t.Fatal(err)
+			}
+			shown := eval[int](v, `[...document.querySelectorAll('.legend b')].reduce((n, b) => n + Number(b.textContent.replaceAll(',', '')), 0)`)
+			if want := report.Pokes["total"]; strconv.Itoa(shown) != want.String() {
+				t.Errorf("the overview has %d changes, want %s", shown, want)
+			}
+			v.check("overview")
+
+			lines := strings.Count(output(t, "log", "-i", rec, "--json"), "\n")
+			v.open("/log")
+			if n := eval[int](v, "Number(document.getElementById('total').dataset.total)"); n != lines {
+				t.Errorf("the log has %d changes, want %d", n, lines)
+			}
+			lines = strings.Count(output(t, "log", "-i", rec, "--json", "--mechanism", "static-key", "--kind", "poke"), "\n")
+			v.open("/log?kind=static-key")
+			if n := eval[int](v, "Number(document.getElementById('total').dataset.total)"); n != lines {
+				t.Errorf("the log has %d changes of static keys, want %d", n, lines)
+			}
+			v.check("log")
+
+			diff := output(t, "diff", "-i", rec, "25%", "75%")
+			summary, _, _ := strings.Cut(diff, "\n")
+			_, summary, _ = strings.Cut(summary, "): ")
+			v.open("/diff?from=25%25&to=75%25")
+			if got := v.text("p.summary"); got != strings.TrimSuffix(summary, " (--standing lists them)") {
+				t.Errorf("the difference is %q, want %q", got, summary)
+			}
+			v.check("diff")
+
+			for _, scheme := range []string{"light", "dark"} {
+				v.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+				v.open("/map")
+				v.until("the map is drawn", `document.getElementById('map').dataset.drawn === 'all'`)
+				v.check("map, " + scheme)
+			}
+			v.do(emulation.SetDeviceMetricsOverride(420, 800, 1, true))
+			for _, path := range []string{"/", "/map", "/log", "/diff?from=25%25&to=75%25", "/search?q=sched", "/at?addr=" + "0xffffffff81000000"} {
+				v.open(path)
+				if w := eval[int](v, "document.documentElement.scrollWidth"); w > 420 {
+					t.Errorf("%s is %d wide in a window of 420", path, w)
+				}
+				v.check(path + ", narrow")
+			}
+			v.do(emulation.ClearDeviceMetricsOverride())
+			if unnamed := eval[int](v, `[...document.querySelectorAll('button, a[href], input:not([type=hidden]), select')].filter(e => !(e.innerText || e.ariaLabel || e.labels?.[0]?.innerText || e.title)).length`); unnamed > 0 {
+				t.Errorf("%d controls have no name", unnamed)
+			}
+		})
+	}
+}
+
+// TestWebSmall follows what somebody does who wants to know when a static key was switched
+// and what a function looked like then.
+func TestWebSmall(t *testing.T) {
+	ctx := browser(t)
+	rec := filepath.Join(corpus.Root(), "testdata/small/rec.data")
+	v := visit(t, ctx, served(t, rec))
+
+	// The search box finds the function by a part of its name.
+	v.open("/")
+	v.search("schedstats")
+	v.until("the function is found", `[...document.querySelectorAll('main a')].some(a => a.textContent === 'sysctl_schedstats')`)
+	v.follow("sysctl_schedstats")
+	if got := v.text("#shown"); !strings.Contains(got, "scenario.sh[124]") || !strings.Contains(got, "8.913926695") {
+		t.Errorf("the page does not say who changed it and when:\n%s", got)
+	}
+	// A change is a link to the place at that time.
+	v.follow("8.913926695")
+	row := v.text("#iffffffffaecdbcb1")
+	if !strings.Contains(row, "0f 1f 44 00 00") || !strings.Contains(row, "nopl") || !strings.Contains(row, "changed now") || !strings.Contains(row, "may trap") {
+		t.Errorf("the place is %q", row)
+	}
+	if site := v.text("section[aria-labelledby=h-site]"); !strings.Contains(site, "9.137028325") || !strings.Contains(site, "jmp ffffffffaecdbd5e") {
+		t.Errorf("the place has no versions:\n%s", site)
+	}
+	// The keys go to the change before and after, and back works.
+	at := eval[string](v, "location.href")
+	v.do(chromedp.KeyEvent("]"))
+	v.until("the next change", fmt.Sprintf("location.href !== %q && document.readyState === 'complete'", at))
+	if got := v.text("#iffffffffaecdbcb1"); !strings.Contains(got, "e9 a8 00 00 00") {
+		t.Errorf("after the next change the place is %q", got)
+	}
+	v.do(chromedp.Evaluate(`setTimeout(() => history.back(), 50)`, nil))
+	v.until("back", fmt.Sprintf("location.href === %q", at))
+	// The slider shows each version, and the URL follows.
+	v.do(chromedp.Evaluate(`{ const s = document.getElementById('slider'); s.value = 0; s.dispatchEvent(new Event('input')) }`, nil))
+	v.until("the first change", `new URL(location.href).searchParams.get('t') !== null && document.getElementById('t').value.startsWith('8.4')`)
+	// Another function at that time.
+	v.search("do_sys_openat2")
+	v.until("the other function", `document.querySelector('h1')?.innerText === 'do_sys_openat2'`)
+	if got := eval[string](v, "document.getElementById('t').value"); !strings.HasPrefix(got, "8.") {
+		t.Errorf("a search forgets the time: %s", got)
+	}
+
+	// The map: around a known change there is one mark, and Enter opens its bytes.
+	const addr, text = 0xffffffffaecdbcb1, 0xffffffffaec00000
+	v.open(fmt.Sprintf("/map?from=8.912926695&to=8.914926695&y0=%d&y1=%d", addr-text-20, addr-text+20))
+	v.until("the map is drawn", `document.getElementById('map').dataset.drawn === 'all' && Number(document.getElementById('map').dataset.marks) > 0`)
+	v.do(chromedp.Focus("#map", chromedp.ByQuery))
+	v.do(chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent("b"))
+	v.until("two times are marked", `!document.getElementById('compare').hidden`)
+	v.do(chromedp.KeyEvent(kb.ArrowLeft))
+	v.do(chromedp.KeyEvent(kb.Enter))
+	v.until("the place opens", `location.pathname === '/at' && document.readyState === 'complete'`)
+	if got := eval[string](v, "location.search"); got != "?addr=0xffffffffaecdbcb1&t=8.913926695" {
+		t.Errorf("the map opens %s", got)
+	}
+	if got := v.text("#iffffffffaecdbcb1"); !strings.Contains(got, "0f 1f 44 00 00") {
+		t.Errorf("the map opens %q", got)
+	}
+	// Zooming changes the URL, and back goes back.
+	v.open("/map")
+	v.until("the map is drawn", `document.getElementById('map').dataset.drawn === 'all'`)
+	v.do(chromedp.Focus("#map", chromedp.ByQuery), chromedp.KeyEvent("+"))
+	v.until("the URL has the window", `location.search.includes('from=')`)
+	v.do(chromedp.Evaluate("setTimeout(() => history.back(), 50)", nil))
+	v.until("the URL has no window", `!location.search.includes('from=')`)
+	v.check("small")
+}
+
+// TestWebProfile: pprof's pages are there.
+func TestWebProfile(t *testing.T) {
+	ctx := browser(t)
+	v := visit(t, ctx, served(t, filepath.Join(corpus.Root(), "testdata/callgraph/rec.data")))
+	v.do(chromedp.Navigate(v.base + "/profile/"))
+	v.until("the flame graph", `location.pathname === '/profile/flamegraph' && document.querySelectorAll('.boxbg').length > 10`)
+	v.do(chromedp.Navigate(v.base+"/profile/top"), chromedp.WaitVisible("#rows"))
+	v.check("profile")
+}
+
+// TestWebReport: a report works as a file, without any request.
+func TestWebReport(t *testing.T) {
+	ctx := browser(t)
+	file := filepath.Join(t.TempDir(), "report.html")
+	output(t, "report", "-i", filepath.Join(corpus.Root(), "testdata/small/rec.data"), "-o", file)
+	v := visit(t, ctx, "file://")
+	v.do(chromedp.Navigate((&url.URL{Scheme: "file", Path: file}).String()))
+	v.until("the map is drawn", `document.getElementById('map').dataset.drawn === 'all' && document.querySelectorAll('.function').length > 5`)
+	v.do(chromedp.Evaluate(`setTimeout(() => document.querySelector('.changes a[href^="#f-"]').click(), 50)`, nil))
+	v.until("a function opens", `document.querySelector('.function[open]') !== null`)
+	v.check("report")
+}
+
+// TestWebGrows: the pages follow a recording that grows.
+func TestWebGrows(t *testing.T) {
+	ctx := browser(t)
+	rec := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(rec, os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data"))); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(rec, "data")
+	whole, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(data, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, ctx, served(t, rec))
+	v.open("/log")
+	before := eval[int](v, "Number(document.getElementById('total').dataset.total)")
+	f, err := os.OpenFile(data, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(whole[len(whole)/2:]); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	v.until("the page is newer", fmt.Sprintf("Number(document.getElementById('total').dataset.total) > %d", before))
+	if n := eval[int](v, "Number(document.getElementById('total').dataset.total)"); n != 548 {
+		t.Errorf("the log has %d changes", n)
+	}
+	v.check("a recording that grows")
+}
