@@ -45,7 +45,11 @@ func (rep *Report) advice(args []string) *Advice {
 		a.change("", "this is a general command: the recording does not have its own, or it is not understood")
 	}
 	if rep.architecture().silent() {
-		a.change("", fmt.Sprintf("kernels of this architecture (%s) record no text changes, whatever perf's options", rep.Arch))
+		why := fmt.Sprintf("kernels of this architecture (%s) record no text changes, whatever perf's options", rep.Arch)
+		if rep.Probes == nil && (rep.Arch == "aarch64" || strings.HasPrefix(rep.Arch, "ppc64")) {
+			why += `; "textreplay probes" prints how to record them by kprobe events`
+		}
+		a.change("", why)
 		return a
 	}
 
