@@ -119,7 +119,7 @@ type Block struct {
 	// block (see [Window]): a CPU that runs the block's code then runs these very bytes,
 	// as far as Standing says that they are known. It is empty if a window is open, and
 	// always if the answer is not of a cursor that knows windows; see [Windows.Cursor].
-	// It may reach beyond Validity.
+	// It may reach beyond Validity. Windows are those of recorded pokes.
 	NoTrap Validity
 }
 

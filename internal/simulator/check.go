@@ -181,9 +181,10 @@ func (c *checker) symbols(table bool) {
 }
 
 // traps checks that what is known may trap whenever memory holds INT3 for a change that
-// was recorded.
+// was recorded, and that no cursor says of such a time that there is no trap.
 func (c *checker) traps(w *timeline.Windows) {
 	rec, clock := c.run.Recording, c.truth.clock
+	cursor := w.Cursor(c.image)
 	if clock.Offset != nil || clock.Resolution > 1 || clock.Steps != nil {
 		return // true times are not those of the records
 	}
@@ -199,6 +200,10 @@ func (c *checker) traps(w *timeline.Windows) {
 			}
 			if len(w.At(trap.Addr, trap.Len, at)) == 0 {
 				c.fault(Fault{Kind: "no window", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the poke is of %d, the trap from %d to %d", at, clock.Read(0, trap.Poked), clock.Read(0, trap.From), clock.Read(0, trap.To))})
+			}
+			var code [16]byte
+			if b := cursor.Read(trap.Addr, at, code[:]); b.NoTrap.At(at) {
+				c.fault(Fault{Kind: "no trap", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the cursor says none from %d to %d", at, b.NoTrap.Since, b.NoTrap.Until)})
 			}
 		}
 	}

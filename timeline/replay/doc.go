@@ -15,6 +15,10 @@
 //		// insn is at addr from b.Since until b.Until
 //	}
 //
+// A decoder of a trace reads with a [Cursor], which also says when a CPU may meet a trap
+// in place of the bytes, and what it may execute then. Its example is a decode loop with a
+// cache.
+//
 // [Follow] makes images while perf is still recording. [Options.Guest] selects
 // the kernel of a virtual machine, if `perf inject --guest-data` merged its records
 // into the recording.
