@@ -25,7 +25,6 @@ type traceEncoder struct {
 	pending  int
 	last     uint64 // the last TSC packet
 	lastSync int
-	retired  []int // steps at which a PSB was written
 }
 
 func (e *traceEncoder) writeTSC(t uint64) {

@@ -28,7 +28,6 @@ type ring struct {
 	data []byte
 	last uint64 // time of the last record that was taken
 	wrap []byte // a record that lies across the end of data
-	gone bool   // the CPU went offline
 }
 
 func mapRing(fd, cpu, pages int) (*ring, error) {

@@ -279,10 +279,9 @@ var (
 
 // An oopsParser finds in the kernel's log what is said of kernel text.
 type oopsParser struct {
-	report bool // a report has begun
-	s390   *oopsItem
-	dump   *oopsItem // of powerpc: "Instruction dump:" and the lines after it
-	out    []oopsItem
+	s390 *oopsItem
+	dump *oopsItem // of powerpc: "Instruction dump:" and the lines after it
+	out  []oopsItem
 }
 
 // parse returns the items of a line. The last call has no line.

@@ -107,7 +107,6 @@ type probeCPU struct {
 		tid    uint32
 		lo, hi uint64
 	}
-	loose int // index + 1 of the loose sample that is the newest one
 }
 
 type probeSeen struct {
