@@ -236,7 +236,7 @@ func (v *verify) itself(r *replay.Replay) error {
 		}
 	} else if v.json {
 		out := jsonItself{
-			OK: len(conflicts)+len(illegal)+len(amiss) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.Doubles,
+			OK: len(conflicts)+len(illegal)+len(amiss) == 0, Pokes: r.Report.Pokes.Total, Doubles: r.Report.Pokes.WrittenTwice,
 			Coverage: make(map[string]string), Conflicts: len(conflicts), BySymbol: mostFirst(bySymbol), List: []jsonConflict{},
 		}
 		for _, k := range d.kinds() {
@@ -265,7 +265,7 @@ func (v *verify) itself(r *replay.Replay) error {
 		if len(conflicts) > 0 {
 			verdict = v.style.paint(red, count(len(conflicts), "contradiction"))
 		}
-		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.Doubles))
+		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.WrittenTwice))
 		if len(amiss) > 0 {
 			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" of symbols and BPF programs"))
 		}

@@ -78,8 +78,8 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%d pokes in batches of up to %d, want %d of up to %d", batched, largest, tt.batched, tt.largest)
 			}
 			p := r.Report.Pokes
-			if uint64(got.Pokes) != p.Total-p.Doubles {
-				t.Errorf("%d pokes, the report has %d, %d of them doubles", got.Pokes, p.Total, p.Doubles)
+			if uint64(got.Pokes) != p.Total-p.WrittenTwice {
+				t.Errorf("%d pokes, the report has %d, %d of them doubles", got.Pokes, p.Total, p.WrittenTwice)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ type opening struct {
 	system bool  // on one CPU, for all tasks
 	// machine is 0 for the host, otherwise the guest whose event it is.
 	machine int
-	// told is set if an ID_INDEX record has the id. Other openings are derived.
-	told bool
+	// indexed is set if an ID_INDEX record has the id. Other openings are derived.
+	indexed bool
 }
 
 // noCPU is the CPU of an id that may be any CPU's.
@@ -152,7 +152,7 @@ func (s *scan) place(whole bool) {
 		underived := len(e.IDs) > 0
 		for i, id := range e.IDs {
 			chs[i] = s.channels.get(id)
-			underived = underived && chs[i] != nil && chs[i].event == e && !chs[i].told
+			underived = underived && chs[i] != nil && chs[i].event == e && !chs[i].indexed
 		}
 		if underived {
 			s.placeEvent(e, chs, whole)
@@ -221,7 +221,7 @@ func (s *scan) open(ch *channel, id uint64, where opening) {
 // The event's ids are in an unknown order, so each may be of any CPU.
 func (s *scan) misplaced(e *perfdata.Event) {
 	for _, id := range e.IDs {
-		if ch := s.channels.get(id); ch != nil && !ch.told {
+		if ch := s.channels.get(id); ch != nil && !ch.indexed {
 			s.open(ch, id, opening{cpu: noCPU})
 		}
 	}

@@ -81,15 +81,15 @@ type Trust struct {
 
 // PokeCounts counts text pokes by the shape of their records.
 type PokeCounts struct {
-	Total       uint64
-	InPlace     uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
-	Armed       uint64 // one byte to INT3: a kprobe
-	Disarmed    uint64 // INT3 to one byte
-	Unoptimised uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
-	Created     uint64 // no old bytes: out-of-line code
-	Removed     uint64 // no new bytes
-	Doubles     uint64 // exact copies of others
-	Copies      uint64 // of other events of the same CPU
+	Total        uint64
+	InPlace      uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
+	Armed        uint64 // one byte to INT3: a kprobe
+	Disarmed     uint64 // INT3 to one byte
+	Unoptimised  uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
+	Created      uint64 // no old bytes: out-of-line code
+	Removed      uint64 // no new bytes
+	WrittenTwice uint64 `json:"Doubles"` // by perf: equal to others in every byte
+	Duplicates   uint64 `json:"Copies"`  // of other events of the same CPU
 }
 
 // inPlace returns the number of pokes that changed existing code.
@@ -116,7 +116,7 @@ func (c *PokeCounts) count(kind timeline.PokeKind) {
 func (r *Report) finish(im *timeline.Image) {
 	st := im.Stats()
 	r.Conflicts = st.Conflicts
-	r.Pokes.Doubles = uint64(st.Duplicates)
+	r.Pokes.WrittenTwice = uint64(st.Duplicates)
 	r.Skews = im.Skews()
 	for i := range r.Skews {
 		r.ClockUncertainty = max(r.ClockUncertainty, r.Skews[i].By())

@@ -223,7 +223,7 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	}
 	key.cpu = -1 - int64(id&(1<<62-1))
 	b := s.buffer(key)
-	b.unplaced = !ch.told
+	b.unplaced = !ch.indexed
 	b.mixed = id == 0
 	return b
 }
@@ -651,7 +651,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	// A READ record, of a task's counters, is written on the CPU where the task ended.
 	if id.Has&perfdata.SampleCPU != 0 && rec.Type != perfdata.RecordRead {
 		if ch.meet(id.CPU); ch.pinned && ch.cpu != int64(id.CPU) {
-			if ch.told {
+			if ch.indexed {
 				s.broken(rec, "on CPU %d, but its event %d is of CPU %d", id.CPU, id.ID, ch.cpu)
 				return nil
 			}
@@ -744,7 +744,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 			ch = s.newChannel(ev)
 			s.channels.set(e.ID, ch)
 		}
-		where := opening{cpu: e.CPU, pinned: e.CPU >= 0, told: true}
+		where := opening{cpu: e.CPU, pinned: e.CPU >= 0, indexed: true}
 		where.system = where.pinned && e.TID == -1
 		if m := machinePID(&e); m != 0 {
 			// e.CPU and e.TID are of the host thread that ran the virtual CPU. perf
@@ -767,7 +767,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	}
 	ch, use := s.enterChosen(rec, &p.SampleID, p.Excess, takesPokes)
 	if use == useDuplicate {
-		s.report.Pokes.Copies++
+		s.report.Pokes.Duplicates++
 	}
 	if use != useRecorded {
 		return
