@@ -194,7 +194,7 @@ func fastX86(code []byte, addr uint64) (f flow) {
 		if form&formGroup != 0 {
 			switch digit := modrm >> 3 & 7; {
 			case two:
-				if !plainGroup0F(op, modrm, rep || data16) {
+				if !plainGroup0F(op, modrm, rep || data16) || op == 0x1f && rexW { // x86asm has no NOP with REX.W
 					return flow{}
 				}
 			case op == 0x8d:

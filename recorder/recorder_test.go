@@ -174,6 +174,7 @@ func TestPieces(t *testing.T) {
 	if err != nil || len(pieces) != 2 {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
+	programs := 0
 	for _, p := range pieces {
 		rec, err := perfdata.Open(filepath.Join(dir, p.Name()))
 		if err != nil {
@@ -182,10 +183,16 @@ func TestPieces(t *testing.T) {
 		if err := rec.CleanEnd(); err != nil {
 			t.Error(err)
 		}
-		if _, err := rec.Feature(perfdata.FeatureBPFProgInfo); err != nil {
-			t.Error(err)
+		for _, err := range rec.BPFProgs() {
+			if err != nil {
+				t.Error(err)
+			}
+			programs++
 		}
 		rec.Close()
+	}
+	if programs == 0 {
+		t.Error("no piece has a program")
 	}
 }
 

@@ -10,10 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,9 +89,17 @@ func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, c
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
 	}
-	outfile.LeaveSignals()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals, release := outfile.CatchSignals()
+	defer release()
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	r, err := recorder.Start(opts)
 	switch {
 	case errors.Is(err, recorder.ErrOptions):

@@ -112,7 +112,6 @@ func CatchSignals() (c <-chan os.Signal, release func()) {
 // nohup, stay ignored. It is for main, to be called once.
 func RemoveOnSignals() {
 	c := make(chan os.Signal, 1)
-	onSignals = c
 	for _, s := range deadly {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -131,15 +130,4 @@ func RemoveOnSignals() {
 		}
 		die(s)
 	}()
-}
-
-// onSignals is the channel of RemoveOnSignals, nil if it was not called.
-var onSignals chan os.Signal
-
-// LeaveSignals undoes RemoveOnSignals, for a command that ends by itself when a signal
-// comes.
-func LeaveSignals() {
-	if onSignals != nil {
-		signal.Stop(onSignals)
-	}
 }

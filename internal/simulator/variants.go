@@ -123,7 +123,7 @@ var Variants = []Variant{
 	{"pattern-pages", func(c *Config, r *rand.Rand) {
 		newest(c)
 		only(c, kernel.ChangeModule, kernel.ChangeTracer, kernel.ChangeProgram)
-	}, NoFloor, 99},
+	}, NoFloor, 98},
 
 	{"hotplug", func(c *Config, r *rand.Rand) { c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 30},
 	{"hotplug-pipe", func(c *Config, r *rand.Rand) { pipe(c); c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 0.8},

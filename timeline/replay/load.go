@@ -763,7 +763,9 @@ func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	end := m.Addr + m.Size
 	within := func(s kcore.Symbol) bool { return m.Addr <= s.Addr && s.Addr < end }
-	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), within) {
+	// A module's first page is text: init text begins on a page of its own behind it.
+	init := func(s kcore.Symbol) bool { return within(s) && s.Addr-m.Addr >= textPage }
+	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), init) {
 		return end
 	}
 	data := m.Addr // without a symbol of data, nothing tells the two apart
