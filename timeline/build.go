@@ -42,20 +42,21 @@ type build struct {
 	// whether they contradict one another.
 	textCrowded bool
 
-	orders    []pokeOrder       // by site
-	irregular map[uint32][]poke // the pokes of sites that were examined, by time, without duplicates
-	order     []uint32          // sites by address
-	gaps      [gapClasses]gaps  // by gapClass
-	pairs     *gaps             // those of core text that count between two pokes too; nil: all of them
-	im        *Image
-	changes   []change // scratch
-	reader    reader
-	pokes     []poke    // scratch
-	cluster   []poke    // scratch
-	out       []version // scratch
-	codeOff   map[*Lifetime]uint32
-	people    *liveSet           // all lifetimes
-	unsure    map[unsureKey]gaps // of lifetimes that are unsure: the gaps of their bytes
+	orders     []pokeOrder       // by site
+	irregular  map[uint32][]poke // the pokes of sites that were examined, by time, without duplicates
+	order      []uint32          // sites by address
+	gaps       [gapClasses]gaps  // by gapClass
+	pairs      *gaps             // those of core text that count between two pokes too; nil: all of them
+	im         *Image
+	changes    []change // scratch
+	confirming []change // scratch of alive
+	reader     reader
+	pokes      []poke    // scratch
+	cluster    []poke    // scratch
+	out        []version // scratch
+	codeOff    map[*Lifetime]uint32
+	people     *liveSet           // all lifetimes
+	unsure     map[unsureKey]gaps // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes
 

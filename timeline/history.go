@@ -192,7 +192,8 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	pokes := changes
 	changes = c.withSnapshots(e0, e1, init, pokes)
 	if ch, ok := c.confirmed(e1, &init, pokes); ok {
-		changes = slices.Insert(slices.Clone(changes), upToTime(changes, ch.time), ch)
+		c.build.confirming = slices.Insert(append(c.build.confirming[:0], changes...), upToTime(changes, ch.time), ch)
+		changes = c.build.confirming
 	}
 	for i := 0; i < len(changes); i++ {
 		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {

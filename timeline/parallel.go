@@ -137,7 +137,7 @@ func (d *build) fragments(lives []*Lifetime, thunks []Range) {
 // fork returns the state of a worker: it shares with d what is only read from now on.
 func (d *build) fork() *build {
 	w := *d
-	w.changes, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, reader{}
+	w.changes, w.confirming, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, reader{}
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
