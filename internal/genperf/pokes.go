@@ -272,17 +272,17 @@ func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
 		buffers[p.cpu] = append(buffers[p.cpu], raw...)
 	}
 	for cpu, b := range buffers {
-		// One that changes nothing must not look as if it were offline.
-		id := perfdata.SampleID{Event: p.event, ID: p.event.IDs[cpu], PID: uint32(cpu), TID: uint32(cpu), CPU: uint32(cpu), Time: p.now}
-		if err := w.Comm(0, &perfdata.Comm{PID: uint32(cpu), TID: uint32(cpu), Comm: []byte("swapper"), SampleID: id}); err != nil {
-			return err
-		}
 		for len(b) > 0 {
 			n := binary.LittleEndian.Uint16(b[6:])
 			if err := w.WriteRecord(b[:n]); err != nil {
 				return err
 			}
 			b = b[n:]
+		}
+		// One that changes nothing must not look as if it were offline.
+		id := perfdata.SampleID{Event: p.event, ID: p.event.IDs[cpu], PID: uint32(cpu), TID: uint32(cpu), CPU: uint32(cpu), Time: p.now}
+		if err := w.Comm(0, &perfdata.Comm{PID: uint32(cpu), TID: uint32(cpu), Comm: []byte("swapper"), SampleID: id}); err != nil {
+			return err
 		}
 	}
 	return nil

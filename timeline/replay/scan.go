@@ -232,11 +232,10 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 const beforeAhead = 1 << 14
 
 // shouldReadAhead reports whether another goroutine should find the next records while this
-// one uses these: if much is to be done for each, to decompress it or to store it. To hand
-// over a sample would take longer than to use it.
+// one uses these: if they must be decompressed. To hand over others takes longer than to
+// find them.
 func (s *scan) shouldReadAhead() bool {
-	compressed := s.counts[perfdata.RecordCompressed] + s.counts[perfdata.RecordCompressed2]
-	return runtime.GOMAXPROCS(0) > 1 && (compressed > 0 || s.counts[perfdata.RecordTextPoke] > beforeAhead/2)
+	return runtime.GOMAXPROCS(0) > 1 && s.counts[perfdata.RecordCompressed]+s.counts[perfdata.RecordCompressed2] > 0
 }
 
 // readAll reads all records. It returns false if some were read before the scan knew
