@@ -422,6 +422,18 @@ func TestRecorded(t *testing.T) {
 			"500..700 known eb02",
 			"700..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
+		{"clocks: time orders records that are there twice, too", func(w *tape) {
+			w.ticks(100, 400)
+			w.poke(11, 700, 0x1100, "eb02", "9090")
+			flip(w)
+			flip(w)
+			w.ticks(800, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
 		{"clocks: records of one time keep the file's order", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
