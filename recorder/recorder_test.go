@@ -130,7 +130,7 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	// A busy machine may let the recorder wait for longer than a program lives.
-	if len(want) > programs/20 {
+	if len(want) > programs/4 {
 		t.Errorf("the code of %d of %d programs is not recorded", len(want), programs+1)
 	}
 	births := 0
@@ -162,6 +162,8 @@ func TestPrograms(t *testing.T) {
 // the newest are kept.
 func TestPieces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rec")
+	stays := loadProgram(t, 3) // is in each piece
+	defer stays.Close()
 	// Programs come much faster than on any machine that does something else: large ring
 	// buffers, of which a slow recorder may still lose some.
 	stats := run(t, Options{Dir: dir, MaxSize: LeastSize, MaxPieces: 2, Pages: 2048}, func() {
@@ -177,7 +179,6 @@ func TestPieces(t *testing.T) {
 	if err != nil || len(pieces) != 2 {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
-	programs := 0
 	for _, p := range pieces {
 		rec, err := perfdata.Open(filepath.Join(dir, p.Name()))
 		if err != nil {
@@ -186,16 +187,17 @@ func TestPieces(t *testing.T) {
 		if err := rec.CleanEnd(); err != nil {
 			t.Error(err)
 		}
+		programs := 0
 		for _, err := range rec.BPFProgs() {
 			if err != nil {
 				t.Error(err)
 			}
 			programs++
 		}
+		if programs == 0 {
+			t.Errorf("piece %s lacks the program that was there all the time", p.Name())
+		}
 		rec.Close()
-	}
-	if programs == 0 {
-		t.Error("no piece has a program")
 	}
 }
 
