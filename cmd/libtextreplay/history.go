@@ -142,23 +142,13 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 
 // putTrap puts the trap of w, and its effect, into a.
 func (h *history) putTrap(a *alternative, w *timeline.Window, addr uint64) {
-	code := make([]byte, w.Len)
-	at := w.Switch
-	if w.Kind == timeline.PokeDisarmed {
-		at-- // its trap is the old byte
-	}
-	code = code[:h.r.Image.At(at).Read(w.Addr, code).Given]
-	machine := h.r.Machine()
-	e := patching.Emulate(machine, w.Addr, code)
+	e := h.r.Effect(w)
 	a.effect, a.target, a.next = uint8(e.Kind), e.Target, w.Addr+uint64(w.Len)
-	if e.Kind == patching.TrapCall {
-		a.next = e.Return
-	}
 	if addr != w.Addr {
 		a.n = 0 // the trap is elsewhere in the place
 		return
 	}
-	insn := trapInsn(machine)
+	insn := patching.TrapCode(h.r.Machine(), h.r.Recording.ByteOrder())
 	copy(a.bytes[:], insn)
 	a.n = max(a.n, len(insn))
 }

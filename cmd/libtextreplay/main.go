@@ -228,16 +228,17 @@ func firstTSC(convert func(uint64) (uint64, error), t uint64) uint64 {
 	return lo
 }
 
-//export trgo_ranges
-func trgo_ranges(h C.uintptr_t, out *C.textreplay_range, n C.size_t) (count C.int64_t) {
+// fill gives each value of an answer to add, which makes it for C as long as there is room in
+// the n values of out. It returns how many values there are, or the code of an error.
+func fill[T any](out *T, n C.size_t, values func(add func(value func() T))) (count C.int64_t) {
 	dst := slice(out, n)
 	err := guard(func() error {
-		for lo, hi := range recordingOf(h).r.Image.At(0).Ranges() {
+		values(func(value func() T) {
 			if int(count) < len(dst) {
-				dst[count] = C.textreplay_range{C.uint64_t(lo), C.uint64_t(hi)}
+				dst[count] = value()
 			}
 			count++
-		}
+		})
 		return nil
 	})
 	if err != nil {
@@ -246,63 +247,49 @@ func trgo_ranges(h C.uintptr_t, out *C.textreplay_range, n C.size_t) (count C.in
 	return count
 }
 
+//export trgo_ranges
+func trgo_ranges(h C.uintptr_t, out *C.textreplay_range, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.textreplay_range)) {
+		for lo, hi := range recordingOf(h).r.Image.At(0).Ranges() {
+			add(func() C.textreplay_range { return C.textreplay_range{C.uint64_t(lo), C.uint64_t(hi)} })
+		}
+	})
+}
+
 //export trgo_changes
-func trgo_changes(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.textreplay_change, n C.size_t) (count C.int64_t) {
-	dst := slice(out, n)
-	err := guard(func() error {
+func trgo_changes(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.textreplay_change, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.textreplay_change)) {
 		for c := range recordingOf(h).invalidations(uint64(lo), uint64(hi), uint64(from), uint64(until)) {
-			if int(count) < len(dst) {
-				d := &dst[count]
-				*d = C.textreplay_change{
+			add(func() C.textreplay_change {
+				change := C.textreplay_change{
 					addr: C.uint64_t(c.Lo), len: C.uint64_t(c.Hi - c.Lo),
 					time: C.uint64_t(c.Since), until: C.uint64_t(c.Until), standing: C.uint8_t(c.Standing),
 				}
 				if c.Bytes {
-					d.bytes = 1
+					change.bytes = 1
 				}
-			}
-			count++
+				return change
+			})
 		}
-		return nil
 	})
-	if err != nil {
-		return C.int64_t(result(err))
-	}
-	return count
 }
 
 //export trgo_changing_pages
-func trgo_changing_pages(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.uint64_t, n C.size_t) (count C.int64_t) {
-	dst := slice(out, n)
-	err := guard(func() error {
-		pages := recordingOf(h).changingPages(uint64(lo), uint64(hi), uint64(from), uint64(until))
-		for i := range min(len(pages), len(dst)) {
-			dst[i] = C.uint64_t(pages[i])
+func trgo_changing_pages(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.uint64_t, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.uint64_t)) {
+		for _, page := range recordingOf(h).changingPages(uint64(lo), uint64(hi), uint64(from), uint64(until)) {
+			add(func() C.uint64_t { return C.uint64_t(page) })
 		}
-		count = C.int64_t(len(pages))
-		return nil
 	})
-	if err != nil {
-		return C.int64_t(result(err))
-	}
-	return count
 }
 
 //export trgo_windows
-func trgo_windows(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.textreplay_window, n C.size_t) (count C.int64_t) {
-	dst := slice(out, n)
-	err := guard(func() error {
-		found := recordingOf(h).windows(uint64(lo), uint64(hi), uint64(from), uint64(until))
-		for i := range min(len(found), len(dst)) {
-			dst[i] = windowOf(&found[i])
+func trgo_windows(h C.uintptr_t, lo, hi, from, until C.uint64_t, out *C.textreplay_window, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.textreplay_window)) {
+		for _, w := range recordingOf(h).windows(uint64(lo), uint64(hi), uint64(from), uint64(until)) {
+			add(func() C.textreplay_window { return windowOf(&w) })
 		}
-		count = C.int64_t(len(found))
-		return nil
 	})
-	if err != nil {
-		return C.int64_t(result(err))
-	}
-	return count
 }
 
 func windowOf(w *timeline.Window) C.textreplay_window {
@@ -428,25 +415,18 @@ func (rec *recording) uniform(addr, n, t uint64) bool {
 }
 
 //export trgo_spans
-func trgo_spans(h C.uintptr_t, t, addr, length C.uint64_t, out *C.textreplay_span, n C.size_t) (count C.int64_t) {
-	dst := slice(out, n)
-	err := guard(func() error {
+func trgo_spans(h C.uintptr_t, t, addr, length C.uint64_t, out *C.textreplay_span, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.textreplay_span)) {
 		for s := range readerOf(h).rec.r.Image.At(uint64(t)).Spans(uint64(addr), uint64(length)) {
-			if int(count) < len(dst) {
-				dst[count] = C.textreplay_span{
+			add(func() C.textreplay_span {
+				return C.textreplay_span{
 					addr: C.uint64_t(s.Addr), len: C.uint64_t(s.Len),
 					since: C.uint64_t(s.Since), until: C.uint64_t(s.Until),
 					standing: C.uint8_t(s.Standing), reason: C.uint8_t(s.Reason), source: C.uint8_t(s.Source),
 				}
-			}
-			count++
+			})
 		}
-		return nil
 	})
-	if err != nil {
-		return C.int64_t(result(err))
-	}
-	return count
 }
 
 //export trgo_alternatives
@@ -502,21 +482,12 @@ func trgo_symbol_at(h C.uintptr_t, t, addr C.uint64_t, out *C.textreplay_symbol)
 }
 
 //export trgo_lookup
-func trgo_lookup(h C.uintptr_t, t C.uint64_t, name *C.char, out *C.textreplay_symbol, n C.size_t) (count C.int64_t) {
-	dst := slice(out, n)
-	err := guard(func() error {
+func trgo_lookup(h C.uintptr_t, t C.uint64_t, name *C.char, out *C.textreplay_symbol, n C.size_t) C.int64_t {
+	return fill(out, n, func(add func(func() C.textreplay_symbol)) {
 		for _, s := range readerOf(h).rec.r.Image.At(uint64(t)).Lookup(C.GoString(name)) {
-			if int(count) < len(dst) {
-				putSymbol(&dst[count], &s)
-			}
-			count++
+			add(func() (symbol C.textreplay_symbol) { putSymbol(&symbol, &s); return symbol })
 		}
-		return nil
 	})
-	if err != nil {
-		return C.int64_t(result(err))
-	}
-	return count
 }
 
 //export trgo_disassemble

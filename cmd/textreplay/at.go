@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/disasm"
-	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -350,20 +349,14 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 
 // window returns the open window over [addr, addr+n) at the view's time whose
 // poke is nearest in time, and what the trap does until then.
-func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, patching.TrapEffect, bool) {
+func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, replay.Effect, bool) {
 	windows := q.r.Windows().At(addr, n, v.Time())
 	if len(windows) == 0 {
-		return timeline.Window{}, patching.TrapEffect{}, false
+		return timeline.Window{}, replay.Effect{}, false
 	}
 	distance := func(w timeline.Window) uint64 { return max(w.Switch, v.Time()) - min(w.Switch, v.Time()) }
 	w := slices.MinFunc(windows, func(a, b timeline.Window) int { return cmp.Compare(distance(a), distance(b)) })
-	code := make([]byte, w.Len)
-	at := w.Switch
-	if w.Kind == timeline.PokeDisarmed {
-		at-- // its trap is the old byte
-	}
-	code = code[:v.Image().At(at).Read(w.Addr, code).Given]
-	return w, patching.Emulate(q.r.Machine(), w.Addr, code), true
+	return w, q.r.Effect(&w), true
 }
 
 // writeBytes prints only the bytes, up to the first that does not meet

@@ -8,8 +8,8 @@ import (
 	"encoding/hex"
 
 	"github.com/textreplay/textreplay/disasm"
-	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // jsonError is the answer to a question that cannot be answered. Addr and Time are as
@@ -172,14 +172,14 @@ func (q *at) spanJSON(v *version, s *timeline.Span) jsonSpan {
 		out.Trap = &jsonTrap{Poke: w.Kind.String(), Kind: trap.Kind.String()}
 		hex := func(addr uint64) *string { h := hexAddr(addr); return &h }
 		switch trap.Kind {
-		case patching.TrapJump, patching.TrapBranch:
+		case replay.EffectJump, replay.EffectBranch:
 			out.Trap.Target = hex(trap.Target)
-		case patching.TrapCall:
+		case replay.EffectCall:
 			out.Trap.Target = hex(trap.Target)
 			if trap.Links {
-				out.Trap.Links = hex(trap.Return)
+				out.Trap.Links = hex(trap.Next)
 			} else {
-				out.Trap.Pushes = hex(trap.Return)
+				out.Trap.Pushes = hex(trap.Next)
 			}
 		}
 		out.Proven = &jsonInterval{since(w.Proven.From), until(w.Proven.To)}

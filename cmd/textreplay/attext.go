@@ -86,11 +86,11 @@ func (q *at) writeWindow(v *version, addr uint64) {
 		fmt.Fprintf(q.out, " to %s", replay.Seconds(w.Estimate.To))
 	}
 	switch names := q.c.symbolizer(v.view); trap.Kind {
-	case patching.TrapUnknown:
+	case replay.EffectUnknown:
 		fmt.Fprintln(q.out)
-	case patching.TrapProbe:
+	case replay.EffectProbe:
 		fmt.Fprintln(q.out, "; it runs a probe, then the original instruction elsewhere")
-	case patching.TrapJump, patching.TrapBranch, patching.TrapCall:
+	case replay.EffectJump, replay.EffectBranch, replay.EffectCall:
 		target := hexAddr(trap.Target)
 		if name, base, ok := names(trap.Target); ok {
 			if target = name; trap.Target != base {

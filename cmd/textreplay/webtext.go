@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
-	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/internal/web"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -47,18 +46,12 @@ func (t *webText) Name(v timeline.View, addr uint64) string    { return t.c.name
 func (t *webText) Heading(v timeline.View, addr uint64) string { return t.c.heading(v, addr) }
 
 func (t *webText) Trap(v timeline.View, w *timeline.Window) string {
-	at := w.Switch
-	if w.Kind == timeline.PokeDisarmed {
-		at-- // its trap is the old byte
-	}
-	code := make([]byte, w.Len)
-	code = code[:v.Image().At(at).Read(w.Addr, code).Given]
-	switch trap := patching.Emulate(t.r.Machine(), w.Addr, code); trap.Kind {
-	case patching.TrapUnknown:
+	switch trap := t.r.Effect(w); trap.Kind {
+	case replay.EffectUnknown:
 		return ""
-	case patching.TrapProbe:
+	case replay.EffectProbe:
 		return "it runs a probe, then the original instruction elsewhere"
-	case patching.TrapJump, patching.TrapBranch, patching.TrapCall:
+	case replay.EffectJump, replay.EffectBranch, replay.EffectCall:
 		return "it acts as a " + trap.Kind.String() + " to " + addrText(v, trap.Target)
 	default:
 		return "it acts as a " + trap.Kind.String()

@@ -1446,6 +1446,12 @@ var mutants = []mutant{
 		"TestRules/duplicates: a death that perf wrote twice is not that of other code"},
 
 	// Windows: what each shape of record says.
+	{"windows", "the trap of a kprobe has the effect of a probe", "effectOf",
+		"w.Kind != timeline.PokeBatch", "false",
+		"TestStaticCallReturn0"},
+	{"windows", "a static call that returns 0 calls __static_call_return0 in a trap", "effectOf",
+		"return0 != 0 && machine == elf.EM_X86_64 && patching.IsReturnZero(code)", "false",
+		"TestStaticCallReturn0"},
 	{"windows", "a poke without old bytes is out-of-line code created", "KindOfPoke",
 		"case len(old) == 0:", "case false:",
 		"TestKindOfPoke"},

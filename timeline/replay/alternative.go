@@ -136,8 +136,8 @@ const maxVersions = 16
 // bytes are given.
 //
 // The result belongs to the cursor and is valid until its next call of Alternatives. It
-// does not allocate once the cursor has been used for a while. On architectures that package disasm cannot decode the result is
-// empty.
+// does not allocate once the cursor has been used for a while. On architectures that package
+// disasm cannot decode the result is empty.
 func (c *Cursor) Alternatives(addr, first, last uint64) []Alternative {
 	if c.decoder == nil {
 		return nil
@@ -209,17 +209,12 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 // addTrap adds the trap of a window.
 func (c *Cursor) addTrap(w *timeline.Window) {
 	code := c.room()
-	var effect Effect
-	if w.Len <= len(code) && c.Read(w.Addr, w.Switch, code[:w.Len]).Standing.HasBytes() {
-		e := patching.Emulate(c.machine, w.Addr, code[:w.Len])
-		effect = Effect{Kind: EffectKind(e.Kind), Target: e.Target, Next: w.Addr + uint64(w.Len), Links: e.Links}
-		if c.return0 != 0 && c.machine == elf.EM_X86_64 && patching.IsReturnZero(code[:w.Len]) {
-			effect.Kind, effect.Target = EffectCall, c.return0
-		}
+	if w.Len > len(code) || !c.Read(w.Addr, w.Switch, code[:w.Len]).Standing.HasBytes() {
+		code = nil
+	} else {
+		code = code[:w.Len]
 	}
-	if w.Kind != timeline.PokeBatch {
-		effect = Effect{Kind: EffectProbe}
-	}
+	effect := effectOf(c.machine, w, code, c.return0)
 	for i := range c.alternatives {
 		if a := &c.alternatives[i]; a.Trap && a.Effect == effect {
 			a.Since, a.Until = min(a.Since, w.Proven.From), max(a.Until, w.Proven.To)
@@ -230,6 +225,42 @@ func (c *Cursor) addTrap(w *timeline.Window) {
 		Inst: disasm.Inst{Addr: w.Addr, Bytes: c.trap, Class: disasm.Trap}, Trap: true, Effect: effect,
 		Standing: timeline.Known, Validity: timeline.Validity{Since: w.Proven.From, Until: w.Proven.To}, Possible: true,
 	})
+}
+
+// Effect returns the effect of the trap that a CPU may meet in the window w, one of
+// [Replay.Windows]. [Cursor.Alternatives] says the same, and faster.
+func (r *Replay) Effect(w *timeline.Window) Effect {
+	code := make([]byte, w.Len)
+	if !r.Image.At(w.Switch).Read(w.Addr, code).Standing.HasBytes() {
+		code = nil
+	}
+	return effectOf(r.arch.machine, w, code, r.staticCallReturn0())
+}
+
+// effectOf returns the effect of the trap of w. code is the new bytes, empty if they are not
+// known; return0 is the address of __static_call_return0, 0 if that is not known.
+func effectOf(machine elf.Machine, w *timeline.Window, code []byte, return0 uint64) Effect {
+	switch {
+	case w.Kind != timeline.PokeBatch:
+		return Effect{Kind: EffectProbe}
+	case len(code) == 0:
+		return Effect{}
+	case return0 != 0 && machine == elf.EM_X86_64 && patching.IsReturnZero(code):
+		// __static_call_transform gives text_poke_bp the call to emulate, since xor5rax is not
+		// one of the instructions that the handler knows.
+		return Effect{Kind: EffectCall, Target: return0, Next: w.Addr + uint64(w.Len)}
+	}
+	e := patching.Emulate(machine, w.Addr, code)
+	return Effect{Kind: EffectKind(e.Kind), Target: e.Target, Next: w.Addr + uint64(w.Len), Links: e.Links}
+}
+
+// staticCallReturn0 returns the address of __static_call_return0, which a static call that
+// returns 0 seems to call; 0 if it is not known.
+func (r *Replay) staticCallReturn0() (addr uint64) {
+	for _, s := range r.Image.At(r.Image.Horizon()).Lookup("__static_call_return0") {
+		addr = s.Addr
+	}
+	return addr
 }
 
 // instRoom is the length of the longest instruction, and some.

@@ -74,6 +74,41 @@ func TestAlternativesExecuted(t *testing.T) {
 	})
 }
 
+// TestEffect: the effect of every window of some recordings is the one that the cursor lists,
+// and static calls that become "return 0", and probes, have theirs.
+func TestEffect(t *testing.T) {
+	for _, dir := range []string{"executed", "small", "storm", "z72"} {
+		t.Run(dir, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(testdata(dir), "*.data"))
+			if err != nil || len(files) == 0 {
+				t.Fatal("no recording: ", err)
+			}
+			r := loadWith(t, files[0], replay.Options{Windows: true})
+			c := r.Cursor()
+			kinds := make(map[replay.EffectKind]int)
+			for p := range r.Windows().Batches() {
+				for _, w := range r.Windows().At(p.Addr, uint64(p.Len), p.Time) {
+					effect := r.Effect(&w)
+					kinds[effect.Kind]++
+					listed := slices.ContainsFunc(c.Alternatives(w.Addr, p.Time, p.Time), func(a replay.Alternative) bool {
+						return a.Trap && a.Effect == effect
+					})
+					if !listed {
+						t.Fatalf("the window at %#x: Effect says %+v; the alternatives are %+v", w.Addr, effect, c.Alternatives(w.Addr, p.Time, p.Time))
+					}
+					if w.Kind != timeline.PokeBatch && effect.Kind != replay.EffectProbe {
+						t.Fatalf("the trap of a kprobe at %#x: %+v", w.Addr, effect)
+					}
+				}
+			}
+			t.Log(kinds)
+			if len(kinds) == 0 {
+				t.Error("no window was compared")
+			}
+		})
+	}
+}
+
 func TestAgrees(t *testing.T) {
 	const at = 0x1000
 	jump := replay.Alternative{Inst: disasm.Inst{Addr: at, Bytes: make([]byte, 5), Class: disasm.Jump, Target: 0x2000, HasTarget: true}}

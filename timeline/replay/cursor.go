@@ -46,10 +46,8 @@ func (r *Replay) Cursor() *Cursor {
 	c := &Cursor{
 		Cursor: r.Windows().Cursor(r.Image), machine: r.arch.machine,
 		trap: patching.TrapCode(r.arch.machine, order), uncertainty: r.Report.ClockUncertainty,
+		return0: r.staticCallReturn0(),
 	}
 	c.decoder, _ = disasm.New(c.machine, order)
-	for _, s := range r.Image.At(r.Image.Horizon()).Lookup("__static_call_return0") {
-		c.return0 = s.Addr
-	}
 	return c
 }
