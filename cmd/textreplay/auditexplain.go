@@ -9,9 +9,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/lazyregexp"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -28,7 +29,7 @@ type alert struct {
 // alertLine is what LKRG prints for each byte that differs, in a build with
 // P_LKRG_STRONG_KPROBES_DEBUG or the like (src/modules/integrity_timer). The bytes are
 // signed: 0xffffffe9 is e9.
-var alertLine = regexp.MustCompile(`copy\[0x([0-9a-f]+)\] vs now\[0x([0-9a-f]+)\] offset\[(\d+) \| 0x([0-9a-f]+)\]`)
+var alertLine = lazyregexp.New(`copy\[0x([0-9a-f]+)\] vs now\[0x([0-9a-f]+)\] offset\[(\d+) \| 0x([0-9a-f]+)\]`)
 
 // mostAlerts bounds how many bytes of a log are explained.
 const mostAlerts = 1 << 16
@@ -67,7 +68,7 @@ func readAlerts(r io.Reader) ([]alert, error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
-		m := alertLine.FindStringSubmatch(in.Text())
+		m := alertLine().FindStringSubmatch(in.Text())
 		if m == nil {
 			continue
 		}

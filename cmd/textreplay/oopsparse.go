@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/textreplay/textreplay/internal/lazyregexp"
 )
 
 // A logLine is a line of the kernel's log without its prefixes, and the times in them.
@@ -31,18 +33,18 @@ type logLine struct {
 const noTime = ^uint64(0)
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+	escapes = lazyregexp.New("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 	// [   12.345678] or, on some machines, [   12.345678@3]
-	printkTime = regexp.MustCompile(`\[ *(\d{1,10})\.(\d{6})(?:@\d+)?\] ?`)
-	callerOf   = regexp.MustCompile(`^\[ *[TC]\d+\] ?`) // CONFIG_PRINTK_CALLER
-	level      = regexp.MustCompile(`^<\d{1,3}>`)
-	kmsg       = regexp.MustCompile(`^\d{1,5},\d+,(\d+),[^;]*;`)
-	dmesgT     = regexp.MustCompile(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
-	decoded    = regexp.MustCompile(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
-	isoTime    = regexp.MustCompile(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
-	syslogTime = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
-	unixTime   = regexp.MustCompile(`^(\d{9,11})\.(\d{6}) `)
-	fromKernel = regexp.MustCompile(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
+	printkTime = lazyregexp.New(`\[ *(\d{1,10})\.(\d{6})(?:@\d+)?\] ?`)
+	callerOf   = lazyregexp.New(`^\[ *[TC]\d+\] ?`) // CONFIG_PRINTK_CALLER
+	level      = lazyregexp.New(`^<\d{1,3}>`)
+	kmsg       = lazyregexp.New(`^\d{1,5},\d+,(\d+),[^;]*;`)
+	dmesgT     = lazyregexp.New(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
+	decoded    = lazyregexp.New(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
+	isoTime    = lazyregexp.New(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
+	syslogTime = lazyregexp.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
+	unixTime   = lazyregexp.New(`^(\d{9,11})\.(\d{6}) `)
+	fromKernel = lazyregexp.New(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
 )
 
 // A logReader takes the prefixes from lines of dmesg, journalctl, syslog and consoles.
@@ -154,10 +156,10 @@ func (l *logReader) json(s string) ([]logLine, bool) {
 
 // plain reads a line with any prefixes.
 func (l *logReader) plain(s string) logLine {
-	s = escapes.ReplaceAllString(s, "")
+	s = escapes().ReplaceAllString(s, "")
 	out := logLine{line: l.n, printk: noTime, received: noTime}
-	cut := func(re *regexp.Regexp) []string {
-		m := re.FindStringSubmatch(s)
+	cut := func(re func() *regexp.Regexp) []string {
+		m := re().FindStringSubmatch(s)
 		if m != nil {
 			s = s[len(m[0]):]
 		}
@@ -184,7 +186,7 @@ func (l *logReader) plain(s string) logLine {
 	}
 	cut(fromKernel)
 	// Noise of a serial line, or the name of a console, may be before the time.
-	if at := printkTime.FindStringSubmatchIndex(s); at != nil && at[0] < 60 {
+	if at := printkTime().FindStringSubmatchIndex(s); at != nil && at[0] < 60 {
 		sec, _ := strconv.ParseUint(s[at[2]:at[3]], 10, 64)
 		us, _ := strconv.ParseUint(s[at[4]:at[5]], 10, 64)
 		out.printk = sec*1e9 + us*1e3
@@ -262,19 +264,20 @@ var (
 	// A name of the kernel's, with offset and size.
 	placeText = `[\w.$:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[[\w-]+(?: [0-9a-f]{8,})?\])?`
 
-	x86IP     = regexp.MustCompile(`\bRIP: ?(?:([0-9a-f]{4}):)?(?:\[<([0-9a-f]+)>\]\s*)*(?:\[<[0-9a-f]+>\]\s*)?(` + placeText + `|0x[0-9a-f]+)?`)
-	armIP     = regexp.MustCompile(`^\s*(pc|lr|epc) : \[?<?(` + placeText + `|(?:0x)?[0-9a-f]{8,16})`)
-	armOldIP  = regexp.MustCompile(`^\s*(PC|LR) is at (` + placeText + `)`)
-	riscvRA   = regexp.MustCompile(`^\s*ra : (` + placeText + `)`)
-	ppcIP     = regexp.MustCompile(`^(NIP|LR) \[([0-9a-f]{16})\] (` + placeText + `|0x[0-9a-f]+)`)
-	s390IP    = regexp.MustCompile(`^Krnl PSW : [0-9a-f]{16} ([0-9a-f]{16})(?: \((` + placeText + `)\))?`)
-	traceLine = regexp.MustCompile(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
+	x86IP     = lazyregexp.New(`\bRIP: ?(?:([0-9a-f]{4}):)?(?:\[<([0-9a-f]+)>\]\s*)*(?:\[<[0-9a-f]+>\]\s*)?(` + placeText + `|0x[0-9a-f]+)?`)
+	armIP     = lazyregexp.New(`^\s*(pc|lr|epc) : \[?<?(` + placeText + `|(?:0x)?[0-9a-f]{8,16})`)
+	armOldIP  = lazyregexp.New(`^\s*(PC|LR) is at (` + placeText + `)`)
+	riscvRA   = lazyregexp.New(`^\s*ra : (` + placeText + `)`)
+	raBehind  = lazyregexp.New(`\b(?:ra|lr) : (` + placeText + `)`)
+	ppcIP     = lazyregexp.New(`^(NIP|LR) \[([0-9a-f]{16})\] (` + placeText + `|0x[0-9a-f]+)`)
+	s390IP    = lazyregexp.New(`^Krnl PSW : [0-9a-f]{16} ([0-9a-f]{16})(?: \((` + placeText + `)\))?`)
+	traceLine = lazyregexp.New(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
 	// arm64 before 4.14, arm: name from name, [<addr>] (name) from
-	codeLine  = regexp.MustCompile(`^\s*Code: ([0-9a-f<>()? ]+)$`)
-	dumpLine  = regexp.MustCompile(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
-	s390Code  = regexp.MustCompile(`^(?:Krnl Code:)?\s*([>#]?)\s*([0-9a-f]{16}): ([0-9a-f]{4,12})\b`)
-	starts    = regexp.MustCompile(`^(?:-+\[ cut here \]-+|(?:\S+: )?BUG: |WARNING: |Oops: |Internal error: |Unable to handle |general protection fault|invalid opcode|divide error|int3: |kernel BUG at |Kernel panic|INFO: |(?:NMI )?watchdog: |rcu: INFO|sysrq: |NMI backtrace|task:\S+ +state:|Kernel panic|stack segment|double fault|Unknown program exception|illegal operation|traps: )`)
-	releaseOf = regexp.MustCompile(`^CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: .*? (?:Not tainted|Tainted: [A-Z ]+?(?:\[[^\]]*\] ?)*) ?(\d+\.\d+\S*)`)
+	codeLine  = lazyregexp.New(`^\s*Code: ([0-9a-f<>()? ]+)$`)
+	dumpLine  = lazyregexp.New(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
+	s390Code  = lazyregexp.New(`^(?:Krnl Code:)?\s*([>#]?)\s*([0-9a-f]{16}): ([0-9a-f]{4,12})\b`)
+	starts    = lazyregexp.New(`^(?:-+\[ cut here \]-+|(?:\S+: )?BUG: |WARNING: |Oops: |Internal error: |Unable to handle |general protection fault|invalid opcode|divide error|int3: |kernel BUG at |Kernel panic|INFO: |(?:NMI )?watchdog: |rcu: INFO|sysrq: |NMI backtrace|task:\S+ +state:|Kernel panic|stack segment|double fault|Unknown program exception|illegal operation|traps: )`)
+	releaseOf = lazyregexp.New(`^CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: .*? (?:Not tainted|Tainted: [A-Z ]+?(?:\[[^\]]*\] ?)*) ?(\d+\.\d+\S*)`)
 )
 
 // An oopsParser finds in the kernel's log what is said of kernel text.
@@ -293,12 +296,12 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 	}
 	text := l.text
 	if p.dump != nil {
-		if m := dumpLine.FindStringSubmatch(text); m != nil {
+		if m := dumpLine().FindStringSubmatch(text); m != nil {
 			p.dump.addCode(m[1])
 			return p.out
 		}
 	}
-	if m := s390Code.FindStringSubmatch(text); m != nil && (p.s390 != nil || strings.HasPrefix(text, "Krnl Code:")) {
+	if m := s390Code().FindStringSubmatch(text); m != nil && (p.s390 != nil || strings.HasPrefix(text, "Krnl Code:")) {
 		p.addS390(l, m)
 		return p.out
 	}
@@ -309,8 +312,8 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 		item.kind, item.wide = oopsCode, true
 		p.dump = &item
 		return p.out
-	case x86IP.MatchString(text) && strings.Contains(text, "RIP"):
-		m := x86IP.FindStringSubmatch(text)
+	case x86IP().MatchString(text) && strings.Contains(text, "RIP"):
+		m := x86IP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[3]
 		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
 		// The two lower bits of the segment are the privilege level; Xen's is e030.
@@ -319,8 +322,8 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 		if item.place == "" && item.addr == 0 {
 			return p.out
 		}
-	case armIP.MatchString(text):
-		m := armIP.FindStringSubmatch(text)
+	case armIP().MatchString(text):
+		m := armIP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[2]
 		if m[1] == "lr" {
 			item.kind = oopsLink
@@ -328,43 +331,43 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 		if !strings.Contains(item.place, "+") {
 			item.place = "0x" + strings.TrimPrefix(item.place, "0x")
 		}
-		if r := regexp.MustCompile(`\b(?:ra|lr) : (` + placeText + `)`).FindStringSubmatch(text); r != nil && m[1] == "epc" {
+		if r := raBehind().FindStringSubmatch(text); r != nil && m[1] == "epc" {
 			p.out = append(p.out, item)
 			item.kind, item.place = oopsLink, r[1]
 		}
-	case armOldIP.MatchString(text):
-		m := armOldIP.FindStringSubmatch(text)
+	case armOldIP().MatchString(text):
+		m := armOldIP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[2]
 		if m[1] == "LR" {
 			item.kind = oopsLink
 		}
-	case riscvRA.MatchString(text):
-		item.kind, item.place = oopsLink, riscvRA.FindStringSubmatch(text)[1]
-	case ppcIP.MatchString(text):
-		m := ppcIP.FindStringSubmatch(text)
+	case riscvRA().MatchString(text):
+		item.kind, item.place = oopsLink, riscvRA().FindStringSubmatch(text)[1]
+	case ppcIP().MatchString(text):
+		m := ppcIP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[3]
 		if m[1] == "LR" {
 			item.kind = oopsLink
 		}
 		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
-	case s390IP.MatchString(text):
-		m := s390IP.FindStringSubmatch(text)
+	case s390IP().MatchString(text):
+		m := s390IP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[2]
 		item.addr, _ = strconv.ParseUint(m[1], 16, 64)
-	case codeLine.MatchString(text):
+	case codeLine().MatchString(text):
 		item.kind = oopsCode
-		item.addCode(codeLine.FindStringSubmatch(text)[1])
+		item.addCode(codeLine().FindStringSubmatch(text)[1])
 		if len(item.code) == 0 {
 			return p.out
 		}
-	case traceLine.MatchString(text):
-		m := traceLine.FindStringSubmatch(text)
+	case traceLine().MatchString(text):
+		m := traceLine().FindStringSubmatch(text)
 		item.kind, item.place = oopsTrace, m[4]
 		item.unsure = m[1] != "" || m[3] != "" || strings.Contains(text, "(unreliable)")
 		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
-	case releaseOf.MatchString(text):
-		item.kind, item.known = oopsReport, releaseOf.FindStringSubmatch(text)[1]
-	case starts.MatchString(text):
+	case releaseOf().MatchString(text):
+		item.kind, item.known = oopsReport, releaseOf().FindStringSubmatch(text)[1]
+	case starts().MatchString(text):
 		item.kind = oopsReport
 	default:
 		return p.out

@@ -23,16 +23,17 @@ const module = "github.com/textreplay/textreplay/"
 // Packages that are not listed are tools for the project's own use, which may
 // import any but commands.
 var allowed = map[string][]string{
-	"perfdata":          {"internal/mapfile"},
-	"kcore":             {"internal/mapfile"},
-	"disasm":            {},
-	"timeline":          {},
-	"internal/patching": {"timeline"},
-	"internal/outfile":  {},
-	"internal/mapfile":  {},
-	"timeline/replay":   {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "recorder/journal"},
-	"recorder/journal":  {},
-	"recorder":          {"perfdata", "kcore", "recorder/journal"},
+	"perfdata":            {"internal/mapfile"},
+	"kcore":               {"internal/mapfile"},
+	"disasm":              {},
+	"timeline":            {},
+	"internal/patching":   {"timeline"},
+	"internal/outfile":    {},
+	"internal/lazyregexp": {},
+	"internal/mapfile":    {},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "recorder/journal"},
+	"recorder/journal":    {},
+	"recorder":            {"perfdata", "kcore", "recorder/journal"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},
@@ -40,7 +41,7 @@ var allowed = map[string][]string{
 	"timeline/mechanism": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching",
 	},
-	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism"},
+	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
@@ -50,7 +51,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/web", "recorder",
+		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/lazyregexp", "internal/web", "recorder",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

@@ -14,14 +14,16 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// pages are the templates, by name.
-var pages = parsePages()
+// pages returns the templates, by name. They are parsed when the first page is made: most
+// commands make none.
+var pages = sync.OnceValue(parsePages)
 
 func parsePages() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
@@ -112,7 +114,7 @@ func (q *request) page(name, title string, body any) error {
 	default:
 		l.Pending = true
 	}
-	return pages[name].ExecuteTemplate(&q.body, "layout", l)
+	return pages()[name].ExecuteTemplate(&q.body, "layout", l)
 }
 
 // json writes data for a script.

@@ -11,9 +11,10 @@ import (
 	"html/template"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/lazyregexp"
 
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -199,7 +200,7 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 		p.Functions[i].Body = s.relink(p.Functions[i].Body, p.Functions)
 	}
 	var out bytes.Buffer
-	if err := pages["report"].ExecuteTemplate(&out, "report", p); err != nil {
+	if err := pages()["report"].ExecuteTemplate(&out, "report", p); err != nil {
 		return nil, err
 	}
 	stats.Bytes = out.Len()
@@ -258,29 +259,29 @@ func (s *session) reportFunctions(p *reportPage, opts ReportOptions, from, to ui
 // part makes a page of a report.
 func (s *session) part(id, title, page string, body any) (reportPart, error) {
 	var b bytes.Buffer
-	err := pages[page].ExecuteTemplate(&b, "content", body)
+	err := pages()[page].ExecuteTemplate(&b, "content", body)
 	return reportPart{ID: id, Title: title, Body: template.HTML(stripped(b.String(), page))}, err
 }
 
 var (
-	formTags  = regexp.MustCompile(`(?s)<form.*?</form>`)
-	clockTags = regexp.MustCompile(`(?s)<section class="clock".*?</section>`)
-	ids       = regexp.MustCompile(` (id|aria-labelledby)="(h-|i|shown)[^"]*"`)
-	links     = regexp.MustCompile(` href="([^"]*)"`)
+	formTags  = lazyregexp.New(`(?s)<form.*?</form>`)
+	clockTags = lazyregexp.New(`(?s)<section class="clock".*?</section>`)
+	ids       = lazyregexp.New(` (id|aria-labelledby)="(h-|i|shown)[^"]*"`)
+	links     = lazyregexp.New(` href="([^"]*)"`)
 )
 
 // stripped removes what needs a server.
 func stripped(text, page string) string {
 	if page == "code" {
-		text = ids.ReplaceAllString(clockTags.ReplaceAllString(text, ""), "")
+		text = ids().ReplaceAllString(clockTags().ReplaceAllString(text, ""), "")
 	}
-	return formTags.ReplaceAllString(text, "")
+	return formTags().ReplaceAllString(text, "")
 }
 
 // relink makes links to functions lead to their pages in the report, and removes others.
 func (s *session) relink(body template.HTML, functions []reportPart) template.HTML {
-	return template.HTML(links.ReplaceAllStringFunc(string(body), func(link string) string {
-		target := html.UnescapeString(links.FindStringSubmatch(link)[1])
+	return template.HTML(links().ReplaceAllStringFunc(string(body), func(link string) string {
+		target := html.UnescapeString(links().FindStringSubmatch(link)[1])
 		rest, ok := strings.CutPrefix(target, "/at?")
 		if !ok {
 			return ""
