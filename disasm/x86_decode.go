@@ -3,7 +3,10 @@
 
 package disasm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // x86Form is what follows an opcode. It is 0 for opcodes that are decoded with x86asm and
 // the table of x86_table.go: those that need a mandatory prefix, that are not valid with
@@ -301,24 +304,12 @@ func (r *x86Raw) tableLen() (n int, ok bool) {
 		dec, _, ok := r.fromTable()
 		return dec.Len, ok
 	}
-	for _, e := range x86ByOpcode[x86OpcodeKey{r.opmap, r.opcode}] {
-		if e.prefix != anyPrefix && e.prefix != r.mandatory() {
-			continue
-		}
-		m := x86Mem{end: r.modrm}
-		if !e.modrm.none {
-			if m, ok = r.mem(); !ok || !e.modrm.has(r.code[r.modrm]) {
-				continue
-			}
-		}
-		for i := 0; i < len(e.args); i++ {
-			if e.args[i] == 'i' {
-				m.end++
-			}
-		}
-		return m.end, m.end <= len(r.code)
+	e, m := r.encoding()
+	if e == nil {
+		return 0, false
 	}
-	return 0, false
+	n = m.end + strings.Count(e.args, "i") // bytes of immediates
+	return n, n <= len(r.code)
 }
 
 // flow returns what Decode finds out about an instruction of n bytes.

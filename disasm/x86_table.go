@@ -220,19 +220,27 @@ func (r *x86Raw) fromTable() (dec x86asm.Inst, name string, ok bool) {
 		}
 		return x86asm.Inst{}, "", false
 	}
+	if e, m := r.encoding(); e != nil {
+		return r.encoded(e, m)
+	}
+	return x86asm.Inst{}, "", false
+}
+
+// encoding returns the row of the tables for an instruction without VEX, and its memory
+// operand; nil if there is none.
+func (r *x86Raw) encoding() (*x86Encoding, x86Mem) {
 	for _, e := range x86ByOpcode[x86OpcodeKey{r.opmap, r.opcode}] {
 		if e.prefix != anyPrefix && e.prefix != r.mandatory() {
 			continue
 		}
-		m := x86Mem{end: r.modrm}
-		if !e.modrm.none {
-			if m, ok = r.mem(); !ok || !e.modrm.has(r.code[r.modrm]) {
-				continue
-			}
+		if e.modrm.none {
+			return e, x86Mem{end: r.modrm}
 		}
-		return r.encoded(e, m)
+		if m, ok := r.mem(); ok && e.modrm.has(r.code[r.modrm]) {
+			return e, m
+		}
 	}
-	return x86asm.Inst{}, "", false
+	return nil, x86Mem{}
 }
 
 // mandatory returns the prefix that selects among the instructions of an

@@ -273,10 +273,10 @@ func count[N int | uint64](n N, one string) string {
 		return "1 " + one
 	}
 	many := one + "s"
-	switch last := len(one) - 1; one[last] {
-	case 'y':
+	switch last := len(one) - 1; {
+	case one[last] == 'y':
 		many = one[:last] + "ies"
-	case 'h', 's':
+	case one[last] == 's', strings.HasSuffix(one, "ch"):
 		many = one + "es"
 	}
 	return thousands(n) + " " + many

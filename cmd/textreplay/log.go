@@ -139,14 +139,11 @@ func (l *log) run() (err error) {
 
 // filters reads the flags that need the recording.
 func (l *log) filters() error {
-	l.times, l.addrs = interval{0, timeline.MaxTime}, interval{0, timeline.MaxTime}
-	err := halves("--time", l.timeFlag, &l.times, func(s string) (uint64, error) {
-		t, err := l.r.ParseTime(s)
-		return t.From, err
-	})
+	times, err := windowOf(l.r, l.timeFlag)
 	if err != nil {
 		return err
 	}
+	l.times, l.addrs = times, interval{0, timeline.MaxTime}
 	err = halves("--addr", l.addrFlag, &l.addrs, func(s string) (uint64, error) {
 		return l.r.ParseAddr(s, l.r.Report.First)
 	})
@@ -163,6 +160,16 @@ func (l *log) filters() error {
 		}
 	}
 	return err
+}
+
+// windowOf reads the option --time of a recording: "A,B". Without it, the window is all time.
+func windowOf(r *replay.Replay, s string) (interval, error) {
+	window := interval{0, timeline.MaxTime}
+	err := halves("--time", s, &window, func(s string) (uint64, error) {
+		t, err := r.ParseTime(s)
+		return t.From, err
+	})
+	return window, err
 }
 
 // halves reads an option of the form "A,B".

@@ -72,11 +72,7 @@ func (p *perfettoTrace) run() error {
 	if err != nil {
 		return err
 	}
-	window := interval{0, timeline.MaxTime}
-	err = halves("--time", p.times, &window, func(s string) (uint64, error) {
-		t, err := r.ParseTime(s)
-		return t.From, err
-	})
+	window, err := windowOf(r, p.times)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/pprofexport"
 )
 
@@ -129,11 +128,7 @@ func (p *pprof) run() error {
 	if err != nil {
 		return err
 	}
-	window := interval{0, timeline.MaxTime}
-	err = halves("--time", p.times, &window, func(s string) (uint64, error) {
-		t, err := r.ParseTime(s)
-		return t.From, err
-	})
+	window, err := windowOf(r, p.times)
 	if err != nil {
 		return err
 	}

@@ -89,17 +89,8 @@ func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, c
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
 	}
-	signals, release := outfile.CatchSignals()
+	ctx, release := outfile.SignalContext()
 	defer release()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	r, err := recorder.Start(opts)
 	switch {
 	case errors.Is(err, recorder.ErrOptions):

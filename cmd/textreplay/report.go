@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/web"
-	"github.com/textreplay/textreplay/timeline"
 )
 
 func (a *app) reportCmd() *cobra.Command {
@@ -36,11 +35,7 @@ it leaves out.`,
 			if err != nil {
 				return err
 			}
-			window := interval{0, timeline.MaxTime}
-			err = halves("--time", times, &window, func(s string) (uint64, error) {
-				t, err := r.ParseTime(s)
-				return t.From, err
-			})
+			window, err := windowOf(r, times)
 			if err != nil {
 				return err
 			}

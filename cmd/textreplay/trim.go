@@ -49,11 +49,7 @@ that was given with --kcore is left out.`,
 			if err != nil {
 				return err
 			}
-			window := interval{0, timeline.MaxTime}
-			err = halves("--time", times, &window, func(s string) (uint64, error) {
-				t, err := r.ParseTime(s)
-				return t.From, err
-			})
+			window, err := windowOf(r, times)
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -82,17 +81,8 @@ func (w *webServer) run() error {
 	if err != nil {
 		return outputError(err)
 	}
-	signals, release := outfile.CatchSignals()
+	ctx, release := outfile.SignalContext()
 	defer release()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	_, port, _ = net.SplitHostPort(l.Addr().String())
 	if ip, err := netip.ParseAddr(name); err == nil && ip.IsUnspecified() {
 		fmt.Fprintf(w.stderr, "textreplay: warning: anyone who can reach this machine can read the recording\n")

@@ -4,6 +4,7 @@
 package outfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,14 +98,22 @@ func Temp() (f *os.File, remove func(), err error) {
 // caught is where the signals go that end a program, nil if they end it.
 var caught atomic.Pointer[chan os.Signal]
 
-// CatchSignals returns a channel with the first signal that would end the program, and
-// that does not end it then. The second one ends it. It is for a program that serves
-// requests until it is stopped, and has called [RemoveOnSignals]. After release, signals
-// end the program again.
-func CatchSignals() (c <-chan os.Signal, release func()) {
+// SignalContext returns a context that ends with the first signal that would end the
+// program, and that does not end it then. The second one ends it. It is for a program that
+// works until it is stopped, and has called [RemoveOnSignals]. After release, the context
+// has ended, and signals end the program again.
+func SignalContext() (ctx context.Context, release func()) {
+	ctx, stop := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 1)
 	caught.Store(&ch)
-	return ch, func() { caught.Store(nil) }
+	go func() {
+		select {
+		case <-ch:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { caught.Store(nil); stop() }
 }
 
 // RemoveOnSignals makes the signals that end a program remove its unfinished
