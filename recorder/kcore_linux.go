@@ -80,7 +80,8 @@ func (m *memory) close() error { return m.file.Close() }
 // A span is a range of addresses.
 type span struct{ lo, hi uint64 }
 
-// textSpans returns what is copied: the kernel's text, and the pages of the modules.
+// textSpans returns what is copied: the kernel's text, and the pages of the modules, of
+// kprobes' slots and of ftrace's trampolines.
 func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error) {
 	stext, etext, ok := kallsyms.Text()
 	if !ok || stext == 0 {
@@ -91,6 +92,11 @@ func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error)
 	for _, m := range modules {
 		if m.Addr != 0 {
 			spans = append(spans, span{m.Addr &^ (page - 1), (m.Addr + m.Size + page - 1) &^ (page - 1)})
+		}
+	}
+	for _, s := range kallsyms.All() {
+		if s.Module == "__builtin__kprobes" || s.Module == "__builtin__ftrace" {
+			spans = append(spans, span{s.Addr &^ (page - 1), (s.Addr &^ (page - 1)) + page})
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })

@@ -77,6 +77,9 @@ type Stats struct {
 	// Programs is how many BPF programs were loaded, or were there at the beginning;
 	// Fetched is of how many the code was read.
 	Programs, Fetched int
-	Gaps              int // times in which a CPU was not recorded
-	Pieces            int
+	// Images is how many BPF trampolines came into use, or were there at the beginning of a
+	// piece; ImagesRead is of how many the code was read.
+	Images, ImagesRead int
+	Gaps               int // times in which a CPU was not recorded
+	Pieces             int
 }

@@ -41,6 +41,7 @@ type Recorder struct {
 	again    bool   // and another one is to follow
 	done     chan copied
 	births   []uint32 // ids of programs that were loaded and not fetched yet
+	images   images
 	stats    Stats
 	warned   map[string]bool
 	modified bool // something was taken in this round
@@ -74,7 +75,7 @@ func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), poll: -1, wake: -1, news: -1, awake: asleep()}
+	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]uint64)}, poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
 		r.closeAll()
 		if r.piece != nil {

@@ -52,6 +52,9 @@ func (r *Recorder) round() error {
 	if err := r.fetchBirths(); err != nil {
 		return err
 	}
+	if err := r.readImages(); err != nil {
+		return err
+	}
 	if lost {
 		r.copy() // what was lost may have changed the text
 	}
@@ -71,6 +74,10 @@ func (r *Recorder) look(g *ring, raw []byte) (lost bool) {
 			r.stats.Lost += order.Uint64(raw[16:])
 		}
 		return true
+	case perfdata.RecordTextPoke:
+		r.images.poke(raw)
+	case perfdata.RecordKSymbol:
+		r.images.symbol(raw)
 	case perfdata.RecordBPFEvent:
 		if len(raw) >= 16 && order.Uint16(raw[8:]) == bpfEventLoad {
 			r.births = append(r.births, order.Uint32(raw[12:]))
@@ -191,6 +198,11 @@ func (r *Recorder) finishCopy(c copied) error {
 		r.size += int64(c.bytes)
 		if err := journal.Append(c.of.journal, &journal.Entry{Copy: &c.entry}); err != nil {
 			return err
+		}
+		if c.entry.Base == "" {
+			if err := r.readListed(c.entry.Dir); err != nil {
+				return err
+			}
 		}
 	}
 	if r.again {

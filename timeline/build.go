@@ -55,8 +55,9 @@ type build struct {
 	cluster    []poke    // scratch
 	out        []version // scratch
 	codeOff    map[*Lifetime]uint32
-	people     *liveSet           // all lifetimes
-	unsure     map[unsureKey]gaps // of lifetimes that are unsure: the gaps of their bytes
+	readOf     map[*Lifetime]readCode // of BPF images
+	people     *liveSet               // all lifetimes
+	unsure     map[unsureKey]gaps     // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes
 
@@ -131,6 +132,7 @@ func (d *build) image() *Image {
 		d.codeOff[l] = uint32(len(d.arena))
 		d.arena = append(d.arena, l.code...)
 	}
+	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
 	d.im.arena = d.arena
 	thunks := d.thunkPadding()
@@ -445,7 +447,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			t, before = l.From, l
 			continue
 		}
-		init := initial{content: noContent}
+		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
 		switch l.Kind {
 		case ModuleText:
@@ -469,6 +471,12 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			c.gaps, c.bare = always(BPFTrampoline), BPFTrampoline
 			if l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFTrampoline)
+			}
+			if read, ok := c.readCode(l); ok && read.from < to {
+				// Until then the kernel wrote it without a record.
+				c.alive(l.From, read.from, init, upTo(read.from))
+				from, init = read.from, read
+				c.gaps = d.gaps[gapsOfCode]
 			}
 		case BPFProgram:
 			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
@@ -504,7 +512,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		}
 		c.stray = nil
 		c.gaps = c.unsureGaps(l, init, part)
-		c.alive(l.From, to, init, part)
+		c.alive(from, to, init, part)
 		if l.Kind == ModuleText && l.stayed && l.From == 0 && d.afterCopy != ReasonNone {
 			c.doubtBefore(min(to, later(d.listedBy(), d.skew)))
 		}

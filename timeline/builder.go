@@ -173,6 +173,7 @@ type Builder struct {
 	seed           []Segment
 	symbols        []SymbolEvent
 	programs       []Program
+	codeReads      []CodeRead
 	windows        []ExplicitWindow
 	gaps           [gapKinds][]gap
 	callThunks     bool
@@ -665,6 +666,7 @@ func (b *Builder) Clone() *Builder {
 	c.snapshots = slices.Clip(b.snapshots)
 	c.symbols = slices.Clip(b.symbols)
 	c.programs = slices.Clip(b.programs)
+	c.codeReads = slices.Clip(b.codeReads)
 	c.windows = slices.Clip(b.windows)
 	c.began, c.local = slices.Clip(b.began), slices.Clip(b.local)
 	for i := range b.gaps {

@@ -333,6 +333,11 @@ func (r *factReader) add(line string) error {
 		b.Symbol(w.symbol(what == "death"))
 	case "program":
 		b.Program(w.program())
+	case "code-read":
+		i := w.interval(w.next())
+		for _, s := range w.memory() {
+			b.CodeRead(CodeRead{Addr: s.Addr, Data: s.Data, From: i.From, To: i.To})
+		}
 	case "module":
 		b.Module(w.module())
 	case "later-module":

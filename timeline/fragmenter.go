@@ -102,6 +102,9 @@ func (d *build) cuts(lives []*Lifetime, thunks []Range) []uint64 {
 			cut(r.Lo, r.Hi)
 		}
 	}
+	for _, c := range d.codeReads {
+		cut(c.Addr, c.Addr+uint64(len(c.Data)))
+	}
 	for _, r := range d.only {
 		cut(r.Lo, r.Hi)
 	}

@@ -28,6 +28,7 @@ type model struct {
 	modules        []Module
 	symbols        []SymbolEvent
 	programs       []Program
+	reads          []CodeRead
 	announced      uint64          // by when symbols of time 0 were announced; 0: not known
 	gaps           [gapKinds][]gap // by GapKind
 	pokes          []Poke
@@ -132,6 +133,9 @@ func (m *model) solve() {
 		for _, r := range p.Silent {
 			edge(r.Lo, r.Hi)
 		}
+	}
+	for _, c := range m.reads {
+		edge(c.Addr, c.Addr+uint64(len(c.Data)))
 	}
 	for _, p := range m.pokes {
 		edge(p.Addr, p.Addr+uint64(len(p.Old)))
@@ -1245,7 +1249,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			t, before = b.from, b
 			continue
 		}
-		claim := claim
+		claim, from := claim, b.from
 		p.soft, p.uncopied = ReasonNone, false
 		bytes := p.snapshot
 		old := func(r Reason) { // it may be what the snapshot has, if that was made in its time
@@ -1270,6 +1274,13 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		case BPFImage:
 			p.lost, p.bare = ever(BPFTrampoline), BPFTrampoline
 			old(BPFTrampoline)
+			if c, ok := m.readOf(b); ok && p.hi <= c.Addr+uint64(len(c.Data)) && c.From+m.skew < to {
+				// Two times: the code was not complete in the first one.
+				p.alive(b.from, c.From+m.skew, bytes, claim, between(b.from, c.From+m.skew))
+				from = c.From + m.skew
+				bytes, p.lost = c.Data[p.lo-b.lo:p.hi-b.lo], m.widened(m.lostCode)
+				claim = initial{source: SourceSnapshot, from: from, to: c.To + m.skew, seen: m.seenBy(c.To+m.skew, 0)}
+			}
 		case BPFProgram:
 			p.lost, p.bare = m.widened(m.lostCode), BPFNoInfo
 			if slices.ContainsFunc(b.silent, func(r Range) bool { return r.Lo <= p.lo && p.lo < r.Hi }) {
@@ -1293,14 +1304,14 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			old(OutOfLineGap)
 		}
 		claim = p.undated(claim)
-		p.lost = m.certain(b, between(b.from, to), p.lost)
-		inside := between(b.from, to)
+		p.lost = m.certain(b, between(from, to), p.lost)
+		inside := between(from, to)
 		if i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= to }); i >= 0 && b.kind == OutOfLine && to == b.to && facts[i].time == to && facts[i].death && facts[i].old != nil {
 			inside = append(inside, facts[i]) // what it was when it went
 			facts = slices.Delete(slices.Clone(facts), i, i+1)
 		}
 		p.stray = nil
-		p.alive(b.from, to, bytes, claim, inside)
+		p.alive(from, to, bytes, claim, inside)
 		if start := m.gaps[GapModuleStart]; b.kind == ModuleText && b.stayed && b.from == 0 && len(start) > 0 {
 			by := m.snapshot.To // when it was listed
 			if len(m.snapshot.Segments) == 0 {
@@ -1327,6 +1338,20 @@ func (p *painter) history(facts []witness) (births []uint64) {
 	}
 	p.nobody(t, MaxTime, before, between(t, MaxTime))
 	return births
+}
+
+// readOf returns the first code that was read of an image all through which it was alive.
+func (m *model) readOf(b *being) (CodeRead, bool) {
+	for _, c := range m.reads {
+		// Code belongs to the first being of its address and time, in the order of their births.
+		i := slices.IndexFunc(m.beings, func(o *being) bool {
+			return o.kind == BPFImage && o.lo == c.Addr && c.Addr+uint64(len(c.Data)) <= o.hi && o.from <= c.From && c.To+m.skew < o.to
+		})
+		if i >= 0 && m.beings[i] == b {
+			return c, true
+		}
+	}
+	return CodeRead{}, false
 }
 
 // undated adds to a snapshot, or code, that may have been taken before the recording began
@@ -1909,6 +1934,14 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			death.Time = rapid.Uint64Range(max(e.Time, m.first), m.horizon).Draw(t, "dies")
 			m.symbols = append(m.symbols, death)
 		}
+		if e.Kind == SymbolBPF && e.Len > 0 && yes("read", 2) {
+			c := CodeRead{Addr: e.Addr, From: rapid.Uint64Range(m.first, m.horizon).Draw(t, "complete")}
+			c.To = c.From + rapid.Uint64Range(0, 6).Draw(t, "read by")
+			for range rapid.Uint32Range(1, e.Len).Draw(t, "bytes read") {
+				c.Data = append(c.Data, value.Draw(t, "read"))
+			}
+			m.reads = append(m.reads, c)
+		}
 		if e.Kind == SymbolBPF && e.Len > 0 && yes("info", 2) {
 			p := Program{ID: uint32(i), LoadTime: e.Time, Funcs: []Segment{{e.Addr, nil}}}
 			if e.Time > 0 {
@@ -2066,6 +2099,9 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	for _, p := range m.programs {
 		b.Program(p)
 	}
+	for _, c := range m.reads {
+		b.CodeRead(c)
+	}
 	for i := range m.pokes {
 		b.Poke(&m.pokes[i])
 	}
@@ -2218,6 +2254,9 @@ func (m *model) String() string {
 	}
 	for _, e := range m.symbols {
 		fmt.Fprintf(&b, "symbol %+v\n", e)
+	}
+	for _, c := range m.reads {
+		fmt.Fprintf(&b, "read %d..%d: %#x %x\n", c.From, c.To, c.Addr, c.Data)
 	}
 	for _, p := range m.programs {
 		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated)

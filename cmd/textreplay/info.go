@@ -405,8 +405,8 @@ func (d *digest) writeChanges(o *sections) {
 		}
 	}
 	o.field("symbols", "%s, %s", count(d.Symbols.Births, "birth"), count(d.Symbols.Deaths, "death"))
-	o.field("BPF", "%s, %d of them with bytes; %s without", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
-		count(d.BPF.Images, "trampoline or dispatcher image"))
+	o.field("BPF", "%s, %d of them with bytes; %s, %d of them with bytes", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
+		count(d.BPF.Images, "trampoline or dispatcher image"), d.BPF.ImagesWithBytes)
 	var with, without []string
 	for _, x := range d.programs {
 		if x.bytes {

@@ -79,10 +79,12 @@ type jsonRange struct {
 }
 
 type jsonBPF struct {
-	Programs  int           `json:"programs"`
-	WithBytes int           `json:"with_bytes"`
-	Images    int           `json:"images"`
-	Lives     []jsonProgram `json:"lives"`
+	Programs  int `json:"programs"`
+	WithBytes int `json:"with_bytes"`
+	Images    int `json:"images"`
+	// ImagesWithBytes is of how many "textreplay record" read the code.
+	ImagesWithBytes int           `json:"images_with_bytes"`
+	Lives           []jsonProgram `json:"lives"`
 }
 
 type jsonProgram struct {
@@ -132,7 +134,7 @@ func (d *digest) json() jsonInfo {
 		Records:   make(map[string]uint64),
 		Snapshots: []jsonSnapshot{},
 		Pokes:     map[string]uint64{"total": d.Pokes.Total},
-		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, []jsonProgram{}},
+		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, d.BPF.ImagesWithBytes, []jsonProgram{}},
 		Lost:      []jsonLoss{},
 		Conflicts: []jsonConflict{},
 		Skew:      []jsonSkew{},

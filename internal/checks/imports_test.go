@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/mapfile":    {},
 	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "recorder/journal"},
 	"recorder/journal":    {},
-	"recorder":            {"perfdata", "kcore", "recorder/journal"},
+	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},

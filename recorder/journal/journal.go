@@ -14,6 +14,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Entry struct {
 	Ready *Ready `json:"ready,omitempty"`
 	Copy  *Copy  `json:"copy,omitempty"`
 	Gap   *Gap   `json:"gap,omitempty"`
+	Bytes *Bytes `json:"bytes,omitempty"`
 	End   *End   `json:"end,omitempty"` // the recorder ended by itself
 }
 
@@ -101,6 +103,27 @@ type Gap struct {
 	To   uint64 `json:"to"`   // from here on it is recorded again
 }
 
+// Bytes is kernel memory that was read at some moment of [From, To]: the code of a BPF
+// trampoline, which no record has.
+type Bytes struct {
+	Addr Addr   `json:"addr"`
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+	Data Hex    `json:"data"`
+}
+
+// Hex is bytes; JSON has them as hexadecimal digits.
+type Hex []byte
+
+// MarshalText implements [encoding.TextMarshaler].
+func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (h *Hex) UnmarshalText(b []byte) (err error) {
+	*h, err = hex.AppendDecode(nil, b)
+	return err
+}
+
 // An End is the clean end of a recording: all records up to Time were taken.
 type End struct {
 	Time uint64 `json:"time"`
@@ -132,7 +155,7 @@ var (
 	errOrder   = errors.New("the end is before the beginning")
 )
 
-// maxLine bounds a line; the longest that is written has some 300 bytes.
+// maxLine bounds a line; the longest has the code of a page in hexadecimal digits.
 const maxLine = 1 << 16
 
 // Read returns the entries of a journal. The error is a [*FormatError]; the entries
@@ -166,7 +189,7 @@ func parse(line []byte, e *Entry, first bool) error {
 		return err
 	}
 	n := 0
-	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.End != nil} {
+	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.Bytes != nil, e.End != nil} {
 		if set {
 			n++
 		}
@@ -182,7 +205,8 @@ func parse(line []byte, e *Entry, first bool) error {
 	case e.Copy != nil && (!filepath.IsLocal(e.Copy.Dir) || e.Copy.Base != "" && !filepath.IsLocal(e.Copy.Base)):
 		return errDir
 	case e.Copy != nil && slices.ContainsFunc(e.Copy.Read, func(r Range) bool { return r.Lo > r.Hi }),
-		e.Copy != nil && e.Copy.From > e.Copy.To, e.Gap != nil && e.Gap.From > e.Gap.To:
+		e.Copy != nil && e.Copy.From > e.Copy.To, e.Gap != nil && e.Gap.From > e.Gap.To,
+		e.Bytes != nil && e.Bytes.From > e.Bytes.To:
 		return errOrder
 	}
 	return nil

@@ -276,6 +276,13 @@ type hotplug struct {
 	down bool
 }
 
+// sorted returns the steps of a CPU by time. Other CPUs recorded some of them.
+func (h *hotplugs) sorted(cpu int64) []hotplug {
+	steps := slices.Clone(h.steps[cpu])
+	slices.SortStableFunc(steps, func(a, b hotplug) int { return cmp.Compare(a.time, b.time) })
+	return steps
+}
+
 // hotplugLayout has the offsets of the fields of cpuhp_enter in raw data.
 type hotplugLayout struct{ cpu, target, step int }
 

@@ -25,6 +25,7 @@ type recorderJournal struct {
 	own   *journal.Copy // kcore_dir; nil if it was not finished
 	later []journal.Copy
 	gaps  []journal.Gap
+	bytes []journal.Bytes
 	ended uint64 // 0 if the recorder was killed
 	bad   error  // a line that cannot be read: lines of gaps may be missing
 }
@@ -66,6 +67,8 @@ func (r *Replay) readJournal() error {
 			j.later = append(j.later, *e.Copy)
 		case e.Gap != nil:
 			j.gaps = append(j.gaps, *e.Gap)
+		case e.Bytes != nil:
+			j.bytes = append(j.bytes, *e.Bytes)
 		case e.End != nil:
 			j.ended = e.End.Time
 		}
@@ -163,14 +166,39 @@ func (s *scan) coverJournal(c *Coverage) {
 		c.limit(timeline.Damaged, 0, timeline.MaxTime, "the recording is damaged: %v", j.bad)
 		return
 	}
+	watched, ok := s.recordsHotplug()
 	for _, g := range j.gaps {
-		c.limit(timeline.CPUSilent, g.From, g.To, "CPU %d came online at some time from %s on, and its events were open at %s", g.CPU, Seconds(g.From), Seconds(g.To))
+		from := g.From
+		if ok && watched <= from {
+			from = back(s.tasks.hotplugs.sorted(int64(g.CPU)), &g)
+		}
+		c.limit(timeline.CPUSilent, from, g.To, "CPU %d came online at some time from %s on, and its events were open at %s", g.CPU, Seconds(from), Seconds(g.To))
 	}
 	for _, cpu := range slices.Sorted(maps.Keys(s.tasks.hotplugs.steps)) {
-		if t, ok := j.missed(cpu, s.tasks.hotplugs.steps[cpu]); ok {
+		if t, ok := j.missed(cpu, s.tasks.hotplugs.sorted(cpu)); ok {
 			c.limit(timeline.CPUSilent, t, timeline.MaxTime, "CPU %d came online at %s; the recorder did not open its events", cpu, Seconds(t))
 		}
 	}
+}
+
+// back returns when a gap of a CPU begins. If every step of every CPU was recorded, that is
+// the first step up behind a step down: until then the CPU was offline, and changed nothing
+// (rule hotplug).
+func back(steps []hotplug, g *journal.Gap) uint64 {
+	off := false
+	for _, h := range steps {
+		switch {
+		case h.time > g.To:
+			return g.From
+		case h.down:
+			off = true
+		case off && h.time >= g.From:
+			return h.time
+		default:
+			off = false
+		}
+	}
+	return g.From
 }
 
 // missed returns the first time at which a CPU came online without a gap in the journal. A

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 )
 
@@ -127,7 +128,7 @@ func TestJournal(t *testing.T) {
 			w.step(0, 980, 1, 200, 30) // of a module that was loaded
 			w.tick(10, 1000)
 		}, ready + own + `{"gap":{"cpu":1,"from":900,"to":960}}; ` + end, nil, 0x1100,
-			textLines("0..100 unconfirmed outside-recording 9090", "100..900 known 9090", "900..1001 unconfirmed cpu-silent 9090", "1001.. unconfirmed beyond-horizon 9090")},
+			textLines("0..100 unconfirmed outside-recording 9090", "100..950 known 9090", "950..1001 unconfirmed cpu-silent 9090", "1001.. unconfirmed beyond-horizon 9090")},
 		{"a CPU that came back has two ids", func(w *tape) {
 			w.events[0].ids, w.cpuOf = []uint64{10, 11, 15}, map[uint64]int64{10: 0, 11: 1, 15: 1}
 			begin(w)
@@ -139,6 +140,90 @@ func TestJournal(t *testing.T) {
 			w := newTape(t)
 			tt.tape(w)
 			r := journaled(t, w, tt.journal, tt.copies)
+			if d := cmp.Diff(tt.want, r.Image.Dump(tt.addr, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Trusted.Because)
+			}
+		})
+	}
+}
+
+// TestCodeReads: when the code of a BPF trampoline, which the journal has, is proven. The
+// symbol comes at 200 and goes at 800; at 300 a poke makes the function at 0x1180 call it.
+func TestCodeReads(t *testing.T) {
+	const (
+		image = 0x9000
+		ready = `{"ready":{"time":150}}; `
+		own   = `{"copy":{"dir":"kcore_dir","from":160,"to":180,"read":[{"lo":"0x1000","hi":"0x2000"}]}}; `
+		read  = `{"bytes":{"addr":"0x9000","from":400,"to":410,"data":"55c3cccc"}}; `
+		late  = `{"bytes":{"addr":"0x9000","from":250,"to":260,"data":"55c3cccc"}}; `
+		end   = `{"end":{"time":1000}}`
+		leads = "e87b7e0000" // at 0x1180
+	)
+	born := func(name string) func(w *tape) {
+		return func(w *tape) {
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, name)
+			w.poke(10, 300, 0x1180, "9090909090", leads)
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, name)
+		}
+	}
+	trampoline := born("bpf_trampoline_7")
+	known := textLines("0..200 unmapped", "200..300 unknown bpf-trampoline", "300..800 known 55c3", "800.. retired unregistered 55c3")
+	unknown := textLines("0..200 unmapped", "200..800 unknown bpf-trampoline", "800.. unknown unregistered")
+	for _, tt := range []struct {
+		name    string
+		kernel  string
+		tape    func(w *tape)
+		journal string
+		text    string // of the copy at 0x1180
+		addr    uint64
+		want    string // at addr, two bytes
+	}{
+		{"from the poke that leads there", "6.1.0", trampoline, ready + own + read + end, "9090909090", image, known},
+		{"not behind its last instruction", "6.1.0", trampoline, ready + own + read + end, "9090909090", image + 2, unknown},
+		{"not if it was read before a poke led there", "6.1.0", trampoline, ready + own + late + end, "9090909090", image, unknown},
+		{"not of a dispatcher", "6.1.0", born("bpf_dispatcher_xdp"), ready + own + read + end, "9090909090", image, unknown},
+		{"not of kernels that write trampolines again", "5.11.0", trampoline, ready + own + read + end, "9090909090", image, unknown},
+		{"not without an end", "6.1.0", trampoline, ready + own + strings.Replace(read, "55c3", "5590", 1) + end, "9090909090", image, unknown},
+		{"a poke before the birth led to the trampoline before", "6.1.0", func(w *tape) {
+			w.poke(10, 150, 0x1180, "9090909090", leads)
+			w.poke(10, 190, 0x1180, leads, "9090909090")
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, "bpf_trampoline_7")
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + read + end, "9090909090", image, unknown},
+		{"only the poke after the birth counts", "6.1.0", func(w *tape) {
+			w.poke(10, 150, 0x1180, "9090909090", leads)
+			w.poke(10, 190, 0x1180, leads, "9090909090")
+			trampoline(w)
+		}, ready + own + read + end, "9090909090", image, known},
+		{"not if records were lost between the poke and the read", "6.1.0", func(w *tape) {
+			trampoline(w)
+			w.lost(11, 350, 3)
+		}, ready + own + read + end, "9090909090", image, unknown},
+		{"the copy shows what led there before", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + read + end, leads, image,
+			textLines("0..180 unknown bpf-trampoline", "180..800 known 55c3", "800.. retired unregistered 55c3")},
+		{"not if the copy was made after the read", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + strings.Replace(own, `"to":180`, `"to":405`, 1) + read + end, leads, image,
+			textLines("0..800 unknown bpf-trampoline", "800.. unknown unregistered")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.release = tt.kernel
+			w.copied = true
+			w.kallsyms = "0000000000001000 T _stext\n0000000000001180 T f\n0000000000002000 T _etext\n"
+			if tt.text == leads {
+				w.kallsyms += "0000000000009000 t bpf_trampoline_7\t[bpf]\n"
+			}
+			w.text = bytes.Repeat([]byte{0x90}, tapeTextHi-tapeTextLo)
+			copy(w.text[0x1180-tapeTextLo:], fromHex(tt.text))
+			w.tick(10, 110)
+			w.tick(11, 110)
+			tt.tape(w)
+			w.tick(11, 900)
+			w.tick(10, 950)
+			r := journaled(t, w, tt.journal, nil)
 			if d := cmp.Diff(tt.want, r.Image.Dump(tt.addr, 2)); d != "" {
 				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Trusted.Because)
 			}

@@ -602,6 +602,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 	ownCopy := r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	s.addPrograms(s.mayBeLater() && !ownCopy)
+	s.addCodeReads(k, r.Snapshot)
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err
@@ -779,14 +780,14 @@ func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 
 // addListed adds the code in kallsyms that is neither in the kernel nor in a module.
 func (s *scan) addListed(k *kcore.Kallsyms) {
-	for e := range listed(k) {
+	for e := range listedSymbols(k) {
 		s.b.Symbol(e)
 	}
 }
 
-// listed yields the out-of-line pages and BPF images in kallsyms. They existed when
+// listedSymbols yields the out-of-line pages and BPF images in kallsyms. They existed when
 // the snapshot was taken. k may be nil.
-func listed(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
+func listedSymbols(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 	return func(yield func(timeline.SymbolEvent) bool) {
 		if k == nil {
 			return

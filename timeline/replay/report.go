@@ -57,7 +57,7 @@ type Report struct {
 	// Probes says what probes on text writers recorded, in place of TEXT_POKE records. It
 	// is nil if the kernel records these, or if no event is such a probe.
 	Probes    *Probes
-	BPF       struct{ Programs, WithBytes, Images int }
+	BPF       struct{ Programs, WithBytes, Images, ImagesWithBytes int }
 	Symbols   struct{ Births, Deaths int }
 	Losses    []Loss
 	Conflicts int // number of the image's conflicts

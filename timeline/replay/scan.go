@@ -58,6 +58,7 @@ type scan struct {
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
 	probes                 *probeLog                // nil if no event is a probe on a text writer
+	codeReads              *codeReads               // nil if no BPF image was read
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	execs    []exec
@@ -549,6 +550,9 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 		s.writers.pokes(tid)
 		s.placed = append(s.placed, s.inPlace(p, tid, kind))
 	}
+	if s.codeReads != nil {
+		s.codeReads.poke(p)
+	}
 	s.b.Poke(p)
 }
 
@@ -848,6 +852,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 	} else {
 		s.report.Symbols.Births++
 	}
+	if s.codeReads != nil {
+		s.codeReads.symbol(&e)
+	}
 	s.b.Symbol(e)
 }
 
@@ -975,6 +982,7 @@ func (s *scan) describe(r *Replay) {
 	s.options, s.disabled = recordOptions{}, nil
 	if s.machine == 0 {
 		s.options = parseRecordOptions(args) // a guest's perf had another command line
+		s.codeReads = newCodeReads(r.journal)
 		if s.journal = r.journal; s.journal != nil {
 			s.options = recordOptions{known: true} // perf did not record this
 			rep.Producer = strings.TrimPrefix(rep.Producer, "perf ")

@@ -1,0 +1,144 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/recorder/journal"
+)
+
+// The kernel records that a BPF trampoline exists, and not its code. The recorder reads
+// the code from memory when a poke makes a place branch to the trampoline: by then the
+// kernel has written all of it (bpf_trampoline_update() of kernel/bpf/trampoline.c).
+
+// imagePrefix begins the names of the BPF images that are read. The code of a dispatcher
+// changes without a record, so a read of it would prove nothing.
+const imagePrefix = "bpf_trampoline_"
+
+// images are the BPF trampolines that are alive.
+type images struct {
+	unread map[uint64]uint64 // the length that its symbol has, by address
+	births []uint64          // addresses of those that a place branches to now
+}
+
+// symbol notes a KSYMBOL record: the trampoline comes or goes.
+func (m *images) symbol(raw []byte) {
+	order := binary.NativeEndian
+	if len(raw) < 24 || order.Uint16(raw[20:]) != ksymbolBPF {
+		return
+	}
+	addr, n := order.Uint64(raw[8:]), uint64(order.Uint32(raw[16:]))
+	name, _, _ := bytes.Cut(raw[24:], []byte{0})
+	switch {
+	case !bytes.HasPrefix(name, []byte(imagePrefix)):
+	case order.Uint16(raw[22:])&ksymbolUnregister != 0:
+		delete(m.unread, addr)
+	default:
+		m.unread[addr] = n
+	}
+}
+
+// Fields of struct perf_record_ksymbol.
+const (
+	ksymbolBPF        = 1
+	ksymbolUnregister = 1 << 0
+)
+
+// poke notes a TEXT_POKE record, which may make a place branch to a trampoline.
+func (m *images) poke(raw []byte) {
+	order := binary.NativeEndian
+	const branchLen = 5 // CALL rel32, JMP rel32
+	if len(m.unread) == 0 || len(raw) < 20 || order.Uint16(raw[18:]) != branchLen {
+		return
+	}
+	at := 20 + int(order.Uint16(raw[16:]))
+	if len(raw) < at+branchLen || raw[at]&0xfe != 0xe8 {
+		return
+	}
+	target := order.Uint64(raw[8:]) + branchLen + uint64(int64(int32(order.Uint32(raw[at+1:]))))
+	if _, ok := m.unread[target]; ok {
+		m.births = append(m.births, target)
+	}
+}
+
+// readImages reads the code of the trampolines that a place branches to now.
+func (r *Recorder) readImages() error {
+	births := r.images.births
+	r.images.births = births[:0]
+	for _, addr := range births {
+		n, ok := r.images.unread[addr]
+		if !ok {
+			continue // two places branch to it, or it is gone
+		}
+		delete(r.images.unread, addr)
+		r.stats.Images++
+		if err := r.readImage(addr, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readImage reads the code of a trampoline into the journal.
+func (r *Recorder) readImage(addr, n uint64) error {
+	if r.mem == nil || n == 0 || n > maxImage {
+		return nil
+	}
+	code := make([]byte, n)
+	b := journal.Bytes{Addr: journal.Addr(addr), From: now()}
+	err := r.mem.read(code, addr)
+	b.To = now()
+	if err != nil {
+		return nil // it is gone, or was never where kcore shows it: its bytes are unknown
+	}
+	// Behind the code is what was in the memory before.
+	end, ok := patching.CodeEnd(code, addr)
+	if !ok {
+		return nil
+	}
+	b.Data = code[:end]
+	r.stats.ImagesRead++
+	r.size += int64(2 * end)
+	return journal.Append(r.journal, &journal.Entry{Bytes: &b})
+}
+
+// maxImage is more than the code of any trampoline has: the symbol says one page.
+const maxImage = 1 << 14
+
+// readListed reads the code of the trampolines that were there when the first copy of a
+// piece was made. The copy shows which places branch to them.
+func (r *Recorder) readListed(dir string) error {
+	f, err := os.Open(filepath.Join(r.dir, dir, "kallsyms"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f) // as ADDRESS TYPE NAME [MODULE]
+	for lines.Scan() {
+		if !bytes.HasSuffix(lines.Bytes(), []byte("[bpf]")) {
+			continue
+		}
+		fields := bytes.Fields(lines.Bytes())
+		if len(fields) != 4 || !bytes.HasPrefix(fields[2], []byte(imagePrefix)) {
+			continue
+		}
+		addr, err := strconv.ParseUint(string(fields[0]), 16, 64)
+		if err != nil {
+			continue
+		}
+		delete(r.images.unread, addr)
+		r.stats.Images++
+		if err := r.readImage(addr, uint64(os.Getpagesize())); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
