@@ -657,7 +657,8 @@ func (b *Builder) intern(s *site, data []byte) uint32 {
 func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
 
 // Clone returns a builder that has the same facts. Facts that are added to one of the
-// two are not added to the other. No poke may be added to the clone.
+// two are not added to the other. No poke may be added to the clone, unless the builder has
+// none either.
 func (b *Builder) Clone() *Builder {
 	b.settle()
 	c := *b
@@ -671,6 +672,9 @@ func (b *Builder) Clone() *Builder {
 	c.began, c.local = slices.Clip(b.began), slices.Clip(b.local)
 	for i := range b.gaps {
 		c.gaps[i] = slices.Clip(b.gaps[i])
+	}
+	if b.added == 0 {
+		c.siteAt.slots = slices.Clone(b.siteAt.slots)
 	}
 	return &c
 }

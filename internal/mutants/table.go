@@ -1720,6 +1720,22 @@ var mutants = []mutant{
 		"case most > without && last != nil && s.explained(c, from, r.to):", "case false:",
 		"TestProbes/lost samples are losses"},
 
+	{"probes", "a process that reads the counters may end on another CPU", "scan.readerRan",
+		"if *at == 0 {", "if *at == 0 && (fork || x.from != 0) {",
+		"TestProbes/the records of a process that reads come in any order"},
+	{"probes", "the id of a process that reads is used once", "scan.readerRan",
+		"x.again = x.again || *at != t.Time", "",
+		"TestProbes/a process that reads has its id alone"},
+	{"probes", "a file that is being written is no reading yet", "parseReading",
+		"if n := len(text); n > 0 && text[n-1] != '\\n' {", "if false {",
+		"TestFollowCounters"},
+	{"probes", "samples from before their formats are kept", "scan.formatted",
+		"s.probeSample(&w.rec, p, &w.id, w.raw)", "",
+		"TestProbes/a pair of samples is a change that was going on between"},
+	{"probes", "an image that is made meanwhile leaves the samples as they are", "Follower.image",
+		"s.probes = s.probes.clone()", "",
+		"TestFollowCounters"},
+
 	// Sequences of powerpc, literals of arm64.
 	{"sequences", "a branch without its mflr is not legal", "legal",
 		"return words[0] != patching.PowerpcNOP || !patching.IsPowerpcBL(words[1])", "return true", "TestSiteStates"},

@@ -39,6 +39,10 @@ import (
 //   - The time of the copy of kernel text, until perf has started its workload or
 //     drained the ring buffers a second time. Before that, the copy proves nothing.
 //   - After a first LOST record, the time after each CPU's newest record.
+//   - On kernels that record no pokes, everything in file form, if probes record the
+//     changes: perf writes last what their samples hold. In pipe form, what is after the
+//     last reading of the hit counters. Each image reads the files again that
+//     Options.ProbeCounters names; they may come later.
 //   - Text pokes of a CPU whose pokes several events record. They are unknown
 //     while the chosen event has none but another one has some.
 //
@@ -89,6 +93,9 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 	}
 	f.s.callees.k = f.r.kallsyms
 	f.r.listModules(f.s)
+	if f.r.Snapshot != nil {
+		f.s.maybeProbed = !architectureOf(f.r.Snapshot.Core, "").recordsPokes()
+	}
 	return f, nil
 }
 
@@ -102,6 +109,9 @@ func (f *Follower) Next() bool {
 		if len(f.rd.Recording().Events()) != f.s.listening {
 			f.s.listen()
 		}
+		if rec.Type == perfdata.RecordHeaderTracingData {
+			f.s.formatted(f.r)
+		}
 		if !f.described && rec.Type == perfdata.RecordTextPoke {
 			f.s.describe(f.r) // pokes cannot be read without the architecture
 			f.described = true
@@ -112,6 +122,7 @@ func (f *Follower) Next() bool {
 		}
 	}
 	f.ended = true
+	f.s.formatted(f.r)
 	return false
 }
 
@@ -141,7 +152,11 @@ func (f *Follower) Image() (im *timeline.Image, err error) {
 }
 
 func (f *Follower) image() (*timeline.Image, error) {
+	if err := f.r.readCounters(&f.opts, !f.ended); err != nil {
+		return nil, err
+	}
 	s := f.s.fork()
+	s.probes = s.probes.clone()
 	s.describe(f.r)
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
@@ -152,6 +167,7 @@ func (f *Follower) image() (*timeline.Image, error) {
 		}
 		s.end(f.rd.Err())
 	}
+	s.addProbed()
 	s.sum()
 	s.conclude()
 	if err := s.checkCopies(f.r, &f.opts); err != nil {

@@ -208,6 +208,7 @@ func TestFollow(t *testing.T) {
 		{name: "smalldup", knows: true},
 		{name: "thunks", knows: true},
 		{name: "uponline"},
+		{name: "probe612", doubts: true, knows: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := follow(t, testdata(tt.name), 2)

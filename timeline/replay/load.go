@@ -272,6 +272,9 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 		err = r.readSymbols(opts)
 	}
 	if err == nil {
+		err = r.readCounters(&opts, false)
+	}
+	if err == nil {
 		err = Guard(func() error { return r.load(opts) })
 	}
 	if err != nil {
@@ -446,7 +449,7 @@ func (r *Replay) readSymbols(opts Options) error {
 		}
 	}
 	r.chooseSymbols(opts)
-	return r.readCounters(&opts)
+	return nil
 }
 
 // chooseSymbols takes kallsyms and the list of modules from the files that the options

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -138,7 +139,6 @@ type probeLog struct {
 	fixmaps   int                 // of other users of the fixmap
 	bad       string
 	readings  []probeReading
-	readers   map[uint32]*probeReader
 	sources   []probeReading // as the files have them
 	accounted bool           // all hits before the events were enabled are perf's own
 }
@@ -154,18 +154,14 @@ const maxOthers = 1 << 16
 // probeEventOf returns the probe that an event is, as its fields in TRACING_DATA show, or
 // nil if it is none.
 func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
-	const typeTracepoint = 2
-	if e.Attr.Type != typeTracepoint {
+	if !isTracepoint(e) {
 		return nil
 	}
-	fields := parseFormat(data, e.Attr.Config)
+	name, fields := parseFormat(data, e.Attr.Config)
 	if _, ok := fields["__probe_ip"]; !ok {
 		return nil
 	}
-	p := &probeEvent{event: e, name: e.Name}
-	if _, name, ok := strings.Cut(e.Name, ":"); ok {
-		p.name = name
-	}
+	p := &probeEvent{event: e, name: name}
 	ok := true
 	need := func(name string, size int) int {
 		f := fields[name]
@@ -213,48 +209,60 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 	return p
 }
 
+// isTracepoint reports whether an event is a tracepoint, as events on kprobes are.
+func isTracepoint(e *perfdata.Event) bool {
+	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
+	return e.Attr.Type == typeTracepoint
+}
+
 // A formatField is a field of an event's raw data.
 type formatField struct{ offset, size int }
 
-// parseFormat returns the fields of the event with this id in TRACING_DATA, which has the
-// files format of tracefs, by name. It returns nil if the event is not there.
-func parseFormat(data []byte, id uint64) map[string]formatField {
+// parseFormat returns the name of the event with this id in TRACING_DATA, without its
+// group, and its fields by name. TRACING_DATA has the files format of tracefs. The fields
+// are nil if the event is not there.
+func parseFormat(data []byte, id uint64) (name string, fields map[string]formatField) {
 	for {
-		_, rest, ok := bytes.Cut(data, []byte("\nID: "))
+		before, rest, ok := bytes.Cut(data, []byte("\nID: "))
 		if !ok {
-			return nil
+			return "", nil
 		}
 		data = rest
+		if i := bytes.LastIndex(before, []byte("name: ")); i >= 0 {
+			name = string(before[i+len("name: "):])
+		}
 		if n, _, _ := bytes.Cut(rest, []byte("\n")); number(n) == id {
 			break
 		}
 	}
 	text, _, ok := bytes.Cut(data, []byte("print fmt:"))
 	if !ok {
-		return nil
+		return "", nil
 	}
-	fields := make(map[string]formatField)
+	fields = make(map[string]formatField)
 	for line := range bytes.Lines(text) {
 		decl, rest, ok := bytes.Cut(line, []byte(";\toffset:"))
 		if _, d, is := bytes.Cut(decl, []byte("field:")); ok && is {
-			name := string(d[bytes.LastIndexByte(d, ' ')+1:])
-			name, _, _ = strings.Cut(name, "[")
+			field := string(d[bytes.LastIndexByte(d, ' ')+1:])
+			field, _, _ = strings.Cut(field, "[")
 			_, size, _ := bytes.Cut(rest, []byte("size:"))
-			fields[name] = formatField{int(min(number(rest), 1<<16)), int(min(number(size), 1<<16))}
+			fields[field] = formatField{int(min(number(rest), 1<<16)), int(min(number(size), 1<<16))}
 		}
 	}
-	return fields
+	return name, fields
 }
 
-// probed finds the events of the recording that are probes on text writers.
+// probed finds the events of the recording that are probes on text writers. In a stream,
+// their formats come after the events, or at the end.
 func (s *scan) probed() {
-	if s.follows || s.machine != 0 {
+	if s.machine != 0 || s.formats {
 		return
 	}
 	data, err := s.rec.Feature(perfdata.FeatureTracingData)
 	if err != nil {
 		return
 	}
+	s.formats = true
 	var p probeLog
 	for _, e := range s.rec.Events() {
 		if x := probeEventOf(e, data); x != nil {
@@ -263,9 +271,76 @@ func (s *scan) probed() {
 	}
 	if len(p.events) > 0 {
 		p.cpus, p.mms = make(map[int64]*probeCPU), make(map[uint64]bool)
-		p.readers = make(map[uint32]*probeReader)
 		s.probes = &p
 	}
+}
+
+// An unformatted is a sample of a tracepoint in a stream that has not said yet what its
+// fields are.
+type unformatted struct {
+	rec   perfdata.Record
+	event *perfdata.Event
+	id    perfdata.SampleID
+	raw   []byte
+}
+
+// formatted handles the samples of probes that came before their formats, when a stream
+// has these. In file form they come last.
+func (s *scan) formatted(r *Replay) {
+	if s.formats {
+		return
+	}
+	if s.probed(); !s.formats {
+		return
+	}
+	waited := s.unformatted
+	s.unformatted = nil
+	if s.probes == nil {
+		return
+	}
+	s.describe(r)
+	s.samples.ch = nil // it may not be plain any more
+	for _, ch := range s.channels.all {
+		ch.kinds |= s.kindsOf(ch.event)
+	}
+	for _, ch := range s.nameless {
+		ch.kinds |= s.kindsOf(ch.event)
+	}
+	for i := range waited {
+		w := &waited[i]
+		if p := s.probeOf(w.event); p != nil {
+			s.probeSample(&w.rec, p, &w.id, w.raw)
+		}
+	}
+}
+
+// waits keeps a sample of a tracepoint for the time when its format is known.
+func (s *scan) waits(rec *perfdata.Record, e *perfdata.Event, id *perfdata.SampleID, raw []byte) {
+	kept := perfdata.Record{Type: rec.Type, Offset: rec.Offset}
+	s.unformatted = append(s.unformatted, unformatted{kept, e, *id, bytes.Clone(raw)})
+}
+
+// clone returns a copy that [scan.addProbed] can resolve. Samples that are added to p do
+// not change it.
+func (p *probeLog) clone() *probeLog {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.events = make([]*probeEvent, len(p.events))
+	for i, e := range p.events {
+		x := *e
+		x.times = slices.Clone(e.times)
+		c.events[i] = &x
+	}
+	c.cpus = make(map[int64]*probeCPU, len(p.cpus))
+	for n, cpu := range p.cpus {
+		x := *cpu
+		c.cpus[n] = &x
+	}
+	c.writes, c.loose = slices.Clone(p.writes), slices.Clone(p.loose)
+	c.back, c.others = slices.Clip(p.back), slices.Clip(p.others)
+	return &c
 }
 
 // probeOf returns the probe that an event is, or nil.

@@ -82,6 +82,9 @@ func parseReading(text []byte) (r probeReading, err error) {
 	if err := sc.Err(); err != nil {
 		return r, fmt.Errorf("%w: %w", errReading, err)
 	}
+	if n := len(text); n > 0 && text[n-1] != '\n' {
+		return r, fmt.Errorf("%w: its last line has no end", errReading) // it is being written
+	}
 	if r.pid == 0 && (times != 2 || r.from == 0 || r.from > r.to) || r.pid != 0 && times > 0 {
 		return r, fmt.Errorf("%w: it begins and ends with a time, or begins with a process", errReading)
 	}
@@ -92,18 +95,21 @@ func parseReading(text []byte) (r probeReading, err error) {
 const counterPattern = "kprobe_profile.*"
 
 // findCounters returns the files with readings: those of the options, or those in the
-// recording's directory and next to it.
+// recording's directory and next to it. A stream has the directory of its copy of the
+// kernel.
 func findCounters(rec *perfdata.Recording, opts *Options) []string {
 	if len(opts.ProbeCounters) > 0 {
 		return opts.ProbeCounters
 	}
-	files := rec.Files()
-	if len(files) == 0 {
-		return nil
-	}
-	dirs := []string{filepath.Dir(files[0])}
-	if d := rec.Dir(); d != "" {
-		dirs = []string{d, filepath.Dir(filepath.Clean(d))}
+	var dirs []string
+	switch files, dir := rec.Files(), rec.Dir(); {
+	case dir != "":
+		dirs = []string{dir, filepath.Dir(filepath.Clean(dir))}
+	case len(files) > 0 && files[0] != "":
+		dirs = []string{filepath.Dir(files[0])}
+	case opts.KCore != "":
+		dir = filepath.Dir(filepath.Clean(opts.KCore))
+		dirs = []string{dir, filepath.Dir(dir)}
 	}
 	for _, dir := range dirs {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), counterPattern))
@@ -118,14 +124,21 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// readCounters reads the readings. It warns of what is none, unless the caller named it.
-func (r *Replay) readCounters(opts *Options) error {
+// readCounters reads the readings. A file that the caller named must be one. While the
+// recording is being made, it may also become one later.
+func (r *Replay) readCounters(opts *Options, recording bool) error {
 	r.counters = nil
 	if !hasProbes(r.Recording) {
 		return nil
 	}
+	given := len(r.given)
+	defer func() {
+		if recording {
+			r.given = r.given[:given]
+		}
+	}()
 	for _, path := range findCounters(r.Recording, opts) {
-		named := slices.Contains(opts.ProbeCounters, path)
+		named := slices.Contains(opts.ProbeCounters, path) && !recording
 		text, err := r.readGiven("counters", path)
 		if err != nil {
 			if named {
@@ -151,27 +164,26 @@ func hasProbes(rec *perfdata.Recording) bool {
 	return err == nil && slices.ContainsFunc(rec.Events(), func(e *perfdata.Event) bool { return probeEventOf(e, data) != nil })
 }
 
-// readerRan notes when a process that read the counters ran.
-func (p *probeLog) readerRan(t *perfdata.Task, fork bool) {
-	for i := range p.sources {
-		if x := &p.sources[i]; x.pid == 0 || x.pid != t.PID || t.PID != t.TID {
-			continue
-		}
-		x := p.readers[t.PID]
-		if x == nil {
-			x = &probeReader{}
-			p.readers[t.PID] = x
-		}
-		switch {
-		case fork && x.from == 0:
-			x.from = t.Time
-		case !fork && x.to == 0 && x.from != 0:
-			x.to = t.Time
-		case fork && x.from != t.Time || !fork && x.to != t.Time:
-			x.again = true
-		}
+// readerRan notes when a process ran, if it read the counters. Who reads them while a
+// stream is followed is not known before, so that all processes are noted.
+func (s *scan) readerRan(t *perfdata.Task, fork bool) {
+	if t.PID != t.TID || !s.follows && (s.probes == nil || !slices.ContainsFunc(s.probes.sources, func(r probeReading) bool { return r.pid == t.PID })) {
 		return
 	}
+	x := s.readers[t.PID]
+	at := &x.to
+	if fork {
+		at = &x.from
+	}
+	// The two records may be of different CPUs, so that either is read first.
+	if *at == 0 {
+		*at = t.Time
+	}
+	x.again = x.again || *at != t.Time
+	if s.readers == nil {
+		s.readers = make(map[uint32]probeReader)
+	}
+	s.readers[t.PID] = x
 }
 
 // placeReadings finds the times of the readings, and sorts them. One whose time is not
@@ -181,8 +193,8 @@ func (s *scan) placeReadings() []probeReading {
 	var out []probeReading
 	for _, r := range p.sources {
 		if r.pid != 0 {
-			x := p.readers[r.pid]
-			if x == nil || x.again || x.from == 0 || x.to == 0 || x.from > x.to {
+			x := s.readers[r.pid]
+			if x.again || x.from == 0 || x.to == 0 || x.from > x.to {
 				s.warn(fmt.Errorf("%s: no records say when process %d ran, which read the hit counters", r.source, r.pid))
 				continue
 			}

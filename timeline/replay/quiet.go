@@ -42,8 +42,8 @@ func (s *scan) task(rec *perfdata.Record) {
 	if e.foreign {
 		return
 	}
-	if recorded && s.probes != nil {
-		s.probes.readerRan(&t, rec.Type == perfdata.RecordFork)
+	if recorded {
+		s.readerRan(&t, rec.Type == perfdata.RecordFork)
 	}
 	if recorded {
 		s.writesNone(rec, &t.SampleID)

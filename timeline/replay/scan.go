@@ -88,6 +88,11 @@ type scan struct {
 	guests   guests
 
 	follows bool // the records come from a stream, so they can be read only once
+	// formats is set when the formats of tracepoints are known. Until then, unformatted
+	// keeps their samples if any of them may be a probe's.
+	formats, maybeProbed bool
+	unformatted          []unformatted
+	readers              map[uint32]probeReader // processes that may have read hit counters
 
 	samples, pokes quickPass
 	// last holds what was decoded last. Its fields are reused, because clearing them
@@ -500,7 +505,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 // sample whose content does not matter, or a poke of the chosen event.
 func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
-		return ch.kinds&readSamples == 0
+		return ch.kinds&readSamples == 0 && (s.formats || !s.maybeProbed || !isTracepoint(ch.event))
 	}
 	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
 }
@@ -574,7 +579,11 @@ func (s *scan) sample(rec *perfdata.Record) {
 	}
 	e := s.enter(rec, id)
 	ch := e.ch
-	if ch == nil || e.foreign || ch.kinds&readSamples == 0 {
+	if ch == nil || e.foreign {
+		return
+	}
+	early := s.maybeProbed && !s.formats && isTracepoint(ch.event) // what it is will be known later
+	if ch.kinds&readSamples == 0 && !early {
 		return
 	}
 	var sample perfdata.Sample
@@ -582,6 +591,9 @@ func (s *scan) sample(rec *perfdata.Record) {
 		return
 	}
 	raw, err := sample.Raw()
+	if early && ch.kinds&readSamples == 0 && (err != nil || len(raw) == 0) {
+		return // no probe of ours
+	}
 	if !s.decoded(rec, err) {
 		return
 	}
@@ -590,6 +602,10 @@ func (s *scan) sample(rec *perfdata.Record) {
 	}
 	if p := s.probeOf(ch.event); p != nil {
 		s.probeSample(rec, p, id, raw)
+		return
+	}
+	if ch.kinds&readSamples == 0 {
+		s.waits(rec, ch.event, id, raw)
 		return
 	}
 	if ch.kinds&takesHotplug != 0 {
@@ -969,9 +985,11 @@ func (s *scan) describe(r *Replay) {
 		core = r.Snapshot.Core
 	}
 	s.arch = architectureOf(core, rep.Arch)
-	if s.probes != nil {
-		s.probes.writer = newProbeCode(core, r.kallsyms)
-		s.probes.sources = r.counters
+	if p := s.probes; p != nil {
+		if w := &p.writer; w.arm == nil || w.core != core || w.k != r.kallsyms {
+			*w = newProbeCode(core, r.kallsyms)
+		}
+		p.sources = r.counters
 	}
 	rep.Arch = s.arch.name
 	rep.Producer = ""

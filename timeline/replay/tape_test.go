@@ -272,9 +272,21 @@ func (t *tape) other(id, time uint64, typ perfdata.RecordType, body []byte) {
 // fork writes a FORK record of a process, or of a thread if both pids are equal. perf itself
 // makes those of time 0.
 func (t *tape) fork(id, time uint64, pid, ppid uint32) {
+	t.task(perfdata.RecordFork, id, time, pid, ppid)
+}
+
+// exit writes an EXIT record of a process.
+func (t *tape) exit(id, time uint64, pid, ppid uint32) {
+	t.task(perfdata.RecordExit, id, time, pid, ppid)
+}
+
+func (t *tape) task(typ perfdata.RecordType, id, time uint64, pid, ppid uint32) {
 	s := t.id(id, time)
+	if typ == perfdata.RecordExit {
+		s.PID, s.TID = pid, pid
+	}
 	le := binary.LittleEndian
-	b := le.AppendUint32(nil, uint32(perfdata.RecordFork))
+	b := le.AppendUint32(nil, uint32(typ))
 	b = le.AppendUint16(le.AppendUint16(b, 0), 8+32+24)
 	if b = le.AppendUint32(le.AppendUint32(b, pid), ppid); time == 0 {
 		s.ID = 0
