@@ -480,6 +480,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 			}
 		case BPFProgram:
 			c.gaps, c.bare = d.gaps[gapsOfCode], BPFNoInfo
+			c.made, c.madeBy = l.From, l.cpu
 			if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
 				c.gaps = always(NoCoverage)
 				c.addProbed()
@@ -495,7 +496,6 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 				case c.mayFollow(init.content, l.From, l.cpu):
 					init.weak = ClockUncertainty
 				}
-				c.made, c.madeBy = l.From, l.cpu
 			} else if c.soft = BPFNoInfo; l.From == 0 && to > d.snapshot.To {
 				init = c.fromSnapshot(BPFNoInfo)
 			}

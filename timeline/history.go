@@ -88,6 +88,7 @@ type historyBuilder struct {
 	// The last bytes of the epoch at hand, and of the one before while a new one begins.
 	content uint32
 	source  Source
+	prior   uint32 // the last bytes of the epoch before
 }
 
 // fromSnapshot returns what the snapshot, or the seed, has of the fragment.
@@ -240,6 +241,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 // gives of the time before it was made. Where it proves nothing, init loses its content.
 func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) progress {
 	p := progress{t: e0, proven: e0, weak: init.weak}
+	c.prior = c.content
 	c.content, c.source = init.content, init.source
 	if init.last && c.outranked(e0, e1, changes) {
 		c.content, init.content = noContent, noContent
@@ -337,7 +339,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
 		}
-	case c.content == noContent && c.mayBeNext(ch, e1):
+	case c.content == noContent && (c.mayBeNext(ch, e1) || c.mayBePrior(ch)):
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())

@@ -48,8 +48,9 @@ type Lifetime struct {
 	// unsure is the time in which an unrecorded birth or death may have changed whether
 	// it is there: a gap for all facts about it.
 	unsure gaps
-	// early is when it may have died if its death is recorded before its birth, by a CPU
-	// whose clock differs.
+	// early is a gap for it if a death may be recorded before the birth that it belongs to, by
+	// a CPU whose clock differs. If this is that birth, it may have died meanwhile. If this was
+	// believed to end with that death, it may not have been there at all.
 	early gap
 	cpu   uint16 // that recorded its birth
 }
@@ -67,7 +68,14 @@ type liveSet struct {
 	starting gaps
 	lost     gaps // symbols, as they are recorded, whatever the clocks
 	// unborn are the newest deaths without a birth, by address.
-	unborn map[uint64]*SymbolEvent
+	unborn map[uint64]unbornDeath
+}
+
+// An unbornDeath is a death without a birth, and the lifetime that it is believed to end; nil
+// if there is none.
+type unbornDeath struct {
+	event    *SymbolEvent
+	lifetime *Lifetime
 }
 
 // overlapping returns the range of indices in alive that share addresses with [lo, hi).
@@ -216,7 +224,7 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 	if p.endAlive(l, e) {
 		return
 	}
-	p.unborn[e.Addr] = e
+	p.unborn[e.Addr] = unbornDeath{event: e}
 	if l.Kind == Nothing {
 		p.all = append(p.all, l)
 		return
@@ -224,6 +232,7 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 	if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
 		l.From = from
 		p.all = append(p.all, l)
+		p.unborn[e.Addr] = unbornDeath{e, l}
 	}
 }
 
@@ -322,7 +331,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	events = dropFalseStarts(dropDoubles(events))
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
-		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]*SymbolEvent)}
+		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]unbornDeath)}
 	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)

@@ -272,7 +272,11 @@ func (m *model) live() []*being {
 	}
 	// A death ends what it names. Without a birth, that was there since the
 	// beginning, or since a gap after whatever was there before.
-	unborn := make(map[uint64]SymbolEvent) // the newest deaths without a birth
+	type death struct {
+		SymbolEvent
+		of *being
+	}
+	unborn := make(map[uint64]death) // the newest deaths without a birth
 	die := func(n *being, e *SymbolEvent) {
 		var there []*being
 		for _, b := range all {
@@ -295,13 +299,13 @@ func (m *model) live() []*being {
 			case b.lo == n.lo, b.kind == ModuleText, b.kind == ModuleData, why != ReasonNone:
 				gone(b, n.to)
 			default: // nothing was lost: it cannot be, but its end is certain
-				unborn[e.Addr] = *e
+				unborn[e.Addr] = death{*e, nil}
 				n.from, n.kind, n.seen = n.to, Nothing, nil
 				all = append(all, n)
 				return
 			}
 		}
-		unborn[e.Addr] = *e
+		unborn[e.Addr] = death{*e, n}
 		// It came in the first gap in which that can be: after all that was there, or
 		// in the one in which that went.
 		for _, b := range all {
@@ -421,8 +425,11 @@ func (m *model) live() []*being {
 		}
 		n.code, n.silent, n.oldCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, e.CPU
 		n.kind = m.kind(e, n.code)
-		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && m.apart(&o, e) {
+		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && m.apart(&o.SymbolEvent, e) {
 			n.born, n.early = e.Time, MaxTime
+			if o.of != nil { // it need not have been there
+				o.of.born, o.of.early, o.of.seen = 0, MaxTime, nil
+			}
 		}
 		delete(unborn, e.Addr)
 		bear(n)
@@ -1150,6 +1157,7 @@ type painter struct {
 
 	content []byte // the last bytes
 	source  Source
+	prior   []byte // the last ones of what was there before
 
 	early  []witness // changes of what nobody knows to be alive
 	stray  []witness // what retired the last being at its death, and did not find it
@@ -1283,6 +1291,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			}
 		case BPFProgram:
 			p.lost, p.bare = m.widened(m.lostCode), BPFNoInfo
+			p.made, p.madeBy = b.from, b.cpu
 			if slices.ContainsFunc(b.silent, func(r Range) bool { return r.Lo <= p.lo && p.lo < r.Hi }) {
 				p.lost = ever(NoCoverage)
 			}
@@ -1297,7 +1306,6 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				} else if p.mayFollow(bytes, b.from, b.cpu) {
 					claim.weak = ClockUncertainty
 				}
-				p.made, p.madeBy = b.from, b.cpu
 			}
 		case OutOfLine:
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
@@ -1459,6 +1467,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		!p.uncopied && slices.ContainsFunc(p.copies, func(c witness) bool { return c.time >= e0 && c.until < e1 })) {
 		got = nil // all other facts rank above it
 	}
+	p.prior = p.content
 	p.content, p.source = got, claim.source
 	t1, weak, torn := e0, claim.weak, false
 	var inCopy []witness
@@ -1500,7 +1509,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	}
 	dead, why := false, ReasonNone
 	for i, f := range all {
-		late := false
+		late, prior := false, false
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)
@@ -1512,7 +1521,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			if !f.birth && (dead || p.content == nil) {
 				p.early = append(slices.Clip(p.early), f)
 			}
-			late = !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
+			// The change may be of what was there before.
+			other := f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy && p.made > 0
+			prior = !dead && other && p.content == nil && f.old != nil && p.prior != nil && bytes.Equal(p.prior, f.old)
+			late = prior || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
 		}
 		switch {
 		case len(f.rivals) > 1 && !dead:
@@ -1548,7 +1560,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case dead:
 			gone := p.given(Retired, why)
 			p.set(t1, f.time, func(uint64) reply { return gone })
-		case p.content == nil && f.old != nil && p.m.skew > 0 && e1 < MaxTime && !(f.death && f.time == e1):
+		case prior, p.content == nil && f.old != nil && p.m.skew > 0 && e1 < MaxTime && !(f.death && f.time == e1):
 			// It may be of what was there next.
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:

@@ -94,15 +94,19 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 }
 
 // earlyDeath returns when what e brings may have died, if a death without a birth that
-// is recorded before may be its.
+// is recorded before may be its. Then nothing shows that there was code that the death ended.
 func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
-	o := p.unborn[e.Addr]
-	if o == nil {
+	d, ok := p.unborn[e.Addr]
+	if !ok {
 		return gap{}
 	}
 	delete(p.unborn, e.Addr)
+	o := d.event
 	if o.Name != e.Name || o.Kind != e.Kind || !p.apart(o, e) {
 		return gap{}
+	}
+	if l := d.lifetime; l != nil {
+		l.early, l.seen = gap{l.From, l.To, ClockUncertainty}, nil
 	}
 	return gap{e.Time, later(o.Time, maxSkew+1), ClockUncertainty}
 }
@@ -125,7 +129,9 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change) Reason {
 			return ClockUncertainty
 		}
 	case unknown:
-		c.early = append(slices.Clip(c.early), *ch)
+		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && c.mayBePrior(ch) {
+			return ClockUncertainty
+		}
 	case ch.hasOld && (p.torn || !c.equal(c.content, ch.old)) && c.mayPrecede(ch):
 		return ClockUncertainty
 	}
@@ -166,6 +172,12 @@ func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 func (c *historyBuilder) mayPrecede(ch *change) bool {
 	by := c.recordedBy(ch)
 	return c.made > 0 && ch.time-c.made <= maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
+}
+
+// mayBePrior reports whether a change, the first fact of what was made there, may have come
+// before that: it finds what was there before.
+func (c *historyBuilder) mayBePrior(ch *change) bool {
+	return ch.hasOld && c.prior != noContent && c.equal(c.prior, ch.old) && c.mayPrecede(ch)
 }
 
 // mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs

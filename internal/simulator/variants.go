@@ -191,10 +191,12 @@ func skew(c *Config, r *rand.Rand, most uint64) {
 }
 
 // setBack lets somebody set the clock back once or twice while perf records, by more than
-// the time between two records of a CPU: else nothing shows it.
+// the time between two records of a CPU: else nothing shows it. No CPU is silent for longer
+// around a step than ever else: nothing would show how far the clock was set back.
 func setBack(c *Config, r *rand.Rand, least, most uint64) {
 	c.Record.ClockID = 0 // CLOCK_REALTIME
 	c.Kernel.Activity.Noise = 100e6
+	c.Kernel.Activity.Quiet = c.Settle + second/4 // until the first step at the latest
 	at := c.Settle
 	for range 1 + r.IntN(2) {
 		at += second + r.Uint64N(c.Record.Length/3)

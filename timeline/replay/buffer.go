@@ -34,6 +34,7 @@ type ringBuffer struct {
 	// Bytes of records in the current round, in the round before it, and in the two
 	// rounds that ended with the newest record.
 	round, before, busy uint64
+	fullest             uint64 // the most bytes of one round
 	backwards           uint64 // largest step back in time between records other than samples
 	tasks               taskOrder
 	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
@@ -223,6 +224,7 @@ func (r *ringBuffer) seeBackward(t uint64, sample bool) {
 func (r *ringBuffer) finishRound() {
 	if r.round > 0 {
 		r.busy = r.round + r.before
+		r.fullest = max(r.fullest, r.round)
 	}
 	r.before, r.round = r.round, 0
 }
@@ -233,6 +235,8 @@ const (
 	// that changes text. It has a page or more, and perf frees what it has read of
 	// a round only after it has read all of it.
 	pageRoom = 2048
+	// ringPage is the smallest size of a ring buffer.
+	ringPage = 4096
 	// lateRecord is the longest time, in nanoseconds, from a record's time to its
 	// writing. Interrupts may come between, or other machines if the CPU is virtual.
 	// An emulator took more than a second.
@@ -258,15 +262,21 @@ func (r *ringBuffer) complete(rounds, first uint64) uint64 {
 	if r.last == 0 || r.mixed {
 		return 0 // one of the ring buffers may have ended long before the newest record
 	}
+	sure := r.side
+	if !r.mayBeFull(ringPage) {
+		sure = max(sure, min(rounds-min(rounds, lateRecord), r.last+max(r.longestSilence(first), awayAtLeast)))
+	}
+	return sure - min(sure, 1)
+}
+
+// mayBeFull reports whether a ring buffer of size bytes or more may have been full after its
+// newest record. The kernel reports what it lost then with the next record that finds room.
+func (r *ringBuffer) mayBeFull(size uint64) bool {
 	busy := r.busy
 	if r.round > 0 {
 		busy = r.round + r.before
 	}
-	sure := r.side
-	if busy <= pageRoom {
-		sure = max(sure, min(rounds-min(rounds, lateRecord), r.last+max(r.longestSilence(first), awayAtLeast)))
-	}
-	return sure - min(sure, 1)
+	return busy > size-pageRoom
 }
 
 // longestSilence returns the longest time without a record before the newest one.

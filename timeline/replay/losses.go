@@ -183,7 +183,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		// perf reads the counts one after the other, and stops silently when a read
 		// fails. So a buffer without LOST_SAMPLES may still have losses.
-		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied)
+		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied && !s.mayContinue())
 		if counted && t.lostKinds&kind == 0 {
 			continue
 		}
@@ -197,6 +197,35 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
 		case lossy:
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
+		case s.clean && b.side < s.report.Horizon && b.mayBeFull(s.ringSize()):
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and the recording does not count what it lost at the end", b.where())
 		}
 	}
+}
+
+// mayContinue reports whether perf may have continued in another file: the command line,
+// which has --switch-output, was not recorded, and no LOST_SAMPLES show that perf ended
+// with this file.
+func (s *scan) mayContinue() bool {
+	return !s.options.known && s.counts[perfdata.RecordLostSamples] == 0
+}
+
+// ringSize returns how many bytes each ring buffer has at least. All of a recording have one
+// size, a power of two. perf reads each of them once in a round, so no round has more bytes of
+// one. If perf inject put the records into the order of time, a round may have those of two.
+func (s *scan) ringSize() uint64 {
+	size := uint64(ringPage)
+	for _, b := range s.buffers {
+		if b.cpu < 0 || b.unplaced || b.mixed || len(s.files) != 1 {
+			continue
+		}
+		most := b.fullest
+		if !s.byBuffer {
+			most /= 2
+		}
+		for size < most {
+			size *= 2
+		}
+	}
+	return size
 }

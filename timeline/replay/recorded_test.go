@@ -44,6 +44,17 @@ func TestRecorded(t *testing.T) {
 		"100..500 known 9090",
 		"500..700 known eb02",
 		"700.. unconfirmed after-loss eb02")
+	fullEnd := textLines( // the answer if CPU 1 may have lost records after 800
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..800 known eb02",
+		"800.. unconfirmed after-loss eb02")
+	fillEnd := func(w *tape) { // the ring buffer of CPU 1 may be full at 800
+		flip(w)
+		w.tick(10, 600, 700, 800, 900, 1000)
+		w.tick(11, 500)
+		w.fill(11, 800)
+	}
 	untimedLoss := textLines(
 		"0..100 unconfirmed outside-recording 9090",
 		"100..500 known 9090",
@@ -215,6 +226,7 @@ func TestRecorded(t *testing.T) {
 			w.lostSamples(20, 3)
 		}, openLoss},
 		{"losses: without LOST_SAMPLES, any CPU may have lost records at the end", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
 			w.ticks(100, 400)
 			w.lost(10, 450, 3)
 			flip(w)
@@ -225,6 +237,54 @@ func TestRecorded(t *testing.T) {
 			"450..500 known 9090",
 			"500..800 known eb02",
 			"800.. unconfirmed after-loss eb02")},
+		{"losses: an event that does not count may have lost records after its last one", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.events[0].noLost = true
+			w.ticks(100, 400)
+			fillEnd(w)
+		}, fullEnd},
+		{"losses: a file of a perf that does not record its options need not be the last one", func(w *tape) {
+			w.ticks(100, 400)
+			fillEnd(w)
+		}, fullEnd},
+		{"losses: LOST_SAMPLES show that a file is the last one", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			w.ticks(100, 400)
+			fillEnd(w)
+			w.lostSamples(20, 1)
+		}, whole},
+		{"losses: a file of a perf without --switch-output is the last one", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.ticks(100, 400)
+			fillEnd(w)
+		}, whole},
+		{"losses: a ring buffer had room at the end if it had more in an earlier round", func(w *tape) {
+			w.fill(10, 100)
+			w.fill(11, 100)
+			w.fill(11, 110)
+			w.fill(11, 120)
+			w.round()
+			w.ticks(200, 400)
+			fillEnd(w)
+		}, whole},
+		{"losses: an earlier round of records in the order of time may be two rounds", func(w *tape) {
+			w.fill(10, 100)
+			w.fill(11, 100)
+			w.fill(11, 110)
+			w.round()
+			w.tick(10, 200)
+			w.round()
+			flip(w)
+			w.tick(10, 600, 750)
+			w.fill(11, 800)
+			w.tick(10, 1000)
+		}, fullEnd},
+		{"losses: a ring buffer that had little at the end had room", func(w *tape) {
+			w.ticks(100, 400)
+			w.tick(11, 500, 800)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+		}, whole},
 		{"losses: a LOST record without a time ends with the next record of its CPU", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)

@@ -39,6 +39,7 @@ type scan struct {
 	byCPU     map[bufferKey]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
+	byBuffer  bool   // the records are not in the order of time
 	stopped   error  // why reading ended early
 	skipped   error  // why the first records that were left out could not be read
 	clean     bool
@@ -495,6 +496,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	if madeByTask(rec.Type) && !buf.backward {
 		buf.tasks.see(t)
 	}
+	s.byBuffer = s.byBuffer || t < s.newest
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
@@ -695,6 +697,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		if madeByTask(rec.Type) && !ch.buffer.mixed && !ch.buffer.backward {
 			ch.buffer.tasks.see(t)
 		}
+		s.byBuffer = s.byBuffer || t < s.newest
 		s.newest = max(s.newest, t)
 		s.report.First = min(s.report.First, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)

@@ -304,6 +304,13 @@ func (t *tape) tick(id uint64, times ...uint64) {
 	}
 }
 
+// fill writes as many records of one time as may fill a ring buffer of one page.
+func (t *tape) fill(id, time uint64) {
+	for range 50 {
+		t.tick(id, time)
+	}
+}
+
 // ticks writes a side-band record every hundred nanoseconds from..to on CPUs 0 and 1.
 func (t *tape) ticks(from, to uint64) {
 	for time := from; time <= to; time += 100 {
