@@ -229,6 +229,25 @@ func (e *execution) compare(tb testing.TB, im *timeline.Image, open *timeline.Wi
 	return s
 }
 
+// executedIn returns the directories in root that have a recording with a log of execution.
+func executedIn(root string) (dirs []string) {
+	for _, name := range []string{"truth.tsv", "truth.tsv.zst"} {
+		files, _ := filepath.Glob(filepath.Join(root, "*", name))
+		for _, f := range files {
+			dirs = append(dirs, filepath.Dir(f))
+		}
+	}
+	return dirs
+}
+
+// executedElsewhere returns those in the directory that TEXTREPLAY_OTHER names.
+func executedElsewhere() []string {
+	if root := os.Getenv("TEXTREPLAY_OTHER"); root != "" {
+		return executedIn(root)
+	}
+	return nil
+}
+
 // TestExecuted: perf recorded an emulated machine. Each CPU ran the bytes that the image
 // calls known, or a trap inside a window, and nothing else. Memory held these bytes. No
 // fewer executions are known than can be.
@@ -240,19 +259,7 @@ func TestExecuted(t *testing.T) {
 		"gone":     {known: 60415, traps: 1859, stored: 3665},
 		"lossy":    {known: 179489, traps: 104131, stored: 533770},
 	}
-	var dirs []string
-	find := func(pattern string) {
-		for _, name := range []string{"truth.tsv", "truth.tsv.zst"} {
-			files, _ := filepath.Glob(filepath.Join(pattern, name))
-			for _, f := range files {
-				dirs = append(dirs, filepath.Dir(f))
-			}
-		}
-	}
-	find(filepath.Join(corpus.Root(), "testdata", "*"))
-	if root := os.Getenv("TEXTREPLAY_OTHER"); root != "" {
-		find(filepath.Join(root, "*"))
-	}
+	dirs := append(executedIn(filepath.Join(corpus.Root(), "testdata")), executedElsewhere()...)
 	check := func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "rec.data")
 		if _, err := os.Stat(path); err != nil {

@@ -230,6 +230,40 @@ func TestProbes(t *testing.T) {
 				"500..950 known "+wordNOP,
 				"950.. unconfirmed probe-unchecked "+wordNOP)},
 
+		{"a process that reads the counters may end where nothing is recorded", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.ticks(600, 900)
+				w.fork(11, 950, 71, 7)
+				w.ticks(1000, 1000)
+				w.reading(160, 1, 0)
+				w.readBy(71, 3, 0)
+			}, whole},
+		{"without its FORK, nothing says when a process read the counters", nil,
+			func(w *tape) {
+				begin(w)
+				flip(w)
+				w.ticks(600, 900)
+				w.exit(11, 960, 71, 7)
+				w.ticks(1000, 1000)
+				w.readBy(71, 3, 0)
+			}, unchecked},
+		{"a process without EXIT may have read the counters before or after a later change", nil,
+			func(w *tape) {
+				begin(w)
+				w.fork(11, 420, 71, 7)
+				flip(w)
+				end(w)
+				w.reading(160, 1, 0)
+				w.readBy(71, 3, 0)
+			}, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..160 known "+wordNOP,
+				"160..480 unconfirmed probe-unchecked "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500.. unconfirmed probe-unchecked "+wordB)},
+
 		{"without counters nothing is known", nil,
 			func(w *tape) { begin(w); flip(w); end(w) }, unchecked},
 		{"a reading from before the recording does not count", nil,

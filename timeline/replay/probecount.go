@@ -194,11 +194,14 @@ func (s *scan) placeReadings() []probeReading {
 	for _, r := range p.sources {
 		if r.pid != 0 {
 			x := s.readers[r.pid]
-			if x.again || x.from == 0 || x.to == 0 || x.from > x.to {
+			if x.again || x.from == 0 || x.to != 0 && x.from > x.to {
 				s.warn(fmt.Errorf("%s: no records say when process %d ran, which read the hit counters", r.source, r.pid))
 				continue
 			}
 			r.from, r.to = x.from, x.to
+			if r.to == 0 {
+				r.to = s.newest // it ended on a CPU that is not recorded
+			}
 		} else if s.report.Clock.Name != "CLOCK_MONOTONIC" {
 			s.warn(fmt.Errorf("%s has times of CLOCK_MONOTONIC, the recording of %s", r.source, s.report.Clock.Name))
 			continue
