@@ -179,6 +179,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		a.webCmd(),
 		a.reportCmd(),
 		a.perfettoCmd(),
+		a.exportCmd(),
 		a.trimCmd(),
 		a.oopsCmd(),
 		a.recordCmd(),

@@ -43,6 +43,7 @@ var allowed = map[string][]string{
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
+	"timeline/tables":       {"perfdata", "kcore", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},
@@ -51,7 +52,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/trim", "internal/patching", "internal/outfile", "internal/lazyregexp", "internal/web", "recorder",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/outfile", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

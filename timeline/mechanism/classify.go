@@ -392,3 +392,25 @@ func decodeS390(addr uint64, code []byte) effect {
 	}
 	return effect{}
 }
+
+// Lasting reports whether a change of the same bytes at the same address is by the same
+// mechanism whenever it is made: nothing that the mechanism was derived from comes and goes.
+func (c *Classifier) Lasting(change *replay.Change) bool {
+	p := change.Poke
+	if p == nil {
+		return false
+	}
+	lasting := func(addr uint64) bool {
+		at := c.at(addr, p.Time)
+		return at.from == 0 && at.to == timeline.MaxTime
+	}
+	if !lasting(p.Addr) {
+		return false
+	}
+	for _, e := range []effect{c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)} {
+		if e.leads() && !lasting(e.target) {
+			return false
+		}
+	}
+	return true
+}

@@ -77,6 +77,18 @@ func (r *Replay) readJournal() error {
 	return nil
 }
 
+// BootID returns the kernel's id of the boot in which the recording was made, "" if the
+// recording does not have it: those of perf do not.
+func (r *Replay) BootID() string {
+	if r.journal == nil {
+		return ""
+	}
+	return r.journal.start.BootID
+}
+
+// Ended reports whether the recorder ended by itself. It is false for recordings of perf.
+func (r *Replay) Ended() bool { return r.journal != nil && r.journal.ended != 0 }
+
 // openJournaled opens the copies that the journal names. A copy that is not in it was not
 // finished.
 func (r *Replay) openJournaled() error {

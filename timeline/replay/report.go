@@ -18,6 +18,9 @@ type Report struct {
 	Kernel   string // release, as uname -r
 	Arch     string // as uname -m; "" if unknown
 	Host     string
+	// BuildID is the build id of the image's kernel, in hex; "" if the recording does not
+	// have it.
+	BuildID string
 	// Guest is the guest of the image, 0 for the host. Guests are all guests that the
 	// recording has records of.
 	Guest  int

@@ -6,6 +6,7 @@ package replay
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"path"
@@ -1031,6 +1032,7 @@ func (s *scan) conclude() {
 	}
 	rep.Last = s.newest
 	rep.Clean = s.clean
+	rep.BuildID = hex.EncodeToString(s.kernelBuildID())
 	rep.Guests = s.guests.list(s.rec.Dir())
 	rep.Records = make(map[perfdata.RecordType]uint64)
 	for t, n := range s.counts {

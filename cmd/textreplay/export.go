@@ -1,0 +1,491 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
+	"github.com/textreplay/textreplay/timeline/mechanism"
+	"github.com/textreplay/textreplay/timeline/replay"
+	"github.com/textreplay/textreplay/timeline/tables"
+)
+
+// An export is the state of the command export.
+type export struct {
+	*app
+	output, from, watch string
+	table               choice
+	shipped             []string
+	jobs                int
+	every               time.Duration
+
+	dir *tables.Dir
+
+	mu    sync.Mutex // of what follows, and of all output
+	worst *exitError // has the greatest exit code; nil if nothing has failed
+	done  map[string]bool
+}
+
+func (a *app) exportCmd() *cobra.Command {
+	e := &export{app: a, done: make(map[string]bool)}
+	cmd := &cobra.Command{
+		Use:   "export -o DIR [flags] [REC...]",
+		Short: "Write recordings as Parquet tables for DuckDB, ClickHouse, Spark",
+		Long: `export adds recordings to a directory of tables in Parquet, for questions across many
+machines. docs/fleet.md has the schema and queries. The tables are
+
+  recordings   what each recording is, and how far it can be trusted
+  changes      every change of text: when, where, which bytes, by whom
+  gaps         where and when the answer is not what pages and changes give: not known, and
+               why; code of BPF programs
+  symbols      names with lifetimes
+  programs     BPF programs
+  pages        which pages the copy of text of a recording has
+  text         the pages, each once for all machines
+
+The tables are in partitions by date and build id (changes/date=.../build_id=...). A
+recording's name in them follows from its content. So a recording that was exported is
+not exported again, and files are only added. A file appears when it is complete, and
+manifest/ID.json when all files of the recording are. export can be killed at any moment
+and started again, or run by a scheduler that does so.
+
+REC is a recording, or - for a stream on standard input; the default is that of -i.
+--files-from reads the names of recordings, one on each line. --watch looks for
+recordings in a directory again and again, until SIGTERM or Ctrl-C: the pieces that
+"textreplay record --max-size" has finished. With --table and -o -, one table of one
+recording is written to standard output.
+
+Exit codes: 0 every recording is in the tables; 2 usage; 3 a recording cannot be read:
+the others are in the tables, and trying again does not help; 4 an output cannot be
+written: try again when the cause is gone.`,
+		Example: `  textreplay export -o /data/kernels /recordings/*.data
+  textreplay export -o /data/kernels --watch /var/lib/textreplay
+  find /recordings -name '*.data' | textreplay export -o /data/kernels --files-from - --json
+  textreplay export --table changes -o - -i rec.data >changes.parquet`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&e.output, "output", "o", "", "the `DIR` of the tables, - for standard output (with --table)")
+	f.StringVar(&e.from, "files-from", "", "read the names of recordings from this `FILE`, - for standard input")
+	f.StringVar(&e.watch, "watch", "", "export the finished recordings in this `DIR`, and those that come")
+	f.DurationVar(&e.every, "every", 10*time.Second, "with --watch: how often to look (`TIME`)")
+	a.choice(cmd, &e.table, "table", "write only this table of one recording, to standard output", "", tables.Names()...)
+	f.StringArrayVar(&e.shipped, "shipped", nil, "add the text of this vmlinux `FILE` as the table shipped (repeatable)")
+	f.IntVarP(&e.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "how many recordings to export at the same time (`N`)")
+	cmd.MarkFlagRequired("output")
+	return cmd
+}
+
+// jsonExported is what export prints for each recording.
+type jsonExported struct {
+	Input string `json:"input"`
+	New   bool   `json:"new"` // false: it was in the tables already
+	tables.Manifest
+}
+
+func (e *export) run(cmd *cobra.Command, args []string) error {
+	given := cmd.Flags().Changed("input")
+	switch {
+	case e.jobs < 1:
+		return usagef("--jobs %d: must be 1 or more", e.jobs)
+	case e.every <= 0:
+		return usagef("--every %v: must be more than 0", e.every)
+	case given && (len(args) > 0 || e.from != "" || e.watch != ""):
+		return usagef("-i and other names of recordings: give one of them")
+	case (e.output == "-") != (e.table.value != ""):
+		return usagef("--table and -o - need each other")
+	}
+	several := len(args) > 1 || e.from != "" || e.watch != ""
+	if several && len(e.kcore)+len(e.copies)+len(e.counters) > 0 || several && cmp.Or(e.kallsyms, e.modules, e.vmlinux, e.windows) != "" {
+		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	}
+	if len(args) == 0 && e.from == "" && e.watch == "" && (given || len(e.shipped) == 0) {
+		args = []string{e.input}
+	}
+	if e.table.value != "" {
+		if len(args) != 1 {
+			return usagef("--table needs one recording")
+		}
+		return e.writeTable(args[0])
+	}
+	// Nearly everything that is allocated for a recording stays until it is exported.
+	defer debug.SetGCPercent(debug.SetGCPercent(300))
+	e.dir = tables.Open(e.output)
+	if err := e.addShipped(); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if e.watch != "" {
+		var release func()
+		ctx, release = outfile.SignalContext()
+		defer release()
+	}
+	work := make(chan string)
+	var running sync.WaitGroup
+	for range e.jobs {
+		running.Go(func() {
+			for path := range work {
+				e.failed(path, e.export(path))
+			}
+		})
+	}
+	err := e.feed(ctx, work, args)
+	close(work)
+	running.Wait()
+	if err != nil || e.worst == nil {
+		return err
+	}
+	return e.worst
+}
+
+// feed sends the names of the recordings.
+func (e *export) feed(ctx context.Context, work chan<- string, args []string) error {
+	for _, path := range args {
+		work <- path
+	}
+	if e.from != "" {
+		in := e.stdin
+		if e.from != "-" {
+			f, err := os.Open(e.from)
+			if err != nil {
+				return inputError(err)
+			}
+			defer f.Close()
+			in = f
+		}
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			if path := lines.Text(); path != "" {
+				work <- path
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return inputError(err)
+		}
+	}
+	if e.watch == "" {
+		return nil
+	}
+	if _, err := os.Stat(e.watch); err != nil {
+		return inputError(err)
+	}
+	sent := make(map[string]bool)
+	tick := time.NewTicker(e.every)
+	defer tick.Stop()
+	for {
+		for _, path := range finishedRecordings(e.watch) {
+			if sent[path] {
+				continue
+			}
+			select {
+			case work <- path:
+				sent[path] = true
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// failed says what is wrong with a recording, and remembers the greatest exit code.
+func (e *export) failed(path string, err error) {
+	if err == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	text := message(err)
+	if !strings.Contains(text, path) {
+		text = path + ": " + text
+	}
+	if !silent(err) {
+		fmt.Fprintf(e.stderr, "textreplay: %s\n", text)
+	}
+	if e.worst == nil || exitCode(err) > e.worst.code {
+		e.worst = &exitError{code: exitCode(err)}
+	}
+}
+
+// finishedRecordings returns the recordings in a directory that will not change any more, by
+// name: those whose recorder has ended or has begun another piece next to it, and those of
+// perf that end as finished ones do.
+func finishedRecordings(dir string) []string {
+	var found []string
+	newest := make(map[string]string) // by directory: the piece with the greatest number
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it was removed, or is not ours
+		}
+		if !d.IsDir() {
+			if filepath.Dir(path) == dir && d.Type().IsRegular() && isPerfData(path) {
+				found = append(found, path)
+			}
+			return nil
+		}
+		if _, err := os.Stat(filepath.Join(path, "data")); err != nil {
+			return nil
+		}
+		found = append(found, path)
+		parent, name := filepath.Split(path)
+		if _, err := strconv.ParseUint(name, 10, 32); err == nil && name > newest[parent] {
+			newest[parent] = name
+		}
+		return fs.SkipDir
+	})
+	return slices.DeleteFunc(found, func(path string) bool {
+		parent, name := filepath.Split(path)
+		if n := newest[parent]; n != "" && name != n {
+			if _, err := strconv.ParseUint(name, 10, 32); err == nil {
+				return false // the recorder has begun the next piece
+			}
+		}
+		return !hasEnded(path)
+	})
+}
+
+// isPerfData reports whether a file begins as a recording does.
+func isPerfData(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [8]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && string(magic[:]) == "PERFILE2"
+}
+
+// hasEnded reports whether the recorder of a recording has ended by itself.
+func hasEnded(path string) bool {
+	if f, err := os.Open(filepath.Join(path, journal.Name)); err == nil {
+		defer f.Close()
+		entries, err := journal.Read(f)
+		return err == nil && slices.ContainsFunc(entries, func(x journal.Entry) bool { return x.End != nil })
+	}
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		return false
+	}
+	defer rec.Close()
+	return rec.CleanEnd() == nil
+}
+
+// export adds a recording to the tables.
+func (e *export) export(path string) error {
+	input, remove, err := e.spooled(path)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	files, err := recordingFiles(input)
+	if err != nil {
+		return inputError(err)
+	}
+	out := &outfile.Outputs{Std: e.outputs.Std}
+	out.Reads(input)
+	for _, name := range append(files, e.inputs()...) {
+		if name != e.input {
+			out.Reads(name)
+		}
+	}
+	if err := out.Check(e.output); err != nil {
+		return outputError(err)
+	}
+	id, err := tables.ID(files, e.guest.pid)
+	if err != nil {
+		return inputError(err)
+	}
+	if m, err := e.dir.Has(id); err != nil {
+		return outputError(err)
+	} else if m != nil {
+		return e.print(path, m, false)
+	}
+	if !e.begin(id) {
+		return nil // the same recording, by another name
+	}
+	var manifest *tables.Manifest
+	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
+		m, err := e.dir.Add(out, r, id, tables.Options{Tables: t})
+		manifest = m
+		return outputError(err)
+	})
+	if err != nil {
+		return err
+	}
+	return e.print(path, manifest, true)
+}
+
+// begin reports whether no other goroutine exports a recording.
+func (e *export) begin(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first := !e.done[id]
+	e.done[id] = true
+	return first
+}
+
+// spooled returns the file of a recording, which for standard input is a copy.
+func (e *export) spooled(path string) (name string, remove func(), err error) {
+	if path != "-" {
+		return path, func() {}, nil
+	}
+	name, remove, err = spool(e.stdin)
+	if err != nil {
+		return "", nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+	}
+	return name, remove, nil
+}
+
+// withReplay calls use with a recording, which is closed afterwards. path is the name for
+// messages.
+func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechanism.Tables) error) error {
+	opts := replay.Options{Kallsyms: e.kallsyms, Modules: e.modules, Guest: e.guest.pid, CPUs: e.cpus,
+		Copies: e.copies, Vmlinux: e.vmlinux, ProbeCounters: e.counters, Windows: true}
+	if len(e.kcore) > 0 {
+		opts.KCore = e.kcore[0]
+	}
+	if e.windows != "" {
+		var err error
+		if opts.Explicit, err = readWindows(e.windows); err != nil {
+			return inputError(err)
+		}
+	}
+	r, err := replay.Load(input, opts)
+	if err != nil {
+		if path == "-" {
+			err = nameStandardInput(err, input)
+		}
+		var unknown *replay.UnknownGuestError
+		var cpus *replay.CPUsError
+		if errors.As(err, &unknown) || errors.As(err, &cpus) {
+			return &exitError{exitUsage, err}
+		}
+		return inputError(err)
+	}
+	defer r.Close()
+	err = replay.Guard(func() error {
+		t, err := e.tables(r)
+		if err != nil {
+			return err
+		}
+		return use(r, t)
+	})
+	if changed := r.Check(); changed != nil {
+		return inputError(changed)
+	}
+	return err
+}
+
+// print says what has become of a recording.
+func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.out.Flush()
+	if e.json {
+		return outputError(encoder(e.out).Encode(jsonExported{path, isNew, *m}))
+	}
+	if !isNew {
+		_, err := fmt.Fprintf(e.out, "%s: is in the tables already, as %s\n", path, m.Recording)
+		return outputError(err)
+	}
+	changes, gaps, size := int64(0), int64(0), int64(0)
+	for _, f := range m.Files {
+		switch table, _, _ := strings.Cut(f.Path, "/"); table {
+		case "changes":
+			changes += f.Rows
+		case "gaps":
+			gaps += f.Rows
+		}
+		size += f.Bytes
+	}
+	_, err := fmt.Fprintf(e.out, "%s: %s, %s; %s in %s, as %s\n", path, count(uint64(changes), "change"), count(uint64(gaps), "gap"),
+		count(uint64(size), "byte"), count(len(m.Files), "file"), m.Recording)
+	return outputError(err)
+}
+
+// recordingFiles returns the files of a recording whose content its name in the tables follows
+// from: all in its directory, or the file itself.
+func recordingFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, name)
+		}
+		return err
+	})
+	return files, err
+}
+
+// writeTable writes one table of a recording to standard output.
+func (e *export) writeTable(path string) error {
+	input, remove, err := e.spooled(path)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	files, err := recordingFiles(input)
+	if err != nil {
+		return inputError(err)
+	}
+	id, err := tables.ID(files, e.guest.pid)
+	if err != nil {
+		return inputError(err)
+	}
+	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
+		return outputError(tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}))
+	})
+}
+
+// addShipped adds the vmlinux files of --shipped.
+func (e *export) addShipped() error {
+	for _, name := range e.shipped {
+		s, err := tables.ReadShipped(name)
+		if err != nil {
+			return inputError(err)
+		}
+		out := &outfile.Outputs{Std: e.outputs.Std}
+		out.Reads(name)
+		m, err := e.dir.AddShipped(out, s)
+		if err != nil {
+			return outputError(err)
+		}
+		if err := e.print(name, m, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

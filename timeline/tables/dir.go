@@ -1,0 +1,351 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/textreplay/textreplay/internal/outfile"
+)
+
+// A Dir is a directory of tables. It only grows:
+//
+//	changes/date=2026-11-20/build_id=BUILD/RECORDING.parquet    and recordings, gaps, programs
+//	symbols/build_id=BUILD/RECORDING.parquet                    names that came and went
+//	symbols/build_id=BUILD/NAMES.parquet                        the kernel's own, once
+//	pages/build_id=BUILD/SET.parquet                            which pages a copy has, once
+//	text/build_id=BUILD/PAGES.parquet                           pages that no file had before
+//	manifest/RECORDING.json                                     written last
+//
+// Every name follows from the content of the recording, and a file appears whole or not at
+// all. So a program that was killed at any moment and begins again writes what is missing,
+// and nothing twice. A Dir is safe for concurrent use.
+type Dir struct {
+	path string
+
+	mu   sync.Mutex                     // held while pages are written
+	text map[string]map[[16]byte]string // by directory: in which file each page is
+	seen map[string]bool                // the files that were read for text
+}
+
+// Open returns the directory at path, which need not exist.
+func Open(path string) *Dir {
+	return &Dir{path: path, text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
+}
+
+// unknownPartition is how Hive writes a partition whose value is null.
+const unknownPartition = "__HIVE_DEFAULT_PARTITION__"
+
+// partition returns the directory of a table's partition. An empty value is not known; a
+// date of "-" means that the table has no partitions of dates.
+func partition(table, date, build string) string {
+	known := func(s string) string {
+		if s == "" {
+			return unknownPartition
+		}
+		return s
+	}
+	dir := table
+	if date != "-" {
+		dir = filepath.Join(dir, "date="+known(date))
+	}
+	return filepath.Join(dir, "build_id="+known(build))
+}
+
+// A Manifest says which files have a recording. It is written when all of them are there.
+type Manifest struct {
+	Recording string         `json:"recording"` // its id
+	Version   int            `json:"version"`   // of the tables
+	Host      string         `json:"host"`
+	BuildID   string         `json:"build_id"`
+	Date      string         `json:"date"`
+	Files     []ManifestFile `json:"files"`
+}
+
+// A ManifestFile is a file of tables.
+type ManifestFile struct {
+	Path   string `json:"path"` // in the directory
+	Rows   int64  `json:"rows"`
+	Bytes  int64  `json:"bytes"`
+	Shared bool   `json:"shared"` // other recordings may need it too
+}
+
+// manifestDir has the manifests.
+const manifestDir = "manifest"
+
+func (d *Dir) manifestPath(id string) string {
+	return filepath.Join(d.path, manifestDir, id+".json")
+}
+
+// Has returns the manifest of a recording that has been exported, nil if it has not.
+func (d *Dir) Has(id string) (*Manifest, error) {
+	text, err := os.ReadFile(d.manifestPath(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.manifestPath(id), err)
+	}
+	return &m, nil
+}
+
+// ID returns the name of a recording in the tables: a hash of the content of its files, in
+// this order. guest is the virtual machine that is exported, 0 for the host.
+func ID(files []string, guest int) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "tables of guest %d\n", guest)
+	for _, name := range files {
+		if err := hashFile(h, name); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// hashFile adds a file to a hash: its name, its size and its content. What is not there,
+// and directories, add nothing.
+func hashFile(h io.Writer, name string) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.IsDir() {
+		return err
+	}
+	fmt.Fprintf(h, "%q %d\n", filepath.Base(name), info.Size())
+	_, err = io.Copy(h, f)
+	return err
+}
+
+// pageBytes is up to how many bytes of a column are compressed together. The sites of a
+// tracer follow one another in the same order again and again, so a page must have several
+// rounds of them.
+const pageBytes = 4 << 20
+
+// rowsPerGroup bounds the memory of a reader and a writer.
+const rowsPerGroup = 1 << 20
+
+func newWriter[T any](w io.Writer) *parquet.GenericWriter[T] {
+	return parquet.NewGenericWriter[T](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.PageBufferSize(pageBytes), parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""))
+}
+
+// writeRows writes a table of which all rows are in memory.
+func writeRows[T any](w io.Writer, rows []T) error {
+	out := newWriter[T](w)
+	if _, err := out.Write(rows); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// An addition adds the tables of one recording to a directory.
+type addition struct {
+	*Dir
+	out      *outfile.Outputs
+	manifest Manifest
+}
+
+// write writes a file, if it is not there. rows is how many rows it has, or will have when
+// fill has returned.
+func (a *addition) write(name string, shared bool, rows *int64, fill func(w io.Writer) error) error {
+	path := filepath.Join(a.path, name)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
+			return err
+		}
+		if err = a.out.WriteFile(path, fill); err != nil {
+			return err
+		}
+		info, err = os.Stat(path)
+	} else if err == nil {
+		*rows, err = rowsIn(path, info.Size())
+	}
+	if err != nil {
+		return err
+	}
+	a.manifest.Files = append(a.manifest.Files, ManifestFile{filepath.ToSlash(name), *rows, info.Size(), shared})
+	return nil
+}
+
+// rowsIn returns how many rows a file has.
+func rowsIn(path string, size int64) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	p, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return p.NumRows(), nil
+}
+
+// commit writes the manifest.
+func (a *addition) commit() error {
+	slices.SortFunc(a.manifest.Files, func(x, y ManifestFile) int { return strings.Compare(x.Path, y.Path) })
+	text, err := json.MarshalIndent(&a.manifest, "", "\t")
+	if err != nil {
+		return err
+	}
+	path := a.manifestPath(a.manifest.Recording)
+	if err := a.out.MkdirAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return a.out.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// addPages writes those pages that no file of the directory has.
+func (a *addition) addPages(build string, pages []page, row func(p *page) textRow) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dir := partition("text", "-", build)
+	full := filepath.Join(a.path, dir)
+	if err := a.out.MkdirAll(full); err != nil {
+		return err
+	}
+	unlock, err := outfile.Lock(full)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known, err := a.known(full)
+	if err != nil {
+		return err
+	}
+	var missing []*page
+	h := sha256.New()
+	files := make(map[string]bool)
+	for i := range pages {
+		p := &pages[i]
+		if file, ok := known[p.Hash]; ok {
+			files[file] = true
+		} else {
+			known[p.Hash] = ""
+			missing = append(missing, p)
+			h.Write(p.Hash[:])
+		}
+	}
+	name := ""
+	if len(missing) > 0 {
+		name = filepath.Join(full, hex.EncodeToString(h.Sum(nil)[:16])+".parquet")
+		files[name] = true
+	}
+	delete(files, "") // a page that is missing, and twice in this copy
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		rel, err := filepath.Rel(a.path, file)
+		if err != nil {
+			return err
+		}
+		rows := int64(len(missing))
+		err = a.write(rel, true, &rows, func(w io.Writer) error {
+			out := newWriter[textRow](w)
+			for _, p := range missing {
+				if _, err := out.Write([]textRow{row(p)}); err != nil {
+					return err
+				}
+			}
+			return out.Close()
+		})
+		if err != nil {
+			delete(a.text, full) // read all again
+			for file := range a.seen {
+				if filepath.Dir(file) == full {
+					delete(a.seen, file)
+				}
+			}
+			return err
+		}
+	}
+	for _, p := range missing {
+		known[p.Hash] = name
+	}
+	a.seen[name] = true
+	return nil
+}
+
+// known returns the pages that the files of a directory have. Other programs may have added
+// files since the last time.
+func (a *addition) known(dir string) (map[[16]byte]string, error) {
+	known := a.text[dir]
+	if known == nil {
+		known = make(map[[16]byte]string)
+		a.text[dir] = known
+	}
+	files, err := filepath.Glob(filepath.Join(globSafe(dir), "*.parquet"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if a.seen[name] {
+			continue
+		}
+		if err := readHashes(name, known); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		a.seen[name] = true
+	}
+	return known, nil
+}
+
+// globSafe returns a path as a pattern that only matches it.
+func globSafe(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// readHashes adds the hashes of the pages in a file.
+func readHashes(name string, known map[[16]byte]string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	type hashOnly struct {
+		Hash [16]byte `parquet:"page_hash"`
+	}
+	in := parquet.NewGenericReader[hashOnly](f)
+	defer in.Close()
+	rows := make([]hashOnly, 1024)
+	for {
+		n, err := in.Read(rows)
+		for _, r := range rows[:n] {
+			known[r.Hash] = name
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,279 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A deriver gives the derived answers: those of the pages and the changes.
+type deriver struct {
+	p      *pokes
+	order  []uint32 // by address, then time
+	reach  []uint64 // the greatest end of a poke of order[:i+1]
+	pages  []kcore.Segment
+	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
+	near   []uint32        // the pokes that overlap the range in question, by time
+}
+
+func newDeriver(r *replay.Replay, p *pokes) *deriver {
+	d := &deriver{p: p, order: p.bySite(), common: slices.Collect(r.Image.Unpatched())}
+	d.reach = make([]uint64, len(d.order))
+	reach := uint64(0)
+	for i, k := range d.order {
+		f := &p.forms[p.all[k].form]
+		reach = max(reach, f.addr+uint64(max(len(f.old), len(f.new))))
+		d.reach[i] = reach
+	}
+	d.pages = pagesOf(r)
+	return d
+}
+
+// pagesOf returns the copy of text whose pages the tables have, by address. Each segment
+// begins at a page.
+func pagesOf(r *replay.Replay) []kcore.Segment {
+	if r.Snapshot == nil || r.Snapshot.Core == nil {
+		return nil
+	}
+	var out []kcore.Segment
+	for _, s := range r.Snapshot.Core.Segments {
+		skip := -s.Addr % pageSize
+		if skip < uint64(len(s.Data)) {
+			out = append(out, kcore.Segment{Addr: s.Addr + skip, Data: s.Data[skip:]})
+		}
+	}
+	slices.SortFunc(out, func(a, b kcore.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+	return out
+}
+
+// overlapping finds the pokes that overlap [lo, hi): d.near.
+func (d *deriver) overlapping(lo, hi uint64) {
+	d.near = d.near[:0]
+	form := func(i int) *form { return &d.p.forms[d.p.all[d.order[i]].form] }
+	i := sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
+	sites := 0
+	last := uint64(0)
+	for ; i < len(d.order) && form(i).addr < hi; i++ {
+		f := form(i)
+		if f.addr+uint64(max(len(f.old), len(f.new))) <= lo {
+			continue
+		}
+		if sites == 0 || f.addr != last {
+			sites++
+			last = f.addr
+		}
+		d.near = append(d.near, d.order[i])
+	}
+	if sites > 1 {
+		slices.Sort(d.near) // the pokes are in the order of time
+	}
+}
+
+// derived is the derived answer for a range.
+type derived struct {
+	bytes []byte // nil: none
+	// ambiguous is set if the tables do not decide: several changes of one time, or a range
+	// that is not all derived in the same way.
+	ambiguous bool
+}
+
+// at returns the derived answer for [lo, lo+n) at time t, after overlapping(lo, lo+n).
+// next is the index in d.near of the first poke after t.
+func (d *deriver) at(lo, n, t uint64, next int) derived {
+	for i := next - 1; i >= 0; i-- {
+		f := d.form(i)
+		covers, whole := part(f.addr, len(f.new), lo, n)
+		if !covers {
+			continue
+		}
+		if !whole || i > 0 && d.sameTime(i, -1, lo, n, false) {
+			return derived{ambiguous: true}
+		}
+		return derived{bytes: f.new[lo-f.addr:][:n]}
+	}
+	for i := next; i < len(d.near); i++ {
+		f := d.form(i)
+		covers, whole := part(f.addr, len(f.old), lo, n)
+		if !covers {
+			continue
+		}
+		if !whole || d.sameTime(i, +1, lo, n, true) {
+			return derived{ambiguous: true}
+		}
+		return derived{bytes: f.old[lo-f.addr:][:n]}
+	}
+	k := sort.Search(len(d.pages), func(k int) bool { s := &d.pages[k]; return s.Addr+uint64(len(s.Data)) > lo })
+	if k == len(d.pages) {
+		return derived{}
+	}
+	s := &d.pages[k]
+	covers, whole := part(s.Addr, len(s.Data), lo, n)
+	switch {
+	case !covers:
+		return derived{}
+	case !whole:
+		return derived{ambiguous: true}
+	}
+	return derived{bytes: s.Data[lo-s.Addr:][:n]}
+}
+
+func (d *deriver) form(i int) *form { return &d.p.forms[d.p.all[d.near[i]].form] }
+
+// part reports whether [addr, addr+len) covers a part of [lo, lo+n), and whether it covers
+// all of it.
+func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
+	end := addr + uint64(len)
+	return addr < lo+n && end > lo, addr <= lo && end >= lo+n
+}
+
+// sameTime reports whether another poke of the same time, in this direction, covers a part
+// of the range with its old or its new bytes.
+func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
+	t := d.p.all[d.near[i]].time
+	for k := i + step; k >= 0 && k < len(d.near) && d.p.all[d.near[k]].time == t; k += step {
+		f := d.form(k)
+		size := len(f.new)
+		if old {
+			size = len(f.old)
+		}
+		if covers, _ := part(f.addr, size, lo, n); covers {
+			return true
+		}
+	}
+	return false
+}
+
+// commonAt returns the answer for unpatched text at time t, and until when it holds.
+func (d *deriver) commonAt(t uint64) (timeline.Span, uint64) {
+	for i := range d.common {
+		if s := &d.common[i]; t < s.Until {
+			return *s, s.Until
+		}
+	}
+	return timeline.Span{Standing: timeline.Known}, timeline.MaxTime
+}
+
+// gaps returns the rows of the table of gaps, without the recording, by address and time.
+// base is the address of _text.
+func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
+	var rows []gapRow
+	for _, s := range d.common {
+		if s.Standing != timeline.Known {
+			rows = append(rows, gapRow{Everywhere: true, Since: column(s.Since), Until: column(s.Until),
+				Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()})
+		}
+	}
+	everywhere := len(rows)
+	lo, hi := uint64(1), uint64(0) // the range of d.near
+	next := 0
+	for s := range r.Image.Answers() {
+		if s.Addr != lo || s.Addr+s.Len != hi {
+			lo, hi, next = s.Addr, s.Addr+s.Len, 0
+			d.overlapping(lo, hi)
+		}
+		for t := s.Since; t < s.Until; {
+			for next < len(d.near) && d.p.all[d.near[next]].time <= t {
+				next++
+			}
+			until := s.Until
+			if next < len(d.near) {
+				until = min(until, d.p.all[d.near[next]].time)
+			}
+			common, ends := d.commonAt(t)
+			until = min(until, ends)
+			if g, is := d.compare(s, &common, t, next); is {
+				g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(s.Len), column(t), column(until)
+				rows = appendGap(rows, everywhere, g)
+			}
+			t = until
+		}
+	}
+	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
+}
+
+// compare compares the image's answer from time t on with the derived one, and returns the
+// row that corrects it, if there must be one.
+func (d *deriver) compare(s, common *timeline.Span, t uint64, next int) (g gapRow, is bool) {
+	n := d.at(s.Addr, s.Len, t, next)
+	if !n.ambiguous {
+		standing, reason, content := timeline.Unmapped, timeline.ReasonNone, []byte(nil)
+		if n.bytes != nil {
+			standing, reason = common.Standing, common.Reason
+			if standing.HasBytes() {
+				content = n.bytes
+			}
+		}
+		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && bytes.Equal(s.Bytes, content) {
+			return g, false
+		}
+	}
+	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}
+	if s.Standing.HasBytes() && (n.ambiguous || n.bytes == nil || !bytes.Equal(s.Bytes, n.bytes)) {
+		g.Bytes = s.Bytes
+	}
+	for _, c := range s.Candidates {
+		g.Candidates = append(g.Candidates, c.Bytes)
+	}
+	if s.Standing == timeline.InFlight {
+		g.Before, g.After = s.Candidates[0].Bytes, s.Candidates[len(s.Candidates)-1].Bytes
+		g.Bytes = g.After
+	}
+	return g, true
+}
+
+// appendGap appends a row, or makes the last one longer.
+func appendGap(rows []gapRow, first int, g gapRow) []gapRow {
+	if n := len(rows); n > first {
+		last := &rows[n-1]
+		if last.Offset == g.Offset && last.Length == g.Length && last.Until == g.Since && last.sameAnswer(&g) &&
+			bytes.Equal(last.Bytes, g.Bytes) && (last.Bytes == nil) == (g.Bytes == nil) {
+			last.Until = g.Until
+			return rows
+		}
+	}
+	return append(rows, g)
+}
+
+// sameAnswer reports whether two rows differ at most in place, time and bytes.
+func (g *gapRow) sameAnswer(o *gapRow) bool {
+	return g.Standing == o.Standing && g.Reason == o.Reason && g.Source == o.Source && g.Candidates == nil && o.Candidates == nil
+}
+
+// joined makes one row of neighbours with the same time and answer. It returns the rows by
+// address and time.
+func joined(rows []gapRow) []gapRow {
+	slices.SortStableFunc(rows, func(a, b gapRow) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Until, b.Until), cmp.Compare(a.Offset, b.Offset))
+	})
+	out := rows[:0]
+	owned := false // the last row's bytes are not the image's
+	for _, g := range rows {
+		if n := len(out); n > 0 {
+			last := &out[n-1]
+			if last.Since == g.Since && last.Until == g.Until && last.Offset+last.Length == g.Offset &&
+				last.sameAnswer(&g) && (last.Bytes == nil) == (g.Bytes == nil) {
+				last.Length += g.Length
+				if g.Bytes != nil {
+					if !owned {
+						last.Bytes, owned = slices.Clone(last.Bytes), true
+					}
+					last.Bytes = append(last.Bytes, g.Bytes...)
+				}
+				continue
+			}
+		}
+		out, owned = append(out, g), false
+	}
+	slices.SortStableFunc(out, func(a, b gapRow) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Since, b.Since))
+	})
+	return out
+}

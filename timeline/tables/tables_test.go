@@ -1,0 +1,365 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// recordings returns the directories of the repository's recordings.
+func recordings(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("../../testdata/*/rec.data")
+	if err != nil || len(all) < 10 {
+		t.Fatalf("%d recordings: %v", len(all), err)
+	}
+	return all
+}
+
+func load(t *testing.T, path string) (*replay.Replay, string, *outfile.Outputs) {
+	t.Helper()
+	var files []string
+	out := &outfile.Outputs{}
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, name)
+			out.Reads(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ID(files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r, id, out
+}
+
+// readAll reads a table of a recording in a directory.
+func readAll[T any](t *testing.T, pattern string) []T {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file %s: %v", pattern, err)
+	}
+	var all []T
+	for _, name := range files {
+		rows, err := parquet.ReadFile[T](name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// A reader answers from the tables alone, by the rule in doc.go.
+type reader struct {
+	rec     recordingRow
+	changes []changeRow
+	gaps    []gapRow
+	pages   map[int64][16]byte
+	text    map[[16]byte]textRow
+}
+
+func newReader(t *testing.T, dir, id string) *reader {
+	in := &reader{pages: make(map[int64][16]byte), text: make(map[[16]byte]textRow)}
+	in.rec = readAll[recordingRow](t, filepath.Join(dir, "recordings/*/*", id+".parquet"))[0]
+	in.changes = readAll[changeRow](t, filepath.Join(dir, "changes/*/*", id+".parquet"))
+	in.gaps = readAll[gapRow](t, filepath.Join(dir, "gaps/*/*", id+".parquet"))
+	if in.rec.TextSet != "" {
+		for _, p := range readAll[pageRow](t, filepath.Join(dir, "pages/*", in.rec.TextSet+".parquet")) {
+			in.pages[p.Offset] = p.Hash
+		}
+		for _, p := range readAll[textRow](t, filepath.Join(dir, "text/*/*.parquet")) {
+			if _, twice := in.text[p.Hash]; twice {
+				t.Errorf("page %x is there twice", p.Hash)
+			}
+			in.text[p.Hash] = p
+		}
+	}
+	return in
+}
+
+// answer is what the tables say of a byte.
+type answer struct {
+	standing, reason string
+	b, before, after int // -1: none
+	candidates       string
+	trap             bool
+}
+
+func (in *reader) at(offset int64, time int64) answer {
+	derived := in.derived(offset, time)
+	a := answer{standing: "known", b: -1, before: -1, after: -1}
+	if derived < 0 {
+		a.standing = "unmapped"
+	}
+	var found *gapRow
+	for i := range in.gaps {
+		g := &in.gaps[i]
+		if g.Since > time || time >= g.Until {
+			continue
+		}
+		if g.Everywhere && found == nil && derived >= 0 || !g.Everywhere && g.Offset <= offset && offset < g.Offset+g.Length {
+			found = g
+		}
+	}
+	byteOf := func(b []byte) int {
+		if b == nil {
+			return -1
+		}
+		return int(b[offset-found.Offset])
+	}
+	own := -1
+	if found != nil {
+		a.standing, a.reason = found.Standing, found.Reason
+		if !found.Everywhere {
+			own, a.before, a.after = byteOf(found.Bytes), byteOf(found.Before), byteOf(found.After)
+			for _, c := range found.Candidates {
+				a.candidates += fmt.Sprint(byteOf(c), " ")
+			}
+		}
+	}
+	switch a.standing {
+	case "known", "in_flight", "unconfirmed", "retired":
+		if a.b = own; own < 0 {
+			a.b = derived
+		}
+		for i := range in.changes {
+			c := &in.changes[i]
+			a.trap = a.trap || c.Offset <= offset && offset < c.Offset+int64(len(c.New)) && c.WindowFrom <= time && time < c.WindowTo
+		}
+	}
+	return a
+}
+
+func (in *reader) derived(offset, time int64) int {
+	last, next := -1, -1
+	for i := range in.changes {
+		c := &in.changes[i]
+		k := offset - c.Offset
+		if k < 0 {
+			continue
+		}
+		if c.Time <= time && k < int64(len(c.New)) && (last < 0 || c.Time > in.changes[last].Time) {
+			last = i
+		}
+		if c.Time > time && k < int64(len(c.Old)) && (next < 0 || c.Time < in.changes[next].Time) {
+			next = i
+		}
+	}
+	switch {
+	case last >= 0:
+		return int(in.changes[last].New[offset-in.changes[last].Offset])
+	case next >= 0:
+		return int(in.changes[next].Old[offset-in.changes[next].Offset])
+	}
+	start := offset &^ (pageSize - 1)
+	hash, ok := in.pages[start]
+	if !ok {
+		return -1
+	}
+	p := in.text[hash]
+	k := int(offset - start)
+	if k >= len(p.Page) {
+		return -1
+	}
+	for i, at := range p.RelocAt {
+		if int(at) <= k && k < int(at)+4 {
+			var to [4]byte
+			binary.LittleEndian.PutUint32(to[:], uint32(p.RelocTo[i])+uint32(in.rec.TextBase))
+			return int(to[k-int(at)])
+		}
+	}
+	return int(p.Page[k])
+}
+
+// imageAt is what the image says of a byte.
+func imageAt(r *replay.Replay, addr, time uint64) answer {
+	one := func(b []byte) int {
+		if b == nil {
+			return -1
+		}
+		return int(b[0])
+	}
+	for s := range r.Image.At(time).Spans(addr, 1) {
+		a := answer{standing: s.Standing.String(), reason: s.Reason.String(), b: one(s.Bytes), before: -1, after: -1}
+		for _, c := range s.Candidates {
+			a.candidates += fmt.Sprint(one(c.Bytes), " ")
+		}
+		if s.Standing == timeline.InFlight {
+			a.before, a.after = one(s.Candidates[0].Bytes), one(s.Candidates[len(s.Candidates)-1].Bytes)
+		}
+		a.trap = s.Bytes != nil && len(r.Windows().At(addr, 1, time)) > 0
+		return a
+	}
+	return answer{}
+}
+
+// questions are places and times at which an answer may be special.
+func questions(r *replay.Replay, rnd *rand.Rand, n int) (out [][2]uint64) {
+	var places, times []uint64
+	for c := range r.Changes() {
+		if c.Poke != nil && len(places) < 1<<16 {
+			places = append(places, c.Poke.Addr, c.Poke.Addr+uint64(len(c.Poke.New)))
+		}
+		times = append(times, c.Time)
+	}
+	for f, v := range r.Image.Fragments() {
+		places = append(places, f.Lo, f.Hi)
+		times = append(times, v.Since)
+	}
+	first, last := r.Report.First, r.Report.Last
+	for range n {
+		addr := places[rnd.IntN(len(places))] + rnd.Uint64N(9) - 4
+		if rnd.IntN(8) == 0 {
+			addr += rnd.Uint64N(1<<20) - 1<<19
+		}
+		time := times[rnd.IntN(len(times))] + rnd.Uint64N(3) - 1
+		if rnd.IntN(3) == 0 {
+			time = first - min(first, 1e9) + rnd.Uint64N(last-first+2e9)
+		}
+		out = append(out, [2]uint64{addr, min(time, forever-1)})
+	}
+	return out
+}
+
+// TestAnswers: the tables answer as the image does, at random places and times near changes
+// and elsewhere.
+func TestAnswers(t *testing.T) {
+	for _, path := range recordings(t) {
+		name := filepath.Base(filepath.Dir(path))
+		t.Run(name, func(t *testing.T) {
+			r, id, out := load(t, path)
+			dir := t.TempDir()
+			if _, err := Open(dir).Add(out, r, id, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			in := newReader(t, dir, id)
+			n := 400
+			if testing.Short() {
+				n = 100
+			}
+			met := make(map[string]int)
+			for _, q := range questions(r, rand.New(rand.NewPCG(1, 2)), n) {
+				want := imageAt(r, q[0], q[1])
+				met[want.standing]++
+				if got := in.at(int64(q[0]-in.rec.TextBase), int64(q[1])); got != want {
+					t.Fatalf("%#x at %d: the tables say %+v, the image %+v", q[0], q[1], got, want)
+				}
+			}
+			t.Log(met)
+		})
+	}
+}
+
+// tree returns the names and contents of the files in a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		all[rel] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestTwice: a recording that is exported twice, or of which some files are there, adds what
+// is missing and nothing else.
+func TestTwice(t *testing.T) {
+	dir := t.TempDir()
+	add := func(path string) {
+		t.Helper()
+		r, id, out := load(t, path)
+		if _, err := Open(dir).Add(out, r, id, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("../../testdata/small/rec.data")
+	add("../../testdata/smalldup/rec.data")
+	whole := tree(t, dir)
+	for name := range whole {
+		if strings.HasPrefix(name, "text") {
+			continue // below
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		for m := range whole { // as if it was killed before that file
+			if strings.HasPrefix(m, manifestDir) {
+				os.Remove(filepath.Join(dir, m))
+			}
+		}
+		add("../../testdata/small/rec.data")
+		add("../../testdata/smalldup/rec.data")
+		if again := tree(t, dir); !equalTrees(whole, again) {
+			t.Fatalf("after %s was removed: %d files, want %d", name, len(again), len(whole))
+		}
+	}
+}
+
+func equalTrees(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, text := range a {
+		if b[name] != text {
+			return false
+		}
+	}
+	return true
+}
+
+// TestMoved: a page has the same hash wherever the kernel was loaded, and comes back exactly.
+func TestMoved(t *testing.T) {
+	const here, there = 0xffffffff81000000, 0xffffffff9ae00000
+	content := bytes.Repeat([]byte{0x90}, pageSize)
+	moved := slices.Clone(content)
+	for _, at := range []int{0, 100, 104, 2001, pageSize - 4} {
+		to := uint32(at) << 12
+		binary.LittleEndian.PutUint32(content[at:], uint32(here&0xffffffff)+to)
+		binary.LittleEndian.PutUint32(moved[at:], uint32(there&0xffffffff)+to)
+	}
+	a, b := hashPage(content, here, 62), hashPage(moved, there, 62)
+	if a != b {
+		t.Errorf("hashes %x and %x of a page and the same page, moved", a, b)
+	}
+	if moved[101]++; hashPage(moved, there, 62) == a {
+		t.Error("another page has the same hash")
+	}
+	if len(textRowOf(&page{content: content}, here, 62).RelocAt) != 5 {
+		t.Error("not all addresses were found")
+	}
+}

@@ -1,0 +1,386 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// Options of [Dir.Add].
+type Options struct {
+	// Tables are the kernel's tables, by which mechanisms are told apart; may be nil.
+	Tables *mechanism.Tables
+}
+
+// A source is a recording whose tables are written.
+type source struct {
+	r    *replay.Replay
+	id   string
+	base uint64 // the address of _text
+	row  recordingRow
+
+	build, date string // of the partition
+	pokes       *pokes
+	pages       []page
+}
+
+// Add adds the tables of a recording, whose id is that of [ID]. out has the recording's
+// files as inputs. If the recording is there already, nothing is written.
+func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Options) (*Manifest, error) {
+	if m, err := d.Has(id); m != nil || err != nil {
+		return m, err
+	}
+	s := newSource(r, id, opts)
+	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Host: s.row.Host, BuildID: s.build, Date: s.date}}
+	for _, table := range Names() {
+		if table == "recordings" {
+			continue // its row says that the others are there
+		}
+		if err := s.add(a, table); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.add(a, "recordings"); err != nil {
+		return nil, err
+	}
+	return &a.manifest, a.commit()
+}
+
+// Names returns the names of all tables.
+func Names() []string {
+	return []string{"recordings", "changes", "gaps", "symbols", "programs", "pages", "text"}
+}
+
+// add adds one table of the recording.
+func (s *source) add(a *addition, table string) error {
+	own := func(date string) string { return filepath.Join(partition(table, date, s.build), s.id+".parquet") }
+	switch table {
+	case "text":
+		return a.addPages(s.build, s.pages, s.textRow)
+	case "pages":
+		if len(s.pages) == 0 {
+			return nil
+		}
+		return addRows(a, filepath.Join(partition(table, "-", s.build), s.row.TextSet+".parquet"), true, s.pageRows)
+	case "symbols":
+		if s.row.Names != "" {
+			if err := addRows(a, filepath.Join(partition(table, "-", s.build), s.row.Names+".parquet"), true, s.kernelNames); err != nil {
+				return err
+			}
+		}
+		return addRows(a, own("-"), false, s.otherNames)
+	case "changes":
+		rows := int64(len(s.pokes.all))
+		return a.write(own(s.date), false, &rows, s.writeChanges)
+	case "gaps":
+		return addRows(a, own(s.date), false, s.gapRows)
+	case "programs":
+		return addRows(a, own(s.date), false, s.programRows)
+	}
+	return addRows(a, own(s.date), false, func() []recordingRow { return []recordingRow{s.row} })
+}
+
+// addRows adds a file whose rows fit into memory.
+func addRows[T any](a *addition, name string, shared bool, rows func() []T) error {
+	var n int64
+	return a.write(name, shared, &n, func(w io.Writer) error {
+		all := rows()
+		n = int64(len(all))
+		return writeRows(w, all)
+	})
+}
+
+// Write writes one table of a recording to w, as one Parquet file.
+func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error {
+	s := newSource(r, id, opts)
+	switch table {
+	case "recordings":
+		return writeRows(w, []recordingRow{s.row})
+	case "changes":
+		return s.writeChanges(w)
+	case "gaps":
+		return writeRows(w, s.gapRows())
+	case "symbols":
+		return writeRows(w, append(s.kernelNames(), s.otherNames()...))
+	case "programs":
+		return writeRows(w, s.programRows())
+	case "pages":
+		return writeRows(w, s.pageRows())
+	case "text":
+		var rows []textRow
+		seen := make(map[[16]byte]bool)
+		for i := range s.pages {
+			if p := &s.pages[i]; !seen[p.Hash] {
+				seen[p.Hash] = true
+				rows = append(rows, s.textRow(p))
+			}
+		}
+		return writeRows(w, rows)
+	}
+	return fmt.Errorf("no table %q", table)
+}
+
+func newSource(r *replay.Replay, id string, opts Options) *source {
+	s := &source{r: r, id: id}
+	rep := r.Report
+	lo, hi := r.Image.Text()
+	s.base = lo
+	if k := r.Kallsyms(); k != nil {
+		for _, sym := range k.LookupIn("", "_text") {
+			s.base = sym.Addr
+		}
+	}
+	s.pokes = collect(r, opts.Tables)
+	s.pages = pagesIn(pagesOf(r), s.base, r.Machine())
+	lost := uint64(0)
+	for i := range rep.Losses {
+		lost += rep.Losses[i].Records
+	}
+	s.row = recordingRow{
+		Recording: id, Version: Version, Host: rep.Host, BootID: r.BootID(), Kernel: rep.Kernel, Arch: rep.Arch,
+		BuildID: rep.BuildID, Guest: int32(rep.Guest), Producer: rep.Producer,
+		TextBase: s.base, TextLow: int64(lo - s.base), TextHigh: int64(hi - s.base),
+		Clock: rep.Clock.Name, FirstTime: column(rep.First), BeginTime: column(rep.Begin), LastTime: column(rep.Last), Horizon: column(rep.Horizon),
+		Clean: rep.Clean, TrustedAt: column(rep.Trusted.From), TrustedTo: column(rep.Trusted.To),
+		Pokes: string(rep.Coverage.Pokes.Verdict), KSymbols: string(rep.Coverage.KSymbols.Verdict),
+		BPF: string(rep.Coverage.BPF.Verdict), Modules: string(rep.Coverage.Modules.Verdict),
+		CPUs: int32(rep.CPUsAvailable), Changes: int64(len(s.pokes.all)), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
+	}
+	for _, w := range rep.Warnings {
+		s.row.Warnings = append(s.row.Warnings, w.Error())
+	}
+	if wall, err := rep.Clock.ToWall(rep.First); err == nil {
+		s.row.WallOffset = wall.UnixNano() - int64(rep.First)
+		s.row.FirstWall, s.row.LastWall = s.wall(rep.First), s.wall(rep.Last)
+		s.date = wall.UTC().Format(time.DateOnly)
+	}
+	if len(s.pages) > 0 {
+		s.row.TextSet = setOf(s.pages)
+	}
+	s.row.Names = s.namesOwner()
+	s.build = rep.BuildID
+	if s.build == "" && s.row.Names != "" {
+		s.build = "symbols-" + s.row.Names // which tells kernels apart as well
+	}
+	return s
+}
+
+// wall returns wall-clock time, in microseconds since 1970; 0 if it is not known.
+func (s *source) wall(t uint64) int64 {
+	if s.row.WallOffset == 0 {
+		return 0
+	}
+	return (int64(t) + s.row.WallOffset) / 1000
+}
+
+// namesOwner returns the name of the kernel's own table of names: a hash of its functions
+// and their offsets, so that it does not matter where the kernel was loaded. It is "" if
+// there is no table.
+func (s *source) namesOwner() string {
+	k := s.r.Kallsyms()
+	if k == nil {
+		return ""
+	}
+	h := sha256.New()
+	var line []byte
+	for _, sym := range k.All() {
+		if sym.Module != "" || sym.Addr == 0 || !isText(sym.Type) || sym.Pseudo() {
+			continue
+		}
+		line = append(fmt.Appendf(line, "%x %c ", sym.Addr-s.base, sym.Type), sym.Name...)
+		line = append(line, '\n')
+		if len(line) > 1<<16 {
+			h.Write(line)
+			line = line[:0]
+		}
+	}
+	h.Write(line)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// isText reports whether a symbol of kallsyms is a function.
+func isText(typ byte) bool {
+	switch typ {
+	case 't', 'T', 'w', 'W':
+		return true
+	}
+	return false
+}
+
+// chunk is how many rows are made before they are written.
+const chunk = 8192
+
+// writeChanges writes the table of changes, by time.
+func (s *source) writeChanges(w io.Writer) error {
+	out := newWriter[changeRow](w)
+	rows := make([]changeRow, 0, chunk)
+	for i := range s.pokes.all {
+		p := &s.pokes.all[i]
+		f, by := &s.pokes.forms[p.form], &s.pokes.writers[p.writer]
+		rows = append(rows, changeRow{
+			Recording: s.id, Time: column(p.time), WallTime: s.wall(p.time), Address: f.addr, Offset: int64(f.addr - s.base),
+			Symbol: f.symbol, SymbolOffset: f.symbolOffset, Module: f.module, Mechanism: f.mechanism.String(), Kind: f.kind.String(),
+			Old: f.old, New: f.new, CPU: by.cpu, PID: by.pid, TID: by.tid, Comm: by.comm,
+			WindowFrom: column(p.proven.From), WindowTo: column(p.proven.To),
+		})
+		if len(rows) == chunk || i == len(s.pokes.all)-1 {
+			if _, err := out.Write(rows); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
+	}
+	return out.Close()
+}
+
+func (s *source) gapRows() []gapRow {
+	rows := newDeriver(s.r, s.pokes).gaps(s.r, s.base)
+	for i := range rows {
+		rows[i].Recording = s.id
+	}
+	return rows
+}
+
+func (s *source) pageRows() []pageRow {
+	rows := make([]pageRow, len(s.pages))
+	for i := range s.pages {
+		rows[i] = s.pages[i].pageRow
+		rows[i].Set = s.row.TextSet
+	}
+	return rows
+}
+
+func (s *source) textRow(p *page) textRow { return textRowOf(p, s.base, s.r.Machine()) }
+
+// The kinds of symbols.
+const (
+	kindKernel = "kernel"
+	kindModule = "module"
+	kindBPF    = "bpf"
+	kindOOL    = "ool"
+)
+
+// kernelNames returns the kernel's own functions.
+func (s *source) kernelNames() []symbolRow {
+	var rows []symbolRow
+	for sym := range s.r.TableSymbols {
+		if sym.Module == "" && isText(sym.Type) && sym.Addr != 0 {
+			rows = append(rows, s.symbolRow(&sym.Symbol, s.row.Names, kindKernel, sym.AliasOf))
+		}
+	}
+	return byOffset(rows)
+}
+
+// otherNames returns the names of modules, BPF programs and out-of-line code.
+func (s *source) otherNames() []symbolRow {
+	var rows []symbolRow
+	for sym := range s.r.TableSymbols {
+		if sym.Module != "" && isText(sym.Type) && sym.Addr != 0 {
+			rows = append(rows, s.symbolRow(&sym.Symbol, s.id, kindModule, sym.AliasOf))
+		}
+	}
+	for sym := range s.r.Image.Symbols {
+		kind := kindOOL
+		if sym.Module == "bpf" {
+			kind = kindBPF
+		}
+		rows = append(rows, s.symbolRow(&sym, s.id, kind, ""))
+	}
+	return byOffset(rows)
+}
+
+func (s *source) symbolRow(sym *timeline.Symbol, owner, kind, alias string) symbolRow {
+	return symbolRow{owner, int64(sym.Addr - s.base), int64(sym.Size), sym.Name, sym.Module, kind, alias, column(sym.From), column(sym.To)}
+}
+
+func byOffset(rows []symbolRow) []symbolRow {
+	slices.SortStableFunc(rows, func(a, b symbolRow) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Name, b.Name))
+	})
+	return rows
+}
+
+// programRows returns the BPF programs whose loads or infos were recorded.
+func (s *source) programRows() []programRow {
+	infos := make(map[uint32]*perfdata.BPFProg)
+	for p, err := range s.programs() {
+		if err == nil {
+			infos[p.ID] = p
+		}
+	}
+	var rows []programRow
+	open := make(map[uint32]int) // the row of each program that is loaded
+	add := func(id uint32, tag [8]byte, loaded uint64) {
+		row := programRow{Recording: s.id, ID: int64(id), Tag: hex.EncodeToString(tag[:]), Type: -1, Loaded: column(loaded), Unloaded: forever}
+		if p := infos[id]; p != nil {
+			row.Name, row.Type, row.Length = p.Name, int32(p.Type), int64(len(p.Insns))
+			if len(p.Ksyms) > 0 && p.Ksyms[0] != 0 {
+				row.Offset = int64(p.Ksyms[0] - s.base)
+			}
+			row.CodeHash, row.XlatedHash = hashOf(p.Insns), hashOf(p.Xlated)
+		}
+		open[id] = len(rows)
+		rows = append(rows, row)
+	}
+	for _, e := range s.pokes.bpf {
+		switch i, ok := open[e.id]; {
+		case e.kind == perfdata.BPFLoad && !ok:
+			add(e.id, e.tag, e.time)
+		case e.kind == perfdata.BPFUnload:
+			if !ok {
+				add(e.id, e.tag, 0)
+				i = open[e.id]
+			}
+			rows[i].Unloaded = column(e.time)
+			delete(open, e.id)
+		}
+	}
+	return rows
+}
+
+// programs yields the infos of programs; none for a guest, of whose programs perf has none.
+func (s *source) programs() iter.Seq2[*perfdata.BPFProg, error] {
+	if s.r.Report.Guest != 0 {
+		return func(func(*perfdata.BPFProg, error) bool) {}
+	}
+	return s.r.Recording.BPFProgs()
+}
+
+// hashOf returns the hash of code, "" if there is none.
+func hashOf(code []byte) string {
+	if len(code) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(code)
+	return hex.EncodeToString(sum[:16])
+}
+
+// AddShipped adds the text of a vmlinux file: pages that are marked as shipped.
+func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
+	set := setOf(s.pages)
+	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: "shipped-" + set, Version: Version, BuildID: s.BuildID}}
+	rows := make([]shippedRow, len(s.pages))
+	for i := range s.pages {
+		t := textRowOf(&s.pages[i], s.base, s.machine)
+		rows[i] = shippedRow{Offset: t.Offset, Hash: t.Hash, Page: t.Page, RelocAt: t.RelocAt, RelocTo: t.RelocTo}
+	}
+	if err := addRows(a, filepath.Join(partition("shipped", "-", s.BuildID), set+".parquet"), true, func() []shippedRow { return rows }); err != nil {
+		return nil, err
+	}
+	return &a.manifest, a.commit()
+}
