@@ -5,10 +5,14 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -42,6 +46,11 @@ Each has its time, its writer, and the instructions before and after. With --vml
 the kernel's tables (__jump_table, .static_call_sites, __mcount_loc) say which places
 may change. Without, names, bytes and the order of changes must do. A change that
 was made by a mechanism, but by somebody who should not have, is not found.
+
+With --vmlinux, the text at the start of the recording is compared with the file, too
+(x86-64 only). The kernel changes its text when it boots: alternatives, calls of
+pv_ops, retpolines, returns, ftrace's calls. Every byte that differs must be what such
+a mechanism writes, in a place that the file's tables have, or it is a finding.
 
 The exit code is 1 if anything is unaccounted for: a finding that no lost record
 explains, or a time in which changes may have gone unrecorded.
@@ -97,7 +106,11 @@ func (x *audit) run(args []string) (err error) {
 	if x.explain {
 		return x.explainAll(alerts)
 	}
-	found := x.classes.Audit()
+	start, err := x.compareStart()
+	if err != nil {
+		return err
+	}
+	found := x.classes.Audit(start)
 	if x.json {
 		err = encoder(x.out).Encode(x.jsonAudit(found))
 	} else {
@@ -124,8 +137,10 @@ func (x *audit) writeText(a *mechanism.Audit) {
 		fmt.Fprintf(w, "  from %s to %s: %s\n", replay.Seconds(a.First), replay.Seconds(a.Last), byText(a.By[:], len(a.By)))
 	}
 	if x.vmlinux == "" {
-		fmt.Fprintln(w, "  places: by names and bytes; --vmlinux FILE checks them against the kernel's tables")
+		fmt.Fprintln(w, "  places: by names and bytes; --vmlinux FILE checks them against the kernel's tables,\n"+
+			"  and the text at the start against the file")
 	}
+	x.writeStart(a.Start)
 	if a.Ambiguous > 0 {
 		fmt.Fprintf(w, "  %s could be made by two mechanisms: without the names of a module nothing shows which\n", count(a.Ambiguous, "change"))
 	}
@@ -154,6 +169,52 @@ func (x *audit) writeText(a *mechanism.Audit) {
 				break
 			}
 			fmt.Fprintf(w, "  %s: %s (%v)\n", during(g.From, g.To), g.Text, g.Reason)
+		}
+	}
+}
+
+// compareStart compares the text at the start with the vmlinux file; nil if there is no
+// file, or if it is not known how this architecture's kernels change their text.
+func (x *audit) compareStart() (*mechanism.Start, error) {
+	if x.vmlinux == "" {
+		return nil, nil
+	}
+	f, err := os.Open(x.vmlinux)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	defer f.Close()
+	start, err := x.classes.CompareStart(f)
+	switch {
+	case errors.Is(err, disasm.ErrUnsupportedArch), errors.Is(err, replay.ErrNoKallsyms):
+		fmt.Fprintf(x.stderr, "textreplay: warning: %s: %v\n", x.vmlinux, err)
+		return nil, nil
+	case err != nil:
+		return nil, inputError(fmt.Errorf("%s: %w", x.vmlinux, err))
+	}
+	return start, nil
+}
+
+func (x *audit) writeStart(s *mechanism.Start) {
+	if s == nil {
+		return
+	}
+	var by []string
+	for _, c := range s.Causes() {
+		by = append(by, fmt.Sprintf("%v %s", c, thousands(s.By[c])))
+	}
+	fmt.Fprintf(x.out, "  start: %s of %s compared with the file, ", count(s.Compared, "byte"), thousands(s.Compared+s.Missing))
+	switch {
+	case s.Compared == 0:
+		fmt.Fprintln(x.out, "since the recording has no copy of kernel text")
+	case s.Differing == 0:
+		fmt.Fprintln(x.out, "all equal")
+	case s.Unexplained == 0:
+		fmt.Fprintf(x.out, "%s differ as the kernel's mechanisms write them\n  by %s\n", thousands(s.Differing), strings.Join(by, ", "))
+	default:
+		fmt.Fprintf(x.out, "%s differ, %s of them without a mechanism\n", thousands(s.Differing), thousands(s.Unexplained))
+		if len(by) > 0 {
+			fmt.Fprintf(x.out, "  by %s\n", strings.Join(by, ", "))
 		}
 	}
 }
@@ -228,6 +289,16 @@ type (
 		Ambiguous   uint64            `json:"ambiguous"`
 		Findings    []jsonViolation   `json:"findings"`
 		Gaps        []jsonGap         `json:"gaps"`
+		// Start is how the text of the first copy compares with the vmlinux file; null
+		// without one.
+		Start *jsonStart `json:"start"`
+	}
+	jsonStart struct {
+		Compared    uint64            `json:"compared"`  // bytes
+		Missing     uint64            `json:"missing"`   // bytes of which the recording has no copy
+		Differing   uint64            `json:"differing"` // of those compared
+		By          map[string]uint64 `json:"by_mechanism"`
+		Unexplained uint64            `json:"unexplained"`
 	}
 	jsonViolation struct {
 		Code      string      `json:"code"`
@@ -259,7 +330,13 @@ type (
 
 func (x *audit) jsonAudit(a *mechanism.Audit) *jsonAudit {
 	out := &jsonAudit{a.Complete(), countsJSON(a.Counts), byJSON(a.By[:]), x.classes.HasTables(), a.Unaccounted, a.Excused, a.Ambiguous,
-		[]jsonViolation{}, []jsonGap{}}
+		[]jsonViolation{}, []jsonGap{}, nil}
+	if s := a.Start; s != nil {
+		out.Start = &jsonStart{s.Compared, s.Missing, s.Differing, make(map[string]uint64), s.Unexplained}
+		for _, c := range s.Causes() {
+			out.Start.By[c.String()] = s.By[c]
+		}
+	}
 	for i := range a.Violations {
 		out.Findings = append(out.Findings, x.violationJSON(&a.Violations[i]))
 	}

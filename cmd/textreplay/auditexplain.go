@@ -127,7 +127,7 @@ func (x *audit) explainAll(alerts []alert) error {
 		all[i] = explanation{alert: a, addr: lo + a.offset}
 	}
 	faults := make(map[[2]uint64]*mechanism.Violation)
-	audited := x.classes.Audit()
+	audited := x.classes.Audit(nil)
 	for i := range audited.Violations {
 		if v := &audited.Violations[i]; !v.Excused {
 			faults[[2]uint64{v.Time, v.Addr}] = v

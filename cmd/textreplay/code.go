@@ -160,7 +160,8 @@ func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.I
 
 // around decodes the function from its start and returns the instruction that
 // contains addr, if it begins before addr. It gives up at a trap, because the
-// rest of another instruction may follow.
+// rest of another instruction may follow, but not at the INT3s behind a return or a
+// jump: these are padding (CONFIG_SLS, apply_returns of arch/x86/kernel/alternative.c).
 func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 	const most = 1 << 16
 	s, ok := v.Symbol(addr)
@@ -169,10 +170,16 @@ func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 	}
 	code := make([]byte, addr-s.Addr+maxInsn-1)
 	code = code[:v.Read(s.Addr, code).Given]
+	padding := false
 	for at := s.Addr; at < addr && len(code) > 0; {
 		in := c.next(code, v, at)
-		if in.Data || in.Text == "int3" {
-			break
+		switch {
+		case in.Data:
+			return disasm.Inst{}, false
+		case in.Text != "int3":
+			padding = in.Class == disasm.Return || in.Class == disasm.Jump || in.Class == disasm.IndirectJump
+		case !padding || v.Image().LastChange(at, 1) != 0:
+			return disasm.Inst{}, false
 		}
 		n := len(in.Bytes)
 		if at += uint64(n); at > addr {

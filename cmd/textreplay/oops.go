@@ -367,7 +367,8 @@ func (o *oops) look(a *oopsAnswer) {
 	addr, n := a.addr, uint64(1)
 	var in disasm.Inst
 	if o.c.dis != nil {
-		calls := a.kind != oopsIP
+		// The start of a function is on the stack for other reasons.
+		calls := a.kind != oopsIP && !strings.Contains(a.place, "+0x0/")
 		if calls && addr > 0 {
 			var ok bool
 			if in, ok = o.c.around(a.view, addr-1); !ok || in.Addr+uint64(len(in.Bytes)) != addr {

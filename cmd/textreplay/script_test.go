@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"patching": codeWriting,
 			"tamper":   tamper,
 			"genbpf":   genBPF,
+			"linked":   linked,
 			"misfit":   misfit,
 			"profile":  profileHas,
 
@@ -194,6 +195,35 @@ func tamper(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(genperf.Tamper(ts.MkAbs(args[1]), ts.MkAbs(args[0]), add, func(p *perfdata.TextPoke) bool {
 		return drop[[2]uint64{p.Addr, p.Time}]
 	}))
+}
+
+// linked REC FILE [ADDR:HEX...] writes the file that the kernel of a recording was linked
+// to, as if the kernel had not changed its text since, but for these bytes.
+func linked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: linked REC FILE [ADDR:HEX...]")
+	}
+	snapshot, err := kcore.Open(filepath.Join(ts.MkAbs(args[0]), "kcore_dir"))
+	ts.Check(err)
+	defer snapshot.Close()
+	lo, hi, _ := snapshot.Kallsyms.Text()
+	var text []byte
+	for _, s := range snapshot.Core.Segments {
+		if lo <= s.Addr && s.Addr < hi {
+			text = append(text, make([]byte, s.Addr-lo-uint64(len(text)))...)
+			text = append(text, s.Data...)
+		}
+	}
+	for _, arg := range args[2:] {
+		at, bytes, _ := strings.Cut(arg, ":")
+		addr, err := strconv.ParseUint(at, 0, 64)
+		ts.Check(err)
+		code, err := hex.DecodeString(bytes)
+		ts.Check(err)
+		copy(text[addr-lo:], code)
+	}
+	file := genperf.KernelFile(elf.EM_X86_64, []genperf.KernelSection{{Name: ".text", Addr: genperf.LinkedText, Code: true, Data: text}}, nil)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), file, 0o600))
 }
 
 // genbpf FILE writes a recording of a BPF program that has its source with it.

@@ -29,9 +29,10 @@ var allowed = map[string][]string{
 	"timeline":            {},
 	"internal/patching":   {"timeline"},
 	"internal/outfile":    {},
+	"internal/vmlinux":    {},
 	"internal/lazyregexp": {},
 	"internal/mapfile":    {},
-	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "recorder/journal"},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":    {},
 	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching"},
 	"timeline/pprofexport": {
@@ -39,7 +40,7 @@ var allowed = map[string][]string{
 	},
 	"timeline/trim": {"perfdata", "kcore", "timeline", "timeline/replay", "internal/outfile"},
 	"timeline/mechanism": {
-		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching",
+		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching", "internal/vmlinux",
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},

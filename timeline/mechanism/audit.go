@@ -49,6 +49,9 @@ type Audit struct {
 	// Ambiguous counts changes whose form two mechanisms have: that they are allowed is
 	// known, but not by which.
 	Ambiguous uint64
+	// Start is how the text of the first copy compares with the kernel's file; nil if there
+	// is no file, or it could not be compared.
+	Start *Start
 	// Gaps are the times in which changes may have gone unrecorded, with the reason.
 	Gaps []replay.Limit
 }
@@ -73,9 +76,16 @@ func (a *Audit) add(v Violation) {
 }
 
 // Audit compares every change of the recording with what the kernel's mechanisms allow.
-// It reads the recording twice.
-func (c *Classifier) Audit() *Audit {
-	a := &Audit{}
+// It reads the recording twice. start is the result of [Classifier.CompareStart], or nil:
+// what it found is a part of the audit.
+func (c *Classifier) Audit(start *Start) *Audit {
+	a := &Audit{Start: start}
+	if start != nil {
+		for i := range start.violations {
+			a.add(start.violations[i])
+		}
+		a.Unaccounted += start.runs - uint64(len(start.violations))
+	}
 	for _, l := range c.r.Report.Coverage.Pokes.Limits {
 		if l.Reason != timeline.OldBytesMismatch { // that one is of the violations themselves
 			a.Gaps = append(a.Gaps, l)

@@ -41,7 +41,7 @@ func large(t *testing.T, name string) string {
 
 func audited(t *testing.T, dir string) *Audit {
 	t.Helper()
-	a := NewClassifier(load(t, dir), nil).Audit()
+	a := NewClassifier(load(t, dir), nil).Audit(nil)
 	if a.Unaccounted != 0 {
 		t.Errorf("%s: %d findings", filepath.Base(dir), a.Unaccounted)
 	}

@@ -40,6 +40,9 @@ const (
 	UnknownCallee
 	// Unrecorded: text changed without a record.
 	Unrecorded
+	// NotAsLinked: text at the start of the recording differs from the file that the kernel
+	// was linked to, and no mechanism explains it.
+	NotAsLinked
 	// Contradiction: records of symbols, programs or modules contradict one another.
 	Contradiction
 	// Ambiguous: a form that two mechanisms have, where nothing shows which it is. Such a
@@ -63,6 +66,7 @@ var faults = [numFaults]struct{ code, text string }{
 	NoSuchCall:     {"no-such-call", "no static call has this function at that time"},
 	UnknownCallee:  {"unknown-callee", "a function's entry calls a module, and nothing shows that ftrace made it so"},
 	Unrecorded:     {"unrecorded", "text changed without a record"},
+	NotAsLinked:    {"not-as-linked", "text at the start differs from the kernel's file, and no mechanism explains it"},
 	Contradiction:  {"contradiction", "records contradict one another"},
 	Ambiguous:      {"ambiguous", "two mechanisms have this form"},
 }

@@ -20,15 +20,15 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A vmlinux is a kernel file without symbols, as it is in a boot image.
-type vmlinux struct {
+// A kernelFile is a kernel file without symbols, as it is in a boot image.
+type kernelFile struct {
 	text   uint64 // linked address of .text
 	tables []byte // .rodata, at dataAt
 	dataAt uint64
 }
 
 // bytes makes the ELF file: a header, two sections and their names.
-func (v *vmlinux) bytes(machine elf.Machine) []byte {
+func (v *kernelFile) bytes(machine elf.Machine) []byte {
 	names := "\x00.text\x00.rodata\x00.shstrtab\x00"
 	var out bytes.Buffer
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Shentsize: 64, Shnum: 4, Shstrndx: 3}
@@ -53,7 +53,7 @@ func (v *vmlinux) bytes(machine elf.Machine) []byte {
 
 // withTables loads a recording with a kallsyms that says where a kernel's tables are,
 // and returns a vmlinux that has them.
-func withTables(t *testing.T) (*replay.Replay, *vmlinux) {
+func withTables(t *testing.T) (*replay.Replay, *kernelFile) {
 	t.Helper()
 	dir := filepath.Join(corpus.Root(), "testdata", "small", "rec.data")
 	kallsyms, err := os.ReadFile(filepath.Join(dir, "kcore_dir", "kallsyms"))
@@ -68,7 +68,7 @@ func withTables(t *testing.T) (*replay.Replay, *vmlinux) {
 	r.Close()
 	const linked = 0xffffffff81000000
 	tables := (hi + 0xfff) &^ 0xfff
-	v := &vmlinux{text: linked, dataAt: tables - lo + linked}
+	v := &kernelFile{text: linked, dataAt: tables - lo + linked}
 	var data bytes.Buffer
 	rel := func(to uint64) { binary.Write(&data, binary.LittleEndian, int32(to-tables-uint64(data.Len()))) }
 	// One jump label, one static call that is a tail call, one function.

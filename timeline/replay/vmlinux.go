@@ -7,12 +7,12 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
-	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/vmlinux"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -20,22 +20,26 @@ import (
 // addVmlinux adds the text of a vmlinux file to the builder, at the addresses where the
 // recorded kernel ran.
 func (s *scan) addVmlinux(path string, textLo uint64) error {
-	f, err := elf.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := vmlinux.New(file)
+	if err != nil {
+		return err
+	}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
 	}
-	linked, err := stextIn(f)
+	linked, err := f.Stext()
 	if err != nil {
 		return bad("%v", err)
 	}
 	if textLo == 0 {
 		return fmt.Errorf("%s: nothing says where kernel text was: %w", path, ErrNoKallsyms)
 	}
-	id, err := buildIDOf(f)
+	id, err := buildIDOf(f.File)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -52,16 +56,11 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		if sec.Type != elf.SHT_PROGBITS || sec.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || sec.Size == 0 {
 			continue
 		}
-		data, err := sec.Data()
+		data, ok, err := f.Moved(sec, moved)
 		if err != nil {
 			return bad("section %s: %v", sec.Name, err)
 		}
-		if rela := f.Section(".rela" + sec.Name); rela != nil && moved != 0 {
-			if err := relocate(f, rela, sec.Addr, data, moved); err != nil {
-				return bad("section %s: %v", rela.Name, err)
-			}
-			relocated = true
-		}
+		relocated = relocated || ok
 		segments = append(segments, timeline.Segment{Addr: sec.Addr + moved, Data: data})
 	}
 	if !relocated {
@@ -82,30 +81,6 @@ func sortSegments(segments *[]timeline.Segment) {
 		}
 	}
 	*segments = out
-}
-
-// stextIn returns the address of _stext in a vmlinux file. The one in a boot image has no
-// symbols (objcopy -S, arch/x86/boot/compressed/Makefile); x86 has _stext at the start of
-// .text (arch/x86/kernel/vmlinux.lds.S).
-func stextIn(f *elf.File) (uint64, error) {
-	addr, err := symbolIn(f, "_stext")
-	if text := f.Section(".text"); errors.Is(err, elf.ErrNoSymbols) && f.Machine == elf.EM_X86_64 && text != nil {
-		return text.Addr, nil
-	}
-	return addr, err
-}
-
-func symbolIn(f *elf.File, name string) (uint64, error) {
-	symbols, err := f.Symbols()
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range symbols {
-		if s.Name == name {
-			return s.Value, nil
-		}
-	}
-	return 0, fmt.Errorf("no symbol %s", name)
 }
 
 // buildIDOf returns the build id of an ELF file (the GNU note of type 3), or nil if it
@@ -171,37 +146,4 @@ func (s *scan) isKernel(b *perfdata.BuildID) bool {
 		return mode == perfdata.MiscGuestKernel && name == "[guest.kernel.kallsyms]"
 	}
 	return false
-}
-
-// relocate adds by to the absolute addresses in a section's data. The kernel does the same
-// when it boots at another address (handle_relocations() in
-// arch/x86/boot/compressed/misc.c).
-func relocate(f *elf.File, rela *elf.Section, addr uint64, data []byte, by uint64) error {
-	if f.Machine != elf.EM_X86_64 {
-		return nil
-	}
-	table, err := rela.Data()
-	if err != nil {
-		return err
-	}
-	for ; len(table) >= 24; table = table[24:] {
-		at := binary.LittleEndian.Uint64(table) - addr
-		size := uint64(4)
-		switch elf.R_X86_64(binary.LittleEndian.Uint64(table[8:]) & 0xffffffff) {
-		case elf.R_X86_64_64:
-			size = 8
-		case elf.R_X86_64_32, elf.R_X86_64_32S:
-		default:
-			continue
-		}
-		if at >= uint64(len(data)) || uint64(len(data))-at < size {
-			return fmt.Errorf("a relocation at %#x is outside of its section", addr+at)
-		}
-		if size == 8 {
-			binary.LittleEndian.PutUint64(data[at:], binary.LittleEndian.Uint64(data[at:])+by)
-		} else {
-			binary.LittleEndian.PutUint32(data[at:], binary.LittleEndian.Uint32(data[at:])+uint32(by))
-		}
-	}
-	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A vmlinux is the content of a vmlinux file for tests.
-type vmlinux struct {
+// A kernelFile is the content of a vmlinux file for tests.
+type kernelFile struct {
 	text    uint64 // address of _stext and .text
 	data    []byte
 	rela    []elf.Rela64
@@ -27,7 +27,7 @@ type vmlinux struct {
 	strip   bool // without symbols, as in a boot image
 }
 
-func (v *vmlinux) write(t *testing.T) string {
+func (v *kernelFile) write(t *testing.T) string {
 	t.Helper()
 	order := binary.LittleEndian
 	var body bytes.Buffer
@@ -98,7 +98,7 @@ func TestVmlinux(t *testing.T) {
 	rela := func(at uint64, typ elf.R_X86_64) elf.Rela64 {
 		return elf.Rela64{Off: at, Info: elf.R_INFO(1, uint32(typ))}
 	}
-	v := vmlinux{text: linked, data: data, rela: []elf.Rela64{
+	v := kernelFile{text: linked, data: data, rela: []elf.Rela64{
 		rela(linked+0x10, elf.R_X86_64_32S), rela(linked+0x20, elf.R_X86_64_64), rela(linked+0x30, elf.R_X86_64_PC32)}}
 	for b, err := range whole.Recording.BuildIDs() {
 		if err == nil && string(b.Filename) == "[kernel.kallsyms]" {
@@ -148,14 +148,14 @@ func TestVmlinux(t *testing.T) {
 
 	for _, tt := range []struct {
 		name       string
-		change     func(v *vmlinux)
+		change     func(v *kernelFile)
 		err, warns string
 	}{
-		{"another kernel", func(v *vmlinux) { v.buildID = []byte("another kernel, ok")[:16] }, "build ID 616e6f74686572206b65726e656c2c20, but the recorded kernel has", ""},
-		{"no build id", func(v *vmlinux) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
-		{"no relocations", func(v *vmlinux) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
-		{"from a boot image", func(v *vmlinux) { v.strip, v.rela = true, nil }, "", "absolute addresses in instructions are those of the file"},
-		{"a relocation outside", func(v *vmlinux) { v.rela = []elf.Rela64{rela(linked+size-2, elf.R_X86_64_32)} }, "is outside of its section", ""},
+		{"another kernel", func(v *kernelFile) { v.buildID = []byte("another kernel, ok")[:16] }, "build ID 616e6f74686572206b65726e656c2c20, but the recorded kernel has", ""},
+		{"no build id", func(v *kernelFile) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
+		{"no relocations", func(v *kernelFile) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
+		{"from a boot image", func(v *kernelFile) { v.strip, v.rela = true, nil }, "", "absolute addresses in instructions are those of the file"},
+		{"a relocation outside", func(v *kernelFile) { v.rela = []elf.Rela64{rela(linked+size-2, elf.R_X86_64_32)} }, "is outside of its section", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := v
@@ -291,7 +291,7 @@ func TestKernelBuildIDRecords(t *testing.T) {
 				t.Errorf("got %x, want %x", got, tt.want)
 			}
 			// A vmlinux of another kernel is refused if the recording shows that.
-			v := vmlinux{text: tapeTextLo, data: make([]byte, 64), buildID: []byte("another kernel, ok")[:16]}
+			v := kernelFile{text: tapeTextLo, data: make([]byte, 64), buildID: []byte("another kernel, ok")[:16]}
 			_, err = New(rec, nil, Options{Vmlinux: v.write(t)})
 			if (err != nil) != (tt.want != nil) || err != nil && !strings.Contains(err.Error(), "but the recorded kernel has") {
 				t.Errorf("with a vmlinux of another kernel: %v", err)
