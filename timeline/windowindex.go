@@ -356,45 +356,45 @@ func after(list []opening, t uint64) int {
 // appendOpen appends the windows that are open over any byte of [addr, addr+n) at any time
 // of [from, to], by the time of their pokes. Their Estimate is empty.
 func (x *windowIndex) appendOpen(dst []Window, w *Windows, addr, n, from, to uint64) []Window {
-	if x.isLong(addr, n) {
-		for _, o := range w.At(addr, n, from) { // which is exact, but only for one time
-			o.Estimate = Interval{}
-			dst = append(dst, o)
-		}
-		return dst
-	}
 	first := len(dst)
-	for k := x.find(addr); k < len(x.pieces) && (x.pieces[k].lo <= addr || x.pieces[k].lo-addr < n); k++ {
-		p := &x.pieces[k]
-		list := x.openings[p.first:p.end]
-		i := after(list, from)
-		if i > 0 {
-			i -= 1 + int(list[i-1].earlier)
+	add := func(p *InPlacePoke, o Interval) {
+		dst = append(dst, Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind, Proven: o})
+	}
+	if x.isLong(addr, n) { // no piece has the windows of a long poke
+		for i, o := range w.allProven() {
+			p := &w.pokes[i]
+			over := p.Len > 0 && (p.Addr <= addr && addr-p.Addr < uint64(p.Len) || p.Addr > addr && p.Addr-addr < n)
+			if over && o.From < o.To && o.From <= to && from < o.To {
+				add(p, o)
+			}
 		}
-		for ; i < len(list) && list[i].from <= to; i++ {
-			if o := &list[i]; o.from < o.to && from < o.to {
-				q := &w.pokes[o.poke]
-				dst = insertWindow(dst, first, Window{Addr: q.Addr, Len: int(q.Len), Switch: q.Time, Kind: q.Kind, Proven: Interval{o.from, o.to}})
+	} else {
+		for k := x.find(addr); k < len(x.pieces) && (x.pieces[k].lo <= addr || x.pieces[k].lo-addr < n); k++ {
+			p := &x.pieces[k]
+			list := x.openings[p.first:p.end]
+			i := after(list, from)
+			if i > 0 {
+				i -= 1 + int(list[i-1].earlier)
+			}
+			for ; i < len(list) && list[i].from <= to; i++ {
+				if o := &list[i]; o.from < o.to && from < o.to {
+					add(&w.pokes[o.poke], Interval{o.from, o.to})
+				}
 			}
 		}
 	}
-	return dst
-}
-
-// insertWindow inserts a window into list[first:], which is in the order of time, unless it
-// is there.
-func insertWindow(list []Window, first int, w Window) []Window {
-	i := len(list)
-	for i > first && list[i-1].Switch > w.Switch {
-		i--
-	}
-	for k := i; k > first && list[k-1].Switch == w.Switch; k-- {
-		if list[k-1] == w {
-			return list
+	slices.SortStableFunc(dst[first:], func(a, b Window) int { return cmp.Compare(a.Switch, b.Switch) })
+	// A poke that covers several pieces is there as often.
+	kept := first
+	for i := first; i < len(dst); i++ {
+		twice := false
+		for k := kept; k > first && dst[k-1].Switch == dst[i].Switch && !twice; k-- {
+			twice = dst[k-1] == dst[i]
+		}
+		if !twice {
+			dst[kept] = dst[i]
+			kept++
 		}
 	}
-	list = append(list, w)
-	copy(list[i+1:], list[i:])
-	list[i] = w
-	return list
+	return dst[:kept]
 }

@@ -97,9 +97,6 @@ func TestWindowIndex(t *testing.T) {
 			addr, n := 0x1000-20+rng.Uint64N(240), 1+rng.Uint64N(16)
 			first := 900 + rng.Uint64N(last-800)
 			to := first + rng.Uint64N(60)
-			if c.windows.isLong(addr, n) {
-				continue
-			}
 			want := make(map[Window]bool)
 			for at := first; at <= to; at++ {
 				for _, o := range w.At(addr, n, at) {

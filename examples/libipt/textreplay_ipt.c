@@ -16,9 +16,14 @@
 enum {
 	insn_max = 15,
 	granule = 16,           /* of the map of what is poisoned */
-	versions_max = 8,       /* sections that are kept for one region */
-	promoted_max = 64,      /* regions that have a section in the image */
-	promote_after = 32,     /* reads through the callback before a region gets a section */
+	zone_reach = 1 << 15,   /* bytes around a hot region that are in its zone */
+	zone_regions = 32,      /* regions in one zone */
+	zone_versions = 8,      /* sections that are kept for one zone */
+	zones_max = 32,         /* zones in one epoch */
+	heat_span = 1 << 14,    /* bytes of trace in which a region gets hot */
+	heat_redirect = 32,     /* a redirection costs as much as so many reads through the callback */
+	heat_most = 512,        /* a region that is hotter becomes part of a section */
+	contents_max = 64,      /* contents that are kept for one region */
 	windows_max = 64,       /* windows that are open over one region */
 	traps_max = 16,         /* traps whose handlers have not returned */
 	alternatives_max = 16,  /* of one instruction */
@@ -36,24 +41,49 @@ enum {
 /* A large section: the text of [lo, hi), poisoned where it changes or is not known. */
 struct area {
 	uint64_t lo, hi, off; /* off: in the epoch's memory */
+	int isid;
 };
 
 /* A range that changes in an epoch. It begins and ends at functions. */
 struct region {
 	uint64_t lo, hi;
+	/* What happens to it in the epoch: when it changes, in ns, and the windows over it by the
+	 * time at which they open. closed[i] is the latest end of all windows up to i. */
+	uint64_t *times;
+	size_t ntimes;
+	textreplay_window *all;
+	uint64_t *closed;
+	size_t nall;
+	/* states has the content before times[0], between times[0] and times[1], and so on, as
+	 * an index of contents plus 1; 0: not asked for yet. */
+	uint16_t *states;
+	struct content {
+		uint8_t *bytes; /* [lo, hi) */
+		uint32_t given; /* how many of them are given */
+	} *contents;
+	unsigned ncontents;
+
 	uint64_t since, until; /* of the state below, in TSC */
-	uint8_t *bytes;        /* [lo, hi) */
-	uint32_t given;        /* how many of them are given */
-	uint32_t reads;
-	int promoted;
-	int isid; /* of the section in the image, if promoted */
+	unsigned content;
 	unsigned nwindows;
 	textreplay_window *windows; /* open ones */
-	struct {
-		uint64_t off;
+
+	uint64_t heat_from; /* offset in the trace */
+	uint32_t heat;
+	struct zone *zone; /* that has it, if it is hot */
+};
+
+/* A range of text in which regions are hot. It has a section for each content of those
+ * regions together; other regions are poisoned in it. */
+struct zone {
+	uint64_t lo, hi;
+	struct region *regions[zone_regions];
+	unsigned nregions;
+	struct zone_version {
+		uint16_t contents[zone_regions]; /* as in region.states; 0: poisoned */
 		int isid;
-	} versions[versions_max];
-	unsigned nversions;
+	} versions[zone_versions];
+	unsigned nversions, cur, next;
 };
 
 /* A time in which the large sections do not change. */
@@ -68,6 +98,12 @@ struct epoch {
 	struct pt_image *image;
 	struct region *regions;
 	size_t nregions;
+	uint64_t *times; /* what regions have slices of */
+	uint16_t *states;
+	textreplay_window *windows, *sorted; /* sorted: by region */
+	uint64_t *closed;
+	struct zone *zones[zones_max];
+	unsigned nzones;
 };
 
 struct choice {
@@ -93,7 +129,7 @@ struct entered {
 	uint64_t to[2];
 };
 
-enum image_kind { IMAGE_BASE, IMAGE_SECTIONS, IMAGE_CALLBACK };
+enum image_kind { IMAGE_BASE, IMAGE_CALLBACK };
 
 struct ipt {
 	textreplay *tr;
@@ -117,6 +153,8 @@ struct ipt {
 	/* Time: what the decoder reads is right in [since, until), in TSC. */
 	uint64_t tsc, since, until;
 	uint64_t gap; /* how far the times of two packets can be apart, within reason */
+	uint64_t gap_ns;
+	uint64_t ns_tsc, ns; /* the last conversion */
 	int quiet;    /* no choice, no trap, nothing held back */
 	int timeless; /* nothing changes before the next PSB: the time need not be looked at */
 	uint64_t scanned, scan_psb, scan_last, scan_before; /* see since_packet() */
@@ -125,11 +163,9 @@ struct ipt {
 	/* Images. */
 	enum image_kind kind;
 	struct region *region; /* of the callback */
-	struct pt_image *sections, *callback;
-	struct pt_image_section_cache *cache;
-	struct region *promoted[promoted_max];
-	unsigned npromoted;
-	uint64_t sections_since, sections_until;
+	struct pt_image *callback;
+	struct pt_image_section_cache *cache; /* of the zones' sections */
+	uint64_t zones_since, zones_until;    /* when the zones are right, in TSC */
 	int fd;
 	uint8_t *mem;
 	uint64_t used;
@@ -181,9 +217,12 @@ static void note(const char *what)
 
 static uint64_t ns_of(struct ipt *d, uint64_t tsc)
 {
-	uint64_t t = 0;
-	textreplay_time_of_tsc(d->tr, tsc, &t);
-	return t;
+	if (tsc != d->ns_tsc) {
+		d->ns = 0;
+		textreplay_time_of_tsc(d->tr, tsc, &d->ns);
+		d->ns_tsc = tsc;
+	}
+	return d->ns;
 }
 
 static uint64_t tsc_of(struct ipt *d, uint64_t ns)
@@ -235,7 +274,7 @@ static int dec_sync_set(struct ipt *d, uint64_t offset)
 
 static void set_image(struct ipt *d, enum image_kind kind)
 {
-	struct pt_image *im = kind == IMAGE_BASE ? d->epoch->image : kind == IMAGE_SECTIONS ? d->sections : d->callback;
+	struct pt_image *im = kind == IMAGE_BASE ? d->epoch->image : d->callback;
 
 	if (d->blk)
 		pt_blk_set_image(d->blk, im);
@@ -270,7 +309,8 @@ static struct area *area_of(struct epoch *e, uint64_t ip)
 	return NULL;
 }
 
-static struct region *region_of(struct epoch *e, uint64_t ip)
+/* The first region that ends behind ip. */
+static struct region *region_from(struct epoch *e, uint64_t ip)
 {
 	size_t lo = 0, hi = e->nregions;
 
@@ -281,18 +321,50 @@ static struct region *region_of(struct epoch *e, uint64_t ip)
 		else
 			hi = mid;
 	}
-	return lo < e->nregions && e->regions[lo].lo <= ip ? &e->regions[lo] : NULL;
+	return e->regions + lo;
+}
+
+static struct region *region_of(struct epoch *e, uint64_t ip)
+{
+	struct region *r = region_from(e, ip);
+
+	return r < e->regions + e->nregions && r->lo <= ip ? r : NULL;
+}
+
+static void free_contents(struct region *r)
+{
+	for (unsigned i = 0; i < r->ncontents; i++)
+		free(r->contents[i].bytes);
+	r->ncontents = 0;
 }
 
 static void free_regions(struct epoch *e)
 {
 	for (size_t i = 0; i < e->nregions; i++) {
-		free(e->regions[i].bytes);
+		free_contents(&e->regions[i]);
+		free(e->regions[i].contents);
 		free(e->regions[i].windows);
 	}
 	free(e->regions);
+	free(e->times);
+	free(e->states);
+	free(e->windows);
+	free(e->sorted);
+	free(e->closed);
 	e->regions = NULL;
 	e->nregions = 0;
+}
+
+static void free_zones(struct epoch *e)
+{
+	for (unsigned i = 0; i < e->nzones; i++) {
+		for (unsigned k = 0; k < e->zones[i]->nregions; k++) {
+			e->zones[i]->regions[k]->zone = NULL;
+			e->zones[i]->regions[k]->heat = 0;
+		}
+		free(e->zones[i]);
+	}
+	e->nzones = 0;
 }
 
 static void free_epoch(struct epoch *e)
@@ -301,6 +373,7 @@ static void free_epoch(struct epoch *e)
 		return;
 	pt_image_free(e->image);
 	pt_iscache_free(e->cache);
+	free_zones(e);
 	free_regions(e);
 	if (e->mem)
 		munmap(e->mem, e->size);
@@ -316,6 +389,12 @@ static int by_lo(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
+static int by_from(const void *a, const void *b)
+{
+	const textreplay_window *x = a, *y = b;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const textreplay_change *x = a, *y = b;
@@ -324,28 +403,22 @@ static int by_time(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* Adds the functions that [lo, hi) is in. marks has a bit for each granule of the area that
- * is in a region. Returns how many granules are new, or -1. */
-static int64_t add_region(struct ipt *d, struct epoch *e, struct area *a, uint8_t *marks, uint64_t lo, uint64_t hi,
+/* Adds the functions that [lo, hi) is in. owner has for each granule of the area the newest
+ * region over it, as its number plus 1. Returns how many granules are new, or -1. */
+static int64_t add_region(struct ipt *d, struct epoch *e, struct area *a, uint32_t *owner, uint64_t lo, uint64_t hi,
 			  size_t *room)
 {
 	textreplay_symbol s;
 	int64_t fresh = 0;
-	int all = 1;
+	uint32_t o;
 
 	if (lo < a->lo)
 		lo = a->lo;
 	if (hi > a->hi)
 		hi = a->hi;
-	for (uint64_t g = (lo - a->lo) / granule; g <= (hi - 1 - a->lo) / granule && all; g++)
-		all = marks[g / 8] >> (g % 8) & 1;
-	if (all) { /* all of it, unless a region ends inside of the granule */
-		uint64_t in = 0;
-		for (size_t i = e->nregions; i-- > 0 && !in;)
-			in = e->regions[i].lo <= lo && hi <= e->regions[i].hi;
-		if (in)
-			return 0;
-	}
+	o = owner[(lo - a->lo) / granule];
+	if (o && e->regions[o - 1].lo <= lo && hi <= e->regions[o - 1].hi)
+		return 0;
 	if (!textreplay_symbol_at(d->cur, lo, &s) && s.addr >= a->lo && s.addr < lo)
 		lo = s.addr;
 	for (int i = 0; i < 64; i++) {
@@ -369,8 +442,8 @@ static int64_t add_region(struct ipt *d, struct epoch *e, struct area *a, uint8_
 	}
 	e->regions[e->nregions++] = (struct region){ .lo = lo, .hi = hi };
 	for (uint64_t g = (lo - a->lo) / granule; g <= (hi - 1 - a->lo) / granule; g++) {
-		fresh += !(marks[g / 8] >> (g % 8) & 1);
-		marks[g / 8] |= (uint8_t)(1 << g % 8);
+		fresh += !owner[g];
+		owner[g] = (uint32_t)e->nregions;
 	}
 	return fresh;
 }
@@ -441,12 +514,138 @@ static void unchanged(int fd)
 	futimens(fd, never);
 }
 
+/* Makes the image of the large sections anew, without zones. They keep their block caches. */
+static int new_image(struct epoch *e)
+{
+	pt_image_free(e->image);
+	e->image = pt_image_alloc("text");
+	if (!e->image)
+		return -1;
+	for (size_t i = 0; i < e->nareas; i++)
+		if (pt_image_add_cached(e->image, e->cache, e->areas[i].isid, NULL) < 0)
+			return -1;
+	return 0;
+}
+
+/* Finds all changes, once, by time. */
+static int find_changes(struct ipt *d)
+{
+	int64_t n = 1 << 12, room = 0;
+
+	while (n > room) {
+		room = n;
+		free(d->changes);
+		d->changes = malloc((size_t)room * sizeof(*d->changes));
+		if (!d->changes)
+			return -1;
+		n = textreplay_changes(d->tr, 0, UINT64_MAX, 0, TEXTREPLAY_FOREVER, d->changes, (size_t)room);
+		if (n < 0)
+			return -1;
+	}
+	d->nchanges = (size_t)n;
+	qsort(d->changes, d->nchanges, sizeof(*d->changes), by_time);
+	return 0;
+}
+
+/* Whether decoding can depend on a change. Below the least standing text is poisoned. */
+static int matters(struct ipt *d, const textreplay_change *c)
+{
+	return c->bytes || c->standing < d->opts.min_standing || d->opts.min_standing > TEXTREPLAY_UNCONFIRMED;
+}
+
+/* Finds the windows over an area that are open in [from, until), and makes regions of the
+ * functions that they are in. */
+static int find_windows(struct ipt *d, struct epoch *e, struct area *a, uint32_t *owner, uint64_t from, uint64_t until,
+			size_t *nwindows, size_t *room)
+{
+	int64_t n = 1 << 12, have = 0;
+
+	while (n > have) {
+		void *p;
+		have = n;
+		p = realloc(e->windows, (*nwindows + (size_t)have) * sizeof(*e->windows));
+		if (!p)
+			return -1;
+		e->windows = p;
+		n = textreplay_windows(d->tr, a->lo, a->hi, from, until, e->windows + *nwindows, (size_t)have);
+		if (n < 0)
+			return -1;
+	}
+	for (int64_t i = 0; i < n; i++, ++*nwindows) {
+		textreplay_window *w = &e->windows[*nwindows];
+		if (add_region(d, e, a, owner, w->addr, w->addr + w->len, room) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Gives each region its windows, and the times at which it changes. changes are those of the
+ * epoch. */
+static int fill_regions(struct epoch *e, size_t nwindows, const textreplay_change *changes, size_t nchanges)
+{
+	struct region *r, *end = e->regions + e->nregions;
+	size_t n = 0;
+
+	qsort(e->windows, nwindows, sizeof(*e->windows), by_from);
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < nchanges; i++) {
+			const textreplay_change *c = &changes[i];
+			for (r = region_from(e, c->addr); r < end && r->lo < c->addr + c->len; r++) {
+				if (!pass)
+					n++, r->ntimes++;
+				else if (!r->ntimes || r->times[r->ntimes - 1] != c->time)
+					r->times[r->ntimes++] = c->time;
+			}
+		}
+		for (size_t i = 0; i < nwindows; i++) {
+			r = region_of(e, e->windows[i].addr);
+			if (r && pass)
+				r->all[r->nall] = e->windows[i];
+			if (r)
+				r->nall++;
+		}
+		if (!pass) {
+			uint64_t *times;
+			uint16_t *states;
+			textreplay_window *windows = malloc((nwindows + 1) * sizeof(*windows));
+			uint64_t *closed;
+
+			times = e->times = malloc((n + 1) * sizeof(*times));
+			states = e->states = calloc(n + e->nregions + 1, sizeof(*states));
+			closed = e->closed = malloc((nwindows + 1) * sizeof(*closed));
+			if (!times || !states || !windows || !closed) {
+				free(windows);
+				return -1;
+			}
+			for (r = e->regions; r < end; r++) {
+				r->times = times;
+				r->states = states;
+				r->all = windows;
+				r->closed = closed;
+				times += r->ntimes;
+				states += r->ntimes + 1;
+				windows += r->nall;
+				closed += r->nall;
+				r->ntimes = r->nall = 0;
+			}
+			if (e->nregions)
+				e->sorted = e->regions[0].all;
+			else
+				free(windows);
+		}
+	}
+	for (r = e->regions; r < end; r++)
+		for (size_t i = 0; i < r->nall; i++)
+			r->closed[i] = i && r->closed[i - 1] > r->all[i].until ? r->closed[i - 1] : r->all[i].until;
+	return 0;
+}
+
 static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 {
 	struct epoch *e = calloc(1, sizeof(*e));
 	uint64_t ns = ns_of(d, tsc), until = TEXTREPLAY_FOREVER, budget, used = 0;
-	size_t room = 0, k, i;
-	uint8_t **marks = NULL;
+	size_t room = 0, nwindows = 0, first, last, k, i;
+	uint32_t **marks = NULL;
 	char path[64];
 
 	if (!e)
@@ -459,7 +658,7 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 	e->fd = memfd_create("textreplay", MFD_CLOEXEC);
 	if (!marks || e->fd < 0 || ftruncate(e->fd, (off_t)e->size))
 		goto fail;
-	e->mem = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+	e->mem = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, e->fd, 0);
 	if (e->mem == MAP_FAILED) {
 		e->mem = NULL;
 		goto fail;
@@ -468,23 +667,12 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 	for (i = 0; i < e->nareas; i++) {
 		if (fill_area(d, e, &e->areas[i]))
 			goto fail;
-		marks[i] = calloc(1, (e->areas[i].hi - e->areas[i].lo) / granule / 8 + 2);
+		marks[i] = calloc((e->areas[i].hi - e->areas[i].lo) / granule + 2, sizeof(**marks));
 		if (!marks[i])
 			goto fail;
 	}
-	if (!d->changes) { /* of all times, once */
-		int64_t n = textreplay_changes(d->tr, 0, UINT64_MAX, 0, TEXTREPLAY_FOREVER, NULL, 0);
-		d->changes = calloc((size_t)(n > 0 ? n : 1), sizeof(*d->changes));
-		if (n < 0 || !d->changes)
-			goto fail;
-		n = textreplay_changes(d->tr, 0, UINT64_MAX, 0, TEXTREPLAY_FOREVER, d->changes, (size_t)n);
-		if (n < 0)
-			goto fail;
-		for (int64_t j = 0; j < n; j++) /* those of what is decoded */
-			if (d->changes[j].bytes || d->changes[j].standing < d->opts.min_standing)
-				d->changes[d->nchanges++] = d->changes[j];
-		qsort(d->changes, d->nchanges, sizeof(*d->changes), by_time);
-	}
+	if (!d->changes && find_changes(d))
+		goto fail;
 	/* The epoch ends where too much would be poisoned. */
 	budget = e->size / granule / 8;
 	for (k = 0, i = d->nchanges; k < i;) {
@@ -494,11 +682,11 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 		else
 			i = mid;
 	}
-	for (; k < d->nchanges; k++) {
+	for (first = k; k < d->nchanges; k++) {
 		textreplay_change *c = &d->changes[k];
 		struct area *a = area_of(e, c->addr);
 		int64_t fresh;
-		if (!a)
+		if (!a || !matters(d, c))
 			continue;
 		if (c->len / granule > budget) {
 			until = c->time;
@@ -513,21 +701,12 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 			break;
 		}
 	}
-	/* Windows of changes that are made before it or after it. */
-	for (i = 0; i < e->nareas && !d->opts.no_traps; i++) {
-		struct area *a = &e->areas[i];
-		int64_t n = textreplay_windows(d->tr, a->lo, a->hi, ns, until, NULL, 0);
-		textreplay_window *w = calloc((size_t)(n > 0 ? n : 1), sizeof(*w));
-		if (n < 0 || !w)
+	/* Windows of changes that are made before it or after it count, too. */
+	for (i = 0; i < e->nareas && !d->opts.no_traps; i++)
+		if (find_windows(d, e, &e->areas[i], marks[i], ns < d->gap_ns ? 0 : ns - d->gap_ns,
+				 until > UINT64_MAX - d->gap_ns ? until : until + d->gap_ns, &nwindows, &room))
 			goto fail;
-		n = textreplay_windows(d->tr, a->lo, a->hi, ns, until, w, (size_t)n);
-		for (int64_t j = 0; j < n; j++)
-			if (add_region(d, e, a, marks[i], w[j].addr, w[j].addr + w[j].len, &room) < 0) {
-				free(w);
-				goto fail;
-			}
-		free(w);
-	}
+	last = k;
 	if (e->nregions)
 		qsort(e->regions, e->nregions, sizeof(*e->regions), by_lo);
 	for (i = 0, k = 0; i < e->nregions; i++) {
@@ -539,6 +718,8 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 		}
 	}
 	e->nregions = k;
+	if (fill_regions(e, nwindows, d->changes + first, last - first))
+		goto fail;
 	for (i = 0; i < e->nregions; i++) {
 		struct area *a = area_of(e, e->regions[i].lo);
 		poison(e->mem + a->off + (e->regions[i].lo - a->lo), e->regions[i].hi - e->regions[i].lo);
@@ -550,19 +731,20 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 	if (e->until <= tsc)
 		e->until = tsc + 1;
 
-	e->image = pt_image_alloc("text");
 	e->cache = pt_iscache_alloc("text");
-	if (!e->image || !e->cache)
+	if (!e->cache)
 		goto fail;
 	pt_iscache_set_limit(e->cache, UINT64_MAX);
 	unchanged(e->fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", e->fd);
 	for (i = 0; i < e->nareas; i++) {
 		struct area *a = &e->areas[i];
-		int isid = pt_iscache_add_file(e->cache, path, a->off, a->hi - a->lo, a->lo);
-		if (isid < 0 || pt_image_add_cached(e->image, e->cache, isid, NULL) < 0)
+		a->isid = pt_iscache_add_file(e->cache, path, a->off, a->hi - a->lo, a->lo);
+		if (a->isid < 0)
 			goto fail;
 	}
+	if (new_image(e))
+		goto fail;
 	for (i = 0; i < e->nareas; i++)
 		free(marks[i]);
 	free(marks);
@@ -599,183 +781,271 @@ static void bounds(struct ipt *d, uint64_t *lo, uint64_t *hi)
 		*hi = *lo;
 }
 
+/* Returns which of a region's contents it had in a state, of which t is a time; or a
+ * negative error. */
+static int content_of(struct ipt *d, struct region *r, size_t state, uint64_t t)
+{
+	uint64_t size = r->hi - r->lo;
+	textreplay_answer a;
+	struct content *c;
+	unsigned i;
+
+	if (r->states[state])
+		return r->states[state] - 1;
+	if (r->ncontents == contents_max) { /* begin again */
+		memset(r->states, 0, (r->ntimes + 1) * sizeof(*r->states));
+		free_contents(r);
+		if (r->zone) { /* what its versions have has no name any more */
+			r->zone->nversions = r->zone->next = 0;
+		}
+	}
+	if (!r->contents && !(r->contents = calloc(contents_max, sizeof(*r->contents))))
+		return -1;
+	c = &r->contents[r->ncontents];
+	c->bytes = malloc(size);
+	if (!c->bytes)
+		return -1;
+	textreplay_set_time(d->cur, t);
+	if (textreplay_read(d->cur, r->lo, c->bytes, size, &a)) {
+		free(c->bytes);
+		return -1;
+	}
+	c->given = a.standing >= d->opts.min_standing ? a.given : 0;
+	for (i = 0; r->contents[i].given != c->given || memcmp(r->contents[i].bytes, c->bytes, size); i++)
+		;
+	if (i < r->ncontents)
+		free(c->bytes);
+	else
+		r->ncontents++;
+	r->states[state] = (uint16_t)(i + 1);
+	return (int)i;
+}
+
 /* Brings a region to the decoder's time. */
 static int refresh(struct ipt *d, struct region *r)
 {
-	textreplay_answer a;
-	textreplay_window w[windows_max];
-	uint64_t lo, hi, next;
-	int64_t n = 0;
+	uint64_t t, from, to, next = UINT64_MAX;
+	size_t lo = 0, hi = r->ntimes, i;
+	int content;
 
 	if (d->tsc >= r->since && d->tsc < r->until)
 		return 0;
-	textreplay_set_time(d->cur, ns_of(d, d->tsc));
-	if (!r->bytes && !(r->bytes = malloc(r->hi - r->lo)))
-		return -1;
-	if (textreplay_read(d->cur, r->lo, r->bytes, r->hi - r->lo, &a))
-		return -1;
-	r->given = a.standing >= d->opts.min_standing ? a.given : 0;
-	r->nwindows = 0;
-	next = a.until;
-	if (!d->opts.no_traps) {
-		lo = ns_of(d, d->tsc < d->gap ? 0 : d->tsc - d->gap);
-		hi = ns_of(d, d->tsc + d->gap);
-		n = textreplay_windows(d->tr, r->lo, r->hi, lo, hi + 1, w, windows_max);
-		if (n < 0)
-			return -1;
-		if (n > windows_max)
-			n = windows_max;
-		if (n && !r->windows && !(r->windows = malloc(windows_max * sizeof(*w))))
-			return -1;
-		memcpy(r->windows ? (void *)r->windows : (void *)w, w, (size_t)n * sizeof(*w));
-		r->nwindows = (unsigned)n;
-		if (!n && a.window_free_until && a.window_free_until < next)
-			next = a.window_free_until;
+	t = ns_of(d, d->tsc);
+	while (lo < hi) { /* how many changes there were */
+		size_t mid = (lo + hi) / 2;
+		if (r->times[mid] <= t)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	/* Windows are looked for at each new time while there are any. Before the next one
-	 * opens, that has to begin again: by as much as two packets can be apart. */
+	content = content_of(d, r, lo, t);
+	if (content < 0)
+		return -1;
+	r->content = (unsigned)content;
+	if (lo < r->ntimes)
+		next = r->times[lo];
+	/* Windows that are open within gap of t: by so much two packets can be apart. */
+	from = t < d->gap_ns ? 0 : t - d->gap_ns;
+	to = t + d->gap_ns;
+	for (lo = 0, hi = r->nall; lo < hi;) { /* the first that may still be open */
+		size_t mid = (lo + hi) / 2;
+		if (r->closed[mid] <= from)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	r->nwindows = 0;
+	for (i = lo; i < r->nall && r->all[i].from <= to && r->nwindows < windows_max; i++) {
+		if (r->all[i].until <= from)
+			continue;
+		if (!r->windows && !(r->windows = malloc(windows_max * sizeof(*r->windows))))
+			return -1;
+		r->windows[r->nwindows++] = r->all[i];
+		if (r->all[i].until < next - d->gap_ns)
+			next = r->all[i].until + d->gap_ns;
+	}
+	if (i < r->nall && r->all[i].from - d->gap_ns < next)
+		next = r->all[i].from - d->gap_ns;
 	r->since = d->tsc;
-	r->until = n ? 0 : tsc_of(d, next);
-	if (r->until != UINT64_MAX && !d->opts.no_traps)
-		r->until -= r->until < d->gap ? r->until : d->gap;
+	r->until = next == UINT64_MAX ? next : tsc_of(d, next);
 	if (r->until <= d->tsc)
 		r->until = d->tsc + 1;
 	return 0;
 }
 
-/* Returns the section with the region's bytes, or a negative error. */
-static int section_of(struct ipt *d, struct region *r)
+static const struct content *now(const struct region *r)
 {
-	uint64_t size = r->hi - r->lo;
+	return &r->contents[r->content];
+}
+
+static int complete(const struct region *r)
+{
+	return now(r)->given == r->hi - r->lo;
+}
+
+/* --- zones --------------------------------------------------------------------------- */
+
+/* Forgets all zones. Hot regions come back. */
+static int drop_zones(struct ipt *d)
+{
+	int base = d->kind == IMAGE_BASE;
+
+	d->zones_since = 0;
+	d->zones_until = UINT64_MAX;
+	if (!d->epoch->nzones && !d->used)
+		return 0;
+	free_zones(d->epoch);
+	if (base)
+		set_image(d, IMAGE_CALLBACK);
+	if (new_image(d->epoch))
+		return -1;
+	if (base)
+		set_image(d, IMAGE_BASE);
+	pt_iscache_free(d->cache);
+	d->cache = pt_iscache_alloc("changing");
+	d->used = 0;
+	return d->cache ? pt_iscache_set_limit(d->cache, UINT64_MAX) : -1;
+}
+
+/* Makes the section of a zone with the given contents of its regions. */
+static int new_version(struct ipt *d, struct zone *z, const uint16_t *contents)
+{
+	uint64_t size = z->hi - z->lo;
+	struct area *a = area_of(d->epoch, z->lo);
+	struct zone_version *v;
 	char path[64];
-	unsigned i;
 	int isid;
 
-	for (i = 0; i < r->nversions; i++)
-		if (!memcmp(d->mem + r->versions[i].off, r->bytes, size))
-			return r->versions[i].isid;
-	if (r->nversions == versions_max || size > sections_size - d->used)
-		return -1;
-	memcpy(d->mem + d->used, r->bytes, size);
+	memcpy(d->mem + d->used, d->epoch->mem + a->off + (z->lo - a->lo), size);
+	for (unsigned i = 0; i < z->nregions; i++)
+		if (contents[i])
+			memcpy(d->mem + d->used + (z->regions[i]->lo - z->lo), z->regions[i]->contents[contents[i] - 1].bytes,
+			       z->regions[i]->hi - z->regions[i]->lo);
 	unchanged(d->fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
-	isid = pt_iscache_add_file(d->cache, path, d->used, size, r->lo);
+	isid = pt_iscache_add_file(d->cache, path, d->used, size, z->lo);
 	if (isid < 0)
-		return isid;
-	r->versions[i].off = d->used;
-	r->versions[i].isid = isid;
-	r->nversions++;
-	d->used += (size + 63) & ~(uint64_t)63;
-	d->stats.sections++;
-	return isid;
-}
-
-/* Makes the image of sections anew, from those regions that still can be in it. */
-static int rebuild(struct ipt *d)
-{
-	struct pt_image *im = pt_image_alloc("changing"), *old = d->sections;
-	unsigned n = 0;
-
-	if (!im)
 		return -1;
-	for (unsigned i = 0; i < d->npromoted; i++) {
-		struct region *r = d->promoted[i];
-		if (!r->promoted || pt_image_add_cached(im, d->cache, r->isid, NULL) < 0)
-			r->promoted = 0;
-		else
-			d->promoted[n++] = r;
+	d->used += (size + 4095) & ~(uint64_t)4095;
+	d->stats.sections++;
+	if (z->nversions < zone_versions) {
+		z->cur = z->nversions++;
+	} else { /* in turn */
+		z->cur = z->next++;
+		z->next %= zone_versions;
 	}
-	d->npromoted = n;
-	d->sections = im;
-	if (d->kind == IMAGE_SECTIONS)
-		set_image(d, IMAGE_SECTIONS);
-	pt_image_free(old);
+	v = &z->versions[z->cur];
+	memcpy(v->contents, contents, sizeof(v->contents));
+	v->isid = isid;
 	return 0;
 }
 
-/* Brings all regions in the image of sections to the decoder's time. */
-static int update_sections(struct ipt *d)
+/* Brings a zone to the decoder's time. */
+static int update_zone(struct ipt *d, struct zone *z)
 {
-	int gone = 0;
+	uint16_t contents[zone_regions] = { 0 };
+	unsigned i;
 
-	if (d->tsc >= d->sections_since && d->tsc < d->sections_until)
-		return 0;
-	d->sections_since = 0;
-	d->sections_until = UINT64_MAX;
-	for (unsigned i = 0; i < d->npromoted; i++) {
-		struct region *r = d->promoted[i];
-		int isid = -1;
+	for (i = 0; i < z->nregions; i++) {
+		struct region *r = z->regions[i];
 		if (refresh(d, r))
 			return -1;
-		if (!r->nwindows && r->given == r->hi - r->lo)
-			isid = section_of(d, r);
-		if (isid < 0) {
-			r->promoted = 0;
-			gone = 1;
-			continue;
-		}
-		if (isid != r->isid) {
-			r->isid = isid;
-			if (pt_image_add_cached(d->sections, d->cache, isid, NULL) < 0)
-				gone = 1;
-		}
-		if (r->since > d->sections_since)
-			d->sections_since = r->since;
-		if (r->until < d->sections_until)
-			d->sections_until = r->until;
+		if (!r->nwindows && complete(r))
+			contents[i] = (uint16_t)(r->content + 1);
+		if (r->since > d->zones_since)
+			d->zones_since = r->since;
+		if (r->until < d->zones_until)
+			d->zones_until = r->until;
 	}
-	return gone ? rebuild(d) : 0;
+	if (z->nversions && !memcmp(z->versions[z->cur].contents, contents, sizeof(contents)))
+		return 0;
+	for (i = 0; i < z->nversions && memcmp(z->versions[i].contents, contents, sizeof(contents)); i++)
+		;
+	if (i < z->nversions)
+		z->cur = i;
+	else if (z->hi - z->lo + 4096 > sections_size - d->used)
+		return drop_zones(d);
+	else if (new_version(d, z, contents))
+		return -1;
+	return pt_image_add_cached(d->epoch->image, d->cache, z->versions[z->cur].isid, NULL) < 0 ? -1 : 0;
 }
 
-static int promote(struct ipt *d, struct region *r)
+static int update_zones(struct ipt *d)
 {
-	int isid;
+	struct epoch *e = d->epoch;
 
-	if (r->nwindows || r->given != r->hi - r->lo)
-		return -1;
-	isid = section_of(d, r);
-	if (isid < 0)
-		return -1;
-	if (d->npromoted == promoted_max) { /* begin again: the hot ones come back */
-		for (unsigned i = 0; i < d->npromoted; i++) {
-			d->promoted[i]->promoted = 0;
-			d->promoted[i]->reads = 0;
-		}
-		if (rebuild(d))
+	if (d->tsc >= d->zones_since && d->tsc < d->zones_until)
+		return 0;
+	d->zones_since = 0;
+	d->zones_until = UINT64_MAX;
+	for (unsigned i = 0; i < e->nzones; i++)
+		if (update_zone(d, e->zones[i]))
 			return -1;
-		d->sections_since = 0;
-		d->sections_until = UINT64_MAX;
-	}
-	if (pt_image_add_cached(d->sections, d->cache, isid, NULL) < 0)
-		return -1;
-	r->isid = isid;
-	r->promoted = 1;
-	d->promoted[d->npromoted++] = r;
-	if (r->since > d->sections_since)
-		d->sections_since = r->since;
-	if (r->until < d->sections_until)
-		d->sections_until = r->until;
 	return 0;
+}
+
+/* Returns the zone that has r, or makes one. NULL if there is no room. */
+static struct zone *zone_around(struct ipt *d, struct region *r)
+{
+	struct epoch *e = d->epoch;
+	struct area *a = area_of(e, r->lo);
+	struct zone *z;
+	struct region *x;
+	uint64_t lo, hi;
+
+	for (unsigned i = 0; i < e->nzones; i++)
+		if (e->zones[i]->lo <= r->lo && r->hi <= e->zones[i]->hi)
+			return e->zones[i];
+	if (e->nzones == zones_max)
+		return NULL;
+	lo = r->lo - a->lo < zone_reach ? a->lo : r->lo - zone_reach;
+	hi = a->hi - r->hi < zone_reach ? a->hi : r->hi + zone_reach;
+	/* Zones do not overlap, and have the whole of a region or nothing of it. */
+	for (unsigned i = 0; i < e->nzones; i++) {
+		z = e->zones[i];
+		if (z->hi <= r->lo && z->hi > lo)
+			lo = z->hi;
+		if (z->lo >= r->hi && z->lo < hi)
+			hi = z->lo;
+	}
+	if ((x = region_of(e, lo)) && x != r)
+		lo = x->lo < lo ? x->hi : lo;
+	if ((x = region_of(e, hi - 1)) && x != r && x->hi > hi)
+		hi = x->lo;
+	z = calloc(1, sizeof(*z));
+	if (!z)
+		return NULL;
+	z->lo = lo;
+	z->hi = hi;
+	return e->zones[e->nzones++] = z;
+}
+
+/* A region is hot: makes it part of a zone. It returns 0 if the base image has it then. */
+static int heat_up(struct ipt *d, struct region *r)
+{
+	struct zone *z;
+
+	if (r->hi - r->lo > zone_reach)
+		return -1;
+	z = zone_around(d, r);
+	if (!z || z->nregions == zone_regions) {
+		if (drop_zones(d))
+			return -1;
+		z = zone_around(d, r);
+		if (!z)
+			return -1;
+	}
+	z->regions[z->nregions++] = r;
+	r->zone = z;
+	d->zones_until = 0;
+	return update_zones(d);
 }
 
 /* Forgets all that is of the epoch. */
 static void leave_epoch(struct ipt *d)
 {
-	set_image(d, IMAGE_BASE);
-	for (unsigned i = 0; i < d->npromoted; i++)
-		d->promoted[i]->promoted = 0;
-	d->npromoted = 0;
+	drop_zones(d);
 	d->region = NULL;
-	pt_image_free(d->sections);
-	pt_iscache_free(d->cache);
-	d->sections = pt_image_alloc("changing");
-	d->cache = pt_iscache_alloc("changing");
-	pt_iscache_set_limit(d->cache, UINT64_MAX);
-	d->used = 0;
-	d->sections_since = 0;
-	d->sections_until = UINT64_MAX;
-	for (size_t i = 0; i < d->epoch->nregions; i++)
-		d->epoch->regions[i].nversions = 0;
 }
 
 /* The decoder's time left [since, until). */
@@ -805,14 +1075,14 @@ static int new_time(struct ipt *d)
 	}
 	d->since = e->since;
 	d->until = e->until;
-	if (d->kind == IMAGE_SECTIONS) {
-		if (update_sections(d))
+	if (d->kind == IMAGE_BASE) {
+		if (update_zones(d))
 			return -pte_internal;
-		if (d->sections_since > d->since)
-			d->since = d->sections_since;
-		if (d->sections_until < d->until)
-			d->until = d->sections_until;
-	} else if (d->kind == IMAGE_CALLBACK) {
+		if (d->zones_since > d->since)
+			d->since = d->zones_since;
+		if (d->zones_until < d->until)
+			d->until = d->zones_until;
+	} else {
 		if (refresh(d, d->region))
 			return -pte_internal;
 		if (d->region->since > d->since)
@@ -828,7 +1098,7 @@ static int new_time(struct ipt *d)
 static int redirect(struct ipt *d, uint64_t ip)
 {
 	struct region *r = region_of(d->epoch, ip);
-	enum image_kind want;
+	uint64_t offset = dec_offset(d);
 
 	if (ip == d->failed_ip && d->failures >= 3)
 		return 0;
@@ -840,8 +1110,21 @@ static int redirect(struct ipt *d, uint64_t ip)
 	}
 	d->failures = ip == d->failed_ip ? d->failures + 1 : 1;
 	d->failed_ip = ip;
-	if (!r) {
-		if (d->kind == IMAGE_BASE || !area_of(d->epoch, ip))
+	if (r) {
+		if (refresh(d, r))
+			return 0;
+		if (offset - r->heat_from > heat_span) {
+			r->heat_from = offset;
+			r->heat = 0;
+		}
+		r->heat += heat_redirect;
+		if (!r->zone && r->heat > heat_most && !r->nwindows && complete(r))
+			heat_up(d, r);
+	} else if (!area_of(d->epoch, ip)) {
+		return 0;
+	}
+	if (!r || (r->zone && !r->nwindows && complete(r))) {
+		if (d->kind == IMAGE_BASE && !r)
 			return 0;
 		set_image(d, IMAGE_BASE);
 		if (new_time(d))
@@ -849,19 +1132,10 @@ static int redirect(struct ipt *d, uint64_t ip)
 		pass_psb(d);
 		return 1;
 	}
-	if (r->promoted && update_sections(d))
-		return 0;
-	if (!r->promoted) {
-		if (refresh(d, r))
-			return 0;
-		if (r->reads >= promote_after)
-			promote(d, r);
-	}
-	want = r->promoted ? IMAGE_SECTIONS : IMAGE_CALLBACK;
-	if (want == IMAGE_CALLBACK && d->kind == IMAGE_CALLBACK && d->region == r)
+	if (d->kind == IMAGE_CALLBACK && d->region == r)
 		return 0;
 	d->region = r;
-	set_image(d, want);
+	set_image(d, IMAGE_CALLBACK);
 	return new_time(d) == 0;
 }
 
@@ -898,8 +1172,8 @@ static void pass_psb(struct ipt *d)
 {
 	size_t i = psb_index(d, dec_offset(d));
 
-	d->timeless = d->kind == IMAGE_BASE && d->epoch && i && d->psbs[i - 1].tsc >= d->epoch->since &&
-		      (d->epoch->until == UINT64_MAX || (i < d->npsbs && d->psbs[i].tsc && d->psbs[i].tsc < d->epoch->until));
+	d->timeless = d->kind == IMAGE_BASE && d->epoch && i && d->psbs[i - 1].tsc >= d->since &&
+		      (d->until == UINT64_MAX || (i < d->npsbs && d->psbs[i].tsc && d->psbs[i].tsc < d->until));
 }
 
 /* The time of the packet before the last one. */
@@ -1117,14 +1391,14 @@ static int image_callback(uint8_t *buf, size_t size, const struct pt_asid *asid,
 	d->stats.callbacks++;
 	if (!r || ip < r->lo || ip >= r->hi)
 		return -pte_nomap;
-	if (!r->nwindows && r->reads++ >= promote_after && r->nversions < versions_max && r->given == r->hi - r->lo) {
-		d->region = NULL; /* hot: let it become a section */
+	if (++r->heat >= 2 * heat_most && !r->nwindows && !r->zone && complete(r) && r->hi - r->lo <= zone_reach) {
+		d->region = NULL; /* hot: let it become part of a section */
 		return -pte_nomap;
 	}
 	if (size > insn_max)
 		size = insn_max;
-	if (r->given == r->hi - r->lo && r->hi - ip >= size) {
-		memcpy(buf, r->bytes + (ip - r->lo), size);
+	if (complete(r) && r->hi - ip >= size) {
+		memcpy(buf, now(r)->bytes + (ip - r->lo), size);
 	} else {
 		textreplay_answer a;
 		textreplay_set_time(d->cur, ns_of(d, d->tsc));
@@ -1592,11 +1866,18 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 	uint64_t start, end;
 	int s, n;
 
-	/* Mostly nothing is in the way: the large sections are right up to the next PSB, no
-	 * event is pending, nothing is held back. This has to be little more than libipt's
-	 * own function. */
-	if (!d->quiet || !d->timeless)
+	/* Mostly nothing is in the way: the image is right, mostly up to the next PSB, no event
+	 * is pending, nothing is held back. This has to be little more than libipt's own
+	 * function. */
+	if (!d->quiet)
 		return slow(d, it);
+	if (!d->timeless) {
+		if (d->kind != IMAGE_BASE) /* choices are made there */
+			return slow(d, it);
+		d->tsc = dec_time(d);
+		if (d->tsc < d->since || d->tsc >= d->until)
+			return slow(d, it);
+	}
 	if (d->blk) {
 		s = pt_blk_next(d->blk, &it->u.block, sizeof(it->u.block));
 		n = it->u.block.ninsn;
@@ -1702,11 +1983,10 @@ struct ipt *ipt_new(textreplay *tr, const struct pt_config *config, enum ipt_mod
 		d->blk = pt_blk_alloc_decoder(&d->config);
 	else
 		d->insn = pt_insn_alloc_decoder(&d->config);
-	d->sections = pt_image_alloc("changing");
 	d->cache = pt_iscache_alloc("changing");
 	d->callback = pt_image_alloc("callback");
 	d->fd = memfd_create("textreplay-versions", MFD_CLOEXEC);
-	if ((!d->blk && !d->insn) || !d->sections || !d->cache || !d->callback || d->fd < 0 ||
+	if ((!d->blk && !d->insn) || !d->cache || !d->callback || d->fd < 0 ||
 	    ftruncate(d->fd, sections_size) || find_psbs(d)) {
 		fprintf(stderr, "ipt: out of memory\n");
 		goto fail;
@@ -1718,7 +1998,9 @@ struct ipt *ipt_new(textreplay *tr, const struct pt_config *config, enum ipt_mod
 	}
 	pt_iscache_set_limit(d->cache, UINT64_MAX);
 	pt_image_set_callback(d->callback, image_callback, d);
-	d->sections_until = UINT64_MAX;
+	d->zones_until = UINT64_MAX;
+	d->ns_tsc = UINT64_MAX;
+	d->gap_ns = ns_of(d, d->gap + (1 << 20)) - ns_of(d, 1 << 20) + 2;
 	d->status = dec_sync_forward(d);
 	return d;
 fail:
@@ -1732,11 +2014,10 @@ void ipt_free(struct ipt *d)
 		return;
 	pt_blk_free_decoder(d->blk);
 	pt_insn_free_decoder(d->insn);
-	pt_image_free(d->sections);
 	pt_image_free(d->callback);
-	pt_iscache_free(d->cache);
 	free_epoch(d->epoch);
 	free_epoch(d->older);
+	pt_iscache_free(d->cache);
 	if (d->mem != MAP_FAILED)
 		munmap(d->mem, sections_size);
 	if (d->fd >= 0)
