@@ -25,7 +25,9 @@ import (
 var speed = flag.Bool("speed", false, "measure the libipt adapter with long traces")
 
 // TestLibiptSpeed: what decoding through the adapter costs over libipt with a file section.
-// It measures with -speed; otherwise it only decodes, from short traces.
+// It measures with -speed, in CPU time; otherwise it only decodes, from short traces. The
+// bounds are tight for a machine that does other things, too: ptbench repeats a run that is
+// above one.
 //
 //	go test ./examples -run TestLibiptSpeed -speed -v
 func TestLibiptSpeed(t *testing.T) {
@@ -38,7 +40,7 @@ func TestLibiptSpeed(t *testing.T) {
 		name    string
 		hot     bool // 64 functions; else all of 16 MiB
 		changes bool // one page in a hundred changes as in x86_64/storm; else none does
-		limit   float64
+		bound   float64
 	}{
 		{"hot", true, false, 1.1},
 		{"spread", false, false, 1.1},
@@ -48,13 +50,14 @@ func TestLibiptSpeed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			made := makeSpeed(t, dir, visits, c.hot, c.changes)
-			out, err := exec.Command(exe, made.rec, made.trace, made.text, fmt.Sprintf("%x", uint64(genperf.TextAddr))).CombinedOutput()
+			args := []string{made.rec, made.trace, made.text, fmt.Sprintf("%x", uint64(genperf.TextAddr))}
+			if *speed {
+				args = append(args, fmt.Sprint(c.bound))
+			}
+			out, err := exec.Command(exe, args...).CombinedOutput()
 			t.Logf("%d pokes\n%s", made.pokes, out)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if *speed {
-				t.Logf("the goal is a ratio of %.2f at most", c.limit)
 			}
 		})
 	}

@@ -23,6 +23,13 @@ struct trc_page {
 	uint8_t bytes[TEXTREPLAY_PAGE_SIZE];
 };
 
+/* How the recording converts a counter, as perf's TIME_CONV record has it. The C side does it
+ * itself: a decoder converts often, and a call of Go may have to wake the runtime's threads. */
+struct trc_clock {
+	uint64_t shift, mult, zero;
+	int usable; /* 0: Go knows more */
+};
+
 /* Sets the calling thread's error message. */
 void trc_set_error(const char *msg, size_t len);
 

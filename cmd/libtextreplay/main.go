@@ -156,10 +156,10 @@ func trgo_close(h C.uintptr_t) {
 	cgo.Handle(h).Delete()
 }
 
-// trgo_info fills info. Strings are allocated with malloc, for the C side to free.
+// trgo_info fills info and clock. Strings are allocated with malloc, for the C side to free.
 //
 //export trgo_info
-func trgo_info(h C.uintptr_t, info *C.textreplay_info) C.int {
+func trgo_info(h C.uintptr_t, info *C.textreplay_info, clock *C.struct_trc_clock) C.int {
 	return result(guard(func() error {
 		r := recordingOf(h).r
 		rep := r.Report
@@ -170,6 +170,9 @@ func trgo_info(h C.uintptr_t, info *C.textreplay_info) C.int {
 		lo, hi := r.Image.Text()
 		info.text_lo, info.text_hi = C.uint64_t(lo), C.uint64_t(hi)
 		info.machine = C.uint16_t(r.Machine())
+		if conv, ok := rep.Clock.Conversion(); ok && !conv.CapTimeShort {
+			*clock = C.struct_trc_clock{shift: C.uint64_t(conv.Shift), mult: C.uint64_t(conv.Mult), zero: C.uint64_t(conv.Zero), usable: 1}
+		}
 		return nil
 	}))
 }

@@ -17,6 +17,7 @@ struct textreplay {
 	uintptr_t go;
 	atomic_int refs; /* itself and its cursors */
 	textreplay_info info;
+	struct trc_clock clock;
 };
 
 /* A set of the cache has two pages, the newer one first. */
@@ -161,7 +162,7 @@ int textreplay_open(const char *path, const textreplay_options *options, textrep
 		free(tr);
 		return err;
 	}
-	err = trgo_info(tr->go, &tr->info);
+	err = trgo_info(tr->go, &tr->info, &tr->clock);
 	if (err) {
 		unref(tr);
 		return err;
@@ -191,17 +192,51 @@ int textreplay_check(const textreplay *tr)
 	return trgo_check(tr->go);
 }
 
+/* As perfdata.TimeConv.ToPerf. */
+static uint64_t to_perf(const struct trc_clock *c, uint64_t tsc)
+{
+	uint64_t rest = tsc & ((UINT64_C(1) << c->shift) - 1);
+
+	return c->zero + (tsc >> c->shift) * c->mult + (uint64_t)((unsigned __int128)rest * c->mult >> c->shift);
+}
+
+/* Finds the first counter value that has time t or a later one. Returns 0 where that is at
+ * the ends of the counter's range: Go knows what is right there. */
+static int to_tsc(const struct trc_clock *c, uint64_t t, uint64_t *tsc)
+{
+	uint64_t ns = t - c->zero;
+	unsigned __int128 v = ((unsigned __int128)ns << c->shift) / c->mult; /* one too low at most */
+
+	if (t > INT64_MAX || ns > INT64_MAX || v < 2 || v > INT64_MAX)
+		return 0;
+	*tsc = (uint64_t)v - 1;
+	for (int i = 0; i < 4; i++, ++*tsc)
+		if (to_perf(c, *tsc) >= t)
+			return i > 0;
+	return 0;
+}
+
+static int time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time)
+{
+	if (!tr->clock.usable)
+		return trgo_time_of_tsc(tr->go, tsc, time);
+	*time = to_perf(&tr->clock, tsc);
+	return 0;
+}
+
 int textreplay_time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time)
 {
 	if (!tr || !time)
 		return fail(TEXTREPLAY_EINVAL, "textreplay_time_of_tsc: a pointer is NULL");
-	return trgo_time_of_tsc(tr->go, tsc, time);
+	return time_of_tsc(tr, tsc, time);
 }
 
 int textreplay_tsc_of_time(const textreplay *tr, uint64_t time, uint64_t *tsc)
 {
 	if (!tr || !tsc)
 		return fail(TEXTREPLAY_EINVAL, "textreplay_tsc_of_time: a pointer is NULL");
+	if (tr->clock.usable && to_tsc(&tr->clock, time, tsc))
+		return 0;
 	return trgo_tsc_of_time(tr->go, time, tsc);
 }
 
@@ -318,7 +353,7 @@ int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc)
 {
 	if (!cur)
 		return fail(TEXTREPLAY_EINVAL, "textreplay_set_tsc: cur is NULL");
-	return trgo_time_of_tsc(cur->tr->go, tsc, &cur->time);
+	return time_of_tsc(cur->tr, tsc, &cur->time);
 }
 
 uint64_t textreplay_get_time(const textreplay_cursor *cur)

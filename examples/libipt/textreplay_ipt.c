@@ -1,7 +1,7 @@
 /* Copyright 2026 The textreplay Authors
  * SPDX-License-Identifier: Apache-2.0
  *
- * See textreplay_ipt.h, and docs/c.md for the design.
+ * See textreplay_ipt.h, and docs/decoders.md for the design.
  */
 #define _GNU_SOURCE
 #include "textreplay_ipt.h"
@@ -34,6 +34,7 @@ enum {
 	gap_least = 1 << 12,    /* ticks */
 	gap_most = 1 << 21,
 	sample = 1 << 20,       /* bytes of trace that are looked at for it */
+	fill_chunk = 1 << 17,   /* bytes of text that are copied at once */
 	gap_max = 2 << 20,      /* ranges of text that are further apart are two sections */
 	sections_size = 1 << 28 /* address space for versions of regions */
 };
@@ -296,6 +297,36 @@ static void poison(uint8_t *p, uint64_t n)
 		p[n - 1 - i] = i % 2 ? 0x66 : 0xc4;
 }
 
+/* Writes into the epoch's memory. A page that is written by a system call costs half of one
+ * that is mapped for writing and touched. */
+static int put(struct epoch *e, uint64_t off, const uint8_t *p, uint64_t n)
+{
+	while (n) {
+		ssize_t k = pwrite(e->fd, p, n, (off_t)off);
+		if (k <= 0)
+			return -1;
+		p += k;
+		off += (uint64_t)k;
+		n -= (uint64_t)k;
+	}
+	return 0;
+}
+
+/* Poisons n bytes of it. */
+static int put_poison(struct epoch *e, uint64_t off, uint64_t n)
+{
+	uint8_t buf[4096];
+
+	for (uint64_t k; n; off += k, n -= k) {
+		/* The short piece comes first, so that one byte follows the other as in the whole. */
+		k = n % sizeof(buf) ? n % sizeof(buf) : sizeof(buf);
+		poison(buf, k);
+		if (put(e, off, buf, k))
+			return -1;
+	}
+	return 0;
+}
+
 static int ends_poison(uint8_t next)
 {
 	return (next & 0x1f) >= 5;
@@ -484,11 +515,12 @@ static int fill_area(struct ipt *d, struct epoch *e, struct area *a)
 	uint64_t len = a->hi - a->lo, from, to;
 	int64_t n = textreplay_spans(d->cur, a->lo, len, NULL, 0);
 	textreplay_span *s = calloc((size_t)(n > 0 ? n : 1), sizeof(*s));
-	uint8_t *mem = e->mem + a->off;
+	uint8_t *buf = malloc(fill_chunk);
 	int err = 0;
 
-	if (n < 0 || !s) {
+	if (n < 0 || !s || !buf) {
 		free(s);
+		free(buf);
 		return -1;
 	}
 	n = textreplay_spans(d->cur, a->lo, len, s, (size_t)n);
@@ -497,12 +529,17 @@ static int fill_area(struct ipt *d, struct epoch *e, struct area *a)
 		from = s[i].addr;
 		for (to = from; i < n && (s[i].standing >= d->opts.min_standing) == good; i++)
 			to = s[i].addr + s[i].len;
-		if (good)
-			err = textreplay_read(d->cur, from, mem + (from - a->lo), (size_t)(to - from), NULL);
-		else
-			poison(mem + (from - a->lo), to - from);
+		if (!good)
+			err = put_poison(e, a->off + (from - a->lo), to - from);
+		for (uint64_t k; good && from < to && !err; from += k) {
+			k = to - from < fill_chunk ? to - from : fill_chunk;
+			err = textreplay_read(d->cur, from, buf, (size_t)k, NULL);
+			if (!err)
+				err = put(e, a->off + (from - a->lo), buf, k);
+		}
 	}
 	free(s);
+	free(buf);
 	return err;
 }
 
@@ -530,7 +567,7 @@ static int new_image(struct epoch *e)
 /* Finds all changes, once, by time. */
 static int find_changes(struct ipt *d)
 {
-	int64_t n = 1 << 12, room = 0;
+	int64_t n = 1 << 15, room = 0;
 
 	while (n > room) {
 		room = n;
@@ -558,7 +595,7 @@ static int matters(struct ipt *d, const textreplay_change *c)
 static int find_windows(struct ipt *d, struct epoch *e, struct area *a, uint32_t *owner, uint64_t from, uint64_t until,
 			size_t *nwindows, size_t *room)
 {
-	int64_t n = 1 << 12, have = 0;
+	int64_t n = 1 << 15, have = 0;
 
 	while (n > have) {
 		void *p;
@@ -658,7 +695,7 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 	e->fd = memfd_create("textreplay", MFD_CLOEXEC);
 	if (!marks || e->fd < 0 || ftruncate(e->fd, (off_t)e->size))
 		goto fail;
-	e->mem = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, e->fd, 0);
+	e->mem = mmap(NULL, e->size, PROT_READ, MAP_SHARED, e->fd, 0);
 	if (e->mem == MAP_FAILED) {
 		e->mem = NULL;
 		goto fail;
@@ -722,7 +759,8 @@ static struct epoch *new_epoch(struct ipt *d, uint64_t tsc)
 		goto fail;
 	for (i = 0; i < e->nregions; i++) {
 		struct area *a = area_of(e, e->regions[i].lo);
-		poison(e->mem + a->off + (e->regions[i].lo - a->lo), e->regions[i].hi - e->regions[i].lo);
+		if (put_poison(e, a->off + (e->regions[i].lo - a->lo), e->regions[i].hi - e->regions[i].lo))
+			goto fail;
 	}
 	e->since = tsc_of(d, ns);
 	if (e->since > tsc)
@@ -781,17 +819,15 @@ static void bounds(struct ipt *d, uint64_t *lo, uint64_t *hi)
 		*hi = *lo;
 }
 
-/* Returns which of a region's contents it had in a state, of which t is a time; or a
+/* Asks what a region had in a state, of which t is a time. Returns the content's number, or a
  * negative error. */
-static int content_of(struct ipt *d, struct region *r, size_t state, uint64_t t)
+static int read_content(struct ipt *d, struct region *r, size_t state, uint64_t t)
 {
 	uint64_t size = r->hi - r->lo;
 	textreplay_answer a;
 	struct content *c;
 	unsigned i;
 
-	if (r->states[state])
-		return r->states[state] - 1;
 	if (r->ncontents == contents_max) { /* begin again */
 		memset(r->states, 0, (r->ntimes + 1) * sizeof(*r->states));
 		free_contents(r);
@@ -819,6 +855,22 @@ static int content_of(struct ipt *d, struct region *r, size_t state, uint64_t t)
 		r->ncontents++;
 	r->states[state] = (uint16_t)(i + 1);
 	return (int)i;
+}
+
+/* Returns which of a region's contents it had in a state. Asks for the next states, too: a
+ * single call of Go costs the most, since it wakes the runtime's own threads. */
+static int content_of(struct ipt *d, struct region *r, size_t state, uint64_t t)
+{
+	size_t end = r->hi - r->lo > 4096 ? state + 1 : state + 32;
+
+	if (r->states[state])
+		return r->states[state] - 1;
+	if (r->ncontents > contents_max / 2)
+		end = state + 1;
+	for (size_t i = state + 1; i < end && i <= r->ntimes; i++)
+		if (!r->states[i] && read_content(d, r, i, r->times[i - 1]) < 0)
+			return -1;
+	return read_content(d, r, state, t);
 }
 
 /* Brings a region to the decoder's time. */
@@ -1878,20 +1930,20 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 		if (d->tsc < d->since || d->tsc >= d->until)
 			return slow(d, it);
 	}
+	it->tsc = d->tsc;
 	if (d->blk) {
 		s = pt_blk_next(d->blk, &it->u.block, sizeof(it->u.block));
+		it->kind = IPT_BLOCK;
 		n = it->u.block.ninsn;
 		start = it->u.block.ip;
 		end = it->u.block.end_ip;
-		it->kind = IPT_BLOCK;
 	} else {
 		it->u.insn.iclass = ptic_error;
 		s = pt_insn_next(d->insn, &it->u.insn, sizeof(it->u.insn));
+		it->kind = IPT_INSN;
 		n = 1;
 		start = end = it->u.insn.ip;
-		it->kind = IPT_INSN;
 	}
-	it->tsc = d->tsc;
 	if (s < 0 || !n || start == d->opts.trap_handler) {
 		d->have_result = 1;
 		d->result = s;
@@ -1899,8 +1951,10 @@ int ipt_next(struct ipt *d, struct ipt_item *it)
 	}
 	d->last_ip = end;
 	d->passed += (unsigned)n;
-	d->status = s;
-	d->quiet = !s;
+	if (s) {
+		d->status = s;
+		d->quiet = 0;
+	}
 	return 1;
 }
 

@@ -18,10 +18,11 @@
  *	}
  *	ipt_free(d);
  *
- * docs/c.md explains the design. In short: all text that does not change for a long time
+ * docs/decoders.md explains the design. In short: all text that does not change for a long time
  * is one section of libipt. Functions that do change are not in it: bytes that no
  * instruction begins with take their place. Where libipt stumbles over these it is handed
- * another image, with the function's bytes as of then, and goes on.
+ * another image, with the function's bytes as of then, and goes on. If a function is hot, a
+ * section with its bytes and those around it replaces that part of the large one.
  *
  * Inside the window of a change a CPU may have run the old instruction, the new one, or a
  * trap. The trace decides: an ipt takes what fits, and goes back where a choice turns out
@@ -57,7 +58,7 @@ struct ipt_stats {
 	uint64_t epochs;     /* how often the large sections were made anew */
 	uint64_t regions;    /* ranges that change, in the newest epoch */
 	uint64_t switches;   /* how often decoding went to another image */
-	uint64_t sections;   /* versions of regions that became sections */
+	uint64_t sections;   /* of hot regions with what is around them */
 	uint64_t callbacks;  /* reads through the callback */
 	uint64_t visits;     /* instructions inside a window, with alternatives that fit */
 	uint64_t traps;      /* traps that were decoded */

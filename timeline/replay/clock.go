@@ -65,6 +65,14 @@ func (c *Clock) TSC(tsc uint64) (uint64, error) {
 	return c.conv.ToPerf(tsc), nil
 }
 
+// Conversion returns how [Clock.TSC] converts; false if it cannot.
+func (c *Clock) Conversion() (perfdata.TimeConv, bool) {
+	if !c.ownTime || c.conv == nil {
+		return perfdata.TimeConv{}, false
+	}
+	return *c.conv, true
+}
+
 // Wall converts wall-clock time to the recording's time, in nanoseconds. If the
 // recording has no conversion, the error says why.
 func (c *Clock) Wall(t time.Time) (uint64, error) {
