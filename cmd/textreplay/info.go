@@ -187,6 +187,9 @@ func (d *digest) write(w io.Writer, s style) {
 	d.writeGuests(o)
 	d.writeCoverage(o)
 	o.field("assumed", "no writer that leaves no record: %s (docs/truth.md)", strings.Join(unseenWriters, ", "))
+	for _, a := range d.assumptions() {
+		o.field("", "%s", a)
+	}
 	d.writeProbes(o)
 	d.writeSnapshot(o)
 	d.writeChanges(o)
@@ -234,6 +237,20 @@ func shellLine(args []string) string {
 var unseenWriters = []string{
 	"kgdb", "Ksplice", "/dev/mem", "DMA", "a rootkit", "a KVM host that replaces VMCALL", "a live patch of a module",
 	"firmware (SMM)", "suspend", "hibernation",
+}
+
+// assumptions returns what else is assumed of how perf was run and of the machine.
+func (d *digest) assumptions() (list []string) {
+	if !d.r.OptionsKnown() && d.Guest == 0 {
+		list = append(list, "no event disabled while perf recorded (perf record --control): the recording does not have perf's options")
+	}
+	if d.Clock.Name == "perf" {
+		list = append(list, "CPUs' clocks differ by 50 ms at most (perf record -k CLOCK_MONOTONIC has one clock for all)")
+	}
+	if d.ClockUncertainty > 0 && d.Clock.Name != "perf" {
+		list = append(list, "some CPU was not silent for longer than ever else when the clock was set back")
+	}
+	return list
 }
 
 // sections prints titles with fields below them.

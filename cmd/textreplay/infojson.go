@@ -22,15 +22,17 @@ type jsonInfo struct {
 	Pokes     map[string]uint64       `json:"pokes"`
 	BPF       jsonBPF                 `json:"bpf"`
 	Assumed   []string                `json:"assumed"` // writers that leave no record: known holds if none wrote
-	Lost      []jsonLoss              `json:"lost"`
-	Conflicts []jsonConflict          `json:"conflicts"` // the first maxConflicts
-	Total     int                     `json:"conflicts_total"`
-	Skew      []jsonSkew              `json:"skew"`
-	Guest     *string                 `json:"guest"` // null: the host
-	Guests    []jsonGuest             `json:"guests"`
-	Warnings  []string                `json:"warnings"`
-	Advice    *jsonAdvice             `json:"advice"`           // null for a guest
-	Probes    *jsonProbes             `json:"probes,omitempty"` // of kernels that record no pokes
+	// AlsoAssumed is what known assumes of how perf was run and of the machine.
+	AlsoAssumed []string       `json:"also_assumed,omitempty"`
+	Lost        []jsonLoss     `json:"lost"`
+	Conflicts   []jsonConflict `json:"conflicts"` // the first maxConflicts
+	Total       int            `json:"conflicts_total"`
+	Skew        []jsonSkew     `json:"skew"`
+	Guest       *string        `json:"guest"` // null: the host
+	Guests      []jsonGuest    `json:"guests"`
+	Warnings    []string       `json:"warnings"`
+	Advice      *jsonAdvice    `json:"advice"`           // null for a guest
+	Probes      *jsonProbes    `json:"probes,omitempty"` // of kernels that record no pokes
 }
 
 // jsonAdvice is how to record what the recording lacks.
@@ -123,24 +125,25 @@ type jsonConflict struct {
 
 func (d *digest) json() jsonInfo {
 	out := jsonInfo{
-		Trusted:   jsonTrust{Because: list(d.Trusted.Because)},
-		Producer:  d.Producer,
-		Kernel:    d.Kernel,
-		Arch:      d.Arch,
-		Guests:    guestsJSON(d.Guests),
-		Clock:     jsonClock{d.Clock.Name, d.tsc() == nil, d.wall() == nil},
-		Coverage:  make(map[string]jsonCoverage),
-		Horizon:   decTime(d.Horizon),
-		Records:   make(map[string]uint64),
-		Snapshots: []jsonSnapshot{},
-		Pokes:     map[string]uint64{"total": d.Pokes.Total},
-		BPF:       jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, d.BPF.ImagesWithBytes, []jsonProgram{}},
-		Lost:      []jsonLoss{},
-		Conflicts: []jsonConflict{},
-		Skew:      []jsonSkew{},
-		Total:     d.Report.Conflicts,
-		Warnings:  []string{},
-		Assumed:   unseenWriters,
+		Trusted:     jsonTrust{Because: list(d.Trusted.Because)},
+		Producer:    d.Producer,
+		Kernel:      d.Kernel,
+		Arch:        d.Arch,
+		Guests:      guestsJSON(d.Guests),
+		Clock:       jsonClock{d.Clock.Name, d.tsc() == nil, d.wall() == nil},
+		Coverage:    make(map[string]jsonCoverage),
+		Horizon:     decTime(d.Horizon),
+		Records:     make(map[string]uint64),
+		Snapshots:   []jsonSnapshot{},
+		Pokes:       map[string]uint64{"total": d.Pokes.Total},
+		BPF:         jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, d.BPF.ImagesWithBytes, []jsonProgram{}},
+		Lost:        []jsonLoss{},
+		Conflicts:   []jsonConflict{},
+		Skew:        []jsonSkew{},
+		Total:       d.Report.Conflicts,
+		Warnings:    []string{},
+		Assumed:     unseenWriters,
+		AlsoAssumed: d.assumptions(),
 	}
 	if d.Probes != nil {
 		out.Probes = probesJSON(d.Probes)

@@ -191,3 +191,10 @@ func (o *recordOptions) confines(event string) string {
 	}
 	return ""
 }
+
+// OptionsKnown reports whether it is known with which options perf recorded: the recording has
+// its command line, and all options are understood. Newer perfs record their path only.
+func (r *Replay) OptionsKnown() bool {
+	args, _ := r.Recording.Cmdline()
+	return r.journal != nil || parseRecordOptions(args).known
+}
