@@ -357,7 +357,7 @@ func (d *build) isUnpatched(p *piece, f *fragment) bool {
 
 // changesOf returns what pokes do to a fragment. It is valid until the next call.
 func (d *build) changesOf(f *fragment, pokes []poke) []change {
-	changes := d.changes[:0]
+	changes := slices.Grow(d.changes[:0], len(pokes)) // at once: of some places there are very many
 	for i := range pokes {
 		p := &pokes[i]
 		e := &d.edits[p.edit]
@@ -389,7 +389,7 @@ func (d *build) changesOf(f *fragment, pokes []poke) []change {
 // there, and one for each time between. They are valid until the next call.
 func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 	changes := d.changesOf(f, w.pokesOf(p.sites))
-	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: d.out[:0]}
+	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: slices.Grow(d.out[:0], len(changes)+4)}
 	var births []uint64
 	if p.text {
 		class := gapsOfText

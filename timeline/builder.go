@@ -421,27 +421,11 @@ type cpuRun struct {
 // past the end of the address space, or are longer than 65,535 bytes.
 func (b *Builder) Poke(p *Poke) {
 	n := max(len(p.Old), len(p.New))
-	if n == 0 || n > 0xffff || p.Addr+uint64(n) < p.Addr {
+	if isImpossible(p.Addr, p.Old, p.New) || b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
 		return
 	}
-	if b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
-		return
-	}
-	x := b.queue.current
-	if x == nil {
-		x = &batch{pokes: make([]queued, 0, batchSize)}
-		b.queue.current = x
-	}
-	x.pokes = x.pokes[:len(x.pokes)+1]
-	q := &x.pokes[len(x.pokes)-1]
-	q.addr, q.time = p.Addr, p.Time
-	q.oldWord, q.newWord = word(p.Old), word(p.New)
-	q.olen, q.nlen = uint16(len(p.Old)), uint16(len(p.New))
-	q.cpu = cpuNumber(p.CPU)
-	if q.long = n > 8; q.long {
-		q.bytes = uint32(len(x.bytes))
-		x.bytes = append(append(x.bytes, p.Old...), p.New...)
-	}
+	x := b.batch()
+	q := x.put(p.Addr, p.Time, p.Old, p.New, p.CPU)
 	if q.delayed = p.NotBefore > p.Time; q.delayed {
 		x.notBefore = append(x.notBefore, p.NotBefore)
 	}
@@ -451,6 +435,12 @@ func (b *Builder) Poke(p *Poke) {
 	if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
 		b.enqueue()
 	}
+}
+
+// isImpossible reports whether a poke is one that Poke ignores.
+func isImpossible(addr uint64, old, new []byte) bool {
+	n := max(len(old), len(new))
+	return n == 0 || n > 0xffff || addr+uint64(n) < addr
 }
 
 // add adds a poke of a batch, whose site was looked up.

@@ -14,16 +14,16 @@ import (
 type change struct {
 	time           uint64
 	recorded       uint64 // time of the record, which is not time where CPUs' clocks differ
-	old, new       uint32
-	hasOld, hasNew bool
-	first          bool   // the fragment has the poke's first byte, which is a trap while the poke is made
-	birth, death   bool   // the poke as a whole has no old, or no new bytes
-	calls          bool   // it changes a call to another one, and the fragment has all of it
-	live           bool   // it shows that the code is alive here, see sightings
-	order, offset  uint32 // of the poke, and where in it the fragment begins
 	began          uint64 // from when on it was going on; 0: no record says
-	copied         bool   // it is no change, but a further copy that was made in [time, until]
-	until          uint64
+	until          uint64 // see copied
+	old, new       uint32
+	order, offset  uint32 // of the poke, and where in it the fragment begins
+	hasOld, hasNew bool
+	first          bool // the fragment has the poke's first byte, which is a trap while the poke is made
+	birth, death   bool // the poke as a whole has no old, or no new bytes
+	calls          bool // it changes a call to another one, and the fragment has all of it
+	live           bool // it shows that the code is alive here, see sightings
+	copied         bool // it is no change, but a further copy that was made in [time, until]
 	confirms       bool // it is no change, but the epoch's own copy, see confirmed
 }
 

@@ -131,7 +131,7 @@ type reader struct {
 // pokes appends the pokes of the site i to the list to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
-	words := r.words[:0]
+	words := slices.Grow(r.words[:0], int(x.first[i+1]-x.first[i]+1)*lineWords)
 	for _, n := range x.lines[x.first[i]:x.first[i+1]] {
 		words = append(words, b.log.at(n)[:]...)
 	}
@@ -149,7 +149,7 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 		}
 	}
 	n := len(to)
-	to = append(to, make([]poke, s.pokes)...)
+	to = slices.Grow(to, int(s.pokes))[:n+int(s.pokes)]
 	t, order := uint64(0), uint32(0)
 	for k := 0; n < len(to); n++ {
 		w := words[k]

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -124,6 +125,32 @@ func (b *Builder) settle() {
 		b.addBatch(q.current)
 		q.current.reset()
 	}
+}
+
+// batch returns the batch to fill.
+func (b *Builder) batch() *batch {
+	if b.queue.current == nil {
+		b.queue.current = &batch{pokes: make([]queued, 0, batchSize)}
+	}
+	return b.queue.current
+}
+
+// put appends a poke.
+func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
+	if len(x.pokes) == cap(x.pokes) {
+		x.pokes = slices.Grow(x.pokes, batchSize)
+	}
+	x.pokes = x.pokes[:len(x.pokes)+1]
+	q := &x.pokes[len(x.pokes)-1]
+	q.addr, q.time = addr, time
+	q.oldWord, q.newWord = word(old), word(new)
+	q.olen, q.nlen = uint16(len(old)), uint16(len(new))
+	q.cpu, q.delayed, q.enclosed = cpuNumber(cpu), false, false
+	if q.long = max(len(old), len(new)) > 8; q.long {
+		q.bytes = uint32(len(x.bytes))
+		x.bytes = append(append(x.bytes, old...), new...)
+	}
+	return q
 }
 
 func (x *batch) reset() { x.pokes, x.bytes, x.notBefore, x.began = x.pokes[:0], x.bytes[:0], nil, nil }

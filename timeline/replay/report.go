@@ -98,21 +98,22 @@ type PokeCounts struct {
 // inPlace returns the number of pokes that changed existing code.
 func (c *PokeCounts) inPlace() uint64 { return c.InPlace + c.Armed + c.Disarmed + c.Unoptimised }
 
-func (c *PokeCounts) count(kind timeline.PokeKind) {
-	c.Total++
+// count counts n pokes.
+func (c *PokeCounts) count(kind timeline.PokeKind, n uint64) {
+	c.Total += n
 	switch kind {
 	case timeline.PokeBatch:
-		c.InPlace++
+		c.InPlace += n
 	case timeline.PokeArmed:
-		c.Armed++
+		c.Armed += n
 	case timeline.PokeDisarmed:
-		c.Disarmed++
+		c.Disarmed += n
 	case timeline.PokeUnoptimised:
-		c.Unoptimised++
+		c.Unoptimised += n
 	case timeline.PokeCreated:
-		c.Created++
+		c.Created += n
 	case timeline.PokeRemoved:
-		c.Removed++
+		c.Removed += n
 	}
 }
 

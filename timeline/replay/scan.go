@@ -97,6 +97,9 @@ type scan struct {
 	readers              map[uint32]probeReader // processes that may have read hit counters
 
 	samples, pokes quickPass
+	chunking       chunking // how records are read ahead on all CPUs
+	inRuns         int      // how many records were entered as runs
+	freeChunks     []*chunk // that can be used again
 	// last holds what was decoded last. Its fields are reused, because clearing them
 	// for each record costs more than decoding.
 	last struct {
@@ -128,6 +131,7 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 		b:            timeline.NewBuilder(),
 		report:       &Report{First: timeline.MaxTime},
 		progress:     progress,
+		chunking:     usualChunking,
 		byCPU:        make(map[bufferKey]*ringBuffer),
 		perfExec:     make(map[uint32]bool),
 		others:       make(map[perfdata.RecordType]uint64),
@@ -239,6 +243,13 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 // beforeAhead is after how many records it is decided whether two goroutines read.
 const beforeAhead = 1 << 14
 
+// How many records are read one by one before chunks are tried, at first and where they
+// have not paid.
+const (
+	firstWait   = 64
+	longestWait = 1 << 20
+)
+
 // shouldReadAhead reports whether another goroutine should find the next records while this
 // one uses these: if they must be decompressed. To hand over others takes longer than to
 // find them.
@@ -253,19 +264,26 @@ func (s *scan) readAll() bool {
 	total, done := s.rec.Size(), int64(0)
 	const step = 1 << 24
 	next := int64(step)
-	progress := func() {
-		s.progress(min(done, total), total)
-		next += step
+	account := func(bytes int) {
+		if done += int64(bytes); done >= next && s.progress != nil {
+			s.progress(min(done, total), total)
+			next += step
+		}
 	}
 	sc := s.rec.Scan()
-	for n := 1; sc.Next(); n++ {
+	wait := min(firstWait, s.chunking.records) // records until chunks are tried
+	for n, tryAt := 1, wait; sc.Next(); n++ {
 		rec := sc.Record()
 		s.step(rec)
-		if done += int64(len(rec.Raw)); done >= next && s.progress != nil {
-			progress()
-		}
+		account(len(rec.Raw))
 		if n == beforeAhead && s.shouldReadAhead() {
 			break
+		}
+		if n == tryAt {
+			if wait = min(2*wait, longestWait); s.readChunks(sc, account) > s.chunking.records {
+				wait = min(firstWait, s.chunking.records)
+			}
+			tryAt = n + wait
 		}
 	}
 	s.stopped, s.skipped = sc.Err(), sc.Damage()
@@ -276,9 +294,7 @@ func (s *scan) readAll() bool {
 		for sc.Next() {
 			rec := sc.Record()
 			s.step(rec)
-			if done += int64(len(rec.Raw)); done >= next && s.progress != nil {
-				progress()
-			}
+			account(len(rec.Raw))
 		}
 		s.stopped, s.skipped = sc.Err(), sc.Damage()
 	}
@@ -476,12 +492,8 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 		return nil, 0
 	}
 	le := binary.LittleEndian
-	if id := le.Uint64(b[q.ID:]); id != q.id || q.ch == nil {
-		ch := s.channels.get(id)
-		if ch == nil || ch.buffer == nil || ch.buffer.unplaced || ch.machine != s.listens || !s.isPlain(ch, rec.Type) {
-			return nil, 0
-		}
-		q.id, q.ch = id, ch
+	if !q.find(s, le.Uint64(b[q.ID:]), rec.Type) {
+		return nil, 0
 	}
 	t := le.Uint64(b[q.Time:])
 	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(b[q.CPU:])) {
@@ -502,6 +514,19 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	s.report.First = min(s.report.First, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	return q.ch, t
+}
+
+// find makes q.ch the channel of an id. It reports whether the fast path can take records
+// of this type that came through it.
+func (q *quickPass) find(s *scan, id uint64, typ perfdata.RecordType) bool {
+	if id != q.id || q.ch == nil {
+		ch := s.channels.get(id)
+		if ch == nil || ch.buffer == nil || ch.buffer.unplaced || ch.machine != s.listens || !s.isPlain(ch, typ) {
+			return false
+		}
+		q.id, q.ch = id, ch
+	}
+	return true
 }
 
 // isPlain reports whether the fast path can take a record that came through ch: a
@@ -567,7 +592,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 // countPoke counts a change, and returns its kind.
 func (s *scan) countPoke(p *timeline.Poke) timeline.PokeKind {
 	kind := patching.KindOfPoke(s.arch.machine, s.rec.ByteOrder(), p.Old, p.New)
-	s.report.Pokes.count(kind)
+	s.report.Pokes.count(kind, 1)
 	return kind
 }
 

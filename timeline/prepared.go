@@ -1,0 +1,56 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+// Pokes are prepared changes of text, in the order of arrival. A reader that uses several
+// CPUs fills one Pokes in each goroutine, and gives them to [Builder.Add] one after the
+// other.
+type Pokes struct {
+	b *batch
+	r []Range // Builder.only
+}
+
+// NewPokes returns an empty Pokes for this builder, after [Builder.Only].
+func (b *Builder) NewPokes() *Pokes {
+	return &Pokes{&batch{pokes: make([]queued, 0, batchSize)}, b.only}
+}
+
+// Len returns how many there are.
+func (p *Pokes) Len() int { return len(p.b.pokes) }
+
+// Reset removes all.
+func (p *Pokes) Reset() { p.b.reset() }
+
+// Put appends a change as [Builder.Poke] does: it copies old and new, and ignores
+// what Poke ignores.
+func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
+	if isImpossible(addr, old, new) || p.r != nil && !wanted(p.r, addr, addr+uint64(max(len(old), len(new)))) {
+		return
+	}
+	p.b.put(addr, time, old, new, cpu)
+}
+
+// Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after
+// the other. It may take p's memory: p can then only be Reset.
+func (b *Builder) Add(p *Pokes, from, to int) {
+	if x := b.batch(); len(x.pokes) == 0 && from == 0 && to == len(p.b.pokes) && to <= batchSize {
+		b.queue.current, p.b = p.b, x // no copy
+		if to > batchSize/2 || len(b.queue.current.bytes) >= batchBytes {
+			b.enqueue()
+		}
+		return
+	}
+	for _, q := range p.b.pokes[from:to] {
+		x := b.batch()
+		if q.long {
+			bytes := p.b.bytes[q.bytes:][:int(q.olen)+int(q.nlen)]
+			q.bytes = uint32(len(x.bytes))
+			x.bytes = append(x.bytes, bytes...)
+		}
+		x.pokes = append(x.pokes, q)
+		if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
+			b.enqueue()
+		}
+	}
+}

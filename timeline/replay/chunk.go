@@ -1,0 +1,537 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"encoding/binary"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// Nearly all records are text pokes and samples, and the scan needs little of each: the
+// poke, and what the ring buffer must know of the times. So other goroutines decode them,
+// in chunks of the file, and sum up runs. A run is successive records of one type and one
+// event id whose times do not go back:
+//
+//	file     │ poke poke poke │ COMM │ poke poke │ sample sample sample │ ...
+//	chunk    │ run            │ other│ run       │ run                  │
+//	pokes    │ p p p                   p p                              │
+//
+// The scan goes through the chunks in the order of the file. It enters a run in a few
+// steps (enterRun), if everything about it is plain. Otherwise, and for all other records,
+// it does what it always does (step), and its Scanner decides what is a record. So the
+// chunks change nothing but the speed: if the Scanner is not where the next chunk
+// begins, the chunks are given up.
+
+// A chunk is some successive records of a file.
+type chunk struct {
+	at, end int // in chunks.rest
+	items   []item
+	pokes   *timeline.Pokes
+	tasks   []taskTime // of runs of samples
+	failed  any        // what the goroutine panicked with
+
+	seen [seenTasks]seenTask
+	gen  uint32 // counts runs, over all uses of the chunk
+}
+
+// A chunking says how large chunks are, and when they pay.
+type chunking struct {
+	records, bytes int // of a chunk at most
+	least          int // how many bytes must follow
+	run            int // records that a run must have on average
+}
+
+var usualChunking = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 20, run: 4}
+
+const seenTasks = 256
+
+// A taskTime is the first time of a thread in a run.
+type taskTime struct {
+	tid  uint32
+	time uint64
+}
+
+// A seenTask notes that a run's tasks have a thread.
+type seenTask struct{ tid, gen uint32 }
+
+// An item is a run, or another record (of type 0).
+type item struct {
+	at, end int // in the chunk's bytes
+	typ     perfdata.RecordType
+	records int
+	lastLen int // of the last record
+
+	id, cpu     uint64
+	tid         uint32 // of pokes
+	first, last uint64 // times
+	before      uint64 // the time before the last one
+	step        uint64 // the longest time between two
+
+	pokes, pokesEnd int // in chunk.pokes
+	kinds           [timeline.PokeRemoved + 1]uint32
+	tasks, tasksEnd int // in chunk.tasks
+}
+
+// chunks decodes the chunks of a file, as many at the same time as there are CPUs.
+type chunks struct {
+	s     *scan
+	rest  []byte
+	width int // how many goroutines; 0: the caller decodes
+
+	onFault bool
+	group   sync.WaitGroup
+	lock    sync.Mutex
+	changed sync.Cond // signals that one of the following has changed
+	next    int       // where in rest the next chunk begins
+	touched int       // up to where in rest memory was touched
+	sum     int       // what touch returned
+	begun   int       // how many chunks were begun, and how many were handed over
+	taken   int
+	ended   bool // no chunk follows the begun ones
+	ready   map[int]*chunk
+	free    []*chunk
+}
+
+// newChunks returns the chunks of rest, which a Scanner has ahead.
+func newChunks(s *scan, rest []byte) *chunks {
+	c := &chunks{s: s, rest: rest, ready: make(map[int]*chunk), free: s.freeChunks}
+	c.changed.L = &c.lock
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		c.width = n
+	}
+	c.onFault = debug.SetPanicOnFault(false)
+	debug.SetPanicOnFault(c.onFault)
+	for range c.width {
+		c.group.Go(c.work)
+	}
+	return c
+}
+
+// work decodes chunks until there are no more.
+func (c *chunks) work() {
+	debug.SetPanicOnFault(c.onFault)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for {
+		for c.begun-c.taken > 2*c.width && !c.ended {
+			c.changed.Wait()
+		}
+		if c.ended {
+			return
+		}
+		from := max(c.touched, c.next)
+		c.touched = from + c.s.chunking.bytes
+		c.lock.Unlock()
+		n := c.touch(from)
+		c.lock.Lock()
+		c.sum += n
+		k := c.begun
+		x := c.begin()
+		if x == nil {
+			return
+		}
+		c.lock.Unlock()
+		c.decode(x)
+		c.lock.Lock()
+		c.ready[k] = x
+		c.changed.Broadcast()
+	}
+}
+
+// touch loads the next lines of memory that will be needed. To find the end of a record takes
+// its size, so whoever goes from record to record waits for each line; these loads wait
+// for nothing. It returns a number so that the loads are not left out.
+func (c *chunks) touch(from int) (sum int) {
+	defer func() {
+		recover() // the file was cut short: whoever needs the bytes finds out
+	}()
+	const cacheLine = 64
+	b := c.rest[min(from, len(c.rest)):min(from+c.s.chunking.bytes, len(c.rest))]
+	for ; len(b) >= 4*cacheLine; b = b[4*cacheLine:] {
+		sum += int(b[0]) + int(b[cacheLine]) + int(b[2*cacheLine]) + int(b[3*cacheLine])
+	}
+	return sum
+}
+
+// begin begins the next chunk, and finds its end. It returns nil if there is none.
+func (c *chunks) begin() (x *chunk) {
+	if c.ended {
+		return nil
+	}
+	if n := len(c.free); n > 0 {
+		x, c.free = c.free[n-1], c.free[:n-1]
+	} else {
+		x = &chunk{pokes: c.s.b.NewPokes()}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			x.failed = r
+			c.ended = true
+		}
+		c.begun++
+		c.changed.Broadcast()
+	}()
+	x.at, x.end, x.failed = c.next, c.next, nil
+	for n := 0; n < c.s.chunking.records && x.end-x.at < c.s.chunking.bytes; n++ {
+		b := c.rest[x.end:]
+		if len(b) < 8 {
+			c.ended = true
+			break
+		}
+		h := binary.LittleEndian.Uint64(b)
+		size := int(h >> 48)
+		if size < 8 || size&7 != 0 || size > len(b) || uint32(h) >= 64 && (uint32(h) != uint32(perfdata.RecordFinishedRound) || size != 8) {
+			c.ended = true
+			break
+		}
+		x.end += size
+	}
+	c.next = x.end
+	return x
+}
+
+// take returns the next chunk, nil if there is none. It is valid until it is given back.
+func (c *chunks) take() *chunk {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.width == 0 {
+		c.sum += c.touch(c.next)
+		x := c.begin()
+		if x != nil {
+			c.decode(x)
+			c.taken++
+		}
+		return x
+	}
+	for {
+		if x := c.ready[c.taken]; x != nil {
+			delete(c.ready, c.taken)
+			c.taken++
+			c.changed.Broadcast()
+			return x
+		}
+		if c.ended && c.taken == c.begun {
+			return nil
+		}
+		c.changed.Wait()
+	}
+}
+
+// giveBack lets a chunk be used again.
+func (c *chunks) giveBack(x *chunk) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.free = append(c.free, x)
+}
+
+// stop returns when no goroutine uses the recording.
+func (c *chunks) stop() {
+	c.lock.Lock()
+	c.ended = true
+	c.changed.Broadcast()
+	c.lock.Unlock()
+	c.group.Wait()
+	for _, x := range c.ready {
+		c.free = append(c.free, x)
+	}
+	c.s.freeChunks = c.free
+}
+
+// decode finds the runs of a chunk.
+func (c *chunks) decode(x *chunk) {
+	defer func() {
+		if r := recover(); r != nil {
+			x.failed = r
+		}
+	}()
+	if x.failed != nil {
+		return
+	}
+	x.items, x.tasks = x.items[:0], x.tasks[:0]
+	x.pokes.Reset()
+	data := c.rest[x.at:x.end]
+	run := new(item) // the newest item, of type 0 if it is no run
+	for at := 0; at < len(data); {
+		h := binary.LittleEndian.Uint64(data[at:])
+		size := int(h >> 48)
+		raw := data[at : at+size : at+size]
+		typ, mode := perfdata.RecordType(h), uint16(h>>32)&perfdata.MiscCPUModeMask
+		var next *item
+		if mode != perfdata.MiscGuestKernel && mode != perfdata.MiscGuestUser {
+			switch typ {
+			case perfdata.RecordTextPoke:
+				next = c.poke(x, run, raw, at)
+			case perfdata.RecordSample:
+				next = c.sample(x, run, raw, at)
+			}
+		}
+		if next == nil {
+			next = x.item(item{at: at, records: 1})
+		}
+		run = next
+		at += size
+		run.end, run.lastLen = at, size
+	}
+}
+
+// item appends an item.
+func (x *chunk) item(i item) *item {
+	x.items = append(x.items, i) // no pointer to another one is used from here on
+	return &x.items[len(x.items)-1]
+}
+
+// extends reports whether a record continues a run.
+func (r *item) extends(typ perfdata.RecordType, id, cpu, t uint64) bool {
+	return r.typ == typ && r.id == id && r.cpu == cpu && t >= r.last
+}
+
+// add adds the time of a record to a run.
+func (r *item) add(t uint64) {
+	r.records++
+	r.step = max(r.step, t-r.last)
+	r.before, r.last = r.last, t
+}
+
+// poke adds a text poke to the run, or to a new one. It returns nil if the poke
+// is not plain. scan.passPoke decodes it in the same way.
+func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
+	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
+	le, p := binary.LittleEndian, &c.s.pokes.Places
+	if p.Size == 0 || len(raw) < body {
+		return nil
+	}
+	lens := le.Uint32(raw[16:])
+	newAt := body + int(lens&0xffff)
+	end := newAt + int(lens>>16)
+	trailer := align8(end)
+	if len(raw) != trailer+p.Size {
+		return nil
+	}
+	b := raw[trailer:]
+	id, t, cpu, tid := le.Uint64(b[p.ID:]), le.Uint64(b[p.Time:]), uint64(le.Uint32(b[p.CPU:])), le.Uint32(b[p.TID+4:])
+	old, new := raw[body:newAt], raw[newAt:end]
+	if run.extends(perfdata.RecordTextPoke, id, cpu, t) && run.tid == tid {
+		run.add(t) // another record of this id and length was exact
+	} else if t == 0 || !c.s.rec.IsExact(raw) {
+		return nil
+	} else {
+		n := x.pokes.Len()
+		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: id, cpu: cpu, tid: tid, first: t, last: t, pokes: n})
+	}
+	x.pokes.Put(le.Uint64(raw[8:]), t, old, new, int(cpu))
+	run.pokesEnd = x.pokes.Len()
+	run.kinds[patching.KindOfPoke(c.s.arch.machine, le, old, new)]++
+	return run
+}
+
+// sample is poke for samples.
+func (c *chunks) sample(x *chunk, run *item, raw []byte, at int) *item {
+	le, p := binary.LittleEndian, &c.s.samples.Places
+	if p.Size == 0 || len(raw) < p.Size || !c.s.rec.IsExact(raw) {
+		return nil
+	}
+	id, t, cpu, tid := le.Uint64(raw[p.ID:]), le.Uint64(raw[p.Time:]), uint64(le.Uint32(raw[p.CPU:])), le.Uint32(raw[p.TID+4:])
+	if run.extends(perfdata.RecordSample, id, cpu, t) {
+		run.add(t)
+	} else if t == 0 {
+		return nil
+	} else {
+		n := len(x.tasks)
+		run = x.item(item{at: at, typ: perfdata.RecordSample, records: 1, id: id, cpu: cpu, first: t, last: t, tasks: n, tasksEnd: n})
+		x.gen++
+	}
+	if s := &x.seen[tid%seenTasks]; *s != (seenTask{tid, x.gen}) {
+		*s = seenTask{tid, x.gen}
+		x.tasks = append(x.tasks, taskTime{tid, t})
+		run.tasksEnd = len(x.tasks)
+	}
+	return run
+}
+
+// readChunks reads records in chunks, as far as they go. It reports how many it has read
+// as runs.
+func (s *scan) readChunks(sc *perfdata.Scanner, account func(bytes int)) (records int) {
+	rest := sc.Rest()
+	if len(rest) < s.chunking.least || !s.mayEnterRuns() {
+		return 0
+	}
+	c := newChunks(s, rest)
+	defer c.stop()
+	for {
+		x := c.take()
+		if x == nil {
+			return records
+		}
+		if x.failed != nil {
+			panic(x.failed)
+		}
+		n, ok := s.readChunk(sc, c, x, account)
+		records += n
+		c.giveBack(x)
+		if !ok {
+			return records
+		}
+	}
+}
+
+// readChunk reads the records of a chunk. It reports how many it has entered as runs, and
+// whether the next chunk can follow.
+func (s *scan) readChunk(sc *perfdata.Scanner, c *chunks, x *chunk, account func(bytes int)) (records int, ok bool) {
+	file := sc.Record().File
+	added := 0 // of the pokes
+	addUpTo := func(n int) {
+		if added < n {
+			s.b.Add(x.pokes, added, n)
+		}
+	}
+	for i := range x.items {
+		r := &x.items[i]
+		if r.typ == perfdata.RecordTextPoke || r.typ == perfdata.RecordSample {
+			if s.enterRun(r, x, c.rest[x.at:], file) {
+				sc.Pass(r.end-r.at, r.lastLen)
+				account(r.end - r.at)
+				records += r.records
+				s.inRuns += r.records
+				continue
+			}
+		}
+		// Add what was entered so far before this record, or these, can add pokes.
+		if n := r.pokes; r.typ == perfdata.RecordTextPoke {
+			addUpTo(n)
+			added = r.pokesEnd
+		} else if raw := c.rest[x.at+r.at:]; r.typ != 0 || mayPoke(raw) {
+			n := x.pokes.Len()
+			for k := range x.items[i:] {
+				if o := &x.items[i+k]; o.typ == perfdata.RecordTextPoke {
+					n = o.pokes
+					break
+				}
+			}
+			addUpTo(n)
+			added = max(added, n)
+		}
+		for want := len(c.rest) - x.at - r.end; len(sc.Rest()) > want; {
+			if !sc.Next() {
+				return records, false
+			}
+			s.step(sc.Record())
+			account(len(sc.Record().Raw))
+		}
+		if len(sc.Rest()) != len(c.rest)-x.at-r.end || sc.Record().File != file {
+			return records, false
+		}
+	}
+	addUpTo(x.pokes.Len())
+	return records, records >= s.chunking.run*(len(x.items)-1)
+}
+
+// mayPoke reports whether a record may add a poke to the image.
+func mayPoke(raw []byte) bool {
+	switch perfdata.RecordType(binary.LittleEndian.Uint32(raw)) {
+	case perfdata.RecordTextPoke, perfdata.RecordSample:
+		return true
+	}
+	return false
+}
+
+// mayEnterRuns reports whether enterRun can succeed for any run.
+func (s *scan) mayEnterRuns() bool {
+	return s.located && s.machine == 0 && !s.guests.ids && (s.pokes.Size > 0 || s.samples.Size > 0)
+}
+
+// enterRun does what passPoke or passSample does for each record of a run, but for the
+// pokes, which the caller adds. If the run is not plain it does nothing and returns false.
+func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
+	if !s.mayEnterRuns() || file >= len(s.files) {
+		return false
+	}
+	isSample := r.typ == perfdata.RecordSample
+	q := &s.pokes
+	if isSample {
+		q = &s.samples
+	}
+	if !q.find(s, r.id, r.typ) {
+		return false
+	}
+	ch := q.ch
+	buf := ch.buffer
+	if ch.pinned && ch.cpu != int64(r.cpu) || buf.backward || r.first < buf.last {
+		return false
+	}
+	if !isSample && (r.first < buf.side || r.first < buf.tasks.newest) {
+		return false
+	}
+	if ch.first == 0 {
+		ch.first = r.first
+	}
+	s.counts[r.typ] += uint64(r.records)
+	buf.round += uint64(r.end - r.at)
+	buf.seeRun(r, isSample)
+	s.newest = max(s.newest, r.last)
+	s.report.First = min(s.report.First, r.first)
+	s.files[file].see(r.first, isSample)
+	s.files[file].see(r.last, isSample)
+	if isSample {
+		for _, t := range x.tasks[r.tasks:r.tasksEnd] {
+			s.tasks.meet(t.tid, t.time)
+		}
+		return true
+	}
+	s.tasks.meet(r.tid, r.first)
+	for kind, n := range r.kinds {
+		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
+	}
+	s.timesOfRun(buf, r, data)
+	if s.keepPlaced {
+		s.keepRun(r, data)
+	}
+	return true
+}
+
+// seeRun is see for each record of a run, none of which is older than what r has seen.
+func (b *ringBuffer) seeRun(r *item, isSample bool) {
+	b.see(r.first, isSample)
+	if r.records == 1 {
+		return
+	}
+	if !isSample {
+		b.sideBefore, b.side = r.before, r.last
+	}
+	b.longest, b.last = max(b.longest, r.step), r.last
+}
+
+// timesOfRun adds the times of a run of pokes to those that the tasks of a CPU made.
+func (s *scan) timesOfRun(buf *ringBuffer, r *item, data []byte) {
+	le, p := binary.LittleEndian, &s.pokes.Places
+	for at := r.at; at < r.end; {
+		at += int(le.Uint16(data[at+6:]))
+		buf.tasks.see(le.Uint64(data[at-p.Size+p.Time:]))
+	}
+}
+
+// keepRun keeps the pokes of a run for their windows.
+func (s *scan) keepRun(r *item, data []byte) {
+	const body = 8 + 8 + 2 + 2
+	le := binary.LittleEndian
+	p := timeline.Poke{CPU: int(r.cpu)}
+	for at := r.at; at < r.end; {
+		raw := data[at:]
+		size := int(le.Uint16(raw[6:]))
+		newAt := body + int(le.Uint16(raw[16:]))
+		end := newAt + int(le.Uint16(raw[18:]))
+		p.Addr, p.Time = le.Uint64(raw[8:]), le.Uint64(raw[size-s.pokes.Size+s.pokes.Time:])
+		p.Old, p.New = raw[body:newAt:newAt], raw[newAt:end:end]
+		if kind := patching.KindOfPoke(s.arch.machine, le, p.Old, p.New); kind.InPlace() {
+			s.writers.pokes(r.tid)
+			s.placed = append(s.placed, s.inPlace(&p, r.tid, kind))
+		}
+		at += size
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// neverChunks reads each record by itself. smallChunks makes very small chunks, even where
+// they do not pay.
+var (
+	neverChunks = chunking{records: 1 << 12, least: 1 << 62}
+	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0}
+)
+
+// read is what Load makes of a recording.
+type read struct {
+	Err    string
+	Report *Report
+	Image  *timeline.Encoded
+	Placed *timeline.Windows
+}
+
+// readWith loads a recording in chunks of this kind, on so many CPUs.
+func readWith(t *testing.T, path string, by chunking, cpus int) read {
+	t.Helper()
+	was := usualChunking
+	usualChunking = by
+	n := runtime.GOMAXPROCS(cpus)
+	defer func() {
+		usualChunking = was
+		runtime.GOMAXPROCS(n)
+	}()
+	r, err := Load(path, Options{Windows: true})
+	if err != nil {
+		return read{Err: err.Error()}
+	}
+	t.Cleanup(func() { r.Close() })
+	im := r.Image.Encode()
+	return read{Report: r.Report, Image: &im, Placed: r.windows}
+}
+
+// difference says in which part two readings differ, "" if they do not.
+func difference(a, b read) string {
+	switch {
+	case a.Err != b.Err:
+		return fmt.Sprintf("error %q, %q", a.Err, b.Err)
+	case !reflect.DeepEqual(a.Report, b.Report):
+		return "the report: " + cmp.Diff(fmt.Sprintf("%+v", a.Report), fmt.Sprintf("%+v", b.Report))
+	case !reflect.DeepEqual(a.Image, b.Image):
+		return "the image"
+	case !reflect.DeepEqual(a.Placed, b.Placed):
+		return "the windows"
+	}
+	return ""
+}
+
+// TestChunksChangeNothing compares what is read in chunks, small and usual ones, on one CPU
+// and on several, with what is read record by record.
+func TestChunksChangeNothing(t *testing.T) {
+	dir := t.TempDir()
+	paths := map[string]string{}
+	for _, name := range []string{"callgraph", "hotplug", "lossy", "rich", "small", "smalldup", "storm", "z72", "arm64"} {
+		paths[name] = filepath.Join("../../testdata", name, "rec.data")
+	}
+	for name, h := range map[string]genperf.History{
+		"address": {Pokes: 30_000, Sites: 500},
+		"random":  {Pokes: 60_000, Sites: 300, Order: genperf.Random, CPUs: 4},
+		"births":  {Pokes: 30_000, Sites: 500, Births: 5},
+		"samples": {Pokes: 1_000, Sites: 500, Samples: 30_000},
+	} {
+		paths[name] = filepath.Join(dir, name)
+		if err := h.Write(paths[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, path := range paths {
+		t.Run(name, func(t *testing.T) {
+			want := readWith(t, path, neverChunks, 1)
+			if want.Err != "" {
+				t.Fatal(want.Err)
+			}
+			for _, by := range []chunking{smallChunks, usualChunking} {
+				for _, cpus := range []int{1, 2, 3, 8} {
+					if d := difference(want, readWith(t, path, by, cpus)); d != "" {
+						t.Errorf("chunks of %d records, %d CPUs: %.2000s", by.records, cpus, d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestChunksOfDamaged does so for recordings in which some bytes were overwritten.
+func TestChunksOfDamaged(t *testing.T) {
+	rounds := 200
+	if testing.Short() {
+		rounds = 15
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	dir := t.TempDir()
+	h := genperf.History{Pokes: 1_500, Sites: 40, Order: genperf.Random, CPUs: 2, Births: 3}
+	if err := h.Write(filepath.Join(dir, "made")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "made", "data"), "../../testdata/small/rec.data/data", "../../testdata/smalldup/rec.data/data"} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded := 0
+		for i := range rounds {
+			bad := append([]byte(nil), data...)
+			for range 1 + rnd.IntN(3) {
+				at := 500 + rnd.IntN(len(bad)-500)
+				for k := range min(1+rnd.IntN(16), len(bad)-at) {
+					bad[at+k] = [...]byte{0, 1, 0xff, byte(rnd.IntN(256))}[rnd.IntN(4)]
+				}
+			}
+			if rnd.IntN(4) == 0 {
+				bad = bad[:500+rnd.IntN(len(bad)-500)]
+			}
+			copied := filepath.Join(dir, fmt.Sprint(i))
+			if err := os.WriteFile(copied, bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			want := readWith(t, copied, neverChunks, 1)
+			if want.Err == "" {
+				loaded++
+			}
+			if d := difference(want, readWith(t, copied, smallChunks, 1+i%3)); d != "" {
+				t.Fatalf("%s, round %d: %.2000s", path, i, d)
+			}
+		}
+		if loaded < rounds/2 {
+			t.Errorf("%s: only %d of %d damaged copies could be read", path, loaded, rounds)
+		}
+	}
+}
+
+// TestChunksEnterRuns: nearly all records are entered as runs, otherwise chunks only cost
+// time.
+func TestChunksEnterRuns(t *testing.T) {
+	for name, h := range map[string]genperf.History{
+		"address": {Pokes: 100_000, Sites: 5_000},
+		"random":  {Pokes: 100_000, Sites: 5_000, Order: genperf.Random, CPUs: 4},
+		"samples": {Pokes: 1_000, Sites: 500, Samples: 100_000},
+	} {
+		path := filepath.Join(t.TempDir(), "rec")
+		if err := h.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Load(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if got, least := r.scan.inRuns, (h.Pokes+h.Samples)*8/10; got < least {
+			t.Errorf("%s: %d records were entered as runs, want %d", name, got, least)
+		}
+	}
+}
