@@ -1,0 +1,311 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A database runs the SQL of docs/fleet.md.
+type database struct {
+	name string // in the docs
+	dir  string // of its package
+}
+
+var databases = []database{{"duckdb", "@duckdb/node-api"}, {"clickhouse", "chdb"}}
+
+// query runs statements and returns the rows of each. It skips the test where the database
+// is not installed: (cd internal/sqltest && npm ci --ignore-scripts).
+func (d database) query(t *testing.T, statements ...string) [][]map[string]any {
+	t.Helper()
+	dir := filepath.Join(corpus.Root(), "internal", "sqltest")
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", d.dir)); err != nil {
+		t.Skipf("%s is not installed: npm ci --ignore-scripts in internal/sqltest installs it", d.name)
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skipf("%s needs node: %v", d.name, err)
+	}
+	script, err := filepath.Abs(filepath.Join(dir, "run.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := json.Marshal(statements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rowsFile := filepath.Join(t.TempDir(), "rows")
+	cmd := exec.Command(node, script, d.name, rowsFile)
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", d.name, err, &stderr)
+	}
+	out, err := os.ReadFile(rowsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]map[string]any
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var rows []map[string]any
+		if err := dec.Decode(&rows); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows)
+	}
+	if len(all) != len(statements) {
+		t.Fatalf("%s: %d answers to %d statements\n%s", d.name, len(all), len(statements), &stderr)
+	}
+	return all
+}
+
+var sqlBlock = regexp.MustCompile("(?s)```sql\n-- (\\w+): ([^\n]*)\n(.*?)```")
+
+// sqlOf returns the statements in docs/fleet.md for a database, by their titles, and the
+// titles in their order.
+func sqlOf(t *testing.T, database string) (titles []string, statements map[string][]string) {
+	t.Helper()
+	statements = make(map[string][]string)
+	for _, m := range sqlBlock.FindAllStringSubmatch(docs(t)["fleet.md"], -1) {
+		if m[1] != database && m[1] != "both" {
+			continue
+		}
+		titles = append(titles, m[2])
+		for s := range strings.SplitSeq(m[3], ";\n") {
+			if strings.TrimSpace(s) != "" {
+				statements[m[2]] = append(statements[m[2]], s)
+			}
+		}
+	}
+	if len(titles) < 5 {
+		t.Fatalf("docs/fleet.md has %d blocks for %s", len(titles), database)
+	}
+	return titles, statements
+}
+
+// exportAll exports the repository's recordings to tables in a new working directory.
+func exportAll(t *testing.T) (recordings []string) {
+	t.Helper()
+	recordings, err := filepath.Glob(filepath.Join(corpus.Root(), "testdata", "*", "rec.data"))
+	if err != nil || len(recordings) < 10 {
+		t.Fatalf("%d recordings: %v", len(recordings), err)
+	}
+	for i := range recordings {
+		if recordings[i], err = filepath.Abs(recordings[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(t.TempDir())
+	var stderr bytes.Buffer
+	if code := run(append([]string{"export", "-o", "tables"}, recordings...), nil, io.Discard, &stderr); code != exitAnswered {
+		t.Fatalf("exit code %d\n%s", code, &stderr)
+	}
+	return recordings
+}
+
+// A fleetAnswer is what `at` or a database says of a byte.
+type fleetAnswer struct {
+	standing, reason, byte, before, after, candidates string
+	trap                                              bool
+}
+
+// TestFleetAnswers: 10,000 random questions have the same answers from databases and from
+// textreplay at.
+func TestFleetAnswers(t *testing.T) {
+	recordings := exportAll(t)
+	n := 10000
+	if testing.Short() {
+		n = 1000
+	}
+	rnd := rand.New(rand.NewPCG(20, 20))
+	var want []fleetAnswer
+	met := make(map[string]int)
+	csv := []byte("question,recording,text_offset,time\n")
+	for i, path := range recordings {
+		lines, rows := fleetQuestions(t, path, rnd, n*(i+1)/len(recordings)-n*i/len(recordings))
+		for k, row := range rows {
+			csv = fmt.Appendf(csv, "%d,%s\n", len(want)+k, row)
+		}
+		var stdout, stderr bytes.Buffer
+		run([]string{"at", "--stdin", "--json", "-i", path}, strings.NewReader(strings.Join(lines, "\n")), &stdout, &stderr)
+		dec := json.NewDecoder(&stdout)
+		for range rows {
+			var a jsonAnswer
+			if err := dec.Decode(&a); err != nil || len(a.Spans) != 1 {
+				t.Fatalf("%s: %d spans, %v\n%s", path, len(a.Spans), err, &stderr)
+			}
+			want = append(want, fleetAnswerOf(&a.Spans[0]))
+			met[a.Spans[0].Standing]++
+		}
+	}
+	t.Log(met)
+	for _, standing := range []string{"known", "in_flight", "unconfirmed", "unknown", "retired", "conflicting", "unmapped"} {
+		if met[standing] == 0 {
+			t.Errorf("no answer is %s", standing)
+		}
+	}
+	if err := os.WriteFile("questions.csv", csv, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			_, sql := sqlOf(t, d.name)
+			ask := append(slices.Clone(sql["the tables"]), sql["answers"]...)
+			fill := "INSERT INTO questions SELECT * FROM read_csv('questions.csv')"
+			if d.name == "clickhouse" {
+				fill = "INSERT INTO questions SELECT * FROM file('questions.csv', CSVWithNames)"
+			}
+			all := d.query(t, append(ask, fill, "SELECT * FROM answers ORDER BY question")...)
+			got := all[len(all)-1]
+			if len(got) != len(want) {
+				t.Fatalf("%d answers to %d questions", len(got), len(want))
+			}
+			for i, row := range got {
+				if a := fleetAnswerIn(row); a != want[i] {
+					t.Fatalf("question %d: the tables say\n%+v, at says\n%+v", i, a, want[i])
+				}
+			}
+		})
+	}
+}
+
+// fleetQuestions returns questions about a recording, for `at --stdin` and for databases.
+func fleetQuestions(t *testing.T, path string, rnd *rand.Rand, n int) (lines, rows []string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"export", "-o", "tables", "--json", path}, nil, &stdout, &stderr); code != exitAnswered {
+		t.Fatalf("exit code %d\n%s", code, &stderr)
+	}
+	var exported jsonExported
+	if err := json.Unmarshal(stdout.Bytes(), &exported); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(path, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	base, _ := r.Image.Text()
+	if k := r.Kallsyms(); k != nil {
+		for _, s := range k.LookupIn("", "_text") {
+			base = s.Addr
+		}
+	}
+	var places, times []uint64
+	for c := range r.Changes() {
+		if c.Poke != nil {
+			places = append(places, c.Poke.Addr)
+		}
+		times = append(times, c.Time)
+	}
+	var begins [][2]uint64 // where and when an answer begins
+	for f, v := range r.Image.Fragments() {
+		places, times = append(places, f.Lo, f.Hi), append(times, v.Since)
+		begins = append(begins, [2]uint64{f.Lo, v.Since})
+	}
+	for range n {
+		addr := places[rnd.IntN(len(places))] + rnd.Uint64N(9) - 4
+		time := times[rnd.IntN(len(times))] + rnd.Uint64N(5) - 2
+		if rnd.IntN(3) == 0 {
+			time = r.Report.First - min(r.Report.First, 1e9) + rnd.Uint64N(r.Report.Last-r.Report.First+2e9)
+		}
+		if rnd.IntN(3) == 0 {
+			begin := begins[rnd.IntN(len(begins))]
+			addr, time = begin[0], begin[1]
+		}
+		time = min(time, r.Report.Last+1e9)
+		if base >= 1<<63 && addr < 1<<63 {
+			addr = base // at answers that an address of user space is not the kernel's
+		}
+		lines = append(lines, fmt.Sprintf("%#x %dns 1", addr, time))
+		rows = append(rows, fmt.Sprintf("%s,%d,%d", exported.Recording, int64(addr-base), time))
+	}
+	return lines, rows
+}
+
+func fleetAnswerOf(s *jsonSpan) fleetAnswer {
+	a := fleetAnswer{standing: s.Standing, trap: s.MayTrap}
+	text := func(p *string) string {
+		if p == nil {
+			return ""
+		}
+		return strings.ToUpper(*p)
+	}
+	a.byte = text(s.Bytes)
+	if s.Reason != nil {
+		a.reason = s.Reason.Code
+	}
+	if s.Standing == "in_flight" {
+		a.before, a.after = text(s.Before), text(s.After)
+	}
+	for _, c := range s.Candidates {
+		a.candidates += text(c.Bytes) + " "
+	}
+	return a
+}
+
+func fleetAnswerIn(row map[string]any) fleetAnswer {
+	text := func(name string) string {
+		if row[name] == nil {
+			return ""
+		}
+		return fmt.Sprint(row[name])
+	}
+	a := fleetAnswer{standing: text("standing"), reason: text("reason"), byte: text("byte"), before: text("before"), after: text("after")}
+	trap := text("may_trap")
+	a.trap = trap == "true" || trap == "1"
+	list, _ := row["candidates"].([]any)
+	for _, c := range list {
+		a.candidates += fmt.Sprint(c) + " "
+	}
+	return a
+}
+
+// TestFleetQueries: the queries of docs/fleet.md run, and each finds something.
+func TestFleetQueries(t *testing.T) {
+	exportAll(t)
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			titles, sql := sqlOf(t, d.name)
+			var ask []string
+			queries := make(map[int]string)
+			for _, title := range titles {
+				for _, s := range sql[title] {
+					queries[len(ask)] = title
+					ask = append(ask, s)
+				}
+			}
+			numbered := 0
+			for i, rows := range d.query(t, ask...) {
+				if title := queries[i]; title[0] >= '0' && title[0] <= '9' && queries[i+1] != title { // the last statement
+					numbered++
+					if len(rows) == 0 {
+						t.Errorf("%s: no row", title)
+					} else {
+						t.Logf("%s: %d rows, %v", title, len(rows), rows[0])
+					}
+				}
+			}
+			if numbered < 10 {
+				t.Errorf("only %d questions", numbered)
+			}
+		})
+	}
+}
