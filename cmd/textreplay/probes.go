@@ -24,7 +24,9 @@ func (a *app) probesCmd() *cobra.Command {
 		Long: `probes prints a shell script that records kernel text on arm64 and powerpc, whose
 kernels record no text pokes. It reads the code of the running kernel, which takes
 root, or of the kernel that --kcore DIR and --kallsyms name, and checks that probes can
-record each of its changes. docs/probes.md explains the script.`,
+record each of its changes. On x86-64, whose kernels record text pokes, the script also
+records what is written, and "textreplay verify" compares the two. docs/probes.md explains
+the script.`,
 		Example: `  sudo textreplay probes > record.sh
   sudo sh record.sh sleep 10
   textreplay probes --kcore perf.data/kcore_dir`,
@@ -180,6 +182,8 @@ func machineName(m elf.Machine) string {
 		return "arm64"
 	case elf.EM_PPC64:
 		return "powerpc"
+	case elf.EM_X86_64:
+		return "x86-64"
 	}
 	return m.String()
 }

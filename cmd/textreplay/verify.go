@@ -159,7 +159,7 @@ func findingJSON(f *replay.Finding) jsonFinding {
 // excused ones by kind.
 func (v *verify) writeFindings(found, amiss []replay.Finding) {
 	if len(amiss) > 0 {
-		fmt.Fprintf(v.out, "\nSymbols and BPF programs that do not fit together:\n")
+		fmt.Fprintf(v.out, "\nRecords that do not fit together:\n")
 		for _, f := range within(v, amiss) {
 			writeFinding(v.out, &f)
 		}
@@ -267,7 +267,7 @@ func (v *verify) itself(r *replay.Replay) error {
 		}
 		fmt.Fprintf(v.out, "%s in %s (%s written twice)", verdict, count(r.Report.Pokes.Total, "poke"), thousands(r.Report.Pokes.WrittenTwice))
 		if len(amiss) > 0 {
-			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" of symbols and BPF programs"))
+			fmt.Fprintf(v.out, "; %s", v.style.paint(red, count(len(amiss), "misfit")+" between records"))
 		}
 		fmt.Fprintln(v.out)
 		var parts []string
@@ -275,6 +275,9 @@ func (v *verify) itself(r *replay.Replay) error {
 			parts = append(parts, fmt.Sprintf("%s %s", k.name, k.coverage.Verdict))
 		}
 		fmt.Fprintf(v.out, "coverage: %s\n", strings.Join(parts, ", "))
+		if n := r.SampledWrites(); n > 0 {
+			fmt.Fprintf(v.out, "compared with %s that a probe saw\n", count(n, "write"))
+		}
 		if len(conflicts) > 0 {
 			fmt.Fprintf(v.out, "\nContradictions:\n")
 			for _, c := range within(v, conflicts) {

@@ -38,6 +38,11 @@ fi
 # A kernel that records no text pokes, with a probe on the function that maps text.
 from=arm64/probe612
 cut probe612 -symbols vfs_read,do_sys_openat2 -oracles 00-base,01-schedstats-on,03-kprobe,06-bpf1,11-cpu1-key
+# Text pokes, with a probe on their writer. Recorded for these tests only.
+if [ -d "$corpus/x86_64/pokeprobe" ]; then
+	cut pokeprobe -symbols vfs_read,do_sys_openat2,__text_poke,text_poke_memcpy \
+		-oracles 00-base,01-key,02-kprobes,03-ftrace,04-off
+fi
 # Other architectures, whose kernels record no text pokes.
 for arch in arm64,24-bpf-fentry ppc64le,21-bpf-sock2 s390x,34-final; do
 	from=${arch%,*}/rich

@@ -1796,6 +1796,22 @@ var mutants = []mutant{
 		"s.probes = s.probes.clone()", "",
 		"TestFollowCounters"},
 
+	{"probes", "x86-64: a write is a step of a poke", "checker.crossCheck",
+		"if !made {", "if !made && false {",
+		"TestSampledWrites/a write without a poke"},
+	{"probes", "x86-64: a write has a poke's bytes", "sampledWrite.makes",
+		"bytes.HasPrefix(p.New[off:], w.bytes[:w.size()])", "true",
+		"TestSampledWrites/a write of other bytes than the poke's"},
+	{"probes", "x86-64: a poke has its writes", "checker.crossCheck",
+		"if !written {", "if !written && false {",
+		"TestSampledWrites/a poke without a write"},
+	{"probes", "x86-64: a write finds what the last one left", "checker.crossCheck",
+		"ok && was != w.now[k] && f.Kind != WriteMisfit", "ok && was != w.now[k] && false",
+		"TestSampledWrites/a write finds what another one left"},
+	{"probes", "x86-64: lost records explain what does not fit", "checker.addWrite",
+		"slices.ContainsFunc(c.r.Report.Losses, func(l Loss) bool { return l.From <= f.Time })", "false",
+		"TestSampledWrites/what was lost explains it"},
+
 	// Sequences of powerpc, literals of arm64.
 	{"sequences", "a branch without its mflr is not legal", "legal",
 		"return words[0] != patching.PowerpcNOP || !patching.IsPowerpcBL(words[1])", "return true", "TestSiteStates"},

@@ -148,6 +148,7 @@ const (
 	takesBefore                       // a probe on a text writer, before the store
 	takesAfter                        // and after it
 	takesCopy                         // a probe on the writer of BPF programs
+	takesWrites                       // a probe on the writer of all text, which is recorded too
 )
 
 func kindsOf(e *perfdata.Event) (k kinds) {

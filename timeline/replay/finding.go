@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"maps"
@@ -48,6 +49,14 @@ const (
 	PokeOfNothing
 	// ModulesOverlap: two modules that are loaded at the same time overlap.
 	ModulesOverlap
+	// WriteNotRecorded: a probe on the function that writes text saw a write of kernel
+	// text that is a step of no poke (x86-64).
+	WriteNotRecorded
+	// PokeNotWritten: a poke of kernel text of which such a probe saw no write.
+	PokeNotWritten
+	// WriteMisfit: a write found other bytes than the one before it left. Other says
+	// which.
+	WriteMisfit
 	// SnapshotMisfit: the recording's copy of kernel text is of another kernel or
 	// another boot. Other says why.
 	SnapshotMisfit
@@ -68,6 +77,9 @@ var findingKinds = [...]struct{ code, text string }{
 	InfoElsewhere:     {"info-elsewhere", "program info with a function that was never registered"},
 	PokeOfNothing:     {"poke-of-nothing", "a change at an address where no code was recorded"},
 	ModulesOverlap:    {"modules-overlap", "two modules at the same addresses"},
+	WriteNotRecorded:  {"write-not-recorded", "a write of kernel text that no poke has"},
+	PokeNotWritten:    {"poke-not-written", "a poke that nothing wrote"},
+	WriteMisfit:       {"write-misfit", "a write over other bytes than the one before it left"},
 	SnapshotMisfit:    {"snapshot-misfit", "the recording's copy of kernel text is of another kernel or boot"},
 	RecordDamaged:     {"damaged", "a record that does not fit its place in the file"},
 }
@@ -102,6 +114,7 @@ func (r *Replay) Findings() iter.Seq[Finding] {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
 			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool), maybe: make(map[uint64]bool)}
 		c.start()
+		compares := c.r.SampledWrites() > 0
 		for ch := range r.Changes() {
 			switch {
 			case ch.KSymbol != nil:
@@ -110,9 +123,15 @@ func (r *Replay) Findings() iter.Seq[Finding] {
 				c.bpf(ch.Time, ch.BPF)
 			case ch.Poke != nil:
 				c.poke(ch.Poke)
+				if compares {
+					p := *ch.Poke
+					p.Old, p.New = bytes.Clone(p.Old), bytes.Clone(p.New)
+					c.pokes = append(c.pokes, &p)
+				}
 			}
 		}
 		c.end()
+		c.crossCheck()
 		slices.SortStableFunc(c.found, func(a, b Finding) int { return cmp.Compare(a.Time, b.Time) })
 		for _, f := range c.found {
 			if !yield(f) {
@@ -142,6 +161,7 @@ type checker struct {
 	pending map[uint32][]Finding
 	lengths map[timeline.Range]bool // every range that was registered
 	loaded  map[uint32]bool         // every program that was loaded
+	pokes   []*perfdata.TextPoke    // if a probe saw their writes
 	found   []Finding
 }
 

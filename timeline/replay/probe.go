@@ -34,6 +34,7 @@ const (
 	probeBefore                      // powerpc
 	probeAfter                       // powerpc
 	probeCopy                        // arm64: the arguments of __text_poke, which writes BPF programs
+	probeWrites                      // x86-64: those of its __text_poke, which writes all text
 )
 
 // A probeEvent is an event on one of the functions, and the offsets of its fields in raw
@@ -48,6 +49,7 @@ type probeEvent struct {
 	mm, value, long                    int
 	words                              []probeWord // registers that may have the place
 	addr, length                       int
+	bytes, now                         int
 	times                              []uint64 // of the samples, as read
 	where                              uint64   // the probe's address, from its samples
 	moved                              bool     // they name several
@@ -120,6 +122,7 @@ type probeLog struct {
 	events  []*probeEvent
 	cpus    map[int64]*probeCPU
 	writes  []probeWrite
+	stores  []sampledWrite // x86-64
 	loose   []looseSample
 	doubles int
 	back    []timeline.Interval // where the times of a CPU's samples go back
@@ -197,6 +200,9 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 	case has("lr", "mm", "new", "dw"):
 		p.role = probeAfter
 		p.lr, p.mm, p.value, p.long = need("lr", 8), need("mm", 8), need("new", 8), need("dw", 8)
+	case has("addr", "len", "b", "now"):
+		p.role = probeWrites
+		p.addr, p.length, p.bytes, p.now = need("addr", 8), need("len", 8), need("b", sampledBytes), need("now", sampledBytes)
 	case has("addr", "len", "b"):
 		p.role = probeCopy
 		p.addr, p.length = need("addr", 8), need("len", 8)
@@ -369,6 +375,8 @@ func (s *scan) kindsOf(e *perfdata.Event) kinds {
 			k |= takesAfter
 		case probeCopy:
 			k |= takesCopy
+		case probeWrites:
+			k |= takesWrites
 		}
 	}
 	return k
@@ -400,6 +408,14 @@ func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.Sam
 		e.where = ip
 	}
 	switch e.role {
+	case probeWrites:
+		w := sampledWrite{time: id.Time, addr: u64(e.addr), len: u64(e.length)}
+		copy(w.bytes[:], raw[e.bytes:])
+		copy(w.now[:], raw[e.now:])
+		if w.addr+w.len >= w.addr && w.len > 0 {
+			p.stores = append(p.stores, w)
+		}
+		return
 	case probeCopy:
 		lo, n := u64(e.addr), u64(e.length)
 		if lo+n < lo {

@@ -13,7 +13,7 @@ import (
 
 // records reports whether the events are all that a kernel of this architecture needs.
 func (p *probeLog) records(a architecture) bool {
-	var roles [probeCopy + 1]int
+	var roles [probeWrites + 1]int
 	for _, e := range p.events {
 		roles[e.role]++
 	}

@@ -15,9 +15,46 @@ import (
 // What a part of a recording needs to keep what its probes prove.
 
 // IsProbe reports whether an event is a probe on a text writer whose samples the image is
-// made of. e may be nil.
+// made of, or which text pokes are compared with. e may be nil.
 func (r *Replay) IsProbe(e *perfdata.Event) bool {
-	return r.Report.Probes != nil && e != nil && r.scanned().probeOf(e) != nil
+	if e == nil {
+		return false
+	}
+	p := r.scanned().probeOf(e)
+	return p != nil && (p.role == probeWrites) == (r.Report.Probes == nil)
+}
+
+// SampledWrite returns the place of a write that a probe recorded in addition to the text
+// pokes. ok is false if the record is no sample of such a probe.
+func (r *Replay) SampledWrite(rec *perfdata.Record, id *perfdata.SampleID) (at timeline.Range, ok bool) {
+	if id.Event == nil {
+		return at, false
+	}
+	p := r.scanned().probeOf(id.Event)
+	if p == nil || p.role != probeWrites {
+		return at, false
+	}
+	var s perfdata.Sample
+	if r.Recording.Sample(rec, &s) != nil {
+		return at, false
+	}
+	raw, err := s.Raw()
+	if err != nil || len(raw) < p.size {
+		return at, false
+	}
+	order := r.Recording.ByteOrder()
+	at.Lo = order.Uint64(raw[p.addr:])
+	at.Hi = at.Lo + order.Uint64(raw[p.length:])
+	return at, true
+}
+
+// SampledWrites returns how many writes a probe on the writer of text recorded, in addition
+// to the text pokes of x86-64. [Replay.Findings] compares them.
+func (r *Replay) SampledWrites() int {
+	if s := r.scanned(); s.probes != nil {
+		return len(s.probes.stores)
+	}
+	return 0
 }
 
 // ProbedCode returns the ranges of the copy of the kernel that the answers depend on if

@@ -13,8 +13,8 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 )
 
-// A ProbePlan says how to record the changes of text of a kernel that records no text
-// pokes: by kprobe events on functions that each change goes through.
+// A ProbePlan says how to record the changes of text of a kernel, by kprobe events on
+// functions that each change goes through.
 type ProbePlan struct {
 	Machine elf.Machine
 	// Definitions are lines for kprobe_events of tracefs, and Events the names of these
@@ -23,6 +23,9 @@ type ProbePlan struct {
 	// Writers are the functions whose changes can be read from the samples. Others also
 	// map text for writing; of their changes only the time and perhaps the place is known.
 	Writers, Others []ProbeWriter
+	// Checks is set if the kernel records text pokes, so that the samples serve to check
+	// these only.
+	Checks bool
 }
 
 // A ProbeWriter is a function that changes text.
@@ -41,10 +44,11 @@ func noProbes(format string, args ...any) error {
 
 // The definitions of the events. Their fields are those that probeEventOf looks for.
 const (
-	defineARM64 = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
-	defineCopy  = "p:tp/poke __text_poke addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
-	definePPC   = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 va=%%gpr%[1]d:x64 now=+0(%%gpr%[1]d):x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
-	defineAfter = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+	defineARM64  = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
+	defineCopy   = "p:tp/poke __text_poke addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
+	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 va=%%gpr%[1]d:x64 now=+0(%%gpr%[1]d):x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+	defineWrites = "p:tp/poke __text_poke addr=%si:x64 len=%cx:u64 b=+0(%dx):x8[16] now=+0(%si):x8[16]"
+	defineAfter  = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
 )
 
 // PlanProbes checks the code of a kernel, and returns the probes that record its changes
@@ -62,11 +66,26 @@ func PlanProbes(core *kcore.Core, k *kcore.Kallsyms) (*ProbePlan, error) {
 	case elf.EM_PPC64:
 		return p, p.ppc64(&c)
 	case elf.EM_X86_64:
-		return nil, noProbes("kernels of x86-64 record text pokes; perf record --kcore asks for them")
+		return p, p.x86(&c)
 	case elf.EM_S390:
 		return nil, noProbes("s390 writes text in functions that kprobes refuse (docs/probes.md)")
+	case elf.EM_RISCV:
+		return nil, noProbes("riscv writes text in functions that kprobes refuse (docs/probes.md)")
 	}
 	return nil, noProbes("the writers of %v are not known", core.Machine)
+}
+
+// x86 plans to compare text pokes with what __text_poke writes. Since 5.19 its arguments are
+// a function, the address, the bytes and their number; the kernel then has
+// text_poke_memcpy, one of these functions.
+func (p *ProbePlan) x86(c *probeCode) error {
+	if c.one("__text_poke") == 0 || c.one("text_poke_memcpy") == 0 {
+		return noProbes("kernels of x86-64 record text pokes, and this one has no __text_poke of 5.19 or newer to compare them with")
+	}
+	p.Checks = true
+	p.Definitions, p.Events = []string{defineWrites}, []string{"tp:poke"}
+	p.Writers = []ProbeWriter{{"__text_poke", "its text pokes are recorded, and textreplay verify compares them with what it writes"}}
+	return nil
 }
 
 // arm64 plans for the callers of __set_fixmap.

@@ -597,7 +597,7 @@ func (s *scan) countPoke(p *timeline.Poke) timeline.PokeKind {
 }
 
 // readSamples are the kinds of events whose samples are read.
-const readSamples = takesModuleLoad | takesModuleFree | takesHotplug | takesBefore | takesAfter | takesCopy
+const readSamples = takesModuleLoad | takesModuleFree | takesHotplug | takesBefore | takesAfter | takesCopy | takesWrites
 
 // sample notes a sample's time, and the modules and CPUs that come and go.
 func (s *scan) sample(rec *perfdata.Record) {

@@ -238,6 +238,10 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 		if err := c.rec.SampleID(rec, &id); err != nil {
 			return false, err
 		}
+		if at, ok := c.r.SampledWrite(rec, &id); ok {
+			p := perfdata.TextPoke{Addr: at.Lo, New: make([]byte, min(at.Hi-at.Lo, 1<<12))}
+			return id.Time < c.opts.To && c.keepsPoke(&p), nil
+		}
 		if c.r.IsProbe(id.Event) {
 			// The hit counters count all samples, whatever they are of.
 			return id.Time < c.opts.To, nil
