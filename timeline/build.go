@@ -64,7 +64,7 @@ type build struct {
 	skew   uint64            // by how much the CPUs' clocks differ, as far as the records show
 	moved  map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
 	rivals map[uint32][]poke // those that may have come in another order, by the order of arrival of each
-	copied []furtherSnapshot // further copies of text, by time
+	copied []furtherSnapshot // further snapshots of text, by time
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// ErrTooLarge is returned by [Builder.Build] when further copies and explicit
+// ErrTooLarge is returned by [Builder.Build] when further snapshots and explicit
 // windows hold so many bytes that are nowhere else that the image's contents pass
 // 4 GiB.
 var ErrTooLarge = errors.New("timeline: further snapshots and windows are too large for an image")

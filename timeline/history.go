@@ -9,7 +9,7 @@ import (
 	"sort"
 )
 
-// A change is the part of a poke that covers one fragment, or a further copy of it.
+// A change is the part of a poke that covers one fragment, or a further snapshot of it.
 // Contents are arena offsets of the fragment's bytes.
 type change struct {
 	time           uint64
@@ -23,7 +23,7 @@ type change struct {
 	birth, death   bool // the poke as a whole has no old, or no new bytes
 	calls          bool // it changes a call to another one, and the fragment has all of it
 	live           bool // it shows that the code is alive here, see sightings
-	copied         bool // it is no change, but a further copy that was made in [time, until]
+	copied         bool // it is no change, but a further snapshot that was made in [time, until]
 	confirms       bool // it is no change, but the epoch's own copy, see confirmed
 }
 
@@ -170,7 +170,7 @@ type progress struct {
 
 // alive derives the epoch [e0, e1), during which code is here. It goes from fact to
 // fact, and each step fills the time between the last fact and the next one. With
-// the copy S, which was made in [s0, s1], pokes P and Q, and a further copy C:
+// the copy S, which was made in [s0, s1], pokes P and Q, and a further snapshot C:
 //
 //	            e0     s0    s1      P      gap     C        Q         e1
 //	1 begin     ├──────┤                                                     S, unconfirmed
@@ -384,7 +384,7 @@ func (c *historyBuilder) end(p *progress, e1 uint64) {
 	}
 }
 
-// outranked reports whether a change, or a further copy, says what was there in [e0, e1).
+// outranked reports whether a change, or a further snapshot, says what was there in [e0, e1).
 func (c *historyBuilder) outranked(e0, e1 uint64, changes []change) bool {
 	return slices.ContainsFunc(changes, func(ch change) bool { return ch.hasOld }) ||
 		!c.uncopied && slices.ContainsFunc(c.copied, func(cp furtherSnapshot) bool {

@@ -1701,7 +1701,7 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 	})
 }
 
-// withSnapshots puts further copies among the facts. One that was made while pokes
+// withSnapshots puts further snapshots among the facts. One that was made while pokes
 // were recorded, or another copy was made, says nothing where it agrees with
 // them, and contradicts them otherwise.
 func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts []witness) (all, clashing []witness) {
@@ -1740,7 +1740,7 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 	return all, clashing
 }
 
-// read paints the time up to a further copy. Where something can have changed
+// read paints the time up to a further snapshot. Where something can have changed
 // unrecorded while it was made, it proves nothing by itself.
 func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2 uint64, why Reason) {
 	_, why = p.lost.within(c.time, c.until+1)

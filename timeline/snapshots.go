@@ -29,7 +29,7 @@ type run struct {
 	off    uint32
 }
 
-// compareSnapshots sorts the further copies by time, and finds where each differs from the
+// compareSnapshots sorts the further snapshots by time, and finds where each differs from the
 // snapshot.
 func (d *build) compareSnapshots(lives []*Lifetime) {
 	if len(d.Builder.snapshots) == 0 {
@@ -129,7 +129,7 @@ func (c *furtherSnapshot) content(f *fragment) uint32 {
 	return noContent
 }
 
-// likeSnapshot reports whether all further copies have the snapshot's bytes of the
+// likeSnapshot reports whether all further snapshots have the snapshot's bytes of the
 // fragment.
 func (d *build) likeSnapshot(f *fragment) bool {
 	return !slices.ContainsFunc(d.copied, func(c furtherSnapshot) bool { return c.content(f) != snapshotContent })
@@ -141,7 +141,7 @@ type clash struct {
 	content  uint32
 }
 
-// withSnapshots returns the changes of an epoch, with the further copies that were made in
+// withSnapshots returns the changes of an epoch, with the further snapshots that were made in
 // it among them. A copy during which changes were recorded is not among them: it proves
 // nothing more if it agrees with them, and is a clash if it does not.
 func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []change) []change {
@@ -185,7 +185,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 // noPoke is the order of arrival of a change that is no poke.
 const noPoke = ^uint32(0)
 
-// read fills the time between the last fact and a further copy, and makes the copy the
+// read fills the time between the last fact and a further snapshot, and makes the copy the
 // last fact, from the moment on from which its bytes hold.
 func (c *historyBuilder) read(p *progress, ch *change) {
 	reason := SnapshotMismatch
@@ -216,7 +216,7 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 	*p = progress{t: at, proven: at, weak: weak}
 }
 
-// weakSnapshot returns why a further copy gives no more than unconfirmed bytes; none if it
+// weakSnapshot returns why a further snapshot gives no more than unconfirmed bytes; none if it
 // gives known ones. Where something may have changed unrecorded while it was made, it is
 // not known on which side of that it was read.
 func (c *historyBuilder) weakSnapshot(p *progress, ch *change) Reason {

@@ -130,17 +130,43 @@ func (w *Windows) at(k int) *InPlacePoke {
 func NewWindows(pokes []InPlacePoke, idle []IdleMoment, words bool) *Windows {
 	slices.SortFunc(idle, IdleMoment.compare)
 	w := &Windows{pokes: withoutDuplicates(pokes), idle: slices.Compact(idle)}
-	from := 0
-	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
-		w.runs = append(w.runs, sortedRun{lo, hi, from})
-		from += hi - lo
-	})
+	w.sort()
 	if words {
 		w.words = newWordWindows(w)
 	} else {
 		w.findBatches()
 	}
 	return w
+}
+
+// shortRun is how many pokes a run has on average, at least, if runs are kept.
+const shortRun = 8
+
+// sort finds the runs. If they are short, since pokes of several CPUs are interleaved, the
+// runs would take more memory than the pokes. The pokes are then copied in the order of
+// time, which is a single run.
+func (w *Windows) sort() {
+	from := 0
+	var sorted []InPlacePoke
+	InTimeOrder(w.pokes, func(p *InPlacePoke) uint64 { return p.Time }, func(lo, hi int) {
+		switch {
+		case sorted != nil:
+			sorted = append(sorted, w.pokes[lo:hi]...)
+			return
+		case len(w.runs) > len(w.pokes)/shortRun+shortRun:
+			sorted = make([]InPlacePoke, 0, len(w.pokes))
+			for _, r := range w.runs {
+				sorted = append(sorted, w.pokes[r.lo:r.hi]...)
+			}
+			sorted = append(sorted, w.pokes[lo:hi]...)
+			return
+		}
+		w.runs = append(w.runs, sortedRun{lo, hi, from})
+		from += hi - lo
+	})
+	if sorted != nil {
+		w.pokes, w.runs = sorted, []sortedRun{{0, len(sorted), 0}}
+	}
 }
 
 // withoutDuplicates leaves out the pokes that perf wrote twice (rule duplicates), which

@@ -286,3 +286,37 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 }
+
+// TestManyShortRuns: pokes of several CPUs that are interleaved are kept as one run, with the
+// windows that they have as runs of the file.
+func TestManyShortRuns(t *testing.T) {
+	const cpus, each = 4, 500
+	var pokes, byTime []InPlacePoke
+	for cpu := range uint64(cpus) {
+		for i := range uint64(each) {
+			pokes = append(pokes, InPlacePoke{Time: 1000 + i*cpus + cpu, Addr: 0x1000 + i%7*16, TID: 5, Len: 5, Kind: PokeBatch})
+		}
+	}
+	for i := range pokes {
+		byTime = append(byTime, pokes[i%cpus*each+i/cpus])
+	}
+	w := NewWindows(slices.Clone(pokes), nil, false)
+	if len(w.runs) != 1 {
+		t.Errorf("%d runs, want 1", len(w.runs))
+	}
+	for i := range byTime {
+		if got := w.at(i); got.Time != byTime[i].Time || got.Addr != byTime[i].Addr {
+			t.Fatalf("poke %d is %v, want %v", i, *got, byTime[i])
+		}
+	}
+	// Two rounds of a few CPUs are kept as they are in the file.
+	long := NewWindows(slices.Concat(byTime[1000:], byTime[:1000]), nil, false)
+	if len(long.runs) != 2 {
+		t.Errorf("%d runs, want 2", len(long.runs))
+	}
+	for i := range byTime {
+		if got := long.at(i); got.Time != byTime[i].Time || got.Addr != byTime[i].Addr {
+			t.Fatalf("poke %d of long runs is %v, want %v", i, *got, byTime[i])
+		}
+	}
+}

@@ -156,8 +156,8 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 	if end == m.Addr {
 		return
 	}
-	loaded, freed, told := s.moduleLifetime(m.Name, list.made.From, list.made.To)
-	if !told {
+	loaded, freed, certain := s.moduleLifetime(m.Name, list.made.From, list.made.To)
+	if !certain {
 		return
 	}
 	if loaded == 0 {

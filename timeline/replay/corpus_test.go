@@ -261,7 +261,7 @@ func TestOracles(t *testing.T) {
 	}
 }
 
-// TestFurtherCopies: oracles are given as further copies of text, each alone and all at
+// TestFurtherCopies: oracles are given as further snapshots of text, each alone and all at
 // once. No known byte differs from any oracle, and no fewer bytes are known than without
 // the copies.
 func TestFurtherCopies(t *testing.T) {

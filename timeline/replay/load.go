@@ -720,8 +720,8 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
 			listed = 0 // perf enables the events after it made the copy
 		}
-		loaded, freed, told := s.moduleLifetime(m.Name, 0, listed)
-		if !told {
+		loaded, freed, certain := s.moduleLifetime(m.Name, 0, listed)
+		if !certain {
 			end = m.Addr
 		}
 		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: seen, Undated: undated}

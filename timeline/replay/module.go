@@ -19,9 +19,9 @@ type moduleEvent struct {
 }
 
 // moduleLifetime returns the load and unload times of the named module that a module list
-// read during [from, to] contains; 0 if unknown. told is false if modules of that name
+// read during [from, to] contains; 0 if unknown. certain is false if modules of that name
 // came and went several times during [from, to].
-func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, told bool) {
+func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, certain bool) {
 	events := slices.Clone(s.moduleEvents[name])
 	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
 	events = slices.Compact(events) // perf writes some records twice

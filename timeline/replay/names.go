@@ -36,12 +36,12 @@ func (n names) Lookup(name string) []timeline.Symbol {
 
 // sized returns a symbol of the table with its size, and the name with which its
 // addresses are printed.
-func (n names) sized(sym kcore.Symbol) (s timeline.Symbol, told string) {
-	s, told = timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, sym.Name
+func (n names) sized(sym kcore.Symbol) (s timeline.Symbol, printed string) {
+	s, printed = timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, To: timeline.MaxTime}, sym.Name
 	if found, size, ok := n.k.Find(sym.Addr); ok && found.Addr == sym.Addr {
-		s.Size, told = size, found.Name
+		s.Size, printed = size, found.Name
 	}
-	return s, told
+	return s, printed
 }
 
 func (n names) Aliases(addr uint64) []string {
@@ -65,7 +65,7 @@ type TableSymbol struct {
 }
 
 // TableSymbols yields the kernel's and modules' symbols in kallsyms, table by table, in
-// each by address. The first table is that of perf's copy. Tables of further copies
+// each by address. The first table is that of perf's copy. Tables of further snapshots
 // add the modules that the first does not name. If a module was loaded several
 // times, TableSymbols yields its symbols once for each time.
 func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
@@ -78,12 +78,12 @@ func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
 			if sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
 				continue
 			}
-			sized, told := t.sized(sym)
-			if told == sym.Name {
-				told = ""
+			sized, by := t.sized(sym)
+			if by == sym.Name {
+				by = ""
 			}
 			for s := range r.Image.Named(table, sized) {
-				if !yield(TableSymbol{s, sym.Type, told}) {
+				if !yield(TableSymbol{s, sym.Type, by}) {
 					return
 				}
 			}

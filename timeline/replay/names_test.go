@@ -31,7 +31,7 @@ func TestModuleNames(t *testing.T) {
 }
 
 // judgeNames compares a recording with each oracle's own symbols: once with all oracles as
-// further copies, once with none.
+// further snapshots, once with none.
 func judgeNames(t *testing.T, dir string) {
 	oracles, err := corpus.Oracles(dir)
 	if err != nil {

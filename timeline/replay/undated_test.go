@@ -38,7 +38,7 @@ func TestUndatedCopy(t *testing.T) {
 		tape    func(w *tape)
 		own     bool
 		modules bool // the options name a list of modules, and the copy is perf's
-		copy    bool // there is a further copy, of 500 to 510
+		copy    bool // there is a further snapshot, of 500 to 510
 		addr    uint64
 		want    string
 	}{
@@ -51,7 +51,7 @@ func TestUndatedCopy(t *testing.T) {
 				"450..1001 known eb02",
 				"1001.. unconfirmed beyond-horizon eb02")},
 		{name: "with the recording's own copy", addr: 0x1100, own: true, want: known("9090")},
-		{name: "with a further copy", addr: 0x1100, copy: true, want: known("9090")},
+		{name: "with a further snapshot", addr: 0x1100, copy: true, want: known("9090")},
 		{name: "its modules", addr: 0x8100,
 			tape: func(w *tape) { w.poke(10, 450, 0x8100, "9090", "eb02") },
 			want: textLines(

@@ -11,7 +11,7 @@
 //	the old bytes of the first change after it, or else
 //	the byte of the page, or else nothing
 //
-// The image knows more: gaps in what was recorded, code of BPF programs, further copies of
+// The image knows more: gaps in what was recorded, code of BPF programs, further snapshots of
 // text, clocks that differ. So the table of gaps has a row wherever and whenever the
 // image's answer is not the derived one. The rows come from a comparison of the two
 // answers, for each version of each place, so a query cannot claim more than the image does.
