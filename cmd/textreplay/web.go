@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -199,6 +200,17 @@ func (in *webInput) load() (*web.Recording, error) {
 	if err != nil {
 		a.closeAll()
 		return nil, err
+	}
+	if r.Index().Saved {
+		// What was loaded stays in memory. The index, which has just been written, is
+		// mapped, and pages touch little of it.
+		a.closeAll()
+		a.opened = nil
+		if r, err = a.load(); err != nil {
+			a.closeAll()
+			return nil, err
+		}
+		debug.FreeOSMemory()
 	}
 	text, err := newWebText(&a, r)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,6 +68,12 @@ func served(t *testing.T, rec string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, srv)
+}
+
+// serve starts a server that ends with the test, and returns its address.
+func serve(t *testing.T, srv *web.Server) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -245,6 +252,16 @@ func TestWebPages(t *testing.T) {
 				t.Errorf("the overview has %d changes, want %s", shown, want)
 			}
 			v.check("overview")
+			v.do(chromedp.Evaluate(`document.querySelectorAll('table.busy')[1].querySelectorAll('th button')[1].click()`, nil))
+			v.do(chromedp.Evaluate(`document.querySelectorAll('table.busy')[1].querySelectorAll('th button')[1].click()`, nil))
+			counts := eval[[]int](v, `[...document.querySelectorAll('table.busy')[1].tBodies[0].rows].map(r => Number(r.cells[1].textContent.replaceAll(',', '')))`)
+			if !slices.IsSorted(counts) || eval[string](v, `document.querySelector('th[aria-sort]').ariaSort`) != "ascending" {
+				t.Errorf("functions sorted by changes, the fewest first: %d", counts)
+			}
+			v.do(chromedp.Evaluate(`document.querySelectorAll('table.busy')[1].querySelector('th button').click()`, nil))
+			if names := eval[[]string](v, `[...document.querySelectorAll('table.busy')[1].tBodies[0].rows].map(r => r.cells[0].textContent.trim())`); !slices.IsSorted(names) {
+				t.Errorf("functions sorted by name: %q", names)
+			}
 
 			lines := strings.Count(output(t, "log", "-i", rec, "--json"), "\n")
 			v.open("/log")
@@ -296,6 +313,13 @@ func TestWebSmall(t *testing.T) {
 	rec := filepath.Join(corpus.Root(), "testdata/small/rec.data")
 	v := visit(t, ctx, served(t, rec))
 
+	// A name that the recording does not have leads to names that have a part of it.
+	v.open("/")
+	v.search("sched_schedstats")
+	v.until("names like it", `[...document.querySelectorAll('main a')].some(a => a.textContent === 'sysctl_schedstats')`)
+	if got := v.text("main"); !strings.Contains(got, "No symbol has “sched_schedstats” in its name.") || !strings.Contains(got, "Names with “schedstats”") {
+		t.Errorf("a name that is not there:\n%s", got)
+	}
 	// The search box finds the function by a part of its name.
 	v.open("/")
 	v.search("schedstats")

@@ -8,11 +8,13 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -81,7 +83,9 @@ type searchPage struct {
 	Query, T string
 	Found    []foundRow
 	More     int
-	Data     *dataPart
+	// Near is the part of Query that the names of Found have, if none has all of it.
+	Near string
+	Data *dataPart
 }
 
 type foundRow struct {
@@ -131,12 +135,12 @@ func (q *request) search() error {
 		q.to = "/map?t=" + replay.Seconds(tt.From)
 		return nil
 	}
-	all := q.session.find(text, t, 0)
-	const most = 100
-	if len(all) > most {
-		p.More, all = len(all)-most, all[:most]
+	var n int
+	p.Found, n = q.session.find(text, t, 100)
+	if n == 0 && addrErr != nil {
+		p.Near, p.Found, n = q.session.near(text, t)
 	}
-	p.Found = all
+	p.More = n - len(p.Found)
 	if addrErr == nil {
 		p.Data = q.session.dataOf(text, addr, t)
 	} else if k := q.r.Kallsyms(); k != nil {
@@ -170,8 +174,20 @@ func (s *session) isCode(addr uint64) bool {
 	return false
 }
 
-// find returns the symbols with the text in their name: those that change first.
-func (s *session) find(text string, t uint64, most int) []foundRow {
+// indexFold is strings.Index for a name in which upper case does not matter. lower is in
+// lower case.
+func indexFold(name, lower string) int {
+	for i := 0; i+len(lower) <= len(name); i++ {
+		if strings.EqualFold(name[i:i+len(lower)], lower) {
+			return i
+		}
+	}
+	return -1
+}
+
+// find returns the symbols with the text in their name, those that change first: at most
+// so many, and how many there are.
+func (s *session) find(text string, t uint64, most int) (found []foundRow, n int) {
 	type hit struct {
 		name   string
 		addr   uint64
@@ -184,13 +200,21 @@ func (s *session) find(text string, t uint64, most int) []foundRow {
 	}
 	var hits []hit
 	lower := strings.ToLower(text)
-	seen := make(map[string]bool)
+	seen := make(map[uint64]bool) // hashes, because there can be 100,000 names
+	seed := maphash.MakeSeed()
+	better := func(a, b hit) int {
+		changes := func(h *hit) int { return min(h.n, 1) }
+		return cmp.Or(cmp.Compare(min(a.rank, 1), min(b.rank, 1)), changes(&b)-changes(&a), cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
+	}
 	add := func(name, module string, addr, size uint64, kind string) {
-		at := strings.Index(strings.ToLower(name), lower)
-		if at < 0 || len(hits) >= 1<<16 {
+		at := indexFold(name, lower)
+		if at < 0 {
 			return
 		}
-		key := module + ":" + name + hexAddr(addr)
+		key := maphash.Comparable(seed, struct {
+			module, name string
+			addr         uint64
+		}{module, name, addr})
 		if seen[key] {
 			return
 		}
@@ -212,9 +236,15 @@ func (s *session) find(text string, t uint64, most int) []foundRow {
 				}
 			}
 		}
-		hits = append(hits, h)
+		if hits = append(hits, h); len(hits) == 8*most {
+			slices.SortStableFunc(hits, better)
+			hits = hits[:most]
+		}
 	}
 	for x := range s.r.TableSymbols {
+		if indexFold(x.Name, lower) < 0 {
+			continue
+		}
 		kind := "function"
 		if x.Size == 0 {
 			kind = "data"
@@ -231,13 +261,8 @@ func (s *session) find(text string, t uint64, most int) []foundRow {
 		}
 		add(x.Name, x.Module, x.Addr, x.Size, kind)
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int {
-		changes := func(h *hit) int { return min(h.n, 1) }
-		return cmp.Or(cmp.Compare(min(a.rank, 1), min(b.rank, 1)), changes(&b)-changes(&a), cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
-	})
-	if most > 0 {
-		hits = hits[:min(most, len(hits))]
-	}
+	slices.SortStableFunc(hits, better)
+	hits = hits[:min(most, len(hits))]
 	out := make([]foundRow, 0, len(hits))
 	for _, h := range hits {
 		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.n, Last: seconds(h.last), Href: addrLink(h.addr, t)}
@@ -246,7 +271,23 @@ func (s *session) find(text string, t uint64, most int) []foundRow {
 		}
 		out = append(out, row)
 	}
-	return out
+	return out, len(seen)
+}
+
+// near returns the longest word of a name that some symbol has in its own, and these
+// symbols.
+func (s *session) near(text string, t uint64) (word string, found []foundRow, n int) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, word := range words[:min(4, len(words))] {
+		if len(word) < 4 {
+			break
+		}
+		if found, n = s.find(word, t, 100); n > 0 {
+			return word, found, n
+		}
+	}
+	return "", nil, 0
 }
 
 // suggest completes a name.
@@ -255,7 +296,8 @@ func (q *request) suggest() error {
 	text := strings.TrimSpace(q.FormValue("q"))
 	names := []map[string]any{}
 	if len(text) >= 2 && q.wait(q.Context(), time.Second) {
-		for _, f := range q.session.find(text, q.r.Report.First, 12) {
+		found, _ := q.session.find(text, q.r.Report.First, 12)
+		for _, f := range found {
 			names = append(names, map[string]any{"name": f.Name, "changes": f.Changes, "kind": f.Kind})
 		}
 	}

@@ -44,6 +44,32 @@ if (search) {
 	})
 }
 
+// Tables are sorted by a click on the name of a column: numbers the greatest first.
+function makeSortable(table) {
+	const head = [...table.tHead.rows[0].cells], body = table.tBodies[0]
+	const key = (row, i) => {
+		const text = row.cells[i].textContent.trim(), number = Number(text.replaceAll(',', ''))
+		return text === '' || Number.isNaN(number) ? text : number
+	}
+	const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === 'number' ? 1 : -1
+	head.forEach((th, i) => {
+		const button = document.createElement('button')
+		button.type = 'button'
+		button.className = 'sort'
+		button.append(...th.childNodes)
+		th.append(button)
+		button.addEventListener('click', () => {
+			const was = th.getAttribute('aria-sort')
+			const down = was ? was === 'ascending' : th.classList.contains('num')
+			for (const h of head) h.removeAttribute('aria-sort')
+			th.setAttribute('aria-sort', down ? 'descending' : 'ascending')
+			const rows = [...body.rows].sort((a, b) => order(key(a, i), key(b, i)) * (down ? -1 : 1))
+			body.append(...rows)
+		})
+	})
+}
+document.querySelectorAll('table.sortable').forEach(makeSortable)
+
 // The page of the same address with other content in the same places.
 async function load(url) {
 	const answer = await fetch(url)
@@ -117,7 +143,10 @@ async function look() {
 	if ((newer || body.dataset.pending === 'true' && state.ready) && document.activeElement?.matches('input:not([type=range]), select') !== true) {
 		const page = await load(location.href)
 		document.dispatchEvent(new CustomEvent('newer', { detail: page }))
-		if (!document.getElementById('map')) document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes)
+		if (!document.getElementById('map')) {
+			document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes)
+			document.querySelectorAll('table.sortable').forEach(makeSortable)
+		}
 		body.dataset.number = page.body.dataset.number
 		body.dataset.pending = page.body.dataset.pending
 		slide()

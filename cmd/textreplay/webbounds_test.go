@@ -1,0 +1,135 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/internal/web"
+)
+
+// TestWebBounds: pages of a recording with many changes are small, quick and take little
+// memory. It takes x86_64/storm (1.2 million changes) if it is there, with an index, and
+// 200,000 generated changes otherwise. Times are CPU times, so they allow for other work
+// on the machine, but not for other kinds of machines.
+func TestWebBounds(t *testing.T) {
+	rec := filepath.Join(t.TempDir(), "rec.data")
+	if dir := os.Getenv(corpus.Env); dir != "" && isThere(filepath.Join(dir, "x86_64/storm/rec.data")) {
+		rec = filepath.Join(dir, "x86_64/storm/rec.data")
+	} else {
+		h := genperf.History{Pokes: 200000, Sites: 20000}
+		if err := h.Write(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cpuTime := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	index := filepath.Join(t.TempDir(), "index")
+	output := func(args ...string) {
+		if code := run(append(args, "-i", rec, "--index", index), strings.NewReader(""), io.Discard, io.Discard); code > exitBelow {
+			t.Fatalf("%v: exit code %d", args, code)
+		}
+	}
+	output("info")
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	a := &app{stdin: strings.NewReader(""), stderr: io.Discard, input: rec, index: index}
+	srv, err := web.New(web.Options{Open: (&webInput{app: a}).open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := serve(t, srv)
+	get := func(path string) (body []byte, allocated uint64, cpu time.Duration) {
+		t.Helper()
+		var m0, m1 runtime.MemStats
+		runtime.ReadMemStats(&m0)
+		began := cpuTime()
+		answer, err := http.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err = io.ReadAll(answer.Body)
+		cpu = cpuTime() - began
+		runtime.ReadMemStats(&m1)
+		if answer.StatusCode != http.StatusOK || err != nil {
+			t.Fatalf("%s: %s %v", path, answer.Status, err)
+		}
+		return body, m1.TotalAlloc - m0.TotalAlloc, cpu
+	}
+	// The first page does not wait for all changes to be read. 300 ms is on a quiet machine.
+	if _, _, cpu := get("/"); cpu > 900*time.Millisecond {
+		t.Errorf("the first page takes %v of CPU time", cpu)
+	}
+	get("/search?q=e") // waits until all is there
+	if n := int64(heap()) - int64(before); n > 100<<20 {
+		t.Errorf("the pages keep %d bytes", n)
+	}
+	const mostAllocated = 30 << 20
+	for _, path := range []string{"/", "/map", "/log", "/log?sort=place", "/log?sort=writer", "/log?sort=newest&page=900", "/log?kind=ftrace&sort=writer",
+		"/search?q=e", "/search?q=vfs", "/diff?from=25%25&to=75%25", "/at?addr=0xffffffff81000000"} {
+		body, allocated, cpu := get(path)
+		t.Logf("%s: %d bytes, %d allocated, %v", path, len(body), allocated, cpu)
+		if len(body) > 1<<20 {
+			t.Errorf("%s has %d bytes", path, len(body))
+		}
+		if allocated > mostAllocated {
+			t.Errorf("%s allocates %d bytes", path, allocated)
+		}
+	}
+	// Tiles of all levels, along the way to the tile with the most changes.
+	x, y := uint64(0), uint64(0)
+	type part struct{ N int }
+	var slowest time.Duration
+	for z := range 8 {
+		best := -1
+		bx, by := x, y
+		for i := range uint64(4) {
+			nx, ny := x+i%2, y+i/2
+			if z == 0 && i > 0 {
+				break
+			}
+			body, allocated, cpu := get(fmt.Sprintf("/map/tile?zx=%d&zy=%d&x=%d&y=%d", z, z, nx, ny))
+			var p part
+			if err := json.Unmarshal(body, &p); err != nil {
+				t.Fatal(err)
+			}
+			if slowest = max(slowest, cpu); len(body) > 1<<20 || allocated > 8<<20 {
+				t.Errorf("tile %d %d %d: %d bytes, %d allocated", z, nx, ny, len(body), allocated)
+			}
+			if p.N > best {
+				best, bx, by = p.N, nx, ny
+			}
+		}
+		x, y = 2*bx, 2*by
+	}
+	t.Logf("the slowest tile takes %v of CPU time", slowest)
+	if slowest > 150*time.Millisecond { // 50 ms, on a quiet machine
+		t.Errorf("a tile takes %v of CPU time", slowest)
+	}
+}
