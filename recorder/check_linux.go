@@ -29,13 +29,13 @@ func (r *Recorder) check() {
 		}
 		remedy := "mount tracefs, and run as root or with CAP_PERFMON and read permission on it"
 		if _, other := os.Stat("/sys/kernel/tracing/events/sched"); other == nil && errors.Is(err, fs.ErrNotExist) {
-			if name != "cpuhp:cpuhp_enter" {
+			if name != hotplugPoint {
 				continue // a kernel without modules
 			}
 			remedy = "none: this kernel does not have it"
 		}
 		what := "the text of modules is unknown while they come and go"
-		if name == "cpuhp:cpuhp_enter" {
+		if name == hotplugPoint {
 			what = "a CPU that goes offline for a moment is not noticed"
 		}
 		r.warn(&Limit{What: what, Remedy: remedy, Err: fmt.Errorf("%s: %w", name, err)})

@@ -5,8 +5,10 @@ package recorder
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -35,11 +37,49 @@ func (r *Recorder) listenForCPUs() {
 	}
 }
 
+// A cpuState is what the steps of a CPU show (cpuhp_invoke_callback() of kernel/cpu.c).
+type cpuState struct {
+	back bool // it went offline, and a step up was recorded since
+}
+
+// step notes a sample of cpuhp:cpuhp_enter. A step beyond its target is one down. A machine
+// that is suspended takes CPUs offline and brings them back without any other sign.
+func (r *Recorder) step(p *tracepoint, raw []byte, t uint64) {
+	field := func(name string) (v uint32, ok bool) {
+		at := p.offset(name)
+		if at == 0 || at+4 > len(raw) {
+			return 0, false
+		}
+		return binary.NativeEndian.Uint32(raw[at:]), true
+	}
+	number, ok := field("unsigned int cpu")
+	target, ok2 := field("int target")
+	step, ok3 := field("int idx")
+	if !ok || !ok2 || !ok3 {
+		return
+	}
+	cpu := int(number)
+	if i := r.ringOf(cpu); i >= 0 && t < r.rings[i].opened {
+		return // of before its events were opened
+	}
+	switch s := r.steps[cpu]; {
+	case int32(step) > int32(target):
+		r.steps[cpu] = new(cpuState)
+	case s != nil:
+		s.back = true
+	}
+}
+
+// followsSteps reports whether every CPU that went offline shows in r.steps.
+func (r *Recorder) followsSteps() bool {
+	return !r.missed && slices.ContainsFunc(r.points, func(p tracepoint) bool { return p.name == hotplugPoint && p.offset("int idx") != 0 })
+}
+
 // readNews opens events on CPUs that came online.
 func (r *Recorder) readNews() error {
 	var buf [4096]byte
 	changed := make(map[int]bool)
-	for r.news >= 0 {
+	for r.told {
 		n, _, err := unix.Recvfrom(r.news, buf[:], 0)
 		if errors.Is(err, unix.ENOBUFS) {
 			// Some were dropped: look at every CPU.
@@ -49,6 +89,7 @@ func (r *Recorder) readNews() error {
 			continue
 		}
 		if err != nil {
+			r.told = false
 			break
 		}
 		if cpu, ok := cpuOf(buf[:n]); ok {
@@ -57,24 +98,30 @@ func (r *Recorder) readNews() error {
 	}
 	// A machine that was suspended took all CPUs but one offline, without telling
 	// anybody; and the clock of the records stood still.
-	if a := asleep(); a > r.awake+suspendLeast {
+	slept := r.slept
+	if slept {
+		r.awake, r.slept = asleep(), false
 		for _, g := range r.rings {
 			changed[g.cpu] = true
 		}
-		r.awake = a
 	}
-	if len(changed) == 0 {
-		return nil
+	if len(changed) > 0 && r.followsSteps() {
+		if err := r.drain(); err != nil { // the steps of these CPUs
+			return err
+		}
+		maps.DeleteFunc(changed, func(cpu int, _ bool) bool { return r.ringOf(cpu) >= 0 && r.steps[cpu] == nil })
 	}
-	online, err := onlineCPUs()
-	if err != nil {
-		return err
+	for cpu, s := range r.steps {
+		if s.back {
+			changed[cpu] = true
+		}
+	}
+	if slept && len(changed) == 0 {
+		r.copy()
 	}
 	for cpu := range changed {
-		if slices.Contains(online, cpu) {
-			if err := r.reopen(cpu); err != nil {
-				return err
-			}
+		if err := r.reopen(cpu); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -102,28 +149,28 @@ func cpuOf(msg []byte) (cpu int, ok bool) {
 
 // reopen opens new events on a CPU: those that it had are dead since it went offline
 // (perf_event_exit_cpu() in kernel/events/core.c). What it changed in between is not
-// recorded: from the last record of the old events until the new ones are open.
+// recorded: from the last record of the old events until the new ones are open. A CPU that
+// is not online yet is left alone; another step or message comes when it is.
 func (r *Recorder) reopen(cpu int) error {
+	g, err := r.newRing(cpu)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
 	from := uint64(0)
-	if i := slices.IndexFunc(r.rings, func(g *ring) bool { return g.cpu == cpu }); i >= 0 {
-		g := r.rings[i]
-		err := g.take(func(raw []byte) error {
-			r.stats.Records++
-			r.size += int64(len(raw))
-			r.look(g, raw)
-			return r.w.WriteRecord(raw)
-		})
-		if err != nil {
+	if i := r.ringOf(cpu); i >= 0 {
+		old := r.rings[i]
+		if err := errors.Join(r.drainRing(old), r.countLost(old)); err != nil {
 			return err
 		}
-		from = g.last
-		if err := r.countLost(g); err != nil {
-			return err
-		}
-		g.close()
+		from = old.last
+		old.close()
 		r.rings = slices.Delete(r.rings, i, i+1)
 	}
-	if err := r.adopt(cpu, from); err != nil {
+	delete(r.steps, cpu)
+	if err == nil {
+		err = r.adopt(g, from)
+	}
+	if err != nil {
 		r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown", cpu), Remedy: "record anew", Err: err})
 		return r.note(cpu, from, ^uint64(0))
 	}
@@ -131,27 +178,21 @@ func (r *Recorder) reopen(cpu int) error {
 	return nil
 }
 
-// adopt opens the events of a CPU that came online, which was not recorded since from.
-func (r *Recorder) adopt(cpu int, from uint64) error {
-	if err := r.openCPU(cpu); err != nil {
-		return err
-	}
-	opened := now()
-	i := slices.IndexFunc(r.rings, func(g *ring) bool { return g.cpu == cpu })
-	g := r.rings[i]
+// adopt adds the new ring buffer of a CPU, which was not recorded since from.
+func (r *Recorder) adopt(g *ring, from uint64) error {
 	g.last = from
 	for j, e := range r.events {
 		if err := r.w.AddID(e, g.ids[j]); err != nil {
 			// Without its id no reader could read a record of it.
 			g.close()
-			r.rings = slices.Delete(r.rings, i, i+1)
 			return err
 		}
 	}
-	if err := r.note(cpu, from, opened); err != nil {
+	r.insert(g)
+	if err := r.note(g.cpu, from, g.opened); err != nil {
 		return err
 	}
-	return r.index(r.rings[i : i+1])
+	return r.index([]*ring{g})
 }
 
 // note writes a gap to the journal.

@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -178,6 +178,7 @@ func (r *Recorder) ready() error {
 		return err
 	}
 	r.copy()
+	debug.FreeOSMemory() // of the lists of names and tasks, which are large
 	return r.flush()
 }
 
@@ -211,7 +212,7 @@ func (r *Recorder) end(ended uint64) (err error) {
 		// They are in data now.
 		err = errors.Join(os.Remove(filepath.Join(p.dir, perfdata.EarlyPrograms)), os.Remove(filepath.Join(p.dir, perfdata.EarlyFeatures)))
 	}
-	runtime.GC() // of what was only needed to end it
+	debug.FreeOSMemory() // of what was only needed to end it
 	return err
 }
 

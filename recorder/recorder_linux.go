@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,14 +38,19 @@ type Recorder struct {
 
 	opened   uint64 // when all events of the piece recorded
 	awake    uint64 // CLOCK_BOOTTIME - CLOCK_MONOTONIC: grows while the machine is suspended
+	slept    bool   // it has grown
 	copying  bool   // a copy is being made
 	again    bool   // and another one is to follow
 	done     chan copied
 	births   []uint32 // ids of programs that were loaded and not fetched yet
 	images   images
+	steps    map[int]*cpuState // of CPUs that went offline since their events were opened
 	stats    Stats
 	warned   map[string]bool
 	modified bool // something was taken in this round
+	lossy    bool // and something was lost
+	told     bool // the kernel has news of CPUs
+	missed   bool // something was ever lost: steps of CPUs may be among it
 }
 
 // copied is a finished copy, or why there is none.
@@ -75,7 +81,7 @@ func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]uint64)}, poll: -1, wake: -1, news: -1, awake: asleep()}
+	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]uint64)}, steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
 		r.closeAll()
 		if r.piece != nil {
@@ -120,9 +126,26 @@ func (r *Recorder) start() (err error) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+		if r.number, err = lastPiece(dir); err != nil {
+			return err
+		}
 	}
-	return r.begin()
+	return errors.Join(r.begin(), r.removeOld())
 }
+
+// lastPiece returns the highest number of a piece in dir, 0 if there is none: a recorder that
+// is started again goes on behind it.
+func lastPiece(dir string) (n int, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if i, err := strconv.Atoi(e.Name()); err == nil && e.Name() == pieceName(i) {
+			n = max(n, i)
+		}
+	}
+	return n, err
+}
+
+func pieceName(n int) string { return fmt.Sprintf("%06d", n) }
 
 // asleep returns how long the machine has been suspended since it was booted.
 func asleep() uint64 {
@@ -179,8 +202,27 @@ func parseCPUs(s string) (cpus []int, err error) {
 const maxCPUs = 1 << 16
 
 // openCPU opens the events on a CPU and maps its ring buffer.
-func (r *Recorder) openCPU(cpu int) (err error) {
-	g := &ring{cpu: cpu}
+func (r *Recorder) openCPU(cpu int) error {
+	g, err := r.newRing(cpu)
+	if err != nil {
+		return err
+	}
+	r.insert(g)
+	return nil
+}
+
+// insert adds a ring buffer, in the order of CPUs.
+func (r *Recorder) insert(g *ring) {
+	at := 0
+	for at < len(r.rings) && r.rings[at].cpu < g.cpu {
+		at++
+	}
+	r.rings = slices.Insert(r.rings, at, g)
+}
+
+// newRing opens the events on a CPU, which write into one new ring buffer.
+func (r *Recorder) newRing(cpu int) (g *ring, err error) {
+	g = &ring{cpu: cpu}
 	for i, e := range r.events {
 		var fd int
 		if fd, err = open(e, cpu); err != nil {
@@ -212,14 +254,10 @@ func (r *Recorder) openCPU(cpu int) (err error) {
 	}
 	if err != nil {
 		g.close()
-		return err
+		return nil, err
 	}
-	at := 0
-	for at < len(r.rings) && r.rings[at].cpu < cpu {
-		at++
-	}
-	r.rings = append(r.rings[:at], append([]*ring{g}, r.rings[at:]...)...)
-	return nil
+	g.opened = now()
+	return g, nil
 }
 
 // Run records until ctx is done. It writes what it takes to the files at least each
@@ -235,12 +273,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("epoll_wait: %w", err)
 		}
-		for _, e := range ready[:max(n, 0)] {
-			if e.Fd == pollWake {
-				var b [8]byte
-				unix.Read(r.wake, b[:])
-			}
-		}
+		r.woken(ready[:max(n, 0)])
 		if err := r.round(); err != nil {
 			return err
 		}
@@ -260,6 +293,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 				return err
 			}
 			flush = time.Now()
+			r.slept = asleep() > r.awake+suspendLeast
 			if r.opts.MaxSize > 0 && r.size >= r.opts.MaxSize && !r.copying {
 				if err := r.rotate(); err != nil {
 					return err
@@ -268,6 +302,30 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// woken handles what epoll_wait(2) returned. All ring buffers are drained afterwards.
+func (r *Recorder) woken(events []unix.EpollEvent) {
+	for _, e := range events {
+		switch {
+		case e.Fd == pollNews:
+			r.told = true
+		case e.Fd == pollWake:
+			var b [8]byte
+			unix.Read(r.wake, b[:])
+		case e.Fd >= 0 && e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
+			// The event is dead since its CPU went offline. epoll would report that at once,
+			// again and again, until the CPU is back and has new events.
+			if i := r.ringOf(int(e.Fd)); i >= 0 {
+				unix.EpollCtl(r.poll, unix.EPOLL_CTL_DEL, r.rings[i].fds[0], nil)
+			}
+		}
+	}
+}
+
+// ringOf returns the index of a CPU's ring buffer, -1 if it has none.
+func (r *Recorder) ringOf(cpu int) int {
+	return slices.IndexFunc(r.rings, func(g *ring) bool { return g.cpu == cpu })
 }
 
 const flushInterval = 200 * time.Millisecond
@@ -321,11 +379,25 @@ func (r *Recorder) rotate() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	if r.opts.MaxPieces > 0 && r.number > r.opts.MaxPieces {
-		return os.RemoveAll(r.pieceDir(r.number - r.opts.MaxPieces))
-	}
-	return nil
+	return r.removeOld()
 }
+
+// removeOld removes the oldest pieces, of which there are too many.
+func (r *Recorder) removeOld() error {
+	if r.opts.MaxPieces == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(r.opts.Dir)
+	for _, e := range entries {
+		if i, bad := strconv.Atoi(e.Name()); bad == nil && e.Name() == pieceName(i) && i <= r.number-r.opts.MaxPieces {
+			err = errors.Join(err, os.RemoveAll(r.pieceDir(i)))
+		}
+	}
+	return err
+}
+
+// Dir returns the directory of the recording, or of the piece at hand.
+func (r *Recorder) Dir() string { return r.dir }
 
 // lastRound takes what there is and ends the piece.
 func (r *Recorder) lastRound() error {
@@ -341,5 +413,5 @@ func (r *Recorder) pieceDir(n int) string {
 	if r.opts.MaxSize == 0 {
 		return r.opts.Dir
 	}
-	return filepath.Join(r.opts.Dir, fmt.Sprintf("%06d", n))
+	return filepath.Join(r.opts.Dir, pieceName(n))
 }

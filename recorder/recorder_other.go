@@ -22,6 +22,9 @@ func Start(Options) (*Recorder, error) {
 // Run does nothing.
 func (r *Recorder) Run(context.Context) error { return nil }
 
+// Dir returns nothing.
+func (r *Recorder) Dir() string { return "" }
+
 // Stats returns nothing.
 func (r *Recorder) Stats() Stats { return Stats{} }
 

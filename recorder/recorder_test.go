@@ -8,9 +8,11 @@ package recorder
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -298,5 +300,90 @@ func TestCPUNews(t *testing.T) {
 		if (err != nil) != (want < 0) || want >= 0 && len(cpus) != want {
 			t.Errorf("%q: %v, %v", s, cpus, err)
 		}
+	}
+}
+
+// TestHangUp: a dead event wakes the recorder once, not again and again.
+func TestHangUp(t *testing.T) {
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(poll)
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	r := &Recorder{poll: poll, rings: []*ring{{cpu: 3, fds: pipe[:1]}}}
+	if err := r.watch(pipe[0], 3); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(pipe[1]) // from now on the other end hangs up, as the event of an offline CPU does
+	var events [4]unix.EpollEvent
+	for i, want := range []int{1, 0} {
+		n, err := unix.EpollWait(poll, events[:], 0)
+		if err != nil || n != want {
+			t.Fatalf("wait %d: %d events, %v; want %d", i, n, err, want)
+		}
+		r.woken(events[:n])
+	}
+}
+
+// TestSteps: a CPU needs new events after a step down that is followed by a step up, but
+// not for steps from before its events were opened.
+func TestSteps(t *testing.T) {
+	p := &tracepoint{name: hotplugPoint, format: []byte("\tfield:unsigned int cpu;\toffset:8;\tsize:4;\n" +
+		"\tfield:int target;\toffset:12;\tsize:4;\n\tfield:int idx;\toffset:16;\tsize:4;\n")}
+	r := &Recorder{rings: []*ring{{cpu: 1, opened: 100}}, steps: make(map[int]*cpuState), points: []tracepoint{*p}}
+	step := func(at uint64, target, idx int32) {
+		raw := make([]byte, 8, 24)
+		for _, v := range []uint32{1, uint32(target), uint32(idx), 0} {
+			raw = binary.NativeEndian.AppendUint32(raw, v)
+		}
+		r.step(p, raw, at)
+	}
+	for _, x := range []struct {
+		at              uint64
+		target, idx     int32
+		offline, isBack bool
+	}{
+		{90, 0, 200, false, false},   // before its events were opened
+		{110, 200, 20, false, false}, // a module that was loaded installs a step
+		{120, 0, 200, true, false},
+		{130, 0, 100, true, false},
+		{140, 200, 10, true, true},
+		{150, 0, 10, true, false}, // it did not come online
+	} {
+		step(x.at, x.target, x.idx)
+		if s := r.steps[1]; (s != nil) != x.offline || s != nil && s.back != x.isBack {
+			t.Errorf("at %d: %+v", x.at, s)
+		}
+	}
+	if !r.followsSteps() {
+		t.Error("the steps of CPUs are not followed")
+	}
+	if r.missed = true; r.followsSteps() {
+		t.Error("steps may be lost")
+	}
+}
+
+// TestRestart: a recorder that is started again goes on behind the pieces that are there,
+// and removes those that are too many.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"000003", "000007", "7", "notes"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, Options{Dir: dir, MaxSize: LeastSize, MaxPieces: 2}, func() {})
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"000007", "000008", "7", "notes"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v; want %q", names, err, want)
 	}
 }

@@ -19,15 +19,16 @@ import (
 //	|  free  | records not yet taken |  free  |
 //	         tail                    head
 type ring struct {
-	cpu  int
-	fds  []int // of the events that write into it; the first one owns it
-	ids  []uint64
-	lost []uint64 // records of each event that were lost and counted
-	mem  []byte
-	page *unix.PerfEventMmapPage
-	data []byte
-	last uint64 // time of the last record that was taken
-	wrap []byte // a record that lies across the end of data
+	cpu    int
+	fds    []int // of the events that write into it; the first one owns it
+	ids    []uint64
+	lost   []uint64 // records of each event that were lost and counted
+	mem    []byte
+	page   *unix.PerfEventMmapPage
+	data   []byte
+	last   uint64 // time of the last record that was taken
+	opened uint64 // when its events were open
+	wrap   []byte // a record that lies across the end of data
 }
 
 func mapRing(fd, cpu, pages int) (*ring, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -26,25 +27,13 @@ func (r *Recorder) round() error {
 	if err := r.readNews(); err != nil {
 		return err
 	}
-	r.modified = false
-	lost := false
-	for _, g := range r.rings {
-		err := g.take(func(raw []byte) error {
-			r.modified = true
-			r.stats.Records++
-			r.size += int64(len(raw))
-			r.stats.Bytes += int64(len(raw))
-			if err := r.w.WriteRecord(raw); err != nil {
-				return err
-			}
-			lost = r.look(g, raw) || lost
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := r.drain(); err != nil {
+		return err
 	}
+	lost := r.lossy
+	r.lossy = false
 	if r.modified {
+		r.modified = false
 		if err := r.w.FinishedRound(); err != nil {
 			return err
 		}
@@ -61,8 +50,32 @@ func (r *Recorder) round() error {
 	return nil
 }
 
-// look finds what the recorder must react to. It reports whether records were lost.
-func (r *Recorder) look(g *ring, raw []byte) (lost bool) {
+// drain takes what all ring buffers have.
+func (r *Recorder) drain() error {
+	for _, g := range r.rings {
+		if err := r.drainRing(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Recorder) drainRing(g *ring) error {
+	return g.take(func(raw []byte) error {
+		r.modified = true
+		r.stats.Records++
+		r.size += int64(len(raw))
+		r.stats.Bytes += int64(len(raw))
+		if err := r.w.WriteRecord(raw); err != nil {
+			return err
+		}
+		r.look(g, raw)
+		return nil
+	})
+}
+
+// look finds what the recorder must react to.
+func (r *Recorder) look(g *ring, raw []byte) {
 	order := binary.NativeEndian
 	typ := perfdata.RecordType(order.Uint32(raw))
 	if typ != perfdata.RecordSample && len(raw) >= trailerSize {
@@ -73,7 +86,7 @@ func (r *Recorder) look(g *ring, raw []byte) (lost bool) {
 		if len(raw) >= 24 {
 			r.stats.Lost += order.Uint64(raw[16:])
 		}
-		return true
+		r.lossy, r.missed = true, true
 	case perfdata.RecordTextPoke:
 		r.images.poke(raw)
 	case perfdata.RecordKSymbol:
@@ -86,12 +99,15 @@ func (r *Recorder) look(g *ring, raw []byte) (lost bool) {
 		// u64 identifier, then TID, TIME, CPU, PERIOD, RAW
 		if len(raw) >= 48 {
 			g.last = max(g.last, order.Uint64(raw[24:]))
-			if id := order.Uint64(raw[8:]); r.isModuleLoad(g, id) {
+			switch p := r.pointOf(g, order.Uint64(raw[8:])); {
+			case p == nil:
+			case p.name == "module:module_load":
 				r.copy() // the module's text, before it changes
+			case p.name == hotplugPoint && len(raw) > sampleRaw:
+				r.step(p, raw[sampleRaw:], order.Uint64(raw[24:]))
 			}
 		}
 	}
-	return false
 }
 
 const (
@@ -99,13 +115,18 @@ const (
 	bpfEventLoad = 1  // PERF_BPF_EVENT_PROG_LOAD
 )
 
-func (r *Recorder) isModuleLoad(g *ring, id uint64) bool {
-	for i, p := range r.points {
+// sampleRaw is where the raw data of a tracepoint's sample begin: header, identifier,
+// TID, TIME, CPU, PERIOD, and the size of the raw data.
+const sampleRaw = 8 + 5*8 + 4
+
+// pointOf returns the tracepoint whose event has an id on a CPU, nil for other events.
+func (r *Recorder) pointOf(g *ring, id uint64) *tracepoint {
+	for i := range r.points {
 		if g.ids[i+1] == id {
-			return p.name == "module:module_load"
+			return &r.points[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // fetchBirths reads the code of programs that were loaded.
@@ -191,6 +212,7 @@ var pageSeed = maphash.MakeSeed()
 // finishCopy notes a copy in the journal.
 func (r *Recorder) finishCopy(c copied) error {
 	r.copying = false
+	debug.FreeOSMemory() // of the lists of names
 	if c.err != nil {
 		r.warn(fmt.Errorf("a copy of kernel text: %w", c.err))
 	} else {

@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -17,13 +18,30 @@ var tracefs = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 // tracepoints are those that a recording has, and what they show: how modules come and
 // go, and each step of a CPU that goes offline or comes online.
-var tracepoints = []string{"module:module_load", "module:module_free", "cpuhp:cpuhp_enter"}
+var tracepoints = []string{"module:module_load", "module:module_free", hotplugPoint}
+
+const hotplugPoint = "cpuhp:cpuhp_enter"
 
 // A tracepoint is one that this kernel has.
 type tracepoint struct {
 	name   string // system:event
 	id     uint64
 	format []byte // the file of that name
+}
+
+// offset returns where a field is in the raw data of a sample, 0 if the tracepoint has no
+// such field.
+func (t *tracepoint) offset(declared string) int {
+	_, rest, ok := bytes.Cut(t.format, []byte("field:"+declared+";\toffset:"))
+	if !ok {
+		return 0
+	}
+	number, _, _ := bytes.Cut(rest, []byte(";"))
+	n, err := strconv.ParseUint(string(number), 10, 12)
+	if err != nil {
+		return 0
+	}
+	return int(n)
 }
 
 // readTracepoint finds a tracepoint.

@@ -10,8 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +47,7 @@ func (s *size) Set(text string) error {
 func (a *app) recordCmd() *cobra.Command {
 	opts := recorder.Options{Pages: recorder.DefaultPages}
 	var maxSize size
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "record [-o DIR] [-- COMMAND [ARG]...]",
 		Short: "Record how the running kernel changes its text",
@@ -59,13 +62,14 @@ and can run for days: --max-size begins a new piece, which can be read alone, an
 It needs root, or CAP_PERFMON, CAP_BPF, CAP_SYSLOG and CAP_SYS_RAWIO. It begins with
 what it may do, and says what will be unknown and what would help.`,
 		Example: `  sudo textreplay record -o rec.data -- sleep 10
+  sudo textreplay record -o rec.data --follow -- sleep 10
   sudo textreplay record -o /var/lib/textreplay --max-size 500M --max-pieces 20`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 				return usagef("%s: write -- before the command to run", args[0])
 			}
-			return a.record(cmd, opts, int64(maxSize), args)
+			return a.record(opts, int64(maxSize), follow, args)
 		},
 	}
 	f := cmd.Flags()
@@ -73,12 +77,13 @@ what it may do, and says what will be unknown and what would help.`,
 	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "the pages of each CPU's ring buffer, a power of two (`N`)")
 	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again and again, this `TIME` apart, as 10m; only changed pages are stored")
 	f.Var(&maxSize, "max-size", "begin a new piece in DIR when one has this many bytes")
+	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does")
 	f.IntVar(&opts.MaxPieces, "max-pieces", 0, "keep only the `N` newest pieces")
 	return cmd
 }
 
 // record runs the recorder.
-func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, command []string) error {
+func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command []string) error {
 	opts.MaxSize = maxSize
 	if opts.MaxPieces != 0 && opts.MaxSize == 0 {
 		return usagef("--max-pieces needs --max-size")
@@ -89,6 +94,8 @@ func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, c
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
 	}
+	// To hand work from one thread to another costs more than recording does.
+	runtime.GOMAXPROCS(1)
 	ctx, release := outfile.SignalContext()
 	defer release()
 	r, err := recorder.Start(opts)
@@ -121,8 +128,17 @@ func (a *app) record(cmd *cobra.Command, opts recorder.Options, maxSize int64, c
 		fmt.Fprintf(a.stderr, "textreplay: recording into %s; Ctrl-C ends it\n", opts.Dir)
 	}
 	began := time.Now()
+	printed := make(chan error, 1)
+	var over atomic.Bool
+	if dir := r.Dir(); follow {
+		go func() { printed <- a.followRecord(dir, opts.MaxSize > 0, &over) }()
+	} else {
+		printed <- nil
+	}
 	err = r.Run(ctx)
 	err = errors.Join(err, r.Close())
+	over.Store(true)
+	err = errors.Join(err, <-printed)
 	s := r.Stats()
 	fmt.Fprintf(a.stderr, "textreplay: %v recorded into %s: %d records, %d lost; %d of %d BPF programs with their code; copies of kernel text: %d\n",
 		time.Since(began).Round(time.Millisecond), opts.Dir, s.Records, s.Lost, s.Fetched, s.Programs, s.Copies)

@@ -14,6 +14,9 @@ import (
 // they come and go, so lifetimes answer for them.
 type names struct{ k *kcore.Kallsyms }
 
+// Names returns the names of a table, for [timeline.Builder.Names].
+func Names(k *kcore.Kallsyms) timeline.Names { return names{k} }
+
 func (n names) Find(addr uint64) (timeline.Symbol, bool) {
 	sym, size, ok := n.k.Find(addr)
 	if !ok || sym.Pseudo() {

@@ -1,0 +1,360 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// aProgram loads a BPF program, and returns the clock before it had its symbol and after.
+func aProgram(t *testing.T) (p *ebpf.Program, before, after uint64) {
+	t.Helper()
+	before = monotonic()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "textreplay", Type: ebpf.SocketFilter, License: "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 7), asm.Return()}})
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("this machine allows no BPF programs: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, before, monotonic()
+}
+
+func monotonic() uint64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return uint64(t.Nano())
+}
+
+// A recording is "textreplay record" or "perf record" in a process of its own.
+type recording struct {
+	*exec.Cmd
+	stderr bytes.Buffer
+}
+
+// startRecording starts a recorder, and waits until it records into dir.
+func startRecording(t *testing.T, dir string, command ...string) *recording {
+	t.Helper()
+	r := &recording{Cmd: exec.Command(command[0], command[1:]...)}
+	r.Stderr = &r.stderr
+	if err := r.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { r.Process.Kill(); r.Wait() })
+	data := filepath.Join(dir, "data")
+	if command[0] == "perf" {
+		data = dir
+	}
+	for range 200 {
+		if info, err := os.Stat(data); err == nil && info.Size() > 4096 {
+			return r
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.Process.Kill()
+	r.Wait()
+	t.Skipf("%s does not record on this machine: %s", command[0], r.stderr.String())
+	return nil
+}
+
+// stop ends the recorder as SIGTERM does.
+func (r *recording) stop(t *testing.T) {
+	t.Helper()
+	if err := r.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Wait(); err != nil && filepath.Base(r.Path) != "perf" {
+		t.Fatalf("%v\n%s", err, r.stderr.String())
+	}
+}
+
+// usage returns the CPU time that the process has taken, in all its threads, and its
+// resident memory in bytes.
+func (r *recording) usage(t *testing.T) (cpu time.Duration, resident int) {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", r.Process.Pid)
+	threads, err := filepath.Glob(dir + "task/*/schedstat")
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		ns, _, _ := strings.Cut(string(stat), " ") // on a CPU; the times in stat are counted in ticks
+		n, err := strconv.Atoi(ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu += time.Duration(n)
+	}
+	status, err := os.ReadFile(dir + "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kb, _ := strconv.Atoi(strings.Fields(rest)[0])
+	return cpu, kb << 10
+}
+
+// births returns the symbols of the test's programs that a recording has.
+func births(t *testing.T, path string) (n int, lost uint64) {
+	t.Helper()
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	sc := rec.Scan(perfdata.Only(perfdata.RecordKSymbol, perfdata.RecordLost))
+	for sc.Next() {
+		var k perfdata.KSymbol
+		var l perfdata.Lost
+		switch {
+		case sc.Record().Type == perfdata.RecordLost:
+			if err := rec.Lost(sc.Record(), &l); err != nil {
+				t.Error(err)
+			}
+			lost += l.Lost
+		case rec.KSymbol(sc.Record(), &k) != nil:
+			t.Error("a KSYMBOL record cannot be read")
+		case k.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(k.Name, []byte("_textreplay")):
+			n++
+		}
+	}
+	return n, lost
+}
+
+// TestRecordLoad loads 10,000 BPF programs as fast as it can: no record is lost. Then it
+// makes 100 records each second: textreplay takes little time and memory. perf record takes
+// the same load at the same time.
+//
+// The binary in $TEXTREPLAY is measured, if that is set: the test's own has more in it.
+func TestRecordLoad(t *testing.T) {
+	programs, slow := 10_000, 10*time.Second
+	if testing.Short() {
+		programs, slow = 1000, 2*time.Second
+	}
+	binary := os.Getenv("TEXTREPLAY")
+	if binary == "" {
+		binary = "textreplay"
+	}
+	dir := t.TempDir()
+	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+	r := startRecording(t, ours, binary, "record", "-o", ours, "-m", "1024")
+	var perf *recording
+	if _, err := exec.LookPath("perf"); err == nil {
+		t.Run("perf", func(t *testing.T) {
+			perf = &recording{Cmd: exec.Command("perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-a", "-e", "dummy", "-m", "4M", "-o", theirs)}
+			if err := perf.Start(); err != nil {
+				t.Skip(err)
+			}
+		})
+		time.Sleep(2 * time.Second)
+	}
+	for range programs {
+		p, _, _ := aProgram(t)
+		p.Close()
+	}
+	time.Sleep(time.Second)
+	fast, fastMemory := r.usage(t)
+	pause := 40 * time.Millisecond // four records for each program
+	n := int(slow / pause)
+	perfCPU, perfMemory := time.Duration(0), 0
+	if perf != nil {
+		perfCPU, _ = perf.usage(t)
+	}
+	began := time.Now()
+	for range n {
+		p, _, _ := aProgram(t)
+		p.Close()
+		time.Sleep(pause)
+	}
+	took := time.Since(began)
+	cpu, memory := r.usage(t)
+	share := float64(cpu-fast) / float64(took) * 100
+	t.Logf("textreplay record: %d programs: %v of CPU time, %d MiB; then %.0f records each second: %.2f %% of a core, %d MiB",
+		programs, fast, fastMemory>>20, 4*float64(n)/took.Seconds(), share, memory>>20)
+	if perf != nil {
+		before := perfCPU
+		perfCPU, perfMemory = perf.usage(t)
+		t.Logf("perf record: %v of CPU time before; then %.2f %% of a core, %d MiB", before, float64(perfCPU-before)/float64(took)*100, perfMemory>>20)
+		perf.stop(t)
+		n, lost := births(t, theirs)
+		t.Logf("perf record: %d symbols, %d records lost", n, lost)
+	}
+	r.stop(t)
+	t.Log(strings.TrimSpace(r.stderr.String()))
+	if got, lost := births(t, ours); got != programs+n || lost != 0 {
+		t.Errorf("%d of %d programs have a symbol, %d records lost", got, programs+n, lost)
+	}
+	// Limits for a busy machine, and for the test's binary.
+	if share > 10 || memory > 100<<20 {
+		t.Errorf("%.2f %% of a core, %d MiB", share, memory>>20)
+	}
+}
+
+// TestRecordKilled kills the recorder at many moments. What it leaves has every program
+// that was loaded before its horizon. Until then the commands read the growing directory.
+func TestRecordKilled(t *testing.T) {
+	moments := 12
+	if testing.Short() {
+		moments = 3
+	}
+	random := rand.New(rand.NewPCG(18, 0))
+	answered := 0
+	for i := range moments {
+		dir := filepath.Join(t.TempDir(), "rec")
+		var r *recording
+		if i%3 == 0 { // at any moment, while it starts too
+			r = &recording{Cmd: exec.Command("textreplay", "record", "-o", dir)}
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Process.Kill(); r.Wait() })
+		} else {
+			r = startRecording(t, dir, "textreplay", "record", "-o", dir)
+		}
+		type loaded struct{ before, after uint64 }
+		var all []loaded
+		for until := time.Now().Add(time.Duration(random.IntN(1500)) * time.Millisecond); time.Now().Before(until); {
+			p, before, after := aProgram(t)
+			p.Close()
+			all = append(all, loaded{before, after})
+			if len(all)%100 == 50 && i%3 != 0 {
+				for _, args := range [][]string{{"info"}, {"log", "--kind", "ksymbol"}} {
+					c := exec.Command("textreplay", append(args, "-i", dir)...)
+					// 1 is that nothing is known yet.
+					if out, err := c.CombinedOutput(); err != nil && c.ProcessState.ExitCode() != 1 {
+						t.Errorf("%s of a directory that grows: %v\n%s", args[0], err, out)
+					}
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := r.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		r.Wait()
+		x, err := replay.Load(dir, replay.Options{})
+		if err != nil {
+			if i%3 != 0 {
+				t.Errorf("moment %d: %v", i, err)
+			}
+			continue // it was killed before it recorded
+		}
+		first, horizon := x.Report.Trusted.From, x.Report.Trusted.To
+		var births []uint64
+		for c := range x.Changes() {
+			if c.KSymbol != nil && c.KSymbol.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(c.KSymbol.Name, []byte("_textreplay")) {
+				births = append(births, c.Time)
+			}
+		}
+		missing := 0
+		for _, l := range all {
+			if l.before < first || l.after > horizon {
+				continue
+			}
+			found := 0
+			for _, b := range births {
+				if l.before <= b && b <= l.after {
+					found++
+				}
+			}
+			if found != 1 {
+				missing++
+			}
+			answered++
+		}
+		if missing > 0 {
+			t.Errorf("moment %d: %d of the programs loaded from %d to %d have no symbol", i, missing, first, horizon)
+		}
+		x.Close()
+	}
+	if answered == 0 {
+		t.Error("no program was loaded before the horizon of any recording")
+	}
+	t.Logf("%d programs before the horizons", answered)
+}
+
+// TestRecordFollow: --follow prints each change as log does, in time order, also those of
+// later pieces.
+func TestRecordFollow(t *testing.T) {
+	for _, pieces := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "rec")
+		args := []string{"textreplay", "record", "-o", dir, "--follow"}
+		wait := dir
+		if pieces {
+			args = append(args, "--max-size", "1M")
+			wait = filepath.Join(dir, "000001")
+		}
+		r := &recording{Cmd: exec.Command(args[0], args[1:]...)}
+		var stdout bytes.Buffer
+		r.Stdout, r.Stderr = &stdout, &r.stderr
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Process.Kill() })
+		for i := 0; ; i++ {
+			if info, err := os.Stat(filepath.Join(wait, "data")); err == nil && info.Size() > 4096 {
+				break
+			}
+			if time.Sleep(50 * time.Millisecond); i > 200 {
+				r.Process.Kill()
+				r.Wait()
+				t.Skipf("this machine allows no recording: %s", r.stderr.String())
+			}
+		}
+		time.Sleep(time.Second)
+		n := 20
+		if pieces {
+			n = 4000
+		}
+		for range n {
+			p, _, _ := aProgram(t)
+			p.Close()
+		}
+		time.Sleep(2 * time.Second)
+		r.stop(t)
+		lines := strings.Split(stdout.String(), "\n")
+		count, last := 0, ""
+		for _, l := range lines {
+			if strings.Contains(l, "symbol registered") && strings.Contains(l, "_textreplay>: ") {
+				count++
+			}
+			if at, _, ok := strings.Cut(l, " "); ok {
+				if at < last && len(at) == len(last) {
+					t.Errorf("%q is printed after %s", l, last)
+				}
+				last = at
+			}
+		}
+		if count != n {
+			t.Errorf("pieces %v: %d of %d programs are printed", pieces, count, n)
+		}
+		if pieces {
+			if _, err := os.Stat(filepath.Join(dir, "000002")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
