@@ -5,6 +5,7 @@ package replay
 
 import (
 	"debug/elf"
+	"slices"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/patching"
@@ -209,10 +210,13 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 // addTrap adds the trap of a window.
 func (c *Cursor) addTrap(w *timeline.Window) {
 	code := c.room()
-	if w.Len > len(code) || !c.Read(w.Addr, w.Switch, code[:w.Len]).Standing.HasBytes() {
+	switch {
+	case w.Len > len(code):
 		code = nil
-	} else {
+	case c.Read(w.Addr, w.Switch, code[:w.Len]).Standing.HasBytes():
 		code = code[:w.Len]
+	default:
+		code = disputed(c.image, w)
 	}
 	effect := effectOf(c.machine, w, code, c.return0)
 	for i := range c.alternatives {
@@ -232,9 +236,24 @@ func (c *Cursor) addTrap(w *timeline.Window) {
 func (r *Replay) Effect(w *timeline.Window) Effect {
 	code := make([]byte, w.Len)
 	if !r.Image.At(w.Switch).Read(w.Addr, code).Standing.HasBytes() {
-		code = nil
+		code = disputed(r.Image, w)
 	}
 	return effectOf(r.arch.machine, w, code, r.staticCallReturn0())
+}
+
+// disputed returns the bytes that the poke of w wrote, if a later fact contradicts them; nil
+// if they are not all known. The handler acts by what the poke writes, whatever came later.
+func disputed(im *timeline.Image, w *timeline.Window) (code []byte) {
+	for s := range im.At(w.Switch).Spans(w.Addr, uint64(w.Len)) {
+		i := slices.IndexFunc(s.Candidates, func(c timeline.Candidate) bool {
+			return c.Fact == timeline.Fact{Source: timeline.SourcePoke, Time: w.Switch}
+		})
+		if i < 0 {
+			return nil
+		}
+		code = append(code, s.Candidates[i].Bytes...)
+	}
+	return code
 }
 
 // effectOf returns the effect of the trap of w. code is the new bytes, empty if they are not

@@ -53,3 +53,36 @@ func TestStaticCallReturn0(t *testing.T) {
 		}
 	}
 }
+
+// TestDisputedEffect: a trap acts by what its poke wrote, also if a later fact contradicts
+// these bytes, since a change between was lost.
+func TestDisputedEffect(t *testing.T) {
+	const at = 0x1100
+	const nop, jmp, call = "0f1f440000", "e9fb020000", "e8fb030000"
+	w := newTape(t)
+	w.poke(10, 1_000_000, at, nop, jmp)
+	w.ticks(2_000_000, 2_000_000)
+	w.lost(10, 3_000_000, 1)
+	w.poke(10, 4_000_000, at, call, nop)
+	w.ticks(5_000_000, 5_000_000)
+	r := w.replay()
+	const during = 1_000_000
+	if s := r.Image.At(during).Read(at, make([]byte, 5)).Standing; s != timeline.Conflicting {
+		t.Fatalf("the bytes are %v", s)
+	}
+	windows := r.Windows().At(at, 5, during)
+	if len(windows) == 0 {
+		t.Fatal("no window")
+	}
+	want := Effect{Kind: EffectJump, Target: at + 0x300, Next: at + 5}
+	if got := r.Effect(&windows[0]); got != want {
+		t.Errorf("Effect is %+v, want %+v", got, want)
+	}
+	found := false
+	for _, a := range r.Cursor().Alternatives(at, during, during) {
+		found = found || a.Trap && a.Effect == want
+	}
+	if !found {
+		t.Error("the cursor has no such trap")
+	}
+}
