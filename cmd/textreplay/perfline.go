@@ -45,6 +45,9 @@ func (p *questionParser) parse(line string) []question {
 	switch {
 	case line[0] == '#' && (at < 2 || !isInt(tokens[at-1].text)) && !p.isChain(line, tokens):
 		return nil
+	case at == len(tokens)-1 && strings.HasSuffix(line, ": "):
+		// perf prints a space, and the call chain on the lines after it.
+		p.header(line, tokens, at)
 	case p.plain(tokens, at):
 	case at >= 0:
 		p.header(line, tokens, at)

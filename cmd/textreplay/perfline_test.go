@@ -47,6 +47,8 @@ func TestQuestionLines(t *testing.T) {
 			[]string{"2 0xffffffffa3153b67 11.066082 kernel", "3 0xffffffffc0153b67 11.066082", "4 0x12a134 11.066082 user", "6 add 11.5", "7 error no time before"}},
 		{"call chain, time and ip only", "   11.066082: \n\tffffffffa3153b67\n\t           17cf9\n\n   11.116404: \n\tffffffffa3a592eb\n",
 			[]string{"2 0xffffffffa3153b67 11.066082", "3 0x17cf9 11.066082", "6 0xffffffffa3a592eb 11.116404"}},
+		{"call chain, few fields", "perf-exec    32.399043: \n\tffffffffa3153b67 f+0x24\n\t           17cf9 [unknown]\n\n  132 [000]    32.399044: \n\tffffffffa3a592eb f+0x24 ([kernel.kallsyms])\n\nadd 32.399045: \n\tffffffffa3a592eb f\n\nadd 32.399046:\n",
+			[]string{"2 0xffffffffa3153b67 32.399043", "3 0x17cf9 32.399043", "6 0xffffffffa3a592eb 32.399044 kernel", "9 0xffffffffa3a592eb 32.399045", "11 0xadd 32.399046:"}},
 		{"call chain without time", "\n\tffffffffa3153b67\n\t           17cf9\n", []string{"2 error no time before", "3 error no time before"}},
 		{"call chain of names", "   11.066082: \n\t__timer_delete_sync+0xb7 ([kernel.kallsyms])\n\tschedule_timeout+0x9e\n\tno_offset ([kernel.kallsyms])\n",
 			[]string{"2 __timer_delete_sync+0xb7 11.066082", "3 schedule_timeout+0x9e 11.066082"}},
