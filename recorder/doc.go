@@ -10,7 +10,8 @@
 //	                      and the tracepoints module_load, module_free and cpuhp_enter
 //	DIR/kcore_dir/        kernel text at the beginning, with kallsyms and modules
 //	DIR/textreplay.jsonl  the journal: when each copy of text was made, and when a CPU was
-//	                      not recorded (package [github.com/textreplay/textreplay/recorder/journal])
+//	                      not recorded, and the code of BPF trampolines
+//	                      (package [github.com/textreplay/textreplay/recorder/journal])
 //	DIR/copies/N/         copies of text that were made later
 //	DIR/bpf_prog_info     the BPF programs so far, as in perf's section of that name
 //
