@@ -130,8 +130,10 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 		}
 		return e.writeTable(args[0])
 	}
-	// Nearly everything that is allocated for a recording stays until it is exported.
-	defer debug.SetGCPercent(debug.SetGCPercent(300))
+	if !several {
+		// Nearly everything that is allocated for a recording stays until it is exported.
+		defer debug.SetGCPercent(debug.SetGCPercent(300))
+	}
 	e.dir = tables.Open(e.output)
 	if err := e.addShipped(); err != nil {
 		return err

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/timeline/pprofexport"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // pprof is the state of the command pprof.
@@ -23,6 +26,7 @@ type pprof struct {
 	pids          []uint
 
 	folded, speedscope bool
+	byHost             bool
 }
 
 // noLabels is the value of --labels for no labels.
@@ -41,7 +45,7 @@ var labelWords = []struct {
 func (a *app) pprofCmd() *cobra.Command {
 	p := &pprof{app: a}
 	cmd := &cobra.Command{
-		Use:   "pprof -o FILE [flags]",
+		Use:   "pprof -o FILE [flags] [REC...]",
 		Short: "Write the samples as a profile for pprof",
 		Long: `pprof writes the recording's samples, with their call chains, as a profile for
 "go tool pprof". It names each kernel address as of the time of its sample. So an
@@ -58,16 +62,33 @@ large recording is smaller.
 In a call chain, the address of the call replaces the return address. After a call
 of a function that never returns, the return address belongs to another function.
 
+Of several recordings, of one machine or of many, pprof makes one profile. Each address is
+named as of its sample's time in its own recording. Kernel text of the same build id and
+offset is one place, wherever each machine had loaded its kernel. --by-host adds the
+machine's name as the label host. Recordings of other events are refused: --event.
+
 --folded and --speedscope write the same stacks for flame graphs. The outermost frame is
 the name of the thread, unless --labels leaves out comm.`,
 		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
   textreplay pprof -o prof.pb.gz --time 12.5,13 --labels comm
+  textreplay pprof -o fleet.pb.gz --labels none --by-host /recordings/*.data
   textreplay pprof -o out.folded --folded && flamegraph.pl out.folded > out.svg
   textreplay pprof -o out.speedscope.json --speedscope
   perf record -g -a -o - -- sleep 5 | textreplay pprof -i - -o prof.pb.gz
   textreplay image --at end --exec -o text.elf && go tool pprof -disasm vfs_read text.elf prof.pb.gz`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return p.run() },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && cmd.Flags().Changed("input"):
+				return usagef("-i and other names of recordings: give one of them")
+			case len(args) == 1:
+				p.input = args[0]
+				p.outputs.Reads(p.input)
+			case len(args) > 1:
+				return p.merge(args)
+			}
+			return p.run()
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
@@ -80,6 +101,7 @@ the name of the thread, unless --labels leaves out comm.`,
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
 	}
+	f.BoolVar(&p.byHost, "by-host", false, "of several recordings: add the name of the machine as the label host")
 	f.BoolVar(&p.folded, "folded", false, "write folded stacks instead, for flamegraph.pl")
 	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
 	cmd.MarkFlagsMutuallyExclusive("folded", "speedscope")
@@ -106,7 +128,97 @@ type profileEvent struct {
 	Total   uint64 `json:"total"`
 }
 
+// merge writes one profile of several recordings.
+func (p *pprof) merge(paths []string) error {
+	switch {
+	case p.folded || p.speedscope:
+		return usagef("--folded and --speedscope are for a single recording; pprof reads the merged profile")
+	case p.times != "":
+		return usagef("--time is for a single recording: each has its own clock")
+	case cmp.Or(p.kallsyms, p.modules, p.vmlinux, p.windows) != "" || len(p.kcore)+len(p.copies)+len(p.counters) > 0:
+		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	}
+	if err := p.choose(); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		p.outputs.Reads(path)
+	}
+	if err := p.reserve(p.output); err != nil {
+		return err
+	}
+	var all pprofexport.Merger
+	lost, damaged := uint64(0), uint64(0)
+	for _, path := range paths {
+		err := p.mergeOne(&all, path, &lost, &damaged)
+		var event *pprofexport.EventError
+		switch {
+		case errors.Is(err, pprofexport.ErrNoSamples):
+			fmt.Fprintf(p.stderr, "textreplay: %s: no sample matches\n", path)
+		case errors.As(err, &event):
+			return usagef("%s: --event: %w", path, event)
+		case errors.Is(err, pprofexport.ErrOtherEvents):
+			return usagef("%s: %w; --event chooses one", path, err)
+		case err != nil:
+			return err
+		}
+	}
+	err := p.writeFile(p.output, func(w io.Writer) error {
+		_, err := all.WriteTo(w)
+		return err
+	})
+	if errors.Is(err, pprofexport.ErrNoSamples) {
+		return belowf("no sample matches: no profile was written")
+	}
+	if err != nil || p.output == "-" {
+		return err
+	}
+	stats := all.Stats()
+	stats.Lost, stats.Damaged = lost, damaged
+	return outputError(p.summary(stats))
+}
+
+// mergeOne adds the samples of one recording, which is closed afterwards.
+func (p *pprof) mergeOne(all *pprofexport.Merger, path string, lost, damaged *uint64) error {
+	r, err := replay.Load(path, replay.Options{Guest: p.guest.pid, CPUs: p.cpus})
+	if err != nil {
+		return inputError(err)
+	}
+	defer r.Close()
+	for _, name := range r.Files() {
+		p.outputs.Reads(name)
+	}
+	var out bytes.Buffer
+	stats, err := pprofexport.Write(&out, r, p.opts)
+	if err != nil {
+		return err
+	}
+	*lost, *damaged = *lost+stats.Lost, *damaged+stats.Damaged
+	for _, w := range stats.Warnings {
+		fmt.Fprintf(p.stderr, "textreplay: warning: %s: %v\n", path, w)
+	}
+	host := ""
+	if p.byHost {
+		host = cmp.Or(r.Report.Host, "unknown")
+	}
+	return all.Add(&out, host)
+}
+
 func (p *pprof) run() error {
+	if p.byHost {
+		return usagef("--by-host is for several recordings")
+	}
+	if err := p.choose(); err != nil {
+		return err
+	}
+	if err := p.reserve(p.output); err != nil {
+		return err
+	}
+	return p.write()
+}
+
+// choose reads the flags that choose samples and labels.
+func (p *pprof) choose() error {
 	if len(p.labels.given) > 1 && slices.Contains(p.labels.given, noLabels) {
 		return usagef("--labels: %s excludes other labels", noLabels)
 	}
@@ -121,9 +233,11 @@ func (p *pprof) run() error {
 		}
 		p.opts.PIDs = append(p.opts.PIDs, uint32(pid))
 	}
-	if err := p.reserve(p.output); err != nil {
-		return err
-	}
+	return nil
+}
+
+// write writes the profile of a single recording.
+func (p *pprof) write() error {
 	r, err := p.loadAndWarn()
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
-	"timeline/tables":       {"perfdata", "kcore", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile"},
+	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},

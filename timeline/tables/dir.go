@@ -226,7 +226,7 @@ func (a *addition) commit() error {
 }
 
 // addPages writes those pages that no file of the directory has.
-func (a *addition) addPages(build string, pages []page, row func(p *page) textRow) error {
+func (a *addition) addPages(build string, pages []page) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	dir := partition("text", "-", build)
@@ -271,7 +271,7 @@ func (a *addition) addPages(build string, pages []page, row func(p *page) textRo
 		err = a.write(rel, true, &rows, func(w io.Writer) error {
 			out := newWriter[textRow](w)
 			for _, p := range missing {
-				if _, err := out.Write([]textRow{row(p)}); err != nil {
+				if _, err := out.Write([]textRow{p.row()}); err != nil {
 					return err
 				}
 			}

@@ -5,6 +5,7 @@ package tables
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -345,21 +347,27 @@ func equalTrees(a, b map[string]string) bool {
 // TestMoved: a page has the same hash wherever the kernel was loaded, and comes back exactly.
 func TestMoved(t *testing.T) {
 	const here, there = 0xffffffff81000000, 0xffffffff9ae00000
-	content := bytes.Repeat([]byte{0x90}, pageSize)
-	moved := slices.Clone(content)
-	for _, at := range []int{0, 100, 104, 2001, pageSize - 4} {
-		to := uint32(at) << 12
-		binary.LittleEndian.PutUint32(content[at:], uint32(here&0xffffffff)+to)
-		binary.LittleEndian.PutUint32(moved[at:], uint32(there&0xffffffff)+to)
+	// nop; mov $ADDR,%rdi; movl $ADDR,ADDR; jmp *ADDR(,%rax,8); cmpb $1,ADDR
+	code := func(base uint64) (out []byte) {
+		at := func(to int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(base)+uint32(to)<<12) }
+		for len(out) < pageSize-64 {
+			out = slices.Concat(out, []byte{0x90, 0x48, 0xc7, 0xc7}, at(5), []byte{0xc7, 0x04, 0x25}, at(6), at(7),
+				[]byte{0xff, 0x24, 0xc5}, at(8), []byte{0x80, 0x3c, 0x25}, at(9), []byte{1})
+		}
+		return append(out, bytes.Repeat([]byte{0xcc}, pageSize-len(out))...)
 	}
-	a, b := hashPage(content, here, 62), hashPage(moved, there, 62)
-	if a != b {
-		t.Errorf("hashes %x and %x of a page and the same page, moved", a, b)
+	pages := func(base uint64, content []byte) []page {
+		return pagesIn([]kcore.Segment{{Addr: base, Data: content}}, base, elf.EM_X86_64)
 	}
-	if moved[101]++; hashPage(moved, there, 62) == a {
+	a, b := pages(here, code(here)), pages(there, code(there))
+	if len(a) != 1 || len(b) != 1 || a[0].Hash != b[0].Hash {
+		t.Errorf("hashes %x and %x of a page and the same page, moved", a[0].Hash, b[0].Hash)
+	}
+	if n := len(a[0].moved); n != 5*((pageSize-64+33)/34) {
+		t.Errorf("%d addresses were found", n)
+	}
+	other := code(there)
+	if other[1]++; pages(there, other)[0].Hash == a[0].Hash {
 		t.Error("another page has the same hash")
-	}
-	if len(textRowOf(&page{content: content}, here, 62).RelocAt) != 5 {
-		t.Error("not all addresses were found")
 	}
 }

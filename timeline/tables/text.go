@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/kcore"
 )
 
@@ -22,19 +23,35 @@ const pageSize = 4096
 type page struct {
 	pageRow
 	content []byte
+	moved   []relocation // by place
+}
+
+// A relocation is an absolute address of the kernel in a page, or in a segment: where it is,
+// and its offset from _text. The kernel was moved as a whole when it booted, so these
+// addresses change with the place (handle_relocations() of arch/x86/boot/compressed/misc.c).
+type relocation struct {
+	at int
+	to uint32
 }
 
 // pagesIn cuts a copy of text into pages, by offset from base.
 func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page {
 	var out []page
 	for _, s := range segments {
-		for at, rest := s.Addr, s.Data; len(rest) > 0; {
-			n := min(int(pageSize-at%pageSize), len(rest))
-			p := page{content: rest[:n]}
-			p.Offset = int64(at - base)
-			p.Hash = hashPage(p.content, base, machine)
+		moved := relocations(s.Data, s.Addr, base, machine)
+		for at := 0; at < len(s.Data); {
+			n := min(int(pageSize-(s.Addr+uint64(at))%pageSize), len(s.Data)-at)
+			p := page{content: s.Data[at:][:n]}
+			p.Offset = int64(s.Addr + uint64(at) - base)
+			for len(moved) > 0 && moved[0].at < at+n {
+				if m := moved[0]; m.at >= at && m.at+4 <= at+n { // in this page as a whole
+					p.moved = append(p.moved, relocation{m.at - at, m.to})
+				}
+				moved = moved[1:]
+			}
+			p.Hash = p.hash()
 			out = append(out, p)
-			at, rest = at+uint64(n), rest[n:]
+			at += n
 		}
 	}
 	slices.SortFunc(out, func(a, b page) int { return cmp.Compare(a.Offset, b.Offset) })
@@ -57,48 +74,71 @@ func setOf(pages []page) string {
 // The largest kernels have some 70 MiB.
 const imageMax = 128 << 20
 
-// relocations calls visit with the place of each absolute address of the kernel in a page,
-// in ascending order, and its offset from _text. The kernel was moved as a whole when it
-// booted, so these change with the place (handle_relocations() of
-// arch/x86/boot/compressed/misc.c). Which four bytes are taken for an address does not
-// matter for the answer: the offset says exactly what they were.
-func relocations(content []byte, base uint64, machine elf.Machine, visit func(at int, to uint32)) {
+// relocations returns the absolute addresses of the kernel that are operands of the
+// instructions in code, by place. They are found by the lengths of the instructions, which
+// are the same wherever the kernel is. What is found decides only whether pages of two
+// machines are equal, and not what they are: the offset says exactly what the four bytes were.
+func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []relocation) {
 	if machine != elf.EM_X86_64 || base == 0 {
-		return
+		return nil
 	}
-	for i := 0; i+4 <= len(content); {
-		if to := binary.LittleEndian.Uint32(content[i:]) - uint32(base); to < imageMax {
-			visit(i, to)
-			i += 4
-		} else {
-			i++
+	d, err := disasm.New(machine, binary.LittleEndian)
+	if err != nil {
+		return nil
+	}
+	is := func(at int) bool {
+		to := binary.LittleEndian.Uint32(code[at:]) - uint32(base)
+		if to < imageMax {
+			out = append(out, relocation{at, to})
 		}
+		return to < imageMax
 	}
+	for i := 0; i < len(code); {
+		n := len(d.Decode(code[i:min(i+maxInsn, len(code))], addr+uint64(i)).Bytes)
+		if n == 0 {
+			n = 1
+		}
+		// At the end: an immediate or a displacement. Before it: a displacement with an
+		// immediate of 4, 2 or 1 bytes behind it.
+		switch {
+		case n >= 9 && is(i+n-8):
+			is(i + n - 4)
+		case n >= 5 && is(i+n-4):
+		case n >= 6 && is(i+n-5):
+		case n >= 7:
+			is(i + n - 6)
+		}
+		i += n
+	}
+	return out
 }
 
-// hashPage returns the hash of what a textRow has of a page.
-func hashPage(content []byte, base uint64, machine elf.Machine) (sum [16]byte) {
+// maxInsn is the greatest length of an instruction.
+const maxInsn = 15
+
+// hash returns the hash of what a textRow has of a page.
+func (p *page) hash() (sum [16]byte) {
 	// The length, then the page with the offsets in the places of the addresses, then the
 	// places, of which there is at most one in four bytes.
 	var moved [2 + pageSize + pageSize]byte
-	binary.LittleEndian.PutUint16(moved[:], uint16(len(content)))
-	n := 2 + copy(moved[2:], content)
-	relocations(content, base, machine, func(at int, to uint32) {
-		binary.LittleEndian.PutUint32(moved[2+at:], to)
-		binary.LittleEndian.PutUint16(moved[n:], uint16(at))
+	binary.LittleEndian.PutUint16(moved[:], uint16(len(p.content)))
+	n := 2 + copy(moved[2:], p.content)
+	for _, m := range p.moved {
+		binary.LittleEndian.PutUint32(moved[2+m.at:], m.to)
+		binary.LittleEndian.PutUint16(moved[n:], uint16(m.at))
 		n += 2
-	})
+	}
 	full := sha256.Sum256(moved[:n])
 	return [16]byte(full[:])
 }
 
-// textRowOf returns the row of a page.
-func textRowOf(p *page, base uint64, machine elf.Machine) textRow {
+// row returns the row of a page.
+func (p *page) row() textRow {
 	row := textRow{Hash: p.Hash, Offset: p.Offset, Page: slices.Clone(p.content)}
-	relocations(p.content, base, machine, func(at int, to uint32) {
-		clear(row.Page[at:][:4])
-		row.RelocAt, row.RelocTo = append(row.RelocAt, int32(at)), append(row.RelocTo, int32(to))
-	})
+	for _, m := range p.moved {
+		clear(row.Page[m.at:][:4])
+		row.RelocAt, row.RelocTo = append(row.RelocAt, int32(m.at)), append(row.RelocTo, int32(m.to))
+	}
 	return row
 }
 
@@ -106,8 +146,6 @@ func textRowOf(p *page, base uint64, machine elf.Machine) textRow {
 type Shipped struct {
 	BuildID string // hex; "" if the file has none
 	pages   []page
-	base    uint64
-	machine elf.Machine
 }
 
 // ReadShipped reads the executable sections of a vmlinux file.
@@ -117,17 +155,18 @@ func ReadShipped(path string) (*Shipped, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer f.Close()
-	s := &Shipped{machine: f.Machine}
+	s := &Shipped{}
+	base := uint64(0)
 	symbols, err := f.Symbols()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, x := range symbols {
 		if x.Name == "_text" {
-			s.base = x.Value
+			base = x.Value
 		}
 	}
-	if s.base == 0 {
+	if base == 0 {
 		return nil, fmt.Errorf("%s: no symbol _text", path)
 	}
 	var segments []kcore.Segment
@@ -148,7 +187,7 @@ func ReadShipped(path string) (*Shipped, error) {
 	if len(segments) == 0 {
 		return nil, errors.New(path + ": no section has code")
 	}
-	s.pages = pagesIn(segments, s.base, s.machine)
+	s.pages = pagesIn(segments, base, f.Machine)
 	return s, nil
 }
 

@@ -71,7 +71,7 @@ func (s *source) add(a *addition, table string) error {
 	own := func(date string) string { return filepath.Join(partition(table, date, s.build), s.id+".parquet") }
 	switch table {
 	case "text":
-		return a.addPages(s.build, s.pages, s.textRow)
+		return a.addPages(s.build, s.pages)
 	case "pages":
 		if len(s.pages) == 0 {
 			return nil
@@ -127,7 +127,7 @@ func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error 
 		for i := range s.pages {
 			if p := &s.pages[i]; !seen[p.Hash] {
 				seen[p.Hash] = true
-				rows = append(rows, s.textRow(p))
+				rows = append(rows, p.row())
 			}
 		}
 		return writeRows(w, rows)
@@ -265,8 +265,6 @@ func (s *source) pageRows() []pageRow {
 	return rows
 }
 
-func (s *source) textRow(p *page) textRow { return textRowOf(p, s.base, s.r.Machine()) }
-
 // The kinds of symbols.
 const (
 	kindKernel = "kernel"
@@ -376,7 +374,7 @@ func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: "shipped-" + set, Version: Version, BuildID: s.BuildID}}
 	rows := make([]shippedRow, len(s.pages))
 	for i := range s.pages {
-		t := textRowOf(&s.pages[i], s.base, s.machine)
+		t := s.pages[i].row()
 		rows[i] = shippedRow{Offset: t.Offset, Hash: t.Hash, Page: t.Page, RelocAt: t.RelocAt, RelocTo: t.RelocTo}
 	}
 	if err := addRows(a, filepath.Join(partition("shipped", "-", s.BuildID), set+".parquet"), true, func() []shippedRow { return rows }); err != nil {
