@@ -1802,6 +1802,12 @@ var mutants = []mutant{
 		"s.probes = s.probes.clone()", "",
 		"TestFollowCounters"},
 
+	{"probes", "two words fill a kprobe's slot", "probeCode.fillsSlot",
+		"c.order.Uint32(b.new[:]) == brk6", "false",
+		"TestProbeSlots/in a page from before the recording"},
+	{"probes", "only BRK 6 shows a slot", "probeCode.fillsSlot",
+		"c.order.Uint32(b.new[:]) == brk6", "true",
+		"TestProbeSlots/two words that are no slot"},
 	{"probes", "x86-64: a write is a step of a poke", "checker.crossCheck",
 		"if !made {", "if !made && false {",
 		"TestSampledWrites/a write without a poke"},

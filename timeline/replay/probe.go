@@ -631,6 +631,7 @@ func (s *scan) addProbed() {
 	}
 	p.findOffset(lo, hi)
 	indices := p.writer.textIndices()
+	newest := make(map[uint32]*probeWrite) // of each thread
 	for i := range p.writes {
 		w := &p.writes[i]
 		if w.phys != 0 && w.len == 0 && len(indices) > 0 && !indices[w.index] {
@@ -646,8 +647,14 @@ func (s *scan) addProbed() {
 		if w.known() {
 			poke := w.poke()
 			s.addEnclosed(&poke)
+			if before := newest[w.tid]; before != nil && p.writer.fillsSlot(before, w) && !s.isRegistered(w.addr, before.began) && (w.addr < lo || w.addr >= hi) {
+				s.b.Symbol(timeline.SymbolEvent{Time: before.began, Addr: before.addr, Len: 8, Kind: timeline.SymbolOutOfLine,
+					Name: "kprobe_insn_page", CPU: int(w.cpu)})
+			}
+			newest[w.tid] = w
 			continue
 		}
+		delete(newest, w.tid)
 		p.undecoded++
 		switch core := w.phys + p.offset; {
 		case w.hasCopy && w.addr != 0 && w.copyLo <= w.addr && w.addr < w.copyHi:
@@ -668,6 +675,25 @@ func (s *scan) addProbed() {
 			p.nowhere = append(p.nowhere, timeline.Interval{From: o.time, To: timeline.MaxTime})
 		}
 	}
+}
+
+// A slotPage is a birth or a death of a page of out-of-line code.
+type slotPage struct {
+	timeline.Range
+	time  uint64
+	death bool
+}
+
+// isRegistered reports whether a record before t registered a page of out-of-line code at
+// addr that is still there then. perf's copy of kallsyms has none (docs/probes.md).
+func (s *scan) isRegistered(addr, t uint64) bool {
+	newest, there := uint64(0), false
+	for _, p := range s.slotPages {
+		if p.Lo <= addr && addr < p.Hi && p.time <= t && p.time >= newest {
+			newest, there = p.time, !p.death
+		}
+	}
+	return there
 }
 
 // disarms reports whether a change removed a probe, and notes the time in which probes

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // probeFormats is the format of tp:map in TRACING_DATA, and that of tp:poke.
@@ -514,5 +515,50 @@ func TestFollowCounters(t *testing.T) {
 	w.must(os.Remove(last))
 	if _, err := f.Image(); err == nil {
 		t.Error("no error at the end, although a file with a reading is missing")
+	}
+}
+
+// TestProbeSlots: the slot of a kprobe is known from the writes that fill it, until its page
+// goes.
+func TestProbeSlots(t *testing.T) {
+	const insn, brk6 = "e9031eaa", "c00020d4"
+	page := func(w *tape, time uint64, flags uint16) {
+		w.ksymbol(11, time, 0x9000, 0x1000, perfdata.KSymbolOOL, flags, "kprobe_insn_page")
+	}
+	fill := func(w *tape, brk string) {
+		w.change(21, 480, 490, 0x9010, "00000000", insn)
+		w.change(21, 495, 500, 0x9014, "00000000", brk)
+	}
+	known := textLines("500..950 known "+insn+brk6, "950.. unconfirmed probe-unchecked "+insn+brk6)
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		want string // from 500 on
+	}{
+		{"in a page from before the recording", func(w *tape) { fill(w, brk6) }, known},
+		{"in a page that is registered", func(w *tape) { page(w, 450, 0); fill(w, brk6) }, known},
+		{"the page goes", func(w *tape) { fill(w, brk6); page(w, 700, perfdata.KSymbolUnregister) }, ""},
+		{"two words that are no slot", func(w *tape) { fill(w, insn) }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newProbeTape(t)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			tt.tape(w)
+			w.ticks(800, 1000)
+			w.reading(160, 1, 0)
+			w.reading(950, 5, 0)
+			r := w.replay()
+			got := r.Image.Dump(0x9010, 8)
+			if i := strings.Index(got, "500.."); tt.want != "" && (i < 0 || got[i:] != tt.want) {
+				t.Errorf("(-want +got):\n%s%v", cmp.Diff(tt.want, got), r.Report.Warnings)
+			}
+			var b [8]byte
+			if at := r.Image.At(800).Read(0x9010, b[:]); tt.want == "" && at.Standing == timeline.Known {
+				t.Errorf("known at 800:\n%s", got)
+			}
+		})
 	}
 }

@@ -106,6 +106,15 @@ func (c *probeCode) arm64(lr uint64) arm64Decoded {
 	return d
 }
 
+// fillsSlot reports whether two writes that follow one another prepare the slot of a kprobe
+// of arm64: the instruction, and behind it BRK 6, after which the kernel takes over again
+// (arch_prepare_ss_slot of arch/arm64/kernel/probes/kprobes.c). Nothing else has BRK 6.
+func (c *probeCode) fillsSlot(a, b *probeWrite) bool {
+	const brk6 = 0xd42000c0
+	return c.core != nil && c.core.Machine == elf.EM_AARCH64 && a.len == 4 && b.len == 4 && a.addr+4 == b.addr && a.ended <= b.began &&
+		c.order.Uint32(b.new[:]) == brk6
+}
+
 // textIndices returns the indices of the aliases through which writers that can be decoded
 // change text. The kernel uses others for page tables and for firmware.
 func (c *probeCode) textIndices() map[uint64]bool {

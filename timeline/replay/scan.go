@@ -60,6 +60,7 @@ type scan struct {
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
 	probes                 *probeLog                // nil if no event is a probe on a text writer
+	slotPages              []slotPage               // if there are probes
 	codeReads              *codeReads               // nil if no BPF image was read
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
@@ -891,6 +892,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		Unregister: k.Flags&perfdata.KSymbolUnregister != 0, Name: string(k.Name), CPU: -1}
 	if use == useRecorded {
 		e.CPU = cpuOf(ch, &k.SampleID)
+	}
+	if kind == timeline.SymbolOutOfLine && (s.probes != nil || s.maybeProbed) {
+		s.slotPages = append(s.slotPages, slotPage{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Time, e.Unregister})
 	}
 	if e.Unregister {
 		s.report.Symbols.Deaths++
