@@ -8,6 +8,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -298,6 +299,44 @@ func TestWalk(t *testing.T) {
 	}
 	if plain.errors < 100 || plain.missing < 1_000_000 {
 		t.Error("text that never changes is no worse: the comparison shows nothing")
+	}
+}
+
+var execution = flag.String("execution", "", "TestExecution: walk the execution in `DIR`, which has the form of x86_64/exec/pt")
+
+// TestExecution is TestWalk with testdata/pt, which is small, or with another execution
+// whose traces "go test ./examples -run TestExecution -execution DIR" has made.
+func TestExecution(t *testing.T) {
+	dir, rec := filepath.Join("..", "..", "testdata", "pt"), "cut.data"
+	if *execution != "" {
+		dir, rec = *execution, "rec.data"
+	}
+	r, err := replay.Load(filepath.Join(dir, rec), replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var sum comparison
+	traps := 0
+	for cpu, steps := range readLog(t, dir) {
+		trace, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("cpu%d.pt", cpu)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range steps {
+			if x.raw[0] == 0xcc {
+				traps++
+			}
+		}
+		c := compare(t, r.Cursor(), r, trace, 0, steps)
+		if c.missing > 100 { // after the last packet
+			t.Errorf("CPU %d: %d of %d instructions are missing", cpu, c.missing, c.logged)
+		}
+		sum.add(c)
+	}
+	t.Logf("%+v, %d INT3 in the log", sum, traps)
+	if sum.other != 0 || sum.errors != 0 || sum.traps != traps || traps == 0 {
+		t.Errorf("%+v, want %d traps, nothing else than in the log, no errors", sum, traps)
 	}
 }
 
