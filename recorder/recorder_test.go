@@ -387,3 +387,35 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%q, %v; want %q", names, err, want)
 	}
 }
+
+// TestForgets: the recorder keeps nothing of programs that are gone.
+func TestForgets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	r, err := Start(Options{Dir: dir, Program: "textreplay test"})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("this machine allows no recording: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	before := len(r.fetched)
+	for range 50 {
+		p := loadProgram(t, 3)
+		if err := r.round(); err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+	}
+	// The kernel unloads a program a moment after it was closed.
+	for range 100 {
+		if err := r.round(); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.fetched) <= before+10 { // other processes load programs too
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d programs are kept, %d at the beginning", len(r.fetched), before)
+}

@@ -92,8 +92,14 @@ func (r *Recorder) look(g *ring, raw []byte) {
 	case perfdata.RecordKSymbol:
 		r.images.symbol(raw)
 	case perfdata.RecordBPFEvent:
-		if len(raw) >= 16 && order.Uint16(raw[8:]) == bpfEventLoad {
-			r.births = append(r.births, order.Uint32(raw[12:]))
+		if len(raw) < 16 {
+			break
+		}
+		switch id := order.Uint32(raw[12:]); order.Uint16(raw[8:]) {
+		case bpfEventLoad:
+			r.births = append(r.births, id)
+		case bpfEventUnload:
+			delete(r.fetched, id) // else it would grow for ever
 		}
 	case perfdata.RecordSample:
 		// u64 identifier, then TID, TIME, CPU, PERIOD, RAW
@@ -111,8 +117,9 @@ func (r *Recorder) look(g *ring, raw []byte) {
 }
 
 const (
-	trailerSize  = 32 // pid, tid; time; cpu, res; identifier
-	bpfEventLoad = 1  // PERF_BPF_EVENT_PROG_LOAD
+	trailerSize    = 32 // pid, tid; time; cpu, res; identifier
+	bpfEventLoad   = 1  // PERF_BPF_EVENT_PROG_LOAD
+	bpfEventUnload = 2  // PERF_BPF_EVENT_PROG_UNLOAD
 )
 
 // sampleRaw is where the raw data of a tracepoint's sample begin: header, identifier,
