@@ -403,7 +403,8 @@ func (s *starter) compare() {
 		why := Cause(0)
 		for j := first; j < len(s.sites) && s.sites[j].addr <= addr; j++ {
 			if x := &s.sites[j]; addr < x.addr+x.n && s.explains(x) {
-				why, to = x.kind, max(to, x.addr+x.n)
+				// A place can be in two lists; the alternatives come first.
+				why, to = cmp.Or(why, x.kind), max(to, x.addr+x.n)
 			}
 		}
 		if why == 0 {
