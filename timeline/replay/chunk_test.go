@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -147,6 +148,28 @@ func TestChunksOfDamaged(t *testing.T) {
 		if loaded < rounds/2 {
 			t.Errorf("%s: only %d of %d damaged copies could be read", path, loaded, rounds)
 		}
+	}
+}
+
+// TestProgressCountsAUX: what is read of AUX traces counts, so that the memory of a long one
+// is unloaded while it is read.
+func TestProgressCountsAUX(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "aux.data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(genperf.AUX(f, 200<<20), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	r, err := Load(path, Options{Progress: func(done, total int64) { calls++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if calls < 10 {
+		t.Errorf("progress was reported %d times in 200 MiB, want one time for each 16 MiB", calls)
 	}
 }
 

@@ -276,7 +276,7 @@ func (s *scan) readAll() bool {
 	for n, tryAt := 1, wait; sc.Next(); n++ {
 		rec := sc.Record()
 		s.step(rec)
-		account(len(rec.Raw))
+		account(len(rec.Raw) + len(sc.Payload())) // the pages around an AUX trace are unloaded too
 		if n == beforeAhead && s.shouldReadAhead() {
 			break
 		}
