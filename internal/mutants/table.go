@@ -1909,4 +1909,18 @@ var mutants = []mutant{
 	{"findings", "kernels poke places where nothing is alive", "checker.add",
 		"f.Kind == PokeOfNothing", "false",
 		"TestFindings/a poke where there is no code"},
+
+	// tables: a query cannot claim more than the image does.
+	{"tables", "an answer that is not the derived one has a row", "deriver.compare",
+		"return g, true", "return g, false",
+		"TestAnswers"},
+	{"tables", "a row has the bytes where they are not the derived ones", "deriver.compare",
+		"g.Bytes = s.Bytes", "",
+		"TestAnswers"},
+	{"tables", "a change is there from its time on", "deriver.gaps",
+		"d.p.all[d.near[next]].time <= t", "d.p.all[d.near[next]].time < t",
+		"TestAnswers"},
+	{"tables", "what is not known of unpatched text is not known everywhere", "deriver.gaps",
+		"if s.Standing != timeline.Known {", "if false {",
+		"TestAnswers"},
 }
