@@ -6,7 +6,6 @@ package timeline
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // LifetimeKind is the kind of code that has a [Lifetime].
@@ -52,15 +51,15 @@ type Lifetime struct {
 	// a CPU whose clock differs. If this is that birth, it may have died meanwhile. If this was
 	// believed to end with that death, it may not have been there at all.
 	early gap
-	cpu   uint16 // that recorded its birth
+	cpu   uint16 // that recorded its birth; unknownCPU: no record shows that
 }
 
-// A liveSet is the set of lifetimes at one moment. They are disjoint and
-// sorted by address.
+// A liveSet is the set of lifetimes at one moment.
 type liveSet struct {
-	alive  []*Lifetime
+	alive  liveList
 	all    []*Lifetime
-	leaves uint64 // when the next of them is freed, as a module
+	pages  lifetimeIndex // of all
+	leaves uint64        // when the next of them is freed, as a module
 	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
 	// modules.
 	symbols, modules gaps
@@ -76,16 +75,6 @@ type liveSet struct {
 type unbornDeath struct {
 	event    *SymbolEvent
 	lifetime *Lifetime
-}
-
-// overlapping returns the range of indices in alive that share addresses with [lo, hi).
-func (p *liveSet) overlapping(lo, hi uint64) (int, int) {
-	i := sort.Search(len(p.alive), func(i int) bool { return p.alive[i].Hi > lo })
-	j := i
-	for j < len(p.alive) && p.alive[j].Lo < hi {
-		j++
-	}
-	return i, j
 }
 
 // gapsOf returns when the birth or the death of what l is may have gone unrecorded.
@@ -108,20 +97,17 @@ func (p *liveSet) register(l *Lifetime) {
 		p.bearImage(l)
 		return
 	}
-	i, j := p.overlapping(l.Lo, l.Hi)
-	keep := i
-	for _, o := range p.alive[i:j] {
+	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		if o.Kind == BPFImage && o.Lo < l.Lo {
 			// The image announced a page; that something else begins inside
 			// shows that it is shorter, and was so all the time.
 			o.Hi = l.Lo
-			p.alive[keep] = o
-			keep++
 			continue
 		}
 		p.supersede(o, l.From)
+		p.alive.remove(o)
 	}
-	p.alive = slices.Replace(p.alive, keep, j, l)
+	p.alive.insert(l)
 	p.all = append(p.all, l)
 }
 
@@ -185,33 +171,36 @@ func (p *liveSet) expire(t uint64) {
 		return
 	}
 	p.leaves = MaxTime
-	p.alive = slices.DeleteFunc(p.alive, func(l *Lifetime) bool {
+	var gone []*Lifetime
+	for l := range p.alive.all {
 		if l.To > t {
 			p.leaves = min(p.leaves, l.To)
+		} else {
+			gone = append(gone, l)
 		}
-		return l.To <= t
-	})
+	}
+	for _, l := range gone {
+		p.alive.remove(l)
+	}
 }
 
 // bearImage makes an image alive, whose length is only an upper bound: it ends
 // before the next live range and kills nothing but what covers its very first byte.
 func (p *liveSet) bearImage(l *Lifetime) {
-	i, j := p.overlapping(l.Lo, l.Hi)
-	if i < j && p.alive[i].Lo <= l.Lo {
-		o := p.alive[i]
-		if o.Kind == BPFImage && o.Lo < l.Lo {
+	here := p.alive.overlapping(l.Lo, l.Hi)
+	if len(here) > 0 && here[0].Lo <= l.Lo {
+		if o := here[0]; o.Kind == BPFImage && o.Lo < l.Lo {
 			o.Hi = l.Lo
-			i++
 		} else {
 			p.supersede(o, l.From)
-			p.alive = slices.Delete(p.alive, i, i+1)
-			j--
+			p.alive.remove(o)
 		}
+		here = here[1:]
 	}
-	if i < j {
-		l.Hi = p.alive[i].Lo
+	if len(here) > 0 {
+		l.Hi = here[0].Lo
 	}
-	p.alive = slices.Insert(p.alive, i, l)
+	p.alive.insert(l)
 	p.all = append(p.all, l)
 }
 
@@ -239,13 +228,12 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
 // whether l was among it.
 func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
-	i, j := p.overlapping(l.Lo, l.Hi)
-	for _, o := range slices.Clone(p.alive[i:j]) {
+	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		switch {
 		case o.Lo == l.Lo && o.is(e):
 			o.To, o.Ended = e.Time, Unregistered
 			o.seen = append(slices.Clip(o.seen), l.seen...)
-			p.remove(o)
+			p.alive.remove(o)
 			return true
 		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
 			o.Hi = l.Lo // its length was an upper bound
@@ -253,7 +241,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			l.Hi = min(l.Hi, o.Lo) // as is this one's
 		case o.Lo == l.Lo, o.IsModule(), len(p.lostSince(o, e.Time)) > 0:
 			p.supersede(o, e.Time)
-			p.remove(o)
+			p.alive.remove(o)
 		default:
 			// Nothing was lost, and yet it cannot be: all that is certain is that
 			// nothing of this range is there any more.
@@ -264,19 +252,17 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 	return false
 }
 
-// remove takes l out of those alive.
-func (p *liveSet) remove(l *Lifetime) {
-	i, _ := p.overlapping(l.Lo, l.Hi)
-	p.alive = slices.Delete(p.alive, i, i+1)
-}
-
 // cameBefore returns since when l may have been there, of whose birth there is no
 // record: since the beginning, or since the first gap after all that was there before
 // it. If one of those ended in a gap, that is the one. ok is false where nothing
 // explains l.
 func (p *liveSet) cameBefore(l *Lifetime) (from uint64, ok bool) {
 	var before, since uint64
-	for _, o := range p.all {
+	here, ok := p.pages.around(p.all, l)
+	if !ok {
+		return 0, false
+	}
+	for _, o := range here {
 		if o.Lo >= l.Hi || l.Lo >= o.Hi || o.From >= l.To {
 			continue
 		}
@@ -306,7 +292,7 @@ func (l *Lifetime) is(e *SymbolEvent) bool {
 }
 
 func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
-	l := &Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Name: e.Name, code: code}
+	l := &Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Name: e.Name, code: code, cpu: unknownCPU}
 	switch {
 	case e.Kind == SymbolOutOfLine:
 		l.Kind = OutOfLine

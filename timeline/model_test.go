@@ -416,6 +416,7 @@ func (m *model) live() []*being {
 		switch {
 		case e.Unregister:
 			n.from, n.to, n.kind, n.ended, n.seen = 0, e.Time, m.kind(e, nil), Unregistered, []Interval{{e.Time - 1, e.Time}}
+			n.cpu = -1 // no record shows which CPU made it
 			die(n, e)
 			continue
 		case e.Time == 0:

@@ -68,8 +68,7 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 		return 0
 	}
 	l := newLifetime(e, nil)
-	lo, hi := p.overlapping(l.Lo, l.Hi)
-	for _, o := range p.alive[lo:hi] {
+	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		if o.IsModule() || o.Kind == BPFImage && o.Lo < l.Lo || l.Kind == BPFImage && o.Lo > l.Lo {
 			continue // not ended by it
 		}
@@ -111,9 +110,12 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 	return gap{e.Time, later(o.Time, maxSkew+1), ClockUncertainty}
 }
 
+// maxSkews is how many pairs of records in the wrong order an image lists.
+const maxSkews = 1 << 12
+
 // skewed notes two records that show that clocks differ.
 func (d *build) skewed(s Skew) {
-	if s.By() > 0 && !slices.Contains(d.im.skews, s) {
+	if s.By() > 0 && len(d.im.skews) < maxSkews && !slices.Contains(d.im.skews, s) {
 		d.im.skews = append(d.im.skews, s)
 	}
 	d.skew = max(d.skew, s.By())

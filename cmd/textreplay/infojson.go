@@ -23,16 +23,18 @@ type jsonInfo struct {
 	BPF       jsonBPF                 `json:"bpf"`
 	Assumed   []string                `json:"assumed"` // writers that leave no record: known holds if none wrote
 	// AlsoAssumed is what known assumes of how perf was run and of the machine.
-	AlsoAssumed []string       `json:"also_assumed,omitempty"`
-	Lost        []jsonLoss     `json:"lost"`
-	Conflicts   []jsonConflict `json:"conflicts"` // the first maxConflicts
-	Total       int            `json:"conflicts_total"`
-	Skew        []jsonSkew     `json:"skew"`
-	Guest       *string        `json:"guest"` // null: the host
-	Guests      []jsonGuest    `json:"guests"`
-	Warnings    []string       `json:"warnings"`
-	Advice      *jsonAdvice    `json:"advice"`           // null for a guest
-	Probes      *jsonProbes    `json:"probes,omitempty"` // of kernels that record no pokes
+	AlsoAssumed []string   `json:"also_assumed,omitempty"`
+	Lost        []jsonLoss `json:"lost"`
+	// MoreLost is the number of losses that are left out, beyond the first 10,000.
+	MoreLost  int            `json:"more_lost,omitempty"`
+	Conflicts []jsonConflict `json:"conflicts"` // the first maxConflicts
+	Total     int            `json:"conflicts_total"`
+	Skew      []jsonSkew     `json:"skew"`
+	Guest     *string        `json:"guest"` // null: the host
+	Guests    []jsonGuest    `json:"guests"`
+	Warnings  []string       `json:"warnings"`
+	Advice    *jsonAdvice    `json:"advice"`           // null for a guest
+	Probes    *jsonProbes    `json:"probes,omitempty"` // of kernels that record no pokes
 }
 
 // jsonAdvice is how to record what the recording lacks.
@@ -58,9 +60,14 @@ type jsonClock struct {
 	Wall bool   `json:"wall"`
 }
 
+// mostRows is how many losses, and how many reasons, info --json lists.
+const mostRows = 10_000
+
 type jsonCoverage struct {
 	Verdict string      `json:"verdict"`
 	Reasons []jsonLimit `json:"reasons"`
+	// More is the number of reasons that are left out, beyond the first 10,000.
+	More int `json:"more,omitempty"`
 }
 
 type jsonLimit struct {
@@ -156,8 +163,9 @@ func (d *digest) json() jsonInfo {
 		out.Trusted.From, out.Trusted.To = since(d.Trusted.From), until(d.Trusted.To)
 	}
 	for _, k := range d.kinds() {
-		c := jsonCoverage{string(k.coverage.Verdict), []jsonLimit{}}
-		for _, l := range k.coverage.Limits {
+		limits := k.coverage.Limits
+		c := jsonCoverage{Verdict: string(k.coverage.Verdict), Reasons: []jsonLimit{}, More: max(0, len(limits)-mostRows)}
+		for _, l := range limits[:len(limits)-c.More] {
 			c.Reasons = append(c.Reasons, jsonLimit{jsonReason{l.Reason.String(), l.Text}, since(l.From), until(l.To)})
 		}
 		out.Coverage[k.name] = c
@@ -186,7 +194,9 @@ func (d *digest) json() jsonInfo {
 	for _, p := range d.programs {
 		out.BPF.Lives = append(out.BPF.Lives, jsonProgram{p.name, hexAddr(p.addr), since(p.from), until(p.to), p.bytes})
 	}
-	for _, l := range d.Losses {
+	shown := min(len(d.Losses), mostRows)
+	out.MoreLost = len(d.Losses) - shown
+	for _, l := range d.Losses[:shown] {
 		out.Lost = append(out.Lost, jsonLoss{l.CPU, since(l.From), until(l.To), l.Records})
 	}
 	for _, c := range d.conflicts {

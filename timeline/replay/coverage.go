@@ -44,10 +44,14 @@ type Coverage struct {
 
 // limit makes the verdict partial for [from, to).
 func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args ...any) {
+	c.limitTo(r, from, to, fmt.Sprintf(format, args...))
+}
+
+func (c *Coverage) limitTo(r timeline.Reason, from, to uint64, text string) {
 	if c.Verdict == Complete {
 		c.Verdict = Partial
 	}
-	c.Limits = append(c.Limits, Limit{r, fmt.Sprintf(format, args...), from, to})
+	c.Limits = append(c.Limits, Limit{r, text, from, to})
 }
 
 // none sets the verdict: nothing was recorded.

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -112,7 +113,8 @@ type Finding struct {
 func (r *Replay) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
-			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool), maybe: make(map[uint64]bool)}
+			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool), maybe: make(map[uint64]bool),
+			spoiled: make(map[*Coverage]intervals)}
 		c.start()
 		compares := c.r.SampledWrites() > 0
 		for ch := range r.Changes() {
@@ -152,7 +154,8 @@ type registered struct {
 // A checker is the state of Findings.
 type checker struct {
 	r        *Replay
-	alive    []registered    // by address
+	alive    []*registered // by address
+	spoiled  map[*Coverage]intervals
 	maybe    map[uint64]bool // addresses that may have been registered before the recording
 	modules  []*timeline.Lifetime
 	programs map[uint32]uint64 // the programs that are loaded, and their load times
@@ -165,16 +168,41 @@ type checker struct {
 	found   []Finding
 }
 
+// intervals are disjoint intervals of time, in order.
+type intervals []timeline.Interval
+
+// intervalsOf returns the times of limits.
+func intervalsOf(limits []Limit) (out intervals) {
+	list := slices.Clone(limits)
+	slices.SortFunc(list, func(a, b Limit) int { return cmp.Compare(a.From, b.From) })
+	for _, l := range list {
+		if n := len(out); n > 0 && l.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, l.To)
+			continue
+		}
+		out = append(out, timeline.Interval{From: l.From, To: l.To})
+	}
+	return out
+}
+
+// meet reports whether one of them shares time with [from, to).
+func (x intervals) meet(from, to uint64) bool {
+	i := sort.Search(len(x), func(i int) bool { return x[i].To > from })
+	return i < len(x) && x[i].From < to
+}
+
 // excused reports whether a record of some kind may be missing between two times.
-func excused(c *Coverage, from, to uint64) bool {
-	return c.Verdict == None ||
-		slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.From < to && from < l.To })
+func (c *checker) excused(cov *Coverage, from, to uint64) bool {
+	if _, ok := c.spoiled[cov]; !ok {
+		c.spoiled[cov] = intervalsOf(cov.Limits)
+	}
+	return cov.Verdict == None || c.spoiled[cov].meet(from, to)
 }
 
 func (c *checker) add(f Finding, from uint64) {
 	cov := &c.r.Report.Coverage
-	f.Excused = f.Kind == PokeOfNothing || excused(&cov.KSymbols, from, f.Time+1) ||
-		f.ID != 0 && excused(&cov.BPF, from, f.Time+1)
+	f.Excused = f.Kind == PokeOfNothing || c.excused(&cov.KSymbols, from, f.Time+1) ||
+		f.ID != 0 && c.excused(&cov.BPF, from, f.Time+1)
 	c.found = append(c.found, f)
 }
 
@@ -204,7 +232,7 @@ func (c *checker) start() {
 
 // at returns the index of the first live range that ends after addr.
 func (c *checker) at(addr uint64) int {
-	i, _ := slices.BinarySearchFunc(c.alive, addr, func(x registered, a uint64) int {
+	i, _ := slices.BinarySearchFunc(c.alive, addr, func(x *registered, a uint64) int {
 		if x.Hi <= a {
 			return -1
 		}
@@ -216,10 +244,10 @@ func (c *checker) at(addr uint64) int {
 func (c *checker) insert(x registered) {
 	i := c.at(x.Lo)
 	if i < len(c.alive) && c.alive[i].Lo == x.Lo {
-		c.alive[i] = x
+		c.alive[i] = &x
 		return
 	}
-	c.alive = slices.Insert(c.alive, i, x)
+	c.alive = slices.Insert(c.alive, i, &x)
 }
 
 func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
@@ -248,7 +276,7 @@ func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 	}
 	i := c.at(x.Lo)
 	for i < len(c.alive) && c.alive[i].Lo < x.Hi {
-		o := &c.alive[i]
+		o := c.alive[i]
 		switch {
 		case o.image && o.Lo < x.Lo:
 			o.Hi = x.Lo // its length was an upper bound

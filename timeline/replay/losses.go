@@ -166,6 +166,7 @@ func (s *scan) lostSamples(rec *perfdata.Record) {
 // have been lost (rule losses).
 func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	var all lossTally
+	texts := make(lossTexts)
 	lossy := s.unnamed > 0 // records of this kind may be lost
 	denied := false
 	for _, b := range s.buffers {
@@ -187,8 +188,10 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		if counted && t.lostKinds&kind == 0 {
 			continue
 		}
-		for _, l := range b.losses {
-			c.limit(timeline.AfterLoss, l.From, l.To, "%d records lost on %s", l.Records, l.Where())
+		c.Limits = slices.Grow(c.Limits, len(b.losses))
+		for i := range b.losses {
+			l := &b.losses[i]
+			c.limitTo(timeline.AfterLoss, l.From, l.To, texts.of(l))
 		}
 		switch {
 		case b.takes&kind == 0:
@@ -228,4 +231,17 @@ func (s *scan) ringSize() uint64 {
 		}
 	}
 	return size
+}
+
+// lossTexts are descriptions of losses. Equal ones are one string, since there may be very many.
+type lossTexts map[Loss]string
+
+func (x lossTexts) of(l *Loss) string {
+	key := Loss{CPU: l.CPU, Records: l.Records}
+	text, ok := x[key]
+	if !ok {
+		text = fmt.Sprintf("%d records lost on %s", l.Records, l.Where())
+		x[key] = text
+	}
+	return text
 }
