@@ -241,7 +241,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 // gives of the time before it was made. Where it proves nothing, init loses its content.
 func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) progress {
 	p := progress{t: e0, proven: e0, weak: init.weak}
-	c.prior = c.content
+	if c.prior = c.content; len(c.early) > 0 {
+		c.prior = noContent // a change since made it: one of what is here now
+	}
 	c.content, c.source = init.content, init.source
 	if init.last && c.outranked(e0, e1, changes) {
 		c.content, init.content = noContent, noContent

@@ -1468,7 +1468,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		!p.uncopied && slices.ContainsFunc(p.copies, func(c witness) bool { return c.time >= e0 && c.until < e1 })) {
 		got = nil // all other facts rank above it
 	}
-	p.prior = p.content
+	if p.prior = p.content; len(p.early) > 0 {
+		p.prior = nil
+	}
 	p.content, p.source = got, claim.source
 	t1, weak, torn := e0, claim.weak, false
 	var inCopy []witness
