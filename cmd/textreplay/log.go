@@ -41,6 +41,7 @@ type log struct {
 	pids       []uint
 	mechanisms words
 	summary    bool
+	format     choice
 	classifier *mechanism.Classifier // nil if no mechanism is asked for
 
 	renderings map[string]*rendering // by address and bytes
@@ -85,7 +86,8 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
   textreplay log --symbol schedule --kind poke
   textreplay log --summary
   textreplay log --comm insmod --mechanism static-key,static-call
-  textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json`,
+  textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json
+  textreplay log --kind poke --format csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run() },
 	}
@@ -98,6 +100,8 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `names`")
 	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `pids`")
 	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `mechanisms`", mechanismNames()...)
+	a.formatFlag(cmd, &l.format)
+	cmd.MarkFlagsMutuallyExclusive("summary", "format")
 	return cmd
 }
 
@@ -111,7 +115,7 @@ func (l *log) run() (err error) {
 	if err := l.filters(); err != nil {
 		return err
 	}
-	if l.json || l.summary || len(l.mechanisms.given) > 0 {
+	if l.json || l.csv || l.summary || len(l.mechanisms.given) > 0 {
 		if l.classifier, err = l.classify(l.r); err != nil {
 			return err
 		}
@@ -120,6 +124,8 @@ func (l *log) run() (err error) {
 	switch {
 	case l.summary:
 		p = l.newSummary()
+	case l.csv:
+		p = l.newCSV()
 	case l.json:
 		p = &logJSON{log: l, enc: encoder(l.out), quotes: make(map[string][]byte)}
 	}
@@ -131,8 +137,11 @@ func (l *log) run() (err error) {
 			return outputError(err)
 		}
 	}
-	if s, ok := p.(*logSummary); ok {
-		return s.finish()
+	switch p := p.(type) {
+	case *logSummary:
+		return p.finish()
+	case *logCSV:
+		return outputError(p.table.begin()) // the names of the columns, if there is no entry
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ type rendering struct {
 	// json are the fields of a jsonPoke that depend on nothing else, without the braces;
 	// nil if they are not made yet.
 	json []byte
+	// csv are the columns logTextColumns of the same poke, likewise.
+	csv []byte
 	// The names in old and new that may be others at another time.
 	oldNames, newNames []naming
 	lasts              bool // it may be used again

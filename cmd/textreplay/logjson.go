@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -16,7 +15,7 @@ import (
 // logJSON prints one object a line for each entry.
 type logJSON struct {
 	*log
-	enc    *json.Encoder
+	enc    rowEncoder
 	quotes map[string][]byte // strings as JSON
 	line   []byte            // scratch
 }
@@ -77,18 +76,28 @@ func (j *logJSON) poke(p *logPoke) error {
 	if r.json != nil && p.c.Sequence == nil && p.c.Time != 0 {
 		return j.write(p, r.json)
 	}
+	text := j.text(p, r)
+	if r.lasts && j.c.isCoreText(p.Addr) { // else the symbol says more, for some time
+		r.json = bytes.Trim(marshal(text), "{}")
+	}
+	return j.encode(p, text)
+}
+
+// text returns the fields of a poke that its rendering r has.
+func (j *logJSON) text(p *logPoke, r *rendering) jsonPokeText {
 	v := p.after
 	if len(p.New) == 0 {
 		v = p.before
 	}
+	return jsonPokeText{p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
+		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), r.old, r.new}
+}
+
+// encode prints a poke of which nothing has been printed before.
+func (j *logJSON) encode(p *logPoke, text jsonPokeText) error {
 	batch := 0
 	if p.c.Batch != nil {
 		batch = p.c.Batch.Number
-	}
-	text := jsonPokeText{p.kind().String(), shapes[p.kind()], hexAddr(p.Addr), j.c.symbolJSON(v, p.Addr),
-		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), r.old, r.new}
-	if lo, hi := j.r.Image.Text(); r.lasts && lo <= p.Addr && p.Addr < hi { // else the symbol says more, for some time
-		r.json = bytes.Trim(marshal(text), "{}")
 	}
 	return j.enc.Encode(jsonPoke{j.head(kindPoke, p.c), text, batch, j.mechanism(p.c), j.sequenceJSON(p.c.Sequence)})
 }

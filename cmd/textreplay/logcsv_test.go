@@ -1,0 +1,64 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLogCSV: the table has what the JSON objects have, for entries of every kind.
+func TestLogCSV(t *testing.T) {
+	kinds := make(map[string]int)
+	for _, rec := range []string{"small/rec.data", "lossy/rec.data", "ppc64le/rec.data", "storm/rec.data"} {
+		rec = filepath.Join("../../testdata", rec)
+		table, objects := runLog(t, rec, "csv"), runLog(t, rec, "json")
+		r := csv.NewReader(strings.NewReader(table))
+		rows, err := r.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := slices.Collect(strings.SplitSeq(strings.TrimSpace(objects), "\n"))
+		if len(rows) != len(lines)+1 {
+			t.Fatalf("%s: %d rows, %d objects", rec, len(rows)-1, len(lines))
+		}
+		for i, line := range lines {
+			d := json.NewDecoder(strings.NewReader(line))
+			d.UseNumber()
+			var object map[string]any
+			if err := d.Decode(&object); err != nil {
+				t.Fatal(err)
+			}
+			kinds[object["kind"].(string)]++
+			for k, column := range rows[0] {
+				var field any = object
+				for name := range strings.SplitSeq(column, ".") {
+					m, _ := field.(map[string]any)
+					field = m[name]
+				}
+				if want := csvText(field); rows[i+1][k] != want {
+					t.Fatalf("%s: row %d has %s %q; the object has %q", rec, i+1, column, rows[i+1][k], want)
+				}
+			}
+		}
+	}
+	for _, kind := range []string{kindPoke, kindKSymbol, kindBPF, kindLost} {
+		if kinds[kind] == 0 {
+			t.Errorf("no %s was compared", kind)
+		}
+	}
+}
+
+func runLog(t *testing.T, rec, format string) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := run([]string{"log", "-i", rec, "--index", "never", "--format", format}, strings.NewReader(""), &out, &errs); code > 1 {
+		t.Fatalf("log --format %s ends with %d: %s", format, code, errs.String())
+	}
+	return out.String()
+}
