@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -294,6 +297,69 @@ func TestRecordKilled(t *testing.T) {
 		t.Error("no program was loaded before the horizon of any recording")
 	}
 	t.Logf("%d programs before the horizons", answered)
+}
+
+// TestRecordGrows: at answers from a directory that grows, and the pages of web follow it.
+func TestRecordGrows(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	startRecording(t, dir, "textreplay", "record", "-o", dir)
+	p, _, _ := aProgram(t)
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, ok := info.JitedInsns()
+	if !ok || len(code) == 0 {
+		t.Skip("this kernel compiles no BPF programs, or does not show their code")
+	}
+	question := []string{"textreplay", "at", "-i", dir, "bpf_prog_" + info.Tag + "_textreplay", "end", "--format", "raw", "-n", strconv.Itoa(len(code))}
+	var got []byte
+	var answer error
+	eventually(t, func() bool {
+		got, answer = exec.Command(question[0], question[1:]...).Output()
+		return answer == nil
+	}, "at answers", func() any { return answer })
+	if !bytes.Equal(got, code) {
+		t.Errorf("at: % x, the kernel shows % x", got, code)
+	}
+
+	page := served(t, dir)
+	total := func() (n int) {
+		resp, err := http.Get(page + "/log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		m := regexp.MustCompile(`data-total="([0-9]+)"`).FindSubmatch(body)
+		if err != nil || resp.StatusCode != http.StatusOK || m == nil {
+			t.Fatalf("the log's page: %s, %v\n%s", resp.Status, err, body)
+		}
+		n, err = strconv.Atoi(string(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := total()
+	const programs = 50
+	for range programs {
+		p, _, _ := aProgram(t)
+		p.Close()
+	}
+	after := 0
+	eventually(t, func() bool { after = total(); return after >= before+2*programs }, "the page has the new changes", func() any { return after })
+}
+
+// eventually waits until done returns true, for a minute at most.
+func eventually(t *testing.T, done func() bool, what string, state func() any) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("not after a minute: %s (%v)", what, state())
+		}
+	}
 }
 
 // TestRecordFollow: --follow prints each change as log does, in time order, also those of
