@@ -27,6 +27,10 @@ type rendering struct {
 	// The names in old and new that may be others at another time.
 	oldNames, newNames []naming
 	lasts              bool // it may be used again
+	// mechanism is by what such a poke of kind is made, "" if that may be another one at
+	// another time.
+	mechanism string
+	kind      timeline.PokeKind
 }
 
 // A naming is an address with its name, see coder.nameOf.
@@ -63,6 +67,20 @@ func (l *log) render(p *logPoke) *rendering {
 		l.renderings[string(key)] = r
 	}
 	return r
+}
+
+// mechanismOf returns the mechanism of a poke that is rendered as r. It follows from the bytes,
+// the place, and where the instructions lead. These are the same at all times if all is core text.
+func (j *logJSON) mechanismOf(p *logPoke, r *rendering) string {
+	kind := p.kind()
+	if r.mechanism != "" && r.kind == kind {
+		return r.mechanism
+	}
+	m := j.mechanism(p.c)
+	if r.lasts && len(r.oldNames) == 0 && len(r.newNames) == 0 && j.c.isCoreText(p.Addr) {
+		r.mechanism, r.kind = m, kind
+	}
+	return m
 }
 
 // side prints the instructions of code, which is at addr at v's time. It appends to names
@@ -178,8 +196,8 @@ func (j *logJSON) quoted(s string) []byte {
 	return q
 }
 
-// write prints a poke of which most has been printed before. fields are its rendering's.
-func (j *logJSON) write(p *logPoke, fields []byte) error {
+// write prints a poke of which most has been printed before, as r.
+func (j *logJSON) write(p *logPoke, r *rendering) error {
 	id := p.c.SampleID()
 	b := append(j.line[:0], `{"time":"`...)
 	b = strconv.AppendUint(b, p.c.Time, 10)
@@ -194,11 +212,11 @@ func (j *logJSON) write(p *logPoke, fields []byte) error {
 			b = append(append(b, `,"comm":`...), j.quoted(p.c.Comm)...)
 		}
 	}
-	b = append(append(b, ','), fields...)
+	b = append(append(b, ','), r.json...)
 	if p.c.Batch != nil {
 		b = strconv.AppendInt(append(b, `,"batch":`...), int64(p.c.Batch.Number), 10)
 	}
-	b = append(append(b, `,"mechanism":`...), j.quoted(j.mechanism(p.c))...)
+	b = append(append(b, `,"mechanism":`...), j.quoted(j.mechanismOf(p, r))...)
 	b = append(b, '}', '\n')
 	j.line = b
 	_, err := j.out.Write(b)

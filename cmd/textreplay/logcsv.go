@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"slices"
 	"strconv"
 
@@ -37,12 +38,7 @@ func (t *logCSV) poke(p *logPoke) error {
 		return t.encode(p, t.text(p, r))
 	}
 	if r.csv == nil {
-		var b bytes.Buffer
-		some := csvEncoder{w: &b, columns: logTextColumns, begun: true}
-		if err := some.Encode(t.text(p, r)); err != nil {
-			return err
-		}
-		r.csv = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+		r.csv = t.columns(p, r)
 	}
 	if err := t.table.begin(); err != nil {
 		return err
@@ -60,7 +56,7 @@ func (t *logCSV) poke(p *logPoke) error {
 	} else {
 		b = append(b, ',', ',')
 	}
-	b = append(append(b, ','), t.mechanism(p.c)...)
+	b = append(append(b, ','), t.mechanismOf(p, r)...)
 	b = append(append(append(b, ','), r.csv...), ',')
 	if p.c.Batch != nil {
 		b = strconv.AppendInt(b, int64(p.c.Batch.Number), 10)
@@ -71,6 +67,23 @@ func (t *logCSV) poke(p *logPoke) error {
 	t.line = append(b, '\n')
 	_, err := t.out.Write(t.line)
 	return err
+}
+
+// columns returns the columns logTextColumns of a poke.
+func (t *logCSV) columns(p *logPoke, r *rendering) []byte {
+	text := t.text(p, r)
+	var name, offset, module string
+	if s := text.Symbol; s != nil {
+		name, offset = s.Name, strconv.FormatUint(s.Offset, 10)
+		if s.Module != nil {
+			module = *s.Module
+		}
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.Write([]string{text.Poke, text.Addr, name, offset, module, text.Old, text.New, text.OldText, text.NewText})
+	w.Flush() // a buffer takes everything
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // cell returns a string as a cell of the table. There are as many as names of threads.

@@ -74,7 +74,7 @@ type jsonPoke struct {
 func (j *logJSON) poke(p *logPoke) error {
 	r := j.render(p)
 	if r.json != nil && p.c.Sequence == nil && p.c.Time != 0 {
-		return j.write(p, r.json)
+		return j.write(p, r)
 	}
 	text := j.text(p, r)
 	if r.lasts && j.c.isCoreText(p.Addr) { // else the symbol says more, for some time

@@ -39,11 +39,6 @@ func (w *sampledWrite) isTrap(addr uint64) bool {
 	return w.addr == addr && w.len == 1 && w.bytes[0] == patching.INT3
 }
 
-// overlaps reports whether a write and a poke have a byte in common.
-func (w *sampledWrite) overlaps(p *perfdata.TextPoke) bool {
-	return w.addr < p.Addr+uint64(len(p.New)) && p.Addr < w.end()
-}
-
 // makes reports whether a write is a step of a poke.
 func (w *sampledWrite) makes(p *perfdata.TextPoke) bool {
 	if w.isTrap(p.Addr) {
