@@ -26,7 +26,8 @@ func (a *app) infoCmd() *cobra.Command {
 		Short: "Say what a recording is and how far it can be trusted",
 		Long: `info says what a recording is and how far it can be trusted. Its first line says
 whether kernel text is known, from when to when, and if not, why. Its last lines have
-the command line of perf that would record what this recording lacks.
+the command line, of perf or of textreplay record, that would record what this
+recording lacks.
 
 The exit code is 1 if kernel text is not known at any time.`,
 		Example: `  textreplay info
@@ -206,7 +207,7 @@ func (d *digest) writeAdvice(o *sections) {
 	o.section("Next time")
 	switch {
 	case len(advice.Changes) == 0:
-		fmt.Fprintln(o.w, "  the same command: this recording lacks nothing that perf can record")
+		fmt.Fprintf(o.w, "  the same command: this recording lacks nothing that %s can record\n", advice.Command[0])
 		return
 	case advice.Command != nil:
 		fmt.Fprintf(o.w, "  sudo %s\n", shellLine(advice.Command))

@@ -39,7 +39,7 @@ type jsonInfo struct {
 
 // jsonAdvice is how to record what the recording lacks.
 type jsonAdvice struct {
-	Command []string            `json:"command"` // null if no option of perf helps
+	Command []string            `json:"command"` // null if no option helps
 	Changes []jsonAdvisedChange `json:"changes"` // none: the recording lacks nothing
 }
 

@@ -324,6 +324,13 @@ func TestRecordGrows(t *testing.T) {
 		t.Errorf("at: % x, the kernel shows % x", got, code)
 	}
 
+	out, err := exec.Command("textreplay", "info", "-i", dir).Output()
+	_, advice, ok := bytes.Cut(out, []byte("\nNext time\n"))
+	if err != nil && len(out) == 0 || !ok || !bytes.HasPrefix(advice, []byte("  sudo textreplay record -o "+dir+"\n")) ||
+		!bytes.Contains(advice, []byte("the recorder did not end")) || bytes.Contains(advice, []byte("perf record")) {
+		t.Errorf("info: %v, advice:\n%s", err, advice)
+	}
+
 	page := served(t, dir)
 	total := func() (n int) {
 		resp, err := http.Get(page + "/log")

@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// Advice is a command line of perf that records what a recording lacks.
+// Advice is a command line that records what a recording lacks.
 type Advice struct {
-	// Command is the command line, beginning with perf; nil if no option of perf helps.
+	// Command is the command line, beginning with the recorder of this recording: "perf"
+	// or "textreplay"; nil if no option of it helps.
 	Command []string
 	// Changes are what differs from the recording's own command line, and why. Without
-	// changes, the recording lacks nothing that perf can record.
+	// changes, the recording lacks nothing that its recorder can record.
 	Changes []AdvisedChange
 }
 
@@ -27,32 +28,29 @@ type AdvisedChange struct {
 
 // Advice returns how to record what this recording lacks, derived from its own command
 // line. If the recording does not have it, the command line is a general one. For a
-// guest, Advice returns nil: only the host's perf has options.
+// guest, Advice returns nil: only the host's recorder has options.
 func (r *Replay) Advice() *Advice {
 	if r.Report.Guest != 0 {
 		return nil
 	}
 	args, _ := r.Recording.Cmdline()
+	if r.journal != nil {
+		return r.Report.recorderAdvice(args, r.journal, r.Recording.Events())
+	}
 	return r.Report.advice(args)
 }
 
 // advice derives the advice from the recording's command line.
 func (rep *Report) advice(args []string) *Advice {
 	a := &Advice{}
+	if rep.adviseSilent(a) {
+		return a
+	}
 	c, ok := splitRecord(args)
 	if !ok {
 		c = recordCommand{workload: []string{"sleep", "10"}}
 		a.change("", "this is a general command: the recording does not have its own, or it is not understood")
 	}
-	if rep.architecture().silent() {
-		why := fmt.Sprintf("kernels of this architecture (%s) record no text changes, whatever perf's options", rep.Arch)
-		if rep.Probes == nil && (rep.Arch == "aarch64" || strings.HasPrefix(rep.Arch, "ppc64")) {
-			why += `; "textreplay probes" prints how to record them by kprobe events`
-		}
-		a.change("", why)
-		return a
-	}
-
 	a.advisePlace(&c)
 	switch {
 	case !c.has("kcore"):
@@ -93,6 +91,23 @@ func (rep *Report) advice(args []string) *Advice {
 	}
 	a.Command = c.args()
 	return a
+}
+
+// adviseSilent says how to record kernels that record no text changes, and returns whether
+// this is one.
+func (rep *Report) adviseSilent(a *Advice) bool {
+	if !rep.architecture().silent() {
+		return false
+	}
+	why := fmt.Sprintf("kernels of this architecture (%s) record no text changes, whatever perf's options", rep.Arch)
+	switch {
+	case rep.Probes != nil:
+		why = fmt.Sprintf(`kernels of this architecture (%s) record text changes only by kprobe events, as here: "textreplay probes" prints how to record them`, rep.Arch)
+	case rep.Arch == "aarch64" || strings.HasPrefix(rep.Arch, "ppc64"):
+		why += `; "textreplay probes" prints how to record them by kprobe events`
+	}
+	a.change("", why)
+	return true
 }
 
 func (a *Advice) change(option, why string) {

@@ -6,6 +6,9 @@ package replay
 import (
 	"strings"
 	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
 )
 
 // TestAdvice: what is changed in a command line of perf record.
@@ -41,6 +44,7 @@ func TestAdvice(t *testing.T) {
 			"|-a|--kcore|-e module:module_load -e module:module_free|-e cpuhp:cpuhp_enter"},
 		{"perf record -a --kcore -e module:* -e cpuhp:*", Report{CPUsAvailable: 4, CPUsOnline: 2}, "perf record -a --kcore -e module:* -e cpuhp:*", ""},
 		{"perf record -a --kcore", Report{Arch: "aarch64"}, "", ""},
+		{"", Report{Arch: "s390x"}, "", ""},
 	} {
 		rep := tt.report
 		if rep.Arch == "" {
@@ -63,6 +67,90 @@ func TestAdvice(t *testing.T) {
 		}
 		if got := strings.Join(options, "|"); got != tt.option {
 			t.Errorf("%s: changes %q, want %q", tt.args, got, tt.option)
+		}
+	}
+}
+
+// TestSilentAdvice: probes are named where they help.
+func TestSilentAdvice(t *testing.T) {
+	for _, tt := range []struct {
+		report Report
+		named  bool
+		want   string
+	}{
+		{Report{Arch: "aarch64"}, true, "whatever perf's options; "},
+		{Report{Arch: "ppc64le"}, true, "whatever perf's options; "},
+		{Report{Arch: "aarch64", Probes: &Probes{}}, true, "as here"},
+		{Report{Arch: "s390x"}, false, "whatever perf's options"},
+	} {
+		for _, a := range []*Advice{tt.report.advice(nil), tt.report.recorderAdvice(nil, &recorderJournal{}, nil)} {
+			if a.Command != nil || len(a.Changes) != 1 {
+				t.Fatalf("%s: %+v", tt.report.Arch, a)
+			}
+			if why := a.Changes[0].Why; strings.Contains(why, `"textreplay probes"`) != tt.named || !strings.Contains(why, tt.want) {
+				t.Errorf("%s: %s", tt.report.Arch, why)
+			}
+		}
+	}
+}
+
+// TestRecorderAdvice: what is changed in a command line of textreplay record.
+func TestRecorderAdvice(t *testing.T) {
+	whole := recorderJournal{start: journal.Start{FollowsCPUs: true}, own: &journal.Copy{}, ended: 5}
+	killed, gone, unread, deaf := whole, whole, whole, whole
+	killed.ended, killed.own = 0, nil
+	unread.own = nil
+	gone.gaps = []journal.Gap{{CPU: 1}}
+	deaf.start.FollowsCPUs = false
+	copied := Report{SnapshotBytes: 1}
+	with := func(f func(*Report)) Report {
+		r := copied
+		f(&r)
+		return r
+	}
+	events := []*perfdata.Event{{Name: "dummy:u"}, {Name: "module:module_load"}, {Name: "module:module_free"}}
+	for _, tt := range []struct {
+		args    string
+		journal recorderJournal
+		report  Report
+		events  []*perfdata.Event
+		want    string
+		changes string // what each contains
+	}{
+		{"textreplay record", whole, copied, events, "textreplay record", ""},
+		{"textreplay record -o a --follow -m4096 -- perf record -m 1", whole, copied, events, "textreplay record -o a --follow -m4096 -- perf record -m 1", ""},
+		{"textreplay record", whole, Report{}, events, "textreplay record", "kcore_dir is missing"},
+		{"textreplay record", unread, Report{}, events, "textreplay record", "run as root (CAP_SYS_RAWIO, CAP_SYSLOG)"},
+		{"textreplay record", killed, Report{}, events, "textreplay record", "killed before|did not end"},
+		{"textreplay record", whole, copied, events[:2], "textreplay record", "mount tracefs, and run as root"},
+		{"textreplay record", deaf, copied, events, "textreplay record", "AF_NETLINK"},
+		{"textreplay record", gone, copied, events, "textreplay record", "bring up all before"},
+		{"textreplay record", whole, with(func(r *Report) { r.BPF.Programs, r.BPF.WithBytes = 7, 4 }), events, "textreplay record", "3 of 7 BPF programs"},
+		{"textreplay record -- a", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -m 1024 -- a", "-m 1024"},
+		{"textreplay record --mmap-pages=4096 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 8192", "-m 8192"},
+		{"textreplay record -m=2048 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 4096", "-m 4096"},
+		{"textreplay record -m 600", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -m 1024", "-m 1024"},
+		{"textreplay record", whole, with(func(r *Report) { r.Conflicts = 2 }), events, "textreplay record --snapshot-every 10m", "--snapshot-every 10m"},
+		{"textreplay record --snapshot-every 1m", whole, with(func(r *Report) { r.Conflicts = 2 }), events, "textreplay record --snapshot-every 1m", ""},
+		{"textreplay record --newer", whole, copied, events, "textreplay record -- sleep 10", "general command"},
+		{"textreplay record -o", whole, copied, events, "textreplay record -- sleep 10", "general command"},
+		{"", whole, copied, events, "textreplay record -- sleep 10", "general command"},
+	} {
+		tt.report.Arch = "x86_64"
+		a := tt.report.recorderAdvice(strings.Fields(tt.args), &tt.journal, tt.events)
+		if got := strings.Join(a.Command, " "); got != tt.want {
+			t.Errorf("%s:\n\t%s\nwant\n\t%s", tt.args, got, tt.want)
+		}
+		var want []string
+		if tt.changes != "" {
+			want = strings.Split(tt.changes, "|")
+		}
+		ok := len(want) == len(a.Changes)
+		for i := range want {
+			ok = ok && strings.Contains(a.Changes[i].Option+": "+a.Changes[i].Why, want[i])
+		}
+		if !ok {
+			t.Errorf("%s: %+v, want %q", tt.args, a.Changes, want)
 		}
 	}
 }
