@@ -348,6 +348,7 @@ func TestWebSmall(t *testing.T) {
 	v.until("back", fmt.Sprintf("location.href === %q", at))
 	// The slider shows each version, and the URL follows.
 	v.do(chromedp.Evaluate(`{ const s = document.getElementById('slider'); s.value = 0; s.dispatchEvent(new Event('input')) }`, nil))
+	v.until("a time in the head of the page", `document.querySelector('.search .kept').textContent.includes('8.4') && document.querySelector('.search input[name=t]').value.startsWith('8.4')`)
 	v.until("the first change", `new URL(location.href).searchParams.get('t') !== null && document.getElementById('t').value.startsWith('8.4')`)
 	// Another function at that time.
 	v.search("do_sys_openat2")

@@ -101,6 +101,21 @@ type siteVersion struct {
 	Now                                               bool
 }
 
+// changedAt reports whether the bytes of a span that begins at time t were others, or were not
+// there, just before. A span also begins where something is known from then on.
+func (s *session) changedAt(sp *timeline.Span, t uint64) bool {
+	if t == 0 || sp.Bytes == nil {
+		return false
+	}
+	before := make([]byte, sp.Len)
+	b := s.r.Image.At(t-1).Read(sp.Addr, before)
+	switch b.Standing {
+	case timeline.Unmapped, timeline.Retired:
+		return true
+	}
+	return uint64(b.Given) == sp.Len && !bytes.Equal(before, sp.Bytes)
+}
+
 func (q *request) code() error {
 	if !q.wait(q.Context(), 10*time.Second) {
 		return q.notReady()
@@ -305,7 +320,7 @@ func (s *session) codeRows(p *codePage, v timeline.View, base, lo, hi, asked uin
 				if sp.Standing != timeline.Known {
 					row.Standing, row.Reason = sp.Standing.String(), sp.Reason.Text()
 				}
-				row.Now = row.Now || sp.Since == t
+				row.Now = row.Now || sp.Since == t && s.changedAt(sp, t)
 				a = max(sp.Addr+sp.Len, a+1)
 			}
 			for a := in.Addr; a < in.Addr+n; a++ {

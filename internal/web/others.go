@@ -365,7 +365,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		a := tr.sites[tr.site[first]].addr
 		d.Times = append(d.Times, dataTime{Time: replay.Seconds(tr.time[lo]), To: replay.Seconds(tr.time[hi-1]), Writer: orUnknown(w), N: hi - lo,
 			Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
-			LogHref: "/log?" + url.Values{"from": {replay.Seconds(tr.time[lo])}, "to": {replay.Seconds(tr.time[hi-1] + 1)}, "by": {w}}.Encode()})
+			LogHref: "/log?" + url.Values{"from": {replay.Seconds(tr.time[lo])}, "to": {replay.Seconds(tr.time[hi-1] + 1)}, "by": {w}, "t": {replay.Seconds(tr.time[first])}}.Encode()})
 	}
 	return d
 }

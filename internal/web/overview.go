@@ -177,7 +177,7 @@ func (s *session) lanes(from, to uint64) []lane {
 		case replay.Complete:
 			l.Level = "good"
 		case replay.None:
-			l.Level = "none"
+			l.Level, l.Verdict = "none", "not recorded"
 		}
 		l.Parts = append(l.Parts, lanePart{0, width, "covered", ""})
 		p := newStrip(from, to)

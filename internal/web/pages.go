@@ -83,6 +83,7 @@ type layout struct {
 	Recording   string
 	Query       string // of the search box
 	T           string // the time that a search keeps
+	Timeless    string // this page without it
 	Nav         []navItem
 	Number      int
 	Live, Stale bool
@@ -96,13 +97,20 @@ type errorPage struct{ Err string }
 
 // page writes a page.
 func (q *request) page(name, title string, body any) error {
-	keep := ""
-	if t := q.FormValue("t"); t != "" {
+	keep, t := "", q.FormValue("t")
+	if ns, err := strconv.ParseUint(q.FormValue("ns"), 10, 64); err == nil && t == "" {
+		t = replay.Seconds(ns)
+	}
+	if t != "" {
 		keep = "?t=" + url.QueryEscape(t)
 	}
 	l := &layout{Title: title, Page: name, Recording: q.r.Recording.Path(), Number: q.number, Live: q.srv.opts.Live,
-		Stale: q.stale.Load(), T: q.FormValue("t"), Query: q.FormValue("q"), Body: body,
-		Nav: []navItem{{"Overview", "/", "overview"}, {"Map", "/map" + keep, "map"}, {"Log", "/log", "log"}, {"Diff", "/diff", "diff"}}}
+		Stale: q.stale.Load(), T: t, Query: q.FormValue("q"), Body: body,
+		Nav: []navItem{{"Overview", "/" + keep, "overview"}, {"Map", "/map" + keep, "map"}, {"Log", "/log" + keep, "log"}, {"Diff", "/diff", "diff"}}}
+	timeless := q.URL.Query()
+	timeless.Del("t")
+	timeless.Del("ns")
+	l.Timeless = (&url.URL{Path: q.URL.Path, RawQuery: timeless.Encode()}).String()
 	if q.r.Report.Records[recordSample] > 0 {
 		l.Nav = append(l.Nav, navItem{"Profile", profilePath, "profile"})
 	}

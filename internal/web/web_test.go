@@ -344,6 +344,32 @@ func TestBadRequests(t *testing.T) {
 
 // TestPages: every page of every recording is served, is not large, and has no reference to
 // another host.
+// TestChangedNow: an instruction is marked as changed if its bytes are others than before, not
+// where it is known from then on; and the time that a page keeps is in its head.
+func TestChangedNow(t *testing.T) {
+	s := serve(t, "small")
+	for _, c := range []struct {
+		query string
+		marks int
+	}{
+		{"?addr=sysctl_schedstats", 0},
+		{"?addr=sysctl_schedstats&t=8.913926695", 1},
+		{"?addr=sysctl_schedstats&t=8.913926696", 0},
+		{"?addr=bpf_prog_b19c858917c4054c_socket_3&t=18.134851735", 1},
+	} {
+		page := get(s, "/at"+c.query).Body.String()
+		if got := strings.Count(page, "changed now"); got != c.marks && (c.marks == 0 || got == 0) {
+			t.Errorf("%s has %d instructions that changed now, want %d", c.query, got, c.marks)
+		}
+		if kept := strings.Contains(page, `class="kept"`); kept != strings.Contains(c.query, "t=") {
+			t.Errorf("%s: kept is %t", c.query, kept)
+		}
+	}
+	if page := get(s, "/at?addr=sysctl_schedstats&t=8.913926695").Body.String(); !strings.Contains(page, `at 8.913926695 <a href="/at?addr=sysctl_schedstats"`) {
+		t.Error("no link to the page without its time")
+	}
+}
+
 func TestPages(t *testing.T) {
 	for _, name := range recordings {
 		t.Run(name, func(t *testing.T) {

@@ -111,6 +111,12 @@ function slide() {
 			const t = page.getElementById('t').value
 			document.getElementById('t').value = t
 			slider.setAttribute('aria-valuetext', t)
+			// What keeps the time is in the page's head.
+			for (const part of ['.top nav', '.search input[name=t]', '.search .kept']) {
+				const old = document.querySelector(part), now = page.querySelector(part)
+				if (old && now) old.replaceWith(now)
+				else if (now) document.querySelector('.search button').before(now)
+			}
 			for (const rel of ['prev', 'next']) {
 				const old = document.querySelector(`.clock a[rel=${rel}]`), now = page.querySelector(`.clock a[rel=${rel}]`)
 				if (old && now) old.href = now.href
