@@ -49,8 +49,10 @@ func (rep *Report) recorderAdvice(args []string, j *recorderJournal, events []*p
 	if !j.start.FollowsCPUs {
 		a.change("", "the recorder was not told of CPUs that come online: allow AF_NETLINK sockets")
 	}
-	if n := rep.BPF.Programs - rep.BPF.WithBytes; n > 0 {
-		a.change("", fmt.Sprintf("%d of %d BPF programs have no code: run as root (CAP_BPF, CAP_SYS_ADMIN); some end before they can be read", n, rep.BPF.Programs))
+	// A recorder that has read some had the rights to read the others: these ended before,
+	// and no option helps.
+	if n := rep.BPF.Programs; n > 0 && rep.BPF.WithBytes == 0 {
+		a.change("", fmt.Sprintf("none of %d BPF programs has its code: run as root (CAP_BPF, CAP_SYS_ADMIN)", n))
 	}
 	if len(rep.Losses) > 0 {
 		pages := strconv.Itoa(largerRing(options))
