@@ -30,12 +30,12 @@ type database struct {
 var databases = []database{{"duckdb", "@duckdb/node-api"}, {"clickhouse", "chdb"}}
 
 // query runs statements and returns the rows of each. It skips the test where the database
-// is not installed: (cd internal/sqltest && npm ci --ignore-scripts).
+// is not installed: (cd internal/sqltest && npm install --no-save --ignore-scripts).
 func (d database) query(t *testing.T, statements ...string) [][]map[string]any {
 	t.Helper()
 	dir := filepath.Join(corpus.Root(), "internal", "sqltest")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", d.dir)); err != nil {
-		t.Skipf("%s is not installed: npm ci --ignore-scripts in internal/sqltest installs it", d.name)
+		t.Skipf("%s is not installed: npm install --no-save --ignore-scripts in internal/sqltest installs it", d.name)
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -39,12 +39,12 @@ func TestFleetSize(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = strings.NewReader(strings.Join(names, "\n")), &stderr
 	began := time.Now()
-	if err := cmd.Run(); err != nil {
+	memory, err := runForMemory(cmd)
+	if err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	took := time.Since(began)
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	memory := peakMemory(cmd.ProcessState)
 	perTable := make(map[string]int64)
 	for name, text := range tablesIn(t, "tables") {
 		table, _, _ := strings.Cut(filepath.ToSlash(name), "/")

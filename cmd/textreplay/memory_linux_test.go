@@ -4,14 +4,34 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
-	"syscall"
+	"os/exec"
+	"time"
 )
 
-// peakMemory returns the most memory that a process had, in bytes.
-func peakMemory(s *os.ProcessState) int64 {
-	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
-		return u.Maxrss << 10
+// runForMemory runs a program and returns the most memory that it had, in bytes. The kernel
+// counts what its parent had in the usage of a process that has ended (setmax_mm_hiwater_rss()
+// in fs/exec.c), so this asks while it runs.
+func runForMemory(cmd *exec.Cmd) (most int64, err error) {
+	if err := cmd.Start(); err != nil {
+		return 0, err
 	}
-	return 0
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	status := fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
+	for {
+		select {
+		case err := <-ended:
+			return most, err
+		case <-time.After(5 * time.Millisecond):
+		}
+		text, _ := os.ReadFile(status)
+		var kb int64
+		if _, after, ok := bytes.Cut(text, []byte("VmHWM:")); ok {
+			fmt.Sscan(string(after), &kb)
+			most = max(most, kb<<10)
+		}
+	}
 }

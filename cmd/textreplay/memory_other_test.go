@@ -5,7 +5,7 @@
 
 package main
 
-import "os"
+import "os/exec"
 
-// peakMemory returns 0: it is not known here.
-func peakMemory(*os.ProcessState) int64 { return 0 }
+// runForMemory runs a program and returns 0: it is not known here how much memory it had.
+func runForMemory(cmd *exec.Cmd) (int64, error) { return 0, cmd.Run() }

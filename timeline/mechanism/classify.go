@@ -132,6 +132,9 @@ func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechani
 		}
 		return Other, NoForm
 	case kprobeSlots, optprobeSlots, otherOutOfLine:
+		if at.kind == kprobeSlots && c.machine == elf.EM_AARCH64 {
+			return Kprobe, 0 // arch_prepare_ss_slot fills a slot as it changes any text
+		}
 		return Other, SlotChanged
 	}
 	m, why := c.byTarget(p, at, was, is)
@@ -228,6 +231,9 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 		return StaticCall, 0
 	}
 	if at.kind == text && at.module == "" && is.kind == call {
+		if !c.r.ListsOutOfLine() && !c.inModule(is.target, p.Time) {
+			return Other, Ambiguous // a trampoline of ftrace that was there before
+		}
 		return Other, UnknownCallee
 	}
 	return Other, Ambiguous

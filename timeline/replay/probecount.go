@@ -158,6 +158,11 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 	return nil
 }
 
+// ListsOutOfLine reports whether kallsyms has the pages of slots and trampolines that were
+// there before the recording. perf cannot copy text while kprobes have such pages, so they are
+// hidden from it if it records probes of its own (docs/probes.md).
+func (r *Replay) ListsOutOfLine() bool { return !hasProbes(r.Recording) }
+
 // hasProbes reports whether an event of the recording is a probe on a text writer.
 func hasProbes(rec *perfdata.Recording) bool {
 	data, err := rec.Feature(perfdata.FeatureTracingData)
