@@ -199,6 +199,7 @@ func TestRecorded(t *testing.T) {
 			w.lostSamples(20, 3)
 		}, openLoss},
 		{"losses: LOST records without LOST_SAMPLES may be of the pokes", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1" // else there may be another file
 			w.events = append(w.events, onBoth(0))
 			w.ticks(100, 400)
 			flip(w)
