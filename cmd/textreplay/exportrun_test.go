@@ -169,22 +169,23 @@ func TestExportTogether(t *testing.T) {
 	}
 }
 
-// A lockedBuffer is a buffer that is read while a process writes it.
+// A lockedBuffer is a buffer that is read while a process writes it. It has no other method of
+// a buffer, since package io would call those without the lock.
 type lockedBuffer struct {
-	sync.Mutex
-	bytes.Buffer
+	mu sync.Mutex
+	b  bytes.Buffer
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
 }
 
 func (b *lockedBuffer) text() string {
-	b.Lock()
-	defer b.Unlock()
-	return b.String()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // TestExportWatch: export --watch takes what is finished, and only that, and ends when it is
