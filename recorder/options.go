@@ -83,3 +83,7 @@ type Stats struct {
 	Gaps               int // times in which a CPU was not recorded
 	Pieces             int
 }
+
+// PieceName returns the name of the directory of a recording's n-th piece, from 1 on. Pieces
+// sort by name.
+func PieceName(n int) string { return fmt.Sprintf("%06d", n) }

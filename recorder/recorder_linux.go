@@ -138,14 +138,12 @@ func (r *Recorder) start() (err error) {
 func lastPiece(dir string) (n int, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if i, err := strconv.Atoi(e.Name()); err == nil && e.Name() == pieceName(i) {
+		if i, err := strconv.Atoi(e.Name()); err == nil && e.Name() == PieceName(i) {
 			n = max(n, i)
 		}
 	}
 	return n, err
 }
-
-func pieceName(n int) string { return fmt.Sprintf("%06d", n) }
 
 // asleep returns how long the machine has been suspended since it was booted.
 func asleep() uint64 {
@@ -389,7 +387,7 @@ func (r *Recorder) removeOld() error {
 	}
 	entries, err := os.ReadDir(r.opts.Dir)
 	for _, e := range entries {
-		if i, bad := strconv.Atoi(e.Name()); bad == nil && e.Name() == pieceName(i) && i <= r.number-r.opts.MaxPieces {
+		if i, bad := strconv.Atoi(e.Name()); bad == nil && e.Name() == PieceName(i) && i <= r.number-r.opts.MaxPieces {
 			err = errors.Join(err, os.RemoveAll(r.pieceDir(i)))
 		}
 	}
@@ -413,5 +411,5 @@ func (r *Recorder) pieceDir(n int) string {
 	if r.opts.MaxSize == 0 {
 		return r.opts.Dir
 	}
-	return filepath.Join(r.opts.Dir, pieceName(n))
+	return filepath.Join(r.opts.Dir, PieceName(n))
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/lazyregexp"
-
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"

@@ -5,9 +5,7 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -118,8 +116,10 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 		return usagef("--table and -o - need each other")
 	}
 	several := len(args) > 1 || e.from != "" || e.watch != ""
-	if several && len(e.kcore)+len(e.copies)+len(e.counters) > 0 || several && cmp.Or(e.kallsyms, e.modules, e.vmlinux, e.windows) != "" {
-		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	if several {
+		if err := e.noneOfOne(); err != nil {
+			return err
+		}
 	}
 	if len(args) == 0 && e.from == "" && e.watch == "" && (given || len(e.shipped) == 0) {
 		args = []string{e.input}
@@ -306,9 +306,9 @@ func (e *export) export(path string) error {
 		return err
 	}
 	defer remove()
-	files, err := recordingFiles(input)
+	files, id, err := e.identify(input)
 	if err != nil {
-		return inputError(err)
+		return err
 	}
 	out := &outfile.Outputs{Std: e.outputs.Std}
 	out.Reads(input)
@@ -319,10 +319,6 @@ func (e *export) export(path string) error {
 	}
 	if err := out.Check(e.output); err != nil {
 		return outputError(err)
-	}
-	id, err := tables.ID(files, e.guest.pid)
-	if err != nil {
-		return inputError(err)
 	}
 	if m, err := e.dir.Has(id); err != nil {
 		return outputError(err)
@@ -353,43 +349,20 @@ func (e *export) begin(id string) bool {
 	return first
 }
 
-// spooled returns the file of a recording, which for standard input is a copy.
-func (e *export) spooled(path string) (name string, remove func(), err error) {
-	if path != "-" {
-		return path, func() {}, nil
-	}
-	name, remove, err = spool(e.stdin)
-	if err != nil {
-		return "", nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
-	}
-	return name, remove, nil
-}
-
 // withReplay calls use with a recording, which is closed afterwards. path is the name for
 // messages.
 func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechanism.Tables) error) error {
-	opts := replay.Options{Kallsyms: e.kallsyms, Modules: e.modules, Guest: e.guest.pid, CPUs: e.cpus,
-		Copies: e.copies, Vmlinux: e.vmlinux, ProbeCounters: e.counters, Windows: true}
-	if len(e.kcore) > 0 {
-		opts.KCore = e.kcore[0]
+	opts, err := e.options()
+	if err != nil {
+		return err
 	}
-	if e.windows != "" {
-		var err error
-		if opts.Explicit, err = readWindows(e.windows); err != nil {
-			return inputError(err)
-		}
-	}
+	opts.Windows = true
 	r, err := replay.Load(input, opts)
 	if err != nil {
 		if path == "-" {
 			err = nameStandardInput(err, input)
 		}
-		var unknown *replay.UnknownGuestError
-		var cpus *replay.CPUsError
-		if errors.As(err, &unknown) || errors.As(err, &cpus) {
-			return &exitError{exitUsage, err}
-		}
-		return inputError(err)
+		return e.loadError(err)
 	}
 	defer r.Close()
 	err = replay.Guard(func() error {
@@ -432,6 +405,15 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	return outputError(err)
 }
 
+// identify returns the files of a recording, and its name in the tables, which follows from
+// their content.
+func (e *export) identify(input string) (files []string, id string, err error) {
+	if files, err = recordingFiles(input); err == nil {
+		id, err = tables.ID(files, e.guest.pid)
+	}
+	return files, id, inputError(err)
+}
+
 // recordingFiles returns the files of a recording whose content its name in the tables follows
 // from: all in its directory, or the file itself.
 func recordingFiles(path string) ([]string, error) {
@@ -459,13 +441,9 @@ func (e *export) writeTable(path string) error {
 		return err
 	}
 	defer remove()
-	files, err := recordingFiles(input)
+	_, id, err := e.identify(input)
 	if err != nil {
-		return inputError(err)
-	}
-	id, err := tables.ID(files, e.guest.pid)
-	if err != nil {
-		return inputError(err)
+		return err
 	}
 	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		return outputError(tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}))

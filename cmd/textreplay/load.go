@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,19 +31,12 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	// Nearly everything that loading allocates is the image, which stays. At
 	// the usual pace the collector would scan it again and again.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid, CPUs: a.cpus}
-	opts.Copies, opts.Vmlinux, opts.ProbeCounters = a.copies, a.vmlinux, a.counters
-	if len(a.kcore) > 0 {
-		opts.KCore = a.kcore[0]
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
 	}
 	if err := a.indexFor(&opts, addr != ""); err != nil {
 		return nil, err
-	}
-	if a.windows != "" {
-		var err error
-		if opts.Explicit, err = readWindows(a.windows); err != nil {
-			return nil, inputError(err)
-		}
 	}
 	if addr != "" {
 		opts.Windows = true
@@ -52,16 +46,11 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 		opts.Progress = bar.update
 		defer bar.clear()
 	}
-	path := a.input
-	if path == "-" {
-		spooled, remove, err := spool(a.stdin)
-		if err != nil {
-			return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
-		}
-		// Once mapped, the file needs no name.
-		defer remove()
-		path = spooled
+	path, remove, err := a.spooled(a.input)
+	if err != nil {
+		return nil, err
 	}
+	defer remove() // once mapped, the file needs no name
 	r, err := replay.Load(path, opts)
 	if a.input == "-" {
 		err = nameStandardInput(err, path)
@@ -78,20 +67,52 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 			a.outputs.Reads(name)
 		}
 	}
-	var unknown *replay.UnknownGuestError
-	var cpus *replay.CPUsError
-	switch {
-	case errors.As(err, &unknown):
-		return nil, &exitError{exitUsage, err}
-	case errors.As(err, &cpus):
-		return nil, usagef("--cpus %d: %w", a.cpus, err)
+	if err == nil {
+		return r, nil
 	}
-	if err != nil && a.input != "-" {
+	if a.input != "-" {
 		if why := whyEmpty(a.input); why != "" {
 			err = fmt.Errorf("%w\n%s", err, why)
 		}
 	}
-	return r, inputError(err)
+	return nil, a.loadError(err)
+}
+
+// options are what the global flags say of a recording, apart from its index.
+func (a *app) options() (replay.Options, error) {
+	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid, CPUs: a.cpus,
+		Copies: a.copies, Vmlinux: a.vmlinux, ProbeCounters: a.counters}
+	if len(a.kcore) > 0 {
+		opts.KCore = a.kcore[0]
+	}
+	if a.windows != "" {
+		var err error
+		if opts.Explicit, err = readWindows(a.windows); err != nil {
+			return opts, inputError(err)
+		}
+	}
+	return opts, nil
+}
+
+// noneOfOne refuses the flags that say something of one recording, where there are several.
+func (a *app) noneOfOne() error {
+	if cmp.Or(a.kallsyms, a.modules, a.vmlinux, a.windows) != "" || len(a.kcore)+len(a.copies)+len(a.counters) > 0 {
+		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	}
+	return nil
+}
+
+// loadError is the error of a recording that cannot be loaded, with its exit code.
+func (a *app) loadError(err error) error {
+	var unknown *replay.UnknownGuestError
+	var cpus *replay.CPUsError
+	switch {
+	case errors.As(err, &unknown):
+		return &exitError{exitUsage, err}
+	case errors.As(err, &cpus):
+		return usagef("--cpus %d: %w", a.cpus, err)
+	}
+	return inputError(err)
 }
 
 // kcores splits the values of --kcore into those that have a time and the one that has none.
@@ -147,6 +168,18 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return windows, nil
+}
+
+// spooled returns the file of a recording, which for standard input is a copy.
+func (a *app) spooled(path string) (name string, remove func(), err error) {
+	if path != "-" {
+		return path, func() {}, nil
+	}
+	name, remove, err = spool(a.stdin)
+	if err != nil {
+		return "", nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+	}
+	return name, remove, nil
 }
 
 // spool copies a stream to a file, which can be mapped. The caller calls remove

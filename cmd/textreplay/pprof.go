@@ -135,8 +135,9 @@ func (p *pprof) merge(paths []string) error {
 		return usagef("--folded and --speedscope are for a single recording; pprof reads the merged profile")
 	case p.times != "":
 		return usagef("--time is for a single recording: each has its own clock")
-	case cmp.Or(p.kallsyms, p.modules, p.vmlinux, p.windows) != "" || len(p.kcore)+len(p.copies)+len(p.counters) > 0:
-		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	}
+	if err := p.noneOfOne(); err != nil {
+		return err
 	}
 	if err := p.choose(); err != nil {
 		return err
@@ -163,10 +164,7 @@ func (p *pprof) merge(paths []string) error {
 			return err
 		}
 	}
-	err := p.writeFile(p.output, func(w io.Writer) error {
-		_, err := all.WriteTo(w)
-		return err
-	})
+	err := p.writeFile(p.output, all.Write)
 	if errors.Is(err, pprofexport.ErrNoSamples) {
 		return belowf("no sample matches: no profile was written")
 	}

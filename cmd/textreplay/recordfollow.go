@@ -24,6 +24,7 @@ import (
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -69,7 +70,7 @@ func (a *app) followRecord(dir string, pieces bool, ended *atomic.Bool) error {
 		return err
 	}
 	for ; ; n++ {
-		at := func(n int) string { return filepath.Join(filepath.Dir(dir), fmt.Sprintf("%06d", n), "data") }
+		at := func(n int) string { return filepath.Join(filepath.Dir(dir), recorder.PieceName(n), "data") }
 		next := func() bool { _, err := os.Stat(at(n + 1)); return err == nil }
 		err := f.piece(at(n), next)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was removed already

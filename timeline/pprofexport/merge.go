@@ -105,24 +105,10 @@ func (m *Merger) Stats() *Stats {
 	return s
 }
 
-// WriteTo writes the merged profile, compressed. It fails with [ErrNoSamples] if there is none.
-func (m *Merger) WriteTo(w io.Writer) (int64, error) {
+// Write writes the merged profile, compressed. It fails with [ErrNoSamples] if there is none.
+func (m *Merger) Write(w io.Writer) error {
 	if m.merged == nil {
-		return 0, ErrNoSamples
+		return ErrNoSamples
 	}
-	c := &counter{w: w}
-	err := m.merged.Write(c)
-	return c.n, err
-}
-
-// A counter counts what is written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
+	return m.merged.Write(w)
 }

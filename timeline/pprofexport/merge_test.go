@@ -41,7 +41,7 @@ func merged(t *testing.T, profiles ...*profile.Profile) (*profile.Profile, error
 		}
 	}
 	var b bytes.Buffer
-	if _, err := m.WriteTo(&b); err != nil {
+	if err := m.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&b)
