@@ -113,6 +113,54 @@ func TestWindowIndex(t *testing.T) {
 	}
 }
 
+// TestWindowsOverRange: a question over a range and an interval of time lists each window that
+// is open over any byte of it at any time of it, once, by the times of the pokes. A long poke,
+// which no index has, changes nothing for the others.
+func TestWindowsOverRange(t *testing.T) {
+	im, err := NewBuilder().Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three pokes of one task in 5 bytes, whose windows end where the next begins, and one
+	// of 300 bytes behind them.
+	pokes := []InPlacePoke{
+		{1000, 0x1008, 1, 5, PokeBatch, 0},
+		{2000, 0x1004, 1, 2, PokeBatch, 0},
+		{3000, 0x1000, 1, 5, PokeBatch, 0},
+		{4000, 0x0800, 1, 5, PokeBatch, 0},
+	}
+	long := InPlacePoke{3500, 0x1010, 1, 300, PokeBatch, 0}
+	for _, tt := range []struct {
+		name        string
+		long        bool
+		addr, n     uint64
+		first, last uint64
+		want        []uint64 // times of the pokes
+	}{
+		{"one time", false, 0x1000, 16, 1500, 1500, []uint64{1000, 2000}},
+		{"a window that opens later", false, 0x1000, 16, 1500, 2500, []uint64{1000, 2000, 3000}},
+		{"all time", false, 0x1000, 16, 0, 9000, []uint64{1000, 2000, 3000}},
+		{"one byte of one poke", false, 0x100c, 1, 0, 9000, []uint64{1000}},
+		{"a byte of two pokes", false, 0x1004, 1, 0, 9000, []uint64{2000, 3000}},
+		{"with a long poke, one time", true, 0x1000, 20, 1500, 1500, []uint64{1000, 2000}},
+		{"with a long poke, a window that opens later", true, 0x1000, 20, 1500, 2500, []uint64{1000, 2000, 3000, 3500}},
+		{"with a long poke, all time", true, 0x1000, 20, 0, 9000, []uint64{1000, 2000, 3000, 3500}},
+		{"only the long poke", true, 0x1100, 4, 0, 9000, []uint64{3500}},
+	} {
+		list := slices.Clone(pokes)
+		if tt.long {
+			list = slices.Insert(list, 3, long)
+		}
+		var got []uint64
+		for _, w := range NewWindows(list, nil, false).Cursor(im).AppendWindows(nil, tt.addr, tt.n, tt.first, tt.last) {
+			got = append(got, w.Switch)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: windows of the pokes at %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestWindowsOverUnpatched: a place that only windows know to be poked may trap. An image
 // leaves out pokes beyond its limits.
 func TestWindowsOverUnpatched(t *testing.T) {
