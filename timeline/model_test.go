@@ -396,7 +396,7 @@ func (m *model) live() []*being {
 			for t := b.from; t < e.Time; t++ {
 				lost = lost || m.during(GapSymbols, t) != ReasonNone
 			}
-			if lost || !o.Unregister || !own(o) || !m.apart(e, o) || b.lo == n.lo && own(e) && (len(later) == 1 || !events[later[1]].Unregister) {
+			if lost || !o.Unregister || !own(o) || !m.apart(e, o) || b.lo == n.lo && own(e) && o.Len == e.Len && (len(later) == 1 || !events[later[1]].Unregister) {
 				continue
 			}
 			return later[0]
@@ -426,7 +426,7 @@ func (m *model) live() []*being {
 		}
 		n.code, n.silent, n.oldCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, e.CPU
 		n.kind = m.kind(e, n.code)
-		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && m.apart(&o.SymbolEvent, e) {
+		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && o.Len == e.Len && m.apart(&o.SymbolEvent, e) {
 			n.born, n.early = e.Time, MaxTime
 			if o.of != nil { // it need not have been there
 				o.of.born, o.of.early, o.of.seen = 0, MaxTime, nil

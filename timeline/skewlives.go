@@ -79,7 +79,7 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 		if len(p.lost.between(o.From, e.Time)) > 0 {
 			continue // its death may have been lost
 		}
-		if o.Lo == l.Lo && o.is(e) {
+		if o.Lo == l.Lo && o.is(e) && events[k].Len == e.Len {
 			// It may as well be the death of this one.
 			if next := order.after(o.Lo, k); next == 0 || !events[next].Unregister {
 				continue
@@ -101,7 +101,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 	}
 	delete(p.unborn, e.Addr)
 	o := d.event
-	if o.Name != e.Name || o.Kind != e.Kind || !p.apart(o, e) {
+	if o.Name != e.Name || o.Kind != e.Kind || o.Len != e.Len || !p.apart(o, e) {
 		return gap{}
 	}
 	if l := d.lifetime; l != nil {

@@ -121,7 +121,7 @@ func simulate(c *Config) (*Run, error) {
 	run := &Run{Kernel: k, Config: c}
 	done := false
 	k.Go("perf", func(p *kernel.Proc) {
-		for range 20 {
+		for range 200 {
 			if run.Recording = record.Record(p, k, c.Record); run.Recording != nil {
 				break
 			}
