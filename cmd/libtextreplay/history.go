@@ -110,25 +110,25 @@ const (
 	trap   = 3
 )
 
-// alternatives returns what a CPU may run at addr at time t if a window is open there, the
-// bytes of that time first.
+// alternatives returns what a CPU may run at addr at time t if a window is open there: the
+// bytes of that time, then the trap, then the bytes right before the change and right after
+// it. What is the same is listed once. [replay.Cursor.Alternatives] lists the same
+// instructions and traps.
 func (h *history) alternatives(addr, t uint64) (out []alternative) {
 	im := h.r.Image
-	read := func(t uint64, a *alternative) {
-		a.n = im.At(t).Read(addr, a.bytes[:]).Given
-	}
 	for _, w := range h.windows(addr, addr+1, t, t+1) {
-		this, other := alternative{choice: after}, alternative{choice: before}
-		this.from, this.until = w.Switch, w.Proven.To
-		other.from, other.until = w.Proven.From, w.Switch
-		read(max(t, w.Switch), &this)
-		read(min(t, w.Switch-1), &other)
-		if t < w.Switch {
-			this, other = other, this
+		side := func(t uint64) *alternative {
+			a := &alternative{choice: after, from: w.Switch, until: w.Proven.To}
+			if t < w.Switch {
+				a.choice, a.from, a.until = before, w.Proven.From, w.Switch
+			}
+			a.n = im.At(t).Read(addr, a.bytes[:]).Given
+			return a
 		}
-		tr := alternative{choice: trap, from: w.Proven.From, until: w.Proven.To, bytes: this.bytes, n: this.n}
-		h.putTrap(&tr, &w, addr)
-		for _, a := range []*alternative{&this, &tr, &other} {
+		this := side(t)
+		tr := &alternative{choice: trap, from: w.Proven.From, until: w.Proven.To, bytes: this.bytes, n: this.n}
+		h.putTrap(tr, &w, addr)
+		for _, a := range []*alternative{this, tr, side(w.Switch - 1), side(w.Switch)} {
 			a.change = w.Switch
 			if a.n > 0 && !slices.ContainsFunc(out, func(o alternative) bool {
 				return o.choice == a.choice && o.choice == trap && o.change == a.change || o.choice != trap && a.choice != trap && o.bytes == a.bytes
@@ -143,7 +143,7 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 // putTrap puts the trap of w, and its effect, into a.
 func (h *history) putTrap(a *alternative, w *timeline.Window, addr uint64) {
 	e := h.r.Effect(w)
-	a.effect, a.target, a.next = uint8(e.Kind), e.Target, w.Addr+uint64(w.Len)
+	a.effect, a.target, a.next = uint8(e.Kind), e.Target, e.Next
 	if addr != w.Addr {
 		a.n = 0 // the trap is elsewhere in the place
 		return

@@ -299,8 +299,10 @@ int textreplay_read_page(textreplay_cursor *cur, uint64_t addr, textreplay_page 
 int64_t textreplay_spans(textreplay_cursor *cur, uint64_t addr, uint64_t len, textreplay_span *out, size_t n);
 
 /* What a CPU may run at addr if a window is open there, at the cursor's time: the first is
- * what textreplay_read() gives, then a trap, then the other side of the change. Returns how
- * many there are, 0 outside of windows. Two windows over one place give more. */
+ * what textreplay_read() gives, if it gives any bytes; then a trap, then the other side of
+ * the change. What was read is there besides both sides if it is neither: facts may
+ * contradict one another between. Returns how many there are, 0 outside of windows. Two
+ * windows over one place give more. */
 int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_alternative *out, size_t n);
 
 /* The symbol that covers addr at the cursor's time, else TEXTREPLAY_ENOTFOUND. */

@@ -1,0 +1,200 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && cgo
+
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+var allWindows = flag.Bool("windows", false, "TestAlternativesAgainstGo: look at every window of large recordings, not only at some 50,000")
+
+// TestAlternativesAgainstGo: textreplay_alternatives, which lists the sides of each change, and
+// [replay.Cursor.Alternatives], which lists instructions, say the same at all edges of every
+// window: the same instructions, the same one first, and traps with the same effects during
+// the same time.
+func TestAlternativesAgainstGo(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(corpus.Root(), "testdata", "*", "*.data"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%v %v", dirs, err)
+	}
+	windows := 0
+	for _, dir := range dirs {
+		t.Run(filepath.Base(filepath.Dir(dir)), func(t *testing.T) { windows += compareAlternatives(t, dir) })
+	}
+	t.Run("made-up arm64", func(t *testing.T) {
+		if n := compareAlternatives(t, arm64Recording(t)); n < 50 {
+			t.Errorf("%d windows", n)
+		}
+	})
+	if windows < 1000 {
+		t.Errorf("%d windows", windows)
+	}
+	for _, name := range []string{"x86_64/storm", "x86_64/rich", "x86_64/z72", "arm64/rich", "arm64/probe", "arm64/probe612"} {
+		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
+			n := compareAlternatives(t, filepath.Join(corpus.Large(t, name), "rec.data"))
+			if strings.HasPrefix(name, "x86_64") && n == 0 {
+				t.Error("no windows")
+			}
+		})
+	}
+}
+
+// arm64Recording makes a recording of an arm64 kernel that records its pokes, as no kernel does
+// today: NOP, B, BL and BRK replace one another.
+func arm64Recording(t *testing.T) string {
+	const base = uint64(0xffff800080000000)
+	word := func(w uint32) []byte { return binary.LittleEndian.AppendUint32(nil, w) }
+	codes := [][]byte{word(0xd503201f), word(0x14000003), word(0x94000004), word(0xd4200080)}
+	k := &genperf.Kernel{Machine: elf.EM_AARCH64, Arch: "aarch64", Release: "6.12.0", Order: binary.LittleEndian, Addr: base, CPUs: 1}
+	k.Text = bytes.Repeat(codes[0], 1024)
+	k.Symbols = []kcore.ELFSymbol{{Name: "f", Addr: base}}
+	text := bytes.Clone(k.Text)
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	rec, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	now := uint64(2_000_000_000)
+	for range 200 {
+		now += 1000 + rng.Uint64N(1000)
+		i := 4 * rng.IntN(20)
+		to := codes[rng.IntN(len(codes))]
+		if bytes.Equal(to, text[i:i+4]) {
+			continue
+		}
+		if err := rec.Poke(now, base+uint64(i), bytes.Clone(text[i:i+4]), to); err != nil {
+			t.Fatal(err)
+		}
+		copy(text[i:], to)
+	}
+	if err := rec.End(now + 1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// compareAlternatives returns how many windows were compared.
+func compareAlternatives(t *testing.T, path string) int {
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+	if err != nil {
+		t.Skipf("skipped: no instructions of %v are decoded", r.Machine())
+	}
+	var h history
+	h.init(r)
+	cur := r.Cursor()
+	windows, asked, traps, wrong := 0, 0, 0, 0
+	total, step := 0, 1
+	for _, proven := range r.Windows().Proven() {
+		if proven.From < proven.To {
+			total++
+		}
+	}
+	if !*allWindows {
+		step += total / 50_000
+	}
+	i := 0
+	for p, proven := range r.Windows().Proven() {
+		if proven.From >= proven.To || p.Len == 0 {
+			continue
+		}
+		if i++; i%step != 0 {
+			continue
+		}
+		windows++
+		times := []uint64{proven.From, p.Time - 1, p.Time, proven.To - 1}
+		slices.Sort(times)
+		for _, at := range slices.Compact(times) {
+			if at < proven.From || at >= proven.To {
+				continue
+			}
+			asked++
+			got, n := libraryList(h.alternatives(p.Addr, at), dis, p.Addr)
+			traps += n
+			if want := goList(cur.Alternatives(p.Addr, at, at)); got != want {
+				if wrong++; wrong <= 5 {
+					t.Errorf("%x at %d, window [%d, %d) of %d:\nC  %v\nGo %v", p.Addr, at, proven.From, proven.To, p.Time, got, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d windows, %d questions, %d traps, %d differ", windows, total, asked, traps, wrong)
+	return windows
+}
+
+// A trapAs is a trap, by its effect.
+type trapAs struct {
+	kind         uint8
+	target, next uint64
+}
+
+// libraryList returns the list of the C library in one form.
+func libraryList(list []alternative, dis *disasm.Disassembler, addr uint64) (string, int) {
+	var insts []string
+	traps := make(map[trapAs]timeline.Validity)
+	for _, a := range list {
+		if a.choice == trap {
+			addTrap(traps, trapAs{a.effect, a.target, a.next}, a.from, a.until)
+			continue
+		}
+		s := fmt.Sprintf("%x", dis.Decode(bytes.Clone(a.bytes[:a.n]), addr).Bytes)
+		if !slices.Contains(insts, s) {
+			insts = append(insts, s)
+		}
+	}
+	return oneForm(insts, traps), len(traps)
+}
+
+// goList returns that of the Go package in the same form.
+func goList(list []replay.Alternative) string {
+	var insts []string
+	traps := make(map[trapAs]timeline.Validity)
+	for _, a := range list {
+		if a.Trap {
+			addTrap(traps, trapAs{uint8(a.Effect.Kind), a.Effect.Target, a.Effect.Next}, a.Since, a.Until)
+		} else {
+			insts = append(insts, fmt.Sprintf("%x", a.Inst.Bytes))
+		}
+	}
+	return oneForm(insts, traps)
+}
+
+// addTrap adds the window of a trap: the Go package lists traps of one effect once.
+func addTrap(traps map[trapAs]timeline.Validity, as trapAs, since, until uint64) {
+	if v, ok := traps[as]; ok {
+		since, until = min(since, v.Since), max(until, v.Until)
+	}
+	traps[as] = timeline.Validity{Since: since, Until: until}
+}
+
+// oneForm prints instructions, the first one first and the others by their bytes, and traps.
+func oneForm(insts []string, traps map[trapAs]timeline.Validity) string {
+	if len(insts) > 1 {
+		slices.Sort(insts[1:])
+	}
+	return fmt.Sprintf("%v, traps %v", insts, traps)
+}
