@@ -187,9 +187,10 @@ func (ev *Event) prepareFit() {
 	}
 }
 
-// prepareFit prepares what isExact needs of all events.
+// prepareFit prepares what isExact and plain records need of all events.
 func (r *Recording) prepareFit() {
 	r.quickFit = quickFit{}
+	r.plainPokes, r.plainSamples = r.placesIn(r.trailers, 0), r.placesIn(r.samples, headerSize)
 	if r.endian == big || len(r.trailers) != 1 || len(r.samples) != 1 {
 		return
 	}

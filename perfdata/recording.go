@@ -28,12 +28,13 @@ type Recording struct {
 	stream    bool // that of a Reader
 	head      fileHead
 
-	events   []*Event
-	ids      idTable
-	noIDs    bool      // a single event, of which no id was kept
-	trailers []*layout // the distinct ones, the first event's first
-	samples  []*layout
-	quickFit quickFit
+	events                   []*Event
+	ids                      idTable
+	noIDs                    bool      // a single event, of which no id was kept
+	trailers                 []*layout // the distinct ones, the first event's first
+	samples                  []*layout
+	quickFit                 quickFit
+	plainPokes, plainSamples fieldPlaces
 
 	features map[Feature]section
 	early    []*mapfile.File // of features that are not in the data file

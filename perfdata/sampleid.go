@@ -151,32 +151,6 @@ func (r *Recording) quick(layouts []*layout, raw []byte, at int, id *SampleID) (
 	return len(b) - l.size, true
 }
 
-// Places are the offsets at which records have the fields of a [SampleID], from
-// the record's beginning for SAMPLE records and from that of the trailer for
-// others; Size is where the fields that are read end.
-type Places struct{ TID, Time, ID, CPU, Size int }
-
-// SamplePlaces returns where the fields of SAMPLE records are in Record.Raw, if
-// that is at one place in all of them, with an id, a time and a CPU, and the recording
-// is little-endian. Reading them there gives what [Recording.SampleID] does, for
-// those who have ten million samples to pass.
-func (r *Recording) SamplePlaces() (p Places, ok bool) { return r.places(r.samples, headerSize) }
-
-// TrailerPlaces is SamplePlaces for the trailers of all other records of the
-// kernel, of which Size is the length.
-func (r *Recording) TrailerPlaces() (p Places, ok bool) { return r.places(r.trailers, 0) }
-
-func (r *Recording) places(layouts []*layout, from int) (p Places, ok bool) {
-	if r.endian == big || len(layouts) != 1 || r.noIDs {
-		return p, false
-	}
-	l := layouts[0]
-	if l.tid < 0 || l.id < 0 || l.time < 0 || l.cpu < 0 {
-		return p, false
-	}
-	return Places{from + l.tid, from + l.time, from + l.id, from + l.cpu, from + l.size}, true
-}
-
 // SampleID decodes a record's trailer, or a sample's fields, into id, without
 // decoding the rest of the record and without allocating.
 //

@@ -862,7 +862,7 @@ var mutants = []mutant{
 		"l.meet(c.TID, c.Time)", "",
 		"TestHotplug/a task without a FORK record names itself"},
 	{"hotplug", "a text poke names the task that made it", "quickPass.note",
-		"s.tasks.meet(le.Uint32(b[q.TID+4:]), t)", "",
+		"s.tasks.meet(id.TID, t)", "",
 		"TestHotplug/a task without a FORK record changes text"},
 	{"hotplug", "any other trailer names a task", "scan.note",
 		"s.tasks.meet(id.TID, t)", "",

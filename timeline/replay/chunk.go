@@ -34,8 +34,9 @@ type chunk struct {
 	at, end int // in chunks.rest
 	items   []item
 	pokes   *timeline.Pokes
-	tasks   []taskTime // of runs of samples
-	failed  any        // what the goroutine panicked with
+	tasks   []taskTime        // of runs of samples
+	failed  any               // what the goroutine panicked with
+	plain   perfdata.TextPoke // of which PlainTextPoke and PlainSample set some fields
 
 	seen [seenTasks]seenTask
 	gen  uint32 // counts runs, over all uses of the chunk
@@ -68,7 +69,8 @@ type item struct {
 	records int
 	lastLen int // of the last record
 
-	id, cpu     uint64
+	id          uint64
+	cpu         uint32
 	tid         uint32 // of pokes
 	first, last uint64 // times
 	before      uint64 // the time before the last one
@@ -288,8 +290,8 @@ func (x *chunk) item(i item) *item {
 }
 
 // extends reports whether a record continues a run.
-func (r *item) extends(typ perfdata.RecordType, id, cpu, t uint64) bool {
-	return r.typ == typ && r.id == id && r.cpu == cpu && t >= r.last
+func (r *item) extends(typ perfdata.RecordType, id *perfdata.SampleID) bool {
+	return r.typ == typ && r.id == id.ID && r.cpu == id.CPU && id.Time >= r.last
 }
 
 // add adds the time of a record to a run.
@@ -302,54 +304,42 @@ func (r *item) add(t uint64) {
 // poke adds a text poke to the run, or to a new one. It returns nil if the poke
 // is not plain. scan.passPoke decodes it in the same way.
 func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
-	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
-	le, p := binary.LittleEndian, &c.s.pokes.Places
-	if p.Size == 0 || len(raw) < body {
+	p := &x.plain
+	if !c.s.rec.PlainTextPoke(raw, p) {
 		return nil
 	}
-	lens := le.Uint32(raw[16:])
-	newAt := body + int(lens&0xffff)
-	end := newAt + int(lens>>16)
-	trailer := align8(end)
-	if len(raw) != trailer+p.Size {
-		return nil
-	}
-	b := raw[trailer:]
-	id, t, cpu, tid := le.Uint64(b[p.ID:]), le.Uint64(b[p.Time:]), uint64(le.Uint32(b[p.CPU:])), le.Uint32(b[p.TID+4:])
-	old, new := raw[body:newAt], raw[newAt:end]
-	if run.extends(perfdata.RecordTextPoke, id, cpu, t) && run.tid == tid {
-		run.add(t) // another record of this id and length was exact
-	} else if t == 0 || !c.s.rec.IsExact(raw) {
+	if run.extends(perfdata.RecordTextPoke, &p.SampleID) && run.tid == p.TID {
+		run.add(p.Time) // another record of this id and length was exact
+	} else if p.Time == 0 || !c.s.rec.IsExact(raw) {
 		return nil
 	} else {
-		n := x.pokes.Len()
-		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: id, cpu: cpu, tid: tid, first: t, last: t, pokes: n})
+		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: p.ID, cpu: p.CPU, tid: p.TID, first: p.Time, last: p.Time, pokes: x.pokes.Len()})
 	}
-	x.pokes.Put(le.Uint64(raw[8:]), t, old, new, int(cpu))
+	x.pokes.Put(p.Addr, p.Time, p.Old, p.New, int(p.CPU))
 	run.pokesEnd = x.pokes.Len()
-	run.kinds[patching.KindOfPoke(c.s.arch.machine, le, old, new)]++
+	run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, p.Old, p.New)]++
 	return run
 }
 
 // sample is poke for samples.
 func (c *chunks) sample(x *chunk, run *item, raw []byte, at int) *item {
-	le, p := binary.LittleEndian, &c.s.samples.Places
-	if p.Size == 0 || len(raw) < p.Size || !c.s.rec.IsExact(raw) {
+	id := &x.plain.SampleID
+	if !c.s.rec.PlainSample(raw, id) || !c.s.rec.IsExact(raw) {
 		return nil
 	}
-	id, t, cpu, tid := le.Uint64(raw[p.ID:]), le.Uint64(raw[p.Time:]), uint64(le.Uint32(raw[p.CPU:])), le.Uint32(raw[p.TID+4:])
-	if run.extends(perfdata.RecordSample, id, cpu, t) {
+	t := id.Time
+	if run.extends(perfdata.RecordSample, id) {
 		run.add(t)
 	} else if t == 0 {
 		return nil
 	} else {
 		n := len(x.tasks)
-		run = x.item(item{at: at, typ: perfdata.RecordSample, records: 1, id: id, cpu: cpu, first: t, last: t, tasks: n, tasksEnd: n})
+		run = x.item(item{at: at, typ: perfdata.RecordSample, records: 1, id: id.ID, cpu: id.CPU, first: t, last: t, tasks: n, tasksEnd: n})
 		x.gen++
 	}
-	if s := &x.seen[tid%seenTasks]; *s != (seenTask{tid, x.gen}) {
-		*s = seenTask{tid, x.gen}
-		x.tasks = append(x.tasks, taskTime{tid, t})
+	if s := &x.seen[id.TID%seenTasks]; *s != (seenTask{id.TID, x.gen}) {
+		*s = seenTask{id.TID, x.gen}
+		x.tasks = append(x.tasks, taskTime{id.TID, t})
 		run.tasksEnd = len(x.tasks)
 	}
 	return run
@@ -443,7 +433,7 @@ func mayPoke(raw []byte) bool {
 
 // mayEnterRuns reports whether enterRun can succeed for any run.
 func (s *scan) mayEnterRuns() bool {
-	return s.located && s.machine == 0 && !s.guests.ids && (s.pokes.Size > 0 || s.samples.Size > 0)
+	return s.located && s.machine == 0 && !s.guests.ids && s.rec.HasPlain()
 }
 
 // enterRun does what passPoke or passSample does for each record of a run, but for the
@@ -488,10 +478,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	for kind, n := range r.kinds {
 		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
 	}
-	s.timesOfRun(buf, r, data)
-	if s.keepPlaced {
-		s.keepRun(r, data)
-	}
+	s.passRun(buf, r, data)
 	return true
 }
 
@@ -507,31 +494,23 @@ func (b *ringBuffer) seeRun(r *item, isSample bool) {
 	b.longest, b.last = max(b.longest, r.step), r.last
 }
 
-// timesOfRun adds the times of a run of pokes to those that the tasks of a CPU made.
-func (s *scan) timesOfRun(buf *ringBuffer, r *item, data []byte) {
-	le, p := binary.LittleEndian, &s.pokes.Places
-	for at := r.at; at < r.end; {
-		at += int(le.Uint16(data[at+6:]))
-		buf.tasks.see(le.Uint64(data[at-p.Size+p.Time:]))
-	}
-}
-
-// keepRun keeps the pokes of a run for their windows.
-func (s *scan) keepRun(r *item, data []byte) {
-	const body = 8 + 8 + 2 + 2
-	le := binary.LittleEndian
+// passRun decodes the pokes of a run once more, for the times of the tasks of a CPU, and
+// keeps them for their windows.
+func (s *scan) passRun(buf *ringBuffer, r *item, data []byte) {
+	var plain perfdata.TextPoke
 	p := timeline.Poke{CPU: int(r.cpu)}
 	for at := r.at; at < r.end; {
-		raw := data[at:]
-		size := int(le.Uint16(raw[6:]))
-		newAt := body + int(le.Uint16(raw[16:]))
-		end := newAt + int(le.Uint16(raw[18:]))
-		p.Addr, p.Time = le.Uint64(raw[8:]), le.Uint64(raw[size-s.pokes.Size+s.pokes.Time:])
-		p.Old, p.New = raw[body:newAt:newAt], raw[newAt:end:end]
-		if kind := patching.KindOfPoke(s.arch.machine, le, p.Old, p.New); kind.InPlace() {
+		size := int(binary.LittleEndian.Uint16(data[at+6:]))
+		s.rec.PlainTextPoke(data[at:at+size], &plain)
+		at += size
+		buf.tasks.see(plain.Time)
+		if !s.keepPlaced {
+			continue
+		}
+		p.Addr, p.Time, p.Old, p.New = plain.Addr, plain.Time, plain.Old, plain.New
+		if kind := patching.KindOfPoke(s.arch.machine, binary.LittleEndian, p.Old, p.New); kind.InPlace() {
 			s.writers.pokes(r.tid)
 			s.placed = append(s.placed, s.inPlace(&p, r.tid, kind))
 		}
-		at += size
 	}
 }

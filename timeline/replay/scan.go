@@ -5,7 +5,6 @@ package replay
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/bits"
@@ -106,6 +105,7 @@ type scan struct {
 	last struct {
 		id     perfdata.SampleID
 		poke   perfdata.TextPoke
+		plain  perfdata.TextPoke // of which PlainTextPoke and PlainSample set some fields
 		passed timeline.Poke
 	}
 
@@ -157,8 +157,6 @@ func (s *scan) tracepoints() {
 func (s *scan) listen() {
 	events := s.rec.Events()
 	s.samples, s.pokes = quickPass{}, quickPass{}
-	s.samples.Places, _ = s.rec.SamplePlaces()
-	s.pokes.Places, _ = s.rec.TrailerPlaces()
 	lowest := timeline.MaxTime
 	for _, e := range events {
 		for _, id := range e.IDs {
@@ -478,27 +476,21 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 }
 
 // A quickPass is the state of the fast path for the plain records of one type, which
-// are nearly all. Its fields are those of the newest such record.
+// are nearly all: the id and the channel of the newest such record.
 type quickPass struct {
-	perfdata.Places
 	id uint64
 	ch *channel // of id; nil if it is not known
 }
 
-// note does what scan.enter does, for a plain record whose trailer begins at b. It
-// returns the channel and the time. If the record is not plain it does nothing and
-// returns nil.
-func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uint64) {
-	if len(b) < q.Size || !s.located || s.machine != 0 || s.guests.ids || isGuestMode(rec) {
-		return nil, 0
+// note does what scan.enter does, for a plain record. It returns the channel. If nothing
+// else about the record is plain, it does nothing and returns nil.
+func (q *quickPass) note(s *scan, rec *perfdata.Record, id *perfdata.SampleID) *channel {
+	if !s.located || s.machine != 0 || s.guests.ids || isGuestMode(rec) || !q.find(s, id.ID, rec.Type) {
+		return nil
 	}
-	le := binary.LittleEndian
-	if !q.find(s, le.Uint64(b[q.ID:]), rec.Type) {
-		return nil, 0
-	}
-	t := le.Uint64(b[q.Time:])
-	if t == 0 || q.ch.pinned && q.ch.cpu != int64(le.Uint32(b[q.CPU:])) {
-		return nil, 0
+	t := id.Time
+	if t == 0 || q.ch.pinned && q.ch.cpu != int64(id.CPU) {
+		return nil
 	}
 	if q.ch.first == 0 {
 		q.ch.first = t
@@ -506,7 +498,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	buf := q.ch.buffer
 	buf.round += uint64(len(rec.Raw))
 	buf.see(t, rec.Type == perfdata.RecordSample)
-	s.tasks.meet(le.Uint32(b[q.TID+4:]), t)
+	s.tasks.meet(id.TID, t)
 	if madeByTask(rec.Type) && !buf.backward {
 		buf.tasks.see(t)
 	}
@@ -514,7 +506,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, b []byte) (*channel, uin
 	s.newest = max(s.newest, t)
 	s.report.First = min(s.report.First, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
-	return q.ch, t
+	return q.ch
 }
 
 // find makes q.ch the channel of an id. It reports whether the fast path can take records
@@ -542,37 +534,27 @@ func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 // passSample does what sample does, in a third of the time. It reports whether the
 // sample was plain; if not, it did nothing.
 func (s *scan) passSample(rec *perfdata.Record) bool {
-	if s.samples.Size == 0 {
-		return false
-	}
-	ch, _ := s.samples.note(s, rec, rec.Raw)
-	return ch != nil
+	id := &s.last.plain.SampleID
+	return s.rec.PlainSample(rec.Raw, id) && s.samples.note(s, rec, id) != nil
 }
 
 // passPoke does what textPoke does, in half the time. It reports whether the poke was
 // plain and exactly as long as its content; if not, it did nothing.
 func (s *scan) passPoke(rec *perfdata.Record) bool {
-	const body = 8 + 8 + 2 + 2 // header, addr, old_len, new_len
-	raw, le := rec.Raw, binary.LittleEndian
-	if s.pokes.Size == 0 || len(raw) < body {
+	plain := &s.last.plain
+	if !s.rec.PlainTextPoke(rec.Raw, plain) {
 		return false
 	}
-	newAt := body + int(le.Uint16(raw[16:]))
-	end := newAt + int(le.Uint16(raw[18:]))
-	trailer := align8(end)
-	if len(raw) != trailer+s.pokes.Size {
-		return false
-	}
-	ch, t := s.pokes.note(s, rec, raw[trailer:])
+	ch := s.pokes.note(s, rec, &plain.SampleID)
 	if ch == nil {
 		return false
 	}
 	// Field by field, because the compiler would make a whole Poke elsewhere and copy it.
 	p := &s.last.passed
-	p.Addr, p.Time = le.Uint64(raw[8:]), t
-	p.Old, p.New = raw[body:newAt], raw[newAt:end]
-	p.CPU = int(le.Uint32(raw[trailer+s.pokes.CPU:]))
-	s.poke(ch.buffer, p, le.Uint32(raw[trailer+s.pokes.TID+4:]))
+	p.Addr, p.Time = plain.Addr, plain.Time
+	p.Old, p.New = plain.Old, plain.New
+	p.CPU = int(plain.CPU)
+	s.poke(ch.buffer, p, plain.TID)
 	return true
 }
 
@@ -958,8 +940,6 @@ func (s *scan) comm(rec *perfdata.Record) {
 		}
 	}
 }
-
-func align8(n int) int { return (n + 7) &^ 7 }
 
 // mmap reads the kernel's own map, and those of modules, which are used if the
 // recording has no module list.

@@ -1,0 +1,73 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package perfdata
+
+import "encoding/binary"
+
+// A plain record is one that all events of a recording write with their fields at the same
+// places, with the thread, a time, an id and a CPU, in little-endian byte order. Nearly all
+// records of a long recording are plain. Decoding one takes a few loads, in any goroutine.
+
+// fieldPlaces are the offsets of a SampleID's fields, from the beginning of a SAMPLE record or
+// of a trailer. Size is where they end, and 0 if no record is plain.
+type fieldPlaces struct{ tid, time, id, cpu, size int }
+
+// placesIn returns the places of the fields of layouts, if there is one layout that has all.
+func (r *Recording) placesIn(layouts []*layout, from int) fieldPlaces {
+	if r.endian == big || len(layouts) != 1 || r.noIDs {
+		return fieldPlaces{}
+	}
+	l := layouts[0]
+	if l.tid < 0 || l.id < 0 || l.time < 0 || l.cpu < 0 {
+		return fieldPlaces{}
+	}
+	return fieldPlaces{from + l.tid, from + l.time, from + l.id, from + l.cpu, from + l.size}
+}
+
+// HasPlain reports whether text pokes or samples of the recording can be plain.
+func (r *Recording) HasPlain() bool { return r.plainPokes.size != 0 || r.plainSamples.size != 0 }
+
+// PlainTextPoke is [Recording.TextPoke] for a plain record that is exactly as long as its
+// content. It reports whether raw, a TEXT_POKE record, is one; if not, p is as it was. It
+// sets Addr, Old, New, PID, TID, Time, ID and CPU, and leaves the other fields of p alone.
+// It is safe for concurrent use.
+func (r *Recording) PlainTextPoke(raw []byte, p *TextPoke) bool {
+	at := &r.plainPokes
+	if at.size == 0 || len(raw) < textPokeBytes {
+		return false
+	}
+	lens := binary.LittleEndian.Uint32(raw[16:])
+	newAt := textPokeBytes + int(lens&0xffff)
+	end := newAt + int(lens>>16)
+	trailer := align8(end)
+	if len(raw) != trailer+at.size {
+		return false
+	}
+	p.Addr = binary.LittleEndian.Uint64(raw[8:])
+	p.Old, p.New = raw[textPokeBytes:newAt:newAt], raw[newAt:end:end]
+	at.decode(raw[trailer:], &p.SampleID)
+	return true
+}
+
+// PlainSample is [Recording.SampleID] for a plain record. It reports whether raw, a SAMPLE
+// record, is one; if not, id is as it was. It sets PID, TID, Time, ID and CPU, and leaves the
+// other fields of id alone. It is safe for concurrent use.
+func (r *Recording) PlainSample(raw []byte, id *SampleID) bool {
+	at := &r.plainSamples
+	if at.size == 0 || len(raw) < at.size {
+		return false
+	}
+	at.decode(raw, id)
+	return true
+}
+
+// decode decodes the fields in b into id.
+func (at *fieldPlaces) decode(b []byte, id *SampleID) {
+	b = b[:at.size]
+	task := binary.LittleEndian.Uint64(b[at.tid:])
+	id.PID, id.TID = uint32(task), uint32(task>>32)
+	id.Time = binary.LittleEndian.Uint64(b[at.time:])
+	id.ID = binary.LittleEndian.Uint64(b[at.id:])
+	id.CPU = binary.LittleEndian.Uint32(b[at.cpu:])
+}
