@@ -217,98 +217,97 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 // keeps reports whether a record is kept. The error is that of a record that
 // cannot be read.
 func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
-	if rec.Type < 64 && len(c.r.Report.Guests) > 0 {
-		var id perfdata.SampleID
-		if err := c.rec.SampleID(rec, &id); err != nil {
-			return false, err
-		}
-		// Guests' samples on the host's own events are records of the host's.
-		if c.r.MachineOf(rec, &id) != 0 && rec.Type != perfdata.RecordSample {
-			return false, nil
-		}
+	if rec.Type >= firstOfTool {
+		return c.keepsOfTool(rec)
 	}
-	if c.r.ShowsHotplug(rec) {
-		var id perfdata.SampleID
-		err := c.rec.SampleID(rec, &id)
-		return err == nil && id.Time < c.opts.To, err
+	hotplug, hasGuests := c.r.ShowsHotplug(rec), len(c.r.Report.Guests) > 0
+	keep, decided := c.byType(rec)
+	if decided && !hotplug && !hasGuests {
+		return keep, nil
 	}
-	switch rec.Type {
-	case perfdata.RecordSample:
-		var id perfdata.SampleID
-		if err := c.rec.SampleID(rec, &id); err != nil {
-			return false, err
-		}
-		if at, ok := c.r.SampledWrite(rec, &id); ok {
-			p := perfdata.TextPoke{Addr: at.Lo, New: make([]byte, min(at.Hi-at.Lo, 1<<12))}
-			return id.Time < c.opts.To && c.keepsPoke(&p), nil
-		}
-		if c.r.IsProbe(id.Event) {
-			// The hit counters count all samples, whatever they are of.
-			return id.Time < c.opts.To, nil
-		}
-		if id.Event != nil && strings.HasPrefix(id.Event.Name, "module:") {
-			// Without these, modules that have gone would seem to be still there.
-			return id.Time < c.opts.To, nil
-		}
-		if !c.opts.Samples {
-			return false, nil
-		}
-	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
-		if rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux && !c.opts.Samples {
-			return false, nil
-		}
-	case perfdata.RecordFork:
-		if c.r.Report.Probes != nil {
-			break // it may be of the process that read the hit counters
-		}
-		if !c.opts.Samples && !c.r.IsOfStart(rec) {
-			return c.opts.Aux, nil
-		}
-	case perfdata.RecordCallchainDeferred:
-		if !c.opts.Samples {
-			return false, nil
-		}
-	case perfdata.RecordExit:
-		if c.r.Report.Probes == nil {
-			return c.opts.Aux, nil
-		}
-	case perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
-		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID,
-		perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
-		// Trace has no times that would say which of it a window needs.
-		return c.opts.Aux, nil
-	case perfdata.RecordCompressed, perfdata.RecordCompressed2:
-		return false, nil // the records inside follow, and are written as they are
-	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
-		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup,
-		// In a file these are the header's business.
-		perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
-		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature:
+	var id perfdata.SampleID
+	if err := c.rec.SampleID(rec, &id); err != nil {
+		return false, err
+	}
+	// Guests' samples on the host's own events are records of the host's.
+	if hasGuests && rec.Type != perfdata.RecordSample && c.r.MachineOf(rec, &id) != 0 {
 		return false, nil
-	case perfdata.RecordEventUpdate:
-		// So are names, but not the CPUs of an event, which are those of its
-		// ids.
-		var u perfdata.EventUpdate
-		err := c.rec.EventUpdate(rec, &u)
-		return err == nil && u.Kind == perfdata.EventUpdateCPUs, nil
-	case perfdata.RecordTextPoke:
+	}
+	switch {
+	case hotplug:
+		return id.Time < c.opts.To, nil
+	case decided:
+		return keep, nil
+	case rec.Type == perfdata.RecordSample:
+		return c.keepsSample(rec, &id), nil
+	case rec.Type == perfdata.RecordTextPoke:
 		var p perfdata.TextPoke
 		if err := c.rec.TextPoke(rec, &p); err != nil {
 			return false, err
 		}
 		return p.Time < c.opts.To && c.keepsPoke(&p), nil
 	}
-	if rec.Type >= 64 {
-		return true, nil
+	return id.Time < c.opts.To, nil // 0: perf made the record, of what was there before
+}
+
+const firstOfTool = perfdata.RecordHeaderAttr // perf itself writes the records from here on
+
+// keepsOfTool is keeps for a record that perf itself wrote.
+func (c *cut) keepsOfTool(rec *perfdata.Record) (bool, error) {
+	switch rec.Type {
+	case perfdata.RecordAuxtraceInfo, perfdata.RecordAuxtrace, perfdata.RecordAuxtraceError:
+		return c.opts.Aux, nil
+	case perfdata.RecordCompressed, perfdata.RecordCompressed2:
+		return false, nil // the records inside follow, and are written as they are
+	case perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
+		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature:
+		return false, nil // in a file these are the header's business
+	case perfdata.RecordEventUpdate:
+		// So are names, but not the CPUs of an event, which are those of its ids.
+		var u perfdata.EventUpdate
+		err := c.rec.EventUpdate(rec, &u)
+		return err == nil && u.Kind == perfdata.EventUpdateCPUs, nil
 	}
-	var id perfdata.SampleID
-	if err := c.rec.SampleID(rec, &id); err != nil {
-		return false, err
+	return true, nil
+}
+
+// byType reports whether a record of the kernel is kept, if its type and what is asked
+// for decide that.
+func (c *cut) byType(rec *perfdata.Record) (keep, decided bool) {
+	switch rec.Type {
+	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+		return false, rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux && !c.opts.Samples
+	case perfdata.RecordFork:
+		// Where there are probes, it may be of the process that read the hit counters.
+		return c.opts.Aux, c.r.Report.Probes == nil && !c.opts.Samples && !c.r.IsOfStart(rec)
+	case perfdata.RecordExit:
+		return c.opts.Aux, c.r.Report.Probes == nil
+	case perfdata.RecordCallchainDeferred:
+		return false, !c.opts.Samples
+	case perfdata.RecordSwitch, perfdata.RecordSwitchCPUWide,
+		perfdata.RecordAux, perfdata.RecordItraceStart, perfdata.RecordAuxOutputHWID:
+		// Trace has no times that would say which of it a window needs.
+		return c.opts.Aux, true
+	case perfdata.RecordThrottle, perfdata.RecordUnthrottle,
+		perfdata.RecordRead, perfdata.RecordNamespaces, perfdata.RecordCgroup:
+		return false, true
 	}
-	if id.Time == 0 {
-		return true, nil
+	return false, false
+}
+
+// keepsSample is keeps for a sample.
+func (c *cut) keepsSample(rec *perfdata.Record, id *perfdata.SampleID) bool {
+	at, isWrite := c.r.SampledWrite(rec, id)
+	switch {
+	case isWrite:
+		p := perfdata.TextPoke{Addr: at.Lo, New: make([]byte, min(at.Hi-at.Lo, 1<<12))}
+		return id.Time < c.opts.To && c.keepsPoke(&p)
+	case c.r.IsProbe(id.Event):
+		return id.Time < c.opts.To // the hit counters count all samples, whatever they are of
+	case id.Event != nil && strings.HasPrefix(id.Event.Name, "module:"):
+		return id.Time < c.opts.To // without these, modules that have gone would seem to be still there
 	}
-	return id.Time < c.opts.To && (rec.Type != perfdata.RecordSample || id.Time >= c.opts.From), nil
+	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.opts.To)
 }
 
 // writeCounters copies the readings of probes' hit counters.
