@@ -39,7 +39,7 @@ type Config struct {
 	Record record.Config
 	// Hotplug takes a CPU off and brings one up meanwhile.
 	Hotplug Hotplug
-	// Copies is how many further copies of kernel text somebody makes meanwhile.
+	// Copies is how many further snapshots of kernel text somebody makes meanwhile.
 	Copies int
 	// Foreign puts a copy of another kernel where perf left its own, or of another boot
 	// of the same one. NoKallsyms takes kallsyms out of the copy.

@@ -319,7 +319,7 @@ func describe(im *timeline.Image, at, page uint64) string {
 	return b.String()
 }
 
-// copied reads the recording with the further copies that were made of the kernel.
+// copied reads the recording with the further snapshots that were made of the kernel.
 func (t *trial) copied(path string) error {
 	if len(t.run.Copies) == 0 {
 		return nil
