@@ -17,10 +17,11 @@ import (
 
 // perf writes the features when it ends, behind the records. So a recording of a perf
 // that was killed has none, and does not even say how many CPUs there were. A recorder of
-// our own keeps them in two more files of the directory until it ends:
+// our own keeps them in three more files of the directory until it ends:
 //
 //	features       for each section: u32 feature, u32 0, u64 bytes, the section
 //	bpf_prog_info  the section BPF_PROG_INFO, which grows
+//	bpf_btf        the section BPF_BTF, which grows
 //
 // perf does not look at them.
 const (
@@ -29,6 +30,8 @@ const (
 	EarlyFeatures = "features"
 	// EarlyPrograms is the name of the file with the BPF programs so far.
 	EarlyPrograms = "bpf_prog_info"
+	// EarlyTypes is the name of the file with the types of these programs so far.
+	EarlyTypes = "bpf_btf"
 
 	earlyHeader = 16
 )
@@ -87,6 +90,12 @@ func (r *Recording) readEarly() error {
 	}
 	if f, err = open(EarlyPrograms); f != nil && len(f.Data) > 0 {
 		r.features[FeatureBPFProgInfo] = section{0, f.Data}
+	}
+	if err != nil {
+		return err
+	}
+	if f, err = open(EarlyTypes); f != nil && len(f.Data) > 0 {
+		r.features[FeatureBPFBTF] = section{0, f.Data}
 	}
 	return err
 }

@@ -116,7 +116,6 @@ func (r *Recorder) announcePrograms(names *kcore.Kallsyms) error {
 		}
 		r.stats.Programs++
 		r.stats.Fetched++
-		r.fetched[id] = true
 		if err := r.addProgram(p); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"unsafe"
 
@@ -52,6 +51,9 @@ const (
 	bpilJitedInsns    = 1 << 0
 	bpilJitedKsyms    = 1 << 3
 	bpilJitedFuncLens = 1 << 4
+	bpilFuncInfo      = 1 << 5
+	bpilLineInfo      = 1 << 6
+	bpilJitedLineInfo = 1 << 7
 	bpilProgTags      = 1 << 8
 )
 
@@ -62,12 +64,16 @@ const (
 	bpfProgGetNextID  = 11
 	bpfProgGetFDByID  = 13
 	bpfObjGetInfoByFD = 15
+	bpfBTFGetFDByID   = 19
 )
 
 // Limits, far above what the verifier allows (a million instructions, 256 functions).
 const (
 	maxBPFCode  = 64 << 20
 	maxBPFFuncs = 1 << 16
+	maxBPFLines = 1 << 20
+	maxBPFRec   = 1 << 8   // bytes of a record of the tables
+	maxBTF      = 16 << 20 // BTF_MAX_SIZE
 )
 
 // bpf calls bpf(2). attr points to the part of union bpf_attr that cmd reads.
@@ -103,6 +109,22 @@ type program struct {
 	ksyms []uint64
 	lens  []uint32
 	tags  [][bpfTagSize]byte
+	// Tables of which function and which line of source code is of, with types that its
+	// BTF has; none if the program was loaded without.
+	funcInfo, lineInfo, jitedLines bpfTable
+}
+
+// A bpfTable is an array of records as long as the kernel says.
+type bpfTable struct {
+	n, size uint32
+	data    []byte
+}
+
+// make makes room for a table, if its size is one that a kernel can have.
+func (t *bpfTable) make(n, size uint32) {
+	if n <= maxBPFLines && size <= maxBPFRec {
+		*t = bpfTable{n, size, make([]byte, n*size)}
+	}
 }
 
 // fetchProgram asks the kernel for the program of an id. The error is [unix.ENOENT] if it
@@ -137,6 +159,12 @@ func fetchProgram(id uint32) (*program, error) {
 	i.NrJitedKsyms, i.JitedKsyms = sizes.NrJitedKsyms, pinned(&pin, p.ksyms)
 	i.NrJitedFuncLens, i.JitedFuncLens = sizes.NrJitedFuncLens, pinned(&pin, p.lens)
 	i.NrProgTags, i.ProgTags = sizes.NrProgTags, pinned(&pin, p.tags)
+	p.funcInfo.make(sizes.NrFuncInfo, sizes.FuncInfoRecSize)
+	p.lineInfo.make(sizes.NrLineInfo, sizes.LineInfoRecSize)
+	p.jitedLines.make(sizes.NrJitedLineInfo, sizes.JitedLineInfoRecSize)
+	i.NrFuncInfo, i.FuncInfoRecSize, i.FuncInfo = p.funcInfo.ask(&pin)
+	i.NrLineInfo, i.LineInfoRecSize, i.LineInfo = p.lineInfo.ask(&pin)
+	i.NrJitedLineInfo, i.JitedLineInfoRecSize, i.JitedLineInfo = p.jitedLines.ask(&pin)
 	if err := progInfo(fd, i); err != nil {
 		return nil, err
 	}
@@ -145,6 +173,11 @@ func fetchProgram(id uint32) (*program, error) {
 		return nil, errNoCode
 	}
 	return p, nil
+}
+
+// ask returns what the kernel wants to know before it fills the table.
+func (t *bpfTable) ask(pin *runtime.Pinner) (n, size uint32, addr uint64) {
+	return t.n, t.size, pinned(pin, t.data)
 }
 
 // pinned returns the address of a slice's memory, which stays where it is until Unpin.
@@ -156,7 +189,10 @@ func pinned[T any](pin *runtime.Pinner, s []T) uint64 {
 	return uint64(uintptr(unsafe.Pointer(&s[0])))
 }
 
-func progInfo(fd int, info *bpfProgInfo) error {
+func progInfo(fd int, info *bpfProgInfo) error { return objInfo(fd, info) }
+
+// objInfo asks the kernel to fill in info, a struct of its interface.
+func objInfo[T any](fd int, info *T) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(info)
@@ -168,10 +204,41 @@ func progInfo(fd int, info *bpfProgInfo) error {
 	return err
 }
 
-// write writes a program as perf does (struct perf_bpil: the info, and the arrays one
+// bpfBTFInfo is struct bpf_btf_info of uapi/linux/bpf.h.
+type bpfBTFInfo struct {
+	BTF      uint64
+	Size, ID uint32
+}
+
+// fetchBTF asks the kernel for the types with an id, which is that of a program.
+func fetchBTF(id uint32) ([]byte, error) {
+	attr := struct{ id, next, flags uint32 }{id: id}
+	fd, err := bpf(bpfBTFGetFDByID, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var info bpfBTFInfo
+	if err := objInfo(fd, &info); err != nil {
+		return nil, err
+	}
+	if info.Size > maxBTF {
+		return nil, fmt.Errorf("BTF %d has %d bytes", id, info.Size)
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	b := make([]byte, info.Size)
+	info = bpfBTFInfo{BTF: pinned(&pin, b), Size: uint32(len(b))}
+	if err := objInfo(fd, &info); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// encode returns a program as perf writes it (struct perf_bpil: the info, and the arrays one
 // after the other, each padded to 8 bytes; a pointer in the info is the offset of its
 // array).
-func (p *program) write(w io.Writer) error {
+func (p *program) encode() []byte {
 	i := p.info
 	var data []byte
 	arrays := uint64(0)
@@ -185,13 +252,23 @@ func (p *program) write(w io.Writer) error {
 		place(bpilJitedInsns, &i.JitedProgInsns, p.code)
 		place(bpilJitedKsyms, &i.JitedKsyms, p.ksyms)
 		place(bpilJitedFuncLens, &i.JitedFuncLens, p.lens)
+		for _, t := range []struct {
+			bit     uint64
+			pointer *uint64
+			table   *bpfTable
+		}{{bpilFuncInfo, &i.FuncInfo, &p.funcInfo}, {bpilLineInfo, &i.LineInfo, &p.lineInfo}, {bpilJitedLineInfo, &i.JitedLineInfo, &p.jitedLines}} {
+			if t.table.n > 0 {
+				place(t.bit, t.pointer, t.table.data)
+			}
+		}
 		place(bpilProgTags, &i.ProgTags, p.tags)
+	} else {
+		i.NrFuncInfo, i.NrLineInfo, i.NrJitedLineInfo = 0, 0, 0
 	}
-	i.XlatedProgLen, i.NrMapIDs, i.NrFuncInfo, i.NrLineInfo, i.NrJitedLineInfo = 0, 0, 0, 0, 0
+	i.XlatedProgLen, i.NrMapIDs = 0, 0
 	b := binary.NativeEndian.AppendUint32(nil, uint32(unsafe.Sizeof(i)))
 	b = binary.NativeEndian.AppendUint32(b, uint32(len(data)))
 	b = binary.NativeEndian.AppendUint64(b, arrays)
 	b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&i)), unsafe.Sizeof(i))...)
-	_, err := w.Write(append(b, data...))
-	return err
+	return append(b, data...)
 }

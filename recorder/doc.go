@@ -14,6 +14,7 @@
 //	                      (package [github.com/textreplay/textreplay/recorder/journal])
 //	DIR/copies/N/         copies of text that were made later
 //	DIR/bpf_prog_info     the BPF programs so far, as in perf's section of that name
+//	DIR/bpf_btf           their types so far
 //
 // The kernel's events are made by perf_event_open(2). One dummy event on each CPU has
 // attr.text_poke, ksymbol, bpf_event, comm and task; its ring buffer also receives the

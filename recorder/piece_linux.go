@@ -26,9 +26,10 @@ type piece struct {
 	data     *os.File
 	w        *perfdata.Writer
 	journal  *os.File
-	programs *os.File // bpf_prog_info
-	infos    uint32   // in programs
-	fetched  map[uint32]bool
+	programs growing           // bpf_prog_info
+	types    growing           // bpf_btf
+	fetched  map[uint32]uint32 // id of a program that is loaded: id of its BTF
+	typed    map[uint32]int    // id of a BTF that types has: how many of these programs have it
 	size     int64
 	copies   int
 	// pages has a checksum of each page of the first copy, by address: what later
@@ -39,7 +40,7 @@ type piece struct {
 // begin makes the directory of the next piece, and begins to record into it.
 func (r *Recorder) begin() error {
 	r.number++
-	p := &piece{dir: r.pieceDir(r.number), fetched: make(map[uint32]bool)}
+	p := &piece{dir: r.pieceDir(r.number), fetched: make(map[uint32]uint32), typed: make(map[uint32]int)}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		r.number--
 		return err
@@ -57,10 +58,7 @@ func (p *piece) open(r *Recorder) (err error) {
 	if p.journal, err = os.OpenFile(filepath.Join(p.dir, journal.Name), flags|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	if p.programs, err = os.OpenFile(filepath.Join(p.dir, perfdata.EarlyPrograms), flags, 0o600); err != nil {
-		return err
-	}
-	if _, err := p.programs.Write(make([]byte, 4)); err != nil { // the number of programs
+	if err := errors.Join(p.programs.open(filepath.Join(p.dir, perfdata.EarlyPrograms)), p.types.open(filepath.Join(p.dir, perfdata.EarlyTypes))); err != nil {
 		return err
 	}
 	host, _ := os.Hostname()
@@ -199,18 +197,25 @@ func (r *Recorder) end(ended uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	programs, err := p.section()
+	programs, err := p.programs.section()
 	if err == nil && programs != nil {
 		err = p.w.WriteFeature(perfdata.FeatureBPFProgInfo, programs)
 	}
+	types, typesErr := p.types.section()
+	err = errors.Join(err, typesErr)
+	if err == nil && types != nil {
+		err = p.w.WriteFeature(perfdata.FeatureBPFBTF, types)
+	}
 	err = errors.Join(err, p.w.Close(), journal.Append(p.journal, &journal.Entry{End: &journal.End{Time: ended}}))
-	if programs != nil {
-		unix.Munmap(programs)
+	for _, b := range [][]byte{programs, types} {
+		if b != nil {
+			unix.Munmap(b)
+		}
 	}
 	err = errors.Join(err, p.close())
 	if err == nil {
 		// They are in data now.
-		err = errors.Join(os.Remove(filepath.Join(p.dir, perfdata.EarlyPrograms)), os.Remove(filepath.Join(p.dir, perfdata.EarlyFeatures)))
+		err = errors.Join(os.Remove(p.programs.path), os.Remove(p.types.path), os.Remove(filepath.Join(p.dir, perfdata.EarlyFeatures)))
 	}
 	debug.FreeOSMemory() // of what was only needed to end it
 	return err
@@ -237,18 +242,46 @@ func (r *Recorder) countLost(g *ring) error {
 	return nil
 }
 
-// section maps what is to be the section BPF_PROG_INFO.
-func (p *piece) section() ([]byte, error) {
-	size, err := p.programs.Seek(0, io.SeekEnd)
-	if err != nil || p.infos == 0 {
+// A growing file is a section of a perf.data file while it is made: u32 number of items,
+// and the items.
+type growing struct {
+	path  string
+	f     *os.File
+	items uint32
+}
+
+func (g *growing) open(path string) (err error) {
+	g.path = path
+	if g.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	_, err = g.f.Write(make([]byte, 4))
+	return err
+}
+
+// add adds an item. The number in front is raised last, so that a reader of the file finds
+// whole items.
+func (g *growing) add(item []byte) error {
+	if _, err := g.f.Write(item); err != nil {
+		return err
+	}
+	g.items++
+	_, err := g.f.WriteAt(binary.NativeEndian.AppendUint32(nil, g.items), 0)
+	return err
+}
+
+// section maps the section, nil if it has no items.
+func (g *growing) section() ([]byte, error) {
+	size, err := g.f.Seek(0, io.SeekEnd)
+	if err != nil || g.items == 0 {
 		return nil, err
 	}
-	return unix.Mmap(int(p.programs.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	return unix.Mmap(int(g.f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 }
 
 func (p *piece) close() error {
 	var errs []error
-	for _, f := range []**os.File{&p.data, &p.journal, &p.programs} {
+	for _, f := range []**os.File{&p.data, &p.journal, &p.programs.f, &p.types.f} {
 		if *f != nil {
 			errs = append(errs, (*f).Close())
 			*f = nil
@@ -263,13 +296,30 @@ func (p *piece) abandon() {
 	os.RemoveAll(p.dir)
 }
 
-// addProgram adds a program to the section. The number in front of it is raised last, so
-// that a reader of the file finds whole programs.
+// addProgram adds a program, which is loaded, and its types.
 func (p *piece) addProgram(prog *program) error {
-	if err := prog.write(p.programs); err != nil {
-		return err
+	btf := prog.info.BTFID
+	p.fetched[prog.info.ID] = btf
+	if btf != 0 {
+		if p.typed[btf]++; p.typed[btf] == 1 {
+			if b, err := fetchBTF(btf); err == nil { // else nobody knows the types, and the code is as good
+				item := binary.NativeEndian.AppendUint32(nil, btf)
+				item = binary.NativeEndian.AppendUint32(item, uint32(len(b)))
+				if err := p.types.add(append(item, b...)); err != nil {
+					return err
+				}
+			}
+		}
 	}
-	p.infos++
-	_, err := p.programs.WriteAt(binary.NativeEndian.AppendUint32(nil, p.infos), 0)
-	return err
+	return p.programs.add(prog.encode())
+}
+
+// forget forgets a program that is not loaded any more: else the maps would grow for ever.
+func (p *piece) forget(id uint32) {
+	if btf := p.fetched[id]; btf != 0 {
+		if p.typed[btf]--; p.typed[btf] == 0 {
+			delete(p.typed, btf)
+		}
+	}
+	delete(p.fetched, id)
 }

@@ -99,7 +99,7 @@ func (r *Recorder) look(g *ring, raw []byte) {
 		case bpfEventLoad:
 			r.births = append(r.births, id)
 		case bpfEventUnload:
-			delete(r.fetched, id) // else it would grow for ever
+			r.forget(id)
 		}
 	case perfdata.RecordSample:
 		// u64 identifier, then TID, TIME, CPU, PERIOD, RAW
@@ -141,7 +141,7 @@ func (r *Recorder) fetchBirths() error {
 	births := r.births
 	r.births = r.births[:0]
 	for _, id := range births {
-		if r.fetched[id] {
+		if _, ok := r.fetched[id]; ok {
 			continue
 		}
 		r.stats.Programs++
@@ -161,7 +161,6 @@ func (r *Recorder) fetch(id uint32) error {
 		}
 		return nil
 	}
-	r.fetched[id] = true
 	r.stats.Fetched++
 	return r.addProgram(p)
 }
