@@ -304,14 +304,15 @@ func (o *oops) answer(item *oopsItem) *oopsAnswer {
 		o.compare(a, ip)
 		return a
 	}
-	if item.kind == oopsIP {
+	where := item.kind == oopsIP && !item.nested
+	if where {
 		o.ip = nil
 	}
 	if item.user {
 		return nil
 	}
 	o.found.places++
-	if item.kind == oopsIP {
+	if where {
 		o.ip = a
 	}
 	a.err = o.resolve(a)
@@ -458,6 +459,10 @@ func (o *oops) compare(a *oopsAnswer, ip *oopsAnswer) {
 		}
 	}
 	switch {
+	case !slices.Contains(a.gaps, false):
+		a.err = errors.New("the kernel could not read the code")
+		o.found.unknown++
+		return
 	case a.oopsItem.addr != 0:
 		a.addr = a.oopsItem.addr
 	case a.mark < 0:

@@ -251,6 +251,9 @@ type oopsItem struct {
 	addr   uint64
 	unsure bool // "? ": found on the stack, may be left from an earlier call
 	user   bool // of user space
+	// nested says that the place is where an interrupt came, in a call trace: the code that
+	// follows is not of this place.
+	nested bool
 	// code are the bytes of a Code: line, or the words if wide is set; mark is the index of
 	// the one at ip, -1 if none is marked. gaps has those that the kernel could not read.
 	code  []uint64
@@ -264,14 +267,18 @@ var (
 	// A name of the kernel's, with offset and size.
 	placeText = `[\w.$:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[[\w-]+(?: [0-9a-f]{8,})?\])?`
 
-	x86IP     = lazyregexp.New(`\bRIP: ?(?:([0-9a-f]{4}):)?(?:\[<([0-9a-f]+)>\]\s*)*(?:\[<[0-9a-f]+>\]\s*)?(` + placeText + `|0x[0-9a-f]+)?`)
-	armIP     = lazyregexp.New(`^\s*(pc|lr|epc) : \[?<?(` + placeText + `|(?:0x)?[0-9a-f]{8,16})`)
-	armOldIP  = lazyregexp.New(`^\s*(PC|LR) is at (` + placeText + `)`)
-	riscvRA   = lazyregexp.New(`^\s*ra : (` + placeText + `)`)
-	raBehind  = lazyregexp.New(`\b(?:ra|lr) : (` + placeText + `)`)
-	ppcIP     = lazyregexp.New(`^(NIP|LR) \[([0-9a-f]{16})\] (` + placeText + `|0x[0-9a-f]+)`)
+	x86IP    = lazyregexp.New(`\bRIP: ?(?:([0-9a-f]{4}):)?(?:\[<([0-9a-f]+)>\]\s*)*(?:\[<[0-9a-f]+>\]\s*)?(` + placeText + `|0x[0-9a-f]+)?`)
+	armIP    = lazyregexp.New(`^\s*(pc|lr|epc) : \[?<?(` + placeText + `|0x[0-9a-f]+|[0-9a-f]{8,16})`)
+	armOldIP = lazyregexp.New(`^\s*(PC|LR) is at (` + placeText + `)`)
+	riscvRA  = lazyregexp.New(`^\s*ra : (` + placeText + `)`)
+	raBehind = lazyregexp.New(`\b(?:ra|lr) : (` + placeText + `)`)
+	ppcIP    = lazyregexp.New(`^(NIP|LR) \[([0-9a-f]{16})\] (` + placeText + `|0x[0-9a-f]+)`)
+	// powerpc shows the registers of each interrupt in a call trace, between two such lines.
+	interrupt = lazyregexp.New(`^--- interrupt: [0-9a-f]+(?: at (` + placeText + `|0x[0-9a-f]+))?`)
 	s390IP    = lazyregexp.New(`^Krnl PSW : [0-9a-f]{16} ([0-9a-f]{16})(?: \((` + placeText + `)\))?`)
 	traceLine = lazyregexp.New(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
+	// Code without a symbol, such as a trampoline. Addresses of user space are left out.
+	bareTrace = lazyregexp.New(`^\s*(\? )?(?:\[<[0-9a-f]{16}>\] )?0x([89a-f][0-9a-f]{15})\s*$`)
 	// arm64 before 4.14, arm: name from name, [<addr>] (name) from
 	codeLine  = lazyregexp.New(`^\s*Code: ([0-9a-f<>()? ]+)$`)
 	dumpLine  = lazyregexp.New(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
@@ -282,9 +289,10 @@ var (
 
 // An oopsParser finds in the kernel's log what is said of kernel text.
 type oopsParser struct {
-	s390 *oopsItem
-	dump *oopsItem // of powerpc: "Instruction dump:" and the lines after it
-	out  []oopsItem
+	nested bool // between two lines "--- interrupt:"
+	s390   *oopsItem
+	dump   *oopsItem // of powerpc: "Instruction dump:" and the lines after it
+	out    []oopsItem
 }
 
 // parse returns the items of a line. The last call has no line.
@@ -345,11 +353,21 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 		item.kind, item.place = oopsLink, riscvRA().FindStringSubmatch(text)[1]
 	case ppcIP().MatchString(text):
 		m := ppcIP().FindStringSubmatch(text)
-		item.kind, item.place = oopsIP, m[3]
+		item.kind, item.place, item.nested = oopsIP, m[3], p.nested
 		if m[1] == "LR" {
 			item.kind = oopsLink
 		}
 		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
+		item.user = isPPCUser(item.addr)
+	case interrupt().MatchString(text):
+		m := interrupt().FindStringSubmatch(text)
+		if p.nested = m[1] != ""; !p.nested {
+			return p.out // it ends
+		}
+		item.kind, item.place, item.nested = oopsIP, m[1], true
+		if addr, err := strconv.ParseUint(m[1], 0, 64); err == nil {
+			item.addr, item.user = addr, isPPCUser(addr)
+		}
 	case s390IP().MatchString(text):
 		m := s390IP().FindStringSubmatch(text)
 		item.kind, item.place = oopsIP, m[2]
@@ -365,16 +383,25 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 		item.kind, item.place = oopsTrace, m[4]
 		item.unsure = m[1] != "" || m[3] != "" || strings.Contains(text, "(unreliable)")
 		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
+	case bareTrace().MatchString(text):
+		m := bareTrace().FindStringSubmatch(text)
+		item.kind, item.unsure, item.place = oopsTrace, m[1] != "", "0x"+m[2]
+		item.addr, _ = strconv.ParseUint(m[2], 16, 64)
 	case releaseOf().MatchString(text):
 		item.kind, item.known = oopsReport, releaseOf().FindStringSubmatch(text)[1]
 	case starts().MatchString(text):
 		item.kind = oopsReport
+		p.nested = false
 	default:
 		return p.out
 	}
 	p.out = append(p.out, item)
 	return p.out
 }
+
+// isPPCUser reports whether an address of 64-bit powerpc is of user space: the kernel's begin
+// at c000000000000000. Lower ones below 64 kB are those that a bad jump leads to.
+func isPPCUser(addr uint64) bool { return addr>>60 == 0 && addr >= 1<<16 }
 
 // flush ends code that has several lines.
 func (p *oopsParser) flush() {

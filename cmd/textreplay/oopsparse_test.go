@@ -106,6 +106,77 @@ Code: Unable to access opcode bytes at 0xffffffffffffffd6.
 `, []string{"report", "report", "report of 6.12.3-arch1-1", "ip do_it.isra.0+0x555/0x6b0 [my_mod]", "code 73 8 e9 f b gap 48 mark 3", "trace ? watchdog_timer_fn+0x1b8/0x220",
 			"trace worker+0x44/0x50 [my_mod 0123456789abcdef0123456789abcdef01234567]", "trace bpf_prog_6deef7357e7b4530_x+0x12/0x40", "trace entry_SYSCALL_64_after_hwframe+0x76/0x7e",
 			"ip user 0x7f12", "code 0 f 5 mark 1", "ip 0x0", "ip 0xffffffffc0abc123"}},
+		// The following four are of Debian's kernels in emulated machines, shortened.
+		{"real powerpc: a warning in a module's init, called from user space", `
+[   92.946103] WARNING: CPU: 1 PID: 173 at crash.c:14 cinit+0x17c/0xfe88 [crash]
+[   92.947413] CPU: 1 UID: 0 PID: 173 Comm: insmod Tainted: G           OE      6.12.95+deb12-powerpc64le-64k #1  Debian 6.12.95-1~bpo12+1
+[   92.947719] NIP:  c0080000005602f4 LR: c0080000005602f0 CTR: 0000000000000000
+[   92.947761] REGS: c0000000092074a0 TRAP: 0700   Tainted: G           OE       (6.12.95+deb12-powerpc64le-64k Debian 6.12.95-1~bpo12+1)
+[   92.947954] GPR00: c0080000005602f0 c000000009207740 c008000000588600 0000000000000016 
+[   92.948368] NIP [c0080000005602f4] cinit+0x17c/0xfe88 [crash]
+[   92.948409] LR [c0080000005602f0] cinit+0x178/0xfe88 [crash]
+[   92.948526] Call Trace:
+[   92.948587] [c000000009207740] [c0080000005602f0] cinit+0x178/0xfe88 [crash] (unreliable)
+[   92.949057] [c0000000092077d0] [c000000000010ce8] do_one_initcall+0x80/0x3b8
+[   92.949413] --- interrupt: 3000 at 0x7fffa0ebab80
+[   92.949589] NIP:  00007fffa0ebab80 LR: 00007fffa0ebab80 CTR: 0000000000000000
+[   92.950023] NIP [00007fffa0ebab80] 0x7fffa0ebab80
+[   92.950044] LR [00007fffa0ebab80] 0x7fffa0ebab80
+[   92.950069] --- interrupt: 3000
+[   92.950219] Code: 4082005c 38840040 e8410018 <0fe00000> ebfe0000 
+[  269.784958] --- interrupt: 900 at sys_finit_module+0x178/0x50c
+[  269.785100] NIP [c00000000024c6b4] sys_finit_module+0x178/0x50c
+[  269.785200] --- interrupt: 900
+[  269.785264] NIP [c00000000024c6b4] sys_finit_module+0x178/0x50c
+`, []string{"report", "report of 6.12.95+deb12-powerpc64le-64k", "ip cinit+0x17c/0xfe88 [crash] at c0080000005602f4",
+			"link cinit+0x178/0xfe88 [crash] at c0080000005602f0", "trace ? cinit+0x178/0xfe88 [crash] at c0080000005602f0",
+			"trace do_one_initcall+0x80/0x3b8 at c000000000010ce8", "ip user nested 0x7fffa0ebab80 at 7fffa0ebab80",
+			"ip user nested 0x7fffa0ebab80 at 7fffa0ebab80", "link user nested 0x7fffa0ebab80 at 7fffa0ebab80",
+			"code 4082005c 38840040 e8410018 fe00000 ebfe0000 mark 3 wide", "ip nested sys_finit_module+0x178/0x50c",
+			"ip nested sys_finit_module+0x178/0x50c at c00000000024c6b4", "ip sys_finit_module+0x178/0x50c at c00000000024c6b4"}},
+		{"real arm64: a jump to nowhere", `
+[  255.975883] Unable to handle kernel NULL pointer dereference at virtual address 0000000000000010
+[  255.979916] Internal error: Oops: 0000000086000004 [#4] SMP
+[  255.992127] CPU: 1 UID: 0 PID: 238 Comm: insmod Tainted: G      D W  OE      6.12.95+deb12-arm64 #1  Debian 6.12.95-1~bpo12+1
+[  255.992644] pstate: 01400805 (nzcv daif +PAN -UAO -TCO +DIT -SSBS BTYPE=-c)
+[  255.992785] pc : 0x10
+[  255.993022] lr : cinit+0xb0/0xff8 [crash_exec]
+[  255.993138] sp : ffff800080613810
+[  255.993209] x29: ffff800080613810 x28: 0000000000000000 x27: ffffa1bdab1c0098
+[  255.994500] Call trace:
+[  255.994600]  0x10
+[  255.994700]  do_one_initcall+0x64/0x280
+[  255.994800]  0xffffa1bdd22e8630
+[  255.994900] Code: ???????? ???????? ???????? ???????? (????????) 
+`, []string{"report", "report", "report of 6.12.95+deb12-arm64", "ip 0x10", "link cinit+0xb0/0xff8 [crash_exec]",
+			"trace do_one_initcall+0x64/0x280", "trace 0xffffa1bdd22e8630 at ffffa1bdd22e8630", "code gap gap gap gap gap mark 4 wide"}},
+		{"real s390x: a warning", `
+[  190.411693] WARNING: CPU: 1 PID: 170 at crash.c:14 cinit+0x1d4/0x1000 [crash]
+[  190.415866] Krnl PSW : 0704c00180000000 000003ff7ead41d8 (cinit+0x1d8/0x1000 [crash])
+[  190.415984]            R:0 T:1 IO:1 EX:1 Key:0 M:1 W:0 P:0 AS:3 CC:0 PM:0 RI:0 EA:3
+[  190.420233] Krnl GPRS: 000003ffffceb868 000003ffffd924e8 0000000000000016 000003ffffd924e8
+[  190.421750] Krnl Code: 000003ff7ead41ce: c0e53ff66489	brasl	%r14,000003fffe9a0ae0
+[  190.421750]           #000003ff7ead41d4: af000000		mc	0,0
+[  190.421750]           >000003ff7ead41d8: c4b8ffffdf28	lgrl	%r11,000003ff7ead0028
+[  190.421750]            000003ff7ead41de: a7f4ff2f		brc	15,000003ff7ead403c
+[  190.422086] Call Trace:
+[  190.422378]  [<000003ff7ead41d8>] cinit+0x1d8/0x1000 [crash] 
+[  190.422532] ([<000003ff7ead41d4>] cinit+0x1d4/0x1000 [crash])
+[  190.422780] Last Breaking-Event-Address:
+[  190.422794]  [<000003fffe9a0bf2>] __warn_printk+0x112/0x118
+`, []string{"report", "ip cinit+0x1d8/0x1000 [crash] at 3ff7ead41d8",
+			"code c0 e5 3f f6 64 89 af 0 0 0 c4 b8 ff ff df 28 a7 f4 ff 2f mark 10 at 3ff7ead41ce",
+			"trace cinit+0x1d8/0x1000 [crash] at 3ff7ead41d8", "trace cinit+0x1d4/0x1000 [crash] at 3ff7ead41d4",
+			"trace __warn_printk+0x112/0x118 at 3fffe9a0bf2"}},
+		{"real x86 7.2: a panic", `
+[    0.060000] Kernel panic - not syncing: IO-APIC + timer doesn't work!  Boot with apic=debug and send a report.
+[    0.060000] CPU: 0 UID: 0 PID: 0 Comm: swapper/0 Not tainted 7.2.13+deb14-amd64 #1 PREEMPT(lazy)  Debian 7.2.13-1 
+[    0.060000] Call Trace:
+[    0.060000]  <TASK>
+[    0.060000]  vpanic+0x246/0x440
+[    0.060000]  ? clear_IO_APIC_pin+0x15d/0x2c0
+[    0.060000]  </TASK>
+`, []string{"report", "report of 7.2.13+deb14-amd64", "trace vpanic+0x246/0x440", "trace ? clear_IO_APIC_pin+0x15d/0x2c0"}},
 		{"old x86", `
 WARNING: CPU: 1 PID: 3012 at /build/lib/list_debug.c:62 f+0x56/0x1d0()
  [<ffffffff81063797>] ? __do_page_fault+0x1b7/0x430
@@ -194,6 +265,9 @@ rcu: INFO: rcu_preempt self-detected stall on CPU
 				}
 				if i.user {
 					s += " user"
+				}
+				if i.nested {
+					s += " nested"
 				}
 				if i.place != "" {
 					s += " " + i.place
