@@ -28,8 +28,8 @@ type coder struct {
 	debug *debugInfo           // nil if there is none
 	// literals is the replay if kernel text contains data, else nil.
 	literals *replay.Replay
-	passing  map[uint64]passingName // see passingName
-	asking   bool                   // symbolizers append the addresses that they are asked for to asked
+	passing  map[uint64]*passingName // see passingName
+	asking   bool                    // symbolizers append the addresses that they are asked for to asked
 	asked    []uint64
 }
 

@@ -45,6 +45,7 @@ type log struct {
 	classifier *mechanism.Classifier // nil if no mechanism is asked for
 
 	renderings map[string]*rendering // by address and bytes
+	last       *rendering            // the one that was used last
 	key        []byte                // scratch
 }
 
@@ -127,7 +128,7 @@ func (l *log) run() (err error) {
 	case l.csv:
 		p = l.newCSV()
 	case l.json:
-		p = &logJSON{log: l, enc: encoder(l.out), quotes: make(map[string][]byte)}
+		p = &logJSON{log: l, enc: encoder(l.out)}
 	}
 	for c := range l.r.Changes() {
 		if !l.times.has(c.Time) || !l.wantsWriter(c) {
@@ -283,8 +284,7 @@ func (l *log) change(c *replay.Change, to printer) error {
 // logText prints for people.
 type logText struct {
 	*log
-	batch int    // number of the batch being printed
-	line  []byte // scratch
+	batch int // number of the batch being printed
 }
 
 var pokeWords = [...]string{
@@ -299,7 +299,8 @@ var pokeWords = [...]string{
 func (t *logText) poke(p *logPoke) error {
 	run := p.c.Batch
 	inBatch := run != nil && run.Sites > 1
-	b := t.line[:0]
+	r := t.render(p)
+	b := t.out.AvailableBuffer()
 	switch {
 	case !inBatch:
 		t.batch = 0
@@ -315,7 +316,6 @@ func (t *logText) poke(p *logPoke) error {
 		}
 		b = append(appendSeconds(append(b, "    "...), p.Time), "  "...)
 	}
-	r := t.render(p)
 	b = append(append(b, r.label...), ' ')
 	switch p.kind() {
 	case timeline.PokeCreated:
@@ -325,9 +325,7 @@ func (t *logText) poke(p *logPoke) error {
 	default:
 		b = append(append(append(b, r.old...), "  ->  "...), r.new...)
 	}
-	b = append(b, '\n')
-	t.line = b
-	_, err := t.out.Write(b)
+	_, err := t.out.Write(append(b, '\n'))
 	return err
 }
 

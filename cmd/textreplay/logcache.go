@@ -18,6 +18,14 @@ import (
 // such as an ftrace trampoline, are looked up anew, and if they are the same, so is the
 // rendering.
 type rendering struct {
+	// The poke: its place, and its old and new bytes.
+	addr   uint64
+	oldLen int
+	code   string
+	// next is the rendering that came after this one the last time. The kernel changes the
+	// same sites in the same order again and again, so it is likely to be the next one.
+	next *rendering
+
 	old, new, label string
 	// json are the fields of a jsonPoke that depend on nothing else, without the braces;
 	// nil if they are not made yet.
@@ -27,16 +35,21 @@ type rendering struct {
 	// The names in old and new that may be others at another time.
 	oldNames, newNames []naming
 	lasts              bool // it may be used again
-	// mechanism is by what such a poke of kind is made, "" if that may be another one at
-	// another time.
+	// mechanism is by what such a poke is made, as long as the names are of the same code;
+	// "" if it is not known yet.
 	mechanism string
-	kind      timeline.PokeKind
 }
 
-// A naming is an address with its name, see coder.nameOf.
+// is reports whether r is of the bytes of a poke.
+func (r *rendering) is(p *logPoke) bool {
+	return r.addr == p.Addr && r.oldLen == len(p.Old) &&
+		r.code[:r.oldLen] == string(p.Old) && r.code[r.oldLen:] == string(p.New)
+}
+
+// A naming is an address with the name that it had when it was last looked up.
 type naming struct {
 	addr uint64
-	name string
+	*passingName
 }
 
 // mostRenderings is how many renderings are kept, of a few hundred bytes each.
@@ -44,14 +57,43 @@ const mostRenderings = 1 << 18
 
 // render returns the instructions before and after a poke, and the label of its place.
 func (l *log) render(p *logPoke) *rendering {
+	if last := l.last; last != nil && last.next != nil && last.next.is(p) && l.holds(p, last.next) {
+		l.last = last.next
+		return l.last
+	}
+	r := l.renderingOf(p)
+	if !r.lasts {
+		return r
+	}
+	if l.last != nil {
+		l.last.next = r
+	}
+	l.last = r
+	return r
+}
+
+// holds reports whether r, which is of the bytes of a poke, is of the names at its time too.
+func (l *log) holds(p *logPoke, r *rendering) bool {
+	return l.c.named(p.before, r, r.oldNames) && l.c.named(p.after, r, r.newNames)
+}
+
+// forget forgets all renderings, because the image is another one.
+func (l *log) forget() {
+	clear(l.renderings)
+	l.last = nil // it leads to others
+}
+
+// renderingOf looks a rendering up, or makes it.
+func (l *log) renderingOf(p *logPoke) *rendering {
+	const head = 10
 	key := append(l.key[:0], byte(p.Addr), byte(p.Addr>>8), byte(p.Addr>>16), byte(p.Addr>>24),
 		byte(p.Addr>>32), byte(p.Addr>>40), byte(p.Addr>>48), byte(p.Addr>>56), byte(len(p.Old)), byte(len(p.Old)>>8))
 	key = append(append(key, p.Old...), p.New...)
 	l.key = key
-	if r := l.renderings[string(key)]; r != nil && l.c.named(p.before, r.oldNames) && l.c.named(p.after, r.newNames) {
+	if r := l.renderings[string(key)]; r != nil && l.holds(p, r) {
 		return r
 	}
-	r := &rendering{lasts: true}
+	r := &rendering{addr: p.Addr, oldLen: len(p.Old), lasts: true}
 	r.old = l.side(p.before, p.Addr, p.Old, &r.oldNames, &r.lasts)
 	r.new = l.side(p.after, p.Addr, p.New, &r.newNames, &r.lasts)
 	v, names := p.after, &r.newNames
@@ -62,23 +104,27 @@ func (l *log) render(p *logPoke) *rendering {
 	l.c.note(v, p.Addr, names, &r.lasts)
 	if r.lasts {
 		if len(l.renderings) >= mostRenderings {
-			clear(l.renderings)
+			l.forget()
 		}
-		l.renderings[string(key)] = r
+		key := string(key)
+		r.code = key[head:]
+		l.renderings[key] = r
 	}
 	return r
 }
 
 // mechanismOf returns the mechanism of a poke that is rendered as r. It follows from the bytes,
-// the place, and where the instructions lead. These are the same at all times if all is core text.
+// the place, and what code is where the instructions lead. This is the same as long as r holds
+// and its names are of the same code; see coder.named.
 func (j *logJSON) mechanismOf(p *logPoke, r *rendering) string {
-	kind := p.kind()
-	if r.mechanism != "" && r.kind == kind {
+	if r.mechanism != "" {
 		return r.mechanism
 	}
 	m := j.mechanism(p.c)
-	if r.lasts && len(r.oldNames) == 0 && len(r.newNames) == 0 && j.c.isCoreText(p.Addr) {
-		r.mechanism, r.kind = m, kind
+	// The classifier asks what the old code leads to after the poke.
+	left := slices.ContainsFunc(r.oldNames, func(n naming) bool { return !n.valid.has(p.Time) })
+	if r.lasts && !left && j.c.isCoreText(p.Addr) {
+		r.mechanism = m
 	}
 	return m
 }
@@ -112,17 +158,29 @@ func (c *coder) note(v timeline.View, addr uint64, names *[]naming, lasts *bool)
 	if c.isCoreText(addr) {
 		return
 	}
-	name, ok := c.passingName(v, addr)
-	*lasts = *lasts && ok
-	*names = append(*names, naming{addr, name})
+	if p := c.passingName(v, addr); p != nil {
+		*names = append(*names, naming{addr, p})
+	} else {
+		*lasts = false
+	}
 }
 
-// named reports whether addresses have these names at v's time.
-func (c *coder) named(v timeline.View, names []naming) bool {
+// named reports whether the addresses of r have these names at v's time. If they are of other
+// code, the mechanism may be another one.
+func (c *coder) named(v timeline.View, r *rendering, names []naming) bool {
 	for i := range names {
-		if name, ok := c.passingName(v, names[i].addr); !ok || name != names[i].name {
+		n := &names[i]
+		if n.valid.has(v.Time()) {
+			if v.Time() == n.valid.to-1 {
+				r.mechanism = "" // the old code leads to what ends with the poke
+			}
+			continue
+		}
+		now := c.passingName(v, n.addr)
+		if now == nil || now.name != n.name {
 			return false
 		}
+		n.passingName, r.mechanism = now, ""
 	}
 	return true
 }
@@ -133,22 +191,22 @@ type passingName struct {
 	valid interval
 }
 
-// passingName returns nameOf(v, addr) for an address outside of core text. ok is false if
-// it is not known for how long the address has the name.
-func (c *coder) passingName(v timeline.View, addr uint64) (name string, ok bool) {
-	if p, ok := c.passing[addr]; ok && p.valid.has(v.Time()) {
-		return p.name, true
+// passingName returns nameOf(v, addr) for an address outside of core text; nil if it is not
+// known for how long the address has the name.
+func (c *coder) passingName(v timeline.View, addr uint64) *passingName {
+	if p := c.passing[addr]; p != nil && p.valid.has(v.Time()) {
+		return p
 	}
 	valid, ok := c.nameLasts(v, addr)
 	if !ok {
-		return "", false
+		return nil
 	}
 	if c.passing == nil || len(c.passing) >= mostRenderings {
-		c.passing = make(map[uint64]passingName)
+		c.passing = make(map[uint64]*passingName)
 	}
-	name = c.nameOf(v, addr)
-	c.passing[addr] = passingName{name, valid}
-	return name, true
+	p := &passingName{c.nameOf(v, addr), valid}
+	c.passing[addr] = p
+	return p
 }
 
 // isCoreText reports whether addr is in core kernel text, where names do not change.
@@ -184,22 +242,41 @@ func marshal(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// quoted returns a string as JSON. There are as many as names of threads.
-func (j *logJSON) quoted(s string) []byte {
-	q, ok := j.quotes[s]
-	if !ok {
-		if q = marshal(s); len(j.quotes) >= mostRenderings {
-			clear(j.quotes)
+// appendQuoted appends a string as JSON, as marshal prints it.
+func appendQuoted(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(b, marshal(s)...)
 		}
-		j.quotes[s] = q
 	}
-	return q
+	return append(append(append(b, '"'), s...), '"')
 }
 
-// write prints a poke of which most has been printed before, as r.
-func (j *logJSON) write(p *logPoke, r *rendering) error {
-	id := p.c.SampleID()
-	b := append(j.line[:0], `{"time":"`...)
+// appendFields appends the fields of a poke, as marshal prints them, without the braces.
+func (t *jsonPokeText) appendFields(b []byte) []byte {
+	b = appendQuoted(append(b, `"poke":`...), t.Poke)
+	b = appendQuoted(append(b, `,"shape":`...), t.Shape)
+	b = appendQuoted(append(b, `,"addr":`...), t.Addr)
+	b = append(b, `,"symbol":`...)
+	switch s := t.Symbol; {
+	case s == nil:
+		b = append(b, "null"...)
+	case s.Module != nil || s.Aliases != nil || s.Serves != nil || s.Source != nil:
+		b = append(b, marshal(s)...)
+	default:
+		b = appendQuoted(append(b, `{"name":`...), s.Name)
+		b = append(strconv.AppendUint(append(b, `,"offset":`...), s.Offset, 10), `,"module":null}`...)
+	}
+	b = appendQuoted(append(b, `,"old":`...), t.Old)
+	b = appendQuoted(append(b, `,"new":`...), t.New)
+	b = appendQuoted(append(b, `,"old_text":`...), t.OldText)
+	return appendQuoted(append(b, `,"new_text":`...), t.NewText)
+}
+
+// write prints a poke whose other fields are made: those of a jsonPokeText.
+func (j *logJSON) write(p *logPoke, r *rendering, fields []byte) error {
+	id, mechanism := p.c.SampleID(), j.mechanismOf(p, r)
+	b := append(j.out.AvailableBuffer(), `{"time":"`...)
 	b = strconv.AppendUint(b, p.c.Time, 10)
 	b = append(b, `","kind":"poke"`...)
 	if id.Has&perfdata.SampleCPU != 0 {
@@ -209,16 +286,14 @@ func (j *logJSON) write(p *logPoke, r *rendering) error {
 		b = strconv.AppendUint(append(b, `,"pid":`...), uint64(id.PID), 10)
 		b = strconv.AppendUint(append(b, `,"tid":`...), uint64(id.TID), 10)
 		if p.c.Comm != "" {
-			b = append(append(b, `,"comm":`...), j.quoted(p.c.Comm)...)
+			b = appendQuoted(append(b, `,"comm":`...), p.c.Comm)
 		}
 	}
-	b = append(append(b, ','), r.json...)
+	b = append(append(b, ','), fields...)
 	if p.c.Batch != nil {
 		b = strconv.AppendInt(append(b, `,"batch":`...), int64(p.c.Batch.Number), 10)
 	}
-	b = append(append(b, `,"mechanism":`...), j.quoted(j.mechanismOf(p, r))...)
-	b = append(b, '}', '\n')
-	j.line = b
-	_, err := j.out.Write(b)
+	b = appendQuoted(append(b, `,"mechanism":`...), mechanism)
+	_, err := j.out.Write(append(b, '}', '\n'))
 	return err
 }

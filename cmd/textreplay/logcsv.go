@@ -4,10 +4,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/csv"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/textreplay/textreplay/perfdata"
 )
@@ -24,12 +25,11 @@ var (
 type logCSV struct {
 	*logJSON
 	table *csvEncoder
-	cells map[string][]byte // strings as cells of the table
 }
 
 func (l *log) newCSV() *logCSV {
 	table := &csvEncoder{w: l.out, columns: slices.Concat(logHeadColumns, logTextColumns, logLastColumns)}
-	return &logCSV{&logJSON{log: l, enc: table}, table, make(map[string][]byte)}
+	return &logCSV{&logJSON{log: l, enc: table}, table}
 }
 
 func (t *logCSV) poke(p *logPoke) error {
@@ -38,13 +38,13 @@ func (t *logCSV) poke(p *logPoke) error {
 		return t.encode(p, t.text(p, r))
 	}
 	if r.csv == nil {
-		r.csv = t.columns(p, r)
+		r.csv = t.appendColumns(nil, p, r)
 	}
 	if err := t.table.begin(); err != nil {
 		return err
 	}
-	id := p.c.SampleID()
-	b := append(strconv.AppendUint(t.line[:0], p.c.Time, 10), ",poke,"...)
+	id, mechanism := p.c.SampleID(), t.mechanismOf(p, r)
+	b := append(strconv.AppendUint(t.out.AvailableBuffer(), p.c.Time, 10), ",poke,"...)
 	if id.Has&perfdata.SampleCPU != 0 {
 		b = strconv.AppendUint(b, uint64(id.CPU), 10)
 	}
@@ -52,11 +52,11 @@ func (t *logCSV) poke(p *logPoke) error {
 	if id.Has&perfdata.SampleTID != 0 {
 		b = append(strconv.AppendUint(b, uint64(id.PID), 10), ',')
 		b = append(strconv.AppendUint(b, uint64(id.TID), 10), ',')
-		b = append(b, t.cell(p.c.Comm)...)
+		b = appendCell(b, p.c.Comm)
 	} else {
 		b = append(b, ',', ',')
 	}
-	b = append(append(b, ','), t.mechanismOf(p, r)...)
+	b = append(append(b, ','), mechanism...)
 	b = append(append(append(b, ','), r.csv...), ',')
 	if p.c.Batch != nil {
 		b = strconv.AppendInt(b, int64(p.c.Batch.Number), 10)
@@ -64,39 +64,40 @@ func (t *logCSV) poke(p *logPoke) error {
 	for range logLastColumns[1:] {
 		b = append(b, ',')
 	}
-	t.line = append(b, '\n')
-	_, err := t.out.Write(t.line)
+	_, err := t.out.Write(append(b, '\n'))
 	return err
 }
 
-// columns returns the columns logTextColumns of a poke.
-func (t *logCSV) columns(p *logPoke, r *rendering) []byte {
+// appendColumns appends the columns logTextColumns of a poke.
+func (t *logCSV) appendColumns(b []byte, p *logPoke, r *rendering) []byte {
 	text := t.text(p, r)
-	var name, offset, module string
+	b = append(appendCell(append(appendCell(b, text.Poke), ','), text.Addr), ',')
 	if s := text.Symbol; s != nil {
-		name, offset = s.Name, strconv.FormatUint(s.Offset, 10)
-		if s.Module != nil {
-			module = *s.Module
+		b = strconv.AppendUint(append(appendCell(b, s.Name), ','), s.Offset, 10)
+		if b = append(b, ','); s.Module != nil {
+			b = appendCell(b, *s.Module)
 		}
+	} else {
+		b = append(b, ',', ',')
 	}
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	w.Write([]string{text.Poke, text.Addr, name, offset, module, text.Old, text.New, text.OldText, text.NewText})
-	w.Flush() // a buffer takes everything
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	for _, s := range []string{text.Old, text.New, text.OldText, text.NewText} {
+		b = appendCell(append(b, ','), s)
+	}
+	return b
 }
 
-// cell returns a string as a cell of the table. There are as many as names of threads.
-func (t *logCSV) cell(s string) []byte {
-	c, ok := t.cells[s]
-	if !ok {
-		var b bytes.Buffer
-		one := csvEncoder{w: &b}
-		one.write([]string{s, ""}) // a lone empty cell would be quoted
-		if c = bytes.TrimSuffix(b.Bytes(), []byte(",\n")); len(t.cells) >= mostRenderings {
-			clear(t.cells)
-		}
-		t.cells[s] = c
+// appendCell appends a string as a cell of a table, as csv.Writer does.
+func appendCell(b []byte, s string) []byte {
+	first, _ := utf8.DecodeRuneInString(s)
+	if s != `\.` && !strings.ContainsAny(s, "\",\r\n") && !unicode.IsSpace(first) {
+		return append(b, s...)
 	}
-	return c
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
 }

@@ -54,6 +54,29 @@ func TestLogCSV(t *testing.T) {
 	}
 }
 
+// TestLogAppends: what log appends by itself is what encoding/json and encoding/csv print.
+func TestLogAppends(t *testing.T) {
+	module := "m"
+	for _, s := range []string{"", "a", " a", "\ta", "a b", `a"b`, `\.`, `\`, "a,b", "a\nb", "\r", "\u00a0x", "\u2028", "ä", "\xff", "<&>", "\x7f"} {
+		if got, want := string(appendQuoted(nil, s)), string(marshal(s)); got != want {
+			t.Errorf("%q is %s as JSON, not %s", s, got, want)
+		}
+		var b strings.Builder
+		w := csv.NewWriter(&b)
+		w.Write([]string{"x", s})
+		w.Flush()
+		if got, want := "x,"+string(appendCell(nil, s))+"\n", b.String(); got != want {
+			t.Errorf("%q is %q as a cell, not %q", s, got, want)
+		}
+		for _, sym := range []*jsonSymbol{nil, {Name: s}, {Name: s, Offset: 7, Module: &module}, {Name: s, Aliases: []string{s}}} {
+			text := jsonPokeText{"batch", s, "0x1", sym, "90", "cc", s, s}
+			if got, want := "{"+string(text.appendFields(nil))+"}", string(marshal(text)); got != want {
+				t.Errorf("%+v is %s, not %s", text, got, want)
+			}
+		}
+	}
+}
+
 func runLog(t *testing.T, rec, format string) string {
 	t.Helper()
 	var out, errs strings.Builder

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 
@@ -15,9 +14,8 @@ import (
 // logJSON prints one object a line for each entry.
 type logJSON struct {
 	*log
-	enc    rowEncoder
-	quotes map[string][]byte // strings as JSON
-	line   []byte            // scratch
+	enc  rowEncoder
+	line []byte // scratch
 }
 
 // jsonEntry has the fields of all entries. The time is null if the entry is
@@ -73,14 +71,19 @@ type jsonPoke struct {
 
 func (j *logJSON) poke(p *logPoke) error {
 	r := j.render(p)
-	if r.json != nil && p.c.Sequence == nil && p.c.Time != 0 {
-		return j.write(p, r)
+	if p.c.Sequence != nil || p.c.Time == 0 {
+		return j.encode(p, j.text(p, r))
+	}
+	if r.json != nil {
+		return j.write(p, r, r.json)
 	}
 	text := j.text(p, r)
-	if r.lasts && j.c.isCoreText(p.Addr) { // else the symbol says more, for some time
-		r.json = bytes.Trim(marshal(text), "{}")
+	if !r.lasts || !j.c.isCoreText(p.Addr) { // the symbol says more, for some time
+		j.line = text.appendFields(j.line[:0])
+		return j.write(p, r, j.line)
 	}
-	return j.encode(p, text)
+	r.json = text.appendFields(nil)
+	return j.write(p, r, r.json)
 }
 
 // text returns the fields of a poke that its rendering r has.
@@ -93,7 +96,7 @@ func (j *logJSON) text(p *logPoke, r *rendering) jsonPokeText {
 		hex.EncodeToString(p.Old), hex.EncodeToString(p.New), r.old, r.new}
 }
 
-// encode prints a poke of which nothing has been printed before.
+// encode prints a poke that has more than most have.
 func (j *logJSON) encode(p *logPoke, text jsonPokeText) error {
 	batch := 0
 	if p.c.Batch != nil {

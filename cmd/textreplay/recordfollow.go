@@ -280,7 +280,7 @@ func (f *recordFollower) view() (timeline.View, error) {
 		}
 		f.c.r = &replay.Replay{Image: im}
 		f.c.passing = nil
-		clear(f.renderings)
+		f.forget()
 	}
 	return f.c.r.Image.At(1), nil
 }
