@@ -399,24 +399,18 @@ func decodeS390(addr uint64, code []byte) effect {
 	return effect{}
 }
 
-// Lasting reports whether a change of the same bytes at the same address is by the same
-// mechanism whenever it is made: nothing that the mechanism was derived from comes and goes.
-func (c *Classifier) Lasting(change *replay.Change) bool {
+// Valid returns the times, of which that of the change is one, at which a change of the same
+// bytes at the same address is by the same mechanism: nothing that the mechanism was derived
+// from comes or goes meanwhile. It is for pokes.
+func (c *Classifier) Valid(change *replay.Change) timeline.Interval {
 	p := change.Poke
-	if p == nil {
-		return false
-	}
-	lasting := func(addr uint64) bool {
-		at := c.at(addr, p.Time)
-		return at.from == 0 && at.to == timeline.MaxTime
-	}
-	if !lasting(p.Addr) {
-		return false
-	}
+	at := c.at(p.Addr, p.Time)
+	valid := timeline.Interval{From: at.from, To: at.to}
 	for _, e := range []effect{c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)} {
-		if e.leads() && !lasting(e.target) {
-			return false
+		if e.leads() {
+			at := c.at(e.target, p.Time)
+			valid.From, valid.To = max(valid.From, at.from), min(valid.To, at.to)
 		}
 	}
-	return true
+	return valid
 }

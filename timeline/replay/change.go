@@ -69,6 +69,8 @@ const longestPause = 1e6
 type trail struct {
 	r       *Replay
 	entries []trailEntry
+	order   []uint32 // the indices of entries by time
+	writes  []*probeWrite
 	batches []Batch
 }
 
@@ -76,11 +78,30 @@ type trail struct {
 // threads' names.
 type trailEntry struct {
 	time  uint64
-	batch uint32      // index of the batch + 1; 0: of none
-	loss  *Loss       // if not nil, there is no record
-	write *probeWrite // the same: a change that a probe recorded
-	rec   perfdata.Record
+	raw   []byte
+	typ   perfdata.RecordType // 0: there is no record
+	misc  uint16
+	batch uint32 // index of the batch + 1; 0: of none
+	// If there is no record: the index of a loss in Report.Losses, or the one of a change
+	// that a probe recorded in trail.writes, as -1 minus it.
+	other int32
 }
+
+// record returns the record of an entry, without its place.
+func (e *trailEntry) record() perfdata.Record {
+	return perfdata.Record{Type: e.typ, Misc: e.misc, Raw: e.raw}
+}
+
+// write returns the change that a probe recorded, nil if the entry is not one.
+func (t *trail) write(e *trailEntry) *probeWrite {
+	if e.typ != 0 || e.other >= 0 {
+		return nil
+	}
+	return t.writes[-1-e.other]
+}
+
+// isLoss reports whether the entry is a loss.
+func (e *trailEntry) isLoss() bool { return e.typ == 0 && e.other >= 0 }
 
 // Changes yields all changes of kernel text in the order of time: text pokes,
 // symbols that are registered and unregistered, BPF programs that are loaded and
@@ -90,8 +111,8 @@ type trailEntry struct {
 // A change that several events of a CPU recorded, or that perf wrote twice, is yielded
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
-// Each loop reads the recording again and keeps about 80 bytes of memory for each
-// record, and twice that while it sorts them. A Change, and what it points to, is valid until the next one.
+// Each loop reads the recording again and keeps about 60 bytes of memory for each
+// record. A Change, and what it points to, is valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r}
@@ -125,21 +146,25 @@ func (t *trail) collect() {
 		if volatile {
 			x.Raw = bytes.Clone(x.Raw)
 		}
-		t.entries = append(t.entries, trailEntry{time: id.Time, rec: x})
+		t.entries = append(t.entries, trailEntry{time: id.Time, raw: x.Raw, typ: x.Type, misc: x.Misc})
 	}
 	for w := range t.r.scanned().probedWrites() {
-		t.entries = append(t.entries, trailEntry{time: w.ended, write: w})
+		t.writes = append(t.writes, w)
+		t.entries = append(t.entries, trailEntry{time: w.ended, other: int32(-len(t.writes))})
 	}
 	for i := range t.r.Report.Losses {
-		l := &t.r.Report.Losses[i]
-		t.entries = append(t.entries, trailEntry{time: l.To, loss: l})
+		t.entries = append(t.entries, trailEntry{time: t.r.Report.Losses[i].To, other: int32(i)})
 	}
-	sorted := make([]trailEntry, 0, len(t.entries))
+	t.order = make([]uint32, 0, len(t.entries))
 	timeline.InTimeOrder(t.entries, func(e *trailEntry) uint64 { return e.time }, func(lo, hi int) {
-		sorted = append(sorted, t.entries[lo:hi]...)
+		for i := lo; i < hi; i++ {
+			t.order = append(t.order, uint32(i))
+		}
 	})
-	t.entries = sorted
 }
+
+// inOrder returns the entry number i in the order of time.
+func (t *trail) inOrder(i int) *trailEntry { return &t.entries[t.order[i]] }
 
 // IsChange reports whether [Replay.Changes] yields a text poke, a symbol or a BPF event,
 // unless perf wrote it twice. id is the record's trailer. For a program that reads the
@@ -167,25 +192,26 @@ func (t *trail) wants(rec *perfdata.Record, id *perfdata.SampleID) bool {
 // dropDoubles drops records that perf wrote twice. They are equal in every byte, also
 // in time and id.
 func (t *trail) dropDoubles() {
-	out := t.entries[:0]
-	for all := t.entries; len(all) > 0; {
-		n := 1
-		for n < len(all) && all[n].time == all[0].time {
-			n++
+	out := t.order[:0]
+	for lo := 0; lo < len(t.order); {
+		time := t.inOrder(lo).time
+		hi := lo + 1
+		for hi < len(t.order) && t.inOrder(hi).time == time {
+			hi++
 		}
-		now := all[:n]
-		if all = all[n:]; n > 1 && now[0].time != 0 {
+		now := t.order[lo:hi]
+		if lo = hi; len(now) > 1 && time != 0 {
 			now = t.withoutDoubles(now)
 		}
 		out = append(out, now...)
 	}
-	t.entries = out
+	t.order = out
 }
 
 // withoutDoubles drops the doubles among entries of one time. It takes linear time,
 // because a damaged recording can have very many of them. A poke that was undone
 // between is not a double.
-func (t *trail) withoutDoubles(entries []trailEntry) []trailEntry {
+func (t *trail) withoutDoubles(entries []uint32) []uint32 {
 	type left struct {
 		raw string
 		new []byte
@@ -193,14 +219,15 @@ func (t *trail) withoutDoubles(entries []trailEntry) []trailEntry {
 	met := make(map[string]bool, len(entries))
 	places := make(map[uint64]left) // by address: the newest poke
 	var p perfdata.TextPoke
-	return slices.DeleteFunc(entries, func(e trailEntry) bool {
-		if e.loss != nil || e.write != nil {
+	return slices.DeleteFunc(entries, func(i uint32) bool {
+		e := &t.entries[i]
+		if e.typ == 0 {
 			return false
 		}
-		raw := string(e.rec.Raw)
+		raw := string(e.raw)
 		double := met[raw]
 		met[raw] = true
-		if e.rec.Type == perfdata.RecordTextPoke && t.r.Recording.TextPoke(&e.rec, &p) == nil {
+		if e.typ == perfdata.RecordTextPoke && t.poke(e, &p) == nil {
 			was := places[p.Addr]
 			n := min(len(was.new), len(p.Old))
 			double = double && (was.raw == raw || !bytes.Equal(was.new[:n], p.Old[:n]))
@@ -223,7 +250,7 @@ func (t *trail) findBatches() {
 		return
 	}
 	// Entries and batches are both in the order of time.
-	rest := t.entries
+	next := 0
 	var poke perfdata.TextPoke
 	for p, begins := range t.r.Windows().Batches() {
 		if p.Kind != timeline.PokeBatch {
@@ -235,15 +262,15 @@ func (t *trail) findBatches() {
 		b := &t.batches[len(t.batches)-1]
 		b.Sites++
 		b.To = p.Time
-		for len(rest) > 0 && rest[0].time < p.Time {
-			rest = rest[1:]
+		for next < len(t.order) && t.inOrder(next).time < p.Time {
+			next++
 		}
-		for i := range rest {
-			e := &rest[i]
+		for i := next; i < len(t.order); i++ {
+			e := t.inOrder(i)
 			if e.time != p.Time {
 				break
 			}
-			if e.batch == 0 && e.rec.Type == perfdata.RecordTextPoke && t.r.Recording.TextPoke(&e.rec, &poke) == nil && poke.Addr == p.Addr {
+			if e.batch == 0 && e.typ == perfdata.RecordTextPoke && t.poke(e, &poke) == nil && poke.Addr == p.Addr {
 				e.batch = uint32(b.Number)
 				break
 			}
@@ -256,9 +283,9 @@ func (t *trail) findBatches() {
 func (t *trail) findRuns() {
 	var last perfdata.TextPoke
 	sequences := t.r.Sequences()
-	for i := range t.entries {
+	for _, i := range t.order {
 		e := &t.entries[i]
-		if e.write == nil && (e.loss != nil || e.rec.Type != perfdata.RecordTextPoke) {
+		if t.write(e) == nil && e.typ != perfdata.RecordTextPoke {
 			continue
 		}
 		var p perfdata.TextPoke
@@ -280,11 +307,12 @@ func (t *trail) findRuns() {
 
 // poke decodes the poke of an entry.
 func (t *trail) poke(e *trailEntry, p *perfdata.TextPoke) error {
-	if e.write != nil {
-		*p = e.write.record()
+	if w := t.write(e); w != nil {
+		*p = w.record()
 		return nil
 	}
-	return t.r.Recording.TextPoke(&e.rec, p)
+	rec := e.record()
+	return t.r.Recording.TextPoke(&rec, p)
 }
 
 // visit decodes and yields the changes. It follows the threads' names.
@@ -300,36 +328,37 @@ func (t *trail) visit(yield func(*Change) bool) {
 		fork perfdata.Task
 		err  error
 	)
-	for i := range t.entries {
+	for _, i := range t.order {
 		e := &t.entries[i]
 		c := Change{Time: e.time}
+		x, write := e.record(), t.write(e)
 		switch {
-		case e.loss != nil:
-			c.Loss = e.loss
-		case e.rec.Type == perfdata.RecordComm:
-			if rec.Comm(&e.rec, &comm) == nil {
+		case e.isLoss():
+			c.Loss = &t.r.Report.Losses[e.other]
+		case e.typ == perfdata.RecordComm:
+			if rec.Comm(&x, &comm) == nil {
 				comms[comm.TID] = string(comm.Comm)
 			}
 			continue
-		case e.rec.Type == perfdata.RecordFork:
-			if rec.Task(&e.rec, &fork) == nil {
+		case e.typ == perfdata.RecordFork:
+			if rec.Task(&x, &fork) == nil {
 				comms[fork.TID] = comms[fork.PTID]
 			}
 			continue
-		case e.write != nil, e.rec.Type == perfdata.RecordTextPoke:
+		case write != nil, e.typ == perfdata.RecordTextPoke:
 			c.Poke, err = &poke, t.poke(e, &poke)
-			if e.write != nil {
-				c.Began = e.write.began
+			if write != nil {
+				c.Began = write.began
 			}
 			c.Kind = t.r.kindOf(&poke)
 			c.Sequence = sequences.Of(poke.Addr, poke.Time)
 			if e.batch != 0 {
 				c.Batch = &t.batches[e.batch-1]
 			}
-		case e.rec.Type == perfdata.RecordKSymbol:
-			c.KSymbol, err = &sym, rec.KSymbol(&e.rec, &sym)
-		case e.rec.Type == perfdata.RecordBPFEvent:
-			c.BPF, err = &bpf, rec.BPFEvent(&e.rec, &bpf)
+		case e.typ == perfdata.RecordKSymbol:
+			c.KSymbol, err = &sym, rec.KSymbol(&x, &sym)
+		case e.typ == perfdata.RecordBPFEvent:
+			c.BPF, err = &bpf, rec.BPFEvent(&x, &bpf)
 		}
 		if err != nil {
 			err = nil

@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bytes"
 	"math"
 	"slices"
 
@@ -36,6 +37,7 @@ type form struct {
 	module       string
 	mechanism    mechanism.Mechanism
 	kind         timeline.PokeKind
+	valid        timeline.Interval // when the mechanism is known to be this one; of forms that are shared
 }
 
 // A writer is who changed text.
@@ -72,7 +74,9 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	p := &pokes{all: make([]poke, 0, r.Report.Pokes.Total)}
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	shared := make(map[formKey]uint32) // forms in core text, whose names and mechanisms never change
+	shared := make(map[formKey]uint32) // forms in core text, whose names never change
+	next := []uint32(nil)              // by form: the one that last came after it
+	was := math.MaxInt                 // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
 	for c := range r.Changes() {
@@ -100,6 +104,15 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		}
 		x.writer = lastNumber
 		addr, old, new := c.Poke.Addr, c.Poke.Old, c.Poke.New
+		// Sites often follow one another as they did the last time.
+		if was < len(p.forms) && next[was] < uint32(len(p.forms)) {
+			n := next[was]
+			if f := &p.forms[n]; f.addr == addr && f.valid.From <= c.Time && c.Time < f.valid.To && bytes.Equal(f.new, new) && bytes.Equal(f.old, old) {
+				was, x.form = int(n), n
+				p.all = append(p.all, x)
+				continue
+			}
+		}
 		key := formKey{addr: addr, lens: uint16(len(old)<<8 | len(new))}
 		same := addr >= lo && addr < hi && len(old) <= 8 && len(new) <= 8
 		if same {
@@ -107,17 +120,26 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			copy(key.new[:], new)
 		}
 		n, ok := shared[key]
-		if !same || !ok {
+		switch {
+		case same && ok && p.forms[n].valid.From <= c.Time && c.Time < p.forms[n].valid.To:
+		case same && ok && p.forms[n].mechanism == by.Of(c):
+			p.forms[n].valid = by.Valid(c)
+		default:
 			n = uint32(len(p.forms))
 			f := form{addr: addr, old: slices.Clone(old), new: slices.Clone(new), mechanism: by.Of(c), kind: c.Kind}
 			if s, ok := r.Image.At(c.Time).Symbol(addr); ok {
 				f.symbol, f.symbolOffset, f.module = s.Name, int64(addr-s.Addr), s.Module
 			}
-			p.forms = append(p.forms, f)
-			if same && by.Lasting(c) {
+			if same {
+				f.valid = by.Valid(c)
 				shared[key] = n
 			}
+			p.forms, next = append(p.forms, f), append(next, n)
 		}
+		if was < len(next) {
+			next[was] = n
+		}
+		was = int(n)
 		x.form = n
 		p.all = append(p.all, x)
 	}

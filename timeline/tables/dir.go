@@ -150,9 +150,16 @@ const pageBytes = 4 << 20
 // rowsPerGroup bounds the memory of a reader and a writer.
 const rowsPerGroup = 1 << 20
 
+func writerOptions() []parquet.WriterOption {
+	return []parquet.WriterOption{
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.PageBufferSize(pageBytes),
+		parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""),
+		parquet.DataPageStatistics(false), // the index of pages has them
+	}
+}
+
 func newWriter[T any](w io.Writer) *parquet.GenericWriter[T] {
-	return parquet.NewGenericWriter[T](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.PageBufferSize(pageBytes), parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""))
+	return parquet.NewGenericWriter[T](w, writerOptions()...)
 }
 
 // writeRows writes a table of which all rows are in memory.

@@ -222,27 +222,72 @@ func isText(typ byte) bool {
 	return false
 }
 
-// chunk is how many rows are made before they are written.
+// chunk is after how many rows the buffers of columns are looked at.
 const chunk = 8192
 
 // writeChanges writes the table of changes, by time.
 func (s *source) writeChanges(w io.Writer) error {
-	out := newWriter[changeRow](w)
-	rows := make([]changeRow, 0, chunk)
-	for i := range s.pokes.all {
-		p := &s.pokes.all[i]
-		f, by := &s.pokes.forms[p.form], &s.pokes.writers[p.writer]
-		rows = append(rows, changeRow{
-			Recording: s.id, Time: column(p.time), WallTime: s.wall(p.time), Address: f.addr, Offset: int64(f.addr - s.base),
-			Symbol: f.symbol, SymbolOffset: f.symbolOffset, Module: f.module, Mechanism: f.mechanism.String(), Kind: f.kind.String(),
-			Old: f.old, New: f.new, CPU: by.cpu, PID: by.pid, TID: by.tid, Comm: by.comm,
-			WindowFrom: column(p.proven.From), WindowTo: column(p.proven.To),
-		})
-		if len(rows) == chunk || i == len(s.pokes.all)-1 {
-			if _, err := out.Write(rows); err != nil {
-				return err
-			}
-			rows = rows[:0]
+	var self, symbols, modules, mechanisms, kinds, cpus, pids, tids, comms interned
+	self.number(s.id)
+	type formNumbers struct{ symbol, module, mechanism, kind uint32 }
+	forms := make([]formNumbers, len(s.pokes.forms))
+	for i := range forms {
+		f := &s.pokes.forms[i]
+		forms[i] = formNumbers{symbols.number(f.symbol), modules.number(f.module), mechanisms.number(f.mechanism.String()), kinds.number(f.kind.String())}
+	}
+	type writerNumbers struct{ cpu, pid, tid, comm uint32 }
+	writers := make([]writerNumbers, len(s.pokes.writers))
+	for i := range writers {
+		by := &s.pokes.writers[i]
+		writers[i] = writerNumbers{cpus.number(by.cpu), pids.number(by.pid), tids.number(by.tid), comms.number(by.comm)}
+	}
+
+	out := newColumnWriter[changeRow](w)
+	var (
+		recording    = out.column("recording", &self)
+		times        = out.column("time", nil)
+		wall         = out.column("wall_time", nil)
+		address      = out.column("address", nil)
+		offset       = out.column("text_offset", nil)
+		symbol       = out.column("symbol", &symbols)
+		symbolOffset = out.column("symbol_offset", nil)
+		module       = out.column("module", &modules)
+		mechanism    = out.column("mechanism", &mechanisms)
+		kind         = out.column("kind", &kinds)
+		before       = out.column("old_bytes", nil)
+		after        = out.column("new_bytes", nil)
+		cpu          = out.column("cpu", &cpus)
+		pid          = out.column("pid", &pids)
+		tid          = out.column("tid", &tids)
+		comm         = out.column("comm", &comms)
+		windowFrom   = out.column("window_from", nil)
+		windowTo     = out.column("window_to", nil)
+	)
+	for rows := range slices.Chunk(s.pokes.all, chunk) {
+		for i := range rows {
+			p := &rows[i]
+			f, n, by := &s.pokes.forms[p.form], &forms[p.form], &writers[p.writer]
+			recording.id(0)
+			times.int(column(p.time))
+			wall.null(s.wall(p.time))
+			address.int(int64(f.addr))
+			offset.int(int64(f.addr - s.base))
+			symbol.id(n.symbol)
+			symbolOffset.int(f.symbolOffset)
+			module.id(n.module)
+			mechanism.id(n.mechanism)
+			kind.id(n.kind)
+			before.string(f.old)
+			after.string(f.new)
+			cpu.id(by.cpu)
+			pid.id(by.pid)
+			tid.id(by.tid)
+			comm.id(by.comm)
+			windowFrom.int(column(p.proven.From))
+			windowTo.int(column(p.proven.To))
+		}
+		if err := out.wrote(len(rows)); err != nil {
+			return err
 		}
 	}
 	return out.Close()
