@@ -66,7 +66,13 @@ The tables are in partitions by date and build id (changes/date=.../build_id=...
 recording's name in them follows from its content. So a recording that was exported is
 not exported again, and files are only added. A file appears when it is complete, and
 manifest/ID.json when all files of the recording are. export can be killed at any moment
-and started again, or run by a scheduler that does so.
+and started again, or run by a scheduler that does so. It then removes the temporary files
+of programs that were killed, unless another one writes into DIR at the same time.
+
+A directory has tables of one version. If this program writes another one, export refuses
+the directory: export into a new one. The rules by which answers are derived change more
+often, with the version of the index ("textreplay version"). What is exported keeps its
+answers; manifest/ID.json and the table recordings have the version as "rules".
 
 REC is a recording, or - for a stream on standard input; the default is that of -i.
 --files-from reads the names of recordings, one on each line. --watch looks for
@@ -135,6 +141,7 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(300))
 	}
 	e.dir = tables.Open(e.output)
+	defer e.dir.Close()
 	if err := e.addShipped(); err != nil {
 		return err
 	}
@@ -387,7 +394,11 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 		return outputError(encoder(e.out).Encode(jsonExported{path, isNew, *m}))
 	}
 	if !isNew {
-		_, err := fmt.Fprintf(e.out, "%s: is in the tables already, as %s\n", path, m.Recording)
+		rules := ""
+		if m.Rules != replay.IndexVersion {
+			rules = fmt.Sprintf(", by the rules of index version %d; a new directory gets those of %d", m.Rules, replay.IndexVersion)
+		}
+		_, err := fmt.Fprintf(e.out, "%s: is in the tables already, as %s%s\n", path, m.Recording, rules)
 		return outputError(err)
 	}
 	changes, gaps, size := int64(0), int64(0), int64(0)

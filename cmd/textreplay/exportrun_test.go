@@ -105,6 +105,9 @@ func TestExportKilled(t *testing.T) {
 		if out, err := export(dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*/*/*/.textreplay-*")); len(left) > 0 {
+			t.Fatalf("moment %d: %v were left", i, left)
+		}
 		again := tablesIn(t, dir)
 		if len(again) != len(whole) {
 			t.Fatalf("moment %d: %d files, want %d", i, len(again), len(whole))

@@ -179,7 +179,7 @@ func TestFleetAnswers(t *testing.T) {
 			}
 			for i, row := range got {
 				if a := fleetAnswerIn(row); a != want[i] {
-					t.Fatalf("question %d: the tables say\n%+v, at says\n%+v", i, a, want[i])
+					t.Fatalf("question %s: the tables say\n%+v, at says\n%+v", bytes.Split(csv, []byte("\n"))[i+1], a, want[i])
 				}
 			}
 		})

@@ -7,3 +7,6 @@ package outfile
 
 // Lock does nothing: see lock_unix.go.
 func Lock(path string) (unlock func(), err error) { return func() {}, nil }
+
+// Enter does nothing: see lock_unix.go.
+func Enter(path string) (leave func(), err error) { return func() {}, nil }

@@ -6,7 +6,10 @@
 package outfile
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,4 +28,43 @@ func Lock(path string) (unlock func(), err error) {
 		}
 	}
 	return func() { d.Close() }, nil
+}
+
+// Enter says that this program writes files below the directory at path, until leave is called
+// or the program ends. If no other program does, it removes the temporary files that programs
+// left there which were killed. A file system without locks keeps them.
+func Enter(path string) (leave func(), err error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	lock := func(how int) error {
+		for {
+			if err := unix.Flock(int(d.Fd()), how); err != unix.EINTR {
+				return err
+			}
+		}
+	}
+	if lock(unix.LOCK_EX|unix.LOCK_NB) == nil {
+		removeTemporary(path)
+	}
+	lock(unix.LOCK_SH)
+	return func() { d.Close() }, nil
+}
+
+// removeTemporary removes the temporary files below a directory. What cannot be removed stays:
+// another user's program may have left it.
+func removeTemporary(dir string) {
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && isTemporary(e.Name()) {
+			os.Remove(path)
+		}
+		return nil
+	})
+}
+
+// isTemporary reports whether a file has a name that temporary gives.
+func isTemporary(name string) bool {
+	digits, ok := strings.CutPrefix(name, tempName)
+	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }

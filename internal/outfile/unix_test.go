@@ -447,3 +447,53 @@ func TestOwned(t *testing.T) {
 		}
 	}
 }
+
+// TestEnter: the temporary files of programs that were killed are removed, if no other program
+// writes there.
+func TestEnter(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "below", tempName+"0123456789abcdef")
+	other := filepath.Join(dir, tempName+"notes")
+	if err := os.Mkdir(filepath.Dir(left), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(other)
+	exists := func() bool {
+		_, err := os.Stat(left)
+		return err == nil
+	}
+	enter := func() func() {
+		t.Helper()
+		leave, err := Enter(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leave
+	}
+	first := enter()
+	write(left)
+	second := enter()
+	if !exists() {
+		t.Error("a file of a program that writes was removed")
+	}
+	first()
+	third := enter()
+	if !exists() {
+		t.Error("a file was removed while another program writes")
+	}
+	second()
+	third()
+	enter()()
+	if exists() {
+		t.Error("the file of a program that was killed is still there")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Errorf("another file: %v", err)
+	}
+}

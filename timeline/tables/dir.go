@@ -32,6 +32,7 @@ import (
 //	pages/build_id=BUILD/SET.parquet                            which pages a copy has, once
 //	text/build_id=BUILD/PAGES.parquet                           pages that no file had before
 //	manifest/RECORDING.json                                     written last
+//	version.json                                                written first
 //
 // Every name follows from the content of the recording, and a file appears whole or not at
 // all. So a program that was killed at any moment and begins again writes what is missing,
@@ -39,14 +40,84 @@ import (
 type Dir struct {
 	path string
 
+	begun sync.Once
+	fault error  // of begin
+	leave func() // what [Dir.Close] calls
+
 	mu   sync.Mutex                     // held while pages are written
 	text map[string]map[[16]byte]string // by directory: in which file each page is
 	seen map[string]bool                // the files that were read for text
+	// The pages of one directory, by offset: the last one that was needed.
+	bases     map[int64][]*base
+	basesOf   string
+	basesRead map[string]bool // the files that were read for bases
 }
 
 // Open returns the directory at path, which need not exist.
 func Open(path string) *Dir {
 	return &Dir{path: path, text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
+}
+
+// Close says that this program adds nothing more.
+func (d *Dir) Close() {
+	if d.leave != nil {
+		d.leave()
+	}
+}
+
+// A VersionError means that a directory has tables of another version.
+type VersionError struct {
+	Dir  string
+	Have int // its version
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s has tables of version %d, and this program writes version %d: export into a new directory", e.Dir, e.Have, Version)
+}
+
+// versionFile has the version of the tables of a directory. It is its first file.
+const versionFile = "version.json"
+
+// begin makes the directory, cleans up after programs that were killed, and checks the version
+// of the tables, once.
+func (d *Dir) begin(out *outfile.Outputs) error {
+	d.begun.Do(func() { d.fault = d.doBegin(out) })
+	return d.fault
+}
+
+func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
+	if err := out.MkdirAll(d.path); err != nil {
+		return err
+	}
+	if d.leave, err = outfile.Enter(d.path); err != nil {
+		return err
+	}
+	var has struct {
+		Version int `json:"version"`
+	}
+	path := filepath.Join(d.path, versionFile)
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(text, &has); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	default:
+		if _, err := os.Stat(filepath.Join(d.path, manifestDir)); err == nil {
+			has.Version = 1 // it had no such file
+			break
+		}
+		return out.WriteFile(path, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "{\"version\":%d}\n", Version)
+			return err
+		})
+	}
+	if has.Version != Version {
+		return &VersionError{d.path, has.Version}
+	}
+	return nil
 }
 
 // unknownPartition is how Hive writes a partition whose value is null.
@@ -72,6 +143,7 @@ func partition(table, date, build string) string {
 type Manifest struct {
 	Recording string         `json:"recording"` // its id
 	Version   int            `json:"version"`   // of the tables
+	Rules     int            `json:"rules"`     // the index version: the rules by which the answers were derived
 	Host      string         `json:"host"`
 	BuildID   string         `json:"build_id"`
 	Date      string         `json:"date"`
@@ -257,11 +329,18 @@ func (a *addition) addPages(build string, pages []page) error {
 		p := &pages[i]
 		if file, ok := known[p.Hash]; ok {
 			files[file] = true
-		} else {
-			known[p.Hash] = ""
-			missing = append(missing, p)
-			h.Write(p.Hash[:])
+			continue
 		}
+		if err := a.readBases(full); err != nil {
+			return err
+		}
+		if p.usePatch(a.bases[p.Offset]) {
+			files[p.patch.base.file] = true
+			continue
+		}
+		known[p.Hash] = ""
+		missing = append(missing, p)
+		h.Write(p.Hash[:])
 	}
 	name := ""
 	if len(missing) > 0 {
@@ -297,7 +376,38 @@ func (a *addition) addPages(build string, pages []page) error {
 	for _, p := range missing {
 		known[p.Hash] = name
 	}
-	a.seen[name] = true
+	if name != "" {
+		a.seen[name] = true
+	}
+	return nil
+}
+
+// readBases reads the pages of a directory that were not read yet.
+func (a *addition) readBases(dir string) error {
+	if a.basesOf != dir {
+		a.bases, a.basesRead, a.basesOf = make(map[int64][]*base), make(map[string]bool), dir
+	}
+	for name := range a.seen {
+		if filepath.Dir(name) != dir || a.basesRead[name] {
+			continue
+		}
+		rows, err := parquet.ReadFile[textRow](name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		a.basesRead[name] = true
+		for i := range rows {
+			row := &rows[i]
+			b := &base{hash: row.Hash, file: name, content: row.Page}
+			for k, at := range row.RelocAt {
+				b.moved = append(b.moved, relocation{int(at), uint32(row.RelocTo[k])})
+			}
+			if !b.valid() {
+				return fmt.Errorf("%s: page %x is damaged", name, row.Hash)
+			}
+			a.bases[row.Offset] = append(a.bases[row.Offset], b)
+		}
+	}
 	return nil
 }
 

@@ -4,7 +4,7 @@
 package tables
 
 // Version is the version of the tables. It rises if a column gets another meaning.
-const Version = 1
+const Version = 2
 
 // The rows of the tables. Times are nanoseconds of the recording's clock; the greatest
 // int64 means that nothing bounds them. Wall-clock times have microseconds, as databases
@@ -14,6 +14,7 @@ const Version = 1
 type recordingRow struct {
 	Recording string `parquet:"recording"`
 	Version   int32  `parquet:"version"`
+	Rules     int32  `parquet:"rules"` // replay.IndexVersion
 	Host      string `parquet:"host"`
 	BootID    string `parquet:"boot_id,optional"`
 	Kernel    string `parquet:"kernel"`
@@ -121,11 +122,18 @@ type programRow struct {
 	XlatedHash string `parquet:"xlated_hash,optional"`
 }
 
-// A pageRow says which page a copy of text has at an offset.
+// A pageRow says which page a copy of text has at an offset. The page is that of text with the
+// hash Base, with other bytes at PatchAt, and other addresses at RelocAt, which come before
+// those. Hash is that of what results.
 type pageRow struct {
-	Set    string   `parquet:"text_set,dict"`
-	Offset int64    `parquet:"text_offset,delta"`
-	Hash   [16]byte `parquet:"page_hash"`
+	Set     string    `parquet:"text_set,dict"`
+	Offset  int64     `parquet:"text_offset,delta"`
+	Hash    [16]byte  `parquet:"page_hash"`
+	Base    *[16]byte `parquet:"base_hash,optional"` // nil: Hash
+	PatchAt []int32   `parquet:"patch_at,list"`
+	Patch   []byte    `parquet:"patch"`
+	RelocAt []int32   `parquet:"patch_reloc_at,list"`
+	RelocTo []int32   `parquet:"patch_reloc_to,list"`
 }
 
 // A textRow is a page, once for all recordings. Absolute addresses of the kernel in it are

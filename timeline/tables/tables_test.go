@@ -83,18 +83,18 @@ type reader struct {
 	rec     recordingRow
 	changes []changeRow
 	gaps    []gapRow
-	pages   map[int64][16]byte
+	pages   map[int64]pageRow
 	text    map[[16]byte]textRow
 }
 
 func newReader(t *testing.T, dir, id string) *reader {
-	in := &reader{pages: make(map[int64][16]byte), text: make(map[[16]byte]textRow)}
+	in := &reader{pages: make(map[int64]pageRow), text: make(map[[16]byte]textRow)}
 	in.rec = readAll[recordingRow](t, filepath.Join(dir, "recordings/*/*", id+".parquet"))[0]
 	in.changes = readAll[changeRow](t, filepath.Join(dir, "changes/*/*", id+".parquet"))
 	in.gaps = readAll[gapRow](t, filepath.Join(dir, "gaps/*/*", id+".parquet"))
 	if in.rec.TextSet != "" {
 		for _, p := range readAll[pageRow](t, filepath.Join(dir, "pages/*", in.rec.TextSet+".parquet")) {
-			in.pages[p.Offset] = p.Hash
+			in.pages[p.Offset] = p
 		}
 		for _, p := range readAll[textRow](t, filepath.Join(dir, "text/*/*.parquet")) {
 			if _, twice := in.text[p.Hash]; twice {
@@ -181,23 +181,44 @@ func (in *reader) derived(offset, time int64) int {
 		return int(in.changes[next].Old[offset-in.changes[next].Offset])
 	}
 	start := offset &^ (pageSize - 1)
-	hash, ok := in.pages[start]
+	own, ok := in.pages[start]
 	if !ok {
 		return -1
 	}
-	p := in.text[hash]
+	base := own.Hash
+	if own.Base != nil {
+		base = *own.Base
+	}
+	p, ok := in.text[base]
+	if !ok {
+		panic(fmt.Sprintf("text has no page %x", base))
+	}
 	k := int(offset - start)
 	if k >= len(p.Page) {
 		return -1
 	}
-	for i, at := range p.RelocAt {
-		if int(at) <= k && k < int(at)+4 {
-			var to [4]byte
-			binary.LittleEndian.PutUint32(to[:], uint32(p.RelocTo[i])+uint32(in.rec.TextBase))
-			return int(to[k-int(at)])
-		}
+	if b, ok := in.moved(own.RelocAt, own.RelocTo, k); ok {
+		return b
+	}
+	if i := slices.Index(own.PatchAt, int32(k)); i >= 0 {
+		return int(own.Patch[i])
+	}
+	if b, ok := in.moved(p.RelocAt, p.RelocTo, k); ok {
+		return b
 	}
 	return int(p.Page[k])
+}
+
+// moved returns the byte of an address in a page.
+func (in *reader) moved(relocAt, relocTo []int32, k int) (int, bool) {
+	for i, at := range relocAt {
+		if int(at) <= k && k < int(at)+4 {
+			var to [4]byte
+			binary.LittleEndian.PutUint32(to[:], uint32(relocTo[i])+uint32(in.rec.TextBase))
+			return int(to[k-int(at)]), true
+		}
+	}
+	return 0, false
 }
 
 // imageAt is what the image says of a byte.
@@ -369,5 +390,66 @@ func TestMoved(t *testing.T) {
 	other := code(there)
 	if other[1]++; pages(there, other)[0].Hash == a[0].Hash {
 		t.Error("another page has the same hash")
+	}
+}
+
+// TestPatched: a page that is made of another one has its own bytes and addresses, wherever
+// the kernel is.
+func TestPatched(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 1))
+	random := func() *page {
+		p := &page{content: make([]byte, pageSize)}
+		for i := range p.content {
+			p.content[i] = byte(i * i >> 3)
+		}
+		for at := rnd.IntN(40); at+4 <= pageSize; at += 40 * (1 + rnd.IntN(2)) {
+			p.moved = append(p.moved, relocation{at, uint32(at / 50)})
+		}
+		return p
+	}
+	patches := 0
+	for range 2000 {
+		p, other := random(), random()
+		if rnd.IntN(2) == 0 { // the same addresses, but a few
+			other.moved = slices.Clone(p.moved)
+			for range rnd.IntN(5) {
+				i := rnd.IntN(len(other.moved))
+				other.moved = slices.Delete(other.moved, i, i+1)
+			}
+			if rnd.IntN(2) == 0 {
+				other.moved[0].to++
+			}
+		}
+		for range rnd.IntN(30) {
+			p.content[rnd.IntN(pageSize)]++
+		}
+		b := &base{hash: [16]byte{1}, content: other.row().Page, moved: other.moved}
+		if !b.valid() {
+			t.Fatal("an invalid base")
+		}
+		if !p.usePatch([]*base{b}) {
+			continue
+		}
+		patches++
+		x := p.patch
+		for _, text := range []uint32{0x81000000, 0x9ae00000} {
+			// As a query does.
+			in := &reader{rec: recordingRow{TextBase: uint64(text)}, text: make(map[[16]byte]textRow), pages: make(map[int64]pageRow)}
+			s := source{pages: []page{*p}}
+			in.text[b.hash] = other.row()
+			in.pages[0] = s.pageRows()[0]
+			want := p.row().Page
+			for _, m := range p.moved {
+				binary.LittleEndian.PutUint32(want[m.at:], text+m.to)
+			}
+			for k := range int64(pageSize) {
+				if got := in.derived(k, 0); got != int(want[k]) {
+					t.Fatalf("byte %d is %#x, want %#x, of a patch of %d bytes and %d addresses", k, got, want[k], len(x.at), len(x.moved))
+				}
+			}
+		}
+	}
+	if patches < 100 {
+		t.Errorf("only %d patches", patches)
 	}
 }

@@ -24,6 +24,7 @@ type page struct {
 	pageRow
 	content []byte
 	moved   []relocation // by place
+	patch   *patch       // nil: the page itself is stored
 }
 
 // A relocation is an absolute address of the kernel in a page, or in a segment: where it is,

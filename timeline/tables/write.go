@@ -45,18 +45,17 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 	if m, err := d.Has(id); m != nil || err != nil {
 		return m, err
 	}
+	if err := d.begin(out); err != nil {
+		return nil, err
+	}
 	s := newSource(r, id, opts)
-	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Host: s.row.Host, BuildID: s.build, Date: s.date}}
-	for _, table := range Names() {
-		if table == "recordings" {
-			continue // its row says that the others are there
-		}
+	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
+	// What refers to another table comes after it: pages to text, and everything to the row of
+	// recordings, which says that the others are there.
+	for _, table := range []string{"changes", "gaps", "symbols", "programs", "text", "pages", "recordings"} {
 		if err := s.add(a, table); err != nil {
 			return nil, err
 		}
-	}
-	if err := s.add(a, "recordings"); err != nil {
-		return nil, err
 	}
 	return &a.manifest, a.commit()
 }
@@ -152,7 +151,7 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 		lost += rep.Losses[i].Records
 	}
 	s.row = recordingRow{
-		Recording: id, Version: Version, Host: rep.Host, BootID: r.BootID(), Kernel: rep.Kernel, Arch: rep.Arch,
+		Recording: id, Version: Version, Rules: replay.IndexVersion, Host: rep.Host, BootID: r.BootID(), Kernel: rep.Kernel, Arch: rep.Arch,
 		BuildID: rep.BuildID, Guest: int32(rep.Guest), Producer: rep.Producer,
 		TextBase: s.base, TextLow: int64(lo - s.base), TextHigh: int64(hi - s.base),
 		Clock: rep.Clock.Name, FirstTime: column(rep.First), BeginTime: column(rep.Begin), LastTime: column(rep.Last), Horizon: column(rep.Horizon),
@@ -304,8 +303,16 @@ func (s *source) gapRows() []gapRow {
 func (s *source) pageRows() []pageRow {
 	rows := make([]pageRow, len(s.pages))
 	for i := range s.pages {
-		rows[i] = s.pages[i].pageRow
-		rows[i].Set = s.row.TextSet
+		p := &s.pages[i]
+		row := p.pageRow
+		row.Set = s.row.TextSet
+		if x := p.patch; x != nil {
+			row.Base, row.PatchAt, row.Patch = &x.base.hash, x.at, x.bytes
+			for _, m := range x.moved {
+				row.RelocAt, row.RelocTo = append(row.RelocAt, int32(m.at)), append(row.RelocTo, int32(m.to))
+			}
+		}
+		rows[i] = row
 	}
 	return rows
 }
@@ -415,8 +422,11 @@ func hashOf(code []byte) string {
 
 // AddShipped adds the text of a vmlinux file: pages that are marked as shipped.
 func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
+	if err := d.begin(out); err != nil {
+		return nil, err
+	}
 	set := setOf(s.pages)
-	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: "shipped-" + set, Version: Version, BuildID: s.BuildID}}
+	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: "shipped-" + set, Version: Version, Rules: replay.IndexVersion, BuildID: s.BuildID}}
 	rows := make([]shippedRow, len(s.pages))
 	for i := range s.pages {
 		t := s.pages[i].row()
