@@ -26,7 +26,7 @@ type pprof struct {
 	pids          []uint
 
 	folded, speedscope bool
-	byHost             bool
+	byHost, otlp       bool
 }
 
 // noLabels is the value of --labels for no labels.
@@ -67,6 +67,9 @@ named as of its sample's time in its own recording. Kernel text of the same buil
 offset is one place, wherever each machine had loaded its kernel. --by-host adds the
 machine's name as the label host. Recordings of other events are refused: --event.
 
+--otlp writes the same samples for OpenTelemetry, with one profile for each value: the
+protocol's profiles signal, which is in development, as of version 1.11.
+
 --folded and --speedscope write the same stacks for flame graphs. The outermost frame is
 the name of the thread, unless --labels leaves out comm.`,
 		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
@@ -74,6 +77,7 @@ the name of the thread, unless --labels leaves out comm.`,
   textreplay pprof -o fleet.pb.gz --labels none --by-host /recordings/*.data
   textreplay pprof -o out.folded --folded && flamegraph.pl out.folded > out.svg
   textreplay pprof -o out.speedscope.json --speedscope
+  textreplay pprof -o fleet.otlp --otlp --by-host /recordings/*.data
   perf record -g -a -o - -- sleep 5 | textreplay pprof -i - -o prof.pb.gz
   textreplay image --at end --exec -o text.elf && go tool pprof -disasm vfs_read text.elf prof.pb.gz`,
 		Args: cobra.ArbitraryArgs,
@@ -104,7 +108,8 @@ the name of the thread, unless --labels leaves out comm.`,
 	f.BoolVar(&p.byHost, "by-host", false, "of several recordings: add the name of the machine as the label host")
 	f.BoolVar(&p.folded, "folded", false, "write folded stacks instead, for flamegraph.pl")
 	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
-	cmd.MarkFlagsMutuallyExclusive("folded", "speedscope")
+	f.BoolVar(&p.otlp, "otlp", false, "write an OpenTelemetry profile instead: a ProfilesData message")
+	cmd.MarkFlagsMutuallyExclusive("folded", "speedscope", "otlp")
 	a.words(cmd, &p.labels, "labels", "the `labels` of samples (default all)", append(choices, noLabels)...)
 	cmd.MarkFlagRequired("output")
 	return cmd
@@ -164,7 +169,7 @@ func (p *pprof) merge(paths []string) error {
 			return err
 		}
 	}
-	err := p.writeFile(p.output, all.Write)
+	err := p.writeFile(p.output, func(w io.Writer) error { return p.converted(w, all.Write) })
 	if errors.Is(err, pprofexport.ErrNoSamples) {
 		return belowf("no sample matches: no profile was written")
 	}
@@ -200,6 +205,18 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, lost, damaged *ui
 		host = cmp.Or(r.Report.Host, "unknown")
 	}
 	return all.Add(&out, host)
+}
+
+// converted calls write with w, and with --otlp converts what it writes.
+func (p *pprof) converted(w io.Writer, write func(io.Writer) error) error {
+	if !p.otlp {
+		return write(w)
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return pprofexport.WriteOTLP(w, &b)
 }
 
 func (p *pprof) run() error {
@@ -270,8 +287,10 @@ func (p *pprof) write() error {
 		case p.speedscope:
 			write = pprofexport.WriteSpeedscope
 		}
-		stats, err = write(w, r, p.opts)
-		return err
+		return p.converted(w, func(w io.Writer) (err error) {
+			stats, err = write(w, r, p.opts)
+			return err
+		})
 	})
 	var event *pprofexport.EventError
 	switch {

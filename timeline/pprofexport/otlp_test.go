@@ -1,0 +1,176 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pprofexport
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/pprof/profile"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlppb "go.opentelemetry.io/proto/otlp/profiles/v1development"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// TestOTLP: OpenTelemetry's own package reads the same samples, stacks, names and labels as
+// pprof's does, of one recording and of two machines.
+func TestOTLP(t *testing.T) {
+	one := func(host string) *bytes.Buffer {
+		t.Helper()
+		r, err := replay.Load(filepath.Join(corpus.Root(), "testdata/callgraph/rec.data"), replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		var b bytes.Buffer
+		if _, err := Write(&b, r, Options{Labels: LabelCPU | LabelPID | LabelTID | LabelComm}); err != nil {
+			t.Fatal(err)
+		}
+		return &b
+	}
+	var m Merger
+	for _, host := range []string{"a", "b"} {
+		if err := m.Add(one(host), host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var both bytes.Buffer
+	if err := m.Write(&both); err != nil {
+		t.Fatal(err)
+	}
+	for name, pprof := range map[string][]byte{"one": one("").Bytes(), "merged": both.Bytes()} {
+		t.Run(name, func(t *testing.T) {
+			p, err := profile.Parse(bytes.NewReader(pprof))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := WriteOTLP(&out, bytes.NewReader(pprof)); err != nil {
+				t.Fatal(err)
+			}
+			var data otlppb.ProfilesData
+			if err := proto.Unmarshal(out.Bytes(), &data); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(data.ProtoReflect().GetUnknown()); n > 0 {
+				t.Errorf("%d bytes of unknown fields", n)
+			}
+			profiles := data.ResourceProfiles[0].ScopeProfiles[0].Profiles
+			if len(profiles) != len(p.SampleType) {
+				t.Fatalf("%d profiles of %d kinds of values", len(profiles), len(p.SampleType))
+			}
+			for kind, x := range profiles {
+				checkOTLP(t, data.Dictionary, x, p, kind)
+			}
+		})
+	}
+}
+
+func checkOTLP(t *testing.T, d *otlppb.ProfilesDictionary, x *otlppb.Profile, p *profile.Profile, kind int) {
+	t.Helper()
+	text := func(i int32) string { return d.StringTable[i] }
+	if d.StringTable[0] != "" || !proto.Equal(d.MappingTable[0], &otlppb.Mapping{}) || !proto.Equal(d.LocationTable[0], &otlppb.Location{}) ||
+		!proto.Equal(d.FunctionTable[0], &otlppb.Function{}) || !proto.Equal(d.LinkTable[0], &otlppb.Link{}) ||
+		!proto.Equal(d.StackTable[0], &otlppb.Stack{}) || !proto.Equal(d.AttributeTable[0], &otlppb.KeyValueAndUnit{}) {
+		t.Error("an entry number 0 is not empty")
+	}
+	attributes := func(indices []int32) string {
+		out := make(map[string]string)
+		for _, i := range indices {
+			a := d.AttributeTable[i]
+			switch v := a.Value.Value.(type) {
+			case *common.AnyValue_StringValue:
+				out[text(a.KeyStrindex)] = v.StringValue
+			case *common.AnyValue_IntValue:
+				out[text(a.KeyStrindex)] = fmt.Sprint(v.IntValue)
+			case *common.AnyValue_ArrayValue:
+				for _, c := range v.ArrayValue.Values {
+					out[text(a.KeyStrindex)] += c.GetStringValue() + "\n"
+				}
+			default:
+				t.Fatalf("an attribute %s without value", text(a.KeyStrindex))
+			}
+		}
+		return fmt.Sprint(out)
+	}
+	if got, want := text(x.SampleType.TypeStrindex)+" "+text(x.SampleType.UnitStrindex), p.SampleType[kind].Type+" "+p.SampleType[kind].Unit; got != want {
+		t.Errorf("the values are %q, want %q", got, want)
+	}
+	comments := ""
+	for _, c := range p.Comments {
+		comments += c + "\n"
+	}
+	if got, want := attributes(x.AttributeIndices), fmt.Sprint(map[string]string{"pprof.profile.comment": comments}); got != want {
+		t.Errorf("the profile's attributes are %s, want %s", got, want)
+	}
+	if x.TimeUnixNano != uint64(p.TimeNanos) || x.DurationNano != uint64(p.DurationNanos) || x.Period != p.Period || text(x.PeriodType.TypeStrindex) != p.PeriodType.Type {
+		t.Errorf("time, duration and period are %d, %d, %d, want %d, %d, %d", x.TimeUnixNano, x.DurationNano, x.Period, p.TimeNanos, p.DurationNanos, p.Period)
+	}
+	got, want := make(map[string]int64), make(map[string]int64)
+	for _, s := range x.Samples {
+		key := ""
+		for _, i := range d.StackTable[s.StackIndex].LocationIndices {
+			l := d.LocationTable[i]
+			m := d.MappingTable[l.MappingIndex]
+			key += fmt.Sprintf("%#x in %s %#x-%#x+%#x %s, %s:", l.Address, text(m.FilenameStrindex), m.MemoryStart, m.MemoryLimit, m.FileOffset, attributes(m.AttributeIndices), attributes(l.AttributeIndices))
+			for _, line := range l.Lines {
+				f := d.FunctionTable[line.FunctionIndex]
+				key += fmt.Sprintf(" %s %s %s:%d", text(f.NameStrindex), text(f.SystemNameStrindex), text(f.FilenameStrindex), line.Line)
+			}
+			key += "\n"
+		}
+		if len(s.Values) != 1 {
+			t.Fatalf("a sample of %d values", len(s.Values))
+		}
+		got[key+attributes(s.AttributeIndices)] += s.Values[0]
+	}
+	for _, s := range p.Sample {
+		key := ""
+		for _, l := range s.Location {
+			m := l.Mapping
+			if m == nil {
+				m = &profile.Mapping{}
+			}
+			build, frame := map[string]string{}, "native"
+			if m.BuildID != "" {
+				build["process.executable.build_id.gnu"] = m.BuildID
+			}
+			if l.Address >= 1<<63 {
+				frame = "kernel"
+			}
+			key += fmt.Sprintf("%#x in %s %#x-%#x+%#x %v, %v:", l.Address, m.File, m.Start, m.Limit, m.Offset, build, map[string]string{"profile.frame.type": frame})
+			for _, line := range l.Line {
+				key += fmt.Sprintf(" %s %s %s:%d", line.Function.Name, line.Function.SystemName, line.Function.Filename, line.Line)
+			}
+			key += "\n"
+		}
+		labels := make(map[string]string)
+		for label, name := range map[string]string{"cpu": "cpu.logical_number", "pid": "process.pid", "tid": "thread.id"} {
+			labels[name] = fmt.Sprint(s.NumLabel[label][0])
+		}
+		for label, name := range map[string]string{"comm": "thread.name", "host": "host.name"} {
+			if v := s.Label[label]; v != nil {
+				labels[name] = v[0]
+			}
+		}
+		if s.Value[kind] != 0 {
+			want[key+fmt.Sprint(labels)] += s.Value[kind]
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d different samples, want %d", len(got), len(want))
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			if got[k] != want[k] {
+				t.Fatalf("%d, want %d, of\n%s", got[k], want[k], k)
+			}
+		}
+	}
+}
