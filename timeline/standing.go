@@ -117,6 +117,7 @@ const (
 	ProbeDisarmed
 	ProbeConfined
 	WriterUnknown
+	ProbeUnformatted
 )
 
 var reasons = [...]struct{ code, text string }{
@@ -160,6 +161,7 @@ var reasons = [...]struct{ code, text string }{
 	ProbeDisarmed:       {"probe-disarmed", "all kprobes were disarmed: changes meanwhile were not recorded"},
 	ProbeConfined:       {"probe-confined", "the probe's event does not have a sample of every hit"},
 	WriterUnknown:       {"writer-unknown", "a change was recorded without its bytes: the code of its writer could not be decoded"},
+	ProbeUnformatted:    {"probe-unformatted", "the recording does not say what the fields of its tracepoints are, so its probes cannot be read"},
 	OutsideImage:        {"outside-image", "the image was made for other addresses only"},
 }
 

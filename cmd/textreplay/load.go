@@ -81,7 +81,7 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 // options are what the global flags say of a recording, apart from its index.
 func (a *app) options() (replay.Options, error) {
 	opts := replay.Options{Kallsyms: a.kallsyms, Modules: a.modules, Guest: a.guest.pid, CPUs: a.cpus,
-		Copies: a.copies, Vmlinux: a.vmlinux, ProbeCounters: a.counters}
+		Copies: a.copies, Vmlinux: a.vmlinux, ProbeCounters: a.counters, Formats: a.formats}
 	if len(a.kcore) > 0 {
 		opts.KCore = a.kcore[0]
 	}
@@ -96,8 +96,8 @@ func (a *app) options() (replay.Options, error) {
 
 // noneOfOne refuses the flags that say something of one recording, where there are several.
 func (a *app) noneOfOne() error {
-	if cmp.Or(a.kallsyms, a.modules, a.vmlinux, a.windows) != "" || len(a.kcore)+len(a.copies)+len(a.counters) > 0 {
-		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows and --probe-counters are for a single recording")
+	if cmp.Or(a.kallsyms, a.modules, a.vmlinux, a.windows, a.formats) != "" || len(a.kcore)+len(a.copies)+len(a.counters) > 0 {
+		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows, --probe-counters and --formats are for a single recording")
 	}
 	return nil
 }

@@ -127,13 +127,18 @@ func runningText(k *kcore.Kallsyms) (*kcore.Core, error) {
 // probeScript records with probes. It is run by root. kallsyms is bound over without the
 // lines that make perf's --kcore fail once a kprobe exists. The workload reads the hit
 // counters before and after: the process that reads them names itself, and perf records
-// when it ran.
+// when it ran. perf writes the formats of its events last, so the script stores them first.
 const probeScript = `set -e
+FORMATS=$(mktemp)
 cd "${TRACEFS:-/sys/kernel/tracing}"
 %s
-trap 'for e in %s; do echo "-:tp/$e" >> "${TRACEFS:-/sys/kernel/tracing}/kprobe_events"; done' EXIT
+trap 'rm -f "$FORMATS"; for e in %s; do echo "-:tp/$e" >> "${TRACEFS:-/sys/kernel/tracing}/kprobe_events"; done' EXIT
+for e in module/module_load module/module_free cpuhp/cpuhp_enter %s; do
+  echo "system: ${e%%/*}"
+  cat "events/$e/format"
+done > "$FORMATS"
 cd "$OLDPWD"
-export DIR="${OUT:-perf.data}" PROFILE="${TRACEFS:-/sys/kernel/tracing}/kprobe_profile"
+export FORMATS DIR="${OUT:-perf.data}" PROFILE="${TRACEFS:-/sys/kernel/tracing}/kprobe_profile"
 unshare -m sh -e -c '
   tmp=$(mktemp)
   grep -v -e __builtin__ -e "\[bpf\]" /proc/kallsyms > "$tmp"
@@ -143,6 +148,8 @@ unshare -m sh -e -c '
     -e module:module_load -e module:module_free -e cpuhp:cpuhp_enter %s \
     -- sh -c "
       umount /proc/kallsyms
+      cp \"\$FORMATS\" \"\$DIR/tracing_formats.new\"
+      mv \"\$DIR/tracing_formats.new\" \"\$DIR/tracing_formats\"
       sh -c \"echo pid \\\$\\\$; exec cat \$PROFILE\" > \"\$DIR/kprobe_profile.start\"
       \"\$@\"
       sh -c \"echo pid \\\$\\\$; exec cat \$PROFILE\" > \"\$DIR/kprobe_profile.end\"
@@ -159,12 +166,13 @@ func writePlan(w io.Writer, p *replay.ProbePlan, command []string) {
 	for _, x := range p.Others {
 		fmt.Fprintf(w, "#   %s also maps pages: %s\n", x.Name, x.Text)
 	}
-	define, events, names := "", "", ""
+	define, events, names, dirs := "", "", "", ""
 	for i, d := range p.Definitions {
 		define += fmt.Sprintf("echo '%s' >> kprobe_events\n", d)
 		events += "-e " + p.Events[i] + " "
 		_, name, _ := strings.Cut(p.Events[i], ":")
 		names += name + " "
+		dirs += "tp/" + name + " "
 	}
 	run := `"$@"`
 	if len(command) > 0 {
@@ -173,7 +181,7 @@ func writePlan(w io.Writer, p *replay.ProbePlan, command []string) {
 			run += "'" + strings.ReplaceAll(c, "'", `'\''`) + "' "
 		}
 	}
-	fmt.Fprintf(w, probeScript, strings.TrimSuffix(define, "\n"), strings.TrimSpace(names), strings.TrimSpace(events), strings.TrimSpace(run))
+	fmt.Fprintf(w, probeScript, strings.TrimSuffix(define, "\n"), strings.TrimSpace(names), strings.TrimSpace(dirs), strings.TrimSpace(events), strings.TrimSpace(run))
 }
 
 func machineName(m elf.Machine) string {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // TestProbeScript runs the script that textreplay probes prints, with commands in the place
@@ -43,6 +45,16 @@ func TestProbeScript(t *testing.T) {
 	write("record.sh", script.String())
 	write("kprobe_events", "")
 	write("kprobe_profile", "  map 1 0\n")
+	formats := ""
+	for _, e := range []string{"module/module_load", "module/module_free", "cpuhp/cpuhp_enter", "tp/poke", "tp/map"} {
+		system, name, _ := strings.Cut(e, "/")
+		text := "name: " + name + "\nID: 7\nformat:\n\nprint fmt: \"%d\", REC->cpu\n"
+		if err := os.MkdirAll(filepath.Join(dir, "events", e), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(filepath.Join("events", e, "format"), text)
+		formats += "system: " + system + "\n" + text
+	}
 	cmd := exec.Command("sh", filepath.Join(dir, "record.sh"), "sh", "-c", `echo "$1" >> "$CALLS"`, "sh", `a 'b' "c" $d`)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "TRACEFS="+dir,
 		"OUT="+filepath.Join(dir, "out"), "CALLS="+filepath.Join(dir, "calls"))
@@ -63,9 +75,78 @@ func TestProbeScript(t *testing.T) {
 	if events := read("kprobe_events"); !strings.HasPrefix(events, "p:tp/poke __text_poke ") || !strings.HasSuffix(events, "\n-:tp/poke\n-:tp/map\n") {
 		t.Errorf("kprobe_events:\n%s", events)
 	}
+	if text := read("out/tracing_formats"); text != formats {
+		t.Errorf("tracing_formats:\n%s", text)
+	}
 	for _, name := range []string{"out/kprobe_profile.start", "out/kprobe_profile.end"} {
 		if text := read(name); !regexp.MustCompile(`^pid \d+\n  map 1 0\n$`).MatchString(text) {
 			t.Errorf("%s: %q", name, text)
 		}
+	}
+}
+
+// TestGrowingProbes: before perf ends, a file has no formats of its events. Those that the
+// script stored serve, or a file that --formats names.
+func TestGrowingProbes(t *testing.T) {
+	whole := filepath.Join(corpus.Root(), "testdata", "probe612", "rec.data")
+	rec, err := perfdata.Open(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	tracing, err := rec.Feature(perfdata.FeatureTracingData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	formats := ""
+	for system, names := range map[string][]string{"tp": {"map", "poke"}, "module": {"module_load", "module_free"}, "cpuhp": {"cpuhp_enter"}} {
+		for _, name := range names {
+			_, text, ok := strings.Cut(string(tracing), "name: "+name+"\n")
+			if !ok {
+				t.Fatalf("no format of %s", name)
+			}
+			text, after, _ := strings.Cut(text, "\nprint fmt:")
+			after, _, _ = strings.Cut(after, "\n")
+			formats += "system: " + system + "\nname: " + name + "\n" + text + "\nprint fmt:" + after + "\n"
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(whole, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const offsetAt, sizeAt = 40, 48 // of the records, in the file's header
+	end := binary.LittleEndian.Uint64(data[offsetAt:]) + binary.LittleEndian.Uint64(data[sizeAt:])
+	binary.LittleEndian.PutUint64(data[sizeAt:], 0)
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("data", string(data[:end]))
+	at := func(flags ...string) string {
+		var out, errors bytes.Buffer
+		run(append([]string{"at", "-i", dir, "--cpus", "2", "vfs_read", "57", "--insns", "1", "--require", "any"}, flags...), strings.NewReader(""), &out, &errors)
+		line, _, _ := strings.Cut(out.String(), "\n")
+		return line + errors.String()
+	}
+	if got := at(); !strings.Contains(got, "unconfirmed (probe-unformatted)") {
+		t.Errorf("without formats: %s", got)
+	}
+	other := write("other", formats)
+	if got := at("--formats", other); !strings.Contains(got, "): known") {
+		t.Errorf("with --formats: %s", got)
+	}
+	write("tracing_formats", formats)
+	if got := at(); !strings.Contains(got, "): known") {
+		t.Errorf("with tracing_formats: %s", got)
+	}
+	if got := at("--formats", filepath.Join(dir, "kcore_dir", "modules")); !strings.Contains(got, "not the format files of tracefs") {
+		t.Errorf("with another file: %s", got)
 	}
 }

@@ -42,6 +42,7 @@ type app struct {
 	windows  string
 	noPager  bool
 	counters []string
+	formats  string
 	guest    guest
 	cpus     int
 	index    string
@@ -155,6 +156,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
 	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `file`: JSON lines, one before and one after each change")
 	f.StringArrayVar(&a.counters, "probe-counters", nil, "read the hit counters of probes from this `FILE` (repeatable); the default are the files kprobe_profile.* in and next to the recording's directory")
+	f.StringVar(&a.formats, "formats", "", "read the formats of tracepoints from this `FILE` if the recording has none yet; the default is tracing_formats in the recording's directory (docs/probes.md)")
 	a.guestFlagOf(root)
 	f.IntVar(&a.cpus, "cpus", 0, "the machine has `N` CPUs, all online; for a recording without that number (perf was killed, or the file was cut)")
 	f.StringVar(&a.index, "index", "auto", "the saved index: auto, never, or a `FILE` (textreplay help index)")

@@ -78,6 +78,7 @@ func (s *scan) coverage() {
 		*pokes = s.coverProbes()
 		s.b.Probed(true)
 		r.Probes = s.probes.report()
+	case s.coverUnformatted(pokes):
 	case r.Pokes.inPlace() > 0 && pokes.Verdict != None:
 		pokes.limit(timeline.SilentWriters, 0, timeline.MaxTime, "kernels of this architecture (%s) are not known to emit TEXT_POKE records; this recording has some but may miss others", r.Arch)
 	default:

@@ -112,7 +112,7 @@ func TestTooManyPokes(t *testing.T) {
 	w.ticks(500, 600)
 	rec, err := perfdata.New(w.bytes())
 	w.must(err)
-	s := newScan(rec, nil)
+	s := newScan(rec, nil, nil)
 	r := &Replay{Recording: rec}
 	s.b.Limit(3, 100)
 	s.describe(r)

@@ -4,8 +4,10 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -39,10 +41,11 @@ import (
 //   - The time of the copy of kernel text, until perf has started its workload or
 //     drained the ring buffers a second time. Before that, the copy proves nothing.
 //   - After a first LOST record, the time after each CPU's newest record.
-//   - On kernels that record no pokes, everything in file form, if probes record the
-//     changes: perf writes last what their samples hold. In pipe form, what is after the
-//     last reading of the hit counters. Each image reads the files again that
-//     Options.ProbeCounters names; they may come later.
+//   - On kernels that record no pokes, if probes record the changes: what is after the last
+//     reading of the hit counters. Each image reads the files again that
+//     Options.ProbeCounters names; they may come later. In file form perf writes last what
+//     the samples hold, so that everything is unconfirmed unless Options.Formats names a
+//     file with it, or there is one; it may come later, too.
 //   - Text pokes of a CPU whose pokes several events record. They are unknown
 //     while the chosen event has none but another one has some.
 //
@@ -59,6 +62,7 @@ type Follower struct {
 	s         *scan
 	described bool
 	ended     bool
+	err       error // other than one of rd
 	report    *Report
 	windows   *timeline.Windows
 }
@@ -81,7 +85,7 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{rd: rd, opts: opts, r: &Replay{Recording: rd.Recording(), explicit: opts.Explicit}, s: newScan(rd.Recording(), nil)}
+	f := &Follower{rd: rd, opts: opts, r: &Replay{Recording: rd.Recording(), explicit: opts.Explicit}, s: newScan(rd.Recording(), nil, nil)}
 	f.s.follows, f.s.cpus, f.s.keepPlaced = true, opts.CPUs, opts.Windows
 	if opts.KCore != "" {
 		if f.r.Snapshot, err = kcore.Open(opts.KCore); err != nil {
@@ -112,6 +116,12 @@ func (f *Follower) Next() bool {
 		if rec.Type == perfdata.RecordHeaderTracingData {
 			f.s.formatted(f.r)
 		}
+		if rec.Type == perfdata.RecordFinishedRound && f.s.maybeProbed && !f.s.formats {
+			if err := f.lateFormats(); err != nil {
+				f.err, f.ended = err, true
+				return false
+			}
+		}
 		if !f.described && rec.Type == perfdata.RecordTextPoke {
 			f.s.describe(f.r) // pokes cannot be read without the architecture
 			f.described = true
@@ -122,8 +132,25 @@ func (f *Follower) Next() bool {
 		}
 	}
 	f.ended = true
+	if f.s.maybeProbed && !f.s.formats {
+		f.err = f.lateFormats()
+	}
 	f.s.formatted(f.r)
 	return false
+}
+
+// lateFormats reads the file with the formats of tracepoints, which may come after the
+// beginning of the recording.
+func (f *Follower) lateFormats() error {
+	err := f.r.readFormats(&f.opts)
+	if f.opts.Formats != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errFormats)) {
+		err = nil // it may come later
+	}
+	if f.s.formatFile = f.r.formats; err == nil && f.s.formatFile != nil {
+		f.s.tracepoints()
+		f.s.formatted(f.r)
+	}
+	return err
 }
 
 // Horizon returns the time, in nanoseconds of perf's clock, up to which an image made
@@ -204,7 +231,7 @@ func (f *Follower) Err() error {
 	if !f.ended {
 		return nil
 	}
-	return f.rd.Err()
+	return cmp.Or(f.err, f.rd.Err())
 }
 
 // Close unmaps the copy of kernel text. Images read it in place, so none of them may be

@@ -59,6 +59,10 @@ type Options struct {
 	// writers, see docs/probes.md of this project. If there are none, Load looks for files
 	// kprobe_profile.* in the recording's directory and next to it.
 	ProbeCounters []string
+	// Formats is a file with the formats of the recording's tracepoints, each behind a line
+	// "system: GROUP", for a recording that does not have them yet, see docs/probes.md. If
+	// there is none, Load looks for the file tracing_formats in the recording's directory.
+	Formats string
 	// Explicit are explicit windows, see [timeline.ReadWindows].
 	Explicit []timeline.ExplicitWindow
 	// Windows keeps what [Replay.Windows] needs while Load reads the recording.
@@ -108,6 +112,7 @@ type Replay struct {
 	stamp         [sha256.Size]byte
 	saves         bool                     // load writes the index
 	counters      []probeReading           // of the hit counters of probes
+	formats       []byte                   // of tracepoints, if the recording has none
 	given         []stampedFile            // Options.Kallsyms and Modules
 	badModules    error                    // why a part of Options.Modules is unusable
 	givenKallsyms *kcore.Kallsyms          // of Options.Kallsyms
@@ -272,6 +277,9 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 		err = r.readSymbols(opts)
 	}
 	if err == nil {
+		err = r.readFormats(&opts)
+	}
+	if err == nil {
 		err = r.readCounters(&opts, false)
 	}
 	if err == nil {
@@ -347,7 +355,7 @@ func (r *Replay) load(opts Options) error {
 
 // begin returns a scan that has read nothing yet.
 func (r *Replay) begin(opts Options) (*scan, error) {
-	s := newScan(r.Recording, unloading(r.Recording, opts.Progress))
+	s := newScan(r.Recording, r.formats, unloading(r.Recording, opts.Progress))
 	s.cpus, r.cpus = opts.CPUs, opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
@@ -414,7 +422,7 @@ func (r *Replay) rescan(options func(*scan)) *scan {
 
 // newRescan returns a scan that builds no image.
 func (r *Replay) newRescan() *scan {
-	s := newScan(r.Recording, unloading(r.Recording, nil))
+	s := newScan(r.Recording, r.formats, unloading(r.Recording, nil))
 	if r.guest != 0 {
 		// The guest was in the recording when the index was made.
 		if err := s.selectGuest(r.guest); err != nil {

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
 	"hash/crc32"
 	"iter"
 	"slices"
@@ -46,7 +47,8 @@ type probeEvent struct {
 	size  int // of the fields that are read
 	// Fields, 0 if there is none.
 	ip, idx, phys, lr, stack, stackLen int
-	mm, value, long                    int
+	mm                                 int
+	registers                          [32]int     // powerpc: general registers
 	words                              []probeWord // registers that may have the place
 	addr, length                       int
 	bytes, now                         int
@@ -193,13 +195,22 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 		p.stackLen = fields["st"].size
 		word("stack", "va", "now")
 		word("x19", "x19", "at19")
-	case has("lr", "mm", "va", "now", "new", "dw"):
-		p.role = probeBefore
-		p.lr, p.mm, p.value, p.long = need("lr", 8), need("mm", 8), need("new", 8), need("dw", 8)
-		word("r31", "va", "now")
-	case has("lr", "mm", "new", "dw"):
+	case has("lr", "mm", "uaddr"):
 		p.role = probeAfter
-		p.lr, p.mm, p.value, p.long = need("lr", 8), need("mm", 8), need("new", 8), need("dw", 8)
+		p.lr, p.mm = need("lr", 8), need("mm", 8)
+		for i := range p.registers {
+			reg := fmt.Sprintf("r%d", i)
+			if word(reg, reg, fmt.Sprintf("at%d", i)); has(reg) {
+				p.registers[i] = need(reg, 8)
+			}
+		}
+		// Names that do not say which registers they are of: those of 6.12.95.
+		if word("r31", "va", "now"); has("new", "dw") {
+			p.registers[31], p.registers[29], p.registers[28] = fields["va"].offset, need("new", 8), need("dw", 8)
+		}
+		if len(p.words) > 0 {
+			p.role = probeBefore
+		}
 	case has("addr", "len", "b", "now"):
 		p.role = probeWrites
 		p.addr, p.length, p.bytes, p.now = need("addr", 8), need("len", 8), need("b", sampledBytes), need("now", sampledBytes)
@@ -264,8 +275,8 @@ func (s *scan) probed() {
 	if s.machine != 0 || s.formats {
 		return
 	}
-	data, err := s.rec.Feature(perfdata.FeatureTracingData)
-	if err != nil {
+	data := tracingFormats(s.rec, s.formatFile)
+	if data == nil {
 		return
 	}
 	s.formats = true
@@ -301,9 +312,6 @@ func (s *scan) formatted(r *Replay) {
 	}
 	waited := s.unformatted
 	s.unformatted = nil
-	if s.probes == nil {
-		return
-	}
 	s.describe(r)
 	s.samples.ch = nil // it may not be plain any more
 	for _, ch := range s.channels.all {
@@ -314,9 +322,7 @@ func (s *scan) formatted(r *Replay) {
 	}
 	for i := range waited {
 		w := &waited[i]
-		if p := s.probeOf(w.event); p != nil {
-			s.probeSample(&w.rec, p, &w.id, w.raw)
-		}
+		s.tracepointSample(&w.rec, w.event, s.kindsOf(w.event), &w.id, w.raw)
 	}
 }
 
@@ -461,23 +467,28 @@ func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.Sam
 		}
 		c.begin(id)
 		c.mm, c.write.mapLR = u64(e.mm), lr
-		if !ok || w != ppcRegisters {
-			return // not a writer, or one that keeps these elsewhere
+		if !ok {
+			return // not a writer
 		}
 		p.mms[c.mm] = true
-		x := &c.write
-		x.addr, x.len, x.hasOld = u64(e.words[0].addr), 4, true
-		if byte(u64(e.long)) != 0 {
-			x.len = 8
-			order.PutUint64(x.new[:], u64(e.value))
-		} else {
-			order.PutUint32(x.new[:], uint32(u64(e.value)))
+		place, value, long := e.registers[w.Addr], e.registers[w.Value], e.registers[w.Doubleword]
+		i := slices.IndexFunc(e.words, func(x probeWord) bool { return x.addr == place })
+		if i < 0 || value == 0 || long == 0 {
+			return // it keeps these in registers that the event does not have
 		}
-		copy(x.old[:x.len], raw[e.words[0].at:])
+		x := &c.write
+		x.addr, x.len, x.hasOld = u64(e.words[i].addr), 4, true
+		if byte(u64(long)) != 0 {
+			x.len = 8
+			order.PutUint64(x.new[:], u64(value))
+		} else {
+			order.PutUint32(x.new[:], uint32(u64(value)))
+		}
+		copy(x.old[:x.len], raw[e.words[i].at:])
 		return
 	case probeAfter:
 		lr := u64(e.lr)
-		_, writes := p.writer.ppc64(c.write.mapLR)
+		w, writes := p.writer.ppc64(c.write.mapLR)
 		switch {
 		case !c.open || c.write.tid != id.TID || c.mm != u64(e.mm) || !p.writer.sameFunction(c.write.mapLR, lr):
 			if p.mms[u64(e.mm)] {
@@ -489,9 +500,8 @@ func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.Sam
 			c.open = false
 			return
 		}
-		if x := &c.write; x.len != 0 {
-			v := u64(e.value)
-			if same := order.Uint32(x.new[:]) == uint32(v); x.len == 4 && !same || x.len == 8 && order.Uint64(x.new[:]) != v {
+		if x, at := &c.write, e.registers[w.Value]; x.len != 0 {
+			if at == 0 || x.len == 4 && order.Uint32(x.new[:]) != uint32(u64(at)) || x.len == 8 && order.Uint64(x.new[:]) != u64(at) {
 				x.len = 0 // the registers do not hold what they seem to
 			}
 		}

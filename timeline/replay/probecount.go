@@ -128,7 +128,7 @@ func escapeGlob(dir string) string {
 // recording is being made, it may also become one later.
 func (r *Replay) readCounters(opts *Options, recording bool) error {
 	r.counters = nil
-	if !hasProbes(r.Recording) {
+	if !r.hasProbes() {
 		return nil
 	}
 	given := len(r.given)
@@ -161,12 +161,12 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 // ListsOutOfLine reports whether kallsyms has the pages of slots and trampolines that were
 // there before the recording. perf cannot copy text while kprobes have such pages, so they are
 // hidden from it if it records probes of its own (docs/probes.md).
-func (r *Replay) ListsOutOfLine() bool { return !hasProbes(r.Recording) }
+func (r *Replay) ListsOutOfLine() bool { return !r.hasProbes() }
 
 // hasProbes reports whether an event of the recording is a probe on a text writer.
-func hasProbes(rec *perfdata.Recording) bool {
-	data, err := rec.Feature(perfdata.FeatureTracingData)
-	return err == nil && slices.ContainsFunc(rec.Events(), func(e *perfdata.Event) bool { return probeEventOf(e, data) != nil })
+func (r *Replay) hasProbes() bool {
+	data := tracingFormats(r.Recording, r.formats)
+	return data != nil && slices.ContainsFunc(r.Recording.Events(), func(e *perfdata.Event) bool { return probeEventOf(e, data) != nil })
 }
 
 // readerRan notes when a process ran, if it read the counters. Who reads them while a

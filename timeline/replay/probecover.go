@@ -48,8 +48,8 @@ func (s *scan) coverProbes() Coverage {
 	s.coverCounts(&c)
 	if p.accounted || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.ProbeEarly }) {
 		// The counters say what the times of the events cannot: whether anything was changed
-		// between the copy and the enabling.
-		c.Limits = slices.DeleteFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.NotListening && l.isStart() })
+		// between the copy and the enabling, and whether the events of all CPUs were enabled.
+		c.Limits = slices.DeleteFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.NotListening })
 	}
 	for _, v := range p.nowhere {
 		c.limit(timeline.WriterUnknown, v.From, v.To, "a change at %s has neither an address nor bytes: the code of its writer could not be decoded", Seconds(v.From))

@@ -46,9 +46,9 @@ func noProbes(format string, args ...any) error {
 const (
 	defineARM64  = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
 	defineCopy   = "p:tp/poke __text_poke addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
-	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 va=%%gpr%[1]d:x64 now=+0(%%gpr%[1]d):x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[1]d=%%gpr%[1]d:x64 at%[1]d=+0(%%gpr%[1]d):x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 	defineWrites = "p:tp/poke __text_poke addr=%si:x64 len=%cx:u64 b=+0(%dx):x8[16] now=+0(%si):x8[16]"
-	defineAfter  = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 new=%%gpr%[2]d:x64 dw=%%gpr%[3]d:x64"
+	defineAfter  = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 )
 
 // PlanProbes checks the code of a kernel, and returns the probes that record its changes
@@ -152,17 +152,10 @@ func (p *ProbePlan) ppc64(c *probeCode) error {
 			p.Others = append(p.Others, ProbeWriter{sym.Name, "not of the form that is known"})
 		}
 	}
-	switch {
-	case len(p.Writers) == 0:
+	if len(p.Writers) == 0 {
 		return noProbes("patch_mem could not be decoded as a writer of text")
-	case w != ppcRegisters:
-		return noProbes("patch_mem has its arguments in r%d, r%d and r%d; only r%d, r%d and r%d are known", w.Addr, w.Value, w.Doubleword,
-			ppcRegisters.Addr, ppcRegisters.Value, ppcRegisters.Doubleword)
 	}
 	p.Definitions = []string{fmt.Sprintf(defineAfter, w.Addr, w.Value, w.Doubleword), fmt.Sprintf(definePPC, w.Addr, w.Value, w.Doubleword)}
 	p.Events = []string{"tp:clr", "tp:map"}
 	return nil
 }
-
-// ppcRegisters are the registers that the fields va, new and dw are of.
-var ppcRegisters = patching.PPC64Writer{Addr: 31, Value: 29, Doubleword: 28}

@@ -93,6 +93,7 @@ type scan struct {
 	// formats is set when the formats of tracepoints are known. Until then, unformatted
 	// keeps their samples if any of them may be a probe's.
 	formats, maybeProbed bool
+	formatFile           []byte // formats of tracepoints that are not in the recording
 	unformatted          []unformatted
 	readers              map[uint32]probeReader // processes that may have read hit counters
 
@@ -126,9 +127,12 @@ type bpfEvent struct {
 	id   uint32
 }
 
-func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
+// newScan returns a scan of a recording. formats has the formats of tracepoints if the
+// recording has none.
+func newScan(rec *perfdata.Recording, formats []byte, progress func(done, total int64)) *scan {
 	s := &scan{
 		rec:          rec,
+		formatFile:   formats,
 		b:            timeline.NewBuilder(),
 		report:       &Report{First: timeline.MaxTime},
 		progress:     progress,
@@ -146,7 +150,7 @@ func newScan(rec *perfdata.Recording, progress func(done, total int64)) *scan {
 
 // tracepoints finds the formats of the tracepoints of modules and of hotplug.
 func (s *scan) tracepoints() {
-	if data, err := s.rec.Feature(perfdata.FeatureTracingData); err == nil {
+	if data := tracingFormats(s.rec, s.formatFile); data != nil {
 		s.moduleLoad = parseTracepoint(data, "module_load")
 		s.moduleFree = parseTracepoint(data, "module_free")
 		s.cpuhpEnter = parseHotplug(data)
@@ -611,19 +615,27 @@ func (s *scan) sample(rec *perfdata.Record) {
 	if s.follows && s.moduleFree == (tracepoint{}) && s.cpuhpEnter == (hotplugLayout{}) {
 		s.tracepoints() // in a stream they come after the events
 	}
-	if p := s.probeOf(ch.event); p != nil {
-		s.probeSample(rec, p, id, raw)
-		return
-	}
 	if ch.kinds&readSamples == 0 {
 		s.waits(rec, ch.event, id, raw)
 		return
 	}
-	if ch.kinds&takesHotplug != 0 {
+	s.tracepointSample(rec, ch.event, ch.kinds, id, raw)
+}
+
+// tracepointSample handles the raw data of a sample of a tracepoint whose kinds are given.
+func (s *scan) tracepointSample(rec *perfdata.Record, e *perfdata.Event, k kinds, id *perfdata.SampleID, raw []byte) {
+	if p := s.probeOf(e); p != nil {
+		s.probeSample(rec, p, id, raw)
+		return
+	}
+	if k&takesHotplug != 0 {
 		s.hotplug(rec, raw, id.Time)
 		return
 	}
-	layout, loaded := s.moduleFree, ch.kinds&takesModuleLoad != 0
+	if k&(takesModuleLoad|takesModuleFree) == 0 {
+		return
+	}
+	layout, loaded := s.moduleFree, k&takesModuleLoad != 0
 	if loaded {
 		layout = s.moduleLoad
 	}

@@ -229,7 +229,7 @@ func TestKernelBuildID(t *testing.T) {
 	}
 	defer rec.Close()
 	for machine, want := range map[int]int{0: 2, 7001: 1, 7002: 3, DefaultGuest: 4, 7003: -1} {
-		s := newScan(rec, nil)
+		s := newScan(rec, nil, nil)
 		s.machine = machine
 		got := -1
 		if id := s.kernelBuildID(); id != nil {
@@ -285,7 +285,7 @@ func TestKernelBuildIDRecords(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newScan(rec, nil)
+			s := newScan(rec, nil, nil)
 			s.run()
 			if got := s.kernelBuildID(); !bytes.Equal(got, tt.want) {
 				t.Errorf("got %x, want %x", got, tt.want)

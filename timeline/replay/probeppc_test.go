@@ -1,0 +1,121 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// Functions of a kernel of powerpc, and what calls return to.
+const (
+	ppcMap     = 0x1200 // __get_locked_pte
+	ppcUnmap   = 0x1240 // radix__local_flush_tlb_page_psize
+	ppcWriter  = 0x1300 // patch_mem
+	ppcKsyms   = "0000000000001000 T _stext\n0000000000001200 T __get_locked_pte\n0000000000001240 T radix__local_flush_tlb_page_psize\n0000000000001300 T patch_mem\n0000000000001340 T rest\n0000000000002000 T _etext\n"
+	ppcOld     = "00000060" // nop
+	ppcNew     = "10000048" // b
+	ppcWritten = 0x48000010
+)
+
+// newPPCTape returns a tape of a powerpc kernel whose patch_mem keeps the address, the value
+// and the size in these registers, with the events that names are the fields of.
+func newPPCTape(t *testing.T, registers [3]uint32, before, after string) *tape {
+	t.Helper()
+	text := make([]byte, tapeTextHi-tapeTextLo)
+	for i := 0; i < len(text); i += 4 {
+		binary.LittleEndian.PutUint32(text[i:], 0x60000000)
+	}
+	move := func(to, from uint32) uint32 { return 31<<26 | from<<21 | to<<16 | from<<11 | 444<<1 }
+	call := func(from, to int64) uint32 { return 18<<26 | uint32(to-from)&0x3fffffc | 1 }
+	for i, word := range []uint32{
+		move(registers[0], 3), move(registers[1], 4), move(registers[2], 5),
+		call(ppcWriter+12, ppcMap), 0x60000000, call(ppcWriter+20, ppcUnmap), 0x4e800020,
+	} {
+		binary.LittleEndian.PutUint32(text[ppcWriter-tapeTextLo+4*i:], word)
+	}
+	format := func(name string, id int, fields string) string {
+		s := fmt.Sprintf("name: %s\nID: %d\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n", name, id)
+		for i, f := range strings.Fields("__probe_ip lr mm uaddr " + fields) {
+			s += fmt.Sprintf("\tfield:u64 %s;\toffset:%d;\tsize:8;\tsigned:0;\n", f, 8+8*i)
+		}
+		return s + "\nprint fmt: \"%lx\"\n"
+	}
+	w := newTape(t)
+	w.arch, w.machine, w.release = "ppc64le", elf.EM_PPC64, "6.12.0"
+	w.copied, w.text, w.kallsyms = true, text, ppcKsyms
+	w.tracing = format("clr", 1205, after) + format("map", 1206, before)
+	w.cmdline = "perf record -a --kcore -k CLOCK_MONOTONIC -e dummy -e tp:clr -e tp:map"
+	for i, name := range []string{"tp:clr", "tp:map"} {
+		e := onBoth(0)
+		e.name = name
+		e.attr.Type, e.attr.Config, e.attr.SamplePeriod = 2, 1205+uint64(i), 1
+		e.attr.SampleType = perfdata.SampleRaw
+		e.attr.Flags = perfdata.FlagDisabled
+		w.events = append(w.events, e)
+	}
+	for i := range w.events {
+		a := &w.events[i].attr
+		a.Flags |= perfdata.FlagUseClockID | perfdata.FlagTask
+		a.ClockID = 1
+	}
+	return w
+}
+
+// words writes a sample with these fields.
+func (t *tape) words(id, time uint64, fields ...uint64) {
+	raw := make([]byte, 8)
+	for _, f := range fields {
+		raw = binary.LittleEndian.AppendUint64(raw, f)
+	}
+	t.sample(id, time, raw)
+}
+
+// TestPPC64Probes: the events name the registers that they have. They may be any in which
+// patch_mem keeps its arguments; if they are others, nothing is known of the change.
+func TestPPC64Probes(t *testing.T) {
+	old := uint64(0x60000000) | 0x4e800020<<32
+	for _, tt := range []struct {
+		name          string
+		registers     [3]uint32
+		before, after string
+		want          string // at 600
+	}{
+		{"registers of 6.12.95, without their names", [3]uint32{31, 29, 28}, "va now new dw", "new dw", "known  " + ppcNew},
+		{"the same with names", [3]uint32{31, 29, 28}, "r31 at31 r29 r28", "r29 r28", "known  " + ppcNew},
+		{"registers of 6.12.107", [3]uint32{31, 28, 29}, "r31 at31 r28 r29", "r28 r29", "known  " + ppcNew},
+		{"others", [3]uint32{30, 27, 26}, "r30 at30 r27 r26", "r27 r26", "known  " + ppcNew},
+		{"the events have other registers", [3]uint32{31, 28, 29}, "r31 at31 r27 r26", "r27 r26", "unconfirmed writer-unknown " + ppcOld},
+		{"the address is in another register", [3]uint32{30, 28, 29}, "r31 at31 r28 r29", "r28 r29", "unconfirmed writer-unknown " + ppcOld},
+		{"the fields of 6.12.95 on 6.12.107", [3]uint32{31, 28, 29}, "va now new dw", "new dw", "known  " + ppcNew},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newPPCTape(t, tt.registers, tt.before, tt.after)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			value, long := uint64(ppcWritten), uint64(0)
+			if tt.registers[1] < tt.registers[2] && tt.after == "new dw" {
+				value, long = long, value // new is r29, dw is r28
+			}
+			w.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, old, value, long)
+			w.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, value, long)
+			w.ticks(600, 1000)
+			w.reading(160, 0, 0)
+			w.reading(950, 1, 0)
+			r := w.replay()
+			var b [4]byte
+			s := r.Image.At(600).Read(0x1100, b[:])
+			if got := fmt.Sprintf("%v %v %x", s.Standing, s.Reason, b); got != tt.want {
+				t.Errorf("%s; %v %v", got, r.Report.Coverage.Pokes, r.Report.Warnings)
+			}
+		})
+	}
+}
