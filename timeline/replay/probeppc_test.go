@@ -93,6 +93,7 @@ func TestPPC64Probes(t *testing.T) {
 		{"others", [3]uint32{30, 27, 26}, "r30 at30 r27 r26", "r27 r26", "known  " + ppcNew},
 		{"the events have other registers", [3]uint32{31, 28, 29}, "r31 at31 r27 r26", "r27 r26", "unconfirmed writer-unknown " + ppcOld},
 		{"the address is in another register", [3]uint32{30, 28, 29}, "r31 at31 r28 r29", "r28 r29", "unconfirmed writer-unknown " + ppcOld},
+		{"the size is in another register", [3]uint32{31, 28, 29}, "r31 at31 r28 r26", "r28 r26", "unconfirmed writer-unknown " + ppcOld},
 		{"the fields of 6.12.95 on 6.12.107", [3]uint32{31, 28, 29}, "va now new dw", "new dw", "known  " + ppcNew},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
