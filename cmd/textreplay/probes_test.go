@@ -146,6 +146,15 @@ func TestGrowingProbes(t *testing.T) {
 	if got := at(); !strings.Contains(got, "): known") {
 		t.Errorf("with tracing_formats: %s", got)
 	}
+	part := filepath.Join(t.TempDir(), "part.data")
+	var out, errors bytes.Buffer
+	if code := run([]string{"trim", "-i", dir, "--cpus", "2", "-o", part}, strings.NewReader(""), &out, &errors); code != 0 {
+		t.Errorf("trim: %s", &errors)
+	}
+	dir = part
+	if got := at(); !strings.Contains(got, "): known") {
+		t.Errorf("a part of the recording: %s", got)
+	}
 	if got := at("--formats", filepath.Join(dir, "kcore_dir", "modules")); !strings.Contains(got, "not the format files of tracefs") {
 		t.Errorf("with another file: %s", got)
 	}

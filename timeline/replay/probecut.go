@@ -84,6 +84,11 @@ func (r *Replay) ProbedChanges() iter.Seq[*perfdata.TextPoke] {
 	}
 }
 
+// Formats returns the formats of tracepoints that Load took from a file, since the recording
+// has none itself, and the name of that file in a recording's directory. It returns nil
+// otherwise.
+func (r *Replay) Formats() (name string, text []byte) { return formatsName, r.formats }
+
 // ProbeCounters yields the readings of the probes' hit counters, each with a name for its
 // file and its content, in the form that [Options.ProbeCounters] takes.
 func (r *Replay) ProbeCounters() iter.Seq2[string, []byte] {

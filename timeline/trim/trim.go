@@ -310,22 +310,34 @@ func (c *cut) keepsSample(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.opts.To)
 }
 
-// writeCounters copies the readings of probes' hit counters.
+// writeCounters copies the readings of probes' hit counters, and the formats of tracepoints
+// that the recording does not have itself.
 func (c *cut) writeCounters(d *outfile.Dir) error {
-	for name, text := range c.r.ProbeCounters() {
-		f, err := d.Create(name)
-		if err != nil {
+	if name, text := c.r.Formats(); text != nil {
+		if err := writeText(d, name, text); err != nil {
 			return err
 		}
-		if _, err = f.Write(text); err == nil {
-			err = f.Commit()
-		}
-		if err != nil {
-			f.Discard()
+	}
+	for name, text := range c.r.ProbeCounters() {
+		if err := writeText(d, name, text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeText(d *outfile.Dir, name string, text []byte) error {
+	f, err := d.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil {
+		err = f.Commit()
+	}
+	if err != nil {
+		f.Discard()
+	}
+	return err
 }
 
 // writeData writes the perf.data file.
