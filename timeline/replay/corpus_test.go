@@ -315,7 +315,8 @@ func TestFurtherCopies(t *testing.T) {
 	}
 }
 
-// TestOtherOracles does the same for the recordings in $TEXTREPLAY_OTHER.
+// TestOtherOracles does the same for the recordings in $TEXTREPLAY_OTHER. What is known from
+// perf's recording of a scenario, NAME-perf, is known from NAME-textreplay too.
 func TestOtherOracles(t *testing.T) {
 	root := os.Getenv("TEXTREPLAY_OTHER")
 	if root == "" {
@@ -325,7 +326,21 @@ func TestOtherOracles(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no recordings in %s: %v", root, err)
 	}
+	sums := make(map[string]score)
 	for _, d := range dirs {
-		t.Run(filepath.Base(filepath.Dir(d)), func(t *testing.T) { judged(t, filepath.Dir(d)) })
+		name := filepath.Base(filepath.Dir(d))
+		t.Run(name, func(t *testing.T) { _, sums[name], _ = judged(t, filepath.Dir(d)) })
+	}
+	for name, perf := range sums {
+		scenario, ok := strings.CutSuffix(name, "-perf")
+		own := sums[scenario+"-textreplay"]
+		if !ok || own == nil {
+			continue
+		}
+		for kind, n := range perf {
+			if own.of(kind).known < n.known {
+				t.Errorf("%s: %s: %d bytes known from textreplay's recording, %d from perf's", scenario, kind, own.of(kind).known, n.known)
+			}
+		}
 	}
 }
