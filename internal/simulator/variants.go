@@ -148,6 +148,125 @@ var Variants = []Variant{
 	{"lossy-switch-output", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 6},
 	{"lossy-switch-output-7.2", func(c *Config, r *rand.Rand) { newest(c); lossy(c, r); c.Record.Pieces = 2 + r.IntN(3) }, NoFloor, 6},
 	{"copies", func(c *Config, r *rand.Rand) { c.Copies = 3 }, NoFloor, 99},
+
+	{"tail-synthesize", func(c *Config, r *rand.Rand) { c.Record.Tail = true }, NoFloor, 0},
+	{"lossy-uncounted", func(c *Config, r *rand.Rand) { lossy(c, r); c.Record.StopsCounting = true }, NoFloor, 0},
+	{"mixed", func(c *Config, r *rand.Rand) { mixed(c, r) }, NoFloor, 0},
+	{"mixed-lossy", func(c *Config, r *rand.Rand) { mixed(c, r); lossy(c, r) }, NoFloor, 0},
+	{"mixed-pipe", func(c *Config, r *rand.Rand) { mixed(c, r); mixedPipe(c, r) }, NoFloor, 0},
+	{"mixed-lossy-pipe", func(c *Config, r *rand.Rand) { mixed(c, r); mixedPipe(c, r); lossy(c, r) }, NoFloor, 0},
+	{"mixed-clocks", func(c *Config, r *rand.Rand) { mixed(c, r); mixedClock(c, r) }, NoFloor, 0},
+	{"mixed-hotplug", func(c *Config, r *rand.Rand) {
+		mixed(c, r)
+		c.Record.CPUList, c.Record.PerTask = nil, false // the forks of all CPUs are needed
+		c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6
+	}, NoFloor, 0},
+}
+
+// mixed puts several kinds of recordings together, at random: what each is alone is tried
+// by a variant of its own.
+func mixed(c *Config, r *rand.Rand) {
+	yes := func() bool { return r.IntN(4) == 0 }
+	switch r.IntN(4) {
+	case 0:
+		old(c)
+	case 1:
+		c.Record.Perf, c.Kernel.ProgramPack = record.Perf612, true
+	case 2:
+		newest(c)
+	}
+	if yes() {
+		c.Kernel.Numbers = []int{0, 1 + r.IntN(3), 5 + r.IntN(60)}
+		c.Kernel.CPUs, c.Kernel.BootCPUs = 3, 3
+		if r.IntN(2) == 0 {
+			c.Record.Available = c.Kernel.Numbers[2] + 1
+		}
+	}
+	if yes() {
+		c.Kernel.Format.Order = binary.BigEndian
+	}
+	c.Record.NoIDIndex, c.Record.NoIdentifier, c.Record.Compress = yes(), yes(), yes()
+	if yes() {
+		samples(c)
+		c.Record.SampleOverwrite = yes()
+	}
+	switch r.IntN(12) {
+	case 0:
+		c.Record.PerTask = true
+	case 1:
+		c.Record.CPUList = []int{0}
+	case 2:
+		c.Record.TaskPokeFirst = true
+	}
+	c.Record.TwoPokeEvents, c.Record.SecondSession = yes(), yes()
+	if yes() {
+		c.Record.DoubleWrites = 50
+	}
+	if yes() {
+		lateWrites(c, r)
+	}
+	if yes() {
+		c.Record.InfoPause, c.Record.InfoFails = [2]uint64{1e8, 15e8}, 20
+	}
+	if yes() {
+		modules(c, record.Modules(r.IntN(int(record.UserModules)+1)))
+	} else if yes() {
+		programs(c)
+	} else if yes() {
+		only(c, kernel.ChangeProbe, kernel.ChangeTracer)
+	}
+	switch r.IntN(10) {
+	case 0:
+		c.Record.Form = record.FormThreads
+	case 1:
+		c.Record.Pieces = 2 + r.IntN(3)
+	case 2:
+		c.Record.KCore = false
+	case 3:
+		c.NoKallsyms = true
+	case 4:
+		c.Record.Tail = true
+	}
+	if yes() && !c.Record.PerTask {
+		c.Record.Delay = 1e6 + r.Uint64N(4e9)
+	}
+	c.Record.Workload = c.Record.PerTask || !yes()
+	c.Record.StopsCounting = yes()
+	if yes() {
+		c.Record.Open = 300e6
+	}
+	if r.IntN(8) == 0 {
+		c.Record.PokesDisabled = true
+	}
+	if yes() {
+		c.Copies = 2
+	}
+	if r.IntN(8) == 0 {
+		c.Kernel.CallThunks = kernel.NewThunks
+	}
+	if yes() {
+		c.Kernel.Clock.Resolution = 1 << r.IntN(23)
+	}
+}
+
+// mixedPipe makes a pipe of what is mixed.
+func mixedPipe(c *Config, r *rand.Rand) {
+	pipe(c)
+	c.Record.Pieces, c.Record.Tail, c.NoKallsyms = 0, false, false
+	if r.IntN(4) == 0 {
+		c.Record.Modules, c.Record.Injected, c.Record.Compress = record.NoModules, true, false
+	}
+}
+
+// mixedClock gives what is mixed a clock that is not the same for all CPUs, or that is set
+// back.
+func mixedClock(c *Config, r *rand.Rand) {
+	c.Kernel.Clock.Resolution = 0
+	if r.IntN(2) == 0 {
+		skew(c, r, 40e3)
+	} else {
+		setBack(c, r, 500e6, 900e6)
+	}
 }
 
 func old(c *Config) {

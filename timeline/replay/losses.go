@@ -45,6 +45,7 @@ type lossTally struct {
 	lostKinds   kinds  // what the events with LOST_SAMPLES take
 	uncounted   bool   // some of its events do not count their losses
 	uncountedBy kinds  // what those events take
+	unreadBy    kinds  // what the events take whose counts perf may not have read
 }
 
 // count adds the known losses of an event.
@@ -65,6 +66,28 @@ func (t *lossTally) add(o *lossTally) {
 	t.lostKinds |= o.lostKinds
 	t.uncounted = t.uncounted || o.uncounted
 	t.uncountedBy |= o.uncountedBy
+	t.unreadBy |= o.unreadBy
+}
+
+// markUnread marks the events behind the last one that has LOST_SAMPLES: if perf stopped
+// reading the counts, theirs may be missing. perf reads them event by event, and the ids of
+// each event in their order (record__read_lost_samples() in tools/perf/builtin-record.c).
+func (s *scan) markUnread() {
+	var behind []*channel
+	for _, e := range s.rec.Events() {
+		for _, id := range e.IDs {
+			ch := s.channels.get(id)
+			if ch == nil || ch.buffer == nil {
+				continue
+			}
+			if behind = append(behind, ch); ch.lostSamples > 0 {
+				behind = behind[:0]
+			}
+		}
+	}
+	for _, ch := range behind {
+		ch.buffer.unreadBy |= ch.kinds
+	}
 }
 
 // denies reports whether the LOST records contradict the LOST_SAMPLES records.
@@ -183,8 +206,10 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 			t = &all // a thread's buffer may be the one that an event of the CPU writes to
 		}
 		// perf reads the counts one after the other, and stops silently when a read
-		// fails. So a buffer without LOST_SAMPLES may still have losses.
-		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && (t.lostSamples > 0 || !denied && !s.mayContinue())
+		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
+		// event behind the last one that has some.
+		unread := t.lostSamples == 0 && s.mayContinue() || denied && t.unreadBy&kind != 0
+		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
 		if counted && t.lostKinds&kind == 0 {
 			continue
 		}

@@ -49,6 +49,17 @@ func TestRecorded(t *testing.T) {
 		"100..500 known 9090",
 		"500..800 known eb02",
 		"800.. unconfirmed after-loss eb02")
+	uncounted := func(w *tape) { // both CPUs lost records; the second event takes pokes
+		w.events = append([]tapeEvent{onBoth(0)}, w.events...)
+		w.tick(20, 100, 200, 300, 400)
+		w.tick(21, 100, 200, 300, 400)
+		w.lost(20, 450, 3)
+		w.poke(20, 500, 0x1100, "9090", "eb02")
+		w.tick(20, 600, 700, 800, 900, 1000)
+		w.tick(21, 600, 700)
+		w.lost(21, 780, 3)
+		w.tick(21, 800, 900, 1000)
+	}
 	fillEnd := func(w *tape) { // the ring buffer of CPU 1 may be full at 800
 		flip(w)
 		w.tick(10, 600, 700, 800, 900, 1000)
@@ -225,6 +236,20 @@ func TestRecorded(t *testing.T) {
 			w.lost(21, 780, 3)
 			w.ticks(800, 1000)
 			w.lostSamples(20, 3)
+		}, openLoss},
+		{"losses: where some LOST_SAMPLES are missing, those of later events may be too", func(w *tape) {
+			uncounted(w)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed after-loss eb02")},
+		{"losses: LOST_SAMPLES of a later event show that those of an earlier one were read", func(w *tape) {
+			w.events = append(w.events, onBoth(0))
+			uncounted(w)
+			w.lostSamples(10, 2)
+			w.lostSamples(30, 1)
 		}, openLoss},
 		{"losses: without LOST_SAMPLES, any CPU may have lost records at the end", func(w *tape) {
 			w.cmdline = "perf record -a --kcore sleep 1"

@@ -402,6 +402,7 @@ func (s *scan) sum() *scan {
 		ch.buffer.takes |= ch.kinds
 		ch.buffer.count(ch)
 	}
+	s.markUnread()
 	for _, b := range s.buffers {
 		b.endUntimed(timeline.MaxTime)
 	}

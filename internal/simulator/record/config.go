@@ -117,6 +117,10 @@ type Config struct {
 	Length uint64
 	// Kill ends perf without its writing the end of the file.
 	Kill bool
+	// Tail is --tail-synthesize: what is there already is written at the end.
+	Tail bool
+	// StopsCounting: reading an event's losses fails, and perf reads no further ones.
+	StopsCounting bool
 	// Injected makes a file of a pipe that was cut off, as perf inject does.
 	Injected bool
 	// Available and Online are what NRCPUS says; 0: how many there are.

@@ -228,6 +228,7 @@ func (r *recorder) cmdline() []string {
 	add(r.Overwrite, "--overwrite")
 	add(r.SampleOverwrite, "-e", "cpu-clock/overwrite/")
 	add(r.Pieces > 1, "--switch-output=1s")
+	add(r.Tail, "--tail-synthesize")
 	add(r.Form == FormThreads, "--threads")
 	add(r.CPUList != nil, "-C", "listed")
 	add(r.ClockID >= 0, "-k", fmt.Sprint(r.ClockID))

@@ -63,7 +63,9 @@ func Record(p *kernel.Proc, k *kernel.Kernel, c Config) *Recording {
 	}
 	r.out.start(r)
 	k.Go("bpf side band", r.watchPrograms)
-	r.synthesize()
+	if !r.Tail {
+		r.synthesize()
+	}
 	if r.Delay == 0 && !r.Control && !r.PerTask {
 		r.enable()
 	}
@@ -244,7 +246,9 @@ func (r *recorder) enable() {
 
 // exec starts the workload. Events with enable_on_exec begin then.
 func (r *recorder) exec() {
-	r.out.synthesized(rawperf.TypeComm, 0, r.f.Comm(r.workload.PID, r.workload.PID, "perf-exec"))
+	if !r.Tail {
+		r.out.synthesized(rawperf.TypeComm, 0, r.f.Comm(r.workload.PID, r.workload.PID, "perf-exec"))
+	}
 	r.p.Pause(1e4, 1e6)
 	for _, ev := range r.rec.Events {
 		if ev.Attr.Has(rawperf.EnableOnExec) {
@@ -274,9 +278,14 @@ func (r *recorder) loop(end uint64) {
 		}
 		if r.Pieces > 1 && piece < r.Pieces && r.k.Now-begin > uint64(piece)*(end-begin)/uint64(r.Pieces) {
 			piece++
+			if r.Tail {
+				r.synthesize()
+			}
 			r.out.finish()
 			r.out.start(r)
-			r.synthesize()
+			if !r.Tail {
+				r.synthesize()
+			}
 		}
 	}
 }
@@ -352,6 +361,9 @@ func (r *recorder) finish() {
 	}
 	r.rec.Closed = r.k.Now
 	r.lostSamples()
+	if r.Tail {
+		r.synthesize()
+	}
 	r.out.finish()
 }
 
@@ -371,6 +383,9 @@ func (r *recorder) lostSamples() {
 	}
 	for _, e := range r.evsels {
 		for _, ev := range e.events {
+			if r.StopsCounting && r.p.Chance(1, 4) {
+				return
+			}
 			if ev.Lost > 0 {
 				r.out.record(r.f.Record(rawperf.TypeLostSamples, 0, r.f.LostSamples(ev.Lost), r.f.Trailer(e.attr.SampleType, rawperf.SampleID{ID: ev.ID})))
 			}
