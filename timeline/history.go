@@ -249,7 +249,10 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 		c.content, init.content = noContent, noContent
 	}
 	if init.content != noContent {
-		if n := upToTime(changes, init.to); n > 0 {
+		n := upToTime(changes, init.to)
+		if !init.last && c.trapped(init.content, changes, n, n, init.from, init.to) {
+			c.content = noContent
+		} else if n > 0 {
 			// The bytes were read before, between or after these changes.
 			if c.consistent(init.content, changes[:n]) {
 				if changes[0].hasOld || changes[0].time < init.from {
@@ -458,21 +461,22 @@ func (c *historyBuilder) consistent(content uint32, changes []change) bool {
 			return true
 		}
 	}
-	for i := range changes {
-		ch := &changes[i]
-		if !ch.hasOld || !ch.hasNew {
-			continue
-		}
-		old, new := c.bytes(ch.old), c.bytes(ch.new)
-		ok := true
-		for k, g := range got {
-			ok = ok && (g == old[k] || g == new[k] || k == 0 && ch.first && g == int3)
-		}
-		if ok {
-			return true
+	return slices.ContainsFunc(changes, func(ch change) bool { return c.halfWritten(content, &ch) })
+}
+
+// halfWritten reports whether a copy can have these bytes while a change is made: some old,
+// some new, or the trap at its place.
+func (c *historyBuilder) halfWritten(content uint32, ch *change) bool {
+	if !ch.hasOld || !ch.hasNew {
+		return false
+	}
+	old, new := c.bytes(ch.old), c.bytes(ch.new)
+	for k, g := range c.bytes(content) {
+		if g != old[k] && g != new[k] && !(k == 0 && ch.first && g == int3) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // forward fills the time from the last fact, at t1, to t2, at which no fact gives

@@ -1479,7 +1479,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			inCopy = append(inCopy, f)
 		}
 	}
-	if got != nil && len(inCopy) > 0 {
+	if n := len(inCopy); got != nil && !claim.last && trapShown(facts[:n], facts[n:], got) {
+		p.content = nil
+	} else if got != nil && n > 0 {
 		if torn = !explains(inCopy, got); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
 			p.content = nil // the pokes say more than it
 		}
@@ -1652,6 +1654,23 @@ func explains(pokes []witness, got []byte) bool {
 	return false
 }
 
+// trapShown reports whether a copy that was made between pokes has the trap of the last one
+// before it or of the first one behind it, and not what these left or found.
+func trapShown(before, behind []witness, got []byte) bool {
+	around := append(slices.Clone(before[max(0, len(before)-1):]), behind[:min(1, len(behind))]...)
+	left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, got)
+	found := len(behind) > 0 && behind[0].old != nil && bytes.Equal(behind[0].old, got)
+	shown := false
+	for _, f := range around {
+		half := f.old != nil && f.new != nil && got[0] == int3
+		for i, b := range got {
+			half = half && (b == f.old[i] || b == f.new[i] || i == 0 && f.first)
+		}
+		shown = shown || half
+	}
+	return shown && !left && !found
+}
+
 // between paints the time from one fact, at t1, to the next one, at t2. old are the bytes
 // just before t2, nil if the second fact has none. The first fact proves a moment if no
 // change since can have gone unrecorded, and the second one if no change until t2 can.
@@ -1720,11 +1739,19 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		if c.time < e0 || c.until >= e1 {
 			continue
 		}
-		var inside []witness
+		var before, inside, behind []witness
 		for _, f := range facts {
-			if f.time >= c.time && f.time <= c.until {
+			switch {
+			case f.time < c.time:
+				before = append(before, f)
+			case f.time <= c.until:
 				inside = append(inside, f)
+			default:
+				behind = append(behind, f)
 			}
+		}
+		if trapShown(before, behind, c.old) {
+			continue
 		}
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)

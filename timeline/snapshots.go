@@ -161,7 +161,11 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 			continue
 		}
 		lo := upToTime(changes, max(cp.from, 1)-1)
-		inside := changes[lo:upToTime(changes, cp.to)]
+		hi := upToTime(changes, cp.to)
+		inside := changes[lo:hi]
+		if c.trapped(content, changes, lo, hi, cp.from, cp.to) {
+			continue // it says nothing of what is there before the change, or after it
+		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
 		overlaps := last != noContent && cp.from <= busy &&
 			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
@@ -180,6 +184,29 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		busy, last = max(busy, cp.to), content
 	}
 	return out
+}
+
+// trapTime is for how long the trap of a change can be there before the change's record and
+// after it. In an emulator that is up to a second, and the kernel can write a record later
+// than its time.
+const trapTime = 10e9
+
+// trapped reports whether a copy that was made in [from, to], during changes[lo:hi], shows the
+// trap of the change before that or of the one behind it, and not what these left or found:
+//
+//	trap set         P's record           trap gone
+//	   ├─────────────────┼────────────────────┤
+//	   ├ copy ┤                   ├ copy ┤           both have INT3
+func (c *historyBuilder) trapped(content uint32, changes []change, lo, hi int, from, to uint64) bool {
+	if b := c.bytes(content); len(b) == 0 || b[0] != int3 {
+		return false
+	}
+	before, behind := lo > 0, hi < len(changes)
+	if before && changes[lo-1].hasNew && c.equal(changes[lo-1].new, content) || behind && changes[hi].hasOld && c.equal(changes[hi].old, content) {
+		return false
+	}
+	return before && from <= later(changes[lo-1].time, trapTime) && c.halfWritten(content, &changes[lo-1]) ||
+		behind && changes[hi].time <= later(to, trapTime) && c.halfWritten(content, &changes[hi])
 }
 
 // noPoke is the order of arrival of a change that is no poke.

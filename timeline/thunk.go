@@ -28,15 +28,31 @@ const (
 	nop         = 0x90
 )
 
-// isThunk reports whether text, which begins with thunkHead, begins with a call thunk.
-func isThunk(text []byte) bool {
+// thunkLen returns the length of the call thunk that text, which begins with thunkHead,
+// begins with, 0 if there is none.
+func thunkLen(text []byte) int {
 	for _, address := range thunkAddress {
 		end := len(thunkHead) + len(address) + 4
 		if bytes.HasPrefix(text[len(thunkHead):], address) && len(text) > end && text[end] == thunkShift {
-			return true
+			return end + 1
 		}
 	}
-	return false
+	return 0
+}
+
+// thunks calls found for each call thunk in text, with its offset and its length, until
+// found returns false.
+func thunks(text []byte, found func(at, n int) bool) {
+	for at := 0; ; at++ {
+		i := bytes.Index(text[at:], thunkHead)
+		if i < 0 {
+			return
+		}
+		at += i
+		if n := thunkLen(text[at:]); n > 0 && !found(at, n) {
+			return
+		}
+	}
 }
 
 // thunkPadding returns the ranges of core text and of modules into which the kernel may
@@ -61,6 +77,15 @@ func (d *build) thunkPadding() []Range {
 		for _, r := range texts {
 			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
 				out = appendPadding(out, s, r.Hi)
+				// A thunk that the first copy does not have may have been written at any time.
+				thunks(s.Data, func(at, n int) bool {
+					written := Segment{s.Addr + uint64(at), s.Data[at : at+n]}
+					first := Overlapping(d.snapshot.Segments, written.Addr, written.End())
+					if len(first) != 1 || !bytes.Equal(first[0].Data, written.Data) {
+						out = append(out, Range{written.Addr, written.End()})
+					}
+					return true
+				})
 			}
 		}
 	}
@@ -97,14 +122,10 @@ func (d *build) mayHaveThunks(copies [][]Segment) bool {
 	for _, segments := range copies {
 		for _, s := range Overlapping(segments, d.textLo, d.textHi) {
 			part := s.Data[:min(len(s.Data), 4*enough)]
-			for at := 0; ; at++ {
-				i := bytes.Index(part[at:], thunkHead)
-				if i < 0 {
-					break
-				}
-				if at += i; isThunk(part[at:]) {
-					return true
-				}
+			has := false
+			thunks(part, func(int, int) bool { has = true; return false })
+			if has {
+				return true
 			}
 			none = none || len(s.Data) >= enough
 		}
