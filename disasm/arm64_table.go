@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // a64Entries are from the Arm Architecture Reference Manual (DDI 0487),
@@ -209,15 +210,16 @@ var a64Entries = []encoding{
 
 // a64Index holds the entries by the bits 28 to 25 of the word, which distinguish the
 // group of instructions. No entry's mask is without them.
-var a64Index = func() (index [16][]encoding) {
+var a64Index = sync.OnceValue(func() *[16][]encoding {
+	var index [16][]encoding
 	for _, entries := range [][]encoding{a64Entries, a64Atomics(), a64MemoryOps()} {
 		for _, e := range entries {
 			group := e.value >> 25 & 15
 			index[group] = append(index[group], e)
 		}
 	}
-	return index
-}()
+	return &index
+})
 
 // a64Atomics returns the atomic instructions of Armv8.1 (FEAT_LSE).
 func a64Atomics() []encoding {
@@ -283,8 +285,9 @@ func a64MemoryOps() []encoding {
 
 // appendA64Entry appends the instruction if the tables have it.
 func appendA64Entry(b []byte, word uint32) ([]byte, bool) {
-	for i := range a64Index[word>>25&15] {
-		if e := &a64Index[word>>25&15][i]; word&e.mask == e.value {
+	group := a64Index()[word>>25&15]
+	for i := range group {
+		if e := &group[i]; word&e.mask == e.value {
 			return e.append(b, word, appendA64Operand), true
 		}
 	}

@@ -107,7 +107,7 @@ func TestARM64Corpus(t *testing.T) {
 // Every row of the tables.
 func TestARM64EntriesObjdump(t *testing.T) {
 	var words []uint32
-	for _, rows := range a64Index {
+	for _, rows := range a64Index() {
 		words = append(words, encodings(rows)...)
 	}
 	if len(words) < 4*500 {

@@ -6,6 +6,7 @@ package disasm
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/arch/ppc64/ppc64asm"
 )
@@ -57,90 +58,95 @@ func constant(n int) func(ppc64Operands) int {
 	return func(ppc64Operands) int { return n }
 }
 
-// ppc64Extended has the extended mnemonics of each instruction, without the dot
-// of those that set CR0. The first whose condition holds is used.
-var ppc64Extended = map[string][]struct {
+// A ppc64Mnemonic is an extended mnemonic.
+type ppc64Mnemonic struct {
 	name   string
 	when   ppc64Condition
 	keep   int                     // how many operands it has in common
 	number func(ppc64Operands) int // a number that follows them; nil for none
-}{
-	"or":        {{"mr", same(1, 2), 2, nil}},
-	"vor":       {{"vmr", same(1, 2), 2, nil}},
-	"xxlor":     {{"xxmr", same(1, 2), 2, nil}},
-	"nor":       {{"not", same(1, 2), 2, nil}},
-	"vnor":      {{"vnot", same(1, 2), 2, nil}},
-	"xxlnor":    {{"xxlnot", same(1, 2), 2, nil}},
-	"xvcpsgndp": {{"xvmovdp", same(1, 2), 2, nil}},
-	"xvcpsgnsp": {{"xvmovsp", same(1, 2), 2, nil}},
-	"xxpermdi": {
-		{"xxspltd", both(same(1, 2), is(3, 0)), 2, constant(0)},
-		{"xxspltd", both(same(1, 2), is(3, 3)), 2, constant(1)},
-		{"xxswapd", both(same(1, 2), is(3, 2)), 2, nil},
-		{"xxmrghd", is(3, 0), 3, nil},
-		{"xxmrgld", is(3, 3), 3, nil},
-	},
-
-	// Rotate by operand 2, and keep the bits from operand 3 to operand 4.
-	"rlwinm": {
-		{"rotlwi", both(is(3, 0), is(4, 31)), 2, operand(2)},
-		{"clrlwi", both(is(2, 0), is(4, 31)), 2, operand(3)},
-		{"slwi", func(o ppc64Operands) bool { return o.imm(3) == 0 && o.imm(4) == 31-o.imm(2) }, 2, operand(2)},
-		{"srwi", func(o ppc64Operands) bool { return o.imm(4) == 31 && o.imm(2) == 32-o.imm(3) }, 2, operand(3)},
-		{"clrrwi", both(is(2, 0), is(3, 0)), 2, func(o ppc64Operands) int { return 31 - o.imm(4) }},
-	},
-	"rlwnm": {{"rotlw", both(is(3, 0), is(4, 31)), 3, nil}},
-	// Of 64 bits, from operand 3 on.
-	"rldicl": {
-		{"rotldi", is(3, 0), 2, operand(2)},
-		{"clrldi", is(2, 0), 2, operand(3)},
-		{"srdi", func(o ppc64Operands) bool { return o.imm(2) == 64-o.imm(3) }, 2, operand(3)},
-	},
-	// Of 64 bits, up to operand 3.
-	"rldicr": {
-		{"clrrdi", is(2, 0), 2, func(o ppc64Operands) int { return 63 - o.imm(3) }},
-		{"sldi", func(o ppc64Operands) bool { return o.imm(3) == 63-o.imm(2) }, 2, operand(2)},
-	},
-	"rldcl": {{"rotld", is(3, 0), 3, nil}},
-
-	"isel": {
-		{"isellt", isArg(3, ppc64asm.Cond0LT), 3, nil},
-		{"iselgt", isArg(3, ppc64asm.Cond0GT), 3, nil},
-		{"iseleq", isArg(3, ppc64asm.Cond0EQ), 3, nil},
-	},
-	"creqv":   {{"crset", both(same(0, 1), same(0, 2)), 1, nil}},
-	"crxor":   {{"crclr", both(same(0, 1), same(0, 2)), 1, nil}},
-	"cror":    {{"crmove", same(1, 2), 2, nil}},
-	"crnor":   {{"crnot", same(1, 2), 2, nil}},
-	"addpcis": {{"lnia", is(1, 0), 1, nil}},
-	"mftb":    {{"mftb", isArg(1, ppc64asm.SpReg(268)), 1, nil}},
-	"paste":   {{"paste", is(2, 1), 2, nil}},
-	"lswi":    {{"lswi", is(2, 0), 2, constant(32)}}, // bytes
-	"stswi":   {{"stswi", is(2, 0), 2, constant(32)}},
-
-	"dcbf": {
-		{"dcbf", is(2, 0), 2, nil},
-		{"dcbfl", is(2, 1), 2, nil},
-		{"dcbflp", is(2, 3), 2, nil},
-		{"dcbfps", is(2, 4), 2, nil},
-		{"dcbstps", is(2, 6), 2, nil},
-	},
-	"sync": {
-		{"hwsync", both(is(0, 0), is(1, 0)), 0, nil},
-		{"lwsync", both(is(0, 1), is(1, 0)), 0, nil},
-		{"ptesync", both(is(0, 2), is(1, 0)), 0, nil},
-		{"phwsync", both(is(0, 4), is(1, 0)), 0, nil},
-		{"plwsync", both(is(0, 5), is(1, 0)), 0, nil},
-		{"stncisync", both(is(0, 1), is(1, 1)), 0, nil},
-		{"stcisync", both(is(0, 0), is(1, 2)), 0, nil},
-		{"stsync", both(is(0, 0), is(1, 3)), 0, nil},
-	},
-	"wait": {
-		{"wait", both(is(0, 0), is(1, 0)), 0, nil},
-		{"waitrsv", both(is(0, 1), is(1, 0)), 0, nil},
-		{"pause_short", both(is(0, 2), is(1, 0)), 0, nil},
-	},
 }
+
+// ppc64Extended has the extended mnemonics of each instruction, without the dot
+// of those that set CR0. The first whose condition holds is used.
+var ppc64Extended = sync.OnceValue(func() map[string][]ppc64Mnemonic {
+	return map[string][]ppc64Mnemonic{
+		"or":        {{"mr", same(1, 2), 2, nil}},
+		"vor":       {{"vmr", same(1, 2), 2, nil}},
+		"xxlor":     {{"xxmr", same(1, 2), 2, nil}},
+		"nor":       {{"not", same(1, 2), 2, nil}},
+		"vnor":      {{"vnot", same(1, 2), 2, nil}},
+		"xxlnor":    {{"xxlnot", same(1, 2), 2, nil}},
+		"xvcpsgndp": {{"xvmovdp", same(1, 2), 2, nil}},
+		"xvcpsgnsp": {{"xvmovsp", same(1, 2), 2, nil}},
+		"xxpermdi": {
+			{"xxspltd", both(same(1, 2), is(3, 0)), 2, constant(0)},
+			{"xxspltd", both(same(1, 2), is(3, 3)), 2, constant(1)},
+			{"xxswapd", both(same(1, 2), is(3, 2)), 2, nil},
+			{"xxmrghd", is(3, 0), 3, nil},
+			{"xxmrgld", is(3, 3), 3, nil},
+		},
+
+		// Rotate by operand 2, and keep the bits from operand 3 to operand 4.
+		"rlwinm": {
+			{"rotlwi", both(is(3, 0), is(4, 31)), 2, operand(2)},
+			{"clrlwi", both(is(2, 0), is(4, 31)), 2, operand(3)},
+			{"slwi", func(o ppc64Operands) bool { return o.imm(3) == 0 && o.imm(4) == 31-o.imm(2) }, 2, operand(2)},
+			{"srwi", func(o ppc64Operands) bool { return o.imm(4) == 31 && o.imm(2) == 32-o.imm(3) }, 2, operand(3)},
+			{"clrrwi", both(is(2, 0), is(3, 0)), 2, func(o ppc64Operands) int { return 31 - o.imm(4) }},
+		},
+		"rlwnm": {{"rotlw", both(is(3, 0), is(4, 31)), 3, nil}},
+		// Of 64 bits, from operand 3 on.
+		"rldicl": {
+			{"rotldi", is(3, 0), 2, operand(2)},
+			{"clrldi", is(2, 0), 2, operand(3)},
+			{"srdi", func(o ppc64Operands) bool { return o.imm(2) == 64-o.imm(3) }, 2, operand(3)},
+		},
+		// Of 64 bits, up to operand 3.
+		"rldicr": {
+			{"clrrdi", is(2, 0), 2, func(o ppc64Operands) int { return 63 - o.imm(3) }},
+			{"sldi", func(o ppc64Operands) bool { return o.imm(3) == 63-o.imm(2) }, 2, operand(2)},
+		},
+		"rldcl": {{"rotld", is(3, 0), 3, nil}},
+
+		"isel": {
+			{"isellt", isArg(3, ppc64asm.Cond0LT), 3, nil},
+			{"iselgt", isArg(3, ppc64asm.Cond0GT), 3, nil},
+			{"iseleq", isArg(3, ppc64asm.Cond0EQ), 3, nil},
+		},
+		"creqv":   {{"crset", both(same(0, 1), same(0, 2)), 1, nil}},
+		"crxor":   {{"crclr", both(same(0, 1), same(0, 2)), 1, nil}},
+		"cror":    {{"crmove", same(1, 2), 2, nil}},
+		"crnor":   {{"crnot", same(1, 2), 2, nil}},
+		"addpcis": {{"lnia", is(1, 0), 1, nil}},
+		"mftb":    {{"mftb", isArg(1, ppc64asm.SpReg(268)), 1, nil}},
+		"paste":   {{"paste", is(2, 1), 2, nil}},
+		"lswi":    {{"lswi", is(2, 0), 2, constant(32)}}, // bytes
+		"stswi":   {{"stswi", is(2, 0), 2, constant(32)}},
+
+		"dcbf": {
+			{"dcbf", is(2, 0), 2, nil},
+			{"dcbfl", is(2, 1), 2, nil},
+			{"dcbflp", is(2, 3), 2, nil},
+			{"dcbfps", is(2, 4), 2, nil},
+			{"dcbstps", is(2, 6), 2, nil},
+		},
+		"sync": {
+			{"hwsync", both(is(0, 0), is(1, 0)), 0, nil},
+			{"lwsync", both(is(0, 1), is(1, 0)), 0, nil},
+			{"ptesync", both(is(0, 2), is(1, 0)), 0, nil},
+			{"phwsync", both(is(0, 4), is(1, 0)), 0, nil},
+			{"plwsync", both(is(0, 5), is(1, 0)), 0, nil},
+			{"stncisync", both(is(0, 1), is(1, 1)), 0, nil},
+			{"stcisync", both(is(0, 0), is(1, 2)), 0, nil},
+			{"stsync", both(is(0, 0), is(1, 3)), 0, nil},
+		},
+		"wait": {
+			{"wait", both(is(0, 0), is(1, 0)), 0, nil},
+			{"waitrsv", both(is(0, 1), is(1, 0)), 0, nil},
+			{"pause_short", both(is(0, 2), is(1, 0)), 0, nil},
+		},
+	}
+})
 
 // ppc64Optional has the number of operands that an instruction always has. Those
 // that follow are left out if they are 0.
@@ -150,17 +156,19 @@ var ppc64Optional = map[string]int{
 }
 
 // ppc64Special has what the tables above cannot say.
-var ppc64Special = map[string]func(*ppc64Text){
-	"twi": (*ppc64Text).trap, "tdi": (*ppc64Text).trap, "tw": (*ppc64Text).trap, "td": (*ppc64Text).trap,
-	"cmpw": (*ppc64Text).dropCR0, "cmpd": (*ppc64Text).dropCR0, "cmplw": (*ppc64Text).dropCR0, "cmpld": (*ppc64Text).dropCR0,
-	"cmpwi": (*ppc64Text).dropCR0, "cmpdi": (*ppc64Text).dropCR0, "cmplwi": (*ppc64Text).dropCR0, "cmpldi": (*ppc64Text).dropCR0,
-	"mfspr": (*ppc64Text).special, "mtspr": (*ppc64Text).special,
-	"mtcrf":  (*ppc64Text).allFields,
-	"mfvsrd": (*ppc64Text).vectorScalar, "mfvsrwz": (*ppc64Text).vectorScalar,
-	"mtvsrd": (*ppc64Text).vectorScalar, "mtvsrwa": (*ppc64Text).vectorScalar, "mtvsrwz": (*ppc64Text).vectorScalar,
-	"tlbie": (*ppc64Text).dropR0, "tlbiel": (*ppc64Text).dropR0,
-	"dcbt": (*ppc64Text).touch, "dcbtst": (*ppc64Text).touch,
-}
+var ppc64Special = sync.OnceValue(func() map[string]func(*ppc64Text) {
+	return map[string]func(*ppc64Text){
+		"twi": (*ppc64Text).trap, "tdi": (*ppc64Text).trap, "tw": (*ppc64Text).trap, "td": (*ppc64Text).trap,
+		"cmpw": (*ppc64Text).dropCR0, "cmpd": (*ppc64Text).dropCR0, "cmplw": (*ppc64Text).dropCR0, "cmpld": (*ppc64Text).dropCR0,
+		"cmpwi": (*ppc64Text).dropCR0, "cmpdi": (*ppc64Text).dropCR0, "cmplwi": (*ppc64Text).dropCR0, "cmpldi": (*ppc64Text).dropCR0,
+		"mfspr": (*ppc64Text).special, "mtspr": (*ppc64Text).special,
+		"mtcrf":  (*ppc64Text).allFields,
+		"mfvsrd": (*ppc64Text).vectorScalar, "mfvsrwz": (*ppc64Text).vectorScalar,
+		"mtvsrd": (*ppc64Text).vectorScalar, "mtvsrwa": (*ppc64Text).vectorScalar, "mtvsrwz": (*ppc64Text).vectorScalar,
+		"tlbie": (*ppc64Text).dropR0, "tlbiel": (*ppc64Text).dropR0,
+		"dcbt": (*ppc64Text).touch, "dcbtst": (*ppc64Text).touch,
+	}
+})
 
 // extend replaces name and operands by those of an extended mnemonic, where
 // objdump prefers it.
@@ -169,7 +177,7 @@ func (f *ppc64Text) extend() {
 		return
 	}
 	op, isDot := strings.CutSuffix(f.name, ".")
-	for _, x := range ppc64Extended[op] {
+	for _, x := range ppc64Extended()[op] {
 		if !x.when(f.args) {
 			continue
 		}
@@ -188,7 +196,7 @@ func (f *ppc64Text) extend() {
 			f.args = f.args[:len(f.args)-1]
 		}
 	}
-	if special, ok := ppc64Special[op]; ok {
+	if special, ok := ppc64Special()[op]; ok {
 		special(f)
 	}
 }

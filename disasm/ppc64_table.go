@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/arch/ppc64/ppc64asm"
 )
@@ -44,42 +45,45 @@ func appendPPC64Operand(b []byte, kind byte, word uint32, bit int) []byte {
 }
 
 // ppc64Reserved has the instructions by the bits that must be zero in them.
-var ppc64Reserved = map[uint32]string{
-	0x00000400: "addg6s mulhd mulhdu mulhw mulhwu vsldoi",
-	0x000007c0: "fadd fadds fdiv fdivs fsub fsubs",
-	0x00200000: "daddq dcffixq dctqpq ddedpdq ddivq denbcdq diexq dmulq dquaiq dquaq drdpq drintnq drintxq " +
-		"drrndq dscliq dscriq dsubq stq stqcx", // the first of a pair of registers is even
-	0x0000e000: "bclr bclrl bcctr bcctrl bctar bctarl",
-	0x0000f800: "addme addmeo addze addzeo brd brh brw cntlzd cntlzw cnttzd cnttzw extsb extsh extsw " +
+var ppc64Reserved = []struct {
+	bits  uint32
+	names string
+}{
+	{0x00000400, "addg6s mulhd mulhdu mulhw mulhwu vsldoi"},
+	{0x000007c0, "fadd fadds fdiv fdivs fsub fsubs"},
+	{0x00200000, "daddq dcffixq dctqpq ddedpdq ddivq denbcdq diexq dmulq dquaiq dquaq drdpq drintnq drintxq " +
+		"drrndq dscliq dscriq dsubq stq stqcx"}, // the first of a pair of registers is even
+	{0x0000e000, "bclr bclrl bcctr bcctrl bctar bctarl"},
+	{0x0000f800, "addme addmeo addze addzeo brd brh brw cntlzd cntlzw cnttzd cnttzw extsb extsh extsw " +
 		"fmul fmuls mfvsrd mfvsrld mfvsrwz mtvsrd mtvsrwa mtvsrws mtvsrwz neg nego popcntb popcntd " +
-		"popcntw prtyd prtyw subfme subfmeo subfze subfzeo setb setbc setbcr setnbc setnbcr cbcdtd cdtbcd",
-	0x00100800: "mtcrf",
-	0x00100000: "tlbie tlbiel",
-	0x001e07c0: "fre fres frsqrte frsqrtes",
-	0x001f0000: "fabs fcfid fcfids fcfidu fcfidus fctid fctidu fctiduz fctidz fctiw fctiwu fctiwuz fctiwz " +
-		"fmr fnabs fneg frim frin frip friz frsp",
-	0x001f07c0: "fsqrt fsqrts",
-	0x001ff800: "mfcr mfmsr mffs mtfsb0 mtfsb1",
-	0x001ef800: "mtmsr mtmsrd",
-	0x03fff800: "clrbhrb cpabort hrfid isync msgsync rfebb rfid rfscv slbsync stop tlbsync urfid",
-	0x03e00000: "dcbst dcbz icbi msgclr msgclrp msgclru msgsnd msgsndp msgsndu",
-	0x0063f800: "mcrf mcrfs",
-	0x00600000: "fcmpo fcmpu ftdiv",
-	0x007f0000: "ftsqrt",
-	0x007ff800: "mcrxrx",
-	0x00400000: "cmpd cmpld cmplw cmpw",
-	0x03ff0000: "sc scv",
+		"popcntw prtyd prtyw subfme subfmeo subfze subfzeo setb setbc setbcr setnbc setnbcr cbcdtd cdtbcd"},
+	{0x00100800, "mtcrf"},
+	{0x00100000, "tlbie tlbiel"},
+	{0x001e07c0, "fre fres frsqrte frsqrtes"},
+	{0x001f0000, "fabs fcfid fcfids fcfidu fcfidus fctid fctidu fctiduz fctidz fctiw fctiwu fctiwuz fctiwz " +
+		"fmr fnabs fneg frim frin frip friz frsp"},
+	{0x001f07c0, "fsqrt fsqrts"},
+	{0x001ff800, "mfcr mfmsr mffs mtfsb0 mtfsb1"},
+	{0x001ef800, "mtmsr mtmsrd"},
+	{0x03fff800, "clrbhrb cpabort hrfid isync msgsync rfebb rfid rfscv slbsync stop tlbsync urfid"},
+	{0x03e00000, "dcbst dcbz icbi msgclr msgclrp msgclru msgsnd msgsndp msgsndu"},
+	{0x0063f800, "mcrf mcrfs"},
+	{0x00600000, "fcmpo fcmpu ftdiv"},
+	{0x007f0000, "ftsqrt"},
+	{0x007ff800, "mcrxrx"},
+	{0x00400000, "cmpd cmpld cmplw cmpw"},
+	{0x03ff0000, "sc scv"},
 }
 
-var ppc64ReservedBits = func() map[string]uint32 {
+var ppc64ReservedBits = sync.OnceValue(func() map[string]uint32 {
 	m := map[string]uint32{}
-	for bits, names := range ppc64Reserved {
-		for name := range strings.FieldsSeq(names) {
-			m[name] = bits
+	for _, r := range ppc64Reserved {
+		for name := range strings.FieldsSeq(r.names) {
+			m[name] = r.bits
 		}
 	}
 	return m
-}()
+})
 
 // ppc64Invalid reports whether ppc64asm takes for an instruction what is none:
 // it looks neither at bits that must be zero nor at forms that are invalid.
@@ -106,7 +110,7 @@ func ppc64Invalid(dec *ppc64asm.Inst) bool {
 		}
 		return enc&reserved != 0
 	}
-	if enc&ppc64ReservedBits[op] != 0 {
+	if enc&ppc64ReservedBits()[op] != 0 {
 		return true
 	}
 	primary := enc >> 26

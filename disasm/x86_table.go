@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -199,7 +200,7 @@ var x86Whole = []struct{ code, name string }{
 
 type x86OpcodeKey struct{ opmap, opcode byte }
 
-var x86ByOpcode = func() map[x86OpcodeKey][]*x86Encoding {
+var x86ByOpcode = sync.OnceValue(func() map[x86OpcodeKey][]*x86Encoding {
 	m := map[x86OpcodeKey][]*x86Encoding{}
 	for i := range x86Encodings {
 		e := &x86Encodings[i]
@@ -207,7 +208,7 @@ var x86ByOpcode = func() map[x86OpcodeKey][]*x86Encoding {
 		m[k] = append(m[k], e)
 	}
 	return m
-}()
+})
 
 // fromTable decodes the instruction by the tables above. The name goes with an
 // x86asm.Inst that has no Op.
@@ -229,7 +230,7 @@ func (r *x86Raw) fromTable() (dec x86asm.Inst, name string, ok bool) {
 // encoding returns the row of the tables for an instruction without VEX, and its memory
 // operand; nil if there is none.
 func (r *x86Raw) encoding() (*x86Encoding, x86Mem) {
-	for _, e := range x86ByOpcode[x86OpcodeKey{r.opmap, r.opcode}] {
+	for _, e := range x86ByOpcode()[x86OpcodeKey{r.opmap, r.opcode}] {
 		if e.prefix != anyPrefix && e.prefix != r.mandatory() {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -109,24 +110,26 @@ func (f *x86Text) inst() Inst {
 
 // x86Renamed are the mnemonics that AT&T syntax spells in another way than
 // Intel's manuals.
-var x86Renamed = map[x86asm.Op]string{
-	x86asm.CBW: "cbtw", x86asm.CWDE: "cwtl", x86asm.CDQE: "cltq",
-	x86asm.CWD: "cwtd", x86asm.CDQ: "cltd", x86asm.CQO: "cqto",
-	x86asm.PUSHF: "pushfw", x86asm.PUSHFQ: "pushf",
-	x86asm.POPF: "popfw", x86asm.POPFQ: "popf",
-	x86asm.IRET: "iretw", x86asm.IRETD: "iret",
-	x86asm.CMPSD: "cmpsl", x86asm.CMPSD_XMM: "cmpsd",
-	x86asm.MOVSD: "movsl", x86asm.MOVSD_XMM: "movsd",
-	x86asm.INSD: "insl", x86asm.OUTSD: "outsl",
-	x86asm.LODSB: "lods", x86asm.LODSW: "lods", x86asm.LODSD: "lods", x86asm.LODSQ: "lods",
-	x86asm.SCASB: "scas", x86asm.SCASW: "scas", x86asm.SCASD: "scas", x86asm.SCASQ: "scas",
-	x86asm.STOSB: "stos", x86asm.STOSW: "stos", x86asm.STOSD: "stos", x86asm.STOSQ: "stos",
-	x86asm.ICEBP: "int1", x86asm.XLATB: "xlat",
-}
+var x86Renamed = sync.OnceValue(func() map[x86asm.Op]string {
+	return map[x86asm.Op]string{
+		x86asm.CBW: "cbtw", x86asm.CWDE: "cwtl", x86asm.CDQE: "cltq",
+		x86asm.CWD: "cwtd", x86asm.CDQ: "cltd", x86asm.CQO: "cqto",
+		x86asm.PUSHF: "pushfw", x86asm.PUSHFQ: "pushf",
+		x86asm.POPF: "popfw", x86asm.POPFQ: "popf",
+		x86asm.IRET: "iretw", x86asm.IRETD: "iret",
+		x86asm.CMPSD: "cmpsl", x86asm.CMPSD_XMM: "cmpsd",
+		x86asm.MOVSD: "movsl", x86asm.MOVSD_XMM: "movsd",
+		x86asm.INSD: "insl", x86asm.OUTSD: "outsl",
+		x86asm.LODSB: "lods", x86asm.LODSW: "lods", x86asm.LODSD: "lods", x86asm.LODSQ: "lods",
+		x86asm.SCASB: "scas", x86asm.SCASW: "scas", x86asm.SCASD: "scas", x86asm.SCASQ: "scas",
+		x86asm.STOSB: "stos", x86asm.STOSW: "stos", x86asm.STOSD: "stos", x86asm.STOSQ: "stos",
+		x86asm.ICEBP: "int1", x86asm.XLATB: "xlat",
+	}
+})
 
 // x86Sized are the instructions that need a suffix for the size of a memory
 // operand where no register shows it.
-var x86Sized = func() map[x86asm.Op]bool {
+var x86Sized = sync.OnceValue(func() map[x86asm.Op]bool {
 	m := map[x86asm.Op]bool{}
 	for _, op := range []x86asm.Op{
 		x86asm.ADC, x86asm.ADD, x86asm.AND, x86asm.BT, x86asm.BTC, x86asm.BTR, x86asm.BTS,
@@ -138,7 +141,7 @@ var x86Sized = func() map[x86asm.Op]bool {
 		m[op] = true
 	}
 	return m
-}()
+})
 
 // sizeSuffix is AT&T's letter for an operand of that many bytes.
 func sizeSuffix(bytes int) string {
@@ -159,7 +162,7 @@ func sizeSuffix(bytes int) string {
 // says.
 func (f *x86Text) mnemonic() string {
 	op := f.dec.Op
-	name, ok := x86Renamed[op]
+	name, ok := x86Renamed()[op]
 	if !ok {
 		name = strings.ToLower(op.String())
 	}
@@ -233,7 +236,7 @@ func (f *x86Text) mnemonic() string {
 		return name
 	}
 	switch {
-	case x86Sized[op] && !f.registerTellsSize():
+	case x86Sized()[op] && !f.registerTellsSize():
 		return name + sizeSuffix(f.dec.MemBytes)
 	case raw.opmap == 0 && raw.opcode >= 0xd8 && raw.opcode <= 0xdf:
 		return name + x87Suffix(op, f.dec.MemBytes)
@@ -373,7 +376,7 @@ func (f *x86Text) appendArg(b []byte, i int) []byte {
 				a += x86asm.RAX - x86asm.EAX
 			}
 		}
-		return append(b, x86Registers[a]...)
+		return append(b, x86Registers()[a]...)
 	case x86asm.Mem:
 		switch f.dec.Op {
 		case x86asm.CALL, x86asm.JMP, x86asm.LCALL, x86asm.LJMP:
@@ -438,7 +441,7 @@ func (f *x86Text) appendMem(b []byte, a x86asm.Mem) []byte {
 		}
 		b = append(b, seg...)
 		b = append(b, '(')
-		b = append(b, x86Registers[a.Base]...)
+		b = append(b, x86Registers()[a.Base]...)
 		return append(b, ')')
 	}
 
@@ -484,15 +487,15 @@ func (f *x86Text) appendMem(b []byte, a x86asm.Mem) []byte {
 			b = append(b, "%rip"...)
 		}
 	default:
-		b = append(b, x86Registers[names+x86asm.Reg(m.base)]...)
+		b = append(b, x86Registers()[names+x86asm.Reg(m.base)]...)
 	}
 	switch {
 	case a.Index >= x86asm.X0 && a.Index <= x86asm.Z31: // a vector of indices
 		b = append(b, ',')
-		b = append(b, x86Registers[a.Index]...)
+		b = append(b, x86Registers()[a.Index]...)
 	case m.index != noIndex:
 		b = append(b, ',')
-		b = append(b, x86Registers[names+x86asm.Reg(m.index)]...)
+		b = append(b, x86Registers()[names+x86asm.Reg(m.index)]...)
 	case m.riz && raw.addr32:
 		b = append(b, ",%eiz"...)
 	case m.riz:
@@ -631,7 +634,8 @@ func (f *x86Text) repeat(prefix byte) string {
 }
 
 // x86Registers are the names of x86asm's registers in AT&T syntax.
-var x86Registers = func() (names [256]string) {
+var x86Registers = sync.OnceValue(func() *[256]string {
+	names := new([256]string)
 	number := func(first x86asm.Reg, n int, prefix string) {
 		for i := range n {
 			names[int(first)+i] = prefix + strconv.Itoa(i)
@@ -656,4 +660,4 @@ var x86Registers = func() (names [256]string) {
 	number(x86asm.CR0, 16, "%cr")
 	number(x86asm.DR0, 16, "%db")
 	return names
-}()
+})
