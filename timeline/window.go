@@ -222,13 +222,16 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 	return out
 }
 
+// WindowReach is how many in-place pokes lie at most between a time and a poke whose window
+// is open then, that poke included. A window of x86 reaches over at most a batch on either
+// side of its poke, and then to the next poke.
+const WindowReach = BatchMax + 1
+
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
-	// A window reaches over at most a batch on either side of its poke, and then to the
-	// next poke.
 	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
-	for k := max(0, i-BatchMax-1); k < min(w.len(), i+BatchMax+1); k++ {
+	for k := max(0, i-WindowReach); k < min(w.len(), i+WindowReach); k++ {
 		p := w.at(k)
 		if p.Len == 0 || p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
 			continue

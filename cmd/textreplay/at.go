@@ -350,7 +350,7 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 // window returns the open window over [addr, addr+n) at the view's time whose
 // poke is nearest in time, and what the trap does until then.
 func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, replay.Effect, bool) {
-	windows := q.r.Windows().At(addr, n, v.Time())
+	windows := q.r.WindowsAt(addr, n, v.Time())
 	if len(windows) == 0 {
 		return timeline.Window{}, replay.Effect{}, false
 	}

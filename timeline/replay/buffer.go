@@ -53,6 +53,32 @@ type taskOrder struct {
 	times          []uint64 // of the newest records
 	repeated       int      // index into times of the next record in a repetition
 	steps          []step   // where the clock was set back
+	// waiting has the newest times that are not in times yet: they are still in the file. They
+	// are needed only if times go back, so mostly they are never read.
+	waiting   []timesInFile
+	waitingOf int // how many times
+}
+
+// timesInFile are times that do not go back: those of successive records, or a single one.
+type timesInFile struct {
+	pokes  pokeRecords // without data: a single time
+	n      int         // how many
+	single uint64
+}
+
+// each calls add with each time but the first skipped ones.
+func (x *timesInFile) each(skipped int, add func(t uint64)) {
+	if x.pokes.data == nil {
+		if skipped == 0 {
+			add(x.single)
+		}
+		return
+	}
+	for p := range x.pokes.all {
+		if skipped--; skipped < 0 {
+			add(p.Time)
+		}
+	}
 }
 
 // A step is where a ring buffer's times go back: before is the greatest time so far,
@@ -80,10 +106,15 @@ func isOfTask(typ perfdata.RecordType) bool {
 // see adds the time of the next record that a task made.
 func (o *taskOrder) see(t uint64) {
 	if t >= o.newest {
+		if len(o.waiting) > 0 {
+			o.wait(timesInFile{n: 1, single: t}, t)
+			return
+		}
 		o.add(t)
 		o.newest, o.repeated = t, 0
 		return
 	}
+	o.settle()
 	if i := o.repeats(t); i >= 0 {
 		o.repeated = i + 1
 		return
@@ -92,6 +123,43 @@ func (o *taskOrder) see(t uint64) {
 		o.steps = append(slices.Clip(o.steps), step{o.newest, t}) // forked scans may share the array
 	}
 	o.add(t)
+}
+
+// mostWaiting is how many runs of times may wait.
+const mostWaiting = 1 << 13
+
+// wait is see for times that do not go back, of which last is the last one.
+func (o *taskOrder) wait(x timesInFile, last uint64) {
+	o.waiting = append(o.waiting, x)
+	o.waitingOf += x.n
+	o.newest, o.latest, o.repeated = last, last, 0
+	if len(o.waiting) == mostWaiting {
+		o.settle()
+	}
+}
+
+// settle adds the waiting times.
+func (o *taskOrder) settle() {
+	waiting, n := o.waiting, o.waitingOf
+	o.waiting, o.waitingOf = o.waiting[:0], 0
+	first, skipped := 0, 0
+	if n > 2*keptTimes {
+		// Only the newest ones are kept: as many as if they had been added one by one.
+		total := len(o.times) + n
+		kept := keptTimes + 1 + (total-2*keptTimes-1)%keptTimes
+		o.times = o.times[:0]
+		for first = len(waiting); kept > 0; {
+			first--
+			kept -= waiting[first].n
+		}
+		skipped = -kept
+	}
+	latest := o.latest
+	for i := range waiting[first:] {
+		waiting[first+i].each(skipped, o.add)
+		skipped = 0
+	}
+	o.latest = latest
 }
 
 func (o *taskOrder) add(t uint64) {

@@ -47,9 +47,10 @@ type chunking struct {
 	records, bytes int // of a chunk at most
 	least          int // how many bytes must follow
 	run            int // records that a run must have on average
+	keep           int // records that a run has at least of which the pokes are decoded later
 }
 
-var usualChunking = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 20, run: 4}
+var usualChunking = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16}
 
 const seenTasks = 256
 
@@ -78,6 +79,7 @@ type item struct {
 
 	pokes, pokesEnd int // in chunk.pokes
 	kinds           [timeline.PokeRemoved + 1]uint32
+	places          pokePlaces
 	tasks, tasksEnd int // in chunk.tasks
 }
 
@@ -318,6 +320,9 @@ func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
 	x.pokes.Put(p.Addr, p.Time, p.Old, p.New, int(p.CPU))
 	run.pokesEnd = x.pokes.Len()
 	run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, p.Old, p.New)]++
+	if c.s.keepPlaced {
+		run.places.add(p.Addr, p.Old, p.New)
+	}
 	return run
 }
 
@@ -478,7 +483,10 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	for kind, n := range r.kinds {
 		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
 	}
-	s.passRun(buf, r, data)
+	buf.tasks.wait(timesInFile{pokes: pokeRecords{s.rec, data[r.at:r.end]}, n: r.records}, r.last)
+	if s.keepPlaced {
+		s.placed.keep(s, r, data[r.at:r.end])
+	}
 	return true
 }
 
@@ -492,25 +500,4 @@ func (b *ringBuffer) seeRun(r *item, isSample bool) {
 		b.sideBefore, b.side = r.before, r.last
 	}
 	b.longest, b.last = max(b.longest, r.step), r.last
-}
-
-// passRun decodes the pokes of a run once more, for the times of the tasks of a CPU, and
-// keeps them for their windows.
-func (s *scan) passRun(buf *ringBuffer, r *item, data []byte) {
-	var plain perfdata.TextPoke
-	p := timeline.Poke{CPU: int(r.cpu)}
-	for at := r.at; at < r.end; {
-		size := int(binary.LittleEndian.Uint16(data[at+6:]))
-		s.rec.PlainTextPoke(data[at:at+size], &plain)
-		at += size
-		buf.tasks.see(plain.Time)
-		if !s.keepPlaced {
-			continue
-		}
-		p.Addr, p.Time, p.Old, p.New = plain.Addr, plain.Time, plain.Old, plain.New
-		if kind := patching.KindOfPoke(s.arch.machine, binary.LittleEndian, p.Old, p.New); kind.InPlace() {
-			s.writers.pokes(r.tid)
-			s.placed = append(s.placed, s.inPlace(&p, r.tid, kind))
-		}
-	}
 }

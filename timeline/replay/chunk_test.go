@@ -4,6 +4,8 @@
 package replay
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,11 +13,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -23,7 +27,7 @@ import (
 // they do not pay.
 var (
 	neverChunks = chunking{records: 1 << 12, least: 1 << 62}
-	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0}
+	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0, keep: 3}
 )
 
 // read is what Load makes of a recording.
@@ -32,6 +36,8 @@ type read struct {
 	Report *Report
 	Image  *timeline.Encoded
 	Placed *timeline.Windows
+	Writes *codeWrites
+	runs   int // of pokes, which were not decoded at once
 }
 
 // readWith loads a recording in chunks of this kind, on so many CPUs.
@@ -50,7 +56,133 @@ func readWith(t *testing.T, path string, by chunking, cpus int) read {
 	}
 	t.Cleanup(func() { r.Close() })
 	im := r.Image.Encode()
-	return read{Report: r.Report, Image: &im, Placed: r.windows}
+	writes := r.codeWrites()
+	checkNear(t, r)
+	return read{Report: r.Report, Image: &im, Placed: r.Windows(), Writes: writes, runs: len(r.scan.placed.runs)}
+}
+
+// checkNear compares what the pokes around a time say of windows with all windows.
+func checkNear(t *testing.T, r *Replay) {
+	t.Helper()
+	w := r.scan.newWindows()
+	var places []timeline.InPlacePoke
+	for p := range w.Batches() {
+		places = append(places, *p)
+	}
+	if len(places) == 0 {
+		return
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 40 {
+		p, q := places[rnd.IntN(len(places))], places[rnd.IntN(len(places))]
+		at := []uint64{p.Time, p.Time - 1, q.Time, q.Time + 1, 0, timeline.MaxTime - 1}[rnd.IntN(6)]
+		if found := w.At(p.Addr, 2, at); len(found) > 0 && !r.scan.mayHaveWindow(p.Addr, 2, at) {
+			t.Fatalf("no window is near %#x at %d, but there is %+v", p.Addr, at, found[0])
+		}
+	}
+}
+
+// TestFewWindows asks for windows where few questions do not need all of them.
+func TestFewWindows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec")
+	h := genperf.History{Pokes: 60_000, Sites: 20_000}
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(path, Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if len(r.scan.placed.runs) == 0 {
+		t.Fatal("no run of pokes was kept")
+	}
+	all := r.scan.newWindows()
+	first, last := r.Report.First, r.Report.Horizon
+	none := 0
+	for i := range uint64(50) {
+		addr, at := h.Addr(int((i+7)*371%20_000)), first+(last-first)/50*i
+		want := all.At(addr, 5, at)
+		if !r.scan.mayHaveWindow(addr, 5, at) {
+			none++
+		}
+		if got := r.WindowsAt(addr, 5, at); !reflect.DeepEqual(got, want) {
+			t.Errorf("%#x at %d: windows %v, want %v", addr, at, got, want)
+		}
+		if made := r.windows != nil; made && i < 4 || !made && i >= 4 {
+			t.Errorf("after question %d, all windows were made: %v", i, made)
+		}
+	}
+	if none < 40 {
+		t.Errorf("only %d of 50 questions were answered by the pokes around them", none)
+	}
+	var p timeline.InPlacePoke
+	for q := range all.Batches() {
+		if p = *q; p.Time > first+(last-first)/2 {
+			break
+		}
+	}
+	if !r.scan.mayHaveWindow(p.Addr, 1, p.Time) || len(all.At(p.Addr, 1, p.Time)) == 0 {
+		t.Error("a poke has no window at its own time")
+	}
+}
+
+// TestTimesInFile compares times that wait in the file with times that were added one by
+// one.
+func TestTimesInFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec")
+	if err := (&genperf.History{Pokes: 10, Sites: 5}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	sc := rec.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	var p perfdata.TextPoke
+	if !sc.Next() || !rec.PlainTextPoke(sc.Record().Raw, &p) {
+		t.Fatal("no plain poke")
+	}
+	raw := slices.Clone(sc.Record().Raw)
+	at := bytes.LastIndex(raw, binary.LittleEndian.AppendUint64(nil, p.Time)) // where the time is
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for round := range 12 {
+		var fast, slow taskOrder
+		now := uint64(1000)
+		most := []int{10, 1_000, 30_000, 100_000}[round%4]
+		for range 40 {
+			if rnd.IntN(4) == 0 { // a record by itself, which may go back
+				at := now + uint64(rnd.IntN(3))
+				if rnd.IntN(3) == 0 {
+					at = now - uint64(rnd.IntN(900))
+				}
+				now = max(now, at)
+				fast.see(at)
+				slow.see(at)
+				continue
+			}
+			n := 1 + rnd.IntN(most)
+			data := make([]byte, 0, n*len(raw))
+			for range n {
+				now += uint64(rnd.IntN(3))
+				binary.LittleEndian.PutUint64(raw[at:], now)
+				data = append(data, raw...)
+				slow.see(now)
+			}
+			fast.wait(timesInFile{pokes: pokeRecords{rec, data}, n: n}, now)
+		}
+		if fast.newest != slow.newest || fast.latest != slow.latest || !reflect.DeepEqual(fast.steps, slow.steps) {
+			t.Fatalf("round %d: %d, %d, %v, want %d, %d, %v", round, fast.newest, fast.latest, fast.steps, slow.newest, slow.latest, slow.steps)
+		}
+		fast.settle()
+		if !slices.Equal(fast.times, slow.times) {
+			t.Fatalf("round %d: %d times, want %d, or others", round, len(fast.times), len(slow.times))
+		}
+		if fast.repeated != slow.repeated {
+			t.Fatalf("round %d: repeated %d, want %d", round, fast.repeated, slow.repeated)
+		}
+	}
 }
 
 // difference says in which part two readings differ, "" if they do not.
@@ -64,6 +196,8 @@ func difference(a, b read) string {
 		return "the image"
 	case !reflect.DeepEqual(a.Placed, b.Placed):
 		return "the windows"
+	case !reflect.DeepEqual(a.Writes, b.Writes):
+		return "the writes of out-of-line code"
 	}
 	return ""
 }
@@ -93,12 +227,18 @@ func TestChunksChangeNothing(t *testing.T) {
 			if want.Err != "" {
 				t.Fatal(want.Err)
 			}
+			runs := 0
 			for _, by := range []chunking{smallChunks, usualChunking} {
 				for _, cpus := range []int{1, 2, 3, 8} {
-					if d := difference(want, readWith(t, path, by, cpus)); d != "" {
+					got := readWith(t, path, by, cpus)
+					runs += got.runs
+					if d := difference(want, got); d != "" {
 						t.Errorf("chunks of %d records, %d CPUs: %.2000s", by.records, cpus, d)
 					}
 				}
+			}
+			if runs == 0 && name != "arm64" && name != "callgraph" && name != "smalldup" && name != "samples" {
+				t.Error("no run of pokes was kept")
 			}
 		})
 	}

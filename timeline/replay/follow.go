@@ -210,7 +210,7 @@ func (f *Follower) image() (*timeline.Image, error) {
 	s.report.finish(im)
 	f.report = s.report
 	if s.keepPlaced {
-		s.placed, s.writers.idle = slices.Clone(s.placed), slices.Clone(s.writers.idle)
+		s.placed.pokes, s.writers.idle = slices.Clone(s.placed.pokes), slices.Clone(s.writers.idle)
 		f.windows = s.newWindows()
 	}
 	return im, nil

@@ -17,6 +17,9 @@ import (
 // for them, the first call reads the recording once more.
 func (r *Replay) Windows() *timeline.Windows {
 	r.windowsOnce.Do(func() {
+		if r.unmade != nil {
+			r.windows = r.unmade()
+		}
 		if r.windows == nil {
 			r.windows = r.windowsOfIndex()
 		}
@@ -28,20 +31,43 @@ func (r *Replay) Windows() *timeline.Windows {
 	return r.windows
 }
 
+// WindowsAt returns the windows that are open at time t over any byte of [addr, addr+n),
+// as [timeline.Windows.At] of [Replay.Windows] does. If Options.Windows was set, it does not
+// need all windows for a few questions, which saves time.
+func (r *Replay) WindowsAt(addr, n, t uint64) []timeline.Window {
+	const few = 4
+	if r.unmade != nil && r.fewWindows.Add(1) <= few && !r.scan.mayHaveWindow(addr, n, t) {
+		return nil
+	}
+	return r.Windows().At(addr, n, t)
+}
+
 func (r *Replay) findWindows() *timeline.Windows {
 	return r.rescan(func(s *scan) { s.keepPlaced = true }).newWindows()
 }
 
 // pokes yields the text pokes that the image is made of, in the order of the file, see
 // [scan.isChosen]. If matters is not nil, records for which it returns false are
-// skipped before they are decoded. A poke is valid until the next one.
-func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPoke] {
+// skipped before they are decoded. If skips is not nil, runs for which it returns true
+// are skipped as a whole, where they were kept. A poke is valid until the next one.
+func (r *Replay) pokes(matters func(raw []byte) bool, skips func(*pokePlaces) bool) iter.Seq[*perfdata.TextPoke] {
 	return func(yield func(*perfdata.TextPoke) bool) {
 		known := r.scanned()
+		runs := known.placed.runs
+		if skips == nil {
+			runs = nil
+		}
 		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
 		var p perfdata.TextPoke
 		for sc.Next() {
 			rec := sc.Record()
+			if len(runs) > 0 && &rec.Raw[0] == &runs[0].data[0] {
+				run := &runs[0]
+				if runs = runs[1:]; skips(&run.places) {
+					sc.Pass(len(run.data)-len(rec.Raw), run.lastLen)
+					continue
+				}
+			}
 			if matters != nil && !matters(rec.Raw) {
 				continue
 			}
@@ -65,7 +91,7 @@ func (r *Replay) pokes(matters func(raw []byte) bool) iter.Seq[*perfdata.TextPok
 
 // newWindows returns the windows of the in-place pokes that were read.
 func (s *scan) newWindows() *timeline.Windows {
-	return timeline.NewWindows(s.placed, s.writers.idle, s.arch.hasWords())
+	return timeline.NewWindows(s.placed.all(s), s.writers.idle, s.arch.hasWords())
 }
 
 // inPlace returns the part of a poke that windows need.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/patching"
@@ -123,6 +124,8 @@ type Replay struct {
 	explicit    []timeline.ExplicitWindow
 	windows     *timeline.Windows
 	windowsOnce sync.Once
+	unmade      func() *timeline.Windows // makes windows of what the scan kept; nil if it kept nothing
+	fewWindows  atomic.Int32             // how many questions were asked before windows were made
 
 	unseen     []unseenFork
 	unseenOnce sync.Once
@@ -320,8 +323,10 @@ func (r *Replay) load(opts Options) error {
 		return err
 	}
 	if s.keepPlaced {
-		r.windows = s.newWindows()
-		s.placed, s.writers = nil, writers{}
+		if r.unmade = s.newWindows; r.saves {
+			r.windows, r.unmade = s.newWindows(), nil
+			s.placed.pokes, s.writers = nil, writers{}
+		}
 	}
 	if r.Snapshot != nil && !r.undated.snapshot {
 		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot); err != nil {
@@ -385,8 +390,8 @@ func (r *Replay) prepare(s *scan, opts Options) {
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
 	r.arch = s.arch
-	if s.keepPlaced = opts.Windows || r.saves; s.keepPlaced {
-		s.placed = make([]timeline.InPlacePoke, 0, s.expected())
+	if s.keepPlaced = opts.Windows || r.saves; r.saves {
+		s.placed.pokes = make([]timeline.InPlacePoke, 0, s.expected())
 	}
 }
 

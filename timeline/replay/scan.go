@@ -111,7 +111,7 @@ type scan struct {
 	}
 
 	keepPlaced bool
-	placed     []timeline.InPlacePoke // in-place pokes, for their windows
+	placed     placedPokes // for the windows
 	writers    writers
 	callees    callees
 }
@@ -569,7 +569,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	kind := s.countPoke(p)
 	if s.keepPlaced && kind.InPlace() {
 		s.writers.pokes(tid)
-		s.placed = append(s.placed, s.inPlace(p, tid, kind))
+		s.placed.pokes = append(s.placed.pokes, s.inPlace(p, tid, kind))
 	}
 	if s.codeReads != nil {
 		s.codeReads.poke(p)

@@ -201,7 +201,7 @@ func (r *Replay) findSequences() *Sequences {
 		return s
 	}
 	pokes := func(visit func(w wordPoke)) {
-		for p := range r.pokes(nil) {
+		for p := range r.pokes(nil, nil) {
 			for w := range r.words(p) {
 				visit(w)
 			}

@@ -173,7 +173,7 @@ func (r *Replay) codeWrites() *codeWrites {
 func (w *codeWrites) readMade(r *Replay) (sites map[uint64]bool) {
 	sites = make(map[uint64]bool)
 	filter := branches{im: r.Image}
-	for p := range r.pokes(filter.matters) {
+	for p := range r.pokes(filter.matters, filter.skips) {
 		switch op, target, ok := branch(p.Addr, p.New); {
 		case len(p.Old) == 0, len(p.New) == 0, r.Image.EverDynamic(p.Addr, timeline.OutOfLine):
 			w.made = append(w.made, codeWrite{p.Time, p.Addr, p.TID, bytes.Clone(p.Old), bytes.Clone(p.New)})
@@ -189,7 +189,7 @@ func (w *codeWrites) readMade(r *Replay) (sites map[uint64]bool) {
 // readUsed reads all pokes of the sites.
 func (w *codeWrites) readUsed(r *Replay, sites map[uint64]bool) {
 	hits := func(raw []byte) bool { return len(raw) < pokeBytes || sites[binary.LittleEndian.Uint64(raw[8:])] }
-	for p := range r.pokes(hits) {
+	for p := range r.pokes(hits, nil) {
 		if sites[p.Addr] {
 			w.used = append(w.used, codeWrite{p.Time, p.Addr, p.TID, nil, bytes.Clone(p.New)})
 		}
@@ -263,6 +263,20 @@ func (b *branches) matters(raw []byte) bool {
 		b.leads = leadsToDynamic(b.im, op, target)
 	}
 	return b.leads
+}
+
+// skips reports whether no record of these places matters.
+func (b *branches) skips(p *pokePlaces) bool {
+	lo, hi := b.im.Text()
+	if p.other || p.lo < lo || p.hi >= hi {
+		return false
+	}
+	for _, to := range p.branches[:p.n] {
+		if leadsToDynamic(b.im, to.op, to.target) {
+			return false
+		}
+	}
+	return true
 }
 
 // unchangedUntil returns a function of a time. The function returns the first later

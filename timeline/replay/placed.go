@@ -1,0 +1,226 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// placedPokes are the in-place pokes of a recording, in the order of the file, for the
+// windows. Most questions need no window, so runs of pokes are only noted, and read
+// from the file when they are needed. The pokes of short runs take less memory:
+//
+//	file   │ poke poke ... poke │ COMM │ poke │ poke poke ... poke │
+//	runs   │ run                │             │ run                │
+//	pokes  │                             p    │
+type placedPokes struct {
+	pokes []timeline.InPlacePoke
+	runs  []pokeRun
+}
+
+// pokeRecords are successive plain records of text pokes, in memory that is mapped.
+type pokeRecords struct {
+	rec  *perfdata.Recording
+	data []byte
+}
+
+// all yields the pokes of records. A poke is valid until the next one, and has the fields
+// that [perfdata.Recording.PlainTextPoke] sets.
+func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) {
+	var p perfdata.TextPoke
+	for data := r.data; len(data) >= pokeBytes; {
+		size := int(binary.LittleEndian.Uint16(data[6:]))
+		if size > len(data) || !r.rec.PlainTextPoke(data[:size], &p) {
+			return // the file was changed meanwhile: Check finds out
+		}
+		if !yield(&p) {
+			return
+		}
+		data = data[size:]
+	}
+}
+
+// A pokeRun is successive TEXT_POKE records of one thread on one CPU, whose times do not
+// go back.
+type pokeRun struct {
+	pokeRecords
+	lastLen     int // of the last record
+	before      int // how many of placedPokes.pokes come before it
+	records     int
+	cpu, tid    uint32
+	first, last uint64 // times
+	inPlace     bool   // any of the pokes is in place
+	places      pokePlaces
+}
+
+// pokePlaces sums up which addresses pokes change, and to what.
+type pokePlaces struct {
+	lo, hi   uint64 // the lowest and the highest address
+	any      bool
+	other    bool // births, deaths, traps, or more different branches than there is room for
+	branches [3]targetOf
+	n        int // of branches
+}
+
+// A targetOf is a near call or jump.
+type targetOf struct {
+	op     byte
+	target uint64
+}
+
+// add adds a poke.
+func (p *pokePlaces) add(addr uint64, old, new []byte) {
+	if !p.any {
+		p.lo, p.any = addr, true
+	}
+	p.lo, p.hi = min(p.lo, addr), max(p.hi, addr)
+	op, target, ok := branch(addr, new)
+	switch {
+	case len(old) == 0 || len(new) == 0 || !ok && isTrap(old, new):
+		p.other = true
+	case ok && !slices.Contains(p.branches[:p.n], targetOf{op, target}):
+		if p.n == len(p.branches) {
+			p.other = true
+			return
+		}
+		p.branches[p.n] = targetOf{op, target}
+		p.n++
+	}
+}
+
+// keep keeps the pokes of a run of which data has the records.
+func (p *placedPokes) keep(s *scan, r *item, data []byte) {
+	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: uint32(r.cpu), tid: r.tid,
+		first: r.first, last: r.last, places: r.places}
+	for kind, n := range r.kinds {
+		run.inPlace = run.inPlace || n > 0 && timeline.PokeKind(kind).InPlace()
+	}
+	if run.inPlace {
+		s.writers.pokes(r.tid)
+	}
+	if r.records >= s.chunking.keep {
+		p.runs = append(p.runs, run)
+		return
+	}
+	p.pokes = s.appendRun(p.pokes, &run)
+}
+
+// appendRun appends the in-place pokes of a run.
+func (s *scan) appendRun(to []timeline.InPlacePoke, r *pokeRun) []timeline.InPlacePoke {
+	if !r.inPlace {
+		return to
+	}
+	p := timeline.Poke{CPU: int(r.cpu)}
+	for q := range r.all {
+		if kind := patching.KindOfPoke(s.arch.machine, binary.LittleEndian, q.Old, q.New); kind.InPlace() {
+			p.Addr, p.Time, p.Old, p.New = q.Addr, q.Time, q.Old, q.New
+			to = append(to, s.inPlace(&p, r.tid, kind))
+		}
+	}
+	return to
+}
+
+// all returns all in-place pokes in the order of the file.
+func (p *placedPokes) all(s *scan) []timeline.InPlacePoke {
+	if len(p.runs) == 0 {
+		return p.pokes
+	}
+	n := len(p.pokes)
+	for i := range p.runs {
+		n += p.runs[i].records
+	}
+	all, at := make([]timeline.InPlacePoke, 0, n), 0
+	for i := range p.runs {
+		r := &p.runs[i]
+		all = append(all, p.pokes[at:r.before]...)
+		at = r.before
+		all = s.appendRun(all, r)
+	}
+	return append(all, p.pokes[at:]...)
+}
+
+// mayHaveWindow reports whether [Windows.At] may find a window for these arguments. It
+// looks only at the pokes around t: a window is that of a poke among the
+// timeline.WindowReach ones before t, or after it.
+func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
+	if s.arch.hasWords() {
+		return true // a window may reach further
+	}
+	earliest, latest := uint64(math.MaxUint64), uint64(0)
+	for i := range s.placed.pokes {
+		p := &s.placed.pokes[i]
+		earliest, latest = min(earliest, p.Time), max(latest, p.Time)
+	}
+	for i := range s.placed.runs {
+		r := &s.placed.runs[i]
+		earliest, latest = min(earliest, r.first), max(latest, r.last)
+	}
+	const least, most, factor = 1 << 16, 1 << 60, 4 // ns
+	back, forth := uint64(least), uint64(least)
+	for {
+		from, to := t-min(t, back), t+min(math.MaxUint64-t, forth)
+		if max(back, forth) >= most {
+			from, to = 0, math.MaxUint64
+		}
+		before, after, hit := s.placed.around(s, addr, n, from, t, to)
+		enoughBefore := from <= earliest || different(before) >= timeline.WindowReach
+		enoughAfter := to >= latest || different(after) >= timeline.WindowReach
+		switch {
+		case hit:
+			return true
+		case enoughBefore && enoughAfter:
+			return false
+		}
+		if !enoughBefore {
+			back *= factor
+		}
+		if !enoughAfter {
+			forth *= factor
+		}
+	}
+}
+
+// around returns the times of the in-place pokes that were made during [from, t], and those
+// during (t, to]. hit is set if one of them changes any of [addr, addr+n).
+func (p *placedPokes) around(s *scan, addr, n, from, t, to uint64) (before, after []uint64, hit bool) {
+	see := func(time, lo, size uint64) {
+		switch {
+		case time < from || time > to:
+			return
+		case time <= t:
+			before = append(before, time)
+		default:
+			after = append(after, time)
+		}
+		hit = hit || lo < addr+n && addr < lo+size
+	}
+	for i := range p.pokes {
+		q := &p.pokes[i]
+		see(q.Time, q.Addr, uint64(q.Len))
+	}
+	for i := range p.runs {
+		r := &p.runs[i]
+		if !r.inPlace || r.last < from || r.first > to {
+			continue
+		}
+		for q := range r.all {
+			if patching.KindOfPoke(s.arch.machine, binary.LittleEndian, q.Old, q.New).InPlace() {
+				see(q.Time, q.Addr, uint64(max(len(q.Old), len(q.New))))
+			}
+		}
+	}
+	return before, after, hit
+}
+
+// different returns how many different times there are: pokes of one time may be duplicates.
+func different(times []uint64) int {
+	slices.Sort(times)
+	return len(slices.Compact(times))
+}
