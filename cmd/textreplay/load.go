@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -177,19 +179,34 @@ func (a *app) spooled(path string) (name string, remove func(), err error) {
 	}
 	name, remove, err = spool(a.stdin)
 	if err != nil {
-		return "", nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+		verb := "reading "
+		if errors.Is(err, perfdata.ErrBadMagic) {
+			verb = ""
+		}
+		return "", nil, inputError(fmt.Errorf("%s%s: %w", verb, standardInput, err))
 	}
 	return name, remove, nil
 }
 
 // spool copies a stream to a file, which can be mapped. The caller calls remove
-// when it no longer needs the file's name.
+// when it no longer needs the file's name. It copies nothing of a stream that does not begin as
+// a recording does.
 func spool(r io.Reader) (path string, remove func(), err error) {
+	const magic = 16 // bytes that show whether it is a recording
+	begin, err := io.ReadAll(io.LimitReader(r, magic))
+	if err != nil {
+		return "", nil, err
+	}
+	if _, err := perfdata.NewReader(bytes.NewReader(begin)); errors.Is(err, perfdata.ErrBadMagic) {
+		return "", nil, err
+	}
 	f, remove, err := outfile.Temp()
 	if err != nil {
 		return "", nil, err
 	}
-	_, err = io.Copy(f, r)
+	if _, err = f.Write(begin); err == nil {
+		_, err = io.Copy(f, r)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		remove()
 		return "", nil, err

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,10 +122,39 @@ func (b brokenReader) Read(p []byte) (int, error) {
 	return 0, errors.New("cable cut")
 }
 
+// An endless input never ends, and counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	clear(b)
+	e.read += len(b)
+	return len(b), nil
+}
+
+// TestNoRecordingOnInput: a stream that is no recording is rejected at once.
+func TestNoRecordingOnInput(t *testing.T) {
+	for _, command := range [][]string{{"info"}, {"at", "vfs_read", "50%"}, {"log"}, {"pprof", "-o", filepath.Join(t.TempDir(), "out")}} {
+		in := new(endless)
+		var stderr bytes.Buffer
+		code := run(append([]string{"-i", "-"}, command...), in, io.Discard, &stderr)
+		want := "textreplay: standard input: offset 0: not a perf.data file: begins with \"\\x00"
+		if code != exitInput || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("%v: exit code %d, %s", command, code, stderr.String())
+		}
+		if in.read > 4096 {
+			t.Errorf("%v: %d bytes were read", command, in.read)
+		}
+	}
+}
+
 func TestBrokenInput(t *testing.T) {
 	for _, args := range [][]string{{"at", "--stdin", "-i", small}, {"info", "-i", "-"}} {
 		var stdout, stderr bytes.Buffer
-		code := run(args, brokenReader{strings.NewReader("do_sys_openat2 16.500000000\n")}, &stdout, &stderr)
+		input := "do_sys_openat2 16.500000000\n"
+		if args[0] == "info" {
+			input = "PERFILE2\x10\x00\x00\x00\x00\x00\x00\x00"
+		}
+		code := run(args, brokenReader{strings.NewReader(input)}, &stdout, &stderr)
 		if code != exitInput || !strings.Contains(stderr.String(), "standard input: cable cut") {
 			t.Errorf("%v: exit code %d and %q, want %d and the error", args, code, stderr.String(), exitInput)
 		}

@@ -68,6 +68,7 @@ const longestPause = 1e6
 // A trail is the records of the audit trail, and what is needed to read them.
 type trail struct {
 	r       *Replay
+	skips   func(*perfdata.Record) bool // if not nil: records that are not needed
 	entries []trailEntry
 	order   []uint32 // the indices of entries by time
 	writes  []*probeWrite
@@ -132,7 +133,9 @@ func (t *trail) collect() {
 	for _, typ := range kept {
 		n += counts[typ]
 	}
-	t.entries = make([]trailEntry, 0, n)
+	if t.skips == nil {
+		t.entries = make([]trailEntry, 0, n)
+	}
 	// The memory of compressed records is reused.
 	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
 
@@ -140,6 +143,9 @@ func (t *trail) collect() {
 	var id perfdata.SampleID
 	for s.Next() {
 		x := *s.Record()
+		if t.skips != nil && t.skips(&x) {
+			continue
+		}
 		if rec.SampleID(&x, &id) != nil || !t.wants(&x, &id) {
 			continue
 		}

@@ -6,6 +6,7 @@ package replay
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"iter"
 	"maps"
 	"slices"
@@ -110,14 +111,28 @@ type Finding struct {
 // Findings checks the recording's records against one another and yields what it finds
 // in the order of time. It reads the recording once more. Contradictions between the
 // old bytes of pokes and other facts are in Image.Conflicts.
-func (r *Replay) Findings() iter.Seq[Finding] {
+func (r *Replay) Findings() iter.Seq[Finding] { return r.findings(false) }
+
+// findings is Findings. If all is set, it also looks at the records that cannot have a finding.
+func (r *Replay) findings(all bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		c := &checker{r: r, programs: make(map[uint32]uint64), pending: make(map[uint32][]Finding),
 			lengths: make(map[timeline.Range]bool), loaded: make(map[uint32]bool), maybe: make(map[uint64]bool),
 			spoiled: make(map[*Coverage]intervals)}
 		c.start()
 		compares := c.r.SampledWrites() > 0
-		for ch := range r.Changes() {
+		core := coreText{order: r.Recording.ByteOrder()}
+		core.lo, core.hi = r.Image.Text()
+		t := &trail{r: r, skips: core.skips}
+		if !all && !compares {
+			t.collect()
+		}
+		if all || compares || core.removes {
+			t = &trail{r: r}
+			t.collect()
+		}
+		t.dropDoubles()
+		for ch := range t.visit {
 			switch {
 			case ch.KSymbol != nil:
 				c.symbol(ch.Time, ch.KSymbol)
@@ -141,6 +156,29 @@ func (r *Replay) Findings() iter.Seq[Finding] {
 			}
 		}
 	}
+}
+
+// coreText is a filter of records: it skips the pokes of the kernel's core text, which is
+// always there, so they have no finding.
+type coreText struct {
+	lo, hi  uint64
+	order   binary.ByteOrder
+	removes bool // a poke says that some of it was removed, so all of them are needed
+}
+
+// skips reports whether a record is a poke of core text. However many bytes it has, none is
+// behind the end of that text.
+func (c *coreText) skips(rec *perfdata.Record) bool {
+	const most = 0xffff // bytes of a poke
+	if rec.Type != perfdata.RecordTextPoke || len(rec.Raw) < pokeBytes {
+		return false
+	}
+	addr := c.order.Uint64(rec.Raw[8:])
+	if addr >= c.hi || c.lo > addr && c.lo-addr > most {
+		return false
+	}
+	c.removes = c.removes || c.order.Uint16(rec.Raw[18:]) == 0
+	return c.lo <= addr && c.hi-addr >= most
 }
 
 // A registered is a range that a symbol record or kallsyms has.

@@ -4,8 +4,10 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,6 +157,33 @@ func findingText(f *Finding) string {
 	return s
 }
 
+// TestFindingsOfCoreText: pokes of core text have no finding, unless one removes some of it.
+func TestFindingsOfCoreText(t *testing.T) {
+	for _, name := range []string{"", "removes"} {
+		t.Run(name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.text = true, bytes.Repeat([]byte{0x90}, 0x40000)
+			w.mapEnd = 0x41000
+			w.kallsyms = "0000000000001000 T _stext\n0000000000041000 T _etext\n"
+			w.ticks(100, 200)
+			w.poke(10, 300, 0x1100, "90", "91")
+			if name == "removes" {
+				w.poke(10, 400, 0x1100, "91", "")
+				w.poke(10, 500, 0x1100, "91", "92")
+			}
+			w.ticks(700, 1000)
+			r := w.replay()
+			all, some := slices.Collect(r.findings(true)), slices.Collect(r.Findings())
+			if d := cmp.Diff(all, some); d != "" {
+				t.Errorf("all records (-), those that are needed (+):\n%s", d)
+			}
+			if found := len(some) > 0; found != (name == "removes") {
+				t.Errorf("findings: %+v", some)
+			}
+		})
+	}
+}
+
 // TestFindingsOfRecordings: real recordings have no contradictions.
 func TestFindingsOfRecordings(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "modfull", "thunks", "hotplug", "smalldup"} {
@@ -165,6 +194,9 @@ func TestFindingsOfRecordings(t *testing.T) {
 			}
 			defer r.Close()
 			births := r.Report.Symbols.Births
+			if d := cmp.Diff(slices.Collect(r.findings(true)), slices.Collect(r.Findings())); d != "" {
+				t.Errorf("all records (-), those that are needed (+):\n%s", d)
+			}
 			for f := range r.Findings() {
 				if !f.Excused {
 					t.Errorf("%s, of %d births", findingText(&f), births)
