@@ -80,8 +80,9 @@ func ptdecode(t *testing.T) string {
 var statsPattern = regexp.MustCompile(`(\d+) instructions, (\d+) errors(?:, (\d+) traps, (\d+) unresolved)?`)
 
 // decode decodes traces of one CPU each and compares what comes back with what was executed.
-// It returns how many instructions and traps were decoded.
-func decode(t *testing.T, exe, rec string, traces []string, insns []instruction, cpus [][]step, flags ...string) (decoded, traps int) {
+// It returns how many instructions were decoded, how many of them are INT3, and how many traps
+// the adapter took while text was changed.
+func decode(t *testing.T, exe, rec string, traces []string, insns []instruction, cpus [][]step, flags ...string) (decoded, int3, traps int) {
 	t.Helper()
 	for cpu, trace := range traces {
 		fifo := filepath.Join(t.TempDir(), "stream")
@@ -115,6 +116,8 @@ func decode(t *testing.T, exe, rec string, traces []string, insns []instruction,
 				if wrong++; wrong == 1 {
 					t.Errorf("cpu %d, instruction %d: decoded %x %x, executed %x %x", cpu, n, ip, code, x.ip, x.bytes)
 				}
+			} else if code[0] == 0xcc {
+				int3++
 			}
 		}
 		f.Close()
@@ -134,7 +137,7 @@ func decode(t *testing.T, exe, rec string, traces []string, insns []instruction,
 		traps += k
 		decoded += n
 	}
-	return decoded, traps
+	return decoded, int3, traps
 }
 
 // TestLibipt: decoding through the adapter returns exactly the executed instructions of the
@@ -159,7 +162,7 @@ func TestLibipt(t *testing.T) {
 	}
 	for _, mode := range [][]string{nil, {"-b"}} {
 		t.Run(fmt.Sprint("decoder", mode), func(t *testing.T) {
-			n, traps := decode(t, exe, rec, traces, insns, cpus, mode...)
+			n, _, traps := decode(t, exe, rec, traces, insns, cpus, mode...)
 			t.Logf("%d instructions, %d traps; %d INT3 executed", n, traps, executedTraps)
 			if n != 5687716 || traps != 1177 {
 				t.Errorf("%d instructions and %d traps, want 5687716 and 1177", n, traps)
@@ -189,7 +192,7 @@ func TestLibipt(t *testing.T) {
 				}
 				files = append(files, file)
 			}
-			n, traps := decode(t, exe, rec, files, insns, cpus, "-b")
+			n, _, traps := decode(t, exe, rec, files, insns, cpus, "-b")
 			t.Logf("%d instructions, %d traps", n, traps)
 		})
 	}

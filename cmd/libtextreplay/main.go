@@ -458,6 +458,20 @@ func trgo_alternatives(h C.uintptr_t, t, addr C.uint64_t, out *C.textreplay_alte
 	return count
 }
 
+//export trgo_probe_may_resume
+func trgo_probe_may_resume(h C.uintptr_t, t, probe, addr C.uint64_t) (may C.int) {
+	err := guard(func() error {
+		if readerOf(h).cur.ProbeMayResumeAt(uint64(probe), uint64(addr), uint64(t)) {
+			may = 1
+		}
+		return nil
+	})
+	if err != nil {
+		return result(err)
+	}
+	return may
+}
+
 func putSymbol(out *C.textreplay_symbol, s *timeline.Symbol) {
 	*out = C.textreplay_symbol{
 		addr: C.uint64_t(s.Addr), size: C.uint64_t(s.Size),

@@ -467,6 +467,13 @@ int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_al
 	return err ? err : trgo_alternatives(cur->go, cur->time, addr, out, n);
 }
 
+int textreplay_probe_may_resume(textreplay_cursor *cur, uint64_t probe, uint64_t addr)
+{
+	if (!cur)
+		return fail(TEXTREPLAY_EINVAL, "textreplay_probe_may_resume: cur is NULL");
+	return trgo_probe_may_resume(cur->go, cur->time, probe, addr);
+}
+
 int textreplay_symbol_at(textreplay_cursor *cur, uint64_t addr, textreplay_symbol *symbol)
 {
 	if (!cur || !symbol)

@@ -305,6 +305,12 @@ int64_t textreplay_spans(textreplay_cursor *cur, uint64_t addr, uint64_t len, te
  * windows over one place give more. */
 int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_alternative *out, size_t n);
 
+/* Whether the trap handler may return to addr at the cursor's time if the trap was that of a
+ * kprobe at probe: 1 or 0. It is 0 where another probe's handler returns to, so that a decoder
+ * finds which of several probes a CPU met. A probe whose handler changes the address itself
+ * (error injection) is not known to do so. */
+int textreplay_probe_may_resume(textreplay_cursor *cur, uint64_t probe, uint64_t addr);
+
 /* The symbol that covers addr at the cursor's time, else TEXTREPLAY_ENOTFOUND. */
 int textreplay_symbol_at(textreplay_cursor *cur, uint64_t addr, textreplay_symbol *symbol);
 

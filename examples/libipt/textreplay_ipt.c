@@ -128,6 +128,7 @@ struct queued {
 /* A trap whose handler has not returned, or another entry on top of it. */
 struct entered {
 	int any; /* it may return to everywhere */
+	uint64_t probe; /* but not to where another kprobe's handler does; 0: it may */
 	uint64_t to[2];
 };
 
@@ -1358,7 +1359,7 @@ static int trap_fits(struct ipt *d)
 /* Reads an instruction inside a window. buf has what is there at the decoder's time. */
 static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, size_t size)
 {
-	textreplay_alternative alt[alternatives_max], *fits[alternatives_max], *a;
+	textreplay_alternative alt[alternatives_max], unusual, *fits[alternatives_max + 3], *a;
 	uint64_t lo, hi, ns = ns_of(d, d->tsc);
 	int n = 0, m = 0, pick = 0;
 
@@ -1396,6 +1397,12 @@ static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, si
 				!memcmp(alt[i].bytes, fits[k]->bytes, alt[i].len < size ? alt[i].len : size);
 		if (!twice)
 			fits[m++] = &alt[i];
+	}
+	if (fits[0]->choice == TEXTREPLAY_TRAP && fits[0]->effect == TEXTREPLAY_EFFECT_PROBE) {
+		/* At last, a probe whose handler returns to an unusual place. */
+		unusual = *fits[0];
+		unusual.effect = TEXTREPLAY_EFFECT_UNKNOWN;
+		fits[m++] = &unusual;
 	}
 	if (m < 2)
 		return 0;
@@ -1646,6 +1653,9 @@ static int arrive(struct ipt *d, uint64_t ip, uint64_t tsc)
 			e.to[0] = d->trapped.target;
 			e.to[1] = d->trapped.next;
 			break;
+		case TEXTREPLAY_EFFECT_PROBE:
+			e.probe = d->last_ip;
+			/* fall through */
 		default:
 			e.any = 1;
 		}
@@ -1658,6 +1668,11 @@ static int arrive(struct ipt *d, uint64_t ip, uint64_t tsc)
 			enter(d, (struct entered){ .any = 1 });
 	} else if (d->last_iret && d->nentered) {
 		struct entered *e = &d->entered[--d->nentered];
+		if (e->probe) {
+			textreplay_set_time(d->cur, ns_of(d, tsc));
+			if (!textreplay_probe_may_resume(d->cur, e->probe, ip))
+				return 0;
+		}
 		return e->any || ip == e->to[0] || ip == e->to[1];
 	}
 	return 1;

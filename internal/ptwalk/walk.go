@@ -23,6 +23,7 @@ type Executed struct {
 type Text interface {
 	Read(addr, t uint64, buf []byte) timeline.Block
 	Alternatives(addr, first, last uint64) []replay.Alternative
+	ProbeMayResumeAt(probe, addr, t uint64) bool
 }
 
 // A Walker follows the execution of one CPU through its trace.
@@ -66,8 +67,10 @@ type state struct {
 
 // A handler is a running handler of INT3.
 type handler struct {
+	trap   uint64 // where the INT3 is
 	effect replay.Effect
 	any    bool // it may return anywhere
+	probe  bool // but not to where another kprobe does
 	inner  int
 }
 
@@ -85,6 +88,7 @@ type option struct {
 	raw    [15]byte
 	trap   bool
 	effect replay.Effect
+	probe  bool // if it traps, that is the INT3 of a kprobe, whose handler does the usual
 }
 
 // cached is a decoded instruction, and the time during which a CPU executes nothing else
@@ -97,8 +101,8 @@ type cached struct {
 
 const (
 	cacheSize  = 1 << 16
-	maxChoices = 64      // how many choices are kept
-	maxPending = 1 << 17 // how many instructions back a choice can be made again
+	maxChoices = 4096    // how many choices are kept
+	maxPending = 1 << 20 // how many instructions back a choice can be made again
 	maxRun     = 1 << 16 // how many instructions a kernel executes without an event, at most
 )
 
@@ -247,13 +251,21 @@ func (w *Walker) choose(last uint64) error {
 		case !a.Possible || a.Standing < timeline.Unconfirmed:
 		case a.Trap:
 			if trapped { // the trap leads to its handler, and to nothing else
+				o.probe = o.effect.Kind == replay.EffectProbe
 				traps = append(traps, o)
 			}
 		default:
+			o.probe = o.inst.Class == disasm.Trap
 			texts = append(texts, o)
 		}
 	}
 	options := append(traps, texts...)
+	for _, o := range options {
+		if o.probe { // at last, a probe that does something else
+			o.probe = false
+			options = append(options, o)
+		}
+	}
 	if len(options) == 0 {
 		return w.errorf("no bytes are known from %d to %d", w.first, last)
 	}
@@ -350,7 +362,7 @@ func (w *Walker) execute(o *option) error {
 			w.traps++
 		}
 		if w.depth < len(w.handlers) {
-			w.handlers[w.depth] = handler{effect: o.effect, any: !o.trap}
+			w.handlers[w.depth] = handler{trap: in.Addr, effect: o.effect, any: !o.trap, probe: o.probe}
 			w.depth++
 		}
 	case disasm.SyscallReturn:
@@ -365,6 +377,9 @@ func (w *Walker) execute(o *option) error {
 		w.depth--
 		if !h.any && !h.effect.MayResumeAt(w.ip) {
 			return w.errorf("the handler of INT3 returned there, which is not what %v does", h.effect.Kind) // the second check
+		}
+		if h.probe && !w.Text.ProbeMayResumeAt(h.trap, w.ip, w.first) {
+			return w.errorf("the handler of INT3 returned there, which the kprobe at %#x does not", h.trap)
 		}
 		if k := h.effect.Kind; !h.any && k != replay.EffectUnknown && k != replay.EffectProbe && k != replay.EffectReturn {
 			w.emulated++

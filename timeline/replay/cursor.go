@@ -17,6 +17,7 @@ import (
 // needs a cursor of its own. Any number of cursors may be used at once; they share no lock.
 type Cursor struct {
 	*timeline.Cursor
+	replay      *Replay
 	image       *timeline.Image
 	machine     elf.Machine
 	decoder     *disasm.Disassembler // nil if there is none for the architecture
@@ -45,7 +46,7 @@ const answerSets = 256
 func (r *Replay) Cursor() *Cursor {
 	order := r.Recording.ByteOrder()
 	c := &Cursor{
-		Cursor: r.Windows().Cursor(r.Image), image: r.Image, machine: r.arch.machine,
+		Cursor: r.Windows().Cursor(r.Image), replay: r, image: r.Image, machine: r.arch.machine,
 		trap: patching.TrapCode(r.arch.machine, order), uncertainty: r.Report.ClockUncertainty,
 		return0: r.staticCallReturn0(),
 	}
