@@ -147,7 +147,6 @@ func (f *Follower) lateFormats() error {
 		err = nil // it may come later
 	}
 	if f.s.formatFile = f.r.formats; err == nil && f.s.formatFile != nil {
-		f.s.tracepoints()
 		f.s.formatted(f.r)
 	}
 	return err

@@ -312,13 +312,22 @@ func (s *scan) formatted(r *Replay) {
 	}
 	waited := s.unformatted
 	s.unformatted = nil
+	if s.probes == nil {
+		return // no sample was one of a probe: those of modules that were skipped remain so
+	}
+	s.tracepoints()
 	s.describe(r)
 	s.samples.ch = nil // it may not be plain any more
+	take := func(ch *channel) {
+		if ch.event.Attr.SampleType&perfdata.SampleRaw != 0 { // else its samples did not wait
+			ch.kinds |= s.kindsOf(ch.event)
+		}
+	}
 	for _, ch := range s.channels.all {
-		ch.kinds |= s.kindsOf(ch.event)
+		take(ch)
 	}
 	for _, ch := range s.nameless {
-		ch.kinds |= s.kindsOf(ch.event)
+		take(ch)
 	}
 	for i := range waited {
 		w := &waited[i]
