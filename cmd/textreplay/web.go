@@ -73,7 +73,7 @@ func (w *webServer) run() error {
 	if err := in.begin(); err != nil {
 		return err
 	}
-	srv, err := web.New(web.Options{Open: in.open, Live: in.live()})
+	srv, err := web.New(web.Options{Alone: true, Open: in.open, Live: in.live()})
 	if err != nil {
 		return err
 	}

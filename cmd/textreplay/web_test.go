@@ -30,6 +30,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/internal/web"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // browser starts a browser with one tab, or skips the test if there is none.
@@ -268,6 +269,39 @@ func TestWebPages(t *testing.T) {
 			if n := eval[int](v, "Number(document.getElementById('total').dataset.total)"); n != lines {
 				t.Errorf("the log has %d changes, want %d", n, lines)
 			}
+			// A known change, found on the map, shows its bytes.
+			var known struct{ Time, Addr, New string }
+			for line := range strings.Lines(output(t, "log", "-i", rec, "--json", "--kind", "poke")) {
+				var c struct {
+					Time, Addr, New string
+					Batch           int
+				}
+				if err := json.Unmarshal([]byte(line), &c); err != nil {
+					t.Fatal(err)
+				}
+				if c.Batch > 0 && len(c.New) == 10 {
+					known.Time, known.Addr, known.New = c.Time, c.Addr, c.New
+				}
+			}
+			if known.Time != "" {
+				at, err := strconv.ParseUint(known.Time, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.open(fmt.Sprintf("/map?from=%s&to=%s", replay.Seconds(at-1000), replay.Seconds(at+1000)))
+				v.until("the change is on the map", `document.getElementById('map').dataset.drawn === 'all' && Number(document.getElementById('map').dataset.marks) > 0`)
+				v.open("/at?addr=" + known.Addr + "&t=" + replay.Seconds(at))
+				var spaced []string
+				for i := 0; i < len(known.New); i += 2 {
+					spaced = append(spaced, known.New[i:i+2])
+				}
+				if got := v.text("section[aria-labelledby=h-site] tr.now"); !strings.Contains(got, strings.Join(spaced, " ")) {
+					t.Errorf("the change of %s at %s, to %s, is shown as %q", known.Addr, known.Time, known.New, got)
+				}
+				v.check("a known change")
+			} else if name != "callgraph" {
+				t.Error("the recording has no change to look at")
+			}
 			lines = strings.Count(output(t, "log", "-i", rec, "--json", "--mechanism", "static-key", "--kind", "poke"), "\n")
 			v.open("/log?kind=static-key")
 			if n := eval[int](v, "Number(document.getElementById('total').dataset.total)"); n != lines {
@@ -334,7 +368,7 @@ func TestWebSmall(t *testing.T) {
 	if !strings.Contains(row, "0f 1f 44 00 00") || !strings.Contains(row, "nopl") || !strings.Contains(row, "changed now") || !strings.Contains(row, "may trap") {
 		t.Errorf("the place is %q", row)
 	}
-	if site := v.text("section[aria-labelledby=h-site]"); !strings.Contains(site, "9.137028325") || !strings.Contains(site, "jmp ffffffffaecdbd5e") {
+	if site := v.text("section[aria-labelledby=h-site]"); !strings.Contains(site, "9.137028325") || !strings.Contains(site, "jmp ffffffffaecdbd5e") || !strings.Contains(site, "A static key: the code goes straight on here") {
 		t.Errorf("the place has no versions:\n%s", site)
 	}
 	// The keys go to the change before and after, and back works.
@@ -355,6 +389,12 @@ func TestWebSmall(t *testing.T) {
 	v.until("the other function", `document.querySelector('h1')?.innerText === 'do_sys_openat2'`)
 	if got := eval[string](v, "document.getElementById('t').value"); !strings.HasPrefix(got, "8.") {
 		t.Errorf("a search forgets the time: %s", got)
+	}
+
+	// Before, the key was on.
+	v.open("/at?addr=0xffffffffaecdbcb1&t=8.8")
+	if site := v.text("section[aria-labelledby=h-site]"); !strings.Contains(site, "A static key: the code jumps here. The key is on,") {
+		t.Errorf("the page does not say that the key is on:\n%s", site)
 	}
 
 	// The map: around a known change there is one mark, and Enter opens its bytes.

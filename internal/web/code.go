@@ -15,6 +15,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -85,6 +86,7 @@ type sitePart struct {
 	Contents   []siteContent
 	Before     *changeRow // the change that made what is there
 	After      *changeRow // the next one
+	Key        string     // what a static key does here at the time
 }
 
 // A siteContent is one content of a place, with all times at which it was there.
@@ -467,7 +469,26 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 		return &s.rowsOf([]logEntry{logEntry(i)})[0]
 	}
 	p.Before, p.After = one(before), one(after)
+	if k := slices.IndexFunc(contents, func(c *content) bool { return c.Now }); k >= 0 && (before >= 0 || after >= 0) {
+		i := before
+		if i < 0 {
+			i = after
+		}
+		if classNames[tr.class[i]] == mechanism.StaticKey.String() {
+			p.Key = keyState(contents[k].Text)
+		}
+	}
 	return p
+}
+
+// keyState says what the instruction at a site of a static key means. Whether a site has a
+// jump while its key is on depends on how the code tests it, which only the kernel's
+// __jump_table says. Most sites are static_branch_unlikely(): they jump while the key is on.
+func keyState(inst string) string {
+	if strings.HasPrefix(inst, "nop") || strings.HasPrefix(inst, "xchg") {
+		return "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
+	}
+	return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
 }
 
 // countSamples counts the samples of the kernel that hit the rows.

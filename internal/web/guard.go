@@ -144,12 +144,14 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 		if r.URL.Path != "/state" {
 			s.asked.Add(1)
 		}
-		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
-		err = replay.Guard(func() error { return h(q) })
+		stop := func() {}
 		if r.URL.Path != "/map/tile" && ses.large {
 			// Tiles touch none of the files, and come in great numbers.
-			ses.r.Unload()
+			stop = unloading(ses.r.Unload)
 		}
+		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
+		err = replay.Guard(func() error { return h(q) })
+		stop()
 		var question *replay.QuestionError
 		var changed *replay.ChangedError
 		switch {

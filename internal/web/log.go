@@ -170,6 +170,17 @@ type logEntry int32
 func (f *logFilter) selectFrom(s *session) []logEntry {
 	t := s.trail
 	var out []logEntry
+	var events []logEntry
+	for i := range t.events {
+		e := &t.events[i]
+		if !f.events[e.kind] || e.time < f.from || e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer) {
+			continue
+		}
+		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {
+			continue
+		}
+		events = append(events, ^logEntry(i))
+	}
 	s0, s1 := 0, len(t.sites)
 	if f.addrs != nil {
 		s0, s1 = t.sitesIn(f.addrs[0].Lo, f.addrs[0].Hi)
@@ -187,24 +198,13 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 		slices.Sort(out)
 	} else {
 		if f.addrs == nil && f.writers == nil {
-			out = make([]logEntry, 0, hi-lo)
+			out = make([]logEntry, 0, hi-lo+len(events)) // there can be millions
 		}
 		for i := lo; i < hi; i++ {
 			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
 				out = append(out, logEntry(i))
 			}
 		}
-	}
-	var events []logEntry
-	for i := range t.events {
-		e := &t.events[i]
-		if !f.events[e.kind] || e.time < f.from || e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer) {
-			continue
-		}
-		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {
-			continue
-		}
-		events = append(events, ^logEntry(i))
 	}
 	switch f.sort {
 	case "", "time", "newest":
@@ -238,23 +238,23 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 	return out
 }
 
+// mergeByTime returns pokes and events, both in the order of time, in one list. It uses the
+// memory of pokes.
 func mergeByTime(t *trail, pokes, events []logEntry) []logEntry {
-	if len(events) == 0 {
-		return pokes
-	}
-	out := make([]logEntry, 0, len(pokes)+len(events))
-	for len(events) > 0 {
-		at := t.events[^events[0]].time
-		n, _ := slices.BinarySearchFunc(pokes, at, func(e logEntry, at uint64) int {
+	left := len(pokes)
+	out := append(pokes, events...)
+	for j := len(events) - 1; j >= 0; j-- {
+		at := t.events[^events[j]].time
+		n, _ := slices.BinarySearchFunc(out[:left], at, func(e logEntry, at uint64) int {
 			if t.time[e] < at {
 				return -1
 			}
 			return 1
 		})
-		out = append(append(out, pokes[:n]...), events[0])
-		pokes, events = pokes[n:], events[1:]
+		copy(out[n+j+1:], out[n:left])
+		out[n+j], left = events[j], n
 	}
-	return append(out, pokes...)
+	return out
 }
 
 func (s *session) logOf(f *logFilter) (*logPage, error) {
@@ -282,7 +282,10 @@ func (s *session) rowsOf(entries []logEntry) []changeRow {
 	rd := s.trail.reader()
 	defer rd.close()
 	var out []changeRow
-	for _, e := range entries {
+	for k, e := range entries {
+		if k%8 == 0 && s.large {
+			s.r.Unload() // changes are anywhere in the files
+		}
 		if e < 0 {
 			out = append(out, s.eventRow(&s.trail.events[^e]))
 			continue

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -105,6 +106,7 @@ type dataPart struct {
 // A dataTime is a run of changes by one writer in functions that use the symbol.
 type dataTime struct {
 	Time, To, Writer, Where, Href, LogHref, Kind string
+	Switched                                     string // "on", "off", "" if the sites do not agree
 	N                                            int
 }
 
@@ -337,8 +339,10 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 	// elsewhere meanwhile.
 	const pause = 100e6
 	tr := s.trail
+	rd := tr.reader()
+	defer rd.close()
 	for i := 0; i < len(all); {
-		first := int(all[i])
+		first, from := int(all[i]), i
 		last := first
 		for i < len(all) && tr.writer[all[i]] == tr.writer[first] && tr.time[all[i]]-tr.time[last] < pause {
 			last = int(all[i])
@@ -364,10 +368,36 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		w := tr.writerOf(tr.writer[first]).String()
 		a := tr.sites[tr.site[first]].addr
 		d.Times = append(d.Times, dataTime{Time: replay.Seconds(tr.time[lo]), To: replay.Seconds(tr.time[hi-1]), Writer: orUnknown(w), N: hi - lo,
-			Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
+			Switched: s.switched(rd, all[from:i]), Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
 			LogHref: "/log?" + url.Values{"from": {replay.Seconds(tr.time[lo])}, "to": {replay.Seconds(tr.time[hi-1] + 1)}, "by": {w}, "t": {replay.Seconds(tr.time[first])}}.Encode()})
 	}
 	return d
+}
+
+// switched says whether changes of a static key's sites switch it on or off: most sites jump
+// while the key is on (static_branch_unlikely).
+func (s *session) switched(rd *pokeReader, changes []logEntry) string {
+	const most = 64
+	jumps, nops := 0, 0
+	for _, e := range changes[:min(len(changes), most)] {
+		if classNames[s.trail.class[e]] != mechanism.StaticKey.String() {
+			continue
+		}
+		switch p := rd.poke(int(e)); {
+		case len(p.new) == 0:
+		case p.new[0] == 0xe9 || p.new[0] == 0xeb:
+			jumps++
+		default:
+			nops++
+		}
+	}
+	switch {
+	case jumps > nops:
+		return "on"
+	case nops > jumps:
+		return "off"
+	}
+	return ""
 }
 
 // references returns the places in kernel text that have an address in an instruction of

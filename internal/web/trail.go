@@ -129,7 +129,7 @@ type thread struct {
 func newTrail(r *replay.Replay) (*trail, error) {
 	t := &trail{r: r, files: r.Recording.Files()}
 	t.findBases()
-	stop := unloading(r.Recording)
+	stop := unloading(r.Recording.Unload)
 	defer stop()
 	p := newTrailReader(t)
 	// Reading the file, and not its mapping, keeps it out of the process's memory.
@@ -152,22 +152,22 @@ func newTrail(r *replay.Replay) (*trail, error) {
 	return t, nil
 }
 
-// unloading keeps the recording out of the process's memory until stop is called, while
-// the library reads it once more to find out which records count.
-func unloading(rec *perfdata.Recording) (stop func()) {
+// unloading keeps files out of the process's memory until stop is called, while a request or
+// the library reads them: it calls unload again and again.
+func unloading(unload func()) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(5 * time.Millisecond)
+		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
-				rec.Unload()
+				unload()
 				return
 			case <-tick.C:
-				rec.Unload()
+				unload()
 			}
 		}
 	}()

@@ -26,9 +26,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -92,6 +94,9 @@ type Options struct {
 	Open func() (*Recording, error)
 	// Live says that the recording may grow, so that pages must look for a newer one.
 	Live bool
+	// Alone says that the process does nothing but serve the pages, so that its memory may be
+	// limited to what they need.
+	Alone bool
 	// Log, if set, takes messages for the person who started the server.
 	Log func(format string, args ...any)
 }
@@ -122,6 +127,13 @@ func New(opts Options) (*Server, error) {
 	// Nearly all that is allocated stays, so a slow collector would double the memory.
 	debug.SetGCPercent(25)
 	s := &Server{opts: opts, current: newSession(rec, 1), stop: make(chan struct{})}
+	if opts.Alone {
+		ready := s.current.ready
+		go func() {
+			<-ready
+			limitMemory()
+		}()
+	}
 	s.routes()
 	s.watched.Add(1)
 	go s.watch()
@@ -207,6 +219,9 @@ func (s *Server) watch() {
 			continue
 		}
 		began := time.Now()
+		if s.opts.Alone {
+			debug.SetMemoryLimit(math.MaxInt64) // for a while there are two sessions
+		}
 		rec, err := s.opts.Open()
 		if err != nil {
 			cur.stale.Store(true)
@@ -223,8 +238,24 @@ func (s *Server) watch() {
 		s.mu.Unlock()
 		s.profiles.forget()
 		cur.release()
+		if s.opts.Alone {
+			go func() {
+				cur.refs.Wait()
+				limitMemory()
+			}()
+		}
 		pause = max(pause, 10*time.Since(began))
 	}
+}
+
+// limitMemory makes the collector run more often, rather than let what requests leave behind
+// exceed a few megabytes.
+func limitMemory() {
+	const garbage = 4 << 20
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetMemoryLimit(int64(m.Sys-m.HeapReleased) + garbage)
 }
 
 // A session is a recording with what its pages need.
