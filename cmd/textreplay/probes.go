@@ -127,7 +127,9 @@ func runningText(k *kcore.Kallsyms) (*kcore.Core, error) {
 // probeScript records with probes. It is run by root. kallsyms is bound over without the
 // lines that make perf's --kcore fail once a kprobe exists. The workload reads the hit
 // counters before and after: the process that reads them names itself, and perf records
-// when it ran. perf writes the formats of its events last, so the script stores them first.
+// when it ran. That process executes no other program, which would hit the probe of powerpc.
+// The last command of a shell may be no process of its own, so one more follows. perf writes
+// the formats of its events last, so the script stores them first.
 const probeScript = `set -e
 FORMATS=$(mktemp)
 cd "${TRACEFS:-/sys/kernel/tracing}"
@@ -150,9 +152,10 @@ unshare -m sh -e -c '
       umount /proc/kallsyms
       cp \"\$FORMATS\" \"\$DIR/tracing_formats.new\"
       mv \"\$DIR/tracing_formats.new\" \"\$DIR/tracing_formats\"
-      sh -c \"echo pid \\\$\\\$; exec cat \$PROFILE\" > \"\$DIR/kprobe_profile.start\"
+      (read -r pid rest < /proc/self/stat; echo \"pid \$pid\"; while IFS= read -r line; do echo \"\$line\"; done < \"\$PROFILE\") > \"\$DIR/kprobe_profile.start\"
       \"\$@\"
-      sh -c \"echo pid \\\$\\\$; exec cat \$PROFILE\" > \"\$DIR/kprobe_profile.end\"
+      (read -r pid rest < /proc/self/stat; echo \"pid \$pid\"; while IFS= read -r line; do echo \"\$line\"; done < \"\$PROFILE\") > \"\$DIR/kprobe_profile.end\"
+      true
       " sh "$@"
 ' sh %s
 `
