@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -248,6 +249,9 @@ func (e *export) failed(path string, err error) {
 func finishedRecordings(dir string) []string {
 	var found []string
 	newest := make(map[string]string) // by directory: the piece with the greatest number
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // WalkDir does not follow dir itself
+	}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it was removed, or is not ours
@@ -426,7 +430,7 @@ func (e *export) identify(input string) (files []string, id string, err error) {
 }
 
 // recordingFiles returns the files of a recording whose content its name in the tables follows
-// from: all in its directory, or the file itself.
+// from: all in its directory, or the file itself. Symbolic links are followed.
 func recordingFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -435,14 +439,38 @@ func recordingFiles(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	var files []string
-	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
+	return filesBelow(path, 8)
+}
+
+// filesBelow returns the files in a directory, by name. Directories that are deeper than depth
+// have no file of a recording; symbolic links can make a circle.
+func filesBelow(dir string, depth int) (files []string, err error) {
+	if depth == 0 {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		info, err := os.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink != 0:
+			continue // it leads nowhere
+		case err != nil:
+			return nil, err
+		case info.IsDir():
+			below, err := filesBelow(name, depth-1)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case info.Mode().IsRegular():
 			files = append(files, name)
 		}
-		return err
-	})
-	return files, err
+	}
+	return files, nil
 }
 
 // writeTable writes one table of a recording to standard output.

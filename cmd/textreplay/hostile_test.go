@@ -31,6 +31,7 @@ func TestHostileIndex(t *testing.T) {
 		{"diff", "20%", "80%"}, {"image", "--at", "50%", "-o", "image", "--unknown", "unknown", "--fill", "0"},
 		{"image", "--at", "end", "--require", "any", "--kcore-dir", "dir"}, {"pprof", "-o", "profile"},
 		{"perfetto", "-o", "trace"}, {"report", "-o", "report", "--max-size", "1"},
+		{"export", "--table", "changes", "-o", "-"}, {"export", "--table", "gaps", "-o", "-"}, {"export", "--table", "symbols", "-o", "-"},
 	}
 	for _, name := range []string{"small", "rich", "callgraph", "s390x", "lossy"} {
 		t.Run(name, func(t *testing.T) {

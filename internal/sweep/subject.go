@@ -75,6 +75,7 @@ func newSubject(o *options, path, oracles, tmp string) (*subject, error) {
 		{name: "perfetto", args: []string{"perfetto", "-o", "OUT"}},
 		{name: "pprof", args: []string{"pprof", "-o", "OUT"}},
 		{name: "report", args: []string{"report", "-o", "OUT", "--max-size", "1"}},
+		{name: "export", args: []string{"export", "-o", "OUT"}},
 		{name: "trim", args: []string{"trim", "-o", "OUT"}},
 		{name: "judge", self: true, args: []string{"-judge", "IN", oracles, fmt.Sprint(cpus)}},
 	} {
