@@ -131,7 +131,7 @@ func (in *reader) at(offset int64, time int64) answer {
 		}
 	}
 	byteOf := func(b []byte) int {
-		if b == nil {
+		if len(b) == 0 {
 			return -1
 		}
 		return int(b[offset-found.Offset])
