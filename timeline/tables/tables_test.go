@@ -334,8 +334,8 @@ func TestTwice(t *testing.T) {
 	add("../../testdata/smalldup/rec.data")
 	whole := tree(t, dir)
 	for name := range whole {
-		if strings.HasPrefix(name, "text") {
-			continue // below
+		if strings.HasPrefix(name, "text") || name == versionFile {
+			continue // pages refer to the first, and the other is there before all files
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
