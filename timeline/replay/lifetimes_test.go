@@ -83,6 +83,13 @@ func TestRecordedLifetimes(t *testing.T) {
 			w.ticks(200, 1000)
 			announce(w)
 		}, either},
+		{"perf announces a program at the end that may have come after the events were disabled", func(w *tape) {
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			exec(w, 140)
+			w.ticks(200, 1000)
+			announce(w)
+		}, "0.. unconfirmed beyond-horizon 1111\n"},
 		{"duplicates: perf wrote its records twice", func(w *tape) {
 			w.ticks(100, 300)
 			for range 2 {

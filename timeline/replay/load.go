@@ -566,7 +566,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 
 	copied := s.copied(horizon)
-	b.Announced(s.announcedBy(copied, horizon))
+	b.Announced(s.announcedBy(copied))
 	k := r.kallsyms
 	lo, hi, ok := uint64(0), uint64(0), false
 	if k != nil {
@@ -700,17 +700,14 @@ func (s *scan) copied(horizon uint64) uint64 {
 
 // announcedBy returns the latest time at which perf can have announced what was
 // already loaded. perf announces it between its copy of kernel text and the start
-// of the workload. With --tail-synthesize, perf announces it at the end; the place
-// of those records shows this.
-func (s *scan) announcedBy(copied, horizon uint64) uint64 {
+// of the workload. With --tail-synthesize, perf announces it at the end, after it has
+// disabled its events; the place of those records shows this.
+func (s *scan) announcedBy(copied uint64) uint64 {
 	if s.journal != nil && s.journal.ready != 0 {
 		return s.journal.ready
 	}
 	if !s.announcedLate {
 		return copied
-	}
-	if s.clean {
-		return horizon
 	}
 	return timeline.MaxTime
 }
