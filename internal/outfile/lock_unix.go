@@ -32,7 +32,8 @@ func Lock(path string) (unlock func(), err error) {
 
 // Enter says that this program writes files below the directory at path, until leave is called
 // or the program ends. If no other program does, it removes the temporary files that programs
-// left there which were killed. A file system without locks keeps them.
+// left there which were killed. leave removes directories of this program that are empty. A file
+// system without locks keeps both.
 func Enter(path string) (leave func(), err error) {
 	d, err := os.Open(path)
 	if err != nil {
@@ -49,7 +50,14 @@ func Enter(path string) (leave func(), err error) {
 		removeTemporary(path)
 	}
 	lock(unix.LOCK_SH)
-	return func() { d.Close() }, nil
+	return func() {
+		if lock(unix.LOCK_EX|unix.LOCK_NB) == nil { // else another program may be about to write there
+			unfinished.Lock()
+			removeEmpty()
+			unfinished.Unlock()
+		}
+		d.Close()
+	}, nil
 }
 
 // removeTemporary removes the temporary files below a directory. What cannot be removed stays:

@@ -12,7 +12,8 @@ import (
 
 // MkdirAll makes a directory for outputs, with those above it that are missing. They are no
 // more accessible than the inputs. A directory that is there keeps its mode. The error is a
-// [*RefusedError] if the directory would be inside an input.
+// [*RefusedError] if the directory would be inside an input. If nothing is written into it, it
+// is removed again: by what [Enter] returned, or if a signal ends the program.
 func (o *Outputs) MkdirAll(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -28,7 +29,14 @@ func (o *Outputs) MkdirAll(path string) error {
 	if err := o.MkdirAll(parent); err != nil {
 		return err
 	}
-	err = os.Mkdir(path, 0o777&searchable(o.allowed(parent, os.Getegid())))
+	mode := 0o777 & searchable(o.allowed(parent, os.Getegid()))
+	err = making(func() error {
+		err := os.Mkdir(path, mode)
+		if err == nil {
+			unfinished.dirs = append(unfinished.dirs, path)
+		}
+		return err
+	})
 	if errors.Is(err, fs.ErrExist) {
 		return nil // another program made it meanwhile
 	}

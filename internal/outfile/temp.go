@@ -12,15 +12,27 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// unfinished are the temporary files and directories of the process. The lock is
-// held while any is made, renamed or removed, so that a signal finds all of them.
+// unfinished are the temporary files and directories of the process, and the directories
+// that [Outputs.MkdirAll] made. The lock is held while any is made, renamed or removed, so
+// that a signal finds all of them.
 var unfinished struct {
 	sync.Mutex
 	paths map[string]bool
+	dirs  []string
+}
+
+// removeEmpty removes the directories that MkdirAll made and that are empty: nothing was
+// written there, because of an error or of a signal. It is called with the lock.
+func removeEmpty() {
+	for _, dir := range slices.Backward(unfinished.dirs) {
+		os.Remove(dir) // fails if it is not empty
+	}
+	unfinished.dirs = nil
 }
 
 // tempName is how the names of temporary files begin.
@@ -137,6 +149,7 @@ func RemoveOnSignals() {
 		for path := range unfinished.paths {
 			os.RemoveAll(path)
 		}
+		removeEmpty()
 		die(s)
 	}()
 }

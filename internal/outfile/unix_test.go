@@ -497,3 +497,38 @@ func TestEnter(t *testing.T) {
 		t.Errorf("another file: %v", err)
 	}
 }
+
+// TestLeave: directories in which nothing was written are removed, unless another program
+// may be about to write there.
+func TestLeave(t *testing.T) {
+	root := t.TempDir()
+	var out Outputs
+	empty, full := filepath.Join(root, "a", "b"), filepath.Join(root, "c")
+	for _, dir := range []string{empty, full} {
+		if err := out.MkdirAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Enter(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Enter(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first()
+	if _, err := os.Stat(empty); err != nil {
+		t.Errorf("another program writes there: %v", err)
+	}
+	second()
+	if _, err := os.Stat(filepath.Dir(empty)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty directories are still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(full, "file")); err != nil {
+		t.Error(err)
+	}
+}
