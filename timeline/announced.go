@@ -3,24 +3,66 @@
 
 package timeline
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // dropFalseStarts removes the births of time 0 of symbols that were not there before the
 // recording. perf synthesizes these births, and kallsyms is read, a while after the first
-// record. If the first recorded event of the address is a birth, it is the birth of that
-// symbol. If it is the death of another symbol, the symbol came after that. A symbol that
-// perf announced and that kallsyms lists counts once.
-func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
-	recorded := make(map[uint64]*SymbolEvent) // first of the address
-	announced := make(map[uint64]bool)        // by a synthesized record
+// record. The first recorded event of anything in a symbol's range says which they are. If it
+// is the symbol's own death, the symbol was there. If it is its birth, that is the birth of
+// that symbol. If it is the birth or the death of something else, the symbol came after that.
+// What is at other addresses says so only if the symbol can have been announced after the
+// event: else it was there, and its death may be lost. The same holds for a module that was
+// listed before the symbol's first event. A symbol that perf announced and that kallsyms lists
+// counts once.
+func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
+	var recorded []*Lifetime           // what each event is certain to concern
+	first := make(map[uint64]int)      // of the address, as an index of recorded
+	announced := make(map[uint64]bool) // by a synthesized record
+	byIndex := make([]*SymbolEvent, 0, len(events))
 	for i := range events {
 		e := &events[i]
-		switch {
-		case e.Time == 0:
+		if e.Time == 0 {
 			announced[e.Addr] = announced[e.Addr] || !e.Listed
-		case recorded[e.Addr] == nil:
-			recorded[e.Addr] = e
+			continue
 		}
+		if _, ok := first[e.Addr]; !ok {
+			first[e.Addr] = len(recorded)
+		}
+		l := certainRange(e)
+		l.order = len(recorded)
+		recorded, byIndex = append(recorded, l), append(byIndex, e)
+	}
+	concerned := recorded
+	for i := range d.modules {
+		m := &d.modules[i]
+		if m.Undated {
+			continue
+		}
+		there := d.listedBy() // it was there by then
+		if len(m.Listed) > 0 {
+			there = m.Listed[0].To
+		}
+		if m.Freed != 0 {
+			there = min(there, m.Freed)
+		}
+		n := sort.Search(len(recorded), func(k int) bool { return recorded[k].From > there })
+		concerned = append(concerned, &Lifetime{Lo: m.Addr, Hi: min(m.TextEnd, m.End), From: m.Loaded, order: n - 1})
+	}
+	var pages lifetimeIndex // of concerned
+	// others reports whether something at another address came or went before the n-th event.
+	others := func(e *SymbolEvent, n int) bool {
+		by := d.announcedBy()
+		if e.Listed {
+			by = max(by, d.listedBy())
+		}
+		l := certainRange(e)
+		near, ok := pages.around(concerned, l)
+		return !ok || slices.ContainsFunc(near, func(o *Lifetime) bool {
+			return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= later(by, d.skew)
+		})
 	}
 	listed := make(map[uint64]bool)
 	kept := make([]SymbolEvent, 0, len(events))
@@ -30,13 +72,30 @@ func dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 				continue
 			}
 			listed[e.Addr] = true
-			if first := recorded[e.Addr]; first != nil && !(first.Unregister && newLifetime(&e, nil).is(first)) {
+			n, ok := first[e.Addr]
+			if ok && !(byIndex[n].Unregister && newLifetime(&e, nil).is(byIndex[n])) {
+				continue
+			}
+			if !ok {
+				n = len(recorded)
+			}
+			if others(&e, n) {
 				continue
 			}
 		}
 		kept = append(kept, e)
 	}
 	return kept
+}
+
+// certainRange returns what is certain of the range of a symbol: of an image, whose length is
+// only an upper bound, that is its first byte.
+func certainRange(e *SymbolEvent) *Lifetime {
+	l := newLifetime(e, nil)
+	if l.Kind == BPFImage {
+		l.Hi = l.Lo + 1
+	}
+	return l
 }
 
 // code is the code of a function, with the ranges that may change with no record.

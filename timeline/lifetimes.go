@@ -314,7 +314,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
 			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
 	})
-	events = dropFalseStarts(dropDoubles(events))
+	events = d.dropFalseStarts(dropDoubles(events))
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
 		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]unbornDeath)}

@@ -585,20 +585,52 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 }
 
 // starts drops births of time 0 of symbols that were born later, or came after something
-// else had died there, and symbols of kallsyms that were announced too.
+// else had come or gone there or a module, and symbols of kallsyms that were announced too.
 func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 	var out []SymbolEvent
+	announced := cmp.Or(m.announced, m.horizon)
+	listed := announced
+	if len(m.snapshot.Segments) > 0 {
+		listed = m.snapshot.To
+	}
+	certain := func(e *SymbolEvent) (lo, hi uint64) {
+		if m.kind(e, nil) == BPFImage {
+			return e.Addr, e.Addr + 1
+		}
+		return e.Addr, e.Addr + uint64(e.Len)
+	}
 	for i, e := range events {
+		if e.Time != 0 {
+			out = append(out, e)
+			continue
+		}
 		drop := false
+		by := announced
+		if e.Listed {
+			by = max(by, listed)
+		}
+		by += min(MaxTime-by, m.skew)
+		lo, hi := certain(&e)
+		own := MaxTime // when the first event of the address was
 		for k, o := range events {
-			if e.Time != 0 || o.Addr != e.Addr {
-				continue
+			switch l, h := certain(&o); {
+			case own != MaxTime:
+			case o.Addr == e.Addr && o.Time != 0:
+				drop = drop || !o.Unregister || o.Name != e.Name || (o.Kind == SymbolOutOfLine) != (e.Kind == SymbolOutOfLine)
+				own = o.Time
+			case o.Addr == e.Addr:
+				drop = drop || e.Listed && (!o.Listed || k < i)
+			case o.Time != 0 && o.Time <= by && l < hi && lo < h:
+				drop = true
 			}
-			if o.Time != 0 {
-				drop = drop || !o.Unregister || o.Name != e.Name
-				break // the first event that was recorded
+		}
+		for _, mod := range m.modules {
+			there := listed
+			if mod.Listed != nil {
+				there = mod.Listed[0].To
 			}
-			drop = drop || e.Listed && (!o.Listed || k < i)
+			there = min(there, cmp.Or(mod.Freed, MaxTime))
+			drop = drop || !mod.Undated && mod.Loaded <= by && (there < own || own == MaxTime) && mod.Addr < hi && lo < min(mod.TextEnd, mod.End)
 		}
 		if !drop {
 			out = append(out, e)
