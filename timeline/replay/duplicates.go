@@ -4,11 +4,13 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"math/bits"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // duplicated are the kinds of records that the kernel writes once for each event that
@@ -51,7 +53,7 @@ type listener struct {
 // Ids that may be of any CPU count as those of one more CPU. They are read only on
 // CPUs on which no event is known to listen, see chosenOn.
 func (s *scan) choose() {
-	s.chosen, s.several = true, false
+	s.chosen, s.several, s.severalPoke = true, false, false
 	for _, ch := range s.channels.all {
 		ch.chosen = 0
 	}
@@ -66,6 +68,7 @@ func (s *scan) choose() {
 				best[ch.cpu] = x
 			}
 			s.several = s.several || ok && l.event != ch.event
+			s.severalPoke = s.severalPoke || kind == takesPokes && ok && l.event != ch.event
 		}
 		s.heard[k] = make(map[int64]*perfdata.Event)
 		for cpu, l := range best {
@@ -125,6 +128,7 @@ func (s *scan) countDuplicates() {
 	for _, ch := range s.channels.all {
 		ch.taken = [len(duplicated)]uint64{}
 	}
+	s.endings = nil
 	var id perfdata.SampleID
 	for sc.Next() {
 		rec := sc.Record()
@@ -135,7 +139,9 @@ func (s *scan) countDuplicates() {
 		if ch == nil || ch.machine != s.listens {
 			continue
 		}
-		ch.taken[kindOfRecord(rec.Type).index()]++
+		kind := kindOfRecord(rec.Type)
+		ch.taken[kind.index()]++
+		s.seeEnding(ch, kind, id.Time, contentOf(rec, &id))
 	}
 	for _, kind := range duplicated {
 		for _, d := range s.deaf(kind) {
@@ -153,6 +159,61 @@ func (s *scan) countDuplicates() {
 			}
 		}
 	}
+}
+
+// An ending is how the records of a kind end that the chosen event of a CPU has.
+type ending struct {
+	content []byte // of its last record
+	time    uint64 // of that record, or of another event's copy of it
+	// missed is set if another event has a record behind it that is no copy of it: perf had
+	// disabled the chosen event, and not yet the other one (rule listening).
+	missed bool
+}
+
+type endingKey struct {
+	cpu  int64
+	kind kinds
+}
+
+// seeEnding follows the endings. content may be longer than what the record says, by the
+// trailers of other events: its first bytes say how long that is.
+func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
+	if ch.kinds&kind == 0 || !ch.system || ch.cpu < 0 || ch.event.Attr.Flags&perfdata.FlagWriteBackward != 0 {
+		return
+	}
+	key := endingKey{ch.cpu, kind}
+	e, ok := s.endings[key]
+	switch n := min(len(content), len(e.content)); {
+	case ch.chosen&kind != 0:
+		e = ending{bytes.Clone(content), t, false}
+	case !ok || e.missed:
+		return
+	case bytes.Equal(content[:n], e.content[:n]):
+		e.time = max(e.time, t)
+	default:
+		e.missed = true
+	}
+	if s.endings == nil {
+		s.endings = make(map[endingKey]ending)
+	}
+	s.endings[key] = e
+}
+
+// contentOf returns what is between the header of a record and its trailer.
+func contentOf(rec *perfdata.Record, id *perfdata.SampleID) []byte {
+	return rec.Raw[8 : len(rec.Raw)-min(len(rec.Raw)-8, trailerSize(id))]
+}
+
+// listened returns the time up to which the chosen events of a CPU certainly took all
+// records, if a record that they missed shows that perf has disabled one of them, or MaxTime.
+func (s *scan) listened(cpu int64) uint64 {
+	t := timeline.MaxTime
+	for _, kind := range duplicated {
+		if e := s.endings[endingKey{cpu, kind}]; e.missed {
+			t = min(t, e.time-1) // what was missed may have the same time
+		}
+	}
+	return t
 }
 
 // A deafError reports a chosen event that took no records on a CPU, although another

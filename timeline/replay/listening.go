@@ -54,7 +54,9 @@ func (s *scan) begin() uint64 {
 
 // lastCertain returns the time up to which the ring buffers of all CPUs certainly
 // recorded, in a recording that ends cleanly. That is the time of the newest record of
-// the lowest CPU. It ignores CPUs that fell silent, see silence.
+// the lowest CPU. It ignores CPUs that fell silent, see silence. If another event of that CPU
+// has a later record of what the chosen one takes, the chosen one was disabled first; see
+// listened.
 func (s *scan) lastCertain() uint64 {
 	if s.journal != nil && s.journal.ended != 0 {
 		return s.journal.ended
@@ -64,7 +66,7 @@ func (s *scan) lastCertain() uint64 {
 		return s.newest
 	}
 	// A side-band record may come after newer samples, see ringBuffer.side.
-	return max(lowest.side, lowest.last-min(lowest.last, lateRecord))
+	return min(max(lowest.side, lowest.last-min(lowest.last, lateRecord)), s.listened(lowest.cpu))
 }
 
 // lowest returns the ring buffer of the lowest CPU that did not fall silent, or nil.

@@ -204,6 +204,34 @@ func TestListening(t *testing.T) {
 			"100..500 known 9090",
 			"500..901 known eb02",
 			"901.. unconfirmed beyond-horizon eb02")},
+		{"listening: of the events of a CPU, the one that is read may be disabled first", func(w *tape) {
+			w.events[1].attr.Flags |= everything
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.ticks(600, 900)
+			w.poke(10, 910, 0x1900, "9090", "eb04")
+			w.poke(20, 910, 0x1900, "9090", "eb04")
+			w.poke(20, 920, 0x1100, "eb02", "9090")
+			w.tick(20, 930)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..910 known eb02",
+			"910.. unconfirmed beyond-horizon eb02")},
+		{"listening: a copy shows nothing of that", func(w *tape) {
+			w.events[1].attr.Flags |= everything
+			w.ticks(100, 400)
+			flip(w)
+			w.poke(20, 510, 0x1100, "9090", "eb02")
+			w.tick(20, 930)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..931 known eb02",
+			"931.. unconfirmed beyond-horizon eb02")},
 		{"listening: a sample shows less, since an older record may follow it", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)

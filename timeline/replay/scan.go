@@ -43,8 +43,10 @@ type scan struct {
 	stopped   error  // why reading ended early
 	skipped   error  // why the first records that were left out could not be read
 	clean     bool
-	several   bool   // some CPU has several events that take the same records
-	unnamed   uint64 // LOST_SAMPLES that name no id
+	several   bool // some CPU has several events that take the same records
+	// severalPoke is set if these records are text pokes.
+	severalPoke bool
+	unnamed     uint64 // LOST_SAMPLES that name no id
 
 	tasks  taskLog
 	unseen []unseenFork
@@ -80,6 +82,7 @@ type scan struct {
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
 	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
+	endings        map[endingKey]ending                       // of the events that are read, if several listen
 
 	options  recordOptions
 	disabled []bool           // by event: perf opened it disabled, see startsDisabled
@@ -533,7 +536,7 @@ func (s *scan) isPlain(ch *channel, typ perfdata.RecordType) bool {
 	if typ == perfdata.RecordSample {
 		return ch.kinds&readSamples == 0 && (s.formats || !s.maybeProbed || !isTracepoint(ch.event))
 	}
-	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0
+	return s.chosen && ch.chosen&takesPokes != 0 && ch.cpu >= 0 && !(s.follows && s.severalPoke)
 }
 
 // passSample does what sample does, in a third of the time. It reports whether the
@@ -854,7 +857,13 @@ func (s *scan) enterChosen(rec *perfdata.Record, id *perfdata.SampleID, excess i
 		return nil, useAnnounced
 	case e.ch == nil:
 		return nil, useNone
-	case s.chooseAndCheck(e.ch, id, kind):
+	}
+	chosen := s.chooseAndCheck(e.ch, id, kind)
+	if s.follows && s.several {
+		s.seeEnding(e.ch, kind, id.Time, contentOf(rec, id))
+	}
+	switch {
+	case chosen:
 		return e.ch, useRecorded
 	case e.ch.kinds&kind == 0:
 		s.broken(rec, "event %d takes no %s", id.ID, kind.text())
