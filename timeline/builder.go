@@ -517,9 +517,7 @@ func (b *Builder) addOther(s *site, i uint32, p *queued, x *batch) {
 	}
 	before := s.edit
 	k := b.edit(s, i, old, new)
-	if s.pokes > 0 {
-		s.irregular = s.irregular || p.delayed || p.time <= s.newest || b.edits[before].new != b.edits[k].old
-	}
+	s.irregular = s.irregular || p.delayed || s.pokes > 0 && (p.time <= s.newest || b.edits[before].new != b.edits[k].old)
 	s.edit = k
 	b.put(s, i, p.time, k, b.edits[k].name)
 	b.expect(s)
