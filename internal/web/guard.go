@@ -169,6 +169,10 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			if errors.As(err, &changed) {
 				q.status = http.StatusServiceUnavailable
 			}
+			if errors.Is(err, errNotReady) {
+				q.status = http.StatusServiceUnavailable
+				w.Header().Set("Retry-After", "2")
+			}
 			if q.typ != "text/html; charset=utf-8" {
 				http.Error(w, err.Error(), q.status)
 				return

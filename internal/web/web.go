@@ -373,5 +373,7 @@ func (s *session) notReady() error {
 		}
 	default:
 	}
-	return errors.New("the changes of the recording are still being read; try again in a moment")
+	return errNotReady
 }
+
+var errNotReady = errors.New("the changes of the recording are still being read; try again in a moment")
