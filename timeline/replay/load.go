@@ -329,7 +329,7 @@ func (r *Replay) load(opts Options) error {
 		}
 	}
 	if r.Snapshot != nil && !r.undated.snapshot {
-		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot); err != nil {
+		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot, false); err != nil {
 			r.leaveOut(err, opts)
 			return r.load(opts)
 		}

@@ -31,6 +31,7 @@ type running struct {
 	addr    uint64 // of symbol
 	end     uint64 // of perf's map of the kernel
 	modules map[string]uint64
+	late    bool // the maps of modules come after perf had drained the ring buffers
 }
 
 // kernelMap reads the map of the kernel, named [kernel.kallsyms]SYMBOL. perf writes the
@@ -46,7 +47,9 @@ func (k *running) kernelMap(m *perfdata.Mmap) {
 }
 
 // moduleMap reads the map of a module. Its name is in brackets, or the path of its file.
-func (k *running) moduleMap(m *perfdata.Mmap) {
+func (s *scan) moduleMap(m *perfdata.Mmap) {
+	k := &s.running
+	k.late = k.late || s.drained() != timeline.MaxTime
 	name := path.Base(strings.Trim(string(m.Filename), "[]"))
 	name, _, _ = strings.Cut(name, ".ko")
 	if k.modules == nil {
@@ -57,10 +60,11 @@ func (k *running) moduleMap(m *perfdata.Mmap) {
 
 // misfit returns why a copy cannot be of the recorded kernel, or nil. Every boot puts text
 // and modules at other addresses. Without that (nokaslr), another kernel has another end of
-// text, build id or release. name is the name of the copy in the error.
-func (s *scan) misfit(name string, snap *kcore.Snapshot) error {
+// text, build id or release. name is the name of the copy in the error. during is set if it was
+// made while perf recorded.
+func (s *scan) misfit(name string, snap *kcore.Snapshot, during bool) error {
 	msg := s.misfitSymbols(snap.Kallsyms)
-	if msg == "" {
+	if msg == "" && !s.running.late && !(during && s.missesLoads()) {
 		msg = s.misfitModules(snap.Modules)
 	}
 	if msg == "" && snap.Core != nil {
@@ -129,6 +133,16 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 		return ""
 	}
 	return fmt.Sprintf("of another boot: %d of %d modules are elsewhere in the recording", differ, same+differ)
+}
+
+// missesLoads reports whether modules may have been loaded without a record.
+func (s *scan) missesLoads() bool {
+	for _, ch := range s.channels.all {
+		if ch.kinds&takesModuleLoad != 0 {
+			return s.moduleLoad == (tracepoint{}) || slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return len(b.losses) > 0 })
+		}
+	}
+	return true
 }
 
 // misfitCore compares the build id and the release in a core with those of the
@@ -242,7 +256,7 @@ func (r *Replay) misfitText(name string, snap *kcore.Snapshot) error {
 // recorded kernel. It runs after the scan has read all records.
 func (s *scan) checkCopies(r *Replay, opts *Options) error {
 	if r.undated.snapshot || s.follows && r.Snapshot != nil {
-		if err := s.misfit(opts.KCore, r.Snapshot); err != nil {
+		if err := s.misfit(opts.KCore, r.Snapshot, false); err != nil {
 			return err
 		}
 	}
@@ -251,7 +265,7 @@ func (s *scan) checkCopies(r *Replay, opts *Options) error {
 		if c.own {
 			continue
 		}
-		err := s.misfit(c.name, c.Snapshot)
+		err := s.misfit(c.name, c.Snapshot, !c.unused)
 		if err == nil {
 			err = r.misfitText(c.name, c.Snapshot)
 		}
@@ -261,7 +275,7 @@ func (s *scan) checkCopies(r *Replay, opts *Options) error {
 	}
 	for name, given := range map[string]*kcore.Snapshot{
 		opts.Kallsyms: {Kallsyms: r.givenKallsyms}, opts.Modules: {Modules: r.givenModules}} {
-		if err := s.misfit(name, given); err != nil {
+		if err := s.misfit(name, given, false); err != nil {
 			return err
 		}
 	}

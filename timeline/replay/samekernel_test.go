@@ -124,6 +124,13 @@ func TestMisfit(t *testing.T) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
 			w.module(20, 90, "c")
 		}, ""},
+		{"perf mapped the modules at the end", func(w *tape) {
+			moved(2)(w)
+			w.ticks(70, 80)
+			w.must(w.w.FinishedRound())
+			w.ticks(85, 90)
+			w.must(w.w.FinishedRound())
+		}, ""},
 		{"the build id differs", func(w *tape) { copy(w.text[0x1100:], note("other kernel id 1234")) },
 			"of another kernel: its build id is 6f74686572206b65726e656c2069642031323334, in the recording 7468697320206b65726e656c2069642031323334"},
 		{"the build id is the same", func(w *tape) { copy(w.text[0x1100:], note("this  kernel id 1234")) }, ""},
@@ -174,6 +181,48 @@ func TestMisfit(t *testing.T) {
 			_, err = newReplay(rec, nil, snap, Options{KCore: "kcore_dir"})
 			if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
 				t.Errorf("one that is given: %s, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestMovedModules: in a copy that was made while perf recorded, modules may be elsewhere if
+// not all loads are recorded.
+func TestMovedModules(t *testing.T) {
+	for name, tt := range map[string]struct {
+		set  func(w *tape)
+		want bool // it is of another boot
+	}{
+		"no loads are recorded": {func(w *tape) {}, false},
+		"all loads are recorded": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+		}, true},
+		"a load may be lost": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.ticks(90, 100)
+			w.lost(10, 110, 1)
+		}, false},
+		"the format of loads is missing": {func(w *tape) {
+			w.events = append(w.events, tracepointEvent("module_load"))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+			tt.set(w)
+			w.ticks(150, 160)
+			for name, addr := range map[string]uint64{"[a]": 0x8000, "[b]": 0xa000} {
+				w.must(w.w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: 0xffffffff, Addr: addr, Len: 0x1000,
+					Filename: []byte(name), SampleID: perfdata.SampleID{Event: w.made[0]}}))
+			}
+			w.ticks(200, 1000)
+			rec, err := perfdata.New(w.bytes())
+			w.must(err)
+			dir := w.kcoreDir()
+			w.must(os.WriteFile(filepath.Join(dir, "modules"), []byte("a 4096 0 - Live 0x000000000000c000\nb 4096 0 - Live 0x000000000000e000\n"), 0o600))
+			_, err = New(rec, nil, Options{Copies: []Copy{{KCore: dir, Made: Times{500, 510}}}})
+			if errors.As(err, new(*MisfitError)) != tt.want || !tt.want && err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -997,12 +997,12 @@ func (s *scan) mmap(rec *perfdata.Record) {
 			s.buildID = bytes.Clone(m.BuildID)
 		}
 	case strings.HasPrefix(name, "["):
-		s.running.moduleMap(&m)
+		s.moduleMap(&m)
 		if !slices.ContainsFunc(s.modules, func(o kcore.Module) bool { return o.Addr == m.Addr }) {
 			s.modules = append(s.modules, kcore.Module{Name: strings.Trim(name, "[]"), Addr: m.Addr, Size: m.Len})
 		}
 	case strings.Contains(path.Base(name), ".ko"):
-		s.running.moduleMap(&m)
+		s.moduleMap(&m)
 	}
 }
 
