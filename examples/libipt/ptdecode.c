@@ -181,10 +181,14 @@ static struct pt_image *kcore_image(const char *rec)
 	return im;
 }
 
+/* A loop of direct branches takes no packet, so over wrong text a decoder can be in one for ever.
+ * No code runs that many instructions without one: a timer interrupts it. */
+#define ENDLESS (10 * 1000 * 1000)
+
 static void plain(const char *rec, const char *trace, struct pt_config *c)
 {
 	struct pt_insn_decoder *d = pt_insn_alloc_decoder(c);
-	uint64_t n = 0, errors = 0;
+	uint64_t n = 0, errors = 0, at = 0, before = 0, since = 0;
 	int s;
 
 	pt_insn_set_image(d, kcore_image(rec));
@@ -204,6 +208,14 @@ static void plain(const char *rec, const char *trace, struct pt_config *c)
 			}
 			if (s < 0)
 				break;
+			if (pt_insn_get_offset(d, &at) >= 0 && at != before) {
+				before = at;
+				since = n;
+			} else if (n - since > ENDLESS) {
+				s = -pte_bad_query;
+				since = n;
+				break;
+			}
 		}
 		if (s >= 0 || s == -pte_eos)
 			break;
