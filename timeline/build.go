@@ -489,6 +489,9 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 				init = initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
 					from: max(l.From, d.first), to: min(to, d.horizon)}
 				init.seen = d.seenBy(init.to, 0)
+				if l.From == 0 && d.announcedEarly {
+					init.from = 0
+				}
 				switch {
 				case l.oldCode:
 					init.from, init.to, init.last = 0, MaxTime, true

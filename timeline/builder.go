@@ -167,6 +167,7 @@ type Builder struct {
 	first, horizon uint64
 	textLo, textHi uint64
 	announced      uint64 // see Announced; 0: not known
+	announcedEarly bool   // or before the first record
 	modules        []Module
 	snapshot       Snapshot
 	snapshots      []Snapshot // further ones
@@ -270,6 +271,10 @@ func (b *Builder) ClockSetBack(by uint64, twice []Interval) {
 // programs of time 0. perf announces them a while after it has opened its events, so
 // they may have come between. The default is the horizon.
 func (b *Builder) Announced(by uint64) { b.announced = by }
+
+// AnnouncedEarly says that symbols of time 0 may have been announced, and their programs' infos
+// read, before the first record: the events were enabled later.
+func (b *Builder) AnnouncedEarly() { b.announcedEarly = true }
 
 // Text sets the range of core kernel text, [_stext, _etext), which is mapped at all
 // times.

@@ -354,6 +354,9 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		l.silent, l.Program, l.oldCode = code[i].silent, code[i].program, code[i].undated
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
+			if d.announcedEarly {
+				l.seen[0].From = 0
+			}
 		}
 		l.early, l.cpu = p.earlyDeath(e), cpuNumber(e.CPU)
 		p.register(l)

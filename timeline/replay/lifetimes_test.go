@@ -67,6 +67,34 @@ func TestRecordedLifetimes(t *testing.T) {
 			exec(w, 200)
 			w.ticks(200, 1000)
 		}, start},
+		{"perf announces a program before it enables its events", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagDisabled
+			w.comm(10, 0, 0, 7, "perf-exec")
+			announce(w)
+			w.ticks(100, 100)
+			exec(w, 140)
+			w.ticks(200, 1000)
+		}, textLines("0..1001 unconfirmed not-listening 1111", "1001.. unconfirmed beyond-horizon 1111")},
+		{"the program may have been changed before the events were enabled", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagDisabled
+			w.comm(10, 0, 0, 7, "perf-exec")
+			announce(w)
+			w.ticks(100, 100)
+			exec(w, 140)
+			w.ksymbol(10, 500, 0x9000, 2, bpf, unregister, first)
+			w.bpfUnload(10, 501, 2)
+			w.ticks(600, 1000)
+		}, textLines("0..500 unconfirmed not-listening 1111", "500.. retired unregistered 1111")},
+		{"the program may have gone before the events were enabled", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagDisabled
+			w.comm(10, 0, 0, 7, "perf-exec")
+			announce(w)
+			w.ticks(100, 100)
+			exec(w, 140)
+			w.poke(10, 300, 0x9000, "1111", "2222")
+			w.ticks(400, 1000)
+		}, textLines("0..300 unconfirmed not-listening 1111", "300..1001 unconfirmed not-listening 2222",
+			"1001.. unconfirmed beyond-horizon 2222")},
 		{"perf announces no program after the workload's exec", func(w *tape) {
 			w.comm(10, 0, 0, 7, "perf-exec")
 			announce(w)

@@ -567,6 +567,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 
 	copied := s.copied(horizon)
 	b.Announced(s.announcedBy(copied))
+	if slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart) || slices.ContainsFunc(rep.Coverage.KSymbols.Limits, Limit.isStart) {
+		b.AnnouncedEarly()
+	}
 	k := r.kallsyms
 	lo, hi, ok := uint64(0), uint64(0), false
 	if k != nil {
