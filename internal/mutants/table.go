@@ -232,7 +232,7 @@ var mutants = []mutant{
 		"TestUndatedCopy/a list of modules"},
 	{"undated-snapshots", "symbols of its kallsyms need not have existed before the recording", "scan.facts",
 		"!r.undated.kallsyms", "true",
-		"TestUndatedCopy/its kallsyms"},
+		"TestUndatedCopy/its kallsyms alone"},
 	{"undated-snapshots", "verify does not compare these symbols with records", "checker.start",
 		"c.r.undated.kallsyms", "false",
 		"TestUndatedCopy/its kallsyms"},

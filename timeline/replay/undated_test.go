@@ -67,6 +67,7 @@ func TestUndatedCopy(t *testing.T) {
 				w.bpfLoad(10, 430, 1)
 			},
 			want: textLines("0..430 unmapped", "430.. unknown bpf-no-info")},
+		{name: "its kallsyms alone", addr: 0x9800, want: textLines("0.. unmapped")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
