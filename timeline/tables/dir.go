@@ -399,10 +399,10 @@ func (a *addition) readBases(dir string) error {
 		for i := range rows {
 			row := &rows[i]
 			b := &base{hash: row.Hash, file: name, content: row.Page}
-			for k, at := range row.RelocAt {
+			for k, at := range row.RelocAt[:min(len(row.RelocAt), len(row.RelocTo))] {
 				b.moved = append(b.moved, relocation{int(at), uint32(row.RelocTo[k])})
 			}
-			if !b.valid() {
+			if len(row.RelocAt) != len(row.RelocTo) || !b.valid() {
 				return fmt.Errorf("%s: page %x is damaged", name, row.Hash)
 			}
 			a.bases[row.Offset] = append(a.bases[row.Offset], b)
