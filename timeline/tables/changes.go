@@ -40,6 +40,9 @@ type form struct {
 	valid        timeline.Interval // when the mechanism is known to be this one; of forms that are shared
 }
 
+// isValid reports whether the mechanism is known to be this one at a time.
+func (f *form) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
+
 // A writer is who changed text.
 type writer struct {
 	cpu, pid, tid int32 // -1: not recorded
@@ -107,7 +110,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		// Sites often follow one another as they did the last time.
 		if was < len(p.forms) && next[was] < uint32(len(p.forms)) {
 			n := next[was]
-			if f := &p.forms[n]; f.addr == addr && f.valid.From <= c.Time && c.Time < f.valid.To && bytes.Equal(f.new, new) && bytes.Equal(f.old, old) {
+			if f := &p.forms[n]; f.addr == addr && f.isValid(c.Time) && bytes.Equal(f.new, new) && bytes.Equal(f.old, old) {
 				was, x.form = int(n), n
 				p.all = append(p.all, x)
 				continue
@@ -120,21 +123,20 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			copy(key.new[:], new)
 		}
 		n, ok := shared[key]
-		switch {
-		case same && ok && p.forms[n].valid.From <= c.Time && c.Time < p.forms[n].valid.To:
-		case same && ok && p.forms[n].mechanism == by.Of(c):
-			p.forms[n].valid = by.Valid(c)
-		default:
-			n = uint32(len(p.forms))
-			f := form{addr: addr, old: slices.Clone(old), new: slices.Clone(new), mechanism: by.Of(c), kind: c.Kind}
-			if s, ok := r.Image.At(c.Time).Symbol(addr); ok {
-				f.symbol, f.symbolOffset, f.module = s.Name, int64(addr-s.Addr), s.Module
+		if ok = same && ok; !ok || !p.forms[n].isValid(c.Time) {
+			made := by.Of(c)
+			if !ok || p.forms[n].mechanism != made {
+				n = uint32(len(p.forms))
+				f := form{addr: addr, old: slices.Clone(old), new: slices.Clone(new), mechanism: made, kind: c.Kind}
+				if s, ok := r.Image.At(c.Time).Symbol(addr); ok {
+					f.symbol, f.symbolOffset, f.module = s.Name, int64(addr-s.Addr), s.Module
+				}
+				p.forms, next = append(p.forms, f), append(next, n)
 			}
 			if same {
-				f.valid = by.Valid(c)
+				p.forms[n].valid = by.Valid(c)
 				shared[key] = n
 			}
-			p.forms, next = append(p.forms, f), append(next, n)
 		}
 		if was < len(next) {
 			next[was] = n

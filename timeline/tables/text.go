@@ -138,9 +138,17 @@ func (p *page) row() textRow {
 	row := textRow{Hash: p.Hash, Offset: p.Offset, Page: slices.Clone(p.content)}
 	for _, m := range p.moved {
 		clear(row.Page[m.at:][:4])
-		row.RelocAt, row.RelocTo = append(row.RelocAt, int32(m.at)), append(row.RelocTo, int32(m.to))
 	}
+	row.RelocAt, row.RelocTo = columnsOf(p.moved)
 	return row
+}
+
+// columnsOf returns the columns that relocations are stored in.
+func columnsOf(moved []relocation) (at, to []int32) {
+	for _, m := range moved {
+		at, to = append(at, int32(m.at)), append(to, int32(m.to))
+	}
+	return at, to
 }
 
 // A Shipped is kernel text as it was linked, of a vmlinux file.

@@ -308,9 +308,7 @@ func (s *source) pageRows() []pageRow {
 		row.Set = s.row.TextSet
 		if x := p.patch; x != nil {
 			row.Base, row.PatchAt, row.Patch = &x.base.hash, x.at, x.bytes
-			for _, m := range x.moved {
-				row.RelocAt, row.RelocTo = append(row.RelocAt, int32(m.at)), append(row.RelocTo, int32(m.to))
-			}
+			row.RelocAt, row.RelocTo = columnsOf(x.moved)
 		}
 		rows[i] = row
 	}
