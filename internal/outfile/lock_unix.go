@@ -21,13 +21,17 @@ func Lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	flock(d, unix.LOCK_EX)
+	return func() { d.Close() }, nil
+}
+
+// flock locks an open directory, until it is closed.
+func flock(d *os.File, how int) error {
 	for {
-		err = unix.Flock(int(d.Fd()), unix.LOCK_EX)
-		if err != unix.EINTR {
-			break
+		if err := unix.Flock(int(d.Fd()), how); err != unix.EINTR {
+			return err
 		}
 	}
-	return func() { d.Close() }, nil
 }
 
 // Enter says that this program writes files below the directory at path, until leave is called
@@ -39,19 +43,12 @@ func Enter(path string) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock := func(how int) error {
-		for {
-			if err := unix.Flock(int(d.Fd()), how); err != unix.EINTR {
-				return err
-			}
-		}
-	}
-	if lock(unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if flock(d, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		removeTemporary(path)
 	}
-	lock(unix.LOCK_SH)
+	flock(d, unix.LOCK_SH)
 	return func() {
-		if lock(unix.LOCK_EX|unix.LOCK_NB) == nil { // else another program may be about to write there
+		if flock(d, unix.LOCK_EX|unix.LOCK_NB) == nil { // else another program may be about to write there
 			unfinished.Lock()
 			removeEmpty()
 			unfinished.Unlock()

@@ -58,7 +58,8 @@ func temporary(dir string, create func(path string) error) (path string, err err
 	return "", err
 }
 
-// making calls fn, which makes something inside of a temporary directory.
+// making calls fn, which makes something inside of a temporary directory, or a directory of
+// unfinished.dirs.
 func making(fn func() error) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()
