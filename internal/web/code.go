@@ -475,20 +475,21 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 			i = after
 		}
 		if classNames[tr.class[i]] == mechanism.StaticKey.String() {
-			p.Key = keyState(contents[k].Text)
+			p.Key = "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
+			if isNOP(contents[k].Text) {
+				p.Key = "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
+			}
 		}
 	}
 	return p
 }
 
-// keyState says what the instruction at a site of a static key means. Whether a site has a
-// jump while its key is on depends on how the code tests it, which only the kernel's
-// __jump_table says. Most sites are static_branch_unlikely(): they jump while the key is on.
-func keyState(inst string) string {
-	if strings.HasPrefix(inst, "nop") || strings.HasPrefix(inst, "xchg") {
-		return "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
-	}
-	return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
+// isNOP reports whether the instruction at a site of a static key is a NOP; else it jumps.
+// Whether a site jumps while its key is on depends on how the code tests it, which only the
+// kernel's __jump_table says. Most sites are static_branch_unlikely(): they jump while the
+// key is on.
+func isNOP(inst string) bool {
+	return strings.HasPrefix(inst, "nop") || strings.HasPrefix(inst, "xchg")
 }
 
 // countSamples counts the samples of the kernel that hit the rows.

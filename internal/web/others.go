@@ -374,8 +374,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 	return d
 }
 
-// switched says whether changes of a static key's sites switch it on or off: most sites jump
-// while the key is on (static_branch_unlikely).
+// switched says whether changes of a static key's sites switch it on or off: see isNOP.
 func (s *session) switched(rd *pokeReader, changes []logEntry) string {
 	const most = 64
 	jumps, nops := 0, 0
@@ -385,10 +384,10 @@ func (s *session) switched(rd *pokeReader, changes []logEntry) string {
 		}
 		switch p := rd.poke(int(e)); {
 		case len(p.new) == 0:
-		case p.new[0] == 0xe9 || p.new[0] == 0xeb:
-			jumps++
-		default:
+		case isNOP(s.side(s.r.Image.At(p.time), p.addr, p.new)):
 			nops++
+		default:
+			jumps++
 		}
 	}
 	switch {
