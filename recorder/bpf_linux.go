@@ -130,14 +130,13 @@ func (t *bpfTable) make(n, size uint32) {
 // fetchProgram asks the kernel for the program of an id. The error is [unix.ENOENT] if it
 // is gone.
 func fetchProgram(id uint32) (*program, error) {
-	attr := struct{ id, next, flags uint32 }{id: id}
-	fd, err := bpf(bpfProgGetFDByID, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	fd, err := objFD(bpfProgGetFDByID, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
 	var sizes bpfProgInfo
-	if err := progInfo(fd, &sizes); err != nil {
+	if err := objInfo(fd, &sizes); err != nil {
 		return nil, err
 	}
 	p := new(program)
@@ -165,7 +164,7 @@ func fetchProgram(id uint32) (*program, error) {
 	i.NrFuncInfo, i.FuncInfoRecSize, i.FuncInfo = p.funcInfo.ask(&pin)
 	i.NrLineInfo, i.LineInfoRecSize, i.LineInfo = p.lineInfo.ask(&pin)
 	i.NrJitedLineInfo, i.JitedLineInfoRecSize, i.JitedLineInfo = p.jitedLines.ask(&pin)
-	if err := progInfo(fd, i); err != nil {
+	if err := objInfo(fd, i); err != nil {
 		return nil, err
 	}
 	// The kernel sets a pointer to null if the caller may not see what it points to.
@@ -189,7 +188,11 @@ func pinned[T any](pin *runtime.Pinner, s []T) uint64 {
 	return uint64(uintptr(unsafe.Pointer(&s[0])))
 }
 
-func progInfo(fd int, info *bpfProgInfo) error { return objInfo(fd, info) }
+// objFD opens the program or the BTF of an id.
+func objFD(cmd int, id uint32) (fd int, err error) {
+	attr := struct{ id, next, flags uint32 }{id: id}
+	return bpf(cmd, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+}
 
 // objInfo asks the kernel to fill in info, a struct of its interface.
 func objInfo[T any](fd int, info *T) error {
@@ -212,8 +215,7 @@ type bpfBTFInfo struct {
 
 // fetchBTF asks the kernel for the types with an id, which is that of a program.
 func fetchBTF(id uint32) ([]byte, error) {
-	attr := struct{ id, next, flags uint32 }{id: id}
-	fd, err := bpf(bpfBTFGetFDByID, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	fd, err := objFD(bpfBTFGetFDByID, id)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func loadWithSource(t *testing.T) (id uint32) {
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	var info bpfProgInfo
-	if err := progInfo(fd, &info); err != nil {
+	if err := objInfo(fd, &info); err != nil {
 		t.Fatal(err)
 	}
 	return info.ID
