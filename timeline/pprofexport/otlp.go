@@ -105,7 +105,7 @@ func WriteOTLP(w io.Writer, pprof io.Reader) error {
 	for i, x := range p.Function {
 		x.ID = uint64(i) + 1
 	}
-	o := &otlp{strings: newStringTable(), attributes: newInterner(), stacks: newInterner()}
+	o := &otlp{strings: newStringTable(), attributes: newStringTable(), stacks: newStringTable()}
 	scope := message(nil).bytes(otlpScope, message(nil).bytes(otlpScopeName, []byte("textreplay")))
 	for i := range p.SampleType {
 		scope = scope.bytes(otlpProfiles, o.profile(p, i))
@@ -119,13 +119,8 @@ func WriteOTLP(w io.Writer, pprof io.Reader) error {
 // otlp is a dictionary that is being made.
 type otlp struct {
 	strings            *stringTable
-	attributes, stacks *interner // encoded messages
+	attributes, stacks *stringTable // of encoded messages
 }
-
-// An interner numbers messages; 0 is the empty one.
-type interner struct{ stringTable }
-
-func newInterner() *interner { return &interner{*newStringTable()} }
 
 func (o *otlp) valueType(t *profile.ValueType) message {
 	return message(nil).number(otlpType, o.strings.id(t.Type)).number(otlpUnit, o.strings.id(t.Unit))
