@@ -182,21 +182,35 @@ func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
 		return
 	}
 	key := endingKey{ch.cpu, kind}
-	e, ok := s.endings[key]
-	switch n := min(len(content), len(e.content)); {
-	case ch.chosen&kind != 0:
-		e = ending{bytes.Clone(content), t, false}
-	case !ok || e.missed:
+	e := s.endings[key]
+	if ch.chosen&kind != 0 {
+		if e == nil {
+			e = new(ending)
+			if s.endings == nil {
+				s.endings = make(map[endingKey]*ending)
+			}
+			s.endings[key] = e
+		}
+		*e = ending{append(e.content[:0], content...), t, false}
 		return
-	case bytes.Equal(content[:n], e.content[:n]):
+	}
+	if e == nil || e.missed {
+		return
+	}
+	if n := min(len(content), len(e.content)); bytes.Equal(content[:n], e.content[:n]) {
 		e.time = max(e.time, t)
-	default:
+	} else {
 		e.missed = true
 	}
-	if s.endings == nil {
-		s.endings = make(map[endingKey]ending)
+}
+
+// forkedEndings returns a copy for a scan of its own.
+func (s *scan) forkedEndings() map[endingKey]*ending {
+	c := make(map[endingKey]*ending, len(s.endings))
+	for key, e := range s.endings {
+		c[key] = &ending{bytes.Clone(e.content), e.time, e.missed}
 	}
-	s.endings[key] = e
+	return c
 }
 
 // contentOf returns what is between the header of a record and its trailer.
@@ -209,7 +223,7 @@ func contentOf(rec *perfdata.Record, id *perfdata.SampleID) []byte {
 func (s *scan) listened(cpu int64) uint64 {
 	t := timeline.MaxTime
 	for _, kind := range duplicated {
-		if e := s.endings[endingKey{cpu, kind}]; e.missed {
+		if e := s.endings[endingKey{cpu, kind}]; e != nil && e.missed {
 			t = min(t, e.time-1) // what was missed may have the same time
 		}
 	}

@@ -254,7 +254,7 @@ func (s *scan) fork() *scan {
 	c.modules = slices.Clip(s.modules)
 	c.guests.byPID = maps.Clone(s.guests.byPID)
 	c.files = slices.Clone(s.files)
-	c.endings = maps.Clone(s.endings)
+	c.endings = s.forkedEndings()
 	c.buffers, c.byCPU = make([]*ringBuffer, len(s.buffers)), make(map[bufferKey]*ringBuffer)
 	for i, b := range s.buffers {
 		n := *b

@@ -97,7 +97,7 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 
 // keep keeps the pokes of a run of which data has the records.
 func (p *placedPokes) keep(s *scan, r *item, data []byte) {
-	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: uint32(r.cpu), tid: r.tid,
+	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: r.cpu, tid: r.tid,
 		first: r.first, last: r.last, places: r.places}
 	for kind, n := range r.kinds {
 		run.inPlace = run.inPlace || n > 0 && timeline.PokeKind(kind).InPlace()

@@ -25,7 +25,7 @@ func (c *Cursor) ProbeMayResumeAt(probe, addr, t uint64) bool {
 	if s, ok := c.replay.TrampolineAt(addr, t); ok && len(s.Places) > 0 && (s.Kind == KprobeSlot || s.Kind == OptprobeSlot) {
 		return slices.Contains(s.Places, probe)
 	}
-	if l, _ := c.image.At(t).LifetimeAt(addr); l != nil && l.Kind == timeline.OutOfLine {
+	if c.isOutOfLine(addr, t) {
 		return true
 	}
 	inst, ok := c.probed(probe, t)
@@ -44,6 +44,12 @@ func (c *Cursor) ProbeMayResumeAt(probe, addr, t uint64) bool {
 	return true
 }
 
+// isOutOfLine reports whether addr is in a slot or a trampoline at time t.
+func (c *Cursor) isOutOfLine(addr, t uint64) bool {
+	l, _ := c.image.At(t).LifetimeAt(addr)
+	return l != nil && l.Kind == timeline.OutOfLine
+}
+
 // maxProbeVersions is how many versions of its place probed looks at.
 const maxProbeVersions = 16
 
@@ -57,11 +63,7 @@ func (c *Cursor) probed(addr, t uint64) (disasm.Inst, bool) {
 			return disasm.Inst{}, false
 		}
 		inst := c.decoder.Decode(code[:b.Given], addr)
-		optimised := false
-		if inst.Class == disasm.Jump {
-			l, _ := c.image.At(t).LifetimeAt(inst.Target)
-			optimised = l != nil && l.Kind == timeline.OutOfLine
-		}
+		optimised := inst.Class == disasm.Jump && c.isOutOfLine(inst.Target, t)
 		if inst.Class != disasm.Trap && !optimised {
 			return inst, true
 		}

@@ -82,7 +82,7 @@ type scan struct {
 	others         map[perfdata.RecordType]uint64
 	chosen         bool
 	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
-	endings        map[endingKey]ending                       // of the events that are read, if several listen
+	endings        map[endingKey]*ending                      // of the events that are read, if several listen
 
 	options  recordOptions
 	disabled []bool           // by event: perf opened it disabled, see startsDisabled
