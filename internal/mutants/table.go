@@ -1197,7 +1197,7 @@ var mutants = []mutant{
 		"min(t, e.time-1)", "min(t, e.time)",
 		"TestListening/listening: of the events of a CPU, the one that is read may be disabled first"},
 	{"horizon", "a copy of the last record shows nothing", "scan.seeEnding",
-		"case bytes.Equal(content[:n], e.content[:n]):", "case n < 0:",
+		"bytes.Equal(content[:n], e.content[:n])", "n < 0",
 		"TestListening/listening: a copy shows nothing of that"},
 	{"horizon", "a CPU that fell silent was not disabled", "scan.lastCertain",
 		"!s.fellSilent(b)", "true",
