@@ -68,7 +68,7 @@
 //	    compareSnapshots where further snapshots differ                snapshots.go
 //	    fragments        of each piece of the address space:           parallel.go
 //	      next             its range, and the facts that cover it      fragmenter.go
-//	      history          its versions                                history.go
+//	      history          its epochs, and the versions of each        epochs.go, history.go
 //	      store            the versions as tables of numbers           store.go
 //	    indexPages       from an address to its fragment               page.go
 //	Image

@@ -54,7 +54,7 @@ type initial struct {
 // and old-bytes).
 //
 // The time of a fragment is cut into epochs: core text is one epoch, other addresses
-// have one for each lifetime and one for each time between (build.throughLifetimes):
+// have one for each lifetime and one for each time between (historyBuilder.throughLifetimes):
 //
 //	lifetimes         ├─── program a ───┤      ├── program b ─────
 //	epochs   unowned       alive         unowned      alive

@@ -74,7 +74,7 @@ func updateDocs() error {
 	if err != nil {
 		return err
 	}
-	return writeRuleTable(filepath.Join(root, "docs", "truth.md"))
+	return writeRuleTable(root)
 }
 
 func run(only, with string, list, fix bool, parallel int) error {

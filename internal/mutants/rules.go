@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,8 +32,9 @@ const (
 
 // withRuleTable returns the text of docs/truth.md with the table of rules as the
 // mutants make it: for each rule the functions that decide it, its tests, and
-// what its mutants switch off.
-func withRuleTable(text []byte) ([]byte, error) {
+// what its mutants switch off. A function has the name that it has in the source, even if its
+// row still has an older one.
+func withRuleTable(t *tree, text []byte) ([]byte, error) {
 	before, rest, ok := strings.Cut(string(text), tableBegin)
 	_, after, ended := strings.Cut(rest, tableEnd)
 	if !ok || !ended {
@@ -50,9 +52,12 @@ func withRuleTable(text []byte) ([]byte, error) {
 			if m.rule != rule {
 				continue
 			}
-			name, _, _ := strings.Cut(m.in, " #")
+			at, err := t.locate(&m)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", &m, err)
+			}
 			top, _, _ := strings.Cut(m.test, "/")
-			add(&functions, "`"+name+"`")
+			add(&functions, "`"+at.decl.name+"`")
 			add(&tests, "`"+top+"`")
 			clauses = append(clauses, "  - "+m.off+"\n")
 		}
@@ -62,13 +67,18 @@ func withRuleTable(text []byte) ([]byte, error) {
 	return []byte(before + tableBegin + out.String() + tableEnd + after), nil
 }
 
-// writeRuleTable writes the table of rules into docs/truth.md.
-func writeRuleTable(name string) error {
+// writeRuleTable writes the table of rules into docs/truth.md of the source at root.
+func writeRuleTable(root string) error {
+	t, err := readTree(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(root, "docs", "truth.md")
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	if text, err = withRuleTable(text); err != nil {
+	if text, err = withRuleTable(t, text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return os.WriteFile(name, text, 0o666)

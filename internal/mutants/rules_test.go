@@ -17,7 +17,11 @@ func TestRulesListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := withRuleTable(text)
+	tr, err := readTree(os.DirFS(filepath.Join("..", "..")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := withRuleTable(tr, text)
 	if err != nil {
 		t.Fatal(err)
 	}

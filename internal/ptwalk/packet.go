@@ -65,135 +65,189 @@ var extended = map[byte]int{
 }
 
 // Events returns the events of a trace, from its first PSB on (Intel SDM, volume 3, chapter
-// 33.4). An error names the offset of the packet that it could not read.
+// 33.4). An error names the offset of the packet that it could not read. A packet that the
+// end of the trace cuts is left out.
 func Events(trace []byte) (events []Event, err error) {
-	at := bytes.Index(trace, psb)
-	if at < 0 {
+	d := decoder{trace: trace, at: bytes.Index(trace, psb)}
+	if d.at < 0 {
 		return nil, fmt.Errorf("ptwalk: the trace has no PSB")
 	}
-	var now, last uint64 // the time, and the last IP
-	timed := false       // the time is of the packet that follows it
-	open := 0            // events[open:] wait for the next time
-	inSync := false      // between PSB and PSBEND
-	add := func(e Event) {
-		e.First, e.Last, e.Offset = now, now, at
-		events = append(events, e)
-		if timed {
-			open = len(events)
+	for d.at < len(trace) {
+		n, err := d.packet()
+		if err != nil {
+			return d.events, err
 		}
-		timed = false
+		if n == 0 {
+			return d.events, nil
+		}
+		d.at += n
 	}
-	ip := func(header byte, payload []byte) (uint64, int, bool) {
-		n := [8]int{0, 2, 4, 6, 6, 0, 8, 0}[header>>5]
-		if n > len(payload) {
-			return 0, 0, false
-		}
-		var word [8]byte
-		copy(word[:], payload[:n])
-		v := binary.LittleEndian.Uint64(word[:])
-		switch header >> 5 {
-		case 0:
-			return 0, 0, true
-		case 1:
-			last = last&^0xffff | v
-		case 2:
-			last = last&^0xffffffff | v
-		case 3:
-			last = uint64(int64(v<<16) >> 16)
-		case 4:
-			last = last&^0xffffffffffff | v
-		case 6:
-			last = v
-		default:
-			return 0, 0, false
-		}
-		return last, n, true
+	d.timeOpen(1<<64 - 1)
+	return d.events, nil
+}
+
+// A decoder reads the packets of a trace one after the other.
+type decoder struct {
+	trace  []byte
+	at     int // offset of the packet
+	events []Event
+	now    uint64 // the time of the last TSC packet
+	timed  bool   // now is the time of the next event
+	open   int    // events[open:] wait for the next time
+	last   uint64 // the last IP, of which a packet may have only the lower bytes
+	inSync bool   // between PSB and PSBEND
+}
+
+// packet reads a packet and returns its size, or 0 if the end of the trace cuts it.
+func (d *decoder) packet() (n int, err error) {
+	b := d.trace[d.at]
+	switch {
+	case b == 0x00: // PAD
+		return 1, nil
+	case b == 0x02:
+		return d.extended()
+	case b == 0x19: // TSC
+		return d.tsc(), nil
+	case b == 0x59, b == 0x99: // MTC, MODE
+		return 2, nil
+	case b&3 == 3:
+		return d.cycles(), nil
+	case b&0x1f == 0x0d:
+		return d.ip(Target)
+	case b&0x1f == 0x11:
+		return d.ip(Enable)
+	case b&0x1f == 0x01:
+		return d.ip(Disable)
+	case b&0x1f == 0x1d && d.inSync:
+		return d.ip(Sync)
+	case b&0x1f == 0x1d:
+		return d.ip(Async)
+	case b&1 == 0: // TNT
+		d.outcomes(uint64(b) >> 1)
+		return 1, nil
 	}
-	tnt := func(v uint64) { // the highest bit ends the outcomes, the oldest is next to it
-		exact, before := timed, now
-		if n := len(events); n > 0 {
-			before = events[n-1].First
+	return 0, d.unknown()
+}
+
+func (d *decoder) unknown() error {
+	return fmt.Errorf("ptwalk: packet %#x at offset %d is not one of those that are known", d.trace[d.at], d.at)
+}
+
+// extended reads a packet of two bytes or more, of which the first is 0x02.
+func (d *decoder) extended() (n int, err error) {
+	rest := d.trace[d.at:]
+	if len(rest) == 1 {
+		return 0, nil
+	}
+	n, ok := extended[rest[1]]
+	switch {
+	case !ok:
+		return 0, d.unknown()
+	case n > len(rest):
+		return 0, nil
+	}
+	switch rest[1] {
+	case 0x82:
+		if !bytes.Equal(rest[:n], psb) {
+			return 0, d.unknown()
 		}
-		for i := bits.Len64(v) - 2; i >= 0; i-- {
-			timed = exact
-			add(Event{Kind: Branch, Taken: v>>i&1 != 0})
-			if i > 0 && exact { // the time is that of the newest outcome
-				events[len(events)-1].First = before
-			}
+		d.inSync, d.last = true, 0
+	case 0x23:
+		d.inSync = false
+	case 0xf3:
+		d.add(Event{Kind: Lost})
+	case 0xa3:
+		d.outcomes(binary.LittleEndian.Uint64(rest) >> 16)
+	}
+	return n, nil
+}
+
+// tsc reads a TSC packet: the time of the events since the last one, at most, and of the
+// next one.
+func (d *decoder) tsc() (n int) {
+	const size = 8
+	if d.at+size > len(d.trace) {
+		return 0
+	}
+	d.now = binary.LittleEndian.Uint64(d.trace[d.at:]) >> 8
+	d.timeOpen(d.now)
+	d.open, d.timed = len(d.events), true
+	return size
+}
+
+// timeOpen sets the latest time of the events that have none yet.
+func (d *decoder) timeOpen(t uint64) {
+	for i := d.open; i < len(d.events); i++ {
+		d.events[i].Last = t
+	}
+}
+
+// cycles returns the size of a CYC packet. Each byte says whether another one follows.
+func (d *decoder) cycles() int {
+	n := 1
+	if d.trace[d.at]&4 != 0 {
+		for n < len(d.trace)-d.at && d.trace[d.at+n]&1 != 0 {
+			n++
+		}
+		n++
+	}
+	return n
+}
+
+// ip reads a packet with an IP. Its first three bits say which bytes of it are there.
+func (d *decoder) ip(kind EventKind) (n int, err error) {
+	form, payload := d.trace[d.at]>>5, d.trace[d.at+1:]
+	n = [8]int{0, 2, 4, 6, 6, 0, 8, 0}[form]
+	switch {
+	case form == 5 || form == 7:
+		return 0, d.unknown()
+	case n > len(payload):
+		return 0, nil
+	}
+	var word [8]byte
+	copy(word[:], payload[:n])
+	v := binary.LittleEndian.Uint64(word[:])
+	switch form {
+	case 0: // suppressed
+		d.add(Event{Kind: kind})
+		return 1, nil
+	case 1:
+		d.last = d.last&^0xffff | v
+	case 2:
+		d.last = d.last&^0xffffffff | v
+	case 3:
+		d.last = uint64(int64(v<<16) >> 16)
+	case 4:
+		d.last = d.last&^0xffffffffffff | v
+	case 6:
+		d.last = v
+	}
+	d.add(Event{Kind: kind, IP: d.last})
+	return 1 + n, nil
+}
+
+// outcomes adds the outcomes of a TNT packet. The highest bit of v ends them; the oldest is
+// next to it. The time of the packet is that of the newest.
+func (d *decoder) outcomes(v uint64) {
+	exact, before := d.timed, d.now
+	if n := len(d.events); n > 0 {
+		before = d.events[n-1].First
+	}
+	for i := bits.Len64(v) - 2; i >= 0; i-- {
+		d.timed = exact
+		d.add(Event{Kind: Branch, Taken: v>>i&1 != 0})
+		if i > 0 && exact {
+			d.events[len(d.events)-1].First = before
 		}
 	}
-	for at < len(trace) {
-		b, rest := trace[at], trace[at+1:]
-		n := 1
-		bad := false
-		switch {
-		case b == 0x00: // PAD
-		case b == 0x02:
-			if len(rest) == 0 {
-				return events, nil // the trace is cut within a packet
-			}
-			size, ok := extended[rest[0]]
-			if n = size; !ok {
-				bad = true
-				break
-			}
-			if at+n > len(trace) {
-				return events, nil
-			}
-			switch rest[0] {
-			case 0x82:
-				if bad = !bytes.Equal(trace[at:at+16], psb); !bad {
-					inSync, last = true, 0
-				}
-			case 0x23:
-				inSync = false
-			case 0xf3:
-				add(Event{Kind: Lost})
-			case 0xa3:
-				tnt(binary.LittleEndian.Uint64(trace[at:]) >> 16)
-			}
-		case b == 0x19: // TSC
-			if n = 8; at+n > len(trace) {
-				return events, nil
-			}
-			now = binary.LittleEndian.Uint64(trace[at:]) >> 8
-			for i := open; i < len(events); i++ {
-				events[i].Last = now
-			}
-			open, timed = len(events), true
-		case b == 0x59, b == 0x99: // MTC, MODE
-			n = 2
-		case b&3 == 3: // CYC
-			if b&4 != 0 {
-				for n < len(trace)-at && trace[at+n]&1 != 0 {
-					n++
-				}
-				n++
-			}
-		case b&0x1f == 0x0d, b&0x1f == 0x11, b&0x1f == 0x01, b&0x1f == 0x1d:
-			addr, size, ok := ip(b, rest)
-			if !ok {
-				bad = true
-				break
-			}
-			n += size
-			kind := map[byte]EventKind{0x0d: Target, 0x11: Enable, 0x01: Disable, 0x1d: Async}[b&0x1f]
-			if kind == Async && inSync {
-				kind = Sync
-			}
-			add(Event{Kind: kind, IP: addr})
-		case b&1 == 0: // TNT
-			tnt(uint64(b) >> 1)
-		default:
-			bad = true
-		}
-		if bad {
-			return events, fmt.Errorf("ptwalk: packet %#x at offset %d is not one of those that are known", b, at)
-		}
-		at += n
+}
+
+// add appends an event of the packet.
+func (d *decoder) add(e Event) {
+	e.First, e.Last, e.Offset = d.now, d.now, d.at
+	d.events = append(d.events, e)
+	if d.timed {
+		d.open = len(d.events)
 	}
-	for i := open; i < len(events); i++ {
-		events[i].Last = 1<<64 - 1
-	}
-	return events, nil
+	d.timed = false
 }

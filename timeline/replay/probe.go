@@ -4,12 +4,8 @@
 package replay
 
 import (
-	"bytes"
-	"fmt"
-	"hash/crc32"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -101,24 +97,6 @@ type looseSample struct {
 	after    bool // it is an AFTER
 }
 
-// A probeCPU pairs the samples of one CPU. perf writes the records of a CPU in order.
-type probeCPU struct {
-	open   bool
-	write  probeWrite
-	mm     uint64 // powerpc
-	newest uint64
-	recent []probeSeen // of the last samples, for those that perf writes twice
-	copyOf struct {
-		tid    uint32
-		lo, hi uint64
-	}
-}
-
-type probeSeen struct {
-	time uint64
-	sum  uint32
-}
-
 // probeLog has all samples of probes on text writers.
 type probeLog struct {
 	events  []*probeEvent
@@ -155,191 +133,6 @@ type probeOther struct {
 
 // maxOthers is how many calls that are no writers' are kept.
 const maxOthers = 1 << 16
-
-// probeEventOf returns the probe that an event is, as its fields in TRACING_DATA show, or
-// nil if it is none.
-func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
-	if !isTracepoint(e) {
-		return nil
-	}
-	name, fields := parseFormat(data, e.Attr.Config)
-	if _, ok := fields["__probe_ip"]; !ok {
-		return nil
-	}
-	p := &probeEvent{event: e, name: name}
-	ok := true
-	need := func(name string, size int) int {
-		f := fields[name]
-		ok = ok && f.offset >= 8 && f.size >= size
-		p.size = max(p.size, f.offset+f.size)
-		return f.offset
-	}
-	word := func(reg, addr, at string) {
-		if fields[addr].offset != 0 && fields[at].offset != 0 {
-			p.words = append(p.words, probeWord{reg, need(addr, 8), need(at, 8)})
-		}
-	}
-	has := func(names ...string) bool {
-		for _, n := range names {
-			if fields[n].offset == 0 {
-				return false
-			}
-		}
-		return true
-	}
-	p.ip = need("__probe_ip", 8)
-	switch {
-	case has("idx", "phys", "lr", "st"):
-		p.role = probeARM64
-		p.idx, p.phys, p.lr, p.stack = need("idx", 8), need("phys", 8), need("lr", 8), need("st", 16)
-		p.stackLen = fields["st"].size
-		word("stack", "va", "now")
-		word("x19", "x19", "at19")
-	case has("lr", "mm", "uaddr"):
-		p.role = probeAfter
-		p.lr, p.mm = need("lr", 8), need("mm", 8)
-		for i := range p.registers {
-			reg := fmt.Sprintf("r%d", i)
-			if word(reg, reg, fmt.Sprintf("at%d", i)); has(reg) {
-				p.registers[i] = need(reg, 8)
-			}
-		}
-		// Names that do not say which registers they are of: those of 6.12.95.
-		if word("r31", "va", "now"); has("new", "dw") {
-			p.registers[31], p.registers[29], p.registers[28] = fields["va"].offset, need("new", 8), need("dw", 8)
-		}
-		if len(p.words) > 0 {
-			p.role = probeBefore
-		}
-	case has("addr", "len", "b", "now"):
-		p.role = probeWrites
-		p.addr, p.length, p.bytes, p.now = need("addr", 8), need("len", 8), need("b", sampledBytes), need("now", sampledBytes)
-	case has("addr", "len", "b"):
-		p.role = probeCopy
-		p.addr, p.length = need("addr", 8), need("len", 8)
-	default:
-		return nil
-	}
-	if !ok || p.size > 1<<16 {
-		return nil
-	}
-	return p
-}
-
-// isTracepoint reports whether an event is a tracepoint, as events on kprobes are.
-func isTracepoint(e *perfdata.Event) bool {
-	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
-	return e.Attr.Type == typeTracepoint
-}
-
-// A formatField is a field of an event's raw data.
-type formatField struct{ offset, size int }
-
-// parseFormat returns the name of the event with this id in TRACING_DATA, without its
-// group, and its fields by name. TRACING_DATA has the files format of tracefs. The fields
-// are nil if the event is not there.
-func parseFormat(data []byte, id uint64) (name string, fields map[string]formatField) {
-	for {
-		before, rest, ok := bytes.Cut(data, []byte("\nID: "))
-		if !ok {
-			return "", nil
-		}
-		data = rest
-		if i := bytes.LastIndex(before, []byte("name: ")); i >= 0 {
-			name = string(before[i+len("name: "):])
-		}
-		if n, _, _ := bytes.Cut(rest, []byte("\n")); number(n) == id {
-			break
-		}
-	}
-	text, _, ok := bytes.Cut(data, []byte("print fmt:"))
-	if !ok {
-		return "", nil
-	}
-	fields = make(map[string]formatField)
-	for line := range bytes.Lines(text) {
-		decl, rest, ok := bytes.Cut(line, []byte(";\toffset:"))
-		if _, d, is := bytes.Cut(decl, []byte("field:")); ok && is {
-			field := string(d[bytes.LastIndexByte(d, ' ')+1:])
-			field, _, _ = strings.Cut(field, "[")
-			_, size, _ := bytes.Cut(rest, []byte("size:"))
-			fields[field] = formatField{int(min(number(rest), 1<<16)), int(min(number(size), 1<<16))}
-		}
-	}
-	return name, fields
-}
-
-// probed finds the events of the recording that are probes on text writers. In a stream,
-// their formats come after the events, or at the end.
-func (s *scan) probed() {
-	if s.machine != 0 || s.formats {
-		return
-	}
-	data := tracingFormats(s.rec, s.formatFile)
-	if data == nil {
-		return
-	}
-	s.formats = true
-	var p probeLog
-	for _, e := range s.rec.Events() {
-		if x := probeEventOf(e, data); x != nil {
-			p.events = append(p.events, x)
-		}
-	}
-	if len(p.events) > 0 {
-		p.cpus, p.mms = make(map[int64]*probeCPU), make(map[uint64]bool)
-		s.probes = &p
-	}
-}
-
-// An unformatted is a sample of a tracepoint in a stream that has not said yet what its
-// fields are.
-type unformatted struct {
-	rec   perfdata.Record
-	event *perfdata.Event
-	id    perfdata.SampleID
-	raw   []byte
-}
-
-// formatted handles the samples of probes that came before their formats, when a stream
-// has these. In file form they come last.
-func (s *scan) formatted(r *Replay) {
-	if s.formats {
-		return
-	}
-	if s.probed(); !s.formats {
-		return
-	}
-	waited := s.unformatted
-	s.unformatted = nil
-	if s.probes == nil {
-		return // no sample was one of a probe: those of modules that were skipped remain so
-	}
-	s.tracepoints()
-	s.describe(r)
-	s.samples.ch = nil // it may not be plain any more
-	take := func(ch *channel) {
-		if ch.event.Attr.SampleType&perfdata.SampleRaw != 0 { // else its samples did not wait
-			ch.kinds |= s.kindsOf(ch.event)
-		}
-	}
-	for _, ch := range s.channels.all {
-		take(ch)
-	}
-	for _, ch := range s.nameless {
-		take(ch)
-	}
-	for i := range waited {
-		w := &waited[i]
-		s.tracepointSample(&w.rec, w.event, s.kindsOf(w.event), &w.id, w.raw)
-	}
-}
-
-// waits keeps a sample of a tracepoint for the time when its format is known.
-func (s *scan) waits(rec *perfdata.Record, e *perfdata.Event, id *perfdata.SampleID, raw []byte) {
-	kept := perfdata.Record{Type: rec.Type, Offset: rec.Offset}
-	s.unformatted = append(s.unformatted, unformatted{kept, e, *id, bytes.Clone(raw)})
-}
 
 // clone returns a copy that [scan.addProbed] can resolve. Samples that are added to p do
 // not change it.
@@ -397,199 +190,6 @@ func (s *scan) kindsOf(e *perfdata.Event) kinds {
 	return k
 }
 
-// probeSample handles a sample of a probe on a text writer.
-func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.SampleID, raw []byte) {
-	if len(raw) < e.size {
-		s.broken(rec, "%d bytes of raw data, the event's fields take %d", len(raw), e.size)
-		return
-	}
-	const needed = perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleTID
-	if id.Has&needed != needed {
-		return // coverProbes says so
-	}
-	p, order := s.probes, s.rec.ByteOrder()
-	u64 := func(at int) uint64 { return order.Uint64(raw[at:]) }
-	c := p.cpus[int64(id.CPU)]
-	if c == nil {
-		c = &probeCPU{}
-		p.cpus[int64(id.CPU)] = c
-	}
-	if !p.see(c, id.Time, raw[:e.size], e) {
-		return
-	}
-	e.times = append(e.times, id.Time)
-	if ip := u64(e.ip); e.where != ip {
-		e.moved = e.moved || e.where != 0
-		e.where = ip
-	}
-	switch e.role {
-	case probeWrites:
-		w := sampledWrite{time: id.Time, addr: u64(e.addr), len: u64(e.length)}
-		copy(w.bytes[:], raw[e.bytes:])
-		copy(w.now[:], raw[e.now:])
-		if w.addr+w.len >= w.addr && w.len > 0 {
-			p.stores = append(p.stores, w)
-		}
-		return
-	case probeCopy:
-		lo, n := u64(e.addr), u64(e.length)
-		if lo+n < lo {
-			n = 0
-		}
-		c.copyOf.tid, c.copyOf.lo, c.copyOf.hi = id.TID, lo, lo+n
-		return
-	case probeARM64:
-		if phys := u64(e.phys); phys != 0 {
-			p.abandon(c, id)
-			c.begin(id)
-			w := &c.write
-			w.phys, w.mapLR, w.caller = phys, u64(e.lr), withoutPAC(u64(e.stack+8))
-			c.write.index = u64(e.idx)
-			for i, x := range e.words[:min(len(e.words), len(w.words))] {
-				w.words[i].reg, w.words[i].addr = x.reg, u64(x.addr)
-				copy(w.words[i].at[:], raw[x.at:])
-			}
-			if c.copyOf.tid == id.TID && c.copyOf.lo < c.copyOf.hi {
-				w.hasCopy, w.copyLo, w.copyHi = true, c.copyOf.lo, c.copyOf.hi
-			}
-			return
-		}
-		if !c.open || c.write.tid != id.TID || c.write.index != u64(e.idx) {
-			p.addLoose(c, id, 0, true)
-			return
-		}
-		w := &c.write
-		w.lr = u64(e.lr)
-		if x := p.writer.arm64(w.lr); x.ok && x.w.Index == w.index && x.w.Offset+x.w.Len <= e.stackLen {
-			w.len = uint8(x.w.Len)
-			copy(w.new[:x.w.Len], raw[e.stack+x.w.Offset:])
-		}
-	case probeBefore:
-		lr := u64(e.lr)
-		w, ok := p.writer.ppc64(lr)
-		if c.open {
-			if c.write.len != 0 {
-				p.abandon(c, id)
-			} else {
-				p.other(c)
-			}
-		}
-		c.begin(id)
-		c.mm, c.write.mapLR = u64(e.mm), lr
-		if !ok {
-			return // not a writer
-		}
-		p.mms[c.mm] = true
-		place, value, long := e.registers[w.Addr], e.registers[w.Value], e.registers[w.Doubleword]
-		i := slices.IndexFunc(e.words, func(x probeWord) bool { return x.addr == place })
-		if i < 0 || value == 0 || long == 0 {
-			return // it keeps these in registers that the event does not have
-		}
-		x := &c.write
-		x.addr, x.len, x.hasOld = u64(e.words[i].addr), 4, true
-		if byte(u64(long)) != 0 {
-			x.len = 8
-			order.PutUint64(x.new[:], u64(value))
-		} else {
-			order.PutUint32(x.new[:], uint32(u64(value)))
-		}
-		copy(x.old[:x.len], raw[e.words[i].at:])
-		return
-	case probeAfter:
-		lr := u64(e.lr)
-		w, writes := p.writer.ppc64(c.write.mapLR)
-		switch {
-		case !c.open || c.write.tid != id.TID || c.mm != u64(e.mm) || !p.writer.sameFunction(c.write.mapLR, lr):
-			if p.mms[u64(e.mm)] {
-				p.addLoose(c, id, 0, true)
-			}
-			return
-		case !writes && !p.mms[c.mm]:
-			p.other(c)
-			c.open = false
-			return
-		}
-		if x, at := &c.write, e.registers[w.Value]; x.len != 0 {
-			if at == 0 || x.len == 4 && order.Uint32(x.new[:]) != uint32(u64(at)) || x.len == 8 && order.Uint64(x.new[:]) != u64(at) {
-				x.len = 0 // the registers do not hold what they seem to
-			}
-		}
-		c.write.lr = lr
-	}
-	c.write.ended, c.open = id.Time, false
-	p.writes = append(p.writes, c.write)
-}
-
-// withoutPAC returns a return address of the kernel without the authentication code that
-// arm64 keeps in its upper bits.
-func withoutPAC(addr uint64) uint64 {
-	if addr>>55&1 == 1 {
-		return addr | 0xffff<<48
-	}
-	return addr
-}
-
-// begin opens a pair with a BEFORE.
-func (c *probeCPU) begin(id *perfdata.SampleID) {
-	c.open = true
-	c.write = probeWrite{began: id.Time, pid: id.PID, tid: id.TID, cpu: int32(id.CPU)}
-}
-
-// abandon notes that the BEFORE that is open has no AFTER.
-func (p *probeLog) abandon(c *probeCPU, id *perfdata.SampleID) {
-	if c.open {
-		w := &c.write
-		p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: id.Time, phys: w.phys, cpu: int64(w.cpu)})
-	}
-	c.open = false
-}
-
-// addLoose notes an AFTER without a BEFORE.
-func (p *probeLog) addLoose(c *probeCPU, id *perfdata.SampleID, phys uint64, after bool) {
-	previous := uint64(0)
-	if n := len(c.recent); n > 1 {
-		previous = c.recent[n-2].time
-	}
-	p.abandon(c, id)
-	p.loose = append(p.loose, looseSample{time: id.Time, previous: previous, next: timeline.MaxTime, phys: phys, cpu: int64(id.CPU), after: after})
-}
-
-// other keeps a call of the mapping function that no decoded writer made.
-func (p *probeLog) other(c *probeCPU) {
-	if len(p.others) >= maxOthers {
-		p.foreign++
-		return
-	}
-	p.others = append(p.others, probeOther{c.write.began, c.mm, c.write.mapLR, c.write.cpu})
-}
-
-// keptSamples is how many of a CPU's newest samples are compared with one that perf may
-// have written twice.
-const keptSamples = 1 << 12
-
-// see notes a sample. It returns false if perf has written the sample twice: the CPU has
-// an equal one of the same time.
-func (p *probeLog) see(c *probeCPU, t uint64, raw []byte, e *probeEvent) bool {
-	sum := crc32.Update(uint32(e.role), crc32.IEEETable, raw)
-	if t <= c.newest {
-		for i := len(c.recent) - 1; i >= 0; i-- {
-			if x := c.recent[i]; x.time == t && x.sum == sum {
-				p.doubles++
-				return false
-			}
-		}
-		if t < c.newest {
-			p.back = append(p.back, timeline.Interval{From: t, To: c.newest + 1})
-		}
-	}
-	c.newest = max(c.newest, t)
-	if len(c.recent) >= 2*keptSamples {
-		c.recent = append(c.recent[:0], c.recent[keptSamples:]...)
-	}
-	c.recent = append(c.recent, probeSeen{t, sum})
-	return true
-}
-
 // poke returns the change as a text poke. Its bytes belong to the write.
 func (w *probeWrite) poke() timeline.Poke {
 	return timeline.Poke{Addr: w.addr, Began: w.began, Time: w.ended, Old: w.old[:w.len], New: w.new[:w.len], CPU: int(w.cpu)}
@@ -632,17 +232,7 @@ func (s *scan) addProbed() {
 		return
 	}
 	p.resolved = true
-	for _, c := range p.cpus {
-		switch {
-		case !c.open:
-		case c.write.len == 0 && c.write.phys == 0:
-			p.other(c)
-		default:
-			w := &c.write
-			p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: timeline.MaxTime, phys: w.phys, cpu: int64(w.cpu)})
-		}
-		c.open = false
-	}
+	p.closePairs()
 	lo, hi, ok := s.kernelText()
 	if !ok {
 		p.bad = "there is no kallsyms, which the probes need"
@@ -675,24 +265,46 @@ func (s *scan) addProbed() {
 		}
 		delete(newest, w.tid)
 		p.undecoded++
-		switch core := w.phys + p.offset; {
-		case w.hasCopy && w.addr != 0 && w.copyLo <= w.addr && w.addr < w.copyHi:
-			s.b.GapAt(timeline.Range{Lo: w.addr, Hi: w.copyHi}, w.began, w.ended, timeline.WriterUnknown)
-		case w.addr != 0:
-			s.b.GapAt(timeline.Range{Lo: w.addr, Hi: w.addr&^(probePage-1) + probePage}, w.began, w.ended, timeline.WriterUnknown)
-		case w.phys != 0 && p.hasOffset && (core < lo || core >= hi):
-			s.b.GapAt(timeline.Range{Lo: 1, Hi: lo}, w.began, w.ended, timeline.WriterUnknown)
-			s.b.GapAt(timeline.Range{Lo: hi, Hi: ^uint64(0)}, w.began, w.ended, timeline.WriterUnknown)
-		case p.writer.writesPrograms(w.mapLR):
-			// BPF programs are known by their births and deaths.
-		default:
-			p.nowhere = append(p.nowhere, timeline.Interval{From: w.began, To: w.ended})
-		}
+		s.coverUndecoded(w, lo, hi)
 	}
 	for _, o := range p.others {
 		if p.mms[o.mm] && !p.writer.writesPrograms(o.lr) {
 			p.nowhere = append(p.nowhere, timeline.Interval{From: o.time, To: timeline.MaxTime})
 		}
+	}
+}
+
+// closePairs notes each BEFORE that is still open after the last sample.
+func (p *probeLog) closePairs() {
+	for _, c := range p.cpus {
+		switch {
+		case !c.open:
+		case c.write.len == 0 && c.write.phys == 0:
+			p.other(c)
+		default:
+			w := &c.write
+			p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: timeline.MaxTime, phys: w.phys, cpu: int64(w.cpu)})
+		}
+		c.open = false
+	}
+}
+
+// coverUndecoded makes a gap of a change whose bytes are not known, as narrow as what is known
+// of its place. Core kernel text is [lo, hi).
+func (s *scan) coverUndecoded(w *probeWrite, lo, hi uint64) {
+	p := s.probes
+	switch core := w.phys + p.offset; {
+	case w.hasCopy && w.addr != 0 && w.copyLo <= w.addr && w.addr < w.copyHi:
+		s.b.GapAt(timeline.Range{Lo: w.addr, Hi: w.copyHi}, w.began, w.ended, timeline.WriterUnknown)
+	case w.addr != 0:
+		s.b.GapAt(timeline.Range{Lo: w.addr, Hi: w.addr&^(probePage-1) + probePage}, w.began, w.ended, timeline.WriterUnknown)
+	case w.phys != 0 && p.hasOffset && (core < lo || core >= hi):
+		s.b.GapAt(timeline.Range{Lo: 1, Hi: lo}, w.began, w.ended, timeline.WriterUnknown)
+		s.b.GapAt(timeline.Range{Lo: hi, Hi: ^uint64(0)}, w.began, w.ended, timeline.WriterUnknown)
+	case p.writer.writesPrograms(w.mapLR):
+		// BPF programs are known by their births and deaths.
+	default:
+		p.nowhere = append(p.nowhere, timeline.Interval{From: w.began, To: w.ended})
 	}
 }
 

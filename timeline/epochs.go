@@ -1,0 +1,196 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"slices"
+	"sort"
+)
+
+// The time of a fragment is cut into epochs: times in which the same code is there, or none
+// (see historyBuilder). Here is where each epoch begins, which gaps count in it, and which
+// copy it begins with. historyBuilder.alive and historyBuilder.unowned do the rest.
+
+// history derives the versions of a fragment: one epoch for each lifetime that was
+// there, and one for each time between. They are valid until the next call.
+func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
+	changes := d.changesOf(f, w.pokesOf(p.sites))
+	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: slices.Grow(d.out[:0], len(changes)+4)}
+	var births []uint64
+	if p.text {
+		class := gapsOfText
+		if p.thunk {
+			class = gapsOfThunk
+		}
+		c.gaps, c.bare = d.gaps[class], NeverRecorded
+		if class == gapsOfText {
+			c.pairs = d.pairs
+		}
+		c.addLocalGaps(p.lo)
+		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
+	} else {
+		here := w.lifetimesOver(p)
+		c.throughLifetimes(here, changes)
+		for _, l := range here {
+			births = append(births, l.From, l.To)
+		}
+	}
+	c.uncertain(changes, births)
+	c.inFlight()
+	c.weave(changes)
+	d.out = c.out
+	return c.out
+}
+
+// throughLifetimes derives the history of a fragment where code comes and goes. here
+// are the lifetimes that cover it.
+func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
+	d := c.build
+	upTo := func(t uint64) (part []change) {
+		n := sort.Search(len(changes), func(i int) bool { return changes[i].time >= t })
+		part, changes = changes[:n], changes[n:]
+		return part
+	}
+	t := uint64(0)
+	var before *Lifetime
+	for i, l := range here {
+		to := l.To
+		if i+1 < len(here) {
+			to = min(to, here[i+1].From)
+		}
+		if l.From >= to && l.Kind != Nothing {
+			continue
+		}
+		if t < l.From {
+			part := upTo(l.From)
+			c.early = part
+			c.unowned(t, l.From, before, part)
+		}
+		if len(c.stray) > 0 {
+			c.early = append(slices.Clip(c.stray), c.early...)
+		}
+		if l.Kind == Nothing {
+			t, before = l.From, l
+			continue
+		}
+		init, from := initial{content: noContent}, l.From
+		c.soft, c.uncopied = ReasonNone, false
+		switch l.Kind {
+		case ModuleText:
+			init = c.beginModule(l)
+		case ModuleData:
+			// A snapshot of data proves nothing a moment later.
+			c.gaps, c.bare, c.uncopied = always(NotText), NotText, true
+		case BPFImage:
+			init = c.beginImage(l, to)
+			if read, ok := c.readCode(l); ok && read.from < to {
+				// Until then the kernel wrote it without a record.
+				c.alive(l.From, read.from, init, upTo(read.from))
+				from, init = read.from, read
+				c.gaps = d.gaps[gapsOfCode]
+			}
+		case BPFProgram:
+			init = c.beginProgram(l, to)
+		case OutOfLine:
+			init = c.beginOutOfLine(l, to)
+		}
+		part := upTo(to)
+		if l.Kind == OutOfLine && to == l.To && len(changes) > 0 && changes[0].retires(to) {
+			part, changes = part[:len(part)+1], changes[1:]
+		}
+		c.stray = nil
+		c.gaps = c.unsureGaps(l, init, part)
+		c.alive(from, to, init, part)
+		if l.Kind == ModuleText {
+			c.doubtText(l, to)
+		}
+		t, before = to, l
+	}
+	if t < MaxTime {
+		c.unowned(t, MaxTime, before, changes)
+	}
+}
+
+// beginModule sets which gaps count in text of a module, and returns the copy that its epoch
+// begins with.
+func (c *historyBuilder) beginModule(l *Lifetime) initial {
+	c.gaps, c.bare = c.build.gaps[gapsOfModule], NeverRecorded
+	weak := c.afterCopy
+	if l.stayed {
+		c.gaps, weak = c.build.gaps[gapsOfStayed], ReasonNone
+	}
+	if c.thunk {
+		c.gaps = c.build.gaps[gapsOfThunk]
+	}
+	c.addLocalGaps(c.f.addr)
+	// Where a module came later, the snapshot has what was there before.
+	if !l.later && l.From <= later(c.snapshot.To, c.skew) {
+		return c.fromSnapshot(weak)
+	}
+	return initial{content: noContent}
+}
+
+// beginImage is beginModule for a BPF trampoline or dispatcher. Its epoch ends at to.
+func (c *historyBuilder) beginImage(l *Lifetime, to uint64) initial {
+	c.gaps, c.bare = always(BPFTrampoline), BPFTrampoline
+	return c.beginCopied(l, to, BPFTrampoline)
+}
+
+// beginProgram is beginModule for a BPF program, whose epoch ends at to. Its copy is the one
+// in its info.
+func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
+	c.gaps, c.bare = c.build.gaps[gapsOfCode], BPFNoInfo
+	c.made, c.madeBy = l.From, l.cpu
+	if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
+		c.gaps = always(NoCoverage)
+		c.addProbed()
+	}
+	off, ok := c.codeOff[l]
+	if !ok {
+		c.soft = BPFNoInfo
+		return c.beginCopied(l, to, BPFNoInfo)
+	}
+	init := initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
+		from: max(l.From, c.first), to: min(to, c.horizon)}
+	init.seen = c.seenBy(init.to, 0)
+	if l.From == 0 && c.announcedEarly {
+		init.from = 0
+	}
+	switch {
+	case l.oldCode:
+		init.from, init.to, init.last = 0, MaxTime, true
+		init.weak = c.reasonUndated(0)
+	case c.mayFollow(init.content, l.From, l.cpu):
+		init.weak = ClockUncertainty
+	}
+	return init
+}
+
+// beginOutOfLine is beginModule for out-of-line code. Its epoch ends at to.
+func (c *historyBuilder) beginOutOfLine(l *Lifetime, to uint64) initial {
+	c.gaps, c.bare, c.soft = c.build.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
+	c.addLocalGaps(c.f.addr)
+	return c.beginCopied(l, to, OutOfLineGap)
+}
+
+// beginCopied returns what the snapshot has of code that was there all the time in which the
+// snapshot can have been made. For the reason weak its bytes are at most unconfirmed.
+func (c *historyBuilder) beginCopied(l *Lifetime, to uint64, weak Reason) initial {
+	if l.From == 0 && to > c.snapshot.To {
+		return c.fromSnapshot(weak)
+	}
+	return initial{content: noContent}
+}
+
+// doubtText overlays the epoch of a module's text, which ends at to, with what is not certain
+// of it: whether it was there when perf listed the modules, and what was there behind its
+// first contradiction.
+func (c *historyBuilder) doubtText(l *Lifetime, to uint64) {
+	if l.stayed && l.From == 0 && c.afterCopy != ReasonNone {
+		c.doubtBefore(min(to, later(c.listedBy(), c.skew)))
+	}
+	if l.doubted < to {
+		c.doubt(l.doubted)
+	}
+}
