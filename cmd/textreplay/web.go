@@ -186,9 +186,7 @@ func (in *webInput) load() (*web.Recording, error) {
 	}
 	if in.opens > 1 {
 		a.progress.value = "never"
-		if a.index == "auto" {
-			a.index = "never" // it may grow again
-		}
+		a.index = "never" // it may grow again
 	}
 	var r *replay.Replay
 	var err error
@@ -206,6 +204,7 @@ func (in *webInput) load() (*web.Recording, error) {
 		// mapped, and pages touch little of it.
 		a.closeAll()
 		a.opened = nil
+		a.outputs = in.app.outputs // the index is not another output now
 		if r, err = a.load(); err != nil {
 			a.closeAll()
 			return nil, err

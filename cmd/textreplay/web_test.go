@@ -423,6 +423,27 @@ func TestWebSmall(t *testing.T) {
 	v.check("small")
 }
 
+// TestWebIndex: web writes the index that --index names, uses it, and reads the recording
+// without one when it has grown.
+func TestWebIndex(t *testing.T) {
+	index := filepath.Join(t.TempDir(), "index")
+	a := &app{stdin: strings.NewReader(""), stderr: io.Discard, input: filepath.Join(corpus.Root(), "testdata/small/rec.data"), index: index}
+	in := &webInput{app: a}
+	for i, used := range []bool{true, false} {
+		rec, err := in.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := rec.Replay.Index(); s.Used != used || s.Saved {
+			t.Errorf("opened %d times: the index is %+v", i+1, s)
+		}
+		rec.Close()
+	}
+	if !isThere(index) {
+		t.Error("there is no index")
+	}
+}
+
 // TestWebProfile: pprof's pages are there.
 func TestWebProfile(t *testing.T) {
 	ctx := browser(t)

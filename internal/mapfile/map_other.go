@@ -22,3 +22,5 @@ func mapped(f *os.File, size int) ([]byte, error) {
 func unmap([]byte) error { return nil }
 
 func unload([]byte) {}
+
+func split([]byte) {}

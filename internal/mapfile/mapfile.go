@@ -31,6 +31,7 @@ type File struct {
 	f      *os.File    // nil after Close
 	info   fs.FileInfo // as of when it was opened
 	mapped bool
+	split  sync.Once
 }
 
 // ErrNotRegular is wrapped by the errors for what is no regular file.
@@ -142,6 +143,15 @@ func (m *File) ReadAt(b []byte, off int64) (int, error) { return m.f.ReadAt(b, o
 func (m *File) Unload() {
 	if m.mapped {
 		unload(m.Data)
+	}
+}
+
+// Split makes an access load no more than the surroundings of what it touches. Linux maps as
+// much at once as the page cache holds in one piece, which can be 2 MiB for each byte that is
+// read. For a file that is read here and there, this is nearly all of it.
+func (m *File) Split() {
+	if m.mapped {
+		m.split.Do(func() { split(m.Data) })
 	}
 }
 

@@ -414,6 +414,9 @@ func (s *session) references(v timeline.View, addr uint64) []uint64 {
 	var found []uint64
 	buf := make([]byte, 1<<16+8)
 	for at := lo; at < hi && len(found) < most; at += 1 << 16 {
+		if at&(1<<20-1) == 0 && s.large {
+			s.r.Unload() // all of kernel text is read
+		}
 		n := min(uint64(len(buf)), hi-at)
 		b := buf[:n]
 		if v.Read(at, b).Given < 4 {

@@ -156,6 +156,7 @@ func (r *Replay) Close() error {
 func (r *Replay) Unload() {
 	r.Recording.Unload()
 	if r.indexFile != nil {
+		r.indexFile.Split()
 		r.indexFile.Unload()
 	}
 	if s := r.Snapshot; s != nil && s.Core != nil {
