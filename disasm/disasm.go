@@ -134,14 +134,14 @@ func dataByte(code []byte, addr uint64) Inst {
 	return Inst{Addr: addr, Bytes: code[:1:1], Text: fmt.Sprintf(".byte %#02x", code[0]), Data: true}
 }
 
-// Data returns the first 8, 4 or 1 bytes of code as data, even if they would
+// data returns the first 8, 4 or 1 bytes of code as data, even if they would
 // decode: the largest size that is there and aligned. A word of 8 bytes is
 // named as an address, in the byte order of the architecture:
 //
 //	.xword 0xffff800081c67f58 <ftrace_nop_ops>
 //
 // As with [Disassembler.Next], sym may be nil, and code may be empty.
-func (d *Disassembler) Data(code []byte, addr uint64, sym Symbolizer) Inst {
+func (d *Disassembler) data(code []byte, addr uint64, sym Symbolizer) Inst {
 	word, xword := d.arch.directives()
 	switch {
 	case len(code) >= 8 && addr&7 == 0:
@@ -167,7 +167,7 @@ func (d *Disassembler) All(code []byte, addr uint64, sym Symbolizer) iter.Seq[In
 }
 
 // AllWithData is All for code in which there is data: isData reports whether the
-// byte at an address is. Such bytes are shown as [Disassembler.Data] shows them,
+// byte at an address is. Such bytes are shown as words, even if they would decode,
 // and no instruction has any of them: one that would reach into data is data
 // itself.
 //
@@ -180,7 +180,7 @@ func (d *Disassembler) AllWithData(code []byte, addr uint64, sym Symbolizer, isD
 			for n < min(len(code), 8) && isData(addr+uint64(n)) {
 				n++
 			}
-			return d.Data(code[:n], addr, sym)
+			return d.data(code[:n], addr, sym)
 		}
 		inst := d.Next(code, addr, sym)
 		for i := 1; i < len(inst.Bytes); i++ {

@@ -262,7 +262,7 @@ func TestMisaligned(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if inst := wordARM64.new(t).Data(nil, 0x1000, nil); len(inst.Bytes) != 0 {
+	if inst := wordARM64.new(t).data(nil, 0x1000, nil); len(inst.Bytes) != 0 {
 		t.Errorf("data of no bytes: %+v", inst)
 	}
 }

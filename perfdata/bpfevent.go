@@ -34,6 +34,6 @@ func (r *Recording) BPFEvent(rec *Record, b *BPFEvent) (err error) {
 	b.Flags = r.endian.u16(raw[10:])
 	b.ID = r.endian.u32(raw[12:])
 	b.Tag = [8]byte(raw[16:])
-	b.Excess, err = r.TrailerAt(rec, bpfEventBody, &b.SampleID)
+	b.Excess, err = r.trailerAt(rec, bpfEventBody, &b.SampleID)
 	return err
 }

@@ -100,7 +100,7 @@ func (d *DeferredCallchains) Join(dst []uint64, s *Sample) (chain []uint64, whol
 		return dst, false, err
 	}
 	dst = ips.AppendTo(dst)
-	cookie, ok := DeferredCookie(ips)
+	cookie, ok := deferredCookie(ips)
 	if !ok {
 		return dst, true, nil
 	}
@@ -111,9 +111,9 @@ func (d *DeferredCallchains) Join(dst []uint64, s *Sample) (chain []uint64, whol
 	return append(dst[:len(dst)-2], d.ips[part.start:part.end]...), true, nil
 }
 
-// DeferredCookie returns the cookie of a call chain whose user part was
+// deferredCookie returns the cookie of a call chain whose user part was
 // deferred, and whether it was.
-func DeferredCookie(chain Words) (cookie uint64, ok bool) {
+func deferredCookie(chain Words) (cookie uint64, ok bool) {
 	n := chain.Len()
 	if n < 2 || chain.At(n-2) != CallchainUserDeferred {
 		return 0, false

@@ -46,7 +46,7 @@ func (r *Recording) KSymbol(rec *Record, k *KSymbol) (err error) {
 	k.Kind = KSymbolKind(r.endian.u16(raw[20:]))
 	k.Flags = r.endian.u16(raw[22:])
 	k.Name = untilNUL(raw[ksymbolName:bodyEnd])
-	k.Excess, err = r.TrailerAt(rec, bodyEnd, &k.SampleID)
+	k.Excess, err = r.trailerAt(rec, bodyEnd, &k.SampleID)
 	return err
 }
 

@@ -193,14 +193,14 @@ func (r *Recording) SampleID(rec *Record, id *SampleID) error {
 		_, err := r.trailer(rec, id)
 		return err
 	}
-	_, err := r.TrailerAt(rec, bodyEnd, id)
+	_, err := r.trailerAt(rec, bodyEnd, id)
 	return err
 }
 
-// TrailerAt decodes the trailer that follows a body of known length: bodyEnd
+// trailerAt decodes the trailer that follows a body of known length: bodyEnd
 // is the offset in rec.Raw at which the trailer begins. It returns by how many
 // bytes the record is longer than body and trailer together.
-func (r *Recording) TrailerAt(rec *Record, bodyEnd int, id *SampleID) (excess int, err error) {
+func (r *Recording) trailerAt(rec *Record, bodyEnd int, id *SampleID) (excess int, err error) {
 	if bodyEnd < headerSize || bodyEnd > len(rec.Raw) {
 		*id = SampleID{}
 		return 0, r.recordErr(rec, "content is longer than the record of %d bytes", len(rec.Raw))

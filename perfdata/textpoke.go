@@ -51,7 +51,7 @@ func (r *Recording) TextPoke(rec *Record, p *TextPoke) (err error) {
 	end := newAt + int(r.endian.u16(raw[18:]))
 	p.Old = raw[textPokeBytes:newAt:newAt]
 	p.New = raw[newAt:end:end]
-	p.Excess, err = r.TrailerAt(rec, bodyEnd, &p.SampleID)
+	p.Excess, err = r.trailerAt(rec, bodyEnd, &p.SampleID)
 	return err
 }
 

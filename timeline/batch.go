@@ -8,9 +8,9 @@ import (
 	"math/bits"
 )
 
-// BatchMax is how many places text_poke_bp_batch writes at once at most
+// maxBatch is how many places text_poke_bp_batch writes at once at most
 // (TP_VEC_MAX: a page of struct text_poke_loc).
-const BatchMax = 256
+const maxBatch = 256
 
 // text_poke_bp_batch (arch/x86/kernel/alternative.c) writes up to 256 places in
 // three steps. After each step it waits until every CPU has executed a
@@ -39,10 +39,10 @@ func together(a, b *InPlacePoke) bool {
 // full could be wrong, because lone pokes that happen to ascend would shift it.
 func (w *Windows) couldBeBatch(k int) (lo, hi int) {
 	lo, hi = k, k+1
-	for lo > 0 && k-lo < BatchMax-1 && together(w.at(lo-1), w.at(lo)) {
+	for lo > 0 && k-lo < maxBatch-1 && together(w.at(lo-1), w.at(lo)) {
 		lo--
 	}
-	for hi < w.len() && hi-k < BatchMax && together(w.at(hi-1), w.at(hi)) {
+	for hi < w.len() && hi-k < maxBatch && together(w.at(hi-1), w.at(hi)) {
 		hi++
 	}
 	return lo, hi
@@ -90,7 +90,7 @@ func cut(run []*InPlacePoke) {
 		return
 	}
 	run[0].Flags |= beginsBatch
-	if len(run) <= BatchMax {
+	if len(run) <= maxBatch {
 		return
 	}
 	step := func(i int) uint64 { return run[i].Time - run[i-1].Time }
@@ -99,10 +99,10 @@ func cut(run []*InPlacePoke) {
 		steps.add(step(i))
 	}
 	pause := 64 * steps.longest(50)
-	for len(run) > BatchMax {
-		end := BatchMax
+	for len(run) > maxBatch {
+		end := maxBatch
 		if step(end) < pause {
-			for i := 1; i < BatchMax; i++ {
+			for i := 1; i < maxBatch; i++ {
 				if step(i) > step(end) {
 					end = i
 				}
@@ -119,10 +119,10 @@ func (w *Windows) step(k int) uint64 { return w.at(k).Time - w.at(k-1).Time }
 // batch returns the range of pokes of the batch that poke k is in.
 func (w *Windows) batch(k int) (lo, hi int) {
 	lo, hi = k, k+1
-	for lo > 0 && w.at(lo).Flags&beginsBatch == 0 && k-lo < BatchMax {
+	for lo > 0 && w.at(lo).Flags&beginsBatch == 0 && k-lo < maxBatch {
 		lo--
 	}
-	for hi < w.len() && w.at(hi).Flags&beginsBatch == 0 && hi-k < BatchMax {
+	for hi < w.len() && w.at(hi).Flags&beginsBatch == 0 && hi-k < maxBatch {
 		hi++
 	}
 	return lo, hi

@@ -225,7 +225,7 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 // WindowReach is how many in-place pokes lie at most between a time and a poke whose window
 // is open then, that poke included. A window of x86 reaches over at most a batch on either
 // side of its poke, and then to the next poke.
-const WindowReach = BatchMax + 1
+const WindowReach = maxBatch + 1
 
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {

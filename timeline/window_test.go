@@ -66,8 +66,8 @@ func TestBatchOf256(t *testing.T) {
 	}
 	w := NewWindows(pokes, nil, false)
 	got := w.At(0x1000+16*500, 5, 1500)
-	if len(got) != 1 || got[0].Proven != (Interval{1000 + 500 - BatchMax, 1000 + 500 + BatchMax}) {
-		t.Errorf("a batch of %d reaches no further than that to either side: %+v", BatchMax, got)
+	if len(got) != 1 || got[0].Proven != (Interval{1000 + 500 - maxBatch, 1000 + 500 + maxBatch}) {
+		t.Errorf("a batch of %d reaches no further than that to either side: %+v", maxBatch, got)
 	}
 }
 

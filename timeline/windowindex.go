@@ -266,10 +266,10 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 				if w.words != nil {
 					proven = w.words.task[k]
 				} else {
-					if first := max(lo, k-(BatchMax-1)); first > 0 {
+					if first := max(lo, k-(maxBatch-1)); first > 0 {
 						proven.From = poke(first - 1).Time
 					}
-					if end := min(hi, k+BatchMax); end < len(order) {
+					if end := min(hi, k+maxBatch); end < len(order) {
 						proven.To = poke(end).Time
 					}
 				}

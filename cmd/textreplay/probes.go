@@ -149,12 +149,17 @@ unshare -m sh -e -c '
   exec perf record -o "$DIR" -a --kcore -m 16M -e dummy \
     -e module:module_load -e module:module_free -e cpuhp:cpuhp_enter %s \
     -- sh -c "
+      counters() (
+        read -r pid rest < /proc/self/stat
+        echo \"pid \$pid\"
+        while IFS= read -r line; do echo \"\$line\"; done < \"\$PROFILE\"
+      )
       umount /proc/kallsyms
       cp \"\$FORMATS\" \"\$DIR/tracing_formats.new\"
       mv \"\$DIR/tracing_formats.new\" \"\$DIR/tracing_formats\"
-      (read -r pid rest < /proc/self/stat; echo \"pid \$pid\"; while IFS= read -r line; do echo \"\$line\"; done < \"\$PROFILE\") > \"\$DIR/kprobe_profile.start\"
+      counters > \"\$DIR/kprobe_profile.start\"
       \"\$@\"
-      (read -r pid rest < /proc/self/stat; echo \"pid \$pid\"; while IFS= read -r line; do echo \"\$line\"; done < \"\$PROFILE\") > \"\$DIR/kprobe_profile.end\"
+      counters > \"\$DIR/kprobe_profile.end\"
       true
       " sh "$@"
 ' sh %s

@@ -57,17 +57,6 @@ func (c *Classifier) Of(change *replay.Change) Mechanism {
 	return Other
 }
 
-// Lifetime returns the mechanism that brought and removed a piece of code.
-func Lifetime(l *timeline.Lifetime) Mechanism {
-	switch {
-	case l.IsModule():
-		return Module
-	case l.Kind == timeline.BPFProgram, l.Kind == timeline.BPFImage, l.Kind == timeline.OutOfLine:
-		return mechanismOf(kindOfDynamic(l.Name, l.Kind == timeline.OutOfLine))
-	}
-	return Other
-}
-
 // mechanismOf returns the mechanism that makes and removes code of a kind.
 func mechanismOf(k placeKind) Mechanism {
 	switch k {

@@ -5,7 +5,6 @@ package mechanism
 
 import (
 	"fmt"
-	"slices"
 )
 
 // A Mechanism is a part of the kernel that changes kernel text.
@@ -46,10 +45,4 @@ func All() []Mechanism {
 		all[i] = Mechanism(i)
 	}
 	return all
-}
-
-// Parse returns the mechanism of this name. ok is false if there is none.
-func Parse(name string) (m Mechanism, ok bool) {
-	i := slices.Index(names[:], name)
-	return Mechanism(max(i, 0)), i >= 0
 }

@@ -86,9 +86,6 @@ func (r *Replay) BootID() string {
 	return r.journal.start.BootID
 }
 
-// Ended reports whether the recorder ended by itself. It is false for recordings of perf.
-func (r *Replay) Ended() bool { return r.journal != nil && r.journal.ended != 0 }
-
 // openJournaled opens the copies that the journal names. A copy that is not in it was not
 // finished.
 func (r *Replay) openJournaled() error {

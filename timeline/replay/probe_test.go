@@ -77,20 +77,50 @@ func newProbeTape(tb testing.TB) *tape {
 	w := newTape(tb)
 	w.arch, w.machine, w.release = "aarch64", elf.EM_AARCH64, "6.12.0"
 	w.copied, w.text, w.kallsyms, w.tracing = true, probeText(), probeKallsyms, probeFormats
-	w.cmdline = "perf record -a --kcore -k CLOCK_MONOTONIC -e dummy -e tp:map"
-	e := onBoth(0)
-	e.name = "tp:map"
-	e.attr.Type, e.attr.Config, e.attr.SamplePeriod = 2, 1206, 1
-	e.attr.SampleType = perfdata.SampleRaw
-	e.attr.Flags = perfdata.FlagDisabled
-	w.events = append(w.events, e)
-	for i := range w.events {
-		a := &w.events[i].attr
+	w.addProbes("tp:map")
+	return w
+}
+
+// probeID is the number of the tracepoint of the last event that addProbes adds.
+const probeID = 1206
+
+// addProbes adds events on probes, which are the tape's next events.
+func (t *tape) addProbes(names ...string) {
+	t.cmdline = "perf record -a --kcore -k CLOCK_MONOTONIC -e dummy -e " + strings.Join(names, " -e ")
+	for i, name := range names {
+		e := onBoth(0)
+		e.name = name
+		e.attr.Type, e.attr.Config, e.attr.SamplePeriod = 2, uint64(probeID-len(names)+1+i), 1
+		e.attr.SampleType = perfdata.SampleRaw
+		e.attr.Flags = perfdata.FlagDisabled
+		t.events = append(t.events, e)
+	}
+	for i := range t.events {
+		a := &t.events[i].attr
 		a.Flags |= perfdata.FlagUseClockID | perfdata.FlagTask
 		a.ClockID = 1
 	}
-	return w
 }
+
+// changeOfProbes writes a recording from which the word at 0x1100 is known between two
+// readings of the counters, at 160 and at 950: it changes from 480 to 500.
+func (t *tape) changeOfProbes() {
+	t.comm(10, 0, 0, 7, "perf-exec")
+	t.ticks(100, 100)
+	t.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+	t.ticks(200, 400)
+	t.change(21, 480, 500, 0x1100, wordNOP, wordB)
+	t.ticks(600, 1000)
+	t.round()
+	t.ticks(1100, 1200)
+	t.round()
+}
+
+// The readings of the counters that belong to changeOfProbes.
+const (
+	firstReading = "160\n  map 1 0\n160\n"
+	lastReading  = "950\n  map 3 0\n950\n"
+)
 
 // before writes the sample at the begin of a change of the word at addr.
 func (t *tape) before(id, time, addr uint64, old string) {
@@ -475,18 +505,10 @@ func TestProbes(t *testing.T) {
 func TestFollowCounters(t *testing.T) {
 	w := newProbeTape(t)
 	w.pipe = true
-	w.comm(10, 0, 0, 7, "perf-exec")
-	w.ticks(100, 100)
-	w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
-	w.ticks(200, 400)
-	w.change(21, 480, 500, 0x1100, wordNOP, wordB)
-	w.ticks(600, 1000)
-	w.round()
-	w.ticks(1100, 1200)
-	w.round()
+	w.changeOfProbes()
 	first, last := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "last")
-	w.must(os.WriteFile(first, []byte("160\n  map 1 0\n160\n"), 0o600))
-	w.must(os.WriteFile(last, []byte("950\n  map 3 0\n950"), 0o600))
+	w.must(os.WriteFile(first, []byte(firstReading), 0o600))
+	w.must(os.WriteFile(last, []byte(strings.TrimSuffix(lastReading, "\n")), 0o600))
 	f, err := Follow(bytes.NewReader(w.bytes()), Options{KCore: w.kcoreDir(), ProbeCounters: []string{first, last}, CPUs: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -505,7 +527,7 @@ func TestFollowCounters(t *testing.T) {
 	if got := answer(600); got != "unconfirmed "+wordB {
 		t.Errorf("before the second reading: %v", got)
 	}
-	w.must(os.WriteFile(last, []byte("950\n  map 3 0\n950\n"), 0o600))
+	w.must(os.WriteFile(last, []byte(lastReading), 0o600))
 	f.Next()
 	if got := answer(600); got != "known "+wordB {
 		t.Errorf("after the second reading: %v", got)

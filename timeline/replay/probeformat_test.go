@@ -16,25 +16,16 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// unformattedRecording returns a recording with probes as perf leaves it before its end: without its
-// features. The file is in a directory with the copy of the kernel. The word at 0x1100
-// changes from 480 to 500.
+// unformattedRecording returns the recording of changeOfProbes as perf leaves it before its
+// end: without its features. The file is in a directory with the copy of the kernel.
 func unformattedRecording(t *testing.T) (w *tape, dir string) {
 	t.Helper()
 	w = newProbeTape(t)
-	w.comm(10, 0, 0, 7, "perf-exec")
-	w.ticks(100, 100)
-	w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
-	w.ticks(200, 400)
-	w.change(21, 480, 500, 0x1100, wordNOP, wordB)
-	w.ticks(600, 1000)
-	w.round()
-	w.ticks(1100, 1200)
-	w.round()
+	w.changeOfProbes()
 	dir = filepath.Dir(w.kcoreDir())
 	w.must(os.WriteFile(filepath.Join(dir, "data"), unended(w.bytes()), 0o600))
-	w.must(os.WriteFile(filepath.Join(dir, "kprobe_profile.1"), []byte("160\n  map 1 0\n160\n"), 0o600))
-	w.must(os.WriteFile(filepath.Join(dir, "kprobe_profile.2"), []byte("950\n  map 3 0\n950\n"), 0o600))
+	w.must(os.WriteFile(filepath.Join(dir, "kprobe_profile.1"), []byte(firstReading), 0o600))
+	w.must(os.WriteFile(filepath.Join(dir, "kprobe_profile.2"), []byte(lastReading), 0o600))
 	return w, dir
 }
 

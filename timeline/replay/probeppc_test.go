@@ -50,21 +50,8 @@ func newPPCTape(t *testing.T, registers [3]uint32, before, after string) *tape {
 	w := newTape(t)
 	w.arch, w.machine, w.release = "ppc64le", elf.EM_PPC64, "6.12.0"
 	w.copied, w.text, w.kallsyms = true, text, ppcKsyms
-	w.tracing = format("clr", 1205, after) + format("map", 1206, before)
-	w.cmdline = "perf record -a --kcore -k CLOCK_MONOTONIC -e dummy -e tp:clr -e tp:map"
-	for i, name := range []string{"tp:clr", "tp:map"} {
-		e := onBoth(0)
-		e.name = name
-		e.attr.Type, e.attr.Config, e.attr.SamplePeriod = 2, 1205+uint64(i), 1
-		e.attr.SampleType = perfdata.SampleRaw
-		e.attr.Flags = perfdata.FlagDisabled
-		w.events = append(w.events, e)
-	}
-	for i := range w.events {
-		a := &w.events[i].attr
-		a.Flags |= perfdata.FlagUseClockID | perfdata.FlagTask
-		a.ClockID = 1
-	}
+	w.tracing = format("clr", probeID-1, after) + format("map", probeID, before)
+	w.addProbes("tp:clr", "tp:map")
 	return w
 }
 

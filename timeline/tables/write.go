@@ -39,59 +39,126 @@ type source struct {
 	pages       []page
 }
 
+// A table is one of the tables of a recording.
+type table struct {
+	name string
+	// add writes the table into a directory, write as one file with all rows.
+	add   func(s *source, a *addition) error
+	write func(s *source, w io.Writer) error
+}
+
+// tables are all tables. What refers to another table comes before it: pages to text, and
+// recordings to all, since its row says that the others are there.
+var tables = []table{
+	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows)},
+	{"changes", (*source).addChanges, (*source).writeChanges},
+	{"gaps", addOwn("gaps", (*source).gapRows), writeAll((*source).gapRows)},
+	{"symbols", (*source).addSymbols, writeAll((*source).symbolRows)},
+	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows)},
+	{"pages", (*source).addPages, writeAll((*source).pageRows)},
+	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, writeAll((*source).textRows)},
+}
+
+// Names returns the names of all tables.
+func Names() []string {
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = tables[i].name
+	}
+	return names
+}
+
 // Add adds the tables of a recording, whose id is that of [ID]. out has the recording's
-// files as inputs. If the recording is there already, nothing is written.
+// files as inputs, which are never overwritten; nil has none. If the recording is there
+// already, nothing is written. Errors are those of the file system, or a [*VersionError].
 func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Options) (*Manifest, error) {
 	if m, err := d.Has(id); m != nil || err != nil {
 		return m, err
+	}
+	if out == nil {
+		out = &outfile.Outputs{}
 	}
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
 	s := newSource(r, id, opts)
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
-	// What refers to another table comes after it: pages to text, and everything to the row of
-	// recordings, which says that the others are there.
-	for _, table := range []string{"changes", "gaps", "symbols", "programs", "text", "pages", "recordings"} {
-		if err := s.add(a, table); err != nil {
+	for _, t := range slices.Backward(tables) {
+		if err := t.add(s, a); err != nil {
 			return nil, err
 		}
 	}
 	return &a.manifest, a.commit()
 }
 
-// Names returns the names of all tables.
-func Names() []string {
-	return []string{"recordings", "changes", "gaps", "symbols", "programs", "pages", "text"}
+// Write writes one table of a recording to w, as one Parquet file. The table is one of
+// [Names].
+func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error {
+	for i := range tables {
+		if t := &tables[i]; t.name == table {
+			return t.write(newSource(r, id, opts), w)
+		}
+	}
+	return fmt.Errorf("no table %q", table)
 }
 
-// add adds one table of the recording.
-func (s *source) add(a *addition, table string) error {
-	own := func(date string) string { return filepath.Join(partition(table, date, s.build), s.id+".parquet") }
-	switch table {
-	case "text":
-		return a.addPages(s.build, s.pages)
-	case "pages":
-		if len(s.pages) == 0 {
-			return nil
-		}
-		return addRows(a, filepath.Join(partition(table, "-", s.build), s.row.TextSet+".parquet"), true, s.pageRows)
-	case "symbols":
-		if s.row.Names != "" {
-			if err := addRows(a, filepath.Join(partition(table, "-", s.build), s.row.Names+".parquet"), true, s.kernelNames); err != nil {
-				return err
-			}
-		}
-		return addRows(a, own("-"), false, s.otherNames)
-	case "changes":
-		rows := int64(len(s.pokes.all))
-		return a.write(own(s.date), false, &rows, s.writeChanges)
-	case "gaps":
-		return addRows(a, own(s.date), false, s.gapRows)
-	case "programs":
-		return addRows(a, own(s.date), false, s.programRows)
+// own returns the file of a table that only this recording has. A date of "-" is that of a
+// table without partitions of dates.
+func (s *source) own(table, date string) string {
+	return filepath.Join(partition(table, date, s.build), s.id+".parquet")
+}
+
+// addOwn returns how a table is added of which each recording has its own file, by date.
+func addOwn[T any](table string, rows func(s *source) []T) func(*source, *addition) error {
+	return func(s *source, a *addition) error {
+		return addRows(a, s.own(table, s.date), false, func() []T { return rows(s) })
 	}
-	return addRows(a, own(s.date), false, func() []recordingRow { return []recordingRow{s.row} })
+}
+
+// writeAll returns how all rows of a table are written as one file.
+func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
+	return func(s *source, w io.Writer) error { return writeRows(w, rows(s)) }
+}
+
+func (s *source) addChanges(a *addition) error {
+	rows := int64(len(s.pokes.all))
+	return a.write(s.own("changes", s.date), false, &rows, func(w io.Writer) error { return s.writeChanges(w) })
+}
+
+// addSymbols adds the kernel's own names, unless another recording of this kernel has added
+// them, and the names that came and went.
+func (s *source) addSymbols(a *addition) error {
+	if s.row.Names != "" {
+		name := filepath.Join(partition("symbols", "-", s.build), s.row.Names+".parquet")
+		if err := addRows(a, name, true, s.kernelNames); err != nil {
+			return err
+		}
+	}
+	return addRows(a, s.own("symbols", "-"), false, s.otherNames)
+}
+
+func (s *source) addPages(a *addition) error {
+	if len(s.pages) == 0 {
+		return nil
+	}
+	return addRows(a, filepath.Join(partition("pages", "-", s.build), s.row.TextSet+".parquet"), true, s.pageRows)
+}
+
+func (s *source) recordingRows() []recordingRow { return []recordingRow{s.row} }
+
+func (s *source) symbolRows() []symbolRow { return append(s.kernelNames(), s.otherNames()...) }
+
+// textRows returns each page of the copy once.
+func (s *source) textRows() []textRow {
+	var rows []textRow
+	seen := make(map[[16]byte]bool)
+	for i := range s.pages {
+		if p := &s.pages[i]; !seen[p.Hash] {
+			seen[p.Hash] = true
+			rows = append(rows, p.row())
+		}
+	}
+	return rows
 }
 
 // addRows adds a file whose rows fit into memory.
@@ -102,36 +169,6 @@ func addRows[T any](a *addition, name string, shared bool, rows func() []T) erro
 		n = int64(len(all))
 		return writeRows(w, all)
 	})
-}
-
-// Write writes one table of a recording to w, as one Parquet file.
-func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error {
-	s := newSource(r, id, opts)
-	switch table {
-	case "recordings":
-		return writeRows(w, []recordingRow{s.row})
-	case "changes":
-		return s.writeChanges(w)
-	case "gaps":
-		return writeRows(w, s.gapRows())
-	case "symbols":
-		return writeRows(w, append(s.kernelNames(), s.otherNames()...))
-	case "programs":
-		return writeRows(w, s.programRows())
-	case "pages":
-		return writeRows(w, s.pageRows())
-	case "text":
-		var rows []textRow
-		seen := make(map[[16]byte]bool)
-		for i := range s.pages {
-			if p := &s.pages[i]; !seen[p.Hash] {
-				seen[p.Hash] = true
-				rows = append(rows, p.row())
-			}
-		}
-		return writeRows(w, rows)
-	}
-	return fmt.Errorf("no table %q", table)
 }
 
 func newSource(r *replay.Replay, id string, opts Options) *source {
@@ -418,8 +455,12 @@ func hashOf(code []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// AddShipped adds the text of a vmlinux file: pages that are marked as shipped.
+// AddShipped adds the text of a vmlinux file: pages that are marked as shipped. out may be
+// nil, as for [Dir.Add].
 func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
+	if out == nil {
+		out = &outfile.Outputs{}
+	}
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
