@@ -44,6 +44,7 @@ type log struct {
 	format     choice
 	classifier *mechanism.Classifier // nil if no mechanism is asked for
 
+	current    logPoke               // the one that is being printed
 	renderings map[string]*rendering // by address and bytes
 	last       *rendering            // the one that was used last
 	key        []byte                // scratch
@@ -272,7 +273,8 @@ func (l *log) change(c *replay.Change, to printer) error {
 		l.shown[c.Sequence] = true
 		return to.sequence(c)
 	case c.Poke != nil && l.wants(kindPoke, v, c.Poke.Addr, uint64(max(len(c.Poke.Old), len(c.Poke.New))), ""):
-		return to.poke(&logPoke{c.Poke, c, l.r.Image.At(max(c.Time, 1) - 1), v})
+		l.current = logPoke{c.Poke, c, l.r.Image.At(max(c.Time, 1) - 1), v}
+		return to.poke(&l.current)
 	case c.KSymbol != nil && l.wants(kindKSymbol, v, c.KSymbol.Addr, uint64(c.KSymbol.Len), string(c.KSymbol.Name)):
 		return to.ksymbol(c)
 	case c.BPF != nil && l.wants(kindBPF, v, 0, 0, ""):

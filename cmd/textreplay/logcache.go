@@ -52,8 +52,9 @@ type naming struct {
 	*passingName
 }
 
-// mostRenderings is how many renderings are kept, of a few hundred bytes each.
-const mostRenderings = 1 << 18
+// mostRenderings is how many renderings are kept, of a few hundred bytes each. A test that
+// sets it to 0 has each poke printed anew.
+var mostRenderings = 1 << 18
 
 // render returns the instructions before and after a poke, and the label of its place.
 func (l *log) render(p *logPoke) *rendering {
@@ -86,29 +87,54 @@ func (l *log) forget() {
 // renderingOf looks a rendering up, or makes it.
 func (l *log) renderingOf(p *logPoke) *rendering {
 	const head = 10
-	key := append(l.key[:0], byte(p.Addr), byte(p.Addr>>8), byte(p.Addr>>16), byte(p.Addr>>24),
-		byte(p.Addr>>32), byte(p.Addr>>40), byte(p.Addr>>48), byte(p.Addr>>56), byte(len(p.Old)), byte(len(p.Old)>>8))
-	key = append(append(key, p.Old...), p.New...)
-	l.key = key
-	if r := l.renderings[string(key)]; r != nil && l.holds(p, r) {
+	if r := l.renderings[string(l.keyOf(p.Addr, p.Old, p.New))]; r != nil && l.holds(p, r) {
 		return r
 	}
-	r := &rendering{addr: p.Addr, oldLen: len(p.Old), lasts: true}
-	r.old = l.side(p.before, p.Addr, p.Old, &r.oldNames, &r.lasts)
-	r.new = l.side(p.after, p.Addr, p.New, &r.newNames, &r.lasts)
-	v, names := p.after, &r.newNames
-	if p.c != nil && p.kind() == timeline.PokeRemoved { // a step of a sequence has no change
-		v, names = p.before, &r.oldNames
+	r := l.turned(p)
+	if r == nil {
+		r = &rendering{addr: p.Addr, oldLen: len(p.Old), lasts: true}
+		r.old = l.side(p.before, p.Addr, p.Old, &r.oldNames, &r.lasts)
+		r.new = l.side(p.after, p.Addr, p.New, &r.newNames, &r.lasts)
+		v, names := p.after, &r.newNames
+		if p.c != nil && p.kind() == timeline.PokeRemoved { // a step of a sequence has no change
+			v, names = p.before, &r.oldNames
+		}
+		r.label = l.c.label(v, p.Addr)
+		l.c.note(v, p.Addr, names, &r.lasts)
 	}
-	r.label = l.c.label(v, p.Addr)
-	l.c.note(v, p.Addr, names, &r.lasts)
-	if r.lasts {
+	if r.lasts = r.lasts && mostRenderings > 0; r.lasts {
 		if len(l.renderings) >= mostRenderings {
 			l.forget()
 		}
-		key := string(key)
+		key := string(l.keyOf(p.Addr, p.Old, p.New))
 		r.code = key[head:]
 		l.renderings[key] = r
+	}
+	return r
+}
+
+// keyOf returns the key of a poke among the renderings, which is valid until the next call.
+func (l *log) keyOf(addr uint64, old, new []byte) []byte {
+	key := append(l.key[:0], byte(addr), byte(addr>>8), byte(addr>>16), byte(addr>>24),
+		byte(addr>>32), byte(addr>>40), byte(addr>>48), byte(addr>>56), byte(len(old)), byte(len(old)>>8))
+	l.key = append(append(key, old...), new...)
+	return l.key
+}
+
+// turned makes the rendering of a poke that undoes one which has a rendering: the same code
+// with the sides exchanged. It returns nil if there is none.
+func (l *log) turned(p *logPoke) *rendering {
+	if len(p.Old) == 0 || len(p.New) == 0 || !l.c.isCoreText(p.Addr) {
+		return nil
+	}
+	o := l.renderings[string(l.keyOf(p.Addr, p.New, p.Old))]
+	if o == nil {
+		return nil
+	}
+	r := &rendering{addr: p.Addr, oldLen: len(p.Old), lasts: true, old: o.new, new: o.old, label: o.label,
+		oldNames: slices.Clone(o.newNames), newNames: slices.Clone(o.oldNames)}
+	if !l.holds(p, r) {
+		return nil
 	}
 	return r
 }
@@ -165,22 +191,24 @@ func (c *coder) note(v timeline.View, addr uint64, names *[]naming, lasts *bool)
 	}
 }
 
-// named reports whether the addresses of r have these names at v's time. If they are of other
-// code, the mechanism may be another one.
+// named reports whether the addresses of r have these names at v's time. The mechanism depends
+// on the kind of the code there, and on whether the old code is still there after the poke.
 func (c *coder) named(v timeline.View, r *rendering, names []naming) bool {
 	for i := range names {
 		n := &names[i]
-		if n.valid.has(v.Time()) {
-			if v.Time() == n.valid.to-1 {
-				r.mechanism = "" // the old code leads to what ends with the poke
+		if !n.valid.has(v.Time()) {
+			now := c.passingName(v, n.addr)
+			if now == nil || now.name != n.name {
+				return false
 			}
-			continue
+			if now.of != n.of {
+				r.mechanism = ""
+			}
+			n.passingName = now
 		}
-		now := c.passingName(v, n.addr)
-		if now == nil || now.name != n.name {
-			return false
+		if v.Time() == n.valid.to-1 {
+			r.mechanism = "" // the old code leads to what ends with the poke
 		}
-		n.passingName, r.mechanism = now, ""
 	}
 	return true
 }
@@ -189,6 +217,7 @@ func (c *coder) named(v timeline.View, r *rendering, names []naming) bool {
 type passingName struct {
 	name  string
 	valid interval
+	of    timeline.LifetimeKind // of the code there, whose name is the same as long as name is
 }
 
 // passingName returns nameOf(v, addr) for an address outside of core text; nil if it is not
@@ -197,14 +226,14 @@ func (c *coder) passingName(v timeline.View, addr uint64) *passingName {
 	if p := c.passing[addr]; p != nil && p.valid.has(v.Time()) {
 		return p
 	}
-	valid, ok := c.nameLasts(v, addr)
+	valid, of, ok := c.nameLasts(v, addr)
 	if !ok {
 		return nil
 	}
 	if c.passing == nil || len(c.passing) >= mostRenderings {
 		c.passing = make(map[uint64]*passingName)
 	}
-	p := &passingName{c.nameOf(v, addr), valid}
+	p := &passingName{c.nameOf(v, addr), valid, of}
 	c.passing[addr] = p
 	return p
 }
@@ -216,21 +245,21 @@ func (c *coder) isCoreText(addr uint64) bool {
 }
 
 // nameLasts returns a time, around v's, in which an address outside of core text has the
-// same name. It returns false if no such time is known.
-func (c *coder) nameLasts(v timeline.View, addr uint64) (valid interval, ok bool) {
+// same name, and the kind of the code there. It returns false if no such time is known.
+func (c *coder) nameLasts(v timeline.View, addr uint64) (valid interval, of timeline.LifetimeKind, ok bool) {
 	alive, _ := v.LifetimeAt(addr)
 	if alive == nil {
-		return interval{}, false
+		return interval{}, 0, false
 	}
-	valid = interval{alive.From, alive.To}
+	valid, of = interval{alive.From, alive.To}, alive.Kind
 	if alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage {
-		return valid, true
+		return valid, of, true
 	}
 	s, ok := c.trampoline(v, addr)
 	if !ok || s.Func != 0 && !c.isCoreText(s.Func) || slices.ContainsFunc(s.Places, func(p uint64) bool { return !c.isCoreText(p) }) {
-		return interval{}, false
+		return interval{}, 0, false
 	}
-	return interval{max(valid.from, s.From), min(valid.to, s.To)}, true
+	return interval{max(valid.from, s.From), min(valid.to, s.To)}, of, true
 }
 
 // marshal returns v as JSON, as encoder prints it, without the newline.

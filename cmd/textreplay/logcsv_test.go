@@ -77,6 +77,29 @@ func TestLogAppends(t *testing.T) {
 	}
 }
 
+// TestLogKeeps: what log keeps of a poke, for the next one of the same site, changes no
+// entry. The recordings have sites that lead to trampolines which come and go.
+func TestLogKeeps(t *testing.T) {
+	defer func(n int) { mostRenderings = n }(mostRenderings)
+	for _, name := range []string{"small", "storm", "lossy", "arm64", "ppc64le", "s390x", "rich", "z72", "old510"} {
+		rec := filepath.Join("../../testdata", name, "rec.data")
+		for _, format := range []string{"text", "json", "csv"} {
+			mostRenderings = 1 << 18
+			kept := strings.Split(runLog(t, rec, format), "\n")
+			mostRenderings = 0
+			anew := strings.Split(runLog(t, rec, format), "\n")
+			if len(kept) != len(anew) || len(kept) < 10 {
+				t.Fatalf("%s as %s: %d lines, without what is kept %d", name, format, len(kept), len(anew))
+			}
+			for i, line := range kept {
+				if line != anew[i] {
+					t.Fatalf("%s as %s: line %d is\n%s\nand without what is kept\n%s", name, format, i+1, line, anew[i])
+				}
+			}
+		}
+	}
+}
+
 func runLog(t *testing.T, rec, format string) string {
 	t.Helper()
 	var out, errs strings.Builder

@@ -140,9 +140,10 @@ func (t *trail) collect() {
 	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
 
 	s := rec.Scan(perfdata.Only(kept...))
+	var x perfdata.Record
 	var id perfdata.SampleID
 	for s.Next() {
-		x := *s.Record()
+		x = *s.Record()
 		if t.skips != nil && t.skips(&x) {
 			continue
 		}
@@ -327,6 +328,8 @@ func (t *trail) visit(yield func(*Change) bool) {
 	comms := make(map[uint32]string)
 	sequences := t.r.Sequences()
 	var (
+		c    Change
+		x    perfdata.Record
 		poke perfdata.TextPoke
 		sym  perfdata.KSymbol
 		bpf  perfdata.BPFEvent
@@ -336,8 +339,8 @@ func (t *trail) visit(yield func(*Change) bool) {
 	)
 	for _, i := range t.order {
 		e := &t.entries[i]
-		c := Change{Time: e.time}
-		x, write := e.record(), t.write(e)
+		c, x = Change{Time: e.time}, e.record()
+		write := t.write(e)
 		switch {
 		case e.isLoss():
 			c.Loss = &t.r.Report.Losses[e.other]
