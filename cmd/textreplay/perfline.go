@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,6 +49,8 @@ func (p *questionParser) parse(line string) []question {
 	case at == len(tokens)-1 && strings.HasSuffix(line, ": "):
 		// perf prints a space, and the call chain on the lines after it.
 		p.header(line, tokens, at)
+	case at < 0 && isUndatedHeader(line, tokens):
+		p.inSample, p.when = true, ""
 	case p.plain(tokens, at):
 	case at >= 0:
 		p.header(line, tokens, at)
@@ -55,6 +58,7 @@ func (p *questionParser) parse(line string) []question {
 		p.chain(tokens)
 	case p.inSample:
 		// Source lines (-F +srcline, +srccode) and other fields of the sample.
+	case p.undated(tokens):
 	default:
 		p.asked = append(p.asked, question{addr: tokens[0].text, when: lastTime(tokens),
 			err: fmt.Errorf("want \"ADDR TIME [BYTES]\" or a line of perf script, got %s", count(len(tokens), "field"))})
@@ -158,6 +162,48 @@ func isTimeLike(s string) bool {
 	return s == "start" || s == "end" || len(s) > 0 && s[0] >= '0' && s[0] <= '9' && !strings.HasPrefix(s, "0x")
 }
 
+// mayBeTime reports whether s begins as a time in any form.
+func mayBeTime(s string) bool {
+	for _, word := range []string{"start", "end"} {
+		if rest, ok := strings.CutPrefix(s, word); ok && (rest == "" || strings.IndexByte("+-.", rest[0]) >= 0) {
+			return true
+		}
+	}
+	return isTimeLike(s) || strings.HasPrefix(s, "@") || strings.HasPrefix(s, "tsc:") || strings.HasPrefix(s, "wall:") || s[0] == '['
+}
+
+// isAddr16 reports whether s is an address as perf prints those of the kernel.
+func isAddr16(s string) bool { return len(s) == 16 && isHex(s) }
+
+// isUndatedHeader reports whether a line is a thread's name and number as perf script prints
+// them before a call chain, if it prints no time: "         swapper     0 ". A question has no
+// such spaces.
+func isUndatedHeader(line string, tokens []token) bool {
+	if len(tokens) < 2 || len(tokens) > 3 || !strings.HasSuffix(line, " ") || isAddr16(tokens[0].text) {
+		return false
+	}
+	tid := tokens[1]
+	if cpu := tokens[len(tokens)-1].text; len(tokens) == 3 && (len(cpu) < 3 || cpu[0] != '[' || cpu[len(cpu)-1] != ']' || !isInt(cpu[1:len(cpu)-1])) {
+		return false
+	}
+	return isTask(tid.text) && (tid.gap > 1 || tokens[0].gap > 0)
+}
+
+// errUndated is the error of an address that perf script printed without a time.
+var errUndated = errors.New("no time before this address (perf script -F +time prints it)")
+
+// undated reads the addresses of a line of perf script that has no time, and reports whether
+// there are any.
+func (p *questionParser) undated(tokens []token) bool {
+	for i, t := range tokens {
+		if isAddr16(t.text) || i+1 < len(tokens) && isHex(t.text) && (isFile(tokens[i+1].text) || tokens[i+1].text == "[unknown]" || i+2 < len(tokens) && isFile(tokens[i+2].text)) {
+			p.add(t.text, spaceOf(tokens, i, len(tokens)))
+			p.asked[len(p.asked)-1].err = errUndated
+		}
+	}
+	return len(p.asked) > 0
+}
+
 // plain reads "ADDR TIME [BYTES]". ADDR may be "symbol+0x10/0x20 [module]". at is the
 // token that is perf's time.
 func (p *questionParser) plain(tokens []token, at int) bool {
@@ -165,6 +211,10 @@ func (p *questionParser) plain(tokens []token, at int) bool {
 		return false
 	}
 	addr, rest := tokens[0].text, tokens[1:]
+	if last := tokens[len(tokens)-1].text; at < 0 && (isAddr16(addr) && !mayBeTime(rest[0].text) ||
+		isHex(addr) && rest[0].text == "[unknown]" || !isAddr16(addr) && isAddr16(last)) {
+		return false // perf printed it without a time
+	}
 	if m := rest[0].text; m[0] == '[' && m[len(m)-1] == ']' && len(rest) > 1 && isTimeLike(rest[1].text) && !(p.inSample && isHex(addr)) {
 		addr, rest = addr+" "+m, rest[1:]
 	}
@@ -351,6 +401,6 @@ func (p *questionParser) chain(tokens []token) {
 		p.asked = append(p.asked, question{addr: first, when: p.when})
 	}
 	if p.when == "" {
-		p.asked[len(p.asked)-1].err = fmt.Errorf("no time before this address (perf script -F +time prints it)")
+		p.asked[len(p.asked)-1].err = errUndated
 	}
 }
