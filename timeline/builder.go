@@ -196,6 +196,7 @@ type Builder struct {
 	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
 	began   []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
 	local   []localGap        // see GapAt
+	maxSkew uint64            // see ClocksWithin
 	skew    uint64            // see ClockSetBack
 	twice   gaps              // times that the clock may have shown twice
 	added   uint32            // how many pokes
@@ -210,7 +211,7 @@ func NewBuilder() *Builder {
 	return &Builder{
 		queue:  newQueue(),
 		siteAt: siteTable{make([]uint32, 1<<slots), 64 - slots, rand.Uint64() | 1},
-		limits: usualLimits,
+		limits: usualLimits, maxSkew: maxSkew,
 	}
 }
 
@@ -255,6 +256,11 @@ func wanted(only []Range, lo, hi uint64) bool {
 // Extent sets the time of the first record, and the horizon: the latest time up to
 // which the recording is complete. No bytes are [Known] before first or after horizon.
 func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
+
+// ClocksWithin says by how many nanoseconds the clocks of two CPUs can differ at most. The
+// default is a second. Records of different CPUs that are further apart are in the order of
+// their times.
+func (b *Builder) ClocksWithin(most uint64) { b.maxSkew = most }
 
 // ClockSetBack says that the clock was set back, by no more than by, and which times
 // it may have shown twice. The time of each record may be wrong by as much, on either side.

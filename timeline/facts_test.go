@@ -366,6 +366,8 @@ func (r *factReader) add(line string) error {
 		b.CallThunks(true)
 	case "announced":
 		b.Announced(w.number(w.next()))
+	case "clocks-within":
+		b.ClocksWithin(w.number(w.next()))
 	case "clock-set-back":
 		by := w.number(w.next())
 		b.ClockSetBack(by, []Interval{w.interval(w.next())})

@@ -66,6 +66,7 @@ type liveSet struct {
 	// starting is modules with the time until the events of modules were enabled.
 	starting gaps
 	lost     gaps // symbols, as they are recorded, whatever the clocks
+	maxSkew  uint64
 	// unborn are the newest deaths without a birth, by address.
 	unborn map[uint64]unbornDeath
 }
@@ -317,7 +318,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	events = d.dropFalseStarts(dropDoubles(events))
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
-		lost: flatten(d.Builder.gaps[GapSymbols]), unborn: make(map[uint64]unbornDeath)}
+		lost: flatten(d.Builder.gaps[GapSymbols]), maxSkew: d.maxSkew, unborn: make(map[uint64]unbornDeath)}
 	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)

@@ -232,6 +232,7 @@ func TestFacts(t *testing.T) {
 		"text 0x1000..0x2000",
 		"announced 150",
 		"clock-set-back 5 300..301",
+		"clocks-within 30",
 		"silent-pokes",
 		"call-thunks",
 		"limit pokes=10 places=11 content=1000 spare=12",
@@ -265,6 +266,7 @@ func TestFacts(t *testing.T) {
 	want.Text(0x1000, 0x2000)
 	want.Announced(150)
 	want.ClockSetBack(5, []Interval{{300, 301}})
+	want.ClocksWithin(30)
 	want.SilentPokes(true)
 	want.CallThunks(true)
 	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes}

@@ -25,13 +25,17 @@ type Skew struct {
 // By returns by how much the two clocks differ at least, in nanoseconds.
 func (s *Skew) By() uint64 { return s.First - s.Second }
 
-// maxSkew is by how much the clocks of two CPUs are believed to differ at most.
-// Where the hardware's counters do not agree, perf's own clock keeps each CPU
-// within a tick or two of the common time (sched_clock_local() in
-// kernel/sched/clock.c), which an emulator stretches by ten and more. Records
-// further apart are in the order of their times, and what does not fit is a
+// maxSkew is by how much the clocks of two CPUs are believed to differ at most, if
+// [Builder.ClocksWithin] does not say it. Where the hardware's counters do not agree,
+// perf's own clock keeps each CPU within a tick or two of the common time
+// (sched_clock_local() in kernel/sched/clock.c), which an emulator stretches by ten and
+// more. Records further apart are in the order of their times, and what does not fit is a
 // contradiction.
 const maxSkew = 1e9
+
+// loadTime is how long before its birth a BPF program may be poked: the kernel may have
+// other programs of the same object to compile between the two.
+const loadTime = 1e9
 
 // unknownCPU is a CPU that the recording does not name.
 const unknownCPU = 0xffff
@@ -106,7 +110,7 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 // justBefore reports whether t is so shortly before the birth of a BPF program, with
 // nothing else there since, that a poke of [lo, hi) may be of the program.
 func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
-	if l.Kind != BPFProgram || l.From-t > maxSkew {
+	if l.Kind != BPFProgram || l.From-t > loadTime {
 		return false
 	}
 	for o := range d.lifetimes.around(lo, hi) {
@@ -215,7 +219,7 @@ func (d *build) unskew(list []poke) {
 	for k := 0; k+1 < len(list); k++ {
 		p, q := list[k], list[k+1]
 		cx, cy, n := d.cpuOf(&p), d.cpuOf(&q), d.inPlace(&p, &q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > maxSkew || n == 0 {
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > d.maxSkew || n == 0 {
 			continue
 		}
 		if p.time == q.time {
@@ -341,10 +345,10 @@ func (d *build) jumble(list []poke, differ bool) {
 			before = d.timeOf(&list[k-1])
 		}
 		lo, hi := k, k
-		for lo > 0 && at-d.timeOf(&list[lo-1]) <= maxSkew {
+		for lo > 0 && at-d.timeOf(&list[lo-1]) <= d.maxSkew {
 			lo--
 		}
-		for hi < len(list) && d.timeOf(&list[hi])-before <= maxSkew {
+		for hi < len(list) && d.timeOf(&list[hi])-before <= d.maxSkew {
 			hi++
 		}
 		if n := d.severalCPUs(list, lo, hi); n > 0 && (differ || d.mayFit(list, lo, hi, n)) {

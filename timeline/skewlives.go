@@ -51,7 +51,7 @@ func (o symbolOrder) exchange(events []SymbolEvent, i, k int) {
 // apart reports whether the clocks of the CPUs that recorded two events may have
 // them in the wrong order: a has the lower time.
 func (p *liveSet) apart(a, b *SymbolEvent) bool {
-	return a.CPU != b.CPU && a.CPU >= 0 && b.CPU >= 0 && a.Time != 0 && b.Time-a.Time <= maxSkew &&
+	return a.CPU != b.CPU && a.CPU >= 0 && b.CPU >= 0 && a.Time != 0 && b.Time-a.Time <= p.maxSkew &&
 		len(p.lost.between(a.Time, later(b.Time, 1))) == 0
 }
 
@@ -107,7 +107,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 	if l := d.lifetime; l != nil {
 		l.early, l.seen = gap{l.From, l.To, ClockUncertainty}, nil
 	}
-	return gap{e.Time, later(o.Time, maxSkew+1), ClockUncertainty}
+	return gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
 }
 
 // maxSkews is how many pairs of records in the wrong order an image lists.
@@ -157,7 +157,7 @@ const maxEarly = 64
 func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 	for i := len(c.early) - 1; i >= max(0, len(c.early)-maxEarly); i-- {
 		ch := &c.early[i]
-		if t-ch.time > maxSkew {
+		if t-ch.time > c.build.maxSkew {
 			break
 		}
 		by := c.recordedBy(ch)
@@ -173,7 +173,7 @@ func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 // CPU, may have come before that: it is of what was there before.
 func (c *historyBuilder) mayPrecede(ch *change) bool {
 	by := c.recordedBy(ch)
-	return c.made > 0 && ch.time-c.made <= maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
+	return c.made > 0 && ch.time-c.made <= c.build.maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
@@ -186,5 +186,5 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 // whose clocks differ: it may be of what was written there next. By how much they differ is
 // known to be at least c.skew; it may be more.
 func (c *historyBuilder) mayBeNext(ch *change, e1 uint64) bool {
-	return c.skew > 0 && e1-ch.time <= maxSkew && !ch.retires(e1)
+	return c.skew > 0 && e1-ch.time <= c.build.maxSkew && !ch.retires(e1)
 }

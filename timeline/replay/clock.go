@@ -23,9 +23,41 @@ type Clock struct {
 	noWall  string
 }
 
+// Clocks of `perf record -k`, as in include/uapi/linux/time.h.
+const (
+	clockRealtime     = 0
+	clockMonotonic    = 1
+	clockMonotonicRaw = 4
+	clockBoottime     = 7
+	clockTAI          = 11
+)
+
 var clockNames = map[int32]string{
-	0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW",
-	7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI",
+	clockRealtime: "CLOCK_REALTIME", clockMonotonic: "CLOCK_MONOTONIC", clockMonotonicRaw: "CLOCK_MONOTONIC_RAW",
+	clockBoottime: "CLOCK_BOOTTIME", clockTAI: "CLOCK_TAI",
+}
+
+// timekeeperTick is by how much two CPUs may read a clock of the kernel's timekeeping
+// differently, in nanoseconds, with much to spare. They read one counter, but one of them
+// may still count from the tick before (ktime_get_mono_fast_ns in
+// kernel/time/timekeeping.c), so they differ by less than a tick, of 10 ms at most.
+const timekeeperTick = 10e6
+
+// clocksWithin returns by how many nanoseconds the times of two CPUs can differ at most;
+// false if that is not known: perf's own clock is one of each CPU, and CLOCK_REALTIME and
+// CLOCK_TAI can be set.
+func clocksWithin(events []*perfdata.Event) (uint64, bool) {
+	for _, e := range events {
+		if e.Attr.Flags&perfdata.FlagUseClockID == 0 {
+			return 0, false
+		}
+		switch e.Attr.ClockID {
+		case clockMonotonic, clockMonotonicRaw, clockBoottime:
+		default:
+			return 0, false
+		}
+	}
+	return timekeeperTick, len(events) > 0
 }
 
 func (c *Clock) describe(rec *perfdata.Recording) {

@@ -536,6 +536,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	by, twice := s.setBack()
 	rep.ClockUncertainty = by
 	b.ClockSetBack(by, twice)
+	if most, ok := clocksWithin(s.rec.Events()); ok && s.machine == 0 { // perf inject moves a guest's times
+		b.ClocksWithin(most)
+	}
 	for _, v := range twice {
 		if s.modulesChange(v) {
 			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)

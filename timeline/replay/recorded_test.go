@@ -28,6 +28,29 @@ func TestRecorded(t *testing.T) {
 		"100..500 known 9090",
 		"500..1001 known eb02",
 		"1001.. unconfirmed beyond-horizon eb02")
+	// Two CPUs' changes of a place, 20 ms apart, that fit if they are exchanged.
+	apart := func(w *tape, flags perfdata.AttrFlags, clock int32) {
+		for i := range w.events {
+			w.events[i].attr.Flags |= flags
+			w.events[i].attr.ClockID = clock
+		}
+		const ms = 1_000_000
+		w.ticks(100, 400)
+		w.poke(10, 500, 0x1100, "9090", "eb02")
+		w.poke(11, 20*ms, 0x1100, "eb04", "eb06")
+		w.poke(10, 40*ms, 0x1100, "eb02", "eb04")
+		w.poke(10, 80*ms, 0x1100, "eb06", "9090")
+		w.tick(10, 120*ms)
+		w.tick(11, 120*ms)
+	}
+	exchanged := textLines( // the clocks differ by 20 ms at least
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 unconfirmed clock-uncertainty 9090",
+		"500..20000000 unconfirmed clock-uncertainty eb02",
+		"20000000..40000000 unconfirmed clock-uncertainty eb04",
+		"40000000..80000000 unconfirmed clock-uncertainty eb06",
+		"80000000..100000001 unconfirmed clock-uncertainty 9090",
+		"100000001.. unconfirmed beyond-horizon 9090")
 	spoiled := func(reason string) string {
 		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
 	}
@@ -618,6 +641,16 @@ func TestRecorded(t *testing.T) {
 			"500..1151 unconfirmed clock-uncertainty eb02",
 			"1151..2300 known eb02",
 			"2300.. unconfirmed beyond-horizon eb02")},
+		{"clocks: CLOCK_MONOTONIC is one clock for all CPUs", func(w *tape) { apart(w, perfdata.FlagUseClockID, 1) }, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..20000000 conflicting old-bytes-mismatch eb02 eb04",
+			"20000000..40000000 conflicting old-bytes-mismatch eb06 eb02",
+			"40000000..80000000 conflicting old-bytes-mismatch eb04 eb06",
+			"80000000..120000001 known 9090",
+			"120000001.. unconfirmed beyond-horizon 9090")},
+		{"clocks: perf's own clock may differ by a second", func(w *tape) { apart(w, 0, 0) }, exchanged},
+		{"clocks: CLOCK_REALTIME may differ by a second", func(w *tape) { apart(w, perfdata.FlagUseClockID, 0) }, exchanged},
 		{"clocks: records that perf writes twice do not show a step back", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
