@@ -134,7 +134,7 @@ func (d *build) image() *Image {
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
 	d.im.arena = d.arena
-	thunks := d.thunkPadding()
+	padding, written := d.thunkPadding()
 
 	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
@@ -143,7 +143,7 @@ func (d *build) image() *Image {
 		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+2*len(d.sites)) // of two levels, each the larger by a part of a node
 	}
 	d.im.states = make([]storedState, 0, (len(d.sites)+16)*stateLine)
-	d.fragments(lives, thunks)
+	d.fragments(lives, padding, written)
 	d.im.indexPages()
 	d.im.indexLives(lives)
 	d.im.names = d.Builder.names
@@ -350,7 +350,7 @@ func (d *build) gather(sites []uint32) {
 // isUnpatched reports whether a fragment is core text of which only the snapshot
 // says anything. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
-	return p.text && len(p.sites) == 0 && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 &&
+	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 &&
 		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })
 }
 

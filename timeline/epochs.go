@@ -16,11 +16,11 @@ import (
 // there, and one for each time between. They are valid until the next call.
 func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 	changes := d.changesOf(f, w.pokesOf(p.sites))
-	c := historyBuilder{build: d, f: f, thunk: p.thunk, out: slices.Grow(d.out[:0], len(changes)+4)}
+	c := historyBuilder{build: d, f: f, padding: p.padding, thunk: p.thunk, out: slices.Grow(d.out[:0], len(changes)+4)}
 	var births []uint64
 	if p.text {
 		class := gapsOfText
-		if p.thunk {
+		if p.padding {
 			class = gapsOfThunk
 		}
 		c.gaps, c.bare = d.gaps[class], NeverRecorded
@@ -120,7 +120,7 @@ func (c *historyBuilder) beginModule(l *Lifetime) initial {
 	if l.stayed {
 		c.gaps, weak = c.build.gaps[gapsOfStayed], ReasonNone
 	}
-	if c.thunk {
+	if c.padding {
 		c.gaps = c.build.gaps[gapsOfThunk]
 	}
 	c.addLocalGaps(c.f.addr)

@@ -65,8 +65,10 @@ type piece struct {
 	sites  []uint32 // whose pokes may cover it; valid until the next piece
 	seg    int32    // the segment of the snapshot or of the seed that covers it, or -1
 	text   bool     // it is core kernel text
-	thunk  bool     // it is padding where the kernel may write a call thunk
 	lives  int      // how many lifetimes share addresses with it
+
+	padding bool // the kernel may write a call thunk here
+	thunk   bool // it is one in the snapshot
 }
 
 // newFragmenter returns a fragmenter of a shard, with room for some facts.
@@ -77,7 +79,7 @@ func newFragmenter(d *build, s *shard, r room) *fragmenter {
 }
 
 // cuts returns where facts other than pokes begin and end, in order.
-func (d *build) cuts(lives []*Lifetime, thunks []Range) []uint64 {
+func (d *build) cuts(lives []*Lifetime, padding, written []Range) []uint64 {
 	var cuts []uint64
 	cut := func(lo, hi uint64) {
 		if lo < hi {
@@ -94,8 +96,10 @@ func (d *build) cuts(lives []*Lifetime, thunks []Range) []uint64 {
 	for i := range d.copied {
 		d.copied[i].cuts(cut)
 	}
-	for _, r := range thunks {
-		cut(r.Lo, r.Hi)
+	for _, ranges := range [][]Range{padding, written} {
+		for _, r := range ranges {
+			cut(r.Lo, r.Hi)
+		}
 	}
 	for _, p := range d.programs {
 		for _, r := range p.Silent {
@@ -241,11 +245,13 @@ type sweep struct {
 
 	segments []Segment
 	seg      int // the first that does not end below it
-	thunks   []Range
+	// Where the kernel may write call thunks, and where it had written some when the
+	// snapshot was taken: what does not end below it.
+	padding, written []Range
 }
 
-func newSweep(lives []*Lifetime, segments []Segment, thunks []Range) sweep {
-	s := sweep{ahead: slices.Clone(lives), segments: segments, thunks: thunks}
+func newSweep(lives []*Lifetime, segments []Segment, padding, written []Range) sweep {
+	s := sweep{ahead: slices.Clone(lives), segments: segments, padding: padding, written: written}
 	slices.SortStableFunc(s.ahead, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, l := range lives {
 		s.ends = append(s.ends, l.Hi)
@@ -268,8 +274,10 @@ func (s *sweep) moveTo(lo, hi uint64) {
 	for s.seg < len(s.segments) && s.segments[s.seg].End() <= lo {
 		s.seg++
 	}
-	for len(s.thunks) > 0 && s.thunks[0].Hi <= lo {
-		s.thunks = s.thunks[1:]
+	for _, ranges := range []*[]Range{&s.padding, &s.written} {
+		for len(*ranges) > 0 && (*ranges)[0].Hi <= lo {
+			*ranges = (*ranges)[1:]
+		}
 	}
 }
 
@@ -279,7 +287,8 @@ func (s *sweep) cover(p *piece) {
 	if s.seg < len(s.segments) && s.segments[s.seg].Addr <= p.lo {
 		p.seg = int32(s.seg)
 	}
-	p.thunk = len(s.thunks) > 0 && s.thunks[0].Lo <= p.lo
+	p.padding = len(s.padding) > 0 && s.padding[0].Lo <= p.lo
+	p.thunk = len(s.written) > 0 && s.written[0].Lo <= p.lo
 }
 
 // lifetimesOver returns the lifetimes that cover p, to which s was moved, by the time

@@ -72,7 +72,8 @@ type historyBuilder struct {
 	pairs *gaps  // those that count between two pokes too; nil: all of gaps
 	bare  Reason // why no bytes are known where no fact gives any
 
-	thunk bool // the fragment is padding where a thunk may be written
+	padding bool // the kernel may write a call thunk here
+	thunk   bool // it is one in the snapshot
 
 	out []version // emitted so far, by time
 
@@ -106,6 +107,9 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
 		init.weak = c.reasonUndated(s.From)
+	}
+	if c.thunk { // it stays, but may have been written until the snapshot was taken
+		init.from = init.to
 	}
 	return init
 }
@@ -268,6 +272,9 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	}
 	if e0 < init.from {
 		c.emit(e0, Unconfirmed, c.reasonBefore(*init), init.source, init.content)
+		if at := max(e0, c.first); c.thunk && init.weak == ReasonNone && at < init.from {
+			c.emit(at, Unconfirmed, ThunkPadding, init.source, init.content)
+		}
 		p.t = min(init.from, e1)
 		p.proven = p.t
 	}

@@ -37,9 +37,9 @@ type shard struct {
 }
 
 // shards cuts the address space.
-func (d *build) shards(lives []*Lifetime, thunks []Range) []shard {
-	cuts := d.cuts(lives, thunks)
-	all := newSweep(lives, d.segments, thunks)
+func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
+	cuts := d.cuts(lives, padding, written)
+	all := newSweep(lives, d.segments, padding, written)
 	last := shard{sites: d.order, cuts: cuts, sweep: all}
 	if len(d.windows) > 0 {
 		return []shard{last} // their bytes are appended to the arena
@@ -93,8 +93,8 @@ type assembly struct {
 const unpatchedCount = ^uint32(0)
 
 // fragments derives the history of each fragment.
-func (d *build) fragments(lives []*Lifetime, thunks []Range) {
-	shards := d.shards(lives, thunks)
+func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
+	shards := d.shards(lives, padding, written)
 	a := &assembly{build: d, room: d.spareRoom()}
 	a.turn.L = &a.lock
 	empty := d.fork()

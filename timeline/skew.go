@@ -222,6 +222,9 @@ func (d *build) unskew(list []poke) {
 		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > d.maxSkew || n == 0 {
 			continue
 		}
+		if d.delayed[p.order] > 0 || d.delayed[q.order] > 0 {
+			continue // the list has neither at its recorded time
+		}
 		if p.time == q.time {
 			d.untie(list, k, n)
 			continue

@@ -60,36 +60,39 @@ func thunks(text []byte, found func(at, n int) bool) {
 // (retbleed=stuff), patch_dest() in arch/x86/kernel/callthunks.c writes one over the NOPs
 // before a function when a static call first targets it, and when a module that calls it
 // is loaded. All of them must be one-byte NOPs. The ranges of all copies of text count.
-func (d *build) thunkPadding() []Range {
+// It removes none: a thunk that the snapshot has stays, but may have been written until
+// the snapshot was taken. Those are the ranges of written.
+func (d *build) thunkPadding() (padding, written []Range) {
 	copies := [][]Segment{d.snapshot.Segments}
 	for _, s := range d.Builder.snapshots {
 		copies = append(copies, s.Segments)
 	}
 	if !d.callThunks || !d.mayHaveThunks(copies) {
-		return nil
+		return nil, nil
 	}
 	texts := []Range{{d.textLo, d.textHi}}
 	for _, m := range d.modules {
 		texts = append(texts, Range{m.Addr, m.TextEnd})
 	}
-	var out []Range
 	for _, segments := range copies {
 		for _, r := range texts {
 			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
-				out = appendPadding(out, s, r.Hi)
+				padding = appendPadding(padding, s, r.Hi)
 				// A thunk that the first copy does not have may have been written at any time.
 				thunks(s.Data, func(at, n int) bool {
-					written := Segment{s.Addr + uint64(at), s.Data[at : at+n]}
-					first := Overlapping(d.snapshot.Segments, written.Addr, written.End())
-					if len(first) != 1 || !bytes.Equal(first[0].Data, written.Data) {
-						out = append(out, Range{written.Addr, written.End()})
+					thunk := Segment{s.Addr + uint64(at), s.Data[at : at+n]}
+					first := Overlapping(d.snapshot.Segments, thunk.Addr, thunk.End())
+					if len(first) != 1 || !bytes.Equal(first[0].Data, thunk.Data) {
+						padding = append(padding, Range{thunk.Addr, thunk.End()})
+					} else {
+						written = append(written, Range{thunk.Addr, thunk.End()})
 					}
 					return true
 				})
 			}
 		}
 	}
-	return JoinRanges(out)
+	return JoinRanges(padding), JoinRanges(written)
 }
 
 // appendPadding appends the runs of NOPs in s that may be padding before a function. Text

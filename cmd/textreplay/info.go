@@ -248,8 +248,11 @@ func (d *digest) assumptions() (list []string) {
 	if d.Clock.Name == "perf" {
 		list = append(list, "CPUs' clocks differ by 50 ms at most (perf record -k CLOCK_MONOTONIC has one clock for all)")
 	}
-	if d.ClockUncertainty > 0 && d.Clock.Name != "perf" {
+	switch {
+	case d.ClockUncertainty > 0 && d.Clock.Name != "perf":
 		list = append(list, "some CPU was not silent for longer than ever else when the clock was set back")
+	case d.Clock.Name == "CLOCK_REALTIME" || d.Clock.Name == "CLOCK_TAI":
+		list = append(list, "nobody set the clock back while all CPUs were silent for longer (perf record -k CLOCK_MONOTONIC has a clock that cannot be set)")
 	}
 	return list
 }

@@ -264,9 +264,10 @@ func mixedClock(c *Config, r *rand.Rand) {
 	c.Kernel.Clock.Resolution = 0
 	if r.IntN(2) == 0 {
 		skew(c, r, 40e3)
-	} else {
-		setBack(c, r, 500e6, 900e6)
+		return
 	}
+	setBack(c, r, 500e6, 900e6)
+	c.Record.CPUList, c.Record.PerTask = nil, false // else most CPUs have no record of a task
 }
 
 func old(c *Config) {
