@@ -32,7 +32,8 @@ var allowed = map[string][]string{
 	"internal/vmlinux":    {},
 	"internal/lazyregexp": {},
 	"internal/mapfile":    {},
-	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/vmlinux", "recorder/journal"},
+	"internal/recordargs": {},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":    {},
 	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching"},
 	"timeline/pprofexport": {

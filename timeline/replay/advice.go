@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/recordargs"
 )
 
 // Advice is a command line that records what a recording lacks.
@@ -46,21 +48,21 @@ func (rep *Report) advice(args []string) *Advice {
 	if rep.adviseSilent(a) {
 		return a
 	}
-	c, ok := splitRecord(args)
+	c, ok := recordargs.Split(args)
 	if !ok {
-		c = recordCommand{workload: []string{"sleep", "10"}}
+		c = recordargs.Command{Workload: []string{"sleep", "10"}}
 		a.change("", "this is a general command: the recording does not have its own, or it is not understood")
 	}
 	a.advisePlace(&c)
 	switch {
-	case !c.has("kcore"):
-		c.add("--kcore", "kcore", "")
+	case !c.Has("kcore"):
+		c.Add("--kcore", "kcore", "")
 		a.change("--kcore", "copies kernel text, and records text pokes on every CPU")
 	case rep.SnapshotBytes == 0:
 		a.change("", "kcore_dir is missing: keep it in the recording's directory")
 	}
 	if !ok {
-		c.add("-e", "event", "dummy")
+		c.Add("-e", "event", "dummy")
 	}
 	a.adviseEvents(&c)
 	for _, o := range []struct{ name, why string }{
@@ -69,18 +71,18 @@ func (rep *Report) advice(args []string) *Advice {
 		{"delay", "changes before the events are enabled are lost"},
 		{"cgroup", "module events outside of the cgroup are lost"},
 	} {
-		if text := c.remove(o.name); text != "" {
+		if text := c.Remove(o.name); text != "" {
 			a.change("no "+text, o.why)
 		}
 	}
-	if c.value("output") == "-" {
-		c.remove("output")
+	if c.Value("output") == "-" {
+		c.Remove("output")
 		a.change("no -o -", "a pipe has no BPF programs that are loaded during the run")
 	}
 	if len(rep.Losses) > 0 {
-		size := largerBuffers(c.value("mmap-pages"))
-		c.remove("mmap-pages")
-		c.add("-m", "mmap-pages", size)
+		size := largerBuffers(c.Value("mmap-pages"))
+		c.Remove("mmap-pages")
+		c.Add("-m", "mmap-pages", size)
 		a.change("-m "+size, "records were lost: larger ring buffers")
 	}
 	if rep.CPUsOnline < rep.CPUsAvailable {
@@ -89,7 +91,7 @@ func (rep *Report) advice(args []string) *Advice {
 	if rep.CPUsAvailable == 0 {
 		a.change("", "perf did not finish this file: end it with SIGINT or SIGTERM, not SIGKILL; for this one, --cpus N gives the number of CPUs")
 	}
-	a.Command = c.args()
+	a.Command = c.Args()
 	return a
 }
 
@@ -115,18 +117,18 @@ func (a *Advice) change(option, why string) {
 }
 
 // advisePlace makes the command record all CPUs.
-func (a *Advice) advisePlace(c *recordCommand) {
+func (a *Advice) advisePlace(c *recordargs.Command) {
 	var instead []string
 	for _, name := range []string{"cpu", "pid", "tid", "uid", "per-thread"} {
-		if text := c.remove(name); text != "" {
+		if text := c.Remove(name); text != "" {
 			instead = append(instead, text)
 		}
 	}
-	if c.has("all-cpus") && len(instead) == 0 {
+	if c.Has("all-cpus") && len(instead) == 0 {
 		return
 	}
-	c.remove("all-cpus")
-	c.options = slices.Insert(c.options, 0, option{"all-cpus", []string{"-a"}, ""})
+	c.Remove("all-cpus")
+	c.Options = slices.Insert(c.Options, 0, recordargs.Option{Name: "all-cpus", Text: []string{"-a"}})
 	text := "-a"
 	if len(instead) > 0 {
 		text += " instead of " + strings.Join(instead, " ")
@@ -135,21 +137,21 @@ func (a *Advice) advisePlace(c *recordCommand) {
 }
 
 // adviseEvents adds tracepoints, and takes from all events what makes perf skip these.
-func (a *Advice) adviseEvents(c *recordCommand) {
+func (a *Advice) adviseEvents(c *recordargs.Command) {
 	for _, f := range []struct{ name, term string }{{"freq", "freq"}, {"count", "period"}} {
-		value := c.value(f.name)
+		value := c.Value(f.name)
 		if value == "" {
 			continue
 		}
 		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
 			continue // max
 		}
-		text, sampled := c.remove(f.name), false
-		for i := range c.options {
-			if o := &c.options[i]; o.name == "event" {
-				events := []string{o.value}
-				if !strings.ContainsAny(o.value, "/{") {
-					events = strings.Split(o.value, ",")
+		text, sampled := c.Remove(f.name), false
+		for i := range c.Options {
+			if o := &c.Options[i]; o.Name == "event" {
+				events := []string{o.Value}
+				if !strings.ContainsAny(o.Value, "/{") {
+					events = strings.Split(o.Value, ",")
 				}
 				for i, e := range events {
 					if with, ok := withTerm(e, f.term+"="+value); ok {
@@ -157,11 +159,11 @@ func (a *Advice) adviseEvents(c *recordCommand) {
 					}
 				}
 				with := strings.Join(events, ",")
-				*o = option{"event", []string{"-e", with}, with}
+				*o = recordargs.Option{Name: "event", Text: []string{"-e", with}, Value: with}
 			}
 		}
-		if !c.has("event") {
-			c.add("-e", "event", "cycles/"+f.term+"="+value+"/")
+		if !c.Has("event") {
+			c.Add("-e", "event", "cycles/"+f.term+"="+value+"/")
 			sampled = true
 		}
 		if sampled {
@@ -177,8 +179,8 @@ func (a *Advice) adviseEvents(c *recordCommand) {
 	}
 	var added []string
 	for _, e := range r {
-		if !c.hasEvent(e.event) {
-			c.add("-e", "event", e.event)
+		if !c.HasEvent(e.event) {
+			c.Add("-e", "event", e.event)
 			added = append(added, "-e "+e.event)
 		}
 		if e.why != "" && len(added) > 0 {
@@ -237,125 +239,9 @@ func largerBuffers(size string) string {
 	return out
 }
 
-// An option is one option of perf record, as it was written.
-type option struct {
-	name  string // the full long name
-	text  []string
-	value string
-}
-
-// A recordCommand is a command line of perf record.
-type recordCommand struct {
-	options  []option
-	workload []string
-}
-
-// splitRecord splits a command line of perf record. ok is false if it is not
-// understood, see parseRecordOptions.
-func splitRecord(args []string) (c recordCommand, ok bool) {
-	if !parseRecordOptions(args).known {
-		return c, false
-	}
-	short := map[byte]string{'e': "event", 'D': "delay", 'G': "cgroup", 'u': "uid", 'o': "output", 'a': "all-cpus",
-		'C': "cpu", 'p': "pid", 't': "tid", 'F': "freq", 'c': "count", 'm': "mmap-pages", 'k': "clockid"}
-	for args = args[2:]; len(args) > 0; args = args[1:] {
-		arg := args[0]
-		text := []string{arg}
-		next := func() string {
-			if len(args) < 2 {
-				return ""
-			}
-			args = args[1:]
-			text = append(text, args[0])
-			return args[0]
-		}
-		switch {
-		case arg == "--":
-			c.workload = args[1:]
-			return c, true
-		case arg == "-" || !strings.HasPrefix(arg, "-"):
-			c.workload = args
-			return c, true
-		case strings.HasPrefix(arg, "--"):
-			name, value, given := strings.Cut(arg[2:], "=")
-			full, takes, _ := longOption(name)
-			if takes && !given {
-				value = next()
-			}
-			if full == "" {
-				full = name // a negation
-			}
-			c.options = append(c.options, option{full, text, value})
-		default:
-			for i := 1; i < len(arg); i++ {
-				o, rest := arg[i], arg[i+1:]
-				if strings.IndexByte(shortFlags, o) >= 0 {
-					c.options = append(c.options, option{short[o], []string{"-" + string(o)}, ""})
-					continue
-				}
-				text = []string{"-" + string(o) + rest}
-				if strings.IndexByte(shortValued, o) >= 0 && rest == "" {
-					rest = next()
-				}
-				c.options = append(c.options, option{short[o], text, rest})
-				break
-			}
-		}
-	}
-	return c, true
-}
-
-func (c *recordCommand) has(name string) bool {
-	return slices.ContainsFunc(c.options, func(o option) bool { return o.name == name })
-}
-
-// value returns the last value of an option, "" if it is not given.
-func (c *recordCommand) value(name string) (v string) {
-	for _, o := range c.options {
-		if o.name == name {
-			v = o.value
-		}
-	}
-	return v
-}
-
-// hasEvent reports whether an -e option has this tracepoint, alone or in a list.
-func (c *recordCommand) hasEvent(event string) bool {
-	system, _, _ := strings.Cut(event, ":")
-	return slices.ContainsFunc(c.options, func(o option) bool {
-		return o.name == "event" && slices.ContainsFunc(strings.Split(o.value, ","), func(e string) bool {
-			return e == event || e == system+":*"
-		})
-	})
-}
-
-func (c *recordCommand) add(flag, name, value string) {
-	text := []string{flag}
-	if value != "" {
-		text = append(text, value)
-	}
-	c.options = append(c.options, option{name, text, value})
-}
-
-// remove removes an option, and returns how it was written.
-func (c *recordCommand) remove(name string) string {
-	var text []string
-	c.options = slices.DeleteFunc(c.options, func(o option) bool {
-		if o.name == name {
-			text = append(text, o.text...)
-		}
-		return o.name == name
-	})
-	return strings.Join(text, " ")
-}
-
-func (c *recordCommand) args() []string {
-	out := []string{"perf", "record"}
-	for _, o := range c.options {
-		out = append(out, o.text...)
-	}
-	if len(c.workload) > 0 {
-		out = append(out, "--")
-	}
-	return append(out, c.workload...)
+// OptionsKnown reports whether it is known with which options perf recorded: the recording has
+// its command line, and all options are understood. Newer perfs record their path only.
+func (r *Replay) OptionsKnown() bool {
+	args, _ := r.Recording.Cmdline()
+	return r.journal != nil || recordargs.LimitsOf(args).Known
 }

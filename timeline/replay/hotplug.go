@@ -228,7 +228,7 @@ func (s *scan) workload() uint32 {
 // returns the time from which on.
 func (s *scan) recordsTasks() (from uint64, ok bool) {
 	o := &s.options
-	if s.machine != 0 || s.listens != 0 || len(s.damage) > 0 || o.control || o.cgroup || o.user || strings.ContainsAny(o.delay, "-,") {
+	if s.machine != 0 || s.listens != 0 || len(s.damage) > 0 || o.Control || o.Cgroup || o.User || strings.ContainsAny(o.Delay, "-,") {
 		return 0, false
 	}
 	first := make(map[int64]uint64)
@@ -347,7 +347,7 @@ func (h *hotplugs) back(cpu int64) (off, on uint64) {
 // recordsHotplug reports whether all steps of all CPUs that go offline or come back were
 // recorded, and returns the time from which on.
 func (s *scan) recordsHotplug() (from uint64, ok bool) {
-	if s.machine != 0 || s.listens != 0 || s.options.control || s.cpuhpEnter == (hotplugLayout{}) || s.report.CPUsAvailable == 0 || len(s.damage) > 0 {
+	if s.machine != 0 || s.listens != 0 || s.options.Control || s.cpuhpEnter == (hotplugLayout{}) || s.report.CPUsAvailable == 0 || len(s.damage) > 0 {
 		return 0, false
 	}
 	cpus := make(map[int64]bool)

@@ -98,7 +98,7 @@ func (s *scan) execed() uint64 {
 // mayBeLater reports whether the recording may be one of the later files of perf record
 // --switch-output: the workload was started while perf wrote the first one.
 func (s *scan) mayBeLater() bool {
-	return (s.options.switched || !s.options.known) && s.execed() == timeline.MaxTime
+	return (s.options.Switched || !s.options.Known) && s.execed() == timeline.MaxTime
 }
 
 // drained returns a time by which perf had drained the ring buffers for the first
@@ -148,13 +148,13 @@ func (s *scan) enabled(ch *channel) uint64 {
 		if x.first == 0 || x.machine != ch.machine {
 			continue
 		}
-		later := o.enablesOnce() && x.system && ch.system && s.startsDisabled(x.event) &&
+		later := o.EnablesOnce() && x.system && ch.system && s.startsDisabled(x.event) &&
 			cmp.Or(cmp.Compare(x.cpu, ch.cpu), cmp.Compare(x.event.Index, ch.event.Index)) >= 0
 		if x == ch || later {
 			t = min(t, x.first)
 		}
 	}
-	if o.atStart() && ch.system && ch.event.Attr.Flags&perfdata.FlagEnableOnExec == 0 {
+	if o.AtStart() && ch.system && ch.event.Attr.Flags&perfdata.FlagEnableOnExec == 0 {
 		t = min(t, s.execed(), s.drained())
 	}
 	return t
@@ -194,7 +194,7 @@ func (s *scan) isRead(ch *channel, kind kinds) bool {
 // coverStart adds a limit for the time before all CPUs had an enabled event that takes
 // this kind of record (rule listening).
 func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
-	if s.options.control {
+	if s.options.Control {
 		c.limit(timeline.NotListening, 0, timeline.MaxTime, "perf record --control: the recording does not say when the events of %s were enabled", what)
 		return
 	}
@@ -219,5 +219,5 @@ func (s *scan) confined(e *perfdata.Event) string {
 	if e.Attr.Flags&perfdata.FlagExcludeHost != 0 {
 		return "it excludes the host (:G)"
 	}
-	return s.options.confines(e.Name)
+	return s.options.Confines(e.Name)
 }

@@ -235,7 +235,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 // which has --switch-output, was not recorded, and no LOST_SAMPLES show that perf ended
 // with this file.
 func (s *scan) mayContinue() bool {
-	return !s.options.known && s.counts[perfdata.RecordLostSamples] == 0
+	return !s.options.Known && s.counts[perfdata.RecordLostSamples] == 0
 }
 
 // ringSize returns how many bytes each ring buffer has at least. All of a recording have one

@@ -74,7 +74,7 @@ func (s *scan) unloadedBy(from, to uint64) (t uint64) {
 // the events of modules, and from then until freed, its first recorded unload. Between the
 // copy and the enabling, it may have been unloaded and loaded again.
 func (s *scan) stayed(name string, freed uint64) bool {
-	if !s.options.atStart() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
+	if !s.options.AtStart() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
 		return false
 	}
 	for _, l := range s.report.Coverage.Modules.Limits {

@@ -97,7 +97,7 @@ func (st *start) program(t uint64) {
 func (s *scan) quiet() bool {
 	st := &s.start
 	execed := s.execed()
-	if !s.options.atStart() || execed == timeline.MaxTime || st.thread == 0 || st.thread > execed || st.stranger != 0 && st.stranger < execed {
+	if !s.options.AtStart() || execed == timeline.MaxTime || st.thread == 0 || st.thread > execed || st.stranger != 0 && st.stranger < execed {
 		return false
 	}
 	cpus := make(map[int64]bool)

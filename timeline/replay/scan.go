@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/internal/recordargs"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -84,7 +85,7 @@ type scan struct {
 	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
 	endings        map[endingKey]*ending                      // of the events that are read, if several listen
 
-	options  recordOptions
+	options  recordargs.Limits
 	disabled []bool           // by event: perf opened it disabled, see startsDisabled
 	cpus     int              // Options.CPUs
 	machine  int              // the machine that the image is of: 0 the host, else a guest
@@ -339,9 +340,9 @@ func (s *scan) finish() {
 // "" if it is.
 func (s *scan) unclean() string {
 	switch {
-	case s.options.switched:
+	case s.options.Switched:
 		return "perf record --switch-output goes on in another file"
-	case s.options.pipe, s.counts[perfdata.RecordHeaderAttr] > 0, s.counts[perfdata.RecordHeaderFeature] > 0:
+	case s.options.Pipe, s.counts[perfdata.RecordHeaderAttr] > 0, s.counts[perfdata.RecordHeaderFeature] > 0:
 		return "perf inject read its records from a pipe, and some may be missing"
 	}
 	return ""
@@ -1032,12 +1033,12 @@ func (s *scan) describe(r *Replay) {
 		rep.Producer = "perf " + v
 	}
 	args, err := rec.Cmdline()
-	s.options, s.disabled = recordOptions{}, nil
+	s.options, s.disabled = recordargs.Limits{}, nil
 	if s.machine == 0 {
-		s.options = parseRecordOptions(args) // a guest's perf had another command line
+		s.options = recordargs.LimitsOf(args) // a guest's perf had another command line
 		s.codeReads = newCodeReads(r.journal)
 		if s.journal = r.journal; s.journal != nil {
-			s.options = recordOptions{known: true} // perf did not record this
+			s.options = recordargs.Limits{Known: true} // perf did not record this
 			rep.Producer = strings.TrimPrefix(rep.Producer, "perf ")
 		}
 	}

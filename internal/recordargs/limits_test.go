@@ -1,7 +1,7 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package replay
+package recordargs
 
 import (
 	"strings"
@@ -10,21 +10,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecordOptions(t *testing.T) {
-	known := recordOptions{known: true}
-	with := func(change func(o *recordOptions)) recordOptions {
+func TestLimits(t *testing.T) {
+	known := Limits{Known: true}
+	with := func(change func(o *Limits)) Limits {
 		o := known
 		change(&o)
 		return o
 	}
-	delay := func(d string) recordOptions { return with(func(o *recordOptions) { o.delay = d }) }
+	delay := func(d string) Limits { return with(func(o *Limits) { o.Delay = d }) }
 	for _, tt := range []struct {
 		args string
-		want recordOptions
+		want Limits
 	}{
-		{"", recordOptions{}},
-		{"/usr/bin/perf", recordOptions{}}, // as perf 7.2 writes it
-		{"perf kvm record -a", recordOptions{}},
+		{"", Limits{}},
+		{"/usr/bin/perf", Limits{}}, // as perf 7.2 writes it
+		{"perf kvm record -a", Limits{}},
 		{"perf record", known},
 		{"perf record -a --kcore -e dummy -- sleep 1", known},
 		{"perf record -a -D 500", delay("500")},
@@ -44,25 +44,25 @@ func TestRecordOptions(t *testing.T) {
 		{"perf record -Ix -D 5", delay("5")},
 		{"perf record --aio --threads=cpu -D 5", delay("5")},
 		{"perf record --no-inherit --no-buildid-cache -D 5", delay("5")},
-		{"perf record --control fifo:ctl true", with(func(o *recordOptions) { o.control = true })},
-		{"perf record --control=fd:3 true", with(func(o *recordOptions) { o.control = true })},
-		{"perf record --contr fd:3 true", with(func(o *recordOptions) { o.control = true })},
-		{"perf record -e cycles -G a true", with(func(o *recordOptions) { o.cgroup = true })},
-		{"perf record -u root", with(func(o *recordOptions) { o.user = true })},
-		{"perf record -e a:b -e c:d --filter x>1 true", with(func(o *recordOptions) { o.filtered = []string{"c:d"} })},
-		{"perf record -ea:b,c:d --filter x>1 -e e --filter y true", with(func(o *recordOptions) { o.filtered = []string{"a:b,c:d", "e"} })},
-		{"perf record --switch-output true", with(func(o *recordOptions) { o.switched = true })},
-		{"perf record --switch-output=1s true", with(func(o *recordOptions) { o.switched = true })},
-		{"perf record --switch-output-event sched:x true", with(func(o *recordOptions) { o.switched = true })},
-		{"perf record -o - true", with(func(o *recordOptions) { o.pipe = true })},
+		{"perf record --control fifo:ctl true", with(func(o *Limits) { o.Control = true })},
+		{"perf record --control=fd:3 true", with(func(o *Limits) { o.Control = true })},
+		{"perf record --contr fd:3 true", with(func(o *Limits) { o.Control = true })},
+		{"perf record -e cycles -G a true", with(func(o *Limits) { o.Cgroup = true })},
+		{"perf record -u root", with(func(o *Limits) { o.User = true })},
+		{"perf record -e a:b -e c:d --filter x>1 true", with(func(o *Limits) { o.Filtered = []string{"c:d"} })},
+		{"perf record -ea:b,c:d --filter x>1 -e e --filter y true", with(func(o *Limits) { o.Filtered = []string{"a:b,c:d", "e"} })},
+		{"perf record --switch-output true", with(func(o *Limits) { o.Switched = true })},
+		{"perf record --switch-output=1s true", with(func(o *Limits) { o.Switched = true })},
+		{"perf record --switch-output-event sched:x true", with(func(o *Limits) { o.Switched = true })},
+		{"perf record -o - true", with(func(o *Limits) { o.Pipe = true })},
 		{"perf record -o file true", known},
-		{"perf record -a --new-option 5 -D 5", recordOptions{}}, // 5 may be its value or the workload
-		{"perf record -aX -D 5", recordOptions{}},
+		{"perf record -a --new-option 5 -D 5", Limits{}}, // 5 may be its value or the workload
+		{"perf record -aX -D 5", Limits{}},
 		{"perf record -D", delay("")},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			got := parseRecordOptions(strings.Fields(tt.args))
-			if d := cmp.Diff(tt.want, got, cmp.AllowUnexported(recordOptions{})); d != "" {
+			got := LimitsOf(strings.Fields(tt.args))
+			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
@@ -82,9 +82,9 @@ func TestEnablesAtStart(t *testing.T) {
 		{"perf record -a --control fd:3", false, false},
 		{"perf", false, false},
 	} {
-		o := parseRecordOptions(strings.Fields(tt.args))
-		if o.enablesOnce() != tt.once || o.atStart() != tt.atStart {
-			t.Errorf("%s: once %v, at the start %v", tt.args, o.enablesOnce(), o.atStart())
+		o := LimitsOf(strings.Fields(tt.args))
+		if o.EnablesOnce() != tt.once || o.AtStart() != tt.atStart {
+			t.Errorf("%s: once %v, at the start %v", tt.args, o.EnablesOnce(), o.AtStart())
 		}
 	}
 }
@@ -102,8 +102,8 @@ func TestConfines(t *testing.T) {
 		{"perf record -a -e module:module_free -G a", true},
 		{"perf record -u root -e module:module_free", true},
 	} {
-		o := parseRecordOptions(strings.Fields(tt.args))
-		if why := o.confines("module:module_free"); (why != "") != tt.want {
+		o := LimitsOf(strings.Fields(tt.args))
+		if why := o.Confines("module:module_free"); (why != "") != tt.want {
 			t.Errorf("%s: %q", tt.args, why)
 		}
 	}

@@ -1,0 +1,82 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recordargs
+
+import "strings"
+
+// Limits are the options of perf record that limit what events record and are not in the
+// events' attrs.
+type Limits struct {
+	// Known is set if the recording has the command line and all its options are
+	// understood. Otherwise the other fields are zero.
+	Known    bool
+	Delay    string   // -D: "", or a time, -1, or ranges
+	Control  bool     // --control: another program enabled and disabled the events
+	Cgroup   bool     // -G: events record only in a cgroup
+	User     bool     // -u: events record only one user's tasks
+	Filtered []string // the -e options, as written, that have a --filter
+	Switched bool     // --switch-output: the records are spread over several files
+	Pipe     bool     // -o -: the records were written to a pipe
+}
+
+// LimitsOf returns the limits of a command line, which [Split] reads.
+func LimitsOf(args []string) Limits {
+	c, ok := Split(args)
+	if !ok {
+		return Limits{}
+	}
+	l := Limits{Known: true}
+	lastEvent := ""
+	for _, o := range c.Options {
+		switch o.Name {
+		case "event":
+			lastEvent = o.Value
+		case "filter":
+			l.Filtered = append(l.Filtered, lastEvent)
+		case "delay":
+			l.Delay = o.Value
+		case "control":
+			l.Control = true
+		case "cgroup":
+			l.Cgroup = true
+		case "uid":
+			l.User = true
+		case "switch-output", "switch-output-event":
+			l.Switched = true
+		case "output":
+			l.Pipe = o.Value == "-"
+		}
+	}
+	return l
+}
+
+// EnablesOnce reports whether perf enabled its events once, at the beginning or after
+// a delay, and disabled none before it ended. It returns false if the command line is
+// unknown.
+func (l *Limits) EnablesOnce() bool {
+	return l.Known && !l.Control && !strings.ContainsAny(l.Delay, "-,")
+}
+
+// AtStart reports whether perf enabled its events before it started its workload.
+func (l *Limits) AtStart() bool {
+	return l.EnablesOnce() && strings.Trim(l.Delay, "0") == ""
+}
+
+// Confines returns why an event of -e does not record every occurrence, or "" if no
+// option limits it. A filter is for all events of one -e.
+func (l *Limits) Confines(event string) string {
+	system, _, _ := strings.Cut(event, ":")
+	for _, f := range l.Filtered {
+		if strings.Contains(f, system+":") || strings.ContainsAny(f, "*?[") {
+			return "perf record --filter"
+		}
+	}
+	switch {
+	case l.Cgroup:
+		return "perf record -G records in a cgroup only"
+	case l.User:
+		return "perf record -u records the tasks of one user only"
+	}
+	return ""
+}
