@@ -35,8 +35,9 @@ func (a *app) webCmd() *cobra.Command {
 		Use:   "web [flags]",
 		Short: "Show the recording in a browser",
 		Long: `web serves pages about the recording and opens the browser: the verdict with coverage
-over time, a map of all changes by address and time, the instructions of any function at
-any time, what differs between two times, the log, and pprof's pages of the samples.
+over time, a map of all changes by address and time, the functions that changed, the
+instructions of any function at any time, what differs between two times, the log, and
+pprof's pages of the samples.
 
 The server listens on 127.0.0.1 at a free port. Any program of this machine can connect to
 it. --http names another address; with a host other than this machine's own, anyone who can

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -325,7 +326,7 @@ func TestWebPages(t *testing.T) {
 				v.check("map, " + scheme)
 			}
 			v.do(emulation.SetDeviceMetricsOverride(420, 800, 1, true))
-			for _, path := range []string{"/", "/map", "/log", "/diff?from=25%25&to=75%25", "/search?q=sched", "/at?addr=" + "0xffffffff81000000"} {
+			for _, path := range []string{"/", "/map", "/log", "/functions", "/diff?from=25%25&to=75%25", "/search?q=sched", "/at?addr=" + "0xffffffff81000000"} {
 				v.open(path)
 				if w := eval[int](v, "document.documentElement.scrollWidth"); w > 420 {
 					t.Errorf("%s is %d wide in a window of 420", path, w)
@@ -413,6 +414,27 @@ func TestWebSmall(t *testing.T) {
 	if got := v.text("#iffffffffaecdbcb1"); !strings.Contains(got, "0f 1f 44 00 00") {
 		t.Errorf("the map opens %q", got)
 	}
+	// The key f leads to the functions. A click sorts them, back undoes it, and a name leads to
+	// the function.
+	v.do(chromedp.KeyEvent("f"))
+	v.until("the list of functions", `location.pathname === '/functions' && document.readyState === 'complete'`)
+	changes := eval[int](v, "Number(document.getElementById('total').dataset.changes)")
+	if want := strings.Count(output(t, "log", "-i", rec, "--json", "--kind", "poke"), "\n"); changes == 0 || changes > want {
+		t.Errorf("the functions have %d changes, the log has %d", changes, want)
+	}
+	const lasts = `[...document.querySelectorAll('.functions tbody tr')].map(r => r.cells[3].textContent)`
+	v.do(chromedp.Evaluate(`setTimeout(() => [...document.querySelectorAll('.functions th a')].find(a => a.textContent === 'Last change').click(), 50)`, nil))
+	v.until("the list is sorted by time", `location.search.includes('sort=last') && document.readyState === 'complete' && document.querySelector('th[aria-sort=descending]').textContent === 'Last change'`)
+	if got := eval[[]string](v, lasts); len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) }) {
+		t.Errorf("the last changes are %q", got)
+	}
+	v.do(chromedp.Evaluate(`setTimeout(() => history.back(), 50)`, nil))
+	v.until("back", `location.pathname === '/functions' && !location.search.includes('sort=last') && document.readyState === 'complete'`)
+	v.do(chromedp.Evaluate(`document.querySelector('.filter [name=name]').value = 'schedstats'; document.querySelector('.filter').requestSubmit()`, nil))
+	v.until("one function", `document.getElementById('total')?.dataset.total === '1' && document.readyState === 'complete'`)
+	v.follow("sysctl_schedstats")
+	v.until("the function", `location.pathname === '/at' && document.querySelector('h1').innerText === 'sysctl_schedstats'`)
+
 	// Zooming changes the URL, and back goes back.
 	v.open("/map")
 	v.until("the map is drawn", `document.getElementById('map').dataset.drawn === 'all'`)

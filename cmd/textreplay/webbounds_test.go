@@ -23,10 +23,11 @@ import (
 	"github.com/textreplay/textreplay/internal/web"
 )
 
-// TestWebBounds: pages of a recording with many changes are small, quick and take little
-// memory. It takes x86_64/storm (1.2 million changes) if it is there, with an index, and
-// 200,000 generated changes otherwise. Times are CPU times, so they allow for other work
-// on the machine, but not for other kinds of machines.
+// TestWebBounds: of a recording with an index the first page takes 300 ms of CPU time, with
+// what opening takes, a tile of the map 50 ms, and no answer has more than 1 MB. It takes
+// x86_64/storm (1.2 million changes) if it is there, and 200,000 generated changes otherwise.
+// CPU time grows where other programs use the caches, and in a short run, which is one of the
+// race detector, so that the test takes the least of several times and a short run none.
 func TestWebBounds(t *testing.T) {
 	rec := filepath.Join(t.TempDir(), "rec.data")
 	if dir := os.Getenv(corpus.Env); dir != "" && isThere(filepath.Join(dir, "x86_64/storm/rec.data")) {
@@ -58,12 +59,30 @@ func TestWebBounds(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	a := &app{stdin: strings.NewReader(""), stderr: io.Discard, input: rec, index: index}
-	srv, err := web.New(web.Options{Open: (&webInput{app: a}).open})
-	if err != nil {
-		t.Fatal(err)
+	open := func() string {
+		a := &app{stdin: strings.NewReader(""), stderr: io.Discard, input: rec, index: index}
+		srv, err := web.New(web.Options{Open: (&webInput{app: a}).open})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return serve(t, srv)
 	}
-	base := serve(t, srv)
+	base := ""
+	// least returns the least time of several measurements, of which one within the bound does.
+	least := func(bound time.Duration, measure func() time.Duration) time.Duration {
+		t.Helper()
+		if testing.Short() {
+			return measure()
+		}
+		best := measure()
+		for range 4 {
+			if best <= bound {
+				break
+			}
+			best = min(best, measure())
+		}
+		return best
+	}
 	get := func(path string) (body []byte, allocated uint64, cpu time.Duration) {
 		t.Helper()
 		var m0, m1 runtime.MemStats
@@ -82,17 +101,27 @@ func TestWebBounds(t *testing.T) {
 		}
 		return body, m1.TotalAlloc - m0.TotalAlloc, cpu
 	}
-	// The first page does not wait for all changes to be read. 300 ms is on a quiet machine.
-	if _, _, cpu := get("/"); cpu > 900*time.Millisecond {
-		t.Errorf("the first page takes %v of CPU time", cpu)
+	const firstPage, oneTile = 300 * time.Millisecond, 50 * time.Millisecond
+	first := least(firstPage, func() time.Duration {
+		if base != "" {
+			get("/search?q=e") // the one before reads no more
+		}
+		began := cpuTime()
+		base = open()
+		get("/")
+		return cpuTime() - began
+	})
+	t.Logf("opening the recording and the first page take %v of CPU time", first)
+	if first > firstPage && !testing.Short() {
+		t.Errorf("opening the recording and the first page take %v of CPU time, more than %v", first, firstPage)
 	}
 	get("/search?q=e") // waits until all is there
-	if n := int64(heap()) - int64(before); n > 100<<20 {
+	if n := int64(heap()) - int64(before); n > 100<<20 && !testing.Short() {
 		t.Errorf("the pages keep %d bytes", n)
 	}
 	const mostAllocated = 30 << 20
 	for _, path := range []string{"/", "/map", "/log", "/log?sort=place", "/log?sort=writer", "/log?sort=newest&page=900", "/log?kind=ftrace&sort=writer",
-		"/search?q=e", "/search?q=vfs", "/diff?from=25%25&to=75%25", "/at?addr=0xffffffff81000000"} {
+		"/search?q=e", "/search?q=vfs", "/diff?from=25%25&to=75%25", "/functions", "/functions?sort=name&page=20", "/functions?name=vfs&kind=ftrace", "/at?addr=0xffffffff81000000"} {
 		body, allocated, cpu := get(path)
 		t.Logf("%s: %d bytes, %d allocated, %v", path, len(body), allocated, cpu)
 		if len(body) > 1<<20 {
@@ -114,7 +143,17 @@ func TestWebBounds(t *testing.T) {
 			if z == 0 && i > 0 {
 				break
 			}
-			body, allocated, cpu := get(fmt.Sprintf("/map/tile?zx=%d&zy=%d&x=%d&y=%d", z, z, nx, ny))
+			path := fmt.Sprintf("/map/tile?zx=%d&zy=%d&x=%d&y=%d", z, z, nx, ny)
+			body, allocated, cpu := get(path)
+			if cpu > oneTile {
+				cpu = least(oneTile, func() time.Duration {
+					for i := range 600 { // so many that none of before is kept
+						get(fmt.Sprintf("/map/tile?zx=40&zy=40&x=%d&y=0", i))
+					}
+					_, _, cpu := get(path)
+					return cpu
+				})
+			}
 			var p part
 			if err := json.Unmarshal(body, &p); err != nil {
 				t.Fatal(err)
@@ -129,7 +168,7 @@ func TestWebBounds(t *testing.T) {
 		x, y = 2*bx, 2*by
 	}
 	t.Logf("the slowest tile takes %v of CPU time", slowest)
-	if slowest > 150*time.Millisecond { // 50 ms, on a quiet machine
-		t.Errorf("a tile takes %v of CPU time", slowest)
+	if slowest > oneTile && !testing.Short() {
+		t.Errorf("a tile takes %v of CPU time, more than %v", slowest, oneTile)
 	}
 }

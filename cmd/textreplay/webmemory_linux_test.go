@@ -69,7 +69,7 @@ func TestWebMemory(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/search?q=e", "/", "/map", "/map/tile?zx=3&zy=3&x=2&y=3", "/log", "/log?sort=place", "/log?sort=writer",
 		"/log?sort=newest&page=900", "/log?kind=ftrace&sort=writer", "/diff?from=25%25&to=75%25", "/search?q=vfs", "/at?addr=0xffffffff81000000",
-		"/search?q=sched_schedstats", "/suggest?q=sched", "/?from=25%25&to=75%25"} {
+		"/search?q=sched_schedstats", "/suggest?q=sched", "/functions", "/functions?sort=name&page=20", "/functions?name=vfs&kind=ftrace", "/?from=25%25&to=75%25"} {
 		answer, err := http.Get(base + path)
 		for try := 0; err == nil && answer.StatusCode == http.StatusServiceUnavailable && try < 60; try++ {
 			answer.Body.Close()

@@ -382,8 +382,7 @@ func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 	at := sort.Search(len(all), func(i int) bool { return tr.time[all[i]] > t })
 	a := min(max(at-mostRows/2, 0), max(len(all)-mostRows, 0))
 	p.Changes = s.rowsOf(all[a:min(a+mostRows, len(all))])
-	name := p.Name
-	p.LogLink = "/log?" + url.Values{"place": {name}}.Encode()
+	p.LogLink = "/log?" + url.Values{"place": {s.placeText(p.Name, lo, hi)}}.Encode()
 	y0, y1 := s.axis.pos(lo), s.axis.pos(hi-1)
 	p.MapLink = fmt.Sprintf("/map?t=%s&y0=%d&y1=%d", p.T, y0, max(y1, y0+16))
 }

@@ -147,8 +147,18 @@ func (f *logFilter) prepare(s *session) error {
 	return nil
 }
 
-// placeRange returns the addresses that a text means: those of a function, or one site.
+// placeRange returns the addresses that a text means: those of a function, one site, or
+// 0xLO..0xHI.
 func (s *session) placeRange(text string, t uint64) (lo, hi uint64, err error) {
+	if a, b, ok := strings.Cut(text, ".."); ok && strings.HasPrefix(a, "0x") {
+		if lo, err = s.r.ParseAddr(a, t); err == nil {
+			hi, err = s.r.ParseAddr(b, t)
+		}
+		if err == nil && lo >= hi {
+			err = &RequestError{fmt.Sprintf("%s has no addresses", text)}
+		}
+		return lo, hi, err
+	}
 	addr, err := s.r.ParseAddr(text, t)
 	if err != nil {
 		return 0, 0, err
@@ -187,7 +197,10 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 	}
 	lo, hi := t.between(f.from, f.to)
 	wants := func(i int) bool { return f.classes>>s.trail.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
-	if f.addrs != nil && int(t.first[s1]-t.first[s0]) < hi-lo {
+	if f.addrs == nil && f.writers == nil {
+		out = make([]logEntry, 0, hi-lo+len(events)) // there can be millions
+	}
+	if f.sort == "place" || f.addrs != nil && int(t.first[s1]-t.first[s0]) < hi-lo {
 		for k := s0; k < s1; k++ {
 			for _, i := range t.ofSite(k, f.from, f.to) {
 				if wants(int(i)) {
@@ -195,11 +208,10 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 				}
 			}
 		}
-		slices.Sort(out)
-	} else {
-		if f.addrs == nil && f.writers == nil {
-			out = make([]logEntry, 0, hi-lo+len(events)) // there can be millions
+		if f.sort != "place" {
+			slices.Sort(out)
 		}
+	} else {
 		for i := lo; i < hi; i++ {
 			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
 				out = append(out, logEntry(i))
@@ -213,7 +225,6 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 			slices.Reverse(out)
 		}
 	case "place":
-		slices.SortStableFunc(out, func(a, b logEntry) int { return cmp.Compare(t.site[a], t.site[b]) })
 		out = append(out, events...)
 	case "writer":
 		out = mergeByTime(t, out, events)

@@ -39,6 +39,8 @@ type overview struct {
 	Warnings       []string
 	MoreWarnings   int
 	MapLink        string
+	Changed        int // functions
+	FunctionsLink  string
 }
 
 type fact struct{ Name, Value string }
@@ -87,7 +89,11 @@ func (s *session) overviewOf(from, to uint64, whole, ready bool) *overview {
 		return o
 	}
 	o.Rates = s.ratesOf(from, to)
-	o.Sites, o.Functions, o.Writers = s.busiest(from, to, most)
+	o.Sites, o.Functions, o.Writers, o.Changed = s.busiest(from, to, most)
+	o.FunctionsLink = "/functions"
+	if !whole {
+		o.FunctionsLink += "?" + url.Values{"from": {o.From}, "to": {replay.Seconds(to + 1)}}.Encode()
+	}
 	o.Spans = s.ganttOf(from, to)
 	return o
 }
@@ -359,8 +365,9 @@ func rate(perSecond float64) string {
 	return thousands(int(perSecond + 0.5))
 }
 
-// busiest returns the sites, functions and writers with the most changes in a window.
-func (s *session) busiest(from, to uint64, most int) (sites, functions, writers []busy) {
+// busiest returns the sites, functions and writers with the most changes in a window, and how
+// many functions changed.
+func (s *session) busiest(from, to uint64, most int) (sites, functions, writers []busy, changed int) {
 	t := s.trail
 	lo, hi := t.between(from, to+1)
 	type tally struct {
@@ -389,30 +396,10 @@ func (s *session) busiest(from, to uint64, most int) (sites, functions, writers 
 		return busy{Name: name, Href: href, N: x.n, First: replay.Seconds(t.time[x.first]), Last: replay.Seconds(t.time[x.last])}
 	}
 	var order []int
-	type function struct {
-		tally
-		sym timeline.Symbol
-	}
-	perFunc := make(map[timeline.Symbol]*function)
 	for k := range perSite {
-		x := &perSite[k]
-		if x.n == 0 {
-			continue
+		if perSite[k].n > 0 {
+			order = append(order, k)
 		}
-		order = append(order, k)
-		sym, ok := s.r.Image.At(t.time[x.last]).Symbol(t.sites[k].addr)
-		if !ok {
-			continue
-		}
-		key := sym
-		key.From, key.To = 0, 0
-		f := perFunc[key]
-		if f == nil {
-			f = &function{tally: tally{first: x.first, last: x.last}, sym: sym}
-			perFunc[key] = f
-		}
-		f.n += x.n
-		f.first, f.last = min(f.first, x.first), max(f.last, x.last)
 	}
 	sort.SliceStable(order, func(i, j int) bool { return perSite[order[i]].n > perSite[order[j]].n })
 	for _, k := range order[:min(most, len(order))] {
@@ -420,14 +407,11 @@ func (s *session) busiest(from, to uint64, most int) (sites, functions, writers 
 		at := t.time[x.last]
 		sites = append(sites, row(x, placeName(s.r.Image.At(at), t.sites[k].addr), addrLink(t.sites[k].addr, at)))
 	}
-	var fs []*function
-	for _, f := range perFunc {
-		fs = append(fs, f)
-	}
-	slices.SortFunc(fs, func(a, b *function) int { return cmp.Or(b.n-a.n, cmp.Compare(a.sym.Addr, b.sym.Addr)) })
-	for _, f := range fs[:min(most, len(fs))] {
-		at := t.time[f.last]
-		functions = append(functions, row(&f.tally, placeName(s.r.Image.At(at), f.sym.Addr), addrLink(f.sym.Addr, at)))
+	fs, _ := s.functionsIn(functionFilter{from, to + 1, allClasses}, 0, len(t.sites), nil)
+	slices.SortFunc(fs, func(a, b function) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.addr, b.addr)) })
+	for i := range fs[:min(most, len(fs))] {
+		f := &fs[i]
+		functions = append(functions, row(&tally{int(f.n), int(f.first), int(f.last)}, s.nameOf(f), addrLink(f.addr, t.time[f.last])))
 	}
 	var ws []uint16
 	for w := range perWriter {
@@ -443,7 +427,7 @@ func (s *session) busiest(from, to uint64, most int) (sites, functions, writers 
 			rows[i].Bar = max(rows[i].N*100/rows[0].N, 1)
 		}
 	}
-	return sites, functions, writers
+	return sites, functions, writers, len(fs)
 }
 
 func orUnknown(s string) string {

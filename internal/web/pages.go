@@ -59,6 +59,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/map/names", s.handle((*request).mapNames))
 	s.mux.HandleFunc("/map/pick", s.handle((*request).mapPick))
 	s.mux.HandleFunc("/at", s.handle((*request).code))
+	s.mux.HandleFunc("/functions", s.handle((*request).functions))
 	s.mux.HandleFunc("/diff", s.handle((*request).diff))
 	s.mux.HandleFunc("/log", s.handle((*request).log))
 	s.mux.HandleFunc("/search", s.handle((*request).search))
@@ -106,7 +107,7 @@ func (q *request) page(name, title string, body any) error {
 	}
 	l := &layout{Title: title, Page: name, Recording: q.r.Recording.Path(), Number: q.number, Live: q.srv.opts.Live,
 		Stale: q.stale.Load(), T: t, Query: q.FormValue("q"), Body: body,
-		Nav: []navItem{{"Overview", "/" + keep, "overview"}, {"Map", "/map" + keep, "map"}, {"Log", "/log" + keep, "log"}, {"Diff", "/diff", "diff"}}}
+		Nav: []navItem{{"Overview", "/" + keep, "overview"}, {"Map", "/map" + keep, "map"}, {"Functions", "/functions" + keep, "functions"}, {"Log", "/log" + keep, "log"}, {"Diff", "/diff", "diff"}}}
 	timeless := q.URL.Query()
 	timeless.Del("t")
 	timeless.Del("ns")
@@ -236,12 +237,16 @@ func placeName(v timeline.View, addr uint64) string {
 	if !ok {
 		return hexAddr(addr)
 	}
-	name := s.Name
 	if off := addr - s.Addr; off != 0 {
-		name += "+" + hexAddr(off)
+		s.Name += "+" + hexAddr(off)
 	}
+	return symbolName(&s)
+}
+
+// symbolName returns the name of a symbol with that of its module.
+func symbolName(s *timeline.Symbol) string {
 	if s.Module != "" && s.Module != "bpf" {
-		name += " [" + s.Module + "]"
+		return s.Name + " [" + s.Module + "]"
 	}
-	return name
+	return s.Name
 }

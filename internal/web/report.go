@@ -210,7 +210,7 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 
 // reportFunctions adds the functions that changed, until the file is large enough.
 func (s *session) reportFunctions(p *reportPage, opts ReportOptions, from, to uint64, used *int, stats *ReportStats) error {
-	_, functions, _ := s.busiest(from, to, 1<<20)
+	_, functions, _, _ := s.busiest(from, to, 1<<20)
 	stats.Changed = len(functions)
 	type wanted struct {
 		addr, t uint64

@@ -8,18 +8,22 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -318,7 +322,7 @@ func TestBadRequests(t *testing.T) {
 	s := serve(t, "small")
 	for _, path := range []string{
 		"/at", "/at?addr=nosuch", "/at?addr=vfs_read&t=yesterday", "/log?from=x", "/log?page=0", "/log?page=99999999999999999999", "/log?kind=nosuch",
-		"/log?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
+		"/log?from=9&to=8", "/log?place=0x20..0x10", "/log?place=0x20..", "/functions?sort=nosuch", "/functions?kind=nosuch", "/functions?page=0", "/functions?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
 		"/map/pick?t=1", "/map/pick?t=1&y=1&t0=5&t1=5&y0=1&y1=2", "/diff?from=zz&to=9", "/map?addr=nosuch", "/at?addr=0x0&ns=zz",
 	} {
 		if w := get(s, path); w.Code != http.StatusBadRequest {
@@ -328,7 +332,7 @@ func TestBadRequests(t *testing.T) {
 	for _, path := range []string{
 		"/at?addr=0x0", "/at?addr=0xffffffffffffffff", "/at?addr=0xffffffffffffffff&ns=18446744073709551615", "/log?page=1000000", "/search?q=%ff%fe", "/search?q=0x1",
 		"/map/names?p=18446744073709551615", "/map/pick?t=18446744073709551615&y=18446744073709551615&t0=0&t1=18446744073709551615&y0=0&y1=18446744073709551615",
-		"/map?y0=18446744073709551615&y1=0", "/map/tile?zx=40&zy=40&x=1099511627775&y=1099511627775", "/map/tile?zx=40&zy=40&x=0&y=0", "/suggest?q=%25", "/log?sort=nosuch", "/log?to=0",
+		"/map?y0=18446744073709551615&y1=0", "/map/tile?zx=40&zy=40&x=1099511627775&y=1099511627775", "/map/tile?zx=40&zy=40&x=0&y=0", "/suggest?q=%25", "/log?sort=nosuch", "/log?to=0", "/functions?page=99999999", "/functions?name=%ff%3C",
 	} {
 		if w := get(s, path); w.Code >= 500 {
 			t.Errorf("%s: %d: %.200s", path, w.Code, w.Body)
@@ -342,8 +346,145 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestPages: every page of every recording is served, is not large, and has no reference to
-// another host.
+// TestFunctions: the list has each function with the changes that were made in it, whatever
+// the order, the page and the filter.
+func TestFunctions(t *testing.T) {
+	for _, name := range recordings {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, name)
+			<-s.current.ready
+			r := s.current.r
+			middle := (r.Report.First + r.Report.Last) / 2
+			for _, f := range []functionFilter{{0, timeline.MaxTime, allClasses}, {middle, timeline.MaxTime, allClasses}, {0, middle, 1 | 2}} {
+				type want struct {
+					n           int
+					first, last uint64
+					places      map[uint64]bool
+				}
+				functions := make(map[functionKey]*want)
+				by := mechanism.NewClassifier(r, nil)
+				total, nameless := 0, 0
+				for c := range r.Changes() {
+					if c.Poke == nil || f.classes>>by.Of(c)&1 == 0 || c.Time < f.from || c.Time >= f.to {
+						continue
+					}
+					sym, ok := r.Image.At(c.Time).Symbol(c.Poke.Addr)
+					if !ok {
+						nameless++
+						continue
+					}
+					key := functionKey{sym.Addr, sym.Size, sym.Name, sym.Module}
+					w := functions[key]
+					if w == nil {
+						w = &want{first: c.Time, places: make(map[uint64]bool)}
+						functions[key] = w
+					}
+					w.n++
+					w.last = c.Time
+					w.places[c.Poke.Addr] = true
+					total++
+				}
+				got, none := s.current.functionsIn(f, 0, len(s.current.trail.sites), nil)
+				if len(got) != len(functions) || none != nameless {
+					t.Fatalf("%d functions, %d changes without one, want %d and %d", len(got), none, len(functions), nameless)
+				}
+				tr := s.current.trail
+				for i := range got {
+					x := &got[i]
+					sym, _ := r.Image.At(tr.time[x.last]).Symbol(tr.sites[tr.site[x.last]].addr)
+					w := functions[functionKey{x.addr, x.size, sym.Name, sym.Module}]
+					if w == nil || w.n != int(x.n) || w.first != tr.time[x.first] || w.last != tr.time[x.last] || len(w.places) != int(x.places) {
+						t.Errorf("%s at %#x is %+v, want %+v", sym.Name, x.addr, x, w)
+					}
+				}
+				// The pages together have each function once, in order.
+				for _, sort := range []string{"changes", "name", "address", "places", "last"} {
+					for _, reverse := range []bool{false, true} {
+						var rows []functionRow
+						for page := 1; len(rows) < len(functions); page++ {
+							p := &functionsPage{Sort: sort, Reverse: reverse}
+							if err := s.current.fillFunctions(p, f, page); err != nil {
+								t.Fatal(err)
+							}
+							if len(p.Rows) == 0 || p.Total != len(functions) || p.Changes != total {
+								t.Fatalf("%s: page %d has %d of %d functions with %d changes, want %d with %d", sort, page, len(p.Rows), p.Total, p.Changes, len(functions), total)
+							}
+							rows = append(rows, p.Rows...)
+						}
+						seen := make(map[string]bool)
+						for i := range rows {
+							x := &rows[i]
+							id := x.Addr + x.Name + strconv.Itoa(x.Places) + x.Last
+							if seen[id] {
+								t.Errorf("%s: %s twice", sort, id)
+							}
+							seen[id] = true
+							kinds := 0
+							for _, k := range x.Kinds {
+								kinds += k.N
+							}
+							if kinds != x.Changes {
+								t.Errorf("%s: %s has %d changes, its kinds have %d", sort, x.Name, x.Changes, kinds)
+							}
+							if i == 0 {
+								continue
+							}
+							a, b := rows[i-1], rows[i]
+							if reverse {
+								a, b = b, a
+							}
+							inOrder := map[string]bool{"changes": a.Changes >= b.Changes, "name": a.Name <= b.Name, "address": a.Addr <= b.Addr || len(a.Addr) < len(b.Addr),
+								"places": a.Places >= b.Places, "last": a.Last >= b.Last || len(a.Last) > len(b.Last)}
+							if !inOrder[sort] {
+								t.Errorf("%s: %+v is before %+v", sort, a, b)
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestFunctionLinks: the number of changes of a function leads to as many rows of the log, also
+// where its name means another one too, or means it only later.
+func TestFunctionLinks(t *testing.T) {
+	row := regexp.MustCompile(`<td class="num right"><a href="(/log[^"]*)" aria-label="([0-9,]+) changes of ([^"]+) in the log">.*?<td class="code">0x([0-9a-f]+)</td>`)
+	total := regexp.MustCompile(`id="total" data-total="([0-9]+)"`)
+	for _, name := range recordings {
+		s := serve(t, name)
+		<-s.current.ready
+		for _, query := range []string{"/functions", "/functions?sort=name&reverse=1", "/functions?from=30%25&to=70%25", "/functions?kind=static-key", "/functions?name=a&t=50%25"} {
+			page := get(s, query).Body.String()
+			links := row.FindAllStringSubmatch(page, 25)
+			for _, m := range links {
+				log := get(s, html.UnescapeString(m[1]))
+				n := total.FindStringSubmatch(log.Body.String())
+				if log.Code != http.StatusOK || n == nil {
+					t.Fatalf("%s: %s: %s: %d %.300s", name, query, m[1], log.Code, log.Body)
+				}
+				got, _ := strconv.Atoi(n[1])
+				want, _ := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
+				addr, _ := strconv.ParseUint(m[4], 16, 64)
+				// Elsewhere other code may have been at the same addresses.
+				if lo, hi := s.current.r.Image.Text(); got != want && (got < want || lo <= addr && addr < hi) {
+					t.Errorf("%s: %s: %s has %d changes, %s has %d", name, query, m[3], want, m[1], got)
+				}
+			}
+			if len(links) == 0 && name == "small" {
+				t.Errorf("%s: %s has no links", name, query)
+			}
+		}
+	}
+	s := serve(t, "small")
+	page := get(s, "/functions?name=schedstats").Body.String()
+	for _, want := range []string{`<a href="/at?addr=0xffffffffaecdbc70`, "sysctl_schedstats", "static-key", "scenario.sh[124]", "12.798417205", `aria-sort="descending"`, "all names with “schedstats”"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in the list:\n%s", want, page)
+		}
+	}
+}
+
 // TestChangedNow: an instruction is marked as changed if its bytes are others than before, not
 // where it is known from then on; and the time that a page keeps is in its head.
 func TestChangedNow(t *testing.T) {
@@ -370,12 +511,14 @@ func TestChangedNow(t *testing.T) {
 	}
 }
 
+// TestPages: every page of every recording is served, is not large, and has no reference to
+// another host.
 func TestPages(t *testing.T) {
 	for _, name := range recordings {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, name)
 			<-s.current.ready
-			paths := []string{"/", "/map", "/map?from=25%25&to=75%25", "/log", "/log?sort=place", "/log?sort=writer", "/log?sort=newest", "/diff", "/diff?from=start&to=end", "/search?q=a",
+			paths := []string{"/", "/map", "/map?from=25%25&to=75%25", "/log", "/log?sort=place", "/log?sort=writer", "/log?sort=newest", "/functions", "/functions?sort=name&page=2&from=25%25&to=75%25&name=s", "/diff", "/diff?from=start&to=end", "/search?q=a",
 				"/suggest?q=sys", "/state", "/map/tile?zx=0&zy=0&x=0&y=0", "/?from=25%25&to=75%25"}
 			tr := s.current.trail
 			for i := 0; i < len(tr.sites); i += len(tr.sites)/6 + 1 {

@@ -24,6 +24,7 @@ type Classifier struct {
 	lo, hi  uint64 // core kernel text
 	// The trampolines of the kernel's static calls; 0, 0 if kallsyms does not say.
 	sctLo, sctHi uint64
+	listed       bool              // kallsyms lists out-of-line code
 	places       map[uint64]*place // what was at an address when it was last asked for
 }
 
@@ -31,7 +32,7 @@ type Classifier struct {
 // [ReadTables]. r must stay open while the classifier is in use.
 func NewClassifier(r *replay.Replay, tables *Tables) *Classifier {
 	c := &Classifier{r: r, tables: tables, machine: r.Machine(), order: r.Recording.ByteOrder(),
-		places: make(map[uint64]*place)}
+		places: make(map[uint64]*place), listed: r.ListsOutOfLine()}
 	c.lo, c.hi = r.Image.Text()
 	if k := r.Kallsyms(); k != nil {
 		c.sctLo, c.sctHi, _ = bounds(k, "__static_call_text_start", "__static_call_text_end")
@@ -220,7 +221,7 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 		return StaticCall, 0
 	}
 	if at.kind == text && at.module == "" && is.kind == call {
-		if !c.r.ListsOutOfLine() && !c.inModule(is.target, p.Time) {
+		if !c.listed && !c.inModule(is.target, p.Time) {
 			return Other, Ambiguous // a trampoline of ftrace that was there before
 		}
 		return Other, UnknownCallee

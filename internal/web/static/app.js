@@ -6,7 +6,7 @@
 const search = document.getElementById('q')
 
 // Keys.
-const views = { o: '/', m: '/map', l: '/log', d: '/diff' }
+const views = { o: '/', m: '/map', f: '/functions', l: '/log', d: '/diff' }
 document.addEventListener('keydown', e => {
 	if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches('input, select, textarea')) return
 	if (e.key === '/' && search) {
@@ -148,6 +148,10 @@ async function look() {
 	const newer = state.number !== Number(body.dataset.number)
 	if ((newer || body.dataset.pending === 'true' && state.ready) && document.activeElement?.matches('input:not([type=range]), select') !== true) {
 		const page = await load(location.href)
+		if (page.getElementById('map') && !document.getElementById('map')) {
+			location.reload() // this page is the message that the map has to wait
+			return
+		}
 		document.dispatchEvent(new CustomEvent('newer', { detail: page }))
 		if (!document.getElementById('map')) {
 			document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes)
