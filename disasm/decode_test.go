@@ -6,6 +6,8 @@ package disasm
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -237,6 +239,39 @@ func TestDecodeCorpus(t *testing.T) {
 	t.Logf("%d instructions, %d that objdump does not know, %d differ", n, bad, wrong)
 	if n < 3_000_000 {
 		t.Errorf("only %d instructions", n)
+	}
+}
+
+// TestLen: Len is the length that Decode returns, for random bytes, and for bytes that begin
+// with each opcode and ModRM byte.
+func TestLen(t *testing.T) {
+	d, err := New(elf.EM_X86_64, binary.LittleEndian)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(20, 1))
+	code := make([]byte, 2*MaxInst)
+	check := func(code []byte) {
+		t.Helper()
+		if got, want := d.Len(code, 0x1000), len(d.Decode(code, 0x1000).Bytes); got != want {
+			t.Fatalf("% x: %d bytes, Decode has %d", code, got, want)
+		}
+	}
+	for range 200_000 {
+		for i := range code {
+			code[i] = byte(rnd.Uint32())
+		}
+		check(code)
+		check(code[:rnd.IntN(MaxInst+1)])
+	}
+	for op := range 256 {
+		for modrm := range 256 {
+			for _, prefix := range [][]byte{{}, {0x40}, {0x48}, {0x66}, {0xf3, 0x41}, {0x0f}, {0x65, 0x48}} {
+				for _, sib := range []byte{0x00, 0x05, 0x24, 0x25} {
+					check(append(append(prefix, byte(op), byte(modrm), sib), code...))
+				}
+			}
+		}
 	}
 }
 

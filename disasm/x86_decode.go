@@ -98,6 +98,73 @@ var x86Forms, x86Forms0F = func() (one, two [256]x86Form) {
 	return one, two
 }()
 
+// x86Operands is what follows an opcode of one byte without a prefix other than REX: how many
+// bytes of immediates, and operandsModRM if there is a ModRM byte. It is 0 for opcodes that
+// shortX86 does not know.
+var x86Operands, x86ModRM = func() (operands, modRM [256]uint8) {
+	for op, f := range &x86Forms {
+		if f == 0 || f&(formGroup|formImm64) != 0 {
+			continue
+		}
+		operands[op] = operandsKnown
+		if f&formModRM != 0 {
+			operands[op] |= operandsModRM
+		}
+		switch {
+		case f&formImm8 != 0:
+			operands[op]++
+		case f&formImm16 != 0:
+			operands[op] += 2
+		case f&formImm32 != 0:
+			operands[op] += 4
+		}
+	}
+	for i := range modRM {
+		mod, rm := i>>6, i&7
+		modRM[i] = 1
+		switch {
+		case mod == 1:
+			modRM[i] += 1
+		case mod == 2, mod == 0 && rm == 5:
+			modRM[i] += 4
+		}
+		if mod != 3 && rm == 4 {
+			modRM[i]++ // SIB
+		}
+	}
+	return operands, modRM
+}()
+
+const (
+	operandsKnown = 0x80
+	operandsModRM = 0x40
+)
+
+// shortX86 returns the length of the most common instructions, 0 of all others. code has at
+// least maxInst bytes.
+func shortX86(code []byte) int {
+	_ = code[maxInst-1]
+	op, n := code[0], 1
+	if op&0xf0 == 0x40 {
+		op, n = code[1], 2
+	}
+	follows := x86Operands[op]
+	if follows == 0 {
+		if op != 0x8d || code[n] >= 0xc0 { // lea
+			return 0
+		}
+		follows = operandsModRM
+	}
+	if follows&operandsModRM != 0 {
+		m := code[n]
+		if m&0xc7 == 0x04 && code[n+1]&7 == 5 {
+			n += 4 // a displacement instead of the base of SIB
+		}
+		n += int(x86ModRM[m])
+	}
+	return n + int(follows&0x3f)
+}
+
 func (x86) decode(code []byte, addr uint64) flow {
 	if f := fastX86(code, addr); f.n != 0 {
 		return f

@@ -74,10 +74,21 @@ func (m IdleMoment) compare(o IdleMoment) int {
 	return cmp.Or(cmp.Compare(m.TID, o.TID), cmp.Compare(m.Time, o.Time))
 }
 
-// betweenIdle narrows i to between the idle moments of the task that made the
-// poke p: the one before and the one after.
-func (w *Windows) betweenIdle(p *InPlacePoke, i Interval) Interval {
+// firstIdle returns the index of the first idle moment that is not before the poke p.
+func (w *Windows) firstIdle(p *InPlacePoke) int {
 	k, _ := slices.BinarySearchFunc(w.idle, IdleMoment{Time: p.Time, TID: p.TID}, IdleMoment.compare)
+	return k
+}
+
+// isFirstIdle reports whether k is firstIdle of p.
+func (w *Windows) isFirstIdle(k int, p *InPlacePoke) bool {
+	m := IdleMoment{Time: p.Time, TID: p.TID}
+	return (k == 0 || w.idle[k-1].compare(m) < 0) && (k == len(w.idle) || w.idle[k].compare(m) >= 0)
+}
+
+// betweenIdle narrows i to between the idle moments of the task that made the
+// poke p: the one before and the one after. k is firstIdle of p.
+func (w *Windows) betweenIdle(k int, p *InPlacePoke, i Interval) Interval {
 	if k > 0 && w.idle[k-1].TID == p.TID {
 		i.From = max(i.From, w.idle[k-1].Time)
 	}
@@ -255,7 +266,7 @@ func (w *Windows) window(k int) Window {
 	if hi < w.len() {
 		win.Proven.To = w.at(hi).Time
 	}
-	win.Proven = w.betweenIdle(p, win.Proven)
+	win.Proven = w.betweenIdle(w.firstIdle(p), p, win.Proven)
 	win.Estimate = w.estimate(k)
 	win.bound(w.skew)
 	return win

@@ -255,6 +255,7 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 			}
 		}
 		poke := func(k int) *InPlacePoke { return &w.pokes[order[k]] }
+		idle := 0 // firstIdle of the poke before, which is often that of the next one
 		for lo := 0; lo < len(order); {
 			hi := lo + 1 // a run of pokes that could be of one batch, but for their number
 			for w.words == nil && hi < len(order) && together(poke(hi-1), poke(hi)) {
@@ -273,7 +274,10 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 						proven.To = poke(end).Time
 					}
 				}
-				win := Window{Switch: p.Time, Kind: p.Kind, Proven: w.betweenIdle(p, proven)}
+				if !w.isFirstIdle(idle, p) {
+					idle = w.firstIdle(p)
+				}
+				win := Window{Switch: p.Time, Kind: p.Kind, Proven: w.betweenIdle(idle, p, proven)}
 				win.bound(w.skew)
 				if !yield(int(order[k]), win.Proven) {
 					return

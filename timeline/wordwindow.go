@@ -49,7 +49,7 @@ func (x *wordWindows) at(w *Windows, addr, n, t uint64) []Window {
 			continue
 		}
 		win := Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind,
-			Proven: w.betweenIdle(p, x.task[k]), Estimate: Interval{p.Time, p.Time}}
+			Proven: w.betweenIdle(w.firstIdle(p), p, x.task[k]), Estimate: Interval{p.Time, p.Time}}
 		win.bound(w.skew)
 		if win.Proven.From <= t && t < win.Proven.To {
 			out = append(out, win)

@@ -326,6 +326,7 @@ func (t *trail) poke(e *trailEntry, p *perfdata.TextPoke) error {
 func (t *trail) visit(yield func(*Change) bool) {
 	rec := t.r.Recording
 	comms := make(map[uint32]string)
+	last, lastComm := uint32(0), "" // of comms: the one that was needed last
 	sequences := t.r.Sequences()
 	var (
 		c    Change
@@ -347,11 +348,13 @@ func (t *trail) visit(yield func(*Change) bool) {
 		case e.typ == perfdata.RecordComm:
 			if rec.Comm(&x, &comm) == nil {
 				comms[comm.TID] = string(comm.Comm)
+				last, lastComm = comm.TID, comms[comm.TID]
 			}
 			continue
 		case e.typ == perfdata.RecordFork:
 			if rec.Task(&x, &fork) == nil {
 				comms[fork.TID] = comms[fork.PTID]
+				last, lastComm = fork.TID, comms[fork.TID]
 			}
 			continue
 		case write != nil, e.typ == perfdata.RecordTextPoke:
@@ -374,7 +377,10 @@ func (t *trail) visit(yield func(*Change) bool) {
 			continue
 		}
 		if id := c.SampleID(); id != nil && id.Time != 0 && id.Has&perfdata.SampleTID != 0 {
-			c.Comm = comms[id.TID]
+			if id.TID != last {
+				last, lastComm = id.TID, comms[id.TID]
+			}
+			c.Comm = lastComm
 		}
 		if !yield(&c) {
 			return

@@ -30,14 +30,18 @@ type poke struct {
 
 // A form is what pokes that differ only in time and writer have in common.
 type form struct {
-	addr         uint64
-	old, new     []byte
-	symbol       string
-	symbolOffset int64
-	module       string
-	mechanism    mechanism.Mechanism
-	kind         timeline.PokeKind
-	valid        timeline.Interval // when the mechanism is known to be this one; of forms that are shared
+	addr      uint64
+	old, new  []byte
+	valid     timeline.Interval // when the mechanism is known to be this one; of forms that are shared
+	name      uint32            // in pokes.names
+	mechanism mechanism.Mechanism
+	kind      timeline.PokeKind
+}
+
+// A placeName is the name of an address.
+type placeName struct {
+	symbol, module uint32 // in pokes.symbols and pokes.modules
+	offset         int64
 }
 
 // isValid reports whether the mechanism is known to be this one at a time.
@@ -53,8 +57,11 @@ type writer struct {
 type pokes struct {
 	all     []poke
 	forms   []form
+	names   []placeName
 	writers []writer
 	bpf     []bpfEvent // by time
+
+	symbols, modules interned
 }
 
 // A bpfEvent is a load or an unload of a BPF program.
@@ -77,7 +84,8 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	p := &pokes{all: make([]poke, 0, r.Report.Pokes.Total)}
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	shared := make(map[formKey]uint32) // forms in core text, whose names never change
+	shared := make(map[formKey]uint32) // forms in core text
+	names := make(map[uint64]uint32)   // of addresses in core text, which never change
 	next := []uint32(nil)              // by form: the one that last came after it
 	was := math.MaxInt                 // the last form
 	writers := make(map[writer]uint32)
@@ -128,8 +136,11 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			if !ok || p.forms[n].mechanism != made {
 				n = uint32(len(p.forms))
 				f := form{addr: addr, old: slices.Clone(old), new: slices.Clone(new), mechanism: made, kind: c.Kind}
-				if s, ok := r.Image.At(c.Time).Symbol(addr); ok {
-					f.symbol, f.symbolOffset, f.module = s.Name, int64(addr-s.Addr), s.Module
+				if f.name, ok = names[addr]; !ok || !same {
+					f.name = p.nameOf(r, c.Time, addr)
+					if same {
+						names[addr] = f.name
+					}
 				}
 				p.forms, next = append(p.forms, f), append(next, n)
 			}
@@ -147,6 +158,17 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	}
 	p.findWindows(r.Windows())
 	return p
+}
+
+// nameOf adds the name that an address has at a time.
+func (p *pokes) nameOf(r *replay.Replay, t, addr uint64) uint32 {
+	s, ok := r.Image.At(t).Symbol(addr)
+	n := placeName{symbol: p.symbols.string(s.Name), module: p.modules.string(s.Module)}
+	if ok {
+		n.offset = int64(addr - s.Addr)
+	}
+	p.names = append(p.names, n)
+	return uint32(len(p.names) - 1)
 }
 
 // findWindows gives each poke its window. Both are in the order of time. Pokes without a

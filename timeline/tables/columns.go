@@ -14,99 +14,128 @@ import (
 
 // A columnWriter writes a table column by column. parquet-go takes rows apart by reflection
 // and looks up each value of a dictionary in a hash table. Here the caller appends plain
-// numbers, or the numbers of values that it has interned, to buffers of its own; parquet-go
-// makes pages of them. A table of a million changes takes a third of the time.
+// numbers, or the numbers of values that it has interned, to a buffer; parquet-go makes pages
+// of it. A row group is written one column after the other, so all columns need one buffer.
 //
 // It works by types that replace those of the schema's columns. [parquet.Type] is where
 // parquet-go asks for the buffer of a column, and for its dictionary.
 type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
-	order   []*tableColumn
-	rows    int // of this row group
+	buffer  columnValues
 }
 
-// A tableColumn is a column of a table that is being written. One of the slices of values is used,
-// by its kind.
-type tableColumn struct {
+// columnValues are values of one column. One of the slices is used, by the column's kind.
+type columnValues struct {
 	ids    []int32  // a dictionary: the numbers of values
 	int64s []int64  // 64 bits, signed or not
 	bytes  []byte   // all byte strings, one behind the other
 	ends   []uint32 // and where they end; the first is 0
+}
 
-	optional []parquet.Value // a column that may be null
-
+// A tableColumn is a column of a table that is being written.
+type tableColumn struct {
+	columnValues
 	values []parquet.Value // by number: the values of a dictionary
 	index  []int32         // by number: where this row group's dictionary has it; -1: not yet
 	dict   parquet.Dictionary
 	writer *parquet.ColumnWriter
 }
 
-// newColumnWriter returns a writer of tables of T, a struct without lists.
-func newColumnWriter[T any](w io.Writer) *columnWriter {
+// newColumnWriter returns a writer of a table of T, a struct without lists, with so many rows.
+func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 	plain := parquet.SchemaOf(new(T))
 	c := &columnWriter{columns: make(map[string]*tableColumn)}
+	// A page, and the rows after which it is known to be full.
+	full := min(rows, pageBytes/4) + chunk
+	c.buffer = columnValues{ids: make([]int32, 0, full), ends: append(make([]uint32, 0, full+1), 0)}
+	full = min(rows, pageBytes/8) + chunk
+	c.buffer.int64s, c.buffer.bytes = make([]int64, 0, full), make([]byte, 0, 8*full)
 	root := columnRoot{Node: plain}
+	var order []*tableColumn
 	for _, f := range plain.Fields() {
-		x := &tableColumn{ends: []uint32{0}}
+		x := &tableColumn{columnValues: columnValues{ends: []uint32{0}}}
 		c.columns[f.Name()] = x
-		c.order = append(c.order, x)
-		if !f.Optional() {
-			f = columnField{f, &columnType{f.Type(), x}}
-		}
-		root.fields = append(root.fields, f)
+		order = append(order, x)
+		root.fields = append(root.fields, columnField{f, &columnType{f.Type(), x}})
 	}
-	c.Writer = parquet.NewWriter(w, append(writerOptions(), parquet.NewSchema(plain.Name(), root))...)
+	c.Writer = parquet.NewWriter(w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root))...)
 	for i, x := range c.ColumnWriters() {
-		c.order[i].writer = x
+		order[i].writer = x
 	}
 	return c
 }
 
-// column returns the column of a name. values are those of its dictionary, if it has one.
-func (c *columnWriter) column(name string, values *interned) *tableColumn {
-	x := c.columns[name]
-	if values != nil {
-		x.values = values.values
-		x.index = slices.Repeat([]int32{-1}, len(x.values))
-	}
-	return x
+// chunk is after how many rows it is asked whether a page is full.
+const chunk = 8192
+
+// present and absent say of chunk rows of a column that may be null that none, or all, are null.
+// The values themselves are in the buffer of the column.
+var (
+	present = slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, chunk)
+	absent  = slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, chunk)
+)
+
+// write writes n rows of a column, those of one row group. add appends the values of the rows
+// [lo, hi).
+func (c *columnWriter) write(name string, n int, add func(x *tableColumn, lo, hi int)) error {
+	return c.column(name, n, nil, add)
 }
 
-// interned numbers the values of a dictionary.
+// writeDict writes n rows of a column that has a dictionary. values are those of it.
+func (c *columnWriter) writeDict(name string, values *interned, n int, add func(x *tableColumn, lo, hi int)) error {
+	x := c.columns[name]
+	x.values = values.values
+	x.index = slices.Repeat([]int32{-1}, len(x.values))
+	return c.column(name, n, nil, add)
+}
+
+// writeOptional writes n rows of a column that may be null; all of them are if add is nil.
+func (c *columnWriter) writeOptional(name string, n int, add func(x *tableColumn, lo, hi int)) error {
+	if add == nil {
+		return c.column(name, n, absent, func(*tableColumn, int, int) {})
+	}
+	return c.column(name, n, present, add)
+}
+
+func (c *columnWriter) column(name string, n int, levels []parquet.Value, add func(x *tableColumn, lo, hi int)) error {
+	x := c.columns[name]
+	x.columnValues, c.buffer = c.buffer, x.columnValues
+	defer func() { x.columnValues, c.buffer = c.buffer, x.columnValues }()
+	for lo := 0; lo < n; lo += chunk {
+		hi := min(lo+chunk, n)
+		add(x, lo, hi)
+		if _, err := x.writer.WriteRowValues(levels[:min(len(levels), hi-lo)]); err != nil {
+			return err
+		}
+	}
+	return x.writer.Flush()
+}
+
+// interned numbers the values of a dictionary: strings or int32.
 type interned struct {
-	numbers map[any]uint32
+	strings map[string]uint32
+	ints    map[int32]uint32
 	values  []parquet.Value
 }
 
-// number returns the number of a string or an int32.
-func (n *interned) number(v any) uint32 {
-	k, ok := n.numbers[v]
+// string returns the number of a string.
+func (n *interned) string(v string) uint32 { return numberOf(n, &n.strings, v) }
+
+// int returns the number of an int32.
+func (n *interned) int(v int32) uint32 { return numberOf(n, &n.ints, v) }
+
+func numberOf[T comparable](n *interned, numbers *map[T]uint32, v T) uint32 {
+	k, ok := (*numbers)[v]
 	if !ok {
-		if n.numbers == nil {
-			n.numbers = make(map[any]uint32)
+		if *numbers == nil {
+			*numbers = make(map[T]uint32)
 		}
 		k = uint32(len(n.values))
-		n.numbers[v] = k
+		(*numbers)[v] = k
 		n.values = append(n.values, parquet.ValueOf(v))
 	}
 	return k
-}
-
-// wrote writes pages of those columns whose buffers are full, after n rows were appended to
-// each of them.
-func (c *columnWriter) wrote(n int) error {
-	for _, x := range c.order {
-		if _, err := x.writer.WriteRowValues(x.optional); err != nil {
-			return err
-		}
-		x.optional = x.optional[:0]
-	}
-	if c.rows += n; c.rows >= rowsPerGroup {
-		c.rows = 0
-		return c.Flush()
-	}
-	return nil
 }
 
 // id appends a value of the dictionary.
@@ -119,15 +148,6 @@ func (x *tableColumn) id(n uint32) {
 
 // int appends a number.
 func (x *tableColumn) int(n int64) { x.int64s = append(x.int64s, n) }
-
-// null appends a number to a column that may be null, null for 0.
-func (x *tableColumn) null(n int64) {
-	if n == 0 {
-		x.optional = append(x.optional, parquet.NullValue().Level(0, 0, 0))
-	} else {
-		x.optional = append(x.optional, parquet.Int64Value(n).Level(0, 1, 0))
-	}
-}
 
 // string appends a byte string.
 func (x *tableColumn) string(b []byte) {

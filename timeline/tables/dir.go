@@ -222,21 +222,33 @@ const pageBytes = 4 << 20
 // rowsPerGroup bounds the memory of a reader and a writer.
 const rowsPerGroup = 1 << 20
 
-func writerOptions() []parquet.WriterOption {
+// codec compresses all tables. Each of its encoders has some megabytes of memory, and is used again.
+var codec = &zstd.Codec{Level: zstd.SpeedFastest}
+
+// fewRows is how many rows a table has at most whose columns get a smaller buffer. parquet-go
+// allocates the buffers of all columns at once.
+const fewRows = 8192
+
+func writerOptions(rows int) []parquet.WriterOption {
+	buffer := pageBytes
+	if rows <= fewRows {
+		buffer = 16 * fewRows
+	}
 	return []parquet.WriterOption{
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.PageBufferSize(pageBytes),
+		parquet.Compression(codec), parquet.PageBufferSize(buffer),
 		parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""),
 		parquet.DataPageStatistics(false), // the index of pages has them
 	}
 }
 
-func newWriter[T any](w io.Writer) *parquet.GenericWriter[T] {
-	return parquet.NewGenericWriter[T](w, writerOptions()...)
+// newWriter returns a writer of a table of so many rows.
+func newWriter[T any](w io.Writer, rows int) *parquet.GenericWriter[T] {
+	return parquet.NewGenericWriter[T](w, writerOptions(rows)...)
 }
 
 // writeRows writes a table of which all rows are in memory.
 func writeRows[T any](w io.Writer, rows []T) error {
-	out := newWriter[T](w)
+	out := newWriter[T](w, len(rows))
 	if _, err := out.Write(rows); err != nil {
 		return err
 	}
@@ -355,7 +367,7 @@ func (a *addition) addPages(build string, pages []page) error {
 		}
 		rows := int64(len(missing))
 		err = a.write(rel, true, &rows, func(w io.Writer) error {
-			out := newWriter[textRow](w)
+			out := newWriter[textRow](w, rowsPerGroup)
 			for _, p := range missing {
 				if _, err := out.Write([]textRow{p.row()}); err != nil {
 					return err

@@ -18,7 +18,10 @@ import (
 type deriver struct {
 	p      *pokes
 	order  []uint32 // by address, then time
+	forms  []uint32 // of each of order
 	reach  []uint64 // the greatest end of a poke of order[:i+1]
+	from   int      // the first of order that reaches beyond the last range in question
+	below  uint64   // where that range begins
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   []uint32        // the pokes that overlap the range in question, by time
@@ -26,10 +29,11 @@ type deriver struct {
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
 	d := &deriver{p: p, order: p.bySite(), common: slices.Collect(r.Image.Unpatched())}
-	d.reach = make([]uint64, len(d.order))
+	d.reach, d.forms = make([]uint64, len(d.order)), make([]uint32, len(d.order))
 	reach := uint64(0)
 	for i, k := range d.order {
-		f := &p.forms[p.all[k].form]
+		d.forms[i] = p.all[k].form
+		f := &p.forms[d.forms[i]]
 		reach = max(reach, f.addr+uint64(max(len(f.old), len(f.new))))
 		d.reach[i] = reach
 	}
@@ -57,8 +61,14 @@ func pagesOf(r *replay.Replay) []kcore.Segment {
 // overlapping finds the pokes that overlap [lo, hi): d.near.
 func (d *deriver) overlapping(lo, hi uint64) {
 	d.near = d.near[:0]
-	form := func(i int) *form { return &d.p.forms[d.p.all[d.order[i]].form] }
-	i := sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
+	form := func(i int) *form { return &d.p.forms[d.forms[i]] }
+	if lo < d.below { // the questions mostly come by address
+		d.from = sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
+	}
+	for d.below = lo; d.from < len(d.order) && d.reach[d.from] <= lo; {
+		d.from++
+	}
+	i := d.from
 	sites := 0
 	last := uint64(0)
 	for ; i < len(d.order) && form(i).addr < hi; i++ {

@@ -52,10 +52,11 @@ type recordingRow struct {
 }
 
 // A changeRow is a change of text. Bytes are no dictionary: they follow one another in the
-// same order again and again, which zstd finds in less time than a dictionary is made.
+// same order again and again, which zstd finds in less time than a dictionary is made. Of times,
+// zstd would save nothing after their encoding.
 type changeRow struct {
 	Recording    string `parquet:"recording,dict"`
-	Time         int64  `parquet:"time,delta"`
+	Time         int64  `parquet:"time,delta,uncompressed"`
 	WallTime     int64  `parquet:"wall_time,optional,timestamp(microsecond),delta"`
 	Address      uint64 `parquet:"address"`
 	Offset       int64  `parquet:"text_offset"`
@@ -70,8 +71,8 @@ type changeRow struct {
 	PID          int32  `parquet:"pid,dict"`
 	TID          int32  `parquet:"tid,dict"`
 	Comm         string `parquet:"comm,dict"`
-	WindowFrom   int64  `parquet:"window_from,delta"`
-	WindowTo     int64  `parquet:"window_to,delta"`
+	WindowFrom   int64  `parquet:"window_from,delta,uncompressed"`
+	WindowTo     int64  `parquet:"window_to,delta,uncompressed"`
 }
 
 // A gapRow is a range of addresses and a time in which the answer is not the derived one:

@@ -95,7 +95,7 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 		return to < imageMax
 	}
 	for i := 0; i < len(code); {
-		n := len(d.Decode(code[i:min(i+maxInsn, len(code))], addr+uint64(i)).Bytes)
+		n := d.Len(code[i:min(i+maxInsn, len(code))], addr+uint64(i))
 		if n == 0 {
 			n = 1
 		}

@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -128,13 +130,14 @@ func (s *source) addChanges(a *addition) error {
 // addSymbols adds the kernel's own names, unless another recording of this kernel has added
 // them, and the names that came and went.
 func (s *source) addSymbols(a *addition) error {
+	kernel, others := s.functions()
 	if s.row.Names != "" {
 		name := filepath.Join(partition("symbols", "-", s.build), s.row.Names+".parquet")
-		if err := addRows(a, name, true, s.kernelNames); err != nil {
+		if err := addRows(a, name, true, func() []symbolRow { return kernel }); err != nil {
 			return err
 		}
 	}
-	return addRows(a, s.own("symbols", "-"), false, s.otherNames)
+	return addRows(a, s.own("symbols", "-"), false, func() []symbolRow { return others })
 }
 
 func (s *source) addPages(a *addition) error {
@@ -146,7 +149,10 @@ func (s *source) addPages(a *addition) error {
 
 func (s *source) recordingRows() []recordingRow { return []recordingRow{s.row} }
 
-func (s *source) symbolRows() []symbolRow { return append(s.kernelNames(), s.otherNames()...) }
+func (s *source) symbolRows() []symbolRow {
+	kernel, others := s.functions()
+	return append(kernel, others...)
+}
 
 // textRows returns each page of the copy once.
 func (s *source) textRows() []textRow {
@@ -258,71 +264,69 @@ func isText(typ byte) bool {
 	return false
 }
 
-// chunk is after how many rows the buffers of columns are looked at.
-const chunk = 8192
-
 // writeChanges writes the table of changes, by time.
 func (s *source) writeChanges(w io.Writer) error {
-	var self, symbols, modules, mechanisms, kinds, cpus, pids, tids, comms interned
-	self.number(s.id)
+	var self, mechanisms, kinds, cpus, pids, tids, comms interned
+	self.string(s.id)
 	type formNumbers struct{ symbol, module, mechanism, kind uint32 }
 	forms := make([]formNumbers, len(s.pokes.forms))
 	for i := range forms {
 		f := &s.pokes.forms[i]
-		forms[i] = formNumbers{symbols.number(f.symbol), modules.number(f.module), mechanisms.number(f.mechanism.String()), kinds.number(f.kind.String())}
+		name := &s.pokes.names[f.name]
+		forms[i] = formNumbers{name.symbol, name.module, mechanisms.string(f.mechanism.String()), kinds.string(f.kind.String())}
 	}
 	type writerNumbers struct{ cpu, pid, tid, comm uint32 }
 	writers := make([]writerNumbers, len(s.pokes.writers))
 	for i := range writers {
 		by := &s.pokes.writers[i]
-		writers[i] = writerNumbers{cpus.number(by.cpu), pids.number(by.pid), tids.number(by.tid), comms.number(by.comm)}
+		writers[i] = writerNumbers{cpus.int(by.cpu), pids.int(by.pid), tids.int(by.tid), comms.string(by.comm)}
 	}
 
-	out := newColumnWriter[changeRow](w)
-	var (
-		recording    = out.column("recording", &self)
-		times        = out.column("time", nil)
-		wall         = out.column("wall_time", nil)
-		address      = out.column("address", nil)
-		offset       = out.column("text_offset", nil)
-		symbol       = out.column("symbol", &symbols)
-		symbolOffset = out.column("symbol_offset", nil)
-		module       = out.column("module", &modules)
-		mechanism    = out.column("mechanism", &mechanisms)
-		kind         = out.column("kind", &kinds)
-		before       = out.column("old_bytes", nil)
-		after        = out.column("new_bytes", nil)
-		cpu          = out.column("cpu", &cpus)
-		pid          = out.column("pid", &pids)
-		tid          = out.column("tid", &tids)
-		comm         = out.column("comm", &comms)
-		windowFrom   = out.column("window_from", nil)
-		windowTo     = out.column("window_to", nil)
-	)
-	for rows := range slices.Chunk(s.pokes.all, chunk) {
-		for i := range rows {
-			p := &rows[i]
-			f, n, by := &s.pokes.forms[p.form], &forms[p.form], &writers[p.writer]
-			recording.id(0)
-			times.int(column(p.time))
-			wall.null(s.wall(p.time))
-			address.int(int64(f.addr))
-			offset.int(int64(f.addr - s.base))
-			symbol.id(n.symbol)
-			symbolOffset.int(f.symbolOffset)
-			module.id(n.module)
-			mechanism.id(n.mechanism)
-			kind.id(n.kind)
-			before.string(f.old)
-			after.string(f.new)
-			cpu.id(by.cpu)
-			pid.id(by.pid)
-			tid.id(by.tid)
-			comm.id(by.comm)
-			windowFrom.int(column(p.proven.From))
-			windowTo.int(column(p.proven.To))
+	out := newColumnWriter[changeRow](w, len(s.pokes.all))
+	for rows := range slices.Chunk(s.pokes.all, rowsPerGroup) {
+		// Of a poke, of what pokes of its form have in common, and of its writer.
+		own := func(add func(x *tableColumn, p *poke)) func(*tableColumn, int, int) {
+			return func(x *tableColumn, lo, hi int) {
+				for i := range rows[lo:hi] {
+					add(x, &rows[lo+i])
+				}
+			}
 		}
-		if err := out.wrote(len(rows)); err != nil {
+		number := func(of func(n *formNumbers) uint32) func(*tableColumn, int, int) {
+			return own(func(x *tableColumn, p *poke) { x.id(of(&forms[p.form])) })
+		}
+		common := func(add func(x *tableColumn, f *form)) func(*tableColumn, int, int) {
+			return own(func(x *tableColumn, p *poke) { add(x, &s.pokes.forms[p.form]) })
+		}
+		by := func(of func(n *writerNumbers) uint32) func(*tableColumn, int, int) {
+			return own(func(x *tableColumn, p *poke) { x.id(of(&writers[p.writer])) })
+		}
+		n := len(rows)
+		wall := own(func(x *tableColumn, p *poke) { x.int(s.wall(p.time)) })
+		if s.row.WallOffset == 0 {
+			wall = nil
+		}
+		if err := errors.Join(
+			out.writeDict("recording", &self, n, own(func(x *tableColumn, _ *poke) { x.id(0) })),
+			out.write("time", n, own(func(x *tableColumn, p *poke) { x.int(column(p.time)) })),
+			out.writeOptional("wall_time", n, wall),
+			out.write("address", n, common(func(x *tableColumn, f *form) { x.int(int64(f.addr)) })),
+			out.write("text_offset", n, common(func(x *tableColumn, f *form) { x.int(int64(f.addr - s.base)) })),
+			out.writeDict("symbol", &s.pokes.symbols, n, number(func(n *formNumbers) uint32 { return n.symbol })),
+			out.write("symbol_offset", n, common(func(x *tableColumn, f *form) { x.int(s.pokes.names[f.name].offset) })),
+			out.writeDict("module", &s.pokes.modules, n, number(func(n *formNumbers) uint32 { return n.module })),
+			out.writeDict("mechanism", &mechanisms, n, number(func(n *formNumbers) uint32 { return n.mechanism })),
+			out.writeDict("kind", &kinds, n, number(func(n *formNumbers) uint32 { return n.kind })),
+			out.write("old_bytes", n, common(func(x *tableColumn, f *form) { x.string(f.old) })),
+			out.write("new_bytes", n, common(func(x *tableColumn, f *form) { x.string(f.new) })),
+			out.writeDict("cpu", &cpus, n, by(func(n *writerNumbers) uint32 { return n.cpu })),
+			out.writeDict("pid", &pids, n, by(func(n *writerNumbers) uint32 { return n.pid })),
+			out.writeDict("tid", &tids, n, by(func(n *writerNumbers) uint32 { return n.tid })),
+			out.writeDict("comm", &comms, n, by(func(n *writerNumbers) uint32 { return n.comm })),
+			out.write("window_from", n, own(func(x *tableColumn, p *poke) { x.int(column(p.proven.From)) })),
+			out.write("window_to", n, own(func(x *tableColumn, p *poke) { x.int(column(p.proven.To)) })),
+			out.Flush(),
+		); err != nil {
 			return err
 		}
 	}
@@ -360,23 +364,16 @@ const (
 	kindOOL    = "ool"
 )
 
-// kernelNames returns the kernel's own functions.
-func (s *source) kernelNames() []symbolRow {
-	var rows []symbolRow
+// functions returns the kernel's own functions, and the names of modules, BPF programs and
+// out-of-line code.
+func (s *source) functions() (kernel, others []symbolRow) {
 	for sym := range s.r.TableSymbols {
-		if sym.Module == "" && isText(sym.Type) && sym.Addr != 0 {
-			rows = append(rows, s.symbolRow(&sym.Symbol, s.row.Names, kindKernel, sym.AliasOf))
-		}
-	}
-	return byOffset(rows)
-}
-
-// otherNames returns the names of modules, BPF programs and out-of-line code.
-func (s *source) otherNames() []symbolRow {
-	var rows []symbolRow
-	for sym := range s.r.TableSymbols {
-		if sym.Module != "" && isText(sym.Type) && sym.Addr != 0 {
-			rows = append(rows, s.symbolRow(&sym.Symbol, s.id, kindModule, sym.AliasOf))
+		switch {
+		case !isText(sym.Type) || sym.Addr == 0:
+		case sym.Module == "":
+			kernel = append(kernel, s.symbolRow(&sym.Symbol, s.row.Names, kindKernel, sym.AliasOf))
+		default:
+			others = append(others, s.symbolRow(&sym.Symbol, s.id, kindModule, sym.AliasOf))
 		}
 	}
 	for sym := range s.r.Image.Symbols {
@@ -384,9 +381,9 @@ func (s *source) otherNames() []symbolRow {
 		if sym.Module == "bpf" {
 			kind = kindBPF
 		}
-		rows = append(rows, s.symbolRow(&sym, s.id, kind, ""))
+		others = append(others, s.symbolRow(&sym, s.id, kind, ""))
 	}
-	return byOffset(rows)
+	return byOffset(kernel), byOffset(others)
 }
 
 func (s *source) symbolRow(sym *timeline.Symbol, owner, kind, alias string) symbolRow {
@@ -394,9 +391,12 @@ func (s *source) symbolRow(sym *timeline.Symbol, owner, kind, alias string) symb
 }
 
 func byOffset(rows []symbolRow) []symbolRow {
-	slices.SortStableFunc(rows, func(a, b symbolRow) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Name, b.Name))
-	})
+	compare := func(a, b symbolRow) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Since, b.Since), strings.Compare(a.Name, b.Name))
+	}
+	if !slices.IsSortedFunc(rows, compare) {
+		slices.SortStableFunc(rows, compare)
+	}
 	return rows
 }
 
