@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // mostOf is how often each habit may occur in 1,000 lines of prose.
@@ -105,6 +106,26 @@ func paragraphs(name, text string) []proseLine {
 		}
 	}
 	return lines
+}
+
+// TestWrap: docs wrap near 100 columns. Tables, code, headings and the list of mutants do not
+// wrap, and neither does a line that is one word.
+func TestWrap(t *testing.T) {
+	const widest = 104
+	eachFile(t, ".md", func(name string, text []byte) {
+		before, rest, _ := strings.Cut(string(text), "<!-- written by ")
+		list, _, _ := strings.Cut(rest, "<!-- end -->")
+		from := strings.Count(before, "\n") + 1
+		to := from + strings.Count(list, "\n")
+		for _, l := range paragraphs(name, string(text)) {
+			switch {
+			case utf8.RuneCountInString(l.text) <= widest, strings.HasPrefix(l.text, "|"), strings.HasPrefix(l.text, "#"),
+				strings.HasPrefix(l.text, "    "), from <= l.line && l.line <= to, !strings.Contains(strings.TrimSpace(l.text), " "):
+			default:
+				t.Errorf("%s:%d has %d columns", name, l.line, utf8.RuneCountInString(l.text))
+			}
+		}
+	})
 }
 
 // TestHabits: what counts and what does not.

@@ -59,10 +59,10 @@ func isProbe(machine elf.Machine, order binary.ByteOrder, code []byte) bool {
 	return trap && (machine != elf.EM_AARCH64 || binary.LittleEndian.Uint32(code) == arm64BRKKprobe)
 }
 
-// canTrap reports whether a trap may be in the place of the old or the new
-// bytes while a poke is made. Where instructions are words one store replaces
-// the one by the other; but the method that was proposed for arm64 to record it
-// goes by way of a BRK, between such instructions as may be replaced so.
+// CanTrap reports whether a trap may be in the place of the old or the new
+// bytes while a poke is made. Where instructions are words, one store replaces
+// one by the other. But the method that was proposed for arm64 to record it
+// writes a BRK first, where both instructions allow that.
 func CanTrap(machine elf.Machine, kind timeline.PokeKind, old, new []byte) bool {
 	if kind != timeline.PokeBatch {
 		return kind.InPlace()

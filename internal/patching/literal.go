@@ -11,7 +11,7 @@ const (
 	arm64Saves = 0xaa1e03e9 // mov x9, x30: keeps the return address of the caller
 )
 
-// opsLiteral reads the pointer to an ftrace_ops that code begins with: 8 bytes
+// OpsLiteral reads the pointer to an ftrace_ops that code begins with: 8 bytes
 // of data before the entry of an arm64 function that can be traced. ok is false
 // where code shows no such pointer or no such entry. order is that of data.
 func OpsLiteral(order binary.ByteOrder, code []byte) (ops uint64, ok bool) {

@@ -20,4 +20,5 @@ const (
 
 func ppcIsB(word uint32) bool { return word&ppcBranchMask == PowerpcB }
 
+// IsPowerpcBL reports whether a word is a relative branch that links: a call.
 func IsPowerpcBL(word uint32) bool { return word&ppcBranchMask == PowerpcB|PowerpcLink }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// since reports whether a kernel of this release can have what came with
+// Since reports whether a kernel of this release can have what came with
 // Linux major.minor. A release that does not parse may have everything.
 func Since(release string, major, minor int) bool {
 	first, rest, _ := strings.Cut(release, ".")

@@ -14,7 +14,7 @@ import (
 // instructions of four bytes: behind BTI, the saved link register and such.
 const entryWords = 4
 
-// silentPlaces returns the bytes of a BPF program's function that its kernel
+// SilentPlaces returns the bytes of a BPF program's function that its kernel
 // may change in place without a record: what bpf_arch_text_poke of an
 // architecture without text poke events patches. It returns the whole function
 // for an unknown architecture.

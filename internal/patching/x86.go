@@ -5,7 +5,7 @@ package patching
 
 import "encoding/binary"
 
-// opINT3 is the instruction by which x86 traps (INT3_INSN_OPCODE,
+// INT3 is the instruction by which x86 traps (INT3_INSN_OPCODE,
 // arch/x86/include/asm/text-patching.h).
 const INT3 = 0xcc
 

@@ -22,6 +22,7 @@ type Fault struct {
 	Detail string
 }
 
+// String returns the fault with the byte's history.
 func (f *Fault) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", f.How, f.Kind)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // Clock is the clock of a recording's times.
@@ -130,4 +131,32 @@ func (c *Clock) ToWall(t uint64) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%s", c.noWall)
 	}
 	return time.Unix(0, int64(c.data.WallNS+t-c.data.ClockNS)).UTC(), nil
+}
+
+// setBack returns the most by which the clock was set back while perf recorded, in
+// nanoseconds, or 0. It also returns the times that the clock may have shown twice.
+//
+// All CPUs share one clock. A CPU's records show less than the whole step: the time
+// between the two records is missing. The CPU was silent for that time, so the time is
+// at most the CPU's longest silence. The step is therefore at most the largest step that
+// any CPU shows, plus that silence:
+//
+//	clock                shown          silent
+//	  ── before ─────────┤├── after ──┤
+//	  the next record's:  └── shown twice ──┘
+func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
+	silent := uint64(0)
+	for _, b := range s.buffers {
+		silent = max(silent, b.longest)
+	}
+	for _, b := range s.buffers {
+		for _, x := range b.tasks.steps {
+			by = max(by, x.before-x.after+silent)
+			twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: x.before + silent + 1})
+		}
+	}
+	if by > 0 {
+		s.warn(fmt.Errorf("the clock was set back by up to %s: bytes that close to a change are uncertain", seconds(by)))
+	}
+	return by, twice
 }

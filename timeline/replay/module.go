@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -149,4 +151,52 @@ func (s *scan) modulesChange(v timeline.Interval) bool {
 		}
 	}
 	return false
+}
+
+// textPage is the page size of x86-64. Where pages are larger, this size gives an
+// earlier end of module text, which proves less.
+const textPage = 4096
+
+// textEnd returns the end of a module's text according to kallsyms, which may be nil.
+// It returns the module's address if its text changes without records:
+//
+//   - before the module is Live;
+//   - in a livepatch module (taint K): the kernel writes relocations into it whenever
+//     a module that it patches is loaded (klp_apply_section_relocs of
+//     kernel/livepatch/core.c).
+func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	if m.State != "Live" || strings.Contains(m.Taints, "K") {
+		return m.Addr
+	}
+	if k != nil {
+		if last, ok := k.LastFunction(m.Name, m.Addr, beforeInit(k, m)); ok {
+			return last&^(textPage-1) + textPage
+		}
+	}
+	return m.Addr
+}
+
+// beforeInit returns the end of the addresses in which kallsyms has no init text of a
+// module that is Live.
+//
+// The module is Live before its init text is freed (do_init_module of
+// kernel/module/main.c), and the size in /proc/modules has both until then. So init text
+// may lie where the list says that the module is. It is freed without a record. kallsyms
+// has its symbols as long: init_module is one, unless the module's function for it is no
+// init text. Between a module's text and its init text are its data.
+func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+	end := m.Addr + m.Size
+	within := func(s kcore.Symbol) bool { return m.Addr <= s.Addr && s.Addr < end }
+	// A module's first page is text: init text begins on a page of its own behind it.
+	init := func(s kcore.Symbol) bool { return within(s) && s.Addr-m.Addr >= textPage }
+	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), init) {
+		return end
+	}
+	data := m.Addr // without a symbol of data, nothing tells the two apart
+	for _, s := range k.All() {
+		if s.Module == m.Name && within(s) && strings.IndexByte("dDbBrR", s.Type) >= 0 && (data == m.Addr || s.Addr < data) {
+			data = s.Addr
+		}
+	}
+	return data
 }

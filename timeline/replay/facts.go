@@ -1,0 +1,317 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// What a scan found becomes facts and gaps of the image. The pokes and the symbols of records
+// were added when they were read.
+
+// facts adds to the builder what the scan found, except for pokes and symbols.
+func (s *scan) facts(r *Replay, opts Options) error {
+	b, rep := s.b, s.report
+	horizon := s.horizon()
+	rep.Horizon, rep.Begin = horizon, s.begin()
+	b.Extent(rep.Begin, horizon)
+	by, twice := s.setBack()
+	rep.ClockUncertainty = by
+	b.ClockSetBack(by, twice)
+	if most, ok := clocksWithin(s.rec.Events()); ok && s.machine == 0 { // perf inject moves a guest's times
+		b.ClocksWithin(most)
+	}
+	for _, v := range twice {
+		if s.modulesChange(v) {
+			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)
+		}
+	}
+	if s.newest == 0 {
+		b.Extent(1, 0) // no record has a time: nothing is inside the recording
+	}
+
+	s.coverage()
+	s.addGaps()
+	for _, buf := range s.buffers {
+		rep.Losses = append(rep.Losses, buf.losses...)
+	}
+
+	copied := s.copied(horizon)
+	b.Announced(s.announcedBy(copied))
+	if slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart) || slices.ContainsFunc(rep.Coverage.KSymbols.Limits, Limit.isStart) {
+		b.AnnouncedEarly()
+	}
+	k := r.kallsyms
+	lo, hi, ok := uint64(0), uint64(0), false
+	if k != nil {
+		lo, hi, ok = k.Text()
+		b.Names(names{k})
+	}
+	delimited := true
+	if !ok {
+		lo = s.textLo
+		hi, delimited = s.mappedTextEnd(r.Snapshot)
+	}
+	b.Text(lo, hi)
+
+	rep.Undated = r.undated.snapshot
+	if r.misfit != nil {
+		rep.Misfit = r.misfit.Error()
+		s.warn(fmt.Errorf("the recording's copy of kernel text is left out: %w", r.misfit))
+	}
+	if r.Snapshot != nil && r.Snapshot.Core != nil {
+		s.addSnapshot(r, copied, delimited)
+	}
+	for _, w := range r.explicit {
+		if err := b.Window(w); err != nil {
+			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
+		}
+	}
+	s.addModules(k, copied, r.undated.modules)
+	if !r.undated.kallsyms {
+		s.addListed(k)
+	}
+	ownCopy := r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
+	s.addPrograms(s.mayBeLater() && !ownCopy)
+	s.addCodeReads(k, r.Snapshot)
+	if opts.Vmlinux != "" {
+		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
+			return err
+		}
+	}
+	return s.addCopies(r)
+}
+
+// addGaps makes a gap of each time in which, as the coverage says, a change of text, a birth
+// or death of code, or a load or unload of a module may have gone unrecorded.
+func (s *scan) addGaps() {
+	b, c := s.b, &s.report.Coverage
+	for _, l := range merged(c.Pokes.Limits) {
+		b.Gap(timeline.GapPokes, l.From, l.To, l.Reason)
+	}
+	for _, l := range merged(c.KSymbols.Limits) {
+		b.Gap(timeline.GapSymbols, l.From, l.To, l.Reason)
+	}
+	for _, l := range merged(c.Modules.Limits) {
+		kind, reason := timeline.GapModules, l.Reason
+		if l.isStart() {
+			kind = timeline.GapModuleStart
+		}
+		if reason == timeline.NotListening {
+			reason = timeline.ModuleMayHaveGone
+		}
+		b.Gap(kind, l.From, l.To, reason)
+	}
+}
+
+// addSnapshot adds the copy of kernel text, which was made at copied at the latest. delimited
+// is false if nothing says where text ends in it.
+func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
+	rep := s.report
+	snap := timeline.Snapshot{From: rep.Begin, To: copied}
+	switch {
+	case r.undated.snapshot:
+		snap.From, snap.To = 0, timeline.MaxTime
+	case !delimited:
+		snap.From, snap.To = 0, timeline.MaxTime
+		s.warn(errors.New("there is no kallsyms, and nothing else says where kernel text ends: what was not patched is not confirmed"))
+	case slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart):
+		snap.From = 0
+	}
+	for _, seg := range r.Snapshot.Core.Segments {
+		snap.Segments = append(snap.Segments, timeline.Segment(seg))
+		rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
+		rep.SnapshotBytes += uint64(len(seg.Data))
+	}
+	rep.Copied = &Times{To: snap.To}
+	if s.journal != nil && s.journal.own != nil {
+		rep.Copied.From = s.journal.own.From
+	}
+	s.b.SetSnapshot(snap)
+}
+
+// mappedTextEnd returns the end of kernel text if there is no kallsyms: the end of
+// perf's map of the kernel, or of its copy of kernel text if that is shorter. Since
+// perf 7.2 the map ends at _edata. If the copy continues behind the map, the copy
+// holds more than text. Then delimited is false.
+func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) {
+	if snap == nil || snap.Core == nil {
+		return s.textHi, true
+	}
+	copied := uint64(0)
+	for _, seg := range snap.Core.Segments {
+		if seg.Addr < s.textHi && seg.Addr+uint64(len(seg.Data)) > s.textLo {
+			copied = max(copied, seg.Addr+uint64(len(seg.Data)))
+		}
+	}
+	switch {
+	case copied == 0:
+		return s.textHi, true
+	case copied > (s.textHi+textPage-1)&^(textPage-1):
+		return s.textHi, false
+	}
+	return min(s.textHi, copied), true
+}
+
+// copied returns the upper end of the time in which perf copied kernel text (rule
+// snapshot). After the copy, perf starts its workload and drains the ring buffers
+// for the first time. Without a workload, the first rounds may hold only records
+// older than the copy; the round after them does not.
+func (s *scan) copied(horizon uint64) uint64 {
+	if s.journal != nil && s.journal.own != nil {
+		return s.journal.own.To
+	}
+	t := min(s.execed(), s.drained())
+	switch {
+	case t != timeline.MaxTime:
+		return t
+	case s.clean:
+		return s.newest
+	case s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows:
+		return horizon
+	}
+	return timeline.MaxTime
+}
+
+// announcedBy returns the latest time at which perf can have announced what was
+// already loaded. perf announces it between its copy of kernel text and the start
+// of the workload. With --tail-synthesize, perf announces it at the end, after it has
+// disabled its events; the place of those records shows this.
+func (s *scan) announcedBy(copied uint64) uint64 {
+	if s.journal != nil && s.journal.ready != 0 {
+		return s.journal.ready
+	}
+	if !s.announcedLate {
+		return copied
+	}
+	return timeline.MaxTime
+}
+
+// addModules adds the modules that were loaded when the snapshot was taken. A
+// snapshot proves only text. A module's text ends at the latest with the page in
+// which its last function begins (rule modules). copied is the latest time of the
+// list, unless undated is set: then the time of the list is unknown.
+func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
+	seen := copied
+	if undated {
+		copied, seen = timeline.MaxTime, 0
+	}
+	for _, m := range s.modules {
+		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
+			continue
+		}
+		end := textEnd(k, &m)
+		listed := copied
+		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
+			listed = 0 // perf enables the events after it made the copy
+		}
+		loaded, freed, certain := s.moduleLifetime(m.Name, 0, listed)
+		if !certain {
+			end = m.Addr
+		}
+		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: seen, Undated: undated}
+		if !undated {
+			mod.Stayed, mod.Listed = s.stayed(m.Name, freed), []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
+		}
+		s.b.Module(mod)
+		s.report.Modules++
+	}
+}
+
+// addListed adds the code in kallsyms that is neither in the kernel nor in a module.
+func (s *scan) addListed(k *kcore.Kallsyms) {
+	for e := range listedSymbols(k) {
+		s.b.Symbol(e)
+	}
+}
+
+// listedSymbols yields the out-of-line pages and BPF images in kallsyms. They existed when
+// the snapshot was taken. k may be nil.
+func listedSymbols(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
+	return func(yield func(timeline.SymbolEvent) bool) {
+		if k == nil {
+			return
+		}
+		for _, sym := range k.All() {
+			var kind timeline.SymbolKind
+			switch sym.Module {
+			case "__builtin__kprobes", "__builtin__ftrace":
+				kind = timeline.SymbolOutOfLine
+			case "bpf":
+				if timeline.IsProgramName(sym.Name) {
+					continue // its length is unknown; perf announces programs in records
+				}
+				kind = timeline.SymbolBPF
+			default:
+				continue
+			}
+			if !yield(timeline.SymbolEvent{Addr: sym.Addr, Len: textPage, Kind: kind, Name: sym.Name, Listed: true}) {
+				return
+			}
+		}
+	}
+}
+
+// addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
+// the infos of programs that were loaded before the recording may be older than it.
+func (s *scan) addPrograms(undated bool) {
+	if s.machine != 0 {
+		return // perf records the infos of the host's programs only
+	}
+	infos := make(map[uint32]timeline.Program)
+	for p, err := range s.rec.BPFProgs() {
+		if err != nil {
+			if !errors.Is(err, perfdata.ErrNoFeature) {
+				s.warn(err)
+			}
+			continue
+		}
+		var funcs []timeline.Segment
+		var silent []timeline.Range
+		for f := range p.Funcs() {
+			if len(f.Code) > 0 {
+				funcs = append(funcs, timeline.Segment{Addr: f.Addr, Data: f.Code})
+				silent = append(silent, patching.SilentPlaces(s.arch.name, s.report.Kernel, f.Addr, f.Code)...)
+			}
+		}
+		if _, twice := infos[p.ID]; twice {
+			// Two infos have one id: which lifetime each belongs to is unknown.
+			s.warn(fmt.Errorf("the recording has two infos of BPF program %d: neither is used", p.ID))
+			funcs = nil
+		}
+		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent}
+	}
+	unloaded := make(map[uint32][]uint64)
+	for _, u := range s.unloads {
+		unloaded[u.id] = append(unloaded[u.id], u.time)
+	}
+	met := make(map[bpfEvent]bool, len(s.loads))
+	for _, l := range s.loads {
+		if l.time != 0 && met[l] {
+			continue // perf wrote the record twice
+		}
+		met[l] = true
+		s.report.BPF.Programs++
+		p := infos[l.id]
+		if len(p.Funcs) == 0 {
+			continue
+		}
+		s.report.BPF.WithBytes++
+		p.LoadTime, p.Undated = l.time, undated && l.time == 0
+		for _, t := range unloaded[l.id] {
+			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
+				p.Unloaded = t
+			}
+		}
+		s.b.Program(p)
+	}
+}
