@@ -8,19 +8,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
+
+	"github.com/textreplay/textreplay/kcore"
 )
 
 // check finds out what can be recorded, and warns of what cannot. It opens kernel memory
 // and the tracepoints.
 func (r *Recorder) check() {
-	if runtime.GOARCH != "amd64" && runtime.GOARCH != "386" {
-		r.warn(&Limit{
-			What:   "changes of kernel text are unknown",
-			Remedy: "textreplay help probes says how to record them",
-			Err:    fmt.Errorf("kernels of this architecture (%s) emit no TEXT_POKE records", runtime.GOARCH),
-		})
+	names := r.checkText()
+	r.checkTracepoints()
+	if !emitsPokes() {
+		r.defineProbes(names) // their events come last: arming the others changes text
 	}
+}
+
+// checkTracepoints finds the tracepoints that this kernel has.
+func (r *Recorder) checkTracepoints() {
 	for _, name := range tracepoints {
 		p, err := readTracepoint(name)
 		if err == nil {
@@ -40,10 +43,14 @@ func (r *Recorder) check() {
 		}
 		r.warn(&Limit{What: what, Remedy: remedy, Err: fmt.Errorf("%s: %w", name, err)})
 	}
+}
+
+// checkText opens kernel memory, and returns the kernel's names, nil if it does not show them.
+func (r *Recorder) checkText() *kcore.Kallsyms {
 	names := readKallsyms()
 	if names == nil {
 		r.warn(&Limit{What: "kernel text is unknown until it is changed, and has no names", Remedy: "set kernel.kptr_restrict to 0, or run with CAP_SYSLOG", Err: errors.New("/proc/kallsyms shows no addresses")})
-		return
+		return nil
 	}
 	mem, err := openMemory("/proc/kcore")
 	if err != nil {
@@ -55,15 +62,16 @@ func (r *Recorder) check() {
 			remedy = "the kernel is locked down (see /sys/kernel/security/lockdown)"
 		}
 		r.warn(&Limit{What: "kernel text is unknown until it is changed", Remedy: remedy, Err: err})
-		return
+		return names
 	}
 	// A kernel that is locked down opens the file and refuses to read its text.
 	if stext, _, ok := names.Text(); ok {
 		if err := mem.read(make([]byte, 16), stext); err != nil {
 			mem.close()
 			r.warn(&Limit{What: "kernel text is unknown until it is changed", Remedy: "the kernel is locked down (see /sys/kernel/security/lockdown), or root without CAP_SYS_RAWIO", Err: err})
-			return
+			return names
 		}
 	}
 	r.mem = mem
+	return names
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/textreplay/textreplay/kcore"
 )
 
 // ErrOptions is wrapped by the errors of [Start] about [Options] that are out of bounds.
@@ -15,7 +17,7 @@ var ErrOptions = errors.New("cannot record so")
 // check returns an error if an option is out of bounds.
 func (o *Options) check() error {
 	switch {
-	case o.Pages < 1 || o.Pages&(o.Pages-1) != 0:
+	case o.Pages < 0 || o.Pages&(o.Pages-1) != 0:
 		return fmt.Errorf("%w: %d pages of ring buffer is not a power of two", ErrOptions, o.Pages)
 	case o.SnapshotEvery != 0 && o.SnapshotEvery < LeastInterval:
 		return fmt.Errorf("%w: a copy of text each %v; the least is %v", ErrOptions, o.SnapshotEvery, LeastInterval)
@@ -32,7 +34,8 @@ type Options struct {
 	// Dir is the directory to make. With MaxSize, the pieces are made in it.
 	Dir string
 	// Pages is the size of each CPU's ring buffer in pages, a power of two; 0 is
-	// DefaultPages. A loss makes a gap of a few milliseconds, and a new copy of text.
+	// DefaultPages, or 4 MB if probes record the changes of text. A loss makes a gap of a
+	// few milliseconds, and a new copy of text.
 	Pages int
 	// SnapshotEvery is how often kernel text is copied again; 0 is never. Only pages
 	// that changed since the first copy are stored. The least is LeastInterval.
@@ -42,6 +45,11 @@ type Options struct {
 	MaxSize int64
 	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all.
 	MaxPieces int
+	// Probes returns the kprobe events that record the changes of text of a kernel that emits
+	// no TEXT_POKE records, in the order in which they must be opened. text is the kernel's
+	// text, and valid during the call. It is called on other architectures than x86. nil
+	// makes no probes: then all text is unconfirmed there.
+	Probes func(text *kcore.Core, names *kcore.Kallsyms) ([]Probe, error)
 	// Program names the recorder in the recording, as "textreplay v1.2".
 	Program string
 	// Args is the command line that the recording says it was made with.
@@ -51,12 +59,22 @@ type Options struct {
 	Warn func(error)
 }
 
+// A Probe is a kprobe event.
+type Probe struct {
+	Definition string // a line for kprobe_events of tracefs: p:GROUP/EVENT FUNCTION FIELDS
+	Each       bool   // each change of text hits it
+}
+
 // Limits and defaults of [Options].
 const (
 	DefaultPages  = 128
 	LeastInterval = time.Second
 	LeastSize     = 1 << 20
 )
+
+// probeBytes is the size of a ring buffer in bytes if probes record the changes of text. A
+// change has two samples of some 240 bytes, and ftrace makes tens of thousands at once.
+const probeBytes = 4 << 20
 
 // A Limit is something that cannot be recorded, as an error for [Options.Warn].
 type Limit struct {

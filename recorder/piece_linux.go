@@ -175,6 +175,9 @@ func (r *Recorder) ready() error {
 	if err := journal.Append(r.journal, &journal.Entry{Ready: &journal.Ready{Time: at}}); err != nil {
 		return err
 	}
+	if err := r.noteFirst(); err != nil {
+		return err
+	}
 	r.copy()
 	debug.FreeOSMemory() // of the lists of names and tasks, which are large
 	return r.flush()

@@ -44,6 +44,7 @@ type Recorder struct {
 	done     chan copied
 	births   []uint32 // ids of programs that were loaded and not fetched yet
 	images   images
+	probes   *probes           // nil if the kernel records its changes of text itself, or none can be made
 	steps    map[int]*cpuState // of CPUs that went offline since their events were opened
 	stats    Stats
 	warned   map[string]bool
@@ -75,15 +76,12 @@ func clock(id int32) uint64 {
 // fails it leaves nothing behind. Errors are those of perf_event_open(2), or
 // *[os.PathError] of the directory.
 func Start(opts Options) (*Recorder, error) {
-	if opts.Pages == 0 {
-		opts.Pages = DefaultPages
-	}
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
 	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]uint64)}, steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
-		r.closeAll()
+		err = errors.Join(err, r.closeAll())
 		if r.piece != nil {
 			r.piece.abandon()
 		}
@@ -104,6 +102,13 @@ func (r *Recorder) start() (err error) {
 	}
 	r.listenForCPUs()
 	r.check()
+	switch {
+	case r.opts.Pages != 0:
+	case r.probes != nil:
+		r.opts.Pages = max(DefaultPages, probeBytes/os.Getpagesize())
+	default:
+		r.opts.Pages = DefaultPages
+	}
 	r.events = []*perfdata.Event{sideBand()}
 	for _, p := range r.points {
 		r.events = append(r.events, tracepointEvent(p.name, p.id))
@@ -120,7 +125,7 @@ func (r *Recorder) start() (err error) {
 	if len(r.rings) == 0 {
 		return errors.New("no CPU is online")
 	}
-	r.opened = now()
+	r.opened = r.firstReading()
 	dir := r.opts.Dir
 	if r.opts.MaxSize > 0 {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -286,6 +291,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.copy()
 			next = time.Now().Add(r.opts.SnapshotEvery)
 		}
+		if err := r.count(false); err != nil {
+			return err
+		}
 		if time.Since(flush) >= flushInterval {
 			if err := r.flush(); err != nil {
 				return err
@@ -347,11 +355,11 @@ func (r *Recorder) Close() error {
 		err = errors.Join(r.round(), r.finishCopy(<-r.done))
 	}
 	err = errors.Join(err, r.lastRound())
-	r.closeAll()
-	return err
+	return errors.Join(err, r.closeAll())
 }
 
-func (r *Recorder) closeAll() {
+// closeAll closes the events, and removes the probes that they were on.
+func (r *Recorder) closeAll() error {
 	for _, g := range r.rings {
 		g.close()
 	}
@@ -366,6 +374,7 @@ func (r *Recorder) closeAll() {
 		r.mem.close()
 		r.mem = nil
 	}
+	return r.removeProbes()
 }
 
 // rotate ends the piece and begins the next one. The events stay open, so that nothing is
@@ -374,6 +383,7 @@ func (r *Recorder) rotate() error {
 	if err := r.lastRound(); err != nil {
 		return err
 	}
+	r.opened = r.firstReading()
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -399,11 +409,9 @@ func (r *Recorder) Dir() string { return r.dir }
 
 // lastRound takes what there is and ends the piece.
 func (r *Recorder) lastRound() error {
-	err := r.round()
+	err := errors.Join(r.round(), r.count(true))
 	ended := now()
-	err = errors.Join(err, r.round(), r.end(ended))
-	r.opened = now() // of the next piece
-	return err
+	return errors.Join(err, r.round(), r.end(ended))
 }
 
 // pieceDir returns the directory of a piece, which is counted from 1.

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // A ring is the ring buffer of one CPU. The kernel writes records at head, and the
@@ -67,6 +69,25 @@ func (r *ring) take(record func(raw []byte) error) error {
 	}
 	atomic.StoreUint64(&r.page.Data_tail, tail)
 	return nil
+}
+
+// sampledIn reports whether a record that was not taken yet is a sample of the given time.
+func (r *ring) sampledIn(from, to uint64) bool {
+	head := atomic.LoadUint64(&r.page.Data_head)
+	size := uint64(len(r.data))
+	word := func(at uint64) uint64 { return binary.NativeEndian.Uint64(r.data[at%size:]) }
+	for at := r.page.Data_tail; at < head; {
+		n := uint64(binary.NativeEndian.Uint16(r.data[at%size+6:]))
+		if n < recordHeader || n > head-at {
+			return true // take says what is wrong
+		}
+		typ := perfdata.RecordType(binary.NativeEndian.Uint32(r.data[at%size:]))
+		if t := word(at + sampleTime); typ == perfdata.RecordSample && n >= sampleRaw && from <= t && t <= to {
+			return true
+		}
+		at += n
+	}
+	return false
 }
 
 func (r *ring) close() {

@@ -123,8 +123,11 @@ const (
 )
 
 // sampleRaw is where the raw data of a tracepoint's sample begin: header, identifier,
-// TID, TIME, CPU, PERIOD, and the size of the raw data.
-const sampleRaw = 8 + 5*8 + 4
+// TID, TIME, CPU, PERIOD, and the size of the raw data. sampleTime is where its time is.
+const (
+	sampleRaw  = 8 + 5*8 + 4
+	sampleTime = 8 + 2*8
+)
 
 // pointOf returns the tracepoint whose event has an id on a CPU, nil for other events.
 func (r *Recorder) pointOf(g *ring, id uint64) *tracepoint {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -355,10 +356,17 @@ func (d *digest) writeProbes(o *sections) {
 	}
 	o.section("Probes")
 	for _, e := range p.Events {
-		o.field(e.Name, "%s of %s", count(e.Samples, "sample"), cmp.Or(e.Function, "an unknown function"))
+		o.field(e.Name+" ", "%s of %s", count(e.Samples, "sample"), cmp.Or(e.Function, "an unknown function")) // names may be long
 	}
 	o.field("changes", "%s, %s of them with unknown bytes or address; %s", thousands(p.Writes), thousands(p.Unknown), count(p.Unpaired, "unpaired sample"))
-	for _, r := range p.Readings {
+	const shown = 6 // "textreplay record" makes many
+	for i, r := range p.Readings {
+		if n := len(p.Readings) - shown; n > 1 && i >= shown/2 && i < shown/2+n {
+			if i == shown/2 {
+				o.field("counters", "%s more", count(n, "reading"))
+			}
+			continue
+		}
 		var hits []string
 		for i, e := range p.Events {
 			hits = append(hits, fmt.Sprintf("%s %s, missed %s", e.Name, count(r.Hits[i], "hit"), thousands(r.Missed[i])))
@@ -366,7 +374,10 @@ func (d *digest) writeProbes(o *sections) {
 		o.field("counters", "%s to %s: %s", replay.Seconds(r.From), replay.Seconds(r.To), strings.Join(hits, "; "))
 	}
 	early := "not all accounted for, so changes may be missing"
-	if p.Accounted {
+	switch {
+	case p.Accounted && len(p.Readings) > 0 && p.Readings[0].Source == journal.Name:
+		early = "before the first reading; text was copied later"
+	case p.Accounted:
 		early = "all are perf's own"
 	}
 	o.field("early hits", "%s", early)

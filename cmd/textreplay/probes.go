@@ -26,7 +26,7 @@ kernels record no text pokes. It reads the code of the running kernel, which tak
 root, or of the kernel that --kcore DIR and --kallsyms name, and checks that probes can
 record each of its changes. On x86-64, whose kernels record text pokes, the script also
 records what is written, and "textreplay verify" compares the two. docs/probes.md explains
-the script.`,
+the script. "textreplay record" needs none: it makes the same probes itself.`,
 		Example: `  sudo textreplay probes > record.sh
   sudo sh record.sh sleep 10
   textreplay probes --kcore perf.data/kcore_dir`,

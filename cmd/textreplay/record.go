@@ -19,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/recorder"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A size is the value of a flag in bytes, as 100M.
@@ -45,7 +47,7 @@ func (s *size) Set(text string) error {
 }
 
 func (a *app) recordCmd() *cobra.Command {
-	opts := recorder.Options{Pages: recorder.DefaultPages}
+	var opts recorder.Options
 	var maxSize size
 	var follow bool
 	cmd := &cobra.Command{
@@ -58,6 +60,10 @@ Compared with "perf record -a --kcore", it copies kernel text with a time, fetch
 code of each BPF program when it is loaded, follows CPUs that go offline and come back,
 and can run for days: --max-size begins a new piece, which can be read alone, and
 --max-pieces removes the oldest. Killed at any moment, it leaves what it has recorded.
+
+Kernels of arm64 and powerpc record no text pokes. There it checks the kernel's code, makes
+the kprobe events that "textreplay probes" prints, and notes their hit counters. It removes
+them at the end.
 
 It needs root, or CAP_PERFMON, CAP_BPF, CAP_SYSLOG and CAP_SYS_RAWIO. It begins with
 what it may do, and says what will be unknown and what would help.`,
@@ -74,10 +80,10 @@ what it may do, and says what will be unknown and what would help.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&opts.Dir, "output", "o", "perf.data", "the `DIR` to make")
-	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "the pages of each CPU's ring buffer, a power of two (`N`)")
+	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "the pages of each CPU's ring buffer, a power of two (`N`; default 128, or 4 MB where probes record the changes)")
 	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again and again, this `TIME` apart, as 10m; only changed pages are stored")
 	f.Var(&maxSize, "max-size", "begin a new piece in DIR when one has this many bytes")
-	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does")
+	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does (not those that only probes record)")
 	f.IntVar(&opts.MaxPieces, "max-pieces", 0, "keep only the `N` newest pieces")
 	return cmd
 }
@@ -90,6 +96,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	}
 	opts.Program = "textreplay " + thisBuild().Version
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
+	opts.Probes = planProbes
 	opts.Warn = func(err error) { fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) }
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
@@ -154,4 +161,17 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	default:
 	}
 	return nil
+}
+
+// planProbes returns the probes that record the changes of text of a kernel that emits no
+// TEXT_POKE records.
+func planProbes(text *kcore.Core, names *kcore.Kallsyms) (probes []recorder.Probe, err error) {
+	p, err := replay.PlanProbes(text, names)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range p.Definitions {
+		probes = append(probes, recorder.Probe{Definition: d, Each: !p.IsPart(i)})
+	}
+	return probes, nil
 }

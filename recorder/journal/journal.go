@@ -3,7 +3,7 @@
 
 // Package journal is the file textreplay.jsonl in a recording that "textreplay record"
 // made. It has what perf.data has no record for: when each copy of kernel text was made,
-// and when a CPU was not recorded.
+// when a CPU was not recorded, and what the hit counters of probes were.
 //
 // The file has one JSON object on each line. It only grows, and a line is written before
 // any record that is younger than what the line says. So the file is right at any moment,
@@ -27,8 +27,9 @@ import (
 // Name is the file's name in the directory of a recording.
 const Name = "textreplay.jsonl"
 
-// Version is the version of the format. A reader refuses a higher one.
-const Version = 1
+// Version is the version of the format. A reader refuses a higher one. Version 1 had no
+// Counters.
+const Version = 2
 
 // An Entry is a line. Exactly one of its pointers is set.
 type Entry struct {
@@ -37,7 +38,9 @@ type Entry struct {
 	Copy  *Copy  `json:"copy,omitempty"`
 	Gap   *Gap   `json:"gap,omitempty"`
 	Bytes *Bytes `json:"bytes,omitempty"`
-	End   *End   `json:"end,omitempty"` // the recorder ended by itself
+	// Counters are those of probes that record the changes of text.
+	Counters *Counters `json:"counters,omitempty"`
+	End      *End      `json:"end,omitempty"` // the recorder ended by itself
 }
 
 // Start says who recorded, and where. All times of the journal are in nanoseconds of the
@@ -124,6 +127,22 @@ func (h *Hex) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// Counters is a reading of the hit counters of probes (kprobe_profile of tracefs), made at
+// some moment of [From, To].
+type Counters struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+	// Data is how many bytes of the file data have all samples up to To.
+	Data   int64           `json:"data"`
+	Probes map[string]Hits `json:"probes"` // by the name of the event, without its group
+}
+
+// Hits is how often a probe was hit, and how often the kernel could not run it.
+type Hits struct {
+	Hits   uint64 `json:"hits"`
+	Missed uint64 `json:"missed"`
+}
+
 // An End is the clean end of a recording: all records up to Time were taken.
 type End struct {
 	Time uint64 `json:"time"`
@@ -189,7 +208,7 @@ func parse(line []byte, e *Entry, first bool) error {
 		return err
 	}
 	n := 0
-	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.Bytes != nil, e.End != nil} {
+	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.Bytes != nil, e.Counters != nil, e.End != nil} {
 		if set {
 			n++
 		}
@@ -206,7 +225,7 @@ func parse(line []byte, e *Entry, first bool) error {
 		return errDir
 	case e.Copy != nil && slices.ContainsFunc(e.Copy.Read, func(r Range) bool { return r.Lo > r.Hi }),
 		e.Copy != nil && e.Copy.From > e.Copy.To, e.Gap != nil && e.Gap.From > e.Gap.To,
-		e.Bytes != nil && e.Bytes.From > e.Bytes.To:
+		e.Bytes != nil && e.Bytes.From > e.Bytes.To, e.Counters != nil && e.Counters.From > e.Counters.To:
 		return errOrder
 	}
 	return nil

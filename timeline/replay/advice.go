@@ -104,9 +104,9 @@ func (rep *Report) adviseSilent(a *Advice) bool {
 	why := fmt.Sprintf("kernels of this architecture (%s) record no text changes, whatever perf's options", rep.Arch)
 	switch {
 	case rep.Probes != nil:
-		why = fmt.Sprintf(`kernels of this architecture (%s) record text changes only by kprobe events, as here: "textreplay probes" prints how to record them`, rep.Arch)
+		why = fmt.Sprintf(`kernels of this architecture (%s) record text changes only by kprobe events, as here: "textreplay record" makes them, and "textreplay probes" prints a script for perf`, rep.Arch)
 	case rep.Arch == "aarch64" || strings.HasPrefix(rep.Arch, "ppc64"):
-		why += `; "textreplay probes" prints how to record them by kprobe events`
+		why += `; "textreplay record" records them by kprobe events, and "textreplay probes" prints a script that does so with perf`
 	}
 	a.change("", why)
 	return true

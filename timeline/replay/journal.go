@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -26,8 +27,10 @@ type recorderJournal struct {
 	later []journal.Copy
 	gaps  []journal.Gap
 	bytes []journal.Bytes
-	ended uint64 // 0 if the recorder was killed
-	bad   error  // a line that cannot be read: lines of gaps may be missing
+	// counters are the readings of probes' hit counters.
+	counters []journal.Counters
+	ended    uint64 // 0 if the recorder was killed
+	bad      error  // a line that cannot be read: lines of gaps may be missing
 }
 
 // ownCopy is the directory of the copy that was made first.
@@ -69,6 +72,8 @@ func (r *Replay) readJournal() error {
 			j.gaps = append(j.gaps, *e.Gap)
 		case e.Bytes != nil:
 			j.bytes = append(j.bytes, *e.Bytes)
+		case e.Counters != nil:
+			j.counters = append(j.counters, *e.Counters)
 		case e.End != nil:
 			j.ended = e.End.Time
 		}
@@ -233,4 +238,20 @@ func (j *recorderJournal) missed(cpu int64, steps []hotplug) (t uint64, ok bool)
 // or else says so in its journal.
 func (s *scan) followsCPUs() bool {
 	return s.journal != nil && s.journal.bad == nil && s.journal.start.FollowsCPUs
+}
+
+// readings returns the readings of hit counters all of whose samples the recording has. While
+// it grows, the journal may have later ones.
+func (j *recorderJournal) readings(rec *perfdata.Recording) (out []probeReading) {
+	for _, c := range j.counters {
+		if c.Data > rec.Size() {
+			break
+		}
+		r := probeReading{source: journal.Name, from: c.From, to: c.To, recorder: true, hits: make(map[string]probeHits)}
+		for name, h := range c.Probes {
+			r.hits[name] = probeHits{h.Hits, h.Missed}
+		}
+		out = append(out, r)
+	}
+	return out
 }

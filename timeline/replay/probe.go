@@ -240,6 +240,12 @@ func (s *scan) addProbed() {
 	}
 	p.findOffset(lo, hi)
 	indices := p.writer.textIndices()
+	if s.journal != nil && s.listedPages == nil {
+		s.listedPages = make(map[uint64]bool)
+		for e := range listedSymbols(p.writer.k) {
+			s.listedPages[e.Addr] = true
+		}
+	}
 	newest := make(map[uint32]*probeWrite) // of each thread
 	for i := range p.writes {
 		w := &p.writes[i]
@@ -316,9 +322,10 @@ type slotPage struct {
 }
 
 // isRegistered reports whether a record before t registered a page of out-of-line code at
-// addr that is still there then. perf's copy of kallsyms has none (docs/probes.md).
+// addr that is still there then, or whether it was there before the recording. perf's copy of
+// kallsyms has none (docs/probes.md), that of "textreplay record" has them.
 func (s *scan) isRegistered(addr, t uint64) bool {
-	newest, there := uint64(0), false
+	newest, there := uint64(0), s.listedPages[addr&^(textPage-1)]
 	for _, p := range s.slotPages {
 		if p.Lo <= addr && addr < p.Hi && p.time <= t && p.time >= newest {
 			newest, there = p.time, !p.death

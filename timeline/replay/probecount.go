@@ -24,6 +24,7 @@ type probeReading struct {
 	source   string
 	from, to uint64
 	pid      uint32 // the process that read it, if no times were noted
+	recorder bool   // it is in the journal of "textreplay record"
 	hits     map[string]probeHits
 }
 
@@ -131,6 +132,9 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 	if !r.hasProbes() {
 		return nil
 	}
+	if r.journal != nil {
+		r.counters = r.journal.readings(r.Recording)
+	}
 	given := len(r.given)
 	defer func() {
 		if recording {
@@ -160,8 +164,8 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 
 // ListsOutOfLine reports whether kallsyms has the pages of slots and trampolines that were
 // there before the recording. perf cannot copy text while kprobes have such pages, so they are
-// hidden from it if it records probes of its own (docs/probes.md).
-func (r *Replay) ListsOutOfLine() bool { return !r.hasProbes() }
+// hidden from it if it records probes of its own (docs/probes.md). textreplay can.
+func (r *Replay) ListsOutOfLine() bool { return r.journal != nil || !r.hasProbes() }
 
 // hasProbes reports whether an event of the recording is a probe on a text writer.
 func (r *Replay) hasProbes() bool {
@@ -197,6 +201,10 @@ func (s *scan) placeReadings() []probeReading {
 	p := s.probes
 	var out []probeReading
 	for _, r := range p.sources {
+		if r.recorder {
+			out = append(out, r)
+			continue
+		}
 		if r.pid != 0 {
 			x := s.readers[r.pid]
 			if x.again || x.from == 0 || x.to != 0 && x.from > x.to {
@@ -255,7 +263,10 @@ func (s *scan) coverCounts(c *Coverage) {
 	}
 	if !usable {
 		why := "the probe's hit counters were not read while perf recorded (kprobe_profile, see docs/probes.md)"
-		if len(p.sources) > 0 {
+		switch {
+		case s.journal != nil && len(p.sources) == 0:
+			why = "the recorder noted no hit counters of its probes: a change of text did not hit them when it tested them, or it could not read the counters"
+		case len(p.sources) > 0:
 			why = "no reading of the probe's hit counters is usable: each lacks the probe, or was made at an unknown time, outside of the recording, or while text changed"
 		}
 		c.limit(timeline.ProbeUnchecked, 0, timeline.MaxTime, "%s", why)
@@ -276,6 +287,12 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 		r := &s.probes.readings[i]
 		h, has := r.hits[e.name]
 		if !has || h.hits > 1<<62 || h.missed > 1<<62 {
+			continue
+		}
+		if last == nil && r.recorder {
+			if n, ok := s.countedFirst(c, e, r, h.hits); ok {
+				last, without, missed = r, n, int64(h.missed)
+			}
 			continue
 		}
 		from := uint64(0)
@@ -316,6 +333,22 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 	until := last.from
 	c.limit(timeline.ProbeUnchecked, until, timeline.MaxTime, "the hit counters of %s were read at %s for the last time", e.event.Name, Seconds(until))
 	return true
+}
+
+// countedFirst handles the first reading of "textreplay record", which reads the counters when
+// the events of all CPUs record, before it copies text. It returns how many hits have no
+// sample. These were before the reading, so nothing is known of the time before. ok is false
+// if text changed during the reading.
+func (s *scan) countedFirst(c *Coverage, e *probeEvent, r *probeReading, hits uint64) (without int64, ok bool) {
+	least, most := int64(hits)-int64(samplesUpTo(e.times, r.to)), int64(hits)-int64(samplesUpTo(e.times, r.from-1))
+	if least != most {
+		return 0, false
+	}
+	if r.to > s.begin() {
+		c.limit(timeline.ProbeUnchecked, 0, r.to, "the hit counters of %s were read at %s for the first time", e.event.Name, Seconds(r.to))
+	}
+	s.probes.accounted = true
+	return most, true
 }
 
 // explained reports whether the coverage has a limit in [from, to) that explains hits

@@ -28,6 +28,10 @@ type ProbePlan struct {
 	Checks bool
 }
 
+// IsPart reports whether an event is hit by some of the changes only: by those of BPF
+// programs.
+func (p *ProbePlan) IsPart(event int) bool { return p.Definitions[event] == defineCopy }
+
 // A ProbeWriter is a function that changes text.
 type ProbeWriter struct {
 	Name string

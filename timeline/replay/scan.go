@@ -62,6 +62,7 @@ type scan struct {
 	moduleEvents           map[string][]moduleEvent // by module
 	probes                 *probeLog                // nil if no event is a probe on a text writer
 	slotPages              []slotPage               // if there are probes
+	listedPages            map[uint64]bool          // of out-of-line code, by address: in the kallsyms of "textreplay record"
 	codeReads              *codeReads               // nil if no BPF image was read
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload

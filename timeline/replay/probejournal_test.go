@@ -1,0 +1,148 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// newRecorderTape returns the tape of an arm64 kernel that "textreplay record" recorded: its
+// events are opened enabled. The word at 0x1100 changes from 480 to 500.
+func newRecorderTape(t *testing.T) *tape {
+	w := newProbeTape(t)
+	w.cmdline = "textreplay record"
+	for i := range w.events {
+		w.events[i].attr.Flags &^= perfdata.FlagDisabled
+	}
+	w.tick(10, 110)
+	w.tick(11, 120)
+	w.round()
+	w.change(21, 480, 500, 0x1100, wordNOP, wordB)
+	w.tick(10, 900)
+	w.round()
+	return w
+}
+
+// counters returns a line of the journal with a reading.
+func counters(from, to, data, hits, missed uint64) string {
+	return fmt.Sprintf(`{"counters":{"from":%d,"to":%d,"data":%d,"probes":{"map":{"hits":%d,"missed":%d}}}}; `, from, to, data, hits, missed)
+}
+
+// TestProbeJournal: what the readings of hit counters in the journal of "textreplay record"
+// prove.
+func TestProbeJournal(t *testing.T) {
+	const (
+		ready = `{"ready":{"time":150}}; `
+		own   = `{"copy":{"dir":"kcore_dir","from":300,"to":320,"read":[{"lo":"0x1000","hi":"0x2000"}]}}; `
+		end   = `{"end":{"time":1000}}`
+		late  = 1 << 30
+	)
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		journal string
+		want    string
+	}{
+		{"hits before the first reading may have no sample", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 known "+wordB,
+				"950.. unconfirmed probe-unchecked "+wordB)},
+		{"nothing is known of the time before the first reading", nil,
+			ready + own + counters(345, 350, 1, 7, 0) + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..350 unconfirmed probe-unchecked "+wordNOP,
+				"350..480 known "+wordNOP, // its old bytes were read then
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 known "+wordB,
+				"950.. unconfirmed probe-unchecked "+wordB)},
+		{"the kernel may have missed hits before the first reading", nil,
+			counters(95, 100, 1, 7, 2) + ready + own + counters(950, 955, 1, 9, 2) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 known "+wordB,
+				"950.. unconfirmed probe-unchecked "+wordB)},
+		{"each hit after it has a sample", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + counters(950, 955, 1, 10, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 unconfirmed probe-missed "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..955 unconfirmed probe-missed "+wordB,
+				"955.. unconfirmed probe-unchecked "+wordB)},
+		{"a first reading while text changes is not used", nil,
+			ready + own + counters(470, 490, 1, 8, 0) + counters(520, 530, 1, 9, 0) + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..480 unconfirmed probe-unchecked "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500.. unconfirmed probe-unchecked "+wordB)},
+		{"a reading whose samples are not in the file yet", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + counters(400, 405, 1, 7, 0) + counters(950, 955, late, 12, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..400 known "+wordNOP,
+				"400..480 unconfirmed probe-unchecked "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500.. unconfirmed probe-unchecked "+wordB)},
+		{"without readings nothing is known", nil, ready + own + end, textLines(
+			"0..480 unconfirmed probe-unchecked "+wordNOP,
+			"480..500 in_flight explicit-window "+wordB,
+			"500.. unconfirmed probe-unchecked "+wordB)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := journaled(t, newRecorderTape(t), tt.journal, nil)
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 4)); d != "" {
+				t.Errorf("%v\n-want +got:\n%s", r.Report.Coverage.Pokes, d)
+			}
+			if !r.ListsOutOfLine() {
+				t.Error("its kallsyms has pages of slots")
+			}
+		})
+	}
+}
+
+// TestProbeSlotsListed: the recorder's kallsyms has the pages of slots that were there. A slot
+// in such a page is none of its own.
+func TestProbeSlotsListed(t *testing.T) {
+	const page, slot = uint64(0x9000), uint64(0x9040)
+	for _, listed := range []bool{false, true} {
+		w := newProbeTape(t)
+		for i := range w.events {
+			w.events[i].attr.Flags &^= perfdata.FlagDisabled
+		}
+		if listed {
+			w.kallsyms += fmt.Sprintf("%016x t kprobe_insn_page\t[__builtin__kprobes]\n", page)
+		}
+		w.tick(10, 110)
+		w.tick(11, 120)
+		w.round()
+		w.change(21, 400, 410, slot, "00000000", wordNOP)
+		w.change(21, 420, 430, slot+4, "00000000", "c00020d4")
+		w.tick(10, 900)
+		w.round()
+		r := journaled(t, w, counters(95, 100, 1, 7, 0)+
+			`{"copy":{"dir":"kcore_dir","from":300,"to":320}}; `+counters(950, 955, 1, 11, 0)+`{"end":{"time":1000}}`, nil)
+		l, _ := r.Image.At(500).LifetimeAt(slot)
+		if l == nil || l.Kind != timeline.OutOfLine {
+			t.Errorf("listed %v: no slot", listed)
+			continue
+		}
+		want := timeline.Range{Lo: slot, Hi: slot + 8}
+		if listed {
+			want = timeline.Range{Lo: page, Hi: page + 0x1000}
+		}
+		if l.Lo != want.Lo || l.Hi != want.Hi {
+			t.Errorf("listed %v: %#x to %#x, want %#x", listed, l.Lo, l.Hi, want)
+		}
+		if got := r.Image.Dump(slot, 8); !strings.Contains(got, "known "+wordNOP+"c00020d4") {
+			t.Errorf("listed %v:\n%s", listed, got)
+		}
+	}
+}
