@@ -321,6 +321,8 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 			}
 			c.limit(timeline.ProbeEarly, 0, max(enabled, 1), "%s was hit %d times before perf enabled it; perf's own changes are %d of these", e.event.Name, most, own)
 		case most == without:
+		case most > without && most-without <= s.probes.counting(e, r.to):
+			continue // their samples come later
 		case most > without && last != nil && s.explained(c, from, r.to):
 		default:
 			c.limit(timeline.ProbeMissed, from, r.to, "%s has %d hits more than samples before %s", e.event.Name, most-without, Seconds(r.to))
@@ -333,6 +335,14 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 	until := last.from
 	c.limit(timeline.ProbeUnchecked, until, timeline.MaxTime, "the hit counters of %s were read at %s for the last time", e.event.Name, Seconds(until))
 	return true
+}
+
+// counting returns how many hits may be counted by a reading at t although their samples have
+// a later time. A CPU counts a hit, and then takes the time of its sample, without being
+// scheduled between. A host may let a virtual CPU wait there.
+func (p *probeLog) counting(e *probeEvent, t uint64) int64 {
+	const longest = 1e9 // ns
+	return min(int64(len(p.cpus)), int64(samplesUpTo(e.times, t+longest)-samplesUpTo(e.times, t)))
 }
 
 // countedFirst handles the first reading of "textreplay record", which reads the counters when

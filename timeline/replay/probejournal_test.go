@@ -91,6 +91,20 @@ func TestProbeJournal(t *testing.T) {
 				"400..480 unconfirmed probe-unchecked "+wordNOP,
 				"480..500 in_flight explicit-window "+wordB,
 				"500.. unconfirmed probe-unchecked "+wordB)},
+		{"a hit is counted before its sample has its time", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + counters(470, 475, 1, 8, 0) + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..950 known "+wordB,
+				"950.. unconfirmed probe-unchecked "+wordB)},
+		{"more hits than CPUs have no sample", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + counters(470, 475, 1, 9, 0) + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 unconfirmed probe-missed "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..955 unconfirmed probe-missed "+wordB,
+				"955.. unconfirmed probe-unchecked "+wordB)},
 		{"without readings nothing is known", nil, ready + own + end, textLines(
 			"0..480 unconfirmed probe-unchecked "+wordNOP,
 			"480..500 in_flight explicit-window "+wordB,
