@@ -1891,7 +1891,7 @@ var mutants = []mutant{
 		"case most > without && most-without <= s.probes.counting(e, r.to):", "case false:",
 		"TestProbeJournal/a hit is counted before its sample has its time"},
 	{"probes", "on each CPU one hit may be counted before its sample", "probeLog.counting",
-		"min(int64(len(p.cpus)), ", "max(int64(len(p.cpus)), ",
+		"int64(len(p.cpus))", "int64(len(p.cpus)) + 9",
 		"TestProbeJournal/more hits than CPUs have no sample"},
 	{"probes", "a hit without a sample is missing in all later readings", "scan.coverHits",
 		"case most > without && most-without <= s.probes.counting(e, r.to):", "case most > without:",
