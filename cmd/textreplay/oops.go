@@ -351,6 +351,10 @@ func (o *oops) resolve(a *oopsAnswer) error {
 		var q *replay.QuestionError
 		if errors.As(err, &q) && q.Candidates == nil {
 			a.finding = errors.Is(err, replay.ErrOtherKernel)
+			if m := moduleOf(a.place); m != "" && q.Err == nil {
+				// Similar names are of other code. Often no name of the module is known.
+				return fmt.Errorf("no symbol of this name in module %s is in the recording", m)
+			}
 			err = errors.New(strings.TrimPrefix(q.Error(), strconv.Quote(q.Text)+": "))
 		}
 		return err
@@ -361,6 +365,13 @@ func (o *oops) resolve(a *oopsAnswer) error {
 		return fmt.Errorf("%s is at %#x in the recording, not at %#x: the oops is of another boot or kernel", a.place, addr, a.addr)
 	}
 	return nil
+}
+
+// moduleOf returns the module of a place: "ext4" of "f+0x1/0x2 [ext4]"; "" if it has none.
+func moduleOf(place string) string {
+	_, m, _ := strings.Cut(place, " [")
+	m, _, _ = strings.Cut(strings.TrimSuffix(m, "]"), " ") // a build id may follow
+	return m
 }
 
 // look finds the instruction of a place: of a call trace, the call before it.

@@ -34,28 +34,34 @@ const noTime = ^uint64(0)
 
 var (
 	escapes = lazyregexp.New("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-	// [   12.345678] or, on some machines, [   12.345678@3]
-	printkTime = lazyregexp.New(`\[ *(\d{1,10})\.(\d{6})(?:@\d+)?\] ?`)
-	callerOf   = lazyregexp.New(`^\[ *[TC]\d+\] ?`) // CONFIG_PRINTK_CALLER
-	level      = lazyregexp.New(`^<\d{1,3}>`)
-	kmsg       = lazyregexp.New(`^\d{1,5},\d+,(\d+),[^;]*;`)
-	dmesgT     = lazyregexp.New(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
-	decoded    = lazyregexp.New(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
-	isoTime    = lazyregexp.New(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
-	syslogTime = lazyregexp.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
-	unixTime   = lazyregexp.New(`^(\d{9,11})\.(\d{6}) `)
-	fromKernel = lazyregexp.New(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
+	// [   12.345678] or, on some machines, [   12.345678@3]. dmesg -d and journalctl -o
+	// short-delta add the time since the message before: [   12.345678 <    0.000062>]
+	printkTime = lazyregexp.New(`\[ *(\d{1,10})\.(\d{6})(?:@\d+)?(?: < *\d+\.\d{6} ?>| {8,24})?\] ?`)
+	relative   = lazyregexp.New(`^\[(?: *\+\d+\.\d{6}|[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)\] ?`) // dmesg -e
+	// The first line of an entry of journalctl -o verbose has the cursor, in which m is when
+	// the journal read the message, and t the wall-clock time, in microseconds.
+	verboseHead = lazyregexp.New(`^(?:\w{3} )?\d{4}-\d\d-\d\d .*\[s=[0-9a-f]*;.*;m=([0-9a-f]{1,15});t=([0-9a-f]{1,15})`)
+	callerOf    = lazyregexp.New(`^\[ *[TC]\d+\] ?`) // CONFIG_PRINTK_CALLER
+	level       = lazyregexp.New(`^<\d{1,3}>`)
+	kmsg        = lazyregexp.New(`^\d{1,5},\d+,(\d+),[^;]*;`)
+	dmesgT      = lazyregexp.New(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
+	decoded     = lazyregexp.New(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
+	isoTime     = lazyregexp.New(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
+	syslogTime  = lazyregexp.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
+	unixTime    = lazyregexp.New(`^(\d{9,11})\.(\d{6}) `)
+	fromKernel  = lazyregexp.New(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
 )
 
 // A logReader takes the prefixes from lines of dmesg, journalctl, syslog and consoles.
 type logReader struct {
 	n      int
 	export exportEntry
+	pretty []string       // the lines of an object of journalctl -o json-pretty, so far
 	zone   *time.Location // of times without a zone
 	year   int            // of times without a year
 }
 
-// An exportEntry is an entry of journalctl -o export.
+// An exportEntry is an entry of journalctl -o export or verbose.
 type exportEntry struct {
 	message  string
 	line     int
@@ -63,18 +69,25 @@ type exportEntry struct {
 	received uint64
 	wall     uint64
 	open     bool
+	verbose  bool // of -o verbose: the fields are indented
 }
 
 // read returns the lines of the log in a line of text, mostly one. A nil line ends the
 // text.
 func (l *logReader) read(text *string) []logLine {
 	if text == nil {
-		return l.endExport()
+		return append(l.endExport(), l.notPretty()...)
 	}
 	l.n++
 	s := *text
+	if l.pretty != nil || s == "{" {
+		return l.prettyJSON(s)
+	}
 	if s == "" {
 		return l.endExport()
+	}
+	if l.export.verbose {
+		s = strings.TrimPrefix(s, "    ")
 	}
 	if key, value, ok := strings.Cut(s, "="); ok && isJournalField(key) {
 		e := &l.export
@@ -98,12 +111,56 @@ func (l *logReader) read(text *string) []logLine {
 		}
 		return nil
 	}
-	if s[0] == '{' {
-		if out, ok := l.json(s); ok {
-			return out
+	// -o json-seq begins an object with a record separator, and json-sse with "data: ".
+	if object := strings.TrimPrefix(strings.TrimPrefix(s, "\x1e"), "data: "); strings.HasPrefix(object, "{") {
+		if out, ok := l.json(object); ok {
+			return append(l.endExport(), out...)
 		}
 	}
+	if m := verboseHead().FindStringSubmatch(s); m != nil {
+		out := l.endExport()
+		received, _ := strconv.ParseUint(m[1], 16, 53)
+		wall, _ := strconv.ParseUint(m[2], 16, 53)
+		l.export = exportEntry{open: true, verbose: true, source: noTime, received: received * 1000, wall: wall * 1000}
+		return out
+	}
 	return append(l.endExport(), l.plain(s))
+}
+
+// prettyJSON reads a line of journalctl -o json-pretty, in which an object has several lines.
+func (l *logReader) prettyJSON(s string) []logLine {
+	if s == "{" && l.pretty == nil {
+		l.pretty = []string{s}
+		return l.endExport()
+	}
+	if s != "}" && s[:min(1, len(s))] != "\t" || len(l.pretty) >= mostFields {
+		l.pretty = append(l.pretty, s)
+		return l.notPretty()
+	}
+	l.pretty = append(l.pretty, s)
+	if s != "}" {
+		return nil
+	}
+	if out, ok := l.json(strings.Join(l.pretty, "\n")); ok {
+		l.pretty = nil
+		return out
+	}
+	return l.notPretty()
+}
+
+// mostFields is how many lines an object of the journal can have. The kernel's have some 15.
+const mostFields = 1 << 10
+
+// notPretty returns the lines in l.pretty as what they are, because they are not an object of
+// the journal.
+func (l *logReader) notPretty() (out []logLine) {
+	for i, s := range l.pretty {
+		line := l.plain(s)
+		line.line -= len(l.pretty) - 1 - i
+		out = append(out, line)
+	}
+	l.pretty = nil
+	return out
 }
 
 func isJournalField(key string) bool {
@@ -193,6 +250,8 @@ func (l *logReader) plain(s string) logLine {
 		s = s[at[1]:]
 		cut(callerOf)
 		cut(fromKernel) // journalctl -o short-monotonic
+	} else {
+		cut(relative)
 	}
 	out.text = strings.TrimRight(s, " \t")
 	return out

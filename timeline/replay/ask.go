@@ -79,7 +79,11 @@ func (e *QuestionError) Error() string {
 		}
 		b.WriteString("?")
 	}
-	for _, s := range e.Candidates {
+	for i, s := range e.Candidates {
+		if i == mostCandidates {
+			fmt.Fprintf(&b, "\n\tand %d more", len(e.Candidates)-i)
+			break
+		}
 		fmt.Fprintf(&b, "\n\t%#x %s", s.Addr, s.Qualified())
 		if s.From != 0 || s.To != timeline.MaxTime {
 			fmt.Fprintf(&b, " from %s", Seconds(s.From))
@@ -90,6 +94,10 @@ func (e *QuestionError) Error() string {
 	}
 	return b.String()
 }
+
+// mostCandidates is how many symbols the text of an error lists. A kernel has some names of
+// static functions hundreds of times.
+const mostCandidates = 10
 
 // Seconds prints a time as perf script does, with all nine digits: "12.345678901".
 func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }

@@ -182,6 +182,25 @@ func TestParseAddr(t *testing.T) {
 	}
 }
 
+// TestMostCandidates: the text of an error lists some of the symbols of a name, and how many
+// there are.
+func TestMostCandidates(t *testing.T) {
+	e := &replay.QuestionError{Text: "get_order", Msg: "the name is ambiguous:"}
+	for n := range 185 {
+		e.Candidates = append(e.Candidates, timeline.Symbol{Name: "get_order", Addr: uint64(n), To: timeline.MaxTime})
+		switch text := e.Error(); n + 1 {
+		case 10:
+			if !strings.HasSuffix(text, "\n\t0x8 get_order\n\t0x9 get_order") {
+				t.Error(text)
+			}
+		case 185:
+			if !strings.HasSuffix(text, "\n\t0x9 get_order\n\tand 175 more") {
+				t.Error(text)
+			}
+		}
+	}
+}
+
 // TestSimilar: an unknown name's error has the names that may have been meant.
 func TestSimilar(t *testing.T) {
 	r := load(t, "small")
