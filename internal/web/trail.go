@@ -33,7 +33,7 @@ type trail struct {
 
 	time   []uint64
 	site   []uint32 // in sites
-	at     []uint32 // where the record is, see recordAt
+	at     []uint32 // where the record is, see recordAt; in probed if there are probes
 	writer []uint16 // in writers
 	cpu    []uint16 // noCPU if it was not recorded
 	kind   []uint8  // a timeline.PokeKind
@@ -50,6 +50,9 @@ type trail struct {
 	files   []string // of the recording
 	bases   []int64  // where each begins, if they followed one another
 	dropped uint64   // pokes that are not in the columns
+	// probed has the bytes of the changes that probes recorded: they have no records. Each is
+	// the two lengths, then the old and the new bytes. nil: there are records.
+	probed []byte
 }
 
 // A site is an address that pokes change.
@@ -147,6 +150,9 @@ func newTrail(r *replay.Replay) (*trail, error) {
 			e.cpu = uint16(l.CPU)
 		}
 		p.events = append(p.events, p.pending(e))
+	}
+	if r.Report.Records[perfdata.RecordTextPoke] == 0 && !r.ListsOutOfLine() {
+		p.readProbed()
 	}
 	p.finish()
 	return t, nil
@@ -264,10 +270,28 @@ func (p *trailReader) readName(rec *perfdata.Record) {
 }
 
 func (p *trailReader) readPoke(rec *perfdata.Record) {
-	x := &p.poke
-	if p.r.Recording.TextPoke(rec, x) != nil {
-		return
+	if p.r.Recording.TextPoke(rec, &p.poke) == nil {
+		p.addPoke(&p.poke, p.recordAt(rec))
 	}
+}
+
+// readProbed reads the changes that probes recorded, of a kernel that emits no TEXT_POKE
+// records.
+func (p *trailReader) readProbed() {
+	p.probed = []byte{}
+	for c := range p.r.Changes() {
+		if c.Poke == nil || c.Began == 0 || len(p.probed) >= noRecord-1<<17 {
+			continue
+		}
+		at := uint32(len(p.probed))
+		p.probed = binary.LittleEndian.AppendUint16(p.probed, uint16(len(c.Poke.Old)))
+		p.probed = binary.LittleEndian.AppendUint16(p.probed, uint16(len(c.Poke.New)))
+		p.probed = append(append(p.probed, c.Poke.Old...), c.Poke.New...)
+		p.addPoke(c.Poke, at)
+	}
+}
+
+func (p *trailReader) addPoke(x *perfdata.TextPoke, at uint32) {
 	if len(p.time) == mostPokes {
 		p.dropped++
 		return
@@ -285,7 +309,7 @@ func (p *trailReader) readPoke(rec *perfdata.Record) {
 	}
 	p.time = append(p.time, x.Time)
 	p.site = append(p.site, k)
-	p.at = append(p.at, p.recordAt(rec))
+	p.at = append(p.at, at)
 	p.cpu = append(p.cpu, cpu)
 	kind := p.r.KindOf(x)
 	p.kind = append(p.kind, uint8(kind))
@@ -606,6 +630,12 @@ func (p *pokeReader) poke(i int) poke {
 	t := p.t
 	s := t.sites[t.site[i]]
 	x := poke{time: t.time[i], addr: s.addr, kind: timeline.PokeKind(t.kind[i]), writer: t.writerOf(t.writer[i]), cpu: t.cpu[i], at: i}
+	if t.probed != nil {
+		b := t.probed[t.at[i]:]
+		n, m := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])
+		x.old, x.new = b[4:4+n:4+n], b[4+n:4+n+m:4+n+m]
+		return x
+	}
 	var rec perfdata.TextPoke
 	if raw := p.raw(t.at[i]); raw != nil && t.r.Recording.TextPoke(raw, &rec) == nil && rec.Addr == x.addr && rec.Time == x.time {
 		x.old, x.new = bytes.Clone(rec.Old), bytes.Clone(rec.New)

@@ -104,7 +104,7 @@ func get(s *Server, path string, headers ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-var recordings = []string{"small", "rich", "lossy", "smalldup", "z72", "hotplug", "modfull", "callgraph", "arm64", "ppc64le"}
+var recordings = []string{"small", "rich", "lossy", "smalldup", "z72", "hotplug", "modfull", "callgraph", "arm64", "ppc64le", "probe612"}
 
 // TestTrail: the columns have the pokes that Replay.Changes yields, with writer and bytes.
 func TestTrail(t *testing.T) {
@@ -443,6 +443,27 @@ func TestFunctions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReferencesARM64: an address that is made by ADRP and up to two ADDs, or the offset of a
+// load, is found; others are not.
+func TestReferencesARM64(t *testing.T) {
+	// From a kernel: adrp x0, ffff800082a45000; add x0, x0, #0x5c0; add x0, x0, #0x2d8;
+	// bl; nop; adrp x1, ffff800082a45000; ldr w2, [x1, #0x18]
+	code := []byte{0xa0, 0x4a, 0x01, 0xf0, 0x00, 0x00, 0x17, 0x91, 0x00, 0x60, 0x0b, 0x91, 0x67, 0xa0, 0x08, 0x94, 0x1f, 0x20, 0x03, 0xd5,
+		0xa1, 0x4a, 0x01, 0xf0, 0x22, 0x18, 0x40, 0xb9}
+	const at = 0xffff8000800ee148
+	for addr, want := range map[uint64][]uint64{
+		0xffff800082a45898: {at}, 0xffff800082a455c0: {at}, 0xffff800082a45018: {at + 20},
+		0xffff800082a45000: nil, 0xffff800082a452d8: nil, 0xffff800082a46898: nil, 0xffff800082a44898: nil,
+	} {
+		if got := referencesARM64(nil, code, len(code), at, addr); !slices.Equal(got, want) {
+			t.Errorf("%#x is used at %#x, want %#x", addr, got, want)
+		}
+	}
+	if got := referencesARM64(nil, code, 20, at, 0xffff800082a45018); got != nil {
+		t.Errorf("a place outside of the piece: %#x", got)
 	}
 }
 
