@@ -44,13 +44,15 @@ func TestExecution(t *testing.T) {
 			}
 		}
 	}
-	if traps == 0 {
+	// Another execution may have met no INT3, or only those of probes that are armed for long:
+	// then there is nothing to find, and the instructions are compared all the same.
+	if *execution == "" && traps == 0 {
 		t.Fatal("the log has no trap")
 	}
 	for _, mode := range [][]string{nil, {"-b"}} {
 		n, int3, found := decode(t, exe, filepath.Join(dir, rec), traces, insns, cpus, mode...)
 		t.Logf("decoder %v: %d of %d instructions, %d of %d INT3, %d of them met while text was changed", mode, n, executed, int3, traps, found)
-		if int3 != traps || found == 0 {
+		if int3 != traps || found == 0 && *execution == "" {
 			t.Errorf("decoder %v: %d INT3 decoded, %d executed, %d while text was changed", mode, int3, traps, found)
 		}
 	}

@@ -21,54 +21,6 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 )
 
-// An etmEncoder writes packets of ETMv4 (Arm IHI 0064, "Trace packet formats").
-type etmEncoder struct{ out []byte }
-
-func (e *etmEncoder) sync(t, addr uint64) {
-	e.out = append(e.out, make([]byte, 11)...)
-	e.out = append(e.out, 0x80)       // A-Sync
-	e.out = append(e.out, 0x01, 1, 0) // Trace Info
-	e.timestamp(t)
-	e.out = append(e.out, 0x04) // Trace On
-	// Address with context: 64 bits, IS0; context: EL1, AArch64, not secure.
-	e.out = append(e.out, 0x85)
-	e.addressBytes(addr)
-	e.out = append(e.out, 0x31)
-}
-
-func (e *etmEncoder) addressBytes(addr uint64) {
-	e.out = append(e.out, byte(addr>>2)&0x7f, byte(addr>>9)&0x7f)
-	for shift := 16; shift < 64; shift += 8 {
-		e.out = append(e.out, byte(addr>>shift))
-	}
-}
-
-func (e *etmEncoder) address(addr uint64) {
-	e.out = append(e.out, 0x9d) // 64 bits, IS0
-	e.addressBytes(addr)
-}
-
-func (e *etmEncoder) timestamp(t uint64) {
-	e.out = append(e.out, 0x02)
-	for range 8 {
-		if t < 0x80 {
-			e.out = append(e.out, byte(t))
-			return
-		}
-		e.out = append(e.out, byte(t)|0x80)
-		t >>= 7
-	}
-	e.out = append(e.out, byte(t))
-}
-
-func (e *etmEncoder) atom(taken bool) {
-	if taken {
-		e.out = append(e.out, 0xf7)
-	} else {
-		e.out = append(e.out, 0xf6)
-	}
-}
-
 // Instructions of arm64.
 const (
 	armNOP = 0xd503201f
@@ -83,7 +35,7 @@ func armCBNZ(words int) uint32 { return 0xb5000002 | uint32(words)&0x7ffff<<5 } 
 // while it does. What OpenCSD decodes from its trace through the C library is what ran; with
 // the text of one time it is not.
 func TestOpenCSD(t *testing.T) {
-	exe := compile(t, "csdecode", "opencsd/c_api/opencsd_c_api.h", "opencsd/csdecode.c", "-lopencsd_c_api", "-lopencsd")
+	exe := csdecode(t)
 	const base = uint64(0xffff800080000000)
 	const functions, size = 64, 256 // functions of 256 bytes, in four pages
 	text := make([]byte, functions*size)
@@ -110,7 +62,7 @@ func TestOpenCSD(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const start = 2_000_000_000
 	now := uint64(start)
-	enc := &etmEncoder{}
+	enc := &etmEncoder{etmForm: etmForm{atoms: 1}}
 	var want []byte
 	run := func(addr uint64) {
 		want = binary.LittleEndian.AppendUint64(want, addr)
@@ -121,7 +73,7 @@ func TestOpenCSD(t *testing.T) {
 		f := rng.IntN(functions)
 		site := base + uint64(f*size)
 		if step == 0 {
-			enc.sync(now, site)
+			enc.sync(now, site, true)
 		} else {
 			enc.address(site) // where the last RET leads
 		}
@@ -194,7 +146,7 @@ func TestOpenCSD(t *testing.T) {
 	if !strings.Contains(out, " 0 errors") {
 		t.Error("errors")
 	}
-	if plain, out := decode("-1"); bytes.Equal(plain, want) {
+	if plain, out := decode("-p"); bytes.Equal(plain, want) {
 		t.Errorf("the text of one time gives the same: %s", out)
 	}
 }

@@ -137,6 +137,32 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 			}
 		}
 	}
+	return h.sides(out, addr, t)
+}
+
+// sides adds both sides of a change that is in flight at addr at time t: what is read is
+// one of them.
+func (h *history) sides(out []alternative, addr, t uint64) []alternative {
+	if h.read(addr, t, make([]byte, 1)).Standing != timeline.InFlight {
+		return out
+	}
+	c := h.cursor()
+	defer h.put(c)
+	for _, a := range c.Alternatives(addr, t, t) {
+		if a.Trap || a.Standing != timeline.InFlight {
+			continue
+		}
+		x := alternative{choice: before, from: a.Since, until: a.Until, change: a.Since, n: len(a.Inst.Bytes)}
+		copy(x.bytes[:], a.Inst.Bytes)
+		if b := make([]byte, x.n); h.read(addr, t, b).Given == x.n && string(b) == string(a.Inst.Bytes) {
+			x.choice = after // what is read of a change in flight is its new side
+		}
+		if !slices.ContainsFunc(out, func(o alternative) bool {
+			return o.choice != trap && string(o.bytes[:min(o.n, x.n)]) == string(x.bytes[:x.n])
+		}) {
+			out = append(out, x)
+		}
+	}
 	return out
 }
 

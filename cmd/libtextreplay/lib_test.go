@@ -104,7 +104,7 @@ func questions(r *replay.Replay, n int) (lines []string) {
 		}
 	}
 	names := []string{"vfs_read", "do_sys_openat2", "no_such_symbol", "schedule"}
-	whats := []string{"read", "read", "read", "page", "versions", "changes", "pages", "windows", "alternatives", "alternatives", "symbol", "lookup", "disassemble", "spans"}
+	whats := []string{"read", "read", "read", "page", "versions", "changes", "pages", "windows", "alternatives", "alternatives", "resume", "symbol", "lookup", "disassemble", "spans"}
 	first, horizon := r.Image.Extent()
 	for len(lines) < n {
 		m := moment{first + rng.Uint64N(horizon-first), first + rng.Uint64N(horizon-first)}
@@ -136,6 +136,13 @@ func questions(r *replay.Replay, n int) (lines []string) {
 		line := fmt.Sprintf("%s %x %d %d", what, m.addr, m.time, size)
 		if what == "lookup" {
 			line += " " + names[rng.IntN(len(names))]
+		}
+		if what == "resume" {
+			to := m.addr + rng.Uint64N(12) // the instruction, or about where it ends
+			if rng.IntN(3) == 0 {
+				to = changes[rng.IntN(len(changes))].addr
+			}
+			line += fmt.Sprintf(" %x", to)
 		}
 		lines = append(lines, line)
 	}
@@ -256,6 +263,15 @@ func againstGo(t *testing.T, exe, path string, n int) {
 				ok = ok && strings.Contains(" "+got[i], " 3:")
 				seen["alternatives"]++
 			}
+		case "resume":
+			var to uint64
+			fmt.Sscanf(name, "%x", &to)
+			want = "0"
+			if cur.ProbeMayResumeAt(addr, to, at) {
+				want = "1"
+			}
+			ok = got[i] == want
+			seen["resume: "+want]++
 		case "symbol":
 			want = "none"
 			if s, found := v.Symbol(addr); found {
@@ -297,6 +313,9 @@ func againstGo(t *testing.T, exe, path string, n int) {
 		}
 	}
 	t.Logf("%v", seen)
+	if n >= 1000 && (seen["resume: 0"] == 0 || seen["resume: 1"] == 0) {
+		t.Errorf("probes may resume always or never: %v", seen)
+	}
 	if seen["in a window"] == 0 || seen["alternatives"] == 0 {
 		t.Logf("no question was inside of a window")
 	}

@@ -1852,6 +1852,15 @@ var mutants = []mutant{
 	{"explicit-windows", "the old bytes of an explicit window are checked as a poke's are", "Builder.withWindows",
 		"Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1}", "Poke{Addr: w.Addr, Time: w.To, New: w.After, CPU: -1}",
 		"TestRules/explicit-windows: old bytes that contradict the facts before"},
+	{"explicit-windows", "a decoder is offered both sides", "Cursor.addVersion",
+		"possible && b.Standing == timeline.InFlight", "false",
+		"TestAlternativesInFlight"},
+	{"explicit-windows", "the old side is the first candidate, the new one the last", "Cursor.addSides",
+		"side*(n-1)", "side*0+n-1",
+		"TestAlternativesInFlight"},
+	{"explicit-windows", "the C library offers both sides", "history.sides",
+		"a.Standing != timeline.InFlight", "true",
+		"TestAlternativesAgainstGo"},
 
 	// Kernels that record no pokes: probes.
 	{"probes", "a change is in flight between its two samples", "build.history",

@@ -340,8 +340,8 @@ func TestExecution(t *testing.T) {
 	}
 	t.Logf("%+v, %d INT3 in the log", sum, traps)
 	// The INT3 of a probe that is armed for long is in the text: traps has only those that
-	// CPUs met while text was changed.
-	if sum.other != 0 || sum.errors != 0 || sum.int3 != traps || sum.traps == 0 {
+	// CPUs met while text was changed. Another execution may have none of them.
+	if sum.other != 0 || sum.errors != 0 || sum.int3 != traps || sum.traps == 0 && *execution == "" {
 		t.Errorf("%+v, want %d INT3, nothing else than in the log, no errors", sum, traps)
 	}
 }

@@ -131,7 +131,7 @@ const maxVersions = 16
 
 // Alternatives returns what a CPU may execute at addr at some time from first to last, both
 // included, where an instruction begins there. First come the versions of the instruction
-// during that time, then the traps of the windows that are open at addr, then the old and
+// during that time, both sides of a change that is in flight, then the traps of the windows that are open at addr, then the old and
 // new bytes of those pokes that were not there during that time. What is the same is
 // listed once. Where code does not change there is one alternative, and none where no
 // bytes are given.
@@ -194,6 +194,9 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 		var only [instRoom]byte
 		b = c.Read(addr, t, only[:len(inst.Bytes)])
 	}
+	if possible && b.Standing == timeline.InFlight {
+		defer c.addSides(addr, t)
+	}
 	for i := range c.alternatives {
 		if a := &c.alternatives[i]; !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes) {
 			if possible && !a.Possible || possible && a.Until == b.Since {
@@ -205,6 +208,29 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 	}
 	c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: b.Standing, Validity: b.Validity, Possible: possible})
 	return b.Validity
+}
+
+// addSides adds both sides of a change that is in flight at addr at time t: the old
+// instruction, and the new one. [Cursor.Read] gives one of them.
+func (c *Cursor) addSides(addr, t uint64) {
+	for side := range 2 {
+		code := c.room()
+		b := c.Read(addr, t, code)
+		inFlight := false
+		for s := range c.image.At(t).Spans(addr, uint64(b.Given)) {
+			if n := len(s.Candidates); s.Standing == timeline.InFlight && n > 0 {
+				copy(code[s.Addr-addr:b.Given], s.Candidates[side*(n-1)].Bytes)
+				inFlight = true
+			}
+		}
+		inst := c.decoder.Decode(code[:b.Given], addr)
+		if !inFlight || slices.ContainsFunc(c.alternatives, func(a Alternative) bool {
+			return !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes)
+		}) {
+			continue
+		}
+		c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: timeline.InFlight, Validity: b.Validity, Possible: true})
+	}
 }
 
 // addTrap adds the trap of a window.

@@ -45,12 +45,14 @@ func TestAlternativesExecuted(t *testing.T) {
 		r := loadWith(t, rec, replay.Options{Windows: true})
 		c := r.Cursor()
 		var buf [16]byte
-		runs, traps, most := 0, 0, 0
+		runs, traps, inFlight, most := 0, 0, 0, 0
 		for _, x := range e.runs {
 			trap := len(x.bytes) == 1 && x.bytes[0] == 0xcc
 			for _, at := range []uint64{x.first, x.last} {
 				b := c.Read(x.addr, at, buf[:len(x.bytes)])
-				if b.Standing != timeline.Known {
+				if b.Standing == timeline.InFlight {
+					inFlight++
+				} else if b.Standing != timeline.Known {
 					continue
 				}
 				list := c.Alternatives(x.addr, at, at)
@@ -73,11 +75,44 @@ func TestAlternativesExecuted(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d ends of runs, %d of them traps; at most %d alternatives", runs, traps, most)
+		t.Logf("%d ends of runs, %d of them traps, %d in flight; at most %d alternatives", runs, traps, inFlight, most)
 		if runs == 0 || traps == 0 && r.Machine() == elf.EM_X86_64 {
 			t.Error("nothing was compared")
 		}
 	})
+}
+
+// TestAlternativesInFlight: while a change is in flight, the old and the new instruction are both
+// possible. The samples of probes say when a change began and when it had ended.
+func TestAlternativesInFlight(t *testing.T) {
+	for _, name := range []string{"executedarm/cut.data", "probe612/rec.data"} {
+		t.Run(filepath.Dir(name), func(t *testing.T) {
+			r := loadWith(t, testdata(name), replay.Options{Windows: true})
+			c := r.Cursor()
+			changes := 0
+			for a, v := range r.Image.Fragments() {
+				var code [4]byte
+				if a.Lo%4 != 0 || c.Read(a.Lo, v.Since, code[:]).Standing != timeline.InFlight {
+					continue
+				}
+				changes++
+				for _, at := range []uint64{v.Since, v.Since + (v.Until-v.Since)/2, v.Until - 1} {
+					for s := range r.Image.At(at).Spans(a.Lo, 4) {
+						list := c.Alternatives(a.Lo, at, at)
+						for _, side := range s.Candidates {
+							if !slices.ContainsFunc(list, func(a replay.Alternative) bool { return a.Possible && bytes.Equal(a.Inst.Bytes, side.Bytes) }) {
+								t.Errorf("%#x at %d may have %x; the alternatives are %+v", a.Lo, at, side.Bytes, list)
+							}
+						}
+					}
+				}
+			}
+			if changes < 5 {
+				t.Errorf("%d changes in flight", changes)
+			}
+			t.Logf("%d changes", changes)
+		})
+	}
 }
 
 // TestEffect: the effect of every window of some recordings is the one that the cursor lists,

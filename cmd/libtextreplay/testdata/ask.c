@@ -104,6 +104,13 @@ int main(int argc, char **argv)
 				printf(":%" PRIx64 ":%" PRIx64 ":%" PRIu64 "-%" PRIu64 "@%" PRIu64, alt[i].target, alt[i].next,
 				       alt[i].from, alt[i].until, alt[i].change);
 			}
+		} else if (!strcmp(what, "resume")) { /* of the probe at addr, at the last number */
+			int may;
+			if (sscanf(line, "%*s %*s %*s %*s %" SCNx64, &until) != 1)
+				return 2;
+			may = textreplay_probe_may_resume(cur, addr, until);
+			check(may);
+			printf("%d", may);
 		} else if (!strcmp(what, "symbol")) {
 			textreplay_symbol s;
 			int err = textreplay_symbol_at(cur, addr, &s);
