@@ -220,8 +220,13 @@ func withoutDuplicates(pokes []InPlacePoke) []InPlacePoke {
 // the CPUs differ. It must be called before w is used.
 func (w *Windows) Widen(skew uint64) { w.skew = skew }
 
+// byPoke compares windows by the time of their pokes, then by address.
+func byPoke(a, b Window) int {
+	return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Len, b.Len), cmp.Compare(a.Kind, b.Kind))
+}
+
 // At returns the windows that are open at time t over any byte of [addr, addr+n), by
-// the time of their pokes.
+// the time of their pokes, then by address.
 func (w *Windows) At(addr, n, t uint64) []Window {
 	if w.words != nil {
 		return w.words.at(w, addr, n, t)
@@ -234,15 +239,22 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 }
 
 // WindowReach is how many in-place pokes lie at most between a time and a poke whose window
-// is open then, that poke included. A window of x86 reaches over at most a batch on either
-// side of its poke, and then to the next poke.
+// is open then, that poke included, not counting those of one time. A window of x86 reaches
+// over at most a batch on either side of its poke, and then to the next poke.
 const WindowReach = maxBatch + 1
 
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
 	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
-	for k := max(0, i-WindowReach); k < min(w.len(), i+WindowReach); k++ {
+	first, end := i, i // with those of one time, which are no bounds of one another's windows
+	for first > 0 && w.at(first-1).Time == w.at(i-1).Time {
+		first--
+	}
+	for end < w.len() && w.at(end).Time == w.at(i).Time {
+		end++
+	}
+	for k := max(0, first-WindowReach); k < min(w.len(), end+WindowReach); k++ {
 		p := w.at(k)
 		if p.Len == 0 || p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
 			continue
@@ -251,6 +263,7 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 			out = append(out, win)
 		}
 	}
+	slices.SortStableFunc(out, byPoke)
 	return out
 }
 
@@ -259,17 +272,38 @@ func (w *Windows) window(k int) Window {
 	p := w.at(k)
 	lo, hi := w.couldBeBatch(k)
 	win := Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind,
-		Proven: Interval{0, MaxTime}}
-	if lo > 0 {
-		win.Proven.From = w.at(lo - 1).Time
-	}
-	if hi < w.len() {
-		win.Proven.To = w.at(hi).Time
-	}
-	win.Proven = w.betweenIdle(w.firstIdle(p), p, win.Proven)
+		Proven: w.betweenIdle(w.firstIdle(p), p, around(lo, hi, w.len(), p.TID, w.at))}
 	win.Estimate = w.estimate(k)
 	win.bound(w.skew)
 	return win
+}
+
+// around returns the time from the poke before [lo, hi) to the one behind it: of n pokes in
+// the order of time, those that could be of one batch with a poke of task tid. Which of two
+// tasks was the first at one time is not known, so another task's poke of that time is no
+// bound.
+func around(lo, hi, n int, tid uint32, at func(int) *InPlacePoke) Interval {
+	before := func(i int) bool { return at(i).Time < at(lo).Time || at(i).TID == tid }
+	behind := func(i int) bool { return at(i).Time > at(hi-1).Time || at(i).TID == tid }
+	i, j := lo-1, hi
+	for i >= 0 && !before(i) {
+		if i--; lo-i > maxBatch { // ever more of one time: a bound that is too wide is none that is wrong
+			i = sort.Search(i+1, func(k int) bool { return at(k).Time >= at(lo).Time }) - 1
+		}
+	}
+	for j < n && !behind(j) {
+		if j++; j-hi > maxBatch {
+			j = sort.Search(n, func(k int) bool { return at(k).Time > at(hi-1).Time })
+		}
+	}
+	v := Interval{0, MaxTime}
+	if i >= 0 {
+		v.From = at(i).Time
+	}
+	if j < n {
+		v.To = at(j).Time
+	}
+	return v
 }
 
 // bound narrows a window by what each kind of writer has done when it makes the record,

@@ -100,6 +100,9 @@ func TestBatchOfOneTask(t *testing.T) {
 		{"the same address before", InPlacePoke{400, 0x200, 1, 5, batch, 0}, InPlacePoke{600, 0x300, 1, 5, batch, 0}, Interval{400, 700}},
 		{"a place that is written alone before", InPlacePoke{400, 0x100, 1, 5, batch, PokeAlone}, InPlacePoke{600, 0x300, 1, 5, batch, 0}, Interval{400, 700}},
 		{"and after", InPlacePoke{400, 0x100, 1, 5, batch, 0}, InPlacePoke{600, 0x300, 1, 5, batch, PokeAlone}, Interval{300, 600}},
+		{"another task at the same time, which may have come after", InPlacePoke{500, 0x100, 2, 5, batch, 0}, InPlacePoke{600, 0x300, 2, 5, batch, 0}, Interval{300, 600}},
+		{"another task at the same time, which may have come before", InPlacePoke{400, 0x100, 2, 5, batch, 0}, InPlacePoke{500, 0x300, 2, 5, batch, 0}, Interval{400, 700}},
+		{"this task at the same time", InPlacePoke{500, 0x201, 1, 5, batch, 0}, InPlacePoke{600, 0x300, 2, 5, batch, 0}, Interval{500, 600}},
 		{"a kprobe is no batch", InPlacePoke{400, 0x100, 1, 1, PokeArmed, 0}, InPlacePoke{600, 0x300, 1, 1, PokeDisarmed, 0}, Interval{400, 600}},
 	} {
 		w := NewWindows([]InPlacePoke{{300, 0x400, 9, 5, batch, 0}, tt.before, {500, 0x200, 1, 5, batch, 0}, tt.after, {700, 0x050, 9, 5, batch, 0}}, nil, false)
@@ -111,6 +114,23 @@ func TestBatchOfOneTask(t *testing.T) {
 		}
 		if d := cmp.Diff([]Interval{tt.want}, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+// TestManyOfOneTime: many tasks change more places at one time than a batch has.
+func TestManyOfOneTime(t *testing.T) {
+	pokes := []InPlacePoke{{400, 0x10, 1 << 20, 5, PokeBatch, 0}}
+	for i := range uint32(3 * maxBatch) {
+		pokes = append(pokes, InPlacePoke{500, 0x10000 - 16*uint64(i), 1 + i, 5, PokeBatch, 0})
+	}
+	pokes = append(pokes, InPlacePoke{600, 0x20, 1 << 20, 5, PokeBatch, 0})
+	w := NewWindows(pokes, nil, false)
+	for _, p := range []InPlacePoke{pokes[1], pokes[len(pokes)-2]} {
+		for _, at := range []uint64{400, 599} {
+			if got := w.At(p.Addr, 1, at); len(got) != 1 {
+				t.Errorf("%#x at %d: %+v", p.Addr, at, got)
+			}
 		}
 	}
 }

@@ -263,16 +263,11 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 			}
 			for k := lo; k < hi; k++ {
 				p := poke(k)
-				proven := Interval{0, MaxTime}
+				var proven Interval
 				if w.words != nil {
 					proven = w.words.task[k]
 				} else {
-					if first := max(lo, k-(maxBatch-1)); first > 0 {
-						proven.From = poke(first - 1).Time
-					}
-					if end := min(hi, k+maxBatch); end < len(order) {
-						proven.To = poke(end).Time
-					}
+					proven = around(max(lo, k-(maxBatch-1)), min(hi, k+maxBatch), len(order), p.TID, poke)
 				}
 				if !w.isFirstIdle(idle, p) {
 					idle = w.firstIdle(p)
@@ -358,7 +353,7 @@ func after(list []opening, t uint64) int {
 }
 
 // appendOpen appends the windows that are open over any byte of [addr, addr+n) at any time
-// of [from, to], by the time of their pokes. Their Estimate is empty.
+// of [from, to], by the time of their pokes, then by address. Their Estimate is empty.
 func (x *windowIndex) appendOpen(dst []Window, w *Windows, addr, n, from, to uint64) []Window {
 	first := len(dst)
 	add := func(p *InPlacePoke, o Interval) {
@@ -387,7 +382,7 @@ func (x *windowIndex) appendOpen(dst []Window, w *Windows, addr, n, from, to uin
 			}
 		}
 	}
-	slices.SortStableFunc(dst[first:], func(a, b Window) int { return cmp.Compare(a.Switch, b.Switch) })
+	slices.SortStableFunc(dst[first:], byPoke)
 	// A poke that covers several pieces is there as often.
 	kept := first
 	for i := first; i < len(dst); i++ {

@@ -190,8 +190,9 @@ func (c *checker) traps(w *timeline.Windows) {
 		return // true times are not those of the records
 	}
 	for _, trap := range c.run.Kernel.Truth.Traps {
-		if !trap.Kept || trap.From == trap.To || trap.Poked < rec.Opened || trap.Poked >= rec.Ended || clock.Read(0, trap.Poked) > c.image.Horizon() {
-			continue
+		if !trap.Kept || trap.From == trap.To || trap.Poked < rec.Opened || trap.Poked >= rec.Ended ||
+			clock.Read(0, trap.Poked) > c.image.Horizon() || clock.Read(0, trap.Poked) < c.image.First() {
+			continue // a file of --switch-output may begin in the middle of a batch
 		}
 		for _, moment := range []uint64{trap.From, trap.From + c.rand.Uint64N(trap.To-trap.From), trap.To - 1} {
 			at := clock.Read(0, moment)
