@@ -312,3 +312,17 @@ func TestFleetQueries(t *testing.T) {
 		})
 	}
 }
+
+// TestFleetWithoutCopy: the queries run on tables of a recording without a copy of kernel text,
+// and answer as at does.
+func TestFleetWithoutCopy(t *testing.T) {
+	others := t.TempDir()
+	if err := os.CopyFS(filepath.Join(others, "one", "rec.data"), os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(others, "one", "rec.data", "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TEXTREPLAY_OTHER", others)
+	TestFleetAnswers(t)
+}

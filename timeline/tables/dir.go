@@ -249,10 +249,43 @@ func newWriter[T any](w io.Writer, rows int) *parquet.GenericWriter[T] {
 // writeRows writes a table of which all rows are in memory.
 func writeRows[T any](w io.Writer, rows []T) error {
 	out := newWriter[T](w, len(rows))
-	if _, err := out.Write(rows); err != nil {
-		return err
+	for len(rows) > 0 {
+		n := alike(rows)
+		if _, err := out.Write(rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
 	}
 	return out.Close()
+}
+
+// alike returns how many rows at the beginning have the same columns null. parquet-go 0.32 writes
+// zero values for nulls if the rows of one call differ in that.
+func alike[T any](rows []T) int {
+	if _, has := any(&rows[0]).(nullable); !has {
+		return len(rows)
+	}
+	first := any(&rows[0]).(nullable).nulls()
+	n := 1
+	for n < len(rows) && any(&rows[n]).(nullable).nulls() == first {
+		n++
+	}
+	return n
+}
+
+// A nullable is a row of which more than one is in a file, and of which columns may be null.
+type nullable interface {
+	nulls() [3]bool // which of those columns are
+}
+
+func (r *gapRow) nulls() [3]bool {
+	return [3]bool{r.Bytes == nil, r.Before == nil, r.After == nil}
+}
+
+func (r *symbolRow) nulls() [3]bool { return [3]bool{r.AliasOf == ""} }
+
+func (r *programRow) nulls() [3]bool {
+	return [3]bool{r.Offset == 0, r.CodeHash == "", r.XlatedHash == ""}
 }
 
 // An addition adds the tables of one recording to a directory.
@@ -316,7 +349,8 @@ func (a *addition) commit() error {
 	})
 }
 
-// addPages writes those pages that no file of the directory has.
+// addPages writes those pages that no file of the directory has, or a file without rows if there
+// are no pages.
 func (a *addition) addPages(build string, pages []page) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -355,7 +389,7 @@ func (a *addition) addPages(build string, pages []page) error {
 		h.Write(p.Hash[:])
 	}
 	name := ""
-	if len(missing) > 0 {
+	if len(missing) > 0 || len(pages) == 0 {
 		name = filepath.Join(full, hex.EncodeToString(h.Sum(nil)[:16])+".parquet")
 		files[name] = true
 	}

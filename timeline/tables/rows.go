@@ -88,7 +88,7 @@ type gapRow struct {
 	Standing   string   `parquet:"standing,dict"`
 	Reason     string   `parquet:"reason,dict"`
 	Source     string   `parquet:"source,dict"`
-	Bytes      []byte   `parquet:"bytes,optional"` // null or empty: the derived ones, if the standing has any
+	Bytes      []byte   `parquet:"bytes,optional"` // null: the derived ones, if the standing has any
 	Before     []byte   `parquet:"before,optional"`
 	After      []byte   `parquet:"after,optional"`
 	Candidates [][]byte `parquet:"candidates,list"`

@@ -453,3 +453,60 @@ func TestPatched(t *testing.T) {
 		t.Errorf("only %d patches", patches)
 	}
 }
+
+// TestNulls: columns that may be null are null where they have no value, in whatever order rows
+// with and without them follow one another.
+func TestNulls(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 2))
+	for range 200 {
+		n := 1 + rnd.IntN(200)
+		gaps, symbols, programs := make([]gapRow, n), make([]symbolRow, n), make([]programRow, n)
+		for i := range n {
+			if rnd.IntN(2) == 0 {
+				gaps[i].Bytes, symbols[i].AliasOf, programs[i].Offset = []byte{1}, "a", 1
+			}
+			if rnd.IntN(3) == 0 {
+				gaps[i].Before, gaps[i].After, programs[i].CodeHash = []byte{2}, []byte{3}, "b"
+			}
+			if rnd.IntN(9) == 0 {
+				gaps[i].After, programs[i].XlatedHash = nil, "c"
+			}
+		}
+		checkNulls(t, "bytes", gaps, func(r *gapRow) bool { return r.Bytes == nil })
+		checkNulls(t, "before", gaps, func(r *gapRow) bool { return r.Before == nil })
+		checkNulls(t, "after", gaps, func(r *gapRow) bool { return r.After == nil })
+		checkNulls(t, "alias_of", symbols, func(r *symbolRow) bool { return r.AliasOf == "" })
+		checkNulls(t, "text_offset", programs, func(r *programRow) bool { return r.Offset == 0 })
+		checkNulls(t, "code_hash", programs, func(r *programRow) bool { return r.CodeHash == "" })
+		checkNulls(t, "xlated_hash", programs, func(r *programRow) bool { return r.XlatedHash == "" })
+	}
+}
+
+func checkNulls[T any](t *testing.T, name string, rows []T, isNull func(*T) bool) {
+	t.Helper()
+	var file bytes.Buffer
+	if err := writeRows(&file, rows); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, ok := f.Schema().Lookup(name)
+	if !ok {
+		t.Fatalf("no column %s", name)
+	}
+	in := f.RowGroups()[0].Rows()
+	defer in.Close()
+	buf := make([]parquet.Row, 1)
+	for i := range rows {
+		if n, err := in.ReadRows(buf); n != 1 {
+			t.Fatal(err)
+		}
+		for _, v := range buf[0] {
+			if v.Column() == leaf.ColumnIndex && v.IsNull() != isNull(&rows[i]) {
+				t.Fatalf("row %d of %d: %s is %v, null %v", i, len(rows), name, v, v.IsNull())
+			}
+		}
+	}
+}

@@ -140,11 +140,10 @@ func (s *source) addSymbols(a *addition) error {
 	return addRows(a, s.own("symbols", "-"), false, func() []symbolRow { return others })
 }
 
+// addPages adds which pages the copy has. Of a recording without a copy this is a file without
+// rows: databases refuse a table without files.
 func (s *source) addPages(a *addition) error {
-	if len(s.pages) == 0 {
-		return nil
-	}
-	return addRows(a, filepath.Join(partition("pages", "-", s.build), s.row.TextSet+".parquet"), true, s.pageRows)
+	return addRows(a, filepath.Join(partition("pages", "-", s.build), setOf(s.pages)+".parquet"), true, s.pageRows)
 }
 
 func (s *source) recordingRows() []recordingRow { return []recordingRow{s.row} }
