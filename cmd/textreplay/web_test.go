@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -35,7 +36,7 @@ import (
 )
 
 // browser starts a browser with one tab, or skips the test if there is none.
-func browser(t *testing.T) context.Context {
+func browser(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-headless-shell", "google-chrome"} {
@@ -49,6 +50,7 @@ func browser(t *testing.T) context.Context {
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1300, 900))
+	opts = append(opts, flags...)
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), opts...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -464,6 +466,55 @@ func TestWebIndex(t *testing.T) {
 	if !isThere(index) {
 		t.Error("there is no index")
 	}
+}
+
+// TestWebStrangers: a page of another site, open in the same browser, reads nothing, neither
+// by asking from there nor after its name has come to mean this machine.
+func TestWebStrangers(t *testing.T) {
+	ctx := browser(t, chromedp.Flag("host-resolver-rules", "MAP rebound.example 127.0.0.1"))
+	base := served(t, filepath.Join(corpus.Root(), "testdata/small/rec.data"))
+	// What a page of another port of this machine can try. Each line of its result is what
+	// it could read.
+	page := `<!doctype html><meta charset="utf-8"><body><script>
+const base = ` + strconv.Quote(base) + `, read = []
+const tries = [
+	fetch(base + '/log').then(a => a.text()).then(x => read.push('fetch: ' + x.length)),
+	fetch(base + '/log', { credentials: 'include', headers: { 'X-A': 'b' } }).then(a => a.text()).then(x => read.push('with a header: ' + x.length)),
+	fetch(base + '/state', { method: 'POST', body: 'x' }).then(a => a.text()).then(x => read.push('POST: ' + x.length)),
+	fetch(base + '/log', { mode: 'no-cors' }).then(a => { if (a.type !== 'opaque' || a.status) read.push('no-cors: ' + a.type) }),
+	new Promise(done => { const x = document.createElement('script'); x.src = base + '/static/app.js'; x.onload = () => { read.push('script'); done() }; x.onerror = done; document.body.append(x) }),
+	new Promise(done => { const x = document.createElement('link'); x.rel = 'stylesheet'; x.href = base + '/static/style.css'; x.onload = () => { read.push('style'); done() }; x.onerror = done; document.body.append(x) }),
+	new Promise(done => { const x = document.createElement('iframe'); x.src = base + '/'; x.onload = () => { try { read.push('frame: ' + x.contentDocument.body.innerText.length) } catch {} if (x.contentWindow.length) read.push('frames'); done() }; document.body.append(x) }),
+]
+Promise.allSettled(tries).then(() => { document.body.dataset.read = JSON.stringify(read) })
+</script>`
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, page)
+	})}
+	go other.Serve(l)
+	defer other.Close()
+	v := visit(t, ctx, base)
+	for _, host := range []string{l.Addr().String(), strings.Replace(l.Addr().String(), "127.0.0.1", "rebound.example", 1)} {
+		v.do(chromedp.Navigate("http://" + host + "/"))
+		v.until("all was tried", `document.body.dataset.read !== undefined`)
+		if got := eval[string](v, "document.body.dataset.read"); got != "[]" {
+			t.Errorf("a page of %s could read %s", host, got)
+		}
+	}
+	// The name of the stranger means this machine now.
+	v.do(chromedp.Navigate(strings.Replace(base, "127.0.0.1", "rebound.example", 1) + "/log"))
+	if got := eval[string](v, "document.body.innerText"); !strings.Contains(got, "refused: this server does not have the name") {
+		t.Errorf("a rebound name reads %.300s", got)
+	}
+	// A link leads here, and the page then works.
+	v.do(chromedp.Navigate("http://" + l.Addr().String() + "/"))
+	v.do(chromedp.Evaluate(`setTimeout(() => { location.href = `+strconv.Quote(base+"/log")+` }, 50)`, nil))
+	v.until("the page behind a link", `location.pathname === '/log' && Number(document.getElementById('total')?.dataset.total) === 548`)
 }
 
 // TestWebProfile: pprof's pages are there.

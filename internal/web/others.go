@@ -371,10 +371,19 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		for hi < len(tr.time) && near(hi) {
 			hi++
 		}
+		switched := s.switched(rd, all[from:i])
+		if switched == "" && list == &d.Times {
+			// Sites of both kinds are in the functions that use it. Most others are of one.
+			var run []logEntry
+			for k := lo; k < min(hi, lo+100); k++ {
+				run = append(run, logEntry(k))
+			}
+			switched = s.switched(rd, run)
+		}
 		w := tr.writerOf(tr.writer[first]).String()
 		a := tr.sites[tr.site[first]].addr
 		*list = append(*list, dataTime{Time: replay.Seconds(tr.time[lo]), To: replay.Seconds(tr.time[hi-1]), Writer: orUnknown(w), N: hi - lo,
-			Switched: s.switched(rd, all[from:i]), Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
+			Switched: switched, Where: placeName(v, a), Href: addrLink(a, tr.time[first]), Kind: classNames[s.trail.class[first]],
 			LogHref: "/log?" + url.Values{"from": {replay.Seconds(tr.time[lo])}, "to": {replay.Seconds(tr.time[hi-1] + 1)}, "by": {w}, "t": {replay.Seconds(tr.time[first])}}.Encode()})
 	}
 	if len(d.Times) == 0 {

@@ -166,16 +166,29 @@ func (p *plane) draw(k tileKey) *tile {
 			}
 		}
 	} else {
-		c := 0
-		for i, s := range t.site[i0:i1] {
-			s := int(s) - s0
-			if uint(s) >= uint(len(row)) {
-				continue
+		// There can be millions: column by column, without a look at each time.
+		for c, lo := 0, i0; c < tileCells; c++ {
+			hi := i1
+			if c < tileCells-1 {
+				hi = lo + sort.Search(i1-lo, func(i int) bool { return t.time[lo+i] >= edge[c] })
 			}
-			for t.time[i0+i] >= edge[c] && c < tileCells-1 {
-				c++
+			classes := t.class[lo:hi]
+			for i, s := range t.site[lo:hi] {
+				s := int(s) - s0
+				if uint(s) >= uint(len(row)) {
+					continue
+				}
+				cell := int(row[s])*tileCells + c
+				n[cell]++
+				class[cell] = max(class[cell], classes[i])
+				total++
 			}
-			visit(i0+i, int(row[s])*tileCells+c)
+			lo = hi
+		}
+		for i := i0; i < i1 && total <= mostMarks; i++ {
+			if s := int(t.site[i]); s0 <= s && s < s1 {
+				listed = append(listed, uint32(i))
+			}
 		}
 	}
 	out := &tile{N: total}
