@@ -182,12 +182,17 @@ func (d *Dir) Has(id string) (*Manifest, error) {
 }
 
 // ID returns the name of a recording in the tables: a hash of the content of its files, in
-// this order. guest is the virtual machine that is exported, 0 for the host.
+// this order. guest is the virtual machine that is exported, 0 for the host. The names of
+// several files count, too; that of a single one does not, which may come from standard input.
 func ID(files []string, guest int) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "tables of guest %d\n", guest)
-	for _, name := range files {
-		if err := hashFile(h, name); err != nil {
+	for _, path := range files {
+		name := ""
+		if len(files) > 1 {
+			name = filepath.Base(path)
+		}
+		if err := hashFile(h, path, name); err != nil {
 			return "", err
 		}
 	}
@@ -196,8 +201,8 @@ func ID(files []string, guest int) (string, error) {
 
 // hashFile adds a file to a hash: its name, its size and its content. What is not there,
 // and directories, add nothing.
-func hashFile(h io.Writer, name string) error {
-	f, err := os.Open(name)
+func hashFile(h io.Writer, path, name string) error {
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -209,7 +214,7 @@ func hashFile(h io.Writer, name string) error {
 	if err != nil || info.IsDir() {
 		return err
 	}
-	fmt.Fprintf(h, "%q %d\n", filepath.Base(name), info.Size())
+	fmt.Fprintf(h, "%q %d\n", name, info.Size())
 	_, err = io.Copy(h, f)
 	return err
 }

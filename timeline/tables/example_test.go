@@ -47,7 +47,7 @@ func ExampleDir_Add() {
 	// pages: 33 rows
 	// programs: 1 rows
 	// recordings: 1 rows
-	// symbols: 217 rows
 	// symbols: 2131 rows
+	// symbols: 217 rows
 	// text: 32 rows
 }
