@@ -54,7 +54,7 @@ func a64SystemRegister(word uint32) string {
 	return fmt.Sprintf("s%d_%d_c%d_c%d_%d", key>>14, key>>11&7, key>>7&15, key>>3&15, key&7)
 }
 
-// a64RegisterFamilies are registers of which there are several. The first one's
+// a64RegisterFamilies are registers that come in several. The first one's
 // name is a format, and the next ones lie step further on.
 var a64RegisterFamilies = []struct {
 	first       a64System

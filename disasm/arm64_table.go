@@ -260,7 +260,7 @@ func a64Atomics() []encoding {
 }
 
 // a64MemoryOps returns the instructions that copy and set memory (FEAT_MOPS),
-// each of which is there for the prologue, the main part and the epilogue.
+// each for the prologue, the main part and the epilogue.
 func a64MemoryOps() []encoding {
 	options := []string{"", "wt", "rt", "t", "wn", "wtwn", "rtwn", "twn", "rn", "wtrn", "rtrn", "trn", "n", "wtn", "rtn", "tn"}
 	var entries []encoding

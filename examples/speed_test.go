@@ -156,7 +156,7 @@ func makeSpeed(t *testing.T, dir string, visits int, hot, changes bool) speedFil
 	target := func() uint64 {
 		f := rng.IntN(functions)
 		if hot {
-			// Four pages, one of which may change.
+			// Four pages; one may change.
 			f = 49*perPage + f%(4*perPage)
 		}
 		return genperf.TextAddr + uint64(f*size)

@@ -498,7 +498,7 @@ type sameAddr struct {
 	ends   bool // one of them marks the end of a section
 }
 
-// endingAt looks at the symbols of one address of which the last is the one
+// endingAt looks at the symbols of one address, whose last one is the one
 // before the hi-th.
 func (k *Kallsyms) endingAt(hi int) sameAddr {
 	s := sameAddr{addr: k.entries[hi-1].addr, lo: hi - 1, hi: hi, best: -1}

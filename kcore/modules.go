@@ -83,12 +83,12 @@ func parseModule(line string) (Module, error) {
 	m := Module{Name: f[0], State: f[4]}
 	var err error
 	if m.Size, err = strconv.ParseUint(f[1], 10, 64); err != nil {
-		return Module{}, fmt.Errorf("module size %.32q is no number", f[1])
+		return Module{}, fmt.Errorf("module size %.32q is not a number", f[1])
 	}
 	if f[2] == "-" {
 		m.Refs = -1
 	} else if m.Refs, err = strconv.Atoi(f[2]); err != nil {
-		return Module{}, fmt.Errorf("module reference count %.32q is no number", f[2])
+		return Module{}, fmt.Errorf("module reference count %.32q is not a number", f[2])
 	}
 	if f[3] != "-" {
 		for user := range strings.SplitSeq(strings.TrimSuffix(f[3], ","), ",") {
@@ -100,7 +100,7 @@ func parseModule(line string) (Module, error) {
 		return Module{}, fmt.Errorf("module address %.32q does not begin with 0x", f[5])
 	}
 	if m.Addr, err = strconv.ParseUint(hex, 16, 64); err != nil {
-		return Module{}, fmt.Errorf("module address %.32q is no number", f[5])
+		return Module{}, fmt.Errorf("module address %.32q is not a number", f[5])
 	}
 	if len(f) > 6 {
 		m.Taints = strings.Trim(f[6], "()")

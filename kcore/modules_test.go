@@ -44,10 +44,10 @@ func TestParseModules(t *testing.T) {
 			want: []Module{{Name: "a", Addr: 0xffffffffc02ba000, Size: 1, State: "Live"}},
 			err:  "modules:2: last line has no end (offset 0x20)",
 		},
-		{name: "size", text: "c x 0 - Live 0x10\n", want: []Module{}, err: `modules:1: module size "x" is no number (offset 0x0)`},
-		{name: "count", text: "c 1 x - Live 0x10\n", want: []Module{}, err: `modules:1: module reference count "x" is no number (offset 0x0)`},
+		{name: "size", text: "c x 0 - Live 0x10\n", want: []Module{}, err: `modules:1: module size "x" is not a number (offset 0x0)`},
+		{name: "count", text: "c 1 x - Live 0x10\n", want: []Module{}, err: `modules:1: module reference count "x" is not a number (offset 0x0)`},
 		{name: "prefix", text: "c 1 0 - Live 10\n", want: []Module{}, err: `modules:1: module address "10" does not begin with 0x (offset 0x0)`},
-		{name: "address", text: "c 1 0 - Live 0x\n", want: []Module{}, err: `modules:1: module address "0x" is no number (offset 0x0)`},
+		{name: "address", text: "c 1 0 - Live 0x\n", want: []Module{}, err: `modules:1: module address "0x" is not a number (offset 0x0)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ type aheadBatch struct {
 	last    bool // there are no more
 }
 
-// An aheadRecord is a Record, of which the bytes are elsewhere.
+// An aheadRecord is a Record whose bytes are elsewhere.
 type aheadRecord struct {
 	offset int64 // Record.Offset
 	size   uint32
@@ -63,7 +63,7 @@ const (
 	aheadBatches = 3         // that wait
 )
 
-// Ahead returns an [AheadScanner] that goes on behind the current record, and takes the
+// Ahead returns an [AheadScanner] that continues behind the current record, and takes the
 // place of s.
 func (s *Scanner) Ahead() *AheadScanner {
 	a := &AheadScanner{s: s, batch: new(aheadBatch)}

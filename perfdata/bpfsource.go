@@ -111,7 +111,7 @@ func (s *BPFSource) FuncNames(p *BPFProg) ([]string, error) {
 		}
 		f, ok := typ.(*btf.Func)
 		if !ok {
-			return nil, fmt.Errorf("program %d: type %d of BTF %d is no function: %w", p.ID, id, p.BTFID, ErrMalformed)
+			return nil, fmt.Errorf("program %d: type %d of BTF %d is not a function: %w", p.ID, id, p.BTFID, ErrMalformed)
 		}
 		names = append(names, f.Name)
 	}

@@ -104,7 +104,7 @@ func TestBPFSourceMalformed(t *testing.T) {
 		err   error
 	}{
 		{"a type that is not there", set(arrayFuncInfo, 4, 99), testBTF(e), "type 99 of BTF 7", ErrMalformed},
-		{"no function", set(arrayFuncInfo, 4, 1), testBTF(e), "type 1 of BTF 7 is no function", ErrMalformed},
+		{"no function", set(arrayFuncInfo, 4, 1), testBTF(e), "type 1 of BTF 7 is not a function", ErrMalformed},
 		{"a string that is not there", set(arrayLineInfo, 8, 1<<20), testBTF(e), "program 42: lines", ErrMalformed},
 		{"lines in disorder", set(arrayLineInfo, 16, 0), testBTF(e), "instruction 0 follows 0 in its lines", ErrMalformed},
 		{"fewer addresses than lines", func(p *bpil) { e.put32(p.info[bpilArrays[arrayJitedLineInfo].count:], 2) }, testBTF(e), "", nil},

@@ -3,7 +3,7 @@
 
 package perfdata
 
-// Values in a call chain from CallchainContextMax on are no addresses: they say in
+// Values in a call chain from CallchainContextMax on are not addresses: they say in
 // whose code the addresses that follow lie (enum perf_callchain_context of
 // include/uapi/linux/perf_event.h, where they are negative).
 const (

@@ -240,7 +240,7 @@ func isBlocks(b []byte, inFrame bool) bool {
 }
 
 // zstdBlocks returns where the blocks of a frame end that b begins with, and their
-// types. The last of them may end behind b. It stops at what is no block.
+// types. The last of them may end behind b. It stops at what is not a block.
 func zstdBlocks(b []byte, inFrame bool) iter.Seq2[int, int] {
 	return func(yield func(end, typ int) bool) {
 		sum := false

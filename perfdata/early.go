@@ -133,7 +133,7 @@ func (w *Writer) AddID(ev *Event, id uint64) error {
 	return w.err
 }
 
-// patch writes b at an offset of the first file, all of which is flushed.
+// patch writes b at an offset of the first file, which is flushed.
 func (w *Writer) patch(at int64, b []byte) {
 	total := w.files[0].at
 	seek := func(by int64) {

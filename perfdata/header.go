@@ -185,7 +185,7 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 // its ids. It returns nil if it cannot; b is the file.
 //
 // The header says how long an entry is. perf divides the section by that to learn how
-// many there are, and then goes on from each by the size in its attr (read_attr of
+// many there are, and then continues after each by the size in its attr (read_attr of
 // tools/perf/util/header.c). Where the two sizes differ, the entries that lead to
 // the most ids are taken, and first of all those that perf takes.
 func (r *Recording) attrEntries(b []byte, section extent) [][]byte {

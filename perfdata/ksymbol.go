@@ -22,7 +22,7 @@ const KSymbolUnregister = 1
 // (perf_event_ksymbol of kernel/events/core.c). For Excess see [TextPoke].
 type KSymbol struct {
 	Addr  uint64
-	Len   uint32 // bytes; for BPF images that are no programs an upper bound
+	Len   uint32 // bytes; an upper bound for BPF images that are not programs
 	Kind  KSymbolKind
 	Flags uint16
 	Name  []byte // without its NUL; aliases Record.Raw

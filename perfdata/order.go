@@ -12,7 +12,7 @@ import (
 // their times. Records of the same time keep the order of the file, as
 // in perf (tools/perf/util/ordered-events.c).
 //
-// perf record drains one ring buffer after the other, each of which is in the
+// perf record drains one ring buffer after the other, and each is in the
 // order of time, and marks the end of every such round by a FINISHED_ROUND
 // record. What is drained in one round can be older than what was drained in
 // the round before, but not older than what that one found drained already. So
@@ -106,7 +106,7 @@ func (o *OrderedScanner) Next() bool {
 	if len(o.merge) == 0 {
 		return false
 	}
-	// The one on top is handed over; it goes on when it has been used.
+	// The one on top is handed over; its run continues when it has been used.
 	o.pull = o.merge.pop().of
 	o.cur = o.sorters[o.pull]
 	o.count()

@@ -30,7 +30,7 @@ type Recording struct {
 
 	events                   []*Event
 	ids                      idTable
-	noIDs                    bool      // a single event, of which no id was kept
+	noIDs                    bool      // a single event, whose ids were not kept
 	trailers                 []*layout // the distinct ones, the first event's first
 	samples                  []*layout
 	quickFit                 quickFit
@@ -252,7 +252,7 @@ func (r *Recording) fileName(i int) string {
 func (r *Recording) Events() []*Event { return r.events }
 
 // CleanEnd returns nil if the recording is known to be whole: one file, whose
-// header gives the size of its data, all of which is there, and whose feature
+// header gives the size of its data, which is all there, and whose feature
 // sections follow as perf writes them when it ends (perf_session__write_header
 // of tools/perf/util/header.c). Otherwise the error says what is missing; Pipes
 // and recordings of several files never have a clean end, because nothing in

@@ -193,7 +193,7 @@ func (p *prover) search(b []byte, from, to int, complete bool) (at int, v verdic
 }
 
 // goesOn reports whether b, which follows a record, may begin with another one. It checks
-// several headers, of which at least one must have a known type. If b ends too early,
+// several headers, and at least one must have a known type. If b ends too early,
 // b may begin with a record.
 func (p *prover) goesOn(b []byte) bool {
 	known := false
@@ -402,7 +402,7 @@ func (s *Scanner) search(from, to int) (at int, ok bool) {
 	}
 }
 
-// lose notes that the bytes at s.off are no record, for the reason err, and moves to
+// lose notes that the bytes at s.off are not a record, for the reason err, and moves to
 // where records begin again. If there is no such place, the file ends here.
 func (s *Scanner) lose(h header, err *FormatError) {
 	s.remap()
@@ -487,7 +487,7 @@ func (s *Scanner) mayHaveHeldBlocks(lo, hi int) bool {
 	return s.prev < s.base || before >= lo || !s.isOneRecord(s.buf[before:hi])
 }
 
-// isOneRecord reports whether b was one record that is no compressed one, before
+// isOneRecord reports whether b was one record, and not a compressed one, before
 // its type or its size was damaged.
 func (s *Scanner) isOneRecord(b []byte) bool {
 	if len(b) < headerSize {

@@ -518,7 +518,7 @@ func TestSampleByEvent(t *testing.T) {
 	})
 }
 
-// TestBranchCountersOfGroup has a group of which the second event alone asks
+// TestBranchCountersOfGroup has a group whose second event alone asks
 // for counters: the first one's samples have them too.
 func TestBranchCountersOfGroup(t *testing.T) {
 	e := little

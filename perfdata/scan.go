@@ -214,7 +214,7 @@ func (s *Scanner) Err() error {
 // end, and it does not depend on how the records end.
 func (s *Scanner) Damage() error { return s.damage }
 
-// nextFile goes on to the next data file and reports whether there is one.
+// nextFile begins with the next data file and reports whether there is one.
 func (s *Scanner) nextFile() bool {
 	s.inflate.close()
 	s.inflate, s.inside, s.pending = nil, false, false

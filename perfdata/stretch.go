@@ -23,7 +23,7 @@ func (s *Scanner) Rest() []byte {
 }
 
 // Pass goes behind records of the kernel that are exact, see [Recording.IsExact]: the next
-// n bytes of [Scanner.Rest], of which the last record has last bytes. Record does not
+// n bytes of [Scanner.Rest]. The last record of them has last bytes. Record does not
 // return them.
 func (s *Scanner) Pass(n, last int) {
 	s.off += n

@@ -30,7 +30,7 @@ type Tail struct {
 	start int64 // of the records; 0 while the header is not there
 	off   int64 // of the next byte to hand over
 	limit int64 // up to here there are whole records
-	stuck bool  // what follows the limit is no record
+	stuck bool  // what follows the limit is not a record
 	buf   []byte
 }
 
@@ -42,7 +42,7 @@ func NewTail(f io.ReaderAt, wait func() error) *Tail {
 }
 
 // Read reads what perf has written. Its errors are those of the file and of wait,
-// and a [*FormatError] if the file is no recording.
+// and a [*FormatError] if the file is not a recording.
 func (t *Tail) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -4,7 +4,7 @@
 package perfdata
 
 // A Throttle is a THROTTLE or UNTHROTTLE record: an event fired too often and
-// was stopped until the next tick, or goes on (perf_log_throttle of
+// was stopped until the next tick, or is started again (perf_log_throttle of
 // kernel/events/core.c).
 type Throttle struct {
 	ThrottleTime uint64 // nanoseconds, as the body has it; the trailer's is SampleID.Time

@@ -64,7 +64,7 @@ type WriterOption func(*Writer)
 func Compress(typ RecordType) WriterOption {
 	return func(w *Writer) {
 		if w.compress = typ; typ != RecordCompressed && typ != RecordCompressed2 {
-			w.fail(fmt.Errorf("perfdata: %v is no type of compressed records", typ))
+			w.fail(fmt.Errorf("perfdata: %v is not a type of compressed records", typ))
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (w *Writer) WriteRecord(raw []byte) error {
 	return w.err
 }
 
-// deflate compresses a record. Where a chunk ends within one, the record goes on
+// deflate compresses a record. Where a chunk ends within one, the record continues
 // in the next, as where perf's ring buffers wrap around.
 func (w *Writer) deflate(f *fileWriter, raw []byte) {
 	for len(raw) > 0 && w.err == nil {
@@ -387,7 +387,7 @@ func (w *Writer) BPFEvent(b *BPFEvent) error { return w.encoded(w.enc.bpfEvent(b
 // MiscMmapBuildID in misc says that it carries the build id.
 func (w *Writer) Mmap(typ RecordType, misc uint16, m *Mmap) error {
 	if typ != RecordMMAP && typ != RecordMMAP2 {
-		return w.fail(fmt.Errorf("perfdata: %v is no type of Mmap", typ))
+		return w.fail(fmt.Errorf("perfdata: %v is not a type of Mmap", typ))
 	}
 	return w.encoded(w.enc.mmap(typ, misc, m))
 }

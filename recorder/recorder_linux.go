@@ -139,7 +139,7 @@ func (r *Recorder) start() (err error) {
 }
 
 // lastPiece returns the highest number of a piece in dir, 0 if there is none: a recorder that
-// is started again goes on behind it.
+// is started again continues behind it.
 func lastPiece(dir string) (n int, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -390,7 +390,7 @@ func (r *Recorder) rotate() error {
 	return r.removeOld()
 }
 
-// removeOld removes the oldest pieces, of which there are too many.
+// removeOld removes the oldest pieces if there are too many.
 func (r *Recorder) removeOld() error {
 	if r.opts.MaxPieces == 0 {
 		return nil

@@ -254,8 +254,8 @@ func (d *build) isPlain(s *site, list []poke) bool {
 }
 
 // sortByTime sorts pokes by the time of their records. Those of equal time keep their
-// order. It is fast if each is close to its place, as in a recording, of which each part
-// has the pokes of one CPU after those of another.
+// order. It is fast if each is close to its place, as in a recording, where each part has
+// the pokes of one CPU after those of another.
 func sortByTime(list []poke) {
 	moves := 4 * len(list)
 	for i := 1; i < len(list); i++ {
@@ -347,8 +347,8 @@ func (d *build) gather(sites []uint32) {
 	}
 }
 
-// isUnpatched reports whether a fragment is core text of which only the snapshot
-// says anything. All such fragments share their versions.
+// isUnpatched reports whether a fragment is core text that only the snapshot says
+// anything of. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
 	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 &&
 		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })

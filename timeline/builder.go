@@ -130,7 +130,7 @@ type Module struct {
 	Names   Names  // the table that names its code; nil: that of Builder.Names
 
 	Seen   uint64     // until when a list of modules is known to have had it
-	Listed []Interval // at some time of each of which a list was made that has it; nil: with the snapshot
+	Listed []Interval // at some time of each, a list was made that has it; nil: with the snapshot
 	Later  bool       // perf's own list has it not
 	// Undated says that the list of modules that has it may be of any time.
 	Undated bool

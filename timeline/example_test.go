@@ -153,7 +153,7 @@ func ExampleWindows() {
 	// 0x1004: poked at 310, a trap in [100, 900)
 }
 
-// ReadWindows reads changes of which the writer recorded both ends.
+// ReadWindows reads changes whose writer recorded both ends.
 func ExampleReadWindows() {
 	windows, err := timeline.ReadWindows(bytes.NewBufferString(
 		`{"flag":"before","time":"300","addr":"0x1004","before":"9090","after":"eb02","method":"int3"}
@@ -168,7 +168,7 @@ func ExampleReadWindows() {
 	// 0x1004: 9090 -> eb02 in [300, 350)
 }
 
-// InTimeOrder merges items of which each CPU recorded its own in the order of time.
+// InTimeOrder merges the items of several CPUs. Each recorded its own in the order of time.
 func ExampleInTimeOrder() {
 	times := []uint64{100, 200, 500, 150, 160, 300}
 	timeline.InTimeOrder(times, func(t *uint64) uint64 { return *t }, func(lo, hi int) {

@@ -23,8 +23,8 @@ type change struct {
 	birth, death   bool // the poke as a whole has no old, or no new bytes
 	calls          bool // it changes a call to another one, and the fragment has all of it
 	live           bool // it shows that the code is alive here, see sightings
-	copied         bool // it is no change, but a further snapshot that was made in [time, until]
-	confirms       bool // it is no change, but the epoch's own copy, see confirmed
+	copied         bool // it is not a change, but a further snapshot that was made in [time, until]
+	confirms       bool // it is not a change, but the epoch's own copy, see confirmed
 }
 
 // before returns the claim of the change's old bytes.

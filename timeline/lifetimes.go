@@ -40,7 +40,7 @@ type Lifetime struct {
 	later    bool    // of a module that was not there when the snapshot was taken
 	stayed   bool    // of a module that is certain to have been there until To
 	undated  bool    // of a module in a list that may be of any time
-	// seen are times at some moment of each of which it was there for certain: that
+	// seen are intervals. At some moment of each it was there for certain: that
 	// of a birth, the last one before a death, that of a list.
 	seen   []Interval
 	missed bool // its end went unrecorded, in a gap that To is in or behind
@@ -112,7 +112,7 @@ func (p *liveSet) register(l *Lifetime) {
 	p.all = append(p.all, l)
 }
 
-// supersede ends l, of which a record of time t shows that it is there no more. If
+// supersede ends l: a record of time t shows that it is not there any more. If
 // its end went unrecorded in a gap, that was by the end of the last gap before t:
 //
 //	gaps          ├─┤   ├─┤

@@ -2089,7 +2089,7 @@ func (m *model) before(now map[uint64]byte, addr uint64) (byte, bool) {
 	return byteOf(m.snapshot.Segments, addr)
 }
 
-// genPokes draws pokes, most of which find the bytes that are there.
+// genPokes draws pokes. Most find the bytes that are there.
 func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
 	now := make(map[uint64]byte)
 	times := rapid.SliceOfN(rapid.Uint64Range(m.first, m.horizon), 0, 14).Draw(t, "pokes")

@@ -284,7 +284,7 @@ func lengthen[T any](table *[]T, n int) []T {
 	return (*table)[old:]
 }
 
-// inParallel runs f in n goroutines, one of which is the caller's, and returns when all have
+// inParallel runs f in n goroutines, the caller's among them, and returns when all have
 // ended. If one panics, the caller does.
 func inParallel(n int, f func()) {
 	if n <= 1 {

@@ -22,7 +22,7 @@ import (
 // is given up. The fields of a Builder that add writes are added's alone until settle
 // returns.
 
-// A queued poke is a Poke of which the bytes are in the batch.
+// A queued poke is a Poke whose bytes are in the batch.
 type queued struct {
 	addr, time       uint64
 	oldWord, newWord uint64

@@ -424,7 +424,7 @@ func (d *build) timeOf(p *poke) uint64 {
 	return p.time
 }
 
-// rivalsOf returns the pokes of which it is not known whether they came before ch or
+// rivalsOf returns the pokes for which it is unknown whether they came before ch or
 // after, as far as they change the place too; nil if there are none.
 func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
 	if c.rivals == nil || ch.copied {

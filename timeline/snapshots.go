@@ -209,7 +209,7 @@ func (c *historyBuilder) trapped(content uint32, changes []change, lo, hi int, f
 		behind && changes[hi].time <= later(to, trapTime) && c.halfWritten(content, &changes[hi])
 }
 
-// noPoke is the order of arrival of a change that is no poke.
+// noPoke is the order of arrival of a change that is not a poke.
 const noPoke = ^uint32(0)
 
 // read fills the time between the last fact and a further snapshot, and makes the copy the

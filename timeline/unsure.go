@@ -44,7 +44,7 @@ func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 // certain returns the times when l was there.
 func (p *liveSet) certain(l *Lifetime, changes []change) (out []Range) {
 	lost := p.gapsOf(l)
-	// around adds the time around [from, to), at some moment of which l was there.
+	// around adds the time around [from, to). At some moment of it, l was there.
 	around := func(from, to uint64) {
 		from, to = max(from, l.From), min(to, l.To)
 		if from >= to || len(lost.between(from, to)) > 0 {

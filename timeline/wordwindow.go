@@ -9,8 +9,8 @@ import (
 	"sort"
 )
 
-// wordWindows finds windows on architectures whose instructions are words, each of which
-// is replaced by itself. A task makes one poke at a time, so its pokes before and after
+// wordWindows finds windows on architectures whose instructions are words. Each word is
+// replaced alone. A task makes one poke at a time, so its pokes before and after
 // bound the trap. Pokes of other tasks do not, since the writers share no mutex.
 type wordWindows struct {
 	byAddr  []int32    // indices of pokes in the order of time, sorted by address

@@ -206,7 +206,7 @@ func trgo_tsc_of_time(h C.uintptr_t, time C.uint64_t, out *C.uint64_t) C.int {
 	}))
 }
 
-// firstTSC returns the least counter value of which the time is t or later. Counters below
+// firstTSC returns the least counter value whose time is t or later. Counters below
 // the clock's zero have times that wrapped around, which count as earlier.
 func firstTSC(convert func(uint64) (uint64, error), t uint64) uint64 {
 	at := func(tsc uint64) int64 { ns, _ := convert(tsc); return int64(ns) }

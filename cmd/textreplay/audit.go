@@ -295,7 +295,7 @@ type (
 	}
 	jsonStart struct {
 		Compared    uint64            `json:"compared"`  // bytes
-		Missing     uint64            `json:"missing"`   // bytes of which the recording has no copy
+		Missing     uint64            `json:"missing"`   // bytes that the recording has no copy of
 		Differing   uint64            `json:"differing"` // of those compared
 		By          map[string]uint64 `json:"by_mechanism"`
 		Unexplained uint64            `json:"unexplained"`

@@ -68,7 +68,7 @@ func TestWebBounds(t *testing.T) {
 		return serve(t, srv)
 	}
 	base := ""
-	// least returns the least time of several measurements, of which one within the bound does.
+	// least returns the least time of several measurements: one within the bound is enough.
 	least := func(bound time.Duration, measure func() time.Duration) time.Duration {
 		t.Helper()
 		if testing.Short() {

@@ -148,7 +148,7 @@ func (w *walker) copied(text []byte, addrs []uint64, n int) {
 	w.state += sink & 1
 }
 
-// loads loads from three random places of a table, each of which depends on
+// loads loads from three random places of a table. Each load depends on
 // what the one before it gave.
 func (w *walker) loads(table []uint64, n int) {
 	for range n {

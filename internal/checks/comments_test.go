@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestDocComments: each type and function that other files can use has a comment, which
+// TestProseOfNames: each type and function that other files can use has a comment, which
 // begins with its name.
-func TestDocComments(t *testing.T) {
+func TestProseOfNames(t *testing.T) {
 	n := 0
 	eachFile(t, ".go", func(name string, text []byte) {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(path.Base(name), "doc_") {

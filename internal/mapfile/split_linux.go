@@ -15,7 +15,7 @@ const hugePage = 2 << 20
 // mostAreas is how many areas a file may have: a process may have 65,530.
 const mostAreas = 1 << 12
 
-// split cuts a mapping into areas of which none has a whole huge page: each ends in the middle
+// split cuts a mapping into areas, so that none has a whole huge page: each ends in the middle
 // of one.
 //
 //	huge pages  |       |       |       |       |

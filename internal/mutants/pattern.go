@@ -215,7 +215,7 @@ func isOperand(n ast.Node) bool {
 	return false
 }
 
-// A renaming matches two pieces of syntax, of which the second may use other
+// A renaming matches two pieces of syntax. The second may use other
 // names: each name of the first has one name in the second. No two have the same
 // one, but for fields and methods, which may be of different types.
 type renaming struct {

@@ -65,7 +65,7 @@ func (b *bench) run(trials []*trial) error {
 }
 
 // each calls f with each of the trials, several at once, and a new directory for each. It
-// reports those of which f says that they have ended, and returns the others.
+// reports those that have ended, as f says, and returns the others.
 func (b *bench) each(trials []*trial, f func(t *trial, dir string) bool) (left []*trial) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

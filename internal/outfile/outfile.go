@@ -70,7 +70,7 @@ type element struct {
 }
 
 // Reads names a file or directory that the run reads. Outputs are refused if they
-// are this file, or inside this directory, and are no more readable than it.
+// are this file, or inside this directory, and are not more readable than it.
 // Of a directory, the files that the run reads must be named too, because they can
 // be less readable. What does not exist, and what is neither a file nor a
 // directory, is left out.
@@ -88,8 +88,8 @@ func (o *Outputs) ReadsFile(f *os.File) {
 	}
 }
 
-// Spares names a file or directory of which the outputs hold nothing, and to
-// which nothing must be written all the same.
+// Spares names a file or directory that no output may overwrite, although the outputs hold
+// nothing of it.
 func (o *Outputs) Spares(name string) {
 	if in, ok := inputOf(name); ok {
 		o.inputs = append(o.inputs, in)
@@ -248,7 +248,7 @@ func resolve(name string) (target, error) {
 			return t, nil
 		}
 		if strings.HasPrefix(path, "/proc/") {
-			// An open file of a process: whoever opened it goes on with the same file.
+			// An open file of a process: whoever opened it still has the same file.
 			t.info, err = os.Stat(path)
 			t.inPlace = true
 			return t, err

@@ -94,7 +94,7 @@ type decoder struct {
 	now    uint64 // the time of the last TSC packet
 	timed  bool   // now is the time of the next event
 	open   int    // events[open:] wait for the next time
-	last   uint64 // the last IP, of which a packet may have only the lower bytes
+	last   uint64 // the last IP; a packet may have only its lower bytes
 	inSync bool   // between PSB and PSBEND
 }
 
@@ -133,7 +133,7 @@ func (d *decoder) unknown() error {
 	return fmt.Errorf("ptwalk: packet %#x at offset %d is not one of those that are known", d.trace[d.at], d.at)
 }
 
-// extended reads a packet of two bytes or more, of which the first is 0x02.
+// extended reads a packet of two bytes or more. The first is 0x02.
 func (d *decoder) extended() (n int, err error) {
 	rest := d.trace[d.at:]
 	if len(rest) == 1 {

@@ -9,7 +9,7 @@
 //	recorderguest time                      prints CLOCK_MONOTONIC
 //	recorderguest oracle DIR LABEL          copies kernel text to DIR/LABEL.elf
 //	recorderguest bpf KIND ARG N SECONDS    loads a BPF program, and keeps it for that time
-//	recorderguest churn N SECONDS           loads N programs, each of which lives for that time
+//	recorderguest churn N SECONDS           loads N programs, and each lives for that time
 //
 // KIND is socket, kprobe, fentry or fexit; ARG is a function. Programs of another N have
 // other code.

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A variant is a recording of which one file was cut or damaged.
+// A variant is a recording with one file that was cut or damaged.
 type variant struct {
 	name string // "cut 17", "damage 3"
 	file string // below the recording's path; "" where that is a file

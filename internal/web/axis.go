@@ -50,7 +50,7 @@ func newAxis(im *timeline.Image, sites []site) *axis {
 		add(lo, hi)
 	}
 	for i := range sites {
-		// Places of which the image gave up all facts.
+		// Places whose facts the image gave up.
 		if s := &sites[i]; len(ranges) == 0 || !slices.ContainsFunc(ranges[len(ranges)-1:], func(r timeline.Range) bool { return r.Lo <= s.addr && s.addr < r.Hi }) {
 			add(s.addr, s.addr+uint64(max(s.size, 1)))
 		}

@@ -682,7 +682,7 @@ func (s *session) mapOf(p *plane) *mapData {
 	return d
 }
 
-// gapsOf returns the times of which changes may be missing, without overlaps. If there are
+// gapsOf returns the times in which changes may be missing, without overlaps. If there are
 // too many, the closest are joined.
 func gapsOf(limits []replay.Limit, from, to uint64) []mapGap {
 	type gap struct {

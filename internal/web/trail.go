@@ -572,7 +572,7 @@ func (t *trail) between(from, to uint64) (lo, hi int) {
 	return lo, hi
 }
 
-// sitesIn returns the sites of which a byte is in [lo, hi), as indices.
+// sitesIn returns the sites that have a byte in [lo, hi), as indices.
 func (t *trail) sitesIn(lo, hi uint64) (from, to int) {
 	from = sort.Search(len(t.sites), func(i int) bool { return t.sites[i].addr >= lo })
 	for from > 0 && t.sites[from-1].addr+uint64(t.sites[from-1].size) > lo {

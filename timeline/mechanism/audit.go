@@ -6,6 +6,7 @@ package mechanism
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	"slices"
 	"strings"
 
@@ -251,7 +252,7 @@ func (a *auditor) check(p *perfdata.TextPoke, kind timeline.PokeKind, m Mechanis
 	return 0, 0
 }
 
-func (a *auditor) x86() bool { return a.r.Report.Arch == "x86_64" }
+func (a *auditor) x86() bool { return a.machine == elf.EM_X86_64 }
 
 // hasSlot reports whether some slot begins as the instruction that a probe replaces: a
 // kprobe has its slot before it is armed (arch_prepare_kprobe,

@@ -373,7 +373,7 @@ func decodePowerpc(order binary.ByteOrder, addr uint64, code []byte) effect {
 	return effect{}
 }
 
-// decodeS390 reads BRCL, of which the mask alone changes: 0 never branches, 15 always
+// decodeS390 reads BRCL. Only its mask changes: 0 never branches, 15 always
 // (arch/s390/kernel/jump_label.c).
 func decodeS390(addr uint64, code []byte) effect {
 	switch {
@@ -389,7 +389,7 @@ func decodeS390(addr uint64, code []byte) effect {
 	return effect{}
 }
 
-// Valid returns the times, of which that of the change is one, at which a change of the same
+// Valid returns the times, that of the change among them, at which a change of the same
 // bytes at the same address is by the same mechanism: nothing that the mechanism was derived
 // from comes or goes meanwhile. It is for pokes.
 func (c *Classifier) Valid(change *replay.Change) timeline.Interval {

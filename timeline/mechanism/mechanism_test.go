@@ -81,7 +81,7 @@ func TestRecordings(t *testing.T) {
 
 // steps are what the scenario of x86_64/rich did, by the beginning of the line in its
 // log, and the mechanisms that may change text then: first the one that must. Tracers
-// set the tracepoints of the scheduler, each of which has a static key and static calls.
+// set the tracepoints of the scheduler. Each has a static key and static calls.
 var steps = []struct {
 	step string
 	may  []Mechanism

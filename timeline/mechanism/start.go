@@ -77,7 +77,7 @@ func (c Cause) String() string {
 // linked to.
 type Start struct {
 	Compared  uint64            // bytes that both have
-	Missing   uint64            // bytes of the file of which the recording has no copy
+	Missing   uint64            // bytes of the file that the recording has no copy of
 	Differing uint64            // of Compared
 	By        [numCauses]uint64 // of Differing, the bytes that a mechanism explains; none at 0
 	// Unexplained counts the other differing bytes.
@@ -335,7 +335,7 @@ func (s *starter) readSites() error {
 
 // readAlternatives reads struct alt_instr (arch/x86/include/asm/alternative.h): relative
 // addresses of the instructions and of their replacement, the CPU's feature, and both
-// lengths. It has 12 bytes; until 5.12 it had 13, the last of which is the length of
+// lengths. It has 12 bytes; until 5.12 it had 13, and the last one is the length of
 // padding; since 6.3 it has 14, because flags follow the feature.
 func (s *starter) readAlternatives() error {
 	data, at, err := s.section(".altinstructions")
@@ -368,7 +368,7 @@ sizes:
 		s.sites = append(s.sites, out...)
 		return nil
 	}
-	return fmt.Errorf(".altinstructions: %d bytes are no entries of a known size", len(data))
+	return fmt.Errorf(".altinstructions: %d bytes are not entries of a known size", len(data))
 }
 
 // file returns up to n bytes of the file's text at addr.
@@ -693,7 +693,7 @@ func (s *starter) isNative(want, got []byte) bool {
 	return false
 }
 
-// callsPV reports whether an instruction is a call through a pointer in memory, of which
+// callsPV reports whether an instruction is a call through a pointer in memory, whose
 // pv_ops has all that the kernel changes.
 func (s *starter) callsPV(in *disasm.Inst) bool {
 	return len(in.Bytes) >= 6 && in.Bytes[0] == 0xff && (in.Bytes[1] == 0x15 || in.Bytes[1] == 0x14)
@@ -770,7 +770,7 @@ func isReturnThunk(name string) bool {
 var registers = [...]string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
 
 // registerOf returns the number of the register through which a thunk such as
-// __x86_indirect_thunk_rax jumps; -1 if the function is no thunk.
+// __x86_indirect_thunk_rax jumps; -1 if the function is not a thunk.
 func registerOf(name string) int {
 	if !strings.HasPrefix(name, "__x86_indirect_") {
 		return -1

@@ -146,7 +146,7 @@ func (tr *tableReader) jumpLabels(t *Tables) error {
 	}
 	const size = 16
 	if len(data)%size != 0 {
-		return fmt.Errorf("%d bytes are no entries of %d", len(data), size)
+		return fmt.Errorf("%d bytes are not entries of %d bytes each", len(data), size)
 	}
 	t.JumpLabels = make(map[uint64]uint64, len(data)/size)
 	for ; len(data) > 0; data, at = data[size:], at+size {
@@ -162,7 +162,7 @@ func (tr *tableReader) staticCalls(t *Tables) error {
 	}
 	const size, tail, flags = 8, 1, 3 // STATIC_CALL_SITE_TAIL, STATIC_CALL_SITE_FLAGS
 	if len(data)%size != 0 {
-		return fmt.Errorf("%d bytes are no entries of %d", len(data), size)
+		return fmt.Errorf("%d bytes are not entries of %d bytes each", len(data), size)
 	}
 	t.StaticCalls = make(map[uint64]StaticCallSite, len(data)/size)
 	for ; len(data) > 0; data, at = data[size:], at+size {
@@ -180,7 +180,7 @@ func (tr *tableReader) functions(t *Tables) error {
 		return err
 	}
 	if len(data)%8 != 0 {
-		return fmt.Errorf("%d bytes are no addresses", len(data))
+		return fmt.Errorf("%d bytes are not whole addresses", len(data))
 	}
 	lo, hi, _ := tr.k.Text()
 	functions := make(map[uint64]bool, len(data)/8)

@@ -38,7 +38,7 @@ type Options struct {
 	// Events are names of events as in [perfdata.Event]; none: all that sample.
 	Events []string
 	// From and To are times in nanoseconds of the recording's clock: only samples
-	// of From <= t < To. A To of 0 is no bound. Samples without a time are in no
+	// of From <= t < To. If To is 0, there is no bound. Samples without a time are in no
 	// interval.
 	From, To uint64
 	// PIDs and Comms are processes and names of threads; none: all. Of both,

@@ -44,7 +44,7 @@ func contextOfMode(mode uint16) context {
 }
 
 // contextOfMarker returns the context that begins with a marker, a value of a
-// call chain that is no address.
+// call chain that is not an address.
 func contextOfMarker(w uint64) context {
 	switch w {
 	case perfdata.CallchainKernel:

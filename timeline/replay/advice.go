@@ -105,7 +105,7 @@ func (rep *Report) adviseSilent(a *Advice) bool {
 	switch {
 	case rep.Probes != nil:
 		why = fmt.Sprintf(`kernels of this architecture (%s) record text changes only by kprobe events, as here: "textreplay record" makes them, and "textreplay probes" prints a script for perf`, rep.Arch)
-	case rep.Arch == "aarch64" || strings.HasPrefix(rep.Arch, "ppc64"):
+	case rep.architecture().probedARM64() || rep.architecture().probedPPC64():
 		why += `; "textreplay record" records them by kprobe events, and "textreplay probes" prints a script that does so with perf`
 	}
 	a.change("", why)

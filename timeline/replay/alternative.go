@@ -54,7 +54,7 @@ const (
 	EffectBranch  EffectKind = EffectKind(patching.TrapBranch)  // it returns to Target or to Next, by the flags
 	EffectCall    EffectKind = EffectKind(patching.TrapCall)    // it returns to Target, with Next as return address
 	EffectReturn  EffectKind = EffectKind(patching.TrapReturn)  // it returns to the return address that it pops
-	EffectProbe   EffectKind = EffectKind(patching.TrapProbe)   // it runs a kprobe, and returns to wherever that goes on
+	EffectProbe   EffectKind = EffectKind(patching.TrapProbe)   // it runs a kprobe, and returns to wherever the kprobe continues
 )
 
 // String returns the name of the kind, for example "call".

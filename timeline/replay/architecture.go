@@ -60,8 +60,16 @@ func (a architecture) hasOpsLiterals() bool { return a.machine == elf.EM_AARCH64
 // (-mprofile-kernel of powerpc).
 func (a architecture) hasSequences() bool { return a.machine == elf.EM_PPC64 }
 
+// probedARM64 and probedPPC64 report whether probes can record the changes of text of such
+// kernels (rule probes), with the events of arm64 or of powerpc.
+func (a architecture) probedARM64() bool { return a.name == "aarch64" }
+func (a architecture) probedPPC64() bool { return a.name == "ppc64" || a.name == "ppc64le" }
+
 // readsTrampolines reports whether replay can read the code of slots and trampolines.
 func (a architecture) readsTrampolines() bool { return a.name == "x86_64" }
+
+// architecture returns the architecture that Report.Arch names.
+func (r *Report) architecture() architecture { return architectureOf(nil, r.Arch) }
 
 // Machine returns the ELF machine of the recorded kernel, from the snapshot or from the
 // recording's ARCH. It returns EM_NONE if unknown.

@@ -128,7 +128,7 @@ func (o *taskOrder) see(t uint64) {
 // mostWaiting is how many runs of times may wait.
 const mostWaiting = 1 << 13
 
-// wait is see for times that do not go back, of which last is the last one.
+// wait is see for times that do not go back. last is the last one.
 func (o *taskOrder) wait(x timesInFile, last uint64) {
 	o.waiting = append(o.waiting, x)
 	o.waitingOf += x.n

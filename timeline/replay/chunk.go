@@ -36,7 +36,7 @@ type chunk struct {
 	pokes   *timeline.Pokes
 	tasks   []taskTime        // of runs of samples
 	failed  any               // what the goroutine panicked with
-	plain   perfdata.TextPoke // of which PlainTextPoke and PlainSample set some fields
+	plain   perfdata.TextPoke // PlainTextPoke and PlainSample set some of its fields
 
 	seen [seenTasks]seenTask
 	gen  uint32 // counts runs, over all uses of the chunk
@@ -47,7 +47,7 @@ type chunking struct {
 	records, bytes int // of a chunk at most
 	least          int // how many bytes must follow
 	run            int // records that a run must have on average
-	keep           int // records that a run has at least of which the pokes are decoded later
+	keep           int // the least number of records in a run whose pokes are decoded later
 }
 
 var usualChunking = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16}
@@ -261,7 +261,7 @@ func (c *chunks) decode(x *chunk) {
 	x.items, x.tasks = x.items[:0], x.tasks[:0]
 	x.pokes.Reset()
 	data := c.rest[x.at:x.end]
-	run := new(item) // the newest item, of type 0 if it is no run
+	run := new(item) // the newest item, of type 0 if it is not a run
 	for at := 0; at < len(data); {
 		h := binary.LittleEndian.Uint64(data[at:])
 		size := int(h >> 48)
@@ -490,7 +490,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	return true
 }
 
-// seeRun is see for each record of a run, none of which is older than what r has seen.
+// seeRun is see for each record of a run. None is older than what r has seen.
 func (b *ringBuffer) seeRun(r *item, isSample bool) {
 	b.see(r.first, isSample)
 	if r.records == 1 {

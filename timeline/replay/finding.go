@@ -54,7 +54,7 @@ const (
 	// WriteNotRecorded: a probe on the function that writes text saw a write of kernel
 	// text that is a step of no poke (x86-64).
 	WriteNotRecorded
-	// PokeNotWritten: a poke of kernel text of which such a probe saw no write.
+	// PokeNotWritten: such a probe saw no write of this poke of kernel text.
 	PokeNotWritten
 	// WriteMisfit: a write found other bytes than the one before it left. Other says
 	// which.

@@ -77,9 +77,9 @@ type Follower struct {
 func Follow(src io.Reader, opts Options) (*Follower, error) {
 	switch {
 	case opts.Guest != 0:
-		return nil, errors.New("timeline: guests are merged into a recording when it is complete, and cannot be followed")
+		return nil, errors.New("replay: guests are merged into a recording when it is complete, and cannot be followed")
 	case opts.Only != nil || len(opts.Copies) > 0:
-		return nil, errors.New("timeline: Options.Only and Options.Copies need a complete recording")
+		return nil, errors.New("replay: Options.Only and Options.Copies need a complete recording")
 	}
 	rd, err := perfdata.NewReader(src)
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// DefaultGuest is the guest of which nothing but the CPU mode of its records is
-// known, as in recordings of `perf kvm --guest record`
-// (DEFAULT_GUEST_KERNEL_ID of tools/perf/util/machine.h).
+// DefaultGuest is a guest that is known only by the CPU mode of its records, as in
+// recordings of `perf kvm --guest record` (DEFAULT_GUEST_KERNEL_ID of
+// tools/perf/util/machine.h).
 const DefaultGuest = -1
 
-// A Guest is a virtual machine of which a recording has records. Its kernel is not the
+// A Guest is a virtual machine whose records are in a recording. Its kernel is not the
 // host's: see [Options].Guest.
 type Guest struct {
 	// PID is the process id, on the host, of the hypervisor that runs the

@@ -30,7 +30,7 @@ import (
 //	header     magic, version, place of the directory, checksum of all between the
 //	           header and the windows, stamp of what the image was made of
 //	tables     each at a multiple of 64 bytes
-//	meta       JSON: the report and all else that is no table
+//	meta       JSON: the report and all else that is not a table
 //	directory  for each table its place, its length, and the size of an element
 //	windows    the in-place pokes, in blocks with a checksum each
 //
@@ -46,7 +46,7 @@ const indexMagic = "textreplay index"
 
 // ErrIndex is wrapped by the errors of an index that cannot be used: it is of
 // another version or of another recording, or it is damaged.
-var ErrIndex = errors.New("timeline: the saved index cannot be used")
+var ErrIndex = errors.New("replay: the saved index cannot be used")
 
 func indexErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrIndex, fmt.Sprintf(format, args...))

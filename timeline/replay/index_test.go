@@ -91,6 +91,11 @@ func TestIndex(t *testing.T) {
 				t.Errorf("report:\n%s", diff)
 			}
 			a, b := made.Image, used.Image
+			for _, im := range []*timeline.Image{a, b} {
+				if err := im.CheckValid(); err != nil {
+					t.Error(err)
+				}
+			}
 			if diff := cmp.Diff(a.Stats(), b.Stats()); diff != "" {
 				t.Errorf("stats:\n%s", diff)
 			}
@@ -123,7 +128,7 @@ func TestIndex(t *testing.T) {
 				v1, ok1 := made.TrampolineAt(p.addr, p.time)
 				v2, ok2 := used.TrampolineAt(p.addr, p.time)
 				if diff := cmp.Diff(v1, v2); diff != "" || ok1 != ok2 {
-					t.Fatalf("%#x at %d: serves\n%s", p.addr, p.time, diff)
+					t.Fatalf("%#x at %d: trampolines\n%s", p.addr, p.time, diff)
 				}
 			}
 			var conflicts, symbols, changes [2]int

@@ -21,7 +21,7 @@ type OpsLiteral struct {
 
 // OpsLiteral returns the literal that the byte at addr belongs to at v's time, or false
 // if there is none. No record names these places, so OpsLiteral looks at the bytes. A
-// literal is a kernel pointer right before a function. Its upper half is no instruction
+// literal is a kernel pointer right before a function. Its upper half is not an instruction
 // of arm64. The function begins with what the compiler and ftrace put at an entry
 // (-fpatchable-function-entry=4,2).
 func (r *Replay) OpsLiteral(v timeline.View, addr uint64) (l OpsLiteral, ok bool) {

@@ -95,7 +95,7 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 	}
 }
 
-// keep keeps the pokes of a run of which data has the records.
+// keep keeps the pokes of a run. data has its records.
 func (p *placedPokes) keep(s *scan, r *item, data []byte) {
 	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: r.cpu, tid: r.tid,
 		first: r.first, last: r.last, places: r.places}

@@ -111,7 +111,7 @@ type probeLog struct {
 	// on powerpc.
 	others   []probeOther
 	mms      map[uint64]bool // address spaces that decoded writers use
-	foreign  uint64          // others that were not kept
+	unkept   uint64          // others that were not kept
 	resolved bool
 
 	offset    uint64 // of the kernel's addresses from physical ones
@@ -131,7 +131,7 @@ type probeOther struct {
 	cpu          int32
 }
 
-// maxOthers is how many calls that are no writers' are kept.
+// maxOthers is how many calls of others than writers are kept.
 const maxOthers = 1 << 16
 
 // clone returns a copy that [scan.addProbed] can resolve. Samples that are added to p do
@@ -336,7 +336,7 @@ func (s *scan) isRegistered(addr, t uint64) bool {
 
 // disarms reports whether a change removed a probe, and notes the time in which probes
 // were disarmed. On arm64 the AFTER of that change is missing: what looks like it is the
-// AFTER of the change that armed the probe again, of which there is no BEFORE.
+// AFTER of the change that armed the probe again, which has no BEFORE.
 func (p *probeLog) disarms(w *probeWrite) bool {
 	const ppcNOP = 0x60000000
 	for _, e := range p.events {

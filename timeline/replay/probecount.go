@@ -36,7 +36,7 @@ type probeReader struct {
 	again    bool // several processes had this id
 }
 
-// errReading is wrapped by errors of a file that is no reading.
+// errReading is wrapped by errors of a file that is not a reading.
 var errReading = errors.New("not a reading of kprobe_profile")
 
 // parseReading reads a file with one reading. Its first line is a time of the recording's
@@ -53,13 +53,13 @@ func parseReading(text []byte) (r probeReading, err error) {
 		case n == 0 && len(f) == 2 && f[0] == "pid":
 			pid, err := strconv.ParseUint(f[1], 10, 32)
 			if err != nil || pid == 0 {
-				return r, fmt.Errorf("line 1: %w: %q is no process", errReading, f[1])
+				return r, fmt.Errorf("line 1: %w: %q is not a process", errReading, f[1])
 			}
 			r.pid = uint32(pid)
 		case len(f) == 1:
 			t, err := strconv.ParseUint(f[0], 10, 64)
 			if err != nil {
-				return r, fmt.Errorf("line %d: %w: %q is no time", n+1, errReading, f[0])
+				return r, fmt.Errorf("line %d: %w: %q is not a time", n+1, errReading, f[0])
 			}
 			if times++; times == 1 && n == 0 {
 				r.from = t

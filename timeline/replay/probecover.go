@@ -18,9 +18,9 @@ func (p *probeLog) records(a architecture) bool {
 		roles[e.role]++
 	}
 	switch {
-	case a.name == "aarch64":
+	case a.probedARM64():
 		return roles[probeARM64] == 1
-	case strings.HasPrefix(a.name, "ppc64"):
+	case a.probedPPC64():
 		return roles[probeBefore] == 1 && roles[probeAfter] == 1
 	}
 	return false

@@ -25,7 +25,7 @@ func (r *Replay) IsProbe(e *perfdata.Event) bool {
 }
 
 // SampledWrite returns the place of a write that a probe recorded in addition to the text
-// pokes. ok is false if the record is no sample of such a probe.
+// pokes. ok is false if the record is not a sample of such a probe.
 func (r *Replay) SampledWrite(rec *perfdata.Record, id *perfdata.SampleID) (at timeline.Range, ok bool) {
 	if id.Event == nil {
 		return at, false

@@ -114,7 +114,7 @@ func (s *scan) coverUnformatted(c *Coverage) bool {
 		if mayBeProbe(e) {
 			*c = Coverage{Verdict: None, Limits: []Limit{{timeline.ProbeUnformatted,
 				"the recording has samples of tracepoints, but not what their fields are: perf writes that last, and is still writing or was killed. " +
-					"A copy of the formats serves: " + formatsName + " of the script that textreplay probes prints, or --formats", 0, timeline.MaxTime}}}
+					"A copy of the formats is enough: the file " + formatsName + " of the script that textreplay probes prints, or any other", 0, timeline.MaxTime}}}
 			return true
 		}
 	}

@@ -225,7 +225,7 @@ func (p *probeLog) addLoose(c *probeCPU, id *perfdata.SampleID) {
 // other keeps a call of the mapping function that no decoded writer made.
 func (p *probeLog) other(c *probeCPU) {
 	if len(p.others) >= maxOthers {
-		p.foreign++
+		p.unkept++
 		return
 	}
 	p.others = append(p.others, probeOther{c.write.began, c.mm, c.write.mapLR, c.write.cpu})

@@ -40,7 +40,7 @@ type ProbeWriter struct {
 
 // ErrNoProbes is wrapped by the errors of [PlanProbes] for a kernel whose changes probes
 // cannot record.
-var ErrNoProbes = errors.New("timeline: probes cannot record this kernel's changes of text")
+var ErrNoProbes = errors.New("replay: probes cannot record this kernel's changes of text")
 
 func noProbes(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNoProbes, fmt.Sprintf(format, args...))

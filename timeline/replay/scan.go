@@ -110,7 +110,7 @@ type scan struct {
 	last struct {
 		id     perfdata.SampleID
 		poke   perfdata.TextPoke
-		plain  perfdata.TextPoke // of which PlainTextPoke and PlainSample set some fields
+		plain  perfdata.TextPoke // PlainTextPoke and PlainSample set some of its fields
 		passed timeline.Poke
 	}
 

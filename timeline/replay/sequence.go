@@ -35,7 +35,7 @@ type Step struct {
 	Old, New uint32 // in the byte order of the kernel's instructions
 }
 
-// A Sequence is a change of several steps, each of which leaves a state that is
+// A Sequence is a change of several steps. Each leaves a state that is
 // harmless to run. A powerpc function that was compiled with -mprofile-kernel
 // begins with
 //

@@ -58,7 +58,7 @@ func (r *Replay) Similar(name string, most int) []string {
 func similarity(name, candidate string) (score int, ok bool) {
 	const (
 		clone = 0
-		end   = 3 // less similar than names of which one or two letters differ
+		end   = 3 // less similar than names that differ in one or two letters
 	)
 	plain, _, _ := strings.Cut(candidate, ".")
 	switch {

@@ -207,7 +207,7 @@ func leadsToDynamic(im *timeline.Image, op byte, target uint64) bool {
 	return im.EverDynamic(target, timeline.BPFImage) || op == opJMP && im.EverDynamic(target, timeline.OutOfLine)
 }
 
-// keepPieces keeps the slots of which the use is known.
+// keepPieces keeps the slots whose use is known.
 func (x *trampolines) keepPieces(slots []*slot, sure func(uint64) uint64) {
 	for _, s := range slots {
 		if s.To = min(s.To, sure(s.From)); s.To > s.From && (len(s.Places) > 0 || s.Func != 0) {
@@ -574,7 +574,7 @@ func slotEvents(slots []*slot, armed []codeWrite) []slotEvent {
 // freeSlots are the kprobe slots that are there at a time of findOnly.
 type freeSlots struct {
 	im     *timeline.Image
-	byCopy map[string]map[*slot]bool // of which the probe is not known, by their copies
+	byCopy map[string]map[*slot]bool // those whose probe is unknown, by their copies
 	served map[uint64]int            // by place: how many slots serve it
 }
 
@@ -662,7 +662,7 @@ func (x *trampolines) findUses(im *timeline.Image, used []codeWrite, sure func(u
 		if !ok {
 			continue
 		}
-		// A branch of a trampoline within itself is no use.
+		// A branch of a trampoline within itself does not use it.
 		l := im.LifetimeOf(target, u.time, timeline.BPFImage)
 		if l != nil && l.From <= u.time && (u.addr < l.Lo || u.addr >= l.Hi) {
 			x.uses[l] = append(x.uses[l], use{u.addr, u.time, min(l.To, sure(u.time))})

@@ -251,7 +251,7 @@ func newWriter[T any](w io.Writer, rows int) *parquet.GenericWriter[T] {
 	return parquet.NewGenericWriter[T](w, writerOptions(rows)...)
 }
 
-// writeRows writes a table of which all rows are in memory.
+// writeRows writes a table whose rows are all in memory.
 func writeRows[T any](w io.Writer, rows []T) error {
 	out := newWriter[T](w, len(rows))
 	for len(rows) > 0 {

@@ -83,7 +83,7 @@ func (p *page) differences(b *base) *patch {
 }
 
 // placesOf returns what a page has at each place, wherever the kernel is: a byte, or a number
-// that is greater for which byte of which address.
+// that is greater for which byte and which address.
 func placesOf(content []byte, moved []relocation) (out [pageSize]uint64) {
 	for i, b := range content {
 		out[i] = uint64(b)

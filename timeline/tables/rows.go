@@ -51,7 +51,7 @@ type recordingRow struct {
 	Warnings         []string `parquet:"warnings,list"`
 }
 
-// A changeRow is a change of text. Bytes are no dictionary: they follow one another in the
+// A changeRow is a change of text. Bytes have no dictionary: they follow one another in the
 // same order again and again, which zstd finds in less time than a dictionary is made. Of times,
 // zstd would save nothing after their encoding.
 type changeRow struct {

@@ -319,7 +319,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestTwice: a recording that is exported twice, or of which some files are there, adds what
+// TestTwice: a recording that is exported twice, or has some files there, adds what
 // is missing and nothing else.
 func TestTwice(t *testing.T) {
 	dir := t.TempDir()

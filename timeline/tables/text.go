@@ -120,7 +120,7 @@ const maxInsn = 15
 // hash returns the hash of what a textRow has of a page.
 func (p *page) hash() (sum [16]byte) {
 	// The length, then the page with the offsets in the places of the addresses, then the
-	// places, of which there is at most one in four bytes.
+	// places. There is at most one in four bytes.
 	var moved [2 + pageSize + pageSize]byte
 	binary.LittleEndian.PutUint16(moved[:], uint16(len(p.content)))
 	n := 2 + copy(moved[2:], p.content)

@@ -110,7 +110,7 @@ func (s *source) own(table, date string) string {
 	return filepath.Join(partition(table, date, s.build), s.id+".parquet")
 }
 
-// addOwn returns how a table is added of which each recording has its own file, by date.
+// addOwn returns how a table is added if each recording has its own file, by date.
 func addOwn[T any](table string, rows func(s *source) []T) func(*source, *addition) error {
 	return func(s *source, a *addition) error {
 		return addRows(a, s.own(table, s.date), false, func() []T { return rows(s) })
