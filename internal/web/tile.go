@@ -116,7 +116,7 @@ func (p *plane) tile(k tileKey) *tile {
 }
 
 // draw makes a tile. It visits each change of the tile once, and, of those that are not
-// in it, at most those of the same time or of the same sites, whichever are fewer.
+// in it, at most those of the same time or of the same sites, whichever take less.
 func (p *plane) draw(k tileKey) *tile {
 	span := p.to - p.from
 	t0, t1 := p.from+part(span, k.ix, k.zx), p.from+part(span, k.ix+1, k.zx)
@@ -155,7 +155,10 @@ func (p *plane) draw(k tileKey) *tile {
 			listed = append(listed, uint32(i))
 		}
 	}
-	if int(t.first[s1]-t.first[s0]) < i1-i0 {
+	// The changes of a site are anywhere in the columns. A look at one of them takes as long
+	// as at many in a row.
+	const inRow = 16
+	if int(t.first[s1]-t.first[s0]) < (i1-i0)/inRow {
 		for s := s0; s < s1; s++ {
 			c := 0
 			for _, i := range t.ofSite(s, t0, t1) {
