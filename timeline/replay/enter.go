@@ -89,10 +89,19 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 		s.byBuffer = s.byBuffer || t < s.newest
 		s.newest = max(s.newest, t)
-		s.report.First = min(s.report.First, t)
+		s.starts(ch.buffer, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	}
 	return ch
+}
+
+// starts notes a record of time t for the time of the first one. A ring buffer that
+// overwrites its oldest records may have some from before the file began: perf writes all
+// of it to each file of --switch-output, and it keeps what it has.
+func (s *scan) starts(b *ringBuffer, t uint64) {
+	if !b.backward {
+		s.report.First = min(s.report.First, t)
+	}
 }
 
 // recordUse says what is to be done with a record of a kind that each event which asks

@@ -29,7 +29,8 @@ import (
 
 // begin returns the time from which on the ring buffers of all CPUs record. It is the
 // earliest of: the workload's exec, the first record of the highest CPU, the end of
-// the first round. Without any of these, it is the time of the first record.
+// the first round. Without any of these, it is the time of the first record. Ring buffers
+// that overwrite their oldest records may have older ones, see starts.
 func (s *scan) begin() uint64 {
 	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
 		return s.journal.start.Open
@@ -37,12 +38,12 @@ func (s *scan) begin() uint64 {
 	t := min(s.execed(), s.drained())
 	highest := int64(-1)
 	for _, b := range s.buffers {
-		if b.takes != 0 {
+		if b.takes != 0 && !b.backward {
 			highest = max(highest, b.cpu)
 		}
 	}
 	for _, b := range s.buffers {
-		if b.takes != 0 && b.cpu == highest && b.first != 0 {
+		if b.takes != 0 && !b.backward && b.cpu == highest && b.first != 0 {
 			t = min(t, b.first)
 		}
 	}

@@ -327,6 +327,35 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.tick(11, 1000)
 		}, unheard("outside-recording", "100")},
+		{"listening: what a ring buffer has that overwrites may be older than the file", func(w *tape) {
+			w.events = append(w.events, tracepointEvent("module_load"))
+			w.events[2].attr.Flags |= perfdata.FlagWriteBackward
+			w.tick(10, 300)
+			w.ticks(400, 450)
+			flip(w)
+			w.ticks(600, 1000)
+			w.tick(30, 1000, 100) // in descending order, as perf reads it
+			w.tick(31, 1000, 110)
+		}, textLines(
+			"0..400 unconfirmed outside-recording 9090",
+			"400..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"listening: nor do older records show for how long a CPU may be silent", func(w *tape) {
+			w.events = append(w.events, tracepointEvent("module_load"))
+			w.events[2].attr.Flags |= perfdata.FlagWriteBackward
+			w.tick(10, 300)
+			w.ticks(400, 450)
+			flip(w)
+			w.ticks(600, 700) // nothing of CPU 1 from here on
+			w.tick(10, 800, 900, 1000)
+			w.tick(30, 900, 1)
+			w.tick(31, 900, 1)
+		}, textLines(
+			"0..400 unconfirmed outside-recording 9090",
+			"400..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed cpu-silent eb02")},
 		{"losses: an event that overwrites has another ring buffer than the others", func(w *tape) {
 			w.events[1].attr.Flags |= perfdata.FlagWriteBackward
 			w.ticks(100, 400)

@@ -34,7 +34,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, id *perfdata.SampleID) *
 	}
 	s.byBuffer = s.byBuffer || t < s.newest
 	s.newest = max(s.newest, t)
-	s.report.First = min(s.report.First, t)
+	s.starts(buf, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	return q.ch
 }

@@ -799,6 +799,13 @@ func (s *scan) describe(r *Replay) {
 // conclude fills in the part of the report that the records give.
 func (s *scan) conclude() {
 	rep := s.report
+	if rep.First == timeline.MaxTime { // of what overwrites its oldest records, if there is nothing else
+		for _, b := range s.buffers {
+			if b.first != 0 {
+				rep.First = min(rep.First, b.first)
+			}
+		}
+	}
 	if rep.First == timeline.MaxTime {
 		rep.First = 0
 	}
