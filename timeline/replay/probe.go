@@ -92,7 +92,8 @@ type looseSample struct {
 	time     uint64
 	previous uint64 // time of the sample of this CPU before it; 0: none
 	next     uint64 // of the one after it; MaxTime: none
-	phys     uint64
+	phys     uint64 // arm64
+	addr     uint64 // powerpc
 	cpu      int64
 	after    bool // it is an AFTER
 }
@@ -289,7 +290,7 @@ func (p *probeLog) closePairs() {
 			p.other(c)
 		default:
 			w := &c.write
-			p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: timeline.MaxTime, phys: w.phys, cpu: int64(w.cpu)})
+			p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: timeline.MaxTime, phys: w.phys, addr: w.addr, cpu: int64(w.cpu)})
 		}
 		c.open = false
 	}

@@ -101,15 +101,21 @@ func (s *scan) coverPairs(c *Coverage) {
 		return 1
 	})
 	disarmed := -1
-	for i := range p.loose {
+	for i := 0; i < len(p.loose); i++ {
 		l := &p.loose[i]
 		switch {
 		case disarmed >= 0 && l.after:
 			from := p.loose[disarmed].time
+			// On powerpc, the event after the store may be armed first.
+			for p.twoEvents() && i+1 < len(p.loose) && p.loose[i+1].after {
+				i++
+				l = &p.loose[i]
+			}
 			c.limit(timeline.ProbeDisarmed, from, l.time, "all kprobes were disarmed from %s until %s", Seconds(from), Seconds(l.time))
 			disarmed = -1
 		case s.lostBetween(l):
-		case !l.after && s.isProbe(l.phys):
+		case disarmed >= 0 && p.twoEvents(): // the event after the store was disarmed first
+		case !l.after && s.isProbe(l):
 			if disarmed < 0 {
 				disarmed = i
 			}
@@ -133,9 +139,18 @@ func (s *scan) coverPairs(c *Coverage) {
 	}
 }
 
-// isProbe reports whether a physical address is that of the instruction with the probe.
-func (s *scan) isProbe(phys uint64) bool {
-	p := s.probes
+// twoEvents reports whether BEFORE and AFTER are events of their own.
+func (p *probeLog) twoEvents() bool {
+	return slices.ContainsFunc(p.events, func(e *probeEvent) bool { return e.role == probeAfter })
+}
+
+// isProbe reports whether a sample is of a change of the instruction with a probe. On powerpc
+// that may be ftrace's call, up to four instructions before what the probe reports.
+func (s *scan) isProbe(l *looseSample) bool {
+	p, phys := s.probes, l.phys
+	if l.addr != 0 {
+		return slices.ContainsFunc(p.events, func(e *probeEvent) bool { return e.where != 0 && e.where-16 <= l.addr && l.addr <= e.where })
+	}
 	return phys != 0 && p.hasOffset && slices.ContainsFunc(p.events, func(e *probeEvent) bool { return e.role == probeARM64 && e.where == phys+p.offset })
 }
 
@@ -166,7 +181,11 @@ func (s *scan) lostBetween(l *looseSample) bool {
 // that perf opens behind it changes text, with two hits for each place. The places of a
 // tracepoint are in the kernel's table of jump labels, if perf's copy has it.
 func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
-	if e.role != probeARM64 {
+	switch e.role {
+	case probeARM64:
+	case probeBefore:
+		return 0, s.probes.writer.isArmed("__get_locked_pte") // otherwise kprobes may be disarmed
+	default:
 		return 0, true
 	}
 	n = 1
@@ -190,6 +209,22 @@ func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
 		n += 2 * places
 	}
 	return n, true
+}
+
+// isArmed reports whether perf's copy has a kprobe of powerpc at the beginning of a function: a
+// trap, or the call of ftrace's trampoline.
+func (c *probeCode) isArmed(function string) bool {
+	at := c.one(function)
+	if c.core == nil || at == 0 {
+		return false
+	}
+	const trap, branch = 0x7fe00008, 18
+	for i := uint64(0); i <= 16; i += 4 {
+		if b := c.read(at+i, 4); b != nil && (c.order.Uint32(b) == trap || c.order.Uint32(b)>>26 == branch) {
+			return true
+		}
+	}
+	return false
 }
 
 // isBreakpoint reports whether perf's copy has a kprobe's BRK at an address.

@@ -207,7 +207,7 @@ func (c *probeCPU) begin(id *perfdata.SampleID) {
 func (p *probeLog) abandon(c *probeCPU, id *perfdata.SampleID) {
 	if c.open {
 		w := &c.write
-		p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: id.Time, phys: w.phys, cpu: int64(w.cpu)})
+		p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: id.Time, phys: w.phys, addr: w.addr, cpu: int64(w.cpu)})
 	}
 	c.open = false
 }

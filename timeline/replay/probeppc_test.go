@@ -7,10 +7,12 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // Functions of a kernel of powerpc, and what calls return to.
@@ -34,6 +36,7 @@ func newPPCTape(t *testing.T, registers [3]uint32, before, after string) *tape {
 	}
 	move := func(to, from uint32) uint32 { return 31<<26 | from<<21 | to<<16 | from<<11 | 444<<1 }
 	call := func(from, to int64) uint32 { return 18<<26 | uint32(to-from)&0x3fffffc | 1 }
+	binary.LittleEndian.PutUint32(text[ppcMap-tapeTextLo:], 0x7fe00008) // its probe
 	for i, word := range []uint32{
 		move(registers[0], 3), move(registers[1], 4), move(registers[2], 5),
 		call(ppcWriter+12, ppcMap), 0x60000000, call(ppcWriter+20, ppcUnmap), 0x4e800020,
@@ -103,6 +106,63 @@ func TestPPC64Probes(t *testing.T) {
 			s := r.Image.At(600).Read(0x1100, b[:])
 			if got := fmt.Sprintf("%v %v %x", s.Standing, s.Reason, b); got != tt.want {
 				t.Errorf("%s; %v %v", got, r.Report.Coverage.Pokes, r.Report.Warnings)
+			}
+		})
+	}
+}
+
+// TestPPC64Disarmed: the probes of powerpc are disarmed one by one. Changes then have a BEFORE
+// without an AFTER; and the other way round while they are armed again. If they were never
+// armed, only the copy of text shows that.
+func TestPPC64Disarmed(t *testing.T) {
+	const site, mm, uaddr = 0x1180, 0x77000, 0x8000
+	nops := uint64(0x60000000) | 0x60000000<<32
+	before := func(w *tape, id, time, lr, place uint64) {
+		w.words(id, time, ppcMap, lr, mm, uaddr, place, nops, ppcWritten, 0)
+	}
+	after := func(w *tape, id, time uint64) { w.words(id, time, ppcUnmap, ppcWriter+24, mm, uaddr, ppcWritten, 0) }
+	for _, tt := range []struct {
+		name string
+		tape func(w *tape)
+		hits uint64 // after 500
+		want string
+	}{
+		{"the event after the store is disarmed first", func(w *tape) {
+			before(w, 31, 500, ppcWriter+16, ppcUnmap)
+			before(w, 31, 510, ppcWriter+16, ppcMap)
+			after(w, 20, 700)
+			after(w, 20, 720)
+		}, 2, "480 known, 600 unconfirmed probe-disarmed, 710 unconfirmed probe-disarmed"},
+		{"a change of another place without an end", func(w *tape) {
+			before(w, 31, 500, ppcWriter+16, 0x1190)
+		}, 1, "480 known, 600 unconfirmed probe-unpaired, 710 unconfirmed probe-unpaired"},
+		{"they were never armed", func(w *tape) {
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo:], 0x60000000)
+		}, 0, "480 unconfirmed probe-early, 600 unconfirmed probe-early, 710 unconfirmed probe-early"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newPPCTape(t, [3]uint32{31, 28, 29}, "r31 at31 r28 r29", "r28 r29")
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 300)
+			before(w, 31, 400, ppcWriter+16, site) // so the events have an address
+			after(w, 21, 410)
+			tt.tape(w)
+			w.ticks(900, 1000)
+			w.reading(160, 0, 0)
+			w.reading(450, 1, 0)
+			w.reading(950, 1+tt.hits, 0)
+			r := w.replay()
+			var got []string
+			for _, at := range []uint64{480, 600, 710} {
+				var b [4]byte
+				s := r.Image.At(at).Read(0x1100, b[:])
+				got = append(got, strings.TrimSpace(fmt.Sprintf("%d %v %v", at, s.Standing, s.Reason)))
+			}
+			unpaired := slices.ContainsFunc(r.Report.Coverage.Pokes.Limits, func(l Limit) bool { return l.Reason == timeline.ProbeUnpaired })
+			if strings.Join(got, ", ") != tt.want || unpaired != strings.Contains(tt.want, "unpaired") {
+				t.Errorf("%q\n%v", got, r.Report.Coverage.Pokes)
 			}
 		})
 	}
