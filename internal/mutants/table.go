@@ -1966,7 +1966,7 @@ var mutants = []mutant{
 		"case e.role == probeARM64 && w.addr == e.where:", "case false:",
 		"TestProbes/all kprobes are disarmed for a time"},
 	{"probes", "a BEFORE of the probe's own address without an AFTER", "scan.coverPairs",
-		"case !l.after && s.isProbe(l.phys):", "case false:",
+		"case !l.after && s.isProbe(l):", "case false:",
 		"TestProbes/all kprobes are disarmed until the end"},
 	{"probes", "probes are armed again by a change that has only an AFTER", "scan.coverPairs",
 		"case disarmed >= 0 && l.after:", "case false:",
