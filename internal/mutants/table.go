@@ -2098,6 +2098,23 @@ var mutants = []mutant{
 		"to != nil", "false",
 		"TestTrampolineAt"},
 
+	// oops: a report of the kernel compared with its text.
+	{"oops", "only a known byte is a finding", "oops.against",
+		"case s.Standing != timeline.Known:", "case false:",
+		"TestScripts/oops"},
+	{"oops", "a report is equal only to known bytes", "oops.against",
+		"case len(x.differences) == 0 && x.notKnown == 0:", "case len(x.differences) == 0:",
+		"TestScripts/oops"},
+	{"oops", "each byte that differs is of a change in flight", "oops.against",
+		"if trapped = trapped && ok; ok {", "if trapped = true; ok {",
+		"TestScripts/oops"},
+	{"oops", "the clocks differ by an unknown amount", "printkClock.times",
+		"by := boot + l.printk/slew", "by := l.printk / slew",
+		"TestScripts/oops"},
+	{"oops", "every version of the interval is compared", "oops.compare",
+		"return c.verdict != codeEqual", "return false",
+		"TestScripts/oops"},
+
 	// findings: what verify checks.
 	{"findings", "a symbol is registered over one that is alive", "checker.symbol",
 		"f.Kind, f.Other, f.Since = BirthOverLive, o.name, o.since", "continue",
