@@ -83,16 +83,36 @@ func OpenCore(path string) (*Core, error) {
 // *[FormatError]. If the file is cut short after its header, the bytes that are
 // left can be read, and Warnings says what is missing.
 func NewCore(data []byte) (*Core, error) {
-	fail := func(off uint64, format string, args ...any) (*Core, error) {
-		return nil, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)}
+	c := &Core{}
+	f, headers, err := c.readHeader(data)
+	if err != nil {
+		return nil, err
+	}
+	loads, clash := disjoint(c.readProgramHeaders(data, f, headers))
+	if clash.ranges > 0 {
+		c.warn(headers.off, "segments disagree about %#x bytes in %d ranges, the first at address %#x, which are left out",
+			clash.bytes, clash.ranges, clash.first)
+	}
+	c.Segments = make([]Segment, len(loads))
+	for i, l := range loads {
+		c.Segments[i] = Segment{Addr: l.addr, Data: data[l.off:][: l.end-l.addr : l.end-l.addr]}
+	}
+	return c, nil
+}
+
+// programHeaders says where the program headers of a file are: count of them, of size bytes
+// each, from the offset off on. They may reach beyond the file.
+type programHeaders struct{ off, size, count uint64 }
+
+// readHeader reads the ELF header.
+func (c *Core) readHeader(data []byte) (f layout, at programHeaders, err error) {
+	fail := func(off uint64, format string, args ...any) (layout, programHeaders, error) {
+		return f, at, &FormatError{File: "kcore", Off: int64(off), Msg: fmt.Sprintf(format, args...)}
 	}
 	if len(data) < elf.EI_NIDENT || string(data[:4]) != elf.ELFMAG {
 		return fail(0, "not an ELF file")
 	}
-	c := &Core{
-		Class: elf.Class(data[elf.EI_CLASS]),
-		Data:  elf.Data(data[elf.EI_DATA]),
-	}
+	c.Class, c.Data = elf.Class(data[elf.EI_CLASS]), elf.Data(data[elf.EI_DATA])
 	fileSize := uint64(len(data))
 	f, ok := layoutOf(c.Class, c.Data)
 	if !ok {
@@ -106,33 +126,36 @@ func NewCore(data []byte) (*Core, error) {
 	}
 	c.Machine = elf.Machine(f.order.Uint16(data[18:]))
 
-	phoff := f.word(data[f.phoff:])
-	phentsize := uint64(f.order.Uint16(data[f.phentsize:]))
-	phnum := uint64(f.order.Uint16(data[f.phentsize+2:]))
-	if phnum == pnXnum {
+	at = programHeaders{f.word(data[f.phoff:]), uint64(f.order.Uint16(data[f.phentsize:])), uint64(f.order.Uint16(data[f.phentsize+2:]))}
+	if at.count == pnXnum {
 		// The count did not fit: it is in sh_info of section 0.
 		shoff := f.word(data[f.shoff:])
 		if shoff <= fileSize && fileSize-shoff >= uint64(f.shdr) {
-			phnum = uint64(f.order.Uint32(data[shoff+uint64(f.shInfo):]))
+			at.count = uint64(f.order.Uint32(data[shoff+uint64(f.shInfo):]))
 		} else {
-			c.warn(min(shoff, fileSize), "section header 0, which counts the program headers, is not there: there are %d or more", phnum)
+			c.warn(min(shoff, fileSize), "section header 0, which counts the program headers, is not there: there are %d or more", at.count)
 		}
 	}
-	if phnum > 0 && phentsize < uint64(f.phdr) {
-		return fail(uint64(f.phentsize), "program headers of %d bytes, want at least %d", phentsize, f.phdr)
+	if at.count > 0 && at.size < uint64(f.phdr) {
+		return fail(uint64(f.phentsize), "program headers of %d bytes, want at least %d", at.size, f.phdr)
 	}
+	return f, at, nil
+}
 
-	var loads []load
+// readProgramHeaders returns the segments as far as they are in the file and below the end of
+// the address space, and keeps the notes.
+func (c *Core) readProgramHeaders(data []byte, f layout, headers programHeaders) (loads []load) {
+	fileSize := uint64(len(data))
 	var short, wrapped struct {
 		segs  int
 		bytes uint64
 	}
-	for i := range phnum {
+	for i := range headers.count {
 		// Neither product nor sum overflows: i is below 2^32, the header's
-		// size below 2^16, and past the first test phoff lies in the file.
-		off := phoff + i*phentsize
-		if phoff > fileSize || off > fileSize || fileSize-off < uint64(f.phdr) {
-			c.warn(min(off, fileSize), "file cut short: %d of %d program headers are not there", phnum-i, phnum)
+		// size below 2^16, and past the first test headers.off lies in the file.
+		off := headers.off + i*headers.size
+		if headers.off > fileSize || off > fileSize || fileSize-off < uint64(f.phdr) {
+			c.warn(min(off, fileSize), "file cut short: %d of %d program headers are not there", headers.count-i, headers.count)
 			break
 		}
 		h := data[off:]
@@ -166,19 +189,9 @@ func NewCore(data []byte) (*Core, error) {
 		c.warn(fileSize, "file cut short: %#x bytes of %d segments are not there", short.bytes, short.segs)
 	}
 	if wrapped.segs > 0 {
-		c.warn(phoff, "%d segments reach past the end of the address space by %#x bytes, which are left out", wrapped.segs, wrapped.bytes)
+		c.warn(headers.off, "%d segments reach past the end of the address space by %#x bytes, which are left out", wrapped.segs, wrapped.bytes)
 	}
-
-	loads, clash := disjoint(loads)
-	if clash.ranges > 0 {
-		c.warn(phoff, "segments disagree about %#x bytes in %d ranges, the first at address %#x, which are left out",
-			clash.bytes, clash.ranges, clash.first)
-	}
-	c.Segments = make([]Segment, len(loads))
-	for i, l := range loads {
-		c.Segments[i] = Segment{Addr: l.addr, Data: data[l.off:][: l.end-l.addr : l.end-l.addr]}
-	}
-	return c, nil
+	return loads
 }
 
 // ByteOrder returns the order of Data.
