@@ -55,7 +55,7 @@ func browser(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Contex
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // on a busy machine
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func eval[T any](v *visitor, script string) (x T) {
 // until waits for a script to return true.
 func (v *visitor) until(what, script string) {
 	v.t.Helper()
-	for range 120 {
+	for range 600 {
 		var so bool
 		// The script may end with the page that it ran in.
 		if chromedp.Run(v.ctx, chromedp.Evaluate(script, &so)) == nil && so {
