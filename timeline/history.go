@@ -217,6 +217,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 				until = changes[i+1].time
 			}
 			c.tie(&p, ch, rivals, until)
+			if i+1 < len(changes) && changes[i+1].copied && c.leaves(ch, rivals, changes[i+1].old) {
+				c.content = noContent // it shows which of them came last
+			}
 			continue
 		}
 		if ch.copied {
@@ -339,6 +342,14 @@ func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint6
 	}
 	c.content, c.source = ch.new, SourcePoke
 	*p = progress{t: until, proven: until}
+}
+
+// leaves reports whether one of several changes leaves these bytes.
+func (c *historyBuilder) leaves(ch *change, rivals []poke, content uint32) bool {
+	return ch.hasNew && c.equal(ch.new, content) || slices.ContainsFunc(rivals, func(p poke) bool {
+		e := &c.edits[p.edit]
+		return ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, content)
+	})
 }
 
 // compare fills the time between the last fact and a change, whose old bytes should be
