@@ -126,7 +126,7 @@ func eachFile(t *testing.T, ext string, f func(name string, text []byte)) {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && name != "." && strings.HasPrefix(e.Name(), "."):
+		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "node_modules"):
 			return fs.SkipDir
 		case e.IsDir() || !strings.HasSuffix(name, ext):
 			return nil
