@@ -6,6 +6,7 @@
 package examples
 
 import (
+	"flag"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
+
+var sampled = flag.String("samples", "", "TestDlfilter: look at the recording `DIR`, too, which has samples")
 
 var samplePattern = regexp.MustCompile(`^\s*(\d+)\.(\d{9}):\s+([0-9a-f]+)`)
 
@@ -36,6 +39,9 @@ func TestDlfilter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dlfilter(t, filter, filepath.Join(corpus.Root(), "testdata", name, "rec.data"), 100, 0)
 		})
+	}
+	if *sampled != "" {
+		t.Run("samples", func(t *testing.T) { dlfilter(t, filter, *sampled, 1, 1) })
 	}
 	t.Run("rich", func(t *testing.T) {
 		dlfilter(t, filter, filepath.Join(corpus.Large(t, "x86_64/rich"), "rec.data"), 1000, 1000)

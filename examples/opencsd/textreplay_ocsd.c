@@ -22,6 +22,9 @@
  * to the address of an exception. So the adapter compares packets and elements. Where they do not
  * fit, it decodes the piece again with another choice: the latest one first, since text
  * changes once, and not at every visit. Nothing is handed out before a piece fits.
+ *
+ * Both values may fit up to a return. Then the return's address decides, which must be that
+ * of its call, unless nothing fits at all with that.
  */
 #include "textreplay_ocsd.h"
 
@@ -34,6 +37,8 @@
 #define MAX_REPLAYS 5000                /* of one piece */
 #define MAX_WALK (1 << 20)              /* bytes that one packet may make OpenCSD read */
 #define MAX_VALUES 4                    /* of one word between two timestamps */
+#define MAX_STRICT 200                  /* replays in which each return must fit its call */
+#define CALLS 64                        /* calls that are remembered */
 
 /* A point of synchronisation, or a timestamp. */
 struct mark {
@@ -114,6 +119,11 @@ struct etm {
 	uint64_t resume;  /* the exception's address */
 	int ranges, want_ranges, want_exception;
 	uint64_t walked;
+	/* Where the calls since the first choice return to. */
+	uint64_t calls[CALLS];
+	unsigned ncalls;
+	uint64_t back; /* where the return that needs an address should lead; 0: not known */
+	int strict;
 	const char *wrong; /* why the attempt does not fit */
 	uint64_t wrong_at;
 	uint64_t offset;   /* of the packet */
@@ -127,6 +137,16 @@ enum kind { PLAIN, DIRECT, CONDITIONAL, INDIRECT, BARRIER, TRAP };
 static int is_brk(uint32_t w)
 {
 	return (w & 0xffe0001f) == 0xd4200000;
+}
+
+static int is_call(uint32_t w) /* BL, BLR */
+{
+	return (w & 0xfc000000) == 0x94000000 || (w & 0xfffffc1f) == 0xd63f0000;
+}
+
+static int is_return(uint32_t w) /* RET, RETAA, RETAB */
+{
+	return (w & 0xfffffc1f) == 0xd65f0000 || (w & 0xfffffbff) == 0xd65f0bff;
 }
 
 static int64_t sign_extend(uint32_t v, int bits)
@@ -210,6 +230,11 @@ static void go_on(struct etm *d)
 	if (d->seen) {
 		if (!d->need && !d->trace_on && d->address != d->next)
 			wrong(d, "the trace is at %llx, the decoder at %llx", (unsigned long long)d->address, (unsigned long long)d->next);
+		/* Code that was entered by a choice returns to its call. Tasks that are switched, and
+		 * return addresses that a tracer replaced, do not: see decode_piece(). */
+		if (d->need && d->strict && d->back && d->address != d->back && !d->trace_on)
+			wrong(d, "a return leads to %llx, its call was before %llx", (unsigned long long)d->address, (unsigned long long)d->back);
+		d->back = 0;
 		d->next = d->address;
 		d->need = d->lost = d->seen = d->trace_on = 0;
 	} else if ((d->need && !d->lost) || d->trace_on) {
@@ -647,6 +672,11 @@ static void range(struct etm *d, const ocsd_generic_trace_elem *e)
 		put(d, &d->out, &d->nout, &d->capout, a, w);
 		d->next = a + 4;
 		if (waypoint && e->last_instr_exec) {
+			d->back = 0;
+			if (is_call(w) && d->made)
+				d->calls[d->ncalls++ % CALLS] = a + 4;
+			else if (is_return(w) && d->ncalls)
+				d->back = d->calls[--d->ncalls % CALLS];
 			if (k == INDIRECT)
 				d->need = 1;
 			else if (k == DIRECT || k == CONDITIONAL)
@@ -674,6 +704,7 @@ static void exception(struct etm *d, const ocsd_generic_trace_elem *e)
 			wrong(d, "an exception of BRK at %llx, which has none", (unsigned long long)e->en_addr);
 	}
 	d->need = 1;
+	d->back = 0;
 	d->lost = d->seen = 0;
 }
 
@@ -696,6 +727,8 @@ static ocsd_datapath_resp_t element(const void *ctx, const ocsd_trc_index_t inde
 		if (!d->skip || d->split || d->walked > MAX_WALK)
 			wrong(d, "no bytes at %llx", (unsigned long long)e->st_addr);
 		d->need = d->lost = 1;
+		d->ncalls = 0;
+		d->back = 0;
 		d->gaps++;
 		break;
 	default:
@@ -729,7 +762,8 @@ static void attempt(struct etm *d, const uint8_t *trace, uint64_t from, uint64_t
 	d->started = started;
 	d->need = d->lost = d->seen = d->except = d->ranges = d->want_ranges = d->want_exception = 0;
 	d->trace_on = 1;
-	d->split = d->walked = 0;
+	d->ncalls = 0;
+	d->split = d->walked = d->back = 0;
 	d->wrong = NULL;
 	ocsd_dt_process_data(d->tree, OCSD_OP_RESET, 0, 0, NULL, NULL);
 	if (!feed(d->tree, trace, from, to))
@@ -783,6 +817,7 @@ static void decode_piece(struct etm *d, const uint8_t *trace, uint64_t from, uin
 	}
 	d->nchoices = 0;
 	d->skip = 0;
+	d->strict = !d->o->no_alternatives && !d->o->text;
 	begin_piece(d);
 	for (;;) {
 		attempt(d, trace, from, to, before, started);
@@ -806,8 +841,16 @@ static void decode_piece(struct etm *d, const uint8_t *trace, uint64_t from, uin
 			memcpy(why, d->message, sizeof(why));
 		}
 		no_bytes |= d->gaps > 0;
-		if (!d->o->no_alternatives && ++replays <= MAX_REPLAYS && next_choice(d)) {
+		if (!d->o->no_alternatives && ++replays <= (d->strict ? MAX_STRICT : MAX_REPLAYS) && next_choice(d)) {
 			d->st->replays++;
+			continue;
+		}
+		if (d->strict) {
+			/* A return may lead elsewhere than behind its call after all. */
+			d->strict = 0;
+			d->nchoices = 0;
+			worst = 0;
+			replays = 0;
 			continue;
 		}
 		/* No choice fits. If one failed for want of bytes, the others were wrong. */
