@@ -217,8 +217,8 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 				until = changes[i+1].time
 			}
 			c.tie(&p, ch, rivals, until)
-			if i+1 < len(changes) && changes[i+1].copied && c.leaves(ch, rivals, changes[i+1].old) {
-				c.content = noContent // it shows which of them came last
+			if i+1 < len(changes) && changes[i+1].copied && c.shows(changes[i+1:], ch, rivals) {
+				c.content = noContent
 			}
 			continue
 		}
@@ -344,12 +344,23 @@ func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint6
 	*p = progress{t: until, proven: until}
 }
 
-// leaves reports whether one of several changes leaves these bytes.
-func (c *historyBuilder) leaves(ch *change, rivals []poke, content uint32) bool {
-	return ch.hasNew && c.equal(ch.new, content) || slices.ContainsFunc(rivals, func(p poke) bool {
-		e := &c.edits[p.edit]
-		return ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, content)
-	})
+// shows reports whether the further snapshot that comes first in next shows which of several
+// changes, ch among them, was the last: all of them come before it, and it has what one of them
+// left.
+func (c *historyBuilder) shows(next []change, ch *change, rivals []poke) bool {
+	left := ch.hasNew && c.equal(ch.new, next[0].old)
+	for i := range rivals {
+		e := &c.edits[rivals[i].edit]
+		left = left || ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, next[0].old)
+	}
+	for len(next) > 0 && next[0].copied {
+		next = next[1:]
+	}
+	if !left || len(next) == 0 {
+		return left
+	}
+	all, other := c.rivals[ch.order], c.rivals[next[0].order]
+	return len(other) == 0 || &all[0] != &other[0] // changes of which the order is not known are neighbours
 }
 
 // compare fills the time between the last fact and a change, whose old bytes should be

@@ -50,7 +50,7 @@ type model struct {
 type made struct {
 	Poke
 	recorded uint64
-	rivals   []Poke // of which it is not known in which order they came, with itself
+	rivals   []*made // of which it is not known in which order they came, with itself
 }
 
 // lastTick is later than all facts, however far clocks differ: nothing changes from it on.
@@ -894,7 +894,7 @@ func (m *model) unskew(list []*made) {
 		switch {
 		case count == 0:
 		case count == 1 || !certain:
-			p.rivals = []Poke{p.Poke, q.Poke}
+			p.rivals = []*made{p, q}
 			q.rivals = p.rivals
 		default:
 			m.skew = max(m.skew, q.recorded-p.recorded)
@@ -943,10 +943,7 @@ func (m *model) jumble(list []*made, differ bool) {
 		if !differ && (start != nil && only > 0 || only > 1 || never > 1) {
 			continue
 		}
-		var all []Poke
-		for _, o := range list {
-			all = append(all, o.Poke)
-		}
+		all := slices.Clone(list)
 		for _, o := range list {
 			o.rivals = all
 		}
@@ -1148,7 +1145,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
 		w.cpu = p.CPU
 		for _, r := range p.rivals {
-			if r := (witness{old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
+			if r := (witness{time: r.Time, old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
 				w.rivals = append(w.rivals, r)
 			}
 		}
@@ -1586,6 +1583,18 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			r := reply{Conflicting, OldBytesMismatch, SourceNone, strings.Join(says, "")}
 			p.set(t1, until, func(uint64) reply { return r })
 			p.content, p.source = f.new, SourcePoke
+			if i+1 < len(all) && all[i+1].copied {
+				// A copy after all of them that has what one of them left shows which was the last.
+				next := all[i+1]
+				left, after := bytes.Equal(f.new, next.old), true
+				for _, r := range f.rivals {
+					left = left || r.new != nil && bytes.Equal(r.new, next.old)
+					after = after && r.time < next.time
+				}
+				if left && after {
+					p.content = nil
+				}
+			}
 			t1, proven, torn, weak = until, until, false, ReasonNone
 			continue
 		case f.copied && dead:
