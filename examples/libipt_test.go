@@ -64,9 +64,15 @@ func compile(t *testing.T, output, header string, args ...string) string {
 	if build.err != nil {
 		t.Fatal(build.err)
 	}
+	return compileWith(t, build.dir, output, args...)
+}
+
+// compileWith is compile with the C library in lib.
+func compileWith(t *testing.T, lib, output string, args ...string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), output)
 	all := append([]string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-I../cmd/libtextreplay", "-o", path}, args...)
-	all = append(all, "-L"+build.dir, "-ltextreplay", "-Wl,-rpath,"+build.dir)
+	all = append(all, "-L"+lib, "-ltextreplay", "-Wl,-rpath,"+lib)
 	if out, err := exec.Command("gcc", all...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
