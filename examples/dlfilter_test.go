@@ -144,4 +144,24 @@ func dlfilter(t *testing.T, filter, rec string, least, leastKnown int) {
 			break
 		}
 	}
+	// With trap, the samples are those below which "may trap" is printed without it.
+	traps := 0
+	for _, line := range lines {
+		if strings.HasSuffix(line, "  may trap") {
+			traps++
+		}
+	}
+	kept := 0
+	for _, line := range script("--dlarg", "trap") {
+		switch {
+		case samplePattern.MatchString(line):
+			kept++
+		case line != "" && !strings.HasSuffix(line, "  may trap"):
+			t.Errorf("with trap: %s", line)
+		}
+	}
+	t.Logf("%d samples may be of a trap", traps)
+	if kept != traps {
+		t.Errorf("%d samples with trap, want %d", kept, traps)
+	}
 }
