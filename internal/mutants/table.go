@@ -1084,7 +1084,7 @@ var mutants = []mutant{
 		"texts = append(texts, Range{m.Addr, m.TextEnd})", "_ = m",
 		"TestRules/coverage: a module's text is padded like the kernel's"},
 	{"coverage", "the kernel's release does not matter", "Replay.prepare",
-		"s.arch.hasCallThunks()", "s.arch.hasCallThunks() && patching.Since(s.report.Kernel, 6, 2)",
+		"s.arch.hasCallThunks()", `s.arch.hasCallThunks() && s.report.Kernel >= "6.2"`,
 		"TestThunksOfOldRelease"},
 	{"coverage", "thunks of Linux 6.7 and older have another address", "thunkAddress",
 		"[...][]byte{{0x3c, 0x25}, {0x3d}}", "[...][]byte{{0x3d}}",
