@@ -163,6 +163,17 @@ func (e *explanation) accounted() bool {
 	return len(e.had) > 0
 }
 
+// written reports whether a change wrote the bytes, whatever the text was after it.
+func (e *explanation) written() bool {
+	for i := range e.pokes {
+		p := &e.pokes[i]
+		if p.addr <= e.addr && e.addr-p.addr+uint64(len(e.now)) <= uint64(len(p.new)) && bytes.Equal(p.new[e.addr-p.addr:][:len(e.now)], e.now) {
+			return true
+		}
+	}
+	return false
+}
+
 // findPokes finds the changes of each alert's bytes.
 func (x *audit) findPokes(all []explanation, faults map[[2]uint64]*mechanism.Violation) {
 	byAddr := make(map[uint64][]*explanation) // of each byte that is asked about
@@ -223,7 +234,11 @@ func (x *audit) writeExplanation(e *explanation, blank bool) {
 	v := x.r.Image.At(x.r.Report.First)
 	fmt.Fprintf(w, "_stext+%#x is %s, bytes % x:\n", e.offset, strings.TrimSuffix(label(v, e.addr), ":"), e.now)
 	if len(e.had) == 0 {
-		fmt.Fprintln(w, x.style.paint(red, "  never had these bytes in this recording"))
+		never := "  never had these bytes in this recording"
+		if e.written() {
+			never = "  a change wrote these bytes, but others contradict it, so the text after it is not known"
+		}
+		fmt.Fprintln(w, x.style.paint(red, never))
 	}
 	for _, h := range e.had {
 		fmt.Fprintf(w, "  %s: %v\n", during(h.Since, h.Until), h.standing)

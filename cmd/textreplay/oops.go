@@ -161,11 +161,11 @@ func (o *oops) run(file string) (err error) {
 // readLog returns what the log has about kernel text, and its number of lines.
 func (o *oops) readLog(in io.Reader) (items []oopsItem, n int, err error) {
 	lines := newLineReader(in, o.out, o.unchanged)
-	year := time.Now().Year()
+	near := time.Now()
 	if t, err := o.r.Report.Clock.ToWall(o.r.Report.First); err == nil {
-		year = t.Year()
+		near = t
 	}
-	log := logReader{zone: time.Local, year: year}
+	log := logReader{zone: time.Local, near: near}
 	var parser oopsParser
 	add := func(read []logLine) {
 		for i := range read {

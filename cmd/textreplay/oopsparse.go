@@ -46,7 +46,7 @@ var (
 	kmsg        = lazyregexp.New(`^\d{1,5},\d+,(\d+),[^;]*;`)
 	dmesgT      = lazyregexp.New(`^\[((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
 	decoded     = lazyregexp.New(`^[a-z0-9]+ *:[a-z]+ *: `) // dmesg -x
-	isoTime     = lazyregexp.New(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d|[A-Z]{3,5})?\s+`)
+	isoTime     = lazyregexp.New(`^(?:\w{3} )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d(?::?\d\d)?|[A-Z]{3,5})?\s+`)
 	syslogTime  = lazyregexp.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? `)
 	unixTime    = lazyregexp.New(`^(\d{9,11})\.(\d{6}) `)
 	fromKernel  = lazyregexp.New(`^(?:\S+ )?kernel(?:\[\d+\])?: ?`)
@@ -58,7 +58,7 @@ type logReader struct {
 	export exportEntry
 	pretty []string       // the lines of an object of journalctl -o json-pretty, so far
 	zone   *time.Location // of times without a zone
-	year   int            // of times without a year
+	near   time.Time      // times without a year are in the year that is nearest to it
 }
 
 // An exportEntry is an entry of journalctl -o export or verbose.
@@ -263,12 +263,13 @@ func (l *logReader) stamp(out *logLine, m []string, layout string) bool {
 	if m == nil {
 		return false
 	}
-	zone := l.zone
+	zone, name := l.zone, ""
 	out.wallUnit = time.Second
 	if len(m) > 3 && m[3] != "" {
-		for _, form := range []string{"Z07:00", "-0700", "MST"} {
+		name = m[3]
+		for _, form := range []string{"Z07:00", "-0700", "-07", "MST"} {
 			if z, err := time.Parse(form, m[3]); err == nil && (form != "MST" || m[3] == "UTC" || m[3] == "GMT") {
-				zone = z.Location()
+				zone, name = z.Location(), ""
 				break
 			}
 		}
@@ -278,7 +279,13 @@ func (l *logReader) stamp(out *logLine, m []string, layout string) bool {
 		return true // it is a prefix all the same
 	}
 	if t.Year() == 0 {
-		t = t.AddDate(l.year, 0, 0)
+		t = nearestYear(t, l.near)
+	}
+	if name != "" {
+		var ok bool
+		if t, ok = named(t, name); !ok {
+			return true // another zone than this machine's
+		}
 	}
 	if len(m) > 2 && m[2] != "" {
 		frac, _ := strconv.Atoi((m[2] + "000000000")[:9])
@@ -289,6 +296,31 @@ func (l *logReader) stamp(out *logLine, m []string, layout string) bool {
 	}
 	out.wall = t
 	return true
+}
+
+// nearestYear returns t, whose year is 0, in the year in which it is nearest to near. A log
+// of New Year's Eve has times of two years.
+func nearestYear(t, near time.Time) time.Time {
+	best := t.AddDate(near.Year(), 0, 0)
+	for _, year := range []int{near.Year() - 1, near.Year() + 1} {
+		u := t.AddDate(year, 0, 0)
+		if u.Day() == t.Day() && (best.Day() != t.Day() || u.Sub(near).Abs() < best.Sub(near).Abs()) { // February 29
+			best = u
+		}
+	}
+	return best
+}
+
+// named returns the time that a clock of t's zone shows as t when the zone has this name,
+// such as EST or EDT, and whether there is one.
+func named(t time.Time, name string) (time.Time, bool) {
+	for _, d := range []time.Duration{0, time.Hour, -time.Hour} {
+		u := t.Add(d)
+		if z, _ := u.Zone(); z == name && u.Format(time.DateTime) == t.Format(time.DateTime) {
+			return u, true
+		}
+	}
+	return t, false
 }
 
 // The kinds of what a report shows.

@@ -14,7 +14,7 @@ import (
 
 // readLogText returns the lines of a log.
 func readLogText(text string) []logLine {
-	log := logReader{zone: time.FixedZone("", 3600), year: 2026}
+	log := logReader{zone: time.FixedZone("", 3600), near: time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)}
 	var out []logLine
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
@@ -80,6 +80,49 @@ func TestLogPrefixes(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestLogYears: a time without a year is in the year that is nearest to the recording, and
+// a name of a zone says which of two hours is meant, if it is this machine's.
+func TestLogYears(t *testing.T) {
+	york, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		near, text, want string // want is "" for no time
+	}{
+		{"2026-12-31T23:59:30Z", "Jan  1 00:00:10 host kernel: a", "2027-01-01T05:00:10Z"},
+		{"2027-01-01T00:00:30Z", "Dec 31 18:59:50.500000 host kernel: a", "2026-12-31T23:59:50.5Z"},
+		{"2026-12-31T23:59:30Z", "Dec 31 18:59:50 host kernel: a", "2026-12-31T23:59:50Z"},
+		{"2026-06-01T00:00:00Z", "Sep  1 00:00:00 host kernel: a", "2026-09-01T04:00:00Z"},
+		{"2028-03-01T00:00:00Z", "Feb 29 00:00:00 host kernel: a", "2028-02-29T05:00:00Z"},
+		{"2029-01-01T00:00:00Z", "Feb 29 00:00:00 host kernel: a", "2028-02-29T05:00:00Z"},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 EDT host kernel: a", "2026-11-01T05:30:00Z"},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 EST host kernel: a", "2026-11-01T06:30:00Z"},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 IST host kernel: a", ""},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 +14 host kernel: a", "2026-10-31T11:30:00Z"},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 -03 host kernel: a", "2026-11-01T04:30:00Z"},
+		{"2026-11-01T00:00:00Z", "Sun 2026-11-01 01:30:00 +0545 host kernel: a", "2026-10-31T19:45:00Z"},
+	} {
+		near, err := time.Parse(time.RFC3339, tt.near)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := logReader{zone: york, near: near}
+		lines := log.read(&tt.text)
+		if len(lines) != 1 || lines[0].text != "a" {
+			t.Errorf("%q: %+v", tt.text, lines)
+			continue
+		}
+		got := ""
+		if w := lines[0].wall; !w.IsZero() {
+			got = w.UTC().Format(time.RFC3339Nano)
+		}
+		if got != tt.want {
+			t.Errorf("%q near %s is at %q, want %q", tt.text, tt.near, got, tt.want)
+		}
 	}
 }
 

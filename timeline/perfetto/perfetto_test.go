@@ -286,6 +286,13 @@ func TestSmall(t *testing.T) {
 	if len(windows) == 0 || windows[0].from > 8450516155 || windows[0].to < 8450516155 {
 		t.Errorf("windows %+v", windows)
 	}
+	// The window of a probe that is armed ends when its record is written, and that of the
+	// jump that replaces it begins then.
+	windows = d.slicesOf("do_sys_openat2+0x7 (kprobe) may trap")
+	if len(windows) == 0 || windows[0].from != 14389930915 || windows[0].to != 17339671805 ||
+		windows[0].notes["probably from"] != "14389969480" || windows[0].notes["probably until"] != "16762315479" {
+		t.Errorf("windows of a probe %+v", windows)
+	}
 	if p := d.slicesOf("BPF programs"); len(p) != 1 || p[0].name != "bpf_prog_b19c858917c4054c_socket_3" || p[0].from != 18134851735 ||
 		p[0].to < 22e9 || p[0].notes["addr"] != "0xffffffffc0083670" || p[0].notes["program id"] != "1" {
 		t.Errorf("BPF programs %+v", p)

@@ -335,17 +335,23 @@ func (t *trace) state(addr, from, to uint64, code []byte, by *change) slice {
 
 // window appends the window of a change. Windows of one site that overlap are joined.
 func (t *trace) window(out []slice, addr uint64, c *change) []slice {
-	for _, w := range t.r.Windows().At(addr, uint64(max(len(c.new), 1)), c.time) {
-		if w.Switch != c.time || w.Addr != addr {
-			continue
+	// The window of a probe that is armed ends when the change is recorded.
+	for _, at := range [...]uint64{c.time, max(c.time, 1) - 1} {
+		for _, w := range t.r.Windows().At(addr, uint64(max(len(c.new), 1)), at) {
+			if w.Switch != c.time || w.Addr != addr {
+				continue
+			}
+			s := slice{from: w.Proven.From, to: w.Proven.To, name: "may trap", notes: []note{{name: "probably from", number: w.Estimate.From},
+				{name: "probably until", number: w.Estimate.To}}}
+			if n := len(out); n > 0 && s.from <= out[n-1].to {
+				last := &out[n-1]
+				last.from, last.to = min(last.from, s.from), max(last.to, s.to)
+				last.notes[0].number = min(last.notes[0].number, w.Estimate.From)
+				last.notes[1].number = max(last.notes[1].number, w.Estimate.To)
+				return out
+			}
+			return append(out, s)
 		}
-		s := slice{from: w.Proven.From, to: w.Proven.To, name: "may trap", notes: []note{{name: "probably from", number: w.Estimate.From},
-			{name: "probably until", number: w.Estimate.To}}}
-		if n := len(out); n > 0 && s.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, s.to)
-			return out
-		}
-		return append(out, s)
 	}
 	return out
 }

@@ -446,7 +446,11 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 		}
 		return found[0].Addr + p.offset, nil
 	}
-	return 0, &QuestionError{Text: s, Msg: "the name is ambiguous:", Candidates: found}
+	msg := "the name is ambiguous; give one of these addresses instead"
+	if p.offset != 0 {
+		msg += fmt.Sprintf(", plus %#x", p.offset)
+	}
+	return 0, &QuestionError{Text: s, Msg: msg + ":", Candidates: found}
 }
 
 // distinct returns the set of the symbols' addresses.
