@@ -61,8 +61,8 @@ arguments it reads LKRG's log from standard input, with the lines of a debug bui
 
   copy[0xf] vs now[0xffffffe9] offset[9060663 | 0x8a4137] symbol[vfs_read]
 
-The exit code is then 1 if the text never had these bytes, or if the change is not
-accounted for.`,
+The exit code is then 1 if the text never had these bytes, if the change is not
+accounted for, or if they also changed without a record.`,
 		Example: `  textreplay audit
   textreplay audit --vmlinux vmlinux --json
   textreplay audit --explain 0x8a4137 e9af01

@@ -94,6 +94,8 @@ type explanation struct {
 	addr  uint64
 	had   []had
 	pokes []explainedPoke // all changes of these bytes
+	// unrecorded are changes of them that have no record, and that no loss excuses.
+	unrecorded []*mechanism.Violation
 }
 
 // had is a time during which the text had the bytes.
@@ -133,6 +135,16 @@ func (x *audit) explainAll(alerts []alert) error {
 		}
 	}
 	x.findPokes(all, faults)
+	for i := range all {
+		e := &all[i]
+		for k := range audited.Violations {
+			v := &audited.Violations[k]
+			n := uint64(max(len(v.Old), len(v.New)))
+			if v.Fault == mechanism.Unrecorded && !v.Excused && v.Addr < e.addr+uint64(len(e.now)) && e.addr < v.Addr+n {
+				e.unrecorded = append(e.unrecorded, v)
+			}
+		}
+	}
 	below := false
 	for i := range all {
 		e := &all[i]
@@ -152,15 +164,15 @@ func (x *audit) explainAll(alerts []alert) error {
 	return nil
 }
 
-// accounted reports whether the bytes were there and every change that made it so is
-// accounted for.
+// accounted reports whether the bytes were there, every change that made it so is accounted
+// for, and none went unrecorded.
 func (e *explanation) accounted() bool {
 	for _, h := range e.had {
 		if h.by != nil && h.by.fault != nil {
 			return false
 		}
 	}
-	return len(e.had) > 0
+	return len(e.had) > 0 && len(e.unrecorded) == 0
 }
 
 // written reports whether a change wrote the bytes, whatever the text was after it.
@@ -254,6 +266,13 @@ func (x *audit) writeExplanation(e *explanation, blank bool) {
 			x.writeBy(&e.pokes[i])
 		}
 	}
+	for i, v := range e.unrecorded {
+		if x.limit > 0 && i == x.limit {
+			fmt.Fprintf(w, "\nand %s more (--limit 0 lists all)\n", thousands(len(e.unrecorded)-i))
+			break
+		}
+		x.writeViolation(v)
+	}
 }
 
 func (x *audit) writeBy(p *explainedPoke) {
@@ -279,6 +298,8 @@ type (
 		Accounted bool           `json:"accounted"`
 		Had       []jsonHad      `json:"had"`
 		Changes   []jsonExplPoke `json:"changes"`
+		// Findings are changes of these bytes that no record shows, as audit lists them.
+		Findings []jsonViolation `json:"findings"`
 	}
 	jsonHad struct {
 		Since    *string       `json:"since"`
@@ -301,7 +322,7 @@ type (
 
 func (x *audit) explanationJSON(e *explanation) *jsonExplanation {
 	out := &jsonExplanation{hexAddr(e.offset), hexAddr(e.addr), placeOf(x.r.Image.At(x.r.Report.First), e.addr).json(),
-		hex.EncodeToString(e.now), e.accounted(), []jsonHad{}, []jsonExplPoke{}}
+		hex.EncodeToString(e.now), e.accounted(), []jsonHad{}, []jsonExplPoke{}, []jsonViolation{}}
 	one := func(p *explainedPoke) *jsonExplPoke {
 		if p == nil {
 			return nil
@@ -317,6 +338,9 @@ func (x *audit) explanationJSON(e *explanation) *jsonExplanation {
 	}
 	for i := range e.pokes {
 		out.Changes = append(out.Changes, *one(&e.pokes[i]))
+	}
+	for _, v := range e.unrecorded {
+		out.Findings = append(out.Findings, x.violationJSON(v))
 	}
 	return out
 }
