@@ -129,12 +129,12 @@ func (s *subject) ask(c *command, path string) result {
 			args[i] = out
 		}
 	}
+	began := time.Now() // before the limit begins, or what is killed by it has taken less
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest(c))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
-	began := time.Now()
 	err := cmd.Run()
 	r := result{took: time.Since(began), errors: errors.String()}
 	if cmd.ProcessState == nil {
