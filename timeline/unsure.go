@@ -3,6 +3,8 @@
 
 package timeline
 
+import "slices"
+
 // Code is certain to be there only up to the gaps in the records of births and deaths
 // (rule lifetimes). A record, or a list, shows that it was there at some moment. So it
 // was there from the last gap before that moment to the next gap after it:
@@ -103,12 +105,16 @@ func (g gaps) spanning(from, to uint64, reason Reason) gaps {
 // those that make code, and those that find the call that l had before. Any other one may
 // be a module's, which came with no record where l was.
 func (c *historyBuilder) sightings(l *Lifetime, changes []change) (any bool) {
+	var certain []Range // when l was there anyway
 	for i := range changes {
 		ch := &changes[i]
 		ch.live = ch.birth
 		if i > 0 && ch.calls && changes[i-1].hasNew && c.equal(changes[i-1].new, ch.old) {
 			before := &changes[i-1]
-			ch.live = before.live || len(c.people.gapsOf(l).between(l.From, before.time)) == 0
+			if certain == nil {
+				certain = c.people.certain(l, nil)
+			}
+			ch.live = before.live || slices.ContainsFunc(certain, func(r Range) bool { return r.Lo <= before.time && before.time < r.Hi })
 		}
 		any = any || ch.live
 	}
