@@ -189,24 +189,23 @@ func (c *checker) traps(w *timeline.Windows) {
 	if clock.Offset != nil || clock.Resolution > 1 || clock.Steps != nil {
 		return // true times are not those of the records
 	}
-	for _, trap := range c.run.Kernel.Truth.Traps {
+	for i, trap := range c.run.Kernel.Truth.Traps {
 		if !trap.Kept || trap.From == trap.To || trap.Poked < rec.Opened || trap.Poked >= rec.Ended ||
 			clock.Read(0, trap.Poked) > c.image.Horizon() || clock.Read(0, trap.Poked) < c.image.First() {
 			continue // a file of --switch-output may begin in the middle of a batch
 		}
-		for _, moment := range []uint64{trap.From, trap.From + c.rand.Uint64N(trap.To-trap.From), trap.To - 1} {
-			at := clock.Read(0, moment)
-			var b [1]byte
-			if c.image.At(at).Read(trap.Addr, b[:]).Standing != timeline.Known {
-				continue
-			}
-			if len(w.At(trap.Addr, trap.Len, at)) == 0 {
-				c.fault(Fault{Kind: "no window", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the poke is of %d, the trap from %d to %d", at, clock.Read(0, trap.Poked), clock.Read(0, trap.From), clock.Read(0, trap.To))})
-			}
-			var code [16]byte
-			if b := cursor.Read(trap.Addr, at, code[:]); b.NoTrap.At(at) {
-				c.fault(Fault{Kind: "no trap", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the cursor says none from %d to %d", at, b.NoTrap.Since, b.NoTrap.Until)})
-			}
+		moments := [...]uint64{trap.From, trap.From + c.rand.Uint64N(trap.To-trap.From), trap.To - 1}
+		at := clock.Read(0, moments[i%len(moments)]) // other runs look at the others
+		var b [1]byte
+		if c.image.At(at).Read(trap.Addr, b[:]).Standing != timeline.Known {
+			continue
+		}
+		if len(w.At(trap.Addr, trap.Len, at)) == 0 {
+			c.fault(Fault{Kind: "no window", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the poke is of %d, the trap from %d to %d", at, clock.Read(0, trap.Poked), clock.Read(0, trap.From), clock.Read(0, trap.To))})
+		}
+		var code [16]byte
+		if b := cursor.Read(trap.Addr, at, code[:]); b.NoTrap.At(at) {
+			c.fault(Fault{Kind: "no trap", Addr: trap.Addr, Detail: fmt.Sprintf("at %d; the cursor says none from %d to %d", at, b.NoTrap.Since, b.NoTrap.Until)})
 		}
 	}
 }
@@ -235,7 +234,8 @@ func (c *checker) facts(addr uint64) string {
 		return ""
 	}
 	for _, h := range p.of(int(addr % kernel.PageSize)) {
-		fmt.Fprintf(&b, "\n\t%02x from %d (clock %d)", h.value, h.from, c.truth.clock.Read(0, h.from))
+		from := c.truth.times[h.store].From
+		fmt.Fprintf(&b, "\n\t%02x from %d (clock %d)", h.value, from, c.truth.clock.Read(0, from))
 	}
 	for _, l := range p.lives {
 		if l.Addr <= addr && addr < l.Addr+l.Len {

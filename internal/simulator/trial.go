@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -302,13 +303,27 @@ func (t *trial) same(how string, a, b *timeline.Image) {
 	for range 8 {
 		at := a.First() + t.rand.Uint64N(max(a.Horizon()-a.First(), 1)+second)
 		for n := range t.truth.pages {
-			x, y := describe(a, at, n*kernel.PageSize), describe(b, at, n*kernel.PageSize)
-			if x != y {
-				t.complain(how, "differs", "page %#x at %d is\n%sinstead of\n%s", n*kernel.PageSize, at, y, x)
+			if page := n * kernel.PageSize; !alike(a, b, at, page) {
+				t.complain(how, "differs", "page %#x at %d is\n%sinstead of\n%s", page, at, describe(b, at, page), describe(a, at, page))
 				return
 			}
 		}
 	}
+}
+
+// alike reports whether two images have the same spans of a page.
+func alike(a, b *timeline.Image, at, page uint64) bool {
+	next, stop := iter.Pull(b.At(at).Spans(page, kernel.PageSize))
+	defer stop()
+	for x := range a.At(at).Spans(page, kernel.PageSize) {
+		y, ok := next()
+		if !ok || x.Addr != y.Addr || x.Len != y.Len || x.Standing != y.Standing || x.Reason != y.Reason || x.Source != y.Source ||
+			x.Since != y.Since || x.Until != y.Until || !bytes.Equal(x.Bytes, y.Bytes) {
+			return false
+		}
+	}
+	_, more := next()
+	return !more
 }
 
 func describe(im *timeline.Image, at, page uint64) string {

@@ -7,18 +7,19 @@ import (
 	"github.com/textreplay/textreplay/internal/simulator/kernel"
 )
 
-// A change is one byte that changes at some true time of [from, to].
+// A change is one byte that a store changes. There are very many.
 type change struct {
-	from, to uint64
-	offset   uint16
-	value    byte
+	store  uint32
+	offset uint16
+	value  byte
 }
 
 // A truePage has the history of each byte of a page.
 type truePage struct {
 	changes []change // by offset, then by time
-	start   [kernel.PageSize + 1]int
+	start   [kernel.PageSize + 1]uint32
 	lives   []*kernel.Life
+	memory  [kernel.PageSize]byte // while the history is made
 }
 
 // of returns the history of the byte at an offset. Before its first change it is 0.
@@ -46,6 +47,8 @@ type truth struct {
 	clock *kernel.Clock
 	until uint64 // what was later is not looked at; 0: all is
 	pages map[uint64]*truePage
+	// times are those of all stores: each changes bytes at some true time of its interval.
+	times []kernel.Interval
 }
 
 func newTruth(k *kernel.Kernel) *truth {
@@ -59,22 +62,17 @@ func newTruth(k *kernel.Kernel) *truth {
 		}
 		return p
 	}
-	now := make(map[uint64]*[kernel.PageSize]byte)
+	t.times = make([]kernel.Interval, len(k.Truth.Stores))
 	for i := range k.Truth.Stores {
 		s := &k.Truth.Stores[i]
+		t.times[i].From, t.times[i].To = k.Clock.Tick(s.From, s.To)
 		for j := 0; j < len(s.Data); {
 			at := s.Addr + uint64(j)
 			p := page(at)
-			memory := now[at/kernel.PageSize]
-			if memory == nil {
-				memory = new([kernel.PageSize]byte)
-				now[at/kernel.PageSize] = memory
-			}
 			for o := int(at % kernel.PageSize); o < kernel.PageSize && j < len(s.Data); o, j = o+1, j+1 {
-				if memory[o] != s.Data[j] {
-					memory[o] = s.Data[j]
-					from, to := k.Clock.Tick(s.From, s.To)
-					p.changes = append(p.changes, change{from, to, uint16(o), s.Data[j]})
+				if p.memory[o] != s.Data[j] {
+					p.memory[o] = s.Data[j]
+					p.changes = append(p.changes, change{uint32(i), uint16(o), s.Data[j]})
 				}
 			}
 		}
@@ -126,7 +124,7 @@ func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byt
 		for i := range len(history) + 1 {
 			end := ^uint64(0)
 			if i < len(history) {
-				end = history[i].from
+				end = t.times[history[i].store].From
 			}
 			if now != value && max(iv.From, from) < min(iv.To, end) {
 				return max(iv.From, from), now, true
@@ -134,7 +132,7 @@ func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byt
 			if end >= iv.To {
 				break
 			}
-			from, now = history[i].to, history[i].value
+			from, now = t.times[history[i].store].To, history[i].value
 		}
 	}
 	if len(s.surely) > 0 || len(s.maybe) == 0 {
@@ -147,7 +145,7 @@ func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byt
 	for i := range len(history) + 1 {
 		end := ^uint64(0)
 		if i < len(history) {
-			end = history[i].to
+			end = t.times[history[i].store].To
 		}
 		for _, iv := range s.maybe {
 			if now == value && max(iv.From, from) <= min(iv.To, end) {
@@ -155,7 +153,7 @@ func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byt
 			}
 		}
 		if i < len(history) {
-			from, now = history[i].from, history[i].value
+			from, now = t.times[history[i].store].From, history[i].value
 		}
 	}
 	return s.maybe[0].From, now, true
