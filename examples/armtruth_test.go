@@ -6,14 +6,7 @@
 package examples
 
 import (
-	"bufio"
 	"encoding/binary"
-	"encoding/hex"
-	"io"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -35,61 +28,34 @@ func isBRK(w uint32) bool { return w&0xffe0001f == 0xd4200000 }
 // those of them that are BRK.
 func readArmExecution(t *testing.T, dir string) (insns []instruction, byCPU [][]armStep, traps int) {
 	t.Helper()
-	text, err := os.Open(filepath.Join(dir, "insns.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer text.Close()
+	list := readList(t, dir)
+	insns = list.insns
 	vectors := uint64(0)
-	for sc := bufio.NewScanner(text); sc.Scan(); {
-		f := strings.Fields(sc.Text())
-		switch f[0] {
-		case "I":
-			ip, err := strconv.ParseUint(f[2], 16, 64)
-			code, err2 := hex.DecodeString(f[4])
-			if err != nil || err2 != nil || len(code) != 4 {
-				t.Fatalf("insns.txt: %q", sc.Text())
-			}
-			insns = append(insns, instruction{ip, code})
-		case "E":
-			if vectors, err = strconv.ParseUint(f[1], 16, 64); err != nil {
-				t.Fatalf("insns.txt: %q", sc.Text())
-			}
-		}
+	for ip := range list.entryNames(t) {
+		vectors = ip
 	}
-	log, err := os.Open(filepath.Join(dir, "trace.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	r := bufio.NewReaderSize(log, 1<<20)
-	var raw [16]byte
-	for {
-		if _, err := io.ReadFull(r, raw[:]); err != nil {
-			break
-		}
-		value, id, w := binary.LittleEndian.Uint64(raw[:]), binary.LittleEndian.Uint32(raw[8:]), binary.LittleEndian.Uint32(raw[12:])
-		for int(w&0xff) >= len(byCPU) {
+	eachRecord(t, dir, func(_ []byte, rec logged) {
+		for int(rec.cpu) >= len(byCPU) {
 			byCPU = append(byCPU, nil)
 		}
-		steps := &byCPU[w&0xff]
-		if w>>8&0xff == 0 {
-			*steps = append(*steps, armStep{id: id, time: value})
-			continue
+		steps := &byCPU[rec.cpu]
+		if rec.kind == 0 {
+			*steps = append(*steps, armStep{id: rec.id, time: rec.value})
+			return
 		}
-		// value is ELR_EL1 at the entry of a vector, which is the last step.
+		// rec.value is ELR_EL1 at the entry of a vector, which is the last step.
 		n := len(*steps)
 		entry := insns[(*steps)[n-1].id].ip - vectors
 		if n == 1 {
-			continue
+			return
 		}
 		last := &(*steps)[n-2]
 		if entry >= 0x400 {
 			last.event = userMode
-			continue
+			return
 		}
 		kind := [4]byte{etmDataFault, etmIRQ, etmFIQ, etmSystemError}[entry>>7&3]
-		if x := &insns[last.id]; value == x.ip && entry>>7&3 == 0 {
+		if x := &insns[last.id]; rec.value == x.ip && entry>>7&3 == 0 {
 			// It ended in this exception.
 			if isBRK(word(x.bytes)) {
 				kind = etmInstDebug
@@ -97,16 +63,16 @@ func readArmExecution(t *testing.T, dir string) (insns []instruction, byCPU [][]
 			}
 			*steps = append((*steps)[:n-2], (*steps)[n-1])
 			if n == 2 {
-				continue
+				return
 			}
 			last = &(*steps)[n-3]
 			if last.event != none {
 				// An exception right at the return of another: the trace has both, with
 				// no instruction between, which this encoder does not write.
-				t.Fatalf("two exceptions at %x", value)
+				t.Fatalf("two exceptions at %x", rec.value)
 			}
 		}
-		last.event, last.kind, last.from = interrupt, kind, value
-	}
+		last.event, last.kind, last.from = interrupt, kind, rec.value
+	})
 	return insns, byCPU, traps
 }

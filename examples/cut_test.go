@@ -6,21 +6,31 @@
 package examples
 
 import (
-	"bytes"
-	"encoding/binary"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
-	"github.com/textreplay/textreplay/timeline/trim"
 )
 
-var cut = flag.String("cut", "", "TestCutExecution: make testdata/pt out of the execution in `DIR`")
+var (
+	cut    = flag.String("cut", "", "TestCutExecution: make testdata/pt out of the execution in `DIR`")
+	armCut = flag.String("arm-cut", "", "TestCutArmExecution: make testdata/etm out of the execution in `DIR`")
+)
+
+// loadExecution returns the recording of an execution.
+func loadExecution(t *testing.T, dir string) *replay.Replay {
+	t.Helper()
+	r, err := replay.Load(filepath.Join(dir, "rec.data"), replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
 
 // TestCutExecution cuts testdata/pt out of a large execution. Of one CPU it takes the run of
 // instructions that met most traps on the fewest pages.
@@ -30,93 +40,82 @@ func TestCutExecution(t *testing.T) {
 	if *cut == "" {
 		t.Skip("makes test data: give -cut DIR")
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const records, size = 4000, 16
-	to := filepath.Join("..", "testdata", "pt")
-	var lines, entries []string // of instructions, by number
-	var addrs []uint64
-	list, err := os.ReadFile(filepath.Join(*cut, "insns.txt"))
-	must(err)
-	for line := range strings.Lines(string(list)) {
-		f := strings.Fields(line)
-		switch f[0] {
-		case "I":
-			var addr uint64
-			_, err := fmt.Sscanf(f[2], "%x", &addr)
-			must(err)
-			lines, addrs = append(lines, line), append(addrs, addr)
-		case "E":
-			entries = append(entries, line)
-		}
-	}
-	log, err := os.ReadFile(filepath.Join(*cut, "trace.bin"))
-	must(err)
-	byCPU := make(map[byte][]byte)
-	for ; len(log) >= size; log = log[size:] {
-		cpu := log[12]
-		byCPU[cpu] = append(byCPU[cpu], log[:size]...)
-	}
-	const frame = 13 // in a record: 1 if it is a word of a frame
-	best, bestScore := []byte(nil), -1<<30
-	for _, raw := range byCPU {
-		for at := 0; at+records*size <= len(raw); at += 250 * size {
-			if raw[at+frame] != 0 {
+	list := readList(t, *cut)
+	run, score := bestRun(t, *cut, 4000, 250, func(run []byte) (int, bool) {
+		pages, traps := make(map[uint64]bool), 0
+		for raw := range slices.Chunk(run, logRecord) {
+			rec := loggedOf(raw)
+			if rec.kind != 0 {
 				continue
 			}
-			pages, traps := make(map[uint64]bool), 0
-			for r := raw[at : at+records*size]; len(r) > 0; r = r[size:] {
-				id := binary.LittleEndian.Uint32(r[8:])
-				if r[frame] == 0 {
-					pages[addrs[id]>>12] = true
-					if strings.HasSuffix(lines[id], " cc\n") {
-						traps++
-					}
-				}
-			}
-			if score := 6*min(traps, 8) - len(pages); traps > 0 && score > bestScore {
-				best, bestScore = raw[at:at+records*size], score
+			x := &list.insns[rec.id]
+			pages[x.ip>>12] = true
+			if len(x.bytes) == 1 && x.bytes[0] == 0xcc {
+				traps++
 			}
 		}
-	}
-	if best == nil {
-		t.Fatal("the log has no trap")
-	}
-	// The log with instructions numbered anew, as of CPU 0.
-	must(os.MkdirAll(to, 0o777))
-	var text, out bytes.Buffer
-	number := make(map[uint32]uint32)
-	ranges := []timeline.Range{}
-	for r := best; len(r) > 0; r = r[size:] {
-		rec := bytes.Clone(r[:size])
-		id := binary.LittleEndian.Uint32(rec[8:])
-		n, ok := number[id]
-		if !ok {
-			n = uint32(len(number))
-			number[id] = n
-			f := strings.Fields(lines[id])
-			fmt.Fprintf(&text, "I %d %s %s %s\n", n, f[2], f[3], f[4])
-			ranges = append(ranges, timeline.Range{Lo: addrs[id], Hi: addrs[id] + uint64(len(f[4])/2)})
-		}
-		binary.LittleEndian.PutUint32(rec[8:], n)
-		rec[12] = 0
-		out.Write(rec)
-	}
-	for _, e := range entries {
-		text.WriteString(e)
-	}
-	must(os.WriteFile(filepath.Join(to, "trace.bin"), out.Bytes(), 0o666))
-	must(os.WriteFile(filepath.Join(to, "insns.txt"), text.Bytes(), 0o666))
-	r, err := replay.Load(filepath.Join(*cut, "rec.data"), replay.Options{})
-	must(err)
-	defer r.Close()
-	must(os.RemoveAll(filepath.Join(to, "cut.data")))
-	must(trim.Write(filepath.Join(to, "cut.data"), r, trim.Options{Ranges: ranges}))
+		return 6*min(traps, 8) - len(pages), traps > 0
+	})
+	to := filepath.Join("..", "testdata", "pt")
+	list.writeCut(t, run, loadExecution(t, *cut), to)
 	insns, cpus := readExecution(t, to)
-	must(os.WriteFile(filepath.Join(to, "cpu0.pt"), encodeTrace(insns, cpus[0], traceForm{1, 0, 1 << 12}), 0o666))
-	t.Logf("%d instructions, score %d", len(cpus[0]), bestScore)
+	if err := os.WriteFile(filepath.Join(to, "cpu0.pt"), encodeTrace(insns, cpus[0], traceForm{1, 0, 1 << 12}), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d instructions, score %d", len(cpus[0]), score)
+}
+
+// TestCutArmExecution cuts testdata/etm out of a large execution. Of one CPU it takes the run of
+// instructions that saw most words change, or executed most of them while the change was in
+// flight, on the fewest pages.
+//
+//	go test ./examples -run TestCutArmExecution -arm-cut DIR
+func TestCutArmExecution(t *testing.T) {
+	if *armCut == "" {
+		t.Skip("makes test data: give -arm-cut DIR")
+	}
+	list := readList(t, *armCut)
+	r := loadExecution(t, *armCut)
+	all := make(map[uint64]map[uint32]bool) // the values of each word
+	eachRecord(t, *armCut, func(_ []byte, rec logged) {
+		if rec.kind != 0 {
+			return
+		}
+		x := &list.insns[rec.id]
+		if all[x.ip] == nil {
+			all[x.ip] = make(map[uint32]bool)
+		}
+		all[x.ip][word(x.bytes)] = true
+	})
+	run, score := bestRun(t, *armCut, 5000, 500, func(run []byte) (int, bool) {
+		pages, values, changed := make(map[uint64]bool), make(map[uint64]uint32), make(map[uint64]bool)
+		inFlight := 0
+		for raw := range slices.Chunk(run, logRecord) {
+			rec := loggedOf(raw)
+			if rec.kind != 0 {
+				continue
+			}
+			x := &list.insns[rec.id]
+			w := word(x.bytes)
+			pages[x.ip>>12] = true
+			if v, ok := values[x.ip]; ok && v != w {
+				changed[x.ip] = true
+			}
+			values[x.ip] = w
+			if len(all[x.ip]) < 2 {
+				continue
+			}
+			now, err := r.Report.Clock.TSC(rec.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b [4]byte
+			if r.Image.At(now).Read(x.ip, b[:]).Standing == timeline.InFlight {
+				inFlight++
+			}
+		}
+		return 20*len(changed) + 20*min(inFlight, 6) - len(pages), len(changed)+inFlight > 0
+	})
+	list.writeCut(t, run, r, filepath.Join("..", "testdata", "etm"))
+	t.Logf("%d records, score %d", len(run)/logRecord, score)
 }

@@ -8,15 +8,14 @@
 package examples
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -91,33 +90,15 @@ var statsPattern = regexp.MustCompile(`(\d+) instructions, (\d+) errors(?:, (\d+
 func decode(t *testing.T, exe, rec string, traces []string, insns []instruction, cpus [][]step, flags ...string) (decoded, int3, traps int) {
 	t.Helper()
 	for cpu, trace := range traces {
-		fifo := filepath.Join(t.TempDir(), "stream")
-		if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
-			t.Fatalf("mkfifo: %v %s", err, out)
-		}
-		cmd := exec.Command(exe, append(append([]string{"-o", fifo}, flags...), rec, trace)...)
-		var out, errOut bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errOut
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.Open(fifo)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := bufio.NewReaderSize(f, 1<<20)
-		var raw [24]byte
 		n, wrong := 0, 0
-		for ; ; n++ {
-			if _, err := io.ReadFull(r, raw[:]); err != nil {
-				break
-			}
+		out, errOut := eachDecoded(t, 24, func(raw []byte) {
+			defer func() { n++ }()
 			if n >= len(cpus[cpu]) {
 				wrong++
-				continue
+				return
 			}
 			x := &insns[cpus[cpu][n].id]
-			ip, code := binary.LittleEndian.Uint64(raw[:]), raw[9:9+min(raw[8], 15)]
+			ip, code := binary.LittleEndian.Uint64(raw), raw[9:9+min(raw[8], 15)]
 			if ip != x.ip || !bytes.Equal(code, x.bytes) {
 				if wrong++; wrong == 1 {
 					t.Errorf("cpu %d, instruction %d: decoded %x %x, executed %x %x", cpu, n, ip, code, x.ip, x.bytes)
@@ -125,18 +106,14 @@ func decode(t *testing.T, exe, rec string, traces []string, insns []instruction,
 			} else if code[0] == 0xcc {
 				int3++
 			}
-		}
-		f.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Fatalf("%v\n%s%s", err, out.Bytes(), errOut.Bytes())
-		}
+		}, exe, append(slices.Clone(flags), rec, trace)...)
 		// The last instructions wait for a packet that the trace does not have.
 		if wrong > 0 || n < len(cpus[cpu])-100 {
-			t.Errorf("cpu %d: %d of %d instructions decoded, %d differ\n%s%.2000s", cpu, n, len(cpus[cpu]), wrong, out.Bytes(), errOut.Bytes())
+			t.Errorf("cpu %d: %d of %d instructions decoded, %d differ\n%s%.2000s", cpu, n, len(cpus[cpu]), wrong, out, errOut)
 		}
-		m := statsPattern.FindSubmatch(out.Bytes())
+		m := statsPattern.FindSubmatch(out)
 		if m == nil || string(m[2]) != "0" || string(m[4]) != "0" {
-			t.Errorf("cpu %d: %s", cpu, out.Bytes())
+			t.Errorf("cpu %d: %s", cpu, out)
 			continue
 		}
 		k, _ := strconv.Atoi(string(m[3]))

@@ -6,16 +6,14 @@
 package examples
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -56,35 +54,17 @@ func (a *armResult) add(b armResult) {
 // decodeETM decodes the trace of one CPU and compares it with what it executed.
 func decodeETM(t *testing.T, exe string, r *replay.Replay, insns []instruction, steps []armStep, trace []byte, flags ...string) armResult {
 	t.Helper()
-	dir := t.TempDir()
-	file, fifo := filepath.Join(dir, "etm.bin"), filepath.Join(dir, "stream")
+	file := filepath.Join(t.TempDir(), "etm.bin")
 	if err := os.WriteFile(file, trace, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
-		t.Fatalf("mkfifo: %v %s", err, out)
-	}
-	cmd := exec.Command(exe, append(append([]string{"-o", fifo}, flags...), r.Recording.Path(), file)...)
-	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewReaderSize(f, 1<<20)
 	res := armResult{differ: -1}
-	var raw [12]byte
 	at := 0 // in steps
-	for ; ; res.decoded++ {
-		if _, err := io.ReadFull(in, raw[:]); err != nil {
-			break
-		}
+	out, errOut := eachDecoded(t, 12, func(raw []byte) {
+		defer func() { res.decoded++ }()
 		is := func(k int) bool {
 			x := &insns[steps[k].id]
-			return binary.LittleEndian.Uint64(raw[:]) == x.ip && bytes.Equal(raw[8:], x.bytes)
+			return binary.LittleEndian.Uint64(raw) == x.ip && bytes.Equal(raw[8:], x.bytes)
 		}
 		for at < len(steps) && !is(at) && !hasBytes(t, r, &insns[steps[at].id], steps[at].time) {
 			at++
@@ -93,12 +73,12 @@ func decodeETM(t *testing.T, exe string, r *replay.Replay, insns []instruction, 
 		if at < len(steps) && is(at) {
 			at++
 			res.same++
-			continue
+			return
 		}
 		if res.differ < 0 {
 			res.differ = res.decoded
 			if res.decoded < len(steps) {
-				t.Logf("instruction %d: decoded %x %x, executed %x %x", res.decoded, binary.LittleEndian.Uint64(raw[:]), raw[8:], insns[steps[res.decoded].id].ip, insns[steps[res.decoded].id].bytes)
+				t.Logf("instruction %d: decoded %x %x, executed %x %x", res.decoded, binary.LittleEndian.Uint64(raw), raw[8:], insns[steps[res.decoded].id].ip, insns[steps[res.decoded].id].bytes)
 			}
 		}
 		// Where the decoder lost its way it left some out: find the next one that is the same.
@@ -109,14 +89,10 @@ func decodeETM(t *testing.T, exe string, r *replay.Replay, insns []instruction, 
 				break
 			}
 		}
-	}
-	f.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s%s", err, out.Bytes(), errOut.Bytes())
-	}
-	m := armStatsPattern.FindSubmatch(out.Bytes())
+	}, exe, append(slices.Clone(flags), r.Recording.Path(), file)...)
+	m := armStatsPattern.FindSubmatch(out)
 	if m == nil {
-		t.Fatalf("%s%s", out.Bytes(), errOut.Bytes())
+		t.Fatalf("%s%s", out, errOut)
 	}
 	for i, p := range []*int{nil, &res.errors, &res.traps, &res.gaps, &res.choices, &res.replays} {
 		if p != nil {
@@ -124,7 +100,7 @@ func decodeETM(t *testing.T, exe string, r *replay.Replay, insns []instruction, 
 		}
 	}
 	if res.errors > 0 {
-		t.Logf("%.1500s", errOut.Bytes())
+		t.Logf("%.1500s", errOut)
 	}
 	return res
 }

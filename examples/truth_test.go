@@ -6,23 +6,10 @@
 package examples
 
 import (
-	"bufio"
 	"encoding/binary"
-	"encoding/hex"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 )
-
-// An instruction, as the log of x86_64/exec has it.
-type instruction struct {
-	ip    uint64
-	bytes []byte
-}
 
 // A step is an instruction that a CPU executed.
 type step struct {
@@ -51,30 +38,9 @@ var pushesError = []string{
 // fault, and the further iterations of a repeated one, are left out, as in a trace.
 func readExecution(t *testing.T, dir string) (insns []instruction, byCPU [][]step) {
 	t.Helper()
-	text, err := os.Open(filepath.Join(dir, "insns.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer text.Close()
-	entries := make(map[uint64]string)
-	for sc := bufio.NewScanner(text); sc.Scan(); {
-		f := strings.Fields(sc.Text())
-		switch f[0] {
-		case "I":
-			ip, err := strconv.ParseUint(f[2], 16, 64)
-			code, err2 := hex.DecodeString(f[4])
-			if err != nil || err2 != nil {
-				t.Fatalf("insns.txt: %q", sc.Text())
-			}
-			insns = append(insns, instruction{ip, code})
-		case "E":
-			ip, err := strconv.ParseUint(f[1], 16, 64)
-			if err != nil {
-				t.Fatalf("insns.txt: %q", sc.Text())
-			}
-			entries[ip] = f[2]
-		}
-	}
+	list := readList(t, dir)
+	insns = list.insns
+	entries := list.entryNames(t)
 
 	// One instruction of each CPU waits for the frame that an interrupt may have pushed.
 	type cpu struct {
@@ -136,30 +102,19 @@ func readExecution(t *testing.T, dir string) (insns []instruction, byCPU [][]ste
 		c.steps = append(c.steps, c.next)
 	}
 
-	log, err := os.Open(filepath.Join(dir, "trace.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	r := bufio.NewReaderSize(log, 1<<20)
-	var raw [16]byte
-	for {
-		if _, err := io.ReadFull(r, raw[:]); err != nil {
-			break
-		}
-		value, id, w := binary.LittleEndian.Uint64(raw[:]), binary.LittleEndian.Uint32(raw[8:]), binary.LittleEndian.Uint32(raw[12:])
-		for int(w&0xff) >= len(cpus) {
+	eachRecord(t, dir, func(_ []byte, rec logged) {
+		for int(rec.cpu) >= len(cpus) {
 			cpus = append(cpus, new(cpu))
 		}
-		c := cpus[w&0xff]
-		if w>>8&0xff == 1 { // a word of the frame
-			c.frame[w>>16&3] = value
+		c := cpus[rec.cpu]
+		if rec.kind == 1 { // a word of the frame
+			c.frame[rec.index&3] = rec.value
 			c.pushed++
-			continue
+			return
 		}
 		enter(c)
-		c.have, c.next, c.pushed, c.frame = true, step{id: id, tsc: value}, 0, [4]uint64{}
-	}
+		c.have, c.next, c.pushed, c.frame = true, step{id: rec.id, tsc: rec.value}, 0, [4]uint64{}
+	})
 	for _, c := range cpus {
 		enter(c)
 		byCPU = append(byCPU, c.steps)

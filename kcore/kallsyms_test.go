@@ -4,6 +4,7 @@
 package kcore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 func parseKallsyms(t testing.TB, text string) *Kallsyms {
@@ -131,7 +132,7 @@ func TestParseKallsyms(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := parseKallsyms(t, tt.text)
-			if diff := cmp.Diff(tt.want, symbols(k)); diff != "" {
+			if diff := gocmp.Diff(tt.want, symbols(k)); diff != "" {
 				t.Errorf("symbols (-want +got):\n%s", diff)
 			}
 			warning := strings.Join(warningTexts(k.Warnings()), "\n")
@@ -149,7 +150,7 @@ func TestParseKallsymsError(t *testing.T) {
 		t.Fatalf("error %v, want a FormatError", err)
 	}
 	want := &FormatError{File: "kallsyms", Line: 1, Msg: "want an address, a letter and a name; 1 more lines skipped"}
-	if diff := cmp.Diff(want, fe); diff != "" {
+	if diff := gocmp.Diff(want, fe); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -166,9 +167,9 @@ func TestKallsymsOrder(t *testing.T) {
 			want = append(want, s)
 			fmt.Fprintf(&text, "%016x t %s\n", s.Addr, s.Name)
 		}
-		slices.SortStableFunc(want, func(a, b Symbol) int { return int(a.Addr) - int(b.Addr) })
+		slices.SortStableFunc(want, func(a, b Symbol) int { return cmp.Compare(a.Addr, b.Addr) })
 		got := symbols(parseKallsyms(t, text.String()))
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	}
@@ -202,7 +203,7 @@ func TestKallsymsLookup(t *testing.T) {
 				if tt.in {
 					got = k.LookupIn(tt.mod, tt.name)
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
+				if diff := gocmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%+v (-want +got):\n%s", tt, diff)
 				}
 			}
@@ -312,7 +313,7 @@ func TestKallsymsNamesOf(t *testing.T) {
 		for _, s := range k.NamesOf(addr) {
 			got = append(got, s.Name)
 		}
-		if d := cmp.Diff(want, got); d != "" {
+		if d := gocmp.Diff(want, got); d != "" {
 			t.Errorf("%#x (-want +got):\n%s", addr, d)
 		}
 	}

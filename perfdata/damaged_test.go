@@ -5,6 +5,7 @@ package perfdata
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -571,7 +572,7 @@ func (m *mutant) inflated(whole []bool, at []int) []bool {
 			there = append(there, i)
 		}
 	}
-	slices.SortFunc(there, func(a, b int) int { return at[a] - at[b] })
+	slices.SortFunc(there, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
 	after := make(map[int]int) // each record and the one behind it
 	for k := 1; k < len(there); k++ {
 		after[there[k-1]] = there[k]

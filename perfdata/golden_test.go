@@ -5,6 +5,7 @@ package perfdata
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.txt again")
@@ -47,7 +48,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+			if diff := gocmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", golden, diff)
 			}
 		})
@@ -184,13 +185,10 @@ func TestPerfAgrees(t *testing.T) {
 		r.Close()
 		// perf prints them in the order of time.
 		byPlace := func(a, b record) int {
-			if len(a.Place) != len(b.Place) {
-				return len(a.Place) - len(b.Place)
-			}
-			return strings.Compare(a.Place, b.Place)
+			return cmp.Or(cmp.Compare(len(a.Place), len(b.Place)), strings.Compare(a.Place, b.Place))
 		}
 		slices.SortFunc(want, byPlace)
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-perf +got):\n%s", path, diff)
 		}
 	}

@@ -5,13 +5,14 @@ package perfdata
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -150,7 +151,7 @@ func TestOrdered(t *testing.T) {
 					last = max(last, it.time)
 				}
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(item{})); diff != "" || o.Err() != nil {
+			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(item{})); diff != "" || o.Err() != nil {
 				t.Fatalf("%v; records (-want +got):\n%s", o.Err(), diff)
 			}
 			if o.Late() != late {
@@ -177,14 +178,14 @@ func TestOrdered(t *testing.T) {
 					got = append(got, describeItem(rd.Recording(), so.Record()))
 				}
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(item{})); diff != "" || so.Err() != nil {
+			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(item{})); diff != "" || so.Err() != nil {
 				t.Fatalf("stream: %v; records (-want +got):\n%s", so.Err(), diff)
 			}
 		}
 	})
 }
 
-func byNumber(a, b item) int { return int(a.number) - int(b.number) }
+func byNumber(a, b item) int { return cmp.Compare(a.number, b.number) }
 
 // TestOrderedWithoutRounds has nothing to go by but the places of the records.
 func TestOrderedWithoutRounds(t *testing.T) {
@@ -196,7 +197,7 @@ func TestOrderedWithoutRounds(t *testing.T) {
 	}
 	r := open(t, build(t, little, testEvents(), fill))
 	o := r.Ordered()
-	if diff := cmp.Diff(items, ordered(t, r, o), cmp.AllowUnexported(item{})); diff != "" || o.Late() != 2 {
+	if diff := gocmp.Diff(items, ordered(t, r, o), gocmp.AllowUnexported(item{})); diff != "" || o.Late() != 2 {
 		t.Errorf("%d late; records (-want +got):\n%s", o.Late(), diff)
 	}
 
@@ -270,7 +271,7 @@ func TestOrderedFiles(t *testing.T) {
 			}
 		}
 		want := []string{"0:0", "0:1", "1:12", "1:14", "2:20", "0:2", "1:11", "2:21", "2:22", "1:13", "1:10", "2:23", "2:24"}
-		if diff := cmp.Diff(want, got); diff != "" || o.Err() != nil || o.Late() != 0 {
+		if diff := gocmp.Diff(want, got); diff != "" || o.Err() != nil || o.Late() != 0 {
 			t.Errorf("%v, %d late; records (-want +got):\n%s", o.Err(), o.Late(), diff)
 		}
 		r.Close()

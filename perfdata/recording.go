@@ -4,6 +4,7 @@
 package perfdata
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -131,10 +132,7 @@ func threadFiles(dir string) ([]string, error) {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
 	return names, nil
 }

@@ -119,7 +119,7 @@ func (r *Recorder) readNews() error {
 	if slept && len(changed) == 0 {
 		r.copy()
 	}
-	for cpu := range changed {
+	for _, cpu := range slices.Sorted(maps.Keys(changed)) {
 		if err := r.reopen(cpu); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -35,7 +36,7 @@ func TestLiveList(t *testing.T) {
 				over = append(over, l)
 			}
 		}
-		slices.SortFunc(over, func(a, b *Lifetime) int { return int(a.Lo) - int(b.Lo) })
+		slices.SortFunc(over, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
 		if got := s.overlapping(lo, hi); !slices.Equal(got, over) {
 			t.Fatalf("[%d, %d) has %d lifetimes, want %d", lo, hi, len(got), len(over))
 		}

@@ -4,11 +4,12 @@
 package timeline
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // randomPokes returns pokes of few tasks at few places, as recorded.
@@ -67,7 +68,7 @@ func TestWindowIndex(t *testing.T) {
 				return list
 			}
 			want := open(at)
-			if d := cmp.Diff(want, c.AppendWindows(nil, addr, n, at, at)); d != "" {
+			if d := gocmp.Diff(want, c.AppendWindows(nil, addr, n, at, at)); d != "" {
 				t.Fatalf("seed %d: windows over [%#x, +%d) at %d (-want +got):\n%s", seed, addr, n, at, d)
 			}
 			b := c.Read(addr, at, buf[:n])
@@ -106,7 +107,7 @@ func TestWindowIndex(t *testing.T) {
 			}
 			got := c.AppendWindows(nil, addr, n, first, to)
 			if len(got) != len(want) || slices.ContainsFunc(got, func(o Window) bool { return !want[o] }) ||
-				!slices.IsSortedFunc(got, func(a, b Window) int { return int(a.Switch) - int(b.Switch) }) {
+				!slices.IsSortedFunc(got, func(a, b Window) int { return cmp.Compare(a.Switch, b.Switch) }) {
 				t.Fatalf("seed %d: windows over [%#x, +%d) in [%d, %d]: %v, want %v", seed, addr, n, first, to, got, want)
 			}
 		}

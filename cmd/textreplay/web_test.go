@@ -427,7 +427,7 @@ func TestWebSmall(t *testing.T) {
 	const lasts = `[...document.querySelectorAll('.functions tbody tr')].map(r => r.cells[3].textContent)`
 	v.do(chromedp.Evaluate(`setTimeout(() => [...document.querySelectorAll('.functions th a')].find(a => a.textContent === 'Last change').click(), 50)`, nil))
 	v.until("the list is sorted by time", `location.search.includes('sort=last') && document.readyState === 'complete' && document.querySelector('th[aria-sort=descending]').textContent === 'Last change'`)
-	if got := eval[[]string](v, lasts); len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) }) {
+	if got := eval[[]string](v, lasts); len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(b, a)) }) {
 		t.Errorf("the last changes are %q", got)
 	}
 	v.do(chromedp.Evaluate(`setTimeout(() => history.back(), 50)`, nil))

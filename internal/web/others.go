@@ -336,7 +336,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		}
 	}
 	slices.Sort(all)
-	slices.SortStableFunc(d.Users, func(a, b foundRow) int { return b.Changes - a.Changes })
+	slices.SortStableFunc(d.Users, func(a, b foundRow) int { return cmp.Compare(b.Changes, a.Changes) })
 	// What one thread writes within 100 ms counts as one switch, with all that it writes
 	// elsewhere meanwhile.
 	const pause = 100e6
@@ -619,10 +619,13 @@ func (q *request) mapPage() error {
 			d.T0, d.T1 = dec(max(t.From, q.plane.from+n)-n), dec(min(t.From+n, q.plane.to))
 		}
 	}
-	for name, y := range map[string]*uint64{"y0": &d.Y0, "y1": &d.Y1} {
-		if x := q.FormValue(name); x != "" {
-			if *y, err = strconv.ParseUint(x, 10, 64); err != nil {
-				return &RequestError{name + ": want a number"}
+	for _, y := range []struct {
+		name string
+		to   *uint64
+	}{{"y0", &d.Y0}, {"y1", &d.Y1}} {
+		if x := q.FormValue(y.name); x != "" {
+			if *y.to, err = strconv.ParseUint(x, 10, 64); err != nil {
+				return &RequestError{y.name + ": want a number"}
 			}
 		}
 	}

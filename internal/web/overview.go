@@ -417,7 +417,7 @@ func (s *session) busiest(from, to uint64, most int) (sites, functions, writers 
 	for w := range perWriter {
 		ws = append(ws, w)
 	}
-	slices.SortFunc(ws, func(a, b uint16) int { return cmp.Or(perWriter[b].n-perWriter[a].n, cmp.Compare(a, b)) })
+	slices.SortFunc(ws, func(a, b uint16) int { return cmp.Or(cmp.Compare(perWriter[b].n, perWriter[a].n), cmp.Compare(a, b)) })
 	for _, w := range ws[:min(most, len(ws))] {
 		name := t.writerOf(w).String()
 		writers = append(writers, row(perWriter[w], orUnknown(name), "/log?"+url.Values{"by": {name}, "from": {replay.Seconds(from)}, "to": {replay.Seconds(to + 1)}}.Encode()))

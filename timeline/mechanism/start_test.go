@@ -5,6 +5,7 @@ package mechanism
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
@@ -215,7 +216,7 @@ func startKernel(t *testing.T, lists bool) (*replay.Replay, []byte) {
 		k.Symbols = append(k.Symbols, kcore.ELFSymbol{Name: bounds[0], Addr: lo + at(name), Type: elf.STT_OBJECT},
 			kcore.ELFSymbol{Name: bounds[1], Addr: lo + at(name) + uint64(len(sections[name])), Type: elf.STT_OBJECT})
 	}
-	slices.SortStableFunc(k.Symbols, func(a, b kcore.ELFSymbol) int { return int(int64(a.Addr - b.Addr)) })
+	slices.SortStableFunc(k.Symbols, func(a, b kcore.ELFSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
 	k.Text = memory
 	dir := filepath.Join(t.TempDir(), "rec.data")
 	rec, err := k.Record(dir)

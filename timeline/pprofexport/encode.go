@@ -5,6 +5,7 @@ package pprofexport
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ func (e *export) write(out io.Writer) error {
 		return message(nil).number(valueTypeType, strings.id(typ)).number(valueTypeUnit, strings.id(unit))
 	}
 	columns := slices.Clone(e.columns)
-	slices.SortFunc(columns, func(a, b *column) int { return a.first - b.first })
+	slices.SortFunc(columns, func(a, b *column) int { return cmp.Compare(a.first, b.first) })
 	for _, c := range columns {
 		e.stats.Events = append(e.stats.Events, c.stats)
 		field(profileSampleType, valueType(c.samplesName(len(e.columns) == 1), "count"))

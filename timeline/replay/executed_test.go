@@ -5,6 +5,7 @@ package replay_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/hex"
 	"io"
 	"maps"
@@ -100,7 +101,7 @@ func executionOf(tb testing.TB, dir string) *execution {
 	if sc.Err() != nil || len(e.runs) == 0 {
 		tb.Fatalf("%s: %d runs, %v", path, len(e.runs), sc.Err())
 	}
-	slices.SortStableFunc(e.stores, func(a, b textStore) int { return int(int64(a.time - b.time)) })
+	slices.SortStableFunc(e.stores, func(a, b textStore) int { return cmp.Compare(a.time, b.time) })
 	return &e
 }
 

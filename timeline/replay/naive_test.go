@@ -5,6 +5,7 @@ package replay_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/perfdata"
@@ -143,7 +144,7 @@ func TestNaive(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := corpus.Large(t, "x86_64/"+tt.name)
-			if d := cmp.Diff(tt.want, "\n"+naiveDifferences(t, dir)); d != "" {
+			if d := gocmp.Diff(tt.want, "\n"+naiveDifferences(t, dir)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
@@ -174,7 +175,7 @@ func naiveDifferences(t *testing.T, dir string) string {
 		}
 		pokes = append(pokes, written{p.Time, p.Addr, slices.Clone(p.New)})
 	}
-	slices.SortStableFunc(pokes, func(a, b written) int { return int(int64(a.time - b.time)) })
+	slices.SortStableFunc(pokes, func(a, b written) int { return cmp.Compare(a.time, b.time) })
 
 	n := naive{other: make(map[uint64]byte)}
 	if r.Snapshot != nil && r.Snapshot.Core != nil {

@@ -273,11 +273,8 @@ func (s *scan) checkCopies(r *Replay, opts *Options) error {
 			return err
 		}
 	}
-	for name, given := range map[string]*kcore.Snapshot{
-		opts.Kallsyms: {Kallsyms: r.givenKallsyms}, opts.Modules: {Modules: r.givenModules}} {
-		if err := s.misfit(name, given, false); err != nil {
-			return err
-		}
+	if err := s.misfit(opts.Kallsyms, &kcore.Snapshot{Kallsyms: r.givenKallsyms}, false); err != nil {
+		return err
 	}
-	return nil
+	return s.misfit(opts.Modules, &kcore.Snapshot{Modules: r.givenModules}, false)
 }

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -115,7 +116,7 @@ func TestSkewRecorded(t *testing.T) {
 	var pair []made
 	var moved []int64
 	for a, list := range places {
-		slices.SortFunc(list, func(x, y made) int { return int(int64(x.time - y.time)) })
+		slices.SortFunc(list, func(x, y made) int { return cmp.Compare(x.time, y.time) })
 		for i := 1; i+2 < len(list); i++ {
 			x, y := list[i], list[i+1]
 			if others, ok := between(y.cpu, x.time-by, y.time); ok && x.cpu != y.cpu && y.time-x.time < 1e9/2 && (addr == 0 || a < addr) {
@@ -135,7 +136,7 @@ func TestSkewRecorded(t *testing.T) {
 	}
 	now := retimed(t, source, pair[0].time-by, append(moved, pair[1].offset)...)
 	want := []timeline.Skew{{Addr: addr, First: pair[0].time, Second: pair[0].time - by, FirstCPU: int(pair[0].cpu), SecondCPU: int(pair[1].cpu)}}
-	if d := cmp.Diff(want, now.Report.Skews); d != "" {
+	if d := gocmp.Diff(want, now.Report.Skews); d != "" {
 		t.Fatalf("skews (-want +got):\n%s", d)
 	}
 	if got := now.Report.ClockUncertainty; got != by {

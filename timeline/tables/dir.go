@@ -438,7 +438,7 @@ func (a *addition) readBases(dir string) error {
 	if a.basesOf != dir {
 		a.bases, a.basesRead, a.basesOf = make(map[int64][]*base), make(map[string]bool), dir
 	}
-	for name := range a.seen {
+	for _, name := range slices.Sorted(maps.Keys(a.seen)) {
 		if filepath.Dir(name) != dir || a.basesRead[name] {
 			continue
 		}
