@@ -4,7 +4,6 @@
 package tables
 
 import (
-	"bytes"
 	"math"
 	"slices"
 
@@ -20,29 +19,20 @@ const forever = math.MaxInt64
 // column returns a time as the tables write it.
 func column(t uint64) int64 { return int64(min(t, forever)) }
 
-// A poke is a text poke, as it is kept until its rows are written.
-type poke struct {
-	time   uint64
-	form   uint32 // in pokes.forms
-	writer uint32 // in pokes.writers
-	proven timeline.Interval
-}
-
 // A form is what pokes that differ only in time and writer have in common.
 type form struct {
 	addr      uint64
-	old, new  []byte
+	old, new  string // bytes
+	oldNumber uint32 // in pokes.contents
+	newNumber uint32
 	valid     timeline.Interval // when the mechanism is known to be this one; of forms that are shared
-	name      uint32            // in pokes.names
+	place     uint32            // in pokes.places
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
 }
 
-// A placeName is the name of an address.
-type placeName struct {
-	symbol, module uint32 // in pokes.symbols and pokes.modules
-	offset         int64
-}
+// A place is an address and its name, by the numbers that pokes has interned.
+type place struct{ addr, symbol, symbolOffset, module uint32 }
 
 // isValid reports whether the mechanism is known to be this one at a time.
 func (f *form) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
@@ -53,15 +43,20 @@ type writer struct {
 	comm          string
 }
 
-// pokes are the text pokes of a recording, by time.
+// pokes are the text pokes of a recording, by time. What each poke has of its own is in one
+// slice for each column, since columns are written one after the other.
 type pokes struct {
-	all     []poke
+	times   []uint64
+	form    []uint32 // of each poke, in forms
+	writer  []uint32 // of each poke, in writers
+	from    []uint64 // from when until when each poke's window is open: empty if there is none
+	to      []uint64
 	forms   []form
-	names   []placeName
+	places  []place
 	writers []writer
 	bpf     []bpfEvent // by time
 
-	symbols, modules interned
+	addrs, symbols, symbolOffsets, modules, contents interned
 }
 
 // A bpfEvent is a load or an unload of a BPF program.
@@ -81,11 +76,12 @@ type formKey struct {
 
 // collect reads the pokes of a recording, with their mechanisms and windows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
-	p := &pokes{all: make([]poke, 0, r.Report.Pokes.Total)}
+	n := r.Report.Pokes.Total
+	p := &pokes{times: make([]uint64, 0, n), form: make([]uint32, 0, n), writer: make([]uint32, 0, n)}
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
 	shared := make(map[formKey]uint32) // forms in core text
-	names := make(map[uint64]uint32)   // of addresses in core text, which never change
+	places := make(map[uint64]uint32)  // by address: in core text, where names never change
 	next := []uint32(nil)              // by form: the one that last came after it
 	was := math.MaxInt                 // the last form
 	writers := make(map[writer]uint32)
@@ -97,7 +93,6 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		if c.Poke == nil {
 			continue
 		}
-		x := poke{time: c.Time, proven: timeline.Interval{From: c.Time, To: c.Time}}
 		w := writer{-1, -1, -1, c.Comm}
 		if c.Poke.Has&perfdata.SampleCPU != 0 {
 			w.cpu = int32(c.Poke.CPU)
@@ -113,14 +108,14 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			}
 			last, lastNumber = w, n
 		}
-		x.writer = lastNumber
+		p.times, p.writer = append(p.times, c.Time), append(p.writer, lastNumber)
 		addr, old, new := c.Poke.Addr, c.Poke.Old, c.Poke.New
 		// Sites often follow one another as they did the last time.
 		if was < len(p.forms) && next[was] < uint32(len(p.forms)) {
 			n := next[was]
-			if f := &p.forms[n]; f.addr == addr && f.isValid(c.Time) && bytes.Equal(f.new, new) && bytes.Equal(f.old, old) {
-				was, x.form = int(n), n
-				p.all = append(p.all, x)
+			if f := &p.forms[n]; f.addr == addr && f.isValid(c.Time) && f.new == string(new) && f.old == string(old) {
+				was = int(n)
+				p.form = append(p.form, n)
 				continue
 			}
 		}
@@ -135,11 +130,12 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			made := by.Of(c)
 			if !ok || p.forms[n].mechanism != made {
 				n = uint32(len(p.forms))
-				f := form{addr: addr, old: slices.Clone(old), new: slices.Clone(new), mechanism: made, kind: c.Kind}
-				if f.name, ok = names[addr]; !ok || !same {
-					f.name = p.nameOf(r, c.Time, addr)
+				f := form{addr: addr, oldNumber: p.contents.bytes(old), newNumber: p.contents.bytes(new), mechanism: made, kind: c.Kind}
+				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
+				if f.place, ok = places[addr]; !ok || !same {
+					f.place = p.placeAt(r, c.Time, addr)
 					if same {
-						names[addr] = f.name
+						places[addr] = f.place
 					}
 				}
 				p.forms, next = append(p.forms, f), append(next, n)
@@ -153,40 +149,40 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			next[was] = n
 		}
 		was = int(n)
-		x.form = n
-		p.all = append(p.all, x)
+		p.form = append(p.form, n)
 	}
 	p.findWindows(r.Windows())
 	return p
 }
 
-// nameOf adds the name that an address has at a time.
-func (p *pokes) nameOf(r *replay.Replay, t, addr uint64) uint32 {
+// placeAt adds an address with the name that it has at a time.
+func (p *pokes) placeAt(r *replay.Replay, t, addr uint64) uint32 {
 	s, ok := r.Image.At(t).Symbol(addr)
-	n := placeName{symbol: p.symbols.string(s.Name), module: p.modules.string(s.Module)}
+	offset := int64(0)
 	if ok {
-		n.offset = int64(addr - s.Addr)
+		offset = int64(addr - s.Addr)
 	}
-	p.names = append(p.names, n)
-	return uint32(len(p.names) - 1)
+	p.places = append(p.places, place{p.addrs.number(int64(addr)), p.symbols.string(s.Name), p.symbolOffsets.number(offset), p.modules.string(s.Module)})
+	return uint32(len(p.places) - 1)
 }
 
 // findWindows gives each poke its window. Both are in the order of time. Pokes without a
 // window keep an empty one.
 func (p *pokes) findWindows(w *timeline.Windows) {
-	rest := p.all
-	given := 0 // pokes of the same time that have theirs
+	p.from, p.to = slices.Clone(p.times), slices.Clone(p.times)
+	first := 0 // the first poke of the time of the window
+	given := 0 // pokes from there on that have theirs
 	for in, proven := range w.Proven() {
 		if in.Len == 0 {
 			continue
 		}
-		for len(rest) > 0 && rest[0].time < in.Time {
-			rest, given = rest[1:], 0
+		for first < len(p.times) && p.times[first] < in.Time {
+			first, given = first+1, 0
 		}
-		for i := given; i < len(rest) && rest[i].time == in.Time; i++ {
-			if f := &p.forms[rest[i].form]; f.addr == in.Addr && f.kind == in.Kind && rest[i].proven.From == rest[i].proven.To {
-				rest[i].proven = proven
-				if i == given {
+		for i := first + given; i < len(p.times) && p.times[i] == in.Time; i++ {
+			if f := &p.forms[p.form[i]]; f.addr == in.Addr && f.kind == in.Kind && p.from[i] == p.to[i] {
+				p.from[i], p.to[i] = proven.From, proven.To
+				if i == first+given {
 					given++
 				}
 				break
@@ -210,15 +206,15 @@ func (p *pokes) bySite() []uint32 {
 		rank[i] = uint32(k)
 	}
 	first := make([]uint32, len(addrs)+1)
-	for i := range p.all {
-		first[rank[p.all[i].form]+1]++
+	for _, f := range p.form {
+		first[rank[f]+1]++
 	}
 	for i := 1; i < len(first); i++ {
 		first[i] += first[i-1]
 	}
-	out := make([]uint32, len(p.all))
-	for i := range p.all {
-		at := &first[rank[p.all[i].form]]
+	out := make([]uint32, len(p.form))
+	for i, f := range p.form {
+		at := &first[rank[f]]
 		out[*at] = uint32(i)
 		*at++
 	}

@@ -4,7 +4,6 @@
 package tables
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 
 // A columnWriter writes a table column by column. parquet-go takes rows apart by reflection
 // and looks up each value of a dictionary in a hash table. Here the caller appends plain
-// numbers, or the numbers of values that it has interned, to a buffer; parquet-go makes pages
+// numbers, or gives the dictionary and which of its values each row has; parquet-go makes pages
 // of it. A row group is written one column after the other, so all columns need one buffer.
 //
 // It works by types that replace those of the schema's columns. [parquet.Type] is where
@@ -23,38 +22,36 @@ type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
 	buffer  columnValues
+	known   []int32 // of writeDict
+	index   []int32
 }
 
 // columnValues are values of one column. One of the slices is used, by the column's kind.
 type columnValues struct {
-	ids    []int32  // a dictionary: the numbers of values
-	int64s []int64  // 64 bits, signed or not
-	bytes  []byte   // all byte strings, one behind the other
-	ends   []uint32 // and where they end; the first is 0
+	ids    []int32 // a dictionary: the numbers of values
+	int64s []int64 // 64 bits, signed or not
 }
 
 // A tableColumn is a column of a table that is being written.
 type tableColumn struct {
 	columnValues
-	values []parquet.Value // by number: the values of a dictionary
-	index  []int32         // by number: where this row group's dictionary has it; -1: not yet
-	dict   parquet.Dictionary
-	writer *parquet.ColumnWriter
+	dict            *columnDictionary // nil if the column has none
+	least, greatest parquet.Value     // of the dictionary
+	writer          *parquet.ColumnWriter
 }
 
-// newColumnWriter returns a writer of a table of T, a struct without lists, with so many rows.
+// newColumnWriter returns a writer of a table of T, with so many rows. T is a struct without lists
+// whose columns have dictionaries, or are numbers of 64 bits.
 func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 	plain := parquet.SchemaOf(new(T))
 	c := &columnWriter{columns: make(map[string]*tableColumn)}
 	// A page, and the rows after which it is known to be full.
-	full := min(rows, pageBytes/4) + chunk
-	c.buffer = columnValues{ids: make([]int32, 0, full), ends: append(make([]uint32, 0, full+1), 0)}
-	full = min(rows, pageBytes/8) + chunk
-	c.buffer.int64s, c.buffer.bytes = make([]int64, 0, full), make([]byte, 0, 8*full)
+	c.buffer.ids = make([]int32, 0, min(rows, pageBytes/4)+chunk)
+	c.buffer.int64s = make([]int64, 0, min(rows, pageBytes/8)+chunk)
 	root := columnRoot{Node: plain}
 	var order []*tableColumn
 	for _, f := range plain.Fields() {
-		x := &tableColumn{columnValues: columnValues{ends: []uint32{0}}}
+		x := &tableColumn{}
 		c.columns[f.Name()] = x
 		order = append(order, x)
 		root.fields = append(root.fields, columnField{f, &columnType{f.Type(), x}})
@@ -82,12 +79,99 @@ func (c *columnWriter) write(name string, n int, add func(x *tableColumn, lo, hi
 	return c.column(name, n, nil, add)
 }
 
-// writeDict writes n rows of a column that has a dictionary. values are those of it.
-func (c *columnWriter) writeDict(name string, values *interned, n int, add func(x *tableColumn, lo, hi int)) error {
+// writeDict writes the rows of a column that has a dictionary. The value of a row is the one of
+// values with the number number(row): many rows have their values from something that is rare.
+func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, number func(i uint32) uint32) error {
 	x := c.columns[name]
-	x.values = values.values
-	x.index = slices.Repeat([]int32{-1}, len(x.values))
-	return c.column(name, n, nil, add)
+	c.known = slices.Grow(c.known[:0], values.len())[:values.len()] // by number: where the dictionary has it, plus 1
+	clear(c.known)
+	c.index = slices.Grow(c.index[:0], rows.of)[:rows.of] // by what rows refer to: where the dictionary has its value
+	var picked []uint32                                   // the numbers of the dictionary's values
+	for _, i := range rows.used {
+		k := number(i)
+		if c.known[k] == 0 {
+			picked = append(picked, k)
+			c.known[k] = int32(len(picked))
+		}
+		c.index[i] = c.known[k] - 1
+	}
+	x.setDictionary(values, picked)
+	return c.column(name, len(rows.rows), nil, func(x *tableColumn, lo, hi int) {
+		n := len(x.ids)
+		x.ids = x.ids[:n+hi-lo]
+		for i, r := range rows.rows[lo:hi] {
+			x.ids[n+i] = c.index[r]
+		}
+	})
+}
+
+// setDictionary makes some of the interned values the dictionary of the row group.
+func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
+	typ := x.dict.plain
+	var all encoding.Values
+	var value func(k uint32) parquet.Value
+	switch typ.Kind() {
+	case parquet.ByteArray:
+		var b []byte
+		ends := append(make([]uint32, 0, len(picked)+1), 0)
+		for _, k := range picked {
+			b = append(b, values.strings[k]...)
+			ends = append(ends, uint32(len(b)))
+		}
+		all, value = encoding.ByteArrayValues(b, ends), func(k uint32) parquet.Value { return parquet.ValueOf(values.strings[k]) }
+	case parquet.Int64:
+		v := make([]int64, len(picked))
+		for i, k := range picked {
+			v[i] = values.numbers[k]
+		}
+		all, value = encoding.Int64Values(v), func(k uint32) parquet.Value { return parquet.Int64Value(values.numbers[k]) }
+	case parquet.Int32:
+		v := make([]int32, len(picked))
+		for i, k := range picked {
+			v[i] = int32(values.numbers[k])
+		}
+		all, value = encoding.Int32Values(v), func(k uint32) parquet.Value { return parquet.Int32Value(int32(values.numbers[k])) }
+	}
+	x.dict.Dictionary = typ.NewDictionary(x.dict.columnIndex, len(picked), all)
+	for i, k := range picked {
+		v := value(k)
+		if i == 0 || typ.Compare(v, x.least) < 0 {
+			x.least = v
+		}
+		if i == 0 || typ.Compare(v, x.greatest) > 0 {
+			x.greatest = v
+		}
+	}
+}
+
+// dictRows are rows that have their values from something that several rows have in common.
+type dictRows struct {
+	rows []uint32 // what each row refers to
+	of   int      // how many of them there are
+	used []uint32 // those that rows refer to, as they come
+}
+
+// groupBytes is about how many bytes the dictionaries of a row group have. A page has 2 GiB at most.
+const groupBytes = 64 << 20
+
+// newDictRows returns the first rows of all, as many as a row group has. size is about how many
+// bytes the values of something have.
+func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
+	d := &dictRows{rows: all[:min(len(all), rowsPerGroup)], of: of}
+	met := make([]bool, of)
+	bytes := 0
+	for n, r := range d.rows {
+		if met[r] {
+			continue
+		}
+		if bytes += size(r); bytes > groupBytes && n > 0 {
+			d.rows = d.rows[:n]
+			break
+		}
+		met[r] = true
+		d.used = append(d.used, r)
+	}
+	return d
 }
 
 // writeOptional writes n rows of a column that may be null; all of them are if add is nil.
@@ -112,48 +196,60 @@ func (c *columnWriter) column(name string, n int, levels []parquet.Value, add fu
 	return x.writer.Flush()
 }
 
-// interned numbers the values of a dictionary: strings or int32.
+// interned numbers the values of a dictionary: strings or numbers.
 type interned struct {
-	strings map[string]uint32
-	ints    map[int32]uint32
-	values  []parquet.Value
+	strings   []string
+	numbers   []int64
+	ofStrings map[string]uint32
+	ofNumbers map[int64]uint32
 }
 
+func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
+
 // string returns the number of a string.
-func (n *interned) string(v string) uint32 { return numberOf(n, &n.strings, v) }
-
-// int returns the number of an int32.
-func (n *interned) int(v int32) uint32 { return numberOf(n, &n.ints, v) }
-
-func numberOf[T comparable](n *interned, numbers *map[T]uint32, v T) uint32 {
-	k, ok := (*numbers)[v]
+func (n *interned) string(v string) uint32 {
+	k, ok := n.ofStrings[v]
 	if !ok {
-		if *numbers == nil {
-			*numbers = make(map[T]uint32)
-		}
-		k = uint32(len(n.values))
-		(*numbers)[v] = k
-		n.values = append(n.values, parquet.ValueOf(v))
+		k = n.add(v)
 	}
 	return k
 }
 
-// id appends a value of the dictionary.
-func (x *tableColumn) id(n uint32) {
-	if x.index[n] < 0 {
-		x.dict.Insert(x.index[n:n+1], x.values[n:n+1])
+// bytes returns the number of bytes.
+func (n *interned) bytes(v []byte) uint32 {
+	k, ok := n.ofStrings[string(v)]
+	if !ok {
+		k = n.add(string(v))
 	}
-	x.ids = append(x.ids, x.index[n])
+	return k
+}
+
+func (n *interned) add(v string) uint32 {
+	if n.ofStrings == nil {
+		n.ofStrings = make(map[string]uint32)
+	}
+	k := uint32(len(n.strings))
+	n.ofStrings[v] = k
+	n.strings = append(n.strings, v)
+	return k
+}
+
+// number returns the number of a number.
+func (n *interned) number(v int64) uint32 {
+	k, ok := n.ofNumbers[v]
+	if !ok {
+		if n.ofNumbers == nil {
+			n.ofNumbers = make(map[int64]uint32)
+		}
+		k = uint32(len(n.numbers))
+		n.ofNumbers[v] = k
+		n.numbers = append(n.numbers, v)
+	}
+	return k
 }
 
 // int appends a number.
 func (x *tableColumn) int(n int64) { x.int64s = append(x.int64s, n) }
-
-// string appends a byte string.
-func (x *tableColumn) string(b []byte) {
-	x.bytes = append(x.bytes, b...)
-	x.ends = append(x.ends, uint32(len(x.bytes)))
-}
 
 // A columnRoot is a schema whose columns have other types.
 type columnRoot struct {
@@ -177,28 +273,24 @@ type columnType struct {
 }
 
 func (t *columnType) NewDictionary(columnIndex, n int, data encoding.Values) parquet.Dictionary {
-	t.to.dict = t.Type.NewDictionary(columnIndex, n, data)
-	return &columnDictionary{t.to.dict, t.to}
+	t.to.dict = &columnDictionary{t.Type.NewDictionary(columnIndex, n, data), t.Type, columnIndex, t.to}
+	return t.to.dict
 }
 
 func (t *columnType) NewColumnBuffer(columnIndex, n int) parquet.ColumnBuffer {
 	return &columnBuffer{t.Type.NewColumnBuffer(columnIndex, 0), t.Type, t.to, columnIndex}
 }
 
-// A columnDictionary makes buffers of indices that are filled from outside.
+// A columnDictionary is a dictionary that is set from outside for each row group. It makes
+// buffers of indices that are filled from outside.
 type columnDictionary struct {
 	parquet.Dictionary
-	to *tableColumn
+	plain       parquet.Type // of the values
+	columnIndex int
+	to          *tableColumn
 }
 
 func (d *columnDictionary) Type() parquet.Type { return &columnType{d.Dictionary.Type(), d.to} }
-
-func (d *columnDictionary) Reset() {
-	d.Dictionary.Reset()
-	for i := range d.to.index {
-		d.to.index[i] = -1
-	}
-}
 
 // A columnBuffer is the buffer of a column: its embedded one stays empty.
 type columnBuffer struct {
@@ -211,57 +303,26 @@ type columnBuffer struct {
 // WriteValues writes nothing: the values are in the buffer already.
 func (b *columnBuffer) WriteValues(none []parquet.Value) (int, error) { return len(none), nil }
 
-func (b *columnBuffer) Len() int {
-	return len(b.to.ids) + len(b.to.int64s) + len(b.to.ends) - 1
-}
+func (b *columnBuffer) Len() int { return len(b.to.ids) + len(b.to.int64s) }
 
-func (b *columnBuffer) Size() int64 {
-	return int64(4*len(b.to.ids) + 8*len(b.to.int64s) + len(b.to.bytes) + 4*(len(b.to.ends)-1))
-}
+func (b *columnBuffer) Size() int64 { return int64(4*len(b.to.ids) + 8*len(b.to.int64s)) }
 
-func (b *columnBuffer) Reset() {
-	x := b.to
-	x.ids, x.int64s, x.bytes, x.ends = x.ids[:0], x.int64s[:0], x.bytes[:0], x.ends[:1]
-}
+func (b *columnBuffer) Reset() { b.to.ids, b.to.int64s = b.to.ids[:0], b.to.int64s[:0] }
 
 func (b *columnBuffer) Page() parquet.Page {
-	x, n := b.to, b.Len()
-	switch {
-	case x.dict != nil:
-		return &columnPage{b.typ.NewPage(b.columnIndex, n, encoding.Int32Values(x.ids)), b}
-	case b.typ.Kind() == parquet.Int64:
-		return b.typ.NewPage(b.columnIndex, n, encoding.Int64Values(x.int64s))
-	case b.typ.Kind() == parquet.ByteArray:
-		return b.typ.NewPage(b.columnIndex, n, encoding.ByteArrayValues(x.bytes, x.ends))
+	if b.to.dict != nil {
+		return &columnPage{b.typ.NewPage(b.columnIndex, b.Len(), encoding.Int32Values(b.to.ids)), b.to}
 	}
-	panic(fmt.Sprintf("tables: a column of %v", b.typ))
+	return b.typ.NewPage(b.columnIndex, b.Len(), encoding.Int64Values(b.to.int64s))
 }
 
 // A columnPage is a page of a dictionary's indices.
 type columnPage struct {
 	parquet.Page
-	b *columnBuffer
+	column *tableColumn
 }
 
-// Bounds compares each value once, and not in each row.
+// Bounds are those of the dictionary, which has nothing that the row group does not have.
 func (p *columnPage) Bounds() (least, greatest parquet.Value, ok bool) {
-	dict := p.b.to.dict
-	met := make([]bool, dict.Len())
-	for _, i := range p.b.to.ids {
-		met[i] = true
-	}
-	for i := range met {
-		if !met[i] {
-			continue
-		}
-		v := dict.Index(int32(i))
-		if !ok || p.b.typ.Compare(v, least) < 0 {
-			least = v
-		}
-		if !ok || p.b.typ.Compare(v, greatest) > 0 {
-			greatest = v
-		}
-		ok = true
-	}
-	return least, greatest, ok
+	return p.column.least, p.column.greatest, true
 }

@@ -17,24 +17,39 @@ import (
 // A deriver gives the derived answers: those of the pages and the changes.
 type deriver struct {
 	p      *pokes
-	order  []uint32 // by address, then time
-	forms  []uint32 // of each of order
+	order  []uint32 // the pokes by address, then time
+	sites  sitePokes
+	ends   []uint64 // of each form, the end of what it covers
 	reach  []uint64 // the greatest end of a poke of order[:i+1]
 	from   int      // the first of order that reaches beyond the last range in question
 	below  uint64   // where that range begins
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
-	near   []uint32        // the pokes that overlap the range in question, by time
+	near   sitePokes       // the pokes that overlap the range in question, by time
+	picked []uint32        // if they are of several sites: their indices in order
+	copied sitePokes       // and a copy of them
+}
+
+// sitePokes are times and forms of pokes.
+type sitePokes struct {
+	times []uint64
+	forms []uint32
 }
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
 	d := &deriver{p: p, order: p.bySite(), common: slices.Collect(r.Image.Unpatched())}
-	d.reach, d.forms = make([]uint64, len(d.order)), make([]uint32, len(d.order))
+	n := len(d.order)
+	d.reach, d.sites = make([]uint64, n), sitePokes{make([]uint64, n), make([]uint32, n)}
+	d.ends = make([]uint64, len(p.forms))
+	for i := range d.ends {
+		f := &p.forms[i]
+		d.ends[i] = f.addr + uint64(max(len(f.old), len(f.new)))
+	}
 	reach := uint64(0)
 	for i, k := range d.order {
-		d.forms[i] = p.all[k].form
-		f := &p.forms[d.forms[i]]
-		reach = max(reach, f.addr+uint64(max(len(f.old), len(f.new))))
+		f := p.form[k]
+		d.sites.times[i], d.sites.forms[i] = p.times[k], f
+		reach = max(reach, d.ends[f])
 		d.reach[i] = reach
 	}
 	d.pages = pagesOf(r)
@@ -60,44 +75,50 @@ func pagesOf(r *replay.Replay) []kcore.Segment {
 
 // overlapping finds the pokes that overlap [lo, hi): d.near.
 func (d *deriver) overlapping(lo, hi uint64) {
-	d.near = d.near[:0]
-	form := func(i int) *form { return &d.p.forms[d.forms[i]] }
+	form := func(i int) *form { return &d.p.forms[d.sites.forms[i]] }
 	if lo < d.below { // the questions mostly come by address
 		d.from = sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
 	}
 	for d.below = lo; d.from < len(d.order) && d.reach[d.from] <= lo; {
 		d.from++
 	}
-	i := d.from
-	sites := 0
-	last := uint64(0)
-	for ; i < len(d.order) && form(i).addr < hi; i++ {
-		f := form(i)
-		if f.addr+uint64(max(len(f.old), len(f.new))) <= lo {
-			continue
+	first, end := d.from, d.from
+	if first < len(d.order) && form(first).addr < hi {
+		// One site that nothing else overlaps needs no copy.
+		for addr := form(first).addr; end < len(d.order) && form(end).addr == addr && d.ends[d.sites.forms[end]] > lo; {
+			end++
 		}
-		if sites == 0 || f.addr != last {
-			sites++
-			last = f.addr
+	}
+	if end == len(d.order) || form(end).addr >= hi {
+		d.near = sitePokes{d.sites.times[first:end], d.sites.forms[first:end]}
+		return
+	}
+	d.picked = d.picked[:0]
+	for i := first; i < len(d.order) && form(i).addr < hi; i++ {
+		if d.ends[d.sites.forms[i]] > lo {
+			d.picked = append(d.picked, d.order[i])
 		}
-		d.near = append(d.near, d.order[i])
 	}
-	if sites > 1 {
-		slices.Sort(d.near) // the pokes are in the order of time
+	slices.Sort(d.picked) // the pokes are in the order of time
+	d.copied = sitePokes{d.copied.times[:0], d.copied.forms[:0]}
+	for _, k := range d.picked {
+		d.copied.times, d.copied.forms = append(d.copied.times, d.p.times[k]), append(d.copied.forms, d.p.form[k])
 	}
+	d.near = d.copied
 }
 
 // derived is the derived answer for a range.
 type derived struct {
-	bytes []byte // nil: none
+	bytes string
+	is    bool // there are bytes
 	// ambiguous is set if the tables do not decide: several changes of one time, or a range
 	// that is not all derived in the same way.
 	ambiguous bool
 }
 
-// at returns the derived answer for [lo, lo+n) at time t, after overlapping(lo, lo+n).
-// next is the index in d.near of the first poke after t.
-func (d *deriver) at(lo, n, t uint64, next int) derived {
+// at returns the derived answer for [lo, lo+n) at a time, after overlapping(lo, lo+n). next is
+// the index in d.near of the first poke after that time.
+func (d *deriver) at(lo, n uint64, next int) derived {
 	for i := next - 1; i >= 0; i-- {
 		f := d.form(i)
 		covers, whole := part(f.addr, len(f.new), lo, n)
@@ -107,9 +128,9 @@ func (d *deriver) at(lo, n, t uint64, next int) derived {
 		if !whole || i > 0 && d.sameTime(i, -1, lo, n, false) {
 			return derived{ambiguous: true}
 		}
-		return derived{bytes: f.new[lo-f.addr:][:n]}
+		return derived{bytes: f.new[lo-f.addr:][:n], is: true}
 	}
-	for i := next; i < len(d.near); i++ {
+	for i := next; i < len(d.near.times); i++ {
 		f := d.form(i)
 		covers, whole := part(f.addr, len(f.old), lo, n)
 		if !covers {
@@ -118,7 +139,7 @@ func (d *deriver) at(lo, n, t uint64, next int) derived {
 		if !whole || d.sameTime(i, +1, lo, n, true) {
 			return derived{ambiguous: true}
 		}
-		return derived{bytes: f.old[lo-f.addr:][:n]}
+		return derived{bytes: f.old[lo-f.addr:][:n], is: true}
 	}
 	k := sort.Search(len(d.pages), func(k int) bool { s := &d.pages[k]; return s.Addr+uint64(len(s.Data)) > lo })
 	if k == len(d.pages) {
@@ -132,10 +153,11 @@ func (d *deriver) at(lo, n, t uint64, next int) derived {
 	case !whole:
 		return derived{ambiguous: true}
 	}
-	return derived{bytes: s.Data[lo-s.Addr:][:n]}
+	return derived{bytes: string(s.Data[lo-s.Addr:][:n]), is: true}
 }
 
-func (d *deriver) form(i int) *form { return &d.p.forms[d.p.all[d.near[i]].form] }
+// form returns the form of a poke of d.near.
+func (d *deriver) form(i int) *form { return &d.p.forms[d.near.forms[i]] }
 
 // part reports whether [addr, addr+len) covers a part of [lo, lo+n), and whether it covers
 // all of it.
@@ -147,8 +169,8 @@ func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
 // sameTime reports whether another poke of the same time, in this direction, covers a part
 // of the range with its old or its new bytes.
 func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
-	t := d.p.all[d.near[i]].time
-	for k := i + step; k >= 0 && k < len(d.near) && d.p.all[d.near[k]].time == t; k += step {
+	times := d.near.times
+	for k := i + step; k >= 0 && k < len(times) && times[k] == times[i]; k += step {
 		f := d.form(k)
 		size := len(f.new)
 		if old {
@@ -161,14 +183,17 @@ func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
 	return false
 }
 
-// commonAt returns the answer for unpatched text at time t, and until when it holds.
-func (d *deriver) commonAt(t uint64) (timeline.Span, uint64) {
+// allKnown is the answer for unpatched text where there is no other.
+var allKnown = timeline.Span{Standing: timeline.Known, Until: timeline.MaxTime}
+
+// commonAt returns the answer for unpatched text at time t.
+func (d *deriver) commonAt(t uint64) *timeline.Span {
 	for i := range d.common {
 		if s := &d.common[i]; t < s.Until {
-			return *s, s.Until
+			return s
 		}
 	}
-	return timeline.Span{Standing: timeline.Known}, timeline.MaxTime
+	return &allKnown
 }
 
 // gaps returns the rows of the table of gaps, without the recording, by address and time.
@@ -190,16 +215,21 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 			d.overlapping(lo, hi)
 		}
 		for t := s.Since; t < s.Until; {
-			for next < len(d.near) && d.p.all[d.near[next]].time <= t {
+			times := d.near.times
+			for next < len(times) && times[next] <= t {
 				next++
 			}
 			until := s.Until
-			if next < len(d.near) {
-				until = min(until, d.p.all[d.near[next]].time)
+			if next < len(times) {
+				until = min(until, times[next])
 			}
-			common, ends := d.commonAt(t)
-			until = min(until, ends)
-			if g, is := d.compare(s, &common, t, next); is {
+			common := d.commonAt(t)
+			until = min(until, common.Until)
+			if d.agrees(s, common, next) {
+				t = until
+				continue
+			}
+			if g, is := d.compare(s, common, next); is {
 				g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(s.Len), column(t), column(until)
 				rows = appendGap(rows, everywhere, g)
 			}
@@ -209,24 +239,36 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
 }
 
-// compare compares the image's answer from time t on with the derived one, and returns the
-// row that corrects it, if there must be one.
-func (d *deriver) compare(s, common *timeline.Span, t uint64, next int) (g gapRow, is bool) {
-	n := d.at(s.Addr, s.Len, t, next)
+// agrees reports whether the image's answer is the derived one, in the case of nearly all
+// answers: text is known, and the last poke covers all of it. If not, compare finds out.
+func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
+	if next == 0 || s.Standing != timeline.Known || common.Standing != timeline.Known || s.Candidates != nil || s.Reason != common.Reason {
+		return false
+	}
+	f := d.form(next - 1)
+	_, whole := part(f.addr, len(f.new), s.Addr, s.Len)
+	return whole && f.new[s.Addr-f.addr:][:s.Len] == string(s.Bytes) &&
+		(next == 1 || d.near.times[next-2] != d.near.times[next-1])
+}
+
+// compare compares the image's answer with the derived one, and returns the row that corrects
+// it, if there must be one. next is the first poke of d.near that comes after the answer begins.
+func (d *deriver) compare(s, common *timeline.Span, next int) (g gapRow, is bool) {
+	n := d.at(s.Addr, s.Len, next)
 	if !n.ambiguous {
-		standing, reason, content := timeline.Unmapped, timeline.ReasonNone, []byte(nil)
-		if n.bytes != nil {
+		standing, reason, content := timeline.Unmapped, timeline.ReasonNone, ""
+		if n.is {
 			standing, reason = common.Standing, common.Reason
 			if standing.HasBytes() {
 				content = n.bytes
 			}
 		}
-		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && bytes.Equal(s.Bytes, content) {
+		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && string(s.Bytes) == content {
 			return g, false
 		}
 	}
 	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}
-	if s.Standing.HasBytes() && (n.ambiguous || n.bytes == nil || !bytes.Equal(s.Bytes, n.bytes)) {
+	if s.Standing.HasBytes() && (n.ambiguous || !n.is || string(s.Bytes) != n.bytes) {
 		g.Bytes = s.Bytes
 	}
 	for _, c := range s.Candidates {

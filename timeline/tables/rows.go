@@ -58,15 +58,15 @@ type changeRow struct {
 	Recording    string `parquet:"recording,dict"`
 	Time         int64  `parquet:"time,delta,uncompressed"`
 	WallTime     int64  `parquet:"wall_time,optional,timestamp(microsecond),delta"`
-	Address      uint64 `parquet:"address"`
-	Offset       int64  `parquet:"text_offset"`
+	Address      uint64 `parquet:"address,dict"`
+	Offset       int64  `parquet:"text_offset,dict"`
 	Symbol       string `parquet:"symbol,dict"`
-	SymbolOffset int64  `parquet:"symbol_offset"`
+	SymbolOffset int64  `parquet:"symbol_offset,dict"`
 	Module       string `parquet:"module,dict"`
 	Mechanism    string `parquet:"mechanism,dict"`
 	Kind         string `parquet:"kind,dict"`
-	Old          []byte `parquet:"old_bytes"`
-	New          []byte `parquet:"new_bytes"`
+	Old          []byte `parquet:"old_bytes,dict"`
+	New          []byte `parquet:"new_bytes,dict"`
 	CPU          int32  `parquet:"cpu,dict"` // -1: not recorded
 	PID          int32  `parquet:"pid,dict"`
 	TID          int32  `parquet:"tid,dict"`

@@ -123,7 +123,7 @@ func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
 }
 
 func (s *source) addChanges(a *addition) error {
-	rows := int64(len(s.pokes.all))
+	rows := int64(len(s.pokes.times))
 	return a.write(s.own("changes", s.date), false, &rows, func(w io.Writer) error { return s.writeChanges(w) })
 }
 
@@ -200,7 +200,7 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 		Clean: rep.Clean, TrustedAt: column(rep.Trusted.From), TrustedTo: column(rep.Trusted.To),
 		Pokes: string(rep.Coverage.Pokes.Verdict), KSymbols: string(rep.Coverage.KSymbols.Verdict),
 		BPF: string(rep.Coverage.BPF.Verdict), Modules: string(rep.Coverage.Modules.Verdict),
-		CPUs: int32(rep.CPUsAvailable), Changes: int64(len(s.pokes.all)), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
+		CPUs: int32(rep.CPUsAvailable), Changes: int64(len(s.pokes.times)), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
 	}
 	for _, w := range rep.Warnings {
 		s.row.Warnings = append(s.row.Warnings, w.Error())
@@ -265,69 +265,77 @@ func isText(typ byte) bool {
 
 // writeChanges writes the table of changes, by time.
 func (s *source) writeChanges(w io.Writer) error {
-	var self, mechanisms, kinds, cpus, pids, tids, comms interned
+	p := s.pokes
+	var self, offsets, mechanisms, kinds, cpus, pids, tids, comms interned
 	self.string(s.id)
-	type formNumbers struct{ symbol, module, mechanism, kind uint32 }
-	forms := make([]formNumbers, len(s.pokes.forms))
-	for i := range forms {
-		f := &s.pokes.forms[i]
-		name := &s.pokes.names[f.name]
-		forms[i] = formNumbers{name.symbol, name.module, mechanisms.string(f.mechanism.String()), kinds.string(f.kind.String())}
+	var ofMechanism, ofKind [1 << 8]uint32 // their numbers
+	for i := range p.forms {
+		f := &p.forms[i]
+		if m := &ofMechanism[f.mechanism]; *m == 0 {
+			*m = mechanisms.string(f.mechanism.String()) + 1
+		}
+		if k := &ofKind[f.kind]; *k == 0 {
+			*k = kinds.string(f.kind.String()) + 1
+		}
+	}
+	for _, addr := range p.addrs.numbers {
+		offsets.numbers = append(offsets.numbers, addr-int64(s.base))
 	}
 	type writerNumbers struct{ cpu, pid, tid, comm uint32 }
-	writers := make([]writerNumbers, len(s.pokes.writers))
+	writers := make([]writerNumbers, len(p.writers))
 	for i := range writers {
-		by := &s.pokes.writers[i]
-		writers[i] = writerNumbers{cpus.int(by.cpu), pids.int(by.pid), tids.int(by.tid), comms.string(by.comm)}
+		by := &p.writers[i]
+		writers[i] = writerNumbers{cpus.number(int64(by.cpu)), pids.number(int64(by.pid)), tids.number(int64(by.tid)), comms.string(by.comm)}
 	}
+	size := func(i uint32) int { return len(p.forms[i].old) + len(p.forms[i].new) }
+	place := func(i uint32) *place { return &p.places[p.forms[i].place] }
 
-	out := newColumnWriter[changeRow](w, len(s.pokes.all))
-	for rows := range slices.Chunk(s.pokes.all, rowsPerGroup) {
-		// Of a poke, of what pokes of its form have in common, and of its writer.
-		own := func(add func(x *tableColumn, p *poke)) func(*tableColumn, int, int) {
+	out := newColumnWriter[changeRow](w, len(p.times))
+	for lo := 0; lo < len(p.times); {
+		form := newDictRows(p.form[lo:], len(p.forms), size)
+		n := len(form.rows)
+		writer := newDictRows(p.writer[lo:lo+n], len(writers), func(uint32) int { return 0 })
+		times := func(of []uint64) func(x *tableColumn, lo, hi int) {
+			of = of[lo:][:n]
 			return func(x *tableColumn, lo, hi int) {
-				for i := range rows[lo:hi] {
-					add(x, &rows[lo+i])
+				for _, t := range of[lo:hi] {
+					x.int(column(t))
 				}
 			}
 		}
-		number := func(of func(n *formNumbers) uint32) func(*tableColumn, int, int) {
-			return own(func(x *tableColumn, p *poke) { x.id(of(&forms[p.form])) })
+		of := p.times[lo:][:n]
+		wall := func(x *tableColumn, lo, hi int) {
+			for _, t := range of[lo:hi] {
+				x.int(s.wall(t))
+			}
 		}
-		common := func(add func(x *tableColumn, f *form)) func(*tableColumn, int, int) {
-			return own(func(x *tableColumn, p *poke) { add(x, &s.pokes.forms[p.form]) })
-		}
-		by := func(of func(n *writerNumbers) uint32) func(*tableColumn, int, int) {
-			return own(func(x *tableColumn, p *poke) { x.id(of(&writers[p.writer])) })
-		}
-		n := len(rows)
-		wall := own(func(x *tableColumn, p *poke) { x.int(s.wall(p.time)) })
 		if s.row.WallOffset == 0 {
 			wall = nil
 		}
 		if err := errors.Join(
-			out.writeDict("recording", &self, n, own(func(x *tableColumn, _ *poke) { x.id(0) })),
-			out.write("time", n, own(func(x *tableColumn, p *poke) { x.int(column(p.time)) })),
+			out.writeDict("recording", form, &self, func(uint32) uint32 { return 0 }),
+			out.write("time", n, times(p.times)),
 			out.writeOptional("wall_time", n, wall),
-			out.write("address", n, common(func(x *tableColumn, f *form) { x.int(int64(f.addr)) })),
-			out.write("text_offset", n, common(func(x *tableColumn, f *form) { x.int(int64(f.addr - s.base)) })),
-			out.writeDict("symbol", &s.pokes.symbols, n, number(func(n *formNumbers) uint32 { return n.symbol })),
-			out.write("symbol_offset", n, common(func(x *tableColumn, f *form) { x.int(s.pokes.names[f.name].offset) })),
-			out.writeDict("module", &s.pokes.modules, n, number(func(n *formNumbers) uint32 { return n.module })),
-			out.writeDict("mechanism", &mechanisms, n, number(func(n *formNumbers) uint32 { return n.mechanism })),
-			out.writeDict("kind", &kinds, n, number(func(n *formNumbers) uint32 { return n.kind })),
-			out.write("old_bytes", n, common(func(x *tableColumn, f *form) { x.string(f.old) })),
-			out.write("new_bytes", n, common(func(x *tableColumn, f *form) { x.string(f.new) })),
-			out.writeDict("cpu", &cpus, n, by(func(n *writerNumbers) uint32 { return n.cpu })),
-			out.writeDict("pid", &pids, n, by(func(n *writerNumbers) uint32 { return n.pid })),
-			out.writeDict("tid", &tids, n, by(func(n *writerNumbers) uint32 { return n.tid })),
-			out.writeDict("comm", &comms, n, by(func(n *writerNumbers) uint32 { return n.comm })),
-			out.write("window_from", n, own(func(x *tableColumn, p *poke) { x.int(column(p.proven.From)) })),
-			out.write("window_to", n, own(func(x *tableColumn, p *poke) { x.int(column(p.proven.To)) })),
+			out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr }),
+			out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr }),
+			out.writeDict("symbol", form, &p.symbols, func(i uint32) uint32 { return place(i).symbol }),
+			out.writeDict("symbol_offset", form, &p.symbolOffsets, func(i uint32) uint32 { return place(i).symbolOffset }),
+			out.writeDict("module", form, &p.modules, func(i uint32) uint32 { return place(i).module }),
+			out.writeDict("mechanism", form, &mechanisms, func(i uint32) uint32 { return ofMechanism[p.forms[i].mechanism] - 1 }),
+			out.writeDict("kind", form, &kinds, func(i uint32) uint32 { return ofKind[p.forms[i].kind] - 1 }),
+			out.writeDict("old_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].oldNumber }),
+			out.writeDict("new_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].newNumber }),
+			out.writeDict("cpu", writer, &cpus, func(i uint32) uint32 { return writers[i].cpu }),
+			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
+			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
+			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
+			out.write("window_from", n, times(p.from)),
+			out.write("window_to", n, times(p.to)),
 			out.Flush(),
 		); err != nil {
 			return err
 		}
+		lo += n
 	}
 	return out.Close()
 }
