@@ -191,18 +191,21 @@ type Builder struct {
 	siteAt  siteTable
 	last    uint32 // site of the newest poke
 	touched uint64 // so that the compiler keeps the loads of lookUp
-	log     lineLog
-	cpus    []cpuRun          // that recorded the pokes
-	delayed map[uint32]uint64 // NotBefore of pokes, by order of arrival
-	began   []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
-	local   []localGap        // see GapAt
-	maxSkew uint64            // see ClocksWithin
-	skew    uint64            // see ClockSetBack
-	twice   gaps              // times that the clock may have shown twice
-	added   uint32            // how many pokes
-	limits  limits
-	dropped gap // the time of the pokes beyond the limits
-	drops   uint64
+	// searches is set while the next poke is mostly not of the site behind that of the
+	// newest one, see lookUp.
+	searches bool
+	log      lineLog
+	cpus     []cpuRun          // that recorded the pokes
+	delayed  map[uint32]uint64 // NotBefore of pokes, by order of arrival
+	began    []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
+	local    []localGap        // see GapAt
+	maxSkew  uint64            // see ClocksWithin
+	skew     uint64            // see ClockSetBack
+	twice    gaps              // times that the clock may have shown twice
+	added    uint32            // how many pokes
+	limits   limits
+	dropped  gap // the time of the pokes beyond the limits
+	drops    uint64
 }
 
 // NewBuilder returns an empty builder.
@@ -210,7 +213,7 @@ func NewBuilder() *Builder {
 	const slots = 10 // 2^10
 	return &Builder{
 		queue:  newQueue(),
-		siteAt: siteTable{make([]uint32, 1<<slots), 64 - slots, rand.Uint64() | 1},
+		siteAt: siteTable{make([]uint64, 1<<slots), 64 - slots, rand.Uint64() | 1},
 		limits: usualLimits, maxSkew: maxSkew,
 	}
 }

@@ -125,15 +125,26 @@ func (b *Builder) word(s *site, i uint32, w uint64) {
 
 // A reader decodes the pokes of one site after the other. It is for one goroutine.
 type reader struct {
-	words []uint64 // scratch
+	words   []uint64 // scratch
+	touched uint64   // so that the compiler keeps the loads
 }
 
 // pokes appends the pokes of the site i to the list to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
-	words := slices.Grow(r.words[:0], int(x.first[i+1]-x.first[i]+1)*lineWords)
-	for _, n := range x.lines[x.first[i]:x.first[i+1]] {
-		words = append(words, b.log.at(n)[:]...)
+	lines := x.lines[x.first[i]:x.first[i+1]]
+	words := slices.Grow(r.words[:0], (len(lines)+1)*lineWords)
+	for len(lines) > 0 {
+		part := lines[:min(len(lines), lookAhead)]
+		for _, n := range part { // loads that do not wait for each other
+			r.touched += b.log.at(n)[0]
+		}
+		for _, n := range part {
+			k := len(words)
+			words = words[:k+lineWords]
+			*(*line)(words[k:]) = *b.log.at(n)
+		}
+		lines = lines[len(part):]
 	}
 	words = append(words, s.words[:s.used]...)
 	r.words = words

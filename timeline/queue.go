@@ -172,30 +172,53 @@ func (b *Builder) addBatch(x *batch) {
 }
 
 // lookUp finds the sites of pokes, as far as they are there, and touches their lines.
+//
+// Most recordings change sites in the order in which they changed them before. In these
+// the next site is found with no search. Where that fails, it would only load one more
+// line for each poke, so the search begins at once as long as it fails.
 func (b *Builder) lookUp(pokes []queued) {
-	touched := uint64(0)
-	last := b.last
+	touched, last, hits := uint64(0), b.last, 0
+	if b.searches {
+		// Each loop's loads do not wait for one another, so they are done before the next
+		// loop needs what they loaded.
+		for i := range pokes {
+			pokes[i].site = b.siteAt.likely(pokes[i].addr)
+		}
+		for i := range pokes {
+			if k := pokes[i].site; k != 0 {
+				s := &b.sites[k-1]
+				touched += s.addr + s.words[0]
+			}
+		}
+	}
 	for i := range pokes {
 		p := &pokes[i]
-		k, ok := last+1, false
-		if k < uint32(len(b.sites)) && b.sites[k].addr == p.addr {
-			ok = true
-		} else {
+		k := last + 1
+		if b.searches {
+			k = p.site - 1
+		}
+		ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.addr
+		if !ok {
 			k, ok = b.siteAt.find(b.sites, p.addr)
 		}
 		if p.site = 0; ok {
+			if k == last+1 {
+				hits++
+			}
 			p.site, last = k+1, k
 			touched += b.sites[k].words[0]
 		}
 	}
+	b.searches = 2*hits < len(pokes)
 	b.touched += touched
 }
 
-// A siteTable finds the site of an address: a hash table of the sites' numbers, with
-// open addressing. factor is random, so that no recording can be made whose addresses
-// collide.
+// A siteTable finds the site of an address: a hash table with open addressing. A slot has
+// the low half of an address, so that few sites are looked at which are of other ones, and
+// below it the number of the site. factor is random, so that no recording can be made
+// whose addresses collide.
 type siteTable struct {
-	slots  []uint32 // 1 + the site, 0: free
+	slots  []uint64 // 0: free; uint32(addr) << 32 | 1 + the site
 	shift  uint8
 	factor uint64 // odd
 }
@@ -203,16 +226,26 @@ type siteTable struct {
 // home returns the slot at which the search for an address begins.
 func (t *siteTable) home(addr uint64) uint64 { return addr * t.factor >> t.shift }
 
+// likely returns 1 + the site whose address has the low half of addr, 0 if there is none.
+func (t *siteTable) likely(addr uint64) uint32 {
+	mask := uint64(len(t.slots) - 1)
+	for i := t.home(addr); ; i = (i + 1) & mask {
+		if v := t.slots[i&mask]; v == 0 || uint32(v>>32) == uint32(addr) {
+			return uint32(v)
+		}
+	}
+}
+
 // find returns the site at addr.
 func (t *siteTable) find(sites []site, addr uint64) (uint32, bool) {
 	mask := uint64(len(t.slots) - 1)
 	for i := t.home(addr); ; i = (i + 1) & mask {
-		k := t.slots[i]
-		if k == 0 {
+		v := t.slots[i]
+		if v == 0 {
 			return 0, false
 		}
-		if sites[k-1].addr == addr {
-			return k - 1, true
+		if k := uint32(v) - 1; uint32(v>>32) == uint32(addr) && sites[k].addr == addr {
+			return k, true
 		}
 	}
 }
@@ -220,7 +253,7 @@ func (t *siteTable) find(sites []site, addr uint64) (uint32, bool) {
 // insert adds the last of sites. At most half of the slots are used.
 func (t *siteTable) insert(sites []site) {
 	if 2*len(sites) > len(t.slots) {
-		t.slots = make([]uint32, 2*len(t.slots))
+		t.slots = make([]uint64, 2*len(t.slots))
 		t.shift--
 		for k := range sites {
 			t.place(sites, uint32(k))
@@ -236,5 +269,5 @@ func (t *siteTable) place(sites []site, k uint32) {
 	for t.slots[i] != 0 {
 		i = (i + 1) & mask
 	}
-	t.slots[i] = k + 1
+	t.slots[i] = uint64(uint32(sites[k].addr))<<32 | uint64(k+1)
 }
