@@ -361,7 +361,7 @@ func TestOpenCoreErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		empty:                       empty + ": empty file, want an ELF core at offset 0x0",
 		text:                        text + ": not an ELF file at offset 0x0",
-		dir:                         "mmap " + dir + ": not a regular file",
+		dir:                         "open " + dir + ": not a regular file",
 		filepath.Join(dir, "other"): "no such file",
 	} {
 		if _, err := OpenCore(path); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
 // Snapshot is a kcore_dir. A file that the directory does not hold is a nil
@@ -95,17 +97,14 @@ func open(dir string, usable bool) (*Snapshot, error) {
 	return s, nil
 }
 
-// readFile reads a file, and returns what stat says of it.
+// readFile reads a regular file, and returns what stat says of it. Whoever made the
+// directory may have put a FIFO in its place, which nobody ever writes to.
 func readFile(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.Open(path)
+	f, info, err := mapfile.Regular(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
 	var text bytes.Buffer
 	text.Grow(int(min(info.Size(), 1<<30)) + bytes.MinRead)
 	_, err = text.ReadFrom(f)

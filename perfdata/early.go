@@ -64,7 +64,7 @@ func (r *Recording) readEarly() error {
 		return nil
 	}
 	open := func(name string) (*mapfile.File, error) {
-		f, err := mapfile.Open(filepath.Join(r.dir, name))
+		f, err := mapfile.OpenRegular(filepath.Join(r.dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}

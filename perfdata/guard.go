@@ -43,6 +43,17 @@ func (r *Recording) FileInfo(file int) fs.FileInfo {
 	return r.files[file].file.Info()
 }
 
+// EarlyFiles returns what stat said of the files [EarlyFeatures], [EarlyPrograms] and
+// [EarlyTypes] when they were opened. A recording whose recorder has ended has none: they
+// are not read.
+func (r *Recording) EarlyFiles() []fs.FileInfo {
+	var infos []fs.FileInfo
+	for _, f := range r.early {
+		infos = append(infos, f.Info())
+	}
+	return infos
+}
+
 // Check returns a *[ChangedError] if a file of the recording has become shorter since
 // it was opened or, if the recording is whole ([Recording.CleanEnd]), has changed in
 // any way: what was read until now may then be wrong. Perf may still be adding to

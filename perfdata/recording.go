@@ -93,13 +93,13 @@ func (r *Recording) open(path string) error {
 		return err
 	}
 	if !fi.IsDir() {
-		if err := r.addFile(path); err != nil {
+		if err := r.addFile(path, mapfile.Open); err != nil { // a pipe is read
 			return err
 		}
 		return r.parse()
 	}
 	r.dir = path
-	if err := r.addFile(filepath.Join(path, "data")); err != nil {
+	if err := r.addFile(filepath.Join(path, "data"), mapfile.OpenRegular); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not a perf.data directory: %w", path, err)
 		}
@@ -110,7 +110,7 @@ func (r *Recording) open(path string) error {
 		return err
 	}
 	for _, name := range threads {
-		if err := r.addFile(filepath.Join(path, name)); err != nil {
+		if err := r.addFile(filepath.Join(path, name), mapfile.OpenRegular); err != nil {
 			return err
 		}
 	}
@@ -137,8 +137,8 @@ func threadFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (r *Recording) addFile(name string) error {
-	file, err := mapfile.Open(name)
+func (r *Recording) addFile(name string, open func(name string) (*mapfile.File, error)) error {
+	file, err := open(name)
 	if err != nil {
 		return err
 	}

@@ -172,6 +172,9 @@ func (q *at) run(args []string) (err error) {
 		return err
 	}
 	if q.stdin {
+		if err := q.reads("-"); err != nil {
+			return err
+		}
 		return q.questions(q.app.stdin)
 	}
 	x, err := q.ask(args[0], args[1], q.bytes)

@@ -49,6 +49,9 @@ func (x *audit) alerts(args []string) ([]alert, error) {
 	if x.input == "-" {
 		return nil, usagef("audit --explain reads LKRG's log from standard input, so the recording cannot be there (-i -)")
 	}
+	if err := x.reads("-"); err != nil {
+		return nil, err
+	}
 	out, err := readAlerts(x.stdin)
 	if err != nil {
 		return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))

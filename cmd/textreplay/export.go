@@ -131,10 +131,13 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 && e.from == "" && e.watch == "" && (given || len(e.shipped) == 0) {
 		args = []string{e.input}
 	}
+	if e.table.value != "" && len(args) != 1 {
+		return usagef("--table needs one recording")
+	}
+	if err := e.named(&args); err != nil {
+		return err
+	}
 	if e.table.value != "" {
-		if len(args) != 1 {
-			return usagef("--table needs one recording")
-		}
 		return e.writeTable(args[0])
 	}
 	if !several {
@@ -170,22 +173,59 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	return e.worst
 }
 
+// named adds the names in the file of --files-from to args, and refuses a standard output that
+// is appended to anything that is read. Names that come through a pipe are looked at when they
+// come.
+func (e *export) named(args *[]string) error {
+	if e.from != "" && !e.fromPipe() {
+		var list []byte
+		var err error
+		if e.from == "-" {
+			list, err = io.ReadAll(e.stdin)
+		} else {
+			list, err = os.ReadFile(e.from)
+		}
+		if err != nil {
+			return inputError(err)
+		}
+		for path := range strings.Lines(string(list)) {
+			if path = strings.TrimRight(path, "\r\n"); path != "" {
+				*args = append(*args, path)
+			}
+		}
+	}
+	in := slices.Concat(*args, e.shipped)
+	if e.from != "" {
+		in = append(in, e.from)
+	}
+	for _, path := range *args {
+		if files, err := recordingFiles(path); err == nil { // else it says so when it is read
+			in = append(in, files...)
+		}
+	}
+	return e.reads(in...)
+}
+
+// fromPipe reports whether names come on standard input one at a time.
+func (e *export) fromPipe() bool {
+	if e.from != "-" {
+		return false
+	}
+	f, ok := e.stdin.(*os.File)
+	if !ok {
+		return true
+	}
+	info, err := f.Stat()
+	return err != nil || !info.Mode().IsRegular()
+}
+
 // feed sends the names of the recordings.
 func (e *export) feed(ctx context.Context, work chan<- string, args []string) error {
 	for _, path := range args {
 		work <- path
 	}
-	if e.from != "" {
-		in := e.stdin
-		if e.from != "-" {
-			f, err := os.Open(e.from)
-			if err != nil {
-				return inputError(err)
-			}
-			defer f.Close()
-			in = f
-		}
-		lines := bufio.NewScanner(in)
+	if e.fromPipe() {
+		lines := bufio.NewScanner(e.stdin)
 		for lines.Scan() {
 			if path := lines.Text(); path != "" {
 				work <- path
@@ -330,6 +370,9 @@ func (e *export) export(path string) error {
 	}
 	if err := out.Check(e.output); err != nil {
 		return outputError(err)
+	}
+	if err := e.reserveStdout(out); err != nil {
+		return err
 	}
 	if m, err := e.dir.Has(id); err != nil {
 		return outputError(err)

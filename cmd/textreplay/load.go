@@ -65,11 +65,9 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	if err == nil {
 		a.reportIndex(r, opts.SaveIndex && a.index != "auto")
 		a.opened = append(a.opened, r)
-		for _, name := range r.Files() {
-			a.outputs.Reads(name)
+		if err := a.reads(r.Files()...); err != nil {
+			return nil, err
 		}
-	}
-	if err == nil {
 		return r, nil
 	}
 	if a.input != "-" {

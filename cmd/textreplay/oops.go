@@ -105,8 +105,10 @@ func (o *oops) run(file string) (err error) {
 			return inputError(err)
 		}
 		defer f.Close()
-		o.outputs.Reads(file)
 		in, name = f, file
+	}
+	if err := o.reads(file); err != nil {
+		return err
 	}
 	if o.r, err = o.loadAndWarn(); err != nil {
 		return err
@@ -261,7 +263,7 @@ func (c *printkClock) times(l *logLine) (replay.Times, string) {
 			return around(t, delivery, uint64(l.wallUnit)), "wall-clock time"
 		}
 	}
-	return replay.Times{From: rep.First, To: rep.Horizon}, ""
+	return replay.Times{From: rep.First, To: max(rep.First, rep.Horizon)}, ""
 }
 
 // An oopsAnswer is an item with the text at its time.

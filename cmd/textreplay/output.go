@@ -6,12 +6,15 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/outfile"
 )
 
 // inputs returns the files and directories that the global flags name.
 func (a *app) inputs() []string {
 	var in []string
-	for _, name := range append([]string{a.kallsyms, a.modules, a.vmlinux, a.windows}, a.kcore...) {
+	for _, name := range slices.Concat([]string{a.kallsyms, a.modules, a.vmlinux, a.windows, a.formats}, a.counters, a.kcore) {
 		if name != "" {
 			in = append(in, name)
 		}
@@ -33,16 +36,33 @@ func (a *app) protect(stdout io.Writer) error {
 			a.outputs.Std = append(a.outputs.Std, f)
 		}
 	}
-	for _, name := range a.inputs() {
-		a.outputs.Reads(name)
+	a.stdout, _ = stdout.(*os.File)
+	in := a.inputs()
+	if a.input == "-" {
+		in = append(in, "-")
 	}
-	if f, ok := a.stdin.(*os.File); ok && a.input == "-" {
-		a.outputs.ReadsFile(f)
+	return a.reads(in...)
+}
+
+// reads names inputs, "-" for standard input. It refuses a standard output that is
+// appended to one of them.
+func (a *app) reads(paths ...string) error {
+	for _, path := range paths {
+		if path != "-" {
+			a.outputs.Reads(path)
+		} else if f, ok := a.stdin.(*os.File); ok {
+			a.outputs.ReadsFile(f)
+		}
 	}
-	if f, ok := stdout.(*os.File); ok {
-		return outputError(a.outputs.ReserveStream(f))
+	return a.reserveStdout(&a.outputs)
+}
+
+// reserveStdout refuses a standard output that is appended to an input.
+func (a *app) reserveStdout(o *outfile.Outputs) error {
+	if a.stdout == nil {
+		return nil
 	}
-	return nil
+	return outputError(o.ReserveStream(a.stdout))
 }
 
 // reserve refuses outputs that would overwrite an input or each other, before

@@ -147,8 +147,8 @@ func (p *pprof) merge(paths []string) error {
 	if err := p.choose(); err != nil {
 		return err
 	}
-	for _, path := range paths {
-		p.outputs.Reads(path)
+	if err := p.reads(paths...); err != nil {
+		return err
 	}
 	if err := p.reserve(p.output); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, lost, damaged *ui
 		return inputError(err)
 	}
 	defer r.Close()
-	for _, name := range r.Files() {
-		p.outputs.Reads(name)
+	if err := p.reads(r.Files()...); err != nil {
+		return err
 	}
 	var out bytes.Buffer
 	stats, err := pprofexport.Write(&out, r, p.opts)

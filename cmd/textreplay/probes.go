@@ -35,7 +35,7 @@ the script. "textreplay record" needs none: it makes the same probes itself.`,
 			if err != nil {
 				return inputError(err)
 			}
-			defer core.Close()
+			a.opened = append(a.opened, core)
 			p, err := replay.PlanProbes(core, k)
 			if err != nil {
 				return inputError(err)

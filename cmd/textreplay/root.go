@@ -22,6 +22,7 @@ import (
 type app struct {
 	stdin  io.Reader
 	out    *bufio.Writer // standard output; keeps its first error until the end
+	stdout *os.File      // where out goes, nil if that is no file
 	stderr io.Writer
 	style  style
 	pager  *pager

@@ -56,31 +56,48 @@ func Open(name string) (*File, error) {
 // OpenRegular opens a regular file and maps it. It does not wait for a FIFO, nor
 // open a device. An empty file has no Data.
 func OpenRegular(name string) (*File, error) {
-	fail := func(err error) (*File, error) { return nil, &fs.PathError{Op: "mmap", Path: name, Err: err} }
-	info, err := os.Stat(name)
+	f, info, err := Regular(name)
 	if err != nil {
 		return nil, err
 	}
+	m := &File{name: name, f: f, info: info}
+	if info.Size() > 0 {
+		if err := m.mapAll(); err != nil {
+			f.Close()
+			return nil, &fs.PathError{Op: "mmap", Path: name, Err: err}
+		}
+	}
+	return m, nil
+}
+
+// Regular opens a regular file for reading, and returns what stat says of it. It does not
+// wait for a FIFO, nor open a device, which may have no end. Errors for these wrap
+// [ErrNotRegular].
+func Regular(name string) (*os.File, fs.FileInfo, error) {
+	fail := func() (*os.File, fs.FileInfo, error) {
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !info.Mode().IsRegular() {
-		return fail(ErrNotRegular)
+		return fail()
 	}
 	// Something else may have taken its name since.
 	f, err := os.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m := &File{name: name, f: f}
-	if m.info, err = f.Stat(); err == nil && !m.info.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	if err == nil && m.info.Size() > 0 {
-		err = m.mapAll()
-	}
-	if err != nil {
+	if info, err = f.Stat(); err != nil {
 		f.Close()
-		return fail(err)
+		return nil, nil, err
 	}
-	return m, nil
+	if !info.Mode().IsRegular() {
+		f.Close()
+		return fail()
+	}
+	return f, info, nil
 }
 
 // mapAll maps the file, if it is a regular file and not empty.

@@ -34,5 +34,9 @@ func Trusted(path string) error {
 // else can write to it. Here that is not known of a file alone.
 func Owned(fs.FileInfo) error { return nil }
 
+// OwnedLike returns an error unless the file at path is the caller's, the system's, or of the
+// owner of the file or directory at like. Here that is not known.
+func OwnedLike(path, like string) error { return nil }
+
 // CanCreate reports whether the caller may create files in a directory.
 func CanCreate(string) bool { return true }

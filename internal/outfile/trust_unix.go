@@ -69,6 +69,35 @@ func owned(info fs.FileInfo, shared bool) error {
 	return nil
 }
 
+// OwnedLike returns an error unless the file at path is the caller's, root's, or of the owner
+// of the file or directory at like. A symbolic link must be too: it may lead to a file of
+// root's that means something else.
+func OwnedLike(path, like string) error {
+	as, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		info, err := stat(path)
+		if err != nil {
+			return err
+		}
+		if err := ownedLike(info, as); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ownedLike(info, as fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	of, like := as.Sys().(*syscall.Stat_t)
+	if !ok || !like || st.Uid != 0 && int64(st.Uid) != int64(os.Geteuid()) && st.Uid != of.Uid {
+		return errors.New("it belongs to another user than the recording")
+	}
+	return nil
+}
+
 // CanCreate reports whether the caller may create files in a directory.
 func CanCreate(dir string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil

@@ -448,6 +448,51 @@ func TestOwned(t *testing.T) {
 	}
 }
 
+// TestOwnedLike: the owner must be the caller, root, or that of the other file.
+func TestOwnedLike(t *testing.T) {
+	me := uint32(os.Geteuid())
+	for _, tt := range []struct {
+		uid, like uint32
+		ok        bool
+	}{
+		{0, me + 1, true}, {me, me + 1, true}, {me + 1, me + 1, true}, {me + 1, me, false}, {me + 1, 0, false}, {me + 2, me + 1, false},
+	} {
+		if err := ownedLike(fakeInfo{uid: tt.uid}, fakeInfo{uid: tt.like}); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	tree(t, map[string]string{"mine": "", "recording": "/"})
+	if err := errors.Join(os.Symlink("mine", "link"), os.Symlink("nowhere", "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"mine": true, "link": true, "dangling": false, "nowhere": false} {
+		if err := OwnedLike(path, "recording"); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := OwnedLike("mine", "nowhere"); err == nil {
+		t.Error("no error for a recording that is not there")
+	}
+	if os.Geteuid() != 0 {
+		return // what follows needs files of another user
+	}
+	if err := errors.Join(os.Lchown("link", 4711, 4711), os.Chown("mine", 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := OwnedLike("link", "recording"); err == nil {
+		t.Error("another user's link to a file of root is taken for root's")
+	}
+	if err := errors.Join(os.Lchown("link", 0, 0), os.Chown("mine", 4711, 4711)); err != nil {
+		t.Fatal(err)
+	}
+	if err := OwnedLike("link", "recording"); err == nil {
+		t.Error("another user's file is taken through a link of root")
+	}
+	if err := errors.Join(os.Chown("recording", 4711, 4711), OwnedLike("link", "recording"), OwnedLike("mine", "recording")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEnter: the temporary files of programs that were killed are removed, if no other program
 // writes there.
 func TestEnter(t *testing.T) {

@@ -52,7 +52,10 @@ func main() {
 	flag.Usage = usage
 	flag.Parse()
 	if *judge {
-		os.Exit(judgeVariant(flag.Args()))
+		if flag.Arg(0) == "web" {
+			os.Exit(judgeWeb(flag.Args()[1:]))
+		}
+		os.Exit(judgeVariant(flag.Args()[1:]))
 	}
 	o = options{n: *n, seed: *seed, keep: *keep, binary: *binary, limit: *limit}
 	if err := run(&o, *only, *command, flag.Args()); err != nil {

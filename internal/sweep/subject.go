@@ -50,9 +50,14 @@ func newSubject(o *options, path, oracles, tmp string) (*subject, error) {
 		return nil, err
 	}
 	defer r.Close()
-	addr := fmt.Sprintf("%#x", place(r))
+	where := place(r)
+	addr := fmt.Sprintf("%#x", where)
 	at := func(part uint64) string {
 		return fmt.Sprintf("%dns", r.Report.First+(r.Report.Horizon-r.Report.First)/4*part)
+	}
+	oops := filepath.Join(tmp, "oops")
+	if err := os.WriteFile(oops, oopsAt(r, where), 0o600); err != nil {
+		return nil, err
 	}
 	cpus := 0
 	if r.Report.CPUsOnline == r.Report.CPUsAvailable {
@@ -77,7 +82,17 @@ func newSubject(o *options, path, oracles, tmp string) (*subject, error) {
 		{name: "report", args: []string{"report", "-o", "OUT", "--max-size", "1"}},
 		{name: "export", args: []string{"export", "-o", "OUT"}},
 		{name: "trim", args: []string{"trim", "-o", "OUT"}},
-		{name: "judge", self: true, args: []string{"-judge", "IN", oracles, fmt.Sprint(cpus)}},
+		{name: "log --json", args: []string{"log", "--json"}},
+		{name: "history --json", args: []string{"history", addr, "--json"}},
+		{name: "at start..end", args: []string{"at", addr, "start..end", "--insns", "4"}},
+		{name: "symbols --json", args: []string{"symbols", "--json"}},
+		{name: "verify --json", args: []string{"verify", "--json"}},
+		{name: "audit --explain", args: []string{"audit", "--explain", "0x10", "90e9"}},
+		{name: "oops", args: []string{"oops", "--at", at(2), oops}},
+		{name: "oops --json", args: []string{"oops", "--json", oops}},
+		{name: "trim --time", args: []string{"trim", "-o", "OUT", "--time", at(1) + "," + at(3), "--samples", "--aux"}},
+		{name: "web", self: true, args: []string{"-judge", "web", s.binary, "IN", addr, at(2)}},
+		{name: "judge", self: true, args: []string{"-judge", "answers", "IN", oracles, fmt.Sprint(cpus)}},
 	} {
 		if !o.command.MatchString(c.name) {
 			continue
@@ -102,6 +117,26 @@ func place(r *replay.Replay) uint64 {
 	}
 	lo, hi := r.Image.Text()
 	return lo + (hi-lo)/2
+}
+
+// oopsAt returns what the kernel prints of a place.
+func oopsAt(r *replay.Replay, addr uint64) []byte {
+	name, off := "0x", addr
+	if sym, ok := r.Image.At(r.Report.First).Symbol(addr); ok {
+		name, off = sym.Name, addr-sym.Addr
+	}
+	seconds := replay.Seconds(r.Report.First/2 + r.Report.Horizon/2)
+	var b bytes.Buffer
+	for _, line := range []string{
+		"BUG: unable to handle page fault for address: 0000000000000010",
+		fmt.Sprintf("RIP: 0010:%s+%#x/0x1000", name, off),
+		"Code: 90 90 90 90 <e9> 00 00 00 00 0f 1f 44",
+		"Call Trace:",
+		fmt.Sprintf(" [<%016x>] %s+%#x/0x1000", addr, name, off),
+	} {
+		fmt.Fprintf(&b, "[%s] %s\n", seconds, line)
+	}
+	return b.Bytes()
 }
 
 // A result is how a command ended.
@@ -237,7 +272,7 @@ func (s *subject) try(v *variant, err error) {
 	before := s.failures
 	for i := range s.commands {
 		c := &s.commands[i]
-		if c.self && !(v.cut && readable) {
+		if c.name == "judge" && !(v.cut && readable) {
 			continue // what was changed can be what a known byte rests on
 		}
 		r := s.ask(c, dir)

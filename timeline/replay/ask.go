@@ -109,7 +109,7 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 //	12.5s            seconds, exactly; also ms, us, ns, m, h, as 1m30s
 //	+1.5s            since the first record
 //	50%              between the first and the newest record
-//	start, end       the first record, the horizon
+//	start, end       the first record, the horizon (not before the first record)
 //	end-1s, 50%+2ms  before or after another time
 //	tsc:0x1234       a counter value, if the recording has TIME_CONV
 //	2026-01-02T15:04:05.123Z, 2026-01-02T16:04:05+01:00, wall:...
@@ -162,7 +162,7 @@ func (r *Replay) parseTime(s string) (Times, error) {
 	case s == "start":
 		return exactly(rep.First)
 	case s == "end":
-		return exactly(rep.Horizon)
+		return exactly(max(rep.First, rep.Horizon)) // of a recording that was cut early, nothing is proven
 	case strings.HasPrefix(s, "tsc:"):
 		v, err := strconv.ParseUint(s[4:], 0, 64)
 		if err != nil {

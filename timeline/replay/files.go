@@ -13,7 +13,7 @@ import (
 var snapshotFiles = [...]string{"kcore", "kallsyms", "modules"}
 
 // Files returns the paths of all files and directories that the recording, its
-// snapshots and the options name. Some may not exist. The caller must not change
+// snapshots and the options name, and of those that Load found next to the recording. Some may not exist. The caller must not change
 // the slice.
 func (r *Replay) Files() []string { return r.files }
 

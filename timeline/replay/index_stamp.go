@@ -13,6 +13,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
 // A stampedFile is an input file of an image, as it was when it was opened.
@@ -26,6 +28,9 @@ func (r *Replay) stampedFiles() []stampedFile {
 	var files []stampedFile
 	for i, path := range r.Recording.Files() {
 		files = append(files, stampedFile{"data", path, r.Recording.FileInfo(i)})
+	}
+	for _, info := range r.Recording.EarlyFiles() {
+		files = append(files, stampedFile{"early " + info.Name(), filepath.Join(r.Recording.Dir(), info.Name()), info})
 	}
 	if r.Snapshot != nil {
 		for _, name := range snapshotFiles {
@@ -87,12 +92,12 @@ func (f *stampedFile) sample() (string, error) {
 	if !f.info.Mode().IsRegular() {
 		return "", indexErrorf("%s is not a regular file, and could not be recognized", f.path)
 	}
-	file, err := os.Open(f.path)
+	file, info, err := mapfile.Regular(f.path)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	if err := f.same(file.Stat()); err != nil {
+	if err := f.same(info, nil); err != nil {
 		return "", err
 	}
 	h := sha256.New()

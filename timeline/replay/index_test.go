@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
@@ -18,7 +19,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -218,6 +221,102 @@ func TestIndexStale(t *testing.T) {
 			}
 			if s := loadWith(t, dir, opts).Index(); !s.Used {
 				t.Errorf("%+v, want the new one used", s)
+			}
+		})
+	}
+}
+
+// TestIndexStaleBeside: the files that are found beside the records count as the recording does.
+func TestIndexStaleBeside(t *testing.T) {
+	// killed makes the directory of a recorder that was killed: the features are in a file.
+	killed := func(dir string) error {
+		path := filepath.Join(dir, "data")
+		rec, err := perfdata.Open(path)
+		if err != nil {
+			return err
+		}
+		defer rec.Close()
+		out, err := os.Create(path + ".whole")
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		w := perfdata.NewWriter(out, rec.ByteOrder())
+		if err := w.SetEvents(rec.Events()); err != nil {
+			return err
+		}
+		for _, feature := range rec.Features() {
+			data, err := rec.Feature(feature)
+			if err := errors.Join(err, w.WriteFeature(feature, data)); err != nil {
+				return err
+			}
+		}
+		var early bytes.Buffer
+		return errors.Join(w.WriteEarlyFeatures(&early), os.WriteFile(filepath.Join(dir, perfdata.EarlyFeatures), early.Bytes(), 0o600),
+			os.Remove(out.Name()), os.Truncate(path, rec.Size()*6/10))
+	}
+	// beside moves the readings out of the directory.
+	beside := func(dir string) error {
+		for i := range 3 {
+			name := fmt.Sprintf("kprobe_profile.%d", i+1)
+			if err := os.Rename(filepath.Join(dir, name), filepath.Join(filepath.Dir(dir), name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	flip := func(name string) func(string) error {
+		return func(dir string) error {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return err
+			}
+			text[len(text)/2] ^= 1
+			return os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+	}
+	remove := func(name string) func(string) error {
+		return func(dir string) error { return os.Remove(filepath.Join(dir, name)) }
+	}
+	write := func(name, text string) func(string) error {
+		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+	}
+	for _, tt := range []struct {
+		name, rec    string
+		make, change func(dir string) error
+	}{
+		{"a byte of the features", "small", killed, flip(perfdata.EarlyFeatures)},
+		{"no features any more", "small", killed, remove(perfdata.EarlyFeatures)},
+		{"programs", "small", killed, write(perfdata.EarlyPrograms, "abcd")},
+		{"a journal", "small", nil, write(journal.Name, "{}\n")},
+		{"formats", "small", nil, write(formatsName, "system: s\nname: n\nID: 1\nprint fmt: \n")},
+		{"a byte of a reading", "probe612", nil, flip("kprobe_profile.2")},
+		{"a reading less", "probe612", nil, remove("kprobe_profile.2")},
+		{"a byte of a reading next to it", "probe612", beside, flip("../kprobe_profile.3")},
+		{"a reading less next to it", "probe612", beside, remove("../kprobe_profile.3")},
+		{"a reading in the directory instead", "probe612", beside, write("kprobe_profile.1", "pid 1\n")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "rec.data")
+			err := os.CopyFS(dir, os.DirFS(testRecording(tt.rec)))
+			if tt.make != nil {
+				err = errors.Join(err, tt.make(dir))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := Options{Index: dir + ".index", SaveIndex: true}
+			if r := loadWith(t, dir, opts); !r.Index().Saved {
+				t.Fatalf("%+v", r.Index())
+			}
+			if s := loadWith(t, dir, opts).Index(); !s.Used {
+				t.Errorf("unchanged: %+v", s)
+			}
+			if err := tt.change(dir); err != nil {
+				t.Fatal(err)
+			}
+			if s := loadWith(t, dir, opts).Index(); s.Used || !s.Saved {
+				t.Errorf("%+v, want it made anew", s)
 			}
 		})
 	}

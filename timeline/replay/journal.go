@@ -8,10 +8,10 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -43,7 +43,7 @@ func (r *Replay) readJournal() error {
 		return nil
 	}
 	path := filepath.Join(dir, journal.Name)
-	f, err := os.Open(path)
+	f, info, err := mapfile.Regular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -51,10 +51,6 @@ func (r *Replay) readJournal() error {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	r.given = append(r.given, stampedFile{"journal", path, info})
 	entries, err := journal.Read(f)
 	j := &recorderJournal{bad: err}

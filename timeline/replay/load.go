@@ -110,6 +110,7 @@ type Replay struct {
 	stamp         [sha256.Size]byte
 	saves         bool                     // load writes the index
 	counters      []probeReading           // of the hit counters of probes
+	foreign       []error                  // why files with readings were left out
 	formats       []byte                   // of tracepoints, if the recording has none
 	given         []stampedFile            // Options.Kallsyms and Modules
 	badModules    error                    // why a part of Options.Modules is unusable
@@ -283,6 +284,11 @@ func newReplay(rec *perfdata.Recording, snap, given *kcore.Snapshot, opts Option
 	if err == nil {
 		err = r.readCounters(&opts, false)
 	}
+	for _, f := range r.stampedFiles() {
+		if f.path != "" && f.info != nil && !slices.Contains(r.files, f.path) {
+			r.files = append(r.files, f.path)
+		}
+	}
 	if err == nil {
 		err = Guard(func() error { return r.load(opts) })
 	}
@@ -376,6 +382,9 @@ func (r *Replay) prepare(s *scan, opts Options) {
 		for _, w := range r.Snapshot.Warnings() {
 			s.warn(w)
 		}
+	}
+	for _, w := range r.foreign {
+		s.warn(w)
 	}
 	s.describe(r)
 	// One silent writer anywhere makes every byte unknown. Only the whole image
@@ -509,7 +518,7 @@ func (r *Replay) listModules(s *scan) {
 	}
 }
 
-// readGiven returns the content of a file that the options name.
+// readGiven returns the content of a file that the options name. It may be a pipe.
 func (r *Replay) readGiven(what, path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -520,6 +529,18 @@ func (r *Replay) readGiven(what, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.given = append(r.given, stampedFile{"given " + what, path, info})
+	return io.ReadAll(f)
+}
+
+// readFound is readGiven for a file that is used because of its name. Anybody may have put
+// something else there: nothing but a regular file is read.
+func (r *Replay) readFound(what, path string) ([]byte, error) {
+	f, info, err := mapfile.Regular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	r.given = append(r.given, stampedFile{"given " + what, path, info})
 	return io.ReadAll(f)
 }

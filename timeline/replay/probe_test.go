@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -582,5 +584,54 @@ func TestProbeSlots(t *testing.T) {
 				t.Errorf("known at 800:\n%s", got)
 			}
 		})
+	}
+}
+
+// TestForeignCounters: readings next to a recording count only if they are of its owner, of the
+// caller or of root.
+func TestForeignCounters(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	err := os.CopyFS(dir, os.DirFS(testRecording("probe612")))
+	for i := range 3 {
+		name := fmt.Sprintf("kprobe_profile.%d", i+1)
+		err = errors.Join(err, os.Rename(filepath.Join(dir, name), filepath.Join(dir, "..", name)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := filepath.Join(dir, "..", "kprobe_profile.3")
+	for _, tt := range []struct {
+		name          string
+		of, recording int // owners
+		readings      int
+		warned        bool
+	}{
+		{"of root", 0, 0, 3, false},
+		{"of another user", 4711, 0, 2, true},
+		{"of the recording's owner", 4711, 4711, 3, false},
+		{"of somebody else", 4712, 4711, 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := errors.Join(os.Chown(last, tt.of, 0), os.Chown(dir, tt.recording, 0)); err != nil {
+				t.Fatal(err)
+			}
+			r := loadWith(t, dir, Options{})
+			warned := slices.ContainsFunc(r.Report.Warnings, func(err error) bool {
+				return strings.HasSuffix(err.Error(), "kprobe_profile.3 is not read: it belongs to another user than the recording")
+			})
+			if n := len(r.counters); n != tt.readings || warned != tt.warned {
+				t.Errorf("%d readings, want %d; warnings: %v", n, tt.readings, r.Report.Warnings)
+			}
+		})
+	}
+	// In the recording's own directory its owner decides.
+	if err := os.Rename(last, filepath.Join(dir, filepath.Base(last))); err != nil {
+		t.Fatal(err)
+	}
+	if r := loadWith(t, dir, Options{}); len(r.counters) != 1 {
+		t.Errorf("%d readings of the directory, want 1", len(r.counters))
 	}
 }

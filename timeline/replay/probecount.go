@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -97,28 +98,44 @@ const counterPattern = "kprobe_profile.*"
 
 // findCounters returns the files with readings: those of the options, or those in the
 // recording's directory and next to it. A stream has the directory of its copy of the
-// kernel.
-func findCounters(rec *perfdata.Recording, opts *Options) []string {
+// kernel. Anybody can put files next to a recording in a directory such as /tmp, and a
+// reading proves that no change was missed. So there, a file must be the recording's
+// owner's, the caller's or root's; foreign says which are not.
+func findCounters(rec *perfdata.Recording, opts *Options) (paths []string, foreign []error) {
 	if len(opts.ProbeCounters) > 0 {
-		return opts.ProbeCounters
+		return opts.ProbeCounters, nil
 	}
+	var recording string
 	var dirs []string
 	switch files, dir := rec.Files(), rec.Dir(); {
 	case dir != "":
-		dirs = []string{dir, filepath.Dir(filepath.Clean(dir))}
+		recording, dirs = dir, []string{dir, filepath.Dir(filepath.Clean(dir))}
 	case len(files) > 0 && files[0] != "":
-		dirs = []string{filepath.Dir(files[0])}
+		recording, dirs = files[0], []string{filepath.Dir(files[0])}
 	case opts.KCore != "":
 		dir = filepath.Dir(filepath.Clean(opts.KCore))
-		dirs = []string{dir, filepath.Dir(dir)}
+		recording, dirs = opts.KCore, []string{dir, filepath.Dir(dir)}
 	}
 	for _, dir := range dirs {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), counterPattern))
-		if err == nil && len(found) > 0 {
-			return found
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		if dir == recording {
+			return found, nil
+		}
+		for _, path := range found {
+			if err := outfile.OwnedLike(path, recording); err != nil {
+				foreign = append(foreign, fmt.Errorf("%s is not read: %w", path, err))
+			} else {
+				paths = append(paths, path)
+			}
+		}
+		if len(paths) > 0 {
+			return paths, foreign
 		}
 	}
-	return nil
+	return nil, foreign
 }
 
 func escapeGlob(dir string) string {
@@ -141,9 +158,14 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 			r.given = r.given[:given]
 		}
 	}()
-	for _, path := range findCounters(r.Recording, opts) {
-		named := slices.Contains(opts.ProbeCounters, path) && !recording
-		text, err := r.readGiven("counters", path)
+	paths, foreign := findCounters(r.Recording, opts)
+	r.foreign = foreign
+	for _, path := range paths {
+		read, named := r.readFound, slices.Contains(opts.ProbeCounters, path)
+		if named {
+			read, named = r.readGiven, !recording
+		}
+		text, err := read("counters", path)
 		if err != nil {
 			if named {
 				return err

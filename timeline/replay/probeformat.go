@@ -52,8 +52,11 @@ func (r *Replay) readFormats(opts *Options) error {
 	default:
 		return nil
 	}
-	given := len(r.given)
-	text, err := r.readGiven("formats", path)
+	given, read := len(r.given), r.readFound
+	if opts.Formats != "" {
+		read = r.readGiven
+	}
+	text, err := read("formats", path)
 	names := formatNames(text)
 	if err == nil && len(names) == 0 {
 		err = fmt.Errorf("%s: %w", path, errFormats)

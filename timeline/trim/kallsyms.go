@@ -47,9 +47,7 @@ func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 		}
 	}
 	if c.opts.Samples {
-		if err := c.sampled(t.keepAt); err != nil {
-			return err
-		}
+		c.sampled(t.keepAt)
 	}
 	data := c.pointedTo()
 	_, symbols := c.r.ProbedCode()

@@ -8,7 +8,7 @@ import "github.com/textreplay/textreplay/perfdata"
 // sampled calls mark for every address in the kept samples and their call
 // chains, and for the byte before it: a return address is named by the byte
 // before it.
-func (c *cut) sampled(mark func(addr uint64)) error {
+func (c *cut) sampled(mark func(addr uint64)) {
 	seen := make(map[uint64]bool)
 	add := func(addr uint64) {
 		if !seen[addr] {
@@ -21,24 +21,18 @@ func (c *cut) sampled(mark func(addr uint64)) error {
 	sc := c.rec.Scan(perfdata.Only(perfdata.RecordSample))
 	for sc.Next() {
 		rec := sc.Record()
-		if ok, err := c.keeps(rec); err != nil {
-			return err
-		} else if !ok {
-			continue
-		}
-		if err := c.rec.Sample(rec, &s); err != nil {
-			return err
-		}
-		chain, err := s.Callchain()
-		if err != nil {
-			return err
+		if ok, err := c.keeps(rec); err != nil || !ok || c.rec.Sample(rec, &s) != nil {
+			continue // records that cannot be read are the damage
 		}
 		add(s.IP)
+		chain, err := s.Callchain()
+		if err != nil {
+			continue
+		}
 		for _, addr := range chain.All() {
 			if addr < perfdata.CallchainContextMax {
 				add(addr)
 			}
 		}
 	}
-	return nil // writeRecords reports damage that ends the scan
 }

@@ -269,6 +269,39 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestDamagedSamples: samples that cannot be read are left out, and the others are kept.
+func TestDamagedSamples(t *testing.T) {
+	whole := open(t, recording("callgraph"))
+	sc := whole.Recording.Scan(perfdata.Only(perfdata.RecordSample))
+	var samples []int64
+	for sc.Next() {
+		samples = append(samples, sc.Record().Offset)
+	}
+	for _, tt := range []struct {
+		name    string
+		place   int64 // in the record
+		damaged bool
+	}{
+		{"of no event", 8, true},
+		{"a call chain that says too much", 8 + 6*8, false}, // identifier, ip, tid, time, cpu, period
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			part, _ := cut(t, open(t, changed(t, "callgraph", func(data []byte) []byte {
+				data[samples[len(samples)/2]+tt.place+1] ^= 0x7f
+				return data
+			})), trim.Options{Samples: true})
+			n := 0
+			for sc := part.Recording.Scan(perfdata.Only(perfdata.RecordSample)); sc.Next(); {
+				n++
+			}
+			// Those beyond the horizon are left out too, and so is one that perf cannot read.
+			if n < len(samples)-5 || part.Report.Damaged != tt.damaged {
+				t.Errorf("%d of %d samples are left; damaged: %v", n, len(samples), part.Report.Damaged)
+			}
+		})
+	}
+}
+
 // TestParts: a recording of whose kcore_dir only a part is there is cut like others.
 func TestParts(t *testing.T) {
 	for _, left := range []string{"kcore", "kallsyms", "modules"} {
