@@ -44,7 +44,7 @@ static keys, static calls, ftrace, kprobes, BPF. It lists what they do not expla
 
 Each has its time, its writer, and the instructions before and after. With --vmlinux,
 the kernel's tables (__jump_table, .static_call_sites, __mcount_loc) say which places
-may change. Without, names, bytes and the order of changes must do. A change that
+may change. Without it, audit has only names, bytes and the order of changes. A change that
 was made by a mechanism, but by somebody who should not have, is not found.
 
 With --vmlinux, the text at the start of the recording is compared with the file, too
@@ -80,7 +80,7 @@ accounted for, or if they also changed without a record.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&x.explain, "explain", false, "explain the bytes at an offset from _stext, as LKRG reports them")
-	f.IntVar(&x.limit, "limit", 20, "list at most this many findings (0: all)")
+	f.IntVar(&x.limit, "limit", 20, "list at most `N` findings (0: all)")
 	return cmd
 }
 

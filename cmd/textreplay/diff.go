@@ -62,7 +62,7 @@ standing. The exit code is 1 if anything differs, including the standing.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return d.run(args[0], args[1]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.symbol, "symbol", "", "only this symbol ([MODULE:]NAME)")
+	f.StringVar(&d.symbol, "symbol", "", "only this `SYMBOL` ([MODULE:]NAME)")
 	a.formatFlag(cmd, &d.format)
 	f.BoolVar(&d.standing, "standing", false, "also list the places that differ only in their standing")
 	return cmd

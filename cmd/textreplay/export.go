@@ -95,10 +95,10 @@ written: try again when the cause is gone.`,
 	f.StringVarP(&e.output, "output", "o", "", "the `DIR` of the tables, - for standard output (with --table)")
 	f.StringVar(&e.from, "files-from", "", "read the names of recordings from this `FILE`, - for standard input")
 	f.StringVar(&e.watch, "watch", "", "export the finished recordings in this `DIR`, and those that come")
-	f.DurationVar(&e.every, "every", 10*time.Second, "with --watch: how often to look (`TIME`)")
+	f.DurationVar(&e.every, "every", 10*time.Second, "with --watch: look again after this `TIME`")
 	a.choice(cmd, &e.table, "table", "write only this `TABLE` of one recording, to standard output", "", tables.Names()...)
 	f.StringArrayVar(&e.shipped, "shipped", nil, "add the text of this vmlinux `FILE` as the table shipped (repeatable)")
-	f.IntVarP(&e.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "how many recordings to export at the same time (`N`)")
+	f.IntVarP(&e.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "export `N` recordings at the same time")
 	cmd.MarkFlagRequired("output")
 	return cmd
 }

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // unknownCommand is the error of a command or a help topic that does not exist.
 func unknownCommand(root *cobra.Command, name string) error {
 	// The library suggests no topics.
-	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	all := &cobra.Command{SuggestionsMinimumDistance: min(2, len(name)/2)}
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
 			all.AddCommand(&cobra.Command{Use: c.Name(), Run: func(*cobra.Command, []string) {}})
@@ -28,17 +29,73 @@ func unknownCommand(root *cobra.Command, name string) error {
 // helpWidth is how many columns help has at most.
 const helpWidth = 100
 
+// usageTemplate is what help has after the text of a command.
+const usageTemplate = `Usage:
+  {{.UseLine}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{wrapped .LocalFlags}}{{end}}{{with inherited .}}{{if .HasAvailableFlags}}
+
+Flags of all commands:
+{{wrapped .}}{{end}}{{end}}{{if .HasHelpSubCommands}}
+
+Help topics:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  {{rpad .CommandPath .CommandPathPadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
+
+Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
+`
+
+// readsNothing are the commands that do not read a recording, with those flags of all
+// commands that they take.
+var readsNothing = map[string][]string{
+	"probes":  {"json", "kallsyms", "kcore"},
+	"record":  nil,
+	"version": {"json"},
+}
+
+// inheritedFlags returns the flags of all commands that cmd takes.
+func inheritedFlags(cmd *cobra.Command) *pflag.FlagSet {
+	takes, found := readsNothing[cmd.Name()]
+	if !found {
+		return cmd.InheritedFlags()
+	}
+	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	for _, name := range takes {
+		flags.AddFlag(cmd.InheritedFlags().Lookup(name))
+	}
+	return flags
+}
+
+// checkInherited returns an error if a flag was given that means nothing to cmd. How output
+// is shown may be set for all commands.
+func checkInherited(cmd *cobra.Command) (err error) {
+	takes, found := readsNothing[cmd.Name()]
+	if !found {
+		return nil
+	}
+	takes = append(slices.Clone(takes), "color", "no-pager", "progress")
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && f.Changed && !slices.Contains(takes, f.Name) {
+			err = usagef("%s takes no --%s", cmd.Name(), f.Name)
+		}
+	})
+	return err
+}
+
 // setHelp sets how root and its commands print help: with a pager, lines of at most
 // helpWidth columns, and an error for a topic that does not exist.
 func (a *app) setHelp(root *cobra.Command) {
-	cobra.AddTemplateFunc("wrapped", func(f interface{ FlagUsagesWrapped(int) string }) string {
-		return f.FlagUsagesWrapped(helpWidth)
+	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string {
+		return strings.TrimRight(f.FlagUsagesWrapped(helpWidth), "\n ")
 	})
-	template := root.UsageTemplate()
-	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
-		template = strings.ReplaceAll(template, flags+".FlagUsages ", "wrapped "+flags+" ")
-	}
-	root.SetUsageTemplate(strings.ReplaceAll(template, "[command] --help", "COMMAND --help"))
+	cobra.AddTemplateFunc("inherited", inheritedFlags)
+	root.SetUsageTemplate(usageTemplate)
 
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

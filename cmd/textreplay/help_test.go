@@ -9,7 +9,45 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 )
+
+// TestFlagValues: help names the value of each flag, instead of its type in Go.
+func TestFlagValues(t *testing.T) {
+	root := (&app{pager: &pager{}}).rootCmd(io.Discard)
+	check := func(f *pflag.Flag) {
+		value, _ := pflag.UnquoteUsage(f)
+		if value != "" && strings.ToUpper(value) != value && !strings.Contains(value, "|") {
+			t.Errorf("--%s has a value named %q", f.Name, value)
+		}
+		if strings.Contains(f.DefValue, "[]") && f.Value.Type() == "uintSlice" {
+			t.Errorf("--%s has the default %q", f.Name, f.DefValue)
+		}
+	}
+	root.PersistentFlags().VisitAll(check)
+	for _, c := range root.Commands() {
+		c.LocalFlags().VisitAll(check)
+	}
+}
+
+// TestInheritedFlags: a command that reads no recording neither shows nor takes its flags.
+func TestInheritedFlags(t *testing.T) {
+	for name := range readsNothing {
+		var stdout, stderr bytes.Buffer
+		if run([]string{"help", name}, nil, &stdout, &stderr); strings.Contains(stdout.String(), "--guest") {
+			t.Errorf("help %s has --guest", name)
+		}
+		want := "textreplay: " + name + " takes no --guest\nusage: "
+		args := []string{name, "--guest", "5"}
+		if name == "record" {
+			args = append(args, "x") // an error, too, so that nothing is recorded
+		}
+		if code := run(args, nil, &stdout, &stderr); code != exitUsage || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("%s --guest 5: exit code %d, %q", name, code, &stderr)
+		}
+	}
+}
 
 // TestHelpWidth: no line of help is wider than a terminal.
 func TestHelpWidth(t *testing.T) {

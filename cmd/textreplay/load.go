@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -20,7 +21,10 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-const standardInput = "standard input"
+const (
+	standardInput = "standard input"
+	defaultInput  = "perf.data"
+)
 
 // load reads the recording that the global flags name. Warnings stay in the
 // report.
@@ -69,6 +73,10 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 			return nil, err
 		}
 		return r, nil
+	}
+	var missing *fs.PathError
+	if errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) && missing.Path == defaultInput && a.input == defaultInput {
+		err = fmt.Errorf("%w; -i REC names the recording", err)
 	}
 	if a.input != "-" {
 		if why := whyEmpty(a.input); why != "" {

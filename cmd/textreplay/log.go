@@ -96,12 +96,13 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	f := cmd.Flags()
 	f.StringVar(&l.timeFlag, "time", "", "only from time A up to but not including time B (`A,B`; either may be empty)")
 	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
-	f.StringVar(&l.symbol, "symbol", "", "only changes of this symbol ([MODULE:]NAME)")
-	a.words(cmd, &l.kinds, "kind", "only these `kinds`", kindPoke, kindKSymbol, kindBPF, kindLost)
+	f.StringVar(&l.symbol, "symbol", "", "only changes of this `SYMBOL` ([MODULE:]NAME)")
+	a.words(cmd, &l.kinds, "kind", "only these `KINDS`", kindPoke, kindKSymbol, kindBPF, kindLost)
 	f.BoolVar(&l.summary, "summary", false, "print how many changes there were: by mechanism, writer, site, run and over time")
-	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `names`")
-	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `pids`")
-	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `mechanisms`", mechanismNames()...)
+	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `NAMES`")
+	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `PIDS`")
+	f.Lookup("pid").DefValue = ""
+	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `MECHANISMS`", mechanismNames()...)
 	a.formatFlag(cmd, &l.format)
 	cmd.MarkFlagsMutuallyExclusive("summary", "format")
 	return cmd
@@ -201,6 +202,9 @@ func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (er
 		if i.to, err = parse(b); err != nil {
 			return err
 		}
+	}
+	if i.from > i.to {
+		return usagef("%s %s: B is before A", flag, s)
 	}
 	return nil
 }

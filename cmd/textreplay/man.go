@@ -86,7 +86,7 @@ func manPage(w io.Writer, cmd *cobra.Command) {
 	if !topic {
 		cmd.InitDefaultHelpFlag()
 		manFlags(w, "OPTIONS", cmd.NonInheritedFlags())
-		manFlags(w, "OPTIONS OF ALL COMMANDS", cmd.InheritedFlags())
+		manFlags(w, "OPTIONS OF ALL COMMANDS", inheritedFlags(cmd))
 	}
 	if cmd.Example != "" {
 		fmt.Fprint(w, ".SH EXAMPLES\n")

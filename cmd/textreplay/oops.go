@@ -89,7 +89,6 @@ bytes that do not meet --require, and if the log has no such report.`,
 	f := cmd.Flags()
 	f.StringVar(&o.at, "at", "", "the `TIME` of the first report, on the recording's clock")
 	f.DurationVar(&o.offset, "offset", 0, "the recording's clock minus printk's, as a `DURATION` (-11ms)")
-	f.Lookup("offset").DefValue = ""
 	cmd.MarkFlagsMutuallyExclusive("at", "offset")
 	return cmd
 }

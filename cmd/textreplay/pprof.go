@@ -97,10 +97,10 @@ the name of the thread, unless --labels leaves out comm.`,
 	f := cmd.Flags()
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
 	f.StringVar(&p.times, "time", "", "only samples from time A up to but not including B (`A,B`; either may be empty)")
-	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `event` (repeatable)")
+	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `EVENT` (repeatable)")
 	f.UintSliceVar(&p.pids, "pid", nil, "only samples of these processes: `PID,...`")
 	f.Lookup("pid").DefValue = "" // otherwise help would show an empty list
-	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with these `names`, or of --pid")
+	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with these `NAMES`, or of --pid")
 	var choices []string
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
@@ -110,7 +110,7 @@ the name of the thread, unless --labels leaves out comm.`,
 	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
 	f.BoolVar(&p.otlp, "otlp", false, "write an OpenTelemetry profile instead: a ProfilesData message")
 	cmd.MarkFlagsMutuallyExclusive("folded", "speedscope", "otlp")
-	a.words(cmd, &p.labels, "labels", "the `labels` of samples (default all)", append(choices, noLabels)...)
+	a.words(cmd, &p.labels, "labels", "the `LABELS` of samples (default all)", append(choices, noLabels)...)
 	cmd.MarkFlagRequired("output")
 	return cmd
 }

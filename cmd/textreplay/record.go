@@ -80,8 +80,8 @@ what it may do, and says what will be unknown and what would help.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&opts.Dir, "output", "o", "perf.data", "the `DIR` to make")
-	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "the pages of each CPU's ring buffer, a power of two (`N`; default 128, or 4 MB where probes record the changes)")
-	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again and again, this `TIME` apart, as 10m; only changed pages are stored")
+	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "make ring buffers of `N` pages for each CPU, a power of two (default 128, or 4 MB where probes record the changes)")
+	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again each `TIME`, such as 10m; only changed pages are stored")
 	f.Var(&maxSize, "max-size", "begin a new piece in DIR when one has this many bytes")
 	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does (not those that only probes record)")
 	f.IntVar(&opts.MaxPieces, "max-pieces", 0, "keep only the `N` newest pieces")

@@ -75,7 +75,7 @@ it leaves out.`,
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "the `FILE` to write, - for standard output")
 	f.StringVar(&times, "time", "", "only from time A up to but not including B (`A,B`; either may be empty)")
-	f.StringArrayVar(&symbols, "symbol", nil, "always have a page of this function (repeatable)")
+	f.StringArrayVar(&symbols, "symbol", nil, "always have a page of this `FUNCTION` (repeatable)")
 	f.UintVar(&megabytes, "max-size", 4, "about how large the file may be, in `MB`")
 	cmd.MarkFlagRequired("output")
 	return cmd

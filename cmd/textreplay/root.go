@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -127,6 +128,9 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			a.style.on = a.color.value == "always" ||
 				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
 			a.page(cmd)
+			if err := cmp.Or(checkInherited(cmd), checkFlags(cmd)); err != nil {
+				return err
+			}
 			const mostCPUs = 1 << 16
 			if cmd.Flags().Changed("cpus") && (a.cpus < 1 || a.cpus > mostCPUs) {
 				return usagef("--cpus %d: must be from 1 to %d", a.cpus, mostCPUs)
@@ -147,16 +151,16 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 		},
 	}
 	root.SetVersionTemplate("textreplay {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	root.SetFlagErrorFunc(flagError)
 
 	f := root.PersistentFlags()
-	f.StringVarP(&a.input, "input", "i", "perf.data", "the recording `REC`: a file, a directory, or - for a stream on standard input")
+	f.StringVarP(&a.input, "input", "i", defaultInput, "the recording `REC`: a file, a directory, or - for a stream on standard input")
 	f.StringArrayVar(&a.kcore, "kcore", nil, "use the kcore_dir at `DIR`, which proves nothing without a time; DIR@TIME adds a snapshot taken at TIME, or at some time in A..B (repeatable)")
 	f.StringVar(&a.kallsyms, "kallsyms", "", "use this copy of /proc/kallsyms (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
-	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `file`: JSON lines, one before and one after each change")
-	f.StringArrayVar(&a.counters, "probe-counters", nil, "read the hit counters of probes from this `FILE` (repeatable); the default are the files kprobe_profile.* in and next to the recording's directory")
+	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `FILE`: JSON lines, one before and one after each change")
+	f.StringArrayVar(&a.counters, "probe-counters", nil, "read the hit counters of probes from this `FILE` (repeatable); the default is the files kprobe_profile.* in and next to the recording's directory")
 	f.StringVar(&a.formats, "formats", "", "read the formats of tracepoints from this `FILE` if the recording has none yet; the default is tracing_formats in the recording's directory (docs/probes.md)")
 	a.guestFlagOf(root)
 	f.IntVar(&a.cpus, "cpus", 0, "the machine has `N` CPUs, all online; for a recording without that number (perf was killed, or the file was cut)")

@@ -99,7 +99,7 @@ listed with its purpose, and a BPF program with its source line, if they are kno
 	}
 	cmd.Flags().StringVar(&at, "at", "", "only symbols that exist at this `TIME`")
 	a.formatFlag(cmd, &format)
-	a.words(cmd, &kinds, "kind", "only these `kinds`", symKernel, symModule, symBPF, symOOL)
+	a.words(cmd, &kinds, "kind", "only these `KINDS`", symKernel, symModule, symBPF, symOOL)
 	return cmd
 }
 

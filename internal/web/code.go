@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
@@ -177,7 +178,7 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 			p.Later = addrLink(partHi, t)
 		}
 	}
-	s.codeRows(p, v, lo, partLo, partHi, addr)
+	s.addRows(p, v, lo, partLo, partHi, addr)
 	s.changesIn(p, lo, hi, t)
 	if addr != lo || s.isSite(addr) {
 		p.Site = s.siteOf(v, addr)
@@ -248,96 +249,122 @@ func (s *session) moments(p *codePage, lo, hi, t uint64) {
 	}
 }
 
-// codeRows decodes [lo, hi) of the function that begins at base.
-func (s *session) codeRows(p *codePage, v timeline.View, base, lo, hi, asked uint64) {
-	t := v.Time()
-	var spans []timeline.Span
+// A codeRows decodes the text of a function at a time.
+type codeRows struct {
+	*session
+	v                   timeline.View
+	base, lo, hi, asked uint64 // the function's begin, what is shown of it, and the address asked for
+	spans               []timeline.Span
+	changes             map[uint64]int
+	windows             []timeline.Window
+}
+
+// addRows adds the rows of [lo, hi), of the function that begins at base, and how far they
+// can be trusted.
+func (s *session) addRows(p *codePage, v timeline.View, base, lo, hi, asked uint64) {
+	x := &codeRows{session: s, v: v, base: base, lo: lo, hi: hi, asked: asked,
+		changes: s.changeCounts(lo, hi), windows: s.windows(lo, hi, v.Time())}
 	least := timeline.Known
 	since, until := uint64(0), timeline.MaxTime
 	for sp := range v.Spans(lo, hi-lo) {
-		spans = append(spans, sp)
+		x.spans = append(x.spans, sp)
 		if sp.Standing < least || p.Standing == "" {
 			p.Standing, p.Reason = sp.Standing.String(), sp.Reason.Text()
 			least = min(least, sp.Standing)
 		}
 		since, until = max(since, sp.Since), min(until, sp.Until)
 	}
-	switch a, b := seconds(since), seconds(until); {
-	case a != "" && b != "":
-		p.Dated = "from " + a + " until " + b
-	case a != "":
-		p.Dated = "from " + a + " on"
-	case b != "":
-		p.Dated = "until " + b
-	default:
-		p.Dated = "all the time"
-	}
-	changes := s.changeCounts(lo, hi)
-	spanAt := func(addr uint64) *timeline.Span {
-		i := sort.Search(len(spans), func(i int) bool { return spans[i].Addr+spans[i].Len > addr })
-		if i == len(spans) {
-			return nil
-		}
-		return &spans[i]
-	}
-	windows := s.windows(lo, hi, t)
+	p.Dated = dated(seconds(since), seconds(until))
 	for at := lo; at < hi; {
-		sp := spanAt(at)
-		if sp == nil {
+		i := x.spanAt(at)
+		if i == len(x.spans) {
 			break
 		}
-		// A run of spans that have bytes.
 		end := at
-		for i := sort.Search(len(spans), func(i int) bool { return spans[i].Addr+spans[i].Len > at }); i < len(spans) && spans[i].Bytes != nil; i++ {
-			end = spans[i].Addr + spans[i].Len
+		for ; i < len(x.spans) && x.spans[i].Bytes != nil; i++ {
+			end = x.spans[i].Addr + x.spans[i].Len
 		}
 		if end == at {
+			sp := &x.spans[i]
 			end = sp.Addr + sp.Len
-			row := codeRow{Addr: hexAddr(at), Offset: "+" + hexAddr(at-base), Text: count(end-at, "byte", "bytes") + ": " + sp.Standing.String(),
-				Standing: sp.Standing.String(), Reason: sp.Reason.Text(), Here: at <= asked && asked < end}
-			for _, c := range sp.Candidates {
-				row.Text += "; " + spaced(c.Bytes, 8)
-			}
-			p.Rows = append(p.Rows, row)
+			p.Rows = append(p.Rows, x.withoutBytes(sp, at, end))
 			at = end
 			continue
 		}
-		code := make([]byte, end-at)
-		v.Read(at, code)
-		for _, in := range s.text.Insts(v, at, uint64(len(code)), nil) {
-			n := uint64(len(in.Bytes))
-			if in.Addr >= hi || n == 0 {
-				break
-			}
-			row := codeRow{ID: fmt.Sprintf("i%x", in.Addr), Addr: fmt.Sprintf("%016x", in.Addr), Offset: "+" + hexAddr(in.Addr-base), Bytes: spaced(in.Bytes, 16), Text: in.Text,
-				Here: in.Addr <= asked && asked-in.Addr < n, Href: addrLink(in.Addr, t)}
-			if in.HasTarget && !(lo <= in.Target && in.Target < hi) {
-				row.Target = addrLink(in.Target, t)
-			}
-			for a := in.Addr; a < in.Addr+n; {
-				sp := spanAt(a)
-				if sp == nil {
-					break
-				}
-				if sp.Standing != timeline.Known {
-					row.Standing, row.Reason = sp.Standing.String(), sp.Reason.Text()
-				}
-				row.Now = row.Now || sp.Since == t && s.changedAt(sp, t)
-				a = max(sp.Addr+sp.Len, a+1)
-			}
-			for a := in.Addr; a < in.Addr+n; a++ {
-				row.Changed += changes[a]
-			}
-			for _, w := range windows {
-				if w.Addr < in.Addr+n && in.Addr < w.Addr+uint64(w.Len) {
-					row.Window = s.windowText(&w)
-				}
-			}
-			p.Rows = append(p.Rows, row)
-			end = in.Addr + n
-		}
-		at = max(end, at+1)
+		rows, decoded := x.decode(at, end)
+		p.Rows = append(p.Rows, rows...)
+		at = max(decoded, at+1)
 	}
+}
+
+// dated says from when until when; either may be empty.
+func dated(since, until string) string {
+	switch {
+	case since != "" && until != "":
+		return "from " + since + " until " + until
+	case since != "":
+		return "from " + since + " on"
+	case until != "":
+		return "until " + until
+	}
+	return "all the time"
+}
+
+// spanAt returns the index of the first span that ends behind addr.
+func (x *codeRows) spanAt(addr uint64) int {
+	return sort.Search(len(x.spans), func(i int) bool { return x.spans[i].Addr+x.spans[i].Len > addr })
+}
+
+// withoutBytes returns the row of [at, end), which is in a span without bytes.
+func (x *codeRows) withoutBytes(sp *timeline.Span, at, end uint64) codeRow {
+	row := codeRow{Addr: hexAddr(at), Offset: "+" + hexAddr(at-x.base), Text: count(end-at, "byte", "bytes") + ": " + sp.Standing.String(),
+		Standing: sp.Standing.String(), Reason: sp.Reason.Text(), Here: at <= x.asked && x.asked < end}
+	for _, c := range sp.Candidates {
+		row.Text += "; " + spaced(c.Bytes, 8)
+	}
+	return row
+}
+
+// decode returns the rows of [at, end), and where the last instruction ends.
+func (x *codeRows) decode(at, end uint64) (rows []codeRow, decoded uint64) {
+	code := make([]byte, end-at)
+	x.v.Read(at, code)
+	decoded = end
+	for _, in := range x.text.Insts(x.v, at, uint64(len(code)), nil) {
+		n := uint64(len(in.Bytes))
+		if in.Addr >= x.hi || n == 0 {
+			break
+		}
+		rows = append(rows, x.row(&in))
+		decoded = in.Addr + n
+	}
+	return rows, decoded
+}
+
+// row returns the row of an instruction.
+func (x *codeRows) row(in *disasm.Inst) codeRow {
+	t, end := x.v.Time(), in.Addr+uint64(len(in.Bytes))
+	row := codeRow{ID: fmt.Sprintf("i%x", in.Addr), Addr: fmt.Sprintf("%016x", in.Addr), Offset: "+" + hexAddr(in.Addr-x.base), Bytes: spaced(in.Bytes, 16), Text: in.Text,
+		Here: in.Addr <= x.asked && x.asked < end, Href: addrLink(in.Addr, t)}
+	if in.HasTarget && !(x.lo <= in.Target && in.Target < x.hi) {
+		row.Target = addrLink(in.Target, t)
+	}
+	for i := x.spanAt(in.Addr); i < len(x.spans) && x.spans[i].Addr < end; i++ {
+		sp := &x.spans[i]
+		if sp.Standing != timeline.Known {
+			row.Standing, row.Reason = sp.Standing.String(), sp.Reason.Text()
+		}
+		row.Now = row.Now || sp.Since == t && x.changedAt(sp, t)
+	}
+	for a := in.Addr; a < end; a++ {
+		row.Changed += x.changes[a]
+	}
+	for _, w := range x.windows {
+		if w.Addr < end && in.Addr < w.Addr+uint64(w.Len) {
+			row.Window = x.windowText(&w)
+		}
+	}
+	return row
 }
 
 // changeCounts returns how many changes each site in [lo, hi) has.
@@ -389,7 +416,6 @@ func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 
 // siteOf describes the place of an instruction.
 func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
-	t := v.Time()
 	n := uint64(1)
 	for k, to := s.trail.sitesIn(addr, addr+1); k < to; k++ {
 		if site := &s.trail.sites[k]; site.addr <= addr {
@@ -400,67 +426,9 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 		n = max(n, uint64(len(insts[0].Bytes)))
 	}
 	p := &sitePart{Name: placeName(v, addr), Addr: hexAddr(addr)}
-	buf := make([]byte, n)
-	type content struct {
-		siteContent
-		bytes []byte
-		ns    uint64
-	}
-	var contents []*content
-	from, to := s.extent()
-	for b := range s.r.Image.Versions(addr, buf, 0, timeline.MaxTime) {
-		p.Total++
-		if p.Total > 100_000 {
-			break
-		}
-		bytesNow := buf[:b.Given]
-		k := slices.IndexFunc(contents, func(c *content) bool { return bytes.Equal(c.bytes, bytesNow) })
-		if k < 0 {
-			if len(contents) == mostVersions {
-				continue
-			}
-			k = len(contents)
-			c := &content{bytes: bytes.Clone(bytesNow)}
-			c.Bytes = cmp.Or(spaced(bytesNow, 16), "not given")
-			c.Text = s.side(s.r.Image.At(max(b.Since, from)), addr, bytesNow)
-			contents = append(contents, c)
-		}
-		c := contents[k]
-		c.N++
-		if a, z := max(b.Since, from), min(b.Until, to); a < z {
-			c.ns += z - a
-		}
-		now := b.Since <= t && (t < b.Until || b.Until == timeline.MaxTime)
-		c.Now = c.Now || now
-		sv := siteVersion{Since: seconds(b.Since), Until: seconds(b.Until), Bytes: c.Bytes, Text: c.Text, Standing: b.Standing.String(), Reason: b.Reason.Text(),
-			Href: addrLink(addr, max(b.Since, from)), Content: k, Now: now}
-		// The versions around the time.
-		p.Versions = append(p.Versions, sv)
-		const around = 12
-		if i := slices.IndexFunc(p.Versions, func(v siteVersion) bool { return v.Now }); i > around {
-			p.Versions = p.Versions[i-around:]
-		} else if i >= 0 && len(p.Versions) > i+around+1 {
-			p.Versions = p.Versions[:i+around+1]
-		} else if i < 0 && len(p.Versions) > around+1 {
-			p.Versions = p.Versions[1:]
-		}
-	}
-	for _, c := range contents {
-		c.Time = span(c.ns)
-		p.Contents = append(p.Contents, c.siteContent)
-	}
-	tr := s.trail
-	var before, after = -1, -1
-	for k, end := tr.sitesIn(addr, addr+n); k < end; k++ {
-		all := tr.ofSite(k, 0, timeline.MaxTime)
-		i := sort.Search(len(all), func(i int) bool { return tr.time[all[i]] > t })
-		if i > 0 && int(all[i-1]) > before {
-			before = int(all[i-1])
-		}
-		if i < len(all) && (after < 0 || int(all[i]) < after) {
-			after = int(all[i])
-		}
-	}
+	s.addVersions(p, addr, make([]byte, n), v.Time())
+
+	before, after := s.changesAround(addr, n, v.Time())
 	one := func(i int) *changeRow {
 		if i < 0 {
 			return nil
@@ -468,19 +436,94 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 		return &s.rowsOf([]logEntry{logEntry(i)})[0]
 	}
 	p.Before, p.After = one(before), one(after)
-	if k := slices.IndexFunc(contents, func(c *content) bool { return c.Now }); k >= 0 && (before >= 0 || after >= 0) {
-		i := before
-		if i < 0 {
-			i = after
-		}
-		if classNames[tr.class[i]] == mechanism.StaticKey.String() {
-			p.Key = "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
-			if isNOP(contents[k].Text) {
-				p.Key = "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
-			}
+	change := before
+	if change < 0 {
+		change = after
+	}
+	if change >= 0 && classNames[s.trail.class[change]] == mechanism.StaticKey.String() {
+		if k := slices.IndexFunc(p.Contents, func(c siteContent) bool { return c.Now }); k >= 0 {
+			p.Key = keyText(p.Contents[k].Text)
 		}
 	}
 	return p
+}
+
+// keyText says what an instruction at a site of a static key means.
+func keyText(inst string) string {
+	if isNOP(inst) {
+		return "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
+	}
+	return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
+}
+
+// addVersions adds the contents that the bytes of buf, at addr, had in the recording, and the
+// versions around time t.
+func (s *session) addVersions(p *sitePart, addr uint64, buf []byte, t uint64) {
+	const most = 100_000 // versions
+	from, to := s.extent()
+	var contents [][]byte
+	var lasted []uint64 // each content, in ns
+	for b := range s.r.Image.Versions(addr, buf, 0, timeline.MaxTime) {
+		p.Total++
+		if p.Total > most {
+			break
+		}
+		bytesNow := buf[:b.Given]
+		k := slices.IndexFunc(contents, func(c []byte) bool { return bytes.Equal(c, bytesNow) })
+		if k < 0 {
+			if len(contents) == mostVersions {
+				continue
+			}
+			k = len(contents)
+			contents, lasted = append(contents, bytes.Clone(bytesNow)), append(lasted, 0)
+			p.Contents = append(p.Contents, siteContent{Bytes: cmp.Or(spaced(bytesNow, 16), "not given"),
+				Text: s.side(s.r.Image.At(max(b.Since, from)), addr, bytesNow)})
+		}
+		c := &p.Contents[k]
+		c.N++
+		if a, z := max(b.Since, from), min(b.Until, to); a < z {
+			lasted[k] += z - a
+		}
+		now := b.Since <= t && (t < b.Until || b.Until == timeline.MaxTime)
+		c.Now = c.Now || now
+		p.Versions = append(p.Versions, siteVersion{Since: seconds(b.Since), Until: seconds(b.Until), Bytes: c.Bytes, Text: c.Text, Standing: b.Standing.String(),
+			Reason: b.Reason.Text(), Href: addrLink(addr, max(b.Since, from)), Content: k, Now: now})
+		p.keepAround()
+	}
+	for k, ns := range lasted {
+		p.Contents[k].Time = span(ns)
+	}
+}
+
+// keepAround drops versions that are far from the one of now, or from the newest one so far.
+func (p *sitePart) keepAround() {
+	const around = 12
+	i := slices.IndexFunc(p.Versions, func(v siteVersion) bool { return v.Now })
+	switch {
+	case i > around:
+		p.Versions = p.Versions[i-around:]
+	case i >= 0 && len(p.Versions) > i+around+1:
+		p.Versions = p.Versions[:i+around+1]
+	case i < 0 && len(p.Versions) > around+1:
+		p.Versions = p.Versions[1:]
+	}
+}
+
+// changesAround returns the last poke of [addr, addr+n) until time t, and the first one after
+// it, as indices of the columns; -1 if there is none.
+func (s *session) changesAround(addr, n, t uint64) (before, after int) {
+	before, after = -1, -1
+	for k, end := s.trail.sitesIn(addr, addr+n); k < end; k++ {
+		all := s.trail.ofSite(k, 0, timeline.MaxTime)
+		i := sort.Search(len(all), func(i int) bool { return s.trail.time[all[i]] > t })
+		if i > 0 {
+			before = max(before, int(all[i-1]))
+		}
+		if i < len(all) && (after < 0 || int(all[i]) < after) {
+			after = int(all[i])
+		}
+	}
+	return before, after
 }
 
 // isNOP reports whether the instruction at a site of a static key is a NOP; else it jumps.

@@ -10,12 +10,12 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/lazyregexp"
-
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -88,6 +88,16 @@ func WriteReport(w io.Writer, rec *Recording, opts ReportOptions) (stats *Report
 	return stats, err
 }
 
+// A reportWriter makes a report of a session.
+type reportWriter struct {
+	*session
+	opts     ReportOptions
+	from, to uint64
+	page     reportPage
+	stats    ReportStats
+	used     int // how many bytes the file has so far, about
+}
+
 func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) {
 	from, to := s.extent()
 	from = max(from, opts.From)
@@ -97,37 +107,62 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 	if from > to {
 		return nil, &RequestError{fmt.Sprintf("the recording has nothing between %s and %s", replay.Seconds(opts.From), replay.Seconds(opts.To))}
 	}
-	to = max(to, from+1)
-	var css, js []byte
-	for name, b := range map[string]*[]byte{"style.css": &css, "map.js": &js} {
-		var err error
-		if *b, err = content.ReadFile("static/" + name); err != nil {
+	x := &reportWriter{session: s, opts: opts, from: from, to: max(to, from+1)}
+	for _, step := range []func() error{x.begin, x.addOverview, x.addMap, x.addDiff, x.addLog, x.addFunctions} {
+		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	p := &reportPage{Title: "textreplay report", Recording: s.r.Recording.Path(), From: replay.Seconds(from), To: replay.Seconds(to), Style: template.CSS(css), Script: template.JS(js)}
-	stats := &ReportStats{}
-	left := func(format string, args ...any) { stats.LeftOut = append(stats.LeftOut, fmt.Sprintf(format, args...)) }
-	used := len(css) + len(js) + 4096
-	add := func(id, title, page string, body any) error {
-		part, err := s.part(id, title, page, body)
-		if err == nil {
-			used += len(part.Body)
-			p.Parts = append(p.Parts, part)
-		}
+	if s.r.Report.Records[recordSample] > 0 {
+		x.leaveOut("the samples: textreplay pprof writes them")
+	}
+	return &x.stats, x.writeTo(w)
+}
+
+// leaveOut notes what the report does not have.
+func (x *reportWriter) leaveOut(format string, args ...any) {
+	x.stats.LeftOut = append(x.stats.LeftOut, fmt.Sprintf(format, args...))
+}
+
+// add adds the page with this name of a template.
+func (x *reportWriter) add(id, title, page string, body any) error {
+	part, err := x.part(id, title, page, body)
+	if err != nil {
 		return err
 	}
+	x.used += len(part.Body)
+	x.page.Parts = append(x.page.Parts, part)
+	return nil
+}
 
-	o := s.overviewOf(from, to, false, true)
-	if err := add("part-overview", "Overview", "overview", o); err != nil {
-		return nil, err
+func (x *reportWriter) begin() error {
+	css, err := content.ReadFile("static/style.css")
+	if err != nil {
+		return err
 	}
+	js, err := content.ReadFile("static/map.js")
+	if err != nil {
+		return err
+	}
+	x.page = reportPage{Title: "textreplay report", Recording: x.r.Recording.Path(), From: replay.Seconds(x.from), To: replay.Seconds(x.to),
+		Style: template.CSS(css), Script: template.JS(js)}
+	x.used = len(css) + len(js) + 4096
+	return nil
+}
+
+func (x *reportWriter) addOverview() error {
+	o := x.overviewOf(x.from, x.to, false, true)
 	if o.Spans != nil && o.Spans.More > 0 {
-		left("%s of %s lifetimes of modules and BPF programs", thousands(o.Spans.More), thousands(o.Spans.Total))
+		x.leaveOut("%s of %s lifetimes of modules and BPF programs", thousands(o.Spans.More), thousands(o.Spans.Total))
 	}
-	plane := newPlane(s.trail, s.axis, from, to)
-	plane.windows = s.plane.windows
-	data := s.mapOf(plane)
+	return x.add("part-overview", "Overview", "overview", o)
+}
+
+// addMap adds the map with as many levels of tiles as there is room for.
+func (x *reportWriter) addMap() error {
+	plane := newPlane(x.trail, x.axis, x.from, x.to)
+	plane.windows = x.plane.windows
+	data := x.mapOf(plane)
 	data.Tiles = make(map[string]*tile)
 	size := 0
 	for z := uint8(0); z <= reportZoom; z++ {
@@ -139,121 +174,123 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 				size += len(t.Cells) + 140*len(t.Marks) + 60
 			}
 		}
-		if z > 0 && size > opts.MaxSize/4 {
+		if z > 0 && size > x.opts.MaxSize/4 {
 			break
 		}
-		for k, t := range level {
-			data.Tiles[k] = t
-		}
+		maps.Copy(data.Tiles, level)
 		if z == reportZoom {
-			left("the map in more detail than a %dth of its width", 1<<reportZoom)
+			x.leaveOut("the map in more detail than a %dth of its width", 1<<reportZoom)
 		}
 	}
-	if size > opts.MaxSize/4 {
-		left("the map in its finest detail")
+	if size > x.opts.MaxSize/4 {
+		x.leaveOut("the map in its finest detail")
 	}
-	if err := add("part-map", "Map", "map", s.mapPageOf(data)); err != nil {
-		return nil, err
-	}
-	d := &diffPage{}
-	if err := s.diffOf(d, replay.Seconds(from), replay.Seconds(to), reportDiff); err != nil {
-		return nil, err
-	}
-	if d.More > 0 {
-		left("%s of the places that differ between the begin and the end", thousands(d.More))
-	}
-	if err := add("part-diff", "Diff", "diff", d); err != nil {
-		return nil, err
-	}
-
-	f := &logFilter{from: from, to: to + 1, page: 1}
-	if opts.From == 0 {
-		f.from = 0
-	}
-	if err := f.prepare(s); err != nil {
-		return nil, err
-	}
-	all := f.selectFrom(s)
-	stats.Changes, stats.Rows = len(all), min(len(all), reportRows, opts.MaxSize/2048)
-	l := &logPage{Total: len(all), First: min(1, len(all)), Last: stats.Rows, All: true, Rows: s.rowsOf(all[:stats.Rows])}
-	if stats.Rows < len(all) {
-		left("%s of %s changes in the log: it has the first %s", thousands(len(all)-stats.Rows), thousands(len(all)), thousands(stats.Rows))
-	}
-	if err := add("part-log", "Log", "log", l); err != nil {
-		return nil, err
-	}
-
-	if err := s.reportFunctions(p, opts, from, to, &used, stats); err != nil {
-		return nil, err
-	}
-	if stats.Functions < stats.Changed {
-		left("the pages of %s of %s functions that changed: it has those that changed most", thousands(stats.Changed-stats.Functions), thousands(stats.Changed))
-	}
-	if s.r.Report.Records[recordSample] > 0 {
-		left("the samples: textreplay pprof writes them")
-	}
-	p.LeftOut = stats.LeftOut
-	for i := range p.Parts {
-		p.Parts[i].Body = s.relink(p.Parts[i].Body, p.Functions)
-	}
-	for i := range p.Functions {
-		p.Functions[i].Body = s.relink(p.Functions[i].Body, p.Functions)
-	}
-	var out bytes.Buffer
-	if err := pages()["report"].ExecuteTemplate(&out, "report", p); err != nil {
-		return nil, err
-	}
-	stats.Bytes = out.Len()
-	_, err := out.WriteTo(w)
-	return stats, err
+	return x.add("part-map", "Map", "map", x.mapPageOf(data))
 }
 
-// reportFunctions adds the functions that changed, until the file is large enough.
-func (s *session) reportFunctions(p *reportPage, opts ReportOptions, from, to uint64, used *int, stats *ReportStats) error {
-	_, functions, _, _ := s.busiest(from, to, 1<<20)
-	stats.Changed = len(functions)
-	type wanted struct {
-		addr, t uint64
+func (x *reportWriter) addDiff() error {
+	d := &diffPage{}
+	if err := x.diffOf(d, replay.Seconds(x.from), replay.Seconds(x.to), reportDiff); err != nil {
+		return err
 	}
-	var list []wanted
-	for _, x := range opts.Symbols {
-		list = append(list, wanted{x.Addr, to})
+	if d.More > 0 {
+		x.leaveOut("%s of the places that differ between the begin and the end", thousands(d.More))
 	}
-	for _, b := range functions {
+	return x.add("part-diff", "Diff", "diff", d)
+}
+
+func (x *reportWriter) addLog() error {
+	f := &logFilter{from: x.from, to: x.to + 1, page: 1}
+	if x.opts.From == 0 {
+		f.from = 0
+	}
+	if err := f.prepare(x.session); err != nil {
+		return err
+	}
+	all := f.selectFrom(x.session)
+	rows := min(len(all), reportRows, x.opts.MaxSize/2048)
+	x.stats.Changes, x.stats.Rows = len(all), rows
+	if rows < len(all) {
+		x.leaveOut("%s of %s changes in the log: it has the first %s", thousands(len(all)-rows), thousands(len(all)), thousands(rows))
+	}
+	return x.add("part-log", "Log", "log",
+		&logPage{Total: len(all), First: min(1, len(all)), Last: rows, All: true, Rows: x.rowsOf(all[:rows])})
+}
+
+// A reportFunction is a function that a report has a page of, and the time of the page.
+type reportFunction struct{ addr, time uint64 }
+
+// addFunctions adds the functions that changed, until the file is large enough.
+func (x *reportWriter) addFunctions() error {
+	_, changed, _, _ := x.busiest(x.from, x.to, 1<<20)
+	x.stats.Changed = len(changed)
+	for _, f := range x.functionsOf(changed) {
+		if x.used > x.opts.MaxSize*9/10 {
+			break
+		}
+		c := x.codeOf(f.addr, f.time, false)
+		part, err := x.part("f-"+c.Addr, c.Name, "code", c)
+		if err != nil {
+			return err
+		}
+		if x.used+len(part.Body) > x.opts.MaxSize*95/100 {
+			continue
+		}
+		part.Pos = x.axis.pos(f.addr)
+		part.End = part.Pos + c.Size
+		x.used += len(part.Body)
+		x.page.Functions = append(x.page.Functions, part)
+		if slices.ContainsFunc(changed, func(b busy) bool { return b.Name == c.Name }) {
+			x.stats.Functions++
+		}
+	}
+	if x.stats.Functions < x.stats.Changed {
+		x.leaveOut("the pages of %s of %s functions that changed: it has those that changed most",
+			thousands(x.stats.Changed-x.stats.Functions), thousands(x.stats.Changed))
+	}
+	return nil
+}
+
+// functionsOf returns the functions that the options name, at the end of the window, and
+// then those that changed, as their links show them.
+func (x *reportWriter) functionsOf(changed []busy) []reportFunction {
+	var list []reportFunction
+	for _, sym := range x.opts.Symbols {
+		list = append(list, reportFunction{sym.Addr, x.to})
+	}
+	for _, b := range changed {
 		u, err := url.Parse(b.Href)
 		if err != nil {
 			continue
 		}
-		t, err := s.r.ParseTime(u.Query().Get("t"))
+		t, err := x.r.ParseTime(u.Query().Get("t"))
 		if err != nil {
 			continue
 		}
-		addr, err := s.r.ParseAddr(u.Query().Get("addr"), t.From)
-		if err == nil && !slices.ContainsFunc(list, func(w wanted) bool { return w.addr == addr }) {
-			list = append(list, wanted{addr, t.From})
+		addr, err := x.r.ParseAddr(u.Query().Get("addr"), t.From)
+		if err == nil && !slices.ContainsFunc(list, func(f reportFunction) bool { return f.addr == addr }) {
+			list = append(list, reportFunction{addr, t.From})
 		}
 	}
-	for _, x := range list {
-		if *used > opts.MaxSize*9/10 {
-			break
-		}
-		c := s.codeOf(x.addr, x.t, false)
-		part, err := s.part("f-"+c.Addr, c.Name, "code", c)
-		if err != nil {
-			return err
-		}
-		if *used+len(part.Body) > opts.MaxSize*95/100 {
-			continue
-		}
-		part.Pos = s.axis.pos(x.addr)
-		part.End = part.Pos + c.Size
-		*used += len(part.Body)
-		p.Functions = append(p.Functions, part)
-		if slices.ContainsFunc(functions, func(b busy) bool { return b.Name == c.Name }) {
-			stats.Functions++
+	return list
+}
+
+// writeTo writes the report, with links between its pages.
+func (x *reportWriter) writeTo(w io.Writer) error {
+	p := &x.page
+	p.LeftOut = x.stats.LeftOut
+	for _, parts := range [][]reportPart{p.Parts, p.Functions} {
+		for i := range parts {
+			parts[i].Body = x.relink(parts[i].Body, p.Functions)
 		}
 	}
-	return nil
+	var out bytes.Buffer
+	if err := pages()["report"].ExecuteTemplate(&out, "report", p); err != nil {
+		return err
+	}
+	x.stats.Bytes = out.Len()
+	_, err := out.WriteTo(w)
+	return err
 }
 
 // part makes a page of a report.

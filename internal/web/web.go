@@ -14,7 +14,11 @@
 //	recording ──► session ──► trail      each change: time, place, writer        trail.go
 //	                     ├──► axis       addresses without the holes between      axis.go
 //	                     └──► plane      the map, cut into tiles                  tile.go
-//	request ──► guard ──► page ──► template                     guard.go, pages*.go, templates/
+//	request ──► guard ──► page ──► template                     guard.go, pages.go, templates/
+//
+// overview.go, functions.go, code.go, diff.go, log.go, search.go, data.go, map.go and profile.go
+// have one page each; report.go has them in one file. references.go finds the code that uses
+// some data.
 //
 // Pages are whole without scripts, except for the map. Scripts and styles are embedded,
 // and no page refers to another host.

@@ -245,11 +245,19 @@ func (s *starter) section(name string) (data []byte, at uint64, err error) {
 
 // readSites reads the kernel's lists of places that it changes when it boots.
 func (s *starter) readSites() error {
-	if err := s.readAlternatives(); err != nil {
-		return err
+	for _, read := range []func() error{s.readAlternatives, s.readParavirt, s.readRelative, s.readConstants} {
+		if err := read(); err != nil {
+			return err
+		}
 	}
-	// struct paravirt_patch_site: the address, the type and the length
-	// (arch/x86/include/asm/paravirt_types.h).
+	s.addTables()
+	slices.SortStableFunc(s.sites, func(a, b site) int { return cmp.Compare(a.addr, b.addr) })
+	return nil
+}
+
+// readParavirt reads struct paravirt_patch_site: the address, the type and the length
+// (arch/x86/include/asm/paravirt_types.h).
+func (s *starter) readParavirt() error {
 	data, _, err := s.section(".parainstructions")
 	if err != nil {
 		return err
@@ -261,7 +269,11 @@ func (s *starter) readSites() error {
 		}
 		s.sites = append(s.sites, site{addr: addr, n: uint64(data[9]), kind: CauseParavirt})
 	}
-	// The others are relative addresses of 32 bits.
+	return nil
+}
+
+// readRelative reads the lists of relative addresses of 32 bits.
+func (s *starter) readRelative() error {
 	for _, l := range []struct {
 		name string
 		kind Cause
@@ -272,7 +284,7 @@ func (s *starter) readSites() error {
 			return err
 		}
 		for ; len(data) >= 4; data, at = data[4:], at+4 {
-			addr := at + uint64(int64(int32(binary.LittleEndian.Uint32(data))))
+			addr := at + rel32(data)
 			n := uint64(1)
 			switch l.kind {
 			case CauseEndbr:
@@ -286,8 +298,12 @@ func (s *starter) readSites() error {
 			s.sites = append(s.sites, site{addr: addr, n: n, kind: l.kind})
 		}
 	}
-	// Each runtime constant has a section with the relative addresses of its operands
-	// (arch/x86/include/asm/runtime-const.h).
+	return nil
+}
+
+// readConstants reads the sections of the runtime constants. Each has the relative addresses
+// of one constant's operands (arch/x86/include/asm/runtime-const.h).
+func (s *starter) readConstants() error {
 	for _, sec := range s.f.Sections {
 		n := uint64(8)
 		if strings.HasPrefix(sec.Name, "runtime_shift_") {
@@ -308,9 +324,14 @@ func (s *starter) readSites() error {
 			s.sites = append(s.sites, site{addr: addr, n: n, kind: CauseConstant, repl: s.memory(first, n)})
 		}
 	}
+	return nil
+}
+
+// addTables adds the places of the tables that audit has read already.
+func (s *starter) addTables() {
 	t := s.tables
 	if t == nil {
-		t = &Tables{}
+		return
 	}
 	for addr := range t.JumpLabels {
 		n := uint64(5)
@@ -329,8 +350,6 @@ func (s *starter) readSites() error {
 	for addr := range t.Functions {
 		s.sites = append(s.sites, site{addr: addr, n: 5, kind: CauseFtrace})
 	}
-	slices.SortStableFunc(s.sites, func(a, b site) int { return cmp.Compare(a.addr, b.addr) })
-	return nil
 }
 
 // readAlternatives reads struct alt_instr (arch/x86/include/asm/alternative.h): relative

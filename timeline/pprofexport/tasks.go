@@ -94,74 +94,16 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		}
 		ts.addBuildID(&b)
 	}
-	var events []taskEvent
-	names := make(map[string]string)
-	intern := func(b []byte) string {
-		s, ok := names[string(b)]
-		if !ok {
-			s = string(b)
-			names[s] = s
-		}
-		return s
-	}
-	var comm perfdata.Comm
-	var task perfdata.Task
-	var mmap perfdata.Mmap
-	var build perfdata.BuildID
-	var chain perfdata.CallchainDeferred
+	x := &taskReader{tasks: ts, r: r, names: make(map[string]string)}
 	// What ends this scan ends that of the samples too, which reports it.
 	_ = scan(r, nil, func(rec *perfdata.Record) {
-		var err error
-		switch rec.Type {
-		case perfdata.RecordComm:
-			if err = r.Comm(rec, &comm); err == nil {
-				e := taskEvent{time: comm.Time, kind: taskComm, pid: comm.PID, tid: comm.TID, comm: intern(comm.Comm)}
-				if rec.Misc&perfdata.MiscCommExec != 0 {
-					e.kind = taskExec
-				}
-				events = append(events, e)
-			}
-		case perfdata.RecordFork:
-			if err = r.Task(rec, &task); err == nil {
-				e := taskEvent{time: task.Time, kind: taskFork, pid: task.PID, tid: task.TID, of: task.PPID, from: task.PTID}
-				if rec.Misc&miscForkExec != 0 || task.Time == 0 {
-					e.kind = taskBorn
-				}
-				events = append(events, e)
-			}
-		case perfdata.RecordMMAP, perfdata.RecordMMAP2:
-			if err = r.Mmap(rec, &mmap); err == nil && mmap.Addr+mmap.Len > mmap.Addr {
-				if mode := rec.CPUMode(); mode == perfdata.MiscGuestKernel || mode == perfdata.MiscGuestUser {
-					return // another machine's
-				}
-				m := ts.mapping(mapping{
-					start: mmap.Addr, limit: mmap.Addr + mmap.Len, offset: mmap.Pgoff,
-					file: intern(mmap.Filename), buildID: hexID(mmap.BuildID),
-				})
-				if mmap.PID == kernelPID {
-					ts.kernel = append(ts.kernel, m)
-					ts.addKernelBuildID(m)
-					return
-				}
-				events = append(events, taskEvent{time: mmap.Time, kind: taskMap, pid: mmap.PID, m: m})
-			}
-		case perfdata.RecordHeaderBuildID:
-			if err = r.BuildID(rec, &build); err == nil {
-				ts.addBuildID(&build)
-			}
-		case perfdata.RecordCallchainDeferred:
-			if err = r.CallchainDeferred(rec, &chain); err == nil {
-				ts.deferred.Add(&chain)
-				ts.isDefer = true
-			}
-		}
-		if err != nil {
+		if err := x.read(rec); err != nil {
 			damaged(err)
 		}
 	}, perfdata.Only(perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordMMAP, perfdata.RecordMMAP2,
 		perfdata.RecordHeaderBuildID, perfdata.RecordCallchainDeferred))
-	slices.SortStableFunc(events, func(a, b taskEvent) int { return cmp.Compare(a.time, b.time) })
-	ts.replay(events)
+	slices.SortStableFunc(x.events, func(a, b taskEvent) int { return cmp.Compare(a.time, b.time) })
+	ts.replay(x.events)
 	for _, p := range ts.processes {
 		p.seal()
 	}
@@ -171,6 +113,84 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		}
 	}
 	return ts
+}
+
+// A taskReader collects the events of tasks.
+type taskReader struct {
+	*tasks
+	r      *perfdata.Recording
+	events []taskEvent
+	names  map[string]string // each name once
+
+	comm  perfdata.Comm
+	task  perfdata.Task
+	mmap  perfdata.Mmap
+	build perfdata.BuildID
+	chain perfdata.CallchainDeferred
+}
+
+func (x *taskReader) intern(b []byte) string {
+	s, ok := x.names[string(b)]
+	if !ok {
+		s = string(b)
+		x.names[s] = s
+	}
+	return s
+}
+
+func (x *taskReader) read(rec *perfdata.Record) error {
+	switch rec.Type {
+	case perfdata.RecordComm:
+		if err := x.r.Comm(rec, &x.comm); err != nil {
+			return err
+		}
+		e := taskEvent{time: x.comm.Time, kind: taskComm, pid: x.comm.PID, tid: x.comm.TID, comm: x.intern(x.comm.Comm)}
+		if rec.Misc&perfdata.MiscCommExec != 0 {
+			e.kind = taskExec
+		}
+		x.events = append(x.events, e)
+	case perfdata.RecordFork:
+		if err := x.r.Task(rec, &x.task); err != nil {
+			return err
+		}
+		e := taskEvent{time: x.task.Time, kind: taskFork, pid: x.task.PID, tid: x.task.TID, of: x.task.PPID, from: x.task.PTID}
+		if rec.Misc&miscForkExec != 0 || x.task.Time == 0 {
+			e.kind = taskBorn
+		}
+		x.events = append(x.events, e)
+	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
+		if err := x.r.Mmap(rec, &x.mmap); err != nil {
+			return err
+		}
+		x.addMap(rec.CPUMode())
+	case perfdata.RecordHeaderBuildID:
+		if err := x.r.BuildID(rec, &x.build); err != nil {
+			return err
+		}
+		x.addBuildID(&x.build)
+	case perfdata.RecordCallchainDeferred:
+		if err := x.r.CallchainDeferred(rec, &x.chain); err != nil {
+			return err
+		}
+		x.deferred.Add(&x.chain)
+		x.isDefer = true
+	}
+	return nil
+}
+
+// addMap adds the mapping that was read, unless it is empty or of a virtual machine.
+func (x *taskReader) addMap(mode uint16) {
+	p := &x.mmap
+	if p.Addr+p.Len <= p.Addr || mode == perfdata.MiscGuestKernel || mode == perfdata.MiscGuestUser {
+		return
+	}
+	m := x.mapping(mapping{start: p.Addr, limit: p.Addr + p.Len, offset: p.Pgoff, file: x.intern(p.Filename), buildID: hexID(p.BuildID)})
+	if p.PID == kernelPID {
+		x.kernel = append(x.kernel, m)
+		x.addKernelBuildID(m)
+		return
+	}
+	x.events = append(x.events, taskEvent{time: p.Time, kind: taskMap, pid: p.PID, m: m})
 }
 
 // mapping returns the one mapping that is equal to m.

@@ -135,25 +135,43 @@ func (s *scan) unseenForks(end uint64) []unseenFork {
 	if !ok {
 		return nil
 	}
-	l := &s.tasks
-	forks := slices.Clone(l.forks)
+	ids, wrapped := s.assignedIDs(listens)
+	if len(ids) == 0 {
+		return nil
+	}
+	end = min(end, wrapped)
+	var out []unseenFork
+	for _, u := range append(s.unknownTasks(ids, end), s.missingIDs(ids, end)...) {
+		if !slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return b.mayHaveLost(u.from, u.to) }) {
+			out = append(out, u)
+		}
+	}
+	slices.SortFunc(out, func(a, b unseenFork) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.tid, b.tid)) })
+	return out
+}
+
+// An assignedID is the id of a FORK's child.
+type assignedID struct {
+	fork
+	after uint64 // this id and all higher ones were assigned after that time
+}
+
+// assignedIDs returns the ids that were assigned when all events listened, ascending, and the
+// time when ids started again from the bottom.
+func (s *scan) assignedIDs(listens uint64) (ids []assignedID, wrapped uint64) {
+	forks := slices.Clone(s.tasks.forks)
 	slices.SortStableFunc(forks, func(a, b fork) int { return cmp.Compare(a.time, b.time) })
 
 	// Find the first FORK whose child got its id when all events listened.
 	latest := make(map[uint32]uint64) // time of each task's latest FORK, as a child or as a parent
-	base, execed := l.listed, s.execed()
+	base, execed := s.tasks.listed, s.execed()
 	if w := s.workload(); w != 0 {
 		base, latest[w] = w, execed
 	}
 	if base == 0 {
-		return nil
+		return nil, 0
 	}
-	type given struct {
-		fork
-		after uint64 // the id was assigned after that time
-	}
-	var ids []given
-	wrapped := timeline.MaxTime
+	wrapped = timeline.MaxTime
 	for _, f := range forks {
 		after := latest[f.parent]
 		latest[f.parent], latest[f.tid] = f.time, f.time
@@ -162,55 +180,52 @@ func (s *scan) unseenForks(end uint64) []unseenFork {
 		case f.tid <= base: // the ids started again from the bottom
 			wrapped = min(wrapped, f.time)
 		case f.time < wrapped:
-			ids = append(ids, given{f, after})
+			ids = append(ids, assignedID{f, after})
 		}
 	}
 	if len(ids) == 0 {
-		return nil
+		return nil, wrapped
 	}
 	first := ids[0].tid
-	ids = slices.DeleteFunc(ids, func(g given) bool { return g.tid < first })
-	slices.SortStableFunc(ids, func(a, b given) int { return cmp.Compare(a.tid, b.tid) })
-	for i := range ids { // latest time after which an id up to this one was assigned
-		if i > 0 {
-			ids[i].after = max(ids[i].after, ids[i-1].after)
+	ids = slices.DeleteFunc(ids, func(g assignedID) bool { return g.tid < first })
+	slices.SortStableFunc(ids, func(a, b assignedID) int { return cmp.Compare(a.tid, b.tid) })
+	for i := 1; i < len(ids); i++ {
+		ids[i].after = max(ids[i].after, ids[i-1].after)
+	}
+	return ids, wrapped
+}
+
+// unknownTasks returns the tasks that records name before end, and that no FORK has.
+func (s *scan) unknownTasks(ids []assignedID, end uint64) (out []unseenFork) {
+	for tid, t := range s.tasks.met {
+		i, found := slices.BinarySearchFunc(ids, tid, func(g assignedID, tid uint32) int { return cmp.Compare(g.tid, tid) })
+		if !found && i > 0 && !s.tasks.knows(tid) && t < end {
+			out = append(out, unseenFork{min(ids[i-1].after, t), t, tid, true})
 		}
 	}
-	end = min(end, wrapped)
-	var out []unseenFork
-	add := func(u unseenFork) {
-		for _, b := range s.buffers {
-			if b.mayHaveLost(u.from, u.to) {
-				return
+	return out
+}
+
+// missingIDs returns ids that no task has while higher ones are in use. Before ids start
+// again, some ids may be in use that no record names, like those of process groups.
+func (s *scan) missingIDs(ids []assignedID, end uint64) (out []unseenFork) {
+	if s.tasks.listed >= ids[0].tid {
+		return nil
+	}
+	by := timeline.MaxTime // when the higher ids were in use
+	for i := len(ids) - 1; i > 0; i-- {
+		by = min(by, ids[i].time)
+		lo, hi := ids[i-1].tid, ids[i].tid
+		if by >= end || end-by < forkTakes || hi-lo > idsAtOnce {
+			continue
+		}
+		for tid := lo + 1; tid < hi; tid++ {
+			if _, met := s.tasks.met[tid]; !met {
+				out = append(out, unseenFork{min(ids[i-1].after, by), by, tid, false})
+				break // one id is enough
 			}
 		}
-		out = append(out, u)
 	}
-	for tid, t := range l.met {
-		i, found := slices.BinarySearchFunc(ids, tid, func(g given, tid uint32) int { return cmp.Compare(g.tid, tid) })
-		if !found && i > 0 && !l.knows(tid) && t < end {
-			add(unseenFork{min(ids[i-1].after, t), t, tid, true})
-		}
-	}
-	// Find ids that no task has while higher ones are in use. Before ids start again,
-	// some ids may be in use that no record names, like those of process groups.
-	if l.listed < first {
-		by := timeline.MaxTime // when the higher ids were in use
-		for i := len(ids) - 1; i > 0; i-- {
-			by = min(by, ids[i].time)
-			lo, hi := ids[i-1].tid, ids[i].tid
-			if by >= end || end-by < forkTakes || hi-lo > idsAtOnce {
-				continue
-			}
-			for tid := lo + 1; tid < hi; tid++ {
-				if _, met := l.met[tid]; !met {
-					add(unseenFork{min(ids[i-1].after, by), by, tid, false})
-					break // one id is enough
-				}
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b unseenFork) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.tid, b.tid)) })
 	return out
 }
 

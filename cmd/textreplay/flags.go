@@ -1,0 +1,81 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/textreplay/textreplay/internal/lazyregexp"
+)
+
+// flagError is the error of flags that cannot be parsed.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usagef("%w", err)
+	}
+	name, why := "--"+invalid.GetFlag().Name+" "+invalid.GetValue(), invalid.Unwrap()
+	var number *strconv.NumError
+	_, isTime := time.ParseDuration(invalid.GetValue())
+	switch {
+	case invalid.GetFlag().Value.Type() == "duration" && isTime != nil:
+		return usagef("%s: want a time with its unit, such as 10s", name)
+	case errors.As(why, &number) && errors.Is(why, strconv.ErrRange):
+		return usagef("%s: the number is too large", name)
+	case errors.As(why, &number):
+		return usagef("%s: want a number", name)
+	}
+	return usagef("%s: %w", name, why)
+}
+
+// flagName returns a flag as its command's help has it, with the name of its value.
+func flagName(f *pflag.Flag) string {
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand
+	}
+	if value, _ := pflag.UnquoteUsage(f); value != "" {
+		name += " " + value
+	}
+	return name
+}
+
+// flagGroup matches the names of flags in an error of the library.
+var flagGroup = lazyregexp.New(`\[([^]]*)\]`)
+
+// checkFlags returns an error if a flag is missing, or if flags exclude each other. The
+// library finds them too, later and in words of its own.
+func checkFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 {
+			err = usagef("%s is required", flagName(f))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err = cmd.ValidateFlagGroups(); err == nil {
+		return nil
+	}
+	// "any flags in the group [a b c] are set ...; [a b] were all set" or "the group [a b] is
+	// required"
+	groups := flagGroup().FindAllStringSubmatch(err.Error(), -1)
+	if len(groups) == 0 {
+		return usagef("%w", err)
+	}
+	var names []string
+	for _, name := range strings.Fields(groups[len(groups)-1][1]) {
+		names = append(names, flagName(cmd.Flags().Lookup(name)))
+	}
+	if len(groups) == 1 {
+		return usagef("%s is required", strings.Join(names, " or "))
+	}
+	return usagef("%s exclude each other", strings.Join(names, " and "))
+}

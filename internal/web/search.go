@@ -1,0 +1,245 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"hash/maphash"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// A searchPage lists what a search found.
+type searchPage struct {
+	Query, T string
+	Found    []foundRow
+	More     int
+	// Near is the part of Query that the names of Found have, if none has all of it.
+	Near string
+	Data *dataPart
+}
+
+type foundRow struct {
+	Name, Href, Addr, Kind string
+	Changes                int
+	Last                   string
+}
+
+func (q *request) search() error {
+	if !q.wait(q.Context(), 10*time.Second) {
+		return q.notReady()
+	}
+	text := strings.TrimSpace(q.FormValue("q"))
+	if text == "" {
+		q.to = "/"
+		return nil
+	}
+	t, err := q.timeOr(q.r.Report.First)
+	if err != nil {
+		return err
+	}
+	when := "&t=" + replay.Seconds(t)
+	if q.FormValue("t") == "" {
+		when = ""
+	}
+	p := &searchPage{Query: text, T: q.FormValue("t")}
+	addr, addrErr := q.r.ParseAddr(text, t)
+	if addrErr == nil && q.isCode(addr) {
+		q.to = "/at?addr=" + url.QueryEscape(text) + when
+		return nil
+	}
+	if tt, err := q.r.ParseTime(text); err == nil && strings.ContainsAny(text, ".%+") {
+		q.to = "/map?t=" + replay.Seconds(tt.From)
+		return nil
+	}
+	var n int
+	p.Found, n = q.session.find(text, t, 100)
+	if n == 0 && addrErr != nil {
+		p.Near, p.Found, n = q.session.near(text, t)
+	}
+	p.More = n - len(p.Found)
+	if addrErr == nil {
+		p.Data = q.session.dataOf(text, addr, t)
+	} else if k := q.r.Kallsyms(); k != nil {
+		for s := range q.r.TableSymbols {
+			if s.Name == text {
+				p.Data = q.session.dataOf(text, s.Addr, t)
+				break
+			}
+		}
+	}
+	return q.page("search", text, p)
+}
+
+// timeOr returns the time that a page keeps.
+func (q *request) timeOr(t uint64) (uint64, error) {
+	s := strings.TrimSpace(q.FormValue("t"))
+	if s == "" {
+		return t, nil
+	}
+	x, err := q.r.ParseTime(s)
+	return x.From, err
+}
+
+// isCode reports whether the image says anything about an address.
+func (s *session) isCode(addr uint64) bool {
+	for i := range s.axis.areas {
+		if a := &s.axis.areas[i]; a.lo <= addr && addr < a.hi {
+			return true
+		}
+	}
+	return false
+}
+
+// indexFold is strings.Index for a name in which upper case does not matter. lower is in
+// lower case.
+func indexFold(name, lower string) int {
+	for i := 0; i+len(lower) <= len(name); i++ {
+		if strings.EqualFold(name[i:i+len(lower)], lower) {
+			return i
+		}
+	}
+	return -1
+}
+
+// A hit is a symbol that a search found.
+type hit struct {
+	name, kind string
+	addr, size uint64
+	rank       int    // 0: the name is the text, 1: it begins with the text, 2: it contains the text
+	changes    int    // of its code
+	last       uint64 // the time of the last change
+}
+
+// betterHit compares hits for the order in which a page lists them. Names that contain the
+// text elsewhere come last; within each half, functions that change come first.
+func betterHit(a, b hit) int {
+	return cmp.Or(cmp.Compare(min(a.rank, 1), min(b.rank, 1)), cmp.Compare(min(b.changes, 1), min(a.changes, 1)), cmp.Compare(a.rank, b.rank),
+		cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
+}
+
+// A finder collects the best symbols of a search.
+type finder struct {
+	*session
+	lower string // the text
+	most  int
+	hits  []hit
+	seed  maphash.Seed
+	seen  map[uint64]bool // hashes, because there can be 100,000 names
+}
+
+// add adds a symbol if the text is in its name.
+func (f *finder) add(name, module, kind string, addr, size uint64) {
+	at := indexFold(name, f.lower)
+	if at < 0 {
+		return
+	}
+	key := maphash.Comparable(f.seed, struct {
+		module, name string
+		addr         uint64
+	}{module, name, addr})
+	if f.seen[key] {
+		return
+	}
+	f.seen[key] = true
+	h := hit{name: name, kind: kind, addr: addr, size: size, rank: 2}
+	switch {
+	case len(name) == len(f.lower):
+		h.rank = 0
+	case at == 0:
+		h.rank = 1
+	}
+	if size > 0 {
+		h.changes, h.last = f.changesOf(addr, addr+size)
+	}
+	if f.hits = append(f.hits, h); len(f.hits) == 8*f.most {
+		f.best()
+	}
+}
+
+// changesOf returns how many changes the text [lo, hi) has, and the time of the last one.
+func (f *finder) changesOf(lo, hi uint64) (n int, last uint64) {
+	s0, s1 := f.trail.sitesIn(lo, hi)
+	for k := s0; k < s1; k++ {
+		if of := f.trail.ofSite(k, 0, timeline.MaxTime); len(of) > 0 {
+			last = max(last, f.trail.time[of[len(of)-1]])
+		}
+	}
+	return int(f.trail.first[s1] - f.trail.first[s0]), last
+}
+
+// best drops all hits but the best ones.
+func (f *finder) best() {
+	slices.SortStableFunc(f.hits, betterHit)
+	f.hits = f.hits[:min(f.most, len(f.hits))]
+}
+
+// find returns the symbols with the text in their name, those that change first: at most
+// so many, and how many there are.
+func (s *session) find(text string, t uint64, most int) (found []foundRow, n int) {
+	f := &finder{session: s, lower: strings.ToLower(text), most: most, seed: maphash.MakeSeed(), seen: make(map[uint64]bool)}
+	for x := range s.r.TableSymbols {
+		kind := "function"
+		if x.Size == 0 {
+			kind = "data"
+		}
+		if x.Module != "" {
+			kind += " of " + x.Module
+		}
+		f.add(x.Name, x.Module, kind, x.Addr, x.Size)
+	}
+	for x := range s.r.Image.Symbols {
+		kind := "out-of-line code"
+		if x.Module == "bpf" {
+			kind = "BPF"
+		}
+		f.add(x.Name, x.Module, kind, x.Addr, x.Size)
+	}
+	f.best()
+	out := make([]foundRow, 0, len(f.hits))
+	for _, h := range f.hits {
+		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.changes, Last: seconds(h.last), Href: addrLink(h.addr, t)}
+		if h.size == 0 {
+			row.Href = "/search?" + url.Values{"q": {h.name}}.Encode()
+		}
+		out = append(out, row)
+	}
+	return out, len(f.seen)
+}
+
+// near returns the longest word of a name that some symbol has in its own, and these
+// symbols.
+func (s *session) near(text string, t uint64) (word string, found []foundRow, n int) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, word := range words[:min(4, len(words))] {
+		if len(word) < 4 {
+			break
+		}
+		if found, n = s.find(word, t, 100); n > 0 {
+			return word, found, n
+		}
+	}
+	return "", nil, 0
+}
+
+// suggest completes a name.
+func (q *request) suggest() error {
+	q.typ = "application/json"
+	text := strings.TrimSpace(q.FormValue("q"))
+	names := []map[string]any{}
+	if len(text) >= 2 && q.wait(q.Context(), time.Second) {
+		found, _ := q.session.find(text, q.r.Report.First, 12)
+		for _, f := range found {
+			names = append(names, map[string]any{"name": f.Name, "changes": f.Changes, "kind": f.Kind})
+		}
+	}
+	return q.json(names)
+}
