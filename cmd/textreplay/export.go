@@ -39,7 +39,8 @@ type export struct {
 	jobs                int
 	every               time.Duration
 
-	dir *tables.Dir
+	dir   *tables.Dir
+	alone bool // a single recording is exported
 
 	mu    sync.Mutex // of what follows, and of all output
 	worst *exitError // has the greatest exit code; nil if nothing has failed
@@ -140,7 +141,7 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	if e.table.value != "" {
 		return e.writeTable(args[0])
 	}
-	if !several {
+	if e.alone = !several; e.alone {
 		// Nearly everything that is allocated for a recording stays until it is exported.
 		defer debug.SetGCPercent(debug.SetGCPercent(300))
 	}
@@ -384,7 +385,7 @@ func (e *export) export(path string) error {
 	}
 	var manifest *tables.Manifest
 	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
-		m, err := e.dir.Add(out, r, id, tables.Options{Tables: t})
+		m, err := e.dir.Add(out, r, id, tables.Options{Tables: t, Parallel: e.alone && e.jobs > 1})
 		manifest = m
 		return outputError(err)
 	})
@@ -482,7 +483,18 @@ func recordingFiles(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	return filesBelow(path, 8)
+	files, err := filesBelow(path, 8)
+	if slices.ContainsFunc(files, func(f string) bool { return isEarly(path, f) }) && hasEnded(path) {
+		files = slices.DeleteFunc(files, func(f string) bool { return isEarly(path, f) })
+	}
+	return files, err
+}
+
+// isEarly reports whether a file of a recording is one that its recorder removes when it has ended
+// the recording. Nothing reads it from then on.
+func isEarly(recording, file string) bool {
+	dir, name := filepath.Split(file)
+	return filepath.Clean(dir) == filepath.Clean(recording) && (name == perfdata.EarlyFeatures || name == perfdata.EarlyPrograms || name == perfdata.EarlyTypes)
 }
 
 // filesBelow returns the files in a directory, by name. Directories that are deeper than depth

@@ -6,18 +6,25 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder/journal"
 )
 
 // asProcess returns a command that runs textreplay as a process of its own. TestMain makes a
@@ -255,5 +262,146 @@ func TestExportWatch(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, stderr.text())
+	}
+}
+
+// record places a recording as the recorder makes it: the data grows, the journal says that it has
+// ended, and then the files that were needed until then are removed.
+func record(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(from, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(to, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(perfdata.EarlyFeatures, nil)
+	write("data", data[:len(data)-200])
+	if err := os.CopyFS(filepath.Join(to, "kcore_dir"), os.DirFS(filepath.Join(from, "kcore_dir"))); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	write("data", data)
+	f, err := os.Create(filepath.Join(to, journal.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	start := &journal.Start{Version: journal.Version, Program: "test", Clock: "CLOCK_MONOTONIC", Time: 1, Wall: 2}
+	for _, e := range []journal.Entry{{Start: start}, {End: &journal.End{Time: 1 << 60}}} {
+		if err := journal.Append(f, &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	if err := os.Remove(filepath.Join(to, perfdata.EarlyFeatures)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExportWatchKilled: export --watch that is killed and started again while a recorder makes
+// pieces, at any moments, leaves the same tables as an export of all pieces.
+func TestExportWatchKilled(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such signals")
+	}
+	data, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	kinds := []string{"small", "hotplug", "lossy", "modfull", "uponline"}
+	rounds := 4
+	if testing.Short() {
+		rounds = 1
+	}
+	var whole map[string]string
+	rnd := rand.New(rand.NewPCG(20, 4))
+	for round := range rounds {
+		in, out := fmt.Sprint("pieces", round), fmt.Sprint("tables", round)
+		if err := os.Mkdir(in, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		var stop atomic.Bool
+		ended := make(chan error, 1)
+		go func() { ended <- watchAndKill(t, &stop, in, out, rnd) }()
+		for n, kind := range kinds {
+			record(t, filepath.Join(data, kind, "rec.data"), filepath.Join(in, fmt.Sprintf("%06d", n+1)))
+		}
+		time.Sleep(200 * time.Millisecond)
+		stop.Store(true)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		names, _ := filepath.Glob(filepath.Join(in, "*"))
+		if text, err := asProcess(t, append([]string{"export", "-o", out, "-j", "1"}, names...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if whole == nil {
+			if text, err := asProcess(t, append([]string{"export", "-o", "whole", "-j", "1"}, names...)...).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			whole = tablesIn(t, "whole")
+		}
+		again := tablesIn(t, out)
+		for name := range again {
+			if _, ok := whole[name]; !ok {
+				t.Errorf("round %d: %s is one too many", round, name)
+			}
+		}
+		for name, text := range whole {
+			if again[name] != text {
+				t.Errorf("round %d: %s differs", round, name)
+			}
+		}
+	}
+}
+
+// watchAndKill runs export --watch, and kills it at random moments, until stop is set. SIGTERM
+// ends it with exit code 0.
+func watchAndKill(t *testing.T, stop *atomic.Bool, in, out string, rnd *rand.Rand) error {
+	for i := 0; !stop.Load(); i++ {
+		cmd := asProcess(t, "export", "-o", out, "-j", "1", "--watch", in, "--every", "3ms")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(rnd.IntN(250)) * time.Millisecond)
+		signal := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[i%2]
+		cmd.Process.Signal(signal)
+		if err := cmd.Wait(); signal == syscall.SIGTERM && err != nil && cmd.ProcessState.ExitCode() >= 0 {
+			return fmt.Errorf("%w\n%s", err, &stderr)
+		}
+	}
+	return nil
+}
+
+// TestExportParallel: the tables of a recording do not depend on how many CPUs make them.
+func TestExportParallel(t *testing.T) {
+	data, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"small", "rich", "lossy"} {
+		var of []map[string]string
+		for _, jobs := range []string{"1", "2"} {
+			out := name + jobs
+			if code := run([]string{"export", "-o", out, "-j", jobs, filepath.Join(data, name, "rec.data")}, nil, io.Discard, io.Discard); code != exitAnswered {
+				t.Fatalf("exit code %d", code)
+			}
+			of = append(of, tablesIn(t, out))
+		}
+		if !maps.Equal(of[0], of[1]) || len(of[0]) < 8 {
+			t.Errorf("%s: the tables differ", name)
+		}
 	}
 }

@@ -326,3 +326,38 @@ func TestFleetWithoutCopy(t *testing.T) {
 	t.Setenv("TEXTREPLAY_OTHER", others)
 	TestFleetAnswers(t)
 }
+
+// TestFleetPruning: a query for a day or a build opens no file of others. Of a file, statistics
+// show that it has nothing of a time, a place or a recording.
+func TestFleetPruning(t *testing.T) {
+	recordings := exportAll(t)
+	d := databases[0]
+	_, sql := sqlOf(t, d.name)
+	builds := d.query(t, append(slices.Clone(sql["the tables"]), "SELECT build_id, count(*) AS n FROM recordings GROUP BY build_id ORDER BY n, build_id")...)
+	first := builds[len(builds)-1][0]
+	if len(builds[len(builds)-1]) < 2 {
+		t.Fatalf("all %d recordings are of one build", len(recordings))
+	}
+	files, err := filepath.Glob("tables/changes/*/*/*.parquet")
+	if err != nil || len(files) != len(recordings) {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	file := fmt.Sprintf("read_parquet('%s')", filepath.ToSlash(files[0]))
+	ask := slices.Clone(sql["the tables"])
+	plans := []struct{ from, where, want string }{
+		{"changes", "date = '2001-01-01'", fmt.Sprintf("Scanning Files: 0/%d ", len(recordings))},
+		{"changes", fmt.Sprintf("build_id = '%s'", first["build_id"]), fmt.Sprintf("Scanning Files: %v/%d ", first["n"], len(recordings))},
+		{file, "time < 0", "EMPTY_RESULT"},
+		{file, "text_offset > 4000000000000000000", "EMPTY_RESULT"},
+		{file, "recording = 'none'", "EMPTY_RESULT"},
+	}
+	for _, p := range plans {
+		ask = append(ask, fmt.Sprintf("EXPLAIN ANALYZE SELECT sum(cpu) FROM %s WHERE %s", p.from, p.where))
+	}
+	all := d.query(t, ask...)
+	for i, p := range plans {
+		if plan := fmt.Sprint(all[len(all)-len(plans)+i]); !strings.Contains(plan, p.want) {
+			t.Errorf("from %s where %s: no %q in\n%s", p.from, p.where, p.want, plan)
+		}
+	}
+}

@@ -139,3 +139,28 @@ func ExampleReplay_Changes() {
 	// Output:
 	// 14.390316565 0xffffffffaef63fa7 by scenario.sh on CPU 1
 }
+
+// TestChangesAlone: the changes are those that Changes yields, without batches and sequences.
+func TestChangesAlone(t *testing.T) {
+	for _, name := range []string{"small", "smalldup", "lossy", "ppc64le", "rich"} {
+		t.Run(name, func(t *testing.T) {
+			r := load(t, name)
+			text := func(c *replay.Change) string {
+				return fmt.Sprintf("%d %v %d %v %v %v %v %q", c.Time, c.Poke, c.Began, c.Kind, c.KSymbol, c.BPF, c.Loss, c.Comm)
+			}
+			var want, got []string
+			for c := range r.Changes() {
+				want = append(want, text(c))
+			}
+			for c := range r.ChangesAlone() {
+				if c.Batch != nil || c.Sequence != nil {
+					t.Fatalf("at %d: batch %v, sequence %v", c.Time, c.Batch, c.Sequence)
+				}
+				got = append(got, text(c))
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+				t.Errorf("%d changes, %s", len(got), diff)
+			}
+		})
+	}
+}

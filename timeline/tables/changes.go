@@ -86,7 +86,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	was := math.MaxInt                 // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
-	for c := range r.Changes() {
+	for c := range r.ChangesAlone() {
 		if c.BPF != nil {
 			p.bpf = append(p.bpf, bpfEvent{c.Time, c.BPF.Kind, c.BPF.ID, c.BPF.Tag})
 		}

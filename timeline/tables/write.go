@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +28,9 @@ import (
 type Options struct {
 	// Tables are the kernel's tables, by which mechanisms are told apart; may be nil.
 	Tables *mechanism.Tables
+	// Parallel makes several tables at the same time. It is for a program that adds no other
+	// recording meanwhile.
+	Parallel bool
 }
 
 // A source is a recording whose tables are written.
@@ -39,6 +43,39 @@ type source struct {
 	build, date string // of the partition
 	pokes       *pokes
 	pages       []page
+
+	// Made in the background; nil if they are not.
+	gaps    func() []gapRow
+	changes func() ([]byte, error)
+}
+
+// inMemory is how many changes are written to memory at most, if tables are made in the background.
+const inMemory = 4 << 20
+
+// ahead makes tables in the background. The function that it returns waits for them.
+func (s *source) ahead() (settled func()) {
+	gaps := background(s.madeGaps)
+	s.gaps = gaps
+	if len(s.pokes.times) > inMemory {
+		return func() { settle(gaps) }
+	}
+	type file struct {
+		bytes []byte
+		err   error
+	}
+	changes := background(func() file {
+		var b bytes.Buffer
+		err := s.writeChanges(&b)
+		return file{b.Bytes(), err}
+	})
+	s.changes = func() ([]byte, error) {
+		f := changes()
+		return f.bytes, f.err
+	}
+	return func() {
+		settle(gaps)
+		settle(changes)
+	}
 }
 
 // A table is one of the tables of a recording.
@@ -84,6 +121,9 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 		return nil, err
 	}
 	s := newSource(r, id, opts)
+	if opts.Parallel {
+		defer s.ahead()()
+	}
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
 	for _, t := range slices.Backward(tables) {
 		if err := t.add(s, a); err != nil {
@@ -124,7 +164,16 @@ func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
 
 func (s *source) addChanges(a *addition) error {
 	rows := int64(len(s.pokes.times))
-	return a.write(s.own("changes", s.date), false, &rows, func(w io.Writer) error { return s.writeChanges(w) })
+	return a.write(s.own("changes", s.date), false, &rows, func(w io.Writer) error {
+		if s.changes == nil {
+			return s.writeChanges(w)
+		}
+		b, err := s.changes()
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	})
 }
 
 // addSymbols adds the kernel's own names, unless another recording of this kernel has added
@@ -186,8 +235,13 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 			s.base = sym.Addr
 		}
 	}
+	pages := func() []page { return pagesIn(pagesOf(r), s.base, r.Machine()) }
+	if opts.Parallel {
+		pages = background(pages)
+		defer settle(pages)
+	}
 	s.pokes = collect(r, opts.Tables)
-	s.pages = pagesIn(pagesOf(r), s.base, r.Machine())
+	s.pages = pages()
 	lost := uint64(0)
 	for i := range rep.Losses {
 		lost += rep.Losses[i].Records
@@ -341,6 +395,13 @@ func (s *source) writeChanges(w io.Writer) error {
 }
 
 func (s *source) gapRows() []gapRow {
+	if s.gaps != nil {
+		return s.gaps()
+	}
+	return s.madeGaps()
+}
+
+func (s *source) madeGaps() []gapRow {
 	rows := newDeriver(s.r, s.pokes).gaps(s.r, s.base)
 	for i := range rows {
 		rows[i].Recording = s.id
