@@ -5,10 +5,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -149,6 +153,100 @@ func TestCutWhileLoading(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCutAfterOpening: the same for every command, with a file that is cut, overwritten or
+// removed between its opening and its use. kallsyms, which comes through a pipe, is read then.
+func TestCutAfterOpening(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no named pipes in directories")
+	}
+	commands := [][]string{
+		{"info", "--json"}, {"log", "--json"}, {"log", "--format", "csv"}, {"verify", "--json"}, {"audit", "--json"}, {"audit", "--explain", "0x10", "e9"}, {"symbols", "--json"},
+		{"at", "do_sys_openat2", "50%", "--json"}, {"at", "do_sys_openat2", "start..end"}, {"history", "do_sys_openat2", "--json"},
+		{"diff", "20%", "80%", "--json"}, {"oops", "../oops"}, {"oops", "../oops", "--json"}, {"web", "--no-browser"},
+		{"image", "--at", "50%", "--require", "any", "-o", "out", "--unknown", "out2"}, {"image", "--at", "50%", "--kcore-dir", "out"},
+		{"pprof", "-o", "out"}, {"pprof", "--folded", "-o", "-"}, {"perfetto", "-o", "out"}, {"perfetto", "-o", "-"}, {"report", "-o", "out"},
+		{"trim", "-o", "out"}, {"trim", "--samples", "--aux", "-o", "out"},
+		{"export", "-o", "out"}, {"export", "--table", "changes", "-o", "-"}, {"export", "--table", "gaps", "-o", "-"}, {"export", "--table", "text", "-o", "-"},
+	}
+	whole, err := filepath.Abs("../../testdata/rich/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kallsyms, err := os.ReadFile(filepath.Join(whole, "kcore_dir/kallsyms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(path string) error {
+		data, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(path+".new", data[:len(data)/2], 0o600), os.Rename(path+".new", path))
+	}
+	cut := func(path string) error { return os.Truncate(path, 4096) }
+	for n, tt := range []struct {
+		name, file string
+		change     func(path string) error
+		code       int
+	}{
+		{"recording cut", "data", cut, exitInput},
+		{"copy of text cut", "kcore_dir/kcore", cut, exitInput},
+		{"recording gone", "data", func(path string) error { return os.Truncate(path, 0) }, exitInput},
+		{"recording replaced", "data", replace, exitAnswered},
+		{"copy of text replaced", "kcore_dir/kcore", replace, exitAnswered},
+	} {
+		for i, args := range commands {
+			if tt.code == exitAnswered && args[0] == "web" {
+				continue // it does not end
+			}
+			if n > 0 && i%4 != n-1 {
+				continue // each is asked at least once
+			}
+			t.Run(tt.name+" "+strings.Join(args, " "), func(t *testing.T) {
+				dir := t.TempDir()
+				t.Chdir(dir)
+				oops, err := os.ReadFile(filepath.Join(whole, "../../small/oops.txt"))
+				err = errors.Join(err, os.Mkdir("work", 0o755), os.WriteFile("oops", oops, 0o600), os.CopyFS("rec", os.DirFS(whole)),
+					exec.Command("mkfifo", "kallsyms").Run(), os.Chdir("work"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed := make(chan error, 1)
+				go func() {
+					f, err := os.OpenFile("../kallsyms", os.O_WRONLY, 0) // when it is opened for reading
+					if err == nil {
+						err = errors.Join(tt.change(filepath.Join("../rec", tt.file)), ignorePipe(f.Write(kallsyms)), f.Close())
+					}
+					changed <- err
+				}()
+				var stdout, stderr bytes.Buffer
+				code := run(append(args, "-i", "../rec", "--kallsyms", "../kallsyms", "--index", "never"), strings.NewReader(""), &stdout, &stderr)
+				if err := <-changed; err != nil {
+					t.Fatal(err)
+				}
+				left, err := os.ReadDir(".")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.code == exitAnswered {
+					if code > exitBelow {
+						t.Errorf("exit code %d\n%s", code, &stderr)
+					}
+					return
+				}
+				if code != tt.code || !strings.Contains(stderr.String(), "was cut short") || len(left) > 0 {
+					t.Errorf("exit code %d, left: %v\n%s", code, left, &stderr)
+				}
+			})
+		}
+	}
+}
+
+// ignorePipe is the error of a write, unless nobody reads any more.
+func ignorePipe(_ int, err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // A cutting writer cuts a file when it is written to for the first time.

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -52,6 +53,10 @@ type probeEvent struct {
 	where                              uint64   // the probe's address, from its samples
 	moved                              bool     // they name several
 }
+
+// label is the event's name. A file that was cut may have no names of events, and still the
+// formats, which name them without their groups.
+func (e *probeEvent) label() string { return cmp.Or(e.event.Name, e.name) }
 
 // A probeWord is a register that may have an address, and the bytes there.
 type probeWord struct {

@@ -330,7 +330,7 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 		}
 		switch {
 		case int64(h.missed) != missed:
-			c.limit(timeline.ProbeMissed, from, r.to, "the kernel could not run %s at %d of its hits before %s", e.event.Name, int64(h.missed)-missed, Seconds(r.to))
+			c.limit(timeline.ProbeMissed, from, r.to, "the kernel could not run %s at %d of its hits before %s", e.label(), int64(h.missed)-missed, Seconds(r.to))
 		case least != most:
 			continue // text changed meanwhile
 		case last == nil && known && most == without:
@@ -341,13 +341,13 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 			if enabled == timeline.MaxTime {
 				enabled = r.from
 			}
-			c.limit(timeline.ProbeEarly, 0, max(enabled, 1), "%s was hit %d times before perf enabled it; perf's own changes are %d of these", e.event.Name, most, own)
+			c.limit(timeline.ProbeEarly, 0, max(enabled, 1), "%s was hit %d times before perf enabled it; perf's own changes are %d of these", e.label(), most, own)
 		case most == without:
 		case most > without && most-without <= s.probes.counting(e, r.to):
 			continue // their samples come later
 		case most > without && last != nil && s.explained(c, from, r.to):
 		default:
-			c.limit(timeline.ProbeMissed, from, r.to, "%s has %d hits more than samples before %s", e.event.Name, most-without, Seconds(r.to))
+			c.limit(timeline.ProbeMissed, from, r.to, "%s has %d hits more than samples before %s", e.label(), most-without, Seconds(r.to))
 		}
 		last, without, missed = r, most, int64(h.missed)
 	}
@@ -355,7 +355,7 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 		return false
 	}
 	until := last.from
-	c.limit(timeline.ProbeUnchecked, until, timeline.MaxTime, "the hit counters of %s were read at %s for the last time", e.event.Name, Seconds(until))
+	c.limit(timeline.ProbeUnchecked, until, timeline.MaxTime, "the hit counters of %s were read at %s for the last time", e.label(), Seconds(until))
 	return true
 }
 
@@ -377,7 +377,7 @@ func (s *scan) countedFirst(c *Coverage, e *probeEvent, r *probeReading, hits ui
 		return 0, false
 	}
 	if r.to > s.begin() {
-		c.limit(timeline.ProbeUnchecked, 0, r.to, "the hit counters of %s were read at %s for the first time", e.event.Name, Seconds(r.to))
+		c.limit(timeline.ProbeUnchecked, 0, r.to, "the hit counters of %s were read at %s for the first time", e.label(), Seconds(r.to))
 	}
 	s.probes.accounted = true
 	return most, true

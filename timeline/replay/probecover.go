@@ -66,7 +66,7 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 	a := &e.event.Attr
 	const needed = perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleRaw
 	limit := func(why string) {
-		c.limit(timeline.ProbeConfined, 0, timeline.MaxTime, "%s: %s", e.event.Name, why)
+		c.limit(timeline.ProbeConfined, 0, timeline.MaxTime, "%s: %s", e.label(), why)
 	}
 	switch {
 	case a.Flags&perfdata.FlagFreq != 0 || a.SamplePeriod != 1:

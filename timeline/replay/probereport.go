@@ -40,7 +40,7 @@ type ProbeReading struct {
 func (p *probeLog) report() *Probes {
 	r := &Probes{Writes: len(p.writes) - p.fixmaps, Unknown: p.undecoded, Unpaired: len(p.loose), Duplicates: p.doubles, Accounted: p.accounted}
 	for _, e := range p.events {
-		x := ProbeEvent{Name: e.event.Name, Samples: uint64(len(e.times))}
+		x := ProbeEvent{Name: e.label(), Samples: uint64(len(e.times))}
 		if sym, _, ok := p.symbol(e.where); ok {
 			x.Function = sym
 		}

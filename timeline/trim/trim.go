@@ -462,6 +462,12 @@ func (c *cut) segments() []kcore.Segment {
 	return out
 }
 
+// missedUnchecked reports whether the whole recording has a reading of a probe's hit counters that
+// shows missing samples, and the new one ends before it. Then nothing checks the samples.
+func missedUnchecked(whole, part timeline.Reason) bool {
+	return whole == timeline.ProbeMissed && part == timeline.ProbeUnchecked
+}
+
 // check loads the new recording and makes sure that it claims no more than the
 // whole one: it must have every limit of the coverage. If the recording is
 // damaged, nothing is known, so it is enough that the new one is damaged.
@@ -488,7 +494,7 @@ func (c *cut) check(dir string) error {
 				continue
 			}
 			if !slices.ContainsFunc(p[1].Limits, func(o replay.Limit) bool {
-				return o.Reason == l.Reason && o.From <= l.From && o.To >= min(l.To, c.opts.To)
+				return (o.Reason == l.Reason || missedUnchecked(l.Reason, o.Reason)) && o.From <= l.From && o.To >= min(l.To, c.opts.To)
 			}) {
 				return fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)
 			}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -321,6 +322,36 @@ func TestParts(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "kcore_dir", left)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestCutOffProbed: of a recording that ends before its features, what comes before the horizon is
+// cut out, although a later reading of the probe's counters shows missing samples.
+func TestCutOffProbed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(path, os.DirFS(recording("probe612"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(path, "data"), 169_930); err != nil { // behind TRACING_DATA
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	reasons := func(r *replay.Replay) string {
+		out := ""
+		for _, l := range r.Report.Coverage.Pokes.Limits {
+			out += fmt.Sprintf("%v: %s\n", l.Reason, l.Text)
+		}
+		return out
+	}
+	if got := reasons(whole); !strings.Contains(got, "probe-missed: map has 152 hits more than samples before 123.467306896\n") {
+		t.Errorf("the whole:\n%s", got)
+	}
+	part, _ := cut(t, whole, trim.Options{})
+	if got := reasons(part); !strings.Contains(got, "probe-unchecked: the hit counters of map were read at 109.288634768 for the last time\n") {
+		t.Errorf("the part:\n%s", got)
+	}
+	if part.Report.Horizon > whole.Report.Horizon {
+		t.Errorf("the part ends at %d, the whole at %d", part.Report.Horizon, whole.Report.Horizon)
 	}
 }
 
