@@ -76,7 +76,9 @@ type element struct {
 // directory, is left out.
 func (o *Outputs) Reads(name string) {
 	if in, ok := inputOf(name); ok {
-		in.path = elements(name)
+		if in.path = elements(name); in.path == nil {
+			in.path = []element{{name, in.info}} // an open file that has no name any more
+		}
 		o.inputs = append(o.inputs, in)
 	}
 }
