@@ -87,7 +87,7 @@ type item struct {
 type chunks struct {
 	s     *scan
 	rest  []byte
-	width int // how many goroutines; 0: the caller decodes
+	width int // how many goroutines decode besides the caller
 
 	onFault bool
 	group   sync.WaitGroup
@@ -107,9 +107,7 @@ type chunks struct {
 func newChunks(s *scan, rest []byte) *chunks {
 	c := &chunks{s: s, rest: rest, ready: make(map[int]*chunk), free: s.freeChunks}
 	c.changed.L = &c.lock
-	if n := runtime.GOMAXPROCS(0); n > 1 {
-		c.width = n
-	}
+	c.width = runtime.GOMAXPROCS(0) - 1
 	c.onFault = debug.SetPanicOnFault(false)
 	debug.SetPanicOnFault(c.onFault)
 	for range c.width {
@@ -124,29 +122,41 @@ func (c *chunks) work() {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for {
-		for c.begun-c.taken > 2*c.width && !c.ended {
+		for c.isFarAhead() && !c.ended {
 			c.changed.Wait()
 		}
-		if c.ended {
+		if !c.decodeNext() {
 			return
 		}
-		from := max(c.touched, c.next)
-		c.touched = from + c.s.chunking.bytes
-		c.lock.Unlock()
-		n := c.touch(from)
-		c.lock.Lock()
-		c.sum += n
-		k := c.begun
-		x := c.begin()
-		if x == nil {
-			return
-		}
-		c.lock.Unlock()
-		c.decode(x)
-		c.lock.Lock()
-		c.ready[k] = x
-		c.changed.Broadcast()
 	}
+}
+
+// isFarAhead reports whether so many chunks wait to be taken that no more are decoded.
+func (c *chunks) isFarAhead() bool { return c.begun-c.taken > 3*c.width+1 }
+
+// decodeNext decodes the next chunk. It returns false if there is none. The lock is held
+// when it is called and when it returns.
+func (c *chunks) decodeNext() bool {
+	if c.ended {
+		return false
+	}
+	from := max(c.touched, c.next)
+	c.touched = from + c.s.chunking.bytes
+	c.lock.Unlock()
+	n := c.touch(from)
+	c.lock.Lock()
+	c.sum += n
+	k := c.begun
+	x := c.begin()
+	if x == nil {
+		return false
+	}
+	c.lock.Unlock()
+	c.decode(x)
+	c.lock.Lock()
+	c.ready[k] = x
+	c.changed.Broadcast()
+	return true
 }
 
 // touch loads the next lines of memory that will be needed. To find the end of a record takes
@@ -202,18 +212,10 @@ func (c *chunks) begin() (x *chunk) {
 }
 
 // take returns the next chunk, nil if there is none. It is valid until it is given back.
+// Until it is decoded the caller decodes the ones that follow, rather than wait.
 func (c *chunks) take() *chunk {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if c.width == 0 {
-		c.sum += c.touch(c.next)
-		x := c.begin()
-		if x != nil {
-			c.decode(x)
-			c.taken++
-		}
-		return x
-	}
 	for {
 		if x := c.ready[c.taken]; x != nil {
 			delete(c.ready, c.taken)
@@ -224,7 +226,12 @@ func (c *chunks) take() *chunk {
 		if c.ended && c.taken == c.begun {
 			return nil
 		}
-		c.changed.Wait()
+		if c.isFarAhead() || !c.decodeNext() {
+			if c.ended && c.taken == c.begun || c.ready[c.taken] != nil {
+				continue
+			}
+			c.changed.Wait()
+		}
 	}
 }
 

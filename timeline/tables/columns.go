@@ -6,6 +6,7 @@ package tables
 import (
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding"
@@ -67,10 +68,15 @@ func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 const chunk = 8192
 
 // present and absent say of chunk rows of a column that may be null that none, or all, are null.
-// The values themselves are in the buffer of the column.
+// The values themselves are in the buffer of the column. They are made when a table is
+// written: most runs of the program write none.
 var (
-	present = slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, chunk)
-	absent  = slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, chunk)
+	present = sync.OnceValue(func() []parquet.Value {
+		return slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, chunk)
+	})
+	absent = sync.OnceValue(func() []parquet.Value {
+		return slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, chunk)
+	})
 )
 
 // write writes n rows of a column, those of one row group. add appends the values of the rows
@@ -177,9 +183,9 @@ func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
 // writeOptional writes n rows of a column that may be null; all of them are if add is nil.
 func (c *columnWriter) writeOptional(name string, n int, add func(x *tableColumn, lo, hi int)) error {
 	if add == nil {
-		return c.column(name, n, absent, func(*tableColumn, int, int) {})
+		return c.column(name, n, absent(), func(*tableColumn, int, int) {})
 	}
-	return c.column(name, n, present, add)
+	return c.column(name, n, present(), add)
 }
 
 func (c *columnWriter) column(name string, n int, levels []parquet.Value, add func(x *tableColumn, lo, hi int)) error {
