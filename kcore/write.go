@@ -41,7 +41,19 @@ type ELFSymbol struct {
 // beyond 32 bits in a 32-bit file, an unknown class or byte order, a NUL in a
 // name.
 func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
-	return (&elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
+	return (&elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, segs: whole(segs), syms: syms}).write(w)
+}
+
+// WriteCoreFrom writes the file that [WriteCore] writes of segments with the contents that read
+// gives. It asks for each segment from the beginning to the end, in parts of at most 64 KiB,
+// so that it takes no more memory than one of them. sizes has the lengths of the segments by
+// address. Errors of read are returned.
+func WriteCoreFrom(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, sizes map[uint64]uint64, read func(b []byte, addr uint64) error) error {
+	f := &elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, read: read}
+	for addr, n := range sizes {
+		f.segs = append(f.segs, elfSegment{addr: addr, size: n})
+	}
+	return f.write(w)
 }
 
 // WriteExec writes the same contents as WriteCore as a statically linked
@@ -49,7 +61,7 @@ func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data,
 // which the symbols belong. "objdump -d FILE" and "gdb FILE" then show the code
 // with its names. It can hold no more than 65,000 segments.
 func WriteExec(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, segs []Segment, syms []ELFSymbol) error {
-	return (&elfFile{typ: elf.ET_EXEC, machine: machine, class: class, data: data, segs: segs, syms: syms}).write(w)
+	return (&elfFile{typ: elf.ET_EXEC, machine: machine, class: class, data: data, segs: whole(segs), syms: syms}).write(w)
 }
 
 const (
@@ -86,8 +98,9 @@ type elfFile struct {
 	machine elf.Machine
 	class   elf.Class
 	data    elf.Data
-	segs    []Segment
+	segs    []elfSegment
 	syms    []ELFSymbol
+	read    func(b []byte, addr uint64) error // nil: the segments have their data
 
 	// From check.
 	layout
@@ -101,6 +114,21 @@ type elfFile struct {
 	sections []section
 	shoff    uint64 // of the section headers, 0 if there are none
 	size     uint64 // of the file
+}
+
+// An elfSegment is a segment to be written.
+type elfSegment struct {
+	addr, size uint64
+	data       []byte
+}
+
+// whole returns segments that have their data.
+func whole(segs []Segment) []elfSegment {
+	out := make([]elfSegment, len(segs))
+	for i, s := range segs {
+		out[i] = elfSegment{s.Addr, uint64(len(s.Data)), s.Data}
+	}
+	return out
 }
 
 // write checks the file, lays it out and writes it to w.
@@ -118,7 +146,13 @@ func (f *elfFile) write(w io.Writer) error {
 	e.bytes(f.note)
 	for i, s := range f.segs {
 		e.padTo(f.offs[i])
-		e.bytes(s.Data)
+		if f.read == nil {
+			e.bytes(s.data)
+			continue
+		}
+		if err := e.fill(s, f.read); err != nil {
+			return err
+		}
 	}
 	if len(f.sections) > 1 {
 		e.tables(f)
@@ -128,6 +162,20 @@ func (f *elfFile) write(w io.Writer) error {
 		e.sections(f.sections)
 	}
 	return e.w.Flush()
+}
+
+// fill writes a segment, part by part.
+func (e *encoder) fill(s elfSegment, read func(b []byte, addr uint64) error) error {
+	var buf [16 * segAlign]byte
+	for done := uint64(0); done < s.size; {
+		b := buf[:min(uint64(len(buf)), s.size-done)]
+		if err := read(b, s.addr+done); err != nil {
+			return err
+		}
+		e.bytes(b)
+		done += uint64(len(b))
+	}
+	return nil
 }
 
 // check returns an error if ELF cannot hold the file. It sorts the segments.
@@ -158,9 +206,9 @@ func (f *elfFile) place() {
 	f.size = f.noteOff + uint64(len(f.note))
 	f.offs = make([]uint64, len(f.segs))
 	for i, s := range f.segs {
-		f.size += (s.Addr - f.size) % segAlign
+		f.size += (s.addr - f.size) % segAlign
 		f.offs[i] = f.size
-		f.size += uint64(len(s.Data))
+		f.size += s.size
 	}
 	if len(f.syms) > 0 || f.typ == elf.ET_EXEC {
 		f.placeSections()
@@ -193,7 +241,7 @@ func (f *elfFile) placeSections() {
 		for i, s := range f.segs {
 			f.sections = append(f.sections, section{
 				name: nameText, typ: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
-				addr: s.Addr, off: f.offs[i], size: uint64(len(s.Data)), align: 1,
+				addr: s.addr, off: f.offs[i], size: s.size, align: 1,
 			})
 		}
 	}
@@ -211,15 +259,15 @@ func (f *elfFile) placeSections() {
 }
 
 // checkSegments returns the segments that are to be written, by address.
-func (f *layout) checkSegments(segs []Segment) ([]Segment, error) {
-	segs = slices.DeleteFunc(slices.Clone(segs), func(s Segment) bool { return len(s.Data) == 0 })
-	slices.SortFunc(segs, func(a, b Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+func (f *layout) checkSegments(segs []elfSegment) ([]elfSegment, error) {
+	segs = slices.DeleteFunc(slices.Clone(segs), func(s elfSegment) bool { return s.size == 0 })
+	slices.SortFunc(segs, func(a, b elfSegment) int { return cmp.Compare(a.addr, b.addr) })
 	for i, s := range segs {
-		if s.Addr > f.maxAddr || uint64(len(s.Data)) > f.maxAddr-s.Addr {
-			return nil, fmt.Errorf("kcore: segment at %#x reaches past the end of the address space", s.Addr)
+		if s.addr > f.maxAddr || s.size > f.maxAddr-s.addr {
+			return nil, fmt.Errorf("kcore: segment at %#x reaches past the end of the address space", s.addr)
 		}
-		if i > 0 && s.Addr-segs[i-1].Addr < uint64(len(segs[i-1].Data)) {
-			return nil, fmt.Errorf("kcore: segments at %#x and %#x overlap", segs[i-1].Addr, s.Addr)
+		if i > 0 && s.addr-segs[i-1].addr < segs[i-1].size {
+			return nil, fmt.Errorf("kcore: segments at %#x and %#x overlap", segs[i-1].addr, s.addr)
 		}
 	}
 	return segs, nil
@@ -340,7 +388,7 @@ func (e *encoder) programs(f *elfFile) {
 		e.prog(elf.PT_NOTE, 0, f.noteOff, 0, uint64(len(f.note)), 4)
 	}
 	for i, s := range f.segs {
-		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, f.offs[i], s.Addr, uint64(len(s.Data)), segAlign)
+		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, f.offs[i], s.addr, s.size, segAlign)
 	}
 }
 
@@ -428,7 +476,7 @@ func (e *encoder) symbols(f *elfFile) {
 	for s := range localsFirst(f.syms) {
 		shndx := uint16(elf.SHN_ABS)
 		if f.typ == elf.ET_EXEC {
-			if i := segmentAt(f.segs, s.Addr); i >= 0 {
+			if i := slices.IndexFunc(f.segs, func(x elfSegment) bool { return x.addr <= s.Addr && s.Addr-x.addr < x.size }); i >= 0 {
 				shndx = uint16(i) + 1
 			}
 		}

@@ -336,3 +336,39 @@ func TestWriteTools(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteCoreFrom: contents that are read part by part make the file that WriteCore makes,
+// and an error of reading is returned.
+func TestWriteCoreFrom(t *testing.T) {
+	segments := append(writeSegments[:len(writeSegments):len(writeSegments)], Segment{Addr: 0xc0b00000, Data: bytes.Repeat([]byte("0123456789abcde"), 10_000)})
+	sizes := make(map[uint64]uint64)
+	for _, s := range segments {
+		sizes[s.Addr] = uint64(len(s.Data))
+	}
+	forEachLayout(t, func(t *testing.T, class elf.Class, data elf.Data) {
+		var want, got bytes.Buffer
+		if err := WriteCore(&want, elf.EM_PPC64, class, data, segments, nil); err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		read := func(b []byte, addr uint64) error {
+			longest = max(longest, len(b))
+			for _, s := range segments {
+				if s.Addr <= addr && addr-s.Addr < uint64(len(s.Data)) {
+					copy(b, s.Data[addr-s.Addr:])
+				}
+			}
+			return nil
+		}
+		if err := WriteCoreFrom(&got, elf.EM_PPC64, class, data, sizes, read); err != nil || !bytes.Equal(want.Bytes(), got.Bytes()) {
+			t.Errorf("%v, %d bytes, want %d", err, got.Len(), want.Len())
+		}
+		if longest > 64<<10 {
+			t.Errorf("a part of %d bytes", longest)
+		}
+		bad := errors.New("not readable")
+		if err := WriteCoreFrom(io.Discard, elf.EM_PPC64, class, data, sizes, func([]byte, uint64) error { return bad }); !errors.Is(err, bad) {
+			t.Errorf("%v, want %v", err, bad)
+		}
+	})
+}

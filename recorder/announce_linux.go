@@ -4,11 +4,14 @@
 package recorder
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -17,17 +20,57 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// readKallsyms returns the kernel's names, nil if it does not show them.
-func readKallsyms() *kcore.Kallsyms {
-	text, err := os.ReadFile("/proc/kallsyms")
+// readKallsyms returns those of the kernel's names that a recorder needs: where text is, the
+// functions in also, and all that is not of the kernel's file or of a module: BPF programs,
+// pages of slots and trampolines. All of them would take more memory than anything else. It
+// returns nil if the kernel does not show their addresses.
+func readKallsyms(also ...string) *kcore.Kallsyms {
+	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return nil
 	}
-	names, err := kcore.ParseKallsyms(text)
+	defer f.Close()
+	names, err := copyKallsyms(io.Discard, f, also...)
 	if err != nil || names.Restricted() {
 		return nil
 	}
 	return names
+}
+
+// copyKallsyms copies kallsyms line by line, and returns the names that readKallsyms does.
+func copyKallsyms(w io.Writer, from io.Reader, also ...string) (*kcore.Kallsyms, error) {
+	var needed []byte
+	out := bufio.NewWriterSize(w, 32<<10)
+	lines := bufio.NewReaderSize(from, 32<<10)
+	for {
+		line, err := lines.ReadSlice('\n') // as ADDRESS TYPE NAME [MODULE]
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("kallsyms: %w", err)
+		}
+		out.Write(line)
+		if isNeeded(line, also) {
+			needed = append(needed, line...)
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return nil, err
+	}
+	return kcore.ParseKallsyms(needed)
+}
+
+// isNeeded reports whether a recorder needs the name in a line of kallsyms.
+func isNeeded(line []byte, also []string) bool {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if bytes.HasSuffix(line, []byte("]")) {
+		at := bytes.LastIndexByte(line, '[')
+		return at >= 0 && (string(line[at:]) == "[bpf]" || bytes.HasPrefix(line[at:], []byte("[__builtin__")))
+	}
+	name := line[bytes.LastIndexByte(line, ' ')+1:]
+	return string(name) == "_text" || string(name) == "_stext" || string(name) == "_etext" ||
+		slices.ContainsFunc(also, func(s string) bool { return s == string(name) })
 }
 
 // announceKernel writes the map of the kernel's text

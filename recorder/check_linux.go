@@ -8,17 +8,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-
-	"github.com/textreplay/textreplay/kcore"
 )
 
 // check finds out what can be recorded, and warns of what cannot. It opens kernel memory
 // and the tracepoints.
 func (r *Recorder) check() {
-	names := r.checkText()
+	r.checkText()
 	r.checkTracepoints()
 	if !emitsPokes() {
-		r.defineProbes(names) // their events come last: arming the others changes text
+		r.defineProbes() // their events come last: arming the others changes text
 	}
 }
 
@@ -45,12 +43,12 @@ func (r *Recorder) checkTracepoints() {
 	}
 }
 
-// checkText opens kernel memory, and returns the kernel's names, nil if it does not show them.
-func (r *Recorder) checkText() *kcore.Kallsyms {
+// checkText opens kernel memory.
+func (r *Recorder) checkText() {
 	names := readKallsyms()
 	if names == nil {
 		r.warn(&Limit{What: "kernel text is unknown until it is changed, and has no names", Remedy: "set kernel.kptr_restrict to 0, or run with CAP_SYSLOG", Err: errors.New("/proc/kallsyms shows no addresses")})
-		return nil
+		return
 	}
 	mem, err := openMemory("/proc/kcore")
 	if err != nil {
@@ -62,16 +60,15 @@ func (r *Recorder) checkText() *kcore.Kallsyms {
 			remedy = "the kernel is locked down (see /sys/kernel/security/lockdown)"
 		}
 		r.warn(&Limit{What: "kernel text is unknown until it is changed", Remedy: remedy, Err: err})
-		return names
+		return
 	}
 	// A kernel that is locked down opens the file and refuses to read its text.
 	if stext, _, ok := names.Text(); ok {
 		if err := mem.read(make([]byte, 16), stext); err != nil {
 			mem.close()
 			r.warn(&Limit{What: "kernel text is unknown until it is changed", Remedy: "the kernel is locked down (see /sys/kernel/security/lockdown), or root without CAP_SYS_RAWIO", Err: err})
-			return names
+			return
 		}
 	}
 	r.mem = mem
-	return names
 }

@@ -8,13 +8,12 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -111,119 +110,146 @@ func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error)
 	return joined, nil
 }
 
-// A textCopy is a copy of kernel text in memory of its own, which [textCopy.free] gives
-// back: the garbage collector would keep it for long.
+// A textCopy is what is known of a copy of kernel text that was written.
 type textCopy struct {
-	segments []kcore.Segment
-	kallsyms []byte
-	modules  []byte
+	spans    []span // that were read
+	size     int    // bytes that were stored
 	from, to uint64
 }
 
 // read returns the ranges that the copy has.
 func (c *textCopy) read() (ranges []journal.Range) {
-	for _, s := range c.segments {
-		ranges = append(ranges, journal.Range{Lo: journal.Addr(s.Addr), Hi: journal.Addr(s.Addr + uint64(len(s.Data)))})
+	for _, s := range c.spans {
+		ranges = append(ranges, journal.Range{Lo: journal.Addr(s.lo), Hi: journal.Addr(s.hi)})
 	}
 	return ranges
 }
 
-func (c *textCopy) free() {
-	for _, s := range c.segments {
-		unix.Munmap(s.Data)
+// copyText copies the text of the kernel and of its modules to a directory, as perf's
+// kcore_copy does. now is the clock of the records. Text goes through a buffer of a few pages:
+// all of it would be most of the memory that the recorder takes.
+//
+// sums has a checksum of each page of the first copy, by address. If it is empty, this is the
+// first copy, and fills it. Otherwise only pages that differ are stored. They are found first,
+// and then read again: any moment of the copy is as good as any other.
+func (m *memory) copyText(dir string, now func() uint64, sums map[uint64]uint64) (c *textCopy, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
 	}
-	c.segments = nil
-}
-
-// copyText reads the text of the kernel and of its modules. now is the clock of the
-// records. The lists are read before the text and after it: what both have was there.
-func (m *memory) copyText(now func() uint64) (c *textCopy, err error) {
 	c = &textCopy{from: now()}
-	if c.kallsyms, err = os.ReadFile("/proc/kallsyms"); err != nil {
-		return nil, err
-	}
-	if c.modules, err = os.ReadFile("/proc/modules"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // it does not exist in a kernel without modules
-	}
-	names, err := kcore.ParseKallsyms(c.kallsyms)
-	if err != nil {
-		return nil, err
-	}
-	modules, err := kcore.ParseModules(c.modules)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := textSpans(names, modules)
-	if err != nil {
-		return nil, err
-	}
-	for i, s := range spans {
-		data, err := unix.Mmap(-1, 0, int(s.hi-s.lo), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	var names *kcore.Kallsyms
+	err = create(filepath.Join(dir, "kallsyms"), func(w io.Writer) error {
+		f, err := os.Open("/proc/kallsyms")
 		if err != nil {
-			c.free()
-			return nil, fmt.Errorf("memory for a copy of %d bytes: %w", s.hi-s.lo, err)
+			return err
 		}
-		c.segments = append(c.segments, kcore.Segment{Addr: s.lo, Data: data})
-		err = m.read(data, s.lo)
-		if err != nil && i == 0 {
-			c.free()
-			return nil, err
-		}
-		if err != nil { // a module that has gone meanwhile
-			unix.Munmap(data)
-			c.segments = c.segments[:len(c.segments)-1]
-		}
+		defer f.Close()
+		names, err = copyKallsyms(w, f)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.ReadFile("/proc/modules")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it does not exist in a kernel without modules
+		return nil, err
+	}
+	if err := create(filepath.Join(dir, "modules"), func(w io.Writer) error {
+		_, err := w.Write(list)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	modules, err := kcore.ParseModules(list)
+	if err != nil {
+		return nil, err
+	}
+	if c.spans, err = textSpans(names, modules); err != nil {
+		return nil, err
+	}
+	if err := m.write(filepath.Join(dir, "kcore"), c, sums); err != nil {
+		return nil, err
 	}
 	c.to = now()
 	return c, nil
 }
 
-// write writes a copy as perf's kcore_copy does. Only pages for which keep returns true
-// are written; nil keeps all.
-func (m *memory) write(dir string, c *textCopy, keep func(addr uint64, page []byte) bool) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	segments := c.segments
-	if keep != nil {
-		segments = kept(segments, keep)
-	}
-	err := create(filepath.Join(dir, "kcore"), func(w io.Writer) error {
-		return kcore.WriteCore(w, m.machine, m.class, m.data, segments, nil)
-	})
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{"kallsyms", c.kallsyms}, {"modules", c.modules}} {
-		err = errors.Join(err, create(filepath.Join(dir, f.name), func(w io.Writer) error {
-			_, err := w.Write(f.data)
+// copyPart is how many bytes are read at once.
+const copyPart = 64 << 10
+
+// write writes the file kcore of a copy.
+func (m *memory) write(path string, c *textCopy, sums map[uint64]uint64) error {
+	page := uint64(os.Getpagesize())
+	first, sizes := len(sums) == 0, make(map[uint64]uint64)
+	buf := make([]byte, max(copyPart, page))
+	for i := 0; i < len(c.spans); i++ {
+		s := c.spans[i]
+		var err error
+		if first {
+			sizes[s.lo] = s.hi - s.lo
+			err = m.read(buf[:page], s.lo)
+		} else {
+			err = m.changed(s, buf, sums, sizes)
+		}
+		switch {
+		case err != nil && i == 0:
 			return err
-		}))
+		case err != nil: // a module that has gone meanwhile
+			delete(sizes, s.lo)
+			c.spans = slices.Delete(c.spans, i, i+1)
+			i--
+		}
+	}
+	err := create(path, func(w io.Writer) error {
+		return kcore.WriteCoreFrom(w, m.machine, m.class, m.data, sizes, func(b []byte, addr uint64) error {
+			if err := m.read(b, addr); err != nil {
+				return err
+			}
+			for at := uint64(0); first && at < uint64(len(b)); at += page {
+				sums[addr+at] = maphash.Bytes(pageSeed, b[at:min(at+page, uint64(len(b)))])
+			}
+			return nil
+		})
+	})
+	for _, n := range sizes {
+		c.size += int(n)
 	}
 	return err
 }
 
-// kept returns the pages for which keep returns true, neighbours in one segment.
-func kept(segments []kcore.Segment, keep func(addr uint64, page []byte) bool) (out []kcore.Segment) {
-	page := os.Getpagesize()
-	for _, s := range segments {
-		open := false
-		for at := 0; at < len(s.Data); at += page {
-			b := s.Data[at:min(at+page, len(s.Data))]
-			switch addr := s.Addr + uint64(at); {
-			case !keep(addr, b):
+// changed adds the pages of s whose sums differ to sizes, neighbours as one.
+func (m *memory) changed(s span, buf []byte, sums, sizes map[uint64]uint64) error {
+	page := uint64(os.Getpagesize())
+	begin, open := uint64(0), false
+	for at := s.lo; at < s.hi; at += uint64(len(buf)) {
+		b := buf[:min(uint64(len(buf)), s.hi-at)]
+		if err := m.read(b, at); err != nil {
+			for addr := range sizes {
+				if s.lo <= addr && addr < s.hi {
+					delete(sizes, addr)
+				}
+			}
+			return err
+		}
+		for i := uint64(0); i < uint64(len(b)); i += page {
+			addr := at + i
+			sum, ok := sums[addr]
+			switch {
+			case ok && sum == maphash.Bytes(pageSeed, b[i:i+page]):
 				open = false
 			case open:
-				last := &out[len(out)-1]
-				last.Data = s.Data[last.Addr-s.Addr : at+len(b)]
+				sizes[begin] += page
 			default:
-				out = append(out, kcore.Segment{Addr: addr, Data: b})
-				open = true
+				begin, open = addr, true
+				sizes[addr] = page
 			}
 		}
 	}
-	return out
+	return nil
 }
+
+// pageSeed is of this process: the sums are compared only within it.
+var pageSeed = maphash.MakeSeed()
 
 // create writes a file that only its owner can read.
 func create(path string, fill func(w io.Writer) error) error {

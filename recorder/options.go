@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/textreplay/textreplay/kcore"
 )
 
 // ErrOptions is wrapped by the errors of [Start] about [Options] that are out of bounds.
@@ -46,10 +44,13 @@ type Options struct {
 	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all.
 	MaxPieces int
 	// Probes returns the kprobe events that record the changes of text of a kernel that emits
-	// no TEXT_POKE records, in the order in which they must be opened. text is the kernel's
-	// text, and valid during the call. It is called on other architectures than x86. nil
-	// makes no probes: then all text is unconfirmed there.
-	Probes func(text *kcore.Core, names *kcore.Kallsyms) ([]Probe, error)
+	// no TEXT_POKE records, in the order in which they must be opened. It is called on other
+	// architectures than x86, before any probe is defined, so that it may read the kernel's
+	// code. nil makes no probes: then all text is unconfirmed there.
+	Probes func() ([]Probe, error)
+	// Rearm arms kprobes again after somebody disarmed all of them, if these probes record the
+	// changes: those of other programs, too.
+	Rearm bool
 	// Program names the recorder in the recording, as "textreplay v1.2".
 	Program string
 	// Args is the command line that the recording says it was made with.

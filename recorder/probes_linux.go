@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/recorder/journal"
 )
 
@@ -45,8 +44,12 @@ type probes struct {
 	each    []string // of those that each change of text hits
 	tested  bool     // a change of text hits them
 	useless bool     // it does not, or nothing shows that
-	first   reading  // of the piece: it was made when all events recorded
-	last    reading  // the last one that the journal has
+	places  []*probePlace
+	armed   uint64            // the last time at which they were armed for certain
+	off     *journal.Disarmed // nil while they are armed
+	watched time.Time
+	first   reading // of the piece: it was made when all events recorded
+	last    reading // the last one that the journal has
 	counted time.Time
 }
 
@@ -62,7 +65,7 @@ func emitsPokes() bool { return runtime.GOARCH == "amd64" || runtime.GOARCH == "
 const unknownChanges = "changes of kernel text are unknown"
 
 // defineProbes defines the probes. Without them, it warns of what will be unknown.
-func (r *Recorder) defineProbes(names *kcore.Kallsyms) {
+func (r *Recorder) defineProbes() {
 	limit := &Limit{What: unknownChanges}
 	switch {
 	case r.opts.Probes == nil:
@@ -71,7 +74,7 @@ func (r *Recorder) defineProbes(names *kcore.Kallsyms) {
 	case r.mem == nil:
 		limit.Remedy, limit.Err = "see the other warning", errors.New("the kernel's code cannot be read, which says where its probes must be")
 	default:
-		planned, err := r.planProbes(names)
+		planned, err := r.opts.Probes()
 		if err != nil {
 			limit.Remedy, limit.Err = "none: without its probes, each later copy of text tells what had changed (--snapshot-every)", err
 			break
@@ -82,27 +85,6 @@ func (r *Recorder) defineProbes(names *kcore.Kallsyms) {
 	}
 	r.warn(limit)
 }
-
-// planProbes asks for the probes, and gives the kernel's text for that.
-func (r *Recorder) planProbes(names *kcore.Kallsyms) ([]Probe, error) {
-	lo, hi, ok := names.Text()
-	if !ok || hi <= lo || hi-lo > maxText {
-		return nil, errors.New("/proc/kallsyms does not say where the kernel's text is")
-	}
-	text, err := unix.Mmap(-1, 0, int(hi-lo), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return nil, fmt.Errorf("memory for %d bytes of kernel text: %w", hi-lo, err)
-	}
-	defer unix.Munmap(text)
-	if err := r.mem.read(text, lo); err != nil {
-		return nil, err
-	}
-	return r.opts.Probes(&kcore.Core{Machine: r.mem.machine, Class: r.mem.class, Data: r.mem.data,
-		Segments: []kcore.Segment{{Addr: lo, Data: text}}}, names)
-}
-
-// maxText is more than any kernel has.
-const maxText = 1 << 30
 
 // probesMade makes the names of a process's probes differ.
 var probesMade atomic.Int64
@@ -135,6 +117,7 @@ func (r *Recorder) define(planned []Probe) (remedy string, err error) {
 		}
 		points = append(points, t)
 	}
+	r.notePlaces(planned)
 	if err == nil {
 		_, err = p.read()
 	}
@@ -399,6 +382,9 @@ func (r *Recorder) firstReading() (open uint64) {
 		r.warn(&Limit{What: unknownChanges, Remedy: "none while this records", Err: fmt.Errorf("the probes are of no use: %w", err)})
 		return now()
 	}
+	if !r.probes.tested {
+		r.noteArmed()
+	}
 	r.probes.tested = true
 	r.probes.first = x
 	return x.to
@@ -415,7 +401,11 @@ func (r *Recorder) noteFirst() error {
 	}
 	x := r.probes.first
 	r.probes.first = reading{}
-	return r.noteReading(x)
+	if err := r.noteReading(x); err != nil || r.probes.off == nil {
+		return err
+	}
+	r.probes.off = &journal.Disarmed{From: r.opened, Seen: r.opened}
+	return r.noteDisarmed()
 }
 
 // noteReading writes a reading to the journal, after the samples that it counts.
@@ -441,6 +431,7 @@ func (r *Recorder) count(last bool) error {
 	if p == nil || p.useless || !last && time.Since(p.counted) < countInterval {
 		return nil
 	}
+	before := now()
 	tries := 1
 	if last {
 		tries = firstTries
@@ -449,6 +440,10 @@ func (r *Recorder) count(last bool) error {
 	if err != nil {
 		r.warnCounters(err)
 		return nil
+	}
+	// After the reading: one that is noted says that the probes were armed until then.
+	if err := r.watchProbes(before, last); err != nil || p.off != nil {
+		return err
 	}
 	if !last && (!ok || maps.Equal(x.hits, p.last.hits) && x.from-p.last.to < uint64(noteInterval)) {
 		return nil

@@ -46,7 +46,7 @@ func readFile(t *testing.T, path string) string {
 }
 
 // fakeMemory is kernel memory with some text.
-func fakeMemory(t *testing.T) (*memory, *kcore.Kallsyms) {
+func fakeMemory(t *testing.T) *memory {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kcore")
 	f, err := os.Create(path)
@@ -64,11 +64,7 @@ func fakeMemory(t *testing.T) (*memory, *kcore.Kallsyms) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.close() })
-	k, err := kcore.ParseKallsyms([]byte("ffff800080000010 T _stext\nffff800080001000 T _etext\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, k
+	return m
 }
 
 // TestDefineProbes: the definitions get names of this recorder, and their events are recorded
@@ -84,16 +80,12 @@ func TestDefineProbes(t *testing.T) {
 		"events/textreplay/" + mapped + "/id":     "72\n",
 		"events/textreplay/" + mapped + "/format": "name: map\n",
 	})
-	mem, names := fakeMemory(t)
-	r := &Recorder{warned: make(map[string]bool), mem: mem, points: []tracepoint{{name: "module:module_load"}}}
+	r := &Recorder{warned: make(map[string]bool), mem: fakeMemory(t), points: []tracepoint{{name: "module:module_load"}}}
 	r.opts.Warn = func(err error) { t.Error(err) }
-	r.opts.Probes = func(text *kcore.Core, k *kcore.Kallsyms) ([]Probe, error) {
-		if b := text.Bytes(0xffff800080000010, 4); text.Machine != elf.EM_AARCH64 || string(b) != "\x1f\x20\x03\xd5" || k != names {
-			t.Errorf("%v, % x", text.Machine, b)
-		}
+	r.opts.Probes = func() ([]Probe, error) {
 		return []Probe{{"p:tp/clr unmap lr=%link:x64", false}, {"p:tp/map __set_fixmap phys=%x1:x64 st=+0($stack):x64[10]", true}}, nil
 	}
-	r.defineProbes(names)
+	r.defineProbes()
 	define := "p:textreplay/" + clr + " unmap lr=%link:x64\np:textreplay/" + mapped + " __set_fixmap phys=%x1:x64 st=+0($stack):x64[10]\n"
 	if got := readFile(t, root+"/kprobe_events"); got != define {
 		t.Errorf("%q", got)
@@ -134,21 +126,21 @@ func TestStaleProbes(t *testing.T) {
 
 // TestProbeLimits: if no probes can be made, the recorder says why, and what helps.
 func TestProbeLimits(t *testing.T) {
-	mem, names := fakeMemory(t)
-	plan := func(*kcore.Core, *kcore.Kallsyms) ([]Probe, error) {
+	mem := fakeMemory(t)
+	plan := func() ([]Probe, error) {
 		return []Probe{{"p:tp/map __set_fixmap", true}}, nil
 	}
 	errPlan := errors.New("no writer could be decoded")
 	for _, tt := range []struct {
 		name   string
 		files  map[string]string
-		probes func(*kcore.Core, *kcore.Kallsyms) ([]Probe, error)
+		probes func() ([]Probe, error)
 		mem    *memory
 		want   string
 	}{
 		{"nobody plans", nil, nil, mem, "help probes"},
 		{"no memory", nil, plan, nil, "cannot be read"},
-		{"an unknown kernel", nil, func(*kcore.Core, *kcore.Kallsyms) ([]Probe, error) { return nil, errPlan }, mem, errPlan.Error()},
+		{"an unknown kernel", nil, func() ([]Probe, error) { return nil, errPlan }, mem, errPlan.Error()},
 		{"tracefs is not mounted", nil, plan, mem, "mount tracefs"},
 		{"no kprobe events", map[string]string{"events/enable": ""}, plan, mem, "CONFIG_KPROBE_EVENTS"},
 		{"the kernel refuses", map[string]string{"kprobe_events": "", "events/enable": ""}, plan, mem, "error_log"},
@@ -159,7 +151,7 @@ func TestProbeLimits(t *testing.T) {
 			r := &Recorder{warned: make(map[string]bool), mem: tt.mem}
 			r.opts.Probes = tt.probes
 			r.opts.Warn = func(err error) { warnings = append(warnings, err.Error()) }
-			r.defineProbes(names)
+			r.defineProbes()
 			if len(warnings) != 1 || !strings.Contains(warnings[0], unknownChanges) || !strings.Contains(warnings[0], tt.want) {
 				t.Errorf("%q, want %s", warnings, tt.want)
 			}

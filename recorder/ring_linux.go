@@ -31,6 +31,7 @@ type ring struct {
 	last   uint64 // time of the last record that was taken
 	opened uint64 // when its events were open
 	wrap   []byte // a record that lies across the end of data
+	read   uint64 // bytes since the pages of data were given back
 }
 
 func mapRing(fd, cpu, pages int) (*ring, error) {
@@ -50,7 +51,7 @@ const recordHeader = 8 // struct perf_event_header: u32 type, u16 misc, u16 size
 func (r *ring) take(record func(raw []byte) error) error {
 	head := atomic.LoadUint64(&r.page.Data_head)
 	tail := r.page.Data_tail // only we write it
-	size := uint64(len(r.data))
+	size, first := uint64(len(r.data)), tail
 	for tail < head {
 		at := tail % size
 		n := uint64(binary.NativeEndian.Uint16(r.data[at+6:])) // records are aligned to 8: no header wraps around
@@ -68,8 +69,18 @@ func (r *ring) take(record func(raw []byte) error) error {
 		tail += n
 	}
 	atomic.StoreUint64(&r.page.Data_tail, tail)
+	if r.read += head - first; r.read >= keptBytes {
+		// The pages remain the kernel's; this process maps them again when it reads them. A
+		// kernel that has mapped all of them from the beginning does not count them as memory
+		// of the process, and refuses.
+		r.read = 0
+		unix.Madvise(r.data, unix.MADV_DONTNEED)
+	}
 	return nil
 }
+
+// keptBytes is how many bytes of a ring buffer may be mapped as memory of this process.
+const keptBytes = 256 << 10
 
 // sampledIn reports whether a record that was not taken yet is a sample of the given time.
 func (r *ring) sampledIn(from, to uint64) bool {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -185,38 +184,19 @@ func (r *Recorder) copy() {
 	if p.copies > 1 {
 		dir, base = filepath.Join("copies", strconv.Itoa(p.copies-1)), "kcore_dir"
 	}
+	if base == "" {
+		p.pages = make(map[uint64]uint64)
+	}
 	go func() {
-		c, err := mem.copyText(now)
-		if err != nil {
-			r.done <- copied{err: err, of: p}
-			r.nudge()
-			return
+		c, err := mem.copyText(filepath.Join(p.dir, dir), now, p.pages)
+		x := copied{err: err, of: p}
+		if err == nil {
+			x.entry, x.bytes = journal.Copy{Dir: dir, From: c.from, To: c.to, Base: base, Read: c.read()}, c.size
 		}
-		defer c.free()
-		size := 0
-		keep := func(addr uint64, page []byte) bool {
-			sum := maphash.Bytes(pageSeed, page)
-			old, ok := p.pages[addr]
-			if base == "" {
-				p.pages[addr] = sum
-			}
-			if ok && old == sum {
-				return false
-			}
-			size += len(page)
-			return true
-		}
-		if base == "" {
-			p.pages = make(map[uint64]uint64)
-		}
-		err = mem.write(filepath.Join(p.dir, dir), c, keep)
-		r.done <- copied{entry: journal.Copy{Dir: dir, From: c.from, To: c.to, Base: base, Read: c.read()}, bytes: size, err: err, of: p}
+		r.done <- x
 		r.nudge()
 	}()
 }
-
-// pageSeed is of this process: the sums are compared only within it.
-var pageSeed = maphash.MakeSeed()
 
 // finishCopy notes a copy in the journal.
 func (r *Recorder) finishCopy(c copied) error {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
-	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/recorder"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -83,7 +83,8 @@ what it may do, and says what will be unknown and what would help.`,
 	f.IntVarP(&opts.Pages, "mmap-pages", "m", opts.Pages, "make ring buffers of `N` pages for each CPU, a power of two (default 128, or 4 MB where probes record the changes)")
 	f.DurationVar(&opts.SnapshotEvery, "snapshot-every", 0, "copy kernel text again each `TIME`, such as 10m; only changed pages are stored")
 	f.Var(&maxSize, "max-size", "begin a new piece in DIR when one has this many bytes")
-	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does (not those that only probes record)")
+	f.BoolVar(&follow, "follow", false, "print each change when it was made, as log does")
+	f.BoolVar(&opts.Rearm, "rearm", false, "if somebody disarms all kprobes, arm them again, where probes record the changes")
 	f.IntVar(&opts.MaxPieces, "max-pieces", 0, "keep only the `N` newest pieces")
 	return cmd
 }
@@ -164,14 +165,29 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 }
 
 // planProbes returns the probes that record the changes of text of a kernel that emits no
-// TEXT_POKE records.
-func planProbes(text *kcore.Core, names *kcore.Kallsyms) (probes []recorder.Probe, err error) {
-	p, err := replay.PlanProbes(text, names)
+// TEXT_POKE records. "textreplay probes" derives them in a process of its own: the kernel's
+// names and text take more memory than the recorder may have.
+func planProbes() (probes []recorder.Probe, err error) {
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	var complaint strings.Builder
+	c := exec.Command(self, "probes", "--json")
+	c.Stderr = &complaint
+	out, err := c.Output()
+	if err != nil {
+		if s := strings.TrimSpace(strings.TrimPrefix(complaint.String(), "textreplay: ")); s != "" {
+			err = errors.New(s)
+		}
+		return nil, err
+	}
+	var p jsonPlan
+	if err := json.Unmarshal(out, &p); err != nil {
+		return nil, fmt.Errorf("textreplay probes: %w", err)
+	}
 	for i, d := range p.Definitions {
-		probes = append(probes, recorder.Probe{Definition: d, Each: !p.IsPart(i)})
+		probes = append(probes, recorder.Probe{Definition: d, Each: !(&replay.ProbePlan{Definitions: p.Definitions}).IsPart(i)})
 	}
 	return probes, nil
 }

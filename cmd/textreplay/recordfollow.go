@@ -25,6 +25,7 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder"
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -42,21 +43,14 @@ type recordFollower struct {
 	round   []*replay.Change                // by arrival
 	ready   []*replay.Change                // of the round before, which this one may have earlier records than
 	ended   *atomic.Bool                    // the recorder has ended
+	probes  *replay.ProbeReader             // nil if the kernel records text pokes
 	idle    int                             // how often the file had nothing new since the last record
 }
 
 // followRecord prints what is recorded into dir until ended is set and all is printed.
 // In a recording in pieces, dir is the first one.
 func (a *app) followRecord(dir string, pieces bool, ended *atomic.Bool) error {
-	l := &log{app: a, shown: make(map[*replay.Sequence]bool), renderings: make(map[string]*rendering)}
-	l.times, l.addrs = interval{0, timeline.MaxTime}, interval{0, timeline.MaxTime}
-	f := &recordFollower{logText: &logText{log: l}, symbols: make(map[uint64]timeline.SymbolEvent),
-		comms: make(map[uint32]string), stale: true, ended: ended, machine: thisMachine()}
-	order := hostOrder()
-	l.c = &coder{order: order}
-	if dis, err := disasm.New(f.machine, order); err == nil {
-		l.c.dis = dis
-	}
+	f := a.newRecordFollower(thisMachine(), hostOrder(), ended)
 	if text, err := os.ReadFile("/proc/kallsyms"); err == nil {
 		if k, err := kcore.ParseKallsyms(text); err == nil && !k.Restricted() {
 			f.names = k
@@ -65,6 +59,24 @@ func (a *app) followRecord(dir string, pieces bool, ended *atomic.Bool) error {
 	if !pieces {
 		return f.piece(filepath.Join(dir, "data"), func() bool { return false })
 	}
+	return f.pieces(dir)
+}
+
+// newRecordFollower returns a follower that knows no names yet.
+func (a *app) newRecordFollower(machine elf.Machine, order binary.ByteOrder, ended *atomic.Bool) *recordFollower {
+	l := &log{app: a, shown: make(map[*replay.Sequence]bool), renderings: make(map[string]*rendering)}
+	l.times, l.addrs = interval{0, timeline.MaxTime}, interval{0, timeline.MaxTime}
+	f := &recordFollower{logText: &logText{log: l}, symbols: make(map[uint64]timeline.SymbolEvent),
+		comms: make(map[uint32]string), stale: true, ended: ended, machine: machine}
+	l.c = &coder{order: order}
+	if dis, err := disasm.New(machine, order); err == nil {
+		l.c.dis = dis
+	}
+	return f
+}
+
+// pieces prints the changes of all pieces from the one in dir on.
+func (f *recordFollower) pieces(dir string) error {
 	n, err := strconv.Atoi(filepath.Base(dir))
 	if err != nil {
 		return err
@@ -112,6 +124,9 @@ func (f *recordFollower) piece(path string, over func() bool) error {
 		return err
 	}
 	rec := rd.Recording()
+	if err := f.openProbes(filepath.Dir(path), rec); err != nil {
+		return err
+	}
 	for rd.Next() {
 		f.idle = 0
 		if err := f.record(rec, rd.Record()); err != nil {
@@ -123,6 +138,56 @@ func (f *recordFollower) piece(path string, over func() bool) error {
 		return err
 	}
 	return cmp.Or(outputError(f.out.Flush()), inputError(rd.Err()))
+}
+
+// openProbes prepares to read the samples of probes, if the recording in dir has any. The code
+// that they need is in the first copy of text, which the recorder makes at once.
+func (f *recordFollower) openProbes(dir string, rec *perfdata.Recording) error {
+	if !slices.ContainsFunc(rec.Events(), replay.MayBeProbe) {
+		return nil
+	}
+	whole, err := perfdata.Open(dir)
+	if err != nil {
+		return inputError(err)
+	}
+	defer whole.Close()
+	formats, err := whole.Feature(perfdata.FeatureTracingData)
+	if err != nil {
+		return nil // it has no tracepoints
+	}
+	if f.probes != nil {
+		f.probes.Begin(rec, formats)
+		return nil
+	}
+	if !replay.NewProbeReader(nil, nil).Begin(rec, formats) {
+		return nil
+	}
+	copied := filepath.Join(dir, replay.OwnCopy)
+	for !hasCopy(dir) {
+		if f.ended.Load() {
+			fmt.Fprintln(f.stderr, "textreplay: warning: no changes are printed: there is no copy of kernel text, whose code says what the samples of probes mean")
+			return nil
+		}
+		time.Sleep(followPause)
+	}
+	snap, err := kcore.Open(copied)
+	if err != nil {
+		return inputError(err)
+	}
+	f.probes = replay.NewProbeReader(snap.Core, snap.Kallsyms)
+	f.probes.Begin(rec, formats)
+	return nil
+}
+
+// hasCopy reports whether the first copy of text is complete: the journal has it then.
+func hasCopy(dir string) bool {
+	file, err := os.Open(filepath.Join(dir, journal.Name))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	entries, err := journal.Read(file)
+	return err == nil && slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Copy != nil && e.Copy.Dir == replay.OwnCopy })
 }
 
 const (
@@ -176,6 +241,14 @@ func (f *recordFollower) record(rec *perfdata.Recording, x *perfdata.Record) err
 			f.comms[t.TID] = f.comms[t.PTID]
 		}
 		return nil
+	case perfdata.RecordSample:
+		if f.probes == nil {
+			return nil
+		}
+		if c.Poke = f.probes.Change(x); c.Poke == nil {
+			return nil
+		}
+		c.Kind = patching.KindOfPoke(f.machine, rec.ByteOrder(), c.Poke.Old, c.Poke.New)
 	case perfdata.RecordTextPoke:
 		c.Poke = new(perfdata.TextPoke)
 		if rec.TextPoke(x, c.Poke) != nil {

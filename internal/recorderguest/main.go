@@ -27,6 +27,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,12 +94,26 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
-// Where x86-64 has modules, BPF programs, trampolines and slots of kprobes.
+// Where x86-64 has modules, BPF programs, trampolines and slots of kprobes. Other architectures
+// have them among all areas of vmalloc, where the name of the function that made an area says
+// what it is.
 const (
 	modulesFrom = 0xffffffffc0000000
 	modulesTo   = 0xffffffffff000000
-	page        = 4096
 )
+
+// codeMakers make areas of code.
+var codeMakers = []string{"module_alloc", "execmem", "bpf_jit_alloc_exec", "bpf_prog_pack", "bpf_image_alloc", "arch_alloc_bpf_trampoline", "alloc_insn_page"}
+
+// isCode reports whether a line of /proc/vmallocinfo is an area of code.
+func (a area) isCode(line string) bool {
+	if runtime.GOARCH == "amd64" {
+		return modulesFrom <= a.lo && a.hi <= modulesTo
+	}
+	return slices.ContainsFunc(codeMakers, func(name string) bool { return strings.Contains(line, name) })
+}
+
+var page = uint64(os.Getpagesize())
 
 // oracle copies the text of the kernel, and each area of the module region, and adds a line
 // to DIR/oracles.tsv.
@@ -173,7 +188,7 @@ func oracle(dir, label string) error {
 
 type area struct{ lo, hi uint64 }
 
-// kernelText returns the pages of _text to _etext.
+// kernelText returns the pages of kernel text.
 func kernelText() ([]area, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -194,17 +209,21 @@ func kernelText() ([]area, error) {
 		switch fields[2] {
 		case "_text":
 			lo = addr
+		case "_stext":
+			if lo == 0 {
+				lo = addr // some kernels list no symbol before it
+			}
 		case "_etext":
 			hi = (addr + page - 1) &^ (page - 1)
 		}
 	}
 	if lo == 0 || hi <= lo {
-		return nil, errors.Join(errors.New("kallsyms has no _text and _etext"), sc.Err())
+		return nil, errors.Join(errors.New("kallsyms has no _text or _stext, and _etext"), sc.Err())
 	}
 	return []area{{lo, hi}}, sc.Err()
 }
 
-// moduleAreas returns what /proc/vmallocinfo lists in the module region. The last page of
+// moduleAreas returns the areas of modules and of other code that /proc/vmallocinfo lists. The last page of
 // an area is its guard page, which is not mapped.
 func moduleAreas() (areas []area, err error) {
 	f, err := os.Open("/proc/vmallocinfo")
@@ -215,7 +234,7 @@ func moduleAreas() (areas []area, err error) {
 	sc := bufio.NewScanner(f)
 	for sc.Scan() {
 		var a area
-		if n, _ := fmt.Sscanf(sc.Text(), "0x%x-0x%x", &a.lo, &a.hi); n != 2 || a.lo < modulesFrom || a.hi > modulesTo {
+		if n, _ := fmt.Sscanf(sc.Text(), "0x%x-0x%x", &a.lo, &a.hi); n != 2 || !a.isCode(sc.Text()) {
 			continue
 		}
 		if a.hi -= page; a.lo < a.hi {

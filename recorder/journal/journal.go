@@ -28,8 +28,8 @@ import (
 const Name = "textreplay.jsonl"
 
 // Version is the version of the format. A reader refuses a higher one. Version 1 had no
-// Counters.
-const Version = 2
+// Counters, version 2 no Disarmed.
+const Version = 3
 
 // An Entry is a line. Exactly one of its pointers is set.
 type Entry struct {
@@ -40,6 +40,7 @@ type Entry struct {
 	Bytes *Bytes `json:"bytes,omitempty"`
 	// Counters are those of probes that record the changes of text.
 	Counters *Counters `json:"counters,omitempty"`
+	Disarmed *Disarmed `json:"disarmed,omitempty"`
 	End      *End      `json:"end,omitempty"` // the recorder ended by itself
 }
 
@@ -143,6 +144,14 @@ type Hits struct {
 	Missed uint64 `json:"missed"`
 }
 
+// Disarmed is a time in which all kprobes were disarmed, so that the probes had no hits. A line
+// with the same From and with To replaces the one without, when they are armed again.
+type Disarmed struct {
+	From uint64 `json:"from"`         // the last time at which they were armed for certain
+	Seen uint64 `json:"seen"`         // when the recorder noticed
+	To   uint64 `json:"to,omitempty"` // from here on they are armed again; 0: not yet
+}
+
 // An End is the clean end of a recording: all records up to Time were taken.
 type End struct {
 	Time uint64 `json:"time"`
@@ -208,7 +217,7 @@ func parse(line []byte, e *Entry, first bool) error {
 		return err
 	}
 	n := 0
-	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.Bytes != nil, e.Counters != nil, e.End != nil} {
+	for _, set := range []bool{e.Start != nil, e.Ready != nil, e.Copy != nil, e.Gap != nil, e.Bytes != nil, e.Counters != nil, e.Disarmed != nil, e.End != nil} {
 		if set {
 			n++
 		}
@@ -225,7 +234,8 @@ func parse(line []byte, e *Entry, first bool) error {
 		return errDir
 	case e.Copy != nil && slices.ContainsFunc(e.Copy.Read, func(r Range) bool { return r.Lo > r.Hi }),
 		e.Copy != nil && e.Copy.From > e.Copy.To, e.Gap != nil && e.Gap.From > e.Gap.To,
-		e.Bytes != nil && e.Bytes.From > e.Bytes.To, e.Counters != nil && e.Counters.From > e.Counters.To:
+		e.Bytes != nil && e.Bytes.From > e.Bytes.To, e.Counters != nil && e.Counters.From > e.Counters.To,
+		e.Disarmed != nil && (e.Disarmed.From > e.Disarmed.Seen || e.Disarmed.To != 0 && e.Disarmed.To < e.Disarmed.Seen):
 		return errOrder
 	}
 	return nil

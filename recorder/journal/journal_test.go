@@ -22,6 +22,8 @@ func TestRoundTrip(t *testing.T) {
 		{Copy: &Copy{Dir: "copies/1", From: 7, To: 1 << 63, Base: "kcore_dir", Read: []Range{{0xffffffff81000000, 0xffffffff82000000}}}},
 		{Gap: &Gap{CPU: 3, From: 8, To: ^uint64(0)}},
 		{Counters: &Counters{From: 8, To: 9, Data: 4096, Probes: map[string]Hits{"map_7_1": {Hits: 3, Missed: 1}}}},
+		{Disarmed: &Disarmed{From: 8, Seen: 9}},
+		{Disarmed: &Disarmed{From: 8, Seen: 9, To: 10}},
 		{End: &End{Time: 9}},
 	}
 	var b bytes.Buffer
@@ -56,8 +58,10 @@ func TestDamage(t *testing.T) {
 		{first + `{"end":{"time":3},"ready":{"time":2}}` + "\n", 1, 2},
 		{first + first, 1, 2},
 		{`{"end":{"time":3}}` + "\n", 0, 1},
-		{strings.Replace(first, `"version":1`, `"version":2`, 1), 1, 0},
-		{strings.Replace(first, `"version":1`, `"version":3`, 1), 0, 1},
+		{strings.Replace(first, `"version":1`, `"version":3`, 1), 1, 0},
+		{strings.Replace(first, `"version":1`, `"version":4`, 1), 0, 1},
+		{first + `{"disarmed":{"from":3,"seen":2}}` + "\n", 1, 2},
+		{first + `{"disarmed":{"from":3,"seen":4,"to":3}}` + "\n", 1, 2},
 		{first + `{"counters":{"from":3,"to":2}}` + "\n", 1, 2},
 		{first + `{"gap":{"cpu":1,"from":3,"to":2}}` + "\n", 1, 2},
 		{first + `{"copy":{"dir":"../x","from":1,"to":2}}` + "\n", 1, 2},

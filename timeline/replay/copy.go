@@ -36,6 +36,7 @@ type openCopy struct {
 	// journaled is set if the journal of the recording has the copy, or lacks kcore_dir,
 	// because the recorder was killed while it made that.
 	journaled bool
+	dir       string // in the recording's directory, if it is journaled
 	// read has the ranges that the recorder read. With sameElsewhere set, pages of them
 	// that the copy lacks are as in the first copy.
 	read          []timeline.Range

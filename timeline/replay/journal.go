@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -29,11 +30,15 @@ type recorderJournal struct {
 	bytes []journal.Bytes
 	// counters are the readings of probes' hit counters.
 	counters []journal.Counters
+	disarmed []journal.Disarmed
 	ended    uint64 // 0 if the recorder was killed
-	bad      error  // a line that cannot be read: lines of gaps may be missing
+	entries  []journal.Entry
+	bad      error // a line that cannot be read: lines of gaps may be missing
 }
 
-// ownCopy is the directory of the copy that was made first.
+// OwnCopy is the directory of the copy that was made first, in that of a recording.
+const OwnCopy = ownCopy
+
 const ownCopy = "kcore_dir"
 
 // readJournal reads the journal of a recording, if it has one.
@@ -53,7 +58,7 @@ func (r *Replay) readJournal() error {
 	defer f.Close()
 	r.given = append(r.given, stampedFile{"journal", path, info})
 	entries, err := journal.Read(f)
-	j := &recorderJournal{bad: err}
+	j := &recorderJournal{bad: err, entries: entries}
 	for i := range entries {
 		switch e := &entries[i]; {
 		case e.Start != nil:
@@ -70,12 +75,41 @@ func (r *Replay) readJournal() error {
 			j.bytes = append(j.bytes, *e.Bytes)
 		case e.Counters != nil:
 			j.counters = append(j.counters, *e.Counters)
+		case e.Disarmed != nil:
+			if n := len(j.disarmed); n > 0 && j.disarmed[n-1].From == e.Disarmed.From {
+				j.disarmed = j.disarmed[:n-1]
+			}
+			j.disarmed = append(j.disarmed, *e.Disarmed)
 		case e.End != nil:
 			j.ended = e.End.Time
 		}
 	}
 	r.journal = j
 	return nil
+}
+
+// Journal returns the lines of the journal of "textreplay record", nil if the recording has
+// none. Readings of hit counters whose samples the recording does not have yet are left out.
+// The error is that of a line that cannot be read: what comes after it is missing.
+func (r *Replay) Journal() ([]journal.Entry, error) {
+	if r.journal == nil {
+		return nil, nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.journal.entries), func(e journal.Entry) bool {
+		return e.Counters != nil && e.Counters.Data > r.Recording.Size()
+	}), r.journal.bad
+}
+
+// JournaledCopies yields the later copies of text that the journal names, by their directories
+// in that of the recording.
+func (r *Replay) JournaledCopies() iter.Seq2[string, *kcore.Snapshot] {
+	return func(yield func(string, *kcore.Snapshot) bool) {
+		for i := range r.copies {
+			if c := &r.copies[i]; c.journaled && !c.own && !yield(c.dir, c.Snapshot) {
+				return
+			}
+		}
+	}
 }
 
 // BootID returns the kernel's id of the boot in which the recording was made, "" if the
@@ -111,7 +145,7 @@ func (r *Replay) openJournaled() error {
 		for i, x := range c.Read {
 			read[i] = timeline.Range{Lo: uint64(x.Lo), Hi: uint64(x.Hi)}
 		}
-		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: Copy{KCore: dir, Made: Times{c.From, c.To}}, name: dir, journaled: true, sameElsewhere: c.Base == ownCopy, read: read})
+		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: Copy{KCore: dir, Made: Times{c.From, c.To}}, name: dir, dir: c.Dir, journaled: true, sameElsewhere: c.Base == ownCopy, read: read})
 	}
 	return nil
 }

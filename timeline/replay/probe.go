@@ -255,7 +255,7 @@ func (s *scan) addProbed() {
 	newest := make(map[uint32]*probeWrite) // of each thread
 	for i := range p.writes {
 		w := &p.writes[i]
-		if w.phys != 0 && w.len == 0 && len(indices) > 0 && !indices[w.index] {
+		if w.isOther(indices) {
 			w.index, p.fixmaps = notText, p.fixmaps+1
 			continue
 		}
@@ -284,6 +284,12 @@ func (s *scan) addProbed() {
 			p.nowhere = append(p.nowhere, timeline.Interval{From: o.time, To: timeline.MaxTime})
 		}
 	}
+}
+
+// isOther reports whether the pair is of another user of the fixmap than the writers of text,
+// whose indices are given.
+func (w *probeWrite) isOther(indices map[uint64]bool) bool {
+	return w.phys != 0 && w.len == 0 && len(indices) > 0 && !indices[w.index]
 }
 
 // closePairs notes each BEFORE that is still open after the last sample.
@@ -382,15 +388,27 @@ func (s *scan) kernelText() (lo, hi uint64, ok bool) {
 func (p *probeLog) findOffset(lo, hi uint64) {
 	votes, total := make(map[uint64]int), 0
 	for i := range p.writes {
-		w := &p.writes[i]
-		for _, x := range w.words {
-			if w.phys != 0 && lo <= x.addr && x.addr < hi && (x.addr^w.phys)&0xfff == 0 {
-				votes[x.addr-w.phys]++
-				total++
-				break
-			}
+		if off, ok := p.writes[i].vote(lo, hi); ok {
+			votes[off]++
+			total++
 		}
 	}
+	p.elect(votes, total)
+}
+
+// vote returns by how much the kernel's addresses differ from physical ones, if a register
+// shows that.
+func (w *probeWrite) vote(lo, hi uint64) (offset uint64, ok bool) {
+	for _, x := range w.words {
+		if w.phys != 0 && lo <= x.addr && x.addr < hi && (x.addr^w.phys)&0xfff == 0 {
+			return x.addr - w.phys, true
+		}
+	}
+	return 0, false
+}
+
+// elect takes the offset that nearly all votes are for.
+func (p *probeLog) elect(votes map[uint64]int, total int) {
 	best := 0
 	for off, n := range votes {
 		if n > best {

@@ -4,10 +4,14 @@
 package replay_test
 
 import (
+	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // TestProbeOracles: recordings of kernels that record no pokes, with a probe on the
@@ -52,6 +56,50 @@ func TestProbeOracles(t *testing.T) {
 						t.Errorf("in the end text is %v for the reason %v", span.Standing, span.Reason)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestProbeReaderOracles: a program that reads the samples one after the other gets the
+// changes that Load gets.
+func TestProbeReaderOracles(t *testing.T) {
+	for _, name := range []string{"arm64/probe", "arm64/probe612", "ppc64le/probe"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(corpus.Large(t, name), "rec.data")
+			r, err := replay.Load(path, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			change := func(p *perfdata.TextPoke) string {
+				return fmt.Sprintf("%d %d %d %#x %x %x", p.Time, p.CPU, p.TID, p.Addr, p.Old, p.New)
+			}
+			missing, n := make(map[string]bool), 0
+			for p := range r.ProbedChanges() {
+				missing[change(p)] = true
+			}
+			formats, err := r.Recording.Feature(perfdata.FeatureTracingData)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := replay.NewProbeReader(r.Snapshot.Core, r.Snapshot.Kallsyms)
+			if !x.Begin(r.Recording, formats) {
+				t.Fatal("it has no probes")
+			}
+			sc := r.Recording.Scan(perfdata.Only(perfdata.RecordSample))
+			for sc.Next() {
+				p := x.Change(sc.Record())
+				if p == nil {
+					continue
+				}
+				if n++; !missing[change(p)] {
+					t.Fatalf("Load has no change %s", change(p))
+				}
+				delete(missing, change(p))
+			}
+			if len(missing) > 0 || n == 0 {
+				t.Errorf("%d changes are missing, of %d", len(missing), n+len(missing))
 			}
 		})
 	}

@@ -45,6 +45,7 @@ func (s *scan) coverProbes() Coverage {
 		}
 	}
 	s.coverPairs(&c)
+	s.coverDisarmed(&c)
 	s.coverCounts(&c)
 	if p.accounted || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.ProbeEarly }) {
 		// The counters say what the times of the events cannot: whether anything was changed
@@ -136,6 +137,27 @@ func (s *scan) coverPairs(c *Coverage) {
 	}
 	for _, v := range p.back {
 		c.limit(timeline.ProbeUnpaired, v.From, v.To, "the times of a CPU's samples go back from %s to %s", Seconds(v.To), Seconds(v.From))
+	}
+}
+
+// coverDisarmed limits the coverage where "textreplay record" found that its probes were
+// disarmed. The sample of the store that removed the probe says since when, if there is one.
+func (s *scan) coverDisarmed(c *Coverage) {
+	if s.journal == nil {
+		return
+	}
+	for _, d := range s.journal.disarmed {
+		from, to := d.From, timeline.MaxTime
+		for i := range s.probes.loose {
+			if l := &s.probes.loose[i]; !l.after && d.From <= l.time && l.time <= d.Seen && s.isProbe(l) {
+				from = l.time
+				break
+			}
+		}
+		if d.To != 0 {
+			to = d.To
+		}
+		c.limit(timeline.ProbeDisarmed, from, to, "the recorder found all kprobes disarmed at %s", Seconds(d.Seen))
 	}
 }
 

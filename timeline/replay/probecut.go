@@ -90,11 +90,15 @@ func (r *Replay) ProbedChanges() iter.Seq[*perfdata.TextPoke] {
 func (r *Replay) Formats() (name string, text []byte) { return formatsName, r.formats }
 
 // ProbeCounters yields the readings of the probes' hit counters, each with a name for its
-// file and its content, in the form that [Options.ProbeCounters] takes.
+// file and its content, in the form that [Options.ProbeCounters] takes. Those of the journal
+// are left out ([Replay.Journal]).
 func (r *Replay) ProbeCounters() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for i := range r.counters {
 			c := &r.counters[i]
+			if c.recorder {
+				continue
+			}
 			var text []byte
 			if c.pid != 0 {
 				text = fmt.Appendf(text, "pid %d\n", c.pid)

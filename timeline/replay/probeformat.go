@@ -101,6 +101,10 @@ func formatNames(text []byte) map[uint64]string {
 	return names
 }
 
+// MayBeProbe reports whether an event may be a probe on a text writer: a tracepoint with raw
+// data. Its format says more.
+func MayBeProbe(e *perfdata.Event) bool { return mayBeProbe(e) }
+
 // mayBeProbe reports whether an event may be a probe on a text writer, as far as the
 // recording says without its format.
 func mayBeProbe(e *perfdata.Event) bool {

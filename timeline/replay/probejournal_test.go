@@ -105,13 +105,43 @@ func TestProbeJournal(t *testing.T) {
 				"480..500 in_flight explicit-window "+wordB,
 				"500..955 unconfirmed probe-missed "+wordB,
 				"955.. unconfirmed probe-unchecked "+wordB)},
+		{"the recorder found the probes disarmed", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + `{"disarmed":{"from":600,"seen":610}}; {"disarmed":{"from":600,"seen":610,"to":700}}; ` + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..600 known "+wordB,
+				"600..950 unconfirmed probe-disarmed "+wordB, // and no copy of text shows what it is
+				"950.. unconfirmed probe-unchecked "+wordB)},
+		{"they were not armed again", nil,
+			counters(95, 100, 1, 7, 0) + ready + own + `{"disarmed":{"from":300,"seen":310,"to":400}}; {"disarmed":{"from":600,"seen":610}}; ` + counters(950, 955, 1, 9, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..400 unconfirmed probe-disarmed "+wordNOP, // the copy may have been made after a change
+				"400..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..600 known "+wordB,
+				"600.. unconfirmed probe-disarmed "+wordB)},
+		{"a sample says since when", func(w *tape) {
+			w.probe(20, 604, probeMap+probePhys, lrMap, probeMap, "800020d4", "")
+			w.round()
+		},
+			counters(95, 100, 1, 7, 0) + ready + own + `{"disarmed":{"from":600,"seen":610}}; ` + counters(950, 955, 1, 10, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..604 known "+wordB,
+				"604.. unconfirmed probe-disarmed "+wordB)},
 		{"without readings nothing is known", nil, ready + own + end, textLines(
 			"0..480 unconfirmed probe-unchecked "+wordNOP,
 			"480..500 in_flight explicit-window "+wordB,
 			"500.. unconfirmed probe-unchecked "+wordB)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := journaled(t, newRecorderTape(t), tt.journal, nil)
+			w := newRecorderTape(t)
+			if tt.tape != nil {
+				tt.tape(w)
+			}
+			r := journaled(t, w, tt.journal, nil)
 			if d := cmp.Diff(tt.want, r.Image.Dump(0x1100, 4)); d != "" {
 				t.Errorf("%v\n-want +got:\n%s", r.Report.Coverage.Pokes, d)
 			}

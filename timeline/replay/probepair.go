@@ -33,17 +33,23 @@ type probeSeen struct {
 	sum  uint32
 }
 
+// pairedBy is what a sample must have to be paired.
+const pairedBy = perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleTID
+
 // probeSample handles a sample of a probe on a text writer.
 func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.SampleID, raw []byte) {
 	if len(raw) < e.size {
 		s.broken(rec, "%d bytes of raw data, the event's fields take %d", len(raw), e.size)
 		return
 	}
-	const needed = perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleTID
-	if id.Has&needed != needed {
+	if id.Has&pairedBy != pairedBy {
 		return // coverProbes says so
 	}
-	p := s.probes
+	s.probes.sample(s.rec.ByteOrder(), e, id, raw)
+}
+
+// sample handles a sample that has all the fields of its event.
+func (p *probeLog) sample(order binary.ByteOrder, e *probeEvent, id *perfdata.SampleID, raw []byte) {
 	c := p.cpus[int64(id.CPU)]
 	if c == nil {
 		c = &probeCPU{}
@@ -53,7 +59,7 @@ func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.Sam
 		return
 	}
 	e.times = append(e.times, id.Time)
-	x := probeSample{e, id, raw, s.rec.ByteOrder()}
+	x := probeSample{e, id, raw, order}
 	if ip := x.u64(e.ip); e.where != ip {
 		e.moved = e.moved || e.where != 0
 		e.where = ip

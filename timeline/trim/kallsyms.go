@@ -24,7 +24,7 @@ const cutMarker = "symbols_cut_away"
 // point to, and kept samples. Cut markers replace the others.
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	t := newSymbolCut(k)
-	for _, s := range c.segments() {
+	for _, s := range c.ownSegments() {
 		for p := s.Addr; p < s.Addr+uint64(len(s.Data)); p += pageSize {
 			t.keepAt(p)
 		}
@@ -121,16 +121,21 @@ func (t *symbolCut) write(w *bufio.Writer, data map[uint64]bool) error {
 	for i, s := range t.k.All() {
 		switch {
 		case kept[i] || data[s.Addr] || s.Module != "" || s.Name == "_stext" || s.Name == "_etext" || s.Name == "_text":
-			line := fmt.Sprintf("%016x %c %s", s.Addr, s.Type, s.Name)
-			if s.Module != "" {
-				line += "\t[" + s.Module + "]"
-			}
-			fmt.Fprintln(w, line)
+			fmt.Fprintln(w, symbolLine(s))
 		case ends[i]:
 			fmt.Fprintf(w, "%016x t %s\n", s.Addr, cutMarker)
 		}
 	}
 	return w.Flush()
+}
+
+// symbolLine returns a symbol as /proc/kallsyms has it.
+func symbolLine(s kcore.Symbol) string {
+	line := fmt.Sprintf("%016x %c %s", s.Addr, s.Type, s.Name)
+	if s.Module != "" {
+		line += "\t[" + s.Module + "]"
+	}
+	return line
 }
 
 func isText(s kcore.Symbol) bool {
@@ -142,7 +147,7 @@ func isText(s kcore.Symbol) bool {
 func (c *cut) pointedTo() map[uint64]bool {
 	out := make(map[uint64]bool)
 	v := c.r.Image.At(c.r.Report.First)
-	for _, s := range c.segments() {
+	for _, s := range c.ownSegments() {
 		for addr := s.Addr; addr < s.Addr+uint64(len(s.Data)); addr += 8 {
 			if l, ok := c.r.OpsLiteral(v, addr); ok {
 				out[l.Ops] = true

@@ -102,12 +102,15 @@ func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
 	if err := c.writeData(d); err != nil {
 		return err
 	}
-	if r.Snapshot != nil && !r.Report.Undated { // it would be taken for one that perf made
+	if c.keepsSnapshot() {
 		if err := c.writeSnapshot(d); err != nil {
 			return err
 		}
 	}
 	if err := c.writeCounters(d); err != nil {
+		return err
+	}
+	if err := c.writeJournal(d); err != nil {
 		return err
 	}
 	return c.check(d.Path())
@@ -125,11 +128,24 @@ type cut struct {
 	loaded map[uint32]bool // ids of BPF programs whose load is kept
 }
 
+// keepsSnapshot reports whether the first copy of text is kept. One with an unknown time would
+// be taken for one that perf made.
+func (c *cut) keepsSnapshot() bool { return c.r.Snapshot != nil && !c.r.Report.Undated }
+
 func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
 
-// inSnapshot reports whether the snapshot holds the address.
+// inSnapshot reports whether the snapshot holds the address, or a later copy that the recorder
+// made.
 func (c *cut) inSnapshot(addr uint64) bool {
-	return c.r.Snapshot != nil && c.r.Snapshot.Core != nil && c.r.Snapshot.Core.Bytes(addr, 1) != nil
+	if c.r.Snapshot != nil && c.r.Snapshot.Core != nil && c.r.Snapshot.Core.Bytes(addr, 1) != nil {
+		return true
+	}
+	for _, snap := range c.r.JournaledCopies() {
+		if snap.Core != nil && snap.Core.Bytes(addr, 1) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // choosePages finds the pages whose snapshot is kept.
@@ -146,6 +162,17 @@ func (c *cut) choosePages() {
 	for _, g := range c.opts.Ranges {
 		for p := page(g.Lo); p < g.Hi && p >= page(g.Lo); p += pageSize {
 			if c.inSnapshot(p) {
+				c.pages[p] = true
+			}
+		}
+	}
+	for _, snap := range c.r.JournaledCopies() {
+		if snap.Core == nil || len(c.opts.Ranges) > 0 {
+			continue
+		}
+		// The pages that differ from the first copy, also without a poke.
+		for _, s := range snap.Core.Segments {
+			for p := page(s.Addr); p < s.Addr+uint64(len(s.Data)); p += pageSize {
 				c.pages[p] = true
 			}
 		}
@@ -418,7 +445,7 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	snap := c.r.Snapshot
 	if core := snap.Core; core != nil {
 		if err := d.WriteFile("kcore_dir/kcore", func(w io.Writer) error {
-			return kcore.WriteCore(w, core.Machine, core.Class, core.Data, c.segments(), nil)
+			return kcore.WriteCore(w, core.Machine, core.Class, core.Data, c.ownSegments(), nil)
 		}); err != nil {
 			return err
 		}
@@ -436,14 +463,18 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 	return d.WriteFile("kcore_dir/modules", func(w io.Writer) error { return kcore.WriteModules(w, snap.Modules) })
 }
 
-// segments returns the kept pages of the snapshot, with adjacent pages joined,
-// or nil if the snapshot has only symbols.
-func (c *cut) segments() []kcore.Segment {
+// ownSegments returns the kept pages of the snapshot, or nil if it has only symbols.
+func (c *cut) ownSegments() []kcore.Segment {
 	if c.r.Snapshot.Core == nil {
 		return nil
 	}
+	return c.segments(c.r.Snapshot.Core)
+}
+
+// segments returns the kept pages of a copy, with adjacent pages joined.
+func (c *cut) segments(core *kcore.Core) []kcore.Segment {
 	var out []kcore.Segment
-	for _, s := range c.r.Snapshot.Core.Segments {
+	for _, s := range core.Segments {
 		end := s.Addr + uint64(len(s.Data))
 		for a := s.Addr; a < end; {
 			next := min(page(a)+pageSize, end)
