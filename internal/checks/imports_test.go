@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},
-	"timeline/trim": {"perfdata", "kcore", "timeline", "timeline/replay", "internal/outfile"},
+	"timeline/trim": {"perfdata", "kcore", "timeline", "timeline/replay", "internal/outfile", "recorder/journal"},
 	"timeline/mechanism": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching", "internal/vmlinux",
 	},
