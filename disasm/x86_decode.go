@@ -202,9 +202,7 @@ func fastX86(code []byte, addr uint64) (f flow) {
 		case 0x66:
 			data16 = true
 			continue
-		case 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65:
-			continue
-		case 0xf0:
+		case 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0: // segments, lock
 			continue
 		case 0xf2, 0xf3:
 			rep = true
@@ -262,38 +260,7 @@ func fastX86(code []byte, addr uint64) (f flow) {
 			}
 		}
 		if form&formGroup != 0 {
-			switch digit := modrm >> 3 & 7; {
-			case two:
-				if !plainGroup0F(op, modrm, rep || data16) || op == 0x1f && rexW { // x86asm has no NOP with REX.W
-					return flow{}
-				}
-			case op == 0x8d:
-				if mod == 3 {
-					return flow{}
-				}
-			case op == 0xc6 || op == 0xc7:
-				if digit != 0 {
-					return flow{}
-				}
-			case op == 0xff:
-				if digit == 7 || mod == 3 && digit&1 != 0 && digit > 1 || data16 && digit > 1 {
-					return flow{}
-				}
-				switch digit {
-				case 2, 3:
-					f.class = IndirectCall
-				case 4, 5:
-					f.class = IndirectJump
-				}
-			case op < 0xe0: // shifts
-				if digit == 6 {
-					return flow{}
-				}
-			case digit == 0: // test
-				if form = formImm8; op == 0xf7 {
-					form = formImm32
-				}
-			case digit == 1:
+			if form, f.class = groupForm(form, op, modrm, two, rep || data16, data16, rexW); form == 0 {
 				return flow{}
 			}
 		}
@@ -344,7 +311,43 @@ func fastX86(code []byte, addr uint64) (f flow) {
 	return f
 }
 
-// plainGroup0F reports whether an opcode after 0f is surely valid with this ModRM byte.
+// groupForm returns the form and the class of an instruction whose ModRM byte belongs to the
+// opcode; two is set if op follows 0f. The form is 0 if fastX86 does not decode it.
+func groupForm(form x86Form, op, modrm byte, two, prefix, data16, rexW bool) (x86Form, Class) {
+	register, digit := modrm >= 0xc0, modrm>>3&7
+	valid := true
+	switch {
+	case two:
+		valid = plainGroup0F(op, modrm, prefix) && !(op == 0x1f && rexW) // x86asm has no NOP with REX.W
+	case op == 0x8d: // lea
+		valid = !register
+	case op == 0xc6 || op == 0xc7: // mov
+		valid = digit == 0
+	case op == 0xff:
+		switch {
+		case digit == 7 || register && digit&1 != 0 && digit > 1 || data16 && digit > 1:
+			valid = false
+		case digit == 2 || digit == 3:
+			return form, IndirectCall
+		case digit == 4 || digit == 5:
+			return form, IndirectJump
+		}
+	case op < 0xe0: // shifts
+		valid = digit != 6
+	case digit == 0 && op == 0xf7: // test
+		return formImm32, Other
+	case digit == 0:
+		return formImm8, Other
+	default:
+		valid = digit != 1
+	}
+	if !valid {
+		return 0, Other
+	}
+	return form, Other
+}
+
+// plainGroup0F reports whether an opcode after 0f is valid for certain with this ModRM byte.
 // Those that have other prefixes, or no operand in memory, are not looked at.
 func plainGroup0F(op, modrm byte, prefix bool) bool {
 	mem, digit := modrm < 0xc0, modrm>>3&7

@@ -611,7 +611,7 @@ func isPseudo(module string) bool {
 }
 
 // isSectionMark reports whether the name is one that a linker script gives to
-// the begin or end of a section of text (vmlinux.lds.S).
+// the start or end of a section of text (vmlinux.lds.S).
 func isSectionMark(name string) bool {
 	name = strings.TrimPrefix(name, "__pi_")
 	switch name {

@@ -57,7 +57,7 @@ func (w *Writer) WriteEarlyFeatures(out io.Writer) error {
 	return err
 }
 
-// readEarly takes the features of a recording that was not ended from the files beside
+// readEarly takes the features of a recording that was not ended from the files next to
 // its records.
 func (r *Recording) readEarly() error {
 	if r.dir == "" || r.pipe || len(r.features) > 0 || r.clean == nil {

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// ExplicitWindow is a change of text whose writer recorded its begin and its end: the
+// ExplicitWindow is a change of text whose writer recorded its start and its end: the
 // form with two records, BEFORE and AFTER, that was first proposed for the text poke
 // event. A CPU runs Before until From, After from To on, and either of them or a trap
 // between.

@@ -573,7 +573,7 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 	}
 }
 
-// backward fills the time between t1, the begin of the epoch, and a fact at t2, where no
+// backward fills the time between t1, the start of the epoch, and a fact at t2, where no
 // earlier fact gives bytes. The fact's old bytes are known back to the end of the last
 // gap.
 func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {

@@ -238,7 +238,7 @@ func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block
 // Fact is the fact that gives a candidate.
 type Fact struct {
 	Source Source
-	Time   uint64 // of a poke, or of the begin or end of an explicit window; 0 for others
+	Time   uint64 // of a poke, or of the start or end of an explicit window; 0 for others
 	Old    bool   // the bytes are the old ones, which were there just before Time
 }
 

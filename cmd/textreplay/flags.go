@@ -51,7 +51,7 @@ func flagName(f *pflag.Flag) string {
 var flagGroup = lazyregexp.New(`\[([^]]*)\]`)
 
 // checkFlags returns an error if a flag is missing, or if flags exclude each other. The
-// library finds them too, later and in words of its own.
+// library finds them too, later and in other words.
 func checkFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if err == nil && !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 {

@@ -21,7 +21,7 @@ func (a *app) reportCmd() *cobra.Command {
 		Use:   "report -o FILE.html [flags]",
 		Short: "Write the pages of web as one HTML file",
 		Long: `report writes the pages of "textreplay web" for a window of time as one HTML file, to send
-to somebody: overview, map, what differs between begin and end, log, and the functions that
+to somebody: overview, map, what differs between start and end, log, and the functions that
 changed most. The file needs no network and no other file. --max-size bounds it; it says what
 it leaves out.`,
 		Example: `  textreplay report -o report.html

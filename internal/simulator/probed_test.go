@@ -425,7 +425,7 @@ func (p *probedRun) save(dir string, core []byte) error {
 	return nil
 }
 
-// check compares an image with the truth, at the begin, in the middle and at the end of
+// check compares an image with the truth, at the start, in the middle and at the end of
 // each change and between. It returns how many answers were known, and how many there were.
 func (p *probedRun) check(t *testing.T, how string, im *timeline.Image, until uint64) (known, all int) {
 	t.Helper()

@@ -49,7 +49,7 @@ type Config struct {
 	Settle uint64
 }
 
-// Foreign says which kernel's copy the copy beside the recording is.
+// Foreign says of which kernel the copy next to the recording is.
 type Foreign int
 
 const (

@@ -57,7 +57,7 @@ func (s *session) referencesX86(found []uint64, v timeline.View, b []byte, n int
 	if uint64(int64(int32(absolute))) != addr {
 		absolute = 0
 	}
-	want := uint32(addr - at) // relative to the begin of b
+	want := uint32(addr - at) // relative to the start of b
 	for i := 0; i+4 <= len(b) && i < n && len(found) < mostReferences; i++ {
 		x := binary.LittleEndian.Uint32(b[i:])
 		// An instruction ends at most 4 bytes behind its displacement.

@@ -194,7 +194,7 @@ func (x *reportWriter) addDiff() error {
 		return err
 	}
 	if d.More > 0 {
-		x.leaveOut("%s of the places that differ between the begin and the end", thousands(d.More))
+		x.leaveOut("%s of the places that differ between the start and the end", thousands(d.More))
 	}
 	return x.add("part-diff", "Diff", "diff", d)
 }

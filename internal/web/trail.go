@@ -344,7 +344,7 @@ func (p *trailReader) threadOf(i uint16) thread {
 	return thread{}
 }
 
-// recordAt returns where a record is, in units of eight bytes from the begin of the
+// recordAt returns where a record is, in units of eight bytes from the start of the
 // first file, or noRecord: a compressed record has no place that can be read again.
 func (t *trail) recordAt(rec *perfdata.Record) uint32 {
 	if rec.File >= len(t.bases) || len(rec.Raw) == 0 || t.r.Report.Records[perfdata.RecordCompressed]+t.r.Report.Records[perfdata.RecordCompressed2] > 0 {

@@ -130,7 +130,7 @@ type note struct {
 	number     uint64
 }
 
-// begin writes the begin of a slice.
+// begin writes the start of a slice.
 func (w *writer) begin(t, track uint64, name string, notes []note) {
 	msg := appendUint(w.msg[:0], eventType, sliceBegin)
 	msg = appendUint(msg, eventTrack, track)

@@ -124,7 +124,7 @@ const (
 	lastReading  = "950\n  map 3 0\n950\n"
 )
 
-// before writes the sample at the begin of a change of the word at addr.
+// before writes the sample at the start of a change of the word at addr.
 func (t *tape) before(id, time, addr uint64, old string) {
 	t.probe(id, time, addr+probePhys, lrMap, addr, old, "")
 }
