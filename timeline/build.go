@@ -64,6 +64,7 @@ type build struct {
 	moved  map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
 	rivals map[uint32][]poke // those that may have come in another order, by the order of arrival of each
 	copied []furtherSnapshot // further snapshots of text, by time
+	traps  []Range           // places where the snapshot may have a trap, see findTraps
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
@@ -133,6 +134,7 @@ func (d *build) image() *Image {
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
+	d.traps = d.findTraps(d.snapshot.Segments, lives)
 	d.im.arena = d.arena
 	padding, written := d.thunkPadding()
 
@@ -350,7 +352,7 @@ func (d *build) gather(sites []uint32) {
 // isUnpatched reports whether a fragment is core text that only the snapshot says
 // anything of. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
-	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 &&
+	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 && !inRanges(d.traps, p.lo) &&
 		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })
 }
 

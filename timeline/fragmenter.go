@@ -96,6 +96,9 @@ func (d *build) cuts(lives []*Lifetime, padding, written []Range) []uint64 {
 	for i := range d.copied {
 		d.copied[i].cuts(cut)
 	}
+	for _, r := range d.traps {
+		cut(r.Lo, r.Hi)
+	}
 	for _, ranges := range [][]Range{padding, written} {
 		for _, r := range ranges {
 			cut(r.Lo, r.Hi)

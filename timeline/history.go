@@ -44,6 +44,7 @@ type initial struct {
 	// weak is why the bytes are at most unconfirmed, although nothing need have been
 	// lost; none if they are not.
 	weak Reason
+	trap bool // it has a trap that no record need explain, see findTraps
 	// last ranks it below every other fact: they say what the place was in the
 	// recording, and it is of another time.
 	last bool
@@ -102,7 +103,7 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 			from: c.first, to: c.first, seen: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
+	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, trap: inRanges(c.build.traps, c.f.addr), from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -284,6 +285,11 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	if p.weak == ReasonNone {
 		if g := c.gaps.between(init.from, max(init.from, init.seen)); len(g) > 0 {
 			p.weak = g[0].reason
+		}
+	}
+	if p.weak == ReasonNone && init.trap {
+		if n := upToTime(changes, init.to); n == len(changes) || !changes[n].hasOld || !c.equal(changes[n].old, init.content) {
+			p.weak = SnapshotMismatch
 		}
 	}
 	if p.weak != ReasonNone {

@@ -231,7 +231,7 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		switch {
-		case o.Lo == l.Lo && o.is(e):
+		case o.Lo == l.Lo && o.is(e) && (o.recordedLike(l) || len(p.lostSince(o, e.Time)) == 0):
 			o.To, o.Ended = e.Time, Unregistered
 			o.seen = append(slices.Clip(o.seen), l.seen...)
 			p.alive.remove(o)
@@ -290,6 +290,12 @@ func (p *liveSet) cameBefore(l *Lifetime) (from uint64, ok bool) {
 // is reports whether l can be the one that e unregisters, at its address.
 func (l *Lifetime) is(e *SymbolEvent) bool {
 	return l.Name == e.Name && (l.Kind == OutOfLine) == (e.Kind == SymbolOutOfLine)
+}
+
+// recordedLike reports whether the birth of l can be of the code whose death o describes. The
+// kernel records both with one length, which is unknown of what was there before the recording.
+func (l *Lifetime) recordedLike(o *Lifetime) bool {
+	return l.From == 0 || l.Kind == BPFImage || l.Hi-l.Lo == o.Hi-o.Lo
 }
 
 func newLifetime(e *SymbolEvent, code []byte) *Lifetime {

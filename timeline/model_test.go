@@ -289,7 +289,8 @@ func (m *model) live() []*being {
 			why, _ := lost(b).within(seen(b), n.to)
 			switch {
 			case b.lo >= n.hi:
-			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine):
+			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine) &&
+				(b.from == 0 || b.kind == BPFImage || b.hi-b.lo == uint64(e.Len) || why == ReasonNone):
 				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
 				return
 			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):

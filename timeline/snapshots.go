@@ -21,6 +21,7 @@ type furtherSnapshot struct {
 	segments []Segment
 	// differs are the runs of bytes that differ from the snapshot, by address.
 	differs []run
+	traps   []Range // see findTraps
 }
 
 // A run is a run of bytes in the image's arena.
@@ -44,6 +45,7 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 	places = JoinRanges(places)
 	for _, s := range d.Builder.snapshots {
 		c := furtherSnapshot{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
+		c.traps = d.findTraps(s.Segments, lives)
 		for _, p := range places {
 			for _, seg := range Overlapping(s.Segments, p.Lo, p.Hi) {
 				c.differs = d.differences(c.differs, seg)
@@ -114,6 +116,9 @@ func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	for _, r := range c.differs {
 		cut(r.lo, r.hi)
 	}
+	for _, r := range c.traps {
+		cut(r.Lo, r.Hi)
+	}
 }
 
 // content returns the content that the copy has of a fragment.
@@ -163,7 +168,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		hi := upToTime(changes, cp.to)
 		inside := changes[lo:hi]
-		if c.trapped(content, changes, lo, hi, cp.from, cp.to) {
+		if c.trapped(content, changes, lo, hi, cp.from, cp.to) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // it says nothing of what is there before the change, or after it
 		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
@@ -201,12 +206,19 @@ func (c *historyBuilder) trapped(content uint32, changes []change, lo, hi int, f
 	if b := c.bytes(content); len(b) == 0 || b[0] != int3 {
 		return false
 	}
-	before, behind := lo > 0, hi < len(changes)
-	if before && changes[lo-1].hasNew && c.equal(changes[lo-1].new, content) || behind && changes[hi].hasOld && c.equal(changes[hi].old, content) {
+	if c.borders(content, changes, lo, hi) {
 		return false
 	}
+	before, behind := lo > 0, hi < len(changes)
 	return before && from <= later(changes[lo-1].time, trapTime) && c.halfWritten(content, &changes[lo-1]) ||
 		behind && changes[hi].time <= later(to, trapTime) && c.halfWritten(content, &changes[hi])
+}
+
+// borders reports whether the change before changes[lo:hi] left a content, or the one behind
+// them found it.
+func (c *historyBuilder) borders(content uint32, changes []change, lo, hi int) bool {
+	return lo > 0 && changes[lo-1].hasNew && c.equal(changes[lo-1].new, content) ||
+		hi < len(changes) && changes[hi].hasOld && c.equal(changes[hi].old, content)
 }
 
 // noPoke is the order of arrival of a change that is not a poke.

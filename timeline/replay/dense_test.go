@@ -25,11 +25,15 @@ func (w *tape) flips(losses int) {
 	for addr := uint64(tapeTextLo); addr < tapeTextHi; addr += 2 {
 		w.poke(10, 400+addr, addr, "9090", "eb02")
 	}
+	w.round() // a ring buffer has room for all this
 	for i := range losses {
 		t := 10_000 + 100*uint64(i)
 		w.tick(10, t)
 		w.tick(11, t)
 		w.lost(10, t+50, 3)
+		if i%100 == 99 {
+			w.round()
+		}
 	}
 	w.ticks(10_000+100*uint64(losses), 10_000+100*uint64(losses))
 	w.lostSamples(10, 3*uint64(losses))

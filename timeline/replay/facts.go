@@ -76,7 +76,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
 		}
 	}
-	s.addModules(k, copied, r.undated.modules)
+	s.addModules(k, copied, r.undated)
 	if !r.undated.kallsyms {
 		s.addListed(k)
 	}
@@ -199,9 +199,9 @@ func (s *scan) announcedBy(copied uint64) uint64 {
 // addModules adds the modules that were loaded when the snapshot was taken. A
 // snapshot proves only text. A module's text ends at the latest with the page in
 // which its last function begins (rule modules). copied is the latest time of the
-// list, unless undated is set: then the time of the list is unknown.
-func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
-	seen := copied
+// list, unless its time is unknown.
+func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, without undated) {
+	undated, seen := without.modules, copied
 	if undated {
 		copied, seen = timeline.MaxTime, 0
 	}
@@ -209,7 +209,10 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, undated bool) {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
 			continue
 		}
-		end := textEnd(k, &m)
+		end := m.Addr
+		if !without.kallsyms || undated || isAt(k, &m) {
+			end = textEnd(k, &m)
+		}
 		listed := copied
 		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
 			listed = 0 // perf enables the events after it made the copy

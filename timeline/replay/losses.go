@@ -191,7 +191,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	var all lossTally
 	texts := make(lossTexts)
 	lossy := s.unnamed > 0 // records of this kind may be lost
-	denied := false
+	denied := false        // LOST_SAMPLES are missing
 	for _, b := range s.buffers {
 		all.add(&b.lossTally)
 		lossy = lossy || b.lost > 0 && (b.takes&kind != 0 || b.cpu < 0)
@@ -207,8 +207,10 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		// perf reads the counts one after the other, and stops silently when a read
 		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
-		// event behind the last one that has some.
-		unread := t.lostSamples == 0 && s.mayContinue() || denied && t.unreadBy&kind != 0
+		// event behind the last one that has some. If no LOST record contradicts the counts,
+		// it can only have lost records at the end, from a full ring buffer.
+		unread := t.lostSamples == 0 && s.mayContinue() ||
+			(denied || all.lostSamples > 0 && b.mayBeFull(s.ringSize())) && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
 		if counted && t.lostKinds&kind == 0 {
 			continue

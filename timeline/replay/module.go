@@ -176,6 +176,20 @@ func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	return m.Addr
 }
 
+// isAt reports whether kallsyms, which is of another time than the list of modules, has the
+// module where the list has it: it may have been loaded again meanwhile, close by.
+func isAt(k *kcore.Kallsyms, m *kcore.Module) bool {
+	if k == nil {
+		return false
+	}
+	_, begins := k.LastFunction(m.Name, m.Addr, m.Addr+textPage)
+	if begins {
+		_, before := k.LastFunction(m.Name, 0, m.Addr)
+		begins = !before
+	}
+	return begins
+}
+
 // beforeInit returns the end of the addresses in which kallsyms has no init text of a
 // module that is Live.
 //

@@ -302,6 +302,27 @@ func TestRecorded(t *testing.T) {
 			fillEnd(w)
 			w.lostSamples(20, 1)
 		}, whole},
+		{"losses: the event of a full ring buffer may have lost records if only earlier events have LOST_SAMPLES", func(w *tape) {
+			w.events = append([]tapeEvent{onBoth(0)}, w.events...)
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.tick(20, 600, 700, 1000)
+			w.fill(21, 800)
+			w.lostSamples(10, 1)
+		}, fullEnd},
+		{"losses: an event behind the last one with LOST_SAMPLES lost nothing if its ring buffer had room", func(w *tape) {
+			w.events = append([]tapeEvent{onBoth(0)}, w.events...)
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			w.lost(10, 450, 1)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.tick(20, 600, 700, 1000)
+			w.tick(21, 800)
+			w.lostSamples(10, 1)
+		}, whole},
 		{"losses: a file of a perf without --switch-output is the last one", func(w *tape) {
 			w.cmdline = "perf record -a --kcore sleep 1"
 			w.ticks(100, 400)

@@ -137,12 +137,17 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 
 // missesLoads reports whether modules may have been loaded without a record.
 func (s *scan) missesLoads() bool {
+	cpus := make(map[int64]bool) // on which all loads are recorded
 	for _, ch := range s.channels.all {
-		if ch.kinds&takesModuleLoad != 0 {
-			return s.moduleLoad == (tracepoint{}) || slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return len(b.losses) > 0 })
+		if ch.kinds&takesModuleLoad != 0 && ch.system && ch.event.Attr.SamplePeriod == 1 && s.confined(ch.event) == "" {
+			cpus[ch.cpu] = true
 		}
 	}
-	return true
+	if len(cpus) == 0 || len(cpus) < s.report.CPUsAvailable || s.moduleLoad == (tracepoint{}) {
+		return true
+	}
+	from, _ := s.listensFrom(takesModuleLoad)
+	return from == timeline.MaxTime || slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return len(b.losses) > 0 })
 }
 
 // misfitCore compares the build id and the release in a core with those of the

@@ -202,6 +202,22 @@ func TestMovedModules(t *testing.T) {
 			w.ticks(90, 100)
 			w.lost(10, 110, 1)
 		}, false},
+		"loads are recorded on one CPU": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].cpus = []int64{0}
+		}, false},
+		"some loads are recorded": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.SamplePeriod = 2
+		}, false},
+		"loads of a few tasks are recorded": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags = perfdata.FlagExcludeKernel
+		}, false},
+		"loads are recorded once an event is enabled": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags = perfdata.FlagDisabled
+		}, false},
 		"the format of loads is missing": {func(w *tape) {
 			w.events = append(w.events, tracepointEvent("module_load"))
 		}, false},

@@ -115,6 +115,47 @@ func TestUndatedCopy(t *testing.T) {
 	}
 }
 
+// TestKallsymsOfAnotherTime: a later kallsyms says where a module's text ends only if it has
+// the module where the recording's list has it.
+func TestKallsymsOfAnotherTime(t *testing.T) {
+	known := textLines(
+		"0..100 unconfirmed outside-recording 5555",
+		"100..1001 known 5555",
+		"1001.. unconfirmed beyond-horizon 5555")
+	for _, tt := range []struct {
+		name    string
+		symbols string
+		want    string
+	}{
+		{"at the same place", "0000000000008010 t m_init\t[m]\n0000000000009100 t m_work\t[m]\n", known},
+		{"a page higher", "0000000000009010 t m_init\t[m]\n000000000000a100 t m_work\t[m]\n", textLines("0.. unknown not-text")},
+		{"a page lower", "0000000000007010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n0000000000009100 t m_more\t[m]\n", textLines("0.. unknown not-text")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.kallsyms = true, ""
+			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
+			w.tracing = moduleFormats
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x2000, State: "Live"}}
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+			rec, err := perfdata.New(w.bytes())
+			w.must(err)
+			own := w.snapshot()
+			own.Kallsyms = nil
+			opts := Options{Kallsyms: filepath.Join(t.TempDir(), "kallsyms")}
+			w.must(os.WriteFile(opts.Kallsyms, []byte("0000000000001000 T _stext\n0000000000002000 T _etext\n"+tt.symbols), 0o600))
+			r, err := newReplay(rec, own, nil, opts)
+			w.must(err)
+			if d := cmp.Diff(tt.want, r.Image.Dump(0x9100, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s%v", d, r.Report.Warnings)
+			}
+		})
+	}
+}
+
 // TestUndatedInfo: the info of a program that was there before the recording proves
 // nothing if the file may be a later one of perf record --switch-output: perf keeps the
 // first info of each program for all files.
