@@ -33,7 +33,7 @@ func (r *Recorder) checkTracepoints() {
 			if name != hotplugPoint {
 				continue // a kernel without modules
 			}
-			remedy = "none: this kernel does not have it"
+			remedy = "this kernel does not have it"
 		}
 		what := "the text of modules is unknown while they come and go"
 		if name == hotplugPoint {
@@ -55,7 +55,7 @@ func (r *Recorder) checkText() {
 		remedy := "run as root (CAP_SYS_RAWIO)"
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			remedy = "none: this kernel was built without CONFIG_PROC_KCORE"
+			remedy = "this kernel was built without CONFIG_PROC_KCORE"
 		case os.Geteuid() == 0:
 			remedy = "the kernel is locked down (see /sys/kernel/security/lockdown)"
 		}

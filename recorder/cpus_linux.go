@@ -96,8 +96,8 @@ func (r *Recorder) readNews() error {
 			changed[cpu] = true
 		}
 	}
-	// A machine that was suspended took all CPUs but one offline, without telling
-	// anybody; and the clock of the records stood still.
+	// A machine that was suspended took all CPUs but one offline without a message, and the
+	// clock of the records did not advance.
 	slept := r.slept
 	if slept {
 		r.awake, r.slept = asleep(), false
@@ -171,7 +171,7 @@ func (r *Recorder) reopen(cpu int) error {
 		err = r.adopt(g, from)
 	}
 	if err != nil {
-		r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown", cpu), Remedy: "record anew", Err: err})
+		r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown", cpu), Remedy: "start a new recording", Err: err})
 		return r.note(cpu, from, ^uint64(0))
 	}
 	r.copy() // what the CPU changed meanwhile

@@ -10,19 +10,19 @@ import (
 )
 
 // ErrOptions is wrapped by the errors of [Start] about [Options] that are out of bounds.
-var ErrOptions = errors.New("cannot record so")
+var ErrOptions = errors.New("invalid options")
 
 // check returns an error if an option is out of bounds.
 func (o *Options) check() error {
 	switch {
 	case o.Pages < 0 || o.Pages&(o.Pages-1) != 0:
-		return fmt.Errorf("%w: %d pages of ring buffer is not a power of two", ErrOptions, o.Pages)
+		return fmt.Errorf("%w: ring buffers of %d pages: must be a power of two", ErrOptions, o.Pages)
 	case o.SnapshotEvery != 0 && o.SnapshotEvery < LeastInterval:
-		return fmt.Errorf("%w: a copy of text each %v; the least is %v", ErrOptions, o.SnapshotEvery, LeastInterval)
+		return fmt.Errorf("%w: a copy of text each %v: must be at least %v apart", ErrOptions, o.SnapshotEvery, LeastInterval)
 	case o.MaxSize != 0 && o.MaxSize < LeastSize:
-		return fmt.Errorf("%w: pieces of %d bytes; the least is %d", ErrOptions, o.MaxSize, LeastSize)
+		return fmt.Errorf("%w: pieces of %d bytes: must be at least %d", ErrOptions, o.MaxSize, LeastSize)
 	case o.MaxPieces < 0:
-		return fmt.Errorf("%w: %d pieces", ErrOptions, o.MaxPieces)
+		return fmt.Errorf("%w: at most %d pieces: must not be negative", ErrOptions, o.MaxPieces)
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ type Options struct {
 	Program string
 	// Args is the command line that the recording says it was made with.
 	Args []string
-	// Warn is told, once for each, what cannot be recorded, and what goes wrong
-	// meanwhile. It is called by the goroutine of Run, or of Start. nil ignores it.
+	// Warn is called once for each thing that cannot be recorded or goes wrong meanwhile, by
+	// the goroutine of Run or of Start. nil ignores it.
 	Warn func(error)
 }
 
@@ -80,7 +80,7 @@ const probeBytes = 4 << 20
 // A Limit is something that cannot be recorded, as an error for [Options.Warn].
 type Limit struct {
 	What   string // what will be unknown
-	Remedy string // what to do about it
+	Remedy string // what to do about it, or why nothing helps
 	Err    error
 }
 

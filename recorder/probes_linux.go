@@ -379,7 +379,7 @@ func (r *Recorder) firstReading() (open uint64) {
 	}
 	if err != nil {
 		r.probes.useless = true
-		r.warn(&Limit{What: unknownChanges, Remedy: "none while this records", Err: fmt.Errorf("the probes are of no use: %w", err)})
+		r.warn(&Limit{What: unknownChanges, Remedy: "nothing helps while this records", Err: fmt.Errorf("the probes are of no use: %w", err)})
 		return now()
 	}
 	if !r.probes.tested {

@@ -15,6 +15,15 @@ import (
 	"github.com/textreplay/textreplay/internal/lazyregexp"
 )
 
+// noArgs is for commands that take no arguments. The library's check speaks of an unknown
+// command.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) != 0 {
+		return usagef("want no arguments, got %s", count(len(args), "argument"))
+	}
+	return nil
+}
+
 // flagError is the error of flags that cannot be parsed.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError

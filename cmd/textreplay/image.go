@@ -50,7 +50,7 @@ object a line: {"addr","len","standing","reason"}.`,
   textreplay image --at 50% -o text.elf --unknown unknown.jsonl
   textreplay image --at end -o text.elf --exec && objdump -d text.elf
   textreplay image --at end --kcore-dir then && perf script --kallsyms then/kallsyms`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run() },
 	}
 	f := cmd.Flags()

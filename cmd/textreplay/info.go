@@ -33,7 +33,7 @@ recording lacks.
 The exit code is 1 if kernel text is not known at any time.`,
 		Example: `  textreplay info
   textreplay info -i run7.data --json | jq .trusted`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.load()
 			if err != nil {

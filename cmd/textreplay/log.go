@@ -90,7 +90,7 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
   textreplay log --comm insmod --mechanism static-key,static-call
   textreplay log --addr 0xffffffff81000000,0xffffffff81001000 --json
   textreplay log --kind poke --format csv`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run() },
 	}
 	f := cmd.Flags()

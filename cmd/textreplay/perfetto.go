@@ -40,7 +40,7 @@ recording's clock. The size is bounded: a large recording takes some 10 MB, and
 perfetto says what it left out.`,
 		Example: `  textreplay perfetto -o changes.pftrace
   textreplay perfetto -o changes.pftrace --time 12.5,13 --sites 200`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run() },
 	}
 	f := cmd.Flags()

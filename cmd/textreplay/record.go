@@ -95,6 +95,11 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	if opts.MaxPieces != 0 && opts.MaxSize == 0 {
 		return usagef("--max-pieces needs --max-size")
 	}
+	if len(command) > 0 {
+		if _, err := exec.LookPath(command[0]); err != nil {
+			return usagef("%w", err) // before anything is made
+		}
+	}
 	opts.Program = "textreplay " + thisBuild().Version
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
 	opts.Probes = planProbes

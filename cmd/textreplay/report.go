@@ -26,7 +26,7 @@ changed most. The file needs no network and no other file. --max-size bounds it;
 it leaves out.`,
 		Example: `  textreplay report -o report.html
   textreplay report -i run7.data -o window.html --time 12.5,13 --symbol vfs_read`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.reserve(output); err != nil {
 				return err
@@ -38,6 +38,9 @@ it leaves out.`,
 			window, err := windowOf(r, times)
 			if err != nil {
 				return err
+			}
+			if megabytes == 0 {
+				return usagef("--max-size 0: must be at least 1")
 			}
 			opts := web.ReportOptions{From: window.from, To: window.to, MaxSize: int(min(megabytes, 1<<10)) << 20}
 			for _, name := range symbols {

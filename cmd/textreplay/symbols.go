@@ -83,7 +83,7 @@ out-of-line code (ool) have their lifetimes from KSYMBOL records. A trampoline i
 listed with its purpose, and a BPF program with its source line, if they are known.`,
 		Example: `  textreplay symbols --kind bpf,ool
   textreplay symbols --at 12.345678901 --json | jq -r .name`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.loadAndWarn()
 			if err != nil {

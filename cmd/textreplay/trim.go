@@ -37,7 +37,7 @@ a cut that would hide a sign of unrecorded changes; samples can be such a sign, 
 that was given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return usagef("-o DIR is required: the directory to write")

@@ -50,7 +50,7 @@ is 1 if a known byte is wrong.
 --json lists everything that was found; --limit shortens the lists of the text.`,
 		Example: `  textreplay verify
   textreplay verify --against kcore.copy --at 12.345678901`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run() },
 	}
 	f := cmd.Flags()

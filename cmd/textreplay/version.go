@@ -82,12 +82,7 @@ func (a *app) versionCmd() *cobra.Command {
 the version of the index format. An index of another version is written again.`,
 		Example: `  textreplay version
   textreplay version --json | jq -r .revision`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 0 {
-				return usagef("want no arguments, got %s", count(len(args), "argument"))
-			}
-			return nil
-		},
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if a.json {

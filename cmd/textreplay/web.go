@@ -48,7 +48,7 @@ there so far. Ctrl-C ends the server.`,
 		Example: `  textreplay web
   textreplay web -i run7.data --http localhost:8080 --no-browser
   sudo perf record -a --kcore -e dummy -o - -- sleep 60 | textreplay web -i - --kcore kcore_dir`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return w.run() },
 	}
 	f := cmd.Flags()
