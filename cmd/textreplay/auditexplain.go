@@ -234,8 +234,12 @@ func (x *audit) findTimes(e *explanation) {
 			}
 		}
 		if n := len(e.had); n > 0 && h.by == nil && e.had[n-1].Until == h.Since {
-			e.had[n-1].Until = h.Until // only the standing changed
-			continue
+			last := &e.had[n-1]
+			if last.standing == h.standing {
+				last.Until = h.Until
+				continue
+			}
+			h.by = last.by // only the standing changed
 		}
 		e.had = append(e.had, h)
 	}
@@ -255,9 +259,15 @@ func (x *audit) writeExplanation(e *explanation, blank bool) {
 		}
 		fmt.Fprintln(w, x.style.paint(red, never))
 	}
-	for _, h := range e.had {
+	for i, h := range e.had {
+		if x.limit > 0 && i == x.limit {
+			fmt.Fprintf(w, "  and %s more (--limit 0 lists all)\n", count(len(e.had)-i, "interval"))
+			break
+		}
 		fmt.Fprintf(w, "  %s: %v\n", during(h.Since, h.Until), h.standing)
-		x.writeBy(h.by)
+		if next := i + 1; next == len(e.had) || next == x.limit || e.had[next].by != h.by || e.had[next].Since != h.Until {
+			x.writeBy(h.by)
+		}
 	}
 	if len(e.had) == 0 && len(e.pokes) > 0 {
 		fmt.Fprintf(w, "  %s of them:\n", count(len(e.pokes), "change"))

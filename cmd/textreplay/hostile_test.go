@@ -11,12 +11,15 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/textreplay/textreplay/internal/web"
 )
 
 var hostile = flag.Int("hostile", 12, "how many forged indexes TestHostileIndex makes of each recording")
@@ -32,6 +35,13 @@ func TestHostileIndex(t *testing.T) {
 		{"image", "--at", "end", "--require", "any", "--kcore-dir", "dir"}, {"pprof", "-o", "profile"},
 		{"perfetto", "-o", "trace"}, {"report", "-o", "report", "--max-size", "1"},
 		{"export", "--table", "changes", "-o", "-"}, {"export", "--table", "gaps", "-o", "-"}, {"export", "--table", "symbols", "-o", "-"},
+		{"oops", "oops"}, {"audit", "--explain", "0x10", "e9"},
+	}
+	pages := []string{"/", "/map", "/map/tile?zx=1&zy=1&x=0&y=0", "/at?addr=do_sys_openat2&t=50%25", "/functions", "/diff?from=20%25&to=80%25", "/log", "/search?q=open",
+		"/suggest?q=open", "/profile/flamegraph"}
+	oops, err := os.ReadFile("../../testdata/small/oops.txt")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"small", "rich", "callgraph", "s390x", "lossy"} {
 		t.Run(name, func(t *testing.T) {
@@ -40,6 +50,9 @@ func TestHostileIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(t.TempDir())
+			if err := os.WriteFile("oops", oops, 0o600); err != nil {
+				t.Fatal(err)
+			}
 			quietly := func(args ...string) int {
 				return run(append(args, "-i", rec, "--index", "index"), strings.NewReader(""), io.Discard, io.Discard)
 			}
@@ -62,6 +75,22 @@ func TestHostileIndex(t *testing.T) {
 					if now, err := os.ReadFile("index"); err != nil || !bytes.Equal(now, forged) {
 						break
 					}
+				}
+				if seed%4 != 0 {
+					continue
+				}
+				srv, err := web.New(web.Options{Open: (&webInput{app: &app{stdin: strings.NewReader(""), stderr: io.Discard, input: rec, index: "index"}}).open})
+				if err != nil {
+					continue
+				}
+				base := serve(t, srv)
+				for _, path := range pages {
+					// A connection without an answer is a panic.
+					answer, err := http.Get(base + path)
+					if err != nil {
+						t.Fatalf("%d: %s: %v", seed, path, err)
+					}
+					answer.Body.Close()
 				}
 			}
 		})
