@@ -17,6 +17,10 @@ import (
 func (b *Builder) Build() (*Image, error) {
 	b.settle()
 	b = b.withWindows()
+	if b.added >= manyPokes {
+		b.queue.current, b.queue.empty = nil, nil
+		runtime.GC()
+	}
 	lines := b.log.index(len(b.sites))
 	d := &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
 	d.pairs = b.pairing()
@@ -30,6 +34,10 @@ func (b *Builder) Build() (*Image, error) {
 	}
 	return im, nil
 }
+
+// manyPokes is from how many pokes on Build has the garbage collected first: what reading
+// them has left is then a small part of what the image takes, and is used for it.
+const manyPokes = 1 << 20
 
 // build is the working state of one Build.
 type build struct {

@@ -345,6 +345,7 @@ func (r *Replay) load(opts Options) error {
 	if err := s.facts(r, opts); err != nil {
 		return err
 	}
+	s.freeChunks = nil
 	im, err := s.b.Build()
 	if err != nil {
 		return err
