@@ -126,11 +126,23 @@ func (t *trial) load(path string, opts replay.Options, whole bool) {
 // cannot say so: perf 5.10 does not count them, and of a file of perf 7.2 nothing shows that
 // it is the last one. A buffer may lose records only if its last rounds are the fullest.
 func (t *trial) openEnd(r *replay.Replay) bool {
+	if t.silentEnd(r) {
+		return true
+	}
 	if perf := t.run.Config.Record.Perf; perf != record.Perf510 && perf != record.Perf72 {
 		return false
 	}
 	return slices.ContainsFunc(r.Report.Coverage.Pokes.Limits, func(l replay.Limit) bool {
 		return l.Reason == timeline.AfterLoss && l.To == timeline.MaxTime
+	})
+}
+
+// silentEnd reports whether a CPU made no record in the last moments of the recording, for longer
+// than ever before. Then it may have been offline (rule coverage).
+func (t *trial) silentEnd(r *replay.Replay) bool {
+	end := t.run.Kernel.Clock.Read(0, t.run.Recording.Ended-second)
+	return slices.ContainsFunc(r.Report.Coverage.Pokes.Limits, func(l replay.Limit) bool {
+		return l.Reason == timeline.CPUSilent && l.From > end
 	})
 }
 
@@ -180,7 +192,7 @@ func (t *trial) alive() (m []must) {
 			m = append(m, t.provable(must{l.Addr, l.Len, from, to, "kernel text"})...)
 		case (l.Kind == kernel.LifeSlot || l.Kind == kernel.LifeTrampoline) && l.From >= rec.Exec:
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
-		case l.Kind == kernel.LifeBPF && rec.Fetched[l] && !t.pokedBefore(l):
+		case l.Kind == kernel.LifeBPF && rec.Fetched[l] && !t.pokedAround(l):
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
 		}
 	}
@@ -197,7 +209,7 @@ func (t *trial) provable(m must) (out []must) {
 	next := make(map[uint64]uint64)
 	for i := range t.run.Kernel.Truth.Stores {
 		s := &t.run.Kernel.Truth.Stores[i]
-		if !s.Kept || s.Addr < m.addr || s.Addr >= m.addr+m.len {
+		if s.Addr < m.addr || s.Addr >= m.addr+m.len {
 			continue
 		}
 		for k, b := range s.Data {
@@ -216,7 +228,7 @@ func (t *trial) provable(m must) (out []must) {
 			b, ok := last[a]
 			differs = differs || ok && rec.Copy.KCore[kernel.PageSize+a-t.run.Kernel.Text.Lo] != b
 		}
-		for a := s.Addr; differs && s.Kept && s.From < rec.Exec && a < s.Addr+uint64(len(s.Data)); a++ {
+		for a := s.Addr; differs && s.From < rec.Exec && a < s.Addr+uint64(len(s.Data)); a++ {
 			open[a] = true
 		}
 	}
@@ -233,12 +245,17 @@ func (t *trial) provable(m must) (out []must) {
 	return append(out, must{at, m.addr + m.len - at, m.from, m.to, m.why})
 }
 
-// pokedBefore reports whether a change was recorded at the place of a program in the
-// second before it came to life. If clocks differed it could be one of the program's
-// tail calls (rule clocks), so the program need not be known.
-func (t *trial) pokedBefore(l *kernel.Life) bool {
+// pokedAround reports whether a change was recorded at the place of a program in the
+// second before it came to life, or while clocks may differ after that. If clocks differed, the
+// first could be one of the program's tail calls, and the second one of what was there before
+// (rule clocks), so the program need not be known.
+func (t *trial) pokedAround(l *kernel.Life) bool {
+	apart := uint64(10e6)
+	if t.run.Config.Record.ClockID < 0 {
+		apart = second
+	}
 	return slices.ContainsFunc(t.run.Kernel.Truth.Stores, func(s kernel.Store) bool {
-		return s.Kept && l.Addr <= s.Addr && s.Addr < l.Addr+l.Len && s.From < l.From && l.From-s.From < second
+		return s.Kept && l.Addr <= s.Addr && s.Addr < l.Addr+l.Len && (s.From < l.From && l.From-s.From < second || s.From >= l.From && s.From-l.From < apart)
 	})
 }
 
