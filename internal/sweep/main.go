@@ -10,7 +10,7 @@
 //	go run ./internal/sweep -n 5 DIR...        # five cuts and five damages of others
 //	go run ./internal/sweep -only 'cut 17' -keep /tmp/kept DIR
 //
-// DIR holds rec.data (a file or a directory) or pipe.data, and may hold oracle,
+// DIR holds rec.data, cut.data (files or directories) or pipe.data, and may hold oracle,
 // the independent copies of kernel text that known bytes are compared with. The
 // places are the same ones for the same recording, -n and -seed.
 package main
@@ -121,12 +121,15 @@ func run(o *options, only, command string, dirs []string) (err error) {
 // recordings returns the recordings in a directory of the corpus or of testdata.
 func recordings(dir string) ([]string, error) {
 	var paths []string
-	for _, name := range []string{"rec.data", "pipe.data", "merged.data", "*/rec.data"} {
+	for _, name := range []string{"rec.data", "pipe.data", "merged.data", "cut.data", "*/rec.data"} {
 		found, err := filepath.Glob(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, found...)
+	}
+	if info, err := os.Stat(dir); len(paths) == 0 && (err != nil || info.IsDir()) {
+		return nil, fmt.Errorf("%s: no recording is there", dir)
 	}
 	return paths, nil
 }
