@@ -176,11 +176,26 @@ func (f *logFilter) wantsWriter(w uint16) bool {
 // A logEntry is a change: a poke (0 and more) or an event (below 0: its complement).
 type logEntry int32
 
-// select returns the changes that the filter asks for, in its order.
+// selectFrom returns the changes that the filter asks for, in its order.
 func (f *logFilter) selectFrom(s *session) []logEntry {
 	t := s.trail
-	var out []logEntry
-	var events []logEntry
+	events := f.selectEvents(t)
+	pokes := f.selectPokes(t, len(events))
+	switch f.sort {
+	case "place":
+		return append(pokes, events...)
+	case "writer":
+		return sortByWriter(t, mergeByTime(t, pokes, events))
+	case "newest":
+		out := mergeByTime(t, pokes, events)
+		slices.Reverse(out)
+		return out
+	}
+	return mergeByTime(t, pokes, events)
+}
+
+// selectEvents returns the events that the filter asks for, in the order of time.
+func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
 	for i := range t.events {
 		e := &t.events[i]
 		if !f.events[e.kind] || e.time < f.from || e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer) {
@@ -189,63 +204,63 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {
 			continue
 		}
-		events = append(events, ^logEntry(i))
+		out = append(out, ^logEntry(i))
 	}
+	return out
+}
+
+// selectPokes returns the pokes that the filter asks for, by place if it sorts by place, else in
+// the order of time. There is room for more entries behind them.
+func (f *logFilter) selectPokes(t *trail, more int) (out []logEntry) {
 	s0, s1 := 0, len(t.sites)
 	if f.addrs != nil {
 		s0, s1 = t.sitesIn(f.addrs[0].Lo, f.addrs[0].Hi)
 	}
 	lo, hi := t.between(f.from, f.to)
-	wants := func(i int) bool { return f.classes>>s.trail.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
+	wants := func(i int) bool { return f.classes>>t.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
 	if f.addrs == nil && f.writers == nil {
-		out = make([]logEntry, 0, hi-lo+len(events)) // there can be millions
+		out = make([]logEntry, 0, hi-lo+more) // there can be millions
 	}
-	if f.sort == "place" || f.addrs != nil && int(t.first[s1]-t.first[s0]) < hi-lo {
-		for k := s0; k < s1; k++ {
-			for _, i := range t.ofSite(k, f.from, f.to) {
-				if wants(int(i)) {
-					out = append(out, logEntry(i))
-				}
-			}
-		}
-		if f.sort != "place" {
-			slices.Sort(out)
-		}
-	} else {
+	if f.sort != "place" && (f.addrs == nil || int(t.first[s1]-t.first[s0]) >= hi-lo) {
 		for i := lo; i < hi; i++ {
 			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
 				out = append(out, logEntry(i))
 			}
 		}
+		return out
 	}
-	switch f.sort {
-	case "", "time", "newest":
-		out = mergeByTime(t, out, events)
-		if f.sort == "newest" {
-			slices.Reverse(out)
-		}
-	case "place":
-		out = append(out, events...)
-	case "writer":
-		out = mergeByTime(t, out, events)
-		rank := make([]int, someone+1)
-		order := make([]int, len(t.writers))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.writers[a].String(), t.writers[b].String()) })
-		for r, i := range order {
-			rank[i] = r
-		}
-		rank[someone] = len(order)
-		by := func(e logEntry) int {
-			if e < 0 {
-				return rank[t.events[^e].writer]
+	for k := s0; k < s1; k++ {
+		for _, i := range t.ofSite(k, f.from, f.to) {
+			if wants(int(i)) {
+				out = append(out, logEntry(i))
 			}
-			return rank[t.writer[e]]
 		}
-		slices.SortStableFunc(out, func(a, b logEntry) int { return cmp.Compare(by(a), by(b)) })
 	}
+	if f.sort != "place" {
+		slices.Sort(out)
+	}
+	return out
+}
+
+// sortByWriter sorts changes by the writers' names. Changes whose writer is not known come last.
+func sortByWriter(t *trail, out []logEntry) []logEntry {
+	order := make([]int, len(t.writers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.writers[a].String(), t.writers[b].String()) })
+	rank := make([]int, someone+1)
+	for r, i := range order {
+		rank[i] = r
+	}
+	rank[someone] = len(order)
+	by := func(e logEntry) int {
+		if e < 0 {
+			return rank[t.events[^e].writer]
+		}
+		return rank[t.writer[e]]
+	}
+	slices.SortStableFunc(out, func(a, b logEntry) int { return cmp.Compare(by(a), by(b)) })
 	return out
 }
 

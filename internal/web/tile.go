@@ -199,7 +199,13 @@ func (p *plane) draw(k tileKey) *tile {
 		out.Marks = p.marks(listed)
 		return out
 	}
-	var cells []byte
+	out.Cells = base64.StdEncoding.EncodeToString(encodeCells(&n, &class))
+	return out
+}
+
+// encodeCells encodes the cells that have changes: how many empty ones are before it, 7 bits a
+// byte and the lowest first, then its class and the level of its number of changes.
+func encodeCells(n *[tileCells * tileCells]uint32, class *[tileCells * tileCells]uint8) (cells []byte) {
 	skipped := 0
 	for i := range n {
 		if n[i] == 0 {
@@ -212,8 +218,7 @@ func (p *plane) draw(k tileKey) *tile {
 		cells = append(cells, byte(skipped), class[i], level(n[i]))
 		skipped = 0
 	}
-	out.Cells = base64.StdEncoding.EncodeToString(cells)
-	return out
+	return cells
 }
 
 // level returns 16 * log2(n) + 1, at most 255, by the binary digits of n.
