@@ -109,7 +109,7 @@ type lane struct {
 	slices []slice
 }
 
-// binsOf returns how many bins of counters there are: of a second each, or longer.
+// bins returns how many bins of counters there are: of a second each, or longer.
 func (t *trace) bins() int { return int(min((t.to-t.from)/1e9+1, mostBins)) }
 
 func (t *trace) within(time uint64) bool { return t.from <= time && time < t.to }
