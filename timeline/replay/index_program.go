@@ -4,11 +4,14 @@
 package replay
 
 import (
+	"bytes"
+	"debug/elf"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,9 +58,9 @@ func released(info *debug.BuildInfo) bool {
 
 func isOurs(path string) bool { return path == modulePath || strings.HasPrefix(path, modulePath+"/") }
 
-// executableSum returns a checksum of the running program's file. It distinguishes
-// builds. It gives no protection against attacks: two CRCs take a tenth of the time of a
-// cryptographic hash.
+// executableSum returns what distinguishes the running program's file from other builds: the
+// build ID, which go build makes of the whole file, or a checksum if it has none. It gives no
+// protection against attacks: two CRCs take a tenth of the time of a cryptographic hash.
 func executableSum() (sum string, err error) {
 	path := "/proc/self/exe" // the running program, even if its file was replaced
 	if runtime.GOOS != "linux" {
@@ -70,6 +73,38 @@ func executableSum() (sum string, err error) {
 		return "", err
 	}
 	defer f.Close()
+	if id := buildID(f.Data); id != "" {
+		return fmt.Sprintf("%d bytes %s", len(f.Data), id), nil
+	}
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Sprintf("%d bytes %08x %08x", len(f.Data), crc32.ChecksumIEEE(f.Data), crc32.Checksum(f.Data, castagnoli)), nil
+}
+
+// buildID returns the build ID of an ELF program as go build makes it: hashes of the inputs and
+// of the file, with slashes between. It returns "" for everything else, such as an ID that was
+// given to the linker, which can be that of many builds.
+func buildID(program []byte) string {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return ""
+	}
+	note := f.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	const header, hash = 16, 20 // three words and the name "Go"; characters of a hash
+	b, err := note.Data()
+	if err != nil || len(b) < header {
+		return ""
+	}
+	n := f.ByteOrder.Uint32(b[4:])
+	if uint64(n) > uint64(len(b)-header) {
+		return ""
+	}
+	id := string(b[header:][:n])
+	parts := strings.Split(id, "/")
+	if len(parts) != 4 || slices.ContainsFunc(parts, func(p string) bool { return len(p) != hash }) {
+		return ""
+	}
+	return id
 }

@@ -12,8 +12,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -496,6 +498,40 @@ func TestReleased(t *testing.T) {
 	sum, err := executableSum()
 	if again, _ := executableSum(); err != nil || sum == "" || sum != again {
 		t.Errorf("%q, %q, %v", sum, again, err)
+	}
+}
+
+// TestBuildID: an ID that go build made is used, and none that is shorter or damaged.
+func TestBuildID(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other programs are not ELF files")
+	}
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := buildID(program)
+	if strings.Count(id, "/") != 3 {
+		t.Fatalf("the test's own ID is %q", id)
+	}
+	if sum, _ := executableSum(); !strings.Contains(sum, id) {
+		t.Errorf("%q is not in %q", id, sum)
+	}
+	note := bytes.Index(program, []byte("Go\x00\x00"+id))
+	if note < 12 {
+		t.Fatal("no note has the ID")
+	}
+	for name, change := range map[string]func(p []byte) []byte{
+		"shorter":      func(p []byte) []byte { p[note-8] = byte(len(id) - 1); return p },
+		"too long":     func(p []byte) []byte { p[note-5] = 0xff; return p },
+		"given":        func(p []byte) []byte { p[note+4+20] = 'x'; return p },
+		"no ELF":       func(p []byte) []byte { p[0] = 0; return p },
+		"cut":          func(p []byte) []byte { return p[:note+10] },
+		"not a header": func(p []byte) []byte { return p[:10] },
+	} {
+		if got := buildID(change(slices.Clone(program))); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 
