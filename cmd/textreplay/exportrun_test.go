@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -61,6 +62,8 @@ func tablesIn(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+var exportKills = flag.Int("kills", 40, "how many times TestExportKilled kills an export, and starts it again")
+
 // TestExportKilled: export that is killed at any moment, and started again, leaves the same
 // tables as one that is not. Whatever is there meanwhile is a part of them.
 func TestExportKilled(t *testing.T) {
@@ -82,9 +85,9 @@ func TestExportKilled(t *testing.T) {
 	}
 	took := time.Since(began)
 	whole := tablesIn(t, "whole")
-	moments := 40
+	moments := *exportKills
 	if testing.Short() {
-		moments = 8
+		moments = min(moments, 8)
 	}
 	killed := 0
 	for i := range moments {

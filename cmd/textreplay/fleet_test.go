@@ -137,7 +137,7 @@ func TestFleetAnswers(t *testing.T) {
 	if testing.Short() {
 		n = 1000
 	}
-	rnd := rand.New(rand.NewPCG(20, 20))
+	rnd := rand.New(rand.NewPCG(*fleetSeed, 20))
 	var want []fleetAnswer
 	met := make(map[string]int)
 	csv := []byte("question,recording,text_offset,time\n")

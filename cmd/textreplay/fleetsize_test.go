@@ -17,6 +17,7 @@ import (
 
 var (
 	fleetSize    = flag.Int("fleet", 40, "how many recordings TestFleetSize makes")
+	fleetSeed    = flag.Uint64("fleetseed", 20, "the seed of the random questions of TestFleetAnswers")
 	fleetChanges = flag.Int("fleetchanges", 2000, "how many changes each of them has")
 )
 

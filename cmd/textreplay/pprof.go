@@ -15,6 +15,7 @@ import (
 
 	"github.com/textreplay/textreplay/timeline/pprofexport"
 	"github.com/textreplay/textreplay/timeline/replay"
+	"github.com/textreplay/textreplay/timeline/tables"
 )
 
 // pprof is the state of the command pprof.
@@ -65,7 +66,8 @@ of a function that never returns, the return address belongs to another function
 Of several recordings, of one machine or of many, pprof makes one profile. Each address is
 named as of its sample's time in its own recording. Kernel text of the same build id and
 offset is one place, wherever each machine had loaded its kernel. --by-host adds the
-machine's name as the label host. Recordings of other events are refused: --event.
+machine's name as the label host, "unknown" if the recording does not have it. Recordings of
+other events are refused: --event. A recording that is given twice, also as a copy, counts once.
 
 --otlp writes the same samples for OpenTelemetry, with one profile for each value: the
 protocol's profiles signal, which is in development, as of version 1.11.
@@ -85,10 +87,10 @@ the name of the thread, unless --labels leaves out comm.`,
 			switch {
 			case len(args) > 0 && cmd.Flags().Changed("input"):
 				return usagef("-i and other names of recordings: give one of them")
-			case len(args) == 1:
+			case len(args) == 1 && !p.byHost:
 				p.input = args[0]
 				p.outputs.Reads(p.input)
-			case len(args) > 1:
+			case len(args) > 0:
 				return p.merge(args)
 			}
 			return p.run()
@@ -105,7 +107,7 @@ the name of the thread, unless --labels leaves out comm.`,
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
 	}
-	f.BoolVar(&p.byHost, "by-host", false, "of several recordings: add the name of the machine as the label host")
+	f.BoolVar(&p.byHost, "by-host", false, "of recordings named as REC: add the name of the machine as the label host")
 	f.BoolVar(&p.folded, "folded", false, "write folded stacks instead, for flamegraph.pl")
 	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
 	f.BoolVar(&p.otlp, "otlp", false, "write an OpenTelemetry profile instead: a ProfilesData message")
@@ -155,8 +157,9 @@ func (p *pprof) merge(paths []string) error {
 	}
 	var all pprofexport.Merger
 	lost, damaged := uint64(0), uint64(0)
+	met := make(metRecordings)
 	for _, path := range paths {
-		err := p.mergeOne(&all, path, &lost, &damaged)
+		err := p.mergeOne(&all, path, met, &lost, &damaged)
 		var event *pprofexport.EventError
 		switch {
 		case errors.Is(err, pprofexport.ErrNoSamples):
@@ -173,8 +176,14 @@ func (p *pprof) merge(paths []string) error {
 	if errors.Is(err, pprofexport.ErrNoSamples) {
 		return belowf("no sample matches: no profile was written")
 	}
-	if err != nil || p.output == "-" {
+	if err != nil {
 		return err
+	}
+	if lost > 0 {
+		fmt.Fprintf(p.stderr, "textreplay: warning: %s lost while recording; samples may be among them\n", count(lost, "record"))
+	}
+	if p.output == "-" {
+		return nil
 	}
 	stats := all.Stats()
 	stats.Lost, stats.Damaged = lost, damaged
@@ -182,9 +191,23 @@ func (p *pprof) merge(paths []string) error {
 }
 
 // mergeOne adds the samples of one recording, which is closed afterwards.
-func (p *pprof) mergeOne(all *pprofexport.Merger, path string, lost, damaged *uint64) error {
-	r, err := replay.Load(path, replay.Options{Guest: p.guest.pid, CPUs: p.cpus})
+func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings, lost, damaged *uint64) error {
+	input, remove, err := p.spooled(path)
 	if err != nil {
+		return err
+	}
+	defer remove()
+	if first, err := met.add(path, input); err != nil {
+		return inputError(err)
+	} else if first != "" {
+		fmt.Fprintf(p.stderr, "textreplay: %s: the same recording as %s, which counts once\n", path, first)
+		return nil
+	}
+	r, err := replay.Load(input, replay.Options{Guest: p.guest.pid, CPUs: p.cpus})
+	if err != nil {
+		if path == "-" {
+			err = nameStandardInput(err, input)
+		}
 		return inputError(err)
 	}
 	defer r.Close()
@@ -207,6 +230,25 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, lost, damaged *ui
 	return all.Add(&out, host)
 }
 
+// metRecordings are the names of the recordings so far, by their names in export's tables, which
+// follow from their content.
+type metRecordings map[string]string
+
+// add adds a recording, and returns the name of the same one if it was met before.
+func (m metRecordings) add(path, input string) (first string, err error) {
+	files, err := recordingFiles(input)
+	if err != nil {
+		return "", err
+	}
+	id, err := tables.ID(files, 0)
+	if err != nil {
+		return "", err
+	}
+	first = m[id]
+	m[id] = cmp.Or(first, path)
+	return first, nil
+}
+
 // converted calls write with w, and with --otlp converts what it writes.
 func (p *pprof) converted(w io.Writer, write func(io.Writer) error) error {
 	if !p.otlp {
@@ -221,7 +263,7 @@ func (p *pprof) converted(w io.Writer, write func(io.Writer) error) error {
 
 func (p *pprof) run() error {
 	if p.byHost {
-		return usagef("--by-host is for several recordings")
+		return usagef("--by-host needs the names of recordings as arguments, not as -i")
 	}
 	if err := p.choose(); err != nil {
 		return err
