@@ -74,16 +74,20 @@ type formKey struct {
 	lens     uint16
 }
 
+// manyForms is about how many forms there are if ftrace patches all its sites.
+const manyForms = 1 << 17
+
 // collect reads the pokes of a recording, with their mechanisms and windows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := r.Report.Pokes.Total
 	p := &pokes{times: make([]uint64, 0, n), form: make([]uint32, 0, n), writer: make([]uint32, 0, n)}
+	p.forms = make([]form, 0, min(n, manyForms))
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	shared := make(map[formKey]uint32) // forms in core text
-	places := make(map[uint64]uint32)  // by address: in core text, where names never change
-	next := []uint32(nil)              // by form: the one that last came after it
-	was := math.MaxInt                 // the last form
+	shared := make(map[formKey]uint32)           // forms in core text
+	places := make(map[uint64]uint32)            // by address: in core text, where names never change
+	next := make([]uint32, 0, min(n, manyForms)) // by form: the one that last came after it
+	was := math.MaxInt                           // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
 	for c := range r.ChangesAlone() {

@@ -116,6 +116,7 @@ func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 	typ := x.dict.plain
 	var all encoding.Values
 	var value func(k uint32) parquet.Value
+	less := func(a, b uint32) bool { return typ.Compare(value(a), value(b)) < 0 }
 	switch typ.Kind() {
 	case parquet.ByteArray:
 		var b []byte
@@ -125,6 +126,7 @@ func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 			ends = append(ends, uint32(len(b)))
 		}
 		all, value = encoding.ByteArrayValues(b, ends), func(k uint32) parquet.Value { return parquet.ValueOf(values.strings[k]) }
+		less = func(a, b uint32) bool { return values.strings[a] < values.strings[b] }
 	case parquet.Int64:
 		v := make([]int64, len(picked))
 		for i, k := range picked {
@@ -139,15 +141,16 @@ func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 		all, value = encoding.Int32Values(v), func(k uint32) parquet.Value { return parquet.Int32Value(int32(values.numbers[k])) }
 	}
 	x.dict.Dictionary = typ.NewDictionary(x.dict.columnIndex, len(picked), all)
-	for i, k := range picked {
-		v := value(k)
-		if i == 0 || typ.Compare(v, x.least) < 0 {
-			x.least = v
+	least, greatest := picked[0], picked[0]
+	for _, k := range picked[1:] {
+		if less(k, least) {
+			least = k
 		}
-		if i == 0 || typ.Compare(v, x.greatest) > 0 {
-			x.greatest = v
+		if less(greatest, k) {
+			greatest = k
 		}
 	}
+	x.least, x.greatest = value(least), value(greatest)
 }
 
 // dictRows are rows that have their values from something that several rows have in common.

@@ -109,11 +109,20 @@ func (d *deriver) overlapping(lo, hi uint64) {
 
 // derived is the derived answer for a range.
 type derived struct {
-	bytes string
-	is    bool // there are bytes
+	is   bool   // there are bytes: one of these
+	poke string // of a change
+	page []byte // of a page
 	// ambiguous is set if the tables do not decide: several changes of one time, or a range
 	// that is not all derived in the same way.
 	ambiguous bool
+}
+
+// equal reports whether these are the bytes.
+func (d *derived) equal(b []byte) bool {
+	if d.page != nil {
+		return bytes.Equal(d.page, b)
+	}
+	return d.poke == string(b)
 }
 
 // at returns the derived answer for [lo, lo+n) at a time, after overlapping(lo, lo+n). next is
@@ -128,7 +137,7 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 		if !whole || i > 0 && d.sameTime(i, -1, lo, n, false) {
 			return derived{ambiguous: true}
 		}
-		return derived{bytes: f.new[lo-f.addr:][:n], is: true}
+		return derived{is: true, poke: f.new[lo-f.addr:][:n]}
 	}
 	for i := next; i < len(d.near.times); i++ {
 		f := d.form(i)
@@ -139,7 +148,7 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 		if !whole || d.sameTime(i, +1, lo, n, true) {
 			return derived{ambiguous: true}
 		}
-		return derived{bytes: f.old[lo-f.addr:][:n], is: true}
+		return derived{is: true, poke: f.old[lo-f.addr:][:n]}
 	}
 	k := sort.Search(len(d.pages), func(k int) bool { s := &d.pages[k]; return s.Addr+uint64(len(s.Data)) > lo })
 	if k == len(d.pages) {
@@ -153,7 +162,7 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 	case !whole:
 		return derived{ambiguous: true}
 	}
-	return derived{bytes: string(s.Data[lo-s.Addr:][:n]), is: true}
+	return derived{is: true, page: s.Data[lo-s.Addr:][:n]}
 }
 
 // form returns the form of a poke of d.near.
@@ -256,19 +265,19 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 func (d *deriver) compare(s, common *timeline.Span, next int) (g gapRow, is bool) {
 	n := d.at(s.Addr, s.Len, next)
 	if !n.ambiguous {
-		standing, reason, content := timeline.Unmapped, timeline.ReasonNone, ""
+		standing, reason, same := timeline.Unmapped, timeline.ReasonNone, len(s.Bytes) == 0
 		if n.is {
 			standing, reason = common.Standing, common.Reason
 			if standing.HasBytes() {
-				content = n.bytes
+				same = n.equal(s.Bytes)
 			}
 		}
-		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && string(s.Bytes) == content {
+		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && same {
 			return g, false
 		}
 	}
 	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}
-	if s.Standing.HasBytes() && (n.ambiguous || !n.is || string(s.Bytes) != n.bytes) {
+	if s.Standing.HasBytes() && (n.ambiguous || !n.is || !n.equal(s.Bytes)) {
 		g.Bytes = s.Bytes
 	}
 	for _, c := range s.Candidates {

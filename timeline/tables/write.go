@@ -65,6 +65,7 @@ func (s *source) ahead() (settled func()) {
 	}
 	changes := background(func() file {
 		var b bytes.Buffer
+		b.Grow(10 * len(s.pokes.times)) // nearly what they need
 		err := s.writeChanges(&b)
 		return file{b.Bytes(), err}
 	})
@@ -435,6 +436,15 @@ const (
 // functions returns the kernel's own functions, and the names of modules, BPF programs and
 // out-of-line code.
 func (s *source) functions() (kernel, others []symbolRow) {
+	if k := s.r.Kallsyms(); k != nil {
+		functions := 0
+		for _, sym := range k.All() {
+			if sym.Module == "" && isText(sym.Type) {
+				functions++
+			}
+		}
+		kernel = make([]symbolRow, 0, functions)
+	}
 	for sym := range s.r.TableSymbols {
 		switch {
 		case !isText(sym.Type) || sym.Addr == 0:
