@@ -207,11 +207,14 @@ func (t *trial) provable(m must) (out []must) {
 	rec := t.run.Recording
 	last := make(map[uint64]byte) // what the last change before the workload left, by address
 	next := make(map[uint64]uint64)
+	var changes []*kernel.Store // those of before perf opened its events are in the copy
 	for i := range t.run.Kernel.Truth.Stores {
 		s := &t.run.Kernel.Truth.Stores[i]
-		if s.Addr < m.addr || s.Addr >= m.addr+m.len {
-			continue
+		if m.addr <= s.Addr && s.Addr+uint64(len(s.Data)) <= m.addr+m.len && (s.Kept || s.From >= rec.Opened) {
+			changes = append(changes, s)
 		}
+	}
+	for _, s := range changes {
 		for k, b := range s.Data {
 			if addr := s.Addr + uint64(k); s.From < rec.Exec {
 				last[addr] = b
@@ -221,8 +224,7 @@ func (t *trial) provable(m must) (out []must) {
 		}
 	}
 	open := make(map[uint64]bool)
-	for i := range t.run.Kernel.Truth.Stores {
-		s := &t.run.Kernel.Truth.Stores[i]
+	for _, s := range changes {
 		differs := false
 		for a := s.Addr; a < s.Addr+uint64(len(s.Data)); a++ {
 			b, ok := last[a]

@@ -160,28 +160,32 @@ func (t *truth) contradicts(addr uint64, value byte, s span) (at uint64, was byt
 }
 
 // dead returns a part of [addr, addr+n), within one page, that was not alive all the
-// time of a span.
+// time of a span. A coarse clock shows one time for the end of one piece of code and the
+// beginning of the next.
 func (t *truth) dead(addr, n uint64, s span) (at uint64, ok bool) {
 	if len(s.surely) == 0 {
 		return 0, false
 	}
-	p := t.pages[addr/kernel.PageSize]
-	end := addr + n
-	for addr < end {
-		next := addr
-		if p != nil {
-			for _, l := range p.lives {
-				alive := true
-				for _, iv := range s.surely {
-					alive = alive && l.From <= iv.From && iv.To <= l.To
+	var lives []*kernel.Life
+	if p := t.pages[addr/kernel.PageSize]; p != nil {
+		lives = p.lives
+	}
+	for end := addr + n; addr < end; {
+		next := end // up to where all code that is at addr reaches
+		for _, iv := range s.surely {
+			for at := iv.From; at < iv.To; {
+				until := at
+				for _, l := range lives {
+					from, to := t.clock.Tick(l.From, min(l.To, iv.To))
+					if l.Addr <= addr && addr < l.Addr+l.Len && from <= at && until < to {
+						until, next = to, min(next, l.Addr+l.Len)
+					}
 				}
-				if alive && l.Addr <= addr && addr < l.Addr+l.Len {
-					next = max(next, l.Addr+l.Len)
+				if until == at {
+					return addr, true
 				}
+				at = until
 			}
-		}
-		if next == addr {
-			return addr, true
 		}
 		addr = next
 	}
