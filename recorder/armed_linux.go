@@ -59,7 +59,6 @@ func (r *Recorder) notePlaces(planned []Probe) {
 
 // noteArmed reads the entries again, after a test has shown that the probes are armed.
 func (r *Recorder) noteArmed() {
-	r.probes.armed = now()
 	for _, x := range r.probes.places {
 		err := r.mem.read(x.armed[:], x.addr)
 		x.known = err == nil && x.armed != x.plain

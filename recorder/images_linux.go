@@ -16,8 +16,9 @@ import (
 )
 
 // The kernel records that a BPF trampoline exists, and not its code. The recorder reads
-// the code from memory when a poke makes a place branch to the trampoline: by then the
-// kernel has written all of it (bpf_trampoline_update() of kernel/bpf/trampoline.c).
+// the code from memory when a poke makes a place branch to the trampoline, or when the thread that
+// makes it has made a poke: by then the kernel has written all of it (bpf_trampoline_update() of
+// kernel/bpf/trampoline.c).
 
 // imagePrefix begins the names of the BPF images that are read. The code of a dispatcher
 // changes without a record, so a read of it would prove nothing.
@@ -25,9 +26,22 @@ const imagePrefix = "bpf_trampoline_"
 
 // images are the BPF trampolines that are alive.
 type images struct {
-	unread map[uint64]uint64 // the length that its symbol has, by address
-	births []uint64          // addresses of those that a place branches to now
+	unread map[uint64]image  // by address
+	births []uint64          // addresses of those whose code is complete now
+	pokes  map[uint32]uint64 // time of the newest poke of each thread, while there are few
 }
+
+// An image is a trampoline whose code was not read yet.
+type image struct {
+	len  uint64 // that its symbol has
+	time uint64
+	tid  uint32 // the thread that makes it
+	done bool   // it is among the births
+}
+
+// keptPokes is how many threads' pokes are kept. They are of some rounds: the records of one
+// CPU are taken after those of another, so that a poke may come before the symbol.
+const keptPokes = 64
 
 // symbol notes a KSYMBOL record: the trampoline comes or goes.
 func (m *images) symbol(raw []byte) {
@@ -42,8 +56,22 @@ func (m *images) symbol(raw []byte) {
 	case order.Uint16(raw[22:])&ksymbolUnregister != 0:
 		delete(m.unread, addr)
 	default:
-		m.unread[addr] = n
+		x := image{len: n}
+		x.tid, x.time = writerOf(raw)
+		if x.done = x.tid != 0 && m.pokes[x.tid] > x.time; x.done {
+			m.births = append(m.births, addr)
+		}
+		m.unread[addr] = x
 	}
+}
+
+// writerOf returns the thread that made a record, and when.
+func writerOf(raw []byte) (tid uint32, time uint64) {
+	if len(raw) < 8+trailerSize {
+		return 0, 0
+	}
+	end := raw[len(raw)-trailerSize:]
+	return binary.NativeEndian.Uint32(end[4:]), binary.NativeEndian.Uint64(end[8:])
 }
 
 // Fields of struct perf_record_ksymbol.
@@ -52,9 +80,24 @@ const (
 	ksymbolUnregister = 1 << 0
 )
 
-// poke notes a TEXT_POKE record, which may make a place branch to a trampoline.
+// poke notes a TEXT_POKE record, which may make a place branch to a trampoline. Between the
+// symbol of a trampoline and the end of its code, its thread makes no poke. So a later poke of
+// the thread shows that the code is complete, also if ftrace traces the function too, and its
+// code branches to the trampoline.
 func (m *images) poke(raw []byte) {
 	order := binary.NativeEndian
+	tid, time := writerOf(raw)
+	if len(m.pokes) >= keptPokes || m.pokes == nil {
+		m.pokes = make(map[uint32]uint64)
+	}
+	m.pokes[tid] = max(m.pokes[tid], time)
+	for addr, x := range m.unread {
+		if x.tid == tid && tid != 0 && x.time <= time && !x.done {
+			x.done = true
+			m.unread[addr] = x
+			m.births = append(m.births, addr)
+		}
+	}
 	const branchLen = 5 // CALL rel32, JMP rel32
 	if len(m.unread) == 0 || len(raw) < 20 || order.Uint16(raw[18:]) != branchLen {
 		return
@@ -69,18 +112,18 @@ func (m *images) poke(raw []byte) {
 	}
 }
 
-// readImages reads the code of the trampolines that a place branches to now.
+// readImages reads the code of the trampolines that is complete now.
 func (r *Recorder) readImages() error {
 	births := r.images.births
 	r.images.births = births[:0]
 	for _, addr := range births {
-		n, ok := r.images.unread[addr]
+		x, ok := r.images.unread[addr]
 		if !ok {
 			continue // two places branch to it, or it is gone
 		}
 		delete(r.images.unread, addr)
 		r.stats.Images++
-		if err := r.readImage(addr, n); err != nil {
+		if err := r.readImage(addr, x.len); err != nil {
 			return err
 		}
 	}

@@ -326,6 +326,7 @@ var errNotHit = errors.New("they are not hit when text is changed: all kprobes m
 // the probes must be open.
 func (r *Recorder) testProbes() error {
 	p := r.probes
+	at := now() // somebody may disarm them right behind the test
 	before, err := p.read()
 	if err != nil {
 		return err
@@ -343,6 +344,9 @@ func (r *Recorder) testProbes() error {
 		if err == nil && after.hits[name].Hits == before.hits[name].Hits {
 			err = errNotHit
 		}
+	}
+	if err == nil {
+		p.armed = at
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]uint64)}, steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
+	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
 		err = errors.Join(err, r.closeAll())
 		if r.piece != nil {

@@ -19,25 +19,28 @@ import (
 type codeReads struct {
 	reads []journal.Bytes
 	of    map[uint64]*imageLog // by address
+	// waiting are the births behind which no poke of their thread was read yet.
+	waiting map[uint32][]*imageBirth
 }
 
 // An imageLog has the records of one address where an image is. They are in the order of
 // the file.
 type imageLog struct {
-	born  []imageBirth
+	born  []*imageBirth
 	leads []uint64 // times of pokes that made a place branch to it
 }
 
 type imageBirth struct {
-	time uint64 // 0: it was announced
-	name string
+	time    uint64 // 0: it was announced
+	name    string
+	written uint64 // time of a later poke of the thread that made it; 0: none
 }
 
 func newCodeReads(j *recorderJournal) *codeReads {
 	if j == nil || len(j.bytes) == 0 {
 		return nil
 	}
-	c := &codeReads{reads: j.bytes, of: make(map[uint64]*imageLog)}
+	c := &codeReads{reads: j.bytes, of: make(map[uint64]*imageLog), waiting: make(map[uint32][]*imageBirth)}
 	for _, b := range j.bytes {
 		if c.of[uint64(b.Addr)] == nil {
 			c.of[uint64(b.Addr)] = new(imageLog)
@@ -46,8 +49,17 @@ func newCodeReads(j *recorderJournal) *codeReads {
 	return c
 }
 
-// poke notes a poke that makes a place branch to an image.
-func (c *codeReads) poke(p *timeline.Poke) {
+// poke notes a poke of the thread tid, which may make a place branch to an image, and which
+// shows that the thread has written the images that it made before.
+func (c *codeReads) poke(p *timeline.Poke, tid uint32) {
+	if births := c.waiting[tid]; births != nil {
+		c.waiting[tid] = slices.DeleteFunc(births, func(x *imageBirth) bool {
+			if x.time <= p.Time {
+				x.written = p.Time
+			}
+			return x.written != 0
+		})
+	}
 	if _, target, ok := branch(p.Addr, p.New); ok {
 		if l := c.of[target]; l != nil {
 			l.leads = append(l.leads, p.Time)
@@ -55,10 +67,14 @@ func (c *codeReads) poke(p *timeline.Poke) {
 	}
 }
 
-// symbol notes the birth of an image.
-func (c *codeReads) symbol(e *timeline.SymbolEvent) {
+// symbol notes the birth of an image, which the thread tid made.
+func (c *codeReads) symbol(e *timeline.SymbolEvent, tid uint32) {
 	if l := c.of[e.Addr]; l != nil && !e.Unregister {
-		l.born = append(l.born, imageBirth{e.Time, e.Name})
+		x := &imageBirth{time: e.Time, name: e.Name}
+		l.born = append(l.born, x)
+		if tid != 0 && e.Time != 0 {
+			c.waiting[tid] = append(c.waiting[tid], x)
+		}
 	}
 }
 
@@ -66,7 +82,10 @@ func (c *codeReads) symbol(e *timeline.SymbolEvent) {
 //
 // The kernel registers the symbol of a trampoline, writes its code without a record, and
 // then makes a place call it or jump to it (bpf_trampoline_update() of
-// kernel/bpf/trampoline.c). So the code is complete when a poke leads to it. From then on
+// kernel/bpf/trampoline.c). So the code is complete when a poke leads to it. While ftrace also
+// traces the function, no place leads there: ftrace's own code does. But the thread makes no
+// other poke between the symbol and the end of the code, so that any later poke of it shows
+// that too. From then on
 // it changes with text pokes only, until it is unregistered: since Linux 5.12 each change
 // of what is attached makes a new trampoline.
 func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
@@ -81,7 +100,7 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	for _, b := range c.reads {
 		addr := uint64(b.Addr)
 		l := c.of[addr]
-		var last imageBirth
+		last := new(imageBirth)
 		if name, ok := listed[addr]; ok {
 			last.name = name
 		}
@@ -94,6 +113,9 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 			continue
 		}
 		from := timeline.MaxTime
+		if t := last.written; t != 0 && t <= b.From {
+			from = t
+		}
 		for _, t := range l.leads {
 			if last.time <= t && t <= b.From {
 				from = min(from, t)

@@ -167,6 +167,11 @@ func TestCodeReads(t *testing.T) {
 		}
 	}
 	trampoline := born("bpf_trampoline_7")
+	pokeOf := func(w *tape, tid uint32, time uint64) {
+		id := w.id(11, time)
+		id.TID = tid
+		w.must(w.w.TextPoke(&perfdata.TextPoke{Addr: 0x1190, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: id}))
+	}
 	known := textLines("0..200 unmapped", "200..300 unknown bpf-trampoline", "300..800 known 55c3", "800.. retired unregistered 55c3")
 	unknown := textLines("0..200 unmapped", "200..800 unknown bpf-trampoline", "800.. unknown unregistered")
 	for _, tt := range []struct {
@@ -199,6 +204,26 @@ func TestCodeReads(t *testing.T) {
 			trampoline(w)
 			w.lost(11, 350, 3)
 		}, ready + own + read + end, "9090909090", image, unknown},
+		{"its thread makes another poke", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, "bpf_trampoline_7")
+			pokeOf(w, 1, 300)
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + read + end, "9090909090", image, known},
+		{"another thread makes a poke", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, "bpf_trampoline_7")
+			pokeOf(w, 2, 300)
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + read + end, "9090909090", image, unknown},
+		{"its thread made a poke before", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, "bpf_trampoline_7")
+			pokeOf(w, 1, 190)
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + read + end, "9090909090", image, unknown},
+		{"not if it was read before its thread made a poke", "6.1.0", func(w *tape) {
+			w.ksymbol(10, 200, image, 0x1000, perfdata.KSymbolBPF, 0, "bpf_trampoline_7")
+			pokeOf(w, 1, 300)
+			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
+		}, ready + own + late + end, "9090909090", image, unknown},
 		{"the copy shows what led there before", "6.1.0", func(w *tape) {
 			w.ksymbol(10, 800, image, 0x1000, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, "bpf_trampoline_7")
 		}, ready + own + read + end, leads, image,

@@ -130,10 +130,10 @@ func (s *scan) coverPairs(c *Coverage) {
 	}
 	if disarmed >= 0 {
 		from := p.loose[disarmed].time
-		c.limit(timeline.ProbeDisarmed, from, timeline.MaxTime, "all kprobes were disarmed from %s on", Seconds(from))
+		c.limit(timeline.ProbeDisarmed, from, s.armedAgain(from), "all kprobes were disarmed from %s on", Seconds(from))
 	}
 	for _, v := range p.disarmed {
-		c.limit(timeline.ProbeDisarmed, v.From, v.To, "all kprobes were disarmed from %s on", Seconds(v.From))
+		c.limit(timeline.ProbeDisarmed, v.From, min(v.To, s.armedAgain(v.From)), "all kprobes were disarmed from %s on", Seconds(v.From))
 	}
 	for _, v := range p.back {
 		c.limit(timeline.ProbeUnpaired, v.From, v.To, "the times of a CPU's samples go back from %s to %s", Seconds(v.To), Seconds(v.From))
@@ -159,6 +159,19 @@ func (s *scan) coverDisarmed(c *Coverage) {
 		}
 		c.limit(timeline.ProbeDisarmed, from, to, "the recorder found all kprobes disarmed at %s", Seconds(d.Seen))
 	}
+}
+
+// armedAgain returns when "textreplay record" found the probes armed again that were disarmed
+// at t, MaxTime if it did not. It has changed text then to see that they are hit.
+func (s *scan) armedAgain(t uint64) uint64 {
+	if s.journal != nil {
+		for _, d := range s.journal.disarmed {
+			if d.From <= t && t < d.To {
+				return d.To
+			}
+		}
+	}
+	return timeline.MaxTime
 }
 
 // twoEvents reports whether BEFORE and AFTER are events of their own.

@@ -131,6 +131,17 @@ func TestProbeJournal(t *testing.T) {
 				"480..500 in_flight explicit-window "+wordB,
 				"500..604 known "+wordB,
 				"604.. unconfirmed probe-disarmed "+wordB)},
+		{"and the recorder until when", func(w *tape) {
+			w.probe(20, 604, probeMap+probePhys, lrMap, probeMap, "800020d4", "")
+			w.round()
+		},
+			counters(95, 100, 1, 7, 0) + ready + own + `{"disarmed":{"from":600,"seen":610,"to":700}}; ` + counters(950, 955, 1, 10, 0) + end, textLines(
+				"0..100 unconfirmed outside-recording "+wordNOP,
+				"100..480 known "+wordNOP,
+				"480..500 in_flight explicit-window "+wordB,
+				"500..604 known "+wordB,
+				"604..950 unconfirmed probe-disarmed "+wordB,
+				"950.. unconfirmed probe-unchecked "+wordB)},
 		{"without readings nothing is known", nil, ready + own + end, textLines(
 			"0..480 unconfirmed probe-unchecked "+wordNOP,
 			"480..500 in_flight explicit-window "+wordB,

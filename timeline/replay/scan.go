@@ -487,7 +487,7 @@ func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 		s.placed.pokes = append(s.placed.pokes, s.inPlace(p, tid, kind))
 	}
 	if s.codeReads != nil {
-		s.codeReads.poke(p)
+		s.codeReads.poke(p, tid)
 	}
 	s.b.Poke(p)
 }
@@ -647,7 +647,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.report.Symbols.Births++
 	}
 	if s.codeReads != nil {
-		s.codeReads.symbol(&e)
+		s.codeReads.symbol(&e, k.TID)
 	}
 	s.b.Symbol(e)
 }

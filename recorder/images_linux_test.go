@@ -1,0 +1,75 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+)
+
+// imageRecord returns a KSYMBOL or a TEXT_POKE record of a thread.
+func imageRecord(tid uint32, time uint64, body []byte) []byte {
+	b := append(make([]byte, 8), body...)
+	b = binary.NativeEndian.AppendUint32(b, 1)
+	b = binary.NativeEndian.AppendUint32(b, tid)
+	b = binary.NativeEndian.AppendUint64(b, time)
+	return append(b, make([]byte, 16)...)
+}
+
+func symbolRecord(tid uint32, time, addr uint64, flags uint16) []byte {
+	b := binary.NativeEndian.AppendUint64(nil, addr)
+	b = binary.NativeEndian.AppendUint32(b, 4096)
+	b = binary.NativeEndian.AppendUint16(b, ksymbolBPF)
+	b = binary.NativeEndian.AppendUint16(b, flags)
+	return imageRecord(tid, time, append(b, "bpf_trampoline_7\x00"...))
+}
+
+func pokeRecord(tid uint32, time, addr, target uint64) []byte {
+	b := binary.NativeEndian.AppendUint64(nil, addr)
+	b = binary.NativeEndian.AppendUint16(b, 5)
+	b = binary.NativeEndian.AppendUint16(b, 5)
+	b = append(b, 0x0f, 0x1f, 0x44, 0, 0, 0xe8)
+	return imageRecord(tid, time, binary.NativeEndian.AppendUint32(b, uint32(target-addr-5)))
+}
+
+// TestImages: a trampoline is read when a place branches to it, or when its thread has made a
+// poke behind its symbol, also if the record of the poke comes first.
+func TestImages(t *testing.T) {
+	const at, other, place = 0xffffffffc0001000, 0xffffffffc0002000, 0xffffffff81000000
+	born, gone := symbolRecord(7, 200, at, 0), symbolRecord(7, 900, at, ksymbolUnregister)
+	for _, tt := range []struct {
+		name    string
+		records [][]byte
+		want    []uint64
+	}{
+		{"no poke", [][]byte{born}, nil},
+		{"a place branches to it", [][]byte{born, pokeRecord(8, 300, place, at)}, []uint64{at}},
+		{"another thread's poke of another place", [][]byte{born, pokeRecord(8, 300, place, other)}, nil},
+		{"its thread's poke", [][]byte{born, pokeRecord(7, 300, place, other), pokeRecord(7, 310, place, other)}, []uint64{at}},
+		{"its thread's poke of before", [][]byte{born, pokeRecord(7, 100, place, other)}, nil},
+		{"its thread's poke, of another CPU", [][]byte{pokeRecord(7, 300, place, other), born}, []uint64{at}},
+		{"nobody's poke", [][]byte{symbolRecord(0, 200, at, 0), pokeRecord(0, 300, place, other)}, nil},
+		{"it is gone", [][]byte{born, gone, pokeRecord(7, 950, place, other)}, nil},
+	} {
+		m := images{unread: make(map[uint64]image)}
+		for _, b := range tt.records {
+			if b[20] == ksymbolBPF && b[21] == 0 && len(b) > 60 {
+				m.symbol(b)
+			} else {
+				m.poke(b)
+			}
+		}
+		if !slices.Equal(m.births, tt.want) {
+			t.Errorf("%s: %#x, want %#x", tt.name, m.births, tt.want)
+		}
+	}
+	var m images
+	for tid := range uint32(3 * keptPokes) {
+		m.poke(pokeRecord(tid+1, 300, place, other))
+	}
+	if len(m.pokes) > keptPokes {
+		t.Errorf("pokes of %d threads are kept", len(m.pokes))
+	}
+}
