@@ -162,7 +162,8 @@ program can set the ctime, so every change is seen, even of a single byte with t
 mtime restored. Copying, renaming or chmod of a file also count as a change. A change
 made while the system clock was set back can escape. On systems without ctime, the
 whole content is compared. The program is unchanged if it was built from the same
-commit or version; if the build records neither, the executable's checksum decides.
+commit or version; if the build records neither, the executable's build ID decides,
+or its checksum if it has none that go build made.
 
 Otherwise, or if the index is damaged, the recording is read and the index is
 written again as above. An index can be deleted at any time. There is no index with
