@@ -209,9 +209,12 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
 		// event behind the last one that has some. If no LOST record contradicts the counts,
 		// it can only have lost records at the end, from a full ring buffer.
-		unread := t.lostSamples == 0 && s.mayContinue() ||
-			(denied || all.lostSamples > 0 && b.mayBeFull(s.ringSize())) && t.unreadBy&kind != 0
+		unread := t.lostSamples == 0 && s.mayContinue() || denied && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
+		open := counted && b.takes&t.unreadBy&kind != 0 && all.lostSamples > 0 && b.mayBeFull(s.ringSize())
+		if open {
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())
+		}
 		if counted && t.lostKinds&kind == 0 {
 			continue
 		}
