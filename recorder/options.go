@@ -41,7 +41,8 @@ type Options struct {
 	// MaxSize is the size of data in bytes at which a new piece is begun; 0 is never. The
 	// least is LeastSize. Each piece has a copy of kernel text, and can be read alone.
 	MaxSize int64
-	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all.
+	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all. A directory that
+	// no recorder made stays, whatever its name.
 	MaxPieces int
 	// Probes returns the kprobe events that record the changes of text of a kernel that emits
 	// no TEXT_POKE records, in the order in which they must be opened. It is called on other

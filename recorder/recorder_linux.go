@@ -397,11 +397,35 @@ func (r *Recorder) removeOld() error {
 	}
 	entries, err := os.ReadDir(r.opts.Dir)
 	for _, e := range entries {
-		if i, bad := strconv.Atoi(e.Name()); bad == nil && e.Name() == PieceName(i) && i <= r.number-r.opts.MaxPieces {
-			err = errors.Join(err, os.RemoveAll(r.pieceDir(i)))
+		if i, bad := strconv.Atoi(e.Name()); e.IsDir() && bad == nil && e.Name() == PieceName(i) && i <= r.number-r.opts.MaxPieces {
+			err = errors.Join(err, removePiece(r.pieceDir(i)))
 		}
 	}
 	return err
+}
+
+// removePiece removes a piece that a recorder made. Who gave the directory may keep others
+// there whose names are numbers as well: without a recorder's journal, only an empty one goes.
+// The journal goes last, so that a recorder that is started after this one was killed goes on.
+func removePiece(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		if fi, err := os.Lstat(filepath.Join(dir, journal.Name)); err != nil || !fi.Mode().IsRegular() {
+			return nil
+		}
+	}
+	for _, e := range entries {
+		if e.Name() != journal.Name {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
 }
 
 // Dir returns the directory of the recording, or of the piece at hand.

@@ -369,13 +369,24 @@ func TestSteps(t *testing.T) {
 }
 
 // TestRestart: a recorder that is started again goes on behind the pieces that are there,
-// and removes those that are too many.
+// and removes those that are too many, but nothing that no recorder made.
 func TestRestart(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"000003", "000007", "7", "notes"} {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	for _, name := range []string{"000001", "000002", "000003", "000004", "000007", "7", "notes"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, name := range []string{"000002/photo", "000004/textreplay.jsonl", "000004/data"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(elsewhere, "textreplay.jsonl"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "000005")); err != nil {
+		t.Fatal(err)
 	}
 	run(t, Options{Dir: dir, MaxSize: LeastSize, MaxPieces: 2}, func() {})
 	entries, err := os.ReadDir(dir)
@@ -383,7 +394,7 @@ func TestRestart(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"000007", "000008", "7", "notes"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"000002", "000005", "000007", "000008", "7", "notes"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v; want %q", names, err, want)
 	}
 }
