@@ -86,7 +86,12 @@ const (
 // code branches to the trampoline.
 func (m *images) poke(raw []byte) {
 	order := binary.NativeEndian
-	tid, time := writerOf(raw)
+	if len(raw) < 20 {
+		return
+	}
+	// Behind the bytes, padded to 8. The kernel makes the record longer than it needs.
+	own := (20 + int(order.Uint16(raw[16:])) + int(order.Uint16(raw[18:])) + 7) &^ 7
+	tid, time := writerOf(raw[:min(len(raw), own+trailerSize)])
 	if len(m.pokes) >= keptPokes || m.pokes == nil {
 		m.pokes = make(map[uint32]uint64)
 	}

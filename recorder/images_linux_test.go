@@ -31,7 +31,9 @@ func pokeRecord(tid uint32, time, addr, target uint64) []byte {
 	b = binary.NativeEndian.AppendUint16(b, 5)
 	b = binary.NativeEndian.AppendUint16(b, 5)
 	b = append(b, 0x0f, 0x1f, 0x44, 0, 0, 0xe8)
-	return imageRecord(tid, time, binary.NativeEndian.AppendUint32(b, uint32(target-addr-5)))
+	b = binary.NativeEndian.AppendUint32(b, uint32(target-addr-5))
+	// Padded to 8 bytes, and 32 bytes longer than needed, as the kernel's records are.
+	return append(imageRecord(tid, time, append(b, 0, 0)), make([]byte, 32)...)
 }
 
 // TestImages: a trampoline is read when a place branches to it, or when its thread has made a
