@@ -57,7 +57,8 @@ func (m *images) symbol(raw []byte) {
 		delete(m.unread, addr)
 	default:
 		x := image{len: n}
-		x.tid, x.time = writerOf(raw)
+		own := (24 + len(name) + 1 + 7) &^ 7 // as in poke
+		x.tid, x.time = writerOf(raw[:min(len(raw), own+trailerSize)])
 		if x.done = x.tid != 0 && m.pokes[x.tid] > x.time; x.done {
 			m.births = append(m.births, addr)
 		}
@@ -89,7 +90,8 @@ func (m *images) poke(raw []byte) {
 	if len(raw) < 20 {
 		return
 	}
-	// Behind the bytes, padded to 8. The kernel makes the record longer than it needs.
+	// Behind the bytes, padded to 8. With several recorders, the kernel makes the records of
+	// some of them longer than needed.
 	own := (20 + int(order.Uint16(raw[16:])) + int(order.Uint16(raw[18:])) + 7) &^ 7
 	tid, time := writerOf(raw[:min(len(raw), own+trailerSize)])
 	if len(m.pokes) >= keptPokes || m.pokes == nil {

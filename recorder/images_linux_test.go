@@ -23,7 +23,7 @@ func symbolRecord(tid uint32, time, addr uint64, flags uint16) []byte {
 	b = binary.NativeEndian.AppendUint32(b, 4096)
 	b = binary.NativeEndian.AppendUint16(b, ksymbolBPF)
 	b = binary.NativeEndian.AppendUint16(b, flags)
-	return imageRecord(tid, time, append(b, "bpf_trampoline_7\x00"...))
+	return append(imageRecord(tid, time, append(b, "bpf_trampoline_7\x00\x00\x00\x00\x00\x00\x00\x00"...)), make([]byte, 32)...)
 }
 
 func pokeRecord(tid uint32, time, addr, target uint64) []byte {
