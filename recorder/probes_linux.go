@@ -47,9 +47,8 @@ type probes struct {
 	places  []*probePlace
 	armed   uint64            // the last time at which they were armed for certain
 	off     *journal.Disarmed // nil while they are armed
-	watched time.Time
-	first   reading // of the piece: it was made when all events recorded
-	last    reading // the last one that the journal has
+	first   reading           // of the piece: it was made when all events recorded
+	last    reading           // the last one that the journal has
 	counted time.Time
 }
 
