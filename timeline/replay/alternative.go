@@ -38,7 +38,7 @@ type Alternative struct {
 type Effect struct {
 	Kind   EffectKind
 	Target uint64 // of a jump, branch and call
-	// Next is the address behind the new instruction. A call pushes it, or puts it in the
+	// Next is the address after the new instruction. A call pushes it, or puts it in the
 	// link register if Links.
 	Next  uint64
 	Links bool
@@ -126,15 +126,19 @@ func (a *Alternative) Agrees(o Observation) bool {
 	return true
 }
 
-// maxVersions is how many versions of an instruction Alternatives returns at most.
+// maxVersions is how many versions of an instruction during the asked time Alternatives
+// returns at most. With the bytes of pokes from outside of that time there are about four
+// times as many.
 const maxVersions = 16
 
 // Alternatives returns what a CPU may execute at addr at some time from first to last, both
-// included, where an instruction begins there. First come the versions of the instruction
-// during that time, both sides of a change that is in flight, then the traps of the windows that are open at addr, then the old and
-// new bytes of those pokes that were not there during that time. What is the same is
-// listed once. Where code does not change there is one alternative, and none where no
-// bytes are given.
+// included, in nanoseconds of the recording's clock. An instruction must begin at addr.
+//
+// First come the versions of the instruction during that time, with both sides of a change
+// that is in flight. Then come the traps of the windows that are open at addr, and then the
+// old and new bytes of those pokes that were not there during that time. Equal ones are
+// listed once. Where code does not change there is one alternative, and none where no bytes
+// are given.
 //
 // The result belongs to the cursor and is valid until its next call of Alternatives. It
 // does not allocate once the cursor has been used for a while. On architectures that package

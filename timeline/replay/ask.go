@@ -16,7 +16,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// Times is a closed interval of time. From and To are equal if the time is exact.
+// Times is a closed interval of time, in nanoseconds of the recording's clock. From and To
+// are equal if the time is exact.
 type Times struct{ From, To uint64 }
 
 // Exact reports whether the interval is a single time.

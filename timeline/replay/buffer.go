@@ -362,7 +362,7 @@ type channel struct {
 	met    int64 // the CPU in its records, or metNone or metSeveral
 	// first is the time of its first record, 0 if there is none yet.
 	first uint64
-	// lostSamples is the id's PERF_RECORD_LOST_SAMPLES.
+	// lostSamples is the sum of the counts in the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are the kinds of records that the event takes.
 	kinds kinds

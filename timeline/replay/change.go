@@ -13,9 +13,9 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A Change is an entry of a recording's audit trail: a record of a
-// change of kernel text, or that such records are missing. Exactly one of Poke,
-// KSymbol, BPF and Loss is set.
+// A Change is an entry of a recording's audit trail: a record of a change of kernel text,
+// or the loss of such records. Exactly one of Poke, KSymbol, BPF and Loss is set. Times are
+// in nanoseconds of the recording's clock.
 type Change struct {
 	Time uint64 // of a loss its end; 0 for what was there before the recording
 	Poke *perfdata.TextPoke
@@ -27,8 +27,8 @@ type Change struct {
 	KSymbol *perfdata.KSymbol
 	BPF     *perfdata.BPFEvent
 	Loss    *Loss
-	// Comm is the name that the thread had which made the change; "" if it is not
-	// known.
+	// Comm is the name, at that time, of the thread that made the change; "" if it is
+	// not known.
 	Comm string
 	// Batch is the batch of a poke; nil if there is none, or for other records.
 	Batch *Batch
@@ -59,7 +59,7 @@ func (c *Change) SampleID() *perfdata.SampleID {
 type Batch struct {
 	Number   int // 1 is the first of the recording
 	Sites    int // how many pokes
-	From, To uint64
+	From, To uint64 // times of its first and its last poke
 }
 
 // longestPause is the longest time between two records of a run, in ns.

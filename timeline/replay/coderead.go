@@ -19,7 +19,7 @@ import (
 type codeReads struct {
 	reads []journal.Bytes
 	of    map[uint64]*imageLog // by address
-	// waiting are the births behind which no poke of their thread was read yet.
+	// waiting are the births by thread after which no poke of that thread was read yet.
 	waiting map[uint32][]*imageBirth
 }
 
@@ -84,10 +84,9 @@ func (c *codeReads) symbol(e *timeline.SymbolEvent, tid uint32) {
 // then makes a place call it or jump to it (bpf_trampoline_update() of
 // kernel/bpf/trampoline.c). So the code is complete when a poke leads to it. While ftrace also
 // traces the function, no place leads there: ftrace's own code does. But the thread makes no
-// other poke between the symbol and the end of the code, so that any later poke of it shows
-// that too. From then on
-// it changes with text pokes only, until it is unregistered: since Linux 5.12 each change
-// of what is attached makes a new trampoline.
+// other poke between the symbol and the end of the code, so any later poke of that thread
+// shows it too. From then on the code changes with text pokes only, until it is unregistered:
+// since Linux 5.12 each change of what is attached makes a new trampoline.
 func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	c := s.codeReads
 	if c == nil || !s.arch.readsTrampolines() || s.report.Kernel == "" || !patching.Since(s.report.Kernel, 5, 12) {

@@ -22,8 +22,8 @@ const (
 	None     Verdict = "none"
 )
 
-// Limit is one reason why coverage is not complete, and the time for which it
-// holds, in nanoseconds of perf's clock.
+// Limit is one reason why coverage is not complete, and the half-open interval
+// [From, To) for which it holds, in nanoseconds of the recording's clock.
 type Limit struct {
 	Reason   timeline.Reason
 	Text     string
@@ -206,7 +206,7 @@ func (s *scan) fellSilent(b *ringBuffer) bool {
 func seconds(ns uint64) string { return Seconds(ns) + " s" }
 
 // horizon returns the time up to which nothing earlier can arrive (rule horizon), in
-// nanoseconds of perf's clock.
+// nanoseconds of the recording's clock.
 //
 // If the clock was set back, it shows some times twice. Then the horizon is at most the
 // time of each ring buffer's last record.

@@ -165,7 +165,7 @@ func (s *scan) countDuplicates() {
 type ending struct {
 	content []byte // of its last record
 	time    uint64 // of that record, or of another event's copy of it
-	// missed is set if another event has a record behind it that is not a copy of it: perf had
+	// missed is set if another event has a record after it that is not a copy of it: perf had
 	// disabled the chosen event, and not yet the other one (rule listening).
 	missed bool
 }

@@ -141,7 +141,7 @@ func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 
 // mappedTextEnd returns the end of kernel text if there is no kallsyms: the end of
 // perf's map of the kernel, or of its copy of kernel text if that is shorter. Since
-// perf 7.2 the map ends at _edata. If the copy continues behind the map, the copy
+// perf 7.2 the map ends at _edata. If the copy continues after the map, the copy
 // holds more than text. Then delimited is false.
 func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) {
 	if snap == nil || snap.Core == nil {

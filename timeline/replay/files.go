@@ -12,9 +12,9 @@ import (
 // snapshotFiles are the files of a kcore_dir.
 var snapshotFiles = [...]string{"kcore", "kallsyms", "modules"}
 
-// Files returns the paths of all files and directories that the recording, its
-// snapshots and the options name, and of those that Load found next to the recording. Some may not exist. The caller must not change
-// the slice.
+// Files returns the paths of all files and directories that the recording, its snapshots
+// and the options name, and of those that Load found next to the recording. Some may not
+// exist. The caller must not change the slice.
 func (r *Replay) Files() []string { return r.files }
 
 // filesOf returns the paths for [Replay.Files].

@@ -167,7 +167,7 @@ type coreText struct {
 }
 
 // skips reports whether a record is a poke of core text. However many bytes it has, none is
-// behind the end of that text.
+// after the end of that text.
 func (c *coreText) skips(rec *perfdata.Record) bool {
 	const most = 0xffff // bytes of a poke
 	if rec.Type != perfdata.RecordTextPoke || len(rec.Raw) < pokeBytes {

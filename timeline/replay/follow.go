@@ -72,8 +72,9 @@ type Follower struct {
 // Options.KCore names the kcore_dir that this perf made when it began to record.
 // Options.Guest, Only and Copies are for complete recordings.
 //
-// The errors are those of [perfdata.NewReader] and [kcore.Open]. The caller closes the
-// Follower, but not before its last image is unused.
+// The errors are those of [perfdata.NewReader], of [kcore.Open] and of reading
+// Options.Kallsyms and Options.Modules, or say which option needs a complete recording. The
+// caller closes the Follower, but not before its last image is unused.
 func Follow(src io.Reader, opts Options) (*Follower, error) {
 	switch {
 	case opts.Guest != 0:
@@ -152,7 +153,7 @@ func (f *Follower) lateFormats() error {
 	return err
 }
 
-// Horizon returns the time, in nanoseconds of perf's clock, up to which an image made
+// Horizon returns the time, in nanoseconds of the recording's clock, up to which an image made
 // now is valid. Records of earlier times cannot arrive any more.
 func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 
@@ -161,8 +162,9 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 // time that is needed. Image can be called at any time, and after the end.
 //
 // The error is [timeline.ErrTooLarge], see [timeline.Builder.Build], or one of reading
-// Options.Vmlinux. It is a *[ChangedError] if the copy of kernel text has changed. At
-// the end, it wraps [perfdata.ErrNothing] if no record could be read.
+// Options.Vmlinux or Options.ProbeCounters. It is a *[MisfitError] if the copy or a list is
+// of another kernel or another boot, and a *[ChangedError] if the copy of kernel text has
+// changed. At the end, it wraps [perfdata.ErrNothing] if no record could be read.
 func (f *Follower) Image() (im *timeline.Image, err error) {
 	err = Guard(func() (err error) {
 		im, err = f.image()

@@ -36,7 +36,7 @@ type recorderJournal struct {
 	bad      error // a line that cannot be read: lines of gaps may be missing
 }
 
-// OwnCopy is the directory of the copy that was made first, in that of a recording.
+// OwnCopy is the name of the first copy's directory, inside the recording's directory.
 const OwnCopy = ownCopy
 
 const ownCopy = "kcore_dir"
@@ -226,7 +226,7 @@ func (s *scan) coverJournal(c *Coverage) {
 }
 
 // back returns when a gap of a CPU begins. If every step of every CPU was recorded, that is
-// the first step up behind a step down: until then the CPU was offline, and changed nothing
+// the first step up after a step down: until then the CPU was offline, and changed nothing
 // (rule hotplug).
 func back(steps []hotplug, g *journal.Gap) uint64 {
 	off := false

@@ -15,7 +15,7 @@ import (
 // shows this change. The bytes are not instructions.
 type OpsLiteral struct {
 	Addr uint64
-	Func uint64 // address of the function, 8 bytes behind the literal
+	Func uint64 // address of the function, 8 bytes after the literal
 	Ops  uint64 // the pointer to the ftrace_ops
 }
 

@@ -57,7 +57,7 @@ type Options struct {
 	// writers, see docs/probes.md of this project. If there are none, Load looks for files
 	// kprobe_profile.* in the recording's directory and next to it.
 	ProbeCounters []string
-	// Formats is a file with the formats of the recording's tracepoints, each behind a line
+	// Formats is a file with the formats of the recording's tracepoints, each after a line
 	// "system: GROUP", for a recording that does not have them yet, see docs/probes.md. If
 	// there is none, Load looks for the file tracing_formats in the recording's directory.
 	Formats string
@@ -69,15 +69,17 @@ type Options struct {
 	// Index names a file with a saved image. Load uses it if it is of this
 	// unchanged recording and of the same other options, and if only the caller and
 	// root can write to it. It holds the whole image, whatever Only says. Otherwise
-	// Load reads the recording. An index is not used with Copies or Vmlinux.
+	// Load reads the recording. An index is not used with Copies or Vmlinux, or with a
+	// KCore that Load only checks.
 	//
 	// With SaveIndex, Load then writes the whole image to the file, for the next
 	// call. It does not overwrite a file that is not an index. With MakeIndexDir,
 	// Load makes the missing directory of the file, for the owner alone.
 	// [Replay.Index] returns what Load did with the file.
 	//
-	// A file is unchanged if its inode, size, modification time and change time
-	// (ctime) are the same. On systems without these, its content must be the same.
+	// A file is unchanged if its inode, size, modification time, change time (ctime) and
+	// some parts of its content are the same. On systems without these times, all of its
+	// content must be the same.
 	Index        string
 	SaveIndex    bool
 	MakeIndexDir bool
@@ -112,7 +114,7 @@ type Replay struct {
 	counters      []probeReading           // of the hit counters of probes
 	foreign       []error                  // why files with readings were left out
 	formats       []byte                   // of tracepoints, if the recording has none
-	given         []stampedFile            // Options.Kallsyms and Modules
+	given         []stampedFile            // files outside of the snapshots: of the options, the journal, or found by name
 	badModules    error                    // why a part of Options.Modules is unusable
 	givenKallsyms *kcore.Kallsyms          // of Options.Kallsyms
 	givenModules  []kcore.Module           // of Options.Modules
@@ -149,8 +151,8 @@ func (r *Replay) Close() error {
 }
 
 // Unload lets go of the memory that the mapped files take: the recording, its copy
-// of kernel text and the index. Nothing becomes invalid: what is touched later is read from the files again.
-// A program that runs for long and is seldom asked calls it after an answer.
+// of kernel text and the index. Nothing becomes invalid: what is touched later is read from
+// the files again. A program that runs for long and is seldom asked calls it after an answer.
 func (r *Replay) Unload() {
 	r.Recording.Unload()
 	if r.indexFile != nil {
@@ -182,7 +184,8 @@ func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 // loads a recording that is damaged but readable. Report lists what is missing, and
 // the image calls known only what the damage cannot have changed. If no record can
 // be read, the error wraps [perfdata.ErrNothing] and a [*perfdata.FormatError] with
-// the place.
+// the place. If a copy or a list that the options name is of another kernel or another
+// boot, the error is a *[MisfitError].
 //
 // The caller closes the Replay. Until then, the recording, the copy of text and the
 // index are mapped into memory. If one of these files is cut short, Load returns a

@@ -14,7 +14,8 @@ import (
 // Loss is one PERF_RECORD_LOST: records that one ring buffer lost between From and To.
 // From is the time of the last record before it in that buffer that is not a sample.
 // To is the time of the LOST record. If that has no time, To is the time of the buffer's
-// next record; without such a record there is no Loss.
+// next record; without such a record there is no Loss. From is 0 if the records of several
+// ring buffers cannot be separated. Times are in nanoseconds of the recording's clock.
 type Loss struct {
 	CPU      int64 // below 0: unknown, or a thread's, on any CPU
 	From, To uint64
@@ -69,7 +70,7 @@ func (t *lossTally) add(o *lossTally) {
 	t.unreadBy |= o.unreadBy
 }
 
-// markUnread marks the events behind the last one that has LOST_SAMPLES: if perf stopped
+// markUnread marks the events after the last one that has LOST_SAMPLES: if perf stopped
 // reading the counts, theirs may be missing. perf reads them event by event, and the ids of
 // each event in their order (record__read_lost_samples() in tools/perf/builtin-record.c).
 func (s *scan) markUnread() {
@@ -207,7 +208,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		// perf reads the counts one after the other, and stops silently when a read
 		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
-		// event behind the last one that has some. If no LOST record contradicts the counts,
+		// event after the last one that has some. If no LOST record contradicts the counts,
 		// it can only have lost records at the end, from a full ring buffer.
 		unread := t.lostSamples == 0 && s.mayContinue() || denied && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread

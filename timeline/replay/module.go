@@ -201,7 +201,7 @@ func isAt(k *kcore.Kallsyms, m *kcore.Module) bool {
 func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	end := m.Addr + m.Size
 	within := func(s kcore.Symbol) bool { return m.Addr <= s.Addr && s.Addr < end }
-	// A module's first page is text: init text begins on a page of its own behind it.
+	// A module's first page is text: init text begins on a page of its own after it.
 	init := func(s kcore.Symbol) bool { return within(s) && s.Addr-m.Addr >= textPage }
 	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), init) {
 		return end

@@ -146,9 +146,9 @@ func (p *placedPokes) all(s *scan) []timeline.InPlacePoke {
 	return append(all, p.pokes[at:]...)
 }
 
-// mayHaveWindow reports whether [Windows.At] may find a window for these arguments. It
-// looks only at the pokes around t: a window is that of a poke among the
-// timeline.WindowReach ones before t, or after it.
+// mayHaveWindow reports whether [timeline.Windows.At] may find a window for these
+// arguments. It looks only at the pokes around t: a window is that of a poke among the
+// [timeline.WindowReach] ones before t, or among as many after t.
 func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
 	if s.arch.hasWords() {
 		return true // a window may reach further

@@ -107,7 +107,7 @@ func (c *probeCode) arm64(lr uint64) arm64Decoded {
 }
 
 // fillsSlot reports whether two writes that follow one another prepare the slot of a kprobe
-// of arm64: the instruction, and behind it BRK 6, after which the kernel takes over again
+// of arm64: the instruction, followed by BRK 6, at which the kernel takes over again
 // (arch_prepare_ss_slot of arch/arm64/kernel/probes/kprobes.c). Nothing else has BRK 6.
 func (c *probeCode) fillsSlot(a, b *probeWrite) bool {
 	const brk6 = 0xd42000c0
@@ -234,7 +234,7 @@ func (c *probeCode) writesPrograms(lr uint64) bool {
 			continue
 		}
 		at := lo + uint64(i)
-		// A local call leads behind the two instructions that set the table of contents.
+		// A local call leads past the two instructions that set the table of contents.
 		if to := at + uint64(int64(int32(x<<6)>>6)&^3); to != addr && to != addr+8 {
 			continue
 		}

@@ -213,7 +213,7 @@ func (s *scan) lostBetween(l *looseSample) bool {
 // it copies kernel text. ok is false if that cannot be found out.
 //
 // On arm64 the AFTER of the probe's own arming is one. Each tracepoint and each kprobe
-// that perf opens behind it changes text, with two hits for each place. The places of a
+// that perf opens after it changes text, with two hits for each place. The places of a
 // tracepoint are in the kernel's table of jump labels, if perf's copy has it.
 func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
 	switch e.role {
@@ -275,7 +275,7 @@ func (c *probeCode) isBreakpoint(addr uint64) bool {
 // first user. ok is false unless perf's copy has the table, and has a branch at each of
 // the places, as when the tracepoint is on. If the copy has the key, it must have one user.
 //
-// The static key of a struct tracepoint is behind its name (include/linux/tracepoint-defs.h).
+// The static key of a struct tracepoint follows its name (include/linux/tracepoint-defs.h).
 // An entry of the table is the offsets of the code and of its target, 32 bits each, and of
 // the key, 64 bits, whose lowest bits are flags (include/linux/jump_label.h).
 func (c *probeCode) tracepoint(name string) (places uint64, ok bool) {

@@ -85,8 +85,8 @@ func (r *Replay) ProbedChanges() iter.Seq[*perfdata.TextPoke] {
 }
 
 // Formats returns the formats of tracepoints that Load took from a file, since the recording
-// has none itself, and the name of that file in a recording's directory. It returns nil
-// otherwise.
+// has none itself, and the name of that file in a recording's directory. text is nil if the
+// recording has its own formats, or if there is no such file. The caller must not change text.
 func (r *Replay) Formats() (name string, text []byte) { return formatsName, r.formats }
 
 // ProbeCounters yields the readings of the probes' hit counters, each with a name for its

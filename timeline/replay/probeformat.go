@@ -21,7 +21,7 @@ import (
 // the events, which keeps the kernel from giving their ids to others.
 
 // formatsName is how that copy is called. It has the format files of tracefs, one after
-// another, each behind a line "system: GROUP".
+// another, each after a line "system: GROUP".
 const formatsName = "tracing_formats"
 
 // errFormats is wrapped by errors of a file that has no formats.
@@ -78,7 +78,7 @@ func (r *Replay) readFormats(opts *Options) error {
 }
 
 // formatNames returns the names of tracepoints by their ids, as perf record -e takes them.
-// A file that is cut short has no line behind its last format.
+// A file that is cut short has no line after its last format.
 func formatNames(text []byte) map[uint64]string {
 	names := make(map[uint64]string)
 	system, name := "", ""

@@ -9,8 +9,9 @@ import (
 )
 
 // A ProbeReader makes changes of text from the samples of probes, one after the other, for a
-// program that prints them as they are recorded. It keeps nothing of the past. It says
-// nothing about what the samples prove: [Load] does, with the hit counters.
+// program that prints them as they are recorded. It keeps only what later samples need, and
+// says nothing about what the samples prove: [Load] does, with the hit counters. It is not
+// safe for concurrent use.
 type ProbeReader struct {
 	log     probeLog
 	rec     *perfdata.Recording
@@ -51,7 +52,7 @@ func (r *ProbeReader) Begin(rec *perfdata.Recording, formats []byte) bool {
 
 // Change takes a sample, and returns the change that it ends, in the form of a TEXT_POKE
 // record. It returns nil if the sample ends none, or if the place or the bytes of the change
-// are not known.
+// are not known. The caller owns the result.
 func (r *ProbeReader) Change(rec *perfdata.Record) *perfdata.TextPoke {
 	var id perfdata.SampleID
 	if r.rec == nil || len(r.of) == 0 || rec.Type != perfdata.RecordSample || r.rec.SampleID(rec, &id) != nil {

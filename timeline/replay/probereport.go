@@ -6,7 +6,7 @@ package replay
 import "fmt"
 
 // Probes is what probes on the functions that map text recorded. Times are in nanoseconds
-// of perf's clock.
+// of the recording's clock.
 type Probes struct {
 	Events []ProbeEvent
 	// Writes are the changes of text with a sample before and one after the store.

@@ -31,7 +31,7 @@ const sampledBytes = 16
 // size returns how many bytes of the write the sample has.
 func (w *sampledWrite) size() uint64 { return min(w.len, sampledBytes) }
 
-// end returns the address behind the write.
+// end returns the address after the write.
 func (w *sampledWrite) end() uint64 { return w.addr + w.len }
 
 // isTrap reports whether the write makes a poke at addr trap.

@@ -11,7 +11,7 @@ import (
 )
 
 // Report describes a recording and how far it can be trusted. Times are in
-// nanoseconds of perf's clock.
+// nanoseconds of the recording's clock.
 type Report struct {
 	Trusted  Trust
 	Producer string // perf's version and command line

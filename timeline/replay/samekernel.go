@@ -113,8 +113,9 @@ func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 	return 0, false
 }
 
-// misfitModules compares a list of modules with the maps of modules, save those that were
-// loaded again meanwhile. Some loads may not be recorded. s390 maps only a module's text, which may begin inside it.
+// misfitModules compares a list of modules with the maps of modules, except for those that
+// were loaded again meanwhile. Some loads may not be recorded. s390 maps only a module's
+// text, which may begin inside the module.
 func (s *scan) misfitModules(modules []kcore.Module) string {
 	same, differ := 0, 0
 	for _, m := range modules {

@@ -64,7 +64,7 @@ type Sequence struct {
 	Before, After [2]uint32
 }
 
-// Begin returns the time of the first step, End that of the last one.
+// Begin returns the time of the first step.
 func (s *Sequence) Begin() uint64 { return s.Steps[0].Time }
 
 // End returns the time of the last step.

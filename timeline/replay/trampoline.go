@@ -403,7 +403,7 @@ func (x *slotReader) change(m codeWrite) {
 }
 
 // kprobe reads a kprobe's slot: a copy of the probed instruction, and then an INT3 or a
-// jump to the instruction behind the original.
+// jump to the instruction after the original.
 func (s *slot) kprobe() {
 	in, err := x86asm.Decode(s.code, 64)
 	if err != nil || in.Len >= len(s.code) {
@@ -419,7 +419,7 @@ func (s *slot) kprobe() {
 var endbr = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // ftrace reads an ftrace trampoline: the first function that it calls, and the pointer
-// to its struct ftrace_ops behind its last instruction.
+// to its struct ftrace_ops after its last instruction.
 func (s *slot) ftrace() {
 	s.Func, s.Ops = 0, 0
 	n := len(s.code) - 8
@@ -450,7 +450,7 @@ func (s *slot) ftrace() {
 //
 //	template | copied instructions | JMP back
 //
-// where JMP leads behind the original instructions. The template's length is the
+// where JMP leads to what follows the original instructions. The template's length is the
 // kernel's own. If it is known, so is the length of the copies, and the place of the
 // original instructions.
 func findProbes(slots []*slot, used []codeWrite, sure func(uint64) uint64) {
