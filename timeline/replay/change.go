@@ -57,8 +57,8 @@ func (c *Change) SampleID() *perfdata.SampleID {
 // says where a batch begins or ends, so a Batch is a guess for readers and proves
 // nothing. [timeline.Window] has what is proven.
 type Batch struct {
-	Number   int // 1 is the first of the recording
-	Sites    int // how many pokes
+	Number   int    // 1 is the first of the recording
+	Sites    int    // how many pokes
 	From, To uint64 // times of its first and its last poke
 }
 

@@ -78,7 +78,7 @@ type Options struct {
 	// [Replay.Index] returns what Load did with the file.
 	//
 	// A file is unchanged if its inode, size, modification time, change time (ctime) and
-	// some parts of its content are the same. On systems without these times, all of its
+	// some parts of its content are the same. On systems without inodes or ctime, all of its
 	// content must be the same.
 	Index        string
 	SaveIndex    bool
