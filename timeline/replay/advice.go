@@ -112,6 +112,7 @@ func (rep *Report) adviseSilent(a *Advice) bool {
 	return true
 }
 
+// change adds a change to the advice.
 func (a *Advice) change(option, why string) {
 	a.Changes = append(a.Changes, AdvisedChange{option, why})
 }

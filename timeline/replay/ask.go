@@ -143,8 +143,11 @@ func (r *Replay) ParseTime(s string) (Times, error) {
 	return t, nil
 }
 
+// exactly returns the interval that is the single time t.
 func exactly(t uint64) (Times, error) { return Times{t, t}, nil }
 
+// parseTime is ParseTime for a single time, not an interval A..B. Its errors do not name the
+// text that was read.
 func (r *Replay) parseTime(s string) (Times, error) {
 	rep := r.Report
 	if t, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(t, "]") {
@@ -409,6 +412,8 @@ func splitPlace(s string) (namedPlace, error) {
 	return p, nil
 }
 
+// parseAddr is ParseAddr with the names that lookup returns. Errors are of type
+// *QuestionError.
 func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, error) {
 	if hex, ok := strings.CutPrefix(s, "0x"); ok || len(s) == 16 {
 		v, err := strconv.ParseUint(hex, 16, 64)

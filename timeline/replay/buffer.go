@@ -95,6 +95,8 @@ func madeByTask(typ perfdata.RecordType) bool {
 	return typ == perfdata.RecordTextPoke || isOfTask(typ)
 }
 
+// isOfTask reports whether records of this type are about tasks: their names, births, deaths,
+// maps and namespaces.
 func isOfTask(typ perfdata.RecordType) bool {
 	switch typ {
 	case perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordMMAP, perfdata.RecordMMAP2, perfdata.RecordNamespaces:
@@ -162,6 +164,8 @@ func (o *taskOrder) settle() {
 	o.latest = latest
 }
 
+// add adds the time of a record to those that a repetition is looked for in. Of more than
+// 2*keptTimes times it drops the oldest.
 func (o *taskOrder) add(t uint64) {
 	if len(o.times) == 2*keptTimes {
 		o.times = slices.Delete(o.times, 0, keptTimes)
@@ -196,6 +200,7 @@ type bufferKey struct {
 	backward bool
 }
 
+// compare orders keys by CPU, and on one CPU the buffers that overwrite nothing first.
 func (k bufferKey) compare(o bufferKey) int {
 	if k.cpu == o.cpu && k.backward != o.backward {
 		return map[bool]int{false: -1, true: 1}[k.backward]
@@ -219,6 +224,8 @@ const (
 	takesWrites                       // a probe on the writer of all text, which is recorded too
 )
 
+// kindsOf returns what an event takes, as far as its attr and its name say. Probes are found
+// by scan.kindsOf.
 func kindsOf(e *perfdata.Event) (k kinds) {
 	a := &e.Attr
 	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
@@ -373,6 +380,7 @@ type channel struct {
 	chosen kinds
 }
 
+// newChannel returns a channel for an id of e, whose CPU is not known yet.
 func (s *scan) newChannel(e *perfdata.Event) *channel {
 	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: s.kindsOf(e), met: metNone}
 }
@@ -397,6 +405,7 @@ type channels struct {
 
 const denseIDs = 1 << 16
 
+// get returns the channel of an id, or nil.
 func (c *channels) get(id uint64) *channel {
 	if i := id - c.base; i < uint64(len(c.dense)) {
 		return c.dense[i]
@@ -404,6 +413,7 @@ func (c *channels) get(id uint64) *channel {
 	return c.rest[id]
 }
 
+// set sets the channel of an id.
 func (c *channels) set(id uint64, ch *channel) {
 	if i := id - c.base; i < denseIDs {
 		for uint64(len(c.dense)) <= i {

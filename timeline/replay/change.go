@@ -258,6 +258,7 @@ func (t *trail) withoutDoubles(entries []uint32) []uint32 {
 	})
 }
 
+// kindOf returns the kind of a poke, by its old and new bytes.
 func (r *Replay) kindOf(p *perfdata.TextPoke) timeline.PokeKind {
 	return patching.KindOfPoke(r.arch.machine, r.Recording.ByteOrder(), p.Old, p.New)
 }

@@ -61,6 +61,8 @@ func clocksWithin(events []*perfdata.Event) (uint64, bool) {
 	return timekeeperTick, len(events) > 0
 }
 
+// describe sets the clock from the attrs of the events and from CLOCK_DATA. TIME_CONV is a
+// record, which the scan reads.
 func (c *Clock) describe(rec *perfdata.Recording) {
 	c.Name, c.ownTime = "perf", true
 	id := int32(-1)

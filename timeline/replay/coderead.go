@@ -30,12 +30,15 @@ type imageLog struct {
 	leads []uint64 // times of pokes that made a place branch to it
 }
 
+// An imageBirth is the record that registered an image, or perf's announcement of it.
 type imageBirth struct {
 	time    uint64 // 0: it was announced
 	name    string
 	written uint64 // time of a later poke of the thread that made it; 0: none
 }
 
+// newCodeReads returns what is to be found out about the images that the journal has; nil if
+// it has none.
 func newCodeReads(j *recorderJournal) *codeReads {
 	if j == nil || len(j.bytes) == 0 {
 		return nil

@@ -149,6 +149,8 @@ func (s *scan) addLaterModules(lists []moduleList) {
 	}
 }
 
+// addLaterModule adds a module of a later list, unless its text or the time of its load is
+// not certain.
 func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 	if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
 		return

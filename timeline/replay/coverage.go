@@ -47,6 +47,7 @@ func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args
 	c.limitTo(r, from, to, fmt.Sprintf(format, args...))
 }
 
+// limitTo is limit with a text that is complete.
 func (c *Coverage) limitTo(r timeline.Reason, from, to uint64, text string) {
 	if c.Verdict == Complete {
 		c.Verdict = Partial
@@ -220,6 +221,7 @@ func (s *scan) horizon() uint64 {
 	return t
 }
 
+// recordedUntil is horizon for a clock that was not set back.
 func (s *scan) recordedUntil() uint64 {
 	if s.clean {
 		return s.lastCertain()
@@ -277,6 +279,7 @@ func (f *round) see(t uint64, sample bool) {
 	}
 }
 
+// finish handles a FINISHED_ROUND record of the file.
 func (f *round) finish() {
 	if f.finished && f.started == 0 && f.newest > f.before {
 		f.started = f.newest

@@ -170,6 +170,7 @@ type ending struct {
 	missed bool
 }
 
+// An endingKey names the ending of one kind on one CPU.
 type endingKey struct {
 	cpu  int64
 	kind kinds

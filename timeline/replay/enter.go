@@ -170,6 +170,7 @@ func (s *scan) fitsName(rec *perfdata.Record, excess int) {
 	}
 }
 
+// trailerSize returns the size of a record's trailer in bytes: 8 for each field that it has.
 func trailerSize(id *perfdata.SampleID) int { return 8 * bits.OnesCount64(uint64(id.Has)) }
 
 // excess checks the n bytes after the content of a record whose size is too large. The

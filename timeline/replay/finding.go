@@ -237,6 +237,7 @@ func (c *checker) excused(cov *Coverage, from, to uint64) bool {
 	return cov.Verdict == None || c.spoiled[cov].meet(from, to)
 }
 
+// add adds a finding. A record that is missing between from and the finding's time excuses it.
 func (c *checker) add(f Finding, from uint64) {
 	cov := &c.r.Report.Coverage
 	f.Excused = f.Kind == PokeOfNothing || c.excused(&cov.KSymbols, from, f.Time+1) ||
@@ -279,6 +280,7 @@ func (c *checker) at(addr uint64) int {
 	return i
 }
 
+// insert adds a live range. It replaces one that begins at the same address.
 func (c *checker) insert(x registered) {
 	i := c.at(x.Lo)
 	if i < len(c.alive) && c.alive[i].Lo == x.Lo {
@@ -288,6 +290,7 @@ func (c *checker) insert(x registered) {
 	c.alive = slices.Insert(c.alive, i, &x)
 }
 
+// symbol checks a KSYMBOL record of time t; 0: perf announced it.
 func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 	x := registered{timeline.Range{Lo: k.Addr, Hi: k.Addr + uint64(k.Len)}, string(k.Name), t,
 		k.Kind == perfdata.KSymbolBPF && !timeline.IsProgramName(string(k.Name))}
@@ -334,6 +337,7 @@ func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 	c.insert(x)
 }
 
+// unregister checks a KSYMBOL record that unregisters x. f is what a finding has of it.
 func (c *checker) unregister(f Finding, x registered) {
 	i := c.at(x.Lo)
 	switch {
@@ -348,6 +352,7 @@ func (c *checker) unregister(f Finding, x registered) {
 	}
 }
 
+// bpf checks a BPF_EVENT record of time t; 0: perf announced it.
 func (c *checker) bpf(t uint64, e *perfdata.BPFEvent) {
 	f := Finding{Time: t, ID: e.ID}
 	since, there := c.programs[e.ID]
@@ -373,6 +378,7 @@ func (c *checker) bpf(t uint64, e *perfdata.BPFEvent) {
 	}
 }
 
+// poke checks that code was recorded where a poke changes some.
 func (c *checker) poke(p *perfdata.TextPoke) {
 	n := uint64(max(len(p.Old), len(p.New)))
 	for s := range c.r.Image.At(p.Time).Spans(p.Addr, n) {

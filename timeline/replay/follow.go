@@ -179,6 +179,7 @@ func (f *Follower) Image() (im *timeline.Image, err error) {
 	return im, nil
 }
 
+// image is Image without protection from files that are cut short.
 func (f *Follower) image() (*timeline.Image, error) {
 	if err := f.r.readCounters(&f.opts, !f.ended); err != nil {
 		return nil, err

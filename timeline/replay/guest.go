@@ -47,6 +47,7 @@ type Guest struct {
 // Name returns what the command line calls the guest: its PID, or "default".
 func (g *Guest) Name() string { return guestName(g.PID) }
 
+// guestName returns what the command line calls the guest of a process.
 func guestName(pid int) string {
 	if pid == DefaultGuest {
 		return "default"
@@ -85,6 +86,7 @@ type guests struct {
 	hostLost bool
 }
 
+// guest returns the guest of a process, and adds it if it is new.
 func (g *guests) guest(pid int) *Guest {
 	x := g.byPID[pid]
 	if x == nil {

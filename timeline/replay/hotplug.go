@@ -28,6 +28,7 @@ type taskLog struct {
 	hotplugs
 }
 
+// A fork is a FORK record: parent forked tid. Both are ids of threads.
 type fork struct {
 	time        uint64
 	tid, parent uint32
@@ -37,10 +38,12 @@ type fork struct {
 // other PID namespaces have the id 0 or -1.
 const maxTask = 1 << 22
 
+// knows reports whether a task has a FORK record, or perf listed it.
 func (l *taskLog) knows(tid uint32) bool {
 	return int(tid/64) < len(l.known) && l.known[tid/64]>>(tid%64)&1 != 0
 }
 
+// add makes a task one that is known.
 func (l *taskLog) add(tid uint32) {
 	if tid == 0 || tid >= maxTask {
 		return
@@ -104,6 +107,7 @@ type unseenFork struct {
 	met      bool // records name the task; otherwise its id is missing among the ids in use
 }
 
+// String describes the fork for the reason of a limit.
 func (f *unseenFork) String() string {
 	if f.met {
 		return fmt.Sprintf("task %d, seen at %s, was forked without a record", f.tid, Seconds(f.to))
@@ -286,6 +290,7 @@ type hotplugs struct {
 	steps map[int64][]hotplug // by CPU
 }
 
+// A hotplug is one step of a CPU. down is set if the CPU is going offline.
 type hotplug struct {
 	time uint64
 	down bool

@@ -48,6 +48,7 @@ const indexMagic = "textreplay index"
 // another version or of another recording, or it is damaged.
 var ErrIndex = errors.New("replay: the saved index cannot be used")
 
+// indexErrorf returns an error that wraps ErrIndex.
 func indexErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrIndex, fmt.Sprintf(format, args...))
 }
@@ -372,6 +373,7 @@ func (r *Replay) saveIndex(opts *Options) {
 	r.index.Saved = r.index.Err == nil
 }
 
+// writeIndexFile writes the index to its file, and returns its size in bytes.
 func (r *Replay) writeIndexFile(opts *Options) (size int64, err error) {
 	if err := CheckIndexFile(opts.Index); err != nil {
 		return 0, err

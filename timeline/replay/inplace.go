@@ -42,6 +42,7 @@ func (r *Replay) WindowsAt(addr, n, t uint64) []timeline.Window {
 	return r.Windows().At(addr, n, t)
 }
 
+// findWindows reads the recording once more for the windows.
 func (r *Replay) findWindows() *timeline.Windows {
 	return r.rescan(func(s *scan) { s.keepPlaced = true }).newWindows()
 }
@@ -131,6 +132,7 @@ func (w *writers) pokes(tid uint32) {
 	w.put(tid, writer{pokes: true})
 }
 
+// put sets what is known of a thread.
 func (w *writers) put(tid uint32, is writer) {
 	if w.of == nil {
 		w.of = make(map[uint32]writer)

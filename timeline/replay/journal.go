@@ -169,6 +169,7 @@ func (c *openCopy) segments(first *kcore.Snapshot) []kcore.Segment {
 	return all
 }
 
+// asTimeline returns the segments as those of package timeline. They share their data.
 func asTimeline(segments []kcore.Segment) []timeline.Segment {
 	out := make([]timeline.Segment, len(segments))
 	for i, s := range segments {

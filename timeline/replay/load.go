@@ -164,6 +164,7 @@ func (r *Replay) Unload() {
 	}
 }
 
+// closeCopies closes all copies but Replay.Snapshot.
 func (r *Replay) closeCopies() (err error) {
 	for _, c := range r.copies {
 		err = errors.Join(err, c.Close())

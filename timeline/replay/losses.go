@@ -61,6 +61,7 @@ func (t *lossTally) count(ch *channel) {
 	}
 }
 
+// add adds the counts of another ring buffer.
 func (t *lossTally) add(o *lossTally) {
 	t.lost += o.lost
 	t.lostSamples += o.lostSamples
@@ -165,6 +166,7 @@ func (r *ringBuffer) endUntimed(t uint64) {
 	}
 }
 
+// lostSamples handles a LOST_SAMPLES record: the count that perf read of one event id.
 func (s *scan) lostSamples(rec *perfdata.Record) {
 	// PERF_RECORD_MISC_LOST_SAMPLES_BPF: a filter dropped samples on purpose.
 	const droppedByFilter = 1 << 15
@@ -267,6 +269,7 @@ func (s *scan) ringSize() uint64 {
 // lossTexts are descriptions of losses. Equal ones are one string, since there may be very many.
 type lossTexts map[Loss]string
 
+// of returns the description of a loss.
 func (x lossTexts) of(l *Loss) string {
 	key := Loss{CPU: l.CPU, Records: l.Records}
 	text, ok := x[key]

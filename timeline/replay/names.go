@@ -17,6 +17,7 @@ type names struct{ k *kcore.Kallsyms }
 // Names returns the names of a table, for [timeline.Builder.Names].
 func Names(k *kcore.Kallsyms) timeline.Names { return names{k} }
 
+// Find returns the symbol whose text has addr, if it is of the kernel or of a module.
 func (n names) Find(addr uint64) (timeline.Symbol, bool) {
 	sym, size, ok := n.k.Find(addr)
 	if !ok || sym.Pseudo() {
@@ -25,6 +26,7 @@ func (n names) Find(addr uint64) (timeline.Symbol, bool) {
 	return timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: timeline.MaxTime}, true
 }
 
+// Lookup returns all symbols of a name. Size is 0 for those that are not text.
 func (n names) Lookup(name string) []timeline.Symbol {
 	var out []timeline.Symbol
 	for _, sym := range n.k.Lookup(name) {
@@ -47,6 +49,7 @@ func (n names) sized(sym kcore.Symbol) (s timeline.Symbol, printed string) {
 	return s, printed
 }
 
+// Aliases returns all names of the code at addr, including the one that Find returns.
 func (n names) Aliases(addr uint64) []string {
 	var out []string
 	for _, sym := range n.k.NamesOf(addr) {

@@ -161,6 +161,7 @@ func (s *scan) place(whole bool) {
 	s.indexPlaces()
 }
 
+// placeEvent derives where perf opened the ids of an event. chs has their channels.
 func (s *scan) placeEvent(e *perfdata.Event, chs []*channel, whole bool) {
 	o := &s.opened
 	forAll := o.allTasks || s.isForPokes(e)

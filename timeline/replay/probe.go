@@ -86,6 +86,7 @@ type probeWrite struct {
 // notText is the index of a write that is none of text.
 const notText = ^uint64(0)
 
+// A probeValue is what a register had, and the 8 bytes at that address.
 type probeValue struct {
 	reg  string
 	addr uint64
@@ -132,6 +133,8 @@ type probeLog struct {
 	accounted bool           // all hits before the events were enabled are perf's own
 }
 
+// A probeOther is a call of powerpc's __get_locked_pte for the address space mm, which
+// returns to lr.
 type probeOther struct {
 	time, mm, lr uint64
 	cpu          int32

@@ -29,11 +29,13 @@ type probeCode struct {
 	named []uint64         // addresses of symbols that were looked up by name
 }
 
+// An arm64Decoded is what the code of a caller says; ok is false if it is no known writer.
 type arm64Decoded struct {
 	w  patching.ARM64Writer
 	ok bool
 }
 
+// A ppcDecoded is the same for powerpc.
 type ppcDecoded struct {
 	w  patching.PPC64Writer
 	ok bool

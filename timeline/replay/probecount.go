@@ -29,6 +29,7 @@ type probeReading struct {
 	hits     map[string]probeHits
 }
 
+// probeHits are the counters of one probe, since it was made.
 type probeHits struct{ hits, missed uint64 }
 
 // probeReader is what records say of a process that read the counters.
@@ -138,6 +139,7 @@ func findCounters(rec *perfdata.Recording, opts *Options) (paths []string, forei
 	return nil, foreign
 }
 
+// escapeGlob returns a pattern that matches only dir.
 func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
@@ -255,6 +257,7 @@ func (s *scan) placeReadings() []probeReading {
 	return out
 }
 
+// sortedKeys returns the names of the probes, ascending.
 func sortedKeys(m map[string]probeHits) []string { return slices.Sorted(maps.Keys(m)) }
 
 // samplesUpTo returns how many of the sorted times are at or before t.

@@ -28,6 +28,7 @@ type probeCPU struct {
 	}
 }
 
+// A probeSeen is the time of a sample and a checksum of its fields.
 type probeSeen struct {
 	time uint64
 	sum  uint32

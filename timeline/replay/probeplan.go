@@ -42,6 +42,7 @@ type ProbeWriter struct {
 // cannot record.
 var ErrNoProbes = errors.New("replay: probes cannot record this kernel's changes of text")
 
+// noProbes returns an error that wraps ErrNoProbes.
 func noProbes(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNoProbes, fmt.Sprintf(format, args...))
 }

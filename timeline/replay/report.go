@@ -117,6 +117,8 @@ func (c *PokeCounts) count(kind timeline.PokeKind, n uint64) {
 	}
 }
 
+// finish adds what only the image shows: conflicts, skews, pokes that perf wrote twice. Then
+// it sets Trusted.
 func (r *Report) finish(im *timeline.Image) {
 	st := im.Stats()
 	r.Conflicts = st.Conflicts

@@ -195,6 +195,7 @@ func identify(core *kcore.Core, k *kcore.Kallsyms) (id []byte, release string) {
 	return id, release
 }
 
+// unhexID returns the bytes of a build id in hex, or nil if it is none.
 func unhexID(s string) []byte {
 	var id []byte
 	if _, err := fmt.Sscanf(s, "%x", &id); err != nil {

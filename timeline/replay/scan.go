@@ -120,6 +120,7 @@ type scan struct {
 	callees    callees
 }
 
+// An exec is the start of a program by a process.
 type exec struct {
 	pid  uint32
 	time uint64
@@ -194,6 +195,7 @@ func (s *scan) expected() int {
 
 const maxWarnings = 100
 
+// warn adds a warning to the report, up to maxWarnings of them.
 func (s *scan) warn(err error) {
 	if len(s.report.Warnings) < maxWarnings {
 		s.report.Warnings = append(s.report.Warnings, err)
@@ -219,6 +221,7 @@ func (s *scan) decoded(rec *perfdata.Record, err error) bool {
 	return err == nil
 }
 
+// buffer returns the ring buffer of a key, and adds it if it is new.
 func (s *scan) buffer(key bufferKey) *ringBuffer {
 	b := s.byCPU[key]
 	if b == nil {
@@ -566,6 +569,7 @@ func (s *scan) tracepointSample(rec *perfdata.Record, e *perfdata.Event, k kinds
 	s.moduleEvents[name] = append(s.moduleEvents[name], moduleEvent{id.Time, loaded})
 }
 
+// idIndex reads where perf opened each id. An ID_INDEX record replaces what was derived.
 func (s *scan) idIndex(rec *perfdata.Record) {
 	var ix perfdata.IDIndex
 	if !s.decoded(rec, s.rec.IDIndex(rec, &ix)) {
@@ -598,6 +602,7 @@ func (s *scan) idIndex(rec *perfdata.Record) {
 	s.located = false
 }
 
+// textPoke adds a text poke, unless it is another machine's or another event's duplicate.
 func (s *scan) textPoke(rec *perfdata.Record) {
 	p := &s.last.poke
 	if !s.decoded(rec, s.rec.TextPoke(rec, p)) {
@@ -613,6 +618,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 	s.poke(ch.buffer, &timeline.Poke{Addr: p.Addr, Time: p.Time, Old: p.Old, New: p.New, CPU: cpuOf(ch, &p.SampleID)}, p.TID)
 }
 
+// ksymbol adds the birth or death of a symbol.
 func (s *scan) ksymbol(rec *perfdata.Record) {
 	var k perfdata.KSymbol
 	if !s.decoded(rec, s.rec.KSymbol(rec, &k)) {
@@ -652,6 +658,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 	s.b.Symbol(e)
 }
 
+// bpfEvent notes the load or unload of a BPF program. addPrograms joins it with its info.
 func (s *scan) bpfEvent(rec *perfdata.Record) {
 	var e perfdata.BPFEvent
 	if !s.decoded(rec, s.rec.BPFEvent(rec, &e)) {

@@ -195,6 +195,8 @@ func (w *wordPoke) isFirst() bool {
 // load yet, so the load must not become a nop.
 const overTOC = patching.PowerpcB | 8
 
+// findSequences reads the recording twice for the sequences: for their sites, and then for
+// all pokes of these.
 func (r *Replay) findSequences() *Sequences {
 	s := &Sequences{steps: make(map[stepKey]int32)}
 	if !r.arch.hasSequences() {
@@ -398,6 +400,7 @@ func (x *siteHistory) goOn(w wordPoke, complete bool) {
 	x.finish(complete)
 }
 
+// finish ends the sequence that is under way.
 func (x *siteHistory) finish(complete bool) {
 	x.all[len(x.all)-1].Complete = complete
 	x.open = false

@@ -34,6 +34,7 @@ type sources struct {
 	progs map[uint32]*programSource
 }
 
+// A programSource is a program with its tables, which are parsed once they are needed.
 type programSource struct {
 	info  *perfdata.BPFProg
 	read  bool

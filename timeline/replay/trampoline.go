@@ -578,6 +578,7 @@ type freeSlots struct {
 	served map[uint64]int            // by place: how many slots serve it
 }
 
+// add adds a slot that was made.
 func (x *freeSlots) add(s *slot) {
 	if len(s.Places) > 0 {
 		x.served[s.Places[0]]++
@@ -590,6 +591,7 @@ func (x *freeSlots) add(s *slot) {
 	x.byCopy[key][s] = true
 }
 
+// remove removes a slot that has ended.
 func (x *freeSlots) remove(s *slot) {
 	delete(x.byCopy[instKey(s.copy)], s)
 	if len(s.Places) > 0 {
@@ -644,7 +646,7 @@ func sameInst(inst, code []byte) bool {
 	return key != "" && key == instKey(code)
 }
 
-// findUses finds the branches into BPF images.
+// findUses finds the branches into BPF images, and from when until when each was there.
 func (x *trampolines) findUses(im *timeline.Image, used []codeWrite, sure func(uint64) uint64) {
 	x.uses = make(map[*timeline.Lifetime][]use)
 	type open struct {
