@@ -137,7 +137,8 @@ func (a *Advice) advisePlace(c *recordargs.Command) {
 	a.change(text, "the kernel reports BPF programs and module loads only to events of the CPU where they happen")
 }
 
-// adviseEvents adds tracepoints, and takes from all events what makes perf skip these.
+// adviseEvents adds tracepoints, and removes the options that make perf skip tracepoints. Each
+// event that samples gets the option's value as a term of its own.
 func (a *Advice) adviseEvents(c *recordargs.Command) {
 	for _, f := range []struct{ name, term string }{{"freq", "freq"}, {"count", "period"}} {
 		value := c.Value(f.name)

@@ -186,8 +186,8 @@ func (t *trail) collect() {
 func (t *trail) inOrder(i int) *trailEntry { return &t.entries[t.order[i]] }
 
 // IsChange reports whether [Replay.Changes] yields a text poke, a symbol or a BPF event,
-// unless perf wrote it twice. id is the record's trailer. For a program that reads the
-// records itself, which is faster and takes less memory than Changes.
+// unless perf wrote it twice. id is the record's trailer. IsChange is for a program that reads
+// the records itself, which is faster and takes less memory than Changes.
 //
 // The first call of a Replay whose image is from an index reads the recording once more.
 func (r *Replay) IsChange(rec *perfdata.Record, id *perfdata.SampleID) bool {

@@ -212,7 +212,7 @@ func (c *chunks) begin() (x *chunk) {
 }
 
 // take returns the next chunk, nil if there is none. It is valid until it is given back.
-// Until it is decoded the caller decodes the ones that follow, rather than wait.
+// While another goroutine decodes it, the caller decodes later ones instead of waiting.
 func (c *chunks) take() *chunk {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -161,7 +161,7 @@ func (s *scan) countDuplicates() {
 	}
 }
 
-// An ending is how the records of a kind end that the chosen event of a CPU has.
+// An ending is the end of the records of a kind that the chosen event of a CPU has.
 type ending struct {
 	content []byte // of its last record
 	time    uint64 // of that record, or of another event's copy of it
@@ -177,7 +177,8 @@ type endingKey struct {
 }
 
 // seeEnding follows the endings. content may be longer than what the record says, by the
-// trailers of other events: its first bytes say how long that is.
+// trailers of other events (see excess). Its first bytes give the real length, so comparing
+// what both contents have is enough.
 func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
 	if ch.kinds&kind == 0 || !ch.system || ch.cpu < 0 || ch.event.Attr.Flags&perfdata.FlagWriteBackward != 0 {
 		return

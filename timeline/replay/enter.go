@@ -9,9 +9,9 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// Before a record's content is used, it is decided whether it counts: which machine it is of,
-// through which event it came, whether another event recorded the same (rule duplicates), and
-// whether its size is right (rule damage).
+// Before the scan uses a record's content, it decides whether the record counts: of which
+// machine it is, through which event it came, whether another event recorded the same (rule
+// duplicates), and whether its size is right (rule damage).
 
 // An entry says where a record came from. [scan.enter] decides it once for each
 // record, before the record's content is used.

@@ -14,9 +14,9 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// perf's events do not come back with a CPU that was offline, so no record has what
-// such a CPU does then (rule hotplug). Records of other CPUs show it: records of
-// tasks that it forked, or of the tracepoint cpuhp:cpuhp_enter.
+// perf's events do not come back with a CPU that was offline, so nothing that the CPU does
+// afterwards is recorded (rule hotplug). Records of other CPUs show that it was offline:
+// records of tasks that it forked, or of the tracepoint cpuhp:cpuhp_enter.
 
 // taskLog is what records say about tasks. For each task it holds at most the FORK.
 type taskLog struct {

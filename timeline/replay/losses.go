@@ -248,7 +248,7 @@ func (s *scan) mayContinue() bool {
 
 // ringSize returns how many bytes each ring buffer has at least. All of a recording have one
 // size, a power of two. perf reads each of them once in a round, so no round has more bytes of
-// one. If perf inject put the records into the order of time, a round may have those of two.
+// one. If perf inject put the records into the order of time, a round may have the bytes of two.
 func (s *scan) ringSize() uint64 {
 	size := uint64(ringPage)
 	for _, b := range s.buffers {

@@ -196,7 +196,7 @@ func isAt(k *kcore.Kallsyms, m *kcore.Module) bool {
 // The module is Live before its init text is freed (do_init_module of
 // kernel/module/main.c), and the size in /proc/modules has both until then. So init text
 // may lie where the list says that the module is. It is freed without a record. kallsyms
-// has its symbols as long: init_module is one, unless the module's function for it is no
+// has its symbols until then: init_module is one, unless the module's function for it is no
 // init text. Between a module's text and its init text are its data.
 func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	end := m.Addr + m.Size
@@ -206,7 +206,7 @@ func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
 	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), init) {
 		return end
 	}
-	data := m.Addr // without a symbol of data, nothing tells the two apart
+	data := m.Addr // without a symbol of data, nothing separates the two
 	for _, s := range k.All() {
 		if s.Module == m.Name && within(s) && strings.IndexByte("dDbBrR", s.Type) >= 0 && (data == m.Addr || s.Addr < data) {
 			data = s.Addr

@@ -185,9 +185,9 @@ func (c *probeCode) sameFunction(a, b uint64) bool {
 	return code != nil && x == y
 }
 
-// placeRegister returns the name of the register that has the address of the change when
-// __set_fixmap is called that returns to lr; "" if the code does not show it. caller is
-// what the calling function returns to.
+// placeRegister returns the name of the register that has the address of the change at the
+// call of __set_fixmap that returns to lr; "" if the code does not show it. The function that
+// makes this call returns to caller.
 func (c *probeCode) placeRegister(lr, caller uint64) string {
 	key := lr ^ caller<<1
 	reg, ok := c.regs[key]

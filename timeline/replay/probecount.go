@@ -94,7 +94,7 @@ func parseReading(text []byte) (r probeReading, err error) {
 	return r, nil
 }
 
-// counterPattern is how files with readings are called that are next to a recording.
+// counterPattern matches the names of files with readings that are found without options.
 const counterPattern = "kprobe_profile.*"
 
 // findCounters returns the files with readings: those of the options, or those in the
@@ -187,8 +187,8 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 }
 
 // ListsOutOfLine reports whether kallsyms has the pages of slots and trampolines that were
-// there before the recording. perf cannot copy text while kprobes have such pages, so they are
-// hidden from it if it records probes of its own (docs/probes.md). textreplay can.
+// there before the recording. perf cannot copy text while kprobes have such pages, so the script
+// of docs/probes.md hides them from perf. "textreplay record" lists them.
 func (r *Replay) ListsOutOfLine() bool { return r.journal != nil || !r.hasProbes() }
 
 // hasProbes reports whether an event of the recording is a probe on a text writer.
@@ -197,8 +197,8 @@ func (r *Replay) hasProbes() bool {
 	return data != nil && slices.ContainsFunc(r.Recording.Events(), func(e *perfdata.Event) bool { return probeEventOf(e, data) != nil })
 }
 
-// readerRan notes when a process ran, if it read the counters. Who reads them while a
-// stream is followed is not known before, so that all processes are noted.
+// readerRan notes when a process ran, if it read the counters. For a stream, the id
+// of that process is not known in advance, so every process is noted.
 func (s *scan) readerRan(t *perfdata.Task, fork bool) {
 	if t.PID != t.TID || !s.follows && (s.probes == nil || !slices.ContainsFunc(s.probes.sources, func(r probeReading) bool { return r.pid == t.PID })) {
 		return

@@ -161,8 +161,8 @@ func (s *scan) coverDisarmed(c *Coverage) {
 	}
 }
 
-// armedAgain returns when "textreplay record" found the probes armed again that were disarmed
-// at t, MaxTime if it did not. It has changed text then to see that they are hit.
+// armedAgain returns the time at which "textreplay record" found the probes armed that were
+// disarmed at t, or MaxTime. By then the recorder has changed text and seen that it hits them.
 func (s *scan) armedAgain(t uint64) uint64 {
 	if s.journal != nil {
 		for _, d := range s.journal.disarmed {

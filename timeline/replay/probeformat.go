@@ -20,7 +20,7 @@ import (
 // "textreplay probes" copies the formats into the recording's directory before perf opens
 // the events, which keeps the kernel from giving their ids to others.
 
-// formatsName is how that copy is called. It has the format files of tracefs, one after
+// formatsName is the name of that copy. It has the format files of tracefs, one after
 // another, each after a line "system: GROUP".
 const formatsName = "tracing_formats"
 

@@ -250,7 +250,7 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	return b
 }
 
-// beforeAhead is after how many records it is decided whether two goroutines read.
+// beforeAhead is the number of records after which readAll decides whether two goroutines read.
 const beforeAhead = 1 << 14
 
 // How many records are read one by one before chunks are tried, at first and where they
@@ -261,8 +261,8 @@ const (
 )
 
 // shouldReadAhead reports whether another goroutine should find the next records while this
-// one uses these: if they must be decompressed. To hand over others takes longer than to
-// find them.
+// one uses these: only if they must be decompressed. Handing over other records takes longer
+// than finding them.
 func (s *scan) shouldReadAhead() bool {
 	return runtime.GOMAXPROCS(0) > 1 && s.counts[perfdata.RecordCompressed]+s.counts[perfdata.RecordCompressed2] > 0
 }
