@@ -217,9 +217,9 @@ func (d *durations) add(t uint64) {
 	d.n++
 }
 
-// longest returns how long all but the longest of the times are at most: so many
-// per cent of them. It is 0 if there are none, and never so long that a product
-// of it overflows.
+// longest returns a time that percent per cent of the times do not exceed. It is
+// rounded up to the end of its step. It is 0 if there are no times, and at most
+// mostSlow.
 func (d *durations) longest(percent int) uint64 {
 	rest := (d.n*(100-percent) + 99) / 100
 	for b := len(d.count) - 1; b >= 0; b-- {

@@ -178,7 +178,7 @@ type pokeOrder uint8
 
 const (
 	asAdded   pokeOrder = iota // they are in it
-	onceTimed                  // sorting by time is all
+	onceTimed                  // sorting them by time is enough
 	examined                   // build.irregular has them
 )
 

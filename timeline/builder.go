@@ -131,7 +131,7 @@ type Module struct {
 
 	Seen   uint64     // until when a list of modules is known to have had it
 	Listed []Interval // at some time of each, a list was made that has it; nil: with the snapshot
-	Later  bool       // perf's own list has it not
+	Later  bool       // perf's own list does not have it
 	// Undated says that the list of modules that has it may be of any time.
 	Undated bool
 
@@ -218,10 +218,10 @@ func NewBuilder() *Builder {
 	}
 }
 
-// Limit sets how many pokes are kept, and of how many addresses. A poke takes 8 bytes
-// of memory, or 24 if it differs much from the one before it, an address some 700. Pokes beyond the limits count as lost, see
-// [Builder.Dropped]. The default is 2^28 pokes and 2^22 addresses, which is more than
-// any kernel's recording has.
+// Limit sets how many pokes are kept, and of how many addresses. A poke takes 8 bytes of
+// memory, or 24 if it differs much from the one before it. An address takes some 700.
+// Pokes beyond the limits count as lost, see [Builder.Dropped]. The default is 2^28 pokes
+// and 2^22 addresses, which is more than any kernel's recording has.
 func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
 
 // Only restricts the images to these ranges of addresses. Pokes of other addresses
@@ -336,7 +336,8 @@ func (b *Builder) Symbol(e SymbolEvent) { b.symbols = append(b.symbols, e) }
 func (b *Builder) Program(p Program) { b.programs = append(b.programs, p) }
 
 // Gap adds an interval [from, to) in which changes of this kind may have gone
-// unrecorded. Answers give the reason. Gaps may overlap: the first one names the reason.
+// unrecorded. Answers give the reason. Gaps may overlap: where they do, the one that was
+// added first names the reason.
 func (b *Builder) Gap(kind GapKind, from, to uint64, reason Reason) {
 	b.gaps[kind] = append(b.gaps[kind], gap{from, to, reason})
 }
@@ -393,7 +394,8 @@ type edit struct {
 	oldWord, newWord uint64
 }
 
-// word returns up to eight bytes as a number.
+// word returns the first eight bytes of b, or all if it has fewer, as a little-endian
+// number.
 func word(b []byte) (w uint64) {
 	if len(b) == 5 { // as most have
 		return uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32

@@ -24,7 +24,7 @@
 // # Words
 //
 // A fact is something that was recorded: a [Poke], a [Snapshot], a [SymbolEvent], a
-// [Program], a [Module], an [ExplicitWindow].
+// [Program], a [CodeRead], a [Module], an [ExplicitWindow].
 //
 // A fragment is a range of addresses that every fact covers as a whole or not at all, so
 // all its bytes have one history.
@@ -99,5 +99,5 @@
 // # Concurrent use
 //
 // An [Image], its views and [Windows] are immutable and safe for concurrent use. A
-// [Cursor] and a [Builder] must not be used by several goroutines at once.
+// [Cursor], a [Builder] and a [Pokes] must not be used by several goroutines at once.
 package timeline

@@ -13,7 +13,7 @@ import (
 // EncodedWindows is a [Windows] as plain memory, with the limits of [Encoded].
 type EncodedWindows struct {
 	Pokes []byte // the in-place pokes, in blocks with a checksum each
-	Sums  []byte // the CRC-32 of each block (IEEE 802.3), 4 bytes
+	Sums  []byte // the CRC-32 of each block (IEEE 802.3), 4 bytes in the machine's byte order
 	// Stretches are the runs of pokes that are neighbours in the order of time as well:
 	// begin and end in Pokes, and the index of the first in the order of time.
 	Stretches [][3]int
@@ -36,9 +36,9 @@ func (w *Windows) Encode() (e EncodedWindows, ok bool) {
 }
 
 // DecodeWindows makes windows of what [Windows.Encode] returned, and uses its memory in
-// place. It checks the checksum of a block when the block is first read. If a checksum
-// is wrong, it calls again once, which must return the windows made from the recording.
-// Errors wrap [ErrInvalid].
+// place. The windows check the checksum of a block when they first read the block. If one
+// is wrong, they call again, once, from any goroutine that uses them. It must return the
+// windows made from the recording. Errors wrap [ErrInvalid].
 func DecodeWindows(e EncodedWindows, again func() *Windows) (*Windows, error) {
 	pokes, err := cast[InPlacePoke](e.Pokes)
 	if err != nil {

@@ -28,7 +28,7 @@ type gaps []gap
 func always(r Reason) gaps { return gaps{{0, MaxTime, r}} }
 
 // flatten makes gaps of any intervals. Where several overlap, the first in the list names
-// the reason.
+// the reason. Empty intervals and those of no reason are left out.
 func flatten(in []gap) gaps {
 	var cuts []uint64
 	for _, g := range in {

@@ -301,8 +301,8 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 // confirmed returns what an epoch's copy proves although changes were recorded before the
 // latest moment at which it can have been made: the bytes from the moment on from which
 // all CPUs record, if nothing changes from there to that latest moment. confirm compares
-// the copy with what the last change left. The copy was made when all CPUs recorded already. So it does
-// not matter whether it was made before that last change or after it:
+// the copy with what the last change left. The copy was made when all CPUs recorded
+// already. So it does not matter whether it was made before that last change or after it:
 //
 //	a CPU records        ├────────────────────────────────
 //	all CPUs record           certainly:  ├───────────────

@@ -19,7 +19,7 @@ const (
 
 // Image answers which bytes of one kernel's text are at an address at a time. It is
 // immutable and safe for concurrent use. It reads unpatched text in place from the
-// snapshot that the builder was given.
+// snapshot and the seed that the builder was given.
 type Image struct {
 	tables
 	pageIndex
@@ -38,7 +38,7 @@ type Image struct {
 type fragment struct {
 	addr uint64
 	size uint32
-	seg  int32 // the snapshot segment that covers it, or -1
+	seg  int32 // which of Image.segments covers it: the snapshot's or the seed's; -1: none
 	versions
 }
 
@@ -80,10 +80,11 @@ func (im *Image) contentBytes(f *fragment, content uint32) []byte {
 	return im.arena[content:][:f.size]
 }
 
-// First returns the time of the first record.
+// First returns the time of the first record, in nanoseconds of the recording's clock.
 func (im *Image) First() uint64 { return im.first }
 
-// Horizon returns the latest time up to which the recording is complete.
+// Horizon returns the latest time up to which the recording is complete, in nanoseconds of
+// the recording's clock.
 func (im *Image) Horizon() uint64 { return im.horizon }
 
 // Text returns the range of core kernel text, [_stext, _etext); 0, 0 if it is not known.

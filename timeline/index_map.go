@@ -22,7 +22,8 @@ func raw[T any](table []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(table))), len(table)*sizeOf[T]())
 }
 
-// cast returns a table whose memory is data: the reverse of raw.
+// cast returns a table whose memory is data: the reverse of raw. Its error wraps
+// ErrInvalid, if data is not aligned for T or has a part of an element.
 func cast[T any](data []byte) ([]T, error) {
 	var t T
 	p := unsafe.Pointer(unsafe.SliceData(data))
@@ -32,7 +33,8 @@ func cast[T any](data []byte) ([]T, error) {
 	return unsafe.Slice((*T)(p), len(data)/sizeOf[T]()), nil
 }
 
-// areBools reports whether what claims have of type bool is one.
+// areBools reports whether the bytes of the claims' field old are 0 or 1. Go does not define
+// what a bool of any other byte is.
 func areBools(claims []claim) bool {
 	var c claim
 	at := int(unsafe.Offsetof(c.old))

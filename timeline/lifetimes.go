@@ -27,12 +27,12 @@ const (
 type Lifetime struct {
 	Lo, Hi   uint64
 	From, To uint64 // 0: there before the recording; MaxTime: its end is not recorded
-	order    int    // of the records that brought it
+	order    int    // its place in the order of the records that brought the lifetimes
 	Kind     LifetimeKind
 	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it
-	oldCode  bool    // that may be older than the recording
-	silent   []Range // what of it may change with no record
+	oldCode  bool    // code may be older than the recording
+	silent   []Range // the parts of it that may change with no record
 	Program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
 	Ended    Reason  // why it ended
@@ -166,7 +166,7 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 	}
 }
 
-// expire takes the modules away that were freed until t.
+// expire removes the modules that were freed at time t or before.
 func (p *liveSet) expire(t uint64) {
 	if t < p.leaves {
 		return
@@ -205,8 +205,8 @@ func (p *liveSet) bearImage(l *Lifetime) {
 	p.all = append(p.all, l)
 }
 
-// unregister ends what is unregistered. Without a birth, that was there since the
-// beginning, or since the gap in which it came.
+// unregister ends the code that e unregisters. If no record shows its birth, the code was
+// there since the beginning, or since the gap in which it came.
 func (p *liveSet) unregister(e *SymbolEvent) {
 	l := newLifetime(e, nil)
 	l.From, l.To, l.Ended = 0, e.Time, Unregistered
@@ -426,9 +426,9 @@ func (d *build) announcedBy() uint64 {
 	return d.horizon
 }
 
-// seenBy returns the end of a time in which perf looked at something, by t at the latest,
-// which is widened by by. It is without what counts as beyond the horizon only because
-// clocks differ: perf looked before it ended.
+// seenBy returns the end of the interval in which perf looked at something: t, the latest
+// time at which it can have looked, moved by by. The interval ends before the time that
+// counts as beyond the horizon only because clocks differ: perf looked before it ended.
 func (d *build) seenBy(t, by uint64) uint64 {
 	if t > d.horizon {
 		return later(t, by)

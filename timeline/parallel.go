@@ -285,7 +285,7 @@ func lengthen[T any](table *[]T, n int) []T {
 }
 
 // inParallel runs f in n goroutines, the caller's among them, and returns when all have
-// ended. If one panics, the caller does.
+// ended. If f panics in any of them, the caller then panics with the first value.
 func inParallel(n int, f func()) {
 	if n <= 1 {
 		f()

@@ -5,7 +5,7 @@ package timeline
 
 // Pokes are prepared changes of text, in the order of arrival. A reader that uses several
 // CPUs fills one Pokes in each goroutine, and gives them to [Builder.Add] one after the
-// other.
+// other. A Pokes is not safe for concurrent use.
 type Pokes struct {
 	b *batch
 	r []Range // Builder.only
@@ -23,7 +23,8 @@ func (p *Pokes) Len() int { return len(p.b.pokes) }
 func (p *Pokes) Reset() { p.b.reset() }
 
 // Put appends a change as [Builder.Poke] does: it copies old and new, and ignores
-// what Poke ignores.
+// what Poke ignores. time is in nanoseconds of the recording's clock; a negative cpu means
+// that it is not known.
 func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
 	if isImpossible(addr, old, new) || p.r != nil && !wanted(p.r, addr, addr+uint64(max(len(old), len(new)))) {
 		return

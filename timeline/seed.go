@@ -16,7 +16,7 @@ func (b *Builder) Seed(segments []Segment) { b.seed = segments }
 func (d *build) fromSeed(f *fragment) bool { return f.seg >= 0 && d.isSeed != nil && d.isSeed[f.seg] }
 
 // seeded returns the snapshot's segments and, between them, those parts of the seed that
-// the snapshot does not have. of reports which of them are the seed's.
+// the snapshot does not have, by address. of[i] reports whether segments[i] is the seed's.
 func (b *Builder) seeded() (segments []Segment, of []bool) {
 	type piece struct {
 		Segment

@@ -25,16 +25,16 @@ type Skew struct {
 // By returns by how much the two clocks differ at least, in nanoseconds.
 func (s *Skew) By() uint64 { return s.First - s.Second }
 
-// maxSkew is by how much the clocks of two CPUs are believed to differ at most, if
-// [Builder.ClocksWithin] does not say it. Where the hardware's counters do not agree,
-// perf's own clock keeps each CPU within a tick or two of the common time
+// maxSkew is by how much the clocks of two CPUs are believed to differ at most, in
+// nanoseconds, if [Builder.ClocksWithin] is not called. Where the hardware's counters do not
+// agree, perf's own clock keeps each CPU within a tick or two of the common time
 // (sched_clock_local() in kernel/sched/clock.c), which an emulator stretches by ten and
 // more. Records further apart are in the order of their times, and what does not fit is a
 // contradiction.
 const maxSkew = 1e9
 
-// loadTime is how long before its birth a BPF program may be poked: the kernel may have
-// other programs of the same object to compile between the two.
+// loadTime is how long before its birth a BPF program may be poked, in nanoseconds: the
+// kernel may have other programs of the same object to compile between the two.
 const loadTime = 1e9
 
 // unknownCPU is a CPU that the recording does not name.
@@ -285,9 +285,10 @@ func (d *build) births() (out gaps) {
 	return out
 }
 
-// unordered looks at a place's pokes, in the order of their times, of times that the clock
-// may have shown twice. Those of one CPU are in order. If several CPUs made such, it is not
-// known which was the first, or the last, unless all of these found, or left, the same.
+// unordered looks at a place's pokes, sorted by time, whose times the clock may have shown
+// twice. The pokes of one CPU are in order. If several CPUs made some, it is not known which
+// CPU's came first, or last. That does not matter if the first poke of every CPU found the
+// same bytes, and the last poke of every CPU left the same.
 func (d *build) unordered(list []poke) {
 	for _, g := range d.twice {
 		from := sort.Search(len(list), func(i int) bool { return d.timeOf(&list[i]) >= g.from })
@@ -328,9 +329,9 @@ func (d *build) rival(list ...poke) {
 	}
 }
 
-// jumble finds links that are broken still, and that some other order of the pokes
-// around may mend: a clock may be ahead by more than two changes of a place. What is
-// around is then not known.
+// jumble finds the links that are still broken, and that another order of the pokes around
+// them may mend: a clock may be ahead by more than two changes of a place. The order of
+// these pokes is then not known.
 //
 //	made      48 > cc   cc > e9   e9 > cc   cc > 48
 //	recorded  48 > cc             e9 > cc   cc > 48   cc > e9

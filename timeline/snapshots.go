@@ -10,7 +10,7 @@ import (
 	"sort"
 )
 
-// AddSnapshot adds a further snapshot, which somebody made of /proc/kcore at some moment of
+// AddSnapshot adds a further snapshot, which was read from /proc/kcore at some moment of
 // [s.From, s.To]. Only its bytes of kernel text, of modules' text and of dynamic code
 // are used. Any number of them may be added.
 func (b *Builder) AddSnapshot(s Snapshot) { b.snapshots = append(b.snapshots, s) }
@@ -108,7 +108,8 @@ func (d *build) differences(runs []run, seg Segment) []run {
 	return runs
 }
 
-// cuts calls cut for each range of the copy, and for each in which it differs.
+// cuts calls cut for each range of the snapshot, for each in which it differs, and for each
+// that may be a trap.
 func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	for _, s := range c.segments {
 		cut(s.Addr, s.End())
@@ -121,7 +122,7 @@ func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	}
 }
 
-// content returns the content that the copy has of a fragment.
+// content returns the content that the snapshot has of a fragment, or noContent.
 func (c *furtherSnapshot) content(f *fragment) uint32 {
 	i := sort.Search(len(c.differs), func(i int) bool { return c.differs[i].hi > f.addr })
 	if i < len(c.differs) && c.differs[i].lo <= f.addr {
@@ -192,8 +193,8 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 }
 
 // trapTime is for how long the trap of a change can be there before the change's record and
-// after it. In an emulator that is up to a second, and the kernel can write a record later
-// than its time.
+// after it, in nanoseconds. In an emulator that is up to a second, and the kernel can write
+// a record later than its time.
 const trapTime = 10e9
 
 // trapped reports whether a copy that was made in [from, to], during changes[lo:hi], shows the

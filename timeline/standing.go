@@ -21,8 +21,9 @@ const (
 	// Unconfirmed: a fact gives the byte, but changes between that fact and the asked
 	// time may have gone unrecorded.
 	Unconfirmed
-	// InFlight: the asked time is inside an explicit window, or closer to a change than
-	// the CPUs' clocks differ. A CPU may run the old bytes or the new ones.
+	// InFlight: the asked time is inside an explicit window, or between two records that
+	// enclose a change, or closer to a change than the CPUs' clocks differ. A CPU may run
+	// the old bytes or the new ones.
 	InFlight
 	// Known: a fact gives the byte, and every change between that fact and
 	// the asked time would have been recorded.

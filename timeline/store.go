@@ -131,7 +131,7 @@ func notAfter(a, t uint64) uint32 {
 // at returns the version of h that holds at t.
 func (im *tables) at(h *versions, t uint64) versionAt { return im.version(h, im.indexAt(h, t)) }
 
-// indexAt returns the place of the version of h that holds at t.
+// indexAt returns the index among h's versions of the one that holds at t.
 func (im *tables) indexAt(h *versions, t uint64) uint32 {
 	i := uint32(0)
 	if h.count > leafSize {

@@ -60,8 +60,8 @@ func thunks(text []byte, found func(at, n int) bool) {
 // (retbleed=stuff), patch_dest() in arch/x86/kernel/callthunks.c writes one over the NOPs
 // before a function when a static call first targets it, and when a module that calls it
 // is loaded. All of them must be one-byte NOPs. The ranges of all copies of text count.
-// It removes none: a thunk that the snapshot has stays, but may have been written until
-// the snapshot was taken. Those are the ranges of written.
+// written are the ranges of the thunks that the snapshot has. The kernel removes no thunk,
+// so they stay, but they may have been written until the snapshot was taken.
 func (d *build) thunkPadding() (padding, written []Range) {
 	copies := [][]Segment{d.snapshot.Segments}
 	for _, s := range d.Builder.snapshots {

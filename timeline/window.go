@@ -37,7 +37,8 @@ type Window struct {
 	// if nothing bounds it.
 	Proven Interval
 	// Estimate is a narrower guess, inside Proven: nearly all CPUs that met a trap in the
-	// recordings that it was fitted on did so then, see batch.go. It proves nothing.
+	// recordings that it was fitted on did so then, see batch.go. It proves nothing. Where
+	// instructions are words, there is no guess: it is Switch alone.
 	Estimate Interval
 }
 

@@ -49,8 +49,8 @@ type windowPiece struct {
 type opening struct {
 	from, to uint64
 	poke     uint32 // in Windows.pokes
-	// earlier is how many of the openings directly before this one may still be open when
-	// it begins.
+	// earlier is how many openings of the piece, directly before this one, must be looked
+	// at to find all that are still open when it begins.
 	earlier uint32
 }
 

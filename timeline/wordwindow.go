@@ -15,7 +15,7 @@ import (
 type wordWindows struct {
 	byAddr  []int32    // indices of pokes in the order of time, sorted by address
 	task    []Interval // of each poke: the times of the same task's pokes before and after
-	longest uint64
+	longest uint64     // length of a poke, in bytes
 }
 
 func newWordWindows(w *Windows) *wordWindows {
