@@ -32,7 +32,7 @@ type Core struct {
 	// the address is in no segment. Segments that touch are not joined.
 	Segments []Segment
 
-	notes    [][]byte // the PT_NOTEs
+	notes    [][]byte // the contents of the PT_NOTEs; they alias the file's mapping
 	warnings []error
 	file     *mapfile.File // nil for a core in memory
 }
@@ -46,8 +46,8 @@ type Segment struct {
 	Data []byte
 }
 
-// OpenCore maps the core file at path; its pages are read when they are looked
-// at. If the file is cut short while it is mapped, an access to a lost page
+// OpenCore maps the core file at path; its pages are read when they are first
+// used. If the file is cut short while it is mapped, an access to a lost page
 // ends the program, unless it is inside of a [Guard]. In the file's last page,
 // lost bytes read as zeros. See [Core.Check]. Errors are *[FormatError],
 // *[os.PathError] or *[ChangedError].
@@ -203,7 +203,8 @@ func (c *Core) ByteOrder() binary.ByteOrder {
 }
 
 // Note returns the content of the first ELF note of a name; nil if there is none. /proc/kcore
-// has VMCOREINFO, lines of text about the kernel. perf's copies have no notes.
+// has VMCOREINFO, lines of text about the kernel. perf's copies have no notes. The result
+// aliases the file's mapping, as Segments do.
 func (c *Core) Note(name string) []byte {
 	order := c.ByteOrder()
 	for _, data := range c.notes {
@@ -277,8 +278,8 @@ func (c *Core) Check() error {
 	return c.file.Check(false)
 }
 
-// Unload lets go of the memory that the mapped file takes. Nothing becomes invalid: what is
-// touched later is read from the file again.
+// Unload frees the memory that holds pages of the mapped file. Nothing becomes invalid: a
+// page that is used later is read from the file again.
 func (c *Core) Unload() {
 	if c.file != nil {
 		c.file.Unload()

@@ -35,7 +35,7 @@ type layout struct {
 	shInfo int
 }
 
-// layoutOf returns the layout of a class and byte order, if there is such.
+// layoutOf returns the layout of a class and byte order; false if one of them is unknown.
 func layoutOf(class elf.Class, data elf.Data) (layout, bool) {
 	var f layout
 	switch class {

@@ -365,7 +365,7 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 // How many lookups without an index are cheaper than building one.
 const (
 	fewLookups = 3    // by name: each goes through all symbols
-	fewFinds   = 4096 // by address: each takes 50 ns more than with one
+	fewFinds   = 4096 // by address: each takes 50 ns more than with an index
 )
 
 // A count up to this limit is one of the first few lookups.

@@ -27,7 +27,7 @@ type ELFSymbol struct {
 // WriteCore writes an ELF core file (ET_CORE) with a PT_LOAD for each segment
 // that is not empty, by address, readable and executable, without a physical
 // address. [NewCore] reads it back. If syms is not empty the file has a
-// .symtab too, of absolute symbols.
+// .symtab too, of absolute symbols. segs may be in any order.
 //
 // "objdump -d FILE" and "gdb -c FILE" take such a file as they take a copy of
 // /proc/kcore; neither reads the symbols of a core, while readelf and debug/elf
@@ -44,10 +44,11 @@ func WriteCore(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data,
 	return (&elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, segs: whole(segs), syms: syms}).write(w)
 }
 
-// WriteCoreFrom writes the file that [WriteCore] writes of segments with the contents that read
-// gives. It asks for each segment from the beginning to the end, in parts of at most 64 KiB,
-// so that it takes no more memory than one of them. sizes has the lengths of the segments by
-// address. Errors of read are returned.
+// WriteCoreFrom writes the file that [WriteCore] writes of segments whose contents read
+// gives. sizes has the length of each segment in bytes, by its address. read must fill b
+// with the bytes at addr. It is called for each segment from the beginning to the end, in
+// parts of at most 64 KiB, so WriteCoreFrom takes no more memory than one of them. Errors
+// of read are returned; what was written until then is not a whole file.
 func WriteCoreFrom(w io.Writer, machine elf.Machine, class elf.Class, data elf.Data, sizes map[uint64]uint64, read func(b []byte, addr uint64) error) error {
 	f := &elfFile{typ: elf.ET_CORE, machine: machine, class: class, data: data, read: read}
 	for addr, n := range sizes {

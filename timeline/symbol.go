@@ -33,7 +33,8 @@ type Names interface {
 	Find(addr uint64) (Symbol, bool)
 	// Lookup returns all symbols of this name, of the kernel and of every module.
 	Lookup(name string) []Symbol
-	// Aliases returns the names of all symbols at addr, in an order of its choice.
+	// Aliases returns the names of all symbols at addr, in an order of its choice. The
+	// slice is the caller's, who may change it.
 	Aliases(addr uint64) []string
 }
 

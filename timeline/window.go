@@ -288,7 +288,7 @@ func around(lo, hi, n int, tid uint32, at func(int) *InPlacePoke) Interval {
 	behind := func(i int) bool { return at(i).Time > at(hi-1).Time || at(i).TID == tid }
 	i, j := lo-1, hi
 	for i >= 0 && !before(i) {
-		if i--; lo-i > maxBatch { // ever more of one time: a bound that is too wide is none that is wrong
+		if i--; lo-i > maxBatch { // so many of one time: the widest bound is never wrong
 			i = sort.Search(i+1, func(k int) bool { return at(k).Time >= at(lo).Time }) - 1
 		}
 	}

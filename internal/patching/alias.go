@@ -16,7 +16,7 @@ import (
 // (__aarch64_insn_write and aarch64_insn_write_literal_u64 of
 // arch/arm64/kernel/patching.c).
 type ARM64Writer struct {
-	Offset int    // of the word from the stack pointer at the call that unmaps the alias
+	Offset int    // of the word from the stack pointer at the call that unmaps the alias, in bytes
 	Len    int    // of the word: 4 or 8 bytes
 	Index  uint64 // of the alias in the fixmap: the first argument of that call
 }
@@ -196,9 +196,9 @@ func (f *ARM64Function) left(since, lr uint64, reg int) bool {
 	return false
 }
 
-// ARM64Saves reports whether a function saves register reg of its caller at this offset of
-// its stack before it changes it, with STP behind its frame record, and the stack pointer
-// is the same at the call that returns to lr.
+// ARM64Saves reports whether a function saves register reg of its caller before it changes
+// it, with STP behind its frame record, offset bytes above its stack pointer. The stack
+// pointer must be the same at the call that returns to lr. The function's code is at addr.
 func ARM64Saves(addr uint64, code []byte, lr uint64, reg, offset int) bool {
 	f := ARM64Function{Addr: addr, Code: code}
 	framed, saved := false, false
@@ -221,7 +221,7 @@ func ARM64Saves(addr uint64, code []byte, lr uint64, reg, offset int) bool {
 }
 
 // ARM64Passes reports whether the call of callee that returns to lr passes register reg as
-// the first argument.
+// the first argument. The calling function's code is at addr.
 func ARM64Passes(addr uint64, code []byte, lr, callee uint64, reg int) bool {
 	f := ARM64Function{Addr: addr, Code: code}
 	if f.target(lr-4) != callee {
@@ -316,8 +316,9 @@ func arm64MayWrite(x uint32, r int) bool {
 	return rd
 }
 
-// A PPC64Writer names the registers of a function that writes a word on powerpc
-// (patch_mem of arch/powerpc/lib/code-patching.c), as they are when it maps the alias.
+// A PPC64Writer has the numbers of the general registers that hold the arguments of a
+// function that writes a word on powerpc (patch_mem of arch/powerpc/lib/code-patching.c),
+// when it maps the alias.
 type PPC64Writer struct {
 	Addr, Value, Doubleword int // the address, what is written, whether that is 8 bytes long
 }

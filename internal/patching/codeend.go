@@ -12,9 +12,9 @@ import (
 // endbr is endbr64, which x86asm does not know.
 var endbr = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// CodeEnd returns the length of the code of x86-64 that begins at code[0], which is at
-// addr: up to the instruction that returns or leaves, and that no jump before it leads
-// behind. A BPF trampoline ends so; what is behind it in its memory is not of it. ok is
+// CodeEnd returns the length in bytes of the x86-64 code that begins at code[0], which is
+// at addr. The code ends with a return, or a jump out of it, if no jump before leads behind
+// that. A BPF trampoline ends so; what follows in its memory is not part of it. ok is
 // false if code has no such end, or an instruction that cannot be decoded.
 func CodeEnd(code []byte, addr uint64) (n int, ok bool) {
 	far := 0 // the farthest place that a jump leads to

@@ -11,9 +11,11 @@ import (
 )
 
 // KindOfPoke classifies a poke by its bytes, which is all that its record says.
-// Where a kernel's instructions are words each probe's trap is one, the
-// beginning of one on s390, and old and new bytes are of one length; so there a
-// probe on a branch looks like an optimised one.
+// order is that of powerpc's instructions; it is ignored for the others.
+//
+// On arm64, powerpc and s390 the old and the new bytes of a probe have the same
+// length. So on powerpc, where an optimised probe is a branch, a probe that is
+// set on a branch, or removed from one, looks like an optimised one.
 func KindOfPoke(machine elf.Machine, order binary.ByteOrder, old, new []byte) timeline.PokeKind {
 	switch {
 	case len(old) == 0:

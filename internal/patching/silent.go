@@ -14,10 +14,11 @@ import (
 // instructions of four bytes: behind BTI, the saved link register and such.
 const entryWords = 4
 
-// SilentPlaces returns the bytes of a BPF program's function that its kernel
-// may change in place without a record: what bpf_arch_text_poke of an
-// architecture without text poke events patches. It returns the whole function
-// for an unknown architecture.
+// SilentPlaces returns the addresses of a BPF program's function, whose code is
+// at addr, that its kernel may change in place without a record: what
+// bpf_arch_text_poke of an architecture without text poke events patches. arch
+// and release are those of uname, such as "aarch64" and "6.12.0". It returns
+// the whole function for an unknown architecture.
 func SilentPlaces(arch, release string, addr uint64, code []byte) []timeline.Range {
 	switch arch {
 	case "x86_64":

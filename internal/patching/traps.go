@@ -37,10 +37,10 @@ type TrapEffect struct {
 	Links  bool   // the return address goes to the link register, not to the stack
 }
 
-// trapOf returns whether these bytes begin with the instruction that their
+// trapOf reports whether these bytes begin with the instruction that their
 // architecture traps by while it changes code: INT3, BRK, trap, or s390's
-// illegal 0002; and how long it is. order is that of powerpc's instructions;
-// the others have another one.
+// illegal 0002. n is the length of that instruction in bytes. order is that of
+// powerpc's instructions; it is ignored for the others.
 func trapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok bool) {
 	switch machine {
 	case elf.EM_X86_64:
@@ -57,7 +57,7 @@ func trapOf(machine elf.Machine, order binary.ByteOrder, code []byte) (n int, ok
 }
 
 // TrapCode returns the trap instruction of an architecture; nil if it is not known. order
-// is that of powerpc's instructions. Of arm64 it is that of a kprobe.
+// is that of powerpc's instructions. On arm64 it is the BRK of a kprobe.
 func TrapCode(machine elf.Machine, order binary.ByteOrder) []byte {
 	word := func(order binary.ByteOrder, word uint32) []byte {
 		b := make([]byte, 4)
@@ -97,7 +97,7 @@ func Emulate(machine elf.Machine, addr uint64, insn []byte) TrapEffect {
 }
 
 // TrapName returns the architecture's name for the trap instruction in kernel
-// text, such as "INT3".
+// text, such as "BRK". It returns "INT3" for x86 and for unknown architectures.
 func TrapName(machine elf.Machine) string {
 	switch machine {
 	case elf.EM_AARCH64:

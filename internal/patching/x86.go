@@ -42,8 +42,8 @@ func emulateX86(addr uint64, insn []byte) TrapEffect {
 func IsNOP(code []byte) bool { return len(code) > 0 && nopLen(code) == len(code) }
 
 // nopLen returns the length of the NOP at the start of code, 0 where there is
-// none: 90 and 0f 1f /0 with any 66 and 2e prefixes, as x86_nops in
-// arch/x86/kernel/alternative.c has them.
+// none: 90 and 0f 1f with any 66, 2e and 3e prefixes. x86_nops in
+// arch/x86/kernel/alternative.c has all those that the kernel writes.
 func nopLen(code []byte) int {
 	n := 0
 	for n < len(code) && (code[n] == 0x66 || code[n] == 0x2e || code[n] == 0x3e) {

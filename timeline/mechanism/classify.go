@@ -389,9 +389,9 @@ func decodeS390(addr uint64, code []byte) effect {
 	return effect{}
 }
 
-// Valid returns the times, that of the change among them, at which a change of the same
-// bytes at the same address is by the same mechanism: nothing that the mechanism was derived
-// from comes or goes meanwhile. It is for pokes.
+// Valid returns an interval around the time of a change, which must be a poke. In it, a
+// change of the same bytes at the same address is by the same mechanism: nothing that the
+// mechanism was derived from comes or goes meanwhile.
 func (c *Classifier) Valid(change *replay.Change) timeline.Interval {
 	p := change.Poke
 	at := c.at(p.Addr, p.Time)

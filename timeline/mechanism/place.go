@@ -35,7 +35,7 @@ type place struct {
 	module string // of a module's function
 	name   string
 	lo, hi uint64 // of the function or of the dynamic code; hi may be lo, if the size is not known
-	from   uint64 // when it is there
+	from   uint64 // it is there in [from, to)
 	to     uint64
 }
 

@@ -82,9 +82,9 @@ type Start struct {
 	By        [numCauses]uint64 // of Differing, the bytes that a mechanism explains; none at 0
 	// Unexplained counts the other differing bytes.
 	Unexplained uint64
-	// violations are the runs of them: the first 10,000.
+	// violations are the first 10,000 runs of these bytes.
 	violations []Violation
-	runs       uint64
+	runs       uint64 // how many runs there are
 }
 
 // Causes returns the causes of s.By that are not 0, the greatest first.
@@ -155,7 +155,7 @@ type starter struct {
 	*Classifier
 	f       *vmlinux.File
 	by      uint64 // how far the kernel was moved
-	t       uint64
+	t       uint64 // the start of the recording
 	s       *Start
 	auditor *auditor
 	dis     *disasm.Disassembler
@@ -406,7 +406,7 @@ func part(b []byte, off, n uint64) []byte {
 // compare finds the differing bytes, and what explains them.
 func (s *starter) compare() {
 	first := 0             // the first site that can reach the byte
-	var longest uint64 = 0 // site
+	var longest uint64 = 0 // length of a site
 	for i := range s.sites {
 		longest = max(longest, s.sites[i].n)
 	}
@@ -510,8 +510,9 @@ func (s *starter) tracer(addr uint64) bool {
 	}
 }
 
-// elsewhere explains a change that is in none of the lists. It returns where the change
-// ends.
+// elsewhere explains the differing byte at addr, which is in none of the lists. It returns
+// the cause, 0 if there is none, and the address behind the last byte that the cause
+// explains.
 func (s *starter) elsewhere(addr uint64) (Cause, uint64) {
 	at := s.Classifier.at(addr, s.t)
 	switch {
@@ -712,8 +713,8 @@ func (s *starter) isNative(want, got []byte) bool {
 	return false
 }
 
-// callsPV reports whether an instruction is a call through a pointer in memory, whose
-// pv_ops has all that the kernel changes.
+// callsPV reports whether an instruction is a call through a pointer in memory. All such
+// calls that the kernel changes are through pv_ops.
 func (s *starter) callsPV(in *disasm.Inst) bool {
 	return len(in.Bytes) >= 6 && in.Bytes[0] == 0xff && (in.Bytes[1] == 0x15 || in.Bytes[1] == 0x14)
 }
