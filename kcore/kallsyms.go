@@ -135,7 +135,7 @@ func (k *Kallsyms) all() []entry {
 	return k.entries
 }
 
-// parse makes the table, of at most so many symbols.
+// parse makes the table, of at most most symbols.
 func (k *Kallsyms) parse(most int) {
 	k.modules = []string{""}
 	// late has the entries that are out of address order: those of modules, and

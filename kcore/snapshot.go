@@ -97,8 +97,8 @@ func open(dir string, usable bool) (*Snapshot, error) {
 	return s, nil
 }
 
-// readFile reads a regular file, and returns what stat says of it. Whoever made the
-// directory may have put a FIFO in its place, which nobody ever writes to.
+// readFile reads a regular file, and returns what stat says of it. Other files are an
+// error: reading a FIFO that has no writer would never end.
 func readFile(path string) ([]byte, fs.FileInfo, error) {
 	f, info, err := mapfile.Regular(path)
 	if err != nil {

@@ -62,7 +62,7 @@ func (w *Windows) inOrder(yield func(*InPlacePoke) bool) {
 // findBatches marks the first poke of each batch, and measures how long batches
 // take.
 func (w *Windows) findBatches() {
-	var run []*InPlacePoke // that could be of one batch, save for their number
+	var run []*InPlacePoke // that could be of one batch, whatever their number
 	for p := range w.inOrder {
 		if len(run) > 0 && !together(run[len(run)-1], p) {
 			cut(run)
@@ -153,10 +153,11 @@ func (w *Windows) Batches() iter.Seq2[*InPlacePoke, bool] {
 const (
 	leadShare  = 90 // per cent of the time since the poke before the batch
 	trailShare = 80 // and of that to the poke after it
-	// A batch of one place takes no longer than so many slow ones.
+	// slowBatches times the time of a slow batch is the most that an estimate reaches
+	// before the first record of its batch, and after the last.
 	slowBatches = 8
-	// One of several places takes no longer on either side than half the time of
-	// its records and so many slow ones.
+	// slowTimes times that time, and half the time of the records, is the most for a
+	// batch of several places.
 	slowTimes = 6
 	// leastSlow is longer than any round of IPIs on idle hardware, in ns.
 	leastSlow = 50_000

@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// ErrTooLarge is returned by [Builder.Build] when further snapshots and explicit
-// windows hold so many bytes that are nowhere else that the image's contents pass
-// 4 GiB.
+// ErrTooLarge is returned by [Builder.Build] when the contents of the image pass 4 GiB,
+// because of bytes that only further snapshots and explicit windows have.
 var ErrTooLarge = errors.New("timeline: further snapshots and windows are too large for an image")
 
 // limits bound the memory of a builder and its images. They are higher than any
@@ -129,7 +128,7 @@ type Module struct {
 	Stayed  bool   // it is certain that it was there until Freed
 	Names   Names  // the table that names its code; nil: that of Builder.Names
 
-	Seen   uint64     // until when a list of modules is known to have had it
+	Seen   uint64     // the latest time of a list of modules that has it; see Builder.ModulesListed
 	Listed []Interval // at some time of each, a list was made that has it; nil: with the snapshot
 	Later  bool       // perf's own list does not have it
 	// Undated says that the list of modules that has it may be of any time.
@@ -661,8 +660,10 @@ func (b *Builder) intern(s *site, data []byte) uint32 {
 func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_") }
 
 // Clone returns a builder that has the same facts. Facts that are added to one of the
-// two are not added to the other. No poke may be added to the clone, unless the builder has
-// none either.
+// two are not added to the other. But both share the memory of the pokes that were added
+// before, and of the modules. So, if there are such pokes, none may be added to the clone,
+// and none to b until the clone has built its last image. ModulesListed and LaterModule
+// change the modules of both.
 func (b *Builder) Clone() *Builder {
 	b.settle()
 	c := *b

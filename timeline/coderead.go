@@ -3,14 +3,14 @@
 
 package timeline
 
-// A CodeRead is the code of a BPF image, for example a trampoline, that somebody read from
+// A CodeRead is the code of a BPF image, for example a trampoline, that was read from
 // memory at some moment of [From, To]. From is a time at which the kernel had written the
 // code: from then on it changes with text pokes only. An image whose code the kernel
 // rewrites without a record, as that of a dispatcher, must not be added.
 type CodeRead struct {
 	Addr     uint64 // of the image
 	Data     []byte // without what is behind the code
-	From, To uint64
+	From, To uint64 // in nanoseconds of the recording's clock
 }
 
 // CodeRead adds the code of a BPF image. It belongs to the image that is alive during all

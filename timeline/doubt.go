@@ -28,8 +28,8 @@ func (d *build) doubtModule(l *Lifetime) {
 	hi, _ := slices.BinarySearchFunc(d.order, l.Hi, func(s uint32, a uint64) int { return cmp.Compare(d.sites[s].addr, a) })
 	d.gather(d.order[lo:hi])
 	now := make(map[uint64]byte) // poked bytes
-	// Until the snapshot was made for certain, it may be of before a poke or after it, so
-	// pokes are compared with other pokes only.
+	// Up to the latest moment at which the snapshot can have been made, it may be from
+	// before a poke or after it. So until then pokes are compared with other pokes only.
 	copied := false
 	at := func(a uint64) (byte, bool) {
 		b, ok := now[a]
@@ -75,7 +75,7 @@ func (d *build) doubtModule(l *Lifetime) {
 }
 
 // pokeLost reports whether only a lost poke can explain a contradiction in the text of a
-// module until t, because the module was there for certain.
+// module at t, because it is certain that the module was there until then.
 func (d *build) pokeLost(l *Lifetime, t uint64) bool {
 	return len(d.gaps[gapsOfText].between(max(l.From, d.first), t)) > 0 && len(l.unsure.between(l.From, later(t, 1))) == 0
 }

@@ -48,10 +48,10 @@ type fragmenter struct {
 	cuts  []uint64 // of facts other than pokes; those up to at are dropped
 	sites []uint32 // of the clusters ahead, by address
 
-	// The cluster at hand, if it has more than one piece.
-	edges   []uint64 // of the pieces that are left of it
-	cluster []uint32 // its sites that begin above them
-	over    []uint32 // its sites that cover the piece at hand
+	// The current cluster, if it has more than one piece.
+	edges   []uint64 // of its pieces that next has not returned yet
+	cluster []uint32 // its sites that begin above the current piece
+	over    []uint32 // its sites that cover the current piece
 
 	sweep
 	gathered []uint32 // sites whose pokes build.cluster holds
@@ -212,7 +212,7 @@ func (w *fragmenter) edgesOf(sites []uint32, lo, hi uint64) {
 	w.edges = slices.Compact(w.edges)
 }
 
-// inCluster returns the next piece of the cluster at hand.
+// inCluster returns the next piece of the current cluster.
 func (w *fragmenter) inCluster() (lo, hi uint64, sites []uint32) {
 	all := w.d.sites
 	lo, hi = w.edges[0], w.edges[1]
@@ -239,7 +239,7 @@ func (w *fragmenter) pokesOf(sites []uint32) []poke {
 }
 
 // A sweep moves upwards over ranges of addresses that do overlap, and knows which
-// of them cover the piece at hand.
+// of them cover the current piece.
 type sweep struct {
 	ahead  []*Lifetime // that begin above the piece, by address
 	active []*Lifetime // that may cover it, and some that do not
@@ -284,7 +284,7 @@ func (s *sweep) moveTo(lo, hi uint64) {
 	}
 }
 
-// cover notes what covers p, to which s was moved.
+// cover sets what covers p, to which s was moved.
 func (s *sweep) cover(p *piece) {
 	p.seg, p.lives = -1, s.begun
 	if s.seg < len(s.segments) && s.segments[s.seg].Addr <= p.lo {
@@ -321,8 +321,10 @@ func (s *sweep) lifetimesOver(p *piece) []*Lifetime {
 //	c       ├───────────────────────┤
 //	   a  ab         abc         bc  c
 //
-// So there is room for so many per fact, and for spare ones. Where a fragment of
-// more than a few does not fit into what is left, nothing is said of its bytes.
+// So the facts of all fragments together are limited: to spareFacts, and spareOfPoke more
+// for each poke, and spareOfSymbol more for each symbol or module. A fragment of at most
+// fewFacts does not count. The bytes of a fragment that does not fit into what is left are
+// unknown, with the reason TooManyFacts.
 const (
 	spareFacts    = 1 << 22
 	spareOfPoke   = 8

@@ -14,7 +14,7 @@ import (
 type change struct {
 	time           uint64
 	recorded       uint64 // time of the record, which is not time where CPUs' clocks differ
-	began          uint64 // from when on it was going on; 0: no record says
+	began          uint64 // a time before which it had not begun, see Poke.Began; 0: none
 	until          uint64 // see copied
 	old, new       uint32
 	order, offset  uint32 // of the poke, and where in it the fragment begins
@@ -87,7 +87,7 @@ type historyBuilder struct {
 	uncopied bool   // copies give no bytes
 	clashes  []clash
 
-	// The last bytes of the epoch at hand, and of the one before while a new one begins.
+	// The last bytes of the current epoch, and of the one before while a new one begins.
 	content uint32
 	source  Source
 	prior   uint32 // the last bytes of the epoch before
@@ -167,7 +167,7 @@ func (c *historyBuilder) equal(a, b uint32) bool {
 // source of the historyBuilder, and what the next one must know of it.
 type progress struct {
 	t      uint64 // the time of the last fact
-	proven uint64 // from when on its bytes are certain: a copy's may be later than t
+	proven uint64 // the time from which its bytes are certain: for a copy, it may be later than t
 	weak   Reason // why its bytes are at most unconfirmed until the next fact; none: they are not
 	torn   bool   // it is a copy that contradicts the changes that were made meanwhile
 	dead   Reason // why nothing is alive here; none: code is alive
@@ -191,7 +191,7 @@ type progress struct {
 // shown.
 func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	p := c.begin(e0, e1, &init, changes)
-	copied := e0 // from when on a copy can contradict what was derived
+	copied := e0 // the time from which a copy can contradict what was derived
 	if c.content != noContent {
 		copied = max(e0, init.from)
 	}

@@ -34,14 +34,14 @@ type Lifetime struct {
 	oldCode  bool    // code may be older than the recording
 	silent   []Range // the parts of it that may change with no record
 	Program  uint32  // id of the BPF program whose info the code is from; 0: none
-	doubted  uint64  // of a module's text: from when on a contradiction spoils it, MaxTime: never
+	doubted  uint64  // of a module's text: the time from which a contradiction spoils it; MaxTime: none
 	Ended    Reason  // why it ended
 	names    Names   // of a module that the image's table does not name
 	later    bool    // of a module that was not there when the snapshot was taken
 	stayed   bool    // of a module that is certain to have been there until To
 	undated  bool    // of a module in a list that may be of any time
-	// seen are intervals. At some moment of each it was there for certain: that
-	// of a birth, the last one before a death, that of a list.
+	// seen are intervals of time. It is certain that the code was there at some moment of
+	// each: that of a birth, the last one before a death, that of a list.
 	seen   []Interval
 	missed bool // its end went unrecorded, in a gap that To is in or behind
 	// unsure is the time in which an unrecorded birth or death may have changed whether
@@ -141,7 +141,8 @@ func (p *liveSet) lostSince(l *Lifetime, t uint64) gaps {
 	return p.gapsOf(l).between(from, t)
 }
 
-// bearModule makes a module's text and what follows it alive.
+// bearModule makes a module's text and what follows it alive. all are the modules of the
+// recording: m ends where the next one that is loaded at the same time begins.
 func (p *liveSet) bearModule(m Module, all []Module) {
 	for i := range all {
 		// /proc/modules gives the sum of separate areas on newer kernels.

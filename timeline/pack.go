@@ -129,7 +129,7 @@ type reader struct {
 	touched uint64   // so that the compiler keeps the loads
 }
 
-// pokes appends the pokes of the site i to the list to, in the order of arrival.
+// pokes appends the pokes of the i-th site to to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
 	lines := x.lines[x.first[i]:x.first[i+1]]

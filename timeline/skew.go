@@ -311,7 +311,7 @@ func (d *build) unordered(list []poke) {
 	}
 }
 
-// rival notes that it is not known in which order pokes came.
+// rival records that the order of these pokes is not known.
 func (d *build) rival(list ...poke) {
 	if d.rivals == nil {
 		d.rivals = make(map[uint32][]poke)

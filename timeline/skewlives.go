@@ -113,7 +113,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 // maxSkews is how many pairs of records in the wrong order an image lists.
 const maxSkews = 1 << 12
 
-// skewed notes two records that show that clocks differ.
+// skewed records a pair of records that show that clocks differ.
 func (d *build) skewed(s Skew) {
 	if s.By() > 0 && len(d.im.skews) < maxSkews && !slices.Contains(d.im.skews, s) {
 		d.im.skews = append(d.im.skews, s)

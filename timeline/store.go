@@ -162,8 +162,8 @@ func (im *tables) leafAt(h *versions, t uint64) uint32 {
 	return min(i*fan+im.nodes[first+i].at(t), leavesFor(h.count)-1)
 }
 
-// levels returns how many nodes each level of the tree over so many versions has, the
-// last level first, and the index of the top level.
+// levels returns how many nodes each level of the tree over count versions has, the last
+// level first, and the index of the top level.
 func levels(count uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^32
 	n := (leavesFor(count) + fan - 1) / fan
 	for sizes[0] = n; n > 1; {
@@ -275,7 +275,8 @@ func (im *tables) code(first uint32, s state) stateCode {
 }
 
 // alignStates moves the states from first on, which are the newest, to the next cache
-// line, if they fit into one line but are stored across two. It returns by how much.
+// line, if they fit into one line but are stored across two. It returns by how many states
+// it moved them.
 func (im *tables) alignStates(first uint32) uint32 {
 	n := uint32(len(im.states)) - first
 	at := first % stateLine

@@ -19,8 +19,8 @@ import "slices"
 // filled and written with no record. That time counts as one gap for all facts about the
 // code.
 
-// unsure returns the times at which l may not be there. changes of the fragment at hand
-// may show that it is.
+// unsure returns the times at which l may not be there. changes are those of a fragment of
+// l: they may show that it is there.
 func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 	lost := p.gapsOf(l)
 	if l.undated {

@@ -313,7 +313,7 @@ func (x *windowIndex) at(addr, n, t uint64) (open bool, same Validity) {
 	return open, same
 }
 
-// without returns c without the places that have windows.
+// without returns c without the places that have windows. It does not change c's bitmap.
 func (x *windowIndex) without(c unpatchedText) unpatchedText {
 	own := false
 	clear := func(lo, hi uint64) {

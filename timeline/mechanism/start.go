@@ -517,7 +517,7 @@ func (s *starter) elsewhere(addr uint64) (Cause, uint64) {
 	at := s.Classifier.at(addr, s.t)
 	switch {
 	case at.kind == staticCallText:
-		// The jump of a trampoline, or what stands for a function that does nothing.
+		// The jump of a trampoline, or what replaces the jump to a function that does nothing.
 		lo := at.lo
 		if why, to := s.jumps(lo, addr, CauseStaticCall); why != 0 {
 			return why, to
