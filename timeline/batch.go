@@ -156,8 +156,8 @@ const (
 	// slowBatches times the time of a slow batch is the most that an estimate reaches
 	// before the first record of its batch, and after the last.
 	slowBatches = 8
-	// slowTimes times that time, and half the time of the records, is the most for a
-	// batch of several places.
+	// slowTimes times that time, and n/2 mean steps from one record to the next, is the
+	// most for a batch of n places, if that is less.
 	slowTimes = 6
 	// leastSlow is longer than any round of IPIs on idle hardware, in ns.
 	leastSlow = 50_000

@@ -783,7 +783,7 @@ func (s *starter) effectOf(in *disasm.Inst) effect {
 // isReturnThunk reports whether a function is one that a mitigation puts in place of RET
 // (arch/x86/lib/retpoline.S).
 func isReturnThunk(name string) bool {
-	return strings.HasSuffix(name, "return_thunk") || name == "__x86_return_skl" || name == "srso_alias_return_thunk"
+	return strings.HasSuffix(name, "return_thunk") || name == "__x86_return_skl"
 }
 
 // registers are the names of the thunks' registers, by their numbers in instructions.
