@@ -19,8 +19,8 @@ import (
 // pageSize is TEXTREPLAY_PAGE_SIZE.
 const pageSize = 4096
 
-// history answers questions about intervals of time. Each question takes a cursor of its own;
-// there are as many as questions were asked at once.
+// history answers questions about intervals of time. It is safe for concurrent use: each question
+// takes a cursor of its own, and puts it back for the next one.
 type history struct {
 	r    *replay.Replay
 	mu   sync.Mutex
@@ -46,7 +46,7 @@ func (h *history) put(c *replay.Cursor) {
 	h.free = append(h.free, c)
 }
 
-// read reads a block at time t.
+// read reads len(buf) bytes at addr at time t.
 func (h *history) read(addr, t uint64, buf []byte) timeline.Block {
 	c := h.cursor()
 	defer h.put(c)
@@ -75,7 +75,8 @@ func (h *history) invalidations(lo, hi, from, until uint64) iter.Seq[timeline.In
 	return h.r.Image.Invalidations(lo, hi, from-1, until-1)
 }
 
-// changingPages returns the pages in [lo, hi) that change or have a window in [from, until).
+// changingPages returns the addresses of the pages in [lo, hi) that change or have a window in
+// [from, until), ascending.
 func (h *history) changingPages(lo, hi, from, until uint64) []uint64 {
 	seen := make(map[uint64]struct{})
 	add := func(a, b uint64) {
@@ -166,7 +167,7 @@ func (h *history) sides(out []alternative, addr, t uint64) []alternative {
 	return out
 }
 
-// putTrap puts the trap of w, and its effect, into a.
+// putTrap sets the effect of w's trap in a, and its bytes if the trap is at addr.
 func (h *history) putTrap(a *alternative, w *timeline.Window, addr uint64) {
 	e := h.r.Effect(w)
 	a.effect, a.target, a.next = uint8(e.Kind), e.Target, e.Next

@@ -10,8 +10,8 @@
 
 enum { trc_max_windows = 16 };
 
-/* A page in a cursor's cache. It is of use at the times in answer's validity, and its
- * windows at those of [wsince, wuntil), in which none of them opens or closes. */
+/* A page in a cursor's cache. Its bytes hold for the times [answer.since, answer.until), its
+ * windows for [wsince, wuntil), in which none of them opens or closes. */
 struct trc_page {
 	uint64_t addr; /* 1: none, since pages are aligned */
 	textreplay_answer answer;
@@ -23,14 +23,14 @@ struct trc_page {
 	uint8_t bytes[TEXTREPLAY_PAGE_SIZE];
 };
 
-/* How the recording converts a counter, as perf's TIME_CONV record has it. The C side does it
- * itself: a decoder converts often, and a call of Go may have to wake the runtime's threads. */
+/* How the recording converts a counter, as perf's TIME_CONV record has it. The C side converts:
+ * a decoder does so often, and a call of Go may have to wake the runtime's threads. */
 struct trc_clock {
 	uint64_t shift, mult, zero;
-	int usable; /* 0: Go knows more */
+	int usable; /* 0: the Go side converts, or says why it cannot */
 };
 
-/* Sets the calling thread's error message. */
+/* Sets the calling thread's error message to len bytes of msg, cut to 511. */
 void trc_set_error(const char *msg, size_t len);
 
 #endif

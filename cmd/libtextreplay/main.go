@@ -7,12 +7,13 @@
 //
 //	make -C cmd/libtextreplay install PREFIX=/usr/local
 //
-// textreplay.c implements the API. It keeps the pages that a cursor read, since a call of Go
+// textreplay.c implements the API. It caches the pages that a cursor read, since a call of Go
 // costs as much as decoding several instructions, and calls the functions of this package
-// for what it does not have. They are named trgo_*; shared objects export textreplay_* alone.
+// for the rest. They are named trgo_*. The shared library exports only textreplay_*.
 //
-// Each of them returns 0 or a count, or a negative number of enum textreplay_error with a
-// message. None lets a panic out: the host is another's program.
+// A function that can fail returns 0 or a count, or a negative number of enum textreplay_error
+// and sets the thread's message. A panic of the library becomes TEXTREPLAY_EINTERNAL: it must
+// not end the host program.
 package main
 
 /*
@@ -39,18 +40,18 @@ import (
 
 func main() {}
 
-// A recording is what a textreplay of C has of Go.
+// A recording is the Go side of a textreplay.
 type recording struct {
 	r   *replay.Replay
 	dis *disasm.Disassembler // nil if there is none for the architecture
 	history
 }
 
-// A reader is what a textreplay_cursor of C has of Go.
+// A reader is the Go side of a textreplay_cursor.
 type reader struct {
 	rec     *recording
 	cur     *replay.Cursor
-	windows []timeline.Window // memory for those of a page
+	windows []timeline.Window // of a page; kept to reuse its memory
 }
 
 var (
@@ -60,7 +61,8 @@ var (
 	errArch     = errors.New("not for the architecture of the recorded kernel")
 )
 
-// result returns the number for an error, and hands its message to the C side.
+// result returns the number of enum textreplay_error for err, and sets the calling thread's
+// message. Errors of no other kind are TEXTREPLAY_EIO.
 func result(err error) C.int {
 	if err == nil {
 		return C.TEXTREPLAY_OK
@@ -99,8 +101,8 @@ type internalError struct{ what any }
 
 func (e *internalError) Error() string { return fmt.Sprintf("internal error: %v", e.what) }
 
-// guard calls f and returns its error. A panic, and the access of a file that was cut short
-// meanwhile, are errors too.
+// guard calls f and returns its error. A panic becomes an *internalError, and the access of a
+// mapped file that was cut short becomes an error too.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -120,7 +122,7 @@ func goString(s *C.char) string {
 	return C.GoString(s)
 }
 
-// slice returns n elements at p.
+// slice returns the n elements at p, nil if p is nil. They stay C's memory.
 func slice[T any](p *T, n C.size_t) []T {
 	if p == nil {
 		return nil
@@ -231,8 +233,8 @@ func firstTSC(convert func(uint64) (uint64, error), t uint64) uint64 {
 	return lo
 }
 
-// fill gives each value of an answer to add, which makes it for C as long as there is room in
-// the n values of out. It returns how many values there are, or the code of an error.
+// fill calls values, which calls add once for each element of an answer. It stores the first n
+// elements at out. It returns how many there are, or the negative number of an error.
 func fill[T any](out *T, n C.size_t, values func(add func(value func() T))) (count C.int64_t) {
 	dst := slice(out, n)
 	err := guard(func() error {
@@ -303,7 +305,7 @@ func windowOf(w *timeline.Window) C.textreplay_window {
 	}
 }
 
-// maxBlock is the largest block that is read at once.
+// maxBlock is the largest block that is read at once, in bytes.
 const maxBlock = 1 << 30
 
 //export trgo_version
@@ -318,7 +320,7 @@ func trgo_version(h C.uintptr_t, addr, at C.uint64_t, buf unsafe.Pointer, n C.si
 	}))
 }
 
-// putAnswer translates the answer of a cursor.
+// putAnswer converts the answer of a cursor for C.
 func putAnswer(out *C.textreplay_answer, b timeline.Block) {
 	*out = C.textreplay_answer{
 		since: C.uint64_t(b.Since), until: C.uint64_t(b.Until),
@@ -376,8 +378,7 @@ func trgo_page(h C.uintptr_t, t C.uint64_t, p *C.struct_trc_page) C.int {
 		if b.NoTrap.Since < b.NoTrap.Until {
 			return nil
 		}
-		// Windows are open: which, and for how long neither one of them closes nor another
-		// one opens.
+		// Windows are open. Find them, and until when none of them closes and no other opens.
 		rd.windows = rd.cur.AppendWindows(rd.windows[:0], uint64(p.addr), uint64(len(buf)), uint64(t), uint64(t))
 		until := uint64(timeline.MaxTime)
 		for i := range rd.windows {

@@ -86,7 +86,7 @@ uint32_t textreplay_version(void)
 	return TEXTREPLAY_VERSION;
 }
 
-/* Names are asked of the Go side once, so that there is one list of them. */
+/* The names come from the Go side, so that there is one list of them. */
 enum { max_names = 256 };
 static const char *standings[max_names], *reasons[max_names];
 static pthread_once_t names_once = PTHREAD_ONCE_INIT;
@@ -200,8 +200,8 @@ static uint64_t to_perf(const struct trc_clock *c, uint64_t tsc)
 	return c->zero + (tsc >> c->shift) * c->mult + (uint64_t)((unsigned __int128)rest * c->mult >> c->shift);
 }
 
-/* Finds the first counter value that has time t or a later one. Returns 0 where that is at
- * the ends of the counter's range: Go knows what is right there. */
+/* Finds the first counter value that has time t or a later one. Returns 0 if it is near an end
+ * of the counter's range, where the Go side finds it. */
 static int to_tsc(const struct trc_clock *c, uint64_t t, uint64_t *tsc)
 {
 	uint64_t ns = t - c->zero;

@@ -102,10 +102,11 @@ typedef struct textreplay_options {
 } textreplay_options;
 #define TEXTREPLAY_OPTIONS_INIT { sizeof(textreplay_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
-/* What a recording is. Strings belong to the textreplay. */
+/* What a recording is. Strings belong to the textreplay: they are valid until it is closed and
+ * its last cursor is freed. */
 typedef struct textreplay_info {
 	const char *kernel; /* release, as uname -r; "" if not known */
-	const char *arch;   /* as uname -m */
+	const char *arch;   /* as uname -m; "" if not known */
 	const char *clock;  /* "perf", "CLOCK_MONOTONIC", ... */
 	const char *pokes;  /* verdict on recorded changes: "complete", "partial", "none", ... */
 	uint64_t first;     /* time of the first record */
@@ -169,7 +170,7 @@ typedef struct textreplay_window {
 	uint8_t reserved[7];
 } textreplay_window;
 
-/* What a CPU may run at an address inside a window. */
+/* What a CPU may run at an address inside a window, or while a change is in flight. */
 enum textreplay_choice { TEXTREPLAY_BEFORE = 1, TEXTREPLAY_AFTER = 2, TEXTREPLAY_TRAP = 3 };
 
 /* What the handler of a trap does in place of the instruction. */
@@ -183,10 +184,10 @@ enum textreplay_effect {
 	TEXTREPLAY_EFFECT_PROBE = 6   /* runs a kprobe, then the original instruction elsewhere */
 };
 
-/* One of the things that may be at an address inside a window. */
+/* One of the things that may be at an address inside a window, or while a change is in flight. */
 typedef struct textreplay_alternative {
 	uint64_t from, until;  /* when a CPU may meet it */
-	uint64_t change;       /* time of the change */
+	uint64_t change;       /* time of the change; of one in flight, the earliest that it has */
 	uint64_t target, next; /* of a trap: see enum textreplay_effect */
 	uint8_t choice;        /* enum textreplay_choice */
 	uint8_t effect;        /* of a trap: enum textreplay_effect */
@@ -231,6 +232,7 @@ int textreplay_open(const char *path, const textreplay_options *options, textrep
  * allowed. */
 void textreplay_close(textreplay *tr);
 
+/* Fills info. */
 int textreplay_get_info(const textreplay *tr, textreplay_info *info);
 
 /* TEXTREPLAY_ECHANGED if a file of the recording has changed since it was opened: answers
@@ -238,8 +240,8 @@ int textreplay_get_info(const textreplay *tr, textreplay_info *info);
 int textreplay_check(const textreplay *tr);
 
 /* Converts a counter value (TSC on x86, CNTVCT on arm64) to a time of the recording, and a
- * time to the first counter value that has that time or a later one. TEXTREPLAY_ECLOCK if
- * the recording has no conversion. */
+ * time to the first counter value that has that time or a later one, UINT64_MAX if none has.
+ * TEXTREPLAY_ECLOCK if the recording has no conversion. */
 int textreplay_time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time);
 int textreplay_tsc_of_time(const textreplay *tr, uint64_t time, uint64_t *tsc);
 
@@ -284,25 +286,26 @@ void textreplay_set_time(textreplay_cursor *cur, uint64_t time);
 int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc);
 uint64_t textreplay_get_time(const textreplay_cursor *cur);
 
-/* Reads len bytes at addr. Bytes that no fact gives are zero; a.given says how many were
- * given. The answer is that of the whole block, and may be NULL. Up to 16 bytes are read
- * from the cursor's cache, larger blocks at once. A cached answer may hold for longer than
- * since and until say, never for less. */
+/* Reads len bytes at addr, at most 1 GiB. Bytes that no fact gives are zero; answer->given is
+ * the number of leading bytes that were given. The answer is that of the whole block, and may be
+ * NULL. Up to 16 bytes are read from the cursor's cache, larger blocks at once. A cached answer
+ * may hold for longer than since and until say, never for less. */
 int textreplay_read(textreplay_cursor *cur, uint64_t addr, void *buf, size_t len, textreplay_answer *answer);
 
 /* Reads the page that addr is in. page->bytes belongs to the cursor, and is valid until its
  * next call of any kind but textreplay_set_time(). */
 int textreplay_read_page(textreplay_cursor *cur, uint64_t addr, textreplay_page *page);
 
-/* Fills out with up to n spans of [addr, addr+len), which have no bytes, by address.
- * Returns how many there are. */
+/* Fills out with up to n spans of [addr, addr+len), by address. A span does not contain its
+ * bytes. Returns how many there are. */
 int64_t textreplay_spans(textreplay_cursor *cur, uint64_t addr, uint64_t len, textreplay_span *out, size_t n);
 
-/* What a CPU may run at addr if a window is open there, at the cursor's time: the first is
+/* What a CPU may run at addr at the cursor's time, if a window is open there: the first is
  * what textreplay_read() gives, if it gives any bytes; then a trap, then the other side of
- * the change. What was read is there besides both sides if it is neither: facts may
- * contradict one another between. Returns how many there are, 0 outside of windows. Two
- * windows over one place give more. */
+ * the change. If facts contradict one another, what was read may be neither side: then both
+ * follow. Two windows over one place give more. If a change is in flight at addr
+ * (TEXTREPLAY_IN_FLIGHT), both of its sides are there, also without a window. Fills out with
+ * up to n and returns how many there are, 0 at other times. */
 int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_alternative *out, size_t n);
 
 /* Whether the trap handler may return to addr at the cursor's time if the trap was that of a
@@ -314,12 +317,15 @@ int textreplay_probe_may_resume(textreplay_cursor *cur, uint64_t probe, uint64_t
 /* The symbol that covers addr at the cursor's time, else TEXTREPLAY_ENOTFOUND. */
 int textreplay_symbol_at(textreplay_cursor *cur, uint64_t addr, textreplay_symbol *symbol);
 
-/* Finds a symbol by name: "vfs_read", "module:name". Returns how many there are. */
+/* Finds symbols by name, such as "vfs_read", without a module: symbol.module says where each
+ * one is. They are those of the cursor's time; if there are none, those of any other time. Fills
+ * out with up to n and returns how many there are. */
 int64_t textreplay_lookup(textreplay_cursor *cur, const char *name, textreplay_symbol *out, size_t n);
 
-/* Writes the instruction at addr into text, as "objdump -d" prints it and with the names of
- * the cursor's time. Returns its length in bytes, 0 if no bytes are given there.
- * TEXTREPLAY_EARCH if the architecture has no disassembler. */
+/* Writes the instruction at addr into the size bytes of text, as "objdump -d" prints it and with
+ * the names of the cursor's time. It is cut if it is longer, and always ends with a zero byte.
+ * text may be NULL if size is 0. Returns the instruction's length in bytes, 0 if no bytes are
+ * given there. TEXTREPLAY_EARCH if the architecture has no disassembler. */
 int textreplay_disassemble(textreplay_cursor *cur, uint64_t addr, char *text, size_t size);
 
 #ifdef __cplusplus
