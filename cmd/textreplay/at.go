@@ -114,8 +114,8 @@ func (b *fillByte) Set(s string) error {
 	return nil
 }
 
-// meets reports whether an answer of this standing is enough for --require,
-// whose default depends on what is printed.
+// meets reports whether an answer of this standing is enough for --require.
+// ifNotGiven is the default, which depends on what is printed.
 func (a *app) meets(s timeline.Standing, ifNotGiven string) bool {
 	require := a.require.value
 	if require == "" {
@@ -351,7 +351,7 @@ func (c *coder) version(view timeline.View, addr, n uint64) version {
 }
 
 // window returns the open window over [addr, addr+n) at the view's time whose
-// poke is nearest in time, and what the trap does until then.
+// poke is nearest in time, and the effect of its trap; false if none is open.
 func (q *at) window(v timeline.View, addr, n uint64) (timeline.Window, replay.Effect, bool) {
 	windows := q.r.WindowsAt(addr, n, v.Time())
 	if len(windows) == 0 {
@@ -459,7 +459,8 @@ func (q *at) questions(in io.Reader) error {
 	return nil
 }
 
-// question answers a question of a line, and returns the exit code for it.
+// question answers a question of the input's line of this number, from 1, and
+// returns the exit code for it.
 func (q *at) question(asked *question, line int) (out any, code int) {
 	if why := q.foreign(asked); why != "" && asked.err == nil {
 		if times, err := q.r.ParseTime(asked.when); err == nil {

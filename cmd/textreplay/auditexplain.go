@@ -26,7 +26,7 @@ type alert struct {
 }
 
 // alertLine is what LKRG prints for each byte that differs, in a build with
-// P_LKRG_STRONG_KPROBES_DEBUG or the like (src/modules/integrity_timer). The bytes are
+// P_LKRG_JUMP_LABEL_STEXT_DEBUG (src/modules/integrity_timer). The bytes are
 // signed: 0xffffffe9 is e9.
 var alertLine = lazyregexp.New(`copy\[0x([0-9a-f]+)\] vs now\[0x([0-9a-f]+)\] offset\[(\d+) \| 0x([0-9a-f]+)\]`)
 

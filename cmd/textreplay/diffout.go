@@ -152,8 +152,8 @@ func (d *diff) line(x *delta) string {
 	return text + " " + standingText(v.Read(x.addr, make([]byte, 1)))
 }
 
-// lifetime describes when the symbol of x begins and ends, or returns "" if
-// neither is known.
+// lifetime describes when s begins and ends, or returns "" if neither is
+// known.
 func lifetime(s *timeline.Symbol) string {
 	var text string
 	if s.From != 0 {

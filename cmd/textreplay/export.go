@@ -42,9 +42,9 @@ type export struct {
 	dir   *tables.Dir
 	alone bool // a single recording is exported
 
-	mu    sync.Mutex // of what follows, and of all output
-	worst *exitError // has the greatest exit code; nil if nothing has failed
-	done  map[string]bool
+	mu    sync.Mutex      // guards the fields below, and all output
+	worst *exitError      // has the greatest exit code; nil if nothing has failed
+	done  map[string]bool // recordings that were begun, by their names in the tables
 }
 
 func (a *app) exportCmd() *cobra.Command {
@@ -220,7 +220,8 @@ func (e *export) fromPipe() bool {
 	return err != nil || !info.Mode().IsRegular()
 }
 
-// feed sends the names of the recordings.
+// feed sends the names of the recordings to work: args, then those that come through a pipe, then
+// those that appear in the directory of --watch, until ctx is done.
 func (e *export) feed(ctx context.Context, work chan<- string, args []string) error {
 	for _, path := range args {
 		work <- path
@@ -265,7 +266,7 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 	}
 }
 
-// failed says what is wrong with a recording, and remembers the greatest exit code.
+// failed prints the error of a recording, and keeps the greatest exit code.
 func (e *export) failed(path string, err error) {
 	if err == nil {
 		return
@@ -395,7 +396,7 @@ func (e *export) export(path string) error {
 	return e.print(path, manifest, true)
 }
 
-// begin reports whether no other goroutine exports a recording.
+// begin reports whether the recording with this name in the tables was not begun before.
 func (e *export) begin(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -433,7 +434,7 @@ func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechan
 	return err
 }
 
-// print says what has become of a recording.
+// print prints what was written of a recording, or that the tables had it already.
 func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

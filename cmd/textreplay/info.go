@@ -101,7 +101,7 @@ func first[T any](seq iter.Seq[T], n int) []T {
 	return out
 }
 
-// tsc and wall report whether times of these forms can be converted.
+// tsc and wall return why times of these forms cannot be converted, nil if they can.
 func (d *digest) tsc() error {
 	_, err := d.Clock.TSC(0)
 	return err
@@ -542,7 +542,7 @@ func (k *pokeKind) text() string {
 	return k.many
 }
 
-// shapes are the keys key in JSON for the kinds of pokes.
+// shapes are the keys of JSON for the kinds of pokes.
 var shapes = [...]string{
 	timeline.PokeBatch:       "in_place",
 	timeline.PokeArmed:       "armed",

@@ -91,7 +91,7 @@ type jsonBPF struct {
 	Programs  int `json:"programs"`
 	WithBytes int `json:"with_bytes"`
 	Images    int `json:"images"`
-	// ImagesWithBytes is of how many "textreplay record" read the code.
+	// ImagesWithBytes is the number of images whose code "textreplay record" read.
 	ImagesWithBytes int           `json:"images_with_bytes"`
 	Lives           []jsonProgram `json:"lives"`
 }

@@ -35,12 +35,12 @@ type rendering struct {
 	// The names in old and new that may be others at another time.
 	oldNames, newNames []naming
 	lasts              bool // it may be used again
-	// mechanism is by what such a poke is made, as long as the names are of the same code;
-	// "" if it is not known yet.
+	// mechanism is the mechanism that makes such a poke, as long as the names are of the same
+	// code; "" if it is not known yet.
 	mechanism string
 }
 
-// is reports whether r is of the bytes of a poke.
+// is reports whether r has the place and the bytes of a poke.
 func (r *rendering) is(p *logPoke) bool {
 	return r.addr == p.Addr && r.oldLen == len(p.Old) &&
 		r.code[:r.oldLen] == string(p.Old) && r.code[r.oldLen:] == string(p.New)
@@ -78,10 +78,10 @@ func (l *log) holds(p *logPoke, r *rendering) bool {
 	return l.c.named(p.before, r, r.oldNames) && l.c.named(p.after, r, r.newNames)
 }
 
-// forget forgets all renderings, because the image is another one.
+// forget drops all renderings: there are too many, or the image is another one.
 func (l *log) forget() {
 	clear(l.renderings)
-	l.last = nil // it leads to others
+	l.last = nil // its next leads to the dropped ones
 }
 
 // renderingOf looks a rendering up, or makes it.

@@ -63,7 +63,7 @@ type jsonPoke struct {
 	jsonEntry
 	jsonPokeText
 	Batch int `json:"batch,omitempty"`
-	// Mechanism is by what the kernel made the change: static-key, ...
+	// Mechanism is the kernel's mechanism that made the change: static-key, ...
 	Mechanism string `json:"mechanism"`
 	// Sequence is the sequence of several steps that the poke belongs to.
 	Sequence *jsonSequence `json:"sequence,omitempty"`

@@ -45,7 +45,7 @@ func (x *logSummary) lost(l *replay.Loss) error       { return x.add(&replay.Cha
 
 // finish prints the summary.
 func (x *logSummary) finish() error {
-	// No record of the log is about a module, and nobody is its writer.
+	// The log has no entries of modules, so nothing else counts them. They have no writer.
 	if x.addrFlag == "" && x.symbol == "" && len(x.comms)+len(x.pids)+len(x.kinds.given) == 0 && x.mechanisms.has(mechanism.Module.String()) {
 		x.s.AddModules(x.r.Image, x.times.from, x.times.to)
 	}

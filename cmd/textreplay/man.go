@@ -112,7 +112,7 @@ func manPage(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// manText writes paragraphs. Lines that begin with two spaces or "- " keep their form.
+// manText writes paragraphs. Lines that begin with two spaces keep their form.
 func manText(w io.Writer, text string) {
 	literal := false
 	for i, line := range strings.Split(text, "\n") {

@@ -30,11 +30,11 @@ type oops struct {
 
 	at     string
 	offset time.Duration
-	given  bool // offset is
+	given  bool // --offset is given
 
 	clock   printkClock
 	ip      *oopsAnswer // the last place where a CPU was, nil if none or in user space
-	written bool        // something is
+	written bool        // something was printed
 	begun   bool        // a report has begun, and has shown no place yet
 	found   struct{ places, findings, unknown, below int }
 }
@@ -209,7 +209,7 @@ type printkClock struct {
 	hasLeast bool
 }
 
-// see takes what a line shows of the clocks.
+// see takes a line into account that has both the journal's time and printk's.
 func (c *printkClock) see(l *logLine) {
 	if l.printk == noTime || l.received == noTime {
 		return
@@ -224,8 +224,8 @@ func (c *printkClock) see(l *logLine) {
 func (c *printkClock) times(l *logLine) (replay.Times, string) {
 	const (
 		us       = 1000
-		boot     = 1e9       // by which the clocks differ at boot
-		slew     = 2000      // 500 ppm
+		boot     = 1e9       // the clocks differ by at most this at boot
+		slew     = 2000      // 1/slew is 500 ppm
 		reading  = 200 * 1e6 // journald reads a message within this time
 		delivery = 2 * 1e9   // and syslog writes it
 	)

@@ -61,7 +61,8 @@ type logReader struct {
 	near   time.Time      // times without a year are in the year that is nearest to it
 }
 
-// An exportEntry is an entry of journalctl -o export or verbose.
+// An exportEntry is an entry of journalctl -o export or verbose. Its times are those of a logLine,
+// in nanoseconds: source is printk's; wall counts from 1970, and is 0 or noTime if there is none.
 type exportEntry struct {
 	message  string
 	line     int
@@ -72,8 +73,8 @@ type exportEntry struct {
 	verbose  bool // of -o verbose: the fields are indented
 }
 
-// read returns the lines of the log in a line of text, mostly one. A nil line ends the
-// text.
+// read takes a line of text and returns the lines of the log that it completes: mostly one, none
+// inside an entry of several lines. A nil line ends the text.
 func (l *logReader) read(text *string) []logLine {
 	if text == nil {
 		return append(l.endExport(), l.notPretty()...)
@@ -370,7 +371,6 @@ var (
 	traceLine = lazyregexp.New(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
 	// Code without a symbol, such as a trampoline. Addresses of user space are left out.
 	bareTrace = lazyregexp.New(`^\s*(\? )?(?:\[<[0-9a-f]{16}>\] )?0x([89a-f][0-9a-f]{15})\s*$`)
-	// arm64 before 4.14, arm: name from name, [<addr>] (name) from
 	codeLine  = lazyregexp.New(`^\s*Code: ([0-9a-f<>()? ]+)$`)
 	dumpLine  = lazyregexp.New(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
 	s390Code  = lazyregexp.New(`^(?:Krnl Code:)?\s*([>#]?)\s*([0-9a-f]{16}): ([0-9a-f]{4,12})\b`)

@@ -93,8 +93,8 @@ func (p *pager) start() {
 	p.cmd, p.pipe = cmd, pipe
 }
 
-// wait ends the output and waits for the pager. It returns an error if the pager could
-// not run.
+// wait ends the output and waits until the pager has ended. It returns an error if the pager
+// could not run.
 func (p *pager) wait() error {
 	if p.pipe == nil {
 		return nil

@@ -230,8 +230,8 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 	return all.Add(&out, host)
 }
 
-// metRecordings are the names of the recordings so far, by their names in export's tables, which
-// follow from their content.
+// metRecordings has the arguments that named the recordings so far, by the recordings' names in
+// export's tables, which follow from their content.
 type metRecordings map[string]string
 
 // add adds a recording, and returns the name of the same one if it was met before.

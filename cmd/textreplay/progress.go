@@ -35,6 +35,7 @@ func (a *app) bar() *progressBar {
 
 const progressWidth = 40
 
+// update draws the bar for done of total bytes, at most every 100 ms.
 func (p *progressBar) update(done, total int64) {
 	now := time.Now()
 	if total <= 0 || now.Sub(p.start) < p.after || now.Sub(p.last) < 100*time.Millisecond {

@@ -24,7 +24,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A size is the value of a flag in bytes, as 100M.
+// A size is the value of a flag, in bytes. It is written with an optional unit, a power of 1,024:
+// K, M, G or T.
 type size int64
 
 func (s *size) Type() string   { return "SIZE" }

@@ -191,8 +191,8 @@ func hasCopy(dir string) bool {
 }
 
 const (
-	followPause = 100 * time.Millisecond
-	idleRounds  = 5
+	followPause = 100 * time.Millisecond // before the file is read again
+	idleRounds  = 5                      // pauses without a record after which all is printed
 )
 
 // hostOrder returns the byte order of this machine.
@@ -307,7 +307,7 @@ func (f *recordFollower) finishRound() error {
 	return nil
 }
 
-// print prints a change. The names are those that addresses have behind it.
+// print prints a change, with the names that addresses have after it.
 func (f *recordFollower) print(c *replay.Change) error {
 	switch {
 	case c.KSymbol != nil:

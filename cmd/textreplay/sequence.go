@@ -13,7 +13,7 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// words are instruction words as bytes.
+// words returns instruction words as bytes, in the kernel's byte order.
 func (c *coder) words(w ...uint32) []byte {
 	var b []byte
 	for _, x := range w {

@@ -10,7 +10,6 @@ type style struct{ on bool }
 
 const (
 	bold   = "1"
-	faint  = "2"
 	red    = "31"
 	green  = "32"
 	yellow = "33"

@@ -404,10 +404,10 @@ type compared struct {
 	NotKnownDiffer uint64 `json:"not_known_differ"`
 }
 
-// A difference is a run of known bytes that differ from the copy.
+// A difference is a run of known bytes that differ from another copy.
 type difference struct {
 	addr      uint64
-	have, got []byte // of the image, of the copy
+	have, got []byte // of the image; of the copy, or of an oops
 }
 
 type jsonDifference struct {
