@@ -281,7 +281,8 @@ int textreplay_cursor_new(textreplay *tr, textreplay_cursor **out);
 void textreplay_cursor_free(textreplay_cursor *cur);
 
 /* Sets the time of later questions. Setting the time costs nothing, in any order; forward
- * is what the cache is made for. The counter must be one of the recording's machine. */
+ * is what the cache is made for. The counter must be one of the recording's machine. cur must
+ * not be NULL in functions that return no error. */
 void textreplay_set_time(textreplay_cursor *cur, uint64_t time);
 int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc);
 uint64_t textreplay_get_time(const textreplay_cursor *cur);
@@ -304,8 +305,9 @@ int64_t textreplay_spans(textreplay_cursor *cur, uint64_t addr, uint64_t len, te
  * what textreplay_read() gives, if it gives any bytes; then a trap, then the other side of
  * the change. If facts contradict one another, what was read may be neither side: then both
  * follow. Two windows over one place give more. If a change is in flight at addr
- * (TEXTREPLAY_IN_FLIGHT), both of its sides are there, also without a window. Fills out with
- * up to n and returns how many there are, 0 at other times. */
+ * (TEXTREPLAY_IN_FLIGHT), both of its sides are there, also without a window, if the
+ * architecture has a disassembler. Fills out with up to n and returns how many there are, 0 at
+ * other times. */
 int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_alternative *out, size_t n);
 
 /* Whether the trap handler may return to addr at the cursor's time if the trap was that of a

@@ -160,7 +160,7 @@ func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.I
 
 // around decodes the function from its start and returns the instruction that
 // contains addr, if it begins before addr. It gives up at a trap, because the
-// rest of another instruction may follow, but not at the INT3s behind a return or a
+// rest of another instruction may follow, but not at the INT3s after a return or a
 // jump: these are padding (CONFIG_SLS, apply_returns of arch/x86/kernel/alternative.c).
 func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 	const most = 1 << 16

@@ -157,7 +157,7 @@ func (a *app) completeEvents() []string {
 // that begin with word.
 func (a *app) completeTimes(addr, word string) []string {
 	offered := []string{"start\tthe first record", "end\tthe recording is complete up to here", "50%\tthe middle"}
-	// The part behind the separator of A,B or A..B.
+	// The part after the separator of A,B or A..B.
 	i := max(strings.LastIndex(word, ",")+1, strings.LastIndex(word, "..")+2)
 	if !strings.Contains(word, ",") && !strings.Contains(word, "..") {
 		i = 0

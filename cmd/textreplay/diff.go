@@ -28,8 +28,8 @@ type diff struct {
 	standing bool // list places that differ only in their standing
 
 	found []delta // by address, without code that came or went as a whole
-	lives []delta
-	below bool // some byte does not meet --require
+	lives []delta // code that came or went as a whole, by address
+	below bool    // some byte does not meet --require
 	// How many bytes change within the interval of each of the two times.
 	moving [2]uint64
 	site   glue

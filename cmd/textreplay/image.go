@@ -129,7 +129,8 @@ type imageText struct {
 	sum      imageSummary
 }
 
-// collect takes the spans of the view. The asked interval ends at to.
+// collect sorts the view's spans into segments, what is filled, what is left out, and the list of
+// --unknown. The asked interval ends at to.
 func (t *imageText) collect(m *image, to uint64) {
 	for lo, hi := range t.view.Ranges() {
 		for s := range t.view.Spans(lo, hi-lo) {

@@ -178,7 +178,8 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 	return windows, nil
 }
 
-// spooled returns the file of a recording, which for standard input is a copy.
+// spooled returns the file of a recording, which for standard input is a copy. The caller calls
+// remove when it no longer needs the file's name.
 func (a *app) spooled(path string) (name string, remove func(), err error) {
 	if path != "-" {
 		return path, func() {}, nil

@@ -56,7 +56,7 @@ func (x *logSummary) finish() error {
 	return nil
 }
 
-// largest returns the n largest runs, by time.
+// largest returns the n largest runs, in the order of time.
 func (x *logSummary) largest(n int) []mechanism.Run {
 	runs := x.s.Runs()
 	slices.SortStableFunc(runs, func(a, b mechanism.Run) int { return cmp.Compare(b.Changes, a.Changes) })

@@ -284,7 +284,8 @@ type oopsAnswer struct {
 // times can have more of a busy place.
 const maxVersions = 1 << 14
 
-// answer returns nil if there is nothing to say.
+// answer finds the text of an item at its time. It returns nil for user space, and for
+// code whose place is unknown.
 func (o *oops) answer(item *oopsItem) *oopsAnswer {
 	a := &oopsAnswer{oopsItem: item}
 	a.times, a.how = o.clock.times(&item.logLine)
@@ -375,7 +376,7 @@ func moduleOf(place string) string {
 	return m
 }
 
-// look finds the instruction of a place: of a call trace, the call before it.
+// look finds the instruction at a place; for a return address, the call before it.
 func (o *oops) look(a *oopsAnswer) {
 	addr, n := a.addr, uint64(1)
 	var in disasm.Inst
@@ -595,7 +596,7 @@ func (o *oops) inFlight(addr uint64, code []byte, k int, v *version, times repla
 }
 
 // isHalfWritten reports whether the code at addr has a state of a site that its change
-// goes through: on x86 INT3 as the first byte, and behind it bytes of either side;
+// goes through: on x86 INT3 as the first byte, and after it bytes of either side;
 // elsewhere a trap in place of the instruction.
 func (o *oops) isHalfWritten(site uint64, old, new []byte, addr uint64, code []byte) bool {
 	seen := func(i int) (byte, bool) {

@@ -126,8 +126,8 @@ type webInput struct {
 	spool   string // where standard input goes, "" if the recording is a file
 	remove  func()
 	arrived atomic.Bool // standard input has ended
-	failed  chan error  // of reading it
-	opens   int
+	failed  chan error  // has the error of reading it, nil at its end
+	opens   int         // how often the recording was opened
 }
 
 // begin starts to read standard input.
@@ -154,7 +154,7 @@ func (in *webInput) close() {
 	}
 }
 
-// live reports whether pages look for changes of the recording.
+// live reports whether pages look for changes of the recording: a file may grow, too.
 func (in *webInput) live() bool { return true }
 
 // open loads the recording as it is now.
