@@ -3,12 +3,12 @@
 
 // Cutoracle makes a recording of testdata out of a large one: it trims the
 // recording and cuts the oracles, the independent copies of kernel text, to the
-// same pages.
+// same pages and to those of code that was there then.
 //
 //	go run ./internal/cutoracle -symbols vfs_read,vfs_write FROM TO
 //
 // FROM and TO are directories with rec.data and oracle. It is how the
-// recordings in testdata were made; their READMEs give the arguments.
+// recordings in testdata were made; testdata.sh has the arguments.
 package main
 
 import (

@@ -9,7 +9,7 @@
 //	recorderguest time                      prints CLOCK_MONOTONIC
 //	recorderguest oracle DIR LABEL          copies kernel text to DIR/LABEL.elf
 //	recorderguest bpf KIND ARG N SECONDS    loads a BPF program, and keeps it for that time
-//	recorderguest churn N SECONDS           loads N programs, and each lives for that time
+//	recorderguest churn N SECONDS           loads N programs one after the other, each for that time
 //
 // KIND is socket, kprobe, fentry or fexit; ARG is a function. Programs of another N have
 // other code.
@@ -88,6 +88,7 @@ func seconds(s string) (time.Duration, error) {
 	return time.Duration(f * float64(time.Second)), err
 }
 
+// monotonic reads CLOCK_MONOTONIC, in nanoseconds.
 func monotonic() int64 {
 	var t unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
@@ -115,8 +116,9 @@ func (a area) isCode(line string) bool {
 
 var page = uint64(os.Getpagesize())
 
-// oracle copies the text of the kernel, and each area of the module region, and adds a line
-// to DIR/oracles.tsv.
+// oracle copies the text of the kernel and each area of code to DIR/LABEL.elf, and kallsyms
+// and modules beside it. It adds a line to DIR/oracles.tsv: the label, and the times before
+// and after the copy, in nanoseconds of CLOCK_MONOTONIC.
 func oracle(dir, label string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -186,6 +188,7 @@ func oracle(dir, label string) error {
 	return errors.Join(err, list.Close())
 }
 
+// An area is the addresses [lo, hi).
 type area struct{ lo, hi uint64 }
 
 // kernelText returns the pages of kernel text.
@@ -223,8 +226,8 @@ func kernelText() ([]area, error) {
 	return []area{{lo, hi}}, sc.Err()
 }
 
-// moduleAreas returns the areas of modules and of other code that /proc/vmallocinfo lists. The last page of
-// an area is its guard page, which is not mapped.
+// moduleAreas returns the areas of modules and of other code that /proc/vmallocinfo lists.
+// The last page of an area is its guard page, which is not mapped.
 func moduleAreas() (areas []area, err error) {
 	f, err := os.Open("/proc/vmallocinfo")
 	if err != nil {

@@ -45,7 +45,7 @@ type checker struct {
 	image  *timeline.Image
 	faults []Fault
 	tally  *tally
-	core   float64 // of kernel text, bytes times nanoseconds that are known
+	core   float64 // bytes times nanoseconds of kernel text that are known
 	must   []must
 	rand   *rand.Rand
 }

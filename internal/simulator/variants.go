@@ -17,8 +17,8 @@ type Variant struct {
 	// change makes the plainest recording one of this kind.
 	change func(c *Config, r *rand.Rand)
 	floor  Floor
-	// Least is how many percent of kernel text are known at least, in the mean of the
-	// first seeds.
+	// Least is the least percentage of kernel text that must be known while perf records,
+	// in the mean of the first seeds.
 	Least float64
 }
 
@@ -26,7 +26,7 @@ type Variant struct {
 type Floor int
 
 const (
-	// NoFloor: this package does not know the least.
+	// NoFloor: nothing in particular must be known.
 	NoFloor Floor = iota
 	// KnownBetweenLosses: before each poke, the time from the last loss on; and what
 	// nothing patches, up to the first loss.
@@ -36,9 +36,9 @@ const (
 	AllKnown
 )
 
-// leastBytes is how many percent of all bytes that are compared are known at least, in the
-// mean of the first seeds, where so little of kernel text is known as a whole that Least
-// says nothing. Nothing at all can be known of the variants overwrite, control and
+// leastBytes is the least percentage of all compared bytes that must be known, in the mean
+// of the first seeds. It is for variants of whose kernel text as a whole so little is known
+// that Least is 0. Nothing at all can be known of the variants overwrite, control and
 // cpu-comes-up.
 var leastBytes = map[string]float64{"clock-far-back": 0.1, "cpu-gaps": 1.5}
 

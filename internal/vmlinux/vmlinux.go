@@ -29,7 +29,7 @@ import (
 	"strings"
 )
 
-// A File is a kernel's ELF file.
+// A File is a kernel's ELF file. It is not safe for concurrent use.
 type File struct {
 	*elf.File
 	in      io.ReaderAt
@@ -45,7 +45,8 @@ type lists struct{ quads, inverse, words []uint64 }
 // maxLists bounds the size of the lists. Linux 6.1 has 0.9 MB.
 const maxLists = 64 << 20
 
-// New reads the headers of a kernel's file.
+// New reads the headers of a kernel's file. The File reads from in until it is no longer
+// used.
 func New(in io.ReaderAt) (*File, error) {
 	f, err := elf.NewFile(in)
 	if err != nil {
@@ -74,8 +75,9 @@ func (f *File) Stext() (uint64, error) {
 }
 
 // Moved returns the data of a section as it is when the kernel runs by bytes above its
-// linked address. ok is false if nothing says which words are absolute addresses: the
-// data is then as it was linked.
+// linked address, modulo 2^64. The caller owns the data. ok is false if nothing says which
+// words are absolute addresses: the data is then as it was linked. It is so too on other
+// architectures than x86-64, which move no addresses in text.
 func (f *File) Moved(s *elf.Section, by uint64) (data []byte, ok bool, err error) {
 	if data, err = s.Data(); err != nil || by == 0 {
 		return data, err == nil, err
@@ -117,7 +119,7 @@ func (f *File) Moved(s *elf.Section, by uint64) (data []byte, ok bool, err error
 	return data, len(l.words) > 0, nil
 }
 
-// add adds by to a word of 4 or 8 bytes.
+// add adds by to the little-endian word of 4 or 8 bytes at data[at].
 func add(data []byte, at uint64, size int, by uint64) error {
 	if at > uint64(len(data)) || uint64(len(data))-at < uint64(size) {
 		return fmt.Errorf("a relocation at offset %#x is outside of its section", at)
@@ -130,6 +132,7 @@ func add(data []byte, at uint64, size int, by uint64) error {
 	return nil
 }
 
+// readSymbols reads the symbols and finds the section of per-CPU variables, once.
 func (f *File) readSymbols() (err error) {
 	if f.symbols != nil {
 		return nil
@@ -145,8 +148,8 @@ func (f *File) readSymbols() (err error) {
 	return nil
 }
 
-// relocate applies a relocation section to the data of the section at addr, as arch/x86/tools/relocs.c chooses entries
-// (do_reloc64). Addresses of per-CPU variables are offsets, which do not move. So an
+// relocate applies a relocation section to the data of the section at addr. It chooses
+// entries as do_reloc64 does (arch/x86/tools/relocs.c). Addresses of per-CPU variables are offsets, which do not move. So an
 // address of one that is relative to the instruction moves the other way.
 func (f *File) relocate(table []byte, addr uint64, data []byte, by uint64) error {
 	for ; len(table) >= 24; table = table[24:] {

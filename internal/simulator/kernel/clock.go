@@ -48,7 +48,7 @@ func (c *Clock) Tick(from, to uint64) (uint64, uint64) {
 type Interval struct{ From, To uint64 }
 
 // Surely returns the true times at which every CPU's clock shows a time of [since,
-// until), and Maybe those at which some CPU's may.
+// until).
 func (c *Clock) Surely(since, until uint64) []Interval { return c.shown(since, until, true) }
 
 // Maybe returns the true times at which some CPU's clock may show a time of [since,

@@ -22,7 +22,7 @@ type CPU struct {
 	Online    bool
 	Returned  uint64   // true time at which it came back without its events; 0: it did not
 	listeners []*Event // the newest first, as attach_sb_event puts them
-	samplers  []*Event // that sample on their own, or at a tracepoint
+	samplers  []*Event // all that are open, those that never sample too
 	busy      Mutex    // held while a task makes a record
 }
 
@@ -236,9 +236,9 @@ func (k *Kernel) sampleID(e *Event, task *Task, time uint64) rawperf.SampleID {
 	return rawperf.SampleID{PID: task.PID, TID: task.PID, Time: time, ID: e.ID, CPU: uint32(e.CPU.Number)}
 }
 
-// output puts a record of type t and of size bytes into the event's ring buffer. It returns the true
-// time that the record says, and whether there was room for it. make makes the record,
-// whose bytes may be fewer.
+// output puts a record of type t and of size bytes into the event's ring buffer. It
+// returns the true time of the record, and whether there was room for it. make returns the
+// record, given the clock's time; it may have fewer bytes than size.
 func (k *Kernel) output(p *Proc, e *Event, task *Task, t rawperf.Type, size int, make func(time uint64) []byte) (at uint64, kept bool) {
 	at = k.Now
 	if k.LateWrites > 0 && p.Chance(1, 8) {

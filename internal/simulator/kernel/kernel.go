@@ -27,7 +27,7 @@ type Config struct {
 	BootCPUs int
 	// Numbers are the numbers of the CPUs; nil: 0, 1, 2 and so on.
 	Numbers []int
-	// Boot tells apart several boots of one kernel, by the addresses of text and modules.
+	// Boot distinguishes boots of one kernel: text and modules have other addresses.
 	Boot uint64
 	// TextSize is the size of kernel text, in bytes.
 	TextSize int
@@ -190,7 +190,6 @@ func (k *Kernel) bootText(r *rand.Rand) {
 	}
 	t.Hi = t.Lo + uint64(len(t.code))
 	t.Funcs[3].owner = k // the dispatcher's
-	t.Funcs[0].Name = "ftrace_caller"
 	k.layInitial(t)
 	pages := (len(t.code) + PageSize - 1) / PageSize
 	k.DataEnd = t.Lo + uint64(pages+2)*PageSize

@@ -19,8 +19,8 @@ type Store struct {
 	Kept bool
 }
 
-// A Trap is a time during which memory holds INT3, or is written in part, while CPUs
-// that come there act as Before or After the change say.
+// A Trap is a time during which memory holds INT3, or is written in part. A CPU that runs
+// into it does what the instruction before the change does, or the one after it.
 type Trap struct {
 	Addr, Len uint64
 	From, To  uint64 // true times

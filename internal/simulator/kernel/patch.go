@@ -28,7 +28,8 @@ func (k *Kernel) recordPoke(p *Proc, t *Task, addr uint64, old, new []byte) made
 }
 
 // batch is text_poke_bp_batch (arch/x86/kernel/alternative.c): it changes sites in
-// ascending order, all of which hold INT3 meanwhile. The caller has no text_mutex.
+// ascending order, all of which hold INT3 meanwhile. The caller does not hold textMutex.
+// batch sorts pokes.
 func (k *Kernel) batch(p *Proc, t *Task, pokes []poke) {
 	slices.SortFunc(pokes, func(a, b poke) int {
 		if a.addr < b.addr {
@@ -137,7 +138,8 @@ func (k *Kernel) retire(p *Proc, t *Task, l *Life) {
 	l.Dying, l.To = m.first, m.last
 }
 
-// announce makes a KSYMBOL record; life, if there is one, begins or ends then.
+// announce makes a KSYMBOL record of l, which begins or ends then. length is what the
+// record says, in bytes.
 func (k *Kernel) announce(p *Proc, t *Task, l *Life, kind uint16, length uint32, gone bool) {
 	var flags uint16
 	if gone {

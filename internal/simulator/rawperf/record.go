@@ -194,7 +194,7 @@ func (f Format) Mmap2(pid, tid uint32, addr, length, pgoff uint64, prot uint32, 
 type IndexEntry struct{ ID, Idx, CPU, TID uint64 }
 
 // IDIndex encodes the body of an ID_INDEX. sized adds the second table, of machines,
-// that perf writes since 5.20.
+// that perf writes since 6.0.
 func (f Format) IDIndex(entries []IndexEntry, sized bool) []byte {
 	w := f.buffer().u64(uint64(len(entries)))
 	for _, e := range entries {

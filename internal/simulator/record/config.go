@@ -94,7 +94,7 @@ type Config struct {
 	Pieces int
 
 	// TwoPokeEvents adds a second event of the same CPUs that takes text pokes.
-	// SecondSession is another program that listens too.
+	// SecondSession adds an event of another program, on the first CPU.
 	TwoPokeEvents, SecondSession bool
 	// TaskPokeFirst adds an event that takes the text pokes of one task only, with
 	// lower ids.
@@ -115,7 +115,7 @@ type Config struct {
 	InfoFails int
 	// Length is how long the workload runs.
 	Length uint64
-	// Kill ends perf without its writing the end of the file.
+	// Kill ends perf before it writes the end of the file.
 	Kill bool
 	// Tail is --tail-synthesize: what is there already is written at the end.
 	Tail bool
@@ -123,7 +123,7 @@ type Config struct {
 	StopsCounting bool
 	// Injected makes a file of a pipe that was cut off, as perf inject does.
 	Injected bool
-	// Available and Online are what NRCPUS says; 0: how many there are.
+	// Available is the number of available CPUs in NRCPUS; 0: as many as there are.
 	Available int
 }
 
