@@ -10,6 +10,7 @@ import (
 	"os"
 )
 
+// nonBlocking is 0: opening a FIFO may wait here.
 const nonBlocking = 0
 
 // mapped reads the first size bytes of f: files are not mapped here.

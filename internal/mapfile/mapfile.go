@@ -22,7 +22,7 @@ import (
 	"unsafe"
 )
 
-// A File is a file in memory.
+// A File is a file in memory. All but Close is safe for concurrent use.
 type File struct {
 	// Data are the file's bytes. They must not be written to, and not be used after
 	// Close.
@@ -37,7 +37,7 @@ type File struct {
 // ErrNotRegular is wrapped by the errors for what is no regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open opens a file and maps it. What cannot be mapped, such as a FIFO, is read.
+// Open opens a file and maps it. What cannot be mapped, such as a FIFO, is read to its end.
 func Open(name string) (*File, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func Regular(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// mapAll maps the file, if it is a regular file and not empty.
+// mapAll maps the file. It returns an error if that is no regular file, or empty.
 func (m *File) mapAll() error {
 	size := m.info.Size()
 	switch {
@@ -152,7 +152,7 @@ func (m *File) Mapped() bool { return m.mapped }
 // Info is what stat said of the open file before any of it was read.
 func (m *File) Info() fs.FileInfo { return m.info }
 
-// ReadAt reads from the file itself, not from the mapping.
+// ReadAt reads from the file itself, not from the mapping, as [io.ReaderAt] does.
 func (m *File) ReadAt(b []byte, off int64) (int, error) { return m.f.ReadAt(b, off) }
 
 // Unload releases the memory that a mapped file takes. What is touched later is read
@@ -176,7 +176,7 @@ func (m *File) Split() {
 // what was read of it may be wrong.
 type ChangedError struct {
 	Path string
-	// Size is what the file had when it was opened, Now what it has.
+	// Size is the file's size when it was opened, Now its size now, in bytes.
 	Size, Now int64
 	// Unreadable says that a page of it cannot be read, although it has its old size:
 	// the disk may have failed.
@@ -214,8 +214,8 @@ func (m *File) Check(grows bool) error {
 
 // Guard calls f and returns its error. If f touches a part of a mapped file
 // that is not there any more, Guard returns a *[ChangedError], and f is left as
-// by a panic. That holds for the calling goroutine only: a goroutine that f
-// starts needs its own Guard.
+// by a panic. Other panics of f are not caught. That holds for the calling goroutine
+// only: a goroutine that f starts needs its own Guard.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -13,7 +13,7 @@ import (
 
 // A Dir is a directory that is being written: a new one, which appears with all
 // its files when it is complete, or one that exists, whose files are replaced
-// when all of the new ones are complete.
+// when all of the new ones are complete. It is for one goroutine.
 type Dir struct {
 	out  *Outputs
 	name string // as the caller named it, for errors
@@ -93,7 +93,8 @@ func (d *Dir) mkdirAll(path string) error {
 func (d *Dir) Path() string { return d.work }
 
 // Create begins to write a file of d. Its name may have directories in it, if d is
-// new. Commit of the File stores it, and Commit of d gives it its name.
+// new. Commit of the File stores it, and Commit of d gives it its name. Errors name the
+// file as it will be called.
 func (d *Dir) Create(name string) (*File, error) {
 	if d.temp == "" {
 		f, err := d.out.Create(filepath.Join(d.name, name))

@@ -14,7 +14,7 @@ import (
 )
 
 // A File is an output that is being written. Commit completes it; Discard, which
-// does nothing after Commit, leaves what was there before.
+// does nothing after Commit, leaves what was there before. It is for one goroutine.
 type File struct {
 	f    *os.File
 	name string // as the caller named it, for errors
@@ -26,8 +26,8 @@ type File struct {
 	done bool
 }
 
-// WriteFile writes the file at path. If fill or writing fails, nothing has
-// changed.
+// WriteFile writes the file at path: what fill writes to w. The error is that of fill, or of
+// the file. If there is one, nothing has changed, unless the file is written in place.
 func (o *Outputs) WriteFile(path string, fill func(w io.Writer) error) error {
 	f, err := o.Create(path)
 	if err != nil {
@@ -101,7 +101,7 @@ func writable(path string) error {
 	return f.Close()
 }
 
-// open creates a file that will be in dir.
+// open creates the file at path, which will be in dir, with perm as far as the inputs allow.
 func (o *Outputs) open(path, dir string, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm&o.allowed(dir, os.Getegid()))
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, named(err, f.name)
 }
 
-// Seek sets the place of the next Write, as io.Seeker has it. A pipe has none.
+// Seek sets the place of the next Write, as [io.Seeker] does. A pipe returns an error.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	n, err := f.f.Seek(offset, whence)
 	return n, named(err, f.name)

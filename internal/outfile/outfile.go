@@ -98,7 +98,9 @@ func (o *Outputs) Spares(name string) {
 	}
 }
 
-func inputOf(name string) (input, bool) {
+// inputOf returns an input that says nothing about modes; ok is false if it is neither a file
+// nor a directory.
+func inputOf(name string) (in input, ok bool) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		return input{}, false
@@ -139,9 +141,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s is not written: it is %s", e.Path, e.Why)
 }
 
-// Reserve reports whether an output can be written to path, as far as that can be
-// known before the inputs are read. The error is a *RefusedError if the output is
-// an input, or inside one, or was reserved before.
+// Reserve notes that the run will write an output to path. It returns an error if that
+// cannot be, as far as is known before the inputs are read: a *RefusedError if the output
+// is an input, or inside one, or was reserved before.
 func (o *Outputs) Reserve(path string) error {
 	t, err := o.free(path)
 	if err != nil {
@@ -151,12 +153,14 @@ func (o *Outputs) Reserve(path string) error {
 	return nil
 }
 
-// Check is Reserve for an output that the caller can do without.
+// Check returns the error that Reserve would return, and reserves nothing. It is for an
+// output that the caller can do without.
 func (o *Outputs) Check(path string) error {
 	_, err := o.free(path)
 	return err
 }
 
+// free returns where an output at path goes, if that is no input and not reserved.
 func (o *Outputs) free(path string) (target, error) {
 	t, err := o.target(path)
 	if err == nil && slices.ContainsFunc(o.reserved, func(r target) bool { return r.same(&t) }) {
@@ -165,7 +169,8 @@ func (o *Outputs) free(path string) (target, error) {
 	return t, err
 }
 
-// ReserveStream is Reserve for an open file, such as standard output.
+// ReserveStream returns the error that Reserve would return for an open file, such as
+// standard output, if that is an input. It reserves nothing.
 func (o *Outputs) ReserveStream(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -184,6 +189,7 @@ type target struct {
 	inPlace bool
 }
 
+// same reports whether two outputs would overwrite each other.
 func (t *target) same(o *target) bool {
 	if t.inPlace || o.inPlace {
 		return false // two outputs may go to one pipe

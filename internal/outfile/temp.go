@@ -38,7 +38,8 @@ func removeEmpty() {
 // tempName is how the names of temporary files begin.
 const tempName = ".textreplay-"
 
-// temporary makes a file or directory of a new name in dir.
+// temporary makes a file or directory of a new name in dir, by create, and returns its path.
+// A signal removes it until it is renamed or removed.
 func temporary(dir string, create func(path string) error) (path string, err error) {
 	unfinished.Lock()
 	defer unfinished.Unlock()
@@ -66,7 +67,8 @@ func making(fn func() error) error {
 	return fn()
 }
 
-// renamed gives files their names.
+// renamed gives files their names, in order. If one cannot be renamed, it removes that one
+// and those after it.
 func renamed(files ...*File) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()
@@ -94,9 +96,8 @@ func removed(path string) {
 	delete(unfinished.paths, path)
 }
 
-// Temp creates a file for the process's own use in the directory for temporary
-// files, that only the caller can read. remove removes it; so does a signal, as for
-// outputs.
+// Temp creates a file in the directory for temporary files that only the caller can read.
+// The caller closes it. remove removes it; so does a signal, as for outputs.
 func Temp() (f *os.File, remove func(), err error) {
 	path, err := temporary(os.TempDir(), func(path string) (err error) {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

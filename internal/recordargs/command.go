@@ -13,12 +13,14 @@ import (
 
 // An Option is one option, as it was written.
 type Option struct {
-	Name  string   // of perf record the full long name; "" if it is not needed
-	Text  []string // the arguments
-	Value string
+	// Name is of perf record the full long name without dashes, or "" for an option of one letter
+	// that is not needed; of textreplay record the name as it was written, with its dashes.
+	Name  string
+	Text  []string // the arguments, as they were written
+	Value string   // "" if there is none
 }
 
-// A Command is a command line of perf record.
+// A Command is a command line of perf record, without the program and the word record.
 type Command struct {
 	Options  []Option
 	Workload []string

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// SetOption replaces an option, or adds it.
+// SetOption returns options with this one, in place of each that has its short or long name.
+// Names have their dashes; short is "" if there is none. It changes the array of options.
 func SetOption(options []Option, short, long, value string) []Option {
 	options = slices.DeleteFunc(options, func(o Option) bool { return o.Name == long || short != "" && o.Name == short })
 	name := long
@@ -24,8 +25,9 @@ var recorderOptions = map[string]bool{
 	"--max-pieces": true, "--follow": false,
 }
 
-// SplitRecorder splits a command line of "textreplay record". ok is false if it is not
-// understood.
+// SplitRecorder splits a command line of "textreplay record", whose args[1] is record. The
+// name of an option is as it was written, with its dashes. ok is false if the command line is
+// not understood.
 func SplitRecorder(args []string) (options []Option, workload []string, ok bool) {
 	if len(args) < 2 || args[1] != "record" {
 		return nil, nil, false

@@ -37,8 +37,8 @@ const (
 )
 
 // leastBytes is the least percentage of all compared bytes that must be known, in the mean
-// of the first seeds. It is for variants of whose kernel text as a whole so little is known
-// that Least is 0. Nothing at all can be known of the variants overwrite, control and
+// of the first seeds. It is for variants whose Least is 0 because hardly any kernel
+// text is known. Nothing at all can be known of the variants overwrite, control and
 // cpu-comes-up.
 var leastBytes = map[string]float64{"clock-far-back": 0.1, "cpu-gaps": 1.5}
 

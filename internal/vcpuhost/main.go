@@ -107,6 +107,7 @@ func zeros(r *perfdata.Recording) ([]byte, error) {
 	return nil, errors.Join(sc.Err(), errors.New("no COMM record of perf's own"))
 }
 
+// comm returns a COMM record of the thread tid of the process pid.
 func comm(order binary.ByteOrder, pid, tid uint32, name string, trailer []byte) []byte {
 	n := (len(name) + 8) &^ 7
 	raw := make([]byte, 16+n, 16+n+len(trailer))

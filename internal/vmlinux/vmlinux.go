@@ -76,8 +76,8 @@ func (f *File) Stext() (uint64, error) {
 
 // Moved returns the data of a section as it is when the kernel runs by bytes above its
 // linked address, modulo 2^64. The caller owns the data. ok is false if nothing says which
-// words are absolute addresses: the data is then as it was linked. It is so too on other
-// architectures than x86-64, which move no addresses in text.
+// words are absolute addresses: the data is then as it was linked. On other architectures
+// than x86-64 it always is: these kernels move no addresses in text.
 func (f *File) Moved(s *elf.Section, by uint64) (data []byte, ok bool, err error) {
 	if data, err = s.Data(); err != nil || by == 0 {
 		return data, err == nil, err
@@ -149,8 +149,9 @@ func (f *File) readSymbols() (err error) {
 }
 
 // relocate applies a relocation section to the data of the section at addr. It chooses
-// entries as do_reloc64 does (arch/x86/tools/relocs.c). Addresses of per-CPU variables are offsets, which do not move. So an
-// address of one that is relative to the instruction moves the other way.
+// entries as do_reloc64 does (arch/x86/tools/relocs.c). Addresses of per-CPU variables are
+// offsets, which do not move. So an address of one that is relative to the instruction moves
+// the other way.
 func (f *File) relocate(table []byte, addr uint64, data []byte, by uint64) error {
 	for ; len(table) >= 24; table = table[24:] {
 		at := binary.LittleEndian.Uint64(table) - addr
