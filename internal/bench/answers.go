@@ -112,17 +112,18 @@ func perRead(n int, fn func()) float64 {
 
 // sites are places of a history.
 type sites struct {
-	addrs []uint64
-	cold  []uint64 // never-poked blocks of 16 bytes
+	addrs     []uint64
+	unpatched []uint64 // addresses of blocks of 16 bytes that are never poked
 }
 
+// sitesOf returns the places of a history, and text between them.
 func sitesOf(h *genperf.History) (s sites) {
 	for i := range h.Sites {
 		s.addrs = append(s.addrs, h.Addr(i))
 	}
 	for i := range h.Sites - 1 {
 		for a := s.addrs[i] + 8; a+24 < s.addrs[i+1]; a += 64 {
-			s.cold = append(s.cold, a)
+			s.unpatched = append(s.unpatched, a)
 		}
 	}
 	return s
@@ -192,8 +193,8 @@ func readFigures(paths []string, f map[string]float64) error {
 				f[name] = ns
 			}
 		}
-		least("copy", func() { w.copied(text, many.cold, reads) })
-		least("cold", func() { w.at(images[0], many.cold, reads) })
+		least("copy", func() { w.copied(text, many.unpatched, reads) })
+		least("unpatched", func() { w.at(images[0], many.unpatched, reads) })
 		least("poked1M", func() { w.at(images[0], many.addrs, reads) })
 		least("poked10M", func() { w.at(images[1], many.addrs, reads) })
 		least("loads", func() { w.loads(table, reads) })

@@ -16,6 +16,9 @@
 // cache, and perf; with a real recording that has many text pokes it has more
 // rows. The second needs gcc, 3 GB of disk and as much memory; the
 // third a recording with many text pokes, and perf; the last perf and 5 GB of disk.
+//
+// bench figures and bench side make single measurements for these, each in a process of its
+// own.
 package main
 
 import (

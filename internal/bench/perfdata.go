@@ -80,7 +80,7 @@ func benchPerfdata(samples int, aux int64, runs int) error {
 		times      int
 		bound      float64
 	}{
-		{"records as they stand", "scan", plain, "", 3, 1.5},
+		{"records in file order", "scan", plain, "", 3, 1.5},
 		{"in the order of time", "order", plain, "", 3, 4},
 		{"compressed", "scan", packed, "zstd", 1, 1.3},
 		{"compressed, order of time", "order", packed, "zstd", 1, 0},
@@ -128,7 +128,7 @@ type cost struct {
 	mem     float64 // megabytes that Go has from the system, mapped files aside
 }
 
-// compare runs two programs in turn and returns the least that each took.
+// compare runs two programs in turn and returns the run of each with the least CPU time.
 func compare(a, b []string, runs int) (ca, cb cost, err error) {
 	for range runs {
 		for _, side := range []struct {
@@ -147,6 +147,7 @@ func compare(a, b []string, runs int) (ca, cb cost, err error) {
 	return ca, cb, nil
 }
 
+// run runs a program that prints its records, its CPU seconds and its megabytes.
 func run(args []string) (c cost, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stderr = os.Stderr

@@ -37,7 +37,7 @@ func leastCPU(runs int, args ...string) (time.Duration, error) {
 // leasts are what a process used at least, over several runs.
 type leasts struct {
 	cpu, wall time.Duration
-	memory    int64 // the most, in bytes, mapped files included
+	memory    int64 // its peak in bytes, mapped files included
 }
 
 // leastOf runs a process several times, with these variables in its environment too, and

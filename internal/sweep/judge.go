@@ -16,11 +16,10 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// judgeVariant compares what is called known of a recording that was cut with
-// the copies of kernel text with the whole one, and reads it as one that perf
-// is still writing. The arguments are the recording, the directory of the
-// copies, and the number of CPUs, 0 if it is not known. It returns the exit
-// code.
+// judgeVariant compares the bytes that are called known of a recording that was cut with
+// the independent copies of kernel text. It does so after loading the recording, and while
+// following it. The arguments are the word answers, the recording, the directory of the
+// copies, and the number of CPUs, 0 if that is not known. It returns the exit code.
 func judgeVariant(args []string) int {
 	cpus, err := strconv.Atoi(args[2])
 	if err == nil {
@@ -33,7 +32,8 @@ func judgeVariant(args []string) int {
 	return 0
 }
 
-// oraclesOf returns the copies that were made while perf ran.
+// oraclesOf returns the copies in the directory dir that were made while perf ran; none if
+// there is no such directory.
 func oraclesOf(dir string) (out []corpus.Oracle, err error) {
 	all, err := corpus.Oracles(filepath.Dir(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -47,7 +47,7 @@ func oraclesOf(dir string) (out []corpus.Oracle, err error) {
 	return out, err
 }
 
-// compare reports an error if the image calls a byte known that a copy does not have.
+// compare returns an error if the image calls a byte known where a copy has another one.
 func compare(im *timeline.Image, o corpus.Oracle) error {
 	core, err := kcore.OpenCore(o.Path)
 	if err != nil {

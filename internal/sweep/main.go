@@ -10,9 +10,10 @@
 //	go run ./internal/sweep -n 5 DIR...        # five cuts and five damages of others
 //	go run ./internal/sweep -only 'cut 17' -keep /tmp/kept DIR
 //
-// DIR holds rec.data, cut.data (files or directories) or pipe.data, and may hold oracle,
-// the independent copies of kernel text that known bytes are compared with. The
-// places are the same ones for the same recording, -n and -seed.
+// DIR holds recordings, rec.data, cut.data (files or directories), pipe.data, merged.data or
+// rec.data in directories of its own. It may hold oracle, the independent copies of kernel
+// text that known bytes are compared with. The places are the same ones for the same
+// recording, -n and -seed.
 package main
 
 import (

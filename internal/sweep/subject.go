@@ -192,8 +192,8 @@ func (s *subject) longest(c *command) time.Duration {
 // spare is how much more memory than for the whole recording a command may take.
 const spare = 512 << 20
 
-// wrong says what is wrong with the end of a command, "" if nothing is. Only a
-// recording whose header is not readable may be refused.
+// wrong returns what is wrong with the end of a command, "" if nothing is. A recording may
+// be refused (exit code 3) only if its header is not readable.
 func (s *subject) wrong(c *command, r *result, readable bool) string {
 	usual := s.usual[c.name]
 	switch {

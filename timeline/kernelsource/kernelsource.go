@@ -33,10 +33,11 @@ type Frame struct {
 	Column int    // from 1; 0 if unknown
 }
 
-// A File is a vmlinux file with debug information. It is safe for concurrent use.
+// A File is a vmlinux file with debug information. It is safe for concurrent use, but for
+// Close.
 type File struct {
 	f     *elf.File
-	moved uint64
+	moved uint64 // what running addresses are above linked ones, modulo 2^64
 
 	mu    sync.Mutex
 	once  bool
@@ -47,8 +48,8 @@ type File struct {
 }
 
 // Open opens a vmlinux file of a kernel whose text began at the address text when it
-// ran (_stext). The caller closes the File. The error wraps ErrNoDebugInfo if it has no
-// debug information.
+// ran (_stext). The caller closes the File. The error wraps ErrNoDebugInfo if the file has
+// no debug information or no text.
 func Open(path string, text uint64) (*File, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -69,10 +70,11 @@ func Open(path string, text uint64) (*File, error) {
 	return &File{f: f, moved: text - linked, cache: make(map[dwarf.Offset]*unit)}, nil
 }
 
-// Close closes the file.
+// Close closes the file. No Frames may be asked for then, or at the same time.
 func (f *File) Close() error { return f.f.Close() }
 
-// A unitRange is a range of addresses of a compilation unit.
+// A unitRange is a range of linked addresses, [lo, hi), of a compilation unit, whose first
+// entry is at the offset at.
 type unitRange struct {
 	lo, hi uint64
 	at     dwarf.Offset
@@ -95,11 +97,11 @@ type row struct {
 // A function is a subprogram, or a place where one is inlined.
 type function struct {
 	name    string
-	ranges  [][2]uint64
+	ranges  [][2]uint64 // linked addresses, from the first to behind the last
 	inlined []*function
 	// Where it is inlined.
 	callFile         string
-	callLine, callAt int
+	callLine, callColumn int
 }
 
 const (
@@ -198,7 +200,8 @@ func (f *File) unitOffsets() ([]dwarf.Offset, error) {
 	}
 }
 
-// unit returns a compilation unit.
+// unit returns the compilation unit whose first entry is at an offset. What cannot be read
+// of it is missing.
 func (f *File) unit(at dwarf.Offset) *unit {
 	if u := f.cache[at]; u != nil {
 		return u
@@ -266,7 +269,7 @@ func (f *File) readFunctions(r *dwarf.Reader, out *[]*function, files []*dwarf.L
 			}
 			line, _ := e.Val(dwarf.AttrCallLine).(int64)
 			column, _ := e.Val(dwarf.AttrCallColumn).(int64)
-			x.callLine, x.callAt = int(line), int(column)
+			x.callLine, x.callColumn = int(line), int(column)
 			into := &x.inlined
 			if len(x.ranges) == 0 {
 				into = new([]*function) // a declaration, or one that is only inlined
@@ -306,11 +309,12 @@ func (f *File) nameOf(e *dwarf.Entry, depth int) string {
 	return ""
 }
 
+// has reports whether a linked address is in the function.
 func (x *function) has(pc uint64) bool {
 	return slices.ContainsFunc(x.ranges, func(r [2]uint64) bool { return r[0] <= pc && pc < r[1] })
 }
 
-// frames returns the places of an address, the innermost first.
+// frames returns the places of a linked address, the innermost first.
 func (u *unit) frames(pc uint64) []Frame {
 	var line Frame
 	i := sort.Search(len(u.lines), func(i int) bool { return u.lines[i].addr > pc })
@@ -336,7 +340,7 @@ func (u *unit) frames(pc uint64) []Frame {
 	for i := len(outer) - 1; i >= 0; i-- {
 		line.Func = outer[i].name
 		out = append(out, line)
-		line = Frame{File: outer[i].callFile, Line: outer[i].callLine, Column: outer[i].callAt}
+		line = Frame{File: outer[i].callFile, Line: outer[i].callLine, Column: outer[i].callColumn}
 	}
 	return out
 }
