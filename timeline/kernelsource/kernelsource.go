@@ -100,7 +100,7 @@ type function struct {
 	ranges  [][2]uint64 // linked addresses, from the first to behind the last
 	inlined []*function
 	// Where it is inlined.
-	callFile         string
+	callFile             string
 	callLine, callColumn int
 }
 
