@@ -32,8 +32,8 @@ func (h *Host) Base() uint64 { return TextAddr + uint64(h.Number%400)*slideStep 
 // Name returns the name of the host.
 func (h *Host) Name() string { return fmt.Sprintf("host%04d", h.Number) }
 
-// Record writes the recording of the host to the directory dir: sites that are switched from
-// NOP to CALL and back, by address, as the function tracer does. One host in ten has a
+// Record writes the recording of the host to the directory dir, which must not exist: sites
+// that are switched from NOP to CALL and back, by address, as the function tracer does. One host in ten has a
 // kprobe, which no other has.
 func (h *Host) Record(dir string) error {
 	text := make([]byte, hostText)

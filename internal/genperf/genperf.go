@@ -49,6 +49,7 @@ func event() *perfdata.Event {
 
 // Samples writes a recording of n samples with call chains, 180 bytes each on
 // average, in rounds of 8 ring buffers whose times overlap those of the round before.
+// Equal arguments give equal bytes.
 func Samples(out io.WriteSeeker, n int, opts ...perfdata.WriterOption) error {
 	le := binary.LittleEndian
 	ev := event()
@@ -79,7 +80,7 @@ func Samples(out io.WriteSeeker, n int, opts ...perfdata.WriterOption) error {
 	return w.Close()
 }
 
-// sample appends the next sample of a CPU to raw, and moves the CPU's time on.
+// sample appends the next sample of a CPU to raw, and advances now, the CPU's time.
 func sample(raw []byte, rnd *random, cpu uint64, now *uint64) []byte {
 	le := binary.LittleEndian
 	r := rnd.next()
@@ -128,9 +129,10 @@ func AUX(out io.WriteSeeker, size int64) error {
 	return w.Close()
 }
 
-// A sparse file has holes where zeros are written.
+// A sparse file has holes where hole zeros or more are written at once.
 type sparse struct{ out io.WriteSeeker }
 
+// hole is the size of the pieces that are left out, in bytes.
 const hole = 64 << 10
 
 func (f *sparse) Write(b []byte) (int, error) {

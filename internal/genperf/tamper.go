@@ -16,7 +16,8 @@ import (
 // Tamper copies the recording in directory src to dst, with changes of kernel text that
 // the recorded kernel did not make: it adds a record for each of add, and leaves out
 // those that drop returns true for. An added record comes right after the newest text
-// poke up to its time, and has that one's CPU and thread.
+// poke up to its time, and has that one's CPU and thread. It is left out if there is no such
+// poke, and written again after each further poke of that time.
 func Tamper(dst, src string, add []perfdata.TextPoke, drop func(*perfdata.TextPoke) bool) error {
 	if err := os.CopyFS(filepath.Join(dst, "kcore_dir"), os.DirFS(filepath.Join(src, "kcore_dir"))); err != nil {
 		return err
@@ -33,8 +34,9 @@ func Tamper(dst, src string, add []perfdata.TextPoke, drop func(*perfdata.TextPo
 	return errors.Join(tamper(f, rec, add, drop), f.Close())
 }
 
+// tamper writes the records of Tamper to f.
 func tamper(f io.WriteSeeker, rec *perfdata.Recording, add []perfdata.TextPoke, drop func(*perfdata.TextPoke) bool) error {
-	// The record that each new one follows.
+	// The times of the pokes that the added ones follow.
 	after := make([]uint64, len(add))
 	var p perfdata.TextPoke
 	for s := rec.Scan(perfdata.Only(perfdata.RecordTextPoke)); s.Next(); {

@@ -76,7 +76,7 @@ func rowsOf(f *ast.File) []*ast.CompositeLit {
 	return rows
 }
 
-// quote writes a string as a person would.
+// quote returns a string as a Go literal: in backquotes if it has quotes.
 func quote(s string) string {
 	if strings.Contains(s, `"`) && !strings.ContainsAny(s, "`\n") {
 		return "`" + s + "`"

@@ -143,8 +143,8 @@ func (b *bench) together(dir string, trials []*trial) (left []*trial, err error)
 
 var compileError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):\d+: `)
 
-// blamed returns the mutants that a compiler's messages are of, which ran in root with
-// files in temp.
+// blamed returns the mutants whose lines a compiler's messages name. The compiler ran in
+// root, with files in temp.
 func (v variants) blamed(out []byte, root, temp string) []int {
 	var bad []int
 	for _, m := range compileError.FindAllSubmatch(out, -1) {
@@ -180,7 +180,8 @@ func (b *bench) test(program, dir string, arg ...string) *exec.Cmd {
 	return cmd
 }
 
-// overlay writes files that go over those of the module, and what go's -overlay wants.
+// overlay writes files that replace those of the module, by their paths, into temp. It
+// returns the name of the file for go's -overlay. A nil file is one that is removed.
 func (b *bench) overlay(temp string, files map[string][]byte) (string, error) {
 	replace := make(map[string]string)
 	for name, text := range files {
@@ -251,7 +252,7 @@ func (b *bench) alone(t *trial, temp string) error {
 	return fmt.Errorf("%q did not run to its end: %v\n%s", t.test, err, out)
 }
 
-// goTest runs a mutant's test.
+// goTest runs a mutant's test with the file overlay, "" for none, and returns its output.
 func (b *bench) goTest(t *trial, overlay string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

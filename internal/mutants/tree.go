@@ -47,7 +47,7 @@ func (d decl) function() *ast.FuncDecl {
 	return nil
 }
 
-// method returns the part of a declaration's name behind the type.
+// method returns a declaration's name without the type of its receiver.
 func method(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
@@ -88,7 +88,8 @@ func readTree(fsys fs.FS) (*tree, error) {
 	return t, nil
 }
 
-// add takes a file with its declarations into the tree.
+// add adds a file and its declarations to the tree. Of names that are declared together,
+// the first one counts.
 func (t *tree) add(name string, text []byte) error {
 	f, err := parser.ParseFile(t.fset, name, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -202,7 +203,7 @@ func (t *tree) locate(m *mutant) (place, error) {
 	return place{}, fmt.Errorf("there is no %s, and %q nowhere else", in, m.old)
 }
 
-// lines names where places are, for a person.
+// lines returns the files and lines of places, for messages.
 func (t *tree) lines(at []place) string {
 	var s []string
 	for _, p := range at {

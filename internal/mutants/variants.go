@@ -18,7 +18,7 @@ import (
 // switchName is the environment variable that switches a mutant on.
 const switchName = "TEXTREPLAY_MUTANT"
 
-// Variants is source with many mutants in it, so that it is compiled once for
+// variants is source with many mutants in it, so that it is compiled once for
 // all of them. Each changed function is there once more for each mutant, and
 // begins with a switch:
 //
@@ -34,7 +34,7 @@ type variants struct {
 	lines map[string][]lines
 }
 
-// Lines are those of a file that a mutant has for itself.
+// lines are the lines of a file, from the first to the last, that belong to one mutant.
 type lines struct{ mutant, from, to int }
 
 // combine puts the mutants at these places into the source, each under its key.
@@ -113,6 +113,7 @@ func (r *rewrite) add(n int, f *ast.FuncDecl, pl place) {
 	r.cases[f] += fmt.Sprintf("case %d: %s; ", n, call)
 }
 
+// offset returns the offset of a position in the file.
 func (r *rewrite) offset(p token.Pos) int { return int(p) - r.src.base }
 
 // receiver returns the name of a method's receiver, as result writes it.

@@ -26,11 +26,12 @@ type Text interface {
 	ProbeMayResumeAt(probe, addr, t uint64) bool
 }
 
-// A Walker follows the execution of one CPU through its trace.
+// A Walker follows the execution of one CPU through its trace. The fields up to Emit must be
+// set. It is for one goroutine, and for one walk.
 type Walker struct {
 	Text    Text
 	Decoder *disasm.Disassembler
-	// Time converts a TSC to the recording's clock.
+	// Time converts a TSC to nanoseconds of the recording's clock.
 	Time func(tsc uint64) uint64
 	// Handler is the address of the handler of INT3 (asm_exc_int3).
 	Handler uint64
@@ -106,7 +107,8 @@ const (
 	maxRun     = 1 << 16 // how many instructions a kernel executes without an event, at most
 )
 
-// Walk follows the events of a trace.
+// Walk follows the events of a trace, whose times are in the unit of the TSC. It sets Errors
+// and the counts.
 func (w *Walker) Walk(events []Event) {
 	w.events = slices.Clone(events)
 	for i := range w.events {
