@@ -250,7 +250,7 @@ func (f *flat) Read(addr, t uint64, buf []byte) timeline.Block {
 }
 
 // walkFigures measures reading the code of 50 KiB round and round, instruction
-// by instruction, while time goes on and pokes fall into it.
+// by instruction, while time advances and pokes change it.
 func walkFigures(path string, f map[string]float64) error {
 	runtime.LockOSThread()
 	r, err := replay.Load(path, replay.Options{})

@@ -38,7 +38,8 @@ type Walker struct {
 	// Emit gets the instructions in the order of their execution.
 	Emit func(Executed)
 
-	// Errors are the places at which the walk could not go on. It did so at the next PSB.
+	// Errors are the places at which the walk could not continue. It continued at the next
+	// PSB, or where tracing began again.
 	Errors []error
 	// Traps is how many traps of pokes the CPU met. Emulated is of how many of them the
 	// handler returned to one of the addresses that the effect names. Tries is how often an

@@ -10,8 +10,8 @@ import (
 	"github.com/textreplay/textreplay/internal/simulator/rawperf"
 )
 
-// Work starts the tasks that change kernel text and those that do not. They go on until
-// the given time.
+// Work starts the tasks that change kernel text and those that do not. They run until the
+// true time until.
 func (k *Kernel) Work(until uint64) {
 	for i := range k.Activity.Workers {
 		k.Go(fmt.Sprint("worker", i), func(p *Proc) {
