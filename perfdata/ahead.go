@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// An AheadScanner goes through the same records as a [Scanner], which it uses in another
-// goroutine: that one finds, checks and decompresses the next records while the caller uses
-// these. It pays if there is a second CPU and the caller does some work for each record.
+// An AheadScanner returns the same records as the [Scanner] that it runs in another goroutine.
+// That goroutine finds, checks and decompresses the next records while the caller uses these.
+// It is faster if there is a second CPU and the caller does some work for each record.
 //
 //	s := rec.Scan().Ahead()
 //	for s.Next() {
@@ -25,26 +25,26 @@ type AheadScanner struct {
 	s   *Scanner
 	rec Record
 
-	batch *aheadBatch // at hand
-	next  int         // of its records
+	batch *aheadBatch // the batch that the caller reads
+	next  int         // index in batch.records of the next record
 
-	onFault bool // what the caller wants of faults in mapped memory
+	onFault bool // the caller's debug.SetPanicOnFault, which the other goroutine copies
 	lock    sync.Mutex
 	changed sync.Cond // signals that one of the following has changed
 	full    []*aheadBatch
 	empty   []*aheadBatch
-	running bool // the other goroutine is
-	stopped bool // no batch is to be filled any more
+	running bool // the other goroutine runs
+	stopped bool // no further batch will be filled
 	failed  any  // what the other goroutine panicked with
 }
 
 // An aheadBatch is successive records.
 type aheadBatch struct {
 	records []aheadRecord
-	copies  []byte // of those that are not in the file as they are
-	err     error  // of the Scanner, when it came to these records
-	damage  error
-	last    bool // there are no more
+	copies  []byte // the bytes of records that were decompressed or read from a stream
+	err     error  // Scanner.Err at the end of these records
+	damage  error  // Scanner.Damage at the end of these records
+	last    bool   // there are no more
 }
 
 // An aheadRecord is a Record whose bytes are elsewhere.
@@ -54,17 +54,17 @@ type aheadRecord struct {
 	typ    RecordType
 	misc   uint16
 	file   int32
-	copied int32 // where in copies the bytes begin; below 0: they are at offset in the file
+	copied int32 // offset of the bytes in copies; below 0: they are at offset in the file
 }
 
 const (
-	aheadRecords = 2048      // that a batch has at most
-	aheadBytes   = 256 << 10 // of copies, and a record
-	aheadBatches = 3         // that wait
+	aheadRecords = 2048      // the most records of a batch
+	aheadBytes   = 256 << 10 // a batch ends when its copies have this many bytes
+	aheadBatches = 3         // the most batches that wait for the caller
 )
 
-// Ahead returns an [AheadScanner] that continues behind the current record, and takes the
-// place of s.
+// Ahead returns an [AheadScanner] that continues after the current record. s must not be
+// used any more.
 func (s *Scanner) Ahead() *AheadScanner {
 	a := &AheadScanner{s: s, batch: new(aheadBatch)}
 	a.changed.L = &a.lock

@@ -17,11 +17,11 @@ type Anomalies struct {
 	// [TextPoke].
 	Oversize map[RecordType]int
 	// Duplicates counts records that equal an earlier one in every byte, time
-	// and id included: perf wrote them twice. Only the kernel's side-band counts,
-	// no samples.
+	// and id included: perf wrote them twice. Only records of the kernel that
+	// are not samples are counted.
 	Duplicates map[RecordType]int
 	// Synthesized counts records with a trailer whose time is 0: perf made them
-	// up, mostly out of what was there when it began.
+	// itself, most of them to describe what was there when it began.
 	Synthesized map[RecordType]int
 	// Unknown counts records of types that this package does not know: vendors'
 	// and those of newer perfs.
@@ -43,9 +43,9 @@ type recordSum struct {
 	typ  RecordType
 }
 
-// Anomalies goes through all records and decodes each. It takes 24 bytes for
-// each side-band record. The error is that of [Scanner.Err] and comes with
-// what was found before it.
+// Anomalies reads and decodes all records. It needs 24 bytes of memory for each
+// record of the kernel that is not a sample. The error is that of
+// [Scanner.Err]; the counts are then those of the records that could be read.
 func (r *Recording) Anomalies() (*Anomalies, error) {
 	a := &Anomalies{
 		Oversize: make(map[RecordType]int), Duplicates: make(map[RecordType]int),
@@ -107,7 +107,7 @@ func (a *Anomalies) undecodable(err error) {
 	}
 }
 
-// oversize returns by how many bytes a record claims too much.
+// oversize returns the Excess of a decoded record, in bytes; 0 for types without one.
 func oversize(v any) int {
 	switch v := v.(type) {
 	case *TextPoke:

@@ -6,8 +6,8 @@ package perfdata
 // AuxFlags are the flags of an AUX record, PERF_AUX_FLAG_*.
 type AuxFlags uint64
 
-// The bits of AuxFlags. What is under AuxFormatMask is the PMU's: of
-// CoreSight, 0 if the trace is formatted into frames and 0x100 if it is raw.
+// The bits of AuxFlags. The PMU defines the bits of AuxFormatMask: for
+// CoreSight they are 0 if the trace is formatted into frames, 0x100 if it is raw.
 const (
 	AuxTruncated  AuxFlags = 1 << 0 // there was no room for all
 	AuxOverwrite  AuxFlags = 1 << 1 // a snapshot of a buffer that is overwritten in a circle
@@ -16,11 +16,11 @@ const (
 	AuxFormatMask AuxFlags = 0xff00
 )
 
-// An Aux is an AUX record: trace has come into the AUX area of a ring buffer
+// An Aux is an AUX record: the PMU wrote trace into the AUX area of a ring buffer
 // (perf_event_aux_event of kernel/events/core.c). The trace itself is in an
 // AUXTRACE record; see [Recording.AuxtraceQueues].
 type Aux struct {
-	Offset uint64 // bytes that this buffer's trace had before; counts on where the buffer wraps
+	Offset uint64 // bytes of this buffer's trace before these; does not wrap with the buffer
 	Size   uint64 // bytes
 	Flags  AuxFlags
 	SampleID
@@ -33,11 +33,11 @@ type ItraceStart struct {
 	SampleID
 }
 
-// An AuxOutputHWID is an AUX_OUTPUT_HW_ID record: what the trace has in place
-// of the id of an event whose samples are written into it
-// (perf_report_aux_output_id of kernel/events/core.c): of Intel PT the index of
-// a counter, of CoreSight the trace id of a CPU. The event and the CPU are those
-// of the trailer.
+// An AuxOutputHWID is an AUX_OUTPUT_HW_ID record: the number that represents an
+// event in a trace into which the event's samples are written
+// (perf_report_aux_output_id of kernel/events/core.c). For Intel PT it is the
+// index of a counter, for CoreSight the trace id of a CPU. The trailer names the
+// event and the CPU.
 type AuxOutputHWID struct {
 	HWID uint64
 	SampleID

@@ -113,7 +113,7 @@ func (a *AuxtraceInfo) IntelPT() (IntelPTInfo, error) {
 		info.TimeConv = TimeConv{Shift: shift, Mult: at(intelPTTimeMult), Zero: at(intelPTTimeZero), CapTimeZero: at(intelPTCapTimeZero) != 0}
 	}
 	if size := at(intelPTFilterLen); size > 0 {
-		// A string of that length, which a NUL ends, padded to words.
+		// A NUL-terminated string; its length counts the padding to whole words.
 		b := a.Priv.b[8*intelPTFilter:]
 		if size > uint64(len(b)) {
 			return IntelPTInfo{}, fmt.Errorf("address filter of %d bytes in %d: %w", size, len(b), ErrMalformed)
@@ -153,8 +153,8 @@ type CoreSightCPU struct {
 	Params Words
 }
 
-// The number of parameters in version 0, which does not say it, and where
-// among them what is read here is.
+// The number of parameters in version 0, which does not record it, and the
+// indices of the parameters that are read here.
 const (
 	etmv3ParamsV0  = 4
 	etmv4ParamsV0  = 7
@@ -209,8 +209,8 @@ func (a *AuxtraceInfo) CoreSight() (CoreSightInfo, error) {
 	return info, nil
 }
 
-// TraceID returns the id by which the CPU's trace is recognised within a buffer, 0
-// where AUX_OUTPUT_HW_ID records have it.
+// TraceID returns the id that marks the CPU's trace within a buffer, 1 to 127.
+// It returns 0 if AUX_OUTPUT_HW_ID records have the id instead.
 func (c *CoreSightCPU) TraceID() uint8 {
 	if c.Params.Len() <= etmTraceID {
 		return 0

@@ -73,7 +73,7 @@ func (s *BPFSource) BTF(id uint32) (*btf.Spec, error) {
 const btfMagic = 0xeb9f
 
 func parseBTF(b []byte) (*btf.Spec, error) {
-	// The parser takes ELF files too, which have no business here.
+	// The parser accepts ELF files too, which no recording has.
 	if len(b) < 2 || binary.LittleEndian.Uint16(b) != btfMagic && binary.BigEndian.Uint16(b) != btfMagic {
 		return nil, fmt.Errorf("%d bytes do not begin as BTF does", len(b))
 	}

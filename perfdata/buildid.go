@@ -17,8 +17,9 @@ type BuildID struct {
 	Filename []byte // likewise
 }
 
-// MiscBuildIDSize in the misc field of a HEADER_BUILD_ID record says that it
-// says how long the id is (PERF_RECORD_MISC_BUILD_ID_SIZE).
+// MiscBuildIDSize is set in the misc field of a HEADER_BUILD_ID record that has
+// the length of the id (PERF_RECORD_MISC_BUILD_ID_SIZE). Without it the id has
+// 20 bytes.
 const MiscBuildIDSize = 1 << 15
 
 // Offsets in a record; the header counts.

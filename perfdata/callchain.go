@@ -14,7 +14,7 @@ const (
 	CallchainGuest        = ^uint64(2048 - 1)
 	CallchainGuestKernel  = ^uint64(2176 - 1)
 	CallchainGuestUser    = ^uint64(2560 - 1)
-	CallchainContextMax   = ^uint64(4095 - 1) // the least of these values
+	CallchainContextMax   = ^uint64(4095 - 1) // as a u64 the least of these values
 )
 
 // A CallchainDeferred is a CALLCHAIN_DEFERRED record: the user's part of call
@@ -22,7 +22,7 @@ const (
 // samples that were taken since it was entered (perf_event_callchain_deferred
 // of kernel/events/core.c). [DeferredCallchains] joins the two.
 type CallchainDeferred struct {
-	Cookie uint64 // what the samples have in place of this part
+	Cookie uint64 // samples have it in place of this part
 	IPs    Words  // begins with CallchainUser; aliases Record.Raw
 	SampleID
 }
@@ -76,8 +76,8 @@ type deferredKey struct {
 // A deferredPart is ips[start:end].
 type deferredPart struct{ start, end int }
 
-// Add takes a record in. Several events of one CPU each record the same part;
-// the first one stays.
+// Add adds a copy of a record. If several events of a CPU recorded the same part,
+// the first record is kept.
 func (d *DeferredCallchains) Add(c *CallchainDeferred) {
 	key := deferredKey{c.Cookie, c.TID}
 	if _, ok := d.parts[key]; ok {
@@ -91,9 +91,10 @@ func (d *DeferredCallchains) Add(c *CallchainDeferred) {
 	d.parts[key] = deferredPart{start, len(d.ips)}
 }
 
-// Join appends the sample's call chain to dst. Where its user part was deferred
-// and has been added, it replaces CallchainUserDeferred and the
-// cookie; where it has not, these two stay and whole is false.
+// Join appends the sample's call chain to dst. If its user part was deferred and
+// has been added, that part replaces CallchainUserDeferred and the cookie. If it
+// has not been added, these two remain and whole is false. The error is that of
+// [Sample.Callchain]; chain is then dst.
 func (d *DeferredCallchains) Join(dst []uint64, s *Sample) (chain []uint64, whole bool, err error) {
 	ips, err := s.Callchain()
 	if err != nil {

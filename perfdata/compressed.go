@@ -66,15 +66,15 @@ type inflater struct {
 	began   bool   // there has been a frame
 	lost    bool   // the next bytes that count are those of a fresh frame
 	strays  bool   // compressed bytes came that no frame accounts for
-	alone   bool   // the frame may not go on in the next record
-	astray  bool   // the first record of the frame need not begin with it
+	alone   bool   // the frame must end with the record that began it
+	astray  bool   // the frame may begin within a record
 	buf     []byte // decompressed bytes
 	pos     int    // how many of them have been handed over
 	err     error  // the decoder cannot be made
 }
 
 const (
-	maxWindow   = 128 << 20 // what zstd's level 22 uses; levels that one would record with use 1 to 8 MiB
+	maxWindow   = 128 << 20 // the window of zstd's level 22; the levels used for recording have 1 to 8 MiB
 	maxZstdOut  = 128 << 10 // no block gives more
 	zstdMagic   = 0xfd2fb528
 	maxRecord   = 1<<16 - 1
@@ -104,8 +104,9 @@ func (z *inflater) close() {
 	}
 }
 
-// feed adds the compressed bytes of a record. Explained says that records before
-// it were left out. The error says that the bytes cannot be used, the first time.
+// feed adds the compressed bytes of a record. explained is set if records before it
+// were left out, which explains that the beginning of a frame is missing. The error
+// says that the bytes cannot be used; it is returned once for each frame.
 func (z *inflater) feed(b []byte, explained bool) error {
 	if z.alone {
 		z.lose()
@@ -122,8 +123,8 @@ func (z *inflater) feed(b []byte, explained bool) error {
 	case z.lost:
 		return nil
 	case !z.began && !fresh:
-		// Of a frame whose beginning is missing. If nothing tells where that went,
-		// it may yet come, and then these bytes are missing in it.
+		// The beginning of this frame is missing. If no damage explains that, the
+		// beginning may still come, and then lacks these bytes.
 		z.strays = !explained
 		z.lose()
 		return errZstd
@@ -169,9 +170,9 @@ func (z *inflater) lose() {
 	}
 }
 
-// mayMiss looks at a record that is not taken for a compressed one, but was one
-// perhaps before its type was damaged: if its content can follow what was fed.
-// Then the frame is lost, and the error says so.
+// mayMiss checks a record that has another type than COMPRESSED, perhaps because its
+// type is damaged. If its content can continue the frame, the frame is lost, and
+// mayMiss returns an error.
 func (z *inflater) mayMiss(raw []byte) error {
 	if z == nil || z.lost {
 		return nil
@@ -204,8 +205,8 @@ func (z *inflater) mayFollow(b []byte) bool {
 	return isBlocks(append(slices.Clone(z.in), b...), z.inFrame)
 }
 
-// continues reports whether b goes on with the block that what was fed ends within,
-// and then is blocks.
+// continues reports whether b begins with the rest of the block that the bytes fed so
+// far end within, and consists of blocks after that.
 func (z *inflater) continues(b []byte) bool {
 	if z == nil || z.lost || !z.inFrame || len(z.in) == 0 {
 		return false

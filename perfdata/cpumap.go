@@ -7,7 +7,7 @@ import "math/bits"
 
 // A CPUMap is a CPU_MAP record: the CPUs that perf was asked to record.
 type CPUMap struct {
-	CPUs []int // ascending as recorded
+	CPUs []int // in the order of the record, which perf writes ascending
 	Any  bool  // "any CPU" is among them: events of tasks
 }
 
@@ -97,8 +97,8 @@ func (r *Recording) cpuMap(rec *Record, data []byte, m *CPUMap) error {
 	return nil
 }
 
-// cpuMapSize returns how many bytes a map of CPUs takes by its content, more than
-// data has if it does not end there. data has cpuMapCPUs bytes at least.
+// cpuMapSize returns the size in bytes of the map of CPUs that data begins with, or more
+// than len(data) if the map does not end there. data has at least cpuMapCPUs bytes.
 func (e endian) cpuMapSize(data []byte) int {
 	nr := int(e.u16(data[cpuMapNr:]))
 	switch e.u16(data) {

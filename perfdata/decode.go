@@ -12,8 +12,9 @@ import "fmt"
 // records, whose content the [Scanner] hands over, and for types that this
 // package does not know.
 //
-// It is for consumers of everything. One that looks for a few types calls
-// their methods, which allocate nothing.
+// The struct is newly allocated. A caller that needs a few types only should call
+// their methods, which do not allocate. A record that cannot be decoded gives nil
+// and the error of its method.
 func (r *Recording) Decode(rec *Record) (any, error) {
 	switch rec.Type {
 	case RecordMMAP, RecordMMAP2:

@@ -15,29 +15,29 @@ import (
 	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
-// perf writes the features when it ends, behind the records. So a recording of a perf
-// that was killed has none, and does not even say how many CPUs there were. A recorder of
-// our own keeps them in three more files of the directory until it ends:
+// perf writes the features after the records when it ends. So a recording of a perf that was
+// killed has none, and even the number of CPUs is unknown. textreplay's own recorder keeps
+// the features in three more files of the directory until it ends:
 //
 //	features       for each section: u32 feature, u32 0, u64 bytes, the section
 //	bpf_prog_info  the section BPF_PROG_INFO, which grows
 //	bpf_btf        the section BPF_BTF, which grows
 //
-// perf does not look at them.
+// Numbers have the byte order of the recording. perf ignores these files.
 const (
 	// EarlyFeatures is the name of the file of the features that are known from the
 	// beginning.
 	EarlyFeatures = "features"
-	// EarlyPrograms is the name of the file with the BPF programs so far.
+	// EarlyPrograms is the name of the file of the BPF programs so far.
 	EarlyPrograms = "bpf_prog_info"
-	// EarlyTypes is the name of the file with the types of these programs so far.
+	// EarlyTypes is the name of the file of the BTFs of these programs so far.
 	EarlyTypes = "bpf_btf"
 
 	earlyHeader = 16
 )
 
-// WriteEarlyFeatures writes to out the features that w has by now, as the file
-// [EarlyFeatures] of a recording's directory has them.
+// WriteEarlyFeatures writes to out the features that w has so far, in the form of the file
+// [EarlyFeatures]. The error is w's first one, or that of out.
 func (w *Writer) WriteEarlyFeatures(out io.Writer) error {
 	if w.err != nil {
 		return w.err
@@ -57,8 +57,8 @@ func (w *Writer) WriteEarlyFeatures(out io.Writer) error {
 	return err
 }
 
-// readEarly takes the features of a recording that was not ended from the files next to
-// its records.
+// readEarly reads the features of a recording whose recorder did not end from the files next
+// to its records.
 func (r *Recording) readEarly() error {
 	if r.dir == "" || r.pipe || len(r.features) > 0 || r.clean == nil {
 		return nil
@@ -100,16 +100,17 @@ func (r *Recording) readEarly() error {
 	return err
 }
 
-// SpareIDs makes room for n more ids of each event, see [Writer.AddID].
+// SpareIDs reserves space in a file for n more ids of each event; see [Writer.AddID].
 func SpareIDs(n int) WriterOption {
 	return func(w *Writer) { w.spare = n }
 }
 
 var errNoRoom = errors.New("no room for another id")
 
-// AddID adds an id to an event of a file whose records are being written: that of a CPU
-// which came online. There must be room for it, see [SpareIDs]. What was written so far
-// is flushed.
+// AddID adds an id to an event of a file whose records are being written, for a CPU that
+// came online. It flushes what was written so far. If the space that [SpareIDs] reserved is
+// used up, AddID returns an error and changes nothing; the Writer can still be used. Other
+// errors are kept, as those of all methods.
 func (w *Writer) AddID(ev *Event, id uint64) error {
 	i := slices.Index(w.events, ev)
 	if w.out == nil || !w.began || i < 0 {
@@ -133,7 +134,7 @@ func (w *Writer) AddID(ev *Event, id uint64) error {
 	return w.err
 }
 
-// patch writes b at an offset of the first file, which is flushed.
+// patch overwrites the first file at an offset with b. The file's buffer must be empty.
 func (w *Writer) patch(at int64, b []byte) {
 	total := w.files[0].at
 	seek := func(by int64) {
@@ -149,7 +150,7 @@ func (w *Writer) patch(at int64, b []byte) {
 }
 
 // Flush writes all records so far to the files, and a header without their size. A reader
-// finds them there, as those of a perf that was killed.
+// then finds a recording like that of a perf that was killed.
 func (w *Writer) Flush() error {
 	w.begin()
 	for _, f := range w.files {

@@ -5,15 +5,15 @@ package perfdata
 
 import "slices"
 
-// An encoder appends one record to b. What the typed decoders read, it writes
-// in the same places.
+// An encoder makes one record at a time, in b. It writes each field where the typed
+// decoder reads it.
 type encoder struct {
 	endian
 	b []byte
 }
 
-// begin starts a record with a body of n bytes, not counting the header, and
-// returns the whole of it for filling in.
+// begin starts a record with a body of n zero bytes, not counting the header. It returns
+// the whole record, for the caller to fill in.
 func (c *encoder) begin(typ RecordType, misc uint16, n int) []byte {
 	c.b = append(c.b[:0], make([]byte, headerSize+n)...)
 	c.put32(c.b, uint32(typ))
@@ -21,7 +21,7 @@ func (c *encoder) begin(typ RecordType, misc uint16, n int) []byte {
 	return c.b
 }
 
-// trailer appends the trailer that the attr of id.Event asks for.
+// trailer appends the trailer that id.Event has by its attr, none if id.Event is nil.
 func (c *encoder) trailer(id *SampleID) {
 	if id.Event == nil {
 		return
@@ -63,7 +63,7 @@ func (l *layout) eventID() int {
 	return at
 }
 
-// end fills the size in.
+// end writes the size into the header and returns the record, valid until the next begin.
 func (c *encoder) end() []byte {
 	c.put16(c.b[6:], uint16(len(c.b)))
 	return c.b
@@ -98,8 +98,8 @@ func (c *encoder) bpfEvent(v *BPFEvent) []byte {
 	return c.endExcess(&v.SampleID, v.Excess)
 }
 
-// endExcess ends a record whose header claims too much, as the kernel writes
-// them for several listeners.
+// endExcess appends the trailer and then excess zero bytes, rounded up to a multiple of 8,
+// and ends the record. The kernel writes such bytes for several listeners.
 func (c *encoder) endExcess(id *SampleID, excess int) []byte {
 	c.trailer(id)
 	c.b = append(c.b, make([]byte, align8(max(excess, 0)))...)

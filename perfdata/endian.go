@@ -70,8 +70,8 @@ func (e endian) put64(b []byte, v uint64) {
 	binary.LittleEndian.PutUint64(b, v)
 }
 
-// A cursor reads fields one after the other and remembers that it ran out of
-// bytes, so that a decoder checks once, at its end.
+// A cursor reads fields one after the other. Once it runs out of bytes it sets short, and
+// all later reads return zero, so a decoder needs to check short only once.
 type cursor struct {
 	b     []byte
 	off   int
@@ -114,10 +114,10 @@ func (c *cursor) str() string {
 	return string(untilNUL(c.take(int(n))))
 }
 
-// rest is the number of bytes not read yet.
+// rest returns the number of bytes that were not read yet.
 func (c *cursor) rest() int { return len(c.b) - c.off }
 
-// untilNUL cuts b before its first NUL.
+// untilNUL returns b up to its first NUL, all of b if it has none. It aliases b.
 func untilNUL(b []byte) []byte {
 	for i, c := range b {
 		if c == 0 {

@@ -13,8 +13,8 @@ import (
 type Event struct {
 	Index int // position in Recording.Events
 	Attr  Attr
-	IDs   []uint64 // as PERF_EVENT_IOC_ID gave them; empty if the recorder kept none
-	Name  string   // as the recorder's command line had it, "" if not kept
+	IDs   []uint64 // as PERF_EVENT_IOC_ID returned them; empty if the recording has none
+	Name  string   // as in the recorder's command line, "" if not recorded
 
 	trailer *layout // of the sample_id trailer
 	sample  *layout // of the front of a SAMPLE
@@ -28,8 +28,8 @@ type Event struct {
 // EventByID returns the event that an id belongs to, nil if there is none.
 func (r *Recording) EventByID(id uint64) *Event { return r.ids.find(id) }
 
-// setEvents takes the events once they are complete and prepares what
-// decoding records needs of them.
+// setEvents sets the recording's events, which are complete, and prepares what decoders of
+// records need of them.
 func (r *Recording) setEvents(events []*Event) {
 	r.events = events
 	r.noIDs = len(events) == 1 && len(events[0].IDs) == 0
@@ -72,9 +72,9 @@ func addLayout(list *[]*layout, l layout, ev *Event) *layout {
 	return &l
 }
 
-// An idTable finds events by id. The kernel numbers events consecutively, so
-// the ids of a recording nearly always fit a table indexed by id - base; where
-// they do not, they are searched.
+// An idTable finds events by id. The kernel numbers events consecutively, so the ids of a
+// recording nearly always fit into a table indexed by id - base. If they do not, find uses
+// binary search.
 type idTable struct {
 	base   uint64
 	dense  []*Event
@@ -127,7 +127,7 @@ func (t *idTable) search(id uint64) *Event {
 	return t.late[id]
 }
 
-// add adds the ids of ev, save those that another event has.
+// add adds the ids of ev, except those that another event has.
 func (t *idTable) add(ev *Event) {
 	if t.late == nil {
 		t.late = make(map[uint64]*Event)

@@ -119,9 +119,9 @@ func (r *Recording) Feature(f Feature) ([]byte, error) {
 	return s.data, nil
 }
 
-// feature returns a cursor over a section. A section of 0 bytes says nothing, as
-// one that is not there: perf leaves such a section where it was built without
-// what the feature needs (BPF_PROG_INFO and BPF_BTF without libbpf).
+// feature returns a cursor over a section. A section of 0 bytes means the same as a missing
+// one, and gives ErrNoFeature: perf writes such a section if it was built without what the
+// feature needs (BPF_PROG_INFO and BPF_BTF without libbpf).
 func (r *Recording) feature(f Feature) (*cursor, error) {
 	b, err := r.Feature(f)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Recording) feature(f Feature) (*cursor, error) {
 	return &cursor{b: b, order: r.endian}, nil
 }
 
-// featureErr says what is wrong at a place of a section.
+// featureErr returns the error for damage at offset at of a section.
 func (r *Recording) featureErr(f Feature, at int, format string, args ...any) error {
 	return &FormatError{
 		File:   r.fileName(0),
@@ -143,7 +143,7 @@ func (r *Recording) featureErr(f Feature, at int, format string, args ...any) er
 	}
 }
 
-// shortErr is the error for a section that ends too early, nil if it did not.
+// shortErr returns the error for a section that ends too early, nil if c did not run short.
 func (r *Recording) shortErr(f Feature, c *cursor) error {
 	if !c.short {
 		return nil
@@ -163,7 +163,7 @@ func (r *Recording) stringFeature(f Feature) (string, error) {
 // Hostname returns the name of the machine that was recorded.
 func (r *Recording) Hostname() (string, error) { return r.stringFeature(FeatureHostname) }
 
-// OSRelease returns its kernel's release, as uname -r prints it.
+// OSRelease returns the release of the kernel that was recorded, as uname -r prints it.
 func (r *Recording) OSRelease() (string, error) { return r.stringFeature(FeatureOSRelease) }
 
 // Version returns the version of the perf that recorded.
@@ -236,9 +236,9 @@ func (r *Recording) EventDesc() ([]Event, error) {
 	return events, r.shortErr(FeatureEventDesc, c)
 }
 
-// nameEvents gives events the names of EVENT_DESC, which lists them in the
-// same order. It has their attrs too; where they differ, what the records
-// carry is in doubt.
+// nameEvents sets the names of events to those of EVENT_DESC, which lists the events in the
+// same order. EVENT_DESC has their attrs and ids too. If these differ, the layout of the
+// records is uncertain: the event gets no name, and nameEvents adds a warning.
 func (r *Recording) nameEvents(events []*Event) {
 	desc, err := r.EventDesc()
 	if err != nil && !errors.Is(err, ErrNoFeature) {
@@ -278,8 +278,8 @@ func (r *Recording) ClockID() (resolution uint64, err error) {
 	return resolution, r.shortErr(FeatureClockID, c)
 }
 
-// A ClockData is one moment on two clocks, by which times of the recording
-// convert to wall clock time.
+// A ClockData is one moment on two clocks. It converts times of the recording to wall-clock
+// time.
 type ClockData struct {
 	ClockID uint32 // CLOCK_*, that of the recording
 	WallNS  uint64 // CLOCK_REALTIME, nanoseconds since 1970
@@ -330,7 +330,7 @@ type Compressed struct {
 	Type    uint32 // CompressedZstd
 	Level   uint32 // 1 to 22
 	Ratio   uint32 // uncompressed over compressed size, rounded
-	MmapLen uint32 // bytes of a ring buffer: no COMPRESSED record holds more
+	MmapLen uint32 // bytes of a ring buffer: no COMPRESSED record holds more when decompressed
 }
 
 // Compressed returns the COMPRESSED section.
