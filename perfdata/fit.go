@@ -21,9 +21,9 @@ const (
 	exact             // the content and its trailer have exactly this size
 )
 
-// The least sizes of the records that this package knows, headers included; 0
-// for types that it does not know. FINISHED_ROUND and FINISHED_INIT always have this
-// size. The size of a COMPRESSED2 record may have overflowed to 0.
+// leastSize has the least size in bytes of each type of record, header included; 0 for types
+// that this package does not know. FINISHED_ROUND and FINISHED_INIT always have this size.
+// The size in the header of a COMPRESSED2 record may have overflowed to 0.
 var leastSize = [...]uint8{
 	RecordMMAP:              mmapName,
 	RecordLost:              lostBody,
@@ -87,9 +87,9 @@ func (h header) isPlausible() bool {
 	return h.size >= int(leastSize[h.typ]) && (h.size&7 == 0 || !h.typ.aligned())
 }
 
-// New types of perf are less than newTypesEnd: perf has less than 128 types so far. If a
-// header is read one byte too early or too late, its type is 256 or more. simpleperf's
-// types begin with 32768 and are less than typesEnd.
+// perf's types so far are less than 128, so newer ones are taken to be less than newTypesEnd.
+// A header that is read one byte too early or too late has a type of 256 or more.
+// simpleperf's types begin with 32768 and are less than typesEnd.
 const (
 	newTypesEnd = 256
 	typesEnd    = 1 << 16
@@ -156,8 +156,8 @@ func (r *Recording) isExact(h header, raw []byte) bool {
 	return r.fitOf(h, raw) == exact
 }
 
-// A quickFit is what isExact needs: sizes of a trailer and of a sample's fields up
-// to its CPU, and where they have the id, of a trailer from its end.
+// A quickFit is what isExact needs, in bytes: the size of a trailer, and how far before its
+// end the id is; the size of a sample up to its CPU, header included, and the offset of the id.
 type quickFit struct {
 	ok                 bool
 	trailer, trailerID int
@@ -258,7 +258,7 @@ func (r *Recording) fitTrailer(h header, raw []byte, end int) fit {
 	return exact
 }
 
-// The ends of the bodies that have one length, by type.
+// fixedBody has the ends of bodies whose length depends on the type only; 0 for other types.
 var fixedBody = [firstUserRecord]uint8{
 	RecordLost:          lostBody,
 	RecordExit:          taskBody,
@@ -450,7 +450,7 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// sampleEnd returns where a SAMPLE ends by its content, 0 if the content does not show it.
+// sampleEnd returns where a SAMPLE ends by its content, 0 if the content does not fit in raw.
 func (r *Recording) sampleEnd(h header, raw []byte) int {
 	rec, s := Record{Type: RecordSample, Misc: h.misc, Raw: raw}, Sample{}
 	if r.Sample(&rec, &s) != nil {

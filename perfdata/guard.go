@@ -54,10 +54,10 @@ func (r *Recording) EarlyFiles() []fs.FileInfo {
 	return infos
 }
 
-// Check returns a *[ChangedError] if a file of the recording has become shorter since
-// it was opened or, if the recording is whole ([Recording.CleanEnd]), has changed in
-// any way: what was read until now may then be wrong. Perf may still be adding to
-// other recordings. Check costs a system call for each file.
+// Check returns a *[ChangedError] if a file of the recording has become shorter since it was
+// opened. If the recording is whole ([Recording.CleanEnd]), it returns one after any change.
+// perf may still be writing to other recordings. After an error, what was read until now may
+// be wrong. Check makes one system call for each file.
 func (r *Recording) Check() error {
 	for _, f := range r.files {
 		if f.file == nil {

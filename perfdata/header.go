@@ -11,8 +11,8 @@ import (
 	"math/bits"
 )
 
-// The magic numbers of struct perf_file_header (tools/perf/util/header.h). The
-// second version's is a number in the recorder's byte order, the first's a string.
+// The magic numbers of struct perf_file_header (tools/perf/util/header.h). That of version 2
+// is a number in the recorder's byte order, that of version 1 a string.
 const (
 	magicLittle = "PERFILE2"
 	magicBig    = "2ELIFREP"
@@ -65,7 +65,7 @@ func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 	case magicBig:
 		r.endian = big
 	case magicV1:
-		// The order shows in which way round the header's size is a small number.
+		// The byte order is the one in which the size of the header is a small number.
 		r.endian = little
 		if little.u64(b[hdrSize:]) > big.u64(b[hdrSize:]) {
 			r.endian = big
@@ -81,7 +81,7 @@ func (r *Recording) readMagic(b []byte) (size uint64, err error) {
 	return size, nil
 }
 
-// A fileHead is what the header of a recording in file form says.
+// A fileHead is the content of the header of a recording in file form.
 type fileHead struct {
 	attrs, data extent
 	hasFeatures bool
@@ -94,7 +94,7 @@ type extent struct{ offset, size uint64 }
 // streams reports whether the records can be read before what follows them is known.
 func (h *fileHead) streams() bool {
 	if h.data.size == 0 && h.bitmap != [featureWords]uint64{} {
-		return false // whether there are records shows behind them
+		return false // only what follows shows whether there are records
 	}
 	return h.attrs.offset <= h.data.offset && h.attrs.size <= h.data.offset-h.attrs.offset
 }
@@ -299,9 +299,8 @@ func (r *Recording) readData(f *dataFile) {
 	f.end = int(offset + size)
 	features, err := r.readFeatures(b[f.end:], uint64(f.end), r.head.bitmap)
 	if size == 0 && (err != nil || len(features) == 0) {
-		// perf fills the size in when it ends: it was killed, and the records
-		// run to the end of the file, or to the features where those were
-		// written all the same.
+		// perf writes the size when it ends, so it was killed. The records end
+		// with the file, or with the features if perf could still write them.
 		f.end = len(b)
 		r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: perf was killed or is still running")
 		if end := r.findTable(b, f.start); end >= 0 {
@@ -329,10 +328,10 @@ func (r *Recording) warnDamage(err error) {
 	}
 }
 
-// findTable goes through the records that begin at b[at] to the table of
-// features that follows them, and returns where it begins, -1 if there is none.
-// It begins with the place of the first section, which is just behind the
-// table; no record can begin with that number, being of no type or no size.
+// findTable returns the offset of the table of features that follows the records which begin
+// at b[at], -1 if there is none. The table begins with the offset of the first section, which
+// is the end of the table. No record begins with that number: as a header it has no type or no
+// size.
 func (r *Recording) findTable(b []byte, at int) int {
 	table := tableSize(r.head.bitmap)
 	if table == 0 {
@@ -403,11 +402,10 @@ func (e endian) featureBitmap(b []byte) (bitmap [featureWords]uint64) {
 	return bitmap
 }
 
-// readFeatures reads the table of feature sections, {u64 offset, size} for
-// every bit set, in the order of the bits. b is the file from the table on, and
-// base is the table's offset. The sections that lie in the file are returned
-// even if there is an error, which says why table and sections are not as perf
-// leaves them.
+// readFeatures reads the table of feature sections, {u64 offset, size} for every bit set, in
+// the order of the bits. b is the file from the table on, and base is the table's offset. If
+// table and sections are not as perf leaves them, the error says why; the sections that are in
+// the file are returned nevertheless.
 func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uint64) (map[Feature]section, error) {
 	var list []Feature
 	for f := range Feature(featureBits) {
@@ -453,10 +451,9 @@ func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uin
 	return features, first
 }
 
-// droppedEntries reports whether b, between the table and the first section,
-// holds nothing but entries of features that perf meant to write and could
-// not: it leaves room for them at the table's end. They are zero, save that
-// the first may have the place where the section was to begin.
+// droppedEntries reports whether b, between the table and the first section, consists of
+// entries of features that perf could not write: perf leaves room for them at the table's end.
+// They are zero, but the first one may have the offset at which its section was to begin.
 func (r *Recording) droppedEntries(b []byte, fileSize uint64) bool {
 	if len(b)%sectionEntry != 0 || len(b) > featureBits*sectionEntry {
 		return false

@@ -32,10 +32,10 @@ func (r *Recording) Lost(rec *Record, l *Lost) error {
 	return nil
 }
 
-// A LostSamples is a LOST_SAMPLES record: either the hardware dropped samples,
-// or perf read at the end, with read_format LOST, how many records of the
-// event that the trailer names were lost (__record__save_lost_samples of
-// tools/perf/builtin-record.c).
+// A LostSamples is a LOST_SAMPLES record. The kernel writes one if the hardware
+// dropped samples. perf writes one at the end for each event that has read_format
+// LOST: how many records of the event that the trailer names were lost
+// (__record__save_lost_samples of tools/perf/builtin-record.c).
 type LostSamples struct {
 	Lost uint64 // records
 	SampleID

@@ -12,27 +12,28 @@ import (
 // their times. Records of the same time keep the order of the file, as
 // in perf (tools/perf/util/ordered-events.c).
 //
-// perf record drains one ring buffer after the other, and each is in the
-// order of time, and marks the end of every such round by a FINISHED_ROUND
-// record. What is drained in one round can be older than what was drained in
-// the round before, but not older than what that one found drained already. So
-// at the end of each round all those records are handed over, in order, which
-// are not newer than the newest of the rounds before; two rounds are held at a
-// time. Only their places are held: 32 bytes a record, and the record itself
-// if it was compressed or comes out of a stream.
+// perf record drains one ring buffer after the other. The records of each buffer
+// are in the order of time. A FINISHED_ROUND record ends each such round. A record
+// can be older than those of the round before, but not older than those of the
+// round before that one. So at the end of each round, the scanner returns all
+// records that are not newer than the newest record of the rounds before, in
+// order. It holds the records of two rounds at a time: 32 bytes for each, and the
+// record itself if it was compressed or comes from a stream.
 //
-// What has no time is handed over where it is, while older records may be
-// waiting for their round to end, which is what perf does too: the records of
-// perf itself, those that perf made up when the recording began (whose time is
-// 0), and those of events without [SampleTime] in their attr.
+// Records without a time are returned where they are in the file, while older
+// records may wait for their round to end. perf does the same. They are the
+// records of perf itself, those that perf synthesized when the recording began
+// (with time 0), and those of events without [SampleTime] in their attr.
 //
-// A file without any rounds is gone through as it is. Several files are
-// merged by time, each by its own rounds; where two have the same time, the
-// record of the file that comes first in [Recording.Files] goes first.
+// A file without rounds is returned in its order. Several files are merged by
+// time, each by its own rounds. Of two records of the same time, that of the file
+// that comes first in [Recording.Files] is returned first.
+//
+// An OrderedScanner serves one goroutine.
 type OrderedScanner struct {
 	sorters []*sorter
 	merge   mergeHeap // of the sorters whose next record has a time
-	pull    int       // the sorter that must go on before the next record is known
+	pull    int       // the sorter that must advance before the next record is known
 	started bool
 	cur     *sorter
 	last    uint64
@@ -42,7 +43,7 @@ type OrderedScanner struct {
 // Ordered returns an [OrderedScanner] that is before the first record.
 func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 	o := new(OrderedScanner)
-	// The places of records that are held are places in the mapping.
+	// The offsets of records that are held are those in the mapping.
 	opts = append(slices.Clip(opts), func(s *Scanner) { s.reads = false })
 	for i := range r.files {
 		s := r.scanFiles(i, i+1, opts...)
@@ -58,10 +59,10 @@ func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 	return o
 }
 
-// Ordered returns an [OrderedScanner] over the rest of the stream, which takes
-// the place of [Reader.Next] and [Reader.Record]. In a stream that has no
-// rounds at all the records are held until it ends, or until they take more
-// than 64 MiB: then they are handed over as they are.
+// Ordered returns an [OrderedScanner] over the rest of the stream. It replaces
+// [Reader.Next] and [Reader.Record]. The records of a stream without rounds are held
+// until the stream ends. If they take more than 64 MiB, they are returned in the order
+// of the stream.
 func (rd *Reader) Ordered() *OrderedScanner {
 	want := rd.want
 	if rd.src == nil {
@@ -74,7 +75,7 @@ func (rd *Reader) Ordered() *OrderedScanner {
 	return &OrderedScanner{sorters: []*sorter{{r: rd.r, from: rd, want: want, rounds: true, patience: maxUnmarked}}}
 }
 
-const maxUnmarked = 64 << 20
+const maxUnmarked = 64 << 20 // bytes of records
 
 // Next goes to the next record and reports whether there is one.
 func (o *OrderedScanner) Next() bool {
@@ -106,7 +107,7 @@ func (o *OrderedScanner) Next() bool {
 	if len(o.merge) == 0 {
 		return false
 	}
-	// The one on top is handed over; its run continues when it has been used.
+	// The sorter of this record continues in the next call, when the record has been used.
 	o.pull = o.merge.pop().of
 	o.cur = o.sorters[o.pull]
 	o.count()
@@ -143,9 +144,9 @@ func (o *OrderedScanner) Payload() []byte {
 	return nil
 }
 
-// Late returns how many of the records so far had a time before that of one
-// handed over earlier. They are not in order because the rounds did not hold
-// what they promise, or because there are none.
+// Late returns how many of the records so far had an earlier time than a record that
+// was returned before them. Records are late if the rounds of the recording are wrong,
+// or if it has none.
 func (o *OrderedScanner) Late() int { return o.late }
 
 // Err returns what [Scanner.Err] does.
@@ -173,20 +174,20 @@ type sorter struct {
 	want     filter // without the FINISHED_ROUND that from has
 	mapped   []byte // the file, nil in a stream
 	rounds   bool   // there are some
-	patience int    // how many bytes may be held before the first is seen, 0 for any number
+	patience int    // the most bytes that are held before the first round ends, 0 for any number
 
-	rec  Record // the one that next came to
-	time uint64 // its own, if it has one
-	key  uint64 // by which it is merged with other files
+	rec  Record // the current one
+	time uint64 // of rec, if it has one
+	key  uint64 // the greatest time so far: files are merged by it
 
 	held    []held // in the order of the file
-	copies  []byte // of those that are not mapped
-	spare   []byte
-	runs    []run // parts of held that are in order
+	copies  []byte // the bytes of held records that are not mapped
+	spare   []byte // the buffer that compact copies to
+	runs    []run  // parts of held that are in order
 	merge   mergeHeap
-	limit   uint64 // what is not newer is being handed over
-	give    bool   // that is going on
-	ended   bool   // from has
+	limit   uint64 // while give is set, records up to this time are handed over
+	give    bool   // held records are being handed over
+	ended   bool   // from has no more records
 	newest  uint64 // of all records so far
 	before  uint64 // of those up to the last FINISHED_ROUND
 	newTime uint64 // of the last record of the last run
@@ -196,15 +197,16 @@ type sorter struct {
 type held struct {
 	time   uint64
 	offset int64 // Record.Offset
-	copied int   // where it begins in copies, -1 for one that is mapped
+	copied int   // offset in copies, -1 for a record that is mapped
 	typ    RecordType
 	misc   uint16
 	size   uint16
 }
 
+// A run is held[next:end].
 type run struct{ next, end int }
 
-// Where a sorter's next came to.
+// A step is what a sorter's next found.
 type step int
 
 const (
@@ -358,13 +360,13 @@ func (r *Recording) timeOf(rec *Record) uint64 {
 	return id.Time
 }
 
-// A mergeHeap is a heap of the sequences that are being merged: the one with
-// the earliest head is on top, of several the one that comes first.
+// A mergeHeap is a heap of the sequences that are being merged. The one whose next
+// record is the earliest is on top; of equal times, the sequence with the lowest number.
 type mergeHeap []mergeHead
 
 type mergeHead struct {
-	time uint64
-	of   int // number of the sequence
+	time uint64 // of the next record of the sequence
+	of   int    // number of the sequence
 }
 
 func (h mergeHead) before(g mergeHead) bool {

@@ -16,10 +16,10 @@ const (
 // The records that describe a pipe's events and features.
 var describing = []RecordType{RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData}
 
-// A description gathers what a pipe's records say of what a file has in its header.
+// A description collects from the records of a pipe what a file has in its header.
 type description struct {
 	r    *Recording
-	new  []*Event // not the Recording's yet
+	new  []*Event // events that settle will add to the Recording
 	byID map[uint64]*Event
 }
 
@@ -28,8 +28,8 @@ func newDescription(r *Recording) *description {
 	return &description{r: r, byID: make(map[uint64]*Event)}
 }
 
-// readPipe reads the description of a pipe that is at hand as a whole. Damage
-// ends it and is left for the scanner to report.
+// readPipe reads the description of a recording in pipe form that is in memory as a whole.
+// It stops at damage, which a later scan reports.
 func (r *Recording) readPipe() {
 	d := newDescription(r)
 	s := r.Scan(KeepCompressed(), Only(describing...))
@@ -40,7 +40,7 @@ func (r *Recording) readPipe() {
 	d.end()
 }
 
-// describes reports whether rec is one that take takes.
+// describes reports whether rec is of a type that take reads.
 func (d *description) describes(rec *Record) bool {
 	switch rec.Type {
 	case RecordHeaderAttr, RecordEventUpdate, RecordHeaderFeature, RecordHeaderTracingData:
@@ -49,7 +49,8 @@ func (d *description) describes(rec *Record) bool {
 	return false
 }
 
-// take adds a record to the description. payload is what follows it.
+// take adds a record to the description. payload has the bytes that follow the record and
+// are not counted in its size.
 func (d *description) take(rec *Record, payload []byte) {
 	r := d.r
 	raw, e := rec.Raw, r.endian
@@ -94,7 +95,7 @@ func (d *description) feature(f Feature, at int64, b []byte) {
 	d.r.features[f] = section{at, b}
 }
 
-// settle makes the events that came since it was last called the Recording's.
+// settle adds the events that were found since its last call to the Recording.
 func (d *description) settle() {
 	r := d.r
 	if len(d.new) > 0 && len(r.events) == 0 {
@@ -107,7 +108,7 @@ func (d *description) settle() {
 	d.new = nil
 }
 
-// end does what needs the whole description.
+// end completes the Recording when the description is complete.
 func (d *description) end() {
 	if len(d.r.events) == 0 {
 		d.r.warn(pipeHeader, ErrMalformed, "the recording has no events")
@@ -129,7 +130,7 @@ func (r *Recording) pipeAttr(rec *Record) *Event {
 	return &Event{Attr: attr, IDs: r.endian.u64s(b[attr.Size:])}
 }
 
-// maxWarnings bounds what a stream without an end can have kept of it.
+// maxWarnings bounds the warnings that are kept of a stream, which may never end.
 const maxWarnings = 1000
 
 func (r *Recording) warnRecord(err error) {

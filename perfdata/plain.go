@@ -5,15 +5,16 @@ package perfdata
 
 import "encoding/binary"
 
-// A plain record is one that all events of a recording write with their fields at the same
-// places, with the thread, a time, an id and a CPU, in little-endian byte order. Nearly all
-// records of a long recording are plain. Decoding one takes a few loads, in any goroutine.
+// A record is plain if all events of its recording have the thread, the time, the id and the
+// CPU at the same offsets, and the byte order is little-endian. Nearly all records of a long
+// recording are plain. Decoding one takes a few loads, in any goroutine.
 
 // fieldPlaces are the offsets of a SampleID's fields, from the beginning of a SAMPLE record or
-// of a trailer. Size is where they end, and 0 if no record is plain.
+// of a trailer. size is where they end, and 0 if no record is plain.
 type fieldPlaces struct{ tid, time, id, cpu, size int }
 
-// placesIn returns the places of the fields of layouts, if there is one layout that has all.
+// placesIn returns the offsets of the fields, which begin at from, if there is one layout and
+// it has all of them.
 func (r *Recording) placesIn(layouts []*layout, from int) fieldPlaces {
 	if r.endian == big || len(layouts) != 1 || r.noIDs {
 		return fieldPlaces{}

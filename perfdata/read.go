@@ -9,7 +9,7 @@ import (
 )
 
 // A ReadValues is the values of one counter or of a group of them, as read(2)
-// gives them: struct read_format, whose shape is the attr's read_format
+// returns them: struct read_format, whose fields depend on the attr's read_format
 // (perf_output_read of kernel/events/core.c). It aliases Record.Raw.
 type ReadValues struct {
 	Format      ReadFormat
@@ -48,7 +48,8 @@ func (e endian) readSize(f ReadFormat, b []byte) uint64 {
 	return 8 + times + arraySize(e.u64(b), n, len(b))
 }
 
-// arraySize returns the size of n elements, or of more than there is room for.
+// arraySize returns the size of n elements of size bytes, or room+1 if they need more than
+// room bytes.
 func arraySize(n, size uint64, room int) uint64 {
 	if n > uint64(room)/size {
 		return uint64(room) + 1
@@ -56,7 +57,7 @@ func arraySize(n, size uint64, room int) uint64 {
 	return n * size
 }
 
-// readValues decodes what readSize has measured.
+// readValues decodes the struct read_format in b, whose length is that of readSize.
 func (e endian) readValues(f ReadFormat, b []byte) ReadValues {
 	v := ReadValues{Format: f, order: e}
 	first := e.u64(b) // a group begins with the number of values, which also follows from the size
