@@ -148,10 +148,10 @@ type Record struct {
 	Type RecordType
 	Misc uint16
 	// File is the index of the data file in Recording.Files: 0 is the file itself
-	// or DIR/data, then come DIR/data.N in the order of N.
+	// or DIR/data; DIR/data.N follow in the order of N.
 	File int
-	// Offset is where the record's header is in its data file; for a record
-	// out of a COMPRESSED record, where that one is.
+	// Offset is the offset in bytes of the record's header in its data file. A
+	// record that was compressed has the Offset of its COMPRESSED record.
 	Offset int64
 	// Raw is the whole record, header included, in the recording's byte order.
 	// It aliases the recording's memory, is read-only, and is valid until

@@ -18,9 +18,9 @@ import (
 	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
-// A Recording is an open recording. Once open it does not change: all its
-// methods but Close may be called by any number of goroutines at once. (That
-// of a [Reader] grows; see there.)
+// A Recording is an open recording. It does not change while it is open: all its
+// methods except Close are safe for concurrent use. That of a [Reader] does
+// change; see [Reader.Recording].
 type Recording struct {
 	path, dir string
 	files     []dataFile
@@ -38,8 +38,8 @@ type Recording struct {
 	plainPokes, plainSamples fieldPlaces
 
 	features map[Feature]section
-	early    []*mapfile.File // of features that are not in the data file
-	clean    error
+	early    []*mapfile.File // files of features next to the data file, see readEarly
+	clean    error           // what CleanEnd returns
 	warnings []error
 }
 
@@ -70,9 +70,9 @@ type section struct {
 // it was made with --threads).
 //
 // Files are mapped into memory. If a file is cut short while it is open, an access
-// to what is gone ends the program, unless it is inside of a [Guard]; and of the
-// file's last page, bytes that are gone read as zeros. See [Recording.Check]. Open
-// itself returns an error in that case, a *[ChangedError].
+// to the part that was cut off ends the program, unless it is inside of a [Guard].
+// In the page where the file now ends, that part reads as zeros. See
+// [Recording.Check]. If this happens during Open, Open returns a *[ChangedError].
 //
 // What cannot be read at all gives an error: that of the file system, or a
 // [*FormatError] that wraps [ErrBadMagic], [ErrUnsupported], [ErrTruncated] or
@@ -196,10 +196,10 @@ func (r *Recording) Close() error {
 	return errors.Join(errs...)
 }
 
-// Unload lets go of the memory that the recording's mapped files take. Nothing
-// becomes invalid: what is touched later is read from the files again. A program
-// that goes through a recording larger than the memory it wants to take calls
-// this now and then, or scans with [Unmapped].
+// Unload releases the memory that the recording's mapped files take. All slices
+// stay valid: what is used later is read from the files again. A program that reads
+// a recording larger than the memory it may use calls Unload from time to time, or
+// scans with [Unmapped].
 func (r *Recording) Unload() {
 	for _, f := range r.files {
 		if f.file != nil {
@@ -221,7 +221,7 @@ func (r *Recording) ByteOrder() binary.ByteOrder { return r.endian.order() }
 // Pipe reports whether the recording has pipe form.
 func (r *Recording) Pipe() bool { return r.pipe }
 
-// Size returns the bytes of all data files together.
+// Size returns the size in bytes of all data files together.
 func (r *Recording) Size() int64 {
 	var n int64
 	for _, f := range r.files {
@@ -252,7 +252,7 @@ func (r *Recording) Events() []*Event { return r.events }
 // CleanEnd returns nil if the recording is known to be whole: one file, whose
 // header gives the size of its data, which is all there, and whose feature
 // sections follow as perf writes them when it ends (perf_session__write_header
-// of tools/perf/util/header.c). Otherwise the error says what is missing; Pipes
+// of tools/perf/util/header.c). Otherwise the error says what is missing. Pipes
 // and recordings of several files never have a clean end, because nothing in
 // them shows whether they were cut.
 func (r *Recording) CleanEnd() error { return r.clean }

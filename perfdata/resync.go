@@ -27,12 +27,12 @@ import (
 // them contradicts itself.
 const (
 	proofNeeded  = 6
-	proofAtEnd   = 4  // where the records end with those that prove
-	proofByID    = 4  // a record of the kernel, with an id of the recording and a time that is near
-	proofBySize  = 2  // another record whose content has exactly its size
-	proofByType  = 1  // a record that perf itself wrote whose content is well-formed
-	proofRecords = 64 // no more records are looked at
-	proofNear    = 86_400_000_000_000
+	proofAtEnd   = 4                  // where the records end with those that prove
+	proofByID    = 4                  // a record of the kernel, with an id of the recording and a time that is near
+	proofBySize  = 2                  // another record whose content has exactly its size
+	proofByType  = 1                  // a record that perf itself wrote whose content is well-formed
+	proofRecords = 64                 // no more records are looked at
+	proofNear    = 86_400_000_000_000 // nanoseconds: one day
 	// proofAhead is how many headers must be plausible behind a record whose
 	// content does not show its size.
 	proofAhead = 3
@@ -148,8 +148,9 @@ func (p *prover) isNear(h header, id *SampleID) bool {
 	return max(id.Time, last)-min(id.Time, last) <= proofNear
 }
 
-// isCredible reports whether no record is larger than its type lets it be, where
-// that would take long to find out.
+// isCredible reports whether h.size is possible for a record that contains a name. A path has
+// at most 4096 bytes. Without this check, a wrong size would lead to a long search for the end
+// of the name.
 func (h header) isCredible() bool {
 	const longName = 4096 + 512
 	switch h.typ {
@@ -159,11 +160,12 @@ func (h header) isCredible() bool {
 	return true
 }
 
-// search looks for the first place in b at or after from, and before to, where
-// records begin. It returns that place, or the place where it had to stop
-// because b, which is not complete, ends.
+// search looks for the first offset in b at or after from, and before to, where records begin.
+// It returns that offset, or the one where it had to stop because b, which is not complete,
+// ends. All known types are less than 256, so three of the four bytes of a type are zero: the
+// last three if little-endian, the first three if big-endian.
 func (p *prover) search(b []byte, from, to int, complete bool) (at int, v verdict) {
-	zeros := 1 // the bytes of a type that are 0 since all known types are less than 256: three from here on
+	zeros := 1 // offset of the three zero bytes
 	if p.r.endian == big {
 		zeros = 0
 	}
@@ -316,8 +318,8 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 		return s.search(headerSize, end)
 	}
 	if h.typ >= firstUserRecord && f != exact || f == misfit {
-		// Few of the records that perf itself wrote have the length of their content. No record ends
-		// with another one.
+		// The content of most records that perf itself wrote does not show their size. But no
+		// record ends with another one.
 		for at = headerSize; at+headerSize <= size; at += 8 {
 			if p.isFilled(b[at:size], proofBySize) {
 				return at, true
@@ -347,8 +349,8 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 	return at, v == proven && p.isFilled(b[at:end], proofAtEnd)
 }
 
-// maxTraceSearch is how far behind an AUXTRACE record whose trace is not there in
-// full its size is taken to be damaged.
+// maxTraceSearch is how many bytes after an AUXTRACE record the Scanner searches for records
+// if the file ends before the trace does. If it finds some, the size of the trace is damaged.
 const maxTraceSearch = 64 << 20
 
 // mayBeOversize reports whether the kernel writes records of this type that claim
@@ -357,8 +359,8 @@ func mayBeOversize(t RecordType) bool {
 	return t == RecordTextPoke || t == RecordKSymbol || t == RecordBPFEvent
 }
 
-// contentEnds returns the first place at which the record may end by its content
-// and a trailer, and which is one.
+// contentEnds returns the first offset at which the record may end by its content and a
+// trailer, and for which one returns true.
 func (r *Recording) contentEnds(h header, raw []byte, one func(at int) bool) (at int, ok bool) {
 	switch {
 	case h.typ == RecordFinishedRound || h.typ == RecordFinishedInit:
@@ -420,7 +422,7 @@ func (s *Scanner) lose(h header, err *FormatError) {
 	}
 	start := s.off
 	for {
-		// What has been looked at of a stream need not be kept.
+		// The part of a stream that was searched need not be kept.
 		found, ok := s.search(1, searchStep)
 		if ok {
 			s.skipTo(at, h, err, found)

@@ -10,14 +10,14 @@ import (
 )
 
 // A Sample is a SAMPLE record (perf_output_sample of kernel/events/core.c,
-// evsel__parse_sample of tools/perf/util/evsel.c). Its fields are those that
-// are at a fixed place. The parts behind them, each as long as the one before
-// it lets it begin, are found when a method asks for them, and only as far as
-// it takes; what has been found is remembered.
+// evsel__parse_sample of tools/perf/util/evsel.c). Its fields are those at fixed
+// offsets. The parts that follow have variable sizes: each begins where the one
+// before it ends. The method for a part finds it and the parts before it, and the
+// Sample remembers where they are.
 //
-// A part that the event does not sample comes as its zero value without an
-// error; Type says so. A part that does not fit in the record gives a
-// [*FormatError], and so do all behind it.
+// If the event does not sample a part, its method returns the zero value and no
+// error; Type has the parts that it samples. A part that does not fit in the
+// record gives a [*FormatError], and so do all parts after it.
 //
 // A Sample can be used for one record after the other. What its methods return
 // aliases Record.Raw. It serves one goroutine at a time.
@@ -25,7 +25,7 @@ type Sample struct {
 	// Type says what the sample carries: its event's sample_type.
 	Type   SampleType
 	IP     uint64 // with SampleIP
-	Addr   uint64 // with SampleAddr: what it means is the event's
+	Addr   uint64 // with SampleAddr: its meaning depends on the event
 	Period uint64 // with SamplePeriod: events since the sample before
 	SampleID
 
@@ -55,7 +55,7 @@ const (
 	numSampleParts
 )
 
-// sampleParts says with which bits of sample_type a part is there.
+// sampleParts has the bits of sample_type that select each part.
 var sampleParts = [numSampleParts]SampleType{
 	partRead:         SampleRead,
 	partCallchain:    SampleCallchain,
@@ -80,9 +80,9 @@ const (
 	beforePeriod = beforeAddr | SampleAddr | SampleEventID | SampleStreamID | SampleCPU
 )
 
-// Sample decodes a SAMPLE record into s, without allocating; how far see
-// [Sample]. The error, where the record is too short for its fixed fields or
-// names no event of the recording, is a [*FormatError].
+// Sample decodes the fixed fields of a SAMPLE record into s, without allocating; see
+// [Sample] for the other parts. s keeps rec.Raw. The error, where the record is too
+// short for its fixed fields or names no event of the recording, is a [*FormatError].
 func (r *Recording) Sample(rec *Record, s *Sample) error {
 	raw := rec.Raw
 	if rec.Type != RecordSample || len(raw) < headerSize {
@@ -266,7 +266,8 @@ const (
 	branchEntry    = 24      // u64 from, to, flags
 )
 
-// branchSizes returns the bytes before the entries, and for each of them.
+// branchSizes returns the bytes before the entries, and the bytes of each entry with its
+// counters.
 func (s *Sample) branchSizes() (head, entry uint64) {
 	head, entry = 8, branchEntry
 	if s.Event.Attr.BranchSampleType&branchHWIndex != 0 {
@@ -281,8 +282,8 @@ func (s *Sample) branchSizes() (head, entry uint64) {
 // A BranchStack is a sample's branch stack: the branches that the CPU took
 // last, the youngest first.
 type BranchStack struct {
-	// HWIndex is the place of the first entry in the CPU's own table, if
-	// HasHWIndex; perf joins the call stacks of several samples by it.
+	// HWIndex is the index of the first entry in the CPU's table, if HasHWIndex is
+	// set. perf uses it to join the call stacks of several samples.
 	HWIndex    uint64
 	HasHWIndex bool
 	entries    []byte
@@ -464,7 +465,7 @@ func (s *Sample) UserStack() ([]byte, error) {
 	if len(b) < 16 {
 		return nil, err
 	}
-	// What lies beyond the valid size is whatever the buffer held before.
+	// The bytes after the valid size are undefined.
 	stack := b[8 : len(b)-8]
 	return stack[:min(s.r.endian.u64(b[len(b)-8:]), uint64(len(stack)))], nil
 }
@@ -567,8 +568,8 @@ func (s *Sample) Rest() ([]byte, error) {
 	return s.rec.Raw[s.start[numSampleParts]:], nil
 }
 
-// markBranchCounters notes which events' branch stacks have counters: those of
-// every event of a group in which one asks for them (is_branch_counters_group
+// markBranchCounters marks the events whose branch stacks have counters: all events
+// of a group in which one event asks for counters (is_branch_counters_group
 // of arch/x86/events/intel/lbr.c, evsel__has_branch_counters).
 func (r *Recording) markBranchCounters() {
 	for _, ev := range r.events {

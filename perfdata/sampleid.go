@@ -73,8 +73,8 @@ func newLayout(has SampleType, order ...SampleType) layout {
 	return l
 }
 
-// trailerLayout follows perf_event__header_size and
-// perf_evsel__parse_id_sample (tools/perf/util/evsel.c), forwards.
+// trailerLayout follows perf_event__id_header_size (kernel/events/core.c).
+// perf_evsel__parse_id_sample (tools/perf/util/evsel.c) reads the same fields backwards.
 func trailerLayout(a *Attr) layout {
 	if a.Flags&FlagSampleIDAll == 0 {
 		return newLayout(0)
@@ -109,10 +109,10 @@ func (l *layout) decode(b []byte, e endian, ev *Event, id *SampleID) {
 	}
 }
 
-// quick does what locate and decode do for the fields at raw[at:], where the
-// recording is little-endian, its events have one layout, and that has an id:
-// the way of nearly all records, in less than half the time. It reports whether
-// it did, and how many bytes are left over.
+// quick does what locate and decode do for the fields at raw[at:], in less than half the
+// time. It works if the recording is little-endian and its events have one layout, which
+// has an id, as in nearly all recordings. ok reports whether it did; excess is the number
+// of bytes of raw after the fields.
 func (r *Recording) quick(layouts []*layout, raw []byte, at int, id *SampleID) (excess int, ok bool) {
 	if r.endian == big || len(layouts) != 1 || at > len(raw) {
 		return 0, false
@@ -154,17 +154,15 @@ func (r *Recording) quick(layouts []*layout, raw []byte, at int, id *SampleID) (
 // SampleID decodes a record's trailer, or a sample's fields, into id, without
 // decoding the rest of the record and without allocating.
 //
-// The trailer is taken from the record's end; that of a TEXT_POKE, KSYMBOL or
-// BPF_EVENT from where the content ends, since the kernel lets the header of
-// those claim too much when several events listen (see [TextPoke]). Records
-// that perf writes itself (from HEADER_ATTR on) carry none: id is then zero
-// and its Event nil.
+// The trailer is at the end of the record. That of a TEXT_POKE, KSYMBOL or BPF_EVENT
+// follows the content, because the size in the header of these records is too large
+// if several events listen (see [TextPoke]). Records that perf itself writes (from
+// HEADER_ATTR on) have no trailer: id is then zero and its Event nil.
 //
-// Which layout the fields have depends on the event, and which event it is
-// is among the fields: as perf does, SampleID relies on an id that is
-// at the same place in all events' records, or on IDENTIFIER. A record that is
-// too short for what it should carry, or does not name one event where the
-// layout depends on it, gives a [*FormatError] and a zero id.
+// The layout of the fields depends on the event, and the fields name the event. As
+// perf does, SampleID relies on an id that is at the same offset for all events, or
+// on IDENTIFIER. A record that is too short for its fields gives a [*FormatError] and
+// a zero id. So does one that does not name its event if the layout depends on it.
 func (r *Recording) SampleID(rec *Record, id *SampleID) error {
 	if rec.Type >= firstUserRecord {
 		*id = SampleID{}
@@ -253,7 +251,7 @@ func (r *Recording) locate(layouts []*layout, raw []byte, at int) (*layout, *Eve
 	if len(layouts) != 1 {
 		return r.locateAmong(layouts, raw, at)
 	}
-	// The way of nearly all recordings.
+	// Nearly all recordings have one layout.
 	l := layouts[0]
 	id, ok := l.readID(raw, at, r.endian)
 	if !ok {
@@ -265,8 +263,8 @@ func (r *Recording) locate(layouts []*layout, raw []byte, at int) (*layout, *Eve
 	return l, r.ids.find(id)
 }
 
-// readID reads the id out of the fields that begin at raw[at:], 0 where they
-// have none. It reports whether the fields fit.
+// readID returns the id in the fields that begin at raw[at:], 0 if they have none, and
+// whether the fields fit in raw.
 func (l *layout) readID(raw []byte, at int, e endian) (uint64, bool) {
 	if at == fromEnd {
 		at = max(len(raw)-l.size, headerSize)
@@ -280,10 +278,10 @@ func (l *layout) readID(raw []byte, at int, e endian) (uint64, bool) {
 	return e.u64(raw[at+l.id:]), true
 }
 
-// locateAmong tries the layouts in turn: the right one is that under which the
-// id found belongs to an event of this very layout. A record that ends with it
-// is well-formed; in one that claims too much several may seem right, when a
-// time or a CPU looks like an id, and then none is taken.
+// locateAmong tries the layouts in turn. The right layout is the one whose id belongs to an
+// event of that layout. A record that ends with these fields is well-formed. In a record
+// whose size is too large, a time or a CPU may look like an id, so that several layouts
+// seem right; locateAmong then returns none.
 func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout, *Event) {
 	var found *layout
 	var event *Event
@@ -307,8 +305,8 @@ func (r *Recording) locateAmong(layouts []*layout, raw []byte, at int) (*layout,
 	if found != nil {
 		return found, event
 	}
-	// What perf made up has the first event's layout and no id. The records of
-	// an event that puts no id into them can be recognised by their length alone.
+	// Records that perf synthesized have the first event's layout and no id. The
+	// records of an event without ids can be recognized only by their length.
 	for i, l := range layouts {
 		id, ok := l.readID(raw, at, r.endian)
 		if ok && id == 0 && (i == 0 || l.id < 0 && len(raw)-at == l.size) {
