@@ -30,9 +30,9 @@ import (
 type Scanner struct {
 	r       *Recording
 	rec     Record
-	buf     []byte // the current file up to the end of its records; of a stream the part at hand
-	off     int    // of the next record
-	base    int64  // of buf[0] in the file
+	buf     []byte // the current file up to the end of its records; of a stream the part in memory
+	off     int    // offset in buf of the next record
+	base    int64  // offset in the file of buf[0]
 	file    int
 	lastOf  int // the files end before this one
 	want    filter
@@ -41,10 +41,10 @@ type Scanner struct {
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater
-	pending bool       // before the record at off, one of the next two is due
-	inside  bool       // records of inflate are to be handed over
-	skip    uint64     // bytes of a stream's payload are to be passed over
-	inType  RecordType // COMPRESSED or COMPRESSED2, as that they came in
+	pending bool       // inside or skip must be dealt with before the record at off
+	inside  bool       // inflate may have further records
+	skip    uint64     // bytes of a stream's payload to skip
+	inType  RecordType // of the compressed record that inflate was last given: COMPRESSED or COMPRESSED2
 
 	repeated bool  // the decoder has been given that record twice
 	failed   bool  // the current file cannot be read further
@@ -57,8 +57,8 @@ type Scanner struct {
 // A ScanOption changes what a [Scanner] hands over.
 type ScanOption func(*Scanner)
 
-// Only skips records of all other types, at the least cost. An Only without
-// types skips all records, which leaves the framing to be checked.
+// Only skips records of all other types, at the least cost. Without types it skips
+// all records, so that the Scanner only checks their framing.
 func Only(types ...RecordType) ScanOption {
 	return func(s *Scanner) {
 		s.want = filter{on: true}
@@ -68,15 +68,15 @@ func Only(types ...RecordType) ScanOption {
 	}
 }
 
-// KeepCompressed leaves COMPRESSED records alone: what is inside is not handed over.
+// KeepCompressed makes the Scanner return COMPRESSED and COMPRESSED2 records without the
+// records inside them.
 func KeepCompressed() ScanOption { return func(s *Scanner) { s.outer = true } }
 
-// Unmapped reads the files, a quarter of a megabyte at a time, instead of
-// touching the memory that they are mapped to. It takes no memory to speak of, and
-// is faster where the system takes long to provide pages that are touched for the
-// first time, as virtual machines do. Record.Raw is valid until the next record
-// only, and [Scanner.Payload] returns nil. In [Recording.Ordered], and where
-// files are not mapped, it changes nothing.
+// Unmapped reads the files, 256 KiB at a time, instead of using their mapping. It
+// needs little memory, and is faster where the first access to a mapped page is slow,
+// as in virtual machines. Record.Raw is then valid until the next record only, and
+// [Scanner.Payload] returns nil. Unmapped has no effect in [Recording.Ordered], and
+// on files that are not mapped.
 func Unmapped() ScanOption { return func(s *Scanner) { s.reads = true } }
 
 // Scan returns a [Scanner] that is before the first record.
@@ -112,10 +112,10 @@ func (f *filter) add(t RecordType) {
 	f.other[t] = true
 }
 
-// with returns a filter that has the given types too.
+// with returns a filter that has the given types too. They must be less than 128.
 func (f *filter) with(types ...RecordType) filter {
 	g := filter{on: true, low: f.low, other: f.other}
-	for _, t := range types { // below 128, so that other is not changed
+	for _, t := range types { // other is shared with f and must not change
 		g.add(t)
 	}
 	return g
@@ -273,9 +273,9 @@ func (s *Scanner) failAt(offset int64, typ RecordType, err error, format string,
 	s.failed = true
 }
 
-// nextSpecial goes to the record at s.off, which the header alone does not
-// frame, or whose content does not take just the size in it. It reports whether
-// the record is to be handed over.
+// nextSpecial goes to the record at s.off if Next cannot frame it by its header alone, or if
+// its content does not have exactly the size in the header. It reports whether Next should
+// return the record.
 func (s *Scanner) nextSpecial(h header) bool {
 	s.whole(h)
 	b := s.buf[s.off:]
@@ -356,9 +356,9 @@ func (s *Scanner) compressed() {
 	s.inside, s.pending, s.inType, s.repeated = true, true, s.rec.Type, false
 }
 
-// again gives the decoder the current record once more if it is at fault with the
-// first frame in it, and reports whether it did: a frame's checksum is compared
-// only when the next one begins.
+// again gives the decoder the current record once more, and reports whether it did. The
+// decoder compares a frame's checksum only when the next frame begins. So an error at the
+// beginning of a record is about the frame before it.
 func (s *Scanner) again() bool {
 	b := s.r.endian.compressed(&s.rec)
 	if s.rec.Type != s.inType || s.repeated || !isFrame(b) {
@@ -372,8 +372,8 @@ func (s *Scanner) insideErr(err error) error {
 	return &FormatError{File: s.r.fileName(s.file), Offset: s.rec.Offset, Record: s.inType, Msg: "what is inside cannot be read further", Err: err}
 }
 
-// nextPending does what is due before the record at s.off, and reports whether
-// that led to a record which is to be handed over.
+// nextPending does what must be done before the record at s.off, and reports whether that
+// led to a record that Next should return.
 func (s *Scanner) nextPending() bool {
 	if s.inside {
 		if s.nextInside() {
@@ -386,8 +386,8 @@ func (s *Scanner) nextPending() bool {
 	return false
 }
 
-// nextInside goes to the next record out of the COMPRESSED record that was
-// read last, and reports whether there is one that is to be handed over.
+// nextInside goes to the next record in the COMPRESSED record that was read last, and
+// reports whether there is one that Next should return.
 func (s *Scanner) nextInside() bool {
 	for {
 		h, raw, err := s.inflate.next()
@@ -449,7 +449,7 @@ func malformed(format string, args ...any) *FormatError {
 	return &FormatError{Err: ErrMalformed, Msg: fmt.Sprintf(format, args...)}
 }
 
-// aligned reports whether records of this type are multiples of 8 bytes. Those
-// of the kernel are; perf has rounded up its own with few exceptions, but not
-// always had (4.16's CPU_MAP).
+// aligned reports whether the sizes of records of this type are always multiples of 8
+// bytes. Those of the kernel's records are. Some of perf's are not, and older perfs had
+// more such types (CPU_MAP in 4.16).
 func (t RecordType) aligned() bool { return t < firstUserRecord }

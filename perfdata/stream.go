@@ -11,9 +11,9 @@ import (
 	"math"
 )
 
-// A Reader reads a recording as it comes out of a pipe, a socket, or a program
-// that decompresses it. It hands the records over as they arrive and keeps none
-// of them, so that it can follow a perf record that is still running.
+// A Reader reads a recording from a pipe, a socket, or a program that decompresses
+// it. It returns the records as they arrive and keeps none of them, so it can
+// follow a perf record that is still running.
 //
 //	rd, err := perfdata.NewReader(os.Stdin)
 //	...
@@ -22,9 +22,8 @@ import (
 //	}
 //	if err := rd.Err(); err != nil { ... }
 //
-// What is known about the records grows on the way: in pipe form, events and
-// features are themselves records (perf's session.c calls them synthesized),
-// and in file form the features follow the records.
+// Events and features become known on the way: in pipe form they are records (perf
+// calls them synthesized), and in file form the features follow the records.
 //
 // A Reader serves one goroutine.
 type Reader struct {
@@ -38,28 +37,28 @@ type Reader struct {
 	ended   bool
 }
 
-// A source is where a Scanner's bytes come from if they are not all at hand.
+// A source provides a Scanner's bytes if they are not all in memory.
 type source struct {
 	io.Reader
-	sized bool   // there are left bytes more to come, not as many as Reader has
-	left  uint64 //
-	err   error  // that of Reader, io.EOF aside
-	eof   bool
+	sized bool   // the records end after left bytes, not where Reader does
+	left  uint64 // bytes to read, if sized
+	err   error  // the first error of Reader but io.EOF
+	eof   bool   // no more bytes will come
 }
 
 const (
 	streamBuffer = 256 << 10
 	maxHead      = 64 << 20 // the part of a file before its records; the ids of 1,000 events on 1,000 CPUs are 8 MB
-	emptyReads   = 100      // after which a reader that gives nothing is given up, as bufio does
+	emptyReads   = 100      // successive reads of 0 bytes after which the stream has failed, as in bufio
 )
 
 // NewReader reads a recording's header from src and returns a Reader that is
-// before its first record. The options are those of [Recording.Scan]; records
-// that describe others are taken note of even where [Only] leaves them out.
+// before its first record. The options are those of [Recording.Scan]. The Reader
+// uses records that describe others even if [Only] does not return them.
 //
-// A recording in file form can be read in this way too, as far as the header
-// says how long its records are and its events are before them, as perf writes
-// it. Otherwise it is read into memory as a whole.
+// A recording in file form is read as a stream if its header has the size of the
+// records, and its events are before them, as perf writes it. Otherwise it is read
+// into memory as a whole.
 //
 // The errors are those of src, and those of [Open].
 func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
@@ -120,7 +119,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 	if rd.desc != nil && rd.want.on {
 		rd.s.want = rd.want.with(describing...)
 	}
-	// Of the first bytes, some may belong to the records already.
+	// The last of the bytes read so far may belong to the records.
 	rd.s.buf = make([]byte, 0, streamBuffer)
 	tail := head[min(start, uint64(len(head))):]
 	if rd.src.sized && uint64(len(tail)) > rd.src.left {
@@ -156,8 +155,8 @@ func readUpTo(b []byte, src io.Reader, n int) ([]byte, error) {
 }
 
 // Recording returns what is known so far. Its methods that decode records and
-// features serve as they do on an open one, but not while another goroutine is
-// in [Reader.Next]; it has no records to scan.
+// features work as those of an open recording, but must not be called while another
+// goroutine is in [Reader.Next]. It has no records to scan.
 func (rd *Reader) Recording() *Recording { return rd.r }
 
 // Next goes to the next record and reports whether there is one, waiting for it
@@ -228,8 +227,8 @@ func (rd *Reader) end() {
 func (rd *Reader) Record() *Record { return &rd.s.rec }
 
 // Payload returns a reader of the bytes that follow the current record and are
-// not counted in its size, as [Scanner.Payload] has them, until the next
-// [Reader.Next]. What is not read of them is skipped.
+// not counted in its size, see [Scanner.Payload]. It is valid until the next
+// [Reader.Next], which skips the bytes that were not read.
 func (rd *Reader) Payload() io.Reader {
 	switch {
 	case rd.payload != nil:
@@ -259,9 +258,9 @@ func (s *Scanner) more(n int) bool {
 	}
 	for idle := 0; len(s.buf)-s.off < n && !src.eof && src.err == nil; {
 		if cap(s.buf)-s.off < n || len(s.buf) == cap(s.buf) || s.off == len(s.buf) {
-			// Bytes that the caller may still hold are overwritten only here,
-			// on the way to the next record.
-			// The record before may turn out to be damaged.
+			// Bytes that the caller may still use are overwritten only here, on the
+			// way to the next record. The record before is kept: it may turn out to
+			// be damaged.
 			keep := s.off
 			if before := int64(s.off) + s.base - s.prev; s.prev >= s.base && before <= maxRecord {
 				keep -= int(before)

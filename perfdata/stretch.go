@@ -3,10 +3,10 @@
 
 package perfdata
 
-// A reader that uses several CPUs looks at the records ahead of a Scanner, which stays the
-// one that decides what is a record. Most records are of the kernel, and exactly as long
-// as their content. The Scanner hands over such a record as it is, so whoever has
-// recognised it with IsExact needs no Scanner for it:
+// A reader that uses several CPUs reads records ahead of a Scanner. The Scanner decides what
+// is a record. But most records are the kernel's, and exactly as long as their content. The
+// Scanner returns such records unchanged, so a goroutine that recognizes one with IsExact does
+// not need the Scanner for it:
 //
 //	rest := s.Rest()        // the records ahead, in memory
 //	... IsExact(rest[:n])   // in any goroutine
@@ -22,17 +22,16 @@ func (s *Scanner) Rest() []byte {
 	return s.buf[s.off:]
 }
 
-// Pass goes behind records of the kernel that are exact, see [Recording.IsExact]: the next
-// n bytes of [Scanner.Rest]. The last record of them has last bytes. Record does not
-// return them.
+// Pass skips the next n bytes of [Scanner.Rest], which must be whole records for which
+// [Recording.IsExact] returns true. The last of these records has last bytes.
+// [Scanner.Record] does not return them.
 func (s *Scanner) Pass(n, last int) {
 	s.off += n
 	s.prev = s.base + int64(s.off-last)
 }
 
 // IsExact reports whether raw is a record of the kernel whose header and content agree about
-// its size. A [Scanner] that comes to raw then hands it over unchanged. IsExact is safe for concurrent
-// use.
+// its size. A [Scanner] returns such a record unchanged. IsExact is safe for concurrent use.
 func (r *Recording) IsExact(raw []byte) bool {
 	if len(raw) < headerSize {
 		return false

@@ -3,13 +3,13 @@
 
 package perfdata
 
-// A Switch is a SWITCH or SWITCH_CPU_WIDE record: a task comes onto a CPU or
-// leaves it (perf_event_switch_output of kernel/events/core.c). Which task that
-// is says the trailer; MiscSwitchOut in Record.Misc that it leaves,
-// MiscSwitchPreempt that it would have gone on.
+// A Switch is a SWITCH or SWITCH_CPU_WIDE record: a task starts to run on a CPU or
+// stops (perf_event_switch_output of kernel/events/core.c). The trailer names the
+// task. MiscSwitchOut in Record.Misc is set if the task stops, MiscSwitchPreempt if
+// it was preempted, so that it was still able to run.
 type Switch struct {
-	// The task that comes next, or with which the CPU was busy before; of
-	// SWITCH_CPU_WIDE only.
+	// The task that runs next, or the one that ran before; only in
+	// SWITCH_CPU_WIDE.
 	NextPrevPID, NextPrevTID uint32
 	SampleID
 }

@@ -25,11 +25,11 @@ type Tail struct {
 	wait func() error
 
 	began bool
-	plain bool // complete when it began: it is handed over as it is
+	plain bool // the recording was complete when the Tail began: Read returns it unchanged
 	r     Recording
 	start int64 // of the records; 0 while the header is not there
-	off   int64 // of the next byte to hand over
-	limit int64 // up to here there are whole records
+	off   int64 // offset of the next byte to return
+	limit int64 // end of the whole records so far
 	stuck bool  // what follows the limit is not a record
 	buf   []byte
 }
@@ -96,7 +96,7 @@ func (t *Tail) hide(p []byte) {
 func (t *Tail) look() (ended bool, err error) {
 	head, err := t.read(0, fileHeader)
 	if err != nil || len(head) < pipeHeader || t.r.endian.u64(head) == 0 {
-		return false, err // perf writes the header behind the attrs
+		return false, err // perf writes the header after the attrs
 	}
 	size, err := t.r.readMagic(head)
 	if err != nil {

@@ -23,8 +23,8 @@ type Mmap struct {
 	Prot, Flags   uint32 // PROT_* and what the recorder adds; MAP_*; of MMAP2 only, and 0 in that of kernels before 3.16
 	Filename      []byte // aliases Record.Raw
 	SampleID
-	// Excess is how many bytes between the name with its NULs and the trailer
-	// belong to neither. It is 0 in a record that is well-formed.
+	// Excess is the number of bytes after the name and its NULs and before the
+	// trailer. It is 0 in a well-formed record.
 	Excess int
 }
 
@@ -33,7 +33,7 @@ const (
 	mmapName   = 40 // u32 pid, tid; u64 addr, len, pgoff
 	mmap2Prot  = 64 // u32 maj, min; u64 ino, ino_generation; or u8 build_id_size, 3 reserved, u8 build_id[20]
 	mmap2Name  = 72 // u32 prot, flags
-	mmap2Old   = 64 // of the name before there were these two
+	mmap2Old   = 64 // of the name in MMAP2 records without prot and flags
 	commName   = 16 // u32 pid, tid
 	taskBody   = 32 // u32 pid, ppid, tid, ptid; u64 time
 	maxBuildID = 20
@@ -76,11 +76,11 @@ func (r *Recording) Mmap(rec *Record, m *Mmap) error {
 // mmapNameAt returns where the name of an MMAP or MMAP2 record begins whose
 // trailer begins at end.
 //
-// Kernels 3.12 to 3.15, and those made of them (RHEL 7), put the name of an
-// MMAP2 where protection and flags are since. Neither attr nor record says so.
-// But protection and flags always have a byte of 0: no PROT_* and no MAP_* that a
-// recorder writes has more than 24 bits. In a name no such byte comes before its
-// end, and one that ends within these 8 bytes leaves no room behind them.
+// In an MMAP2 of kernels 3.12 to 3.15, and of kernels based on them (RHEL 7), the name
+// is at the offset where later kernels have protection and flags. Neither attr nor
+// record shows which it is. But protection and flags always have a byte of 0: no PROT_*
+// and no MAP_* that a recorder writes has more than 24 bits. A name has no such byte
+// before its end, and if it ends within these 8 bytes, the trailer follows them.
 func mmapNameAt(rec *Record, end int) int {
 	switch {
 	case rec.Type == RecordMMAP:
@@ -93,8 +93,8 @@ func mmapNameAt(rec *Record, end int) int {
 	return mmap2Name
 }
 
-// A Comm is a COMM record: a task's new name. With MiscCommExec in
-// Record.Misc it is because of an exec.
+// A Comm is a COMM record: a task's new name. MiscCommExec in Record.Misc is set if an
+// exec caused it.
 type Comm struct {
 	PID, TID uint32
 	Comm     []byte // aliases Record.Raw
@@ -118,9 +118,9 @@ func (r *Recording) Comm(rec *Record, c *Comm) error {
 	return nil
 }
 
-// named decodes the trailer of a record whose body ends with a NUL-terminated
-// string that begins at at, and returns that string and how many bytes behind it
-// and its NULs are not the trailer's.
+// named decodes the trailer of a record whose body ends with a NUL-terminated string
+// at offset at. It returns the string, and how many bytes are between its NULs and the
+// trailer.
 func (r *Recording) named(rec *Record, at int, id *SampleID) (name []byte, excess int, err error) {
 	end, err := r.trailer(rec, id)
 	if err != nil {

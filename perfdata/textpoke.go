@@ -8,11 +8,11 @@ import "encoding/binary"
 // A TextPoke is a TEXT_POKE record: a change of kernel text
 // (perf_event_text_poke of kernel/events/core.c).
 //
-// Excess is by how many bytes the record's header claims more than body and
-// trailer hold; the record's last bytes are then stale. It is 0 in a record
-// that is well-formed. The kernel adds each listening event's trailer to the
-// size in one header that all of them share, so that with two listeners on a
-// CPU the second copy of every record is malformed in this way.
+// Excess is the number of bytes by which the size in the record's header is larger
+// than body and trailer together; the record's last bytes are then stale. It is 0
+// in a well-formed record. All listening events share one header, and the kernel
+// adds each event's trailer to the size in it. So if two events listen on a CPU,
+// the second copy of every record is malformed in this way.
 type TextPoke struct {
 	Addr     uint64 // of the first byte
 	Old, New []byte // before and after; alias Record.Raw; either may be empty

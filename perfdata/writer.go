@@ -21,34 +21,35 @@ import (
 // are spread over several files, or what perf writes to a pipe. Perf reads what
 // it writes, and [Recording.CleanEnd] finds a file whole.
 //
-// Events are set first, then records and features are written in any order;
-// Close completes the recording, without which nothing in a file can be read.
-// The first error is kept and returned by every later call.
+// Events are set first, then records and features are written in any order. Close
+// completes the recording. Before that, only what [Writer.Flush] wrote of a file can
+// be read. The first error is kept and returned by every later call. A Writer serves
+// one goroutine.
 type Writer struct {
 	out      io.WriteSeeker // nil for a pipe
 	close    func() error   // what the Writer itself opened
 	files    []*fileWriter
-	file     *fileWriter // the one that records go to
+	file     *fileWriter // the file that records are written to
 	enc      encoder
 	events   []*Event
 	features map[Feature][]byte
 	compress RecordType // COMPRESSED or COMPRESSED2, 0 for not
-	began    bool       // the records have
-	attrs    int64
-	data     int64
-	end      int64 // of the first file's records
-	attrSize uint64
-	spare    int      // ids for which there is room, for each event
-	idRoom   []uint64 // how many ids there is room for, by event
-	flushed  bool     // the file has a header
+	began    bool       // all that precedes the records is written
+	attrs    int64      // offset of the attrs in the first file
+	data     int64      // offset of the records in the first file
+	end      int64      // end of the records in the first file
+	attrSize uint64     // bytes of an entry of the attrs
+	spare    int        // further ids for which each event has space
+	idRoom   []uint64   // the ids for which each event has space, those it has included
+	flushed  bool       // the file has a header
 	err      error
 }
 
 // A fileWriter writes one data file.
 type fileWriter struct {
 	buf *bufio.Writer
-	at  int64 // bytes written since its start
-	z   *deflater
+	at  int64     // bytes written so far
+	z   *deflater // nil if records are not compressed
 }
 
 func newFileWriter(w io.Writer) *fileWriter {
@@ -139,8 +140,8 @@ func CreateDir(dir string, threads int, order binary.ByteOrder, opts ...WriterOp
 
 const dirVersion = 1 // PERF_DIR_VERSION
 
-// SetFile says into which file of a directory the following records go, as
-// Record.File counts them: 0 is data, to which they go at first, 1 is data.0.
+// SetFile selects the file of a directory that the following records are written to,
+// as Record.File counts them: 0 is data, the file at first, and 1 is data.0.
 func (w *Writer) SetFile(i int) error {
 	if i < 0 || i >= len(w.files) {
 		return w.fail(fmt.Errorf("perfdata: file %d of %d", i, len(w.files)))
@@ -153,10 +154,11 @@ func endianOf(order binary.ByteOrder) endian { return endian(order.Uint16([]byte
 
 var errWriterOrder = errors.New("perfdata: events must be set once, and before records are written")
 
-// SetEvents sets the recording's events. Attr.Size says how long the attrs are
-// to be, 0 for as long as their fields need and perf 6.1 reads; all are made as
-// long as the longest. Where an event has a name, the names are written as the
-// EVENT_DESC section, unless that is written by WriteFeature.
+// SetEvents sets the recording's events, and must be called before anything is written.
+// The Writer keeps events. Attr.Size is the size of an attr in bytes; 0 means 128, the
+// most that perf 6.1 reads, or more if the fields need it. All attrs get the size of the
+// longest. If an event has a name, Close writes the section EVENT_DESC, unless
+// WriteFeature has set it.
 func (w *Writer) SetEvents(events []*Event) error {
 	if w.began {
 		return w.fail(errWriterOrder)
@@ -326,8 +328,8 @@ func (w *Writer) WriteRecord(raw []byte) error {
 	return w.err
 }
 
-// deflate compresses a record. Where a chunk ends within one, the record continues
-// in the next, as where perf's ring buffers wrap around.
+// deflate compresses a record. A record at the end of a chunk continues in the next one,
+// as perf's do where a ring buffer wraps around.
 func (w *Writer) deflate(f *fileWriter, raw []byte) {
 	for len(raw) > 0 && w.err == nil {
 		n := min(len(raw), deflateChunk-f.z.held)
@@ -338,7 +340,7 @@ func (w *Writer) deflate(f *fileWriter, raw []byte) {
 	}
 }
 
-// deflated writes what has been compressed and not been written.
+// deflated writes the compressed bytes that were not written yet, as records.
 func (w *Writer) deflated(f *fileWriter) {
 	if w.err != nil || f.z.held == 0 {
 		return
@@ -409,8 +411,8 @@ func (w *Writer) IDIndex(x *IDIndex) error { return w.encoded(w.enc.idIndex(x)) 
 
 // WriteFeature sets a feature's section, as [Recording.Feature] returns it. A
 // second call for the same feature replaces the first, except in a pipe, where
-// it is a record like others. Data is kept until Close. Sections that hold
-// places in the file (AUXTRACE) become wrong where the records move.
+// it is a record like others. The Writer keeps data until Close. A section with offsets
+// in the file (AUXTRACE) becomes wrong if the records get other offsets.
 func (w *Writer) WriteFeature(f Feature, data []byte) error {
 	if f <= 0 || f >= featureBits {
 		return w.fail(fmt.Errorf("perfdata: feature %d", int(f)))
@@ -423,8 +425,8 @@ func (w *Writer) WriteFeature(f Feature, data []byte) error {
 	return w.err
 }
 
-// Close writes what is still to be written, of a file the features and the
-// header. Only the files that [CreateDir] made are closed.
+// Close writes the records that are still buffered, and the features and the header of a
+// file. It closes only the files that [CreateDir] made. Later calls return an error.
 func (w *Writer) Close() error {
 	w.begin()
 	for _, f := range w.files {
