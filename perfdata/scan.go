@@ -36,8 +36,8 @@ type Scanner struct {
 	file    int
 	lastOf  int // the files end before this one
 	want    filter
-	outer   bool
-	reads   bool   // the files, instead of their mapping
+	outer   bool   // option KeepCompressed
+	reads   bool   // option Unmapped
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater

@@ -154,11 +154,11 @@ func endianOf(order binary.ByteOrder) endian { return endian(order.Uint16([]byte
 
 var errWriterOrder = errors.New("perfdata: events must be set once, and before records are written")
 
-// SetEvents sets the recording's events, and must be called before anything is written.
-// The Writer keeps events. Attr.Size is the size of an attr in bytes; 0 means 128, the
+// SetEvents sets the recording's events. It must be called once, before records are
+// written. The Writer keeps events. Attr.Size is the size of an attr in bytes; 0 means 128, the
 // most that perf 6.1 reads, or more if the fields need it. All attrs get the size of the
-// longest. If an event has a name, Close writes the section EVENT_DESC, unless
-// WriteFeature has set it.
+// longest. If an event of a file has a name, Close writes the section EVENT_DESC, unless
+// WriteFeature has set it. In a pipe, names are EVENT_UPDATE records.
 func (w *Writer) SetEvents(events []*Event) error {
 	if w.began {
 		return w.fail(errWriterOrder)
