@@ -5,9 +5,9 @@ package tables
 
 import "runtime/debug"
 
-// background runs f in another goroutine. The function that it returns waits for f, and returns
-// what f has. If f panics, for example since a mapped file was cut off meanwhile, that function
-// panics with the same value, as f would have done where it is called.
+// background runs f in another goroutine. The returned function waits for f, and returns its
+// result. If f panics, for example because a mapped file was cut short, that function panics
+// with the same value.
 func background[T any](f func() T) (wait func() T) {
 	var v T
 	var failed any
@@ -27,7 +27,7 @@ func background[T any](f func() T) (wait func() T) {
 	}
 }
 
-// settle waits for what runs in the background, whatever becomes of it.
+// settle waits until f of [background] has ended, and ignores a panic.
 func settle[T any](wait func() T) {
 	defer func() { recover() }()
 	wait()

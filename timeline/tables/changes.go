@@ -25,7 +25,7 @@ type form struct {
 	old, new  string // bytes
 	oldNumber uint32 // in pokes.contents
 	newNumber uint32
-	valid     timeline.Interval // when the mechanism is known to be this one; of forms that are shared
+	valid     timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
 	place     uint32            // in pokes.places
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
@@ -49,8 +49,8 @@ type pokes struct {
 	times   []uint64
 	form    []uint32 // of each poke, in forms
 	writer  []uint32 // of each poke, in writers
-	from    []uint64 // from when until when each poke's window is open: empty if there is none
-	to      []uint64
+	from    []uint64 // the start of each poke's window
+	to      []uint64 // the end of each poke's window; equal to the start if there is none
 	forms   []form
 	places  []place
 	writers []writer
@@ -86,7 +86,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	lo, hi := r.Image.Text()
 	shared := make(map[formKey]uint32)           // forms in core text
 	places := make(map[uint64]uint32)            // by address: in core text, where names never change
-	next := make([]uint32, 0, min(n, manyForms)) // by form: the one that last came after it
+	next := make([]uint32, 0, min(n, manyForms)) // by form: the form of the poke that last followed it
 	was := math.MaxInt                           // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
@@ -114,7 +114,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		}
 		p.times, p.writer = append(p.times, c.Time), append(p.writer, lastNumber)
 		addr, old, new := c.Poke.Addr, c.Poke.Old, c.Poke.New
-		// Sites often follow one another as they did the last time.
+		// Sites are often changed in the same order as the last time.
 		if was < len(p.forms) && next[was] < uint32(len(p.forms)) {
 			n := next[was]
 			if f := &p.forms[n]; f.addr == addr && f.isValid(c.Time) && f.new == string(new) && f.old == string(old) {
@@ -175,7 +175,7 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64) uint32 {
 func (p *pokes) findWindows(w *timeline.Windows) {
 	p.from, p.to = slices.Clone(p.times), slices.Clone(p.times)
 	first := 0 // the first poke of the time of the window
-	given := 0 // pokes from there on that have theirs
+	given := 0 // pokes from first on that have their windows
 	for in, proven := range w.Proven() {
 		if in.Len == 0 {
 			continue

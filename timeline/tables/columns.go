@@ -12,18 +12,18 @@ import (
 	"github.com/parquet-go/parquet-go/encoding"
 )
 
-// A columnWriter writes a table column by column. parquet-go takes rows apart by reflection
-// and looks up each value of a dictionary in a hash table. Here the caller appends plain
-// numbers, or gives the dictionary and which of its values each row has; parquet-go makes pages
-// of it. A row group is written one column after the other, so all columns need one buffer.
+// A columnWriter writes a table column by column. parquet-go's own writer splits rows by
+// reflection and looks up each value of a dictionary in a hash table. Here the caller appends
+// plain numbers, or a dictionary and the index of each row's value in it; parquet-go makes the
+// pages. A row group is written one column after the other, so all columns share one buffer.
 //
-// It works by types that replace those of the schema's columns. [parquet.Type] is where
-// parquet-go asks for the buffer of a column, and for its dictionary.
+// The types of the schema's columns are replaced: parquet-go asks a [parquet.Type] for the buffer
+// of a column and for its dictionary.
 type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
 	buffer  columnValues
-	known   []int32 // of writeDict
+	known   []int32 // buffers of writeDict
 	index   []int32
 }
 
@@ -64,12 +64,12 @@ func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 	return c
 }
 
-// chunk is after how many rows it is asked whether a page is full.
+// chunk is the number of rows after which parquet-go checks whether a page is full.
 const chunk = 8192
 
-// present and absent say of chunk rows of a column that may be null that none, or all, are null.
-// The values themselves are in the buffer of the column. They are made when a table is
-// written: most runs of the program write none.
+// present and absent return levels for chunk rows of a column that may be null: none of the rows
+// is null, or all are. The values themselves are in the buffer of the column. The levels are made
+// when the first table is written: most runs of the program write none.
 var (
 	present = sync.OnceValue(func() []parquet.Value {
 		return slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, chunk)
@@ -85,8 +85,8 @@ func (c *columnWriter) write(name string, n int, add func(x *tableColumn, lo, hi
 	return c.column(name, n, nil, add)
 }
 
-// writeDict writes the rows of a column that has a dictionary. The value of a row is the one of
-// values with the number number(row): many rows have their values from something that is rare.
+// writeDict writes the rows of a column that has a dictionary. A row refers to something that many
+// rows share, such as a form; number returns the index in values of that thing's value.
 func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, number func(i uint32) uint32) error {
 	x := c.columns[name]
 	c.known = slices.Grow(c.known[:0], values.len())[:values.len()] // by number: where the dictionary has it, plus 1
@@ -153,18 +153,19 @@ func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 	x.least, x.greatest = value(least), value(greatest)
 }
 
-// dictRows are rows that have their values from something that several rows have in common.
+// dictRows are rows whose values come from things that several rows share, such as forms.
 type dictRows struct {
-	rows []uint32 // what each row refers to
-	of   int      // how many of them there are
-	used []uint32 // those that rows refer to, as they come
+	rows []uint32 // index of the thing that each row refers to
+	of   int      // how many things there are
+	used []uint32 // the things that rows refer to, in the order of their first row
 }
 
-// groupBytes is about how many bytes the dictionaries of a row group have. A page has 2 GiB at most.
+// groupBytes is about the most bytes that the dictionaries of a row group have. A page has 2 GiB
+// at most.
 const groupBytes = 64 << 20
 
-// newDictRows returns the first rows of all, as many as a row group has. size is about how many
-// bytes the values of something have.
+// newDictRows returns the first rows of all, as many as fit into a row group. of is the number of
+// things, and size returns about how many bytes the values of thing i have.
 func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
 	d := &dictRows{rows: all[:min(len(all), rowsPerGroup)], of: of}
 	met := make([]bool, of)
@@ -183,7 +184,7 @@ func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
 	return d
 }
 
-// writeOptional writes n rows of a column that may be null; all of them are if add is nil.
+// writeOptional writes n rows of a column that may be null. All rows are null if add is nil.
 func (c *columnWriter) writeOptional(name string, n int, add func(x *tableColumn, lo, hi int)) error {
 	if add == nil {
 		return c.column(name, n, absent(), func(*tableColumn, int, int) {})
@@ -215,7 +216,7 @@ type interned struct {
 
 func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
 
-// string returns the number of a string.
+// string returns the number of v, which it adds if it is new.
 func (n *interned) string(v string) uint32 {
 	k, ok := n.ofStrings[v]
 	if !ok {
@@ -224,7 +225,7 @@ func (n *interned) string(v string) uint32 {
 	return k
 }
 
-// bytes returns the number of bytes.
+// bytes is string for bytes, which it copies.
 func (n *interned) bytes(v []byte) uint32 {
 	k, ok := n.ofStrings[string(v)]
 	if !ok {
@@ -243,7 +244,7 @@ func (n *interned) add(v string) uint32 {
 	return k
 }
 
-// number returns the number of a number.
+// number returns the number of v, which it adds if it is new.
 func (n *interned) number(v int64) uint32 {
 	k, ok := n.ofNumbers[v]
 	if !ok {
@@ -275,7 +276,7 @@ type columnField struct {
 
 func (f columnField) Type() parquet.Type { return f.typ }
 
-// A columnType is the type of a column that is filled from outside.
+// A columnType is the type of a column whose buffer a columnWriter fills.
 type columnType struct {
 	parquet.Type
 	to *tableColumn
@@ -290,8 +291,8 @@ func (t *columnType) NewColumnBuffer(columnIndex, n int) parquet.ColumnBuffer {
 	return &columnBuffer{t.Type.NewColumnBuffer(columnIndex, 0), t.Type, t.to, columnIndex}
 }
 
-// A columnDictionary is a dictionary that is set from outside for each row group. It makes
-// buffers of indices that are filled from outside.
+// A columnDictionary is a dictionary that setDictionary replaces for each row group. Its buffers
+// of indices are filled by a columnWriter.
 type columnDictionary struct {
 	parquet.Dictionary
 	plain       parquet.Type // of the values
@@ -301,7 +302,7 @@ type columnDictionary struct {
 
 func (d *columnDictionary) Type() parquet.Type { return &columnType{d.Dictionary.Type(), d.to} }
 
-// A columnBuffer is the buffer of a column: its embedded one stays empty.
+// A columnBuffer is the buffer of a column. The embedded buffer stays empty.
 type columnBuffer struct {
 	parquet.ColumnBuffer
 	typ         parquet.Type
@@ -331,7 +332,7 @@ type columnPage struct {
 	column *tableColumn
 }
 
-// Bounds are those of the dictionary, which has nothing that the row group does not have.
+// Bounds returns those of the dictionary: each of its values is in the row group.
 func (p *columnPage) Bounds() (least, greatest parquet.Value, ok bool) {
 	return p.column.least, p.column.greatest, true
 }

@@ -13,8 +13,8 @@ const Version = 2
 // A recordingRow describes a recording.
 type recordingRow struct {
 	Recording string `parquet:"recording"`
-	Version   int32  `parquet:"version"`
-	Rules     int32  `parquet:"rules"` // replay.IndexVersion
+	Version   int32  `parquet:"version"` // of the tables
+	Rules     int32  `parquet:"rules"`   // replay.IndexVersion
 	Host      string `parquet:"host"`
 	BootID    string `parquet:"boot_id,optional"`
 	Kernel    string `parquet:"kernel"`
@@ -26,7 +26,7 @@ type recordingRow struct {
 	TextLow   int64  `parquet:"text_low"` // offsets
 	TextHigh  int64  `parquet:"text_high"`
 	Names     string `parquet:"names"`    // the owner of the kernel's names in symbols
-	TextSet   string `parquet:"text_set"` // the owner of the copy of text in pages
+	TextSet   string `parquet:"text_set"` // the key of the copy of text in pages, "" if there is none
 
 	Clock      string `parquet:"clock"`
 	WallOffset int64  `parquet:"wall_offset,optional"` // wall-clock time minus the clock's
@@ -51,9 +51,9 @@ type recordingRow struct {
 	Warnings         []string `parquet:"warnings,list"`
 }
 
-// A changeRow is a change of text. Bytes have no dictionary: they follow one another in the
-// same order again and again, which zstd finds in less time than a dictionary is made. Of times,
-// zstd would save nothing after their encoding.
+// A changeRow is a change of text. What a change has from its site, its bytes or its writer has
+// a dictionary in each row group. Times are encoded as differences, and zstd would not make them
+// smaller.
 type changeRow struct {
 	Recording    string `parquet:"recording,dict"`
 	Time         int64  `parquet:"time,delta,uncompressed"`
@@ -76,8 +76,8 @@ type changeRow struct {
 }
 
 // A gapRow is a range of addresses and a time in which the answer is not the derived one:
-// it has another standing than known, or other bytes. Rows with Everywhere set are of all
-// addresses for which there are bytes; a row with addresses overrides them.
+// it has another standing than known, or other bytes. Rows with Everywhere set apply to all
+// addresses for which there are derived bytes; a row with addresses overrides them.
 type gapRow struct {
 	Recording  string   `parquet:"recording,dict"`
 	Everywhere bool     `parquet:"everywhere"`
@@ -108,7 +108,7 @@ type symbolRow struct {
 	Until   int64  `parquet:"until"`
 }
 
-// A programRow is a BPF program that was loaded while or before the recording was made.
+// A programRow is a BPF program that was loaded during the recording, or before it.
 type programRow struct {
 	Recording  string `parquet:"recording,dict"`
 	ID         int64  `parquet:"id"`
@@ -123,9 +123,9 @@ type programRow struct {
 	XlatedHash string `parquet:"xlated_hash,optional"`
 }
 
-// A pageRow says which page a copy of text has at an offset. The page is that of text with the
-// hash Base, with other bytes at PatchAt, and other addresses at RelocAt, which come before
-// those. Hash is that of what results.
+// A pageRow says which page a copy of text has at an offset. The page is the one with the hash
+// Base in the table text, with the bytes Patch at PatchAt and the addresses RelocTo at RelocAt.
+// Where both apply, the address counts. Hash is that of the resulting page.
 type pageRow struct {
 	Set     string    `parquet:"text_set,dict"`
 	Offset  int64     `parquet:"text_offset,delta"`
