@@ -34,7 +34,7 @@ type Scanner struct {
 	off     int    // offset in buf of the next record
 	base    int64  // offset in the file of buf[0]
 	file    int
-	lastOf  int // the files end before this one
+	lastOf  int // the file after the last one to read
 	want    filter
 	outer   bool   // option KeepCompressed
 	reads   bool   // option Unmapped

@@ -26,30 +26,31 @@ import (
 
 // A Dir is a directory of tables. It only grows:
 //
-//	changes/date=2026-11-20/build_id=BUILD/RECORDING.parquet    and recordings, gaps, programs
+//	recordings/date=2026-11-20/build_id=BUILD/RECORDING.parquet and changes, gaps, programs
 //	symbols/build_id=BUILD/RECORDING.parquet                    names that came and went
 //	symbols/build_id=BUILD/NAMES.parquet                        the kernel's own, once
 //	pages/build_id=BUILD/SET.parquet                            which pages a copy has, once
 //	text/build_id=BUILD/PAGES.parquet                           pages that no file had before
+//	shipped/build_id=BUILD/SET.parquet                          pages of vmlinux files
 //	manifest/RECORDING.json                                     written last
 //	version.json                                                written first
 //
-// Every name follows from the content of the recording, and a file appears whole or not at
-// all. So a program that was killed at any moment and begins again writes what is missing,
-// and nothing twice. A Dir is safe for concurrent use.
+// Every name is derived from the content of the recording, and a file appears only when it is
+// complete. So a program that was killed at any moment writes only the missing files when it
+// runs again. A Dir is safe for concurrent use.
 type Dir struct {
 	path string
 
 	begun sync.Once
 	fault error  // of begin
-	leave func() // what [Dir.Close] calls
+	leave func() // called by Close; nil before begin
 
 	mu   sync.Mutex                     // held while pages are written
-	text map[string]map[[16]byte]string // by directory: in which file each page is
+	text map[string]map[[16]byte]string // by directory and hash: the file that has the page
 	seen map[string]bool                // the files that were read for text
-	// The pages of one directory, by offset: the last one that was needed.
+	// The pages of the directory that was last used, by offset.
 	bases     map[int64][]*base
-	basesOf   string
+	basesOf   string          // that directory
 	basesRead map[string]bool // the files that were read for bases
 }
 
@@ -58,7 +59,8 @@ func Open(path string) *Dir {
 	return &Dir{path: path, text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
 }
 
-// Close says that this program adds nothing more.
+// Close says that this program adds nothing more. It must be called after all other calls have
+// returned.
 func (d *Dir) Close() {
 	if d.leave != nil {
 		d.leave()
@@ -68,14 +70,14 @@ func (d *Dir) Close() {
 // A VersionError means that a directory has tables of another version.
 type VersionError struct {
 	Dir  string
-	Have int // its version
+	Have int // the version of its tables
 }
 
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has tables of version %d, and this program writes version %d: export into a new directory", e.Dir, e.Have, Version)
 }
 
-// versionFile has the version of the tables of a directory. It is its first file.
+// versionFile is the first file of a directory. It has the version of its tables.
 const versionFile = "version.json"
 
 // begin makes the directory, cleans up after programs that were killed, and checks the version
@@ -123,8 +125,8 @@ func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
 // unknownPartition is how Hive writes a partition whose value is null.
 const unknownPartition = "__HIVE_DEFAULT_PARTITION__"
 
-// partition returns the directory of a table's partition. An empty value is not known; a
-// date of "-" means that the table has no partitions of dates.
+// partition returns the directory of a table's partition, relative to the tables. An empty date
+// or build is unknown. A date of "-" means that the table has no partitions by date.
 func partition(table, date, build string) string {
 	known := func(s string) string {
 		if s == "" {
@@ -139,9 +141,9 @@ func partition(table, date, build string) string {
 	return filepath.Join(dir, "build_id="+known(build))
 }
 
-// A Manifest says which files have a recording. It is written when all of them are there.
+// A Manifest lists the files with the tables of a recording. It is written after them.
 type Manifest struct {
-	Recording string         `json:"recording"` // its id
+	Recording string         `json:"recording"` // see ID
 	Version   int            `json:"version"`   // of the tables
 	Rules     int            `json:"rules"`     // the index version: the rules by which the answers were derived
 	Host      string         `json:"host"`
@@ -165,7 +167,8 @@ func (d *Dir) manifestPath(id string) string {
 	return filepath.Join(d.path, manifestDir, id+".json")
 }
 
-// Has returns the manifest of a recording that has been exported, nil if it has not.
+// Has returns the manifest of a recording, nil if the recording was not exported. The error is
+// that of the file.
 func (d *Dir) Has(id string) (*Manifest, error) {
 	text, err := os.ReadFile(d.manifestPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,9 +184,10 @@ func (d *Dir) Has(id string) (*Manifest, error) {
 	return &m, nil
 }
 
-// ID returns the name of a recording in the tables: a hash of the content of its files, in
-// this order. guest is the virtual machine that is exported, 0 for the host. The names of
-// several files count, too; that of a single one does not, which may come from standard input.
+// ID returns the key of a recording in the tables, 32 hex digits: a hash of the content of its
+// files, in this order. guest is the virtual machine that is exported, 0 for the host. The base
+// names of several files are part of the hash. That of a single file is not: the file may be
+// standard input.
 func ID(files []string, guest int) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "tables of guest %d\n", guest)
@@ -199,8 +203,8 @@ func ID(files []string, guest int) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// hashFile adds a file to a hash: its name, its size and its content. What is not there,
-// and directories, add nothing.
+// hashFile adds a file to a hash: its name, its size and its content. Missing files and
+// directories add nothing.
 func hashFile(h io.Writer, path, name string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -219,19 +223,18 @@ func hashFile(h io.Writer, path, name string) error {
 	return err
 }
 
-// pageBytes is up to how many bytes of a column are compressed together. The sites of a
-// tracer follow one another in the same order again and again, so a page must have several
-// rounds of them.
+// pageBytes is the most bytes of a column that are compressed together. A tracer changes its
+// sites in the same order again and again, so a page must have several such rounds.
 const pageBytes = 4 << 20
 
-// rowsPerGroup bounds the memory of a reader and a writer.
+// rowsPerGroup is the most rows of a row group. It bounds the memory of a reader and a writer.
 const rowsPerGroup = 1 << 20
 
-// codec compresses all tables. Each of its encoders has some megabytes of memory, and is used again.
+// codec compresses all tables. It keeps its encoders, which need some megabytes of memory each.
 var codec = &zstd.Codec{Level: zstd.SpeedFastest}
 
-// fewRows is how many rows a table has at most whose columns get a smaller buffer. parquet-go
-// allocates the buffers of all columns at once.
+// fewRows is the most rows of a table whose columns get a smaller buffer. parquet-go allocates
+// the buffers of all columns at once.
 const fewRows = 8192
 
 func writerOptions(rows int) []parquet.WriterOption {
@@ -278,7 +281,7 @@ func alike[T any](rows []T) int {
 	return n
 }
 
-// A nullable is a row of which more than one is in a file, and of which columns may be null.
+// A nullable is a row that has columns which may be null, in a table with several rows in a file.
 type nullable interface {
 	nulls() [3]bool // which of those columns are
 }
@@ -300,8 +303,8 @@ type addition struct {
 	manifest Manifest
 }
 
-// write writes a file, if it is not there. rows is how many rows it has, or will have when
-// fill has returned.
+// write writes the file name, relative to the directory, unless it exists, and adds it to the
+// manifest. The caller or fill sets *rows to its number of rows; if it exists, write does.
 func (a *addition) write(name string, shared bool, rows *int64, fill func(w io.Writer) error) error {
 	path := filepath.Join(a.path, name)
 	info, err := os.Stat(path)
@@ -354,8 +357,8 @@ func (a *addition) commit() error {
 	})
 }
 
-// addPages writes those pages that no file of the directory has, or a file without rows if there
-// are no pages.
+// addPages writes the pages that no file of the directory has. If pages is empty, it writes a file
+// without rows. It sets the patches of pages that are like stored ones.
 func (a *addition) addPages(build string, pages []page) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -462,8 +465,8 @@ func (a *addition) readBases(dir string) error {
 	return nil
 }
 
-// known returns the pages that the files of a directory have. Other programs may have added
-// files since the last time.
+// known returns the file of each page in a directory. It reads files that other programs have
+// added since the last call.
 func (a *addition) known(dir string) (map[[16]byte]string, error) {
 	known := a.text[dir]
 	if known == nil {
@@ -486,12 +489,12 @@ func (a *addition) known(dir string) (map[[16]byte]string, error) {
 	return known, nil
 }
 
-// globSafe returns a path as a pattern that only matches it.
+// globSafe returns a pattern that matches only path.
 func globSafe(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// readHashes adds the hashes of the pages in a file.
+// readHashes adds the hashes of the pages in a file to known.
 func readHashes(name string, known map[[16]byte]string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A deriver gives the derived answers: those of the pages and the changes.
+// A deriver derives answers from the pages and the changes. It serves one goroutine.
 type deriver struct {
 	p      *pokes
 	order  []uint32 // the pokes by address, then time
 	sites  sitePokes
 	ends   []uint64 // of each form, the end of what it covers
-	reach  []uint64 // the greatest end of a poke of order[:i+1]
-	from   int      // the first of order that reaches beyond the last range in question
-	below  uint64   // where that range begins
+	reach  []uint64 // the greatest end of the pokes of order[:i+1]
+	below  uint64   // the start of the range of the last call of overlapping
+	from   int      // index of the first of reach that is greater than below
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
-	near   sitePokes       // the pokes that overlap the range in question, by time
-	picked []uint32        // if they are of several sites: their indices in order
-	copied sitePokes       // and a copy of them
+	near   sitePokes       // the pokes that overlap the range, by time: see overlapping
+	picked []uint32        // buffer of overlapping: the indices of pokes of several sites
+	copied sitePokes       // buffer of overlapping: these pokes
 }
 
 // sitePokes are times and forms of pokes.
@@ -76,7 +76,7 @@ func pagesOf(r *replay.Replay) []kcore.Segment {
 // overlapping finds the pokes that overlap [lo, hi): d.near.
 func (d *deriver) overlapping(lo, hi uint64) {
 	form := func(i int) *form { return &d.p.forms[d.sites.forms[i]] }
-	if lo < d.below { // the questions mostly come by address
+	if lo < d.below { // most calls come in the order of addresses
 		d.from = sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
 	}
 	for d.below = lo; d.from < len(d.order) && d.reach[d.from] <= lo; {
@@ -117,7 +117,7 @@ type derived struct {
 	ambiguous bool
 }
 
-// equal reports whether these are the bytes.
+// equal reports whether b is the derived answer.
 func (d *derived) equal(b []byte) bool {
 	if d.page != nil {
 		return bytes.Equal(d.page, b)
@@ -175,8 +175,8 @@ func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
 	return addr < lo+n && end > lo, addr <= lo && end >= lo+n
 }
 
-// sameTime reports whether another poke of the same time, in this direction, covers a part
-// of the range with its old or its new bytes.
+// sameTime reports whether another poke of the time of poke i covers a part of [lo, lo+n) with
+// its old bytes, or else its new ones. step is +1 for the pokes after i, -1 for those before it.
 func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
 	times := d.near.times
 	for k := i + step; k >= 0 && k < len(times) && times[k] == times[i]; k += step {
@@ -248,8 +248,8 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
 }
 
-// agrees reports whether the image's answer is the derived one, in the case of nearly all
-// answers: text is known, and the last poke covers all of it. If not, compare finds out.
+// agrees is a fast path of compare for nearly all answers. It reports whether text is known, the
+// last poke covers all of the range, and the image's answer is the derived one.
 func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 	if next == 0 || s.Standing != timeline.Known || common.Standing != timeline.Known || s.Candidates != nil || s.Reason != common.Reason {
 		return false
@@ -315,7 +315,7 @@ func joined(rows []gapRow) []gapRow {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Until, b.Until), cmp.Compare(a.Offset, b.Offset))
 	})
 	out := rows[:0]
-	owned := false // the last row's bytes are not the image's
+	owned := false // the last row's bytes are a copy, not the image's
 	for _, g := range rows {
 		if n := len(out); n > 0 {
 			last := &out[n-1]

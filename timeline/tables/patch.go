@@ -14,7 +14,7 @@ import "bytes"
 type patch struct {
 	base  *base
 	at    []int32 // ascending
-	bytes []byte  // as many
+	bytes []byte  // one for each of at
 	moved []relocation
 }
 
@@ -22,7 +22,7 @@ type patch struct {
 type base struct {
 	hash    [16]byte
 	file    string // where it is
-	content []byte // whatever in the places of addresses
+	content []byte // zero at the places of addresses
 	moved   []relocation
 }
 
@@ -38,8 +38,8 @@ func (b *base) valid() bool {
 	return len(b.content) <= pageSize
 }
 
-// maxPatch is up to how many bytes of a page may differ from its base. A patch takes about two
-// bytes for each after compression, a page about 1,900.
+// maxPatch is the most bytes in which a page may differ from its base. After compression, a patch
+// takes about two bytes for each of them, and a page about 1,900 bytes.
 const maxPatch = pageSize / 8
 
 // usePatch sets p.patch to the smallest patch of one of these bases, and reports whether there
@@ -59,7 +59,7 @@ func (p *page) usePatch(bases []*base) bool {
 
 func (x *patch) size() int { return len(x.at) + 4*len(x.moved) }
 
-// differences returns the patch that makes the page of b, nil if it is large.
+// differences returns the patch that makes p of b, nil if it has more than maxPatch bytes.
 func (p *page) differences(b *base) *patch {
 	if len(b.content) != len(p.content) {
 		return nil
@@ -82,8 +82,8 @@ func (p *page) differences(b *base) *patch {
 	return x
 }
 
-// placesOf returns what a page has at each place, wherever the kernel is: a byte, or a number
-// that is greater for which byte and which address.
+// placesOf returns what a page has at each offset, independent of where the kernel was loaded: a
+// byte, or for a byte of an address a number above 255, unique to the address and the byte in it.
 func placesOf(content []byte, moved []relocation) (out [pageSize]uint64) {
 	for i, b := range content {
 		out[i] = uint64(b)

@@ -24,7 +24,7 @@ type page struct {
 	pageRow
 	content []byte
 	moved   []relocation // by place
-	patch   *patch       // nil: the page itself is stored
+	patch   *patch       // nil if the page itself is stored
 }
 
 // A relocation is an absolute address of the kernel in a page, or in a segment: where it is,
@@ -35,7 +35,7 @@ type relocation struct {
 	to uint32
 }
 
-// pagesIn cuts a copy of text into pages, by offset from base.
+// pagesIn cuts a copy of text into pages, and returns them by offset from base.
 func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page {
 	var out []page
 	for _, s := range segments {
@@ -59,7 +59,7 @@ func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page 
 	return out
 }
 
-// setOf returns the name of a set of pages, which follows from its content.
+// setOf returns the key of a set of pages: a hash of their offsets and contents.
 func setOf(pages []page) string {
 	h := sha256.New()
 	for i := range pages {
@@ -71,7 +71,7 @@ func setOf(pages []page) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// imageMax is up to how far behind _text an absolute address counts as one of the kernel.
+// imageMax is the offset from _text below which an absolute address is taken to be the kernel's.
 // The largest kernels have some 70 MiB.
 const imageMax = 128 << 20
 
@@ -157,7 +157,8 @@ type Shipped struct {
 	pages   []page
 }
 
-// ReadShipped reads the executable sections of a vmlinux file.
+// ReadShipped reads the executable sections of a vmlinux file. The file must have a symbol table
+// with _text.
 func ReadShipped(path string) (*Shipped, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 
 // Options of [Dir.Add].
 type Options struct {
-	// Tables are the kernel's tables, by which mechanisms are told apart; may be nil.
+	// Tables are the kernel's tables, which distinguish mechanisms; may be nil.
 	Tables *mechanism.Tables
 	// Parallel makes several tables at the same time. It is for a program that adds no other
 	// recording meanwhile.
@@ -49,7 +49,7 @@ type source struct {
 	changes func() ([]byte, error)
 }
 
-// inMemory is how many changes are written to memory at most, if tables are made in the background.
+// inMemory is the most changes whose table is made in memory, in the background.
 const inMemory = 4 << 20
 
 // ahead makes tables in the background. The function that it returns waits for them.
@@ -82,13 +82,14 @@ func (s *source) ahead() (settled func()) {
 // A table is one of the tables of a recording.
 type table struct {
 	name string
-	// add writes the table into a directory, write as one file with all rows.
+	// add writes the table into a directory; write writes it as one file with all rows.
 	add   func(s *source, a *addition) error
 	write func(s *source, w io.Writer) error
 }
 
-// tables are all tables. What refers to another table comes before it: pages to text, and
-// recordings to all, since its row says that the others are there.
+// tables are all tables. Add writes them from the last to the first. So a table that refers to
+// another one comes before it: pages before text, and recordings, whose row says that the others
+// are there, before all.
 var tables = []table{
 	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows)},
 	{"changes", (*source).addChanges, (*source).writeChanges},
@@ -109,7 +110,7 @@ func Names() []string {
 }
 
 // Add adds the tables of a recording, whose id is that of [ID]. out has the recording's
-// files as inputs, which are never overwritten; nil has none. If the recording is there
+// files as inputs, which are never overwritten; nil means that there are none. If the recording is there
 // already, nothing is written. Errors are those of the file system, or a [*VersionError].
 func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Options) (*Manifest, error) {
 	if m, err := d.Has(id); m != nil || err != nil {
@@ -145,7 +146,7 @@ func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error 
 	return fmt.Errorf("no table %q", table)
 }
 
-// own returns the file of a table that only this recording has. A date of "-" is that of a
+// own returns the path of a file that only this recording has, relative to the directory. A date of "-" is that of a
 // table without partitions of dates.
 func (s *source) own(table, date string) string {
 	return filepath.Join(partition(table, date, s.build), s.id+".parquet")
@@ -276,7 +277,7 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 	return s
 }
 
-// wall returns wall-clock time, in microseconds since 1970; 0 if it is not known.
+// wall returns the wall-clock time of t, in microseconds since 1970; 0 if it is not known.
 func (s *source) wall(t uint64) int64 {
 	if s.row.WallOffset == 0 {
 		return 0
@@ -516,7 +517,7 @@ func (s *source) programRows() []programRow {
 	return rows
 }
 
-// programs yields the infos of programs; none for a guest, of whose programs perf has none.
+// programs yields the infos of programs. For a guest it yields none: perf does not record them.
 func (s *source) programs() iter.Seq2[*perfdata.BPFProg, error] {
 	if s.r.Report.Guest != 0 {
 		return func(func(*perfdata.BPFProg, error) bool) {}
@@ -524,7 +525,7 @@ func (s *source) programs() iter.Seq2[*perfdata.BPFProg, error] {
 	return s.r.Recording.BPFProgs()
 }
 
-// hashOf returns the hash of code, "" if there is none.
+// hashOf returns the hash of code, 32 hex digits, "" if code is empty.
 func hashOf(code []byte) string {
 	if len(code) == 0 {
 		return ""
@@ -533,8 +534,8 @@ func hashOf(code []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// AddShipped adds the text of a vmlinux file: pages that are marked as shipped. out may be
-// nil, as for [Dir.Add].
+// AddShipped adds the text of a vmlinux file to the table shipped. out may be nil, as for
+// [Dir.Add]. Errors are those of Add.
 func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
 	if out == nil {
 		out = &outfile.Outputs{}
