@@ -71,7 +71,7 @@ type writer struct {
 	first bool // the first packet of the sequence has been written
 }
 
-// packet writes a TracePacket whose body has been made.
+// packet writes a TracePacket with this body, to which it adds the sequence.
 func (w *writer) packet(body []byte) {
 	body = appendUint(body, packetSequence, sequence)
 	if !w.first {

@@ -20,13 +20,13 @@ import (
 
 // Options select what is written. The zero value writes the whole recording.
 type Options struct {
-	// From and To are the time [From, To) that is written, in nanoseconds of the
-	// recording's clock. To 0 means the end.
+	// From and To select the time [From, To), in nanoseconds of the recording's
+	// clock. A To of 0 means the end.
 	From, To uint64
 	// Sites is how many of the busiest sites get a track each; 0: 50. A negative number
 	// means none.
 	Sites int
-	// Tables are the kernel's tables, by which mechanisms are told apart; may be nil.
+	// Tables are the kernel's tables, which distinguish mechanisms; may be nil.
 	Tables *mechanism.Tables
 	// Disassemble returns code as instructions. code is at addr at the view's time. If
 	// it is nil, sites show bytes.
@@ -272,7 +272,7 @@ func (t *trace) counter(parent uint64, name string, rank int, value func(*mechan
 	bins := t.summary.Bins()
 	for i := range bins {
 		b := &bins[i]
-		// Rounded up, so that what happened is never 0.
+		// At least 1, so that a bin with changes is never 0.
 		v := value(b)
 		if v > 0 {
 			v = max(v*1e9/max(b.To-b.From, 1), 1)
@@ -285,8 +285,8 @@ func (t *trace) counter(parent uint64, name string, rank int, value func(*mechan
 	}
 }
 
-// busy writes a track for each of the busiest sites: what was there, and when a CPU may
-// have met a trap.
+// busy writes a track for each of the busiest sites, with the code that was there, and one
+// with the times when a CPU may have met a trap.
 func (t *trace) busy(root uint64) {
 	if len(t.sites) == 0 {
 		return
@@ -356,7 +356,7 @@ func (t *trace) window(out []slice, addr uint64, c *change) []slice {
 	return out
 }
 
-// lifetimes writes the lifetimes of modules and of code that comes and goes.
+// lifetimes writes the lifetimes of modules, BPF programs and images, and out-of-line code.
 func (t *trace) lifetimes(root uint64) {
 	kinds := [...]struct {
 		name   string
@@ -438,7 +438,7 @@ func (t *trace) losses(root uint64) {
 	t.add(group, "lost", 1, out)
 }
 
-// name returns the place of an address: "vfs_read+0x5 [module]".
+// name returns the name of an address: "vfs_read+0x5 [module]".
 func (t *trace) name(addr, time uint64) string {
 	s, ok := t.r.Image.At(time).Symbol(addr)
 	if !ok {
@@ -461,7 +461,7 @@ func (t *trace) instructions(addr, time uint64, code []byte) string {
 	return t.opts.Disassemble(t.r.Image.At(time), addr, code)
 }
 
-// valid returns s as protobuf needs it: UTF-8, and not longer than a reader can use.
+// valid returns s as valid UTF-8, which protobuf needs, cut to about mostText bytes.
 func valid(s string) string {
 	if len(s) > mostText {
 		s = s[:mostText]

@@ -17,11 +17,11 @@ import (
 
 func appendUvarint(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
 
-// write writes the profile, uncompressed. The export is used up.
+// write writes the profile, uncompressed. The export cannot be used again.
 func (e *export) write(out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	strings := newStringTable()
-	// What is written is kept in w's own error.
+	// Errors of w are kept by w, and returned by Flush.
 	field := func(number int, m message) {
 		var head [20]byte
 		h := binary.AppendUvarint(head[:0], uint64(number)<<3|2)
@@ -138,8 +138,8 @@ func (l *labelSet) encode(strings *stringTable) message {
 	var m message
 	number := func(label Labels, key string, v uint32) {
 		if l.has&label != 0 {
-			// The unit is what pprof takes for one where there is none; without, it
-			// takes a 0 for no label at all.
+			// If a number has no unit, pprof uses the key as its unit. But without a
+			// unit, pprof drops a label whose number is 0.
 			id := strings.id(key)
 			m = m.bytes(sampleLabel, message(nil).number(labelKey, id).number(labelNum, uint64(v)).number(labelUnit, id))
 		}
@@ -153,7 +153,7 @@ func (l *labelSet) encode(strings *stringTable) message {
 	return m
 }
 
-// extent returns the time that the profile is of.
+// extent returns the time [from, to) that the profile covers, zeros if there is none.
 func (e *export) extent() (from, to uint64) {
 	rep := e.r.Report
 	from, to = max(rep.First, e.opts.From), min(rep.Last, e.opts.To)
@@ -171,8 +171,8 @@ func (c *column) samplesName(only bool) string {
 	return c.stats.Name + "_samples"
 }
 
-// period returns how many events a sample represents; on average, where perf
-// chose the period so as to get a number of samples a second.
+// period returns how many events a sample represents, on average if perf adjusted the
+// period to get a number of samples a second.
 func (c *column) period() uint64 {
 	if c.attr.Flags&perfdata.FlagFreq == 0 && c.attr.SamplePeriod > 0 {
 		return c.attr.SamplePeriod

@@ -33,8 +33,8 @@ const (
 	softwareTaskClock = 1
 )
 
-// eventName returns the name of an event; where the recorder kept none, the one
-// that its numbers have.
+// eventName returns the name of an event. If the recording has none, it returns perf's name for
+// the event's type and config.
 func eventName(ev *perfdata.Event) string {
 	if ev.Name != "" {
 		return ev.Name
@@ -52,7 +52,7 @@ func eventName(ev *perfdata.Event) string {
 	return fmt.Sprintf("event type %d config %#x", ev.Attr.Type, ev.Attr.Config)
 }
 
-// eventUnit returns what an event counts.
+// eventUnit returns the unit of an event: "nanoseconds" or "count".
 func eventUnit(a *perfdata.Attr) string {
 	if a.Type == typeSoftware && (a.Config == softwareCPUClock || a.Config == softwareTaskClock) {
 		return "nanoseconds"

@@ -32,8 +32,8 @@ const (
 	AllLabels = LabelCPU | LabelPID | LabelTID | LabelComm
 )
 
-// Options say which samples of a recording make the profile. The zero value
-// takes all of them, and gives them no labels.
+// Options select the samples of a profile and their labels. The zero value selects all
+// samples, without labels.
 type Options struct {
 	// Events are names of events as in [perfdata.Event]; none: all that sample.
 	Events []string
@@ -41,8 +41,8 @@ type Options struct {
 	// of From <= t < To. If To is 0, there is no bound. Samples without a time are in no
 	// interval.
 	From, To uint64
-	// PIDs and Comms are processes and names of threads; none: all. Of both,
-	// either is enough.
+	// PIDs and Comms select samples by process and by name of thread. A sample needs
+	// to match only one of them. If both are empty, all samples match.
 	PIDs   []uint32
 	Comms  []string
 	Labels Labels
@@ -141,8 +141,8 @@ func write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Rows are sorted, so that most of each repeats the one before: to look
-	// harder gains little.
+	// Rows are sorted, so most of each repeats the one before: a higher level
+	// saves little.
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return nil, err
@@ -167,21 +167,21 @@ type export struct {
 	columns []*column
 	byEvent []*column // by Event.Index; nil: not asked for
 	pids    map[uint32]bool
-	comms   map[string]bool
+	comms   map[string]bool // nil, as pids: no selection
 	stats   Stats
 	counted map[uint64]uint64 // the last values of counters in groups, by id
 
-	// Of the sample at hand:
+	// Of the current sample:
 	shares    []share
 	fromGuest bool // it was taken in a guest
-	ofGuest   bool // and the image is that guest's
+	ofGuest   bool // the image is a guest's
 	words     []uint64
 	stack     []byte
 }
 
 // A column is the values of the events of one name.
 type column struct {
-	index uint32 // in the order in which events were first met
+	index uint32 // by the order of the events' first samples
 	first int    // index of the first event of this name
 	stats EventStats
 	attr  *perfdata.Attr
@@ -295,7 +295,7 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 		machine = e.r.MachineOf(rec, &s.SampleID)
 	}
 	if guest != 0 && machine != guest {
-		return nil // of a guest there are the samples that were taken in it
+		return nil // a guest's profile has only samples that were taken in it
 	}
 	e.fromGuest, e.ofGuest = machine != 0, guest != 0
 	t := s.Time
@@ -341,10 +341,9 @@ type share struct {
 	period uint64
 }
 
-// sharesOf returns what the sample adds to the events that were asked for, until
-// the next call. Where it holds the values of a group of counters, which one of
-// them samples for, it is a sample of each that has counted on
-// (deliver_sample_group of tools/perf/util/session.c).
+// sharesOf returns what the sample adds to the selected events, valid until the next
+// call. If the sample holds the values of a group of counters, it is a sample of each
+// counter that has increased (deliver_sample_group of tools/perf/util/session.c).
 func (e *export) sharesOf(s *perfdata.Sample) ([]share, error) {
 	e.shares = e.shares[:0]
 	if s.Type&perfdata.SampleRead != 0 && s.Event.Attr.ReadFormat&perfdata.ReadFormatID != 0 {
@@ -420,9 +419,9 @@ func (e *export) stackOf(rec *perfdata.Record, s *perfdata.Sample, t uint64) (ui
 	return stack, nil
 }
 
-// newStack makes a stack of a call chain: the addresses' locations, the
-// innermost first, and the interval [from, to) in which it is the same. Where
-// the sample has no chain, its own address is the stack.
+// newStack returns the stack of a call chain: the locations of the addresses, the
+// innermost first, and the interval [from, to) in which they are the same. If the
+// sample has no chain, its own address is the stack.
 func (e *export) newStack(chain []uint64, s *perfdata.Sample, mode context, t uint64) (stack uint32, from, to uint64) {
 	to = timeline.MaxTime
 	ctx, caller := mode, false
@@ -443,8 +442,8 @@ func (e *export) newStack(chain []uint64, s *perfdata.Sample, mode context, t ui
 			continue
 		}
 		if len(e.stack) == 0 && ownIP {
-			// The sample's own address is the exact one: the chain's may have been
-			// taken some instructions later, or leave out the kernel.
+			// The sample's own address is exact. The first one of the chain may be
+			// some instructions later, and the chain may leave out the kernel.
 			push(mode, s.IP, false)
 			if ctx == mode {
 				caller = true

@@ -12,8 +12,8 @@ type labelSet struct {
 	comm          string
 }
 
-// A labelTable numbers sets of labels. Those that were met last are found
-// without hashing a string.
+// A labelTable numbers sets of labels. It finds those used last without hashing a
+// string.
 type labelTable struct {
 	want Labels
 	list []labelSet

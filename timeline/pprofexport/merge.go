@@ -11,23 +11,24 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// A Merger makes one profile of several, of different recordings and machines. The names of
-// a profile are those of the times of its own samples, and stay so: an address that was a
-// BPF program on one machine and another one on the next is two locations.
+// A Merger makes one profile of several, of different recordings and machines. The names in
+// each profile, which are those at the times of its samples, are kept: an address that was a
+// different BPF program on each of two machines is two locations.
 //
 // Kernel text is the same place if build id and offset are the same, wherever each machine
 // had loaded its kernel. The merged addresses are those of the first profile with that
-// build id. A Merger keeps the merged profile in memory, and no other.
+// build id. A Merger keeps only the merged profile in memory. It serves one goroutine.
 type Merger struct {
 	merged  *profile.Profile
-	kernels map[string]uint64 // by build id: the beginning of the kernel's map in merged
+	kernels map[string]uint64 // by build id: the start of the kernel's mapping in merged
 }
 
 // ErrOtherEvents is returned for a profile whose values are not those of the ones before.
 var ErrOtherEvents = errors.New("its samples are of other events than those before")
 
-// Add adds a profile that [Write] has written. host is the value of a label of its samples;
-// "" is none.
+// Add adds a profile that [Write] has written. Its samples get the label "host" with this value,
+// none if host is "". The error is [ErrOtherEvents], or that of parsing or merging; the profile
+// is then not added.
 func (m *Merger) Add(r io.Reader, host string) error {
 	p, err := profile.Parse(r)
 	if err != nil {
@@ -62,7 +63,7 @@ func (m *Merger) Add(r io.Reader, host string) error {
 	return nil
 }
 
-// place moves the kernel of a profile to where that of the same build is in the others.
+// place moves the kernel of a profile to the address of the same build in the profiles before.
 func (m *Merger) place(p *profile.Profile) {
 	if m.kernels == nil {
 		m.kernels = make(map[string]uint64)

@@ -26,7 +26,7 @@ const (
 	contextHypervisor
 )
 
-// contextOfMode returns the context that a sample's cpumode says.
+// contextOfMode returns the context of a sample's CPU mode.
 func contextOfMode(mode uint16) context {
 	switch mode {
 	case perfdata.MiscKernel:
@@ -61,8 +61,8 @@ func contextOfMarker(w uint64) context {
 	return contextUnknown
 }
 
-// seen returns the context as seen from the machine that the image is of: what
-// a guest's own record calls the kernel is not the host's.
+// seen returns the context as seen from the machine of the image: in a record of a guest,
+// the kernel is the guest's, not the host's.
 func (c context) seen(fromGuest, imageOfGuest bool) context {
 	switch {
 	case imageOfGuest && c == contextGuestKernel:
@@ -75,10 +75,10 @@ func (c context) seen(fromGuest, imageOfGuest bool) context {
 	return c
 }
 
-// timeless is the time of samples that have none: no kernel has run for so long.
+// timeless is the time of samples without one. No kernel has run for so long.
 const timeless = timeline.MaxTime - 1
 
-// namer makes locations of addresses.
+// A namer returns the locations of addresses.
 type namer struct {
 	r       *replay.Replay
 	tasks   *tasks
@@ -102,16 +102,16 @@ type namer struct {
 	others    map[kernelAddr][]named   // as of all other times
 }
 
-// A function is a symbol during one life, as far as it comes from one file of
-// source.
+// A function is a symbol during one lifetime. The parts that come from several source
+// files are several functions.
 type function struct {
 	name, module string
 	addr, from   uint64
 	file         string // "" where not known
 }
 
-// A location is a Location of the profile. Two lives of one address differ in
-// their function.
+// A location is a Location of the profile. Two lifetimes of one address differ in their
+// function.
 type location struct {
 	addr     uint64
 	mapping  *mapping // nil: not known
@@ -125,8 +125,8 @@ type inlinedLine struct {
 	line     uint32
 }
 
-// A kernelAddr is an address in a call chain; the name of one to which
-// something returns is that of the call before it.
+// A kernelAddr is an address in a call chain. caller is set for a return address, whose name
+// is that of the call before it.
 type kernelAddr struct {
 	addr   uint64
 	caller bool
@@ -156,15 +156,15 @@ func newNamer(r *replay.Replay, ts *tasks) *namer {
 		n.dynamic = append(n.dynamic, s)
 		n.reach = append(n.reach, reach)
 	}
-	// The kernel comes first: it is what pprof takes for the program that the
-	// profile is of, and looks for in an image that it is given. It begins where
-	// kernel text does; pprof finds out by this address how far it was moved.
+	// The kernel comes first: pprof takes the first mapping for the program of the
+	// profile, and looks for it in the image that it is given. It begins where kernel
+	// text does: from this address, pprof computes how far the kernel was moved.
 	if r.Report.Guest == 0 {
 		n.maps = ts.kernel
 	}
 	if lo, hi := r.Image.Text(); hi > lo {
-		// Code that only starts the kernel follows its data, and remains in
-		// the call chains of what it started.
+		// Code that starts the kernel follows its data, and remains in the call
+		// chains of what it started.
 		if k := r.Kallsyms(); k != nil {
 			for _, end := range k.LookupIn("", "_end") {
 				hi = max(hi, end.Addr)
@@ -199,9 +199,9 @@ func (n *namer) location(l location) uint64 {
 }
 
 // at returns the location of an address in a call chain at the time t, and the
-// interval [from, to) in which it is the same. An address to which something
-// returns counts as the one before it, that of the last byte of the call:
-// what follows a call need not be of the same function.
+// interval [from, to) in which it is the same. A return address counts as the one
+// before it, the last byte of the call: the code after a call may belong to another
+// function.
 func (n *namer) at(ctx context, pid uint32, addr, t uint64, caller bool) (id, from, to uint64) {
 	if ctx == contextKernel {
 		return n.kernelAt(addr, t, caller)
@@ -279,7 +279,8 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
 		k.from, k.to = timeless, timeline.MaxTime
 	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
-		// A module comes and goes too: the last name in this time has its life.
+		// Modules are loaded and unloaded too: the last name in this time has its
+		// module's lifetime.
 		k.around(t, last.From, last.To)
 	}
 	l := location{addr: addr}
@@ -287,8 +288,8 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 	if ok {
 		f := function{name: s.Name, module: s.Module, addr: s.Addr, from: s.From}
 		if !s.Dynamic && s.Module == "" && n.source != nil {
-			// kallsyms names the outermost function: its name has the suffix of a part, as
-			// .isra.0 and .cold.
+			// The outermost function keeps the name of kallsyms, which has the suffix of a
+			// part, such as .isra.0 or .cold.
 			if frames := n.source(addr); len(frames) > 0 {
 				outer := frames[len(frames)-1]
 				f.file, l.line, inlined = outer.File, uint32(max(outer.Line, 0)), frames[:len(frames)-1]
@@ -326,8 +327,8 @@ func (n *namer) function(f function) uint64 {
 	return id
 }
 
-// narrow narrows k to the interval around t in which no symbol at addr begins
-// or ends.
+// narrow narrows k to the interval around t in which no dynamic symbol at addr begins or
+// ends.
 func (k *named) narrow(n *namer, addr, t uint64) {
 	i := sort.Search(len(n.dynamic), func(i int) bool { return n.dynamic[i].Addr > addr })
 	for i--; i >= 0 && n.reach[i] > addr; i-- {
@@ -350,7 +351,7 @@ func (k *named) around(t uint64, changes ...uint64) {
 	}
 }
 
-// mappingOf returns what a symbol is a part of.
+// mappingOf returns the mapping that a symbol is in, nil if it is not known.
 func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 	switch {
 	case s.Dynamic:
@@ -373,15 +374,15 @@ func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 	return n.mappingAt(s.Addr)
 }
 
-// mappingAt returns what an address of the kernel is a part of where no symbol
-// says: the kernel itself, or a module that was there when the recording began.
+// mappingAt returns the mapping of a kernel address without a symbol: that of the kernel
+// itself, or of a module that was loaded when the recording began; nil if there is none.
 func (n *namer) mappingAt(addr uint64) *mapping {
 	if m := n.kernelMap; m != nil && m.start <= addr && addr < m.limit {
 		return m
 	}
 	var best *mapping
 	for _, m := range n.maps {
-		// The one of the kernel itself may reach over all modules.
+		// The kernel's mapping may include all modules.
 		if m.start <= addr && addr < m.limit && (best == nil || m.start > best.start) {
 			best = m
 		}
@@ -416,7 +417,7 @@ func (n *namer) callBefore(view timeline.View, addr uint64, k *named) bool {
 	if block.Given < longest {
 		return true
 	}
-	// CALL rel32; CALL r/m64 of a register, with or without a prefix. Others do
-	// not be at the end of a function of the kernel.
+	// CALL rel32; CALL r/m64 of a register, with or without a prefix. No function of
+	// the kernel ends with another form of CALL.
 	return b[0] == 0xe8 || b[3] == 0xff && b[4]&0xf8 == 0xd0
 }

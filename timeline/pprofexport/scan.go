@@ -5,12 +5,11 @@ package pprofexport
 
 import "github.com/textreplay/textreplay/perfdata"
 
-// scanStep is how many bytes of a recording are gone through between signs of
-// progress.
+// scanStep is the number of bytes of records between two calls of progress.
 const scanStep = 16 << 20
 
-// scan visits all records and reports progress. A record is valid during the
-// visit only.
+// scan calls visit for each record, which is valid during that call only. progress may be
+// nil. The error is that of the Scanner.
 func scan(r *perfdata.Recording, progress func(done, total int64), visit func(*perfdata.Record), opts ...perfdata.ScanOption) error {
 	total, done, next := r.Size(), int64(0), int64(scanStep)
 	sc := r.Scan(append(opts, perfdata.Unmapped())...)

@@ -18,7 +18,7 @@ type mapping struct {
 	offset       uint64 // in the file; of a kernel map the address of its reference symbol
 	file         string
 	buildID      string // hexadecimal
-	named        bool   // functions of it are named here; else pprof tries to
+	named        bool   // the profile has names for it; pprof looks for names otherwise
 	id           uint64 // in the profile, from 1 on; 0: not used yet
 }
 
@@ -29,8 +29,7 @@ type mapped struct {
 	*mapping
 }
 
-// A space is the code that a process had mapped, from a fork or exec to the
-// next exec.
+// A space is what a process had mapped, from a fork or exec to the next exec.
 type space struct {
 	born uint64
 	maps []mapped // in order of time while records are read, then of address
@@ -47,7 +46,7 @@ type process struct{ spaces []*space }
 // fork starts the copy of a parent's space.
 func (p *process) fork(parent *space, t uint64) {
 	s := &space{born: t, parent: parent, forked: t}
-	// A parent that mapped nothing itself says nothing: shells fork in chains.
+	// Parents without mappings are skipped: shells fork in chains.
 	for s.parent != nil && len(s.parent.maps) == 0 {
 		s.parent, s.forked = s.parent.parent, s.parent.forked
 	}
@@ -57,8 +56,8 @@ func (p *process) fork(parent *space, t uint64) {
 // exec starts an empty space.
 func (p *process) exec(t uint64) { p.spaces = append(p.spaces, &space{born: t}) }
 
-// current returns the newest space. A process that is first heard of by an MMAP
-// was there before.
+// current returns the newest space. A process whose first record is an MMAP existed
+// before; its space has no start.
 func (p *process) current() *space {
 	if len(p.spaces) == 0 {
 		p.spaces = append(p.spaces, &space{})
@@ -66,7 +65,7 @@ func (p *process) current() *space {
 	return p.spaces[len(p.spaces)-1]
 }
 
-// seal prepares the spaces to be asked.
+// seal prepares the spaces for find and always. No mappings may be added afterwards.
 func (p *process) seal() {
 	for _, s := range p.spaces {
 		slices.SortStableFunc(s.maps, func(a, b mapped) int { return cmp.Compare(a.start, b.start) })
@@ -96,8 +95,8 @@ func (s *space) own(addr, t uint64) (m *mapping, from, to uint64) {
 	return m, from, to
 }
 
-// find returns what is mapped at addr at the time t, nil if nothing is known to
-// be, and the interval [from, to) in which that is so.
+// find returns the mapping at addr at time t, nil if none is known, and the interval
+// [from, to) in which that is so.
 func (p *process) find(addr, t uint64) (m *mapping, from, to uint64) {
 	i := sort.Search(len(p.spaces), func(i int) bool { return p.spaces[i].born > t }) - 1
 	to = timeline.MaxTime
@@ -116,8 +115,8 @@ func (p *process) find(addr, t uint64) (m *mapping, from, to uint64) {
 	return m, from, to
 }
 
-// always returns what is mapped at addr whenever something is, nil if that
-// changes: what a sample without a time is known to be in.
+// always returns the only mapping that the process ever had at addr, nil if there was none
+// or more than one. A sample without a time is in that mapping.
 func (p *process) always(addr uint64) *mapping {
 	var only *mapping
 	for _, s := range p.spaces {

@@ -10,10 +10,9 @@ import (
 	"slices"
 )
 
-// A stackCache says, of the words of a call chain as it was recorded, which
-// stack they are. Nearly all samples are answered by it: it is looked up by the
-// words alone, and by the time, since at another time they may be other
-// functions.
+// A stackCache finds the stack of a call chain by the words of the chain as they were
+// recorded, and by the time: at another time, the addresses may be other functions. Nearly
+// all samples are found in it.
 type stackCache struct {
 	seed, factor uint64
 	slots        []uint32 // 1 + index in entries; 0 is a free one
@@ -29,8 +28,8 @@ type cachedStack struct {
 	stack    uint32
 }
 
-// The most that a stackCache holds: 64 MiB of words and 20 of entries. A
-// recording whose stacks do not recur would fill the memory otherwise.
+// The most that a stackCache holds: 64 MiB of words and 20 MiB of entries. Otherwise a
+// recording whose stacks do not recur would fill the memory.
 const (
 	cacheWords   = 8 << 20
 	cacheEntries = 1 << 19
@@ -89,11 +88,11 @@ func (c *stackCache) place(entry int) {
 	c.slots[i] = uint32(entry) + 1
 }
 
-// stackTable numbers stacks: lists of locations, kept as they will be written.
+// A stackTable numbers stacks. A stack is a list of locations, encoded as in the profile.
 type stackTable struct {
 	seed  maphash.Seed
 	slots []uint32 // 1 + number; 0 is a free one
-	ends  []uint64 // of stack n in bytes; it begins where the one before ends
+	ends  []uint64 // the end of stack n in bytes; it begins where stack n-1 ends
 	bytes []byte
 }
 

@@ -31,8 +31,9 @@ func (r *row) compare(s *row) int {
 	return cmp.Compare(r.event, s.event)
 }
 
-// A tally's table grows up to 32 MiB. Rows that recur are met there, and one that
-// does not in a table full of others takes a few bytes more in the next run.
+// The least and the most rows of a tally's table, which grows to 32 MiB. Rows that recur are
+// added up in the table. A row that comes again after the table was packed takes a few bytes
+// more in the next run.
 const (
 	tallyLeast = 1 << 10
 	tallyMost  = 1 << 20
@@ -101,7 +102,7 @@ func (t *tally) pack() {
 	var last row
 	for i := range rows {
 		r := &rows[i]
-		// Of what the rows are sorted by, the differences are small.
+		// Rows are sorted by these numbers, so the differences are small.
 		run = binary.AppendUvarint(run, uint64(r.stack-last.stack))
 		if r.stack != last.stack {
 			last.labels = 0

@@ -78,8 +78,9 @@ const (
 	taskMap
 )
 
-// readTasks reads the records about tasks. Ring buffers lie one after the other
-// in a recording, so that what concerns a sample may come later than it.
+// readTasks reads the records about tasks, in a pass before that of the samples: a
+// recording has one ring buffer after the other, so a record about the task of a sample may
+// come after the sample.
 func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 	ts := &tasks{
 		processes: make(map[uint32]*process),
@@ -95,7 +96,7 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		ts.addBuildID(&b)
 	}
 	x := &taskReader{tasks: ts, r: r, names: make(map[string]string)}
-	// What ends this scan ends that of the samples too, which reports it.
+	// The scan of the samples ends with the same error, and reports it.
 	_ = scan(r, nil, func(rec *perfdata.Record) {
 		if err := x.read(rec); err != nil {
 			damaged(err)
@@ -273,7 +274,8 @@ func (ts *tasks) rename(tid uint32, t uint64, comm string) {
 	th.names = append(th.names, threadName{t, comm})
 }
 
-// comm returns the name of a thread at the time t. The idle task has no record.
+// comm returns the name of a thread at the time t, "" if it is not known. The idle task has
+// no record.
 func (ts *tasks) comm(pid, tid uint32, t uint64) string {
 	if pid == 0 && tid == 0 {
 		return "swapper"

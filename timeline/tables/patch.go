@@ -22,7 +22,7 @@ type patch struct {
 type base struct {
 	hash    [16]byte
 	file    string // where it is
-	content []byte // zero at the places of addresses
+	content []byte // the bytes at the places of addresses have no meaning
 	moved   []relocation
 }
 
