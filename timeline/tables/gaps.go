@@ -21,8 +21,8 @@ type deriver struct {
 	sites  sitePokes
 	ends   []uint64 // of each form, the end of what it covers
 	reach  []uint64 // the greatest end of the pokes of order[:i+1]
-	below  uint64   // the start of the range of the last call of overlapping
 	from   int      // index of the first of reach that is greater than below
+	below  uint64   // the start of the range of the last call of overlapping
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   sitePokes       // the pokes that overlap the range, by time: see overlapping
