@@ -146,8 +146,8 @@ func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error 
 	return fmt.Errorf("no table %q", table)
 }
 
-// own returns the path of a file that only this recording has, relative to the directory. A date of "-" is that of a
-// table without partitions of dates.
+// own returns the path of a file that only this recording has, relative to the directory. A
+// date of "-" means that the table has no partitions by date.
 func (s *source) own(table, date string) string {
 	return filepath.Join(partition(table, date, s.build), s.id+".parquet")
 }
