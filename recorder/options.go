@@ -32,14 +32,14 @@ type Options struct {
 	// Dir is the directory to make. With MaxSize, the pieces are made in it.
 	Dir string
 	// Pages is the size of each CPU's ring buffer in pages, a power of two; 0 is
-	// DefaultPages, or 4 MB if probes record the changes of text. A loss makes a gap of a
-	// few milliseconds, and a new copy of text.
+	// DefaultPages, and at least 4 MB if probes record the changes of text. A loss makes a gap
+	// of a few milliseconds, and a new copy of text.
 	Pages int
 	// SnapshotEvery is how often kernel text is copied again; 0 is never. Only pages
 	// that changed since the first copy are stored. The least is LeastInterval.
 	SnapshotEvery time.Duration
-	// MaxSize is the size of data in bytes at which a new piece is begun; 0 is never. The
-	// least is LeastSize. Each piece has a copy of kernel text, and can be read alone.
+	// MaxSize is the size in bytes at which a new piece is begun: of the records, the copies of
+	// text and the larger lines of the journal. 0 is never. The least is LeastSize. Each piece has a copy of kernel text, and can be read alone.
 	MaxSize int64
 	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all. A directory that
 	// no recorder made stays, whatever its name.
@@ -78,7 +78,7 @@ const (
 // change has two samples of some 240 bytes, and ftrace makes tens of thousands at once.
 const probeBytes = 4 << 20
 
-// A Limit is something that cannot be recorded, as an error for [Options.Warn].
+// A Limit is an error for [Options.Warn]: it says what cannot be recorded.
 type Limit struct {
 	What   string // what will be unknown
 	Remedy string // what to do about it, or why nothing helps

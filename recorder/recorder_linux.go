@@ -30,15 +30,15 @@ type Recorder struct {
 	rings  []*ring           // by CPU
 	poll   int               // epoll: rings, and news of the CPUs
 	wake   int               // eventfd: Run is to look at done
-	news   int               // netlink socket: CPUs that come and go; -1 if there is none
+	news   int               // netlink socket: CPUs that go online and offline; -1 if there is none
 	mem    *memory           // nil if it cannot be read
 
 	*piece
 	number int // of the piece
 
 	opened   uint64 // when all events of the piece recorded
-	awake    uint64 // CLOCK_BOOTTIME - CLOCK_MONOTONIC: grows while the machine is suspended
-	slept    bool   // it has grown
+	awake    uint64 // CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows while the machine is suspended
+	slept    bool   // the machine was suspended since awake was read
 	copying  bool   // a copy is being made
 	again    bool   // and another one is to follow
 	done     chan copied
@@ -48,10 +48,10 @@ type Recorder struct {
 	steps    map[int]*cpuState // of CPUs that went offline since their events were opened
 	stats    Stats
 	warned   map[string]bool
-	modified bool // something was taken in this round
-	lossy    bool // and something was lost
-	told     bool // the kernel has news of CPUs
-	missed   bool // something was ever lost: steps of CPUs may be among it
+	modified bool // a record was taken in this round
+	lossy    bool // a LOST record was taken in this round
+	told     bool // news has messages to read
+	missed   bool // a LOST record was ever taken: steps of CPUs may be among the lost records
 }
 
 // copied is a finished copy, or why there is none.
@@ -62,7 +62,7 @@ type copied struct {
 	of    *piece
 }
 
-// now returns the clock of the records.
+// now returns the time of the records' clock in nanoseconds.
 func now() uint64 { return clock(unix.CLOCK_MONOTONIC) }
 
 func clock(id int32) uint64 {
@@ -150,13 +150,13 @@ func lastPiece(dir string) (n int, err error) {
 	return n, err
 }
 
-// asleep returns how long the machine has been suspended since it was booted.
+// asleep returns how long the machine has been suspended since it was booted, in nanoseconds.
 func asleep() uint64 {
 	t := now()
 	return clock(unix.CLOCK_BOOTTIME) - t
 }
 
-// What epoll says is ready: a ring by its index, or one of these.
+// What epoll says is ready: the ring of a CPU by the CPU's number, or one of these.
 const (
 	pollWake = -1 - iota
 	pollNews
@@ -263,8 +263,10 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 	return g, nil
 }
 
-// Run records until ctx is done. It writes what it takes to the files at least each
-// flushInterval, so that a recorder that is killed loses no more than that.
+// Run records until ctx is done, and then returns nil. Every flushInterval it writes the
+// records that it has taken to the files, so that a killed recorder loses no more than that.
+// Errors are those of writing the files and of epoll_wait(2). [Recorder.Close] must follow in
+// each case.
 func (r *Recorder) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.nudge)
 	defer stop()
@@ -342,13 +344,16 @@ func (r *Recorder) nudge() {
 	unix.Write(r.wake, b)
 }
 
-// Stats returns what was recorded so far.
+// Stats returns what was recorded so far. Like the other methods, it must not be called
+// during Run.
 func (r *Recorder) Stats() Stats {
 	r.stats.Bytes = max(r.stats.Bytes, 0)
 	return r.stats
 }
 
-// Close takes what the ring buffers still have, ends the recording and closes the events.
+// Close waits for a copy of text that is being made, takes the records that the ring buffers
+// still have, ends the recording, closes the events and removes the probes. It must be called
+// once.
 func (r *Recorder) Close() error {
 	var err error
 	for r.copying && err == nil {
@@ -377,8 +382,8 @@ func (r *Recorder) closeAll() error {
 	return r.removeProbes()
 }
 
-// rotate ends the piece and begins the next one. The events stay open, so that nothing is
-// missed: what is taken from now on is of the next piece.
+// rotate ends the piece and begins the next one. The events stay open, so that no record is
+// missed: those that are taken from now on go into the next piece.
 func (r *Recorder) rotate() error {
 	if err := r.lastRound(); err != nil {
 		return err
@@ -404,9 +409,9 @@ func (r *Recorder) removeOld() error {
 	return err
 }
 
-// removePiece removes a piece that a recorder made. Who gave the directory may keep others
-// there whose names are numbers as well: without a recorder's journal, only an empty one goes.
-// The journal goes last, so that a recorder that is started after this one was killed goes on.
+// removePiece removes a piece that a recorder made. The user may keep other directories there
+// whose names are numbers: without a recorder's journal, only an empty one is removed. The
+// journal is removed last, so that the next recorder can finish what a killed one began.
 func removePiece(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -428,10 +433,10 @@ func removePiece(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Dir returns the directory of the recording, or of the piece at hand.
+// Dir returns the directory of the recording, or of the piece that is being written.
 func (r *Recorder) Dir() string { return r.dir }
 
-// lastRound takes what there is and ends the piece.
+// lastRound takes the records that the ring buffers have, and ends the piece.
 func (r *Recorder) lastRound() error {
 	err := errors.Join(r.round(), r.count(true))
 	ended := now()
