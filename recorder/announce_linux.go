@@ -20,10 +20,10 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// readKallsyms returns those of the kernel's names that a recorder needs: where text is, the
-// functions in also, and all that is not of the kernel's file or of a module: BPF programs,
-// pages of slots and trampolines. All of them would take more memory than anything else. It
-// returns nil if the kernel does not show their addresses.
+// readKallsyms returns the symbols of /proc/kallsyms that a recorder needs: the bounds of text,
+// the functions in also, and those of BPF programs, kprobes' slots and ftrace's trampolines. All
+// symbols would take more memory than anything else. It returns nil if the kernel does not show
+// addresses.
 func readKallsyms(also ...string) *kcore.Kallsyms {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {

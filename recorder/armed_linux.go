@@ -65,8 +65,8 @@ func (r *Recorder) noteArmed() {
 	}
 }
 
-// seemArmed reports whether nothing shows that the probes are disarmed. certain is set if that
-// is shown for certain, in whichever way.
+// seemArmed reports whether the probes seem to be armed: nothing shows that they are disarmed.
+// certain says that the result is sure. Without the file of debugfs, armed is not certain.
 func (r *Recorder) seemArmed() (armed, certain bool) {
 	flag, err := os.ReadFile(filepath.Join(debugfs, "kprobes", "enabled"))
 	if err == nil && len(flag) > 0 && flag[0] == '0' {
@@ -84,9 +84,9 @@ func (r *Recorder) seemArmed() (armed, certain bool) {
 	return true, err == nil
 }
 
-// watchProbes looks whether the probes are still armed, and writes to the journal if not. at is
-// a time from before. What changed meanwhile is unknown, so text is copied again when they
-// are armed.
+// watchProbes checks that the probes are still armed, and writes to the journal if not. at is a
+// time before the call. What changes while they are disarmed is unknown, so text is copied again
+// when they are armed. last says that the piece ends: then it does not arm them again.
 func (r *Recorder) watchProbes(at uint64, last bool) error {
 	p := r.probes
 	armed, certain := r.seemArmed()
@@ -137,8 +137,8 @@ func (r *Recorder) watchProbes(at uint64, last bool) error {
 // seconds returns a time as readers of the recording print it.
 func seconds(t uint64) string { return fmt.Sprintf("%d.%09d", t/1e9, t%1e9) }
 
-// noteDisarmed writes to the journal since when the probes are disarmed, and until when they
-// were.
+// noteDisarmed writes to the journal since when the probes are disarmed, and until when if they
+// are armed again.
 func (r *Recorder) noteDisarmed() error {
 	x := *r.probes.off
 	return journal.Append(r.journal, &journal.Entry{Disarmed: &x})

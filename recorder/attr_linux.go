@@ -17,7 +17,7 @@ import (
 // finds the fields of any record (struct sample_id of uapi/linux/perf_event.h).
 const sampleType = perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier
 
-// sideBand is the event that records what the kernel does with its text. It counts
+// sideBand returns the event that records what the kernel does with its text. It counts
 // nothing: PERF_COUNT_SW_DUMMY exists for such records.
 func sideBand() *perfdata.Event {
 	return &perfdata.Event{Name: "dummy:u", Attr: perfdata.Attr{
@@ -34,7 +34,7 @@ func sideBand() *perfdata.Event {
 	}}
 }
 
-// tracepointEvent is a tracepoint that records each time it is passed.
+// tracepointEvent returns the event that records each hit of a tracepoint.
 func tracepointEvent(name string, id uint64) *perfdata.Event {
 	return &perfdata.Event{Name: name, Attr: perfdata.Attr{
 		Type:         unix.PERF_TYPE_TRACEPOINT,
@@ -48,8 +48,8 @@ func tracepointEvent(name string, id uint64) *perfdata.Event {
 	}}
 }
 
-// open opens an event on a CPU, for all tasks. It takes away from the attr what the
-// kernel does not know yet: before 6.0, the count of lost records.
+// open opens an event on a CPU, for all tasks. The caller closes fd. Kernels before 6.0 do not
+// count lost records: then open removes that flag from e.Attr.ReadFormat.
 func open(e *perfdata.Event, cpu int) (fd int, err error) {
 	for {
 		a := &e.Attr

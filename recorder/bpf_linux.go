@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bpfProgInfo is struct bpf_prog_info of uapi/linux/bpf.h, as of Linux 5.18. The
-// recording has it as the kernel fills it in, so it is asked for with bpf(2) itself:
-// libraries return its fields, not the struct.
+// bpfProgInfo is struct bpf_prog_info of uapi/linux/bpf.h, as of Linux 6.0. The recording has
+// the struct as the kernel fills it in. So the recorder calls bpf(2) itself: libraries return
+// the fields, not the struct.
 type bpfProgInfo struct {
 	Type, ID                        uint32
 	Tag                             [8]byte
@@ -109,18 +109,18 @@ type program struct {
 	ksyms []uint64
 	lens  []uint32
 	tags  [][bpfTagSize]byte
-	// Tables of which function and which line of source code is of, with types that its
-	// BTF has; none if the program was loaded without.
+	// The tables of its functions and of the lines of source that its code is of. Their types
+	// and strings are in its BTF. They are empty if the program was loaded without BTF.
 	funcInfo, lineInfo, jitedLines bpfTable
 }
 
-// A bpfTable is an array of records as long as the kernel says.
+// A bpfTable is an array of n records of size bytes each.
 type bpfTable struct {
 	n, size uint32
 	data    []byte
 }
 
-// make makes room for a table, if its size is one that a kernel can have.
+// make allocates a table, if n and size are within the limits. Otherwise the table stays empty.
 func (t *bpfTable) make(n, size uint32) {
 	if n <= maxBPFLines && size <= maxBPFRec {
 		*t = bpfTable{n, size, make([]byte, n*size)}
@@ -174,7 +174,7 @@ func fetchProgram(id uint32) (*program, error) {
 	return p, nil
 }
 
-// ask returns what the kernel wants to know before it fills the table.
+// ask returns the fields of bpfProgInfo that ask the kernel to fill the table.
 func (t *bpfTable) ask(pin *runtime.Pinner) (n, size uint32, addr uint64) {
 	return t.n, t.size, pinned(pin, t.data)
 }

@@ -37,13 +37,15 @@ func (r *Recorder) listenForCPUs() {
 	}
 }
 
-// A cpuState is what the steps of a CPU show (cpuhp_invoke_callback() of kernel/cpu.c).
+// A cpuState is what the steps of a CPU that went offline show (cpuhp_invoke_callback() of
+// kernel/cpu.c).
 type cpuState struct {
 	back bool // it went offline, and a step up was recorded since
 }
 
-// step notes a sample of cpuhp:cpuhp_enter. A step beyond its target is one down. A machine
-// that is suspended takes CPUs offline and brings them back without any other sign.
+// step takes a sample of cpuhp:cpuhp_enter, made at time t (ns). A step above its target is one
+// down. A machine that is suspended takes CPUs offline and brings them back without any other
+// sign.
 func (r *Recorder) step(p *tracepoint, raw []byte, t uint64) {
 	field := func(name string) (v uint32, ok bool) {
 		at := p.offset(name)
@@ -60,7 +62,7 @@ func (r *Recorder) step(p *tracepoint, raw []byte, t uint64) {
 	}
 	cpu := int(number)
 	if i := r.ringOf(cpu); i >= 0 && t < r.rings[i].opened {
-		return // of before its events were opened
+		return // it is older than the CPU's events
 	}
 	switch s := r.steps[cpu]; {
 	case int32(step) > int32(target):
@@ -127,12 +129,12 @@ func (r *Recorder) readNews() error {
 	return nil
 }
 
-// suspendLeast is more than the two clocks differ because they are read one after the
-// other, and less than a suspend takes, in ns.
+// suspendLeast is a time in ns. It is less than a suspend takes, and more than the error of
+// asleep, which reads two clocks one after the other.
 const suspendLeast = 100_000_000
 
-// cpuOf returns the CPU that a message is about, as
-// "online@/devices/system/cpu/cpu1\0ACTION=online\0...".
+// cpuOf returns the CPU that a message says came online:
+// "online@/devices/system/cpu/cpu1\0ACTION=online\0...". ok is false for other messages.
 func cpuOf(msg []byte) (cpu int, ok bool) {
 	head, _, _ := bytes.Cut(msg, []byte{0})
 	action, path, _ := bytes.Cut(head, []byte("@"))
@@ -178,7 +180,7 @@ func (r *Recorder) reopen(cpu int) error {
 	return nil
 }
 
-// adopt adds the new ring buffer of a CPU, which was not recorded since from.
+// adopt adds the new ring buffer of a CPU, which was not recorded since from (ns).
 func (r *Recorder) adopt(g *ring, from uint64) error {
 	g.last = from
 	for j, e := range r.events {
@@ -195,7 +197,7 @@ func (r *Recorder) adopt(g *ring, from uint64) error {
 	return r.index([]*ring{g})
 }
 
-// note writes a gap to the journal.
+// note writes a gap of a CPU to the journal. Times are in ns.
 func (r *Recorder) note(cpu int, from, to uint64) error {
 	r.stats.Gaps++
 	return journal.Append(r.journal, &journal.Entry{Gap: &journal.Gap{CPU: cpu, From: from, To: to}})

@@ -24,26 +24,27 @@ import (
 // changes without a record, so a read of it would prove nothing.
 const imagePrefix = "bpf_trampoline_"
 
-// images are the BPF trampolines that are alive.
+// images are the registered BPF trampolines whose code was not read yet.
 type images struct {
 	unread map[uint64]image  // by address
 	births []uint64          // addresses of those whose code is complete now
-	pokes  map[uint32]uint64 // time of the newest poke of each thread, while there are few
+	pokes  map[uint32]uint64 // time of the newest poke of each thread; emptied at keptPokes
 }
 
 // An image is a trampoline whose code was not read yet.
 type image struct {
-	len  uint64 // that its symbol has
-	time uint64
-	tid  uint32 // the thread that makes it
+	len  uint64 // that its symbol has, in bytes
+	time uint64 // of its symbol
+	tid  uint32 // the thread that writes its code
 	done bool   // it is among the births
 }
 
-// keptPokes is how many threads' pokes are kept. They are of some rounds: the records of one
-// CPU are taken after those of another, so that a poke may come before the symbol.
+// keptPokes is the number of threads at which images.pokes is emptied. The pokes are kept beyond
+// a round: the records of one CPU are taken after those of another, so that a poke may be taken
+// before the symbol that is older.
 const keptPokes = 64
 
-// symbol notes a KSYMBOL record: the trampoline comes or goes.
+// symbol takes a KSYMBOL record, which registers or unregisters a trampoline.
 func (m *images) symbol(raw []byte) {
 	order := binary.NativeEndian
 	if len(raw) < 24 || order.Uint16(raw[20:]) != ksymbolBPF {
@@ -66,7 +67,8 @@ func (m *images) symbol(raw []byte) {
 	}
 }
 
-// writerOf returns the thread that made a record, and when.
+// writerOf returns the thread that made a record and its time, from the fields at the end of
+// raw. Both are 0 if raw is too short.
 func writerOf(raw []byte) (tid uint32, time uint64) {
 	if len(raw) < 8+trailerSize {
 		return 0, 0
@@ -75,23 +77,23 @@ func writerOf(raw []byte) (tid uint32, time uint64) {
 	return binary.NativeEndian.Uint32(end[4:]), binary.NativeEndian.Uint64(end[8:])
 }
 
-// Fields of struct perf_record_ksymbol.
+// Values of the fields ksym_type and flags of struct perf_record_ksymbol.
 const (
 	ksymbolBPF        = 1
 	ksymbolUnregister = 1 << 0
 )
 
-// poke notes a TEXT_POKE record, which may make a place branch to a trampoline. Between the
-// symbol of a trampoline and the end of its code, its thread makes no poke. So a later poke of
-// the thread shows that the code is complete, also if ftrace traces the function too, and its
-// code branches to the trampoline.
+// poke takes a TEXT_POKE record, which may make a place branch to a trampoline. A thread makes
+// no poke between the symbol of its trampoline and the end of the code. So a later poke of the
+// thread shows that the code is complete. That also holds if no place branches to the
+// trampoline because ftrace traces the function too.
 func (m *images) poke(raw []byte) {
 	order := binary.NativeEndian
 	if len(raw) < 20 {
 		return
 	}
-	// Behind the bytes, padded to 8. With several recorders, the kernel makes the records of
-	// some of them longer than needed.
+	// The trailer follows the bytes, which are padded to 8. With several recorders, the kernel
+	// makes the records of some of them longer than needed.
 	own := (20 + int(order.Uint16(raw[16:])) + int(order.Uint16(raw[18:])) + 7) &^ 7
 	tid, time := writerOf(raw[:min(len(raw), own+trailerSize)])
 	if len(m.pokes) >= keptPokes || m.pokes == nil {
@@ -147,9 +149,9 @@ func (r *Recorder) readImage(addr, n uint64) error {
 	err := r.mem.read(code, addr)
 	b.To = now()
 	if err != nil {
-		return nil // it is gone, or was never where kcore shows it: its bytes are unknown
+		return nil // it is gone, or kcore does not show its address: its bytes are unknown
 	}
-	// Behind the code is what was in the memory before.
+	// After the code are older contents of the memory.
 	end, ok := patching.CodeEnd(code, addr)
 	if !ok {
 		return nil
@@ -160,7 +162,7 @@ func (r *Recorder) readImage(addr, n uint64) error {
 	return journal.Append(r.journal, &journal.Entry{Bytes: &b})
 }
 
-// maxImage is more than the code of any trampoline has: the symbol says one page.
+// maxImage is more bytes than the code of any trampoline has: the symbol says one page.
 const maxImage = 1 << 14
 
 // readListed reads the code of the trampolines that were there when the first copy of a

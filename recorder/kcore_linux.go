@@ -20,7 +20,7 @@ import (
 )
 
 // A memory reads kernel memory through /proc/kcore, an ELF core file whose segments are
-// the mapped parts of the kernel's address space (fs/proc/kcore.c).
+// the mapped parts of the kernel's address space (fs/proc/kcore.c). Several goroutines may read.
 type memory struct {
 	file    *os.File
 	machine elf.Machine
@@ -110,11 +110,11 @@ func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error)
 	return joined, nil
 }
 
-// A textCopy is what is known of a copy of kernel text that was written.
+// A textCopy describes a copy of kernel text that was written.
 type textCopy struct {
 	spans    []span // that were read
 	size     int    // bytes that were stored
-	from, to uint64
+	from, to uint64 // it was read at some moment of [from, to], in ns
 }
 
 // read returns the ranges that the copy has.
@@ -194,7 +194,7 @@ func (m *memory) write(path string, c *textCopy, sums map[uint64]uint64) error {
 		switch {
 		case err != nil && i == 0:
 			return err
-		case err != nil: // a module that has gone meanwhile
+		case err != nil: // a module that was unloaded meanwhile
 			delete(sizes, s.lo)
 			c.spans = slices.Delete(c.spans, i, i+1)
 			i--
@@ -217,7 +217,8 @@ func (m *memory) write(path string, c *textCopy, sums map[uint64]uint64) error {
 	return err
 }
 
-// changed adds the pages of s whose sums differ to sizes, neighbours as one.
+// changed adds the pages of s whose sums differ to sizes, which has the length of each run of
+// pages by its address. If it fails, it has removed the runs of s.
 func (m *memory) changed(s span, buf []byte, sums, sizes map[uint64]uint64) error {
 	page := uint64(os.Getpagesize())
 	begin, open := uint64(0), false

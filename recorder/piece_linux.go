@@ -30,14 +30,14 @@ type piece struct {
 	types    growing           // bpf_btf
 	fetched  map[uint32]uint32 // id of a program that is loaded: id of its BTF
 	typed    map[uint32]int    // id of a BTF that types has: how many of these programs have it
-	size     int64
-	copies   int
+	size     int64             // bytes of records, copies of text and lines of the journal, about
+	copies   int               // that were begun
 	// pages has a checksum of each page of the first copy, by address: what later
 	// copies are compared with.
 	pages map[uint64]uint64
 }
 
-// begin makes the directory of the next piece, and begins to record into it.
+// begin creates the directory of the next piece, and begins to record into it.
 func (r *Recorder) begin() error {
 	r.number++
 	p := &piece{dir: r.pieceDir(r.number), fetched: make(map[uint32]uint32), typed: make(map[uint32]int)}
@@ -166,8 +166,8 @@ func (r *Recorder) ready() error {
 	if err := r.round(); err != nil {
 		return err
 	}
-	// The first records may be of the time before; a second round has the moment
-	// from which on nothing is missing.
+	// The first round may have records that are older than those above. The second round takes
+	// all records up to at, from which on nothing is missing.
 	at := now()
 	if err := r.round(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (r *Recorder) ready() error {
 	return r.flush()
 }
 
-// flush writes to the files what was taken.
+// flush writes the records that were taken to the file.
 func (r *Recorder) flush() error {
 	if err := r.w.Flush(); err != nil {
 		return fmt.Errorf("%s: %w", r.data.Name(), err)
@@ -191,7 +191,7 @@ func (r *Recorder) flush() error {
 	return nil
 }
 
-// end completes the piece. All that happened before ended is in it.
+// end completes the piece, which has all records before ended (ns).
 func (r *Recorder) end(ended uint64) (err error) {
 	p := r.piece
 	for _, g := range r.rings {
@@ -273,7 +273,7 @@ func (g *growing) add(item []byte) error {
 	return err
 }
 
-// section maps the section, nil if it has no items.
+// section maps the section; nil if it has no items. The caller unmaps it.
 func (g *growing) section() ([]byte, error) {
 	size, err := g.f.Seek(0, io.SeekEnd)
 	if err != nil || g.items == 0 {

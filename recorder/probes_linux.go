@@ -33,8 +33,7 @@ import (
 //
 // The definitions are all that a recorder that is killed leaves. The next one removes them.
 
-// probeGroup is the group of the recorder's events in tracefs. No user has to give it a name,
-// and nothing else uses it.
+// probeGroup is the group of the recorder's events in tracefs. Nothing else uses it.
 const probeGroup = "textreplay"
 
 // probes are the events on kprobes of this recorder.
@@ -42,17 +41,17 @@ type probes struct {
 	root    string   // of tracefs
 	names   []string // of the events, without their group
 	each    []string // of those that each change of text hits
-	tested  bool     // a change of text hits them
-	useless bool     // it does not, or nothing shows that
+	tested  bool     // a test has shown that a change of text hits them
+	useless bool     // a test has failed: a change of text does not hit them, or nothing shows it
 	places  []*probePlace
-	armed   uint64            // the last time at which they were armed for certain
+	armed   uint64            // the last time at which nothing showed that they were disarmed, in ns
 	off     *journal.Disarmed // nil while they are armed
-	first   reading           // of the piece: it was made when all events recorded
+	first   reading           // the first of the piece, until the journal has it
 	last    reading           // the last one that the journal has
-	counted time.Time
+	counted time.Time         // when the journal got it
 }
 
-// A reading is one of the hit counters.
+// A reading is a reading of the hit counters, made at some moment of [from, to] (ns).
 type reading struct {
 	from, to uint64
 	hits     map[string]journal.Hits
@@ -85,7 +84,7 @@ func (r *Recorder) defineProbes() {
 	r.warn(limit)
 }
 
-// probesMade makes the names of a process's probes differ.
+// probesMade is part of the names of probes, so that those of one process differ.
 var probesMade atomic.Int64
 
 // define defines the probes, and adds their events. If that fails, it leaves none behind, and
@@ -172,7 +171,7 @@ func (p *probes) add(definition string, n int64) (name string, err error) {
 	return name, p.write("p:" + probeGroup + "/" + name + " " + rest)
 }
 
-// write writes one line to kprobe_events, which does what it says.
+// write writes one line to kprobe_events. The kernel defines or removes a probe for it.
 func (p *probes) write(line string) error {
 	f, err := os.OpenFile(filepath.Join(p.root, "kprobe_events"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -205,7 +204,7 @@ func (p *probes) removeStale() error {
 	return err
 }
 
-// ownerOf returns the process that has made a probe, by its name.
+// ownerOf returns the process that defined a probe, from the probe's name (EVENT_PID_N).
 func ownerOf(name string) (pid int, ok bool) {
 	parts := strings.Split(name, "_")
 	if len(parts) < 3 {
@@ -241,8 +240,8 @@ func (p *probes) remove(name string) error {
 	return nil
 }
 
-// settle is for how long a reading is compared with samples after the counters were read. A
-// CPU counts a hit, and then takes the time of its sample.
+// settle is how long a reading's interval goes on after the counters were read. A CPU counts a
+// hit first, and takes the time of its sample a moment later.
 const settle = time.Millisecond
 
 // read reads the hit counters.
@@ -309,7 +308,8 @@ func (r *Recorder) sampledIn(from, to uint64) bool {
 }
 
 const (
-	// The counters are read this often, and noted if they have risen or if they were not for longer.
+	// The counters are read each countInterval. A reading goes into the journal if a counter has
+	// risen, or if the last one there is noteInterval old.
 	countInterval = time.Second
 	noteInterval  = 10 * time.Second
 	firstTries    = 100 // of the readings at the beginning and at the end of a piece
@@ -325,7 +325,7 @@ var errNotHit = errors.New("they are not hit when text is changed: all kprobes m
 // the probes must be open.
 func (r *Recorder) testProbes() error {
 	p := r.probes
-	at := now() // somebody may disarm them right behind the test
+	at := now() // somebody may disarm them right after the test
 	before, err := p.read()
 	if err != nil {
 		return err
@@ -366,8 +366,8 @@ func (p *probes) change(function string) error {
 	return errors.Join(err, p.remove(name))
 }
 
-// firstReading reads the counters when all events record, and returns from when on nothing is
-// missing. Without a first reading, there is no later one.
+// firstReading reads the counters when all events record, and returns the time from which on
+// nothing is missing. If it fails, the counters are not read later either.
 func (r *Recorder) firstReading() (open uint64) {
 	if r.probes == nil || r.probes.useless {
 		return now()
@@ -428,7 +428,8 @@ func (r *Recorder) noteReading(x reading) error {
 // journalLine is about how many bytes a reading has in the journal.
 const journalLine = 150
 
-// count reads the counters, if it is time. The last reading of a piece is always noted.
+// count reads the counters, if it is time. It writes the last reading of a piece to the journal
+// unless the probes are disarmed.
 func (r *Recorder) count(last bool) error {
 	p := r.probes
 	if p == nil || p.useless || !last && time.Since(p.counted) < countInterval {

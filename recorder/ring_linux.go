@@ -24,14 +24,14 @@ type ring struct {
 	cpu    int
 	fds    []int // of the events that write into it; the first one owns it
 	ids    []uint64
-	lost   []uint64 // records of each event that were lost and counted
+	lost   []uint64 // of each event: how many lost records countLost has written
 	mem    []byte
 	page   *unix.PerfEventMmapPage
 	data   []byte
-	last   uint64 // time of the last record that was taken
-	opened uint64 // when its events were open
+	last   uint64 // time of the newest record that was taken, in ns
+	opened uint64 // when its events were open, in ns
 	wrap   []byte // a record that lies across the end of data
-	read   uint64 // bytes since the pages of data were given back
+	read   uint64 // bytes read since the pages of data were last unmapped from this process
 }
 
 func mapRing(fd, cpu, pages int) (*ring, error) {
@@ -47,7 +47,8 @@ func mapRing(fd, cpu, pages int) (*ring, error) {
 const recordHeader = 8 // struct perf_event_header: u32 type, u16 misc, u16 size
 
 // take calls record for each record that the kernel has written by now, and gives their
-// room back. A record is valid during the call.
+// room back. A record is valid during the call. If record fails, take returns its error, and the
+// records stay in the buffer.
 func (r *ring) take(record func(raw []byte) error) error {
 	head := atomic.LoadUint64(&r.page.Data_head)
 	tail := r.page.Data_tail // only we write it
@@ -82,7 +83,7 @@ func (r *ring) take(record func(raw []byte) error) error {
 // keptBytes is how many bytes of a ring buffer may be mapped as memory of this process.
 const keptBytes = 256 << 10
 
-// sampledIn reports whether a record that was not taken yet is a sample of the given time.
+// sampledIn reports whether a record that was not taken yet is a sample of [from, to].
 func (r *ring) sampledIn(from, to uint64) bool {
 	head := atomic.LoadUint64(&r.page.Data_head)
 	size := uint64(len(r.data))

@@ -73,7 +73,7 @@ func (r *Recorder) drainRing(g *ring) error {
 	})
 }
 
-// look finds what the recorder must react to.
+// look reacts to a record: a loss, a poke, a symbol, a BPF program, a module, a step of a CPU.
 func (r *Recorder) look(g *ring, raw []byte) {
 	order := binary.NativeEndian
 	typ := perfdata.RecordType(order.Uint32(raw))
@@ -121,8 +121,8 @@ const (
 	bpfEventUnload = 2  // PERF_BPF_EVENT_PROG_UNLOAD
 )
 
-// sampleRaw is where the raw data of a tracepoint's sample begin: header, identifier,
-// TID, TIME, CPU, PERIOD, and the size of the raw data. sampleTime is where its time is.
+// sampleRaw is the offset in bytes of the raw data of a tracepoint's sample, after the header,
+// identifier, TID, TIME, CPU, PERIOD and the size of the raw data. sampleTime is that of TIME.
 const (
 	sampleRaw  = 8 + 5*8 + 4
 	sampleTime = 8 + 2*8
@@ -167,8 +167,8 @@ func (r *Recorder) fetch(id uint32) error {
 	return r.addProgram(p)
 }
 
-// copy begins to copy kernel text. Meanwhile the ring buffers are drained. If a copy is
-// being made, another one follows it.
+// copy starts a goroutine that copies kernel text, and returns. Run drains the ring buffers
+// meanwhile, and calls finishCopy. If a copy is being made, another one follows it.
 func (r *Recorder) copy() {
 	if r.mem == nil {
 		return
@@ -198,7 +198,7 @@ func (r *Recorder) copy() {
 	}()
 }
 
-// finishCopy notes a copy in the journal.
+// finishCopy writes a finished copy to the journal, and starts the next one if one was asked for.
 func (r *Recorder) finishCopy(c copied) error {
 	r.copying = false
 	debug.FreeOSMemory() // of the lists of names

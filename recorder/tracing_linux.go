@@ -13,24 +13,24 @@ import (
 	"strings"
 )
 
-// tracefs is where the kernel's tracepoints are described.
+// tracefs are the directories where tracefs may be mounted.
 var tracefs = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
-// tracepoints are those that a recording has, and what they show: how modules come and
-// go, and each step of a CPU that goes offline or comes online.
+// tracepoints are those that are recorded. They show when modules are loaded and unloaded, and
+// each step of a CPU that goes offline or comes online.
 var tracepoints = []string{"module:module_load", "module:module_free", hotplugPoint}
 
 const hotplugPoint = "cpuhp:cpuhp_enter"
 
-// A tracepoint is one that this kernel has.
+// A tracepoint is a tracepoint, or an event on a kprobe, that this kernel has.
 type tracepoint struct {
 	name   string // system:event
 	id     uint64
 	format []byte // the file of that name
 }
 
-// offset returns where a field is in the raw data of a sample, 0 if the tracepoint has no
-// such field.
+// offset returns the offset in bytes of a field in the raw data of a sample, 0 if the tracepoint
+// has no such field. declared is the field as the format declares it, "int idx".
 func (t *tracepoint) offset(declared string) int {
 	_, rest, ok := bytes.Cut(t.format, []byte("field:"+declared+";\toffset:"))
 	if !ok {
@@ -44,7 +44,8 @@ func (t *tracepoint) offset(declared string) int {
 	return int(n)
 }
 
-// readTracepoint finds a tracepoint.
+// readTracepoint reads the id and the format of a tracepoint from tracefs. The error is that of
+// the last directory.
 func readTracepoint(name string) (t tracepoint, err error) {
 	system, event, _ := strings.Cut(name, ":")
 	for _, root := range tracefs {

@@ -5,10 +5,11 @@
 // made. It has what perf.data has no record for: when each copy of kernel text was made,
 // when a CPU was not recorded, and what the hit counters of probes were.
 //
-// The file has one JSON object on each line. It only grows, and a line is written before
-// any record that is younger than what the line says. So the file is right at any moment,
-// even if the recorder is killed; then its last line may be cut off. perf ignores it.
-// docs/record.md describes the lines.
+// The file has one JSON object on each line. It only grows. The line of a gap is written before
+// any record of the CPU's new events, and the line of a reading of counters after the samples
+// that it counts. A line that is not written yet only makes less known. So the file is right at
+// any moment, even if the recorder is killed; then its last line may be cut off. perf ignores
+// it. docs/record.md describes the lines.
 package journal
 
 import (
@@ -50,7 +51,7 @@ type Start struct {
 	Version int    `json:"version"`
 	Program string `json:"program"` // the recorder and its version
 	Clock   string `json:"clock"`   // CLOCK_MONOTONIC
-	// Wall is the wall-clock time when Clock showed Time, in nanoseconds since 1970.
+	// Wall is the wall-clock time when Clock showed Time, in nanoseconds since 1970 (UTC).
 	Time   uint64 `json:"time"`
 	Wall   int64  `json:"wall"`
 	Host   string `json:"host,omitempty"`
@@ -86,8 +87,8 @@ type Range struct {
 	Hi Addr `json:"hi"`
 }
 
-// An Addr is an address; JSON has it as "0x...": not every reader of JSON has integers of
-// 64 bits.
+// An Addr is an address. In JSON it is a string, "0x...", because not every reader of JSON
+// has integers of 64 bits.
 type Addr uint64
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -100,11 +101,11 @@ func (a *Addr) UnmarshalText(b []byte) error {
 	return err
 }
 
-// A Gap is a time in which a CPU was online, perhaps, and was not recorded.
+// A Gap is a time in which a CPU was not recorded, although it may have been online.
 type Gap struct {
 	CPU  int    `json:"cpu"`
 	From uint64 `json:"from"` // the last time at which it was recorded for certain
-	To   uint64 `json:"to"`   // from here on it is recorded again
+	To   uint64 `json:"to"`   // from here on it is recorded again; 1<<64 - 1: never
 }
 
 // Bytes is kernel memory that was read at some moment of [From, To]: the code of a BPF
@@ -116,7 +117,7 @@ type Bytes struct {
 	Data Hex    `json:"data"`
 }
 
-// Hex is bytes; JSON has them as hexadecimal digits.
+// Hex is bytes. In JSON they are a string of hexadecimal digits.
 type Hex []byte
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -166,7 +167,7 @@ type FormatError struct {
 func (e *FormatError) Error() string { return fmt.Sprintf("%s:%d: %v", Name, e.Line, e.Err) }
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// Append writes an entry as one line, in one call of Write.
+// Append writes an entry as one line, in one call of Write. It does not check the entry.
 func Append(w io.Writer, e *Entry) error {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -183,7 +184,8 @@ var (
 	errOrder   = errors.New("the end is before the beginning")
 )
 
-// maxLine bounds a line; the longest has the code of a page in hexadecimal digits.
+// maxLine bounds a line, in bytes. A line can have 16 KiB of code in hexadecimal digits, or some
+// 1,200 ranges of a copy. A longer line is an error.
 const maxLine = 1 << 16
 
 // Read returns the entries of a journal. The error is a [*FormatError]; the entries
