@@ -16,8 +16,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// writeJournal writes what the journal of "textreplay record" says of the time that is kept,
-// and its later copies of text.
+// writeJournal writes the lines of the journal of "textreplay record" that are kept, and the
+// later copies of text that they name.
 func (c *cut) writeJournal(d *outfile.Dir) error {
 	entries, bad := c.r.Journal()
 	if entries == nil && bad == nil {

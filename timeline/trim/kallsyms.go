@@ -142,8 +142,8 @@ func isText(s kcore.Symbol) bool {
 	return s.Module == "" && strings.IndexByte("tTwWi", s.Type) >= 0
 }
 
-// pointedTo returns where the literals among kept text point to, by the
-// snapshot or by a kept poke.
+// pointedTo returns the addresses that literals in the kept text point to, in the
+// snapshot or after a kept poke.
 func (c *cut) pointedTo() map[uint64]bool {
 	out := make(map[uint64]bool)
 	v := c.r.Image.At(c.r.Report.First)
@@ -182,8 +182,8 @@ func targets(machine elf.Machine, order binary.ByteOrder, addr uint64, code []by
 	}
 }
 
-// distance returns how far from its own address a direct branch at the start of
-// code goes: CALL, JMP and Jcc rel32 of x86, B and BL of arm64 and powerpc, BRCL
+// distance returns the offset in bytes from a direct branch at the start of code
+// to its target: CALL, JMP and Jcc rel32 of x86, B and BL of arm64 and powerpc, BRCL
 // and BRASL of s390.
 func distance(machine elf.Machine, order binary.ByteOrder, code []byte) (by int64, ok bool) {
 	switch machine {

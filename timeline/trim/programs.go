@@ -6,9 +6,9 @@ package trim
 import "encoding/binary"
 
 // programs cuts a BPF_PROG_INFO section down to the programs whose ids are
-// given: an info without its load looks like a loss. A section that is not laid
-// out as write_bpf_prog_info() in tools/perf/util/header.c does it is kept as
-// it is.
+// given: an info without its load looks like a loss. If the section does not
+// have the format of write_bpf_prog_info() in tools/perf/util/header.c, it is
+// returned as it is. Otherwise the result is a new slice.
 func programs(section []byte, order binary.ByteOrder, loaded map[uint32]bool) []byte {
 	const (
 		head = 4 + 4 + 8 // length of struct bpf_prog_info, of its data, and which arrays there are

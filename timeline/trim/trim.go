@@ -27,13 +27,14 @@ const pageSize = 4096
 
 // Options say what is kept.
 type Options struct {
-	// Records from To on are dropped; 0 keeps all. Records before From are
-	// kept, because the answers after From depend on them.
+	// Records from To on are dropped; 0 keeps all. Times are in nanoseconds of the
+	// records' clock.
 	To uint64
-	// Samples before From are dropped.
+	// Samples before From are dropped. Other records before From are kept, because
+	// the answers after From depend on them.
 	From uint64
 	// Ranges are the addresses of kernel and module text whose snapshot and
-	// pokes are kept, in whole pages. If it is nil, every page that a poke
+	// pokes are kept, in whole pages. If it is empty, every page that a poke
 	// changed is kept. Pokes of out-of-line code and BPF are always kept.
 	Ranges []timeline.Range
 	// Samples keeps samples, and the records that say where they were taken:
@@ -121,7 +122,7 @@ type cut struct {
 	r     *replay.Replay
 	rec   *perfdata.Recording
 	opts  Options
-	pages map[uint64]bool // of the snapshot
+	pages map[uint64]bool // addresses of pages whose contents are kept
 	text  [][]byte        // contents of pokes that are kept, for their branches' names
 	at    []uint64        // and their addresses
 
@@ -148,7 +149,7 @@ func (c *cut) inSnapshot(addr uint64) bool {
 	return false
 }
 
-// choosePages finds the pages whose snapshot is kept.
+// choosePages finds the pages whose contents in the copies of text are kept.
 func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	code, _ := c.r.ProbedCode()
@@ -288,9 +289,9 @@ func (c *cut) keepsOfTool(rec *perfdata.Record) (bool, error) {
 		return false, nil // the records inside follow, and are written as they are
 	case perfdata.RecordHeaderAttr, perfdata.RecordHeaderEventType, perfdata.RecordHeaderTracingData,
 		perfdata.RecordHeaderBuildID, perfdata.RecordHeaderFeature:
-		return false, nil // in a file these are the header's business
+		return false, nil // a file has these in its header
 	case perfdata.RecordEventUpdate:
-		// So are names, but not the CPUs of an event, which are those of its ids.
+		// A file also has the names in its header, but not the CPUs of an event.
 		var u perfdata.EventUpdate
 		err := c.rec.EventUpdate(rec, &u)
 		return err == nil && u.Kind == perfdata.EventUpdateCPUs, nil
@@ -414,7 +415,7 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	for _, feature := range c.rec.Features() {
 		switch feature {
 		case perfdata.FeatureCompressed, perfdata.FeatureAuxtrace, perfdata.FeatureDirFormat:
-			continue // not so any more
+			continue // the new file is not compressed, and is one file
 		}
 		data, err := c.rec.Feature(feature)
 		if err != nil {
@@ -430,8 +431,8 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	return w.Close()
 }
 
-// damageSign returns a record that shows that a recording is damaged, and that
-// perf reads as any other of its kind: a FINISHED_ROUND that is too long.
+// damageSign returns a record that shows that a recording is damaged: a
+// FINISHED_ROUND that is too long. perf reads it as any other FINISHED_ROUND.
 func damageSign(order binary.ByteOrder) []byte {
 	const size = 16
 	rec := make([]byte, size)
