@@ -26,7 +26,7 @@ type axis struct {
 type area struct {
 	lo, hi uint64
 	pos    uint64 // of lo
-	kind   string // "kernel", "module", "bpf", "out-of-line"
+	kind   string // "kernel", "module", "bpf", "out-of-line", "other"
 	name   string
 }
 
@@ -122,7 +122,8 @@ func describeArea(im *timeline.Image, a *area, textLo uint64) (kind, name string
 	return "other", "other"
 }
 
-// pos returns the position of an address, and the next one if the axis has not it.
+// pos returns the position of an address. If the axis does not have the address, it is that of
+// the next one; the height if there is none.
 func (x *axis) pos(addr uint64) uint64 {
 	i := sort.Search(len(x.areas), func(i int) bool { return x.areas[i].hi > addr })
 	if i == len(x.areas) {
@@ -132,7 +133,7 @@ func (x *axis) pos(addr uint64) uint64 {
 	return a.pos + max(addr, a.lo) - a.lo
 }
 
-// addr returns the address at a position.
+// addr returns the address at a position; the last address of the axis if pos is too large.
 func (x *axis) addr(pos uint64) uint64 {
 	if len(x.areas) == 0 {
 		return 0
@@ -146,7 +147,7 @@ func (x *axis) addr(pos uint64) uint64 {
 type lifespan struct {
 	Name, Kind string
 	Lo, Hi     uint64
-	From, To   uint64 // 0 and timeline.MaxTime: not bounded
+	From, To   uint64 // in ns; 0 and timeline.MaxTime: not bounded
 	Program    uint32 // id of a BPF program, 0 if unknown
 }
 

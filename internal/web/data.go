@@ -30,9 +30,9 @@ type dataTime struct {
 	N                                            int
 }
 
-// dataOf says which functions use a symbol that is not code, and when they changed. So
-// somebody who knows the name of a static key finds the changes that it causes: the
-// functions that switch the key use its address, and they test it too.
+// dataOf returns which functions use a symbol that is not code, and when they changed. So
+// somebody who knows the name of a static key finds the changes that it causes: a function that
+// uses the key's address often also tests the key.
 func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 	const most = 100
 	d := &dataPart{Name: name, Addr: hexAddr(addr), Blind: !s.canRefer()}
@@ -72,9 +72,6 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 			last = int(all[i])
 			i++
 		}
-		if last == first && i < len(all) && int(all[i]) == first {
-			i++
-		}
 		list := &d.Others
 		if classNames[tr.class[first]] == mechanism.StaticKey.String() {
 			list = &d.Times
@@ -95,7 +92,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		}
 		switched := s.switched(rd, all[from:i])
 		if switched == "" && list == &d.Times {
-			// Sites of both kinds are in the functions that use it. Most others are of one.
+			// In these functions, as many sites jump as do not. Elsewhere most are of one kind.
 			var run []logEntry
 			for k := lo; k < min(hi, lo+100); k++ {
 				run = append(run, logEntry(k))
@@ -114,7 +111,8 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 	return d
 }
 
-// switched says whether changes of a static key's sites switch it on or off: see isNOP.
+// switched returns "on" or "off" if most of the changes, which are at sites of a static key,
+// switch the key so; "" if they do not agree. See isNOP.
 func (s *session) switched(rd *pokeReader, changes []logEntry) string {
 	const most = 64
 	jumps, nops := 0, 0

@@ -23,8 +23,8 @@ type function struct {
 	first, last uint32 // changes, as indices of the columns
 }
 
-// A functionKey tells functions apart where code comes and goes. A module that was loaded
-// twice at one address has each of its functions once.
+// A functionKey identifies a function of code that is loaded and unloaded. The functions of a
+// module that was loaded twice at one address have one key each.
 type functionKey struct {
 	addr, size   uint64
 	name, module string
@@ -32,8 +32,8 @@ type functionKey struct {
 
 // A functionFilter says which changes count.
 type functionFilter struct {
-	from, to uint64 // from <= time < to
-	classes  uint64 // bit set
+	from, to uint64 // from <= time < to, in ns
+	classes  uint64 // bit set of mechanisms, as in classNames
 }
 
 // functionsIn returns the functions that changes of the sites s0 to s1 are in, by address of
@@ -131,8 +131,8 @@ func (s *session) nameOf(f *function) string {
 	return hexAddr(f.addr)
 }
 
-// placeText returns how the log names a function: by name, or by its addresses if the name
-// means others too.
+// placeText returns the place that the log's filter takes for a function: its name, or its
+// addresses if the name means other addresses too.
 func (s *session) placeText(name string, lo, hi uint64) string {
 	if a, b, err := s.placeRange(name, s.r.Report.First); err == nil && a == lo && b == hi {
 		return name

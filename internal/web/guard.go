@@ -15,9 +15,9 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// hosts are the names by which a browser may ask. A page of another site can let its own
-// name mean 127.0.0.1 and would then read the answers as its own (DNS rebinding). Its
-// requests have its name in the Host header.
+// hosts are the names by which a browser may ask. Another site can make its own name resolve to
+// 127.0.0.1, and its pages could then read the answers (DNS rebinding). Their requests have the
+// name of that site in the Host header, so that they can be refused.
 type hosts struct {
 	port  string
 	names map[string]bool
@@ -115,7 +115,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// mostResponse is the greatest response, in bytes.
+// mostResponse is the greatest size of a response in bytes, except for static files and pprof's
+// pages.
 const mostResponse = 1 << 20
 
 // A handler writes a page or data of a session into a buffer.
@@ -191,7 +192,7 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 	}
 }
 
-// A RequestError is an error in what was asked.
+// A RequestError is an error in a request, such as a parameter that is no number.
 type RequestError struct{ Msg string }
 
 func (e *RequestError) Error() string { return e.Msg }

@@ -16,9 +16,9 @@
 //	                     └──► plane      the map, cut into tiles                  tile.go
 //	request ──► guard ──► page ──► template                     guard.go, pages.go, templates/
 //
-// overview.go, functions.go, code.go, diff.go, log.go, search.go, data.go, map.go and profile.go
-// have one page each; report.go has them in one file. references.go finds the code that uses
-// some data.
+// overview.go, functions.go, code.go, diff.go, log.go, search.go, map.go and profile.go have one
+// page each; report.go has them in one file. data.go has the part of the search page about a
+// symbol that is data, and references.go finds the code that uses it.
 //
 // Pages are whole without scripts, except for the map. Scripts and styles are embedded,
 // and no page refers to another host.
@@ -59,8 +59,8 @@ type Recording struct {
 // Text puts what a recording holds into the words that the command line prints. It must be
 // safe for concurrent use.
 type Text interface {
-	// Verdict returns the first line of `textreplay info`, and whether all text is known
-	// ("good"), some of it ("partly") or none ("none").
+	// Verdict returns the first line of `textreplay info`, and how much of the text is known:
+	// all ("good"), some ("partly") or nothing ("none").
 	Verdict() (line, level string)
 	// Insts decodes the instructions of v in [addr, addr+n), the last one whole if the
 	// image has its bytes. If over is not nil, its bytes replace those of the image at
@@ -72,7 +72,8 @@ type Text interface {
 	Heading(v timeline.View, addr uint64) string
 	// Trap says what a CPU that meets the trap of a window does; "" if that is unknown.
 	Trap(v timeline.View, w *timeline.Window) string
-	// Diff compares two times. symbol may be "". It lists at most most places.
+	// Diff compares two times: the code of the function symbol, or all text if it is "". It lists
+	// at most most places.
 	Diff(from, to replay.Times, symbol string, most int) (*Diff, error)
 }
 
@@ -93,13 +94,13 @@ type DiffPlace struct {
 
 // Options are the options of [New].
 type Options struct {
-	// Open loads the recording. The server calls it once more when a file of the recording
-	// has changed. It is not called by several goroutines at once.
+	// Open loads the recording. The server calls it again each time that a file of the recording
+	// has changed, from one goroutine at a time.
 	Open func() (*Recording, error)
-	// Live says that the recording may grow, so that pages must look for a newer one.
+	// Live says that the recording may grow, so that pages ask the server for a newer one.
 	Live bool
-	// Alone says that the process does nothing but serve the pages, so that its memory may be
-	// limited to what they need.
+	// Alone says that the process does nothing but serve the pages. Then the server sets the
+	// process's memory limit to what the pages need.
 	Alone bool
 	// Log, if set, takes messages for the person who started the server.
 	Log func(format string, args ...any)
@@ -119,7 +120,8 @@ type Server struct {
 	asked   atomic.Uint64 // how many requests there were
 }
 
-// New loads the recording and returns a server of its pages. The caller closes it.
+// New loads the recording and returns a server of its pages. The caller closes it. Errors are
+// those of Options.Open. New lowers the process's GC percentage to 25.
 func New(opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = func(string, ...any) {}
@@ -144,7 +146,8 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Close releases the recording, once all requests have been answered.
+// Close makes the server refuse further requests. The recording is released when the last
+// request has been answered, which may be after Close returns. Close must be called once.
 func (s *Server) Close() {
 	close(s.stop)
 	s.watched.Wait()
@@ -154,8 +157,9 @@ func (s *Server) Close() {
 	s.current = nil
 }
 
-// Serve answers requests at l until ctx is done, and then those that have begun. The
-// addresses by which a browser may ask are l's and those of names.
+// Serve answers requests at l until ctx is done. Then it waits at most 2 seconds for those that
+// have begun, and returns nil. A browser may name the server by l's address, localhost, or one of
+// names. Serve must be called once. The error is that of [http.Server.Serve].
 func (s *Server) Serve(ctx context.Context, l net.Listener, names ...string) error {
 	s.hosts = hostsOf(l.Addr(), names)
 	srv := &http.Server{
@@ -193,9 +197,8 @@ func (s *Server) acquire() (*session, error) {
 	return s.current, nil
 }
 
-// watch loads the recording again when its files have changed. So that a recording that
-// grows all the time does not take all of a CPU, it waits ten times as long as loading
-// took.
+// watch loads the recording again when its files have changed. After that it waits ten times as
+// long as loading took. So a recording that grows all the time takes a tenth of a CPU.
 func (s *Server) watch() {
 	defer s.watched.Done()
 	pause := time.Second
@@ -209,7 +212,7 @@ func (s *Server) watch() {
 		pause = time.Second
 		cur := s.current // only this goroutine replaces it
 		if n := s.asked.Load(); n != unloaded {
-			// What the last requests have touched is not needed soon.
+			// The pages of files that the last requests have touched are not needed soon.
 			unloaded = n
 			cur.r.Unload()
 			debug.FreeOSMemory()
@@ -252,8 +255,8 @@ func (s *Server) watch() {
 	}
 }
 
-// limitMemory makes the collector run more often, rather than let what requests leave behind
-// exceed a few megabytes.
+// limitMemory sets the process's memory limit a few megabytes above what it has now. So the
+// collector runs more often, and the garbage of requests stays small.
 func limitMemory() {
 	const garbage = 4 << 20
 	debug.FreeOSMemory()
@@ -268,13 +271,13 @@ type session struct {
 	r      *replay.Replay
 	text   Text
 	number int
-	refs   sync.WaitGroup // requests and the making of the rest
+	refs   sync.WaitGroup // requests, and the goroutine that runs prepare
 	sizes  []fileSize     // of the recording's files when it was opened
 	large  bool           // the files should not stay in memory
 	stale  atomic.Bool    // the files have changed, and cannot be read
 
-	ready chan struct{}    // closed when the rest is there
-	err   error            // why it is not
+	ready chan struct{}    // closed when prepare has ended; before, only the above may be read
+	err   error            // of prepare: if it is set, the rest is not there
 	whole func() *overview // the overview of the whole recording
 	trail *trail
 	axis  *axis
@@ -322,7 +325,7 @@ func (s *session) prepare() (err error) {
 	return nil
 }
 
-// extent returns the time of the first and of the newest record.
+// extent returns the times of the first and of the newest record, in nanoseconds; from < to.
 func (s *session) extent() (from, to uint64) {
 	rep := s.r.Report
 	return rep.First, max(rep.Last, rep.Horizon, rep.First+1)
@@ -350,7 +353,8 @@ func (s *session) release() {
 	}()
 }
 
-// wait waits until the rest of the session is there, or for as long as a page may take.
+// wait waits until prepare has ended, at most for most or until ctx is done. It reports whether
+// the rest of the session is there.
 func (s *session) wait(ctx context.Context, most time.Duration) bool {
 	select {
 	case <-s.ready:
@@ -368,7 +372,7 @@ func (s *session) wait(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
-// notReady is the error of a page that needs what is not there.
+// notReady returns the error of a page that needs what prepare makes, after wait failed.
 func (s *session) notReady() error {
 	select {
 	case <-s.ready:
