@@ -26,7 +26,7 @@ const (
 	mostMoments  = 2000
 	mostRows     = 60 // changes in the table
 	mostVersions = 8
-	// mostSamples is up to how many samples of a recording are counted without being asked.
+	// If a recording has more samples than this, a page does not count those of its function.
 	mostSamples = 2_000_000
 )
 
@@ -148,7 +148,8 @@ func (q *request) code() error {
 	return q.page("code", p.Name, p)
 }
 
-// codeOf makes the page of the function around an address at a time.
+// codeOf returns the page of the function around an address at a time (ns). samples says that the
+// samples that hit it are counted.
 func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 	im := s.r.Image
 	v := im.At(t)
@@ -165,7 +166,8 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 		T: replay.Seconds(t), TimeNS: dec(t), First: replay.Seconds(from), Last: replay.Seconds(to), FirstNS: dec(from), LastNS: dec(to), Moment: -1}
 	s.moments(p, lo, hi, t)
 
-	// A part of a large function, which begins at an instruction if that can be found.
+	// A large function is shown in parts of mostCode bytes. A part may begin within an
+	// instruction.
 	partLo, partHi := lo, hi
 	if hi-lo > mostCode {
 		partLo = lo + (addr-lo)/mostCode*mostCode
@@ -204,7 +206,8 @@ func (s *session) isSite(addr uint64) bool {
 	return lo < hi
 }
 
-// moments lists the times at which the function changes.
+// moments sets the times at which the code in [lo, hi) changes or is loaded or unloaded, and the
+// links to those before and after t.
 func (s *session) moments(p *codePage, lo, hi, t uint64) {
 	tr := s.trail
 	s0, s1 := tr.sitesIn(lo, hi)
@@ -259,8 +262,8 @@ type codeRows struct {
 	windows             []timeline.Window
 }
 
-// addRows adds the rows of [lo, hi), of the function that begins at base, and how far they
-// can be trusted.
+// addRows adds the rows of [lo, hi), of the function that begins at base, and sets the page's
+// standing: the lowest of all the bytes.
 func (s *session) addRows(p *codePage, v timeline.View, base, lo, hi, asked uint64) {
 	x := &codeRows{session: s, v: v, base: base, lo: lo, hi: hi, asked: asked,
 		changes: s.changeCounts(lo, hi), windows: s.windows(lo, hi, v.Time())}
@@ -297,7 +300,7 @@ func (s *session) addRows(p *codePage, v timeline.View, base, lo, hi, asked uint
 	}
 }
 
-// dated says from when until when; either may be empty.
+// dated returns the words for an interval; either end may be empty.
 func dated(since, until string) string {
 	switch {
 	case since != "" && until != "":
@@ -456,8 +459,8 @@ func keyText(inst string) string {
 	return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
 }
 
-// addVersions adds the contents that the bytes of buf, at addr, had in the recording, and the
-// versions around time t.
+// addVersions adds the contents that len(buf) bytes at addr had in the recording, and the
+// versions around time t. It overwrites buf. It adds at most mostVersions contents.
 func (s *session) addVersions(p *sitePart, addr uint64, buf []byte, t uint64) {
 	const most = 100_000 // versions
 	from, to := s.extent()
@@ -495,7 +498,8 @@ func (s *session) addVersions(p *sitePart, addr uint64, buf []byte, t uint64) {
 	}
 }
 
-// keepAround drops versions that are far from the one of now, or from the newest one so far.
+// keepAround drops the versions that are far from the one at the page's time, or from the newest
+// one if that one was not added yet.
 func (p *sitePart) keepAround() {
 	const around = 12
 	i := slices.IndexFunc(p.Versions, func(v siteVersion) bool { return v.Now })
@@ -534,7 +538,7 @@ func isNOP(inst string) bool {
 	return strings.HasPrefix(inst, "nop") || strings.HasPrefix(inst, "xchg")
 }
 
-// countSamples counts the samples of the kernel that hit the rows.
+// countSamples counts the samples of the kernel in [lo, hi), and those at each row's address.
 func (s *session) countSamples(p *codePage, lo, hi uint64) {
 	hits := make(map[uint64]int)
 	rec := s.r.Recording

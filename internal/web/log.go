@@ -21,16 +21,16 @@ const logRows = 100
 
 // A logFilter says which changes the log shows.
 type logFilter struct {
-	from, to uint64
-	kinds    []string
-	place    string // a name or an address; "" for all
-	by       string // part of a writer's name
-	sort     string
-	page     int
+	from, to uint64   // from <= time < to, in ns
+	kinds    []string // names of classes and events; empty for all
+	place    string   // a name, an address or 0xLO..0xHI; "" for all
+	by       string   // part of a writer's name
+	sort     string   // "place", "writer", "newest"; other texts mean oldest first
+	page     int      // from 1
 
 	addrs   []timeline.Range // of place; nil: all
 	classes uint64           // bit set of classes
-	events  [3]bool          // of eventKind
+	events  [3]bool          // by eventKind
 	writers []bool           // by number; nil: all
 }
 
@@ -45,7 +45,7 @@ type logPage struct {
 	Total                     int
 	First, Last               int
 	Prev, Next                string
-	All                       bool // no filter
+	All                       bool // no filter but that of time
 	Left                      string
 }
 
@@ -116,7 +116,7 @@ func (q *request) log() error {
 	return q.page("log", "Log", p)
 }
 
-// prepare finds what the filter means in a recording.
+// prepare fills in the fields that depend on the recording. The error is about the request.
 func (f *logFilter) prepare(s *session) error {
 	for k, name := range classNames {
 		if len(f.kinds) == 0 || slices.Contains(f.kinds, name) {
@@ -147,8 +147,8 @@ func (f *logFilter) prepare(s *session) error {
 	return nil
 }
 
-// placeRange returns the addresses that a text means: those of a function, one site, or
-// 0xLO..0xHI.
+// placeRange returns the addresses [lo, hi) that a text means at time t: those of a function if
+// it is a name, else one address, or those of 0xLO..0xHI.
 func (s *session) placeRange(text string, t uint64) (lo, hi uint64, err error) {
 	if a, b, ok := strings.Cut(text, ".."); ok && strings.HasPrefix(a, "0x") {
 		if lo, err = s.r.ParseAddr(a, t); err == nil {
@@ -303,7 +303,7 @@ func (s *session) logOf(f *logFilter) (*logPage, error) {
 	return p, nil
 }
 
-// rowsOf describes changes.
+// rowsOf returns the rows of changes, in their order.
 func (s *session) rowsOf(entries []logEntry) []changeRow {
 	rd := s.trail.reader()
 	defer rd.close()
@@ -343,7 +343,7 @@ func (s *session) pokeRow(p poke) changeRow {
 	return row
 }
 
-// side returns the instructions that b is at an address.
+// side returns the first instructions that b encodes at an address, as of v's time.
 func (s *session) side(v timeline.View, addr uint64, b []byte) string {
 	const most = 4
 	if len(b) == 0 {

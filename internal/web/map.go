@@ -15,9 +15,10 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// A mapData is what the map's script needs to begin.
+// A mapData is what the map's script needs to begin. Times are decimal numbers in text, in
+// nanoseconds, because JavaScript's numbers have 53 bits.
 type mapData struct {
-	From   string    `json:"from"` // of the plane, in nanoseconds
+	From   string    `json:"from"` // of the plane
 	To     string    `json:"to"`
 	Height uint64    `json:"height"`
 	Cells  int       `json:"cells"`
@@ -166,8 +167,8 @@ func (s *session) mapOf(p *plane) *mapData {
 	return d
 }
 
-// gapsOf returns the times in which changes may be missing, without overlaps. If there are
-// too many, the closest are joined.
+// gapsOf returns the times in [from, to] in which changes may be missing, without overlaps. If
+// there are more than mostGaps, the closest are joined.
 func gapsOf(limits []replay.Limit, from, to uint64) []mapGap {
 	type gap struct {
 		timeline.Interval
@@ -224,7 +225,7 @@ func (q *request) mapTile() error {
 	return q.json(q.plane.tile(k))
 }
 
-// mapNames names positions of the axis: those of a list, at a time.
+// mapNames answers with the names of a list of positions of the axis, at a time.
 func (q *request) mapNames() error {
 	q.typ = "application/json"
 	if !q.wait(q.Context(), 10*time.Second) {
@@ -251,7 +252,8 @@ func (q *request) mapNames() error {
 	return q.json(out)
 }
 
-// mapPick finds the change that is nearest to a point of the map, and names the point.
+// mapPick answers with the name of a point of the map, and the change in a rectangle around it
+// that is nearest.
 func (q *request) mapPick() error {
 	q.typ = "application/json"
 	if !q.wait(q.Context(), 10*time.Second) {

@@ -66,7 +66,8 @@ func (q *request) overview() error {
 	return q.page("overview", "Overview", q.session.overviewOf(from, to, q.isWhole(), ready))
 }
 
-// overviewOf makes the page for a window. If the session is not ready, parts are missing.
+// overviewOf returns the page for the window [from, to], in ns. If ready is false, it has only
+// the parts that do not need what prepare makes.
 func (s *session) overviewOf(from, to uint64, whole, ready bool) *overview {
 	const most = 12
 	o := &overview{From: replay.Seconds(from), To: replay.Seconds(to), Whole: whole, Pending: !ready}
@@ -152,7 +153,7 @@ func clockName(rep *replay.Report) string {
 	return rep.Clock.Name
 }
 
-// width is how wide charts are, in units of their own.
+// width is the width of charts in units of their viewBox.
 const width = 1000
 
 // A lane is a line of the chart of coverage.
@@ -220,7 +221,8 @@ func (s *session) lanes(from, to uint64) []lane {
 	return append([]lane{{Name: "All text known", Level: "", Parts: trusted.parts("known")}}, out...)
 }
 
-// A strip joins intervals that are less than a unit of width apart.
+// A strip collects intervals of the window [from, to], and joins those that are at most half a
+// unit of width apart.
 type strip struct {
 	from, to uint64
 	runs     []stripRun
@@ -299,7 +301,7 @@ type rates struct {
 	Total   int
 }
 
-// A rateBar is a part of a bar, in units of width and of a height of 100.
+// A rateBar is the part of a bar for one class, in units of a chart of width by 100.
 type rateBar struct {
 	X, Y, W, H float64
 	Class      int

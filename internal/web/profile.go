@@ -25,11 +25,11 @@ import (
 // profilePath is where pprof's pages are.
 const profilePath = "/profile/"
 
-// profiles has pprof's handlers of the current session. pprof keeps its configuration in
-// global variables, so they are made one at a time.
+// profiles has pprof's handlers of one session, mostly the current one. pprof keeps its
+// configuration in global variables, so its handlers are made under a lock.
 type profiles struct {
 	mu       sync.Mutex
-	number   int // of the session
+	number   int // of the session; 0: none
 	handlers map[string]http.Handler
 	err      error
 }
@@ -186,7 +186,7 @@ func (o *objects) Disasm(file string, start, end uint64, intel bool) ([]driver.I
 	return out, nil
 }
 
-// object is the code of a mapping.
+// object is the code of a mapping, whose addresses are those of the kernel.
 type object struct {
 	s    *session
 	name string

@@ -11,7 +11,7 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// mostReferences is up to how many places that have an address are looked for.
+// mostReferences is how many places references returns at most.
 const mostReferences = 200
 
 // canRefer reports whether references can read the kernel's code.
@@ -20,12 +20,13 @@ func (s *session) canRefer() bool {
 	return (s.r.Machine() == elf.EM_X86_64 || s.r.Machine() == elf.EM_AARCH64) && hi-lo <= 1<<28
 }
 
-// references returns the places in kernel text that have an address in an instruction.
+// references returns the places in core kernel text where an instruction, or two of arm64, has an
+// address: on x86-64 where the address is within the instruction, on arm64 the ADRP.
 func (s *session) references(v timeline.View, addr uint64) (found []uint64) {
 	if !s.canRefer() {
 		return nil
 	}
-	// An instruction, or two that belong together, may be at the end of a piece.
+	// An instruction, or two that belong together, may extend beyond the end of a piece.
 	const piece, more = 1 << 16, 64
 	lo, hi := s.r.Image.Text()
 	buf := make([]byte, piece+more)
@@ -50,8 +51,9 @@ func (s *session) references(v timeline.View, addr uint64) (found []uint64) {
 	return found
 }
 
-// referencesX86 adds the places in the first n bytes of b, which is at an address: as 32 bits,
-// sign-extended or relative to the end of the instruction.
+// referencesX86 appends to found the places in the first n bytes of b that refer to addr. b is at
+// the address at. A place has the address in 32 bits: sign-extended, or relative to the end of the
+// instruction.
 func (s *session) referencesX86(found []uint64, v timeline.View, b []byte, n int, at, addr uint64) []uint64 {
 	absolute := uint32(addr)
 	if uint64(int64(int32(absolute))) != addr {
@@ -60,7 +62,7 @@ func (s *session) referencesX86(found []uint64, v timeline.View, b []byte, n int
 	want := uint32(addr - at) // relative to the start of b
 	for i := 0; i+4 <= len(b) && i < n && len(found) < mostReferences; i++ {
 		x := binary.LittleEndian.Uint32(b[i:])
-		// An instruction ends at most 4 bytes behind its displacement.
+		// An instruction ends at most 4 bytes after its displacement.
 		if gap := want - x - uint32(i); x != absolute && (gap < 4 || gap > 8) || x == 0 {
 			continue
 		}
@@ -71,9 +73,9 @@ func (s *session) referencesX86(found []uint64, v timeline.View, b []byte, n int
 	return found
 }
 
-// referencesARM64 adds the ADRP instructions in the first n bytes of b after which one of the
-// next instructions has the address: ADRP makes a page, and ADD, once or twice, or the offset
-// of a load or store the rest.
+// referencesARM64 appends to found the ADRP instructions in the first n bytes of b that refer to
+// addr with one of the next 15 instructions. b is at the address at. ADRP has the page. The rest
+// is in one or two ADDs, or in the offset of a load or store.
 func referencesARM64(found []uint64, b []byte, n int, at, addr uint64) []uint64 {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 	for i := 0; i+4 <= n && len(found) < mostReferences; i += 4 {
@@ -111,7 +113,8 @@ func referencesARM64(found []uint64, b []byte, n int, at, addr uint64) []uint64 
 	return found
 }
 
-// refersTo reports whether the instruction that has the bytes at pos refers to addr.
+// refersTo reports whether the 32 bits at pos are the part of an instruction that refers to addr.
+// It decodes the function from its start, unless that is larger than 64 KiB.
 func (s *session) refersTo(v timeline.View, pos, addr uint64) bool {
 	sym, ok := v.Symbol(pos)
 	if !ok || sym.Size == 0 || pos-sym.Addr >= sym.Size || sym.Size > 1<<16 {

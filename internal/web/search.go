@@ -78,7 +78,8 @@ func (q *request) search() error {
 	return q.page("search", text, p)
 }
 
-// timeOr returns the time that a page keeps.
+// timeOr returns the time that a page keeps, in ns: that of the parameter t, or t if there is
+// none.
 func (q *request) timeOr(t uint64) (uint64, error) {
 	s := strings.TrimSpace(q.FormValue("t"))
 	if s == "" {
@@ -88,7 +89,7 @@ func (q *request) timeOr(t uint64) (uint64, error) {
 	return x.From, err
 }
 
-// isCode reports whether the image says anything about an address.
+// isCode reports whether an address is in an area of the axis.
 func (s *session) isCode(addr uint64) bool {
 	for i := range s.axis.areas {
 		if a := &s.axis.areas[i]; a.lo <= addr && addr < a.hi {
@@ -98,8 +99,7 @@ func (s *session) isCode(addr uint64) bool {
 	return false
 }
 
-// indexFold is strings.Index for a name in which upper case does not matter. lower is in
-// lower case.
+// indexFold is strings.Index(name, lower) without regard to case.
 func indexFold(name, lower string) int {
 	for i := 0; i+len(lower) <= len(name); i++ {
 		if strings.EqualFold(name[i:i+len(lower)], lower) {
@@ -118,14 +118,15 @@ type hit struct {
 	last       uint64 // the time of the last change
 }
 
-// betterHit compares hits for the order in which a page lists them. Names that contain the
-// text elsewhere come last; within each half, functions that change come first.
+// betterHit compares hits for the order in which a page lists them. A name that is the text comes
+// first. Of the others, code that changes comes first, then names that begin with the text, then
+// short names.
 func betterHit(a, b hit) int {
 	return cmp.Or(cmp.Compare(min(a.rank, 1), min(b.rank, 1)), cmp.Compare(min(b.changes, 1), min(a.changes, 1)), cmp.Compare(a.rank, b.rank),
 		cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
 }
 
-// A finder collects the best symbols of a search.
+// A finder collects the hits of a search that come first by betterHit.
 type finder struct {
 	*session
 	lower string // the text
@@ -181,8 +182,8 @@ func (f *finder) best() {
 	f.hits = f.hits[:min(f.most, len(f.hits))]
 }
 
-// find returns the symbols with the text in their name, those that change first: at most
-// so many, and how many there are.
+// find returns the symbols with the text in their name, at most most of them, in the order of
+// betterHit, and how many there are. Their links lead to time t.
 func (s *session) find(text string, t uint64, most int) (found []foundRow, n int) {
 	f := &finder{session: s, lower: strings.ToLower(text), most: most, seed: maphash.MakeSeed(), seen: make(map[uint64]bool)}
 	for x := range s.r.TableSymbols {
@@ -214,8 +215,8 @@ func (s *session) find(text string, t uint64, most int) (found []foundRow, n int
 	return out, len(f.seen)
 }
 
-// near returns the longest word of a name that some symbol has in its own, and these
-// symbols.
+// near returns the longest word of text that is in the name of a symbol, the first 100 of these
+// symbols, and how many there are. It tries the four longest words, of 4 letters or more.
 func (s *session) near(text string, t uint64) (word string, found []foundRow, n int) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
@@ -230,7 +231,7 @@ func (s *session) near(text string, t uint64) (word string, found []foundRow, n 
 	return "", nil, 0
 }
 
-// suggest completes a name.
+// suggest answers with names that contain what was typed, for the search box.
 func (q *request) suggest() error {
 	q.typ = "application/json"
 	text := strings.TrimSpace(q.FormValue("q"))

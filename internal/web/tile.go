@@ -18,19 +18,19 @@ import (
 // the changes themselves.
 const (
 	tileCells = 128
-	// mostMarks is up to how many changes a tile lists each of them.
+	// A tile with more changes than this has their numbers in Cells, else a mark for each.
 	mostMarks = 400
-	// maxZoom bounds the levels: cells are never narrower than 1 ns, and 2^40 times
-	// the width of a screen is more than any recording's time.
+	// maxZoom bounds the levels, so that the arithmetic of tiles fits in 64 bits. 2^40 tiles are
+	// 1 ns wide each in a recording of 18 minutes.
 	maxZoom = 40
 )
 
-// A plane is what is needed to draw tiles.
+// A plane is what is needed to draw tiles. It is safe for concurrent use.
 type plane struct {
 	t        *trail
 	x        *axis
-	from, to uint64   // the time that the map shows
-	pos      []uint64 // of each site
+	from, to uint64   // the time that the map shows, in ns
+	pos      []uint64 // of each site on the axis, ascending
 	windows  *timeline.Windows
 
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ type plane struct {
 	order []tileKey // of tiles, the oldest first
 }
 
-// mostTiles is how many tiles are kept.
+// mostTiles is how many tiles a plane keeps.
 const mostTiles = 512
 
 type tileKey struct {
@@ -49,9 +49,9 @@ type tileKey struct {
 // A tile is a part of the map as it is sent to the browser.
 type tile struct {
 	N uint32 `json:"n"` // how many changes
-	// Cells has for each cell with changes, row by row, from the top: how many cells
-	// are skipped since the last one (base 128, seven bits in a byte, the lowest first),
-	// the class of the changes, and the logarithm of their number: 16 times log2(n)+1.
+	// Cells is base64 of the cells with changes, row by row from the top. For each: how many
+	// cells without changes are before it (7 bits a byte, the lowest first; bit 7 says that
+	// another byte follows), the class of the changes, and the level of their number.
 	Cells string `json:"cells,omitempty"`
 	Marks []mark `json:"marks,omitempty"`
 }
@@ -64,8 +64,8 @@ type mark struct {
 	Size  uint32 `json:"n"`
 	Class uint8  `json:"c"`
 	Site  string `json:"a"`
-	// From and To are the window in which a CPU may meet a trap, as far as it is
-	// estimated; empty if there is none.
+	// From and To are the estimate of the time in which a CPU may meet a trap; empty if there is
+	// none.
 	From string `json:"f,omitempty"`
 	To   string `json:"u,omitempty"`
 }
@@ -115,8 +115,8 @@ func (p *plane) tile(k tileKey) *tile {
 	return t
 }
 
-// draw makes a tile. It visits each change of the tile once, and, of those that are not
-// in it, at most those of the same time or of the same sites, whichever take less.
+// draw makes a tile. It visits each change of the tile. Of the others, it visits at most those at
+// the same times or those of the same sites, whichever are cheaper.
 func (p *plane) draw(k tileKey) *tile {
 	span := p.to - p.from
 	t0, t1 := p.from+part(span, k.ix, k.zx), p.from+part(span, k.ix+1, k.zx)
@@ -135,7 +135,7 @@ func (p *plane) draw(k tileKey) *tile {
 	for s := range row {
 		row[s] = uint16(min((p.pos[s0+s]-y0)*tileCells/(y1-y0), tileCells-1))
 	}
-	// The first time behind each column.
+	// The first time after each column.
 	var edge [tileCells]uint64
 	for c := range edge {
 		edge[c] = p.from + part(span, k.ix*tileCells+uint64(c)+1, k.zx+7)
@@ -203,8 +203,7 @@ func (p *plane) draw(k tileKey) *tile {
 	return out
 }
 
-// encodeCells encodes the cells that have changes: how many empty ones are before it, 7 bits a
-// byte and the lowest first, then its class and the level of its number of changes.
+// encodeCells encodes the cells that have changes as tile.Cells has them, before base64.
 func encodeCells(n *[tileCells * tileCells]uint32, class *[tileCells * tileCells]uint8) (cells []byte) {
 	skipped := 0
 	for i := range n {
@@ -221,7 +220,8 @@ func encodeCells(n *[tileCells * tileCells]uint32, class *[tileCells * tileCells
 	return cells
 }
 
-// level returns 16 * log2(n) + 1, at most 255, by the binary digits of n.
+// level returns about 1 + 16*log2(n), at most 255: the logarithm is linear between powers of 2.
+// n is at least 1.
 func level(n uint32) byte {
 	e := bits.Len32(n) - 1
 	frac := 0
