@@ -96,7 +96,7 @@ type navItem struct{ Name, Href, Page string }
 
 type errorPage struct{ Err string }
 
-// page writes a page.
+// page writes a page with the template name to the body of the response.
 func (q *request) page(name, title string, body any) error {
 	keep, t := "", q.FormValue("t")
 	if ns, err := strconv.ParseUint(q.FormValue("ns"), 10, 64); err == nil && t == "" {
@@ -126,7 +126,7 @@ func (q *request) page(name, title string, body any) error {
 	return pages()[name].ExecuteTemplate(&q.body, "layout", l)
 }
 
-// json writes data for a script.
+// json writes data for a script to the body of the response.
 func (q *request) json(v any) error {
 	q.typ = "application/json"
 	return encodeJSON(&q.body, v)
@@ -134,7 +134,7 @@ func (q *request) json(v any) error {
 
 func encodeJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
-// state is what a page asks for from time to time.
+// state answers with the number of the session. A page asks for it from time to time.
 func (q *request) state() error {
 	ready := false
 	select {
@@ -145,8 +145,8 @@ func (q *request) state() error {
 	return q.json(map[string]any{"number": q.number, "ready": ready, "live": q.srv.opts.Live})
 }
 
-// window reads the window of time that the form asks for; all of the recording if it does
-// not.
+// window returns the window of time that the form asks for, in ns; from < to. An end that the
+// form does not have is that of the recording.
 func (q *request) window() (from, to uint64, err error) {
 	from, to = q.extent()
 	if s := strings.TrimSpace(q.FormValue("from")); s != "" {
@@ -174,14 +174,14 @@ func (q *request) isWhole() bool {
 	return strings.TrimSpace(q.FormValue("from")) == "" && strings.TrimSpace(q.FormValue("to")) == ""
 }
 
-// addrLink is the page of an address at a time.
+// addrLink returns the link to the page of an address at a time (ns).
 func addrLink(addr, t uint64) string { return "/at?addr=" + hexAddr(addr) + "&t=" + replay.Seconds(t) }
 
 func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
 
 func dec(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// seconds prints a time, "" if it does not bound anything.
+// seconds returns a time (ns) in seconds; "" for 0 and timeline.MaxTime, which bound nothing.
 func seconds(t uint64) string {
 	if t == 0 || t == timeline.MaxTime {
 		return ""
@@ -189,7 +189,7 @@ func seconds(t uint64) string {
 	return replay.Seconds(t)
 }
 
-// span prints a length of time in a readable unit.
+// span returns a length of time with a unit that suits it.
 func span(ns uint64) string {
 	switch d := time.Duration(min(ns, 1<<62)); {
 	case d < time.Microsecond:
@@ -213,7 +213,7 @@ func thousands(n any) string {
 	return s
 }
 
-// count prints a number with its unit.
+// count returns a number with its unit, one or many.
 func count[N int | uint32 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -221,7 +221,8 @@ func count[N int | uint32 | uint64](n N, one, many string) string {
 	return thousands(n) + " " + many
 }
 
-// spaced prints bytes as objdump does, and how many more there are.
+// spaced returns the first most bytes as objdump prints them, and how many there are if there
+// are more.
 func spaced(b []byte, most int) string {
 	more := ""
 	if len(b) > most {

@@ -27,7 +27,7 @@ type ReportOptions struct {
 	From, To uint64
 	// Symbols are functions that the report has a page of, before those that change most.
 	Symbols []timeline.Symbol
-	// MaxSize is about how large the file may be, in bytes; 0: 4 MB.
+	// MaxSize is about how large the file may be, in bytes; 0: 4 MiB. The least is 256 KiB.
 	MaxSize int
 }
 
@@ -43,12 +43,12 @@ const (
 // ErrTooSmall is returned by [WriteReport] if MaxSize does not suffice for the first page.
 var ErrTooSmall = errors.New("a report needs at least 256 kB")
 
-// A ReportStats says what is in a report.
+// A ReportStats describes what is in a report.
 type ReportStats struct {
 	Bytes              int
-	Functions, Changed int // with a page, and all that changed in the window
-	Rows, Changes      int // in the log, and all
-	LeftOut            []string
+	Functions, Changed int      // with a page, and all that changed in the window
+	Rows, Changes      int      // in the log, and all
+	LeftOut            []string // what is missing, in words
 }
 
 // A reportPart is a page of a report.
@@ -67,8 +67,9 @@ type reportPage struct {
 	LeftOut                    []string
 }
 
-// WriteReport writes the pages for a window of time as one file. Nothing is written if it
-// fails, unless writing does.
+// WriteReport writes the pages for a window of time as one HTML file to w. It returns [ErrTooSmall],
+// a [*RequestError] if the recording has nothing in the window, or an error of reading or writing.
+// Nothing is written unless the error is that of w. The caller closes rec.
 func WriteReport(w io.Writer, rec *Recording, opts ReportOptions) (stats *ReportStats, err error) {
 	if opts.MaxSize == 0 {
 		opts.MaxSize = defaultReport
@@ -119,7 +120,7 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 	return &x.stats, x.writeTo(w)
 }
 
-// leaveOut notes what the report does not have.
+// leaveOut adds to the list of what the report does not have.
 func (x *reportWriter) leaveOut(format string, args ...any) {
 	x.stats.LeftOut = append(x.stats.LeftOut, fmt.Sprintf(format, args...))
 }
@@ -307,7 +308,8 @@ var (
 	links     = lazyregexp.New(` href="([^"]*)"`)
 )
 
-// stripped removes what needs a server.
+// stripped returns the HTML of a page without what needs a server, and without the ids of code
+// pages, which would not be unique.
 func stripped(text, page string) string {
 	if page == "code" {
 		text = ids().ReplaceAllString(clockTags().ReplaceAllString(text, ""), "")
@@ -315,7 +317,8 @@ func stripped(text, page string) string {
 	return formTags().ReplaceAllString(text, "")
 }
 
-// relink makes links to functions lead to their pages in the report, and removes others.
+// relink replaces the links to functions by links to their pages in the report, and removes all
+// others.
 func (s *session) relink(body template.HTML, functions []reportPart) template.HTML {
 	return template.HTML(links().ReplaceAllStringFunc(string(body), func(link string) string {
 		target := html.UnescapeString(links().FindStringSubmatch(link)[1])

@@ -23,15 +23,15 @@ import (
 )
 
 // A trail is the changes of a recording as columns of plain numbers: 26 bytes a text
-// poke, and nothing else that grows with them. The i-th entry of each column is the i-th
-// poke in the order of time. What a column has not, such as the bytes, is read from the
-// recording's file when a page shows it.
+// poke. The i-th entry of each column is the i-th poke in the order of time. What is in no
+// column, such as the bytes, is read from the recording's file when a page shows it. Only the
+// bytes of changes that probes recorded are in memory too.
 //
 // A trail is immutable and safe for concurrent use.
 type trail struct {
 	r *replay.Replay
 
-	time   []uint64
+	time   []uint64 // in ns
 	site   []uint32 // in sites
 	at     []uint32 // where the record is, see recordAt; in probed if there are probes
 	writer []uint16 // in writers
@@ -48,10 +48,10 @@ type trail struct {
 	events  []event // all other changes, in the order of time
 
 	files   []string // of the recording
-	bases   []int64  // where each begins, if they followed one another
+	bases   []int64  // offset of each, in bytes, if they followed one another
 	dropped uint64   // pokes that are not in the columns
-	// probed has the bytes of the changes that probes recorded: they have no records. Each is
-	// the two lengths, then the old and the new bytes. nil: there are records.
+	// probed has the bytes of the changes that probes recorded: they have no records. Each is the
+	// two lengths as little-endian u16, then the old and the new bytes. nil: there are records.
 	probed []byte
 }
 
@@ -83,13 +83,13 @@ type event struct {
 	time   uint64
 	kind   eventKind
 	addr   uint64
-	n      uint64
+	n      uint64 // of a symbol its length in bytes
 	name   string
 	writer uint16
 	cpu    uint16
 	up     bool   // it was registered or loaded
-	number uint64 // of a program its id, of a loss the number of records
-	since  uint64 // of a loss
+	number uint64 // of a symbol its type, of a program its id, of a loss the number of records
+	since  uint64 // of a loss: the records were lost between since and time
 	tag    [8]byte
 }
 
@@ -116,7 +116,7 @@ const (
 // A comm is a record that gives a thread its name.
 type comm struct {
 	time     uint64
-	before   uint32 // how many pokes come before it in the recording
+	before   uint32 // how many pokes are before it in the recording
 	tid, old uint32 // a FORK: the thread has old's name
 	name     string // a COMM
 	fork     bool
@@ -128,7 +128,8 @@ type thread struct {
 	known    bool
 }
 
-// newTrail reads the changes of a recording.
+// newTrail reads the changes of a recording. It drops pokes beyond mostPokes, and symbols and BPF
+// programs beyond mostEvents.
 func newTrail(r *replay.Replay) (*trail, error) {
 	t := &trail{r: r, files: r.Recording.Files()}
 	t.findBases()
@@ -158,8 +159,8 @@ func newTrail(r *replay.Replay) (*trail, error) {
 	return t, nil
 }
 
-// unloading keeps files out of the process's memory until stop is called, while a request or
-// the library reads them: it calls unload again and again.
+// unloading calls unload each millisecond until stop is called. So the pages of files that a
+// request reads meanwhile do not stay in the process's memory. stop must be called once.
 func unloading(unload func()) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
@@ -194,13 +195,13 @@ func (t *trail) findBases() {
 // A trailReader makes the columns.
 type trailReader struct {
 	*trail
-	thread  []uint16 // a column, in all
-	sum     []uint32 // a column: of the bytes
+	thread  []uint16 // a column: index in all
+	sum     []uint32 // a column: hash of the old and new bytes
 	comms   []comm
 	events  []pendingEvent
-	place   map[uint64]uint32 // of an address, in sites
+	place   map[uint64]uint32 // address: index in sites
 	all     []thread
-	numbers map[thread]uint16 // in all
+	numbers map[thread]uint16 // index in all
 	seed    maphash.Seed
 	by      *mechanism.Classifier
 
@@ -344,8 +345,8 @@ func (p *trailReader) threadOf(i uint16) thread {
 	return thread{}
 }
 
-// recordAt returns where a record is, in units of eight bytes from the start of the
-// first file, or noRecord: a compressed record has no place that can be read again.
+// recordAt returns the offset of a record from the start of the first file, in units of unitOf
+// bytes, or noRecord: a recording with compressed records has none that can be read again.
 func (t *trail) recordAt(rec *perfdata.Record) uint32 {
 	if rec.File >= len(t.bases) || len(rec.Raw) == 0 || t.r.Report.Records[perfdata.RecordCompressed]+t.r.Report.Records[perfdata.RecordCompressed2] > 0 {
 		return noRecord
@@ -364,7 +365,7 @@ func (p *trailReader) addEvent(e event) {
 	}
 }
 
-// pending adds what the trailer says of the writer.
+// pending adds the CPU and the thread that the record's trailer has.
 func (p *trailReader) pending(e event) pendingEvent {
 	x := pendingEvent{event: e, before: uint32(len(p.time))}
 	if e.kind == eventLoss || e.time == 0 {
@@ -379,7 +380,7 @@ func (p *trailReader) pending(e event) pendingEvent {
 	return x
 }
 
-// finish sorts the columns by time and names the writers.
+// finish sorts the columns by time, drops duplicates, and names the writers.
 func (p *trailReader) finish() {
 	t := p.trail
 	p.by, p.place = nil, nil
@@ -388,7 +389,7 @@ func (p *trailReader) finish() {
 	slices.SortStableFunc(p.comms, func(a, b comm) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(p.events, func(a, b pendingEvent) int { return cmp.Compare(a.time, b.time) })
 
-	order := make([]uint32, 0, len(p.time)) // without doubles
+	order := make([]uint32, 0, len(p.time)) // without duplicates
 	t.writer = make([]uint16, 0, len(p.time))
 	names := newNames(t)
 	comms, events := p.comms, p.events
@@ -413,7 +414,7 @@ func (p *trailReader) finish() {
 		events = events[1:]
 	}
 	p.thread, p.sum = nil, nil
-	// Doubles go to the end, and are cut off.
+	// Duplicates go to the end, and are cut off.
 	n := len(order)
 	if n < len(p.time) {
 		kept := make([]bool, len(p.time))
@@ -456,7 +457,7 @@ func reorder[T any](column []T, order []uint32, seen []uint64, n int) []T {
 }
 
 // isDouble reports whether the i-th poke is one that perf wrote twice: the newest poke of
-// the same place in order has the same time, CPU and bytes.
+// the same place in order has the same time, CPU, thread and hash of the bytes.
 func (p *trailReader) isDouble(order []uint32, i int) bool {
 	const most = 256 // of one time, which no kernel reaches
 	for k := len(order) - 1; k >= max(0, len(order)-most); k-- {
@@ -516,7 +517,8 @@ func newNames(t *trail) *names {
 	return &names{t: t, comm: make(map[uint32]string), index: make(map[writer]uint16)}
 }
 
-// until applies the records up to a time, and returns the rest.
+// until applies the names of comms up to a time, and returns the rest. Of those at that time, it
+// applies those before the poke with the number before.
 func (n *names) until(comms []comm, time uint64, before uint32) []comm {
 	for len(comms) > 0 && (comms[0].time < time || comms[0].time == time && comms[0].before <= before) {
 		if c := &comms[0]; c.fork {
@@ -529,7 +531,8 @@ func (n *names) until(comms []comm, time uint64, before uint32) []comm {
 	return comms
 }
 
-// of returns the writer that a thread is now.
+// of returns the number of the writer that a thread is under its present name; someone if there
+// are too many.
 func (n *names) of(x thread) uint16 {
 	w := writer{known: x.known}
 	if x.known {
@@ -562,7 +565,8 @@ func (t *trail) writerOf(i uint16) writer {
 	return writer{}
 }
 
-// between returns the pokes of [from, to), as indices of the columns.
+// between returns the pokes of the times [from, to), as indices of the columns. If to is
+// timeline.MaxTime, it is not a bound.
 func (t *trail) between(from, to uint64) (lo, hi int) {
 	lo = sort.Search(len(t.time), func(i int) bool { return t.time[i] >= from })
 	if to == timeline.MaxTime {
@@ -582,7 +586,8 @@ func (t *trail) sitesIn(lo, hi uint64) (from, to int) {
 	return from, to
 }
 
-// ofSite returns the pokes of a site in [from, to), as indices of the columns.
+// ofSite returns the pokes of a site at the times [from, to), as indices of the columns. If to is
+// timeline.MaxTime, it is not a bound. The caller must not change the slice.
 func (t *trail) ofSite(k int, from, to uint64) []uint32 {
 	all := t.bySite[t.first[k]:t.first[k+1]]
 	lo := sort.Search(len(all), func(i int) bool { return t.time[all[i]] >= from })
@@ -600,8 +605,8 @@ type poke struct {
 	old, new []byte
 	kind     timeline.PokeKind
 	writer   writer
-	cpu      uint16
-	at       int // its index in the columns
+	cpu      uint16 // or noCPU
+	at       int    // its index in the columns
 }
 
 // A pokeReader reads the bytes of pokes from the recording's files. It is for one
@@ -625,7 +630,7 @@ func (p *pokeReader) close() {
 }
 
 // poke returns the i-th poke. If its record cannot be read again, the bytes are those of
-// the image.
+// the image. The caller must not change the bytes.
 func (p *pokeReader) poke(i int) poke {
 	t := p.t
 	s := t.sites[t.site[i]]
@@ -654,7 +659,7 @@ func (p *pokeReader) poke(i int) poke {
 	return x
 }
 
-// raw reads the record at a place, or returns nil.
+// raw reads the record at a place, or returns nil. The record is valid until the next call.
 func (p *pokeReader) raw(at uint32) *perfdata.Record {
 	if at == noRecord {
 		return nil

@@ -10,8 +10,8 @@ const report = document.body.dataset.report === 'true'
 let plane, origin, span
 const view = { t0: 0, t1: 1, y0: 0, y1: 1 } // times in nanoseconds since origin
 const marks = { a: null, b: null }
-const tiles = new Map() // by key: 'asked', or a tile with a picture
-const names = new Map() // by position
+const tiles = new Map() // by key: 'asked', or a tile; one with many changes has a picture
+const names = new Map() // by position on the axis, as of the time at which it was first shown
 let pointer = null, width = 0, height = 0, scale = 1
 const foot = 26
 let gutter = 150
