@@ -49,8 +49,8 @@ func (arm64) next(code []byte, addr uint64, sym Symbolizer) (Inst, bool) {
 	return inst, true
 }
 
-// arm64asmLock is held while arm64asm decodes: it notes which rows of its table
-// were of use, in a variable that all goroutines share.
+// arm64asmLock is held while arm64asm decodes: arm64asm writes which rows of its
+// table it used to a variable that all goroutines share.
 var arm64asmLock sync.Mutex
 
 // decodeA64 decodes an instruction with arm64asm.
@@ -97,7 +97,7 @@ type arm64Text struct {
 	sym  Symbolizer
 }
 
-// write sets inst's text, which is put together in b, and target.
+// write sets inst's text and target. It builds the text in b.
 func (f *arm64Text) write(inst *Inst, b []byte) {
 	args := f.dec.Args[:]
 	name := strings.ToLower(f.dec.Op.String())

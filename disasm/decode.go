@@ -5,7 +5,8 @@ package disasm
 
 import "encoding/binary"
 
-// Class is what an instruction does to the flow of control.
+// Class is what an instruction does to the flow of control. A conditional call,
+// return or indirect jump of ppc64 has the class of the unconditional one.
 type Class uint8
 
 const (
@@ -20,8 +21,8 @@ const (
 	IndirectJump       // to an address in a register or in memory
 	Trap               // to the handler of a software interrupt or breakpoint: INT3, INT, BRK, trap
 	Syscall            // into the kernel, or into a hypervisor: SYSCALL, SVC, HVC, sc
-	// SyscallReturn is the way back from those and from any exception: IRET, SYSRET, ERET,
-	// rfid.
+	// SyscallReturn: back from those and from any exception, or into a guest: IRET, SYSRET,
+	// ERET, rfid, VMRESUME.
 	SyscallReturn
 )
 
@@ -31,13 +32,13 @@ var classNames = [...]string{"other", "call", "jump", "conditional-jump", "retur
 func (c Class) String() string { return classNames[c] }
 
 // Decode is [Disassembler.Next] for decoders of traces: it builds no text. It returns Addr,
-// Bytes, Class and Target of the first instruction of code, which lies at addr. It does not
-// allocate, but for some rare instructions of x86-64, such as those of SSE that have an
+// Bytes, Class, Target and HasTarget of the first instruction of code, which lies at addr. It
+// does not allocate, but for some rare instructions of x86-64, such as those of SSE that have an
 // operand in memory.
 //
-// On x86-64 these are those of Next. Where instructions are words, Decode does not check
-// that a word is an instruction: Data is set only if code has no whole word or addr is no
-// multiple of 4.
+// On x86-64 the result is that of Next without Text. Where instructions are words, Decode does
+// not check that a word is an instruction: Data is set only if code has no whole word or addr is
+// no multiple of 4. If code is empty, the result has no Bytes.
 func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
 	if len(code) == 0 {
 		return Inst{Addr: addr}
@@ -49,8 +50,8 @@ func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
 	return Inst{Addr: addr, Bytes: code[:f.n:f.n], Target: f.target, HasTarget: f.hasTarget, Class: f.class}
 }
 
-// Len returns how many bytes the instruction has with which code begins, as [Disassembler.Decode]
-// does, and takes less time. It is 0 if code is empty.
+// Len returns the length in bytes of the first instruction of code, that of the Bytes of
+// [Disassembler.Decode], and takes less time. It is 0 if code is empty.
 func (d *Disassembler) Len(code []byte, addr uint64) int {
 	if _, ok := d.arch.(x86); ok && len(code) >= maxInst {
 		if n := shortX86(code); n > 0 {
@@ -60,9 +61,9 @@ func (d *Disassembler) Len(code []byte, addr uint64) int {
 	return len(d.Decode(code, addr).Bytes)
 }
 
-// flow is what Decode finds out about an instruction.
+// flow is what Decode returns about an instruction.
 type flow struct {
-	n         int // its length, 0 if there is none
+	n         int // its length in bytes, 0 if there is none
 	target    uint64
 	hasTarget bool
 	class     Class

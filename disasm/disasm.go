@@ -54,12 +54,12 @@ type Inst struct {
 	Addr  uint64
 	Bytes []byte // aliases the code that was decoded
 	Text  string // in the syntax of the package's documentation
-	// Target is where a direct call or jump goes. HasTarget is false for all
-	// other instructions, indirect branches among them.
+	// Target is where a direct call or jump goes, and where an abort goes for
+	// XBEGIN, whose Class is Other. HasTarget is false for all other instructions,
+	// indirect branches among them.
 	Target    uint64
 	HasTarget bool
-	// Class is what the instruction does to the flow of control. The length of the
-	// instruction is that of Bytes.
+	// Class is what the instruction does to the flow of control; Other for data.
 	Class Class
 	// Data is true where Bytes did not decode or are said to be data. Text is
 	// then an assembler directive: ".byte 0x..".
@@ -79,11 +79,12 @@ type arch interface {
 	// false if there is nothing whole: then the caller shows a byte of data.
 	next(code []byte, addr uint64, sym Symbolizer) (inst Inst, ok bool)
 
-	// decode decodes the first instruction of code, which is not empty, without its text.
+	// decode decodes the first instruction of code, which is not empty, without its
+	// text. The length is 0 if there is nothing whole.
 	decode(code []byte, addr uint64) flow
 
-	// directives returns what the architecture's assembler calls words of 4 and
-	// of 8 bytes.
+	// directives returns the directives of the architecture's assembler for words
+	// of 4 and of 8 bytes.
 	directives() (word, xword string)
 }
 
@@ -160,8 +161,8 @@ func (d *Disassembler) data(code []byte, addr uint64, sym Symbolizer) Inst {
 	return Inst{Addr: addr}
 }
 
-// All yields the instructions of code from first to last. Their Bytes, put
-// together, are code.
+// All yields the instructions of code, which lies at addr, from first to last.
+// Their Bytes, put together, are code.
 func (d *Disassembler) All(code []byte, addr uint64, sym Symbolizer) iter.Seq[Inst] {
 	return d.AllWithData(code, addr, sym, func(uint64) bool { return false })
 }
@@ -203,7 +204,7 @@ func (d *Disassembler) AllWithData(code []byte, addr uint64, sym Symbolizer, isD
 	}
 }
 
-// appendAddr appends an address with its name: "ffffffff81234560 <vfs_read+0x10>".
+// appendAddr appends an address in hexadecimal with its name: "ffffffff81234560 <vfs_read+0x10>".
 func appendAddr(b []byte, addr uint64, sym Symbolizer) []byte {
 	return appendName(strconv.AppendUint(b, addr, 16), addr, sym)
 }

@@ -25,8 +25,9 @@ type encoding struct {
 	text string
 }
 
-// append appends the text with the operands of word. Those that are no numbers
-// are appended by operand.
+// append appends the text with the operands of word. It calls operand for those
+// that are not numbers, with the number of the operand's lowest bit. A + before
+// that number in the text means the register after the one in word.
 func (e *encoding) append(b []byte, word uint32, operand func(b []byte, kind byte, word uint32, bit int) []byte) []byte {
 	text := e.text
 	number := func() int {

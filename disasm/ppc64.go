@@ -72,7 +72,7 @@ type ppc64Text struct {
 	args []ppc64asm.Arg // those to show
 }
 
-// write sets inst's text, which is put together in b, and target.
+// write sets inst's text and target. It builds the text in b.
 func (f *ppc64Text) write(inst *Inst, b []byte) {
 	f.args = f.dec.Args[:]
 	for i, a := range f.args {
@@ -119,8 +119,8 @@ const (
 	boCTRZero    = 0x02
 )
 
-// branch makes name, operands and target of a branch. It is false if the
-// instruction is none.
+// branch sets the name, operands and target of a branch. It returns false if the
+// instruction is not a branch.
 func (f *ppc64Text) branch(inst *Inst) bool {
 	var where string // what the conditional branch's mnemonic ends with
 	enc := f.dec.Enc
@@ -201,8 +201,8 @@ func (f *ppc64Text) target(inst *Inst, offset int64) {
 	}
 }
 
-// prefixed makes the operands of a prefixed load, store or add, and returns the
-// address that it means if that is relative to the instruction.
+// prefixed sets the operands of a prefixed load, store or add. If its address is
+// relative to the instruction, relative is true and place is the address.
 func (f *ppc64Text) prefixed() (place uint64, relative bool) {
 	if f.dec.Len != 8 || f.dec.Enc>>24&1 != 0 {
 		return 0, false

@@ -25,7 +25,7 @@ func (o ppc64Operands) imm(i int) int {
 	return int(n)
 }
 
-// A ppc64Condition holds or does not hold of the operands of an instruction.
+// A ppc64Condition is a condition on the operands of an instruction.
 type ppc64Condition func(ppc64Operands) bool
 
 // same: operands i and k are equal.
@@ -62,7 +62,7 @@ func constant(n int) func(ppc64Operands) int {
 type ppc64Mnemonic struct {
 	name   string
 	when   ppc64Condition
-	keep   int                     // how many operands it has in common
+	keep   int                     // how many of the first operands it has too
 	number func(ppc64Operands) int // a number that follows them; nil for none
 }
 

@@ -21,7 +21,7 @@ var ppc64Entries = []encoding{
 	{0xffffffff, 0x4c0003a4, "sleep"},
 	{0xffffffff, 0x4c0003e4, "rvwinkle"},
 	{0xffffffff, 0x7e00066c, "dssall"},
-	{0xffffffff, 0x63ff0000, "exser"}, // a hint that ori is
+	{0xffffffff, 0x63ff0000, "exser"}, // a form of ori that is a hint
 	{0xffffffff, 0x68000000, "xnop"},
 	{0xffffffff, 0x7c0006ac, "eieio"},
 	{0xfc1fffff, 0x7c0006ac, "mbar %u21:5"},
@@ -44,7 +44,7 @@ func appendPPC64Operand(b []byte, kind byte, word uint32, bit int) []byte {
 	return strconv.AppendUint(b, uint64(word>>bit&31), 10)
 }
 
-// ppc64Reserved has the instructions by the bits that must be zero in them.
+// ppc64Reserved has the bits of instructions that must be zero.
 var ppc64Reserved = []struct {
 	bits  uint32
 	names string
@@ -85,8 +85,8 @@ var ppc64ReservedBits = sync.OnceValue(func() map[string]uint32 {
 	return m
 })
 
-// ppc64Invalid reports whether ppc64asm takes for an instruction what is none:
-// it looks neither at bits that must be zero nor at forms that are invalid.
+// ppc64Invalid reports whether ppc64asm decoded something that is not an
+// instruction: ppc64asm ignores bits that must be zero, and invalid forms.
 func ppc64Invalid(dec *ppc64asm.Inst) bool {
 	enc := dec.Enc
 	rt, ra := enc>>21&31, enc>>16&31
@@ -147,7 +147,7 @@ func ppc64Invalid(dec *ppc64asm.Inst) bool {
 
 // ppc64UsesBit0 reports whether the least significant bit of an instruction is
 // part of an operand, or ignored. In most it is reserved, or distinguishes the two forms
-// of one instruction apart.
+// of one instruction.
 func ppc64UsesBit0(op ppc64asm.Op) bool {
 	switch op {
 	case ppc64asm.ADDPCIS, ppc64asm.ISEL, ppc64asm.XSRQPI, ppc64asm.XSRQPIX:

@@ -43,7 +43,7 @@ const (
 	rexB = 1
 )
 
-// parseX86 reads up to the opcode. It is false if code ends before that.
+// parseX86 reads the prefixes and the opcode. It returns false if code ends before that.
 func parseX86(code []byte) (x86Raw, bool) {
 	r := x86Raw{code: code[:min(len(code), maxInst)]}
 	c := r.code
@@ -186,7 +186,8 @@ const (
 	noIndex = -1
 )
 
-// mem decodes the ModRM byte. It is false if code ends before.
+// mem decodes the ModRM byte, its SIB byte and displacement. It returns false if code ends
+// before.
 func (r *x86Raw) mem() (x86Mem, bool) {
 	c := r.code
 	pos := r.modrm

@@ -18,7 +18,7 @@ const (
 	formModRM
 	formImm8
 	formImm16
-	formImm32  // 16 bits with the operand-size prefix
+	formImm32  // 16 bits with the operand-size prefix, unless REX.W is set
 	formImm64  // formImm32, but 64 bits with REX.W
 	formGroup  // of shifts, or of TEST, NOT, ..: what ModRM selects
 	formBranch // not with the operand-size prefix
@@ -98,9 +98,12 @@ var x86Forms, x86Forms0F = func() (one, two [256]x86Form) {
 	return one, two
 }()
 
-// x86Operands is what follows an opcode of one byte without a prefix other than REX: how many
-// bytes of immediates, and operandsModRM if there is a ModRM byte. It is 0 for opcodes that
-// shortX86 does not know.
+// x86Operands is what follows an opcode of one byte without a prefix other than REX:
+// operandsKnown, how many bytes of immediates, and operandsModRM if there is a ModRM byte. It is
+// 0 for opcodes that shortX86 does not know.
+//
+// x86ModRM is how many bytes a ModRM byte has with its SIB byte and displacement. It does not
+// count the displacement that some SIB bytes have instead of a base.
 var x86Operands, x86ModRM = func() (operands, modRM [256]uint8) {
 	for op, f := range &x86Forms {
 		if f == 0 || f&(formGroup|formImm64) != 0 {
@@ -140,8 +143,8 @@ const (
 	operandsModRM = 0x40
 )
 
-// shortX86 returns the length of the most common instructions, 0 of all others. code has at
-// least maxInst bytes.
+// shortX86 returns the length in bytes of the most common instructions, 0 for all others. code
+// has at least maxInst bytes.
 func shortX86(code []byte) int {
 	_ = code[maxInst-1]
 	op, n := code[0], 1
@@ -185,8 +188,8 @@ func (x86) decode(code []byte, addr uint64) flow {
 	return raw.flow(n, addr)
 }
 
-// fastX86 decodes the instructions that kernel text mostly has. The length is 0 if code
-// does not begin with one.
+// fastX86 decodes the instructions that are most frequent in kernel text. The length is 0 if
+// code does not begin with one.
 func fastX86(code []byte, addr uint64) (f flow) {
 	if len(code) > maxInst {
 		code = code[:maxInst]
@@ -348,7 +351,7 @@ func groupForm(form x86Form, op, modrm byte, two, prefix, data16, rexW bool) (x8
 }
 
 // plainGroup0F reports whether an opcode after 0f is valid for certain with this ModRM byte.
-// Those that have other prefixes, or no operand in memory, are not looked at.
+// For some it is false although they are valid, such as those with other prefixes.
 func plainGroup0F(op, modrm byte, prefix bool) bool {
 	mem, digit := modrm < 0xc0, modrm>>3&7
 	switch op {
@@ -382,7 +385,7 @@ func (r *x86Raw) tableLen() (n int, ok bool) {
 	return n, n <= len(r.code)
 }
 
-// flow returns what Decode finds out about an instruction of n bytes.
+// flow returns what Decode returns about an instruction of n bytes. It may change r.
 func (r *x86Raw) flow(n int, addr uint64) flow {
 	f := flow{n: n}
 	modrm := byte(0)
@@ -391,7 +394,7 @@ func (r *x86Raw) flow(n int, addr uint64) flow {
 	}
 	relative := func(c Class) {
 		f.class = c
-		// The operand has what is left behind the opcode.
+		// The operand is all that follows the opcode.
 		var rel int64
 		switch n - r.modrm {
 		case 1:

@@ -210,8 +210,8 @@ var x86ByOpcode = sync.OnceValue(func() map[x86OpcodeKey][]*x86Encoding {
 	return m
 })
 
-// fromTable decodes the instruction by the tables above. The name goes with an
-// x86asm.Inst that has no Op.
+// fromTable decodes the instruction by the tables above. It returns the name
+// separately, because the x86asm.Inst has no Op.
 func (r *x86Raw) fromTable() (dec x86asm.Inst, name string, ok bool) {
 	if r.vex != 0 {
 		for _, w := range x86Whole {
@@ -227,8 +227,8 @@ func (r *x86Raw) fromTable() (dec x86asm.Inst, name string, ok bool) {
 	return x86asm.Inst{}, "", false
 }
 
-// encoding returns the row of the tables for an instruction without VEX, and its memory
-// operand; nil if there is none.
+// encoding returns the row of the tables for an instruction without VEX, and what its ModRM byte
+// says; nil if there is no row.
 func (r *x86Raw) encoding() (*x86Encoding, x86Mem) {
 	for _, e := range x86ByOpcode()[x86OpcodeKey{r.opmap, r.opcode}] {
 		if e.prefix != anyPrefix && e.prefix != r.mandatory() {

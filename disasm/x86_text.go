@@ -35,7 +35,7 @@ type x86Text struct {
 	hinted     bool // a segment prefix is in the text as a branch hint
 }
 
-// inst puts the instruction together.
+// inst returns the instruction.
 func (f *x86Text) inst() Inst {
 	inst := Inst{Addr: f.addr, Bytes: f.raw.code[:f.dec.Len:f.dec.Len]}
 	end := f.addr + uint64(f.dec.Len)
@@ -290,7 +290,7 @@ func x87Suffix(op x86asm.Op, size int) string {
 }
 
 // registerTellsSize reports whether an operand is a register as wide as the
-// memory operand. A shift's count is none.
+// memory operand. The register of a shift's count is not.
 func (f *x86Text) registerTellsSize() bool {
 	for i, a := range f.args {
 		r, ok := a.(x86asm.Reg)
@@ -601,8 +601,8 @@ func (f *x86Text) appendPrefixes(b []byte) []byte {
 	return b
 }
 
-// isIndirect reports whether the instruction is an indirect near call or jump,
-// which the prefix 3e lets go where there is no endbr64.
+// isIndirect reports whether the instruction is an indirect near call or jump.
+// With the prefix 3e, its target needs no endbr64.
 func (f *x86Text) isIndirect() bool {
 	if f.dec.Op != x86asm.CALL && f.dec.Op != x86asm.JMP {
 		return false
