@@ -17,7 +17,7 @@ var classNames = func() (names []string) {
 	return names
 }()
 
-// stepNames say what the kinds of pokes do, for those that are more than a change in place.
+// stepNames say what pokes do, by kind; "" for those that only change code in place.
 var stepNames = [...]string{
 	timeline.PokeArmed:       "armed",
 	timeline.PokeDisarmed:    "disarmed",

@@ -370,7 +370,7 @@ func (x *codeRows) row(in *disasm.Inst) codeRow {
 	return row
 }
 
-// changeCounts returns how many changes each site in [lo, hi) has.
+// changeCounts returns how many changes each site in [lo, hi) has, by address.
 func (s *session) changeCounts(lo, hi uint64) map[uint64]int {
 	out := make(map[uint64]int)
 	s0, s1 := s.trail.sitesIn(lo, hi)
@@ -380,7 +380,7 @@ func (s *session) changeCounts(lo, hi uint64) map[uint64]int {
 	return out
 }
 
-// windows returns the windows that are open at a time.
+// windows returns the trap windows in [lo, hi) that are open at time t.
 func (s *session) windows(lo, hi, t uint64) []timeline.Window {
 	if s.plane.windows == nil {
 		return nil
@@ -417,7 +417,7 @@ func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 	p.MapLink = fmt.Sprintf("/map?t=%s&y0=%d&y1=%d", p.T, y0, max(y1, y0+16))
 }
 
-// siteOf describes the place of an instruction.
+// siteOf describes the place of an instruction, or of the poke that covers addr, at v's time.
 func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 	n := uint64(1)
 	for k, to := s.trail.sitesIn(addr, addr+1); k < to; k++ {
@@ -451,7 +451,7 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 	return p
 }
 
-// keyText says what an instruction at a site of a static key means.
+// keyText returns what an instruction at a site of a static key means, in words.
 func keyText(inst string) string {
 	if isNOP(inst) {
 		return "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"

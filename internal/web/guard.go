@@ -21,8 +21,8 @@ import (
 type hosts struct {
 	port  string
 	names map[string]bool
-	// anyAddress allows all numeric addresses: the server was asked to listen at all of
-	// the machine's. No name can be rebound to one of them.
+	// anyAddress allows all numeric addresses: the server was asked to listen at all
+	// addresses of the machine. DNS rebinding needs a name.
 	anyAddress bool
 }
 
@@ -62,8 +62,8 @@ func (h *hosts) allows(header string) bool {
 	return h.anyAddress && err == nil
 }
 
-// refusal returns why a request is not answered, "" if it is. A page of another site must
-// not read anything. It may link to a page here.
+// refusal returns why a request is refused, "" if it is answered. A page of another site must
+// not read anything. It may link to a page of this server.
 func (s *Server) refusal(r *http.Request) string {
 	if !s.hosts.allows(r.Host) {
 		return "this server does not have the name " + r.Host
@@ -133,7 +133,8 @@ type request struct {
 	status int
 }
 
-// handle answers from the current session. The recording may be cut short meanwhile.
+// handle returns a handler that answers from the current session. If the recording's file is
+// truncated meanwhile, the answer is an error.
 func (s *Server) handle(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ses, err := s.acquire()

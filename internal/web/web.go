@@ -59,8 +59,8 @@ type Recording struct {
 // Text puts what a recording holds into the words that the command line prints. It must be
 // safe for concurrent use.
 type Text interface {
-	// Verdict returns the first line of `textreplay info`, and how much of the text is known:
-	// all ("good"), some ("partly") or nothing ("none").
+	// Verdict returns the first line of `textreplay info` and its level: "none" if all text is
+	// known at no time, "partly" if changes are missing or in conflict, else "good".
 	Verdict() (line, level string)
 	// Insts decodes the instructions of v in [addr, addr+n), the last one whole if the
 	// image has its bytes. If over is not nil, its bytes replace those of the image at
