@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 )
 
@@ -58,8 +59,7 @@ func (m *images) symbol(raw []byte) {
 		delete(m.unread, addr)
 	default:
 		x := image{len: n}
-		own := (24 + len(name) + 1 + 7) &^ 7 // as in poke
-		x.tid, x.time = writerOf(raw[:min(len(raw), own+trailerSize)])
+		x.tid, x.time = writerOf(raw)
 		if x.done = x.tid != 0 && m.pokes[x.tid] > x.time; x.done {
 			m.births = append(m.births, addr)
 		}
@@ -67,13 +67,31 @@ func (m *images) symbol(raw []byte) {
 	}
 }
 
-// writerOf returns the thread that made a record and its time, from the fields at the end of
-// raw. Both are 0 if raw is too short.
+// writerOf returns the thread that made a record, not a sample, and its time, from the trailer.
+// Both are 0 if raw is too short.
+//
+// The trailer follows the record's fields. With several recorders, the kernel makes TEXT_POKE,
+// KSYMBOL and BPF_EVENT records of some of them longer than needed: perf_event_text_poke and its
+// siblings raise header.size once more for each event. What is there then are bytes of no meaning.
 func writerOf(raw []byte) (tid uint32, time uint64) {
-	if len(raw) < 8+trailerSize {
+	if len(raw) < 8 {
 		return 0, 0
 	}
-	end := raw[len(raw)-trailerSize:]
+	order := binary.NativeEndian
+	own := max(0, len(raw)-trailerSize)
+	switch typ := perfdata.RecordType(order.Uint32(raw)); {
+	case typ == perfdata.RecordTextPoke && len(raw) >= 20:
+		own = min(own, (20+int(order.Uint16(raw[16:]))+int(order.Uint16(raw[18:]))+7)&^7)
+	case typ == perfdata.RecordKSymbol && len(raw) >= 24:
+		name, _, _ := bytes.Cut(raw[24:], []byte{0})
+		own = min(own, (24+len(name)+1+7)&^7)
+	case typ == perfdata.RecordBPFEvent:
+		own = min(own, 24)
+	}
+	if own < 8 || len(raw) < own+trailerSize {
+		return 0, 0
+	}
+	end := raw[own:][:trailerSize]
 	return binary.NativeEndian.Uint32(end[4:]), binary.NativeEndian.Uint64(end[8:])
 }
 
@@ -92,10 +110,7 @@ func (m *images) poke(raw []byte) {
 	if len(raw) < 20 {
 		return
 	}
-	// The trailer follows the bytes, which are padded to 8. With several recorders, the kernel
-	// makes the records of some of them longer than needed.
-	own := (20 + int(order.Uint16(raw[16:])) + int(order.Uint16(raw[18:])) + 7) &^ 7
-	tid, time := writerOf(raw[:min(len(raw), own+trailerSize)])
+	tid, time := writerOf(raw)
 	if len(m.pokes) >= keptPokes || m.pokes == nil {
 		m.pokes = make(map[uint32]uint64)
 	}

@@ -7,11 +7,14 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // imageRecord returns a KSYMBOL or a TEXT_POKE record of a thread.
-func imageRecord(tid uint32, time uint64, body []byte) []byte {
-	b := append(make([]byte, 8), body...)
+func imageRecord(typ perfdata.RecordType, tid uint32, time uint64, body []byte) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, uint32(typ))
+	b = append(append(b, 0, 0, 0, 0), body...)
 	b = binary.NativeEndian.AppendUint32(b, 1)
 	b = binary.NativeEndian.AppendUint32(b, tid)
 	b = binary.NativeEndian.AppendUint64(b, time)
@@ -23,7 +26,7 @@ func symbolRecord(tid uint32, time, addr uint64, flags uint16) []byte {
 	b = binary.NativeEndian.AppendUint32(b, 4096)
 	b = binary.NativeEndian.AppendUint16(b, ksymbolBPF)
 	b = binary.NativeEndian.AppendUint16(b, flags)
-	return append(imageRecord(tid, time, append(b, "bpf_trampoline_7\x00\x00\x00\x00\x00\x00\x00\x00"...)), make([]byte, 32)...)
+	return append(imageRecord(perfdata.RecordKSymbol, tid, time, append(b, "bpf_trampoline_7\x00\x00\x00\x00\x00\x00\x00\x00"...)), make([]byte, 32)...)
 }
 
 func pokeRecord(tid uint32, time, addr, target uint64) []byte {
@@ -33,7 +36,7 @@ func pokeRecord(tid uint32, time, addr, target uint64) []byte {
 	b = append(b, 0x0f, 0x1f, 0x44, 0, 0, 0xe8)
 	b = binary.NativeEndian.AppendUint32(b, uint32(target-addr-5))
 	// Padded to 8 bytes, and 32 bytes longer than needed, as the kernel's records are.
-	return append(imageRecord(tid, time, append(b, 0, 0)), make([]byte, 32)...)
+	return append(imageRecord(perfdata.RecordTextPoke, tid, time, append(b, 0, 0)), make([]byte, 32)...)
 }
 
 // TestImages: a trampoline is read when a place branches to it, or when its thread has made a
@@ -73,5 +76,25 @@ func TestImages(t *testing.T) {
 	}
 	if len(m.pokes) > keptPokes {
 		t.Errorf("pokes of %d threads are kept", len(m.pokes))
+	}
+}
+
+// TestWriterOf: the thread and the time of a record are those of its trailer, also where the
+// kernel made the record longer than needed.
+func TestWriterOf(t *testing.T) {
+	event := imageRecord(perfdata.RecordBPFEvent, 7, 200, make([]byte, 16))
+	fork := imageRecord(perfdata.RecordFork, 7, 200, make([]byte, 24))
+	short := symbolRecord(7, 200, 1, 0)
+	for name, raw := range map[string][]byte{
+		"KSYMBOL": short, "TEXT_POKE": pokeRecord(7, 200, 1, 2), "BPF_EVENT": event, "FORK": fork,
+		"BPF_EVENT, longer": slices.Concat(event, slices.Repeat([]byte{0xff}, 32)),
+		"KSYMBOL, as needed": short[:len(short)-32],
+	} {
+		if tid, time := writerOf(raw); tid != 7 || time != 200 {
+			t.Errorf("%s: thread %d, time %d; want 7, 200", name, tid, time)
+		}
+		for n := range raw {
+			writerOf(raw[:n]) // cut off: it must not panic
+		}
 	}
 }

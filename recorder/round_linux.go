@@ -77,8 +77,9 @@ func (r *Recorder) drainRing(g *ring) error {
 func (r *Recorder) look(g *ring, raw []byte) {
 	order := binary.NativeEndian
 	typ := perfdata.RecordType(order.Uint32(raw))
-	if typ != perfdata.RecordSample && len(raw) >= trailerSize {
-		g.last = max(g.last, order.Uint64(raw[len(raw)-trailerSize+8:]))
+	if typ != perfdata.RecordSample {
+		_, time := writerOf(raw)
+		g.last = max(g.last, time)
 	}
 	switch typ {
 	case perfdata.RecordLost:

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
+
+	"github.com/textreplay/textreplay/internal/recordargs"
 )
 
 // TestFlagValues: help names the value of each flag, instead of its type in Go.
@@ -28,6 +30,26 @@ func TestFlagValues(t *testing.T) {
 	root.PersistentFlags().VisitAll(check)
 	for _, c := range root.Commands() {
 		c.LocalFlags().VisitAll(check)
+	}
+}
+
+// TestRecorderFlags: the command line that a recording of record has is understood, whatever
+// flags it was given.
+func TestRecorderFlags(t *testing.T) {
+	cmd := (&app{pager: &pager{}}).recordCmd()
+	n := 0
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		n++
+		arg := "--" + f.Name
+		if f.Value.Type() != "bool" {
+			arg += "=1"
+		}
+		if _, workload, ok := recordargs.SplitRecorder([]string{"textreplay", "record", arg, "--", "true"}); !ok || len(workload) != 1 {
+			t.Errorf("%s: not understood", arg)
+		}
+	})
+	if n < 6 {
+		t.Errorf("record has %d flags", n)
 	}
 }
 

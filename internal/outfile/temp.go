@@ -73,8 +73,14 @@ func renamed(files ...*File) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()
 	for i, f := range files {
+		if f.temp == "" {
+			continue // a pipe or a device, which was written directly
+		}
 		if err := os.Rename(f.temp, f.path); err != nil {
 			for _, f := range files[i:] {
+				if f.temp == "" {
+					continue
+				}
 				os.Remove(f.temp)
 				delete(unfinished.paths, f.temp)
 			}

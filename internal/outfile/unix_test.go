@@ -577,3 +577,33 @@ func TestLeave(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDirInPlace: in a directory that is there, an output that is a device is written
+// directly, and the others are replaced.
+func TestDirInPlace(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "null")); err != nil {
+		t.Fatal(err)
+	}
+	var o Outputs
+	d, err := o.Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "null", "b"} {
+		if err := d.WriteFile(name, func(w io.Writer) error { _, err := io.WriteString(w, name); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != name {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if fi, err := os.Lstat(filepath.Join(dir, "null")); err != nil || fi.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("null: %v, %v; want the link", fi, err)
+	}
+}

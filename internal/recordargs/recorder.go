@@ -22,7 +22,7 @@ func SetOption(options []Option, short, long, value string) []Option {
 // recorderOptions are the options of "textreplay record"; true if one takes a value.
 var recorderOptions = map[string]bool{
 	"-o": true, "--output": true, "-m": true, "--mmap-pages": true, "--snapshot-every": true, "--max-size": true,
-	"--max-pieces": true, "--follow": false,
+	"--max-pieces": true, "--follow": false, "--rearm": false,
 }
 
 // SplitRecorder splits a command line of "textreplay record", whose args[1] is record. The

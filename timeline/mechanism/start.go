@@ -534,7 +534,7 @@ func (s *starter) elsewhere(addr uint64) (Cause, uint64) {
 		}
 	case at.kind == text && strings.HasPrefix(at.name, "bpf_dispatcher_") && addr < at.lo+9:
 		for lo := at.lo; lo <= addr; lo++ {
-			if is := s.decode(lo, s.memory(lo, 5)); is.leads() && s.Classifier.at(is.target, s.t).kind.dynamic() {
+			if is := s.decode(lo, s.memory(lo, 5)); addr < lo+5 && is.leads() && s.Classifier.at(is.target, s.t).kind.dynamic() {
 				return CauseBPF, lo + 5
 			}
 		}

@@ -87,6 +87,7 @@ type trace struct {
 type site struct {
 	mechanism.SiteCount
 	changes []change
+	end     uint64 // the time of the first change that was left out; 0 if none was
 }
 
 type change struct {
@@ -151,7 +152,8 @@ func (t *trace) collect() {
 		if !ok {
 			continue
 		}
-		if len(t.sites[i].changes) == mostStates {
+		if x := &t.sites[i]; len(x.changes) == mostStates {
+			x.end = cmp.Or(x.end, ch.Time)
 			left++
 			continue
 		}
@@ -301,7 +303,7 @@ func (t *trace) busy(root uint64) {
 			if i == 0 {
 				states = append(states, t.state(s.Addr, t.from, c.time, c.old, nil))
 			}
-			until := t.to
+			until := cmp.Or(s.end, t.to)
 			if i+1 < len(s.changes) {
 				until = s.changes[i+1].time
 			}

@@ -445,7 +445,7 @@ func mayPoke(raw []byte) bool {
 
 // mayEnterRuns reports whether enterRun can succeed for any run.
 func (s *scan) mayEnterRuns() bool {
-	return s.located && s.machine == 0 && !s.guests.ids && s.rec.HasPlain()
+	return s.located && s.machine == 0 && !s.guests.ids && s.rec.HasPlain() && s.codeReads == nil
 }
 
 // enterRun does what passPoke or passSample does for each record of a run, but for the
@@ -476,6 +476,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	s.counts[r.typ] += uint64(r.records)
 	buf.round += uint64(r.end - r.at)
 	buf.seeRun(r, isSample)
+	s.byBuffer = s.byBuffer || r.first < s.newest
 	s.newest = max(s.newest, r.last)
 	s.report.First = min(s.report.First, r.first)
 	s.files[file].see(r.first, isSample)

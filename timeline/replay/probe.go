@@ -118,7 +118,7 @@ type probeLog struct {
 	// on powerpc.
 	others   []probeOther
 	mms      map[uint64]bool // address spaces that decoded writers use
-	unkept   uint64          // others that were not kept
+	unkept   uint64          // the first time of others that were not kept; 0 if all were
 	resolved bool
 
 	offset    uint64 // of the kernel's addresses from physical ones
@@ -286,6 +286,10 @@ func (s *scan) addProbed() {
 		if p.mms[o.mm] && !p.writer.writesPrograms(o.lr) {
 			p.nowhere = append(p.nowhere, timeline.Interval{From: o.time, To: timeline.MaxTime})
 		}
+	}
+	if p.unkept > 0 && len(p.mms) > 0 {
+		// Any of them may be a writer's.
+		p.nowhere = append(p.nowhere, timeline.Interval{From: p.unkept, To: timeline.MaxTime})
 	}
 }
 

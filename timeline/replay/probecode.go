@@ -23,10 +23,10 @@ type probeCode struct {
 	order binary.ByteOrder
 	arm   map[uint64]arm64Decoded
 	ppc   map[uint64]ppcDecoded
-	regs  map[uint64]string
-	bpf   map[uint64]bool  // by function: only BPF calls it
-	used  []timeline.Range // the code and the data that was read
-	named []uint64         // addresses of symbols that were looked up by name
+	regs  map[[2]uint64]string // by the two addresses of placeRegister
+	bpf   map[uint64]bool      // by function: only BPF calls it
+	used  []timeline.Range     // the code and the data that was read
+	named []uint64             // addresses of symbols that were looked up by name
 }
 
 // An arm64Decoded is what the code of a caller says; ok is false if it is no known writer.
@@ -44,7 +44,7 @@ type ppcDecoded struct {
 // newProbeCode returns a probeCode for the copy of a kernel. core and k may be nil.
 func newProbeCode(core *kcore.Core, k *kcore.Kallsyms) probeCode {
 	c := probeCode{core: core, k: k, arm: make(map[uint64]arm64Decoded), ppc: make(map[uint64]ppcDecoded),
-		regs: make(map[uint64]string), bpf: make(map[uint64]bool)}
+		regs: make(map[[2]uint64]string), bpf: make(map[uint64]bool)}
 	if core != nil {
 		c.order = core.ByteOrder()
 	}
@@ -189,7 +189,7 @@ func (c *probeCode) sameFunction(a, b uint64) bool {
 // call of __set_fixmap that returns to lr; "" if the code does not show it. The function that
 // makes this call returns to caller.
 func (c *probeCode) placeRegister(lr, caller uint64) string {
-	key := lr ^ caller<<1
+	key := [2]uint64{lr, caller}
 	reg, ok := c.regs[key]
 	if !ok {
 		if addr, code := c.function(lr); code != nil && c.core.Machine == elf.EM_AARCH64 {

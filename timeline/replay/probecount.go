@@ -52,6 +52,8 @@ func parseReading(text []byte) (r probeReading, err error) {
 		f := strings.Fields(sc.Text())
 		switch {
 		case len(f) == 0:
+		case times == 2:
+			return r, fmt.Errorf("line %d: %w: it goes on after its second time", n+1, errReading)
 		case n == 0 && len(f) == 2 && f[0] == "pid":
 			pid, err := strconv.ParseUint(f[1], 10, 32)
 			if err != nil || pid == 0 {

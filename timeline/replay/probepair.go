@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
@@ -232,7 +233,7 @@ func (p *probeLog) addLoose(c *probeCPU, id *perfdata.SampleID) {
 // other keeps a call of the mapping function that no decoded writer made.
 func (p *probeLog) other(c *probeCPU) {
 	if len(p.others) >= maxOthers {
-		p.unkept++
+		p.unkept = cmp.Or(min(p.unkept, c.write.began), c.write.began)
 		return
 	}
 	p.others = append(p.others, probeOther{c.write.began, c.mm, c.write.mapLR, c.write.cpu})
