@@ -232,15 +232,12 @@ func (d *build) sortPokes() {
 
 	d.irregular = make(map[uint32][]poke)
 	for i, order := range d.orders {
-		var list []poke
 		switch {
 		case order == examined:
-			list = d.sorted(d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes)))
-			d.irregular[uint32(i)] = list
+			d.irregular[uint32(i)] = d.sorted(d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes)))
 		case d.twice != nil:
-			list = d.of(uint32(i))
+			d.unordered(d.of(uint32(i)))
 		}
-		d.unordered(list)
 	}
 	if d.skew > d.Builder.skew {
 		for _, list := range d.irregular {
@@ -311,6 +308,7 @@ func (d *build) sorted(list []poke) []poke {
 		n++
 	}
 	list = list[:n]
+	d.unordered(list)
 	if !plain {
 		d.unskew(list)
 		d.jumble(list, false)

@@ -214,9 +214,13 @@ func (d *build) inPlace(p, q *poke) int {
 // recorded in the wrong order, and exchanges them. Two links that nothing else
 // explains must be mended by it. One alone may be an unrecorded change as
 // well. So may both be if a link of the exchanged pokes does not fit, where a change may
-// have been lost. Which of the two came first is then not known.
+// have been lost. Which of the two came first is then not known. Times that the clock may
+// have shown twice are left to unordered.
 func (d *build) unskew(list []poke) {
 	for k := 0; k+1 < len(list); k++ {
+		if !d.inOrder(list[max(0, k-1):min(len(list), k+3)]) {
+			continue
+		}
 		p, q := list[k], list[k+1]
 		cx, cy, n := d.cpuOf(&p), d.cpuOf(&q), d.inPlace(&p, &q)
 		if cx == cy || cx == unknownCPU || cy == unknownCPU || p.time > q.time || q.time-p.time > d.maxSkew || n == 0 {
@@ -252,6 +256,22 @@ func (d *build) unskew(list []poke) {
 		list[k], list[k+1] = q, p
 		k++
 	}
+}
+
+// inOrder reports whether pokes of a place came in the order of their times, as far as the
+// clock's being set back says: none is of times that it may have shown twice. There the
+// order of two CPUs is not known. So what does not fit there, or next to it, does not show
+// which pokes to exchange:
+//
+//	shown twice   ├──────────────────────────┤
+//	recorded         B > C         A > B            C > A
+//	exchanged        B > C                          C > A   A > B    seems to fit
+//	made             A > B         B > C            C > A            the clock was set back between
+func (d *build) inOrder(list []poke) bool {
+	return !slices.ContainsFunc(list, func(p poke) bool {
+		t := d.timeOf(&p)
+		return len(d.twice.between(t, t+1)) > 0
+	})
 }
 
 // untie finds the order of two pokes of a place, the k-th and the next one, that two
