@@ -157,7 +157,11 @@ func (c *checker) behindText(addr uint64) bool {
 func (c *checker) symbols(table bool) {
 	clock := c.truth.clock
 	check := func(addr uint64, name string, from, to uint64) {
-		at := clock.Read(0, from+c.rand.Uint64N(to-from))
+		moment := from + c.rand.Uint64N(to-from)
+		if !c.truth.looksAt(moment) {
+			return
+		}
+		at := clock.Read(0, moment)
 		v := c.image.At(at)
 		var b [1]byte
 		block := v.Read(addr, b[:])

@@ -169,3 +169,38 @@ func TestFaultsAreFound(t *testing.T) {
 		})
 	}
 }
+
+// TestPiecesAreCompared checks that what is looked at of a file of --switch-output is enough
+// to find what is wrong in it, although the clock was set back.
+func TestPiecesAreCompared(t *testing.T) {
+	v := Variants[slices.IndexFunc(Variants, func(v Variant) bool { return v.Name == "clock-set-back" })]
+	c := v.config(2)
+	c.Record.Pieces = 4
+	run, err := simulate(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The changes were made at other times than recorded, by more than the clock was set back.
+	run.Kernel.Clock.Base += 2e9
+	trial := newTrial(&v, 2, t.TempDir(), run)
+	paths, err := run.write(trial.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range paths {
+		trial.faults = nil
+		all := trial.piece(i)
+		from, until := trial.truth.from, trial.truth.until
+		trial.load(path, replay.Options{Windows: true, KCore: filepath.Join(paths[0], "kcore_dir")}, false)
+		all()
+		if len(trial.faults) == 0 {
+			t.Errorf("no fault in piece %d, of true times %d to %d", i, from, until)
+		}
+		if i > 0 && from == 0 || i+1 < len(paths) && until <= from {
+			t.Errorf("piece %d is of true times %d to %d", i, from, until)
+		}
+	}
+	if trial.truth.from != 0 || trial.truth.until != 0 {
+		t.Error("the limits of the last piece are left")
+	}
+}

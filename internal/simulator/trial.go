@@ -62,7 +62,9 @@ func try(v *Variant, seed uint64, dir string, c *Config) (*trial, error) {
 		if i > 0 {
 			opts.KCore = filepath.Join(paths[0], "kcore_dir")
 		}
+		all := t.piece(i)
 		t.load(path, opts, i == 0)
+		all()
 	}
 	if err := t.copied(paths[0]); err != nil {
 		return nil, err
@@ -360,7 +362,11 @@ func (t *trial) copied(path string) error {
 	}
 	opts := replay.Options{Windows: true}
 	clock := &t.run.Kernel.Clock
+	defer t.piece(0)()
 	for i, c := range t.run.Copies {
+		if !t.truth.looksAt(c.From) || !t.truth.looksAt(c.To) {
+			continue // the file is of before, and the clock may have shown the time then too
+		}
 		dir := filepath.Join(t.dir, fmt.Sprint("copy", i))
 		if err := writeCopy(dir, c); err != nil {
 			return err
@@ -404,6 +410,36 @@ func (t *trial) prefix() error {
 	opts.KCore = kcore
 	t.follow(data, opts)
 	return nil
+}
+
+// piece limits what is looked at to the time of which the file of --switch-output with this
+// number is: from when perf last drained before it to when perf last drained for it. A clock
+// that is set back before or later, or so shortly after the beginning or before the end that
+// no CPU has made a record on the other side of the step, shows times again of which the
+// file says nothing. It returns what takes the limit back.
+func (t *trial) piece(i int) func() {
+	pieces, k := t.run.Recording.Pieces, t.run.Kernel
+	if k.Clock.Steps == nil || len(pieces) < 2 {
+		return func() {}
+	}
+	for j := range pieces[:i+1] {
+		for _, r := range pieces[j].Rounds {
+			if j < i {
+				t.truth.from = r.At
+			} else if i+1 < len(pieces) {
+				t.truth.until = r.At
+			}
+		}
+	}
+	for _, s := range k.Clock.Steps {
+		if t.truth.from != 0 && t.truth.from <= s.At && s.At < t.truth.from+5*k.Activity.Noise {
+			t.truth.from = s.At
+		}
+		if s.At < t.truth.until && t.truth.until < s.At+5*k.Activity.Noise {
+			t.truth.until = s.At
+		}
+	}
+	return func() { t.truth.from, t.truth.until = 0, 0 }
 }
 
 // upTo limits what is looked at to what perf had drained when it had written the first n

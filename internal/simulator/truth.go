@@ -45,6 +45,7 @@ func (p *truePage) sort() {
 // A truth is the kernel's, arranged by pages.
 type truth struct {
 	clock *kernel.Clock
+	from  uint64 // what was earlier is not looked at
 	until uint64 // what was later is not looked at; 0: all is
 	pages map[uint64]*truePage
 	// times are those of all stores: each changes bytes at some true time of its interval.
@@ -98,18 +99,24 @@ func (t *truth) span(since, until uint64) span {
 	return span{t.cut(t.clock.Surely(since, until)), t.cut(t.clock.Maybe(since, until))}
 }
 
-// cut leaves out what was later than is looked at.
+// cut leaves out what was earlier or later than is looked at.
 func (t *truth) cut(times []kernel.Interval) (out []kernel.Interval) {
-	if t.until == 0 {
+	if t.from == 0 && t.until == 0 {
 		return times
 	}
 	for _, iv := range times {
-		if iv.To = min(iv.To, t.until); iv.From < iv.To {
+		if iv.From = max(iv.From, t.from); t.until != 0 {
+			iv.To = min(iv.To, t.until)
+		}
+		if iv.From < iv.To {
 			out = append(out, iv)
 		}
 	}
 	return out
 }
+
+// looksAt reports whether a true time is one of those that are looked at.
+func (t *truth) looksAt(at uint64) bool { return t.from <= at && (t.until == 0 || at < t.until) }
 
 // contradicts returns the true time at which a byte surely was something else than
 // value during a span; ok is false if there is none.
