@@ -87,7 +87,7 @@ func TestWriterOf(t *testing.T) {
 	short := symbolRecord(7, 200, 1, 0)
 	for name, raw := range map[string][]byte{
 		"KSYMBOL": short, "TEXT_POKE": pokeRecord(7, 200, 1, 2), "BPF_EVENT": event, "FORK": fork,
-		"BPF_EVENT, longer": slices.Concat(event, slices.Repeat([]byte{0xff}, 32)),
+		"BPF_EVENT, longer":  slices.Concat(event, slices.Repeat([]byte{0xff}, 32)),
 		"KSYMBOL, as needed": short[:len(short)-32],
 	} {
 		if tid, time := writerOf(raw); tid != 7 || time != 200 {
