@@ -2125,7 +2125,7 @@ var mutants = []mutant{
 		"return given", "return nil",
 		"TestUnformatted/in the directory"},
 	{"probes", "without formats nothing is known", "scan.coverUnformatted",
-		"if mayBeProbe(e) {", "if mayBeProbe(e) && false {",
+		"if MayBeProbe(e) {", "if MayBeProbe(e) && false {",
 		"TestUnformatted/none"},
 	{"probes", "a file of formats that is cut is none", "formatNames",
 		`bytes.HasSuffix(line, []byte("\n"))`, "true",

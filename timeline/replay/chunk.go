@@ -476,8 +476,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	s.counts[r.typ] += uint64(r.records)
 	buf.round += uint64(r.end - r.at)
 	buf.seeRun(r, isSample)
-	s.byBuffer = s.byBuffer || r.first < s.newest
-	s.newest = max(s.newest, r.last)
+	s.passTime(r.first, r.last)
 	s.report.First = min(s.report.First, r.first)
 	s.files[file].see(r.first, isSample)
 	s.files[file].see(r.last, isSample)

@@ -87,12 +87,18 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		if madeByTask(rec.Type) && !ch.buffer.mixed && !ch.buffer.backward {
 			ch.buffer.tasks.see(t)
 		}
-		s.byBuffer = s.byBuffer || t < s.newest
-		s.newest = max(s.newest, t)
+		s.passTime(t, t)
 		s.starts(ch.buffer, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	}
 	return ch
+}
+
+// passTime notes the times of the first and the last of records that follow one another in the
+// file, in the order of time.
+func (s *scan) passTime(first, last uint64) {
+	s.byBuffer = s.byBuffer || first < s.newest
+	s.newest = max(s.newest, last)
 }
 
 // starts notes a record of time t for the time of the first one. A ring buffer that

@@ -37,9 +37,7 @@ type recorderJournal struct {
 }
 
 // OwnCopy is the name of the first copy's directory, inside the recording's directory.
-const OwnCopy = ownCopy
-
-const ownCopy = "kcore_dir"
+const OwnCopy = "kcore_dir"
 
 // readJournal reads the journal of a recording, if it has one.
 func (r *Replay) readJournal() error {
@@ -65,7 +63,7 @@ func (r *Replay) readJournal() error {
 			j.start = *e.Start
 		case e.Ready != nil:
 			j.ready = e.Ready.Time
-		case e.Copy != nil && e.Copy.Dir == ownCopy:
+		case e.Copy != nil && e.Copy.Dir == OwnCopy:
 			j.own = e.Copy
 		case e.Copy != nil:
 			j.later = append(j.later, *e.Copy)
@@ -128,7 +126,7 @@ func (r *Replay) openJournaled() error {
 	if j == nil {
 		return nil
 	}
-	if j.own == nil && r.Snapshot != nil && sameDir(r.Snapshot.Dir(), filepath.Join(r.Recording.Dir(), ownCopy)) {
+	if j.own == nil && r.Snapshot != nil && sameDir(r.Snapshot.Dir(), filepath.Join(r.Recording.Dir(), OwnCopy)) {
 		r.copies = append(r.copies, openCopy{Snapshot: r.Snapshot, name: r.Snapshot.Dir(), unused: true, own: true, journaled: true})
 		r.Snapshot = nil
 	}
@@ -145,7 +143,7 @@ func (r *Replay) openJournaled() error {
 		for i, x := range c.Read {
 			read[i] = timeline.Range{Lo: uint64(x.Lo), Hi: uint64(x.Hi)}
 		}
-		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: Copy{KCore: dir, Made: Times{c.From, c.To}}, name: dir, dir: c.Dir, journaled: true, sameElsewhere: c.Base == ownCopy, read: read})
+		r.copies = append(r.copies, openCopy{Snapshot: snap, Copy: Copy{KCore: dir, Made: Times{c.From, c.To}}, name: dir, dir: c.Dir, journaled: true, sameElsewhere: c.Base == OwnCopy, read: read})
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func journaled(t *testing.T, w *tape, lines string, copies map[string]string) *R
 	dir := t.TempDir()
 	w.must(os.WriteFile(filepath.Join(dir, "data"), w.bytes(), 0o600))
 	if w.copied {
-		w.must(os.Rename(w.kcoreDir(), filepath.Join(dir, ownCopy)))
+		w.must(os.Rename(w.kcoreDir(), filepath.Join(dir, OwnCopy)))
 	}
 	start := `{"start":{"version":1,"program":"textreplay test","clock":"CLOCK_MONOTONIC","time":1,"wall":2,"follows_cpus":true,"open":100}}` + "\n"
 	w.must(os.WriteFile(filepath.Join(dir, journal.Name), []byte(start+strings.ReplaceAll(lines, "; ", "\n")+"\n"), 0o600))

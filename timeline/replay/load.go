@@ -534,8 +534,7 @@ func (r *Replay) readGiven(what, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.given = append(r.given, stampedFile{"given " + what, path, info})
-	return io.ReadAll(f)
+	return r.readStamped(f, info, what, path)
 }
 
 // readFound is readGiven for a file that is used because of its name. Anybody may have put
@@ -546,6 +545,12 @@ func (r *Replay) readFound(what, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return r.readStamped(f, info, what, path)
+}
+
+// readStamped reads an open file, and notes which one it is: a saved index holds for these
+// files only.
+func (r *Replay) readStamped(f *os.File, info fs.FileInfo, what, path string) ([]byte, error) {
 	r.given = append(r.given, stampedFile{"given " + what, path, info})
 	return io.ReadAll(f)
 }

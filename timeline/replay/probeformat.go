@@ -101,13 +101,9 @@ func formatNames(text []byte) map[uint64]string {
 	return names
 }
 
-// MayBeProbe reports whether an event may be a probe on a text writer: a tracepoint with raw
-// data. Its format says more.
-func MayBeProbe(e *perfdata.Event) bool { return mayBeProbe(e) }
-
-// mayBeProbe reports whether an event may be a probe on a text writer, as far as the
-// recording says without its format.
-func mayBeProbe(e *perfdata.Event) bool {
+// MayBeProbe reports whether an event may be a probe on a text writer, a tracepoint with raw
+// data, as far as the recording says without the event's format.
+func MayBeProbe(e *perfdata.Event) bool {
 	return isTracepoint(e) && e.Attr.SampleType&perfdata.SampleRaw != 0 && kindsOf(e) == 0
 }
 
@@ -118,7 +114,7 @@ func (s *scan) coverUnformatted(c *Coverage) bool {
 		return false
 	}
 	for _, e := range s.rec.Events() {
-		if mayBeProbe(e) {
+		if MayBeProbe(e) {
 			*c = Coverage{Verdict: None, Limits: []Limit{{timeline.ProbeUnformatted,
 				"the recording has samples of tracepoints, but not what their fields are: perf writes that last, and is still writing or was killed. " +
 					"A copy of the formats is enough: the file " + formatsName + " of the script that textreplay probes prints, or any other", 0, timeline.MaxTime}}}

@@ -32,8 +32,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, id *perfdata.SampleID) *
 	if madeByTask(rec.Type) && !buf.backward {
 		buf.tasks.see(t)
 	}
-	s.byBuffer = s.byBuffer || t < s.newest
-	s.newest = max(s.newest, t)
+	s.passTime(t, t)
 	s.starts(buf, t)
 	s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	return q.ch
