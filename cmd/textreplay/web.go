@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +28,11 @@ type webServer struct {
 	*app
 	http      string
 	noBrowser bool
+	signals   func() (ctx context.Context, release func())
 }
 
 func (a *app) webCmd() *cobra.Command {
-	w := &webServer{app: a}
+	w := &webServer{app: a, signals: outfile.SignalContext}
 	cmd := &cobra.Command{
 		Use:   "web [flags]",
 		Short: "Show the recording in a browser",
@@ -74,7 +76,7 @@ func (w *webServer) run() error {
 	if err := in.begin(); err != nil {
 		return err
 	}
-	srv, err := web.New(web.Options{Alone: true, Open: in.open, Live: in.live()})
+	srv, err := web.New(web.Options{Alone: true, Open: in.open, Live: in.live(), Problem: in.problem})
 	if err != nil {
 		return err
 	}
@@ -83,8 +85,9 @@ func (w *webServer) run() error {
 	if err != nil {
 		return outputError(err)
 	}
-	ctx, release := outfile.SignalContext()
+	ctx, release := w.signals()
 	defer release()
+	go in.report(ctx)
 	_, port, _ = net.SplitHostPort(l.Addr().String())
 	if ip, err := netip.ParseAddr(name); err == nil && ip.IsUnspecified() {
 		fmt.Fprintf(w.stderr, "textreplay: warning: anyone who can reach this machine can read the recording\n")
@@ -127,7 +130,8 @@ type webInput struct {
 	remove  func()
 	arrived atomic.Bool // standard input has ended
 	failed  chan error  // has the error of reading it, nil at its end
-	opens   int         // how often the recording was opened
+	broken  atomic.Pointer[string]
+	opens   int // how often the recording was opened
 }
 
 // begin starts to read standard input.
@@ -152,6 +156,28 @@ func (in *webInput) close() {
 	if in.remove != nil {
 		in.remove()
 	}
+}
+
+// report waits until standard input has ended. If it ended with an error, report writes a warning,
+// and the pages show it.
+func (in *webInput) report(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case err := <-in.failed: // never, if the recording is a file
+		if err != nil {
+			text := fmt.Sprintf("reading %s: %v: the pages show what came before", standardInput, err)
+			in.broken.Store(&text)
+			fmt.Fprintf(in.stderr, "textreplay: warning: %s\n", text)
+		}
+	}
+}
+
+// problem returns what went wrong with standard input, "" if nothing did.
+func (in *webInput) problem() string {
+	if text := in.broken.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // live reports whether pages look for changes of the recording: a file may grow, too.

@@ -4,10 +4,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,6 +28,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -468,6 +471,96 @@ func TestWebIndex(t *testing.T) {
 	if !isThere(index) {
 		t.Error("there is no index")
 	}
+}
+
+// breaking reads a file, waits until it may fail, and fails.
+type breaking struct {
+	io.Reader
+	fail chan struct{}
+}
+
+func (b *breaking) Read(buf []byte) (int, error) {
+	n, err := b.Reader.Read(buf)
+	if err == io.EOF {
+		<-b.fail
+		return n, errors.New("the pipe broke")
+	}
+	return n, err
+}
+
+// TestWebBrokenStream: if standard input fails while pages are served, the pages and standard
+// error say so.
+func TestWebBrokenStream(t *testing.T) {
+	rec := filepath.Join(corpus.Root(), "testdata/small/rec.data")
+	f, err := os.Open(filepath.Join(rec, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in := &breaking{f, make(chan struct{})}
+	addr, w := io.Pipe()
+	errs := make(chan string)
+	r, stderr := io.Pipe()
+	go func() {
+		line, _ := bufio.NewReader(r).ReadString('\n')
+		errs <- line
+		io.Copy(io.Discard, r)
+	}()
+	a := &app{stdin: in, stderr: stderr, out: bufio.NewWriter(w), input: "-", kcore: []string{filepath.Join(rec, "kcore_dir")}, index: "never"}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	server := &webServer{app: a, http: "127.0.0.1:0", noBrowser: true, signals: func() (context.Context, func()) { return ctx, stop }}
+	go func() { ended <- server.run() }()
+	base, err := bufio.NewReader(addr).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(in.fail)
+	const want = "reading standard input: the pipe broke: the pages show what came before"
+	if got := <-errs; got != "textreplay: warning: "+want+"\n" {
+		t.Errorf("standard error has %q", got)
+	}
+	for _, path := range []string{"", "log", "state"} {
+		answer, err := http.Get(strings.TrimSpace(base) + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("/%s does not say so: %v", path, err)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWebMapNames: the map names the code that is there at the time that it shows.
+func TestWebMapNames(t *testing.T) {
+	v := visit(t, browser(t), served(t, filepath.Join(corpus.Root(), "testdata/small/rec.data")))
+	v.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`globalThis.texts = new Set
+const fillText = CanvasRenderingContext2D.prototype.fillText
+CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { if (at[0] === 6) texts.add(text); return fillText.call(this, text, ...at) }`).Do(ctx)
+		return err
+	}))
+	const program = "bpf_prog_b19c858917c4054c_socket_3"
+	v.open("/map?addr=" + program + "&t=19&from=10&to=11")
+	v.until("an address without a name", `[...texts].some(x => x.startsWith('0xffffffffc0083'))`)
+	if eval[bool](v, fmt.Sprintf("[...texts].some(x => x.startsWith(%q))", program)) {
+		t.Error("the program has a name before it is loaded")
+	}
+	v.do(chromedp.Evaluate(`{
+	const u = new URL(location.href), first = BigInt(JSON.parse(document.getElementById('plane').textContent).from)
+	const at = s => Number(BigInt(s) * 1000000000n - first)
+	dispatchEvent(new PopStateEvent('popstate', { state: { ...history.state, t0: at(19), t1: at(20) } }))
+}`, nil))
+	v.until("the name of the program", fmt.Sprintf("[...texts].some(x => x.startsWith(%q))", program))
+	v.do(chromedp.Focus("#map", chromedp.ByQuery), chromedp.KeyEvent("+"))
+	v.until("the URL has the window and the time", `location.search.includes('from=') && new URL(location.href).searchParams.get('t') === '19'`)
+	v.check("map")
 }
 
 // TestWebStrangers: a page of another site, open in the same browser, reads nothing, neither

@@ -32,7 +32,7 @@ type area struct {
 
 const (
 	pageSize = 1 << 12
-	// mostAreas bounds what is sent to the map.
+	// mostAreas bounds what is sent to the map: with more, larger holes are part of an area.
 	mostAreas = 256
 )
 
@@ -68,12 +68,9 @@ func newAxis(im *timeline.Image, sites []site) *axis {
 			}
 			x.areas = append(x.areas, area{lo: r.Lo, hi: r.Hi})
 		}
-		if len(x.areas) <= mostAreas || hole >= 1<<62 {
+		if len(x.areas) <= mostAreas || hole >= 1<<63 {
 			break
 		}
-	}
-	if len(x.areas) > mostAreas {
-		x.areas = x.areas[:mostAreas]
 	}
 	for i := range x.areas {
 		a := &x.areas[i]

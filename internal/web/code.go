@@ -24,8 +24,9 @@ import (
 const (
 	mostCode     = 2048 // bytes
 	mostMoments  = 2000
-	mostRows     = 60 // changes in the table
-	mostVersions = 8
+	mostRows     = 60      // changes in the table
+	mostVersions = 8       // contents of a place
+	mostLooked   = 100_000 // versions of a place
 	// If a recording has more samples than this, a page does not count those of its function.
 	mostSamples = 2_000_000
 )
@@ -36,6 +37,7 @@ type codePage struct {
 	Addr          string
 	Size          uint64
 	T             string // the time that is shown
+	Kept          string // the time that the page keeps, "" if the request has none
 	TimeNS        string
 	Dated         string // what is there at the time: from when to when
 	Standing      string
@@ -85,9 +87,11 @@ type sitePart struct {
 	Versions   []siteVersion
 	Total      int // versions
 	Contents   []siteContent
-	Before     *changeRow // the change that made what is there
-	After      *changeRow // the next one
-	Key        string     // what a static key does here at the time
+	Others     siteContent // all contents that are not in Contents, which has at most mostVersions
+	More       bool        // there are versions that were not looked at
+	Before     *changeRow  // the change that made what is there
+	After      *changeRow  // the next one
+	Key        string      // what a static key does here at the time
 }
 
 // A siteContent is one content of a place, with all times at which it was there.
@@ -100,8 +104,10 @@ type siteContent struct {
 
 type siteVersion struct {
 	Since, Until, Bytes, Text, Standing, Reason, Href string
-	Content                                           int
 	Now                                               bool
+
+	since uint64
+	other []byte // its bytes, if they are of no siteContent
 }
 
 // changedAt reports whether the bytes of a span that begins at time t were others, or were not
@@ -145,6 +151,9 @@ func (q *request) code() error {
 		return err
 	}
 	p := q.session.codeOf(addr, min(max(t, from), to), true)
+	if q.FormValue("t") != "" || q.FormValue("ns") != "" {
+		p.Kept = p.T
+	}
 	return q.page("code", p.Name, p)
 }
 
@@ -166,12 +175,9 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 		T: replay.Seconds(t), TimeNS: dec(t), First: replay.Seconds(from), Last: replay.Seconds(to), FirstNS: dec(from), LastNS: dec(to), Moment: -1}
 	s.moments(p, lo, hi, t)
 
-	// A large function is shown in parts of mostCode bytes. A part may begin within an
-	// instruction.
 	partLo, partHi := lo, hi
 	if hi-lo > mostCode {
-		partLo = lo + (addr-lo)/mostCode*mostCode
-		partHi = min(partLo+mostCode, hi)
+		partLo, partHi = s.partOf(v, lo, hi, addr)
 		p.Part = fmt.Sprintf("bytes %s to %s of %s", hexAddr(partLo-lo), hexAddr(partHi-lo), thousands(hi-lo))
 		if partLo > lo {
 			p.Earlier = addrLink(partLo-1, t)
@@ -198,6 +204,50 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 		}
 	}
 	return p
+}
+
+// partOf returns the part with addr of the large function [lo, hi). Parts have about mostCode
+// bytes: each begins at the first instruction that begins at a multiple of mostCode or behind it.
+func (s *session) partOf(v timeline.View, lo, hi, addr uint64) (from, to uint64) {
+	k := (addr - lo) / mostCode
+	from = s.instAt(v, lo, lo+k*mostCode)
+	if addr < from { // in the last instruction of the part before
+		k--
+		return s.instAt(v, lo, lo+k*mostCode), from
+	}
+	if hi-lo-k*mostCode <= mostCode {
+		return from, hi
+	}
+	return from, min(s.instAt(v, from, lo+(k+1)*mostCode), hi)
+}
+
+// instAt returns where the first instruction begins at addr or behind it, if one begins at lo. It
+// returns addr where bytes are not given.
+func (s *session) instAt(v timeline.View, lo, addr uint64) uint64 {
+	const (
+		most = 1 << 18 // how far it goes back
+		step = 1 << 12
+	)
+	lo = max(lo, addr-min(addr, most))
+	for lo < addr {
+		n := min(step, addr-lo)
+		insts := s.text.Insts(v, lo, n, nil)
+		if len(insts) == 0 {
+			// A byte is not given: instructions begin anew behind it.
+			for sp := range v.Spans(lo, n) {
+				if n = sp.Len; sp.Bytes != nil {
+					insts = s.text.Insts(v, lo, n, nil)
+				}
+				break
+			}
+		}
+		if len(insts) > 0 {
+			last := &insts[len(insts)-1]
+			n = last.Addr + uint64(len(last.Bytes)) - lo
+		}
+		lo += max(n, 1)
+	}
+	return lo
 }
 
 // isSite reports whether pokes change the address.
@@ -460,42 +510,65 @@ func keyText(inst string) string {
 }
 
 // addVersions adds the contents that len(buf) bytes at addr had in the recording, and the
-// versions around time t. It overwrites buf. It adds at most mostVersions contents.
+// versions around time t. It overwrites buf. It adds at most mostVersions contents, and the one
+// that is there at t.
 func (s *session) addVersions(p *sitePart, addr uint64, buf []byte, t uint64) {
-	const most = 100_000 // versions
 	from, to := s.extent()
 	var contents [][]byte
 	var lasted []uint64 // each content, in ns
-	for b := range s.r.Image.Versions(addr, buf, 0, timeline.MaxTime) {
-		p.Total++
-		if p.Total > most {
-			break
-		}
-		bytesNow := buf[:b.Given]
-		k := slices.IndexFunc(contents, func(c []byte) bool { return bytes.Equal(c, bytesNow) })
-		if k < 0 {
-			if len(contents) == mostVersions {
-				continue
-			}
+	var others uint64   // all other contents, in ns
+	describe := func(b []byte, since uint64) (spacedBytes, text string) {
+		return cmp.Or(spaced(b, 16), "not given"), s.side(s.r.Image.At(max(since, from)), addr, b)
+	}
+	add := func(b *timeline.Block) {
+		given, now := buf[:b.Given], b.Since <= t && (t < b.Until || b.Until == timeline.MaxTime)
+		v := siteVersion{Since: seconds(b.Since), Until: seconds(b.Until), Standing: b.Standing.String(), Reason: b.Reason.Text(),
+			Href: addrLink(addr, max(b.Since, from)), Now: now, since: b.Since}
+		k := slices.IndexFunc(contents, func(c []byte) bool { return bytes.Equal(c, given) })
+		if k < 0 && (len(contents) < mostVersions || now) {
 			k = len(contents)
-			contents, lasted = append(contents, bytes.Clone(bytesNow)), append(lasted, 0)
-			p.Contents = append(p.Contents, siteContent{Bytes: cmp.Or(spaced(bytesNow, 16), "not given"),
-				Text: s.side(s.r.Image.At(max(b.Since, from)), addr, bytesNow)})
+			contents, lasted = append(contents, bytes.Clone(given)), append(lasted, 0)
+			c := siteContent{}
+			c.Bytes, c.Text = describe(given, b.Since)
+			p.Contents = append(p.Contents, c)
 		}
-		c := &p.Contents[k]
+		c, ns := &p.Others, &others
+		if k >= 0 {
+			c, ns = &p.Contents[k], &lasted[k]
+			v.Bytes, v.Text = c.Bytes, c.Text
+		} else {
+			v.other = bytes.Clone(given)
+		}
 		c.N++
 		if a, z := max(b.Since, from), min(b.Until, to); a < z {
-			lasted[k] += z - a
+			*ns += z - a
 		}
-		now := b.Since <= t && (t < b.Until || b.Until == timeline.MaxTime)
 		c.Now = c.Now || now
-		p.Versions = append(p.Versions, siteVersion{Since: seconds(b.Since), Until: seconds(b.Until), Bytes: c.Bytes, Text: c.Text, Standing: b.Standing.String(),
-			Reason: b.Reason.Text(), Href: addrLink(addr, max(b.Since, from)), Content: k, Now: now})
+		p.Versions = append(p.Versions, v)
 		p.keepAround()
+	}
+	for b := range s.r.Image.Versions(addr, buf, 0, timeline.MaxTime) {
+		if p.Total == mostLooked {
+			p.More = true
+			break
+		}
+		p.Total++
+		add(&b)
+	}
+	if p.More && !slices.ContainsFunc(p.Versions, func(v siteVersion) bool { return v.Now }) {
+		for b := range s.r.Image.Versions(addr, buf, t, t+1) {
+			add(&b)
+		}
+	}
+	for i := range p.Versions {
+		if v := &p.Versions[i]; v.other != nil {
+			v.Bytes, v.Text = describe(v.other, v.since)
+		}
 	}
 	for k, ns := range lasted {
 		p.Contents[k].Time = span(ns)
 	}
+	p.Others.Time = span(others)
 }
 
 // keepAround drops the versions that are far from the one at the page's time, or from the newest

@@ -13,6 +13,7 @@ import (
 // A diffPage is what differs between two times.
 type diffPage struct {
 	From, To, Symbol string
+	T                string // the time that the page keeps
 	Asked            bool
 	Summary          string
 	Places           []diffRow
@@ -34,7 +35,7 @@ const mostDiff = 400
 func (q *request) diff() error {
 	from, to := q.extent()
 	p := &diffPage{From: strings.TrimSpace(q.FormValue("from")), To: strings.TrimSpace(q.FormValue("to")), Symbol: strings.TrimSpace(q.FormValue("symbol")),
-		First: replay.Seconds(from), Last: replay.Seconds(to)}
+		T: q.FormValue("t"), First: replay.Seconds(from), Last: replay.Seconds(to)}
 	if p.From == "" && p.To == "" {
 		p.From, p.To = "start", "end"
 		if p.Symbol == "" && !q.Form.Has("from") {

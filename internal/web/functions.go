@@ -331,7 +331,7 @@ func (s *session) functionRow(p *functionsPage, f functionFilter, fn *function) 
 		row.Href = "/at?" + url.Values{"addr": {hexAddr(fn.addr)}, "t": {p.T}}.Encode()
 	}
 	v := url.Values{"place": {s.placeText(name, fn.addr, fn.addr+max(fn.size, 1))}}
-	for key, x := range map[string]string{"from": p.From, "to": p.To} {
+	for key, x := range map[string]string{"from": p.From, "to": p.To, "t": p.T} {
 		if x != "" {
 			v.Set(key, x)
 		}

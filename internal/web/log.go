@@ -39,13 +39,14 @@ var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF program", eve
 
 type logPage struct {
 	From, To, Place, By, Sort string
+	T                         string // the time that the page keeps
 	Kinds                     []choice
 	Sorts                     []choice
 	Rows                      []changeRow
 	Total                     int
 	First, Last               int
 	Prev, Next                string
-	All                       bool // no filter but that of time
+	All                       bool // no filter
 	Left                      string
 }
 
@@ -95,10 +96,11 @@ func (q *request) log() error {
 	if err != nil {
 		return err
 	}
-	p.From, p.To = strings.TrimSpace(q.FormValue("from")), strings.TrimSpace(q.FormValue("to"))
+	p.From, p.To, p.T = strings.TrimSpace(q.FormValue("from")), strings.TrimSpace(q.FormValue("to")), q.FormValue("t")
+	p.All = p.All && p.From == "" && p.To == ""
 	at := func(page int) string {
 		v := url.Values{}
-		for _, k := range []string{"from", "to", "place", "by", "sort"} {
+		for _, k := range []string{"from", "to", "place", "by", "sort", "t"} {
 			if x := q.FormValue(k); x != "" {
 				v.Set(k, x)
 			}

@@ -64,6 +64,7 @@ type mapPage struct {
 	Table   []mapTableRow
 	From    string
 	To      string
+	T       string // the time that the page keeps
 	Total   string
 }
 
@@ -123,7 +124,9 @@ func (q *request) mapPage() error {
 	if d.Y0 >= d.Y1 {
 		d.Y0, d.Y1 = 0, q.axis.height
 	}
-	return q.page("map", "Map", q.session.mapPageOf(d))
+	p := q.session.mapPageOf(d)
+	p.T = q.FormValue("t")
+	return q.page("map", "Map", p)
 }
 
 func (s *session) mapPageOf(d *mapData) *mapPage {

@@ -22,6 +22,7 @@ const recordSample = perfdata.RecordSample
 // An overview is the first page.
 type overview struct {
 	Verdict, Level string
+	T              string // the time that the page keeps
 	Facts          []fact
 	From, To       string
 	FormFrom       string // what the form has
@@ -61,9 +62,13 @@ func (q *request) overview() error {
 	// The first page does not wait for all changes to be read.
 	ready := q.wait(q.Context(), 100*time.Millisecond)
 	if ready && q.session.err == nil && q.isWhole() {
-		return q.page("overview", "Overview", q.session.whole())
+		o := *q.session.whole()
+		o.T = q.FormValue("t")
+		return q.page("overview", "Overview", &o)
 	}
-	return q.page("overview", "Overview", q.session.overviewOf(from, to, q.isWhole(), ready))
+	o := q.session.overviewOf(from, to, q.isWhole(), ready)
+	o.T = q.FormValue("t")
+	return q.page("overview", "Overview", o)
 }
 
 // overviewOf returns the page for the window [from, to], in ns. If ready is false, it has only

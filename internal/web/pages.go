@@ -29,6 +29,7 @@ func parsePages() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"thousands": func(n any) string { return thousands(n) },
 		"dict":      dict,
+		"keep":      keep,
 	}).ParseFS(content, "templates/layout.html", "templates/parts.html"))
 	out := make(map[string]*template.Template)
 	files, err := fs.Glob(content, "templates/page-*.html")
@@ -88,7 +89,9 @@ type layout struct {
 	Nav         []navItem
 	Number      int
 	Live, Stale bool
-	Pending     bool // the page is not whole yet
+	Pending     bool     // the page is not whole yet
+	Missing     []string // what no page has
+	Problem     string   // with the input
 	Body        any
 }
 
@@ -98,16 +101,13 @@ type errorPage struct{ Err string }
 
 // page writes a page with the template name to the body of the response.
 func (q *request) page(name, title string, body any) error {
-	keep, t := "", q.FormValue("t")
+	t := q.FormValue("t")
 	if ns, err := strconv.ParseUint(q.FormValue("ns"), 10, 64); err == nil && t == "" {
 		t = replay.Seconds(ns)
 	}
-	if t != "" {
-		keep = "?t=" + url.QueryEscape(t)
-	}
 	l := &layout{Title: title, Page: name, Recording: q.r.Recording.Path(), Number: q.number, Live: q.srv.opts.Live,
-		Stale: q.stale.Load(), T: t, Query: q.FormValue("q"), Body: body,
-		Nav: []navItem{{"Overview", "/" + keep, "overview"}, {"Map", "/map" + keep, "map"}, {"Functions", "/functions" + keep, "functions"}, {"Log", "/log" + keep, "log"}, {"Diff", "/diff", "diff"}}}
+		Stale: q.stale.Load(), Problem: q.srv.opts.Problem(), T: t, Query: q.FormValue("q"), Body: body,
+		Nav: []navItem{{"Overview", keep("/", t), "overview"}, {"Map", keep("/map", t), "map"}, {"Functions", keep("/functions", t), "functions"}, {"Log", keep("/log", t), "log"}, {"Diff", keep("/diff", t), "diff"}}}
 	timeless := q.URL.Query()
 	timeless.Del("t")
 	timeless.Del("ns")
@@ -120,6 +120,9 @@ func (q *request) page(name, title string, body any) error {
 	}
 	select {
 	case <-q.ready:
+		if q.session.err == nil {
+			l.Missing = q.trail.missing()
+		}
 	default:
 		l.Pending = true
 	}
@@ -142,7 +145,7 @@ func (q *request) state() error {
 		ready = true
 	default:
 	}
-	return q.json(map[string]any{"number": q.number, "ready": ready, "live": q.srv.opts.Live})
+	return q.json(map[string]any{"number": q.number, "ready": ready, "live": q.srv.opts.Live, "problem": q.srv.opts.Problem()})
 }
 
 // window returns the window of time that the form asks for, in ns; from < to. An end that the
@@ -172,6 +175,19 @@ func (q *request) window() (from, to uint64, err error) {
 // isWhole reports whether the form asks for all of the recording.
 func (q *request) isWhole() bool {
 	return strings.TrimSpace(q.FormValue("from")) == "" && strings.TrimSpace(q.FormValue("to")) == ""
+}
+
+// keep returns a link of these pages with the time t that the page keeps, unless the link has a
+// time of its own or t is "".
+func keep(href, t string) string {
+	path, query, _ := strings.Cut(href, "?")
+	if v, err := url.ParseQuery(query); t == "" || path == "" || err != nil || v.Has("t") || v.Has("ns") {
+		return href
+	}
+	if query != "" {
+		query += "&"
+	}
+	return path + "?" + query + "t=" + url.QueryEscape(t)
 }
 
 // addrLink returns the link to the page of an address at a time (ns).

@@ -114,6 +114,9 @@ func (s *session) report(w io.Writer, opts ReportOptions) (*ReportStats, error) 
 			return nil, err
 		}
 	}
+	for _, what := range s.trail.missing() {
+		x.leaveOut("%s", what)
+	}
 	if s.r.Report.Records[recordSample] > 0 {
 		x.leaveOut("the samples: textreplay pprof writes them")
 	}

@@ -47,9 +47,11 @@ type trail struct {
 	writers []writer
 	events  []event // all other changes, in the order of time
 
-	files   []string // of the recording
-	bases   []int64  // offset of each, in bytes, if they followed one another
-	dropped uint64   // pokes that are not in the columns
+	files []string // of the recording
+	bases []int64  // offset of each, in bytes, if they followed one another
+	// What the recording has and the trail does not: pokes, symbols and BPF programs, and
+	// pokes and events whose writer is not known because there are too many writers.
+	dropped, droppedEvents, nameless uint64
 	// probed has the bytes of the changes that probes recorded: they have no records. Each is the
 	// two lengths as little-endian u16, then the old and the new bytes. nil: there are records.
 	probed []byte
@@ -109,6 +111,8 @@ const (
 	// mostPokes and mostEvents bound the memory that a hostile recording can take.
 	mostPokes  = 1 << 27
 	mostEvents = 1 << 20
+	// mostProbed bounds the bytes of changes that probes recorded: trail.at has offsets in them.
+	mostProbed = noRecord - 1<<17
 	// someone is the writer of pokes when there are too many writers to tell apart.
 	someone = math.MaxUint16
 )
@@ -128,14 +132,36 @@ type thread struct {
 	known    bool
 }
 
-// newTrail reads the changes of a recording. It drops pokes beyond mostPokes, and symbols and BPF
-// programs beyond mostEvents.
-func newTrail(r *replay.Replay) (*trail, error) {
+// A trailLimits is how many of each a trail has at most.
+type trailLimits struct {
+	pokes, events int
+	probed        int // bytes
+	writers       int
+}
+
+var usualLimits = trailLimits{mostPokes, mostEvents, mostProbed, someone}
+
+// missing says in words what the trail leaves out.
+func (t *trail) missing() (out []string) {
+	if t.dropped > 0 {
+		out = append(out, fmt.Sprintf("The recording has %s than these pages can hold. No list, count or picture has them; the instructions are right nevertheless.", count(t.dropped, "more text poke", "more text pokes")))
+	}
+	if t.droppedEvents > 0 {
+		out = append(out, fmt.Sprintf("The recording registers %s than these pages can hold. They are not in the log.", count(t.droppedEvents, "more symbol or BPF program", "more symbols and BPF programs")))
+	}
+	if t.nameless > 0 {
+		out = append(out, fmt.Sprintf("More threads than these pages can tell apart changed text: %s by an unknown writer here.", count(t.nameless, "change is", "changes are")))
+	}
+	return out
+}
+
+// newTrail reads the changes of a recording, up to limits.
+func newTrail(r *replay.Replay, limits trailLimits) (*trail, error) {
 	t := &trail{r: r, files: r.Recording.Files()}
 	t.findBases()
 	stop := unloading(r.Recording.Unload)
 	defer stop()
-	p := newTrailReader(t)
+	p := newTrailReader(t, limits)
 	// Reading the file, and not its mapping, keeps it out of the process's memory.
 	s := r.Recording.Scan(perfdata.Unmapped(), perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol,
 		perfdata.RecordBPFEvent, perfdata.RecordComm, perfdata.RecordFork))
@@ -195,6 +221,7 @@ func (t *trail) findBases() {
 // A trailReader makes the columns.
 type trailReader struct {
 	*trail
+	limits  trailLimits
 	thread  []uint16 // a column: index in all
 	sum     []uint32 // a column: hash of the old and new bytes
 	comms   []comm
@@ -216,11 +243,11 @@ type pendingEvent struct {
 	before uint32
 }
 
-func newTrailReader(t *trail) *trailReader {
-	n := min(t.r.Report.Records[perfdata.RecordTextPoke], mostPokes, uint64(t.r.Recording.Size())/32)
+func newTrailReader(t *trail, limits trailLimits) *trailReader {
+	n := min(t.r.Report.Records[perfdata.RecordTextPoke], uint64(limits.pokes), uint64(t.r.Recording.Size())/32)
 	t.time, t.site, t.at = make([]uint64, 0, n), make([]uint32, 0, n), make([]uint32, 0, n)
 	t.cpu, t.kind, t.class = make([]uint16, 0, n), make([]uint8, 0, n), make([]uint8, 0, n)
-	return &trailReader{trail: t, thread: make([]uint16, 0, n), sum: make([]uint32, 0, n), place: make(map[uint64]uint32), numbers: make(map[thread]uint16), seed: maphash.MakeSeed(), by: mechanism.NewClassifier(t.r, nil)}
+	return &trailReader{trail: t, limits: limits, thread: make([]uint16, 0, n), sum: make([]uint32, 0, n), place: make(map[uint64]uint32), numbers: make(map[thread]uint16), seed: maphash.MakeSeed(), by: mechanism.NewClassifier(t.r, nil)}
 }
 
 func (p *trailReader) read(rec *perfdata.Record) {
@@ -281,7 +308,11 @@ func (p *trailReader) readPoke(rec *perfdata.Record) {
 func (p *trailReader) readProbed() {
 	p.probed = []byte{}
 	for c := range p.r.Changes() {
-		if c.Poke == nil || c.Began == 0 || len(p.probed) >= noRecord-1<<17 {
+		if c.Poke == nil || c.Began == 0 {
+			continue
+		}
+		if len(p.probed) >= p.limits.probed {
+			p.dropped++
 			continue
 		}
 		at := uint32(len(p.probed))
@@ -293,7 +324,7 @@ func (p *trailReader) readProbed() {
 }
 
 func (p *trailReader) addPoke(x *perfdata.TextPoke, at uint32) {
-	if len(p.time) == mostPokes {
+	if len(p.time) == p.limits.pokes {
 		p.dropped++
 		return
 	}
@@ -327,7 +358,7 @@ func (p *trailReader) numberOf(id *perfdata.SampleID) uint16 {
 	}
 	i, ok := p.numbers[x]
 	if !ok {
-		if len(p.all) == someone {
+		if len(p.all) == p.limits.writers {
 			return someone
 		}
 		i = uint16(len(p.all))
@@ -359,10 +390,12 @@ func (t *trail) recordAt(rec *perfdata.Record) uint32 {
 }
 
 func (p *trailReader) addEvent(e event) {
-	if len(p.events) < mostEvents {
-		e.cpu, e.writer = noCPU, someone
-		p.events = append(p.events, p.pending(e))
+	if len(p.events) == p.limits.events {
+		p.droppedEvents++
+		return
 	}
+	e.cpu, e.writer = noCPU, someone
+	p.events = append(p.events, p.pending(e))
 }
 
 // pending adds the CPU and the thread that the record's trailer has.
@@ -391,7 +424,7 @@ func (p *trailReader) finish() {
 
 	order := make([]uint32, 0, len(p.time)) // without duplicates
 	t.writer = make([]uint16, 0, len(p.time))
-	names := newNames(t)
+	names := newNames(t, p.limits.writers)
 	comms, events := p.comms, p.events
 	timeline.InTimeOrder(p.time, func(t *uint64) uint64 { return *t }, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -405,6 +438,9 @@ func (p *trailReader) finish() {
 			if !p.isDouble(order, i) {
 				order = append(order, uint32(i))
 				t.writer = append(t.writer, names.of(p.threadOf(p.thread[i])))
+				if p.thread[i] == someone {
+					t.nameless++
+				}
 			}
 		}
 	})
@@ -509,12 +545,13 @@ func (t *trail) indexSites(memory []uint32) {
 // names follows the names of the threads through time.
 type names struct {
 	t     *trail
+	most  int // writers
 	comm  map[uint32]string
 	index map[writer]uint16
 }
 
-func newNames(t *trail) *names {
-	return &names{t: t, comm: make(map[uint32]string), index: make(map[writer]uint16)}
+func newNames(t *trail, most int) *names {
+	return &names{t: t, most: most, comm: make(map[uint32]string), index: make(map[writer]uint16)}
 }
 
 // until applies the names of comms up to a time, and returns the rest. Of those at that time, it
@@ -540,7 +577,8 @@ func (n *names) of(x thread) uint16 {
 	}
 	i, ok := n.index[w]
 	if !ok {
-		if len(n.t.writers) == someone {
+		if len(n.t.writers) == n.most {
+			n.t.nameless++
 			return someone
 		}
 		i = uint16(len(n.t.writers))

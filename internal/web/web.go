@@ -102,6 +102,8 @@ type Options struct {
 	// Alone says that the process does nothing but serve the pages. Then the server sets the
 	// process's memory limit to what the pages need.
 	Alone bool
+	// Problem, if set, returns what is wrong with the input, "" if nothing is. Each page shows it.
+	Problem func() string
 	// Log, if set, takes messages for the person who started the server.
 	Log func(format string, args ...any)
 }
@@ -125,6 +127,9 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = func(string, ...any) {}
+	}
+	if opts.Problem == nil {
+		opts.Problem = func() string { return "" }
 	}
 	rec, err := opts.Open()
 	if err != nil {
@@ -313,7 +318,7 @@ func (s *session) prepare() (err error) {
 	// Nearly all that is allocated stays. A slow collector would double the memory.
 	defer debug.FreeOSMemory()
 	s.spans = lifespans(s.r.Image)
-	if s.trail, err = newTrail(s.r); err != nil {
+	if s.trail, err = newTrail(s.r, usualLimits); err != nil {
 		return err
 	}
 	s.axis = newAxis(s.r.Image, s.trail.sites)

@@ -111,7 +111,7 @@ func TestTrail(t *testing.T) {
 	for _, name := range recordings {
 		t.Run(name, func(t *testing.T) {
 			r := load(t, testdata(name), replay.Options{})
-			tr, err := newTrail(r)
+			tr, err := newTrail(r, usualLimits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestTrail(t *testing.T) {
 // TestTiles: a tile has each change of its part of the map once, in its cell.
 func TestTiles(t *testing.T) {
 	r := load(t, testdata("rich"), replay.Options{})
-	tr, err := newTrail(r)
+	tr, err := newTrail(r, usualLimits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ function slide() {
 			document.getElementById('t').value = t
 			slider.setAttribute('aria-valuetext', t)
 			// What keeps the time is in the page's head.
-			for (const part of ['.top nav', '.search input[name=t]', '.search .kept']) {
+			for (const part of ['.top nav', '.top .brand', '.search input[name=t]', '.search .kept']) {
 				const old = document.querySelector(part), now = page.querySelector(part)
 				if (old && now) old.replaceWith(now)
 				else if (now) document.querySelector('.search button').before(now)
@@ -145,6 +145,9 @@ async function look() {
 		news.hidden = false
 		return
 	}
+	const problem = document.getElementById('problem')
+	problem.textContent = state.problem
+	problem.hidden = !state.problem
 	const newer = state.number !== Number(body.dataset.number)
 	if ((newer || body.dataset.pending === 'true' && state.ready) && document.activeElement?.matches('input:not([type=range]), select') !== true) {
 		const page = await load(location.href)
@@ -157,6 +160,7 @@ async function look() {
 			document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes)
 			document.querySelectorAll('table.sortable').forEach(makeSortable)
 		}
+		document.getElementById('missing').replaceWith(page.getElementById('missing'))
 		body.dataset.number = page.body.dataset.number
 		body.dataset.pending = page.body.dataset.pending
 		slide()

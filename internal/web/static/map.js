@@ -11,7 +11,8 @@ let plane, origin, span
 const view = { t0: 0, t1: 1, y0: 0, y1: 1 } // times in nanoseconds since origin
 const marks = { a: null, b: null }
 const tiles = new Map() // by key: 'asked', or a tile; one with many changes has a picture
-const names = new Map() // by position on the axis, as of the time at which it was first shown
+const names = new Map() // by position on the axis: a name and the time of which it is
+const kept = new URL(location.href).searchParams.get('t') // the time that the page keeps
 let pointer = null, width = 0, height = 0, scale = 1
 const foot = 26
 let gutter = 150
@@ -244,6 +245,7 @@ function drawTimes(c) {
 	c.fillText('seconds', 6, height - 9)
 }
 
+const isKernel = p => plane.areas.some(a => a.k === 'kernel' && a.p <= p && p < a.p + a.n)
 let naming = 0
 function drawNames(c) {
 	const h = plotHeight()
@@ -264,11 +266,12 @@ function drawNames(c) {
 	if (bytes < 4096 * 3) {
 		// Names of functions, at fixed positions of the axis, so that they move along.
 		const step = 2 ** Math.ceil(Math.log2(Math.max(bytes * 34, 16)))
-		const missing = []
+		const missing = [], t = seconds(view.t0)
 		for (let p = Math.ceil(view.y0 / step) * step; p < view.y1; p += step) {
-			const name = names.get(p)
-			if (name === undefined) { missing.push(p); continue }
-			const y = py(p)
+			// Outside of kernel text, other code may be there at another time.
+			const known = names.get(p)
+			if (!known || known.t !== t && !isKernel(p)) missing.push(p)
+			const name = known?.name, y = py(p)
 			if (!name || taken.some(z => Math.abs(z - y) < 12)) continue
 			c.fillStyle = colors.quiet
 			c.fillText(name, 6, y + 4)
@@ -277,7 +280,7 @@ function drawNames(c) {
 		if (missing.length && !naming && !report) {
 			naming = 1
 			const some = missing.slice(0, 60)
-			fetch('/map/names?p=' + some.join(',') + '&t=' + seconds(view.t0)).then(a => a.json()).then(list => list.forEach((x, i) => names.set(some[i], x.name))).catch(() => some.forEach(p => names.set(p, ''))).finally(() => {
+			fetch('/map/names?p=' + some.join(',') + '&t=' + t).then(a => a.json()).then(list => list.forEach((x, i) => names.set(some[i], { name: x.name, t }))).catch(() => some.forEach(p => names.set(p, { name: '', t }))).finally(() => {
 				naming = 0
 				schedule()
 			})
@@ -356,7 +359,8 @@ function moved() {
 	clearTimeout(saving)
 	saving = setTimeout(() => {
 		const url = new URL('/map', location.href)
-		if (view.t0 > 0 || view.t1 < span) {
+		if (kept) url.searchParams.set('t', kept)
+		if (kept || view.t0 > 0 || view.t1 < span) { // without them, t chooses what is shown
 			url.searchParams.set('from', seconds(view.t0))
 			url.searchParams.set('to', seconds(view.t1))
 		}
@@ -455,7 +459,7 @@ function mark(name) {
 	const link = document.getElementById('compare')
 	if (link && marks.a !== null && marks.b !== null && !report) {
 		const [a, b] = [marks.a, marks.b].sort((x, y) => x - y)
-		link.href = '/diff?from=' + seconds(a) + '&to=' + seconds(b)
+		link.href = '/diff?from=' + seconds(a) + '&to=' + seconds(b) + (kept ? '&t=' + encodeURIComponent(kept) : '')
 		link.textContent = 'compare A and B (' + (Math.abs(b - a) / 1e9).toPrecision(3) + ' s apart)'
 		link.hidden = false
 	}

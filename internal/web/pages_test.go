@@ -1,0 +1,257 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"html"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
+)
+
+// TestKeptTime: from a page that keeps a time, each link and form leads to a page that keeps one.
+func TestKeptTime(t *testing.T) {
+	const kept = "12.900000000"
+	link := regexp.MustCompile(`<a [^>]*href="([^"]+)"[^>]*>`)
+	form := regexp.MustCompile(`(?s)<form.*?</form>`)
+	s := serve(t, "small")
+	<-s.current.ready
+	for _, path := range []string{
+		"/?", "/?from=12&to=14&", "/map?", "/map?from=12&to=14&", "/functions?", "/functions?name=sched&kind=static-key&", "/log?", "/log?from=12&", "/log?place=sysctl_schedstats&page=1&",
+		"/log?place=0xffffffffaecdbcb1&from=20&", "/log?kind=ftrace&sort=newest&page=2&", "/diff?", "/diff?from=12&to=14&", "/search?q=sched&", "/search?q=sched_schedstats&", "/search?q=no_such_name&", "/at?addr=sysctl_schedstats&",
+	} {
+		w := get(s, path+"t="+kept)
+		page := w.Body.String()
+		if w.Code != 200 {
+			t.Fatalf("%s: %d", path, w.Code)
+		}
+		for _, m := range link.FindAllStringSubmatch(page, -1) {
+			u, err := url.Parse(html.UnescapeString(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The link that forgets the time, what has no time, and pprof's pages.
+			if strings.Contains(m[0], "Forget") || u.Path == "" || u.Path == profilePath {
+				continue
+			}
+			if u.Query().Get("t") == "" {
+				t.Errorf("%s has a link without a time: %s", path, m[0])
+			}
+		}
+		for _, f := range form.FindAllString(page, -1) {
+			if !strings.Contains(f, `name="t" value="`+kept+`"`) {
+				t.Errorf("%s has a form without the time: %.200s", path, f)
+			}
+		}
+	}
+	if page := get(s, "/log?from=12").Body.String(); strings.Contains(page, `name="t"`) || !strings.Contains(page, `<a href="/map">`) {
+		t.Error("a page without a time keeps one")
+	}
+}
+
+// TestClear: a filter can be cleared, also one of only a time.
+func TestClear(t *testing.T) {
+	s := serve(t, "small")
+	for _, page := range []string{"/log", "/functions"} {
+		for query, want := range map[string]bool{"": false, "?t=12.9": false, "?from=12": true, "?to=14": true, "?kind=static-key": true} {
+			if got := strings.Contains(get(s, page+query).Body.String(), ">clear</a>"); got != want {
+				t.Errorf("%s%s: clear is %t", page, query, got)
+			}
+		}
+	}
+}
+
+// TestParts: the parts of a large function have its instructions, each once, and each refers to
+// the next and to the one before.
+func TestParts(t *testing.T) {
+	for _, name := range []string{"small", "rich", "arm64"} {
+		s := serve(t, name)
+		<-s.current.ready
+		ses, n := s.current, 0
+		for _, at := range []uint64{s.current.r.Report.First, (s.current.r.Report.First + s.current.r.Report.Last) / 2} {
+			v := ses.r.Image.At(at)
+			for sym := range ses.r.TableSymbols {
+				if sym.Size <= mostCode || sym.Size > 1<<15 || n > 10 {
+					continue
+				}
+				whole := &codePage{}
+				ses.addRows(whole, v, sym.Addr, sym.Addr, sym.Addr+sym.Size, sym.Addr)
+				var rows []codeRow
+				earlier := ""
+				for addr := sym.Addr; ; {
+					p := ses.codeOf(addr, at, false)
+					if p.Earlier != earlier && (p.Earlier == "" || earlier == "") {
+						t.Fatalf("%s at %#x: the part before is %q, want %q", sym.Name, addr, p.Earlier, earlier)
+					}
+					rows = append(rows, p.Rows...)
+					if p.Later == "" {
+						break
+					}
+					u, err := url.Parse(p.Later)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if addr, err = ses.r.ParseAddr(u.Query().Get("addr"), at); err != nil {
+						t.Fatal(err)
+					}
+					earlier = addrLink(addr-1, at)
+					if back := ses.codeOf(addr-1, at, false); len(back.Rows) == 0 || back.Rows[0].Addr != p.Rows[0].Addr || back.Later != p.Later {
+						t.Fatalf("%s: the part before %#x is not the one from which the link came", sym.Name, addr)
+					}
+				}
+				join := func(rows []codeRow) (out []string) {
+					for i := range rows {
+						if r := &rows[i]; r.Bytes != "" {
+							out = append(out, r.Addr+" "+r.Bytes)
+						}
+					}
+					return out
+				}
+				got, want := join(rows), join(whole.Rows)
+				for i := range want {
+					if i >= len(got) || got[i] != want[i] {
+						t.Fatalf("%s %s: instruction %d of the parts is another one than %s", name, sym.Name, i, want[i])
+					}
+				}
+				if len(want) > 0 {
+					n++
+				}
+			}
+		}
+		if n == 0 && name != "arm64" {
+			t.Errorf("%s has no large function", name)
+		}
+	}
+}
+
+// manyTimes serves the recording of a function whose first instruction is changed n times, to
+// another content each time.
+func manyTimes(t *testing.T, n int) *Server {
+	const addr = genperf.TextAddr
+	text := append([]byte{0x0f, 0x1f, 0x44, 0, 0, 0xc3}, make([]byte, 4090)...)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12.0", Order: binary.LittleEndian, Addr: addr, Text: text, CPUs: 1,
+		Symbols: []kcore.ELFSymbol{{Addr: addr, Size: 6, Name: "f"}, {Addr: addr + 6, Size: 4090, Name: "g"}}}
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := text[:5]
+	for i := range n {
+		after := []byte{0xe8, byte(i), byte(i >> 8), 0, 0}
+		if err := w.Poke(2e9+uint64(i)*1e6, addr, before, after); err != nil {
+			t.Fatal(err)
+		}
+		before = after
+	}
+	if err := w.End(3e9 + uint64(n)*1e6); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Open: func() (*Recording, error) {
+		r, err := replay.Load(dir, replay.Options{})
+		if err != nil {
+			return nil, err
+		}
+		dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.hosts = hostsOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, nil)
+	<-s.current.ready
+	return s
+}
+
+// TestManyContents: the page of a place counts the contents that it does not list, and lists the
+// one that is there.
+func TestManyContents(t *testing.T) {
+	s := manyTimes(t, 30)
+	page := get(s, fmt.Sprintf("/at?addr=%#x&t=2.020500000", uint64(genperf.TextAddr))).Body.String()
+	now := regexp.MustCompile(`<div class="content now"><p class="code"><b>([^<]*)</b></p><p class="code">([^<]*)</p>`).FindStringSubmatch(page)
+	if now == nil || now[2] != "e8 14 00 00 00" {
+		t.Errorf("there now: %q", now)
+	}
+	if !strings.Contains(page, "Other contents: 23 versions, 1.02 s in all") {
+		t.Errorf("the other contents are not counted: %s", regexp.MustCompile("Other contents.{60}").FindString(page))
+	}
+	if got := strings.Count(page, "<tr class=\"now\">"); got != 1 {
+		t.Errorf("%d versions are there now", got)
+	}
+	if !strings.Contains(page, "e8 15 00 00 00") || !strings.Contains(page, "23 of 33 versions") {
+		t.Errorf("the versions around the time are not listed: %s", regexp.MustCompile("[0-9]+ of [0-9]+ versions").FindString(page))
+	}
+}
+
+// TestMissing: every page says what it leaves out because there is too much of it.
+func TestMissing(t *testing.T) {
+	usual := usualLimits
+	t.Cleanup(func() { usualLimits = usual })
+	for _, c := range []struct {
+		name   string
+		limits trailLimits
+		want   []string
+	}{
+		{"small", trailLimits{pokes: 500, events: 2, probed: mostProbed, writers: 1},
+			[]string{"42 more text pokes than these pages can hold", "4 more symbols and BPF programs than", "changes are by an unknown writer here"}},
+		{"probe612", trailLimits{pokes: mostPokes, events: mostEvents, probed: 100, writers: someone}, []string{"more text pokes than these pages can hold"}},
+		{"small", usual, nil},
+	} {
+		usualLimits = c.limits
+		s := serve(t, c.name)
+		<-s.current.ready
+		for _, path := range []string{"/", "/log", "/map", "/functions", "/diff"} {
+			page := get(s, path).Body.String()
+			for _, want := range c.want {
+				if !strings.Contains(page, want) {
+					t.Errorf("%s of %s does not say %q", path, c.name, want)
+				}
+			}
+			if got := strings.Contains(page, "these pages can"); got != (c.want != nil) {
+				t.Errorf("%s of %s: something is missing: %t", path, c.name, got)
+			}
+		}
+		var report strings.Builder
+		if err := func() error {
+			r := load(t, testdata(c.name), replay.Options{})
+			dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+			if err != nil {
+				return err
+			}
+			_, err = WriteReport(&report, &Recording{r, plainText{r, dis}, func() {}}, ReportOptions{To: timeline.MaxTime})
+			return err
+		}(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(report.String(), want) {
+				t.Errorf("the report of %s does not say %q", c.name, want)
+			}
+		}
+	}
+}
+
+// TestProblem: each page shows what is wrong with the input.
+func TestProblem(t *testing.T) {
+	s := serve(t, "small")
+	s.opts.Problem = func() string { return "it broke" }
+	for _, path := range []string{"/", "/log", "/state"} {
+		if !strings.Contains(get(s, path).Body.String(), "it broke") {
+			t.Errorf("%s does not say so", path)
+		}
+	}
+}
