@@ -24,6 +24,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/recorder"
 	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -290,7 +291,7 @@ func (e *export) failed(path string, err error) {
 // perf that end as finished ones do.
 func finishedRecordings(dir string) []string {
 	var found []string
-	newest := make(map[string]string) // by directory: the piece with the greatest number
+	newest := make(map[string]int) // by directory: the greatest number of a recorder's piece
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real // WalkDir does not follow dir itself
 	}
@@ -308,21 +309,36 @@ func finishedRecordings(dir string) []string {
 			return nil
 		}
 		found = append(found, path)
-		parent, name := filepath.Split(path)
-		if _, err := strconv.ParseUint(name, 10, 32); err == nil && name > newest[parent] {
-			newest[parent] = name
-		}
+		parent, _ := filepath.Split(path)
+		newest[parent] = max(newest[parent], pieceNumber(path))
 		return fs.SkipDir
 	})
 	return slices.DeleteFunc(found, func(path string) bool {
-		parent, name := filepath.Split(path)
-		if n := newest[parent]; n != "" && name != n {
-			if _, err := strconv.ParseUint(name, 10, 32); err == nil {
-				return false // the recorder has begun the next piece
-			}
+		parent, _ := filepath.Split(path)
+		if n := pieceNumber(path); n != 0 && n < newest[parent] {
+			return false // the recorder has begun the next piece
 		}
 		return !hasEnded(path)
 	})
+}
+
+// pieceNumber returns the number of a piece that "textreplay record --max-size" has made, 0 if a
+// directory is none: it has the name of a piece, and the recorder's journal. Others may have
+// numbers for names too, and a greater one does not say that they have ended.
+func pieceNumber(path string) int {
+	n, err := strconv.Atoi(filepath.Base(path))
+	if err != nil || n < 1 || filepath.Base(path) != recorder.PieceName(n) {
+		return 0
+	}
+	f, err := os.Open(filepath.Join(path, journal.Name))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if entries, _ := journal.Read(io.LimitReader(f, 1<<16)); len(entries) == 0 || entries[0].Start == nil {
+		return 0
+	}
+	return n
 }
 
 // isPerfData reports whether a file begins as a recording does.
@@ -554,11 +570,15 @@ func (e *export) addShipped() error {
 		}
 		out := &outfile.Outputs{Std: e.outputs.Std}
 		out.Reads(name)
+		has, err := e.dir.Has(s.ID())
+		if err != nil {
+			return outputError(err)
+		}
 		m, err := e.dir.AddShipped(out, s)
 		if err != nil {
 			return outputError(err)
 		}
-		if err := e.print(name, m, true); err != nil {
+		if err := e.print(name, m, has == nil); err != nil {
 			return err
 		}
 	}

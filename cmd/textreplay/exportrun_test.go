@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -254,9 +255,13 @@ func TestExportWatch(t *testing.T) {
 	if err := os.Rename("cut", unfinished); err != nil {
 		t.Fatal(err)
 	}
+	beginJournal(t, filepath.Join("pieces", "000002"))
 	time.Sleep(200 * time.Millisecond)
 	done := strings.Contains(stdout.text(), "000002")
-	piece("lossy", "000003") // the recorder has gone on: 000002 will not change any more
+	piece("lossy", "000003")
+	time.Sleep(100 * time.Millisecond)
+	done = done || strings.Contains(stdout.text(), "000002") // 000003 is not the recorder's
+	beginJournal(t, filepath.Join("pieces", "000003"))       // the recorder has gone on: 000002 will not change any more
 	wait("pieces/000002: ")
 	wait("pieces/000003: ")
 	if done {
@@ -265,6 +270,62 @@ func TestExportWatch(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, stderr.text())
+	}
+}
+
+// beginJournal makes a directory one that a recorder has begun.
+func beginJournal(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, journal.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	start := &journal.Start{Version: journal.Version, Program: "test", Clock: "CLOCK_MONOTONIC", Time: 1, Wall: 2}
+	if err := journal.Append(f, &journal.Entry{Start: start}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFinishedPieces: a piece is finished if the same recorder has begun a later one. Other
+// directories whose names are numbers say nothing of each other, nor of pieces.
+func TestFinishedPieces(t *testing.T) {
+	whole, err := os.ReadFile("../../testdata/hotplug/rec.data/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		pieces, others []string // none has ended
+		want           []string
+	}{
+		{[]string{"000009", "000010"}, nil, []string{"000009"}},
+		{[]string{"999999", "1000000"}, nil, []string{"999999"}},
+		{[]string{"000001", "000002", "000003"}, nil, []string{"000001", "000002"}},
+		{nil, []string{"000001", "000002"}, nil},
+		{nil, []string{"9", "10", "20261120"}, nil},
+		{[]string{"000001"}, []string{"000002", "20261120"}, nil},
+		{[]string{"000002"}, []string{"000001", "1"}, nil},
+		{[]string{"9", "10"}, nil, nil}, // a recorder does not write them so
+	} {
+		dir := t.TempDir()
+		for _, name := range slices.Concat(test.pieces, test.others) {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name, "data"), whole[:len(whole)-200], 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range test.pieces {
+			beginJournal(t, filepath.Join(dir, name))
+		}
+		var got []string
+		for _, path := range finishedRecordings(dir) {
+			got = append(got, filepath.Base(path))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("pieces %v and others %v: %v are finished, want %v", test.pieces, test.others, got, test.want)
+		}
 	}
 }
 

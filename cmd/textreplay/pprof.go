@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -230,23 +231,53 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 	return all.Add(&out, host)
 }
 
-// metRecordings has the arguments that named the recordings so far, by the recordings' names in
-// export's tables, which follow from their content.
-type metRecordings map[string]string
+// metRecordings has the recordings that were met so far, by the sizes of their files. Only
+// recordings whose files have the same sizes are read as a whole, to tell whether they are the same.
+type metRecordings map[string][]*metRecording
+
+type metRecording struct {
+	path  string // the argument that named it
+	files []string
+	id    string // its name in export's tables, which follows from its content; "" until it is needed
+}
+
+func (m *metRecording) identify() (err error) {
+	if m.id == "" {
+		m.id, err = tables.ID(m.files, 0)
+	}
+	return err
+}
 
 // add adds a recording, and returns the name of the same one if it was met before.
 func (m metRecordings) add(path, input string) (first string, err error) {
-	files, err := recordingFiles(input)
-	if err != nil {
+	is := &metRecording{path: path}
+	if is.files, err = recordingFiles(input); err != nil {
 		return "", err
 	}
-	id, err := tables.ID(files, 0)
-	if err != nil {
-		return "", err
+	var sizes []byte
+	for _, name := range is.files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		sizes = fmt.Appendf(sizes, "%d ", info.Size())
 	}
-	first = m[id]
-	m[id] = cmp.Or(first, path)
-	return first, nil
+	same := m[string(sizes)]
+	if len(same) > 0 || input != path { // a copy of standard input is removed before the next one comes
+		if err := is.identify(); err != nil {
+			return "", err
+		}
+	}
+	for _, other := range same {
+		if err := other.identify(); err != nil {
+			return "", err
+		}
+		if other.id == is.id {
+			return other.path, nil
+		}
+	}
+	m[string(sizes)] = append(same, is)
+	return "", nil
 }
 
 // converted calls write with w, and with --otlp converts what it writes.

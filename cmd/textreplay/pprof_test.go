@@ -88,3 +88,32 @@ func TestPprofDisasm(t *testing.T) {
 		}
 	}
 }
+
+// TestMetRecordings: a recording that is named twice, or copied, is met once, and only recordings
+// whose files have the same sizes are read to find that out.
+func TestMetRecordings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"a": "one", "b": "another", "c": "two", "d": "one", "e": "five5", "f": "five5"} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	met := make(metRecordings)
+	for _, x := range [][3]string{{"a", "a", ""}, {"b", "b", ""}, {"c", "c", ""}, {"d", "d", "a"}, {"a", "a", "a"}, {"-", "e", ""}, {"f", "f", "-"}} {
+		if first, err := met.add(x[0], x[1]); err != nil || first != x[2] {
+			t.Errorf("%s: the same as %q, want %q; %v", x[0], first, x[2], err)
+		}
+		if x[0] == "-" { // as the command does
+			if err := os.Remove(x[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, same := range met {
+		for _, m := range same {
+			if read := m.id != ""; read != (m.path != "b") {
+				t.Errorf("%s was read: %v", m.path, read)
+			}
+		}
+	}
+}

@@ -29,13 +29,13 @@ type recordingRow struct {
 	TextSet   string `parquet:"text_set"` // the key of the copy of text in pages, "" if there is none
 
 	Clock      string `parquet:"clock"`
-	WallOffset int64  `parquet:"wall_offset,optional"` // wall-clock time minus the clock's
+	WallOffset *int64 `parquet:"wall_offset,optional"` // wall-clock time minus the clock's; nil: the clock does not convert
 	FirstTime  int64  `parquet:"first_time"`
 	BeginTime  int64  `parquet:"begin_time"`
 	LastTime   int64  `parquet:"last_time"`
 	Horizon    int64  `parquet:"horizon"`
-	FirstWall  int64  `parquet:"first_wall,optional,timestamp(microsecond)"`
-	LastWall   int64  `parquet:"last_wall,optional,timestamp(microsecond)"`
+	FirstWall  *int64 `parquet:"first_wall,optional,timestamp(microsecond)"`
+	LastWall   *int64 `parquet:"last_wall,optional,timestamp(microsecond)"`
 	Clean      bool   `parquet:"clean"`
 	TrustedAt  int64  `parquet:"trusted_from"`
 	TrustedTo  int64  `parquet:"trusted_to"`

@@ -100,6 +100,9 @@ func TestShipped(t *testing.T) {
 		if _, err := d.AddShipped(&outfile.Outputs{}, shipped); err != nil {
 			t.Fatal(err)
 		}
+		if m, err := d.Has(shipped.ID()); m == nil || err != nil {
+			t.Errorf("Has: %v, %v", m, err)
+		}
 	}
 	if _, err := d.Add(out, r, id, Options{}); err != nil {
 		t.Fatal(err)

@@ -300,6 +300,54 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestWallClock: wall-clock times are null only if the clock does not convert, also if the wall
+// clock shows 1970.
+func TestWallClock(t *testing.T) {
+	r, id, _ := load(t, "../../testdata/small/rec.data")
+	s := newSource(r, id, Options{})
+	if s.row.WallOffset == nil || len(s.pokes.times) < 2 {
+		t.Fatal("the recording is no test")
+	}
+	first := int64(s.pokes.times[0])
+	for _, offset := range []*int64{s.row.WallOffset, new(int64(0)), new(-first / 1000 * 1000), nil} {
+		s.row.WallOffset, s.row.FirstWall, s.row.LastWall = offset, nil, nil
+		if offset != nil {
+			s.row.FirstWall, s.row.LastWall = new(int64(0)), new(s.wall(r.Report.Last))
+		}
+		var file bytes.Buffer
+		if err := s.writeChanges(&file); err != nil {
+			t.Fatal(err)
+		}
+		type nullable struct {
+			Time int64  `parquet:"time"`
+			Wall *int64 `parquet:"wall_time,optional,timestamp(microsecond)"`
+		}
+		rows, err := parquet.Read[nullable](bytes.NewReader(file.Bytes()), int64(file.Len()))
+		if err != nil || len(rows) != len(s.pokes.times) {
+			t.Fatal(len(rows), err)
+		}
+		for _, row := range rows {
+			if (row.Wall == nil) != (offset == nil) || row.Wall != nil && *row.Wall != (row.Time+*offset)/1000 {
+				t.Fatalf("offset %v: the time %d has the wall-clock time %v", offset, row.Time, row.Wall)
+			}
+		}
+		file.Reset()
+		if err := writeRows(&file, s.recordingRows()); err != nil {
+			t.Fatal(err)
+		}
+		recordings, err := parquet.Read[recordingRow](bytes.NewReader(file.Bytes()), int64(file.Len()))
+		if err != nil || len(recordings) != 1 {
+			t.Fatal(len(recordings), err)
+		}
+		got := &recordings[0]
+		for _, x := range [][2]*int64{{got.WallOffset, offset}, {got.FirstWall, s.row.FirstWall}, {got.LastWall, s.row.LastWall}} {
+			if (x[0] == nil) != (x[1] == nil) || x[0] != nil && *x[0] != *x[1] {
+				t.Errorf("%v was written, and %v is there", x[1], x[0])
+			}
+		}
+	}
+}
+
 // tree returns the names and contents of the files in a directory.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()

@@ -157,6 +157,9 @@ type Shipped struct {
 	pages   []page
 }
 
+// ID returns the name of the text in the manifests of a [Dir].
+func (s *Shipped) ID() string { return "shipped-" + setOf(s.pages) }
+
 // ReadShipped reads the executable sections of a vmlinux file. The file must have a symbol table
 // with _text.
 func ReadShipped(path string) (*Shipped, error) {

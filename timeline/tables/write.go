@@ -262,8 +262,8 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 		s.row.Warnings = append(s.row.Warnings, w.Error())
 	}
 	if wall, err := rep.Clock.ToWall(rep.First); err == nil {
-		s.row.WallOffset = wall.UnixNano() - int64(rep.First)
-		s.row.FirstWall, s.row.LastWall = s.wall(rep.First), s.wall(rep.Last)
+		s.row.WallOffset = new(wall.UnixNano() - int64(rep.First))
+		s.row.FirstWall, s.row.LastWall = new(s.wall(rep.First)), new(s.wall(rep.Last))
 		s.date = wall.UTC().Format(time.DateOnly)
 	}
 	if len(s.pages) > 0 {
@@ -277,13 +277,8 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 	return s
 }
 
-// wall returns the wall-clock time of t, in microseconds since 1970; 0 if it is not known.
-func (s *source) wall(t uint64) int64 {
-	if s.row.WallOffset == 0 {
-		return 0
-	}
-	return (int64(t) + s.row.WallOffset) / 1000
-}
+// wall returns the wall-clock time of t, in microseconds since 1970. The clock must convert.
+func (s *source) wall(t uint64) int64 { return (int64(t) + *s.row.WallOffset) / 1000 }
 
 // namesOwner returns the name of the kernel's own table of names: a hash of its functions
 // and their offsets, so that it does not matter where the kernel was loaded. It is "" if
@@ -365,7 +360,7 @@ func (s *source) writeChanges(w io.Writer) error {
 				x.int(s.wall(t))
 			}
 		}
-		if s.row.WallOffset == 0 {
+		if s.row.WallOffset == nil {
 			wall = nil
 		}
 		if err := errors.Join(
@@ -535,22 +530,24 @@ func hashOf(code []byte) string {
 }
 
 // AddShipped adds the text of a vmlinux file to the table shipped. out may be nil, as for
-// [Dir.Add]. Errors are those of Add.
+// [Dir.Add]. If the text is there already, nothing is written. Errors are those of Add.
 func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
+	if m, err := d.Has(s.ID()); m != nil || err != nil {
+		return m, err
+	}
 	if out == nil {
 		out = &outfile.Outputs{}
 	}
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
-	set := setOf(s.pages)
-	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: "shipped-" + set, Version: Version, Rules: replay.IndexVersion, BuildID: s.BuildID}}
+	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: s.ID(), Version: Version, Rules: replay.IndexVersion, BuildID: s.BuildID}}
 	rows := make([]shippedRow, len(s.pages))
 	for i := range s.pages {
 		t := s.pages[i].row()
 		rows[i] = shippedRow{Offset: t.Offset, Hash: t.Hash, Page: t.Page, RelocAt: t.RelocAt, RelocTo: t.RelocTo}
 	}
-	if err := addRows(a, filepath.Join(partition("shipped", "-", s.BuildID), set+".parquet"), true, func() []shippedRow { return rows }); err != nil {
+	if err := addRows(a, filepath.Join(partition("shipped", "-", s.BuildID), setOf(s.pages)+".parquet"), true, func() []shippedRow { return rows }); err != nil {
 		return nil, err
 	}
 	return &a.manifest, a.commit()
