@@ -5,9 +5,13 @@ package perfetto
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -20,6 +24,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -369,5 +376,136 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestText(t *testing.T) {
 	if s := valid("a\xff" + strings.Repeat("é", mostText)); len(s) > mostText+3 || !strings.HasPrefix(s, "a\uFFFDé") || !utf8.ValidString(s) {
 		t.Errorf("%q", s)
+	}
+}
+
+// made writes and loads a recording of a kernel with one function.
+func made(t *testing.T, fill func(w *genperf.Recorder)) *replay.Replay {
+	t.Helper()
+	const addr = genperf.TextAddr
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12.0", Order: binary.LittleEndian, Addr: addr, CPUs: 1,
+		Text: append([]byte{0x0f, 0x1f, 0x44, 0, 0, 0xc3}, make([]byte, 4090)...), Symbols: []kcore.ELFSymbol{{Addr: addr, Size: 6, Name: "f"}, {Addr: addr + 6, Size: 4090, Name: "g"}}}
+	dir := t.TempDir()
+	w, err := k.Record(filepath.Join(dir, "rec.data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(w)
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	return load(t, dir)
+}
+
+// TestManyOverlap: hundreds of programs that live at the same time are all in the trace. What is
+// too much is counted once.
+func TestManyOverlap(t *testing.T) {
+	for _, n := range []int{100, mostLanes + 88} {
+		r := made(t, func(w *genperf.Recorder) {
+			for i := range uint64(n) {
+				if err := w.KSymbol(&perfdata.KSymbol{Addr: 0xffffffffc0000000 + i*4096, Len: 64, Kind: perfdata.KSymbolBPF, Name: fmt.Appendf(nil, "bpf_prog_%016d", i), SampleID: w.ID(2e9+i, 0, 5)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		d, stats := written(t, r, Options{})
+		if got := len(d.slicesOf("BPF programs")); got != min(n, mostLanes) {
+			t.Errorf("%d of %d programs", got, n)
+		}
+		var want []string
+		if n > mostLanes {
+			want = []string{fmt.Sprintf("88 of %d slices of BPF programs, which overlap more than %d others", n, mostLanes-1)}
+		}
+		if !slices.Equal(stats.Truncated, want) {
+			t.Errorf("left out: %q, want %q", stats.Truncated, want)
+		}
+	}
+}
+
+// TestUnknownStates: the state of a site is not drawn as known where records were lost, nor behind
+// the end of what is known.
+func TestUnknownStates(t *testing.T) {
+	r := load(t, filepath.Join(corpus.Root(), "testdata", "lossy"))
+	d, _ := written(t, r, Options{})
+	group, n, unsure := uint64(0), 0, 0
+	for uuid, tr := range d.tracks {
+		if tr.name == "busiest sites" {
+			group = uuid
+		}
+	}
+	standings := make(map[string]bool)
+	for s := timeline.Unmapped; s <= timeline.Known; s++ {
+		standings[s.String()] = true
+	}
+	for _, tr := range d.tracks {
+		if tr.parent != group || strings.HasSuffix(tr.name, " may trap") {
+			continue
+		}
+		place, _, _ := strings.Cut(tr.name, " (")
+		addr, err := r.ParseAddr(place, r.Report.First)
+		if err != nil {
+			continue // a symbol that is there later
+		}
+		for _, s := range tr.slices {
+			standing, _, ok := strings.Cut(s.name, ": ")
+			if isUnsure := ok && standings[standing]; isUnsure {
+				unsure++
+				continue
+			}
+			buf := make([]byte, max(len(s.notes["bytes"])/2, 1))
+			for _, at := range []uint64{s.from, s.from + (s.to-s.from)/2, s.to - 1} {
+				if b := r.Image.At(at).Read(addr, buf); b.Standing != timeline.Known && b.Standing != timeline.InFlight || fmt.Sprintf("%x", buf[:b.Given]) != s.notes["bytes"] {
+					t.Errorf("%s at %d is %s %x, drawn as %s", tr.name, at, b.Standing, buf, s.name)
+				}
+				n++
+			}
+		}
+	}
+	if n < 100 || unsure < 10 {
+		t.Errorf("%d known states, %d others", n, unsure)
+	}
+}
+
+// TestWriterAndCPU: a state has the writer and the CPU that were recorded, and none that was not.
+func TestWriterAndCPU(t *testing.T) {
+	for _, c := range []struct {
+		fields      perfdata.SampleType
+		writer, cpu bool
+	}{{perfdata.SampleTID, true, false}, {perfdata.SampleCPU, false, true}, {perfdata.SampleTID | perfdata.SampleCPU, true, true}} {
+		dir := t.TempDir()
+		f, err := os.Create(filepath.Join(dir, "rec.data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := perfdata.NewWriter(f, binary.LittleEndian)
+		ev := &perfdata.Event{Name: "dummy", IDs: []uint64{10}, Attr: perfdata.Attr{
+			SampleType: perfdata.SampleTime | perfdata.SampleIdentifier | c.fields,
+			Flags:      perfdata.FlagSampleIDAll | perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagComm,
+		}}
+		text := binary.LittleEndian.AppendUint32(nil, 16)
+		if err := errors.Join(w.SetEvents([]*perfdata.Event{ev}), w.WriteFeature(perfdata.FeatureArch, append(text, "x86_64\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)),
+			w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: perfdata.SampleID{PID: 7, TID: 7, CPU: 3, Time: 1e9, ID: 10, Event: ev}}),
+			w.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := written(t, load(t, dir), Options{})
+		n := 0
+		for _, tr := range d.tracks {
+			for _, s := range tr.slices {
+				if s.notes["before"] == "" {
+					continue
+				}
+				n++
+				if _, ok := s.notes["writer"]; ok != c.writer {
+					t.Errorf("%v: the writer is %q", c.fields, s.notes["writer"])
+				}
+				if cpu, ok := s.notes["cpu"]; ok != c.cpu || ok && cpu != "3" {
+					t.Errorf("%v: the CPU is %q", c.fields, cpu)
+				}
+			}
+		}
+		if n == 0 {
+			t.Errorf("%v: no change in %+v", c.fields, d.tracks)
+		}
 	}
 }

@@ -81,6 +81,7 @@ type trace struct {
 	sites   []site
 	uuid    uint64 // of the newest track
 	lanes   []lane // all tracks of slices, whose slices follow
+	cut     int    // sites whose later states are left out
 }
 
 // A site is one of the busiest, with its changes.
@@ -91,10 +92,11 @@ type site struct {
 }
 
 type change struct {
-	time     uint64
-	old, new []byte
-	cpu, tid uint32
-	comm     string
+	time           uint64
+	old, new       []byte
+	cpu, tid       uint32
+	hasCPU, hasTID bool
+	comm           string
 }
 
 // A slice is a time with a name, on a lane.
@@ -158,8 +160,11 @@ func (t *trace) collect() {
 			continue
 		}
 		x := change{time: ch.Time, old: bytes.Clone(ch.Poke.Old), new: bytes.Clone(ch.Poke.New), comm: ch.Comm}
-		if ch.Poke.Has&perfdata.SampleTID != 0 {
-			x.cpu, x.tid = ch.Poke.CPU, ch.Poke.TID
+		if x.hasTID = ch.Poke.Has&perfdata.SampleTID != 0; x.hasTID {
+			x.tid = ch.Poke.TID
+		}
+		if x.hasCPU = ch.Poke.Has&perfdata.SampleCPU != 0; x.hasCPU {
+			x.cpu = ch.Poke.CPU
 		}
 		t.sites[i].changes = append(t.sites[i].changes, x)
 	}
@@ -198,7 +203,7 @@ func (t *trace) write() {
 // overlap: Perfetto nests slices, and cuts those that do not.
 func (t *trace) add(parent uint64, name string, rank int, slices_ []slice) {
 	slices.SortStableFunc(slices_, func(a, b slice) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	first := len(t.lanes)
+	first, left := len(t.lanes), 0
 	for _, s := range slices_ {
 		s.from, s.to = max(s.from, t.from), min(s.to, t.to)
 		if s.to < s.from || s.from >= t.to {
@@ -213,7 +218,7 @@ func (t *trace) add(parent uint64, name string, rank int, slices_ []slice) {
 			i++
 		}
 		if i-first >= mostLanes {
-			t.truncated("a slice of %s that too many others overlap", name)
+			left++
 			continue
 		}
 		if i == len(t.lanes) {
@@ -221,10 +226,13 @@ func (t *trace) add(parent uint64, name string, rank int, slices_ []slice) {
 		}
 		t.lanes[i].slices = append(t.lanes[i].slices, s)
 	}
+	if left > 0 {
+		t.truncated("%d of %d slices of %s, which overlap more than %d others", left, len(slices_), name, mostLanes-1)
+	}
 }
 
-// mostLanes is how many slices of one track may overlap.
-const mostLanes = 64
+// mostLanes is how many slices of one name may overlap.
+const mostLanes = 512
 
 func (t *trace) writeLane(l *lane) {
 	for i := range l.slices {
@@ -297,24 +305,66 @@ func (t *trace) busy(root uint64) {
 	for rank := range t.sites {
 		s := &t.sites[rank]
 		name := fmt.Sprintf("%s (%v)", t.name(s.Addr, s.changes[0].time), s.Mechanism)
-		var states, windows []slice
+		var windows []slice
 		for i := range s.changes {
-			c := &s.changes[i]
-			if i == 0 {
-				states = append(states, t.state(s.Addr, t.from, c.time, c.old, nil))
-			}
-			until := cmp.Or(s.end, t.to)
-			if i+1 < len(s.changes) {
-				until = s.changes[i+1].time
-			}
-			states = append(states, t.state(s.Addr, c.time, until, c.new, c))
-			windows = t.window(windows, s.Addr, c)
+			windows = t.window(windows, s.Addr, &s.changes[i])
 		}
-		t.add(group, name, rank, states)
+		t.add(group, name, rank, t.states(s))
 		if len(windows) > 0 {
 			t.add(group, name+" may trap", rank, windows)
 		}
 	}
+	if t.cut > 0 {
+		t.truncated("the later states of %d sites", t.cut)
+	}
+}
+
+// states returns the contents of a site: what each change left there, as long as that is known.
+// Where it is not known, because records were lost for example, the slice says so.
+func (t *trace) states(s *site) (out []slice) {
+	n, until := 1, cmp.Or(s.end, t.to)
+	for i := range s.changes {
+		n = max(n, len(s.changes[i].old), len(s.changes[i].new))
+	}
+	k := -1 // the newest change
+	put := func(from, to uint64, b *timeline.Block) {
+		code, by := s.changes[0].old, (*change)(nil)
+		if k >= 0 {
+			by = &s.changes[k]
+			code = by.new
+		}
+		x := t.state(s.Addr, from, to, code, by)
+		if b.Standing != timeline.Known && b.Standing != timeline.InFlight {
+			x.name = b.Standing.String() + ": " + x.name
+			if text := b.Reason.Text(); text != "" {
+				x.notes = append(x.notes, note{name: "reason", text: text})
+			}
+		}
+		if n := len(out); n > 0 && out[n-1].to == from && (by == nil || by.time < from) && out[n-1].name == x.name {
+			out[n-1].to = to
+			return
+		}
+		out = append(out, x)
+	}
+	for b := range t.r.Image.Versions(s.Addr, make([]byte, n), t.from, until) {
+		from, to := max(b.Since, t.from), min(b.Until, until)
+		for from < to {
+			for k+1 < len(s.changes) && s.changes[k+1].time <= from {
+				k++
+			}
+			next := to
+			if k+1 < len(s.changes) {
+				next = min(next, s.changes[k+1].time)
+			}
+			put(from, next, &b)
+			from = next
+		}
+		if len(out) > 2*mostStates {
+			t.cut++
+			break
+		}
+	}
+	return out
 }
 
 func (t *trace) state(addr, from, to uint64, code []byte, by *change) slice {
@@ -329,8 +379,11 @@ func (t *trace) state(addr, from, to uint64, code []byte, by *change) slice {
 	if len(by.old) > 0 {
 		s.notes = append(s.notes, note{name: "before", text: t.instructions(addr, max(from, 1)-1, by.old)})
 	}
-	if by.tid != 0 || by.comm != "" {
-		s.notes = append(s.notes, note{name: "writer", text: fmt.Sprintf("%s[%d]", cmp.Or(by.comm, "?"), by.tid)}, note{name: "cpu", number: uint64(by.cpu)})
+	if by.hasTID {
+		s.notes = append(s.notes, note{name: "writer", text: fmt.Sprintf("%s[%d]", cmp.Or(by.comm, "?"), by.tid)})
+	}
+	if by.hasCPU {
+		s.notes = append(s.notes, note{name: "cpu", number: uint64(by.cpu)})
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -463,5 +464,30 @@ func TestSourceFrames(t *testing.T) {
 	}
 	if with == 0 || without == 0 {
 		t.Errorf("%d locations with lines, %d without", with, without)
+	}
+}
+
+// TestEventNamedSamples: folded stacks count samples, whatever the events are called, and
+// speedscope has a profile of each event.
+func TestEventNamedSamples(t *testing.T) {
+	for _, names := range [][]string{{"samples"}, {"my_samples"}, {"my_samples", "page-faults"}, {"page-faults", "samples"}} {
+		tp := newTape(t, names...)
+		for event := range names {
+			tp.sample(taken{event: event, time: 100 + uint64(event), pid: 7, ip: leaf, chain: kernelChain(leaf)})
+		}
+		r := tp.load()
+		var folded, scope bytes.Buffer
+		if _, err := WriteFolded(&folded, r, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("leaf_[k] %d\n", len(names)); folded.String() != want {
+			t.Errorf("events %q: folded stacks are %q, want %q", names, &folded, want)
+		}
+		if _, err := WriteSpeedscope(&scope, r, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(scope.String(), `"type":"sampled"`); n != len(names) {
+			t.Errorf("events %q: %d profiles: %s", names, n, &scope)
+		}
 	}
 }

@@ -36,10 +36,8 @@ func WriteFolded(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	counts := make(map[string]int64)
 	for _, s := range p.Sample {
 		var n int64
-		for i, t := range p.SampleType {
-			if t.Type == "samples" || strings.HasSuffix(t.Type, "_samples") {
-				n += s.Value[i]
-			}
+		for i := 0; i < len(s.Value); i += 2 { // each event has the number of samples and its own value
+			n += s.Value[i]
 		}
 		counts[strings.Join(frames(s, opts.Labels), ";")] += n
 	}
@@ -187,8 +185,8 @@ func WriteSpeedscope(w io.Writer, r *replay.Replay, opts Options) (*Stats, error
 		}
 	}
 	for i, t := range p.SampleType {
-		if t.Type == "samples" || strings.HasSuffix(t.Type, "_samples") {
-			continue
+		if i%2 == 0 {
+			continue // the number of samples of the event that follows
 		}
 		out := speedscopeProfile{Type: "sampled", Name: t.Type, Unit: "none", Samples: [][]int{}, Weights: []int64{}}
 		if t.Unit == "nanoseconds" {

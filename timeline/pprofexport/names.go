@@ -219,7 +219,7 @@ func (n *namer) at(ctx context, pid uint32, addr, t uint64, caller bool) (id, fr
 			l.mapping, from, to = p.find(addr, t)
 		}
 	case contextGuestKernel:
-		l.mapping = n.elsewhere(ctx, "[guest.kernel]")
+		l.mapping = n.elsewhere(ctx, guestKernelFile)
 	case contextGuestUser:
 		l.mapping = n.elsewhere(ctx, "[guest.user]")
 	case contextHypervisor:

@@ -203,6 +203,13 @@ func (o *otlp) labels(s *profile.Sample) (out []uint64) {
 	return out
 }
 
+// isKernel reports whether a location is of a kernel. Only locations of kernels have functions. An
+// address says so by itself only where kernels have the upper half: not on s390x.
+func isKernel(l *profile.Location) bool {
+	m := l.Mapping
+	return len(l.Line) > 0 || l.Address>>63 != 0 || m != nil && (m.HasFunctions || m.File == kernelFile || m.File == guestKernelFile)
+}
+
 // dictionary returns the tables of everything that samples refer to. The first entry of each
 // is empty, so what begins at 1 in profile.proto does so here.
 func (o *otlp) dictionary(p *profile.Profile) message {
@@ -226,7 +233,7 @@ func (o *otlp) dictionary(p *profile.Profile) message {
 			entry = entry.bytes(otlpLocationLines, message(nil).number(otlpLineFunction, x.Function.ID).number(otlpLineLine, uint64(x.Line)))
 		}
 		frame := "native"
-		if l.Address>>63 != 0 {
+		if isKernel(l) {
 			frame = "kernel"
 		}
 		m = m.bytes(otlpLocationTable, entry.packed(otlpLocationAttributes, []uint64{o.attribute("profile.frame.type", stringValue(frame))}))

@@ -74,6 +74,42 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
+// TestOTLPFrames: frames of a kernel are so whatever its addresses are: kernels of s390x have low
+// ones.
+func TestOTLPFrames(t *testing.T) {
+	kernel := &profile.Mapping{ID: 1, Start: 0x3ffe0000000, Limit: 0x3ffe1000000, File: kernelFile}
+	program := &profile.Mapping{ID: 2, Start: 0x2aa00000000, Limit: 0x2aa00001000, File: "/bin/sh"}
+	guest := &profile.Mapping{ID: 3, Limit: 1 << 63, File: guestKernelFile}
+	module := &profile.Mapping{ID: 4, Start: 0x3ff80000000, Limit: 0x3ff80001000, File: "[xfs]", HasFunctions: true}
+	f := &profile.Function{ID: 1, Name: "ksys_read"}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}, Mapping: []*profile.Mapping{kernel, program, guest, module}, Function: []*profile.Function{f}}
+	want := []string{"", "kernel", "kernel", "native", "kernel", "kernel", "native", "kernel"}
+	for i, l := range []*profile.Location{
+		{Mapping: kernel, Address: 0x3ffe0000100, Line: []profile.Line{{Function: f}}}, {Mapping: kernel, Address: 0x3ffe0000200}, {Mapping: program, Address: 0x2aa00000300},
+		{Mapping: guest, Address: 0x100400}, {Mapping: module, Address: 0x3ff80000500}, {Address: 0x600}, {Address: 1<<63 + 0x700},
+	} {
+		l.ID = uint64(i + 1)
+		p.Location = append(p.Location, l)
+		p.Sample = append(p.Sample, &profile.Sample{Value: []int64{1}, Location: []*profile.Location{l}})
+	}
+	var in, out bytes.Buffer
+	if err := p.Write(&in); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteOTLP(&out, &in); err != nil {
+		t.Fatal(err)
+	}
+	var data otlppb.ProfilesData
+	if err := proto.Unmarshal(out.Bytes(), &data); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range data.Dictionary.LocationTable[1:] {
+		if got := data.Dictionary.AttributeTable[l.AttributeIndices[0]].Value.GetStringValue(); got != want[i+1] {
+			t.Errorf("the frame at %#x is %s, want %s", l.Address, got, want[i+1])
+		}
+	}
+}
+
 func checkOTLP(t *testing.T, d *otlppb.ProfilesDictionary, x *otlppb.Profile, p *profile.Profile, kind int) {
 	t.Helper()
 	text := func(i int32) string { return d.StringTable[i] }

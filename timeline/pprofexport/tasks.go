@@ -22,6 +22,9 @@ const kernelPID = ^uint32(0)
 // kernel's map is longer: its reference symbol follows.
 const kernelFile = "[kernel.kallsyms]"
 
+// guestKernelFile is the file of kernels of guests.
+const guestKernelFile = "[guest.kernel]"
+
 // miscForkExec marks a FORK that perf made up of a process that was there
 // already (PERF_RECORD_MISC_FORK_EXEC of tools/lib/perf/include/perf/event.h):
 // separate records list its maps.
