@@ -173,8 +173,11 @@ func (e *encoder) fill(s elfSegment, read func(b []byte, addr uint64) error) err
 		if err := read(b, s.addr+done); err != nil {
 			return err
 		}
-		e.bytes(b)
+		if _, err := e.w.Write(b); err != nil {
+			return err // there may be gigabytes more to read
+		}
 		done += uint64(len(b))
+		e.off += uint64(len(b))
 	}
 	return nil
 }

@@ -370,5 +370,9 @@ func TestWriteCoreFrom(t *testing.T) {
 		if err := WriteCoreFrom(io.Discard, elf.EM_PPC64, class, data, sizes, func([]byte, uint64) error { return bad }); !errors.Is(err, bad) {
 			t.Errorf("%v, want %v", err, bad)
 		}
+		parts := 0
+		if err := WriteCoreFrom(failing{}, elf.EM_PPC64, class, data, map[uint64]uint64{0x1000: 1 << 30}, func([]byte, uint64) error { parts++; return nil }); !errors.Is(err, errFailing) || parts > 2 {
+			t.Errorf("after an error of writing, %d parts were read: %v", parts, err)
+		}
 	})
 }

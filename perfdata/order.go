@@ -53,7 +53,7 @@ func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 		}
 		first := r.scanFiles(i, i+1, KeepCompressed(), Only(RecordFinishedRound))
 		o.sorters = append(o.sorters, &sorter{
-			r: r, from: s, want: want, mapped: r.files[i].data, rounds: first.Next(),
+			r: r, from: s, want: want, file: i, mapped: r.files[i].data, rounds: first.Next(),
 		})
 	}
 	return o
@@ -172,6 +172,7 @@ type sorter struct {
 		Err() error
 	}
 	want     filter // without the FINISHED_ROUND that from has
+	file     int    // its number
 	mapped   []byte // the file, nil in a stream
 	rounds   bool   // there are some
 	patience int    // the most bytes that are held before the first round ends, 0 for any number
@@ -304,7 +305,7 @@ func (s *sorter) handOver() bool {
 	top := &s.merge[0]
 	run := &s.runs[top.of]
 	h := &s.held[run.next]
-	s.rec.Type, s.rec.Misc, s.rec.Offset = h.typ, h.misc, h.offset
+	s.rec.Type, s.rec.Misc, s.rec.File, s.rec.Offset = h.typ, h.misc, s.file, h.offset
 	if h.copied < 0 {
 		end := h.offset + int64(h.size)
 		s.rec.Raw = s.mapped[h.offset:end:end]

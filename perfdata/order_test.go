@@ -263,16 +263,23 @@ func TestOrderedFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := r.Ordered()
-		var got []string
-		for o.Next() {
-			if rec := o.Record(); rec.Type != RecordCompressed {
-				got = append(got, fmt.Sprint(rec.File, ":", describeItem(r, rec).number))
+		for _, tt := range []struct {
+			opts []ScanOption
+			want []string
+		}{
+			{nil, []string{"0:0", "0:1", "1:12", "1:14", "2:20", "0:2", "1:11", "2:21", "2:22", "1:13", "1:10", "2:23", "2:24"}},
+			{[]ScanOption{Only(RecordSample)}, []string{"2:20", "0:2", "1:11", "2:21", "1:13", "1:10", "2:23", "2:24"}},
+		} {
+			o := r.Ordered(tt.opts...)
+			var got []string
+			for o.Next() {
+				if rec := o.Record(); rec.Type != RecordCompressed {
+					got = append(got, fmt.Sprint(rec.File, ":", describeItem(r, rec).number))
+				}
 			}
-		}
-		want := []string{"0:0", "0:1", "1:12", "1:14", "2:20", "0:2", "1:11", "2:21", "2:22", "1:13", "1:10", "2:23", "2:24"}
-		if diff := gocmp.Diff(want, got); diff != "" || o.Err() != nil || o.Late() != 0 {
-			t.Errorf("%v, %d late; records (-want +got):\n%s", o.Err(), o.Late(), diff)
+			if diff := gocmp.Diff(tt.want, got); diff != "" || o.Err() != nil || o.Late() != 0 {
+				t.Errorf("%v, %d late; records (-want +got):\n%s", o.Err(), o.Late(), diff)
+			}
 		}
 		r.Close()
 	}

@@ -661,14 +661,13 @@ func IsProgramName(name string) bool { return strings.HasPrefix(name, "bpf_prog_
 
 // Clone returns a builder that has the same facts. Facts that are added to one of the
 // two are not added to the other. But both share the memory of the pokes that were added
-// before, and of the modules. So, if there are such pokes, none may be added to the clone,
-// and none to b until the clone has built its last image. ModulesListed and LaterModule
-// change the modules of both.
+// before. So, if there are such pokes, none may be added to the clone, and none to b until
+// the clone has built its last image.
 func (b *Builder) Clone() *Builder {
 	b.settle()
 	c := *b
 	c.queue = newQueue()
-	c.modules = slices.Clip(b.modules)
+	c.modules = slices.Clone(b.modules) // LaterModule and ModulesListed change them
 	c.snapshots = slices.Clip(b.snapshots)
 	c.symbols = slices.Clip(b.symbols)
 	c.programs = slices.Clip(b.programs)

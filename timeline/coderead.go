@@ -3,6 +3,11 @@
 
 package timeline
 
+import (
+	"cmp"
+	"slices"
+)
+
 // A CodeRead is the code of a BPF image, for example a trampoline, that was read from
 // memory at some moment of [From, To]. From is a time at which the kernel had written the
 // code: from then on it changes with text pokes only. An image whose code the kernel
@@ -33,19 +38,31 @@ type readCode struct {
 //	bytes       unknown│ known                   │ retired
 func (d *build) joinCodeReads(lives []*Lifetime) {
 	d.readOf = make(map[*Lifetime]readCode)
-	for _, c := range d.codeReads {
-		for _, l := range lives {
-			if l.Kind != BPFImage || l.Lo != c.Addr || uint64(len(c.Data)) > l.Hi-l.Lo ||
-				c.From < l.From || later(c.To, d.skew) >= l.To {
-				continue
-			}
-			if _, ok := d.readOf[l]; ok || !d.limits.hold(d.arena, len(c.Data)) {
-				break
-			}
-			d.readOf[l] = readCode{hi: c.Addr + uint64(len(c.Data)), from: later(c.From, d.skew), to: later(c.To, d.skew), off: uint32(len(d.arena))}
-			d.arena = append(d.arena, c.Data...)
-			break
+	if len(d.codeReads) == 0 {
+		return
+	}
+	images := make(map[uint64][]*Lifetime) // by address, in the order of their births
+	for _, l := range lives {
+		if l.Kind == BPFImage {
+			images[l.Lo] = append(images[l.Lo], l)
 		}
+	}
+	for _, list := range images {
+		slices.SortStableFunc(list, func(a, b *Lifetime) int { return cmp.Compare(a.From, b.From) })
+	}
+	for _, c := range d.codeReads {
+		// Only one image was at the address then: the last one that was born by then.
+		list := images[c.Addr]
+		i, _ := slices.BinarySearchFunc(list, later(c.From, 1), func(l *Lifetime, t uint64) int { return cmp.Compare(l.From, t) })
+		if i == 0 {
+			continue
+		}
+		l := list[i-1]
+		if _, ok := d.readOf[l]; ok || uint64(len(c.Data)) > l.Hi-l.Lo || later(c.To, d.skew) >= l.To || !d.limits.hold(d.arena, len(c.Data)) {
+			continue
+		}
+		d.readOf[l] = readCode{hi: c.Addr + uint64(len(c.Data)), from: later(c.From, d.skew), to: later(c.To, d.skew), off: uint32(len(d.arena))}
+		d.arena = append(d.arena, c.Data...)
 	}
 }
 

@@ -29,11 +29,12 @@ func (d *build) doubtModule(l *Lifetime) {
 	d.gather(d.order[lo:hi])
 	now := make(map[uint64]byte) // poked bytes
 	// Up to the latest moment at which the snapshot can have been made, it may be from
-	// before a poke or after it. So until then pokes are compared with other pokes only.
+	// before a poke or after it. So until then pokes are compared with other pokes only. So
+	// are those of a module that came later: the snapshot has what was there before.
 	copied := false
 	at := func(a uint64) (byte, bool) {
 		b, ok := now[a]
-		if ok || !copied {
+		if ok || !copied || l.later {
 			return b, ok
 		}
 		segs := d.snapshot.Segments

@@ -241,20 +241,14 @@ func (w *Windows) At(addr, n, t uint64) []Window {
 
 // WindowReach is how many in-place pokes lie at most between a time and a poke whose window
 // is open then, that poke included, not counting those of one time. A window of x86 reaches
-// over at most a batch on either side of its poke, and then to the next poke.
+// over at most a batch on either side of its poke, and then to the next poke. Windows that are
+// longer, see [Windows.Widen], reach from a time further away.
 const WindowReach = maxBatch + 1
 
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
-	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > t })
-	first, end := i, i // with those of one time, which are no bounds of one another's windows
-	for first > 0 && w.at(first-1).Time == w.at(i-1).Time {
-		first--
-	}
-	for end < w.len() && w.at(end).Time == w.at(i).Time {
-		end++
-	}
+	first, end := w.during(earlier(t, w.skew), later(t, w.skew))
 	for k := max(0, first-WindowReach); k < min(w.len(), end+WindowReach); k++ {
 		p := w.at(k)
 		if p.Len == 0 || p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
@@ -266,6 +260,18 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 	}
 	slices.SortStableFunc(out, byPoke)
 	return out
+}
+
+// during returns the pokes of the time [from, to], with those of the last time before and of the
+// first one after: pokes of one time are no bounds of one another's windows.
+func (w *Windows) during(from, to uint64) (first, end int) {
+	i := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > from })
+	j := sort.Search(w.len(), func(i int) bool { return w.at(i).Time > to })
+	for first = i; first > 0 && w.at(first-1).Time == w.at(i-1).Time; first-- {
+	}
+	for end = j; end < w.len() && w.at(end).Time == w.at(j).Time; end++ {
+	}
+	return first, end
 }
 
 // window derives the bounds of the window of poke k.

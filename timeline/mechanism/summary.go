@@ -58,6 +58,16 @@ type MechanismCount struct {
 	batch, second, inSecond uint64
 }
 
+// add counts a change at time t. Changes are added in the order of time.
+func (m *MechanismCount) add(t uint64) {
+	m.Counts.add(t)
+	if second := t / 1e9; second != m.second {
+		m.second, m.inSecond = second, 0
+	}
+	m.inSecond++
+	m.Busiest = max(m.Busiest, m.inSecond)
+}
+
 // A WriterCount counts the changes of one process under one name.
 type WriterCount struct {
 	Comm string // name of the thread; "" if it is not known
@@ -146,11 +156,6 @@ func (s *Summary) Add(c *replay.Change, m Mechanism) {
 	}
 	by := &s.by[m]
 	by.add(c.Time)
-	if second := c.Time / 1e9; second != by.second {
-		by.second, by.inSecond = second, 0
-	}
-	by.inSecond++
-	by.Busiest = max(by.Busiest, by.inSecond)
 	if b := c.Batch; b != nil {
 		if b.Number > s.batch {
 			s.batch = b.Number

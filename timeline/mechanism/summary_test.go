@@ -8,8 +8,26 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
+
+// TestSummaryOfModules: loads and unloads of modules count as changes.
+func TestSummaryOfModules(t *testing.T) {
+	b := timeline.NewBuilder()
+	b.Extent(1, 9e9)
+	b.Module(timeline.Module{Name: "m", Addr: 0x8000, TextEnd: 0x9000, End: 0xa000, Loaded: 2e9, Freed: 25e8})
+	b.Module(timeline.Module{Name: "n", Addr: 0xc000, TextEnd: 0xd000, End: 0xe000, Loaded: 4e9})
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSummary(0, 9e9, 9)
+	s.AddModules(im, 0, 9e9)
+	if m := s.Mechanisms(); len(m) != 1 || m[0].Counts != (Counts{3, 2e9, 4e9}) || m[0].Sites != 2 || m[0].Busiest != 2 {
+		t.Errorf("%+v", m)
+	}
+}
 
 // TestSummary counts a few changes by hand.
 func TestSummary(t *testing.T) {

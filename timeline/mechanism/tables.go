@@ -57,7 +57,14 @@ func ReadTables(r *replay.Replay, vmlinux io.ReaderAt) (*Tables, error) {
 	if text == nil {
 		return nil, errors.New("no section .text")
 	}
-	tr := tableReader{f: f, k: k, moved: lo - text.Addr}
+	linked := text.Addr // of a file without symbols
+	symbols, _ := f.Symbols()
+	for _, s := range symbols {
+		if s.Name == "_stext" {
+			linked = s.Value // on powerpc, .head.text precedes .text
+		}
+	}
+	tr := tableReader{f: f, k: k, moved: lo - linked}
 	if r.Machine() != f.Machine {
 		return nil, fmt.Errorf("a kernel for %v, but the recorded one is for %v", f.Machine, r.Machine())
 	}

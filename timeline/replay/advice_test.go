@@ -130,6 +130,7 @@ func TestRecorderAdvice(t *testing.T) {
 		{"textreplay record -- a", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -m 1024 -- a", "-m 1024"},
 		{"textreplay record --mmap-pages=4096 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 8192", "-m 8192"},
 		{"textreplay record -m=2048 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 4096", "-m 4096"},
+		{"textreplay record", whole, with(func(r *Report) { r.Losses, r.Probes = make([]Loss, 1), &Probes{} }), events, "textreplay record -m 2048", "-m 2048"},
 		{"textreplay record -m 600", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -m 1024", "-m 1024"},
 		{"textreplay record", whole, with(func(r *Report) { r.Conflicts = 2 }), events, "textreplay record --snapshot-every 10m", "--snapshot-every 10m"},
 		{"textreplay record --snapshot-every 1m", whole, with(func(r *Report) { r.Conflicts = 2 }), events, "textreplay record --snapshot-every 1m", ""},

@@ -434,7 +434,8 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 			continue
 		}
 		found = append(found, sym)
-		if sym.Size == p.size {
+		// Without a size, a function is meant, not data of the same name, which has no size.
+		if p.size == 0 && sym.Size != 0 || p.size != 0 && sym.Size == p.size {
 			sized = append(sized, sym)
 		}
 	}

@@ -182,6 +182,17 @@ func TestParseAddr(t *testing.T) {
 	}
 }
 
+// TestParseAddrOfData: a function and data may have one name.
+func TestParseAddrOfData(t *testing.T) {
+	k, err := kcore.ParseKallsyms([]byte("0000000000001000 T _stext\n0000000000001100 T twice\n0000000000001200 T next\n0000000000002000 T _etext\n0000000000003000 d twice\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near := replay.Near(k, "twice+4", 4); len(near) != 1 || near[0] != (timeline.Range{Lo: 0x1000, Hi: 0x2000}) {
+		t.Errorf("near %#x, want the page of the function", near)
+	}
+}
+
 // TestMostCandidates: the text of an error lists some of the symbols of a name, and how many
 // there are.
 func TestMostCandidates(t *testing.T) {

@@ -109,7 +109,10 @@ func Follow(src io.Reader, opts Options) (*Follower, error) {
 // is one. At the end of the recording, or where the recording cannot be read further,
 // Next returns false.
 func (f *Follower) Next() bool {
-	for !f.ended && f.rd.Next() {
+	if f.ended {
+		return false
+	}
+	for f.rd.Next() {
 		rec := f.rd.Record()
 		if len(f.rd.Recording().Events()) != f.s.listening {
 			f.s.listen()

@@ -148,7 +148,8 @@ func (p *placedPokes) all(s *scan) []timeline.InPlacePoke {
 
 // mayHaveWindow reports whether [timeline.Windows.At] may find a window for these
 // arguments. It looks only at the pokes around t: a window is that of a poke among the
-// [timeline.WindowReach] ones before t, or among as many after t.
+// [timeline.WindowReach] ones before t, or among as many after t. If the CPUs' clocks differ,
+// these are counted from the uncertainty before t, and after it, on.
 func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
 	if s.arch.hasWords() {
 		return true // a window may reach further
@@ -163,13 +164,14 @@ func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
 		earliest, latest = min(earliest, r.first), max(latest, r.last)
 	}
 	const least, most, factor = 1 << 16, 1 << 60, 4 // ns
+	skew := s.report.ClockUncertainty
 	back, forth := uint64(least), uint64(least)
 	for {
 		from, to := t-min(t, back), t+min(math.MaxUint64-t, forth)
 		if max(back, forth) >= most {
 			from, to = 0, math.MaxUint64
 		}
-		before, after, hit := s.placed.around(s, addr, n, from, t, to)
+		before, after, hit := s.placed.around(s, addr, n, [2]uint64{from, to}, [2]uint64{t - min(t, skew), t + min(math.MaxUint64-t, skew)})
 		enoughBefore := from <= earliest || different(before) >= timeline.WindowReach
 		enoughAfter := to >= latest || different(after) >= timeline.WindowReach
 		switch {
@@ -187,16 +189,17 @@ func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
 	}
 }
 
-// around returns the times of the in-place pokes that were made during [from, t], and those
-// during (t, to]. hit is set if one of them changes any of [addr, addr+n).
-func (p *placedPokes) around(s *scan, addr, n, from, t, to uint64) (before, after []uint64, hit bool) {
+// around returns the times of the in-place pokes of the time during that were made before near,
+// and of those after it. hit is set if a poke during that time changes any of [addr, addr+n).
+func (p *placedPokes) around(s *scan, addr, n uint64, during, near [2]uint64) (before, after []uint64, hit bool) {
+	from, to := during[0], during[1]
 	see := func(time, lo, size uint64) {
 		switch {
 		case time < from || time > to:
 			return
-		case time <= t:
+		case time <= near[0]:
 			before = append(before, time)
-		default:
+		case time > near[1]:
 			after = append(after, time)
 		}
 		hit = hit || lo < addr+n && addr < lo+size

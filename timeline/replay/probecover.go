@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -95,12 +96,7 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 // the probe. The AFTER of the store that arms it again has no BEFORE.
 func (s *scan) coverPairs(c *Coverage) {
 	p := s.probes
-	slices.SortStableFunc(p.loose, func(a, b looseSample) int {
-		if a.time < b.time {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(p.loose, func(a, b looseSample) int { return cmp.Compare(a.time, b.time) })
 	disarmed := -1
 	for i := 0; i < len(p.loose); i++ {
 		l := &p.loose[i]
@@ -247,17 +243,32 @@ func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
 }
 
 // isArmed reports whether perf's copy has a kprobe of powerpc at the beginning of a function: a
-// trap, or the call of ftrace's trampoline.
+// trap, or ftrace's branch. That one leads to ftrace's own code, or follows the function's first
+// "mflr r0" at once and leads out of it (ftrace_modify_code of arch/powerpc/kernel/trace/ftrace.c).
+// Other branches are the compiler's.
 func (c *probeCode) isArmed(function string) bool {
 	at := c.one(function)
 	if c.core == nil || at == 0 {
 		return false
 	}
-	const trap, branch = 0x7fe00008, 18
+	const trap, mflr, branch, absolute, link = 0x7fe00008, 0x7c0802a6, 18, 2, 1
+	last := uint32(0)
 	for i := uint64(0); i <= 16; i += 4 {
-		if b := c.read(at+i, 4); b != nil && (c.order.Uint32(b) == trap || c.order.Uint32(b)>>26 == branch) {
+		b := c.read(at+i, 4)
+		if b == nil {
+			return false
+		}
+		word := c.order.Uint32(b)
+		if word == trap {
 			return true
 		}
+		if word>>26 == branch && word&absolute == 0 {
+			to, _ := names{c.k}.Find(at + i + uint64(int64(int32(word<<6))>>6&^3))
+			if strings.HasPrefix(to.Name, "ftrace_") || last == mflr && word&link != 0 && to.Addr != at {
+				return true
+			}
+		}
+		last = word
 	}
 	return false
 }

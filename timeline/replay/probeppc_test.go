@@ -136,6 +136,23 @@ func TestPPC64Disarmed(t *testing.T) {
 		{"a change of another place without an end", func(w *tape) {
 			before(w, 31, 500, ppcWriter+16, 0x1190)
 		}, 1, "480 known, 600 unconfirmed probe-unpaired, 710 unconfirmed probe-unpaired"},
+		{"ftrace's branch arms the probe", func(w *tape) {
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo+8:], 0x7c0802a6)
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo+12:], 0x48000000|(0x1900-ppcMap-12)|1)
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo:], 0x60000000)
+		}, 0, "480 known, 600 known, 710 known"},
+		{"a branch to ftrace's code arms the probe", func(w *tape) {
+			w.kallsyms = strings.Replace(w.kallsyms, "0000000000002000", "0000000000001800 T ftrace_stub_out_of_line\n0000000000002000", 1)
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo:], 0x48000000|(0x1804-ppcMap))
+		}, 0, "480 known, 600 known, 710 known"},
+		{"a branch of the compiler's does not show that they were armed", func(w *tape) {
+			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo:], 0x48000010)
+		}, 0, "480 unconfirmed probe-early, 600 unconfirmed probe-early, 710 unconfirmed probe-early"},
+		{"nor does a call behind the function's prologue", func(w *tape) {
+			for i, word := range []uint32{0x7c0802a6, 0x60000000, 0xf8010010, 0x48000000 | (0x1900 - ppcMap - 12) | 1} {
+				binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo+4*i:], word)
+			}
+		}, 0, "480 unconfirmed probe-early, 600 unconfirmed probe-early, 710 unconfirmed probe-early"},
 		{"they were never armed", func(w *tape) {
 			binary.LittleEndian.PutUint32(w.text[ppcMap-tapeTextLo:], 0x60000000)
 		}, 0, "480 unconfirmed probe-early, 600 unconfirmed probe-early, 710 unconfirmed probe-early"},

@@ -8,15 +8,16 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/textreplay/textreplay/internal/recordargs"
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// Limits of -m of "textreplay record" in the advice, in pages.
 const (
-	defaultPages = 128 // if -m is not given
-	leastPages   = 1024
+	defaultPages = 128     // of -m of "textreplay record"
+	probeBytes   = 4 << 20 // the default where probes record the changes
+	leastBytes   = 4 << 20 // the least that is advised
 )
 
 // recorderAdvice derives the advice for a recording of "textreplay record".
@@ -55,7 +56,7 @@ func (rep *Report) recorderAdvice(args []string, j *recorderJournal, events []*p
 		a.change("", fmt.Sprintf("none of %d BPF programs has its code: run as root (CAP_BPF, CAP_SYS_ADMIN)", n))
 	}
 	if len(rep.Losses) > 0 {
-		pages := strconv.Itoa(largerRing(options))
+		pages := strconv.Itoa(rep.largerRing(options))
 		options = recordargs.SetOption(options, "-m", "--mmap-pages", pages)
 		a.change("-m "+pages, "records were lost: larger ring buffers")
 	}
@@ -79,9 +80,16 @@ func (rep *Report) recorderAdvice(args []string, j *recorderJournal, events []*p
 	return a
 }
 
-// largerRing returns twice the pages of -m, at least leastPages, as a power of two.
-func largerRing(options []recordargs.Option) int {
-	pages := defaultPages
+// largerRing returns twice the pages of -m, at least those of leastBytes, as a power of two.
+// The pages of powerpc have 64 KiB mostly, those of the other architectures 4 KiB.
+func (rep *Report) largerRing(options []recordargs.Option) int {
+	pages, pageSize := defaultPages, 4<<10
+	if strings.HasPrefix(rep.Arch, "ppc64") {
+		pageSize = 64 << 10
+	}
+	if rep.Probes != nil {
+		pages = probeBytes / pageSize
+	}
 	for _, o := range options {
 		if o.Name == "-m" || o.Name == "--mmap-pages" {
 			if n, err := strconv.Atoi(o.Value); err == nil && 0 < n && n < 1<<30 {
@@ -89,5 +97,5 @@ func largerRing(options []recordargs.Option) int {
 			}
 		}
 	}
-	return max(leastPages, 2<<(bits.Len(uint(pages))-1))
+	return max(leastBytes/pageSize, 2<<(bits.Len(uint(pages))-1))
 }

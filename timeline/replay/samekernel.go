@@ -140,7 +140,11 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 func (s *scan) missesLoads() bool {
 	cpus := make(map[int64]bool) // on which all loads are recorded
 	for _, ch := range s.channels.all {
-		if ch.kinds&takesModuleLoad != 0 && ch.system && ch.event.Attr.SamplePeriod == 1 && s.confined(ch.event) == "" {
+		if ch.kinds&takesModuleLoad == 0 || !ch.system || ch.machine != s.listens {
+			continue
+		}
+		a := &ch.event.Attr
+		if a.SamplePeriod == 1 && a.Flags&(perfdata.FlagFreq|perfdata.FlagWriteBackward) == 0 && s.confined(ch.event) == "" {
 			cpus[ch.cpu] = true
 		}
 	}

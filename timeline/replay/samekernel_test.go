@@ -210,6 +210,14 @@ func TestMovedModules(t *testing.T) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
 			w.events[1].attr.SamplePeriod = 2
 		}, false},
+		"one load a second is recorded": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags |= perfdata.FlagFreq // of one
+		}, false},
+		"records of loads may be overwritten": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags |= perfdata.FlagWriteBackward
+		}, false},
 		"loads of a few tasks are recorded": {func(w *tape) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
 			w.events[1].attr.Flags = perfdata.FlagExcludeKernel
