@@ -4,8 +4,10 @@
 package recorder
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +57,7 @@ func open(e *perfdata.Event, cpu int) (fd int, err error) {
 		a := &e.Attr
 		attr := unix.PerfEventAttr{
 			Type: a.Type, Config: a.Config, Sample: a.SamplePeriod,
-			Sample_type: uint64(a.SampleType), Read_format: uint64(a.ReadFormat), Bits: uint64(a.Flags),
+			Sample_type: uint64(a.SampleType), Read_format: uint64(a.ReadFormat), Bits: flagBits(binary.NativeEndian, a.Flags),
 			Wakeup: a.WakeupEvents, Clockid: a.ClockID,
 		}
 		attr.Size = uint32(unsafe.Sizeof(attr))
@@ -69,6 +71,16 @@ func open(e *perfdata.Event, cpu int) (fd int, err error) {
 		}
 		return fd, nil
 	}
+}
+
+// flagBits returns the bit-fields of struct perf_event_attr as one number in this byte order.
+// Compilers lay bit-fields out from the most significant bit on a big-endian machine. The fields
+// of several bits are 0 here.
+func flagBits(order binary.ByteOrder, f perfdata.AttrFlags) uint64 {
+	if order.Uint16([]byte{0, 1}) == 1 {
+		return bits.Reverse64(uint64(f))
+	}
+	return uint64(f)
 }
 
 // eventID returns the id of an open event, which its records carry.
