@@ -6,6 +6,7 @@ package perfdata
 import (
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // An AheadScanner returns the same records as the [Scanner] that it runs in another goroutine.
@@ -36,6 +37,8 @@ type AheadScanner struct {
 	running bool // the other goroutine runs
 	stopped bool // no further batch will be filled
 	failed  any  // what the other goroutine panicked with
+
+	unload atomic.Bool // the other goroutine is to call Scanner.Unload
 }
 
 // An aheadBatch is successive records.
@@ -105,6 +108,9 @@ func (a *AheadScanner) Err() error { return a.batch.err }
 // thousand records ahead.
 func (a *AheadScanner) Damage() error { return a.batch.damage }
 
+// Unload does what [Scanner.Unload] does, soon.
+func (a *AheadScanner) Unload() { a.unload.Store(true) }
+
 // Stop ends the reading ahead. It need not be called after Next has returned false.
 func (a *AheadScanner) Stop() {
 	a.lock.Lock()
@@ -161,6 +167,9 @@ func (a *AheadScanner) read() {
 			b, a.empty = a.empty[n-1], a.empty[:n-1]
 		}
 		a.lock.Unlock()
+		if a.unload.CompareAndSwap(true, false) {
+			a.s.Unload()
+		}
 		b.fill(a.s)
 		a.lock.Lock()
 		a.full = append(a.full, b)

@@ -31,10 +31,24 @@ func newDescription(r *Recording) *description {
 // readPipe reads the description of a recording in pipe form that is in memory as a whole.
 // It stops at damage, which a later scan reports.
 func (r *Recording) readPipe() {
+	const large, step = 128 << 20, 16 << 20 // a large recording does not stay in memory
 	d := newDescription(r)
-	s := r.Scan(KeepCompressed(), Only(describing...))
+	s := r.Scan(KeepCompressed())
 	for s.Next() {
-		d.take(s.Record(), s.Payload())
+		rec := &s.rec
+		switch {
+		case !d.describes(rec):
+			// The records of known events are checked at the least cost.
+			d.settle()
+		case rec.Type == RecordHeaderAttr:
+			d.take(rec, s.Payload())
+		default:
+			d.take(rec, s.Payload())
+			d.settle()
+		}
+		if len(s.buf) > large && s.off-s.unloaded > step {
+			s.Unload()
+		}
 	}
 	d.settle()
 	d.end()

@@ -50,6 +50,9 @@ type Scanner struct {
 	failed   bool  // the current file cannot be read further
 	damaged  bool  // some of the current file was left out
 	prev     int64 // offset of the record that ends at off; below 0 if none does
+	traced   int   // where in buf the last trace ended
+	sparse   int   // up to where in buf the mapping is read sparsely
+	unloaded int   // up to where in buf the mapping was unloaded
 	errs     []error
 	damage   error // the first of the errors that is not about a file that was cut short
 }
@@ -216,6 +219,10 @@ func (s *Scanner) Damage() error { return s.damage }
 
 // nextFile begins with the next data file and reports whether there is one.
 func (s *Scanner) nextFile() bool {
+	if s.unloaded > 0 {
+		s.unload(len(s.buf))
+	}
+	s.traced, s.sparse, s.unloaded = 0, 0, 0
 	s.inflate.close()
 	s.inflate, s.inside, s.pending = nil, false, false
 	s.buf, s.off, s.failed, s.damaged, s.prev = nil, 0, false, false, -1
@@ -329,6 +336,7 @@ func (s *Scanner) nextSpecial(h header) bool {
 	case uint64(len(s.payload)) >= follows:
 		s.payload = s.payload[:follows]
 		s.off += size + len(s.payload)
+		s.passTrace(len(s.payload))
 	default:
 		// The record is whole; what follows it is not, and nothing comes after.
 		s.fail(h.typ, ErrTruncated, "%d bytes follow the record, but only %d are there", follows, len(s.payload))
@@ -343,6 +351,40 @@ func (s *Scanner) nextSpecial(h header) bool {
 		}
 	}
 	return !s.want.on || s.want.has(h.typ)
+}
+
+// passTrace notes that n bytes before s.off were passed over. Where there is little but long
+// traces, the kernel must not read the surroundings of each record, which are traces.
+func (s *Scanner) passTrace(n int) {
+	const (
+		long   = 256 << 10
+		share  = 32       // of the trace, how much of it there may be of records
+		ahead  = 16       // traces
+		atMost = 64 << 20 // bytes; if records follow instead, they are read page by page
+	)
+	between := s.off - n - s.traced
+	s.traced = s.off
+	f := s.r.files[s.file].file
+	if f == nil || n < long || between > n/share || s.off+2*n < s.sparse {
+		return
+	}
+	s.sparse = s.off + min(ahead*n, atMost)
+	f.Sparse(s.off, s.sparse)
+}
+
+// Unload releases the memory that the mapped file takes up to the current record. All
+// slices stay valid: what is used later is read from the file again. In a large recording it
+// takes less time than [Recording.Unload].
+func (s *Scanner) Unload() { s.unload(s.off) }
+
+func (s *Scanner) unload(to int) {
+	if s.file < 0 || s.file >= len(s.r.files) || s.stream != nil || to <= s.unloaded {
+		return
+	}
+	if f := s.r.files[s.file].file; f != nil {
+		f.UnloadRange(s.unloaded, to)
+		s.unloaded = to
+	}
 }
 
 // compressed begins to hand over what is in the COMPRESSED record s.rec.

@@ -360,6 +360,10 @@ func figures(args []string) error {
 	case "image":
 		_, err := load(path, replay.Options{})
 		return err
+	case "follow":
+		if err := followFigures(path, f); err != nil {
+			return err
+		}
 	case "mapped":
 		if err := mappedFigures(path, f); err != nil {
 			return err

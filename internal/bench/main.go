@@ -11,11 +11,13 @@
 //	go run ./internal/bench perfdata
 //	go run ./internal/bench at RECORDING
 //	go run ./internal/bench pprof
+//	go run ./internal/bench large
 //
 // The first, of images and answers, needs cc, 5 GB of disk and memory for the page
 // cache, and perf; with a real recording that has many text pokes it has more
 // rows. The second needs gcc, 3 GB of disk and as much memory; the
-// third a recording with many text pokes, and perf; the last perf and 5 GB of disk.
+// third a recording with many text pokes, and perf; pprof perf and 5 GB of disk; the last, of
+// recordings that are larger than the memory, 60 GB of disk and half an hour.
 //
 // bench figures and bench side make single measurements for these, each in a process of its
 // own.
@@ -29,15 +31,24 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof\n       bench [flags] large")
 		flag.PrintDefaults()
 	}
-	samples := flag.Int("samples", 10_000_000, "how many `samples` the files have")
-	aux := flag.Int64("aux", 4<<30, "`bytes` of AUX payload")
+	samples := flag.Int("samples", 0, "how many `samples` the files have (default 10 million; large: a billion)")
+	aux := flag.Int64("aux", 0, "`bytes` of AUX payload (default 4 GiB; large: 1 TiB)")
 	runs := flag.Int("runs", 5, "how many times each side runs; the least counts")
 	flag.Parse()
+	large := flag.NArg() == 1 && flag.Arg(0) == "large"
+	if *samples == 0 {
+		*samples = map[bool]int{false: 10_000_000, true: 1_000_000_000}[large]
+	}
+	if *aux == 0 {
+		*aux = map[bool]int64{false: 4 << 30, true: 1 << 40}[large]
+	}
 	var err error
 	switch {
+	case large:
+		err = benchLarge(*samples, *aux)
 	case flag.NArg() == 1 && flag.Arg(0) == "perfdata":
 		err = benchPerfdata(*samples, *aux, *runs)
 	case flag.NArg() > 0 && flag.NArg() <= 2 && flag.Arg(0) == "all":

@@ -7,6 +7,7 @@
 package genperf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 
@@ -80,6 +81,19 @@ func Samples(out io.WriteSeeker, n int, opts ...perfdata.WriterOption) error {
 	return w.Close()
 }
 
+// sampleOf is sample, without the call chain if short.
+func sampleOf(raw []byte, rnd *random, cpu uint64, now *uint64, short bool) []byte {
+	raw = sample(raw, rnd, cpu, now)
+	if short {
+		raw = raw[:shortSample]
+		binary.LittleEndian.PutUint16(raw[6:], shortSample)
+	}
+	return raw
+}
+
+// shortSample is the size of a sample up to its call chain.
+const shortSample = 56
+
 // sample appends the next sample of a CPU to raw, and advances now, the CPU's time.
 func sample(raw []byte, rnd *random, cpu uint64, now *uint64) []byte {
 	le := binary.LittleEndian
@@ -130,23 +144,23 @@ func AUX(out io.WriteSeeker, size int64) error {
 }
 
 // A sparse file has holes where hole zeros or more are written at once.
-type sparse struct{ out io.WriteSeeker }
+type sparse struct {
+	out  io.WriteSeeker
+	skip int64 // zeros that were not written
+}
 
 // hole is the size of the pieces that are left out, in bytes.
-const hole = 64 << 10
+const hole = 4 << 10
 
 func (f *sparse) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
 		n := min(hole, len(b)-done)
-		part := b[done : done+n]
-		var err error
-		if n == hole && zero(part) {
-			_, err = f.out.Seek(int64(n), io.SeekCurrent)
-		} else {
-			_, err = f.out.Write(part)
-		}
-		if err != nil {
+		if part := b[done : done+n]; n == hole && zero(part) {
+			f.skip += hole
+		} else if err := f.leaveOut(); err != nil {
+			return done, err
+		} else if _, err := f.out.Write(part); err != nil {
 			return done, err
 		}
 		done += n
@@ -154,13 +168,23 @@ func (f *sparse) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-func (f *sparse) Seek(offset int64, whence int) (int64, error) { return f.out.Seek(offset, whence) }
-
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
+// leaveOut seeks past the zeros that were not written.
+func (f *sparse) leaveOut() error {
+	n := f.skip
+	if f.skip = 0; n == 0 {
+		return nil
 	}
-	return true
+	_, err := f.out.Seek(n, io.SeekCurrent)
+	return err
 }
+
+func (f *sparse) Seek(offset int64, whence int) (int64, error) {
+	if err := f.leaveOut(); err != nil {
+		return 0, err
+	}
+	return f.out.Seek(offset, whence)
+}
+
+var zeros [hole]byte
+
+func zero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }

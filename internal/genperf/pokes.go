@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -29,6 +30,8 @@ type History struct {
 	// other. Their records are interleaved in time, and in the file one ring buffer
 	// follows the other. There is no effect where there are Samples.
 	CPUs int
+	// Short leaves the call chains out of the samples: each has 56 bytes then.
+	Short bool
 	// Births is how many of 100 records are births and deaths of BPF programs and of
 	// out-of-line code, instead of pokes of the sites. There is no effect where there
 	// are Samples.
@@ -88,12 +91,24 @@ func (h *History) Write(dir string) error {
 	return errors.Join(h.records(w), h.kcoreDir(filepath.Join(dir, "kcore_dir")))
 }
 
+// Stream writes what perf record -o - does.
+func (h *History) Stream(out io.Writer) error {
+	return h.records(perfdata.NewPipeWriter(out, binary.LittleEndian))
+}
+
+// Copy makes a kcore_dir, the copy of the text and its symbols.
+func (h *History) Copy(dir string) error { return h.kcoreDir(dir) }
+
 // events are a sampled one, and the one that takes side-band.
 func (h *History) events() (cycles, dummy *perfdata.Event) {
 	cycles = event()
 	dummy = &perfdata.Event{Name: "dummy:u", Attr: cycles.Attr}
 	dummy.Attr.Type, dummy.Attr.Config = 1, 9 // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 	dummy.Attr.Flags |= perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
+	if h.Short {
+		cycles.Attr.SampleType &^= perfdata.SampleCallchain
+		dummy.Attr.SampleType &^= perfdata.SampleCallchain
+	}
 	for cpu := range cpus {
 		dummy.IDs = append(dummy.IDs, uint64(100+cpus+cpu))
 	}
@@ -141,7 +156,7 @@ func (h *History) records(w *perfdata.Writer) error {
 			drained := end + cpu*round/16
 			for now[cpu] < drained && samples > 0 {
 				samples--
-				raw = sample(raw[:0], &rnd, cpu, &now[cpu])
+				raw = sampleOf(raw[:0], &rnd, cpu, &now[cpu], h.Short)
 				if err := w.WriteRecord(raw); err != nil {
 					return err
 				}

@@ -25,3 +25,7 @@ func unmap([]byte) error { return nil }
 func unload([]byte) {}
 
 func split([]byte) {}
+
+func unloadRange(*os.File, []byte, int, int) {}
+
+func sparse([]byte) {}

@@ -26,3 +26,8 @@ func unload(data []byte) {
 	// It fails where pages are locked, which changes nothing.
 	_ = unix.Madvise(data, unix.MADV_DONTNEED)
 }
+
+// sparse says that only a few bytes of a part of a mapping are going to be read.
+func sparse(data []byte) {
+	_ = unix.Madvise(data, unix.MADV_RANDOM) // if it fails, reading takes longer
+}

@@ -163,6 +163,23 @@ func (m *File) Unload() {
 	}
 }
 
+// UnloadRange is Unload for about the bytes from, up to, but not including, to: not for the
+// last pages, and for some pages before. So successive ranges leave nothing between them.
+func (m *File) UnloadRange(from, to int) {
+	if to = min(to, len(m.Data)); m.mapped && from < to {
+		unloadRange(m.f, m.Data, from, to)
+	}
+}
+
+// Sparse says that of the bytes from, up to, but not including, to, only a few are going to
+// be read. An access then loads one page, and not its surroundings, which can be megabytes.
+func (m *File) Sparse(from, to int) {
+	page := os.Getpagesize()
+	if from, to = (from+page-1)/page*page, min(to, len(m.Data)); m.mapped && from < to {
+		sparse(m.Data[from:to])
+	}
+}
+
 // Split makes an access load no more than the surroundings of what it touches. Linux maps as
 // much at once as the page cache holds in one piece, which can be 2 MiB for each byte that is
 // read. For a file that is read here and there, this is nearly all of it.

@@ -5,4 +5,14 @@
 
 package mapfile
 
+import "os"
+
+// unloadRange lets go of the pages of a part of a mapping.
+func unloadRange(_ *os.File, data []byte, from, to int) {
+	page := os.Getpagesize()
+	if from, to = from/page*page, to/page*page; from < to {
+		unload(data[from:to])
+	}
+}
+
 func split([]byte) {}

@@ -369,7 +369,7 @@ func (r *Replay) load(opts Options) error {
 
 // begin returns a scan that has read nothing yet.
 func (r *Replay) begin(opts Options) (*scan, error) {
-	s := newScan(r.Recording, r.formats, unloading(r.Recording, opts.Progress))
+	s := newScan(r.Recording, r.formats, opts.Progress)
 	s.cpus, r.cpus = opts.CPUs, opts.CPUs
 	if opts.Guest != 0 {
 		if err := s.selectGuest(opts.Guest); err != nil {
@@ -439,7 +439,7 @@ func (r *Replay) rescan(options func(*scan)) *scan {
 
 // newRescan returns a scan that builds no image.
 func (r *Replay) newRescan() *scan {
-	s := newScan(r.Recording, r.formats, unloading(r.Recording, nil))
+	s := newScan(r.Recording, r.formats, nil)
 	if r.guest != 0 {
 		// The guest was in the recording when the index was made.
 		if err := s.selectGuest(r.guest); err != nil {

@@ -274,13 +274,20 @@ func (s *scan) readAll() bool {
 	total, done := s.rec.Size(), int64(0)
 	const step = 1 << 24
 	next := int64(step)
+	sc := s.rec.Scan()
+	unload := sc.Unload
 	account := func(bytes int) {
-		if done += int64(bytes); done >= next && s.progress != nil {
+		if done += int64(bytes); done < next {
+			return
+		}
+		next = done + step
+		if total > unloadAbove {
+			unload()
+		}
+		if s.progress != nil {
 			s.progress(min(done, total), total)
-			next += step
 		}
 	}
-	sc := s.rec.Scan()
 	wait := min(firstWait, s.chunking.records) // records until chunks are tried
 	for n, tryAt := 1, wait; sc.Next(); n++ {
 		rec := sc.Record()
@@ -300,6 +307,7 @@ func (s *scan) readAll() bool {
 	if s.shouldReadAhead() {
 		// The loops are the same. A call through an interface would take longer than the rest.
 		sc := sc.Ahead()
+		unload = sc.Unload
 		defer sc.Stop() // before the recording can be closed
 		for sc.Next() {
 			rec := sc.Record()
@@ -307,6 +315,9 @@ func (s *scan) readAll() bool {
 			account(len(rec.Raw))
 		}
 		s.stopped, s.skipped = sc.Err(), sc.Damage()
+	}
+	if total > unloadAbove {
+		s.rec.Unload()
 	}
 	if s.progress != nil {
 		s.progress(total, total)
