@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Symbol is a name, with the addresses and the time for which it is valid.
@@ -190,11 +191,38 @@ func (l *Lifetime) symbol() Symbol {
 	return s
 }
 
+// SplitName splits the name of a symbol with that of its module: NAME, MODULE:NAME, or NAME
+// [MODULE] as the kernel prints it, where a build id may follow the module. qualified says that a
+// module is named; "" is the kernel itself, as is [kernel.kallsyms]. A module has "_" where the
+// name of its file has "-".
+func SplitName(s string) (module, name string, qualified bool) {
+	name = strings.TrimSpace(s)
+	if i := strings.LastIndexByte(name, '['); i > 0 && name[len(name)-1] == ']' {
+		m, _, _ := strings.Cut(strings.TrimSpace(name[i+1:len(name)-1]), " ")
+		name = strings.TrimSpace(name[:i])
+		switch {
+		case strings.HasPrefix(m, "kernel"):
+			qualified = true
+		case m == "bpf", strings.HasPrefix(m, "__builtin__"): // such names are never ambiguous
+		default:
+			module, qualified = m, true
+		}
+	}
+	if m, n, ok := strings.Cut(name, ":"); ok {
+		module, name, qualified = m, n, true
+	}
+	return strings.ReplaceAll(module, "-", "_"), name, qualified
+}
+
 // Lookup returns the symbols of this name at v's time. If there are none, it returns
-// those of any other time.
+// those of any other time. The name may have a module: see [SplitName].
 func (v View) Lookup(name string) []Symbol {
+	module, name, qualified := SplitName(name)
 	var now, ever []Symbol
 	add := func(s Symbol) {
+		if qualified && s.Module != module {
+			return
+		}
 		ever = append(ever, s)
 		if s.From <= v.t && v.t < s.To {
 			now = append(now, s)

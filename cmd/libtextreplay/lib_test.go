@@ -103,7 +103,13 @@ func questions(r *replay.Replay, n int) (lines []string) {
 			changes = append(changes, moment{a.Lo, v.Since})
 		}
 	}
-	names := []string{"vfs_read", "do_sys_openat2", "no_such_symbol", "schedule"}
+	names := []string{"vfs_read", "do_sys_openat2", "no_such_symbol", "schedule", ":vfs_read", "no_such_module:vfs_read"}
+	for s := range r.TableSymbols {
+		if s.Module != "" {
+			names = append(names, s.Module+":"+s.Name)
+			break
+		}
+	}
 	whats := []string{"read", "read", "read", "page", "versions", "changes", "pages", "windows", "alternatives", "alternatives", "resume", "symbol", "lookup", "disassemble", "spans"}
 	first, horizon := r.Image.Extent()
 	for len(lines) < n {
@@ -283,6 +289,9 @@ func againstGo(t *testing.T, exe, path string, n int) {
 			}
 			ok = got[i] == want
 		case "lookup":
+			if _, in, qualified := strings.Cut(name, ":"); qualified && name[0] != ':' && !strings.HasPrefix(name, "no_such") && len(v.Lookup(name)) == 0 {
+				t.Errorf("%s is not found, %s is %d times", name, in, len(v.Lookup(in)))
+			}
 			for _, s := range v.Lookup(name) {
 				want += fmt.Sprintf(" %x", s.Addr)
 			}

@@ -319,8 +319,8 @@ int textreplay_probe_may_resume(textreplay_cursor *cur, uint64_t probe, uint64_t
 /* The symbol that covers addr at the cursor's time, else TEXTREPLAY_ENOTFOUND. */
 int textreplay_symbol_at(textreplay_cursor *cur, uint64_t addr, textreplay_symbol *symbol);
 
-/* Finds symbols by name, such as "vfs_read", without a module: symbol.module says where each
- * one is. They are those of the cursor's time; if there are none, those of any other time. Fills
+/* Finds symbols by name, such as "vfs_read", "xfs:xfs_log_force" or "xfs_log_force [xfs]".
+ * symbol.module says where each one is. They are those of the cursor's time; if there are none, those of any other time. Fills
  * out with up to n and returns how many there are. */
 int64_t textreplay_lookup(textreplay_cursor *cur, const char *name, textreplay_symbol *out, size_t n);
 

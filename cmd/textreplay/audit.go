@@ -243,7 +243,10 @@ func (x *audit) writeViolation(v *mechanism.Violation) {
 	}
 	who := "writer not recorded"
 	if v.HasWriter {
-		who = fmt.Sprintf("cpu %d  %s", v.CPU, writerText(v.Comm, v.TID))
+		who = writerText(v.Comm, v.TID)
+	}
+	if v.HasCPU {
+		who = fmt.Sprintf("cpu %d  %s", v.CPU, who)
 	}
 	fmt.Fprintf(w, "  %s  %s", when, who)
 	if v.Mechanism != mechanism.Other {
@@ -268,7 +271,13 @@ func (x *audit) sides(v *mechanism.Violation) (old, new string) {
 		if len(code) == 0 {
 			return "nothing"
 		}
-		return instsText(x.c.instsAt(x.r.Image.At(t), v.Addr, uint64(len(code)), code), len(code))
+		view, at := x.r.Image.At(t), v.Addr
+		if v.Fault == mechanism.Unrecorded {
+			// Only the bytes that differ: they may begin inside an instruction.
+			before := x.c.instBefore(view, v.Addr, code)
+			at, code = at-uint64(len(before)), append(before, code...)
+		}
+		return instsText(x.c.instsAt(view, at, uint64(len(code)), code), len(code))
 	}
 	before := max(v.Time, 1) - 1
 	if v.Since != 0 {
@@ -354,7 +363,10 @@ func (x *audit) violationJSON(v *mechanism.Violation) jsonViolation {
 	}
 	view := x.r.Image.At(v.Time)
 	if v.HasWriter {
-		out.CPU, out.PID, out.TID, out.Comm = &v.CPU, &v.PID, &v.TID, nonEmpty(v.Comm)
+		out.PID, out.TID, out.Comm = &v.PID, &v.TID, nonEmpty(v.Comm)
+	}
+	if v.HasCPU {
+		out.CPU = &v.CPU
 	}
 	if v.Addr != 0 {
 		addr := hexAddr(v.Addr)

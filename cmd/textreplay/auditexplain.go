@@ -112,7 +112,7 @@ type had struct {
 type explainedPoke struct {
 	time, addr uint64
 	old, new   []byte
-	cpu, tid   uint32
+	cpu, tid   *uint32 // nil if not recorded
 	comm       string
 	mechanism  mechanism.Mechanism
 	fault      *mechanism.Violation // nil if the change is accounted for
@@ -212,8 +212,11 @@ func (x *audit) findPokes(all []explanation, faults map[[2]uint64]*mechanism.Vio
 		for e := range met {
 			ex := explainedPoke{time: c.Time, addr: p.Addr, old: bytes.Clone(p.Old), new: bytes.Clone(p.New), comm: c.Comm,
 				mechanism: x.classes.Of(c), fault: faults[[2]uint64{c.Time, p.Addr}]}
-			if p.Has&perfdata.SampleTID != 0 {
-				ex.cpu, ex.tid = p.CPU, p.TID
+			if tid := p.TID; p.Has&perfdata.SampleTID != 0 {
+				ex.tid = &tid
+			}
+			if cpu := p.CPU; p.Has&perfdata.SampleCPU != 0 {
+				ex.cpu = &cpu
 			}
 			e.pokes = append(e.pokes, ex)
 		}
@@ -297,8 +300,15 @@ func (x *audit) writeBy(p *explainedPoke) {
 	if p.fault != nil {
 		verdict = x.style.paint(red, "not accounted for: "+p.fault.Fault.Text())
 	}
+	who := "writer not recorded"
+	if p.tid != nil {
+		who = writerText(p.comm, *p.tid)
+	}
+	if p.cpu != nil {
+		who = fmt.Sprintf("cpu %d  %s", *p.cpu, who)
+	}
 	old, new := x.sides(&mechanism.Violation{Time: p.time, Addr: p.addr, Old: p.old, New: p.new})
-	fmt.Fprintf(x.out, "    %s  cpu %d  %s  %v, %s\n    %s  ->  %s\n", replay.Seconds(p.time), p.cpu, writerText(p.comm, p.tid), p.mechanism, verdict, old, new)
+	fmt.Fprintf(x.out, "    %s  %s  %v, %s\n    %s  ->  %s\n", replay.Seconds(p.time), who, p.mechanism, verdict, old, new)
 }
 
 // The JSON of audit --explain: one object a line for each alert.
@@ -322,8 +332,8 @@ type (
 	}
 	jsonExplPoke struct {
 		Time      string  `json:"time"`
-		CPU       uint32  `json:"cpu"`
-		TID       uint32  `json:"tid"`
+		CPU       *uint32 `json:"cpu"`
+		TID       *uint32 `json:"tid"`
 		Comm      *string `json:"comm"`
 		Addr      string  `json:"addr"`
 		Old       string  `json:"old"`

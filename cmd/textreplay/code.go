@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,9 +170,35 @@ func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 		return disasm.Inst{}, false
 	}
 	code := make([]byte, addr-s.Addr+maxInsn-1)
-	code = code[:v.Read(s.Addr, code).Given]
+	return c.containing(v, s.Addr, addr, code[:v.Read(s.Addr, code).Given])
+}
+
+// instBefore returns the bytes of v's text before addr of the instruction that contains addr, if
+// over are the bytes at addr; nil if an instruction begins there, or if that is not known.
+func (c *coder) instBefore(v timeline.View, addr uint64, over []byte) []byte {
+	const most = 1 << 16
+	s, ok := v.Symbol(addr)
+	if c.dis == nil || !ok || addr-s.Addr > most {
+		return nil
+	}
+	code := make([]byte, addr-s.Addr)
+	if v.Read(s.Addr, code).Given < len(code) {
+		return nil
+	}
+	after := make([]byte, maxInsn)
+	after = after[:v.Read(addr+uint64(len(over)), after).Given]
+	in, ok := c.containing(v, s.Addr, addr, slices.Concat(code, over, after))
+	if !ok {
+		return nil
+	}
+	return code[in.Addr-s.Addr:]
+}
+
+// containing decodes code, which begins at lo, and returns the instruction that contains addr, as
+// around does.
+func (c *coder) containing(v timeline.View, lo, addr uint64, code []byte) (disasm.Inst, bool) {
 	padding := false
-	for at := s.Addr; at < addr && len(code) > 0; {
+	for at := lo; at < addr && len(code) > 0; {
 		in := c.next(code, v, at)
 		switch {
 		case in.Data:
@@ -192,10 +219,8 @@ func (c *coder) around(v timeline.View, addr uint64) (disasm.Inst, bool) {
 
 // isNamed reports whether [MODULE:]NAME means this symbol.
 func isNamed(symbol, module, name string) bool {
-	if m, n, ok := strings.Cut(symbol, ":"); ok {
-		return m == module && n == name
-	}
-	return symbol == name
+	m, n, qualified := timeline.SplitName(symbol)
+	return n == name && (!qualified || m == module)
 }
 
 // symbolsNamed returns all symbols that [MODULE:]NAME means at the times of the
@@ -203,15 +228,11 @@ func isNamed(symbol, module, name string) bool {
 // *replay.QuestionError with similar names.
 func symbolsNamed(r *replay.Replay, symbol string, views ...timeline.View) ([]timeline.Symbol, error) {
 	var found []timeline.Symbol
-	name := symbol[strings.IndexByte(symbol, ':')+1:]
 	for _, v := range views {
-		for _, s := range v.Lookup(name) {
-			if isNamed(symbol, s.Module, s.Name) {
-				found = append(found, s)
-			}
-		}
+		found = append(found, v.Lookup(symbol)...)
 	}
 	if len(found) == 0 {
+		_, name, _ := timeline.SplitName(symbol)
 		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name", Similar: r.Similar(name, 3)}
 	}
 	return found, nil

@@ -227,9 +227,14 @@ func (a *app) loadAndWarn() (*replay.Replay, error) { return a.warned(a.load()) 
 
 // warned prints the warnings of a recording that was loaded.
 func (a *app) warned(r *replay.Replay, err error) (*replay.Replay, error) {
-	if err != nil {
-		return nil, err
+	if err == nil {
+		a.warn(r)
 	}
+	return r, err
+}
+
+// warn prints the first warnings of a recording.
+func (a *app) warn(r *replay.Replay) {
 	const most = 5
 	for i, w := range r.Report.Warnings {
 		if i == most {
@@ -238,7 +243,6 @@ func (a *app) warned(r *replay.Replay, err error) (*replay.Replay, error) {
 		}
 		fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", w)
 	}
-	return r, nil
 }
 
 // openCore opens an ELF core that a flag names.

@@ -276,13 +276,14 @@ type oopsAnswer struct {
 	view     timeline.View
 	first    version // of the instruction there, at the start of the interval
 	versions int     // how many the interval has
+	cut      bool    // it has more, which were not looked at
 	inst     string
 	compared *comparedCode
 }
 
 // maxVersions is how many versions of a place are looked at. A recording without usable
 // times can have more of a busy place.
-const maxVersions = 1 << 14
+var maxVersions = 1 << 14
 
 // answer finds the text of an item at its time. It returns nil for user space, and for
 // code whose place is unknown.
@@ -348,6 +349,11 @@ func (o *oops) resolve(a *oopsAnswer) error {
 			}
 		}
 	}
+	if q, ok := err.(*replay.QuestionError); ok && a.addr == 0 && len(q.Candidates) > 1 && a.kind != oopsIP && !a.unsure {
+		if at, ok := o.afterCall(a, q.Candidates); ok {
+			addr, err = at, nil
+		}
+	}
 	switch {
 	case err != nil:
 		var q *replay.QuestionError
@@ -367,6 +373,36 @@ func (o *oops) resolve(a *oopsAnswer) error {
 		return fmt.Errorf("%s is at %#x in the recording, not at %#x: the oops is of another boot or kernel", a.place, addr, a.addr)
 	}
 	return nil
+}
+
+// afterCall returns the address of a place in the only one of several functions in which a call
+// ends there: the kernel prints return addresses. The text of all of them must be given.
+func (o *oops) afterCall(a *oopsAnswer, candidates []timeline.Symbol) (addr uint64, ok bool) {
+	_, rest, _ := strings.Cut(a.place, "+")
+	text, _, _ := strings.Cut(rest, "/")
+	offset, err := strconv.ParseUint(text, 0, 64)
+	if err != nil || offset == 0 || o.c.dis == nil {
+		return 0, false
+	}
+	for _, s := range candidates {
+		at := s.Addr + offset
+		before := make([]byte, offset)
+		if uint64(a.view.Read(s.Addr, before).Given) < offset {
+			return 0, false
+		}
+		if b := a.view.Read(at-min(offset, maxInsn), make([]byte, min(offset, maxInsn))); endsBy(b.Until, a.times.To) {
+			return 0, false // it may be another instruction
+		}
+		in, found := o.c.containing(a.view, s.Addr, at-1, before)
+		if !found || in.Addr+uint64(len(in.Bytes)) != at || in.Class != disasm.Call && in.Class != disasm.IndirectCall {
+			continue
+		}
+		if ok {
+			return 0, false
+		}
+		addr, ok = at, true
+	}
+	return addr, ok
 }
 
 // moduleOf returns the module of a place: "ext4" of "f+0x1/0x2 [ext4]"; "" if it has none.
@@ -399,7 +435,7 @@ func (o *oops) look(a *oopsAnswer) {
 			a.inst = instsText([]disasm.Inst{in}, len(in.Bytes))
 		}
 	}
-	o.eachVersion(addr, n, a.times, func(v *version) bool {
+	a.cut = o.eachVersion(addr, n, a.times, func(v *version) bool {
 		if a.versions++; a.versions == 1 {
 			a.first = *v
 		}
@@ -411,8 +447,8 @@ func (o *oops) look(a *oopsAnswer) {
 }
 
 // eachVersion calls f with each version of [addr, addr+n) in the interval, until it
-// returns false.
-func (o *oops) eachVersion(addr, n uint64, times replay.Times, f func(v *version) bool) {
+// returns false. It reports whether there are more than maxVersions.
+func (o *oops) eachVersion(addr, n uint64, times replay.Times, f func(v *version) bool) (cut bool) {
 	if addr+n < addr {
 		n = -addr
 	}
@@ -420,10 +456,11 @@ func (o *oops) eachVersion(addr, n uint64, times replay.Times, f func(v *version
 	for range maxVersions {
 		v := o.c.version(o.r.Image.At(t), addr, n)
 		if !f(&v) || !endsBy(v.until, times.To) {
-			return
+			return false
 		}
 		t = v.until
 	}
+	return true
 }
 
 // The verdicts on a Code: line.
@@ -494,7 +531,7 @@ func (o *oops) compare(a *oopsAnswer, ip *oopsAnswer) {
 		a.times.From = min(a.times.From, ip.times.From)
 	}
 	a.compared = c
-	o.eachVersion(a.addr, uint64(len(c.code)), a.times, func(v *version) bool {
+	a.cut = o.eachVersion(a.addr, uint64(len(c.code)), a.times, func(v *version) bool {
 		a.versions++
 		x := o.against(a.addr, c, v, a.times)
 		if c.verdict == "" || verdictRank(x.verdict) < verdictRank(c.verdict) ||
@@ -503,6 +540,10 @@ func (o *oops) compare(a *oopsAnswer, ip *oopsAnswer) {
 		}
 		return c.verdict != codeEqual
 	})
+	if c.verdict == codeDiffers && a.cut {
+		c.verdict = codeUnknown // a later version may be equal
+		o.found.unknown++
+	}
 	if c.verdict == codeDiffers {
 		a.finding = true
 		o.found.findings++
@@ -693,11 +734,19 @@ func (o *oops) writeItem(a *oopsAnswer) error {
 			line += "  " + a.inst
 		}
 		if a.versions > 1 {
-			line += fmt.Sprintf("  (and %s in this interval)", count(a.versions-1, "later version"))
+			line += fmt.Sprintf("  (and %s in this interval%s)", count(a.versions-1, "later version"), a.more())
 		}
 		fmt.Fprintln(o.out, line)
 	}
 	return nil // the writer keeps its error for the end
+}
+
+// more says that there are versions which were not looked at.
+func (a *oopsAnswer) more() string {
+	if !a.cut {
+		return ""
+	}
+	return ", and more that were not looked at"
 }
 
 // around prints an interval by its middle: "12.345678901 ± 1.01 s".
@@ -729,6 +778,9 @@ func (o *oops) writeCode(a *oopsAnswer) {
 		codeUnknown: o.style.paint(yellow, "cannot be proved") + " by the text",
 	}[c.verdict]
 	fmt.Fprintf(o.out, "  Code: %s of %s to %s; %s at %s\n", what, from, to, count(len(c.code), "byte"), label(c.view, a.addr))
+	if a.cut {
+		fmt.Fprintf(o.out, "    compared with the first %s of this interval, not with those after them\n", count(a.versions, "version"))
+	}
 	if c.notKnown > 0 {
 		fmt.Fprintf(o.out, "    %s known and equal; %s not known, of which %d are equal to the bytes that the recording gives and %d differ\n",
 			count(c.equal, "byte"), count(c.notKnown, "byte"), c.likely, c.odd)
@@ -782,7 +834,8 @@ type jsonOops struct {
 	Standing string        `json:"standing,omitempty"`
 	Reason   *jsonReason   `json:"reason,omitempty"`
 	Insts    []jsonInst    `json:"instructions,omitempty"`
-	Versions int           `json:"versions,omitempty"` // in the interval
+	Versions int           `json:"versions,omitempty"`     // in the interval
+	Cut      bool          `json:"versions_cut,omitempty"` // there are more versions, which were not looked at
 	// Of code: the comparison with the version that is most like it.
 	Verdict  string `json:"verdict,omitempty"`
 	Len      int    `json:"len,omitempty"`
@@ -804,7 +857,7 @@ type jsonOopsDifference struct {
 }
 
 func (o *oops) oopsJSON(a *oopsAnswer) *jsonOops {
-	out := &jsonOops{Line: a.line, Kind: a.kind, Text: a.text, TimeBy: a.how, Place: a.place, Unsure: a.unsure, Finding: a.finding, Versions: a.versions}
+	out := &jsonOops{Line: a.line, Kind: a.kind, Text: a.text, TimeBy: a.how, Place: a.place, Unsure: a.unsure, Finding: a.finding, Versions: a.versions, Cut: a.cut}
 	if a.how != "" {
 		from, to := decTime(a.times.From), decTime(a.times.To)
 		out.Time = &jsonInterval{&from, &to}

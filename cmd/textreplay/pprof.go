@@ -209,9 +209,15 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 		if path == "-" {
 			err = nameStandardInput(err, input)
 		}
-		return inputError(err)
+		return p.loadError(fmt.Errorf("%s: %w", path, err))
 	}
 	defer r.Close()
+	if path == "-" {
+		for i, w := range r.Report.Warnings {
+			r.Report.Warnings[i] = nameStandardInput(w, input)
+		}
+	}
+	p.warn(r)
 	if err := p.reads(r.Files()...); err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ the script. "textreplay record" needs none: it makes the same probes itself.`,
   sudo sh record.sh sleep 10
   textreplay probes --kcore perf.data/kcore_dir`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(a.copies) > 0 {
+				return usagef("probes reads the code of one kernel, at any time: --kcore DIR, without @TIME")
+			}
 			core, k, err := a.kernelCode()
 			if err != nil {
 				return inputError(err)

@@ -28,6 +28,9 @@ it leaves out.`,
   textreplay report -i run7.data -o window.html --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if megabytes == 0 {
+				return usagef("--max-size 0: must be at least 1")
+			}
 			if err := a.reserve(output); err != nil {
 				return err
 			}
@@ -38,9 +41,6 @@ it leaves out.`,
 			window, err := windowOf(r, times)
 			if err != nil {
 				return err
-			}
-			if megabytes == 0 {
-				return usagef("--max-size 0: must be at least 1")
 			}
 			opts := web.ReportOptions{From: window.from, To: window.to, MaxSize: int(min(megabytes, 1<<10)) << 20}
 			for _, name := range symbols {

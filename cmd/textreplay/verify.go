@@ -301,6 +301,9 @@ func (v *verify) itself(r *replay.Replay) error {
 	return nil
 }
 
+// siteLen is how many bytes a site has that is changed in several steps: two words.
+const siteLen = 8
+
 // findingRows writes everything that was found as rows of a table.
 func (v *verify) findingRows(enc *csvEncoder, r *replay.Replay, conflicts []timeline.Conflict, illegal []replay.SiteState, found []replay.Finding) error {
 	type row struct {
@@ -316,12 +319,11 @@ func (v *verify) findingRows(enc *csvEncoder, r *replay.Replay, conflicts []time
 		}
 	}
 	for i := range illegal {
-		s := stateOf(&illegal[i])
+		s := &illegal[i]
+		addr := hexAddr(s.Site)
 		if err == nil {
-			err = enc.Encode(struct {
-				jsonState
-				Code string `json:"code"`
-			}{s, "illegal-state"})
+			err = enc.Encode(row{jsonFinding{Code: "illegal-state", Time: since(s.During.From), Addr: &addr, Len: siteLen,
+				Name: placeOf(r.Image.At(s.During.From), s.Site).String(), Other: s.String()}, until(s.During.To)})
 		}
 	}
 	for i := range found {

@@ -33,6 +33,8 @@ type Kernel struct {
 	// address.
 	Beside []kcore.Segment
 	CPUs   int
+	// Without are fields that records do not have.
+	Without perfdata.SampleType
 }
 
 // A ByteOrder is binary.LittleEndian or binary.BigEndian.
@@ -64,7 +66,7 @@ func (k *Kernel) Record(dir string) (*Recorder, error) {
 		return nil, err
 	}
 	r := &Recorder{Writer: w, k: k, event: &perfdata.Event{Name: "dummy:u", Attr: perfdata.Attr{
-		SampleType: perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier,
+		SampleType: (perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier) &^ k.Without,
 		ReadFormat: perfdata.ReadFormatID | perfdata.ReadFormatLost,
 		Flags: perfdata.FlagSampleIDAll | perfdata.FlagMmap | perfdata.FlagComm | perfdata.FlagCommExec | perfdata.FlagTask |
 			perfdata.FlagKSymbol | perfdata.FlagBPFEvent | perfdata.FlagTextPoke,

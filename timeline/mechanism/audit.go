@@ -29,8 +29,10 @@ type Violation struct {
 	Target uint64
 	// Mechanism has the form of the change; Other if none has.
 	Mechanism Mechanism
-	// The writer. HasWriter is false if no record says who it was.
+	// The writer. HasWriter is false if no record says who it was, HasCPU if none says on
+	// which CPU.
 	HasWriter bool
+	HasCPU    bool
 	CPU       uint32
 	PID, TID  uint32
 	Comm      string // "" if it is not known
@@ -195,7 +197,10 @@ func (a *auditor) change(ch *replay.Change) {
 	}
 	v := Violation{Fault: why, Time: p.Time, Addr: p.Addr, Old: p.Old, New: p.New, Target: target, Mechanism: m, Comm: ch.Comm}
 	if p.Time != 0 && p.Has&perfdata.SampleTID != 0 {
-		v.HasWriter, v.CPU, v.PID, v.TID = true, p.CPU, p.PID, p.TID
+		v.HasWriter, v.PID, v.TID = true, p.PID, p.TID
+	}
+	if p.Time != 0 && p.Has&perfdata.SampleCPU != 0 {
+		v.HasCPU, v.CPU = true, p.CPU
 	}
 	// After a gap, the state that was followed up to it may be wrong.
 	for _, g := range a.a.Gaps {

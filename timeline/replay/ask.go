@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -352,7 +353,10 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 	if k == nil {
 		return nil
 	}
-	at, err := parseAddr(addr, names{k}.Lookup)
+	at, err := parseAddr(addr, func(name string) []timeline.Symbol {
+		module, name, qualified := timeline.SplitName(name)
+		return slices.DeleteFunc(names{k}.Lookup(name), func(s timeline.Symbol) bool { return qualified && s.Module != module })
+	})
 	if err != nil {
 		return nil
 	}
@@ -380,18 +384,7 @@ type namedPlace struct {
 // splitPlace reads the text of a place. Errors are of type *QuestionError.
 func splitPlace(s string) (namedPlace, error) {
 	var p namedPlace
-	p.name = strings.TrimSpace(s)
-	if i := strings.LastIndexByte(p.name, '['); i > 0 && p.name[len(p.name)-1] == ']' {
-		m, _, _ := strings.Cut(strings.TrimSpace(p.name[i+1:len(p.name)-1]), " ") // a build id may follow
-		p.name = strings.TrimSpace(p.name[:i])
-		switch {
-		case strings.HasPrefix(m, "kernel"): // as perf writes it: [kernel.kallsyms]
-			p.inModule = true
-		case m == "bpf", strings.HasPrefix(m, "__builtin__"): // such names are never ambiguous
-		default:
-			p.module, p.inModule = m, true
-		}
-	}
+	p.module, p.name, p.inModule = timeline.SplitName(s)
 	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
 		offset, size, sized := strings.Cut(p.name[i+1:], "/")
 		var err error
@@ -405,10 +398,6 @@ func splitPlace(s string) (namedPlace, error) {
 		}
 		p.name = p.name[:i]
 	}
-	if m, n, ok := strings.Cut(p.name, ":"); ok {
-		p.module, p.name, p.inModule = m, n, true
-	}
-	p.module = strings.ReplaceAll(p.module, "-", "_") // as the kernel names the module of kvm-intel.ko
 	return p, nil
 }
 
@@ -429,10 +418,11 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 		return 0, err
 	}
 	var found, sized []timeline.Symbol
-	for _, sym := range lookup(p.name) {
-		if p.inModule && sym.Module != p.module {
-			continue
-		}
+	name := p.name
+	if p.inModule {
+		name = p.module + ":" + name
+	}
+	for _, sym := range lookup(name) {
 		found = append(found, sym)
 		// Without a size, a function is meant, not data of the same name, which has no size.
 		if p.size == 0 && sym.Size != 0 || p.size != 0 && sym.Size == p.size {

@@ -86,6 +86,15 @@ func TestViewLookup(t *testing.T) {
 		{modfull, "cleanup_module", 8e9, []string{
 			"virtio:cleanup_module 1140", "virtio_pci:cleanup_module 257", "virtio_blk:cleanup_module 3122",
 		}},
+		{modfull, "virtio:cleanup_module", 8e9, []string{"virtio:cleanup_module 1140"}},
+		{modfull, "virtio-pci:cleanup_module", 8e9, []string{"virtio_pci:cleanup_module 257"}},
+		{modfull, "cleanup_module [virtio_pci 0123abc]", 8e9, []string{"virtio_pci:cleanup_module 257"}},
+		{modfull, "no_such_module:cleanup_module", 8e9, nil},
+		// The module's own name at another time, not one of other modules then.
+		{modfull, "ts_bm:cleanup_module", 20e9, []string{"ts_bm:cleanup_module 3231 until 7.552165661"}},
+		{small, ":sysctl_schedstats", 9e9, []string{"sysctl_schedstats 416"}},
+		{small, "sysctl_schedstats [kernel.kallsyms]", 9e9, []string{"sysctl_schedstats 416"}},
+		{small, "virtio:sysctl_schedstats", 9e9, nil},
 		// An alias is found by its own name, with the size of the function.
 		{small, "memcpy", 9e9, []string{"memcpy 32"}},
 	}
