@@ -283,7 +283,7 @@ func (r *Recording) bodyEnd(h header, raw []byte) int {
 	}
 	switch h.typ {
 	case RecordTextPoke:
-		return r.textPokeBody(raw)
+		return textPokeBody(raw, r.endian)
 	case RecordKSymbol:
 		return namedEnd(raw, ksymbolName)
 	case RecordMMAP:

@@ -182,7 +182,7 @@ func (r *Recording) SampleID(rec *Record, id *SampleID) error {
 		l.decode(rec.Raw[headerSize:], r.endian, ev, id)
 		return nil
 	case RecordTextPoke:
-		bodyEnd = r.textPokeBody(rec.Raw)
+		bodyEnd = textPokeBody(rec.Raw, r.endian)
 	case RecordKSymbol:
 		bodyEnd = ksymbolBody(rec.Raw)
 	case RecordBPFEvent:
@@ -193,6 +193,28 @@ func (r *Recording) SampleID(rec *Record, id *SampleID) error {
 	}
 	_, err := r.trailerAt(rec, bodyEnd, id)
 	return err
+}
+
+// TrailerAt returns the offset in bytes at which the trailer of a record begins, as
+// [Recording.SampleID] finds it, and whether the record has all of the trailer, which is size
+// bytes long. It is for those who have a record and no recording, as a recorder has. raw is a
+// record of the kernel, not a sample, in the byte order of this machine.
+func TrailerAt(raw []byte, size int) (at int, ok bool) {
+	if len(raw) < headerSize {
+		return 0, false
+	}
+	e := endian(binary.NativeEndian.Uint16([]byte{0, 1}) == 1)
+	switch RecordType(e.u32(raw)) {
+	case RecordTextPoke:
+		at = textPokeBody(raw, e)
+	case RecordKSymbol:
+		at = ksymbolBody(raw)
+	case RecordBPFEvent:
+		at = bpfEventBody
+	default:
+		at = len(raw) - size
+	}
+	return at, at >= headerSize && at <= len(raw)-size
 }
 
 // trailerAt decodes the trailer that follows a body of known length: bodyEnd

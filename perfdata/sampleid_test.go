@@ -4,7 +4,9 @@
 package perfdata
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -268,5 +270,45 @@ func TestDecodeAllocates(t *testing.T) {
 	}
 	if allocs > 1 { // the Scanner
 		t.Errorf("%v allocations for 500 records", allocs)
+	}
+}
+
+// TestTrailerAt: the trailer of a record is found without its recording, where SampleID finds it.
+func TestTrailerAt(t *testing.T) {
+	rec, err := Open("../testdata/small/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	if len(rec.trailers) != 1 || rec.endian != little || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("the records have trailers of several sizes, or another byte order")
+	}
+	seen := make(map[RecordType]int)
+	size := rec.trailers[0].size
+	for sc := rec.Scan(); sc.Next(); {
+		r := sc.Record()
+		if r.Type >= firstUserRecord || r.Type == RecordSample {
+			continue
+		}
+		var id SampleID
+		err := rec.SampleID(r, &id)
+		at, ok := TrailerAt(r.Raw, size)
+		if ok != (err == nil) || ok && binary.LittleEndian.Uint64(r.Raw[at+rec.trailers[0].time:]) != id.Time {
+			t.Fatalf("%v: at %d, %v; SampleID: time %d, %v", r.Type, at, ok, id.Time, err)
+		}
+		seen[r.Type]++
+		longer := append(slices.Clone(r.Raw), make([]byte, size)...) // as the kernel makes it for several listeners
+		if got, ok := TrailerAt(longer, size); (r.Type == RecordTextPoke || r.Type == RecordKSymbol || r.Type == RecordBPFEvent) && (got != at || !ok) {
+			t.Errorf("%v, longer than needed: at %d, want %d", r.Type, got, at)
+		}
+		if _, ok := TrailerAt(r.Raw[:at], size); ok && r.Type == RecordTextPoke {
+			t.Errorf("%v without a trailer: ok", r.Type)
+		}
+	}
+	if seen[RecordTextPoke] == 0 || seen[RecordKSymbol] == 0 || seen[RecordComm] == 0 {
+		t.Errorf("records: %v", seen)
+	}
+	if _, ok := TrailerAt([]byte{1, 2}, size); ok {
+		t.Error("two bytes are a record")
 	}
 }

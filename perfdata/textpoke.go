@@ -41,7 +41,7 @@ func (r *Recording) TextPoke(rec *Record, p *TextPoke) (err error) {
 			}
 		}
 	}
-	bodyEnd := r.textPokeBody(raw)
+	bodyEnd := textPokeBody(raw, r.endian)
 	if rec.Type != RecordTextPoke || bodyEnd > len(raw) {
 		*p = TextPoke{}
 		return r.notA(rec, RecordTextPoke, "instruction bytes run past the record of %d bytes", len(raw))
@@ -56,9 +56,9 @@ func (r *Recording) TextPoke(rec *Record, p *TextPoke) (err error) {
 }
 
 // textPokeBody returns where the trailer begins, beyond raw if the record is too short.
-func (r *Recording) textPokeBody(raw []byte) int {
+func textPokeBody(raw []byte, e endian) int {
 	if len(raw) < textPokeBytes {
 		return len(raw) + 1
 	}
-	return align8(textPokeBytes + int(r.endian.u16(raw[16:])) + int(r.endian.u16(raw[18:])))
+	return align8(textPokeBytes + int(e.u16(raw[16:])) + int(e.u16(raw[18:])))
 }

@@ -45,8 +45,9 @@ type image struct {
 // before the symbol that is older.
 const keptPokes = 64
 
-// symbol takes a KSYMBOL record, which registers or unregisters a trampoline.
-func (m *images) symbol(raw []byte) {
+// symbol takes a KSYMBOL record of a thread, made at a time (ns), which registers or unregisters a
+// trampoline.
+func (m *images) symbol(raw []byte, tid uint32, time uint64) {
 	order := binary.NativeEndian
 	if len(raw) < 24 || order.Uint16(raw[20:]) != ksymbolBPF {
 		return
@@ -58,8 +59,7 @@ func (m *images) symbol(raw []byte) {
 	case order.Uint16(raw[22:])&ksymbolUnregister != 0:
 		delete(m.unread, addr)
 	default:
-		x := image{len: n}
-		x.tid, x.time = writerOf(raw)
+		x := image{len: n, time: time, tid: tid}
 		if x.done = x.tid != 0 && m.pokes[x.tid] > x.time; x.done {
 			m.births = append(m.births, addr)
 		}
@@ -69,29 +69,12 @@ func (m *images) symbol(raw []byte) {
 
 // writerOf returns the thread that made a record, not a sample, and its time, from the trailer.
 // Both are 0 if raw is too short.
-//
-// The trailer follows the record's fields. With several recorders, the kernel makes TEXT_POKE,
-// KSYMBOL and BPF_EVENT records of some of them longer than needed: perf_event_text_poke and its
-// siblings raise header.size once more for each event. What is there then are bytes of no meaning.
 func writerOf(raw []byte) (tid uint32, time uint64) {
-	if len(raw) < 8 {
+	at, ok := perfdata.TrailerAt(raw, trailerSize)
+	if !ok {
 		return 0, 0
 	}
-	order := binary.NativeEndian
-	own := max(0, len(raw)-trailerSize)
-	switch typ := perfdata.RecordType(order.Uint32(raw)); {
-	case typ == perfdata.RecordTextPoke && len(raw) >= 20:
-		own = min(own, (20+int(order.Uint16(raw[16:]))+int(order.Uint16(raw[18:]))+7)&^7)
-	case typ == perfdata.RecordKSymbol && len(raw) >= 24:
-		name, _, _ := bytes.Cut(raw[24:], []byte{0})
-		own = min(own, (24+len(name)+1+7)&^7)
-	case typ == perfdata.RecordBPFEvent:
-		own = min(own, 24)
-	}
-	if own < 8 || len(raw) < own+trailerSize {
-		return 0, 0
-	}
-	end := raw[own:][:trailerSize]
+	end := raw[at:][:trailerSize]
 	return binary.NativeEndian.Uint32(end[4:]), binary.NativeEndian.Uint64(end[8:])
 }
 
@@ -101,16 +84,15 @@ const (
 	ksymbolUnregister = 1 << 0
 )
 
-// poke takes a TEXT_POKE record, which may make a place branch to a trampoline. A thread makes
+// poke takes a TEXT_POKE record of a thread, made at a time (ns), which may make a place branch to a trampoline. A thread makes
 // no poke between the symbol of its trampoline and the end of the code. So a later poke of the
 // thread shows that the code is complete. That also holds if no place branches to the
 // trampoline because ftrace traces the function too.
-func (m *images) poke(raw []byte) {
+func (m *images) poke(raw []byte, tid uint32, time uint64) {
 	order := binary.NativeEndian
 	if len(raw) < 20 {
 		return
 	}
-	tid, time := writerOf(raw)
 	if len(m.pokes) >= keptPokes || m.pokes == nil {
 		m.pokes = make(map[uint32]uint64)
 	}
@@ -123,7 +105,7 @@ func (m *images) poke(raw []byte) {
 		}
 	}
 	const branchLen = 5 // CALL rel32, JMP rel32
-	if len(m.unread) == 0 || len(raw) < 20 || order.Uint16(raw[18:]) != branchLen {
+	if len(m.unread) == 0 || order.Uint16(raw[18:]) != branchLen {
 		return
 	}
 	at := 20 + int(order.Uint16(raw[16:]))

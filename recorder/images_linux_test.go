@@ -60,10 +60,11 @@ func TestImages(t *testing.T) {
 	} {
 		m := images{unread: make(map[uint64]image)}
 		for _, b := range tt.records {
+			tid, time := writerOf(b)
 			if b[20] == ksymbolBPF && b[21] == 0 && len(b) > 60 {
-				m.symbol(b)
+				m.symbol(b, tid, time)
 			} else {
-				m.poke(b)
+				m.poke(b, tid, time)
 			}
 		}
 		if !slices.Equal(m.births, tt.want) {
@@ -72,7 +73,7 @@ func TestImages(t *testing.T) {
 	}
 	var m images
 	for tid := range uint32(3 * keptPokes) {
-		m.poke(pokeRecord(tid+1, 300, place, other))
+		m.poke(pokeRecord(tid+1, 300, place, other), tid+1, 300)
 	}
 	if len(m.pokes) > keptPokes {
 		t.Errorf("pokes of %d threads are kept", len(m.pokes))

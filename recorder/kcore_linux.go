@@ -79,15 +79,15 @@ func (m *memory) close() error { return m.file.Close() }
 // A span is a range of addresses.
 type span struct{ lo, hi uint64 }
 
-// textSpans returns what is copied: the kernel's text, and the pages of the modules, of
-// kprobes' slots and of ftrace's trampolines.
-func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error) {
+// textSpans returns what is copied, ascending: the kernel's text, which is at core, and the pages
+// of the modules, of kprobes' slots and of ftrace's trampolines.
+func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) (spans []span, core uint64, err error) {
 	stext, etext, ok := kallsyms.Text()
 	if !ok || stext == 0 {
-		return nil, errors.New("/proc/kallsyms does not say where the kernel's text is (kptr_restrict)")
+		return nil, 0, errors.New("/proc/kallsyms does not say where the kernel's text is (kptr_restrict)")
 	}
 	page := uint64(os.Getpagesize())
-	spans := []span{{stext &^ (page - 1), (etext + page - 1) &^ (page - 1)}}
+	spans = []span{{stext &^ (page - 1), (etext + page - 1) &^ (page - 1)}}
 	for _, m := range modules {
 		if m.Addr != 0 {
 			spans = append(spans, span{m.Addr &^ (page - 1), (m.Addr + m.Size + page - 1) &^ (page - 1)})
@@ -107,12 +107,13 @@ func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) ([]span, error)
 			joined = append(joined, s)
 		}
 	}
-	return joined, nil
+	return joined, stext, nil
 }
 
 // A textCopy describes a copy of kernel text that was written.
 type textCopy struct {
 	spans    []span // that were read
+	core     uint64 // is in the span of the kernel's own text
 	size     int    // bytes that were stored
 	from, to uint64 // it was read at some moment of [from, to], in ns
 }
@@ -164,7 +165,7 @@ func (m *memory) copyText(dir string, now func() uint64, sums map[uint64]uint64)
 	if err != nil {
 		return nil, err
 	}
-	if c.spans, err = textSpans(names, modules); err != nil {
+	if c.spans, c.core, err = textSpans(names, modules); err != nil {
 		return nil, err
 	}
 	if err := m.write(filepath.Join(dir, "kcore"), c, sums); err != nil {
@@ -192,7 +193,7 @@ func (m *memory) write(path string, c *textCopy, sums map[uint64]uint64) error {
 			err = m.changed(s, buf, sums, sizes)
 		}
 		switch {
-		case err != nil && i == 0:
+		case err != nil && s.lo <= c.core && c.core < s.hi:
 			return err
 		case err != nil: // a module that was unloaded meanwhile
 			delete(sizes, s.lo)

@@ -31,7 +31,8 @@ type piece struct {
 	fetched  map[uint32]uint32 // id of a program that is loaded: id of its BTF
 	typed    map[uint32]int    // id of a BTF that types has: how many of these programs have it
 	size     int64             // bytes of records, copies of text and lines of the journal, about
-	copies   int               // that were begun
+	based    bool              // kcore_dir is whole
+	copies   int               // later ones that were begun
 	// pages has a checksum of each page of the first copy, by address: what later
 	// copies are compared with.
 	pages map[uint64]uint64

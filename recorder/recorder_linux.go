@@ -41,6 +41,7 @@ type Recorder struct {
 	slept    bool   // the machine was suspended since awake was read
 	copying  bool   // a copy is being made
 	again    bool   // and another one is to follow
+	closing  bool   // no more copies are to be made than those that were asked for
 	done     chan copied
 	births   []uint32 // ids of programs that were loaded and not fetched yet
 	images   images
@@ -270,24 +271,11 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 func (r *Recorder) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.nudge)
 	defer stop()
-	var ready [16]unix.EpollEvent
 	next := time.Now().Add(r.opts.SnapshotEvery)
 	flush := time.Now()
 	for ctx.Err() == nil {
-		n, err := unix.EpollWait(r.poll, ready[:], int(flushInterval/time.Millisecond))
-		if err != nil && err != unix.EINTR {
-			return fmt.Errorf("epoll_wait: %w", err)
-		}
-		r.woken(ready[:max(n, 0)])
-		if err := r.round(); err != nil {
+		if err := r.turn(); err != nil {
 			return err
-		}
-		select {
-		case c := <-r.done:
-			if err := r.finishCopy(c); err != nil {
-				return err
-			}
-		default:
 		}
 		if r.opts.SnapshotEvery > 0 && time.Now().After(next) {
 			r.copy()
@@ -310,6 +298,26 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// turn waits until there is something to take, for flushInterval at most, and takes it: records,
+// and a copy that is finished.
+func (r *Recorder) turn() error {
+	var ready [16]unix.EpollEvent
+	n, err := unix.EpollWait(r.poll, ready[:], int(flushInterval/time.Millisecond))
+	if err != nil && err != unix.EINTR {
+		return fmt.Errorf("epoll_wait: %w", err)
+	}
+	r.woken(ready[:max(n, 0)])
+	if err := r.round(); err != nil {
+		return err
+	}
+	select {
+	case c := <-r.done:
+		return r.finishCopy(c)
+	default:
+		return nil
+	}
 }
 
 // woken handles what epoll_wait(2) returned. All ring buffers are drained afterwards.
@@ -356,8 +364,12 @@ func (r *Recorder) Stats() Stats {
 // once.
 func (r *Recorder) Close() error {
 	var err error
+	r.closing = true
 	for r.copying && err == nil {
-		err = errors.Join(r.round(), r.finishCopy(<-r.done))
+		err = r.turn() // else the ring buffers would be full before the copy is made
+	}
+	if r.copying {
+		<-r.done
 	}
 	err = errors.Join(err, r.lastRound())
 	return errors.Join(err, r.closeAll())

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -77,8 +78,10 @@ func (r *Recorder) drainRing(g *ring) error {
 func (r *Recorder) look(g *ring, raw []byte) {
 	order := binary.NativeEndian
 	typ := perfdata.RecordType(order.Uint32(raw))
+	var tid uint32
+	var time uint64
 	if typ != perfdata.RecordSample {
-		_, time := writerOf(raw)
+		tid, time = writerOf(raw)
 		g.last = max(g.last, time)
 	}
 	switch typ {
@@ -88,9 +91,9 @@ func (r *Recorder) look(g *ring, raw []byte) {
 		}
 		r.lossy, r.missed = true, true
 	case perfdata.RecordTextPoke:
-		r.images.poke(raw)
+		r.images.poke(raw, tid, time)
 	case perfdata.RecordKSymbol:
-		r.images.symbol(raw)
+		r.images.symbol(raw, tid, time)
 	case perfdata.RecordBPFEvent:
 		if len(raw) < 16 {
 			break
@@ -169,29 +172,37 @@ func (r *Recorder) fetch(id uint32) error {
 }
 
 // copy starts a goroutine that copies kernel text, and returns. Run drains the ring buffers
-// meanwhile, and calls finishCopy. If a copy is being made, another one follows it.
+// meanwhile, and calls finishCopy. If a copy is being made, another one follows it. When the
+// recording ends, no more are asked for.
 func (r *Recorder) copy() {
-	if r.mem == nil {
-		return
-	}
-	if r.copying {
+	switch {
+	case r.mem == nil || r.closing:
+	case r.copying:
 		r.again = true
-		return
+	default:
+		r.startCopy()
 	}
+}
+
+// startCopy starts a copy. The first one of a piece is kcore_dir, and the others are compared with
+// it. If it fails, the next one takes its place.
+func (r *Recorder) startCopy() {
 	r.copying = true
 	p, mem := r.piece, r.mem
-	p.copies++
 	dir, base := "kcore_dir", ""
-	if p.copies > 1 {
-		dir, base = filepath.Join("copies", strconv.Itoa(p.copies-1)), "kcore_dir"
-	}
-	if base == "" {
+	if p.based {
+		p.copies++
+		dir, base = filepath.Join("copies", strconv.Itoa(p.copies)), "kcore_dir"
+	} else {
 		p.pages = make(map[uint64]uint64)
 	}
 	go func() {
-		c, err := mem.copyText(filepath.Join(p.dir, dir), now, p.pages)
+		path := filepath.Join(p.dir, dir)
+		c, err := mem.copyText(path, now, p.pages)
 		x := copied{err: err, of: p}
-		if err == nil {
+		if err != nil {
+			x.err = errors.Join(err, os.RemoveAll(path))
+		} else {
 			x.entry, x.bytes = journal.Copy{Dir: dir, From: c.from, To: c.to, Base: base, Read: c.read()}, c.size
 		}
 		r.done <- x
@@ -212,6 +223,7 @@ func (r *Recorder) finishCopy(c copied) error {
 			return err
 		}
 		if c.entry.Base == "" {
+			c.of.based = true
 			if err := r.readListed(c.entry.Dir); err != nil {
 				return err
 			}
@@ -219,7 +231,7 @@ func (r *Recorder) finishCopy(c copied) error {
 	}
 	if r.again {
 		r.again = false
-		r.copy()
+		r.startCopy()
 	}
 	return nil
 }

@@ -1,0 +1,162 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// started returns a recorder of this machine, whose methods the test calls.
+func started(t *testing.T, opts Options) *Recorder {
+	t.Helper()
+	opts.Program = "textreplay test"
+	r, err := Start(opts)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("this machine allows no recording: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestCloseDrains: while the recorder waits for a last copy of text, it takes the records of
+// the ring buffers, and no further copy is asked for.
+func TestCloseDrains(t *testing.T) {
+	r := started(t, Options{Dir: filepath.Join(t.TempDir(), "rec")})
+	for r.copying { // the first copy, where kernel memory can be read
+		if err := r.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.copying = true
+	pages := make([]*unix.PerfEventMmapPage, len(r.rings))
+	for i, g := range r.rings {
+		pages[i] = g.page
+	}
+	taken := make(chan bool, 1)
+	go func() {
+		time.Sleep(2 * flushInterval) // Close has begun to wait
+		heads := make([]uint64, len(pages))
+		loadProgram(t, 3).Close()
+		for i, p := range pages {
+			heads[i] = atomic.LoadUint64(&p.Data_head)
+		}
+		behind := true
+		for until := time.Now().Add(20 * time.Second); behind && time.Now().Before(until); time.Sleep(time.Millisecond) {
+			behind = false
+			for i, p := range pages {
+				behind = behind || atomic.LoadUint64(&p.Data_tail) < heads[i]
+			}
+		}
+		taken <- !behind
+		r.done <- copied{err: errors.New("no copy"), of: r.piece}
+		r.nudge()
+	}()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if !<-taken {
+		t.Error("records are in the ring buffers as long as Close waits for a copy")
+	}
+	r.mem = fakeMemory(t)
+	if r.copy(); r.copying || r.again {
+		t.Error("a copy is asked for at the end")
+	}
+}
+
+// TestFirstCopyFails: a later copy takes the place of the first one, and those after it are
+// compared with it. Nothing remains of a copy that failed.
+func TestFirstCopyFails(t *testing.T) {
+	names := readKallsyms()
+	if names == nil {
+		t.Skip("this machine does not show addresses")
+	}
+	stext, etext, ok := names.Text()
+	if !ok {
+		t.Skip("this machine does not show where the kernel's text is")
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "kcore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := uint64(os.Getpagesize())
+	lo := stext &^ (page - 1)
+	size := etext - lo + 2*page
+	if err := file.Truncate(int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	whole := &memory{file: file, machine: elf.EM_X86_64, class: elf.ELFCLASS64, data: elf.ELFDATA2LSB,
+		loads: []elf.ProgHeader{{Vaddr: lo, Filesz: size}}}
+	r := started(t, Options{Dir: filepath.Join(t.TempDir(), "rec")})
+	for r.copying {
+		if err := r.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.mem != nil {
+		r.mem.close()
+	}
+	r.piece.based, r.piece.copies = false, 0
+	if err := os.RemoveAll(filepath.Join(r.dir, "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	before := r.stats.Copies
+	var dirs []string
+	for _, mem := range []*memory{fakeMemory(t), whole, whole, fakeMemory(t), whole} {
+		r.mem = mem
+		r.copy()
+		c := <-r.done
+		if err := r.finishCopy(c); err != nil {
+			t.Fatal(err)
+		}
+		if c.err == nil {
+			dirs = append(dirs, c.entry.Dir+" on "+c.entry.Base)
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(r.dir, "kcore_dir")); len(dirs) == 0 && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("of the copy that failed: %v", err)
+		}
+	}
+	if want := []string{"kcore_dir on ", "copies/1 on kcore_dir", "copies/3 on kcore_dir"}; !slices.Equal(dirs, want) || r.stats.Copies != before+3 {
+		t.Errorf("%q, want %q", dirs, want)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestModuleBelowText: the kernel's own text is not always the lowest: on arm64, modules may be
+// below it. A module that is gone is left out, and text that cannot be read fails the copy.
+func TestModuleBelowText(t *testing.T) {
+	const text, module = 0xffff800080000000, 0xffff80007a000000
+	m := fakeMemory(t)
+	page := uint64(os.Getpagesize())
+	for _, tt := range []struct {
+		core  uint64
+		spans []span
+		want  []span // nil: it fails
+	}{
+		{text + 16, []span{{module, module + page}, {text, text + page}}, []span{{text, text + page}}},
+		{text + 16, []span{{text, text + page}, {text + 1<<20, text + 1<<20 + page}}, []span{{text, text + page}}},
+		{module + 16, []span{{module, module + page}, {text, text + page}}, nil},
+		{text + 1<<20, []span{{text, text + page}, {text + 1<<20, text + 1<<20 + page}}, nil},
+	} {
+		c := &textCopy{spans: slices.Clone(tt.spans), core: tt.core}
+		err := m.write(filepath.Join(t.TempDir(), "kcore"), c, make(map[uint64]uint64))
+		if (err == nil) != (tt.want != nil) || err == nil && !slices.Equal(c.spans, tt.want) {
+			t.Errorf("text at %#x in %#x: %v, %#x", tt.core, tt.spans, err, c.spans)
+		}
+	}
+}
