@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -20,6 +21,9 @@ import (
 
 // debugfs is where the file kprobes/enabled is.
 var debugfs = "/sys/kernel/debug"
+
+// ownProbes says that probes on the entries of functions are never ftrace's.
+var ownProbes = runtime.GOARCH == "arm64"
 
 // A probePlace is the entry of a function with a probe: its first instructions, without the
 // probe and with it.
@@ -66,12 +70,14 @@ func (r *Recorder) noteArmed() {
 }
 
 // seemArmed reports whether the probes seem to be armed: nothing shows that they are disarmed.
-// certain says that the result is sure. Without the file of debugfs, armed is not certain.
+// certain says that the result is sure. Armed is, if the code of a place has its probe; or if the file
+// of debugfs says so, but not where probes are ftrace's, which ftrace_enabled disarms too.
 func (r *Recorder) seemArmed() (armed, certain bool) {
 	flag, err := os.ReadFile(filepath.Join(debugfs, "kprobes", "enabled"))
 	if err == nil && len(flag) > 0 && flag[0] == '0' {
 		return false, true
 	}
+	certain = err == nil && ownProbes
 	for _, x := range r.probes.places {
 		var b [placeLen]byte
 		if !x.known || r.mem == nil || r.mem.read(b[:], x.addr) != nil {
@@ -80,8 +86,9 @@ func (r *Recorder) seemArmed() (armed, certain bool) {
 		if b != x.armed {
 			return false, b == x.plain
 		}
+		certain = true
 	}
-	return true, err == nil
+	return true, certain
 }
 
 // watchProbes checks that the probes are still armed, and writes to the journal if not. at is a
@@ -90,8 +97,9 @@ func (r *Recorder) seemArmed() (armed, certain bool) {
 func (r *Recorder) watchProbes(at uint64, last bool) error {
 	p := r.probes
 	armed, certain := r.seemArmed()
-	if !armed && !certain {
-		// Something else changed the entries, such as a tracer.
+	if !certain {
+		// Something else changed the entries, such as a tracer; or nothing shows whether they are
+		// armed but another change of text.
 		if armed = r.testProbes() == nil; armed && p.off == nil {
 			r.noteArmed()
 		}

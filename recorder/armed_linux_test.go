@@ -20,8 +20,8 @@ func TestWatchProbes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		flag   string // kprobes/enabled; "" if there is no debugfs
-		place  string // the place's code without a probe; "" if it is what memory has
-		armed  string // with it
+		place  string // the place's code without a probe; "" if it is what memory has; "unknown"
+		armed  string // with it; "own" if probes are never ftrace's
 		rearm  bool
 		off    bool
 		became string // kprobes/enabled
@@ -31,6 +31,9 @@ func TestWatchProbes(t *testing.T) {
 		{"disarmed", "0\n", "plain", "", false, true, "0\n"},
 		{"armed again", "0\n", "plain", "", true, true, "1"},
 		{"the place is as it was", "", "", "BRK", false, true, ""},
+		{"no place, debugfs says it", "1\n", "unknown", "own", false, false, "1\n"},
+		{"no place, but probes may be ftrace's", "1\n", "unknown", "", false, true, "1\n"},
+		{"no place, no debugfs", "", "unknown", "own", false, true, ""},
 		{"the place is another one, and no change hits the probes", "1\n", "plain", "BRK", false, true, "1\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,6 +63,10 @@ func TestWatchProbes(t *testing.T) {
 				t.Fatal(err)
 			}
 			place.plain = place.armed
+			place.known = tt.place != "unknown"
+			is := ownProbes
+			ownProbes = tt.armed == "own"
+			t.Cleanup(func() { ownProbes = is })
 			copy(place.plain[:], tt.place)
 			copy(place.armed[:], tt.armed)
 			r.probes = &probes{root: tracefs[1], places: []*probePlace{place}, each: []string{"map"}, armed: 5}

@@ -50,6 +50,9 @@ func tracepointEvent(name string, id uint64) *perfdata.Event {
 	}}
 }
 
+// openEvent is open. Tests replace it.
+var openEvent = open
+
 // open opens an event on a CPU, for all tasks. The caller closes fd. Kernels before 6.0 do not
 // count lost records: then open removes that flag from e.Attr.ReadFormat.
 func open(e *perfdata.Event, cpu int) (fd int, err error) {

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,7 +39,8 @@ func (r *Recorder) listenForCPUs() {
 // A cpuState is what the steps of a CPU that went offline show (cpuhp_invoke_callback() of
 // kernel/cpu.c).
 type cpuState struct {
-	back bool // it went offline, and a step up was recorded since
+	back bool   // it went offline, and a step up was recorded since
+	up   uint64 // of a CPU without events: until then it was offline, in ns
 }
 
 // step takes a sample of cpuhp:cpuhp_enter, made at time t (ns). A step above its target is one
@@ -64,8 +64,17 @@ func (r *Recorder) step(p *tracepoint, raw []byte, t uint64) {
 	if i := r.ringOf(cpu); i >= 0 && t < r.rings[i].opened {
 		return // it is older than the CPU's events
 	}
-	switch s := r.steps[cpu]; {
-	case int32(step) > int32(target):
+	s, down := r.steps[cpu], int32(step) > int32(target)
+	switch {
+	case r.ringOf(cpu) < 0: // a step up is one of a CPU that comes online for the first time
+		if s == nil {
+			s = &cpuState{up: t}
+			if r.steps[cpu] = s; down {
+				s.up = r.listed // it came online unnoticed
+			}
+		}
+		s.back, s.up = s.back || !down, min(s.up, t)
+	case down:
 		r.steps[cpu] = new(cpuState)
 	case s != nil:
 		s.back = true
@@ -151,31 +160,40 @@ func cpuOf(msg []byte) (cpu int, ok bool) {
 
 // reopen opens new events on a CPU: those that it had are dead since it went offline
 // (perf_event_exit_cpu() in kernel/events/core.c). What it changed in between is not
-// recorded: from the last record of the old events until the new ones are open. A CPU that
-// is not online yet is left alone; another step or message comes when it is.
+// recorded: from the last record of the old events, or else since they were opened, until the new
+// ones are open. A CPU that had none was offline when r.listed was noted, and until its first step
+// if those are recorded. A CPU that is not online yet is left alone; another step or message comes when it is.
 func (r *Recorder) reopen(cpu int) error {
 	g, err := r.newRing(cpu)
 	if errors.Is(err, unix.ENODEV) {
 		return nil
 	}
-	from := uint64(0)
+	from := r.listed
+	if s := r.steps[cpu]; s != nil && r.ringOf(cpu) < 0 && r.followsSteps() {
+		from = max(from, s.up)
+	}
 	if i := r.ringOf(cpu); i >= 0 {
 		old := r.rings[i]
 		if err := errors.Join(r.drainRing(old), r.countLost(old)); err != nil {
 			return err
 		}
-		from = old.last
+		from = max(old.last, old.opened)
 		old.close()
 		r.rings = slices.Delete(r.rings, i, i+1)
+		if err != nil { // there is room for the new events now
+			g, err = r.newRing(cpu)
+		}
 	}
 	delete(r.steps, cpu)
 	if err == nil {
 		err = r.adopt(g, from)
 	}
 	if err != nil {
-		r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown", cpu), Remedy: "start a new recording", Err: err})
+		r.blind[cpu] = true
+		r.warnBlind(cpu, err)
 		return r.note(cpu, from, ^uint64(0))
 	}
+	delete(r.blind, cpu)
 	r.copy() // what the CPU changed meanwhile
 	return nil
 }
@@ -191,10 +209,34 @@ func (r *Recorder) adopt(g *ring, from uint64) error {
 		}
 	}
 	r.insert(g)
-	if err := r.note(g.cpu, from, g.opened); err != nil {
+	if err := r.note(g.cpu, min(from, g.opened), g.opened); err != nil {
 		return err
 	}
 	return r.index([]*ring{g})
+}
+
+// openBlind tries again to open the events of the CPUs that are not recorded, when a new piece
+// begins.
+func (r *Recorder) openBlind() {
+	for cpu := range r.blind {
+		g, err := r.newRing(cpu)
+		if err == nil {
+			r.insert(g)
+		}
+		if err == nil || errors.Is(err, unix.ENODEV) {
+			delete(r.blind, cpu)
+		}
+	}
+}
+
+// noteBlind writes to the journal which CPUs a piece lacks from its beginning.
+func (r *Recorder) noteBlind() error {
+	for _, cpu := range slices.Sorted(maps.Keys(r.blind)) {
+		if err := r.note(cpu, r.opened, ^uint64(0)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note writes a gap of a CPU to the journal. Times are in ns.

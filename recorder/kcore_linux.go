@@ -107,6 +107,13 @@ func textSpans(kallsyms *kcore.Kallsyms, modules []kcore.Module) (spans []span, 
 			joined = append(joined, s)
 		}
 	}
+	if drop := len(joined) - journal.MaxRanges; drop > 0 {
+		// The journal cannot say that more of them were read.
+		joined = slices.DeleteFunc(joined, func(s span) bool {
+			drop--
+			return drop >= 0 && (stext < s.lo || s.hi <= stext)
+		})
+	}
 	return joined, stext, nil
 }
 

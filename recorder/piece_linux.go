@@ -48,7 +48,7 @@ func (r *Recorder) begin() error {
 	}
 	r.piece = p
 	r.stats.Pieces++
-	return errors.Join(p.open(r), r.describe(), r.announce(), r.ready())
+	return errors.Join(p.open(r), r.describe(), r.noteBlind(), r.announce(), r.ready())
 }
 
 func (p *piece) open(r *Recorder) (err error) {

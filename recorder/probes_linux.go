@@ -331,7 +331,7 @@ func (r *Recorder) testProbes() error {
 		return err
 	}
 	for _, function := range testedOn {
-		if err = p.change(function); err == nil {
+		if err = r.change(function); err == nil {
 			break
 		}
 	}
@@ -350,17 +350,22 @@ func (r *Recorder) testProbes() error {
 	return err
 }
 
-// change changes text: it opens an event on a function, and closes it again.
-func (p *probes) change(function string) error {
+// change changes text: it opens an event on a function, on a CPU that is online, and closes it
+// again.
+func (r *Recorder) change(function string) error {
+	p := r.probes
 	name, err := p.add("p:"+probeGroup+"/test "+function, probesMade.Add(1))
 	if err != nil {
 		return err
 	}
 	t, err := readTracepoint(probeGroup + ":" + name)
 	if err == nil {
-		var fd int
-		if fd, err = open(tracepointEvent(t.name, t.id), 0); err == nil {
-			unix.Close(fd)
+		err = unix.ENODEV
+		for i := 0; i < len(r.rings) && errors.Is(err, unix.ENODEV); i++ {
+			var fd int
+			if fd, err = openEvent(tracepointEvent(t.name, t.id), r.rings[i].cpu); err == nil {
+				unix.Close(fd)
+			}
 		}
 	}
 	return errors.Join(err, p.remove(name))

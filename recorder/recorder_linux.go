@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -36,12 +37,14 @@ type Recorder struct {
 	*piece
 	number int // of the piece
 
-	opened   uint64 // when all events of the piece recorded
-	awake    uint64 // CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows while the machine is suspended
-	slept    bool   // the machine was suspended since awake was read
-	copying  bool   // a copy is being made
-	again    bool   // and another one is to follow
-	closing  bool   // no more copies are to be made than those that were asked for
+	opened   uint64       // when all events of the piece recorded
+	listed   uint64       // when the CPUs without events were offline, but for those of blind
+	blind    map[int]bool // CPUs whose events could not be opened when they were online
+	awake    uint64       // CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows while the machine is suspended
+	slept    bool         // the machine was suspended since awake was read
+	copying  bool         // a copy is being made
+	again    bool         // and another one is to follow
+	closing  bool         // no more copies are to be made than those that were asked for
 	done     chan copied
 	births   []uint32 // ids of programs that were loaded and not fetched yet
 	images   images
@@ -80,7 +83,7 @@ func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
+	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, blind: make(map[int]bool), steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
 		err = errors.Join(err, r.closeAll())
 		if r.piece != nil {
@@ -114,19 +117,11 @@ func (r *Recorder) start() (err error) {
 	for _, p := range r.points {
 		r.events = append(r.events, tracepointEvent(p.name, p.id))
 	}
-	cpus, err := onlineCPUs()
-	if err != nil {
+	if err := r.openOnline(); err != nil {
 		return err
 	}
-	for _, cpu := range cpus {
-		if err := r.openCPU(cpu); err != nil {
-			return err
-		}
-	}
-	if len(r.rings) == 0 {
-		return errors.New("no CPU is online")
-	}
 	r.opened = r.firstReading()
+	r.listOffline()
 	dir := r.opts.Dir
 	if r.opts.MaxSize > 0 {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -205,14 +200,62 @@ func parseCPUs(s string) (cpus []int, err error) {
 
 const maxCPUs = 1 << 16
 
-// openCPU opens the events on a CPU and maps its ring buffer.
-func (r *Recorder) openCPU(cpu int) error {
-	g, err := r.newRing(cpu)
-	if err != nil {
-		return err
+// openOnline opens the events on the CPUs that are online, and maps their ring buffers. It fails
+// if that is not possible on any. A CPU on which the kernel has no room for them is not recorded;
+// the journal says so.
+func (r *Recorder) openOnline() error {
+	var first error
+	for again := true; again; { // until all that are in the list are open: the others are offline
+		again = false
+		r.listed = now()
+		cpus, err := onlineCPUs()
+		if err != nil {
+			return err
+		}
+		for _, cpu := range cpus {
+			if r.ringOf(cpu) >= 0 || r.blind[cpu] {
+				continue
+			}
+			g, err := r.newRing(cpu)
+			switch {
+			case err == nil:
+				r.insert(g)
+				again = true
+			case errors.Is(err, unix.ENODEV): // it went offline
+			case len(r.rings) == 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
+				return err
+			default:
+				r.blind[cpu] = true
+				r.warnBlind(cpu, err)
+				first = cmp.Or(first, err)
+			}
+		}
 	}
-	r.insert(g)
+	if len(r.rings) == 0 {
+		return cmp.Or(first, errors.New("no CPU is online"))
+	}
 	return nil
+}
+
+// warnBlind warns that the events of a CPU cannot be opened.
+func (r *Recorder) warnBlind(cpu int, err error) {
+	remedy := "start a new recording"
+	switch {
+	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		remedy = "allow more open files (ulimit -n, fs.file-max), and start a new recording"
+	case errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EPERM):
+		remedy = "make the ring buffers smaller (-m), or allow more locked memory (ulimit -l, kernel.perf_event_mlock_kb), and start a new recording"
+	}
+	r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown, and so is all kernel text", cpu), Remedy: remedy, Err: err})
+}
+
+// listOffline notes that each CPU without events is offline now, if that is so.
+func (r *Recorder) listOffline() {
+	at := now()
+	cpus, err := onlineCPUs()
+	if err == nil && !slices.ContainsFunc(cpus, func(cpu int) bool { return r.ringOf(cpu) < 0 && !r.blind[cpu] }) {
+		r.listed = at
+	}
 }
 
 // insert adds a ring buffer, in the order of CPUs.
@@ -229,7 +272,7 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 	g = &ring{cpu: cpu}
 	for i, e := range r.events {
 		var fd int
-		if fd, err = open(e, cpu); err != nil {
+		if fd, err = openEvent(e, cpu); err != nil {
 			break
 		}
 		if i == 0 {
@@ -400,7 +443,9 @@ func (r *Recorder) rotate() error {
 	if err := r.lastRound(); err != nil {
 		return err
 	}
+	r.openBlind()
 	r.opened = r.firstReading()
+	r.listOffline()
 	if err := r.begin(); err != nil {
 		return err
 	}

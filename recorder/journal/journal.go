@@ -184,18 +184,29 @@ var (
 	errOrder   = errors.New("the end is before the beginning")
 )
 
-// maxLine bounds a line, in bytes. A line can have 16 KiB of code in hexadecimal digits, or some
-// 1,200 ranges of a copy. A longer line is an error.
-const maxLine = 1 << 16
+// maxLine bounds a line, in bytes. A line can have 16 KiB of code in hexadecimal digits, or
+// MaxRanges ranges of a copy. A longer line is an error.
+const maxLine = 1 << 20
+
+// MaxRanges is how many ranges a copy may have, so that its line can be read: each takes 55 bytes
+// at most.
+const MaxRanges = 1 << 14
 
 // Read returns the entries of a journal. The error is a [*FormatError]; the entries
 // before it are returned with it. A last line without a newline is ignored: the recorder
 // was killed while it wrote it.
 func Read(r io.Reader) ([]Entry, error) {
 	var entries []Entry
-	in := bufio.NewReaderSize(r, maxLine)
+	in := bufio.NewReaderSize(r, 1<<16)
+	var long []byte // the beginning of a line that is longer than the buffer
 	for line := 1; ; line++ {
 		b, err := in.ReadSlice('\n')
+		for long = long[:0]; err == bufio.ErrBufferFull && len(long) < maxLine; b, err = in.ReadSlice('\n') {
+			long = append(long, b...)
+		}
+		if len(long) > 0 {
+			b = append(long, b...)
+		}
 		if err == io.EOF {
 			if line == 1 {
 				return nil, &FormatError{line, errNoStart}
