@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -180,7 +179,7 @@ func (r *Recorder) ready() error {
 		return err
 	}
 	r.copy()
-	debug.FreeOSMemory() // of the lists of names and tasks, which are large
+	releaseMemory() // of the lists of names and tasks, which are large
 	return r.flush()
 }
 
@@ -221,7 +220,7 @@ func (r *Recorder) end(ended uint64) (err error) {
 		// They are in data now.
 		err = errors.Join(os.Remove(p.programs.path), os.Remove(p.types.path), os.Remove(filepath.Join(p.dir, perfdata.EarlyFeatures)))
 	}
-	debug.FreeOSMemory() // of what was only needed to end it
+	releaseMemory() // of what was only needed to end it
 	return err
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -213,7 +212,7 @@ func (r *Recorder) startCopy() {
 // finishCopy writes a finished copy to the journal, and starts the next one if one was asked for.
 func (r *Recorder) finishCopy(c copied) error {
 	r.copying = false
-	debug.FreeOSMemory() // of the lists of names
+	releaseMemory() // of the lists of names
 	if c.err != nil {
 		r.warn(fmt.Errorf("a copy of kernel text: %w", c.err))
 	} else {
