@@ -244,7 +244,7 @@ var unseenWriters = []string{
 // assumptions returns what else is assumed of how perf was run and of the machine.
 func (d *digest) assumptions() (list []string) {
 	if !d.r.OptionsKnown() && d.Guest == 0 {
-		list = append(list, "no event disabled while perf recorded (perf record --control): the recording does not have perf's options")
+		list = append(list, "no event disabled while perf recorded (perf record --control), and none for some tasks or modules only (-G, --filter): the recording does not have perf's options")
 	}
 	if d.Clock.Name == "perf" {
 		list = append(list, "CPUs' clocks differ by 50 ms at most (perf record -k CLOCK_MONOTONIC has one clock for all)")

@@ -251,6 +251,11 @@ func kindsOf(e *perfdata.Event) (k kinds) {
 	return k
 }
 
+// hasTimes reports whether the records of an event have a time: samples, and all others.
+func hasTimes(e *perfdata.Event) bool {
+	return e.Attr.SampleType&perfdata.SampleTime != 0 && e.Attr.Flags&perfdata.FlagSampleIDAll != 0
+}
+
 // see adds a record's time. Synthesized records have time 0 and are in no ring
 // buffer.
 func (r *ringBuffer) see(t uint64, sample bool) {

@@ -143,9 +143,13 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		}
 		some = true
 		overwrites = overwrites || s.isRead(ch, kind) && ch.event.Attr.Flags&perfdata.FlagWriteBackward != 0
-		if ch.system {
+		if ch.system && !s.inCgroup(ch.event) {
 			cpus[ch.cpu] = true
 		}
+	}
+	if !some && slices.ContainsFunc(s.rec.Events(), func(e *perfdata.Event) bool { return kindsOf(e)&kind != 0 && !hasTimes(e) }) {
+		c.none("the records of %s have no time (perf record --no-timestamp)", what)
+		return c
 	}
 	if !some {
 		c.none("no event of this recording records %s; that needs %s", what, asked)

@@ -96,7 +96,7 @@ func (s *scan) choose() {
 // misses ranks a listener by what it does not record: the changes of other tasks, what
 // its ring buffer overwrites, and what happens before it is enabled.
 func (s *scan) misses(l *listener) (rank int) {
-	if !l.system {
+	if !l.system || s.inCgroup(l.event) {
 		rank += 4
 	}
 	if l.event.Attr.Flags&perfdata.FlagWriteBackward != 0 {

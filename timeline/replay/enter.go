@@ -132,6 +132,8 @@ func (s *scan) enterChosen(rec *perfdata.Record, id *perfdata.SampleID, excess i
 	switch {
 	case e.foreign:
 		return nil, useNone
+	case id.Time == 0 && e.ch != nil && !hasTimes(e.ch.event):
+		return nil, useNone // the kernel recorded it at some time
 	case id.Time == 0:
 		return nil, useAnnounced
 	case e.ch == nil:

@@ -39,6 +39,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		b.Extent(1, 0) // no record has a time: nothing is inside the recording
 	}
 
+	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	s.coverage()
 	s.addGaps()
 	for _, buf := range s.buffers {
@@ -80,8 +81,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if !r.undated.kallsyms {
 		s.addListed(k)
 	}
-	ownCopy := r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
-	s.addPrograms(s.mayBeLater() && !ownCopy)
+	s.addPrograms(s.mayBeLater())
 	s.addCodeReads(k, r.Snapshot)
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {

@@ -168,9 +168,9 @@ func (s *scan) assignedIDs(listens uint64) (ids []assignedID, wrapped uint64) {
 
 	// Find the first FORK whose child got its id when all events listened.
 	latest := make(map[uint32]uint64) // time of each task's latest FORK, as a child or as a parent
-	base, execed := s.tasks.listed, s.execed()
-	if w := s.workload(); w != 0 {
-		base, latest[w] = w, execed
+	base := s.tasks.listed
+	if w, ok := s.workload(); ok {
+		base, latest[w.pid] = w.pid, s.execed()
 	}
 	if base == 0 {
 		return nil, 0
@@ -231,16 +231,6 @@ func (s *scan) missingIDs(ids []assignedID, end uint64) (out []unseenFork) {
 		}
 	}
 	return out
-}
-
-// workload returns the id of the process that perf started, or 0 if it started none.
-func (s *scan) workload() uint32 {
-	for _, e := range s.execs {
-		if s.perfExec[e.pid] {
-			return e.pid
-		}
-	}
-	return 0
 }
 
 // recordsTasks reports whether the FORKs of all tasks were recorded on every CPU, and

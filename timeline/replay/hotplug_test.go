@@ -178,10 +178,13 @@ func TestHotplug(t *testing.T) {
 		{"ids started again before the first FORK", func(w *tape) {
 			listens(w)
 			w.comm(10, 0, 0, 30, "perf-exec")
+			w.tick(10, 100)
 			w.tick(11, 100)
-			w.comm(10, 100, perfdata.MiscCommExec, 30, "sh")
-			w.fork(10, 100, 20, 30)
-			begin(w)
+			w.comm(10, 150, perfdata.MiscCommExec, 30, "sh")
+			w.fork(10, 160, 20, 30)
+			w.fork(10, 200, 21, 30)
+			w.poke(10, 500, 0x1100, "9090", "eb02")
+			w.tick(11, 600)
 			met(w)
 			end(w)
 		}, whole},

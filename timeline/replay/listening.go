@@ -80,26 +80,43 @@ func (s *scan) lowest() (lowest *ringBuffer) {
 	return lowest
 }
 
-// execed returns the time at which perf started its workload, or MaxTime if no record
-// shows it.
+// execed returns the latest time at which perf can have started its workload, or MaxTime if
+// no record shows it.
 //
 // "textreplay record" says in its journal when it was ready.
 func (s *scan) execed() uint64 {
 	if s.journal != nil && s.journal.ready != 0 {
 		return s.journal.ready
 	}
-	for _, e := range s.execs {
-		if s.perfExec[e.pid] {
-			return e.time
-		}
+	if e, ok := s.workload(); ok {
+		return e.time
 	}
 	return timeline.MaxTime
 }
 
+// workload returns the exec of perf's workload. Another perf may be waiting to start its own
+// workload when this one lists the processes. Then it is not known which process is this one's,
+// and the last exec counts, if there is one of each.
+func (s *scan) workload() (last exec, ok bool) {
+	first := make(map[uint32]uint64) // exec of each; later ones are of what the workload executes
+	for _, e := range s.execs {
+		if t, met := first[e.pid]; s.perfExec[e.pid] && (!met || e.time < t) {
+			first[e.pid] = e.time
+		}
+	}
+	for pid, t := range first {
+		if t > last.time || t == last.time && pid > last.pid {
+			last = exec{pid, t}
+		}
+	}
+	return last, len(first) > 0 && len(first) == len(s.perfExec)
+}
+
 // mayBeLater reports whether the recording may be one of the later files of perf record
-// --switch-output: the workload was started while perf wrote the first one.
+// --switch-output: the workload was started while perf wrote the first one, which has the
+// copy of kernel text.
 func (s *scan) mayBeLater() bool {
-	return (s.options.Switched || !s.options.Known) && s.execed() == timeline.MaxTime
+	return (s.options.Switched || !s.options.Known) && !s.ownCopy && s.execed() == timeline.MaxTime
 }
 
 // drained returns a time by which perf had drained the ring buffers for the first
@@ -209,6 +226,12 @@ func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 		}
 		c.limit(timeline.NotListening, 0, from, "%s: perf enables this event only after it has copied kernel text; changes in between were not recorded", what)
 	}
+}
+
+// inCgroup reports whether an event may have recorded a cgroup's tasks only: perf record -G is
+// for the events of the command line, not for the one that perf adds for text pokes.
+func (s *scan) inCgroup(e *perfdata.Event) bool {
+	return s.options.Cgroup && kindsOf(e)&takesPokes == 0
 }
 
 // confined returns why an event does not record every occurrence, or "" if it does. Any

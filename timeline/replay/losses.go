@@ -195,6 +195,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	texts := make(lossTexts)
 	lossy := s.unnamed > 0 // records of this kind may be lost
 	denied := false        // LOST_SAMPLES are missing
+	later := s.mayBeLater()
 	for _, b := range s.buffers {
 		all.add(&b.lossTally)
 		lossy = lossy || b.lost > 0 && (b.takes&kind != 0 || b.cpu < 0)
@@ -212,7 +213,9 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
 		// event after the last one that has some. If no LOST record contradicts the counts,
 		// it can only have lost records at the end, from a full ring buffer.
-		unread := t.lostSamples == 0 && s.mayContinue() || denied && t.unreadBy&kind != 0
+		// A later file of --switch-output has the counts of what all files lost, and its own
+		// LOST records only. So they cannot contradict the counts.
+		unread := t.lostSamples == 0 && s.mayContinue() || (denied || later && t.lost > 0) && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
 		open := counted && b.takes&t.unreadBy&kind != 0 && all.lostSamples > 0 && b.mayBeFull(s.ringSize())
 		if open {

@@ -182,6 +182,9 @@ func (s *scan) probeOf(e *perfdata.Event) *probeEvent {
 // kindsOf returns the kinds of records that an event takes, probes included.
 func (s *scan) kindsOf(e *perfdata.Event) kinds {
 	k := kindsOf(e)
+	if !hasTimes(e) {
+		return 0
+	}
 	if p := s.probeOf(e); p != nil {
 		switch p.role {
 		case probeARM64:

@@ -146,6 +146,35 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: another perf may have started its workload before the copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.comm(10, 0, 0, 8, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 120, perfdata.MiscCommExec, 8, "other")
+			w.poke(10, 150, 0x1100, "eb02", "9090")
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..150 known eb02",
+			"150..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: if one of them started none, the time of the copy is unknown", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.comm(10, 0, 0, 8, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 120, perfdata.MiscCommExec, 8, "other")
+			w.comm(10, 130, perfdata.MiscCommExec, 8, "more")
+			w.ticks(200, 800)
+			w.poke(10, 850, 0x1100, "eb02", "9090")
+			w.ticks(900, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording eb02",
+			"100..850 known eb02",
+			"850..1001 known 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
 		{"snapshot: without a workload, the time of the copy is unknown", func(w *tape) {
 			w.copied = true
 			w.ticks(100, 800)
@@ -296,6 +325,15 @@ func TestRecorded(t *testing.T) {
 			w.ticks(100, 400)
 			fillEnd(w)
 		}, fullEnd},
+		{"losses: LOST_SAMPLES of a later file have what earlier files lost, so they show no more", func(w *tape) {
+			uncounted(w)
+			w.lostSamples(10, 3) // in an earlier file
+			w.lostSamples(11, 3)
+		}, textLines(
+			"0..450 unconfirmed after-loss 9090",
+			"450..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed after-loss eb02")},
 		{"losses: LOST_SAMPLES show that a file is the last one", func(w *tape) {
 			w.events = append(w.events, onBoth(0))
 			w.ticks(100, 400)
@@ -718,6 +756,23 @@ func TestRecorded(t *testing.T) {
 			w.poke(20, 500, 0x1100, "9090", "eb02")
 			w.ticks(600, 1000)
 		}, spoiled("damaged")},
+
+		{"coverage: pokes without a time", func(w *tape) {
+			w.events[0].noTime = true
+			w.events = append(w.events, onBoth(0))
+			w.copied = true
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			flip(w)
+			w.tick(20, 600, 1000)
+			w.tick(21, 600, 1000)
+		}, "0.. unconfirmed no-coverage 9090\n"},
+		{"damage: a poke without a time, of an event whose records have times", func(w *tape) {
+			w.copied = true
+			w.ticks(100, 400)
+			w.poke(10, 0, 0x1100, "9090", "eb02")
+			w.ticks(500, 1000)
+		}, "0.. unconfirmed damaged 9090\n"},
 
 		{"damage: a map in the form of kernels before 3.16 is no damage", func(w *tape) {
 			w.ticks(100, 400)

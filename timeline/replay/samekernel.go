@@ -70,6 +70,9 @@ func (s *scan) misfit(name string, snap *kcore.Snapshot, during bool) error {
 	if msg == "" && snap.Core != nil {
 		msg = s.misfitCore(snap.Core, snap.Kallsyms)
 	}
+	if msg == "" && snap.Core != nil && !during { // a later copy may have a part of text only
+		msg = s.misfitPlace(snap)
+	}
 	if msg == "" {
 		return nil
 	}
@@ -164,6 +167,29 @@ func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
 	}
 	if want := s.report.Kernel; release != "" && want != "" && release != want {
 		return fmt.Sprintf("of another kernel: of release %s, the recording of %s", release, want)
+	}
+	return ""
+}
+
+// misfitPlace compares the place of the text in a copy with the kernel's map, if the copy's
+// kallsyms does not say where the text is. perf copies from the page of _stext on. A copy of all
+// of /proc/kcore begins before it, and has notes.
+func (s *scan) misfitPlace(snap *kcore.Snapshot) string {
+	if snap.Kallsyms != nil {
+		if _, _, ok := snap.Kallsyms.Text(); ok {
+			return ""
+		}
+	}
+	const largestPage = 64 << 10
+	lo := s.textLo &^ (largestPage - 1)
+	for _, seg := range snap.Core.Segments {
+		if seg.Addr >= s.textHi || seg.Addr+uint64(len(seg.Data)) <= s.textLo {
+			continue
+		}
+		if seg.Addr < lo && len(snap.Core.Note("VMCOREINFO")) == 0 || seg.Addr > lo+imageHead {
+			return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", seg.Addr, s.textLo)
+		}
+		break
 	}
 	return ""
 }

@@ -186,6 +186,39 @@ func TestMisfit(t *testing.T) {
 	}
 }
 
+// TestMisfitPlace: without a kallsyms, the place of a copy shows that it is of another boot. Where
+// it overlaps the recorded kernel, its bytes would be wrong.
+func TestMisfitPlace(t *testing.T) {
+	const base = 0x10000000
+	for _, tt := range []struct {
+		name  string
+		at    uint64 // of the copy
+		bytes int
+		fits  bool
+	}{
+		{"at the same place", base, 0x400000, true},
+		{"at _stext, behind the head of the image", base + 0x10000, 0x3f0000, true},
+		{"higher", base + 0x200000, 0x400000, false},
+		{"lower", base - 0x200000, 0x400000, false},
+		{"elsewhere", base + 0x1000000, 0x400000, true}, // nothing of it is used
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.textAt, w.text = true, tt.at, make([]byte, tt.bytes)
+			w.mapAt, w.mapEnd = base, base+0x400000
+			w.ticks(100, 1000)
+			r := w.replay()
+			want := "kcore_dir: of another boot: kernel text is at " + fmt.Sprintf("%#x", tt.at) + ", in the recording at 0x10000000"
+			if tt.fits {
+				want = ""
+			}
+			if r.Report.Misfit != want {
+				t.Errorf("%q, want %q", r.Report.Misfit, want)
+			}
+		})
+	}
+}
+
 // TestMovedModules: in a copy that was made while perf recorded, modules may be elsewhere if
 // not all loads are recorded.
 func TestMovedModules(t *testing.T) {

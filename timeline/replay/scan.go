@@ -66,6 +66,7 @@ type scan struct {
 	codeReads              *codeReads               // nil if no BPF image was read
 
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
+	ownCopy  bool            // the recording has the copy of text that perf made for it
 	execs    []exec
 	start    start
 	loads    []bpfEvent
@@ -620,8 +621,11 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 		return
 	}
 	ch, use := s.enterChosen(rec, &p.SampleID, p.Excess, takesPokes)
-	if use == useDuplicate {
+	switch use {
+	case useDuplicate:
 		s.report.Pokes.Duplicates++
+	case useAnnounced:
+		s.broken(rec, "no time")
 	}
 	if use != useRecorded {
 		return
@@ -637,6 +641,10 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 	}
 	ch, use := s.enterChosen(rec, &k.SampleID, k.Excess, takesSymbols)
 	if use != useRecorded && use != useAnnounced {
+		return
+	}
+	if use == useAnnounced && k.Flags&perfdata.KSymbolUnregister != 0 {
+		s.broken(rec, "no time, but perf announces no deaths")
 		return
 	}
 	var kind timeline.SymbolKind
@@ -677,6 +685,10 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 	}
 	_, use := s.enterChosen(rec, &e.SampleID, e.Excess, takesBPF)
 	if use != useRecorded && use != useAnnounced {
+		return
+	}
+	if use == useAnnounced && e.Kind == perfdata.BPFUnload {
+		s.broken(rec, "no time, but perf announces no unloads")
 		return
 	}
 	s.announcedLate = s.announcedLate || use == useAnnounced && s.newest > 0
@@ -791,6 +803,7 @@ func (s *scan) describe(r *Replay) {
 		rep.Producer = "perf " + v
 	}
 	args, err := rec.Cmdline()
+	confined := s.options.Cgroup
 	s.options, s.disabled = recordargs.Limits{}, nil
 	if s.machine == 0 {
 		s.options = recordargs.LimitsOf(args) // a guest's perf had another command line
@@ -799,6 +812,9 @@ func (s *scan) describe(r *Replay) {
 			s.options = recordargs.Limits{Known: true} // perf did not record this
 			rep.Producer = strings.TrimPrefix(rep.Producer, "perf ")
 		}
+	}
+	if s.options.Cgroup != confined {
+		s.chosen = false
 	}
 	if err == nil && len(args) > 0 {
 		rep.Producer = strings.TrimSpace(rep.Producer + ": " + strings.Join(args, " "))

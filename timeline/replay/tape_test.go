@@ -32,13 +32,15 @@ type tape struct {
 	pipe      bool   // a stream, which has no clean end
 	copied    bool   // there is a copy of kernel text
 	text      []byte // content of the copy; nil: NOPs
+	textAt    uint64 // its address, if not that of text
 	modules   []kcore.Module
 	tracing   string // TRACING_DATA
 	infos     []tapeInfo
 	kallsyms  string
 	cmdline   string // perf's, its words separated by spaces
 	groups    []perfdata.Group
-	mapEnd    uint64           // of the kernel's map; 0: the end of text
+	mapAt     uint64           // of the kernel's map; 0: the beginning of text
+	mapEnd    uint64           // likewise; 0: the end of text
 	buildID   string           // in the kernel's map
 	noIndex   bool             // as perf before 6.0 writes it
 	noIDs     bool             // records do not name their event, as in a recording of one event
@@ -60,6 +62,7 @@ type tapeEvent struct {
 	tid    int64    // -1: all tasks
 	ids    []uint64 // if not the usual ones; cpuOf has their CPUs
 	noLost bool     // does not count its own losses
+	noTime bool     // its records have no time
 }
 
 // A tapeInfo is the info of a BPF program of one function.
@@ -128,7 +131,10 @@ func (t *tape) begin() {
 	index := &perfdata.IDIndex{}
 	for i, e := range t.events {
 		a := e.attr
-		a.SampleType |= perfdata.SampleTID | perfdata.SampleTime
+		a.SampleType |= perfdata.SampleTID
+		if !e.noTime {
+			a.SampleType |= perfdata.SampleTime
+		}
 		if !t.noCPU {
 			a.SampleType |= perfdata.SampleCPU
 		}
@@ -161,7 +167,7 @@ func (t *tape) begin() {
 	if !t.noIndex {
 		t.must(t.w.IDIndex(index))
 	}
-	m := &perfdata.Mmap{PID: 0xffffffff, Addr: tapeTextLo, Len: cmp.Or(t.mapEnd, tapeTextHi) - tapeTextLo,
+	m := &perfdata.Mmap{PID: 0xffffffff, Addr: cmp.Or(t.mapAt, tapeTextLo), Len: cmp.Or(t.mapEnd, tapeTextHi) - cmp.Or(t.mapAt, tapeTextLo),
 		Filename: []byte("[kernel.kallsyms]_text"), SampleID: perfdata.SampleID{Event: t.made[0]}}
 	typ, misc := perfdata.RecordMMAP, uint16(perfdata.MiscKernel)
 	if t.buildID != "" {
@@ -386,7 +392,7 @@ func (t *tape) snapshot() *kcore.Snapshot {
 			t.text = bytes.Repeat([]byte{0x90}, tapeTextHi-tapeTextLo)
 		}
 		snap.Core = &kcore.Core{Machine: cmp.Or(t.machine, elf.EM_X86_64), Data: elf.ELFDATA2LSB,
-			Segments: []kcore.Segment{{Addr: tapeTextLo, Data: t.text}}}
+			Segments: []kcore.Segment{{Addr: cmp.Or(t.textAt, tapeTextLo), Data: t.text}}}
 		for _, m := range t.modules {
 			snap.Core.Segments = append(snap.Core.Segments, kcore.Segment{Addr: m.Addr, Data: bytes.Repeat([]byte{0x55}, int(m.Size))})
 		}
