@@ -428,7 +428,7 @@ var mutants = []mutant{
 		"t.lostSamples == 0 && s.mayContinue()", "false",
 		"TestRecorded/losses: a file of a perf that does not record its options need not be the last one"},
 	{"losses", "where some LOST_SAMPLES are missing, those of later events may be too", "scan.coverLosses",
-		"denied && t.unreadBy&kind != 0", "false",
+		"denied || later && t.lost > 0", "later && t.lost > 0",
 		"TestRecorded/losses: where some LOST_SAMPLES are missing, those of later events may be too"},
 	{"losses", "where an earlier event has LOST_SAMPLES, a later one may have lost records at the end", "scan.coverLosses",
 		"counted && b.takes&t.unreadBy&kind != 0 && all.lostSamples > 0 && b.mayBeFull(s.ringSize())", "false && all.lostSamples > 0",
