@@ -290,6 +290,7 @@ func TestRecorded(t *testing.T) {
 			w.lostSamples(20, 3)
 		}, openLoss},
 		{"losses: where some LOST_SAMPLES are missing, those of later events may be too", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
 			uncounted(w)
 			w.lostSamples(10, 3)
 		}, textLines(
