@@ -115,6 +115,9 @@ func Temp() (f *os.File, remove func(), err error) {
 	return f, func() { removed(path) }, nil
 }
 
+// signals is where the signals arrive that end a program.
+var signals = make(chan os.Signal, 1)
+
 // caught is where the signals go that end a program, nil if they end it.
 var caught atomic.Pointer[chan os.Signal]
 
@@ -122,7 +125,11 @@ var caught atomic.Pointer[chan os.Signal]
 // program, and that does not end it then. The second one ends it. It is for a program that
 // works until it is stopped, and has called [RemoveOnSignals]. After release, the context
 // has ended, and signals end the program again.
+//
+// Shells start a script's background jobs with SIGINT ignored. It ends such a program all the
+// same, as it ends perf record, because nothing else would.
 func SignalContext() (ctx context.Context, release func()) {
+	signal.Notify(signals, os.Interrupt)
 	ctx, stop := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 1)
 	caught.Store(&ch)
@@ -140,17 +147,16 @@ func SignalContext() (ctx context.Context, release func()) {
 // outputs before they do so. Signals that the program was started to ignore, as by
 // nohup, stay ignored. It is for main, to be called once.
 func RemoveOnSignals() {
-	c := make(chan os.Signal, 1)
 	for _, s := range deadly {
 		if !signal.Ignored(s) {
-			signal.Notify(c, s)
+			signal.Notify(signals, s)
 		}
 	}
 	go func() {
-		s := <-c
+		s := <-signals
 		if ch := caught.Swap(nil); ch != nil {
 			*ch <- s
-			s = <-c
+			s = <-signals
 		}
 		// The lock is kept: nothing is made from now on, or gets its name.
 		unfinished.Lock()

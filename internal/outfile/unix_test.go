@@ -344,21 +344,41 @@ func unfinishedOutputs() {
 	time.Sleep(time.Minute)
 }
 
-// TestSignalIgnored: what nohup keeps from the program is not asked for.
+// TestSignalIgnored: what nohup keeps from the program is not asked for. But a program that
+// works until it is stopped can be stopped where a shell made it ignore SIGINT.
 func TestSignalIgnored(t *testing.T) {
 	const role = "OUTFILE_TEST_IGNORED"
-	if os.Getenv(role) != "" {
+	switch os.Getenv(role) {
+	case "HUP":
 		RemoveOnSignals()
 		fmt.Println("ready")
 		time.Sleep(100 * time.Millisecond)
 		os.Exit(0)
+	case "INT":
+		RemoveOnSignals()
+		ctx, release := SignalContext()
+		fmt.Println("ready")
+		select {
+		case <-ctx.Done():
+			release()
+			os.Exit(0)
+		case <-time.After(time.Minute):
+			os.Exit(1)
+		}
 	}
+	t.Run("HUP", func(t *testing.T) { surviveIgnored(t, role, "HUP", syscall.SIGHUP) })
+	t.Run("INT", func(t *testing.T) { surviveIgnored(t, role, "INT", syscall.SIGINT) })
+}
+
+// surviveIgnored starts the test again with a signal that is ignored, sends it, and wants the
+// process to end by itself.
+func surviveIgnored(t *testing.T, role, name string, s syscall.Signal) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" -test.run='^TestSignalIgnored$'`, exe)
-	cmd.Env = append(os.Environ(), role+"=1")
+	cmd := exec.Command("sh", "-c", `trap "" `+name+`; exec "$0" -test.run='^TestSignalIgnored$'`, exe)
+	cmd.Env = append(os.Environ(), role+"="+name)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +389,7 @@ func TestSignalIgnored(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
