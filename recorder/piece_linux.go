@@ -209,7 +209,13 @@ func (r *Recorder) end(ended uint64) (err error) {
 	if err == nil && types != nil {
 		err = p.w.WriteFeature(perfdata.FeatureBPFBTF, types)
 	}
-	err = errors.Join(err, p.w.Close(), journal.Append(p.journal, &journal.Entry{End: &journal.End{Time: ended}}))
+	if err == nil {
+		err = p.w.Close()
+	}
+	if err == nil {
+		// Only now: the line says that data has all records.
+		err = journal.Append(p.journal, &journal.Entry{End: &journal.End{Time: ended}})
+	}
 	for _, b := range [][]byte{programs, types} {
 		if b != nil {
 			unix.Munmap(b)

@@ -56,6 +56,7 @@ type Recorder struct {
 	lossy    bool // a LOST record was taken in this round
 	told     bool // news has messages to read
 	missed   bool // a LOST record was ever taken: steps of CPUs may be among the lost records
+	failed   bool // a file could not be written, or a ring buffer not be read: the recording does not end cleanly
 }
 
 // copied is a finished copy, or why there is none.
@@ -313,6 +314,12 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 // Errors are those of writing the files and of epoll_wait(2). [Recorder.Close] must follow in
 // each case.
 func (r *Recorder) Run(ctx context.Context) error {
+	err := r.run(ctx)
+	r.failed = r.failed || err != nil
+	return err
+}
+
+func (r *Recorder) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.nudge)
 	defer stop()
 	next := time.Now().Add(r.opts.SnapshotEvery)
@@ -405,17 +412,22 @@ func (r *Recorder) Stats() Stats {
 
 // Close waits for a copy of text that is being made, takes the records that the ring buffers
 // still have, ends the recording, closes the events and removes the probes. It must be called
-// once.
+// once. If something could not be written, the recording is left as a recorder that is killed
+// leaves it: it is known up to the last round, and does not say that it has all records.
 func (r *Recorder) Close() error {
 	var err error
 	r.closing = true
-	for r.copying && err == nil {
+	for r.copying && err == nil && !r.failed {
 		err = r.turn() // else the ring buffers would be full before the copy is made
 	}
 	if r.copying {
 		<-r.done
 	}
-	err = errors.Join(err, r.lastRound())
+	if r.failed = r.failed || err != nil; r.failed {
+		err = errors.Join(err, r.piece.close())
+	} else {
+		err = r.lastRound()
+	}
 	return errors.Join(err, r.closeAll())
 }
 
@@ -494,11 +506,17 @@ func removePiece(dir string) error {
 // Dir returns the directory of the recording, or of the piece that is being written.
 func (r *Recorder) Dir() string { return r.dir }
 
-// lastRound takes the records that the ring buffers have, and ends the piece.
+// lastRound takes the records that the ring buffers have, and ends the piece. If it fails, the
+// piece has no end.
 func (r *Recorder) lastRound() error {
-	err := errors.Join(r.round(), r.count(true))
+	if err := errors.Join(r.round(), r.count(true)); err != nil {
+		return errors.Join(err, r.piece.close())
+	}
 	ended := now()
-	return errors.Join(err, r.round(), r.end(ended))
+	if err := errors.Join(r.round(), r.end(ended)); err != nil {
+		return errors.Join(err, r.piece.close())
+	}
+	return nil
 }
 
 // pieceDir returns the directory of a piece, which is counted from 1.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -110,6 +111,9 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	}
 	// To hand work from one thread to another costs more than recording does.
 	runtime.GOMAXPROCS(1)
+	// What is alive takes some hundred KB. By itself the heap would grow to 4 MB before it is
+	// collected.
+	debug.SetGCPercent(25)
 	ctx, release := outfile.SignalContext()
 	defer release()
 	r, err := recorder.Start(opts)
