@@ -18,7 +18,8 @@ import (
 // own file. A program's start runs code of all its packages, and the kernel maps 64 KB around
 // each page that it touches. The recorder needs a small part of them again.
 func releaseMemory() {
-	debug.FreeOSMemory()
+	// Last: it touches pages of its own, which need not come on top of the others.
+	defer debug.FreeOSMemory()
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
