@@ -3,7 +3,10 @@
 
 package disasm
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // a64System is a system register or a system instruction. The numbers are its
 // fields op0, op1, CRn, CRm and op2.
@@ -18,8 +21,8 @@ func (s a64System) key() uint16 {
 }
 
 var (
-	a64RegisterNames = a64RegisterMap()
-	a64OpNames       = a64SystemMap(a64SystemOps)
+	a64RegisterNames = sync.OnceValue(a64RegisterMap)
+	a64OpNames       = sync.OnceValue(func() map[uint16]string { return a64SystemMap(a64SystemOps) })
 )
 
 func a64SystemMap(list []a64System) map[uint16]string {
@@ -48,7 +51,7 @@ func a64SystemRegister(word uint32) string {
 	if key == dbgdtrrx && word>>21&1 == 0 {
 		return "dbgdtrtx_el0"
 	}
-	if name, ok := a64RegisterNames[key]; ok {
+	if name, ok := a64RegisterNames()[key]; ok {
 		return name
 	}
 	return fmt.Sprintf("s%d_%d_c%d_c%d_%d", key>>14, key>>11&7, key>>7&15, key>>3&15, key&7)

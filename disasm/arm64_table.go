@@ -356,7 +356,7 @@ func appendA64System(b []byte, word uint32) ([]byte, bool) {
 		b = appendA64Register(b, 'x', rt)
 		return fmt.Appendf(b, ", #%d, C%d, C%d, #%d", op1, cn, cm, op2), true
 	}
-	name, ok := a64OpNames[uint16(word>>5)]
+	name, ok := a64OpNames()[uint16(word>>5)]
 	hasRegister := strings.HasSuffix(name, ",")
 	if !ok {
 		name = fmt.Sprintf("sys #%d, C%d, C%d, #%d", op1, cn, cm, op2)

@@ -119,7 +119,7 @@ func TestARM64EntriesObjdump(t *testing.T) {
 // Every system register and system instruction that has a name here.
 func TestARM64SystemObjdump(t *testing.T) {
 	var words []uint32
-	for _, names := range []map[uint16]string{a64RegisterNames, a64OpNames} {
+	for _, names := range []map[uint16]string{a64RegisterNames(), a64OpNames()} {
 		for key := range names {
 			word := 0xd5000001 | uint32(key)<<5
 			words = append(words, word)
