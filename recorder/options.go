@@ -12,6 +12,10 @@ import (
 // ErrOptions is wrapped by the errors of [Start] about [Options] that are out of bounds.
 var ErrOptions = errors.New("invalid options")
 
+// ErrLocked is wrapped by the errors of [Start] about ring buffers that are larger than the user may
+// lock in memory.
+var ErrLocked = errors.New("more than may be locked in memory")
+
 // check returns an error if an option is out of bounds.
 func (o *Options) check() error {
 	switch {

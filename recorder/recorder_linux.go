@@ -203,7 +203,7 @@ func parseCPUs(s string) (cpus []int, err error) {
 const maxCPUs = 1 << 16
 
 // openOnline opens the events on the CPUs that are online, and maps their ring buffers. It fails
-// if that is not possible on any. A CPU on which the kernel has no room for them is not recorded;
+// if that is not allowed, or not possible on any. A CPU on which the kernel has no room for them is not recorded;
 // the journal says so.
 func (r *Recorder) openOnline() error {
 	var first error
@@ -224,7 +224,7 @@ func (r *Recorder) openOnline() error {
 				r.insert(g)
 				again = true
 			case errors.Is(err, unix.ENODEV): // it went offline
-			case len(r.rings) == 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
+			case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES): // all that is known would be lost
 				return err
 			default:
 				r.blind[cpu] = true
@@ -245,8 +245,8 @@ func (r *Recorder) warnBlind(cpu int, err error) {
 	switch {
 	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		remedy = "allow more open files (ulimit -n, fs.file-max), and start a new recording"
-	case errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EPERM):
-		remedy = "make the ring buffers smaller (-m), or allow more locked memory (ulimit -l, kernel.perf_event_mlock_kb), and start a new recording"
+	case errors.Is(err, unix.ENOMEM):
+		remedy = "make the ring buffers smaller (-m), and start a new recording"
 	}
 	r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown, and so is all kernel text", cpu), Remedy: remedy, Err: err})
 }

@@ -5,6 +5,7 @@ package recorder
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -36,6 +37,9 @@ type ring struct {
 
 func mapRing(fd, cpu, pages int) (*ring, error) {
 	mem, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if errors.Is(err, unix.EPERM) {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the ring buffer of CPU %d, %d pages: %w", cpu, pages, err)
 	}

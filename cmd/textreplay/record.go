@@ -124,6 +124,8 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 		return usagef("%w; record makes a new directory", err)
 	case errors.Is(err, errors.ErrUnsupported):
 		return inputError(err)
+	case errors.Is(err, recorder.ErrLocked):
+		return inputError(fmt.Errorf("%w; make them smaller (-m), raise kernel.perf_event_mlock_kb, or run as root or with CAP_IPC_LOCK", err))
 	case errors.Is(err, fs.ErrPermission):
 		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or lower kernel.perf_event_paranoid", err))
 	case err != nil:

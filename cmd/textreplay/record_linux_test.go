@@ -91,8 +91,8 @@ func (r *recording) stop(t *testing.T) {
 }
 
 // usage returns the CPU time that the process has taken, in all its threads, and its
-// resident memory in bytes.
-func (r *recording) usage(t *testing.T) (cpu time.Duration, resident int) {
+// resident memory in bytes, now and at its peak.
+func (r *recording) usage(t *testing.T) (cpu time.Duration, resident, peak int) {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/", r.Process.Pid)
 	threads, err := filepath.Glob(dir + "task/*/schedstat")
@@ -115,9 +115,15 @@ func (r *recording) usage(t *testing.T) (cpu time.Duration, resident int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	kb, _ := strconv.Atoi(strings.Fields(rest)[0])
-	return cpu, kb << 10
+	number := func(name string) int {
+		_, rest, _ := strings.Cut(string(status), name+":")
+		kb, err := strconv.Atoi(strings.Fields(rest)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kb << 10
+	}
+	return cpu, number("VmRSS"), number("VmHWM")
 }
 
 // births returns the symbols of the test's programs that a recording has.
@@ -179,12 +185,12 @@ func TestRecordLoad(t *testing.T) {
 		p.Close()
 	}
 	time.Sleep(time.Second)
-	fast, fastMemory := r.usage(t)
+	fast, fastMemory, _ := r.usage(t)
 	pause := 40 * time.Millisecond // four records for each program
 	n := int(slow / pause)
 	perfCPU, perfMemory := time.Duration(0), 0
 	if perf != nil {
-		perfCPU, _ = perf.usage(t)
+		perfCPU, _, _ = perf.usage(t)
 	}
 	began := time.Now()
 	for range n {
@@ -193,13 +199,13 @@ func TestRecordLoad(t *testing.T) {
 		time.Sleep(pause)
 	}
 	took := time.Since(began)
-	cpu, memory := r.usage(t)
+	cpu, memory, peak := r.usage(t)
 	share := float64(cpu-fast) / float64(took) * 100
-	t.Logf("textreplay record: %d programs: %v of CPU time, %d MiB; then %.0f records each second: %.2f %% of a core, %d MiB",
-		programs, fast, fastMemory>>20, 4*float64(n)/took.Seconds(), share, memory>>20)
+	t.Logf("textreplay record: %d programs: %v of CPU time, %d MiB; then %.0f records each second: %.2f %% of a core, %d MiB, %d MiB at the peak",
+		programs, fast, fastMemory>>20, 4*float64(n)/took.Seconds(), share, memory>>20, peak>>20)
 	if perf != nil {
 		before := perfCPU
-		perfCPU, perfMemory = perf.usage(t)
+		perfCPU, perfMemory, _ = perf.usage(t)
 		t.Logf("perf record: %v of CPU time before; then %.2f %% of a core, %d MiB", before, float64(perfCPU-before)/float64(took)*100, perfMemory>>20)
 		perf.stop(t)
 		n, lost := births(t, theirs)
@@ -214,6 +220,9 @@ func TestRecordLoad(t *testing.T) {
 	if share > 10 || memory > 100<<20 {
 		t.Errorf("%.2f %% of a core, %d MiB", share, memory>>20)
 	}
+	if os.Getenv("TEXTREPLAY") != "" && !testing.Short() && (memory >= 20_000_000 || peak > 20<<20) {
+		t.Errorf("%d bytes are resident, %d at the peak; want less than 20 MB", memory, peak)
+	}
 }
 
 // TestRecordKilled kills the recorder at many moments. What it leaves has every program
@@ -222,6 +231,9 @@ func TestRecordKilled(t *testing.T) {
 	moments := 12
 	if testing.Short() {
 		moments = 3
+	}
+	if n, err := strconv.Atoi(os.Getenv("TEXTREPLAY_MOMENTS")); err == nil {
+		moments = n
 	}
 	random := rand.New(rand.NewPCG(18, 0))
 	answered := 0
@@ -357,6 +369,77 @@ func TestRecordGrows(t *testing.T) {
 	}
 	after := 0
 	eventually(t, func() bool { after = total(); return after >= before+2*programs }, "the page has the new changes", func() any { return after })
+}
+
+// TestRecordPieces: each piece answers alone, also the last one, which SIGTERM ends.
+func TestRecordPieces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	p, _, _ := aProgram(t)
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, ok := info.JitedInsns()
+	if !ok || len(code) == 0 {
+		t.Skip("this kernel compiles no BPF programs, or does not show their code")
+	}
+	id, _ := info.ID()
+	first := filepath.Join(dir, "000001")
+	r := &recording{Cmd: exec.Command("textreplay", "record", "-o", dir, "--max-size", "1M", "-m", "1024")}
+	r.Stderr = &r.stderr
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Process.Kill(); r.Wait() })
+	for i := 0; ; i++ {
+		if info, err := os.Stat(filepath.Join(first, "data")); err == nil && info.Size() > 4096 {
+			break
+		}
+		if time.Sleep(50 * time.Millisecond); i > 200 {
+			r.Process.Kill()
+			r.Wait()
+			t.Skipf("this machine allows no recording: %s", r.stderr.String())
+		}
+	}
+	last := uint64(0)
+	for i := 0; i < 20_000; i++ {
+		p, _, after := aProgram(t)
+		p.Close()
+		last = after
+		if _, err := os.Stat(filepath.Join(dir, "000003")); err == nil && i%100 == 99 {
+			break
+		}
+	}
+	r.stop(t)
+	pieces, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(pieces) < 3 {
+		t.Fatalf("%d pieces, %v\n%s", len(pieces), err, r.stderr.String())
+	}
+	for _, piece := range pieces {
+		// Elsewhere, without the others.
+		alone := filepath.Join(t.TempDir(), "alone")
+		if err := os.CopyFS(alone, os.DirFS(piece)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := exec.Command("textreplay", "at", "-i", alone, "bpf_prog_"+info.Tag+"_textreplay", "end", "--format", "raw", "-n", strconv.Itoa(len(code))).Output()
+		if err != nil || !bytes.Equal(got, code) {
+			t.Errorf("%s: program %d: % x, %v; the kernel shows % x", piece, id, got, err, code)
+		}
+		x, err := replay.Load(alone, replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Recording.CleanEnd(); err != nil || piece == pieces[len(pieces)-1] && x.Report.Trusted.To < last {
+			t.Errorf("%s: %v, horizon %d, the last program was loaded at %d", piece, err, x.Report.Trusted.To, last)
+		}
+		x.Close()
+		if perf, err := exec.LookPath("perf"); err == nil {
+			if out, err := exec.Command(perf, "report", "-i", alone, "--stats").CombinedOutput(); err != nil {
+				t.Errorf("%s: perf: %v\n%s", piece, err, out)
+			}
+		}
+	}
 }
 
 // eventually waits until done returns true, for a minute at most.
