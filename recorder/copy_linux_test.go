@@ -160,3 +160,40 @@ func TestModuleBelowText(t *testing.T) {
 		}
 	}
 }
+
+// TestNudgeClosed: whoever wakes a recorder that is closed does not write to a file that has got
+// the number of its eventfd.
+func TestNudgeClosed(t *testing.T) {
+	r := started(t, Options{Dir: filepath.Join(t.TempDir(), "rec")})
+	wake := r.wake
+	var over atomic.Bool
+	done := make(chan bool)
+	go func() { // the race detector sees it
+		for !over.Load() {
+			r.nudge()
+		}
+		close(done)
+	}()
+	err := r.Close()
+	over.Store(true)
+	if <-done; err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "other")
+	var files []*os.File
+	for range wake + 1 { // one of them has the number
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+		if int(f.Fd()) == wake {
+			break
+		}
+	}
+	r.nudge()
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+		t.Errorf("%d files, one has %d bytes, %v", len(files), info.Size(), err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ type Recorder struct {
 	rings  []*ring           // by CPU
 	poll   int               // epoll: rings, and news of the CPUs
 	wake   int               // eventfd: Run is to look at done
+	waking sync.Mutex        // of wake, which others may write to when the recorder is closed
 	news   int               // netlink socket: CPUs that go online and offline; -1 if there is none
 	mem    *memory           // nil if it cannot be read
 
@@ -397,10 +399,13 @@ func (r *Recorder) ringOf(cpu int) int {
 
 const flushInterval = 200 * time.Millisecond
 
-// nudge makes Run look at what changed. Any goroutine may call it.
+// nudge makes Run look at what changed. Any goroutine may call it, also when the recorder is closed.
 func (r *Recorder) nudge() {
-	b := binary.NativeEndian.AppendUint64(nil, 1)
-	unix.Write(r.wake, b)
+	r.waking.Lock()
+	defer r.waking.Unlock()
+	if r.wake >= 0 { // else another file may have its number
+		unix.Write(r.wake, binary.NativeEndian.AppendUint64(nil, 1))
+	}
 }
 
 // Stats returns what was recorded so far. Like the other methods, it must not be called
@@ -437,6 +442,8 @@ func (r *Recorder) closeAll() error {
 		g.close()
 	}
 	r.rings = nil
+	r.waking.Lock()
+	defer r.waking.Unlock()
 	for _, fd := range []*int{&r.poll, &r.wake, &r.news} {
 		if *fd >= 0 {
 			unix.Close(*fd)
