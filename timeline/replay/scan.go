@@ -273,8 +273,8 @@ func (s *scan) shouldReadAhead() bool {
 // read them once more, see reopen.
 func (s *scan) readAll() bool {
 	total, done := s.rec.Size(), int64(0)
-	const step = 1 << 24
-	next := int64(step)
+	const step, longStep = 1 << 24, 1 << 27
+	next, long := int64(step), int64(longStep)
 	sc := s.rec.Scan()
 	unload := sc.Unload
 	account := func(bytes int) {
@@ -283,7 +283,10 @@ func (s *scan) readAll() bool {
 		}
 		next = done + step
 		if total > unloadAbove {
-			unload()
+			if unload(); done >= long {
+				s.rec.Unload() // some of what was read before was read again
+				long = done + longStep
+			}
 		}
 		if s.progress != nil {
 			s.progress(min(done, total), total)
