@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 )
@@ -14,16 +15,27 @@ import (
 // Build makes an image of all facts that were added so far. Facts may be added
 // afterwards; they do not change the image. The image reads the snapshot's bytes in
 // place. The only error is [ErrTooLarge].
-func (b *Builder) Build() (*Image, error) {
+func (b *Builder) Build() (*Image, error) { return b.build(false) }
+
+// Finish is [Builder.Build] for the last image, and takes less memory: the builder, its clones and
+// those that it was cloned from must not be used any more.
+func (b *Builder) Finish() (*Image, error) { return b.build(true) }
+
+// build makes an image. consume says that the log is not needed any more.
+func (b *Builder) build(consume bool) (*Image, error) {
 	b.settle()
 	b = b.withWindows()
-	if b.added >= manyPokes {
+	if consume = consume && b.added >= b.limits.consume; consume {
+		b.queue.current, b.queue.empty = nil, nil
+		debug.FreeOSMemory()
+	} else if b.added >= manyPokes {
 		b.queue.current, b.queue.empty = nil, nil
 		runtime.GC()
 	}
 	lines := b.log.index(len(b.sites))
 	d := &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
 	d.pairs = b.pairing()
+	d.consume = consume && d.pairs == nil
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
 		d = &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
@@ -43,6 +55,7 @@ const manyPokes = 1 << 20
 type build struct {
 	*Builder
 	lines    lineIndex
+	consume  bool   // parts of the log are given up when the histories of their sites are there
 	arena    []byte // the builder's, and behind it the code of programs and copies
 	tooLarge bool
 	// textCrowded is set if a piece of core text has too many facts to find out

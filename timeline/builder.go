@@ -25,12 +25,13 @@ type limits struct {
 	content uint64 // bytes of different contents
 	spare   int    // see spareFacts
 	shard   int    // see shardPokes
+	consume uint32 // from how many pokes on Finish gives up the log
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts, shard: shardPokes}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts, shard: shardPokes, consume: manyPokes}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).

@@ -100,6 +100,59 @@ func (l *lineLog) index(sites int) lineIndex {
 	return x
 }
 
+// needs returns for each slab the last shard that reads it, and the sum of these. shardOf has the
+// shard of each site.
+func (l *lineLog) needs(shardOf []uint32) (last []uint32, sum int) {
+	last = make([]uint32, len(l.slabs))
+	for i, s := range l.owners {
+		p := &last[i/slabSize]
+		*p = max(*p, shardOf[s])
+	}
+	for _, k := range last {
+		sum += int(k)
+	}
+	return last, sum
+}
+
+// partition puts the lines of the first shards first, those of the next ones behind them, and
+// so on, in bins of equally many shards. It works in place, and adapts x. No line can be added
+// afterwards.
+func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
+	const bins = 8
+	bin := func(i uint32) int { return int(shardOf[l.owners[i]]) * bins / shards }
+	var next, end [bins]uint32
+	was := make([]uint32, len(l.owners)) // where the line at an index was
+	for i := range was {
+		was[i] = uint32(i)
+		end[bin(uint32(i))]++
+	}
+	for k, sum := 0, uint32(0); k < bins; k++ {
+		next[k] = sum
+		sum += end[k]
+		end[k] = sum
+	}
+	for k := range bins {
+		for i := next[k]; i < end[k]; i = next[k] {
+			to := bin(i)
+			j := next[to]
+			next[to]++
+			if to != k {
+				p, q := l.at(i), l.at(j)
+				*p, *q = *q, *p
+				l.owners[i], l.owners[j] = l.owners[j], l.owners[i]
+				was[i], was[j] = was[j], was[i]
+			}
+		}
+	}
+	is := make([]uint32, len(was))
+	for i, k := range was {
+		is[k] = uint32(i)
+	}
+	for i, k := range x.lines {
+		x.lines[i] = is[k]
+	}
+}
+
 // put appends a poke of the edit k to s, the i-th site.
 func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
 	step, order := t-s.newest, b.added-s.order

@@ -83,6 +83,11 @@ type assembly struct {
 	done   int       // of how many it is known where they are in the image
 	failed bool      // a worker has panicked
 
+	// If the log is given up: the slabs that are not needed after each shard, and of how many that
+	// were given up the memory was not returned yet.
+	after [][]uint32
+	given int
+
 	growing sync.RWMutex // read-locked while tables are written to
 
 	unpatchedOnce sync.Once
@@ -97,6 +102,9 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 	shards := d.shards(lives, padding, written)
 	a := &assembly{build: d, room: d.spareRoom()}
 	a.turn.L = &a.lock
+	if d.consume {
+		a.planGivingUp(shards)
+	}
 	empty := d.fork()
 	inParallel(min(runtime.GOMAXPROCS(0), len(shards)), func() {
 		finished := false
@@ -121,6 +129,9 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 				a.room.text, a.room.other = a.room.text-used.text, a.room.other-used.other
 			}
 			a.append(w)
+			if d.consume {
+				a.giveUp(k)
+			}
 		}
 		finished = true
 	})
@@ -273,6 +284,47 @@ func (a *assembly) append(w *build) {
 	}
 	a.growing.RUnlock()
 }
+
+// planGivingUp finds out after which shards the slabs of the log are not read any more. If that
+// is the end for most of them, because pokes came in random order, the log is partitioned.
+func (a *assembly) planGivingUp(shards []shard) {
+	shardOf := make([]uint32, len(a.sites))
+	for k := range shards {
+		for _, s := range shards[k].sites {
+			shardOf[s] = uint32(k)
+		}
+	}
+	last, sum := a.log.needs(shardOf)
+	if sum > len(last)*len(shards)*3/5 {
+		a.log.partition(&a.lines, shardOf, len(shards))
+		last, _ = a.log.needs(shardOf)
+	}
+	a.after = make([][]uint32, len(shards))
+	for slab, k := range last {
+		a.after[k] = append(a.after[k], uint32(slab))
+	}
+}
+
+// giveUp gives up the slabs that are not needed after a shard, which was appended, as were all
+// before it. So the log shrinks while the tables of the image grow.
+func (a *assembly) giveUp(k int) {
+	a.lock.Lock()
+	for _, slab := range a.after[k] {
+		a.log.slabs[slab] = nil
+	}
+	a.given += len(a.after[k])
+	enough := a.given >= returnSlabs
+	if enough {
+		a.given = 0
+	}
+	a.lock.Unlock()
+	if enough {
+		debug.FreeOSMemory()
+	}
+}
+
+// returnSlabs is of how many slabs the memory is returned at once: 16 MiB.
+const returnSlabs = 128
 
 // offsets are where the tables of a shard begin in those of the image.
 type offsets struct{ fragment, leaf, node, state, conflict, claim uint32 }

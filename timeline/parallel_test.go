@@ -56,6 +56,52 @@ func TestSameOnAnyNumberOfCPUs(t *testing.T) {
 	}
 }
 
+// TestFinish: the image is that of Build, and the log is given up, on any number of CPUs, in any
+// order of pokes.
+func TestFinish(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	const sites, pokes, lo = 3_000, 400_000, 0x1_0000
+	for _, random := range []bool{false, true} {
+		for _, cpus := range []int{1, 2, 5} {
+			runtime.GOMAXPROCS(cpus)
+			rng := rand.New(rand.NewPCG(1, 2))
+			b := NewBuilder()
+			b.Extent(100, 1<<40)
+			b.Text(lo, lo+sites*16)
+			b.limits.shard, b.limits.consume = 2_000, pokes
+			on := make([]bool, sites)
+			for i := range pokes {
+				k := i % sites
+				if random {
+					k = rng.IntN(sites)
+				}
+				old, fresh := []byte{0x0f, 0x1f, 0x44, 0, 0}, []byte{0xe8, byte(k), byte(k >> 8), 0, 0}
+				if on[k] {
+					old, fresh = fresh, old
+				}
+				on[k] = !on[k]
+				b.Poke(&Poke{Addr: lo + uint64(k)*16, Time: 1000 + uint64(i)*1500, Old: old, New: fresh, CPU: 1})
+			}
+			want := mustBuild(t, b)
+			im, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(im.Encode(), want.Encode()) {
+				t.Errorf("random %v, %d CPUs: Finish makes another image than Build", random, cpus)
+			}
+			if len(b.log.slabs) < 10 {
+				t.Fatalf("the log has only %d slabs", len(b.log.slabs))
+			}
+			for i, slab := range b.log.slabs {
+				if slab != nil {
+					t.Errorf("random %v, %d CPUs: slab %d of %d was not given up", random, cpus, i, len(b.log.slabs))
+				}
+			}
+		}
+	}
+}
+
 // manyFacts returns a builder with facts of all kinds: pokes in and out of order, twice,
 // of several lengths, that contradict one another; code that comes and goes; gaps.
 func manyFacts(seed uint64) *Builder {

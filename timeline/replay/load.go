@@ -350,7 +350,7 @@ func (r *Replay) load(opts Options) error {
 		return err
 	}
 	s.freeChunks = nil
-	im, err := s.b.Build()
+	im, err := s.b.Finish()
 	if err != nil {
 		return err
 	}
