@@ -225,16 +225,14 @@ func (e *export) fromPipe() bool {
 // those that appear in the directory of --watch, until ctx is done.
 func (e *export) feed(ctx context.Context, work chan<- string, args []string) error {
 	for _, path := range args {
-		work <- path
+		select {
+		case work <- path:
+		case <-ctx.Done():
+			return nil
+		}
 	}
 	if e.fromPipe() {
-		lines := bufio.NewScanner(e.stdin)
-		for lines.Scan() {
-			if path := lines.Text(); path != "" {
-				work <- path
-			}
-		}
-		if err := lines.Err(); err != nil {
+		if err := e.feedNames(ctx, work); err != nil {
 			return inputError(err)
 		}
 	}
@@ -261,6 +259,42 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 		}
 		select {
 		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// feedNames sends the names that come on standard input, until ctx is done.
+func (e *export) feedNames(ctx context.Context, work chan<- string) error {
+	names, failed := make(chan string), make(chan error, 1)
+	go func() { // it may wait for a name for ever
+		defer close(failed)
+		defer close(names)
+		lines := bufio.NewScanner(e.stdin)
+		for lines.Scan() {
+			select {
+			case names <- lines.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+		failed <- lines.Err()
+	}()
+	for {
+		select {
+		case path, ok := <-names:
+			if !ok {
+				return <-failed
+			}
+			if path == "" {
+				continue
+			}
+			select {
+			case work <- path:
+			case <-ctx.Done():
+				return nil
+			}
 		case <-ctx.Done():
 			return nil
 		}

@@ -370,6 +370,46 @@ func record(t *testing.T, from, to string) {
 	}
 }
 
+// TestExportWatchNames: export --watch that still waits for names on standard input ends at the
+// first signal.
+func TestExportWatchNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such signals")
+	}
+	rec, err := filepath.Abs("../../testdata/small/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("pieces", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := asProcess(t, "export", "-o", "tables", "--watch", "pieces", "--files-from", "-")
+	var stdout, stderr lockedBuffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	names, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer names.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(names, rec)
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(stdout.text(), "542 changes"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			cmd.Process.Kill()
+			t.Fatalf("%s%s", stdout.text(), stderr.text())
+		}
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, stderr.text())
+	}
+}
+
 // TestExportWatchKilled: export --watch that is killed and started again while a recorder makes
 // pieces, at any moments, leaves the same tables as an export of all pieces.
 func TestExportWatchKilled(t *testing.T) {

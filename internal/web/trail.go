@@ -75,7 +75,7 @@ func (w writer) String() string {
 	case !w.known:
 		return w.comm
 	case w.comm == "":
-		return fmt.Sprintf("[%d]", w.tid)
+		return fmt.Sprintf("?[%d]", w.tid)
 	}
 	return fmt.Sprintf("%s[%d]", w.comm, w.tid)
 }
