@@ -202,9 +202,10 @@ func (b *lockedBuffer) text() string {
 	return b.b.String()
 }
 
-// TestExportWatch: export --watch takes what is finished, and only that, and ends when it is
-// told to.
-func TestExportWatch(t *testing.T) {
+// withSignals skips a test where there are no signals. It changes to a new directory, and returns
+// the directory of the recordings.
+func withSignals(t *testing.T) (data string) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such signals")
 	}
@@ -213,6 +214,37 @@ func TestExportWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
+	return data
+}
+
+// A watching is an export that goes on until it is told to end.
+type watching struct {
+	*exec.Cmd
+	t              *testing.T
+	stdout, stderr lockedBuffer
+}
+
+func newWatching(t *testing.T, args ...string) *watching {
+	w := &watching{Cmd: asProcess(t, args...), t: t}
+	w.Stdout, w.Stderr = &w.stdout, &w.stderr
+	return w
+}
+
+// wait waits until the export has printed a text.
+func (w *watching) wait(what string) {
+	w.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(w.stdout.text(), what); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Process.Kill()
+			w.t.Fatalf("no %q in\n%s%s", what, w.stdout.text(), w.stderr.text())
+		}
+	}
+}
+
+// TestExportWatch: export --watch takes what is finished, and only that, and ends when it is
+// told to.
+func TestExportWatch(t *testing.T) {
+	data := withSignals(t)
 	piece := func(from, to string) {
 		t.Helper()
 		if err := os.CopyFS("new", os.DirFS(filepath.Join(data, from, "rec.data"))); err != nil {
@@ -225,23 +257,12 @@ func TestExportWatch(t *testing.T) {
 	if err := os.Mkdir("pieces", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr lockedBuffer
-	cmd := asProcess(t, "export", "-o", "tables", "--watch", "pieces", "--every", "20ms")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd := newWatching(t, "export", "-o", "tables", "--watch", "pieces", "--every", "20ms")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	wait := func(what string) {
-		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !strings.Contains(stdout.text(), what); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				cmd.Process.Kill()
-				t.Fatalf("no %q in\n%s%s", what, stdout.text(), stderr.text())
-			}
-		}
-	}
 	piece("small", "000001")
-	wait("pieces/000001: 542 changes")
+	cmd.wait("pieces/000001: 542 changes")
 	// perf has not finished this one: its header has no size of the data.
 	piece("hotplug", "000002")
 	unfinished := filepath.Join("pieces", "000002", "data")
@@ -257,19 +278,19 @@ func TestExportWatch(t *testing.T) {
 	}
 	beginJournal(t, filepath.Join("pieces", "000002"))
 	time.Sleep(200 * time.Millisecond)
-	done := strings.Contains(stdout.text(), "000002")
+	done := strings.Contains(cmd.stdout.text(), "000002")
 	piece("lossy", "000003")
 	time.Sleep(100 * time.Millisecond)
-	done = done || strings.Contains(stdout.text(), "000002") // 000003 is not the recorder's
-	beginJournal(t, filepath.Join("pieces", "000003"))       // the recorder has gone on: 000002 will not change any more
-	wait("pieces/000002: ")
-	wait("pieces/000003: ")
+	done = done || strings.Contains(cmd.stdout.text(), "000002") // 000003 is not the recorder's
+	beginJournal(t, filepath.Join("pieces", "000003"))           // the recorder has gone on: 000002 will not change any more
+	cmd.wait("pieces/000002: ")
+	cmd.wait("pieces/000003: ")
 	if done {
 		t.Error("000002 was exported before it was finished")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, stderr.text())
+		t.Errorf("%v\n%s", err, cmd.stderr.text())
 	}
 }
 
@@ -373,20 +394,11 @@ func record(t *testing.T, from, to string) {
 // TestExportWatchNames: export --watch that still waits for names on standard input ends at the
 // first signal.
 func TestExportWatchNames(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no such signals")
-	}
-	rec, err := filepath.Abs("../../testdata/small/rec.data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
+	data := withSignals(t)
 	if err := os.Mkdir("pieces", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	cmd := asProcess(t, "export", "-o", "tables", "--watch", "pieces", "--files-from", "-")
-	var stdout, stderr lockedBuffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd := newWatching(t, "export", "-o", "tables", "--watch", "pieces", "--files-from", "-")
 	names, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -395,32 +407,20 @@ func TestExportWatchNames(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintln(names, rec)
-	for end := time.Now().Add(2 * time.Minute); !strings.Contains(stdout.text(), "542 changes"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			cmd.Process.Kill()
-			t.Fatalf("%s%s", stdout.text(), stderr.text())
-		}
-	}
+	fmt.Fprintln(names, filepath.Join(data, "small/rec.data"))
+	cmd.wait("542 changes")
 	cmd.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, stderr.text())
+		t.Errorf("%v: %s", err, cmd.stderr.text())
 	}
 }
 
 // TestExportWatchKilled: export --watch that is killed and started again while a recorder makes
 // pieces, at any moments, leaves the same tables as an export of all pieces.
 func TestExportWatchKilled(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no such signals")
-	}
-	data, err := filepath.Abs("../../testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
+	data := withSignals(t)
 	kinds := []string{"small", "hotplug", "lossy", "modfull", "uponline"}
 	rounds := 4
 	if testing.Short() {
