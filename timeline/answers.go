@@ -5,26 +5,61 @@ package timeline
 
 import "iter"
 
-// Answers yields all answers that the image can give, by address and then by time: a span
-// for each version of each range of addresses over which every fact is uniform. Since of
-// the first version of a range is 0, Until of the last one is [MaxTime]. A Span is valid
-// until the next one. Answers is for programs that copy an image.
-func (im *Image) Answers() iter.Seq[*Span] {
-	return func(yield func(*Span) bool) {
-		var s Span
+// Answers yields all answers that the image can give, by address: the versions of each range of
+// addresses over which every fact is uniform. It is for programs that copy an image.
+func (im *Image) Answers() iter.Seq[RangeAnswers] {
+	return func(yield func(RangeAnswers) bool) {
 		for i := range im.fragments {
-			f := &im.fragments[i]
-			for k := range f.count {
-				s = im.span(f, im.version(&f.versions, k), 0, uint64(f.size))
-				if k == 0 {
-					s.Since = 0 // the version holds before, too: see tables.at
-				}
-				if !yield(&s) {
-					return
-				}
+			if !yield(RangeAnswers{im, &im.fragments[i]}) {
+				return
 			}
 		}
 	}
+}
+
+// RangeAnswers are the answers for a range of addresses, by time. Each is a version, from 0 on.
+type RangeAnswers struct {
+	im *Image
+	f  *fragment
+}
+
+// Range returns the address of the range and its length.
+func (r RangeAnswers) Range() (addr, n uint64) { return r.f.addr, uint64(r.f.size) }
+
+// Len returns how many versions there are, at least one.
+func (r RangeAnswers) Len() int { return int(r.f.count) }
+
+// Version returns from when until when version k holds, and the number of its state: versions of
+// this range with the same number differ in nothing but their times. The first version holds from
+// 0 on, the last one until [MaxTime]. It takes less time than Span.
+func (r RangeAnswers) Version(k int) (v Validity, state int) {
+	t, h := &r.im.tables, &r.f.versions
+	i, j := h.leaf+uint32(k)/leafSize, uint32(k)%leafSize
+	l := &t.leaves[i]
+	v = Validity{Until: MaxTime}
+	if k > 0 {
+		v.Since = l.since[j]
+	}
+	switch {
+	case j+1 < leafSize:
+		v.Until = l.since[j+1]
+	case uint32(k)+1 < h.count:
+		v.Until = t.leaves[i+1].since[0]
+	}
+	states := t.states[h.states].states
+	if states == uint8(ownState) {
+		return v, k
+	}
+	return v, min(int(l.code[j]), int(states)-1)
+}
+
+// Span returns version k.
+func (r RangeAnswers) Span(k int) Span {
+	s := r.im.span(r.f, r.im.version(&r.f.versions, uint32(k)), 0, uint64(r.f.size))
+	if k == 0 {
+		s.Since = 0 // the version holds before, too: see tables.at
+	}
+	return s
 }
 
 // Unpatched yields the answers for core kernel text that was never changed, by time. The

@@ -316,16 +316,20 @@ func around(lo, hi, n int, tid uint32, at func(int) *InPlacePoke) Interval {
 // bound narrows a window by what each kind of writer has done when it makes the record,
 // and widens it by how much the CPUs' clocks differ.
 func (w *Window) bound(skew uint64) {
-	switch w.Kind {
-	case PokeArmed, PokeUnoptimised: // written and synchronised: from Switch on the trap is the new bytes
-		w.Proven.To, w.Estimate.To = w.Switch, w.Switch
-	case PokeDisarmed: // not yet written: until Switch the trap is the old bytes
-		w.Proven.From, w.Estimate.From = w.Switch, w.Switch
-	}
-	for _, i := range []*Interval{&w.Proven, &w.Estimate} {
-		i.From, i.To = earlier(i.From, skew), later(i.To, skew)
-	}
+	w.Kind.bound(&w.Proven, w.Switch, skew)
+	w.Kind.bound(&w.Estimate, w.Switch, skew)
 	w.Estimate.From, w.Estimate.To = max(w.Estimate.From, w.Proven.From), min(w.Estimate.To, w.Proven.To)
+}
+
+// bound narrows and widens one interval of a window; t is the time of the poke.
+func (k PokeKind) bound(i *Interval, t, skew uint64) {
+	switch k {
+	case PokeArmed, PokeUnoptimised: // written and synchronised: from t on the trap is the new bytes
+		i.To = t
+	case PokeDisarmed: // not yet written: until t the trap is the old bytes
+		i.From = t
+	}
+	i.From, i.To = earlier(i.From, skew), later(i.To, skew)
 }
 
 // PokeKind is the kind of writer of a poke, as far as its old and new bytes show.

@@ -261,20 +261,29 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 			for w.words == nil && hi < len(order) && together(poke(hi-1), poke(hi)) {
 				hi++
 			}
+			var run Interval // around the run
+			if w.words == nil {
+				run = around(lo, hi, len(order), poke(lo).TID, poke)
+			}
 			for k := lo; k < hi; k++ {
 				p := poke(k)
-				var proven Interval
+				proven := run
 				if w.words != nil {
 					proven = w.words.task[k]
-				} else {
-					proven = around(max(lo, k-(maxBatch-1)), min(hi, k+maxBatch), len(order), p.TID, poke)
+				}
+				// A neighbour in the run is of the same task: see around.
+				if before := k - maxBatch; before >= lo {
+					proven.From = poke(before).Time
+				}
+				if behind := k + maxBatch; behind < hi {
+					proven.To = poke(behind).Time
 				}
 				if !w.isFirstIdle(idle, p) {
 					idle = w.firstIdle(p)
 				}
-				win := Window{Switch: p.Time, Kind: p.Kind, Proven: w.betweenIdle(idle, p, proven)}
-				win.bound(w.skew)
-				if !yield(int(order[k]), win.Proven) {
+				proven = w.betweenIdle(idle, p, proven)
+				p.Kind.bound(&proven, p.Time, w.skew)
+				if !yield(int(order[k]), proven) {
 					return
 				}
 			}

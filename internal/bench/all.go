@@ -7,6 +7,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,7 +78,7 @@ func benchAll(storm string, runs int) error {
 	}
 	fmt.Printf("%s, %s/%s, %d CPUs; CPU time, the least of %d runs\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runs)
 	fmt.Printf("%-46s %-14s %-34s %8s %8s\n", "", "textreplay", "yardstick", "ratio", "bound")
-	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.asking} {
+	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.asking, b.exporting} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -342,6 +343,52 @@ func (b *allBench) asking() error {
 		}
 		b.row(q.what, seconds(ours), seconds(theirs)+" perf script", ours.Seconds()/theirs.Seconds(), q.bound)
 	}
+	return nil
+}
+
+// exporting: the tables of a recording, in a new directory, beside its image. Both are whole
+// processes, and take turns.
+func (b *allBench) exporting() error {
+	if b.storm == "" {
+		return nil
+	}
+	image := leasts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}
+	export := image
+	dir := filepath.Join(b.dir, "tables")
+	for range max(b.runs, 7) {
+		for _, side := range []struct {
+			to   *leasts
+			args []string
+		}{{&image, []string{b.self, "figures", "image", b.storm}}, {&export, []string{b.textreplay, "--index", "never", "export", "-o", dir, b.storm}}} {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			u, err := leastOf(1, nil, side.args...)
+			if err != nil {
+				return err
+			}
+			side.to.cpu, side.to.wall = min(side.to.cpu, u.cpu), min(side.to.wall, u.wall)
+		}
+	}
+	b.row("textreplay export, storm", seconds(export.cpu), seconds(image.cpu)+" its image", export.cpu.Seconds()/image.cpu.Seconds(), 6)
+	b.row("  wall time", seconds(export.wall), seconds(image.wall)+" its image", export.wall.Seconds()/image.wall.Seconds(), 0)
+	size := int64(0)
+	names, err := filepath.Glob(filepath.Join(dir, "changes", "*", "*", "*.parquet"))
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			size += info.Size()
+		}
+	}
+	rec, openErr := perfdata.Open(b.storm)
+	if err := errors.Join(err, openErr); err != nil {
+		return err
+	}
+	defer rec.Close()
+	pokes := 0
+	for s := rec.Scan(perfdata.Only(perfdata.RecordTextPoke)); s.Next(); pokes++ {
+	}
+	per := float64(size) / float64(max(pokes, 1))
+	b.row("  its table of changes, for each poke", fmt.Sprintf("%.1f B", per), "1 B", per, 10)
 	return nil
 }
 

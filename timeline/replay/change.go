@@ -71,6 +71,7 @@ type trail struct {
 	alone   bool                        // changes have no batch and no sequence
 	skips   func(*perfdata.Record) bool // if not nil: records that are not needed
 	entries []trailEntry
+	runs    []uint64 // the last times of entries that are runs of pokes
 	order   []uint32 // the indices of entries by time
 	writes  []*probeWrite
 	batches []Batch
@@ -145,8 +146,15 @@ func (t *trail) collect() {
 	for _, typ := range kept {
 		n += counts[typ]
 	}
+	var runs []pokeRun // that are added as a whole
+	if t.alone && t.skips == nil {
+		runs = t.r.scanned().placed.runs
+	}
+	for i := range runs {
+		n -= uint64(runs[i].records)
+	}
 	if t.skips == nil {
-		t.entries = make([]trailEntry, 0, n)
+		t.entries = make([]trailEntry, 0, n+uint64(len(runs)))
 	}
 	// The memory of compressed records is reused.
 	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
@@ -156,6 +164,15 @@ func (t *trail) collect() {
 	var id perfdata.SampleID
 	for s.Next() {
 		x = *s.Record()
+		if len(runs) > 0 && &x.Raw[0] == &runs[0].data[0] {
+			run := &runs[0]
+			// All its records are of one event and one CPU.
+			if runs = runs[1:]; rec.SampleID(&x, &id) == nil && t.wants(&x, &id) {
+				t.addRun(run.pokeRecords, nil)
+				s.Pass(len(run.data)-len(x.Raw), run.lastLen)
+				continue
+			}
+		}
 		if t.skips != nil && t.skips(&x) {
 			continue
 		}
@@ -174,12 +191,9 @@ func (t *trail) collect() {
 	for i := range t.r.Report.Losses {
 		t.entries = append(t.entries, trailEntry{time: t.r.Report.Losses[i].To, other: int32(i)})
 	}
-	t.order = make([]uint32, 0, len(t.entries))
-	timeline.InTimeOrder(t.entries, func(e *trailEntry) uint64 { return e.time }, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			t.order = append(t.order, uint32(i))
-		}
-	})
+	if t.sort(); len(t.runs) > 0 && t.untangle() {
+		t.sort()
+	}
 }
 
 // inOrder returns the entry number i in the order of time.
@@ -354,8 +368,20 @@ func (t *trail) visit(yield func(*Change) bool) {
 		fork perfdata.Task
 		err  error
 	)
+	commOf := func(tid uint32) string {
+		if tid != last {
+			last, lastComm = tid, comms[tid]
+		}
+		return lastComm
+	}
 	for _, i := range t.order {
 		e := &t.entries[i]
+		if e.typ == runOfPokes {
+			if !t.visitRun(e, commOf, yield) {
+				return
+			}
+			continue
+		}
 		c, x = Change{Time: e.time}, e.record()
 		write := t.write(e)
 		switch {
@@ -395,10 +421,7 @@ func (t *trail) visit(yield func(*Change) bool) {
 			continue
 		}
 		if id := c.SampleID(); id != nil && id.Time != 0 && id.Has&perfdata.SampleTID != 0 {
-			if id.TID != last {
-				last, lastComm = id.TID, comms[id.TID]
-			}
-			c.Comm = lastComm
+			c.Comm = commOf(id.TID)
 		}
 		if !yield(&c) {
 			return

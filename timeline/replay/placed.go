@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -118,13 +119,42 @@ func (s *scan) appendRun(to []timeline.InPlacePoke, r *pokeRun) []timeline.InPla
 		return to
 	}
 	p := timeline.Poke{CPU: int(r.cpu)}
+	tracer := s.arch.machine == elf.EM_X86_64
+	var last timeline.InPlacePoke // the last one between a NOP and a call, and where the call leads
+	target := uint64(0)
 	for q := range r.all {
+		if callee, ok := nopOrCall(q); ok && tracer {
+			if callee != target {
+				p.Addr, p.Time, p.Old, p.New = q.Addr, q.Time, q.Old, q.New
+				last, target = s.inPlace(&p, r.tid, timeline.PokeBatch), callee
+			}
+			last.Time, last.Addr = q.Time, q.Addr
+			to = append(to, last)
+			continue
+		}
 		if kind := patching.KindOfPoke(s.arch.machine, binary.LittleEndian, q.Old, q.New); kind.InPlace() {
 			p.Addr, p.Time, p.Old, p.New = q.Addr, q.Time, q.Old, q.New
 			to = append(to, s.inPlace(&p, r.tid, kind))
 		}
 	}
 	return to
+}
+
+// nopOrCall returns the callee of a poke of five bytes that replaces a NOP of x86 by a call, or a
+// call by a NOP, as most do. What inPlace finds out of such a poke depends on the callee alone.
+func nopOrCall(p *perfdata.TextPoke) (callee uint64, ok bool) {
+	if len(p.Old) != 5 || len(p.New) != 5 {
+		return 0, false
+	}
+	was, is := p.Old, p.New
+	if was[0] != 0x0f {
+		was, is = is, was
+	}
+	if was[0] != 0x0f || was[1] != 0x1f || is[0] != 0xe8 {
+		return 0, false
+	}
+	callee = p.Addr + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(is[1:]))))
+	return callee, callee != 0
 }
 
 // all returns all in-place pokes in the order of the file.

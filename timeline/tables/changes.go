@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -22,11 +23,13 @@ func column(t uint64) int64 { return int64(min(t, forever)) }
 // A form is what pokes that differ only in time and writer have in common.
 type form struct {
 	addr      uint64
+	words     words  // only set if the form is shared
 	old, new  string // bytes
 	oldNumber uint32 // in pokes.contents
 	newNumber uint32
 	valid     timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
 	place     uint32            // in pokes.places
+	site      int32             // in pokes.sites; -1: not in core text
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
 }
@@ -52,6 +55,7 @@ type pokes struct {
 	from    []uint64 // the start of each poke's window
 	to      []uint64 // the end of each poke's window; equal to the start if there is none
 	forms   []form
+	sites   []site // in core text
 	places  []place
 	writers []writer
 	bpf     []bpfEvent // by time
@@ -67,11 +71,73 @@ type bpfEvent struct {
 	tag  [8]byte
 }
 
-// A formKey is the start of a form's bytes and their lengths. Longer forms are not shared.
-type formKey struct {
-	addr     uint64
-	old, new [8]byte
-	lens     uint16
+// maxShared is the most bytes of a form that pokes share, before or after.
+const maxShared = 8
+
+// words are both contents of a form that is shared, which are compared very often.
+type words struct {
+	old, new uint64
+	lens     uint16 // so they are not 0, but for a poke without bytes
+}
+
+func wordsOf(old, new []byte) words {
+	return words{wordOf(old), wordOf(new), uint16(len(old)<<8 | len(new))}
+}
+
+func wordOf(b []byte) uint64 {
+	if len(b) == 5 { // nearly all of x86
+		return uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32
+	}
+	var w [maxShared]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+// A site is an address in core text, where names never change.
+type site struct {
+	addr  uint64
+	place uint32 // in pokes.places
+	form  int32  // the newest shared form of the site; -1: none
+}
+
+// A siteTable finds sites by address. Its size is a power of two, and at least twice the number of
+// sites.
+type siteTable struct {
+	sites []site
+	slots []int32 // in sites; -1: free
+}
+
+// find returns the index of the site at addr, which it adds if it is new: then the site has no
+// place yet.
+func (t *siteTable) find(addr uint64) (i int32, isNew bool) {
+	if 2*len(t.sites) >= len(t.slots) {
+		t.grow()
+	}
+	slot := t.slot(addr)
+	if i = t.slots[slot]; i >= 0 {
+		return i, false
+	}
+	i = int32(len(t.sites))
+	t.slots[slot] = i
+	t.sites = append(t.sites, site{addr: addr, form: -1})
+	return i, true
+}
+
+// slot returns the slot that has addr, or the free one where it goes.
+func (t *siteTable) slot(addr uint64) uint64 {
+	mask := uint64(len(t.slots) - 1)
+	slot := addr * 0x9e3779b97f4a7c15 >> 32 & mask
+	for t.slots[slot] >= 0 && t.sites[t.slots[slot]].addr != addr {
+		slot = (slot + 1) & mask
+	}
+	return slot
+}
+
+func (t *siteTable) grow() {
+	t.slots = slices.Repeat([]int32{-1}, max(1<<10, 4*len(t.slots)))
+	for i := range t.sites {
+		t.slots[t.slot(t.sites[i].addr)] = int32(i)
+	}
 }
 
 // manyForms is about how many forms there are if ftrace patches all its sites.
@@ -81,12 +147,12 @@ const manyForms = 1 << 17
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := r.Report.Pokes.Total
 	p := &pokes{times: make([]uint64, 0, n), form: make([]uint32, 0, n), writer: make([]uint32, 0, n)}
-	p.forms = make([]form, 0, min(n, manyForms))
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	shared := make(map[formKey]uint32)           // forms in core text
-	places := make(map[uint64]uint32)            // by address: in core text, where names never change
+	p.forms = make([]form, 0, min(n, manyForms))
+	sites := siteTable{sites: make([]site, 0, min(n, manyForms/2))}
 	next := make([]uint32, 0, min(n, manyForms)) // by form: the form of the poke that last followed it
+	older := make([]int32, 0, min(n, manyForms)) // by form: the form of the same site before it, or -1
 	was := math.MaxInt                           // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
@@ -114,49 +180,80 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		}
 		p.times, p.writer = append(p.times, c.Time), append(p.writer, lastNumber)
 		addr, old, new := c.Poke.Addr, c.Poke.Old, c.Poke.New
-		// Sites are often changed in the same order as the last time.
-		if was < len(p.forms) && next[was] < uint32(len(p.forms)) {
-			n := next[was]
-			if f := &p.forms[n]; f.addr == addr && f.isValid(c.Time) && f.new == string(new) && f.old == string(old) {
-				was = int(n)
-				p.form = append(p.form, n)
-				continue
-			}
-		}
-		key := formKey{addr: addr, lens: uint16(len(old)<<8 | len(new))}
-		same := addr >= lo && addr < hi && len(old) <= 8 && len(new) <= 8
-		if same {
-			copy(key.old[:], old)
-			copy(key.new[:], new)
-		}
-		n, ok := shared[key]
-		if ok = same && ok; !ok || !p.forms[n].isValid(c.Time) {
-			made := by.Of(c)
-			if !ok || p.forms[n].mechanism != made {
-				n = uint32(len(p.forms))
-				f := form{addr: addr, oldNumber: p.contents.bytes(old), newNumber: p.contents.bytes(new), mechanism: made, kind: c.Kind}
-				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
-				if f.place, ok = places[addr]; !ok || !same {
-					f.place = p.placeAt(r, c.Time, addr)
-					if same {
-						places[addr] = f.place
-					}
+		core := addr >= lo && addr < hi
+		share := core && len(old) <= maxShared && len(new) <= maxShared
+		var both words
+		if share {
+			both = wordsOf(old, new)
+			// Sites are often changed in the same order as the last time.
+			if was < len(next) {
+				n := next[was]
+				if f := &p.forms[n]; f.addr == addr && f.words == both && f.isValid(c.Time) {
+					was = int(n)
+					p.form = append(p.form, n)
+					continue
 				}
-				p.forms, next = append(p.forms, f), append(next, n)
 			}
-			if same {
+		}
+		at, newSite := int32(-1), false
+		if core {
+			at, newSite = sites.find(addr)
+		}
+		n, newest := int32(-1), int32(-1)
+		if share {
+			newest = sites.sites[at].form
+			for n = newest; n >= 0 && p.forms[n].words != both; {
+				n = older[n]
+			}
+		}
+		if n < 0 || !p.forms[n].isValid(c.Time) {
+			made := by.Of(c)
+			if n < 0 || p.forms[n].mechanism != made {
+				f := form{addr: addr, words: both, site: at, mechanism: made, kind: c.Kind}
+				f.oldNumber, f.newNumber = p.contentOf(newest, old), p.contentOf(newest, new)
+				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
+				switch {
+				case at < 0:
+					f.place = p.placeAt(r, c.Time, addr)
+				case newSite:
+					sites.sites[at].place = p.placeAt(r, c.Time, addr)
+					fallthrough
+				default:
+					f.place = sites.sites[at].place
+				}
+				n = int32(len(p.forms))
+				p.forms, next, older = append(p.forms, f), append(next, 0), append(older, newest)
+				if share {
+					sites.sites[at].form = n
+				}
+			}
+			if share {
 				p.forms[n].valid = by.Valid(c)
-				shared[key] = n
 			}
 		}
 		if was < len(next) {
-			next[was] = n
+			next[was] = uint32(n)
 		}
 		was = int(n)
-		p.form = append(p.form, n)
+		p.form = append(p.form, uint32(n))
 	}
+	p.sites = sites.sites
 	p.findWindows(r.Windows())
 	return p
+}
+
+// contentOf returns the number of content among p.contents. near is a form of the same site, -1 if
+// there is none: a site often has one of its contents again.
+func (p *pokes) contentOf(near int32, content []byte) uint32 {
+	if near >= 0 {
+		switch f := &p.forms[near]; string(content) {
+		case f.old:
+			return f.oldNumber
+		case f.new:
+			return f.newNumber
+		}
+	}
+	return p.contents.bytes(content)
 }
 
 // placeAt adds an address with the name that it has at a time.
@@ -195,32 +292,67 @@ func (p *pokes) findWindows(w *timeline.Windows) {
 	}
 }
 
-// bySite returns the indices of the pokes by address, then time.
-func (p *pokes) bySite() []uint32 {
-	// Forms first: they are few.
-	addrs := make([]uint64, len(p.forms))
-	for i := range addrs {
-		addrs[i] = p.forms[i].addr
+// bySite sorts the pokes by address, then time.
+func (p *pokes) bySite() (by sitesByAddress, sorted sitePokes, order []uint32) {
+	// Addresses first: they are few.
+	addrs := make([]uint64, 0, len(p.sites))
+	for i := range p.sites {
+		addrs = append(addrs, p.sites[i].addr)
+	}
+	for i := range p.forms {
+		if f := &p.forms[i]; f.site < 0 {
+			addrs = append(addrs, f.addr)
+		}
 	}
 	slices.Sort(addrs)
 	addrs = slices.Compact(addrs)
-	rank := make([]uint32, len(p.forms))
-	for i := range rank {
-		k, _ := slices.BinarySearch(addrs, p.forms[i].addr)
-		rank[i] = uint32(k)
+	by = sitesByAddress{addrs: addrs, first: make([]uint32, len(addrs)+1), least: slices.Repeat([]uint64{math.MaxUint64}, len(addrs)), reach: make([]uint64, len(addrs))}
+	ranks := make([]uint32, len(p.sites))
+	for i := range p.sites {
+		k, _ := slices.BinarySearch(addrs, p.sites[i].addr)
+		ranks[i] = uint32(k)
 	}
-	first := make([]uint32, len(addrs)+1)
+	rank := make([]uint32, len(p.forms)) // by form
+	for i := range p.forms {
+		f := &p.forms[i]
+		if f.site >= 0 {
+			rank[i] = ranks[f.site]
+		} else {
+			k, _ := slices.BinarySearch(addrs, f.addr)
+			rank[i] = uint32(k)
+		}
+		end := f.end()
+		by.least[rank[i]], by.reach[rank[i]] = min(by.least[rank[i]], end), max(by.reach[rank[i]], end)
+	}
+	for k := 1; k < len(addrs); k++ {
+		by.reach[k] = max(by.reach[k], by.reach[k-1])
+	}
+	// Count, then place. A site's first is where its next poke goes, until all are there.
 	for _, f := range p.form {
-		first[rank[f]+1]++
+		by.first[rank[f]+1]++
 	}
-	for i := 1; i < len(first); i++ {
-		first[i] += first[i-1]
+	for i := 1; i < len(by.first); i++ {
+		by.first[i] += by.first[i-1]
 	}
-	out := make([]uint32, len(p.form))
+	n := len(p.form)
+	sorted, order = sitePokes{make([]uint64, n), make([]uint32, n)}, make([]uint32, n)
 	for i, f := range p.form {
-		at := &first[rank[f]]
-		out[*at] = uint32(i)
+		at := &by.first[rank[f]]
+		sorted.times[*at], sorted.forms[*at], order[*at] = p.times[i], f, uint32(i)
 		*at++
 	}
-	return out
+	copy(by.first[1:], by.first)
+	by.first[0] = 0
+	return by, sorted, order
+}
+
+// end returns the end of what a form covers.
+func (f *form) end() uint64 { return f.addr + uint64(max(len(f.old), len(f.new))) }
+
+// sitesByAddress are the addresses that pokes have, in their order.
+type sitesByAddress struct {
+	addrs []uint64
+	first []uint32 // the first poke of each, in the order of bySite; one more at the end
+	least []uint64 // the least end of the forms of each
+	reach []uint64 // the greatest end of the forms of each and of those before it
 }

@@ -4,11 +4,13 @@
 package tables
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
 )
 
@@ -57,7 +59,7 @@ func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 		order = append(order, x)
 		root.fields = append(root.fields, columnField{f, &columnType{f.Type(), x}})
 	}
-	c.Writer = parquet.NewWriter(w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root))...)
+	c.Writer = parquet.NewWriter(w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root), parquet.Compression(&repeatedCodec{Codec: codec}))...)
 	for i, x := range c.ColumnWriters() {
 		order[i].writer = x
 	}
@@ -105,6 +107,10 @@ func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, 
 	return c.column(name, len(rows.rows), nil, func(x *tableColumn, lo, hi int) {
 		n := len(x.ids)
 		x.ids = x.ids[:n+hi-lo]
+		if len(picked) == 1 { // as of most columns of most recordings
+			clear(x.ids[n:])
+			return
+		}
 		for i, r := range rows.rows[lo:hi] {
 			x.ids[n+i] = c.index[r]
 		}
@@ -204,6 +210,22 @@ func (c *columnWriter) column(name string, n int, levels []parquet.Value, add fu
 		}
 	}
 	return x.writer.Flush()
+}
+
+// A repeatedCodec compresses a page that equals the one before only once: offsets have the same
+// indices of their dictionary as addresses. It serves one goroutine.
+type repeatedCodec struct {
+	compress.Codec
+	last, out []byte // the last page, before and after
+}
+
+func (c *repeatedCodec) Encode(dst, src []byte) ([]byte, error) {
+	if len(src) > 0 && bytes.Equal(src, c.last) {
+		return append(dst[:0], c.out...), nil
+	}
+	out, err := c.Codec.Encode(dst, src)
+	c.last, c.out = append(c.last[:0], src...), append(c.out[:0], out...)
+	return out, err
 }
 
 // interned numbers the values of a dictionary: strings or numbers.

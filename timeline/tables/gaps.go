@@ -17,17 +17,17 @@ import (
 // A deriver derives answers from the pages and the changes. It serves one goroutine.
 type deriver struct {
 	p      *pokes
-	order  []uint32 // the pokes by address, then time
-	sites  sitePokes
-	ends   []uint64 // of each form, the end of what it covers
-	reach  []uint64 // the greatest end of the pokes of order[:i+1]
-	from   int      // index of the first of reach that is greater than below
-	below  uint64   // the start of the range of the last call of overlapping
+	by     sitesByAddress
+	sites  sitePokes // the pokes by address, then time
+	order  []uint32  // their indices
+	from   int       // index of the first of by.reach that is greater than below
+	below  uint64    // the start of the range of the last call of overlapping
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   sitePokes       // the pokes that overlap the range, by time: see overlapping
 	picked []uint32        // buffer of overlapping: the indices of pokes of several sites
 	copied sitePokes       // buffer of overlapping: these pokes
+	agreed [2]agreement    // the last ones of the range
 }
 
 // sitePokes are times and forms of pokes.
@@ -37,21 +37,8 @@ type sitePokes struct {
 }
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
-	d := &deriver{p: p, order: p.bySite(), common: slices.Collect(r.Image.Unpatched())}
-	n := len(d.order)
-	d.reach, d.sites = make([]uint64, n), sitePokes{make([]uint64, n), make([]uint32, n)}
-	d.ends = make([]uint64, len(p.forms))
-	for i := range d.ends {
-		f := &p.forms[i]
-		d.ends[i] = f.addr + uint64(max(len(f.old), len(f.new)))
-	}
-	reach := uint64(0)
-	for i, k := range d.order {
-		f := p.form[k]
-		d.sites.times[i], d.sites.forms[i] = p.times[k], f
-		reach = max(reach, d.ends[f])
-		d.reach[i] = reach
-	}
+	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched())}
+	d.by, d.sites, d.order = p.bySite()
 	d.pages = pagesOf(r)
 	return d
 }
@@ -75,27 +62,26 @@ func pagesOf(r *replay.Replay) []kcore.Segment {
 
 // overlapping finds the pokes that overlap [lo, hi): d.near.
 func (d *deriver) overlapping(lo, hi uint64) {
-	form := func(i int) *form { return &d.p.forms[d.sites.forms[i]] }
+	by := &d.by
 	if lo < d.below { // most calls come in the order of addresses
-		d.from = sort.Search(len(d.order), func(i int) bool { return d.reach[i] > lo })
+		d.from = sort.Search(len(by.reach), func(i int) bool { return by.reach[i] > lo })
 	}
-	for d.below = lo; d.from < len(d.order) && d.reach[d.from] <= lo; {
+	for d.below = lo; d.from < len(by.reach) && by.reach[d.from] <= lo; {
 		d.from++
 	}
 	first, end := d.from, d.from
-	if first < len(d.order) && form(first).addr < hi {
-		// One site that nothing else overlaps needs no copy.
-		for addr := form(first).addr; end < len(d.order) && form(end).addr == addr && d.ends[d.sites.forms[end]] > lo; {
-			end++
-		}
+	for end < len(by.addrs) && by.addrs[end] < hi {
+		end++
 	}
-	if end == len(d.order) || form(end).addr >= hi {
-		d.near = sitePokes{d.sites.times[first:end], d.sites.forms[first:end]}
+	// One site that nothing else overlaps needs no copy.
+	if end <= first+1 && (end == first || by.least[first] > lo) {
+		i, k := by.first[first], by.first[end]
+		d.near = sitePokes{d.sites.times[i:k], d.sites.forms[i:k]}
 		return
 	}
 	d.picked = d.picked[:0]
-	for i := first; i < len(d.order) && form(i).addr < hi; i++ {
-		if d.ends[d.sites.forms[i]] > lo {
+	for i := by.first[first]; i < by.first[end]; i++ {
+		if d.p.forms[d.sites.forms[i]].end() > lo {
 			d.picked = append(d.picked, d.order[i])
 		}
 	}
@@ -216,36 +202,69 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 		}
 	}
 	everywhere := len(rows)
-	lo, hi := uint64(1), uint64(0) // the range of d.near
-	next := 0
-	for s := range r.Image.Answers() {
-		if s.Addr != lo || s.Addr+s.Len != hi {
-			lo, hi, next = s.Addr, s.Addr+s.Len, 0
-			d.overlapping(lo, hi)
-		}
-		for t := s.Since; t < s.Until; {
-			times := d.near.times
+	for a := range r.Image.Answers() {
+		lo, n := a.Range()
+		d.overlapping(lo, lo+n)
+		times, next := d.near.times, 0
+		pass := func(t uint64) { // the changes up to t
 			for next < len(times) && times[next] <= t {
 				next++
 			}
-			until := s.Until
-			if next < len(times) {
-				until = min(until, times[next])
-			}
-			common := d.commonAt(t)
-			until = min(until, common.Until)
-			if d.agrees(s, common, next) {
-				t = until
+		}
+		d.agreed = [2]agreement{}
+		for k := range a.Len() {
+			v, state := a.Version(k)
+			pass(v.Since)
+			if d.agreesAgain(v, state, next) {
 				continue
 			}
-			if g, is := d.compare(s, common, next); is {
-				g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(s.Len), column(t), column(until)
-				rows = appendGap(rows, everywhere, g)
+			s := a.Span(k)
+			for t := s.Since; t < s.Until; {
+				pass(t)
+				until := s.Until
+				if next < len(times) {
+					until = min(until, times[next])
+				}
+				common := d.commonAt(t)
+				until = min(until, common.Until)
+				if d.agrees(&s, common, next) {
+					d.agreed[0], d.agreed[1] = agreement{common, state, d.near.forms[next-1]}, d.agreed[0]
+					t = until
+					continue
+				}
+				if g, is := d.compare(&s, common, next); is {
+					g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(n), column(t), column(until)
+					rows = appendGap(rows, everywhere, g)
+				}
+				t = until
 			}
-			t = until
 		}
 	}
 	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
+}
+
+// An agreement is what agrees has found: a version in this state is the derived answer after a
+// poke of this form, as long as the answer for unpatched text is this one. They are of one range.
+type agreement struct {
+	common *timeline.Span // nil: none
+	state  int
+	form   uint32
+}
+
+// agreesAgain reports whether agrees has found the same answer and poke to agree before. Sites
+// go back and forth between two states.
+func (d *deriver) agreesAgain(v timeline.Validity, state, next int) bool {
+	times := d.near.times
+	if next == 0 || next > 1 && times[next-2] == times[next-1] || next < len(times) && times[next] < v.Until {
+		return false
+	}
+	for i := range d.agreed {
+		x := &d.agreed[i]
+		if x.common != nil && x.state == state && x.form == d.near.forms[next-1] && x.common.Since <= v.Since && v.Until <= x.common.Until {
+			return true
+		}
+	}
+	return false
 }
 
 // agrees is a fast path of compare for nearly all answers. It reports whether text is known, the

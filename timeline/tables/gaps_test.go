@@ -46,3 +46,38 @@ func TestAgrees(t *testing.T) {
 		}
 	}
 }
+
+// TestAgreesAgain: an answer is taken to agree with the derived one, as the same answer did before,
+// only if nothing has changed meanwhile that the comparison depends on.
+func TestAgreesAgain(t *testing.T) {
+	common := &timeline.Span{Standing: timeline.Known, Since: 4, Until: 100}
+	for _, c := range []struct {
+		name        string
+		since, till uint64
+		state       int
+		times       []uint64
+		forms       []uint32
+		next        int
+		want        bool
+	}{
+		{"the same", 9, 20, 1, []uint64{5, 9}, []uint32{3, 7}, 2, true},
+		{"the one before", 9, 20, 2, []uint64{5, 9}, []uint32{3, 8}, 2, true},
+		{"up to the next change", 9, 20, 1, []uint64{9, 20}, []uint32{7, 3}, 1, true},
+		{"beyond the next change", 9, 20, 1, []uint64{9, 19}, []uint32{7, 3}, 1, false},
+		{"another state", 9, 20, 2, []uint64{5, 9}, []uint32{3, 7}, 2, false},
+		{"another change", 9, 20, 1, []uint64{5, 9}, []uint32{3, 8}, 2, false},
+		{"two changes of one time", 9, 20, 1, []uint64{9, 9}, []uint32{3, 7}, 2, false},
+		{"before all changes", 9, 20, 1, nil, nil, 0, false},
+		{"another answer for unpatched text before", 3, 20, 1, []uint64{3}, []uint32{7}, 1, false},
+		{"another answer for unpatched text later", 9, 101, 1, []uint64{9}, []uint32{7}, 1, false},
+	} {
+		d := &deriver{near: sitePokes{c.times, c.forms}, agreed: [2]agreement{{common, 1, 7}, {common, 2, 8}}}
+		if got := d.agreesAgain(timeline.Validity{Since: c.since, Until: c.till}, c.state, c.next); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	d := &deriver{near: sitePokes{[]uint64{9}, []uint32{0}}}
+	if d.agreesAgain(timeline.Validity{Since: 9, Until: 20}, 0, 1) {
+		t.Error("nothing has agreed before")
+	}
+}
