@@ -132,8 +132,8 @@ func simulate(c *Config) (*Run, error) {
 	if c.Hotplug != NoHotplug {
 		k.Go("hotplug", func(p *kernel.Proc) { plug(p, k, c) })
 	}
-	for range c.Copies {
-		k.Go(fmt.Sprint("copy", len(run.Copies)), func(p *kernel.Proc) {
+	for i := range c.Copies {
+		k.Go(fmt.Sprint("copy", i), func(p *kernel.Proc) {
 			for p.Sleep(c.Settle + p.Uint64N(c.Record.Length)); !done; p.Pause(1e8, second) {
 				if made := record.CopyKernel(p, k, c.Record.Copy); made != nil {
 					run.Copies = append(run.Copies, made)
