@@ -19,6 +19,9 @@ type ringBuffer struct {
 	unplaced    bool   // the place of its id is unknown: it may be any CPU's
 	mixed       bool   // has records of several ring buffers that cannot be separated
 	first, last uint64 // times of its records, 0 if there is none
+	// second is the time of the first record behind the first one that is younger: it was
+	// made when the first one had been written. 0 if there is none.
+	second uint64
 	// side is the time of the newest record that is not a sample. Samples come from
 	// interrupts. An interrupt may come after a side-band record takes its time and
 	// before that record is written. So a side-band record can follow newer samples,
@@ -278,6 +281,9 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 	if r.last == 0 {
 		r.first, r.last = t, t
 		return
+	}
+	if r.second == 0 && t > r.first {
+		r.second = t
 	}
 	if t > r.last {
 		r.longest = max(r.longest, t-r.last)

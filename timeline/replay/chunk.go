@@ -464,7 +464,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	}
 	ch := q.ch
 	buf := ch.buffer
-	if ch.pinned && ch.cpu != int64(r.cpu) || buf.backward || r.first < buf.last {
+	if ch.pinned && ch.cpu != int64(r.cpu) || buf.backward || r.first < buf.last || buf.second == 0 {
 		return false
 	}
 	if !isSample && (r.first < buf.side || r.first < buf.tasks.newest) {

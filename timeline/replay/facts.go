@@ -21,6 +21,7 @@ import (
 // facts adds to the builder what the scan found, except for pokes and symbols.
 func (s *scan) facts(r *Replay, opts Options) error {
 	b, rep := s.b, s.report
+	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	horizon := s.horizon()
 	rep.Horizon, rep.Begin = horizon, s.begin()
 	b.Extent(rep.Begin, horizon)
@@ -39,7 +40,6 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		b.Extent(1, 0) // no record has a time: nothing is inside the recording
 	}
 
-	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	s.coverage()
 	s.addGaps()
 	for _, buf := range s.buffers {

@@ -28,9 +28,14 @@ import (
 // At the end, it proves that the buffers of all higher CPUs still record.
 
 // begin returns the time from which on the ring buffers of all CPUs record. It is the
-// earliest of: the workload's exec, the first record of the highest CPU, the end of
+// earliest of: the workload's exec, a record of the highest CPU, the end of
 // the first round. Without any of these, it is the time of the first record. Ring buffers
 // that overwrite their oldest records may have older ones, see starts.
+//
+// A later file of perf record --switch-output begins with what perf had not drained for the
+// file before. So the first record of the highest CPU was written when all of its other
+// buffers had been drained, but its time may be older. The next one that is younger has its
+// time from after that.
 func (s *scan) begin() uint64 {
 	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
 		return s.journal.start.Open
@@ -44,7 +49,14 @@ func (s *scan) begin() uint64 {
 	}
 	for _, b := range s.buffers {
 		if b.takes != 0 && !b.backward && b.cpu == highest && b.first != 0 {
-			t = min(t, b.first)
+			first := b.first
+			if s.beginsLater() {
+				first += lateRecord
+				if b.second != 0 {
+					first = min(first, b.second)
+				}
+			}
+			t = min(t, first)
 		}
 	}
 	if highest < 0 || t == timeline.MaxTime {
@@ -117,6 +129,13 @@ func (s *scan) workload() (last exec, ok bool) {
 // copy of kernel text.
 func (s *scan) mayBeLater() bool {
 	return (s.options.Switched || !s.options.Known) && !s.ownCopy && s.execed() == timeline.MaxTime
+}
+
+// beginsLater is mayBeLater, except for what no later file is: a pipe, and a file that perf
+// has finished without its command line.
+func (s *scan) beginsLater() bool {
+	_, err := s.rec.Cmdline()
+	return s.mayBeLater() && !s.rec.Pipe() && (err == nil || !s.clean)
 }
 
 // drained returns a time by which perf had drained the ring buffers for the first

@@ -194,6 +194,41 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("outside-recording", "100")},
+		{"listening: the first record of a later file may be older than what the file before it has", func(w *tape) {
+			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..200 unconfirmed outside-recording 9090",
+			"200..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
+		{"listening: the next one that is no older shows nothing more", func(w *tape) {
+			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.tick(10, 100)
+			w.tick(11, 150, 150, 250, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..250 unconfirmed outside-recording 9090",
+			"250..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
+		{"listening: a single record of a later file may be ten seconds older", func(w *tape) {
+			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.tick(11, 100)
+			flip(w)
+			w.tick(10, 9*second, 11*second, 13*second)
+			w.poke(10, 15*second, 0x1100, "eb02", "9090")
+			w.tick(10, 16*second)
+		}, textLines(
+			"0..500 unconfirmed outside-recording 9090",
+			"500..10000000100 unconfirmed outside-recording eb02",
+			"10000000100..15000000000 unconfirmed beyond-horizon eb02",
+			"15000000000.. unconfirmed beyond-horizon 9090")},
 		{"listening: after the lowest CPU's last record, events may be disabled", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
