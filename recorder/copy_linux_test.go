@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"io/fs"
@@ -112,6 +113,30 @@ func TestFirstCopyFails(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(r.dir, "kcore_dir")); err != nil {
 		t.Fatal(err)
 	}
+	was := retryAfter
+	retryAfter = 0
+	t.Cleanup(func() { retryAfter = was })
+	r.mem = fakeMemory(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*flushInterval)
+	defer cancel()
+	failures := 0
+	r.opts.Warn = func(error) { failures++; r.mem, r.warned = whole, make(map[string]bool) }
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for r.copying {
+		if err := r.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if failures == 0 || !r.based {
+		t.Errorf("the first copy was not tried again: %d failures", failures)
+	}
+	r.piece.based = false
+	if err := os.RemoveAll(filepath.Join(r.dir, "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	r.opts.Warn = nil
 	before := r.stats.Copies
 	var dirs []string
 	for _, mem := range []*memory{fakeMemory(t), whole, whole, fakeMemory(t), whole} {

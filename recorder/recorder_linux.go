@@ -45,6 +45,7 @@ type Recorder struct {
 	awake    uint64       // CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows while the machine is suspended
 	slept    bool         // the machine was suspended since awake was read
 	copying  bool         // a copy is being made
+	tried    time.Time    // when the last copy was begun
 	again    bool         // and another one is to follow
 	closing  bool         // no more copies are to be made than those that were asked for
 	done     chan copied
@@ -343,6 +344,9 @@ func (r *Recorder) run(ctx context.Context) error {
 			}
 			flush = time.Now()
 			r.slept = asleep() > r.awake+suspendLeast
+			if !r.based && !r.copying && time.Since(r.tried) >= retryAfter {
+				r.copy() // the first copy has failed
+			}
 			if r.opts.MaxSize > 0 && r.size >= r.opts.MaxSize && !r.copying {
 				if err := r.rotate(); err != nil {
 					return err
@@ -398,6 +402,9 @@ func (r *Recorder) ringOf(cpu int) int {
 }
 
 const flushInterval = 200 * time.Millisecond
+
+// retryAfter is the time after which a first copy that failed is tried again. Tests change it.
+var retryAfter = time.Minute
 
 // nudge makes Run look at what changed. Any goroutine may call it, also when the recorder is closed.
 func (r *Recorder) nudge() {

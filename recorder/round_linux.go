@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -186,7 +187,7 @@ func (r *Recorder) copy() {
 // startCopy starts a copy. The first one of a piece is kcore_dir, and the others are compared with
 // it. If it fails, the next one takes its place.
 func (r *Recorder) startCopy() {
-	r.copying = true
+	r.copying, r.tried = true, time.Now()
 	p, mem := r.piece, r.mem
 	dir, base := "kcore_dir", ""
 	if p.based {
