@@ -27,11 +27,15 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
+// programName is the name of the BPF programs of these tests. Other tests, and other runs of these,
+// may load programs at the same time.
+var programName = fmt.Sprintf("textreplay%05d", os.Getpid()%100_000)
+
 // aProgram loads a BPF program, and returns the clock before it had its symbol and after.
 func aProgram(t *testing.T) (p *ebpf.Program, before, after uint64) {
 	t.Helper()
 	before = monotonic()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "textreplay", Type: ebpf.SocketFilter, License: "MIT",
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: programName, Type: ebpf.SocketFilter, License: "MIT",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 7), asm.Return()}})
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("this machine allows no BPF programs: %v", err)
@@ -146,7 +150,7 @@ func births(t *testing.T, path string) (n int, lost uint64) {
 			lost += l.Lost
 		case rec.KSymbol(sc.Record(), &k) != nil:
 			t.Error("a KSYMBOL record cannot be read")
-		case k.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(k.Name, []byte("_textreplay")):
+		case k.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(k.Name, []byte("_"+programName)):
 			n++
 		}
 	}
@@ -280,7 +284,7 @@ func TestRecordKilled(t *testing.T) {
 		first, horizon := x.Report.Trusted.From, x.Report.Trusted.To
 		var births []uint64
 		for c := range x.Changes() {
-			if c.KSymbol != nil && c.KSymbol.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(c.KSymbol.Name, []byte("_textreplay")) {
+			if c.KSymbol != nil && c.KSymbol.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(c.KSymbol.Name, []byte("_"+programName)) {
 				births = append(births, c.Time)
 			}
 		}
@@ -325,7 +329,7 @@ func TestRecordGrows(t *testing.T) {
 	if !ok || len(code) == 0 {
 		t.Skip("this kernel compiles no BPF programs, or does not show their code")
 	}
-	question := []string{"textreplay", "at", "-i", dir, "bpf_prog_" + info.Tag + "_textreplay", "end", "--format", "raw", "-n", strconv.Itoa(len(code))}
+	question := []string{"textreplay", "at", "-i", dir, "bpf_prog_" + info.Tag + "_" + programName, "end", "--format", "raw", "-n", strconv.Itoa(len(code))}
 	var got []byte
 	var answer error
 	eventually(t, func() bool {
@@ -494,7 +498,7 @@ func TestRecordFollow(t *testing.T) {
 		lines := strings.Split(stdout.String(), "\n")
 		count, last := 0, ""
 		for _, l := range lines {
-			if strings.Contains(l, "symbol registered") && strings.Contains(l, "_textreplay>: ") {
+			if strings.Contains(l, "symbol registered") && strings.Contains(l, "_"+programName+">: ") {
 				count++
 			}
 			if at, _, ok := strings.Cut(l, " "); ok {
