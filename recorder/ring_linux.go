@@ -32,6 +32,7 @@ type ring struct {
 	last   uint64 // time of the newest record that was taken, in ns
 	opened uint64 // when its events were open, in ns
 	wrap   []byte // a record that lies across the end of data
+	cut    []byte // a record without what is behind its trailer
 	read   uint64 // bytes read since the pages of data were last unmapped from this process
 }
 
@@ -82,6 +83,21 @@ func (r *ring) take(record func(raw []byte) error) error {
 		unix.Madvise(r.data, unix.MADV_DONTNEED)
 	}
 	return nil
+}
+
+// trimmed returns a record without what is behind its trailer. With several recorders, the kernel
+// makes TEXT_POKE, KSYMBOL and BPF_EVENT records of some of them longer than needed:
+// perf_event_text_poke and its siblings raise header.size once more for each event. What is there
+// are bytes of no meaning. perf looks for the id of a record's event at its end, and does not read on
+// if it is none. The result is valid until the next call.
+func (r *ring) trimmed(raw []byte) []byte {
+	at, ok := perfdata.TrailerAt(raw, trailerSize)
+	if !ok || at+trailerSize == len(raw) {
+		return raw
+	}
+	r.cut = append(r.cut[:0], raw[:at+trailerSize]...)
+	binary.NativeEndian.PutUint16(r.cut[6:], uint16(len(r.cut)))
+	return r.cut
 }
 
 // keptBytes is how many bytes of a ring buffer may be mapped as memory of this process.

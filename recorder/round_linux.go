@@ -62,6 +62,7 @@ func (r *Recorder) drain() error {
 
 func (r *Recorder) drainRing(g *ring) error {
 	return g.take(func(raw []byte) error {
+		raw = g.trimmed(raw)
 		r.modified = true
 		r.stats.Records++
 		r.size += int64(len(raw))
