@@ -102,6 +102,7 @@ func certainRange(e *SymbolEvent) *Lifetime {
 type code struct {
 	data    []byte
 	silent  []Range
+	unseen  []Range
 	program uint32 // its id
 	undated bool   // it may be of any time since the program was loaded
 }
@@ -135,7 +136,7 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) []
 				continue
 			}
 			claimed[i] = true
-			out[i] = code{f.Data, p.Silent, p.ID, p.Undated}
+			out[i] = code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated}
 		}
 	}
 	return out

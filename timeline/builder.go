@@ -115,6 +115,9 @@ type Program struct {
 	// Silent are the addresses inside the functions that the kernel may change with no
 	// record, as it does on architectures without text pokes.
 	Silent []Range
+	// Unseen are those of Silent whose changes are not recorded by other means either
+	// (Builder.Probed).
+	Unseen []Range
 }
 
 // Module is a kernel module that was loaded when a copy of the kernel was made.
@@ -349,7 +352,7 @@ func (b *Builder) SilentPokes(silent bool) { b.silentPokes = silent }
 
 // Probed sets whether the changes of a kernel that records no text pokes were recorded by
 // other means, except in the gaps of [GapPokes]. The Silent addresses of BPF programs are
-// then known, too.
+// then known, too, except for those that are Unseen.
 func (b *Builder) Probed(probed bool) { b.probed = probed }
 
 // CallThunks sets whether the kernel can write call thunks into the padding before

@@ -9,9 +9,11 @@ import (
 )
 
 // A CodeRead is the code of a BPF image, for example a trampoline, that was read from
-// memory at some moment of [From, To]. From is a time at which the kernel had written the
-// code: from then on it changes with text pokes only. An image whose code the kernel
-// rewrites without a record, as that of a dispatcher, must not be added.
+// memory at some moment of [From, To], or that was seen to be written there. From is a time at
+// which the kernel had written the code: from then on it changes with text pokes only, or, if
+// the kernel records none, with recorded changes (Builder.Probed). An image whose code the kernel
+// rewrites without a record, as that of a dispatcher, must not be added. A program may have one,
+// too. It counts if the program has no info.
 type CodeRead struct {
 	Addr     uint64 // of the image
 	Data     []byte // without what is behind the code
@@ -43,7 +45,7 @@ func (d *build) joinCodeReads(lives []*Lifetime) {
 	}
 	images := make(map[uint64][]*Lifetime) // by address, in the order of their births
 	for _, l := range lives {
-		if l.Kind == BPFImage {
+		if l.Kind == BPFImage || l.Kind == BPFProgram {
 			images[l.Lo] = append(images[l.Lo], l)
 		}
 	}

@@ -89,9 +89,19 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 				c.alive(l.From, read.from, init, upTo(read.from))
 				from, init = read.from, read
 				c.gaps = d.gaps[gapsOfCode]
+				c.addProbed()
 			}
 		case BPFProgram:
 			init = c.beginProgram(l, to)
+			if _, has := c.codeOff[l]; has {
+				break
+			}
+			if read, ok := c.readCode(l); ok && read.from < to {
+				c.alive(l.From, read.from, init, upTo(read.from))
+				init, from = read, read.from
+				c.soft, c.uncopied = ReasonNone, false
+				c.addProbed()
+			}
 		case OutOfLine:
 			init = c.beginOutOfLine(l, to)
 		}
@@ -142,9 +152,14 @@ func (c *historyBuilder) beginImage(l *Lifetime, to uint64) initial {
 func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 	c.gaps, c.bare = c.build.gaps[gapsOfCode], BPFNoInfo
 	c.made, c.madeBy = l.From, l.cpu
-	if slices.ContainsFunc(l.silent, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi }) {
+	has := func(places []Range) bool {
+		return slices.ContainsFunc(places, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi })
+	}
+	if has(l.silent) {
 		c.gaps = always(NoCoverage)
-		c.addProbed()
+		if !has(l.unseen) {
+			c.addProbed()
+		}
 	}
 	off, ok := c.codeOff[l]
 	if !ok {

@@ -228,6 +228,8 @@ func (w *words) program() Program {
 			p.Unloaded = w.number(value)
 		case key == "undated":
 			p.Undated = true
+		case key == "unseen":
+			p.Unseen = append(p.Unseen, w.addresses(value))
 		case key == "silent":
 			p.Silent = append(p.Silent, w.addresses(value))
 		case strings.HasPrefix(key, "0x"):
@@ -360,6 +362,8 @@ func (r *factReader) add(line string) error {
 		if w.err == nil {
 			w.err = b.Window(x)
 		}
+	case "probed":
+		b.Probed(true)
 	case "silent-pokes":
 		b.SilentPokes(true)
 	case "call-thunks":

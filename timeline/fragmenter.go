@@ -108,6 +108,9 @@ func (d *build) cuts(lives []*Lifetime, padding, written []Range) []uint64 {
 		for _, r := range p.Silent {
 			cut(r.Lo, r.Hi)
 		}
+		for _, r := range p.Unseen {
+			cut(r.Lo, r.Hi)
+		}
 	}
 	for _, c := range d.codeReads {
 		cut(c.Addr, c.Addr+uint64(len(c.Data)))

@@ -33,6 +33,7 @@ type Lifetime struct {
 	code     []byte  // of a BPF program's function, where the recording has it
 	oldCode  bool    // code may be older than the recording
 	silent   []Range // the parts of it that may change with no record
+	unseen   []Range // those that no other means record either
 	Program  uint32  // id of the BPF program whose info the code is from; 0: none
 	doubted  uint64  // of a module's text: the time from which a contradiction spoils it; MaxTime: none
 	Ended    Reason  // why it ended
@@ -359,7 +360,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			continue
 		}
 		l := newLifetime(e, code[i].data)
-		l.silent, l.Program, l.oldCode = code[i].silent, code[i].program, code[i].undated
+		l.silent, l.unseen, l.Program, l.oldCode = code[i].silent, code[i].unseen, code[i].program, code[i].undated
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
 			if d.announcedEarly {

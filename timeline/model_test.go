@@ -1329,6 +1329,12 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			if b.code == nil {
 				p.soft = BPFNoInfo
 				old(BPFNoInfo)
+				if c, ok := m.readOf(b); ok && p.hi <= c.Addr+uint64(len(c.Data)) && c.From+m.skew < to {
+					p.alive(b.from, c.From+m.skew, bytes, claim, between(b.from, c.From+m.skew))
+					from, p.soft = c.From+m.skew, ReasonNone
+					bytes = c.Data[p.lo-b.lo : p.hi-b.lo]
+					claim = initial{source: SourceSnapshot, from: from, to: c.To + m.skew, seen: m.seenBy(c.To+m.skew, 0)}
+				}
 			} else {
 				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon), seen: m.seenBy(min(to, m.horizon), 0)}
@@ -1384,7 +1390,7 @@ func (m *model) readOf(b *being) (CodeRead, bool) {
 	for _, c := range m.reads {
 		// Code belongs to the first being of its address and time, in the order of their births.
 		i := slices.IndexFunc(m.beings, func(o *being) bool {
-			return o.kind == BPFImage && o.lo == c.Addr && c.Addr+uint64(len(c.Data)) <= o.hi && o.from <= c.From && c.To+m.skew < o.to
+			return (o.kind == BPFImage || o.kind == BPFProgram) && o.lo == c.Addr && c.Addr+uint64(len(c.Data)) <= o.hi && o.from <= c.From && c.To+m.skew < o.to
 		})
 		if i >= 0 && m.beings[i] == b {
 			return c, true

@@ -156,16 +156,20 @@ func (f *ARM64Function) entered(lo, hi uint64) bool {
 // ARM64Keeps reports whether a function has its first argument in register reg when it
 // makes the call that returns to lr. The function's code is at addr.
 func ARM64Keeps(addr uint64, code []byte, lr uint64, reg int) bool {
-	f := ARM64Function{Addr: addr, Code: code}
-	kept, since := false, addr
-	for at := addr; at < lr; at += 4 {
+	return (&ARM64Function{Addr: addr, Code: code}).keeps(0, reg, lr)
+}
+
+// keeps is ARM64Keeps for the argument in register arg.
+func (f *ARM64Function) keeps(arg, reg int, lr uint64) bool {
+	kept, since := false, f.Addr
+	for at := f.Addr; at < lr; at += 4 {
 		x, ok := f.word(at)
 		switch {
 		case !ok:
 			return false
-		case x == 0xaa0003e0|uint32(reg) && !kept: // mov reg, x0
+		case x == 0xaa0003e0|uint32(arg)<<16|uint32(reg) && !kept: // mov reg, xARG
 			kept, since = true, at
-		case !kept && (arm64MayWrite(x, 0) || arm64Branches(x)), kept && arm64MayWrite(x, reg):
+		case !kept && (arm64MayWrite(x, arg) || arm64Branches(x)), kept && arm64MayWrite(x, reg):
 			return false
 		}
 	}
@@ -185,7 +189,7 @@ func (f *ARM64Function) left(since, lr uint64, reg int) bool {
 		}
 		for k := at; k > lr; k -= 4 {
 			x, _ := f.word(k - 4)
-			if x>>26 == 0x05 || x>>25 == 0x6b { // B, RET
+			if x>>26 == 0x05 || x>>25 == 0x6b && x&0xfffffc1f != 0xd63f0000 { // B, RET; not BLR
 				break
 			}
 			if arm64MayWrite(x, reg) {
@@ -294,7 +298,7 @@ func arm64Stores(x uint32, offset int) bool {
 func arm64MayWrite(x uint32, r int) bool {
 	rd, rn, ra := int(x&31) == r, int(x>>5&31) == r, int(x>>10&31) == r
 	switch {
-	case x>>26 == 0x25: // a call spares x19 to x28
+	case x>>26 == 0x25, x&0xfffffc1f == 0xd63f0000: // a call spares x19 to x28
 		return r < 19 || r > 28
 	case arm64Branches(x):
 		return false

@@ -33,15 +33,23 @@ func SilentPlaces(arch, release string, addr uint64, code []byte) []timeline.Ran
 				out = append(out, timeline.Range{Lo: addr + uint64(i), Hi: addr + uint64(i) + 4})
 			}
 		}
-		plt := []byte{0x4a, 0x00, 0x00, 0x58, 0x40, 0x01, 0x1f, 0xd6}
-		if i := bytes.LastIndex(code, plt); i >= 0 && i+len(plt) < len(code) {
-			out = append(out, timeline.Range{Lo: addr + uint64(i+len(plt)), Hi: addr + uint64(len(code))})
-		}
-		return out
+		return append(out, UnseenPlaces(arch, addr, code)...)
 	case "ppc64le", "ppc64":
 		if !Since(release, 6, 13) {
 			return nil // bpf_arch_text_poke came with 6.13
 		}
 	}
 	return []timeline.Range{{Lo: addr, Hi: addr + uint64(len(code))}}
+}
+
+// UnseenPlaces returns those of SilentPlaces that no probe on the function that maps text sees
+// either. On arm64 the kernel makes the page of the PLT writable, and stores its target there
+// (bpf_arch_text_poke of arch/arm64/net/bpf_jit_comp.c).
+func UnseenPlaces(arch string, addr uint64, code []byte) []timeline.Range {
+	plt := []byte{0x4a, 0x00, 0x00, 0x58, 0x40, 0x01, 0x1f, 0xd6}
+	i := bytes.LastIndex(code, plt)
+	if arch != "aarch64" || i < 0 || i+len(plt) >= len(code) {
+		return nil
+	}
+	return []timeline.Range{{Lo: addr + uint64(i+len(plt)), Hi: addr + uint64(len(code))}}
 }

@@ -83,6 +83,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 	s.addPrograms(s.mayBeLater())
 	s.addCodeReads(k, r.Snapshot)
+	s.addWritten()
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err
@@ -279,11 +280,12 @@ func (s *scan) addPrograms(undated bool) {
 			continue
 		}
 		var funcs []timeline.Segment
-		var silent []timeline.Range
+		var silent, unseen []timeline.Range
 		for f := range p.Funcs() {
 			if len(f.Code) > 0 {
 				funcs = append(funcs, timeline.Segment{Addr: f.Addr, Data: f.Code})
 				silent = append(silent, patching.SilentPlaces(s.arch.name, s.report.Kernel, f.Addr, f.Code)...)
+				unseen = append(unseen, patching.UnseenPlaces(s.arch.name, f.Addr, f.Code)...)
 			}
 		}
 		if _, twice := infos[p.ID]; twice {
@@ -291,7 +293,7 @@ func (s *scan) addPrograms(undated bool) {
 			s.warn(fmt.Errorf("the recording has two infos of BPF program %d: neither is used", p.ID))
 			funcs = nil
 		}
-		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent}
+		infos[p.ID] = timeline.Program{ID: p.ID, Funcs: funcs, Silent: silent, Unseen: unseen}
 	}
 	unloaded := make(map[uint32][]uint64)
 	for _, u := range s.unloads {

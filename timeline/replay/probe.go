@@ -48,7 +48,8 @@ type probeEvent struct {
 	registers                          [32]int     // powerpc: general registers
 	words                              []probeWord // registers that may have the place
 	addr, length                       int
-	bytes, now                         int
+	bytes, bytesLen, now               int
+	function                           int      // arm64: what __text_poke is told to call
 	times                              []uint64 // of the samples, as read
 	where                              uint64   // the probe's address, from its samples
 	moved                              bool     // they name several
@@ -81,6 +82,8 @@ type probeWrite struct {
 	hasCopy      bool   // a sample of __text_poke says what is written
 	copyLo       uint64 // the addresses that it names
 	copyHi       uint64
+	exact        bool // it is part of a call of __text_poke that is in probeLog.copies
+	copied       bool // and its bytes are
 }
 
 // notText is the index of a write that is none of text.
@@ -127,6 +130,7 @@ type probeLog struct {
 	nowhere   []timeline.Interval
 	disarmed  []timeline.Interval // when probes were disarmed
 	fixmaps   int                 // of other users of the fixmap
+	copies    []probeCopied       // arm64: what __text_poke wrote
 	bad       string
 	readings  []probeReading
 	sources   []probeReading // as the files have them
@@ -162,6 +166,7 @@ func (p *probeLog) clone() *probeLog {
 		c.cpus[n] = &x
 	}
 	c.writes, c.loose = slices.Clone(p.writes), slices.Clone(p.loose)
+	c.copies = slices.Clip(p.copies)
 	c.back, c.others = slices.Clip(p.back), slices.Clip(p.others)
 	return &c
 }
@@ -282,11 +287,13 @@ func (s *scan) addProbed() {
 			continue
 		}
 		delete(newest, w.tid)
-		p.undecoded++
+		if !w.copied {
+			p.undecoded++
+		}
 		s.coverUndecoded(w, lo, hi)
 	}
 	for _, o := range p.others {
-		if p.mms[o.mm] && !p.writer.writesPrograms(o.lr) {
+		if p.mms[o.mm] && !p.writer.writesPrograms(o.lr, 0) {
 			p.nowhere = append(p.nowhere, timeline.Interval{From: o.time, To: timeline.MaxTime})
 		}
 	}
@@ -305,6 +312,7 @@ func (w *probeWrite) isOther(indices map[uint64]bool) bool {
 // closePairs notes each BEFORE that is still open after the last sample.
 func (p *probeLog) closePairs() {
 	for _, c := range p.cpus {
+		p.leaveCopy(c)
 		switch {
 		case !c.open:
 		case c.write.len == 0 && c.write.phys == 0:
@@ -322,6 +330,8 @@ func (p *probeLog) closePairs() {
 func (s *scan) coverUndecoded(w *probeWrite, lo, hi uint64) {
 	p := s.probes
 	switch core := w.phys + p.offset; {
+	case p.writer.writesPrograms(w.mapLR, w.caller):
+		// BPF programs are known by their births and deaths.
 	case w.hasCopy && w.addr != 0 && w.copyLo <= w.addr && w.addr < w.copyHi:
 		s.b.GapAt(timeline.Range{Lo: w.addr, Hi: w.copyHi}, w.began, w.ended, timeline.WriterUnknown)
 	case w.addr != 0:
@@ -329,8 +339,6 @@ func (s *scan) coverUndecoded(w *probeWrite, lo, hi uint64) {
 	case w.phys != 0 && p.hasOffset && (core < lo || core >= hi):
 		s.b.GapAt(timeline.Range{Lo: 1, Hi: lo}, w.began, w.ended, timeline.WriterUnknown)
 		s.b.GapAt(timeline.Range{Lo: hi, Hi: ^uint64(0)}, w.began, w.ended, timeline.WriterUnknown)
-	case p.writer.writesPrograms(w.mapLR):
-		// BPF programs are known by their births and deaths.
 	default:
 		p.nowhere = append(p.nowhere, timeline.Interval{From: w.began, To: w.ended})
 	}

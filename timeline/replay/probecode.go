@@ -25,8 +25,12 @@ type probeCode struct {
 	ppc   map[uint64]ppcDecoded
 	regs  map[[2]uint64]string // by the two addresses of placeRegister
 	bpf   map[uint64]bool      // by function: only BPF calls it
-	used  []timeline.Range     // the code and the data that was read
-	named []uint64             // addresses of symbols that were looked up by name
+	// What is found out about arm64's __text_poke, see probecopy.go.
+	copiers map[[2]uint64]copierDecoded
+	passes  map[[2]uint64]uint64
+	copying map[uint64]bool
+	used    []timeline.Range // the code and the data that was read
+	named   []uint64         // addresses of symbols that were looked up by name
 }
 
 // An arm64Decoded is what the code of a caller says; ok is false if it is no known writer.
@@ -44,7 +48,8 @@ type ppcDecoded struct {
 // newProbeCode returns a probeCode for the copy of a kernel. core and k may be nil.
 func newProbeCode(core *kcore.Core, k *kcore.Kallsyms) probeCode {
 	c := probeCode{core: core, k: k, arm: make(map[uint64]arm64Decoded), ppc: make(map[uint64]ppcDecoded),
-		regs: make(map[[2]uint64]string), bpf: make(map[uint64]bool)}
+		regs: make(map[[2]uint64]string), bpf: make(map[uint64]bool),
+		copiers: make(map[[2]uint64]copierDecoded), passes: make(map[[2]uint64]uint64), copying: make(map[uint64]bool)}
 	if core != nil {
 		c.order = core.ByteOrder()
 	}
@@ -211,43 +216,68 @@ func (c *probeCode) placeRegister(lr, caller uint64) string {
 }
 
 // writesPrograms reports whether the writer that returns to lr is a function that only
-// functions of BPF call, by name: what it writes is BPF programs.
-func (c *probeCode) writesPrograms(lr uint64) bool {
-	addr, code := c.function(lr)
-	if code == nil || c.core.Machine != elf.EM_PPC64 {
+// functions of BPF call, by name: what it writes is BPF programs. On arm64 it is __text_poke, whose
+// call of the function that maps pages returns to caller, and its callers are called by BPF.
+func (c *probeCode) writesPrograms(lr, caller uint64) bool {
+	if c.core == nil {
 		return false
 	}
+	switch c.core.Machine {
+	case elf.EM_PPC64:
+		addr, code := c.function(lr)
+		return code != nil && c.onlyBPF(addr, len(code), 0)
+	case elf.EM_AARCH64:
+		at, _ := c.function(lr)
+		f := c.arm64Function(caller)
+		return f.Code != nil && f.Addr == c.one("__text_poke") && patching.ARM64Target(f.Addr, f.Code, caller-4) == at && c.onlyBPF(f.Addr, len(f.Code), 1)
+	}
+	return false
+}
+
+// onlyBPF reports whether all calls of a function of size bytes are in functions of BPF, or in
+// functions that are only called by such, up to levels of them.
+func (c *probeCode) onlyBPF(addr uint64, size, levels int) (only bool) {
 	only, ok := c.bpf[addr]
 	if ok {
 		return only
 	}
 	defer func() { c.bpf[addr] = only }()
 	lo, hi, ok := c.k.Text()
-	if !ok || hi-lo > 1<<30 {
+	if !ok || hi-lo > 1<<30 || c.core.Bytes(lo, int(hi-lo)) == nil {
 		return false
 	}
-	text := c.core.Bytes(lo, int(hi-lo))
-	if text == nil {
-		return false
+	callers := make(map[uint64]bool)
+	for at, x := range c.words() {
+		var to uint64
+		switch c.core.Machine {
+		case elf.EM_PPC64:
+			if x>>26 != 18 || x&2 != 0 {
+				continue
+			}
+			to = at + uint64(int64(int32(x<<6)>>6)&^3)
+			if to == addr+8 { // past the two instructions that set the table of contents
+				to = addr
+			}
+		default:
+			if x>>26&0x1f != 5 { // B, BL
+				continue
+			}
+			to = at + uint64(int64(int32(x<<6)>>6)*4)
+		}
+		if to == addr && (at < addr || at >= addr+uint64(size)) {
+			callers[at] = true
+		}
 	}
-	for i := 0; i+4 <= len(text); i += 4 {
-		x := c.order.Uint32(text[i:])
-		if x>>26 != 18 || x&2 != 0 {
-			continue
-		}
-		at := lo + uint64(i)
-		// A local call leads past the two instructions that set the table of contents.
-		if to := at + uint64(int64(int32(x<<6)>>6)&^3); to != addr && to != addr+8 {
-			continue
-		}
-		if addr <= at && at < addr+uint64(len(code)) {
-			continue
-		}
-		sym, _, found := c.k.Find(at)
-		if !found || !strings.HasPrefix(sym.Name, "bpf_") {
+	for at := range callers {
+		sym, n, found := c.k.Find(at)
+		if !found || !isBPF(sym.Name) && (levels == 0 || n > longestWriter || !c.onlyBPF(sym.Addr, int(n), levels-1)) {
 			return false
 		}
-		only = true
 	}
-	return only
+	return len(callers) > 0
+}
+
+// isBPF reports whether a function of this name belongs to BPF.
+func isBPF(name string) bool {
+	return strings.HasPrefix(name, "bpf_") || strings.HasPrefix(name, "arch_prepare_bpf_")
 }

@@ -184,7 +184,10 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 		p.addr, p.length, p.bytes, p.now = need("addr", 8), need("len", 8), need("b", sampledBytes), need("now", sampledBytes)
 	case has("addr", "len", "b"):
 		p.role = probeCopy
-		p.addr, p.length = need("addr", 8), need("len", 8)
+		p.addr, p.length, p.bytes, p.bytesLen = need("addr", 8), need("len", 8), need("b", 8), fields["b"].size
+		if has("func") {
+			p.function = need("func", 8)
+		}
 	default:
 		return nil
 	}

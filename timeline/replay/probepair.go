@@ -23,10 +23,7 @@ type probeCPU struct {
 	mm     uint64 // powerpc
 	newest uint64
 	recent []probeSeen // of the last samples, for those that perf writes twice
-	copyOf struct {
-		tid    uint32
-		lo, hi uint64
-	}
+	copyOf probeCall
 }
 
 // A probeSeen is the time of a sample and a checksum of its fields.
@@ -103,9 +100,7 @@ func (p *probeLog) fixmap(c *probeCPU, x *probeSample) {
 			w.words[i].reg, w.words[i].addr = word.reg, x.u64(word.addr)
 			copy(w.words[i].at[:], x.raw[word.at:])
 		}
-		if c.copyOf.tid == x.id.TID && c.copyOf.lo < c.copyOf.hi {
-			w.hasCopy, w.copyLo, w.copyHi = true, c.copyOf.lo, c.copyOf.hi
-		}
+		p.beginPart(c, x)
 		return
 	}
 	w := &c.write
@@ -117,18 +112,10 @@ func (p *probeLog) fixmap(c *probeCPU, x *probeSample) {
 	if code := p.writer.arm64(w.lr); code.ok && code.w.Index == w.index && code.w.Offset+code.w.Len <= x.stackLen {
 		w.len = uint8(code.w.Len)
 		copy(w.new[:code.w.Len], x.raw[x.stack+code.w.Offset:])
+	} else {
+		p.endPart(c, x)
 	}
 	p.complete(c, x.id)
-}
-
-// textPoke notes which addresses a call of arm64's __text_poke is about to write, page by
-// page.
-func (p *probeLog) textPoke(c *probeCPU, x *probeSample) {
-	lo, n := x.u64(x.addr), x.u64(x.length)
-	if lo+n < lo {
-		n = 0
-	}
-	c.copyOf.tid, c.copyOf.lo, c.copyOf.hi = x.id.TID, lo, lo+n
 }
 
 // ppc64Before handles a call of __get_locked_pte: a BEFORE, unless it is not a writer of text

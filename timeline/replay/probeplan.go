@@ -50,7 +50,7 @@ func noProbes(format string, args ...any) error {
 // The definitions of the events. Their fields are those that probeEventOf looks for.
 const (
 	defineARM64  = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
-	defineCopy   = "p:tp/poke __text_poke addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
+	defineCopy   = "p:tp/poke __text_poke func=%x0:x64 addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
 	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[1]d=%%gpr%[1]d:x64 at%[1]d=+0(%%gpr%[1]d):x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 	defineWrites = "p:tp/poke __text_poke addr=%si:x64 len=%cx:u64 b=+0(%dx):x8[16] now=+0(%si):x8[16]"
 	defineAfter  = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
@@ -151,7 +151,7 @@ func (p *ProbePlan) ppc64(c *probeCode) error {
 		case ok:
 			w = d
 			p.Writers = append(p.Writers, ProbeWriter{sym.Name, fmt.Sprintf("the address is in r%d, the word in r%d, whether it is 8 bytes long in r%d", d.Addr, d.Value, d.Doubleword)})
-		case c.writesPrograms(at + 4):
+		case c.writesPrograms(at+4, 0):
 			p.Others = append(p.Others, ProbeWriter{sym.Name, "writes BPF programs only"})
 		default:
 			p.Others = append(p.Others, ProbeWriter{sym.Name, "not of the form that is known"})

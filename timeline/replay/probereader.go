@@ -70,7 +70,7 @@ func (r *ProbeReader) Change(rec *perfdata.Record) *perfdata.TextPoke {
 	p := &r.log
 	p.sample(r.rec.ByteOrder(), e, &id, raw)
 	// What Load needs to judge the whole is not kept.
-	e.times, p.loose, p.back, p.others, p.disarmed = nil, nil, nil, nil, nil
+	e.times, p.loose, p.back, p.others, p.disarmed, p.copies = nil, nil, nil, nil, nil, nil
 	if len(p.writes) == 0 {
 		return nil
 	}

@@ -62,6 +62,7 @@ type scan struct {
 	moduleEvents           map[string][]moduleEvent // by module
 	probes                 *probeLog                // nil if no event is a probe on a text writer
 	slotPages              []slotPage               // if there are probes
+	bpfBirths              []codeBirth              // if there are probes
 	listedPages            map[uint64]bool          // of out-of-line code, by address: in the kallsyms of "textreplay record"
 	codeReads              *codeReads               // nil if no BPF image was read
 
@@ -673,6 +674,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.report.Symbols.Deaths++
 	} else {
 		s.report.Symbols.Births++
+	}
+	if kind == timeline.SymbolBPF && (s.probes != nil || s.maybeProbed) {
+		s.bpfBirths = append(s.bpfBirths, codeBirth{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Time, e.Name, e.Unregister})
 	}
 	if s.codeReads != nil {
 		s.codeReads.symbol(&e, k.TID)

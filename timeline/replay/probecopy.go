@@ -1,0 +1,289 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"slices"
+	"strings"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// On arm64, __text_poke(func, addr, opcodes, len) writes BPF programs and trampolines, page by
+// page (internal/patching). A sample of its beginning has the first bytes of opcodes, and each
+// page has a BEFORE and an AFTER:
+//
+//	samples   __text_poke   BEFORE AFTER   BEFORE AFTER
+//	written                 ├────┤ page 1  ├────┤ page 2
+
+// A probeCall is a call of __text_poke on a CPU that is not over yet.
+type probeCall struct {
+	tid      uint32
+	began    uint64
+	lo, hi   uint64
+	function uint64 // that it calls for each page; 0 if the event does not say
+	bytes    []byte // the first ones
+	next     uint64 // up to where pages were written
+	ended    uint64 // the last of them
+	to       uint64 // the end of the page that is being written
+	unmap    uint64 // what the call returns to that ends this
+}
+
+// A probeCopied is a call of __text_poke that is over: it copied these bytes to lo in
+// [began, ended], and others behind them up to hi.
+type probeCopied struct {
+	timeline.Range
+	began, ended uint64
+	bytes        []byte
+}
+
+// textPoke notes what a call of arm64's __text_poke is about to write.
+func (p *probeLog) textPoke(c *probeCPU, x *probeSample) {
+	p.leaveCopy(c)
+	lo, n := x.u64(x.addr), x.u64(x.length)
+	if lo+n < lo {
+		n = 0
+	}
+	c.copyOf = probeCall{tid: x.id.TID, began: x.id.Time, lo: lo, hi: lo + n, next: lo}
+	if x.function != 0 {
+		c.copyOf.function = x.u64(x.function)
+	}
+	c.copyOf.bytes = bytes.Clone(x.raw[x.bytes:][:min(uint64(x.bytesLen), n)])
+}
+
+// leaveCopy ends a call of __text_poke. What it wrote and does not add up to the whole is a
+// write of unknown bytes.
+func (p *probeLog) leaveCopy(c *probeCPU) {
+	if k := &c.copyOf; k.lo < k.next {
+		p.copies = append(p.copies, probeCopied{Range: timeline.Range{Lo: k.lo, Hi: k.next}, began: k.began, ended: k.ended})
+	}
+	c.copyOf = probeCall{}
+}
+
+// beginPart handles the BEFORE of a page that __text_poke writes.
+func (p *probeLog) beginPart(c *probeCPU, x *probeSample) {
+	k, w := &c.copyOf, &c.write
+	if c.copyOf.tid != x.id.TID || k.lo >= k.hi {
+		return
+	}
+	w.hasCopy, w.copyLo, w.copyHi = true, k.lo, k.hi
+	d := p.writer.copier(w.mapLR, w.caller)
+	if !d.ok || d.size+8 > x.stackLen {
+		return
+	}
+	place, size := uint64(0), x.u64(x.stack+d.size)
+	for _, word := range w.words {
+		if word.reg == "x19" && (word.addr^w.phys)&0xfff == 0 {
+			place = word.addr
+		}
+	}
+	if place == k.next && size <= k.hi-place {
+		k.to, k.unmap = place+size, d.unmap
+	}
+}
+
+// endPart handles the AFTER of such a page.
+func (p *probeLog) endPart(c *probeCPU, x *probeSample) {
+	k, w := &c.copyOf, &c.write
+	if !w.hasCopy {
+		return
+	}
+	if k.to <= k.next || w.lr != k.unmap {
+		p.leaveCopy(c)
+		return
+	}
+	if k.function == 0 {
+		k.function = p.writer.passed(w.lr, withoutPAC(x.u64(x.stack+8)))
+	}
+	w.exact, w.copied = true, p.writer.copiesBytes(k.function)
+	k.next, k.ended = k.to, x.id.Time
+	if k.next == k.hi {
+		if !w.copied {
+			k.bytes = nil
+		}
+		p.copies = append(p.copies, probeCopied{timeline.Range{Lo: k.lo, Hi: k.hi}, k.began, k.ended, k.bytes})
+		c.copyOf = probeCall{}
+	}
+}
+
+// A copierDecoded is what the code of __text_poke and of what it maps pages with says; ok is
+// false if it is not of the form that is known.
+type copierDecoded struct {
+	size  int    // where the page's part of the length is, in bytes from the stack pointer at BEFORE
+	unmap uint64 // what the call returns to that is AFTER
+	ok    bool
+}
+
+// copier decodes __text_poke, whose call of the function that maps pages returns to caller. The
+// call of __set_fixmap in that function returns to lr.
+func (c *probeCode) copier(lr, caller uint64) copierDecoded {
+	key := [2]uint64{lr, caller}
+	d, ok := c.copiers[key]
+	if ok {
+		return d
+	}
+	defer func() {
+		if len(c.copiers) < maxOthers {
+			c.copiers[key] = d
+		}
+	}()
+	at, mapper := c.function(lr)
+	f := c.arm64Function(caller)
+	if mapper == nil || f.Code == nil || c.core.Machine != elf.EM_AARCH64 || f.Addr != c.one("__text_poke") {
+		return d
+	}
+	w, ok := f.Copier(caller)
+	if !ok || patching.ARM64Target(f.Addr, f.Code, caller-4) != at || !patching.ARM64Keeps(at, mapper, lr, 19) {
+		return d
+	}
+	_, framed := patching.ARM64Frame(at, mapper, lr, 30)
+	d.size, d.ok = patching.ARM64Frame(at, mapper, lr, w.Size)
+	d.unmap, d.ok = w.Unmap, d.ok && framed
+	return d
+}
+
+// arm64Function returns the function that has the instruction before lr, without a kprobe at its
+// entry. Its code is nil if it is not known.
+func (c *probeCode) arm64Function(lr uint64) patching.ARM64Function {
+	addr, code := c.function(lr)
+	return patching.ARM64Function{Addr: addr, Code: patching.ARM64WithoutProbe(code), Map: c.one("__set_fixmap"), CopyNoFault: c.one("copy_to_kernel_nofault")}
+}
+
+// passed returns the function that __text_poke was told to call, which its caller passes as a
+// constant; 0 if the code does not show it. __text_poke's frame says that it returns to
+// caller, when its own call of __set_fixmap returns to lr.
+func (c *probeCode) passed(lr, caller uint64) uint64 {
+	key := [2]uint64{lr, caller}
+	value, ok := c.passes[key]
+	if ok {
+		return value
+	}
+	if f, from := c.arm64Function(lr), c.arm64Function(caller); f.Code != nil && from.Code != nil && f.Addr == c.one("__text_poke") {
+		if at, ok := patching.ARM64Frame(f.Addr, f.Code, lr, 30); ok && at == 8 {
+			value, _ = patching.ARM64Constant(from.Addr, from.Code, caller, f.Addr)
+		}
+	}
+	if len(c.passes) < maxOthers {
+		c.passes[key] = value
+	}
+	return value
+}
+
+// copiesBytes reports whether a function that __text_poke calls copies bytes:
+// text_poke_memcpy does.
+func (c *probeCode) copiesBytes(function uint64) bool {
+	copies, ok := c.copying[function]
+	if !ok && function != 0 && function == c.one("text_poke_memcpy") {
+		f := c.arm64Function(function + 4)
+		copies = f.Code != nil && f.CopyNoFault != 0 && patching.ARM64CopiesBytes(f.Addr, f.Code, f.CopyNoFault)
+	}
+	if len(c.copying) < maxOthers {
+		c.copying[function] = copies
+	}
+	return copies
+}
+
+// A codeBirth is the birth or the death of a BPF image, as a record has it.
+type codeBirth struct {
+	timeline.Range
+	time  uint64
+	name  string
+	death bool
+}
+
+// addWritten adds to the image the code of BPF programs and trampolines that __text_poke wrote.
+// A program is written before its symbol is registered, a trampoline after that, or before
+// it on newer kernels. Then it changes with recorded changes only (rule probes).
+//
+//	__text_poke  ├──┤                   ├──┤
+//	symbol               ├─ program       ├──── trampoline
+//	code                 known               known
+//
+// If more than one write is possible, or if one may be missing, the code is not known.
+func (s *scan) addWritten() {
+	p := s.probes
+	if p == nil || len(p.copies) == 0 || !p.resolved {
+		return
+	}
+	// A write of unknown bytes has none here.
+	writes := slices.Clone(p.copies)
+	for i := range p.writes {
+		if w := &p.writes[i]; w.addr != 0 && !w.exact && w.index != notText {
+			hi := w.addr + uint64(w.len)
+			if w.len == 0 {
+				hi = w.addr&^(probePage-1) + probePage
+			}
+			writes = append(writes, probeCopied{timeline.Range{Lo: w.addr, Hi: hi}, w.began, w.ended, nil})
+		}
+	}
+	// By page: no search goes through all of them.
+	of := make(map[uint64][]*probeCopied)
+	slices.SortFunc(writes, func(a, b probeCopied) int { return cmp.Compare(a.ended, b.ended) })
+	for i := range writes {
+		w := &writes[i]
+		for page := w.Lo / probePage; page <= (w.Hi-1)/probePage; page++ {
+			of[page] = append(of[page], w)
+		}
+	}
+	slices.SortStableFunc(s.bpfBirths, func(a, b codeBirth) int { return cmp.Compare(a.time, b.time) })
+	died := make(map[uint64]uint64) // the next death of an address
+	for _, b := range slices.Backward(s.bpfBirths) {
+		if b.death {
+			died[b.Lo] = b.time
+			continue
+		}
+		until, ok := died[b.Lo]
+		if !ok {
+			until = timeline.MaxTime
+		}
+		delete(died, b.Lo)
+		program := strings.HasPrefix(b.name, "bpf_prog_")
+		if b.time == 0 || !program && !strings.HasPrefix(b.name, "bpf_trampoline_") {
+			continue
+		}
+		s.addWrittenAt(&b, until, of[b.Lo/probePage], program)
+	}
+}
+
+// addWrittenAt adds the code of the image b, which dies at until. writes are those of its page, in
+// order of time.
+func (s *scan) addWrittenAt(b *codeBirth, until uint64, writes []*probeCopied, program bool) {
+	var w *probeCopied // the last one before its birth, or the only one after it
+	later := 0
+	for _, x := range writes {
+		switch {
+		case x.Hi <= b.Lo || b.Hi <= x.Lo, x.began >= until:
+		case x.ended <= b.time:
+			w = x
+		case x.bytes == nil && x.Hi-x.Lo <= 8 && (w != nil || later > 0):
+			// The kernel patches a word of it, which is a change like any other.
+		default:
+			later++
+			w = x
+		}
+	}
+	if w == nil || w.bytes == nil || later > 1 || w.Lo > b.Lo {
+		return
+	}
+	at := max(b.time, w.ended)
+	c := &s.report.Coverage
+	if at < w.ended || meets(c.Pokes.Limits, w.began, at) || meets(c.KSymbols.Limits, min(w.began, b.time), at) {
+		return
+	}
+	if skip := b.Lo - w.Lo; skip < uint64(len(w.bytes)) {
+		code := w.bytes[skip:]
+		code = code[:min(uint64(len(code)), b.Hi-b.Lo)]
+		if unseen := patching.UnseenPlaces(s.arch.name, b.Lo, code); len(unseen) > 0 {
+			code = code[:unseen[0].Lo-b.Lo]
+		}
+		s.b.CodeRead(timeline.CodeRead{Addr: b.Lo, Data: code, From: at, To: at})
+		if !program {
+			s.report.BPF.ImagesWithBytes++
+		}
+	}
+}
