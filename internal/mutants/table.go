@@ -2269,6 +2269,8 @@ var mutants = []mutant{
 		"if x.words[i] != w.old {", "if false {", "TestSequencesWithLoss"},
 	{"sequences", "the word before a step holds since its last fact", "siteHistory.pair",
 		"x.states[:min(len(x.states), x.since[i])]", "x.states[:len(x.states)-1]", "TestSequencesWithLoss"},
+	{"sequences", "a state that is dropped is not the newest of the other word", "siteHistory.pair",
+		"x.since[1-i] = min(x.since[1-i], len(x.states))", "", "TestSequenceUnrecorded"},
 	{"sequences", "writing mflr first enables", "siteHistory.step",
 		"case branches && underWay == SequenceEnable:", "case false:", "TestSequences"},
 	{"sequences", "writing the branch first disables", "siteHistory.step",

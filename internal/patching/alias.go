@@ -406,6 +406,8 @@ func ppcMayWrite(x uint32, r int) bool {
 	switch op := x >> 26; op {
 	case 10, 11, 16, 17, 18, 19: // compares, branches
 		return false
+	case 46: // lmw
+		return int(x>>21&31) <= r
 	case 7, 8, 12, 13, 14, 15, 32, 34, 40, 42:
 		return rt
 	case 33, 35, 41, 43: // loads with update
@@ -426,6 +428,8 @@ func ppcMayWrite(x uint32, r int) bool {
 			24, 27, 536, 539, 792, 794, 824, 826, 827, // shifts
 			26, 58, 922, 954, 986: // counts, extensions
 			return ra
+		case 533, 597: // lswx, lswi
+			return true
 		case 0, 32, 149, 151, 214, 215, 407, 467, 598, 854: // compares, stores, mtspr, sync
 			return false
 		}

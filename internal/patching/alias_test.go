@@ -89,6 +89,8 @@ func TestPPC64Writer(t *testing.T) {
 		{"a register is written to", 3, 0x3be00000, false},     // li r31, 0
 		{"a register is loaded", 3, 0xebc10070 | 1<<21, false}, // ld r31, 112(r1)
 		{"a register is stored", 3, 0xfbe10070, true},          // std r31, 112(r1)
+		{"several registers are loaded", 3, 0xbb610000, false}, // lmw r27, 0(r1)
+		{"a string is loaded", 3, 0x7f6104aa, false},           // lswi r27, r1, 0
 		{"a call before the moves", 0, 0x48000101, false},
 		{"no call", 4, 0x48000100, false},
 	} {

@@ -330,6 +330,7 @@ func (x *siteHistory) pair(pokes []wordPoke) {
 			// There was an unrecorded change. The states since the newest poke of this
 			// word are not known.
 			x.states = x.states[:min(len(x.states), x.since[i])]
+			x.since[1-i] = min(x.since[1-i], len(x.states))
 			x.open = false
 			x.words[i] = w.old
 		}

@@ -136,3 +136,26 @@ func TestSequenceProbed(t *testing.T) {
 		t.Errorf("%+v, want a state that is not legal", st)
 	}
 }
+
+// TestSequenceUnrecorded: after an unrecorded change of each of the two words, no state is left
+// from before both of them were seen again.
+func TestSequenceUnrecorded(t *testing.T) {
+	w := newTape(t)
+	w.arch = "ppc64le"
+	w.ticks(100, 200)
+	const nop, mflr, bl, other = "00000060", "a602087c", "01010048", "01020048"
+	w.poke(10, 300, 0x1200, nop, mflr)
+	w.poke(10, 310, 0x1204, nop, bl)
+	w.poke(10, 500, 0x1200, nop, mflr) // the word was mflr
+	w.poke(10, 600, 0x1204, nop, other)
+	w.ticks(1000, 1100)
+	s := w.replay().Sequences()
+	for _, at := range []uint64{400, 550} {
+		if st, ok := s.At(0x1200, at); ok {
+			t.Errorf("at %d: %+v, want none", at, st)
+		}
+	}
+	if st, ok := s.At(0x1200, 700); !ok || st.String() != "(mflr, bl)" {
+		t.Errorf("at 700: %+v", st)
+	}
+}
