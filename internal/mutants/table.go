@@ -29,6 +29,9 @@ var mutants = []mutant{
 	{"validity", "a block's validity ends with the earliest of its bytes", "Image.read",
 		"b.Until = min(b.Until, ver.until)", "b.Until = max(b.Until, ver.until)",
 		"TestReadAcross"},
+	{"validity", "audit: text had an alert's bytes with one standing as long as that lasts", "audit.findTimes",
+		"last.standing == h.standing", "true",
+		"TestScripts/audit"},
 
 	// moment: a fact proves a moment, not the way to it.
 	{"moment", "a fact holds up to the first gap only", "historyBuilder.forward",
@@ -2066,6 +2069,9 @@ var mutants = []mutant{
 	{"probes", "a reading that a change makes ambiguous is not used", "scan.coverHits",
 		"case least != most:", "case false:",
 		"TestProbes/a reading while text changes is not used"},
+	{"probes", "a reading is of the recording's owner, of root or of the caller", "ownedLike",
+		"return errors.New(\"it belongs to another user than the recording\")", "return nil",
+		"TestOwnedLike"},
 	{"probes", "each hit has a sample", "scan.coverHits",
 		"case most == without:", "case most >= without:",
 		"TestProbes/a hit without a sample"},
