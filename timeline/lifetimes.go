@@ -235,6 +235,9 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 		switch {
 		case o.Lo == l.Lo && o.is(e) && (o.recordedLike(l) || len(p.lostSince(o, e.Time)) == 0):
 			o.To, o.Ended = e.Time, Unregistered
+			if o.From == 0 {
+				o.Hi = min(o.Hi, l.Hi) // kallsyms, which had it, says no length
+			}
 			o.seen = append(slices.Clip(o.seen), l.seen...)
 			p.alive.remove(o)
 			return true
