@@ -426,7 +426,7 @@ func TestRecordPieces(t *testing.T) {
 		if err := os.CopyFS(alone, os.DirFS(piece)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := exec.Command("textreplay", "at", "-i", alone, "bpf_prog_"+info.Tag+"_textreplay", "end", "--format", "raw", "-n", strconv.Itoa(len(code))).Output()
+		got, err := exec.Command("textreplay", "at", "-i", alone, "bpf_prog_"+info.Tag+"_"+info.Name, "end", "--format", "raw", "-n", strconv.Itoa(len(code))).Output()
 		if err != nil || !bytes.Equal(got, code) {
 			t.Errorf("%s: program %d: % x, %v; the kernel shows % x", piece, id, got, err, code)
 		}
