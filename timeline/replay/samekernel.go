@@ -173,7 +173,8 @@ func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
 
 // misfitPlace compares the place of the text in a copy with the kernel's map, if the copy's
 // kallsyms does not say where the text is. perf copies from the page of _stext on. A copy of all
-// of /proc/kcore begins before it, and has notes.
+// of /proc/kcore begins before it, and has notes. One that was cut to some pages may begin
+// anywhere behind it.
 func (s *scan) misfitPlace(snap *kcore.Snapshot) string {
 	if snap.Kallsyms != nil {
 		if _, _, ok := snap.Kallsyms.Text(); ok {
@@ -186,7 +187,7 @@ func (s *scan) misfitPlace(snap *kcore.Snapshot) string {
 		if seg.Addr >= s.textHi || seg.Addr+uint64(len(seg.Data)) <= s.textLo {
 			continue
 		}
-		if seg.Addr < lo && len(snap.Core.Note("VMCOREINFO")) == 0 || seg.Addr > lo+imageHead {
+		if seg.Addr < lo && len(snap.Core.Note("VMCOREINFO")) == 0 || seg.Addr > lo+imageHead && len(seg.Data) >= imageHead {
 			return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", seg.Addr, s.textLo)
 		}
 		break

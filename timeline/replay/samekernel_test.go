@@ -200,6 +200,7 @@ func TestMisfitPlace(t *testing.T) {
 		{"at _stext, behind the head of the image", base + 0x10000, 0x3f0000, true},
 		{"higher", base + 0x200000, 0x400000, false},
 		{"lower", base - 0x200000, 0x400000, false},
+		{"cut to some pages", base + 0x200000, 0x2000, true},
 		{"elsewhere", base + 0x1000000, 0x400000, true}, // nothing of it is used
 	} {
 		t.Run(tt.name, func(t *testing.T) {
