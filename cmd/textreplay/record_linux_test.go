@@ -35,7 +35,12 @@ var programName = fmt.Sprintf("textreplay%05d", os.Getpid()%100_000)
 func aProgram(t *testing.T) (p *ebpf.Program, before, after uint64) {
 	t.Helper()
 	before = monotonic()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: programName, Type: ebpf.SocketFilter, License: "MIT",
+	return newProgram(t, programName), before, monotonic()
+}
+
+func newProgram(t *testing.T, name string) *ebpf.Program {
+	t.Helper()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.SocketFilter, License: "MIT",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 7), asm.Return()}})
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("this machine allows no BPF programs: %v", err)
@@ -43,7 +48,7 @@ func aProgram(t *testing.T) (p *ebpf.Program, before, after uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, before, monotonic()
+	return p
 }
 
 func monotonic() uint64 {
@@ -378,7 +383,7 @@ func TestRecordGrows(t *testing.T) {
 // TestRecordPieces: each piece answers alone, also the last one, which SIGTERM ends.
 func TestRecordPieces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rec")
-	p, _, _ := aProgram(t)
+	p := newProgram(t, "stays") // those that come and go meanwhile have another name
 	defer p.Close()
 	info, err := p.Info()
 	if err != nil {
