@@ -279,8 +279,9 @@ func (s *scan) addProbed() {
 		if w.known() {
 			poke := w.poke()
 			s.addEnclosed(&poke)
-			if before := newest[w.tid]; before != nil && p.writer.fillsSlot(before, w) && !s.isRegistered(w.addr, before.began) && (w.addr < lo || w.addr >= hi) {
-				s.b.Symbol(timeline.SymbolEvent{Time: before.began, Addr: before.addr, Len: 8, Kind: timeline.SymbolOutOfLine,
+			before := newest[w.tid]
+			if before != nil && (before.addr < lo || before.addr >= hi) && p.writer.fillsSlot(before, w) && !s.isRegistered(before.addr, before.began) {
+				s.b.Symbol(timeline.SymbolEvent{Time: before.began, Addr: before.addr, Len: p.writer.slotLen(before), Kind: timeline.SymbolOutOfLine,
 					Name: "kprobe_insn_page", CPU: int(w.cpu)})
 			}
 			newest[w.tid] = w

@@ -113,13 +113,35 @@ func (c *probeCode) arm64(lr uint64) arm64Decoded {
 	return d
 }
 
-// fillsSlot reports whether two writes that follow one another prepare the slot of a kprobe
-// of arm64: the instruction, followed by BRK 6, at which the kernel takes over again
-// (arch_prepare_ss_slot of arch/arm64/kernel/probes/kprobes.c). Nothing else has BRK 6.
+// fillsSlot reports whether the first of two writes that follow one another fills the slot of a
+// kprobe.
+//
+// On arm64 the second one adds BRK 6, at which the kernel takes over again (arch_prepare_ss_slot
+// of arch/arm64/kernel/probes/kprobes.c). Nothing else has BRK 6. On powerpc it arms the probe:
+// its trap replaces the instruction that the slot has got (arch_prepare_kprobe and arch_arm_kprobe
+// of arch/powerpc/kernel/kprobes.c).
 func (c *probeCode) fillsSlot(a, b *probeWrite) bool {
-	const brk6 = 0xd42000c0
-	return c.core != nil && c.core.Machine == elf.EM_AARCH64 && a.len == 4 && b.len == 4 && a.addr+4 == b.addr && a.ended <= b.began &&
-		c.order.Uint32(b.new[:]) == brk6
+	const brk6, trap = 0xd42000c0, 0x7fe00008
+	if c.core == nil || b.len != 4 || a.ended > b.began {
+		return false
+	}
+	word := c.order.Uint32(b.new[:])
+	switch c.core.Machine {
+	case elf.EM_AARCH64:
+		return a.len == 4 && a.addr+4 == b.addr && word == brk6
+	case elf.EM_PPC64:
+		return word == trap && b.hasOld && [4]byte(a.new[:4]) == [4]byte(b.old[:4])
+	}
+	return false
+}
+
+// slotLen returns the length in bytes of a slot whose first write is given. That of arm64 has a
+// second word; powerpc traces a single step, and needs none.
+func (c *probeCode) slotLen(w *probeWrite) uint32 {
+	if c.core.Machine == elf.EM_AARCH64 {
+		return 8
+	}
+	return uint32(w.len)
 }
 
 // textIndices returns the indices of the aliases through which writers that can be decoded

@@ -111,6 +111,60 @@ func TestPPC64Probes(t *testing.T) {
 	}
 }
 
+// TestPPC64Slots: an instruction that a thread writes outside kernel text is the slot of a kprobe if
+// the thread's next change replaces that instruction by a trap.
+func TestPPC64Slots(t *testing.T) {
+	const slot, site, mm, uaddr = 0xc008000000000008, 0x1180, 0x77000, 0x8000
+	const insn, trap = uint64(0x7c0802a6), uint64(0x7fe00008)
+	change := func(w *tape, before, after, time, place, was, is uint64) {
+		w.words(before, time, ppcMap, ppcWriter+16, mm, uaddr, place, was, is, 0)
+		w.words(after, time+10, ppcUnmap, ppcWriter+24, mm, uaddr, is, 0)
+	}
+	for _, tt := range []struct {
+		name  string
+		tape  func(w *tape)
+		hits  uint64
+		known bool
+	}{
+		{"the probe is armed with its instruction", func(w *tape) {
+			change(w, 31, 21, 480, slot, 0, insn)
+			change(w, 31, 21, 500, site, insn, trap)
+		}, 2, true},
+		{"another change of such an instruction", func(w *tape) {
+			change(w, 31, 21, 480, slot, 0, insn)
+			change(w, 31, 21, 500, site, insn, 0x48000010)
+		}, 2, false},
+		{"a probe of another instruction", func(w *tape) {
+			change(w, 31, 21, 480, slot, 0, insn)
+			change(w, 31, 21, 500, site, 0x60000000, trap)
+		}, 2, false},
+		{"another change between", func(w *tape) {
+			change(w, 31, 21, 480, slot, 0, insn)
+			change(w, 31, 21, 491, site+8, 0x60000000, 0x48000010)
+			change(w, 31, 21, 502, site, insn, trap)
+		}, 3, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newPPCTape(t, [3]uint32{31, 29, 28}, "va now new dw", "new dw")
+			binary.LittleEndian.PutUint32(w.text[site-tapeTextLo:], uint32(insn))
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 400)
+			tt.tape(w)
+			w.ticks(600, 1000)
+			w.reading(160, 0, 0)
+			w.reading(950, tt.hits, 0)
+			r := w.replay()
+			var b [4]byte
+			s := r.Image.At(600).Read(slot, b[:])
+			if known := s.Standing == timeline.Known; known != tt.known || known && binary.LittleEndian.Uint32(b[:]) != uint32(insn) {
+				t.Errorf("%v %v % x; %v", s.Standing, s.Reason, b, r.Report.Warnings)
+			}
+		})
+	}
+}
+
 // TestPPC64Disarmed: the probes of powerpc are disarmed one by one. Changes then have a BEFORE
 // without an AFTER; and the other way round while they are armed again. If they were never
 // armed, only the copy of text shows that.
