@@ -368,23 +368,25 @@ func record(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	write(perfdata.EarlyFeatures, nil)
+	f, err := os.Create(filepath.Join(to, journal.Name)) // before there is any data
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	said := func(e journal.Entry) {
+		t.Helper()
+		if err := journal.Append(f, &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said(journal.Entry{Start: &journal.Start{Version: journal.Version, Program: "test", Clock: "CLOCK_MONOTONIC", Time: 1, Wall: 2}})
 	write("data", data[:len(data)-200])
 	if err := os.CopyFS(filepath.Join(to, "kcore_dir"), os.DirFS(filepath.Join(from, "kcore_dir"))); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(20 * time.Millisecond)
 	write("data", data)
-	f, err := os.Create(filepath.Join(to, journal.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	start := &journal.Start{Version: journal.Version, Program: "test", Clock: "CLOCK_MONOTONIC", Time: 1, Wall: 2}
-	for _, e := range []journal.Entry{{Start: start}, {End: &journal.End{Time: 1 << 60}}} {
-		if err := journal.Append(f, &e); err != nil {
-			t.Fatal(err)
-		}
-	}
+	said(journal.Entry{End: &journal.End{Time: 1 << 60}})
 	time.Sleep(20 * time.Millisecond)
 	if err := os.Remove(filepath.Join(to, perfdata.EarlyFeatures)); err != nil {
 		t.Fatal(err)

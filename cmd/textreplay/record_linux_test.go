@@ -466,7 +466,7 @@ func eventually(t *testing.T, done func() bool, what string, state func() any) {
 func TestRecordFollow(t *testing.T) {
 	for _, pieces := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "rec")
-		args := []string{"textreplay", "record", "-o", dir, "--follow"}
+		args := []string{"textreplay", "record", "-o", dir, "--follow", "-m", "1024"} // other tests load programs too
 		wait := dir
 		if pieces {
 			args = append(args, "--max-size", "1M")
@@ -514,7 +514,7 @@ func TestRecordFollow(t *testing.T) {
 			}
 		}
 		if count != n {
-			t.Errorf("pieces %v: %d of %d programs are printed", pieces, count, n)
+			t.Errorf("pieces %v: %d of %d programs are printed\n%s", pieces, count, n, r.stderr.String())
 		}
 		if pieces {
 			if _, err := os.Stat(filepath.Join(dir, "000002")); err != nil {
