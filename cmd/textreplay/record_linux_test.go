@@ -503,7 +503,8 @@ func TestRecordFollow(t *testing.T) {
 		lines := strings.Split(stdout.String(), "\n")
 		count, last := 0, ""
 		for _, l := range lines {
-			if strings.Contains(l, "symbol registered") && strings.Contains(l, "_"+programName+">: ") {
+			// A piece begins with the programs that are there, as before its start.
+			if !strings.HasPrefix(l, "before the start") && strings.Contains(l, "symbol registered") && strings.Contains(l, "_"+programName+">: ") {
 				count++
 			}
 			if at, _, ok := strings.Cut(l, " "); ok {
