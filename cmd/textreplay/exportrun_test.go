@@ -245,10 +245,14 @@ func (w *watching) wait(what string) {
 // told to.
 func TestExportWatch(t *testing.T) {
 	data := withSignals(t)
-	piece := func(from, to string) {
+	// piece makes a piece as a whole: the export may look at any moment.
+	piece := func(from, to string, prepare func(dir string)) {
 		t.Helper()
 		if err := os.CopyFS("new", os.DirFS(filepath.Join(data, from, "rec.data"))); err != nil {
 			t.Fatal(err)
+		}
+		if prepare != nil {
+			prepare("new")
 		}
 		if err := os.Rename("new", filepath.Join("pieces", to)); err != nil {
 			t.Fatal(err)
@@ -261,25 +265,23 @@ func TestExportWatch(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	piece("small", "000001")
+	piece("small", "000001", nil)
 	cmd.wait("pieces/000001: 542 changes")
 	// perf has not finished this one: its header has no size of the data.
-	piece("hotplug", "000002")
-	unfinished := filepath.Join("pieces", "000002", "data")
-	whole, err := os.ReadFile(unfinished)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("cut", whole[:len(whole)-200], 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename("cut", unfinished); err != nil {
-		t.Fatal(err)
-	}
-	beginJournal(t, filepath.Join("pieces", "000002"))
+	piece("hotplug", "000002", func(dir string) {
+		unfinished := filepath.Join(dir, "data")
+		whole, err := os.ReadFile(unfinished)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(unfinished, whole[:len(whole)-200], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		beginJournal(t, dir)
+	})
 	time.Sleep(200 * time.Millisecond)
 	done := strings.Contains(cmd.stdout.text(), "000002")
-	piece("lossy", "000003")
+	piece("lossy", "000003", nil)
 	time.Sleep(100 * time.Millisecond)
 	done = done || strings.Contains(cmd.stdout.text(), "000002") // 000003 is not the recorder's
 	beginJournal(t, filepath.Join("pieces", "000003"))           // the recorder has gone on: 000002 will not change any more

@@ -45,6 +45,8 @@ type recordFollower struct {
 	ended   *atomic.Bool                    // the recorder has ended
 	probes  *replay.ProbeReader             // nil if the kernel records text pokes
 	idle    int                             // how often the file had nothing new since the last record
+	later   bool                            // this is not the first piece
+	loaded  map[uint32]bool                 // ids of the BPF programs that are loaded
 }
 
 // followRecord prints what is recorded into dir until ended is set and all is printed.
@@ -67,7 +69,7 @@ func (a *app) newRecordFollower(machine elf.Machine, order binary.ByteOrder, end
 	l := &log{app: a, shown: make(map[*replay.Sequence]bool), renderings: make(map[string]*rendering)}
 	l.times, l.addrs = interval{0, timeline.MaxTime}, interval{0, timeline.MaxTime}
 	f := &recordFollower{logText: &logText{log: l}, symbols: make(map[uint64]timeline.SymbolEvent),
-		comms: make(map[uint32]string), stale: true, ended: ended, machine: machine}
+		comms: make(map[uint32]string), loaded: make(map[uint32]bool), stale: true, ended: ended, machine: machine}
 	l.c = &coder{order: order}
 	if dis, err := disasm.New(machine, order); err == nil {
 		l.c.dis = dis
@@ -77,21 +79,48 @@ func (a *app) newRecordFollower(machine elf.Machine, order binary.ByteOrder, end
 
 // pieces prints the changes of all pieces from the one in dir on.
 func (f *recordFollower) pieces(dir string) error {
+	all := filepath.Dir(dir)
 	n, err := strconv.Atoi(filepath.Base(dir))
 	if err != nil {
 		return err
 	}
-	for ; ; n++ {
-		at := func(n int) string { return filepath.Join(filepath.Dir(dir), recorder.PieceName(n), "data") }
-		next := func() bool { _, err := os.Stat(at(n + 1)); return err == nil }
-		err := f.piece(at(n), next)
+	for {
+		over := func() bool { _, ok := pieceAfter(all, n); return ok }
+		err := f.piece(filepath.Join(all, recorder.PieceName(n), "data"), over)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was removed already
 			return err
 		}
-		if !next() {
-			return nil
+		// The recorder ends a piece before it begins the next one. It begins none after it has
+		// ended, so that is asked first.
+		for ended := false; ; time.Sleep(followPause) {
+			next, ok := pieceAfter(all, n)
+			if ok {
+				n = next
+				break
+			}
+			if ended {
+				return nil
+			}
+			ended = f.ended.Load()
+		}
+		f.later = true
+	}
+}
+
+// pieceAfter returns the number of the piece in dir that follows piece n, if its data is there. The
+// recorder may have removed some between them.
+func pieceAfter(dir string, n int) (next int, ok bool) {
+	entries, _ := os.ReadDir(dir) // sorted by name, which is of six digits or more
+	for _, e := range entries {
+		i, err := strconv.Atoi(e.Name())
+		if err != nil || e.Name() != recorder.PieceName(i) || i <= n || ok && i > next {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "data")); err == nil {
+			next, ok = i, true
 		}
 	}
+	return next, ok
 }
 
 // piece prints the changes of one file. It ends when the recorder has ended, or when over
@@ -312,6 +341,9 @@ func (f *recordFollower) print(c *replay.Change) error {
 	switch {
 	case c.KSymbol != nil:
 		k := c.KSymbol
+		if s, ok := f.symbols[k.Addr]; ok && s.Name == string(k.Name) && f.isRepeated(c) {
+			return nil
+		}
 		e := timeline.SymbolEvent{Addr: k.Addr, Len: k.Len, Kind: timeline.SymbolBPF, Name: string(k.Name), CPU: -1}
 		if k.Kind == perfdata.KSymbolOOL {
 			e.Kind = timeline.SymbolOutOfLine
@@ -323,6 +355,14 @@ func (f *recordFollower) print(c *replay.Change) error {
 		}
 		return f.ksymbol(c)
 	case c.BPF != nil:
+		if f.loaded[c.BPF.ID] && f.isRepeated(c) {
+			return nil
+		}
+		if c.BPF.Kind == perfdata.BPFUnload {
+			delete(f.loaded, c.BPF.ID)
+		} else {
+			f.loaded[c.BPF.ID] = true
+		}
 		return f.bpf(c)
 	}
 	v, err := f.view()
@@ -331,6 +371,10 @@ func (f *recordFollower) print(c *replay.Change) error {
 	}
 	return f.poke(&logPoke{c.Poke, c, v, v})
 }
+
+// isRepeated reports whether a later piece begins with what may have been printed: the recorder
+// lists what is there, without a time.
+func (f *recordFollower) isRepeated(c *replay.Change) bool { return f.later && c.Time == 0 }
 
 // view returns an image of nothing but names.
 func (f *recordFollower) view() (timeline.View, error) {
