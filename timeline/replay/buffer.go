@@ -378,8 +378,9 @@ type channel struct {
 	buffer *ringBuffer
 	used   bool  // has had records
 	met    int64 // the CPU in its records, or metNone or metSeveral
-	// first is the time of its first record, 0 if there is none yet.
-	first uint64
+	// first and last are the times of its first and its newest record, 0 if there is none yet.
+	// side is that of the newest record that is not a sample, see ringBuffer.side.
+	first, last, side uint64
 	// lostSamples is the sum of the counts in the id's PERF_RECORD_LOST_SAMPLES.
 	lostSamples uint64
 	// kinds are the kinds of records that the event takes.
@@ -394,6 +395,16 @@ type channel struct {
 // newChannel returns a channel for an id of e, whose CPU is not known yet.
 func (s *scan) newChannel(e *perfdata.Event) *channel {
 	return &channel{opening: opening{cpu: noCPU}, event: e, kinds: s.kindsOf(e), met: metNone}
+}
+
+// see adds the time of a record.
+func (ch *channel) see(t uint64, sample bool) {
+	if ch.first == 0 {
+		ch.first = t
+	}
+	if ch.last = max(ch.last, t); !sample {
+		ch.side = max(ch.side, t)
+	}
 }
 
 // meet adds the CPU of a record.

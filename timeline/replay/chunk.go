@@ -470,9 +470,8 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	if !isSample && (r.first < buf.side || r.first < buf.tasks.newest) {
 		return false
 	}
-	if ch.first == 0 {
-		ch.first = r.first
-	}
+	ch.see(r.first, isSample)
+	ch.see(r.last, isSample)
 	s.counts[r.typ] += uint64(r.records)
 	buf.round += uint64(r.end - r.at)
 	buf.seeRun(r, isSample)

@@ -79,9 +79,7 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 	}
 	if t := id.Time; t != 0 {
-		if ch.first == 0 {
-			ch.first = t
-		}
+		ch.see(t, rec.Type == perfdata.RecordSample)
 		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.tasks.meet(id.TID, t)
 		if madeByTask(rec.Type) && !ch.buffer.mixed && !ch.buffer.backward {

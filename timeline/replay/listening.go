@@ -78,8 +78,29 @@ func (s *scan) lastCertain() uint64 {
 	if lowest == nil {
 		return s.newest
 	}
+	side, last := s.lastListening(lowest)
 	// A side-band record may come after newer samples, see ringBuffer.side.
-	return min(max(lowest.side, lowest.last-min(lowest.last, lateRecord)), s.listened(lowest.cpu))
+	return min(max(side, last-min(last, lateRecord)), s.listened(lowest.cpu))
+}
+
+// lastListening returns the times of the newest side-band record and of the newest record in b
+// that show that the events of its CPU took pokes, loads and births. Perf disables what it opened
+// enabled last, on all CPUs. So such an event's records show nothing of one that it opened disabled.
+func (s *scan) lastListening(b *ringBuffer) (side, last uint64) {
+	var early bool
+	for k := range duplicated {
+		e := s.heard[k][b.cpu]
+		early = early || e != nil && s.startsDisabled(e)
+	}
+	if !early {
+		return b.side, b.last
+	}
+	for _, ch := range s.channels.all {
+		if ch.buffer == b && ch.event != nil && s.startsDisabled(ch.event) {
+			side, last = max(side, ch.side), max(last, ch.last)
+		}
+	}
+	return side, last
 }
 
 // lowest returns the ring buffer of the lowest CPU that did not fall silent, or nil.

@@ -125,6 +125,38 @@ func TestListening(t *testing.T) {
 			w.tick(21, 600, 700, 800, 900, 1000)
 			w.tick(20, 600, 700, 800, 900, 1000)
 		}, unheard("not-listening", "300")},
+		{"listening: perf disables first what it opened disabled, on all CPUs", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+			w.tick(20, 2000, 3000) // of the event that was opened enabled
+			w.tick(21, 2000, 3000)
+		}, unheard("not-listening", "200")},
+		{"listening: perf disables last what it opened enabled", func(w *tape) {
+			w.events[1].attr.Flags |= disabled
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.tick(10, 1000)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..1001 known eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"listening: no record of the lowest CPU shows that the event was not disabled yet", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.tick(11, 300, 400)
+			w.poke(11, 500, 0x1100, "9090", "eb02")
+			w.tick(20, 600, 1000)
+			w.tick(11, 600, 1000)
+		}, textLines(
+			"0..200 unconfirmed not-listening 9090",
+			"200..500 unconfirmed beyond-horizon 9090",
+			"500.. unconfirmed beyond-horizon eb02")},
 		{"listening: an event that is enabled earlier does not show that later ones are", func(w *tape) {
 			w.cmdline = "perf record -a --kcore -D 100 -- true"
 			w.events[0].attr.Flags |= disabled

@@ -22,9 +22,7 @@ func (q *quickPass) note(s *scan, rec *perfdata.Record, id *perfdata.SampleID) *
 	if t == 0 || q.ch.pinned && q.ch.cpu != int64(id.CPU) {
 		return nil
 	}
-	if q.ch.first == 0 {
-		q.ch.first = t
-	}
+	q.ch.see(t, rec.Type == perfdata.RecordSample)
 	buf := q.ch.buffer
 	buf.round += uint64(len(rec.Raw))
 	buf.see(t, rec.Type == perfdata.RecordSample)
