@@ -103,6 +103,8 @@ func TestExportKilled(t *testing.T) {
 			cmd.Process.Signal(signal)
 			if cmd.Wait() != nil {
 				killed++
+			} else {
+				took -= took / 8 // the machine was busier when the whole one was made
 			}
 			if _, err := os.Stat(dir); err != nil {
 				continue

@@ -266,7 +266,7 @@ func (r *recorder) synthesize() {
 			}
 		}
 	}
-	if r.PerTask {
+	if r.PerTask || r.TaskPokeFirst { // no evlist has events of tasks without one
 		o.record(f.Record(rawperf.TypeThreadMap, 0, f.ThreadMap(uint64(r.workload.PID), "perf"), nil))
 	} else {
 		o.record(f.Record(rawperf.TypeThreadMap, 0, f.ThreadMap(^uint64(0), ""), nil))
