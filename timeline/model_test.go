@@ -1784,7 +1784,7 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		since, busy = claim.from, claim.to
 	}
 	for _, c := range p.copies {
-		if c.time < e0 || c.until >= e1 {
+		if c.time < e0 || c.until >= e1 || p.content != nil && c.time < claim.from {
 			continue
 		}
 		var before, inside, behind []witness

@@ -166,6 +166,9 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		if content == noContent || cp.from < e0 || cp.to >= e1 {
 			continue
 		}
+		if c.content != noContent && cp.from < init.from {
+			continue // what the epoch begins with was copied later, and says no less
+		}
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		hi := upToTime(changes, cp.to)
 		inside := changes[lo:hi]
