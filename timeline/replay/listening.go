@@ -86,19 +86,21 @@ func (s *scan) lastCertain() uint64 {
 // lastListening returns the times of the newest side-band record and of the newest record in b
 // that show that the events of its CPU took pokes, loads and births. Perf disables what it opened
 // enabled last, on all CPUs. So such an event's records show nothing of one that it opened disabled.
+// An event of one task does not count: it says little of its CPU at any time, and if perf started
+// the task, perf does not disable it.
 func (s *scan) lastListening(b *ringBuffer) (side, last uint64) {
 	var early bool
-	for k := range duplicated {
-		e := s.heard[k][b.cpu]
-		early = early || e != nil && s.startsDisabled(e)
+	for _, ch := range s.channels.all {
+		if ch.buffer != b || ch.event == nil || !s.startsDisabled(ch.event) {
+			continue
+		}
+		for k, kind := range duplicated {
+			early = early || ch.system && ch.kinds&kind != 0 && s.heard[k][b.cpu] == ch.event
+		}
+		side, last = max(side, ch.side), max(last, ch.last)
 	}
 	if !early {
 		return b.side, b.last
-	}
-	for _, ch := range s.channels.all {
-		if ch.buffer == b && ch.event != nil && s.startsDisabled(ch.event) {
-			side, last = max(side, ch.side), max(last, ch.last)
-		}
 	}
 	return side, last
 }
