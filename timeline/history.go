@@ -258,7 +258,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	}
 	if init.content != noContent {
 		n := upToTime(changes, init.to)
-		if !init.last && c.trapped(init.content, changes, n, n, init.from, init.to) {
+		if !init.last && c.trapped(nil, init.content, changes, n, n, init.from, init.to) {
 			c.content = noContent
 		} else if n > 0 {
 			// The bytes were read before, between or after these changes.

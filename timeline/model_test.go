@@ -96,7 +96,9 @@ type witness struct {
 	death        bool
 	rivals       []witness
 	copied       bool
-	confirms     bool // it is the copy of the whole time, see painter.confirmed
+	whole        []Segment // of a copy: what it has of all addresses
+	poke         Poke      // of a change
+	confirms     bool      // it is the copy of the whole time, see painter.confirmed
 	cpu          int
 }
 
@@ -1144,7 +1146,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	var facts []witness
 	for _, p := range m.changes {
 		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
-		w.cpu = p.CPU
+		w.cpu, w.poke = p.CPU, p.Poke
 		for _, r := range p.rivals {
 			if r := (witness{time: r.Time, old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
 				w.rivals = append(w.rivals, r)
@@ -1163,7 +1165,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	for _, c := range m.copies {
 		for _, s := range c.Segments {
 			if b := at(s.Data, s.Addr); b != nil {
-				p.copies = append(p.copies, witness{time: c.From - min(c.From, m.skew), until: c.To + m.skew, old: b, new: b, copied: true})
+				p.copies = append(p.copies, witness{time: c.From - min(c.From, m.skew), until: c.To + m.skew, old: b, new: b, copied: true, whole: c.Segments})
 			}
 		}
 	}
@@ -1188,7 +1190,8 @@ type painter struct {
 
 	content []byte // the last bytes
 	source  Source
-	prior   []byte // the last ones of what was there before
+	whole   []Segment // what the copy of the time that is painted has of all addresses
+	prior   []byte    // the last ones of what was there before
 
 	early  []witness // changes of what nobody knows to be alive
 	stray  []witness // what retired the last being at its death, and did not find it
@@ -1258,6 +1261,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				claim = initial{source: SourceVmlinux, weak: FromVmlinux, from: m.first, to: m.first, seen: m.first, last: true}
 			}
 		}
+		p.whole = m.snapshot.Segments
 		p.alive(0, MaxTime, bytes, p.undated(claim), facts)
 		return nil
 	}
@@ -1289,7 +1293,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			continue
 		}
 		claim, from := claim, b.from
-		p.soft, p.uncopied = ReasonNone, false
+		p.soft, p.uncopied, p.whole = ReasonNone, false, m.snapshot.Segments
 		bytes := p.snapshot
 		old := func(r Reason) { // it may be what the snapshot has, if that was made in its time
 			if claim.weak = r; b.from != 0 || to <= m.snapshot.To {
@@ -1317,7 +1321,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				// Two times: the code was not complete in the first one.
 				p.alive(b.from, c.From+m.skew, bytes, claim, between(b.from, c.From+m.skew))
 				from = c.From + m.skew
-				bytes, p.lost = c.Data[p.lo-b.lo:p.hi-b.lo], m.widened(m.lostCode)
+				bytes, p.lost, p.whole = c.Data[p.lo-b.lo:p.hi-b.lo], m.widened(m.lostCode), []Segment{{c.Addr, c.Data}}
 				claim = initial{source: SourceSnapshot, from: from, to: c.To + m.skew, seen: m.seenBy(c.To+m.skew, 0)}
 			}
 		case BPFProgram:
@@ -1332,11 +1336,11 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				if c, ok := m.readOf(b); ok && p.hi <= c.Addr+uint64(len(c.Data)) && c.From+m.skew < to {
 					p.alive(b.from, c.From+m.skew, bytes, claim, between(b.from, c.From+m.skew))
 					from, p.soft = c.From+m.skew, ReasonNone
-					bytes = c.Data[p.lo-b.lo : p.hi-b.lo]
+					bytes, p.whole = c.Data[p.lo-b.lo:p.hi-b.lo], []Segment{{c.Addr, c.Data}}
 					claim = initial{source: SourceSnapshot, from: from, to: c.To + m.skew, seen: m.seenBy(c.To+m.skew, 0)}
 				}
 			} else {
-				bytes = b.code[p.lo-b.lo : p.hi-b.lo]
+				bytes, p.whole = b.code[p.lo-b.lo:p.hi-b.lo], []Segment{{b.lo, b.code}}
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon), seen: m.seenBy(min(to, m.horizon), 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
@@ -1515,7 +1519,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			inCopy = append(inCopy, f)
 		}
 	}
-	if n := len(inCopy); got != nil && !claim.last && trapShown(facts[:n], facts[n:], got) {
+	if n := len(inCopy); got != nil && !claim.last && trapShown(facts[:n], facts[n:], got, p.whole) {
 		p.content = nil
 	} else if got != nil && n > 0 {
 		if torn = !explains(inCopy, got); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
@@ -1703,14 +1707,21 @@ func explains(pokes []witness, got []byte) bool {
 }
 
 // trapShown reports whether a copy that was made between pokes has the trap of the last one
-// before it or of the first one behind it, and not what these left or found.
-func trapShown(before, behind []witness, got []byte) bool {
+// before it or of the first one behind it, and not what these left or found. The trap is at the
+// poke's address, where whole has the copy's byte.
+func trapShown(before, behind []witness, got []byte, whole []Segment) bool {
 	around := append(slices.Clone(before[max(0, len(before)-1):]), behind[:min(1, len(behind))]...)
 	left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, got)
 	found := len(behind) > 0 && behind[0].old != nil && bytes.Equal(behind[0].old, got)
 	shown := false
 	for _, f := range around {
-		half := f.old != nil && f.new != nil && got[0] == int3
+		half := f.old != nil && f.new != nil
+		if f.first {
+			half = half && got[0] == int3
+		} else if half {
+			at := Overlapping(whole, f.poke.Addr, f.poke.Addr+1)
+			half = len(at) > 0 && at[0].Data[0] == int3 && f.poke.Old[0] != int3 && f.poke.New[0] != int3
+		}
 		for i, b := range got {
 			half = half && (b == f.old[i] || b == f.new[i] || i == 0 && f.first)
 		}
@@ -1798,7 +1809,7 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 				behind = append(behind, f)
 			}
 		}
-		if trapShown(before, behind, c.old) {
+		if trapShown(before, behind, c.old, c.whole) {
 			continue
 		}
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }

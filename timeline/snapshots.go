@@ -172,7 +172,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		hi := upToTime(changes, cp.to)
 		inside := changes[lo:hi]
-		if c.trapped(content, changes, lo, hi, cp.from, cp.to) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
+		if c.trapped(cp, content, changes, lo, hi, cp.from, cp.to) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // it says nothing of what is there before the change, or after it
 		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
@@ -201,21 +201,53 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 const trapTime = 10e9
 
 // trapped reports whether a copy that was made in [from, to], during changes[lo:hi], shows the
-// trap of the change before that or of the one behind it, and not what these left or found:
+// trap of the change before that or of the one behind it, and not what these left or found.
+// cp is nil for the epoch's own copy.
 //
 //	trap set         P's record           trap gone
 //	   ├─────────────────┼────────────────────┤
 //	   ├ copy ┤                   ├ copy ┤           both have INT3
-func (c *historyBuilder) trapped(content uint32, changes []change, lo, hi int, from, to uint64) bool {
-	if b := c.bytes(content); len(b) == 0 || b[0] != int3 {
+func (c *historyBuilder) trapped(cp *furtherSnapshot, content uint32, changes []change, lo, hi int, from, to uint64) bool {
+	before := lo > 0 && from <= later(changes[lo-1].time, trapTime) && c.showsTrap(cp, content, &changes[lo-1])
+	behind := hi < len(changes) && changes[hi].time <= later(to, trapTime) && c.showsTrap(cp, content, &changes[hi])
+	return (before || behind) && !c.borders(content, changes, lo, hi)
+}
+
+// showsTrap reports whether a copy shows the trap of a change. The trap is at the change's first
+// byte, where another fragment may be: two copies that differ within a change cut it.
+func (c *historyBuilder) showsTrap(cp *furtherSnapshot, content uint32, ch *change) bool {
+	if ch.offset == 0 {
+		b := c.bytes(content)
+		return len(b) > 0 && b[0] == int3 && c.halfWritten(content, ch)
+	}
+	if !c.halfWritten(content, ch) {
 		return false
 	}
-	if c.borders(content, changes, lo, hi) {
-		return false
+	if c.im.arena[ch.old-ch.offset] == int3 || c.im.arena[ch.new-ch.offset] == int3 {
+		return false // it need not be a trap of this change
 	}
-	before, behind := lo > 0, hi < len(changes)
-	return before && from <= later(changes[lo-1].time, trapTime) && c.halfWritten(content, &changes[lo-1]) ||
-		behind && changes[hi].time <= later(to, trapTime) && c.halfWritten(content, &changes[hi])
+	b, ok := c.copiedAt(cp, content, c.f.addr-uint64(ch.offset))
+	return ok && b == int3
+}
+
+// copiedAt returns the byte at addr, somewhat below the fragment, in the copy that has content
+// of the fragment.
+func (c *historyBuilder) copiedAt(cp *furtherSnapshot, content uint32, addr uint64) (b byte, ok bool) {
+	if cp != nil {
+		if content = cp.content(&fragment{addr: addr, size: 1}); content < maxContent {
+			return c.im.arena[content], true
+		}
+	} else if content < maxContent { // code is in the arena as a whole
+		back := uint32(c.f.addr - addr)
+		return c.im.arena[content-min(content, back)], content >= back
+	}
+	if content == noContent {
+		return 0, false
+	}
+	for _, s := range Overlapping(c.build.snapshot.Segments, addr, addr+1) {
+		return s.Data[0], true
+	}
+	return 0, false
 }
 
 // borders reports whether the change before changes[lo:hi] left a content, or the one behind
