@@ -75,6 +75,6 @@ func (c *historyBuilder) readCode(l *Lifetime) (init initial, ok bool) {
 	if !ok || c.f.addr >= x.hi {
 		return initial{}, false
 	}
-	return initial{content: x.off + uint32(c.f.addr-l.Lo), source: SourceSnapshot,
+	return initial{content: x.off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceSnapshot,
 		from: x.from, to: x.to, seen: c.seenBy(x.to, 0)}, true
 }

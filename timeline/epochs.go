@@ -166,7 +166,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 		c.soft = BPFNoInfo
 		return c.beginCopied(l, to, BPFNoInfo)
 	}
-	init := initial{content: off + uint32(c.f.addr-l.Lo), source: SourceProgInfo,
+	init := initial{content: off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceProgInfo,
 		from: max(l.From, c.first), to: min(to, c.horizon)}
 	init.seen = c.seenBy(init.to, 0)
 	if l.From == 0 && c.announcedEarly {

@@ -38,6 +38,7 @@ func (ch *change) retires(t uint64) bool { return ch.death && ch.hasOld && ch.ti
 // initial is a copy of a fragment's bytes, which was made at some moment of [from, to].
 type initial struct {
 	content  uint32 // noContent: nothing
+	lo       uint64 // where the code of which content is a part begins; not of the snapshot
 	source   Source
 	from, to uint64
 	seen     uint64 // up to when a gap leaves it proving nothing: to, or see seenBy
@@ -258,7 +259,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	}
 	if init.content != noContent {
 		n := upToTime(changes, init.to)
-		if !init.last && c.trapped(nil, init.content, changes, n, n, init.from, init.to) {
+		if !init.last && c.trapped(nil, init, init.content, changes, n, n, init.from, init.to) {
 			c.content = noContent
 		} else if n > 0 {
 			// The bytes were read before, between or after these changes.

@@ -294,6 +294,9 @@ func (m *model) live() []*being {
 			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine) &&
 				(b.from == 0 || b.kind == BPFImage || b.hi-b.lo == uint64(e.Len) || why == ReasonNone):
 				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
+				if b.from == 0 {
+					b.hi = min(b.hi, n.hi) // kallsyms, which had it, says no length
+				}
 				return
 			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
 				b.hi = n.lo
