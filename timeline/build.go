@@ -253,8 +253,11 @@ func (d *build) sortPokes() {
 		}
 	}
 	if d.skew > d.Builder.skew {
-		for _, list := range d.irregular {
-			d.jumble(list, true)
+		for i, order := range d.orders {
+			if order == examined {
+				d.jumble(d.irregular[uint32(i)], true)
+			}
+			d.undecided(d.of(uint32(i)))
 		}
 	}
 }

@@ -806,6 +806,7 @@ func (m *model) made() []made {
 	for _, list := range places {
 		if m.skew > 0 {
 			m.jumble(list, true)
+			m.undecided(list)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
@@ -907,6 +908,23 @@ func (m *model) unskew(list []*made) {
 			p.Time, q.Time = q.recorded, p.recorded
 			list[k], list[k+1] = q, p
 			k++
+		}
+	}
+}
+
+// undecided finds neighbours, closer than clocks differ, that fit no worse in the other order.
+func (m *model) undecided(list []*made) {
+	for k := 0; k+1 < len(list); k++ {
+		before, p, q, after := list[:k], list[k], list[k+1], list[k+2:]
+		n := min(len(p.Old), len(q.Old))
+		if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || n == 0 || len(p.New) != len(p.Old) || len(q.New) != len(q.Old) ||
+			q.Time-p.Time > m.skew || p.rivals != nil || q.rivals != nil {
+			continue
+		}
+		exchanged := bytes.Equal(q.New[:n], p.Old[:n]) && !bytes.Equal(q.New[:n], p.New[:n])
+		if exchanged && m.found(before, q, n) <= m.found(before, p, n) && m.left(p, after, n) <= m.left(q, after, n) {
+			p.rivals = []*made{p, q}
+			q.rivals = p.rivals
 		}
 	}
 }
@@ -1571,7 +1589,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			}
 			// The change may be of what was there before.
 			other := f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy && p.made > 0
-			prior = !dead && other && p.content == nil && f.old != nil && p.prior != nil && bytes.Equal(p.prior, f.old)
+			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && p.m.skew > 0)
 			late = prior || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
 		}
 		switch {

@@ -381,6 +381,30 @@ func (d *build) jumble(list []poke, differ bool) {
 	}
 }
 
+// undecided finds neighbours by several CPUs, closer than clocks are seen to differ, that fit in
+// the other order as well: there the links at both ends are lost, or fit too. Which of the two
+// came first is then not known.
+//
+//	lost   ░░░░░░░                  ░░░░░░░
+//	recorded         A > B   B > A                        A, B, A
+//	or               B > A   A > B                        B, A, B
+func (d *build) undecided(list []poke) {
+	for k := 0; k+1 < len(list); k++ {
+		p, q := &list[k], &list[k+1]
+		cx, cy, n := d.cpuOf(p), d.cpuOf(q), d.inPlace(p, q)
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.timeOf(q)-d.timeOf(p) > d.skew ||
+			d.rivals[p.order] != nil || d.rivals[q.order] != nil {
+			continue
+		}
+		if !bytes.Equal(d.newOf(q)[:n], d.oldOf(p)[:n]) || bytes.Equal(d.newOf(q)[:n], d.newOf(p)[:n]) {
+			continue
+		}
+		if d.found(list, k, q, n) <= d.found(list, k, p, n) && d.left(list, k+2, p, n) <= d.left(list, k+2, q, n) {
+			d.rival(*p, *q)
+		}
+	}
+}
+
 // severalCPUs returns how many bytes the pokes list[lo:hi] all replace, if several CPUs
 // recorded them, or 0.
 func (d *build) severalCPUs(list []poke, lo, hi int) int {

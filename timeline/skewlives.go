@@ -177,9 +177,10 @@ func (c *historyBuilder) mayPrecede(ch *change) bool {
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
-// before that: it finds what was there before.
+// before that: it finds what was there before, or may do so, where clocks are seen to differ.
 func (c *historyBuilder) mayBePrior(ch *change) bool {
-	return ch.hasOld && c.prior != noContent && c.equal(c.prior, ch.old) && c.mayPrecede(ch)
+	prior := c.prior == noContent && c.skew > 0 || c.prior != noContent && c.equal(c.prior, ch.old)
+	return ch.hasOld && prior && c.mayPrecede(ch)
 }
 
 // mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs
