@@ -34,12 +34,12 @@ type ringBuffer struct {
 	untimed    uint64 // number of lost records in LOST records without a time, so far
 	lossTally
 	takes kinds // what its events record
-	// Bytes of records in the current round, in the round before it, and in the two
-	// rounds that ended with the newest record.
-	round, before, busy uint64
-	fullest             uint64 // the most bytes of one round
-	backwards           uint64 // largest step back in time between records other than samples
-	tasks               taskOrder
+	// Bytes of records in the current round, in the round before it, in the two rounds that
+	// ended with the newest record, and in the last of these two.
+	round, before, busy, ending uint64
+	fullest                     uint64 // the most bytes of one round
+	backwards                   uint64 // largest step back in time between records other than samples
+	tasks                       taskOrder
 	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
 	// does, or if it is unknown.
 	running uint32
@@ -310,7 +310,7 @@ func (r *ringBuffer) seeBackward(t uint64, sample bool) {
 // finishRound handles a FINISHED_ROUND record.
 func (r *ringBuffer) finishRound() {
 	if r.round > 0 {
-		r.busy = r.round + r.before
+		r.busy, r.ending = r.round+r.before, r.round
 		r.fullest = max(r.fullest, r.round)
 	}
 	r.before, r.round = r.round, 0
@@ -322,6 +322,9 @@ const (
 	// that changes text. It has a page or more, and perf frees what it has read of
 	// a round only after it has read all of it.
 	pageRoom = 2048
+	// recordRoom is more than the largest record of a poke, a birth or a load: of 300 bytes of a
+	// trampoline, or of a name of 512.
+	recordRoom = 1024
 	// ringPage is the smallest size of a ring buffer.
 	ringPage = 4096
 	// lateRecord is the longest time, in nanoseconds, from a record's time to its
@@ -359,11 +362,36 @@ func (r *ringBuffer) complete(rounds, first uint64) uint64 {
 // mayBeFull reports whether a ring buffer of size bytes or more may have been full after its
 // newest record. The kernel reports what it lost then with the next record that finds room.
 func (r *ringBuffer) mayBeFull(size uint64) bool {
-	busy := r.busy
-	if r.round > 0 {
-		busy = r.round + r.before
-	}
+	busy, _ := r.newest()
 	return busy > size-pageRoom
+}
+
+// newest returns how many bytes the two rounds had that ended with the newest record, and the
+// last of these two.
+func (r *ringBuffer) newest() (two, last uint64) {
+	if r.round > 0 {
+		return r.round + r.before, r.round
+	}
+	return r.busy, r.ending
+}
+
+// endedFull reports whether a ring buffer of size bytes, or of twice as many, four times and so
+// on, may have been full after its last record. Perf has read all of it then: in its last round,
+// or in two, if the ring buffer became full before perf freed what it had read in the first one.
+//
+//	               round k            round k+1
+//	ring buffer    ├─ read ──┤        ├─ read ──┤
+//	               ▒▒▒▒▒▒▒▒▒▒▓▓▓▓▓▓▓▓▓▓         full here: the two rounds have all of it
+//	               ▒▒▒▒▒▒▒▒▒▒ freed ░░░░░░░░░░░░  full after that: round k+1 has all of it
+func (r *ringBuffer) endedFull(size uint64) bool {
+	full := func(n uint64) bool {
+		for size < n {
+			size *= 2
+		}
+		return n > size-max(recordRoom, size/16)
+	}
+	two, last := r.newest()
+	return full(last) || full(two)
 }
 
 // longestSilence returns the longest time without a record before the newest one.

@@ -195,7 +195,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 	texts := make(lossTexts)
 	lossy := s.unnamed > 0 // records of this kind may be lost
 	denied := false        // LOST_SAMPLES are missing
-	later := s.mayBeLater()
+	later, size, fill := s.mayBeLater(), s.ringSize(), s.roundsFill()
 	for _, b := range s.buffers {
 		all.add(&b.lossTally)
 		lossy = lossy || b.lost > 0 && (b.takes&kind != 0 || b.cpu < 0)
@@ -211,14 +211,15 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		}
 		// perf reads the counts one after the other, and stops silently when a read
 		// fails. So a buffer without LOST_SAMPLES may still have losses, and so may an
-		// event after the last one that has some, or any event if a read can fail for a
-		// known reason. If no LOST record contradicts the counts, it can only have lost
-		// records at the end, from a full ring buffer.
+		// event after the last one that has some, or any event if none has. If no LOST record
+		// contradicts the counts, it can only have lost records at the end, from a full ring
+		// buffer. textreplay record says when it cannot read a count.
 		// A later file of --switch-output has the counts of what all files lost, and its own
 		// LOST records only. So they cannot contradict the counts.
-		unread := t.lostSamples == 0 && s.mayContinue() || (denied || later && t.lost > 0) && t.unreadBy&kind != 0
+		unread := (denied || later && t.lost > 0) && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
-		open := counted && b.takes&t.unreadBy&kind != 0 && (all.lostSamples > 0 || s.pinned()) && b.mayBeFull(s.ringSize())
+		full := s.clean && b.side < s.report.Horizon && (fill && b.endedFull(size) || !fill && b.mayBeFull(size))
+		open := counted && full && s.journal == nil && b.takes&t.unreadBy&kind != 0
 		if open {
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())
 		}
@@ -237,24 +238,18 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
 		case lossy:
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
-		case s.clean && b.side < s.report.Horizon && b.mayBeFull(s.ringSize()):
+		case full:
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and the recording does not count what it lost at the end", b.where())
 		}
 	}
 }
 
-// mayContinue reports whether perf may have continued in another file: the command line,
-// which has --switch-output, was not recorded, and no LOST_SAMPLES show that perf ended
-// with this file.
-func (s *scan) mayContinue() bool {
-	return !s.options.Known && s.counts[perfdata.RecordLostSamples] == 0
-}
-
-// pinned reports whether perf opened an event with attr.pinned. If the kernel cannot schedule such
-// an event (PERF_EVENT_STATE_ERROR), reading its count gives nothing (__perf_read() in
-// kernel/events/core.c), so perf stops there. textreplay record opens none.
-func (s *scan) pinned() bool {
-	return slices.ContainsFunc(s.rec.Events(), func(e *perfdata.Event) bool { return e.Attr.Flags&perfdata.FlagPinned != 0 })
+// roundsFill reports whether a round has what perf read of each ring buffer at once, no less and no
+// more: not of threads' files, nor if perf inject put the records into another order, nor if it is
+// unknown which ring buffer some are of.
+func (s *scan) roundsFill() bool {
+	return s.byBuffer && len(s.files) == 1 && s.counts[perfdata.RecordFinishedRound] > 0 &&
+		!slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return b.unplaced || b.mixed })
 }
 
 // ringSize returns how many bytes each ring buffer has at least. All of a recording have one

@@ -89,6 +89,22 @@ func TestRecorded(t *testing.T) {
 		w.tick(11, 500)
 		w.fill(11, 800)
 	}
+	inRounds := func(w *tape, before, last int) { // so many records of CPU 1 in its last two rounds
+		w.cmdline = "perf record -a --kcore sleep 1"
+		w.ticks(100, 400)
+		w.round()
+		flip(w)
+		w.tick(10, 600)
+		for range before {
+			w.tick(11, 700)
+		}
+		w.round()
+		w.tick(10, 700, 800, 900, 1000)
+		for range last {
+			w.tick(11, 800)
+		}
+		w.round()
+	}
 	untimedLoss := textLines(
 		"0..100 unconfirmed outside-recording 9090",
 		"100..500 known 9090",
@@ -362,17 +378,40 @@ func TestRecorded(t *testing.T) {
 			w.tick(21, 800)
 			w.lostSamples(10, 1)
 		}, whole},
-		{"losses: if an event is pinned, perf may not have read any count", func(w *tape) {
-			w.cmdline = "perf record -a --kcore -e cycles:D sleep 1"
-			w.events[0].attr.Flags |= perfdata.FlagPinned
+		{"losses: perf may not have read any count", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
 			w.ticks(100, 400)
 			fillEnd(w)
 		}, fullEnd},
 		{"losses: a file of a perf without --switch-output is the last one", func(w *tape) {
 			w.cmdline = "perf record -a --kcore sleep 1"
 			w.ticks(100, 400)
-			fillEnd(w)
+			flip(w)
+			w.ticks(600, 800)
+			w.tick(10, 1000)
 		}, whole},
+		{"losses: a ring buffer whose last round fills it may have been full", func(w *tape) {
+			inRounds(w, 30, 60)
+		}, fullEnd},
+		{"losses: so may one that its last two rounds fill", func(w *tape) {
+			inRounds(w, 30, 30)
+		}, fullEnd},
+		{"losses: or fill if it is of two pages", func(w *tape) {
+			inRounds(w, 62, 62)
+		}, fullEnd},
+		{"losses: if the last rounds fill no ring buffer of any size, it had room", func(w *tape) {
+			inRounds(w, 30, 44)
+		}, whole},
+		{"losses: unless nothing shows what a round is", func(w *tape) {
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(11, 500)
+			for range 44 {
+				w.tick(11, 800)
+			}
+		}, fullEnd},
 		{"losses: a ring buffer had room at the end if it had more in an earlier round", func(w *tape) {
 			w.fill(10, 100)
 			w.fill(11, 100)
@@ -381,6 +420,7 @@ func TestRecorded(t *testing.T) {
 			w.round()
 			w.ticks(200, 400)
 			fillEnd(w)
+			w.tick(11, 800, 800, 800, 800, 800, 800)
 		}, whole},
 		{"losses: an earlier round of records in the order of time may be two rounds", func(w *tape) {
 			w.fill(10, 100)

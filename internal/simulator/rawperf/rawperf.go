@@ -80,7 +80,6 @@ type Flags uint64
 const (
 	Disabled      Flags = 1 << 0
 	Inherit       Flags = 1 << 1
-	Pinned        Flags = 1 << 2
 	ExcludeKernel Flags = 1 << 5
 	ExcludeHV     Flags = 1 << 6
 	Mmap          Flags = 1 << 8

@@ -119,8 +119,7 @@ type Config struct {
 	Kill bool
 	// Tail is --tail-synthesize: what is there already is written at the end.
 	Tail bool
-	// StopsCounting: an event is pinned. Reading its losses may fail, and perf reads no further
-	// ones then.
+	// StopsCounting: reading an event's losses fails, and perf reads no further ones.
 	StopsCounting bool
 	// Injected makes a file of a pipe that was cut off, as perf inject does.
 	Injected bool

@@ -153,9 +153,6 @@ func (r *recorder) plan(cpus []*kernel.CPU) {
 			e.attr.Flags |= rawperf.WriteBackward
 		}
 	}
-	if r.StopsCounting {
-		r.evsels[r.p.IntN(len(r.evsels))].attr.Flags |= rawperf.Pinned
-	}
 }
 
 func (r *recorder) planModules(add func(string, uint32, uint64, rawperf.Flags, []*kernel.CPU, *kernel.Task, bool) *evsel, cpus []*kernel.CPU, task *kernel.Task) {
@@ -386,7 +383,7 @@ func (r *recorder) lostSamples() {
 	}
 	for _, e := range r.evsels {
 		for _, ev := range e.events {
-			if e.attr.Has(rawperf.Pinned) && r.p.Chance(1, 4) {
+			if r.StopsCounting && r.p.Chance(1, 4) {
 				return
 			}
 			if ev.Lost > 0 {
