@@ -347,14 +347,15 @@ const (
 //     offline is silent, and its events do not come back with it.
 //
 // rounds is the time that the rounds guarantee. first is the time of the recording's
-// first record.
-func (r *ringBuffer) complete(rounds, first uint64) uint64 {
+// first record. side and last are the times of the newest side-band record and of the newest
+// record of those that count, see lastListening.
+func (r *ringBuffer) complete(side, last, rounds, first uint64) uint64 {
 	if r.last == 0 || r.mixed {
 		return 0 // one of the ring buffers may have ended long before the newest record
 	}
-	sure := r.side
+	sure := side
 	if !r.mayBeFull(ringPage) {
-		sure = max(sure, min(rounds-min(rounds, lateRecord), r.last+max(r.longestSilence(first), awayAtLeast)))
+		sure = max(sure, min(rounds-min(rounds, lateRecord), last+max(r.longestSilence(first), awayAtLeast)))
 	}
 	return sure - min(sure, 1)
 }
@@ -388,7 +389,7 @@ func (r *ringBuffer) endedFull(size uint64) bool {
 		for size < n {
 			size *= 2
 		}
-		return n > size-max(recordRoom, size/16)
+		return n > size-max(recordRoom, size/64)
 	}
 	two, last := r.newest()
 	return full(last) || full(two)

@@ -105,7 +105,7 @@ func TestComplete(t *testing.T) {
 					b.finishRound()
 				}
 			}
-			if got := b.complete(tt.safe, 40*s); got != tt.want {
+			if got := b.complete(b.side, b.last, tt.safe, 40*s); got != tt.want {
 				t.Errorf("complete up to %s, want %s", Seconds(got), Seconds(tt.want))
 			}
 		})

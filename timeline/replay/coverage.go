@@ -234,12 +234,12 @@ func (s *scan) recordedUntil() uint64 {
 	least := timeline.MaxTime
 	for _, b := range s.buffers {
 		if b.takes&takesPokes != 0 {
-			least = min(least, b.complete(rounds, s.report.First), s.listened(b.cpu))
+			least = min(least, s.complete(b, rounds), s.listened(b.cpu))
 		}
 	}
 	if least == timeline.MaxTime { // no buffer takes pokes
 		for _, b := range s.buffers {
-			least = min(least, b.complete(rounds, s.report.First), s.listened(b.cpu))
+			least = min(least, s.complete(b, rounds), s.listened(b.cpu))
 		}
 	}
 	if least == timeline.MaxTime {

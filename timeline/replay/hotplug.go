@@ -400,7 +400,7 @@ func (s *scan) bridged() (least *ringBuffer, others uint64) {
 		if b.takes&takesPokes == 0 {
 			continue
 		}
-		if t := b.complete(rounds, s.report.First); t < until {
+		if t := s.complete(b, rounds); t < until {
 			least, until, others = b, t, until
 		} else {
 			others = min(others, t)

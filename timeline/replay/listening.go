@@ -89,7 +89,14 @@ func (s *scan) lastCertain() uint64 {
 // An event of one task does not count: it says little of its CPU at any time, and if perf started
 // the task, perf does not disable it.
 func (s *scan) lastListening(b *ringBuffer) (side, last uint64) {
-	var early bool
+	var early, disabled bool
+	for k := range duplicated {
+		e := s.heard[k][b.cpu]
+		disabled = disabled || e != nil && s.startsDisabled(e)
+	}
+	if !disabled { // as it nearly always is
+		return b.side, b.last
+	}
 	for _, ch := range s.channels.all {
 		if ch.buffer != b || ch.event == nil || !s.startsDisabled(ch.event) {
 			continue
@@ -103,6 +110,13 @@ func (s *scan) lastListening(b *ringBuffer) (side, last uint64) {
 		return b.side, b.last
 	}
 	return side, last
+}
+
+// complete returns the time up to which the scan has seen all records and all losses of b, in a
+// recording that has not ended or has no clean end. Perf may be disabling its events already.
+func (s *scan) complete(b *ringBuffer, rounds uint64) uint64 {
+	side, last := s.lastListening(b)
+	return b.complete(side, last, rounds, s.report.First)
 }
 
 // lowest returns the ring buffer of the lowest CPU that did not fall silent, or nil.

@@ -134,6 +134,20 @@ func TestListening(t *testing.T) {
 			w.tick(20, 2000, 3000) // of the event that was opened enabled
 			w.tick(21, 2000, 3000)
 		}, unheard("not-listening", "200")},
+		{"listening: perf may be disabling its events when a stream ends", func(w *tape) {
+			w.pipe = true
+			w.events[0].attr.Flags |= disabled
+			exec(w, 200)
+			w.ticks(300, 400)
+			flip(w)
+			w.ticks(600, 1000)
+			w.tick(20, 2000, 3000)
+			w.tick(21, 2000, 3000)
+		}, textLines(
+			"0..200 unconfirmed not-listening 9090",
+			"200..500 known 9090",
+			"500..1000 known eb02",
+			"1000.. unconfirmed beyond-horizon eb02")},
 		{"listening: perf disables last what it opened enabled", func(w *tape) {
 			w.events[1].attr.Flags |= disabled
 			w.ticks(100, 400)

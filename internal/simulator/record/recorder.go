@@ -207,7 +207,8 @@ func (r *recorder) open() {
 	for _, e := range r.evsels {
 		for _, c := range e.cpus {
 			ev := r.k.Open(e.attr, c, e.task)
-			if r.Modules == FilteredModules && e.attr.Type == kernel.TypeTracepoint {
+			// No recording shows a filter if it does not have the options: known assumes none.
+			if r.Modules == FilteredModules && !r.KernelMmap2 && e.attr.Type == kernel.TypeTracepoint {
 				ev.Skips = func() bool { return r.p.Chance(1, 2) }
 			}
 			e.events = append(e.events, ev)
