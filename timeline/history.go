@@ -283,11 +283,6 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 		p.t = min(init.from, e1)
 		p.proven = p.t
 	}
-	if p.weak == ReasonNone {
-		if g := c.gaps.between(init.from, max(init.from, init.seen)); len(g) > 0 {
-			p.weak = g[0].reason
-		}
-	}
 	if p.weak == ReasonNone && init.trap {
 		if n := upToTime(changes, init.to); n == len(changes) || !changes[n].hasOld || !c.equal(changes[n].old, init.content) {
 			p.weak = SnapshotMismatch
@@ -295,6 +290,10 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	}
 	if p.weak != ReasonNone {
 		p.proven = max(p.t, min(init.to, e1))
+	}
+	// Behind the last gap, the next fact alone proves its old bytes.
+	if g := c.gaps.between(init.from, max(init.from, init.seen)); len(g) > 0 && init.weak == ReasonNone {
+		p.weak = g[0].reason
 	}
 	return p
 }

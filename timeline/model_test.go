@@ -1556,11 +1556,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.set(e0, t1, func(uint64) reply { return early })
 		}
 		proven = t1
-		if weak == ReasonNone {
-			weak, _ = p.lost.within(claim.from, max(claim.from, claim.seen))
-		}
 		if weak != ReasonNone {
 			proven = max(t1, min(claim.to, e1))
+		} else { // behind the last gap, the next fact alone proves its old bytes
+			weak, _ = p.lost.within(claim.from, max(claim.from, claim.seen))
 		}
 	}
 	begin := t1
