@@ -127,6 +127,12 @@ func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 		s.warn(errors.New("there is no kallsyms, and nothing else says where kernel text ends: what was not patched is not confirmed"))
 	case slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart):
 		snap.From = 0
+	default:
+		for _, l := range rep.Coverage.Pokes.Limits {
+			if l.To <= rep.Begin { // it may be of before the loss: its CPUs recorded then
+				snap.From = min(snap.From, l.From)
+			}
+		}
 	}
 	for _, seg := range r.Snapshot.Core.Segments {
 		snap.Segments = append(snap.Segments, timeline.Segment(seg))
@@ -177,7 +183,7 @@ func (s *scan) copied(horizon uint64) uint64 {
 		return t
 	case s.clean:
 		return s.newest
-	case s.listens != 0 || len(s.files) != 1 || !s.files[0].finished && !s.follows:
+	case s.listens != 0 || len(s.files) != 1:
 		return horizon
 	}
 	return timeline.MaxTime

@@ -390,6 +390,35 @@ func TestRecorded(t *testing.T) {
 			w.ticks(600, 800)
 			w.tick(10, 1000)
 		}, whole},
+		{"snapshot: the copy may be of before a loss that ended before all CPUs had records", func(w *tape) {
+			w.copied = true
+			w.tick(10, 100, 150)
+			w.lost(10, 200, 3)
+			w.tick(10, 250)
+			w.ticks(300, 1000)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..1001 unconfirmed after-loss 9090",
+			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: perf may have made the copy after all that the first round has", func(w *tape) {
+			w.copied = true
+			w.pipe = true
+			w.ticks(100, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: but not after what follows the first round", func(w *tape) {
+			w.copied = true
+			w.pipe = true
+			w.ticks(100, 400)
+			w.round()
+			w.ticks(500, 1000)
+			w.round()
+			w.ticks(1100, 1200)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..1200 known 9090",
+			"1200.. unconfirmed beyond-horizon 9090")},
 		{"losses: a ring buffer whose last round fills it may have been full", func(w *tape) {
 			inRounds(w, 30, 60)
 		}, fullEnd},
