@@ -283,8 +283,12 @@ func (p *pokeStream) random() int {
 func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
 	var buffers [cpus][]byte
 	for p.now < end && p.done < p.h.Pokes {
+		cpu := p.cpu // next may choose the CPU of the poke after this one
 		raw := p.next()
-		buffers[p.cpu] = append(buffers[p.cpu], raw...)
+		if p.h.Order != ByAddress {
+			cpu = p.cpu // next has chosen it
+		}
+		buffers[cpu] = append(buffers[cpu], raw...)
 	}
 	for cpu, b := range buffers {
 		for len(b) > 0 {

@@ -60,7 +60,16 @@ type taskOrder struct {
 	// are needed only if times go back, so mostly they are never read.
 	waiting   []timesInFile
 	waitingOf int // how many times
+	// index has the first place in times of each time, for the first indexed of them. It is made
+	// after mostSearches, since a clock that was set back needs one for each record until it shows
+	// the newest time again.
+	index    map[uint64]int
+	indexed  int
+	searched int
 }
+
+// mostSearches is how often a time is searched for before there is an index.
+const mostSearches = 64
 
 // timesInFile are times that do not go back: those of successive records, or a single one.
 type timesInFile struct {
@@ -153,6 +162,7 @@ func (o *taskOrder) settle() {
 		total := len(o.times) + n
 		kept := keptTimes + 1 + (total-2*keptTimes-1)%keptTimes
 		o.times = o.times[:0]
+		o.forget()
 		for first = len(waiting); kept > 0; {
 			first--
 			kept -= waiting[first].n
@@ -172,6 +182,7 @@ func (o *taskOrder) settle() {
 func (o *taskOrder) add(t uint64) {
 	if len(o.times) == 2*keptTimes {
 		o.times = slices.Delete(o.times, 0, keptTimes)
+		o.forget()
 	}
 	o.times = append(o.times, t)
 	o.latest = t
@@ -183,8 +194,25 @@ func (o *taskOrder) repeats(t uint64) int {
 	if i := o.repeated; i > 0 && i < len(o.times) && o.times[i] == t {
 		return i
 	}
-	return slices.Index(o.times, t)
+	if o.index == nil {
+		if o.searched++; o.searched <= mostSearches {
+			return slices.Index(o.times, t)
+		}
+		o.index = make(map[uint64]int, len(o.times))
+	}
+	for ; o.indexed < len(o.times); o.indexed++ {
+		if _, ok := o.index[o.times[o.indexed]]; !ok {
+			o.index[o.times[o.indexed]] = o.indexed
+		}
+	}
+	if i, ok := o.index[t]; ok {
+		return i
+	}
+	return -1
 }
+
+// forget drops the index: times have other places now.
+func (o *taskOrder) forget() { o.index, o.indexed, o.searched = nil, 0, 0 }
 
 // notBefore returns a lower bound for when the last record, of time t, was made: the time
 // of an earlier record if that is greater than t, else 0.

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -109,5 +110,29 @@ func TestComplete(t *testing.T) {
 				t.Errorf("complete up to %s, want %s", Seconds(got), Seconds(tt.want))
 			}
 		})
+	}
+}
+
+// TestRepeats: the index of times finds what a search finds, also after times were dropped.
+func TestRepeats(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var o taskOrder
+	now := uint64(1 << 20)
+	for i := range 3*keptTimes + 1000 {
+		if now += uint64(rnd.IntN(3)); i%5000 == 4999 {
+			now -= 4000
+		}
+		if o.see(now); i%97 != 0 {
+			continue
+		}
+		for _, at := range []uint64{now, now - 1, now - uint64(rnd.IntN(keptTimes)), now + 7} {
+			o.repeated = 0
+			if got, want := o.repeats(at), slices.Index(o.times, at); got != want {
+				t.Fatalf("after %d times, %d is at %d, want %d", i, at, got, want)
+			}
+		}
+	}
+	if o.index == nil {
+		t.Error("no index was made")
 	}
 }

@@ -264,6 +264,7 @@ func (s *scan) fork() *scan {
 	c.buffers, c.byCPU = make([]*ringBuffer, len(s.buffers)), make(map[bufferKey]*ringBuffer)
 	for i, b := range s.buffers {
 		n := *b
+		n.tasks.forget() // the map is the other scan's
 		c.buffers[i], c.byCPU[b.bufferKey] = &n, &n
 	}
 	c.channels = channels{base: s.channels.base}
