@@ -196,7 +196,8 @@ func (h *History) records(w *perfdata.Writer) error {
 type pokeStream struct {
 	h     *History
 	event *perfdata.Event
-	cpu   uint64
+	cpu   uint64 // of the next poke
+	wrote uint64 // of the last one
 	now   uint64
 	site  int
 	on    []bool // by site: it is a CALL
@@ -283,12 +284,8 @@ func (p *pokeStream) random() int {
 func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
 	var buffers [cpus][]byte
 	for p.now < end && p.done < p.h.Pokes {
-		cpu := p.cpu // next may choose the CPU of the poke after this one
 		raw := p.next()
-		if p.h.Order != ByAddress {
-			cpu = p.cpu // next has chosen it
-		}
-		buffers[cpu] = append(buffers[cpu], raw...)
+		buffers[p.wrote] = append(buffers[p.wrote], raw...)
 	}
 	for cpu, b := range buffers {
 		for len(b) > 0 {
@@ -329,6 +326,7 @@ func (p *pokeStream) header(raw []byte, typ perfdata.RecordType) []byte {
 
 // trailer ends the record that begins at raw[at:].
 func (p *pokeStream) trailer(raw []byte, at int) []byte {
+	p.wrote = p.cpu
 	le := binary.LittleEndian
 	for (len(raw)-at)%8 != 0 {
 		raw = append(raw, 0)

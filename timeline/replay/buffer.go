@@ -414,6 +414,7 @@ func (r *ringBuffer) newest() (two, last uint64) {
 //	               ▒▒▒▒▒▒▒▒▒▒ freed ░░░░░░░░░░░░  full after that: round k+1 has all of it
 func (r *ringBuffer) endedFull(size uint64) bool {
 	full := func(n uint64) bool {
+		size := size // the least that has room for n
 		for size < n {
 			size *= 2
 		}

@@ -36,6 +36,20 @@ func TestListening(t *testing.T) {
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")
 	}
+	// toTheEnd are records of the events that are read, from 100 to 1000 on both CPUs, and heard is
+	// the answer for them.
+	toTheEnd := func(w *tape) {
+		w.ticks(100, 400)
+		flip(w)
+		w.ticks(600, 900)
+		w.tick(10, 1000)
+		w.tick(11, 1000)
+	}
+	heard := textLines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..1001 known eb02",
+		"1001.. unconfirmed beyond-horizon eb02")
 	spoiled := func(reason string) string {
 		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
 	}
@@ -150,29 +164,13 @@ func TestListening(t *testing.T) {
 			"1000.. unconfirmed beyond-horizon eb02")},
 		{"listening: perf disables last what it opened enabled", func(w *tape) {
 			w.events[1].attr.Flags |= disabled
-			w.ticks(100, 400)
-			flip(w)
-			w.ticks(600, 900)
-			w.tick(10, 1000)
-			w.tick(11, 1000)
-		}, textLines(
-			"0..100 unconfirmed outside-recording 9090",
-			"100..500 known 9090",
-			"500..1001 known eb02",
-			"1001.. unconfirmed beyond-horizon eb02")},
+			toTheEnd(w)
+		}, heard},
 		{"listening: an event of one task that was opened disabled does not count", func(w *tape) {
 			w.events[0].attr.Flags = perfdata.FlagTextPoke | perfdata.FlagKSymbol
 			w.events[1] = tapeEvent{attr: perfdata.Attr{Flags: perfdata.FlagBPFEvent | disabled}, cpus: []int64{0, 1}, tid: 7}
-			w.ticks(100, 400)
-			flip(w)
-			w.ticks(600, 900)
-			w.tick(10, 1000)
-			w.tick(11, 1000)
-		}, textLines(
-			"0..100 unconfirmed outside-recording 9090",
-			"100..500 known 9090",
-			"500..1001 known eb02",
-			"1001.. unconfirmed beyond-horizon eb02")},
+			toTheEnd(w)
+		}, heard},
 		{"listening: no record of the lowest CPU shows that the event was not disabled yet", func(w *tape) {
 			w.events[0].attr.Flags |= disabled
 			exec(w, 200)
