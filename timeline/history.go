@@ -37,8 +37,10 @@ func (ch *change) retires(t uint64) bool { return ch.death && ch.hasOld && ch.ti
 
 // initial is a copy of a fragment's bytes, which was made at some moment of [from, to].
 type initial struct {
-	content  uint32 // noContent: nothing
-	lo       uint64 // where the code of which content is a part begins; not of the snapshot
+	content uint32 // noContent: nothing
+	// segments are all of the copy; nil if it is of code only, which begins at lo.
+	segments []Segment
+	lo       uint64
 	source   Source
 	from, to uint64
 	seen     uint64 // up to when a gap leaves it proving nothing: to, or see seenBy
@@ -104,7 +106,7 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 			from: c.first, to: c.first, seen: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, source: SourceSnapshot, weak: weak, trap: inRanges(c.build.traps, c.f.addr), from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
+	init := initial{content: snapshotContent, segments: s.Segments, source: SourceSnapshot, weak: weak, trap: inRanges(c.build.traps, c.f.addr), from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -259,7 +261,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	}
 	if init.content != noContent {
 		n := upToTime(changes, init.to)
-		if !init.last && c.trapped(nil, init, init.content, changes, n, n, init.from, init.to) {
+		if !init.last && c.trapped(init, changes, n, n) {
 			c.content = noContent
 		} else if n > 0 {
 			// The bytes were read before, between or after these changes.

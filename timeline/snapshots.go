@@ -172,7 +172,8 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		lo := upToTime(changes, max(cp.from, 1)-1)
 		hi := upToTime(changes, cp.to)
 		inside := changes[lo:hi]
-		if c.trapped(cp, nil, content, changes, lo, hi, cp.from, cp.to) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
+		copied := initial{content: content, segments: cp.segments, from: cp.from, to: cp.to}
+		if c.trapped(&copied, changes, lo, hi) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // it says nothing of what is there before the change, or after it
 		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
@@ -200,50 +201,45 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 // a record later than its time.
 const trapTime = 10e9
 
-// trapped reports whether a copy that was made in [from, to], during changes[lo:hi], shows the
-// trap of the change before that or of the one behind it, and not what these left or found.
-// The copy is cp, or the epoch's own one if cp is nil.
+// trapped reports whether a copy that was made during changes[lo:hi] shows the trap of the change
+// before that or of the one behind it, and not what these left or found:
 //
 //	trap set         P's record           trap gone
 //	   ├─────────────────┼────────────────────┤
 //	   ├ copy ┤                   ├ copy ┤           both have INT3
-func (c *historyBuilder) trapped(cp *furtherSnapshot, init *initial, content uint32, changes []change, lo, hi int, from, to uint64) bool {
-	before := lo > 0 && from <= later(changes[lo-1].time, trapTime) && c.showsTrap(cp, init, content, &changes[lo-1])
-	behind := hi < len(changes) && changes[hi].time <= later(to, trapTime) && c.showsTrap(cp, init, content, &changes[hi])
-	return (before || behind) && !c.borders(content, changes, lo, hi)
+func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool {
+	before := lo > 0 && x.from <= later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
+	behind := hi < len(changes) && changes[hi].time <= later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
+	return (before || behind) && !c.borders(x.content, changes, lo, hi)
 }
 
 // showsTrap reports whether a copy shows the trap of a change. The trap is at the change's first
 // byte, where another fragment may be: two copies that differ within a change cut it.
-func (c *historyBuilder) showsTrap(cp *furtherSnapshot, init *initial, content uint32, ch *change) bool {
+func (c *historyBuilder) showsTrap(x *initial, ch *change) bool {
 	if ch.offset == 0 {
-		b := c.bytes(content)
-		return len(b) > 0 && b[0] == int3 && c.halfWritten(content, ch)
+		b := c.bytes(x.content)
+		return len(b) > 0 && b[0] == int3 && c.halfWritten(x.content, ch)
 	}
-	if !c.halfWritten(content, ch) {
+	if !c.halfWritten(x.content, ch) {
 		return false
 	}
 	if c.im.arena[ch.old-ch.offset] == int3 || c.im.arena[ch.new-ch.offset] == int3 {
 		return false // it need not be a trap of this change
 	}
-	b, ok := c.copiedAt(cp, init, c.f.addr-uint64(ch.offset))
+	b, ok := c.copiedAt(x, c.f.addr-uint64(ch.offset))
 	return ok && b == int3
 }
 
-// copiedAt returns the byte at addr, below the fragment, in a further snapshot, or in the epoch's
-// own copy if cp is nil.
-func (c *historyBuilder) copiedAt(cp *furtherSnapshot, init *initial, addr uint64) (b byte, ok bool) {
-	segments := c.build.snapshot.Segments
-	switch {
-	case cp != nil:
-		segments = cp.segments // also where nothing is alive
-	case init.content != snapshotContent:
-		if addr < init.lo {
+// copiedAt returns the byte that a copy has at addr, below the fragment, also where nothing is
+// alive.
+func (c *historyBuilder) copiedAt(x *initial, addr uint64) (b byte, ok bool) {
+	if x.segments == nil { // it is code, of which the arena has all
+		if addr < x.lo {
 			return 0, false
 		}
-		return c.im.arena[init.content-uint32(c.f.addr-addr)], true
+		return c.im.arena[x.content-uint32(c.f.addr-addr)], true
 	}
-	for _, s := range Overlapping(segments, addr, addr+1) {
+	for _, s := range Overlapping(x.segments, addr, addr+1) {
 		return s.Data[0], true
 	}
 	return 0, false
