@@ -126,7 +126,19 @@ func (p *liveSet) supersede(l *Lifetime, t uint64) {
 	}
 	if g := p.lostSince(l, t); len(g) > 0 {
 		l.To, l.missed = min(t, g[len(g)-1].to), true
+	} else if l.seenAfter(t) {
+		// Its death would have been recorded: it came later, and its birth was not recorded.
+		why := ClockUncertainty
+		if g := p.gapsOf(l).between(t, MaxTime); len(g) > 0 {
+			why = g[0].reason
+		}
+		l.early, l.seen = gap{l.From, l.To, why}, nil
 	}
+}
+
+// seenAfter reports whether the moment at which l was seen may be after t.
+func (l *Lifetime) seenAfter(t uint64) bool {
+	return slices.ContainsFunc(l.seen, func(s Interval) bool { return s.From < t && t < s.To })
 }
 
 // lostSince returns the gaps before t in which the end of l may have gone unrecorded:

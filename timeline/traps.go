@@ -16,25 +16,30 @@ import (
 //
 //	cc 1f 44 00 00   the NOP of 5 bytes, 0f 1f 44 00 00, but for its first byte
 //	cc REL32         a CALL or JMP to out-of-line code, but for its first byte
-//	cc REL32         at the entry of a function, the same to another function
+//	cc REL32         the same, at the entry of a function, to another one, or to code of which
+//	                 there is no record
+//	cc REL32         a static call, to a function to which a trampoline of static calls leads
 //
-// The last two may also be kprobes that were armed before the recording. Nothing tells them
+// All but the first may also be kprobes that were armed before the recording. Nothing tells them
 // apart.
 
 // A trapFinder finds such places.
 type trapFinder struct {
 	d     *build
-	texts []Range     // of the kernel and of modules
-	lives []*Lifetime // of other code
-	far   Range       // has all of these and of the modules
+	texts []Range         // of the kernel and of modules
+	lives []*Lifetime     // of other code
+	far   Range           // has all of these and of the modules
+	calls map[uint64]bool // where static calls lead
 }
 
 const (
 	trapSize = 5
 	nopTail  = 0x0000441f
+	jmp32    = 0xe9
+	// entryAlign is how trampolines are aligned: those of ftrace have a page, those of BPF begin a
+	// chunk (BPF_PROG_CHUNK_SIZE).
+	entryAlign = 64
 )
-
-var endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // findTraps returns the places in segments of text, by address.
 func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range) {
@@ -54,6 +59,7 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 		f.far = Range{min(f.far.Lo, l.Lo), max(f.far.Hi, l.Hi)}
 	}
 	f.texts = JoinRanges(f.texts)
+	f.calls = d.staticCalls(segments)
 	for _, r := range f.texts {
 		for _, s := range Overlapping(segments, r.Lo, r.Hi) {
 			traps = f.in(traps, s)
@@ -78,7 +84,8 @@ func (f *trapFinder) in(traps []Range, s Segment) []Range {
 		tail := binary.LittleEndian.Uint32(s.Data[at+1:])
 		addr := s.Addr + uint64(at)
 		target := addr + trapSize + uint64(int64(int32(tail)))
-		if tail != nopTail && target-text.Lo >= text.Hi-text.Lo && (target < f.far.Lo || f.far.Hi <= target) || !f.isTrap(s.Data[:at], addr, tail, target) {
+		near := target-text.Lo < text.Hi-text.Lo || f.far.Lo <= target && target < f.far.Hi
+		if tail != nopTail && !(near && f.isCode(s.Data[:at], addr, target)) && !f.isLostCall(s.Data[:at], addr, target) {
 			continue
 		}
 		traps = append(traps, Range{addr, addr + trapSize})
@@ -86,21 +93,54 @@ func (f *trapFinder) in(traps []Range, s Segment) []Range {
 	}
 }
 
-// isTrap reports whether INT3 at addr, behind the bytes before it, is that of a change. target is
-// where a CALL or a JMP with this tail would lead.
-func (f *trapFinder) isTrap(before []byte, addr uint64, tail uint32, target uint64) bool {
-	switch {
-	case tail == nopTail:
-		return true
-	case slices.ContainsFunc(f.lives, func(l *Lifetime) bool {
+// staticCalls returns where the static calls of these segments lead, as their trampolines do
+// (STATIC_CALL_TEXT in include/asm-generic/vmlinux.lds.h): JMP REL32, aligned to four bytes.
+func (d *build) staticCalls(segments []Segment) map[uint64]bool {
+	if d.names == nil {
+		return nil
+	}
+	begin, end := d.names.Lookup("__static_call_text_start"), d.names.Lookup("__static_call_text_end")
+	if len(begin) == 0 || len(end) == 0 {
+		return nil
+	}
+	calls := make(map[uint64]bool)
+	for _, s := range Overlapping(segments, begin[0].Addr, end[0].Addr) {
+		lo, hi := max(s.Addr, begin[0].Addr), min(s.End(), end[0].Addr)
+		for at := (lo + 3) &^ 3; at+trapSize <= hi; at += 4 {
+			if b := s.Data[at-s.Addr:]; b[0] == jmp32 || b[0] == int3 {
+				calls[at+trapSize+uint64(int64(int32(binary.LittleEndian.Uint32(b[1:]))))] = true
+			}
+		}
+	}
+	return calls
+}
+
+// isCode reports whether a CALL or a JMP at addr, behind the bytes before it, may lead to target: to
+// out-of-line code or to a function.
+func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
+	if slices.ContainsFunc(f.lives, func(l *Lifetime) bool {
 		return l.Lo == target || l.Kind == OutOfLine && l.Lo < target && target < l.Hi
-	}):
+	}) {
 		return true
-	case f.d.names == nil || !inRanges(f.texts, target) || !f.isFunction(target):
+	}
+	if f.d.names == nil || !inRanges(f.texts, target) || !f.isFunction(target) {
 		return false
 	}
+	return f.isEntry(before, addr) || f.calls[target] && !bytes.HasSuffix(before, []byte{int3})
+}
+
+// isLostCall reports whether addr, behind the bytes before it, is the entry of a function, from
+// where a CALL may lead to code at target of which there is no record.
+func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
+	return target%entryAlign == 0 && f.d.names != nil && !inRanges(f.texts, target) && f.isEntry(before, addr)
+}
+
+// isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.
+func (f *trapFinder) isEntry(before []byte, addr uint64) bool {
 	return f.isFunction(addr) || bytes.HasSuffix(before, endbr64) && f.isFunction(addr-uint64(len(endbr64)))
 }
+
+var endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // isFunction reports whether a symbol begins at addr.
 func (f *trapFinder) isFunction(addr uint64) bool {

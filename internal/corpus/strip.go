@@ -109,33 +109,22 @@ func Strip(data []byte, typ uint32) ([]byte, error) {
 }
 
 // Stripped returns the path of a copy of the recording at path, a file or a
-// perf.data directory, without its records of a type.
+// perf.data directory, without its records of a type. The files next to it are next to the
+// copy too: the hit counters of probes may be among them.
 func Stripped(tb testing.TB, path string, typ uint32) string {
 	tb.Helper()
 	to := filepath.Join(tb.TempDir(), filepath.Base(path))
 	from, into := path, to
+	link(tb, filepath.Dir(path), filepath.Dir(to), func(e os.DirEntry) bool {
+		return e.Type().IsRegular() && e.Name() != filepath.Base(path)
+	})
 	if fi, err := os.Stat(path); err != nil {
 		tb.Fatal(err)
 	} else if fi.IsDir() {
 		if err := os.Mkdir(to, 0o777); err != nil {
 			tb.Fatal(err)
 		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		for _, e := range entries {
-			if e.Name() == "data" {
-				continue
-			}
-			whole, err := filepath.Abs(filepath.Join(path, e.Name()))
-			if err == nil {
-				err = os.Symlink(whole, filepath.Join(to, e.Name()))
-			}
-			if err != nil {
-				tb.Fatal(err)
-			}
-		}
+		link(tb, path, to, func(e os.DirEntry) bool { return e.Name() != "data" })
 		from, into = filepath.Join(path, "data"), filepath.Join(to, "data")
 	}
 	data, err := os.ReadFile(from)
@@ -149,4 +138,25 @@ func Stripped(tb testing.TB, path string, typ uint32) string {
 		tb.Fatal(err)
 	}
 	return to
+}
+
+// link makes symbolic links in a directory to those entries of another one that ok is true of.
+func link(tb testing.TB, from, into string, ok func(os.DirEntry) bool) {
+	tb.Helper()
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, e := range entries {
+		if !ok(e) {
+			continue
+		}
+		whole, err := filepath.Abs(filepath.Join(from, e.Name()))
+		if err == nil {
+			err = os.Symlink(whole, filepath.Join(into, e.Name()))
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
 }

@@ -161,6 +161,7 @@ var Variants = []Variant{
 		c.Record.CPUList, c.Record.PerTask = nil, false // the forks of all CPUs are needed
 		c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6
 	}, NoFloor, 0},
+	{"anything", func(c *Config, r *rand.Rand) { anything(c, r) }, NoFloor, 0},
 }
 
 // mixed puts several kinds of recordings together, at random: what each is alone is tried
@@ -246,6 +247,37 @@ func mixed(c *Config, r *rand.Rand) {
 	}
 	if yes() {
 		c.Kernel.Clock.Resolution = 1 << r.IntN(23)
+	}
+}
+
+// anything puts what is mixed together with all that makes a recording hard: losses, CPUs that
+// go and come, clocks, pipes, copies of another boot or made later, and old call thunks.
+func anything(c *Config, r *rand.Rand) {
+	some := func() bool { return r.IntN(3) == 0 }
+	mixed(c, r)
+	if some() {
+		mixedPipe(c, r)
+	}
+	if some() {
+		c.Record.CPUList, c.Record.PerTask = nil, false // the forks of all CPUs are needed
+		c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6
+	}
+	switch {
+	case !some():
+	case r.IntN(2) == 0:
+		lossy(c, r)
+	case c.Record.Form == record.FormPipe || c.Hotplug != NoHotplug:
+		skew(c, r, 40e3) // a stream does not show that a clock will be set back, nor does a CPU that is off
+	default: // not with losses: the records that show it may be lost
+		mixedClock(c, r)
+	}
+	if some() && c.Record.Form != record.FormPipe && c.Record.KCore {
+		c.Foreign = []Foreign{OtherBoot, OtherKernel}[r.IntN(2)]
+	} else if some() {
+		c.Copies = 2
+	}
+	if some() {
+		c.Kernel.CallThunks = kernel.OldThunks
 	}
 }
 

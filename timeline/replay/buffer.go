@@ -350,9 +350,8 @@ const (
 	// that changes text. It has a page or more, and perf frees what it has read of
 	// a round only after it has read all of it.
 	pageRoom = 2048
-	// recordRoom is more than the largest record of a poke, a birth or a load: of 300 bytes of a
-	// trampoline, or of a name of 512.
-	recordRoom = 1024
+	// recordRoom is more than a record of a poke of an instruction or two, of a birth or of a load.
+	recordRoom = 160
 	// ringPage is the smallest size of a ring buffer.
 	ringPage = 4096
 	// lateRecord is the longest time, in nanoseconds, from a record's time to its
@@ -405,20 +404,21 @@ func (r *ringBuffer) newest() (two, last uint64) {
 }
 
 // endedFull reports whether a ring buffer of size bytes, or of twice as many, four times and so
-// on, may have been full after its last record. Perf has read all of it then: in its last round,
-// or in two, if the ring buffer became full before perf freed what it had read in the first one.
+// on, may have had no room for a record of at most room bytes after its last one. Perf has read all
+// of it then: in its last round, or in two, if the ring buffer became full before perf freed what it
+// had read in the first one.
 //
 //	               round k            round k+1
 //	ring buffer    ├─ read ──┤        ├─ read ──┤
 //	               ▒▒▒▒▒▒▒▒▒▒▓▓▓▓▓▓▓▓▓▓         full here: the two rounds have all of it
 //	               ▒▒▒▒▒▒▒▒▒▒ freed ░░░░░░░░░░░░  full after that: round k+1 has all of it
-func (r *ringBuffer) endedFull(size uint64) bool {
+func (r *ringBuffer) endedFull(size, room uint64) bool {
 	full := func(n uint64) bool {
 		size := size // the least that has room for n
 		for size < n {
 			size *= 2
 		}
-		return n > size-max(recordRoom, size/64)
+		return n > size-room
 	}
 	two, last := r.newest()
 	return full(last) || full(two)

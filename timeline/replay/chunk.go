@@ -314,8 +314,8 @@ func (r *item) add(t uint64) {
 // is not plain. scan.passPoke decodes it in the same way.
 func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
 	p := &x.plain
-	if !c.s.rec.PlainTextPoke(raw, p) {
-		return nil
+	if len(raw) > recordRoom || !c.s.rec.PlainTextPoke(raw, p) {
+		return nil // larger ones are noted one by one, see scan.widest
 	}
 	if run.extends(perfdata.RecordTextPoke, &p.SampleID) && run.tid == p.TID {
 		run.add(p.Time) // another record of this id and length was exact

@@ -70,6 +70,10 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 		}
 	}
 	ch.used, ch.buffer = true, s.bufferOf(ch, id.ID)
+	switch rec.Type {
+	case perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent:
+		s.widest = max(s.widest, uint64(len(rec.Raw)))
+	}
 	ch.buffer.round += uint64(len(rec.Raw))
 	if ch.buffer.unplaced {
 		for _, b := range s.buffers {

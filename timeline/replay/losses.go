@@ -218,7 +218,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		// LOST records only. So they cannot contradict the counts.
 		unread := (denied || later && t.lost > 0) && t.unreadBy&kind != 0
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
-		full := s.clean && b.side < s.report.Horizon && (fill && b.endedFull(size) || !fill && b.mayBeFull(size))
+		full := s.clean && b.side < s.report.Horizon && (fill && b.endedFull(size, max(recordRoom, s.widest)) || !fill && b.mayBeFull(size))
 		open := counted && full && s.journal == nil && b.takes&t.unreadBy&kind != 0
 		if open {
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())

@@ -69,7 +69,7 @@ func (s *scan) passSample(rec *perfdata.Record) bool {
 // plain and exactly as long as its content; if not, it did nothing.
 func (s *scan) passPoke(rec *perfdata.Record) bool {
 	plain := &s.last.plain
-	if !s.rec.PlainTextPoke(rec.Raw, plain) {
+	if len(rec.Raw) > recordRoom || !s.rec.PlainTextPoke(rec.Raw, plain) {
 		return false
 	}
 	ch := s.pokes.note(s, rec, &plain.SampleID)

@@ -420,13 +420,20 @@ func TestRecorded(t *testing.T) {
 			"100..1200 known 9090",
 			"1200.. unconfirmed beyond-horizon 9090")},
 		{"losses: a ring buffer whose last round fills it may have been full", func(w *tape) {
-			inRounds(w, 30, 60)
+			inRounds(w, 30, 72)
 		}, fullEnd},
 		{"losses: so may one that its last two rounds fill", func(w *tape) {
-			inRounds(w, 30, 30)
+			inRounds(w, 40, 32)
 		}, fullEnd},
 		{"losses: or fill if it is of two pages", func(w *tape) {
-			inRounds(w, 62, 62)
+			inRounds(w, 70, 75)
+		}, fullEnd},
+		{"losses: not if it had room for a poke, a birth or a load", func(w *tape) {
+			inRounds(w, 30, 68)
+		}, whole},
+		{"losses: what was lost at the end may be as large as the largest record of a change", func(w *tape) {
+			inRounds(w, 30, 68)
+			w.poke(10, 1000, 0x1200, "", strings.Repeat("90", 300))
 		}, fullEnd},
 		{"losses: if the last rounds fill no ring buffer of any size, it had room", func(w *tape) {
 			inRounds(w, 30, 44)
@@ -449,7 +456,9 @@ func TestRecorded(t *testing.T) {
 			w.round()
 			w.ticks(200, 400)
 			fillEnd(w)
-			w.tick(11, 800, 800, 800, 800, 800, 800)
+			for range 72 - 54 {
+				w.tick(11, 800) // as if it had one page, and were full
+			}
 		}, whole},
 		{"losses: an earlier round of records in the order of time may be two rounds", func(w *tape) {
 			w.fill(10, 100)

@@ -39,6 +39,7 @@ type scan struct {
 	byCPU     map[bufferKey]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
+	widest    uint64 // size of the largest TEXT_POKE, KSYMBOL or BPF_EVENT, if it is larger than recordRoom
 	byBuffer  bool   // the records are not in the order of time
 	stopped   error  // why reading ended early
 	skipped   error  // why the first records that were left out could not be read

@@ -153,6 +153,12 @@ func (k *Kernel) Enable(p *Proc, e *Event, on bool) {
 	e.CPU.busy.Unlock()
 }
 
+// Settle waits until the CPU is not making a record.
+func (c *CPU) Settle(p *Proc) {
+	c.busy.Lock(p)
+	c.busy.Unlock()
+}
+
 // Close takes events off their CPUs.
 func (k *Kernel) Close(events []*Event) {
 	for _, e := range events {

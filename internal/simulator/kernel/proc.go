@@ -23,6 +23,10 @@ func (k *Kernel) Kallsyms() string {
 	for _, f := range k.Text.Funcs {
 		line(f.Addr, 'T', f.Name, "")
 	}
+	if len(k.calls) > 0 {
+		line(k.calls[0].trampoline, 'T', "__static_call_text_start", "")
+		line(k.Text.Hi, 'T', "__static_call_text_end", "")
+	}
 	line(k.Text.Hi, 'T', "_etext", "")
 	line(k.DataEnd-PageSize, 'D', "_sdata", "")
 	line(k.DataEnd, 'D', "_edata", "")

@@ -338,7 +338,13 @@ func (r *recorder) finish() {
 		r.rec.Closed = r.k.Now
 		return
 	}
-	if !r.PerTask {
+	if r.PerTask {
+		// Perf disables nothing. A record that an interrupt delays until perf has read for the
+		// last time would be missing, with no sign of it (docs/truth.md, horizon).
+		for _, c := range r.k.AllCPUs {
+			c.Settle(r.p)
+		}
+	} else {
 		r.rec.Ended = r.k.Now
 		for _, immediate := range []bool{false, true} {
 			for _, c := range r.k.AllCPUs {
