@@ -381,7 +381,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
 		}
-	case c.content == noContent && (c.mayBeNext(ch, e1) || c.mayBePrior(ch)):
+	case c.content == noContent && (c.mayBeNext(ch, e1) || c.mayBePrior(ch) || c.rivalsMake(ch)):
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())

@@ -126,7 +126,7 @@ func (p *liveSet) supersede(l *Lifetime, t uint64) {
 	}
 	if g := p.lostSince(l, t); len(g) > 0 {
 		l.To, l.missed = min(t, g[len(g)-1].to), true
-	} else if l.seenAfter(t) {
+	} else if !l.IsModule() && l.seenAfter(t) {
 		// Its death would have been recorded: it came later, and its birth was not recorded.
 		why := ClockUncertainty
 		if g := p.gapsOf(l).between(t, MaxTime); len(g) > 0 {

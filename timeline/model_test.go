@@ -84,6 +84,7 @@ type being struct {
 	seen             []Interval // at some tick of each of which it was there
 	cpu              int        // that recorded its birth
 	born, early      uint64     // when its death may have been, if it may be recorded before its birth
+	why              Reason     // for that; none: clocks differ
 }
 
 // A witness is a fact about a run of bytes: old bytes before its time, new ones from it
@@ -253,8 +254,13 @@ func (m *model) live() []*being {
 		for q := t; q > seen(b); q-- {
 			if lost(b)(q-1) != ReasonNone {
 				b.to, b.missed = q, true
-				break
+				return
 			}
+		}
+		later := slices.ContainsFunc(b.seen, func(s Interval) bool { return s.From < t && t < s.To })
+		if later && b.kind != ModuleText && b.kind != ModuleData { // it came after t
+			why, _ := lost(b).within(t, lastTick+1)
+			b.born, b.early, b.why, b.seen = b.from, b.to, cmp.Or(why, ClockUncertainty), nil
 		}
 	}
 	// A birth ends what is alive there, but an image's length is an upper bound.
@@ -472,7 +478,7 @@ func (b *being) lostEarly(l lost) lost {
 		if why := l(t); why != ReasonNone || t < b.born || t >= b.early {
 			return why
 		}
-		return ClockUncertainty
+		return cmp.Or(b.why, ClockUncertainty)
 	}
 }
 
@@ -2261,6 +2267,16 @@ func (r reply) of(i, n int) reply {
 	return r
 }
 
+// unordered returns r with its candidates in one order: theirs says nothing.
+func (r reply) unordered() reply {
+	if r.standing == Conflicting {
+		b := []byte(r.bytes)
+		slices.Sort(b)
+		r.bytes = string(b)
+	}
+	return r
+}
+
 // TestModel holds images against the model: for every byte of random histories
 // and every time the same bytes of the same standing, for the same reason and
 // from the same source, and a validity within which that is so. For more of them
@@ -2303,7 +2319,7 @@ func TestModel(t *testing.T) {
 				was, is := expect(q-1), expect(q)
 				v, listed := changes[moment{a, q}]
 				if was != is && !listed || listed && v.Standing != is.standing {
-					t.Fatalf("byte %#x changes at %d from %v to %v, the invalidation says %v %v\n%v", a, q, was, is, listed, v, m)
+					t.Fatalf("byte %#x changes at %d from %v to %v, the invalidation says %v %v\n%s\n%v", a, q, was, is, listed, v, history(im, a, 1), m)
 				}
 				differ := was.otherCode(is)
 				for o := v.Lo; listed && v.Bytes && !differ && o < v.Hi; o++ { // in any byte
@@ -2326,14 +2342,14 @@ func TestModel(t *testing.T) {
 			}
 			for q := uint64(0); q <= lastTick; q++ {
 				got, valid := replyOf(im, a, q)
-				if d := expect(q); d != got {
+				if d := expect(q); d.unordered() != got.unordered() {
 					t.Fatalf("byte %#x at %d: want %v, got %v\n%s\n%v", a, q, d, got, history(im, a, 1), m)
 				}
 				if q < valid.Since || q >= valid.Until {
 					t.Fatalf("byte %#x at %d: validity [%d, %d) is not of that time", a, q, valid.Since, valid.Until)
 				}
 				for _, other := range []uint64{valid.Since, valid.Until - 1} {
-					if o := expect(other); o != got {
+					if o := expect(other); o.unordered() != got.unordered() {
 						t.Fatalf("byte %#x is %v at %d, but %v at %d inside its validity [%d, %d)\n%s\n%v", a, got, q, o, other, valid.Since, valid.Until, history(im, a, 1), m)
 					}
 				}

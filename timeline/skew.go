@@ -322,8 +322,10 @@ func (d *build) unordered(list []poke) {
 		}
 		differ := false
 		for cpu, i := range last {
-			differ = differ || d.edits[list[i].edit].new != d.edits[list[to-1].edit].new ||
-				d.edits[list[first[cpu]].edit].old != d.edits[list[from].edit].old
+			begins, ends := &d.edits[list[first[cpu]].edit], &d.edits[list[i].edit]
+			begin, end := &d.edits[list[from].edit], &d.edits[list[to-1].edit]
+			sized := ends.nlen == end.nlen && begins.olen == begin.olen // the bytes that are made have no old ones
+			differ = differ || !sized || ends.new != end.new || begins.old != begin.old
 		}
 		if differ {
 			d.rival(list[from:to]...)

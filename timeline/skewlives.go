@@ -183,6 +183,15 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 	return ch.hasOld && prior && c.mayPrecede(ch)
 }
 
+// rivalsMake reports whether it is unknown in which order ch and others came, which make code here
+// or take it away, as those of a slot do.
+func (c *historyBuilder) rivalsMake(ch *change) bool {
+	return !ch.copied && slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+		e := &c.edits[p.edit]
+		return e.olen == 0 || e.nlen == 0
+	})
+}
+
 // mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs
 // whose clocks differ: it may be of what was written there next. By how much they differ is
 // known to be at least c.skew; it may be more.

@@ -1308,6 +1308,12 @@ var mutants = []mutant{
 		"TestSilentPlaces/ppc64le since 6.13"},
 
 	// clocks: order and clock.
+	{"clocks", "whether a slot was made or removed last may be unknown", "historyBuilder.compare",
+		"c.rivalsMake(ch)", "false",
+		"TestRules/clocks: whether a slot was made or removed last is unknown if the clock showed the times twice"},
+	{"clocks", "to make code is not what removes it", "build.unordered",
+		"ends.nlen == end.nlen && begins.olen == begin.olen", "true",
+		"TestRules/clocks: whether a slot was made or removed last is unknown if the clock showed the times twice"},
 	{"clocks", "time orders the records, not the file", "build.sorted",
 		"sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })", "",
 		"TestRecorded/clocks: time orders records that are there twice, too"},
