@@ -44,8 +44,8 @@ func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	if err := a.indexFor(&opts, addr != ""); err != nil {
 		return nil, err
 	}
+	opts.Windows = a.notesRuns || addr != ""
 	if addr != "" {
-		opts.Windows = true
 		opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return replay.Near(k, addr, n) }
 	}
 	if bar := a.bar(); bar != nil {

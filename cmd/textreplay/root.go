@@ -34,6 +34,8 @@ type app struct {
 
 	indexErr error // why the file of --index could not be written
 
+	notesRuns bool // the command reads the pokes again, and may leave out whole runs of them
+
 	// Global flags.
 	input    string
 	kcore    []string

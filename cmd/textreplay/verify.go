@@ -71,6 +71,7 @@ func (v *verify) run() error {
 	case v.at != "" && v.against == "":
 		return usagef("--at needs --against FILE, the copy to compare with")
 	}
+	v.notesRuns = v.against == ""
 	r, err := v.loadAndWarn()
 	if err != nil {
 		return err

@@ -18,10 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildCommand builds the command in dir and returns its path.
+// buildCommand builds the command in dir, without cgo as releases are, and returns its path.
 func buildCommand(dir string) (string, error) {
 	path := filepath.Join(dir, "textreplay")
-	if out, err := exec.Command("go", "build", "-o", path, "./cmd/textreplay").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", path, "./cmd/textreplay")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil

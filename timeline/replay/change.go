@@ -67,14 +67,16 @@ const longestPause = 1e6
 
 // A trail is the records of the audit trail, and what is needed to read them.
 type trail struct {
-	r       *Replay
-	alone   bool                        // changes have no batch and no sequence
-	skips   func(*perfdata.Record) bool // if not nil: records that are not needed
-	entries []trailEntry
-	runs    []uint64 // the last times of entries that are runs of pokes
-	order   []uint32 // the indices of entries by time
-	writes  []*probeWrite
-	batches []Batch
+	r     *Replay
+	alone bool                        // changes have no batch and no sequence
+	skips func(*perfdata.Record) bool // if not nil: records that are not needed
+	// skipsRun is skips for the runs of pokes that were noted when the recording was read.
+	skipsRun func(*pokePlaces) bool
+	entries  []trailEntry
+	runs     []uint64 // the last times of entries that are runs of pokes
+	order    []uint32 // the indices of entries by time
+	writes   []*probeWrite
+	batches  []Batch
 }
 
 // A trailEntry is a record of the trail or a loss, or a COMM or FORK, which give the
@@ -147,7 +149,7 @@ func (t *trail) collect() {
 		n += counts[typ]
 	}
 	var runs []pokeRun // that are added as a whole
-	if t.alone && t.skips == nil {
+	if t.alone && t.skips == nil || t.skipsRun != nil {
 		runs = t.r.scanned().placed.runs
 	}
 	for i := range runs {
@@ -166,8 +168,13 @@ func (t *trail) collect() {
 		x = *s.Record()
 		if len(runs) > 0 && &x.Raw[0] == &runs[0].data[0] {
 			run := &runs[0]
-			// All its records are of one event and one CPU.
-			if runs = runs[1:]; rec.SampleID(&x, &id) == nil && t.wants(&x, &id) {
+			runs = runs[1:]
+			if t.skipsRun != nil {
+				if t.skipsRun(&run.places) {
+					s.Pass(len(run.data)-len(x.Raw), run.lastLen)
+					continue
+				}
+			} else if rec.SampleID(&x, &id) == nil && t.wants(&x, &id) { // all its records are of one event and one CPU
 				t.addRun(run.pokeRecords, nil)
 				s.Pass(len(run.data)-len(x.Raw), run.lastLen)
 				continue

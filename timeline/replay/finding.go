@@ -123,7 +123,7 @@ func (r *Replay) findings(all bool) iter.Seq[Finding] {
 		compares := c.r.SampledWrites() > 0
 		core := coreText{order: r.Recording.ByteOrder()}
 		core.lo, core.hi = r.Image.Text()
-		t := &trail{r: r, skips: core.skips}
+		t := &trail{r: r, skips: core.skips, skipsRun: core.skipsRun}
 		if !all && !compares {
 			t.collect()
 		}
@@ -179,6 +179,11 @@ func (c *coreText) skips(rec *perfdata.Record) bool {
 	}
 	c.removes = c.removes || c.order.Uint16(rec.Raw[18:]) == 0
 	return c.lo <= addr && c.hi-addr >= most
+}
+
+// skipsRun is skips for a run of pokes of which none adds or removes code.
+func (c *coreText) skipsRun(p *pokePlaces) bool {
+	return !p.makes && c.lo <= p.lo && p.hi <= p.end && p.end <= c.hi
 }
 
 // A registered is a range that a symbol record or kallsyms has.

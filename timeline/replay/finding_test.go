@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 const unregister = perfdata.KSymbolUnregister
@@ -184,11 +186,57 @@ func TestFindingsOfCoreText(t *testing.T) {
 	}
 }
 
+// TestCoreRuns: a run of pokes is left out if none of them can have a finding.
+func TestCoreRuns(t *testing.T) {
+	core := coreText{lo: 0x1000, hi: 0x2000}
+	for _, c := range []struct {
+		name  string
+		pokes []timeline.Poke
+		skip  bool
+	}{
+		{"core text", []timeline.Poke{{Addr: 0x1000, Old: []byte{1, 2}, New: []byte{3, 4}}, {Addr: 0x1ffe, Old: []byte{1, 2}, New: []byte{3, 4}}}, true},
+		{"before it", []timeline.Poke{{Addr: 0x1100, Old: []byte{1, 2}, New: []byte{3, 4}}, {Addr: 0xfff, Old: []byte{1, 2}, New: []byte{3, 4}}}, false},
+		{"beyond its end", []timeline.Poke{{Addr: 0x1fff, Old: []byte{1, 2}, New: []byte{3, 4}}, {Addr: 0x1100, Old: []byte{1}, New: []byte{3}}}, false},
+		{"at the end of memory", []timeline.Poke{{Addr: 0x1100, Old: []byte{1}, New: []byte{3}}, {Addr: 1<<64 - 1, Old: []byte{1, 2}, New: []byte{3, 4}}}, false},
+		{"a birth", []timeline.Poke{{Addr: 0x1100, New: []byte{3}}}, false},
+		{"a death", []timeline.Poke{{Addr: 0x1100, Old: []byte{3}}, {Addr: 0x1100, Old: []byte{1}, New: []byte{3}}}, false},
+		{"a trap", []timeline.Poke{{Addr: 0x1100, Old: []byte{3}, New: []byte{0xcc}}}, true},
+	} {
+		var p pokePlaces
+		for _, poke := range c.pokes {
+			p.add(poke.Addr, poke.Old, poke.New)
+		}
+		if got := core.skipsRun(&p); got != c.skip {
+			t.Errorf("%s: left out %v, want %v", c.name, got, c.skip)
+		}
+	}
+}
+
+// TestFindingsOfRuns: the same is found whether runs of pokes were noted or not.
+func TestFindingsOfRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec")
+	h := genperf.History{Pokes: 60_000, Sites: 20_000, Births: 5}
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(path, Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if len(r.scan.placed.runs) == 0 {
+		t.Error("no run of pokes was noted")
+	}
+	if d := cmp.Diff(slices.Collect(r.findings(true)), slices.Collect(r.Findings())); d != "" {
+		t.Errorf("all records (-), those that are needed (+):\n%s", d)
+	}
+}
+
 // TestFindingsOfRecordings: real recordings have no contradictions.
 func TestFindingsOfRecordings(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "modfull", "thunks", "hotplug", "smalldup"} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), Options{})
+			r, err := Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), Options{Windows: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,8 +64,10 @@ type pokeRun struct {
 // pokePlaces sums up which addresses pokes change, and to what.
 type pokePlaces struct {
 	lo, hi   uint64 // the lowest and the highest address
+	end      uint64 // where the last one ends
 	any      bool
-	other    bool // births, deaths, traps, or more different branches than there is room for
+	makes    bool // births or deaths
+	other    bool // these, traps, or more different branches than there is room for
 	branches [3]targetOf
 	n        int // of branches
 }
@@ -81,10 +83,12 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 	if !p.any {
 		p.lo, p.any = addr, true
 	}
-	p.lo, p.hi = min(p.lo, addr), max(p.hi, addr)
+	p.lo, p.hi, p.end = min(p.lo, addr), max(p.hi, addr), max(p.end, addr+uint64(max(len(old), len(new))))
 	op, target, ok := branch(addr, new)
 	switch {
-	case len(old) == 0 || len(new) == 0 || !ok && isTrap(old, new):
+	case len(old) == 0 || len(new) == 0:
+		p.makes, p.other = true, true
+	case !ok && isTrap(old, new):
 		p.other = true
 	case ok && !slices.Contains(p.branches[:p.n], targetOf{op, target}):
 		if p.n == len(p.branches) {
