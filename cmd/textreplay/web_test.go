@@ -146,6 +146,9 @@ func (v *visitor) do(actions ...chromedp.Action) {
 func (v *visitor) open(path string) {
 	v.t.Helper()
 	v.do(chromedp.Navigate(v.base+path), chromedp.WaitReady(`body[data-pending="false"], body:not([data-pending])`, chromedp.ByQuery))
+	// On a busy machine the end of an earlier page counts as that of this one, of which only the
+	// beginning has come.
+	v.until("the page has come", `location.href !== 'about:blank' && document.readyState === 'complete'`)
 }
 
 // text returns the text of an element.
