@@ -145,10 +145,10 @@ func (v *visitor) do(actions ...chromedp.Action) {
 // open opens a page and waits until it is whole.
 func (v *visitor) open(path string) {
 	v.t.Helper()
-	v.do(chromedp.Navigate(v.base+path), chromedp.WaitReady(`body[data-pending="false"], body:not([data-pending])`, chromedp.ByQuery))
-	// On a busy machine the end of an earlier page counts as that of this one, of which only the
-	// beginning has come.
-	v.until("the page has come", `location.href !== 'about:blank' && document.readyState === 'complete'`)
+	v.do(chromedp.Navigate(v.base + path))
+	// On a busy machine the end of the page before counts as that of this one, of which only the
+	// beginning has come. A page is pending until the server has read all changes.
+	v.until("the page is whole", `location.href !== 'about:blank' && document.readyState === 'complete' && document.body.dataset.pending !== 'true'`)
 }
 
 // text returns the text of an element.
