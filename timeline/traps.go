@@ -41,6 +41,8 @@ const (
 	entryAlign = 64
 )
 
+var endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
+
 // findTraps returns the places in segments of text, by address.
 func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range) {
 	if d.silentPokes || len(segments) == 0 {
@@ -83,7 +85,7 @@ func (f *trapFinder) in(traps []Range, s Segment) []Range {
 		}
 		tail := binary.LittleEndian.Uint32(s.Data[at+1:])
 		addr := s.Addr + uint64(at)
-		target := addr + trapSize + uint64(int64(int32(tail)))
+		target := branchTarget(addr, tail)
 		near := target-text.Lo < text.Hi-text.Lo || f.far.Lo <= target && target < f.far.Hi
 		if tail != nopTail && !(near && f.isCode(s.Data[:at], addr, target)) && !f.isLostCall(s.Data[:at], addr, target) {
 			continue
@@ -100,19 +102,23 @@ func (d *build) staticCalls(segments []Segment) map[uint64]bool {
 		return nil
 	}
 	begin, end := d.names.Lookup("__static_call_text_start"), d.names.Lookup("__static_call_text_end")
-	if len(begin) == 0 || len(end) == 0 {
+	if len(begin) == 0 || len(end) == 0 || begin[0].Addr >= end[0].Addr { // kallsyms may be damaged
 		return nil
 	}
 	calls := make(map[uint64]bool)
 	for _, s := range Overlapping(segments, begin[0].Addr, end[0].Addr) {
-		lo, hi := max(s.Addr, begin[0].Addr), min(s.End(), end[0].Addr)
-		for at := (lo + 3) &^ 3; at+trapSize <= hi; at += 4 {
-			if b := s.Data[at-s.Addr:]; b[0] == jmp32 || b[0] == int3 {
-				calls[at+trapSize+uint64(int64(int32(binary.LittleEndian.Uint32(b[1:]))))] = true
+		for at := int(-s.Addr & 3); at+trapSize <= len(s.Data); at += 4 {
+			if b := s.Data[at:]; b[0] == jmp32 || b[0] == int3 {
+				calls[branchTarget(s.Addr+uint64(at), binary.LittleEndian.Uint32(b[1:]))] = true
 			}
 		}
 	}
 	return calls
+}
+
+// branchTarget returns where a CALL or a JMP at addr leads: REL32 counts from its end.
+func branchTarget(addr uint64, rel uint32) uint64 {
+	return addr + trapSize + uint64(int64(int32(rel)))
 }
 
 // isCode reports whether a CALL or a JMP at addr, behind the bytes before it, may lead to target: to
@@ -123,7 +129,7 @@ func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
 	}) {
 		return true
 	}
-	if f.d.names == nil || !inRanges(f.texts, target) || !f.isFunction(target) {
+	if !inRanges(f.texts, target) || !f.isFunction(target) {
 		return false
 	}
 	return f.isEntry(before, addr) || f.calls[target] && !bytes.HasSuffix(before, []byte{int3})
@@ -132,7 +138,7 @@ func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
 // isLostCall reports whether addr, behind the bytes before it, is the entry of a function, from
 // where a CALL may lead to code at target of which there is no record.
 func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
-	return target%entryAlign == 0 && f.d.names != nil && !inRanges(f.texts, target) && f.isEntry(before, addr)
+	return target%entryAlign == 0 && !inRanges(f.texts, target) && f.isEntry(before, addr)
 }
 
 // isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.
@@ -140,10 +146,11 @@ func (f *trapFinder) isEntry(before []byte, addr uint64) bool {
 	return f.isFunction(addr) || bytes.HasSuffix(before, endbr64) && f.isFunction(addr-uint64(len(endbr64)))
 }
 
-var endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
-
-// isFunction reports whether a symbol begins at addr.
+// isFunction reports whether a symbol is known to begin at addr.
 func (f *trapFinder) isFunction(addr uint64) bool {
+	if f.d.names == nil {
+		return false
+	}
 	s, ok := f.d.names.Find(addr)
 	return ok && s.Addr == addr
 }
