@@ -153,7 +153,7 @@ func (b *allBench) building() error {
 		name string
 		genperf.History
 		bound float64
-	}{{"10 thousand pokes", fewPokes, 0}, {"1 million pokes", somePokes, 0}, {"10 million pokes", manyPokes, 1. / 16}} {
+	}{{"10 thousand pokes", fewPokes, 0}, {"1 million pokes", somePokes, 0}, {"10 million pokes", manyPokes, 1. / 20}} {
 		path, err := b.generate("history", h.History)
 		if err != nil {
 			return err
