@@ -132,9 +132,12 @@ func (p *liveSet) supersede(l *Lifetime, t uint64) {
 		if g := p.gapsOf(l).between(t, MaxTime); len(g) > 0 {
 			why = g[0].reason
 		}
-		l.early, l.seen = gap{l.From, l.To, why}, nil
+		l.uncertain(why)
 	}
 }
+
+// uncertain says that nothing shows that l was there, at any time.
+func (l *Lifetime) uncertain(why Reason) { l.early, l.seen = gap{l.From, l.To, why}, nil }
 
 // seenAfter reports whether the moment at which l was seen may be after t.
 func (l *Lifetime) seenAfter(t uint64) bool {

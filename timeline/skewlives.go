@@ -105,7 +105,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 		return gap{}
 	}
 	if l := d.lifetime; l != nil {
-		l.early, l.seen = gap{l.From, l.To, ClockUncertainty}, nil
+		l.uncertain(ClockUncertainty)
 	}
 	return gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
 }

@@ -125,8 +125,8 @@ var Variants = []Variant{
 		only(c, kernel.ChangeModule, kernel.ChangeTracer, kernel.ChangeProgram)
 	}, NoFloor, 98},
 
-	{"hotplug", func(c *Config, r *rand.Rand) { c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 30},
-	{"hotplug-pipe", func(c *Config, r *rand.Rand) { pipe(c); c.Hotplug = OffAndOn; c.Kernel.Activity.Noise = 200e6 }, NoFloor, 0.8},
+	{"hotplug", func(c *Config, r *rand.Rand) { hotplug(c) }, NoFloor, 30},
+	{"hotplug-pipe", func(c *Config, r *rand.Rand) { pipe(c); hotplug(c) }, NoFloor, 0.8},
 	{"cpu-comes-up", func(c *Config, r *rand.Rand) {
 		c.Hotplug = ComesUp
 		c.Kernel.CPUs, c.Kernel.BootCPUs = 2, 1
@@ -156,11 +156,7 @@ var Variants = []Variant{
 	{"mixed-pipe", func(c *Config, r *rand.Rand) { mixed(c, r); mixedPipe(c, r) }, NoFloor, 0},
 	{"mixed-lossy-pipe", func(c *Config, r *rand.Rand) { mixed(c, r); mixedPipe(c, r); lossy(c, r) }, NoFloor, 0},
 	{"mixed-clocks", func(c *Config, r *rand.Rand) { mixed(c, r); mixedClock(c, r) }, NoFloor, 0},
-	{"mixed-hotplug", func(c *Config, r *rand.Rand) {
-		mixed(c, r)
-		c.Record.CPUList, c.Record.PerTask = nil, false // the forks of all CPUs are needed
-		c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6
-	}, NoFloor, 0},
+	{"mixed-hotplug", func(c *Config, r *rand.Rand) { mixed(c, r); mixedHotplug(c) }, NoFloor, 0},
 	{"anything", func(c *Config, r *rand.Rand) { anything(c, r) }, NoFloor, 0},
 }
 
@@ -259,8 +255,7 @@ func anything(c *Config, r *rand.Rand) {
 		mixedPipe(c, r)
 	}
 	if some() {
-		c.Record.CPUList, c.Record.PerTask = nil, false // the forks of all CPUs are needed
-		c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6
+		mixedHotplug(c)
 	}
 	switch {
 	case !some():
@@ -301,6 +296,14 @@ func mixedClock(c *Config, r *rand.Rand) {
 	setBack(c, r, 500e6, 900e6)
 	c.Record.CPUList, c.Record.PerTask = nil, false // else most CPUs have no record of a task
 	c.Record.Open, c.Record.Delay = 200e3, 0        // else a step comes before a CPU has two records
+}
+
+func hotplug(c *Config) { c.Hotplug, c.Kernel.Activity.Noise = OffAndOn, 200e6 }
+
+// mixedHotplug is hotplug for what is mixed: the forks of all CPUs are needed.
+func mixedHotplug(c *Config) {
+	c.Record.CPUList, c.Record.PerTask = nil, false
+	hotplug(c)
 }
 
 func old(c *Config) {

@@ -67,16 +67,14 @@ const longestPause = 1e6
 
 // A trail is the records of the audit trail, and what is needed to read them.
 type trail struct {
-	r     *Replay
-	alone bool                        // changes have no batch and no sequence
-	skips func(*perfdata.Record) bool // if not nil: records that are not needed
-	// skipsRun is skips for the runs of pokes that were noted when the recording was read.
-	skipsRun func(*pokePlaces) bool
-	entries  []trailEntry
-	runs     []uint64 // the last times of entries that are runs of pokes
-	order    []uint32 // the indices of entries by time
-	writes   []*probeWrite
-	batches  []Batch
+	r       *Replay
+	alone   bool      // changes have no batch and no sequence
+	without *coreText // if not nil: the records that are not needed
+	entries []trailEntry
+	runs    []uint64 // the last times of entries that are runs of pokes
+	order   []uint32 // the indices of entries by time
+	writes  []*probeWrite
+	batches []Batch
 }
 
 // A trailEntry is a record of the trail or a loss, or a COMM or FORK, which give the
@@ -148,14 +146,14 @@ func (t *trail) collect() {
 	for _, typ := range kept {
 		n += counts[typ]
 	}
-	var runs []pokeRun // that are added as a whole
-	if t.alone && t.skips == nil || t.skipsRun != nil {
+	var runs []pokeRun // that are added or left out as a whole
+	if t.alone || t.without != nil {
 		runs = t.r.scanned().placed.runs
 	}
 	for i := range runs {
 		n -= uint64(runs[i].records)
 	}
-	if t.skips == nil {
+	if t.without == nil {
 		t.entries = make([]trailEntry, 0, n+uint64(len(runs)))
 	}
 	// The memory of compressed records is reused.
@@ -169,18 +167,18 @@ func (t *trail) collect() {
 		if len(runs) > 0 && &x.Raw[0] == &runs[0].data[0] {
 			run := &runs[0]
 			runs = runs[1:]
-			if t.skipsRun != nil {
-				if t.skipsRun(&run.places) {
-					s.Pass(len(run.data)-len(x.Raw), run.lastLen)
-					continue
-				}
-			} else if rec.SampleID(&x, &id) == nil && t.wants(&x, &id) { // all its records are of one event and one CPU
+			passes := t.without != nil && t.without.skipsRun(&run.places)
+			// All its records are of one event and one CPU.
+			if t.without == nil && rec.SampleID(&x, &id) == nil && t.wants(&x, &id) {
 				t.addRun(run.pokeRecords, nil)
+				passes = true
+			}
+			if passes {
 				s.Pass(len(run.data)-len(x.Raw), run.lastLen)
 				continue
 			}
 		}
-		if t.skips != nil && t.skips(&x) {
+		if t.without != nil && t.without.skips(&x) {
 			continue
 		}
 		if rec.SampleID(&x, &id) != nil || !t.wants(&x, &id) {

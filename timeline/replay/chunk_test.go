@@ -82,15 +82,10 @@ func checkNear(t *testing.T, r *Replay) {
 	}
 }
 
-// TestFewWindows asks for windows where few questions do not need all of them.
-func TestFewWindows(t *testing.T) {
-	t.Run("clocks that are equal", func(t *testing.T) { testFewWindows(t, 0) })
-	t.Run("clocks that differ", func(t *testing.T) { testFewWindows(t, 1e9) })
-}
-
-func testFewWindows(t *testing.T, skew uint64) {
+// noted reads a recording of this history, of which runs of pokes are kept.
+func noted(t *testing.T, h genperf.History) *Replay {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "rec")
-	h := genperf.History{Pokes: 60_000, Sites: 20_000}
 	if err := h.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +93,22 @@ func testFewWindows(t *testing.T, skew uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { r.Close() })
 	if len(r.scan.placed.runs) == 0 {
 		t.Fatal("no run of pokes was kept")
 	}
+	return r
+}
+
+// TestFewWindows asks for windows where few questions do not need all of them.
+func TestFewWindows(t *testing.T) {
+	t.Run("clocks that are equal", func(t *testing.T) { testFewWindows(t, 0) })
+	t.Run("clocks that differ", func(t *testing.T) { testFewWindows(t, 1e9) })
+}
+
+func testFewWindows(t *testing.T, skew uint64) {
+	h := genperf.History{Pokes: 60_000, Sites: 20_000}
+	r := noted(t, h)
 	r.Report.ClockUncertainty = skew
 	all := r.scan.newWindows()
 	all.Widen(skew)

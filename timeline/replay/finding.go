@@ -123,7 +123,7 @@ func (r *Replay) findings(all bool) iter.Seq[Finding] {
 		compares := c.r.SampledWrites() > 0
 		core := coreText{order: r.Recording.ByteOrder()}
 		core.lo, core.hi = r.Image.Text()
-		t := &trail{r: r, skips: core.skips, skipsRun: core.skipsRun}
+		t := &trail{r: r, without: &core}
 		if !all && !compares {
 			t.collect()
 		}

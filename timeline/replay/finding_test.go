@@ -214,19 +214,7 @@ func TestCoreRuns(t *testing.T) {
 
 // TestFindingsOfRuns: the same is found whether runs of pokes were noted or not.
 func TestFindingsOfRuns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rec")
-	h := genperf.History{Pokes: 60_000, Sites: 20_000, Births: 5}
-	if err := h.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(path, Options{Windows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if len(r.scan.placed.runs) == 0 {
-		t.Error("no run of pokes was noted")
-	}
+	r := noted(t, genperf.History{Pokes: 60_000, Sites: 20_000, Births: 5})
 	if d := cmp.Diff(slices.Collect(r.findings(true)), slices.Collect(r.Findings())); d != "" {
 		t.Errorf("all records (-), those that are needed (+):\n%s", d)
 	}
@@ -236,7 +224,7 @@ func TestFindingsOfRuns(t *testing.T) {
 func TestFindingsOfRecordings(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "modfull", "thunks", "hotplug", "smalldup"} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), Options{Windows: true})
+			r, err := Load(filepath.Join(corpus.Root(), "testdata", name, "rec.data"), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
