@@ -30,20 +30,20 @@ func sideBand() *perfdata.Event {
 		Flags: perfdata.FlagSampleIDAll | perfdata.FlagExcludeKernel | perfdata.FlagTask | perfdata.FlagComm |
 			perfdata.FlagCommExec | perfdata.FlagKSymbol | perfdata.FlagBPFEvent | perfdata.FlagTextPoke |
 			perfdata.FlagUseClockID | perfdata.FlagWatermark,
-		WakeupEvents: 1, // bytes: wake the recorder for each record
 		ClockID:      unix.CLOCK_MONOTONIC,
 		SamplePeriod: 1,
 	}}
 }
 
-// tracepointEvent returns the event that records each hit of a tracepoint.
+// tracepointEvent returns the event that records each hit of a tracepoint, and then wakes the
+// recorder.
 func tracepointEvent(name string, id uint64) *perfdata.Event {
 	return &perfdata.Event{Name: name, Attr: perfdata.Attr{
 		Type:         unix.PERF_TYPE_TRACEPOINT,
 		Config:       id,
 		SampleType:   sampleType | perfdata.SampleRaw | perfdata.SamplePeriod,
 		ReadFormat:   perfdata.ReadFormatID | perfdata.ReadFormatLost,
-		Flags:        perfdata.FlagSampleIDAll | perfdata.FlagUseClockID | perfdata.FlagWatermark,
+		Flags:        perfdata.FlagSampleIDAll | perfdata.FlagUseClockID,
 		WakeupEvents: 1,
 		ClockID:      unix.CLOCK_MONOTONIC,
 		SamplePeriod: 1,

@@ -272,9 +272,24 @@ func (r *Recorder) insert(g *ring) {
 	r.rings = slices.Insert(r.rings, at, g)
 }
 
-// newRing opens the events on a CPU, which write into one new ring buffer.
-func (r *Recorder) newRing(cpu int) (g *ring, err error) {
-	g = &ring{cpu: cpu}
+// newRing opens the events on a CPU, which write into one new ring buffer. If there is no room for
+// a waker, each record wakes the recorder.
+func (r *Recorder) newRing(cpu int) (*ring, error) {
+	if waker, err := openWaker(cpu); err == nil {
+		if g, err := r.openRing(cpu, waker); err == nil {
+			return g, nil
+		}
+	}
+	return r.openRing(cpu, nil)
+}
+
+// openRing opens the events on a CPU. waker may be nil; if openRing fails, waker is closed.
+func (r *Recorder) openRing(cpu int, waker *ring) (g *ring, err error) {
+	g = &ring{cpu: cpu, waker: waker}
+	r.events[0].Attr.WakeupEvents = 1 // bytes
+	if waker != nil {
+		r.events[0].Attr.WakeupEvents = uint32(r.opts.Pages * os.Getpagesize() / wakePart)
+	}
 	for i, e := range r.events {
 		var fd int
 		if fd, err = openEvent(e, cpu); err != nil {
@@ -286,6 +301,7 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 				unix.Close(fd)
 				break
 			}
+			mapped.waker = waker
 			g = mapped
 		}
 		g.fds = append(g.fds, fd)
@@ -303,6 +319,9 @@ func (r *Recorder) newRing(cpu int) (g *ring, err error) {
 	}
 	if err == nil {
 		err = r.watch(g.fds[0], int32(cpu))
+	}
+	if err == nil && waker != nil {
+		err = r.watch(waker.fds[0], int32(cpu))
 	}
 	if err != nil {
 		g.close()
@@ -391,6 +410,9 @@ func (r *Recorder) woken(events []unix.EpollEvent) {
 			// again and again, until the CPU is back and has new events.
 			if i := r.ringOf(int(e.Fd)); i >= 0 {
 				unix.EpollCtl(r.poll, unix.EPOLL_CTL_DEL, r.rings[i].fds[0], nil)
+				if w := r.rings[i].waker; w != nil {
+					unix.EpollCtl(r.poll, unix.EPOLL_CTL_DEL, w.fds[0], nil)
+				}
 			}
 		}
 	}

@@ -34,6 +34,7 @@ type ring struct {
 	wrap   []byte // a record that lies across the end of data
 	cut    []byte // a record without what is behind its trailer
 	read   uint64 // bytes read since the pages of data were last unmapped from this process
+	waker  *ring  // wakes the recorder; nil if each record does
 }
 
 func mapRing(fd, cpu, pages int) (*ring, error) {
@@ -122,7 +123,14 @@ func (r *ring) sampledIn(from, to uint64) bool {
 	return false
 }
 
+// empty gives back the room of all records that the kernel has written by now.
+func (r *ring) empty() { atomic.StoreUint64(&r.page.Data_tail, atomic.LoadUint64(&r.page.Data_head)) }
+
 func (r *ring) close() {
+	if r.waker != nil {
+		r.waker.close()
+		r.waker = nil
+	}
 	if r.mem != nil {
 		unix.Munmap(r.mem)
 		r.mem, r.page, r.data = nil, nil, nil

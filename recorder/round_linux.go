@@ -61,6 +61,9 @@ func (r *Recorder) drain() error {
 }
 
 func (r *Recorder) drainRing(g *ring) error {
+	if g.waker != nil {
+		g.waker.empty() // first: a record that comes later wakes again
+	}
 	return g.take(func(raw []byte) error {
 		raw = g.trimmed(raw)
 		r.modified = true
