@@ -217,10 +217,14 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		// A later file of --switch-output has the counts of what all files lost, and its own
 		// LOST records only. So they cannot contradict the counts.
 		unread := (denied || later && t.lost > 0) && t.unreadBy&kind != 0
-		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread
-		full := s.clean && b.side < s.report.Horizon && (fill && b.endedFull(size, max(recordRoom, s.widest)) || !fill && b.mayBeFull(size))
-		open := counted && full && s.journal == nil && b.takes&t.unreadBy&kind != 0
-		if open {
+		ended := s.clean && (fill && b.endedFull(size, max(recordRoom, s.widest)) || !fill && b.mayBeFull(size))
+		full := ended && b.side < s.report.Horizon
+		stopped := s.journal == nil && b.takes&t.unreadBy&kind != 0
+		// What it lost at the end may be of the events that were read. Then the LOST records may
+		// have losses of the others.
+		hidden := stopped && t.lost > 0 && (ended || t.lostSamples > t.lost)
+		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread && !hidden
+		if counted && full && stopped {
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())
 		}
 		if counted && t.lostKinds&kind == 0 {

@@ -83,6 +83,11 @@ func TestRecorded(t *testing.T) {
 		w.lost(21, 780, 3)
 		w.tick(21, 800, 900, 1000)
 	}
+	lostBefore := textLines( // the answer if CPU 0 lost records before 450 and may have lost more after 900
+		"0..450 unconfirmed after-loss 9090",
+		"450..500 known 9090",
+		"500..900 known eb02",
+		"900.. unconfirmed after-loss eb02")
 	fillEnd := func(w *tape) { // the ring buffer of CPU 1 may be full at 800
 		flip(w)
 		w.tick(10, 600, 700, 800, 900, 1000)
@@ -378,6 +383,28 @@ func TestRecorded(t *testing.T) {
 			w.tick(21, 800)
 			w.lostSamples(10, 1)
 		}, whole},
+		{"losses: what a full ring buffer lost at the end may be what the counts of earlier events have", func(w *tape) {
+			w.events = append([]tapeEvent{onBoth(0)}, w.events...)
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			w.lost(20, 450, 3)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.tick(21, 600, 700, 1000)
+			w.fill(20, 900)
+			w.lostSamples(10, 3)
+		}, lostBefore},
+		{"losses: so may it be if the counts have more than the LOST records report", func(w *tape) {
+			w.events = append([]tapeEvent{onBoth(0)}, w.events...)
+			w.cmdline = "perf record -a --kcore sleep 1"
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(21, 100, 200, 300, 400)
+			w.lost(20, 450, 3)
+			w.poke(20, 500, 0x1100, "9090", "eb02")
+			w.tick(20, 600, 900)
+			w.tick(21, 600, 700, 1000)
+			w.lostSamples(10, 4)
+		}, lostBefore},
 		{"losses: perf may not have read any count", func(w *tape) {
 			w.cmdline = "perf record -a --kcore sleep 1"
 			w.ticks(100, 400)
