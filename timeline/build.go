@@ -252,12 +252,19 @@ func (d *build) sortPokes() {
 			d.unordered(d.of(uint32(i)))
 		}
 	}
-	if d.skew > d.Builder.skew {
-		for i, order := range d.orders {
-			if order == examined {
-				d.jumble(d.irregular[uint32(i)], true)
-			}
-			d.undecided(d.of(uint32(i)))
+	seen := d.skew > d.Builder.skew
+	if !seen && !d.differ {
+		return
+	}
+	apart := max(d.skew, min(d.Builder.maxSkew, assumedSkew))
+	for i, order := range d.orders {
+		if seen && order == examined {
+			d.jumble(d.irregular[uint32(i)], true)
+		}
+		// Of more than two changes each of which finds what the one before it left, no two are
+		// undecided.
+		if order == examined || b.sites[i].pokes == 2 {
+			d.undecided(d.of(uint32(i)), apart)
 		}
 	}
 }

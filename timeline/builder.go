@@ -203,6 +203,7 @@ type Builder struct {
 	began    []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
 	local    []localGap        // see GapAt
 	maxSkew  uint64            // see ClocksWithin
+	differ   bool              // see ClocksMayDiffer
 	skew     uint64            // see ClockSetBack
 	twice    gaps              // times that the clock may have shown twice
 	added    uint32            // how many pokes
@@ -267,6 +268,10 @@ func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, ho
 // default is a second. Records of different CPUs that are further apart are in the order of
 // their times.
 func (b *Builder) ClocksWithin(most uint64) { b.maxSkew = most }
+
+// ClocksMayDiffer says that each CPU has its own clock, and that nothing but the changes
+// themselves can show whether they agree.
+func (b *Builder) ClocksMayDiffer() { b.differ = true }
 
 // ClockSetBack says that the clock was set back, by no more than by, and which times
 // it may have shown twice. The time of each record may be wrong by as much, on either side.

@@ -370,6 +370,8 @@ func (r *factReader) add(line string) error {
 		b.CallThunks(true)
 	case "announced":
 		b.Announced(w.number(w.next()))
+	case "clocks-may-differ":
+		b.ClocksMayDiffer()
 	case "clocks-within":
 		b.ClocksWithin(w.number(w.next()))
 	case "clock-set-back":

@@ -339,10 +339,15 @@ func (c *historyBuilder) confirm(p *progress, ch *change, source Source) {
 }
 
 // tie derives the time until the next change where ch and its rivals were made in an
-// unknown order (rule clocks). What was there before stays known.
+// unknown order (rule clocks). What was there before stays known, up to the first gap: the change
+// that came first may have found something else.
 func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint64) {
 	if p.t < ch.time && c.content != noContent && !p.torn && p.weak == ReasonNone && c.equal(c.content, ch.old) {
-		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
+		if len(c.unproven(p.t, ch.time)) == 0 {
+			c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
+		} else {
+			c.forward(p.t, ch.time, p.weak)
+		}
 		p.t = ch.time
 	}
 	if p.t < until {
@@ -559,14 +564,20 @@ func (c *historyBuilder) unconfirmed(t1 uint64, gs gaps) {
 	}
 }
 
+// unproven returns the gaps between the last fact, of time t1, and a change, of time t2, that finds
+// what is there.
+func (c *historyBuilder) unproven(t1, t2 uint64) gaps {
+	if c.pairs != nil && c.source == SourcePoke && len(c.pairs.between(t1, t2)) == 0 {
+		return nil
+	}
+	return c.gaps.between(t1, t2)
+}
+
 // agree fills the time between two facts that give the same bytes. They are known from
 // proven on, when the first fact is certain, to the first gap, and from the end of the
 // last gap on.
 func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim) {
-	gs := c.gaps.between(t1, t2)
-	if c.pairs != nil && c.source == SourcePoke && len(c.pairs.between(t1, t2)) == 0 {
-		gs = nil
-	}
+	gs := c.unproven(t1, t2)
 	if len(gs) == 0 && weak == ReasonNone {
 		c.emit(t1, Known, ReasonNone, c.source, c.content)
 		return

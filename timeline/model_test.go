@@ -36,6 +36,7 @@ type model struct {
 	local          []localGap // of core text
 	silent         bool       // pokes
 	thunks         bool
+	differ         bool // clocks may differ, although nothing shows it
 
 	// Derived.
 	changes []made
@@ -812,6 +813,8 @@ func (m *model) made() []made {
 	for _, list := range places {
 		if m.skew > 0 {
 			m.jumble(list, true)
+		}
+		if m.skew > 0 || m.differ {
 			m.undecided(list)
 		}
 	}
@@ -918,13 +921,14 @@ func (m *model) unskew(list []*made) {
 	}
 }
 
-// undecided finds neighbours, closer than clocks differ, that fit no worse in the other order.
+// undecided finds neighbours that fit no worse in the other order. All are closer than clocks may
+// differ.
 func (m *model) undecided(list []*made) {
 	for k := 0; k+1 < len(list); k++ {
 		before, p, q, after := list[:k], list[k], list[k+1], list[k+2:]
 		n := min(len(p.Old), len(q.Old))
 		if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || n == 0 || len(p.New) != len(p.Old) || len(q.New) != len(q.Old) ||
-			q.Time-p.Time > m.skew || p.rivals != nil || q.rivals != nil {
+			p.rivals != nil || q.rivals != nil {
 			continue
 		}
 		exchanged := bytes.Equal(q.New[:n], p.Old[:n]) && !bytes.Equal(q.New[:n], p.New[:n])
@@ -1605,7 +1609,18 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 				until = all[i+1].time
 			}
 			if t1 < f.time && p.content != nil && !torn && weak == ReasonNone && bytes.Equal(p.content, f.old) {
-				p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
+				// Where a change may be lost, the one that came first may have found what that left.
+				why, _ := p.lost.within(t1, f.time)
+				if p.pair != nil && p.source == SourcePoke {
+					if pair, _ := p.pair.within(t1, f.time); pair == ReasonNone {
+						why = ReasonNone
+					}
+				}
+				found := f.old
+				if why != ReasonNone {
+					found = nil
+				}
+				p.between(t1, f.time, proven, weak, torn, found, SourcePoke)
 				t1 = f.time
 			}
 			says, list := []string(nil), [][]byte{p.content, f.old, f.new}
@@ -1907,6 +1922,7 @@ func genModel(t *rapid.T) *model {
 	}
 	m.silent = yes("silent", 6)
 	skewed := yes("skewed", 3)
+	m.differ = skewed && yes("clocks may differ", 4)
 	m.thunks = yes("thunks", 6)
 	text := data("text", 6)
 	if m.thunks {
@@ -2209,6 +2225,9 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b.Announced(m.announced)
 	b.SilentPokes(m.silent)
 	b.CallThunks(m.thunks)
+	if m.differ {
+		b.ClocksMayDiffer()
+	}
 	for _, c := range m.copies {
 		b.AddSnapshot(c)
 	}
@@ -2375,7 +2394,7 @@ func (r reply) otherCode(o reply) bool {
 
 func (m *model) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, announced by %d, silent %v, thunks %v\n", m.textLo, m.textHi, m.first, m.horizon, m.announced, m.silent, m.thunks)
+	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, announced by %d, silent %v, thunks %v, clocks may differ %v\n", m.textLo, m.textHi, m.first, m.horizon, m.announced, m.silent, m.thunks, m.differ)
 	for _, s := range append([]Snapshot{m.snapshot}, m.copies...) {
 		fmt.Fprintf(&b, "copied %d to %d:", s.From, s.To)
 		for _, seg := range s.Segments {

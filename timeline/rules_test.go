@@ -233,6 +233,7 @@ func TestFacts(t *testing.T) {
 		"announced 150",
 		"clock-set-back 5 300..301",
 		"clocks-within 30",
+		"clocks-may-differ",
 		"silent-pokes",
 		"call-thunks",
 		"limit pokes=10 places=11 content=1000 spare=12",
@@ -267,6 +268,7 @@ func TestFacts(t *testing.T) {
 	want.Announced(150)
 	want.ClockSetBack(5, []Interval{{300, 301}})
 	want.ClocksWithin(30)
+	want.ClocksMayDiffer()
 	want.SilentPokes(true)
 	want.CallThunks(true)
 	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes, consume: manyPokes}

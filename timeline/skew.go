@@ -33,6 +33,10 @@ func (s *Skew) By() uint64 { return s.First - s.Second }
 // contradiction.
 const maxSkew = 1e9
 
+// assumedSkew is by how much the clocks of two CPUs are assumed to differ at most, in
+// nanoseconds, where they are seen to differ, or may do so (rule clocks).
+const assumedSkew = 50e6
+
 // loadTime is how long before its birth a BPF program may be poked, in nanoseconds: the
 // kernel may have other programs of the same object to compile between the two.
 const loadTime = 1e9
@@ -383,18 +387,18 @@ func (d *build) jumble(list []poke, differ bool) {
 	}
 }
 
-// undecided finds neighbours by several CPUs, closer than clocks are seen to differ, that fit in
-// the other order as well: there the links at both ends are lost, or fit too. Which of the two
-// came first is then not known.
+// undecided finds neighbours by several CPUs, not more than apart nanoseconds from one another,
+// that fit in the other order as well: there the links at both ends are lost, or fit too. Which of
+// the two came first is then not known.
 //
 //	lost   ░░░░░░░                  ░░░░░░░
 //	recorded         A > B   B > A                        A, B, A
 //	or               B > A   A > B                        B, A, B
-func (d *build) undecided(list []poke) {
+func (d *build) undecided(list []poke, apart uint64) {
 	for k := 0; k+1 < len(list); k++ {
 		p, q := &list[k], &list[k+1]
 		cx, cy, n := d.cpuOf(p), d.cpuOf(q), d.inPlace(p, q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.timeOf(q)-d.timeOf(p) > d.skew ||
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.timeOf(q)-d.timeOf(p) > apart ||
 			d.rivals[p.order] != nil || d.rivals[q.order] != nil {
 			continue
 		}

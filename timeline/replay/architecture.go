@@ -35,6 +35,10 @@ func architectureOf(core *kcore.Core, name string) architecture {
 // (kernel/trace/ftrace.c).
 func (a architecture) recordsPokes() bool { return a.name == "x86_64" }
 
+// hasOwnClocks reports whether each CPU of the architecture may have a clock of its own, which
+// perf's own clock is then made of (CONFIG_HAVE_UNSTABLE_SCHED_CLOCK).
+func (a architecture) hasOwnClocks() bool { return a.name == "" || a.name == "x86_64" }
+
 // silent reports whether kernels of the architecture do not record all changes of text.
 func (a architecture) silent() bool { return a.name != "" && !a.recordsPokes() }
 

@@ -6,6 +6,7 @@ package replay
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -59,6 +60,16 @@ func clocksWithin(events []*perfdata.Event) (uint64, bool) {
 		}
 	}
 	return timekeeperTick, len(events) > 0
+}
+
+// clocksMayDiffer reports whether each CPU has its own clock, and nothing shows that they agree:
+// on x86-64, perf's own clock where the kernel does not say how to convert it from the CPUs'
+// counter (TIME_CONV). The kernel does so only if that counter is one for all CPUs
+// (arch_perf_update_userpage() in arch/x86/events/core.c). perf inject keeps the host's
+// conversion only.
+func (s *scan) clocksMayDiffer() bool {
+	own := slices.ContainsFunc(s.rec.Events(), func(e *perfdata.Event) bool { return e.Attr.Flags&perfdata.FlagUseClockID == 0 })
+	return own && s.arch.hasOwnClocks() && (s.report.Clock.conv == nil || s.machine != 0)
 }
 
 // describe sets the clock from the attrs of the events and from CLOCK_DATA. TIME_CONV is a

@@ -31,6 +31,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if most, ok := clocksWithin(s.rec.Events()); ok && s.machine == 0 { // perf inject moves a guest's times
 		b.ClocksWithin(most)
 	}
+	if s.clocksMayDiffer() {
+		b.ClocksMayDiffer()
+	}
 	for _, v := range twice {
 		if s.modulesChange(v) {
 			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)

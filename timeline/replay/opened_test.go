@@ -166,6 +166,7 @@ func TestOpened(t *testing.T) {
 			samples := tapeEvent{cpus: []int64{2, 3}, tid: -1}
 			w.noCPU = true
 			w.events, w.available, w.online = []tapeEvent{on(0, 2, 3), samples}, 3, 3
+			w.timeConv()
 			w.maps(cpuList(0, 2, 3), allTasks)
 			w.ownCPUs(22, 2, 3)
 			ticks(w, 100, 400, 10, 12, 13)
@@ -349,6 +350,7 @@ func TestOpened(t *testing.T) {
 		}, partial},
 		{"LOST_SAMPLES without an id: no CPU's LOST records are known to be complete", func(w *tape) {
 			w.noIDs = true
+			w.timeConv()
 			w.maps(cpuList(0, 1), allTasks)
 			w.ticks(100, 400)
 			flip(w, 10)
@@ -382,6 +384,7 @@ func TestOpened(t *testing.T) {
 		{"a loss of an id that may be of any CPU", func(w *tape) {
 			w.noCPU = true
 			w.events = append(w.events, tapeEvent{cpus: []int64{0, 1, 2}, tid: -1})
+			w.timeConv()
 			w.maps(cpuList(0, 1), allTasks)
 			w.ticks(100, 400)
 			flip(w, 10)

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"debug/elf"
 	"strings"
 	"testing"
 
@@ -51,6 +52,22 @@ func TestRecorded(t *testing.T) {
 		"40000000..80000000 unconfirmed clock-uncertainty eb06",
 		"80000000..100000001 unconfirmed clock-uncertainty 9090",
 		"100000001.. unconfirmed beyond-horizon 9090")
+	// Two CPUs' changes of a place that fit in either order.
+	undone := func(w *tape, flags perfdata.AttrFlags) {
+		for i := range w.events {
+			w.events[i].attr.Flags |= flags
+		}
+		w.ticks(100, 400)
+		w.poke(10, 500, 0x1100, "9090", "eb02")
+		w.poke(11, 520, 0x1100, "eb02", "9090")
+		w.ticks(600, 1000)
+	}
+	inOrder := textLines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..500 known 9090",
+		"500..520 known eb02",
+		"520..1001 known 9090",
+		"1001.. unconfirmed beyond-horizon 9090")
 	spoiled := func(reason string) string {
 		return textLines("0..500 unconfirmed "+reason+" 9090", "500.. unconfirmed "+reason+" eb02")
 	}
@@ -235,6 +252,7 @@ func TestRecorded(t *testing.T) {
 		}, whole},
 		{"losses: a lost record that no event counts may be a poke", func(w *tape) {
 			w.events[0].noLost = true
+			w.timeConv()
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -506,6 +524,7 @@ func TestRecorded(t *testing.T) {
 			w.tick(10, 600, 700, 800, 900, 1000)
 		}, whole},
 		{"losses: a LOST record without a time ends with the next record of its CPU", func(w *tape) {
+			w.timeConv()
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -517,6 +536,7 @@ func TestRecorded(t *testing.T) {
 			w.lostSamples(10, 3)
 		}, untimedLoss},
 		{"losses: a LOST record whose trailer has neither time nor id", func(w *tape) {
+			w.timeConv()
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)
@@ -692,6 +712,7 @@ func TestRecorded(t *testing.T) {
 		}, spoiled("cpu-silent")},
 
 		{"clocks: time orders the records, not the file", func(w *tape) {
+			w.timeConv()
 			w.ticks(100, 400)
 			w.poke(11, 700, 0x1100, "eb02", "9090")
 			flip(w)
@@ -703,6 +724,7 @@ func TestRecorded(t *testing.T) {
 			"700..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
 		{"clocks: time orders records that are there twice, too", func(w *tape) {
+			w.timeConv()
 			w.ticks(100, 400)
 			w.poke(11, 700, 0x1100, "eb02", "9090")
 			flip(w)
@@ -822,6 +844,21 @@ func TestRecorded(t *testing.T) {
 			"120000001.. unconfirmed beyond-horizon 9090")},
 		{"clocks: perf's own clock may differ by a second", func(w *tape) { apart(w, 0, 1) }, exchanged},
 		{"clocks: CLOCK_REALTIME may differ by a second", func(w *tape) { apart(w, perfdata.FlagUseClockID, 0) }, exchanged},
+		{"clocks: perf's own clock may differ unseen", func(w *tape) { undone(w, 0) }, textLines(
+			"0..520 conflicting old-bytes-mismatch 9090 eb02",
+			"520.. conflicting old-bytes-mismatch eb02 9090")},
+		{"clocks: not if TIME_CONV shows that it is one counter", func(w *tape) {
+			w.timeConv()
+			undone(w, 0)
+		}, inOrder},
+		{"clocks: other clocks of the kernel do not", func(w *tape) { undone(w, perfdata.FlagUseClockID) }, inOrder},
+		{"clocks: on other architectures it is one counter", func(w *tape) {
+			w.arch, w.machine = "s390x", elf.EM_S390
+			undone(w, 0)
+		}, textLines(
+			"0..500 unconfirmed silent-writers 9090",
+			"500..520 known eb02",
+			"520.. unconfirmed silent-writers 9090")},
 		{"clocks: records that perf writes twice do not show a step back", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)

@@ -310,6 +310,16 @@ func (t *tape) tick(id uint64, times ...uint64) {
 	}
 }
 
+// timeConv writes a TIME_CONV record.
+func (t *tape) timeConv() {
+	t.begin()
+	var b []byte
+	for _, v := range []uint64{uint64(perfdata.RecordTimeConv) | 32<<48, 31, 1 << 31, 0} { // header, shift, mult, zero
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	t.must(t.w.WriteRecord(b))
+}
+
 // fill writes as many records of one time as may fill a ring buffer of one page.
 func (t *tape) fill(id, time uint64) {
 	for range 50 {

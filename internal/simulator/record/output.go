@@ -241,7 +241,7 @@ func (r *recorder) cmdline() []string {
 // time 0 mark the records.
 func (r *recorder) synthesize() {
 	o, f := &r.out, r.f
-	if r.ClockID < 0 {
+	if r.ClockID < 0 && r.k.Clock.Offset == nil { // else sched_clock_stable() is false
 		o.record(f.Record(rawperf.TypeTimeConv, 0, f.TimeConv(31, 1<<31, 0), nil))
 	}
 	if r.IDIndex && !r.NoIDIndex {
