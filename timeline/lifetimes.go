@@ -69,7 +69,7 @@ type liveSet struct {
 	lost     gaps // symbols, as they are recorded, whatever the clocks
 	maxSkew  uint64
 	// unborn are the newest deaths without a birth, by address.
-	unborn map[uint64]unbornDeath
+	unborn map[uint64][]unbornDeath
 }
 
 // An unbornDeath is a death without a birth, and the lifetime that it is believed to end; nil
@@ -231,16 +231,18 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 	if p.endAlive(l, e) {
 		return
 	}
-	p.unborn[e.Addr] = unbornDeath{event: e}
 	if l.Kind == Nothing {
 		p.all = append(p.all, l)
+		p.diedUnborn(e, nil)
 		return
 	}
 	if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
 		l.From = from
 		p.all = append(p.all, l)
-		p.unborn[e.Addr] = unbornDeath{e, l}
+		p.diedUnborn(e, l)
+		return
 	}
+	p.diedUnborn(e, nil)
 }
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
@@ -255,6 +257,9 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			}
 			o.seen = append(slices.Clip(o.seen), l.seen...)
 			p.alive.remove(o)
+			if !o.recordedLike(l) {
+				p.diedUnborn(e, nil) // o may have died, too
+			}
 			return true
 		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
 			o.Hi = l.Lo // its length was an upper bound
@@ -344,7 +349,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	events = d.dropFalseStarts(dropDoubles(events))
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
-		lost: flatten(d.Builder.gaps[GapSymbols]), maxSkew: d.maxSkew, unborn: make(map[uint64]unbornDeath)}
+		lost: flatten(d.Builder.gaps[GapSymbols]), maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
 	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)

@@ -285,7 +285,10 @@ func (m *model) live() []*being {
 		SymbolEvent
 		of *being
 	}
-	unborn := make(map[uint64]death) // the newest deaths without a birth
+	unborn := make(map[uint64][]death) // the newest deaths without a birth
+	diedUnborn := func(e *SymbolEvent, of *being) {
+		unborn[e.Addr] = append(unborn[e.Addr], death{*e, of})
+	}
 	die := func(n *being, e *SymbolEvent) {
 		var there []*being
 		for _, b := range all {
@@ -303,6 +306,8 @@ func (m *model) live() []*being {
 				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
 				if b.from == 0 {
 					b.hi = min(b.hi, n.hi) // kallsyms, which had it, says no length
+				} else if b.kind != BPFImage && b.hi-b.lo != uint64(e.Len) {
+					diedUnborn(e, nil)
 				}
 				return
 			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
@@ -312,13 +317,13 @@ func (m *model) live() []*being {
 			case b.lo == n.lo, b.kind == ModuleText, b.kind == ModuleData, why != ReasonNone:
 				gone(b, n.to)
 			default: // nothing was lost: it cannot be, but its end is certain
-				unborn[e.Addr] = death{*e, nil}
+				diedUnborn(e, nil)
 				n.from, n.kind, n.seen = n.to, Nothing, nil
 				all = append(all, n)
 				return
 			}
 		}
-		unborn[e.Addr] = death{*e, n}
+		diedUnborn(e, n)
 		// It came in the first gap in which that can be: after all that was there, or
 		// in the one in which that went.
 		for _, b := range all {
@@ -439,13 +444,18 @@ func (m *model) live() []*being {
 		}
 		n.code, n.silent, n.oldCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, e.CPU
 		n.kind = m.kind(e, n.code)
-		if o, ok := unborn[e.Addr]; ok && o.Name == e.Name && o.Kind == e.Kind && o.Len == e.Len && m.apart(&o.SymbolEvent, e) {
+		for k := len(unborn[e.Addr]) - 1; k >= 0; k-- {
+			o := unborn[e.Addr][k]
+			if o.Name != e.Name || o.Kind != e.Kind || o.Len != e.Len || !m.apart(&o.SymbolEvent, e) {
+				continue
+			}
 			n.born, n.early = e.Time, MaxTime
 			if o.of != nil { // it need not have been there
 				o.of.born, o.of.early, o.of.seen = 0, MaxTime, nil
 			}
+			unborn[e.Addr] = slices.Delete(slices.Clone(unborn[e.Addr]), k, k+1)
+			break
 		}
-		delete(unborn, e.Addr)
 		bear(n)
 	}
 	load(MaxTime)

@@ -92,22 +92,34 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 	return 0
 }
 
+// mostUnborn is how many deaths without a birth are kept of an address.
+const mostUnborn = 16
+
+// diedUnborn records a death without a birth. l is what it is believed to end; nil: nothing.
+func (p *liveSet) diedUnborn(e *SymbolEvent, l *Lifetime) {
+	list := p.unborn[e.Addr]
+	if len(list) == mostUnborn {
+		list = list[1:]
+	}
+	p.unborn[e.Addr] = append(slices.Clip(list), unbornDeath{e, l})
+}
+
 // earlyDeath returns when what e brings may have died, if a death without a birth that
 // is recorded before may be its. Then nothing shows that there was code that the death ended.
 func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
-	d, ok := p.unborn[e.Addr]
-	if !ok {
-		return gap{}
+	list := p.unborn[e.Addr]
+	for i := len(list) - 1; i >= 0; i-- {
+		o := list[i].event
+		if o.Name != e.Name || o.Kind != e.Kind || o.Len != e.Len || !p.apart(o, e) {
+			continue
+		}
+		if l := list[i].lifetime; l != nil {
+			l.uncertain(ClockUncertainty)
+		}
+		p.unborn[e.Addr] = slices.Delete(slices.Clone(list), i, i+1)
+		return gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
 	}
-	delete(p.unborn, e.Addr)
-	o := d.event
-	if o.Name != e.Name || o.Kind != e.Kind || o.Len != e.Len || !p.apart(o, e) {
-		return gap{}
-	}
-	if l := d.lifetime; l != nil {
-		l.uncertain(ClockUncertainty)
-	}
-	return gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
+	return gap{}
 }
 
 // maxSkews is how many pairs of records in the wrong order an image lists.
