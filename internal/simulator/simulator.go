@@ -186,6 +186,9 @@ func foreignCopy(c *Config) (made *record.Copy) {
 func plug(p *kernel.Proc, k *kernel.Kernel, c *Config) {
 	p.Sleep(c.Settle + c.Record.Length/4)
 	cpu := k.AllCPUs[len(k.AllCPUs)-1]
+	for k.Opening {
+		p.Pause(1e6, 50e6)
+	}
 	if c.Hotplug == OffAndOn {
 		k.SetOffline(p, cpu)
 		p.Pause(1e6, second)

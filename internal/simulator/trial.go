@@ -125,18 +125,52 @@ func (t *trial) load(path string, opts replay.Options, whole bool) {
 }
 
 // openEnd reports whether a ring buffer may have lost records at the end and the recording
-// cannot say so: perf 5.10 does not count them, and of a file of perf 7.2 nothing shows that
-// it is the last one. A buffer may lose records only if its last rounds are the fullest.
+// cannot say so: perf 5.10 does not count them, of a file of perf 7.2 nothing shows that
+// it is the last one, and any perf may have stopped reading the counts. A buffer may have lost
+// records only if it may have been full.
 func (t *trial) openEnd(r *replay.Replay) bool {
 	if t.silentEnd(r) {
 		return true
 	}
-	if perf := t.run.Config.Record.Perf; perf != record.Perf510 && perf != record.Perf72 {
-		return false
-	}
-	return slices.ContainsFunc(r.Report.Coverage.Pokes.Limits, func(l replay.Limit) bool {
+	return t.endsFull() && slices.ContainsFunc(r.Report.Coverage.Pokes.Limits, func(l replay.Limit) bool {
 		return l.Reason == timeline.AfterLoss && l.To == timeline.MaxTime
 	})
+}
+
+// endsFull reports whether what perf read of a ring buffer in its last round, or in that and the
+// one before, fills one of some size: there is no room for one more record of a change (docs/truth.md,
+// losses).
+func (t *trial) endsFull() bool {
+	rounds := t.run.Recording.Pieces[0].Rounds
+	size := kernel.PageSize // none is smaller, or had less in a round
+	for _, r := range rounds {
+		for size < slices.Max(r.Rings) {
+			size *= 2
+		}
+	}
+	room := max(160, t.run.Kernel.Widest)
+	full := func(n int) bool {
+		of := size
+		for of < n {
+			of *= 2
+		}
+		return n > of-room
+	}
+	for i := range t.run.Recording.Rings {
+		last, before := 0, 0
+		for k, r := range rounds {
+			if n := r.Rings[i]; n > 0 {
+				last, before = n, 0
+				if k > 0 {
+					before = rounds[k-1].Rings[i]
+				}
+			}
+		}
+		if full(last) || full(last+before) {
+			return true
+		}
+	}
+	return false
 }
 
 // silentEnd reports whether a CPU made no record in the last moments of the recording, for longer

@@ -250,6 +250,9 @@ func (k *Kernel) output(p *Proc, e *Event, task *Task, t rawperf.Type, size int,
 	if k.LateWrites > 0 && p.Chance(1, 8) {
 		p.Pause(0, k.LateWrites) // an interrupt comes between time and record
 	}
+	if t == rawperf.TypeTextPoke || t == rawperf.TypeKSymbol || t == rawperf.TypeBPFEvent {
+		k.Widest = max(k.Widest, size)
+	}
 	r := e.Ring
 	if r == nil {
 		return at, false

@@ -19,6 +19,10 @@ type tracer struct {
 	call   uint64
 }
 
+// tracers is how many functions at the beginning of text only ftrace calls: the first one from its
+// sites (ftrace_caller, arch/x86/kernel/ftrace_64.S), the others from its trampolines.
+const tracers = 3
+
 // changeTracer starts or stops a tracer, or changes one.
 func (k *Kernel) changeTracer(p *Proc, t *Task) {
 	k.traceMutex.Lock(p)
@@ -29,7 +33,7 @@ func (k *Kernel) changeTracer(p *Proc, t *Task) {
 	case p.Chance(1, 4):
 		if tr := k.tracers[p.IntN(n)]; tr.life != nil {
 			// The call in the trampoline is written again, to whatever it calls.
-			k.batch(p, t, []poke{{tr.call, branch(0xe8, tr.call, k.Text.Funcs[p.IntN(3)].Addr)}})
+			k.batch(p, t, []poke{{tr.call, branch(0xe8, tr.call, k.Text.Funcs[1+p.IntN(tracers-1)].Addr)}})
 		}
 	default:
 		i := p.IntN(n)
@@ -159,7 +163,7 @@ func (k *Kernel) changeCall(p *Proc, t *Task) {
 	defer k.keyMutex.Unlock()
 	n := p.IntN(len(k.calls))
 	c := k.calls[n]
-	f := k.Text.Funcs[p.IntN(12)]
+	f := k.Text.Funcs[tracers+p.IntN(12)]
 	c.target = f.Addr
 	k.writeThunk(f)
 	k.batch(p, t, []poke{{c.trampoline, branch(0xe9, c.trampoline, c.target)}})

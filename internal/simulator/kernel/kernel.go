@@ -94,6 +94,11 @@ type Kernel struct {
 	Truth   Truth
 	Text    *Text
 	DataEnd uint64 // _edata
+	// Opening is set while perf opens its events: known assumes that no CPU goes offline then
+	// (docs/truth.md, hotplug).
+	Opening bool
+	// Widest is the size of the largest record of a change, a birth or a load.
+	Widest int
 	// UnseenFork is the true time of the first fork on a CPU that came back without its
 	// events; 0: there is none yet.
 	UnseenFork uint64
@@ -176,11 +181,10 @@ func (k *Kernel) bootText(r *rand.Rand) {
 		k.calls = append(k.calls, &staticCall{})
 	}
 	k.Text = makeText(r, base, k.TextSize, k.layout("func"))
-	// What the sites of ftrace call (arch/x86/kernel/ftrace_64.S).
 	k.Text.Funcs[0].Name = "ftrace_caller"
 	t := k.Text
 	for i, c := range k.calls {
-		c.target = t.Funcs[i].Addr
+		c.target = t.Funcs[tracers+i].Addr
 		for len(t.code)%16 != 0 {
 			t.code = append(t.code, 0xcc)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // Instructions of x86 that the kernel writes over one another.
@@ -139,6 +140,11 @@ func makeText(r *rand.Rand, lo uint64, size int, l layout) *Text {
 
 // bytesAt returns the text's code from addr on.
 func (t *Text) bytesAt(addr uint64) []byte { return t.code[addr-t.Lo:] }
+
+// IsKey reports whether a static key patches the place at addr.
+func (t *Text) IsKey(addr uint64) bool {
+	return slices.ContainsFunc(t.keys, func(s keySite) bool { return s.addr == addr })
+}
 
 // layInitial writes the sites' instructions into code that nobody runs yet.
 func (k *Kernel) layInitial(t *Text) {

@@ -148,10 +148,11 @@ type Recording struct {
 }
 
 // A Round is a time at which perf began to drain the ring buffers, with the size of all
-// records when it had.
+// records when it had, and of those that it read of each ring buffer.
 type Round struct {
-	At   Moment
-	Size int
+	At    Moment
+	Size  int
+	Rings []int
 }
 
 // A Piece is one recording on disk: the file of this name is the recording itself, or

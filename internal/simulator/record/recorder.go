@@ -203,6 +203,8 @@ func (r *recorder) attr(kind uint32, config uint64, flags rawperf.Flags) rawperf
 
 // open opens all events, and then maps one ring buffer for each CPU.
 func (r *recorder) open() {
+	r.k.Opening = true
+	defer func() { r.k.Opening = false }()
 	var cpus []int
 	for _, e := range r.evsels {
 		for _, c := range e.cpus {
@@ -304,6 +306,7 @@ func (r *recorder) switchAll(on bool) {
 func (r *recorder) round() bool {
 	any := false
 	begin := r.k.Now
+	sizes := make([]int, len(r.rings))
 	for i, m := range r.rings {
 		if m.Backward() {
 			continue
@@ -316,14 +319,16 @@ func (r *recorder) round() bool {
 				r.p.Pause(1e5, 40e6)
 				again = m.Head()
 			}
-			r.out.ring(i, m.Bytes(again))
+			b := m.Bytes(again)
+			sizes[i] = len(b)
+			r.out.ring(i, b)
 		}
 		r.p.Pause(1e3, 2e5)
 		m.Consume(head)
 	}
 	if any {
 		r.out.finishedRound()
-		r.out.rounds = append(r.out.rounds, Round{begin, len(r.out.data)})
+		r.out.rounds = append(r.out.rounds, Round{begin, len(r.out.data), sizes})
 	}
 	return any
 }
