@@ -54,11 +54,37 @@ func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
 // [Disassembler.Decode], and takes less time. It is 0 if code is empty.
 func (d *Disassembler) Len(code []byte, addr uint64) int {
 	if _, ok := d.arch.(x86); ok && len(code) >= maxInst {
-		if n := shortX86(code); n > 0 {
+		if n := shortX86(binary.LittleEndian.Uint64(code)); n > 0 {
 			return n
 		}
 	}
 	return len(d.Decode(code, addr).Bytes)
+}
+
+// Lens sets lens to the lengths of the successive instructions of code, which lies at addr: each
+// is that of [Disassembler.Len] at its place. It stops at the end of code or of lens. Lens returns how
+// many instructions there are, and how many bytes of code they have.
+func (d *Disassembler) Lens(lens []uint8, code []byte, addr uint64) (n, size int) {
+	_, isX86 := d.arch.(x86)
+	for ; n < len(lens) && size < len(code); n++ {
+		l := 0
+		if isX86 && len(code)-size >= maxInst {
+			w := binary.LittleEndian.Uint64(code[size:])
+			if (w == 0x9090909090909090 || w == 0xcccccccccccccccc) && len(lens)-n >= 8 {
+				// Functions have NOPs or INT3 before them. That are many instructions.
+				copy(lens[n:], "\x01\x01\x01\x01\x01\x01\x01\x01")
+				n, size = n+7, size+8
+				continue
+			}
+			l = shortX86(w)
+		}
+		if l == 0 {
+			l = len(d.Decode(code[size:], addr+uint64(size)).Bytes)
+		}
+		lens[n] = uint8(l)
+		size += l
+	}
+	return n, size
 }
 
 // flow is what Decode returns about an instruction.

@@ -242,6 +242,48 @@ func TestDecodeCorpus(t *testing.T) {
 	}
 }
 
+// TestLens: Lens returns the lengths that Len does, for random bytes with runs of NOPs and INT3.
+func TestLens(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 2))
+	for _, machine := range []elf.Machine{elf.EM_X86_64, elf.EM_AARCH64} {
+		d, err := New(machine, binary.LittleEndian)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2000 {
+			code := make([]byte, rnd.IntN(300))
+			for i := range code {
+				code[i] = byte(rnd.Uint32())
+			}
+			for _, b := range []byte{0x90, 0xcc} {
+				if len(code) > 0 {
+					run := code[rnd.IntN(len(code)):]
+					for i := range run[:min(len(run), rnd.IntN(40))] {
+						run[i] = b
+					}
+				}
+			}
+			lens := make([]uint8, 1+rnd.IntN(40))
+			for at := 0; at < len(code); {
+				n, size := d.Lens(lens, code[at:], 0x1000+uint64(at))
+				if n == 0 || n < len(lens) && at+size != len(code) {
+					t.Fatalf("% x at %d: %d instructions of %d bytes", code, at, n, size)
+				}
+				end := at + size
+				for _, l := range lens[:n] {
+					if want := d.Len(code[at:], 0x1000+uint64(at)); int(l) != want {
+						t.Fatalf("% x at %d: %d bytes, Len has %d", code, at, l, want)
+					}
+					at += int(l)
+				}
+				if at != end {
+					t.Fatalf("% x: Lens ends at %d, its lengths at %d", code, end, at)
+				}
+			}
+		}
+	}
+}
+
 // TestLen: Len is the length that Decode returns, for random bytes, and for bytes that begin
 // with each opcode and ModRM byte.
 func TestLen(t *testing.T) {

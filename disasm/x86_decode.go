@@ -98,30 +98,40 @@ var x86Forms, x86Forms0F = func() (one, two [256]x86Form) {
 	return one, two
 }()
 
-// x86Operands is what follows an opcode of one byte without a prefix other than REX:
-// operandsKnown, how many bytes of immediates, and operandsModRM if there is a ModRM byte. It is
-// 0 for opcodes that shortX86 does not know.
+// x86Operands and x86Operands0F say what follows an opcode without a prefix other than REX:
+// operandsKnown, how many bytes of immediates, operandsModRM if there is a ModRM byte, and
+// operandsCheck if [isPlain] decides whether it is so. They are 0 for opcodes that shortX86 does not
+// know. x86Operands0F is for the opcodes after 0f.
 //
 // x86ModRM is how many bytes a ModRM byte has with its SIB byte and displacement. It does not
-// count the displacement that some SIB bytes have instead of a base.
-var x86Operands, x86ModRM = func() (operands, modRM [256]uint8) {
-	for op, f := range &x86Forms {
-		if f == 0 || f&(formGroup|formImm64) != 0 {
-			continue
+// count the displacement that some SIB bytes have instead of a base: modRMNoBase is set if there
+// may be one.
+var x86Operands, x86Operands0F, x86ModRM = func() (operands, operands0F, modRM [256]uint8) {
+	known := func(f x86Form) (follows uint8) {
+		if f == 0 {
+			return 0
 		}
-		operands[op] = operandsKnown
+		follows = operandsKnown
 		if f&formModRM != 0 {
-			operands[op] |= operandsModRM
+			follows |= operandsModRM
+		}
+		if f&(formGroup|formImm64) != 0 {
+			follows |= operandsCheck
 		}
 		switch {
 		case f&formImm8 != 0:
-			operands[op]++
+			follows++
 		case f&formImm16 != 0:
-			operands[op] += 2
-		case f&formImm32 != 0:
-			operands[op] += 4
+			follows += 2
+		case f&(formImm32|formImm64) != 0:
+			follows += 4
 		}
+		return follows
 	}
+	for op := range operands {
+		operands[op], operands0F[op] = known(x86Forms[op]), known(x86Forms0F[op])
+	}
+	operands[0xf6], operands[0xf7] = 0, 0 // some have an immediate
 	for i := range modRM {
 		mod, rm := i>>6, i&7
 		modRM[i] = 1
@@ -133,39 +143,69 @@ var x86Operands, x86ModRM = func() (operands, modRM [256]uint8) {
 		}
 		if mod != 3 && rm == 4 {
 			modRM[i]++ // SIB
+			if mod == 0 {
+				modRM[i] |= modRMNoBase
+			}
 		}
 	}
-	return operands, modRM
+	return operands, operands0F, modRM
 }()
 
 const (
 	operandsKnown = 0x80
 	operandsModRM = 0x40
+	operandsCheck = 0x20
+	modRMNoBase   = 0x80
 )
 
-// shortX86 returns the length in bytes of the most common instructions, 0 for all others. code
-// has at least maxInst bytes.
-func shortX86(code []byte) int {
-	_ = code[maxInst-1]
-	op, n := code[0], 1
-	if op&0xf0 == 0x40 {
-		op, n = code[1], 2
+// shortX86 returns the length in bytes of the most common instructions, 0 for all others. w is
+// the first 8 bytes of code that has at least maxInst bytes.
+//
+// [Disassembler.Lens] waits for each result before it can begin with the next instruction. So
+// what most instructions need is calculated without branches, which would often be mispredicted.
+func shortX86(w uint64) int {
+	n := uint64(1)
+	rex := uint64(0)
+	first := uint8(w)
+	if w&0xf0 == 0x40 {
+		rex = 1
 	}
+	w >>= rex * 8
+	op := uint8(w)
 	follows := x86Operands[op]
-	if follows == 0 {
-		if op != 0x8d || code[n] >= 0xc0 { // lea
-			return 0
-		}
-		follows = operandsModRM
+	if op == 0x0f {
+		w >>= 8
+		n = 2
+		follows = x86Operands0F[uint8(w)]
 	}
-	if follows&operandsModRM != 0 {
-		m := code[n]
-		if m&0xc7 == 0x04 && code[n+1]&7 == 5 {
-			n += 4 // a displacement instead of the base of SIB
-		}
-		n += int(x86ModRM[m])
+	modRM := uint8(w >> 8)
+	if follows == 0 || follows&operandsCheck != 0 && !isPlain(uint8(w), modRM, n == 2, first) {
+		return 0
 	}
-	return n + int(follows&0x3f)
+	size := x86ModRM[modRM] & uint8(int8(follows<<1)>>7) // 0 without operandsModRM
+	if size&modRMNoBase != 0 {
+		if size &^= modRMNoBase; uint8(w>>16)&7 == 5 {
+			n += 4
+		}
+	}
+	return int(n + rex + uint64(size) + uint64(follows&0x1f))
+}
+
+// isPlain reports whether an instruction has the operands that x86Operands says. two is set if op
+// follows 0f, and first is the first byte, which may be a REX prefix.
+func isPlain(op, modRM uint8, two bool, first uint8) bool {
+	rexW := first&0xf8 == 0x48
+	switch {
+	case two:
+		form, _ := groupForm(x86Forms0F[op], op, modRM, true, false, false, rexW)
+		return form != 0
+	case op == 0x8d: // lea, which is the most frequent one
+		return modRM < 0xc0
+	case op&0xf8 == 0xb8: // mov
+		return !rexW
+	}
+	form, _ := groupForm(x86Forms[op], op, modRM, false, false, false, rexW)
+	return form != 0
 }
 
 func (x86) decode(code []byte, addr uint64) flow {
