@@ -9,4 +9,4 @@ package outfile
 func Lock(path string) (unlock func(), err error) { return func() {}, nil }
 
 // Enter does nothing: see lock_unix.go.
-func Enter(path string) (leave func(), err error) { return func() {}, nil }
+func Enter(path string) (leave func(alone func()), err error) { return func(func()) {}, nil }

@@ -36,9 +36,10 @@ func flock(d *os.File, how int) error {
 
 // Enter says that this program writes files below the directory at path, until leave is called
 // or the program ends. If no other program does, it removes the temporary files that programs
-// left there which were killed. leave removes directories of this program that are empty. A file
-// system without locks keeps both.
-func Enter(path string) (leave func(), err error) {
+// left there which were killed. If no other program does when leave is called, leave calls alone,
+// which may be nil, and removes directories of this program that are empty. A file system without
+// locks keeps all.
+func Enter(path string) (leave func(alone func()), err error) {
 	d, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -47,8 +48,11 @@ func Enter(path string) (leave func(), err error) {
 		removeTemporary(path)
 	}
 	flock(d, unix.LOCK_SH)
-	return func() {
+	return func(alone func()) {
 		if flock(d, unix.LOCK_EX|unix.LOCK_NB) == nil { // else another program may be about to write there
+			if alone != nil {
+				alone()
+			}
 			unfinished.Lock()
 			removeEmpty()
 			unfinished.Unlock()

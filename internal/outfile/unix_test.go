@@ -533,7 +533,7 @@ func TestEnter(t *testing.T) {
 		_, err := os.Stat(left)
 		return err == nil
 	}
-	enter := func() func() {
+	enter := func() func(func()) {
 		t.Helper()
 		leave, err := Enter(dir)
 		if err != nil {
@@ -547,14 +547,14 @@ func TestEnter(t *testing.T) {
 	if !exists() {
 		t.Error("a file of a program that writes was removed")
 	}
-	first()
+	first(nil)
 	third := enter()
 	if !exists() {
 		t.Error("a file was removed while another program writes")
 	}
-	second()
-	third()
-	enter()()
+	second(nil)
+	third(nil)
+	enter()(nil)
 	if exists() {
 		t.Error("the file of a program that was killed is still there")
 	}
@@ -585,11 +585,15 @@ func TestLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first()
+	first(func() { t.Error("another program writes there") })
 	if _, err := os.Stat(empty); err != nil {
 		t.Errorf("another program writes there: %v", err)
 	}
-	second()
+	alone := false
+	second(func() { alone = true })
+	if !alone {
+		t.Error("no other program writes there")
+	}
 	if _, err := os.Stat(filepath.Dir(empty)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the empty directories are still there: %v", err)
 	}

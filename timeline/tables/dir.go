@@ -38,12 +38,19 @@ import (
 // Every name is derived from the content of the recording, and a file appears only when it is
 // complete. So a program that was killed at any moment writes only the missing files when it
 // runs again. A Dir is safe for concurrent use.
+//
+// A new directory to which nothing could be added, because of an error, is removed again by Close.
 type Dir struct {
 	path string
 
 	begun sync.Once
-	fault error  // of begin
-	leave func() // called by Close; nil before begin
+	fault error              // of begin
+	leave func(alone func()) // called by Close; nil before begin
+
+	newMu sync.Mutex
+	// newFiles are the files of a directory that this program made, by path, until a recording
+	// or a text was added. It is nil afterwards, and for other directories.
+	newFiles map[string]bool
 
 	mu   sync.Mutex                     // held while pages are written
 	text map[string]map[[16]byte]string // by directory and hash: the file that has the page
@@ -63,8 +70,44 @@ func Open(path string) *Dir {
 // returned.
 func (d *Dir) Close() {
 	if d.leave != nil {
-		d.leave()
+		d.leave(d.withdraw)
 	}
+}
+
+// withdraw removes the files of a new directory to which nothing was added: an error came before.
+// If another program has written any, all stay.
+func (d *Dir) withdraw() {
+	d.newMu.Lock()
+	defer d.newMu.Unlock()
+	if len(d.newFiles) == 0 {
+		return
+	}
+	if err := filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !d.newFiles[path] {
+			return fs.ErrExist
+		}
+		return err
+	}); err != nil {
+		return
+	}
+	begin := filepath.Join(d.path, versionFile)
+	for path := range d.newFiles {
+		if path != begin {
+			os.Remove(path)
+		}
+	}
+	os.Remove(begin) // it was the first, so it is the last
+}
+
+// writeFile writes a file of tables.
+func (d *Dir) writeFile(out *outfile.Outputs, path string, fill func(w io.Writer) error) error {
+	err := out.WriteFile(path, fill)
+	d.newMu.Lock()
+	defer d.newMu.Unlock()
+	if err == nil && d.newFiles != nil {
+		d.newFiles[path] = true
+	}
+	return err
 }
 
 // A VersionError means that a directory has tables of another version.
@@ -111,7 +154,8 @@ func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
 			has.Version = 1 // it had no such file
 			break
 		}
-		return out.WriteFile(path, func(w io.Writer) error {
+		d.newFiles = make(map[string]bool)
+		return d.writeFile(out, path, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "{\"version\":%d}\n", Version)
 			return err
 		})
@@ -312,7 +356,7 @@ func (a *addition) write(name string, shared bool, rows *int64, fill func(w io.W
 		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err = a.out.WriteFile(path, fill); err != nil {
+		if err = a.writeFile(a.out, path, fill); err != nil {
 			return err
 		}
 		info, err = os.Stat(path)
@@ -351,10 +395,16 @@ func (a *addition) commit() error {
 	if err := a.out.MkdirAll(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return a.out.WriteFile(path, func(w io.Writer) error {
+	err = a.out.WriteFile(path, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
+	if err == nil {
+		a.newMu.Lock()
+		defer a.newMu.Unlock()
+		a.newFiles = nil
+	}
+	return err
 }
 
 // addPages writes the pages that no file of the directory has. If pages is empty, it writes a file
