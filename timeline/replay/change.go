@@ -170,7 +170,11 @@ func (t *trail) collect() {
 			passes := t.without != nil && t.without.skipsRun(&run.places)
 			// All its records are of one event and one CPU.
 			if t.without == nil && rec.SampleID(&x, &id) == nil && t.wants(&x, &id) {
-				t.addRun(run.pokeRecords, nil)
+				if run.sameTime {
+					t.addRun(run.pokeRecords, nil)
+				} else {
+					t.addWholeRun(run.data, run.first, run.last)
+				}
 				passes = true
 			}
 			if passes {

@@ -41,8 +41,7 @@ func (t *trail) addRun(run pokeRecords, cuts []uint64) {
 	)
 	flush := func(end int, last uint64) {
 		if begin < end {
-			t.runs = append(t.runs, last)
-			t.entries = append(t.entries, trailEntry{time: first, raw: run.data[begin:end], typ: runOfPokes, other: int32(len(t.runs) - 1)})
+			t.addWholeRun(run.data[begin:end], first, last)
 		}
 	}
 	for data := run.data; len(data) >= pokeBytes; {
@@ -78,6 +77,12 @@ func (t *trail) addRun(run pokeRecords, cuts []uint64) {
 		whole, newest, before, last = !alone, at, last, p.Time
 	}
 	flush(next, last)
+}
+
+// addWholeRun adds records of these first and last times as one entry. Each has a time of its own.
+func (t *trail) addWholeRun(data []byte, first, last uint64) {
+	t.runs = append(t.runs, last)
+	t.entries = append(t.entries, trailEntry{time: first, raw: data, typ: runOfPokes, other: int32(len(t.runs) - 1)})
 }
 
 // addEach adds each record of a run as an entry of its own.

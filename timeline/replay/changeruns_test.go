@@ -37,6 +37,16 @@ func TestChangesInRuns(t *testing.T) {
 	runs := 0
 	for _, path := range paths {
 		r := loadInChunks(t, path)
+		for i := range r.scan.placed.runs {
+			x := &r.scan.placed.runs[i]
+			same, last := false, uint64(0)
+			for p := range x.all {
+				same, last = same || p.Time == last, p.Time
+			}
+			if x.sameTime != same {
+				t.Errorf("%s: a run at %d, in which two records have the same time: %v, not %v", path, x.first, same, x.sameTime)
+			}
+		}
 		text := func(c *Change) string {
 			return fmt.Sprintf("%d %v %d %v %v %v %v %q", c.Time, c.Poke, c.Began, c.Kind, c.KSymbol, c.BPF, c.Loss, c.Comm)
 		}
@@ -56,6 +66,27 @@ func TestChangesInRuns(t *testing.T) {
 	}
 	if runs < 50 {
 		t.Errorf("only %d runs", runs)
+	}
+}
+
+// TestSameTime: a run knows whether two successive records have the same time.
+func TestSameTime(t *testing.T) {
+	for _, c := range []struct {
+		times []uint64
+		want  bool
+	}{
+		{[]uint64{5}, false},
+		{[]uint64{5, 6, 9}, false},
+		{[]uint64{5, 5, 9}, true},
+		{[]uint64{5, 9, 9}, true},
+	} {
+		r := item{records: 1, first: c.times[0], last: c.times[0]}
+		for _, time := range c.times[1:] {
+			r.add(time)
+		}
+		if r.sameTime != c.want {
+			t.Errorf("%d: %v", c.times, r.sameTime)
+		}
 	}
 }
 

@@ -76,6 +76,7 @@ type item struct {
 	first, last uint64 // times
 	before      uint64 // the time before the last one
 	step        uint64 // the longest time between two
+	sameTime    bool   // two successive ones have the same time
 
 	pokes, pokesEnd int // in chunk.pokes
 	kinds           [timeline.PokeRemoved + 1]uint32
@@ -306,7 +307,7 @@ func (r *item) extends(typ perfdata.RecordType, id *perfdata.SampleID) bool {
 // add adds the time of a record to a run.
 func (r *item) add(t uint64) {
 	r.records++
-	r.step = max(r.step, t-r.last)
+	r.step, r.sameTime = max(r.step, t-r.last), r.sameTime || t == r.last
 	r.before, r.last = r.last, t
 }
 

@@ -57,6 +57,7 @@ type pokeRun struct {
 	records     int
 	cpu, tid    uint32
 	first, last uint64 // times
+	sameTime    bool   // two successive records have the same time
 	inPlace     bool   // any of the pokes is in place
 	places      pokePlaces
 }
@@ -103,7 +104,7 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 // keep keeps the pokes of a run. data has its records.
 func (p *placedPokes) keep(s *scan, r *item, data []byte) {
 	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: r.cpu, tid: r.tid,
-		first: r.first, last: r.last, places: r.places}
+		first: r.first, last: r.last, sameTime: r.sameTime, places: r.places}
 	for kind, n := range r.kinds {
 		run.inPlace = run.inPlace || n > 0 && timeline.PokeKind(kind).InPlace()
 	}

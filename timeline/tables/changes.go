@@ -23,22 +23,31 @@ func column(t uint64) int64 { return int64(min(t, forever)) }
 // A form is what pokes that differ only in time and writer have in common.
 type form struct {
 	addr      uint64
-	words     words  // only set if the form is shared
 	old, new  string // bytes
 	oldNumber uint32 // in pokes.contents
 	newNumber uint32
-	valid     timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
-	place     uint32            // in pokes.places
-	site      int32             // in pokes.sites; -1: not in core text
+	place     uint32 // in pokes.places
+	site      int32  // in pokes.sites; -1: not in core text
+	older     int32  // the form of the same site that was made before it; -1: none
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
+}
+
+// A formKey is what the pokes of a form are recognized by. It is apart from the form because each
+// poke needs it, and forms are many.
+type formKey struct {
+	addr  uint64
+	words words             // only set if the form is shared
+	valid timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
+	next  uint32            // the form of the poke that last followed one of this form
+	kind  timeline.PokeKind
 }
 
 // A place is an address and its name, by the numbers that pokes has interned.
 type place struct{ addr, symbol, symbolOffset, module uint32 }
 
 // isValid reports whether the mechanism is known to be this one at a time.
-func (f *form) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
+func (f *formKey) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
 
 // A writer is who changed text.
 type writer struct {
@@ -52,10 +61,11 @@ type pokes struct {
 	times   []uint64
 	form    []uint32 // of each poke, in forms
 	writer  []uint32 // of each poke, in writers
-	from    []uint64 // the start of each poke's window
-	to      []uint64 // the end of each poke's window; equal to the start if there is none
+	from    []int64  // the start of each poke's window, as the tables write it
+	to      []int64  // the end of each poke's window; equal to the start if there is none
 	forms   []form
-	sites   []site // in core text
+	keys    []formKey // by form
+	sites   []site    // in core text
 	places  []place
 	writers []writer
 	bpf     []bpfEvent // by time
@@ -145,15 +155,17 @@ const manyForms = 1 << 17
 
 // collect reads the pokes of a recording, with their mechanisms and windows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
-	n := r.Report.Pokes.Total
-	p := &pokes{times: make([]uint64, 0, n), form: make([]uint32, 0, n), writer: make([]uint32, 0, n)}
+	n := int(r.Report.Pokes.Total)
+	p := &pokes{times: room[uint64](n), form: room[uint32](n), writer: room[uint32](n)}
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	p.forms = make([]form, 0, min(n, manyForms))
+	p.forms, p.keys = room[form](min(n, manyForms)), room[formKey](min(n, manyForms))
 	sites := siteTable{sites: make([]site, 0, min(n, manyForms/2))}
-	next := make([]uint32, 0, min(n, manyForms)) // by form: the form of the poke that last followed it
-	older := make([]int32, 0, min(n, manyForms)) // by form: the form of the same site before it, or -1
-	was := math.MaxInt                           // the last form
+	likely := min(n/8, manyForms/2) // sites
+	p.addrs.reserve(0, likely)
+	p.symbols.reserve(likely, 0)
+	p.contents.reserve(likely, 0)
+	was := math.MaxInt // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
 	for c := range r.ChangesAlone() {
@@ -186,9 +198,9 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		if share {
 			both = wordsOf(old, new)
 			// Sites are often changed in the same order as the last time.
-			if was < len(next) {
-				n := next[was]
-				if f := &p.forms[n]; f.addr == addr && f.words == both && f.isValid(c.Time) {
+			if was < len(p.keys) {
+				n := p.keys[was].next
+				if k := &p.keys[n]; k.addr == addr && k.words == both && k.isValid(c.Time) {
 					was = int(n)
 					p.form = append(p.form, n)
 					continue
@@ -202,14 +214,14 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		n, newest := int32(-1), int32(-1)
 		if share {
 			newest = sites.sites[at].form
-			for n = newest; n >= 0 && p.forms[n].words != both; {
-				n = older[n]
+			for n = newest; n >= 0 && p.keys[n].words != both; {
+				n = p.forms[n].older
 			}
 		}
-		if n < 0 || !p.forms[n].isValid(c.Time) {
+		if n < 0 || !p.keys[n].isValid(c.Time) {
 			made := by.Of(c)
 			if n < 0 || p.forms[n].mechanism != made {
-				f := form{addr: addr, words: both, site: at, mechanism: made, kind: c.Kind}
+				f := form{addr: addr, site: at, older: newest, mechanism: made, kind: c.Kind}
 				f.oldNumber, f.newNumber = p.contentOf(newest, old), p.contentOf(newest, new)
 				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
 				switch {
@@ -222,17 +234,17 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 					f.place = sites.sites[at].place
 				}
 				n = int32(len(p.forms))
-				p.forms, next, older = append(p.forms, f), append(next, 0), append(older, newest)
+				p.forms, p.keys = append(p.forms, f), append(p.keys, formKey{addr: addr, words: both, kind: c.Kind})
 				if share {
 					sites.sites[at].form = n
 				}
 			}
 			if share {
-				p.forms[n].valid = by.Valid(c)
+				p.keys[n].valid = by.Valid(c)
 			}
 		}
-		if was < len(next) {
-			next[was] = uint32(n)
+		if was < len(p.keys) {
+			p.keys[was].next = uint32(n)
 		}
 		was = int(n)
 		p.form = append(p.form, uint32(n))
@@ -270,7 +282,10 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64) uint32 {
 // findWindows gives each poke its window. Both are in the order of time. Pokes without a
 // window keep an empty one.
 func (p *pokes) findWindows(w *timeline.Windows) {
-	p.from, p.to = slices.Clone(p.times), slices.Clone(p.times)
+	p.from, p.to = room[int64](len(p.times)), room[int64](len(p.times))
+	for _, t := range p.times {
+		p.from, p.to = append(p.from, column(t)), append(p.to, column(t))
+	}
 	first := 0 // the first poke of the time of the window
 	given := 0 // pokes from first on that have their windows
 	for in, proven := range w.Proven() {
@@ -281,8 +296,8 @@ func (p *pokes) findWindows(w *timeline.Windows) {
 			first, given = first+1, 0
 		}
 		for i := first + given; i < len(p.times) && p.times[i] == in.Time; i++ {
-			if f := &p.forms[p.form[i]]; f.addr == in.Addr && f.kind == in.Kind && p.from[i] == p.to[i] {
-				p.from[i], p.to[i] = proven.From, proven.To
+			if k := &p.keys[p.form[i]]; k.addr == in.Addr && k.kind == in.Kind && p.from[i] == p.to[i] {
+				p.from[i], p.to[i] = column(proven.From), column(proven.To)
 				if i == first+given {
 					given++
 				}
@@ -293,7 +308,7 @@ func (p *pokes) findWindows(w *timeline.Windows) {
 }
 
 // bySite sorts the pokes by address, then time.
-func (p *pokes) bySite() (by sitesByAddress, sorted sitePokes, order []uint32) {
+func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
 	// Addresses first: they are few.
 	addrs := make([]uint64, 0, len(p.sites))
 	for i := range p.sites {
@@ -334,16 +349,15 @@ func (p *pokes) bySite() (by sitesByAddress, sorted sitePokes, order []uint32) {
 	for i := 1; i < len(by.first); i++ {
 		by.first[i] += by.first[i-1]
 	}
-	n := len(p.form)
-	sorted, order = sitePokes{make([]uint64, n), make([]uint32, n)}, make([]uint32, n)
+	sorted = room[sitePoke](len(p.form))[:len(p.form)]
 	for i, f := range p.form {
 		at := &by.first[rank[f]]
-		sorted.times[*at], sorted.forms[*at], order[*at] = p.times[i], f, uint32(i)
+		sorted[*at] = sitePoke{p.times[i], f, uint32(i)}
 		*at++
 	}
 	copy(by.first[1:], by.first)
 	by.first[0] = 0
-	return by, sorted, order
+	return by, sorted
 }
 
 // end returns the end of what a form covers.

@@ -5,7 +5,9 @@ package tables
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -15,42 +17,39 @@ import (
 )
 
 // A columnWriter writes a table column by column. parquet-go's own writer splits rows by
-// reflection and looks up each value of a dictionary in a hash table. Here the caller appends
-// plain numbers, or a dictionary and the index of each row's value in it; parquet-go makes the
-// pages. A row group is written one column after the other, so all columns share one buffer.
+// reflection and looks up each value of a dictionary in a hash table. Here the caller gives plain
+// numbers, or a dictionary and the index of each row's value in it; parquet-go makes the pages.
 //
 // The types of the schema's columns are replaced: parquet-go asks a [parquet.Type] for the buffer
-// of a column and for its dictionary.
+// of a column, for its dictionary, and for the encoded values of a page.
 type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
-	buffer  columnValues
-	known   []int32 // buffers of writeDict
-	index   []int32
-}
-
-// columnValues are values of one column. One of the slices is used, by the column's kind.
-type columnValues struct {
-	ids    []int32 // a dictionary: the numbers of values
-	int64s []int64 // 64 bits, signed or not
+	numbers []int64  // buffer of write
+	known   []uint32 // buffers of writeDict
+	index   []uint32
+	packed  packedIndices
 }
 
 // A tableColumn is a column of a table that is being written.
 type tableColumn struct {
-	columnValues
+	writer *parquet.ColumnWriter
+	// The page that is being written: how many rows it has, and the values of a column
+	// without a dictionary.
+	rows    int
+	numbers []int64
+	// For a column with a dictionary:
 	dict            *columnDictionary // nil if the column has none
 	least, greatest parquet.Value     // of the dictionary
-	writer          *parquet.ColumnWriter
+	// encode appends the indices of the page's rows, as a page has them.
+	encode func(to []byte) []byte
 }
 
-// newColumnWriter returns a writer of a table of T, with so many rows. T is a struct without lists
-// whose columns have dictionaries, or are numbers of 64 bits.
-func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
+// newColumnWriter returns a writer of a table of T. T is a struct without lists whose columns have
+// dictionaries, or are numbers of 64 bits.
+func newColumnWriter[T any](w io.Writer) *columnWriter {
 	plain := parquet.SchemaOf(new(T))
 	c := &columnWriter{columns: make(map[string]*tableColumn)}
-	// A page, and the rows after which it is known to be full.
-	c.buffer.ids = make([]int32, 0, min(rows, pageBytes/4)+chunk)
-	c.buffer.int64s = make([]int64, 0, min(rows, pageBytes/8)+chunk)
 	root := columnRoot{Node: plain}
 	var order []*tableColumn
 	for _, f := range plain.Fields() {
@@ -66,25 +65,67 @@ func newColumnWriter[T any](w io.Writer, rows int) *columnWriter {
 	return c
 }
 
-// chunk is the number of rows after which parquet-go checks whether a page is full.
-const chunk = 8192
+// The most rows of a page, of columns with a dictionary and of others.
+const (
+	dictPageRows = 1 << 20
+	pageRows     = pageBytes / 8
+)
 
-// present and absent return levels for chunk rows of a column that may be null: none of the rows
-// is null, or all are. The values themselves are in the buffer of the column. The levels are made
-// when the first table is written: most runs of the program write none.
+// present and absent return levels for rows of a column that may be null: none of the rows is
+// null, or all are. The values themselves are in the page. The levels are made when the first
+// table is written: most runs of the program write none.
 var (
 	present = sync.OnceValue(func() []parquet.Value {
-		return slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, chunk)
+		return slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, 1<<13)
 	})
 	absent = sync.OnceValue(func() []parquet.Value {
-		return slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, chunk)
+		return slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, 1<<13)
 	})
 )
 
-// write writes n rows of a column, those of one row group. add appends the values of the rows
-// [lo, hi).
-func (c *columnWriter) write(name string, n int, add func(x *tableColumn, lo, hi int)) error {
-	return c.column(name, n, nil, add)
+// write writes n rows of a column of numbers, those of one row group. values returns those of the
+// rows [lo, hi); it may use buffer for them.
+func (c *columnWriter) write(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
+	return c.writeNumbers(name, n, nil, values)
+}
+
+// writeOptional writes n rows of a column that may be null. All rows are null if values is nil.
+func (c *columnWriter) writeOptional(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
+	if values == nil {
+		return c.writeNumbers(name, n, absent(), func([]int64, int, int) []int64 { return nil })
+	}
+	return c.writeNumbers(name, n, present(), values)
+}
+
+func (c *columnWriter) writeNumbers(name string, n int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
+	x := c.columns[name]
+	c.numbers = slices.Grow(c.numbers[:0], min(n, pageRows))
+	defer func() { x.numbers = nil }()
+	return x.pages(n, pageRows, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
+}
+
+// pages writes n rows as pages of at most size rows. fill sets the values of a page, that of the
+// rows [lo, hi).
+func (x *tableColumn) pages(n, size int, levels []parquet.Value, fill func(lo, hi int)) error {
+	for lo := 0; lo < n; lo += size {
+		hi := min(lo+size, n)
+		fill(lo, hi)
+		if x.rows = hi - lo; levels == nil { // the call makes the buffer of the column
+			if _, err := x.writer.WriteRowValues(nil); err != nil {
+				return err
+			}
+		} else {
+			for left := hi - lo; left > 0; left -= len(levels) {
+				if _, err := x.writer.WriteRowValues(levels[:min(len(levels), left)]); err != nil {
+					return err
+				}
+			}
+		}
+		if err := x.writer.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeDict writes the rows of a column that has a dictionary. A row refers to something that many
@@ -99,20 +140,17 @@ func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, 
 		k := number(i)
 		if c.known[k] == 0 {
 			picked = append(picked, k)
-			c.known[k] = int32(len(picked))
+			c.known[k] = uint32(len(picked))
 		}
 		c.index[i] = c.known[k] - 1
 	}
 	x.setDictionary(values, picked)
-	return c.column(name, len(rows.rows), nil, func(x *tableColumn, lo, hi int) {
-		n := len(x.ids)
-		x.ids = x.ids[:n+hi-lo]
-		if len(picked) == 1 { // as of most columns of most recordings
-			clear(x.ids[n:])
-			return
-		}
-		for i, r := range rows.rows[lo:hi] {
-			x.ids[n+i] = c.index[r]
+	return x.pages(len(rows.rows), dictPageRows, nil, func(lo, hi int) {
+		x.encode = func(to []byte) []byte {
+			if len(picked) == 1 { // as of most columns of most recordings
+				return append(to, sameIndex(hi-lo)...)
+			}
+			return append(to, c.packed.of(rows, lo, hi, c.index, len(picked))...)
 		}
 	})
 }
@@ -121,41 +159,51 @@ func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, 
 func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 	typ := x.dict.plain
 	var all encoding.Values
+	least, greatest := picked[0], picked[0]
+	bounds := func(less func(a, b uint32) bool) {
+		for _, k := range picked[1:] {
+			if less(k, least) {
+				least = k
+			}
+			if less(greatest, k) {
+				greatest = k
+			}
+		}
+	}
 	var value func(k uint32) parquet.Value
-	less := func(a, b uint32) bool { return typ.Compare(value(a), value(b)) < 0 }
 	switch typ.Kind() {
 	case parquet.ByteArray:
-		var b []byte
-		ends := append(make([]uint32, 0, len(picked)+1), 0)
+		size := 0
+		for _, k := range picked {
+			size += len(values.strings[k])
+		}
+		b, ends := make([]byte, 0, size), append(make([]uint32, 0, len(picked)+1), 0)
 		for _, k := range picked {
 			b = append(b, values.strings[k]...)
 			ends = append(ends, uint32(len(b)))
 		}
 		all, value = encoding.ByteArrayValues(b, ends), func(k uint32) parquet.Value { return parquet.ValueOf(values.strings[k]) }
-		less = func(a, b uint32) bool { return values.strings[a] < values.strings[b] }
+		bounds(func(a, b uint32) bool { return values.strings[a] < values.strings[b] })
 	case parquet.Int64:
 		v := make([]int64, len(picked))
 		for i, k := range picked {
 			v[i] = values.numbers[k]
 		}
 		all, value = encoding.Int64Values(v), func(k uint32) parquet.Value { return parquet.Int64Value(values.numbers[k]) }
+		flip := uint64(0) // makes the order of unsigned numbers that of the column
+		if typ.Compare(parquet.Int64Value(-1), parquet.Int64Value(0)) < 0 {
+			flip = 1 << 63
+		}
+		bounds(func(a, b uint32) bool { return uint64(values.numbers[a])^flip < uint64(values.numbers[b])^flip })
 	case parquet.Int32:
 		v := make([]int32, len(picked))
 		for i, k := range picked {
 			v[i] = int32(values.numbers[k])
 		}
 		all, value = encoding.Int32Values(v), func(k uint32) parquet.Value { return parquet.Int32Value(int32(values.numbers[k])) }
+		bounds(func(a, b uint32) bool { return typ.Compare(value(a), value(b)) < 0 })
 	}
 	x.dict.Dictionary = typ.NewDictionary(x.dict.columnIndex, len(picked), all)
-	least, greatest := picked[0], picked[0]
-	for _, k := range picked[1:] {
-		if less(k, least) {
-			least = k
-		}
-		if less(greatest, k) {
-			greatest = k
-		}
-	}
 	x.least, x.greatest = value(least), value(greatest)
 }
 
@@ -190,28 +238,6 @@ func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
 	return d
 }
 
-// writeOptional writes n rows of a column that may be null. All rows are null if add is nil.
-func (c *columnWriter) writeOptional(name string, n int, add func(x *tableColumn, lo, hi int)) error {
-	if add == nil {
-		return c.column(name, n, absent(), func(*tableColumn, int, int) {})
-	}
-	return c.column(name, n, present(), add)
-}
-
-func (c *columnWriter) column(name string, n int, levels []parquet.Value, add func(x *tableColumn, lo, hi int)) error {
-	x := c.columns[name]
-	x.columnValues, c.buffer = c.buffer, x.columnValues
-	defer func() { x.columnValues, c.buffer = c.buffer, x.columnValues }()
-	for lo := 0; lo < n; lo += chunk {
-		hi := min(lo+chunk, n)
-		add(x, lo, hi)
-		if _, err := x.writer.WriteRowValues(levels[:min(len(levels), hi-lo)]); err != nil {
-			return err
-		}
-	}
-	return x.writer.Flush()
-}
-
 // A repeatedCodec compresses a page that equals the one before only once: offsets have the same
 // indices of their dictionary as addresses. It serves one goroutine.
 type repeatedCodec struct {
@@ -237,6 +263,16 @@ type interned struct {
 }
 
 func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
+
+// reserve makes room for so many strings or numbers.
+func (n *interned) reserve(strings, numbers int) {
+	if strings > 0 {
+		n.strings, n.ofStrings = make([]string, 0, strings), make(map[string]uint32, strings)
+	}
+	if numbers > 0 {
+		n.numbers, n.ofNumbers = make([]int64, 0, numbers), make(map[int64]uint32, numbers)
+	}
+}
 
 // string returns the number of v, which it adds if it is new.
 func (n *interned) string(v string) uint32 {
@@ -280,9 +316,6 @@ func (n *interned) number(v int64) uint32 {
 	return k
 }
 
-// int appends a number.
-func (x *tableColumn) int(n int64) { x.int64s = append(x.int64s, n) }
-
 // A columnRoot is a schema whose columns have other types.
 type columnRoot struct {
 	parquet.Node
@@ -297,6 +330,14 @@ type columnField struct {
 }
 
 func (f columnField) Type() parquet.Type { return f.typ }
+
+// A compressedField is a column that has a codec of its own.
+type compressedField struct {
+	parquet.Field
+	codec compress.Codec
+}
+
+func (f compressedField) Compression() compress.Codec { return f.codec }
 
 // A columnType is the type of a column whose buffer a columnWriter fills.
 type columnType struct {
@@ -313,8 +354,7 @@ func (t *columnType) NewColumnBuffer(columnIndex, n int) parquet.ColumnBuffer {
 	return &columnBuffer{t.Type.NewColumnBuffer(columnIndex, 0), t.Type, t.to, columnIndex}
 }
 
-// A columnDictionary is a dictionary that setDictionary replaces for each row group. Its buffers
-// of indices are filled by a columnWriter.
+// A columnDictionary is a dictionary that setDictionary replaces for each row group.
 type columnDictionary struct {
 	parquet.Dictionary
 	plain       parquet.Type // of the values
@@ -332,29 +372,159 @@ type columnBuffer struct {
 	columnIndex int
 }
 
-// WriteValues writes nothing: the values are in the buffer already.
+// WriteValues writes nothing: the page has its values already.
 func (b *columnBuffer) WriteValues(none []parquet.Value) (int, error) { return len(none), nil }
 
-func (b *columnBuffer) Len() int { return len(b.to.ids) + len(b.to.int64s) }
+func (b *columnBuffer) Len() int { return b.to.rows }
 
-func (b *columnBuffer) Size() int64 { return int64(4*len(b.to.ids) + 8*len(b.to.int64s)) }
+// Size is 0, so that parquet-go does not end the page.
+func (b *columnBuffer) Size() int64 { return 0 }
 
-func (b *columnBuffer) Reset() { b.to.ids, b.to.int64s = b.to.ids[:0], b.to.int64s[:0] }
+func (b *columnBuffer) Reset() { b.to.rows = 0 }
 
 func (b *columnBuffer) Page() parquet.Page {
 	if b.to.dict != nil {
-		return &columnPage{b.typ.NewPage(b.columnIndex, b.Len(), encoding.Int32Values(b.to.ids)), b.to}
+		return &indexPage{b.typ.NewPage(b.columnIndex, 0, encoding.Int32Values(nil)), b.to}
 	}
-	return b.typ.NewPage(b.columnIndex, b.Len(), encoding.Int64Values(b.to.int64s))
+	return b.typ.NewPage(b.columnIndex, len(b.to.numbers), encoding.Int64Values(b.to.numbers))
 }
 
-// A columnPage is a page of a dictionary's indices.
-type columnPage struct {
+// An indexPage is a page of a dictionary's indices. The embedded page is empty.
+type indexPage struct {
 	parquet.Page
 	column *tableColumn
 }
 
+func (p *indexPage) Type() parquet.Type { return &indexType{p.Page.Type(), p.column} }
+
+func (p *indexPage) NumRows() int64   { return int64(p.column.rows) }
+func (p *indexPage) NumValues() int64 { return int64(p.column.rows) }
+
 // Bounds returns those of the dictionary: each of its values is in the row group.
-func (p *columnPage) Bounds() (least, greatest parquet.Value, ok bool) {
+func (p *indexPage) Bounds() (least, greatest parquet.Value, ok bool) {
 	return p.column.least, p.column.greatest, true
+}
+
+// An indexType is the type of an indexPage.
+type indexType struct {
+	parquet.Type
+	column *tableColumn
+}
+
+// Encode returns the encoded indices of the page, in the encoding RLE_DICTIONARY.
+func (t *indexType) Encode(to []byte, _ encoding.Values, _ encoding.Encoding) ([]byte, error) {
+	return t.column.encode(to[:0]), nil
+}
+
+// packedIndices encodes the indices of rows, and keeps the last result: offsets have the same
+// indices as addresses.
+type packedIndices struct {
+	rows   *dictRows
+	lo, hi int
+	count  int
+	index  []uint32
+	out    []byte
+}
+
+// of returns the encoded indices of the rows [lo, hi) in a dictionary of count values. index
+// has them by what rows refer to.
+func (p *packedIndices) of(rows *dictRows, lo, hi int, index []uint32, count int) []byte {
+	same := p.rows == rows && p.lo == lo && p.hi == hi && p.count == count
+	for _, i := range rows.used {
+		if !same {
+			break
+		}
+		same = p.index[i] == index[i]
+	}
+	if !same {
+		p.rows, p.lo, p.hi, p.count, p.index = rows, lo, hi, count, append(p.index[:0], index...)
+		p.out = appendIndices(p.out[:0], rows.rows[lo:hi], index, count)
+	}
+	return p.out
+}
+
+// sameIndex encodes the index 0, for n rows, as appendIndices would.
+func sameIndex(n int) []byte {
+	return binary.AppendUvarint([]byte{0}, uint64(n)<<1)
+}
+
+// appendIndices appends a page of indices in a dictionary of count values, of which index has one
+// for each thing that rows refer to. The format is the one of RLE_DICTIONARY in Encodings.md of
+// parquet-format: how many bits an index has, then runs of equal indices and runs of packed ones.
+//
+// Indices have whole bytes if they have more than 8 bits. A tracer patches its sites in the same order
+// again and again, and zstd finds the repetition only where it begins at a byte.
+func appendIndices(to []byte, rows, index []uint32, count int) []byte {
+	width := bits.Len32(uint32(count - 1))
+	if width > 8 {
+		width = (width + 7) &^ 7
+	}
+	to = append(to, byte(width))
+	var ids [1 << 12]uint32
+	for len(rows) > 0 {
+		n := min(len(rows), len(ids))
+		for i, r := range rows[:n] {
+			ids[i] = index[r]
+		}
+		rows = rows[n:]
+		for lo := 0; lo < n; {
+			hi := lo + 1
+			for hi < n && ids[hi] == ids[lo] {
+				hi++
+			}
+			if hi-lo < 8 && n-lo >= 8 {
+				// Packed ones, in groups of 8, until 8 are equal.
+				for hi = lo; n-hi >= 8 && !allEqual(ids[hi:hi+8]); {
+					hi += 8
+				}
+				to = binary.AppendUvarint(to, uint64(hi-lo)/8<<1|1)
+				to = appendPacked(to, ids[lo:hi], width)
+			} else {
+				to = binary.AppendUvarint(to, uint64(hi-lo)<<1)
+				for k := 0; k < width; k += 8 {
+					to = append(to, byte(ids[lo]>>k))
+				}
+			}
+			lo = hi
+		}
+	}
+	return to
+}
+
+func allEqual(ids []uint32) bool {
+	for _, id := range ids[1:] {
+		if id != ids[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// appendPacked appends the low width bits of each id. The number of ids is a multiple of 8.
+func appendPacked(to []byte, ids []uint32, width int) []byte {
+	switch width {
+	case 8:
+		for _, id := range ids {
+			to = append(to, byte(id))
+		}
+		return to
+	case 16:
+		for _, id := range ids {
+			to = append(to, byte(id), byte(id>>8))
+		}
+		return to
+	}
+	word, n := uint64(0), 0
+	for _, id := range ids {
+		word |= uint64(id) << n
+		if n += width; n >= 32 {
+			to = binary.LittleEndian.AppendUint32(to, uint32(word))
+			word, n = word>>32, n-32
+		}
+	}
+	for ; n > 0; n -= 8 {
+		to = append(to, byte(word))
+		word >>= 8
+	}
+	return to
 }

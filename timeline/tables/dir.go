@@ -18,7 +18,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -272,10 +274,33 @@ func hashFile(h io.Writer, path, name string) error {
 const pageBytes = 4 << 20
 
 // rowsPerGroup is the most rows of a row group. It bounds the memory of a reader and a writer.
-const rowsPerGroup = 1 << 20
+const rowsPerGroup = 2 << 20
 
 // codec compresses all tables. It keeps its encoders, which need some megabytes of memory each.
 var codec = &zstd.Codec{Level: zstd.SpeedFastest}
+
+// A textCodec compresses pages of text. parquet-go's codec of this format takes more than twice the time,
+// for 10 % fewer bytes.
+type textCodec struct{ snappy.Codec }
+
+func (*textCodec) Encode(to, page []byte) ([]byte, error) {
+	return s2.EncodeSnappy(to[:cap(to)], page), nil
+}
+
+// textPageBytes is pageBytes for pages of text. snappy looks back 64 KiB.
+const textPageBytes = 512 << 10
+
+// newTextWriter returns a writer of the table text.
+func newTextWriter(w io.Writer) *parquet.GenericWriter[textRow] {
+	plain := parquet.SchemaOf(new(textRow))
+	root := columnRoot{Node: plain, fields: plain.Fields()}
+	for i, f := range root.fields {
+		if f.Name() == "page" {
+			root.fields[i] = compressedField{f, &textCodec{}}
+		}
+	}
+	return parquet.NewGenericWriter[textRow](w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root), parquet.PageBufferSize(textPageBytes))...)
+}
 
 // fewRows is the most rows of a table whose columns get a smaller buffer. parquet-go allocates
 // the buffers of all columns at once.
@@ -459,7 +484,7 @@ func (a *addition) addPages(build string, pages []page) error {
 		}
 		rows := int64(len(missing))
 		err = a.write(rel, true, &rows, func(w io.Writer) error {
-			out := newWriter[textRow](w, rowsPerGroup)
+			out := newTextWriter(w)
 			for _, p := range missing {
 				if _, err := out.Write([]textRow{p.row()}); err != nil {
 					return err

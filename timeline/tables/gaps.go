@@ -18,27 +18,26 @@ import (
 type deriver struct {
 	p      *pokes
 	by     sitesByAddress
-	sites  sitePokes // the pokes by address, then time
-	order  []uint32  // their indices
-	from   int       // index of the first of by.reach that is greater than below
-	below  uint64    // the start of the range of the last call of overlapping
+	sites  []sitePoke // the pokes by address, then time
+	from   int        // index of the first of by.reach that is greater than below
+	below  uint64     // the start of the range of the last call of overlapping
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
-	near   sitePokes       // the pokes that overlap the range, by time: see overlapping
-	picked []uint32        // buffer of overlapping: the indices of pokes of several sites
-	copied sitePokes       // buffer of overlapping: these pokes
+	near   []sitePoke      // the pokes that overlap the range, by time: see overlapping
+	copied []sitePoke      // buffer of overlapping: pokes of several sites
 	agreed [2]agreement    // the last ones of the range
 }
 
-// sitePokes are times and forms of pokes.
-type sitePokes struct {
-	times []uint64
-	forms []uint32
+// A sitePoke is what gaps needs of a poke.
+type sitePoke struct {
+	time  uint64
+	form  uint32 // in pokes.forms
+	order uint32 // its index in the order of time
 }
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
 	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched())}
-	d.by, d.sites, d.order = p.bySite()
+	d.by, d.sites = p.bySite()
 	d.pages = pagesOf(r)
 	return d
 }
@@ -73,23 +72,19 @@ func (d *deriver) overlapping(lo, hi uint64) {
 	for end < len(by.addrs) && by.addrs[end] < hi {
 		end++
 	}
+	pokes := d.sites[by.first[first]:by.first[end]]
 	// One site that nothing else overlaps needs no copy.
 	if end <= first+1 && (end == first || by.least[first] > lo) {
-		i, k := by.first[first], by.first[end]
-		d.near = sitePokes{d.sites.times[i:k], d.sites.forms[i:k]}
+		d.near = pokes
 		return
 	}
-	d.picked = d.picked[:0]
-	for i := by.first[first]; i < by.first[end]; i++ {
-		if d.p.forms[d.sites.forms[i]].end() > lo {
-			d.picked = append(d.picked, d.order[i])
+	d.copied = d.copied[:0]
+	for _, q := range pokes {
+		if d.p.forms[q.form].end() > lo {
+			d.copied = append(d.copied, q)
 		}
 	}
-	slices.Sort(d.picked) // the pokes are in the order of time
-	d.copied = sitePokes{d.copied.times[:0], d.copied.forms[:0]}
-	for _, k := range d.picked {
-		d.copied.times, d.copied.forms = append(d.copied.times, d.p.times[k]), append(d.copied.forms, d.p.form[k])
-	}
+	slices.SortFunc(d.copied, func(a, b sitePoke) int { return cmp.Compare(a.order, b.order) })
 	d.near = d.copied
 }
 
@@ -125,7 +120,7 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 		}
 		return derived{is: true, poke: f.new[lo-f.addr:][:n]}
 	}
-	for i := next; i < len(d.near.times); i++ {
+	for i := next; i < len(d.near); i++ {
 		f := d.form(i)
 		covers, whole := part(f.addr, len(f.old), lo, n)
 		if !covers {
@@ -152,7 +147,7 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 }
 
 // form returns the form of a poke of d.near.
-func (d *deriver) form(i int) *form { return &d.p.forms[d.near.forms[i]] }
+func (d *deriver) form(i int) *form { return &d.p.forms[d.near[i].form] }
 
 // part reports whether [addr, addr+len) covers a part of [lo, lo+n), and whether it covers
 // all of it.
@@ -164,8 +159,7 @@ func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
 // sameTime reports whether another poke of the time of poke i covers a part of [lo, lo+n) with
 // its old bytes, or else its new ones. step is +1 for the pokes after i, -1 for those before it.
 func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
-	times := d.near.times
-	for k := i + step; k >= 0 && k < len(times) && times[k] == times[i]; k += step {
+	for k := i + step; k >= 0 && k < len(d.near) && d.near[k].time == d.near[i].time; k += step {
 		f := d.form(k)
 		size := len(f.new)
 		if old {
@@ -205,9 +199,9 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 	for a := range r.Image.Answers() {
 		lo, n := a.Range()
 		d.overlapping(lo, lo+n)
-		times, next := d.near.times, 0
+		near, next := d.near, 0
 		pass := func(t uint64) { // the changes up to t
-			for next < len(times) && times[next] <= t {
+			for next < len(near) && near[next].time <= t {
 				next++
 			}
 		}
@@ -222,13 +216,13 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 			for t := s.Since; t < s.Until; {
 				pass(t)
 				until := s.Until
-				if next < len(times) {
-					until = min(until, times[next])
+				if next < len(near) {
+					until = min(until, near[next].time)
 				}
 				common := d.commonAt(t)
 				until = min(until, common.Until)
 				if d.agrees(&s, common, next) {
-					d.agreed[0], d.agreed[1] = agreement{common, state, d.near.forms[next-1]}, d.agreed[0]
+					d.agreed[0], d.agreed[1] = agreement{common, state, near[next-1].form}, d.agreed[0]
 					t = until
 					continue
 				}
@@ -254,13 +248,13 @@ type agreement struct {
 // agreesAgain reports whether agrees has found the same answer and poke to agree before. Sites
 // go back and forth between two states.
 func (d *deriver) agreesAgain(v timeline.Validity, state, next int) bool {
-	times := d.near.times
-	if next == 0 || next > 1 && times[next-2] == times[next-1] || next < len(times) && times[next] < v.Until {
+	near := d.near
+	if next == 0 || next > 1 && near[next-2].time == near[next-1].time || next < len(near) && near[next].time < v.Until {
 		return false
 	}
 	for i := range d.agreed {
 		x := &d.agreed[i]
-		if x.common != nil && x.state == state && x.form == d.near.forms[next-1] && x.common.Since <= v.Since && v.Until <= x.common.Until {
+		if x.common != nil && x.state == state && x.form == near[next-1].form && x.common.Since <= v.Since && v.Until <= x.common.Until {
 			return true
 		}
 	}
@@ -276,7 +270,7 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 	f := d.form(next - 1)
 	_, whole := part(f.addr, len(f.new), s.Addr, s.Len)
 	return whole && f.new[s.Addr-f.addr:][:s.Len] == string(s.Bytes) &&
-		(next == 1 || d.near.times[next-2] != d.near.times[next-1])
+		(next == 1 || d.near[next-2].time != d.near[next-1].time)
 }
 
 // compare compares the image's answer with the derived one, and returns the row that corrects

@@ -40,7 +40,7 @@ func TestAgrees(t *testing.T) {
 		{"another reason", with(func(s *timeline.Span) { s.Reason = timeline.ClockUncertainty }), common, []uint64{5}, []uint32{0}, 1, false},
 		{"candidates", with(func(s *timeline.Span) { s.Candidates = make([]timeline.Candidate, 2) }), common, []uint64{5}, []uint32{0}, 1, false},
 	} {
-		d := &deriver{p: p, near: sitePokes{c.times, c.forms}}
+		d := &deriver{p: p, near: sitePokes(c.times, c.forms)}
 		if got := d.agrees(&c.span, &c.common, c.next); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
@@ -71,13 +71,21 @@ func TestAgreesAgain(t *testing.T) {
 		{"another answer for unpatched text before", 3, 20, 1, []uint64{3}, []uint32{7}, 1, false},
 		{"another answer for unpatched text later", 9, 101, 1, []uint64{9}, []uint32{7}, 1, false},
 	} {
-		d := &deriver{near: sitePokes{c.times, c.forms}, agreed: [2]agreement{{common, 1, 7}, {common, 2, 8}}}
+		d := &deriver{near: sitePokes(c.times, c.forms), agreed: [2]agreement{{common, 1, 7}, {common, 2, 8}}}
 		if got := d.agreesAgain(timeline.Validity{Since: c.since, Until: c.till}, c.state, c.next); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	d := &deriver{near: sitePokes{[]uint64{9}, []uint32{0}}}
+	d := &deriver{near: sitePokes([]uint64{9}, []uint32{0})}
 	if d.agreesAgain(timeline.Validity{Since: 9, Until: 20}, 0, 1) {
 		t.Error("nothing has agreed before")
 	}
+}
+
+// sitePokes returns pokes of these times and forms.
+func sitePokes(times []uint64, forms []uint32) (out []sitePoke) {
+	for i, t := range times {
+		out = append(out, sitePoke{time: t, form: forms[i]})
+	}
+	return out
 }

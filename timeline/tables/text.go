@@ -87,35 +87,48 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	if err != nil {
 		return nil
 	}
+	low := uint32(base)
 	is := func(at int) bool {
-		to := binary.LittleEndian.Uint32(code[at:]) - uint32(base)
+		to := binary.LittleEndian.Uint32(code[at:]) - low
 		if to < imageMax {
 			out = append(out, relocation{at, to})
 		}
 		return to < imageMax
 	}
+	var lens [4096]uint8
 	for i := 0; i < len(code); {
-		n := d.Len(code[i:min(i+maxInsn, len(code))], addr+uint64(i))
-		if n == 0 {
-			n = 1
+		n, _ := d.Lens(lens[:], code[i:], addr+uint64(i))
+		for k := 0; k < n; k++ {
+			if n-k >= 8 && binary.LittleEndian.Uint64(lens[k:]) == 0x0101010101010101 { // before a function
+				i, k = i+8, k+7
+				continue
+			}
+			size := lens[k]
+			i += int(size)
+			if size < 5 {
+				continue
+			}
+			// The places of addresses that the instruction may have. Few have one of them.
+			if i >= 8 {
+				w := binary.LittleEndian.Uint64(code[i-8:])
+				if min(uint32(w)-low, uint32(w>>16)-low, uint32(w>>24)-low, uint32(w>>32)-low) >= imageMax {
+					continue
+				}
+			}
+			// At the end: an immediate or a displacement. Before it: a displacement with an
+			// immediate of 4, 2 or 1 bytes behind it.
+			switch {
+			case size >= 9 && is(i-8):
+				is(i - 4)
+			case is(i - 4):
+			case size >= 6 && is(i-5):
+			case size >= 7:
+				is(i - 6)
+			}
 		}
-		// At the end: an immediate or a displacement. Before it: a displacement with an
-		// immediate of 4, 2 or 1 bytes behind it.
-		switch {
-		case n >= 9 && is(i+n-8):
-			is(i + n - 4)
-		case n >= 5 && is(i+n-4):
-		case n >= 6 && is(i+n-5):
-		case n >= 7:
-			is(i + n - 6)
-		}
-		i += n
 	}
 	return out
 }
-
-// maxInsn is the greatest length of an instruction.
-const maxInsn = 15
 
 // hash returns the hash of what a textRow has of a page.
 func (p *page) hash() (sum [16]byte) {

@@ -64,9 +64,8 @@ func (s *source) ahead() (settled func()) {
 		err   error
 	}
 	changes := background(func() file {
-		var b bytes.Buffer
-		b.Grow(10 * len(s.pokes.times)) // nearly what they need
-		err := s.writeChanges(&b)
+		b := bytes.NewBuffer(room[byte](10 * len(s.pokes.times))) // nearly what they need
+		err := s.writeChanges(b)
 		return file{b.Bytes(), err}
 	})
 	s.changes = func() ([]byte, error) {
@@ -341,31 +340,34 @@ func (s *source) writeChanges(w io.Writer) error {
 	size := func(i uint32) int { return len(p.forms[i].old) + len(p.forms[i].new) }
 	place := func(i uint32) *place { return &p.places[p.forms[i].place] }
 
-	out := newColumnWriter[changeRow](w, len(p.times))
+	out := newColumnWriter[changeRow](w)
 	for lo := 0; lo < len(p.times); {
 		form := newDictRows(p.form[lo:], len(p.forms), size)
 		n := len(form.rows)
 		writer := newDictRows(p.writer[lo:lo+n], len(writers), func(uint32) int { return 0 })
-		times := func(of []uint64) func(x *tableColumn, lo, hi int) {
-			of = of[lo:][:n]
-			return func(x *tableColumn, lo, hi int) {
-				for _, t := range of[lo:hi] {
-					x.int(column(t))
-				}
-			}
-		}
 		of := p.times[lo:][:n]
-		wall := func(x *tableColumn, lo, hi int) {
-			for _, t := range of[lo:hi] {
-				x.int(s.wall(t))
+		times := func(out []int64, lo, hi int) []int64 {
+			for i, t := range of[lo:hi] {
+				out[i] = column(t)
 			}
+			return out
+		}
+		wall := func(out []int64, lo, hi int) []int64 {
+			for i, t := range of[lo:hi] {
+				out[i] = s.wall(t)
+			}
+			return out
+		}
+		bounds := func(of []int64) func(_ []int64, lo, hi int) []int64 {
+			of = of[lo:][:n]
+			return func(_ []int64, lo, hi int) []int64 { return of[lo:hi] }
 		}
 		if s.row.WallOffset == nil {
 			wall = nil
 		}
 		if err := errors.Join(
 			out.writeDict("recording", form, &self, func(uint32) uint32 { return 0 }),
-			out.write("time", n, times(p.times)),
+			out.write("time", n, times),
 			out.writeOptional("wall_time", n, wall),
 			out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr }),
 			out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr }),
@@ -380,8 +382,8 @@ func (s *source) writeChanges(w io.Writer) error {
 			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
-			out.write("window_from", n, times(p.from)),
-			out.write("window_to", n, times(p.to)),
+			out.write("window_from", n, bounds(p.from)),
+			out.write("window_to", n, bounds(p.to)),
 			out.Flush(),
 		); err != nil {
 			return err
