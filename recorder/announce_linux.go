@@ -142,7 +142,7 @@ func (r *Recorder) announcePrograms(names *kcore.Kallsyms) error {
 			continue
 		}
 		if err != nil {
-			r.warn(&Limit{What: "the code of BPF programs is unknown", Remedy: "run as root, or with CAP_BPF and CAP_PERFMON, and set kernel.kptr_restrict to 0 or 1", Err: err})
+			r.warnCode(err)
 			continue
 		}
 		for i, addr := range p.ksyms {
@@ -163,6 +163,15 @@ func (r *Recorder) announcePrograms(names *kcore.Kallsyms) error {
 			return err
 		}
 	}
+}
+
+// warnCode warns that the code of a program could not be read.
+func (r *Recorder) warnCode(err error) {
+	remedy := "run as root, or with CAP_SYS_ADMIN" // bpf_prog_get_fd_by_id() of kernel/bpf/syscall.c
+	if errors.Is(err, errNoCode) {
+		remedy = "run with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
+	}
+	r.warn(&Limit{What: "the code of BPF programs is unknown", Remedy: remedy, Err: err})
 }
 
 // name returns what kallsyms calls a function of a program, as its KSYMBOL record does.

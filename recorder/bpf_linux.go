@@ -100,7 +100,7 @@ func nextProgram(id uint32) (uint32, error) {
 	return attr.next, nil
 }
 
-var errNoCode = errors.New("the kernel shows no machine code (kptr_restrict, or no CAP_SYS_ADMIN)")
+var errNoCode = errors.New("the kernel shows no machine code (kptr_restrict)")
 
 // A program is a BPF program that is loaded.
 type program struct {

@@ -4,10 +4,13 @@
 package recorder
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // check finds out what can be recorded, and warns of what cannot. It opens kernel memory
@@ -20,34 +23,56 @@ func (r *Recorder) check() {
 	}
 }
 
+// What is unknown without the tracepoints.
+const (
+	withoutModules = "the text of modules is unknown while they come and go"
+	withoutHotplug = "a CPU that goes offline for a moment is not noticed"
+)
+
 // checkTracepoints finds the tracepoints that this kernel has.
 func (r *Recorder) checkTracepoints() {
+	if !hasTracefs() {
+		remedy := "mount tracefs (mount -t tracefs tracefs /sys/kernel/tracing)"
+		if list, err := os.ReadFile("/proc/filesystems"); err == nil && !bytes.Contains(list, []byte("\ttracefs\n")) {
+			remedy = "none: this kernel was built without tracefs"
+		}
+		r.warn(&Limit{What: withoutModules + ", and " + withoutHotplug, Remedy: remedy, Err: errors.New("tracefs is not mounted")})
+		return
+	}
 	for _, name := range tracepoints {
 		p, err := readTracepoint(name)
 		if err == nil {
 			r.points = append(r.points, p)
 			continue
 		}
-		remedy := "mount tracefs, and run as root or with CAP_PERFMON and read permission on it"
-		if _, other := os.Stat("/sys/kernel/tracing/events/sched"); other == nil && errors.Is(err, fs.ErrNotExist) {
+		remedy := "run as root, or with CAP_PERFMON and read permission on tracefs"
+		if errors.Is(err, fs.ErrNotExist) {
 			if name != hotplugPoint {
 				continue // a kernel without modules
 			}
 			remedy = "this kernel does not have it"
 		}
-		what := "the text of modules is unknown while they come and go"
+		what := withoutModules
 		if name == hotplugPoint {
-			what = "a CPU that goes offline for a moment is not noticed"
+			what = withoutHotplug
 		}
 		r.warn(&Limit{What: what, Remedy: remedy, Err: fmt.Errorf("%s: %w", name, err)})
 	}
+}
+
+// hasTracefs reports whether tracefs is mounted, as far as the caller may see that.
+func hasTracefs() bool {
+	return slices.ContainsFunc(tracefs, func(root string) bool {
+		_, err := os.Stat(filepath.Join(root, "events"))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // checkText opens kernel memory.
 func (r *Recorder) checkText() {
 	names := readKallsyms()
 	if names == nil {
-		r.warn(&Limit{What: "kernel text is unknown until it is changed, and has no names", Remedy: "set kernel.kptr_restrict to 0, or run with CAP_SYSLOG", Err: errors.New("/proc/kallsyms shows no addresses")})
+		r.warn(&Limit{What: "kernel text is unknown until it is changed, and has no names", Remedy: "run with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1", Err: errors.New("/proc/kallsyms shows no addresses")})
 		return
 	}
 	mem, err := openMemory("/proc/kcore")

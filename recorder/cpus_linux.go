@@ -190,7 +190,7 @@ func (r *Recorder) reopen(cpu int) error {
 	}
 	if err != nil {
 		r.blind[cpu] = true
-		r.warnBlind(cpu, err)
+		r.warn(blindLimit(cpu, err))
 		return r.note(cpu, from, ^uint64(0))
 	}
 	delete(r.blind, cpu)

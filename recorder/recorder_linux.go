@@ -4,7 +4,6 @@
 package recorder
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -209,7 +208,7 @@ const maxCPUs = 1 << 16
 // if that is not allowed, or not possible on any. A CPU on which the kernel has no room for them is not recorded;
 // the journal says so.
 func (r *Recorder) openOnline() error {
-	var first error
+	var blind []*Limit
 	for again := true; again; { // until all that are in the list are open: the others are offline
 		again = false
 		r.listed = now()
@@ -231,19 +230,25 @@ func (r *Recorder) openOnline() error {
 				return err
 			default:
 				r.blind[cpu] = true
-				r.warnBlind(cpu, err)
-				first = cmp.Or(first, err)
+				blind = append(blind, blindLimit(cpu, err))
 			}
 		}
 	}
-	if len(r.rings) == 0 {
-		return cmp.Or(first, errors.New("no CPU is online"))
+	switch {
+	case len(r.rings) > 0:
+	case len(blind) > 0:
+		return fmt.Errorf("%w; %s", blind[0].Err, blind[0].Remedy)
+	default:
+		return errors.New("no CPU is online")
+	}
+	for _, l := range blind {
+		r.warn(l)
 	}
 	return nil
 }
 
-// warnBlind warns that the events of a CPU cannot be opened.
-func (r *Recorder) warnBlind(cpu int, err error) {
+// blindLimit says that the events of a CPU cannot be opened.
+func blindLimit(cpu int, err error) *Limit {
 	remedy := "start a new recording"
 	switch {
 	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
@@ -251,7 +256,7 @@ func (r *Recorder) warnBlind(cpu int, err error) {
 	case errors.Is(err, unix.ENOMEM):
 		remedy = "make the ring buffers smaller (-m), and start a new recording"
 	}
-	r.warn(&Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown, and so is all kernel text", cpu), Remedy: remedy, Err: err})
+	return &Limit{What: fmt.Sprintf("what CPU %d changes from now on is unknown, and so is all kernel text", cpu), Remedy: remedy, Err: err}
 }
 
 // listOffline notes that each CPU without events is offline now, if that is so.

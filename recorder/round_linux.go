@@ -167,7 +167,7 @@ func (r *Recorder) fetch(id uint32) error {
 	p, err := fetchProgram(id)
 	if err != nil {
 		if !errors.Is(err, unix.ENOENT) { // it has gone already: nothing can show its code
-			r.warn(&Limit{What: "the code of BPF programs is unknown", Remedy: "run as root, or with CAP_BPF and CAP_PERFMON, and set kernel.kptr_restrict to 0 or 1", Err: err})
+			r.warnCode(err)
 		}
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/textreplay/textreplay/recorder/journal"
 )
 
 // whyEmpty explains a recording into which perf wrote nothing; "" if it is not empty.
@@ -24,6 +26,9 @@ allows it), or was killed before it wrote the header`
 	data, err := os.Stat(filepath.Join(path, "data"))
 	if err != nil || data.Size() != 0 {
 		return ""
+	}
+	if _, err := os.Stat(filepath.Join(path, journal.Name)); err == nil {
+		return "textreplay record was killed before it wrote any records, or is still starting"
 	}
 	if _, err := os.Stat(filepath.Join(path, "kcore_dir", "kcore")); err == nil {
 		return "perf was killed before it wrote the header"

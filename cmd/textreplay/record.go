@@ -67,8 +67,9 @@ Kernels of arm64 and powerpc record no text pokes. There it checks the kernel's 
 the kprobe events that "textreplay probes" prints, and notes their hit counters. It removes
 them at the end.
 
-It needs root, or CAP_PERFMON, CAP_BPF, CAP_SYSLOG and CAP_SYS_RAWIO. It begins with
-what it may do, and says what will be unknown and what would help.`,
+It needs root, or CAP_PERFMON, CAP_SYSLOG, CAP_SYS_ADMIN, CAP_SYS_RAWIO and
+CAP_DAC_READ_SEARCH. It begins with what it may do, and says what will be unknown and
+what would help. The exit code does not depend on that of COMMAND.`,
 		Example: `  sudo textreplay record -o rec.data -- sleep 10
   sudo textreplay record -o rec.data --follow -- sleep 10
   sudo textreplay record -o /var/lib/textreplay --max-size 500M --max-pieces 20`,
@@ -106,6 +107,9 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
 	opts.Probes = planProbes
 	opts.Warn = func(err error) { fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) }
+	if opts.Dir == "" {
+		return usagef("-o needs the name of a directory")
+	}
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
 	}
@@ -127,7 +131,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	case errors.Is(err, recorder.ErrLocked):
 		return inputError(fmt.Errorf("%w; make them smaller (-m), raise kernel.perf_event_mlock_kb, or run as root or with CAP_IPC_LOCK", err))
 	case errors.Is(err, fs.ErrPermission):
-		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or lower kernel.perf_event_paranoid", err))
+		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1", err))
 	case err != nil:
 		return outputError(err)
 	}

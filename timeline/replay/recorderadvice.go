@@ -53,7 +53,7 @@ func (rep *Report) recorderAdvice(args []string, j *recorderJournal, events []*p
 	// A recorder that has read some had the rights to read the others: these ended before,
 	// and no option helps.
 	if n := rep.BPF.Programs; n > 0 && rep.BPF.WithBytes == 0 {
-		a.change("", fmt.Sprintf("none of %d BPF programs has its code: run as root (CAP_BPF, CAP_SYS_ADMIN)", n))
+		a.change("", fmt.Sprintf("none of %d BPF programs has its code: run as root (CAP_SYS_ADMIN)", n))
 	}
 	if len(rep.Losses) > 0 {
 		pages := strconv.Itoa(rep.largerRing(options))
