@@ -313,11 +313,41 @@ func TestRecordKilled(t *testing.T) {
 			t.Errorf("moment %d: %d of the programs loaded from %d to %d have no symbol", i, missing, first, horizon)
 		}
 		x.Close()
+		if i%6 == 1 {
+			perfReadsTrimmed(t, dir)
+		}
 	}
 	if answered == 0 {
 		t.Error("no program was loaded before the horizon of any recording")
 	}
 	t.Logf("%d programs before the horizons", answered)
+}
+
+// perfReadsTrimmed checks that trim makes a recording that perf reads from one that was killed.
+func perfReadsTrimmed(t *testing.T, dir string) {
+	t.Helper()
+	whole := filepath.Join(t.TempDir(), "whole")
+	if out, err := exec.Command("textreplay", "trim", "--samples", "-i", dir, "-o", whole).CombinedOutput(); err != nil {
+		t.Errorf("trim: %v\n%s", err, out)
+		return
+	}
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		return
+	}
+	if out, err := exec.Command(perf, "report", "-i", whole, "--stats").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("KSYMBOL events:")) {
+		t.Errorf("perf report: %v\n%s", err, out)
+	}
+	out, err := exec.Command(perf, "script", "-i", whole, "--show-bpf-events").Output()
+	n := 0
+	for line := range bytes.Lines(out) {
+		if bytes.Contains(line, []byte(" flags 0x0 ")) && bytes.HasSuffix(bytes.TrimSpace(line), []byte("_"+programName)) {
+			n++
+		}
+	}
+	if births, _ := births(t, whole); err != nil || n != births {
+		t.Errorf("perf script shows %d of %d programs, %v", n, births, err)
+	}
 }
 
 // TestRecordGrows: at answers from a directory that grows, and the pages of web follow it.
