@@ -70,6 +70,7 @@ type build struct {
 	im         *Image
 	changes    []change // scratch
 	confirming []change // scratch of alive
+	longer     []change // scratch of hasMore
 	reader     reader
 	pokes      []poke    // scratch
 	cluster    []poke    // scratch
@@ -163,9 +164,9 @@ func (d *build) image() *Image {
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
 	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
-		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+2*len(d.sites)) // of two levels, each the larger by a part of a node
+		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+4*len(d.sites)) // of several levels, each the larger by a part of a node
 	}
-	d.im.states = make([]storedState, 0, (len(d.sites)+16)*stateLine)
+	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
 	d.fragments(lives, padding, written)
 	d.im.indexPages()
 	d.im.indexLives(lives)
@@ -387,7 +388,13 @@ func (d *build) isUnpatched(p *piece, f *fragment) bool {
 
 // changesOf returns what pokes do to a fragment. It is valid until the next call.
 func (d *build) changesOf(f *fragment, pokes []poke) []change {
-	changes := slices.Grow(d.changes[:0], len(pokes)) // at once: of some places there are very many
+	d.changes = d.appendChanges(d.changes[:0], f, pokes)
+	return d.changes
+}
+
+// appendChanges appends what pokes do to a fragment.
+func (d *build) appendChanges(changes []change, f *fragment, pokes []poke) []change {
+	changes = slices.Grow(changes, len(pokes)) // at once: of some places there are very many
 	for i := range pokes {
 		p := &pokes[i]
 		e := &d.edits[p.edit]
@@ -411,6 +418,5 @@ func (d *build) changesOf(f *fragment, pokes []poke) []change {
 		}
 		c.calls = e.olen == 5 && e.nlen == 5 && byte(e.oldWord) == opCALL && byte(e.newWord) == opCALL && f.size == 5
 	}
-	d.changes = changes
 	return changes
 }

@@ -26,12 +26,13 @@ type limits struct {
 	spare   int    // see spareFacts
 	shard   int    // see shardPokes
 	consume uint32 // from how many pokes on Finish gives up the log
+	chain   int    // how many pokes a chain has at least, see chain.go
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts, shard: shardPokes, consume: manyPokes}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareFacts, shard: shardPokes, consume: manyPokes, chain: leastChain}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).
@@ -401,6 +402,9 @@ type edit struct {
 	// The first eight bytes of each.
 	oldWord, newWord uint64
 }
+
+// noEdit is the number of no edit.
+const noEdit = ^uint32(0)
 
 // word returns the first eight bytes of b, or all if it has fewer, as a little-endian
 // number.

@@ -14,9 +14,10 @@ import (
 
 // history derives the versions of a fragment: one epoch for each lifetime that was
 // there, and one for each time between. They are valid until the next call.
-func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
-	changes := d.changesOf(f, w.pokesOf(p.sites))
-	c := historyBuilder{build: d, f: f, padding: p.padding, thunk: p.thunk, out: slices.Grow(d.out[:0], len(changes)+4)}
+func (d *build) history(w *fragmenter, p *piece, f *fragment) fragmentHistory {
+	pokes := w.pokesOf(p.sites)
+	c := historyBuilder{build: d, f: f, padding: p.padding, thunk: p.thunk, out: d.out[:0]}
+	var changes []change
 	var births []uint64
 	if p.text {
 		class := gapsOfText
@@ -28,8 +29,15 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 			c.pairs = d.pairs
 		}
 		c.addLocalGaps(p.lo)
-		c.alive(0, MaxTime, c.fromSnapshot(ReasonNone), changes)
+		init := c.fromSnapshot(ReasonNone)
+		from, to := c.findChain(p, &init, pokes)
+		c.ahead, c.chained = pokes[from:], to-from
+		changes = d.changesOf(f, pokes[:from])
+		c.out = slices.Grow(c.out, len(changes)+4)
+		c.alive(0, MaxTime, init, changes)
 	} else {
+		changes = d.changesOf(f, pokes)
+		c.out = slices.Grow(c.out, len(changes)+4)
 		here := w.lifetimesOver(p)
 		c.throughLifetimes(here, changes)
 		for _, l := range here {
@@ -40,7 +48,10 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) []version {
 	c.inFlight()
 	c.weave(changes)
 	d.out = c.out
-	return c.out
+	if len(c.chain) == 0 {
+		return fragmentHistory{before: c.out}
+	}
+	return fragmentHistory{c.out[:c.chainAt], c.chain, c.out[c.chainAt:]}
 }
 
 // throughLifetimes derives the history of a fragment where code comes and goes. here

@@ -81,6 +81,11 @@ type historyBuilder struct {
 
 	out []version // emitted so far, by time
 
+	ahead   []poke // behind those that were made into changes
+	chained int    // how many of them are a chain
+	chain   []poke // whose versions come before those of out[chainAt:]
+	chainAt int
+
 	early  []change // changes where nothing was known to be alive
 	stray  []change // that retired the last code at its death, and did not find it
 	made   uint64   // when the code was made that is there
@@ -204,14 +209,12 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		c.build.confirming = slices.Insert(append(c.build.confirming[:0], changes...), upToTime(changes, ch.time), ch)
 		changes = c.build.confirming
 	}
-	for i := 0; i < len(changes); i++ {
+	for i := 0; i < len(changes) || c.hasMore(&p, &changes); i++ {
 		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
-				i += n
-				p.t, p.proven = changes[i-1].time, changes[i-1].time
-				if i == len(changes) {
-					break
-				}
+				i += n - 1
+				p.t, p.proven = changes[i].time, changes[i].time
+				continue
 			}
 		}
 		ch := &changes[i]

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+
+	"github.com/textreplay/textreplay/internal/memory"
 )
 
 // The histories of two fragments do not depend on each other, so all CPUs derive them. The
@@ -83,10 +85,7 @@ type assembly struct {
 	done   int       // of how many it is known where they are in the image
 	failed bool      // a worker has panicked
 
-	// If the log is given up: the slabs that are not needed after each shard, and of how many that
-	// were given up the memory was not returned yet.
-	after [][]uint32
-	given int
+	after [][]uint32 // if the log is given up: the slabs that are not needed after each shard
 
 	growing sync.RWMutex // read-locked while tables are written to
 
@@ -136,7 +135,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 		finished = true
 	})
 	if len(a.unpatched) > 0 {
-		d.im.unpatched = d.im.store(a.unpatched, 1)
+		d.im.unpatched = d.im.store(fragmentHistory{before: a.unpatched}, nil, 1)
 	}
 	for i := range d.im.fragments {
 		if f := &d.im.fragments[i]; f.count == unpatchedCount {
@@ -148,7 +147,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 // fork returns the state of a worker: it shares with d what is only read from now on.
 func (d *build) fork() *build {
 	w := *d
-	w.changes, w.confirming, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, reader{}
+	w.changes, w.confirming, w.longer, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil, reader{}
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
@@ -169,13 +168,13 @@ func (w *build) derive(a *assembly, s *shard, r room) room {
 		switch {
 		case walk.isCrowded(&p):
 			w.textCrowded = w.textCrowded || p.text
-			f.versions = im.store([]version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}, f.size)
+			f.versions = im.store(fragmentHistory{before: []version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}}, nil, f.size)
 		case w.isUnpatched(&p, &f):
-			a.unpatchedOnce.Do(func() { a.unpatched = slices.Clone(w.history(walk, &p, &f)) })
+			a.unpatchedOnce.Do(func() { a.unpatched = slices.Clone(w.history(walk, &p, &f).before) })
 			f.count = unpatchedCount
 		default:
-			if out := w.history(walk, &p, &f); len(out) > 0 {
-				f.versions = im.store(out, f.size)
+			if h := w.history(walk, &p, &f); h.len() > 0 {
+				f.versions = im.store(h, w.edits, f.size)
 			}
 		}
 		if f.count > 0 {
@@ -308,18 +307,9 @@ func (a *assembly) planGivingUp(shards []shard) {
 // giveUp gives up the slabs that are not needed after a shard, which was appended, as were all
 // before it. So the log shrinks while the tables of the image grow.
 func (a *assembly) giveUp(k int) {
-	a.lock.Lock()
 	for _, slab := range a.after[k] {
+		memory.Discard(raw(a.log.slabs[slab]))
 		a.log.slabs[slab] = nil
-	}
-	a.given += len(a.after[k])
-	enough := a.given >= returnSlabs
-	if enough {
-		a.given = 0
-	}
-	a.lock.Unlock()
-	if enough {
-		debug.FreeOSMemory()
 	}
 }
 

@@ -209,37 +209,23 @@ type version struct {
 	state
 }
 
-// store stores the versions of a fragment of size bytes.
-func (im *tables) store(list []version, size uint32) versions {
+// store stores the versions of a fragment of size bytes. A chain's pokes are of edits.
+func (im *tables) store(list fragmentHistory, edits []edit, size uint32) versions {
 	h := versions{
 		leaf:   uint32(len(im.leaves)),
-		count:  uint32(len(list)),
+		count:  uint32(list.len()),
 		node:   uint32(len(im.nodes)),
 		states: uint32(len(im.states)),
 	}
-	own := false
-	var codes [2]stateCode // of the last two versions
-	for i := 0; i < len(list); i += leafSize {
-		im.leaves = append(im.leaves, leaf{})
-		l := &im.leaves[len(im.leaves)-1]
-		part := list[i:min(i+leafSize, len(list))]
-		for k := range part {
-			l.since[k] = part[k].since
-			n := i + k
-			if n < 2 || list[n].state != list[n-2].state { // most versions go back to the one before the last
-				codes[n%2] = im.code(h.states, part[k].state)
-				own = own || codes[n%2] == ownState
-			}
-			l.code[k] = codes[n%2]
-		}
-		for k := len(part); k < leafSize; k++ {
-			l.since[k] = MaxTime
-		}
-	}
-	if own {
+	w := leafWriter{tables: im, first: h.states}
+	w.versions(list.before)
+	w.chain(list.chain, edits)
+	w.versions(list.after)
+	w.end()
+	if w.own { // there is no chain
 		im.states = im.states[:h.states]
-		for i := range list {
-			im.states = append(im.states, storedState{state: list[i].state})
+		for i := range list.before {
+			im.states = append(im.states, storedState{state: list.before[i].state})
 		}
 	}
 	h.states += im.alignStates(h.states)
@@ -256,6 +242,76 @@ func (im *tables) store(list []version, size uint32) versions {
 		im.storeTree(h)
 	}
 	return h
+}
+
+// A leafWriter writes the leaves of one fragment.
+type leafWriter struct {
+	*tables
+	first uint32 // the first state of the fragment
+	free  int    // how many versions the newest leaf has room for
+	own   bool   // there are more states than codes
+}
+
+// room returns the newest leaf, or a new one, from its first free version on.
+func (w *leafWriter) room() (since []uint64, code []stateCode) {
+	if w.free == 0 {
+		w.leaves = append(w.leaves, leaf{})
+		w.free = leafSize
+	}
+	l := &w.leaves[len(w.leaves)-1]
+	return l.since[leafSize-w.free:], l.code[leafSize-w.free : leafSize]
+}
+
+// versions appends versions.
+func (w *leafWriter) versions(list []version) {
+	var codes [2]stateCode // of the last two
+	for i := 0; i < len(list); {
+		since, code := w.room()
+		n := min(len(list)-i, len(since))
+		for k := range n {
+			if i < 2 || list[i].state != list[i-2].state { // most go back to the one before the last
+				codes[i%2] = w.code(w.first, list[i].state)
+				w.own = w.own || codes[i%2] == ownState
+			}
+			since[k], code[k] = list[i].since, codes[i%2]
+			i++
+		}
+		w.free -= n
+	}
+}
+
+// chain appends a version for each of pokes.
+func (w *leafWriter) chain(pokes []poke, edits []edit) {
+	var now, next struct { // the edits of two pokes, which take turns in most chains
+		edit uint32
+		code stateCode
+	}
+	now.edit, next.edit = noEdit, noEdit
+	for len(pokes) > 0 {
+		since, code := w.room()
+		part := pokes[:min(len(pokes), len(since))]
+		for k := range part {
+			p := &part[k]
+			if now, next = next, now; now.edit != p.edit {
+				now.edit = p.edit
+				now.code = w.code(w.first, state{content: edits[p.edit].new, standing: Known, source: SourcePoke})
+			}
+			since[k], code[k] = p.time, now.code
+		}
+		w.free -= len(part)
+		pokes = pokes[len(part):]
+	}
+}
+
+// end marks what is left of the last leaf as behind the last version.
+func (w *leafWriter) end() {
+	if w.free == 0 {
+		return
+	}
+	since, _ := w.room()
+	for k := range since {
+		since[k] = MaxTime
+	}
 }
 
 // code returns the index of s among the states from first on. It appends s if it is not

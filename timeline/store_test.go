@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 			now += 1 + rng.Uint64N(5)
 		}
 		list[len(list)-1].since += rng.Uint64N(2) * (MaxTime - list[len(list)-1].since) // the end of time is a time too
-		h := im.store(list, size)
+		h := im.store(fragmentHistory{before: list}, nil, size)
 		if n := im.statesOf(&h); n <= stateLine && h.states%stateLine+n > stateLine {
 			t.Errorf("%+v: %d states from %d on lie in two lines", tt, n, h.states)
 		}
