@@ -43,6 +43,7 @@ const tempName = ".textreplay-"
 func temporary(dir string, create func(path string) error) (path string, err error) {
 	unfinished.Lock()
 	defer unfinished.Unlock()
+	watchSignals()
 	for range 100 {
 		path = filepath.Join(dir, fmt.Sprintf("%s%016x", tempName, rand.Uint64()))
 		if err = create(path); err == nil {
@@ -64,6 +65,7 @@ func temporary(dir string, create func(path string) error) (path string, err err
 func making(fn func() error) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()
+	watchSignals()
 	return fn()
 }
 
@@ -129,6 +131,9 @@ var caught atomic.Pointer[chan os.Signal]
 // Shells start a script's background jobs with SIGINT ignored. It ends such a program all the
 // same, as it ends perf record, because nothing else would.
 func SignalContext() (ctx context.Context, release func()) {
+	unfinished.Lock()
+	watchSignals()
+	unfinished.Unlock()
 	signal.Notify(signals, os.Interrupt)
 	ctx, stop := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 1)
@@ -143,27 +148,47 @@ func SignalContext() (ctx context.Context, release func()) {
 	return ctx, func() { caught.Store(nil); stop() }
 }
 
+// removesOnSignals says that RemoveOnSignals was called.
+var removesOnSignals atomic.Bool
+
 // RemoveOnSignals makes the signals that end a program remove its unfinished
 // outputs before they do so. Signals that the program was started to ignore, as by
-// nohup, stay ignored. It is for main, to be called once.
-func RemoveOnSignals() {
+// nohup, stay ignored. It is for main, to be called once. Before there is anything to
+// remove, signals do what they do to every Go program: most runs write no file, and to ask
+// for four signals takes a quarter of a millisecond.
+func RemoveOnSignals() { removesOnSignals.Store(true) }
+
+// watched says that watchSignals has asked for the signals. It is used with the lock of
+// unfinished.
+var watched bool
+
+// watchSignals asks for the signals that end the program, once, if the program has called
+// RemoveOnSignals. It is called with the lock of unfinished, before anything is made.
+func watchSignals() {
+	if watched || !removesOnSignals.Load() {
+		return
+	}
+	watched = true
 	for _, s := range deadly {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}
-	go func() {
-		s := <-signals
-		if ch := caught.Swap(nil); ch != nil {
-			*ch <- s
-			s = <-signals
-		}
-		// The lock is kept: nothing is made from now on, or gets its name.
-		unfinished.Lock()
-		for path := range unfinished.paths {
-			os.RemoveAll(path)
-		}
-		removeEmpty()
-		die(s)
-	}()
+	go removeOnSignal()
+}
+
+// removeOnSignal waits for a signal, removes what is not complete, and ends the program.
+func removeOnSignal() {
+	s := <-signals
+	if ch := caught.Swap(nil); ch != nil {
+		*ch <- s
+		s = <-signals
+	}
+	// The lock is kept: nothing is made from now on, or gets its name.
+	unfinished.Lock()
+	for path := range unfinished.paths {
+		os.RemoveAll(path)
+	}
+	removeEmpty()
+	die(s)
 }

@@ -351,8 +351,13 @@ func TestSignalIgnored(t *testing.T) {
 	switch os.Getenv(role) {
 	case "HUP":
 		RemoveOnSignals()
+		_, remove, err := Temp() // from now on signals are asked for
+		if err != nil {
+			panic(err)
+		}
 		fmt.Println("ready")
 		time.Sleep(100 * time.Millisecond)
+		remove()
 		os.Exit(0)
 	case "INT":
 		RemoveOnSignals()
