@@ -44,11 +44,15 @@ func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 // The same name may have many addresses (static functions of several files) and
 // the same address may have many names.
 type Kallsyms struct {
-	text []byte
+	text  []byte     // what was given to ParseKallsyms
+	later *laterFile // or the file that has it; nil if there is none
+	saved *savedTable
 
-	// Set by parse. Methods call all before they use these fields.
+	// Set by parse or taken from saved. Methods call all before they use these fields.
 	parsed  sync.Once
 	entries []entry
+	names   []byte   // what the entries' names are in
+	foreign bool     // entries and names are the memory of saved
 	modules []string // modules[0] is ""
 	bad     skipped
 
@@ -70,7 +74,7 @@ type Kallsyms struct {
 // table of 130,000 of them.
 type entry struct {
 	addr uint64
-	name uint32 // offset in text
+	name uint32 // offset in Kallsyms.names
 	mod  uint32 // index in modules
 	len  uint16 // of the name
 	typ  byte
@@ -128,6 +132,12 @@ func ParseKallsyms(text []byte) (*Kallsyms, error) {
 // all returns all entries, by address.
 func (k *Kallsyms) all() []entry {
 	k.parsed.Do(func() {
+		if k.saved != nil && k.takeSaved() {
+			return
+		}
+		if k.later != nil && k.text == nil {
+			k.text = k.later.read()
+		}
 		// The shortest line has six bytes.
 		k.entries = make([]entry, 0, min(bytes.Count(k.text, newline), len(k.text)/6+1))
 		k.parse(math.MaxInt)
@@ -137,7 +147,7 @@ func (k *Kallsyms) all() []entry {
 
 // parse makes the table, of at most most symbols.
 func (k *Kallsyms) parse(most int) {
-	k.modules = []string{""}
+	k.modules, k.names = []string{""}, k.text
 	// late has the entries that are out of address order: those of modules, and
 	// a few absolute ones.
 	var late []entry
@@ -269,7 +279,11 @@ func (k *Kallsyms) Len() int { return len(k.all()) }
 // symbols of the same address are in the order of the file.
 func (k *Kallsyms) At(i int) Symbol {
 	e := &k.all()[i]
-	return Symbol{Addr: e.addr, Type: e.typ, Name: k.name(e), Module: k.modules[e.mod]}
+	name := k.name(e)
+	if k.foreign {
+		name = strings.Clone(name) // it may be used for longer than the memory is there
+	}
+	return Symbol{Addr: e.addr, Type: e.typ, Name: name, Module: k.modules[e.mod]}
 }
 
 // All yields the symbols by index.
@@ -317,7 +331,19 @@ func (k *Kallsyms) Restricted() bool {
 	return len(entries) > 0 && entries[len(entries)-1].addr == 0
 }
 
-func (k *Kallsyms) name(e *entry) string { return alias(k.text[e.name:][:e.len]) }
+// Check returns the error of reading the file, if [Open] found the table in one and it has been
+// read since: a *[ChangedError] if the file had changed by then.
+func (k *Kallsyms) Check() error {
+	if k.later == nil {
+		return nil
+	}
+	if err := k.later.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (k *Kallsyms) name(e *entry) string { return alias(k.names[e.name:][:e.len]) }
 
 // Lookup returns all symbols of that name, by address. One of the first calls
 // builds an index.
@@ -565,6 +591,11 @@ func (k *Kallsyms) indexText() {
 // Text returns where the text of the kernel itself begins and ends: the
 // symbols _stext (or else _text) and _etext.
 func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
+	k.all()
+	if k.foreign {
+		text := &k.saved.Text
+		return text[0], text[1], text[0] < text[1]
+	}
 	var text uint64
 	for i := range k.all() {
 		e := &k.entries[i]

@@ -4,7 +4,6 @@
 package kcore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,8 +25,8 @@ type Snapshot struct {
 	bad  []error                // errors in files that are partly usable or were left out
 }
 
-// Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/kallsyms and
-// dir/modules.
+// Open opens the kcore_dir at dir: it maps dir/kcore and reads dir/modules. It opens
+// dir/kallsyms, which is read when the first symbol is asked for.
 //
 // A file that does not exist is left out; if none of the three exists the error
 // wraps [fs.ErrNotExist]. A file that exists but cannot be used at all is an
@@ -68,10 +67,9 @@ func open(dir string, usable bool) (*Snapshot, error) {
 	}
 
 	path = filepath.Join(dir, "kallsyms")
-	text, info, err := readFile(path)
-	if err == nil {
+	var info fs.FileInfo
+	if s.Kallsyms, info, err = openSymbols(path); info != nil {
 		s.stat["kallsyms"] = info
-		s.Kallsyms, err = ParseKallsyms(text)
 	}
 	if err != nil && !without(inFile(err, path)) {
 		s.Close()
@@ -79,7 +77,7 @@ func open(dir string, usable bool) (*Snapshot, error) {
 	}
 
 	path = filepath.Join(dir, "modules")
-	text, info, err = readFile(path)
+	text, info, err := readFile(path)
 	switch {
 	case err == nil:
 		s.stat["modules"] = info
@@ -105,10 +103,8 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	var text bytes.Buffer
-	text.Grow(int(min(info.Size(), 1<<30)) + bytes.MinRead)
-	_, err = text.ReadFrom(f)
-	return text.Bytes(), info, err
+	text, err := readAll(f, info)
+	return text, info, err
 }
 
 // Dir returns the directory that was opened, "" if none was.
@@ -132,12 +128,18 @@ func (s *Snapshot) Warnings() (out []error) {
 	return append(out, s.bad...)
 }
 
-// Check is [Core.Check]: the other files are not mapped.
+// Check returns the error of [Core.Check] or of [Kallsyms.Check]. The list of modules was read
+// by Open.
 func (s *Snapshot) Check() error {
-	if s.Core == nil {
-		return nil
+	if s.Core != nil {
+		if err := s.Core.Check(); err != nil {
+			return err
+		}
 	}
-	return s.Core.Check()
+	if s.Kallsyms != nil {
+		return s.Kallsyms.Check()
+	}
+	return nil
 }
 
 // Close unmaps Core. Kallsyms and Modules stay usable. Close may be called

@@ -88,7 +88,7 @@ func (im *Image) Encode() Encoded {
 	if im.unpatchedText.unpatched != nil {
 		meta.UnpatchedSegment = im.unpatchedSegment()
 	}
-	lives, names := im.savedLives()
+	lives, names := im.livesToSave()
 	return Encoded{Meta: meta, Tables: []EncodedTable{
 		tableFragments: {raw(im.fragments), sizeOf[fragment]()},
 		tableLeaves:    {raw(im.leaves), sizeOf[leaf]()},
@@ -111,8 +111,33 @@ func (im *Image) Encode() Encoded {
 // table of names, that the image was built with. Errors wrap [ErrInvalid]. Whatever the
 // tables contain, an image that DecodeImage returns never reads outside of them.
 func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
+	im, saved, err := decodeTables(e, names)
+	if err != nil {
+		return nil, err
+	}
+	if err := im.take(&e.Meta, segments); err != nil {
+		return nil, err
+	}
+	if err := im.CheckValid(); err != nil {
+		return nil, err
+	}
+	if err := im.takeLives(saved.lives, saved.names); err != nil {
+		return nil, err
+	}
+	return im, nil
+}
+
+// savedLives are the tables of lifetimes.
+type savedLives struct {
+	lives []savedLife
+	names []byte
+}
+
+// decodeTables returns an image with the tables of e in place, of which it reads nothing, and
+// those of lifetimes.
+func decodeTables(e Encoded, names Names) (*Image, savedLives, error) {
 	if len(e.Tables) != numTables {
-		return nil, invalidf("%d tables, not %d", len(e.Tables), numTables)
+		return nil, savedLives{}, invalidf("%d tables, not %d", len(e.Tables), numTables)
 	}
 	im := &Image{names: names}
 	d := tableDecoder{tables: e.Tables}
@@ -126,21 +151,8 @@ func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
 	im.pages = table[uint32](&d, tablePages)
 	im.ranks = table[rank](&d, tableRanks)
 	im.unpatchedText.unpatched = table[byte](&d, tableUnpatched)
-	lives := table[savedLife](&d, tableLives)
-	liveNames := table[byte](&d, tableNames)
-	if d.err != nil {
-		return nil, d.err
-	}
-	if err := im.take(&e.Meta, segments); err != nil {
-		return nil, err
-	}
-	if err := im.CheckValid(); err != nil {
-		return nil, err
-	}
-	if err := im.takeLives(lives, liveNames); err != nil {
-		return nil, err
-	}
-	return im, nil
+	saved := savedLives{table[savedLife](&d, tableLives), table[byte](&d, tableNames)}
+	return im, saved, d.err
 }
 
 // A tableDecoder casts tables to their types, and keeps the first error.
@@ -165,7 +177,8 @@ func table[T any](d *tableDecoder, i int) []T {
 	return out
 }
 
-func (im *Image) savedLives() (lives []savedLife, names []byte) {
+// livesToSave returns the tables of lifetimes.
+func (im *Image) livesToSave() (lives []savedLife, names []byte) {
 	for _, l := range im.lives {
 		s := savedLife{lo: l.Lo, hi: l.Hi, from: l.From, to: l.To, kind: l.Kind, ended: l.Ended,
 			program: l.Program, name: uint32(len(names)), nameLen: uint32(len(l.Name))}

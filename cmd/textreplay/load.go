@@ -35,8 +35,11 @@ func (a *app) load() (*replay.Replay, error) { return a.loadFor("", 0) }
 // surroundings, which takes a fraction of the time.
 func (a *app) loadFor(addr string, n uint64) (*replay.Replay, error) {
 	// Nearly everything that loading allocates is the image, which stays. At
-	// the usual pace the collector would scan it again and again.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	// the usual pace the collector would scan it again and again. After a single
+	// question, it would begin when the program is about to end.
+	if pace := debug.SetGCPercent(400); addr == "" {
+		defer debug.SetGCPercent(pace)
+	}
 	opts, err := a.options()
 	if err != nil {
 		return nil, err

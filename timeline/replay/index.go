@@ -17,9 +17,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -27,12 +29,16 @@ import (
 // An index is an image in a file. It holds the tables as they are in memory, so opening
 // an index takes little more than mapping the file.
 //
-//	header     magic, version, place of the directory, checksum of all between the
-//	           header and the windows, stamp of what the image was made of
-//	tables     each at a multiple of 64 bytes
-//	meta       JSON: the report and all else that is not a table
-//	directory  for each table its place, its length, and the size of an element
+//	header     magic, version, places of what follows, checksum of all between the
+//	           sections and the windows, stamp of what the image was made of
+//	sections   each at a multiple of 64 bytes: the tables of the image, JSON with the
+//	           report and all else that is not a table, the names of kallsyms
+//	sums       a checksum for each block of the sections
+//	directory  for each section its place, its length, and the size of an element
 //	windows    the in-place pokes, in blocks with a checksum each
+//
+// A block is compared with its checksum before anything in it is read. A program that asks
+// about one place ([Options.Only]) reads few of them.
 //
 // An index is only read on a machine of the same byte order and table layout, and
 // only if its stamp fits the recording. In all other cases the image is built anew.
@@ -58,12 +64,14 @@ func indexErrorf(format string, args ...any) error {
 type indexHeader struct {
 	Magic     [16]byte
 	Version   uint32
-	Checksum  uint32 // of the file from the end of the header to Windows
+	Checksum  uint32 // of the file from Sums to Windows
 	Directory uint64 // its offset; it ends at Windows
 	Windows   uint64 // offset of the windows, which are the rest of the file
 	Stamp     [sha256.Size]byte
 	Sections  uint32 // number of entries in the directory
-	_         [52]byte
+	_         [4]byte
+	Sums      uint64 // offset of the checksums of the blocks from the end of the header to here
+	_         [40]byte
 }
 
 // headerSize is the size of an indexHeader in the file, in bytes.
@@ -79,6 +87,8 @@ const (
 	sectionTrampolines        // JSON
 	sectionWindows            // checksums
 	sectionIdle               // moments that bound windows
+	sectionSymbols            // of kallsyms
+	sectionNames              // of the symbols
 	numSections
 )
 
@@ -99,6 +109,8 @@ type indexMeta struct {
 	Stretches [][3]int // of the windows
 	Slow      uint64   // of the windows
 	Windows   bool     // the file has windows
+
+	Kallsyms *kcore.EncodedKallsyms // nil: the file has no names
 }
 
 // writeIndex writes an index of r to w.
@@ -119,6 +131,12 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		windows, meta.Windows = r.windows.Encode()
 		meta.Stretches, meta.Slow = windows.Stretches, windows.Slow
 	}
+	symbols := new(kcore.EncodedKallsyms)
+	if r.kallsyms != nil {
+		if meta.Kallsyms = r.kallsyms.Encode(); meta.Kallsyms != nil {
+			symbols = meta.Kallsyms
+		}
+	}
 	text, err := json.Marshal(&meta)
 	if err != nil {
 		return err
@@ -133,6 +151,8 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		sectionTrampolines: {Data: saved, Size: 1},
 		sectionWindows:     {Data: windows.Sums, Size: 1},
 		sectionIdle:        {Data: windows.Idle, Size: 1},
+		sectionSymbols:     {Data: symbols.Symbols, Size: 1},
+		sectionNames:       {Data: symbols.Names, Size: 1},
 	}...)
 	head := indexHeader{Version: IndexVersion, Sections: uint32(len(sections)), Stamp: stamp}
 	copy(head.Magic[:], indexMagic)
@@ -141,20 +161,23 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	var pad [tableAlign]byte
 	var parts [][]byte
 	add := func(data []byte) {
-		head.Checksum = crc32.Update(head.Checksum, crc32.IEEETable, data)
-		parts = append(parts, data)
-		at += uint64(len(data))
+		parts = append(parts, data, pad[:-(at+uint64(len(data)))%tableAlign])
+		at += uint64(len(data)) + uint64(len(parts[len(parts)-1]))
 	}
 	for i := range sections {
 		t := &sections[i]
 		directory[i] = sectionEntry{at, uint64(len(t.Data)), uint64(t.Size)}
 		add(t.Data)
-		add(pad[:-at%tableAlign])
 	}
+	head.Sums = at
+	body := len(parts)
+	add(encoded(sumsOf(parts)))
 	head.Directory = at
 	add(encoded(directory))
-	add(pad[:-at%tableAlign])
 	head.Windows = at
+	for _, p := range parts[body:] {
+		head.Checksum = crc32.Update(head.Checksum, crc32.IEEETable, p)
+	}
 	parts = append(parts, windows.Pokes)
 
 	if _, err := w.Write(encoded(&head)); err != nil {
@@ -187,8 +210,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	if head.Stamp != stamp {
 		return indexErrorf("it is of another recording, or of the same before it changed")
 	}
-	body := data[headerSize:head.Windows]
-	if crc32.ChecksumIEEE(body) != head.Checksum {
+	if crc32.ChecksumIEEE(data[head.Sums:head.Windows]) != head.Checksum {
 		return indexErrorf("its checksum is wrong")
 	}
 	sections, err := sectionsOf(data, head)
@@ -196,6 +218,11 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 		return err
 	}
 	tables, own := sections[:len(sections)-numSections], sections[len(sections)-numSections:]
+	for i := range own[:sectionSymbols] {
+		if err := own[i].good(); err != nil {
+			return err
+		}
+	}
 	var meta indexMeta
 	dec := json.NewDecoder(bytes.NewReader(own[sectionMeta].Data))
 	dec.DisallowUnknownFields()
@@ -205,13 +232,10 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	if why := meta.Report.Misfit; why != "" && r.Snapshot != nil {
 		r.leaveOut(errors.New(why), *opts)
 	}
-	var table timeline.Names
-	if r.kallsyms != nil {
-		table = names{r.kallsyms}
-	}
-	im, err := timeline.DecodeImage(timeline.Encoded{Tables: tables, Meta: meta.Image}, r.segments(), table)
+	r.useNames(meta.Kallsyms, &own[sectionSymbols], &own[sectionNames])
+	im, err := r.readImage(tables, meta.Image, opts)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrIndex, err)
+		return err
 	}
 	var windows *timeline.EncodedWindows
 	if meta.Windows {
@@ -233,6 +257,56 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	return nil
 }
 
+// useNames lets kallsyms use the names in an index. They are compared with their checksums when the
+// first name is asked for. Otherwise kallsyms is read.
+func (r *Replay) useNames(e *kcore.EncodedKallsyms, symbols, text *section) {
+	if r.kallsyms == nil || e == nil {
+		return
+	}
+	e.Symbols, e.Names = symbols.Data, text.Data
+	r.releaseNames = r.kallsyms.Use(e, func() bool { return symbols.good() == nil && text.good() == nil })
+}
+
+// readImage makes an image of the tables in an index. If opts.Only restricts it, only what it
+// needs is read. Errors wrap ErrIndex.
+func (r *Replay) readImage(sections []section, meta timeline.EncodedMeta, opts *Options) (*timeline.Image, error) {
+	e := timeline.Encoded{Meta: meta}
+	for i := range sections {
+		e.Tables = append(e.Tables, sections[i].EncodedTable)
+	}
+	var table timeline.Names
+	if r.kallsyms != nil {
+		table = names{r.kallsyms}
+	}
+	fail := func(err error) (*timeline.Image, error) {
+		if !errors.Is(err, ErrIndex) {
+			err = fmt.Errorf("%w: %w", ErrIndex, err)
+		}
+		return nil, err
+	}
+	if opts.Only != nil {
+		if only := opts.Only(r.kallsyms); only != nil {
+			im, err := timeline.DecodePart(e, r.segments(), table, only, func(i, from, to int) error { return sections[i].check(from, to) })
+			if err == nil {
+				return im, nil
+			}
+			if !errors.Is(err, timeline.ErrWhole) {
+				return fail(err)
+			}
+		}
+	}
+	for i := range sections {
+		if err := sections[i].good(); err != nil {
+			return nil, err
+		}
+	}
+	im, err := timeline.DecodeImage(e, r.segments(), table)
+	if err != nil {
+		return fail(err)
+	}
+	return im, nil
+}
+
 // headerOf returns the header of an index and checks that its offsets are inside data.
 func headerOf(data []byte) (*indexHeader, error) {
 	if len(data) < headerSize {
@@ -249,25 +323,30 @@ func headerOf(data []byte) (*indexHeader, error) {
 		return nil, indexErrorf("it is of version %d, this is %d", h.Version, IndexVersion)
 	}
 	need := uint64(h.Sections) * uint64(binary.Size(sectionEntry{}))
-	if h.Sections < numSections || h.Directory < headerSize || h.Windows > uint64(len(data)) || h.Windows < need ||
-		h.Directory > h.Windows-need || h.Directory%tableAlign != 0 {
+	if h.Sections < numSections || h.Sums < headerSize || h.Sums > h.Directory || h.Windows > uint64(len(data)) || h.Windows < need ||
+		h.Directory > h.Windows-need || h.Directory%tableAlign != 0 || (h.Directory-h.Sums)/4 < (h.Sums-headerSize+sumBlock-1)/sumBlock {
 		return nil, indexErrorf("it is cut off")
 	}
 	return &h, nil
 }
 
 // sectionsOf returns the sections in the directory. They share data's memory.
-func sectionsOf(data []byte, h *indexHeader) ([]timeline.EncodedTable, error) {
+func sectionsOf(data []byte, h *indexHeader) ([]section, error) {
 	directory := make([]sectionEntry, h.Sections)
 	if _, err := binary.Decode(data[h.Directory:h.Windows], binary.LittleEndian, directory); err != nil {
 		return nil, indexErrorf("its directory cannot be read: %v", err)
 	}
-	out := make([]timeline.EncodedTable, len(directory))
+	n := (int(h.Sums) - headerSize + sumBlock - 1) / sumBlock
+	body := &indexBody{data: data[headerSize:h.Sums], sums: make([]uint32, n), good: make([]atomic.Bool, n)}
+	if _, err := binary.Decode(data[h.Sums:h.Directory], binary.LittleEndian, body.sums); err != nil {
+		return nil, indexErrorf("its checksums cannot be read: %v", err)
+	}
+	out := make([]section, len(directory))
 	for i, e := range directory {
-		if e.Offset > h.Directory || e.Len > h.Directory-e.Offset || e.Offset%tableAlign != 0 || e.Size == 0 || e.Size > e.Len && e.Len > 0 || e.Len%e.Size != 0 {
+		if e.Offset < headerSize || e.Offset > h.Sums || e.Len > h.Sums-e.Offset || e.Offset%tableAlign != 0 || e.Size == 0 || e.Size > e.Len && e.Len > 0 || e.Len%e.Size != 0 {
 			return nil, indexErrorf("section %d is not where it should be", i)
 		}
-		out[i] = timeline.EncodedTable{Data: data[e.Offset:][:e.Len], Size: int(e.Size)}
+		out[i] = section{timeline.EncodedTable{Data: data[e.Offset:][:e.Len], Size: int(e.Size)}, int(e.Offset) - headerSize, body}
 	}
 	return out, nil
 }
@@ -356,10 +435,19 @@ func (r *Replay) loadIndex(opts *Options) error {
 		err = Guard(func() error { return r.readIndex(f.Data, r.stamp, opts) })
 	}
 	if err != nil {
+		r.releaseIndex()
 		return errors.Join(err, f.Close())
 	}
 	r.indexFile = f
 	return nil
+}
+
+// releaseIndex ends the use of the index's memory by kallsyms, which stays usable.
+func (r *Replay) releaseIndex() {
+	if r.releaseNames != nil {
+		r.releaseNames()
+		r.releaseNames = nil
+	}
 }
 
 // badTrampoline reports whether a saved trampoline is impossible.

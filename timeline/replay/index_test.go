@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
@@ -152,6 +153,99 @@ func TestIndex(t *testing.T) {
 				t.Errorf("conflicts %v, symbols %v, changes %v: each must be equal", conflicts, symbols, changes)
 			}
 		})
+	}
+}
+
+// TestIndexNear: an image for one question from an index gives the same answers as the whole image,
+// and none outside of it.
+func TestIndexNear(t *testing.T) {
+	for _, name := range []string{"small", "rich", "lossy", "hotplug", "modfull", "smalldup", "storm", "thunks", "uponline", "s390x"} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Index: filepath.Join(t.TempDir(), "index"), SaveIndex: true}
+			whole := loadWith(t, testRecording(name), opts)
+			rng := rand.New(rand.NewPCG(1, 2))
+			list := places(whole.Image, 400)
+			parts := 0
+			for range 40 {
+				addr := list[rng.IntN(len(list))].addr
+				opts.Only = func(k *kcore.Kallsyms) []timeline.Range { return Near(k, fmt.Sprintf("%#x", addr), 32) }
+				only := Near(whole.kallsyms, fmt.Sprintf("%#x", addr), 32)
+				near := loadWith(t, testRecording(name), opts)
+				if s := near.Index(); !s.Used {
+					t.Fatalf("%+v", s)
+				}
+				if err := near.Image.CheckValid(); err != nil {
+					t.Fatal(err)
+				}
+				if outside := near.Image.At(0).Read(addr^1<<40, make([]byte, 1)); outside.Reason == timeline.OutsideImage {
+					parts++
+					if only == nil || outside.Standing != timeline.Unknown {
+						t.Fatalf("%#x: %+v outside of %v", addr, outside, only)
+					}
+				}
+				sameAnswers(t, whole, near, addr, rng)
+				near.Close()
+			}
+			if parts == 0 {
+				t.Error("no image was a part")
+			}
+		})
+	}
+}
+
+// sameAnswers compares what two replays say of some bytes at addr.
+func sameAnswers(t *testing.T, whole, near *Replay, addr uint64, rng *rand.Rand) {
+	t.Helper()
+	var x, y [32]byte
+	for range 60 {
+		at := rng.Uint64N(whole.Report.Horizon + 1e9)
+		want, got := whole.Image.At(at).Read(addr, x[:]), near.Image.At(at).Read(addr, y[:])
+		if want != got || x != y {
+			t.Fatalf("%#x at %d: %+v %x, want %+v %x", addr, at, got, y, want, x)
+		}
+		var spans [2][]timeline.Span
+		for i, r := range []*Replay{whole, near} {
+			for s := range r.Image.At(at).Spans(addr, 32) {
+				spans[i] = append(spans[i], s)
+			}
+		}
+		if diff := cmp.Diff(spans[0], spans[1]); diff != "" {
+			t.Fatalf("%#x at %d: spans\n%s", addr, at, diff)
+		}
+		s1, ok1 := whole.Image.At(at).Symbol(addr)
+		s2, ok2 := near.Image.At(at).Symbol(addr)
+		if s1 != s2 || ok1 != ok2 {
+			t.Fatalf("%#x at %d: %v, want %v", addr, at, s2, s1)
+		}
+		if diff := cmp.Diff(whole.Windows().At(addr, 8, at), near.Windows().At(addr, 8, at)); diff != "" {
+			t.Fatalf("%#x at %d: windows\n%s", addr, at, diff)
+		}
+		v1, ok1 := whole.TrampolineAt(addr, at)
+		v2, ok2 := near.TrampolineAt(addr, at)
+		if diff := cmp.Diff(v1, v2); diff != "" || ok1 != ok2 {
+			t.Fatalf("%#x at %d: trampolines\n%s", addr, at, diff)
+		}
+	}
+}
+
+// TestIndexNames: the names in an index are those of kallsyms, also after the index is closed.
+func TestIndexNames(t *testing.T) {
+	all := func(r *Replay) (out []kcore.Symbol) {
+		for _, s := range r.Kallsyms().All() {
+			out = append(out, s)
+		}
+		return out
+	}
+	for _, name := range []string{"small", "rich", "storm", "arm64", "ppc64le", "s390x"} {
+		made, used := indexed(t, testRecording(name), Options{})
+		want := all(made)
+		if got := all(used); len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d symbols, want %d", name, len(got), len(want))
+		}
+		used.Close()
+		if got := all(used); !slices.Equal(got, want) {
+			t.Errorf("%s, closed: %d symbols, want %d", name, len(got), len(want))
+		}
 	}
 }
 
@@ -576,8 +670,12 @@ func TestIndexDamage(t *testing.T) {
 	pokes := made.Windows()
 	inBatches := batches(pokes)
 	poked := places(made.Image, 500)
+	symbols, err := os.ReadFile(filepath.Join(path, "kcore_dir", "kallsyms"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
-	used := 0
+	used, parts := 0, 0
 	for range 300 {
 		data := bytes.Clone(whole)
 		if at := rng.IntN(len(data)); rng.IntN(4) == 0 {
@@ -585,14 +683,41 @@ func TestIndexDamage(t *testing.T) {
 		} else {
 			data[at] ^= 1 << rng.IntN(8)
 		}
-		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
+		// Kallsyms that has parsed nothing uses the names in the index.
+		k, err := kcore.ParseKallsyms(symbols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: k, scan: made.scan, arch: made.arch}
+		near, ranges := poked[rng.IntN(len(poked))], []timeline.Range(nil)
+		only := Options{Only: func(k *kcore.Kallsyms) []timeline.Range {
+			ranges = Near(k, fmt.Sprintf("%#x", near.addr), 16)
+			return ranges
+		}}
+		if err := r.readIndex(data, stamp, &only); err == nil && ranges != nil {
+			parts++
+			var x, y [16]byte
+			want, got := made.Image.At(near.time).Read(near.addr, x[:]), r.Image.At(near.time).Read(near.addr, y[:])
+			if want != got || x != y {
+				t.Fatalf("%#x at %d: %+v, want %+v", near.addr, near.time, got, want)
+			}
+		}
+		if k.Len() != made.kallsyms.Len() {
+			t.Fatalf("%d symbols, not %d", k.Len(), made.kallsyms.Len())
+		}
+		for i, s := range made.kallsyms.All() {
+			if k.At(i) != s {
+				t.Fatalf("%+v, want %+v", k.At(i), s)
+			}
+		}
+		r = &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
 		if err := r.readIndex(data, stamp, &Options{}); err != nil {
 			if !errors.Is(err, ErrIndex) {
 				t.Errorf("%v is no ErrIndex", err)
 			}
 			continue
 		}
-		used++ // the damage is in the windows, or in an unused part
+		used++ // the damage is in the windows, the names or in an unused part
 		for range 20 {
 			p := poked[rng.IntN(len(poked))]
 			if diff := cmp.Diff(pokes.At(p.addr, 5, p.time), r.Windows().At(p.addr, 5, p.time)); diff != "" {
@@ -605,6 +730,9 @@ func TestIndexDamage(t *testing.T) {
 	}
 	if used == 0 || used == 300 {
 		t.Errorf("%d of 300 damaged indexes used", used)
+	}
+	if parts <= used {
+		t.Errorf("%d of 300 damaged indexes used for one question, %d for all", parts, used)
 	}
 }
 
@@ -654,6 +782,10 @@ func FuzzIndex(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	symbols, err := os.ReadFile(filepath.Join(path, "kcore_dir", "kallsyms"))
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(uint32(0), []byte{})
 	f.Add(uint32(16), []byte{2})
 	f.Add(uint32(130), []byte{0xff, 0xff, 0xff})
@@ -671,13 +803,39 @@ func FuzzIndex(f *testing.F) {
 				}
 			}
 		}
-		if h, err := headerOf(data); err == nil {
-			sum := crc32.ChecksumIEEE(data[headerSize:h.Windows])
-			binary.LittleEndian.PutUint32(data[20:], sum)
-			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: made.kallsyms, scan: made.scan, arch: made.arch}
-			if err := r.readIndex(data, made.stamp, &Options{}); err != nil && !errors.Is(err, ErrIndex) {
+		// Nothing outside of the index is read either if all checksums are right.
+		h, err := headerOf(data)
+		if err != nil {
+			return
+		}
+		for i, sum := range sumsOf([][]byte{data[headerSize:h.Sums]}) {
+			binary.LittleEndian.PutUint32(data[int(h.Sums)+4*i:], sum)
+		}
+		binary.LittleEndian.PutUint32(data[20:], crc32.ChecksumIEEE(data[h.Sums:h.Windows]))
+		for _, only := range []func(k *kcore.Kallsyms) []timeline.Range{nil, func(k *kcore.Kallsyms) []timeline.Range {
+			textLo, textHi := made.Image.Text()
+			return []timeline.Range{{Lo: textLo + uint64(at), Hi: textLo + uint64(at) + 4096}, {Lo: textHi - 4096, Hi: textHi + 4096}}
+		}} {
+			k, err := kcore.ParseKallsyms(symbols)
+			if err != nil {
 				t.Fatal(err)
 			}
+			r := &Replay{Recording: made.Recording, Snapshot: made.Snapshot, kallsyms: k, scan: made.scan, arch: made.arch}
+			if err := r.readIndex(data, made.stamp, &Options{Only: only}); err != nil {
+				if !errors.Is(err, ErrIndex) {
+					t.Fatal(err)
+				}
+				continue
+			}
+			for _, p := range places(made.Image, 100) {
+				var x [16]byte
+				r.Image.At(p.time).Read(p.addr, x[:])
+				for range r.Image.At(p.time).Spans(p.addr, 16) {
+				}
+				r.Image.At(p.time).Symbol(p.addr)
+				k.Find(p.addr)
+			}
+			k.Lookup("schedule")
 		}
 	})
 }

@@ -120,6 +120,7 @@ type Replay struct {
 	givenModules  []kcore.Module           // of Options.Modules
 	savedWindows  *timeline.EncodedWindows // of the index
 	indexFile     *mapfile.File
+	releaseNames  func() // ends that kallsyms uses the names in the index; nil if it does not
 
 	explicit    []timeline.ExplicitWindow
 	windows     *timeline.Windows
@@ -140,6 +141,7 @@ type Replay struct {
 // Close unmaps the recording, its snapshots and the index. The image must not be
 // used afterwards.
 func (r *Replay) Close() error {
+	r.releaseIndex()
 	err := r.closeCopies()
 	if r.indexFile != nil {
 		err = errors.Join(err, r.indexFile.Close())
