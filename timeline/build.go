@@ -258,15 +258,18 @@ func (d *build) sortPokes() {
 		return
 	}
 	apart := max(d.skew, min(d.Builder.maxSkew, assumedSkew))
+	calm := len(d.gaps[gapsOfText].between(b.first, later(b.horizon, 1))) == 0
 	for i, order := range d.orders {
 		if seen && order == examined {
 			d.jumble(d.irregular[uint32(i)], true)
 		}
-		// Of more than two changes each of which finds what the one before it left, no two are
-		// undecided.
-		if order == examined || b.sites[i].pokes == 2 {
-			d.undecided(d.of(uint32(i)), apart)
+		s := &b.sites[i]
+		// Of more than two changes of kernel text each of which finds what the one before it left,
+		// with no gap between, no two are undecided.
+		if calm && order != examined && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi {
+			continue
 		}
+		d.undecided(d.of(uint32(i)), apart)
 	}
 }
 

@@ -942,7 +942,8 @@ func (m *model) undecided(list []*made) {
 			continue
 		}
 		exchanged := bytes.Equal(q.New[:n], p.Old[:n]) && !bytes.Equal(q.New[:n], p.New[:n])
-		if exchanged && m.found(before, q, n) <= m.found(before, p, n) && m.left(p, after, n) <= m.left(q, after, n) {
+		if exchanged && (m.found(before, q, n) != broken || m.found(before, p, n) == broken) &&
+			(m.left(p, after, n) != broken || m.left(q, after, n) == broken) {
 			p.rivals = []*made{p, q}
 			q.rivals = p.rivals
 		}

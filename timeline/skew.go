@@ -388,8 +388,9 @@ func (d *build) jumble(list []poke, differ bool) {
 }
 
 // undecided finds neighbours by several CPUs, not more than apart nanoseconds from one another,
-// that fit in the other order as well: there the links at both ends are lost, or fit too. Which of
-// the two came first is then not known.
+// that may have come in the other order as well: that breaks no link at either end that theirs does
+// not. Where a change may have been lost, or other code may have been there, that they fit proves
+// nothing. Which of the two came first is then not known.
 //
 //	lost   ░░░░░░░                  ░░░░░░░
 //	recorded         A > B   B > A                        A, B, A
@@ -405,11 +406,15 @@ func (d *build) undecided(list []poke, apart uint64) {
 		if !bytes.Equal(d.newOf(q)[:n], d.oldOf(p)[:n]) || bytes.Equal(d.newOf(q)[:n], d.newOf(p)[:n]) {
 			continue
 		}
-		if d.found(list, k, q, n) <= d.found(list, k, p, n) && d.left(list, k+2, p, n) <= d.left(list, k+2, q, n) {
-			d.rival(*p, *q)
+		if breaks(d.found(list, k, q, n), d.found(list, k, p, n)) || breaks(d.left(list, k+2, p, n), d.left(list, k+2, q, n)) {
+			continue
 		}
+		d.rival(*p, *q)
 	}
 }
+
+// breaks reports whether exchanging two changes breaks a link: from was to now.
+func breaks(now, was link) bool { return now == linkBroken && was != linkBroken }
 
 // severalCPUs returns how many bytes the pokes list[lo:hi] all replace, if several CPUs
 // recorded them, or 0.
