@@ -10,7 +10,7 @@ import (
 )
 
 // ErrWhole is returned by [DecodePart] if only the whole image can be decoded.
-var ErrWhole = errors.New("timeline: facts contradict each other there: the whole image is needed")
+var ErrWhole = errors.New("timeline: the whole image is needed")
 
 // DecodePart is [DecodeImage] for the addresses in ranges, as if [Builder.Only] had named them.
 // It reads only what the answers for these addresses need. Before it reads bytes of a table it
@@ -123,8 +123,8 @@ func (p *partDecoder) versions(v *versions, size uint32) {
 			return
 		case s.content <= maxContent && size > 0:
 			p.need(tableArena, int(s.content), int(size), 1)
-		case s.content <= maxContent:
-			p.err = invalidf("text that was never poked has a content of its own")
+		case s.content <= maxContent: // of fragments whose size is not known here
+			p.err = ErrWhole
 			return
 		}
 	}

@@ -78,7 +78,7 @@ func benchAll(storm string, runs int) error {
 	}
 	fmt.Printf("%s, %s/%s, %d CPUs; CPU time, the least of %d runs\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runs)
 	fmt.Printf("%-46s %-14s %-34s %8s %8s\n", "", "textreplay", "yardstick", "ratio", "bound")
-	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.asking, b.exporting} {
+	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.starting, b.asking, b.exporting} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -144,8 +144,11 @@ func (b *allBench) figures(args ...string) (map[string]float64, error) {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
-func secondsOf(s float64) string     { return fmt.Sprintf("%.4f s", s) }
-func nanoseconds(ns float64) string  { return fmt.Sprintf("%.1f ns", ns) }
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
+}
+func secondsOf(s float64) string    { return fmt.Sprintf("%.4f s", s) }
+func nanoseconds(ns float64) string { return fmt.Sprintf("%.1f ns", ns) }
 
 // building: images of pokes, and the index.
 func (b *allBench) building() error {
@@ -313,6 +316,38 @@ func (b *allBench) reading() error {
 	return nil
 }
 
+// starting: processes that do nearly nothing, beside a Go program that prints a line.
+func (b *allBench) starting() error {
+	line, err := build(b.dir, "line", "./internal/bench/yardstick/line")
+	if err != nil {
+		return err
+	}
+	const runs = 50 // some milliseconds each
+	theirs, err := leastCPU(runs, line)
+	if err != nil {
+		return err
+	}
+	ours, err := leastCPU(runs, b.textreplay, "version")
+	if err != nil {
+		return err
+	}
+	b.row("textreplay version", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 5)
+	if b.storm == "" {
+		return nil
+	}
+	index := filepath.Join(b.dir, "start.index")
+	defer os.Remove(index)
+	at := []string{b.textreplay, "-i", b.storm, "--index", index, "at", "vfs_read", "50%"}
+	if err := exec.Command(at[0], at[1:]...).Run(); err != nil {
+		return err
+	}
+	if ours, err = leastCPU(runs, at...); err != nil {
+		return err
+	}
+	b.row("textreplay at, storm, with a saved index", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 10)
+	return nil
+}
+
 // asking: whole processes of the command.
 func (b *allBench) asking() error {
 	if b.storm == "" || b.perf == "" {
@@ -336,7 +371,7 @@ func (b *allBench) asking() error {
 	for _, q := range []struct {
 		what, index string
 		bound       float64
-	}{{"textreplay at, storm", "never", 1. / 20}, {"the same with a saved index", index, 1. / 100}} {
+	}{{"textreplay at, storm", "never", 1. / 20}, {"the same with a saved index", index, 1. / 150}} {
 		ours, err := b.process(b.textreplay, "-i", b.storm, "--index", q.index, "at", "vfs_read", "50%")
 		if err != nil {
 			return err

@@ -18,10 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildCommand builds the command in dir, without cgo as releases are, and returns its path.
-func buildCommand(dir string) (string, error) {
-	path := filepath.Join(dir, "textreplay")
-	build := exec.Command("go", "build", "-o", path, "./cmd/textreplay")
+// buildCommand builds the command in dir, and returns its path.
+func buildCommand(dir string) (string, error) { return build(dir, "textreplay", "./cmd/textreplay") }
+
+// build builds a program in dir, without cgo and without debug information, as releases are, and
+// returns its path.
+func build(dir, name, from string) (string, error) {
+	path := filepath.Join(dir, name)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, from)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
