@@ -53,6 +53,11 @@ type Kallsyms struct {
 	entries []entry
 	names   []byte   // what the entries' names are in
 	foreign bool     // entries and names are the memory of saved
+	copied  struct { // names, if they are foreign
+		asked count
+		once  sync.Once
+		names []byte
+	}
 	modules []string // modules[0] is ""
 	bad     skipped
 
@@ -279,11 +284,7 @@ func (k *Kallsyms) Len() int { return len(k.all()) }
 // symbols of the same address are in the order of the file.
 func (k *Kallsyms) At(i int) Symbol {
 	e := &k.all()[i]
-	name := k.name(e)
-	if k.foreign {
-		name = strings.Clone(name) // it may be used for longer than the memory is there
-	}
-	return Symbol{Addr: e.addr, Type: e.typ, Name: name, Module: k.modules[e.mod]}
+	return Symbol{Addr: e.addr, Type: e.typ, Name: k.ownName(e), Module: k.modules[e.mod]}
 }
 
 // All yields the symbols by index.

@@ -4,6 +4,8 @@
 package kcore
 
 import (
+	"bytes"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -72,10 +74,27 @@ func (k *Kallsyms) Use(e *EncodedKallsyms, good func() bool) (release func()) {
 		k.saved = nil
 		if k.foreign {
 			k.entries, k.names, k.modules, k.foreign, k.parsed = nil, nil, nil, false, sync.Once{}
+			k.copied.once, k.copied.names = sync.Once{}, nil
 			k.byAddr.once, k.byAddr.text = sync.Once{}, nil
 			k.byName.once, k.byName.head, k.byName.next = sync.Once{}, nil, nil
 		}
 	}
+}
+
+// fewNames is how many names are copied one by one. After that, all are copied at once.
+const fewNames = 1024
+
+// ownName returns the name of e in memory that stays after release.
+func (k *Kallsyms) ownName(e *entry) string {
+	if !k.foreign {
+		return k.name(e)
+	}
+	c := &k.copied
+	if c.asked.first(fewNames) {
+		return strings.Clone(k.name(e))
+	}
+	c.once.Do(func() { c.names = bytes.Clone(k.names) })
+	return alias(c.names[e.name:][:e.len])
 }
 
 // takeSaved takes the table from saved, and reports whether it could.

@@ -29,46 +29,53 @@ func copied(e *EncodedKallsyms) *EncodedKallsyms {
 }
 
 // TestKallsymsSaved: a saved table gives the answers of its text, and names that stay when its
-// memory does not.
+// memory does not: the first ones, and those after all names were copied.
 func TestKallsymsSaved(t *testing.T) {
-	for _, file := range []string{"x86_64.kallsyms", "arm64.kallsyms"} {
-		k := openKallsyms(t, file)
-		e := k.Encode()
-		if e == nil || !cmp.Equal(e, openKallsyms(t, file).Encode()) {
-			t.Fatalf("%s: encoded differently each time", file)
+	for _, asked := range []int32{0, fewNames} {
+		for _, file := range []string{"x86_64.kallsyms", "arm64.kallsyms"} {
+			t.Run(fmt.Sprint(file, " after ", asked), func(t *testing.T) { testSaved(t, file, asked) })
 		}
-		saved := copied(e)
-		used := parseKallsyms(t, string(k.text))
-		release := used.Use(saved, always)
-		all := symbols(used)
-		if diff := cmp.Diff(symbols(k), all); diff != "" {
-			t.Fatalf("%s:\n%s", file, diff)
+	}
+}
+
+func testSaved(t *testing.T, file string, asked int32) {
+	k := openKallsyms(t, file)
+	e := k.Encode()
+	if e == nil || !cmp.Equal(e, openKallsyms(t, file).Encode()) {
+		t.Fatal("encoded differently each time")
+	}
+	saved := copied(e)
+	used := parseKallsyms(t, string(k.text))
+	release := used.Use(saved, always)
+	used.copied.asked.n.Store(asked)
+	all := symbols(used)
+	if diff := cmp.Diff(symbols(k), all); diff != "" {
+		t.Fatalf("%s:\n%s", file, diff)
+	}
+	if !used.foreign {
+		t.Fatalf("%s: the saved table was not used", file)
+	}
+	lo, hi, ok := k.Text()
+	if l, h, o := used.Text(); l != lo || h != hi || o != ok {
+		t.Errorf("%s: text %#x, %#x, %v; want %#x, %#x, %v", file, l, h, o, lo, hi, ok)
+	}
+	for _, s := range symbols(k) {
+		if diff := cmp.Diff(k.Lookup(s.Name), used.Lookup(s.Name)); diff != "" {
+			t.Fatalf("%s: %s\n%s", file, s.Name, diff)
 		}
-		if !used.foreign {
-			t.Fatalf("%s: the saved table was not used", file)
+		want, size, found := k.Find(s.Addr + 1)
+		if got, n, ok := used.Find(s.Addr + 1); got != want || n != size || ok != found {
+			t.Fatalf("%s: %#x: %+v, want %+v", file, s.Addr, got, want)
 		}
-		lo, hi, ok := k.Text()
-		if l, h, o := used.Text(); l != lo || h != hi || o != ok {
-			t.Errorf("%s: text %#x, %#x, %v; want %#x, %#x, %v", file, l, h, o, lo, hi, ok)
-		}
-		for _, s := range symbols(k) {
-			if diff := cmp.Diff(k.Lookup(s.Name), used.Lookup(s.Name)); diff != "" {
-				t.Fatalf("%s: %s\n%s", file, s.Name, diff)
-			}
-			want, size, found := k.Find(s.Addr + 1)
-			if got, n, ok := used.Find(s.Addr + 1); got != want || n != size || ok != found {
-				t.Fatalf("%s: %#x: %+v, want %+v", file, s.Addr, got, want)
-			}
-		}
-		release()
-		clear(saved.Symbols)
-		clear(saved.Names)
-		if diff := cmp.Diff(symbols(k), all); diff != "" {
-			t.Fatalf("%s, names from before the release:\n%s", file, diff)
-		}
-		if diff := cmp.Diff(symbols(k), symbols(used)); diff != "" || used.foreign {
-			t.Fatalf("%s, after the release:\n%s", file, diff)
-		}
+	}
+	release()
+	clear(saved.Symbols)
+	clear(saved.Names)
+	if diff := cmp.Diff(symbols(k), all); diff != "" {
+		t.Fatalf("%s, names from before the release:\n%s", file, diff)
+	}
+	if diff := cmp.Diff(symbols(k), symbols(used)); diff != "" || used.foreign {
+		t.Fatalf("%s, after the release:\n%s", file, diff)
 	}
 }
 
