@@ -234,18 +234,18 @@ func (s *scan) recordedUntil() uint64 {
 	least := timeline.MaxTime
 	for _, b := range s.buffers {
 		if b.takes&takesPokes != 0 {
-			least = min(least, s.complete(b, rounds), s.listened(b.cpu))
+			least = min(least, s.complete(b, rounds))
 		}
 	}
 	if least == timeline.MaxTime { // no buffer takes pokes
 		for _, b := range s.buffers {
-			least = min(least, s.complete(b, rounds), s.listened(b.cpu))
+			least = min(least, s.complete(b, rounds))
 		}
 	}
 	if least == timeline.MaxTime {
 		return rounds
 	}
-	return least
+	return min(least, s.missing(least))
 }
 
 // rounds returns the time that the FINISHED_ROUND records guarantee. When a file has two

@@ -166,8 +166,10 @@ type ending struct {
 	content []byte // of its last record
 	time    uint64 // of that record, or of another event's copy of it
 	// missed is set if another event has a record after it that is not a copy of it: perf had
-	// disabled the chosen event, and not yet the other one (rule listening).
+	// disabled the chosen event, and not yet the other one (rule listening). at is the time of
+	// that record.
 	missed bool
+	at     uint64
 }
 
 // An endingKey names the ending of one kind on one CPU.
@@ -193,7 +195,7 @@ func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
 			}
 			s.endings[key] = e
 		}
-		*e = ending{append(e.content[:0], content...), t, false}
+		*e = ending{content: append(e.content[:0], content...), time: t}
 		return
 	}
 	if e == nil || e.missed {
@@ -202,7 +204,7 @@ func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
 	if n := min(len(content), len(e.content)); bytes.Equal(content[:n], e.content[:n]) {
 		e.time = max(e.time, t)
 	} else {
-		e.missed = true
+		e.missed, e.at = true, t
 	}
 }
 
@@ -210,7 +212,7 @@ func (s *scan) seeEnding(ch *channel, kind kinds, t uint64, content []byte) {
 func (s *scan) forkedEndings() map[endingKey]*ending {
 	c := make(map[endingKey]*ending, len(s.endings))
 	for key, e := range s.endings {
-		c[key] = &ending{bytes.Clone(e.content), e.time, e.missed}
+		c[key] = &ending{bytes.Clone(e.content), e.time, e.missed, e.at}
 	}
 	return c
 }
@@ -220,16 +222,17 @@ func contentOf(rec *perfdata.Record, id *perfdata.SampleID) []byte {
 	return rec.Raw[8 : len(rec.Raw)-min(len(rec.Raw)-8, trailerSize(id))]
 }
 
-// listened returns the time up to which the chosen events of a CPU certainly took all
-// records, if a record that they missed shows that perf has disabled one of them, or MaxTime.
-func (s *scan) listened(cpu int64) uint64 {
-	t := timeline.MaxTime
-	for _, kind := range duplicated {
-		if e := s.endings[endingKey{cpu, kind}]; e != nil && e.missed {
-			t = min(t, e.time-1) // what was missed may have the same time
+// missing returns the time up to which the chosen events of all CPUs certainly took all records, if
+// one of them misses a record of time t or earlier, or MaxTime. Then perf had disabled it, or it
+// continued in another file, which has that record.
+func (s *scan) missing(t uint64) uint64 {
+	until := timeline.MaxTime
+	for _, e := range s.endings {
+		if e.missed && e.at <= t {
+			until = min(until, e.time-1) // what was missed may have the same time
 		}
 	}
-	return t
+	return until
 }
 
 // A deafError reports a chosen event that took no records on a CPU, although another

@@ -69,7 +69,7 @@ func (s *scan) begin() uint64 {
 // recorded, in a recording that ends cleanly. That is the time of the newest record of
 // the lowest CPU. It ignores CPUs that fell silent, see silence. If another event of that CPU
 // has a later record of what the chosen one takes, the chosen one was disabled first; see
-// listened.
+// missing.
 func (s *scan) lastCertain() uint64 {
 	if s.journal != nil && s.journal.ended != 0 {
 		return s.journal.ended
@@ -80,7 +80,8 @@ func (s *scan) lastCertain() uint64 {
 	}
 	side, last := s.lastListening(lowest)
 	// A side-band record may come after newer samples, see ringBuffer.side.
-	return min(max(side, last-min(last, lateRecord)), s.listened(lowest.cpu))
+	t := max(side, last-min(last, lateRecord))
+	return min(t, s.missing(t))
 }
 
 // lastListening returns the times of the newest side-band record and of the newest record in b

@@ -23,6 +23,17 @@ func TestListening(t *testing.T) {
 	const second = 1_000_000_000
 	disabled := perfdata.FlagDisabled
 	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
+	missedOn1 := func(w *tape, last uint64) { // CPU 0 records until last
+		w.events[1].attr.Flags |= everything
+		w.ticks(100, 400)
+		flip(w)
+		w.poke(20, 500, 0x1100, "9090", "eb02")
+		w.ticks(600, 900)
+		w.poke(11, 910, 0x1900, "9090", "eb04")
+		w.poke(21, 910, 0x1900, "9090", "eb04")
+		w.poke(21, 920, 0x1100, "eb02", "9090")
+		w.tick(10, last)
+	}
 	exec := func(w *tape, at uint64) {
 		w.comm(20, 0, 0, 7, "perf-exec")
 		w.comm(20, at, perfdata.MiscCommExec, 7, "true")
@@ -312,6 +323,20 @@ func TestListening(t *testing.T) {
 			"100..500 known 9090",
 			"500..910 known eb02",
 			"910.. unconfirmed beyond-horizon eb02")},
+		{"listening: what the event that is read misses on a higher CPU may be in another file", func(w *tape) {
+			missedOn1(w, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..910 known eb02",
+			"910.. unconfirmed beyond-horizon eb02")},
+		{"listening: not if the lowest CPU was disabled before", func(w *tape) {
+			missedOn1(w, 919)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..920 known eb02",
+			"920.. unconfirmed beyond-horizon eb02")},
 		{"listening: a copy shows nothing of that", func(w *tape) {
 			w.events[1].attr.Flags |= everything
 			w.ticks(100, 400)

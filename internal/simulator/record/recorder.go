@@ -281,6 +281,13 @@ func (r *recorder) loop(end uint64) {
 		}
 		if r.Pieces > 1 && piece < r.Pieces && r.k.Now-begin > uint64(piece)*(end-begin)/uint64(r.Pieces) {
 			piece++
+			if r.KernelMmap2 {
+				// Nothing shows that the file is not the last one. So a record that an interrupt
+				// delays until perf has read the ring buffers would be missing, with no sign of it
+				// (docs/truth.md, horizon).
+				r.settle()
+				r.round()
+			}
 			if r.Tail {
 				r.synthesize()
 			}
@@ -289,6 +296,18 @@ func (r *recorder) loop(end uint64) {
 			if !r.Tail {
 				r.synthesize()
 			}
+		}
+	}
+}
+
+// settle waits until no CPU is making a record.
+func (r *recorder) settle() {
+	for begin := r.k.Now; ; begin = r.k.Now {
+		for _, c := range r.k.AllCPUs {
+			c.Settle(r.p)
+		}
+		if r.k.Now == begin {
+			return
 		}
 	}
 }
@@ -346,9 +365,7 @@ func (r *recorder) finish() {
 	if r.PerTask {
 		// Perf disables nothing. A record that an interrupt delays until perf has read for the
 		// last time would be missing, with no sign of it (docs/truth.md, horizon).
-		for _, c := range r.k.AllCPUs {
-			c.Settle(r.p)
-		}
+		r.settle()
 	} else {
 		r.rec.Ended = r.k.Now
 		for _, immediate := range []bool{false, true} {
