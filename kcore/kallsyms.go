@@ -61,6 +61,11 @@ type Kallsyms struct {
 	modules []string // modules[0] is ""
 	bad     skipped
 
+	bounds struct {
+		once         sync.Once
+		stext, etext uint64
+		ok           bool
+	}
 	byAddr struct {
 		asked count
 		once  sync.Once
@@ -597,6 +602,12 @@ func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
 		text := &k.saved.Text
 		return text[0], text[1], text[0] < text[1]
 	}
+	b := &k.bounds
+	b.once.Do(func() { b.stext, b.etext, b.ok = k.findText() })
+	return b.stext, b.etext, b.ok
+}
+
+func (k *Kallsyms) findText() (stext, etext uint64, ok bool) {
 	var text uint64
 	for i := range k.all() {
 		e := &k.entries[i]

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -409,6 +410,29 @@ func TestKallsymsText(t *testing.T) {
 		if got := [2]uint64{start, end}; got != want || !ok {
 			t.Errorf("%s: got %#x, want %#x", file, got, want)
 		}
+	}
+}
+
+// TestKallsymsTextOnce: programs that ask for each change of a recording need not wait.
+func TestKallsymsTextOnce(t *testing.T) {
+	const names, times = 20_000, 10_000
+	var b strings.Builder
+	b.WriteString("ff000000 T _stext\n")
+	for i := range names {
+		fmt.Fprintf(&b, "%x t f%d\n", 0xff000001+i, i)
+	}
+	b.WriteString("ff800000 T _etext\n")
+	k := parseKallsyms(t, b.String())
+	k.Len()
+	began := time.Now()
+	k.Text()
+	first := time.Since(began)
+	began = time.Now()
+	for range times {
+		k.Text()
+	}
+	if all := time.Since(began); all > times/20*first {
+		t.Errorf("Text took %v, and %v when it was called %d times more", first, all, times)
 	}
 }
 
