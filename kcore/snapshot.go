@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // Snapshot is a kcore_dir. A file that the directory does not hold is a nil
@@ -39,6 +40,7 @@ func Open(dir string) (*Snapshot, error) { return open(dir, false) }
 func OpenUsable(dir string) (*Snapshot, error) { return open(dir, true) }
 
 func open(dir string, usable bool) (*Snapshot, error) {
+	dir = pathname.Plain(dir)
 	s := &Snapshot{dir: dir, stat: make(map[string]fs.FileInfo)}
 	// without reports whether the file of this error is left out.
 	without := func(err error) bool {

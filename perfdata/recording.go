@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // A Recording is an open recording. It does not change while it is open: all its
@@ -79,6 +80,7 @@ type section struct {
 // [ErrMalformed]. Damage that leaves something readable does not; see
 // [Recording.Warnings], [Recording.CleanEnd] and [Scanner.Err].
 func Open(path string) (*Recording, error) {
+	path = pathname.Plain(path)
 	r := &Recording{path: path}
 	if err := Guard(func() error { return r.open(path) }); err != nil {
 		r.Close()

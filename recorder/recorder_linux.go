@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 )
@@ -86,6 +87,7 @@ func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	opts.Dir = pathname.Plain(opts.Dir)
 	releaseMemory() // of the program's start
 	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, blind: make(map[int]bool), steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -113,7 +114,7 @@ func (m *image) reserveOutputs() error {
 		return nil
 	}
 	for _, name := range kcoreFiles {
-		if err := m.reserve(filepath.Join(m.kcoreDir, name)); err != nil {
+		if err := m.reserve(filepath.Join(pathname.Plain(m.kcoreDir), name)); err != nil {
 			return err
 		}
 	}

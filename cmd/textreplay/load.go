@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -185,7 +186,7 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 // remove when it no longer needs the file's name.
 func (a *app) spooled(path string) (name string, remove func(), err error) {
 	if path != "-" {
-		return path, func() {}, nil
+		return pathname.Plain(path), func() {}, nil
 	}
 	name, remove, err = spool(a.stdin)
 	if err != nil {

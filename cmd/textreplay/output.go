@@ -44,8 +44,8 @@ func (a *app) protect(stdout io.Writer) error {
 	return a.reads(in...)
 }
 
-// reads names inputs, "-" for standard input. It refuses a standard output that is
-// appended to one of them.
+// reads names inputs, "-" for standard input. It refuses outputs that are one of them,
+// and a standard output that is appended to one.
 func (a *app) reads(paths ...string) error {
 	for _, path := range paths {
 		if path != "-" {
@@ -53,6 +53,9 @@ func (a *app) reads(paths ...string) error {
 		} else if f, ok := a.stdin.(*os.File); ok {
 			a.outputs.ReadsFile(f)
 		}
+	}
+	if err := a.outputs.Recheck(); err != nil {
+		return outputError(err)
 	}
 	return a.reserveStdout(&a.outputs)
 }

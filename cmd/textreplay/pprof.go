@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/timeline/pprofexport"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/tables"
@@ -89,7 +90,7 @@ the name of the thread, unless --labels leaves out comm.`,
 			case len(args) > 0 && cmd.Flags().Changed("input"):
 				return usagef("-i and other names of recordings: give one of them")
 			case len(args) == 1 && !p.byHost:
-				p.input = args[0]
+				p.input = pathname.Plain(args[0])
 				p.outputs.Reads(p.input)
 			case len(args) > 0:
 				return p.merge(args)

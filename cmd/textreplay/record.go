@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/recorder"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -110,6 +111,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	if opts.Dir == "" {
 		return usagef("-o needs the name of a directory")
 	}
+	opts.Dir = pathname.Plain(opts.Dir)
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -143,6 +144,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			if err := a.kcores(); err != nil {
 				return err
 			}
+			a.input = pathname.Plain(a.input)
 			return a.protect(stdout)
 		},
 		Args: func(cmd *cobra.Command, args []string) error {

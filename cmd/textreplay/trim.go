@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
@@ -72,7 +73,7 @@ that was given with --kcore is left out.`,
 			case err != nil:
 				return outputError(err)
 			}
-			size, err := treeSize(out)
+			size, err := treeSize(pathname.Plain(out))
 			if err != nil {
 				return outputError(err)
 			}

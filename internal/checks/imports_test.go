@@ -23,20 +23,21 @@ const module = "github.com/textreplay/textreplay/"
 // Packages that are not listed are tools for the project's own use, which may
 // import any but commands.
 var allowed = map[string][]string{
-	"perfdata":            {"internal/mapfile"},
-	"kcore":               {"internal/mapfile"},
+	"perfdata":            {"internal/mapfile", "internal/pathname"},
+	"kcore":               {"internal/mapfile", "internal/pathname"},
 	"disasm":              {},
 	"timeline":            {"internal/memory"},
 	"internal/patching":   {"timeline"},
-	"internal/outfile":    {},
+	"internal/outfile":    {"internal/pathname"},
 	"internal/vmlinux":    {},
 	"internal/lazyregexp": {},
 	"internal/mapfile":    {},
 	"internal/memory":     {},
+	"internal/pathname":   {},
 	"internal/recordargs": {},
-	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":    {},
-	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching"},
+	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching", "internal/pathname"},
 	"timeline/pprofexport": {
 		"perfdata", "timeline", "timeline/replay",
 	},
@@ -46,7 +47,7 @@ var allowed = map[string][]string{
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
-	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile"},
+	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile", "internal/pathname"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},
@@ -55,7 +56,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/outfile", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // A Dir is a directory that is being written: a new one, which appears with all
@@ -36,7 +38,7 @@ func (o *Outputs) Dir(path string) (*Dir, error) {
 	case !t.info.IsDir():
 		return nil, &fs.PathError{Op: "mkdir", Path: path, Err: fs.ErrExist}
 	}
-	return &Dir{out: o, name: path}, nil
+	return &Dir{out: o, name: pathname.Plain(path)}, nil
 }
 
 // NewDir is Dir for a directory that must not exist: otherwise the error is one of

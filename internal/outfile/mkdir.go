@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // MkdirAll makes a directory for outputs, with those above it that are missing. They are no
@@ -15,6 +17,7 @@ import (
 // [*RefusedError] if the directory would be inside an input. If nothing is written into it, it
 // is removed again: by what [Enter] returned, or if a signal ends the program.
 func (o *Outputs) MkdirAll(path string) error {
+	path = pathname.Plain(path)
 	info, err := os.Stat(path)
 	if err == nil {
 		if !info.IsDir() {

@@ -34,6 +34,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // Outputs are the outputs of one run of the program, with the inputs that they
@@ -111,7 +113,7 @@ func inputOf(name string) (in input, ok bool) {
 // elements returns what stat says of a path without symbolic links, from its last
 // element up to the root.
 func elements(name string) (out []element) {
-	path, err := filepath.Abs(name)
+	path, err := filepath.Abs(pathname.Plain(name))
 	if err != nil {
 		return nil
 	}
@@ -150,6 +152,17 @@ func (o *Outputs) Reserve(path string) error {
 		return err
 	}
 	o.reserved = append(o.reserved, t)
+	return nil
+}
+
+// Recheck returns the error that Reserve would return for one of the outputs that were
+// reserved, if that is one of the inputs that were named since.
+func (o *Outputs) Recheck() error {
+	for i := range o.reserved {
+		if err := o.checkTarget(&o.reserved[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -242,7 +255,7 @@ func resolve(name string) (target, error) {
 	if name == "" {
 		return t, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	path, err := filepath.Abs(name)
+	path, err := filepath.Abs(pathname.Plain(name))
 	if err != nil {
 		return t, err
 	}
@@ -262,9 +275,9 @@ func resolve(name string) (target, error) {
 			return t, err
 		}
 		if !filepath.IsAbs(link) {
-			link = filepath.Join(dir, link)
+			link = dir + string(filepath.Separator) + link
 		}
-		path = link
+		path = filepath.Clean(pathname.Plain(link))
 	}
 	return t, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }

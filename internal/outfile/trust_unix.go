@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // Trusted returns an error unless only the caller and root can write to the file at
@@ -21,7 +23,7 @@ import (
 // to one, or not exist. The owner of each directory above it must be the caller or
 // root; others may write to a directory only if it is sticky, as /tmp is.
 func Trusted(path string) error {
-	path, err := filepath.Abs(path)
+	path, err := filepath.Abs(pathname.Plain(path))
 	if err != nil {
 		return err
 	}

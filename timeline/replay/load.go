@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -195,6 +196,11 @@ func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 // *[ChangedError]. A program that must survive this uses the Replay and its Image
 // only inside [Guard]. [Replay.Check] reports whether earlier answers still hold.
 func Load(path string, opts Options) (*Replay, error) {
+	path, opts.KCore = pathname.Plain(path), pathname.Plain(opts.KCore)
+	opts.Copies = slices.Clone(opts.Copies)
+	for i := range opts.Copies {
+		opts.Copies[i].KCore = pathname.Plain(opts.Copies[i].KCore)
+	}
 	rec, err := perfdata.Open(path)
 	if err != nil {
 		return nil, err

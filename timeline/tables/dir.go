@@ -24,6 +24,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 )
 
 // A Dir is a directory of tables. It only grows:
@@ -65,7 +66,7 @@ type Dir struct {
 
 // Open returns the directory at path, which need not exist.
 func Open(path string) *Dir {
-	return &Dir{path: path, text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
+	return &Dir{path: pathname.Plain(path), text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
 }
 
 // Close says that this program adds nothing more. It must be called after all other calls have
