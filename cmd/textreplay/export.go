@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder"
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -527,6 +528,7 @@ func (e *export) identify(input string) (files []string, id string, err error) {
 // recordingFiles returns the files of a recording whose content its name in the tables follows
 // from: all in its directory, or the file itself. Symbolic links are followed.
 func recordingFiles(path string) ([]string, error) {
+	path = pathname.Plain(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package main
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -50,6 +51,9 @@ func (a *app) reads(paths ...string) error {
 	for _, path := range paths {
 		if path != "-" {
 			a.outputs.Reads(path)
+			if dir, file := filepath.Split(path); file == "data" {
+				a.outputs.Spares(filepath.Join(dir, "kcore_dir")) // it is part of the same recording
+			}
 		} else if f, ok := a.stdin.(*os.File); ok {
 			a.outputs.ReadsFile(f)
 		}
@@ -60,8 +64,12 @@ func (a *app) reads(paths ...string) error {
 	return a.reserveStdout(&a.outputs)
 }
 
-// reserveStdout refuses a standard output that is appended to an input.
+// reserveStdout refuses a standard output that is appended to an input. If standard error is,
+// nothing can be said about it.
 func (a *app) reserveStdout(o *outfile.Outputs) error {
+	if f, ok := a.stderr.(*os.File); ok && o.ReserveStream(f) != nil {
+		return &exitError{code: exitUsage}
+	}
 	if a.stdout == nil {
 		return nil
 	}

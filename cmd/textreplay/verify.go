@@ -71,6 +71,11 @@ func (v *verify) run() error {
 	case v.at != "" && v.against == "":
 		return usagef("--at needs --against FILE, the copy to compare with")
 	}
+	if v.against != "" {
+		if err := v.reads(v.against); err != nil {
+			return err
+		}
+	}
 	v.notesRuns = v.against == ""
 	r, err := v.loadAndWarn()
 	if err != nil {

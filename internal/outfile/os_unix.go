@@ -22,6 +22,14 @@ func die(s os.Signal) {
 	select {}
 }
 
+// linksOf returns how many names a file has.
+func linksOf(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
 // groupOf returns the group of a file.
 func groupOf(info fs.FileInfo) (gid int, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)

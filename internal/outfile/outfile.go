@@ -229,21 +229,77 @@ func (o *Outputs) checkTarget(t *target) error {
 			return &RefusedError{t.name, "the input " + in.name}
 		}
 	}
+	if in := o.around(t); in != "" {
+		return &RefusedError{t.name, "inside the input " + in}
+	}
+	if in := o.linked(t); in != "" {
+		return &RefusedError{t.name, "the input " + in}
+	}
+	return nil
+}
+
+// around returns the name of an input that a target is in, "" if there is none.
+func (o *Outputs) around(t *target) string {
 	if t.path == "" || t.inPlace {
-		return nil
+		return ""
 	}
 	for dir := filepath.Dir(t.path); ; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil {
 			for i := range o.inputs {
 				if in := &o.inputs[i]; os.SameFile(info, in.info) {
-					return &RefusedError{t.name, "inside the input " + in.name}
+					return in.name
 				}
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return nil
+			return ""
 		}
 	}
+}
+
+// linked returns the name of the file in an input directory that a target is, by another name or
+// as an open file; "" if there is none. So the files of a recording need not be named.
+func (o *Outputs) linked(t *target) (name string) {
+	if t.info == nil || !t.info.Mode().IsRegular() || t.path != "" && linksOf(t.info) < 2 {
+		return ""
+	}
+	for i := range o.inputs {
+		if in := &o.inputs[i]; in.info.IsDir() && name == "" {
+			entries := mostEntries
+			name = find(in.name, t.info, maxDepth, &entries)
+		}
+	}
+	return name
+}
+
+// The directories of a recording are no deeper than copies/1/kcore_dir, and have no more files.
+const (
+	maxDepth    = 4
+	mostEntries = 100_000
+)
+
+// find returns the path of a file in a directory, or in one of those below it up to a depth. It
+// looks at no more than the given number of entries.
+func find(dir string, file fs.FileInfo, depth int, entries *int) string {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range all {
+		if *entries--; *entries < 0 {
+			return ""
+		}
+		path := filepath.Join(dir, e.Name())
+		if e.IsDir() && depth > 1 {
+			if found := find(path, file, depth-1, entries); found != "" {
+				return found
+			}
+		}
+		if info, err := e.Info(); err == nil && os.SameFile(info, file) {
+			return path
+		}
+	}
+	return ""
 }
 
 // maxLinks is how many symbolic links are followed, as Linux does.
