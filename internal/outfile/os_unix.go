@@ -18,6 +18,7 @@ var deadly = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscal
 // die ends the program by s, so that whoever waits for it sees that.
 func die(s os.Signal) {
 	signal.Reset(s)
+	toDefault(s.(syscall.Signal))
 	syscall.Kill(os.Getpid(), s.(syscall.Signal))
 	select {}
 }

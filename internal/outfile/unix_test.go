@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -271,7 +272,11 @@ func TestSignals(t *testing.T) {
 		unfinishedOutputs()
 		os.Exit(1) // no signal ended it
 	}
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+	all := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+	if runtime.GOOS == "linux" {
+		all = append(all, syscall.SIGQUIT)
+	}
+	for _, s := range all {
 		t.Run(s.String(), func(t *testing.T) {
 			tree(t, map[string]string{"old": "0", "dir": "/"})
 			temp := t.TempDir()
