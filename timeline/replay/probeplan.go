@@ -40,7 +40,7 @@ type ProbeWriter struct {
 
 // ErrNoProbes is wrapped by the errors of [PlanProbes] for a kernel whose changes probes
 // cannot record.
-var ErrNoProbes = errors.New("replay: probes cannot record this kernel's changes of text")
+var ErrNoProbes = errors.New("probes cannot record this kernel's changes of text")
 
 // noProbes returns an error that wraps ErrNoProbes.
 func noProbes(format string, args ...any) error {
