@@ -13,6 +13,9 @@ import (
 // deadly are the signals by which a user or the system ends a program.
 var deadly = []os.Signal{os.Interrupt}
 
+// untidy are those of deadly that end a Go program with exit code 2, if they are not asked for.
+var untidy = deadly
+
 // die ends the program, as a shell reports the death by an interrupt.
 func die(os.Signal) { os.Exit(130) }
 

@@ -15,6 +15,10 @@ import (
 // deadly are the signals by which a user or the system ends a program.
 var deadly = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
+// untidy are those of deadly that make the Go runtime print a trace of all goroutines and end
+// the program with exit code 2, if they are not asked for.
+var untidy = []os.Signal{syscall.SIGQUIT}
+
 // die ends the program by s, so that whoever waits for it sees that.
 func die(s os.Signal) {
 	signal.Reset(s)

@@ -148,33 +148,45 @@ func SignalContext() (ctx context.Context, release func()) {
 	return ctx, func() { caught.Store(nil); stop() }
 }
 
-// removesOnSignals says that RemoveOnSignals was called.
-var removesOnSignals atomic.Bool
+// watch is which signals the program has asked for. It is used with the lock of unfinished.
+var watch struct {
+	wanted  bool // RemoveOnSignals was called
+	all     bool // all of deadly are asked for
+	waiting bool // removeOnSignal runs
+}
 
 // RemoveOnSignals makes the signals that end a program remove its unfinished
 // outputs before they do so. Signals that the program was started to ignore, as by
-// nohup, stay ignored. It is for main, to be called once. Before there is anything to
-// remove, signals do what they do to every Go program: most runs write no file, and to ask
-// for four signals takes a quarter of a millisecond.
-func RemoveOnSignals() { removesOnSignals.Store(true) }
-
-// watched says that watchSignals has asked for the signals. It is used with the lock of
-// unfinished.
-var watched bool
+// nohup, stay ignored. It is for main, to be called once. Most runs write no file, and to ask
+// for four signals takes a quarter of a millisecond. So before there is anything to remove,
+// only those are asked for which end a Go program in another way than die does.
+func RemoveOnSignals() {
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	watch.wanted = true
+	ask(untidy)
+}
 
 // watchSignals asks for the signals that end the program, once, if the program has called
 // RemoveOnSignals. It is called with the lock of unfinished, before anything is made.
 func watchSignals() {
-	if watched || !removesOnSignals.Load() {
-		return
+	if watch.wanted && !watch.all {
+		watch.all = true
+		ask(deadly)
 	}
-	watched = true
-	for _, s := range deadly {
+}
+
+// ask asks for signals. It is called with the lock of unfinished.
+func ask(list []os.Signal) {
+	for _, s := range list {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}
-	go removeOnSignal()
+	if !watch.waiting && len(list) > 0 {
+		watch.waiting = true
+		go removeOnSignal()
+	}
 }
 
 // removeOnSignal waits for a signal, removes what is not complete, and ends the program.
