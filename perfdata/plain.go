@@ -72,3 +72,49 @@ func (at *fieldPlaces) decode(b []byte, id *SampleID) {
 	id.ID = binary.LittleEndian.Uint64(b[at.id:])
 	id.CPU = binary.LittleEndian.Uint32(b[at.cpu:])
 }
+
+// A PokeRun recognizes the plain TEXT_POKE records that have the same size, lengths, thread, id and
+// CPU as one of them. Only address, time and bytes differ. Most pokes follow such a one. The zero
+// PokeRun recognizes none.
+type PokeRun struct {
+	// Size is the size of a record. It has OldLen old bytes and NewLen new ones, 1 to 8 each.
+	Size, OldLen, NewLen int
+
+	at               fieldPlaces // in a record
+	header, task, id uint64
+	lens, cpu        uint32
+	old, new         uint64 // masks of the bytes
+}
+
+// PokeRun returns the run of raw, a TEXT_POKE record. ok is false if raw is not plain, or has no
+// bytes or too many.
+func (r *Recording) PokeRun(raw []byte) (run PokeRun, ok bool) {
+	var p TextPoke
+	if !r.PlainTextPoke(raw, &p) || len(p.Old) == 0 || len(p.Old) > 8 || len(p.New) == 0 || len(p.New) > 8 {
+		return PokeRun{}, false
+	}
+	at, trailer := r.plainPokes, len(raw)-r.plainPokes.size
+	run = PokeRun{Size: len(raw), OldLen: len(p.Old), NewLen: len(p.New),
+		at:     fieldPlaces{trailer + at.tid, trailer + at.time, trailer + at.id, trailer + at.cpu, len(raw)},
+		header: binary.LittleEndian.Uint64(raw), task: uint64(p.PID) | uint64(p.TID)<<32, id: p.ID,
+		lens: binary.LittleEndian.Uint32(raw[16:]), cpu: p.CPU,
+		old: 1<<(8*len(p.Old)) - 1, new: 1<<(8*len(p.New)) - 1}
+	return run, true
+}
+
+// Next decodes the record at the beginning of data, if it is of the run. old and new are its bytes
+// as little-endian numbers. It is safe for concurrent use.
+func (r *PokeRun) Next(data []byte) (addr, time, old, new uint64, ok bool) {
+	if r.Size == 0 || len(data) < r.Size {
+		return 0, 0, 0, 0, false
+	}
+	b := data[:r.at.size]
+	if binary.LittleEndian.Uint64(b) != r.header || binary.LittleEndian.Uint32(b[16:]) != r.lens ||
+		binary.LittleEndian.Uint64(b[r.at.tid:]) != r.task || binary.LittleEndian.Uint64(b[r.at.id:]) != r.id ||
+		binary.LittleEndian.Uint32(b[r.at.cpu:]) != r.cpu {
+		return 0, 0, 0, 0, false
+	}
+	old = binary.LittleEndian.Uint64(b[textPokeBytes:]) & r.old
+	new = binary.LittleEndian.Uint64(b[textPokeBytes+r.OldLen:]) & r.new
+	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[r.at.time:]), old, new, true
+}

@@ -32,6 +32,20 @@ func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
 	p.b.put(addr, time, old, new, cpu)
 }
 
+// PutShort is Put for bytes that are given as little-endian numbers: 1 to 8 old ones, and 1 to 8
+// new ones.
+func (p *Pokes) PutShort(addr, time, old, new uint64, oldLen, newLen, cpu int) {
+	end := addr + uint64(max(oldLen, newLen))
+	if end < addr || p.r != nil && !wanted(p.r, addr, end) {
+		return
+	}
+	q := p.b.next()
+	q.addr, q.time = addr, time
+	q.oldWord, q.newWord = old, new
+	q.olen, q.nlen, q.cpu = uint16(oldLen), uint16(newLen), cpuNumber(cpu)
+	q.long, q.delayed, q.enclosed = false, false, false
+}
+
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after
 // the other. It may take p's memory: p can then only be Reset.
 func (b *Builder) Add(p *Pokes, from, to int) {

@@ -135,13 +135,18 @@ func (b *Builder) batch() *batch {
 	return b.queue.current
 }
 
-// put appends a poke.
-func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
+// next appends a poke whose fields are still to be set.
+func (x *batch) next() *queued {
 	if len(x.pokes) == cap(x.pokes) {
 		x.pokes = slices.Grow(x.pokes, batchSize)
 	}
 	x.pokes = x.pokes[:len(x.pokes)+1]
-	q := &x.pokes[len(x.pokes)-1]
+	return &x.pokes[len(x.pokes)-1]
+}
+
+// put appends a poke.
+func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
+	q := x.next()
 	q.addr, q.time = addr, time
 	q.oldWord, q.newWord = word(old), word(new)
 	q.olen, q.nlen = uint16(len(old)), uint16(len(new))

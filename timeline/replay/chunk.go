@@ -194,6 +194,7 @@ func (c *chunks) begin() (x *chunk) {
 		c.changed.Broadcast()
 	}()
 	x.at, x.end, x.failed = c.next, c.next, nil
+	last, lastSize := uint64(0), 0 // the header of the record before
 	for n := 0; n < c.s.chunking.records && x.end-x.at < c.s.chunking.bytes; n++ {
 		b := c.rest[x.end:]
 		if len(b) < 8 {
@@ -201,12 +202,17 @@ func (c *chunks) begin() (x *chunk) {
 			break
 		}
 		h := binary.LittleEndian.Uint64(b)
+		if h == last && 0 < lastSize && lastSize <= len(b) {
+			x.end += lastSize // so a CPU need not wait for h before it loads the next one
+			continue
+		}
 		size := int(h >> 48)
 		if size < 8 || size&7 != 0 || size > len(b) || uint32(h) >= 64 && (uint32(h) != uint32(perfdata.RecordFinishedRound) || size != 8) {
 			c.ended = true
 			break
 		}
 		x.end += size
+		last, lastSize = h, size
 	}
 	c.next = x.end
 	return x
@@ -270,7 +276,13 @@ func (c *chunks) decode(x *chunk) {
 	x.pokes.Reset()
 	data := c.rest[x.at:x.end]
 	run := new(item) // the newest item, of type 0 if it is not a run
+	var like perfdata.PokeRun
 	for at := 0; at < len(data); {
+		if like.Size > 0 {
+			if at = c.pokesLike(x, run, &like, data, at); at == len(data) {
+				break
+			}
+		}
 		h := binary.LittleEndian.Uint64(data[at:])
 		size := int(h >> 48)
 		raw := data[at : at+size : at+size]
@@ -290,7 +302,36 @@ func (c *chunks) decode(x *chunk) {
 		run = next
 		at += size
 		run.end, run.lastLen = at, size
+		if like.Size = 0; run.typ == perfdata.RecordTextPoke {
+			like, _ = c.s.rec.PokeRun(raw)
+		}
 	}
+}
+
+// pokesLike adds the text pokes from at on that are like the last one of the run. It returns where
+// they end.
+func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []byte, at int) int {
+	before := run.records
+	for {
+		addr, t, old, new, ok := like.Next(data[at:])
+		if !ok || t < run.last {
+			break
+		}
+		run.add(t)
+		x.pokes.PutShort(addr, t, old, new, like.OldLen, like.NewLen, int(run.cpu))
+		raw := data[at:][pokeBytes:]
+		oldBytes, newBytes := raw[:like.OldLen], raw[like.OldLen:][:like.NewLen]
+		run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, oldBytes, newBytes)]++
+		if c.s.keepPlaced {
+			run.places.add(addr, oldBytes, newBytes)
+		}
+		at += like.Size
+	}
+	if run.records > before {
+		run.pokesEnd = x.pokes.Len()
+		run.end, run.lastLen = at, like.Size
+	}
+	return at
 }
 
 // item appends an item.
