@@ -6,7 +6,6 @@ package timeline
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 	"sort"
 )
 
@@ -27,7 +26,7 @@ import (
 type trapFinder struct {
 	d     *build
 	texts []Range         // of the kernel and of modules
-	lives []*Lifetime     // of other code
+	code  []Range         // where a branch to other code may lead: to its begin, or anywhere out of line
 	far   Range           // has all of these and of the modules
 	calls map[uint64]bool // where static calls lead
 }
@@ -52,7 +51,11 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 	for _, l := range lives {
 		switch l.Kind {
 		case OutOfLine, BPFImage, BPFProgram:
-			f.lives = append(f.lives, l)
+			begin := Range{l.Lo, l.Lo + 1}
+			if l.Kind == OutOfLine {
+				begin.Hi = max(begin.Hi, l.Hi)
+			}
+			f.code = append(f.code, begin)
 		case ModuleText:
 			f.texts = append(f.texts, Range{l.Lo, l.Hi})
 		default:
@@ -60,7 +63,7 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 		}
 		f.far = Range{min(f.far.Lo, l.Lo), max(f.far.Hi, l.Hi)}
 	}
-	f.texts = JoinRanges(f.texts)
+	f.texts, f.code = JoinRanges(f.texts), JoinRanges(f.code)
 	f.calls = d.staticCalls(segments)
 	for _, r := range f.texts {
 		for _, s := range Overlapping(segments, r.Lo, r.Hi) {
@@ -124,9 +127,7 @@ func branchTarget(addr uint64, rel uint32) uint64 {
 // isCode reports whether a CALL or a JMP at addr, behind the bytes before it, may lead to target: to
 // out-of-line code or to a function.
 func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
-	if slices.ContainsFunc(f.lives, func(l *Lifetime) bool {
-		return l.Lo == target || l.Kind == OutOfLine && l.Lo < target && target < l.Hi
-	}) {
+	if inRanges(f.code, target) {
 		return true
 	}
 	if !inRanges(f.texts, target) || !f.isFunction(target) {

@@ -132,7 +132,7 @@ var mutants = []mutant{
 		"p.weak = SnapshotMismatch", "",
 		"TestRules/snapshot: a trap in the copy may be of a change that has no record"},
 	{"snapshot", "so may that of a call to out-of-line code", "trapFinder.isCode",
-		"l.Lo == target || l.Kind == OutOfLine && l.Lo < target && target < l.Hi", "false",
+		"inRanges(f.code, target)", "false",
 		"TestRules/snapshot: a trap in the copy may be of a change that has no record"},
 	{"snapshot", "so may that of a static call", "trapFinder.isCode",
 		"f.calls[target]", "false",
