@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+
+	"github.com/textreplay/textreplay/internal/memory"
 )
 
 // Build makes an image of all facts that were added so far. Facts may be added
@@ -167,6 +169,8 @@ func (d *build) image() *Image {
 		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+4*len(d.sites)) // of several levels, each the larger by a part of a node
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
+	memory.Huge(raw(d.im.leaves[:cap(d.im.leaves)]))
+	memory.Huge(raw(d.im.nodes[:cap(d.im.nodes)]))
 	d.fragments(lives, padding, written)
 	d.im.indexPages()
 	d.im.indexLives(lives)

@@ -587,9 +587,18 @@ func (b *Builder) site(addr uint64) (i uint32, ok bool) {
 	if len(b.sites) >= b.limits.sites {
 		return 0, false
 	}
-	b.sites = append(b.sites, site{addr: addr, shortest: 0xffff})
+	b.sites = append(doubled(b.sites), site{addr: addr, shortest: 0xffff})
 	b.siteAt.insert(b.sites)
 	return uint32(len(b.sites) - 1), true
+}
+
+// doubled returns a list with room for one more. A full one gets twice the room: append's steps are
+// smaller, and each touches memory that was not used before.
+func doubled[T any](list []T) []T {
+	if len(list) < cap(list) {
+		return list
+	}
+	return slices.Grow(list, max(len(list), 1<<6))
 }
 
 // Dropped returns how many pokes were beyond the limits, and the interval [from, to)
@@ -638,7 +647,7 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 		e.name = min(s.edits, farAway)
 	}
 	s.edits = min(s.edits, farAway-1) + 1
-	b.edits = append(b.edits, e)
+	b.edits = append(doubled(b.edits), e)
 	return n
 }
 

@@ -3,7 +3,11 @@
 
 package timeline
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/memory"
+)
 
 // A recording can have ten million pokes and more, so a poke takes 8 bytes while an image
 // is built. The pokes of a site are a list of words, in the order of arrival. A poke is
@@ -45,11 +49,14 @@ const (
 
 // A lineLog is the lines of all sites, in the order in which they became full.
 type lineLog struct {
-	slabs  [][]line // slabSize each
+	slabs  [][]line // slabSize each; the last ones may not be used yet
 	owners []uint32 // the site of each line
 }
 
-const slabSize = 1 << 11
+const (
+	slabSize  = 1 << 11
+	mostSlabs = 1 << 7 // by how many a log grows at once: 16 MiB
+)
 
 // at returns a line.
 func (l *lineLog) at(i uint32) *line { return &l.slabs[i/slabSize][i%slabSize] }
@@ -58,19 +65,29 @@ func (l *lineLog) at(i uint32) *line { return &l.slabs[i/slabSize][i%slabSize] }
 func (l *lineLog) add(words *line, owner uint32) {
 	n := uint32(len(l.owners))
 	if n/slabSize == uint32(len(l.slabs)) {
-		l.slabs = append(l.slabs, make([]line, slabSize))
+		l.grow()
 	}
 	*l.at(n) = *words
 	l.owners = append(l.owners, owner)
 }
 
+// grow appends slabs. A large log grows by many at once, so that the system can use huge pages.
+func (l *lineLog) grow() {
+	n := min(len(l.slabs)/4+1, mostSlabs)
+	piece := make([]line, n*slabSize)
+	memory.Huge(raw(piece))
+	for ; len(piece) > 0; piece = piece[slabSize:] {
+		l.slabs = append(l.slabs, piece[:slabSize:slabSize])
+	}
+}
+
 // clone returns a log with the same lines. Lines that are added to one of the two are not
 // added to the other.
 func (l *lineLog) clone() lineLog {
-	c := lineLog{slices.Clip(l.slabs), slices.Clip(l.owners)}
-	if n := len(l.owners) % slabSize; n > 0 {
-		c.slabs = slices.Clone(c.slabs)
-		c.slabs[len(c.slabs)-1] = slices.Clone(c.slabs[len(c.slabs)-1])
+	full := len(l.owners) / slabSize
+	c := lineLog{slices.Clip(l.slabs[:full]), slices.Clip(l.owners)}
+	if len(l.owners)%slabSize > 0 {
+		c.slabs = append(c.slabs, slices.Clone(l.slabs[full]))
 	}
 	return c
 }
@@ -100,10 +117,10 @@ func (l *lineLog) index(sites int) lineIndex {
 	return x
 }
 
-// needs returns for each slab the last shard that reads it, and the sum of these. shardOf has the
-// shard of each site.
+// needs returns for each slab that is used the last shard that reads it, and the sum of these.
+// shardOf has the shard of each site.
 func (l *lineLog) needs(shardOf []uint32) (last []uint32, sum int) {
-	last = make([]uint32, len(l.slabs))
+	last = make([]uint32, (len(l.owners)+slabSize-1)/slabSize)
 	for i, s := range l.owners {
 		p := &last[i/slabSize]
 		*p = max(*p, shardOf[s])

@@ -298,6 +298,7 @@ func (a *assembly) planGivingUp(shards []shard) {
 		a.log.partition(&a.lines, shardOf, len(shards))
 		last, _ = a.log.needs(shardOf)
 	}
+	clear(a.log.slabs[len(last):]) // not used
 	a.after = make([][]uint32, len(shards))
 	for slab, k := range last {
 		a.after[k] = append(a.after[k], uint32(slab))

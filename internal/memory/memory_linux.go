@@ -1,7 +1,7 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory returns large pieces of memory that Go allocated.
+// Package memory says to the system how large pieces of memory that Go allocated are used.
 package memory
 
 import (
@@ -20,5 +20,18 @@ func Discard(data []byte) {
 	if lo < hi {
 		// If it fails, the memory stays until it is collected.
 		_ = unix.Madvise(data[lo-begin:hi-begin], unix.MADV_DONTNEED)
+	}
+}
+
+// hugePage is the size of a huge page: 2 MiB on most machines. A wrong one does no harm.
+const hugePage = 2 << 20
+
+// Huge says that memory which Go allocated, and which is going to be filled from its begin on, is
+// better had in huge pages. It does nothing to memory that is smaller.
+func Huge(data []byte) {
+	begin := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	lo, hi := (begin+hugePage-1)&^(hugePage-1), (begin+uintptr(len(data)))&^(hugePage-1)
+	if lo < hi {
+		_ = unix.Madvise(data[lo-begin:hi-begin], unix.MADV_HUGEPAGE) // the kernel may not have them
 	}
 }
