@@ -828,6 +828,7 @@ func (m *model) made() []made {
 			m.undecided(list)
 		}
 	}
+	out = slices.Clone(out) // rivals are the changes before they are sorted
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
 	return out
 }
