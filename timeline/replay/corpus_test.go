@@ -86,7 +86,7 @@ func segments(tb testing.TB, path string) []timeline.Segment {
 
 // judge compares all bytes that the image calls known with an oracle. If windows are given, the
 // oracle may have the trap of a change that was being made while it was copied.
-func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score, windows ...*timeline.Windows) score {
+func judge(tb testing.TB, im *timeline.Image, o corpus.Oracle, sum score, windows ...func() *timeline.Windows) score {
 	tb.Helper()
 	s := score{}
 	v := im.At(o.Time())
@@ -134,13 +134,13 @@ func changedDuring(im *timeline.Image, o corpus.Oracle, addr uint64, want byte) 
 
 // trapDuring reports whether a byte is the trap of a change that may have been there at some time
 // while the oracle was copied: the answer of that time says may_trap.
-func trapDuring(im *timeline.Image, o corpus.Oracle, addr uint64, want byte, windows []*timeline.Windows) bool {
+func trapDuring(im *timeline.Image, o corpus.Oracle, addr uint64, want byte, windows []func() *timeline.Windows) bool {
 	const int3 = 0xcc
 	if want != int3 {
 		return false
 	}
-	for _, w := range windows {
-		for _, open := range w.Cursor(im).AppendWindows(nil, addr, 1, o.Before, o.After) {
+	for _, find := range windows {
+		for _, open := range find().Cursor(im).AppendWindows(nil, addr, 1, o.Before, o.After) {
 			if open.Addr == addr {
 				return true
 			}
@@ -168,7 +168,7 @@ func judged(t *testing.T, dir string) (*replay.Replay, score, []score) {
 		if o.Outside() {
 			continue
 		}
-		each = append(each, judge(t, r.Image, o, sum, r.Windows()))
+		each = append(each, judge(t, r.Image, o, sum, r.Windows))
 	}
 	if len(each) == 0 {
 		t.Fatal("no oracle inside the recording")
