@@ -95,7 +95,7 @@ func (r *Recording) open(path string) error {
 		return err
 	}
 	if !fi.IsDir() {
-		if err := r.addFile(path, mapfile.Open); err != nil { // a pipe is read
+		if err := r.addFile(path, openAny); err != nil {
 			return err
 		}
 		return r.parse()
@@ -137,6 +137,14 @@ func threadFiles(dir string) ([]string, error) {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
 	return names, nil
+}
+
+// openAny opens a file, or reads a pipe if it has a recording.
+func openAny(name string) (*mapfile.File, error) {
+	return mapfile.Open(name, pipeHeader, func(b []byte) bool {
+		_, err := (&Recording{}).readMagic(b)
+		return err == nil
+	})
 }
 
 func (r *Recording) addFile(name string, open func(name string) (*mapfile.File, error)) error {

@@ -11,6 +11,7 @@
 package mapfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -37,15 +38,20 @@ type File struct {
 // ErrNotRegular is wrapped by the errors for what is no regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open opens a file and maps it. What cannot be mapped, such as a FIFO, is read to its end.
-func Open(name string) (*File, error) {
+// Open opens a file and maps it. What cannot be mapped, such as a FIFO, is read to its end, if it
+// begins as the caller expects: begins gets its first n bytes, or all if it has fewer. Otherwise
+// Data has only these. So nothing waits for the end of a device that has none.
+func Open(name string, n int, begins func(b []byte) bool) (*File, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	m := &File{name: name, f: f}
 	if m.info, err = f.Stat(); err == nil && m.mapAll() != nil {
-		m.Data, err = io.ReadAll(f)
+		m.Data, err = io.ReadAll(io.LimitReader(f, int64(n)))
+		if err == nil && begins(m.Data) {
+			m.Data, err = io.ReadAll(io.MultiReader(bytes.NewReader(m.Data), f))
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -27,7 +27,7 @@ func file(t *testing.T) (*File, string) {
 	if err := os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(path)
+	f, err := Open(path, 4, func([]byte) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,12 +23,24 @@ func TestFIFO(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	go os.WriteFile(path, []byte("through"), 0)
-	f, err := Open(path)
+	f, err := Open(path, 4, func([]byte) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if string(f.Data) != "through" || f.Mapped() || f.Check(false) != nil {
 		t.Errorf("%q, mapped %v, check %v", f.Data, f.Mapped(), f.Check(false))
+	}
+}
+
+// TestEndless: nothing waits for the end of what is not of the kind that is wanted.
+func TestEndless(t *testing.T) {
+	f, err := Open("/dev/zero", 4, func(b []byte) bool { return string(b) == "MAGI" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if string(f.Data) != "\x00\x00\x00\x00" {
+		t.Errorf("%q", f.Data)
 	}
 }
