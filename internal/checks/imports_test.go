@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/memory":     {},
 	"internal/pathname":   {},
 	"internal/recordargs": {},
-	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":    {},
 	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching", "internal/pathname"},
 	"timeline/pprofexport": {
@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
-	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/outfile", "internal/pathname"},
+	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -171,7 +172,7 @@ func (p *placedPokes) all(s *scan) []timeline.InPlacePoke {
 	for i := range p.runs {
 		n += p.runs[i].records
 	}
-	all, at := make([]timeline.InPlacePoke, 0, n), 0
+	all, at := memory.Make[timeline.InPlacePoke](n), 0
 	for i := range p.runs {
 		r := &p.runs[i]
 		all = append(all, p.pokes[at:r.before]...)

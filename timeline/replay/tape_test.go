@@ -49,7 +49,7 @@ type tape struct {
 	counters  []string         // files with readings of probes' hit counters
 
 	w    *perfdata.Writer
-	out  memory
+	out  tapeFile
 	made []*perfdata.Event
 	tb   testing.TB
 }
@@ -428,13 +428,13 @@ func (t *tape) kcoreDir() string {
 	return dir
 }
 
-// memory is a file in memory.
-type memory struct {
+// tapeFile is a file in memory.
+type tapeFile struct {
 	b   []byte
 	off int64
 }
 
-func (m *memory) Write(p []byte) (int, error) {
+func (m *tapeFile) Write(p []byte) (int, error) {
 	if end := m.off + int64(len(p)); end > int64(len(m.b)) {
 		m.b = append(m.b, make([]byte, end-int64(len(m.b)))...)
 	}
@@ -442,7 +442,7 @@ func (m *memory) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (m *memory) Seek(offset int64, whence int) (int64, error) {
+func (m *tapeFile) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += m.off

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
@@ -156,10 +157,10 @@ const manyForms = 1 << 17
 // collect reads the pokes of a recording, with their mechanisms and windows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
-	p := &pokes{times: room[uint64](n), form: room[uint32](n), writer: room[uint32](n)}
+	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n), writer: memory.Make[uint32](n)}
 	by := mechanism.NewClassifier(r, tables)
 	lo, hi := r.Image.Text()
-	p.forms, p.keys = room[form](min(n, manyForms)), room[formKey](min(n, manyForms))
+	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
 	sites := siteTable{sites: make([]site, 0, min(n, manyForms/2))}
 	likely := min(n/8, manyForms/2) // sites
 	p.addrs.reserve(0, likely)
@@ -282,7 +283,7 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64) uint32 {
 // findWindows gives each poke its window. Both are in the order of time. Pokes without a
 // window keep an empty one.
 func (p *pokes) findWindows(w *timeline.Windows) {
-	p.from, p.to = room[int64](len(p.times)), room[int64](len(p.times))
+	p.from, p.to = memory.Make[int64](len(p.times)), memory.Make[int64](len(p.times))
 	for _, t := range p.times {
 		p.from, p.to = append(p.from, column(t)), append(p.to, column(t))
 	}
@@ -349,7 +350,7 @@ func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
 	for i := 1; i < len(by.first); i++ {
 		by.first[i] += by.first[i-1]
 	}
-	sorted = room[sitePoke](len(p.form))[:len(p.form)]
+	sorted = memory.Make[sitePoke](len(p.form))[:len(p.form)]
 	for i, f := range p.form {
 		at := &by.first[rank[f]]
 		sorted[*at] = sitePoke{p.times[i], f, uint32(i)}

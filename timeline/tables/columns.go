@@ -65,10 +65,12 @@ func newColumnWriter[T any](w io.Writer) *columnWriter {
 	return c
 }
 
-// The most rows of a page, of columns with a dictionary and of others.
+// The most rows of a page: of columns with a dictionary, of others, and of those that may be
+// null, for which parquet-go needs more memory.
 const (
-	dictPageRows = 1 << 20
-	pageRows     = pageBytes / 8
+	dictPageRows     = 1 << 20
+	pageRows         = pageBytes / 8
+	optionalPageRows = 1 << 16
 )
 
 // present and absent return levels for rows of a column that may be null: none of the rows is
@@ -86,22 +88,22 @@ var (
 // write writes n rows of a column of numbers, those of one row group. values returns those of the
 // rows [lo, hi); it may use buffer for them.
 func (c *columnWriter) write(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
-	return c.writeNumbers(name, n, nil, values)
+	return c.writeNumbers(name, n, pageRows, nil, values)
 }
 
 // writeOptional writes n rows of a column that may be null. All rows are null if values is nil.
 func (c *columnWriter) writeOptional(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
 	if values == nil {
-		return c.writeNumbers(name, n, absent(), func([]int64, int, int) []int64 { return nil })
+		return c.writeNumbers(name, n, optionalPageRows, absent(), func([]int64, int, int) []int64 { return nil })
 	}
-	return c.writeNumbers(name, n, present(), values)
+	return c.writeNumbers(name, n, optionalPageRows, present(), values)
 }
 
-func (c *columnWriter) writeNumbers(name string, n int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
+func (c *columnWriter) writeNumbers(name string, n, size int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
 	x := c.columns[name]
-	c.numbers = slices.Grow(c.numbers[:0], min(n, pageRows))
+	c.numbers = slices.Grow(c.numbers[:0], min(n, size))
 	defer func() { x.numbers = nil }()
-	return x.pages(n, pageRows, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
+	return x.pages(n, size, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
 }
 
 // pages writes n rows as pages of at most size rows. fill sets the values of a page, that of the
@@ -438,7 +440,7 @@ func (p *packedIndices) of(rows *dictRows, lo, hi int, index []uint32, count int
 	}
 	if !same {
 		p.rows, p.lo, p.hi, p.count, p.index = rows, lo, hi, count, append(p.index[:0], index...)
-		p.out = appendIndices(p.out[:0], rows.rows[lo:hi], index, count)
+		p.out = appendIndices(slices.Grow(p.out[:0], 2*(hi-lo)), rows.rows[lo:hi], index, count)
 	}
 	return p.out
 }

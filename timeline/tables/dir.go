@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,6 +24,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 )
@@ -102,15 +104,13 @@ func (d *Dir) withdraw() {
 	os.Remove(begin) // it was the first, so it is the last
 }
 
-// writeFile writes a file of tables.
-func (d *Dir) writeFile(out *outfile.Outputs, path string, fill func(w io.Writer) error) error {
-	err := out.WriteFile(path, fill)
+// isNew notes that a file was written.
+func (d *Dir) isNew(path string) {
 	d.newMu.Lock()
 	defer d.newMu.Unlock()
-	if err == nil && d.newFiles != nil {
+	if d.newFiles != nil {
 		d.newFiles[path] = true
 	}
-	return err
 }
 
 // A VersionError means that a directory has tables of another version.
@@ -158,10 +158,14 @@ func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
 			break
 		}
 		d.newFiles = make(map[string]bool)
-		return d.writeFile(out, path, func(w io.Writer) error {
+		if err := out.WriteFile(path, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "{\"version\":%d}\n", Version)
 			return err
-		})
+		}); err != nil {
+			return err
+		}
+		d.isNew(path)
+		return nil
 	}
 	if has.Version != Version {
 		return &VersionError{d.path, has.Version}
@@ -266,8 +270,26 @@ func hashFile(h io.Writer, path, name string) error {
 		return err
 	}
 	fmt.Fprintf(h, "%q %d\n", name, info.Size())
+	if m, err := mapfile.OpenRegular(path); err == nil {
+		defer m.Close()
+		if os.SameFile(info, m.Info()) && m.Info().Size() == info.Size() {
+			return mapfile.Guard(func() error { return hashMapped(h, m) })
+		}
+	}
 	_, err = io.Copy(h, f)
 	return err
+}
+
+// hashMapped adds the content of a file to a hash, without a copy and in bounded memory.
+func hashMapped(h io.Writer, m *mapfile.File) error {
+	const piece = 16 << 20
+	for at := 0; at < len(m.Data); at += piece {
+		h.Write(m.Data[at:min(at+piece, len(m.Data))])
+		if at+piece < len(m.Data) {
+			m.UnloadRange(at, at+piece)
+		}
+	}
+	return m.Check(true)
 }
 
 // pageBytes is the most bytes of a column that are compressed together. A tracer changes its
@@ -371,6 +393,39 @@ type addition struct {
 	*Dir
 	out      *outfile.Outputs
 	manifest Manifest
+	begun    map[string]*begunFile // by path: the files that are written in the background
+}
+
+// A begunFile is a file that is written in the background.
+type begunFile struct {
+	*outfile.File
+	written func() error // waits until it is
+}
+
+// begin begins to write the file name, relative to the directory, in the background. write
+// completes it; drop drops it, unless that was done. If it cannot be begun, or exists, write does
+// all.
+func (a *addition) begin(name string, fill func(w io.Writer) error) (drop func()) {
+	path := filepath.Join(a.path, name)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || a.out.MkdirAll(filepath.Dir(path)) != nil {
+		return func() {}
+	}
+	f, err := a.out.Create(path)
+	if err != nil {
+		return func() {}
+	}
+	written := background(func() error {
+		w := bufio.NewWriterSize(f, 1<<18)
+		if err := fill(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	})
+	a.begun = map[string]*begunFile{path: {f, written}}
+	return func() {
+		settle(written)
+		f.Discard()
+	}
 }
 
 // write writes the file name, relative to the directory, unless it exists, and adds it to the
@@ -382,9 +437,17 @@ func (a *addition) write(name string, shared bool, rows *int64, fill func(w io.W
 		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err = a.writeFile(a.out, path, fill); err != nil {
+		if f := a.begun[path]; f != nil {
+			if err = f.written(); err == nil {
+				err = f.Commit()
+			}
+		} else {
+			err = a.out.WriteFile(path, fill)
+		}
+		if err != nil {
 			return err
 		}
+		a.isNew(path)
 		info, err = os.Stat(path)
 	} else if err == nil {
 		*rows, err = rowsIn(path, info.Size())

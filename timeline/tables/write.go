@@ -4,7 +4,6 @@
 package tables
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,37 +43,18 @@ type source struct {
 	pokes       *pokes
 	pages       []page
 
-	// Made in the background; nil if they are not.
-	gaps    func() []gapRow
-	changes func() ([]byte, error)
+	gaps func() []gapRow // made in the background; nil if they are not
 }
 
-// inMemory is the most changes whose table is made in memory, in the background.
-const inMemory = 4 << 20
-
-// ahead makes tables in the background. The function that it returns waits for them.
-func (s *source) ahead() (settled func()) {
+// ahead makes gaps and the table of changes in the background. The function that it returns waits
+// for them.
+func (s *source) ahead(a *addition) (settled func()) {
 	gaps := background(s.madeGaps)
 	s.gaps = gaps
-	if len(s.pokes.times) > inMemory {
-		return func() { settle(gaps) }
-	}
-	type file struct {
-		bytes []byte
-		err   error
-	}
-	changes := background(func() file {
-		b := bytes.NewBuffer(room[byte](10 * len(s.pokes.times))) // nearly what they need
-		err := s.writeChanges(b)
-		return file{b.Bytes(), err}
-	})
-	s.changes = func() ([]byte, error) {
-		f := changes()
-		return f.bytes, f.err
-	}
+	drop := a.begin(s.own("changes", s.date), s.writeChanges)
 	return func() {
 		settle(gaps)
-		settle(changes)
+		drop()
 	}
 }
 
@@ -122,10 +102,10 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 		return nil, err
 	}
 	s := newSource(r, id, opts)
-	if opts.Parallel {
-		defer s.ahead()()
-	}
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
+	if opts.Parallel {
+		defer s.ahead(a)()
+	}
 	for _, t := range slices.Backward(tables) {
 		if err := t.add(s, a); err != nil {
 			return nil, err
@@ -165,16 +145,7 @@ func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
 
 func (s *source) addChanges(a *addition) error {
 	rows := int64(len(s.pokes.times))
-	return a.write(s.own("changes", s.date), false, &rows, func(w io.Writer) error {
-		if s.changes == nil {
-			return s.writeChanges(w)
-		}
-		b, err := s.changes()
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
-	})
+	return a.write(s.own("changes", s.date), false, &rows, s.writeChanges)
 }
 
 // addSymbols adds the kernel's own names, unless another recording of this kernel has added
