@@ -398,9 +398,11 @@ func (d *build) jumble(list []poke, differ bool) {
 func (d *build) undecided(list []poke, apart uint64) {
 	for k := 0; k+1 < len(list); k++ {
 		p, q := &list[k], &list[k+1]
+		if d.timeOf(q)-d.timeOf(p) > apart { // as of nearly all
+			continue
+		}
 		cx, cy, n := d.cpuOf(p), d.cpuOf(q), d.inPlace(p, q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.timeOf(q)-d.timeOf(p) > apart ||
-			d.rivals[p.order] != nil || d.rivals[q.order] != nil {
+		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.rivals[p.order] != nil || d.rivals[q.order] != nil {
 			continue
 		}
 		if !bytes.Equal(d.newOf(q)[:n], d.oldOf(p)[:n]) || bytes.Equal(d.newOf(q)[:n], d.newOf(p)[:n]) {
