@@ -314,9 +314,6 @@ func (a *assembly) giveUp(k int) {
 	}
 }
 
-// returnSlabs is of how many slabs the memory is returned at once: 16 MiB.
-const returnSlabs = 128
-
 // offsets are where the tables of a shard begin in those of the image.
 type offsets struct{ fragment, leaf, node, state, conflict, claim uint32 }
 
