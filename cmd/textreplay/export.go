@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/perfdata"
@@ -184,9 +185,9 @@ func (e *export) named(args *[]string) error {
 		var list []byte
 		var err error
 		if e.from == "-" {
-			list, err = io.ReadAll(e.stdin)
+			list, err = mapfile.ReadList(e.stdin, "standard input")
 		} else {
-			list, err = os.ReadFile(e.from)
+			list, err = mapfile.ReadListFile(e.from)
 		}
 		if err != nil {
 			return inputError(err)

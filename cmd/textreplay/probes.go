@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -87,7 +88,7 @@ func (a *app) kernelCode() (*kcore.Core, *kcore.Kallsyms, error) {
 }
 
 func readKallsyms(path string) (*kcore.Kallsyms, error) {
-	text, err := os.ReadFile(path)
+	text, err := mapfile.ReadListFile(path)
 	if err != nil {
 		return nil, err
 	}

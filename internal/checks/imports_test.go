@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

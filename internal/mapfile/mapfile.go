@@ -8,6 +8,8 @@
 // which ends a Go program. [Guard] makes it an error. The last page of a file
 // is another case: what is behind the new end reads as zeros, with no signal. So
 // whoever has drawn conclusions from a file asks [File.Check] before they are used.
+//
+// Lists, which are short, are read instead, and may come through a pipe: [ReadList].
 package mapfile
 
 import (
@@ -104,6 +106,29 @@ func Regular(name string) (*os.File, fs.FileInfo, error) {
 		return fail()
 	}
 	return f, info, nil
+}
+
+// mostList is more than any list of symbols, modules, formats or names has: 128 MiB.
+const mostList = 128 << 20
+
+// ReadList reads a list of the kernel, or of names, to its end. It may come through a pipe. A
+// device may have no end: more than 128 MiB are an error, which has the list's name.
+func ReadList(r io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, mostList+1))
+	if err == nil && len(text) > mostList {
+		err = fmt.Errorf("%s is no list: it has more than %d MiB", name, mostList>>20)
+	}
+	return text, err
+}
+
+// ReadListFile is [ReadList] for the file of that name.
+func ReadListFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadList(f, name)
 }
 
 // mapAll maps the file. It returns an error if that is no regular file, or empty.

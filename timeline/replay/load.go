@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -560,12 +559,5 @@ func (r *Replay) readFound(what, path string) ([]byte, error) {
 // files only.
 func (r *Replay) readStamped(f *os.File, info fs.FileInfo, what, path string) ([]byte, error) {
 	r.given = append(r.given, stampedFile{"given " + what, path, info})
-	text, err := io.ReadAll(io.LimitReader(f, mostText+1))
-	if err == nil && len(text) > mostText {
-		err = fmt.Errorf("%s is no list of the kernel: it has more than %d MB", path, mostText>>20)
-	}
-	return text, err
+	return mapfile.ReadList(f, path)
 }
-
-// mostText is more than any list of symbols, modules or formats has. A device may have no end.
-const mostText = 128 << 20

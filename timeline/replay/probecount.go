@@ -146,14 +146,15 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// readCounters reads the readings. A file that the caller named must be one. While the
-// recording is being made, it may also become one later.
+// readCounters reads the readings. A file that the caller named must be one, also if the
+// recording has no probes. While the recording is being made, it may also become one later.
 func (r *Replay) readCounters(opts *Options, recording bool) error {
 	r.counters = nil
-	if !r.hasProbes() {
+	probes := r.hasProbes()
+	if !probes && len(opts.ProbeCounters) == 0 {
 		return nil
 	}
-	if r.journal != nil {
+	if probes && r.journal != nil {
 		r.counters = r.journal.readings(r.Recording)
 	}
 	given := len(r.given)
@@ -179,9 +180,9 @@ func (r *Replay) readCounters(opts *Options, recording bool) error {
 		x, err := parseReading(text)
 		x.source = filepath.Base(path)
 		switch {
-		case err == nil:
+		case err == nil && probes:
 			r.counters = append(r.counters, x)
-		case named:
+		case err != nil && named:
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
