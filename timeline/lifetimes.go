@@ -231,18 +231,14 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 	if p.endAlive(l, e) {
 		return
 	}
+	var ends *Lifetime
 	if l.Kind == Nothing {
 		p.all = append(p.all, l)
-		p.diedUnborn(e, nil)
-		return
-	}
-	if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
-		l.From = from
+	} else if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
+		l.From, ends = from, l
 		p.all = append(p.all, l)
-		p.diedUnborn(e, l)
-		return
 	}
-	p.diedUnborn(e, nil)
+	p.diedUnborn(e, ends)
 }
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
@@ -250,16 +246,13 @@ func (p *liveSet) unregister(e *SymbolEvent) {
 func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		switch {
-		case o.Lo == l.Lo && o.is(e) && (o.recordedLike(l) || len(p.lostSince(o, e.Time)) == 0):
+		case o.Lo == l.Lo && o.is(e) && o.recordedLike(l):
 			o.To, o.Ended = e.Time, Unregistered
 			if o.From == 0 {
 				o.Hi = min(o.Hi, l.Hi) // kallsyms, which had it, says no length
 			}
 			o.seen = append(slices.Clip(o.seen), l.seen...)
 			p.alive.remove(o)
-			if !o.recordedLike(l) {
-				p.diedUnborn(e, nil) // o may have died, too
-			}
 			return true
 		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
 			o.Hi = l.Lo // its length was an upper bound
