@@ -5,12 +5,14 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -131,6 +133,22 @@ type request struct {
 	typ    string // content type
 	to     string // where to redirect, "" for nowhere
 	status int
+	early  bool // the answer was made before all changes were read
+}
+
+// wait is that of the session. It notes whether the answer is made too early: its page is pending
+// then, even if all changes have been read by the time when the frame of the page is written.
+func (q *request) wait(ctx context.Context, most time.Duration) bool {
+	if q.session.wait(ctx, most) {
+		return true
+	}
+	select {
+	case <-q.ready:
+		q.early = q.session.err == nil // else they never will be
+	default:
+		q.early = true
+	}
+	return false
 }
 
 // handle returns a handler that answers from the current session. If the recording's file is

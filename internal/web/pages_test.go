@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"html"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -252,6 +255,36 @@ func TestProblem(t *testing.T) {
 	for _, path := range []string{"/", "/log", "/state"} {
 		if !strings.Contains(get(s, path).Body.String(), "it broke") {
 			t.Errorf("%s does not say so", path)
+		}
+	}
+}
+
+// TestEarly: a page that was made before all changes were read is pending, also if they have been
+// read by the time when its frame is written. Otherwise it would never become whole.
+func TestEarly(t *testing.T) {
+	s := serve(t, "small")
+	ses, err := s.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ses.refs.Done()
+	<-ses.ready
+	from, to := ses.extent()
+	for _, read := range []bool{false, true} { // by the time when the page is made
+		ses.ready = make(chan struct{})
+		if read {
+			close(ses.ready)
+		}
+		q := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), session: ses, srv: s}
+		ready := q.wait(t.Context(), 0)
+		if !read {
+			close(ses.ready)
+		}
+		if err := q.page("overview", "Overview", ses.overviewOf(from, to, true, ready)); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("data-pending=%q", strconv.FormatBool(!read)); !strings.Contains(q.body.String(), want) {
+			t.Errorf("read before: %t: not %s", read, want)
 		}
 	}
 }
