@@ -134,13 +134,13 @@ func (c *checker) span(s *timeline.Span) {
 		c.fault(Fault{Kind: "nothing alive", Addr: at, Span: *s, Detail: c.facts(at)})
 	}
 	for i, b := range s.Bytes {
-		if s.Source == timeline.SourceSnapshot && c.inTrap(s.Addr+uint64(i)) {
+		addr := s.Addr + uint64(i)
+		at, was, ok := c.truth.contradicts(addr, b, time)
+		if !ok || s.Source == timeline.SourceSnapshot && c.inTrap(addr) {
 			continue
 		}
-		if at, was, ok := c.truth.contradicts(s.Addr+uint64(i), b, time); ok {
-			c.fault(Fault{Kind: "wrong byte", Addr: s.Addr + uint64(i), Span: *s, At: at, Detail: fmt.Sprintf("%02x instead of %02x%s", b, was, c.facts(s.Addr+uint64(i)))})
-			break
-		}
+		c.fault(Fault{Kind: "wrong byte", Addr: addr, Span: *s, At: at, Detail: fmt.Sprintf("%02x instead of %02x%s", b, was, c.facts(addr))})
+		break
 	}
 	if text := c.run.Kernel.Text; text.Lo <= s.Addr && s.Addr < text.Hi {
 		lo, hi := max(s.Since, c.image.First()), min(s.Until, c.image.Horizon())
