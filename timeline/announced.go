@@ -12,9 +12,9 @@ import (
 // recording. perf synthesizes these births, and kallsyms is read, a while after the first
 // record. The first recorded event of anything in a symbol's range says which they are. If it
 // is the symbol's own death, the symbol was there. If it is its birth, that is the birth of
-// that symbol. If it is the birth or the death of something else, the symbol came after that.
-// What is at other addresses says so only if the symbol can have been announced after the
-// event: else it was there, and its death may be lost. The same holds for a module that was
+// that symbol. If it is the birth or the death of something else, the symbol came after that if
+// it can have been announced after the event: else it was there, and its death may be lost. The
+// same holds for a module that was
 // listed before the symbol's first event. A symbol that perf announced and that kallsyms lists
 // counts once.
 func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
@@ -52,17 +52,29 @@ func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 		concerned = append(concerned, &Lifetime{Lo: m.Addr, Hi: min(m.TextEnd, m.End), From: m.Loaded, order: n - 1})
 	}
 	var pages lifetimeIndex // of concerned
+	// by returns the latest time of another CPU at which e can have been announced.
+	by := func(e *SymbolEvent) uint64 {
+		t := d.announcedBy()
+		if e.Listed {
+			t = max(t, d.listedBy())
+		}
+		return later(t, d.apart())
+	}
 	// others reports whether something at another address came or went before the n-th event.
 	others := func(e *SymbolEvent, n int) bool {
-		by := d.announcedBy()
-		if e.Listed {
-			by = max(by, d.listedBy())
-		}
 		l := certainRange(e)
 		near, ok := pages.around(concerned, l)
 		return !ok || slices.ContainsFunc(near, func(o *Lifetime) bool {
-			return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= later(by, d.skew)
+			return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= by(e)
 		})
+	}
+	// there reports whether the first event at its own address shows that e was there before, or
+	// came after e was announced.
+	there := func(e, first *SymbolEvent) bool {
+		if newLifetime(e, nil).is(first) {
+			return first.Unregister
+		}
+		return first.Time > by(e)
 	}
 	listed := make(map[uint64]bool)
 	kept := make([]SymbolEvent, 0, len(events))
@@ -73,7 +85,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 			}
 			listed[e.Addr] = true
 			n, ok := first[e.Addr]
-			if ok && !(byIndex[n].Unregister && newLifetime(&e, nil).is(byIndex[n])) {
+			if ok && !there(&e, byIndex[n]) {
 				continue
 			}
 			if !ok {
@@ -158,5 +170,5 @@ func (d *build) thereBefore(p *Program, events []SymbolEvent, recorded []int, lo
 	alone := func(by uint64) bool {
 		return by < death || by < next && len(lost.between(death, later(by, 1))) == 0
 	}
-	return alone(d.announcedBy()) || p.Unloaded >= death && alone(p.Unloaded)
+	return alone(later(d.announcedBy(), d.apart())) || p.Unloaded >= death && alone(p.Unloaded)
 }

@@ -257,11 +257,11 @@ func (d *build) sortPokes() {
 			d.unordered(d.of(uint32(i)))
 		}
 	}
-	seen := d.skew > d.Builder.skew
+	seen := d.clocksDiffer()
 	if !seen && !d.differ {
 		return
 	}
-	apart := max(d.skew, min(d.Builder.maxSkew, assumedSkew))
+	apart := d.apart()
 	calm := len(d.gaps[gapsOfText].between(b.first, later(b.horizon, 1))) == 0
 	for i, order := range d.orders {
 		if seen && order == examined {

@@ -339,10 +339,13 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
 			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
 	})
-	events = d.dropFalseStarts(dropDoubles(events))
+	events = dropDoubles(events)
+	lost := flatten(d.Builder.gaps[GapSymbols])
+	deathsFirst(events, lost)
+	events = d.dropFalseStarts(events)
 
 	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
-		lost: flatten(d.Builder.gaps[GapSymbols]), maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
+		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
 	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)

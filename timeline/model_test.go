@@ -381,7 +381,7 @@ func (m *model) live() []*being {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b SymbolEvent) int { return cmp.Compare(a.Time, b.Time) })
-	events = m.starts(m.once(events))
+	events = m.starts(m.ties(m.once(events)))
 	var codes []code
 	for i := range events {
 		codes = append(codes, m.codeOf(events, i, symbols))
@@ -607,6 +607,33 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 	}
 }
 
+// ties puts the death of something before the births of other things that other CPUs recorded
+// at the same time and place.
+func (m *model) ties(events []SymbolEvent) []SymbolEvent {
+	out := slices.Clone(events)
+	for k := range out {
+		d, to := out[k], k
+		for i := k - 1; i >= 0; i-- {
+			if o := &out[i]; o.Time == d.Time && o.Addr < d.Addr+uint64(d.Len) && d.Addr < o.Addr+uint64(o.Len) && !o.Unregister {
+				to = i
+			}
+		}
+		for i, o := range out {
+			if i == k || o.Time != d.Time || o.Addr >= d.Addr+uint64(d.Len) || d.Addr >= o.Addr+uint64(o.Len) {
+				continue
+			}
+			born := !o.Unregister && o.Name == d.Name && o.Len == d.Len && (o.Kind == SymbolOutOfLine) == (d.Kind == SymbolOutOfLine)
+			if born || !m.apart(&o, &d) {
+				to = k
+			}
+		}
+		if d.Unregister {
+			out = slices.Insert(slices.Delete(out, k, k+1), to, d)
+		}
+	}
+	return out
+}
+
 // starts drops births of time 0 of symbols that were born later, or came after something
 // else had come or gone there or a module, and symbols of kallsyms that were announced too.
 func (m *model) starts(events []SymbolEvent) []SymbolEvent {
@@ -632,14 +659,20 @@ func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 		if e.Listed {
 			by = max(by, listed)
 		}
-		by += min(MaxTime-by, m.skew)
+		if m.skew > 0 || m.differ {
+			by = MaxTime // no two facts of a model are as far apart as clocks may be
+		}
 		lo, hi := certain(&e)
 		own := MaxTime // when the first event of the address was
 		for k, o := range events {
 			switch l, h := certain(&o); {
 			case own != MaxTime:
 			case o.Addr == e.Addr && o.Time != 0:
-				drop = drop || !o.Unregister || o.Name != e.Name || (o.Kind == SymbolOutOfLine) != (e.Kind == SymbolOutOfLine)
+				if o.Name != e.Name || (o.Kind == SymbolOutOfLine) != (e.Kind == SymbolOutOfLine) {
+					drop = drop || o.Time <= by
+				} else {
+					drop = drop || !o.Unregister
+				}
 				own = o.Time
 			case o.Addr == e.Addr:
 				drop = drop || e.Listed && (!o.Listed || k < i)
@@ -716,6 +749,9 @@ func (m *model) stayed(recorded []SymbolEvent, unloaded uint64, births lost) boo
 		return why != ReasonNone || len(recorded) > 1 && recorded[1].Time <= by
 	}
 	by := cmp.Or(m.announced, m.horizon)
+	if m.skew > 0 || m.differ {
+		by = lastTick
+	}
 	return by < death || !another(by) || unloaded >= death && !another(unloaded)
 }
 

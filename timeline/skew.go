@@ -524,6 +524,18 @@ func (c *historyBuilder) differing(claims []claim, more ...claim) []claim {
 	return claims
 }
 
+// clocksDiffer reports whether records show that the CPUs' clocks differ.
+func (d *build) clocksDiffer() bool { return d.skew > d.Builder.skew }
+
+// apart returns by how much the times of two CPUs can be wrong against one another: what the
+// records show, or more where clocks are seen to differ or may do so unseen.
+func (d *build) apart() uint64 {
+	if d.clocksDiffer() || d.differ {
+		return max(d.skew, min(d.Builder.maxSkew, assumedSkew))
+	}
+	return d.skew
+}
+
 // widen makes gaps longer at both ends by how far CPUs' clocks may differ. What
 // was before the recording stays as it is: whichever clock a later record's
 // time is of, it was taken when all events were open.

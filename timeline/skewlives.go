@@ -92,6 +92,54 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 	return 0
 }
 
+// maxTied is how many events of one time are compared with one another.
+const maxTied = 1 << 6
+
+// deathsFirst puts the death of one piece of code before the birth of another in its place, if
+// two CPUs recorded them at the same time. Their order in the file proves nothing, and the
+// place is used again only after the death. events are in the order of time; lost are the gaps in
+// the records of births and deaths.
+func deathsFirst(events []SymbolEvent, lost gaps) {
+	for lo, hi := 0, 0; lo < len(events); lo = hi {
+		t := events[lo].Time
+		for hi = lo + 1; hi < len(events) && events[hi].Time == t; {
+			hi++
+		}
+		if tied := events[lo:hi]; t != 0 && len(tied) > 1 && len(tied) <= maxTied && len(lost.between(t, later(t, 1))) == 0 {
+			untie(tied)
+		}
+	}
+}
+
+// untie moves each death before the births in its place that other CPUs recorded at the same
+// time, if none of them is its own.
+func untie(events []SymbolEvent) {
+	for k := range events {
+		died, first := events[k], k
+		ok := died.Unregister && died.CPU >= 0
+		for i := range events {
+			e := &events[i]
+			if i == k || !e.overlaps(&died) {
+				continue
+			}
+			own := newLifetime(e, nil).is(&died) && e.Len == died.Len
+			ok = ok && e.CPU >= 0 && e.CPU != died.CPU && (e.Unregister || !own)
+			if !e.Unregister {
+				first = min(first, i)
+			}
+		}
+		if ok {
+			copy(events[first+1:k+1], events[first:k])
+			events[first] = died
+		}
+	}
+}
+
+// overlaps reports whether two symbols have an address in common.
+func (e *SymbolEvent) overlaps(o *SymbolEvent) bool {
+	return e.Addr < o.Addr+uint64(o.Len) && o.Addr < e.Addr+uint64(e.Len)
+}
+
 // mostUnborn is how many deaths without a birth are kept of an address.
 const mostUnborn = 16
 

@@ -96,6 +96,7 @@ func TestRecordedLifetimes(t *testing.T) {
 		}, textLines("0..300 unconfirmed not-listening 1111", "300..1001 unconfirmed not-listening 2222",
 			"1001.. unconfirmed beyond-horizon 2222")},
 		{"perf announces no program after the workload's exec", func(w *tape) {
+			w.timeConv()
 			w.comm(10, 0, 0, 7, "perf-exec")
 			announce(w)
 			w.ticks(100, 100)
