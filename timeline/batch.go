@@ -62,20 +62,22 @@ func (w *Windows) inOrder(yield func(*InPlacePoke) bool) {
 // findBatches marks the first poke of each batch, and measures how long batches
 // take.
 func (w *Windows) findBatches() {
-	var run []*InPlacePoke // that could be of one batch, whatever their number
-	for p := range w.inOrder {
-		if len(run) > 0 && !together(run[len(run)-1], p) {
-			cut(run)
-			run = run[:0]
+	var run []uint32 // indices of pokes that could be of one batch, whatever their number
+	for _, r := range w.runs {
+		for i := r.lo; i < r.hi; i++ {
+			if len(run) > 0 && !together(&w.pokes[run[len(run)-1]], &w.pokes[i]) {
+				w.cut(run)
+				run = run[:0]
+			}
+			run = append(run, uint32(i))
 		}
-		run = append(run, p)
 	}
-	cut(run)
+	w.cut(run)
 	w.slow = w.slowBatch()
 }
 
 // cut divides a run of pokes, which follow one another in address and time, into
-// batches.
+// batches. run has their indices.
 //
 // A run of at most 256 is one batch. A longer one consists of full batches, the
 // last one aside. Between two of them two steps of 256 stores each pass without
@@ -85,15 +87,15 @@ func (w *Windows) findBatches() {
 //
 //	RRRRR...RRRR          RRRR...RRRRR          RRRR...
 //	| 256 pokes |  pause  | 256 pokes |  pause  |
-func cut(run []*InPlacePoke) {
+func (w *Windows) cut(run []uint32) {
 	if len(run) == 0 {
 		return
 	}
-	run[0].Flags |= beginsBatch
+	w.pokes[run[0]].Flags |= beginsBatch
 	if len(run) <= maxBatch {
 		return
 	}
-	step := func(i int) uint64 { return run[i].Time - run[i-1].Time }
+	step := func(i int) uint64 { return w.pokes[run[i]].Time - w.pokes[run[i-1]].Time }
 	var steps durations
 	for i := 1; i < len(run); i++ {
 		steps.add(step(i))
@@ -109,7 +111,7 @@ func cut(run []*InPlacePoke) {
 			}
 		}
 		run = run[end:]
-		run[0].Flags |= beginsBatch
+		w.pokes[run[0]].Flags |= beginsBatch
 	}
 }
 

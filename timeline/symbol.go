@@ -264,23 +264,27 @@ func (im *Image) NameTables() (out []Names) {
 // symbol of a module is valid whenever the module is loaded and table names its code.
 func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
-		s.From, s.To = 0, MaxTime
-		covered := false
-		if s.Module != "" {
-			for l := range im.LifetimesAt(s.Addr) {
-				if !l.IsModule() || l.Name != s.Module {
-					continue
-				}
-				covered = true
-				if s.From, s.To = l.From, l.To; im.namesOf(l) == table && !yield(s) {
-					return
-				}
-			}
-		}
+		covered := s.Module != "" && im.namedInModule(table, s, yield)
 		if !covered && table == im.names {
+			s.From, s.To = 0, MaxTime
 			yield(s)
 		}
 	}
+}
+
+// namedInModule is Named for a symbol of a module. It reports whether the lifetimes of the module
+// are known.
+func (im *Image) namedInModule(table Names, s Symbol, yield func(Symbol) bool) (covered bool) {
+	for l := range im.LifetimesAt(s.Addr) {
+		if !l.IsModule() || l.Name != s.Module {
+			continue
+		}
+		covered = true
+		if s.From, s.To = l.From, l.To; im.namesOf(l) == table && !yield(s) {
+			break
+		}
+	}
+	return covered
 }
 
 // Symbols yields the symbol of each lifetime of dynamic code, by address and time.

@@ -184,6 +184,13 @@ func (w *Windows) sort() {
 // withoutDuplicates leaves out the pokes that perf wrote twice (rule duplicates), which
 // would count as further sites of their batch.
 func withoutDuplicates(pokes []InPlacePoke) []InPlacePoke {
+	ascend := true // each has a time of its own
+	for i := 1; i < len(pokes) && ascend; i++ {
+		ascend = pokes[i-1].Time < pokes[i].Time
+	}
+	if ascend {
+		return pokes
+	}
 	var duplicates []int
 	var last *InPlacePoke
 	seen := make(map[InPlacePoke]bool) // of last's time, if there are several

@@ -248,22 +248,31 @@ func (x *windowIndex) order(list []opening) {
 // of time.
 func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 	return func(yield func(int, Interval) bool) {
-		order := make([]uint32, 0, len(w.pokes))
-		for _, r := range w.runs {
-			for i := r.lo; i < r.hi; i++ {
-				order = append(order, uint32(i))
+		var order []uint32 // the indices in the order of time; nil if that is the order of pokes
+		if len(w.runs) != 1 {
+			order = make([]uint32, 0, len(w.pokes))
+			for _, r := range w.runs {
+				for i := r.lo; i < r.hi; i++ {
+					order = append(order, uint32(i))
+				}
 			}
 		}
-		poke := func(k int) *InPlacePoke { return &w.pokes[order[k]] }
+		index := func(k int) int {
+			if order == nil {
+				return k
+			}
+			return int(order[k])
+		}
+		poke := func(k int) *InPlacePoke { return &w.pokes[index(k)] }
 		idle := 0 // firstIdle of the poke before, which is often that of the next one
-		for lo := 0; lo < len(order); {
+		for lo := 0; lo < len(w.pokes); {
 			hi := lo + 1 // a run of pokes that could be of one batch, but for their number
-			for w.words == nil && hi < len(order) && together(poke(hi-1), poke(hi)) {
+			for w.words == nil && hi < len(w.pokes) && together(poke(hi-1), poke(hi)) {
 				hi++
 			}
 			var run Interval // around the run
 			if w.words == nil {
-				run = around(lo, hi, len(order), poke(lo).TID, poke)
+				run = around(lo, hi, len(w.pokes), poke(lo).TID, poke)
 			}
 			for k := lo; k < hi; k++ {
 				p := poke(k)
@@ -283,7 +292,7 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 				}
 				proven = w.betweenIdle(idle, p, proven)
 				p.Kind.bound(&proven, p.Time, w.skew)
-				if !yield(int(order[k]), proven) {
+				if !yield(index(k), proven) {
 					return
 				}
 			}

@@ -411,9 +411,9 @@ func (e *export) export(path string) error {
 		return err
 	}
 	defer remove()
-	files, id, err := e.identify(input)
+	files, err := recordingFiles(input)
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	out := &outfile.Outputs{Std: e.outputs.Std}
 	out.Reads(input)
@@ -428,24 +428,60 @@ func (e *export) export(path string) error {
 	if err := e.reserveStdout(out); err != nil {
 		return err
 	}
-	if m, err := e.dir.Has(id); err != nil {
-		return outputError(err)
-	} else if m != nil {
-		return e.print(path, m, false)
-	}
-	if !e.begin(id) {
-		return nil // the same recording, by another name
+	id := sync.OnceValues(func() (string, error) {
+		id, err := tables.ID(files, e.guest.pid)
+		return id, inputError(err)
+	})
+	// A recording that is exported alone is loaded while its name in the tables is derived. If the
+	// tables have it already, that was in vain.
+	parallel := e.alone && e.jobs > 1
+	if parallel {
+		go id()
+		defer id() // the files may be removed afterwards
+	} else if done, err := e.isDone(path, id); done || err != nil {
+		return err
 	}
 	var manifest *tables.Manifest
+	loaded := false
 	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
-		m, err := e.dir.Add(out, r, id, tables.Options{Tables: t, Parallel: e.alone && e.jobs > 1})
-		manifest = m
+		if loaded = true; parallel {
+			if done, err := e.isDone(path, id); done || err != nil {
+				return err
+			}
+		}
+		name, err := id()
+		if err != nil {
+			return err
+		}
+		manifest, err = e.dir.Add(out, r, name, tables.Options{Tables: t, Parallel: parallel})
 		return outputError(err)
 	})
-	if err != nil {
+	if parallel && !loaded { // for want of an option that was there when it was exported
+		if done, err := e.isDone(path, id); done || err != nil {
+			return err
+		}
+	}
+	if err != nil || manifest == nil {
 		return err
 	}
 	return e.print(path, manifest, true)
+}
+
+// isDone reports whether nothing is left to do for a recording with this name in the tables: they
+// have it, or it was begun. It prints a line if they have it.
+func (e *export) isDone(path string, id func() (string, error)) (bool, error) {
+	name, err := id()
+	if err != nil {
+		return false, err
+	}
+	m, err := e.dir.Has(name)
+	if err != nil {
+		return false, outputError(err)
+	}
+	if m != nil {
+		return true, e.print(path, m, false)
+	}
+	return !e.begin(name), nil
 }
 
 // begin reports whether the recording with this name in the tables was not begun before.
@@ -517,15 +553,6 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	return outputError(err)
 }
 
-// identify returns the files of a recording, and its name in the tables, which follows from
-// their content.
-func (e *export) identify(input string) (files []string, id string, err error) {
-	if files, err = recordingFiles(input); err == nil {
-		id, err = tables.ID(files, e.guest.pid)
-	}
-	return files, id, inputError(err)
-}
-
 // recordingFiles returns the files of a recording whose content its name in the tables follows
 // from: all in its directory, or the file itself. Symbolic links are followed.
 func recordingFiles(path string) ([]string, error) {
@@ -589,9 +616,13 @@ func (e *export) writeTable(path string) error {
 		return err
 	}
 	defer remove()
-	_, id, err := e.identify(input)
+	files, err := recordingFiles(input)
 	if err != nil {
-		return err
+		return inputError(err)
+	}
+	id, err := tables.ID(files, e.guest.pid)
+	if err != nil {
+		return inputError(err)
 	}
 	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		return outputError(tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}))

@@ -2111,7 +2111,7 @@ var mutants = []mutant{
 	{"windows", "MMAP records of the writer bound its windows", "scan.mmap",
 		"s.writesNone(rec, &m.SampleID)", "{}",
 		"TestIdleWriter"},
-	{"windows", "a run of more than 256 is cut at a pause", "cut",
+	{"windows", "a run of more than 256 is cut at a pause", "Windows.cut",
 		"step(end) < pause", "pause == MaxTime",
 		"TestBatches"},
 	{"windows", "the estimate of a lone poke has a bound", "Windows.estimate",

@@ -15,9 +15,36 @@ import (
 
 // Windows returns the windows of all in-place pokes. If Options.Windows did not ask
 // for them, the first call reads the recording once more.
-func (r *Replay) Windows() *timeline.Windows {
+func (r *Replay) Windows() *timeline.Windows { return r.windowsOf(nil) }
+
+// InPlace returns what windows need of a change that [Replay.ChangesAlone] has yielded. ok is false
+// if it is no poke, or none that is made in place. InPlace is for one goroutine.
+func (r *Replay) InPlace(c *Change) (p timeline.InPlacePoke, ok bool) {
+	if c.Poke == nil || !c.Kind.InPlace() {
+		return p, false
+	}
+	poke := timeline.Poke{Addr: c.Poke.Addr, Time: c.Poke.Time, Old: c.Poke.Old, New: c.Poke.New}
+	return r.scanned().inPlace(&poke, c.Poke.TID, c.Kind), true
+}
+
+// WindowsOf is [Replay.Windows] for a program that has read all changes: pokes must be those that
+// [Replay.InPlace] returns for what [Replay.ChangesAlone] yields, in its order. They need not be
+// read again then. WindowsOf keeps and changes pokes.
+func (r *Replay) WindowsOf(pokes []timeline.InPlacePoke) *timeline.Windows {
+	for range r.scanned().probedWrites() {
+		return r.Windows() // what probes recorded is among the changes, and has no window
+	}
+	return r.windowsOf(func(s *scan) *timeline.Windows { return s.windowsOf(pokes) })
+}
+
+// windowsOf returns the windows. unread makes them without reading the recording, and may be nil.
+func (r *Replay) windowsOf(unread func(s *scan) *timeline.Windows) *timeline.Windows {
 	r.windowsOnce.Do(func() {
-		if r.unmade != nil {
+		switch {
+		case r.unmade == nil:
+		case unread != nil:
+			r.windows = unread(r.scan)
+		default:
 			r.windows = r.unmade()
 		}
 		if r.windows == nil {
@@ -91,8 +118,11 @@ func (r *Replay) pokes(matters func(raw []byte) bool, skips func(*pokePlaces) bo
 }
 
 // newWindows returns the windows of the in-place pokes that were read.
-func (s *scan) newWindows() *timeline.Windows {
-	return timeline.NewWindows(s.placed.all(s), s.writers.idle, s.arch.hasWords())
+func (s *scan) newWindows() *timeline.Windows { return s.windowsOf(s.placed.all(s)) }
+
+// windowsOf returns the windows of these pokes. It keeps and changes pokes and s.writers.idle.
+func (s *scan) windowsOf(pokes []timeline.InPlacePoke) *timeline.Windows {
+	return timeline.NewWindows(pokes, s.writers.idle, s.arch.hasWords())
 }
 
 // inPlace returns the part of a poke that windows need.

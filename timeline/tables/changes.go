@@ -41,11 +41,16 @@ type formKey struct {
 	words words             // only set if the form is shared
 	valid timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
 	next  uint32            // the form of the poke that last followed one of this form
-	kind  timeline.PokeKind
 }
 
 // A place is an address and its name, by the numbers that pokes has interned.
 type place struct{ addr, symbol, symbolOffset, module uint32 }
+
+// An inPlaceForm is what the pokes of a form have in common for windows.
+type inPlaceForm struct {
+	timeline.InPlacePoke // without time and task
+	is                   bool
+}
 
 // isValid reports whether the mechanism is known to be this one at a time.
 func (f *formKey) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
@@ -53,6 +58,7 @@ func (f *formKey) isValid(t uint64) bool { return f.valid.From <= t && t < f.val
 // A writer is who changed text.
 type writer struct {
 	cpu, pid, tid int32 // -1: not recorded
+	task          uint32
 	comm          string
 }
 
@@ -65,8 +71,9 @@ type pokes struct {
 	from    []int64  // the start of each poke's window, as the tables write it
 	to      []int64  // the end of each poke's window; equal to the start if there is none
 	forms   []form
-	keys    []formKey // by form
-	sites   []site    // in core text
+	keys    []formKey     // by form
+	inPlace []inPlaceForm // by form
+	sites   []site        // in core text
 	places  []place
 	writers []writer
 	bpf     []bpfEvent // by time
@@ -163,9 +170,9 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
 	sites := siteTable{sites: make([]site, 0, min(n, manyForms/2))}
 	likely := min(n/8, manyForms/2) // sites
-	p.addrs.reserve(0, likely)
-	p.symbols.reserve(likely, 0)
-	p.contents.reserve(likely, 0)
+	p.addrs.numbers = make([]int64, 0, likely)
+	p.symbols.reserve(likely)
+	p.contents.reserve(likely)
 	was := math.MaxInt // the last form
 	writers := make(map[writer]uint32)
 	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
@@ -176,7 +183,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		if c.Poke == nil {
 			continue
 		}
-		w := writer{-1, -1, -1, c.Comm}
+		w := writer{-1, -1, -1, c.Poke.TID, c.Comm}
 		if c.Poke.Has&perfdata.SampleCPU != 0 {
 			w.cpu = int32(c.Poke.CPU)
 		}
@@ -227,15 +234,18 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
 				switch {
 				case at < 0:
-					f.place = p.placeAt(r, c.Time, addr)
-				case newSite:
-					sites.sites[at].place = p.placeAt(r, c.Time, addr)
+					f.place = p.placeAt(r, c.Time, addr, p.addrs.number(int64(addr)))
+				case newSite: // the only one of this address
+					sites.sites[at].place = p.placeAt(r, c.Time, addr, p.addrs.newNumber(int64(addr)))
 					fallthrough
 				default:
 					f.place = sites.sites[at].place
 				}
 				n = int32(len(p.forms))
-				p.forms, p.keys = append(p.forms, f), append(p.keys, formKey{addr: addr, words: both, kind: c.Kind})
+				p.forms, p.keys = append(p.forms, f), append(p.keys, formKey{addr: addr, words: both})
+				in, is := r.InPlace(c)
+				in.Addr, in.Kind = addr, c.Kind
+				p.inPlace = append(p.inPlace, inPlaceForm{in, is})
 				if share {
 					sites.sites[at].form = n
 				}
@@ -251,7 +261,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		p.form = append(p.form, uint32(n))
 	}
 	p.sites = sites.sites
-	p.findWindows(r.Windows())
+	p.findWindows(r)
 	return p
 }
 
@@ -269,37 +279,57 @@ func (p *pokes) contentOf(near int32, content []byte) uint32 {
 	return p.contents.bytes(content)
 }
 
-// placeAt adds an address with the name that it has at a time.
-func (p *pokes) placeAt(r *replay.Replay, t, addr uint64) uint32 {
+// placeAt adds an address with the name that it has at a time. number is that of the address in
+// p.addrs.
+func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 {
 	s, ok := r.Image.At(t).Symbol(addr)
 	offset := int64(0)
 	if ok {
 		offset = int64(addr - s.Addr)
 	}
-	p.places = append(p.places, place{p.addrs.number(int64(addr)), p.symbols.string(s.Name), p.symbolOffsets.number(offset), p.modules.string(s.Module)})
+	p.places = append(p.places, place{number, p.symbols.string(s.Name), p.symbolOffsets.number(offset), p.modules.string(s.Module)})
 	return uint32(len(p.places) - 1)
 }
 
 // findWindows gives each poke its window. Both are in the order of time. Pokes without a
 // window keep an empty one.
-func (p *pokes) findWindows(w *timeline.Windows) {
-	p.from, p.to = memory.Make[int64](len(p.times)), memory.Make[int64](len(p.times))
-	for _, t := range p.times {
-		p.from, p.to = append(p.from, column(t)), append(p.to, column(t))
+func (p *pokes) findWindows(r *replay.Replay) {
+	n := len(p.times)
+	p.from, p.to = memory.Make[int64](n)[:n], memory.Make[int64](n)[:n]
+	placed := memory.Make[timeline.InPlacePoke](n)
+	others := slices.ContainsFunc(p.inPlace, func(f inPlaceForm) bool { return !f.is })
+	var at []uint32 // which pokes those of placed are, if not all are placed
+	if others {
+		at = make([]uint32, 0, n)
 	}
-	first := 0 // the first poke of the time of the window
+	for i, t := range p.times {
+		p.from[i], p.to[i] = column(t), column(t)
+		if f := &p.inPlace[p.form[i]]; f.is {
+			placed = placed[:len(placed)+1]
+			in := &placed[len(placed)-1]
+			in.Time, in.Addr, in.TID, in.Len, in.Kind, in.Flags = t, f.Addr, p.writers[p.writer[i]].task, f.Len, f.Kind, f.Flags
+			if others {
+				at = append(at, uint32(i))
+			}
+		}
+	}
+	first := 0 // the first poke of placed of the time of the window
 	given := 0 // pokes from first on that have their windows
-	for in, proven := range w.Proven() {
+	for in, proven := range r.WindowsOf(placed).Proven() {
 		if in.Len == 0 {
 			continue
 		}
-		for first < len(p.times) && p.times[first] < in.Time {
+		for first < len(placed) && placed[first].Time < in.Time {
 			first, given = first+1, 0
 		}
-		for i := first + given; i < len(p.times) && p.times[i] == in.Time; i++ {
-			if k := &p.keys[p.form[i]]; k.addr == in.Addr && k.kind == in.Kind && p.from[i] == p.to[i] {
+		for k := first + given; k < len(placed) && placed[k].Time == in.Time; k++ {
+			i := k
+			if others {
+				i = int(at[k])
+			}
+			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.from[i] == p.to[i] {
 				p.from[i], p.to[i] = column(proven.From), column(proven.To)
-				if i == first+given {
+				if k == first+given {
 					given++
 				}
 				break

@@ -266,14 +266,9 @@ type interned struct {
 
 func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
 
-// reserve makes room for so many strings or numbers.
-func (n *interned) reserve(strings, numbers int) {
-	if strings > 0 {
-		n.strings, n.ofStrings = make([]string, 0, strings), make(map[string]uint32, strings)
-	}
-	if numbers > 0 {
-		n.numbers, n.ofNumbers = make([]int64, 0, numbers), make(map[int64]uint32, numbers)
-	}
+// reserve makes room for so many strings.
+func (n *interned) reserve(strings int) {
+	n.strings, n.ofStrings = make([]string, 0, strings), make(map[string]uint32, strings)
 }
 
 // string returns the number of v, which it adds if it is new.
@@ -311,11 +306,16 @@ func (n *interned) number(v int64) uint32 {
 		if n.ofNumbers == nil {
 			n.ofNumbers = make(map[int64]uint32)
 		}
-		k = uint32(len(n.numbers))
+		k = n.newNumber(v)
 		n.ofNumbers[v] = k
-		n.numbers = append(n.numbers, v)
 	}
 	return k
+}
+
+// newNumber adds v, which no call of number may ask for, and returns its number.
+func (n *interned) newNumber(v int64) uint32 {
+	n.numbers = append(n.numbers, v)
+	return uint32(len(n.numbers) - 1)
 }
 
 // A columnRoot is a schema whose columns have other types.

@@ -393,7 +393,6 @@ type addition struct {
 	*Dir
 	out      *outfile.Outputs
 	manifest Manifest
-	begun    map[string]*begunFile // by path: the files that are written in the background
 }
 
 // A begunFile is a file that is written in the background.
@@ -402,44 +401,44 @@ type begunFile struct {
 	written func() error // waits until it is
 }
 
-// begin begins to write the file name, relative to the directory, in the background. write
-// completes it; drop drops it, unless that was done. If it cannot be begun, or exists, write does
-// all.
-func (a *addition) begin(name string, fill func(w io.Writer) error) (drop func()) {
+// begin begins to write the file name, relative to the directory, in the background. The function
+// that it returns drops the file, unless it was committed. If it exists, or cannot be begun, f is
+// nil.
+func (a *addition) begin(name string, fill func(w io.Writer) error) (f *begunFile, drop func()) {
 	path := filepath.Join(a.path, name)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || a.out.MkdirAll(filepath.Dir(path)) != nil {
-		return func() {}
+		return nil, func() {}
 	}
-	f, err := a.out.Create(path)
+	out, err := a.out.Create(path)
 	if err != nil {
-		return func() {}
+		return nil, func() {}
 	}
 	written := background(func() error {
-		w := bufio.NewWriterSize(f, 1<<18)
+		w := bufio.NewWriterSize(out, 1<<18)
 		if err := fill(w); err != nil {
 			return err
 		}
 		return w.Flush()
 	})
-	a.begun = map[string]*begunFile{path: {f, written}}
-	return func() {
+	return &begunFile{out, written}, func() {
 		settle(written)
-		f.Discard()
+		out.Discard()
 	}
 }
 
 // write writes the file name, relative to the directory, unless it exists, and adds it to the
-// manifest. The caller or fill sets *rows to its number of rows; if it exists, write does.
-func (a *addition) write(name string, shared bool, rows *int64, fill func(w io.Writer) error) error {
+// manifest. The caller or fill sets *rows to its number of rows; if it exists, write does. begun is
+// what begin returned for the file, nil if it was not called.
+func (a *addition) write(name string, shared bool, rows *int64, begun *begunFile, fill func(w io.Writer) error) error {
 	path := filepath.Join(a.path, name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if f := a.begun[path]; f != nil {
-			if err = f.written(); err == nil {
-				err = f.Commit()
+		if begun != nil {
+			if err = begun.written(); err == nil {
+				err = begun.Commit()
 			}
 		} else {
 			err = a.out.WriteFile(path, fill)
@@ -547,10 +546,12 @@ func (a *addition) addPages(build string, pages []page) error {
 			return err
 		}
 		rows := int64(len(missing))
-		err = a.write(rel, true, &rows, func(w io.Writer) error {
+		err = a.write(rel, true, &rows, nil, func(w io.Writer) error {
 			out := newTextWriter(w)
+			var row [1]textRow
 			for _, p := range missing {
-				if _, err := out.Write([]textRow{p.row()}); err != nil {
+				row[0] = p.rowIn(row[0].Page)
+				if _, err := out.Write(row[:]); err != nil {
 					return err
 				}
 			}

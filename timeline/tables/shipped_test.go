@@ -66,7 +66,9 @@ func linkedKernel(t *testing.T, text uint64, id []byte, segments []kcore.Segment
 // differ; and they come back as they were linked. TestMoved has kernels that ran elsewhere.
 func TestShipped(t *testing.T) {
 	r, id, out := load(t, "../../testdata/small/rec.data")
-	s := newSource(r, id, Options{})
+	s := newSource(r, id)
+	s.readPages()
+	s.readPokes(nil)
 	linked := s.base             // without KASLR
 	var segments []kcore.Segment // the recording's, as linked
 	var pages [][]byte

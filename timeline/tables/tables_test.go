@@ -304,7 +304,9 @@ func TestAnswers(t *testing.T) {
 // clock shows 1970.
 func TestWallClock(t *testing.T) {
 	r, id, _ := load(t, "../../testdata/small/rec.data")
-	s := newSource(r, id, Options{})
+	s := newSource(r, id)
+	s.readPages()
+	s.readPokes(nil)
 	if s.row.WallOffset == nil || len(s.pokes.times) < 2 {
 		t.Fatal("the recording is no test")
 	}

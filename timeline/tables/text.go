@@ -44,12 +44,14 @@ func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page 
 			n := min(int(pageSize-(s.Addr+uint64(at))%pageSize), len(s.Data)-at)
 			p := page{content: s.Data[at:][:n]}
 			p.Offset = int64(s.Addr + uint64(at) - base)
-			for len(moved) > 0 && moved[0].at < at+n {
-				if m := moved[0]; m.at >= at && m.at+4 <= at+n { // in this page as a whole
-					p.moved = append(p.moved, relocation{m.at - at, m.to})
-				}
-				moved = moved[1:]
+			for len(moved) > 0 && moved[0].at < at {
+				moved = moved[1:] // a part of it is in the page before
 			}
+			k := 0
+			for ; k < len(moved) && moved[k].at+4 <= at+n; k++ {
+				moved[k].at -= at
+			}
+			p.moved, moved = moved[:k:k], moved[k:]
 			p.Hash = p.hash()
 			out = append(out, p)
 			at += n
@@ -147,8 +149,11 @@ func (p *page) hash() (sum [16]byte) {
 }
 
 // row returns the row of a page.
-func (p *page) row() textRow {
-	row := textRow{Hash: p.Hash, Offset: p.Offset, Page: slices.Clone(p.content)}
+func (p *page) row() textRow { return p.rowIn(nil) }
+
+// rowIn is row in the memory of buffer.
+func (p *page) rowIn(buffer []byte) textRow {
+	row := textRow{Hash: p.Hash, Offset: p.Offset, Page: append(buffer[:0], p.content...)}
 	for _, m := range p.moved {
 		clear(row.Page[m.at:][:4])
 	}

@@ -13,6 +13,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,10 +41,12 @@ type source struct {
 	row  recordingRow
 
 	build, date string // of the partition
-	pokes       *pokes
-	pages       []page
+	pokes       *pokes // see readPokes
+	pages       []page // see readPages
 
-	gaps func() []gapRow // made in the background; nil if they are not
+	// What is made in the background; nil if it is not.
+	gaps    func() []gapRow
+	changes *begunFile
 }
 
 // ahead makes gaps and the table of changes in the background. The function that it returns waits
@@ -51,7 +54,8 @@ type source struct {
 func (s *source) ahead(a *addition) (settled func()) {
 	gaps := background(s.madeGaps)
 	s.gaps = gaps
-	drop := a.begin(s.own("changes", s.date), s.writeChanges)
+	changes, drop := a.begin(s.own("changes", s.date), s.writeChanges)
+	s.changes = changes
 	return func() {
 		settle(gaps)
 		drop()
@@ -64,19 +68,22 @@ type table struct {
 	// add writes the table into a directory; write writes it as one file with all rows.
 	add   func(s *source, a *addition) error
 	write func(s *source, w io.Writer) error
+	// noPokes is set if the table needs nothing of the changes, so that it can be made while
+	// they are read.
+	noPokes bool
 }
 
 // tables are all tables. Add writes them from the last to the first. So a table that refers to
 // another one comes before it: pages before text, and recordings, whose row says that the others
 // are there, before all.
 var tables = []table{
-	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows)},
-	{"changes", (*source).addChanges, (*source).writeChanges},
-	{"gaps", addOwn("gaps", (*source).gapRows), writeAll((*source).gapRows)},
-	{"symbols", (*source).addSymbols, writeAll((*source).symbolRows)},
-	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows)},
-	{"pages", (*source).addPages, writeAll((*source).pageRows)},
-	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, writeAll((*source).textRows)},
+	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows), false},
+	{"changes", (*source).addChanges, (*source).writeChanges, false},
+	{"gaps", addOwn("gaps", (*source).gapRows), writeAll((*source).gapRows), false},
+	{"symbols", (*source).addSymbols, writeAll((*source).symbolRows), true},
+	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows), false},
+	{"pages", (*source).addPages, writeAll((*source).pageRows), true},
+	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, writeAll((*source).textRows), true},
 }
 
 // Names returns the names of all tables.
@@ -101,17 +108,42 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
-	s := newSource(r, id, opts)
+	s := newSource(r, id)
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
+	if err := s.addTables(a, opts); err != nil {
+		return nil, err
+	}
+	return &a.manifest, a.commit()
+}
+
+// addTables adds all tables.
+func (s *source) addTables(a *addition, opts Options) error {
+	add := func(noPokes bool) error {
+		for _, t := range slices.Backward(tables) {
+			if t.noPokes == noPokes {
+				if err := t.add(s, a); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	first := func() error {
+		s.readPages()
+		return add(true)
+	}
+	if opts.Parallel {
+		first = background(first)
+		defer settle(first)
+	}
+	s.readPokes(opts.Tables)
 	if opts.Parallel {
 		defer s.ahead(a)()
 	}
-	for _, t := range slices.Backward(tables) {
-		if err := t.add(s, a); err != nil {
-			return nil, err
-		}
+	if err := first(); err != nil {
+		return err
 	}
-	return &a.manifest, a.commit()
+	return add(false)
 }
 
 // Write writes one table of a recording to w, as one Parquet file. The table is one of
@@ -119,7 +151,10 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error {
 	for i := range tables {
 		if t := &tables[i]; t.name == table {
-			return t.write(newSource(r, id, opts), w)
+			s := newSource(r, id)
+			s.readPages()
+			s.readPokes(opts.Tables)
+			return t.write(s, w)
 		}
 	}
 	return fmt.Errorf("no table %q", table)
@@ -145,7 +180,7 @@ func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
 
 func (s *source) addChanges(a *addition) error {
 	rows := int64(len(s.pokes.times))
-	return a.write(s.own("changes", s.date), false, &rows, s.writeChanges)
+	return a.write(s.own("changes", s.date), false, &rows, s.changes, s.writeChanges)
 }
 
 // addSymbols adds the kernel's own names, unless another recording of this kernel has added
@@ -190,14 +225,15 @@ func (s *source) textRows() []textRow {
 // addRows adds a file whose rows fit into memory.
 func addRows[T any](a *addition, name string, shared bool, rows func() []T) error {
 	var n int64
-	return a.write(name, shared, &n, func(w io.Writer) error {
+	return a.write(name, shared, &n, nil, func(w io.Writer) error {
 		all := rows()
 		n = int64(len(all))
 		return writeRows(w, all)
 	})
 }
 
-func newSource(r *replay.Replay, id string, opts Options) *source {
+// newSource returns the source of a recording, without its pages and its pokes.
+func newSource(r *replay.Replay, id string) *source {
 	s := &source{r: r, id: id}
 	rep := r.Report
 	lo, hi := r.Image.Text()
@@ -207,13 +243,6 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 			s.base = sym.Addr
 		}
 	}
-	pages := func() []page { return pagesIn(pagesOf(r), s.base, r.Machine()) }
-	if opts.Parallel {
-		pages = background(pages)
-		defer settle(pages)
-	}
-	s.pokes = collect(r, opts.Tables)
-	s.pages = pages()
 	lost := uint64(0)
 	for i := range rep.Losses {
 		lost += rep.Losses[i].Records
@@ -226,7 +255,7 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 		Clean: rep.Clean, TrustedAt: column(rep.Trusted.From), TrustedTo: column(rep.Trusted.To),
 		Pokes: string(rep.Coverage.Pokes.Verdict), KSymbols: string(rep.Coverage.KSymbols.Verdict),
 		BPF: string(rep.Coverage.BPF.Verdict), Modules: string(rep.Coverage.Modules.Verdict),
-		CPUs: int32(rep.CPUsAvailable), Changes: int64(len(s.pokes.times)), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
+		CPUs: int32(rep.CPUsAvailable), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
 	}
 	for _, w := range rep.Warnings {
 		s.row.Warnings = append(s.row.Warnings, w.Error())
@@ -236,15 +265,26 @@ func newSource(r *replay.Replay, id string, opts Options) *source {
 		s.row.FirstWall, s.row.LastWall = new(s.wall(rep.First)), new(s.wall(rep.Last))
 		s.date = wall.UTC().Format(time.DateOnly)
 	}
-	if len(s.pages) > 0 {
-		s.row.TextSet = setOf(s.pages)
-	}
 	s.row.Names = s.namesOwner()
 	s.build = rep.BuildID
 	if s.build == "" && s.row.Names != "" {
 		s.build = "symbols-" + s.row.Names // which tells kernels apart as well
 	}
 	return s
+}
+
+// readPages reads the copy of text.
+func (s *source) readPages() {
+	s.pages = pagesIn(pagesOf(s.r), s.base, s.r.Machine())
+	if len(s.pages) > 0 {
+		s.row.TextSet = setOf(s.pages)
+	}
+}
+
+// readPokes reads the changes. tables may be nil.
+func (s *source) readPokes(tables *mechanism.Tables) {
+	s.pokes = collect(s.r, tables)
+	s.row.Changes = int64(len(s.pokes.times))
 }
 
 // wall returns the wall-clock time of t, in microseconds since 1970. The clock must convert.
@@ -264,8 +304,9 @@ func (s *source) namesOwner() string {
 		if sym.Module != "" || sym.Addr == 0 || !isText(sym.Type) || sym.Pseudo() {
 			continue
 		}
-		line = append(fmt.Appendf(line, "%x %c ", sym.Addr-s.base, sym.Type), sym.Name...)
-		line = append(line, '\n')
+		line = strconv.AppendUint(line, sym.Addr-s.base, 16)
+		line = append(line, ' ', sym.Type, ' ')
+		line = append(append(line, sym.Name...), '\n')
 		if len(line) > 1<<16 {
 			h.Write(line)
 			line = line[:0]
