@@ -46,7 +46,7 @@ func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 type Kallsyms struct {
 	text  []byte     // what was given to ParseKallsyms
 	later *laterFile // or the file that has it; nil if there is none
-	saved *savedTable
+	saved *saved
 
 	// Set by parse or taken from saved. Methods call all before they use these fields.
 	parsed  sync.Once
@@ -364,6 +364,11 @@ func (k *Kallsyms) LookupIn(module, name string) []Symbol {
 }
 
 func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
+	if k.saved != nil {
+		if found, sure := k.saved.lookup(name, in); sure {
+			return found
+		}
+	}
 	if len(k.all()) == 0 || k.Restricted() {
 		return nil
 	}
@@ -454,6 +459,11 @@ const pageSize = 4096
 // the place of __do_softirq.) Mapping symbols ($x, $d and the like) are never
 // found.
 func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
+	if k.saved != nil {
+		if sym, size, ok, sure := k.saved.find(addr); sure {
+			return sym, size, ok
+		}
+	}
 	if k.byAddr.asked.first(fewFinds) {
 		return k.findOnce(addr)
 	}
@@ -475,12 +485,22 @@ func (k *Kallsyms) found(t *textSymbol) (sym Symbol, size uint64, ok bool) {
 
 // findOnce is Find without the index.
 func (k *Kallsyms) findOnce(addr uint64) (sym Symbol, size uint64, ok bool) {
+	here, next, ok := k.around(addr)
+	if !ok {
+		return Symbol{}, 0, false
+	}
+	return k.within(addr, &here, &next)
+}
+
+// around returns the symbols of the greatest address up to addr that has text symbols, and those
+// of the least address above it that has symbols which count. ok is false if there is none up
+// to addr.
+func (k *Kallsyms) around(addr uint64) (here, next sameAddr, ok bool) {
 	entries := k.all()
-	var here, next sameAddr
 	hi := sort.Search(len(entries), func(i int) bool { return entries[i].addr > addr })
 	for lo := hi; ; hi = lo {
 		if hi == 0 {
-			return Symbol{}, 0, false
+			return here, next, false
 		}
 		here = k.endingAt(hi)
 		if lo = here.lo; here.best >= 0 {
@@ -496,7 +516,12 @@ func (k *Kallsyms) findOnce(addr uint64) (sym Symbol, size uint64, ok bool) {
 	if !next.counts {
 		next = sameAddr{addr: math.MaxUint64}
 	}
-	if t := k.textSymbol(&here, &next); addr < t.end {
+	return here, next, true
+}
+
+// within returns the symbol of here, if it covers addr.
+func (k *Kallsyms) within(addr uint64, here, next *sameAddr) (sym Symbol, size uint64, ok bool) {
+	if t := k.textSymbol(here, next); addr < t.end {
 		return k.found(&t)
 	}
 	return Symbol{}, 0, false
@@ -508,6 +533,11 @@ func (k *Kallsyms) findOnce(addr uint64) (sym Symbol, size uint64, ok bool) {
 func (k *Kallsyms) NamesOf(addr uint64) []Symbol {
 	if addr == 0 {
 		return nil // withheld addresses
+	}
+	if k.saved != nil {
+		if found, sure := k.saved.namesOf(addr); sure {
+			return found
+		}
 	}
 	var found []Symbol
 	entries := k.all()
@@ -597,11 +627,10 @@ func (k *Kallsyms) indexText() {
 // Text returns where the text of the kernel itself begins and ends: the
 // symbols _stext (or else _text) and _etext.
 func (k *Kallsyms) Text() (stext, etext uint64, ok bool) {
-	k.all()
-	if k.foreign {
-		text := &k.saved.Text
-		return text[0], text[1], text[0] < text[1]
+	if s := k.saved; s != nil {
+		return s.Text[0], s.Text[1], s.Text[0] < s.Text[1]
 	}
+	k.all()
 	b := &k.bounds
 	b.once.Do(func() { b.stext, b.etext, b.ok = k.findText() })
 	return b.stext, b.etext, b.ok

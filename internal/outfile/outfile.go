@@ -53,6 +53,7 @@ type Outputs struct {
 
 	inputs   []input
 	reserved []target
+	dirs     map[string][]element // see elements
 }
 
 // An input is a file or directory that must not be written to.
@@ -78,7 +79,7 @@ type element struct {
 // directory, is left out.
 func (o *Outputs) Reads(name string) {
 	if in, ok := inputOf(name); ok {
-		if in.path = elements(name); in.path == nil {
+		if in.path = o.elements(name); in.path == nil {
 			in.path = []element{{name, in.info}} // an open file that has no name any more
 		}
 		o.inputs = append(o.inputs, in)
@@ -111,18 +112,42 @@ func inputOf(name string) (in input, ok bool) {
 }
 
 // elements returns what stat says of a path without symbolic links, from its last
-// element up to the root.
-func elements(name string) (out []element) {
+// element up to the root. Directories that inputs share are looked at once.
+func (o *Outputs) elements(name string) []element {
 	path, err := filepath.Abs(pathname.Plain(name))
 	if err != nil {
 		return nil
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	dir, base := filepath.Split(path)
+	above, seen := o.dirs[dir]
+	if !seen {
+		if o.dirs == nil {
+			o.dirs = make(map[string][]element)
+		}
+		above = elements(dir)
+		o.dirs[dir] = above
+	}
+	if len(above) > 0 && base != "" {
+		path = filepath.Join(above[0].path, base)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return append([]element{{path, info}}, above...)
+		}
+	}
+	return elements(path)
+}
+
+// elements is Outputs.elements for an absolute path.
+func elements(path string) (out []element) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
 		return nil
 	}
 	for {
-		if info, err := os.Stat(path); err == nil {
+		info, err := os.Stat(path)
+		if err == nil {
 			out = append(out, element{path, info})
+		} else if out == nil {
+			return nil // path itself is gone
 		}
 		up := filepath.Dir(path)
 		if up == path {

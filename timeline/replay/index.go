@@ -32,7 +32,7 @@ import (
 //	header     magic, version, places of what follows, checksum of all between the
 //	           sections and the windows, stamp of what the image was made of
 //	sections   each at a multiple of 64 bytes: the tables of the image, JSON with the
-//	           report and all else that is not a table, the names of kallsyms
+//	           report and all else that is not a table, kallsyms
 //	sums       a checksum for each block of the sections
 //	directory  for each section its place, its length, and the size of an element
 //	windows    the in-place pokes, in blocks with a checksum each
@@ -89,6 +89,7 @@ const (
 	sectionIdle               // moments that bound windows
 	sectionSymbols            // of kallsyms
 	sectionNames              // of the symbols
+	sectionByName             // where the symbols of a name are
 	numSections
 )
 
@@ -153,6 +154,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		sectionIdle:        {Data: windows.Idle, Size: 1},
 		sectionSymbols:     {Data: symbols.Symbols, Size: 1},
 		sectionNames:       {Data: symbols.Names, Size: 1},
+		sectionByName:      {Data: symbols.ByName, Size: 1},
 	}...)
 	head := indexHeader{Version: IndexVersion, Sections: uint32(len(sections)), Stamp: stamp}
 	copy(head.Magic[:], indexMagic)
@@ -232,7 +234,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	if why := meta.Report.Misfit; why != "" && r.Snapshot != nil {
 		r.leaveOut(errors.New(why), *opts)
 	}
-	r.useNames(meta.Kallsyms, &own[sectionSymbols], &own[sectionNames])
+	r.useNames(meta.Kallsyms, own[sectionSymbols:])
 	im, err := r.readImage(tables, meta.Image, opts)
 	if err != nil {
 		return err
@@ -257,14 +259,14 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 	return nil
 }
 
-// useNames lets kallsyms use the names in an index. They are compared with their checksums when the
-// first name is asked for. Otherwise kallsyms is read.
-func (r *Replay) useNames(e *kcore.EncodedKallsyms, symbols, text *section) {
+// useNames lets kallsyms use the names in an index, in the sections of its tables. Each part of them
+// is compared with its checksum before it is looked at. If that fails, kallsyms is read.
+func (r *Replay) useNames(e *kcore.EncodedKallsyms, tables []section) {
 	if r.kallsyms == nil || e == nil {
 		return
 	}
-	e.Symbols, e.Names = symbols.Data, text.Data
-	r.releaseNames = r.kallsyms.Use(e, func() bool { return symbols.good() == nil && text.good() == nil })
+	e.Symbols, e.Names, e.ByName = tables[kcore.SavedSymbols].Data, tables[kcore.SavedNames].Data, tables[kcore.SavedByName].Data
+	r.releaseNames = r.kallsyms.Use(e, func(t kcore.SavedTable, from, to int) bool { return tables[t].check(from, to) == nil })
 }
 
 // readImage makes an image of the tables in an index. If opts.Only restricts it, only what it
