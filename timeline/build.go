@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sort"
 	"sync/atomic"
 
 	"github.com/textreplay/textreplay/internal/memory"
@@ -292,8 +293,8 @@ func (d *build) isPlain(s *site, list []poke) bool {
 }
 
 // sortByTime sorts pokes by the time of their records. Those of equal time keep their
-// order. It is fast if each is close to its place, as in a recording, where each part has
-// the pokes of one CPU after those of another.
+// order. It is fast if each is close to its place, or if there are few runs of
+// ascending times, as in a recording, where each part has the pokes of one CPU after those of another.
 func sortByTime(list []poke) {
 	moves := 4 * len(list)
 	for i := 1; i < len(list); i++ {
@@ -306,9 +307,55 @@ func sortByTime(list []poke) {
 		}
 		list[k] = p
 		if moves -= i - k; moves < 0 {
-			slices.SortStableFunc(list, func(x, y poke) int { return cmp.Compare(x.time, y.time) })
+			mergeRuns(list)
 			return
 		}
+	}
+}
+
+// mergeRuns sorts pokes by time, as sortByTime does: it merges neighbours among the runs of ascending
+// times until one is left.
+//
+//	times   5 6 9 │ 2 7 │ 8 8 │ 3
+//	        2 5 6 7 9   │ 3 8 8
+//	        2 3 5 6 7 8 8 9
+//
+// Of two neighbours only the part in which their times overlap is moved. In a recording that is
+// short, for all but the runs of one part.
+func mergeRuns(list []poke) {
+	starts := []int{0}
+	for i := 1; i < len(list); i++ {
+		if list[i].time < list[i-1].time {
+			starts = append(starts, i)
+		}
+	}
+	var first []poke // the part of the first run
+	for len(starts) > 1 {
+		left := starts[:0]
+		for i := 0; i < len(starts); i += 2 {
+			lo, hi := starts[i], len(list)
+			left = append(left, lo)
+			if i+1 == len(starts) {
+				break
+			}
+			mid := starts[i+1]
+			if i+2 < len(starts) {
+				hi = starts[i+2]
+			}
+			lo += sort.Search(mid-lo, func(k int) bool { return list[lo+k].time > list[mid].time })
+			first = append(first[:0], list[lo:mid]...)
+			to, a, b := lo, first, list[mid:hi]
+			for len(a) > 0 && len(b) > 0 {
+				if b[0].time < a[0].time {
+					list[to], b = b[0], b[1:]
+				} else {
+					list[to], a = a[0], a[1:]
+				}
+				to++
+			}
+			copy(list[to:], a)
+		}
+		starts = left
 	}
 }
 

@@ -29,3 +29,41 @@ func TestInTimeOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestSortByTime: pokes are sorted by time, and those of equal time keep their order, whether each is
+// close to its place, or there are runs of ascending times, or neither.
+func TestSortByTime(t *testing.T) {
+	for name, next := range map[string]*rapid.Generator[[]uint64]{
+		"any":   rapid.SliceOfN(rapid.Uint64Range(0, 50), 0, 200),
+		"close": rapid.SliceOfN(rapid.Uint64Range(0, 3), 0, 200),
+		"runs": rapid.Custom(func(t *rapid.T) (times []uint64) {
+			for part := range rapid.IntRange(1, 5).Draw(t, "parts") {
+				for range rapid.IntRange(1, 4).Draw(t, "CPUs") {
+					run := rapid.SliceOfN(rapid.Uint64Range(0, 30), 0, 40).Draw(t, "run")
+					slices.Sort(run)
+					for _, at := range run {
+						times = append(times, at+uint64(part)*25)
+					}
+				}
+			}
+			return times
+		}),
+	} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			var list []poke
+			for i, at := range next.Draw(t, "times") {
+				if name == "close" {
+					at += uint64(i)
+				}
+				list = append(list, poke{time: at, order: uint32(i)})
+			}
+			want, merged := slices.Clone(list), slices.Clone(list)
+			slices.SortStableFunc(want, func(a, b poke) int { return cmp.Compare(a.time, b.time) })
+			sortByTime(list)
+			mergeRuns(merged)
+			if !slices.Equal(want, list) || !slices.Equal(want, merged) {
+				t.Fatalf("want %v, got %v and %v", want, list, merged)
+			}
+		}))
+	}
+}
