@@ -2561,7 +2561,7 @@ var mutants = []mutant{
 		"common.Standing != timeline.Known", "false",
 		"TestAgrees"},
 	{"tables", "an answer with other bytes than the last change's is not the derived one", "deriver.agrees",
-		"f.new[s.Addr-f.addr:][:s.Len] == string(s.Bytes)", "true",
+		"is[s.Addr-f.addr:][:s.Len] == string(s.Bytes)", "true",
 		"TestAgrees"},
 	{"tables", "neither of two changes of one time is the last", "deriver.agrees",
 		"d.near[next-2].time != d.near[next-1].time", "true",

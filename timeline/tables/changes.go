@@ -24,7 +24,6 @@ func column(t uint64) int64 { return int64(min(t, forever)) }
 // A form is what pokes that differ only in time and writer have in common.
 type form struct {
 	addr      uint64
-	old, new  string // bytes
 	oldNumber uint32 // in pokes.contents
 	newNumber uint32
 	place     uint32 // in pokes.places
@@ -68,7 +67,7 @@ type pokes struct {
 	times   []uint64
 	form    []uint32 // of each poke, in forms
 	writer  []uint32 // of each poke, in writers
-	from    []int64  // the start of each poke's window, as the tables write it
+	from    []int64  // the start of each poke's window, as the tables write it: see findWindows
 	to      []int64  // the end of each poke's window; equal to the start if there is none
 	forms   []form
 	keys    []formKey     // by form
@@ -161,7 +160,8 @@ func (t *siteTable) grow() {
 // manyForms is about how many forms there are if ftrace patches all its sites.
 const manyForms = 1 << 17
 
-// collect reads the pokes of a recording, with their mechanisms and windows.
+// collect reads the pokes of a recording, with their mechanisms. They do not have their windows yet:
+// see findWindows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
 	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n), writer: memory.Make[uint32](n)}
@@ -231,7 +231,6 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 			if n < 0 || p.forms[n].mechanism != made {
 				f := form{addr: addr, site: at, older: newest, mechanism: made, kind: c.Kind}
 				f.oldNumber, f.newNumber = p.contentOf(newest, old), p.contentOf(newest, new)
-				f.old, f.new = p.contents.strings[f.oldNumber], p.contents.strings[f.newNumber]
 				switch {
 				case at < 0:
 					f.place = p.placeAt(r, c.Time, addr, p.addrs.number(int64(addr)))
@@ -261,7 +260,6 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 		p.form = append(p.form, uint32(n))
 	}
 	p.sites = sites.sites
-	p.findWindows(r)
 	return p
 }
 
@@ -270,9 +268,9 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 func (p *pokes) contentOf(near int32, content []byte) uint32 {
 	if near >= 0 {
 		switch f := &p.forms[near]; string(content) {
-		case f.old:
+		case p.old(f):
 			return f.oldNumber
-		case f.new:
+		case p.new(f):
 			return f.newNumber
 		}
 	}
@@ -367,7 +365,7 @@ func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
 			k, _ := slices.BinarySearch(addrs, f.addr)
 			rank[i] = uint32(k)
 		}
-		end := f.end()
+		end := p.end(f)
 		by.least[rank[i]], by.reach[rank[i]] = min(by.least[rank[i]], end), max(by.reach[rank[i]], end)
 	}
 	for k := 1; k < len(addrs); k++ {
@@ -391,8 +389,12 @@ func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
 	return by, sorted
 }
 
+// old returns the old bytes of a form, and new the new ones.
+func (p *pokes) old(f *form) string { return p.contents.strings[f.oldNumber] }
+func (p *pokes) new(f *form) string { return p.contents.strings[f.newNumber] }
+
 // end returns the end of what a form covers.
-func (f *form) end() uint64 { return f.addr + uint64(max(len(f.old), len(f.new))) }
+func (p *pokes) end(f *form) uint64 { return f.addr + uint64(max(len(p.old(f)), len(p.new(f)))) }
 
 // sitesByAddress are the addresses that pokes have, in their order.
 type sitesByAddress struct {

@@ -80,7 +80,7 @@ func (d *deriver) overlapping(lo, hi uint64) {
 	}
 	d.copied = d.copied[:0]
 	for _, q := range pokes {
-		if d.p.forms[q.form].end() > lo {
+		if d.p.end(&d.p.forms[q.form]) > lo {
 			d.copied = append(d.copied, q)
 		}
 	}
@@ -111,25 +111,27 @@ func (d *derived) equal(b []byte) bool {
 func (d *deriver) at(lo, n uint64, next int) derived {
 	for i := next - 1; i >= 0; i-- {
 		f := d.form(i)
-		covers, whole := part(f.addr, len(f.new), lo, n)
+		is := d.p.new(f)
+		covers, whole := part(f.addr, len(is), lo, n)
 		if !covers {
 			continue
 		}
 		if !whole || i > 0 && d.sameTime(i, -1, lo, n, false) {
 			return derived{ambiguous: true}
 		}
-		return derived{is: true, poke: f.new[lo-f.addr:][:n]}
+		return derived{is: true, poke: is[lo-f.addr:][:n]}
 	}
 	for i := next; i < len(d.near); i++ {
 		f := d.form(i)
-		covers, whole := part(f.addr, len(f.old), lo, n)
+		was := d.p.old(f)
+		covers, whole := part(f.addr, len(was), lo, n)
 		if !covers {
 			continue
 		}
 		if !whole || d.sameTime(i, +1, lo, n, true) {
 			return derived{ambiguous: true}
 		}
-		return derived{is: true, poke: f.old[lo-f.addr:][:n]}
+		return derived{is: true, poke: was[lo-f.addr:][:n]}
 	}
 	k := sort.Search(len(d.pages), func(k int) bool { s := &d.pages[k]; return s.Addr+uint64(len(s.Data)) > lo })
 	if k == len(d.pages) {
@@ -161,9 +163,9 @@ func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
 func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
 	for k := i + step; k >= 0 && k < len(d.near) && d.near[k].time == d.near[i].time; k += step {
 		f := d.form(k)
-		size := len(f.new)
+		size := len(d.p.new(f))
 		if old {
-			size = len(f.old)
+			size = len(d.p.old(f))
 		}
 		if covers, _ := part(f.addr, size, lo, n); covers {
 			return true
@@ -268,8 +270,9 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 		return false
 	}
 	f := d.form(next - 1)
-	_, whole := part(f.addr, len(f.new), s.Addr, s.Len)
-	return whole && f.new[s.Addr-f.addr:][:s.Len] == string(s.Bytes) &&
+	is := d.p.new(f)
+	_, whole := part(f.addr, len(is), s.Addr, s.Len)
+	return whole && is[s.Addr-f.addr:][:s.Len] == string(s.Bytes) &&
 		(next == 1 || d.near[next-2].time != d.near[next-1].time)
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -44,22 +45,33 @@ type source struct {
 	pokes       *pokes // see readPokes
 	pages       []page // see readPages
 
+	windows func() error // gives the pokes their windows, or waits until they have them
+
 	// What is made in the background; nil if it is not.
 	gaps    func() []gapRow
 	changes *begunFile
 }
 
-// ahead makes gaps and the table of changes in the background. The function that it returns waits
-// for them.
+// ahead makes windows, gaps and the table of changes in the background. The function that it returns
+// waits for them.
 func (s *source) ahead(a *addition) (settled func()) {
+	windows := background(s.findWindows)
+	s.windows = windows
 	gaps := background(s.madeGaps)
 	s.gaps = gaps
 	changes, drop := a.begin(s.own("changes", s.date), s.writeChanges)
 	s.changes = changes
 	return func() {
+		settle(windows)
 		settle(gaps)
 		drop()
 	}
+}
+
+// findWindows gives the pokes their windows. The error is always nil.
+func (s *source) findWindows() error {
+	s.pokes.findWindows(s.r)
+	return nil
 }
 
 // A table is one of the tables of a recording.
@@ -284,6 +296,7 @@ func (s *source) readPages() {
 // readPokes reads the changes. tables may be nil.
 func (s *source) readPokes(tables *mechanism.Tables) {
 	s.pokes = collect(s.r, tables)
+	s.windows = sync.OnceValue(s.findWindows)
 	s.row.Changes = int64(len(s.pokes.times))
 }
 
@@ -349,7 +362,7 @@ func (s *source) writeChanges(w io.Writer) error {
 		by := &p.writers[i]
 		writers[i] = writerNumbers{cpus.number(int64(by.cpu)), pids.number(int64(by.pid)), tids.number(int64(by.tid)), comms.string(by.comm)}
 	}
-	size := func(i uint32) int { return len(p.forms[i].old) + len(p.forms[i].new) }
+	size := func(i uint32) int { return len(p.old(&p.forms[i])) + len(p.new(&p.forms[i])) }
 	place := func(i uint32) *place { return &p.places[p.forms[i].place] }
 
 	out := newColumnWriter[changeRow](w)
@@ -370,9 +383,9 @@ func (s *source) writeChanges(w io.Writer) error {
 			}
 			return out
 		}
-		bounds := func(of []int64) func(_ []int64, lo, hi int) []int64 {
-			of = of[lo:][:n]
-			return func(_ []int64, lo, hi int) []int64 { return of[lo:hi] }
+		bounds := func(all *[]int64) func(_ []int64, lo, hi int) []int64 {
+			first := lo
+			return func(_ []int64, lo, hi int) []int64 { return (*all)[first+lo : first+hi] }
 		}
 		if s.row.WallOffset == nil {
 			wall = nil
@@ -394,8 +407,9 @@ func (s *source) writeChanges(w io.Writer) error {
 			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
-			out.write("window_from", n, bounds(p.from)),
-			out.write("window_to", n, bounds(p.to)),
+			s.windows(),
+			out.write("window_from", n, bounds(&p.from)),
+			out.write("window_to", n, bounds(&p.to)),
 			out.Flush(),
 		); err != nil {
 			return err
