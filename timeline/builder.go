@@ -557,7 +557,7 @@ func (b *Builder) expect(s *site) {
 	now := &b.edits[s.edit]
 	k := now.next
 	e := &b.edits[k]
-	if s.size = 0; e.olen != e.nlen || e.olen > 8 || now.new != e.old {
+	if s.size = 0; e.olen != e.nlen || e.olen > 8 || now.nlen != e.olen || now.new != e.old {
 		return
 	}
 	s.size, s.expected, s.oldWord, s.newWord = e.olen, k, e.oldWord, e.newWord

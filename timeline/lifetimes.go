@@ -344,9 +344,8 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	deathsFirst(events, lost)
 	events = d.dropFalseStarts(events)
 
-	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules),
+	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
-	p.starting = p.modules.union(flatten(d.Builder.gaps[GapModuleStart]).widen(d.skew))
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)
 	modules := slices.Clone(d.modules)
@@ -417,8 +416,8 @@ func dropDoubles(events []SymbolEvent) []SymbolEvent {
 }
 
 // lost returns when changes of a kind may have gone unrecorded, from the beginning
-// of the recording on.
-func (d *build) lost(kind GapKind) gaps {
+// of the recording on; more are further gaps in their records.
+func (d *build) lost(kind GapKind, more ...gap) gaps {
 	g := slices.Clone(d.Builder.gaps[kind])
 	if kind == GapSymbols {
 		g = append(g, d.births()...)
@@ -426,7 +425,7 @@ func (d *build) lost(kind GapKind) gaps {
 	if d.horizon != MaxTime {
 		g = append(g, gap{d.horizon + 1, MaxTime, BeyondHorizon})
 	}
-	return flatten(g).widen(d.skew)
+	return flatten(append(g, more...)).widen(d.skew)
 }
 
 // listedBy returns the latest time at which the list of modules can have been made:

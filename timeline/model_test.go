@@ -302,12 +302,10 @@ func (m *model) live() []*being {
 			switch {
 			case b.lo >= n.hi:
 			case b.lo == n.lo && b.name == e.Name && (b.kind == OutOfLine) == (e.Kind == SymbolOutOfLine) &&
-				(b.from == 0 || b.kind == BPFImage || b.hi-b.lo == uint64(e.Len) || why == ReasonNone):
+				(b.from == 0 || b.kind == BPFImage || b.hi-b.lo == uint64(e.Len)):
 				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
 				if b.from == 0 {
 					b.hi = min(b.hi, n.hi) // kallsyms, which had it, says no length
-				} else if b.kind != BPFImage && b.hi-b.lo != uint64(e.Len) {
-					diedUnborn(e, nil)
 				}
 				return
 			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
@@ -1227,7 +1225,13 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
 		w.cpu, w.poke = p.CPU, p.Poke
 		for _, r := range p.rivals {
-			if r := (witness{time: r.Time, old: at(r.Old, r.Addr), new: at(r.New, r.Addr)}); r.old != nil {
+			r := witness{time: r.Time, old: at(r.Old, r.Addr), new: at(r.New, r.Addr), poke: r.Poke}
+			same := slices.IndexFunc(w.rivals, func(o witness) bool {
+				return bytes.Equal(o.poke.Old, r.poke.Old) && bytes.Equal(o.poke.New, r.poke.New)
+			})
+			if same >= 0 { // in whatever order these two came, they say the same
+				w.rivals[same].time = max(w.rivals[same].time, r.time)
+			} else if r.old != nil {
 				w.rivals = append(w.rivals, r)
 			}
 		}
