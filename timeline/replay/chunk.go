@@ -92,6 +92,7 @@ type chunks struct {
 
 	onFault bool
 	group   sync.WaitGroup
+	walking sync.Mutex // is held by whoever finds the end of a chunk
 	lock    sync.Mutex
 	changed sync.Cond // signals that one of the following has changed
 	next    int       // where in rest the next chunk begins
@@ -145,16 +146,15 @@ func (c *chunks) decodeNext() bool {
 	c.touched = from + c.s.chunking.bytes
 	c.lock.Unlock()
 	n := c.touch(from)
+	x, k := c.begin()
+	if x != nil {
+		c.decode(x)
+	}
 	c.lock.Lock()
 	c.sum += n
-	k := c.begun
-	x := c.begin()
 	if x == nil {
 		return false
 	}
-	c.lock.Unlock()
-	c.decode(x)
-	c.lock.Lock()
 	c.ready[k] = x
 	c.changed.Broadcast()
 	return true
@@ -175,31 +175,50 @@ func (c *chunks) touch(from int) (sum int) {
 	return sum
 }
 
-// begin begins the next chunk, and finds its end. It returns nil if there is none.
-func (c *chunks) begin() (x *chunk) {
+// begin begins the next chunk, finds its end, and returns the chunk's number. It returns nil if there
+// is none. One goroutine at a time goes from record to record; the others need not wait for it to
+// take chunks or to decode them.
+func (c *chunks) begin() (x *chunk, k int) {
+	c.walking.Lock()
+	defer c.walking.Unlock()
+	c.lock.Lock()
 	if c.ended {
-		return nil
+		c.lock.Unlock()
+		return nil, 0
 	}
 	if n := len(c.free); n > 0 {
 		x, c.free = c.free[n-1], c.free[:n-1]
 	} else {
 		x = &chunk{pokes: c.s.b.NewPokes()}
 	}
+	k = c.begun
+	x.at, x.end, x.failed = c.next, c.next, nil
+	c.lock.Unlock()
+	isLast := c.findEnd(x)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.next = x.end
+	c.begun++
+	if isLast {
+		c.ended = true
+		c.changed.Broadcast()
+	}
+	return x, k
+}
+
+// findEnd sets the end of a chunk. It reports whether no chunk follows.
+func (c *chunks) findEnd(x *chunk) (isLast bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			x.failed = r
-			c.ended = true
+			isLast = true
 		}
-		c.begun++
-		c.changed.Broadcast()
 	}()
-	x.at, x.end, x.failed = c.next, c.next, nil
 	last, lastSize := uint64(0), 0 // the header of the record before
 	for n := 0; n < c.s.chunking.records && x.end-x.at < c.s.chunking.bytes; n++ {
 		b := c.rest[x.end:]
 		if len(b) < 8 {
-			c.ended = true
-			break
+			return true
 		}
 		h := binary.LittleEndian.Uint64(b)
 		if h == last && 0 < lastSize && lastSize <= len(b) {
@@ -208,14 +227,12 @@ func (c *chunks) begin() (x *chunk) {
 		}
 		size := int(h >> 48)
 		if size < 8 || size&7 != 0 || size > len(b) || uint32(h) >= 64 && (uint32(h) != uint32(perfdata.RecordFinishedRound) || size != 8) {
-			c.ended = true
-			break
+			return true
 		}
 		x.end += size
 		last, lastSize = h, size
 	}
-	c.next = x.end
-	return x
+	return false
 }
 
 // take returns the next chunk, nil if there is none. It is valid until it is given back.
