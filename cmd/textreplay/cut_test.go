@@ -241,6 +241,49 @@ func TestCutAfterOpening(t *testing.T) {
 	}
 }
 
+// TestChangeBehindOutput: an input that changes when the output has its name changes neither the
+// output nor the exit code.
+func TestChangeBehindOutput(t *testing.T) {
+	recordings, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"rich", "trim", "-o", "out"}, {"rich", "report", "-o", "out"}, {"callgraph", "pprof", "-o", "out", "--progress", "always"},
+	} {
+		t.Run(args[1], func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.CopyFS("rec", os.DirFS(filepath.Join(recordings, args[0], "rec.data"))); err != nil {
+				t.Fatal(err)
+			}
+			stderr := &cutting{path: "rec/data", behind: "out"}
+			code := run(append(args[1:], "-i", "rec", "--index", "never"), strings.NewReader(""), io.Discard, stderr)
+			if code != exitAnswered || !stderr.done || stderr.err != nil {
+				t.Errorf("exit code %d, the input was cut: %v, %v\n%s", code, stderr.done, stderr.err, stderr)
+			}
+		})
+	}
+}
+
+// TestOutputsTogether: of the outputs of image, all are written, or none.
+func TestOutputsTogether(t *testing.T) {
+	whole, err := filepath.Abs("../../testdata/rich/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var stderr bytes.Buffer
+	code := run([]string{"image", "-i", whole, "--at", "50%", "--index", "never", "-o", "out", "--kcore-dir", "dir", "--unknown", "none/list"},
+		strings.NewReader(""), io.Discard, &stderr)
+	left, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code != exitOutput || len(left) > 0 {
+		t.Errorf("exit code %d, left: %v\n%s", code, left, &stderr)
+	}
+}
+
 // ignorePipe is the error of a write, unless nobody reads any more.
 func ignorePipe(_ int, err error) error {
 	if errors.Is(err, syscall.EPIPE) {
@@ -249,16 +292,18 @@ func ignorePipe(_ int, err error) error {
 	return err
 }
 
-// A cutting writer cuts a file when it is written to for the first time.
+// A cutting writer cuts a file when it is written to for the first time, or, if behind is the
+// name of a file, for the first time when there is such a file.
 type cutting struct {
 	bytes.Buffer
-	path string
-	done bool
-	err  error
+	path   string
+	behind string
+	done   bool
+	err    error
 }
 
 func (c *cutting) Write(b []byte) (int, error) {
-	if !c.done {
+	if _, err := os.Stat(c.behind); !c.done && (c.behind == "" || err == nil) {
 		c.err, c.done = os.Truncate(c.path, 4096), true
 	}
 	return c.Buffer.Write(b)

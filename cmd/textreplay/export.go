@@ -493,8 +493,8 @@ func (e *export) begin(id string) bool {
 	return first
 }
 
-// withReplay calls use with a recording, which is closed afterwards. path is the name for
-// messages.
+// withReplay calls use with a recording, which is closed afterwards. use checks that no file of it
+// has changed. path is the name for messages.
 func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechanism.Tables) error) error {
 	opts, err := e.options()
 	if err != nil {
@@ -516,6 +516,9 @@ func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechan
 		}
 		return use(r, t)
 	})
+	if err == nil {
+		return nil
+	}
 	if changed := r.Check(); changed != nil {
 		return inputError(changed)
 	}
@@ -625,7 +628,10 @@ func (e *export) writeTable(path string) error {
 		return inputError(err)
 	}
 	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
-		return outputError(tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}))
+		if err := tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}); err != nil {
+			return outputError(err)
+		}
+		return inputError(r.Check())
 	})
 }
 

@@ -169,30 +169,47 @@ func (t *imageText) add(addr uint64, data []byte) {
 	t.segs = append(t.segs, kcore.Segment{Addr: addr, Data: data})
 }
 
-// write writes the outputs that the flags name.
+// write writes the outputs that the flags name: all of them, or none.
 func (m *image) write(r *replay.Replay, t *imageText, syms []kcore.ELFSymbol) error {
-	if m.output != "" {
-		write := kcore.WriteCore
-		if m.exec {
-			write = kcore.WriteExec
+	var outs []pendingOutput
+	defer func() {
+		for _, out := range outs {
+			out.Discard()
 		}
-		class, data := elfForm(r)
-		err := m.writeFile(m.output, func(w io.Writer) error {
-			return write(w, r.Machine(), class, data, t.segs, append(syms, dataMarks(r, t.view, t.segs)...))
-		})
-		if err != nil {
-			return err
+	}()
+	add := func(out pendingOutput, err error) error {
+		if err == nil {
+			outs = append(outs, out)
 		}
+		return err
 	}
-	if m.kcoreDir != "" {
-		if err := m.writeKcoreDir(r, t.view, t.segs); err != nil {
-			return err
+	addFile := func(path string, write func(w io.Writer) error) error {
+		switch path {
+		case "":
+			return nil
+		case "-":
+			return outputError(write(m.out))
 		}
+		return add(m.create(path, write))
 	}
-	if m.unknown == "" {
-		return nil
+	write := kcore.WriteCore
+	if m.exec {
+		write = kcore.WriteExec
 	}
-	return m.writeFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), t.unknown) })
+	class, data := elfForm(r)
+	err := addFile(m.output, func(w io.Writer) error {
+		return write(w, r.Machine(), class, data, t.segs, append(syms, dataMarks(r, t.view, t.segs)...))
+	})
+	if err == nil && m.kcoreDir != "" {
+		err = add(m.createKcoreDir(r, t.view, t.segs))
+	}
+	if err == nil {
+		err = addFile(m.unknown, func(w io.Writer) error { return writeUnknown(encoder(w), t.unknown) })
+	}
+	if err != nil || len(outs) == 0 {
+		return err
+	}
+	return m.commit(outs...)
 }
 
 // report prints what was written, unless standard output has an output.

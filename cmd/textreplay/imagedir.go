@@ -16,14 +16,19 @@ import (
 // kcoreFiles are the files of a kcore_dir.
 var kcoreFiles = []string{"kcore", "kallsyms", "modules"}
 
-// writeKcoreDir writes a kcore_dir like that of perf record --kcore, with the
-// text, symbols and modules at the view's time.
-func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore.Segment) error {
+// createKcoreDir begins to write a kcore_dir like that of perf record --kcore, with the
+// text, symbols and modules at the view's time. If there is no error, the caller must discard it
+// or commit it.
+func (m *image) createKcoreDir(r *replay.Replay, view timeline.View, segs []kcore.Segment) (out pendingOutput, err error) {
 	d, err := m.outputs.Dir(m.kcoreDir)
 	if err != nil {
-		return outputError(err)
+		return nil, outputError(err)
 	}
-	defer d.Discard()
+	defer func() {
+		if out == nil {
+			d.Discard()
+		}
+	}()
 	class, data := elfForm(r)
 	for i, write := range []func(w io.Writer) error{
 		func(w io.Writer) error { return kcore.WriteCore(w, r.Machine(), class, data, segs, nil) },
@@ -31,13 +36,10 @@ func (m *image) writeKcoreDir(r *replay.Replay, view timeline.View, segs []kcore
 		func(w io.Writer) error { return kcore.WriteModules(w, r.ModulesAt(view.Time())) },
 	} {
 		if err := d.WriteFile(kcoreFiles[i], write); err != nil {
-			return outputError(err)
+			return nil, outputError(err)
 		}
 	}
-	if err := m.unchanged(); err != nil {
-		return err
-	}
-	return outputError(d.Commit())
+	return d, nil
 }
 
 // kallsymsAt yields the symbols that kallsyms would have had at the view's

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"os"
 	"path/filepath"
@@ -89,18 +90,62 @@ func (a *app) reserve(paths ...string) error {
 	return nil
 }
 
-// writeFile calls write to fill the file at path; "-" is standard output. The
-// file appears only if it is complete. Errors have the exit code of an output
-// that cannot be written.
+// A pendingOutput is a file, or a directory, that is being written.
+type pendingOutput interface {
+	Commit() error
+	Discard()
+}
+
+// create begins to write the file at path, and calls write with it. If there is no error, the
+// caller must discard the file or commit it.
+func (a *app) create(path string, write func(w io.Writer) error) (out pendingOutput, err error) {
+	f, err := a.outputs.Create(path)
+	if err != nil {
+		return nil, outputError(err)
+	}
+	defer func() {
+		if out == nil { // also if an input was cut short, which ends write: see replay.Guard
+			f.Discard()
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<18)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		return f, nil
+	}
+	if changed := a.unchanged(); changed != nil {
+		err = changed
+	}
+	return nil, outputError(err)
+}
+
+// commit completes all that a run writes, unless an input has changed since it was opened. After
+// this, no change of an input concerns the run: nothing more may be read.
+func (a *app) commit(outs ...pendingOutput) error {
+	if err := a.unchanged(); err != nil {
+		return err
+	}
+	for _, out := range outs {
+		if err := out.Commit(); err != nil {
+			return outputError(err)
+		}
+	}
+	a.complete = true
+	return nil
+}
+
+// writeFile writes the only output of a run to the file at path, or to standard output if it is -.
+// If an input changed meanwhile, it returns an error, and the file is as it was before.
 func (a *app) writeFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
 		return outputError(write(a.out))
 	}
-	return outputError(a.outputs.WriteFile(path, func(w io.Writer) error {
-		err := write(w)
-		if changed := a.unchanged(); changed != nil {
-			return changed
-		}
+	f, err := a.create(path, write)
+	if err != nil {
 		return err
-	}))
+	}
+	defer f.Discard()
+	return a.commit(f)
 }

@@ -33,6 +33,8 @@ type app struct {
 	opened  []opened        // the files that it reads; they stay open until its end
 	sources []io.Closer     // files of debug information
 
+	complete bool // all outputs are written, and nothing more is read: see commit
+
 	indexErr error // why the file of --index could not be written
 
 	notesRuns bool // the command reads the pokes again, and may leave out whole runs of them
@@ -74,7 +76,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		cmd, err = root.ExecuteC()
 		return err
 	})
-	if changed := a.unchanged(); changed != nil {
+	if changed := a.unchanged(); changed != nil && !a.complete {
 		err = changed // the rest of the answers may be wrong and is not printed
 	} else if flushed := outputError(a.out.Flush()); flushed != nil && exitCode(err) <= exitBelow {
 		err = flushed

@@ -73,6 +73,7 @@ that was given with --kcore is left out.`,
 			case err != nil:
 				return outputError(err)
 			}
+			a.complete = true
 			size, err := treeSize(pathname.Plain(out))
 			if err != nil {
 				return outputError(err)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -400,6 +402,25 @@ func TestTwice(t *testing.T) {
 		if again := tree(t, dir); !equalTrees(whole, again) {
 			t.Fatalf("after %s was removed: %d files, want %d", name, len(again), len(whole))
 		}
+	}
+}
+
+// TestChanged: a recording that has changed since it was opened is not added.
+func TestChanged(t *testing.T) {
+	rec, dir := filepath.Join(t.TempDir(), "rec.data"), t.TempDir()
+	if err := os.CopyFS(rec, os.DirFS("../../testdata/small/rec.data")); err != nil {
+		t.Fatal(err)
+	}
+	r, id, out := load(t, rec)
+	if err := os.Chtimes(filepath.Join(rec, "data"), time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	var changed *replay.ChangedError
+	if _, err := Open(dir).Add(out, r, id, Options{}); !errors.As(err, &changed) {
+		t.Errorf("error %v", err)
+	}
+	if m, err := Open(dir).Has(id); m != nil || err != nil {
+		t.Errorf("the tables have it: %v, %v", m, err)
 	}
 }
 

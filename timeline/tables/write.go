@@ -109,7 +109,9 @@ func Names() []string {
 
 // Add adds the tables of a recording, whose id is that of [ID]. out has the recording's
 // files as inputs, which are never overwritten; nil means that there are none. If the recording is there
-// already, nothing is written. Errors are those of the file system, or a [*VersionError].
+// already, nothing is written. If a file of it has changed since it was opened, the recording is not
+// added, and the error is a [*replay.ChangedError]. Other errors are those of the file system, or a
+// [*VersionError].
 func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Options) (*Manifest, error) {
 	if m, err := d.Has(id); m != nil || err != nil {
 		return m, err
@@ -123,6 +125,9 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 	s := newSource(r, id)
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
 	if err := s.addTables(a, opts); err != nil {
+		return nil, err
+	}
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	return &a.manifest, a.commit()
