@@ -64,21 +64,28 @@ type writer struct {
 // pokes are the text pokes of a recording, by time. What each poke has of its own is in one
 // slice for each column, since columns are written one after the other.
 type pokes struct {
-	times   []uint64
-	form    []uint32 // of each poke, in forms
-	writer  []uint32 // of each poke, in writers
-	from    []int64  // the start of each poke's window, as the tables write it: see findWindows
-	to      []int64  // the end of each poke's window; equal to the start if there is none
-	forms   []form
-	keys    []formKey     // by form
-	inPlace []inPlaceForm // by form
-	sites   []site        // in core text
-	places  []place
-	writers []writer
-	bpf     []bpfEvent // by time
+	times  []uint64
+	form   []uint32 // of each poke, in forms
+	writer []uint32 // of each poke, in writers
+	// How long before each poke its window begins, and how long after it the window ends, in ns: see
+	// findWindows. wideWindow stands for an entry of wide, by the index of the poke.
+	before, after []uint32
+	wide          map[uint32]window
+	forms         []form
+	keys          []formKey     // by form
+	inPlace       []inPlaceForm // by form
+	sites         []site        // in core text
+	places        []place
+	writers       []writer
+	bpf           []bpfEvent // by time
 
 	addrs, symbols, symbolOffsets, modules, contents interned
 }
+
+// A window is when a trap may be met, as the tables write it.
+type window struct{ from, to int64 }
+
+const wideWindow = math.MaxUint32
 
 // A bpfEvent is a load or an unload of a BPF program.
 type bpfEvent struct {
@@ -293,7 +300,7 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 
 // window keep an empty one.
 func (p *pokes) findWindows(r *replay.Replay) {
 	n := len(p.times)
-	p.from, p.to = memory.Make[int64](n)[:n], memory.Make[int64](n)[:n]
+	p.before, p.after, p.wide = memory.Make[uint32](n)[:n], memory.Make[uint32](n)[:n], make(map[uint32]window)
 	placed := memory.Make[timeline.InPlacePoke](n)
 	others := slices.ContainsFunc(p.inPlace, func(f inPlaceForm) bool { return !f.is })
 	var at []uint32 // which pokes those of placed are, if not all are placed
@@ -301,7 +308,6 @@ func (p *pokes) findWindows(r *replay.Replay) {
 		at = make([]uint32, 0, n)
 	}
 	for i, t := range p.times {
-		p.from[i], p.to[i] = column(t), column(t)
 		if f := &p.inPlace[p.form[i]]; f.is {
 			placed = placed[:len(placed)+1]
 			in := &placed[len(placed)-1]
@@ -321,12 +327,12 @@ func (p *pokes) findWindows(r *replay.Replay) {
 			first, given = first+1, 0
 		}
 		for k := first + given; k < len(placed) && placed[k].Time == in.Time; k++ {
-			i := k
+			i := uint32(k)
 			if others {
-				i = int(at[k])
+				i = at[k]
 			}
-			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.from[i] == p.to[i] {
-				p.from[i], p.to[i] = column(proven.From), column(proven.To)
+			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.before[i] == 0 && p.after[i] == 0 {
+				p.setWindow(i, column(proven.From), column(in.Time), column(proven.To))
 				if k == first+given {
 					given++
 				}
@@ -334,6 +340,25 @@ func (p *pokes) findWindows(r *replay.Replay) {
 			}
 		}
 	}
+}
+
+// setWindow sets the window of poke i, which was made at a time.
+func (p *pokes) setWindow(i uint32, from, time, to int64) {
+	before, after := uint64(time-from), uint64(to-time) // huge if from or to is on the wrong side
+	if max(before, after) < wideWindow {
+		p.before[i], p.after[i] = uint32(before), uint32(after)
+		return
+	}
+	p.before[i], p.after[i], p.wide[i] = wideWindow, wideWindow, window{from, to}
+}
+
+// windowOf returns the window of poke i: it begins and ends at the poke if there is none.
+func (p *pokes) windowOf(i int) window {
+	if p.before[i] == wideWindow {
+		return p.wide[uint32(i)]
+	}
+	t := column(p.times[i])
+	return window{t - int64(p.before[i]), t + int64(p.after[i])}
 }
 
 // bySite sorts the pokes by address, then time.

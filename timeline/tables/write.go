@@ -388,9 +388,14 @@ func (s *source) writeChanges(w io.Writer) error {
 			}
 			return out
 		}
-		bounds := func(all *[]int64) func(_ []int64, lo, hi int) []int64 {
+		bounds := func(bound func(w window) int64) func(out []int64, lo, hi int) []int64 {
 			first := lo
-			return func(_ []int64, lo, hi int) []int64 { return (*all)[first+lo : first+hi] }
+			return func(out []int64, lo, hi int) []int64 {
+				for i := range out {
+					out[i] = bound(p.windowOf(first + lo + i))
+				}
+				return out
+			}
 		}
 		if s.row.WallOffset == nil {
 			wall = nil
@@ -413,8 +418,8 @@ func (s *source) writeChanges(w io.Writer) error {
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
 			s.windows(),
-			out.write("window_from", n, bounds(&p.from)),
-			out.write("window_to", n, bounds(&p.to)),
+			out.write("window_from", n, bounds(func(w window) int64 { return w.from })),
+			out.write("window_to", n, bounds(func(w window) int64 { return w.to })),
 			out.Flush(),
 		); err != nil {
 			return err
