@@ -515,3 +515,75 @@ func TestExportParallel(t *testing.T) {
 		}
 	}
 }
+
+// TestExportFails: a recording that cannot be added leaves none of its own files, and changes nothing
+// of what was there.
+func TestExportFails(t *testing.T) {
+	data, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	export := func(out, name string) (code int) {
+		return run([]string{"export", "-o", out, filepath.Join(data, name, "rec.data")}, nil, io.Discard, io.Discard)
+	}
+	if export("tables", "small") != exitAnswered || export("whole", "small") != exitAnswered || export("whole", "hotplug") != exitAnswered {
+		t.Fatal("export has failed")
+	}
+	before, whole := tablesIn(t, "tables"), tablesIn(t, "whole")
+	var own, row string // of hotplug: its gaps, and its row in recordings
+	for name := range whole {
+		switch table, _, _ := strings.Cut(filepath.ToSlash(name), "/"); {
+		case before[name] != "":
+		case table == "gaps":
+			own = name
+		case table == "recordings":
+			row = name
+		}
+	}
+	// The row is the last file of a recording. It cannot be written where a file has the name of its
+	// directory.
+	inTheWay := filepath.Join("tables", filepath.Dir(row))
+	place := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ name, left string }{
+		{"nothing was there", ""},
+		{"a program that was killed has left a file", own},
+	} {
+		if place(inTheWay, ""); test.left != "" {
+			place(filepath.Join("tables", test.left), whole[test.left])
+		}
+		if code := export("tables", "hotplug"); code != exitOutput {
+			t.Fatalf("%s: exit code %d", test.name, code)
+		}
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		after := tablesIn(t, "tables")
+		for name := range after {
+			table, _, _ := strings.Cut(filepath.ToSlash(name), "/")
+			shared := table == "text" || table == "pages" || table == "symbols" && !strings.Contains(row, filepath.Base(name))
+			if before[name] == "" && name != test.left && !shared {
+				t.Errorf("%s: %s is left", test.name, name)
+			}
+		}
+		for name, text := range before {
+			if after[name] != text {
+				t.Errorf("%s: %s has changed", test.name, name)
+			}
+		}
+		if test.left != "" && after[test.left] == "" {
+			t.Errorf("%s: %s was removed", test.name, test.left)
+		}
+	}
+	if code := export("tables", "hotplug"); code != exitAnswered || !maps.Equal(tablesIn(t, "tables"), whole) {
+		t.Errorf("exit code %d when it can be added, or other tables than without an error", code)
+	}
+}

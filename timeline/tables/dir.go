@@ -44,7 +44,8 @@ import (
 // complete. So a program that was killed at any moment writes only the missing files when it
 // runs again. A Dir is safe for concurrent use.
 //
-// A new directory to which nothing could be added, because of an error, is removed again by Close.
+// If a recording cannot be added, because of an error, Close removes its files again: those that only
+// it has, and a new directory to which nothing else was added.
 type Dir struct {
 	path string
 
@@ -56,6 +57,9 @@ type Dir struct {
 	// newFiles are the files of a directory that this program made, by path, until a recording
 	// or a text was added. It is nil afterwards, and for other directories.
 	newFiles map[string]bool
+	// failed are the files that this program made for recordings that could not be added, by the
+	// recording. Pages and names are not among them: other recordings may need these.
+	failed map[string][]string
 
 	mu   sync.Mutex                     // held while pages are written
 	text map[string]map[[16]byte]string // by directory and hash: the file that has the page
@@ -79,11 +83,26 @@ func (d *Dir) Close() {
 	}
 }
 
-// withdraw removes the files of a new directory to which nothing was added: an error came before.
-// If another program has written any, all stay.
+// withdraw removes the files of recordings that could not be added, and all files of a new directory
+// to which nothing was added. No other program writes into the directory meanwhile.
 func (d *Dir) withdraw() {
 	d.newMu.Lock()
 	defer d.newMu.Unlock()
+	for id, files := range d.failed {
+		if _, err := os.Stat(d.manifestPath(id)); !errors.Is(err, fs.ErrNotExist) {
+			continue // it was added all the same, by another try
+		}
+		for _, path := range slices.Backward(files) {
+			os.Remove(path)
+			delete(d.newFiles, path)
+		}
+	}
+	d.withdrawNew()
+}
+
+// withdrawNew removes the files of a new directory to which nothing was added. If another program has
+// written any, all stay.
+func (d *Dir) withdrawNew() {
 	if len(d.newFiles) == 0 {
 		return
 	}
@@ -102,6 +121,16 @@ func (d *Dir) withdraw() {
 		}
 	}
 	os.Remove(begin) // it was the first, so it is the last
+}
+
+// hasFailed notes that a recording could not be added. files are those that were written for it.
+func (d *Dir) hasFailed(id string, files []string) {
+	d.newMu.Lock()
+	defer d.newMu.Unlock()
+	if d.failed == nil {
+		d.failed = make(map[string][]string)
+	}
+	d.failed[id] = append(d.failed[id], files...)
 }
 
 // isNew notes that a file was written.
@@ -296,8 +325,9 @@ func hashMapped(h io.Writer, m *mapfile.File) error {
 // sites in the same order again and again, so a page must have several such rounds.
 const pageBytes = 4 << 20
 
-// rowsPerGroup is the most rows of a row group. It bounds the memory of a reader and a writer.
-const rowsPerGroup = 2 << 20
+// rowsPerGroup is the most rows of a row group. It bounds the memory of a reader and a writer. Tests
+// change it.
+var rowsPerGroup = 2 << 20
 
 // codec compresses all tables. It keeps its encoders, which need some megabytes of memory each.
 var codec = &zstd.Codec{Level: zstd.SpeedFastest}
@@ -336,7 +366,7 @@ func writerOptions(rows int) []parquet.WriterOption {
 	}
 	return []parquet.WriterOption{
 		parquet.Compression(codec), parquet.PageBufferSize(buffer),
-		parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""),
+		parquet.MaxRowsPerRowGroup(int64(rowsPerGroup)), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""),
 		parquet.DataPageStatistics(false), // the index of pages has them
 	}
 }
@@ -393,6 +423,7 @@ type addition struct {
 	*Dir
 	out      *outfile.Outputs
 	manifest Manifest
+	written  []string // the files that are not shared
 }
 
 // A begunFile is a file that is written in the background.
@@ -446,7 +477,9 @@ func (a *addition) write(name string, shared bool, rows *int64, begun *begunFile
 		if err != nil {
 			return err
 		}
-		a.isNew(path)
+		if a.isNew(path); !shared {
+			a.written = append(a.written, path)
+		}
 		info, err = os.Stat(path)
 	} else if err == nil {
 		*rows, err = rowsIn(path, info.Size())

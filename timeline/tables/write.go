@@ -124,13 +124,23 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 	}
 	s := newSource(r, id)
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
+	added := false
+	defer func() {
+		if !added { // by an error, or by a panic: see replay.Guard
+			d.hasFailed(id, a.written)
+		}
+	}()
 	if err := s.addTables(a, opts); err != nil {
 		return nil, err
 	}
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	return &a.manifest, a.commit()
+	if err := a.commit(); err != nil {
+		return nil, err
+	}
+	added = true
+	return &a.manifest, nil
 }
 
 // addTables adds all tables.
