@@ -123,7 +123,14 @@ func (t *trail) untangle() bool {
 		return false
 	}
 	entries := t.entries
-	t.entries = make([]trailEntry, 0, len(entries)+len(cuts))
+	n := len(entries)
+	for i, at := range cuts {
+		if n += len(at); at == nil { // records of a run have nearly the same size
+			raw := entries[i].raw
+			n += len(raw) / max(pokeBytes, int(binary.LittleEndian.Uint16(raw[6:])))
+		}
+	}
+	t.entries = make([]trailEntry, 0, n+n/64)
 	for i := range entries {
 		at, tangled := cuts[uint32(i)]
 		switch run := (pokeRecords{t.r.Recording, entries[i].raw}); {

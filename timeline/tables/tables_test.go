@@ -5,6 +5,7 @@ package tables
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -580,4 +582,66 @@ func checkNulls[T any](t *testing.T, name string, rows []T, isNull func(*T) bool
 			}
 		}
 	}
+}
+
+// TestRowGroups: a table of changes with several row groups has the same rows, by time, and each group
+// has the bounds of its own rows.
+func TestRowGroups(t *testing.T) {
+	defer func(n int) { rowsPerGroup = n }(rowsPerGroup)
+	for _, name := range []string{"small", "lossy", "rich"} {
+		r, id, _ := load(t, filepath.Join("../../testdata", name, "rec.data"))
+		write := func(rows int) (*parquet.File, []changeRow) {
+			t.Helper()
+			rowsPerGroup = rows
+			var out bytes.Buffer
+			if err := Write(&out, r, id, "changes", Options{}); err != nil {
+				t.Fatal(err)
+			}
+			file, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := parquet.Read[changeRow](bytes.NewReader(out.Bytes()), int64(out.Len()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return file, all
+		}
+		_, want := write(1 << 20)
+		for _, size := range []int{97, len(want) / 2, len(want) - 1} {
+			file, got := write(size)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s, %d rows a group: other rows", name, size)
+			}
+			groups := file.RowGroups()
+			if n := (len(want) + size - 1) / size; len(groups) != n {
+				t.Fatalf("%s, %d rows a group: %d groups, want %d", name, size, len(groups), n)
+			}
+			for _, g := range groups {
+				rows := got[:g.NumRows()]
+				got = got[len(rows):]
+				if !slices.IsSortedFunc(rows, func(a, b changeRow) int { return cmp.Compare(a.Time, b.Time) }) || len(rows) > size {
+					t.Errorf("%s: a group of %d rows is not in order, or too large", name, len(rows))
+				}
+				least, greatest := slices.Min(column64(rows)), slices.Max(column64(rows))
+				for _, c := range g.ColumnChunks() {
+					if file.Schema().Columns()[c.Column()][0] != "text_offset" {
+						continue
+					}
+					lo, hi, ok := c.(*parquet.FileColumnChunk).Bounds()
+					if !ok || lo.Int64() != least || hi.Int64() != greatest {
+						t.Errorf("%s: a group has the bounds %v and %v, want %d and %d", name, lo, hi, least, greatest)
+					}
+				}
+			}
+		}
+	}
+}
+
+// column64 returns the offsets of rows.
+func column64(rows []changeRow) (all []int64) {
+	for i := range rows {
+		all = append(all, rows[i].Offset)
+	}
+	return all
 }
