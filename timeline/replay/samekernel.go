@@ -70,8 +70,8 @@ func (s *scan) misfit(name string, snap *kcore.Snapshot, during bool) error {
 	if msg == "" && snap.Core != nil {
 		msg = s.misfitCore(snap.Core, snap.Kallsyms)
 	}
-	if msg == "" && snap.Core != nil && !during { // a later copy may have a part of text only
-		msg = s.misfitPlace(snap)
+	if msg == "" && snap.Core != nil {
+		msg = s.misfitPlace(snap, during)
 	}
 	if msg == "" {
 		return nil
@@ -171,28 +171,49 @@ func (s *scan) misfitCore(core *kcore.Core, k *kcore.Kallsyms) string {
 	return ""
 }
 
-// misfitPlace compares the place of the text in a copy with the kernel's map, if the copy's
-// kallsyms does not say where the text is. perf copies from the page of _stext on. A copy of all
+// misfitPlace compares the place of the text in a copy with that of its kallsyms, or, if it has
+// none with addresses, with the kernel's map. perf copies from the page of _stext on. A copy of all
 // of /proc/kcore begins before it, and has notes. One that was cut to some pages may begin
-// anywhere behind it.
-func (s *scan) misfitPlace(snap *kcore.Snapshot) string {
-	if snap.Kallsyms != nil {
-		if _, _, ok := snap.Kallsyms.Text(); ok {
-			return ""
-		}
-	}
+// anywhere behind it. A copy that was made while perf recorded may have a part of text only.
+func (s *scan) misfitPlace(snap *kcore.Snapshot, during bool) string {
 	const largestPage = 64 << 10
-	lo := s.textLo &^ (largestPage - 1)
+	lo, hi, named := uint64(0), uint64(0), false
+	if snap.Kallsyms != nil {
+		lo, hi, named = snap.Kallsyms.Text()
+	}
+	least := lo - min(lo, imageHead)
+	if !named {
+		lo, hi, least = s.textLo, s.textHi, s.textLo&^(largestPage-1)
+	}
 	for _, seg := range snap.Core.Segments {
-		if seg.Addr >= s.textHi || seg.Addr+uint64(len(seg.Data)) <= s.textLo {
+		if seg.Addr >= hi || seg.Addr+uint64(len(seg.Data)) <= lo {
 			continue
 		}
-		if seg.Addr < lo && len(snap.Core.Note("VMCOREINFO")) == 0 || seg.Addr > lo+imageHead && len(seg.Data) >= imageHead {
-			return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", seg.Addr, s.textLo)
+		before := seg.Addr < least && len(snap.Core.Note("VMCOREINFO")) == 0
+		if !during && (before || seg.Addr > lo+imageHead && len(seg.Data) >= imageHead) {
+			return fmt.Sprintf("of another boot: kernel text is at %#x, in the recording at %#x", seg.Addr, lo)
 		}
-		break
+		return ""
+	}
+	if !named {
+		return ""
+	}
+	for _, seg := range snap.Core.Segments {
+		if large := len(seg.Data) >= imageHead; large && !hasSymbol(snap.Kallsyms, seg) {
+			return fmt.Sprintf("of another boot than its kallsyms: this has no symbol at %#x, where %d bytes are", seg.Addr, len(seg.Data))
+		}
 	}
 	return ""
+}
+
+// hasSymbol reports whether kallsyms has a symbol inside of a segment.
+func hasSymbol(k *kcore.Kallsyms, seg kcore.Segment) bool {
+	for _, sym := range k.All() {
+		if sym.Addr >= seg.Addr && sym.Addr-seg.Addr < uint64(len(seg.Data)) {
+			return true
+		}
+	}
+	return false
 }
 
 // identify returns the build id and the release of the kernel in a core. They are in the

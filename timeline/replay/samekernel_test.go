@@ -203,21 +203,41 @@ func TestMisfitPlace(t *testing.T) {
 		{"cut to some pages", base + 0x200000, 0x2000, true},
 		{"elsewhere", base + 0x1000000, 0x400000, true}, // nothing of it is used
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newTape(t)
-			w.copied, w.textAt, w.text = true, tt.at, make([]byte, tt.bytes)
-			w.mapAt, w.mapEnd = base, base+0x400000
-			w.ticks(100, 1000)
-			r := w.replay()
-			want := "kcore_dir: of another boot: kernel text is at " + fmt.Sprintf("%#x", tt.at) + ", in the recording at 0x10000000"
-			if tt.fits {
+		for _, named := range []bool{false, true} {
+			name, want := tt.name, fmt.Sprintf("kcore_dir: of another boot: kernel text is at %#x, in the recording at 0x10000000", tt.at)
+			if named {
+				name, want = name+", kallsyms is of this boot", strings.Replace(want, "at 0x10000000", "at 0x10010000", 1)
+			}
+			switch {
+			case named && tt.name == "elsewhere":
+				want = "kcore_dir: of another boot than its kallsyms: this has no symbol at 0x11000000, where 4194304 bytes are"
+			case tt.fits:
 				want = ""
 			}
-			if r.Report.Misfit != want {
-				t.Errorf("%q, want %q", r.Report.Misfit, want)
-			}
-		})
+			t.Run(name, func(t *testing.T) {
+				w := newTape(t)
+				w.copied, w.textAt, w.text = true, tt.at, make([]byte, tt.bytes)
+				w.mapAt, w.mapEnd = base, base+0x400000
+				if named {
+					w.kallsyms = "0000000010000000 T _text\n0000000010010000 T _stext\n0000000010400000 T _etext\n"
+				}
+				w.ticks(100, 1000)
+				if r := w.replay(); r.Report.Misfit != want {
+					t.Errorf("%q, want %q", r.Report.Misfit, want)
+				}
+			})
+		}
 	}
+	t.Run("a copy of modules only", func(t *testing.T) {
+		w := newTape(t)
+		w.copied, w.textAt, w.text = true, base+0x1000000, make([]byte, 0x200000)
+		w.mapAt, w.mapEnd = base, base+0x400000
+		w.kallsyms = "0000000010000000 T _text\n0000000010010000 T _stext\n0000000010400000 T _etext\n0000000011100000 t f\t[m]\n"
+		w.ticks(100, 1000)
+		if r := w.replay(); r.Report.Misfit != "" {
+			t.Errorf("%q", r.Report.Misfit)
+		}
+	})
 }
 
 // TestMovedModules: in a copy that was made while perf recorded, modules may be elsewhere if
