@@ -628,6 +628,36 @@ func sameFromStreams(t *testing.T, m *mutant, want []Record, wantErr error) {
 	same("as a stream", got, err)
 }
 
+// TestFitOtherType: where two records run into one another, the header can have the type of one and
+// the size of the other. The content shows that this is no record.
+func TestFitOtherType(t *testing.T) {
+	other := map[RecordType]RecordType{RecordSample: RecordRead, RecordComm: RecordCgroup}
+	n := make(map[RecordType]int)
+	for _, sp := range specimens(t) {
+		r, err := New(sp.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := scan(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range list {
+			typ, ok := other[rec.Type]
+			if !ok {
+				continue
+			}
+			n[typ]++
+			if f := r.fitOf(header{typ: typ, size: len(rec.Raw)}, rec.Raw); f != misfit {
+				t.Fatalf("%s: a %v at %d is taken for a %v", sp.name, rec.Type, rec.Offset, typ)
+			}
+		}
+	}
+	if len(n) != len(other) {
+		t.Errorf("records compared: %v", n)
+	}
+}
+
 // TestMutants damages recordings of all forms, each in one way, and reads on
 // behind the damage: at least as many of the records that are whole come out as
 // leastDelivered says, and none that was not there.

@@ -291,7 +291,12 @@ func (r *Recording) bodyEnd(h header, raw []byte) int {
 	case RecordComm:
 		return namedEnd(raw, commName)
 	case RecordCgroup:
+		if len(raw) > cgroupPath && raw[cgroupPath] != '/' && raw[cgroupPath] != 0 { // perf writes the root as ""
+			return -1
+		}
 		return namedEnd(raw, cgroupPath)
+	case RecordRead:
+		return r.readEnd(raw)
 	case RecordMMAP2:
 		if h.misc&MiscMmapBuildID == 0 && len(raw) >= mmap2Name && bytes.IndexByte(raw[mmap2Prot:mmap2Name], 0) < 0 {
 			return namedEnd(raw, mmap2Old)
@@ -303,6 +308,25 @@ func (r *Recording) bodyEnd(h header, raw []byte) int {
 		return r.countedEnd(raw, 16, callchainDeferredIPs, 8)
 	}
 	return 0
+}
+
+// readEnd returns the end of the body of a READ record, or below 0 if no event of the recording
+// has values and a trailer of this size.
+func (r *Recording) readEnd(raw []byte) int {
+	fits := -1
+	for _, ev := range r.events {
+		format := ev.Attr.ReadFormat
+		if format&^readKnown != 0 || len(raw) < readBody+8 {
+			return 0
+		}
+		size := r.endian.readSize(format, raw[readBody:])
+		for _, l := range r.trailers {
+			if size <= uint64(len(raw)) && readBody+int(size)+l.size == len(raw) {
+				fits = readBody + int(size)
+			}
+		}
+	}
+	return fits
 }
 
 // namedEnd returns the end of a body whose last field is a NUL-terminated string at at,
