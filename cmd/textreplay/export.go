@@ -432,10 +432,11 @@ func (e *export) export(path string) error {
 		id, err := tables.ID(files, e.guest.pid)
 		return id, inputError(err)
 	})
-	// A recording that is exported alone is loaded while its name in the tables is derived. If the
-	// tables have it already, that was in vain.
+	// A recording that is exported alone is loaded while its name in the tables is derived, unless they
+	// may have it already: then it would be loaded in vain.
 	parallel := e.alone && e.jobs > 1
-	if parallel {
+	early := parallel && !e.dir.MayHave(files)
+	if early {
 		go id()
 		defer id() // the files may be removed afterwards
 	} else if done, err := e.isDone(path, id); done || err != nil {
@@ -444,7 +445,7 @@ func (e *export) export(path string) error {
 	var manifest *tables.Manifest
 	loaded := false
 	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
-		if loaded = true; parallel {
+		if loaded = true; early {
 			if done, err := e.isDone(path, id); done || err != nil {
 				return err
 			}
@@ -456,7 +457,7 @@ func (e *export) export(path string) error {
 		manifest, err = e.dir.Add(out, r, name, tables.Options{Tables: t, Parallel: parallel})
 		return outputError(err)
 	})
-	if parallel && !loaded { // for want of an option that was there when it was exported
+	if early && !loaded { // for want of an option that was there when it was exported
 		if done, err := e.isDone(path, id); done || err != nil {
 			return err
 		}

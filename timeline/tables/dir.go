@@ -264,6 +264,22 @@ func (d *Dir) Has(id string) (*Manifest, error) {
 	return &m, nil
 }
 
+// MayHave reports whether a recording with these files may have been exported, without reading them:
+// something was exported after they were last written. It is a guess: a copy of a file may be newer
+// than the export.
+func (d *Dir) MayHave(files []string) bool {
+	dir, err := os.Stat(filepath.Join(d.path, manifestDir))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(dir.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
 // ID returns the key of a recording in the tables, 32 hex digits: a hash of the content of its
 // files, in this order. guest is the virtual machine that is exported, 0 for the host. The base
 // names of several files are part of the hash. That of a single file is not: the file may be

@@ -645,3 +645,36 @@ func column64(rows []changeRow) (all []int64) {
 	}
 	return all
 }
+
+// TestMayHave: what was written after the last export was not exported.
+func TestMayHave(t *testing.T) {
+	dir := t.TempDir()
+	files := []string{filepath.Join(dir, "data"), filepath.Join(dir, "kallsyms")}
+	for _, name := range files {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := Open(filepath.Join(dir, "tables"))
+	defer d.Close()
+	if d.MayHave(files) {
+		t.Error("nothing was exported")
+	}
+	r, id, out := load(t, "../../testdata/small/rec.data")
+	if _, err := d.Add(out, r, id, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		age  time.Duration // of one of the files
+		want bool
+	}{{time.Hour, true}, {-time.Hour, false}} {
+		for i, at := range []time.Time{time.Now().Add(-2 * time.Hour), time.Now().Add(-test.age)} {
+			if err := os.Chtimes(files[i], at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.MayHave(files) != test.want {
+			t.Errorf("a file %v older than the export: may it have been exported? %v", test.age, !test.want)
+		}
+	}
+}
