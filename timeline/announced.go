@@ -17,9 +17,9 @@ import (
 // same holds for a module that was
 // listed before the symbol's first event. A symbol that perf announced and that kallsyms lists
 // counts once.
-func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
+func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	var recorded []*Lifetime           // what each event is certain to concern
-	first := make(map[uint64]int)      // of the address, as an index of recorded
+	at := make(symbolOrder)            // indices of recorded
 	announced := make(map[uint64]bool) // by a synthesized record
 	byIndex := make([]*SymbolEvent, 0, len(events))
 	for i := range events {
@@ -28,9 +28,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 			announced[e.Addr] = announced[e.Addr] || !e.Listed
 			continue
 		}
-		if _, ok := first[e.Addr]; !ok {
-			first[e.Addr] = len(recorded)
-		}
+		at[e.Addr] = append(at[e.Addr], len(recorded))
 		l := certainRange(e)
 		l.order = len(recorded)
 		recorded, byIndex = append(recorded, l), append(byIndex, e)
@@ -69,12 +67,24 @@ func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 		})
 	}
 	// there reports whether the first event at its own address shows that e was there before, or
-	// came after e was announced.
+	// came after e was announced. Then the death of e may be lost, or recorded by another CPU
+	// whose clock is behind.
 	there := func(e, first *SymbolEvent) bool {
 		if newLifetime(e, nil).is(first) {
 			return first.Unregister
 		}
-		return first.Time > by(e)
+		if first.Time <= by(e) {
+			return false
+		}
+		if len(lost.between(min(d.first, first.Time), first.Time)) > 0 {
+			return true
+		}
+		here := at[e.Addr]
+		if len(here) < 2 {
+			return false
+		}
+		next := byIndex[here[1]]
+		return next.Unregister && newLifetime(e, nil).is(next) && next.CPU != first.CPU && next.Time-first.Time <= d.maxSkew
 	}
 	listed := make(map[uint64]bool)
 	kept := make([]SymbolEvent, 0, len(events))
@@ -84,12 +94,11 @@ func (d *build) dropFalseStarts(events []SymbolEvent) []SymbolEvent {
 				continue
 			}
 			listed[e.Addr] = true
-			n, ok := first[e.Addr]
-			if ok && !there(&e, byIndex[n]) {
-				continue
-			}
-			if !ok {
-				n = len(recorded)
+			n := len(recorded)
+			if here := at[e.Addr]; len(here) > 0 {
+				if n = here[0]; !there(&e, byIndex[n]) {
+					continue
+				}
 			}
 			if others(&e, n) {
 				continue

@@ -342,9 +342,10 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	events = dropDoubles(events)
 	lost := flatten(d.Builder.gaps[GapSymbols])
 	deathsFirst(events, lost)
-	events = d.dropFalseStarts(events)
+	symbols := d.lost(GapSymbols)
+	events = d.dropFalseStarts(events, symbols)
 
-	p := &liveSet{leaves: MaxTime, symbols: d.lost(GapSymbols), modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
+	p := &liveSet{leaves: MaxTime, symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)

@@ -636,7 +636,7 @@ func (m *model) ties(events []SymbolEvent) []SymbolEvent {
 // else had come or gone there or a module, and symbols of kallsyms that were announced too.
 func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 	var out []SymbolEvent
-	announced := cmp.Or(m.announced, m.horizon)
+	announced, births := cmp.Or(m.announced, m.horizon), m.widened(m.lostSymbol)
 	listed := announced
 	if len(m.snapshot.Segments) > 0 {
 		listed = m.snapshot.To
@@ -666,8 +666,20 @@ func (m *model) starts(events []SymbolEvent) []SymbolEvent {
 			switch l, h := certain(&o); {
 			case own != MaxTime:
 			case o.Addr == e.Addr && o.Time != 0:
-				if o.Name != e.Name || (o.Kind == SymbolOutOfLine) != (e.Kind == SymbolOutOfLine) {
-					drop = drop || o.Time <= by
+				its := func(o *SymbolEvent) bool {
+					return o.Name == e.Name && (o.Kind == SymbolOutOfLine) == (e.Kind == SymbolOutOfLine)
+				}
+				if !its(&o) {
+					explained, _ := births.within(m.first, o.Time)
+					for _, x := range events[k+1:] {
+						if x.Addr == e.Addr {
+							if x.Unregister && its(&x) && x.CPU != o.CPU {
+								explained = ClockUncertainty
+							}
+							break
+						}
+					}
+					drop = drop || o.Time <= by || explained == ReasonNone
 				} else {
 					drop = drop || !o.Unregister
 				}
