@@ -979,20 +979,50 @@ func (m *model) unskew(list []*made) {
 }
 
 // undecided finds neighbours that fit no worse in the other order. All are closer than clocks may
-// differ.
+// differ. Before changes in no known order, and after them, there may have been what any of them says.
 func (m *model) undecided(list []*made) {
-	for k := 0; k+1 < len(list); k++ {
-		before, p, q, after := list[:k], list[k], list[k+1], list[k+2:]
+	mayFollow := func(k int, b []byte) bool {
+		return k > 0 && slices.ContainsFunc(list[k-1].rivals, func(r *made) bool { return bytes.HasPrefix(r.New, b) })
+	}
+	mayPrecede := func(k int, b []byte) bool {
+		return k < len(list) && slices.ContainsFunc(list[k].rivals, func(r *made) bool { return bytes.HasPrefix(r.Old, b) })
+	}
+	// size returns how many bytes the k-th change and the next one replace, 0 if they cannot be
+	// exchanged.
+	size := func(k int) int {
+		p, q := list[k], list[k+1]
 		n := min(len(p.Old), len(q.Old))
 		if p.CPU == q.CPU || p.CPU < 0 || q.CPU < 0 || n == 0 || len(p.New) != len(p.Old) || len(q.New) != len(q.Old) ||
-			p.rivals != nil || q.rivals != nil {
+			!bytes.Equal(q.New[:n], p.Old[:n]) || bytes.Equal(q.New[:n], p.New[:n]) || p.rivals != nil || q.rivals != nil {
+			return 0
+		}
+		return n
+	}
+	exchanged := make([]bool, len(list))
+	for from := 0; from+1 < len(list); from++ {
+		n := size(from)
+		p, q := list[from], list[from+1]
+		if n == 0 || m.found(list[:from], q, n) == broken && m.found(list[:from], p, n) != broken && !mayFollow(from, q.Old[:n]) {
 			continue
 		}
-		exchanged := bytes.Equal(q.New[:n], p.Old[:n]) && !bytes.Equal(q.New[:n], p.New[:n])
-		if exchanged && (m.found(before, q, n) != broken || m.found(before, p, n) == broken) &&
-			(m.left(p, after, n) != broken || m.left(q, after, n) == broken) {
-			p.rivals = []*made{p, q}
-			q.rivals = p.rivals
+		// All pairs from here to k are exchanged.
+		for k := from; ; {
+			p, q := list[k], list[k+1]
+			if m.left(p, list[k+2:], n) != broken || m.left(q, list[k+2:], n) == broken || mayPrecede(k+2, p.New[:n]) {
+				for i := from; i <= k; i += 2 {
+					exchanged[i] = true
+				}
+			}
+			if k += 2; k+1 >= len(list) || size(k) == 0 || !bytes.HasPrefix(p.New, list[k+1].Old[:size(k)]) {
+				break
+			}
+			n = size(k)
+		}
+	}
+	for k := range list {
+		if exchanged[k] && list[k].rivals == nil && list[k+1].rivals == nil {
+			list[k].rivals = []*made{list[k], list[k+1]}
+			list[k+1].rivals = list[k].rivals
 		}
 	}
 }

@@ -395,7 +395,17 @@ func (d *build) jumble(list []poke, differ bool) {
 //	lost   ░░░░░░░                  ░░░░░░░
 //	recorded         A > B   B > A                        A, B, A
 //	or               B > A   A > B                        B, A, B
+//
+// Nor does a link to two others show their order, if they may have come in the other order together:
+//
+//	lost   ░░░░░░░                                        ░░░░░░░
+//	recorded         A > B   B > A       A > B   B > A                A, B, A, B, A
+//	or               B > A   A > B       B > A   A > B                B, A, B, A, B
+//
+// Where the order of the changes before or behind is not known already, the link to them shows nothing
+// if one of them has the other end of it.
 func (d *build) undecided(list []poke, apart uint64) {
+	var all []exchange
 	for k := 0; k+1 < len(list); k++ {
 		p, q := &list[k], &list[k+1]
 		if d.timeOf(q)-d.timeOf(p) > apart { // as of nearly all
@@ -405,14 +415,52 @@ func (d *build) undecided(list []poke, apart uint64) {
 		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.rivals[p.order] != nil || d.rivals[q.order] != nil {
 			continue
 		}
-		if !bytes.Equal(d.newOf(q)[:n], d.oldOf(p)[:n]) || bytes.Equal(d.newOf(q)[:n], d.newOf(p)[:n]) {
+		old, new := d.oldOf(q)[:n], d.newOf(p)[:n] // at the ends, if they are exchanged
+		if !bytes.Equal(d.newOf(q)[:n], d.oldOf(p)[:n]) || bytes.Equal(d.newOf(q)[:n], new) {
 			continue
 		}
-		if breaks(d.found(list, k, q, n), d.found(list, k, p, n)) || breaks(d.left(list, k+2, p, n), d.left(list, k+2, q, n)) {
-			continue
+		x := exchange{
+			k:      k,
+			before: !breaks(d.found(list, k, q, n), d.found(list, k, p, n)) || d.mayHaveLeft(list[:k], old),
+			behind: !breaks(d.left(list, k+2, p, n), d.left(list, k+2, q, n)) || d.mayHaveFound(list[k+2:], new),
 		}
-		d.rival(*p, *q)
+		// The two before may be exchanged with these.
+		for i := len(all) - 1; i >= 0 && all[i].k >= k-2; i-- {
+			if all[i].k == k-2 && bytes.HasPrefix(d.newOf(&list[k-2]), old) {
+				x.with = i + 1
+				x.before = x.before || all[i].before
+			}
+		}
+		all = append(all, x)
 	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if x := &all[i]; x.with > 0 && x.behind {
+			all[x.with-1].behind = true
+		}
+	}
+	for _, x := range all {
+		if p, q := list[x.k], list[x.k+1]; x.before && x.behind && d.rivals[p.order] == nil && d.rivals[q.order] == nil {
+			d.rival(p, q)
+		}
+	}
+}
+
+// An exchange is of two neighbours in a list of pokes.
+type exchange struct {
+	k              int  // the first of them
+	with           int  // 1 + the index of the exchange of the two before, if both fit together
+	before, behind bool // it, perhaps with others, breaks no link before it, and none behind
+}
+
+// mayHaveLeft reports whether the order of the last poke is not known, and one of those that may be
+// the last left these bytes.
+func (d *build) mayHaveLeft(list []poke, b []byte) bool {
+	return len(list) > 0 && slices.ContainsFunc(d.rivals[list[len(list)-1].order], func(p poke) bool { return bytes.HasPrefix(d.newOf(&p), b) })
+}
+
+// mayHaveFound is mayHaveLeft for the first poke, and what it found.
+func (d *build) mayHaveFound(list []poke, b []byte) bool {
+	return len(list) > 0 && slices.ContainsFunc(d.rivals[list[0].order], func(p poke) bool { return bytes.HasPrefix(d.oldOf(&p), b) })
 }
 
 // breaks reports whether exchanging two changes breaks a link: from was to now.
