@@ -243,7 +243,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			c.stray = []change{*ch}
 		}
 		c.compare(&p, ch, e1)
-		doubt := c.outOfOrder(&p, ch)
+		doubt := c.outOfOrder(&p, ch, e1)
 		c.become(&p, ch)
 		p.weak = doubt
 	}

@@ -1679,6 +1679,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	dead, why := false, ReasonNone
 	for i, f := range all {
 		late, prior := false, false
+		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)
@@ -1692,8 +1693,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			}
 			// The change may be of what was there before.
 			other := f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy && p.made > 0
-			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && p.m.skew > 0)
-			late = prior || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
+			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (p.m.skew > 0 || p.m.differ))
+			late = prior || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
 		}
 		switch {
 		case len(f.rivals) > 1 && !dead:
@@ -1752,8 +1753,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case dead:
 			gone := p.given(Retired, why)
 			p.set(t1, f.time, func(uint64) reply { return gone })
-		case prior, p.content == nil && f.old != nil && p.m.skew > 0 && e1 < MaxTime && !(f.death && f.time == e1):
-			// It may be of what was there next.
+		case prior, next: // it may be of what was there before, or next
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)

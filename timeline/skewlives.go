@@ -183,15 +183,16 @@ func (d *build) skewed(s Skew) {
 
 // outOfOrder returns why what a change leaves is uncertain, although it is the last fact:
 // a change may have come later than this one, which made the code, or this one may be of
-// what was there before the code. p is the progress up to the change.
-func (c *historyBuilder) outOfOrder(p *progress, ch *change) Reason {
+// what was there before the code, or of what came after it. p is the progress up to the change; the epoch
+// ends at e1.
+func (c *historyBuilder) outOfOrder(p *progress, ch *change, e1 uint64) Reason {
 	switch unknown := p.dead != ReasonNone || c.content == noContent; {
 	case ch.birth:
 		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) {
 			return ClockUncertainty
 		}
 	case unknown:
-		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && c.mayBePrior(ch) {
+		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && (c.mayBePrior(ch) || ch.hasOld && c.mayBeNext(ch, e1)) {
 			return ClockUncertainty
 		}
 	case ch.hasOld && (p.torn || !c.equal(c.content, ch.old)) && c.mayPrecede(ch):
@@ -237,10 +238,22 @@ func (c *historyBuilder) mayPrecede(ch *change) bool {
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
-// before that: it finds what was there before, or may do so, where clocks are seen to differ.
+// before that: it finds what was there before, or may do so, where clocks differ or may do so unseen.
 func (c *historyBuilder) mayBePrior(ch *change) bool {
-	prior := c.prior == noContent && c.skew > 0 || c.prior != noContent && c.equal(c.prior, ch.old)
-	return ch.hasOld && prior && c.mayPrecede(ch)
+	if !ch.hasOld || !c.mayPrecede(ch) {
+		return false
+	}
+	if c.prior == noContent {
+		return c.unordered(c.made, ch.time)
+	}
+	return c.equal(c.prior, ch.old)
+}
+
+// unordered reports whether what two CPUs recorded at times t and u may have come in the other order,
+// although nothing about these two shows it. By how much clocks differ is known to be at least c.skew;
+// it may be more.
+func (c *historyBuilder) unordered(t, u uint64) bool {
+	return c.skew > 0 && u-t <= c.build.maxSkew || c.build.differ && u-t <= c.build.apart()
 }
 
 // rivalsMake reports whether it is unknown in which order ch and others came, which make code here
@@ -253,8 +266,7 @@ func (c *historyBuilder) rivalsMake(ch *change) bool {
 }
 
 // mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs
-// whose clocks differ: it may be of what was written there next. By how much they differ is
-// known to be at least c.skew; it may be more.
+// whose clocks differ or may do so unseen: it may be of what was written there next.
 func (c *historyBuilder) mayBeNext(ch *change, e1 uint64) bool {
-	return c.skew > 0 && e1-ch.time <= c.build.maxSkew && !ch.retires(e1)
+	return c.unordered(ch.time, e1) && !ch.retires(e1)
 }

@@ -138,6 +138,7 @@ func TestRecordedLifetimes(t *testing.T) {
 		}, textLines("0..310 unmapped", "310..320 unknown out-of-line-gap", "320..400 known 5589", "400..500 unconfirmed after-loss 5589",
 			"500..1001 unconfirmed after-loss c390", "1001.. unconfirmed beyond-horizon c390")},
 		{"a poke after a loss, and an unregistration inside it", func(w *tape) {
+			w.timeConv()
 			w.ticks(100, 300)
 			w.ksymbol(10, 310, 0x8f00, 4096, ool, 0, "kprobe_insn_page")
 			w.poke(10, 320, 0x9000, "", "5589")
