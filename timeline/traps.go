@@ -90,7 +90,7 @@ func (f *trapFinder) in(traps []Range, s Segment) []Range {
 		addr := s.Addr + uint64(at)
 		target := branchTarget(addr, tail)
 		near := target-text.Lo < text.Hi-text.Lo || f.far.Lo <= target && target < f.far.Hi
-		if tail != nopTail && !(near && f.isCode(s.Data[:at], addr, target)) && !f.isLostCall(s.Data[:at], addr, target) {
+		if tail != nopTail && !(near && f.isCode(s.Data[:at], addr, target)) && !f.isLostCall(s.Data[:at], addr, target) || f.isBefore(addr) {
 			continue
 		}
 		traps = append(traps, Range{addr, addr + trapSize})
@@ -145,6 +145,16 @@ func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
 // isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.
 func (f *trapFinder) isEntry(before []byte, addr uint64) bool {
 	return f.isFunction(addr) || bytes.HasSuffix(before, endbr64) && f.isFunction(addr-uint64(len(endbr64)))
+}
+
+// isBefore reports whether a function begins behind addr, where an instruction of five bytes at addr
+// would still be: then this is the padding before the function.
+func (f *trapFinder) isBefore(addr uint64) bool {
+	if f.d.names == nil {
+		return false
+	}
+	s, ok := f.d.names.Find(addr + trapSize - 1)
+	return ok && s.Addr > addr
 }
 
 // isFunction reports whether a symbol is known to begin at addr.

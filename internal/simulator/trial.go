@@ -6,6 +6,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -268,6 +269,15 @@ func (t *trial) provable(m must) (out []must) {
 		}
 		for a := s.Addr; differs && s.From < rec.Exec && a < s.Addr+uint64(len(s.Data)); a++ {
 			open[a] = true
+		}
+	}
+	text := rec.Copy.KCore[kernel.PageSize+m.addr-t.run.Kernel.Text.Lo:][:m.len]
+	for i := 0; i+5 <= len(text); i++ {
+		addr := m.addr + uint64(i)
+		if rel := binary.LittleEndian.Uint32(text[i+1:]); text[i] == 0xcc && addr+5+uint64(int64(int32(rel))) >= kernel.ModuleBase {
+			for a := addr; a < addr+5; a++ {
+				open[a] = true
+			}
 		}
 	}
 	at := m.addr

@@ -139,7 +139,7 @@ type staticCall struct {
 // Addresses of x86-64.
 const (
 	coreBase   = 0xffffffff81000000
-	moduleBase = 0xffffffffc0000000
+	ModuleBase = 0xffffffffc0000000
 	areaPages  = 48
 )
 
@@ -167,7 +167,7 @@ func New(c Config) *Kernel {
 		k.keys = append(k.keys, &staticKey{r.IntN(2) == 0})
 	}
 	k.bootText(r)
-	k.area = area{base: moduleBase + (r.Uint64N(64)+c.Boot)%64*PageSize, used: make([]bool, areaPages)}
+	k.area = area{base: ModuleBase + (r.Uint64N(64)+c.Boot)%64*PageSize, used: make([]bool, areaPages)}
 	for i := range 6 {
 		k.moduleFiles = append(k.moduleFiles, &moduleFile{name: fmt.Sprintf("mod%d", i), seed: r.Uint64(), textPages: 1 + r.IntN(2), dataPages: 1 + r.IntN(2)})
 	}
