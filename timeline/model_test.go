@@ -969,6 +969,11 @@ func (m *model) unskew(list []*made) {
 		case count == 1 || !certain:
 			p.rivals = []*made{p, q}
 			q.rivals = p.rivals
+		case len(after) > 0 && after[0].CPU >= 0 && after[0].CPU != q.CPU && len(after[0].Old) == len(after[0].New) && len(after[0].Old) > 0 &&
+			m.chain(before, list[k+3:], p, after[0], q):
+			p.rivals = []*made{p, q, after[0]}
+			q.rivals, after[0].rivals = p.rivals, p.rivals
+			k += 2
 		default:
 			m.skew = max(m.skew, q.recorded-p.recorded)
 			p.Time, q.Time = q.recorded, p.recorded
@@ -976,6 +981,20 @@ func (m *model) unskew(list []*made) {
 			k++
 		}
 	}
+}
+
+// chain reports whether changes fit one another in this order, and nothing around them contradicts it.
+func (m *model) chain(before, after []*made, list ...*made) bool {
+	n := 9
+	for _, p := range list {
+		n = min(n, len(p.Old), len(p.New))
+	}
+	for i := range list[1:] {
+		if !bytes.Equal(list[i].New[:n], list[i+1].Old[:n]) {
+			return false
+		}
+	}
+	return m.found(before, list[0], n) != broken && m.left(list[len(list)-1], after, n) != broken
 }
 
 // undecided finds neighbours that fit no worse in the other order. All are closer than clocks may

@@ -252,6 +252,11 @@ func (d *build) unskew(list []poke) {
 			d.rival(p, q)
 			continue
 		}
+		if d.mayBeLast(list, k, n) {
+			d.rival(p, q, list[k+2])
+			k += 2
+			continue
+		}
 		if d.moved == nil {
 			d.moved = make(map[uint32]uint64)
 		}
@@ -260,6 +265,24 @@ func (d *build) unskew(list []poke) {
 		list[k], list[k+1] = q, p
 		k++
 	}
+}
+
+// mayBeLast reports whether three pokes fit as well if the second one, which fits as the first of them,
+// was the last. Nothing says then which clock is wrong:
+//
+//	recorded  A > B   C > A   B > C
+//	either            C > A           A > B   B > C
+//	or        A > B           B > C           C > A
+func (d *build) mayBeLast(list []poke, k, n int) bool {
+	if k+2 >= len(list) || !d.inOrder(list[k+2:min(len(list), k+4)]) {
+		return false
+	}
+	p, q, r := &list[k], &list[k+1], &list[k+2]
+	by := d.cpuOf(r)
+	n = min(n, d.inPlace(q, r))
+	return n > 0 && by != d.cpuOf(q) && by != unknownCPU && r.time-q.time <= d.maxSkew && d.delayed[r.order] == 0 &&
+		d.found(list, k, p, n) != linkBroken && bytes.Equal(d.newOf(p)[:n], d.oldOf(r)[:n]) &&
+		bytes.Equal(d.newOf(r)[:n], d.oldOf(q)[:n]) && d.left(list, k+3, q, n) != linkBroken
 }
 
 // inOrder reports whether pokes of a place came in the order of their times, as far as the
