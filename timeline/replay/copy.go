@@ -63,8 +63,10 @@ func (r *Replay) openCopies(copies []Copy) error {
 	return nil
 }
 
-// addCopies adds the open copies to the builder.
-func (s *scan) addCopies(r *Replay) error {
+// addCopies adds the open copies to the builder. delimited is false if neither kallsyms nor
+// the first copy shows where text ends. Then a copy that continues after perf's map holds
+// more than text, and its bytes are not confirmed.
+func (s *scan) addCopies(r *Replay, delimited bool) error {
 	var lists []moduleList
 	for i := range r.copies {
 		c := &r.copies[i]
@@ -87,6 +89,10 @@ func (s *scan) addCopies(r *Replay) error {
 			text.Segments = append(text.Segments, timeline.Segment(seg))
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
 			rep.Bytes += uint64(len(seg.Data))
+		}
+		if _, beyond := s.copiedText(snap.Core.Segments); beyond && !delimited {
+			text.From, text.To = 0, timeline.MaxTime
+			s.warn(errNoTextEnd)
 		}
 		s.b.AddSnapshot(text)
 		s.report.Copies = append(s.report.Copies, rep)

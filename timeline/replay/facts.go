@@ -60,10 +60,10 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		lo, hi, ok = k.Text()
 		b.Names(names{k})
 	}
-	delimited := true
+	delimited, shown := true, ok
 	if !ok {
 		lo = s.textLo
-		hi, delimited = s.mappedTextEnd(r.Snapshot)
+		hi, delimited, shown = s.mappedTextEnd(r.Snapshot)
 	}
 	b.Text(lo, hi)
 
@@ -92,7 +92,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			return err
 		}
 	}
-	return s.addCopies(r)
+	return s.addCopies(r, shown)
 }
 
 // addGaps makes a gap of each time in which, as the coverage says, a change of text, a birth
@@ -127,7 +127,7 @@ func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 		snap.From, snap.To = 0, timeline.MaxTime
 	case !delimited:
 		snap.From, snap.To = 0, timeline.MaxTime
-		s.warn(errors.New("there is no kallsyms, and nothing else says where kernel text ends: what was not patched is not confirmed"))
+		s.warn(errNoTextEnd)
 	case slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart):
 		snap.From = 0
 	default:
@@ -149,27 +149,36 @@ func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 	s.b.SetSnapshot(snap)
 }
 
+// errNoTextEnd is the warning about a copy that holds more than text.
+var errNoTextEnd = errors.New("there is no kallsyms, and nothing else says where kernel text ends: what was not patched is not confirmed")
+
 // mappedTextEnd returns the end of kernel text if there is no kallsyms: the end of
 // perf's map of the kernel, or of its copy of kernel text if that is shorter. Since
 // perf 7.2 the map ends at _edata. If the copy continues after the map, the copy
-// holds more than text. Then delimited is false.
-func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited bool) {
+// holds more than text. Then delimited is false. shown is set if the copy shows the end.
+func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited, shown bool) {
 	if snap == nil || snap.Core == nil {
-		return s.textHi, true
+		return s.textHi, true, false
 	}
-	copied := uint64(0)
-	for _, seg := range snap.Core.Segments {
-		if seg.Addr < s.textHi && seg.Addr+uint64(len(seg.Data)) > s.textLo {
-			copied = max(copied, seg.Addr+uint64(len(seg.Data)))
-		}
-	}
+	copied, beyond := s.copiedText(snap.Core.Segments)
 	switch {
 	case copied == 0:
-		return s.textHi, true
-	case copied > (s.textHi+textPage-1)&^(textPage-1):
-		return s.textHi, false
+		return s.textHi, true, false
+	case beyond:
+		return s.textHi, false, false
 	}
-	return min(s.textHi, copied), true
+	return min(s.textHi, copied), true, true
+}
+
+// copiedText returns where a copy of the kernel that perf mapped ends, 0 if there is none in
+// segments. beyond is set if the copy continues after the map.
+func (s *scan) copiedText(segments []kcore.Segment) (end uint64, beyond bool) {
+	for _, seg := range segments {
+		if seg.Addr < s.textHi && seg.Addr+uint64(len(seg.Data)) > s.textLo {
+			end = max(end, seg.Addr+uint64(len(seg.Data)))
+		}
+	}
+	return end, end > (s.textHi+textPage-1)&^(textPage-1)
 }
 
 // copied returns the upper end of the time in which perf copied kernel text (rule

@@ -10,6 +10,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -148,6 +149,50 @@ func TestMappedText(t *testing.T) {
 		if _, hi := r.Image.Text(); hi != min(tt.copied, tapeTextHi) {
 			t.Errorf("copied up to %#x: text ends at %#x", tt.copied, hi)
 		}
+	}
+}
+
+// TestMappedTextOfCopies: without kallsyms, a further snapshot that continues after perf's map
+// of the kernel holds more than text. It proves nothing, unless the recording's own copy shows
+// where text ends.
+func TestMappedTextOfCopies(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		own    uint64 // where the recording's own copy ends, 0 if it has none
+		copied uint64 // where the further snapshot ends
+		known  bool
+	}{
+		{"up to the end of the map", 0, tapeTextHi, true},
+		{"behind the map", 0, tapeTextHi + 0x1000, false},
+		{"behind the map, next to a copy of text", tapeTextHi, tapeTextHi + 0x1000, true},
+		{"behind the map, like the first copy", tapeTextHi + 0x1000, tapeTextHi + 0x1000, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied = true
+			w.ticks(100, 400)
+			w.comm(10, 450, 0, 9, "tick")
+			w.ticks(500, 1000)
+			rec, err := perfdata.New(w.bytes())
+			w.must(err)
+			upTo := func(end uint64) { w.text = bytes.Repeat([]byte{0x90}, int(end-tapeTextLo)) }
+			upTo(tt.copied)
+			opts := Options{Copies: []Copy{{KCore: w.kcoreDir(), Made: Times{From: 500, To: 510}}}}
+			var own *kcore.Snapshot
+			if tt.own != 0 {
+				upTo(tt.own)
+				own = w.snapshot()
+			}
+			r, err := New(rec, own, opts)
+			w.must(err)
+			var b [1]byte
+			if got := r.Image.At(800).Read(0x1100, b[:]); (got.Standing == timeline.Known) != tt.known {
+				t.Errorf("%v (%v)", got.Standing, got.Reason)
+			}
+			if warned := len(r.Report.Warnings) != 0; warned == tt.known {
+				t.Errorf("warnings: %v", r.Report.Warnings)
+			}
+		})
 	}
 }
 
