@@ -81,6 +81,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		if len(c.stray) > 0 {
 			c.early = append(slices.Clip(c.stray), c.early...)
 		}
+		c.formerMisfits = c.misfits
 		if l.Kind == Nothing {
 			t, before = l.From, l
 			continue
@@ -120,7 +121,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		if l.Kind == OutOfLine && to == l.To && len(changes) > 0 && changes[0].retires(to) {
 			part, changes = part[:len(part)+1], changes[1:]
 		}
-		c.stray = nil
+		c.stray, c.misfits = nil, nil
 		c.gaps = c.unsureGaps(l, init, part)
 		c.alive(from, to, init, part)
 		if l.Kind == ModuleText {

@@ -86,10 +86,13 @@ type historyBuilder struct {
 	chain   []poke // whose versions come before those of out[chainAt:]
 	chainAt int
 
-	early  []change // changes where nothing was known to be alive
-	stray  []change // that retired the last code at its death, and did not find it
-	made   uint64   // when the code was made that is there
-	madeBy uint16   // the CPU that recorded it
+	early []change // changes where nothing was known to be alive
+	stray []change // that retired the last code at its death, and did not find it
+	// misfits are the changes that did not find the code that is there, or found the first that is known of
+	// it; formerMisfits are those of the code before. They may be of what came next.
+	misfits, formerMisfits []change
+	made                   uint64 // when the code was made that is there
+	madeBy                 uint16 // the CPU that recorded it
 
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes
@@ -241,6 +244,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		}
 		if ch.retires(e1) && (p.dead != ReasonNone || c.content != noContent && (p.torn || !c.equal(c.content, ch.old))) {
 			c.stray = []change{*ch}
+		}
+		if ch.hasOld && (p.dead != ReasonNone || c.content == noContent || p.torn || !c.equal(c.content, ch.old)) {
+			c.misfits = append(c.misfits, *ch)
 		}
 		c.compare(&p, ch, e1)
 		doubt := c.outOfOrder(&p, ch, e1)

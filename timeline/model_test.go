@@ -1337,16 +1337,18 @@ type painter struct {
 	whole   []Segment // what the copy of the time that is painted has of all addresses
 	prior   []byte    // the last ones of what was there before
 
-	early  []witness // changes of what nobody knows to be alive
-	stray  []witness // what retired the last being at its death, and did not find it
-	made   uint64    // when what is alive was made, and the CPU that recorded it
-	madeBy int
+	early []witness // changes of what nobody knows to be alive
+	// changes that did not find what is alive, or the first of what nobody knows; and those of the last one
+	misfits, formerMisfits []witness
+	stray                  []witness // what retired the last being at its death, and did not find it
+	made                   uint64    // when what is alive was made, and the CPU that recorded it
+	madeBy                 int
 }
 
 // mayFollow reports whether a change that is recorded before code was made may have come
 // after it.
 func (p *painter) mayFollow(code []byte, t uint64, cpu int) bool {
-	return slices.ContainsFunc(p.early, func(f witness) bool {
+	return slices.ContainsFunc(append(slices.Clone(p.formerMisfits), p.early...), func(f witness) bool {
 		why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
 		return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && bytes.Equal(f.old, code) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
 	})
@@ -1432,6 +1434,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			p.nobody(t, b.from, before, between(t, b.from))
 		}
 		p.early = append(slices.Clip(p.stray), p.early...)
+		p.formerMisfits = p.misfits
 		if b.kind == Nothing {
 			t, before = b.from, b
 			continue
@@ -1503,7 +1506,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			inside = append(inside, facts[i]) // what it was when it went
 			facts = slices.Delete(slices.Clone(facts), i, i+1)
 		}
-		p.stray = nil
+		p.stray, p.misfits = nil, nil
 		p.alive(from, to, bytes, claim, inside)
 		if start := m.gaps[GapModuleStart]; b.kind == ModuleText && b.stayed && b.from == 0 && len(start) > 0 {
 			by := m.snapshot.To // when it was listed
@@ -1698,6 +1701,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	dead, why := false, ReasonNone
 	for i, f := range all {
 		late, prior := false, false
+		if !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil || torn || !bytes.Equal(p.content, f.old)) {
+			p.misfits = append(p.misfits, f)
+		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {

@@ -216,15 +216,17 @@ const maxEarly = 64
 // a CPU, may have come after it: it finds what the code begins with, and leaves something
 // else.
 func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
-	for i := len(c.early) - 1; i >= max(0, len(c.early)-maxEarly); i-- {
-		ch := &c.early[i]
-		if t-ch.time > c.build.maxSkew {
-			break
-		}
-		by := c.recordedBy(ch)
-		if cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
-			len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0 {
-			return true
+	for _, list := range [...][]change{c.formerMisfits, c.early} {
+		for i := len(list) - 1; i >= max(0, len(list)-maxEarly); i-- {
+			ch := &list[i]
+			if t-ch.time > c.build.maxSkew {
+				break
+			}
+			by := c.recordedBy(ch)
+			if cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
+				len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0 {
+				return true
+			}
 		}
 	}
 	return false

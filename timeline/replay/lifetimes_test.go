@@ -105,6 +105,7 @@ func TestRecordedLifetimes(t *testing.T) {
 			w.ticks(200, 1000)
 		}, start},
 		{"perf announces programs at the end", func(w *tape) {
+			w.timeConv()
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
 			exec(w, 140)
