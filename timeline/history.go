@@ -245,7 +245,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		if ch.retires(e1) && (p.dead != ReasonNone || c.content != noContent && (p.torn || !c.equal(c.content, ch.old))) {
 			c.stray = []change{*ch}
 		}
-		if ch.hasOld && (p.dead != ReasonNone || c.content == noContent || p.torn || !c.equal(c.content, ch.old)) {
+		if ch.hasOld && !ch.retires(e1) && (p.dead != ReasonNone || c.content == noContent || p.torn || !c.equal(c.content, ch.old)) {
 			c.misfits = append(c.misfits, *ch)
 		}
 		c.compare(&p, ch, e1)

@@ -1701,7 +1701,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	dead, why := false, ReasonNone
 	for i, f := range all {
 		late, prior := false, false
-		if !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil || torn || !bytes.Equal(p.content, f.old)) {
+		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
