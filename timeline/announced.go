@@ -14,9 +14,8 @@ import (
 // is the symbol's own death, the symbol was there. If it is its birth, that is the birth of
 // that symbol. If it is the birth or the death of something else, the symbol came after that if
 // it can have been announced after the event: else it was there, and its death may be lost. The
-// same holds for a module that was
-// listed before the symbol's first event. A symbol that perf announced and that kallsyms lists
-// counts once.
+// same holds for a module that was listed before the symbol's first event. A symbol that perf
+// announced and that kallsyms lists counts once.
 func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	var recorded []*Lifetime           // what each event is certain to concern
 	at := make(symbolOrder)            // indices of recorded

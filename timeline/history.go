@@ -242,10 +242,12 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			c.confirm(&p, ch, init.source)
 			continue
 		}
-		if ch.retires(e1) && (p.dead != ReasonNone || c.content != noContent && (p.torn || !c.equal(c.content, ch.old))) {
-			c.stray = []change{*ch}
-		}
-		if ch.hasOld && !ch.retires(e1) && (p.dead != ReasonNone || c.content == noContent || p.torn || !c.equal(c.content, ch.old)) {
+		switch {
+		case ch.retires(e1):
+			if p.dead != ReasonNone || c.content != noContent && !c.finds(&p, ch) {
+				c.stray = []change{*ch}
+			}
+		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
 			c.misfits = append(c.misfits, *ch)
 		}
 		c.compare(&p, ch, e1)
@@ -385,6 +387,11 @@ func (c *historyBuilder) shows(next []change, ch *change, rivals []poke) bool {
 	return len(other) == 0 || &all[0] != &other[0] // changes of which the order is not known are neighbours
 }
 
+// finds reports whether a change finds what the last fact says is there.
+func (c *historyBuilder) finds(p *progress, ch *change) bool {
+	return c.content != noContent && !p.torn && c.equal(c.content, ch.old)
+}
+
 // compare fills the time between the last fact and a change, whose old bytes should be
 // the last fact's (rule old-bytes). The epoch ends at e1.
 func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
@@ -399,7 +406,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
-	case !p.torn && c.equal(c.content, ch.old):
+	case c.finds(p, ch):
 		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
 	default:
 		reason := OldBytesMismatch

@@ -195,7 +195,7 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, e1 uint64) Reason {
 		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && (c.mayBePrior(ch) || ch.hasOld && c.mayBeNext(ch, e1)) {
 			return ClockUncertainty
 		}
-	case ch.hasOld && (p.torn || !c.equal(c.content, ch.old)) && c.mayPrecede(ch):
+	case ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch):
 		return ClockUncertainty
 	}
 	return ReasonNone
@@ -246,15 +246,15 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 		return false
 	}
 	if c.prior == noContent {
-		return c.unordered(c.made, ch.time)
+		return c.mayBeExchanged(c.made, ch.time)
 	}
 	return c.equal(c.prior, ch.old)
 }
 
-// unordered reports whether what two CPUs recorded at times t and u may have come in the other order,
+// mayBeExchanged reports whether what two CPUs recorded at times t and u may have come in the other order,
 // although nothing about these two shows it. By how much clocks differ is known to be at least c.skew;
 // it may be more.
-func (c *historyBuilder) unordered(t, u uint64) bool {
+func (c *historyBuilder) mayBeExchanged(t, u uint64) bool {
 	return c.skew > 0 && u-t <= c.build.maxSkew || c.build.differ && u-t <= c.build.apart()
 }
 
@@ -270,5 +270,5 @@ func (c *historyBuilder) rivalsMake(ch *change) bool {
 // mayBeNext reports whether a change may have come after the code that ends at e1, by CPUs
 // whose clocks differ or may do so unseen: it may be of what was written there next.
 func (c *historyBuilder) mayBeNext(ch *change, e1 uint64) bool {
-	return c.unordered(ch.time, e1) && !ch.retires(e1)
+	return c.mayBeExchanged(ch.time, e1) && !ch.retires(e1)
 }

@@ -262,7 +262,7 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 	if c.source == SourceSnapshot {
 		reason = SnapshotsDiffer
 	}
-	agrees := c.content != noContent && !p.torn && c.equal(c.content, ch.old)
+	agrees := c.finds(p, ch)
 	fact := claim{content: ch.old, source: SourceSnapshot}
 	at := ch.time
 	weak := c.weakSnapshot(p, ch)

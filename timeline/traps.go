@@ -150,20 +150,23 @@ func (f *trapFinder) isEntry(before []byte, addr uint64) bool {
 // isBefore reports whether a function begins behind addr, where an instruction of five bytes at addr
 // would still be: then this is the padding before the function.
 func (f *trapFinder) isBefore(addr uint64) bool {
-	if f.d.names == nil {
-		return false
-	}
-	s, ok := f.d.names.Find(addr + trapSize - 1)
-	return ok && s.Addr > addr
+	begin, ok := f.function(addr + trapSize - 1)
+	return ok && begin > addr
 }
 
 // isFunction reports whether a symbol is known to begin at addr.
 func (f *trapFinder) isFunction(addr uint64) bool {
+	begin, ok := f.function(addr)
+	return ok && begin == addr
+}
+
+// function returns where the symbol begins that has an address.
+func (f *trapFinder) function(addr uint64) (begin uint64, ok bool) {
 	if f.d.names == nil {
-		return false
+		return 0, false
 	}
 	s, ok := f.d.names.Find(addr)
-	return ok && s.Addr == addr
+	return s.Addr, ok
 }
 
 // inRanges reports whether one of these ranges, which are sorted and disjoint, has an address.
