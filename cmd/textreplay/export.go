@@ -428,10 +428,7 @@ func (e *export) export(path string) error {
 	if err := e.reserveStdout(out); err != nil {
 		return err
 	}
-	id := sync.OnceValues(func() (string, error) {
-		id, err := tables.ID(files, e.guest.pid)
-		return id, inputError(err)
-	})
+	id := sync.OnceValues(func() (string, error) { return e.nameOf(files) })
 	// A recording that is exported alone is loaded while its name in the tables is derived, unless they
 	// may have it already: then it would be loaded in vain.
 	parallel := e.alone && e.jobs > 1
@@ -557,6 +554,12 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	return outputError(err)
 }
 
+// nameOf returns the name of a recording in the tables, which follows from the content of its files.
+func (e *export) nameOf(files []string) (string, error) {
+	id, err := tables.ID(files, e.guest.pid)
+	return id, inputError(err)
+}
+
 // recordingFiles returns the files of a recording whose content its name in the tables follows
 // from: all in its directory, or the file itself. Symbolic links are followed.
 func recordingFiles(path string) ([]string, error) {
@@ -624,9 +627,9 @@ func (e *export) writeTable(path string) error {
 	if err != nil {
 		return inputError(err)
 	}
-	id, err := tables.ID(files, e.guest.pid)
+	id, err := e.nameOf(files)
 	if err != nil {
-		return inputError(err)
+		return err
 	}
 	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		if err := tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}); err != nil {
