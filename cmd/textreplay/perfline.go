@@ -44,7 +44,7 @@ func (p *questionParser) parse(line string) []question {
 	}
 	at := perfTime(tokens)
 	switch {
-	case line[0] == '#' && (at < 2 || !isInt(tokens[at-1].text)) && !p.isChain(line, tokens):
+	case isComment(line, tokens, at):
 		return nil
 	case at == len(tokens)-1 && strings.HasSuffix(line, ": "):
 		// perf prints a space, and the call chain on the lines after it.
@@ -64,6 +64,18 @@ func (p *questionParser) parse(line string) []question {
 			err: fmt.Errorf("want \"ADDR TIME [BYTES]\" or a line of perf script, got %s", count(len(tokens), "field"))})
 	}
 	return p.asked
+}
+
+// isComment reports whether a line is a comment. A thread may have a name that begins with '#':
+// perf prints its number, or the CPU, before the time. at is the token that is perf's time.
+func isComment(line string, tokens []token, at int) bool {
+	if tokens[0].text[0] != '#' {
+		return false
+	}
+	if line[0] == '#' {
+		return at < 2 || !isInt(tokens[at-1].text)
+	}
+	return (at < 2 || !isTask(tokens[at-1].text) && !isCPU(tokens[at-1].text)) && !isUndatedHeader(line, tokens)
 }
 
 // A token is a word of a line.
@@ -124,7 +136,7 @@ func perfTime(tokens []token) int {
 		score := 0
 		if i > 0 {
 			prev := tokens[i-1].text
-			cpu := len(prev) > 2 && prev[0] == '[' && prev[len(prev)-1] == ']' && isInt(prev[1:len(prev)-1])
+			cpu := isCPU(prev)
 			switch {
 			case cpu && i > 1 && isTask(tokens[i-2].text):
 				score = 3
@@ -145,6 +157,11 @@ func perfTime(tokens []token) int {
 func isTask(s string) bool {
 	pid, tid, two := strings.Cut(s, "/")
 	return isInt(strings.TrimPrefix(pid, "-")) && (!two || isInt(strings.TrimPrefix(tid, "-")))
+}
+
+// isCPU reports whether s is a CPU as perf prints it: "[003]".
+func isCPU(s string) bool {
+	return len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' && isInt(s[1:len(s)-1])
 }
 
 // lastTime returns a token that is a time, "" if there is none.
@@ -183,7 +200,7 @@ func isUndatedHeader(line string, tokens []token) bool {
 		return false
 	}
 	tid := tokens[1]
-	if cpu := tokens[len(tokens)-1].text; len(tokens) == 3 && (len(cpu) < 3 || cpu[0] != '[' || cpu[len(cpu)-1] != ']' || !isInt(cpu[1:len(cpu)-1])) {
+	if len(tokens) == 3 && !isCPU(tokens[2].text) {
 		return false
 	}
 	return isTask(tid.text) && (tid.gap > 1 || tokens[0].gap > 0)

@@ -74,6 +74,8 @@ func TestQuestionLines(t *testing.T) {
 		{"dmesg's time", "[   11.116404] ffffffffa30eb2ab\n[11.116404] x ffffffffa30eb2ab\nffffffffa30eb2ab [   11.116404]\n",
 			[]string{"1 0xffffffffa30eb2ab 11.116404", "2 0xffffffffa30eb2ab 11.116404", "3 0xffffffffa30eb2ab 11.116404"}},
 		{"guests", " 11.116404: ffffffffa30eb2ab f ([guest.kernel.kallsyms])\n", []string{"1 0xffffffffa30eb2ab 11.116404 guest"}},
+		{"indented comments", " # nothing 1.0\n\t#000000000000\n              #a b   129 [001]    11.064883: cycles:  ffffffffa3153b67 f\n            #sh   129    11.064884: \n\t17cf9\n\n            #sh   129 \n\t17cf9\n",
+			[]string{"3 0xffffffffa3153b67 11.064883", "5 0x17cf9 11.064884", "8 error no time before"}},
 		{"nothing", "vfs_read\none two three four five\n", []string{"1 error want", "2 error want"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
