@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -314,7 +315,7 @@ func TestRecordKilled(t *testing.T) {
 		}
 		x.Close()
 		if i%6 == 1 {
-			perfReadsTrimmed(t, dir)
+			perfReadsTrimmed(t, dir, slices.ContainsFunc(births, func(b uint64) bool { return b <= horizon }))
 		}
 	}
 	if answered == 0 {
@@ -323,8 +324,9 @@ func TestRecordKilled(t *testing.T) {
 	t.Logf("%d programs before the horizons", answered)
 }
 
-// perfReadsTrimmed checks that trim makes a recording that perf reads from one that was killed.
-func perfReadsTrimmed(t *testing.T, dir string) {
+// perfReadsTrimmed checks that trim makes a recording that perf reads from one that was killed. some is
+// whether it has programs: none was loaded in time if the machine is busy.
+func perfReadsTrimmed(t *testing.T, dir string, some bool) {
 	t.Helper()
 	whole := filepath.Join(t.TempDir(), "whole")
 	if out, err := exec.Command("textreplay", "trim", "--samples", "-i", dir, "-o", whole).CombinedOutput(); err != nil {
@@ -335,7 +337,7 @@ func perfReadsTrimmed(t *testing.T, dir string) {
 	if err != nil {
 		return
 	}
-	if out, err := exec.Command(perf, "report", "-i", whole, "--stats").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("KSYMBOL events:")) {
+	if out, err := exec.Command(perf, "report", "-i", whole, "--stats").CombinedOutput(); err != nil || some && !bytes.Contains(out, []byte("KSYMBOL events:")) {
 		t.Errorf("perf report: %v\n%s", err, out)
 	}
 	out, err := exec.Command(perf, "script", "-i", whole, "--show-bpf-events").Output()

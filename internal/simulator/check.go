@@ -190,7 +190,16 @@ func (c *checker) symbols(table bool) {
 		if block.Standing != timeline.Known {
 			return
 		}
-		if s, ok := v.Symbol(addr); !ok || s.Name != name {
+		s, ok := v.Symbol(addr)
+		if ok && s.Name == name {
+			return
+		}
+		// The clock of another CPU may show another time than that of CPU 0, as for bytes.
+		since, until := block.Since, block.Until
+		if ok && s.From <= at && at < s.To {
+			since, until = max(since, s.From), min(until, s.To)
+		}
+		if slices.ContainsFunc(clock.Surely(since, until), func(iv kernel.Interval) bool { return iv.From <= moment && moment < iv.To }) {
 			c.fault(Fault{Kind: "wrong symbol", Addr: addr, Detail: fmt.Sprintf("at %d it is %q instead of %q", at, s.Name, name)})
 		}
 	}

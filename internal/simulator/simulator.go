@@ -150,7 +150,7 @@ func simulate(c *Config) (*Run, error) {
 		return nil, fmt.Errorf("perf gave up")
 	}
 	if c.Foreign != NotForeign {
-		run.Recording.Copy = foreignCopy(c)
+		run.Recording.Copy = foreignCopy(c, run.Kernel.Text)
 	}
 	if c.NoKallsyms {
 		run.Recording.Copy.Kallsyms = nil
@@ -158,8 +158,9 @@ func simulate(c *Config) (*Run, error) {
 	return run, nil
 }
 
-// foreignCopy boots another kernel, or the same one again, and copies it.
-func foreignCopy(c *Config) (made *record.Copy) {
+// foreignCopy boots another kernel, or the same one again, and copies it. Nothing shows that a copy
+// is of another kernel if its text is at the very addresses of own, so that does not happen.
+func foreignCopy(c *Config, own *kernel.Text) (made *record.Copy) {
 	other := c.Kernel
 	switch c.Foreign {
 	case OtherBoot:
@@ -168,6 +169,11 @@ func foreignCopy(c *Config) (made *record.Copy) {
 		other.Seed += 1 << 32
 	}
 	k := kernel.New(other)
+	for k.Text.Lo == own.Lo && k.Text.Hi == own.Hi {
+		k.Stop()
+		other.Seed += 1 << 32
+		k = kernel.New(other)
+	}
 	defer k.Stop()
 	k.Work(300 * second)
 	k.Run(c.Settle)

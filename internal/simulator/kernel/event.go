@@ -247,7 +247,7 @@ func (k *Kernel) sampleID(e *Event, task *Task, time uint64) rawperf.SampleID {
 // record, given the clock's time; it may have fewer bytes than size.
 func (k *Kernel) output(p *Proc, e *Event, task *Task, t rawperf.Type, size int, make func(time uint64) []byte) (at uint64, kept bool) {
 	at = k.Now
-	if k.LateWrites > 0 && p.Chance(1, 8) {
+	if k.LateWrites > 0 && k.MayDelay && p.Chance(1, 8) {
 		p.Pause(0, k.LateWrites) // an interrupt comes between time and record
 	}
 	if t == rawperf.TypeTextPoke || t == rawperf.TypeKSymbol || t == rawperf.TypeBPFEvent {

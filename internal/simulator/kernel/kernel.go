@@ -99,6 +99,8 @@ type Kernel struct {
 	Opening bool
 	// Widest is the size of the largest record of a change, a birth or a load.
 	Widest int
+	// MayDelay is set once interrupts may come between the time of a record and its being written.
+	MayDelay bool
 	// UnseenFork is the true time of the first fork on a CPU that came back without its
 	// events; 0: there is none yet.
 	UnseenFork uint64

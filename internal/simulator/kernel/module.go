@@ -36,6 +36,12 @@ func (m *Module) size() int {
 	return pages * PageSize
 }
 
+// KeepModules waits for a module that comes or goes, and lets no other do so until release is called.
+func (k *Kernel) KeepModules(p *Proc) (release func()) {
+	k.moduleMutex.Lock(p)
+	return k.moduleMutex.Unlock
+}
+
 // changeModule loads or unloads a module.
 func (k *Kernel) changeModule(p *Proc, t *Task) {
 	k.moduleMutex.Lock(p)

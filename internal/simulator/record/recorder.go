@@ -239,6 +239,7 @@ func (r *recorder) open() {
 		}
 	}
 	r.rec.Opened = r.k.Now
+	r.k.MayDelay = true // before, nothing would show it (docs/truth.md, listening)
 }
 
 // enable enables all events that were not from the beginning, CPU after CPU.
@@ -367,6 +368,8 @@ func (r *recorder) finish() {
 		// last time would be missing, with no sign of it (docs/truth.md, horizon).
 		r.settle()
 	} else {
+		// Events that perf opened disabled stop first, with no sign of it (docs/truth.md, horizon).
+		defer r.k.KeepModules(r.p)()
 		r.rec.Ended = r.k.Now
 		for _, immediate := range []bool{false, true} {
 			for _, c := range r.k.AllCPUs {
