@@ -17,20 +17,33 @@ import (
 // same holds for a module that was listed before the symbol's first event. A symbol that perf
 // announced and that kallsyms lists counts once.
 func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
-	var recorded []*Lifetime           // what each event is certain to concern
-	at := make(symbolOrder)            // indices of recorded
 	announced := make(map[uint64]bool) // by a synthesized record
-	byIndex := make([]*SymbolEvent, 0, len(events))
+	var ranges []Range                 // of all births of time 0
+	for i := range events {
+		if e := &events[i]; e.Time == 0 {
+			announced[e.Addr] = announced[e.Addr] || !e.Listed
+			ranges = append(ranges, Range{e.Addr, e.Addr + uint64(e.Len)})
+		}
+	}
+	if len(ranges) == 0 {
+		return events
+	}
+	ranges = JoinRanges(ranges)
+	var recorded []*Lifetime // what each event in these ranges is certain to concern
+	at := make(symbolOrder)  // indices of recorded
+	var byIndex []*SymbolEvent
 	for i := range events {
 		e := &events[i]
 		if e.Time == 0 {
-			announced[e.Addr] = announced[e.Addr] || !e.Listed
+			continue
+		}
+		l := certainRange(e)
+		if !wanted(ranges, l.Lo, l.Hi) {
 			continue
 		}
 		at[e.Addr] = append(at[e.Addr], len(recorded))
-		l := certainRange(e)
 		l.order = len(recorded)
-		recorded, byIndex = append(recorded, l), append(byIndex, e)
+		recorded, byIndex = append(recorded, l.clone()), append(byIndex, e)
 	}
 	concerned := recorded
 	for i := range d.modules {
@@ -60,7 +73,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	// others reports whether something at another address came or went before the n-th event.
 	others := func(e *SymbolEvent, n int) bool {
 		l := certainRange(e)
-		near, ok := pages.around(concerned, l)
+		near, ok := pages.around(concerned, &l)
 		return !ok || slices.ContainsFunc(near, func(o *Lifetime) bool {
 			return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= by(e)
 		})
@@ -69,7 +82,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	// came after e was announced. Then the death of e may be lost, or recorded by another CPU
 	// whose clock is behind.
 	there := func(e, first *SymbolEvent) bool {
-		if newLifetime(e, nil).is(first) {
+		if e.names(first) {
 			return first.Unregister
 		}
 		if first.Time <= by(e) {
@@ -83,7 +96,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 			return false
 		}
 		next := byIndex[here[1]]
-		return next.Unregister && newLifetime(e, nil).is(next) && next.CPU != first.CPU && next.Time-first.Time <= d.maxSkew
+		return next.Unregister && e.names(next) && next.CPU != first.CPU && next.Time-first.Time <= d.maxSkew
 	}
 	listed := make(map[uint64]bool)
 	kept := make([]SymbolEvent, 0, len(events))
@@ -110,8 +123,8 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 
 // certainRange returns what is certain of the range of a symbol: of an image, whose length is
 // only an upper bound, that is its first byte.
-func certainRange(e *SymbolEvent) *Lifetime {
-	l := newLifetime(e, nil)
+func certainRange(e *SymbolEvent) Lifetime {
+	l := lifetimeOf(e, nil)
 	if l.Kind == BPFImage {
 		l.Hi = l.Lo + 1
 	}
@@ -131,9 +144,8 @@ type code struct {
 // the birth and before the symbol's death, if it has a function at this address and of
 // this length. A birth with two such programs gets no code. lost are the gaps in the
 // records of births and deaths.
-func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) []code {
-	out := make([]code, len(events))
-	claimed := make([]bool, len(events))
+func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) map[int]code {
+	out := make(map[int]code) // by the index of the event
 	for i := range d.programs {
 		p := &d.programs[i]
 		for _, f := range p.Funcs {
@@ -151,15 +163,28 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) []
 			if p.LoadTime == 0 && !d.thereBefore(p, events, idx[n:], lost) {
 				continue
 			}
-			if claimed[i] {
+			if _, claimed := out[i]; claimed {
 				out[i] = code{}
 				continue
 			}
-			claimed[i] = true
 			out[i] = code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated}
 		}
 	}
 	return out
+}
+
+// exchangeCode keeps the code of the events i and k when these have changed places.
+func exchangeCode(of map[int]code, i, k int) {
+	x, hasX := of[i]
+	y, hasY := of[k]
+	delete(of, i)
+	delete(of, k)
+	if hasX {
+		of[k] = x
+	}
+	if hasY {
+		of[i] = y
+	}
 }
 
 // thereBefore reports whether an announced program is the one that was at an address

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sort"
-	"sync/atomic"
+	"sync"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -36,12 +36,12 @@ func (b *Builder) build(consume bool) (*Image, error) {
 		runtime.GC()
 	}
 	lines := b.log.index(len(b.sites))
-	d := &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
+	d := newBuild(b, lines)
 	d.pairs = b.pairing()
 	d.consume = consume && d.pairs == nil
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
-		d = &build{Builder: b, lines: lines, arena: slices.Clip(b.arena)}
+		d = newBuild(b, lines)
 		im = d.image()
 	}
 	if d.tooLarge {
@@ -74,8 +74,8 @@ type build struct {
 	changes    []change // scratch
 	confirming []change // scratch of alive
 	longer     []change // scratch of hasMore
-	reader     reader
-	pokes      []poke    // scratch
+	reader     *reader
+	readers    *readerPool
 	cluster    []poke    // scratch
 	out        []version // scratch
 	codeOff    map[*Lifetime]uint32
@@ -85,16 +85,21 @@ type build struct {
 
 	lifetimes addressed // of all code that comes and goes
 
-	skew   uint64            // by how much the CPUs' clocks differ, as far as the records show
-	moved  map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
-	rivals map[uint32][]poke // those that may have come in another order, by the order of arrival of each
-	copied []furtherSnapshot // further snapshots of text, by time
-	traps  []Range           // places where the snapshot may have a trap, see findTraps
+	skew   uint64              // by how much the CPUs' clocks differ, as far as the records show
+	moved  map[uint32]uint64   // the times of pokes that were recorded in the wrong order, by their order of arrival
+	rivals map[uint32][]poke   // those that may have come in another order, by the order of arrival of each
+	tied   map[uint32][]uint64 // the times of those that have rivals, by site
+	copied []furtherSnapshot   // further snapshots of text, by time
+	traps  []Range             // places where the snapshot may have a trap, see findTraps
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
 	segments []Segment // of the snapshot and of the seed, by address
 	isSeed   []bool    // whether each is the seed's
+}
+
+func newBuild(b *Builder, lines lineIndex) *build {
+	return &build{Builder: b, lines: lines, arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
 }
 
 // A gapClass is a kind of memory, by which unrecorded changes can hit it.
@@ -221,31 +226,19 @@ func (d *build) sortPokes() {
 	}
 
 	d.orders = make([]pokeOrder, len(b.sites))
-	const step = 256 // sites that a worker takes at once
-	var next atomic.Int64
-	inParallel(min(runtime.GOMAXPROCS(0), len(b.sites)/step+1), func() {
-		var r reader
-		var list []poke
-		for {
-			from := int(next.Add(step)) - step
-			if from >= len(b.sites) {
-				return
+	d.eachSite(func(r *reader, i uint32) {
+		s := &b.sites[i]
+		first := d.lines.firstPoke(b, i)
+		switch {
+		case s.irregular && d.moved == nil:
+			r.list = r.pokes(b, &d.lines, i, r.list[:0])
+			sortByTime(r.list)
+			d.orders[i] = onceTimed
+			if !d.isPlain(s, r.list) {
+				d.orders[i] = examined
 			}
-			for i := from; i < min(from+step, len(b.sites)); i++ {
-				s := &b.sites[i]
-				first := d.lines.firstPoke(b, uint32(i))
-				switch {
-				case s.irregular && d.moved == nil:
-					list = r.pokes(b, &d.lines, uint32(i), list[:0])
-					sortByTime(list)
-					d.orders[i] = onceTimed
-					if !d.isPlain(s, list) {
-						d.orders[i] = examined
-					}
-				case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:
-					d.orders[i] = examined
-				}
-			}
+		case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:
+			d.orders[i] = examined
 		}
 	})
 
@@ -255,7 +248,7 @@ func (d *build) sortPokes() {
 		case order == examined:
 			d.irregular[uint32(i)] = d.sorted(d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes)))
 		case d.twice != nil:
-			d.unordered(d.of(uint32(i)))
+			d.unordered(d.of(d.reader, uint32(i)))
 		}
 	}
 	seen := d.clocksDiffer()
@@ -264,18 +257,47 @@ func (d *build) sortPokes() {
 	}
 	apart := d.apart()
 	calm := len(d.gaps[gapsOfText].between(b.first, later(b.horizon, 1))) == 0
+	doubtful := make([]bool, len(b.sites))
+	d.eachSite(func(r *reader, i uint32) {
+		// Of more than two changes of kernel text each of which finds what the one before it left,
+		// with no gap between, no two are undecided.
+		s := &b.sites[i]
+		fits := calm && d.orders[i] != examined && len(d.tied[i]) == 0 && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi
+		doubtful[i] = s.pokes > 1 && !fits && (d.orders[i] == examined || d.mayBeUndecided(d.of(r, i), apart))
+	})
 	for i, order := range d.orders {
 		if seen && order == examined {
 			d.jumble(d.irregular[uint32(i)], true)
 		}
-		s := &b.sites[i]
-		// Of more than two changes of kernel text each of which finds what the one before it left,
-		// with no gap between, no two are undecided.
-		if calm && order != examined && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi {
-			continue
+		if doubtful[i] {
+			d.undecided(d.of(d.reader, uint32(i)), apart)
 		}
-		d.undecided(d.of(uint32(i)), apart)
 	}
+}
+
+// eachSite calls f with each site, on all CPUs. r is the goroutine's.
+func (d *build) eachSite(f func(r *reader, i uint32)) {
+	const most, enough = 256, 1 << 13 // sites, and pokes, that a worker takes at once
+	var lock sync.Mutex
+	next := 0
+	take := func() (from, to int) {
+		lock.Lock()
+		defer lock.Unlock()
+		from = next
+		for pokes := 0; next < len(d.sites) && next < from+most && pokes < enough; next++ {
+			pokes += int(d.sites[next].pokes)
+		}
+		return from, next
+	}
+	inParallel(min(runtime.GOMAXPROCS(0), len(d.sites)/most+1), func() {
+		r := d.readers.get()
+		defer d.readers.put(r)
+		for from, to := take(); from < to; from, to = take() {
+			for i := from; i < to; i++ {
+				f(r, uint32(i))
+			}
+		}
+	})
 }
 
 // isPlain reports whether the pokes of a site, sorted by time, have different times, and
@@ -395,37 +417,40 @@ func (d *build) sorted(list []poke) []poke {
 	return list
 }
 
-// A write is an edit that a CPU made. If a CPU makes the same edit twice at one time,
-// perf wrote its record twice, unless the bytes were changed back between.
+// A write is an edit that a CPU made, of bytes of a site. If a CPU makes the same edit twice at one
+// time, perf wrote its record twice, unless the bytes were changed back between. A site with many
+// edits may have one of them twice.
 type write struct {
-	edit uint32
-	cpu  uint16
+	old, new string
+	cpu      uint16
 }
 
 // written is the set of writes of one site at one time. A damaged recording can have
 // very many of one time.
 type written map[write]bool
 
-func (d *build) writeOf(p *poke) write { return write{p.edit, d.cpuOf(p)} }
+func (d *build) writeOf(p *poke) write {
+	return write{string(d.oldOf(p)), string(d.newOf(p)), d.cpuOf(p)}
+}
 
-// of returns the pokes of a site by time. They are valid until the next call.
-func (d *build) of(site uint32) []poke {
+// of returns the pokes of a site by time. They are valid until r is used again.
+func (d *build) of(r *reader, site uint32) []poke {
 	order := d.orders[site]
 	if order == examined {
 		return d.irregular[site]
 	}
-	d.pokes = d.reader.pokes(d.Builder, &d.lines, site, d.pokes[:0])
+	r.list = r.pokes(d.Builder, &d.lines, site, r.list[:0])
 	if order == onceTimed {
-		sortByTime(d.pokes)
+		sortByTime(r.list)
 	}
-	return d.pokes
+	return r.list
 }
 
 // gather puts the pokes of several sites into d.cluster, by time.
 func (d *build) gather(sites []uint32) {
 	d.cluster = d.cluster[:0]
 	for _, s := range sites {
-		d.cluster = append(d.cluster, d.of(s)...)
+		d.cluster = append(d.cluster, d.of(d.reader, s)...)
 	}
 	if len(sites) > 1 {
 		slices.SortFunc(d.cluster, func(x, y poke) int {

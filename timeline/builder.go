@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/textreplay/textreplay/internal/memory"
 )
 
 // ErrTooLarge is returned by [Builder.Build] when the contents of the image pass 4 GiB,
@@ -339,7 +341,12 @@ func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
 func (b *Builder) Names(n Names) { b.names = n }
 
 // Symbol adds the birth or the death of a dynamic symbol.
-func (b *Builder) Symbol(e SymbolEvent) { b.symbols = append(b.symbols, e) }
+func (b *Builder) Symbol(e SymbolEvent) {
+	if n := len(b.symbols); n == cap(b.symbols) {
+		b.symbols = slices.Grow(b.symbols, n+1) // append's steps are smaller
+	}
+	b.symbols = append(b.symbols, e)
+}
 
 // Program adds the code of a BPF program. Build copies the data of its functions.
 func (b *Builder) Program(p Program) { b.programs = append(b.programs, p) }
@@ -593,12 +600,13 @@ func (b *Builder) site(addr uint64) (i uint32, ok bool) {
 }
 
 // doubled returns a list with room for one more. A full one gets twice the room: append's steps are
-// smaller, and each touches memory that was not used before.
+// smaller, and each touches memory that was not used before, all of it at once. T must not have pointers.
 func doubled[T any](list []T) []T {
 	if len(list) < cap(list) {
 		return list
 	}
-	return slices.Grow(list, max(len(list), 1<<6))
+	more := memory.Make[T](max(2*len(list), 1<<6))
+	return append(more, list...)
 }
 
 // Dropped returns how many pokes were beyond the limits, and the interval [from, to)

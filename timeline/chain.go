@@ -3,7 +3,10 @@
 
 package timeline
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // Nearly all pokes of kernel text find what the poke before them left, and nothing was lost
 // between. Each of these makes one version: its time and its new bytes. A chain of such pokes
@@ -24,19 +27,14 @@ type fragmentHistory struct {
 
 func (h *fragmentHistory) len() int { return len(h.before) + len(h.chain) + len(h.after) }
 
-const (
-	// leastChain is how many pokes a chain has at least, two or more.
-	leastChain = 16
-	// mostBefore is how many pokes may come before it. So all versions of the fragment have
-	// fewer states than there are codes.
-	mostBefore = 32
-)
+// leastChain is how many pokes a chain has at least, two or more.
+const leastChain = 16
 
 // findChain finds a chain among the pokes of a piece, core text: pokes[from:to]. It is empty if
 // there is none. init is the copy of the text.
 func (c *historyBuilder) findChain(p *piece, init *initial, pokes []poke) (from, to int) {
 	all := len(pokes)
-	if all < c.limits.chain || len(p.sites) != 1 || c.skew > 0 || c.moved != nil || c.rivals != nil ||
+	if all < c.limits.chain || len(p.sites) != 1 || c.skew > 0 || c.moved != nil ||
 		len(c.copied) > 0 || len(c.windows) > 0 || len(c.Builder.began) > 0 {
 		return all, all
 	}
@@ -54,16 +52,31 @@ func (c *historyBuilder) findChain(p *piece, init *initial, pokes []poke) (from,
 		}
 	}
 	// What the copy proves depends on the pokes up to its latest moment, and on the next one.
-	for init.content != noContent && from < mostBefore && from < all && pokes[from].time <= init.to {
-		from++
+	if init.content != noContent {
+		from = sort.Search(all, func(i int) bool { return pokes[i].time > init.to })
 	}
-	if from += 2; from > mostBefore || all-from < c.limits.chain {
+	from += 2
+	// It has no poke whose order is not known, and is not right behind one.
+	to = all
+	times := slices.Clone(c.tied[p.sites[0]])
+	slices.Sort(times)
+	for _, t := range times {
+		k := sort.Search(all, func(i int) bool { return pokes[i].time >= t })
+		if k < from-2 {
+			continue
+		}
+		if k-from >= c.limits.chain {
+			to = k
+			break
+		}
+		from = sort.Search(all, func(i int) bool { return pokes[i].time > t }) + 2
+	}
+	if to-from < c.limits.chain {
 		return all, all
 	}
 	t := pokes[from-1].time
-	to = all
 	if g := c.gaps.between(t, MaxTime); len(g) > 0 {
-		to = from + sort.Search(all-from, func(i int) bool { return pokes[from+i].time > g[0].from })
+		to = from + sort.Search(to-from, func(i int) bool { return pokes[from+i].time > g[0].from })
 	}
 	if to-from < c.limits.chain {
 		return all, all

@@ -61,3 +61,39 @@ func TestChains(t *testing.T) {
 		}
 	}
 }
+
+// TestChainOfManyStates: a chain may follow versions that have more states than there are codes, as
+// many contradictions have during the time in which the copy was made.
+func TestChainOfManyStates(t *testing.T) {
+	const lo = 0x1_0000
+	code := func(i int) []byte { return []byte{0x0f, 0x1f, 0x44, byte(i >> 8), byte(i)} }
+	build := func(least, contradictions int) *Image {
+		b := NewBuilder()
+		b.limits.chain = least
+		b.Text(lo, lo+16)
+		b.Extent(0, 100_000)
+		b.SetSnapshot(Snapshot{From: 10, To: 50_000, Segments: []Segment{{lo, make([]byte, 16)}}})
+		now := uint64(100)
+		poke := func(old, new int) {
+			now += 10
+			b.Poke(&Poke{Addr: lo, Time: now, Old: code(old), New: code(new)})
+		}
+		for i := range contradictions {
+			poke(1+i%2, 1+i%2^3)
+			poke(1+i%2, 1+i%2^3)
+		}
+		now = 60_000
+		for i := range 100 {
+			poke(1+i%2, 1+i%2^3)
+		}
+		return mustBuild(t, b)
+	}
+	for _, n := range []int{0, 10, 100, 120, 130, 150, 400} {
+		want := build(1<<30, n).Encode()
+		for _, least := range []int{2, leastChain} {
+			if !reflect.DeepEqual(build(least, n).Encode(), want) {
+				t.Errorf("%d contradictions: with chains of %d pokes or more the image is another one", n, least)
+			}
+		}
+	}
+}

@@ -233,7 +233,7 @@ func (w *fragmenter) pokesOf(sites []uint32) []poke {
 	case len(sites) == 0:
 		return nil
 	case len(sites) == 1:
-		return w.d.of(sites[0])
+		return w.d.of(w.d.reader, sites[0])
 	case !slices.Equal(sites, w.gathered):
 		w.gathered = append(w.gathered[:0], sites...)
 		w.d.gather(sites)
@@ -257,10 +257,10 @@ type sweep struct {
 }
 
 func newSweep(lives []*Lifetime, segments []Segment, padding, written []Range) sweep {
-	s := sweep{ahead: slices.Clone(lives), segments: segments, padding: padding, written: written}
-	slices.SortStableFunc(s.ahead, func(a, b *Lifetime) int { return cmp.Compare(a.Lo, b.Lo) })
-	for _, l := range lives {
-		s.ends = append(s.ends, l.Hi)
+	s := sweep{ahead: sortedByLo(lives), segments: segments, padding: padding, written: written}
+	s.ends = make([]uint64, len(lives))
+	for i, l := range lives {
+		s.ends[i] = l.Hi
 	}
 	slices.Sort(s.ends)
 	return s

@@ -250,8 +250,8 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
 			c.misfits = append(c.misfits, *ch)
 		}
-		c.compare(&p, ch, e1)
-		doubt := c.outOfOrder(&p, ch, e1)
+		c.compare(&p, ch, changes[i+1:], e1)
+		doubt := c.outOfOrder(&p, ch, changes[i+1:], e1)
 		c.become(&p, ch)
 		p.weak = doubt
 	}
@@ -393,8 +393,8 @@ func (c *historyBuilder) finds(p *progress, ch *change) bool {
 }
 
 // compare fills the time between the last fact and a change, whose old bytes should be
-// the last fact's (rule old-bytes). The epoch ends at e1.
-func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
+// the last fact's (rule old-bytes). The changes in next follow it, and the epoch ends at e1.
+func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint64) {
 	switch {
 	case p.dead != ReasonNone:
 		c.retired(p.t, p.dead)
@@ -402,7 +402,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, e1 uint64) {
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
 		}
-	case c.content == noContent && (c.mayBeNext(ch, e1) || c.mayBePrior(ch) || c.rivalsMake(ch)):
+	case c.content == noContent && (c.mayBeOfOther(ch, next, e1) || c.rivalsMake(ch)):
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
@@ -459,7 +459,7 @@ func (c *historyBuilder) outranked(e0, e1 uint64, changes []change) bool {
 // the bytes that the one before it left, with no gap between. Nearly all changes are
 // such. It returns how many there are.
 func (c *historyBuilder) plain(t uint64, changes []change) int {
-	if c.source != SourcePoke || c.rivals != nil || len(c.out) == 0 || c.out[len(c.out)-1].since >= t {
+	if c.source != SourcePoke || len(c.out) == 0 || c.out[len(c.out)-1].since >= t {
 		return 0
 	}
 	calm := t // up to when there is no gap
@@ -471,7 +471,7 @@ func (c *historyBuilder) plain(t uint64, changes []change) int {
 	n, out, content := 0, c.out, c.content
 	for i := range changes {
 		ch := &changes[i]
-		if ch.copied || ch.confirms || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+		if ch.copied || ch.confirms || c.rivals != nil && c.rivals[ch.order] != nil || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
 			break
 		}
 		last := &out[len(out)-1]

@@ -118,6 +118,17 @@ func TestSymbol(t *testing.T) {
 			t.Errorf("%#x at %d: %q, want %q", tt.addr, tt.t, s.Name, tt.want)
 		}
 	}
+	for _, tt := range []struct {
+		addr, t uint64
+		want    Interval
+	}{
+		{0x9001, 299, Interval{0, 300}}, {0x9001, 300, Interval{300, 400}}, {0x9001, 450, Interval{400, 500}},
+		{0x9000, 599, Interval{500, 600}}, {0x9000, 600, Interval{600, MaxTime}}, {0x9002, 500, Interval{0, MaxTime}},
+	} {
+		if same := im.At(tt.t).SameNames(tt.addr); same != tt.want {
+			t.Errorf("names of %#x are the same as at %d for %v, want %v", tt.addr, tt.t, same, tt.want)
+		}
+	}
 	if got := im.At(450).Lookup("bpf_prog_bb_b"); len(got) != 1 || got[0].From != 500 {
 		t.Errorf("a name of another time: %+v", got)
 	}

@@ -28,23 +28,24 @@ type Lifetime struct {
 	Lo, Hi   uint64
 	From, To uint64 // 0: there before the recording; MaxTime: its end is not recorded
 	order    int    // its place in the order of the records that brought the lifetimes
-	Kind     LifetimeKind
 	Name     string
 	code     []byte  // of a BPF program's function, where the recording has it
-	oldCode  bool    // code may be older than the recording
 	silent   []Range // the parts of it that may change with no record
 	unseen   []Range // those that no other means record either
 	Program  uint32  // id of the BPF program whose info the code is from; 0: none
-	doubted  uint64  // of a module's text: the time from which a contradiction spoils it; MaxTime: none
-	Ended    Reason  // why it ended
-	names    Names   // of a module that the image's table does not name
-	later    bool    // of a module that was not there when the snapshot was taken
-	stayed   bool    // of a module that is certain to have been there until To
-	undated  bool    // of a module in a list that may be of any time
+	cpu      uint16  // that recorded its birth; unknownCPU: no record shows that
+	Kind     LifetimeKind
+	Ended    Reason // why it ended
+	oldCode  bool   // code may be older than the recording
+	later    bool   // of a module that was not there when the snapshot was taken
+	stayed   bool   // of a module that is certain to have been there until To
+	undated  bool   // of a module in a list that may be of any time
+	missed   bool   // its end went unrecorded, in a gap that To is in or behind
+	doubted  uint64 // of a module's text: the time from which a contradiction spoils it; MaxTime: none
+	names    Names  // of a module that the image's table does not name
 	// seen are intervals of time. It is certain that the code was there at some moment of
 	// each: that of a birth, the last one before a death, that of a list.
-	seen   []Interval
-	missed bool // its end went unrecorded, in a gap that To is in or behind
+	seen []Interval
 	// unsure is the time in which an unrecorded birth or death may have changed whether
 	// it is there: a gap for all facts about it.
 	unsure gaps
@@ -52,7 +53,6 @@ type Lifetime struct {
 	// a CPU whose clock differs. If this is that birth, it may have died meanwhile. If this was
 	// believed to end with that death, it may not have been there at all.
 	early gap
-	cpu   uint16 // that recorded its birth; unknownCPU: no record shows that
 }
 
 // A liveSet is the set of lifetimes at one moment.
@@ -225,21 +225,36 @@ func (p *liveSet) bearImage(l *Lifetime) {
 // unregister ends the code that e unregisters. If no record shows its birth, the code was
 // there since the beginning, or since the gap in which it came.
 func (p *liveSet) unregister(e *SymbolEvent) {
-	l := newLifetime(e, nil)
+	l := lifetimeOf(e, nil)
 	l.From, l.To, l.Ended = 0, e.Time, Unregistered
-	l.seen = []Interval{{earlier(l.To, 1), l.To}}
-	if p.endAlive(l, e) {
+	if p.endAlive(&l, e) {
 		return
 	}
 	var ends *Lifetime
 	if l.Kind == Nothing {
-		p.all = append(p.all, l)
-	} else if from, ok := p.cameBefore(l); ok && from < l.To && l.Lo < l.Hi {
-		l.From, ends = from, l
-		p.all = append(p.all, l)
+		p.keep(&l)
+	} else if from, ok := p.cameBefore(&l); ok && from < l.To && l.Lo < l.Hi {
+		l.From, l.seen = from, []Interval{lastMoment(&l)}
+		ends = p.keep(&l)
 	}
 	p.diedUnborn(e, ends)
 }
+
+// keep adds a copy of l to all, and returns it.
+func (p *liveSet) keep(l *Lifetime) *Lifetime {
+	c := l.clone()
+	p.all = append(p.all, c)
+	return c
+}
+
+// clone returns a copy of l in memory of its own.
+func (l *Lifetime) clone() *Lifetime {
+	c := *l
+	return &c
+}
+
+// lastMoment returns the last moment before the death of l.
+func lastMoment(l *Lifetime) Interval { return Interval{earlier(l.To, 1), l.To} }
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
 // whether l was among it.
@@ -251,7 +266,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			if o.From == 0 {
 				o.Hi = min(o.Hi, l.Hi) // kallsyms, which had it, says no length
 			}
-			o.seen = append(slices.Clip(o.seen), l.seen...)
+			o.seen = append(slices.Clip(o.seen), lastMoment(l))
 			p.alive.remove(o)
 			return true
 		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
@@ -264,7 +279,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 		default:
 			// Nothing was lost, and yet it cannot be: all that is certain is that
 			// nothing of this range is there any more.
-			l.From, l.Kind, l.seen = e.Time, Nothing, nil
+			l.From, l.Kind = e.Time, Nothing
 			return false
 		}
 	}
@@ -316,17 +331,25 @@ func (l *Lifetime) recordedLike(o *Lifetime) bool {
 	return l.From == 0 || l.Kind == BPFImage || l.Hi-l.Lo == o.Hi-o.Lo
 }
 
-func newLifetime(e *SymbolEvent, code []byte) *Lifetime {
-	l := &Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Name: e.Name, code: code, cpu: unknownCPU}
+// lifetimeOf returns the lifetime of what e brings, if it has this code.
+func lifetimeOf(e *SymbolEvent, code []byte) Lifetime {
+	return Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Kind: e.kindOf(code != nil), Name: e.Name, code: code, cpu: unknownCPU}
+}
+
+// kindOf returns the kind of what e names, which may have the code of a program.
+func (e *SymbolEvent) kindOf(hasCode bool) LifetimeKind {
 	switch {
 	case e.Kind == SymbolOutOfLine:
-		l.Kind = OutOfLine
-	case code != nil || IsProgramName(e.Name):
-		l.Kind = BPFProgram
-	default:
-		l.Kind = BPFImage
+		return OutOfLine
+	case hasCode || IsProgramName(e.Name):
+		return BPFProgram
 	}
-	return l
+	return BPFImage
+}
+
+// names reports whether e and o can be of the same code, at one address.
+func (e *SymbolEvent) names(o *SymbolEvent) bool {
+	return e.Name == o.Name && (e.Kind == SymbolOutOfLine) == (o.Kind == SymbolOutOfLine)
 }
 
 // deriveLifetimes returns all lifetimes, by modules, symbol events and programs.
@@ -371,15 +394,17 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			d.skewed(Skew{Addr: e.Addr, First: events[k].Time, FirstCPU: events[k].CPU, Second: e.Time, SecondCPU: e.CPU})
 			e.Time, events[k].Time = events[k].Time, e.Time
 			*e, events[k] = events[k], *e
-			code[i], code[k] = code[k], code[i]
+			exchangeCode(code, i, k)
 			order.exchange(events, i, k)
 		}
 		if e.Unregister {
 			p.unregister(e)
 			continue
 		}
-		l := newLifetime(e, code[i].data)
-		l.silent, l.unseen, l.Program, l.oldCode = code[i].silent, code[i].unseen, code[i].program, code[i].undated
+		has := code[i]
+		born := lifetimeOf(e, has.data)
+		l := born.clone()
+		l.silent, l.unseen, l.Program, l.oldCode = has.silent, has.unseen, has.program, has.undated
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
 			if d.announcedEarly {
@@ -403,15 +428,19 @@ func (d *build) deriveLifetimes() []*Lifetime {
 func dropDoubles(events []SymbolEvent) []SymbolEvent {
 	out := events[:0]
 	last := make(map[uint64]SymbolEvent) // of the newest time, by address
-	for i, e := range events {
-		if i > 0 && e.Time != events[i-1].Time {
-			clear(last)
-		}
-		if o, ok := last[e.Addr]; ok && o == e && e.Time != 0 {
+	for tied := range ofOneTime(events) {
+		if len(tied) == 1 {
+			out = append(out, tied[0])
 			continue
 		}
-		last[e.Addr] = e
-		out = append(out, e)
+		clear(last)
+		for _, e := range tied {
+			if o, ok := last[e.Addr]; ok && o == e && e.Time != 0 {
+				continue
+			}
+			last[e.Addr] = e
+			out = append(out, e)
+		}
 	}
 	return out
 }

@@ -1349,9 +1349,14 @@ type painter struct {
 // after it.
 func (p *painter) mayFollow(code []byte, t uint64, cpu int) bool {
 	return slices.ContainsFunc(append(slices.Clone(p.formerMisfits), p.early...), func(f witness) bool {
-		why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
-		return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && bytes.Equal(f.old, code) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
+		return p.mayChange(f, code, t, cpu)
 	})
+}
+
+// mayChange is mayFollow for one change.
+func (p *painter) mayChange(f witness, code []byte, t uint64, cpu int) bool {
+	why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
+	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && bytes.Equal(f.old, code) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
 }
 
 func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
@@ -1704,7 +1709,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
 			p.misfits = append(p.misfits, f)
 		}
-		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
+		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
+			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayChange(f, n.new, n.time, n.cpu) })
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)
@@ -2451,7 +2457,7 @@ func TestModel(t *testing.T) {
 			}
 			n := int(hi - lo)
 			all := func(q uint64) reply { return want[min(q, uint64(len(want)-1))] }
-			expect := func(q uint64) reply { return all(q).of(int(a-lo), n) }
+			expect := func(q uint64) reply { return all(q).of(int(a-lo), n).unordered() }
 			last := uint64(0)
 			for q := uint64(1); q <= lastTick; q++ {
 				was, is := expect(q-1), expect(q)

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -55,6 +56,7 @@ type lineLog struct {
 
 const (
 	slabSize  = 1 << 11
+	hugeSlabs = 1 << 4 // 2 MiB
 	mostSlabs = 1 << 7 // by how many a log grows at once: 16 MiB
 )
 
@@ -68,14 +70,16 @@ func (l *lineLog) add(words *line, owner uint32) {
 		l.grow()
 	}
 	*l.at(n) = *words
-	l.owners = append(l.owners, owner)
+	l.owners = append(doubled(l.owners), owner)
 }
 
-// grow appends slabs. A large log grows by many at once, so that the system can use huge pages.
+// grow appends slabs. A large log grows by many at once, which fill huge pages.
 func (l *lineLog) grow() {
 	n := min(len(l.slabs)/4+1, mostSlabs)
-	piece := make([]line, n*slabSize)
-	memory.Huge(raw(piece))
+	if n > hugeSlabs {
+		n -= n % hugeSlabs
+	}
+	piece := memory.Make[line](n * slabSize)[:n*slabSize]
 	for ; len(piece) > 0; piece = piece[slabSize:] {
 		l.slabs = append(l.slabs, piece[:slabSize:slabSize])
 	}
@@ -100,7 +104,7 @@ type lineIndex struct {
 
 // index sorts the lines by owner.
 func (l *lineLog) index(sites int) lineIndex {
-	x := lineIndex{make([]uint32, sites+1), make([]uint32, len(l.owners))}
+	x := lineIndex{make([]uint32, sites+1), memory.Make[uint32](len(l.owners))[:len(l.owners)]}
 	for _, s := range l.owners {
 		x.first[s]++
 	}
@@ -132,11 +136,20 @@ func (l *lineLog) needs(shardOf []uint32) (last []uint32, sum int) {
 }
 
 // partition puts the lines of the first shards first, those of the next ones behind them, and
-// so on, in bins of equally many shards. It works in place, and adapts x. No line can be added
+// so on, in bins of about equally many lines. It works in place, and adapts x. No line can be added
 // afterwards.
 func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 	const bins = 8
-	bin := func(i uint32) int { return int(shardOf[l.owners[i]]) * bins / shards }
+	binOf := make([]uint32, shards)
+	for s, k := range shardOf {
+		binOf[k] += x.first[s+1] - x.first[s]
+	}
+	for k, sum := 0, uint32(0); k < shards; k++ {
+		lines := binOf[k]
+		binOf[k] = uint32(uint64(sum) * bins / uint64(len(l.owners)+1))
+		sum += lines
+	}
+	bin := func(i uint32) uint32 { return binOf[shardOf[l.owners[i]]] }
 	var next, end [bins]uint32
 	was := make([]uint32, len(l.owners)) // where the line at an index was
 	for i := range was {
@@ -148,7 +161,7 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 		sum += end[k]
 		end[k] = sum
 	}
-	for k := range bins {
+	for k := range uint32(bins) {
 		for i := next[k]; i < end[k]; i = next[k] {
 			to := bin(i)
 			j := next[to]
@@ -195,30 +208,41 @@ func (b *Builder) word(s *site, i uint32, w uint64) {
 
 // A reader decodes the pokes of one site after the other. It is for one goroutine.
 type reader struct {
-	words   []uint64 // scratch
-	touched uint64   // so that the compiler keeps the loads
+	words   [farWords + (lookAhead+1)*lineWords]uint64 // scratch
+	list    []poke                                     // scratch of its user
+	touched uint64                                     // so that the compiler keeps the loads
 }
+
+// A readerPool keeps readers, whose lists may be large, for the next goroutines that need one.
+type readerPool struct {
+	lock sync.Mutex
+	free []*reader
+}
+
+func (p *readerPool) get() *reader {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		return new(reader)
+	}
+	r := p.free[n-1]
+	p.free = p.free[:n-1]
+	return r
+}
+
+func (p *readerPool) put(r *reader) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.free = append(p.free, r)
+}
+
+// farWords is how many words a poke takes at most.
+const farWords = 3
 
 // pokes appends the pokes of the i-th site to to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
-	lines := x.lines[x.first[i]:x.first[i+1]]
-	words := slices.Grow(r.words[:0], (len(lines)+1)*lineWords)
-	for len(lines) > 0 {
-		part := lines[:min(len(lines), lookAhead)]
-		for _, n := range part { // loads that do not wait for each other
-			r.touched += b.log.at(n)[0]
-		}
-		for _, n := range part {
-			k := len(words)
-			words = words[:k+lineWords]
-			*(*line)(words[k:]) = *b.log.at(n)
-		}
-		lines = lines[len(part):]
-	}
-	words = append(words, s.words[:s.used]...)
-	r.words = words
-
 	var names [farAway]uint32 // the edits, by name
 	for k := s.edit; ; {
 		e := &b.edits[k]
@@ -232,20 +256,42 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	n := len(to)
 	to = slices.Grow(to, int(s.pokes))[:n+int(s.pokes)]
 	t, order := uint64(0), uint32(0)
-	for k := 0; n < len(to); n++ {
-		w := words[k]
-		name := w & (1<<nameBits - 1)
-		p := &to[n]
-		if name != farAway {
-			t += uint64(int64(w) >> (64 - timeBits))
-			order += uint32(w>>nameBits) & (1<<orderBits - 1)
-			p.time, p.order, p.edit = t, order, names[name]
-			k++
-			continue
+	lines := x.lines[x.first[i]:x.first[i+1]]
+	rest := 0 // how many words the lines before have left
+	for n < len(to) {
+		words := r.words[:rest]
+		part := lines[:min(len(lines), lookAhead)]
+		lines = lines[len(part):]
+		for _, l := range part { // loads that do not wait for each other
+			r.touched += b.log.at(l)[0]
 		}
-		t, order = words[k+1], uint32(w>>32)
-		p.time, p.order, p.edit = t, order, uint32(words[k+2])
-		k += 3
+		for _, l := range part {
+			k := len(words)
+			words = words[:k+lineWords]
+			*(*line)(words[k:]) = *b.log.at(l)
+		}
+		most := len(words) - farWords // that a poke may begin at
+		if len(lines) == 0 {
+			words = append(words, s.words[:s.used]...)
+			most = len(words)
+		}
+		k := 0
+		for ; n < len(to) && k <= most; n++ {
+			w := words[k]
+			name := w & (1<<nameBits - 1)
+			p := &to[n]
+			if name != farAway {
+				t += uint64(int64(w) >> (64 - timeBits))
+				order += uint32(w>>nameBits) & (1<<orderBits - 1)
+				p.time, p.order, p.edit = t, order, names[name]
+				k++
+				continue
+			}
+			t, order = words[k+1], uint32(w>>32)
+			p.time, p.order, p.edit = t, order, uint32(words[k+2])
+			k += farWords
+		}
+		rest = copy(r.words[:], words[k:])
 	}
 	return to
 }

@@ -20,11 +20,12 @@ import (
 //	                ├───┤    │                │
 //	shard            0       │       1        │    2
 //
-// A worker takes the next shard, derives its fragments into tables of its own, and appends
-// these to the image's tables when all shards before have been appended. Tables refer to
-// each other by index, so the indices are moved by what is there already. Where shards
-// begin depends on the facts only, and their order is that of the addresses, so the image
-// is the same, bit by bit, however many workers there are.
+// A worker takes the next shard and derives its fragments into tables of their own. These
+// are appended to the image's tables when all shards before have been appended; until then
+// they wait, and the worker takes another shard. Tables refer to each other by index, so the
+// indices are moved by what is there already. Where shards begin depends on the facts only,
+// and their order is that of the addresses, so the image is the same, bit by bit, however
+// many workers there are.
 
 // shardPokes is how many pokes a shard has, or one cluster of sites with more. Its tables
 // then are about as large as the cache of a CPU. See limits.shard.
@@ -34,6 +35,7 @@ const shardPokes = 1 << 15
 type shard struct {
 	lo, hi uint64
 	sites  []uint32 // of build.order
+	pokes  int      // of these
 	cuts   []uint64
 	sweep
 }
@@ -44,6 +46,7 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	all := newSweep(lives, d.segments, padding, written)
 	last := shard{sites: d.order, cuts: cuts, sweep: all}
 	if len(d.windows) > 0 {
+		last.pokes = int(d.added)
 		return []shard{last} // their bytes are appended to the arena
 	}
 	var out []shard
@@ -52,7 +55,7 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 		s := &d.sites[k]
 		if pokes >= d.limits.shard && s.addr >= end {
 			next := last
-			last.hi, last.sites = s.addr, d.order[begin:i]
+			last.hi, last.sites, last.pokes = s.addr, d.order[begin:i], pokes
 			n, found := slices.BinarySearch(last.cuts, s.addr)
 			next.cuts = last.cuts[n:]
 			last.cuts = slices.Clip(last.cuts[:n])
@@ -70,7 +73,7 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 		pokes += int(s.pokes)
 		end = max(end, s.addr+uint64(s.longest))
 	}
-	last.sites = d.order[begin:]
+	last.sites, last.pokes = d.order[begin:], pokes
 	return append(out, last)
 }
 
@@ -80,10 +83,15 @@ type assembly struct {
 	room room // that the shards so far have left
 
 	lock   sync.Mutex
-	turn   sync.Cond // signals that done or failed has changed
+	turn   sync.Cond // signals that waiting or failed has changed
 	begun  int       // how many shards workers have taken
 	done   int       // of how many it is known where they are in the image
 	failed bool      // a worker has panicked
+	// waiting are the shards that are derived, but not those before them. Most shards take equally
+	// long, but a site with very many pokes is one shard.
+	waiting   map[int]derived
+	waitingOf int      // how many pokes
+	free      []tables // that are not in use
 
 	after [][]uint32 // if the log is given up: the slabs that are not needed after each shard
 
@@ -93,43 +101,52 @@ type assembly struct {
 	unpatched     []version // of unpatched text
 }
 
+// A derived is a shard's tables, and what is left of the room that they were given.
+type derived struct {
+	tables tables
+	left   room
+	pokes  int
+}
+
+// mostWaiting is how many pokes wait at most, in shards of usual size; each worker can have one more shard.
+const mostWaiting = 24
+
 // unpatchedCount marks the fragments of unpatched text until its versions are stored.
 const unpatchedCount = ^uint32(0)
 
 // fragments derives the history of each fragment.
 func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 	shards := d.shards(lives, padding, written)
-	a := &assembly{build: d, room: d.spareRoom()}
+	a := &assembly{build: d, room: d.spareRoom(), waiting: make(map[int]derived)}
 	a.turn.L = &a.lock
 	if d.consume {
 		a.planGivingUp(shards)
 	}
-	empty := d.fork()
+	empty, whole := d.fork(), d.spareRoom()
 	inParallel(min(runtime.GOMAXPROCS(0), len(shards)), func() {
-		finished := false
+		w, finished := empty.fork(), false
+		w.reader = d.readers.get()
 		defer func() {
 			if !finished {
 				a.fail()
 			}
 		}()
-		w := empty.fork()
-		for k := a.take(); k < len(shards); k = a.take() {
-			whole := d.spareRoom()
-			left := w.derive(a, &shards[k], whole)
-			if !a.await(k) {
+		for {
+			k, t := a.take()
+			if k >= len(shards) {
 				break
 			}
-			used := room{text: whole.text - left.text, other: whole.other - left.other}
-			if left.crowded || used.text > a.room.text || used.other > a.room.other {
-				// Which pieces are crowded depends on what the shards before have left.
-				a.room = w.derive(a, &shards[k], a.room)
-				d.textCrowded = d.textCrowded || w.textCrowded
-			} else {
-				a.room.text, a.room.other = a.room.text-used.text, a.room.other-used.other
-			}
-			a.append(w)
-			if d.consume {
-				a.giveUp(k)
+			t, left := w.derive(a, &shards[k], whole, t)
+			a.wait(k, derived{t, left, shards[k].pokes})
+			for {
+				x, k, ok := a.next()
+				if !ok {
+					break
+				}
+				a.put(w, x, whole, &shards[k])
+				if d.consume {
+					a.giveUp(k)
+				}
 			}
 		}
 		finished = true
@@ -147,7 +164,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 // fork returns the state of a worker: it shares with d what is only read from now on.
 func (d *build) fork() *build {
 	w := *d
-	w.changes, w.confirming, w.longer, w.pokes, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil, reader{}
+	w.changes, w.confirming, w.longer, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
@@ -155,12 +172,14 @@ func (d *build) fork() *build {
 	return &w
 }
 
-// derive derives the fragments of a shard into w's empty tables. It returns what is left
-// of the room.
-func (w *build) derive(a *assembly, s *shard, r room) room {
+// derive derives the fragments of a shard. It returns their tables, which have the memory of t, and
+// what is left of the room.
+func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im := w.im
+	im.tables = t
 	im.fragments, im.leaves, im.nodes, im.states = im.fragments[:0], im.leaves[:0], im.nodes[:0], im.states[:0]
 	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
+	im.leaves = slices.Grow(im.leaves, s.pokes/leafSize+2*len(s.sites)) // about as many as there will be
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)
 	for p, ok := walk.next(); ok; p, ok = walk.next() {
@@ -181,26 +200,65 @@ func (w *build) derive(a *assembly, s *shard, r room) room {
 			im.fragments = append(im.fragments, f)
 		}
 	}
-	return walk.room
+	return im.tables, walk.room
 }
 
-// take returns the number of the next shard.
-func (a *assembly) take() int {
+// take returns the number of the next shard, when not too many pokes wait, and tables that are not
+// in use, or empty ones.
+func (a *assembly) take() (k int, t tables) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	a.begun++
-	return a.begun - 1
-}
-
-// await waits until it is known where all shards before k are. It returns false if one
-// of them is missing.
-func (a *assembly) await(k int) bool {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	for a.done < k && !a.failed {
+	for a.waitingOf >= mostWaiting*a.limits.shard && !a.failed {
 		a.turn.Wait()
 	}
-	return !a.failed
+	if a.failed {
+		return math.MaxInt, tables{}
+	}
+	if n := len(a.free); n > 0 {
+		t, a.free = a.free[n-1], a.free[:n-1]
+	}
+	a.begun++
+	return a.begun - 1, t
+}
+
+// wait lets shard k wait for its turn.
+func (a *assembly) wait(k int, x derived) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.waiting[k] = x
+	a.waitingOf += x.pokes
+}
+
+// next returns the shard whose turn it is, if it is derived and nobody has it.
+func (a *assembly) next() (x derived, k int, ok bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if x, ok = a.waiting[a.done]; ok {
+		delete(a.waiting, a.done)
+		a.waitingOf -= x.pokes
+		a.turn.Broadcast()
+	}
+	return x, a.done, ok
+}
+
+// put puts the shard whose turn it is into the image. It was derived as if all of the room
+// were left. w is a worker's state.
+func (a *assembly) put(w *build, x derived, whole room, s *shard) {
+	used := room{text: whole.text - x.left.text, other: whole.other - x.left.other}
+	if x.left.crowded || used.text > a.room.text || used.other > a.room.other {
+		// Which pieces are crowded depends on what the shards before have left.
+		x.tables, a.room = w.derive(a, s, a.room, x.tables)
+		a.textCrowded = a.textCrowded || w.textCrowded
+	} else {
+		a.room.text, a.room.other = a.room.text-used.text, a.room.other-used.other
+	}
+	if len(a.windows) > 0 { // the only shard
+		a.im.arena, a.tooLarge = x.tables.arena, w.tooLarge
+	}
+	a.append(&x.tables)
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.free = append(a.free, x.tables)
 }
 
 // fail lets all workers end that wait.
@@ -213,8 +271,8 @@ func (a *assembly) fail() {
 
 // append appends the tables of the shard whose turn it is, and lets the next one have its
 // turn as soon as the place is known.
-func (a *assembly) append(w *build) {
-	to, from := a.im, w.im
+func (a *assembly) append(from *tables) {
+	to := a.im
 	var pad uint32 // so that states stay in their lines
 	if n := uint32(len(to.states)) % stateLine; n > 0 {
 		pad = stateLine - n
@@ -249,12 +307,8 @@ func (a *assembly) append(w *build) {
 	by.conflict = uint32(len(to.conflicts) - len(from.conflicts))
 	claims := lengthen(&to.claims, len(from.claims))
 	by.claim = uint32(len(to.claims) - len(from.claims))
-	if len(a.windows) > 0 { // the only shard
-		to.arena, a.tooLarge = from.arena, w.tooLarge
-	}
 	a.lock.Lock()
 	a.done++
-	a.turn.Broadcast()
 	a.lock.Unlock()
 
 	copy(leaves, from.leaves)

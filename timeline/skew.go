@@ -67,14 +67,31 @@ type addressed struct {
 }
 
 func byAddress(lives []*Lifetime) addressed {
-	a := addressed{lives: slices.Clone(lives), ends: make([]uint64, len(lives))}
-	slices.SortStableFunc(a.lives, func(x, y *Lifetime) int { return cmp.Compare(x.Lo, y.Lo) })
+	a := addressed{lives: sortedByLo(lives), ends: make([]uint64, len(lives))}
 	end := uint64(0)
 	for i, l := range a.lives {
 		end = max(end, l.Hi)
 		a.ends[i] = end
 	}
 	return a
+}
+
+// sortedByLo returns lifetimes by their first address. Those of one address keep their order.
+func sortedByLo(lives []*Lifetime) []*Lifetime {
+	type key struct {
+		lo uint64
+		at int
+	}
+	keys := make([]key, len(lives)) // so that to compare two loads no lifetime
+	for i, l := range lives {
+		keys[i] = key{l.Lo, i}
+	}
+	slices.SortFunc(keys, func(x, y key) int { return cmp.Or(cmp.Compare(x.lo, y.lo), cmp.Compare(x.at, y.at)) })
+	out := make([]*Lifetime, len(lives))
+	for i, k := range keys {
+		out[i] = lives[k.at]
+	}
+	return out
 }
 
 // around yields the lifetimes that have all of [lo, hi).
@@ -312,7 +329,7 @@ func (d *build) untie(list []poke, k, n int) {
 	}
 	asRead, turned := fits(&p, &q), fits(&q, &p)
 	switch {
-	case p.edit == q.edit || asRead && !turned:
+	case p.edit == q.edit || bytes.Equal(d.oldOf(&p), d.oldOf(&q)) && bytes.Equal(d.newOf(&p), d.newOf(&q)) || asRead && !turned:
 	case turned && !asRead:
 		p.order, q.order = q.order, p.order // the order of pokes of equal time
 		list[k], list[k+1] = q, p
@@ -363,7 +380,7 @@ func (d *build) unordered(list []poke) {
 // rival records that the order of these pokes is not known.
 func (d *build) rival(list ...poke) {
 	if d.rivals == nil {
-		d.rivals = make(map[uint32][]poke)
+		d.rivals, d.tied = make(map[uint32][]poke), make(map[uint32][]uint64)
 	}
 	var different []poke // by what they do
 	met := make(map[uint32]bool)
@@ -375,6 +392,8 @@ func (d *build) rival(list ...poke) {
 	}
 	for i := range list {
 		d.rivals[list[i].order] = different
+		site := d.edits[list[i].edit].site
+		d.tied[site] = append(d.tied[site], d.timeOf(&list[i]))
 	}
 }
 
@@ -401,7 +420,7 @@ func (d *build) jumble(list []poke, differ bool) {
 		for lo > 0 && at-d.timeOf(&list[lo-1]) <= d.maxSkew {
 			lo--
 		}
-		for hi < len(list) && d.timeOf(&list[hi])-before <= d.maxSkew {
+		for hi < len(list) && d.timeOf(&list[hi]) <= later(before, d.maxSkew) {
 			hi++
 		}
 		// Another order of these may mend the link and make it needless to exchange pokes close by.
@@ -440,13 +459,14 @@ func (d *build) jumble(list []poke, differ bool) {
 // if one of them has the other end of it.
 func (d *build) undecided(list []poke, apart uint64) {
 	var all []exchange
+	tied := len(d.tied[d.edits[list[0].edit].site]) > 0
 	for k := 0; k+1 < len(list); k++ {
 		p, q := &list[k], &list[k+1]
-		if d.timeOf(q)-d.timeOf(p) > apart { // as of nearly all
+		if !d.areClose(p, q, apart) {
 			continue
 		}
-		cx, cy, n := d.cpuOf(p), d.cpuOf(q), d.inPlace(p, q)
-		if cx == cy || cx == unknownCPU || cy == unknownCPU || n == 0 || d.rivals[p.order] != nil || d.rivals[q.order] != nil {
+		n := d.inPlace(p, q)
+		if n == 0 || tied && (d.rivals[p.order] != nil || d.rivals[q.order] != nil) {
 			continue
 		}
 		old, new := d.oldOf(q)[:n], d.newOf(p)[:n] // at the ends, if they are exchanged
@@ -477,6 +497,26 @@ func (d *build) undecided(list []poke, apart uint64) {
 			d.rival(p, q)
 		}
 	}
+}
+
+// mayBeUndecided reports whether undecided can find any.
+func (d *build) mayBeUndecided(list []poke, apart uint64) bool {
+	for k := 0; k+1 < len(list); k++ {
+		if d.areClose(&list[k], &list[k+1], apart) {
+			return true
+		}
+	}
+	return false
+}
+
+// areClose reports whether p and its successor q are by two CPUs, and not more than apart
+// nanoseconds from one another. Nearly all are further apart.
+func (d *build) areClose(p, q *poke, apart uint64) bool {
+	if d.timeOf(q)-d.timeOf(p) > apart {
+		return false
+	}
+	x, y := d.cpuOf(p), d.cpuOf(q)
+	return x != y && x != unknownCPU && y != unknownCPU
 }
 
 // An exchange is of two neighbours in a list of pokes.

@@ -67,7 +67,7 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 	if e.Unregister || e.CPU < 0 {
 		return 0
 	}
-	l := newLifetime(e, nil)
+	l := lifetimeOf(e, nil)
 	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		if o.IsModule() || o.Kind == BPFImage && o.Lo < l.Lo || l.Kind == BPFImage && o.Lo > l.Lo {
 			continue // not ended by it
@@ -100,13 +100,23 @@ const maxTied = 1 << 6
 // place is used again only after the death. events are in the order of time; lost are the gaps in
 // the records of births and deaths.
 func deathsFirst(events []SymbolEvent, lost gaps) {
-	for lo, hi := 0, 0; lo < len(events); lo = hi {
-		t := events[lo].Time
-		for hi = lo + 1; hi < len(events) && events[hi].Time == t; {
-			hi++
-		}
-		if tied := events[lo:hi]; t != 0 && len(tied) > 1 && len(tied) <= maxTied && len(lost.between(t, later(t, 1))) == 0 {
+	for tied := range ofOneTime(events) {
+		if t := tied[0].Time; t != 0 && len(tied) > 1 && len(tied) <= maxTied && len(lost.between(t, later(t, 1))) == 0 {
 			untie(tied)
+		}
+	}
+}
+
+// ofOneTime yields the parts of events, in the order of time, whose events have the same time.
+func ofOneTime(events []SymbolEvent) func(yield func([]SymbolEvent) bool) {
+	return func(yield func([]SymbolEvent) bool) {
+		for lo, hi := 0, 0; lo < len(events); lo = hi {
+			for hi = lo + 1; hi < len(events) && events[hi].Time == events[lo].Time; {
+				hi++
+			}
+			if !yield(events[lo:hi]) {
+				return
+			}
 		}
 	}
 }
@@ -122,7 +132,7 @@ func untie(events []SymbolEvent) {
 			if i == k || !e.overlaps(&died) {
 				continue
 			}
-			own := newLifetime(e, nil).is(&died) && e.Len == died.Len
+			own := e.names(&died) && e.Len == died.Len
 			ok = ok && e.CPU >= 0 && e.CPU != died.CPU && (e.Unregister || !own)
 			if !e.Unregister {
 				first = min(first, i)
@@ -183,16 +193,16 @@ func (d *build) skewed(s Skew) {
 
 // outOfOrder returns why what a change leaves is uncertain, although it is the last fact:
 // a change may have come later than this one, which made the code, or this one may be of
-// what was there before the code, or of what came after it. p is the progress up to the change; the epoch
-// ends at e1.
-func (c *historyBuilder) outOfOrder(p *progress, ch *change, e1 uint64) Reason {
+// what was there before the code, or of what came after it. p is the progress up to the change; those in
+// next follow it, and the epoch ends at e1.
+func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 uint64) Reason {
 	switch unknown := p.dead != ReasonNone || c.content == noContent; {
 	case ch.birth:
-		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) {
+		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) || c.rivalsChange(ch) {
 			return ClockUncertainty
 		}
 	case unknown:
-		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && (c.mayBePrior(ch) || ch.hasOld && c.mayBeNext(ch, e1)) {
+		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && c.mayBeOfOther(ch, next, e1) {
 			return ClockUncertainty
 		}
 	case ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch):
@@ -213,20 +223,40 @@ func (c *historyBuilder) recordedBy(ch *change) uint16 {
 const maxEarly = 64
 
 // mayFollow reports whether a change that is recorded before code was made, at time t by
-// a CPU, may have come after it: it finds what the code begins with, and leaves something
-// else.
+// a CPU, may have come after it: see mayChange.
 func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 	for _, list := range [...][]change{c.formerMisfits, c.early} {
-		for i := len(list) - 1; i >= max(0, len(list)-maxEarly); i-- {
-			ch := &list[i]
-			if t-ch.time > c.build.maxSkew {
-				break
-			}
-			by := c.recordedBy(ch)
-			if cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
-				len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0 {
+		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && t-list[i].time <= c.build.maxSkew; i-- {
+			if c.mayChange(&list[i], code, t, cpu) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// mayChange reports whether a change that is recorded less than the clocks' greatest difference before
+// code was made, at time t by a CPU, may have come after it: it finds what the code begins with, and leaves
+// something else.
+func (c *historyBuilder) mayChange(ch *change, code uint32, t uint64, cpu uint16) bool {
+	by := c.recordedBy(ch)
+	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
+		len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0
+}
+
+// mayBeOfOther reports whether a change, the first fact of what is there, may be of something else: of
+// what was there before, of what comes next, or of what one of the changes in next makes there. The epoch ends at e1.
+func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool {
+	if c.mayBePrior(ch) || ch.hasOld && c.mayBeNext(ch, e1) {
+		return true
+	}
+	for i := range next[:min(len(next), maxEarly)] {
+		x := &next[i]
+		if x.time-ch.time > c.build.maxSkew {
+			break
+		}
+		if x.birth && c.mayChange(ch, x.new, x.time, c.recordedBy(x)) {
+			return true
 		}
 	}
 	return false
@@ -264,6 +294,15 @@ func (c *historyBuilder) rivalsMake(ch *change) bool {
 	return !ch.copied && slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
 		e := &c.edits[p.edit]
 		return e.olen == 0 || e.nlen == 0
+	})
+}
+
+// rivalsChange reports whether it is unknown if what ch makes was changed or taken away since, by
+// changes of which the order is not known.
+func (c *historyBuilder) rivalsChange(ch *change) bool {
+	return slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+		e := &c.edits[p.edit]
+		return ch.offset < uint32(e.olen) && c.equal(e.old+ch.offset, ch.new) && !(ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, ch.new))
 	})
 }
 

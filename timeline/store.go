@@ -3,7 +3,10 @@
 
 package timeline
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // The store keeps the versions of the fragments of an image. A question about a random
 // address and time must touch only a few cache lines, however many versions there are,
@@ -222,11 +225,13 @@ func (im *tables) store(list fragmentHistory, edits []edit, size uint32) version
 	w.chain(list.chain, edits)
 	w.versions(list.after)
 	w.end()
-	if w.own { // there is no chain
-		im.states = im.states[:h.states]
-		for i := range list.before {
-			im.states = append(im.states, storedState{state: list.before[i].state})
+	if w.own {
+		im.states = slices.Grow(im.states[:h.states], int(h.count))
+		im.ownStates(list.before)
+		for i := range list.chain {
+			im.states = append(im.states, storedState{state: ofChain(&edits[list.chain[i].edit])})
 		}
+		im.ownStates(list.after)
 	}
 	h.states += im.alignStates(h.states)
 	states := im.states[h.states:]
@@ -243,6 +248,16 @@ func (im *tables) store(list fragmentHistory, edits []edit, size uint32) version
 	}
 	return h
 }
+
+// ownStates appends the state of each version.
+func (im *tables) ownStates(list []version) {
+	for i := range list {
+		im.states = append(im.states, storedState{state: list[i].state})
+	}
+}
+
+// ofChain returns the state that a poke of a chain, which makes the edit e, leaves.
+func ofChain(e *edit) state { return state{content: e.new, standing: Known, source: SourcePoke} }
 
 // A leafWriter writes the leaves of one fragment.
 type leafWriter struct {
@@ -294,7 +309,8 @@ func (w *leafWriter) chain(pokes []poke, edits []edit) {
 			p := &part[k]
 			if now, next = next, now; now.edit != p.edit {
 				now.edit = p.edit
-				now.code = w.code(w.first, state{content: edits[p.edit].new, standing: Known, source: SourcePoke})
+				now.code = w.code(w.first, ofChain(&edits[p.edit]))
+				w.own = w.own || now.code == ownState
 			}
 			since[k], code[k] = p.time, now.code
 		}

@@ -41,10 +41,13 @@ type Names interface {
 
 // indexLives sorts the lifetimes for lookups by address.
 func (im *Image) indexLives(lives []*Lifetime) {
-	im.lives = slices.DeleteFunc(slices.Clone(lives), func(l *Lifetime) bool { return l.Kind == Nothing })
-	slices.SortStableFunc(im.lives, func(a, b *Lifetime) int {
-		return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.From, b.From))
-	})
+	im.lives = slices.DeleteFunc(sortedByLo(lives), func(l *Lifetime) bool { return l.Kind == Nothing })
+	for lo, hi := 0, 0; lo < len(im.lives); lo = hi {
+		for hi = lo + 1; hi < len(im.lives) && im.lives[hi].Lo == im.lives[lo].Lo; {
+			hi++
+		}
+		slices.SortStableFunc(im.lives[lo:hi], func(a, b *Lifetime) int { return cmp.Compare(a.From, b.From) })
+	}
 	im.livesReach = make([]uint64, len(im.lives))
 	reach := uint64(0)
 	for i, l := range im.lives {
@@ -80,6 +83,22 @@ func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 		}
 	}
 	return alive, last
+}
+
+// SameNames returns the time around v's time in which no code with a name comes or goes at addr:
+// for all of it, [View.LifetimeAt], [View.Symbol] and the lifetimes of modules say the same of addr.
+func (v View) SameNames(addr uint64) Interval {
+	same := Interval{0, MaxTime}
+	for l := range v.im.LifetimesAt(addr) {
+		for _, t := range [...]uint64{l.From, l.To} {
+			if t <= v.t {
+				same.From = max(same.From, t)
+			} else {
+				same.To = min(same.To, t)
+			}
+		}
+	}
+	return same
 }
 
 // Symbol returns the name of the code at addr at v's time: a BPF program or image, an

@@ -118,15 +118,16 @@ func appendPadding(out []Range, s Segment, hi uint64) []Range {
 
 // mayHaveThunks reports whether a copy of core text has a call thunk, or no copy is large
 // enough to show that there are none. A kernel that writes thunks has written thousands
-// at boot, so a large copy without one shows that the kernel writes none.
+// at boot, so a large copy without one shows that the kernel writes none. Thunks need not be at
+// the beginning of text: with CONFIG_PROPELLER_CLANG, first come parts that were split from
+// functions (TEXT_SPLIT in include/asm-generic/vmlinux.lds.h), which nothing calls.
 func (d *build) mayHaveThunks(copies [][]Segment) bool {
 	const enough = 1 << 20
 	none := false
 	for _, segments := range copies {
 		for _, s := range Overlapping(segments, d.textLo, d.textHi) {
-			part := s.Data[:min(len(s.Data), 4*enough)]
 			has := false
-			thunks(part, func(int, int) bool { has = true; return false })
+			thunks(s.Data, func(int, int) bool { has = true; return false })
 			if has {
 				return true
 			}

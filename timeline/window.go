@@ -81,10 +81,26 @@ func (w *Windows) firstIdle(p *InPlacePoke) int {
 	return k
 }
 
-// isFirstIdle reports whether k is firstIdle of p.
-func (w *Windows) isFirstIdle(k int, p *InPlacePoke) bool {
-	m := IdleMoment{Time: p.Time, TID: p.TID}
-	return (k == 0 || w.idle[k-1].compare(m) < 0) && (k == len(w.idle) || w.idle[k].compare(m) >= 0)
+// An idleGap is a time in which a task makes no idle moment, from one of its moments to the next;
+// 0 and MaxTime where there is none.
+type idleGap struct {
+	tid uint32
+	Interval
+}
+
+// has reports whether the poke p was made in the gap, not at its ends.
+func (g *idleGap) has(p *InPlacePoke) bool {
+	return p.TID == g.tid && g.From < p.Time && p.Time < g.To
+}
+
+// gapAround returns the idle moments around the poke p. If p was made at one, the gap is empty.
+func (w *Windows) gapAround(p *InPlacePoke) (between Interval, gap idleGap) {
+	k := w.firstIdle(p)
+	between = w.betweenIdle(k, p, Interval{0, MaxTime})
+	if k == len(w.idle) || w.idle[k].TID != p.TID || w.idle[k].Time != p.Time {
+		gap = idleGap{p.TID, between}
+	}
+	return between, gap
 }
 
 // betweenIdle narrows i to between the idle moments of the task that made the

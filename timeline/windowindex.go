@@ -264,7 +264,7 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 			return int(order[k])
 		}
 		poke := func(k int) *InPlacePoke { return &w.pokes[index(k)] }
-		idle := 0 // firstIdle of the poke before, which is often that of the next one
+		var gap idleGap // around the poke before, and often around the next one
 		for lo := 0; lo < len(w.pokes); {
 			hi := lo + 1 // a run of pokes that could be of one batch, but for their number
 			for w.words == nil && hi < len(w.pokes) && together(poke(hi-1), poke(hi)) {
@@ -287,10 +287,11 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 				if behind := k + maxBatch; behind < hi {
 					proven.To = poke(behind).Time
 				}
-				if !w.isFirstIdle(idle, p) {
-					idle = w.firstIdle(p)
+				idle := gap.Interval
+				if !gap.has(p) {
+					idle, gap = w.gapAround(p)
 				}
-				proven = w.betweenIdle(idle, p, proven)
+				proven.From, proven.To = max(proven.From, idle.From), min(proven.To, idle.To)
 				p.Kind.bound(&proven, p.Time, w.skew)
 				if !yield(index(k), proven) {
 					return

@@ -228,6 +228,10 @@ func TestCutAfterOpening(t *testing.T) {
 					t.Fatal(err)
 				}
 				if tt.code == exitAnswered {
+					// The name of an export is a hash of the files, which may be read before or after.
+					if args[0] == "export" && code == exitInput && strings.Contains(stderr.String(), "changed while it was read") && len(left) == 0 {
+						return
+					}
 					if code > exitBelow {
 						t.Errorf("exit code %d\n%s", code, &stderr)
 					}

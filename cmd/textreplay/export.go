@@ -144,10 +144,7 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	if e.table.value != "" {
 		return e.writeTable(args[0])
 	}
-	if e.alone = !several; e.alone {
-		// Nearly everything that is allocated for a recording stays until it is exported.
-		defer debug.SetGCPercent(debug.SetGCPercent(300))
-	}
+	e.alone = !several
 	e.dir = tables.Open(e.output)
 	defer e.dir.Close()
 	if err := e.addShipped(); err != nil {
@@ -428,7 +425,12 @@ func (e *export) export(path string) error {
 	if err := e.reserveStdout(out); err != nil {
 		return err
 	}
-	id := sync.OnceValues(func() (string, error) { return e.nameOf(files) })
+	if e.alone && sizeOf(files) <= smallRecording {
+		// Nearly everything that is allocated for a recording stays until it is exported.
+		defer debug.SetGCPercent(debug.SetGCPercent(300))
+	}
+	read := make(map[string]fs.FileInfo)
+	id := sync.OnceValues(func() (string, error) { return e.nameOf(files, read) })
 	// A recording that is exported alone is loaded while its name in the tables is derived, unless they
 	// may have it already: then it would be loaded in vain.
 	parallel := e.alone && e.jobs > 1
@@ -451,6 +453,9 @@ func (e *export) export(path string) error {
 		if err != nil {
 			return err
 		}
+		if err := r.CheckSame(read); err != nil {
+			return inputError(err)
+		}
 		manifest, err = e.dir.Add(out, r, name, tables.Options{Tables: t, Parallel: parallel})
 		return outputError(err)
 	})
@@ -463,6 +468,19 @@ func (e *export) export(path string) error {
 		return err
 	}
 	return e.print(path, manifest, true)
+}
+
+// smallRecording is the most bytes of a recording for whose export memory is cheaper than time.
+const smallRecording = 256 << 20
+
+// sizeOf returns how many bytes files have. Those that are missing have none.
+func sizeOf(files []string) (n int64) {
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
 }
 
 // isDone reports whether nothing is left to do for a recording with this name in the tables: they
@@ -555,8 +573,9 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 }
 
 // nameOf returns the name of a recording in the tables, which follows from the content of its files.
-func (e *export) nameOf(files []string) (string, error) {
-	id, err := tables.ID(files, e.guest.pid)
+// It notes in read which files it has read: the image must be of the same ones.
+func (e *export) nameOf(files []string, read map[string]fs.FileInfo) (string, error) {
+	id, err := tables.IDAndFiles(files, e.guest.pid, read)
 	return id, inputError(err)
 }
 
@@ -627,11 +646,15 @@ func (e *export) writeTable(path string) error {
 	if err != nil {
 		return inputError(err)
 	}
-	id, err := e.nameOf(files)
+	read := make(map[string]fs.FileInfo)
+	id, err := e.nameOf(files, read)
 	if err != nil {
 		return err
 	}
 	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
+		if err := r.CheckSame(read); err != nil {
+			return inputError(err)
+		}
 		if err := tables.Write(e.out, r, id, e.table.value, tables.Options{Tables: t}); err != nil {
 			return outputError(err)
 		}

@@ -587,3 +587,46 @@ func TestExportFails(t *testing.T) {
 		t.Errorf("exit code %d when it can be added, or other tables than without an error", code)
 	}
 }
+
+// TestExportReplaced: a recording that is replaced by another one, after its name in the tables was
+// derived from its content and before it is loaded, is not exported under that name.
+func TestExportReplaced(t *testing.T) {
+	data, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for name, from := range map[string]string{"rec.data": "small", "other.data": "smalldup"} {
+		b, err := os.ReadFile(filepath.Join(data, from, "rec.data", "data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The windows are read between the two. So this waits in the middle.
+	if err := exec.Command("mkfifo", "windows").Run(); err != nil {
+		t.Skipf("skipped: no FIFO: %v", err)
+	}
+	replaced := make(chan error)
+	go func() {
+		f, err := os.OpenFile("windows", os.O_WRONLY, 0) // waits for the reader
+		if err == nil {
+			err = os.Rename("other.data", "rec.data")
+			f.Close()
+		}
+		replaced <- err
+	}()
+	var stderr bytes.Buffer
+	code := run([]string{"export", "-o", "tables", "-j", "1", "--windows", "windows", "rec.data"}, nil, io.Discard, &stderr)
+	if err := <-replaced; err != nil {
+		t.Fatal(err)
+	}
+	if code != exitInput || stderr.String() != "textreplay: rec.data changed while it was read\n" {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if _, err := os.Stat("tables"); err == nil {
+		t.Error("tables were written")
+	}
+}

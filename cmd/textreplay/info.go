@@ -288,6 +288,7 @@ func (d *digest) writeRecording(o *sections) {
 	o.section("Recording")
 	o.field("producer", "%s", orNotRecorded(d.Producer))
 	o.field("kernel", "%s", strings.TrimSpace(orNotRecorded(d.Kernel)+" "+d.Arch))
+	o.field("  build id:", "%s", orNotRecorded(d.BuildID))
 	if d.CPUsAvailable > 0 {
 		o.field("CPUs", "%d, of which %d online", d.CPUsAvailable, d.CPUsOnline)
 	} else {

@@ -12,6 +12,7 @@ type jsonInfo struct {
 	Trusted   jsonTrust               `json:"trusted"`
 	Producer  string                  `json:"producer"`
 	Kernel    string                  `json:"kernel"`
+	BuildID   *string                 `json:"build_id"` // of the kernel, in hex; null if it is not recorded
 	Arch      string                  `json:"arch"`
 	Clock     jsonClock               `json:"clock"`
 	Coverage  map[string]jsonCoverage `json:"coverage"`
@@ -135,6 +136,7 @@ func (d *digest) json() jsonInfo {
 		Trusted:     jsonTrust{Because: list(d.Trusted.Because)},
 		Producer:    d.Producer,
 		Kernel:      d.Kernel,
+		BuildID:     nonEmpty(d.BuildID),
 		Arch:        d.Arch,
 		Guests:      guestsJSON(d.Guests),
 		Clock:       jsonClock{d.Clock.Name, d.tsc() == nil, d.wall() == nil},

@@ -23,9 +23,6 @@ func Discard(data []byte) {
 	}
 }
 
-// hugePage is the size of a huge page: 2 MiB on most machines. A wrong one does no harm.
-const hugePage = 2 << 20
-
 // Huge says that memory which Go allocated, and which is going to be filled from its begin on, is
 // better had in huge pages. It does nothing to memory that is smaller.
 func Huge(data []byte) {

@@ -26,6 +26,12 @@ type Classifier struct {
 	sctLo, sctHi uint64
 	listed       bool              // kallsyms lists out-of-line code
 	places       map[uint64]*place // what was at an address when it was last asked for
+	free         []place           // for find: allocated at once
+	// Some of places, by a hash of their addresses: those that were asked for last.
+	latest [1 << latestBits]struct {
+		addr  uint64
+		place *place
+	}
 }
 
 // NewClassifier returns a classifier for r's changes. tables may be nil; see
@@ -176,8 +182,12 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 	}
 	switch {
 	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
-		if t := was.target | is.target; c.at(t, p.Time).kind == image {
+		to := c.at(was.target|is.target, p.Time)
+		switch {
+		case to.kind == image:
 			return BPFTrampoline, 0 // bpf_dispatcher_update before 6.1
+		case c.isEntry(p.Addr, at) && (to.kind == unnamed || to.kind == text && to.module != "" && to.module != at.module):
+			return c.callOrDirect(p, at, was, is) // a static key's jump stays in its function
 		}
 		return StaticKey, 0
 	case was.kind == nop && is.kind == nop:
@@ -195,20 +205,21 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 	return Other, NoForm
 }
 
-// callOrDirect returns the mechanism of a call that is set, changed or removed and does
-// not lead to ftrace's own code. It is a static call, unless a function's entry calls a
-// module: that may also be ftrace's direct call of the module's trampoline.
+// callOrDirect returns the mechanism of a call or jump that is set, changed or removed and
+// does not lead to ftrace's own code. It is a static call, unless a function's entry leads
+// to a module: that may also be ftrace's direct call of the module's trampoline, or the
+// jump to it (FTRACE_OPS_FL_JMP, Linux 6.19).
 func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, Fault) {
 	doubtful := false
 	for _, e := range []effect{was, is} {
-		if e.kind != call {
+		if e.kind != call && e.kind != jump {
 			continue
 		}
 		switch to := c.at(e.target, p.Time); {
 		case to.kind == staticCallText:
 			return StaticCall, 0
 		case to.kind == text && to.module == "":
-		case at.kind == unnamed || c.isEntry(p.Addr, at):
+		case at.kind == unnamed && e.kind == call, c.isEntry(p.Addr, at):
 			doubtful = true
 		}
 	}
@@ -220,7 +231,7 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 	case was.kind == call && c.isStub(was.target), is.kind == call && c.isStub(is.target):
 		return StaticCall, 0
 	}
-	if at.kind == text && at.module == "" && is.kind == call {
+	if at.kind == text && at.module == "" && (is.kind == call || is.kind == jump) {
 		if !c.listed && !c.inModule(is.target, p.Time) {
 			return Other, Ambiguous // a trampoline of ftrace that was there before
 		}
@@ -389,18 +400,19 @@ func decodeS390(addr uint64, code []byte) effect {
 	return effect{}
 }
 
-// Valid returns an interval around the time of a change, which must be a poke. In it, a
-// change of the same bytes at the same address is by the same mechanism: nothing that the
-// mechanism was derived from comes or goes meanwhile.
-func (c *Classifier) Valid(change *replay.Change) timeline.Interval {
+// Lasting returns what Of returns for a change, which must be a poke, and an interval around its
+// time. In it, a change of the same bytes at the same address is by the same mechanism: nothing
+// that the mechanism was derived from comes or goes meanwhile.
+func (c *Classifier) Lasting(change *replay.Change) (Mechanism, timeline.Interval) {
 	p := change.Poke
+	m, _ := c.poke(p, change.Kind)
 	at := c.at(p.Addr, p.Time)
-	valid := timeline.Interval{From: at.from, To: at.to}
-	for _, e := range []effect{c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)} {
+	same := timeline.Interval{From: at.from, To: at.to}
+	for _, e := range [...]effect{c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)} {
 		if e.leads() {
 			at := c.at(e.target, p.Time)
-			valid.From, valid.To = max(valid.From, at.from), min(valid.To, at.to)
+			same.From, same.To = max(same.From, at.from), min(same.To, at.to)
 		}
 	}
-	return valid
+	return m, same
 }

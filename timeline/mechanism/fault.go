@@ -64,7 +64,7 @@ var faults = [numFaults]struct{ code, text string }{
 	NotEntry:       {"not-entry", "a tracer's call that is not at the entry of a function"},
 	WrongTarget:    {"wrong-target", "the instruction leads to where its mechanism never leads"},
 	NoSuchCall:     {"no-such-call", "no static call has this function at that time"},
-	UnknownCallee:  {"unknown-callee", "a function's entry calls a module, and nothing shows that ftrace made it so"},
+	UnknownCallee:  {"unknown-callee", "a function's entry leads to a module, and nothing shows that ftrace made it so"},
 	Unrecorded:     {"unrecorded", "text changed without a record"},
 	NotAsLinked:    {"not-as-linked", "text at the start differs from the kernel's file, and no mechanism explains it"},
 	Contradiction:  {"contradiction", "records contradict one another"},

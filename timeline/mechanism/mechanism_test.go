@@ -188,6 +188,13 @@ func TestPokes(t *testing.T) {
 		{"small", "a slot", "0xffffffffc02936c8", timeline.PokeCreated, "", "e91cf73211", OptimisedKprobe, 0},
 		{"small", "a function's entry that calls a module", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e8 0xffffffffc0800000", Other, UnknownCallee},
 		{"small", "and no longer calls it", "do_sys_openat2", timeline.PokeBatch, "e8 0xffffffffc0800000", "0f1f440000", Other, Ambiguous},
+		{"small", "a function's entry that jumps to a module", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e9 0xffffffffc0800000", Other, UnknownCallee},
+		{"small", "that jumps elsewhere in it", "do_sys_openat2", timeline.PokeBatch, "e9 0xffffffffc0800000", "e9 0xffffffffc0800100", Other, UnknownCallee},
+		{"small", "that calls it instead", "do_sys_openat2", timeline.PokeBatch, "e9 0xffffffffc0800000", "e8 0xffffffffc0800100", Other, UnknownCallee},
+		{"small", "and no longer jumps to it", "do_sys_openat2", timeline.PokeBatch, "e9 0xffffffffc0800000", "0f1f440000", Other, Ambiguous},
+		{"small", "a jump label at the entry", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e900010000", StaticKey, 0},
+		{"small", "a jump label that leads away", "do_sys_openat2+0x41", timeline.PokeBatch, "0f1f440000", "e9 0xffffffffc0800000", StaticKey, 0},
+		{"small", "a tail call of a module", "do_sys_openat2+0x41", timeline.PokeBatch, "e900010000", "e9 0xffffffffc0800000", StaticCall, 0},
 		{"small", "a BPF program changed", "0xffffffffc0083680", timeline.PokeBatch, "0f1f440000", "e8 do_sys_openat2", Other, ProgramChanged},
 		{"rich", "a traced function", "do_sys_openat2", timeline.PokeBatch, "0f1f440000", "e8 ftrace_caller", Ftrace, 0},
 		{"arm64", "a jump label", "vfs_read+0x40", timeline.PokeBatch, "1f2003d5", "04000014", StaticKey, 0},
@@ -213,6 +220,24 @@ func TestPokes(t *testing.T) {
 		p.Old, p.New = c.code(t, p.Addr, tt.old, time), c.code(t, p.Addr, tt.new, time)
 		if m, why := c.poke(p, tt.kind); m != tt.want || why != tt.why {
 			t.Errorf("%s: %s: %v %d, want %v %d", tt.recording, tt.what, m, why, tt.want, tt.why)
+		}
+	}
+}
+
+// TestDirectJump: a jump of a function's entry into a module is ftrace's, if ftrace has the
+// place in its table.
+func TestDirectJump(t *testing.T) {
+	r := load(t, filepath.Join(corpus.Root(), "testdata", "small"))
+	const time = 19e9
+	addr := NewClassifier(r, nil).parse(t, "do_sys_openat2", time)
+	c := NewClassifier(r, &Tables{JumpLabels: map[uint64]uint64{}, Functions: map[uint64]bool{addr: true}})
+	p := &perfdata.TextPoke{Addr: addr}
+	p.Time = time
+	for _, codes := range [][2]string{{"0f1f440000", "e9 0xffffffffc0800000"}, {"e9 0xffffffffc0800000", "e9 0xffffffffc0800100"},
+		{"e9 0xffffffffc0800100", "e8 0xffffffffc0800000"}, {"e9 0xffffffffc0800000", "0f1f440000"}} {
+		p.Old, p.New = c.code(t, addr, codes[0], time), c.code(t, addr, codes[1], time)
+		if m, why := c.poke(p, timeline.PokeBatch); m != Ftrace || why != 0 {
+			t.Errorf("%s to %s: %v %d, want ftrace", codes[0], codes[1], m, why)
 		}
 	}
 }
@@ -246,4 +271,47 @@ func (c *Classifier) code(t *testing.T, addr uint64, s string, time uint64) []by
 		b = append(b, byte(rel), byte(rel>>8), byte(rel>>16), byte(rel>>24))
 	}
 	return b
+}
+
+// TestLasting: the mechanism that Lasting returns is that of Of, also for other changes of the same
+// bytes at the same address in the interval that it returns.
+func TestLasting(t *testing.T) {
+	type edit struct {
+		addr     uint64
+		old, new string
+	}
+	type answer struct {
+		is    Mechanism
+		lasts timeline.Interval
+	}
+	again := 0
+	for _, name := range []string{"small", "rich", "storm", "arm64"} {
+		r := load(t, filepath.Join(corpus.Root(), "testdata", name))
+		c, once := NewClassifier(r, nil), NewClassifier(r, nil)
+		known := make(map[edit]answer)
+		for change := range r.Changes() {
+			p := change.Poke
+			if p == nil {
+				continue
+			}
+			clear(once.places) // so that it derives each answer anew
+			clear(once.latest[:])
+			want := once.Of(change)
+			got, lasts := c.Lasting(change)
+			if got != want || p.Time < lasts.From || p.Time >= lasts.To {
+				t.Errorf("%s: poke of %#x at %d: %v for %v, want %v", name, p.Addr, p.Time, got, lasts, want)
+			}
+			e := edit{p.Addr, string(p.Old), string(p.New)}
+			if was, ok := known[e]; ok && was.lasts.From <= p.Time && p.Time < was.lasts.To {
+				again++
+				if was.is != want {
+					t.Errorf("%s: poke of %#x at %d: %v, but was %v for %v", name, p.Addr, p.Time, want, was.is, was.lasts)
+				}
+			}
+			known[e] = answer{got, lasts}
+		}
+	}
+	if again == 0 {
+		t.Error("no change is one that was made before")
+	}
 }

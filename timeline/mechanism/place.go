@@ -35,7 +35,7 @@ type place struct {
 	module string // of a module's function
 	name   string
 	lo, hi uint64 // of the function or of the dynamic code; hi may be lo, if the size is not known
-	from   uint64 // it is there in [from, to)
+	from   uint64 // it is what is there in [from, to)
 	to     uint64
 }
 
@@ -44,50 +44,61 @@ func (p *place) has(addr uint64) bool { return p.lo <= addr && addr < p.hi }
 
 // at returns what is at addr at time t.
 func (c *Classifier) at(addr, t uint64) *place {
-	p := c.places[addr]
-	if p != nil && p.from <= t && t < p.to {
+	latest := &c.latest[addr*0x9e3779b97f4a7c15>>(64-latestBits)]
+	if p := latest.place; p != nil && latest.addr == addr && p.from <= t && t < p.to {
 		return p
 	}
-	p = c.find(addr, t)
-	if len(c.places) >= maxPlaces {
-		clear(c.places)
+	p := c.places[addr]
+	if p == nil || t < p.from || p.to <= t {
+		p = c.find(addr, t)
+		if len(c.places) >= maxPlaces {
+			clear(c.places)
+		}
+		c.places[addr] = p
 	}
-	c.places[addr] = p
+	latest.addr, latest.place = addr, p
 	return p
 }
 
 // maxPlaces bounds the memory of a Classifier. A kernel has some 100,000 sites.
 const maxPlaces = 1 << 20
 
+// latestBits is the binary logarithm of how many places are found without a search.
+const latestBits = 4
+
 func (c *Classifier) find(addr, t uint64) *place {
+	if len(c.free) == 0 {
+		c.free = make([]place, 64)
+	}
+	p := &c.free[0]
+	c.free = c.free[1:]
 	v := c.r.Image.At(t)
+	*p = c.findAt(v, addr, t)
+	same := v.SameNames(addr)
+	p.from, p.to = same.From, same.To
+	return p
+}
+
+// findAt is find without the time for which the place is valid.
+func (c *Classifier) findAt(v timeline.View, addr, t uint64) place {
 	if addr < c.lo || addr >= c.hi {
 		// A place that was unregistered a moment ago can still be changed.
 		if alive, last := v.LifetimeAt(addr); alive != nil {
 			return dynamicPlace(alive)
 		} else if last != nil && !c.inModule(addr, t) {
-			p := dynamicPlace(last)
-			p.from, p.to = t, t+1
-			return p
+			return dynamicPlace(last)
 		}
 	}
 	s, ok := v.Symbol(addr)
 	if !ok {
-		p := &place{kind: unnamed, from: t, to: t + 1}
-		if c.lo <= addr && addr < c.hi {
-			p.from, p.to = 0, timeline.MaxTime
-		}
-		return p
+		return place{kind: unnamed}
 	}
-	p := &place{kind: text, module: s.Module, name: s.Name, lo: s.Addr, hi: s.Addr + s.Size, from: s.From, to: s.To}
+	p := place{kind: text, module: s.Module, name: s.Name, lo: s.Addr, hi: s.Addr + s.Size}
 	switch {
 	case strings.HasPrefix(s.Name, "__SCT__"), c.sctLo <= addr && addr < c.sctHi:
 		p.kind = staticCallText
 	case s.Module == "" && isFtraceText(s.Name):
 		p.kind = ftraceText
-	}
-	if s.Module != "" || s.To <= t {
-		p.from, p.to = t, t+1 // other dynamic code may be there at another time
 	}
 	return p
 }
@@ -102,10 +113,8 @@ func (c *Classifier) inModule(addr, t uint64) bool {
 	return false
 }
 
-func dynamicPlace(l *timeline.Lifetime) *place {
-	p := &place{name: l.Name, lo: l.Lo, hi: l.Hi, from: l.From, to: l.To}
-	p.kind = kindOfDynamic(l.Name, l.Kind == timeline.OutOfLine)
-	return p
+func dynamicPlace(l *timeline.Lifetime) place {
+	return place{kind: kindOfDynamic(l.Name, l.Kind == timeline.OutOfLine), name: l.Name, lo: l.Lo, hi: l.Hi}
 }
 
 // kindOfDynamic returns the kind of code that a PERF_RECORD_KSYMBOL names.

@@ -495,7 +495,8 @@ func (s *starter) explains(x *site) bool {
 		why, _ := s.auditor.staticCall(&perfdata.TextPoke{Addr: x.addr, New: got}, at, is)
 		return why == 0
 	case CauseFtrace:
-		return is.kind == nop || is.kind == call && s.tracer(is.target)
+		return is.kind == nop || is.kind == call && s.tracer(is.target) ||
+			is.kind == jump && s.Classifier.at(is.target, s.t).kind == trampoline // FTRACE_OPS_FL_JMP
 	}
 	return false
 }

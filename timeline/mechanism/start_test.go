@@ -22,6 +22,7 @@ import (
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -81,6 +82,9 @@ var startCases = []startCase{
 	{"static call of what no static call has", "e8 {__SCT__op}", "e8 {other_op}", ".static_call_sites", "", 0},
 	{"ftrace", "e8 {__fentry__}", "0f 1f 44 00 00", "__mcount_loc", "", CauseFtrace},
 	{"traced", "e8 {__fentry__}", "e8 {ftrace_caller}", "__mcount_loc", "", CauseFtrace},
+	{"traced by a BPF program", "e8 {__fentry__}", "e8 {bpf_trampoline_7}", "__mcount_loc", "", CauseFtrace},
+	{"by one with a jump", "e8 {__fentry__}", "e9 {bpf_trampoline_7}", "__mcount_loc", "", CauseFtrace},
+	{"a jump that no tracer makes", "e8 {__fentry__}", "e9 {ftrace_caller}", "__mcount_loc", "", 0},
 	{"hooked", "e8 {__fentry__}", "e9 {native_op}", "__mcount_loc", "", 0},
 	{"moved address", "48 c7 c0 {@native_op}", "48 c7 c0 {@native_op}", "", "", 0},
 	{"a trap", "55", "cc", "", "", 0},
@@ -113,6 +117,8 @@ func startKernel(t *testing.T, lists bool) (*replay.Replay, []byte) {
 			copy(b[i*64:], "\x55\x48\x89\xe5\x5d\xc3")
 		}
 	}
+	const trampolineAt = 0x1000000 // from the start of text
+	offsets["bpf_trampoline_7"] = trampolineAt
 	copy(memory[offsets["counted"]-16:], "\x65\x48\xc1\x3d\x00\x00\x00\x00\x05") // sarq $5, %gs:...
 	stub := offsets["__SCT__op"]
 	file[stub], memory[stub] = 0xe9, 0xe9
@@ -223,6 +229,7 @@ func startKernel(t *testing.T, lists bool) (*replay.Replay, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rec.KSymbol(&perfdata.KSymbol{Addr: lo + trampolineAt, Len: 4096, Kind: perfdata.KSymbolBPF, Name: []byte("bpf_trampoline_7"), SampleID: rec.ID(0, 0, 0)})
 	if err := rec.End(genperf.Copied + 1e9); err != nil {
 		t.Fatal(err)
 	}

@@ -54,12 +54,13 @@ type ringBuffer struct {
 type taskOrder struct {
 	newest, latest uint64   // the greatest time, and the time of the last record
 	times          []uint64 // of the newest records
+	dropped        int      // how many times were before these
 	repeated       int      // index into times of the next record in a repetition
 	steps          []step   // where the clock was set back
 	// waiting has the newest times that are not in times yet: they are still in the file. They
 	// are needed only if times go back, so mostly they are never read.
 	waiting   []timesInFile
-	waitingOf int // how many times
+	waitingOf int // how many times, those of older runs included that are not in waiting any more
 	// index has the first place in times of each time, for the first indexed of them. It is made
 	// after mostSearches, since a clock that was set back needs one for each record until it shows
 	// the newest time again.
@@ -94,8 +95,11 @@ func (x *timesInFile) each(skipped int, add func(t uint64)) {
 }
 
 // A step is where a ring buffer's times go back: before is the greatest time so far,
-// after is the next time.
-type step struct{ before, after uint64 }
+// after is the next time, that of the record with this number.
+type step struct {
+	before, after uint64
+	record        int
+}
 
 // keptTimes is the number of records that perf may write twice at once. perf repeats the
 // records that came while it wrote out the content of a ring buffer.
@@ -134,8 +138,10 @@ func (o *taskOrder) see(t uint64) {
 		return
 	}
 	if t < o.latest {
-		o.steps = append(slices.Clip(o.steps), step{o.newest, t}) // forked scans may share the array
+		// Forked scans may share the array.
+		o.steps = append(slices.Clip(o.steps), step{o.newest, t, o.dropped + len(o.times)})
 	}
+	o.repeated = 0
 	o.add(t)
 }
 
@@ -147,9 +153,23 @@ func (o *taskOrder) wait(x timesInFile, last uint64) {
 	o.waiting = append(o.waiting, x)
 	o.waitingOf += x.n
 	o.newest, o.latest, o.repeated = last, last, 0
-	if len(o.waiting) == mostWaiting {
+	if len(o.waiting) == mostWaiting && !o.drop() {
 		o.settle()
 	}
+}
+
+// drop drops the oldest runs of waiting, which settle would not look at. It returns false if these are
+// few.
+func (o *taskOrder) drop() bool {
+	n, first := 0, len(o.waiting)
+	for ; first > 0 && n <= 2*keptTimes; first-- {
+		n += o.waiting[first-1].n
+	}
+	if first < mostWaiting/8 {
+		return false
+	}
+	o.waiting = o.waiting[:copy(o.waiting, o.waiting[first:])]
+	return true
 }
 
 // settle adds the waiting times.
@@ -161,6 +181,7 @@ func (o *taskOrder) settle() {
 		// Only the newest ones are kept: as many as if they had been added one by one.
 		total := len(o.times) + n
 		kept := keptTimes + 1 + (total-2*keptTimes-1)%keptTimes
+		o.dropped += total - kept
 		o.times = o.times[:0]
 		o.forget()
 		for first = len(waiting); kept > 0; {
@@ -182,6 +203,7 @@ func (o *taskOrder) settle() {
 func (o *taskOrder) add(t uint64) {
 	if len(o.times) == 2*keptTimes {
 		o.times = slices.Delete(o.times, 0, keptTimes)
+		o.dropped += keptTimes
 		o.forget()
 	}
 	o.times = append(o.times, t)
@@ -215,10 +237,28 @@ func (o *taskOrder) repeats(t uint64) int {
 func (o *taskOrder) forget() { o.index, o.indexed, o.searched = nil, 0, 0 }
 
 // notBefore returns a lower bound for when the last record, of time t, was made: the time
-// of an earlier record if that is greater than t, else 0.
+// of an earlier record if that is greater than t, else 0. A record that perf wrote twice was
+// made when the first of the two was.
 func (o *taskOrder) notBefore(t uint64) uint64 {
-	if t == o.latest && t < o.newest {
+	switch {
+	case o.repeated > 0:
+		return o.newestAt(o.repeated-1, t)
+	case t == o.latest && t < o.newest:
 		return o.newest
+	}
+	return 0
+}
+
+// newestAt returns the greatest time of a record before the i-th of o.times, of time t, if that is
+// greater than t, else 0.
+func (o *taskOrder) newestAt(i int, t uint64) uint64 {
+	for _, s := range slices.Backward(o.steps) {
+		if s.record <= o.dropped+i {
+			if t < s.before {
+				return s.before
+			}
+			break
+		}
 	}
 	return 0
 }

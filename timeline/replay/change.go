@@ -73,6 +73,7 @@ type trail struct {
 	entries []trailEntry
 	runs    []uint64 // the last times of entries that are runs of pokes
 	order   []uint32 // the indices of entries by time
+	loaded  int      // bytes of records that were read since the recording was unloaded
 	writes  []*probeWrite
 	batches []Batch
 }
@@ -202,6 +203,15 @@ func (t *trail) collect() {
 	}
 	if t.sort(); len(t.runs) > 0 && t.untangle() {
 		t.sort()
+	}
+}
+
+// read notes that the record of an entry is read, or its run. Entries are anywhere in the file, so the
+// memory of all of it is released from time to time.
+func (t *trail) read(e *trailEntry) {
+	if t.loaded += len(e.raw); t.loaded > unloadAbove {
+		t.r.Recording.Unload()
+		t.loaded = 0
 	}
 }
 
@@ -383,8 +393,12 @@ func (t *trail) visit(yield func(*Change) bool) {
 		}
 		return lastComm
 	}
+	if rec.Size() > unloadAbove {
+		defer rec.Unload()
+	}
 	for _, i := range t.order {
 		e := &t.entries[i]
+		t.read(e)
 		if e.typ == runOfPokes {
 			if !t.visitRun(e, commOf, yield) {
 				return

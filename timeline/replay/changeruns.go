@@ -133,6 +133,9 @@ func (t *trail) untangle() bool {
 	t.entries = make([]trailEntry, 0, n+n/64)
 	for i := range entries {
 		at, tangled := cuts[uint32(i)]
+		if tangled {
+			t.read(&entries[i])
+		}
 		switch run := (pokeRecords{t.r.Recording, entries[i].raw}); {
 		case !tangled:
 			t.entries = append(t.entries, entries[i])

@@ -161,12 +161,15 @@ func TestTimesInFile(t *testing.T) {
 	raw := slices.Clone(sc.Record().Raw)
 	at := bytes.LastIndex(raw, binary.LittleEndian.AppendUint64(nil, p.Time)) // where the time is
 	rnd := rand.New(rand.NewPCG(5, 6))
-	for round := range 12 {
+	for round := range 13 {
 		var fast, slow taskOrder
 		now := uint64(1000)
-		most := []int{10, 1_000, 30_000, 100_000}[round%4]
-		for range 40 {
-			if rnd.IntN(4) == 0 { // a record by itself, which may go back
+		most, runs, alone := []int{10, 1_000, 30_000, 100_000}[round%4], 40, 4
+		if round == 12 { // more runs than may wait
+			most, runs, alone = 40, 3*mostWaiting, 20_000
+		}
+		for range runs {
+			if rnd.IntN(alone) == 0 { // a record by itself, which may go back
 				at := now + uint64(rnd.IntN(3))
 				if rnd.IntN(3) == 0 {
 					at = now - uint64(rnd.IntN(900))

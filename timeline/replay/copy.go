@@ -64,8 +64,8 @@ func (r *Replay) openCopies(copies []Copy) error {
 }
 
 // addCopies adds the open copies to the builder. delimited is false if neither kallsyms nor
-// the first copy shows where text ends. Then a copy that continues after perf's map holds
-// more than text, and its bytes are not confirmed.
+// the first copy shows where text ends. Then a copy that continues after perf's map, or one that
+// may have some of the data in that map, may hold more than text, and its bytes are not confirmed.
 func (s *scan) addCopies(r *Replay, delimited bool) error {
 	var lists []moduleList
 	for i := range r.copies {
@@ -90,7 +90,7 @@ func (s *scan) addCopies(r *Replay, delimited bool) error {
 			rep.Segments = append(rep.Segments, timeline.Range{Lo: seg.Addr, Hi: seg.Addr + uint64(len(seg.Data))})
 			rep.Bytes += uint64(len(seg.Data))
 		}
-		if _, beyond := s.copiedText(snap.Core.Segments); beyond && !delimited {
+		if _, beyond := s.copiedText(snap.Core.Segments); !delimited && (beyond || s.mapHasData()) {
 			text.From, text.To = 0, timeline.MaxTime
 			s.warn(errNoTextEnd)
 		}

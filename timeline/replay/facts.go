@@ -170,6 +170,20 @@ func (s *scan) mappedTextEnd(snap *kcore.Snapshot) (end uint64, delimited, shown
 	return min(s.textHi, copied), true, true
 }
 
+// mapHasData reports whether perf's map of the kernel may end at _edata, as it does since perf 6.12
+// (tools/perf/util/machine.c). A recorder of ours ends it at _etext.
+func (s *scan) mapHasData() bool {
+	if s.journal != nil {
+		return false
+	}
+	var major, minor int
+	v, err := s.rec.Version()
+	if err == nil {
+		_, err = fmt.Sscanf(v, "%d.%d", &major, &minor)
+	}
+	return err != nil || major > 6 || major == 6 && minor >= 12
+}
+
 // copiedText returns where a copy of the kernel that perf mapped ends, 0 if there is none in
 // segments. beyond is set if the copy continues after the map.
 func (s *scan) copiedText(segments []kcore.Segment) (end uint64, beyond bool) {

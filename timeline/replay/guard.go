@@ -3,7 +3,11 @@
 
 package replay
 
-import "github.com/textreplay/textreplay/internal/mapfile"
+import (
+	"io/fs"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
+)
 
 // A ChangedError is returned if a file changed while it was in use. Answers may
 // then be wrong.
@@ -42,6 +46,17 @@ func (r *Replay) Check() error {
 	for _, c := range r.copies {
 		if err := c.Check(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// CheckSame returns a *[ChangedError] if the image uses another file, or other content of it, than
+// was read elsewhere: files has what Stat said of each file of the recording that was read, by name.
+func (r *Replay) CheckSame(files map[string]fs.FileInfo) error {
+	for _, f := range r.stampedFiles() {
+		if info := files[f.path]; info != nil && f.info != nil && f.same(info, nil) != nil {
+			return &ChangedError{Path: f.path}
 		}
 	}
 	return nil

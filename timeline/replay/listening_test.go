@@ -565,6 +565,10 @@ func TestModulesAtStart(t *testing.T) {
 		{name: "listening: a module whose unload is recorded was loaded until then",
 			then: func(w *tape) { w.module(30, 450, "m") },
 			want: textLines("0..100 unconfirmed outside-recording 5555", "100..200 unconfirmed module-may-have-gone 5555") + freed("200")},
+		{name: "listening: a new process may have unloaded the module and loaded it again",
+			start: func(w *tape) { w.fork(11, 120, 8, 5) },
+			then:  func(w *tape) { w.module(30, 450, "m") },
+			want:  textLines("0..450 unconfirmed module-may-have-gone 5555", "450.. retired unregistered 5555")},
 		{name: "listening: with a delay, a module may have been loaded again",
 			set: func(w *tape) { w.cmdline = perf + " -D 100 -- true" },
 			then: func(w *tape) {

@@ -74,9 +74,10 @@ func (s *scan) unloadedBy(from, to uint64) (t uint64) {
 
 // stayed reports whether a module that perf copied was still loaded when perf enabled
 // the events of modules, and from then until freed, its first recorded unload. Between the
-// copy and the enabling, it may have been unloaded and loaded again.
+// copy and the enabling, it may have been unloaded and loaded again, if a program was started.
+// Then its text is not the one that was copied: what had been patched in it is not.
 func (s *scan) stayed(name string, freed uint64) bool {
-	if !s.options.AtStart() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
+	if !s.noneStarted() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
 		return false
 	}
 	for _, l := range s.report.Coverage.Modules.Limits {

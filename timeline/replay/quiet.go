@@ -91,13 +91,19 @@ func (st *start) program(t uint64) {
 	}
 }
 
-// quiet reports whether no program was started from perf's copy until perf had enabled its
-// events. That is only known if such a start would have been recorded: by events for all
-// tasks, on every CPU, that were not opened disabled.
+// quiet reports whether the modules that perf copied were still there when it had enabled its
+// events: no program was started in between. The FORK of perf's thread shows that.
 func (s *scan) quiet() bool {
 	st := &s.start
+	return st.thread != 0 && st.thread <= s.execed() && s.noneStarted()
+}
+
+// noneStarted reports whether no program was started from perf's copy until perf had enabled its
+// events. That is only known if such a start would have been recorded: by events for all
+// tasks, on every CPU, that were not opened disabled.
+func (s *scan) noneStarted() bool {
 	execed := s.execed()
-	if !s.options.AtStart() || execed == timeline.MaxTime || st.thread == 0 || st.thread > execed || st.stranger != 0 && st.stranger < execed {
+	if !s.options.AtStart() || execed == timeline.MaxTime || s.start.stranger != 0 && s.start.stranger < execed {
 		return false
 	}
 	cpus := make(map[int64]bool)

@@ -823,6 +823,36 @@ func TestRecorded(t *testing.T) {
 			"1220..1731 in_flight clock-uncertainty 9090", // eb02 was between
 			"1731..2770 known 9090",
 			"2770.. unconfirmed beyond-horizon 9090")},
+		{"clocks: a change that perf writes twice keeps its order both times", func(w *tape) {
+			w.ticks(100, 1400)
+			w.poke(10, 1450, 0x1100, "9090", "eb02")
+			w.tick(10, 1500)
+			for range 2 {
+				w.tick(10, 1470) // the clock was set back
+				w.poke(10, 1475, 0x1100, "eb02", "9090")
+				w.tick(10, 1478)
+			}
+			w.ticks(1600, 3000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..1220 known 9090",
+			"1220..1731 in_flight clock-uncertainty 9090", // as if it was written once
+			"1731..2770 known 9090",
+			"2770.. unconfirmed beyond-horizon 9090")},
+		{"clocks: a change that perf writes twice was made before the clock was set back", func(w *tape) {
+			w.ticks(100, 1400)
+			w.poke(10, 1450, 0x1100, "9090", "eb02")
+			w.poke(10, 1460, 0x1100, "eb02", "9090")
+			w.tick(10, 1500)
+			w.tick(10, 1470) // the clock was set back
+			w.ticks(1600, 3000)
+			w.poke(10, 1450, 0x1100, "9090", "eb02") // perf was killed while it wrote them again
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..1220 known 9090",
+			"1220..1691 in_flight clock-uncertainty 9090",
+			"1691..2770 known 9090",
+			"2770.. unconfirmed beyond-horizon 9090")},
 		{"clocks: if the clock was set back, the last time bounds the horizon, not the newest", func(w *tape) {
 			w.ticks(100, 1400)
 			flip(w)

@@ -153,23 +153,28 @@ func TestMappedText(t *testing.T) {
 }
 
 // TestMappedTextOfCopies: without kallsyms, a further snapshot that continues after perf's map
-// of the kernel holds more than text. It proves nothing, unless the recording's own copy shows
-// where text ends.
+// of the kernel holds more than text, and one within it may, if that map may have data. It proves
+// nothing, unless the recording's own copy shows where text ends.
 func TestMappedTextOfCopies(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		perf   string
 		own    uint64 // where the recording's own copy ends, 0 if it has none
 		copied uint64 // where the further snapshot ends
 		known  bool
 	}{
-		{"up to the end of the map", 0, tapeTextHi, true},
-		{"behind the map", 0, tapeTextHi + 0x1000, false},
-		{"behind the map, next to a copy of text", tapeTextHi, tapeTextHi + 0x1000, true},
-		{"behind the map, like the first copy", tapeTextHi + 0x1000, tapeTextHi + 0x1000, false},
+		{"up to the end of the map", "6.1.192", 0, tapeTextHi, true},
+		{"up to the end of a map that has data", "6.12.30", 0, tapeTextHi, false},
+		{"of a newer perf", "7.2.13", 0, tapeTextHi, false},
+		{"of an unknown perf", "", 0, tapeTextHi, false},
+		{"within a map that has data, next to a copy of text", "7.2.13", tapeTextHi, tapeTextHi, true},
+		{"behind the map", "6.1.192", 0, tapeTextHi + 0x1000, false},
+		{"behind the map, next to a copy of text", "6.1.192", tapeTextHi, tapeTextHi + 0x1000, true},
+		{"behind the map, like the first copy", "6.1.192", tapeTextHi + 0x1000, tapeTextHi + 0x1000, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
-			w.copied = true
+			w.copied, w.perf = true, tt.perf
 			w.ticks(100, 400)
 			w.comm(10, 450, 0, 9, "tick")
 			w.ticks(500, 1000)

@@ -27,6 +27,7 @@ type tape struct {
 	arch      string
 	machine   elf.Machine // of the copy; 0: x86-64
 	release   string
+	perf      string // its version; "": the recording does not say
 	available uint32 // CPUs; 0: the recording does not say
 	online    uint32
 	pipe      bool   // a stream, which has no clean end
@@ -184,6 +185,9 @@ func (t *tape) features() {
 	}
 	t.must(t.w.WriteFeature(perfdata.FeatureArch, padded(nil, t.arch)))
 	t.must(t.w.WriteFeature(perfdata.FeatureOSRelease, padded(nil, t.release)))
+	if t.perf != "" {
+		t.must(t.w.WriteFeature(perfdata.FeatureVersion, padded(nil, t.perf)))
+	}
 	if t.tracing != "" {
 		t.must(t.w.WriteFeature(perfdata.FeatureTracingData, []byte(t.tracing)))
 	}

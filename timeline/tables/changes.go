@@ -6,6 +6,8 @@ package tables
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
+	"runtime"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/memory"
@@ -31,6 +33,15 @@ type form struct {
 	older     int32  // the form of the same site that was made before it; -1: none
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
+	// What windows need: see inPlacePoke.
+	isInPlace bool
+	flags     timeline.PokeFlags
+	len       uint16
+}
+
+// inPlacePoke returns what windows need of a poke of the form, which must be in place.
+func (f *form) inPlacePoke(time uint64, task uint32) timeline.InPlacePoke {
+	return timeline.InPlacePoke{Time: time, Addr: f.addr, TID: task, Len: f.len, Kind: f.kind, Flags: f.flags}
 }
 
 // A formKey is what the pokes of a form are recognized by. It is apart from the form because each
@@ -44,12 +55,6 @@ type formKey struct {
 
 // A place is an address and its name, by the numbers that pokes has interned.
 type place struct{ addr, symbol, symbolOffset, module uint32 }
-
-// An inPlaceForm is what the pokes of a form have in common for windows.
-type inPlaceForm struct {
-	timeline.InPlacePoke // without time and task
-	is                   bool
-}
 
 // isValid reports whether the mechanism is known to be this one at a time.
 func (f *formKey) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
@@ -67,23 +72,25 @@ type pokes struct {
 	times  []uint64
 	form   []uint32 // of each poke, in forms
 	writer []uint32 // of each poke, in writers
-	// How long before each poke its window begins, and how long after it the window ends, in ns: see
-	// findWindows. wideWindow stands for an entry of wide, by the index of the poke.
-	before, after []uint32
-	wide          map[uint32]window
-	forms         []form
-	keys          []formKey     // by form
-	inPlace       []inPlaceForm // by form
-	sites         []site        // in core text
-	places        []place
-	writers       []writer
-	bpf           []bpfEvent // by time
+	// The window of each poke: see findWindows. wideWindow stands for an entry of wide, by the index
+	// of the poke.
+	reach   []reach
+	wide    map[uint32]window
+	forms   []form
+	keys    []formKey // by form
+	sites   []site    // in core text
+	places  []place
+	writers []writer
+	bpf     []bpfEvent // by time
 
 	addrs, symbols, symbolOffsets, modules, contents interned
 }
 
 // A window is when a trap may be met, as the tables write it.
 type window struct{ from, to int64 }
+
+// A reach is how long before a poke its window begins, and how long after it the window ends, in ns.
+type reach struct{ before, after uint32 }
 
 const wideWindow = math.MaxUint32
 
@@ -131,6 +138,12 @@ type siteTable struct {
 	slots []int32 // in sites; -1: free
 }
 
+// reserve makes room for so many sites.
+func (t *siteTable) reserve(sites int) {
+	t.sites = make([]site, 0, sites)
+	t.slots = slices.Repeat([]int32{-1}, 2<<bits.Len(uint(sites)))
+}
+
 // find returns the index of the site at addr, which it adds if it is new: then the site has no
 // place yet.
 func (t *siteTable) find(addr uint64) (i int32, isNew bool) {
@@ -172,102 +185,136 @@ const manyForms = 1 << 17
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
 	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n), writer: memory.Make[uint32](n)}
-	by := mechanism.NewClassifier(r, tables)
-	lo, hi := r.Image.Text()
 	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
-	sites := siteTable{sites: make([]site, 0, min(n, manyForms/2))}
 	likely := min(n/8, manyForms/2) // sites
 	p.addrs.numbers = make([]int64, 0, likely)
+	p.places = make([]place, 0, likely)
 	p.symbols.reserve(likely)
-	p.contents.reserve(likely)
-	was := math.MaxInt // the last form
-	writers := make(map[writer]uint32)
-	last, lastNumber := writer{cpu: math.MinInt32}, uint32(0)
-	for c := range r.ChangesAlone() {
-		if c.BPF != nil {
-			p.bpf = append(p.bpf, bpfEvent{c.Time, c.BPF.Kind, c.BPF.ID, c.BPF.Tag})
-		}
-		if c.Poke == nil {
-			continue
-		}
-		w := writer{-1, -1, -1, c.Poke.TID, c.Comm}
-		if c.Poke.Has&perfdata.SampleCPU != 0 {
-			w.cpu = int32(c.Poke.CPU)
-		}
-		if c.Poke.Has&perfdata.SampleTID != 0 {
-			w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
-		}
-		if w != last {
-			n, ok := writers[w]
-			if !ok {
-				n = uint32(len(p.writers))
-				p.writers, writers[w] = append(p.writers, w), n
-			}
-			last, lastNumber = w, n
-		}
-		p.times, p.writer = append(p.times, c.Time), append(p.writer, lastNumber)
-		addr, old, new := c.Poke.Addr, c.Poke.Old, c.Poke.New
-		core := addr >= lo && addr < hi
-		share := core && len(old) <= maxShared && len(new) <= maxShared
-		var both words
-		if share {
-			both = wordsOf(old, new)
-			// Sites are often changed in the same order as the last time.
-			if was < len(p.keys) {
-				n := p.keys[was].next
-				if k := &p.keys[n]; k.addr == addr && k.words == both && k.isValid(c.Time) {
-					was = int(n)
-					p.form = append(p.form, n)
-					continue
-				}
-			}
-		}
-		at, newSite := int32(-1), false
-		if core {
-			at, newSite = sites.find(addr)
-		}
-		n, newest := int32(-1), int32(-1)
-		if share {
-			newest = sites.sites[at].form
-			for n = newest; n >= 0 && p.keys[n].words != both; {
-				n = p.forms[n].older
-			}
-		}
-		if n < 0 || !p.keys[n].isValid(c.Time) {
-			made := by.Of(c)
-			if n < 0 || p.forms[n].mechanism != made {
-				f := form{addr: addr, site: at, older: newest, mechanism: made, kind: c.Kind}
-				f.oldNumber, f.newNumber = p.contentOf(newest, old), p.contentOf(newest, new)
-				switch {
-				case at < 0:
-					f.place = p.placeAt(r, c.Time, addr, p.addrs.number(int64(addr)))
-				case newSite: // the only one of this address
-					sites.sites[at].place = p.placeAt(r, c.Time, addr, p.addrs.newNumber(int64(addr)))
-					fallthrough
-				default:
-					f.place = sites.sites[at].place
-				}
-				n = int32(len(p.forms))
-				p.forms, p.keys = append(p.forms, f), append(p.keys, formKey{addr: addr, words: both})
-				in, is := r.InPlace(c)
-				in.Addr, in.Kind = addr, c.Kind
-				p.inPlace = append(p.inPlace, inPlaceForm{in, is})
-				if share {
-					sites.sites[at].form = n
-				}
-			}
-			if share {
-				p.keys[n].valid = by.Valid(c)
-			}
-		}
-		if was < len(p.keys) {
-			p.keys[was].next = uint32(n)
-		}
-		was = int(n)
-		p.form = append(p.form, uint32(n))
+	p.contents.reserveShort(likely)
+	x := collector{pokes: p, r: r, by: mechanism.NewClassifier(r, tables), writers: make(map[writer]uint32), last: writer{cpu: math.MinInt32}}
+	x.lo, x.hi = r.Image.Text()
+	x.sites.reserve(min(n, manyForms/2))
+	r.ChangesAlone()(x.add)
+	p.sites, p.keys = x.sites.sites, nil
+	if n > manyPokes {
+		runtime.GC() // to read them takes more memory than all that comes
 	}
-	p.sites = sites.sites
 	return p
+}
+
+// manyPokes is how many pokes make it worth the time to collect what was needed to read them.
+const manyPokes = 4 << 20
+
+// A collector collects the pokes of a recording.
+type collector struct {
+	*pokes
+	r          *replay.Replay
+	by         *mechanism.Classifier
+	lo, hi     uint64 // core text
+	sites      siteTable
+	was        uint32 // the last form, if there are any
+	writers    map[writer]uint32
+	last       writer
+	lastNumber uint32
+}
+
+// add adds a change. It returns true.
+func (x *collector) add(c *replay.Change) bool {
+	if c.BPF != nil {
+		x.bpf = append(x.bpf, bpfEvent{c.Time, c.BPF.Kind, c.BPF.ID, c.BPF.Tag})
+	}
+	if c.Poke == nil {
+		return true
+	}
+	x.times, x.writer = append(x.times, c.Time), append(x.writer, x.writerOf(c))
+	core := c.Poke.Addr >= x.lo && c.Poke.Addr < x.hi
+	share := core && len(c.Poke.Old) <= maxShared && len(c.Poke.New) <= maxShared
+	var both words
+	if share {
+		both = wordsOf(c.Poke.Old, c.Poke.New)
+	}
+	n := uint32(0)
+	if len(x.keys) > 0 {
+		// Sites are often changed in the same order as the last time.
+		was := &x.keys[x.was]
+		n = was.next
+		if k := &x.keys[n]; !share || k.addr != c.Poke.Addr || k.words != both || !k.isValid(c.Time) {
+			n = x.formOf(c, core, share, both)
+			x.keys[x.was].next = n
+		}
+	} else {
+		n = x.formOf(c, core, share, both)
+	}
+	x.was = n
+	x.form = append(x.form, n)
+	return true
+}
+
+// writerOf returns the number of who made a poke.
+func (x *collector) writerOf(c *replay.Change) uint32 {
+	w := writer{-1, -1, -1, c.Poke.TID, c.Comm}
+	if c.Poke.Has&perfdata.SampleCPU != 0 {
+		w.cpu = int32(c.Poke.CPU)
+	}
+	if c.Poke.Has&perfdata.SampleTID != 0 {
+		w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
+	}
+	if w == x.last {
+		return x.lastNumber
+	}
+	n, ok := x.writers[w]
+	if !ok {
+		n = uint32(len(x.pokes.writers))
+		x.pokes.writers, x.writers[w] = append(x.pokes.writers, w), n
+	}
+	x.last, x.lastNumber = w, n
+	return n
+}
+
+// formOf returns the form of a poke, which it adds if it is new. core says that the poke is in core
+// text, share that other pokes may have its form; then both are its contents.
+func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint32 {
+	addr := c.Poke.Addr
+	at, newSite := int32(-1), false
+	if core {
+		at, newSite = x.sites.find(addr)
+	}
+	n, newest := int32(-1), int32(-1)
+	if share {
+		newest = x.sites.sites[at].form
+		for n = newest; n >= 0 && x.keys[n].words != both; {
+			n = x.forms[n].older
+		}
+	}
+	if n >= 0 && x.keys[n].isValid(c.Time) {
+		return uint32(n)
+	}
+	made, valid := x.by.Lasting(c)
+	if n < 0 || x.forms[n].mechanism != made {
+		f := form{addr: addr, site: at, older: newest, mechanism: made, kind: c.Kind}
+		f.oldNumber, f.newNumber = x.contentOf(newest, c.Poke.Old), x.contentOf(newest, c.Poke.New)
+		switch {
+		case at < 0:
+			f.place = x.placeAt(x.r, c.Time, addr, x.addrs.number(int64(addr)))
+		case newSite: // the only one of this address
+			x.sites.sites[at].place = x.placeAt(x.r, c.Time, addr, x.addrs.newNumber(int64(addr)))
+			fallthrough
+		default:
+			f.place = x.sites.sites[at].place
+		}
+		if in, is := x.r.InPlace(c); is {
+			f.isInPlace, f.len, f.flags = true, in.Len, in.Flags
+		}
+		n = int32(len(x.forms))
+		x.forms, x.keys = append(x.forms, f), append(x.keys, formKey{addr: addr, words: both})
+		if share {
+			x.sites.sites[at].form = n
+		}
+	}
+	if share {
+		x.keys[n].valid = valid
+	}
+	return uint32(n)
 }
 
 // contentOf returns the number of content among p.contents. near is a form of the same site, -1 if
@@ -300,41 +347,41 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 
 // window keep an empty one.
 func (p *pokes) findWindows(r *replay.Replay) {
 	n := len(p.times)
-	p.before, p.after, p.wide = memory.Make[uint32](n)[:n], memory.Make[uint32](n)[:n], make(map[uint32]window)
+	p.reach, p.wide = memory.Make[reach](n)[:n], make(map[uint32]window)
 	placed := memory.Make[timeline.InPlacePoke](n)
-	others := slices.ContainsFunc(p.inPlace, func(f inPlaceForm) bool { return !f.is })
 	var at []uint32 // which pokes those of placed are, if not all are placed
-	if others {
-		at = make([]uint32, 0, n)
-	}
 	for i, t := range p.times {
-		if f := &p.inPlace[p.form[i]]; f.is {
-			placed = placed[:len(placed)+1]
-			in := &placed[len(placed)-1]
-			in.Time, in.Addr, in.TID, in.Len, in.Kind, in.Flags = t, f.Addr, p.writers[p.writer[i]].task, f.Len, f.Kind, f.Flags
-			if others {
+		f := &p.forms[p.form[i]]
+		if !f.isInPlace && at == nil {
+			at = make([]uint32, 0, n)
+			for k := range i {
+				at = append(at, uint32(k))
+			}
+		}
+		if f.isInPlace {
+			placed = append(placed, f.inPlacePoke(t, p.writers[p.writer[i]].task))
+			if at != nil {
 				at = append(at, uint32(i))
 			}
 		}
 	}
-	first := 0 // the first poke of placed of the time of the window
-	given := 0 // pokes from first on that have their windows
+	first := 0 // the first poke of placed that may not have its window, or is of the time of the window
 	for in, proven := range r.WindowsOf(placed).Proven() {
 		if in.Len == 0 {
 			continue
 		}
 		for first < len(placed) && placed[first].Time < in.Time {
-			first, given = first+1, 0
+			first++
 		}
-		for k := first + given; k < len(placed) && placed[k].Time == in.Time; k++ {
+		for k := first; k < len(placed) && placed[k].Time == in.Time; k++ {
 			i := uint32(k)
-			if others {
+			if at != nil {
 				i = at[k]
 			}
-			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.before[i] == 0 && p.after[i] == 0 {
+			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.reach[i] == (reach{}) {
 				p.setWindow(i, column(proven.From), column(in.Time), column(proven.To))
-				if k == first+given {
-					given++
+				if k == first {
+					first++
 				}
 				break
 			}
@@ -346,19 +393,37 @@ func (p *pokes) findWindows(r *replay.Replay) {
 func (p *pokes) setWindow(i uint32, from, time, to int64) {
 	before, after := uint64(time-from), uint64(to-time) // huge if from or to is on the wrong side
 	if max(before, after) < wideWindow {
-		p.before[i], p.after[i] = uint32(before), uint32(after)
+		p.reach[i] = reach{uint32(before), uint32(after)}
 		return
 	}
-	p.before[i], p.after[i], p.wide[i] = wideWindow, wideWindow, window{from, to}
+	p.reach[i], p.wide[i] = reach{wideWindow, wideWindow}, window{from, to}
 }
 
-// windowOf returns the window of poke i: it begins and ends at the poke if there is none.
-func (p *pokes) windowOf(i int) window {
-	if p.before[i] == wideWindow {
-		return p.wide[uint32(i)]
+// windowsBegin sets out to the begins of the windows of the pokes [lo, hi), which it returns: a window
+// begins and ends at the poke if there is none.
+func (p *pokes) windowsBegin(out []int64, lo, hi int) []int64 {
+	times, reach := p.times[lo:hi], p.reach[lo:hi]
+	for i := range out {
+		if before := reach[i].before; before != wideWindow {
+			out[i] = column(times[i]) - int64(before)
+		} else {
+			out[i] = p.wide[uint32(lo+i)].from
+		}
 	}
-	t := column(p.times[i])
-	return window{t - int64(p.before[i]), t + int64(p.after[i])}
+	return out
+}
+
+// windowsEnd is windowsBegin for the ends.
+func (p *pokes) windowsEnd(out []int64, lo, hi int) []int64 {
+	times, reach := p.times[lo:hi], p.reach[lo:hi]
+	for i := range out {
+		if after := reach[i].after; after != wideWindow {
+			out[i] = column(times[i]) + int64(after)
+		} else {
+			out[i] = p.wide[uint32(lo+i)].to
+		}
+	}
+	return out
 }
 
 // bySite sorts the pokes by address, then time.

@@ -261,6 +261,7 @@ type interned struct {
 	strings   []string
 	numbers   []int64
 	ofStrings map[string]uint32
+	ofShort   map[uint64]uint32 // by shortKey: the strings that bytes has added and that are short
 	ofNumbers map[int64]uint32
 }
 
@@ -269,6 +270,11 @@ func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
 // reserve makes room for so many strings.
 func (n *interned) reserve(strings int) {
 	n.strings, n.ofStrings = make([]string, 0, strings), make(map[string]uint32, strings)
+}
+
+// reserveShort makes room for so many strings, nearly all of which are short ones that bytes adds.
+func (n *interned) reserveShort(strings int) {
+	n.strings, n.ofShort = make([]string, 0, strings), make(map[uint64]uint32, strings)
 }
 
 // string returns the number of v, which it adds if it is new.
@@ -280,14 +286,34 @@ func (n *interned) string(v string) uint32 {
 	return k
 }
 
-// bytes is string for bytes, which it copies.
+// bytes returns the number of v, of which it adds a copy if it is new. It is for values for which
+// string is never called.
 func (n *interned) bytes(v []byte) uint32 {
-	k, ok := n.ofStrings[string(v)]
+	if len(v) > maxShort {
+		k, ok := n.ofStrings[string(v)]
+		if !ok {
+			k = n.add(string(v))
+		}
+		return k
+	}
+	key := shortKey(v)
+	k, ok := n.ofShort[key]
 	if !ok {
-		k = n.add(string(v))
+		if n.ofShort == nil {
+			n.ofShort = make(map[uint64]uint32)
+		}
+		k = uint32(len(n.strings))
+		n.ofShort[key] = k
+		n.strings = append(n.strings, string(v))
 	}
 	return k
 }
+
+// maxShort is the most bytes of a string that fits into a word with its length.
+const maxShort = 7
+
+// shortKey returns a number that only v has among the strings of at most maxShort bytes.
+func shortKey(v []byte) uint64 { return wordOf(v) | uint64(len(v))<<(8*maxShort) }
 
 func (n *interned) add(v string) uint32 {
 	if n.ofStrings == nil {

@@ -285,6 +285,12 @@ func (d *Dir) MayHave(files []string) bool {
 // names of several files are part of the hash. That of a single file is not: the file may be
 // standard input.
 func ID(files []string, guest int) (string, error) {
+	return IDAndFiles(files, guest, make(map[string]fs.FileInfo))
+}
+
+// IDAndFiles is [ID], and notes in read what Stat said of each file that it opened, by its name.
+// [replay.Replay.CheckSame] compares them with those of which an image is.
+func IDAndFiles(files []string, guest int, read map[string]fs.FileInfo) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "tables of guest %d\n", guest)
 	for _, path := range files {
@@ -292,37 +298,41 @@ func ID(files []string, guest int) (string, error) {
 		if len(files) > 1 {
 			name = filepath.Base(path)
 		}
-		if err := hashFile(h, path, name); err != nil {
+		info, err := hashFile(h, path, name)
+		if err != nil {
 			return "", err
+		}
+		if info != nil {
+			read[path] = info
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// hashFile adds a file to a hash: its name, its size and its content. Missing files and
-// directories add nothing.
-func hashFile(h io.Writer, path, name string) error {
+// hashFile adds a file to a hash: its name, its size and its content. It returns what Stat said of
+// the open file. Missing files and directories add nothing.
+func hashFile(h io.Writer, path, name string) (fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || info.IsDir() {
-		return err
+		return nil, err
 	}
 	fmt.Fprintf(h, "%q %d\n", name, info.Size())
 	if m, err := mapfile.OpenRegular(path); err == nil {
 		defer m.Close()
 		if os.SameFile(info, m.Info()) && m.Info().Size() == info.Size() {
-			return mapfile.Guard(func() error { return hashMapped(h, m) })
+			return info, mapfile.Guard(func() error { return hashMapped(h, m) })
 		}
 	}
 	_, err = io.Copy(h, f)
-	return err
+	return info, err
 }
 
 // hashMapped adds the content of a file to a hash, without a copy and in bounded memory.

@@ -52,12 +52,15 @@ type source struct {
 	changes *begunFile
 }
 
-// ahead makes windows, gaps and the table of changes in the background. The function that it returns
-// waits for them.
+// ahead makes windows, gaps and the table of changes in the background. Gaps come after windows, which
+// the table of changes needs, and it takes longer. The function that ahead returns waits for them.
 func (s *source) ahead(a *addition) (settled func()) {
 	windows := background(s.findWindows)
 	s.windows = windows
-	gaps := background(s.madeGaps)
+	gaps := background(func() []gapRow {
+		settle(windows)
+		return s.madeGaps()
+	})
 	s.gaps = gaps
 	changes, drop := a.begin(s.own("changes", s.date), s.writeChanges)
 	s.changes = changes
@@ -398,15 +401,6 @@ func (s *source) writeChanges(w io.Writer) error {
 			}
 			return out
 		}
-		bounds := func(bound func(w window) int64) func(out []int64, lo, hi int) []int64 {
-			first := lo
-			return func(out []int64, lo, hi int) []int64 {
-				for i := range out {
-					out[i] = bound(p.windowOf(first + lo + i))
-				}
-				return out
-			}
-		}
 		if s.row.WallOffset == nil {
 			wall = nil
 		}
@@ -428,8 +422,8 @@ func (s *source) writeChanges(w io.Writer) error {
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
 			s.windows(),
-			out.write("window_from", n, bounds(func(w window) int64 { return w.from })),
-			out.write("window_to", n, bounds(func(w window) int64 { return w.to })),
+			out.write("window_from", n, func(out []int64, a, b int) []int64 { return p.windowsBegin(out, lo+a, lo+b) }),
+			out.write("window_to", n, func(out []int64, a, b int) []int64 { return p.windowsEnd(out, lo+a, lo+b) }),
 			out.Flush(),
 		); err != nil {
 			return err
