@@ -226,28 +226,34 @@ func (t *trial) alive() (m []must) {
 		}
 		switch {
 		case l.Kind == kernel.LifeCore:
-			m = append(m, t.provable(must{l.Addr, l.Len, from, to, "kernel text"})...)
+			m = append(m, t.provable(must{l.Addr, l.Len, from, to, "kernel text"}, rec.Copy.KCore[kernel.PageSize:], 0)...)
 		case (l.Kind == kernel.LifeSlot || l.Kind == kernel.LifeTrampoline) && l.From >= rec.Exec:
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
-		case l.Kind == kernel.LifeBPF && rec.Fetched[l] && !t.pokedAround(l):
-			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
+		case l.Kind == kernel.LifeBPF && rec.Fetched[l] != nil && !t.pokedAround(l):
+			known := must{l.Addr, l.Len, from, to, l.Name}
+			if l.From < rec.Exec {
+				m = append(m, t.provable(known, rec.Fetched[l], l.From)...)
+			} else {
+				m = append(m, known)
+			}
 		}
 	}
 	return m
 }
 
-// provable returns what can be proven of m: without each place that was changed before
-// perf started its workload, where the copy does not have the change, until the next
-// change of each byte. The copy may be of before that change. It may also be of after a
-// change back that went unrecorded, made by a CPU whose ring buffer was not mapped yet.
-func (t *trial) provable(m must) (out []must) {
+// provable returns what can be proven of m, of which perf has a copy: without each place that
+// was changed before perf started its workload, where the copy does not have the change, until
+// the next change of each byte. The copy may be of before that change. It may also be of after a
+// change back that went unrecorded, made by a CPU whose ring buffer was not mapped yet. What
+// was written before the time since is not of m.
+func (t *trial) provable(m must, text []byte, since uint64) (out []must) {
 	rec := t.run.Recording
 	last := make(map[uint64]byte) // what the last change before the workload left, by address
 	next := make(map[uint64]uint64)
 	var changes []*kernel.Store // those of before perf opened its events are in the copy
 	for i := range t.run.Kernel.Truth.Stores {
 		s := &t.run.Kernel.Truth.Stores[i]
-		if m.addr <= s.Addr && s.Addr+uint64(len(s.Data)) <= m.addr+m.len && (s.Kept || s.From >= rec.Opened) {
+		if m.addr <= s.Addr && s.Addr+uint64(len(s.Data)) <= m.addr+m.len && s.From >= since && (s.Kept || s.From >= rec.Opened) {
 			changes = append(changes, s)
 		}
 	}
@@ -265,13 +271,13 @@ func (t *trial) provable(m must) (out []must) {
 		differs := false
 		for a := s.Addr; a < s.Addr+uint64(len(s.Data)); a++ {
 			b, ok := last[a]
-			differs = differs || ok && rec.Copy.KCore[kernel.PageSize+a-t.run.Kernel.Text.Lo] != b
+			differs = differs || ok && text[a-m.addr] != b
 		}
 		for a := s.Addr; differs && s.From < rec.Exec && a < s.Addr+uint64(len(s.Data)); a++ {
 			open[a] = true
 		}
 	}
-	text := rec.Copy.KCore[kernel.PageSize+m.addr-t.run.Kernel.Text.Lo:][:m.len]
+	text = text[:m.len]
 	for i := 0; i+5 <= len(text); i++ {
 		addr := m.addr + uint64(i)
 		if rel := binary.LittleEndian.Uint32(text[i+1:]); text[i] == 0xcc && addr+5+uint64(int64(int32(rel))) >= kernel.ModuleBase {

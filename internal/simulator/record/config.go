@@ -137,8 +137,8 @@ type Recording struct {
 	Copy   *Copy
 	Events []*kernel.Event
 	Rings  []*kernel.Ring
-	// Fetched are the functions of BPF programs whose code perf has.
-	Fetched map[*kernel.Life]bool
+	// Fetched has the functions of BPF programs whose code perf has, with the code.
+	Fetched map[*kernel.Life][]byte
 
 	Opened  Moment // all events are open and mapped
 	Enabled Moment // all events are enabled

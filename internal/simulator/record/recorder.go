@@ -46,7 +46,7 @@ type ring struct {
 // Record records until the workload ends. It returns nil if perf gave up because the
 // kernel changed while it was copied.
 func Record(p *kernel.Proc, k *kernel.Kernel, c Config) *Recording {
-	r := &recorder{Config: c, p: p, k: k, f: k.Format, seen: make(map[uint32]bool), rec: &Recording{Fetched: make(map[*kernel.Life]bool)}}
+	r := &recorder{Config: c, p: p, k: k, f: k.Format, seen: make(map[uint32]bool), rec: &Recording{Fetched: make(map[*kernel.Life][]byte)}}
 	cpus := k.OnlineCPUs()
 	r.workload = k.NewTask("perf-exec", cpus[p.IntN(len(cpus))])
 	r.plan(cpus)
@@ -203,7 +203,7 @@ func (r *recorder) attr(kind uint32, config uint64, flags rawperf.Flags) rawperf
 
 // open opens all events, and then maps one ring buffer for each CPU.
 func (r *recorder) open() {
-	r.k.Opening = true
+	r.k.Opening, r.k.MayDelay = true, false // also if perf gave up before
 	defer func() { r.k.Opening = false }()
 	var cpus []int
 	for _, e := range r.evsels {
@@ -285,9 +285,11 @@ func (r *recorder) loop(end uint64) {
 			if r.KernelMmap2 {
 				// Nothing shows that the file is not the last one. So a record that an interrupt
 				// delays until perf has read the ring buffers would be missing, with no sign of it
-				// (docs/truth.md, horizon).
+				// (docs/truth.md, horizon). So would one that begins while perf reads them.
+				r.k.MayDelay = false
 				r.settle()
 				r.round()
+				r.k.MayDelay = true
 			}
 			if r.Tail {
 				r.synthesize()
@@ -451,8 +453,9 @@ func (r *recorder) fetchPrograms(p *kernel.Proc) []*kernel.Program {
 			b.Tags = append(b.Tags, f.Tag)
 			b.Ksyms = append(b.Ksyms, f.Life.Addr)
 			b.Lens = append(b.Lens, uint32(f.Life.Len))
-			b.Insns = append(b.Insns, r.k.Read(f.Life.Addr, int(f.Life.Len))...)
-			r.rec.Fetched[f.Life] = true
+			code := r.k.Read(f.Life.Addr, int(f.Life.Len))
+			b.Insns = append(b.Insns, code...)
+			r.rec.Fetched[f.Life] = code
 		}
 		r.infos = append(r.infos, b)
 	}
