@@ -138,6 +138,7 @@ type code struct {
 	unseen  []Range
 	program uint32 // its id
 	undated bool   // it may be of any time since the program was loaded
+	late    bool   // it may have been read after the horizon
 }
 
 // joinPrograms finds the code of each birth: that of the program whose LOAD comes after
@@ -167,7 +168,7 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) ma
 				out[i] = code{}
 				continue
 			}
-			out[i] = code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated}
+			out[i] = code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late}
 		}
 	}
 	return out

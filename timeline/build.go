@@ -383,15 +383,22 @@ func mergeRuns(list []poke) {
 }
 
 // sorted returns a site's pokes in the order of time, without duplicates. It reuses list.
+//
+// If another CPU undid a poke at the same time, an equal record behind that is either the same poke
+// again or its duplicate. Then it is not known which was the last:
+//
+//	CPU 3: A > B   CPU 0: B > A   CPU 3: A > B      B, or A
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })
 	s := &d.sites[d.edits[list[0].edit].site]
 	n, plain := 1, s.shortest == s.longest && d.found(list, 0, &list[0], int(s.longest)) == linkFits
 	var now written // the pokes of the newest time, where there are several
+	since := 0      // the first of them
+	var open []int  // pairs: the pokes of a time, from the first to one that may be a duplicate
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
 		if p.time != last.time {
-			now = nil
+			now, since = nil, n
 		} else {
 			if now == nil {
 				now = written{d.writeOf(last): true}
@@ -401,6 +408,9 @@ func (d *build) sorted(list []poke) []poke {
 				d.im.duplicates++
 				continue
 			}
+			if now[w] && w.cpu != d.cpuOf(last) {
+				open = append(open, since, n)
+			}
 			now[w] = true
 			plain = plain && w.cpu == d.cpuOf(last)
 		}
@@ -409,6 +419,9 @@ func (d *build) sorted(list []poke) []poke {
 		n++
 	}
 	list = list[:n]
+	for ; len(open) > 0; open = open[2:] {
+		d.rival(list[open[0] : open[1]+1]...)
+	}
 	d.unordered(list)
 	if !plain {
 		d.unskew(list)

@@ -114,7 +114,10 @@ type Program struct {
 	// Undated says that the code may be of any time since the program was loaded, also
 	// of one before the recording: changes since then may be missing.
 	Undated bool
-	Funcs   []Segment
+	// Late says that perf may have read the code after the horizon. So it may have changes that
+	// the recording lacks.
+	Late  bool
+	Funcs []Segment
 	// Silent are the addresses inside the functions that the kernel may change with no
 	// record, as it does on architectures without text pokes.
 	Silent []Range

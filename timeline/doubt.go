@@ -76,9 +76,11 @@ func (d *build) doubtModule(l *Lifetime) {
 }
 
 // pokeLost reports whether only a lost poke can explain a contradiction in the text of a
-// module at t, because it is certain that the module was there until then.
+// module at t, because it is certain that the module was there until then. The lost poke may
+// have the same time as the two that contradict each other.
 func (d *build) pokeLost(l *Lifetime, t uint64) bool {
-	return len(d.gaps[gapsOfText].between(max(l.From, d.first), t)) > 0 && len(l.unsure.between(l.From, later(t, 1))) == 0
+	until := later(t, 1)
+	return len(d.gaps[gapsOfText].between(max(l.From, d.first), until)) > 0 && len(l.unsure.between(l.From, until)) == 0
 }
 
 // holds reports whether no known byte at addr contradicts these bytes.

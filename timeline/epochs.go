@@ -179,7 +179,10 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 		return c.beginCopied(l, to, BPFNoInfo)
 	}
 	init := initial{content: off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceProgInfo,
-		from: max(l.From, c.first), to: min(to, c.horizon)}
+		from: max(l.From, c.first), to: to}
+	if !l.lateCode {
+		init.to = min(to, c.horizon)
+	}
 	init.seen = c.seenBy(init.to, 0)
 	if l.From == 0 && c.announcedEarly {
 		init.from = 0

@@ -226,6 +226,8 @@ func (w *words) program() Program {
 			p.ID = uint32(w.number(value))
 		case key == "unloaded":
 			p.Unloaded = w.number(value)
+		case key == "late":
+			p.Late = true
 		case key == "undated":
 			p.Undated = true
 		case key == "unseen":

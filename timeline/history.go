@@ -375,6 +375,9 @@ func (c *historyBuilder) shows(next []change, ch *change, rivals []poke) bool {
 	left := ch.hasNew && c.equal(ch.new, next[0].old)
 	for i := range rivals {
 		e := &c.edits[rivals[i].edit]
+		if c.timeOf(&rivals[i]) >= next[0].time {
+			return false
+		}
 		left = left || ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, next[0].old)
 	}
 	for len(next) > 0 && next[0].copied {

@@ -37,6 +37,7 @@ type Lifetime struct {
 	Kind     LifetimeKind
 	Ended    Reason // why it ended
 	oldCode  bool   // code may be older than the recording
+	lateCode bool   // code may have been read after the horizon
 	later    bool   // of a module that was not there when the snapshot was taken
 	stayed   bool   // of a module that is certain to have been there until To
 	undated  bool   // of a module in a list that may be of any time
@@ -404,7 +405,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		has := code[i]
 		born := lifetimeOf(e, has.data)
 		l := born.clone()
-		l.silent, l.unseen, l.Program, l.oldCode = has.silent, has.unseen, has.program, has.undated
+		l.silent, l.unseen, l.Program, l.oldCode, l.lateCode = has.silent, has.unseen, has.program, has.undated, has.late
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
 			if d.announcedEarly {

@@ -77,6 +77,7 @@ type being struct {
 	code             []byte
 	silent           []Range
 	oldCode          bool // which may be older than the recording
+	lateCode         bool // which may have been read after the horizon
 	ended            Reason
 	missed           bool // its end is not recorded
 	doubted          uint64
@@ -440,7 +441,7 @@ func (m *model) live() []*being {
 		default:
 			n.seen = []Interval{{e.Time, e.Time + 1}}
 		}
-		n.code, n.silent, n.oldCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, e.CPU
+		n.code, n.silent, n.oldCode, n.lateCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, codes[i].late, e.CPU
 		n.kind = m.kind(e, n.code)
 		for k := len(unborn[e.Addr]) - 1; k >= 0; k-- {
 			o := unborn[e.Addr][k]
@@ -738,7 +739,7 @@ func (m *model) codeOf(events []SymbolEvent, i int, births lost) (found code) {
 				continue
 			}
 			claims++
-			found = code{data: f.Data, silent: p.Silent, undated: p.Undated}
+			found = code{data: f.Data, silent: p.Silent, undated: p.Undated, late: p.Late}
 		}
 	}
 	if claims != 1 {
@@ -794,7 +795,7 @@ func (m *model) doubt(b *being) uint64 {
 			if !ok && p.Time > copied {
 				was, ok = byteOf(m.snapshot.Segments, a)
 			}
-			why, _ := text.within(max(b.from, m.first), p.Time)
+			why, _ := text.within(max(b.from, m.first), p.Time+1)
 			if ok && was != old && (p.Time > copied || why == ReasonNone || !certain(p.Time)) {
 				return confirmed
 			}
@@ -1493,7 +1494,11 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				}
 			} else {
 				bytes, p.whole = b.code[p.lo-b.lo:p.hi-b.lo], []Segment{{b.lo, b.code}}
-				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: min(to, m.horizon), seen: m.seenBy(min(to, m.horizon), 0)}
+				by := min(to, m.horizon) // when it was read
+				if b.lateCode {
+					by = min(to, lastTick)
+				}
+				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: by, seen: m.seenBy(by, 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
 				} else if p.mayFollow(bytes, b.from, b.cpu) {
@@ -2222,6 +2227,7 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 				p.Silent = []Range{{e.Addr, e.Addr + 1}}
 			}
 			p.Undated = yes("info of unknown time", 4)
+			p.Late = yes("info read late", 4)
 			if yes("unloaded", 2) {
 				p.Unloaded = rapid.Uint64Range(max(death.Time, m.first), lastTick).Draw(t, "unloaded")
 			}
@@ -2540,7 +2546,7 @@ func (m *model) String() string {
 		fmt.Fprintf(&b, "read %d..%d: %#x %x\n", c.From, c.To, c.Addr, c.Data)
 	}
 	for _, p := range m.programs {
-		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated)
+		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v, late %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated, p.Late)
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {

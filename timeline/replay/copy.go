@@ -74,12 +74,6 @@ func (s *scan) addCopies(r *Replay, delimited bool) error {
 			continue
 		}
 		made, snap := c.Made, c.Snapshot
-		if c.When != nil {
-			var err error
-			if made, err = c.When(r); err != nil {
-				return err
-			}
-		}
 		for _, w := range snap.Warnings() {
 			s.warn(w)
 		}

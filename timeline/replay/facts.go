@@ -24,6 +24,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	horizon := s.horizon()
 	rep.Horizon, rep.Begin = horizon, s.begin()
+	if err := s.checkCopies(r, &opts); err != nil {
+		return err
+	}
 	b.Extent(rep.Begin, horizon)
 	by, twice := s.setBack()
 	rep.ClockUncertainty = by
@@ -297,6 +300,10 @@ func listedSymbols(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 	}
 }
 
+// lateInfo is the longest time, in nanoseconds, from a program's load to the moment at which perf
+// has read its info. A thread of perf reads it once it gets the record of the load.
+const lateInfo = 10e9
+
 // addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
 // the infos of programs that were loaded before the recording may be older than it.
 func (s *scan) addPrograms(undated bool) {
@@ -344,6 +351,8 @@ func (s *scan) addPrograms(undated bool) {
 		}
 		s.report.BPF.WithBytes++
 		p.LoadTime, p.Undated = l.time, undated && l.time == 0
+		// That perf announces a program beyond the horizon leaves it uncertain anyway.
+		p.Late = !s.clean && l.time != 0 && l.time+lateInfo > s.report.Horizon
 		for _, t := range unloaded[l.id] {
 			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
 				p.Unloaded = t

@@ -344,15 +344,12 @@ func (r *Replay) load(opts Options) error {
 		}
 	}
 	if r.Snapshot != nil && !r.undated.snapshot {
-		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot, false); err != nil {
+		if err := s.misfit(cmp.Or(r.Snapshot.Dir(), "kcore_dir"), r.Snapshot, nil); err != nil {
 			r.leaveOut(err, opts)
 			return r.load(opts)
 		}
 	}
 	r.Report = s.report
-	if err := s.checkCopies(r, &opts); err != nil {
-		return err
-	}
 	if err := s.facts(r, opts); err != nil {
 		return err
 	}

@@ -60,18 +60,18 @@ func (s *scan) moduleMap(m *perfdata.Mmap) {
 
 // misfit returns why a copy cannot be of the recorded kernel, or nil. Every boot puts text
 // and modules at other addresses. Without that (nokaslr), another kernel has another end of
-// text, build id or release. name is the name of the copy in the error. during is set if it was
-// made while perf recorded.
-func (s *scan) misfit(name string, snap *kcore.Snapshot, during bool) error {
+// text, build id or release. name is the name of the copy in the error. made is the time in which
+// it was made, nil if that is not given.
+func (s *scan) misfit(name string, snap *kcore.Snapshot, made *Times) error {
 	msg := s.misfitSymbols(snap.Kallsyms)
-	if msg == "" && !s.running.late && !(during && s.missesLoads()) {
+	if msg == "" && !s.running.late && !(made != nil && s.missesLoads(made.To)) {
 		msg = s.misfitModules(snap.Modules)
 	}
 	if msg == "" && snap.Core != nil {
 		msg = s.misfitCore(snap.Core, snap.Kallsyms)
 	}
 	if msg == "" && snap.Core != nil {
-		msg = s.misfitPlace(snap, during)
+		msg = s.misfitPlace(snap, made != nil)
 	}
 	if msg == "" {
 		return nil
@@ -139,8 +139,12 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 	return fmt.Sprintf("of another boot: %d of %d modules are elsewhere in the recording", differ, same+differ)
 }
 
-// missesLoads reports whether modules may have been loaded without a record.
-func (s *scan) missesLoads() bool {
+// missesLoads reports whether modules may have been loaded without a record before time t. Beyond the
+// horizon, as in a later file of --switch-output, they may always have been.
+func (s *scan) missesLoads(t uint64) bool {
+	if t > s.report.Horizon {
+		return true
+	}
 	cpus := make(map[int64]bool) // on which all loads are recorded
 	for _, ch := range s.channels.all {
 		if ch.kinds&takesModuleLoad == 0 || !ch.system || ch.machine != s.listens {
@@ -312,10 +316,10 @@ func (r *Replay) misfitText(name string, snap *kcore.Snapshot) error {
 }
 
 // checkCopies returns an error if a copy or list that the caller named is not of the
-// recorded kernel. It runs after the scan has read all records.
+// recorded kernel. It runs when the horizon is known.
 func (s *scan) checkCopies(r *Replay, opts *Options) error {
 	if r.undated.snapshot || s.follows && r.Snapshot != nil {
-		if err := s.misfit(opts.KCore, r.Snapshot, false); err != nil {
+		if err := s.misfit(opts.KCore, r.Snapshot, nil); err != nil {
 			return err
 		}
 	}
@@ -324,7 +328,17 @@ func (s *scan) checkCopies(r *Replay, opts *Options) error {
 		if c.own {
 			continue
 		}
-		err := s.misfit(c.name, c.Snapshot, !c.unused)
+		var made *Times
+		if !c.unused {
+			if c.When != nil {
+				var err error
+				if c.Made, err = c.When(r); err != nil {
+					return err
+				}
+			}
+			made = &c.Made
+		}
+		err := s.misfit(c.name, c.Snapshot, made)
 		if err == nil {
 			err = r.misfitText(c.name, c.Snapshot)
 		}
@@ -332,8 +346,8 @@ func (s *scan) checkCopies(r *Replay, opts *Options) error {
 			return err
 		}
 	}
-	if err := s.misfit(opts.Kallsyms, &kcore.Snapshot{Kallsyms: r.givenKallsyms}, false); err != nil {
+	if err := s.misfit(opts.Kallsyms, &kcore.Snapshot{Kallsyms: r.givenKallsyms}, nil); err != nil {
 		return err
 	}
-	return s.misfit(opts.Modules, &kcore.Snapshot{Modules: r.givenModules}, false)
+	return s.misfit(opts.Modules, &kcore.Snapshot{Modules: r.givenModules}, nil)
 }

@@ -243,11 +243,16 @@ func TestMisfitPlace(t *testing.T) {
 // TestMovedModules: in a copy that was made while perf recorded, modules may be elsewhere if
 // not all loads are recorded.
 func TestMovedModules(t *testing.T) {
+	made := Times{500, 510}
 	for name, tt := range map[string]struct {
 		set  func(w *tape)
 		want bool // it is of another boot
 	}{
 		"no loads are recorded": {func(w *tape) {}, false},
+		"the copy was made after the recording": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			made = Times{1500, 1510}
+		}, false},
 		"all loads are recorded": {func(w *tape) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
 		}, true},
@@ -287,6 +292,7 @@ func TestMovedModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTape(t)
 			w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+			made = Times{500, 510}
 			tt.set(w)
 			w.ticks(150, 160)
 			for name, addr := range map[string]uint64{"[a]": 0x8000, "[b]": 0xa000} {
@@ -298,7 +304,7 @@ func TestMovedModules(t *testing.T) {
 			w.must(err)
 			dir := w.kcoreDir()
 			w.must(os.WriteFile(filepath.Join(dir, "modules"), []byte("a 4096 0 - Live 0x000000000000c000\nb 4096 0 - Live 0x000000000000e000\n"), 0o600))
-			_, err = New(rec, nil, Options{Copies: []Copy{{KCore: dir, Made: Times{500, 510}}}})
+			_, err = New(rec, nil, Options{Copies: []Copy{{KCore: dir, Made: made}}})
 			if errors.As(err, new(*MisfitError)) != tt.want || !tt.want && err != nil {
 				t.Error(err)
 			}

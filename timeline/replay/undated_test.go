@@ -174,6 +174,7 @@ func TestUndatedInfo(t *testing.T) {
 		exec    bool // the workload is started
 		copied  bool
 		loaded  uint64
+		end     uint64 // of the last tick; 0: 1000
 		want    string
 	}{
 		{name: "a later file", cmdline: switched, want: undated("1000")},
@@ -181,10 +182,17 @@ func TestUndatedInfo(t *testing.T) {
 		{name: "the first file has the copy of text", cmdline: switched, copied: true, want: known("1000")},
 		{name: "a single file", cmdline: "perf record -a", want: known("1001")},
 		{name: "without the command line any file may be a later one", cmdline: "perf", want: undated("1001")},
-		{name: "a program that was loaded meanwhile", cmdline: switched, loaded: 300, want: textLines(
+		{name: "a program that was loaded meanwhile", cmdline: switched, loaded: 300, end: 11e9, want: textLines(
 			"0..300 unmapped",
-			"300..1000 known 1111",
-			"1000.. unconfirmed beyond-horizon 1111")},
+			"300..11000000000 known 1111",
+			"11000000000.. unconfirmed beyond-horizon 1111")},
+		{name: "a program that was loaded shortly before the horizon", cmdline: switched, loaded: 300, want: textLines(
+			"0..300 unmapped",
+			"300.. unconfirmed beyond-horizon 1111")},
+		{name: "a program that was loaded shortly before a clean end", cmdline: "perf record -a", loaded: 300, want: textLines(
+			"0..300 unmapped",
+			"300..1001 known 1111",
+			"1001.. unconfirmed beyond-horizon 1111")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
@@ -207,7 +215,9 @@ func TestUndatedInfo(t *testing.T) {
 			w.round()
 			w.ticks(400, 600)
 			w.round()
-			w.ticks(700, 1000)
+			w.ticks(700, 900)
+			end := max(tt.end, 1000)
+			w.ticks(end, end)
 			w.round()
 			if d := cmp.Diff(tt.want, w.replay().Image.Dump(0x9000, 2)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
