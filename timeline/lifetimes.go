@@ -449,9 +449,16 @@ func dropDoubles(events []SymbolEvent) []SymbolEvent {
 // lost returns when changes of a kind may have gone unrecorded, from the beginning
 // of the recording on; more are further gaps in their records.
 func (d *build) lost(kind GapKind, more ...gap) gaps {
-	g := slices.Clone(d.Builder.gaps[kind])
+	g, early := slices.Clone(d.Builder.gaps[kind]), d.first
 	if kind == GapSymbols {
 		g = append(g, d.births()...)
+		// Some CPUs record before all do. What they saw come may go on another one.
+		for i := range d.symbols {
+			if t := d.symbols[i].Time; 0 < t && t < early {
+				early = t
+			}
+		}
+		g = append(g, gap{early, d.first, OutsideRecording})
 	}
 	if d.horizon != MaxTime {
 		g = append(g, gap{d.horizon + 1, MaxTime, BeyondHorizon})

@@ -871,7 +871,7 @@ func (m *model) made() []made {
 		if m.skew > 0 {
 			m.jumble(list, true)
 		}
-		if m.skew > 0 || m.differ {
+		if (m.skew > 0 || m.differ) && !m.fitThroughout(list) {
 			m.undecided(list)
 		}
 	}
@@ -1047,6 +1047,26 @@ func (m *model) undecided(list []*made) {
 	}
 }
 
+// fitThroughout reports whether a place of text has three changes or more, each of which finds what
+// the one before it left, and nothing was lost while all CPUs recorded. Then their order is that of
+// their times. Changes from before that may have come in another one, but nothing is known of that
+// time anyway. To look for it would take much of the time of an image.
+func (m *model) fitThroughout(list []*made) bool {
+	why, _ := lost(m.lostText).within(m.first, m.horizon+1)
+	first := list[0]
+	size := uint64(max(len(first.Old), len(first.New)))
+	if len(list) < 3 || why != ReasonNone || first.Addr < m.textLo || first.Addr+size > m.textHi || first.rivals != nil ||
+		m.found(nil, first, len(first.Old)) == broken {
+		return false
+	}
+	for i, p := range list[1:] {
+		if p.rivals != nil || p.recorded <= list[i].recorded || !bytes.Equal(p.Old, list[i].New) {
+			return false
+		}
+	}
+	return true
+}
+
 // jumble finds what does not fit still, and may in some other order of what is around:
 // here all pokes of the place are less than a second apart.
 func (m *model) jumble(list []*made, differ bool) {
@@ -1199,11 +1219,16 @@ func (m *model) lostLoadAtStart(t uint64) Reason {
 }
 
 // lostBirth returns why births and deaths of a kind may have gone unrecorded since the
-// recording began.
+// first CPU began to record them.
 func (m *model) lostBirth(kind GapKind, t uint64) Reason {
 	why := m.during(kind, t)
 	if t > m.horizon {
 		why = cmp.Or(why, BeyondHorizon)
+	}
+	for _, e := range m.symbols {
+		if kind == GapSymbols && 0 < e.Time && e.Time <= t && t < m.first {
+			why = cmp.Or(why, OutsideRecording)
+		}
 	}
 	return why
 }
@@ -2190,6 +2215,9 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 		e.Len = uint32(rapid.IntRange(0, 4).Draw(t, "length")) * 2
 		if yes("in a module", 8) {
 			e.Addr -= 0x1000
+		}
+		if yes("before all CPUs record", 8) {
+			e.Time = m.first - rapid.Uint64Range(1, 6).Draw(t, "earlier by")
 		}
 		if yes("before the start", 5) {
 			e.Time = 0
