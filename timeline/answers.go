@@ -3,7 +3,10 @@
 
 package timeline
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Answers yields all answers that the image can give, by address: the versions of each range of
 // addresses over which every fact is uniform. It is for programs that copy an image.
@@ -92,6 +95,61 @@ func (w *Windows) Proven() iter.Seq2[*InPlacePoke, Interval] {
 			if !yield(&all.pokes[i], proven) {
 				return
 			}
+		}
+	}
+}
+
+// ProvenWindows yields what [Windows.Proven] does, with the index of each poke, without a list of the
+// pokes. times has the times of all pokes and ascends: no two are of one time. poke returns the k-th of
+// them, whose time and task do not count, and the task; it returns nil for a poke that was not made in
+// place, and so has no window. idle and skew are those of [NewWindows] and [Windows.Widen]. It is for
+// x86: where instructions are words, windows differ.
+func ProvenWindows(times []uint64, poke func(k int) (p *InPlacePoke, tid uint32), idle []IdleMoment, skew uint64) iter.Seq2[int, Interval] {
+	idle = slices.Clone(idle)
+	slices.SortFunc(idle, IdleMoment.compare)
+	return func(yield func(int, Interval) bool) {
+		n := narrower{w: &Windows{idle: slices.Compact(idle), skew: skew}}
+		at := 0
+		var p *InPlacePoke // the first one in place from at on, nil if there is none
+		var tid uint32
+		next := func() {
+			for p = nil; at < len(times); at++ {
+				if p, tid = poke(at); p != nil {
+					return
+				}
+			}
+		}
+		next()
+		around := Interval{0, MaxTime} // the run
+		var run []uint32               // pokes that could be of one batch, but for their number
+		for p != nil {
+			first := InPlacePoke{Addr: p.Addr, TID: tid, Kind: p.Kind}
+			for run = run[:0]; ; {
+				run = append(run, uint32(at))
+				last := p
+				at++
+				if next(); p == nil || tid != first.TID || !couldFollow(last, p) {
+					break
+				}
+			}
+			if around.To = MaxTime; p != nil {
+				around.To = times[at]
+			}
+			for i, k := range run {
+				proven := around
+				if before := i - maxBatch; before >= 0 {
+					proven.From = times[run[before]]
+				}
+				if behind := i + maxBatch; behind < len(run) {
+					proven.To = times[run[behind]]
+				}
+				// All pokes of a run are of one task and one kind.
+				first.Time = times[k]
+				if !yield(int(k), n.narrow(&first, proven)) {
+					return
+				}
+			}
+			around.From = times[run[len(run)-1]]
 		}
 	}
 }

@@ -29,9 +29,11 @@ const maxBatch = 256
 // each of them once (tp_order_fail).
 
 // together reports whether b, the next poke after a, could be of the same batch.
-func together(a, b *InPlacePoke) bool {
-	return a.TID == b.TID && a.Addr < b.Addr && a.Kind == PokeBatch && b.Kind == PokeBatch &&
-		(a.Flags|b.Flags)&PokeAlone == 0
+func together(a, b *InPlacePoke) bool { return a.TID == b.TID && couldFollow(a, b) }
+
+// couldFollow is together for pokes of one task.
+func couldFollow(a, b *InPlacePoke) bool {
+	return a.Addr < b.Addr && a.Kind == PokeBatch && b.Kind == PokeBatch && (a.Flags|b.Flags)&PokeAlone == 0
 }
 
 // couldBeBatch returns the range of pokes that could be of the same batch as poke

@@ -264,7 +264,7 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 			return int(order[k])
 		}
 		poke := func(k int) *InPlacePoke { return &w.pokes[index(k)] }
-		var gap idleGap // around the poke before, and often around the next one
+		n := narrower{w: w}
 		for lo := 0; lo < len(w.pokes); {
 			hi := lo + 1 // a run of pokes that could be of one batch, but for their number
 			for w.words == nil && hi < len(w.pokes) && together(poke(hi-1), poke(hi)) {
@@ -287,19 +287,30 @@ func (w *Windows) allProven() func(yield func(int, Interval) bool) {
 				if behind := k + maxBatch; behind < hi {
 					proven.To = poke(behind).Time
 				}
-				idle := gap.Interval
-				if !gap.has(p) {
-					idle, gap = w.gapAround(p)
-				}
-				proven.From, proven.To = max(proven.From, idle.From), min(proven.To, idle.To)
-				p.Kind.bound(&proven, p.Time, w.skew)
-				if !yield(index(k), proven) {
+				if !yield(index(k), n.narrow(p, proven)) {
 					return
 				}
 			}
 			lo = hi
 		}
 	}
+}
+
+// A narrower narrows the time around a run of pokes to the windows of its pokes.
+type narrower struct {
+	w   *Windows
+	gap idleGap // around the poke before, and often around the next one
+}
+
+// narrow returns the window of the poke p, of what the pokes around it prove.
+func (n *narrower) narrow(p *InPlacePoke, proven Interval) Interval {
+	idle := n.gap.Interval
+	if !n.gap.has(p) {
+		idle, n.gap = n.w.gapAround(p)
+	}
+	proven.From, proven.To = max(proven.From, idle.From), min(proven.To, idle.To)
+	p.Kind.bound(&proven, p.Time, n.w.skew)
+	return proven
 }
 
 // at returns whether a window is open over any byte of [addr, addr+n) at time t, and the

@@ -5,8 +5,10 @@ package replay
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
@@ -27,14 +29,62 @@ func (r *Replay) InPlace(c *Change) (p timeline.InPlacePoke, ok bool) {
 	return r.scanned().inPlace(&poke, c.Poke.TID, c.Kind), true
 }
 
-// WindowsOf is [Replay.Windows] for a program that has read all changes: pokes must be those that
-// [Replay.InPlace] returns for what [Replay.ChangesAlone] yields, in its order. They need not be
-// read again then. WindowsOf keeps and changes pokes.
-func (r *Replay) WindowsOf(pokes []timeline.InPlacePoke) *timeline.Windows {
+// ProvenOf yields the windows of pokes, [timeline.Window.Proven], with the index of each poke: for a
+// program that has read all changes, so that nothing is read again. times has the times of all text
+// pokes among [Replay.ChangesAlone], in its order, and poke returns what [Replay.InPlace] returns for
+// the k-th of them, nil if that is nothing, and who made it: its time and its thread need not be set.
+// Pokes without a window are left out.
+func (r *Replay) ProvenOf(times []uint64, poke func(k int) (p *timeline.InPlacePoke, tid uint32)) iter.Seq2[int, timeline.Interval] {
+	probed := false
 	for range r.scanned().probedWrites() {
-		return r.Windows() // what probes recorded is among the changes, and has no window
+		probed = true // what probes recorded is among the changes, and has no window
+		break
 	}
-	return r.windowsOf(func(s *scan) *timeline.Windows { return s.windowsOf(pokes) })
+	if r.unmade != nil && !probed && !r.arch.hasWords() && ascend(times) {
+		return timeline.ProvenWindows(times, poke, r.scan.writers.idle, r.Report.ClockUncertainty)
+	}
+	return func(yield func(int, timeline.Interval) bool) {
+		pokes, at := memory.Make[timeline.InPlacePoke](len(times)), memory.Make[uint32](len(times))
+		for k, t := range times {
+			if p, tid := poke(k); p != nil {
+				pokes, at = append(pokes, *p), append(at, uint32(k))
+				own := &pokes[len(pokes)-1]
+				own.Time, own.TID = t, tid
+			}
+		}
+		w := r.windowsOf(func(s *scan) *timeline.Windows {
+			if probed {
+				return r.unmade()
+			}
+			return s.windowsOf(slices.Clone(pokes))
+		})
+		done := make([]bool, len(pokes))
+		first := 0 // the first poke that may not have its window, or is of the time of the window
+		for in, proven := range w.Proven() {
+			for first < len(pokes) && (done[first] || pokes[first].Time < in.Time) {
+				first++
+			}
+			for k := first; k < len(pokes) && pokes[k].Time == in.Time; k++ {
+				if q := &pokes[k]; !done[k] && q.Addr == in.Addr && q.Kind == in.Kind {
+					done[k] = true
+					if !yield(int(at[k]), proven) {
+						return
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// ascend reports whether each time is later than the one before it.
+func ascend(times []uint64) bool {
+	for i := 1; i < len(times); i++ {
+		if times[i] <= times[i-1] {
+			return false
+		}
+	}
+	return true
 }
 
 // windowsOf returns the windows. unread makes them without reading the recording, and may be nil.

@@ -33,15 +33,6 @@ type form struct {
 	older     int32  // the form of the same site that was made before it; -1: none
 	mechanism mechanism.Mechanism
 	kind      timeline.PokeKind
-	// What windows need: see inPlacePoke.
-	isInPlace bool
-	flags     timeline.PokeFlags
-	len       uint16
-}
-
-// inPlacePoke returns what windows need of a poke of the form, which must be in place.
-func (f *form) inPlacePoke(time uint64, task uint32) timeline.InPlacePoke {
-	return timeline.InPlacePoke{Time: time, Addr: f.addr, TID: task, Len: f.len, Kind: f.kind, Flags: f.flags}
 }
 
 // A formKey is what the pokes of a form are recognized by. It is apart from the form because each
@@ -77,7 +68,8 @@ type pokes struct {
 	reach   []reach
 	wide    map[uint32]window
 	forms   []form
-	keys    []formKey // by form
+	placed  []timeline.InPlacePoke // by form: what windows need of its pokes, if its kind is made in place
+	keys    []formKey              // by form
 	sites   []site    // in core text
 	places  []place
 	writers []writer
@@ -186,6 +178,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
 	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n), writer: memory.Make[uint32](n)}
 	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
+	p.placed = memory.Make[timeline.InPlacePoke](min(n, manyForms))
 	likely := min(n/8, manyForms/2) // sites
 	p.addrs.numbers = make([]int64, 0, likely)
 	p.places = make([]place, 0, likely)
@@ -302,9 +295,8 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 		default:
 			f.place = x.sites.sites[at].place
 		}
-		if in, is := x.r.InPlace(c); is {
-			f.isInPlace, f.len, f.flags = true, in.Len, in.Flags
-		}
+		placed, _ := x.r.InPlace(c)
+		x.placed = append(x.placed, placed)
 		n = int32(len(x.forms))
 		x.forms, x.keys = append(x.forms, f), append(x.keys, formKey{addr: addr, words: both})
 		if share {
@@ -343,48 +335,20 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 
 	return uint32(len(p.places) - 1)
 }
 
-// findWindows gives each poke its window. Both are in the order of time. Pokes without a
-// window keep an empty one.
+// findWindows gives each poke its window. Pokes without a window keep an empty one.
 func (p *pokes) findWindows(r *replay.Replay) {
 	n := len(p.times)
 	p.reach, p.wide = memory.Make[reach](n)[:n], make(map[uint32]window)
-	placed := memory.Make[timeline.InPlacePoke](n)
-	var at []uint32 // which pokes those of placed are, if not all are placed
-	for i, t := range p.times {
-		f := &p.forms[p.form[i]]
-		if !f.isInPlace && at == nil {
-			at = make([]uint32, 0, n)
-			for k := range i {
-				at = append(at, uint32(k))
-			}
+	poke := func(k int) (*timeline.InPlacePoke, uint32) {
+		f := p.form[k]
+		if !p.forms[f].kind.InPlace() {
+			return nil, 0
 		}
-		if f.isInPlace {
-			placed = append(placed, f.inPlacePoke(t, p.writers[p.writer[i]].task))
-			if at != nil {
-				at = append(at, uint32(i))
-			}
-		}
+		return &p.placed[f], p.writers[p.writer[k]].task
 	}
-	first := 0 // the first poke of placed that may not have its window, or is of the time of the window
-	for in, proven := range r.WindowsOf(placed).Proven() {
-		if in.Len == 0 {
-			continue
-		}
-		for first < len(placed) && placed[first].Time < in.Time {
-			first++
-		}
-		for k := first; k < len(placed) && placed[k].Time == in.Time; k++ {
-			i := uint32(k)
-			if at != nil {
-				i = at[k]
-			}
-			if q := &placed[k]; q.Addr == in.Addr && q.Kind == in.Kind && p.reach[i] == (reach{}) {
-				p.setWindow(i, column(proven.From), column(in.Time), column(proven.To))
-				if k == first {
-					first++
-				}
-				break
-			}
+	for k, proven := range r.ProvenOf(p.times, poke) {
+		if p.placed[p.form[k]].Len > 0 { // else it needs no trap
+			p.setWindow(uint32(k), column(proven.From), column(p.times[k]), column(proven.To))
 		}
 	}
 }

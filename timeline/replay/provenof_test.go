@@ -13,8 +13,8 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-// TestWindowsOf: the windows of the pokes among the changes are those of the recording.
-func TestWindowsOf(t *testing.T) {
+// TestProvenOf: the windows of the pokes among the changes are those of the recording.
+func TestProvenOf(t *testing.T) {
 	var recordings []string
 	root := filepath.Join(corpus.Root(), "testdata")
 	if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -59,22 +59,32 @@ func compareWindows(t *testing.T, path string) (read bool, n int) {
 		return false, 0
 	}
 	var pokes []timeline.InPlacePoke
+	var times []uint64
+	var inPlace []bool
 	for c := range changes.ChangesAlone() {
-		if p, ok := changes.InPlace(c); ok {
-			pokes = append(pokes, p)
+		if c.Poke != nil {
+			p, ok := changes.InPlace(c)
+			pokes, inPlace, times = append(pokes, p), append(inPlace, ok), append(times, c.Time)
 		}
 	}
 	type window struct {
 		timeline.InPlacePoke
 		proven timeline.Interval
 	}
-	list := func(w *timeline.Windows) (all []window) {
-		for p, proven := range w.Proven() {
-			all = append(all, window{*p, proven})
-		}
-		return all
+	var want, got []window
+	for p, proven := range whole.Windows().Proven() {
+		is := window{*p, proven}
+		is.Flags &= timeline.PokeAlone // and not that it begins a batch
+		want = append(want, is)
 	}
-	want, got := list(whole.Windows()), list(changes.WindowsOf(pokes))
+	for k, proven := range changes.ProvenOf(times, func(k int) (*timeline.InPlacePoke, uint32) {
+		if !inPlace[k] {
+			return nil, 0
+		}
+		return &pokes[k], pokes[k].TID
+	}) {
+		got = append(got, window{pokes[k], proven})
+	}
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {
 			t.Fatalf("%s: window %d is %+v, want %+v", path, i, got[i], want[i])
