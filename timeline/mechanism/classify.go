@@ -27,6 +27,7 @@ type Classifier struct {
 	listed       bool              // kallsyms lists out-of-line code
 	places       map[uint64]*place // what was at an address when it was last asked for
 	free         []place           // for find: allocated at once
+	last         *place            // of places: the one that was looked up last; nil at first
 	// Some of places, by a hash of their addresses: those that were asked for last.
 	latest [1 << latestBits]struct {
 		addr  uint64

@@ -37,6 +37,8 @@ type place struct {
 	lo, hi uint64 // of the function or of the dynamic code; hi may be lo, if the size is not known
 	from   uint64 // it is what is there in [from, to)
 	to     uint64
+	addr   uint64 // that was asked for
+	next   *place // the one that was looked up after it; nil if none was
 }
 
 // has reports whether addr is in the place's function.
@@ -48,14 +50,26 @@ func (c *Classifier) at(addr, t uint64) *place {
 	if p := latest.place; p != nil && latest.addr == addr && p.from <= t && t < p.to {
 		return p
 	}
-	p := c.places[addr]
+	// Sites are often changed in the same order as the last time.
+	var p *place
+	if c.last != nil {
+		p = c.last.next
+	}
+	if p == nil || p.addr != addr {
+		p = c.places[addr]
+	}
 	if p == nil || t < p.from || p.to <= t {
 		p = c.find(addr, t)
 		if len(c.places) >= maxPlaces {
 			clear(c.places)
+			c.last = nil // else it would keep all that were before it
 		}
 		c.places[addr] = p
 	}
+	if c.last != nil {
+		c.last.next = p
+	}
+	c.last = p
 	latest.addr, latest.place = addr, p
 	return p
 }
@@ -75,7 +89,7 @@ func (c *Classifier) find(addr, t uint64) *place {
 	v := c.r.Image.At(t)
 	*p = c.findAt(v, addr, t)
 	same := v.SameNames(addr)
-	p.from, p.to = same.From, same.To
+	p.from, p.to, p.addr = same.From, same.To, addr
 	return p
 }
 

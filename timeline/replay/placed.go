@@ -37,11 +37,23 @@ type pokeRecords struct {
 // that [perfdata.Recording.PlainTextPoke] sets.
 func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) {
 	var p perfdata.TextPoke
+	var like perfdata.PokeRun // of the poke before
 	for data := r.data; len(data) >= pokeBytes; {
+		if addr, t, _, _, ok := like.Next(data); ok {
+			// Nothing else of it differs.
+			end := pokeBytes + like.OldLen
+			p.Addr, p.Time, p.Old, p.New = addr, t, data[pokeBytes:end:end], data[end:end+like.NewLen:end+like.NewLen]
+			if !yield(&p) {
+				return
+			}
+			data = data[like.Size:]
+			continue
+		}
 		size := int(binary.LittleEndian.Uint16(data[6:]))
 		if size > len(data) || !r.rec.PlainTextPoke(data[:size], &p) {
 			return // the file was changed meanwhile: Check finds out
 		}
+		like, _ = r.rec.PokeRun(data[:size])
 		if !yield(&p) {
 			return
 		}

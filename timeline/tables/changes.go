@@ -70,7 +70,7 @@ type pokes struct {
 	forms   []form
 	placed  []timeline.InPlacePoke // by form: what windows need of its pokes, if its kind is made in place
 	keys    []formKey              // by form
-	sites   []site    // in core text
+	sites   []site                 // in core text
 	places  []place
 	writers []writer
 	bpf     []bpfEvent // by time
@@ -128,6 +128,7 @@ type site struct {
 type siteTable struct {
 	sites []site
 	slots []int32 // in sites; -1: free
+	last  int32   // the site that find returned last
 }
 
 // reserve makes room for so many sites.
@@ -139,6 +140,18 @@ func (t *siteTable) reserve(sites int) {
 // find returns the index of the site at addr, which it adds if it is new: then the site has no
 // place yet.
 func (t *siteTable) find(addr uint64) (i int32, isNew bool) {
+	// Sites are often changed in the same order as the last time.
+	if i = t.last + 1; int(i) < len(t.sites) && t.sites[i].addr == addr {
+		t.last = i
+		return i, false
+	}
+	i, isNew = t.search(addr)
+	t.last = i
+	return i, isNew
+}
+
+// search is find without knowing the last site.
+func (t *siteTable) search(addr uint64) (i int32, isNew bool) {
 	if 2*len(t.sites) >= len(t.slots) {
 		t.grow()
 	}

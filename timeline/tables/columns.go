@@ -6,8 +6,10 @@ package tables
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 	"io"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -260,8 +262,9 @@ func (c *repeatedCodec) Encode(dst, src []byte) ([]byte, error) {
 type interned struct {
 	strings   []string
 	numbers   []int64
-	ofStrings map[string]uint32
-	ofShort   map[uint64]uint32 // by shortKey: the strings that bytes has added and that are short
+	ofStrings numberTable // of those that string has added, and of long ones
+	ofShort   numberTable // of those that bytes has added and that are short
+	keys      []uint64    // by number, if bytes adds strings: shortKey, 0 for long ones
 	ofNumbers map[int64]uint32
 }
 
@@ -269,44 +272,58 @@ func (n *interned) len() int { return len(n.strings) + len(n.numbers) }
 
 // reserve makes room for so many strings.
 func (n *interned) reserve(strings int) {
-	n.strings, n.ofStrings = make([]string, 0, strings), make(map[string]uint32, strings)
+	n.strings = make([]string, 0, strings)
+	n.ofStrings.reserve(strings)
 }
 
 // reserveShort makes room for so many strings, nearly all of which are short ones that bytes adds.
 func (n *interned) reserveShort(strings int) {
-	n.strings, n.ofShort = make([]string, 0, strings), make(map[uint64]uint32, strings)
+	n.strings, n.keys = make([]string, 0, strings), make([]uint64, 0, strings)
+	n.ofShort.reserve(strings)
 }
 
 // string returns the number of v, which it adds if it is new.
 func (n *interned) string(v string) uint32 {
-	k, ok := n.ofStrings[v]
-	if !ok {
-		k = n.add(v)
+	hash := maphash.String(hashSeed, v)
+	for slot := n.ofStrings.first(hash); ; slot = n.ofStrings.next(slot) {
+		k, ok := n.ofStrings.at(slot, hash)
+		if !ok {
+			k = uint32(len(n.strings))
+			n.strings = append(n.strings, v)
+			n.ofStrings.put(slot, hash, k)
+			return k
+		}
+		if k != otherHash && n.strings[k] == v {
+			return k
+		}
 	}
-	return k
 }
 
 // bytes returns the number of v, of which it adds a copy if it is new. It is for values for which
 // string is never called.
 func (n *interned) bytes(v []byte) uint32 {
 	if len(v) > maxShort {
-		k, ok := n.ofStrings[string(v)]
-		if !ok {
-			k = n.add(string(v))
+		k := n.string(string(v))
+		for len(n.keys) < len(n.strings) {
+			n.keys = append(n.keys, 0)
 		}
 		return k
 	}
 	key := shortKey(v)
-	k, ok := n.ofShort[key]
-	if !ok {
-		if n.ofShort == nil {
-			n.ofShort = make(map[uint64]uint32)
+	hash := key * hashFactor
+	hash ^= hash >> 32
+	for slot := n.ofShort.first(hash); ; slot = n.ofShort.next(slot) {
+		k, ok := n.ofShort.at(slot, hash)
+		if !ok {
+			k = uint32(len(n.strings))
+			n.strings, n.keys = append(n.strings, string(v)), append(n.keys, key)
+			n.ofShort.put(slot, hash, k)
+			return k
 		}
-		k = uint32(len(n.strings))
-		n.ofShort[key] = k
-		n.strings = append(n.strings, string(v))
+		if k != otherHash && n.keys[k] == key {
+			return k
+		}
 	}
-	return k
 }
 
 // maxShort is the most bytes of a string that fits into a word with its length.
@@ -315,14 +332,69 @@ const maxShort = 7
 // shortKey returns a number that only v has among the strings of at most maxShort bytes.
 func shortKey(v []byte) uint64 { return wordOf(v) | uint64(len(v))<<(8*maxShort) }
 
-func (n *interned) add(v string) uint32 {
-	if n.ofStrings == nil {
-		n.ofStrings = make(map[string]uint32)
+// No recording can be made whose names or bytes collide.
+var (
+	hashSeed   = maphash.MakeSeed()
+	hashFactor = rand.Uint64() | 1
+)
+
+// A numberTable finds numbers by the hashes of what they stand for: a hash table with open addressing,
+// which is faster than a map. A slot has a part of the hash, and 1 + the number; 0 is free.
+type numberTable struct {
+	slots []uint64
+	used  int
+}
+
+// otherHash is what at returns for a slot of another hash.
+const otherHash = 1<<32 - 1
+
+// reserve makes room for so many numbers.
+func (t *numberTable) reserve(numbers int) {
+	t.slots = make([]uint64, 2<<bits.Len(uint(numbers)))
+}
+
+// first returns the slot at which the search for a hash begins, and next the one after it.
+func (t *numberTable) first(hash uint64) int {
+	if 2*t.used >= len(t.slots) {
+		t.grow()
 	}
-	k := uint32(len(n.strings))
-	n.ofStrings[v] = k
-	n.strings = append(n.strings, v)
-	return k
+	return int(hash) & (len(t.slots) - 1)
+}
+
+func (t *numberTable) next(slot int) int { return (slot + 1) & (len(t.slots) - 1) }
+
+// at returns the number in a slot, otherHash if it is of another hash. ok is false if it is free.
+func (t *numberTable) at(slot int, hash uint64) (number uint32, ok bool) {
+	v := t.slots[slot]
+	if v == 0 {
+		return 0, false
+	}
+	if uint32(v>>32) != uint32(hash) {
+		return otherHash, true
+	}
+	return uint32(v) - 1, true
+}
+
+// put puts a number into a free slot.
+func (t *numberTable) put(slot int, hash uint64, number uint32) {
+	t.slots[slot] = uint64(uint32(hash))<<32 | uint64(number+1)
+	t.used++
+}
+
+// grow doubles the table.
+func (t *numberTable) grow() {
+	was := t.slots
+	t.slots = make([]uint64, max(1<<8, 2*len(was)))
+	for _, v := range was {
+		if v == 0 {
+			continue
+		}
+		slot := int(v>>32) & (len(t.slots) - 1)
+		for t.slots[slot] != 0 {
+			slot = t.next(slot)
+		}
+		t.slots[slot] = v
+	}
 }
 
 // number returns the number of v, which it adds if it is new.

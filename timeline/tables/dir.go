@@ -381,15 +381,12 @@ func newTextWriter(w io.Writer) *parquet.GenericWriter[textRow] {
 	return parquet.NewGenericWriter[textRow](w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root), parquet.PageBufferSize(textPageBytes))...)
 }
 
-// fewRows is the most rows of a table whose columns get a smaller buffer. parquet-go allocates
-// the buffers of all columns at once.
+// fewRows is the most rows of a table whose columns get the smallest buffers. parquet-go allocates
+// the buffers of all columns at once, each of a page.
 const fewRows = 8192
 
 func writerOptions(rows int) []parquet.WriterOption {
-	buffer := pageBytes
-	if rows <= fewRows {
-		buffer = 16 * fewRows
-	}
+	buffer := min(pageBytes, 16*max(rows, fewRows))
 	return []parquet.WriterOption{
 		parquet.Compression(codec), parquet.PageBufferSize(buffer),
 		parquet.MaxRowsPerRowGroup(int64(rowsPerGroup)), parquet.CreatedBy("textreplay", fmt.Sprint(Version), ""),

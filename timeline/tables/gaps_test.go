@@ -13,7 +13,7 @@ import (
 func TestAgrees(t *testing.T) {
 	p := &pokes{forms: []form{{addr: 0x1000, oldNumber: 0, newNumber: 1}, {addr: 0x1000, oldNumber: 2, newNumber: 3}}}
 	for _, content := range []string{"\x90\x90\x90\x90\x90", "\xe8\x01\x02\x03\x04", "\xe8", "\xcc"} {
-		p.contents.add(content)
+		p.contents.string(content)
 	}
 	known := timeline.Span{Addr: 0x1000, Len: 5, Standing: timeline.Known, Bytes: []byte("\xe8\x01\x02\x03\x04")}
 	with := func(change func(s *timeline.Span)) timeline.Span {
