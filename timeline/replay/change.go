@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"iter"
 	"slices"
+	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/perfdata"
@@ -80,32 +81,47 @@ type trail struct {
 
 // A trailEntry is a record of the trail or a loss, or a COMM or FORK, which give the
 // threads' names.
+//
+// There are as many as records, so an entry is packed: raw and typ return what it is of.
 type trailEntry struct {
 	time  uint64
-	raw   []byte
-	typ   perfdata.RecordType // 0: there is no record
-	misc  uint16
+	first *byte  // of the record, or of the run
+	size  uint32 // in bytes
 	batch uint32 // index of the batch + 1; 0: of none
 	// If there is no record: the index of a loss in Report.Losses, or the one of a change
 	// that a probe recorded in trail.writes, as -1 minus it.
 	other int32
+	misc  uint16
+	kind  uint8
 }
+
+// recordEntry returns the entry of a record, or of a run of them. typ is one of those that collect
+// keeps, or runOfPokes.
+func recordEntry(time uint64, raw []byte, typ perfdata.RecordType, misc uint16) trailEntry {
+	return trailEntry{time: time, first: unsafe.SliceData(raw), size: uint32(len(raw)), kind: uint8(typ), misc: misc}
+}
+
+// raw returns the bytes of the record, or of the run.
+func (e *trailEntry) raw() []byte { return unsafe.Slice(e.first, e.size) }
+
+// typ returns the type of the record, runOfPokes for a run; 0 if there is no record.
+func (e *trailEntry) typ() perfdata.RecordType { return perfdata.RecordType(e.kind) }
 
 // record returns the record of an entry, without its place.
 func (e *trailEntry) record() perfdata.Record {
-	return perfdata.Record{Type: e.typ, Misc: e.misc, Raw: e.raw}
+	return perfdata.Record{Type: e.typ(), Misc: e.misc, Raw: e.raw()}
 }
 
 // write returns the change that a probe recorded, nil if the entry is not one.
 func (t *trail) write(e *trailEntry) *probeWrite {
-	if e.typ != 0 || e.other >= 0 {
+	if e.typ() != 0 || e.other >= 0 {
 		return nil
 	}
 	return t.writes[-1-e.other]
 }
 
 // isLoss reports whether the entry is a loss.
-func (e *trailEntry) isLoss() bool { return e.typ == 0 && e.other >= 0 }
+func (e *trailEntry) isLoss() bool { return e.typ() == 0 && e.other >= 0 }
 
 // Changes yields all changes of kernel text in the order of time: text pokes,
 // symbols that are registered and unregistered, BPF programs that are loaded and
@@ -115,7 +131,7 @@ func (e *trailEntry) isLoss() bool { return e.typ == 0 && e.other >= 0 }
 // A change that several events of a CPU recorded, or that perf wrote twice, is yielded
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
-// Each loop reads the recording again and keeps about 60 bytes of memory for each
+// Each loop reads the recording again and keeps about 40 bytes of memory for each
 // record. A Change, and what it points to, is valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
@@ -192,7 +208,7 @@ func (t *trail) collect() {
 		if volatile {
 			x.Raw = bytes.Clone(x.Raw)
 		}
-		t.entries = append(t.entries, trailEntry{time: id.Time, raw: x.Raw, typ: x.Type, misc: x.Misc})
+		t.entries = append(t.entries, recordEntry(id.Time, x.Raw, x.Type, x.Misc))
 	}
 	for w := range t.r.scanned().probedWrites() {
 		t.writes = append(t.writes, w)
@@ -209,7 +225,7 @@ func (t *trail) collect() {
 // read notes that the record of an entry is read, or its run. Entries are anywhere in the file, so the
 // memory of all of it is released from time to time.
 func (t *trail) read(e *trailEntry) {
-	if t.loaded += len(e.raw); t.loaded > unloadAbove {
+	if t.loaded += int(e.size); t.loaded > unloadAbove {
 		t.r.Recording.Unload()
 		t.loaded = 0
 	}
@@ -273,13 +289,13 @@ func (t *trail) withoutDoubles(entries []uint32) []uint32 {
 	var p perfdata.TextPoke
 	return slices.DeleteFunc(entries, func(i uint32) bool {
 		e := &t.entries[i]
-		if e.typ == 0 {
+		if e.typ() == 0 {
 			return false
 		}
-		raw := string(e.raw)
+		raw := string(e.raw())
 		double := met[raw]
 		met[raw] = true
-		if e.typ == perfdata.RecordTextPoke && t.poke(e, &p) == nil {
+		if e.typ() == perfdata.RecordTextPoke && t.poke(e, &p) == nil {
 			was := places[p.Addr]
 			n := min(len(was.new), len(p.Old))
 			double = double && (was.raw == raw || !bytes.Equal(was.new[:n], p.Old[:n]))
@@ -323,7 +339,7 @@ func (t *trail) findBatches() {
 			if e.time != p.Time {
 				break
 			}
-			if e.batch == 0 && e.typ == perfdata.RecordTextPoke && t.poke(e, &poke) == nil && poke.Addr == p.Addr {
+			if e.batch == 0 && e.typ() == perfdata.RecordTextPoke && t.poke(e, &poke) == nil && poke.Addr == p.Addr {
 				e.batch = uint32(b.Number)
 				break
 			}
@@ -338,7 +354,7 @@ func (t *trail) findRuns() {
 	sequences := t.r.Sequences()
 	for _, i := range t.order {
 		e := &t.entries[i]
-		if t.write(e) == nil && e.typ != perfdata.RecordTextPoke {
+		if t.write(e) == nil && e.typ() != perfdata.RecordTextPoke {
 			continue
 		}
 		var p perfdata.TextPoke
@@ -399,7 +415,7 @@ func (t *trail) visit(yield func(*Change) bool) {
 	for _, i := range t.order {
 		e := &t.entries[i]
 		t.read(e)
-		if e.typ == runOfPokes {
+		if e.typ() == runOfPokes {
 			if !t.visitRun(e, commOf, yield) {
 				return
 			}
@@ -410,19 +426,19 @@ func (t *trail) visit(yield func(*Change) bool) {
 		switch {
 		case e.isLoss():
 			c.Loss = &t.r.Report.Losses[e.other]
-		case e.typ == perfdata.RecordComm:
+		case e.typ() == perfdata.RecordComm:
 			if rec.Comm(&x, &comm) == nil {
 				comms[comm.TID] = string(comm.Comm)
 				last, lastComm = comm.TID, comms[comm.TID]
 			}
 			continue
-		case e.typ == perfdata.RecordFork:
+		case e.typ() == perfdata.RecordFork:
 			if rec.Task(&x, &fork) == nil {
 				comms[fork.TID] = comms[fork.PTID]
 				last, lastComm = fork.TID, comms[fork.TID]
 			}
 			continue
-		case write != nil, e.typ == perfdata.RecordTextPoke:
+		case write != nil, e.typ() == perfdata.RecordTextPoke:
 			c.Poke, err = &poke, t.poke(e, &poke)
 			if write != nil {
 				c.Began = write.began
@@ -434,9 +450,9 @@ func (t *trail) visit(yield func(*Change) bool) {
 			if e.batch != 0 {
 				c.Batch = &t.batches[e.batch-1]
 			}
-		case e.typ == perfdata.RecordKSymbol:
+		case e.typ() == perfdata.RecordKSymbol:
 			c.KSymbol, err = &sym, rec.KSymbol(&x, &sym)
-		case e.typ == perfdata.RecordBPFEvent:
+		case e.typ() == perfdata.RecordBPFEvent:
 			c.BPF, err = &bpf, rec.BPFEvent(&x, &bpf)
 		}
 		if err != nil {

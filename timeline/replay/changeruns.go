@@ -14,11 +14,11 @@ import (
 // records of one thread on one CPU, whose times ascend. other is its index in trail.runs. No other
 // entry is between its records in the order of time, nor has the time of one of them: untangle
 // cuts runs where one is, and leaves out of them what may be a double.
-const runOfPokes perfdata.RecordType = 1<<32 - 1
+const runOfPokes perfdata.RecordType = 1<<8 - 1
 
 // last returns the last time of an entry.
 func (t *trail) last(e *trailEntry) uint64 {
-	if e.typ == runOfPokes {
+	if e.typ() == runOfPokes {
 		return t.runs[e.other]
 	}
 	return e.time
@@ -27,7 +27,7 @@ func (t *trail) last(e *trailEntry) uint64 {
 // addRecord adds a record of a run as an entry of its own.
 func (t *trail) addRecord(raw []byte, time uint64) {
 	misc := binary.LittleEndian.Uint16(raw[4:])
-	t.entries = append(t.entries, trailEntry{time: time, raw: raw, typ: perfdata.RecordTextPoke, misc: misc})
+	t.entries = append(t.entries, recordEntry(time, raw, perfdata.RecordTextPoke, misc))
 }
 
 // addRun adds the records of a run, in as few entries as can be: it cuts the run at these times,
@@ -82,7 +82,9 @@ func (t *trail) addRun(run pokeRecords, cuts []uint64) {
 // addWholeRun adds records of these first and last times as one entry. Each has a time of its own.
 func (t *trail) addWholeRun(data []byte, first, last uint64) {
 	t.runs = append(t.runs, last)
-	t.entries = append(t.entries, trailEntry{time: first, raw: data, typ: runOfPokes, other: int32(len(t.runs) - 1)})
+	e := recordEntry(first, data, runOfPokes, 0)
+	e.other = int32(len(t.runs) - 1)
+	t.entries = append(t.entries, e)
 }
 
 // addEach adds each record of a run as an entry of its own.
@@ -103,7 +105,7 @@ func (t *trail) untangle() bool {
 	open := -1                        // the run that ends last of those so far
 	for k, i := range t.order {
 		e := &t.entries[i]
-		isRun := e.typ == runOfPokes
+		isRun := e.typ() == runOfPokes
 		overlaps := open >= 0 && e.time <= t.last(&t.entries[open])
 		switch {
 		case overlaps && isRun:
@@ -126,7 +128,7 @@ func (t *trail) untangle() bool {
 	n := len(entries)
 	for i, at := range cuts {
 		if n += len(at); at == nil { // records of a run have nearly the same size
-			raw := entries[i].raw
+			raw := entries[i].raw()
 			n += len(raw) / max(pokeBytes, int(binary.LittleEndian.Uint16(raw[6:])))
 		}
 	}
@@ -136,7 +138,7 @@ func (t *trail) untangle() bool {
 		if tangled {
 			t.read(&entries[i])
 		}
-		switch run := (pokeRecords{t.r.Recording, entries[i].raw}); {
+		switch run := (pokeRecords{t.r.Recording, entries[i].raw()}); {
 		case !tangled:
 			t.entries = append(t.entries, entries[i])
 		case at == nil:
@@ -150,9 +152,9 @@ func (t *trail) untangle() bool {
 
 // visitRun yields the pokes of a run, whose thread has this name. It reports whether to go on.
 func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func(*Change) bool) bool {
-	run := pokeRecords{t.r.Recording, e.raw}
+	run := pokeRecords{t.r.Recording, e.raw()}
 	var p perfdata.TextPoke
-	first := perfdata.Record{Type: perfdata.RecordTextPoke, Raw: e.raw[:binary.LittleEndian.Uint16(e.raw[6:])]}
+	first := perfdata.Record{Type: perfdata.RecordTextPoke, Raw: e.raw()[:binary.LittleEndian.Uint16(e.raw()[6:])]}
 	if t.r.Recording.TextPoke(&first, &p) != nil { // the rest of what all records of a run have in common
 		return true
 	}

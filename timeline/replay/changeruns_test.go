@@ -147,20 +147,20 @@ func TestUntangle(t *testing.T) {
 		var got, want []string
 		for k, i := range whole.order {
 			e := &whole.entries[i]
-			if e.typ == runOfPokes {
+			if e.typ() == runOfPokes {
 				if k > 0 && whole.last(whole.inOrder(k-1)) >= e.time || k+1 < len(whole.order) && whole.inOrder(k+1).time <= whole.last(e) {
 					t.Fatal("a run has the time of another entry, or a later one")
 				}
-				for q := range (pokeRecords{run.rec, e.raw}).all {
+				for q := range (pokeRecords{run.rec, e.raw()}).all {
 					got = append(got, fmt.Sprintf("%d %p", q.Time, q.Old))
 				}
 				continue
 			}
-			run.rec.PlainTextPoke(e.raw, &p)
+			run.rec.PlainTextPoke(e.raw(), &p)
 			got = append(got, fmt.Sprintf("%d %p", e.time, p.Old))
 		}
 		for _, i := range each.order {
-			run.rec.PlainTextPoke(each.entries[i].raw, &p)
+			run.rec.PlainTextPoke(each.entries[i].raw(), &p)
 			want = append(want, fmt.Sprintf("%d %p", each.entries[i].time, p.Old))
 		}
 		if !slices.Equal(got, want) {
