@@ -54,13 +54,17 @@ func (b *Builder) build(consume bool) (*Image, error) {
 // them has left is then a small part of what the image takes, and is used for it.
 const manyPokes = 1 << 20
 
+// manyLives is from how many lifetimes on the memory that it took to derive them is worth collecting.
+const manyLives = 1 << 14
+
 // build is the working state of one Build.
 type build struct {
 	*Builder
-	lines    lineIndex
-	consume  bool   // parts of the log are given up when the histories of their sites are there
-	arena    []byte // the builder's, and behind it the code of programs and copies
-	tooLarge bool
+	lines     lineIndex
+	consume   bool   // parts of the log are given up when the histories of their sites are there
+	codeFacts int    // how many symbols and modules there are
+	arena     []byte // the builder's, and behind it the code of programs and copies
+	tooLarge  bool
 	// textCrowded is set if a piece of core text has too many facts to find out
 	// whether they contradict one another.
 	textCrowded bool
@@ -99,7 +103,7 @@ type build struct {
 }
 
 func newBuild(b *Builder, lines lineIndex) *build {
-	return &build{Builder: b, lines: lines, arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
+	return &build{Builder: b, lines: lines, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
 }
 
 // A gapClass is a kind of memory, by which unrecorded changes can hit it.
@@ -164,19 +168,22 @@ func (d *build) image() *Image {
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
+	if d.consume && len(lives) >= manyLives {
+		d.Builder.symbols = nil // the lifetimes have all of them
+		debug.FreeOSMemory()
+	}
 	d.traps = d.findTraps(d.snapshot.Segments, lives)
 	d.im.arena = d.arena
 	padding, written := d.thunkPadding()
+	d.unloadCopy() // nearly all of the text was looked at
 
 	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
-	d.im.leaves = make([]leaf, 0, int(d.added)/leafSize+2*len(d.sites)+64)
+	d.im.leaves = memory.Make[leaf](int(d.added)/leafSize + 2*len(d.sites) + 64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
-		d.im.nodes = make([]node, 0, leaves/fan+leaves/(fan*fan)+4*len(d.sites)) // of several levels, each the larger by a part of a node
+		d.im.nodes = memory.Make[node](nodesFor(leaves, len(d.sites)))
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
-	memory.Huge(raw(d.im.leaves[:cap(d.im.leaves)]))
-	memory.Huge(raw(d.im.nodes[:cap(d.im.nodes)]))
 	d.fragments(lives, padding, written)
 	d.im.indexPages()
 	d.im.indexLives(lives)

@@ -180,6 +180,7 @@ type Builder struct {
 	modules        []Module
 	snapshot       Snapshot
 	snapshots      []Snapshot // further ones
+	unload         func()     // see Unloads; nil: the snapshot's memory is needed anyway
 	seed           []Segment
 	symbols        []SymbolEvent
 	programs       []Program
@@ -339,6 +340,11 @@ func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
 // SetSnapshot sets the copy of kernel text that perf made when the recording began
 // (perf record --kcore). A later call replaces it.
 func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
+
+// Unloads sets a function that lets go of the memory which a snapshot's mapped file takes: what is touched
+// later is read from the file again. [Builder.Finish] calls it from time to time, and reads from the
+// snapshot meanwhile.
+func (b *Builder) Unloads(f func()) { b.unload = f }
 
 // Names sets the table of names of core kernel text and of modules.
 func (b *Builder) Names(n Names) { b.names = n }

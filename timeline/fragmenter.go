@@ -345,7 +345,7 @@ type room struct {
 // spareRoom returns the room of an image.
 func (d *build) spareRoom() room {
 	text := d.limits.spare + spareOfPoke*int(d.added)
-	return room{text: text, other: text + spareOfSymbol*(len(d.symbols)+len(d.modules))}
+	return room{text: text, other: text + spareOfSymbol*d.codeFacts}
 }
 
 // isCrowded reports whether there is no room for the facts of a piece. If there is, it

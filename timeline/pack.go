@@ -48,6 +48,21 @@ const (
 	farAway   = 1<<nameBits - 1 // the name of a poke of three words
 )
 
+// emptied returns list without elements, with room for n, for another use. If it has to be another
+// list, nothing may need this one any more: its memory is given up at once. T must not have pointers.
+func emptied[T any](list []T, n int) []T {
+	if n <= cap(list) {
+		return list[:0]
+	}
+	if old := raw(list[:cap(list)]); len(old) >= largeScratch {
+		memory.Discard(old)
+	}
+	return make([]T, 0, max(n, cap(list)*5/4))
+}
+
+// largeScratch is from how many bytes on scratch memory is given up before it is collected.
+const largeScratch = 1 << 18
+
 // A lineLog is the lines of all sites, in the order in which they became full.
 type lineLog struct {
 	slabs  [][]line // slabSize each; the last ones may not be used yet
@@ -76,8 +91,8 @@ func (l *lineLog) add(words *line, owner uint32) {
 // grow appends slabs. A large log grows by many at once, which fill huge pages.
 func (l *lineLog) grow() {
 	n := min(len(l.slabs)/4+1, mostSlabs)
-	if n > hugeSlabs {
-		n -= n % hugeSlabs
+	if len(l.slabs) >= hugeSlabs {
+		n = (n + hugeSlabs - 1) / hugeSlabs * hugeSlabs
 	}
 	piece := memory.Make[line](n * slabSize)[:n*slabSize]
 	for ; len(piece) > 0; piece = piece[slabSize:] {
@@ -121,25 +136,43 @@ func (l *lineLog) index(sites int) lineIndex {
 	return x
 }
 
-// needs returns for each slab that is used the last shard that reads it, and the sum of these.
+// A slabGroup is slabs that are given up together: those of a huge page, or a single one.
+type slabGroup struct{ first, end int }
+
+// groups returns all slabs that are used, as groups.
+func (l *lineLog) groups() (out []slabGroup) {
+	used := (len(l.owners) + slabSize - 1) / slabSize
+	for i := 0; i < used; {
+		n := 1
+		if k := i + hugeSlabs; k <= used && memory.FillsHugePage(l.slabs[i:k]) {
+			n = hugeSlabs
+		}
+		out = append(out, slabGroup{i, i + n})
+		i += n
+	}
+	return out
+}
+
+// needs returns the last shard that reads each group of slabs, and the mean over all slabs.
 // shardOf has the shard of each site.
-func (l *lineLog) needs(shardOf []uint32) (last []uint32, sum int) {
-	last = make([]uint32, (len(l.owners)+slabSize-1)/slabSize)
-	for i, s := range l.owners {
-		p := &last[i/slabSize]
-		*p = max(*p, shardOf[s])
+func (l *lineLog) needs(groups []slabGroup, shardOf []uint32) (last []uint32, mean int) {
+	last = make([]uint32, len(groups))
+	slabs := 0
+	for k, g := range groups {
+		for _, s := range l.owners[g.first*slabSize : min(g.end*slabSize, len(l.owners))] {
+			last[k] = max(last[k], shardOf[s])
+		}
+		mean += int(last[k]) * (g.end - g.first)
+		slabs += g.end - g.first
 	}
-	for _, k := range last {
-		sum += int(k)
-	}
-	return last, sum
+	return last, mean / max(slabs, 1)
 }
 
 // partition puts the lines of the first shards first, those of the next ones behind them, and
 // so on, in bins of about equally many lines. It works in place, and adapts x. No line can be added
 // afterwards.
 func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
-	const bins = 8
+	const bins = 16
 	binOf := make([]uint32, shards)
 	for s, k := range shardOf {
 		binOf[k] += x.first[s+1] - x.first[s]
@@ -151,9 +184,11 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 	}
 	bin := func(i uint32) uint32 { return binOf[shardOf[l.owners[i]]] }
 	var next, end [bins]uint32
-	was := make([]uint32, len(l.owners)) // where the line at an index was
-	for i := range was {
-		was[i] = uint32(i)
+	place := memory.Make[uint32](len(l.owners))[:len(l.owners)] // of each line in x.lines
+	for k, i := range x.lines {
+		place[i] = uint32(k)
+	}
+	for i := range l.owners {
 		end[bin(uint32(i))]++
 	}
 	for k, sum := 0, uint32(0); k < bins; k++ {
@@ -170,17 +205,14 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 				p, q := l.at(i), l.at(j)
 				*p, *q = *q, *p
 				l.owners[i], l.owners[j] = l.owners[j], l.owners[i]
-				was[i], was[j] = was[j], was[i]
+				place[i], place[j] = place[j], place[i]
 			}
 		}
 	}
-	is := make([]uint32, len(was))
-	for i, k := range was {
-		is[k] = uint32(i)
+	for i, k := range place {
+		x.lines[k] = uint32(i)
 	}
-	for i, k := range x.lines {
-		x.lines[i] = is[k]
-	}
+	memory.Discard(raw(place))
 }
 
 // put appends a poke of the edit k to s, the i-th site.
@@ -210,6 +242,7 @@ func (b *Builder) word(s *site, i uint32, w uint64) {
 type reader struct {
 	words   [farWords + (lookAhead+1)*lineWords]uint64 // scratch
 	list    []poke                                     // scratch of its user
+	longest int                                        // most pokes of a site, while the memory is in use
 	touched uint64                                     // so that the compiler keeps the loads
 }
 
@@ -240,6 +273,21 @@ func (p *readerPool) put(r *reader) {
 // farWords is how many words a poke takes at most.
 const farWords = 3
 
+// longList is from how many pokes of a site on the memory of a list is given up behind it.
+const longList = 1 << 18
+
+// empty is emptied for a list of n pokes. It gives up most of the memory of a long list once short ones
+// follow.
+func (r *reader) empty(list []poke, n int) []poke {
+	if r.longest >= longList && n < longList/4 {
+		data := raw(list[:cap(list)])
+		memory.Discard(data[min(longList/4*sizeOf[poke](), len(data)):])
+		r.longest = 0
+	}
+	r.longest = max(r.longest, n)
+	return emptied(list, n)
+}
+
 // pokes appends the pokes of the i-th site to to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
@@ -254,6 +302,9 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 		}
 	}
 	n := len(to)
+	if n == 0 {
+		to = r.empty(to, int(s.pokes))
+	}
 	to = slices.Grow(to, int(s.pokes))[:n+int(s.pokes)]
 	t, order := uint64(0), uint32(0)
 	lines := x.lines[x.first[i]:x.first[i+1]]

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -93,7 +94,10 @@ type assembly struct {
 	waitingOf int      // how many pokes
 	free      []tables // that are not in use
 
-	after [][]uint32 // if the log is given up: the slabs that are not needed after each shard
+	after  [][]slabGroup // if the log is given up: the slabs that are not needed after each shard
+	spare  [][]byte      // huge pages of slabs that were given up
+	leaves backing       // of the image
+	nodes  backing
 
 	growing sync.RWMutex // read-locked while tables are written to
 
@@ -121,6 +125,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 	a.turn.L = &a.lock
 	if d.consume {
 		a.planGivingUp(shards)
+		a.leaves.table, a.nodes.table = unsafe.SliceData(raw(d.im.leaves)), unsafe.SliceData(raw(d.im.nodes))
 	}
 	empty, whole := d.fork(), d.spareRoom()
 	inParallel(min(runtime.GOMAXPROCS(0), len(shards)), func() {
@@ -151,6 +156,9 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 		}
 		finished = true
 	})
+	for _, page := range a.spare {
+		memory.Discard(page)
+	}
 	if len(a.unpatched) > 0 {
 		d.im.unpatched = d.im.store(fragmentHistory{before: a.unpatched}, nil, 1)
 	}
@@ -177,9 +185,10 @@ func (d *build) fork() *build {
 func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im := w.im
 	im.tables = t
-	im.fragments, im.leaves, im.nodes, im.states = im.fragments[:0], im.leaves[:0], im.nodes[:0], im.states[:0]
+	im.fragments, im.states = im.fragments[:0], im.states[:0]
 	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
-	im.leaves = slices.Grow(im.leaves, s.pokes/leafSize+2*len(s.sites)) // about as many as there will be
+	leaves := s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) // about as many as there will be
+	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodesFor(leaves, len(s.sites)))
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)
 	for p, ok := walk.next(); ok; p, ok = walk.next() {
@@ -256,6 +265,9 @@ func (a *assembly) put(w *build, x derived, whole room, s *shard) {
 		a.im.arena, a.tooLarge = x.tables.arena, w.tooLarge
 	}
 	a.append(&x.tables)
+	if used, usual := raw(x.tables.leaves), a.limits.shard*sizeOf[leaf]()/2; len(used) > usual {
+		memory.Discard(used[usual:]) // of a place with very many pokes
+	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	a.free = append(a.free, x.tables)
@@ -277,6 +289,8 @@ func (a *assembly) append(from *tables) {
 	if n := uint32(len(to.states)) % stateLine; n > 0 {
 		pad = stateLine - n
 	}
+	provide(a, &a.leaves, to.leaves, len(to.leaves)+len(from.leaves))
+	provide(a, &a.nodes, to.nodes, len(to.nodes)+len(from.nodes))
 	a.growing.RLock()
 	if cap(to.fragments)-len(to.fragments) < len(from.fragments) || cap(to.leaves)-len(to.leaves) < len(from.leaves) ||
 		cap(to.nodes)-len(to.nodes) < len(from.nodes) || cap(to.states)-len(to.states) < len(from.states)+int(pad) ||
@@ -347,25 +361,83 @@ func (a *assembly) planGivingUp(shards []shard) {
 			shardOf[s] = uint32(k)
 		}
 	}
-	last, sum := a.log.needs(shardOf)
-	if sum > len(last)*len(shards)*3/5 {
+	groups := a.log.groups()
+	last, mean := a.log.needs(groups, shardOf)
+	if mean > len(shards)*3/5 {
 		a.log.partition(&a.lines, shardOf, len(shards))
-		last, _ = a.log.needs(shardOf)
+		last, _ = a.log.needs(groups, shardOf)
 	}
-	clear(a.log.slabs[len(last):]) // not used
-	a.after = make([][]uint32, len(shards))
-	for slab, k := range last {
-		a.after[k] = append(a.after[k], uint32(slab))
+	a.after = make([][]slabGroup, len(shards))
+	end := 0
+	for i, k := range last {
+		a.after[k] = append(a.after[k], groups[i])
+		end = groups[i].end
 	}
+	clear(a.log.slabs[end:]) // not used
+	memory.Discard(raw(a.log.owners))
+	a.log.owners = nil
 }
 
 // giveUp gives up the slabs that are not needed after a shard, which was appended, as were all
-// before it. So the log shrinks while the tables of the image grow.
+// before it. So the log shrinks while the tables of the image grow: these get its huge pages, which
+// costs much less than new ones, which the system must clear.
 func (a *assembly) giveUp(k int) {
-	for _, slab := range a.after[k] {
-		memory.Discard(raw(a.log.slabs[slab]))
-		a.log.slabs[slab] = nil
+	if k%unloadEvery == 0 {
+		a.unloadCopy()
 	}
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	for _, g := range a.after[k] {
+		first := a.log.slabs[g.first]
+		if slabs := a.log.slabs[g.first:g.end]; len(slabs) == hugeSlabs {
+			a.spare = append(a.spare, raw(unsafe.Slice(unsafe.SliceData(first), hugeSlabs*slabSize)))
+		} else {
+			memory.Discard(raw(first))
+		}
+		clear(a.log.slabs[g.first:g.end])
+	}
+}
+
+// unloadEvery is after how many shards the copy of text, of which they read what is near their
+// places, is unloaded.
+const unloadEvery = 16
+
+// unloadCopy lets go of the memory of the copy of text, if memory matters.
+func (d *build) unloadCopy() {
+	if d.consume && d.unload != nil {
+		d.unload()
+	}
+}
+
+// A backing is how far a table of the image has got memory: new pages, or huge pages of the log.
+type backing struct {
+	table *byte
+	upTo  int // in bytes
+}
+
+// provide gives a table huge pages of the log for its elements up to the n-th, as far as there are
+// any. The table begins at a huge page, and nobody uses what is behind its length yet.
+func provide[T any](a *assembly, b *backing, table []T, n int) {
+	all := raw(table[:cap(table)])
+	if unsafe.SliceData(all) != b.table {
+		return // it had no room, and is elsewhere now
+	}
+	for b.upTo < n*sizeOf[T]() && b.upTo+memory.HugePage <= len(all) {
+		if page := a.sparePage(); page != nil && !memory.Move(all[b.upTo:][:memory.HugePage], page) {
+			memory.Discard(page)
+		}
+		b.upTo += memory.HugePage
+	}
+}
+
+// sparePage returns a huge page of the log that was given up, nil if there is none.
+func (a *assembly) sparePage() (page []byte) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if n := len(a.spare); n > 0 {
+		page, a.spare = a.spare[n-1], a.spare[:n-1]
+	}
+	return page
 }
 
 // offsets are where the tables of a shard begin in those of the image.

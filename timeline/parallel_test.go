@@ -57,10 +57,10 @@ func TestSameOnAnyNumberOfCPUs(t *testing.T) {
 }
 
 // TestFinish: the image is that of Build, and the log is given up, on any number of CPUs, in any
-// order of pokes.
+// order of pokes. What the log had must not get into the image with its pages.
 func TestFinish(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	const sites, pokes, lo = 3_000, 400_000, 0x1_0000
+	const sites, pokes, lo = 3_000, 1_600_000, 0x1_0000 // several huge pages of the log and of the leaves
 	for _, random := range []bool{false, true} {
 		for _, cpus := range []int{1, 2, 5} {
 			runtime.GOMAXPROCS(cpus)
@@ -83,6 +83,8 @@ func TestFinish(t *testing.T) {
 				b.Poke(&Poke{Addr: lo + uint64(k)*16, Time: 1000 + uint64(i)*1500, Old: old, New: fresh, CPU: 1})
 			}
 			want := mustBuild(t, b)
+			unloads := 0
+			b.Unloads(func() { unloads++ })
 			im, err := b.Finish()
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +92,10 @@ func TestFinish(t *testing.T) {
 			if !reflect.DeepEqual(im.Encode(), want.Encode()) {
 				t.Errorf("random %v, %d CPUs: Finish makes another image than Build", random, cpus)
 			}
-			if len(b.log.slabs) < 10 {
+			if shards := pokes / b.limits.shard / 2; unloads < shards/unloadEvery { // each has a few more
+				t.Errorf("the snapshot was unloaded %d times, for %d shards", unloads, shards)
+			}
+			if len(b.log.slabs) < 3*hugeSlabs {
 				t.Fatalf("the log has only %d slabs", len(b.log.slabs))
 			}
 			for i, slab := range b.log.slabs {

@@ -177,6 +177,10 @@ func levels(count uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^3
 	return sizes, top
 }
 
+// nodesFor returns about how many nodes the trees over so many leaves of some places have. Each level
+// of a tree is larger by a part of a node.
+func nodesFor(leaves, places int) int { return leaves/fan + leaves/(fan*fan) + 4*places }
+
 // at returns the index of the last time that is not after t, 0 if all are.
 func (n *node) at(t uint64) uint32 {
 	return notAfter(n[1], t) + notAfter(n[2], t) + notAfter(n[3], t) + notAfter(n[4], t) +

@@ -5,8 +5,8 @@ package memory
 
 import "unsafe"
 
-// hugePage is the size of a huge page: 2 MiB on most machines. A wrong one does no harm.
-const hugePage = 2 << 20
+// HugePage is the size of a huge page: 2 MiB on most machines. A wrong one does no harm.
+const HugePage = 2 << 20
 
 // Make returns an empty slice with room for n elements, nearly all of which will be used, in huge
 // pages: see [Huge]. A large slice begins at one. T must not have pointers.
@@ -14,15 +14,29 @@ func Make[T any](n int) []T {
 	var one T
 	size := unsafe.Sizeof(one)
 	spare := 0 // elements before the slice, which are never touched
-	if size > 0 && hugePage%size == 0 && uintptr(n)*size >= hugePage {
-		spare = int(hugePage / size)
+	if size > 0 && HugePage%size == 0 && uintptr(n)*size >= HugePage {
+		spare = int(HugePage / size)
 	}
 	s := make([]T, 0, n+spare)
 	if spare > 0 {
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
-		skip := int(-at % hugePage / size) // Go allocates large slices at the beginning of a page
+		skip := int(-at % HugePage / size) // Go allocates large slices at the beginning of a page
 		s = s[skip : skip : skip+n]
 	}
 	Huge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uintptr(n)*size))
 	return s
+}
+
+// FillsHugePage reports whether pieces follow each other in memory and are one huge page together.
+func FillsHugePage[T any](pieces [][]T) bool {
+	var one T
+	size := uintptr(0)
+	begin := uintptr(unsafe.Pointer(unsafe.SliceData(pieces[0])))
+	for _, p := range pieces {
+		if uintptr(unsafe.Pointer(unsafe.SliceData(p))) != begin+size {
+			return false
+		}
+		size += uintptr(len(p)) * unsafe.Sizeof(one)
+	}
+	return size == HugePage && begin%HugePage == 0
 }

@@ -11,16 +11,16 @@ import (
 // TestMake: a slice has room for exactly as many elements as were asked for, and a large one begins at
 // a huge page.
 func TestMake(t *testing.T) {
-	for _, n := range []int{0, 1, hugePage / 8, 3*hugePage/8 + 1} {
+	for _, n := range []int{0, 1, HugePage / 8, 3*HugePage/8 + 1} {
 		s := Make[uint64](n)
 		if len(s) != 0 || cap(s) != n {
 			t.Errorf("%d elements: length %d, room for %d", n, len(s), cap(s))
 		}
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(s))); n*8 >= hugePage && at%hugePage != 0 {
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(s))); n*8 >= HugePage && at%HugePage != 0 {
 			t.Errorf("%d elements begin at %#x", n, at)
 		}
 	}
-	if s := Make[[3]uint64](hugePage); len(s) != 0 || cap(s) != hugePage {
+	if s := Make[[3]uint64](HugePage); len(s) != 0 || cap(s) != HugePage {
 		t.Errorf("length %d, room for %d", len(s), cap(s))
 	}
 }

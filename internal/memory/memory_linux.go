@@ -6,6 +6,7 @@ package memory
 
 import (
 	"os"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -27,8 +28,55 @@ func Discard(data []byte) {
 // better had in huge pages. It does nothing to memory that is smaller.
 func Huge(data []byte) {
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
-	lo, hi := (begin+hugePage-1)&^(hugePage-1), (begin+uintptr(len(data)))&^(hugePage-1)
+	lo, hi := (begin+HugePage-1)&^(HugePage-1), (begin+uintptr(len(data)))&^(HugePage-1)
 	if lo < hi {
 		_ = unix.Madvise(data[lo-begin:hi-begin], unix.MADV_HUGEPAGE) // the kernel may not have them
 	}
 }
+
+// Move gives the pages of from to to, which then has what from had: nothing is copied, and no page has
+// to be cleared for to. Afterwards from is zero, as after [Discard]. Both are memory that Go allocated,
+// hold no pointers, are equally long and begin and end at pages. Nobody may use either meanwhile. Move
+// reports whether it did so; if not, nothing changed.
+func Move(to, from []byte) bool {
+	dst, src := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(from))
+	inPages := (uintptr(dst)|uintptr(src)|uintptr(len(to)))%uintptr(os.Getpagesize()) == 0
+	if len(to) != len(from) || len(to) == 0 || !inPages || !canMove() {
+		return false
+	}
+	if move(dst, src, uintptr(len(to))) == nil {
+		return true
+	}
+	// The kernel may have unmapped the pages of to before it failed. If they are mapped still, this
+	// changes nothing.
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE
+	if _, err := unix.MmapPtr(-1, 0, dst, uintptr(len(to)), unix.PROT_READ|unix.PROT_WRITE, flags); err != nil && err != unix.EEXIST {
+		panic(err) // memory that Go believes to have is not there
+	}
+	return false
+}
+
+// move calls mremap itself: unix.MremapPtr makes a pointer of its result, which checkptr takes for one
+// that was made up.
+func move(to, from unsafe.Pointer, size uintptr) error {
+	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED | unix.MREMAP_DONTUNMAP
+	if _, _, err := unix.Syscall6(unix.SYS_MREMAP, uintptr(from), size, size, flags, uintptr(to), 0); err != 0 {
+		return err
+	}
+	return nil
+}
+
+// canMove reports whether the system can move pages: Linux can since 5.7, others that look like it may
+// not. It tries it out with two pages that are not Go's.
+var canMove = sync.OnceValue(func() bool {
+	page := uintptr(os.Getpagesize())
+	both, err := unix.MmapPtr(-1, 0, nil, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return false
+	}
+	*(*byte)(both) = 1
+	to := unsafe.Add(both, page)
+	ok := move(to, both, page) == nil && *(*byte)(to) == 1 && *(*byte)(both) == 0
+	_ = unix.MunmapPtr(both, 2*page)
+	return ok
+})

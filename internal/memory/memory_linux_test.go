@@ -45,3 +45,73 @@ func TestDiscard(t *testing.T) {
 		t.Error("a part of a page was discarded")
 	}
 }
+
+// TestMove: the content and the pages are at the other place, and the first place is zero and can be used.
+func TestMove(t *testing.T) {
+	if !canMove() {
+		t.Skip("this system cannot move pages")
+	}
+	from, to := Make[byte](2 * HugePage)[:2*HugePage], Make[byte](2 * HugePage)[:2*HugePage]
+	for i := range from {
+		from[i] = byte(i % 251)
+	}
+	want := bytes.Clone(from[:HugePage])
+	if !Move(to[HugePage:], from[:HugePage]) {
+		t.Fatal("nothing was moved")
+	}
+	if !bytes.Equal(to[HugePage:], want) {
+		t.Error("what was moved is something else")
+	}
+	zeros := make([]byte, HugePage)
+	if !bytes.Equal(from[:HugePage], zeros) || !bytes.Equal(to[:HugePage], zeros) {
+		t.Error("what was not moved to has something in it")
+	}
+	if from[HugePage] != byte(HugePage%251) {
+		t.Error("what was not moved has changed")
+	}
+}
+
+// TestMoveFails: where the pages cannot be moved, all memory stays as it was.
+func TestMoveFails(t *testing.T) {
+	all := Make[byte](2 * HugePage)[:2*HugePage]
+	page := os.Getpagesize()
+	for i := range all {
+		all[i] = byte(i % 251)
+	}
+	want := bytes.Clone(all)
+	for name, failed := range map[string]bool{
+		"they overlap":       !Move(all[:2*page], all[page:3*page]),
+		"not whole pages":    !Move(all[1:page+1], all[HugePage+1:HugePage+page+1]),
+		"a part of a page":   !Move(all[:page-1], all[HugePage:HugePage+page-1]),
+		"different lengths":  !Move(all[:page], all[HugePage:HugePage+2*page]),
+		"nothing is to move": !Move(all[:0], all[HugePage:HugePage]),
+	} {
+		if !failed {
+			t.Errorf("%s: the pages were moved", name)
+		}
+	}
+	if !bytes.Equal(all, want) {
+		t.Error("the memory has changed")
+	}
+	clear(all) // and can be used
+}
+
+// TestFillsHugePage: only pieces that follow each other and are all of a huge page do.
+func TestFillsHugePage(t *testing.T) {
+	all := Make[byte](2 * HugePage)[:2*HugePage]
+	half := HugePage / 2
+	for name, tt := range map[string]struct {
+		pieces [][]byte
+		want   bool
+	}{
+		"whole":       {[][]byte{all[:half], all[half:HugePage]}, true},
+		"too short":   {[][]byte{all[:half]}, false},
+		"too long":    {[][]byte{all[:half], all[half:]}, false},
+		"a hole":      {[][]byte{all[:half], all[HugePage : HugePage+half]}, false},
+		"not aligned": {[][]byte{all[half:HugePage], all[HugePage : HugePage+half]}, false},
+	} {
+		if got := FillsHugePage(tt.pieces); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

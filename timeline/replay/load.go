@@ -354,6 +354,9 @@ func (r *Replay) load(opts Options) error {
 		return err
 	}
 	s.freeChunks = nil
+	if snap := r.Snapshot; snap != nil && snap.Core != nil {
+		s.b.Unloads(snap.Core.Unload)
+	}
 	im, err := s.b.Finish()
 	if err != nil {
 		return err
