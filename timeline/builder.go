@@ -199,8 +199,9 @@ type Builder struct {
 	arena []byte
 
 	siteAt  siteTable
-	last    uint32 // site of the newest poke
-	touched uint64 // so that the compiler keeps the loads of lookUp
+	last    uint32            // site of the newest poke
+	touched uint64            // so that the compiler keeps the loads of lookUp
+	found   [lookAhead]uint32 // what lookUp found
 	// searches is set while the next poke is mostly not of the site behind that of the
 	// newest one, see lookUp.
 	searches bool
@@ -470,10 +471,12 @@ func (b *Builder) Poke(p *Poke) {
 	}
 	x := b.batch()
 	q := x.put(p.Addr, p.Time, p.Old, p.New, p.CPU)
-	if q.delayed = p.NotBefore > p.Time; q.delayed {
+	if p.NotBefore > p.Time {
+		q.is |= isDelayed
 		x.notBefore = append(x.notBefore, p.NotBefore)
 	}
-	if q.enclosed = p.Began != 0; q.enclosed {
+	if p.Began != 0 {
+		q.is |= isEnclosed
 		x.began = append(x.began, p.Began)
 	}
 	if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
@@ -487,22 +490,23 @@ func isImpossible(addr uint64, old, new []byte) bool {
 	return n == 0 || n > 0xffff || addr+uint64(n) < addr
 }
 
-// add adds a poke of a batch, whose site was looked up.
-func (b *Builder) add(x *batch, p *queued) {
+// add adds a poke of a batch. found is what lookUp found.
+func (b *Builder) add(x *batch, p *queued, found uint32) {
 	notBefore := uint64(0)
-	if p.delayed {
+	delayed := p.is&isDelayed != 0
+	if delayed {
 		notBefore, x.notBefore = x.notBefore[0], x.notBefore[1:]
 	}
 	began := uint64(0)
-	if p.enclosed {
+	if p.is&isEnclosed != 0 {
 		began, x.began = x.began[0], x.began[1:]
 	}
 	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(p.olen)+int(p.nlen)) {
 		b.drop(p.time)
 		return
 	}
-	i := p.site - 1
-	if p.site == 0 {
+	i := found - 1
+	if found == 0 {
 		var ok bool
 		if i, ok = b.site(p.addr); !ok {
 			b.drop(p.time)
@@ -512,11 +516,11 @@ func (b *Builder) add(x *batch, p *queued) {
 	b.last = i
 	s := &b.sites[i]
 	switch {
-	case s.size != p.olen || s.size != p.nlen || p.long:
+	case s.size != p.olen || s.size != p.nlen || p.is&isLong != 0:
 		b.addOther(s, i, p, x)
 	case s.oldWord == p.oldWord && s.newWord == p.newWord:
 		// The expected edit, which fits the one before it.
-		s.irregular = s.irregular || p.delayed || p.time <= s.newest
+		s.irregular = s.irregular || delayed || p.time <= s.newest
 		b.put(s, i, p.time, s.expected, s.names[1])
 		s.edit, s.expected = s.expected, s.edit
 		s.names[0], s.names[1] = s.names[1], s.names[0]
@@ -532,13 +536,13 @@ func (b *Builder) add(x *batch, p *queued) {
 	default:
 		b.addOther(s, i, p, x)
 	}
-	if p.delayed {
+	if delayed {
 		if b.delayed == nil {
 			b.delayed = make(map[uint32]uint64)
 		}
 		b.delayed[b.added] = notBefore
 	}
-	if p.enclosed {
+	if p.is&isEnclosed != 0 {
 		b.began = append(b.began, make([]uint64, int(b.added)+1-len(b.began))...)
 		b.began[b.added] = began
 	}
@@ -556,12 +560,12 @@ func (b *Builder) addOther(s *site, i uint32, p *queued, x *batch) {
 	binary.LittleEndian.PutUint64(words[:], p.oldWord)
 	binary.LittleEndian.PutUint64(words[8:], p.newWord)
 	old, new := words[:min(p.olen, 8)], words[8:][:min(p.nlen, 8)]
-	if p.long {
+	if p.is&isLong != 0 {
 		old, new = x.old(p), x.new(p)
 	}
-	before := s.edit
+	before, delayed := s.edit, p.is&isDelayed != 0
 	k := b.edit(s, i, old, new)
-	s.irregular = s.irregular || p.delayed || s.pokes > 0 && (p.time <= s.newest || b.edits[before].new != b.edits[k].old)
+	s.irregular = s.irregular || delayed || s.pokes > 0 && (p.time <= s.newest || b.edits[before].new != b.edits[k].old)
 	s.edit = k
 	b.put(s, i, p.time, k, b.edits[k].name)
 	b.expect(s)

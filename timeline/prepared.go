@@ -42,15 +42,17 @@ func (p *Pokes) PutShort(addr, time, old, new uint64, oldLen, newLen, cpu int) {
 	q := p.b.next()
 	q.addr, q.time = addr, time
 	q.oldWord, q.newWord = old, new
-	q.olen, q.nlen, q.cpu = uint16(oldLen), uint16(newLen), cpuNumber(cpu)
-	q.long, q.delayed, q.enclosed = false, false, false
+	q.olen, q.nlen, q.cpu, q.is = uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0
 }
 
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after
 // the other. It may take p's memory: p can then only be Reset.
 func (b *Builder) Add(p *Pokes, from, to int) {
-	if x := b.batch(); len(x.pokes) == 0 && from == 0 && to == len(p.b.pokes) && to <= batchSize {
-		b.queue.current, p.b = p.b, x // no copy
+	if n := to - from; n == len(p.b.pokes) && n <= batchSize && (n > batchSize/2 || len(b.batch().pokes) == 0) {
+		if len(b.batch().pokes) > 0 {
+			b.enqueue() // or all that follow would be copied, too
+		}
+		b.queue.current, p.b = p.b, b.batch() // no copy
 		if to > batchSize/2 || len(b.queue.current.bytes) >= batchBytes {
 			b.enqueue()
 		}
@@ -58,9 +60,9 @@ func (b *Builder) Add(p *Pokes, from, to int) {
 	}
 	for _, q := range p.b.pokes[from:to] {
 		x := b.batch()
-		if q.long {
-			bytes := p.b.bytes[q.bytes:][:int(q.olen)+int(q.nlen)]
-			q.bytes = uint32(len(x.bytes))
+		if q.is&isLong != 0 {
+			bytes := p.b.bytes[q.oldWord:][:int(q.olen)+int(q.nlen)]
+			q.oldWord = uint64(len(x.bytes))
 			x.bytes = append(x.bytes, bytes...)
 		}
 		x.pokes = append(x.pokes, q)

@@ -22,18 +22,24 @@ import (
 // is given up. The fields of a Builder that add writes are added's alone until settle
 // returns.
 
-// A queued poke is a Poke whose bytes are in the batch.
+// A queued poke is a Poke whose bytes are in the batch. It is small: one CPU writes it and another
+// one reads it.
 type queued struct {
-	addr, time       uint64
+	addr, time uint64
+	// The bytes. Those of a long poke are in batch.bytes, the old ones first, from oldWord on.
 	oldWord, newWord uint64
 	olen, nlen       uint16
 	cpu              uint16
-	long             bool   // one of the two is longer than a word
-	delayed          bool   // batch.notBefore has its NotBefore
-	enclosed         bool   // batch.began has its Began
-	bytes            uint32 // where in the batch they begin, the old ones first, if long
-	site             uint32 // scratch: 1 + its site, 0 if it is not there yet
+	is               pokeFlags
 }
+
+type pokeFlags uint16
+
+const (
+	isLong     pokeFlags = 1 << iota // one of the two is longer than a word
+	isDelayed                        // batch.notBefore has its NotBefore
+	isEnclosed                       // batch.began has its Began
+)
 
 // A batch is pokes in the order of arrival.
 type batch struct {
@@ -149,10 +155,9 @@ func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
 	q := x.next()
 	q.addr, q.time = addr, time
 	q.oldWord, q.newWord = word(old), word(new)
-	q.olen, q.nlen = uint16(len(old)), uint16(len(new))
-	q.cpu, q.delayed, q.enclosed = cpuNumber(cpu), false, false
-	if q.long = max(len(old), len(new)) > 8; q.long {
-		q.bytes = uint32(len(x.bytes))
+	q.olen, q.nlen, q.cpu, q.is = uint16(len(old)), uint16(len(new)), cpuNumber(cpu), 0
+	if max(len(old), len(new)) > 8 {
+		q.is, q.oldWord = isLong, uint64(len(x.bytes))
 		x.bytes = append(append(x.bytes, old...), new...)
 	}
 	return q
@@ -161,8 +166,8 @@ func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
 func (x *batch) reset() { x.pokes, x.bytes, x.notBefore, x.began = x.pokes[:0], x.bytes[:0], nil, nil }
 
 // old and new return the bytes of a long poke.
-func (x *batch) old(p *queued) []byte { return x.bytes[p.bytes:][:p.olen] }
-func (x *batch) new(p *queued) []byte { return x.bytes[p.bytes:][p.olen:][:p.nlen] }
+func (x *batch) old(p *queued) []byte { return x.bytes[p.oldWord:][:p.olen] }
+func (x *batch) new(p *queued) []byte { return x.bytes[p.oldWord:][p.olen:][:p.nlen] }
 
 // addBatch adds the pokes of a batch.
 func (b *Builder) addBatch(x *batch) {
@@ -170,13 +175,14 @@ func (b *Builder) addBatch(x *batch) {
 		part := pokes[:min(len(pokes), lookAhead)]
 		b.lookUp(part)
 		for i := range part {
-			b.add(x, &part[i])
+			b.add(x, &part[i], b.found[i])
 		}
 		pokes = pokes[len(part):]
 	}
 }
 
-// lookUp finds the sites of pokes, as far as they are there, and touches their lines.
+// lookUp finds the sites of up to lookAhead pokes, and touches their lines. found has 1 + the site of
+// each, 0 if it is not there yet.
 //
 // Most recordings change sites in the order in which they changed them before. In these
 // the next site is found with no search. Where that fails, it would only load one more
@@ -187,10 +193,10 @@ func (b *Builder) lookUp(pokes []queued) {
 		// Each loop's loads do not wait for one another, so they are done before the next
 		// loop needs what they loaded.
 		for i := range pokes {
-			pokes[i].site = b.siteAt.likely(pokes[i].addr)
+			b.found[i] = b.siteAt.likely(pokes[i].addr)
 		}
 		for i := range pokes {
-			if k := pokes[i].site; k != 0 {
+			if k := b.found[i]; k != 0 {
 				s := &b.sites[k-1]
 				touched += s.addr + s.words[0]
 			}
@@ -200,17 +206,17 @@ func (b *Builder) lookUp(pokes []queued) {
 		p := &pokes[i]
 		k := last + 1
 		if b.searches {
-			k = p.site - 1
+			k = b.found[i] - 1
 		}
 		ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.addr
 		if !ok {
 			k, ok = b.siteAt.find(b.sites, p.addr)
 		}
-		if p.site = 0; ok {
+		if b.found[i] = 0; ok {
 			if k == last+1 {
 				hits++
 			}
-			p.site, last = k+1, k
+			b.found[i], last = k+1, k
 			touched += b.sites[k].words[0]
 		}
 	}

@@ -1903,7 +1903,7 @@ var mutants = []mutant{
 		"s.record <= o.dropped+i", "true",
 		"TestRecorded/clocks: a change that perf writes twice was made before the clock was set back"},
 	{"clocks", "also if the first change of a place is one that came after an earlier record of its CPU", "Builder.addOther",
-		"s.irregular || p.delayed", "s.irregular || p.delayed && s.pokes > 0",
+		"s.irregular || delayed", "s.irregular || delayed && s.pokes > 0",
 		"TestRules/clocks: the first poke of a place may be one whose clock was set back before"},
 	{"clocks", "a further snapshot shows which of several pokes came last", "historyBuilder.alive",
 		"c.shows(changes[i+1:], ch, rivals)", "false",
