@@ -182,7 +182,11 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 		binOf[k] = uint32(uint64(sum) * bins / uint64(len(l.owners)+1))
 		sum += lines
 	}
-	bin := func(i uint32) uint32 { return binOf[shardOf[l.owners[i]]] }
+	binOfSite := make([]uint8, len(shardOf))
+	for s, k := range shardOf {
+		binOfSite[s] = uint8(binOf[k])
+	}
+	bin := func(i uint32) uint32 { return uint32(binOfSite[l.owners[i]]) % bins }
 	var next, end [bins]uint32
 	place := memory.Make[uint32](len(l.owners))[:len(l.owners)] // of each line in x.lines
 	for k, i := range x.lines {
