@@ -276,7 +276,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 			c.content = noContent
 		} else if n > 0 {
 			// The bytes were read before, between or after these changes.
-			if c.consistent(init.content, changes[:n]) {
+			if c.consistent(init.content, init.from, changes[:n]) {
 				if changes[0].hasOld || changes[0].time < init.from {
 					c.content = noContent // the changes say it all
 				}
@@ -511,15 +511,15 @@ func upToTime(changes []change, t uint64) int {
 	return n
 }
 
-// consistent reports whether a copy that was made while these changes were made can
-// have these bytes: one of the states before, between and after them, or a half-written
-// one with the trap in place (rule snapshot).
-func (c *historyBuilder) consistent(content uint32, changes []change) bool {
+// consistent reports whether a copy that was made at the time from or later, while these changes
+// were made, can have these bytes: one of the states before, between and after them, or a
+// half-written one with the trap in place (rule snapshot).
+func (c *historyBuilder) consistent(content uint32, from uint64, changes []change) bool {
 	got := c.bytes(content)
 	for i := range changes {
 		ch := &changes[i]
-		if ch.hasOld && bytes.Equal(got, c.bytes(ch.old)) || ch.hasNew && bytes.Equal(got, c.bytes(ch.new)) {
-			return true
+		if ch.birth && ch.time >= from || ch.hasOld && bytes.Equal(got, c.bytes(ch.old)) || ch.hasNew && bytes.Equal(got, c.bytes(ch.new)) {
+			return true // anything may have been there before a birth
 		}
 	}
 	return slices.ContainsFunc(changes, func(ch change) bool { return c.halfWritten(content, &ch) })

@@ -1704,7 +1704,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	if n := len(inCopy); got != nil && !claim.last && trapShown(facts[:n], facts[n:], got, p.whole) {
 		p.content = nil
 	} else if got != nil && n > 0 {
-		if torn = !explains(inCopy, got); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
+		if torn = !explains(inCopy, got, claim.from); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
 			p.content = nil // the pokes say more than it
 		}
 	}
@@ -1882,11 +1882,12 @@ func (p *painter) confirmed(got []byte, claim initial, facts []witness) (at uint
 	return at, at > last.time && at <= claim.to && why == ReasonNone
 }
 
-// explains reports whether a copy that was made while these pokes were made can have
-// these bytes: a state, or a half-written one with the trap at its start.
-func explains(pokes []witness, got []byte) bool {
+// explains reports whether a copy that was made at the time from or later, while these pokes were
+// made, can have these bytes: a state, or a half-written one with the trap at its start. Anything
+// may have been there before a birth.
+func explains(pokes []witness, got []byte, from uint64) bool {
 	for _, f := range pokes {
-		if bytes.Equal(f.old, got) || bytes.Equal(f.new, got) {
+		if f.birth && f.time >= from || bytes.Equal(f.old, got) || bytes.Equal(f.new, got) {
 			return true
 		}
 	}
@@ -2008,13 +2009,16 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		if trapShown(before, behind, c.old, c.whole) {
 			continue
 		}
+		if n := len(before); n > 0 && before[n-1].birth && !bytes.Equal(before[n-1].new, c.old) {
+			continue // the copy may be of before the code was written
+		}
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)
 		if !while {
 			since, busy = c.time, c.until
 		}
 		switch {
-		case len(inside) > 0 && !explains(inside, c.old), len(inside) == 0 && while && !bytes.Equal(last, c.old):
+		case len(inside) > 0 && !explains(inside, c.old, c.time), len(inside) == 0 && while && !bytes.Equal(last, c.old):
 			clashing = append(clashing, c)
 		case len(inside) == 0 && !while:
 			all = append(all, c)

@@ -176,6 +176,9 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		if c.trapped(&copied, changes, lo, hi) || inRanges(cp.traps, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // it says nothing of what is there before the change, or after it
 		}
+		if lo > 0 && c.unwritten(&copied, &changes[lo-1]) {
+			continue
+		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
 		overlaps := last != noContent && cp.from <= busy &&
 			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
@@ -183,7 +186,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 			since, busy = cp.from, cp.to
 		}
 		switch {
-		case len(inside) > 0 && !c.consistent(content, inside),
+		case len(inside) > 0 && !c.consistent(content, cp.from, inside),
 			len(inside) == 0 && overlaps && !c.equal(last, content):
 			c.clashes = append(c.clashes, clash{cp.from, cp.to, content})
 		case len(inside) == 0 && !overlaps:
@@ -197,8 +200,8 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 }
 
 // trapTime is for how long the trap of a change can be there before the change's record and
-// after it, in nanoseconds. In an emulator that is up to a second, and the kernel can write
-// a record later than its time.
+// after it, in nanoseconds, and for how long new code can be missing after its record. In an
+// emulator that is up to a second, and the kernel can write a record later than its time.
 const trapTime = 10e9
 
 // trapped reports whether a copy that was made during changes[lo:hi] shows the trap of the change
@@ -211,6 +214,16 @@ func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool 
 	before := lo > 0 && x.from <= later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
 	behind := hi < len(changes) && changes[hi].time <= later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
 	return (before || behind) && !c.borders(x.content, changes, lo, hi)
+}
+
+// unwritten reports whether a copy may have been made between the record of the change that makes
+// code, after which the kernel writes it (arch_prepare_kprobe() in arch/x86/kernel/kprobes/core.c),
+// and that write. An interrupt can come between the two:
+//
+//	P's record   copy   P's bytes are written
+//	     │      ├────┤          │                 the copy has what was there before
+func (c *historyBuilder) unwritten(x *initial, ch *change) bool {
+	return ch.birth && x.from <= later(ch.time, trapTime) && !c.equal(ch.new, x.content)
 }
 
 // showsTrap reports whether a copy shows the trap of a change. The trap is at the change's first
