@@ -70,7 +70,6 @@ type Kallsyms struct {
 		asked count
 		once  sync.Once
 		text  []textSymbol // by address, one for each
-		last  atomic.Int32 // the index in text that Find found last
 	}
 	byName struct {
 		asked count
@@ -404,7 +403,6 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 const (
 	fewLookups = 3    // by name: each goes through all symbols
 	fewFinds   = 4096 // by address: each takes 50 ns more than with an index
-	nearFinds  = 4    // how many functions Find looks at before it searches in all
 )
 
 // A count up to this limit is one of the first few lookups.
@@ -471,20 +469,9 @@ func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 	}
 	k.byAddr.once.Do(k.indexText)
 	text := k.byAddr.text
-	// Most questions are of the same function as the one before, or of the next one.
-	last := int(k.byAddr.last.Load())
-	i := last
-	for i < len(text) && i < last+nearFinds && text[i].addr <= addr {
-		i++
-	}
-	if i--; i < last || i == last+nearFinds-1 {
-		i = sort.Search(len(text), func(i int) bool { return text[i].addr > addr }) - 1
-	}
+	i := sort.Search(len(text), func(i int) bool { return text[i].addr > addr }) - 1
 	if i < 0 || addr >= text[i].end {
 		return Symbol{}, 0, false
-	}
-	if i != last {
-		k.byAddr.last.Store(int32(i))
 	}
 	return k.found(&text[i])
 }
