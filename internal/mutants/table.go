@@ -463,6 +463,12 @@ var mutants = []mutant{
 	{"old-bytes", "contradictions in text that no loss explains lower the verdict", "Report.finish",
 		"if n > 0 && r.Coverage.Pokes.Verdict == Complete {", "if false {",
 		"TestRecordedVerdicts/text changed with no record"},
+	{"old-bytes", "a change that may be of beyond the horizon does not", "Report.finish",
+		"c.To <= r.Horizon", "true",
+		"TestRecordedVerdicts/text changed with no record, maybe beyond the horizon"},
+	{"old-bytes", "nor does one that may be of before all CPUs recorded", "Report.finish",
+		"c.To > r.Begin", "true",
+		"TestRecordedVerdicts/text changed with no record, maybe before all CPUs recorded"},
 
 	// losses: losses.
 	{"losses", "a LOST record bounds a gap", "scan.lost",

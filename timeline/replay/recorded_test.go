@@ -1179,6 +1179,19 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.poke(10, 600, 0x1100, "eb04", "9090")
 				w.ticks(700, 1000)
 			}},
+		{name: "text changed with no record, maybe beyond the horizon", verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000},
+			tape: func(w *tape) {
+				w.ticks(100, 400)
+				w.poke(10, 500, 0x1100, "9090", "eb02")
+				w.ticks(600, 1000)
+				w.poke(11, 1100, 0x1100, "eb04", "9090")
+			}},
+		{name: "text changed with no record, maybe before all CPUs recorded", verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 300, To: 1000},
+			tape: func(w *tape) {
+				w.poke(10, 100, 0x1100, "9090", "eb02")
+				w.poke(10, 200, 0x1100, "eb04", "9090")
+				w.ticks(300, 1000)
+			}},
 		{name: "a CPU that falls silent does not give the horizon", verdict: Partial, reasons: []timeline.Reason{timeline.CPUSilent}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
 			tape: func(w *tape) {
 				w.ticks(100, 600)
