@@ -140,9 +140,10 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 }
 
 // missesLoads reports whether modules may have been loaded without a record before time t. Beyond the
-// horizon, as in a later file of --switch-output, they may always have been.
+// horizon, as in a later file of --switch-output, they may always have been. So they may with -D and
+// --control, which enable the events long after perf maps the modules.
 func (s *scan) missesLoads(t uint64) bool {
-	if t > s.report.Horizon {
+	if t > s.report.Horizon || s.options.Known && !s.options.AtStart() {
 		return true
 	}
 	cpus := make(map[int64]bool) // on which all loads are recorded

@@ -285,6 +285,18 @@ func TestMovedModules(t *testing.T) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
 			w.events[1].attr.Flags = perfdata.FlagDisabled
 		}, false},
+		"loads are recorded from the start": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags = perfdata.FlagDisabled
+			w.cmdline = "perf record -a --kcore -e module:module_load"
+			w.module(21, 140, "c")
+		}, true},
+		"loads are recorded after a delay": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			w.events[1].attr.Flags = perfdata.FlagDisabled
+			w.cmdline = "perf record -a --kcore -D 500 -e module:module_load"
+			w.module(21, 140, "c")
+		}, false},
 		"the format of loads is missing": {func(w *tape) {
 			w.events = append(w.events, tracepointEvent("module_load"))
 		}, false},
