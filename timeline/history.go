@@ -634,10 +634,12 @@ func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
 		return
 	}
 	until := t2
-	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
+	gs := c.gaps.between(t1, t2)
+	if len(gs) > 0 {
 		until = min(t2, gs[len(gs)-1].to)
 	}
 	c.conflict(t1, until, reason, c.claim(t1), second)
+	c.excuse(len(gs) > 0)
 	if until < t2 {
 		c.emit(until, Known, ReasonNone, second.source, second.content)
 	}
@@ -736,6 +738,13 @@ func claimOf(v *version) claim {
 // conflict records a contradiction and emits it.
 func (c *historyBuilder) conflict(from, to uint64, reason Reason, claims ...claim) {
 	c.emit(from, Conflicting, reason, SourceNone, c.disputed(from, to, reason, claims))
+}
+
+// excuse says whether the newest conflict needs no writer without records, see [Conflict].
+func (c *historyBuilder) excuse(excused bool) {
+	if excused {
+		c.im.conflicts[len(c.im.conflicts)-1].excused = 1
+	}
 }
 
 // disputed stores claims that cannot all be true, and returns their index as the content

@@ -52,6 +52,7 @@ type conflict struct {
 	size     uint32
 	fragment uint32
 	reason   Reason
+	excused  uint8 // 1: see Conflict.Excused
 }
 
 // A claim is the content that one fact gives.
@@ -415,6 +416,9 @@ type Conflict struct {
 	From, To   uint64 // when the bytes are conflicting
 	Reason     Reason
 	Candidates []Candidate
+	// Excused is set if no writer without records is needed to explain the contradiction: a gap
+	// may hide the change that is missing, or it is unknown in which order changes came.
+	Excused bool
 }
 
 // Conflicts yields all contradictions, by address.
@@ -425,7 +429,7 @@ func (im *Image) Conflicts() iter.Seq[Conflict] {
 			if !c.contradiction() {
 				continue
 			}
-			if !yield(Conflict{c.addr, uint64(c.size), c.from, c.to, c.reason, im.candidates(c, 0, uint64(c.size))}) {
+			if !yield(Conflict{c.addr, uint64(c.size), c.from, c.to, c.reason, im.candidates(c, 0, uint64(c.size)), c.excused != 0}) {
 				return
 			}
 		}

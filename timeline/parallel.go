@@ -346,7 +346,7 @@ func (a *assembly) append(from *tables) {
 	}
 	for i := range from.conflicts {
 		x, c := &conflicts[i], &from.conflicts[i]
-		x.addr, x.from, x.to, x.count, x.size, x.reason = c.addr, c.from, c.to, c.count, c.size, c.reason
+		x.addr, x.from, x.to, x.count, x.size, x.reason, x.excused = c.addr, c.from, c.to, c.count, c.size, c.reason, c.excused
 		x.claims, x.fragment = c.claims+by.claim, c.fragment+by.fragment
 	}
 	a.growing.RUnlock()

@@ -640,6 +640,7 @@ func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
 		claims = c.differing(claims, claim{rivals[i].time, e.old + ch.offset, SourcePoke, true}, claim{rivals[i].time, e.new + ch.offset, SourcePoke, false})
 	}
 	c.conflict(from, to, OldBytesMismatch, claims...)
+	c.excuse(true)
 }
 
 // differing appends to claims those of more that say what none before them does.

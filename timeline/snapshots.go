@@ -321,7 +321,8 @@ func (c *historyBuilder) readWeak(p *progress, ch *change, weak Reason, agrees b
 	}
 	end := later(ch.until, 1)
 	from := p.t
-	if all := c.gaps.between(p.t, end); p.weak == ReasonNone && len(all) > 0 {
+	all := c.gaps.between(p.t, end)
+	if p.weak == ReasonNone && len(all) > 0 {
 		from = max(p.t, all[0].from)
 	}
 	if p.t < from {
@@ -331,6 +332,7 @@ func (c *historyBuilder) readWeak(p *progress, ch *change, weak Reason, agrees b
 		c.emit(from, Unconfirmed, EqualAtBothEnds, SourceSnapshot, ch.old)
 	} else {
 		c.conflict(from, end, reason, c.claim(p.t), claim{content: ch.old, source: SourceSnapshot})
+		c.excuse(len(all) > 0)
 	}
 }
 
@@ -348,6 +350,7 @@ func (c *historyBuilder) clash(e0, e1 uint64, changes []change) {
 		c.overlay(from, to, func(v version, until uint64) {
 			if v.standing == Known || v.standing == Unconfirmed {
 				c.conflict(v.since, until, SnapshotMismatch, claimOf(&v), claim{content: x.content, source: SourceSnapshot})
+				c.excuse(len(c.gaps.between(from, to)) > 0)
 			} else {
 				c.put(v)
 			}

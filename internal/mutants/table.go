@@ -466,12 +466,12 @@ var mutants = []mutant{
 	{"old-bytes", "contradictions in text that no loss explains lower the verdict", "Report.finish",
 		"if n > 0 && r.Coverage.Pokes.Verdict == Complete {", "if false {",
 		"TestRecordedVerdicts/text changed with no record"},
-	{"old-bytes", "a change that may be of beyond the horizon does not", "Report.finish",
-		"c.To <= r.Horizon", "true",
-		"TestRecordedVerdicts/text changed with no record, maybe beyond the horizon"},
-	{"old-bytes", "nor does one that may be of before all CPUs recorded", "Report.finish",
-		"c.To > r.Begin", "true",
+	{"old-bytes", "a change that may be missing in a gap does not", "historyBuilder.disagree",
+		"c.excuse(len(gs) > 0)", "",
 		"TestRecordedVerdicts/text changed with no record, maybe before all CPUs recorded"},
+	{"old-bytes", "nor do changes whose order is not known", "historyBuilder.unsettled",
+		"c.excuse(true)", "",
+		"TestRecordedVerdicts/two CPUs changed text at one time"},
 
 	// losses: losses.
 	{"losses", "a LOST record bounds a gap", "scan.lost",

@@ -124,7 +124,7 @@ func (c *Classifier) Audit(start *Start) *Audit {
 // unrecorded returns the violation for a contradiction between facts: the bytes changed
 // at some time, and no record says so.
 func (c *Classifier) unrecorded(x *timeline.Conflict, gaps []replay.Limit) Violation {
-	v := Violation{Fault: Unrecorded, Time: x.To, Since: x.From, Addr: x.Addr, Detail: x.Reason.Text()}
+	v := Violation{Fault: Unrecorded, Time: x.To, Since: x.From, Addr: x.Addr, Detail: x.Reason.Text(), Excused: x.Excused}
 	if n := len(x.Candidates); n > 0 {
 		v.Old, v.New = x.Candidates[0].Bytes, x.Candidates[n-1].Bytes
 	}

@@ -1192,6 +1192,13 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.poke(10, 200, 0x1100, "eb04", "9090")
 				w.ticks(300, 1000)
 			}},
+		{name: "two CPUs changed text at one time", verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000},
+			tape: func(w *tape) {
+				w.ticks(100, 400)
+				w.poke(10, 500, 0x1100, "9090", "eb02")
+				w.poke(11, 500, 0x1100, "eb02", "9090")
+				w.ticks(600, 1000)
+			}},
 		{name: "a CPU that falls silent does not give the horizon", verdict: Partial, reasons: []timeline.Reason{timeline.CPUSilent}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
 			tape: func(w *tape) {
 				w.ticks(100, 600)
