@@ -1753,9 +1753,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 				p.early = append(slices.Clip(p.early), f)
 			}
 			// The change may be of what was there before.
-			other := f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy && p.made > 0
+			other := f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
 			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (p.m.skew > 0 || p.m.differ))
-			late = prior || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && p.made > 0 && f.cpu >= 0 && p.madeBy >= 0 && f.cpu != p.madeBy
+			late = prior || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && other
 		}
 		switch {
 		case len(f.rivals) > 1 && !dead:

@@ -263,10 +263,10 @@ func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool
 }
 
 // mayPrecede reports whether a change that does not find what was made there, by another
-// CPU, may have come before that: it is of what was there before.
+// CPU or at the same time, may have come before that: it is of what was there before.
 func (c *historyBuilder) mayPrecede(ch *change) bool {
 	by := c.recordedBy(ch)
-	return c.made > 0 && ch.time-c.made <= c.build.maxSkew && by != c.madeBy && by != unknownCPU && c.madeBy != unknownCPU
+	return c.made > 0 && ch.time-c.made <= c.build.maxSkew && (by != c.madeBy || ch.time == c.made) && by != unknownCPU && c.madeBy != unknownCPU
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
