@@ -66,58 +66,88 @@ func Split(args []string) (c Command, ok bool) {
 	if len(args) < 2 || args[1] != "record" && args[1] != "rec" {
 		return c, false
 	}
-	for args = args[2:]; len(args) > 0; args = args[1:] {
+	for args = args[2:]; len(args) > 0; {
 		arg := args[0]
-		text := []string{arg}
-		next := func() string {
-			if len(args) < 2 {
-				return ""
-			}
-			args = args[1:]
-			text = append(text, args[0])
-			return args[0]
-		}
 		switch {
 		case arg == "--":
 			c.Workload = args[1:]
 			return c, true
-		case arg == "-" || !strings.HasPrefix(arg, "-"):
+		case !isOption(arg):
 			c.Workload = args
 			return c, true
-		case strings.HasPrefix(arg, "--"):
-			name, value, given := strings.Cut(arg[2:], "=")
-			full, takes, known := longOption(name)
-			if !known {
-				return Command{}, false
-			}
-			if takes && !given {
-				value = next()
-			}
-			if full == "" {
-				full = name // a negation
-			}
-			c.Options = append(c.Options, Option{full, text, value})
-		default:
-			for i := 1; i < len(arg); i++ {
-				o, rest := arg[i], arg[i+1:]
-				if strings.IndexByte(shortFlags, o) >= 0 {
-					c.Options = append(c.Options, Option{shortNames[o], []string{"-" + string(o)}, ""})
-					continue
-				}
-				takes := strings.IndexByte(shortValued, o) >= 0
-				if !takes && strings.IndexByte(shortOptional, o) < 0 {
-					return Command{}, false
-				}
-				text = []string{"-" + string(o) + rest}
-				if takes && rest == "" {
-					rest = next()
-				}
-				c.Options = append(c.Options, Option{shortNames[o], text, rest})
-				break
-			}
 		}
+		options, rest, known := takeOptions(args)
+		if !known {
+			return Command{}, false
+		}
+		c.Options, args = append(c.Options, options...), rest
 	}
 	return c, true
+}
+
+// anyOptions returns what may be an option of perf record among the words of another command line.
+func anyOptions(args []string) (all []Option) {
+	for len(args) > 0 && args[0] != "--" {
+		if !isOption(args[0]) {
+			args = args[1:]
+			continue
+		}
+		var options []Option
+		options, args, _ = takeOptions(args)
+		all = append(all, options...)
+	}
+	return all
+}
+
+func isOption(arg string) bool { return arg != "-" && strings.HasPrefix(arg, "-") }
+
+// takeOptions reads the options of the first argument, several if they have one letter, and their
+// value, which may be the next argument. rest are the arguments behind them. known is false if
+// one of the options is unknown.
+func takeOptions(args []string) (options []Option, rest []string, known bool) {
+	arg := args[0]
+	text := []string{arg}
+	args = args[1:]
+	next := func() string {
+		if len(args) == 0 {
+			return ""
+		}
+		v := args[0]
+		args = args[1:]
+		text = append(text, v)
+		return v
+	}
+	if strings.HasPrefix(arg, "--") {
+		name, value, given := strings.Cut(arg[2:], "=")
+		full, takes, known := longOption(name)
+		if !known {
+			return nil, args, false
+		}
+		if takes && !given {
+			value = next()
+		}
+		if full == "" {
+			full = name // a negation
+		}
+		return []Option{{full, text, value}}, args, true
+	}
+	for i := 1; i < len(arg); i++ {
+		o, value := arg[i], arg[i+1:]
+		if strings.IndexByte(shortFlags, o) >= 0 {
+			options = append(options, Option{shortNames[o], []string{"-" + string(o)}, ""})
+			continue
+		}
+		takes := strings.IndexByte(shortValued, o) >= 0
+		if !takes && strings.IndexByte(shortOptional, o) < 0 {
+			return options, args, false
+		}
+		text = []string{"-" + string(o) + value}
+		if takes && value == "" {
+			value = next()
+		}
+		return append(options, Option{shortNames[o], text, value}), args, true
+	}
+	return options, args, true
 }
 
 // longOption returns the full name of a long option, and whether it takes a value. perf

@@ -9,7 +9,7 @@ import "strings"
 // events' attrs.
 type Limits struct {
 	// Known is set if the recording has the command line and all its options are
-	// understood. Otherwise the other fields are zero.
+	// understood. Otherwise the other fields are what any of its words may mean.
 	Known    bool
 	Delay    string   // -D: "", or a time, -1, or ranges
 	Control  bool     // --control: another program enabled and disabled the events
@@ -20,13 +20,15 @@ type Limits struct {
 	Pipe     bool     // -o -: the records were written to a pipe
 }
 
-// LimitsOf returns the limits of a command line, which [Split] reads.
+// LimitsOf returns the limits of a command line, which [Split] reads. Other command lines pass
+// their arguments on to perf record ("perf kvm record"), and newer perfs have other options. Of
+// such a line, every word before "--" may be an option.
 func LimitsOf(args []string) Limits {
 	c, ok := Split(args)
-	if !ok {
-		return Limits{}
+	if !ok && len(args) > 0 {
+		c.Options = anyOptions(args[1:])
 	}
-	l := Limits{Known: true}
+	l := Limits{Known: ok}
 	lastEvent := ""
 	for _, o := range c.Options {
 		switch o.Name {

@@ -56,8 +56,15 @@ func TestLimits(t *testing.T) {
 		{"perf record --switch-output-event sched:x true", with(func(o *Limits) { o.Switched = true })},
 		{"perf record -o - true", with(func(o *Limits) { o.Pipe = true })},
 		{"perf record -o file true", known},
-		{"perf record -a --new-option 5 -D 5", Limits{}}, // 5 may be its value or the workload
-		{"perf record -aX -D 5", Limits{}},
+		{"perf record -a --new-option 5 -D 5", Limits{Delay: "5"}}, // 5 may be its value or the workload
+		{"perf record -aX -D 5", Limits{Delay: "5"}},
+		{"perf kvm --host record -a --control fd:3 true", Limits{Control: true}},
+		{"perf mem -t load record --cont=fd:3", Limits{Control: true}},
+		{"perf kvm record -e a:b --filter x>1 -G a -u root", Limits{Filtered: []string{"a:b"}, Cgroup: true, User: true}},
+		{"perf sched record --switch-output -o -", Limits{Switched: true, Pipe: true}},
+		{"perf record --new-option -aG a", Limits{Cgroup: true}},
+		{"perf record --new-option --control", Limits{Control: true}},
+		{"perf kvm record -a -- true --control fd:3", Limits{}},
 		{"perf record -D", delay("")},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

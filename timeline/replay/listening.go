@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -201,12 +202,32 @@ func (s *scan) startsDisabled(e *perfdata.Event) bool {
 
 // leaderOf returns the leader of an event's group, or the event itself if it has no group.
 func leaderOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Group) *perfdata.Event {
-	for _, g := range groups {
-		if lo := int(g.Leader); lo < e.Index && e.Index-lo < int(g.Members) {
-			return events[lo]
-		}
+	if members := groupOf(e, events, groups); len(members) > 0 {
+		return members[0]
 	}
 	return e
+}
+
+// groupOf returns the members of an event's group, the leader first. It returns nil if the event
+// has no group.
+func groupOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Group) []*perfdata.Event {
+	for _, g := range groups {
+		if lo := uint64(g.Leader); lo <= uint64(e.Index) && uint64(e.Index)-lo < uint64(g.Members) {
+			return events[lo:min(lo+uint64(g.Members), uint64(len(events)))]
+		}
+	}
+	return nil
+}
+
+// needsCounter reports whether an event is in a group with one that is neither of software nor a
+// tracepoint. The kernel schedules all members of a group or none (group_sched_in of
+// kernel/events/core.c), so none has samples while the CPU has no counter for one of them.
+func (s *scan) needsCounter(e *perfdata.Event) bool {
+	const typeSoftware, typeTracepoint = 1, 2 // PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT
+	groups, _ := s.rec.GroupDesc()
+	return slices.ContainsFunc(groupOf(e, s.rec.Events(), groups), func(o *perfdata.Event) bool {
+		return o.Attr.Type != typeSoftware && o.Attr.Type != typeTracepoint
+	})
 }
 
 // enabled returns the time from which on the event of ch was enabled, for an event that
@@ -299,6 +320,9 @@ func (s *scan) confined(e *perfdata.Event) string {
 	}
 	if e.Attr.Flags&perfdata.FlagExcludeHost != 0 {
 		return "it excludes the host (:G)"
+	}
+	if s.needsCounter(e) {
+		return "an event of its group needs a counter of the CPU, and is not always scheduled"
 	}
 	return s.options.Confines(e.Name)
 }

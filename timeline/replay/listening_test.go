@@ -224,6 +224,13 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("not-listening")},
+		{"listening: --control, in a command line that passes it on to perf record", func(w *tape) {
+			w.cmdline = "perf kvm --host record -a --kcore --control fifo:ctl -- true"
+			exec(w, 200)
+			w.ticks(200, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, spoiled("not-listening")},
 		{"listening: of two events, the one that was opened enabled is read", func(w *tape) {
 			w.events[0].attr.Flags |= disabled
 			w.events[1].attr.Flags |= everything
@@ -600,6 +607,7 @@ func TestModulesAtStart(t *testing.T) {
 			start: thread, then: func(w *tape) { w.module(30, 450, "n") }, want: gone},
 		{name: "listening: the events of a group record with their leader",
 			set: func(w *tape) {
+				w.events[0].attr.Type = 1 // PERF_TYPE_SOFTWARE
 				w.events[1].attr.Flags &^= perfdata.FlagDisabled
 				w.events[2].attr.Flags &^= perfdata.FlagDisabled
 				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 3}}
@@ -625,6 +633,15 @@ func TestModulesAtStart(t *testing.T) {
 		{name: "modules: events that exclude the host", start: thread,
 			set:  func(w *tape) { w.events[1].attr.Flags |= perfdata.FlagExcludeHost },
 			want: confined},
+		{name: "modules: events in a group with one that needs a counter", start: thread,
+			set:  func(w *tape) { w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 3}} },
+			want: confined},
+		{name: "modules: events in no group with one that needs a counter", start: thread,
+			set: func(w *tape) {
+				w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 2}}
+				w.events = slices.Insert(w.events, 1, onBoth(0))
+			},
+			want: known},
 		{name: "modules: events with a filter", start: thread,
 			set:  func(w *tape) { w.cmdline = perf + " --filter name!=m -- true" },
 			want: confined},
