@@ -1548,7 +1548,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			if len(m.snapshot.Segments) == 0 {
 				by = cmp.Or(m.announced, m.horizon)
 			}
-			p.set(0, min(to, by+m.skew), func(t uint64) reply {
+			p.set(0, min(to, later(by, m.skew)), func(t uint64) reply {
 				r := p.out[t]
 				if r.standing == Known {
 					r.standing, r.reason = Unconfirmed, start[0].reason
