@@ -2045,6 +2045,11 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 		p.between(t1, t2, proven, weak, torn, c.old, SourceSnapshot)
 	} else {
 		t2 = c.until + 1
+		for t := c.time; t <= c.until; t++ { // the next fact proves what was there since the last loss
+			if p.lost(t) != ReasonNone {
+				t2 = t + 1
+			}
+		}
 		p.set(t1, t2, func(t uint64) reply {
 			_, since := p.lost.within(t1, t+1)
 			switch {

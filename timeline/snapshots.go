@@ -278,11 +278,11 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 	agrees := c.finds(p, ch)
 	fact := claim{content: ch.old, source: SourceSnapshot}
 	at := ch.time
-	weak := c.weakSnapshot(p, ch)
+	weak, end := c.weakSnapshot(p, ch)
 	switch {
 	case weak != ReasonNone:
-		at = later(ch.until, 1)
-		c.readWeak(p, ch, weak, agrees, reason)
+		at = end
+		c.readWeak(p, end, ch, weak, agrees, reason)
 	case c.content == noContent:
 		c.backward(p.t, at, fact)
 	case agrees:
@@ -301,25 +301,27 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 
 // weakSnapshot returns why a further snapshot gives no more than unconfirmed bytes; none if it
 // gives known ones. Where something may have changed unrecorded while it was made, it is
-// not known on which side of that it was read.
-func (c *historyBuilder) weakSnapshot(p *progress, ch *change) Reason {
-	if inside := c.gaps.between(ch.time, later(ch.until, 1)); len(inside) > 0 {
-		return inside[len(inside)-1].reason
+// not known on which side of that it was read. From end on, nothing changed up to the next fact
+// that is not recorded.
+func (c *historyBuilder) weakSnapshot(p *progress, ch *change) (r Reason, end uint64) {
+	end = later(ch.until, 1)
+	if inside := c.gaps.between(ch.time, end); len(inside) > 0 {
+		last := inside[len(inside)-1]
+		return last.reason, min(end, last.to)
 	}
 	if c.content == noContent || p.weak == c.soft {
-		return c.soft
+		return c.soft, end
 	}
-	return ReasonNone
+	return ReasonNone, end
 }
 
-// readWeak is read for a copy that gives unconfirmed bytes. Up to the first gap the last
-// fact's bytes stay known.
-func (c *historyBuilder) readWeak(p *progress, ch *change, weak Reason, agrees bool, reason Reason) {
+// readWeak is read, up to end, for a copy that gives unconfirmed bytes. Up to the first gap the
+// last fact's bytes stay known.
+func (c *historyBuilder) readWeak(p *progress, end uint64, ch *change, weak Reason, agrees bool, reason Reason) {
 	if c.content == noContent {
 		c.emit(p.t, Unconfirmed, weak, SourceSnapshot, ch.old)
 		return
 	}
-	end := later(ch.until, 1)
 	from := p.t
 	all := c.gaps.between(p.t, end)
 	if p.weak == ReasonNone && len(all) > 0 {
