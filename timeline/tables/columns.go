@@ -16,6 +16,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
+
+	"github.com/textreplay/textreplay/internal/memory"
 )
 
 // A columnWriter writes a table column by column. parquet-go's own writer splits rows by
@@ -350,7 +352,9 @@ const otherHash = 1<<32 - 1
 
 // reserve makes room for so many numbers.
 func (t *numberTable) reserve(numbers int) {
-	t.slots = make([]uint64, 2<<bits.Len(uint(numbers)))
+	n := 2 << bits.Len(uint(numbers))
+	t.slots = memory.Make[uint64](n)[:n]
+	clear(t.slots)
 }
 
 // first returns the slot at which the search for a hash begins, and next the one after it.

@@ -37,7 +37,11 @@ type relocation struct {
 
 // pagesIn cuts a copy of text into pages, and returns them by offset from base.
 func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page {
-	var out []page
+	pages := 0
+	for _, s := range segments {
+		pages += len(s.Data)/pageSize + 2 // the first one and the last one may be shorter
+	}
+	out := make([]page, 0, pages)
 	for _, s := range segments {
 		moved := relocations(s.Data, s.Addr, base, machine)
 		for at := 0; at < len(s.Data); {
@@ -77,6 +81,9 @@ func setOf(pages []page) string {
 // The largest kernels have some 70 MiB.
 const imageMax = 128 << 20
 
+// codePerRelocation is how many bytes of kernel text have one relocation: some 200, or fewer.
+const codePerRelocation = 160
+
 // relocations returns the absolute addresses of the kernel that are operands of the
 // instructions in code, by place. They are found by the lengths of the instructions, which
 // are the same wherever the kernel is. What is found decides only whether pages of two
@@ -89,6 +96,7 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	if err != nil {
 		return nil
 	}
+	out = make([]relocation, 0, len(code)/codePerRelocation)
 	low := uint32(base)
 	is := func(at int) bool {
 		to := binary.LittleEndian.Uint32(code[at:]) - low
