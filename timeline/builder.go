@@ -269,8 +269,11 @@ func wanted(only []Range, lo, hi uint64) bool {
 }
 
 // Extent sets the time of the first record, and the horizon: the latest time up to
-// which the recording is complete. No bytes are [Known] before first or after horizon.
-func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
+// which the recording is complete. No bytes are [Known] before first or after horizon; none at
+// all if first is later than horizon.
+func (b *Builder) Extent(first, horizon uint64) {
+	b.first, b.horizon = min(first, later(horizon, 1)), horizon
+}
 
 // ClocksWithin says by how many nanoseconds the clocks of two CPUs can differ at most. The
 // default is a second. Records of different CPUs that are further apart are in the order of
