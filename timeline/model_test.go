@@ -131,6 +131,15 @@ func (m *model) solve() {
 			}
 		}
 	}
+	for _, c := range m.copies {
+		for _, seg := range c.Segments {
+			for a := seg.Addr; a <= seg.End(); a++ {
+				if m.lone(c.Segments, a-1) != m.lone(c.Segments, a) {
+					m.edges = append(m.edges, a)
+				}
+			}
+		}
+	}
 	for _, s := range m.seed {
 		edge(s.Addr, s.End())
 	}
@@ -164,6 +173,26 @@ func (m *model) solve() {
 func (m *model) code(a uint64) bool {
 	return a >= m.textLo && a < m.textHi ||
 		slices.ContainsFunc(m.beings, func(b *being) bool { return b.lo <= a && a < b.hi && b.kind != ModuleData })
+}
+
+// lone reports whether a copy may have the trap of any change at a, or before it. All times of a
+// model are less than ten seconds from a gap.
+func (m *model) lone(segs []Segment, a uint64) bool {
+	code := func(a uint64) bool {
+		_, own := byteOf(m.snapshot.Segments, a)
+		return a >= m.textLo && a < m.textHi && !own ||
+			slices.ContainsFunc(m.beings, func(b *being) bool {
+				return b.lo <= a && a < b.hi && (b.kind == ModuleText || b.kind == BPFProgram || b.kind == BPFImage)
+			})
+	}
+	trap := func(a uint64) bool {
+		b, ok := byteOf(segs, a)
+		before, some := byteOf(segs, a-1)
+		behind, more := byteOf(segs, a+1)
+		return ok && b == int3 && code(a) && !(some && before == int3 && more && behind == int3)
+	}
+	_, ok := byteOf(segs, a)
+	return ok && !m.silent && (trap(a) || code(a) && trap(a-1))
 }
 
 // differs reports whether a copy has another byte at a than the snapshot.
@@ -2011,6 +2040,10 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		}
 		if n := len(before); n > 0 && before[n-1].birth && !bytes.Equal(before[n-1].new, c.old) {
 			continue // the copy may be of before the code was written
+		}
+		found := len(behind) > 0 && behind[0].old != nil && bytes.Equal(behind[0].old, c.old)
+		if len(before) == 0 && last == nil && p.m.lone(c.whole, p.lo) && !found {
+			continue // it may be the trap of a change of which there is no record
 		}
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)

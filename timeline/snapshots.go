@@ -22,6 +22,7 @@ type furtherSnapshot struct {
 	// differs are the runs of bytes that differ from the snapshot, by address.
 	differs []run
 	traps   []Range // see findTraps
+	lone    []Range // see loneTraps
 }
 
 // A run is a run of bytes in the image's arena.
@@ -46,6 +47,9 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 	for _, s := range d.Builder.snapshots {
 		c := furtherSnapshot{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
 		c.traps = d.findTraps(s.Segments, lives)
+		if len(d.gaps[gapsOfText].between(earlier(c.from, trapTime), later(c.to, trapTime+1))) > 0 {
+			c.lone = d.loneTraps(s.Segments, lives)
+		}
 		for _, p := range places {
 			for _, seg := range Overlapping(s.Segments, p.Lo, p.Hi) {
 				c.differs = d.differences(c.differs, seg)
@@ -108,8 +112,8 @@ func (d *build) differences(runs []run, seg Segment) []run {
 	return runs
 }
 
-// cuts calls cut for each range of the snapshot, for each in which it differs, and for each
-// that may be a trap.
+// cuts calls cut for each range of the snapshot, for each in which it differs, and for those
+// that may be traps.
 func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	for _, s := range c.segments {
 		cut(s.Addr, s.End())
@@ -118,6 +122,9 @@ func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 		cut(r.lo, r.hi)
 	}
 	for _, r := range c.traps {
+		cut(r.Lo, r.Hi)
+	}
+	for _, r := range c.lone {
 		cut(r.Lo, r.Hi)
 	}
 }
@@ -178,6 +185,9 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		}
 		if lo > 0 && c.unwritten(&copied, &changes[lo-1]) {
 			continue
+		}
+		if lo == 0 && last == noContent && inRanges(cp.lone, c.f.addr) && !c.borders(content, changes, lo, hi) {
+			continue // the trap of a change of which there may be no record
 		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
 		overlaps := last != noContent && cp.from <= busy &&

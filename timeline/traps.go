@@ -73,6 +73,70 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 	return traps
 }
 
+// loneTraps returns the bytes of INT3, by address, that may be the trap of any change, with the bytes
+// behind them that it may have changed: one more, as a short JMP has, or four more of a JMP inside of a
+// function. A kprobe has its record after its trap, too. Few of them are traps, so this is for code
+// of which one copy is all that is known, and where a record may be missing.
+func (d *build) loneTraps(segments []Segment, lives []*Lifetime) (lone []Range) {
+	if d.silentPokes {
+		return nil
+	}
+	f := trapFinder{d: d}
+	var code []Range
+	add := func(lo, hi uint64) {
+		if lo < hi {
+			code = append(code, Range{lo, hi})
+		}
+	}
+	for _, l := range lives {
+		switch l.Kind {
+		case ModuleText, BPFProgram, BPFImage:
+			add(l.Lo, l.Hi)
+		}
+	}
+	// What the snapshot has of core text is another copy of it.
+	at := d.textLo
+	for _, s := range Overlapping(d.snapshot.Segments, d.textLo, d.textHi) {
+		add(at, s.Addr)
+		at = s.End()
+	}
+	add(at, d.textHi)
+	for _, r := range JoinRanges(code) {
+		for _, s := range segments {
+			for addr := max(r.Lo, s.Addr); addr < min(r.Hi, s.End()); addr++ {
+				i := bytes.IndexByte(s.Data[addr-s.Addr:min(r.Hi, s.End())-s.Addr], int3)
+				if i < 0 {
+					break
+				}
+				addr += uint64(i)
+				if n := f.loneTrap(s, addr); n > 0 {
+					lone = append(lone, Range{addr, min(addr+n, r.Hi, s.End())})
+				}
+			}
+		}
+	}
+	return JoinRanges(lone)
+}
+
+// loneTrap returns how many bytes a change may have changed whose trap is at addr; 0: it is padding.
+func (f *trapFinder) loneTrap(s Segment, addr uint64) uint64 {
+	b := s.Data[addr-s.Addr:]
+	if addr > s.Addr && s.Data[addr-s.Addr-1] == int3 && len(b) > 1 && b[1] == int3 {
+		return 0
+	}
+	if begin, ok := f.function(addr + 1); ok && begin == addr+1 {
+		return 0
+	}
+	if len(b) >= trapSize {
+		from, ok := f.function(addr)
+		to, leads := f.function(branchTarget(addr, binary.LittleEndian.Uint32(b[1:])))
+		if ok && leads && from == to {
+			return trapSize
+		}
+	}
+	return 2
+}
+
 // in appends the places in one segment. Text has very many bytes of INT3, and few of them
 // are of any interest.
 func (f *trapFinder) in(traps []Range, s Segment) []Range {
