@@ -160,7 +160,14 @@ func (s *scan) missesLoads(t uint64) bool {
 		return true
 	}
 	from, _ := s.listensFrom(takesModuleLoad)
-	return from == timeline.MaxTime || slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return len(b.losses) > 0 })
+	if from == timeline.MaxTime || slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return len(b.losses) > 0 }) {
+		return true
+	}
+	var c Coverage
+	if !s.followsCPUs() {
+		s.silence(&c, takesModuleLoad)
+	}
+	return slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.From < t })
 }
 
 // misfitCore compares the build id and the release in a core with those of the

@@ -243,7 +243,7 @@ func TestMisfitPlace(t *testing.T) {
 // TestMovedModules: in a copy that was made while perf recorded, modules may be elsewhere if
 // not all loads are recorded.
 func TestMovedModules(t *testing.T) {
-	made := Times{500, 510}
+	made, silent := Times{500, 510}, uint64(0)
 	for name, tt := range map[string]struct {
 		set  func(w *tape)
 		want bool // it is of another boot
@@ -251,7 +251,7 @@ func TestMovedModules(t *testing.T) {
 		"no loads are recorded": {func(w *tape) {}, false},
 		"the copy was made after the recording": {func(w *tape) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
-			made = Times{1500, 1510}
+			made = Times{2500, 2510}
 		}, false},
 		"all loads are recorded": {func(w *tape) {
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
@@ -297,6 +297,14 @@ func TestMovedModules(t *testing.T) {
 			w.cmdline = "perf record -a --kcore -D 500 -e module:module_load"
 			w.module(21, 140, "c")
 		}, false},
+		"a CPU falls silent": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			silent = 300
+		}, false},
+		"a CPU falls silent after the copy": {func(w *tape) {
+			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			silent = 600
+		}, true},
 		"the format of loads is missing": {func(w *tape) {
 			w.events = append(w.events, tracepointEvent("module_load"))
 		}, false},
@@ -304,14 +312,17 @@ func TestMovedModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTape(t)
 			w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
-			made = Times{500, 510}
+			made, silent = Times{500, 510}, 2000 // from then on a CPU is silent
 			tt.set(w)
 			w.ticks(150, 160)
 			for name, addr := range map[string]uint64{"[a]": 0x8000, "[b]": 0xa000} {
 				w.must(w.w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: 0xffffffff, Addr: addr, Len: 0x1000,
 					Filename: []byte(name), SampleID: perfdata.SampleID{Event: w.made[0]}}))
 			}
-			w.ticks(200, 1000)
+			w.ticks(200, silent)
+			for at := silent + 100; at <= 2000; at += 100 {
+				w.tick(11, at)
+			}
 			rec, err := perfdata.New(w.bytes())
 			w.must(err)
 			dir := w.kcoreDir()
