@@ -269,11 +269,8 @@ func wanted(only []Range, lo, hi uint64) bool {
 }
 
 // Extent sets the time of the first record, and the horizon: the latest time up to
-// which the recording is complete. No bytes are [Known] before first or after horizon; none at
-// all if first is later than horizon.
-func (b *Builder) Extent(first, horizon uint64) {
-	b.first, b.horizon = min(first, later(horizon, 1)), horizon
-}
+// which the recording is complete. No bytes are [Known] before first or after horizon.
+func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }
 
 // ClocksWithin says by how many nanoseconds the clocks of two CPUs can differ at most. The
 // default is a second. Records of different CPUs that are further apart are in the order of
@@ -342,8 +339,11 @@ func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
 }
 
 // SetSnapshot sets the copy of kernel text that perf made when the recording began
-// (perf record --kcore). A later call replaces it.
-func (b *Builder) SetSnapshot(s Snapshot) { b.snapshot = s }
+// (perf record --kcore). A later call replaces it. If s.From is later than s.To, it is s.To.
+func (b *Builder) SetSnapshot(s Snapshot) {
+	s.From = min(s.From, s.To)
+	b.snapshot = s
+}
 
 // Unloads sets a function that lets go of the memory which a snapshot's mapped file takes: what is touched
 // later is read from the file again. [Builder.Finish] calls it from time to time, and reads from the

@@ -6,8 +6,8 @@ package main
 // mutants are by rule of docs/truth.md, then the rows of its table of windows.
 var mutants = []mutant{
 	// standing: every answer carries its standing.
-	{"standing", "nothing is known where not all CPUs recorded before the horizon", "Builder.Extent",
-		"min(first, later(horizon, 1))", "first",
+	{"standing", "a snapshot of no possible time changes no order of answers", "Builder.SetSnapshot",
+		"min(s.From, s.To)", "s.From",
 		"TestRules/standing: a recording that is complete at no time"},
 	{"standing", "a block has the least standing of its bytes", "Image.read",
 		"if ver.standing < b.Standing {", "if ver.standing > b.Standing {",

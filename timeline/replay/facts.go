@@ -24,9 +24,6 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
 	horizon := s.horizon()
 	rep.Horizon, rep.Begin = horizon, s.begin()
-	if horizon < rep.Begin { // it is complete at no time
-		rep.Begin = horizon + 1
-	}
 	if err := s.checkCopies(r, &opts); err != nil {
 		return err
 	}
@@ -127,7 +124,7 @@ func (s *scan) addGaps() {
 // is false if nothing says where text ends in it.
 func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 	rep := s.report
-	snap := timeline.Snapshot{From: min(rep.Begin, copied), To: copied}
+	snap := timeline.Snapshot{From: rep.Begin, To: copied}
 	switch {
 	case r.undated.snapshot:
 		snap.From, snap.To = 0, timeline.MaxTime
