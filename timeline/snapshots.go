@@ -121,11 +121,10 @@ func (c *furtherSnapshot) cuts(cut func(lo, hi uint64)) {
 	for _, r := range c.differs {
 		cut(r.lo, r.hi)
 	}
-	for _, r := range c.traps {
-		cut(r.Lo, r.Hi)
-	}
-	for _, r := range c.lone {
-		cut(r.Lo, r.Hi)
+	for _, places := range [...][]Range{c.traps, c.lone} {
+		for _, r := range places {
+			cut(r.Lo, r.Hi)
+		}
 	}
 }
 
@@ -359,10 +358,11 @@ func (c *historyBuilder) clash(e0, e1 uint64, changes []change) {
 				to = ch.time
 			}
 		}
+		excused := len(c.gaps.between(from, to)) > 0
 		c.overlay(from, to, func(v version, until uint64) {
 			if v.standing == Known || v.standing == Unconfirmed {
 				c.conflict(v.since, until, SnapshotMismatch, claimOf(&v), claim{content: x.content, source: SourceSnapshot})
-				c.excuse(len(c.gaps.between(from, to)) > 0)
+				c.excuse(excused)
 			} else {
 				c.put(v)
 			}

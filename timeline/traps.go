@@ -32,9 +32,10 @@ type trapFinder struct {
 }
 
 const (
-	trapSize = 5
-	nopTail  = 0x0000441f
-	jmp32    = 0xe9
+	trapSize      = 5
+	shortTrapSize = 2 // of a JMP REL8, or its NOP
+	nopTail       = 0x0000441f
+	jmp32         = 0xe9
 	// entryAlign is how trampolines are aligned: those of ftrace have a page, those of BPF begin a
 	// chunk (BPF_PROG_CHUNK_SIZE).
 	entryAlign = 64
@@ -124,7 +125,7 @@ func (f *trapFinder) loneTrap(s Segment, addr uint64) uint64 {
 	if addr > s.Addr && s.Data[addr-s.Addr-1] == int3 && len(b) > 1 && b[1] == int3 {
 		return 0
 	}
-	if begin, ok := f.function(addr + 1); ok && begin == addr+1 {
+	if f.isFunction(addr + 1) {
 		return 0
 	}
 	if len(b) >= trapSize {
@@ -134,7 +135,7 @@ func (f *trapFinder) loneTrap(s Segment, addr uint64) uint64 {
 			return trapSize
 		}
 	}
-	return 2
+	return shortTrapSize
 }
 
 // in appends the places in one segment. Text has very many bytes of INT3, and few of them

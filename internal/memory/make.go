@@ -9,7 +9,8 @@ import "unsafe"
 const HugePage = 2 << 20
 
 // Make returns an empty slice with room for n elements, nearly all of which will be used, in huge
-// pages: see [Huge]. A large slice begins at one. T must not have pointers.
+// pages: see [Huge]. A large slice begins at one. The room is zero, as that of make. T must not
+// have pointers.
 func Make[T any](n int) []T {
 	var one T
 	size := unsafe.Sizeof(one)

@@ -295,12 +295,17 @@ const (
 	takesWrites                       // a probe on the writer of all text, which is recorded too
 )
 
+// PERF_TYPE_* of include/uapi/linux/perf_event.h.
+const (
+	typeSoftware   = 1
+	typeTracepoint = 2
+)
+
 // kindsOf returns what an event takes, as far as its attr and its name say. Probes are found
 // by scan.kindsOf.
 func kindsOf(e *perfdata.Event) (k kinds) {
 	a := &e.Attr
-	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
-	if a.Type == typeTracepoint {
+	if isTracepoint(e) {
 		switch e.Name {
 		case "module:module_load":
 			return takesModuleLoad

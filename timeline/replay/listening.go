@@ -223,10 +223,9 @@ func groupOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Grou
 // tracepoint. The kernel schedules all members of a group or none (group_sched_in of
 // kernel/events/core.c), so none has samples while the CPU has no counter for one of them.
 func (s *scan) needsCounter(e *perfdata.Event) bool {
-	const typeSoftware, typeTracepoint = 1, 2 // PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT
 	groups, _ := s.rec.GroupDesc()
 	return slices.ContainsFunc(groupOf(e, s.rec.Events(), groups), func(o *perfdata.Event) bool {
-		return o.Attr.Type != typeSoftware && o.Attr.Type != typeTracepoint
+		return o.Attr.Type != typeSoftware && !isTracepoint(o)
 	})
 }
 

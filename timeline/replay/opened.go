@@ -199,7 +199,7 @@ func (s *scan) placeEvent(e *perfdata.Event, chs []*channel, whole bool) {
 // That event is open for all tasks, even in a recording of some tasks, and records
 // at once (record__config_text_poke of tools/perf/builtin-record.c).
 func (s *scan) isForPokes(e *perfdata.Event) bool {
-	const typeSoftware, dummy = 1, 9 // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
+	const dummy = 9 // PERF_COUNT_SW_DUMMY
 	a := &e.Attr
 	return kindsOf(e)&takesPokes != 0 && a.Type == typeSoftware && a.Config == dummy &&
 		a.Flags&(perfdata.FlagDisabled|perfdata.FlagEnableOnExec) == 0 &&

@@ -220,9 +220,8 @@ func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
 		return 0, true
 	}
 	n = 1
-	const typeTracepoint = 2
 	for _, o := range s.rec.Events()[e.event.Index+1:] {
-		if o.Attr.Type != typeTracepoint {
+		if !isTracepoint(o) {
 			continue
 		}
 		if p := s.probeOf(o); p != nil {

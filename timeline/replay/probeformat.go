@@ -199,7 +199,6 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 
 // isTracepoint reports whether an event is a tracepoint, as events on kprobes are.
 func isTracepoint(e *perfdata.Event) bool {
-	const typeTracepoint = 2 // PERF_TYPE_TRACEPOINT
 	return e.Attr.Type == typeTracepoint
 }
 

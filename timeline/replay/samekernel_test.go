@@ -244,65 +244,66 @@ func TestMisfitPlace(t *testing.T) {
 // not all loads are recorded.
 func TestMovedModules(t *testing.T) {
 	made, silent := Times{500, 510}, uint64(0)
+	recorded := func(w *tape) {
+		w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+	}
 	for name, tt := range map[string]struct {
 		set  func(w *tape)
 		want bool // it is of another boot
 	}{
 		"no loads are recorded": {func(w *tape) {}, false},
 		"the copy was made after the recording": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			made = Times{2500, 2510}
 		}, false},
-		"all loads are recorded": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
-		}, true},
+		"all loads are recorded": {recorded, true},
 		"a load may be lost": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.ticks(90, 100)
 			w.lost(10, 110, 1)
 		}, false},
 		"loads are recorded on one CPU": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].cpus = []int64{0}
 		}, false},
 		"some loads are recorded": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.SamplePeriod = 2
 		}, false},
 		"one load a second is recorded": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags |= perfdata.FlagFreq // of one
 		}, false},
 		"records of loads may be overwritten": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags |= perfdata.FlagWriteBackward
 		}, false},
 		"loads of a few tasks are recorded": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags = perfdata.FlagExcludeKernel
 		}, false},
 		"loads are recorded once an event is enabled": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags = perfdata.FlagDisabled
 		}, false},
 		"loads are recorded from the start": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags = perfdata.FlagDisabled
 			w.cmdline = "perf record -a --kcore -e module:module_load"
 			w.module(21, 140, "c")
 		}, true},
 		"loads are recorded after a delay": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			w.events[1].attr.Flags = perfdata.FlagDisabled
 			w.cmdline = "perf record -a --kcore -D 500 -e module:module_load"
 			w.module(21, 140, "c")
 		}, false},
 		"a CPU falls silent": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			silent = 300
 		}, false},
 		"a CPU falls silent after the copy": {func(w *tape) {
-			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
+			recorded(w)
 			silent = 600
 		}, true},
 		"the format of loads is missing": {func(w *tape) {

@@ -354,7 +354,6 @@ const otherHash = 1<<32 - 1
 func (t *numberTable) reserve(numbers int) {
 	n := 2 << bits.Len(uint(numbers))
 	t.slots = memory.Make[uint64](n)[:n]
-	clear(t.slots)
 }
 
 // first returns the slot at which the search for a hash begins, and next the one after it.
