@@ -21,6 +21,9 @@ import (
 //
 // All but the first may also be kprobes that were armed before the recording. Nothing tells them
 // apart.
+//
+// Without symbols, functions may begin wherever their alignment allows, and static calls may lead to
+// any of these places.
 
 // A trapFinder finds such places.
 type trapFinder struct {
@@ -39,6 +42,8 @@ const (
 	// entryAlign is how trampolines are aligned: those of ftrace have a page, those of BPF begin a
 	// chunk (BPF_PROG_CHUNK_SIZE).
 	entryAlign = 64
+	// functionAlign is how the kernel aligns functions (CONFIG_FUNCTION_ALIGNMENT of x86, or more).
+	functionAlign = 16
 )
 
 var endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
@@ -195,10 +200,10 @@ func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
 	if inRanges(f.code, target) {
 		return true
 	}
-	if !inRanges(f.texts, target) || !f.isFunction(target) {
+	if !inRanges(f.texts, target) || !f.mayBegin(target) {
 		return false
 	}
-	return f.isEntry(before, addr) || f.calls[target] && !bytes.HasSuffix(before, []byte{int3})
+	return f.isEntry(before, addr) || (f.calls[target] || f.d.names == nil) && !bytes.HasSuffix(before, []byte{int3})
 }
 
 // isLostCall reports whether addr, behind the bytes before it, is the entry of a function, from
@@ -209,7 +214,13 @@ func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
 
 // isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.
 func (f *trapFinder) isEntry(before []byte, addr uint64) bool {
-	return f.isFunction(addr) || bytes.HasSuffix(before, endbr64) && f.isFunction(addr-uint64(len(endbr64)))
+	return f.mayBegin(addr) || bytes.HasSuffix(before, endbr64) && f.mayBegin(addr-uint64(len(endbr64)))
+}
+
+// mayBegin reports whether a function may begin at addr. Without symbols any that is aligned as
+// functions are may be one.
+func (f *trapFinder) mayBegin(addr uint64) bool {
+	return f.isFunction(addr) || f.d.names == nil && addr%functionAlign == 0
 }
 
 // isBefore reports whether a function begins behind addr, where an instruction of five bytes at addr

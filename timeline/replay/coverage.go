@@ -174,6 +174,7 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		s.silence(&c, kind)
 	}
 	s.coverStart(&c, kind, what)
+	s.coverPinned(&c, kind, what)
 	if overwrites {
 		c.limit(timeline.AfterLoss, 0, timeline.MaxTime, "%s: their ring buffers overwrite the oldest records without a sign (perf record --overwrite)", what)
 	}

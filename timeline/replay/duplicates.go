@@ -94,12 +94,15 @@ func (s *scan) choose() {
 }
 
 // misses ranks a listener by what it does not record: the changes of other tasks, what
-// its ring buffer overwrites, and what happens before it is enabled.
+// its ring buffer overwrites, what happens after it failed, and before it is enabled.
 func (s *scan) misses(l *listener) (rank int) {
 	if !l.system || s.inCgroup(l.event) {
-		rank += 4
+		rank += 8
 	}
 	if l.event.Attr.Flags&perfdata.FlagWriteBackward != 0 {
+		rank += 4
+	}
+	if s.mayFail(l.event) {
 		rank += 2
 	}
 	if s.startsDisabled(l.event) {

@@ -245,7 +245,7 @@ func (s *scan) recordsTasks() (from uint64, ok bool) {
 		if ch.event == nil || !ch.system || ch.machine != s.listens {
 			continue
 		}
-		if f := ch.event.Attr.Flags; f&perfdata.FlagTask == 0 || f&perfdata.FlagWriteBackward != 0 {
+		if f := ch.event.Attr.Flags; f&perfdata.FlagTask == 0 || f&perfdata.FlagWriteBackward != 0 || s.mayFail(ch.event) {
 			continue
 		}
 		t := uint64(0)

@@ -206,6 +206,14 @@ func TestHotplug(t *testing.T) {
 			met(w)
 			end(w)
 		}, whole},
+		{"the event for FORKs is pinned and may get no counter", func(w *tape) {
+			w.events = append(w.events, onBoth(perfdata.FlagTask))
+			w.events[0].attr.Flags &^= perfdata.FlagTask
+			w.events[1].attr.Flags |= perfdata.FlagPinned
+			begin(w)
+			met(w)
+			end(w)
+		}, whole},
 		{"FORKs were recorded only in a cgroup", func(w *tape) {
 			w.cmdline = "perf record -a -G group"
 			begin(w)

@@ -224,9 +224,19 @@ func groupOf(e *perfdata.Event, events []*perfdata.Event, groups []perfdata.Grou
 // kernel/events/core.c), so none has samples while the CPU has no counter for one of them.
 func (s *scan) needsCounter(e *perfdata.Event) bool {
 	groups, _ := s.rec.GroupDesc()
-	return slices.ContainsFunc(groupOf(e, s.rec.Events(), groups), func(o *perfdata.Event) bool {
-		return o.Attr.Type != typeSoftware && !isTracepoint(o)
-	})
+	return slices.ContainsFunc(groupOf(e, s.rec.Events(), groups), usesCounter)
+}
+
+// usesCounter reports whether an event is neither of software nor a tracepoint.
+func usesCounter(e *perfdata.Event) bool { return e.Attr.Type != typeSoftware && !isTracepoint(e) }
+
+// mayFail reports whether an event may stop recording without a sign. The kernel puts one that is
+// pinned (:D) into an error state when its CPU has no counter for it or for a member of its group
+// (merge_sched_in of kernel/events/core.c). From then on it takes no records
+// (perf_iterate_sb_cpu), not even those that need no counter. Any other event takes these also
+// while it waits for a counter.
+func (s *scan) mayFail(e *perfdata.Event) bool {
+	return e.Attr.Flags&perfdata.FlagPinned != 0 && (usesCounter(e) || s.needsCounter(e))
 }
 
 // enabled returns the time from which on the event of ch was enabled, for an event that
@@ -303,6 +313,28 @@ func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 		}
 		c.limit(timeline.NotListening, 0, from, "%s: perf enables this event only after it has copied kernel text; changes in between were not recorded", what)
 	}
+}
+
+// coverPinned adds a limit for the time in which an event that takes this kind of record may have
+// failed, see mayFail: after its last record on the CPU where that is the oldest.
+func (s *scan) coverPinned(c *Coverage, kind kinds, what string) {
+	last := make(map[int64]uint64) // by CPU
+	for _, ch := range s.channels.all {
+		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens || ch.cpu < 0 || !s.isRead(ch, kind) || !s.mayFail(ch.event) {
+			continue
+		}
+		last[ch.cpu] = max(last[ch.cpu], ch.last)
+	}
+	if len(last) == 0 {
+		return
+	}
+	from, on := timeline.MaxTime, int64(-1)
+	for cpu, t := range last {
+		if t < from || t == from && cpu < on {
+			from, on = t, cpu
+		}
+	}
+	c.limit(timeline.PartialCoverage, from, timeline.MaxTime, "%s: their event is pinned (:D) and takes no more once it gets no counter; on CPU %d no later record of it shows that it had one", what, on)
 }
 
 // inCgroup reports whether an event may have recorded a cgroup's tasks only: perf record -G is

@@ -21,7 +21,7 @@ const perfRecord = "/usr/bin/perf record -a --kcore -e dummy -- true"
 // place at 0x1100, at 500.
 func TestListening(t *testing.T) {
 	const second = 1_000_000_000
-	disabled := perfdata.FlagDisabled
+	disabled, pinned := perfdata.FlagDisabled, perfdata.FlagPinned
 	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
 	missedOn1 := func(w *tape, last uint64) { // CPU 0 records until last
 		w.events[1].attr.Flags |= everything
@@ -245,6 +245,80 @@ func TestListening(t *testing.T) {
 			"200..500 known 9090",
 			"500..1001 known eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
+
+		{"duplicates: of two events, the one is read that cannot fail", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.events[1].attr.Flags |= everything
+			w.tick(20, 100, 200, 300, 400)
+			w.ticks(100, 400)
+			w.poke(20, 500, 0x1100, "9090", "eb02") // the first event has no counter any more
+			w.tick(20, 600, 700, 800, 900, 1000)
+			w.tick(21, 600, 700, 800, 900, 1000)
+		}, heard},
+		{"duplicates: one that fails is better than one that overwrites, and one that is enabled late is better", func(w *tape) {
+			w.events[0].attr.Flags |= perfdata.FlagWriteBackward
+			w.events[1].attr.Flags |= everything | pinned
+			third := onBoth(everything | disabled)
+			w.events = append(w.events, third)
+			w.tick(20, 100, 200, 300, 400)
+			w.tick(30, 300)
+			w.tick(31, 300, 400)
+			w.poke(30, 500, 0x1100, "9090", "eb02")
+			w.tick(30, 600, 700, 800, 900, 1000)
+			w.tick(31, 600, 700, 800, 900, 1000)
+			w.tick(10, 1000)
+			w.tick(11, 1000)
+		}, unheard("not-listening", "300")},
+		{"coverage: a pinned event takes nothing more once it gets no counter", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(10, 800, 900, 1000)
+			w.tick(21, 800, 900, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed partial-coverage eb02")},
+		{"coverage: it may never have got one", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.tick(21, 100, 200, 300, 400)
+			flip(w)
+			w.tick(10, 600, 700, 800, 900, 1000)
+			w.tick(21, 600, 700, 800, 900, 1000)
+		}, spoiled("partial-coverage")},
+		{"coverage: each CPU has its counters", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600)
+			w.tick(11, 600, 700, 800, 900, 1000)
+			w.tick(20, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..600 known eb02",
+			"600.. unconfirmed partial-coverage eb02")},
+		{"coverage: an event that needs no counter always runs", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.events[0].attr.Type = typeSoftware
+			toTheEnd(w)
+		}, heard},
+		{"coverage: unless its group needs one", func(w *tape) {
+			w.events[0].attr.Flags |= pinned
+			w.events[0].attr.Type = typeSoftware
+			w.groups = []perfdata.Group{{Name: "{anon_group}", Leader: 0, Members: 2}}
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(20, 1000)
+			w.tick(21, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed partial-coverage eb02")},
 
 		{"listening: before all ring buffers are mapped, everything is unknown", func(w *tape) {
 			w.tick(10, 100, 200, 300)
@@ -552,6 +626,15 @@ func TestModulesAtStart(t *testing.T) {
 				w.events[0].attr.Flags &^= perfdata.FlagTask
 				w.events[3].attr.Flags |= tasksAndPrograms | perfdata.FlagDisabled
 			}, start: thread, want: gone},
+		{name: "listening: a pinned event for new processes may have got no counter",
+			set: func(w *tape) {
+				w.events[0].attr.Flags &^= perfdata.FlagTask
+				w.events[3].attr.Flags |= tasksAndPrograms | perfdata.FlagPinned
+			}, start: thread, want: gone},
+		{name: "listening: its later records show that it had one",
+			set: func(w *tape) { w.events[0].attr.Flags |= perfdata.FlagPinned }, start: thread,
+			want: textLines("0..100 unconfirmed outside-recording 5555", "100..1000 known 5555",
+				"1000.. unconfirmed partial-coverage 5555")},
 		{name: "listening: a thread of another process does not show the enabling",
 			start: func(w *tape) { w.fork(10, 110, 5, 5) }, want: gone},
 		{name: "listening: the FORK of a new process may be lost",

@@ -109,7 +109,8 @@ func (s *scan) noneStarted() bool {
 	cpus := make(map[int64]bool)
 	const tasks = perfdata.FlagTask | perfdata.FlagComm | perfdata.FlagCommExec
 	for _, ch := range s.channels.all {
-		if ch.event != nil && ch.system && ch.machine == s.listens && ch.event.Attr.Flags&tasks == tasks && !s.startsDisabled(ch.event) {
+		if ch.event != nil && ch.system && ch.machine == s.listens && ch.event.Attr.Flags&tasks == tasks && !s.startsDisabled(ch.event) &&
+			(!s.mayFail(ch.event) || ch.last >= execed) {
 			cpus[ch.cpu] = true
 		}
 	}
