@@ -12,8 +12,11 @@ import (
 
 // AddSnapshot adds a further snapshot, which was read from /proc/kcore at some moment of
 // [s.From, s.To]. Only its bytes of kernel text, of modules' text and of dynamic code
-// are used. Any number of them may be added.
-func (b *Builder) AddSnapshot(s Snapshot) { b.snapshots = append(b.snapshots, s) }
+// are used. Any number of them may be added. If s.From is later than s.To, it is s.To.
+func (b *Builder) AddSnapshot(s Snapshot) {
+	s.From = min(s.From, s.To)
+	b.snapshots = append(b.snapshots, s)
+}
 
 // A furtherSnapshot is a further snapshot while an image is made of it.
 type furtherSnapshot struct {
