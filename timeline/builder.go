@@ -192,6 +192,7 @@ type Builder struct {
 	probed         bool
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
+	instruction    func(code []byte, addr uint64) int
 
 	queue *queue // pokes that are not added yet; what follows is of those that are
 	sites []site // by their first poke
@@ -352,6 +353,11 @@ func (b *Builder) Unloads(f func()) { b.unload = f }
 
 // Names sets the table of names of core kernel text and of modules.
 func (b *Builder) Names(n Names) { b.names = n }
+
+// Instructions sets a function that returns the length in bytes of the instruction at the beginning
+// of code, which lies at addr, or 0 if it is none: 15 at most, as on x86. With it, the trap of a static key
+// in a snapshot is told from bytes of INT3 inside of other instructions.
+func (b *Builder) Instructions(length func(code []byte, addr uint64) int) { b.instruction = length }
 
 // Symbol adds the birth or the death of a dynamic symbol.
 func (b *Builder) Symbol(e SymbolEvent) {

@@ -6,11 +6,15 @@ package timeline
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/textreplay/textreplay/disasm"
 )
 
 // A factReader adds facts that are written as text to a builder, one line each.
@@ -388,6 +392,18 @@ func (r *factReader) add(line string) error {
 		})
 		r.names.symbols = append(r.names.symbols, s)
 		b.Names(r.names)
+	case "instructions":
+		d, err := disasm.New(elf.EM_X86_64, binary.LittleEndian)
+		if err != nil {
+			w.fail("%v", err)
+			break
+		}
+		b.Instructions(func(code []byte, addr uint64) int {
+			if inst := d.Decode(code, addr); !inst.Data {
+				return len(inst.Bytes)
+			}
+			return 0
+		})
 	case "only":
 		var only []Range
 		for len(w.rest) > 0 {

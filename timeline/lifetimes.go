@@ -387,6 +387,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		}
 		p.expire(t)
 	}
+	listed := Interval{d.first, d.seenBy(d.announcedBy(), 1)} // when perf announced what has no time
 	for i := range events {
 		e := &events[i]
 		upTo(e.Time)
@@ -407,10 +408,15 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		l := born.clone()
 		l.silent, l.unseen, l.Program, l.oldCode, l.lateCode = has.silent, has.unseen, has.program, has.undated, has.late
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
-			l.seen = []Interval{{d.first, d.seenBy(d.announcedBy(), 1)}}
+			l.seen = []Interval{listed}
 			if d.announcedEarly {
 				l.seen[0].From = 0
 			}
+		}
+		if t, ok := d.foundAgain[e.Addr]; ok && e.Time == t && t < d.first && !d.announcedEarly && len(lost.between(0, t)) == 0 {
+			// It was announced too, when all CPUs recorded. Had that been the code before it, its death
+			// would be recorded.
+			l.seen = append(l.seen, listed)
 		}
 		l.early, l.cpu = p.earlyDeath(e), cpuNumber(e.CPU)
 		p.register(l)

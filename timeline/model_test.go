@@ -409,7 +409,18 @@ func (m *model) live() []*being {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b SymbolEvent) int { return cmp.Compare(a.Time, b.Time) })
-	events = m.starts(m.ties(m.once(events)))
+	events = m.ties(m.once(events))
+	// announced returns whether perf announced the code too whose birth at t is the first record there is
+	// of its address.
+	recorded := slices.Clone(events)
+	announced := func(e *SymbolEvent) bool {
+		first := slices.IndexFunc(recorded, func(o SymbolEvent) bool { return o.Addr == e.Addr && o.Time > 0 })
+		return recorded[first].Time == e.Time && slices.ContainsFunc(recorded, func(o SymbolEvent) bool {
+			return o.Time == 0 && !o.Listed && o.Addr == e.Addr && o.Len == recorded[first].Len && o.Name == recorded[first].Name &&
+				(o.Kind == SymbolOutOfLine) == (recorded[first].Kind == SymbolOutOfLine)
+		})
+	}
+	events = m.starts(events)
 	var codes []code
 	for i := range events {
 		codes = append(codes, m.codeOf(events, i, symbols))
@@ -469,6 +480,13 @@ func (m *model) live() []*being {
 			n.seen = []Interval{{m.first, m.seenBy(cmp.Or(m.announced, m.horizon), 1)}}
 		default:
 			n.seen = []Interval{{e.Time, e.Time + 1}}
+			whole := e.Time < m.first
+			for t := uint64(0); t < e.Time && whole; t++ {
+				whole = m.during(GapSymbols, t) == ReasonNone
+			}
+			if whole && announced(e) {
+				n.seen = append(n.seen, Interval{m.first, m.seenBy(cmp.Or(m.announced, m.horizon), 1)})
+			}
 		}
 		n.code, n.silent, n.oldCode, n.lateCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, codes[i].late, e.CPU
 		n.kind = m.kind(e, n.code)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"sort"
+	"strings"
 )
 
 // A copy of text may show the trap of a change of which there is no record: that was made
@@ -18,6 +19,8 @@ import (
 //	cc REL32         the same, at the entry of a function, to another one, or to code of which
 //	                 there is no record
 //	cc REL32         a static call, to a function to which a trampoline of static calls leads
+//	cc REL32         an instruction, from where a JMP would lead to another place of its function:
+//	                 a static key
 //
 // All but the first may also be kprobes that were armed before the recording. Nothing tells them
 // apart.
@@ -32,13 +35,16 @@ type trapFinder struct {
 	code  []Range         // where a branch to other code may lead: to its begin, or anywhere out of line
 	far   Range           // has all of these and of the modules
 	calls map[uint64]bool // where static calls lead
+
+	decoded decoding
 }
 
 const (
-	trapSize      = 5
-	shortTrapSize = 2 // of a JMP REL8, or its NOP
-	nopTail       = 0x0000441f
-	jmp32         = 0xe9
+	trapSize           = 5
+	longestInstruction = 15 // of x86
+	shortTrapSize      = 2  // of a JMP REL8, or its NOP
+	nopTail            = 0x0000441f
+	jmp32              = 0xe9
 	// entryAlign is how trampolines are aligned: those of ftrace have a page, those of BPF begin a
 	// chunk (BPF_PROG_CHUNK_SIZE).
 	entryAlign = 64
@@ -160,7 +166,8 @@ func (f *trapFinder) in(traps []Range, s Segment) []Range {
 		addr := s.Addr + uint64(at)
 		target := branchTarget(addr, tail)
 		near := target-text.Lo < text.Hi-text.Lo || f.far.Lo <= target && target < f.far.Hi
-		if tail != nopTail && !(near && f.isCode(s.Data[:at], addr, target)) && !f.isLostCall(s.Data[:at], addr, target) || f.isBefore(addr) {
+		if tail != nopTail && !(near && (f.isCode(s.Data[:at], addr, target) || f.isKey(s, addr, target))) &&
+			!f.isLostCall(s.Data[:at], addr, target) || f.isBefore(addr) {
 			continue
 		}
 		traps = append(traps, Range{addr, addr + trapSize})
@@ -210,6 +217,73 @@ func (f *trapFinder) isCode(before []byte, addr, target uint64) bool {
 // where a CALL may lead to code at target of which there is no record.
 func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
 	return target%entryAlign == 0 && !inRanges(f.texts, target) && f.isEntry(before, addr)
+}
+
+// isKey reports whether the JMP of a static key may be at addr: an instruction that is not behind
+// padding, from where a JMP would lead to target, an instruction of the same function, or into the part
+// of it that the compiler moved away.
+func (f *trapFinder) isKey(s Segment, addr, target uint64) bool {
+	if f.d.instruction == nil || f.d.names == nil || addr > s.Addr && s.Data[addr-s.Addr-1] == int3 {
+		return false
+	}
+	from, ok := f.d.names.Find(addr)
+	to, leads := f.d.names.Find(target)
+	if !ok || !leads || !ofOneFunction(from, to) || !f.mayBeInstruction(s, from.Addr, addr) {
+		return false
+	}
+	return to.Addr != from.Addr || target >= s.End() || f.mayBeInstruction(s, from.Addr, target)
+}
+
+// ofOneFunction reports whether two symbols are of one function. GCC names the part that it moves
+// away like the function, with .cold behind it.
+func ofOneFunction(a, b Symbol) bool {
+	if a.Addr == b.Addr {
+		return true
+	}
+	name, _, cold := strings.Cut(a.Name, ".cold")
+	other, _, otherCold := strings.Cut(b.Name, ".cold")
+	return name == other && cold != otherCold
+}
+
+// A decoding says where the instructions of a function may begin, as far as it was asked.
+type decoding struct {
+	code   []byte // from the function's begin on
+	begins []bool // by offset
+	next   int    // the offset up to which begins is right
+	lost   bool   // something before next is no instruction
+}
+
+// mayBeInstruction reports whether an instruction may begin at addr, in the function at begin. What
+// an INT3 stands for has any length, so all of them are tried. Few functions are asked about, and each
+// from its begin to its end, so the last one is kept.
+func (f *trapFinder) mayBeInstruction(s Segment, begin, addr uint64) bool {
+	if begin < s.Addr {
+		return true
+	}
+	d := &f.decoded
+	if code := s.Data[begin-s.Addr:]; len(d.code) != len(code) || &d.code[0] != &code[0] {
+		*d = decoding{code: code, begins: append(d.begins[:0], true)}
+	}
+	end := int(addr - begin)
+	for ; d.next < end && !d.lost; d.next++ {
+		at := d.next
+		for len(d.begins) <= at+longestInstruction {
+			d.begins = append(d.begins, false)
+		}
+		if !d.begins[at] {
+			continue
+		}
+		n := f.d.instruction(d.code[at:], begin+uint64(at))
+		if d.lost = n <= 0 || n > longestInstruction; d.lost {
+			break
+		}
+		d.begins[at+n] = true
+		padding := at > 0 && d.code[at-1] == int3 || d.code[at+1] == int3
+		for n = 2; n <= longestInstruction && d.code[at] == int3 && !padding; n++ {
+			d.begins[at+n] = true
+		}
+	}
+	return d.begins[min(end, d.next)] // nothing is known behind what is no instruction
 }
 
 // isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.

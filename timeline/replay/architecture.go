@@ -5,7 +5,9 @@ package replay
 
 import (
 	"debug/elf"
+	"encoding/binary"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/kcore"
 )
 
@@ -45,6 +47,23 @@ func (a architecture) silent() bool { return a.name != "" && !a.recordsPokes() }
 // hasCallThunks reports whether kernels of the architecture can have call thunks
 // (arch/x86/kernel/callthunks.c).
 func (a architecture) hasCallThunks() bool { return a.name == "x86_64" }
+
+// instructions returns the function of [timeline.Builder.Instructions], nil if the rules need none.
+func (a architecture) instructions() func(code []byte, addr uint64) int {
+	if a.name != "x86_64" {
+		return nil
+	}
+	d, err := disasm.New(elf.EM_X86_64, binary.LittleEndian)
+	if err != nil {
+		return nil
+	}
+	return func(code []byte, addr uint64) int {
+		if inst := d.Decode(code, addr); !inst.Data {
+			return len(inst.Bytes)
+		}
+		return 0
+	}
+}
 
 // hasWords reports whether instructions are words. Such kernels replace each word with
 // one store, not in batches.

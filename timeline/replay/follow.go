@@ -192,6 +192,7 @@ func (f *Follower) image() (*timeline.Image, error) {
 	s.describe(f.r)
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
+	s.b.Instructions(s.arch.instructions())
 	s.skip(f.rd.Damage())
 	if f.ended {
 		if err := s.nothing(f.rd.Err()); err != nil {

@@ -408,6 +408,7 @@ func (r *Replay) prepare(s *scan, opts Options) {
 	}
 	s.b.SilentPokes(s.arch.silent())
 	s.b.CallThunks(s.arch.hasCallThunks())
+	s.b.Instructions(s.arch.instructions())
 	r.arch = s.arch
 	if s.keepPlaced = opts.Windows || r.saves; r.saves {
 		s.placed.pokes = make([]timeline.InPlacePoke, 0, s.expected())

@@ -158,6 +158,19 @@ func TestRecorded(t *testing.T) {
 			"100..150 known eb02",
 			"150..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: a trap may be over the JMP of a static key", func(w *tape) {
+			w.copied = true
+			w.kallsyms = "0000000000001000 T _stext\n0000000000001010 T f\n0000000000002000 T _etext\n"
+			w.text = bytes.Repeat([]byte{0x90}, tapeTextHi-tapeTextLo)
+			copy(w.text[0x100:], "\xcc\x0b\x00\x00\x00") // to 0x1110
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			w.ticks(200, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording cc0b",
+			"100..1001 unconfirmed snapshot-mismatch cc0b",
+			"1001.. unconfirmed beyond-horizon cc0b")},
 		{"snapshot: a poke after the workload's exec does not change the copy", func(w *tape) {
 			w.copied = true
 			w.comm(10, 0, 0, 7, "perf-exec")
