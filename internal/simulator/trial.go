@@ -79,7 +79,20 @@ func try(v *Variant, seed uint64, dir string, c *Config) (*trial, error) {
 }
 
 func newTrial(v *Variant, seed uint64, dir string, run *Run) *trial {
-	return &trial{variant: v, seed: seed, dir: dir, rand: rand.New(rand.NewPCG(seed, 4)), run: run, truth: newTruth(run.Kernel)}
+	t := &trial{variant: v, seed: seed, dir: dir, rand: rand.New(rand.NewPCG(seed, 4)), run: run, truth: newTruth(run.Kernel)}
+	t.lookAtAll()
+	return t
+}
+
+// lookAtAll takes limits of the times that are looked at back. If the clock was set back while perf
+// opened its events, the recording says nothing of when it showed the same times before.
+func (t *trial) lookAtAll() {
+	t.truth.from, t.truth.until = 0, 0
+	for _, s := range t.run.Kernel.Clock.Steps {
+		if s.At < t.run.Recording.Opened {
+			t.truth.from = s.At
+		}
+	}
 }
 
 // report notes faults of one way of reading.
@@ -231,10 +244,11 @@ func (t *trial) alive() (m []must) {
 			m = append(m, must{l.Addr, l.Len, from, to, l.Name})
 		case l.Kind == kernel.LifeBPF && rec.Fetched[l] != nil && !t.pokedAround(l):
 			known := must{l.Addr, l.Len, from, to, l.Name}
-			if l.From < rec.Exec {
-				m = append(m, t.provable(known, rec.Fetched[l], l.From)...)
-			} else {
+			switch {
+			case l.From >= rec.Exec:
 				m = append(m, known)
+			case rec.Announced[l]: // else it may have gone on a CPU that did not record yet
+				m = append(m, t.provable(known, rec.Fetched[l], l.From)...)
 			}
 		}
 	}
@@ -470,7 +484,7 @@ func (t *trial) prefix() error {
 func (t *trial) piece(i int) func() {
 	pieces, k := t.run.Recording.Pieces, t.run.Kernel
 	if k.Clock.Steps == nil || len(pieces) < 2 {
-		return func() {}
+		return t.lookAtAll
 	}
 	for j := range pieces[:i+1] {
 		for _, r := range pieces[j].Rounds {
@@ -489,7 +503,7 @@ func (t *trial) piece(i int) func() {
 			t.truth.until = s.At
 		}
 	}
-	return func() { t.truth.from, t.truth.until = 0, 0 }
+	return t.lookAtAll
 }
 
 // upTo limits what is looked at to what perf had drained when it had written the first n
@@ -513,7 +527,7 @@ func (t *trial) upTo(n, rounds int) func() {
 		}
 	}
 	t.beforeReturn(n, rounds)
-	return func() { t.truth.until = 0 }
+	return t.lookAtAll
 }
 
 // beforeReturn limits what is looked at to the time before a CPU came back without its

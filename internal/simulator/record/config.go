@@ -139,6 +139,8 @@ type Recording struct {
 	Rings  []*kernel.Ring
 	// Fetched has the functions of BPF programs whose code perf has, with the code.
 	Fetched map[*kernel.Life][]byte
+	// Announced has the functions of BPF programs that were there when perf listed them.
+	Announced map[*kernel.Life]bool
 
 	Opened  Moment // all events are open and mapped
 	Enabled Moment // all events are enabled

@@ -327,6 +327,7 @@ func (r *recorder) synthesizePrograms() {
 	for _, g := range r.fetchPrograms(r.p) {
 		for _, pf := range g.Funcs {
 			o.synthesized(rawperf.TypeKSymbol, 0, f.KSymbol(pf.Life.Addr, uint32(pf.Life.Len), rawperf.KSymbolBPF, 0, pf.Life.Name))
+			r.rec.Announced[pf.Life] = true
 		}
 		o.synthesized(rawperf.TypeBPFEvent, 0, f.BPFEvent(rawperf.BPFLoad, g.ID, g.Tag))
 	}

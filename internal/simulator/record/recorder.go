@@ -46,7 +46,7 @@ type ring struct {
 // Record records until the workload ends. It returns nil if perf gave up because the
 // kernel changed while it was copied.
 func Record(p *kernel.Proc, k *kernel.Kernel, c Config) *Recording {
-	r := &recorder{Config: c, p: p, k: k, f: k.Format, seen: make(map[uint32]bool), rec: &Recording{Fetched: make(map[*kernel.Life][]byte)}}
+	r := &recorder{Config: c, p: p, k: k, f: k.Format, seen: make(map[uint32]bool), rec: &Recording{Fetched: make(map[*kernel.Life][]byte), Announced: make(map[*kernel.Life]bool)}}
 	cpus := k.OnlineCPUs()
 	r.workload = k.NewTask("perf-exec", cpus[p.IntN(len(cpus))])
 	r.plan(cpus)
