@@ -302,17 +302,18 @@ const (
 )
 
 // kindsOf returns what an event takes, as far as its attr and its name say. Probes are found
-// by scan.kindsOf.
+// by scan.kindsOf. A tracepoint may take symbols too: perf lets its first event take them,
+// unless it adds one for that (evsel__config() in tools/perf/util/evsel.c).
 func kindsOf(e *perfdata.Event) (k kinds) {
 	a := &e.Attr
 	if isTracepoint(e) {
 		switch e.Name {
 		case "module:module_load":
-			return takesModuleLoad
+			k = takesModuleLoad
 		case "module:module_free":
-			return takesModuleFree
+			k = takesModuleFree
 		case "cpuhp:cpuhp_enter":
-			return takesHotplug
+			k = takesHotplug
 		}
 	}
 	if a.Flags&perfdata.FlagTextPoke != 0 {

@@ -84,14 +84,18 @@ func (s *scan) threadMap(rec *perfdata.Record) {
 	s.located = false
 }
 
-// eventUpdate reads an event's own list of CPUs from an EVENT_UPDATE record.
+// eventUpdate reads an event's own list of CPUs from an EVENT_UPDATE record, or its name.
 func (s *scan) eventUpdate(rec *perfdata.Record) {
 	var u perfdata.EventUpdate
-	if s.rec.EventUpdate(rec, &u) != nil || u.Kind != perfdata.EventUpdateCPUs {
-		return // names and units are not used
+	if s.rec.EventUpdate(rec, &u) != nil || u.Kind != perfdata.EventUpdateCPUs && u.Kind != perfdata.EventUpdateName {
+		return // units are not used
 	}
 	e := s.rec.EventByID(u.ID)
 	if e == nil {
+		return
+	}
+	if u.Kind == perfdata.EventUpdateName {
+		s.named(e)
 		return
 	}
 	own := make(map[*perfdata.Event][]int, len(s.opened.own)+1) // forked scans share the old map
@@ -101,6 +105,25 @@ func (s *scan) eventUpdate(rec *perfdata.Record) {
 	own[e] = slices.Clone(u.CPUs.CPUs)
 	s.opened.own = own
 	s.located = false
+}
+
+// named updates what an event takes when its name is known: the name of a tracepoint says that. In
+// a pipe the name comes after the attr (perf_event__synthesize_extra_attr() in
+// tools/perf/util/synthetic-events.c). A name that comes after a record of the event is too late,
+// because that record was not read.
+func (s *scan) named(e *perfdata.Event) {
+	k := s.kindsOf(e)
+	all := []*channel{s.nameless[e]}
+	for _, id := range e.IDs {
+		all = append(all, s.channels.get(id))
+	}
+	if slices.ContainsFunc(all, func(ch *channel) bool { return ch == nil || ch.used }) {
+		return
+	}
+	for _, ch := range all {
+		ch.kinds = k
+	}
+	s.samples = quickPass{} // it may not be plain any more
 }
 
 // orders returns the possible orders of CPUs for an event's n ids, one for each

@@ -661,6 +661,15 @@ func TestRecorded(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, spoiled("partial-coverage")},
+		{"coverage: the event that takes pokes and symbols is a tracepoint", func(w *tape) {
+			w.events[0] = tracepointEvent("module_load")
+			w.events[0].attr.Flags = everything
+			w.ticks(100, 400)
+			w.ksymbol(10, 410, 0x9000, 16, perfdata.KSymbolBPF, 0, "bpf_prog_11_a")
+			w.bpfLoad(10, 420, 1)
+			flip(w)
+			w.ticks(600, 1000)
+		}, whole},
 		{"coverage: a CPU without an event", func(w *tape) {
 			w.events[0].cpus = []int64{0}
 			w.tick(10, 100, 200, 300, 400)

@@ -9,6 +9,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -429,6 +430,13 @@ func (t *tape) kcoreDir() string {
 	t.must(kcore.WriteCore(f, core.Machine, elf.ELFCLASS64, core.Data, core.Segments, nil))
 	t.must(f.Close())
 	t.must(os.WriteFile(filepath.Join(dir, "kallsyms"), []byte(t.kallsyms), 0o600))
+	if len(t.modules) > 0 {
+		var b []byte
+		for _, m := range t.modules {
+			b = fmt.Appendf(b, "%s %d 0 - %s %#x\n", m.Name, m.Size, m.State, m.Addr)
+		}
+		t.must(os.WriteFile(filepath.Join(dir, "modules"), b, 0o600))
+	}
 	return dir
 }
 
