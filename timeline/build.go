@@ -94,8 +94,11 @@ type build struct {
 	moved  map[uint32]uint64   // the times of pokes that were recorded in the wrong order, by their order of arrival
 	rivals map[uint32][]poke   // those that may have come in another order, by the order of arrival of each
 	tied   map[uint32][]uint64 // the times of those that have rivals, by site
-	copied []furtherSnapshot   // further snapshots of text, by time
-	traps  []Range             // places where the snapshot may have a trap, see findTraps
+	// exchanged has the CPUs of pokes of one time that are not in the order of their arrival, by the
+	// order that they have.
+	exchanged map[uint32]uint16
+	copied    []furtherSnapshot // further snapshots of text, by time
+	traps     []Range           // places where the snapshot may have a trap, see findTraps
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
@@ -393,20 +396,28 @@ func mergeRuns(list []poke) {
 // sorted returns a site's pokes in the order of time, without duplicates. It reuses list.
 //
 // If another CPU undid a poke at the same time, an equal record behind that is either the same poke
-// again or its duplicate. Then it is not known which was the last:
+// again or its duplicate. Then it is not known which was the last, whichever order the file has:
 //
 //	CPU 3: A > B   CPU 0: B > A   CPU 3: A > B      B, or A
+//	CPU 3: A > B   CPU 3: A > B   CPU 0: B > A      A, or B
 func (d *build) sorted(list []poke) []poke {
 	sortedByTime(list, func(p poke) uint64 { return d.timeOf(&p) })
 	s := &d.sites[d.edits[list[0].edit].site]
 	n, plain := 1, s.shortest == s.longest && d.found(list, 0, &list[0], int(s.longest)) == linkFits
-	var now written // the pokes of the newest time, where there are several
-	since := 0      // the first of them
-	var open []int  // pairs: the pokes of a time, from the first to one that may be a duplicate
+	var now written  // the pokes of the newest time, where there are several
+	since := 0       // the first of them
+	dropped := false // one of them may be a duplicate
+	var open []int   // pairs: the pokes of a time, from the first to the last, of which one may be a duplicate
+	end := func() {
+		if dropped && slices.ContainsFunc(list[since:n], func(p poke) bool { return d.cpuOf(&p) != d.cpuOf(&list[since]) }) {
+			open = append(open, since, n)
+		}
+		now, since, dropped = nil, n, false
+	}
 	for i := range list[1:] {
 		p, last := &list[1:][i], &list[n-1]
 		if p.time != last.time {
-			now, since = nil, n
+			end()
 		} else {
 			if now == nil {
 				now = written{d.writeOf(last): true}
@@ -414,11 +425,10 @@ func (d *build) sorted(list []poke) []poke {
 			w := d.writeOf(p)
 			if now[w] && (w == d.writeOf(last) || !d.follows(last, p)) {
 				d.im.duplicates++
+				dropped = true
 				continue
 			}
-			if now[w] && w.cpu != d.cpuOf(last) {
-				open = append(open, since, n)
-			}
+			dropped = dropped || now[w] && w.cpu != d.cpuOf(last)
 			now[w] = true
 			plain = plain && w.cpu == d.cpuOf(last)
 		}
@@ -426,9 +436,10 @@ func (d *build) sorted(list []poke) []poke {
 		list[n] = *p
 		n++
 	}
+	end()
 	list = list[:n]
 	for ; len(open) > 0; open = open[2:] {
-		d.rival(list[open[0] : open[1]+1]...)
+		d.rival(list[open[0]:open[1]]...)
 	}
 	d.unordered(list)
 	if !plain {

@@ -69,12 +69,13 @@ type liveSet struct {
 	starting gaps
 	lost     gaps // symbols, as they are recorded, whatever the clocks
 	maxSkew  uint64
-	// unborn are the newest deaths without a birth, by address.
+	// unborn are the newest deaths that may have no birth before them, by address.
 	unborn map[uint64][]unbornDeath
 }
 
 // An unbornDeath is a death without a birth, and the lifetime that it is believed to end; nil
-// if there is none.
+// if there is none. A death behind a birth counts too, if another death may be of that birth: then
+// it may itself be of a birth that is recorded later.
 type unbornDeath struct {
 	event    *SymbolEvent
 	lifetime *Lifetime
@@ -269,6 +270,9 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			}
 			o.seen = append(slices.Clip(o.seen), lastMoment(l))
 			p.alive.remove(o)
+			if o.early.to != 0 {
+				p.diedUnborn(e, o)
+			}
 			return true
 		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
 			o.Hi = l.Lo // its length was an upper bound

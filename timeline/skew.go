@@ -238,6 +238,7 @@ func (d *build) inPlace(p, q *poke) int {
 // have been lost. Which of the two came first is then not known. Times that the clock may
 // have shown twice are left to unordered.
 func (d *build) unskew(list []poke) {
+	d.untie(list)
 	for k := 0; k+1 < len(list); k++ {
 		if !d.inOrder(list[max(0, k-1):min(len(list), k+3)]) {
 			continue
@@ -250,17 +251,19 @@ func (d *build) unskew(list []poke) {
 		if d.delayed[p.order] > 0 || d.delayed[q.order] > 0 {
 			continue // the list has neither at its recorded time
 		}
-		if p.time == q.time {
-			d.untie(list, k, n)
+		if p.time == q.time || d.isTied(&p) || d.isTied(&q) {
 			continue
 		}
+		// What has no known order shows nothing at its end.
+		after := k > 0 && d.isTied(&list[k-1])
+		ahead := k+2 < len(list) && d.isTied(&list[k+2])
 		broken := 0
-		for _, l := range []link{d.found(list, k, &p, n), d.left(list[:k+2], k+1, &p, n), d.left(list, k+2, &q, n)} {
+		for _, l := range []link{unless(after, d.found(list, k, &p, n)), d.left(list[:k+2], k+1, &p, n), unless(ahead, d.left(list, k+2, &q, n))} {
 			if l == linkBroken {
 				broken++
 			}
 		}
-		before, behind := d.found(list, k, &q, n), d.left(list, k+2, &p, n)
+		before, behind := unless(after, d.found(list, k, &q, n)), unless(ahead, d.left(list, k+2, &p, n))
 		if broken == 0 || len(d.gaps[gapsOfText].between(p.time, q.time)) > 0 ||
 			before == linkBroken || !bytes.Equal(d.newOf(&q)[:n], d.oldOf(&p)[:n]) || behind == linkBroken {
 			continue
@@ -318,24 +321,198 @@ func (d *build) inOrder(list []poke) bool {
 	})
 }
 
-// untie finds the order of two pokes of a place, the k-th and the next one, that two
-// CPUs recorded at the same time. Their order in the file proves nothing. What they
-// found and left does, if it fits in one order only.
-func (d *build) untie(list []poke, k, n int) {
-	p, q := list[k], list[k+1]
-	fits := func(first, second *poke) bool {
-		return d.found(list, k, first, n) != linkBroken && bytes.Equal(d.newOf(first)[:n], d.oldOf(second)[:n]) &&
-			d.left(list, k+2, second, n) != linkBroken
+// unless returns linkLost if tied is set, else l.
+func unless(tied bool, l link) link {
+	if tied {
+		return linkLost
 	}
-	asRead, turned := fits(&p, &q), fits(&q, &p)
+	return l
+}
+
+// isTied reports whether the order of a poke and of others of the same time is not known.
+func (d *build) isTied(p *poke) bool {
+	r := d.rivals[p.order]
+	return len(r) > 1 && r[0].time == r[len(r)-1].time
+}
+
+// tiedPokes are a place's pokes list[from:to] of one time that several CPUs recorded. Their order
+// in the file proves nothing. What they found and left does, if it fits in one order only.
+type tiedPokes struct {
+	from, to int
+	n        int // how many bytes all of them replace
+	open     bool
+}
+
+// mostTied is how many pokes of one place and time are ordered. More are in no known order.
+const mostTied = 1 << 6
+
+// untie finds the orders of a place's pokes of equal times. What is around a group of them may be
+// in no known order either, until it is found.
+func (d *build) untie(list []poke) {
+	var groups []tiedPokes
+	in := make(map[int]*tiedPokes) // those that are open, by their first and their last index
+	for from, to := 0, 0; from < len(list); from = to {
+		for to = from + 1; to < len(list) && to-from < mostTied && list[to].time == list[from].time; {
+			to++
+		}
+		if to-from < 2 || !d.inOrder(list[max(0, from-1):min(len(list), to+1)]) ||
+			slices.ContainsFunc(list[from:to], func(p poke) bool { return d.delayed[p.order] > 0 }) {
+			continue // the list may not have them at their recorded time
+		}
+		if n := d.severalCPUs(list, from, to); n > 0 {
+			groups = append(groups, tiedPokes{from, to, n, true})
+		}
+	}
+	for i := range groups {
+		in[groups[i].from], in[groups[i].to-1] = &groups[i], &groups[i]
+	}
+	for again := true; again; {
+		again = false
+		for i := range groups {
+			g := &groups[i]
+			if !g.open || g.to-g.from == mostTied || slices.ContainsFunc(list[g.from:g.to], func(p poke) bool { return d.rivals[p.order] != nil }) {
+				continue
+			}
+			if order := d.orderOf(list, g, in); order != nil {
+				d.reorder(list[g.from:g.to], order)
+				delete(in, g.from)
+				delete(in, g.to-1)
+				g.open, again = false, true
+			}
+		}
+	}
+	for _, g := range groups {
+		if g.open {
+			d.rival(list[g.from:g.to]...)
+		}
+	}
+}
+
+// foundTied is found for a poke before which open groups may be: one of their last pokes left what it
+// found, or none did.
+func (d *build) foundTied(list []poke, i int, p *poke, n int, in map[int]*tiedPokes) link {
+	g := in[i-1]
+	if g == nil || g.to != i {
+		return d.found(list, i, p, n)
+	}
+	for k := g.from; k < g.to; k++ {
+		if bytes.HasPrefix(d.newOf(&list[k]), d.oldOf(p)[:min(n, g.n)]) {
+			return linkFits
+		}
+	}
+	return d.unexplained(&list[i-1], p)
+}
+
+// leftTied is left for a poke behind which open groups may be.
+func (d *build) leftTied(list []poke, i int, p *poke, n int, in map[int]*tiedPokes) link {
+	g := in[i]
+	if g == nil || g.from != i {
+		return d.left(list, i, p, n)
+	}
+	for k := g.from; k < g.to; k++ {
+		if bytes.HasPrefix(d.oldOf(&list[k]), d.newOf(p)[:min(n, g.n)]) {
+			return linkFits
+		}
+	}
+	return d.unexplained(p, &list[i])
+}
+
+// mostOrders is how many steps orderOf takes.
+const mostOrders = 1 << 12
+
+// orderOf returns the order in which what the pokes of g found and left fits: their indices in g.
+// Each CPU's pokes keep their order. Of several orders it returns the first one, if all of them begin
+// and end with the same bytes. Otherwise it returns nil.
+//
+//	recorded  CPU 0  A > B   B > C        CPU 1  D > A
+//	made      CPU 1  D > A   CPU 0  A > B   B > C
+func (d *build) orderOf(list []poke, g *tiedPokes, in map[int]*tiedPokes) []int {
+	part, n := list[g.from:g.to], g.n
+	after := make([]int, len(part)) // 1 + the index of the poke before, by the same CPU
+	last := make(map[uint16]int)
+	sized, same := true, true
+	for i := range part {
+		cpu := d.cpuOf(&part[i])
+		after[i] = last[cpu]
+		last[cpu] = i + 1
+		sized = sized && len(d.oldOf(&part[i])) == n
+		same = same && bytes.Equal(d.oldOf(&part[i]), d.oldOf(&part[0])) && bytes.Equal(d.newOf(&part[i]), d.newOf(&part[0]))
+	}
+	var first, order []int
+	differ, steps := false, 0
+	done := make([]bool, len(part))
+	var try func()
+	try = func() {
+		if steps++; differ || steps > mostOrders {
+			return
+		}
+		if len(order) == len(part) {
+			switch end := &part[order[len(order)-1]]; {
+			case d.leftTied(list, g.to, end, n, in) == linkBroken:
+			case first == nil:
+				first = slices.Clone(order)
+			default:
+				differ = !sized || !bytes.Equal(d.oldOf(&part[order[0]]), d.oldOf(&part[first[0]])) ||
+					!bytes.Equal(d.newOf(end), d.newOf(&part[first[len(first)-1]]))
+			}
+			return
+		}
+		for i := range part {
+			if done[i] || after[i] > 0 && !done[after[i]-1] {
+				continue
+			}
+			if len(order) == 0 && d.foundTied(list, g.from, &part[i], n, in) == linkBroken ||
+				len(order) > 0 && !bytes.Equal(d.newOf(&part[order[len(order)-1]])[:n], d.oldOf(&part[i])[:n]) {
+				continue
+			}
+			done[i], order = true, append(order, i)
+			try()
+			done[i], order = false, order[:len(order)-1]
+		}
+	}
+	try()
 	switch {
-	case p.edit == q.edit || bytes.Equal(d.oldOf(&p), d.oldOf(&q)) && bytes.Equal(d.newOf(&p), d.newOf(&q)) || asRead && !turned:
-	case turned && !asRead:
-		p.order, q.order = q.order, p.order // the order of pokes of equal time
-		list[k], list[k+1] = q, p
-	default:
-		d.rival(p, q)
+	case differ || steps > mostOrders:
+		return nil
+	case first == nil && same:
+		for i := range part {
+			order = append(order, i)
+		}
+		return order
 	}
+	return first
+}
+
+// reorder puts pokes of one time into an order, given by their indices. Pokes of one time are in
+// the order of their arrival, so they exchange that, and each keeps its CPU.
+func (d *build) reorder(list []poke, order []int) {
+	arrived := make([]uint32, len(list))
+	for i := range list {
+		arrived[i] = list[i].order
+	}
+	slices.Sort(arrived)
+	was := slices.Clone(list)
+	cpus := make([]uint16, len(list))
+	for i := range was {
+		cpus[i] = d.cpuOf(&was[i])
+	}
+	for i, k := range order {
+		list[i] = was[k]
+		if list[i].order = arrived[i]; arrived[i] != was[k].order {
+			if d.exchanged == nil {
+				d.exchanged = make(map[uint32]uint16)
+			}
+			d.exchanged[arrived[i]] = cpus[k]
+		}
+	}
+}
+
+// cpuOf returns the CPU that recorded a poke.
+func (d *build) cpuOf(p *poke) uint16 {
+	if cpu, ok := d.exchanged[p.order]; ok {
+		return cpu
+	}
+	return d.Builder.cpuOf(p)
 }
 
 // births returns those of the times that the clock may have shown twice in which code

@@ -171,7 +171,11 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 		if o.Name != e.Name || o.Kind != e.Kind || o.Len != e.Len || !p.apart(o, e) {
 			continue
 		}
-		if l := list[i].lifetime; l != nil {
+		switch l := list[i].lifetime; {
+		case l == nil:
+		case l.early.to != 0:
+			l.seen = l.seen[:len(l.seen)-1] // its own death was recorded before its birth
+		default:
 			l.uncertain(ClockUncertainty)
 		}
 		p.unborn[e.Addr] = slices.Delete(slices.Clone(list), i, i+1)
@@ -270,13 +274,14 @@ func (c *historyBuilder) mayPrecede(ch *change) bool {
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
-// before that: it finds what was there before, or may do so, where clocks differ or may do so unseen.
+// before that: it finds what was there before, or may do so, at the very time, or where clocks differ or
+// may do so unseen.
 func (c *historyBuilder) mayBePrior(ch *change) bool {
 	if !ch.hasOld || !c.mayPrecede(ch) {
 		return false
 	}
 	if c.prior == noContent {
-		return c.mayBeExchanged(c.made, ch.time)
+		return ch.time == c.made || c.mayBeExchanged(c.made, ch.time)
 	}
 	return c.equal(c.prior, ch.old)
 }

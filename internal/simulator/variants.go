@@ -85,6 +85,12 @@ var Variants = []Variant{
 	}, NoFloor, 98},
 	{"coarse-clock", func(c *Config, r *rand.Rand) { c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 99},
 
+	{"busy-coarse-clock", func(c *Config, r *rand.Rand) { busy(c, r); c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 92},
+	{"busy-skew", func(c *Config, r *rand.Rand) { busy(c, r); skew(c, r, 40e3) }, NoFloor, 92},
+	{"same-programs", func(c *Config, r *rand.Rand) { same(c, r) }, NoFloor, 97},
+	{"same-programs-coarse", func(c *Config, r *rand.Rand) { same(c, r); c.Kernel.Clock.Resolution = 4e6 }, NoFloor, 97},
+	{"same-programs-skew", func(c *Config, r *rand.Rand) { same(c, r); skew(c, r, 40e3) }, NoFloor, 94},
+
 	{"clock-set-back", func(c *Config, r *rand.Rand) { setBack(c, r, 500e6, 900e6) }, NoFloor, 75},
 	{"clock-far-back", func(c *Config, r *rand.Rand) { setBack(c, r, 1e9, 5e9) }, NoFloor, 0},
 	{"late-writes", func(c *Config, r *rand.Rand) { lateWrites(c, r) }, NoFloor, 95},
@@ -366,6 +372,27 @@ func lateWrites(c *Config, r *rand.Rand) { c.Kernel.LateWrites = 1e6 << r.IntN(1
 // programs lets more BPF programs come and go.
 func programs(c *Config) {
 	only(c, kernel.ChangeProgram, kernel.ChangeTrampoline, kernel.ChangeTailCall, kernel.ChangeDispatcher)
+}
+
+// busy lets a few places change very often, for a short time: several CPUs change them within a
+// moment. Modules stay, since perf gives up if they change while it copies them.
+func busy(c *Config, r *rand.Rand) {
+	kinds := []int{kernel.ChangeKey, kernel.ChangeCall, kernel.ChangeTracer, kernel.ChangeProbe, kernel.ChangeProgram, kernel.ChangeTailCall}
+	r.Shuffle(len(kinds), func(i, k int) { kinds[i], kinds[k] = kinds[k], kinds[i] })
+	only(c, kinds[:1+r.IntN(2)]...)
+	c.Kernel.Activity.Pause = 2e6 << r.IntN(5)
+	c.Kernel.Activity.Workers = 2 + r.IntN(4)
+	c.Record.Length = (1 + r.Uint64N(3)) * second
+	c.Settle = second
+}
+
+// same lets the kernel load a few BPF programs again and again.
+func same(c *Config, r *rand.Rand) {
+	busy(c, r)
+	pause := c.Kernel.Activity.Pause
+	only(c, kernel.ChangeProgram, kernel.ChangeProgram, kernel.ChangeTailCall)
+	c.Kernel.Activity.Pause = pause
+	c.Kernel.SameNames = 1 + r.IntN(3)
 }
 
 // only lets the kernel make these changes only, and more of them.

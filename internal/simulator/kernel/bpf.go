@@ -6,6 +6,7 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/simulator/rawperf"
@@ -67,8 +68,16 @@ func (k *Kernel) loadProgram(p *Proc, t *Task) {
 		n = int(p.Between(2, 4))
 	}
 	k.programN++
+	var same *rand.Rand // of the names and lengths of one of SameNames
+	if k.SameNames > 0 {
+		same = rand.New(rand.NewPCG(uint64(p.IntN(k.SameNames)), 77))
+		n = 1 + same.IntN(2)
+	}
 	for i := range n {
 		code := make([]byte, p.Between(40, 300))
+		if same != nil {
+			code = make([]byte, 40+same.IntN(260))
+		}
 		for j := range code {
 			code[j] = byte(p.Uint64())
 		}
@@ -78,7 +87,11 @@ func (k *Kernel) loadProgram(p *Proc, t *Task) {
 			break
 		}
 		f := ProgramFunc{room: room}
-		binary.BigEndian.PutUint64(f.Tag[:], p.Uint64())
+		if same != nil {
+			binary.BigEndian.PutUint64(f.Tag[:], same.Uint64())
+		} else {
+			binary.BigEndian.PutUint64(f.Tag[:], p.Uint64())
+		}
 		entry := 0
 		if k.ENDBR {
 			entry = copy(code, []byte{0xf3, 0x0f, 0x1e, 0xfa})

@@ -37,6 +37,10 @@ type Config struct {
 	CallThunks Thunks
 	// ProgramPack: BPF programs and images share pages. Otherwise each has its own.
 	ProgramPack bool
+	// SameNames, if not 0, is how many different BPF programs there are. One that is loaded again
+	// has the name and the length that it had, but other code: it is compiled with the addresses
+	// of its maps.
+	SameNames int
 	// SplitModules: a module's text and data are in separate areas (6.4 and newer).
 	SplitModules bool
 	// PatternPages: pages for text stay mapped when nothing uses them, full of INT3
