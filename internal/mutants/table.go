@@ -1010,6 +1010,9 @@ var mutants = []mutant{
 		"TestRules/lifetimes: a lost poke leaves a program unconfirmed"},
 
 	// modules: only text is known by a snapshot.
+	{"modules", "a tracepoint without raw data says nothing", "kindsOf",
+		"a.SampleType&perfdata.SampleRaw != 0", "true",
+		"TestRecordedModules/modules: the samples of the tracepoints have no raw data"},
 	{"modules", "a tracepoint with an incomplete format is not read", "parseTracepoint",
 		"if t.id == 0 || t.name < 8 {", "if false {",
 		"TestRecordedModules/modules: a format that does not say where the name is"},

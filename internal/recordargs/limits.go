@@ -68,9 +68,8 @@ func (l *Limits) AtStart() bool {
 // Confines returns why an event of -e does not record every occurrence, or "" if no
 // option limits it. A filter is for all events of one -e.
 func (l *Limits) Confines(event string) string {
-	system, _, _ := strings.Cut(event, ":")
 	for _, f := range l.Filtered {
-		if strings.Contains(f, system+":") || strings.ContainsAny(f, "*?[") {
+		if strings.Contains(f, event) || strings.ContainsAny(f, "*?[") {
 			return "perf record --filter"
 		}
 	}

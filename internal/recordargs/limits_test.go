@@ -106,6 +106,8 @@ func TestConfines(t *testing.T) {
 		{"perf record -a -e module:* --filter name==x", true},
 		{"perf record -a -e *:module_free --filter name==x", true},
 		{"perf record -a -e module:module_free -e sched:sched_switch --filter next_pid>1", false},
+		{"perf record -a -e module:module_free -e module:module_get --filter refcnt>1", false},
+		{"perf record -a -e {module:module_free,cycles}:k --filter name==x", true},
 		{"perf record -a -e module:module_free -G a", true},
 		{"perf record -u root -e module:module_free", true},
 	} {

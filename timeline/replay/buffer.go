@@ -302,11 +302,11 @@ const (
 )
 
 // kindsOf returns what an event takes, as far as its attr and its name say. Probes are found
-// by scan.kindsOf. A tracepoint may take symbols too: perf lets its first event take them,
-// unless it adds one for that (evsel__config() in tools/perf/util/evsel.c).
+// by scan.kindsOf. What a tracepoint says is in its raw data. It may take symbols too: perf lets its
+// first event take them, unless it adds one for that (evsel__config() in tools/perf/util/evsel.c).
 func kindsOf(e *perfdata.Event) (k kinds) {
 	a := &e.Attr
-	if isTracepoint(e) {
+	if isTracepoint(e) && a.SampleType&perfdata.SampleRaw != 0 {
 		switch e.Name {
 		case "module:module_load":
 			k = takesModuleLoad

@@ -1043,6 +1043,14 @@ func TestRecordedModules(t *testing.T) {
 		{name: "modules: a livepatch module, which the kernel writes relocations into", addr: 0x8100,
 			set:  func(w *tape) { w.modules[0].Taints = "OEK" },
 			want: "0.. unknown not-text\n"},
+		{name: "modules: the samples of the tracepoints have no raw data", addr: 0x8100,
+			set: func(w *tape) {
+				for i := range w.events {
+					w.events[i].attr.SampleType &^= perfdata.SampleRaw
+				}
+			},
+			then: func(w *tape) { w.sample(30, 450, nil) },
+			want: doubtful("module-may-have-gone")},
 		{name: "modules: another module was freed", addr: 0x8100,
 			then: func(w *tape) { w.module(30, 450, "n") },
 			want: known},
