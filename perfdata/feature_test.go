@@ -351,3 +351,39 @@ func TestFeatureString(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyFeaturesElsewhere has entries {0, 0} in the table of sections. perf reads the others all the
+// same. A table of zeros is not what perf leaves.
+func TestEmptyFeaturesElsewhere(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		data := build(t, e, testEvents(), func(w *Writer) {
+			w.FinishedRound()
+			w.WriteFeature(FeatureHostname, e.appendString(nil, "host"))
+			w.WriteFeature(FeatureOSRelease, nil)
+			w.WriteFeature(FeatureArch, e.appendString(nil, "x86_64"))
+		})
+		table := int(e.u64(data[hdrData:]) + e.u64(data[hdrData+8:]))
+		zero := func(entry int) { clear(data[table+entry*sectionEntry:][:sectionEntry]) }
+		for i, f := range open(t, data).Features() {
+			if f == FeatureOSRelease {
+				zero(i)
+			}
+		}
+		r := open(t, data)
+		if len(r.Warnings()) > 0 || r.CleanEnd() != nil {
+			t.Errorf("warnings %v, CleanEnd %v", r.Warnings(), r.CleanEnd())
+		}
+		if arch, err := r.Arch(); arch != "x86_64" || err != nil {
+			t.Errorf("Arch: %q, %v", arch, err)
+		}
+		if _, err := r.OSRelease(); !errors.Is(err, ErrNoFeature) {
+			t.Errorf("OSRelease: %v", err)
+		}
+		for i := range r.Features() {
+			zero(i)
+		}
+		if r := open(t, data); r.CleanEnd() == nil {
+			t.Error("a table of zeros is a clean end")
+		}
+	})
+}

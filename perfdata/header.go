@@ -427,6 +427,7 @@ func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uin
 	}
 	// perf writes the sections one after the other.
 	next := tableEnd
+	full, elsewhere := false, false // a section is not empty; an empty one is not behind the one before
 	for i, f := range list {
 		entry := i * sectionEntry
 		at := base + uint64(entry)
@@ -435,7 +436,11 @@ func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uin
 			break
 		}
 		offset, size := r.endian.u64(b[entry:]), r.endian.u64(b[entry+8:])
+		full = full || size > 0
 		switch {
+		case size == 0 && offset != next: // as other writers leave it: nothing is missing
+			features[f], elsewhere = section{int64(next), nil}, true
+			continue
 		case offset > fileEnd || size > fileEnd-offset:
 			fault(at, ErrTruncated, "section %v at %d, %d bytes, is not in the file", f, offset, size)
 			continue
@@ -447,6 +452,9 @@ func (r *Recording) readFeatures(b []byte, base uint64, bitmap [featureWords]uin
 		}
 		next = offset + size
 		features[f] = section{int64(offset), b[offset-base : next-base : next-base]}
+	}
+	if elsewhere && !full {
+		fault(base, nil, "the table of features is empty")
 	}
 	return features, first
 }
