@@ -294,7 +294,8 @@ func (t *trial) provable(m must, text []byte, since uint64) (out []must) {
 	text = text[:m.len]
 	for i := 0; i+5 <= len(text); i++ {
 		addr := m.addr + uint64(i)
-		if rel := binary.LittleEndian.Uint32(text[i+1:]); text[i] == 0xcc && addr+5+uint64(int64(int32(rel))) >= kernel.ModuleBase {
+		to := addr + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(text[i+1:]))))
+		if text[i] == 0xcc && (to >= kernel.ModuleBase || t.ofOneFunction(addr, to)) {
 			for a := addr; a < addr+5; a++ {
 				open[a] = true
 			}
@@ -311,6 +312,12 @@ func (t *trial) provable(m must, text []byte, since uint64) (out []must) {
 		at = addr + 1
 	}
 	return append(out, must{at, m.addr + m.len - at, m.from, m.to, m.why})
+}
+
+// ofOneFunction reports whether two addresses are of one function: text is random, and an INT3 in it
+// may look like the trap of a static key.
+func (t *trial) ofOneFunction(a, b uint64) bool {
+	return slices.ContainsFunc(t.run.Kernel.Text.Funcs, func(f *kernel.Func) bool { return a-f.Addr < f.Size && b-f.Addr < f.Size })
 }
 
 // pokedAround reports whether a change was recorded at the place of a program in the
