@@ -172,6 +172,9 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	s.coverJournal(&c)
 	if !s.followsCPUs() {
 		s.silence(&c, kind)
+		if t := s.unreadStep; t != timeline.MaxTime {
+			c.limit(timeline.CPUSilent, t, timeline.MaxTime, "steps of CPUs that go offline were recorded from %s on, but the name of their event came later; a CPU may have been offline", Seconds(t))
+		}
 	}
 	s.coverStart(&c, kind, what)
 	s.coverPinned(&c, kind, what)

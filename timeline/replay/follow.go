@@ -140,6 +140,7 @@ func (f *Follower) Next() bool {
 		f.err = f.lateFormats()
 	}
 	f.s.formatted(f.r)
+	f.s.name()
 	return false
 }
 
@@ -152,6 +153,7 @@ func (f *Follower) lateFormats() error {
 	}
 	if f.s.formatFile = f.r.formats; err == nil && f.s.formatFile != nil {
 		f.s.formatted(f.r)
+		f.s.name() // the file has names too
 	}
 	return err
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // TestFollowNames: in a pipe the names of events come after the events, and say which of them take
-// loads of modules and steps of CPUs. The image of a follower is that of the whole recording.
+// loads of modules and steps of CPUs. The image of a follower is that of the whole recording. In a
+// file they come last.
 func TestFollowNames(t *testing.T) {
 	const second = 1_000_000_000
 	modules := func(w *tape) {
@@ -81,6 +82,20 @@ func TestFollowNames(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a file names its events at its end, when the steps of CPUs were passed", func(t *testing.T) {
+		w := newTape(t)
+		steps(w)
+		w.cmdline = "perf record -a"
+		back(w)
+		want := textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..500 known 9090",
+			"500..700 known eb02",
+			"700.. unconfirmed cpu-silent eb02")
+		if d := cmp.Diff(want, w.follow(w.bytes()).Dump(0x1100, 2)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
 	t.Run("a name that comes after a record of its event is too late", func(t *testing.T) {
 		w := newTape(t)
 		w.pipe = true
@@ -108,6 +123,9 @@ func TestFollowNames(t *testing.T) {
 func (t *tape) follow(data []byte) *timeline.Image {
 	t.tb.Helper()
 	opts := Options{ProbeCounters: t.counters}
+	if !t.pipe {
+		opts.CPUs = int(t.available)
+	}
 	if t.copied {
 		opts.KCore = t.kcoreDir()
 	}

@@ -109,15 +109,28 @@ func (s *scan) eventUpdate(rec *perfdata.Record) {
 
 // named updates what an event takes when its name is known: the name of a tracepoint says that. In
 // a pipe the name comes after the attr (perf_event__synthesize_extra_attr() in
-// tools/perf/util/synthetic-events.c). A name that comes after a record of the event is too late,
-// because that record was not read.
+// tools/perf/util/synthetic-events.c), in a file at the end. A name that comes after a record of the
+// event is too late, because that record was not read. If it may be a step of a CPU, it counts as
+// unread.
 func (s *scan) named(e *perfdata.Event) {
 	k := s.kindsOf(e)
 	all := []*channel{s.nameless[e]}
 	for _, id := range e.IDs {
 		all = append(all, s.channels.get(id))
 	}
-	if slices.ContainsFunc(all, func(ch *channel) bool { return ch == nil || ch.used }) {
+	late := false
+	for _, ch := range all {
+		if ch == nil {
+			return
+		}
+		if ch.used && k&^ch.kinds != 0 {
+			late = true
+			if k&^ch.kinds&takesHotplug != 0 {
+				s.unreadStep = min(s.unreadStep, ch.first)
+			}
+		}
+	}
+	if late {
 		return
 	}
 	for _, ch := range all {

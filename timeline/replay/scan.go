@@ -58,6 +58,9 @@ type scan struct {
 	// watchesCPUs is true if every CPU that went offline since watchesFrom was recorded.
 	watchesCPUs bool
 	watchesFrom uint64
+	// unreadStep is the time of the first record that may be a step of a CPU and was not read,
+	// because the name of its event came later; MaxTime if there is none.
+	unreadStep uint64
 
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
@@ -149,6 +152,7 @@ func newScan(rec *perfdata.Recording, formats []byte, progress func(done, total 
 		perfExec:     make(map[uint32]bool),
 		others:       make(map[perfdata.RecordType]uint64),
 		moduleEvents: make(map[string][]moduleEvent),
+		unreadStep:   timeline.MaxTime,
 	}
 	s.tracepoints()
 	s.probed()
@@ -188,6 +192,13 @@ func (s *scan) listen() {
 		s.nameless[e] = s.newChannel(e)
 	}
 	s.listening, s.located = len(events), false
+}
+
+// name updates what the events take whose names are known.
+func (s *scan) name() {
+	for _, e := range s.rec.Events() {
+		s.named(e)
+	}
 }
 
 // expected estimates the number of pokes, to allocate room for them.
