@@ -339,7 +339,7 @@ func (d *build) isTied(p *poke) bool {
 // in the file proves nothing. What they found and left does, if it fits in one order only.
 type tiedPokes struct {
 	from, to int
-	n        int // how many bytes all of them replace
+	n        int // how many bytes all of them replace; 0: some make code, or retire it
 	open     bool
 }
 
@@ -359,7 +359,7 @@ func (d *build) untie(list []poke) {
 			slices.ContainsFunc(list[from:to], func(p poke) bool { return d.delayed[p.order] > 0 }) {
 			continue // the list may not have them at their recorded time
 		}
-		if n := d.severalCPUs(list, from, to); n > 0 {
+		if n := d.severalCPUs(list, from, to); n > 0 || d.severalMake(list[from:to]) {
 			groups = append(groups, tiedPokes{from, to, n, true})
 		}
 	}
@@ -392,11 +392,15 @@ func (d *build) untie(list []poke) {
 // found, or none did.
 func (d *build) foundTied(list []poke, i int, p *poke, n int, in map[int]*tiedPokes) link {
 	g := in[i-1]
-	if g == nil || g.to != i {
+	switch {
+	case g != nil && g.to == i:
+	case n > 0 || i == 0:
 		return d.found(list, i, p, n)
+	default:
+		g = &tiedPokes{from: i - 1, to: i}
 	}
 	for k := g.from; k < g.to; k++ {
-		if bytes.HasPrefix(d.newOf(&list[k]), d.oldOf(p)[:min(n, g.n)]) {
+		if d.chains(&list[k], p, min(n, g.n)) {
 			return linkFits
 		}
 	}
@@ -406,15 +410,43 @@ func (d *build) foundTied(list []poke, i int, p *poke, n int, in map[int]*tiedPo
 // leftTied is left for a poke behind which open groups may be.
 func (d *build) leftTied(list []poke, i int, p *poke, n int, in map[int]*tiedPokes) link {
 	g := in[i]
-	if g == nil || g.from != i {
+	switch {
+	case g != nil && g.from == i:
+	case n > 0 || i == len(list):
 		return d.left(list, i, p, n)
+	default:
+		g = &tiedPokes{from: i, to: i + 1}
 	}
 	for k := g.from; k < g.to; k++ {
-		if bytes.HasPrefix(d.oldOf(&list[k]), d.newOf(p)[:min(n, g.n)]) {
+		if d.chains(p, &list[k], min(n, g.n)) {
 			return linkFits
 		}
 	}
 	return d.unexplained(p, &list[i])
+}
+
+// chains reports whether q found what p left, in n bytes, or if n is 0 in all: code is made where there
+// is none, and none is left where it is retired.
+func (d *build) chains(p, q *poke, n int) bool {
+	new, old := d.newOf(p), d.oldOf(q)
+	if n == 0 {
+		return bytes.Equal(new, old)
+	}
+	return len(new) >= n && len(old) >= n && bytes.Equal(new[:n], old[:n])
+}
+
+// severalMake reports whether several CPUs made these pokes, some of which make code or retire it.
+func (d *build) severalMake(list []poke) bool {
+	makes, several := false, false
+	for i := range list {
+		p := &list[i]
+		if d.cpuOf(p) == unknownCPU {
+			return false
+		}
+		several = several || d.cpuOf(p) != d.cpuOf(&list[0])
+		makes = makes || len(d.oldOf(p)) == 0 || len(d.newOf(p)) == 0
+	}
+	return makes && several
 }
 
 // mostOrders is how many steps orderOf takes.
@@ -435,7 +467,7 @@ func (d *build) orderOf(list []poke, g *tiedPokes, in map[int]*tiedPokes) []int 
 		cpu := d.cpuOf(&part[i])
 		after[i] = last[cpu]
 		last[cpu] = i + 1
-		sized = sized && len(d.oldOf(&part[i])) == n
+		sized = sized && (n == 0 || len(d.oldOf(&part[i])) == n)
 		same = same && bytes.Equal(d.oldOf(&part[i]), d.oldOf(&part[0])) && bytes.Equal(d.newOf(&part[i]), d.newOf(&part[0]))
 	}
 	var first, order []int
@@ -462,7 +494,7 @@ func (d *build) orderOf(list []poke, g *tiedPokes, in map[int]*tiedPokes) []int 
 				continue
 			}
 			if len(order) == 0 && d.foundTied(list, g.from, &part[i], n, in) == linkBroken ||
-				len(order) > 0 && !bytes.Equal(d.newOf(&part[order[len(order)-1]])[:n], d.oldOf(&part[i])[:n]) {
+				len(order) > 0 && !d.chains(&part[order[len(order)-1]], &part[i], n) {
 				continue
 			}
 			done[i], order = true, append(order, i)
