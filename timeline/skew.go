@@ -341,10 +341,17 @@ type tiedPokes struct {
 	from, to int
 	n        int // how many bytes all of them replace; 0: some make code, or retire it
 	open     bool
+	hard     bool // there are too many orders to look at
 }
 
-// mostTied is how many pokes of one place and time are ordered. More are in no known order.
-const mostTied = 1 << 6
+// How much untie does, since a damaged recording can have very many pokes of one time: mostTied
+// is how many pokes of one place and time are ordered, mostOrders how many steps that takes, and
+// mostPasses how often what was found is used for those around. More are in no known order.
+const (
+	mostTied   = 1 << 6
+	mostOrders = 1 << 9
+	mostPasses = 8
+)
 
 // untie finds the orders of a place's pokes of equal times. What is around a group of them may be
 // in no known order either, until it is found.
@@ -360,17 +367,18 @@ func (d *build) untie(list []poke) {
 			continue // the list may not have them at their recorded time
 		}
 		if n := d.severalCPUs(list, from, to); n > 0 || d.severalMake(list[from:to]) {
-			groups = append(groups, tiedPokes{from, to, n, true})
+			groups = append(groups, tiedPokes{from: from, to: to, n: n, open: true, hard: to-from == mostTied})
 		}
 	}
 	for i := range groups {
 		in[groups[i].from], in[groups[i].to-1] = &groups[i], &groups[i]
 	}
-	for again := true; again; {
+	again := true
+	for pass := 0; again && pass < mostPasses; pass++ {
 		again = false
 		for i := range groups {
 			g := &groups[i]
-			if !g.open || g.to-g.from == mostTied || slices.ContainsFunc(list[g.from:g.to], func(p poke) bool { return d.rivals[p.order] != nil }) {
+			if !g.open || g.hard || slices.ContainsFunc(list[g.from:g.to], func(p poke) bool { return d.rivals[p.order] != nil }) {
 				continue
 			}
 			if order := d.orderOf(list, g, in); order != nil {
@@ -449,9 +457,6 @@ func (d *build) severalMake(list []poke) bool {
 	return makes && several
 }
 
-// mostOrders is how many steps orderOf takes.
-const mostOrders = 1 << 12
-
 // orderOf returns the order in which what the pokes of g found and left fits: their indices in g.
 // Each CPU's pokes keep their order. Of several orders it returns the first one, if all of them begin
 // and end with the same bytes. Otherwise it returns nil.
@@ -503,8 +508,9 @@ func (d *build) orderOf(list []poke, g *tiedPokes, in map[int]*tiedPokes) []int 
 		}
 	}
 	try()
+	g.hard = steps > mostOrders
 	switch {
-	case differ || steps > mostOrders:
+	case differ || g.hard:
 		return nil
 	case first == nil && same:
 		for i := range part {

@@ -2125,7 +2125,7 @@ var mutants = []mutant{
 		"to-from < mostTied", "to-from < 2",
 		"TestRules/clocks: more than two changes at one time"},
 	{"clocks", "not if several orders fit", "build.orderOf",
-		"case differ || steps > mostOrders:", "case steps > mostOrders:",
+		"case differ || g.hard:", "case g.hard:",
 		"TestRules/clocks: nothing shows the order of more than two changes at one time"},
 	{"clocks", "unless they begin and end alike", "build.orderOf",
 		"!sized || !bytes.Equal(d.oldOf(&part[order[0]]), d.oldOf(&part[first[0]])) || !bytes.Equal(d.newOf(end), d.newOf(&part[first[len(first)-1]]))", "true",
