@@ -3,7 +3,10 @@
 
 package disasm
 
-import "encoding/binary"
+import (
+	"cmp"
+	"encoding/binary"
+)
 
 // Class is what an instruction does to the flow of control. A conditional call,
 // return or indirect jump of ppc64 has the class of the unconditional one.
@@ -54,7 +57,8 @@ func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
 // [Disassembler.Decode], and takes less time. It is 0 if code is empty.
 func (d *Disassembler) Len(code []byte, addr uint64) int {
 	if _, ok := d.arch.(x86); ok && len(code) >= maxInst {
-		if n := shortX86(binary.LittleEndian.Uint64(code)); n > 0 {
+		w, known := binary.LittleEndian.Uint64(code), knownLens()
+		if n := cmp.Or(known.short(w), known.afterPrefix(w)); n > 0 {
 			return n
 		}
 	}
@@ -65,18 +69,22 @@ func (d *Disassembler) Len(code []byte, addr uint64) int {
 // is that of [Disassembler.Len] at its place. It stops at the end of code or of lens. Lens returns how
 // many instructions there are, and how many bytes of code they have.
 func (d *Disassembler) Lens(lens []uint8, code []byte, addr uint64) (n, size int) {
-	_, isX86 := d.arch.(x86)
+	var known *x86Lens
+	if _, ok := d.arch.(x86); ok {
+		known = knownLens()
+	}
 	for ; n < len(lens) && size < len(code); n++ {
 		l := 0
-		if isX86 && len(code)-size >= maxInst {
+		if known != nil && len(code)-size >= maxInst {
 			w := binary.LittleEndian.Uint64(code[size:])
-			if (w == 0x9090909090909090 || w == 0xcccccccccccccccc) && len(lens)-n >= 8 {
-				// Functions have NOPs or INT3 before them. That are many instructions.
-				copy(lens[n:], "\x01\x01\x01\x01\x01\x01\x01\x01")
+			if isPadding(w) && len(lens)-n >= 8 {
+				copy(lens[n:], eightOnes)
 				n, size = n+7, size+8
 				continue
 			}
-			l = shortX86(w)
+			if l = known.short(w); l == 0 {
+				l = known.afterPrefix(w)
+			}
 		}
 		if l == 0 {
 			l = len(d.Decode(code[size:], addr+uint64(size)).Bytes)
@@ -86,6 +94,48 @@ func (d *Disassembler) Lens(lens []uint8, code []byte, addr uint64) (n, size int
 	}
 	return n, size
 }
+
+// LensOfTwo is [Disassembler.Lens] for two pieces of code of x86-64, which it decodes in turn: a CPU can
+// decode an instruction of one while it waits for the length of one of the other. It stops where one
+// of the pieces, or its lens, may end: what follows is for Lens. For other machines it does nothing.
+func (d *Disassembler) LensOfTwo(lens [2][]uint8, code [2][]byte, addr [2]uint64) (n, size [2]int) {
+	if _, ok := d.arch.(x86); !ok {
+		return n, size
+	}
+	known := knownLens()
+	lens0, lens1, code0, code1 := lens[0], lens[1], code[0], code[1]
+	var n0, n1, at0, at1 int
+	for len(lens0)-n0 >= 8 && len(lens1)-n1 >= 8 && len(code0)-at0 >= maxInst && len(code1)-at1 >= maxInst {
+		w0, w1 := binary.LittleEndian.Uint64(code0[at0:]), binary.LittleEndian.Uint64(code1[at1:])
+		l0, l1 := known.short(w0), known.short(w1)
+		if isPadding(w0) {
+			copy(lens0[n0:], eightOnes)
+			n0, at0 = n0+8, at0+8
+		} else {
+			if l0 == 0 {
+				l0 = d.Len(code0[at0:], addr[0]+uint64(at0))
+			}
+			lens0[n0] = uint8(l0)
+			n0, at0 = n0+1, at0+l0
+		}
+		if isPadding(w1) {
+			copy(lens1[n1:], eightOnes)
+			n1, at1 = n1+8, at1+8
+		} else {
+			if l1 == 0 {
+				l1 = d.Len(code1[at1:], addr[1]+uint64(at1))
+			}
+			lens1[n1] = uint8(l1)
+			n1, at1 = n1+1, at1+l1
+		}
+	}
+	return [2]int{n0, n1}, [2]int{at0, at1}
+}
+
+// isPadding reports whether 8 bytes are eight NOPs or INT3, which functions have before them.
+func isPadding(w uint64) bool { return w == 0x9090909090909090 || w == 0xcccccccccccccccc }
+
+const eightOnes = "\x01\x01\x01\x01\x01\x01\x01\x01"
 
 // flow is what Decode returns about an instruction.
 type flow struct {

@@ -284,6 +284,43 @@ func TestLens(t *testing.T) {
 	}
 }
 
+// TestLensOfTwo: LensOfTwo returns the lengths that Lens does for either piece, up to where one may end.
+func TestLensOfTwo(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 3))
+	d, err := New(elf.EM_X86_64, binary.LittleEndian)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5000 {
+		var code, lens [2][]byte
+		for k := range code {
+			code[k], lens[k] = make([]byte, rnd.IntN(400)), make([]byte, rnd.IntN(100))
+			for i := range code[k] {
+				code[k][i] = byte(rnd.Uint32())
+			}
+			if n := len(code[k]); n > 0 {
+				run := code[k][rnd.IntN(n):]
+				for i := range run[:min(len(run), rnd.IntN(40))] {
+					run[i] = 0x90
+				}
+			}
+		}
+		addr := [2]uint64{0x1000, 0x2000}
+		n, size := d.LensOfTwo(lens, code, addr)
+		ends := false
+		for k := range code {
+			ends = ends || len(code[k])-size[k] < MaxInst || len(lens[k])-n[k] < 8
+			want := make([]byte, n[k])
+			if m, of := d.Lens(want, code[k], addr[k]); m != n[k] || of != size[k] || !bytes.Equal(want, lens[k][:n[k]]) {
+				t.Fatalf("% x: %d instructions of %d bytes, Lens has %d of %d", code[k], n[k], size[k], m, of)
+			}
+		}
+		if !ends {
+			t.Fatalf("ends after %d and %d bytes of %d and %d", size[0], size[1], len(code[0]), len(code[1]))
+		}
+	}
+}
+
 // TestLen: Len is the length that Decode returns, for random bytes, and for bytes that begin
 // with each opcode and ModRM byte.
 func TestLen(t *testing.T) {

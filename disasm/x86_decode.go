@@ -5,7 +5,9 @@ package disasm
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"strings"
+	"sync"
 )
 
 // x86Form is what follows an opcode. It is 0 for opcodes that are decoded with x86asm and
@@ -98,40 +100,20 @@ var x86Forms, x86Forms0F = func() (one, two [256]x86Form) {
 	return one, two
 }()
 
-// x86Operands and x86Operands0F say what follows an opcode without a prefix other than REX:
-// operandsKnown, how many bytes of immediates, operandsModRM if there is a ModRM byte, and
-// operandsCheck if [isPlain] decides whether it is so. They are 0 for opcodes that shortX86 does not
-// know. x86Operands0F is for the opcodes after 0f.
-//
-// x86ModRM is how many bytes a ModRM byte has with its SIB byte and displacement. It does not
-// count the displacement that some SIB bytes have instead of a base: modRMNoBase is set if there
-// may be one.
-var x86Operands, x86Operands0F, x86ModRM = func() (operands, operands0F, modRM [256]uint8) {
-	known := func(f x86Form) (follows uint8) {
-		if f == 0 {
-			return 0
-		}
-		follows = operandsKnown
-		if f&formModRM != 0 {
-			follows |= operandsModRM
-		}
-		if f&(formGroup|formImm64) != 0 {
-			follows |= operandsCheck
-		}
-		switch {
-		case f&formImm8 != 0:
-			follows++
-		case f&formImm16 != 0:
-			follows += 2
-		case f&(formImm32|formImm64) != 0:
-			follows += 4
-		}
-		return follows
-	}
-	for op := range operands {
-		operands[op], operands0F[op] = known(x86Forms[op]), known(x86Forms0F[op])
-	}
-	operands[0xf6], operands[0xf7] = 0, 0 // some have an immediate
+// An x86Lens has the lengths of instructions, by the two bytes from the opcode on. The second half
+// is of those after 0f. An entry is 0 for instructions that short does not know. Otherwise, it has the
+// length from the opcode on, and these flags.
+type x86Lens [2 << 16]uint8
+
+const (
+	lenMask   = 0xf
+	notWithW  = 0x40 // short does not know the instruction with REX.W
+	mayNoBase = 0x80 // the SIB byte may say that a displacement is there instead of a base
+)
+
+// knownLens returns the table, which is made when it is first needed: most commands need none.
+var knownLens = sync.OnceValue(func() *x86Lens {
+	var modRM [256]uint8 // how many bytes a ModRM byte has with its SIB byte and displacement
 	for i := range modRM {
 		mod, rm := i>>6, i&7
 		modRM[i] = 1
@@ -144,68 +126,84 @@ var x86Operands, x86Operands0F, x86ModRM = func() (operands, operands0F, modRM [
 		if mod != 3 && rm == 4 {
 			modRM[i]++ // SIB
 			if mod == 0 {
-				modRM[i] |= modRMNoBase
+				modRM[i] |= mayNoBase
 			}
 		}
 	}
-	return operands, operands0F, modRM
-}()
+	t := new(x86Lens)
+	for i := range 2 << 8 {
+		op, two := uint8(i), i>>8 != 0
+		form := x86Forms[op]
+		if two {
+			form = x86Forms0F[op]
+		}
+		if form == 0 {
+			continue
+		}
+		flags := uint8(0)
+		if form&formImm64 != 0 || two && op == 0x1f { // groupForm depends on REX.W for no other
+			flags = notWithW
+		}
+		for next := range 1 << 8 {
+			n, operands := uint8(1), form
+			if form&formModRM != 0 {
+				n += modRM[next]
+			}
+			if form&formGroup != 0 {
+				if operands, _ = groupForm(form, op, uint8(next), two, false, false, false); operands == 0 {
+					continue
+				}
+			}
+			switch {
+			case operands&formImm8 != 0:
+				n++
+			case operands&formImm16 != 0:
+				n += 2
+			case operands&(formImm32|formImm64) != 0:
+				n += 4
+			}
+			t[i<<8|next] = n | flags
+		}
+	}
+	return t
+})
 
-const (
-	operandsKnown = 0x80
-	operandsModRM = 0x40
-	operandsCheck = 0x20
-	modRMNoBase   = 0x80
-)
-
-// shortX86 returns the length in bytes of the most common instructions, 0 for all others. w is
-// the first 8 bytes of code that has at least maxInst bytes.
+// short returns the length in bytes of the most common instructions, 0 for all others. w is the
+// first 8 bytes of code that has at least maxInst bytes.
 //
 // [Disassembler.Lens] waits for each result before it can begin with the next instruction. So
 // what most instructions need is calculated without branches, which would often be mispredicted.
-func shortX86(w uint64) int {
-	n := uint64(1)
-	rex := uint64(0)
-	first := uint8(w)
+func (t *x86Lens) short(w uint64) int {
+	rex, two, noBase := uint64(0), uint64(0), uint64(0)
 	if w&0xf0 == 0x40 {
 		rex = 1
 	}
+	rexW := w >> 3 & rex
 	w >>= rex * 8
-	op := uint8(w)
-	follows := x86Operands[op]
-	if op == 0x0f {
-		w >>= 8
-		n = 2
-		follows = x86Operands0F[uint8(w)]
+	if uint8(w) == 0x0f {
+		two = 1
 	}
-	modRM := uint8(w >> 8)
-	if follows == 0 || follows&operandsCheck != 0 && !isPlain(uint8(w), modRM, n == 2, first) {
+	w >>= two * 8
+	e := uint64(t[two<<16|uint64(bits.ReverseBytes16(uint16(w)))])
+	if e == 0 || e/notWithW&rexW != 0 {
 		return 0
 	}
-	size := x86ModRM[modRM] & uint8(int8(follows<<1)>>7) // 0 without operandsModRM
-	if size&modRMNoBase != 0 {
-		if size &^= modRMNoBase; uint8(w>>16)&7 == 5 {
-			n += 4
-		}
+	if w>>16&7 == 5 {
+		noBase = 4
 	}
-	return int(n + rex + uint64(size) + uint64(follows&0x1f))
+	return int(rex + two + e&lenMask + e/mayNoBase*noBase)
 }
 
-// isPlain reports whether an instruction has the operands that x86Operands says. two is set if op
-// follows 0f, and first is the first byte, which may be a REX prefix.
-func isPlain(op, modRM uint8, two bool, first uint8) bool {
-	rexW := first&0xf8 == 0x48
-	switch {
-	case two:
-		form, _ := groupForm(x86Forms0F[op], op, modRM, true, false, false, rexW)
-		return form != 0
-	case op == 0x8d: // lea, which is the most frequent one
-		return modRM < 0xc0
-	case op&0xf8 == 0xb8: // mov
-		return !rexW
+// afterPrefix is short for instructions with a prefix that has no effect on the length: a segment,
+// or LOCK.
+func (t *x86Lens) afterPrefix(w uint64) int {
+	switch uint8(w) {
+	case 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0:
+		if n := t.short(w >> 8); n > 0 {
+			return 1 + n
+		}
 	}
-	form, _ := groupForm(x86Forms[op], op, modRM, false, false, false, rexW)
-	return form != 0
+	return 0
 }
 
 func (x86) decode(code []byte, addr uint64) flow {
