@@ -66,11 +66,7 @@ type Kallsyms struct {
 		stext, etext uint64
 		ok           bool
 	}
-	byAddr struct {
-		asked count
-		once  sync.Once
-		text  []textSymbol // by address, one for each
-	}
+	byAddr textIndex
 	byName struct {
 		asked count
 		once  sync.Once
@@ -426,6 +422,17 @@ func (k *Kallsyms) bucket(name string) uint64 {
 	return maphash.String(k.byName.seed, name) & uint64(len(k.byName.head)-1)
 }
 
+// A textIndex finds text symbols by address.
+type textIndex struct {
+	asked count
+	once  sync.Once
+	text  []textSymbol // by address, one for each
+	// pages has, for each page of the kernel's own text, the index of the first symbol in the page
+	// or after it. The first page begins at base, and the last one is behind the text.
+	pages []int32
+	base  uint64
+}
+
 // textSymbol is the answer of Find for [addr, end).
 type textSymbol struct {
 	addr, end uint64
@@ -468,12 +475,39 @@ func (k *Kallsyms) Find(addr uint64) (sym Symbol, size uint64, ok bool) {
 		return k.findOnce(addr)
 	}
 	k.byAddr.once.Do(k.indexText)
-	text := k.byAddr.text
+	text := k.byAddr.search(addr)
 	i := sort.Search(len(text), func(i int) bool { return text[i].addr > addr }) - 1
 	if i < 0 || addr >= text[i].end {
 		return Symbol{}, 0, false
 	}
 	return k.found(&text[i])
+}
+
+// search returns the part of the text symbols that has the last one up to addr, if there is one.
+func (x *textIndex) search(addr uint64) []textSymbol {
+	if page := (addr - x.base) / pageSize; addr >= x.base && page+1 < uint64(len(x.pages)) {
+		return x.text[max(0, x.pages[page]-1):x.pages[page+1]]
+	}
+	return x.text
+}
+
+// maxTextPages bounds the memory of an index: a list of symbols may say anything.
+const maxTextPages = 1 << 15
+
+// indexPages sets pages and base for text at [stext, etext).
+func (x *textIndex) indexPages(stext, etext uint64) {
+	if stext >= etext || (etext-stext)/pageSize >= maxTextPages || etext >= math.MaxUint64-2*pageSize {
+		return
+	}
+	x.base = stext &^ (pageSize - 1)
+	x.pages = make([]int32, (etext-x.base)/pageSize+2)
+	i := sort.Search(len(x.text), func(i int) bool { return x.text[i].addr >= x.base })
+	for page := range x.pages {
+		for i < len(x.text) && x.text[i].addr < x.base+uint64(page)*pageSize {
+			i++
+		}
+		x.pages[page] = int32(i)
+	}
 }
 
 func (k *Kallsyms) found(t *textSymbol) (sym Symbol, size uint64, ok bool) {
@@ -622,6 +656,8 @@ func (k *Kallsyms) indexText() {
 	}
 	slices.Reverse(text)
 	k.byAddr.text = text
+	stext, etext, _ := k.Text()
+	k.byAddr.indexPages(stext, etext)
 }
 
 // Text returns where the text of the kernel itself begins and ends: the

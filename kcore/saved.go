@@ -115,7 +115,7 @@ func (k *Kallsyms) Use(e *EncodedKallsyms, good func(t SavedTable, from, to int)
 		if k.foreign {
 			k.entries, k.names, k.modules, k.foreign, k.parsed = nil, nil, nil, false, sync.Once{}
 			k.copied.once, k.copied.names = sync.Once{}, nil
-			k.byAddr.once, k.byAddr.text = sync.Once{}, nil
+			k.byAddr.once, k.byAddr.text, k.byAddr.pages = sync.Once{}, nil, nil
 			k.byName.once, k.byName.head, k.byName.next = sync.Once{}, nil, nil
 		}
 	}
