@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/kcore"
@@ -96,48 +97,118 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	if err != nil {
 		return nil
 	}
-	out = make([]relocation, 0, len(code)/codePerRelocation)
-	low := uint32(base)
+	// A CPU decodes two instructions at once that do not wait for one another. So the second half is
+	// decoded along with the first one, from its beginning on. Where an instruction of the first half
+	// ends at the end of one of the second, all that follows is the same.
+	half := len(code) / 2
+	first := sweep{d: d, code: code, addr: addr, low: uint32(base), out: make([]relocation, 0, len(code)/codePerRelocation)}
+	second := sweep{d: d, code: code, addr: addr, low: uint32(base), at: half, out: make([]relocation, 0, len(code)/codePerRelocation/2)}
+	var begins [mostApart]bool // the instructions of second, from half on
+	begins[0] = true
+	for first.at < half && second.at < len(code) {
+		n, _ := d.LensOfTwo([2][]uint8{first.lens[:], second.lens[:]}, [2][]byte{code[first.at:min(len(code), half+maxInst)], code[second.at:]},
+			[2]uint64{addr + uint64(first.at), addr + uint64(second.at)})
+		if n == [2]int{} {
+			break
+		}
+		first.pass(n[0])
+		at := second.at - half
+		for _, l := range second.lens[:n[1]] {
+			if at += int(l); at >= mostApart {
+				break
+			}
+			begins[at] = true
+		}
+		second.pass(n[1])
+	}
+	for first.at < len(code) && (first.at < half || first.at >= half+mostApart || !begins[first.at-half]) {
+		first.decode(first.untilJoin(half))
+	}
+	if first.at < half+mostApart && first.at < len(code) {
+		for second.at < len(code) {
+			second.decode(len(second.lens))
+		}
+		k := sort.Search(len(second.out), func(i int) bool { return second.out[i].at >= first.at })
+		first.out = append(first.out, second.out[k:]...)
+	}
+	return first.out
+}
+
+// maxInst is the most bytes of an instruction of x86-64.
+const maxInst = 15
+
+// mostApart is how many bytes after the half the two sweeps meet, or they do not.
+const mostApart = 1 << 10
+
+// A sweep finds relocations in successive instructions.
+type sweep struct {
+	d    *disasm.Disassembler
+	code []byte
+	addr uint64
+	low  uint32 // of the address of _text
+	at   int    // up to where
+	out  []relocation
+	lens [4096]uint8
+}
+
+// untilJoin returns how many instructions can be decoded at once without passing a place where
+// the other sweep may be.
+func (s *sweep) untilJoin(half int) int {
+	switch left := half - s.at; {
+	case left > maxInst:
+		return min(left/maxInst, len(s.lens))
+	case left > -mostApart:
+		return 1
+	}
+	return len(s.lens)
+}
+
+// decode decodes at most n instructions.
+func (s *sweep) decode(n int) {
+	n, _ = s.d.Lens(s.lens[:n], s.code[s.at:], s.addr+uint64(s.at))
+	s.pass(n)
+}
+
+// pass passes n instructions, whose lengths are in lens.
+func (s *sweep) pass(n int) {
+	i, code, low := s.at, s.code, s.low
 	is := func(at int) bool {
 		to := binary.LittleEndian.Uint32(code[at:]) - low
 		if to < imageMax {
-			out = append(out, relocation{at, to})
+			s.out = append(s.out, relocation{at, to})
 		}
 		return to < imageMax
 	}
-	var lens [4096]uint8
-	for i := 0; i < len(code); {
-		n, _ := d.Lens(lens[:], code[i:], addr+uint64(i))
-		for k := 0; k < n; k++ {
-			if n-k >= 8 && binary.LittleEndian.Uint64(lens[k:]) == 0x0101010101010101 { // before a function
-				i, k = i+8, k+7
+	lens := s.lens[:n]
+	for k := 0; k < len(lens); k++ {
+		if n-k >= 8 && binary.LittleEndian.Uint64(lens[k:]) == 0x0101010101010101 { // before a function
+			i, k = i+8, k+7
+			continue
+		}
+		size := lens[k]
+		i += int(size)
+		// The places of addresses that the instruction may have. Few have one of them.
+		if i >= 8 {
+			w := binary.LittleEndian.Uint64(code[i-8:])
+			if min(uint32(w)-low, uint32(w>>16)-low, uint32(w>>24)-low, uint32(w>>32)-low) >= imageMax {
 				continue
-			}
-			size := lens[k]
-			i += int(size)
-			if size < 5 {
-				continue
-			}
-			// The places of addresses that the instruction may have. Few have one of them.
-			if i >= 8 {
-				w := binary.LittleEndian.Uint64(code[i-8:])
-				if min(uint32(w)-low, uint32(w>>16)-low, uint32(w>>24)-low, uint32(w>>32)-low) >= imageMax {
-					continue
-				}
-			}
-			// At the end: an immediate or a displacement. Before it: a displacement with an
-			// immediate of 4, 2 or 1 bytes behind it.
-			switch {
-			case size >= 9 && is(i-8):
-				is(i - 4)
-			case is(i - 4):
-			case size >= 6 && is(i-5):
-			case size >= 7:
-				is(i - 6)
 			}
 		}
+		if size < 5 {
+			continue
+		}
+		// At the end: an immediate or a displacement. Before it: a displacement with an
+		// immediate of 4, 2 or 1 bytes behind it.
+		switch {
+		case size >= 9 && is(i-8):
+			is(i - 4)
+		case is(i - 4):
+		case size >= 6 && is(i-5):
+		case size >= 7:
+			is(i - 6)
+		}
 	}
-	return out
+	s.at = i
 }
 
 // hash returns the hash of what a textRow has of a page.
