@@ -33,6 +33,11 @@ type Classifier struct {
 		addr  uint64
 		place *place
 	}
+	// Lasting is called once or twice for a site, so the places of core text are not kept: only
+	// those that were found last. One call needs far fewer of them.
+	seldom bool
+	recent [64]place
+	found  int // how many places were put into recent
 }
 
 // NewClassifier returns a classifier for r's changes. tables may be nil; see
@@ -405,6 +410,8 @@ func decodeS390(addr uint64, code []byte) effect {
 // time. In it, a change of the same bytes at the same address is by the same mechanism: nothing
 // that the mechanism was derived from comes or goes meanwhile.
 func (c *Classifier) Lasting(change *replay.Change) (Mechanism, timeline.Interval) {
+	c.seldom = true
+	defer func() { c.seldom = false }()
 	p := change.Poke
 	m, _ := c.poke(p, change.Kind)
 	at := c.at(p.Addr, p.Time)
@@ -416,4 +423,13 @@ func (c *Classifier) Lasting(change *replay.Change) (Mechanism, timeline.Interva
 		}
 	}
 	return m, same
+}
+
+// Symbol returns what [timeline.View.Symbol] returns for core text: the name, the module and where the
+// function begins. It is fast if the address is that of the last call of [Classifier.Lasting].
+func (c *Classifier) Symbol(addr, t uint64) (name, module string, start uint64, ok bool) {
+	c.seldom = true
+	defer func() { c.seldom = false }()
+	p := c.at(addr, t)
+	return p.name, p.module, p.lo, p.kind != unnamed
 }

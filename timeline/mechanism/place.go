@@ -47,7 +47,14 @@ func (p *place) has(addr uint64) bool { return p.lo <= addr && addr < p.hi }
 // at returns what is at addr at time t.
 func (c *Classifier) at(addr, t uint64) *place {
 	latest := &c.latest[addr*0x9e3779b97f4a7c15>>(64-latestBits)]
-	if p := latest.place; p != nil && latest.addr == addr && p.from <= t && t < p.to {
+	if p := latest.place; p != nil && latest.addr == addr && p.addr == addr && p.from <= t && t < p.to {
+		return p
+	}
+	if c.seldom && c.lo <= addr && addr < c.hi {
+		p := &c.recent[c.found%len(c.recent)]
+		c.found++
+		c.find(p, addr, t)
+		latest.addr, latest.place = addr, p
 		return p
 	}
 	// Sites are often changed in the same order as the last time.
@@ -59,7 +66,11 @@ func (c *Classifier) at(addr, t uint64) *place {
 		p = c.places[addr]
 	}
 	if p == nil || t < p.from || p.to <= t {
-		p = c.find(addr, t)
+		if len(c.free) == 0 {
+			c.free = make([]place, 64)
+		}
+		p, c.free = &c.free[0], c.free[1:]
+		c.find(p, addr, t)
 		if len(c.places) >= maxPlaces {
 			clear(c.places)
 			c.last = nil // else it would keep all that were before it
@@ -80,17 +91,12 @@ const maxPlaces = 1 << 20
 // latestBits is the binary logarithm of how many places are found without a search.
 const latestBits = 4
 
-func (c *Classifier) find(addr, t uint64) *place {
-	if len(c.free) == 0 {
-		c.free = make([]place, 64)
-	}
-	p := &c.free[0]
-	c.free = c.free[1:]
+// find sets p to what is at addr at time t.
+func (c *Classifier) find(p *place, addr, t uint64) {
 	v := c.r.Image.At(t)
 	*p = c.findAt(v, addr, t)
 	same := v.SameNames(addr)
 	p.from, p.to, p.addr = same.From, same.To, addr
-	return p
 }
 
 // findAt is find without the time for which the place is valid.

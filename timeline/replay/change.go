@@ -70,6 +70,7 @@ const longestPause = 1e6
 type trail struct {
 	r       *Replay
 	alone   bool      // changes have no batch and no sequence
+	known   KnownPoke // leaves out pokes; may be nil
 	without *coreText // if not nil: the records that are not needed
 	entries []trailEntry
 	runs    []uint64 // the last times of entries that are runs of pokes
@@ -145,9 +146,19 @@ func (r *Replay) Changes() iter.Seq[*Change] {
 
 // ChangesAlone yields what [Replay.Changes] does, without batches and sequences, which takes
 // less time.
-func (r *Replay) ChangesAlone() iter.Seq[*Change] {
+func (r *Replay) ChangesAlone() iter.Seq[*Change] { return r.ChangesBut(nil) }
+
+// A KnownPoke reports whether a reader of changes needs no more of a text poke than this: its bytes
+// as little-endian numbers, and how many there are. The change before it was made by the same thread
+// on the same CPU, whose name has not changed.
+type KnownPoke func(addr, time, old, new uint64, oldLen, newLen int) bool
+
+// ChangesBut is [Replay.ChangesAlone] without the text pokes that known returns true of. It asks known
+// about most of the pokes that follow one of the same writer. The order of all is that of
+// ChangesAlone.
+func (r *Replay) ChangesBut(known KnownPoke) iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
-		t := &trail{r: r, alone: true}
+		t := &trail{r: r, alone: true, known: known}
 		t.collect()
 		t.dropDoubles()
 		t.visit(yield)

@@ -159,14 +159,14 @@ func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func
 		return true
 	}
 	c := Change{Comm: comm(p.TID)}
-	for q := range run.all {
+	next := true
+	run.unknown(t.known, func(q *perfdata.TextPoke) bool {
 		p.Addr, p.Old, p.New, p.PID, p.TID, p.Time, p.ID, p.CPU = q.Addr, q.Old, q.New, q.PID, q.TID, q.Time, q.ID, q.CPU
 		c.Poke, c.Time, c.Kind = &p, p.Time, t.r.kindOf(&p)
-		if !yield(&c) {
-			return false
-		}
-	}
-	return true
+		next = yield(&c)
+		return next
+	})
+	return next
 }
 
 // sort sorts the entries by time, and keeps the order of those of one time.

@@ -168,3 +168,57 @@ func TestUntangle(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesBut: the changes that are yielded, and those that are known, are all changes in their order.
+// A known one has the writer of the change before it.
+func TestChangesBut(t *testing.T) {
+	paths, err := filepath.Glob("../../testdata/*/rec.data")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d recordings: %v", len(paths), err)
+	}
+	rnd := rand.New(rand.NewPCG(20, 6))
+	all := 0
+	for _, path := range paths {
+		r := loadInChunks(t, path)
+		number := func(b []byte) uint64 {
+			var word [8]byte
+			copy(word[:], b)
+			return binary.LittleEndian.Uint64(word[:])
+		}
+		type poke struct {
+			addr, time, old, new uint64
+			oldLen, newLen       int
+			writer               string
+		}
+		pokeOf := func(c *Change) poke {
+			return poke{c.Poke.Addr, c.Time, number(c.Poke.Old), number(c.Poke.New), len(c.Poke.Old), len(c.Poke.New),
+				fmt.Sprintf("%d %d %d %d %q", c.Poke.CPU, c.Poke.PID, c.Poke.TID, c.Poke.Has, c.Comm)}
+		}
+		var want, got []poke
+		for c := range r.ChangesAlone() {
+			if c.Poke != nil {
+				want = append(want, pokeOf(c))
+			}
+		}
+		known := 0
+		for c := range r.ChangesBut(func(addr, time, old, new uint64, oldLen, newLen int) bool {
+			is := rnd.IntN(3) > 0
+			if is {
+				known++
+				got = append(got, poke{addr, time, old, new, oldLen, newLen, got[len(got)-1].writer})
+			}
+			return is
+		}) {
+			if c.Poke != nil {
+				got = append(got, pokeOf(c))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d pokes, %d of them known; want %d", path, len(got), known, len(want))
+		}
+		all += known
+	}
+	if all < 500 {
+		t.Errorf("only %d pokes were known", all)
+	}
+}

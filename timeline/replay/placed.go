@@ -35,11 +35,19 @@ type pokeRecords struct {
 
 // all yields the pokes of records. A poke is valid until the next one, and has the fields
 // that [perfdata.Recording.PlainTextPoke] sets.
-func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) {
+func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) { r.unknown(nil, yield) }
+
+// unknown is all without the pokes that known returns true of. known is not asked about the first
+// poke. It may be nil.
+func (r pokeRecords) unknown(known KnownPoke, yield func(*perfdata.TextPoke) bool) {
 	var p perfdata.TextPoke
 	var like perfdata.PokeRun // of the poke before
 	for data := r.data; len(data) >= pokeBytes; {
-		if addr, t, _, _, ok := like.Next(data); ok {
+		if addr, t, old, new, ok := like.Next(data); ok {
+			if known != nil && known(addr, t, old, new, like.OldLen, like.NewLen) {
+				data = data[like.Size:]
+				continue
+			}
 			// Nothing else of it differs.
 			end := pokeBytes + like.OldLen
 			p.Addr, p.Time, p.Old, p.New = addr, t, data[pokeBytes:end:end], data[end:end+like.NewLen:end+like.NewLen]

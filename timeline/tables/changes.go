@@ -57,12 +57,18 @@ type writer struct {
 	comm          string
 }
 
+// A writerRun is successive pokes of one writer, in the order of time.
+type writerRun struct {
+	first  uint32 // the first poke
+	writer uint32 // in pokes.writers
+}
+
 // pokes are the text pokes of a recording, by time. What each poke has of its own is in one
 // slice for each column, since columns are written one after the other.
 type pokes struct {
-	times  []uint64
-	form   []uint32 // of each poke, in forms
-	writer []uint32 // of each poke, in writers
+	times []uint64
+	form  []uint32    // of each poke, in forms
+	by    []writerRun // who made the pokes, by the first poke of each
 	// The window of each poke: see findWindows. wideWindow stands for an entry of wide, by the index
 	// of the poke.
 	reach   []reach
@@ -104,8 +110,10 @@ type words struct {
 }
 
 func wordsOf(old, new []byte) words {
-	return words{wordOf(old), wordOf(new), uint16(len(old)<<8 | len(new))}
+	return words{wordOf(old), wordOf(new), lensOf(len(old), len(new))}
 }
+
+func lensOf(old, new int) uint16 { return uint16(old<<8 | new) }
 
 func wordOf(b []byte) uint64 {
 	if len(b) == 5 { // nearly all of x86
@@ -134,7 +142,7 @@ type siteTable struct {
 // reserve makes room for so many sites.
 func (t *siteTable) reserve(sites int) {
 	t.sites = make([]site, 0, sites)
-	t.slots = slices.Repeat([]int32{-1}, 2<<bits.Len(uint(sites)))
+	t.slots = slices.Repeat([]int32{-1}, 2<<bits.Len(uint(max(sites, 1)-1)))
 }
 
 // find returns the index of the site at addr, which it adds if it is new: then the site has no
@@ -189,7 +197,7 @@ const manyForms = 1 << 17
 // see findWindows.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
-	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n), writer: memory.Make[uint32](n)}
+	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n)}
 	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
 	p.placed = memory.Make[timeline.InPlacePoke](min(n, manyForms))
 	likely := min(n/8, manyForms/2) // sites
@@ -197,10 +205,10 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	p.places = make([]place, 0, likely)
 	p.symbols.reserve(likely)
 	p.contents.reserveShort(likely)
-	x := collector{pokes: p, r: r, by: mechanism.NewClassifier(r, tables), writers: make(map[writer]uint32), last: writer{cpu: math.MinInt32}}
+	x := collector{pokes: p, r: r, classifier: mechanism.NewClassifier(r, tables), writers: make(map[writer]uint32), last: writer{cpu: math.MinInt32}}
 	x.lo, x.hi = r.Image.Text()
 	x.sites.reserve(min(n, manyForms/2))
-	r.ChangesAlone()(x.add)
+	r.ChangesBut(x.known)(x.add)
 	p.sites, p.keys = x.sites.sites, nil
 	if n > manyPokes {
 		runtime.GC() // to read them takes more memory than all that comes
@@ -215,13 +223,25 @@ const manyPokes = 4 << 20
 type collector struct {
 	*pokes
 	r          *replay.Replay
-	by         *mechanism.Classifier
+	classifier *mechanism.Classifier
 	lo, hi     uint64 // core text
 	sites      siteTable
 	was        uint32 // the last form, if there are any
 	writers    map[writer]uint32
-	last       writer
-	lastNumber uint32
+	last       writer // of the last poke
+}
+
+// known adds a poke of the last writer whose form is one that has followed the last form before. It
+// returns false for others, which add adds.
+func (x *collector) known(addr, time, old, new uint64, oldLen, newLen int) bool {
+	// Sites are often changed in the same order as the last time.
+	n := x.keys[x.was].next
+	k := &x.keys[n]
+	if k.addr != addr || k.words != (words{old, new, lensOf(oldLen, newLen)}) || !k.isValid(time) {
+		return false
+	}
+	x.times, x.form, x.was = append(x.times, time), append(x.form, n), n
+	return true
 }
 
 // add adds a change. It returns true.
@@ -232,7 +252,8 @@ func (x *collector) add(c *replay.Change) bool {
 	if c.Poke == nil {
 		return true
 	}
-	x.times, x.writer = append(x.times, c.Time), append(x.writer, x.writerOf(c))
+	x.writtenBy(c)
+	x.times = append(x.times, c.Time)
 	core := c.Poke.Addr >= x.lo && c.Poke.Addr < x.hi
 	share := core && len(c.Poke.Old) <= maxShared && len(c.Poke.New) <= maxShared
 	var both words
@@ -241,9 +262,7 @@ func (x *collector) add(c *replay.Change) bool {
 	}
 	n := uint32(0)
 	if len(x.keys) > 0 {
-		// Sites are often changed in the same order as the last time.
-		was := &x.keys[x.was]
-		n = was.next
+		n = x.keys[x.was].next
 		if k := &x.keys[n]; !share || k.addr != c.Poke.Addr || k.words != both || !k.isValid(c.Time) {
 			n = x.formOf(c, core, share, both)
 			x.keys[x.was].next = n
@@ -256,8 +275,8 @@ func (x *collector) add(c *replay.Change) bool {
 	return true
 }
 
-// writerOf returns the number of who made a poke.
-func (x *collector) writerOf(c *replay.Change) uint32 {
+// writtenBy notes who made the next poke.
+func (x *collector) writtenBy(c *replay.Change) {
 	w := writer{-1, -1, -1, c.Poke.TID, c.Comm}
 	if c.Poke.Has&perfdata.SampleCPU != 0 {
 		w.cpu = int32(c.Poke.CPU)
@@ -266,15 +285,15 @@ func (x *collector) writerOf(c *replay.Change) uint32 {
 		w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
 	}
 	if w == x.last {
-		return x.lastNumber
+		return
 	}
 	n, ok := x.writers[w]
 	if !ok {
 		n = uint32(len(x.pokes.writers))
 		x.pokes.writers, x.writers[w] = append(x.pokes.writers, w), n
 	}
-	x.last, x.lastNumber = w, n
-	return n
+	x.last = w
+	x.by = append(x.by, writerRun{uint32(len(x.times)), n})
 }
 
 // formOf returns the form of a poke, which it adds if it is new. core says that the poke is in core
@@ -295,15 +314,21 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 	if n >= 0 && x.keys[n].isValid(c.Time) {
 		return uint32(n)
 	}
-	made, valid := x.by.Lasting(c)
+	made, valid := x.classifier.Lasting(c)
 	if n < 0 || x.forms[n].mechanism != made {
 		f := form{addr: addr, site: at, older: newest, mechanism: made, kind: c.Kind}
-		f.oldNumber, f.newNumber = x.contentOf(newest, c.Poke.Old), x.contentOf(newest, c.Poke.New)
+		near := newest
+		if near < 0 {
+			near = int32(len(x.forms)) - 1 // most sites of a tracer have the same NOP
+		}
+		f.oldNumber, f.newNumber = x.contentOf(near, c.Poke.Old), x.contentOf(near, c.Poke.New)
 		switch {
 		case at < 0:
-			f.place = x.placeAt(x.r, c.Time, addr, x.addrs.number(int64(addr)))
+			s, ok := x.r.Image.At(c.Time).Symbol(addr)
+			f.place = x.addPlace(addr, x.addrs.number(int64(addr)), s.Name, s.Module, s.Addr, ok)
 		case newSite: // the only one of this address
-			x.sites.sites[at].place = x.placeAt(x.r, c.Time, addr, x.addrs.newNumber(int64(addr)))
+			name, module, start, ok := x.classifier.Symbol(addr, c.Time)
+			x.sites.sites[at].place = x.addPlace(addr, x.addrs.newNumber(int64(addr)), name, module, start, ok)
 			fallthrough
 		default:
 			f.place = x.sites.sites[at].place
@@ -322,8 +347,8 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 	return uint32(n)
 }
 
-// contentOf returns the number of content among p.contents. near is a form of the same site, -1 if
-// there is none: a site often has one of its contents again.
+// contentOf returns the number of content among p.contents. near is a form that often has the same
+// content, such as another one of the same site; -1 if there is none.
 func (p *pokes) contentOf(near int32, content []byte) uint32 {
 	if near >= 0 {
 		switch f := &p.forms[near]; string(content) {
@@ -336,15 +361,14 @@ func (p *pokes) contentOf(near int32, content []byte) uint32 {
 	return p.contents.bytes(content)
 }
 
-// placeAt adds an address with the name that it has at a time. number is that of the address in
-// p.addrs.
-func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 {
-	s, ok := r.Image.At(t).Symbol(addr)
+// addPlace adds an address in a function that begins at start; ok is false if it has no name. number is
+// that of the address in p.addrs.
+func (p *pokes) addPlace(addr uint64, number uint32, name, module string, start uint64, ok bool) uint32 {
 	offset := int64(0)
 	if ok {
-		offset = int64(addr - s.Addr)
+		offset = int64(addr - start)
 	}
-	p.places = append(p.places, place{number, p.symbols.string(s.Name), p.symbolOffsets.number(offset), p.modules.string(s.Module)})
+	p.places = append(p.places, place{number, p.symbols.string(name), p.symbolOffsets.number(offset), p.modules.string(module)})
 	return uint32(len(p.places) - 1)
 }
 
@@ -352,12 +376,21 @@ func (p *pokes) placeAt(r *replay.Replay, t, addr uint64, number uint32) uint32 
 func (p *pokes) findWindows(r *replay.Replay) {
 	n := len(p.times)
 	p.reach, p.wide = memory.Make[reach](n)[:n], make(map[uint32]window)
+	run, next, task := 0, 0, uint32(0) // the next run of p.by, where it begins, and the task of the one before
 	poke := func(k int) (*timeline.InPlacePoke, uint32) {
+		for k >= next {
+			task = p.writers[p.by[run].writer].task
+			if run++; run < len(p.by) {
+				next = int(p.by[run].first)
+			} else {
+				next = n
+			}
+		}
 		f := p.form[k]
 		if !p.forms[f].kind.InPlace() {
 			return nil, 0
 		}
-		return &p.placed[f], p.writers[p.writer[k]].task
+		return &p.placed[f], task
 	}
 	for k, proven := range r.ProvenOf(p.times, poke) {
 		if p.placed[p.form[k]].Len > 0 { // else it needs no trap
@@ -403,8 +436,8 @@ func (p *pokes) windowsEnd(out []int64, lo, hi int) []int64 {
 	return out
 }
 
-// bySite sorts the pokes by address, then time.
-func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
+// bySite sorts the pokes by address, then time. sorted has their indices.
+func (p *pokes) bySite() (by sitesByAddress, sorted []uint32) {
 	// Addresses first: they are few.
 	addrs := make([]uint64, 0, len(p.sites))
 	for i := range p.sites {
@@ -445,10 +478,10 @@ func (p *pokes) bySite() (by sitesByAddress, sorted []sitePoke) {
 	for i := 1; i < len(by.first); i++ {
 		by.first[i] += by.first[i-1]
 	}
-	sorted = memory.Make[sitePoke](len(p.form))[:len(p.form)]
+	sorted = memory.Make[uint32](len(p.form))[:len(p.form)]
 	for i, f := range p.form {
 		at := &by.first[rank[f]]
-		sorted[*at] = sitePoke{p.times[i], f, uint32(i)}
+		sorted[*at] = uint32(i)
 		*at++
 	}
 	copy(by.first[1:], by.first)

@@ -8,9 +8,11 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"io"
+	"iter"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
@@ -151,7 +153,7 @@ func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, 
 		c.index[i] = c.known[k] - 1
 	}
 	x.setDictionary(values, picked)
-	return x.pages(len(rows.rows), dictPageRows, nil, func(lo, hi int) {
+	return x.pages(rows.n, dictPageRows, nil, func(lo, hi int) {
 		x.encode = func(to []byte) []byte {
 			if len(picked) == 1 { // as of most columns of most recordings
 				return append(to, sameIndex(hi-lo)...)
@@ -215,9 +217,11 @@ func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
 
 // dictRows are rows whose values come from things that several rows share, such as forms.
 type dictRows struct {
-	rows []uint32 // index of the thing that each row refers to
-	of   int      // how many things there are
-	used []uint32 // the things that rows refer to, in the order of their first row
+	n    int         // how many rows
+	rows []uint32    // index of the thing that each row refers to; nil if runs has it
+	runs []writerRun // by the first row of each
+	of   int         // how many things there are
+	used []uint32    // the things that rows refer to, in the order of their first row
 }
 
 // groupBytes is about the most bytes that the dictionaries of a row group have. A page has 2 GiB
@@ -241,7 +245,62 @@ func newDictRows(all []uint32, of int, size func(i uint32) int) *dictRows {
 		met[r] = true
 		d.used = append(d.used, r)
 	}
+	d.n = len(d.rows)
 	return d
+}
+
+// newRunRows returns the rows [lo, hi) of all, which are runs, as those of a row group. of is the number
+// of things.
+func newRunRows(all []writerRun, lo, hi, of int) *dictRows {
+	d := &dictRows{n: hi - lo, of: of}
+	met := make([]bool, of)
+	for i, r := range all {
+		if int(r.first) >= hi {
+			break
+		}
+		if i+1 < len(all) && int(all[i+1].first) <= lo {
+			continue
+		}
+		d.runs = append(d.runs, writerRun{uint32(max(int(r.first), lo) - lo), r.writer})
+		if !met[r.writer] {
+			met[r.writer] = true
+			d.used = append(d.used, r.writer)
+		}
+	}
+	return d
+}
+
+// indices yields the indices of the rows [lo, hi), in pieces. index has them by what rows refer to.
+func (d *dictRows) indices(lo, hi int, index []uint32) iter.Seq[[]uint32] {
+	return func(yield func([]uint32) bool) {
+		var ids [1 << 12]uint32
+		run := sort.Search(len(d.runs), func(i int) bool { return int(d.runs[i].first) > lo }) - 1
+		for lo < hi {
+			piece := ids[:min(hi-lo, len(ids))]
+			if d.rows != nil {
+				for i, r := range d.rows[lo:][:len(piece)] {
+					piece[i] = index[r]
+				}
+			}
+			for i := 0; i < len(piece) && d.rows == nil; run++ {
+				end := len(piece)
+				if run+1 < len(d.runs) {
+					end = min(end, int(d.runs[run+1].first)-lo)
+				}
+				id := index[d.runs[run].writer]
+				for ; i < end; i++ {
+					piece[i] = id
+				}
+				if end == len(piece) {
+					break
+				}
+			}
+			if !yield(piece) {
+				return
+			}
+			lo += len(piece)
+		}
+	}
 }
 
 // A repeatedCodec compresses a page that equals the one before only once: offsets have the same
@@ -352,7 +411,7 @@ const otherHash = 1<<32 - 1
 
 // reserve makes room for so many numbers.
 func (t *numberTable) reserve(numbers int) {
-	n := 2 << bits.Len(uint(numbers))
+	n := 2 << bits.Len(uint(max(numbers, 1)-1))
 	t.slots = memory.Make[uint64](n)[:n]
 }
 
@@ -541,7 +600,7 @@ func (p *packedIndices) of(rows *dictRows, lo, hi int, index []uint32, count int
 	}
 	if !same {
 		p.rows, p.lo, p.hi, p.count, p.index = rows, lo, hi, count, append(p.index[:0], index...)
-		p.out = appendIndices(slices.Grow(p.out[:0], 2*(hi-lo)), rows.rows[lo:hi], index, count)
+		p.out = appendIndices(slices.Grow(p.out[:0], 2*(hi-lo)), rows.indices(lo, hi, index), count)
 	}
 	return p.out
 }
@@ -551,25 +610,20 @@ func sameIndex(n int) []byte {
 	return binary.AppendUvarint([]byte{0}, uint64(n)<<1)
 }
 
-// appendIndices appends a page of indices in a dictionary of count values, of which index has one
-// for each thing that rows refer to. The format is the one of RLE_DICTIONARY in Encodings.md of
+// appendIndices appends a page of indices in a dictionary of count values. All pieces but the last have a
+// multiple of 8 indices. The format is the one of RLE_DICTIONARY in Encodings.md of
 // parquet-format: how many bits an index has, then runs of equal indices and runs of packed ones.
 //
 // Indices have whole bytes if they have more than 8 bits. A tracer patches its sites in the same order
 // again and again, and zstd finds the repetition only where it begins at a byte.
-func appendIndices(to []byte, rows, index []uint32, count int) []byte {
+func appendIndices(to []byte, pieces iter.Seq[[]uint32], count int) []byte {
 	width := bits.Len32(uint32(count - 1))
 	if width > 8 {
 		width = (width + 7) &^ 7
 	}
 	to = append(to, byte(width))
-	var ids [1 << 12]uint32
-	for len(rows) > 0 {
-		n := min(len(rows), len(ids))
-		for i, r := range rows[:n] {
-			ids[i] = index[r]
-		}
-		rows = rows[n:]
+	for ids := range pieces {
+		n := len(ids)
 		for lo := 0; lo < n; {
 			hi := lo + 1
 			for hi < n && ids[hi] == ids[lo] {

@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -34,9 +35,26 @@ func TestIndices(t *testing.T) {
 			want = append(want, int32(index[r]))
 		}
 		var d rle.DictionaryEncoding
-		page := appendIndices(nil, rows, index, count)
+		all := &dictRows{n: len(rows), rows: rows, of: things}
+		page := appendIndices(nil, all.indices(0, len(rows), index), count)
 		if got, err := d.DecodeInt32(nil, page); err != nil || !slices.Equal(got[:min(len(got), len(want))], want) {
 			t.Fatalf("%d rows, %d things, dictionary of %d: %v", len(rows), things, count, err)
+		}
+		var runs []writerRun
+		for i, r := range rows {
+			if i == 0 || r != rows[i-1] {
+				runs = append(runs, writerRun{uint32(i), r})
+			}
+		}
+		lo := rnd.IntN(len(rows))
+		hi := lo + 1 + rnd.IntN(len(rows)-lo)
+		group := newRunRows(runs, lo, hi, things)
+		from := rnd.IntN(group.n)
+		if got := appendIndices(nil, group.indices(from, group.n, index), count); !bytes.Equal(got, appendIndices(nil, all.indices(lo+from, hi, index), count)) {
+			t.Fatalf("rows [%d, %d) of %d, as %d runs: other indices", lo+from, hi, len(rows), len(runs))
+		}
+		if met := newDictRows(rows[lo:hi], things, func(uint32) int { return 0 }); !slices.Equal(group.used, met.used) {
+			t.Fatalf("rows [%d, %d) of %d, as %d runs: things %d, want %d", lo, hi, len(rows), len(runs), group.used, met.used)
 		}
 		if got, err := d.DecodeInt32(nil, sameIndex(len(rows))); err != nil || !slices.Equal(got, make([]int32, len(rows))) {
 			t.Fatalf("%d equal rows: %v", len(rows), err)

@@ -18,13 +18,13 @@ import (
 type deriver struct {
 	p      *pokes
 	by     sitesByAddress
-	sites  []sitePoke // the pokes by address, then time
-	from   int        // index of the first of by.reach that is greater than below
-	below  uint64     // the start of the range of the last call of overlapping
+	sorted []uint32 // the indices of the pokes, by address, then time
+	from   int      // index of the first of by.reach that is greater than below
+	below  uint64   // the start of the range of the last call of overlapping
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   []sitePoke      // the pokes that overlap the range, by time: see overlapping
-	copied []sitePoke      // buffer of overlapping: pokes of several sites
+	only   int             // the one site that near is of, in by.addrs; -1: none, or several
 	agreed [2]agreement    // the last ones of the range
 }
 
@@ -32,12 +32,12 @@ type deriver struct {
 type sitePoke struct {
 	time  uint64
 	form  uint32 // in pokes.forms
-	order uint32 // its index in the order of time
+	order uint32 // its index in pokes.times
 }
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
-	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched())}
-	d.by, d.sites = p.bySite()
+	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched()), only: -1}
+	d.by, d.sorted = p.bySite()
 	d.pages = pagesOf(r)
 	return d
 }
@@ -72,20 +72,24 @@ func (d *deriver) overlapping(lo, hi uint64) {
 	for end < len(by.addrs) && by.addrs[end] < hi {
 		end++
 	}
-	pokes := d.sites[by.first[first]:by.first[end]]
-	// One site that nothing else overlaps needs no copy.
-	if end <= first+1 && (end == first || by.least[first] > lo) {
-		d.near = pokes
-		return
-	}
-	d.copied = d.copied[:0]
-	for _, q := range pokes {
-		if d.p.end(&d.p.forms[q.form]) > lo {
-			d.copied = append(d.copied, q)
+	// Nothing else may overlap a single site.
+	only := -1
+	if end == first+1 && by.least[first] > lo {
+		only = first
+		if only == d.only {
+			return
 		}
 	}
-	slices.SortFunc(d.copied, func(a, b sitePoke) int { return cmp.Compare(a.order, b.order) })
-	d.near = d.copied
+	d.near, d.only = d.near[:0], only
+	for _, i := range d.sorted[by.first[first]:by.first[end]] {
+		q := sitePoke{d.p.times[i], d.p.form[i], i}
+		if only >= 0 || d.p.end(&d.p.forms[q.form]) > lo {
+			d.near = append(d.near, q)
+		}
+	}
+	if only < 0 {
+		slices.SortFunc(d.near, func(a, b sitePoke) int { return cmp.Compare(a.order, b.order) })
+	}
 }
 
 // derived is the derived answer for a range.
@@ -101,7 +105,9 @@ type derived struct {
 // equal reports whether b is the derived answer.
 func (d *derived) equal(b []byte) bool {
 	if d.page != nil {
-		return bytes.Equal(d.page, b)
+		// The image has most of them from the same copy.
+		same := len(d.page) == len(b) && len(b) > 0 && &d.page[0] == &b[0]
+		return same || bytes.Equal(d.page, b)
 	}
 	return d.poke == string(b)
 }

@@ -387,7 +387,7 @@ func (s *source) writeChanges(w io.Writer) error {
 	for lo := 0; lo < len(p.times); {
 		form := newDictRows(p.form[lo:], len(p.forms), size)
 		n := len(form.rows)
-		writer := newDictRows(p.writer[lo:lo+n], len(writers), func(uint32) int { return 0 })
+		writer := newRunRows(p.by, lo, lo+n, len(writers))
 		of := p.times[lo:][:n]
 		times := func(out []int64, lo, hi int) []int64 {
 			for i, t := range of[lo:hi] {
