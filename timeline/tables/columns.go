@@ -74,8 +74,8 @@ func newColumnWriter[T any](w io.Writer) *columnWriter {
 // The most rows of a page: of columns with a dictionary, of others, and of those that may be
 // null, for which parquet-go needs more memory.
 const (
-	dictPageRows     = 1 << 20
-	pageRows         = pageBytes / 8
+	dictPageRows     = 2 << 20
+	pageRows         = 1 << 16
 	optionalPageRows = 1 << 16
 )
 
