@@ -160,6 +160,14 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return n, named(err, f.name)
 }
 
+// Sync stores what was written so far. Commit does so as well, and then takes less time.
+func (f *File) Sync() error {
+	if f.std || f.temp == "" || f.out.Unsynced {
+		return nil
+	}
+	return named(synced(f.f), f.name)
+}
+
 // Commit stores the file and gives it its name. If it fails, nothing has
 // changed, unless the file is written in place.
 func (f *File) Commit() error {

@@ -29,11 +29,12 @@ func (r *Replay) InPlace(c *Change) (p timeline.InPlacePoke, ok bool) {
 	return r.scanned().inPlace(&poke, c.Poke.TID, c.Kind), true
 }
 
-// ProvenOf yields the windows of pokes, [timeline.Window.Proven], with the index of each poke: for a
-// program that has read all changes, so that nothing is read again. times has the times of all text
-// pokes among [Replay.ChangesAlone], in its order, and poke returns what [Replay.InPlace] returns for
-// the k-th of them, nil if that is nothing, and who made it: its time and its thread need not be set.
-// Pokes without a window are left out.
+// ProvenOf yields the windows of pokes, [timeline.Window.Proven], with the index of each poke and in
+// their order: for a program that has read all changes, so that nothing is read again. times has the
+// times of all text pokes among [Replay.ChangesAlone], in its order, and poke returns what
+// [Replay.InPlace] returns for the k-th of them, nil if that is nothing, and who made it: its time and
+// its thread need not be set. It is called for each poke once, in their order. Pokes without a window
+// are left out.
 func (r *Replay) ProvenOf(times []uint64, poke func(k int) (p *timeline.InPlacePoke, tid uint32)) iter.Seq2[int, timeline.Interval] {
 	probed := false
 	for range r.scanned().probedWrites() {
@@ -58,7 +59,7 @@ func (r *Replay) ProvenOf(times []uint64, poke func(k int) (p *timeline.InPlaceP
 			}
 			return s.windowsOf(slices.Clone(pokes))
 		})
-		done := make([]bool, len(pokes))
+		done, windows := make([]bool, len(pokes)), memory.Make[timeline.Interval](len(pokes))[:len(pokes)]
 		first := 0 // the first poke that may not have its window, or is of the time of the window
 		for in, proven := range w.Proven() {
 			for first < len(pokes) && (done[first] || pokes[first].Time < in.Time) {
@@ -66,12 +67,14 @@ func (r *Replay) ProvenOf(times []uint64, poke func(k int) (p *timeline.InPlaceP
 			}
 			for k := first; k < len(pokes) && pokes[k].Time == in.Time; k++ {
 				if q := &pokes[k]; !done[k] && q.Addr == in.Addr && q.Kind == in.Kind {
-					done[k] = true
-					if !yield(int(at[k]), proven) {
-						return
-					}
+					done[k], windows[k] = true, proven
 					break
 				}
+			}
+		}
+		for k, proven := range windows {
+			if done[k] && !yield(int(at[k]), proven) {
+				return
 			}
 		}
 	}

@@ -5,9 +5,11 @@ package tables
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"math/bits"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/memory"
@@ -66,13 +68,9 @@ type writerRun struct {
 // pokes are the text pokes of a recording, by time. What each poke has of its own is in one
 // slice for each column, since columns are written one after the other.
 type pokes struct {
-	times []uint64
-	form  []uint32    // of each poke, in forms
-	by    []writerRun // who made the pokes, by the first poke of each
-	// The window of each poke: see findWindows. wideWindow stands for an entry of wide, by the index
-	// of the poke.
-	reach   []reach
-	wide    map[uint32]window
+	times   []uint64
+	form    []uint32    // of each poke, in forms
+	by      []writerRun // who made the pokes, by the first poke of each
 	forms   []form
 	placed  []timeline.InPlacePoke // by form: what windows need of its pokes, if its kind is made in place
 	keys    []formKey              // by form
@@ -83,14 +81,6 @@ type pokes struct {
 
 	addrs, symbols, symbolOffsets, modules, contents interned
 }
-
-// A window is when a trap may be met, as the tables write it.
-type window struct{ from, to int64 }
-
-// A reach is how long before a poke its window begins, and how long after it the window ends, in ns.
-type reach struct{ before, after uint32 }
-
-const wideWindow = math.MaxUint32
 
 // A bpfEvent is a load or an unload of a BPF program.
 type bpfEvent struct {
@@ -193,8 +183,7 @@ func (t *siteTable) grow() {
 // manyForms is about how many forms there are if ftrace patches all its sites.
 const manyForms = 1 << 17
 
-// collect reads the pokes of a recording, with their mechanisms. They do not have their windows yet:
-// see findWindows.
+// collect reads the pokes of a recording, with their mechanisms.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
 	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n)}
@@ -372,10 +361,17 @@ func (p *pokes) addPlace(addr uint64, number uint32, name, module string, start 
 	return uint32(len(p.places) - 1)
 }
 
-// findWindows gives each poke its window. Pokes without a window keep an empty one.
-func (p *pokes) findWindows(r *replay.Replay) {
-	n := len(p.times)
-	p.reach, p.wide = memory.Make[reach](n)[:n], make(map[uint32]window)
+// windowPages derives when a trap may be met at the place of each poke, a page at a time.
+type windowPages struct {
+	p      *pokes
+	next   func() (struct{}, bool)
+	stop   func() // must be called
+	page   [][2]int64
+	lo, hi int // the pokes of the page
+}
+
+// windows returns the windows of the pokes.
+func (p *pokes) windows(r *replay.Replay) *windowPages {
 	run, next, task := 0, 0, uint32(0) // the next run of p.by, where it begins, and the task of the one before
 	poke := func(k int) (*timeline.InPlacePoke, uint32) {
 		for k >= next {
@@ -383,7 +379,7 @@ func (p *pokes) findWindows(r *replay.Replay) {
 			if run++; run < len(p.by) {
 				next = int(p.by[run].first)
 			} else {
-				next = n
+				next = len(p.times)
 			}
 		}
 		f := p.form[k]
@@ -392,48 +388,31 @@ func (p *pokes) findWindows(r *replay.Replay) {
 		}
 		return &p.placed[f], task
 	}
-	for k, proven := range r.ProvenOf(p.times, poke) {
-		if p.placed[p.form[k]].Len > 0 { // else it needs no trap
-			p.setWindow(uint32(k), column(proven.From), column(p.times[k]), column(proven.To))
+	w := &windowPages{p: p}
+	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // this is another goroutine
+		for k, proven := range r.ProvenOf(p.times, poke) {
+			for k >= w.hi {
+				if !yield(struct{}{}) {
+					return
+				}
+			}
+			if p.placed[p.form[k]].Len > 0 { // else it needs no trap
+				w.page[k-w.lo] = [2]int64{column(proven.From), column(proven.To)}
+			}
 		}
-	}
+	})
+	return w
 }
 
-// setWindow sets the window of poke i, which was made at a time.
-func (p *pokes) setWindow(i uint32, from, time, to int64) {
-	before, after := uint64(time-from), uint64(to-time) // huge if from or to is on the wrong side
-	if max(before, after) < wideWindow {
-		p.reach[i] = reach{uint32(before), uint32(after)}
-		return
+// of sets page to when the windows of the pokes [lo, hi) begin and end: at the poke if there is none.
+// The first page begins with the first poke, and each of the others where the one before it ends.
+func (w *windowPages) of(page [][2]int64, lo, hi int) {
+	for i, t := range w.p.times[lo:hi] {
+		page[i] = [2]int64{column(t), column(t)}
 	}
-	p.reach[i], p.wide[i] = reach{wideWindow, wideWindow}, window{from, to}
-}
-
-// windowsBegin sets out to the begins of the windows of the pokes [lo, hi), which it returns: a window
-// begins and ends at the poke if there is none.
-func (p *pokes) windowsBegin(out []int64, lo, hi int) []int64 {
-	times, reach := p.times[lo:hi], p.reach[lo:hi]
-	for i := range out {
-		if before := reach[i].before; before != wideWindow {
-			out[i] = column(times[i]) - int64(before)
-		} else {
-			out[i] = p.wide[uint32(lo+i)].from
-		}
-	}
-	return out
-}
-
-// windowsEnd is windowsBegin for the ends.
-func (p *pokes) windowsEnd(out []int64, lo, hi int) []int64 {
-	times, reach := p.times[lo:hi], p.reach[lo:hi]
-	for i := range out {
-		if after := reach[i].after; after != wideWindow {
-			out[i] = column(times[i]) + int64(after)
-		} else {
-			out[i] = p.wide[uint32(lo+i)].to
-		}
-	}
-	return out
+	w.page, w.lo, w.hi = page, lo, hi
+	w.next()
 }
 
 // bySite sorts the pokes by address, then time. sorted has their indices.

@@ -31,8 +31,9 @@ import (
 type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
-	numbers []int64  // buffer of write
-	known   []uint32 // buffers of writeDict
+	numbers []int64    // buffer of write
+	pairs   [][2]int64 // buffer of writeTwo
+	known   []uint32   // buffers of writeDict
 	index   []uint32
 	packed  packedIndices
 }
@@ -71,13 +72,14 @@ func newColumnWriter[T any](w io.Writer) *columnWriter {
 	return c
 }
 
-// The most rows of a page: of columns with a dictionary, of others, and of those that may be
-// null, for which parquet-go needs more memory.
-const (
-	dictPageRows     = 2 << 20
-	pageRows         = 1 << 16
-	optionalPageRows = 1 << 16
-)
+// dictPageRows is the most rows of a page of a column with a dictionary: those of a row group. What
+// repeats in a page is compressed, and a page that equals that of the column before is not compressed
+// again.
+const dictPageRows = 2 << 20
+
+// pageRows is the most rows of a page of another column. It bounds the memory that is needed for a page.
+// Pages of differences are no larger if there are more of them. Tests change it.
+var pageRows = 1 << 16
 
 // present and absent return levels for rows of a column that may be null: none of the rows is
 // null, or all are. The values themselves are in the page. The levels are made when the first
@@ -94,22 +96,43 @@ var (
 // write writes n rows of a column of numbers, those of one row group. values returns those of the
 // rows [lo, hi); it may use buffer for them.
 func (c *columnWriter) write(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
-	return c.writeNumbers(name, n, pageRows, nil, values)
+	return c.writeNumbers(name, n, nil, values)
+}
+
+// writeTwo is write for two columns whose values come together.
+func (c *columnWriter) writeTwo(names [2]string, n int, values func(page [][2]int64, lo, hi int)) error {
+	c.pairs = slices.Grow(c.pairs[:0], min(n, pageRows))
+	for lo := 0; lo < n; lo += pageRows {
+		hi := min(lo+pageRows, n)
+		page := c.pairs[:hi-lo]
+		values(page, lo, hi)
+		for i, name := range names {
+			if err := c.write(name, hi-lo, func(out []int64, _, _ int) []int64 {
+				for k := range out {
+					out[k] = page[k][i]
+				}
+				return out
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // writeOptional writes n rows of a column that may be null. All rows are null if values is nil.
 func (c *columnWriter) writeOptional(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
 	if values == nil {
-		return c.writeNumbers(name, n, optionalPageRows, absent(), func([]int64, int, int) []int64 { return nil })
+		return c.writeNumbers(name, n, absent(), func([]int64, int, int) []int64 { return nil })
 	}
-	return c.writeNumbers(name, n, optionalPageRows, present(), values)
+	return c.writeNumbers(name, n, present(), values)
 }
 
-func (c *columnWriter) writeNumbers(name string, n, size int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
+func (c *columnWriter) writeNumbers(name string, n int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
 	x := c.columns[name]
-	c.numbers = slices.Grow(c.numbers[:0], min(n, size))
+	c.numbers = slices.Grow(c.numbers[:0], min(n, pageRows))
 	defer func() { x.numbers = nil }()
-	return x.pages(n, size, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
+	return x.pages(n, pageRows, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
 }
 
 // pages writes n rows as pages of at most size rows. fill sets the values of a page, that of the

@@ -447,55 +447,89 @@ type addition struct {
 	out      *outfile.Outputs
 	manifest Manifest
 	written  []string // the files that are not shared
+
+	begunMu sync.Mutex
+	begun   map[string]*begunFile // by name
 }
+
+// A filler writes the content of a file, and returns how many rows it has.
+type filler func(w io.Writer) (rows int64, err error)
 
 // A begunFile is a file that is written in the background.
 type begunFile struct {
 	*outfile.File
-	written func() error // waits until it is
+	written func() filled // waits until it is
 }
 
-// begin begins to write the file name, relative to the directory, in the background. The function
-// that it returns drops the file, unless it was committed. If it exists, or cannot be begun, f is
-// nil.
-func (a *addition) begin(name string, fill func(w io.Writer) error) (f *begunFile, drop func()) {
+// filled is what a filler has returned.
+type filled struct {
+	rows int64
+	err  error
+}
+
+// begin begins to write the file name, relative to the directory, in the background: write waits for it.
+// If the file exists, or cannot be begun, begin does nothing.
+func (a *addition) begin(name string, fill filler) {
 	path := filepath.Join(a.path, name)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || a.out.MkdirAll(filepath.Dir(path)) != nil {
-		return nil, func() {}
+		return
 	}
 	out, err := a.out.Create(path)
 	if err != nil {
-		return nil, func() {}
+		return
 	}
-	written := background(func() error {
+	written := background(func() filled {
 		w := bufio.NewWriterSize(out, 1<<18)
-		if err := fill(w); err != nil {
-			return err
+		rows, err := fill(w)
+		if err == nil {
+			err = w.Flush()
 		}
-		return w.Flush()
+		if err == nil {
+			err = out.Sync() // so that Commit need not wait
+		}
+		return filled{rows, err}
 	})
-	return &begunFile{out, written}, func() {
-		settle(written)
-		out.Discard()
+	a.begunMu.Lock()
+	defer a.begunMu.Unlock()
+	if a.begun == nil {
+		a.begun = make(map[string]*begunFile)
+	}
+	a.begun[name] = &begunFile{out, written}
+}
+
+// drop drops the files that were begun, unless they were committed.
+func (a *addition) drop() {
+	a.begunMu.Lock()
+	defer a.begunMu.Unlock()
+	for _, f := range a.begun {
+		settle(f.written)
+		f.Discard()
 	}
 }
 
 // write writes the file name, relative to the directory, unless it exists, and adds it to the
-// manifest. The caller or fill sets *rows to its number of rows; if it exists, write does. begun is
-// what begin returned for the file, nil if it was not called.
-func (a *addition) write(name string, shared bool, rows *int64, begun *begunFile, fill func(w io.Writer) error) error {
+// manifest. If begin was called for the file, that is what writes it.
+func (a *addition) write(name string, shared bool, fill filler) error {
+	var rows int64
 	path := filepath.Join(a.path, name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}
+		a.begunMu.Lock()
+		begun := a.begun[name]
+		a.begunMu.Unlock()
 		if begun != nil {
-			if err = begun.written(); err == nil {
+			got := begun.written()
+			if rows, err = got.rows, got.err; err == nil {
 				err = begun.Commit()
 			}
 		} else {
-			err = a.out.WriteFile(path, fill)
+			err = a.out.WriteFile(path, func(w io.Writer) (err error) {
+				rows, err = fill(w)
+				return err
+			})
 		}
 		if err != nil {
 			return err
@@ -505,12 +539,12 @@ func (a *addition) write(name string, shared bool, rows *int64, begun *begunFile
 		}
 		info, err = os.Stat(path)
 	} else if err == nil {
-		*rows, err = rowsIn(path, info.Size())
+		rows, err = rowsIn(path, info.Size())
 	}
 	if err != nil {
 		return err
 	}
-	a.manifest.Files = append(a.manifest.Files, ManifestFile{filepath.ToSlash(name), *rows, info.Size(), shared})
+	a.manifest.Files = append(a.manifest.Files, ManifestFile{filepath.ToSlash(name), rows, info.Size(), shared})
 	return nil
 }
 
@@ -601,17 +635,16 @@ func (a *addition) addPages(build string, pages []page) error {
 		if err != nil {
 			return err
 		}
-		rows := int64(len(missing))
-		err = a.write(rel, true, &rows, nil, func(w io.Writer) error {
+		err = a.write(rel, true, func(w io.Writer) (int64, error) {
 			out := newTextWriter(w)
 			var row [1]textRow
 			for _, p := range missing {
 				row[0] = p.rowIn(row[0].Page)
 				if _, err := out.Write(row[:]); err != nil {
-					return err
+					return 0, err
 				}
 			}
-			return out.Close()
+			return int64(len(missing)), out.Close()
 		})
 		if err != nil {
 			delete(a.text, full) // read all again

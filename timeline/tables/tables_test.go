@@ -321,7 +321,7 @@ func TestWallClock(t *testing.T) {
 			s.row.FirstWall, s.row.LastWall = new(int64(0)), new(s.wall(r.Report.Last))
 		}
 		var file bytes.Buffer
-		if err := s.writeChanges(&file); err != nil {
+		if _, err := s.writeChanges(&file); err != nil {
 			t.Fatal(err)
 		}
 		type nullable struct {
@@ -584,10 +584,10 @@ func checkNulls[T any](t *testing.T, name string, rows []T, isNull func(*T) bool
 	}
 }
 
-// TestRowGroups: a table of changes with several row groups has the same rows, by time, and each group
-// has the bounds of its own rows.
+// TestRowGroups: a table of changes with several row groups and pages has the same rows, by time, and
+// each group has the bounds of its own rows.
 func TestRowGroups(t *testing.T) {
-	defer func(n int) { rowsPerGroup = n }(rowsPerGroup)
+	defer func(rows, page int) { rowsPerGroup, pageRows = rows, page }(rowsPerGroup, pageRows)
 	for _, name := range []string{"small", "lossy", "rich"} {
 		r, id, _ := load(t, filepath.Join("../../testdata", name, "rec.data"))
 		write := func(rows int) (*parquet.File, []changeRow) {
@@ -607,8 +607,10 @@ func TestRowGroups(t *testing.T) {
 			}
 			return file, all
 		}
+		pageRows = 1 << 16
 		_, want := write(1 << 20)
-		for _, size := range []int{97, len(want) / 2, len(want) - 1} {
+		pageRows = 40
+		for _, size := range []int{97, len(want) / 2, len(want) - 1, len(want)} {
 			file, got := write(size)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s, %d rows a group: other rows", name, size)

@@ -44,37 +44,6 @@ type source struct {
 	build, date string // of the partition
 	pokes       *pokes // see readPokes
 	pages       []page // see readPages
-
-	windows func() error // gives the pokes their windows, or waits until they have them
-
-	// What is made in the background; nil if it is not.
-	gaps    func() []gapRow
-	changes *begunFile
-}
-
-// ahead makes windows, gaps and the table of changes in the background. Gaps come after windows, which
-// the table of changes needs, and it takes longer. The function that ahead returns waits for them.
-func (s *source) ahead(a *addition) (settled func()) {
-	windows := background(s.findWindows)
-	s.windows = windows
-	gaps := background(func() []gapRow {
-		settle(windows)
-		return s.madeGaps()
-	})
-	s.gaps = gaps
-	changes, drop := a.begin(s.own("changes", s.date), s.writeChanges)
-	s.changes = changes
-	return func() {
-		settle(windows)
-		settle(gaps)
-		drop()
-	}
-}
-
-// findWindows gives the pokes their windows. The error is always nil.
-func (s *source) findWindows() error {
-	s.pokes.findWindows(s.r)
-	return nil
 }
 
 // A table is one of the tables of a recording.
@@ -82,7 +51,7 @@ type table struct {
 	name string
 	// add writes the table into a directory; write writes it as one file with all rows.
 	add   func(s *source, a *addition) error
-	write func(s *source, w io.Writer) error
+	write func(s *source, w io.Writer) (rows int64, err error)
 	// noPokes is set if the table needs nothing of the changes, so that it can be made while
 	// they are read.
 	noPokes bool
@@ -148,6 +117,10 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 
 // addTables adds all tables.
 func (s *source) addTables(a *addition, opts Options) error {
+	if opts.Parallel {
+		defer a.drop()
+		s.beginSymbols(a)
+	}
 	add := func(noPokes bool) error {
 		for _, t := range slices.Backward(tables) {
 			if t.noPokes == noPokes {
@@ -168,7 +141,9 @@ func (s *source) addTables(a *addition, opts Options) error {
 	}
 	s.readPokes(opts.Tables)
 	if opts.Parallel {
-		defer s.ahead(a)()
+		a.begin(s.own("changes", s.date), s.writeChanges)
+		a.begin(s.own("gaps", s.date), fillRows(s.gapRows))
+		a.begin(s.own("programs", s.date), fillRows(s.programRows))
 	}
 	if err := first(); err != nil {
 		return err
@@ -184,7 +159,8 @@ func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error 
 			s := newSource(r, id)
 			s.readPages()
 			s.readPokes(opts.Tables)
-			return t.write(s, w)
+			_, err := t.write(s, w)
+			return err
 		}
 	}
 	return fmt.Errorf("no table %q", table)
@@ -204,26 +180,53 @@ func addOwn[T any](table string, rows func(s *source) []T) func(*source, *additi
 }
 
 // writeAll returns how all rows of a table are written as one file.
-func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) error {
-	return func(s *source, w io.Writer) error { return writeRows(w, rows(s)) }
+func writeAll[T any](rows func(s *source) []T) func(*source, io.Writer) (int64, error) {
+	return func(s *source, w io.Writer) (int64, error) {
+		return fillRows(func() []T { return rows(s) })(w)
+	}
+}
+
+// fillRows returns how a file is written whose rows fit into memory.
+func fillRows[T any](rows func() []T) filler {
+	return func(w io.Writer) (int64, error) {
+		all := rows()
+		return int64(len(all)), writeRows(w, all)
+	}
 }
 
 func (s *source) addChanges(a *addition) error {
-	rows := int64(len(s.pokes.times))
-	return a.write(s.own("changes", s.date), false, &rows, s.changes, s.writeChanges)
+	return a.write(s.own("changes", s.date), false, s.writeChanges)
 }
 
-// addSymbols adds the kernel's own names, unless another recording of this kernel has added
-// them, and the names that came and went.
-func (s *source) addSymbols(a *addition) error {
-	kernel, others := s.functions()
+// symbolFiles yields the files with names: the kernel's own, which another recording of this kernel may
+// have added, and those that came and went.
+func (s *source) symbolFiles(yield func(name string, shared bool, fill filler) bool) {
+	names := sync.OnceValue(func() (of [2][]symbolRow) {
+		of[0], of[1] = s.functions()
+		return of
+	})
 	if s.row.Names != "" {
 		name := filepath.Join(partition("symbols", "-", s.build), s.row.Names+".parquet")
-		if err := addRows(a, name, true, func() []symbolRow { return kernel }); err != nil {
-			return err
+		if !yield(name, true, fillRows(func() []symbolRow { return names()[0] })) {
+			return
 		}
 	}
-	return addRows(a, s.own("symbols", "-"), false, func() []symbolRow { return others })
+	yield(s.own("symbols", "-"), false, fillRows(func() []symbolRow { return names()[1] }))
+}
+
+func (s *source) beginSymbols(a *addition) {
+	s.symbolFiles(func(name string, _ bool, fill filler) bool {
+		a.begin(name, fill)
+		return true
+	})
+}
+
+func (s *source) addSymbols(a *addition) (err error) {
+	s.symbolFiles(func(name string, shared bool, fill filler) bool {
+		err = a.write(name, shared, fill)
+		return err == nil
+	})
+	return err
 }
 
 // addPages adds which pages the copy has. Of a recording without a copy this is a file without
@@ -254,12 +257,7 @@ func (s *source) textRows() []textRow {
 
 // addRows adds a file whose rows fit into memory.
 func addRows[T any](a *addition, name string, shared bool, rows func() []T) error {
-	var n int64
-	return a.write(name, shared, &n, nil, func(w io.Writer) error {
-		all := rows()
-		n = int64(len(all))
-		return writeRows(w, all)
-	})
+	return a.write(name, shared, fillRows(rows))
 }
 
 // newSource returns the source of a recording, without its pages and its pokes.
@@ -314,7 +312,6 @@ func (s *source) readPages() {
 // readPokes reads the changes. tables may be nil.
 func (s *source) readPokes(tables *mechanism.Tables) {
 	s.pokes = collect(s.r, tables)
-	s.windows = sync.OnceValue(s.findWindows)
 	s.row.Changes = int64(len(s.pokes.times))
 }
 
@@ -357,8 +354,10 @@ func isText(typ byte) bool {
 }
 
 // writeChanges writes the table of changes, by time.
-func (s *source) writeChanges(w io.Writer) error {
+func (s *source) writeChanges(w io.Writer) (int64, error) {
 	p := s.pokes
+	windows := p.windows(s.r)
+	defer windows.stop()
 	var self, offsets, mechanisms, kinds, cpus, pids, tids, comms interned
 	self.string(s.id)
 	var ofMechanism, ofKind [1 << 8]uint32 // their numbers
@@ -421,26 +420,17 @@ func (s *source) writeChanges(w io.Writer) error {
 			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
-			s.windows(),
-			out.write("window_from", n, func(out []int64, a, b int) []int64 { return p.windowsBegin(out, lo+a, lo+b) }),
-			out.write("window_to", n, func(out []int64, a, b int) []int64 { return p.windowsEnd(out, lo+a, lo+b) }),
+			out.writeTwo([2]string{"window_from", "window_to"}, n, func(page [][2]int64, a, b int) { windows.of(page, lo+a, lo+b) }),
 			out.Flush(),
 		); err != nil {
-			return err
+			return 0, err
 		}
 		lo += n
 	}
-	return out.Close()
+	return int64(len(p.times)), out.Close()
 }
 
 func (s *source) gapRows() []gapRow {
-	if s.gaps != nil {
-		return s.gaps()
-	}
-	return s.madeGaps()
-}
-
-func (s *source) madeGaps() []gapRow {
 	rows := newDeriver(s.r, s.pokes).gaps(s.r, s.base)
 	for i := range rows {
 		rows[i].Recording = s.id
