@@ -415,9 +415,8 @@ func (w *windowPages) of(page [][2]int64, lo, hi int) {
 	w.next()
 }
 
-// bySite sorts the pokes by address, then time. sorted has their indices.
-func (p *pokes) bySite() (by sitesByAddress, sorted []uint32) {
-	// Addresses first: they are few.
+// byAddress returns the addresses that pokes have.
+func (p *pokes) byAddress() (by sitesByAddress) {
 	addrs := make([]uint64, 0, len(p.sites))
 	for i := range p.sites {
 		addrs = append(addrs, p.sites[i].addr)
@@ -429,43 +428,55 @@ func (p *pokes) bySite() (by sitesByAddress, sorted []uint32) {
 	}
 	slices.Sort(addrs)
 	addrs = slices.Compact(addrs)
-	by = sitesByAddress{addrs: addrs, first: make([]uint32, len(addrs)+1), least: slices.Repeat([]uint64{math.MaxUint64}, len(addrs)), reach: make([]uint64, len(addrs))}
+	by = sitesByAddress{addrs: addrs, least: slices.Repeat([]uint64{math.MaxUint64}, len(addrs)), reach: make([]uint64, len(addrs)),
+		newest: slices.Repeat([]int32{-1}, len(addrs)), of: make([]formAddress, len(p.forms))}
 	ranks := make([]uint32, len(p.sites))
 	for i := range p.sites {
 		k, _ := slices.BinarySearch(addrs, p.sites[i].addr)
-		ranks[i] = uint32(k)
+		ranks[i], by.newest[k] = uint32(k), p.sites[i].form
 	}
-	rank := make([]uint32, len(p.forms)) // by form
 	for i := range p.forms {
 		f := &p.forms[i]
+		rank := uint32(0)
 		if f.site >= 0 {
-			rank[i] = ranks[f.site]
+			rank = ranks[f.site]
 		} else {
 			k, _ := slices.BinarySearch(addrs, f.addr)
-			rank[i] = uint32(k)
+			rank = uint32(k)
 		}
+		by.of[i] = formAddress{rank, f.newNumber}
 		end := p.end(f)
-		by.least[rank[i]], by.reach[rank[i]] = min(by.least[rank[i]], end), max(by.reach[rank[i]], end)
+		by.least[rank], by.reach[rank] = min(by.least[rank], end), max(by.reach[rank], end)
 	}
 	for k := 1; k < len(addrs); k++ {
 		by.reach[k] = max(by.reach[k], by.reach[k-1])
 	}
+	return by
+}
+
+// sort sorts the pokes of some addresses by address, then time. sorted has their indices.
+func (p *pokes) sort(by *sitesByAddress, needed []bool) (sorted []uint32) {
 	// Count, then place. A site's first is where its next poke goes, until all are there.
+	by.first = make([]uint32, len(by.addrs)+1)
 	for _, f := range p.form {
-		by.first[rank[f]+1]++
+		if rank := by.of[f].rank; needed[rank] {
+			by.first[rank+1]++
+		}
 	}
 	for i := 1; i < len(by.first); i++ {
 		by.first[i] += by.first[i-1]
 	}
-	sorted = memory.Make[uint32](len(p.form))[:len(p.form)]
+	sorted = make([]uint32, by.first[len(by.addrs)])
 	for i, f := range p.form {
-		at := &by.first[rank[f]]
-		sorted[*at] = uint32(i)
-		*at++
+		if rank := by.of[f].rank; needed[rank] {
+			at := &by.first[rank]
+			sorted[*at] = uint32(i)
+			*at++
+		}
 	}
 	copy(by.first[1:], by.first)
 	by.first[0] = 0
-	return by, sorted
+	return sorted
 }
 
 // old returns the old bytes of a form, and new the new ones.
@@ -477,8 +488,16 @@ func (p *pokes) end(f *form) uint64 { return f.addr + uint64(max(len(p.old(f)), 
 
 // sitesByAddress are the addresses that pokes have, in their order.
 type sitesByAddress struct {
-	addrs []uint64
-	first []uint32 // the first poke of each, in the order of bySite; one more at the end
-	least []uint64 // the least end of the forms of each
-	reach []uint64 // the greatest end of the forms of each and of those before it
+	addrs  []uint64
+	least  []uint64      // the least end of the forms of each
+	reach  []uint64      // the greatest end of the forms of each and of those before it
+	newest []int32       // the newest shared form of each; -1: none
+	of     []formAddress // by form
+	first  []uint32      // the first poke of each, in the order of pokes.sort; one more at the end
+}
+
+// A formAddress is what a poke of a form adds to the sum of its address: see deriver.addUp.
+type formAddress struct {
+	rank      uint32 // in sitesByAddress.addrs
+	newNumber uint32 // in pokes.contents
 }

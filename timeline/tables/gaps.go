@@ -6,6 +6,8 @@ package tables
 import (
 	"bytes"
 	"cmp"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"sort"
 
@@ -18,9 +20,11 @@ import (
 type deriver struct {
 	p      *pokes
 	by     sitesByAddress
+	sums   []uint64 // by address: see addUp
+	began  []int32  // by address: the first poke
 	sorted []uint32 // the indices of the pokes, by address, then time
 	from   int      // index of the first of by.reach that is greater than below
-	below  uint64   // the start of the range of the last call of overlapping
+	below  uint64   // the start of the range of the last call of around
 	pages  []kcore.Segment
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   []sitePoke      // the pokes that overlap the range, by time: see overlapping
@@ -36,10 +40,31 @@ type sitePoke struct {
 }
 
 func newDeriver(r *replay.Replay, p *pokes) *deriver {
-	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched()), only: -1}
-	d.by, d.sorted = p.bySite()
-	d.pages = pagesOf(r)
+	d := &deriver{p: p, common: slices.Collect(r.Image.Unpatched()), only: -1, by: p.byAddress(), pages: pagesOf(r)}
+	d.addUp()
 	return d
+}
+
+// No recording can be made in which other pokes have the same sum.
+var sumKeys = [2]uint64{rand.Uint64(), rand.Uint64()}
+
+// summand returns what a poke adds to the sum of its address.
+func summand(time uint64, newNumber uint32) uint64 {
+	hi, lo := bits.Mul64(time^sumKeys[0], uint64(newNumber)^sumKeys[1])
+	return hi ^ lo
+}
+
+// addUp sets sums and began. Of nearly all sites, the image has a version of text for each poke: from
+// its time on, its new bytes. The sum of a site says so without a list of its pokes.
+func (d *deriver) addUp() {
+	d.sums, d.began = make([]uint64, len(d.by.addrs)), slices.Repeat([]int32{-1}, len(d.by.addrs))
+	for i, f := range d.p.form {
+		of := d.by.of[f]
+		if d.began[of.rank] < 0 {
+			d.began[of.rank] = int32(i)
+		}
+		d.sums[of.rank] += summand(d.p.times[i], of.newNumber)
+	}
 }
 
 // pagesOf returns the copy of text whose pages the tables have, by address. Each segment
@@ -59,8 +84,9 @@ func pagesOf(r *replay.Replay) []kcore.Segment {
 	return out
 }
 
-// overlapping finds the pokes that overlap [lo, hi): d.near.
-func (d *deriver) overlapping(lo, hi uint64) {
+// around returns the sites whose pokes may overlap [lo, hi): [first, end) of by.addrs. only is set if
+// this is one site, and nothing but its pokes overlaps the range.
+func (d *deriver) around(lo, hi uint64) (first, end int, only bool) {
 	by := &d.by
 	if lo < d.below { // most calls come in the order of addresses
 		d.from = sort.Search(len(by.reach), func(i int) bool { return by.reach[i] > lo })
@@ -68,26 +94,35 @@ func (d *deriver) overlapping(lo, hi uint64) {
 	for d.below = lo; d.from < len(by.reach) && by.reach[d.from] <= lo; {
 		d.from++
 	}
-	first, end := d.from, d.from
+	first, end = d.from, d.from
 	for end < len(by.addrs) && by.addrs[end] < hi {
 		end++
 	}
-	// Nothing else may overlap a single site.
+	return first, end, end == first+1 && by.least[first] > lo
+}
+
+// overlapping finds the pokes that overlap [lo, hi): d.near. Those of the sites around it must be in
+// d.sorted.
+func (d *deriver) overlapping(lo, hi uint64) {
+	first, end, single := d.around(lo, hi)
 	only := -1
-	if end == first+1 && by.least[first] > lo {
+	if single {
 		only = first
 		if only == d.only {
 			return
 		}
 	}
 	d.near, d.only = d.near[:0], only
-	for _, i := range d.sorted[by.first[first]:by.first[end]] {
+	if end <= first {
+		return
+	}
+	for _, i := range d.sorted[d.by.first[first]:d.by.first[end]] {
 		q := sitePoke{d.p.times[i], d.p.form[i], i}
-		if only >= 0 || d.p.end(&d.p.forms[q.form]) > lo {
+		if single || d.p.end(&d.p.forms[q.form]) > lo {
 			d.near = append(d.near, q)
 		}
 	}
-	if only < 0 {
+	if !single {
 		slices.SortFunc(d.near, func(a, b sitePoke) int { return cmp.Compare(a.order, b.order) })
 	}
 }
@@ -204,45 +239,168 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 		}
 	}
 	everywhere := len(rows)
+	needed := make([]bool, len(d.by.addrs)) // the sites whose pokes must be looked at one by one
+	var left []int                          // the ranges for which they must
+	i := -1
 	for a := range r.Image.Answers() {
+		i++
 		lo, n := a.Range()
-		d.overlapping(lo, lo+n)
-		near, next := d.near, 0
-		pass := func(t uint64) { // the changes up to t
-			for next < len(near) && near[next].time <= t {
-				next++
+		first, end, only := d.around(lo, lo+n)
+		switch {
+		case only && d.agreesWith(&a, first):
+		case end <= first:
+			d.near, d.only = d.near[:0], -1
+			rows = d.rangeGaps(rows, everywhere, &a, base)
+		default:
+			left = append(left, i)
+			for k := first; k < end; k++ {
+				needed[k] = true
 			}
 		}
-		d.agreed = [2]agreement{}
-		for k := range a.Len() {
-			v, state := a.Version(k)
-			pass(v.Since)
-			if d.agreesAgain(v, state, next) {
+	}
+	if len(left) > 0 {
+		d.sorted = d.p.sort(&d.by, needed)
+		i = -1
+		for a := range r.Image.Answers() {
+			if i++; i != left[0] {
 				continue
 			}
-			s := a.Span(k)
-			for t := s.Since; t < s.Until; {
-				pass(t)
-				until := s.Until
-				if next < len(near) {
-					until = min(until, near[next].time)
-				}
-				common := d.commonAt(t)
-				until = min(until, common.Until)
-				if d.agrees(&s, common, next) {
-					d.agreed[0], d.agreed[1] = agreement{common, state, near[next-1].form}, d.agreed[0]
-					t = until
-					continue
-				}
-				if g, is := d.compare(&s, common, next); is {
-					g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(n), column(t), column(until)
-					rows = appendGap(rows, everywhere, g)
-				}
-				t = until
+			lo, n := a.Range()
+			d.overlapping(lo, lo+n)
+			rows = d.rangeGaps(rows, everywhere, &a, base)
+			if left = left[1:]; len(left) == 0 {
+				break
 			}
 		}
 	}
 	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
+}
+
+// agreesWith reports whether all answers of a range are the derived ones, which only the pokes of one
+// site overlap. It may be false although they are.
+func (d *deriver) agreesWith(a *timeline.RangeAnswers, site int) bool {
+	first := d.began[site]
+	if first < 0 || d.by.newest[site] < 0 {
+		return false
+	}
+	began, lo := d.p.times[first], d.by.addrs[site]
+	sum, is := uint64(0), int64(-1) // is what the last poke made, in pokes.contents
+	type met struct {
+		common    *timeline.Span // nil: none
+		state     int
+		newNumber uint32
+	}
+	var last [2]met
+	for k := range a.Len() {
+		v, state := a.Version(k)
+		if v.Since < began {
+			s := a.Span(k)
+			if v.Until > began || !d.agreesAll(&s, d.p.old(&d.p.forms[d.p.form[first]]), lo) {
+				return false
+			}
+			continue
+		}
+		at := 0
+		for at < len(last) && (last[at].common == nil || last[at].state != state || v.Since < last[at].common.Since || last[at].common.Until < v.Until) {
+			at++
+		}
+		if at == len(last) {
+			s := a.Span(k)
+			newNumber, ok := d.makes(site, &s)
+			if !ok || !d.agreesAll(&s, d.p.contents.strings[newNumber], lo) {
+				return false
+			}
+			last[0], last[1], at = met{d.commonAt(v.Since), state, newNumber}, last[0], 0
+		}
+		// A version may also begin because unpatched text has another answer from then on.
+		newNumber := last[at].newNumber
+		if int64(newNumber) == is && slices.ContainsFunc(d.common, func(s timeline.Span) bool { return s.Since == v.Since }) {
+			continue
+		}
+		sum, is = sum+summand(v.Since, newNumber), int64(newNumber)
+	}
+	return sum == d.sums[site]
+}
+
+// agreesAll reports whether an answer is the derived one, if content is at addr.
+func (d *deriver) agreesAll(s *timeline.Span, content string, addr uint64) bool {
+	if _, whole := part(addr, len(content), s.Addr, s.Len); !whole {
+		return false
+	}
+	is := derived{is: true, poke: content[s.Addr-addr:][:s.Len]}
+	for t := s.Since; t < s.Until; {
+		common := d.commonAt(t)
+		if !is.same(s, common) {
+			return false
+		}
+		t = common.Until
+	}
+	return true
+}
+
+// makes returns the new bytes, in pokes.contents, of a form of a site that makes the bytes of an
+// answer.
+func (d *deriver) makes(site int, s *timeline.Span) (newNumber uint32, ok bool) {
+	for i := d.by.newest[site]; i >= 0; i = d.p.forms[i].older {
+		f := &d.p.forms[i]
+		is := d.p.new(f)
+		if _, whole := part(f.addr, len(is), s.Addr, s.Len); whole && is[s.Addr-f.addr:][:s.Len] == string(s.Bytes) {
+			return f.newNumber, true
+		}
+	}
+	return 0, false
+}
+
+// same reports whether the image's answer is the derived one. common is the answer for unpatched text.
+func (n *derived) same(s, common *timeline.Span) bool {
+	standing, reason, same := timeline.Unmapped, timeline.ReasonNone, len(s.Bytes) == 0
+	if n.is {
+		standing, reason = common.Standing, common.Reason
+		if standing.HasBytes() {
+			same = n.equal(s.Bytes)
+		}
+	}
+	return s.Candidates == nil && s.Standing == standing && s.Reason == reason && same
+}
+
+// rangeGaps appends the rows of a range, after overlapping.
+func (d *deriver) rangeGaps(rows []gapRow, everywhere int, a *timeline.RangeAnswers, base uint64) []gapRow {
+	lo, n := a.Range()
+	near, next := d.near, 0
+	pass := func(t uint64) { // the changes up to t
+		for next < len(near) && near[next].time <= t {
+			next++
+		}
+	}
+	d.agreed = [2]agreement{}
+	for k := range a.Len() {
+		v, state := a.Version(k)
+		pass(v.Since)
+		if d.agreesAgain(v, state, next) {
+			continue
+		}
+		s := a.Span(k)
+		for t := s.Since; t < s.Until; {
+			pass(t)
+			until := s.Until
+			if next < len(near) {
+				until = min(until, near[next].time)
+			}
+			common := d.commonAt(t)
+			until = min(until, common.Until)
+			if d.agrees(&s, common, next) {
+				d.agreed[0], d.agreed[1] = agreement{common, state, near[next-1].form}, d.agreed[0]
+				t = until
+				continue
+			}
+			if g, is := d.compare(&s, common, next); is {
+				g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(n), column(t), column(until)
+				rows = appendGap(rows, everywhere, g)
+			}
+			t = until
+		}
+	}
+	return rows
 }
 
 // An agreement is what agrees has found: a version in this state is the derived answer after a
@@ -286,17 +444,8 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 // it, if there must be one. next is the first poke of d.near that comes after the answer begins.
 func (d *deriver) compare(s, common *timeline.Span, next int) (g gapRow, is bool) {
 	n := d.at(s.Addr, s.Len, next)
-	if !n.ambiguous {
-		standing, reason, same := timeline.Unmapped, timeline.ReasonNone, len(s.Bytes) == 0
-		if n.is {
-			standing, reason = common.Standing, common.Reason
-			if standing.HasBytes() {
-				same = n.equal(s.Bytes)
-			}
-		}
-		if s.Candidates == nil && s.Standing == standing && s.Reason == reason && same {
-			return g, false
-		}
+	if !n.ambiguous && n.same(s, common) {
+		return g, false
 	}
 	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}
 	if s.Standing.HasBytes() && (n.ambiguous || !n.is || !n.equal(s.Bytes)) {

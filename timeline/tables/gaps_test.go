@@ -4,6 +4,9 @@
 package tables
 
 import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/textreplay/textreplay/timeline"
@@ -91,4 +94,51 @@ func sitePokes(times []uint64, forms []uint32) (out []sitePoke) {
 		out = append(out, sitePoke{time: t, form: forms[i]})
 	}
 	return out
+}
+
+// TestSums: the rows are the same if the pokes of each site are looked at one by one, also if the pokes
+// are not those of the image.
+func TestSums(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 4))
+	agreed := 0
+	for _, path := range recordings(t) {
+		r, _, _ := load(t, path)
+		lo, _ := r.Image.Text()
+		for round := range 12 {
+			p := collect(r, nil)
+			if n := len(p.times); n > 1 && round > 0 {
+				for range 1 + rnd.IntN(4) {
+					switch i := rnd.IntN(n); rnd.IntN(4) {
+					case 0:
+						p.form[i] = p.form[rnd.IntN(n)]
+					case 1:
+						p.form[i] = p.form[max(i-1, 0)]
+					case 2:
+						p.times[i] = p.times[max(i-1, 0)]
+					default:
+						p.times[i] += uint64(rnd.IntN(2))
+					}
+				}
+				slices.Sort(p.times)
+			}
+			d := newDeriver(r, p)
+			for a := range r.Image.Answers() {
+				at, n := a.Range()
+				if first, _, only := d.around(at, at+n); only && d.agreesWith(&a, first) {
+					agreed++
+				}
+			}
+			got := newDeriver(r, p).gaps(r, lo)
+			d = newDeriver(r, p)
+			for i := range d.began {
+				d.began[i] = -1
+			}
+			if want := d.gaps(r, lo); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s, round %d: %d rows, want %d", path, round, len(got), len(want))
+			}
+		}
+	}
+	if agreed < 5000 {
+		t.Errorf("only %d sites agreed", agreed)
+	}
 }
