@@ -70,7 +70,8 @@ type writerRun struct {
 type pokes struct {
 	times   []uint64
 	form    []uint32    // of each poke, in forms
-	by      []writerRun // who made the pokes, by the first poke of each
+	by      []writerRun // who made the pokes, by the first poke of each; nil if writer has it
+	writer  []uint32    // who made each poke, in writers; nil if by has it
 	forms   []form
 	placed  []timeline.InPlacePoke // by form: what windows need of its pokes, if its kind is made in place
 	keys    []formKey              // by form
@@ -218,7 +219,12 @@ type collector struct {
 	was        uint32 // the last form, if there are any
 	writers    map[writer]uint32
 	last       writer // of the last poke
+	lastNumber uint32
 }
+
+// fewRuns is up to how many runs of one writer the pokes are kept as runs, whatever their number. Tests
+// change it.
+var fewRuns = 1 << 12
 
 // known adds a poke of the last writer whose form is one that has followed the last form before. It
 // returns false for others, which add adds.
@@ -230,6 +236,9 @@ func (x *collector) known(addr, time, old, new uint64, oldLen, newLen int) bool 
 		return false
 	}
 	x.times, x.form, x.was = append(x.times, time), append(x.form, n), n
+	if x.writer != nil {
+		x.writer = append(x.writer, x.lastNumber)
+	}
 	return true
 }
 
@@ -274,6 +283,9 @@ func (x *collector) writtenBy(c *replay.Change) {
 		w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
 	}
 	if w == x.last {
+		if x.writer != nil {
+			x.writer = append(x.writer, x.lastNumber)
+		}
 		return
 	}
 	n, ok := x.writers[w]
@@ -281,8 +293,27 @@ func (x *collector) writtenBy(c *replay.Change) {
 		n = uint32(len(x.pokes.writers))
 		x.pokes.writers, x.writers[w] = append(x.pokes.writers, w), n
 	}
-	x.last = w
+	x.last, x.lastNumber = w, n
+	if x.writer != nil {
+		x.writer = append(x.writer, n)
+		return
+	}
 	x.by = append(x.by, writerRun{uint32(len(x.times)), n})
+	if len(x.by) <= max(fewRuns, len(x.times)/8) {
+		return
+	}
+	// Pokes of several CPUs are interleaved.
+	x.writer = memory.Make[uint32](cap(x.times))
+	for i, r := range x.by {
+		end := len(x.times) + 1
+		if i+1 < len(x.by) {
+			end = int(x.by[i+1].first)
+		}
+		for range end - int(r.first) {
+			x.writer = append(x.writer, r.writer)
+		}
+	}
+	x.by = nil
 }
 
 // formOf returns the form of a poke, which it adds if it is new. core says that the poke is in core
@@ -374,7 +405,10 @@ type windowPages struct {
 func (p *pokes) windows(r *replay.Replay) *windowPages {
 	run, next, task := 0, 0, uint32(0) // the next run of p.by, where it begins, and the task of the one before
 	poke := func(k int) (*timeline.InPlacePoke, uint32) {
-		for k >= next {
+		if p.writer != nil {
+			task = p.writers[p.writer[k]].task
+		}
+		for k >= next && p.writer == nil {
 			task = p.writers[p.by[run].writer].task
 			if run++; run < len(p.by) {
 				next = int(p.by[run].first)

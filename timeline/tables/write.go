@@ -386,7 +386,12 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 	for lo := 0; lo < len(p.times); {
 		form := newDictRows(p.form[lo:], len(p.forms), size)
 		n := len(form.rows)
-		writer := newRunRows(p.by, lo, lo+n, len(writers))
+		var writer *dictRows
+		if p.writer != nil {
+			writer = newDictRows(p.writer[lo:lo+n], len(writers), func(uint32) int { return 0 })
+		} else {
+			writer = newRunRows(p.by, lo, lo+n, len(writers))
+		}
 		of := p.times[lo:][:n]
 		times := func(out []int64, lo, hi int) []int64 {
 			for i, t := range of[lo:hi] {
