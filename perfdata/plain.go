@@ -73,6 +73,10 @@ func (at *fieldPlaces) decode(b []byte, id *SampleID) {
 	id.CPU = binary.LittleEndian.Uint32(b[at.cpu:])
 }
 
+// A ShortPoke is what a poke has of its own in a [PokeRun]: its address, its time, and its old and
+// new bytes as little-endian numbers.
+type ShortPoke = struct{ Addr, Time, Old, New uint64 }
+
 // A PokeRun recognizes the plain TEXT_POKE records that have the same size, lengths, thread, id and
 // CPU as one of them. Only address, time and bytes differ. Most pokes follow such a one. The zero
 // PokeRun recognizes none.
@@ -102,19 +106,39 @@ func (r *Recording) PokeRun(raw []byte) (run PokeRun, ok bool) {
 	return run, true
 }
 
-// Next decodes the record at the beginning of data, if it is of the run. old and new are its bytes
-// as little-endian numbers. It is safe for concurrent use.
-func (r *PokeRun) Next(data []byte) (addr, time, old, new uint64, ok bool) {
-	if r.Size == 0 || len(data) < r.Size {
-		return 0, 0, 0, 0, false
+// Next decodes the record at the beginning of data, if it is of the run. It is safe for concurrent
+// use.
+func (r *PokeRun) Next(data []byte) (p ShortPoke, ok bool) {
+	var one [1]ShortPoke
+	ok = r.Decode(data, 0, one[:]) == 1
+	return one[0], ok
+}
+
+// Decode decodes the records at the beginning of data into pokes, until one is not of the run, or is
+// older than the one before it; the first one must not be older than last. It returns how many it has
+// decoded. It is safe for concurrent use.
+func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int) {
+	size, at, newAt := r.Size, r.at, textPokeBytes+r.OldLen
+	if size == 0 {
+		return 0
 	}
-	b := data[:r.at.size]
-	if binary.LittleEndian.Uint64(b) != r.header || binary.LittleEndian.Uint32(b[16:]) != r.lens ||
-		binary.LittleEndian.Uint64(b[r.at.tid:]) != r.task || binary.LittleEndian.Uint64(b[r.at.id:]) != r.id ||
-		binary.LittleEndian.Uint32(b[r.at.cpu:]) != r.cpu {
-		return 0, 0, 0, 0, false
+	for ; n < len(pokes) && len(data) >= size; n++ {
+		b := data[:size]
+		data = data[size:]
+		if binary.LittleEndian.Uint64(b) != r.header || binary.LittleEndian.Uint32(b[16:]) != r.lens ||
+			binary.LittleEndian.Uint64(b[at.tid:]) != r.task || binary.LittleEndian.Uint64(b[at.id:]) != r.id ||
+			binary.LittleEndian.Uint32(b[at.cpu:]) != r.cpu {
+			break
+		}
+		t := binary.LittleEndian.Uint64(b[at.time:])
+		if t < last {
+			break
+		}
+		last = t
+		p := &pokes[n]
+		p.Addr, p.Time = binary.LittleEndian.Uint64(b[8:]), t
+		p.Old = binary.LittleEndian.Uint64(b[textPokeBytes:]) & r.old
+		p.New = binary.LittleEndian.Uint64(b[newAt:]) & r.new
 	}
-	old = binary.LittleEndian.Uint64(b[textPokeBytes:]) & r.old
-	new = binary.LittleEndian.Uint64(b[textPokeBytes+r.OldLen:]) & r.new
-	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[r.at.time:]), old, new, true
+	return n
 }

@@ -4,11 +4,14 @@
 package perfdata_test
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"path/filepath"
+	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/perfdata"
 )
@@ -42,15 +45,15 @@ func TestPlain(t *testing.T) {
 				if err := r.TextPoke(rec, &want); err != nil {
 					t.Fatalf("%s: offset %d: plain, but: %v", dir, rec.Offset, err)
 				}
-				if diff := cmp.Diff(fieldsOf(&want.SampleID), fieldsOf(&got.SampleID)); diff != "" || want.Excess != 0 ||
+				if diff := gocmp.Diff(fieldsOf(&want.SampleID), fieldsOf(&got.SampleID)); diff != "" || want.Excess != 0 ||
 					got.Addr != want.Addr || string(got.Old) != string(want.Old) || string(got.New) != string(want.New) {
 					t.Fatalf("%s: offset %d: plain %+v, TextPoke gives %+v", dir, rec.Offset, got, want)
 				}
 				if run.Size > 0 {
-					if addr, now, old, new, ok := run.Next(rec.Raw); ok {
+					if p, ok := run.Next(rec.Raw); ok {
 						runs++
-						if addr != want.Addr || now != want.Time || string(word(old)[:run.OldLen]) != string(want.Old) || string(word(new)[:run.NewLen]) != string(want.New) {
-							t.Fatalf("%s: offset %d: Next gives %#x %d %x %x, TextPoke %+v", dir, rec.Offset, addr, now, old, new, want)
+						if p.Addr != want.Addr || p.Time != want.Time || string(word(p.Old)[:run.OldLen]) != string(want.Old) || string(word(p.New)[:run.NewLen]) != string(want.New) {
+							t.Fatalf("%s: offset %d: Next gives %+v, TextPoke %+v", dir, rec.Offset, p, want)
 						}
 					}
 				}
@@ -60,11 +63,11 @@ func TestPlain(t *testing.T) {
 					t.Fatalf("%s: offset %d: PokeRun reports %v for %+v", dir, rec.Offset, ok, want)
 				}
 				if ok && was.Size > 0 {
-					if _, _, _, _, follows := was.Next(rec.Raw); follows != (was == run) {
+					if _, follows := was.Next(rec.Raw); follows != (was == run) {
 						t.Fatalf("%s: offset %d: Next reports %v, runs %+v and %+v", dir, rec.Offset, follows, was, run)
 					}
 				}
-				if _, _, _, _, ok := run.Next(rec.Raw[:len(rec.Raw)-8]); ok {
+				if _, ok := run.Next(rec.Raw[:len(rec.Raw)-8]); ok {
 					t.Fatalf("%s: offset %d: a part of a record is of a run", dir, rec.Offset)
 				}
 			case perfdata.RecordSample:
@@ -76,7 +79,7 @@ func TestPlain(t *testing.T) {
 				if err := r.SampleID(rec, &want); err != nil {
 					t.Fatalf("%s: offset %d: plain, but: %v", dir, rec.Offset, err)
 				}
-				if diff := cmp.Diff(fieldsOf(&want), fieldsOf(&got)); diff != "" {
+				if diff := gocmp.Diff(fieldsOf(&want), fieldsOf(&got)); diff != "" {
 					t.Fatalf("%s: offset %d: -SampleID +plain\n%s", dir, rec.Offset, diff)
 				}
 			}
@@ -87,6 +90,66 @@ func TestPlain(t *testing.T) {
 	}
 	if pokes < 1000 || samples < 1000 || runs < 1000 {
 		t.Errorf("only %d text pokes and %d samples were plain, %d of runs", pokes, samples, runs)
+	}
+}
+
+// TestDecode: records are decoded up to the first one that is not of the run, or is older than the one
+// before it.
+func TestDecode(t *testing.T) {
+	r, err := perfdata.Open("../testdata/storm/rec.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const n = 20
+	var data []byte
+	var want []perfdata.ShortPoke
+	var run perfdata.PokeRun
+	for s := r.Scan(perfdata.Only(perfdata.RecordTextPoke)); s.Next() && len(want) < n; {
+		raw := s.Record().Raw
+		if len(want) == 0 {
+			run, _ = r.PokeRun(raw)
+		}
+		if p, ok := run.Next(raw); ok {
+			data, want = append(data, raw...), append(want, p)
+		}
+	}
+	if len(want) < n || !slices.IsSortedFunc(want, func(a, b perfdata.ShortPoke) int { return cmp.Compare(a.Time, b.Time) }) {
+		t.Fatalf("no run of %d records: %+v", n, want)
+	}
+	var got [2 * n]perfdata.ShortPoke
+	for _, tt := range []struct {
+		what       string
+		data       []byte
+		last       uint64
+		room, want int
+	}{
+		{"all", data, 0, n, n},
+		{"room for more", data, want[0].Time, 2 * n, n},
+		{"room for some", data, 0, 7, 7},
+		{"the last one is cut off", data[:len(data)-1], 0, n, n - 1},
+		{"the first one is older", data, want[0].Time + 1, n, 0},
+	} {
+		if k := run.Decode(tt.data, tt.last, got[:tt.room]); k != tt.want || !slices.Equal(got[:k], want[:k]) {
+			t.Errorf("%s: %d records %+v, want %d", tt.what, k, got[:k], tt.want)
+		}
+	}
+	const at = 3 // the record in which a byte is changed
+	for i := range run.Size {
+		changed := bytes.Clone(data)
+		raw := changed[at*run.Size:][:run.Size]
+		raw[i] ^= 0x80
+		p, follows := run.Next(raw)
+		if other, ok := r.PokeRun(raw); follows != (ok && other == run) {
+			t.Errorf("byte %d: Next reports %v, runs %+v and %+v", i, follows, run, other)
+		}
+		k := run.Decode(changed, 0, got[:])
+		if follows = follows && p.Time >= want[at-1].Time; k < at || k > at != follows || follows && got[at] != p {
+			t.Errorf("byte %d: %d records were decoded, %+v", i, k, got[:k])
+		}
+	}
+	if none := new(perfdata.PokeRun); none.Decode(data, 0, got[:]) != 0 {
+		t.Error("the zero PokeRun recognizes a record")
 	}
 }
 

@@ -478,16 +478,16 @@ func (b *Builder) Poke(p *Poke) {
 	if isImpossible(p.Addr, p.Old, p.New) || b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
 		return
 	}
-	x := b.batch()
-	q := x.put(p.Addr, p.Time, p.Old, p.New, p.CPU)
+	x, is := b.batch(), pokeFlags(0)
 	if p.NotBefore > p.Time {
-		q.is |= isDelayed
+		is |= isDelayed
 		x.notBefore = append(x.notBefore, p.NotBefore)
 	}
 	if p.Began != 0 {
-		q.is |= isEnclosed
+		is |= isEnclosed
 		x.began = append(x.began, p.Began)
 	}
+	x.put(p.Addr, p.Time, p.Old, p.New, p.CPU, is)
 	if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
 		b.enqueue()
 	}
@@ -499,51 +499,110 @@ func isImpossible(addr uint64, old, new []byte) bool {
 	return n == 0 || n > 0xffff || addr+uint64(n) < addr
 }
 
+// addAlike adds pokes of a batch that have the same traits. found is what lookUp found for each.
+func (b *Builder) addAlike(x *batch, pokes []ShortPoke, t *traits, found []uint32) {
+	for len(pokes) > 0 {
+		n := 0
+		if t.is == 0 && t.olen == t.nlen {
+			n = b.addExpected(pokes, t, found)
+		}
+		if n == 0 {
+			b.add(x, &pokes[0], t, found[0])
+			n = 1
+		}
+		pokes, found = pokes[n:], found[n:]
+	}
+}
+
+// addExpected adds the first pokes, as long as each is what its site expects. It returns how many it has
+// added. It is what add does, without what cannot be of such a poke; most pokes are added here.
+func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n int) {
+	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, 2*int(t.olen)) {
+		return 0
+	}
+	pokes = pokes[:min(len(pokes), int(b.limits.pokes-b.added))]
+	for ; n < len(pokes); n++ {
+		if found[n] == 0 {
+			break
+		}
+		p, i := &pokes[n], found[n]-1
+		s := &b.sites[i]
+		step, order := p.Time-s.newest, b.added+uint32(n)-s.order
+		if s.size != t.olen || s.oldWord != p.Old || s.newWord != p.New || !s.flips || !fitsWord(step, order, s.names[1]) {
+			break
+		}
+		s.irregular = s.irregular || p.Time <= s.newest
+		b.word(s, i, nearWord(step, order, s.names[1]))
+		s.pokes++
+		s.newest, s.order = p.Time, b.added+uint32(n)
+		s.turn()
+	}
+	if n > 0 {
+		b.last = found[n-1] - 1
+		b.noteCPU(t.cpu)
+		b.added += uint32(n)
+	}
+	return n
+}
+
+// noteCPU notes which CPU recorded the next poke.
+func (b *Builder) noteCPU(cpu uint16) {
+	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != cpu {
+		b.cpus = append(b.cpus, cpuRun{b.added, cpu})
+	}
+}
+
+// turn makes the expected edit the newest, and the newest the expected one: they take turns.
+func (s *site) turn() {
+	s.edit, s.expected = s.expected, s.edit
+	s.names[0], s.names[1] = s.names[1], s.names[0]
+	s.oldWord, s.newWord = s.newWord, s.oldWord
+}
+
 // add adds a poke of a batch. found is what lookUp found.
-func (b *Builder) add(x *batch, p *queued, found uint32) {
+func (b *Builder) add(x *batch, p *ShortPoke, t *traits, found uint32) {
 	notBefore := uint64(0)
-	delayed := p.is&isDelayed != 0
+	delayed := t.is&isDelayed != 0
 	if delayed {
 		notBefore, x.notBefore = x.notBefore[0], x.notBefore[1:]
 	}
 	began := uint64(0)
-	if p.is&isEnclosed != 0 {
+	if t.is&isEnclosed != 0 {
 		began, x.began = x.began[0], x.began[1:]
 	}
-	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(p.olen)+int(p.nlen)) {
-		b.drop(p.time)
+	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(t.olen)+int(t.nlen)) {
+		b.drop(p.Time)
 		return
 	}
 	i := found - 1
 	if found == 0 {
 		var ok bool
-		if i, ok = b.site(p.addr); !ok {
-			b.drop(p.time)
+		if i, ok = b.site(p.Addr); !ok {
+			b.drop(p.Time)
 			return
 		}
 	}
 	b.last = i
 	s := &b.sites[i]
 	switch {
-	case s.size != p.olen || s.size != p.nlen || p.is&isLong != 0:
-		b.addOther(s, i, p, x)
-	case s.oldWord == p.oldWord && s.newWord == p.newWord:
+	case s.size != t.olen || s.size != t.nlen || t.is&isLong != 0:
+		b.addOther(s, i, p, t, x)
+	case s.oldWord == p.Old && s.newWord == p.New:
 		// The expected edit, which fits the one before it.
-		s.irregular = s.irregular || delayed || p.time <= s.newest
-		b.put(s, i, p.time, s.expected, s.names[1])
-		s.edit, s.expected = s.expected, s.edit
-		s.names[0], s.names[1] = s.names[1], s.names[0]
+		s.irregular = s.irregular || delayed || p.Time <= s.newest
+		b.put(s, i, p.Time, s.expected, s.names[1])
 		if s.flips {
-			s.oldWord, s.newWord = s.newWord, s.oldWord
+			s.turn()
 		} else {
+			s.edit = s.expected
 			b.expect(s)
 		}
-	case s.flips && s.oldWord == p.newWord && s.newWord == p.oldWord:
+	case s.flips && s.oldWord == p.New && s.newWord == p.Old:
 		// The newest edit once more: another CPU's, which is not in the order of time.
 		s.irregular = true
-		b.put(s, i, p.time, s.edit, s.names[0])
+		b.put(s, i, p.Time, s.edit, s.names[0])
 	default:
-		b.addOther(s, i, p, x)
+		b.addOther(s, i, p, t, x)
 	}
 	if delayed {
 		if b.delayed == nil {
@@ -551,32 +610,30 @@ func (b *Builder) add(x *batch, p *queued, found uint32) {
 		}
 		b.delayed[b.added] = notBefore
 	}
-	if p.is&isEnclosed != 0 {
+	if t.is&isEnclosed != 0 {
 		b.began = append(b.began, make([]uint64, int(b.added)+1-len(b.began))...)
 		b.began[b.added] = began
 	}
-	if n := len(b.cpus); n == 0 || b.cpus[n-1].cpu != p.cpu {
-		b.cpus = append(b.cpus, cpuRun{b.added, p.cpu})
-	}
+	b.noteCPU(t.cpu)
 	b.added++
 }
 
 // addOther adds a poke of s, the i-th site, that is not the expected one.
-func (b *Builder) addOther(s *site, i uint32, p *queued, x *batch) {
-	s.longest = max(s.longest, p.olen, p.nlen)
-	s.shortest = min(s.shortest, p.olen, p.nlen)
+func (b *Builder) addOther(s *site, i uint32, p *ShortPoke, t *traits, x *batch) {
+	s.longest = max(s.longest, t.olen, t.nlen)
+	s.shortest = min(s.shortest, t.olen, t.nlen)
 	var words [16]byte
-	binary.LittleEndian.PutUint64(words[:], p.oldWord)
-	binary.LittleEndian.PutUint64(words[8:], p.newWord)
-	old, new := words[:min(p.olen, 8)], words[8:][:min(p.nlen, 8)]
-	if p.is&isLong != 0 {
-		old, new = x.old(p), x.new(p)
+	binary.LittleEndian.PutUint64(words[:], p.Old)
+	binary.LittleEndian.PutUint64(words[8:], p.New)
+	old, new := words[:min(t.olen, 8)], words[8:][:min(t.nlen, 8)]
+	if t.is&isLong != 0 {
+		old, new = x.old(p, t), x.new(p, t)
 	}
-	before, delayed := s.edit, p.is&isDelayed != 0
+	before, delayed := s.edit, t.is&isDelayed != 0
 	k := b.edit(s, i, old, new)
-	s.irregular = s.irregular || delayed || s.pokes > 0 && (p.time <= s.newest || b.edits[before].new != b.edits[k].old)
+	s.irregular = s.irregular || delayed || s.pokes > 0 && (p.Time <= s.newest || b.edits[before].new != b.edits[k].old)
 	s.edit = k
-	b.put(s, i, p.time, k, b.edits[k].name)
+	b.put(s, i, p.Time, k, b.edits[k].name)
 	b.expect(s)
 }
 

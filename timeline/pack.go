@@ -222,8 +222,8 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 // put appends a poke of the edit k to s, the i-th site.
 func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
 	step, order := t-s.newest, b.added-s.order
-	if name < farAway && order < 1<<orderBits && int64(step)<<(64-timeBits)>>(64-timeBits) == int64(step) && s.pokes > 0 {
-		b.word(s, i, step<<(64-timeBits)|uint64(order)<<nameBits|uint64(name))
+	if s.pokes > 0 && fitsWord(step, order, name) {
+		b.word(s, i, nearWord(step, order, name))
 	} else {
 		b.word(s, i, uint64(b.added)<<32|farAway)
 		b.word(s, i, t)
@@ -231,6 +231,17 @@ func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
 	}
 	s.pokes++
 	s.newest, s.order = t, b.added
+}
+
+// fitsWord reports whether a poke is one word. step and order are its time and its order of arrival, less
+// those of the poke before it.
+func fitsWord(step uint64, order uint32, name uint8) bool {
+	return name < farAway && order < 1<<orderBits && int64(step)<<(64-timeBits)>>(64-timeBits) == int64(step)
+}
+
+// nearWord returns the word of such a poke.
+func nearWord(step uint64, order uint32, name uint8) uint64 {
+	return step<<(64-timeBits) | uint64(order)<<nameBits | uint64(name)
 }
 
 // word appends a word to s, the i-th site.

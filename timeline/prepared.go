@@ -3,6 +3,8 @@
 
 package timeline
 
+import "slices"
+
 // Pokes are prepared changes of text, in the order of arrival. A reader that uses several
 // CPUs fills one Pokes in each goroutine, and gives them to [Builder.Add] one after the
 // other. A Pokes is not safe for concurrent use.
@@ -13,7 +15,7 @@ type Pokes struct {
 
 // NewPokes returns an empty Pokes for this builder, after [Builder.Only].
 func (b *Builder) NewPokes() *Pokes {
-	return &Pokes{&batch{pokes: make([]queued, 0, batchSize)}, b.only}
+	return &Pokes{newBatch(), b.only}
 }
 
 // Len returns how many there are.
@@ -29,20 +31,39 @@ func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
 	if isImpossible(addr, old, new) || p.r != nil && !wanted(p.r, addr, addr+uint64(max(len(old), len(new)))) {
 		return
 	}
-	p.b.put(addr, time, old, new, cpu)
+	p.b.put(addr, time, old, new, cpu, 0)
 }
 
-// PutShort is Put for bytes that are given as little-endian numbers: 1 to 8 old ones, and 1 to 8
-// new ones.
-func (p *Pokes) PutShort(addr, time, old, new uint64, oldLen, newLen, cpu int) {
-	end := addr + uint64(max(oldLen, newLen))
-	if end < addr || p.r != nil && !wanted(p.r, addr, end) {
-		return
+// ShortPoke is a change whose bytes, 1 to 8 old ones and 1 to 8 new ones, are little-endian numbers.
+type ShortPoke = struct{ Addr, Time, Old, New uint64 }
+
+// Room returns room for n changes behind the ones that p has. What is written there is not a part of p
+// before [Pokes.PutShort] appends it.
+func (p *Pokes) Room(n int) []ShortPoke {
+	p.b.pokes = slices.Grow(p.b.pokes, n)
+	return p.b.pokes[len(p.b.pokes):][:n]
+}
+
+// PutShort is [Pokes.Put] for the first n changes in the last Room. All have oldLen old bytes and newLen new
+// ones, and are of the same CPU.
+func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
+	x, size := p.b, uint64(max(oldLen, newLen))
+	from, kept := len(x.pokes), 0
+	pokes := x.pokes[from:][:n]
+	for i := range pokes {
+		q := &pokes[i]
+		if end := q.Addr + size; end < q.Addr || p.r != nil && !wanted(p.r, q.Addr, end) {
+			continue
+		}
+		if kept < i {
+			pokes[kept] = *q
+		}
+		kept++
 	}
-	q := p.b.next()
-	q.addr, q.time = addr, time
-	q.oldWord, q.newWord = old, new
-	q.olen, q.nlen, q.cpu, q.is = uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0
+	x.pokes = x.pokes[:from+kept]
+	if kept > 0 {
+		x.group(traits{uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0})
+	}
 }
 
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after
@@ -58,16 +79,25 @@ func (b *Builder) Add(p *Pokes, from, to int) {
 		}
 		return
 	}
-	for _, q := range p.b.pokes[from:to] {
-		x := b.batch()
-		if q.is&isLong != 0 {
-			bytes := p.b.bytes[q.oldWord:][:int(q.olen)+int(q.nlen)]
-			q.oldWord = uint64(len(x.bytes))
-			x.bytes = append(x.bytes, bytes...)
-		}
-		x.pokes = append(x.pokes, q)
-		if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
-			b.enqueue()
+	for g := range p.b.groupsOf(from, to) {
+		for g.from < g.to {
+			x := b.batch()
+			n := min(g.to-g.from, batchSize-len(x.pokes))
+			if g.is&isLong != 0 {
+				n = 1
+			}
+			x.pokes = append(x.pokes, p.b.pokes[g.from:][:n]...)
+			if g.is&isLong != 0 {
+				q := &x.pokes[len(x.pokes)-1]
+				bytes := p.b.bytes[q.Old:][:int(g.olen)+int(g.nlen)]
+				q.Old = uint64(len(x.bytes))
+				x.bytes = append(x.bytes, bytes...)
+			}
+			x.group(g.traits)
+			g.from += n
+			if len(x.pokes) == batchSize || len(x.bytes) >= batchBytes {
+				b.enqueue()
+			}
 		}
 	}
 }

@@ -4,8 +4,9 @@
 package timeline
 
 import (
+	"iter"
 	"runtime"
-	"slices"
+	"sort"
 	"sync"
 )
 
@@ -22,15 +23,18 @@ import (
 // is given up. The fields of a Builder that add writes are added's alone until settle
 // returns.
 
-// A queued poke is a Poke whose bytes are in the batch. It is small: one CPU writes it and another
-// one reads it.
-type queued struct {
-	addr, time uint64
-	// The bytes. Those of a long poke are in batch.bytes, the old ones first, from oldWord on.
-	oldWord, newWord uint64
-	olen, nlen       uint16
-	cpu              uint16
-	is               pokeFlags
+// Traits are what a batch's pokes have besides address, time and bytes. Nearly all of them are like the
+// one before, so they are stored for runs of pokes.
+type traits struct {
+	olen, nlen uint16
+	cpu        uint16
+	is         pokeFlags
+}
+
+// A pokeGroup is the pokes [from, to) of a batch, which have the same traits.
+type pokeGroup struct {
+	from, to int
+	traits
 }
 
 type pokeFlags uint16
@@ -41,9 +45,11 @@ const (
 	isEnclosed                       // batch.began has its Began
 )
 
-// A batch is pokes in the order of arrival.
+// A batch is pokes in the order of arrival. One CPU writes it and another one reads it, so it is small.
+// If a poke is long, bytes has its bytes, the old ones first, from Old on.
 type batch struct {
-	pokes     []queued
+	pokes     []ShortPoke
+	groups    []pokeGroup // one behind the other
 	bytes     []byte
 	notBefore []uint64
 	began     []uint64
@@ -136,48 +142,76 @@ func (b *Builder) settle() {
 // batch returns the batch to fill.
 func (b *Builder) batch() *batch {
 	if b.queue.current == nil {
-		b.queue.current = &batch{pokes: make([]queued, 0, batchSize)}
+		b.queue.current = newBatch()
 	}
 	return b.queue.current
 }
 
-// next appends a poke whose fields are still to be set.
-func (x *batch) next() *queued {
-	if len(x.pokes) == cap(x.pokes) {
-		x.pokes = slices.Grow(x.pokes, batchSize)
-	}
-	x.pokes = x.pokes[:len(x.pokes)+1]
-	return &x.pokes[len(x.pokes)-1]
-}
+func newBatch() *batch { return &batch{pokes: make([]ShortPoke, 0, batchSize)} }
 
 // put appends a poke.
-func (x *batch) put(addr, time uint64, old, new []byte, cpu int) *queued {
-	q := x.next()
-	q.addr, q.time = addr, time
-	q.oldWord, q.newWord = word(old), word(new)
-	q.olen, q.nlen, q.cpu, q.is = uint16(len(old)), uint16(len(new)), cpuNumber(cpu), 0
+func (x *batch) put(addr, time uint64, old, new []byte, cpu int, is pokeFlags) {
+	p := ShortPoke{addr, time, word(old), word(new)}
 	if max(len(old), len(new)) > 8 {
-		q.is, q.oldWord = isLong, uint64(len(x.bytes))
+		is |= isLong
+		p.Old = uint64(len(x.bytes))
 		x.bytes = append(append(x.bytes, old...), new...)
 	}
-	return q
+	x.pokes = append(x.pokes, p)
+	x.group(traits{uint16(len(old)), uint16(len(new)), cpuNumber(cpu), is})
 }
 
-func (x *batch) reset() { x.pokes, x.bytes, x.notBefore, x.began = x.pokes[:0], x.bytes[:0], nil, nil }
+// group sets the traits of the newest pokes, those that are in no group yet.
+func (x *batch) group(t traits) {
+	n := len(x.groups)
+	if n > 0 && x.groups[n-1].traits == t {
+		x.groups[n-1].to = len(x.pokes)
+		return
+	}
+	from := 0
+	if n > 0 {
+		from = x.groups[n-1].to
+	}
+	x.groups = append(x.groups, pokeGroup{from, len(x.pokes), t})
+}
+
+// groupsOf yields the groups of the pokes [from, to).
+func (x *batch) groupsOf(from, to int) iter.Seq[pokeGroup] {
+	return func(yield func(pokeGroup) bool) {
+		k := sort.Search(len(x.groups), func(k int) bool { return x.groups[k].to > from })
+		for ; from < to; k++ {
+			g := x.groups[k]
+			g.from, g.to = from, min(g.to, to)
+			if !yield(g) {
+				return
+			}
+			from = g.to
+		}
+	}
+}
+
+func (x *batch) reset() {
+	x.pokes, x.groups, x.bytes, x.notBefore, x.began = x.pokes[:0], x.groups[:0], x.bytes[:0], nil, nil
+}
 
 // old and new return the bytes of a long poke.
-func (x *batch) old(p *queued) []byte { return x.bytes[p.oldWord:][:p.olen] }
-func (x *batch) new(p *queued) []byte { return x.bytes[p.oldWord:][p.olen:][:p.nlen] }
+func (x *batch) old(p *ShortPoke, t *traits) []byte { return x.bytes[p.Old:][:t.olen] }
+func (x *batch) new(p *ShortPoke, t *traits) []byte { return x.bytes[p.Old:][t.olen:][:t.nlen] }
 
 // addBatch adds the pokes of a batch.
 func (b *Builder) addBatch(x *batch) {
-	for pokes := x.pokes; len(pokes) > 0; {
-		part := pokes[:min(len(pokes), lookAhead)]
-		b.lookUp(part)
-		for i := range part {
-			b.add(x, &part[i], b.found[i])
+	groups := x.groups
+	for from := 0; from < len(x.pokes); {
+		to := min(from+lookAhead, len(x.pokes))
+		b.lookUp(x.pokes[from:to])
+		for found := b.found[:to-from]; from < to; {
+			g := &groups[0]
+			n := min(to, g.to) - from
+			b.addAlike(x, x.pokes[from:][:n], &g.traits, found)
+			if from, found = from+n, found[n:]; from == g.to {
+				groups = groups[1:]
+			}
 		}
-		pokes = pokes[len(part):]
 	}
 }
 
@@ -187,13 +221,13 @@ func (b *Builder) addBatch(x *batch) {
 // Most recordings change sites in the order in which they changed them before. In these
 // the next site is found with no search. Where that fails, it would only load one more
 // line for each poke, so the search begins at once as long as it fails.
-func (b *Builder) lookUp(pokes []queued) {
+func (b *Builder) lookUp(pokes []ShortPoke) {
 	touched, last, hits := uint64(0), b.last, 0
 	if b.searches {
 		// Each loop's loads do not wait for one another, so they are done before the next
 		// loop needs what they loaded.
 		for i := range pokes {
-			b.found[i] = b.siteAt.likely(pokes[i].addr)
+			b.found[i] = b.siteAt.likely(pokes[i].Addr)
 		}
 		for i := range pokes {
 			if k := b.found[i]; k != 0 {
@@ -208,9 +242,9 @@ func (b *Builder) lookUp(pokes []queued) {
 		if b.searches {
 			k = b.found[i] - 1
 		}
-		ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.addr
+		ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.Addr
 		if !ok {
-			k, ok = b.siteAt.find(b.sites, p.addr)
+			k, ok = b.siteAt.find(b.sites, p.Addr)
 		}
 		if b.found[i] = 0; ok {
 			if k == last+1 {

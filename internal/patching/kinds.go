@@ -38,6 +38,22 @@ func KindOfPoke(machine elf.Machine, order binary.ByteOrder, old, new []byte) ti
 	return timeline.PokeBatch
 }
 
+// KindOfShort is [KindOfPoke] for bytes that are given as little-endian numbers: 1 to 8 old ones, and 1 to 8
+// new ones. The byte order of the machine is little-endian.
+func KindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timeline.PokeKind {
+	if machine == elf.EM_X86_64 && byte(old) != INT3 && byte(new) != INT3 {
+		return timeline.PokeBatch // as most are
+	}
+	return kindOfShort(machine, old, new, oldLen, newLen)
+}
+
+func kindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timeline.PokeKind {
+	var o, n [8]byte
+	binary.LittleEndian.PutUint64(o[:], old)
+	binary.LittleEndian.PutUint64(n[:], new)
+	return KindOfPoke(machine, binary.LittleEndian, o[:oldLen], n[:newLen])
+}
+
 func kindOfWord(machine elf.Machine, order binary.ByteOrder, old, new []byte) timeline.PokeKind {
 	was, is := isProbe(machine, order, old), isProbe(machine, order, new)
 	// Powerpc optimises a probe by a branch to its slot (arch_optimize_kprobes).

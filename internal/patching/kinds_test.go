@@ -4,6 +4,7 @@
 package patching
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
@@ -60,14 +61,25 @@ func TestKindOfPoke(t *testing.T) {
 		{elf.EM_S390, be, "eb6f", "0002", timeline.PokeArmed, true},
 		{elf.EM_S390, be, "0002", "eb6f", timeline.PokeDisarmed, true},
 	} {
-		got := KindOfPoke(tt.machine, tt.order, hexCode(tt.old), hexCode(tt.new))
+		old, new := hexCode(tt.old), hexCode(tt.new)
+		got := KindOfPoke(tt.machine, tt.order, old, new)
 		if got != tt.want {
 			t.Errorf("%v %s -> %s: %v, want %v", tt.machine, tt.old, tt.new, got, tt.want)
 		}
-		if traps := CanTrap(tt.machine, got, hexCode(tt.old), hexCode(tt.new)); traps != tt.traps {
+		if len(old) > 0 && len(old) <= 8 && len(new) > 0 && len(new) <= 8 && tt.order != be {
+			if short := KindOfShort(tt.machine, number(old), number(new), len(old), len(new)); short != got {
+				t.Errorf("%v %s -> %s: KindOfShort gives %v, KindOfPoke %v", tt.machine, tt.old, tt.new, short, got)
+			}
+		}
+		if traps := CanTrap(tt.machine, got, old, new); traps != tt.traps {
 			t.Errorf("%v %s -> %s: a trap may stand there: %v, want %v", tt.machine, tt.old, tt.new, traps, tt.traps)
 		}
 	}
+}
+
+// number returns up to 8 bytes as a little-endian number.
+func number(b []byte) uint64 {
+	return binary.LittleEndian.Uint64(append(bytes.Clone(b), make([]byte, 8)...))
 }
 
 func TestEmulate(t *testing.T) {

@@ -329,20 +329,24 @@ func (c *chunks) decode(x *chunk) {
 // they end.
 func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []byte, at int) int {
 	before := run.records
-	for {
-		addr, t, old, new, ok := like.Next(data[at:])
-		if !ok || t < run.last {
+	for len(data)-at >= like.Size {
+		pokes := x.pokes.Room(min(decodedAtOnce, (len(data)-at)/like.Size))
+		n := like.Decode(data[at:], run.last, pokes)
+		run.addShort(pokes[:n])
+		for i := range pokes[:n] {
+			run.kinds[patching.KindOfShort(c.s.arch.machine, pokes[i].Old, pokes[i].New, like.OldLen, like.NewLen)]++
+		}
+		if c.s.keepPlaced {
+			for i := range pokes[:n] {
+				raw := data[at+i*like.Size:][pokeBytes:]
+				run.places.add(pokes[i].Addr, raw[:like.OldLen], raw[like.OldLen:][:like.NewLen])
+			}
+		}
+		at += n * like.Size
+		x.pokes.PutShort(n, like.OldLen, like.NewLen, int(run.cpu))
+		if n < len(pokes) {
 			break
 		}
-		run.add(t)
-		x.pokes.PutShort(addr, t, old, new, like.OldLen, like.NewLen, int(run.cpu))
-		raw := data[at:][pokeBytes:]
-		oldBytes, newBytes := raw[:like.OldLen], raw[like.OldLen:][:like.NewLen]
-		run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, oldBytes, newBytes)]++
-		if c.s.keepPlaced {
-			run.places.add(addr, oldBytes, newBytes)
-		}
-		at += like.Size
 	}
 	if run.records > before {
 		run.pokesEnd = x.pokes.Len()
@@ -350,6 +354,10 @@ func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []b
 	}
 	return at
 }
+
+// decodedAtOnce is how many pokes are decoded in one loop: so many that the first-level cache has
+// them still when they are counted.
+const decodedAtOnce = 128
 
 // item appends an item.
 func (x *chunk) item(i item) *item {
@@ -367,6 +375,18 @@ func (r *item) add(t uint64) {
 	r.records++
 	r.step, r.sameTime = max(r.step, t-r.last), r.sameTime || t == r.last
 	r.before, r.last = r.last, t
+}
+
+// addShort is add for each of pokes.
+func (r *item) addShort(pokes []timeline.ShortPoke) {
+	last, before, longest, shortest := r.last, r.before, r.step, uint64(1)
+	for i := range pokes {
+		t := pokes[i].Time
+		longest, shortest = max(longest, t-last), min(shortest, t-last)
+		before, last = last, t
+	}
+	r.records += len(pokes)
+	r.before, r.last, r.step, r.sameTime = before, last, longest, r.sameTime || shortest == 0
 }
 
 // poke adds a text poke to the run, or to a new one. It returns nil if the poke

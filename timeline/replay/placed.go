@@ -43,14 +43,14 @@ func (r pokeRecords) unknown(known KnownPoke, yield func(*perfdata.TextPoke) boo
 	var p perfdata.TextPoke
 	var like perfdata.PokeRun // of the poke before
 	for data := r.data; len(data) >= pokeBytes; {
-		if addr, t, old, new, ok := like.Next(data); ok {
-			if known != nil && known(addr, t, old, new, like.OldLen, like.NewLen) {
+		if next, ok := like.Next(data); ok {
+			if known != nil && known(next.Addr, next.Time, next.Old, next.New, like.OldLen, like.NewLen) {
 				data = data[like.Size:]
 				continue
 			}
 			// Nothing else of it differs.
 			end := pokeBytes + like.OldLen
-			p.Addr, p.Time, p.Old, p.New = addr, t, data[pokeBytes:end:end], data[end:end+like.NewLen:end+like.NewLen]
+			p.Addr, p.Time, p.Old, p.New = next.Addr, next.Time, data[pokeBytes:end:end], data[end:end+like.NewLen:end+like.NewLen]
 			if !yield(&p) {
 				return
 			}
