@@ -149,8 +149,8 @@ type code struct {
 // the birth and before the symbol's death, if it has a function at this address and of
 // this length. A birth with two such programs gets no code. lost are the gaps in the
 // records of births and deaths.
-func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) map[int]code {
-	out := make(map[int]code) // by the index of the event
+func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) map[int]*code {
+	out := make(map[int]*code) // by the index of the event
 	for i := range d.programs {
 		p := &d.programs[i]
 		for _, f := range p.Funcs {
@@ -169,28 +169,17 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) ma
 				continue
 			}
 			if _, claimed := out[i]; claimed {
-				out[i] = code{}
+				out[i] = nil
 				continue
 			}
-			out[i] = code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late}
+			out[i] = &code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late}
 		}
 	}
 	return out
 }
 
 // exchangeCode keeps the code of the events i and k when these have changed places.
-func exchangeCode(of map[int]code, i, k int) {
-	x, hasX := of[i]
-	y, hasY := of[k]
-	delete(of, i)
-	delete(of, k)
-	if hasX {
-		of[k] = x
-	}
-	if hasY {
-		of[i] = y
-	}
-}
+func exchangeCode(of map[int]*code, i, k int) { of[i], of[k] = of[k], of[i] }
 
 // thereBefore reports whether an announced program is the one that was at an address
 // before the recording, and not a later one of the same name. recorded are the indices

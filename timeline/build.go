@@ -149,8 +149,10 @@ func (d *build) image() *Image {
 	lives := d.deriveLifetimes()
 	d.lifetimes = byAddress(lives)
 	d.sortPokes()
+	byLo := d.lifetimes.lives
 	if d.skew > 0 {
 		lives = d.deriveLifetimes() // by wider gaps
+		byLo = sortedByLo(lives)
 	}
 	for class := range d.gaps {
 		d.gaps[class] = d.gaps[class].widen(d.skew)
@@ -164,11 +166,11 @@ func (d *build) image() *Image {
 		if l.code == nil {
 			continue
 		}
-		if !d.limits.hold(d.arena, len(l.code)) {
+		if !d.limits.hold(d.arena, len(l.code.data)) {
 			continue // as if the recording had no info of it
 		}
 		d.codeOff[l] = uint32(len(d.arena))
-		d.arena = append(d.arena, l.code...)
+		d.arena = append(d.arena, l.code.data...)
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
@@ -182,15 +184,15 @@ func (d *build) image() *Image {
 	d.unloadCopy() // nearly all of the text was looked at
 
 	// Room for about as many as there will be: these tables are most of the memory.
-	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+64) // each place, and what is between two
+	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+1<<10) // each place, what is between two, and some code that comes and goes
 	d.im.leaves = memory.Make[leaf](int(d.added)/leafSize + 2*len(d.sites) + 64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
 		d.im.nodes = memory.Make[node](nodesFor(leaves, len(d.sites)))
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
-	d.fragments(lives, padding, written)
+	d.fragments(byLo, padding, written)
 	d.im.indexPages()
-	d.im.indexLives(lives)
+	d.im.indexLives(byLo)
 	d.im.names = d.Builder.names
 	return d.im
 }

@@ -394,6 +394,6 @@ func (im *Image) takeLives(saved []savedLife, names []byte) error {
 			Name: string(names[s.name:][:s.nameLen]), undated: s.undated != 0}
 		list[i] = &lives[i]
 	}
-	im.indexLives(list)
+	im.indexLives(sortedByLo(list))
 	return nil
 }

@@ -40,6 +40,7 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) fragmentHistory {
 		c.out = slices.Grow(c.out, len(changes)+4)
 		here := w.lifetimesOver(p)
 		c.throughLifetimes(here, changes)
+		births = make([]uint64, 0, 2*len(here))
 		for _, l := range here {
 			births = append(births, l.From, l.To)
 		}
@@ -167,9 +168,9 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 	has := func(places []Range) bool {
 		return slices.ContainsFunc(places, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi })
 	}
-	if has(l.silent) {
+	if l.code != nil && has(l.code.silent) {
 		c.gaps = always(NoCoverage)
-		if !has(l.unseen) {
+		if !has(l.code.unseen) {
 			c.addProbed()
 		}
 	}
@@ -180,7 +181,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 	}
 	init := initial{content: off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceProgInfo,
 		from: max(l.From, c.first), to: to}
-	if !l.lateCode {
+	if !l.code.late {
 		init.to = min(to, c.horizon)
 	}
 	init.seen = c.seenBy(init.to, 0)
@@ -188,7 +189,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 		init.from = 0
 	}
 	switch {
-	case l.oldCode:
+	case l.code.undated:
 		init.from, init.to, init.last = 0, MaxTime, true
 		init.weak = c.reasonUndated(0)
 	case c.mayFollow(init.content, l.From, l.cpu):

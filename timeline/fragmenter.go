@@ -256,8 +256,9 @@ type sweep struct {
 	padding, written []Range
 }
 
+// newSweep returns a sweep before the first piece. lives are in the order of sortedByLo.
 func newSweep(lives []*Lifetime, segments []Segment, padding, written []Range) sweep {
-	s := sweep{ahead: sortedByLo(lives), segments: segments, padding: padding, written: written}
+	s := sweep{ahead: lives, segments: segments, padding: padding, written: written}
 	s.ends = make([]uint64, len(lives))
 	for i, l := range lives {
 		s.ends[i] = l.Hi

@@ -29,15 +29,11 @@ type Lifetime struct {
 	From, To uint64 // 0: there before the recording; MaxTime: its end is not recorded
 	order    int    // its place in the order of the records that brought the lifetimes
 	Name     string
-	code     []byte  // of a BPF program's function, where the recording has it
-	silent   []Range // the parts of it that may change with no record
-	unseen   []Range // those that no other means record either
-	Program  uint32  // id of the BPF program whose info the code is from; 0: none
-	cpu      uint16  // that recorded its birth; unknownCPU: no record shows that
+	code     *code  // of a BPF program's function; nil: the recording does not have it
+	Program  uint32 // id of the BPF program whose info the code is from; 0: none
+	cpu      uint16 // that recorded its birth; unknownCPU: no record shows that
 	Kind     LifetimeKind
 	Ended    Reason // why it ended
-	oldCode  bool   // code may be older than the recording
-	lateCode bool   // code may have been read after the horizon
 	later    bool   // of a module that was not there when the snapshot was taken
 	stayed   bool   // of a module that is certain to have been there until To
 	undated  bool   // of a module in a list that may be of any time
@@ -51,9 +47,9 @@ type Lifetime struct {
 	// it is there: a gap for all facts about it.
 	unsure gaps
 	// early is a gap for it if a death may be recorded before the birth that it belongs to, by
-	// a CPU whose clock differs. If this is that birth, it may have died meanwhile. If this was
-	// believed to end with that death, it may not have been there at all.
-	early gap
+	// a CPU whose clock differs; nil otherwise. If this is that birth, it may have died meanwhile. If
+	// this was believed to end with that death, it may not have been there at all.
+	early *gap
 }
 
 // A liveSet is the set of lifetimes at one moment.
@@ -89,8 +85,8 @@ func (p *liveSet) gapsOf(l *Lifetime) gaps {
 		}
 		return p.starting
 	}
-	if l.early.to != 0 {
-		return flatten(append(slices.Clone(p.symbols), l.early))
+	if l.early != nil {
+		return flatten(append(slices.Clone(p.symbols), *l.early))
 	}
 	return p.symbols
 }
@@ -139,7 +135,7 @@ func (p *liveSet) supersede(l *Lifetime, t uint64) {
 }
 
 // uncertain says that nothing shows that l was there, at any time.
-func (l *Lifetime) uncertain(why Reason) { l.early, l.seen = gap{l.From, l.To, why}, nil }
+func (l *Lifetime) uncertain(why Reason) { l.early, l.seen = &gap{l.From, l.To, why}, nil }
 
 // seenAfter reports whether the moment at which l was seen may be after t.
 func (l *Lifetime) seenAfter(t uint64) bool {
@@ -337,8 +333,12 @@ func (l *Lifetime) recordedLike(o *Lifetime) bool {
 }
 
 // lifetimeOf returns the lifetime of what e brings, if it has this code.
-func lifetimeOf(e *SymbolEvent, code []byte) Lifetime {
-	return Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Kind: e.kindOf(code != nil), Name: e.Name, code: code, cpu: unknownCPU}
+func lifetimeOf(e *SymbolEvent, has *code) Lifetime {
+	l := Lifetime{Lo: e.Addr, Hi: e.Addr + uint64(e.Len), From: e.Time, To: MaxTime, Kind: e.kindOf(has != nil), Name: e.Name, code: has, cpu: unknownCPU}
+	if has != nil {
+		l.Program = has.program
+	}
+	return l
 }
 
 // kindOf returns the kind of what e names, which may have the code of a program.
@@ -407,10 +407,8 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			p.unregister(e)
 			continue
 		}
-		has := code[i]
-		born := lifetimeOf(e, has.data)
+		born := lifetimeOf(e, code[i])
 		l := born.clone()
-		l.silent, l.unseen, l.Program, l.oldCode, l.lateCode = has.silent, has.unseen, has.program, has.undated, has.late
 		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
 			l.seen = []Interval{listed}
 			if d.announcedEarly {

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -41,7 +42,7 @@ type shard struct {
 	sweep
 }
 
-// shards cuts the address space.
+// shards cuts the address space. lives are in the order of sortedByLo.
 func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	cuts := d.cuts(lives, padding, written)
 	all := newSweep(lives, d.segments, padding, written)
@@ -76,6 +77,15 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	}
 	last.sites, last.pokes = d.order[begin:], pokes
 	return append(out, last)
+}
+
+// lives returns how many lifetimes the shard has. Each has some four versions.
+func (s *shard) lives() int {
+	n := len(s.ahead)
+	if s.hi != 0 {
+		n, _ = slices.BinarySearchFunc(s.ahead, s.hi, func(l *Lifetime, hi uint64) int { return cmp.Compare(l.Lo, hi) })
+	}
+	return len(s.active) + n
 }
 
 // An assembly appends the tables of shards to those of the image.
@@ -118,7 +128,7 @@ const mostWaiting = 24
 // unpatchedCount marks the fragments of unpatched text until its versions are stored.
 const unpatchedCount = ^uint32(0)
 
-// fragments derives the history of each fragment.
+// fragments derives the history of each fragment. lives are in the order of sortedByLo.
 func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 	shards := d.shards(lives, padding, written)
 	a := &assembly{build: d, room: d.spareRoom(), waiting: make(map[int]derived)}
@@ -187,7 +197,7 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im.tables = t
 	im.fragments, im.states = im.fragments[:0], im.states[:0]
 	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
-	leaves := s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) // about as many as there will be
+	leaves := s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) + s.lives()/2 // about as many as there will be
 	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodesFor(leaves, len(s.sites)))
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)

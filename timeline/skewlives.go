@@ -162,9 +162,9 @@ func (p *liveSet) diedUnborn(e *SymbolEvent, l *Lifetime) {
 	p.unborn[e.Addr] = append(slices.Clip(list), unbornDeath{e, l})
 }
 
-// earlyDeath returns when what e brings may have died, if a death without a birth that
+// earlyDeath returns a gap for what e brings, when it may have died, if a death without a birth that
 // is recorded before may be its. Then nothing shows that there was code that the death ended.
-func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
+func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 	list := p.unborn[e.Addr]
 	for i := len(list) - 1; i >= 0; i-- {
 		o := list[i].event
@@ -179,9 +179,9 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) gap {
 			l.uncertain(ClockUncertainty)
 		}
 		p.unborn[e.Addr] = slices.Delete(slices.Clone(list), i, i+1)
-		return gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
+		return &gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
 	}
-	return gap{}
+	return nil
 }
 
 // maxSkews is how many pairs of records in the wrong order an image lists.

@@ -39,9 +39,9 @@ type Names interface {
 	Aliases(addr uint64) []string
 }
 
-// indexLives sorts the lifetimes for lookups by address.
+// indexLives takes the lifetimes, which are in the order of sortedByLo, for lookups by address.
 func (im *Image) indexLives(lives []*Lifetime) {
-	im.lives = slices.DeleteFunc(sortedByLo(lives), func(l *Lifetime) bool { return l.Kind == Nothing })
+	im.lives = slices.DeleteFunc(lives, func(l *Lifetime) bool { return l.Kind == Nothing })
 	for lo, hi := 0, 0; lo < len(im.lives); lo = hi {
 		for hi = lo + 1; hi < len(im.lives) && im.lives[hi].Lo == im.lives[lo].Lo; {
 			hi++
