@@ -142,3 +142,76 @@ func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int) {
 	}
 	return n
 }
+
+// A ShortSample is what a sample has of its own in a [SampleRun], as far as the order of time and of
+// threads needs it.
+type ShortSample struct {
+	Time uint64
+	TID  uint32
+	Size uint32 // of the record, in bytes
+}
+
+// A SampleRun recognizes the plain SAMPLE records that have the same id and CPU as one of them, and for
+// which [Recording.IsExact] returns true. The zero SampleRun recognizes none.
+type SampleRun struct {
+	ID  uint64
+	CPU uint32
+
+	at    fieldPlaces // in a record
+	fixed int         // where the fields end, in bytes from the beginning of the record
+	chain bool        // a call chain follows them
+}
+
+// SampleRun returns the run of raw, a plain SAMPLE record for which [Recording.IsExact] returns true. ok is
+// false if samples of its event have more than fields and call chains.
+func (r *Recording) SampleRun(raw []byte) (run SampleRun, ok bool) {
+	var id SampleID
+	if !r.quickFit.ok || !r.PlainSample(raw, &id) {
+		return SampleRun{}, false
+	}
+	i := id.ID - r.ids.base
+	if i >= uint64(len(r.ids.dense)) || r.ids.dense[i] == nil {
+		return SampleRun{}, false
+	}
+	ev := r.ids.dense[i]
+	if ev.shape == shapeOther || ev.fixed < r.plainSamples.size {
+		return SampleRun{}, false
+	}
+	return SampleRun{ID: id.ID, CPU: id.CPU, at: r.plainSamples, fixed: ev.fixed, chain: ev.shape == shapeChain}, true
+}
+
+// Decode decodes the records at the beginning of data into samples, until one is not of the run, is of a
+// guest, or is older than the one before it; the first one must not be older than last. It returns how
+// many it has decoded. It is safe for concurrent use.
+func (r *SampleRun) Decode(data []byte, last uint64, samples []ShortSample) (n int) {
+	at, least := r.at, r.fixed
+	if r.chain {
+		least += 8
+	}
+	if r.fixed == 0 {
+		return 0
+	}
+	for ; n < len(samples) && len(data) >= least; n++ {
+		h := binary.LittleEndian.Uint64(data)
+		size, mode := int(h>>48), uint16(h>>32)&MiscCPUModeMask
+		if uint32(h) != uint32(RecordSample) || mode == MiscGuestKernel || mode == MiscGuestUser ||
+			size < least || size > len(data) || size&7 != 0 {
+			break
+		}
+		b := data[:size]
+		if binary.LittleEndian.Uint64(b[at.id:]) != r.ID || binary.LittleEndian.Uint32(b[at.cpu:]) != r.CPU {
+			break
+		}
+		if words := uint64(size-least) / 8; r.chain && binary.LittleEndian.Uint64(b[r.fixed:]) != words || !r.chain && words != 0 {
+			break
+		}
+		t := binary.LittleEndian.Uint64(b[at.time:])
+		if t < last {
+			break
+		}
+		last = t
+		samples[n] = ShortSample{t, binary.LittleEndian.Uint32(b[at.tid+4:]), uint32(size)}
+		data = data[size:]
+	}
+	return n
+}

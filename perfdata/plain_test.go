@@ -23,7 +23,7 @@ func TestPlain(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no recordings: %v", err)
 	}
-	pokes, samples, runs := 0, 0, 0
+	pokes, samples, runs, sampleRuns := 0, 0, 0, 0
 	for _, dir := range dirs {
 		r, err := perfdata.Open(dir)
 		if err != nil {
@@ -82,14 +82,58 @@ func TestPlain(t *testing.T) {
 				if diff := gocmp.Diff(fieldsOf(&want), fieldsOf(&got)); diff != "" {
 					t.Fatalf("%s: offset %d: -SampleID +plain\n%s", dir, rec.Offset, diff)
 				}
+				if r.IsExact(rec.Raw) {
+					if like, ok := r.SampleRun(rec.Raw); ok {
+						sampleRuns++
+						checkSampleRun(t, r, &like, rec.Raw, sampleRuns)
+					}
+				}
 			}
 		}
 		if pokes+samples > before && !r.HasPlain() {
 			t.Errorf("%s has plain records, but HasPlain denies it", dir)
 		}
 	}
-	if pokes < 1000 || samples < 1000 || runs < 1000 {
-		t.Errorf("only %d text pokes and %d samples were plain, %d of runs", pokes, samples, runs)
+	if pokes < 1000 || samples < 1000 || runs < 1000 || sampleRuns < 1000 {
+		t.Errorf("only %d text pokes and %d samples were plain, %d and %d of runs", pokes, samples, runs, sampleRuns)
+	}
+}
+
+// checkSampleRun decodes raw, a sample of the run, and raw with a byte changed, as a record of the run. It
+// must be what PlainSample and IsExact say.
+func checkSampleRun(t *testing.T, r *perfdata.Recording, run *perfdata.SampleRun, raw []byte, i int) {
+	t.Helper()
+	var got [2]perfdata.ShortSample
+	changed := append(bytes.Clone(raw), raw...)
+	changed[len(raw)+i%len(raw)] ^= 1 << (i % 8)
+	second := changed[len(raw):]
+	var a, b perfdata.SampleID
+	h := binary.LittleEndian.Uint64(second)
+	mode := uint16(h>>32) & perfdata.MiscCPUModeMask
+	want := 1
+	if r.PlainSample(raw, &a); r.PlainSample(second, &b) && r.IsExact(second) && uint32(h) == uint32(perfdata.RecordSample) &&
+		mode != perfdata.MiscGuestKernel && mode != perfdata.MiscGuestUser && b.ID == a.ID && b.CPU == a.CPU && b.Time >= a.Time {
+		want = 2
+	}
+	mode = uint16(binary.LittleEndian.Uint64(raw)>>32) & perfdata.MiscCPUModeMask
+	if mode == perfdata.MiscGuestKernel || mode == perfdata.MiscGuestUser {
+		want = 0
+	}
+	n := run.Decode(changed, 0, got[:])
+	ids := [...]*perfdata.SampleID{&a, &b}
+	for k := range got[:n] {
+		if g := got[k]; g.Time != ids[k].Time || g.TID != ids[k].TID || int(g.Size) != len(raw) {
+			t.Errorf("%+v was decoded of %+v", g, ids[k])
+		}
+	}
+	if n != want {
+		t.Errorf("%d records of %x were decoded, want %d", n, changed, want)
+	}
+	if n := run.Decode(changed, a.Time+1, got[:]); n != 0 {
+		t.Errorf("%d records that are older than the last", n)
+	}
+	if n := run.Decode(raw[:len(raw)-1], 0, got[:]); n != 0 {
+		t.Errorf("%d records in a part of one", n)
 	}
 }
 

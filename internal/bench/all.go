@@ -126,7 +126,9 @@ func (b *allBench) process(args ...string) (time.Duration, error) { return least
 func (b *allBench) figures(args ...string) (map[string]float64, error) {
 	least := make(map[string]float64)
 	for range b.runs {
-		out, err := exec.Command(b.self, append([]string{"figures"}, args...)...).Output()
+		cmd := exec.Command(b.self, append([]string{"figures"}, args...)...)
+		cmd.Stderr = os.Stderr // it says what failed
+		out, err := cmd.Output()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", args, err)
 		}

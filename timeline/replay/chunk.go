@@ -38,6 +38,8 @@ type chunk struct {
 	failed  any               // what the goroutine panicked with
 	plain   perfdata.TextPoke // PlainTextPoke and PlainSample set some of its fields
 
+	samples [decodedAtOnce]perfdata.ShortSample // scratch
+
 	seen [seenTasks]seenTask
 	gen  uint32 // counts runs, over all uses of the chunk
 }
@@ -294,9 +296,15 @@ func (c *chunks) decode(x *chunk) {
 	data := c.rest[x.at:x.end]
 	run := new(item) // the newest item, of type 0 if it is not a run
 	var like perfdata.PokeRun
+	var likeSample perfdata.SampleRun
 	for at := 0; at < len(data); {
 		if like.Size > 0 {
 			if at = c.pokesLike(x, run, &like, data, at); at == len(data) {
+				break
+			}
+		}
+		if run.typ == perfdata.RecordSample && likeSample.ID == run.id && likeSample.CPU == run.cpu {
+			if at = c.samplesLike(x, run, &likeSample, data, at); at == len(data) {
 				break
 			}
 		}
@@ -321,6 +329,9 @@ func (c *chunks) decode(x *chunk) {
 		run.end, run.lastLen = at, size
 		if like.Size = 0; run.typ == perfdata.RecordTextPoke {
 			like, _ = c.s.rec.PokeRun(raw)
+		}
+		if run.typ == perfdata.RecordSample && (likeSample.ID != run.id || likeSample.CPU != run.cpu) {
+			likeSample, _ = c.s.rec.SampleRun(raw)
 		}
 	}
 }
@@ -355,8 +366,42 @@ func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []b
 	return at
 }
 
-// decodedAtOnce is how many pokes are decoded in one loop: so many that the first-level cache has
-// them still when they are counted.
+// samplesLike adds the samples from at on that are like the last one of the run. It returns where they
+// end.
+func (c *chunks) samplesLike(x *chunk, run *item, like *perfdata.SampleRun, data []byte, at int) int {
+	for at < len(data) {
+		n := like.Decode(data[at:], run.last, x.samples[:])
+		last, before, longest, shortest := run.last, run.before, run.step, uint64(1)
+		for i := range x.samples[:n] {
+			p := &x.samples[i]
+			longest, shortest = max(longest, p.Time-last), min(shortest, p.Time-last)
+			before, last = last, p.Time
+			at += int(p.Size)
+			x.meet(run, p.TID, p.Time)
+		}
+		if n > 0 {
+			run.records += n
+			run.before, run.last, run.step, run.sameTime = before, last, longest, run.sameTime || shortest == 0
+			run.end, run.lastLen = at, int(x.samples[n-1].Size)
+		}
+		if n < len(x.samples) {
+			break
+		}
+	}
+	return at
+}
+
+// meet notes that a thread has a sample at t, if it is the run's first one of the thread.
+func (x *chunk) meet(run *item, tid uint32, t uint64) {
+	if s := &x.seen[tid%seenTasks]; *s != (seenTask{tid, x.gen}) {
+		*s = seenTask{tid, x.gen}
+		x.tasks = append(x.tasks, taskTime{tid, t})
+		run.tasksEnd = len(x.tasks)
+	}
+}
+
+// decodedAtOnce is how many records are decoded in one loop: so many that the first-level cache has
+// what was decoded still when it is counted.
 const decodedAtOnce = 128
 
 // item appends an item.
@@ -428,11 +473,7 @@ func (c *chunks) sample(x *chunk, run *item, raw []byte, at int) *item {
 		run = x.item(item{at: at, typ: perfdata.RecordSample, records: 1, id: id.ID, cpu: id.CPU, first: t, last: t, tasks: n, tasksEnd: n})
 		x.gen++
 	}
-	if s := &x.seen[id.TID%seenTasks]; *s != (seenTask{id.TID, x.gen}) {
-		*s = seenTask{id.TID, x.gen}
-		x.tasks = append(x.tasks, taskTime{id.TID, t})
-		run.tasksEnd = len(x.tasks)
-	}
+	x.meet(run, id.TID, t)
 	return run
 }
 
