@@ -266,7 +266,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			}
 			o.seen = append(slices.Clip(o.seen), lastMoment(l))
 			p.alive.remove(o)
-			if o.early.to != 0 {
+			if o.early != nil {
 				p.diedUnborn(e, o)
 			}
 			return true

@@ -173,7 +173,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 		}
 		switch l := list[i].lifetime; {
 		case l == nil:
-		case l.early.to != 0:
+		case l.early != nil:
 			l.seen = l.seen[:len(l.seen)-1] // its own death was recorded before its birth
 		default:
 			l.uncertain(ClockUncertainty)
