@@ -105,7 +105,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 				c.addProbed()
 			}
 		case BPFProgram:
-			init = c.beginProgram(l, to)
+			init = c.beginProgram(l, to, changes)
 			if _, has := c.codeOff[l]; has {
 				break
 			}
@@ -161,8 +161,8 @@ func (c *historyBuilder) beginImage(l *Lifetime, to uint64) initial {
 }
 
 // beginProgram is beginModule for a BPF program, whose epoch ends at to. Its copy is the one
-// in its info.
-func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
+// in its info. changes are those since it began.
+func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) initial {
 	c.gaps, c.bare = c.build.gaps[gapsOfCode], BPFNoInfo
 	c.made, c.madeBy = l.From, l.cpu
 	has := func(places []Range) bool {
@@ -192,7 +192,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64) initial {
 	case l.code.undated:
 		init.from, init.to, init.last = 0, MaxTime, true
 		init.weak = c.reasonUndated(0)
-	case c.mayFollow(init.content, l.From, l.cpu):
+	case c.mayFollow(init.content, l.From, l.cpu), c.mayHaveMade(init.content, to, changes):
 		init.weak = ClockUncertainty
 	}
 	return init

@@ -1426,6 +1426,16 @@ func (p *painter) mayFollow(code []byte, t uint64, cpu int) bool {
 	})
 }
 
+// mayHaveMade reports whether a change that is recorded when code goes, or later, may have made it.
+func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) bool {
+	apart := p.m.skew
+	if p.m.differ || p.m.skew > 0 {
+		apart = MaxTime // all times of a model are closer
+	}
+	i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= from && f.new != nil && bytes.Equal(f.new, code) })
+	return i >= 0 && facts[i].time >= to && facts[i].time <= later(to, apart) && facts[i].old != nil && !bytes.Equal(facts[i].old, code)
+}
+
 // mayChange is mayFollow for one change.
 func (p *painter) mayChange(f witness, code []byte, t uint64, cpu int) bool {
 	why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
@@ -1573,7 +1583,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: by, seen: m.seenBy(by, 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
-				} else if p.mayFollow(bytes, b.from, b.cpu) {
+				} else if p.mayFollow(bytes, b.from, b.cpu) || p.mayHaveMade(bytes, b.from, to, facts) {
 					claim.weak = ClockUncertainty
 				}
 			}

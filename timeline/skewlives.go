@@ -248,6 +248,22 @@ func (c *historyBuilder) mayChange(ch *change, code uint32, t uint64, cpu uint16
 		len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0
 }
 
+// mayHaveMade reports whether a change that is recorded when a program goes at time to, or later where
+// clocks differ, may have been of the program, and have made what perf fetched of it: no change of the
+// program's time did, it leaves that, and found something else. changes are those since the program began.
+func (c *historyBuilder) mayHaveMade(code uint32, to uint64, changes []change) bool {
+	for i := range changes {
+		ch := &changes[i]
+		if ch.time > later(to, c.build.apart()) {
+			break
+		}
+		if ch.hasNew && c.equal(ch.new, code) {
+			return ch.time >= to && ch.hasOld && !c.equal(ch.old, code)
+		}
+	}
+	return false
+}
+
 // mayBeOfOther reports whether a change, the first fact of what is there, may be of something else: of
 // what was there before, of what comes next, or of what one of the changes in next makes there. The epoch ends at e1.
 func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool {

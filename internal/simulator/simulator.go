@@ -110,8 +110,11 @@ func baseConfig(seed uint64) *Config {
 	return c
 }
 
-// simulate runs the machine. It returns an error if perf never manages to copy the
-// kernel while nothing changes.
+// errGaveUp is the error of a machine that changes too fast: perf never manages to copy the kernel
+// while nothing changes.
+var errGaveUp = errors.New("perf gave up")
+
+// simulate runs the machine. It may return errGaveUp.
 func simulate(c *Config) (*Run, error) {
 	k := kernel.New(c.Kernel)
 	defer k.Stop()
@@ -147,7 +150,7 @@ func simulate(c *Config) (*Run, error) {
 	}
 	k.Run(k.Now + c.Settle)
 	if run.Recording == nil {
-		return nil, fmt.Errorf("perf gave up")
+		return nil, errGaveUp
 	}
 	if c.Foreign != NotForeign {
 		run.Recording.Copy = foreignCopy(c, run.Kernel.Text)
