@@ -220,7 +220,7 @@ func (f *trapFinder) isLostCall(before []byte, addr, target uint64) bool {
 }
 
 // isKey reports whether the JMP of a static key may be at addr: an instruction that is not behind
-// padding, from where a JMP would lead to target, an instruction of the same function, or into the part
+// padding, a JMP or a RET, from where a JMP would lead to target, an instruction of the same function, or into the part
 // of it that the compiler moved away.
 func (f *trapFinder) isKey(s Segment, addr, target uint64) bool {
 	if f.d.instruction == nil || f.d.names == nil || addr > s.Addr && s.Data[addr-s.Addr-1] == int3 {
@@ -229,6 +229,9 @@ func (f *trapFinder) isKey(s Segment, addr, target uint64) bool {
 	from, ok := f.d.names.Find(addr)
 	to, leads := f.d.names.Find(target)
 	if !ok || !leads || !ofOneFunction(from, to) || !f.mayBeInstruction(s, from.Addr, addr) {
+		return false
+	}
+	if from.Addr >= s.Addr && f.decoded.isUnreached(int(addr-from.Addr)) {
 		return false
 	}
 	return to.Addr != from.Addr || target >= s.End() || f.mayBeInstruction(s, from.Addr, target)
@@ -251,6 +254,17 @@ type decoding struct {
 	begins []bool // by offset
 	next   int    // the offset up to which begins is right
 	lost   bool   // something before next is no instruction
+}
+
+// isUnreached reports whether an instruction before the one at this offset never goes on to it: a JMP or
+// a RET. Compilers put an INT3 behind these, against speculation (CONFIG_MITIGATION_SLS).
+func (d *decoding) isUnreached(end int) bool {
+	behind := func(n int, is func(code []byte) bool) bool {
+		return end >= n && end-n <= d.next && d.begins[end-n] && is(d.code[end-n:])
+	}
+	return behind(1, func(c []byte) bool { return c[0] == 0xc3 }) ||
+		behind(2, func(c []byte) bool { return c[0] == 0xeb || c[0] == 0xff && c[1]&0xf8 == 0xe0 }) ||
+		behind(trapSize, func(c []byte) bool { return c[0] == jmp32 })
 }
 
 // mayBeInstruction reports whether an instruction may begin at addr, in the function at begin. What
