@@ -335,6 +335,9 @@ func (c *historyBuilder) confirmed(e1 uint64, init *initial, changes []change) (
 	if len(gs) != 1 || gs[0].reason != OutsideRecording || gs[0].to > init.to || gs[0].to >= e1 {
 		return change{}, false
 	}
+	if gs[0].to > later(c.first, c.skew) {
+		return change{}, false // a loss in the gap, too, which the copy may be of before
+	}
 	return change{time: gs[0].to, old: init.content, new: init.content, hasOld: true, hasNew: true, confirms: true, order: noPoke}, true
 }
 

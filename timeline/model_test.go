@@ -1936,7 +1936,7 @@ func (p *painter) confirmed(got []byte, claim initial, facts []witness) (at uint
 	for at = last.time; p.lost(at) == OutsideRecording; at++ {
 	}
 	why, _ := p.lost.within(at, max(at, claim.seen))
-	return at, at > last.time && at <= claim.to && why == ReasonNone
+	return at, at > last.time && at <= claim.to && at <= later(p.m.first, p.m.skew) && why == ReasonNone
 }
 
 // explains reports whether a copy that was made at the time from or later, while these pokes were
