@@ -99,7 +99,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 		return next.Unregister && e.names(next) && next.CPU != first.CPU && next.Time-first.Time <= d.maxSkew
 	}
 	listed := make(map[uint64]bool)
-	d.foundAgain = make(map[uint64]uint64)
+	d.foundAgain = make(map[uint64]SymbolEvent)
 	kept := make([]SymbolEvent, 0, len(events))
 	for _, e := range events {
 		if e.Time == 0 {
@@ -111,7 +111,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 			if here := at[e.Addr]; len(here) > 0 {
 				if n = here[0]; !there(&e, byIndex[n]) {
 					if first := byIndex[n]; e.Name == first.Name && e.Kind == first.Kind && e.Len == first.Len && !e.Listed {
-						d.foundAgain[e.Addr] = first.Time
+						d.foundAgain[e.Addr] = *first
 					}
 					continue
 				}

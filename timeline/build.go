@@ -85,7 +85,7 @@ type build struct {
 	codeOff    map[*Lifetime]uint32
 	readOf     map[*Lifetime]readCode // of BPF images
 	people     *liveSet               // all lifetimes
-	foundAgain map[uint64]uint64      // births that perf announced too: their times, by address
+	foundAgain map[uint64]SymbolEvent // births that perf announced too, by address
 	unsure     map[unsureKey]gaps     // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes

@@ -415,7 +415,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 				l.seen[0].From = 0
 			}
 		}
-		if t, ok := d.foundAgain[e.Addr]; ok && e.Time == t && t < d.first && !d.announcedEarly && len(lost.between(0, t)) == 0 {
+		if again, ok := d.foundAgain[e.Addr]; ok && again == *e && e.Time < d.first && !d.announcedEarly && len(lost.between(0, e.Time)) == 0 {
 			// It was announced too, when all CPUs recorded. Had that been the code before it, its death
 			// would be recorded.
 			l.seen = append(l.seen, listed)

@@ -415,7 +415,7 @@ func (m *model) live() []*being {
 	recorded := slices.Clone(events)
 	announced := func(e *SymbolEvent) bool {
 		first := slices.IndexFunc(recorded, func(o SymbolEvent) bool { return o.Addr == e.Addr && o.Time > 0 })
-		return recorded[first].Time == e.Time && slices.ContainsFunc(recorded, func(o SymbolEvent) bool {
+		return recorded[first] == *e && slices.ContainsFunc(recorded, func(o SymbolEvent) bool {
 			return o.Time == 0 && !o.Listed && o.Addr == e.Addr && o.Len == recorded[first].Len && o.Name == recorded[first].Name &&
 				(o.Kind == SymbolOutOfLine) == (recorded[first].Kind == SymbolOutOfLine)
 		})
