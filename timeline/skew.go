@@ -135,7 +135,7 @@ func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
 		return false
 	}
 	for o := range d.lifetimes.around(lo, hi) {
-		if o.From < l.From && o.To > t {
+		if o.From < l.From && o.To >= t { // a change at its very end may be of it
 			return false
 		}
 	}
