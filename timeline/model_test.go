@@ -1811,7 +1811,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			}
 			// The change may be of what was there before.
 			other := f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
-			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (p.m.skew > 0 || p.m.differ))
+			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (f.time == p.made || p.m.skew > 0 || p.m.differ))
 			late = prior || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && other
 		}
 		switch {
