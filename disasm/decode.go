@@ -3,10 +3,7 @@
 
 package disasm
 
-import (
-	"cmp"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Class is what an instruction does to the flow of control. A conditional call,
 // return or indirect jump of ppc64 has the class of the unconditional one.
@@ -57,8 +54,7 @@ func (d *Disassembler) Decode(code []byte, addr uint64) Inst {
 // [Disassembler.Decode], and takes less time. It is 0 if code is empty.
 func (d *Disassembler) Len(code []byte, addr uint64) int {
 	if _, ok := d.arch.(x86); ok && len(code) >= maxInst {
-		w, known := binary.LittleEndian.Uint64(code), knownLens()
-		if n := cmp.Or(known.short(w), known.afterPrefix(w)); n > 0 {
+		if n := knownLens().common(binary.LittleEndian.Uint64(code)); n > 0 {
 			return n
 		}
 	}
@@ -82,9 +78,7 @@ func (d *Disassembler) Lens(lens []uint8, code []byte, addr uint64) (n, size int
 				n, size = n+7, size+8
 				continue
 			}
-			if l = known.short(w); l == 0 {
-				l = known.afterPrefix(w)
-			}
+			l = known.common(w)
 		}
 		if l == 0 {
 			l = len(d.Decode(code[size:], addr+uint64(size)).Bytes)

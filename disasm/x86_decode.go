@@ -194,8 +194,15 @@ func (t *x86Lens) short(w uint64) int {
 	return int(rex + two + e&lenMask + e/mayNoBase*noBase)
 }
 
-// afterPrefix is short for instructions with a prefix that has no effect on the length: a segment,
-// or LOCK.
+// common is short, also for instructions with a prefix that has no effect on the length.
+func (t *x86Lens) common(w uint64) int {
+	if n := t.short(w); n > 0 {
+		return n
+	}
+	return t.afterPrefix(w)
+}
+
+// afterPrefix is short for instructions behind such a prefix: a segment, or LOCK.
 func (t *x86Lens) afterPrefix(w uint64) int {
 	switch uint8(w) {
 	case 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0:

@@ -34,7 +34,8 @@ func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
 	p.b.put(addr, time, old, new, cpu, 0)
 }
 
-// ShortPoke is a change whose bytes, 1 to 8 old ones and 1 to 8 new ones, are little-endian numbers.
+// ShortPoke is a change whose bytes, 1 to 8 old ones and 1 to 8 new ones, are little-endian numbers. It is
+// the type of perfdata.ShortPoke, so that a reader can decode into a [Pokes.Room].
 type ShortPoke = struct{ Addr, Time, Old, New uint64 }
 
 // Room returns room for n changes behind the ones that p has. What is written there is not a part of p

@@ -47,6 +47,7 @@ func KindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timel
 	return kindOfShort(machine, old, new, oldLen, newLen)
 }
 
+// kindOfShort is KindOfShort for the others: apart from it, which is inlined.
 func kindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timeline.PokeKind {
 	var o, n [8]byte
 	binary.LittleEndian.PutUint64(o[:], old)

@@ -65,6 +65,13 @@ func (a architecture) instructions() func(code []byte, addr uint64) int {
 	}
 }
 
+// tellArchitecture tells the builder what kernels of the architecture do.
+func (s *scan) tellArchitecture() {
+	s.b.SilentPokes(s.arch.silent())
+	s.b.CallThunks(s.arch.hasCallThunks())
+	s.b.Instructions(s.arch.instructions())
+}
+
 // hasWords reports whether instructions are words. Such kernels replace each word with
 // one store, not in batches.
 func (a architecture) hasWords() bool {

@@ -192,9 +192,7 @@ func (f *Follower) image() (*timeline.Image, error) {
 	s := f.s.fork()
 	s.probes = s.probes.clone()
 	s.describe(f.r)
-	s.b.SilentPokes(s.arch.silent())
-	s.b.CallThunks(s.arch.hasCallThunks())
-	s.b.Instructions(s.arch.instructions())
+	s.tellArchitecture()
 	s.skip(f.rd.Damage())
 	if f.ended {
 		if err := s.nothing(f.rd.Err()); err != nil {

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -270,10 +271,7 @@ func (s *scan) enabled(ch *channel) uint64 {
 // event when perf opened its events.
 func (s *scan) listensFrom(kind kinds) (from uint64, cpu int64) {
 	first := make(map[int64]uint64) // by CPU
-	for _, ch := range s.channels.all {
-		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens || ch.cpu < 0 || !s.isRead(ch, kind) {
-			continue
-		}
+	for ch := range s.readOnCPUs(kind) {
 		t := uint64(0)
 		if s.startsDisabled(ch.event) {
 			t = s.enabled(ch)
@@ -288,6 +286,17 @@ func (s *scan) listensFrom(kind kinds) (from uint64, cpu int64) {
 		}
 	}
 	return from, cpu
+}
+
+// readOnCPUs yields the ids from which the scan reads the records of this kind on a CPU.
+func (s *scan) readOnCPUs(kind kinds) iter.Seq[*channel] {
+	return func(yield func(*channel) bool) {
+		for _, ch := range s.listeners(kind) {
+			if ch.event != nil && ch.cpu >= 0 && s.isRead(ch, kind) && !yield(ch) {
+				return
+			}
+		}
+	}
 }
 
 // isRead reports whether the scan reads the records of this kind that come through ch.
@@ -319,11 +328,10 @@ func (s *scan) coverStart(c *Coverage, kind kinds, what string) {
 // failed, see mayFail: after its last record on the CPU where that is the oldest.
 func (s *scan) coverPinned(c *Coverage, kind kinds, what string) {
 	last := make(map[int64]uint64) // by CPU
-	for _, ch := range s.channels.all {
-		if ch.event == nil || ch.kinds&kind == 0 || ch.machine != s.listens || ch.cpu < 0 || !s.isRead(ch, kind) || !s.mayFail(ch.event) {
-			continue
+	for ch := range s.readOnCPUs(kind) {
+		if s.mayFail(ch.event) {
+			last[ch.cpu] = max(last[ch.cpu], ch.last)
 		}
-		last[ch.cpu] = max(last[ch.cpu], ch.last)
 	}
 	if len(last) == 0 {
 		return

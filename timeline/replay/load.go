@@ -406,9 +406,7 @@ func (r *Replay) prepare(s *scan, opts Options) {
 			s.b.Only(only)
 		}
 	}
-	s.b.SilentPokes(s.arch.silent())
-	s.b.CallThunks(s.arch.hasCallThunks())
-	s.b.Instructions(s.arch.instructions())
+	s.tellArchitecture()
 	r.arch = s.arch
 	if s.keepPlaced = opts.Windows || r.saves; r.saves {
 		s.placed.pokes = make([]timeline.InPlacePoke, 0, s.expected())

@@ -282,23 +282,23 @@ func (x *collector) writtenBy(c *replay.Change) {
 	if c.Poke.Has&perfdata.SampleTID != 0 {
 		w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
 	}
-	if w == x.last {
-		if x.writer != nil {
-			x.writer = append(x.writer, x.lastNumber)
+	same := w == x.last
+	if !same {
+		n, ok := x.writers[w]
+		if !ok {
+			n = uint32(len(x.pokes.writers))
+			x.pokes.writers, x.writers[w] = append(x.pokes.writers, w), n
 		}
-		return
+		x.last, x.lastNumber = w, n
 	}
-	n, ok := x.writers[w]
-	if !ok {
-		n = uint32(len(x.pokes.writers))
-		x.pokes.writers, x.writers[w] = append(x.pokes.writers, w), n
-	}
-	x.last, x.lastNumber = w, n
 	if x.writer != nil {
-		x.writer = append(x.writer, n)
+		x.writer = append(x.writer, x.lastNumber)
 		return
 	}
-	x.by = append(x.by, writerRun{uint32(len(x.times)), n})
+	if same {
+		return
+	}
+	x.by = append(x.by, writerRun{uint32(len(x.times)), x.lastNumber})
 	if len(x.by) <= max(fewRuns, len(x.times)/8) {
 		return
 	}
