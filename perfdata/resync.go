@@ -34,7 +34,7 @@ const (
 	proofRecords = 64                 // no more records are looked at
 	proofNear    = 86_400_000_000_000 // nanoseconds: one day
 	// proofAhead is how many headers must be plausible behind a record whose
-	// content does not show its size.
+	// content contradicts its size, or is of no known type.
 	proofAhead = 3
 )
 
@@ -194,28 +194,44 @@ func (p *prover) search(b []byte, from, to int, complete bool) (at int, v verdic
 	return at, disproven
 }
 
-// goesOn reports whether b, which follows a record, may begin with another one. It checks
-// several headers, and at least one must have a known type. If b ends too early,
-// b may begin with a record.
-func (p *prover) goesOn(b []byte) bool {
-	known := false
-	for range proofAhead {
-		if len(b) < headerSize {
-			return true
+// goesOn checks whether b, which follows a record, may begin with another one: each of the
+// first few headers must be plausible, and one of them of a known type. If complete is set,
+// the records end where b ends, and a b that ends too early may begin with a record.
+func (p *prover) goesOn(b []byte, headers int, complete bool) verdict {
+	known := disproven
+	for n := range proofAhead {
+		switch {
+		case len(b) < headerSize && complete:
+			return proven
+		case len(b) < headerSize:
+			return undecided
 		}
 		h := p.r.endian.header(b)
 		if !h.isPlausible() && !h.mayBeUnknown() || p.inner && h.typ >= firstUserRecord {
-			return false
+			return disproven
 		}
-		known = known || h.isPlausible()
+		if h.isPlausible() {
+			if known = proven; n+1 >= headers {
+				return proven
+			}
+		}
 		size, follows, err := p.r.endian.frame(h, b)
-		if err != nil {
-			return known && errors.Is(err.Err, ErrTruncated)
-		}
-		if b = b[size:]; follows >= uint64(len(b)) {
+		switch {
+		case err != nil && !errors.Is(err.Err, ErrTruncated):
+			return disproven
+		case err != nil && !complete && len(b) <= 2*maxRecord:
+			return undecided
+		case err != nil || follows > traceAhead:
 			return known
 		}
-		b = b[follows:]
+		switch b = b[size:]; {
+		case follows < uint64(len(b)):
+			b = b[follows:]
+		case complete:
+			return known
+		default:
+			return undecided
+		}
 	}
 	return known
 }
@@ -284,10 +300,22 @@ func (s *Scanner) ahead() []byte {
 	return s.buf[s.off:]
 }
 
-// goesOn reports whether another record may begin behind that at s.off, of size bytes.
-func (s *Scanner) goesOn(size int) bool {
+// goesOn reports whether another record may begin n bytes behind s.off, where a record h
+// begins whose content fits so far. It reads more of a stream only as far as that depends on
+// it: what perf wrote is handed over when the next record has begun.
+func (s *Scanner) goesOn(h header, n int, f fit) bool {
+	headers := 1
+	if f == misfit || !h.typ.known() {
+		headers = proofAhead
+	}
 	p := s.prover()
-	return p.goesOn(s.ahead()[size:])
+	for {
+		b := s.ahead()
+		if v := p.goesOn(b[n:], headers, s.complete() || s.reads); v != undecided {
+			return v == proven
+		}
+		s.more(len(b) + 1)
+	}
 }
 
 // isStray reports whether a record is among those that are not compressed but has a time,
@@ -302,21 +330,25 @@ func (s *Scanner) isStray(h header, raw []byte) bool {
 // it, has swallowed others. Either its content has another size, or no record begins behind
 // it but one begins within it. hides returns where that one begins, relative to s.off.
 func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok bool) {
+	if s.stream != nil && !s.reads {
+		s.more(size + int(min(follows, traceAhead)))
+	}
 	b := s.ahead()
 	p := s.prover()
 	if follows > uint64(len(b)-size) {
-		if s.stream != nil && !s.reads {
-			return 0, false // it is not at hand
+		if !s.complete() && !s.reads {
+			return 0, false // too much to keep before the record is handed over
 		}
 		// Most likely the file was cut within the trace.
 		s.remap()
 		return s.search(size, min(len(b), size+maxTraceSearch))
 	}
 	end := size + int(follows)
-	if !p.goesOn(b[end:]) {
+	if !s.goesOn(h, end, f) {
 		s.remap()
 		return s.search(headerSize, end)
 	}
+	b = s.ahead() // goesOn may have moved it
 	if h.typ >= firstUserRecord && f != exact || f == misfit {
 		// The content of most records that perf itself wrote does not show their size. But no
 		// record ends with another one.
@@ -352,6 +384,10 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 // maxTraceSearch is how many bytes after an AUXTRACE record the Scanner searches for records
 // if the file ends before the trace does. If it finds some, the size of the trace is damaged.
 const maxTraceSearch = 64 << 20
+
+// traceAhead is how many bytes of a trace a stream is read ahead, to check the AUXTRACE record
+// before it is handed over.
+const traceAhead = 1 << 20
 
 // mayBeOversize reports whether the kernel writes records of this type that claim
 // too much, see [TextPoke].

@@ -307,7 +307,7 @@ func (s *Scanner) nextSpecial(h header) bool {
 	if f == misfit && h.typ == RecordCompressed && s.inflate.continues(b[headerSize:size]) {
 		f = exact
 	}
-	if s.isStray(h, b[:size]) && (f != exact || !s.goesOn(size)) {
+	if s.isStray(h, b[:size]) && (f != exact || !s.goesOn(h, size, f)) {
 		s.lose(h, malformed("record of %d bytes that was compressed, and does not fit", size))
 		return false
 	}
@@ -316,12 +316,12 @@ func (s *Scanner) nextSpecial(h header) bool {
 			s.skipTo(s.base+int64(s.off), h, malformed("record of %d bytes, within which others begin", uint64(size)+follows), at)
 			return false
 		}
-		if h.typ >= newTypesEnd && !s.goesOn(size) {
+		if h.typ >= newTypesEnd && !s.goesOn(h, size, f) {
 			s.lose(h, malformed("record of %d bytes of an unknown type, and nothing follows it", size))
 			return false
 		}
-		b = s.buf[s.off:] // hides may have gone on in the mapping
 	}
+	b = s.buf[s.off:] // the checks may have read more, or gone on in the mapping
 	s.rec.Type, s.rec.Misc = h.typ, h.misc
 	s.rec.Offset = s.base + int64(s.off)
 	s.rec.Raw = b[:size:size]

@@ -22,6 +22,11 @@ import (
 //	}
 //	if err := rd.Err(); err != nil { ... }
 //
+// The records are those that [Recording.Scan] finds in the same bytes. Nearly all of them
+// are handed over as soon as they have arrived. A record whose content does not show its
+// size (of those that perf itself writes) waits for the header of the next one, one that
+// looks damaged for a few headers, and AUXTRACE for up to 1 MiB of its trace.
+//
 // Events and features become known on the way: in pipe form they are records (perf
 // calls them synthesized), and in file form the features follow the records.
 //

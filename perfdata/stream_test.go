@@ -167,6 +167,45 @@ func TestReaderCut(t *testing.T) {
 	}
 }
 
+// TestReaderDamaged changes a byte here and there, also in the sizes of traces: what comes
+// later in a stream must not be needed to tell which records are damaged, or be waited for.
+func TestReaderDamaged(t *testing.T) {
+	trace := bytes.Repeat([]byte{0x5a}, 4096)
+	traced := pipeOf(little,
+		rawRecord(little, RecordAuxtrace, 0, little.appendU64s(nil, []uint64{4096, 0, 0, 0, 0})), trace,
+		timed(little, 11, 100, 1), timed(little, 11, 101, 2), rawRecord(little, RecordFinishedRound, 0, nil),
+		rawRecord(little, RecordAuxtrace, 0, little.appendU64s(nil, []uint64{0, 0, 0, 0, 0})),
+		timed(little, 11, 102, 3), timed(little, 11, 103, 4), rawRecord(little, RecordFinishedRound, 0, nil))
+	all := forms(t, little)
+	all["traced"] = traced
+	step := 5
+	if testing.Short() {
+		step = 31
+	}
+	for name, form := range all {
+		for n := 0; n < len(form); n += step {
+			if form[n] == 0x5a {
+				continue // of a trace
+			}
+			b := bytes.Clone(form)
+			b[n] ^= 1 << (n % 8)
+			at, err := New(b)
+			rd, rdErr := NewReader(iotest.OneByteReader(bytes.NewReader(b)))
+			if err != nil || rdErr != nil {
+				continue
+			}
+			want, wantErr := scan(at)
+			got, err := stream(rd)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, byte %d is %#x: records (-want +got):\n%s", name, n, b[n], diff)
+			}
+			if (err == nil) != (wantErr == nil) {
+				t.Errorf("%s, byte %d is %#x: error %v, want %v", name, n, b[n], err, wantErr)
+			}
+		}
+	}
+}
+
 func TestReaderRefuses(t *testing.T) {
 	far := build(t, little, nil, nil)
 	little.put64(far[hdrData:], 1<<40)
