@@ -395,6 +395,39 @@ func mayBeOversize(t RecordType) bool {
 	return t == RecordTextPoke || t == RecordKSymbol || t == RecordBPFEvent
 }
 
+// disguised returns the type that a record had before its type was damaged, 0 if nothing shows
+// that. It is the type of a record without which text is taken to be what it no longer is,
+// and the content is that of such a record, down to the id of its event.
+func (r *Recording) disguised(h header, raw []byte) RecordType {
+	for _, t := range []RecordType{RecordLost, RecordTextPoke, RecordKSymbol, RecordBPFEvent} {
+		was := header{t, h.misc, len(raw)}
+		if t == h.typ || len(raw)&7 != 0 || !was.isPlausible() || r.fitOf(was, raw) != exact {
+			continue
+		}
+		rec, id := Record{Type: t, Misc: h.misc, Raw: raw}, SampleID{}
+		if r.SampleID(&rec, &id) == nil && id.Event != nil && id.Time != 0 && r.makesSense(&rec) {
+			return t
+		}
+	}
+	return 0
+}
+
+// makesSense reports whether the fields of a record, whose content fits its type, have values
+// that the kernel gives them.
+func (r *Recording) makesSense(rec *Record) bool {
+	switch rec.Type {
+	case RecordKSymbol:
+		var k KSymbol
+		return r.KSymbol(rec, &k) == nil && (k.Kind == KSymbolBPF || k.Kind == KSymbolOOL) && k.Addr != 0
+	case RecordBPFEvent:
+		var b BPFEvent
+		return r.BPFEvent(rec, &b) == nil && (b.Kind == BPFLoad || b.Kind == BPFUnload)
+	case RecordLost:
+		return r.ids.find(r.endian.u64(rec.Raw[headerSize:])) != nil
+	}
+	return true
+}
+
 // contentEnds returns the first offset at which the record may end by its content and a
 // trailer, and for which one returns true.
 func (r *Recording) contentEnds(h header, raw []byte, one func(at int) bool) (at int, ok bool) {

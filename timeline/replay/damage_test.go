@@ -254,6 +254,36 @@ func testDamage(t *testing.T, v *victim) {
 	})
 }
 
+// TestDamagedType changes a bit of the type of each of some pokes. The change that is not
+// read as one then is damage, unless the content fits the other type too.
+func TestDamagedType(t *testing.T) {
+	v := newVictim(t, filepath.Join(corpus.Root(), "testdata", "small"))
+	data := bytes.Clone(v.data)
+	n := 0
+	for _, r := range v.records {
+		if perfdata.RecordType(data[r.lo]) != perfdata.RecordTextPoke {
+			continue
+		}
+		if n++; n%8 != 0 {
+			continue
+		}
+		for bit := range 8 {
+			data[r.lo] ^= 1 << bit
+			// The content of an EXIT record is three numbers and a time, of any value.
+			if perfdata.RecordType(data[r.lo]) != perfdata.RecordExit {
+				wrong, im := v.wrong(data, nil)
+				if wrong != 0 || im == nil {
+					t.Errorf("type %v at %#x: %d wrong bytes", perfdata.RecordType(data[r.lo]), r.lo, wrong)
+				}
+			}
+			data[r.lo] ^= 1 << bit
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d pokes", n)
+	}
+}
+
 // where names the record that has a byte.
 func (v *victim) where(off int) string {
 	for _, r := range v.records {
