@@ -178,7 +178,7 @@ func (d *build) image() *Image {
 		d.Builder.symbols = nil // the lifetimes have all of them
 		debug.FreeOSMemory()
 	}
-	d.traps = d.findTraps(d.snapshot.Segments, lives)
+	d.traps = d.findTraps(d.snapshot.Segments, byLo)
 	d.im.arena = d.arena
 	padding, written := d.thunkPadding()
 	d.unloadCopy() // nearly all of the text was looked at

@@ -82,7 +82,8 @@ func newFragmenter(d *build, s *shard, r room) *fragmenter {
 func (d *build) cuts(lives []*Lifetime, padding, written []Range) []uint64 {
 	var cuts []uint64
 	cut := func(lo, hi uint64) {
-		if lo < hi {
+		// Many lifetimes, one after the other, are at the same addresses.
+		if n := len(cuts); lo < hi && (n == 0 || cuts[n-2] != lo || cuts[n-1] != hi) {
 			cuts = append(cuts, lo, hi)
 		}
 	}

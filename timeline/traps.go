@@ -67,7 +67,9 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 			if l.Kind == OutOfLine {
 				begin.Hi = max(begin.Hi, l.Hi)
 			}
-			f.code = append(f.code, begin)
+			if n := len(f.code); n == 0 || f.code[n-1] != begin {
+				f.code = append(f.code, begin)
+			}
 		case ModuleText:
 			f.texts = append(f.texts, Range{l.Lo, l.Hi})
 		default:
