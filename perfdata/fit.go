@@ -22,7 +22,7 @@ const (
 )
 
 // leastSize has the least size in bytes of each type of record, header included; 0 for types
-// that this package does not know. FINISHED_ROUND and FINISHED_INIT always have this size.
+// that this package does not know. perf writes FINISHED_ROUND and FINISHED_INIT with this size.
 // The size in the header of a COMPRESSED2 record may have overflowed to 0.
 var leastSize = [...]uint8{
 	RecordMMAP:              mmapName,
@@ -462,6 +462,27 @@ func (r *Recording) fitTool(h header, raw []byte) fit {
 		return misfit
 	}
 	return loose
+}
+
+// isEmpty reports whether records of this type have no content. perf uses no more than the
+// header of such a record, however large it is (perf_session__process_user_event() in
+// tools/perf/util/session.c).
+func (t RecordType) isEmpty() bool { return t == RecordFinishedRound || t == RecordFinishedInit }
+
+// isOther reports whether the content of a record that should have none is exactly that of
+// another type: the type is damaged. Types whose size alone fits do not count. For compressed data
+// see inflater.mayMiss.
+func (r *Recording) isOther(h header, raw []byte) bool {
+	if isZero(raw[headerSize:]) {
+		return false
+	}
+	for t := range RecordType(len(leastSize)) {
+		shown := t < firstUserRecord || t == RecordIDIndex || t == RecordThreadMap || t == RecordStatConfig
+		if h.typ = t; shown && h.isPlausible() && r.fitOf(h, raw) == exact {
+			return true
+		}
+	}
+	return false
 }
 
 // isZero reports whether all bytes are 0.

@@ -97,6 +97,11 @@ func FuzzStream(f *testing.F) {
 	for _, b := range forms(f, little) {
 		f.Add(b)
 	}
+	for _, n := range []uint64{1, 8, 13} { // the header's size ends within a record
+		b := bytes.Clone(forms(f, little)["file"])
+		little.put64(b[hdrData+8:], little.u64(b[hdrData+8:])-n)
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := New(b)
 		rd, rdErr := NewReader(iotest.HalfReader(bytes.NewReader(b)))

@@ -297,7 +297,11 @@ func (r *Recording) readData(f *dataFile) {
 		return
 	}
 	f.end = int(offset + size)
-	features, err := r.readFeatures(b[f.end:], uint64(f.end), r.head.bitmap)
+	at := f.end
+	if size > 0 {
+		at += r.tableWithin(b[f.end:], uint64(f.end))
+	}
+	features, err := r.readFeatures(b[at:], uint64(at), r.head.bitmap)
 	if size == 0 && (err != nil || len(features) == 0) {
 		// perf writes the size when it ends, so it was killed. The records end
 		// with the file, or with the features if perf could still write them.
@@ -309,6 +313,9 @@ func (r *Recording) readData(f *dataFile) {
 			r.warnDamage(err)
 		}
 		return
+	}
+	if err == nil && at > f.end {
+		err = r.shortDataErr(at)
 	}
 	r.features, r.clean = features, err
 	r.warnDamage(err)
@@ -350,6 +357,35 @@ func (r *Recording) findTable(b []byte, at int) int {
 	return -1
 }
 
+// isTable reports whether the table of features begins with b, at offset at of the file: with the
+// offset of the first section, which is where the table ends.
+func (r *Recording) isTable(b []byte, at uint64) bool {
+	table := tableSize(r.head.bitmap)
+	return table > 0 && len(b) >= 8 && r.endian.u64(b) == at+uint64(table)
+}
+
+// tableWithin returns how far behind base, where the records end by the header, the table of
+// features begins: 0, or less than a record if the header's size of the records ends within the
+// last one. b is the file from base on. It returns 0 if there is no table.
+func (r *Recording) tableWithin(b []byte, base uint64) int {
+	if r.isTable(b, base) {
+		return 0
+	}
+	for n := 1; n < min(len(b), maxRecord); n++ {
+		if r.isTable(b[n:], base+uint64(n)) {
+			return n
+		}
+	}
+	return 0
+}
+
+// shortDataErr is the error for a header by which the records end before the table of features
+// begins, at offset at.
+func (r *Recording) shortDataErr(at int) error {
+	end := r.head.data.offset + r.head.data.size
+	return r.headerErr(hdrData+8, ErrMalformed, "by the header the records end at %d, but the table of features begins at %d", end, at)
+}
+
 func tableSize(bitmap [featureWords]uint64) int {
 	n := 0
 	for _, w := range bitmap {
@@ -365,6 +401,13 @@ func (r *Recording) readRest(src io.Reader, base uint64, bitmap [featureWords]ui
 	if err != nil {
 		return err
 	}
+	if r.head.data.size > 0 && !r.isTable(b, base) {
+		if b, err = readUpTo(b, src, maxRecord+tableSize(bitmap)); err != nil {
+			return err
+		}
+		n := r.tableWithin(b, base)
+		b, base = b[n:], base+uint64(n)
+	}
 	end := base
 	for at := 0; at+sectionEntry <= len(b); at += sectionEntry {
 		if offset, size := r.endian.u64(b[at:]), r.endian.u64(b[at+8:]); offset >= base && size <= math.MaxInt64-offset {
@@ -376,6 +419,9 @@ func (r *Recording) readRest(src io.Reader, base uint64, bitmap [featureWords]ui
 	}
 	features, err := r.readFeatures(b, base, bitmap)
 	r.features = features
+	if err == nil && base > r.head.data.offset+r.head.data.size {
+		err = r.shortDataErr(int(base))
+	}
 	r.warnDamage(err)
 	if err == nil && !r.head.hasFeatures {
 		err = r.headerErr(hdrSize, nil, "a header without features")

@@ -352,8 +352,12 @@ func (s *Scanner) hides(h header, size int, follows uint64, f fit) (at int, ok b
 	if h.typ >= firstUserRecord && f != exact || f == misfit {
 		// The content of most records that perf itself wrote does not show their size. But no
 		// record ends with another one.
+		least := proofBySize
+		if h.typ.isEmpty() {
+			least = 0 // nothing of it is its own
+		}
 		for at = headerSize; at+headerSize <= size; at += 8 {
-			if p.isFilled(b[at:size], proofBySize) {
+			if p.isFilled(b[at:size], least) {
 				return at, true
 			}
 		}
@@ -432,7 +436,7 @@ func (r *Recording) makesSense(rec *Record) bool {
 // trailer, and for which one returns true.
 func (r *Recording) contentEnds(h header, raw []byte, one func(at int) bool) (at int, ok bool) {
 	switch {
-	case h.typ == RecordFinishedRound || h.typ == RecordFinishedInit:
+	case h.typ.isEmpty():
 		return headerSize, headerSize < len(raw) && one(headerSize)
 	case h.typ == RecordCompressed:
 		for end := range zstdBlocks(raw[headerSize:], true) {

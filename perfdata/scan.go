@@ -49,6 +49,7 @@ type Scanner struct {
 	repeated bool  // the decoder has been given that record twice
 	failed   bool  // the current file cannot be read further
 	damaged  bool  // some of the current file was left out
+	extended bool  // extend has moved the end of the records
 	prev     int64 // offset of the record that ends at off; below 0 if none does
 	traced   int   // where in buf the last trace ended
 	sparse   int   // up to where in buf the mapping is read sparsely
@@ -143,7 +144,7 @@ func (s *Scanner) Next() bool {
 		}
 		b := s.buf[s.off:]
 		if len(b) < headerSize {
-			if !s.more(headerSize) && !s.fileEnd() {
+			if !s.more(headerSize) && !s.extend() && !s.fileEnd() {
 				return false
 			}
 			continue
@@ -225,7 +226,7 @@ func (s *Scanner) nextFile() bool {
 	s.traced, s.sparse, s.unloaded = 0, 0, 0
 	s.inflate.close()
 	s.inflate, s.inside, s.pending = nil, false, false
-	s.buf, s.off, s.failed, s.damaged, s.prev = nil, 0, false, false, -1
+	s.buf, s.off, s.failed, s.damaged, s.extended, s.prev = nil, 0, false, false, false, -1
 	s.rec, s.payload = Record{}, nil
 	s.file++
 	if s.file >= s.lastOf {
@@ -287,6 +288,9 @@ func (s *Scanner) nextSpecial(h header) bool {
 	s.whole(h)
 	b := s.buf[s.off:]
 	size, follows, err := s.r.endian.frame(h, b)
+	if err != nil && errors.Is(err.Err, ErrTruncated) && s.extend() {
+		return false
+	}
 	if err != nil {
 		if s.stream != nil && s.stream.err != nil && err.Err == ErrTruncated {
 			s.fail(h.typ, s.stream.err, "%s", err.Msg)
@@ -320,6 +324,10 @@ func (s *Scanner) nextSpecial(h header) bool {
 			s.lose(h, malformed("record of %d bytes of an unknown type, and nothing follows it", size))
 			return false
 		}
+	}
+	if h.typ.isEmpty() && f != exact && s.r.isOther(h, s.buf[s.off:][:size]) {
+		s.lose(h, malformed("record of %d bytes with the content of another type", size))
+		return false
 	}
 	b = s.buf[s.off:] // the checks may have read more, or gone on in the mapping
 	s.rec.Type, s.rec.Misc = h.typ, h.misc

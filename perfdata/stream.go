@@ -35,7 +35,6 @@ type Reader struct {
 	r       *Recording
 	s       *Scanner
 	src     *source
-	rest    io.Reader // of a recording in file form, what follows its records
 	desc    *description
 	want    filter
 	payload io.Reader
@@ -45,10 +44,12 @@ type Reader struct {
 // A source provides a Scanner's bytes if they are not all in memory.
 type source struct {
 	io.Reader
-	sized bool   // the records end after left bytes, not where Reader does
-	left  uint64 // bytes to read, if sized
-	err   error  // the first error of Reader but io.EOF
-	eof   bool   // no more bytes will come
+	sized  bool      // the records end after left bytes, not where Reader does
+	left   uint64    // bytes to read, if sized
+	rest   io.Reader // of a recording in file form, what follows these bytes
+	behind []byte    // the beginning of rest, if extend has read it
+	err    error     // the first error of Reader but io.EOF
+	eof    bool      // no more bytes will come
 }
 
 const (
@@ -110,8 +111,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 		}
 		r.setEvents(events)
 		r.clean = r.headerErr(0, nil, "the stream has not ended")
-		rd.rest = src
-		rd.src = &source{Reader: src, sized: h.data.size > 0, left: h.data.size}
+		rd.src = &source{Reader: src, sized: h.data.size > 0, left: h.data.size, rest: src}
 	} else {
 		rd.desc = newDescription(r)
 		rd.src = &source{Reader: src}
@@ -128,7 +128,7 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 	rd.s.buf = make([]byte, 0, streamBuffer)
 	tail := head[min(start, uint64(len(head))):]
 	if rd.src.sized && uint64(len(tail)) > rd.src.left {
-		rd.rest = io.MultiReader(bytes.NewReader(tail[rd.src.left:]), src)
+		rd.src.rest = io.MultiReader(bytes.NewReader(tail[rd.src.left:]), src)
 		tail = tail[:rd.src.left]
 	}
 	rd.s.buf = append(rd.s.buf, tail...)
@@ -220,7 +220,7 @@ func (rd *Reader) end() {
 			r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: perf was killed or is still running")
 		}
 	default:
-		r.clean = r.readRest(rd.rest, r.head.data.offset+r.head.data.size, r.head.bitmap)
+		r.clean = r.readRest(rd.src.rest, r.head.data.offset+r.head.data.size, r.head.bitmap)
 		if _, ok := r.features[FeatureEventDesc]; ok {
 			r.nameEvents(r.events)
 		}
@@ -292,6 +292,52 @@ func (s *Scanner) more(n int) bool {
 		s.r.files[0].cut = s.r.headerErr(end, ErrTruncated, "the file ends %d bytes before its records do", src.left)
 	}
 	return len(s.buf)-s.off >= n
+}
+
+// extend makes the record at s.off whole if the header's size of the records ends within it, and
+// the table of features begins where the record ends. perf reads such a record too
+// (reader__mmap() in tools/perf/util/session.c). extend reports whether it did.
+func (s *Scanner) extend() bool {
+	r := s.r
+	if s.off == len(s.buf) || s.file != 0 || s.extended || s.failed || r.pipe || r.head.data.size == 0 || r.files[0].cut != nil {
+		return false
+	}
+	s.remap()
+	left := s.buf[s.off:]
+	if len(left) > maxRecord {
+		return false
+	}
+	var behind []byte
+	switch src := s.stream; {
+	case src == nil:
+		f := &r.files[0]
+		behind = f.data[f.end:min(len(f.data), f.end+maxRecord+8)]
+	case !src.sized || src.left > 0 || src.err != nil:
+		return false
+	default:
+		if src.behind == nil {
+			if src.behind, src.err = readUpTo(nil, src.rest, maxRecord+8); src.err != nil {
+				return false
+			}
+			src.rest = io.MultiReader(bytes.NewReader(src.behind), src.rest)
+		}
+		behind = src.behind
+	}
+	b := append(bytes.Clone(left), behind...)
+	if len(b) < headerSize {
+		return false
+	}
+	h := r.endian.header(b)
+	size, follows, err := r.endian.frame(h, b)
+	if err != nil || follows > 0 || size <= len(left) || !h.isPlausible() || !r.isTable(b[size:], uint64(s.base)+uint64(s.off+size)) {
+		return false
+	}
+	if s.extended = true; s.stream != nil {
+		s.buf = append(s.buf, behind[:size-len(left)]...)
+	} else {
+		s.buf = r.files[0].data[:s.off+size]
+	}
+	return true
 }
 
 // read reads into b what has arrived.

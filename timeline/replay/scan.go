@@ -459,10 +459,6 @@ func (s *scan) record(rec *perfdata.Record) {
 	case perfdata.RecordBPFEvent:
 		s.bpfEvent(rec)
 	case perfdata.RecordFinishedRound:
-		if len(rec.Raw) != 8 {
-			s.broken(rec, "%d bytes long, want 8", len(rec.Raw))
-			return
-		}
 		s.files[rec.File].finish()
 		for _, b := range s.buffers {
 			b.finishRound()

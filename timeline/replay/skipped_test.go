@@ -233,3 +233,30 @@ func TestNothing(t *testing.T) {
 		t.Errorf("no records: %v", r.Report.Warnings)
 	}
 }
+
+// TestLongRound: perf uses no more than the header of a FINISHED_ROUND record, so one with content
+// ends a round like any other.
+func TestLongRound(t *testing.T) {
+	for _, pipe := range []bool{false, true} {
+		whole, _, _ := skipped(t, pipe)
+		w := newTape(t)
+		w.pipe = pipe
+		for n := range uint64(12) {
+			from := 1000 * (n + 1)
+			w.ticks(from, from+500)
+			if n == 1 {
+				w.poke(10, from+550, 0x1100, "9090", "eb02")
+			}
+			w.ticks(from+600, from+900)
+			w.begin()
+			round := binary.LittleEndian.AppendUint64(nil, 16<<48|uint64(perfdata.RecordFinishedRound))
+			w.must(w.w.WriteRecord(binary.LittleEndian.AppendUint64(round, 3*n)))
+		}
+		want, got := newTape(t).replayOf(whole), newTape(t).replayOf(w.bytes())
+		if got.Report.Damaged || got.Report.Clean != want.Report.Clean || got.Report.Horizon != want.Report.Horizon || knownOf(got.Image) != knownOf(want.Image) {
+			t.Errorf("pipe %v: damaged %v, clean %v, horizon %d, %d versions known; want clean %v, horizon %d, %d versions; %v", pipe,
+				got.Report.Damaged, got.Report.Clean, got.Report.Horizon, knownOf(got.Image),
+				want.Report.Clean, want.Report.Horizon, knownOf(want.Image), got.Report.Warnings)
+		}
+	}
+}
