@@ -151,7 +151,9 @@ func (r *Recording) readAttrs(b []byte) ([]*Event, error) {
 		r.warn(hdrAttrs, ErrTruncated, "attrs are at %d, past the end of the file", offset)
 		return nil, nil
 	}
-	if left := uint64(len(b)) - offset; size > left {
+	// perf ignores a part of an entry at the end.
+	part := size % max(e.u64(b[hdrAttrSize:]), 1)
+	if left := uint64(len(b)) - offset; size-part > left {
 		r.warn(int64(len(b)), ErrTruncated, "file ends within its attrs, %d bytes before their end", size-left)
 	}
 	entries := r.attrEntries(b, r.head.attrs)

@@ -507,3 +507,25 @@ func TestOpenFile(t *testing.T) {
 		t.Error("a closed recording has records")
 	}
 }
+
+// TestAttrsEnd: perf divides the attrs section into entries and ignores what is left over, so only
+// a whole entry that is not in the file is missing.
+func TestAttrsEnd(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		for name, b := range map[string][]byte{
+			"attrs first": build(t, e, testEvents(), sample), "attrs behind": attrsBehind(e, build(t, e, testEvents(), sample)),
+		} {
+			whole := open(t, b)
+			size, entry := e.u64(b[hdrAttrs+8:]), e.u64(b[hdrAttrSize:])
+			for _, more := range []uint64{1, 8, entry - 1} {
+				e.put64(b[hdrAttrs+8:], size+more)
+				if r := open(t, b); len(r.Warnings()) > 0 || len(r.Events()) != len(whole.Events()) {
+					t.Errorf("%s, %d bytes more: %d events, warnings %v", name, more, len(r.Events()), r.Warnings())
+				}
+			}
+			if e.put64(b[hdrAttrs+8:], size+entry); name == "attrs behind" && len(open(t, b).Warnings()) == 0 {
+				t.Error("an entry is not in the file: no warning")
+			}
+		}
+	})
+}
