@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/bits"
 )
 
@@ -121,6 +122,8 @@ func (r *Recording) fitOf(h header, raw []byte) fit {
 func (r *Recording) isExact(h header, raw []byte) bool {
 	var id uint64
 	switch f := &r.quickFit; {
+	case mayBeStrange>>h.typ&1 != 0 && r.isStrange(h, raw):
+		return false
 	case !f.ok:
 		return r.fitOf(h, raw) == exact
 	case h.typ == RecordSample:
@@ -481,6 +484,30 @@ func (r *Recording) isOther(h header, raw []byte) bool {
 		if h.typ = t; shown && h.isPlausible() && r.fitOf(h, raw) == exact {
 			return true
 		}
+	}
+	return false
+}
+
+// mayBeStrange is the set of types that isStrange knows.
+const mayBeStrange = 1<<RecordMMAP | 1<<RecordComm | 1<<RecordExit | 1<<RecordFork | 1<<RecordRead |
+	1<<RecordThrottle | 1<<RecordUnthrottle | 1<<RecordAux | 1<<RecordKSymbol
+
+// isStrange reports whether a record of the kernel, whatever its size, begins as none of its type
+// does but as the records that begin with an address of the kernel do.
+func (r *Recording) isStrange(h header, raw []byte) bool {
+	const pidMaxLimit = 4 << 20 // include/linux/threads.h
+	if len(raw) < ksymbolName {
+		return false
+	}
+	switch h.typ {
+	case RecordMMAP, RecordComm, RecordExit, RecordFork, RecordRead:
+		// -1 stands for the kernel, and for a task that is gone.
+		pid := r.endian.u32(raw[headerSize:])
+		return pid > pidMaxLimit && pid != math.MaxUint32
+	case RecordThrottle, RecordUnthrottle, RecordAux: // a time or an offset
+		return r.endian.u64(raw[headerSize:])>>63 == 1
+	case RecordKSymbol:
+		return KSymbolKind(r.endian.u16(raw[20:])) > KSymbolOOL
 	}
 	return false
 }

@@ -405,7 +405,10 @@ func mayBeOversize(t RecordType) bool {
 func (r *Recording) disguised(h header, raw []byte) RecordType {
 	for _, t := range []RecordType{RecordLost, RecordTextPoke, RecordKSymbol, RecordBPFEvent} {
 		was := header{t, h.misc, len(raw)}
-		if t == h.typ || len(raw)&7 != 0 || !was.isPlausible() || r.fitOf(was, raw) != exact {
+		if t == h.typ || len(raw)&7 != 0 || !was.isPlausible() {
+			continue
+		}
+		if f := r.fitOf(was, raw); f == misfit || f == loose && (mayBeOversize(h.typ) && !r.isStrange(h, raw) || !r.hasExcess(t, raw)) {
 			continue
 		}
 		rec, id := Record{Type: t, Misc: h.misc, Raw: raw}, SampleID{}
@@ -414,6 +417,21 @@ func (r *Recording) disguised(h header, raw []byte) RecordType {
 		}
 	}
 	return 0
+}
+
+// hasExcess reports whether raw is a text poke or a symbol of several listeners, at an address of
+// the kernel.
+func (r *Recording) hasExcess(t RecordType, raw []byte) bool {
+	rec := Record{Type: t, Raw: raw}
+	switch t {
+	case RecordTextPoke:
+		var p TextPoke
+		return r.TextPoke(&rec, &p) == nil && p.Excess > 0 && p.ID != 0 && p.Addr>>63 == 1
+	case RecordKSymbol:
+		var k KSymbol
+		return r.KSymbol(&rec, &k) == nil && k.Excess > 0 && k.SampleID.ID != 0 && k.Addr>>63 == 1
+	}
+	return false
 }
 
 // makesSense reports whether the fields of a record, whose content fits its type, have values
