@@ -34,6 +34,7 @@ func (r *Recording) readPipe() {
 	const large, step = 128 << 20, 16 << 20 // a large recording does not stay in memory
 	d := newDescription(r)
 	s := r.Scan(KeepCompressed())
+	s.settle = d.settle
 	for s.Next() {
 		rec := &s.rec
 		switch {

@@ -113,7 +113,7 @@ func (p *prover) proves(b []byte, complete bool) verdict {
 func (p *prover) worth(h header, raw []byte) (points int, ok bool) {
 	f := p.r.fitOf(h, raw)
 	switch {
-	case f == misfit:
+	case f == misfit || h.typ < firstUserRecord && p.r.pipe && len(p.r.events) == 0: // a pipe's events come first
 		return 0, false
 	case h.typ >= firstUserRecord && f == exact:
 		return proofBySize, true
@@ -499,6 +499,9 @@ func (s *Scanner) search(from, to int) (at int, ok bool) {
 // where records begin again. If there is no such place, the file ends here.
 func (s *Scanner) lose(h header, err *FormatError) {
 	s.remap()
+	if s.settle != nil {
+		s.settle()
+	}
 	at := s.base + int64(s.off)
 	// The record before may have swallowed the beginning of the next one.
 	if s.prev >= s.base && s.prev < at {

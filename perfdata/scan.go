@@ -41,6 +41,7 @@ type Scanner struct {
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater
+	settle  func()     // makes known the events of a pipe that its last records described
 	pending bool       // inside or skip must be dealt with before the record at off
 	inside  bool       // inflate may have further records
 	skip    uint64     // bytes of a stream's payload to skip

@@ -121,8 +121,11 @@ func NewReader(src io.Reader, opts ...ScanOption) (*Reader, error) {
 		opt(rd.s)
 	}
 	rd.want = rd.s.want
-	if rd.desc != nil && rd.want.on {
-		rd.s.want = rd.want.with(describing...)
+	if rd.desc != nil {
+		rd.s.settle = rd.desc.settle
+		if rd.want.on {
+			rd.s.want = rd.want.with(describing...)
+		}
 	}
 	// The last of the bytes read so far may belong to the records.
 	rd.s.buf = make([]byte, 0, streamBuffer)
