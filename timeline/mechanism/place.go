@@ -161,11 +161,14 @@ func kindOfDynamic(name string, outOfLine bool) placeKind {
 // arch/arm64/kernel/entry-ftrace.S, arch/powerpc/kernel/trace/ftrace_entry.S,
 // arch/s390/kernel/mcount.S.
 func isFtraceText(name string) bool {
-	for _, prefix := range []string{"ftrace_caller", "ftrace_regs_caller", "ftrace_call", "ftrace_regs_call",
-		"ftrace_graph_call", "ftrace_graph_caller", "ftrace_common", "ftrace_epilogue", "ftrace_no_trace"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && (rest == "" || rest[0] == '_') {
+	rest, ok := strings.CutPrefix(name, "ftrace_")
+	if !ok { // nearly all functions
+		return name == "_mcount" || name == "__fentry__"
+	}
+	for _, is := range []string{"caller", "regs_caller", "call", "regs_call", "graph_call", "graph_caller", "common", "epilogue", "no_trace"} {
+		if rest, ok := strings.CutPrefix(rest, is); ok && (rest == "" || rest[0] == '_') {
 			return true
 		}
 	}
-	return name == "_mcount" || name == "__fentry__"
+	return false
 }
