@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -579,6 +580,41 @@ func checkNulls[T any](t *testing.T, name string, rows []T, isNull func(*T) bool
 		for _, v := range buf[0] {
 			if v.Column() == leaf.ColumnIndex && v.IsNull() != isNull(&rows[i]) {
 				t.Fatalf("row %d of %d: %s is %v, null %v", i, len(rows), name, v, v.IsNull())
+			}
+		}
+	}
+}
+
+// TestParallel: tables that are made at the same time have the same bytes, with one page for each column
+// of changes or with several.
+func TestParallel(t *testing.T) {
+	defer func(page int) { pageRows = page }(pageRows)
+	for _, name := range []string{"small", "rich"} {
+		r, id, out := load(t, filepath.Join("../../testdata", name, "rec.data"))
+		for _, page := range []int{50, 1 << 16} {
+			pageRows = page
+			var files [2]map[string]string // the content, by name
+			for i, parallel := range []bool{false, true} {
+				dir := t.TempDir()
+				d := Open(dir)
+				if _, err := d.Add(out, r, id, Options{Parallel: parallel}); err != nil {
+					t.Fatal(err)
+				}
+				d.Close()
+				files[i] = make(map[string]string)
+				if err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+					if err != nil || e.IsDir() {
+						return err
+					}
+					content, err := os.ReadFile(name)
+					files[i][strings.TrimPrefix(name, dir)] = string(content)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(files[0]) < 9 || !maps.Equal(files[0], files[1]) {
+				t.Errorf("%s, pages of %d rows: %d and %d files that differ", name, pageRows, len(files[0]), len(files[1]))
 			}
 		}
 	}
