@@ -89,6 +89,7 @@ type build struct {
 	unsure     map[unsureKey]gaps     // of lifetimes that are unsure: the gaps of their bytes
 
 	lifetimes addressed // of all code that comes and goes
+	brief     addressed // of code that came and went at one time, as a coarse clock shows it
 
 	skew   uint64              // by how much the CPUs' clocks differ, as far as the records show
 	moved  map[uint32]uint64   // the times of pokes that were recorded in the wrong order, by their order of arrival

@@ -89,6 +89,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		}
 		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
+		c.afterBrief = c.hadBrief(t, l.From)
 		switch l.Kind {
 		case ModuleText:
 			init = c.beginModule(l)
@@ -133,6 +134,16 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	if t < MaxTime {
 		c.unowned(t, MaxTime, before, changes)
 	}
+}
+
+// hadBrief reports whether other code came here and went at one time of [from, to].
+func (c *historyBuilder) hadBrief(from, to uint64) bool {
+	for l := range c.brief.around(c.f.addr, c.f.addr+1) {
+		if from <= l.From && l.From <= to {
+			return true
+		}
+	}
+	return false
 }
 
 // beginModule sets which gaps count in text of a module, and returns the copy that its epoch

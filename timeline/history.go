@@ -91,6 +91,8 @@ type historyBuilder struct {
 	// misfits are the changes that did not find the code that is there, or found the first that is known of
 	// it; formerMisfits are those of the code before. They may be of what came next.
 	misfits, formerMisfits []change
+	afterBrief             bool   // other code came and went at one time since the epoch before
+	vague                  bool   // it is not known what that epoch ended with
 	made                   uint64 // when the code was made that is there
 	madeBy                 uint16 // the CPU that recorded it
 
@@ -181,6 +183,7 @@ type progress struct {
 	proven uint64 // the time from which its bytes are certain: for a copy, it may be later than t
 	weak   Reason // why its bytes are at most unconfirmed until the next fact; none: they are not
 	torn   bool   // it is a copy that contradicts the changes that were made meanwhile
+	other  bool   // it is a change that may be of other code
 	dead   Reason // why nothing is alive here; none: code is alive
 }
 
@@ -256,6 +259,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		p.weak = doubt
 	}
 	c.end(&p, e1)
+	c.vague = p.dead == ReasonNone && len(c.out) > 0 && c.out[len(c.out)-1].standing != Known
 	c.clash(copied, e1, pokes)
 }
 
@@ -263,9 +267,10 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 // gives of the time before it was made. Where it proves nothing, init loses its content.
 func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) progress {
 	p := progress{t: e0, proven: e0, weak: init.weak}
-	if c.prior = c.content; len(c.early) > 0 {
-		c.prior = noContent // a change since made it: one of what is here now
+	if c.prior = c.content; len(c.early) > 0 || c.afterBrief || c.vague {
+		c.prior = noContent // a change since made it: one of what is here now; or it was of other code
 	}
+	c.afterBrief, c.vague = false, false
 	c.content, c.source = init.content, init.source
 	if init.last && c.outranked(e0, e1, changes) {
 		c.content, init.content = noContent, noContent
@@ -412,6 +417,8 @@ func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
+	case c.maySucceed(p, ch, e1):
+		c.forward(p.t, ch.time, p.weak)
 	case c.finds(p, ch):
 		c.agree(p.t, p.proven, ch.time, p.weak, ch.before())
 	default:

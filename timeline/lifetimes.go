@@ -221,11 +221,12 @@ func (p *liveSet) bearImage(l *Lifetime) {
 }
 
 // unregister ends the code that e unregisters. If no record shows its birth, the code was
-// there since the beginning, or since the gap in which it came.
-func (p *liveSet) unregister(e *SymbolEvent) {
+// there since the beginning, or since the gap in which it came. ofNext says that perf may have announced
+// the next code here, and that the death is of that.
+func (p *liveSet) unregister(e *SymbolEvent, ofNext bool) {
 	l := lifetimeOf(e, nil)
 	l.From, l.To, l.Ended = 0, e.Time, Unregistered
-	if p.endAlive(&l, e) {
+	if p.endAlive(&l, e, ofNext) {
 		return
 	}
 	var ends *Lifetime
@@ -256,7 +257,7 @@ func lastMoment(l *Lifetime) Interval { return Interval{earlier(l.To, 1), l.To} 
 
 // endAlive ends what is alive in the range of l, which e unregisters. It reports
 // whether l was among it.
-func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
+func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent, ofNext bool) bool {
 	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
 		switch {
 		case o.Lo == l.Lo && o.is(e) && o.recordedLike(l):
@@ -266,7 +267,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent) bool {
 			}
 			o.seen = append(slices.Clip(o.seen), lastMoment(l))
 			p.alive.remove(o)
-			if o.early != nil {
+			if o.early != nil || o.From == 0 && ofNext {
 				p.diedUnborn(e, o)
 			}
 			return true
@@ -404,7 +405,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			order.exchange(events, i, k)
 		}
 		if e.Unregister {
-			p.unregister(e)
+			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, order, i, later(max(d.announcedBy(), d.listedBy()), d.apart())))
 			continue
 		}
 		born := lifetimeOf(e, code[i])
@@ -425,7 +426,15 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	}
 	upTo(MaxTime)
 	d.people = p
-	all := slices.DeleteFunc(p.all, func(l *Lifetime) bool { return l.From >= l.To && l.Kind != Nothing })
+	all, brief := p.all[:0], []*Lifetime(nil)
+	for _, l := range p.all {
+		if l.From < l.To || l.Kind == Nothing {
+			all = append(all, l)
+		} else if l.From > 0 {
+			brief = append(brief, l)
+		}
+	}
+	d.brief = byAddress(brief)
 	for i, l := range all {
 		l.order, l.unsure = i, p.unsure(l, nil)
 	}
@@ -443,8 +452,9 @@ func dropDoubles(events []SymbolEvent) []SymbolEvent {
 			continue
 		}
 		clear(last)
+		tied = slices.Clone(tied) // out takes their place
 		for _, e := range tied {
-			if o, ok := last[e.Addr]; ok && o == e && e.Time != 0 {
+			if o, ok := last[e.Addr]; ok && o == e && e.Time != 0 && !slices.ContainsFunc(tied, e.undone) {
 				continue
 			}
 			last[e.Addr] = e
@@ -452,6 +462,12 @@ func dropDoubles(events []SymbolEvent) []SymbolEvent {
 		}
 	}
 	return out
+}
+
+// undone reports whether another CPU recorded at the time of e that it undid what e did: then
+// an equal record may be of a second time.
+func (e *SymbolEvent) undone(o SymbolEvent) bool {
+	return o.CPU != e.CPU && o.Unregister != e.Unregister && o.overlaps(e)
 }
 
 // lost returns when changes of a kind may have gone unrecorded, from the beginning

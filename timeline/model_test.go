@@ -42,6 +42,7 @@ type model struct {
 	changes []made
 	skew    uint64
 	beings  []*being
+	brief   []*being // that came and went at one time
 	edges   []uint64
 	paired  bool // two pokes that agree prove the bytes between, although writers may be silent
 }
@@ -319,7 +320,7 @@ func (m *model) live() []*being {
 	diedUnborn := func(e *SymbolEvent, of *being) {
 		unborn[e.Addr] = append(unborn[e.Addr], death{*e, of})
 	}
-	die := func(n *being, e *SymbolEvent) {
+	die := func(n *being, e *SymbolEvent, ofNext bool) {
 		var there []*being
 		for _, b := range all {
 			if over(b, n.lo, n.hi, n.to) {
@@ -336,6 +337,9 @@ func (m *model) live() []*being {
 				b.to, b.ended, b.seen = n.to, Unregistered, append(slices.Clone(b.seen), n.seen...)
 				if b.from == 0 {
 					b.hi = min(b.hi, n.hi) // kallsyms, which had it, says no length
+				}
+				if b.early != 0 || b.from == 0 && ofNext {
+					diedUnborn(e, b) // it may be the death of what comes next
 				}
 				return
 			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
@@ -474,7 +478,7 @@ func (m *model) live() []*being {
 		case e.Unregister:
 			n.from, n.to, n.kind, n.ended, n.seen = 0, e.Time, m.kind(e, nil), Unregistered, []Interval{{e.Time - 1, e.Time}}
 			n.cpu = -1 // no record shows which CPU made it
-			die(n, e)
+			die(n, e, m.ofNext(events, i))
 			continue
 		case e.Time == 0:
 			n.seen = []Interval{{m.first, m.seenBy(cmp.Or(m.announced, m.horizon), 1)}}
@@ -496,7 +500,11 @@ func (m *model) live() []*being {
 				continue
 			}
 			n.born, n.early = e.Time, MaxTime
-			if o.of != nil { // it need not have been there
+			switch {
+			case o.of == nil:
+			case o.of.early != 0: // it need not have been there until then
+				o.of.seen = o.of.seen[:len(o.of.seen)-1]
+			default: // at any time
 				o.of.born, o.of.early, o.of.seen = 0, MaxTime, nil
 			}
 			unborn[e.Addr] = slices.Delete(slices.Clone(unborn[e.Addr]), k, k+1)
@@ -505,6 +513,7 @@ func (m *model) live() []*being {
 		bear(n)
 	}
 	load(MaxTime)
+	m.brief = slices.DeleteFunc(slices.Clone(all), func(b *being) bool { return b.from < b.to || b.kind == Nothing || b.lo >= b.hi || b.from == 0 })
 	all = slices.DeleteFunc(all, func(b *being) bool { return b.from >= b.to && b.kind != Nothing || b.lo >= b.hi })
 	for _, b := range all {
 		b.doubted = MaxTime
@@ -513,6 +522,30 @@ func (m *model) live() []*being {
 		}
 	}
 	return all
+}
+
+// ofNext reports whether the i-th event, a death, may be that of what comes next: perf may have
+// announced that, and its death is not recorded later.
+func (m *model) ofNext(events []SymbolEvent, i int) bool {
+	e := &events[i]
+	by := cmp.Or(m.announced, m.horizon)
+	if len(m.snapshot.Segments) > 0 {
+		by = max(by, m.snapshot.To)
+	}
+	if m.skew > 0 || m.differ {
+		by = MaxTime
+	}
+	its := func(o *SymbolEvent) bool {
+		return o.Name == e.Name && o.Len == e.Len && (o.Kind == SymbolOutOfLine) == (e.Kind == SymbolOutOfLine)
+	}
+	var later []*SymbolEvent
+	for k := i + 1; k < len(events); k++ {
+		if events[k].Addr == e.Addr {
+			later = append(later, &events[k])
+		}
+	}
+	return len(later) > 0 && !later[0].Unregister && its(later[0]) && later[0].Time <= by && m.apart(e, later[0]) &&
+		(len(later) == 1 || !later[1].Unregister || !its(later[1]))
 }
 
 // seenBy is the end of a time in which perf looked at something, by t: what is beyond
@@ -555,6 +588,12 @@ func (m *model) once(events []SymbolEvent) (out []SymbolEvent) {
 		for _, o := range out {
 			if o.Addr == e.Addr && o.Time == e.Time {
 				twice = o == e // as the last one
+			}
+		}
+		for _, o := range events {
+			// Another CPU undid it, so it may have been done again.
+			if o.Time == e.Time && o.CPU != e.CPU && o.Unregister != e.Unregister && o.Addr < e.Addr+uint64(e.Len) && e.Addr < o.Addr+uint64(o.Len) {
+				twice = false
 			}
 		}
 		if !twice || e.Time == 0 {
@@ -1121,42 +1160,81 @@ func (m *model) jumble(list []*made, differ bool) {
 		if p.rivals != nil || k > 0 && list[k-1].rivals != nil || m.found(list[:k], p, len(p.Old)) != broken {
 			continue
 		}
-		cpus := make(map[int]bool)
-		n := 9
-		for _, o := range list {
-			cpus[o.CPU] = true
-			n = min(n, len(o.Old), len(o.New))
-			if len(o.Old) != len(o.New) {
-				n = 0
-			}
-		}
-		if cpus[-1] || len(cpus) < 2 || n == 0 {
+		if m.jumbled(list, 0, len(list), differ) {
 			continue
 		}
-		// A chain finds everything as often as it leaves it, but for its first and its
-		// last content.
-		count := make(map[string]int)
-		for _, o := range list {
-			count[string(o.Old[:n])]++
-			count[string(o.New[:n])]--
+		// If some of them make code, or retire it, those between may fit.
+		makes := func(o *made) bool { return len(o.Old) != len(o.New) || len(o.Old) == 0 }
+		lo, hi := k, k+1
+		for lo > 0 && !makes(list[lo-1]) {
+			lo--
 		}
-		start := m.copied(list[0], n)
-		if start != nil {
-			count[string(start)]--
+		for hi < len(list) && !makes(list[hi]) {
+			hi++
 		}
-		only, never := 0, 0
-		for _, c := range count {
-			only += max(c, 0)
-			never -= min(c, 0)
-		}
-		if !differ && (start != nil && only > 0 || only > 1 || never > 1) {
-			continue
-		}
-		all := slices.Clone(list)
-		for _, o := range list {
-			o.rivals = all
+		m.jumbled(list, lo, hi, false)
+	}
+}
+
+// jumbled makes rivals of list[lo:hi] if some order of them may fit, or need not.
+func (m *model) jumbled(list []*made, lo, hi int, anyway bool) bool {
+	cpus := make(map[int]bool)
+	n := 9
+	for _, o := range list[lo:hi] {
+		cpus[o.CPU] = true
+		n = min(n, len(o.Old), len(o.New))
+		if len(o.Old) != len(o.New) {
+			n = 0
 		}
 	}
+	if cpus[-1] || len(cpus) < 2 || n == 0 {
+		return false
+	}
+	// A chain finds everything as often as it leaves it, but for its first and its
+	// last content, and for those of its parts.
+	count := make(map[string]int)
+	ends := 0
+	for i := lo; i < hi; i++ {
+		count[string(list[i].Old[:n])]++
+		count[string(list[i].New[:n])]--
+		if i > lo && m.unexplained(list[i-1], list[i]) == differs {
+			ends++
+		}
+	}
+	start := m.copied(list[lo], n)
+	if lo > 0 {
+		start = nil
+		if b := list[lo-1].New; m.unexplained(list[lo-1], list[lo]) == broken && len(b) >= n {
+			start = b[:n]
+		}
+	}
+	if start != nil {
+		count[string(start)]--
+	}
+	var end []byte
+	if hi < len(list) && m.unexplained(list[hi-1], list[hi]) == broken && len(list[hi].Old) >= n {
+		end = list[hi].Old[:n]
+		count[string(end)]++
+	}
+	only, never := 0, 0
+	for _, c := range count {
+		only += max(c, 0)
+		never -= min(c, 0)
+	}
+	most := func(fixed []byte) int {
+		if fixed != nil {
+			return ends
+		}
+		return 1 + ends
+	}
+	if !anyway && (only > most(start) || never > most(end)) {
+		return false
+	}
+	all := slices.Clone(list[lo:hi])
+	for _, o := range all {
+		o.rivals = all
+	}
+	return true
 }
 
 // onlyPoked reports whether nothing but pokes can have written a place meanwhile: it is
@@ -1183,8 +1261,8 @@ func (m *model) onlyPoked(lo, hi, from, to uint64) bool {
 // justBefore reports whether a poke of time t, before b, may be of it: nothing else was
 // there since. All of a history is shorter than clocks may differ.
 func (m *model) justBefore(b *being, lo, hi, t uint64) bool {
-	return b.kind == BPFProgram && !slices.ContainsFunc(m.beings, func(o *being) bool {
-		return o.lo <= lo && hi <= o.hi && o.from < b.from && o.to > t
+	return b.kind == BPFProgram && !slices.ContainsFunc(slices.Concat(m.beings, m.brief), func(o *being) bool {
+		return o != b && o.lo <= lo && hi <= o.hi && o.from <= b.from && o.to >= t
 	})
 }
 
@@ -1416,6 +1494,7 @@ type painter struct {
 	stray                  []witness // what retired the last being at its death, and did not find it
 	made                   uint64    // when what is alive was made, and the CPU that recorded it
 	madeBy                 int
+	brief, vague           bool // something came and went at one time before this epoch; what the last one ended with is open
 }
 
 // mayFollow reports whether a change that is recorded before code was made may have come
@@ -1432,14 +1511,14 @@ func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) boo
 	if p.m.differ || p.m.skew > 0 {
 		apart = MaxTime // all times of a model are closer
 	}
-	i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= from && f.new != nil && bytes.Equal(f.new, code) })
-	return i >= 0 && facts[i].time >= to && facts[i].time <= later(to, apart) && facts[i].old != nil && !bytes.Equal(facts[i].old, code)
+	i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= from && f.half(code) })
+	return i >= 0 && facts[i].time >= to && facts[i].time <= later(to, apart) && !bytes.Equal(facts[i].old, code)
 }
 
 // mayChange is mayFollow for one change.
 func (p *painter) mayChange(f witness, code []byte, t uint64, cpu int) bool {
 	why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
-	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && bytes.Equal(f.old, code) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
+	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && (bytes.Equal(f.old, code) || f.half(code)) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
 }
 
 func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
@@ -1527,6 +1606,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			t, before = b.from, b
 			continue
 		}
+		p.brief = slices.ContainsFunc(m.brief, func(o *being) bool { return o.lo <= p.lo && p.hi <= o.hi && t <= o.from && o.from <= b.from })
 		claim, from := claim, b.from
 		p.soft, p.uncopied, p.whole = ReasonNone, false, m.snapshot.Segments
 		bytes := p.snapshot
@@ -1747,9 +1827,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		!p.uncopied && slices.ContainsFunc(p.copies, func(c witness) bool { return c.time >= e0 && c.until < e1 })) {
 		got = nil // all other facts rank above it
 	}
-	if p.prior = p.content; len(p.early) > 0 {
+	if p.prior = p.content; len(p.early) > 0 || p.brief || p.vague {
 		p.prior = nil
 	}
+	p.brief, p.vague = false, false
 	p.content, p.source = got, claim.source
 	t1, weak, torn := e0, claim.weak, false
 	var inCopy []witness
@@ -1791,8 +1872,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		slices.SortStableFunc(all, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
 	}
 	dead, why := false, ReasonNone
+	ofOther := false // the last fact is a change that may be of other code
 	for i, f := range all {
-		late, prior := false, false
+		late, prior, again := false, false, false
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
 			p.misfits = append(p.misfits, f)
 		}
@@ -1812,7 +1894,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			// The change may be of what was there before.
 			other := f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
 			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (f.time == p.made || p.m.skew > 0 || p.m.differ))
-			late = prior || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && other
+			maybeNext := (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
+			again = ofOther && weak != ReasonNone && !dead && !torn && f.old != nil && p.content != nil && bytes.Equal(p.content, f.old) && (other || maybeNext)
+			late = prior || again || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && other
+			ofOther = late && !f.birth
 		}
 		switch {
 		case len(f.rivals) > 1 && !dead:
@@ -1871,6 +1956,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case dead:
 			gone := p.given(Retired, why)
 			p.set(t1, f.time, func(uint64) reply { return gone })
+		case again: // it may be of other code too
+			p.between(t1, f.time, proven, weak, torn, nil, SourceNone)
 		case prior, next: // it may be of what was there before, or next
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
@@ -1901,6 +1988,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		p.set(t1, e1, func(uint64) reply { return gone })
 	} else {
 		p.between(t1, e1, proven, weak, torn, nil, SourceNone)
+		p.vague = p.out[min(e1-1, lastTick)].standing != Known
 	}
 
 	for _, c := range clashing {
@@ -1939,6 +2027,15 @@ func (p *painter) confirmed(got []byte, claim initial, facts []witness) (at uint
 	return at, at > last.time && at <= claim.to && at <= later(p.m.first, p.m.skew) && why == ReasonNone
 }
 
+// half reports whether these bytes may be there while a change is made.
+func (f *witness) half(got []byte) bool {
+	half := f.old != nil && f.new != nil
+	for i, b := range got {
+		half = half && (b == f.old[i] || b == f.new[i] || i == 0 && f.first && b == int3)
+	}
+	return half
+}
+
 // explains reports whether a copy that was made at the time from or later, while these pokes were
 // made, can have these bytes: a state, or a half-written one with the trap at its start. Anything
 // may have been there before a birth.
@@ -1948,16 +2045,7 @@ func explains(pokes []witness, got []byte, from uint64) bool {
 			return true
 		}
 	}
-	for _, f := range pokes {
-		half := f.old != nil && f.new != nil
-		for i, b := range got {
-			half = half && (b == f.old[i] || b == f.new[i] || i == 0 && f.first && b == int3)
-		}
-		if half {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pokes, func(f witness) bool { return f.half(got) })
 }
 
 // trapShown reports whether a copy that was made between pokes has the trap of the last one

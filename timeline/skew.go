@@ -134,9 +134,11 @@ func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
 	if l.Kind != BPFProgram || l.From-t > loadTime {
 		return false
 	}
-	for o := range d.lifetimes.around(lo, hi) {
-		if o.From < l.From && o.To >= t { // a change at its very end may be of it
-			return false
+	for _, lives := range [...]*addressed{&d.lifetimes, &d.brief} {
+		for o := range lives.around(lo, hi) {
+			if o != l && o.From <= l.From && o.To >= t { // a change at its very end may be of it
+				return false
+			}
 		}
 	}
 	return true
@@ -651,8 +653,31 @@ func (d *build) jumble(list []poke, differ bool) {
 		}
 		if n := d.severalCPUs(list, lo, hi); n > 0 && (differ || d.mayFit(list, lo, hi, n)) {
 			d.rival(list[lo:hi]...)
+			continue
+		}
+		// What came between the two may be recorded behind the second one, or before the first one.
+		if !d.jumbled(list, k, at) {
+			d.jumbled(list, k, before)
 		}
 	}
+}
+
+// jumbled finds out whether another order of the pokes up to the k-th one and behind it fits, of those that
+// change code in place and may have come at time t. It reports whether their order is not known, then.
+func (d *build) jumbled(list []poke, k int, t uint64) bool {
+	lo, hi := k, k
+	for lo > 0 && d.timeOf(&list[lo-1]) >= earlier(t, d.maxSkew) && d.inPlace(&list[lo-1], &list[k]) > 0 {
+		lo--
+	}
+	for hi < len(list) && d.timeOf(&list[hi]) <= later(t, d.maxSkew) && d.inPlace(&list[hi], &list[k]) > 0 {
+		hi++
+	}
+	n := d.severalCPUs(list, lo, hi)
+	if n == 0 || !d.mayFit(list, lo, hi, n) {
+		return false
+	}
+	d.rival(list[lo:hi]...)
+	return true
 }
 
 // undecided finds neighbours by several CPUs, not more than apart nanoseconds from one another,
@@ -787,18 +812,26 @@ func (d *build) mayFit(list []poke, lo, hi, n int) bool {
 		found[string(d.newOf(&list[i])[:n])]--
 	}
 	first, last := 1, 1 // how many may be neither left nor found
+	for i := lo + 1; i < hi; i++ {
+		if d.unexplained(&list[i-1], &list[i]) == linkLost {
+			first, last = first+1, last+1 // other bytes may have come between
+		}
+	}
 	b := d.copiedText(&list[lo], n)
 	if lo > 0 {
-		b = d.newOf(&list[lo-1])
+		b = nil
+		if d.unexplained(&list[lo-1], &list[lo]) == linkBroken {
+			b = d.newOf(&list[lo-1])
+		}
 	}
 	if len(b) >= n {
 		found[string(b[:n])]--
-		first = 0
+		first--
 	}
-	if hi < len(list) {
+	if hi < len(list) && d.unexplained(&list[hi-1], &list[hi]) == linkBroken {
 		if b := d.oldOf(&list[hi]); len(b) >= n {
 			found[string(b[:n])]++
-			last = 0
+			last--
 		}
 	}
 	for _, k := range found {

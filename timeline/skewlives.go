@@ -184,6 +184,25 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 	return nil
 }
 
+// mayBeNext reports whether the i-th event, a death, may be of code of which another CPU recorded
+// the birth behind it. by is when perf announced what was there. If it announced that code, nothing was
+// there before:
+//
+//	recorded    CPU 0: death   CPU 1: birth   CPU 1: birth
+//	announced      ├─────────────────────┤
+//	made        birth, announced, death, birth
+//
+// It is not so if that code dies later.
+func (p *liveSet) mayBeNext(events []SymbolEvent, order symbolOrder, i int, by uint64) bool {
+	e := &events[i]
+	k := order.after(e.Addr, i)
+	if k == 0 || events[k].Unregister || !events[k].names(e) || events[k].Len != e.Len || events[k].Time > by || !p.apart(e, &events[k]) {
+		return false
+	}
+	next := order.after(e.Addr, k)
+	return next == 0 || !events[next].Unregister || !events[next].names(e) || events[next].Len != e.Len
+}
+
 // maxSkews is how many pairs of records in the wrong order an image lists.
 const maxSkews = 1 << 12
 
@@ -200,19 +219,29 @@ func (d *build) skewed(s Skew) {
 // what was there before the code, or of what came after it. p is the progress up to the change; those in
 // next follow it, and the epoch ends at e1.
 func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 uint64) Reason {
-	switch unknown := p.dead != ReasonNone || c.content == noContent; {
+	unknown, again := p.dead != ReasonNone || c.content == noContent, c.maySucceed(p, ch, e1)
+	p.other = false
+	switch {
 	case ch.birth:
 		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) || c.rivalsChange(ch) {
 			return ClockUncertainty
 		}
 	case unknown:
-		if c.early = append(slices.Clip(c.early), *ch); p.dead == ReasonNone && c.mayBeOfOther(ch, next, e1) {
-			return ClockUncertainty
-		}
-	case ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch):
+		c.early = append(slices.Clip(c.early), *ch)
+		p.other = p.dead == ReasonNone && c.mayBeOfOther(ch, next, e1)
+	default:
+		p.other = again || ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch)
+	}
+	if p.other {
 		return ClockUncertainty
 	}
 	return ReasonNone
+}
+
+// maySucceed reports whether a change may be of other code, as the one before it: it finds what that left.
+// The epoch ends at e1.
+func (c *historyBuilder) maySucceed(p *progress, ch *change, e1 uint64) bool {
+	return p.other && p.weak != ReasonNone && ch.hasOld && c.finds(p, ch) && (c.mayPrecede(ch) || c.mayBeNext(ch, e1))
 }
 
 // recordedBy returns the CPU that recorded a change.
@@ -241,24 +270,25 @@ func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 
 // mayChange reports whether a change that is recorded less than the clocks' greatest difference before
 // code was made, at time t by a CPU, may have come after it: it finds what the code begins with, and leaves
-// something else.
+// something else. perf may have fetched the code while the change was made.
 func (c *historyBuilder) mayChange(ch *change, code uint32, t uint64, cpu uint16) bool {
 	by := c.recordedBy(ch)
-	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && c.equal(ch.old, code) && !(ch.hasNew && c.equal(ch.new, code)) &&
+	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) && !(ch.hasNew && c.equal(ch.new, code)) &&
 		len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0
 }
 
 // mayHaveMade reports whether a change that is recorded when a program goes at time to, or later where
-// clocks differ, may have been of the program, and have made what perf fetched of it: no change of the
-// program's time did, it leaves that, and found something else. changes are those since the program began.
+// clocks differ, may have been of the program, and have made what perf fetched of it: the program's own changes
+// neither found nor left that, and it leaves that, or half of it with the trap, and found something else.
+// changes are those since the program began.
 func (c *historyBuilder) mayHaveMade(code uint32, to uint64, changes []change) bool {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.time > later(to, c.build.apart()) {
 			break
 		}
-		if ch.hasNew && c.equal(ch.new, code) {
-			return ch.time >= to && ch.hasOld && !c.equal(ch.old, code)
+		if c.halfWritten(code, ch) {
+			return ch.time >= to && !c.equal(ch.old, code)
 		}
 	}
 	return false
