@@ -93,6 +93,7 @@ type historyBuilder struct {
 	misfits, formerMisfits []change
 	afterBrief             bool   // other code came and went at one time since the epoch before
 	vague                  bool   // it is not known what that epoch ended with
+	births                 bool   // some change of this epoch makes code
 	made                   uint64 // when the code was made that is there
 	madeBy                 uint16 // the CPU that recorded it
 
@@ -205,6 +206,7 @@ type progress struct {
 // shown.
 func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 	p := c.begin(e0, e1, &init, changes)
+	c.births = slices.ContainsFunc(changes, func(ch change) bool { return ch.birth })
 	copied := e0 // the time from which a copy can contradict what was derived
 	if c.content != noContent {
 		copied = max(e0, init.from)
@@ -485,6 +487,9 @@ func (c *historyBuilder) plain(t uint64, changes []change) int {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.copied || ch.confirms || c.rivals != nil && c.rivals[ch.order] != nil || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+			break
+		}
+		if c.births && c.makes(ch.time, changes[i+1:]) {
 			break
 		}
 		last := &out[len(out)-1]

@@ -1888,7 +1888,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			continue
 		}
 		if !f.copied && (len(f.rivals) < 2 || dead) {
-			if !f.birth && (dead || p.content == nil) {
+			n := slices.IndexFunc(all[i+1:], func(n witness) bool { return n.birth || n.death })
+			if made := n >= 0 && all[i+1+n].birth && !f.death; !f.birth && (dead || p.content == nil || made) {
 				p.early = append(slices.Clip(p.early), f)
 			}
 			// The change may be of what was there before.

@@ -640,17 +640,6 @@ func (d *build) jumble(list []poke, differ bool) {
 		for hi < len(list) && d.timeOf(&list[hi]) <= later(before, d.maxSkew) {
 			hi++
 		}
-		// Another order of these may mend the link and make it needless to exchange pokes close by.
-		for i := lo - 1; i >= 0 && d.timeOf(&list[i]) >= earlier(before, d.maxSkew); i-- {
-			if d.isMoved(&list[i]) {
-				lo = i
-			}
-		}
-		for i := hi; i < len(list) && d.timeOf(&list[i]) <= later(at, d.maxSkew); i++ {
-			if d.isMoved(&list[i]) {
-				hi = i + 1
-			}
-		}
 		if n := d.severalCPUs(list, lo, hi); n > 0 && (differ || d.mayFit(list, lo, hi, n)) {
 			d.rival(list[lo:hi]...)
 			continue
@@ -850,12 +839,6 @@ func (d *build) timeOf(p *poke) uint64 {
 		}
 	}
 	return p.time
-}
-
-// isMoved reports whether a poke was exchanged with another one.
-func (d *build) isMoved(p *poke) bool {
-	_, ok := d.moved[p.order]
-	return ok
 }
 
 // rivalsOf returns the pokes for which it is unknown whether they came before ch or

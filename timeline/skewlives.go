@@ -220,14 +220,15 @@ func (d *build) skewed(s Skew) {
 // next follow it, and the epoch ends at e1.
 func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 uint64) Reason {
 	unknown, again := p.dead != ReasonNone || c.content == noContent, c.maySucceed(p, ch, e1)
-	p.other = false
+	if p.other = false; !ch.birth && (unknown || c.births && !ch.death && c.makes(ch.time, next)) {
+		c.early = append(slices.Clip(c.early), *ch)
+	}
 	switch {
 	case ch.birth:
 		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) || c.rivalsChange(ch) {
 			return ClockUncertainty
 		}
 	case unknown:
-		c.early = append(slices.Clip(c.early), *ch)
 		p.other = p.dead == ReasonNone && c.mayBeOfOther(ch, next, e1)
 	default:
 		p.other = again || ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch)
@@ -236,6 +237,17 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 		return ClockUncertainty
 	}
 	return ReasonNone
+}
+
+// makes reports whether the first of these changes that makes code or retires it makes some, so shortly after time t
+// that a change of then may have come after that.
+func (c *historyBuilder) makes(t uint64, next []change) bool {
+	for i := range next[:min(len(next), maxEarly)] {
+		if x := &next[i]; x.birth || x.death || x.time-t > c.build.maxSkew {
+			return x.birth
+		}
+	}
+	return false
 }
 
 // maySucceed reports whether a change may be of other code, as the one before it: it finds what that left.
