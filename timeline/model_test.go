@@ -1517,8 +1517,13 @@ func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) boo
 
 // mayChange is mayFollow for one change.
 func (p *painter) mayChange(f witness, code []byte, t uint64, cpu int) bool {
+	return p.mayFind(f, code, t, cpu) && (f.new == nil || !bytes.Equal(f.new, code))
+}
+
+// mayFind is mayChange of a change that may leave anything.
+func (p *painter) mayFind(f witness, code []byte, t uint64, cpu int) bool {
 	why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
-	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && (bytes.Equal(f.old, code) || f.half(code)) && (f.new == nil || !bytes.Equal(f.new, code)) && why == ReasonNone
+	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && (bytes.Equal(f.old, code) || f.half(code)) && why == ReasonNone
 }
 
 func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
@@ -1879,7 +1884,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
-			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayChange(f, n.new, n.time, n.cpu) })
+			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayFind(f, n.new, n.time, n.cpu) })
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)

@@ -281,11 +281,16 @@ func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 }
 
 // mayChange reports whether a change that is recorded less than the clocks' greatest difference before
-// code was made, at time t by a CPU, may have come after it: it finds what the code begins with, and leaves
-// something else. perf may have fetched the code while the change was made.
+// code was made, at time t by a CPU, may have come after it, and left something else.
 func (c *historyBuilder) mayChange(ch *change, code uint32, t uint64, cpu uint16) bool {
+	return c.mayFind(ch, code, t, cpu) && !(ch.hasNew && c.equal(ch.new, code))
+}
+
+// mayFind reports whether a change that is recorded before code was made may have come after it: it finds what the
+// code begins with. perf may have fetched the code while the change was made.
+func (c *historyBuilder) mayFind(ch *change, code uint32, t uint64, cpu uint16) bool {
 	by := c.recordedBy(ch)
-	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) && !(ch.hasNew && c.equal(ch.new, code)) &&
+	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) &&
 		len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0
 }
 
@@ -317,7 +322,7 @@ func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool
 		if x.time-ch.time > c.build.maxSkew {
 			break
 		}
-		if x.birth && c.mayChange(ch, x.new, x.time, c.recordedBy(x)) {
+		if x.birth && c.mayFind(ch, x.new, x.time, c.recordedBy(x)) {
 			return true
 		}
 	}
