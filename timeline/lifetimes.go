@@ -67,6 +67,8 @@ type liveSet struct {
 	maxSkew  uint64
 	// unborn are the newest deaths that may have no birth before them, by address.
 	unborn map[uint64][]unbornDeath
+	// ended are the newest deaths of code that had a birth, by address.
+	ended map[uint64]*SymbolEvent
 }
 
 // An unbornDeath is a death without a birth, and the lifetime that it is believed to end; nil
@@ -236,6 +238,9 @@ func (p *liveSet) unregister(e *SymbolEvent, ofNext bool) {
 		l.From, l.seen = from, []Interval{lastMoment(&l)}
 		ends = p.keep(&l)
 	}
+	if o := p.ended[e.Addr]; ends == nil && o != nil && p.sameDeath(o, e) {
+		p.diedUnborn(o, nil) // either may have ended what was there
+	}
 	p.diedUnborn(e, ends)
 }
 
@@ -265,6 +270,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent, ofNext bool) bool {
 			if o.From == 0 {
 				o.Hi = min(o.Hi, l.Hi) // kallsyms, which had it, says no length
 			}
+			p.ended[e.Addr] = e
 			o.seen = append(slices.Clip(o.seen), lastMoment(l))
 			p.alive.remove(o)
 			if o.early != nil || o.From == 0 && ofNext {
@@ -375,7 +381,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	events = d.dropFalseStarts(events, symbols)
 
 	p := &liveSet{leaves: MaxTime, symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
-		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath)}
+		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
 	order := orderOf(events)
 	code := d.joinPrograms(events, order, p.symbols)
 	modules := slices.Clone(d.modules)

@@ -316,7 +316,20 @@ func (m *model) live() []*being {
 		SymbolEvent
 		of *being
 	}
-	unborn := make(map[uint64][]death) // the newest deaths without a birth
+	ended := make(map[uint64]*SymbolEvent) // the newest death with one
+	unborn := make(map[uint64][]death)     // the newest deaths without a birth
+	either := func(e *SymbolEvent) {       // a death that nothing explains, so it may as well be the one before
+		o := ended[e.Addr]
+		if o == nil || o.Name != e.Name || o.Len != e.Len || (o.Kind == SymbolOutOfLine) != (e.Kind == SymbolOutOfLine) {
+			return
+		}
+		for t := o.Time; t <= e.Time; t++ {
+			if m.during(GapSymbols, t) != ReasonNone {
+				return
+			}
+		}
+		unborn[e.Addr] = append(unborn[e.Addr], death{*o, nil})
+	}
 	diedUnborn := func(e *SymbolEvent, of *being) {
 		unborn[e.Addr] = append(unborn[e.Addr], death{*e, of})
 	}
@@ -338,6 +351,7 @@ func (m *model) live() []*being {
 				if b.from == 0 {
 					b.hi = min(b.hi, n.hi) // kallsyms, which had it, says no length
 				}
+				ended[e.Addr] = e
 				if b.early != 0 || b.from == 0 && ofNext {
 					diedUnborn(e, b) // it may be the death of what comes next
 				}
@@ -349,13 +363,13 @@ func (m *model) live() []*being {
 			case b.lo == n.lo, b.kind == ModuleText, b.kind == ModuleData, why != ReasonNone:
 				gone(b, n.to)
 			default: // nothing was lost: it cannot be, but its end is certain
+				either(e)
 				diedUnborn(e, nil)
 				n.from, n.kind, n.seen = n.to, Nothing, nil
 				all = append(all, n)
 				return
 			}
 		}
-		diedUnborn(e, n)
 		// It came in the first gap in which that can be: after all that was there, or
 		// in the one in which that went.
 		for _, b := range all {
@@ -374,7 +388,10 @@ func (m *model) live() []*being {
 		}
 		if n.from < n.to {
 			all = append(all, n)
+		} else {
+			either(e)
 		}
+		diedUnborn(e, n)
 	}
 	list := slices.Clone(m.modules)
 	slices.SortFunc(list, func(a, b Module) int {

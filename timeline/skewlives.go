@@ -162,6 +162,12 @@ func (p *liveSet) diedUnborn(e *SymbolEvent, l *Lifetime) {
 	p.unborn[e.Addr] = append(slices.Clip(list), unbornDeath{e, l})
 }
 
+// sameDeath reports whether either of two deaths at one address, of which only one is explained, may be of what
+// was there before: they are of one name and length, and closer than clocks can differ.
+func (p *liveSet) sameDeath(o, e *SymbolEvent) bool {
+	return o.names(e) && o.Len == e.Len && e.Time-o.Time <= p.maxSkew && len(p.lost.between(o.Time, later(e.Time, 1))) == 0
+}
+
 // earlyDeath returns a gap for what e brings, when it may have died, if a death without a birth that
 // is recorded before may be its. Then nothing shows that there was code that the death ended.
 func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
