@@ -617,6 +617,9 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 		return
 	}
 	c.forward(t1, t2, weak)
+	if t2 > c.horizon {
+		gs = c.provenBack(t1, t2)
+	}
 	from := proven
 	if n := len(gs); n > 0 {
 		from = max(from, gs[n-1].to)
@@ -631,7 +634,7 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 // gap.
 func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 	from := t1
-	if gs := c.gaps.between(t1, t2); len(gs) > 0 {
+	if gs := c.provenBack(t1, t2); len(gs) > 0 {
 		last := gs[len(gs)-1]
 		c.emit(t1, Unconfirmed, last.reason, fact.source, fact.content)
 		from = last.to
@@ -639,6 +642,15 @@ func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 	if from < t2 {
 		c.emit(from, Known, ReasonNone, fact.source, fact.content)
 	}
+}
+
+// provenBack returns the gaps up to a fact at t2, from t1 on, behind which its old bytes were there. If
+// the recording is complete up to that time only, another CPU may have made a change at the same time before.
+func (c *historyBuilder) provenBack(t1, t2 uint64) gaps {
+	if t2 > c.horizon {
+		return c.gaps.between(t1, later(t2, 1))
+	}
+	return c.gaps.between(t1, t2)
 }
 
 // disagree fills the time between two facts that contradict each other (rule old-bytes).
@@ -649,7 +661,7 @@ func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
 		return
 	}
 	until := t2
-	gs := c.gaps.between(t1, t2)
+	gs := c.provenBack(t1, t2)
 	if len(gs) > 0 {
 		until = min(t2, gs[len(gs)-1].to)
 	}

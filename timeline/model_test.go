@@ -2103,7 +2103,11 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 		return
 	}
 	end := min(t2, lastTick+1)
-	anywhere, lastEver := p.lost.within(t1, end)
+	shown := end // up to when nothing may be lost if a fact at t2 shows what was there before
+	if t2 > p.m.horizon {
+		shown = min(t2+1, lastTick+1)
+	}
+	anywhere, lastEver := p.lost.within(t1, shown)
 	paired := false // both are pokes of one writer, which missed none between
 	if p.pair != nil && p.source == SourcePoke && old != nil {
 		why, _ := p.pair.within(t1, end)
@@ -2111,7 +2115,7 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 	}
 	p.set(t1, t2, func(t uint64) reply {
 		_, since := p.lost.within(t1, t+1)
-		_, till := p.lost.within(t, end)
+		_, till := p.lost.within(t, shown)
 		second := reply{Known, ReasonNone, source, string(old)}
 		switch {
 		case old == nil && p.content == nil:
