@@ -698,6 +698,38 @@ func TestDisguised(t *testing.T) {
 	t.Log(n)
 }
 
+// TestNotDisguised: a symbol of several listeners ends with what an older record has left in the ring
+// buffer. That may be the trailer of a poke whose length is the low half of the symbol's.
+func TestNotDisguised(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		id := SampleID{PID: 7, TID: 8, Time: 60, ID: 13, CPU: 1, Has: SampleTID | SampleTime | SampleCPU | SampleIdentifier, Event: testEvents()[1]}
+		sym := &KSymbol{Addr: 0xffffffffc0026000, Len: 61, Kind: KSymbolOOL, Name: []byte("ftrace_trampoline"), SampleID: id, Excess: 40}
+		if e == big {
+			sym.Len = 61 << 16
+		}
+		data := build(t, e, testEvents(), func(w *Writer) {
+			if err := w.KSymbol(sym); err != nil {
+				t.Fatal(err)
+			}
+			w.WriteRecord(timed(e, 11, 70, 0))
+		})
+		r := open(t, data)
+		list, err := scan(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := list[0].Raw
+		copy(raw[len(raw)-32:], raw[len(raw)-72:len(raw)-40])
+		if f := r.fitOf(header{typ: RecordTextPoke, size: len(raw)}, raw); f != exact {
+			t.Fatalf("a poke of this size fits %v", f)
+		}
+		copy(data[list[0].Offset:], raw)
+		if _, err := scan(open(t, data)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestMutants damages recordings of all forms, each in one way, and reads on
 // behind the damage: at least as many of the records that are whole come out as
 // leastDelivered says, and none that was not there.

@@ -408,7 +408,7 @@ func (r *Recording) disguised(h header, raw []byte) RecordType {
 		if t == h.typ || len(raw)&7 != 0 || !was.isPlausible() {
 			continue
 		}
-		if f := r.fitOf(was, raw); f == misfit || f == loose && (mayBeOversize(h.typ) && !r.isStrange(h, raw) || !r.hasExcess(t, raw)) {
+		if f := r.fitOf(was, raw); f == misfit || f == loose && !r.hasExcess(t, raw) {
 			continue
 		}
 		rec, id := Record{Type: t, Misc: h.misc, Raw: raw}, SampleID{}

@@ -350,7 +350,9 @@ func (s *Scanner) nextSpecial(h header) bool {
 		// The record is whole; what follows it is not, and nothing comes after.
 		s.fail(h.typ, ErrTruncated, "%d bytes follow the record, but only %d are there", follows, len(s.payload))
 	}
-	if f != exact || s.r.isStrange(h, s.rec.Raw) {
+	// The records of several listeners are longer, and end with anything, also with what makes
+	// them fit another type.
+	if f == misfit || f == loose && !mayBeOversize(h.typ) || s.r.isStrange(h, s.rec.Raw) {
 		if t := s.r.disguised(h, s.rec.Raw); t != 0 {
 			s.note(s.r.recordErr(&s.rec, "a record of %d bytes with the content of %v", size, t))
 		}

@@ -431,13 +431,15 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	return w.Close()
 }
 
-// damageSign returns a record that shows that a recording is damaged: a
-// FINISHED_ROUND that is too long. perf reads it as any other FINISHED_ROUND.
+// damageSign returns a record that shows that a recording is damaged: a FINISHED_ROUND that
+// has swallowed another one. perf reads it as any other FINISHED_ROUND.
 func damageSign(order binary.ByteOrder) []byte {
-	const size = 16
-	rec := make([]byte, size)
-	order.PutUint32(rec, uint32(perfdata.RecordFinishedRound))
-	order.PutUint16(rec[6:], size)
+	const size = 8
+	rec := make([]byte, 2*size)
+	for _, at := range []int{0, size} {
+		order.PutUint32(rec[at:], uint32(perfdata.RecordFinishedRound))
+		order.PutUint16(rec[at+6:], uint16(len(rec)-at))
+	}
 	return rec
 }
 
