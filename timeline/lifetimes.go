@@ -431,7 +431,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		p.register(l)
 	}
 	upTo(MaxTime)
-	d.people = p
+	d.people, p.unborn, p.ended = p, nil, nil // they keep the events
 	all, brief := p.all[:0], []*Lifetime(nil)
 	for _, l := range p.all {
 		if l.From < l.To || l.Kind == Nothing {
