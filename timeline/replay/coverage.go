@@ -182,7 +182,34 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 		c.limit(timeline.AfterLoss, 0, timeline.MaxTime, "%s: their ring buffers overwrite the oldest records without a sign (perf record --overwrite)", what)
 	}
 	s.coverLosses(&c, kind)
+	s.widen(&c)
 	return c
+}
+
+// widen lets each limit begin early enough for a clock that counts the kernel's ticks, and lets those
+// of losses and of CPUs that were offline end late enough. Such a clock gives one time to all that
+// happens until the next tick. What another CPU recorded at the time of the record that a limit begins
+// with may have come after what was not recorded, and what it recorded at the time of the record that
+// the limit ends with may have come before it.
+func (s *scan) widen(c *Coverage) {
+	ticks := func(t uint64) bool { return t > s.report.First && t != timeline.MaxTime && isTicks(t-s.report.First) }
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		if ticks(l.From) {
+			l.From--
+		}
+		if (l.Reason == timeline.AfterLoss || l.Reason == timeline.CPUSilent) && ticks(l.To) {
+			l.To++
+		}
+	}
+}
+
+// isTicks reports whether an interval is a whole number of the kernel's ticks, of which there are 100,
+// 250, 300 or 1000 in a second (kernel/Kconfig.hz). Of a clock that counts nanoseconds, one interval in
+// a million is.
+func isTicks(ns uint64) bool {
+	const second = 1_000_000_000
+	return ns%(second/1000) == 0 || ns%(second/300) == 0
 }
 
 // silence adds a limit for each CPU that may have gone offline and come back without

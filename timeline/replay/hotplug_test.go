@@ -62,7 +62,7 @@ func TestHotplug(t *testing.T) {
 	silent := until("600", "cpu-silent")
 	whole := until("1001", "beyond-horizon")
 	// Times after the first second.
-	silentLater, wholeLater := until("1000000000", "cpu-silent"), until("1900000001", "beyond-horizon")
+	silentLater, wholeLater := until("1000000007", "cpu-silent"), until("1900000001", "beyond-horizon")
 
 	listens := func(w *tape) { // before the first record
 		if !slices.ContainsFunc(w.events, func(e tapeEvent) bool { return e.attr.Flags&perfdata.FlagTask != 0 }) {
@@ -84,7 +84,7 @@ func TestHotplug(t *testing.T) {
 	met := func(w *tape) { w.comm(10, 800, 0, 23, "new") }
 	later := func(w *tape) { // like begin, but the ids of two FORKs are not adjacent
 		begin(w)
-		w.tick(11, second)
+		w.tick(11, second+7) // no whole number of ticks behind the first record
 		w.fork(10, second+100, 21, 7)
 		w.fork(10, second+200, 23, 7)
 	}
@@ -348,6 +348,16 @@ func TestHotplug(t *testing.T) {
 			w.switches(610, 8, true)
 			end(w)
 		}, whole},
+
+		{"on a clock of ticks, a change at the time of the last record may have come after it", func(w *tape) {
+			const ms = 1_000_000
+			w.tick(10, 1*ms, 2*ms, 3*ms)
+			w.tick(11, 1*ms, 2*ms, 3*ms)
+			w.poke(10, 3*ms, 0x1100, "9090", "eb02")
+			w.tick(10, 4*ms, 5*ms, 6*ms, 7*ms)
+		}, textLines(
+			"0..3000000 unconfirmed cpu-silent 9090",
+			"3000000.. unconfirmed cpu-silent eb02")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)

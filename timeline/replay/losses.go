@@ -156,24 +156,6 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
 }
 
-// lossBegins returns when a gap begins that begins with a record of time t. A clock that counts the
-// kernel's ticks gives one time to all that happens until the next tick: what another CPU recorded at
-// t may have come after what was lost. So the gap begins just before.
-func (s *scan) lossBegins(t uint64) uint64 {
-	if t > s.report.First && isTicks(t-s.report.First) {
-		return t - 1
-	}
-	return t
-}
-
-// isTicks reports whether an interval is a whole number of the kernel's ticks, of which there are 100,
-// 250, 300 or 1000 in a second (kernel/Kconfig.hz). Of a clock that counts nanoseconds, one interval in
-// a million is.
-func isTicks(ns uint64) bool {
-	const second = 1_000_000_000
-	return ns%(second/1000) == 0 || ns%(second/300) == 0
-}
-
 // endUntimed ends the losses that LOST records without a time began. The kernel writes
 // a LOST record together with the next record that finds room.
 func (r *ringBuffer) endUntimed(t uint64) {
@@ -243,7 +225,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		hidden := stopped && t.lost > 0 && (ended || t.lostSamples > t.lost)
 		counted := s.clean && s.unnamed == 0 && t.uncountedBy&kind == 0 && !t.denies() && !unread && !hidden
 		if counted && full && stopped {
-			c.limit(timeline.AfterLoss, s.lossBegins(b.side), timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and perf may not have read the count of what it lost at the end", b.where())
 		}
 		if counted && t.lostKinds&kind == 0 {
 			continue
@@ -251,17 +233,17 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		c.Limits = slices.Grow(c.Limits, len(b.losses))
 		for i := range b.losses {
 			l := &b.losses[i]
-			c.limitTo(timeline.AfterLoss, s.lossBegins(l.From), l.To, texts.of(l))
+			c.limitTo(timeline.AfterLoss, l.From, l.To, texts.of(l))
 		}
 		switch {
 		case b.takes&kind == 0:
 		case counted && !t.uncounted && t.lostSamples == t.lost:
 		case counted:
-			c.limit(timeline.AfterLoss, s.lossBegins(b.side), timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
 		case lossy:
-			c.limit(timeline.AfterLoss, s.lossBegins(b.side), timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
 		case full:
-			c.limit(timeline.AfterLoss, s.lossBegins(b.side), timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and the recording does not count what it lost at the end", b.where())
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "the ring buffer of %s may have been full after its last record, and the recording does not count what it lost at the end", b.where())
 		}
 	}
 }

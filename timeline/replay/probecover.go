@@ -59,6 +59,7 @@ func (s *scan) coverProbes() Coverage {
 	if c.Verdict == Partial && len(c.Limits) == 0 {
 		c.Verdict = Complete
 	}
+	s.widen(&c)
 	return c
 }
 
