@@ -89,6 +89,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		}
 		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
+		c.made = 0
 		c.afterBrief = c.hadBrief(t, l.From)
 		switch l.Kind {
 		case ModuleText:
@@ -212,6 +213,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) 
 // beginOutOfLine is beginModule for out-of-line code. Its epoch ends at to.
 func (c *historyBuilder) beginOutOfLine(l *Lifetime, to uint64) initial {
 	c.gaps, c.bare, c.soft = c.build.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
+	c.made, c.madeBy = l.From, l.cpu // the change that makes the code may be recorded before
 	c.addLocalGaps(c.f.addr)
 	return c.beginCopied(l, to, OutOfLineGap)
 }

@@ -1637,6 +1637,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				bytes = nil
 			}
 		}
+		p.made = 0
 		switch b.kind {
 		case ModuleText:
 			p.lost, p.bare = m.widened(m.lostStayed), NeverRecorded
@@ -1690,6 +1691,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				}
 			}
 		case OutOfLine:
+			p.made, p.madeBy = b.from, b.cpu
 			p.lost, p.bare, p.soft = m.widened(m.lostSlot), OutOfLineGap, OutOfLineGap
 			old(OutOfLineGap)
 		}
