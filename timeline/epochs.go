@@ -89,7 +89,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		}
 		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
-		c.made = 0
+		c.made = making{}
 		c.afterBrief = c.hadBrief(t, l.From)
 		switch l.Kind {
 		case ModuleText:
@@ -176,7 +176,7 @@ func (c *historyBuilder) beginImage(l *Lifetime, to uint64) initial {
 // in its info. changes are those since it began.
 func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) initial {
 	c.gaps, c.bare = c.build.gaps[gapsOfCode], BPFNoInfo
-	c.made, c.madeBy = l.From, l.cpu
+	c.made = l.making()
 	has := func(places []Range) bool {
 		return slices.ContainsFunc(places, func(r Range) bool { return r.Lo <= c.f.addr && c.f.addr < r.Hi })
 	}
@@ -204,7 +204,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) 
 	case l.code.undated:
 		init.from, init.to, init.last = 0, MaxTime, true
 		init.weak = c.reasonUndated(0)
-	case c.mayFollow(init.content, l.From, l.cpu), c.mayHaveMade(init.content, to, changes):
+	case c.mayFollow(init.content, c.made), c.mayHaveMade(init.content, to, changes):
 		init.weak = ClockUncertainty
 	}
 	return init
@@ -213,7 +213,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) 
 // beginOutOfLine is beginModule for out-of-line code. Its epoch ends at to.
 func (c *historyBuilder) beginOutOfLine(l *Lifetime, to uint64) initial {
 	c.gaps, c.bare, c.soft = c.build.gaps[gapsOfSlots], OutOfLineGap, OutOfLineGap
-	c.made, c.madeBy = l.From, l.cpu // the change that makes the code may be recorded before
+	c.made = l.making() // the change that makes the code may be recorded before
 	c.addLocalGaps(c.f.addr)
 	return c.beginCopied(l, to, OutOfLineGap)
 }

@@ -94,8 +94,7 @@ type historyBuilder struct {
 	afterBrief             bool   // other code came and went at one time since the epoch before
 	vague                  bool   // it is not known what that epoch ended with
 	births                 bool   // some change of this epoch makes code
-	made                   uint64 // when the code was made that is there
-	madeBy                 uint16 // the CPU that recorded it
+	made                   making // when the code was made that is there
 
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes

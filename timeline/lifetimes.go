@@ -32,6 +32,7 @@ type Lifetime struct {
 	code     *code  // of a BPF program's function; nil: the recording does not have it
 	Program  uint32 // id of the BPF program whose info the code is from; 0: none
 	cpu      uint16 // that recorded its birth; unknownCPU: no record shows that
+	recorded uint64 // the time of that record; less than From if it was exchanged with a death
 	Kind     LifetimeKind
 	Ended    Reason // why it ended
 	later    bool   // of a module that was not there when the snapshot was taken
@@ -383,6 +384,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	p := &liveSet{leaves: MaxTime, symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
 	order := orderOf(events)
+	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths
 	code := d.joinPrograms(events, order, p.symbols)
 	modules := slices.Clone(d.modules)
 	for i := range modules {
@@ -409,6 +411,9 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			*e, events[k] = events[k], *e
 			exchangeCode(code, i, k)
 			order.exchange(events, i, k)
+			if recorded[k] = e.Time; recorded[i] > 0 {
+				recorded[k] = recorded[i] // it was exchanged before
+			}
 		}
 		if e.Unregister {
 			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, order, i, later(max(d.announcedBy(), d.listedBy()), d.apart())))
@@ -427,7 +432,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			// would be recorded.
 			l.seen = append(l.seen, listed)
 		}
-		l.early, l.cpu = p.earlyDeath(e), cpuNumber(e.CPU)
+		l.early, l.cpu, l.recorded = p.earlyDeath(e), cpuNumber(e.CPU), cmp.Or(recorded[i], e.Time)
 		p.register(l)
 	}
 	upTo(MaxTime)

@@ -86,6 +86,7 @@ type being struct {
 	undated          bool       // the list that has it may be of any time
 	seen             []Interval // at some tick of each of which it was there
 	cpu              int        // that recorded its birth
+	recorded         uint64     // the time of that record
 	born, early      uint64     // when its death may have been, if it may be recorded before its birth
 	why              Reason     // for that; none: clocks differ
 }
@@ -481,6 +482,7 @@ func (m *model) live() []*being {
 		}
 		return 0
 	}
+	births := make([]uint64, len(events)) // the times of those that were exchanged
 	for i := range events {
 		e := &events[i]
 		load(e.Time)
@@ -489,6 +491,7 @@ func (m *model) live() []*being {
 			events[i], events[k] = events[k], events[i]
 			events[i].Time, events[k].Time = events[k].Time, events[i].Time
 			codes[i], codes[k] = codes[k], codes[i]
+			births[k] = cmp.Or(births[i], e.Time)
 		}
 		n := &being{lo: e.Addr, hi: e.Addr + uint64(e.Len), from: e.Time, to: MaxTime, name: e.Name}
 		switch {
@@ -510,6 +513,7 @@ func (m *model) live() []*being {
 			}
 		}
 		n.code, n.silent, n.oldCode, n.lateCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, codes[i].late, e.CPU
+		n.recorded = cmp.Or(births[i], e.Time)
 		n.kind = m.kind(e, n.code)
 		for k := len(unborn[e.Addr]) - 1; k >= 0; k-- {
 			o := unborn[e.Addr][k]
@@ -1516,9 +1520,9 @@ type painter struct {
 
 // mayFollow reports whether a change that is recorded before code was made may have come
 // after it.
-func (p *painter) mayFollow(code []byte, t uint64, cpu int) bool {
+func (p *painter) mayFollow(code []byte, recorded, t uint64, cpu int) bool {
 	return slices.ContainsFunc(append(slices.Clone(p.formerMisfits), p.early...), func(f witness) bool {
-		return p.mayChange(f, code, t, cpu)
+		return p.mayChange(f, code, recorded, t, cpu)
 	})
 }
 
@@ -1533,14 +1537,14 @@ func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) boo
 }
 
 // mayChange is mayFollow for one change.
-func (p *painter) mayChange(f witness, code []byte, t uint64, cpu int) bool {
-	return p.mayFind(f, code, t, cpu) && (f.new == nil || !bytes.Equal(f.new, code))
+func (p *painter) mayChange(f witness, code []byte, recorded, t uint64, cpu int) bool {
+	return p.mayFind(f, code, recorded, t, cpu) && (f.new == nil || !bytes.Equal(f.new, code))
 }
 
 // mayFind is mayChange of a change that may leave anything.
-func (p *painter) mayFind(f witness, code []byte, t uint64, cpu int) bool {
+func (p *painter) mayFind(f witness, code []byte, recorded, t uint64, cpu int) bool {
 	why, _ := p.m.widened(p.m.lostCode).within(f.time, t+1)
-	return cpu >= 0 && f.cpu >= 0 && f.cpu != cpu && f.old != nil && (bytes.Equal(f.old, code) || f.half(code)) && why == ReasonNone
+	return cpu >= 0 && f.cpu >= 0 && (f.cpu != cpu || recorded < t && f.time >= recorded) && f.old != nil && (bytes.Equal(f.old, code) || f.half(code)) && why == ReasonNone
 }
 
 func (p *painter) set(t1, t2 uint64, f func(t uint64) reply) {
@@ -1686,7 +1690,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: by, seen: m.seenBy(by, 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
-				} else if p.mayFollow(bytes, b.from, b.cpu) || p.mayHaveMade(bytes, b.from, to, facts) {
+				} else if p.mayFollow(bytes, b.recorded, b.from, b.cpu) || p.mayHaveMade(bytes, b.from, to, facts) {
 					claim.weak = ClockUncertainty
 				}
 			}
@@ -1903,7 +1907,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
-			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayFind(f, n.new, n.time, n.cpu) })
+			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayFind(f, n.new, n.time, n.time, n.cpu) })
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)
@@ -1991,7 +1995,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu
-			late = p.mayFollow(f.new, f.time, f.cpu)
+			late = p.mayFollow(f.new, f.time, f.time, f.cpu)
 		}
 		if late {
 			weak = ClockUncertainty

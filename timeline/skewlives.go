@@ -231,7 +231,7 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 	}
 	switch {
 	case ch.birth:
-		if c.made, c.madeBy = ch.time, c.recordedBy(ch); c.mayFollow(ch.new, c.made, c.madeBy) || c.rivalsChange(ch) {
+		if c.made = c.makingOf(ch); c.mayFollow(ch.new, c.made) || c.rivalsChange(ch) {
 			return ClockUncertainty
 		}
 	case unknown:
@@ -273,12 +273,25 @@ func (c *historyBuilder) recordedBy(ch *change) uint16 {
 // maxEarly is how many changes are looked at that may have come later than recorded.
 const maxEarly = 64
 
-// mayFollow reports whether a change that is recorded before code was made, at time t by
-// a CPU, may have come after it: see mayChange.
-func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
+// A making is the birth of code, or the change that makes it.
+type making struct {
+	time     uint64
+	recorded uint64 // less than time if a birth was exchanged with a death
+	cpu      uint16 // that recorded it
+}
+
+func (l *Lifetime) making() making { return making{l.From, l.recorded, l.cpu} }
+
+// makingOf returns the making of the code that a change makes.
+func (c *historyBuilder) makingOf(ch *change) making {
+	return making{ch.time, ch.time, c.recordedBy(ch)}
+}
+
+// mayFollow reports whether a change that is recorded before code was made may have come after it: see mayChange.
+func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 	for _, list := range [...][]change{c.formerMisfits, c.early} {
-		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && t-list[i].time <= c.build.maxSkew; i-- {
-			if c.mayChange(&list[i], code, t, cpu) {
+		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && m.time-list[i].time <= c.build.maxSkew; i-- {
+			if c.mayChange(&list[i], code, m) {
 				return true
 			}
 		}
@@ -287,17 +300,19 @@ func (c *historyBuilder) mayFollow(code uint32, t uint64, cpu uint16) bool {
 }
 
 // mayChange reports whether a change that is recorded less than the clocks' greatest difference before
-// code was made, at time t by a CPU, may have come after it, and left something else.
-func (c *historyBuilder) mayChange(ch *change, code uint32, t uint64, cpu uint16) bool {
-	return c.mayFind(ch, code, t, cpu) && !(ch.hasNew && c.equal(ch.new, code))
+// code was made may have come after it, and left something else.
+func (c *historyBuilder) mayChange(ch *change, code uint32, m making) bool {
+	return c.mayFind(ch, code, m) && !(ch.hasNew && c.equal(ch.new, code))
 }
 
 // mayFind reports whether a change that is recorded before code was made may have come after it: it finds what the
-// code begins with. perf may have fetched the code while the change was made.
-func (c *historyBuilder) mayFind(ch *change, code uint32, t uint64, cpu uint16) bool {
+// code begins with. perf may have fetched the code while the change was made. A change by the CPU that recorded
+// the birth came after it only if its record does.
+func (c *historyBuilder) mayFind(ch *change, code uint32, m making) bool {
 	by := c.recordedBy(ch)
-	return cpu != unknownCPU && by != cpu && by != unknownCPU && ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) &&
-		len(c.build.gaps[gapsOfCode].between(ch.time, later(t, 1))) == 0
+	return m.cpu != unknownCPU && by != unknownCPU && (by != m.cpu || m.recorded < m.time && ch.time >= m.recorded) &&
+		ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) &&
+		len(c.build.gaps[gapsOfCode].between(ch.time, later(m.time, 1))) == 0
 }
 
 // mayHaveMade reports whether a change that is recorded when a program goes at time to, or later where
@@ -328,7 +343,7 @@ func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool
 		if x.time-ch.time > c.build.maxSkew {
 			break
 		}
-		if x.birth && c.mayFind(ch, x.new, x.time, c.recordedBy(x)) {
+		if x.birth && c.mayFind(ch, x.new, c.makingOf(x)) {
 			return true
 		}
 	}
@@ -339,7 +354,8 @@ func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool
 // CPU or at the same time, may have come before that: it is of what was there before.
 func (c *historyBuilder) mayPrecede(ch *change) bool {
 	by := c.recordedBy(ch)
-	return c.made > 0 && ch.time-c.made <= c.build.maxSkew && (by != c.madeBy || ch.time == c.made) && by != unknownCPU && c.madeBy != unknownCPU
+	m := &c.made
+	return m.time > 0 && ch.time-m.time <= c.build.maxSkew && (by != m.cpu || ch.time == m.time) && by != unknownCPU && m.cpu != unknownCPU
 }
 
 // mayBePrior reports whether a change, the first fact of what was made there, may have come
@@ -350,7 +366,7 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 		return false
 	}
 	if c.prior == noContent {
-		return ch.time == c.made || c.mayBeExchanged(c.made, ch.time)
+		return ch.time == c.made.time || c.mayBeExchanged(c.made.time, ch.time)
 	}
 	return c.equal(c.prior, ch.old)
 }
