@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"maps"
 	"slices"
 	"sort"
 )
@@ -143,6 +144,7 @@ type code struct {
 	program uint32 // its id
 	undated bool   // it may be of any time since the program was loaded
 	late    bool   // it may have been read after the horizon
+	load    uint64 // when the program was loaded, 0: not recorded
 }
 
 // joinPrograms finds the code of each birth: that of the program whose LOAD comes after
@@ -168,14 +170,51 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) ma
 			if p.LoadTime == 0 && !d.thereBefore(p, events, idx[n:], lost) {
 				continue
 			}
+			if e.Time != 0 && e.Time == p.LoadTime && n > 1 && events[idx[n-2]].Time == e.Time {
+				continue // it may be of code that came before within the same tick
+			}
+			if p.Unloaded != 0 && p.Unloaded < p.LoadTime {
+				continue // clocks differ, and the birth may be of the code that came next
+			}
 			if _, claimed := out[i]; claimed {
 				out[i] = nil
 				continue
 			}
-			out[i] = &code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late}
+			out[i] = &code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late, p.LoadTime}
 		}
 	}
+	if d.apart() > 0 {
+		d.dropUncertain(out, events, at)
+	}
 	return out
+}
+
+// dropUncertain drops the code of births whose program may be that of a birth that is recorded after its LOAD, by a
+// CPU whose clock differs: no other program is known to be of that one. The kernel records the LOAD right behind the
+// birth, so where nothing else shows that clocks differ, the later birth must be the nearer one.
+//
+//	recorded  birth 1   LOAD of 2   birth 2
+//	made      birth 1   birth 2     LOAD of 2
+func (d *build) dropUncertain(of map[int]*code, events []SymbolEvent, at symbolOrder) {
+	for _, i := range slices.Backward(slices.Sorted(maps.Keys(of))) {
+		has := of[i]
+		if has == nil || has.load == 0 {
+			continue
+		}
+		here := at[events[i].Addr]
+		n, _ := slices.BinarySearch(here, i+1)
+		for _, k := range here[n:] {
+			e := &events[k]
+			if e.Time > later(has.load, d.apart()) {
+				break
+			}
+			nearer := e.Time-has.load < has.load-events[i].Time
+			if !e.Unregister && e.Kind == SymbolBPF && e.Len == events[i].Len && of[k] == nil && (nearer || d.clocksDiffer()) {
+				of[i] = nil
+				break
+			}
+		}
+	}
 }
 
 // exchangeCode keeps the code of the events i and k when these have changed places.

@@ -74,6 +74,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		if l.From >= to && l.Kind != Nothing {
 			continue
 		}
+		c.leave(l.From)
 		if t < l.From {
 			part := upTo(l.From)
 			c.early = part
@@ -82,14 +83,13 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		if len(c.stray) > 0 {
 			c.early = append(slices.Clip(c.stray), c.early...)
 		}
-		c.formerMisfits = c.misfits
 		if l.Kind == Nothing {
 			t, before = l.From, l
 			continue
 		}
 		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
-		c.made = making{}
+		c.made, c.kind, c.lives = making{}, l.Kind, true
 		c.afterBrief = c.hadBrief(t, l.From)
 		switch l.Kind {
 		case ModuleText:
@@ -124,8 +124,9 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		if l.Kind == OutOfLine && to == l.To && len(changes) > 0 && changes[0].retires(to) {
 			part, changes = part[:len(part)+1], changes[1:]
 		}
-		c.stray, c.misfits = nil, nil
+		c.stray = nil
 		c.gaps = c.unsureGaps(l, init, part)
+		c.behind = changes
 		c.alive(from, to, init, part)
 		if l.Kind == ModuleText {
 			c.doubtText(l, to)

@@ -25,6 +25,7 @@ type change struct {
 	live           bool // it shows that the code is alive here, see sightings
 	copied         bool // it is not a change, but a further snapshot that was made in [time, until]
 	confirms       bool // it is not a change, but the epoch's own copy, see confirmed
+	opens          bool // of a change that may be of other code: nothing is known to be there that it does not find
 }
 
 // before returns the claim of the change's old bytes.
@@ -89,12 +90,17 @@ type historyBuilder struct {
 	early []change // changes where nothing was known to be alive
 	stray []change // that retired the last code at its death, and did not find it
 	// misfits are the changes that did not find the code that is there, or found the first that is known of
-	// it; formerMisfits are those of the code before. They may be of what came next.
-	misfits, formerMisfits []change
-	afterBrief             bool   // other code came and went at one time since the epoch before
-	vague                  bool   // it is not known what that epoch ended with
-	births                 bool   // some change of this epoch makes code
-	made                   making // when the code was made that is there
+	// it; former are those of the code before, and what was early then. They may be of what came next.
+	misfits, former []change
+	afterBrief      bool         // other code came and went at one time since the epoch before
+	vague           bool         // it is not known what that epoch ended with
+	births          bool         // some change of this epoch makes code
+	begins          uint64       // the time of this epoch
+	behind          []change     // those behind this epoch
+	initial         uint32       // what its code began with; noContent: not known
+	kind            LifetimeKind // of its code
+	lives           bool         // it is code that comes and goes
+	made            making       // when the code was made that is there
 
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes
@@ -204,6 +210,7 @@ type progress struct {
 // gap, or as a whole. Two other kinds of steps, tie and the retirement of code, are not
 // shown.
 func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
+	c.begins = e0
 	p := c.begin(e0, e1, &init, changes)
 	c.births = slices.ContainsFunc(changes, func(ch change) bool { return ch.birth })
 	copied := e0 // the time from which a copy can contradict what was derived
@@ -217,7 +224,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		changes = c.build.confirming
 	}
 	for i := 0; i < len(changes) || c.hasMore(&p, &changes); i++ {
-		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone {
+		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone && !c.mayBeFollowed(changes[i].time) {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
 				i += n - 1
 				p.t, p.proven = changes[i].time, changes[i].time
@@ -231,6 +238,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 				until = changes[i+1].time
 			}
 			c.tie(&p, ch, rivals, until)
+			if c.lives { // one of them may be of what comes next
+				c.misfits = append(c.misfits, *ch)
+			}
 			if i+1 < len(changes) && changes[i+1].copied && c.shows(changes[i+1:], ch, rivals) {
 				c.content = noContent
 			}
@@ -248,11 +258,15 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		}
 		switch {
 		case ch.retires(e1):
-			if p.dead != ReasonNone || c.content != noContent && !c.finds(&p, ch) {
+			if c.content != noContent && !c.finds(&p, ch) {
 				c.stray = []change{*ch}
 			}
 		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
 			c.misfits = append(c.misfits, *ch)
+			c.misfits[len(c.misfits)-1].opens = c.opens(&p, ch)
+		}
+		if c.wavers(&p, ch, changes[i+1:]) {
+			p.proven = MaxTime
 		}
 		c.compare(&p, ch, changes[i+1:], e1)
 		doubt := c.outOfOrder(&p, ch, changes[i+1:], e1)
@@ -276,6 +290,7 @@ func (c *historyBuilder) begin(e0, e1 uint64, init *initial, changes []change) p
 	if init.last && c.outranked(e0, e1, changes) {
 		c.content, init.content = noContent, noContent
 	}
+	c.initial = init.content
 	if init.content != noContent {
 		n := upToTime(changes, init.to)
 		if !init.last && c.trapped(init, changes, n, n) {
@@ -418,6 +433,8 @@ func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
+		c.initial = ch.old
+		c.initial = ch.old
 	case c.maySucceed(p, ch, e1):
 		c.forward(p.t, ch.time, p.weak)
 	case c.finds(p, ch):
@@ -427,7 +444,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint
 		if c.source == SourceSnapshot {
 			reason = SnapshotMismatch
 		}
-		c.disagree(p.t, ch.time, reason, ch.before())
+		c.disagree(p.t, ch.time, reason, ch.before(), c.leftLate(ch))
 	}
 }
 
@@ -654,14 +671,15 @@ func (c *historyBuilder) provenBack(t1, t2 uint64) gaps {
 
 // disagree fills the time between two facts that contradict each other (rule old-bytes).
 // It is conflicting up to the end of the last gap between them; from there the second
-// fact's old bytes are known. Without a gap all of it is conflicting.
-func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim) {
+// fact's old bytes are known. Without a gap all of it is conflicting. So it is if late is set: a change that
+// is recorded later may have left the second fact's old bytes.
+func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim, late bool) {
 	if t1 >= t2 {
 		return
 	}
 	until := t2
 	gs := c.provenBack(t1, t2)
-	if len(gs) > 0 {
+	if len(gs) > 0 && !late {
 		until = min(t2, gs[len(gs)-1].to)
 	}
 	c.conflict(t1, until, reason, c.claim(t1), second)

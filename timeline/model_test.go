@@ -94,6 +94,7 @@ type being struct {
 // A witness is a fact about a run of bytes: old bytes before its time, new ones from it
 // on.
 type witness struct {
+	opens        bool // nothing is known to be there that it does not find
 	time         uint64
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
@@ -447,6 +448,14 @@ func (m *model) live() []*being {
 	for i := range events {
 		codes = append(codes, m.codeOf(events, i, symbols))
 	}
+	for i := len(codes) - 1; i >= 0 && (m.skew > 0 || m.differ); i-- {
+		for k := i + 1; k < len(codes) && codes[i].load > 0; k++ {
+			if e := &events[k]; e.Addr == events[i].Addr && !e.Unregister && e.Kind == SymbolBPF && e.Len == events[i].Len && codes[k].data == nil &&
+				(m.skew > 0 || e.Time-codes[i].load < codes[i].load-events[i].Time) {
+				codes[i] = code{} // it may be of the later one
+			}
+		}
+	}
 	// swapped returns the death that came before the i-th event, a birth.
 	swapped := func(i int) int {
 		e := &events[i]
@@ -528,7 +537,7 @@ func (m *model) live() []*being {
 			default: // at any time
 				o.of.born, o.of.early, o.of.seen = 0, MaxTime, nil
 			}
-			unborn[e.Addr] = slices.Delete(slices.Clone(unborn[e.Addr]), k, k+1)
+			unborn[e.Addr][k].of = nil // it may be the death of another one too
 			break
 		}
 		bear(n)
@@ -839,6 +848,12 @@ func (m *model) codeOf(events []SymbolEvent, i int, births lost) (found code) {
 					recorded = append(recorded, e)
 				}
 			}
+			if n := slices.IndexFunc(events, func(e SymbolEvent) bool { return e.Addr == f.Addr && last >= 0 && e.Time == events[last].Time }); n >= 0 && n < last && p.LoadTime == events[last].Time && p.LoadTime != 0 {
+				continue // of one time: it may be of any of them
+			}
+			if p.Unloaded != 0 && p.Unloaded < p.LoadTime {
+				continue
+			}
 			if e := &events[i]; last != i || e.Kind != SymbolBPF || int(e.Len) != len(f.Data) {
 				continue
 			}
@@ -846,7 +861,7 @@ func (m *model) codeOf(events []SymbolEvent, i int, births lost) (found code) {
 				continue
 			}
 			claims++
-			found = code{data: f.Data, silent: p.Silent, undated: p.Undated, late: p.Late}
+			found = code{data: f.Data, silent: p.Silent, undated: p.Undated, late: p.Late, load: p.LoadTime}
 		}
 	}
 	if claims != 1 {
@@ -1150,6 +1165,46 @@ func (m *model) undecided(list []*made) {
 		if exchanged[k] && list[k].rivals == nil && list[k+1].rivals == nil {
 			list[k].rivals = []*made{list[k], list[k+1]}
 			list[k+1].rivals = list[k].rivals
+		}
+	}
+	if m.skew == 0 && m.textLo <= list[0].Addr && list[0].Addr < m.textHi {
+		return
+	}
+	for k := range list {
+		m.undecidedRuns(list, k)
+	}
+}
+
+// undecidedRuns is undecided for what one CPU made before the k-th change, and another one from there on.
+func (m *model) undecidedRuns(list []*made, k int) {
+	if k == 0 || list[k-1].CPU == list[k].CPU || list[k-1].CPU < 0 || list[k].CPU < 0 {
+		return
+	}
+	for i := k - 1; i >= 0 && i >= k-mostRun && list[i].CPU == list[k-1].CPU && list[i].rivals == nil; i-- {
+		for j := k; j < len(list) && j < k+mostRun && list[j].CPU == list[k].CPU && list[j].rivals == nil; j++ {
+			n := len(list[i].Old)
+			for _, x := range list[i : j+1] {
+				if n = min(n, len(x.Old)); len(x.Old) != len(x.New) {
+					n = 0
+				}
+			}
+			whole := n > 0 && j-i > 1
+			for x := i; x <= j && whole; x++ {
+				next := list[i]
+				if x < j {
+					next = list[x+1]
+				}
+				whole = bytes.Equal(list[x].New[:n], next.Old[:n])
+			}
+			if !whole || bytes.Equal(list[j].New[:n], list[k-1].New[:n]) ||
+				m.found(list[:i], list[k], n) == broken && m.found(list[:i], list[i], n) != broken ||
+				m.left(list[k-1], list[j+1:], n) == broken && m.left(list[j], list[j+1:], n) != broken {
+				continue
+			}
+			for _, x := range list[i : j+1] {
+				x.rivals = list[i : j+1]
+			}
+			return
 		}
 	}
 }
@@ -1511,17 +1566,23 @@ type painter struct {
 
 	early []witness // changes of what nobody knows to be alive
 	// changes that did not find what is alive, or the first of what nobody knows; and those of the last one
-	misfits, formerMisfits []witness
-	stray                  []witness // what retired the last being at its death, and did not find it
-	made                   uint64    // when what is alive was made, and the CPU that recorded it
-	madeBy                 int
-	brief, vague           bool // something came and went at one time before this epoch; what the last one ended with is open
+	misfits, former []witness
+	behind          []witness    // the facts after this epoch
+	kind            LifetimeKind // of what is alive in it
+	lives           bool         // it is not kernel text
+	begins          uint64
+	initial         []byte    // what its code began with
+	late            bool      // what the next fact found may have been left late
+	stray           []witness // what retired the last being at its death, and did not find it
+	made            uint64    // when what is alive was made, and the CPU that recorded it
+	madeBy          int
+	brief, vague    bool // something came and went at one time before this epoch; what the last one ended with is open
 }
 
 // mayFollow reports whether a change that is recorded before code was made may have come
 // after it.
 func (p *painter) mayFollow(code []byte, recorded, t uint64, cpu int) bool {
-	return slices.ContainsFunc(append(slices.Clone(p.formerMisfits), p.early...), func(f witness) bool {
+	return slices.ContainsFunc(append(slices.Clone(p.former), p.early...), func(f witness) bool {
 		return p.mayChange(f, code, recorded, t, cpu)
 	})
 }
@@ -1532,8 +1593,10 @@ func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) boo
 	if p.m.differ || p.m.skew > 0 {
 		apart = MaxTime // all times of a model are closer
 	}
-	i := slices.IndexFunc(facts, func(f witness) bool { return f.time >= from && f.half(code) })
-	return i >= 0 && facts[i].time >= to && facts[i].time <= later(to, apart) && !bytes.Equal(facts[i].old, code)
+	return !slices.ContainsFunc(facts, func(f witness) bool { return f.time >= from && f.time < to && f.half(code) }) &&
+		slices.ContainsFunc(facts, func(f witness) bool {
+			return f.time >= to && f.time <= later(to, apart) && f.half(code) && !bytes.Equal(f.old, code)
+		})
 }
 
 // mayChange is mayFollow for one change.
@@ -1622,12 +1685,13 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		if b.from >= to && b.kind != Nothing {
 			continue
 		}
+		p.former = slices.Concat(p.former, p.early, p.misfits)
+		p.early, p.misfits = nil, nil
 		if t < b.from {
 			p.early = between(t, b.from)
 			p.nobody(t, b.from, before, between(t, b.from))
 		}
 		p.early = append(slices.Clip(p.stray), p.early...)
-		p.formerMisfits = p.misfits
 		if b.kind == Nothing {
 			t, before = b.from, b
 			continue
@@ -1641,7 +1705,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				bytes = nil
 			}
 		}
-		p.made = 0
+		p.made, p.kind, p.lives = 0, b.kind, true
 		switch b.kind {
 		case ModuleText:
 			p.lost, p.bare = m.widened(m.lostStayed), NeverRecorded
@@ -1706,7 +1770,13 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			inside = append(inside, facts[i]) // what it was when it went
 			facts = slices.Delete(slices.Clone(facts), i, i+1)
 		}
-		p.stray, p.misfits = nil, nil
+		p.stray = nil
+		p.behind = nil
+		for _, f := range facts {
+			if f.time >= to && !f.copied {
+				p.behind = append(p.behind, f)
+			}
+		}
 		p.alive(from, to, bytes, claim, inside)
 		if start := m.gaps[GapModuleStart]; b.kind == ModuleText && b.stayed && b.from == 0 && len(start) > 0 {
 			by := m.snapshot.To // when it was listed
@@ -1860,6 +1930,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	}
 	p.brief, p.vague = false, false
 	p.content, p.source = got, claim.source
+	p.begins, p.initial = e0, got
 	t1, weak, torn := e0, claim.weak, false
 	var inCopy []witness
 	for _, f := range facts {
@@ -1904,6 +1975,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	for i, f := range all {
 		late, prior, again := false, false, false
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
+			f := f
+			f.opens = p.opens(f, t1, dead, torn)
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
@@ -1918,6 +1991,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		if !f.copied && (len(f.rivals) < 2 || dead) {
 			n := slices.IndexFunc(all[i+1:], func(n witness) bool { return n.birth || n.death })
 			if made := n >= 0 && all[i+1+n].birth && !f.death; !f.birth && (dead || p.content == nil || made) {
+				f := f
+				f.opens = p.opens(f, t1, dead, torn)
 				p.early = append(slices.Clip(p.early), f)
 			}
 			// The change may be of what was there before.
@@ -1975,6 +2050,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 				}
 			}
 			t1, proven, torn, weak = until, until, false, ReasonNone
+			if p.lives {
+				p.misfits = append(p.misfits, f)
+			}
 			continue
 		case f.copied && dead:
 			continue
@@ -1990,12 +2068,23 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case prior, next: // it may be of what was there before, or next
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
+			if p.content == nil && f.old != nil {
+				p.initial = f.old
+			}
+			if weak == ClockUncertainty && f.old != nil && p.content != nil && !torn && bytes.Equal(p.content, f.old) && p.wavers(f, all[i+1:]) {
+				proven = MaxTime
+			}
+			p.late = f.old != nil && p.leftLate(f)
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
+			p.late = false
 		}
+		was := dead
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu
 			late = p.mayFollow(f.new, f.time, f.time, f.cpu)
+		} else if !was && f.new != nil && p.lives {
+			late = late || p.anyStray(f.time, func(o witness) bool { return p.mayChange(o, f.new, f.time, f.time, f.cpu) })
 		}
 		if late {
 			weak = ClockUncertainty
@@ -2037,6 +2126,42 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			return r
 		})
 	}
+}
+
+// opens reports whether nothing is known to be there that a change does not find.
+func (p *painter) opens(f witness, t1 uint64, dead, torn bool) bool {
+	if p.content == nil {
+		t1 = p.made
+	}
+	why, _ := p.lost.within(t1, f.time)
+	finds := p.content != nil && !torn && bytes.Equal(p.content, f.old)
+	return !dead && (finds || why != ReasonNone || p.content == nil && (p.kind != OutOfLine || p.made == 0))
+}
+
+// anyStray reports whether one of the changes that did not find what was there is as asked for.
+func (p *painter) anyStray(t uint64, is func(witness) bool) bool {
+	return slices.ContainsFunc(slices.Concat(p.former, p.early, p.misfits), func(o witness) bool {
+		tail := p.kind == BPFProgram && o.time < p.begins && o.new != nil && bytes.Equal(o.new, p.initial) &&
+			(p.m.skew == 0 && !p.m.differ || o.cpu == p.madeBy)
+		return o.time <= t && !o.opens && !tail && is(o)
+	})
+}
+
+// wavers reports whether a change may have left again what f finds and the one before it left, after others that
+// came between.
+func (p *painter) wavers(f witness, next []witness) bool {
+	back := func(o witness) bool {
+		return !o.copied && !o.confirms && o.new != nil && bytes.Equal(o.new, f.old) && !bytes.Equal(o.old, o.new)
+	}
+	return slices.ContainsFunc(slices.Concat(next, p.behind), back) || p.lives && p.anyStray(f.time, back)
+}
+
+// leftLate reports whether a change that is recorded when the code is gone may have left what f finds.
+func (p *painter) leftLate(f witness) bool {
+	return slices.ContainsFunc(p.behind, func(x witness) bool {
+		return (p.m.skew > 0 || p.m.differ || x.time == f.time) && x.new != nil && x.old != nil && bytes.Equal(x.new, f.old) &&
+			!bytes.Equal(x.old, x.new) && x.cpu != f.cpu
+	})
 }
 
 // confirmed returns from when on a copy proves the bytes that it has in common with the
@@ -2132,7 +2257,7 @@ func (p *painter) between(t1, t2, proven uint64, weak Reason, torn bool, old []b
 			}
 			return second
 		case old != nil && (torn || !bytes.Equal(old, p.content)):
-			if anywhere != ReasonNone && till == ReasonNone {
+			if anywhere != ReasonNone && till == ReasonNone && !p.late {
 				return second
 			}
 			reason := OldBytesMismatch

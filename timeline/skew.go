@@ -726,6 +726,54 @@ func (d *build) undecided(list []poke, apart uint64) {
 			d.rival(p, q)
 		}
 	}
+	addr := d.sites[d.edits[list[0].edit].site].addr
+	if d.textLo <= addr && addr < d.textHi && !d.clocksDiffer() {
+		return // many pokes of text are close
+	}
+	for k := 1; k < len(list); k++ {
+		if d.areClose(&list[k-1], &list[k], apart) {
+			d.undecidedRuns(list, k, apart)
+		}
+	}
+}
+
+// mostRun is how many pokes of one CPU are looked at that may have come before or after those of another.
+const mostRun = 4
+
+// undecidedRuns is undecided for the pokes that one CPU made just before list[k], and those that another one made
+// from there on, if their order is not known yet:
+//
+//	recorded  A > B   B > C     C > A
+//	or        C > A   A > B     B > C
+func (d *build) undecidedRuns(list []poke, k int, apart uint64) {
+	run := func(from, step int) (n int) { // how many there are
+		for i := from; i >= 0 && i < len(list) && n < mostRun && d.cpuOf(&list[i]) == d.cpuOf(&list[from]) && d.rivals[list[i].order] == nil; i += step {
+			n++
+		}
+		return n
+	}
+	back, ahead := run(k-1, -1), run(k, 1)
+	for i := k - 1; i >= k-back; i-- {
+		for j := k; j < k+ahead && d.timeOf(&list[j])-d.timeOf(&list[i]) <= apart; j++ {
+			if n := d.chained(list, i, j); (i < k-1 || j > k) && n > 0 &&
+				bytes.Equal(d.newOf(&list[j])[:n], d.oldOf(&list[i])[:n]) && !bytes.Equal(d.newOf(&list[j])[:n], d.newOf(&list[k-1])[:n]) &&
+				!breaks(d.found(list, i, &list[k], n), d.found(list, i, &list[i], n)) && !breaks(d.left(list, j+1, &list[k-1], n), d.left(list, j+1, &list[j], n)) {
+				d.rival(list[i : j+1]...)
+				return
+			}
+		}
+	}
+}
+
+// chained returns how many bytes all of list[i] to list[j] replace, if each finds what the one before it left; otherwise 0.
+func (d *build) chained(list []poke, i, j int) int {
+	n := d.inPlace(&list[i], &list[i])
+	for x := i + 1; x <= j && n > 0; x++ {
+		if n = min(n, d.inPlace(&list[x], &list[x])); !bytes.Equal(d.newOf(&list[x-1])[:n], d.oldOf(&list[x])[:n]) {
+			return 0
+		}
+	}
+	return n
 }
 
 // mayBeUndecided reports whether undecided can find any.

@@ -3,7 +3,10 @@
 
 package timeline
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Births and deaths that CPUs recorded whose clocks differ may have times in the wrong
 // order (rule clocks):
@@ -184,7 +187,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 		default:
 			l.uncertain(ClockUncertainty)
 		}
-		p.unborn[e.Addr] = slices.Delete(slices.Clone(list), i, i+1)
+		list[i].lifetime = nil // it may be the death of another one of that name, too
 		return &gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
 	}
 	return nil
@@ -228,6 +231,7 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 	unknown, again := p.dead != ReasonNone || c.content == noContent, c.maySucceed(p, ch, e1)
 	if p.other = false; !ch.birth && (unknown || c.births && !ch.death && c.makes(ch.time, next)) {
 		c.early = append(slices.Clip(c.early), *ch)
+		c.early[len(c.early)-1].opens = c.opens(p, ch)
 	}
 	switch {
 	case ch.birth:
@@ -239,10 +243,104 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 	default:
 		p.other = again || ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch)
 	}
-	if p.other {
+	if p.other || !ch.birth && p.dead == ReasonNone && c.mayComeNext(ch) {
 		return ClockUncertainty
 	}
 	return ReasonNone
+}
+
+// mayComeNext reports whether a change that is recorded earlier may have come after ch, which changed the code
+// that is there: it finds what ch leaves, and did not find what was there when it is recorded.
+func (c *historyBuilder) mayComeNext(ch *change) bool {
+	return ch.hasNew && c.mayBeFollowed(ch.time) && c.anyStray(ch.time, func(o *change) bool { return c.mayChange(o, ch.new, c.makingOf(ch)) })
+}
+
+// wavers reports whether what the last change left, and ch finds again, may have been something else meanwhile:
+// another change may have come between that left that, and a third one what ch finds. next are the changes behind ch.
+func (c *historyBuilder) wavers(p *progress, ch *change, next []change) bool {
+	if p.weak != ClockUncertainty || !ch.hasOld || !c.finds(p, ch) {
+		return false
+	}
+	back := func(o *change) bool {
+		return !o.copied && !o.confirms && o.hasNew && c.equal(o.new, ch.old) && !c.equal(o.old, o.new)
+	}
+	for _, list := range [...][]change{next, c.behind} {
+		for i := range list[:min(len(list), maxEarly)] {
+			if list[i].time-ch.time > c.build.maxSkew {
+				break
+			}
+			if back(&list[i]) {
+				return true
+			}
+		}
+	}
+	return c.anyStray(ch.time, back)
+}
+
+// leftLate reports whether a change that is recorded when the code that is there is gone may have come before
+// ch, and left what that finds.
+func (c *historyBuilder) leftLate(ch *change) bool {
+	for i := range c.behind[:min(len(c.behind), maxEarly)] {
+		x := &c.behind[i]
+		if x.time-ch.time > c.build.apart() {
+			break
+		}
+		if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyStray reports whether one of the changes that are recorded shortly before time t is as asked for, of those
+// that did not find what was there. The kernel changes the tail calls of a program before its birth. What
+// leaves what the program begins with is such a change, if the CPU of the birth recorded it, or clocks agree.
+func (c *historyBuilder) anyStray(t uint64, is func(*change) bool) bool {
+	for _, list := range [...][]change{c.former, c.early, c.misfits} {
+		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && t-list[i].time <= c.build.maxSkew; i-- {
+			o := &list[i]
+			tail := c.kind == BPFProgram && o.time < c.begins && o.hasNew && c.equal(o.new, c.initial) &&
+				(c.build.apart() == 0 || c.recordedBy(o) == c.made.cpu)
+			if !o.opens && !tail && is(o) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leave ends an epoch: what did not find its code, or came before that, may be of the code that is born at time t.
+func (c *historyBuilder) leave(t uint64) {
+	c.former = slices.DeleteFunc(slices.Concat(c.former, c.early, c.misfits), func(ch change) bool { return later(ch.time, c.build.maxSkew) < t })
+	slices.SortStableFunc(c.former, func(a, b change) int { return cmp.Compare(a.time, b.time) })
+	c.early, c.misfits = nil, nil
+}
+
+// mayBeFollowed reports whether a change that did not find what was there may have come after time t.
+func (c *historyBuilder) mayBeFollowed(t uint64) bool {
+	if !c.lives {
+		return false // unskew and jumble find those of kernel text
+	}
+	for _, list := range [...][]change{c.former, c.early, c.misfits} {
+		if n := len(list); n > 0 && t-list[n-1].time <= c.build.maxSkew {
+			return true
+		}
+	}
+	return false
+}
+
+// opens reports whether nothing is known to be there that a change does not find. Before out-of-line code is made,
+// nothing is.
+func (c *historyBuilder) opens(p *progress, ch *change) bool {
+	switch {
+	case p.dead != ReasonNone:
+		return false
+	case c.finds(p, ch):
+		return true
+	case c.content == noContent:
+		return c.kind != OutOfLine || c.made.time == 0 || len(c.gaps.between(c.made.time, ch.time)) > 0
+	}
+	return len(c.gaps.between(p.t, ch.time)) > 0
 }
 
 // makes reports whether the first of these changes that makes code or retires it makes some, so shortly after time t
@@ -289,7 +387,7 @@ func (c *historyBuilder) makingOf(ch *change) making {
 
 // mayFollow reports whether a change that is recorded before code was made may have come after it: see mayChange.
 func (c *historyBuilder) mayFollow(code uint32, m making) bool {
-	for _, list := range [...][]change{c.formerMisfits, c.early} {
+	for _, list := range [...][]change{c.former, c.early} {
 		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && m.time-list[i].time <= c.build.maxSkew; i-- {
 			if c.mayChange(&list[i], code, m) {
 				return true
@@ -325,8 +423,14 @@ func (c *historyBuilder) mayHaveMade(code uint32, to uint64, changes []change) b
 		if ch.time > later(to, c.build.apart()) {
 			break
 		}
-		if c.halfWritten(code, ch) {
-			return ch.time >= to && !c.equal(ch.old, code)
+		if !c.halfWritten(code, ch) {
+			continue
+		}
+		if ch.time < to {
+			return false
+		}
+		if !c.equal(ch.old, code) {
+			return true
 		}
 	}
 	return false

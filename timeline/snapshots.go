@@ -305,7 +305,7 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 			// when the copy was read, which may be its last.
 			at = later(ch.until, 1)
 		}
-		c.disagree(p.t, at, reason, fact)
+		c.disagree(p.t, at, reason, fact, false)
 	}
 	c.content, c.source = ch.old, SourceSnapshot
 	*p = progress{t: at, proven: at, weak: weak}

@@ -1,0 +1,487 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	truthSeed  = flag.Uint64("truth.first", 0, "the first seed of TestTruth")
+	truthCount = flag.Int("truth.seeds", 15_000, "how many seeds TestTruth takes")
+)
+
+// TestTruth makes small histories of a few bytes that code comes to, changes and leaves, on CPUs
+// whose clocks differ, or count ticks only, or lose records. What is known must be what was there. It
+// knows nothing of the rules, only what was there when.
+func TestTruth(t *testing.T) {
+	n := *truthCount
+	if testing.Short() {
+		n /= 10
+	}
+	bad := 0
+	var known, all uint64
+	for seed := *truthSeed; seed < *truthSeed+uint64(n); seed++ {
+		w := newTinyWorld(seed)
+		w.run()
+		faults, k, a := w.check(t)
+		known, all = known+k, all+a
+		if faults == "" {
+			continue
+		}
+		if bad++; bad <= 3 {
+			t.Errorf("seed %d: %s\n%s", seed, faults, w.history())
+		}
+	}
+	if bad > 3 {
+		t.Errorf("%d seeds of %d have faults", bad, n)
+	}
+	t.Logf("%d of %d versions are known", known, all)
+}
+
+// A tinyWorld is a kernel of a few bytes with the records that it makes. Times are true ones, from
+// 0 on, unless they are said to be of a clock.
+type tinyWorld struct {
+	*rand.Rand
+	now        uint64
+	offsets    []uint64 // of each CPU's clock
+	resolution uint64
+	differ     bool
+	words      int // that code is made of
+	lost       struct {
+		cpu      int
+		from, to uint64
+	}
+
+	bytes   [tinySize]byte
+	stores  []tinyStore
+	objects []*tinyObject
+	records []tinyRecord
+	ids     int
+}
+
+const (
+	tinyBase = 0x9000
+	tinySize = 16
+	tinyBoot = 1_000_000_000 // what a clock without an offset shows at time 0
+)
+
+// A tinyStore is one write of a few bytes.
+type tinyStore struct {
+	at, offset uint64
+	data       []byte
+}
+
+// A tinyObject is code that is there.
+type tinyObject struct {
+	lo, n       uint64
+	ool         bool
+	name        string
+	id          int
+	dead, freed bool
+	fetched     bool
+	load        tinyRecord
+	unload      *tinyRecord
+	code        []byte // as perf fetched it
+	born        bool
+}
+
+// A tinyRecord is one that the kernel made.
+type tinyRecord struct {
+	at   uint64
+	cpu  int
+	fact string // with %d for the time of the clock
+}
+
+func newTinyWorld(seed uint64) *tinyWorld {
+	w := &tinyWorld{Rand: rand.New(rand.NewPCG(seed, 99))}
+	most := [...]uint64{0, 0, 40e3, 5e6, 50e6}[w.IntN(5)]
+	for range 2 + w.IntN(2) {
+		w.offsets = append(w.offsets, w.Uint64N(most+1))
+	}
+	if w.IntN(4) == 0 { // the kernel counts the ticks of all CPUs
+		w.resolution, most = 4e6, 0
+		clear(w.offsets)
+	}
+	w.differ = most > 0 || w.resolution > 0 || w.IntN(2) == 0
+	w.lost.cpu = -1
+	w.words = 2 + w.IntN(3)
+	return w
+}
+
+// clock returns what a CPU's clock shows.
+func (w *tinyWorld) clock(cpu int, at uint64) uint64 {
+	t := tinyBoot + at + w.offsets[cpu]
+	if w.resolution > 1 {
+		t -= t % w.resolution
+	}
+	return t
+}
+
+func (w *tinyWorld) pause(least, most uint64) {
+	// Short pauses are as likely as long ones.
+	span := least
+	for span < most && w.IntN(3) > 0 {
+		span *= 4
+	}
+	w.now += least + w.Uint64N(min(span, most)+1)
+}
+
+func (w *tinyWorld) store(offset uint64, data []byte) {
+	w.stores = append(w.stores, tinyStore{w.now, offset, slices.Clone(data)})
+	copy(w.bytes[offset:], data)
+}
+
+func (w *tinyWorld) record(cpu int, format string, args ...any) {
+	w.records = append(w.records, tinyRecord{at: w.now, cpu: cpu, fact: fmt.Sprintf(format, args...)})
+}
+
+func (w *tinyWorld) cpu() int { return w.IntN(len(w.offsets)) }
+
+// word returns two bytes of which there are few.
+func (w *tinyWorld) word() []byte {
+	return [][]byte{{0x0f, 0x1f}, {0xe8, 0x11}, {0xe8, 0x22}, {0xeb, 0x02}}[w.IntN(w.words)]
+}
+
+func (w *tinyWorld) run() {
+	for range 4 + w.IntN(16) {
+		switch k := w.IntN(10); {
+		case k < 3:
+			w.bear()
+		case k < 7:
+			w.change(w.any(func(o *tinyObject) bool { return o.born && !o.freed && (!o.dead || w.IntN(4) == 0) }))
+		case k < 9:
+			w.kill(w.any(func(o *tinyObject) bool { return o.born && !o.dead }))
+		default:
+			w.free(w.any(func(o *tinyObject) bool { return o.dead && !o.freed }))
+		}
+		w.pause(1e3, 300e6)
+		// Where clocks differ unseen, when a loss begins and ends is not certain either (docs/truth.md).
+		if w.lost.cpu < 0 && w.lost.to == 0 && slices.Max(w.offsets) == 0 && w.IntN(20) == 0 {
+			w.lost.cpu, w.lost.from = w.cpu(), w.now
+			w.lost.to = w.now + 1 + w.Uint64N(100e6)
+		}
+		if w.IntN(3) == 0 {
+			w.fetch()
+		}
+	}
+	w.pause(1e3, 1e9)
+	for cpu := range w.offsets {
+		w.now += 1e3
+		w.record(cpu, "")
+	}
+}
+
+func (w *tinyWorld) any(of func(*tinyObject) bool) *tinyObject {
+	var list []*tinyObject
+	for _, o := range w.objects {
+		if of(o) {
+			list = append(list, o)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[w.IntN(len(list))]
+}
+
+// bear makes code where there is none.
+func (w *tinyWorld) bear() {
+	o := &tinyObject{lo: 4 * w.Uint64N(3), n: 4 + 2*w.Uint64N(2), ool: w.IntN(3) == 0, name: "bpf_prog_" + string(rune('a'+w.IntN(2)))}
+	if o.ool {
+		o.name = "slot"
+	}
+	for _, x := range w.objects {
+		if !x.freed && x.lo < o.lo+o.n && o.lo < x.lo+x.n {
+			return
+		}
+	}
+	w.objects = append(w.objects, o)
+	var code []byte
+	for uint64(len(code)) < o.n {
+		code = append(code, w.word()...)
+	}
+	w.store(o.lo, code)
+	w.pause(1e3, 3e6)
+	cpu := w.cpu()
+	kind := "bpf"
+	switch {
+	case o.ool:
+		kind = "ool"
+	case w.IntN(3) == 0: // a tail call
+		w.poke(cpu, o.lo+2*w.Uint64N(o.n/2))
+		w.pause(1e3, 3e6)
+	}
+	w.migrate(&cpu)
+	w.record(cpu, "birth %%d %#x+%d %s %s cpu=%d", tinyBase+o.lo, o.n, kind, o.name, cpu)
+	o.born = true
+	w.pause(1e3, 1e5)
+	if o.ool {
+		w.record(cpu, "poke %%d %#x - -> %x cpu=%d", tinyBase+o.lo, w.bytes[o.lo:o.lo+o.n], cpu)
+		return
+	}
+	w.migrate(&cpu)
+	w.ids++
+	w.record(cpu, "")
+	o.id, o.load = w.ids, w.records[len(w.records)-1]
+}
+
+// migrate lets a task go on on another CPU.
+func (w *tinyWorld) migrate(cpu *int) {
+	if w.IntN(8) == 0 {
+		*cpu = w.cpu()
+	}
+}
+
+func (w *tinyWorld) change(o *tinyObject) {
+	if o != nil {
+		w.poke(w.cpu(), o.lo+2*w.Uint64N(o.n/2))
+	}
+}
+
+// poke changes two bytes.
+func (w *tinyWorld) poke(cpu int, at uint64) {
+	old := slices.Clone(w.bytes[at : at+2])
+	new := w.word()
+	for bytes.Equal(old, new) { // the kernel does not write what is there already
+		new = w.word()
+	}
+	trap := slices.Clone(old)
+	trap[0] = 0xcc
+	if w.IntN(16) == 0 {
+		w.fetchAs(at, trap)
+	}
+	w.now += 1e3
+	w.record(cpu, "poke %%d %#x %x -> %x cpu=%d", tinyBase+at, old, new, cpu)
+	w.store(at, new)
+	w.now += 1e3
+	if w.IntN(16) == 0 {
+		w.fetchAs(at, []byte{0xcc, new[1]})
+	}
+}
+
+// kill ends code. Its memory stays for a while.
+func (w *tinyWorld) kill(o *tinyObject) {
+	if o == nil {
+		return
+	}
+	cpu, kind := w.cpu(), "bpf"
+	if o.ool {
+		kind = "ool"
+		w.record(cpu, "poke %%d %#x %x -> - cpu=%d", tinyBase+o.lo, w.bytes[o.lo:o.lo+o.n], cpu)
+		w.pause(1e3, 1e5)
+	}
+	w.record(cpu, "death %%d %#x+%d %s %s cpu=%d", tinyBase+o.lo, o.n, kind, o.name, cpu)
+	o.dead = true
+	if !o.ool {
+		w.pause(1e3, 1e5)
+		w.migrate(&cpu)
+		w.record(cpu, "")
+		r := w.records[len(w.records)-1]
+		o.unload = &r
+	}
+	if w.IntN(2) == 0 {
+		w.pause(1e3, 30e6)
+		w.free(o)
+	}
+}
+
+func (w *tinyWorld) free(o *tinyObject) {
+	if o == nil || o.freed {
+		return
+	}
+	w.store(o.lo, slices.Repeat([]byte{0xdd}, int(o.n)))
+	o.freed = true
+}
+
+// fetch lets perf read a program that it has not read.
+func (w *tinyWorld) fetch() { w.fetchAs(0, nil) }
+
+// fetchAs is fetch while there are these bytes.
+func (w *tinyWorld) fetchAs(at uint64, b []byte) {
+	o := w.any(func(o *tinyObject) bool {
+		return o.id > 0 && !o.dead && !o.fetched && o.lo <= at && at < o.lo+o.n || b == nil && o.id > 0 && !o.dead && !o.fetched
+	})
+	if o == nil || o.fetched {
+		return
+	}
+	memory := w.bytes
+	copy(memory[at:], b)
+	o.fetched, o.code = true, slices.Clone(memory[o.lo:o.lo+o.n])
+}
+
+// facts returns what perf's recording has.
+func (w *tinyWorld) facts() []string {
+	out := []string{"text 0x1000..0x2000"}
+	first, horizon := MaxTime, uint64(0)
+	type timed struct {
+		at   uint64
+		fact string
+	}
+	var all []timed
+	var before, after uint64
+	for _, r := range w.records {
+		t := w.clock(r.cpu, r.at)
+		if r.cpu == w.lost.cpu {
+			switch {
+			case r.at < w.lost.from:
+				before = t
+			case r.at < w.lost.to:
+				continue
+			case after == 0:
+				after = t
+			}
+		}
+		first, horizon = min(first, t), max(horizon, t)
+		if r.fact != "" {
+			all = append(all, timed{t, fmt.Sprintf(r.fact, t)})
+		}
+	}
+	out = append(out, fmt.Sprintf("extent %d..%d", first, horizon))
+	if w.differ {
+		out = append(out, "clocks-may-differ")
+	}
+	if w.lost.cpu >= 0 {
+		if after == 0 {
+			after = MaxTime
+		} else if w.resolution > 1 {
+			after++
+		}
+		if w.resolution > 1 {
+			before -= min(before, 1)
+		}
+		out = append(out, fmt.Sprintf("gap pokes %d..%d after-loss", before, after), fmt.Sprintf("gap symbols %d..%d after-loss", before, after))
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	for _, f := range all {
+		out = append(out, f.fact)
+	}
+	for _, o := range w.objects {
+		if !o.fetched || w.isLost(&o.load) {
+			continue
+		}
+		f := fmt.Sprintf("program %d id=%d %#x=%x", w.clock(o.load.cpu, o.load.at), o.id, tinyBase+o.lo, o.code)
+		if o.unload != nil && !w.isLost(o.unload) {
+			f += fmt.Sprintf(" unloaded=%d", w.clock(o.unload.cpu, o.unload.at))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// isLost reports whether the recording lacks a record.
+func (w *tinyWorld) isLost(r *tinyRecord) bool {
+	return r.cpu == w.lost.cpu && w.lost.from <= r.at && r.at < w.lost.to
+}
+
+// history returns the facts, and what was there when.
+func (w *tinyWorld) history() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "clocks differ by %d, resolution %d\n", w.offsets, w.resolution)
+	for _, f := range w.facts() {
+		fmt.Fprintln(&b, f)
+	}
+	fmt.Fprintln(&b, "made, by a clock without an offset:")
+	for _, r := range w.records {
+		fmt.Fprintf(&b, "\t%d cpu %d: %s\n", tinyBoot+r.at, r.cpu, r.fact)
+	}
+	for _, s := range w.stores {
+		fmt.Fprintf(&b, "\t%d store %#x %x\n", tinyBoot+s.at, tinyBase+s.offset, s.data)
+	}
+	return b.String()
+}
+
+// surely returns the true times at which the clocks of all CPUs show a time of [since, until).
+func (w *tinyWorld) surely(since, until uint64) (from, to uint64, ok bool) {
+	lo, hi := slices.Min(w.offsets), slices.Max(w.offsets)
+	if since > 0 {
+		since = max(since, tinyBoot+hi) // before, the recording has not begun
+		from = since - lo - tinyBoot
+		if w.resolution > 1 { // the first reading that is not less
+			from = (since+w.resolution-1)/w.resolution*w.resolution - lo - tinyBoot
+		}
+	}
+	to = MaxTime
+	if until < MaxTime {
+		if until < tinyBoot+hi {
+			return 0, 0, false
+		}
+		to = until - hi - tinyBoot
+		if w.resolution > 1 {
+			last := (until + w.resolution - 1) / w.resolution * w.resolution // the first reading that is too late
+			if last < tinyBoot+hi {
+				return 0, 0, false
+			}
+			to = last - hi - tinyBoot
+		}
+	}
+	return from, to, from < to
+}
+
+// tick returns the first and the last true time at which all clocks may show what one of them shows at a
+// true time. What happens in that time happens at one moment of a clock of ticks.
+func (w *tinyWorld) tick(at uint64) (from, to uint64) {
+	from, to = at, at
+	if w.resolution > 1 {
+		for _, o := range w.offsets {
+			in := (tinyBoot + at + o) % w.resolution
+			from, to = min(from, at-min(at, in)), max(to, at+w.resolution-in)
+		}
+	}
+	return from, to
+}
+
+// check compares what is known with what was there.
+func (w *tinyWorld) check(t *testing.T) (fault string, known, all uint64) {
+	b := NewBuilder()
+	r := &factReader{b: b, names: new(nameTable)}
+	for _, f := range w.facts() {
+		if err := r.add(f); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+	}
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for a := range uint64(tinySize) {
+		var buf [1]byte
+		for v := range im.Versions(tinyBase+a, buf[:], 0, MaxTime) {
+			all++
+			if v.Standing != Known {
+				continue
+			}
+			known++
+			from, to, ok := w.surely(v.Since, v.Until)
+			if !ok {
+				continue
+			}
+			was, since := byte(0), uint64(0)
+			tell := func(end uint64) {
+				if end < MaxTime {
+					end, _ = w.tick(end)
+				}
+				if was != buf[0] && max(from, since) < min(to, end) && fault == "" {
+					fault = fmt.Sprintf("at %#x: known %02x from %d until %d, but %02x at %d", tinyBase+a, buf[0], v.Since, v.Until, was, tinyBoot+max(from, since))
+				}
+			}
+			for _, s := range w.stores {
+				if s.offset <= a && a < s.offset+uint64(len(s.data)) && s.data[a-s.offset] != was {
+					tell(s.at)
+					was = s.data[a-s.offset]
+					_, since = w.tick(s.at)
+				}
+			}
+			tell(MaxTime)
+		}
+	}
+	return fault, known, all
+}
