@@ -48,6 +48,10 @@ func (a architecture) silent() bool { return a.name != "" && !a.recordsPokes() }
 // (arch/x86/kernel/callthunks.c).
 func (a architecture) hasCallThunks() bool { return a.name == "x86_64" }
 
+// mapsModuleText reports whether perf may map only a module's text, which may begin inside the
+// module: on s390 (arch__fix_module_text_start() in tools/perf/arch/s390/util/machine.c).
+func (a architecture) mapsModuleText() bool { return a.name == "" || a.name == "s390x" }
+
 // instructions returns the function of [timeline.Builder.Instructions], nil if the rules need none.
 func (a architecture) instructions() func(code []byte, addr uint64) int {
 	if a.name != "x86_64" {

@@ -117,8 +117,7 @@ func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 }
 
 // misfitModules compares a list of modules with the maps of modules, except for those that
-// were loaded again meanwhile. Some loads may not be recorded. s390 maps only a module's
-// text, which may begin inside the module.
+// were loaded again meanwhile. Some loads may not be recorded.
 func (s *scan) misfitModules(modules []kcore.Module) string {
 	same, differ := 0, 0
 	for _, m := range modules {
@@ -127,7 +126,7 @@ func (s *scan) misfitModules(modules []kcore.Module) string {
 		case !ok || at == 0 || m.Addr == 0:
 		case slices.ContainsFunc(s.moduleEvents[m.Name], func(e moduleEvent) bool { return e.loaded }):
 			// It was loaded again, perhaps elsewhere.
-		case at >= m.Addr && at-m.Addr < max(m.Size, 1):
+		case at == m.Addr, s.arch.mapsModuleText() && at > m.Addr && at-m.Addr < m.Size:
 			same++
 		default:
 			differ++

@@ -119,6 +119,17 @@ func TestMisfit(t *testing.T) {
 		{"the kernel's map ends between text and data", end(0x2800), "of another kernel: its text ends at 0x2000, in the recording the kernel's map ends at 0x2800"},
 		{"most modules have other addresses", moved(2), "of another boot: 2 of 3 modules are elsewhere in the recording"},
 		{"one module has another address", moved(1), ""},
+		{"most modules begin inside of where they were", func(w *tape) {
+			moved(0)(w)
+			w.modules[0].Addr -= 0x800
+			w.modules[1].Addr -= 0x800
+		}, "of another boot: 2 of 3 modules are elsewhere in the recording"},
+		{"most modules have their text inside", func(w *tape) {
+			moved(0)(w)
+			w.arch = "s390x"
+			w.modules[0].Addr -= 0x800
+			w.modules[1].Addr -= 0x800
+		}, ""},
 		{"a module is loaded again", func(w *tape) {
 			moved(2)(w)
 			w.events, w.tracing = append(w.events, tracepointEvent("module_load")), moduleFormats
