@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"testing"
 
@@ -340,6 +341,53 @@ func TestEmptyFeatures(t *testing.T) {
 		}
 		if _, err := r.Hostname(); !errors.Is(err, ErrNoFeature) {
 			t.Errorf("Hostname: %v", err)
+		}
+	})
+}
+
+// TestInjectedFeatures has what perf inject leaves among the records of a file that it writes from a
+// pipe. The file's own features rank above.
+func TestInjectedFeatures(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		record := func(typ RecordType, head, payload []byte) []byte {
+			b := e.appendU64s(nil, []uint64{0})
+			e.put32(b, uint32(typ))
+			e.put16(b[6:], uint16(headerSize+len(head)))
+			return append(append(b, head...), payload...)
+		}
+		feature := func(f Feature, data []byte) []byte {
+			return record(RecordHeaderFeature, append(e.appendU64s(nil, []uint64{uint64(f)}), data...), nil)
+		}
+		text := func(s string) []byte { return append(e.appendU32s(nil, uint32(len(s)+1)), s+"\x00"...) }
+		events := []*Event{{Attr: testEvents()[0].Attr, IDs: []uint64{11}}}
+		data := build(t, e, events, func(w *Writer) {
+			w.WriteRecord(feature(FeatureNRCPUs, e.appendU32s(nil, 2, 4)))
+			w.WriteRecord(feature(FeatureHostname, text("pipe")))
+			w.WriteRecord(feature(FeatureArch, text("x86_64")))
+			w.WriteRecord(feature(featureBits+3, text("none")))
+			w.WriteRecord(record(RecordHeaderTracingData, e.appendU32s(nil, 5), []byte("trace\x00\x00\x00")))
+			w.WriteRecord(record(RecordEventUpdate, append(e.appendU64s(nil, []uint64{eventUpdateName, 11}), "module:free\x00\x00\x00\x00\x00"...), nil))
+			w.FinishedRound()
+			w.Comm(0, &Comm{Comm: []byte("sh"), SampleID: SampleID{Event: events[0]}})
+			w.WriteRecord(feature(FeatureCPUDesc, text("behind")))
+			w.WriteFeature(FeatureHostname, text("own"))
+		})
+		r := open(t, data)
+		if len(r.Warnings()) > 0 {
+			t.Errorf("warnings %v", r.Warnings())
+		}
+		want := map[string]string{"NRCPUS": "2 4", "HOSTNAME": "own", "ARCH": "x86_64", "TRACING_DATA": "trace"}
+		got := map[string]string{}
+		for _, f := range r.Features() {
+			got[f.String()] = ""
+		}
+		maps.Copy(got, values(r))
+		delete(got, "BUILD_ID")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("features (-want +got):\n%s", diff)
+		}
+		if name := r.Events()[0].Name; name != "module:free" {
+			t.Errorf("the event is called %q", name)
 		}
 	})
 }

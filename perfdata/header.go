@@ -138,6 +138,7 @@ func (r *Recording) parseHeader() error {
 	if err := r.readEarly(); err != nil {
 		return err
 	}
+	r.readInjected(f, events)
 	r.nameEvents(events)
 	r.setEvents(events)
 	return nil

@@ -3,6 +3,8 @@
 
 package perfdata
 
+import "maps"
+
 // Offsets in the records that describe a pipe's events; the header counts.
 const (
 	headerAttrAttr    = 8  // struct perf_event_attr, then u64 ids[]
@@ -53,6 +55,37 @@ func (r *Recording) readPipe() {
 	}
 	d.settle()
 	d.end()
+}
+
+// readInjected reads what a file has as the first of its records and not in its header. perf inject
+// leaves it there if it reads a pipe and writes a file (perf_event__repipe_op2_synth() in
+// tools/perf/builtin-inject.c), and perf uses it.
+func (r *Recording) readInjected(f *dataFile, events []*Event) {
+	own := r.features
+	d := newDescription(r)
+	for _, ev := range events {
+		for _, id := range ev.IDs {
+			d.byID[id] = ev
+		}
+	}
+	for at := f.start; f.end-at >= headerSize; {
+		b := f.data[at:f.end]
+		h := r.endian.header(b)
+		size, follows, err := r.endian.frame(h, b)
+		if h.typ < firstUserRecord || err != nil || follows > uint64(len(b)-size) {
+			break // the records of the kernel come behind
+		}
+		n := size + int(follows)
+		rec := &Record{Type: h.typ, Misc: h.misc, Offset: int64(at), Raw: b[:size:size]}
+		if d.describes(rec) && h.typ != RecordHeaderAttr {
+			d.take(rec, b[size:n:n])
+		}
+		at += n
+	}
+	maps.Copy(r.features, own)
+	if own == nil && len(r.features) == 0 {
+		r.features = nil
+	}
 }
 
 // describes reports whether rec is of a type that take reads.
