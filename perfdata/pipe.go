@@ -63,6 +63,12 @@ func (r *Recording) readPipe() {
 func (r *Recording) readInjected(f *dataFile, events []*Event) {
 	own := r.features
 	d := newDescription(r)
+	defer func() {
+		maps.Copy(r.features, own)
+		if own == nil && len(r.features) == 0 {
+			r.features = nil
+		}
+	}()
 	for _, ev := range events {
 		for _, id := range ev.IDs {
 			d.byID[id] = ev
@@ -72,8 +78,11 @@ func (r *Recording) readInjected(f *dataFile, events []*Event) {
 		b := f.data[at:f.end]
 		h := r.endian.header(b)
 		size, follows, err := r.endian.frame(h, b)
-		if h.typ < firstUserRecord || err != nil || follows > uint64(len(b)-size) {
-			break // the records of the kernel come behind
+		switch {
+		case h.typ < firstUserRecord, h.typ == RecordAuxtrace, h.typ == RecordCompressed, h.typ == RecordCompressed2:
+			return // what was recorded comes behind
+		case err != nil, follows > uint64(len(b)-size):
+			return
 		}
 		n := size + int(follows)
 		rec := &Record{Type: h.typ, Misc: h.misc, Offset: int64(at), Raw: b[:size:size]}
@@ -81,10 +90,6 @@ func (r *Recording) readInjected(f *dataFile, events []*Event) {
 			d.take(rec, b[size:n:n])
 		}
 		at += n
-	}
-	maps.Copy(r.features, own)
-	if own == nil && len(r.features) == 0 {
-		r.features = nil
 	}
 }
 
