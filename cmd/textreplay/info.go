@@ -162,7 +162,7 @@ func (d *digest) trust() string {
 		return "K" + text + " is not known at any time: " + because
 	}
 	what := "K" + text + " is known"
-	if d.SnapshotBytes == 0 || d.Undated {
+	if d.OnlyPoked() {
 		what = "Only changed places of k" + text + " are known"
 	}
 	forever := slices.ContainsFunc(d.Coverage.Pokes.Limits, func(l replay.Limit) bool {

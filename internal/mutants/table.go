@@ -66,6 +66,9 @@ var mutants = []mutant{
 		"TestRules/lifetimes: old bytes reach back to a birth, not further"},
 
 	// snapshot: the snapshot and the first poke.
+	{"snapshot", "info does not say that all text is known if the copy may be later than a gap", "Report.copiedLate",
+		"r.Copied.To > r.Trusted.To", "false",
+		"TestCopiedLate/a gap inside the interval"},
 	{"snapshot", "pokes inside the copy interval may be in the copy", "historyBuilder.begin",
 		"n := upToTime(changes, init.to)", "n := upToTime(changes, 0)",
 		"TestRules/snapshot: a poke inside the copy interval may be in the copy already"},

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/kcore"
@@ -26,6 +27,49 @@ func TestModuleList(t *testing.T) {
 			list := moduleList{modules: []kcore.Module{tt.listed}}
 			if got := list.has(m); got != tt.want {
 				t.Errorf("listed: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestCopiedLate: a copy that may have been made after the first gap proves nothing, so no text is
+// known that was not poked. The report says so.
+func TestCopiedLate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lost uint64 // when
+		want bool
+	}{
+		{"a gap inside the interval", 300, true},
+		{"a gap behind it", 800, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.text = true, make([]byte, 0x1000)
+			for at := uint64(100); at <= 1000; at += 100 {
+				w.ticks(at, at+50)
+				if at == tt.lost {
+					w.lost(10, at+60, 3)
+				}
+				if at == 200 || at == 500 {
+					w.round()
+				}
+			}
+			r := w.replay()
+			if r.Report.Copied == nil || r.Report.Copied.To != 500 {
+				t.Fatalf("the copy was made %v", r.Report.Copied)
+			}
+			if got := r.Report.OnlyPoked(); got != tt.want {
+				t.Errorf("only poked places are known: %v", got)
+			}
+			because := strings.Join(r.Report.Trusted.Because, "; ")
+			if got := strings.Contains(because, "only poked places are known"); got != tt.want {
+				t.Errorf("because %s", because)
+			}
+			var b [1]byte
+			known := r.Image.At(r.Report.Trusted.To-1).Read(0x1800, b[:]).Standing == timeline.Known
+			if known == tt.want || r.Report.Trusted.To == 0 {
+				t.Errorf("known at %d: %v", r.Report.Trusted.To-1, known)
 			}
 		})
 	}

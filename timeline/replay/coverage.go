@@ -371,11 +371,22 @@ func (r *Report) trust() {
 	because = append(because, r.whatFollows()...)
 	if silent := r.architecture().silent(); r.Undated && !silent {
 		because = append(because, "the time of the copy of kernel text is unknown, so only poked places are known")
+	} else if r.Trusted.To != 0 && r.copiedLate() && !silent {
+		because = append(because, "the copy of kernel text may be later than that, so only poked places are known")
 	} else if r.SnapshotBytes == 0 && !silent {
 		because = append(because, "the recording has no copy of kernel text (kcore_dir), so only poked places are known")
 	}
 	r.Trusted.Because = because
 }
+
+// copiedLate reports whether the copy of text may have been made after the first gap began. Then it
+// proves nothing by itself.
+func (r *Report) copiedLate() bool {
+	return r.Copied != nil && !r.Undated && r.Copied.To > r.Trusted.To
+}
+
+// OnlyPoked reports whether no text is known that was not poked: there is no copy of text that proves it.
+func (r *Report) OnlyPoked() bool { return r.SnapshotBytes == 0 || r.Undated || r.copiedLate() }
 
 // merged joins limits of one reason that share time. The list of gaps needs them disjoint.
 func merged(limits []Limit) []Limit {
