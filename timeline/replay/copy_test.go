@@ -74,3 +74,18 @@ func TestCopiedLate(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingComplete: the report does not give as the reason why nothing is known that nothing was
+// lost.
+func TestNothingComplete(t *testing.T) {
+	w := newTape(t)
+	w.pipe = true
+	for at := uint64(100); at <= 1000; at += 100 {
+		w.tick(10, at)
+	}
+	r := w.replay()
+	want := "the recording is not complete up to any time at which all CPUs recorded"
+	if got := r.Report.Trusted.Because; r.Report.Trusted.To != 0 || len(got) == 0 || got[0] != want || strings.Contains(strings.Join(got, ";"), "none was lost") {
+		t.Errorf("known until %d because %q", r.Report.Trusted.To, got)
+	}
+}

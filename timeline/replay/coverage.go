@@ -354,7 +354,11 @@ func (r *Report) trust() {
 	if n := count[timeline.AfterLoss]; n > 1 {
 		because = append(because, fmt.Sprintf("%d intervals with losses in all", n))
 	}
-	if len(c.Limits) == 0 {
+	switch {
+	case len(c.Limits) > 0:
+	case r.Horizon <= r.Begin:
+		because = append(because, "the recording is not complete up to any time at which all CPUs recorded")
+	default:
 		all := fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost", r.CPUsAvailable)
 		if r.Probes != nil {
 			all = fmt.Sprintf("probes recorded each change on all %d CPUs", r.CPUsAvailable)
