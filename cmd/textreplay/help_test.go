@@ -10,14 +10,47 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/textreplay/textreplay/internal/recordargs"
 )
 
+// wholeProgram returns the program's command with all commands.
+func wholeProgram() *cobra.Command {
+	a := &app{pager: &pager{}}
+	root := a.rootCmd(io.Discard)
+	a.addCommands(root)
+	return root
+}
+
+// TestCommandAlone: a command that is made without the others has the same help, and has the name by
+// which it is found.
+func TestCommandAlone(t *testing.T) {
+	for _, c := range commands() {
+		if got := c.make(&app{pager: &pager{}}).Name(); got != c.name {
+			t.Errorf("%s: the command is named %s", c.name, got)
+		}
+		if (commandOf([]string{c.name, "x"}) == nil) != c.readsOthers {
+			t.Errorf("%s: it is made with all others: %v", c.name, !c.readsOthers)
+		}
+		var alone, whole, stderr bytes.Buffer
+		run([]string{c.name, "--help"}, nil, &alone, &stderr)
+		run([]string{"--no-pager", c.name, "--help"}, nil, &whole, &stderr) // flags first: with all others
+		if alone.Len() < 100 || alone.String() != whole.String() || stderr.Len() > 0 {
+			t.Errorf("%s --help alone prints\n%s\nwith all commands\n%s%s", c.name, &alone, &whole, &stderr)
+		}
+	}
+	for _, args := range [][]string{nil, {"help"}, {"completion"}, {"__complete", "at"}, {"--version"}, {"-i", "at"}, {"At"}} {
+		if c := commandOf(args); c != nil {
+			t.Errorf("%q: %s is made alone", args, c.name)
+		}
+	}
+}
+
 // TestFlagValues: help names the value of each flag, instead of its type in Go.
 func TestFlagValues(t *testing.T) {
-	root := (&app{pager: &pager{}}).rootCmd(io.Discard)
+	root := wholeProgram()
 	check := func(f *pflag.Flag) {
 		value, _ := pflag.UnquoteUsage(f)
 		if value != "" && strings.ToUpper(value) != value && !strings.Contains(value, "|") {
@@ -74,7 +107,7 @@ func TestInheritedFlags(t *testing.T) {
 // TestHelpWidth: no line of help is wider than a terminal.
 func TestHelpWidth(t *testing.T) {
 	names := []string{""}
-	for _, c := range (&app{pager: &pager{}}).rootCmd(io.Discard).Commands() {
+	for _, c := range wholeProgram().Commands() {
 		names = append(names, c.Name())
 	}
 	for _, name := range names {

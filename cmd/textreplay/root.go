@@ -69,7 +69,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(a.out)
 	root.SetErr(stderr)
-	checkShell(root)
+	if c := commandOf(args); c != nil {
+		a.addCommand(root, c)
+	} else {
+		a.addCommands(root)
+	}
 
 	var cmd *cobra.Command
 	err := replay.Guard(func() (err error) {
@@ -107,6 +111,81 @@ var emptyResult = map[string]string{
 	"symbols": "no symbol matches",
 }
 
+// A command is a command of the program, or a help topic.
+type command struct {
+	name string
+	make func(a *app) *cobra.Command
+	// readsOthers is set if the command reads the other commands of the program.
+	readsOthers bool
+}
+
+// commands returns all commands and help topics, but for those that the library adds.
+func commands() []command {
+	topic := func(name string, make func() *cobra.Command) command {
+		return command{name: name, make: func(*app) *cobra.Command { return make() }}
+	}
+	return []command{
+		{name: "at", make: (*app).atCmd},
+		{name: "info", make: (*app).infoCmd},
+		{name: "log", make: (*app).logCmd},
+		{name: "history", make: (*app).historyCmd},
+		{name: "diff", make: (*app).diffCmd},
+		{name: "symbols", make: (*app).symbolsCmd},
+		{name: "image", make: (*app).imageCmd},
+		{name: "verify", make: (*app).verifyCmd},
+		{name: "audit", make: (*app).auditCmd},
+		{name: "pprof", make: (*app).pprofCmd},
+		{name: "web", make: (*app).webCmd},
+		{name: "report", make: (*app).reportCmd},
+		{name: "perfetto", make: (*app).perfettoCmd},
+		{name: "export", make: (*app).exportCmd},
+		{name: "trim", make: (*app).trimCmd},
+		{name: "oops", make: (*app).oopsCmd},
+		{name: "record", make: (*app).recordCmd},
+		{name: "man", make: (*app).manCmd, readsOthers: true},
+		{name: "probes", make: (*app).probesCmd},
+		{name: "version", make: (*app).versionCmd},
+		topic("index", indexTopic),
+		topic("outputs", outputsTopic),
+		topic("times", timesTopic),
+		topic("addresses", addressesTopic),
+	}
+}
+
+// commandOf returns the command that args begin with, which needs no other command, nil if there is
+// none. The flags of a command are as many as those of all commands, and most of what a short run of
+// the program does is to make them.
+func commandOf(args []string) *command {
+	if len(args) == 0 {
+		return nil
+	}
+	for _, c := range commands() {
+		if c.name == args[0] && !c.readsOthers {
+			return &c
+		}
+	}
+	return nil
+}
+
+// addCommand adds one command to root, as the only one.
+func (a *app) addCommand(root *cobra.Command, c *command) {
+	root.AddCommand(c.make(a))
+	root.CompletionOptions.DisableDefaultCmd = true
+}
+
+// addCommands adds all commands to root, whose output is set, --version, and what shells ask for
+// completion.
+func (a *app) addCommands(root *cobra.Command) {
+	root.Version = thisBuild().String()
+	root.SetVersionTemplate("textreplay {{.Version}}\n")
+	for _, c := range commands() {
+		root.AddCommand(c.make(a))
+	}
+	a.setCompletion(root)
+	checkShell(root)
+}
+
+// rootCmd returns the program's command, without those below it.
 func (a *app) rootCmd(stdout io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "textreplay COMMAND",
@@ -126,7 +205,6 @@ known; every other answer gives a reason.
 Exit codes: 0 answered; 1 answered, but a byte does not meet --require, or a
 comparison found a difference; 2 usage, an unknown or ambiguous name, or a time that
 cannot be converted; 3 the input cannot be read; 4 the output cannot be written.`,
-		Version:       thisBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
@@ -159,7 +237,6 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			return usagef("no command given; %q lists them", "textreplay help")
 		},
 	}
-	root.SetVersionTemplate("textreplay {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 
 	f := root.PersistentFlags()
@@ -181,34 +258,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	a.choice(root, &a.require, "require", "the least standing that an answer must have (default known for hex, raw and image; any for text and JSON)", "",
 		"known", "unconfirmed", "any")
 
-	root.AddCommand(
-		a.atCmd(),
-		a.infoCmd(),
-		a.logCmd(),
-		a.historyCmd(),
-		a.diffCmd(),
-		a.symbolsCmd(),
-		a.imageCmd(),
-		a.verifyCmd(),
-		a.auditCmd(),
-		a.pprofCmd(),
-		a.webCmd(),
-		a.reportCmd(),
-		a.perfettoCmd(),
-		a.exportCmd(),
-		a.trimCmd(),
-		a.oopsCmd(),
-		a.recordCmd(),
-		a.manCmd(),
-		a.probesCmd(),
-		a.versionCmd(),
-		indexTopic(),
-		outputsTopic(),
-		timesTopic(),
-		addressesTopic(),
-	)
 	a.setHelp(root)
-	a.setCompletion(root)
 	return root
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // unfinished are the temporary files and directories of the process, and the directories
@@ -155,16 +156,28 @@ var watch struct {
 	waiting bool // removeOnSignal runs
 }
 
+// untidyAfter is how long a program runs before it asks for the signals in untidy.
+const untidyAfter = 20 * time.Millisecond
+
 // RemoveOnSignals makes the signals that end a program remove its unfinished
 // outputs before they do so. Signals that the program was started to ignore, as by
-// nohup, stay ignored. It is for main, to be called once. Most runs write no file, and to ask
-// for four signals takes a quarter of a millisecond. So before there is anything to remove,
-// only those are asked for which end a Go program in another way than die does.
+// nohup, stay ignored. It is for main, to be called once.
+//
+// To ask for the first signal takes 0.2 ms: the Go runtime starts a thread for it. Most runs write no
+// file, and many are over in a few milliseconds. So all signals are asked for when there is something
+// to remove. Those that end a Go program in another way than die does are asked for after untidyAfter
+// anyway. Within that time nobody sees how such a signal ends the program.
 func RemoveOnSignals() {
 	unfinished.Lock()
 	defer unfinished.Unlock()
 	watch.wanted = true
-	ask(untidy)
+	if len(untidy) > 0 {
+		time.AfterFunc(untidyAfter, func() {
+			unfinished.Lock()
+			defer unfinished.Unlock()
+			ask(untidy)
+		})
+	}
 }
 
 // watchSignals asks for the signals that end the program, once, if the program has called
