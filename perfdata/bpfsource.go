@@ -4,13 +4,9 @@
 package perfdata
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
-
-	"github.com/cilium/ebpf/btf"
 )
 
 // A BPFSource says which function and which line of source the machine code
@@ -27,7 +23,7 @@ type parsedBTF struct {
 	data   []byte
 	at     int // offset in the section
 	parsed bool
-	spec   *btf.Spec
+	types  *btfTypes
 	err    error
 }
 
@@ -48,10 +44,23 @@ func (r *Recording) BPFSource() *BPFSource {
 	return s
 }
 
-// BTF returns the types with the given id, as BPFProg.BTFID has it. The error
-// wraps [ErrNoFeature] where the recording has none of this id, and
-// [ErrMalformed] where they cannot be parsed.
-func (s *BPFSource) BTF(id uint32) (*btf.Spec, error) {
+// FuncName returns the name of a function by the id of its type, in the BTF with the id btf, as
+// BPFProg.BTFID has it. The error wraps [ErrNoFeature] where the recording has no BTF of this id, and
+// [ErrMalformed] where it cannot be parsed, or the type is not a function.
+func (s *BPFSource) FuncName(btf, typ uint32) (string, error) {
+	types, err := s.btf(btf)
+	if err != nil {
+		return "", err
+	}
+	name, err := types.function(typ)
+	if err != nil {
+		return "", fmt.Errorf("type %d of BTF %d %v: %w", typ, btf, err, ErrMalformed)
+	}
+	return name, nil
+}
+
+// btf returns the types with the given id.
+func (s *BPFSource) btf(id uint32) (*btfTypes, error) {
 	b := s.btfs[id]
 	if b == nil {
 		if s.err != nil {
@@ -61,36 +70,28 @@ func (s *BPFSource) BTF(id uint32) (*btf.Spec, error) {
 	}
 	if !b.parsed {
 		b.parsed = true
-		b.spec, b.err = parseBTF(b.data)
+		b.types, b.err = parseBTF(b.data)
 		if b.err != nil {
 			b.err = s.r.featureErr(FeatureBPFBTF, b.at, "BTF %d: %v", id, b.err)
 		}
 	}
-	return b.spec, b.err
-}
-
-// The magic number that raw BTF begins with (struct btf_header).
-const btfMagic = 0xeb9f
-
-func parseBTF(b []byte) (*btf.Spec, error) {
-	// The parser accepts ELF files too, which no recording has.
-	if len(b) < 2 || binary.LittleEndian.Uint16(b) != btfMagic && binary.BigEndian.Uint16(b) != btfMagic {
-		return nil, fmt.Errorf("%d bytes do not begin as BTF does", len(b))
-	}
-	return btf.LoadSpecFromReader(bytes.NewReader(b))
+	return b.types, b.err
 }
 
 // Offsets and sizes in struct bpf_func_info and struct bpf_line_info.
 const (
-	funcInfoType = 4 // u32 insn_off
-	funcInfoSize = 8 // u32 type_id
-	lineInfoSize = 16
+	funcInfoType  = 4 // u32 insn_off
+	funcInfoSize  = 8 // u32 type_id
+	lineInfoFile  = 4 // u32 insn_off
+	lineInfoText  = 8
+	lineInfoPlace = 12 // the line, and in its lower 10 bits the column
+	lineInfoSize  = 16
 )
 
 // FuncNames returns the names of the program's functions, as their source has
 // them: one for each element of p.Ksyms, its main function first. It returns
 // none for a program without func_info or BTF; errors are those of
-// [BPFSource.BTF].
+// [BPFSource.FuncName].
 func (s *BPFSource) FuncNames(p *BPFProg) ([]string, error) {
 	if p.BTFID == 0 || p.FuncInfo.Count == 0 {
 		return nil, nil
@@ -98,22 +99,13 @@ func (s *BPFSource) FuncNames(p *BPFProg) ([]string, error) {
 	if p.FuncInfo.RecSize < funcInfoSize || p.Ksyms != nil && int(p.FuncInfo.Count) != len(p.Ksyms) {
 		return nil, fmt.Errorf("program %d: %d entries of %d bytes for %d functions: %w", p.ID, p.FuncInfo.Count, p.FuncInfo.RecSize, len(p.Ksyms), ErrMalformed)
 	}
-	spec, err := s.BTF(p.BTFID)
-	if err != nil {
-		return nil, err
-	}
 	names := make([]string, 0, p.FuncInfo.Count)
 	for b := p.FuncInfo.Data; len(b) > 0; b = b[p.FuncInfo.RecSize:] {
-		id := s.r.endian.u32(b[funcInfoType:])
-		typ, err := spec.TypeByID(btf.TypeID(id))
+		name, err := s.FuncName(p.BTFID, s.r.endian.u32(b[funcInfoType:]))
 		if err != nil {
-			return nil, fmt.Errorf("program %d: type %d of BTF %d: %w: %v", p.ID, id, p.BTFID, ErrMalformed, err)
+			return nil, fmt.Errorf("program %d: %w", p.ID, err)
 		}
-		f, ok := typ.(*btf.Func)
-		if !ok {
-			return nil, fmt.Errorf("program %d: type %d of BTF %d is not a function: %w", p.ID, id, p.BTFID, ErrMalformed)
-		}
-		names = append(names, f.Name)
+		names = append(names, name)
 	}
 	return names, nil
 }
@@ -149,7 +141,7 @@ func (l BPFLines) At(addr uint64) (BPFLine, bool) {
 
 // Lines returns the lines of source that the program's machine code comes from.
 // It returns none for a program without line_info, jited_line_info or BTF;
-// errors are those of [BPFSource.BTF], and [ErrMalformed] for tables that
+// errors are those of [BPFSource.FuncName], and [ErrMalformed] for tables that
 // contradict each other.
 func (s *BPFSource) Lines(p *BPFProg) (BPFLines, error) {
 	if p.BTFID == 0 || p.LineInfo.Count == 0 || p.JitedLineInfo.Count == 0 {
@@ -159,32 +151,31 @@ func (s *BPFSource) Lines(p *BPFProg) (BPFLines, error) {
 		return nil, fmt.Errorf("program %d: %d lines of %d bytes at %d addresses of %d bytes: %w", p.ID,
 			p.LineInfo.Count, p.LineInfo.RecSize, p.JitedLineInfo.Count, p.JitedLineInfo.RecSize, ErrMalformed)
 	}
-	spec, err := s.BTF(p.BTFID)
+	types, err := s.btf(p.BTFID)
 	if err != nil {
 		return nil, err
 	}
-	// The parser knows no records longer than these, and sorts them.
 	e := s.r.endian
-	table := make([]byte, 0, lineInfoSize*int(p.LineInfo.Count))
+	lines := make(BPFLines, 0, p.LineInfo.Count)
 	last := int64(-1)
+	jited := p.JitedLineInfo.Data
 	for b := p.LineInfo.Data; len(b) > 0; b = b[p.LineInfo.RecSize:] {
 		insn := int64(e.u32(b))
 		if insn <= last {
 			return nil, fmt.Errorf("program %d: instruction %d follows %d in its lines: %w", p.ID, insn, last, ErrMalformed)
 		}
 		last = insn
-		table = append(table, b[:lineInfoSize]...)
-	}
-	infos, err := btf.LoadLineInfos(bytes.NewReader(table), e.order(), p.LineInfo.Count, spec)
-	if err != nil {
-		return nil, fmt.Errorf("program %d: lines: %w: %v", p.ID, ErrMalformed, err)
-	}
-	lines := make(BPFLines, 0, len(infos))
-	jited := p.JitedLineInfo.Data
-	for _, info := range infos {
+		file, err := types.text(e.u32(b[lineInfoFile:]))
+		if err != nil {
+			return nil, fmt.Errorf("program %d: lines: %w: %v", p.ID, ErrMalformed, err)
+		}
+		text, err := types.text(e.u32(b[lineInfoText:]))
+		if err != nil {
+			return nil, fmt.Errorf("program %d: lines: %w: %v", p.ID, ErrMalformed, err)
+		}
+		place := e.u32(b[lineInfoPlace:])
 		lines = append(lines, BPFLine{
-			Addr: e.u64(jited), Insn: uint32(info.Offset),
-			File: info.Line.FileName(), Line: info.Line.LineNumber(), Column: info.Line.LineColumn(), Text: info.Line.Line(),
+			Addr: e.u64(jited), Insn: uint32(insn), File: file, Line: place >> 10, Column: place & (1<<10 - 1), Text: text,
 		})
 		jited = jited[p.JitedLineInfo.RecSize:]
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cilium/ebpf/btf"
-
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -114,17 +112,12 @@ func (r *Replay) attachedTo(name string, t uint64) *timeline.Lifetime {
 	if p == nil || len(p.funcs) == 0 {
 		return nil
 	}
-	spec, err := r.sources.btf.BTF(p.info.BTFID)
+	target, err := r.sources.btf.FuncName(p.info.BTFID, uint32(key&(1<<31-1)))
 	if err != nil {
 		return nil
 	}
-	typ, err := spec.TypeByID(btf.TypeID(key & (1<<31 - 1)))
-	f, ok := typ.(*btf.Func)
-	if err != nil || !ok {
-		return nil
-	}
 	for i, addr := range p.info.Ksyms {
-		if i < len(p.funcs) && p.funcs[i] == f.Name {
+		if i < len(p.funcs) && p.funcs[i] == target {
 			alive, _ := r.Image.At(t).LifetimeAt(addr)
 			if alive != nil && alive.Lo == addr && alive.Program == p.info.ID {
 				return alive
