@@ -333,7 +333,7 @@ func (b *allBench) starting() error {
 	if err != nil {
 		return err
 	}
-	b.row("textreplay version", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 5)
+	b.row("textreplay version", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 4)
 	if b.storm == "" {
 		return nil
 	}
