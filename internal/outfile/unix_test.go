@@ -7,6 +7,7 @@ package outfile
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -639,5 +640,46 @@ func TestDirInPlace(t *testing.T) {
 	}
 	if fi, err := os.Lstat(filepath.Join(dir, "null")); err != nil || fi.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("null: %v, %v; want the link", fi, err)
+	}
+}
+
+// TestQuit: SIGQUIT ends a program that has nothing to remove as it ends others, without a trace of the
+// goroutines, once the program has run for untidyAfter.
+func TestQuit(t *testing.T) {
+	const role = "OUTFILE_TEST_QUIT"
+	if os.Getenv(role) != "" {
+		RemoveOnSignals()
+		time.Sleep(5 * untidyAfter)
+		fmt.Println("ready")
+		time.Sleep(time.Minute)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("SIGQUIT prints a trace here: see toDefault")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestQuit$")
+	cmd.Env = append(os.Environ(), role+"=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGQUIT || stderr.Len() > 0 {
+		t.Errorf("%v, %q, want it to die by SIGQUIT", err, stderr.String())
 	}
 }
