@@ -56,6 +56,43 @@ func (r RangeAnswers) Version(k int) (v Validity, state int) {
 	return v, min(int(l.code[j]), int(states)-1)
 }
 
+// Line returns version k, which is not the first, and those after it, as far as they are stored together:
+// from when each holds, and until when the last one does. states are the numbers of their states, as
+// those of Version; nil if no two versions of the range have the same. It takes less time than Version for
+// each.
+func (r RangeAnswers) Line(k int) (since []uint64, until uint64, states []uint8) {
+	t, h := &r.im.tables, &r.f.versions
+	i, j := h.leaf+uint32(k)/leafSize, uint32(k)%leafSize
+	l := &t.leaves[i]
+	n := min(h.count-uint32(k), leafSize-j)
+	since, until = l.since[j:][:n], MaxTime
+	if uint32(k)+n < h.count {
+		until = t.leaves[i+1].since[0]
+	}
+	if t.states[h.states].states != uint8(ownState) {
+		states = l.code[j:][:n]
+	}
+	return since, until, states
+}
+
+// Brief returns the standing of version k, the reason and the bytes, as Span does, in less time. plain
+// is false if the version has candidates; then bytes is nil.
+func (r RangeAnswers) Brief(k int) (standing Standing, reason Reason, bytes []byte, plain bool) {
+	t, h := &r.im.tables, &r.f.versions
+	s := min(uint32(t.leaves[h.leaf+uint32(k)/leafSize].code[uint32(k)%leafSize]), uint32(t.states[h.states].states)-1)
+	if t.states[h.states].states == uint8(ownState) {
+		s = uint32(k)
+	}
+	v := &t.states[h.states+s]
+	switch {
+	case v.standing == Conflicting || v.standing == InFlight:
+		return v.standing, v.reason, nil, false
+	case v.standing.HasBytes():
+		bytes = r.im.contentBytes(r.f, v.content)
+	}
+	return v.standing, v.reason, bytes, true
+}
+
 // Span returns version k.
 func (r RangeAnswers) Span(k int) Span {
 	s := r.im.span(r.f, r.im.version(&r.f.versions, uint32(k)), 0, uint64(r.f.size))
@@ -99,57 +136,91 @@ func (w *Windows) Proven() iter.Seq2[*InPlacePoke, Interval] {
 	}
 }
 
-// ProvenWindows yields what [Windows.Proven] does, with the index of each poke, without a list of the
-// pokes. times has the times of all pokes and ascends: no two are of one time. poke returns the k-th of
-// them, whose time and task do not count, and the task; it returns nil for a poke that was not made in
-// place, and so has no window. idle and skew are those of [NewWindows] and [Windows.Widen]. It is for
-// x86: where instructions are words, windows differ.
-func ProvenWindows(times []uint64, poke func(k int) (p *InPlacePoke, tid uint32), idle []IdleMoment, skew uint64) iter.Seq2[int, Interval] {
+// PlainPokes are text pokes in the order of time, of which no two are of one time.
+type PlainPokes struct {
+	Times []uint64
+	Form  []uint32      // of each: index in Forms
+	Forms []InPlacePoke // what pokes have but for their time and task. That of a poke not in place has only its kind
+	// Task returns the task that made the k-th poke, and up to which poke it made all.
+	Task func(k int) (tid uint32, end int)
+}
+
+// Proven returns a function that sets windows to the intervals of [Windows.Proven] for as many pokes: the
+// first ones, and those that follow with each further call. Of a poke that is not in place it is empty.
+// idle and skew are those of [NewWindows] and [Windows.Widen]. It is for x86: where instructions are words,
+// windows differ.
+func (p *PlainPokes) Proven(idle []IdleMoment, skew uint64) (next func(windows []Interval)) {
 	idle = slices.Clone(idle)
 	slices.SortFunc(idle, IdleMoment.compare)
-	return func(yield func(int, Interval) bool) {
-		n := narrower{w: &Windows{idle: slices.Compact(idle), skew: skew}}
-		at := 0
-		var p *InPlacePoke // the first one in place from at on, nil if there is none
-		var tid uint32
-		next := func() {
-			for p = nil; at < len(times); at++ {
-				if p, tid = poke(at); p != nil {
-					return
-				}
+	w := &plainWindows{PlainPokes: p, n: narrower{w: &Windows{idle: slices.Compact(idle), skew: skew}}, around: Interval{0, MaxTime}}
+	return w.next
+}
+
+// plainWindows derives the windows of plain pokes, a run at a time.
+type plainWindows struct {
+	*PlainPokes
+	n       narrower
+	done    int // how many pokes have got their windows
+	at      int // the first poke that was not looked at, or the one behind the run
+	tid     uint32
+	taskEnd int
+	run     []uint32    // pokes that could be of one batch, but for their number
+	inRun   int         // how many of them have got their windows
+	first   InPlacePoke // of the run. All are of one task and one kind
+	around  Interval    // the run
+}
+
+func (w *plainWindows) next(windows []Interval) {
+	lo, hi := w.done, w.done+len(windows)
+	w.done = hi
+	clear(windows)
+	for {
+		for ; w.inRun < len(w.run); w.inRun++ {
+			k := int(w.run[w.inRun])
+			if k >= hi {
+				return
 			}
+			proven := w.around
+			if before := w.inRun - maxBatch; before >= 0 {
+				proven.From = w.Times[w.run[before]]
+			}
+			if behind := w.inRun + maxBatch; behind < len(w.run) {
+				proven.To = w.Times[w.run[behind]]
+			}
+			w.first.Time = w.Times[k]
+			windows[k-lo] = w.n.narrow(&w.first, proven)
 		}
-		next()
-		around := Interval{0, MaxTime} // the run
-		var run []uint32               // pokes that could be of one batch, but for their number
-		for p != nil {
-			first := InPlacePoke{Addr: p.Addr, TID: tid, Kind: p.Kind}
-			for run = run[:0]; ; {
-				run = append(run, uint32(at))
-				last := p
-				at++
-				if next(); p == nil || tid != first.TID || !couldFollow(last, p) {
-					break
-				}
-			}
-			if around.To = MaxTime; p != nil {
-				around.To = times[at]
-			}
-			for i, k := range run {
-				proven := around
-				if before := i - maxBatch; before >= 0 {
-					proven.From = times[run[before]]
-				}
-				if behind := i + maxBatch; behind < len(run) {
-					proven.To = times[run[behind]]
-				}
-				// All pokes of a run are of one task and one kind.
-				first.Time = times[k]
-				if !yield(int(k), n.narrow(&first, proven)) {
-					return
-				}
-			}
-			around.From = times[run[len(run)-1]]
+		if !w.findRun() {
+			return
 		}
 	}
+}
+
+// findRun finds the next run, if there is one.
+func (w *plainWindows) findRun() bool {
+	if n := len(w.run); n > 0 {
+		w.around.From = w.Times[w.run[n-1]]
+	}
+	w.run, w.inRun = w.run[:0], 0
+	var last *InPlacePoke
+	for ; w.at < len(w.Form); w.at++ {
+		p := &w.Forms[w.Form[w.at]]
+		if !p.Kind.InPlace() {
+			continue
+		}
+		if w.at >= w.taskEnd {
+			w.tid, w.taskEnd = w.Task(w.at)
+		}
+		if last == nil {
+			w.first = InPlacePoke{Addr: p.Addr, TID: w.tid, Kind: p.Kind}
+		} else if w.tid != w.first.TID || !couldFollow(last, p) {
+			break
+		}
+		w.run = append(w.run, uint32(w.at))
+		last = p
+	}
+	if w.around.To = MaxTime; w.at < len(w.Times) {
+		w.around.To = w.Times[w.at]
+	}
+	return last != nil
 }

@@ -89,7 +89,7 @@ const fan = 8
 // A stateCode is the index of a state among those of its fragment. They are few, since a
 // site flips between few contents. If a fragment has more states than there are codes,
 // one state is stored for each version, and the codes are not used.
-type stateCode uint8
+type stateCode = uint8
 
 const ownState stateCode = 255
 

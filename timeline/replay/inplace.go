@@ -20,63 +20,68 @@ import (
 func (r *Replay) Windows() *timeline.Windows { return r.windowsOf(nil) }
 
 // InPlace returns what windows need of a change that [Replay.ChangesAlone] has yielded. ok is false
-// if it is no poke, or none that is made in place. InPlace is for one goroutine.
+// if it is no poke, or none that is made in place; then p has no more than the kind. InPlace is for one
+// goroutine.
 func (r *Replay) InPlace(c *Change) (p timeline.InPlacePoke, ok bool) {
 	if c.Poke == nil || !c.Kind.InPlace() {
-		return p, false
+		return timeline.InPlacePoke{Kind: c.Kind}, false
 	}
 	poke := timeline.Poke{Addr: c.Poke.Addr, Time: c.Poke.Time, Old: c.Poke.Old, New: c.Poke.New}
 	return r.scanned().inPlace(&poke, c.Poke.TID, c.Kind), true
 }
 
-// ProvenOf yields the windows of pokes, [timeline.Window.Proven], with the index of each poke and in
-// their order: for a program that has read all changes, so that nothing is read again. times has the
-// times of all text pokes among [Replay.ChangesAlone], in its order, and poke returns what
-// [Replay.InPlace] returns for the k-th of them, nil if that is nothing, and who made it: its time and
-// its thread need not be set. It is called for each poke once, in their order. Pokes without a window
-// are left out.
-func (r *Replay) ProvenOf(times []uint64, poke func(k int) (p *timeline.InPlacePoke, tid uint32)) iter.Seq2[int, timeline.Interval] {
+// ProvenOf returns a function that sets windows to those of as many pokes, [timeline.Window.Proven]: the
+// first ones, and those that follow with each further call. Of a poke without a window it is empty.
+// ProvenOf is for a program that has read all changes, so that nothing is read again. p has all text pokes
+// among [Replay.ChangesAlone], in its order, even if several are of one time, and its Forms are what
+// [Replay.InPlace] returns.
+func (r *Replay) ProvenOf(p *timeline.PlainPokes) (next func(windows []timeline.Interval)) {
 	probed := false
 	for range r.scanned().probedWrites() {
 		probed = true // what probes recorded is among the changes, and has no window
 		break
 	}
-	if r.unmade != nil && !probed && !r.arch.hasWords() && ascend(times) {
-		return timeline.ProvenWindows(times, poke, r.scan.writers.idle, r.Report.ClockUncertainty)
+	if r.unmade != nil && !probed && !r.arch.hasWords() && ascend(p.Times) {
+		return p.Proven(r.scan.writers.idle, r.Report.ClockUncertainty)
 	}
-	return func(yield func(int, timeline.Interval) bool) {
-		pokes, at := memory.Make[timeline.InPlacePoke](len(times)), memory.Make[uint32](len(times))
-		for k, t := range times {
-			if p, tid := poke(k); p != nil {
-				pokes, at = append(pokes, *p), append(at, uint32(k))
-				own := &pokes[len(pokes)-1]
-				own.Time, own.TID = t, tid
+	pokes, at := memory.Make[timeline.InPlacePoke](len(p.Times)), memory.Make[uint32](len(p.Times))
+	tid, end := uint32(0), 0
+	for k, t := range p.Times {
+		if k >= end {
+			tid, end = p.Task(k)
+		}
+		if form := &p.Forms[p.Form[k]]; form.Kind.InPlace() {
+			pokes, at = append(pokes, *form), append(at, uint32(k))
+			own := &pokes[len(pokes)-1]
+			own.Time, own.TID = t, tid
+		}
+	}
+	w := r.windowsOf(func(s *scan) *timeline.Windows {
+		if probed {
+			return r.unmade()
+		}
+		return s.windowsOf(slices.Clone(pokes))
+	})
+	done, found := make([]bool, len(pokes)), memory.Make[timeline.Interval](len(pokes))[:len(pokes)]
+	first := 0 // the first poke that may not have its window, or is of the time of the window
+	for in, proven := range w.Proven() {
+		for first < len(pokes) && (done[first] || pokes[first].Time < in.Time) {
+			first++
+		}
+		for k := first; k < len(pokes) && pokes[k].Time == in.Time; k++ {
+			if q := &pokes[k]; !done[k] && q.Addr == in.Addr && q.Kind == in.Kind {
+				done[k], found[k] = true, proven
+				break
 			}
 		}
-		w := r.windowsOf(func(s *scan) *timeline.Windows {
-			if probed {
-				return r.unmade()
-			}
-			return s.windowsOf(slices.Clone(pokes))
-		})
-		done, windows := make([]bool, len(pokes)), memory.Make[timeline.Interval](len(pokes))[:len(pokes)]
-		first := 0 // the first poke that may not have its window, or is of the time of the window
-		for in, proven := range w.Proven() {
-			for first < len(pokes) && (done[first] || pokes[first].Time < in.Time) {
-				first++
-			}
-			for k := first; k < len(pokes) && pokes[k].Time == in.Time; k++ {
-				if q := &pokes[k]; !done[k] && q.Addr == in.Addr && q.Kind == in.Kind {
-					done[k], windows[k] = true, proven
-					break
-				}
-			}
+	}
+	given, k := 0, 0 // how many pokes have got their windows, in Times and in pokes
+	return func(windows []timeline.Interval) {
+		clear(windows)
+		for ; k < len(at) && int(at[k]) < given+len(windows); k++ {
+			windows[int(at[k])-given] = found[k]
 		}
-		for k, proven := range windows {
-			if done[k] && !yield(int(at[k]), proven) {
-				return
-			}
-		}
+		given += len(windows)
 	}
 }
 

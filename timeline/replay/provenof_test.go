@@ -77,13 +77,24 @@ func compareWindows(t *testing.T, path string) (read bool, n int) {
 		is.Flags &= timeline.PokeAlone // and not that it begins a batch
 		want = append(want, is)
 	}
-	for k, proven := range changes.ProvenOf(times, func(k int) (*timeline.InPlacePoke, uint32) {
-		if !inPlace[k] {
-			return nil, 0
+	plain := &timeline.PlainPokes{Times: times, Forms: pokes, Task: func(k int) (uint32, int) { return pokes[k].TID, k + 1 }}
+	for k := range pokes {
+		plain.Form = append(plain.Form, uint32(k))
+	}
+	next := changes.ProvenOf(plain)
+	for lo := 0; lo < len(pokes); {
+		some := make([]timeline.Interval, min(len(pokes)-lo, 1+lo%1000))
+		next(some)
+		for i, proven := range some {
+			if proven == (timeline.Interval{}) {
+				continue
+			}
+			if !inPlace[lo+i] {
+				t.Errorf("%s: poke %d is not in place and has the window %v", path, lo+i, proven)
+			}
+			got = append(got, window{pokes[lo+i], proven})
 		}
-		return &pokes[k], pokes[k].TID
-	}) {
-		got = append(got, window{pokes[k], proven})
+		lo += len(some)
 	}
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {

@@ -5,11 +5,9 @@ package tables
 
 import (
 	"encoding/binary"
-	"iter"
 	"math"
 	"math/bits"
 	"runtime"
-	"runtime/debug"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/memory"
@@ -394,59 +392,46 @@ func (p *pokes) addPlace(addr uint64, number uint32, name, module string, start 
 
 // windowPages derives when a trap may be met at the place of each poke, a page at a time.
 type windowPages struct {
-	p      *pokes
-	next   func() (struct{}, bool)
-	stop   func() // must be called
-	page   [][2]int64
-	lo, hi int // the pokes of the page
+	p    *pokes
+	next func([]timeline.Interval)
+	page []timeline.Interval
 }
 
 // windows returns the windows of the pokes.
 func (p *pokes) windows(r *replay.Replay) *windowPages {
-	run, next, task := 0, 0, uint32(0) // the next run of p.by, where it begins, and the task of the one before
-	poke := func(k int) (*timeline.InPlacePoke, uint32) {
+	run := 0 // the next one of p.by
+	task := func(k int) (tid uint32, end int) {
 		if p.writer != nil {
-			task = p.writers[p.writer[k]].task
-		}
-		for k >= next && p.writer == nil {
-			task = p.writers[p.by[run].writer].task
-			if run++; run < len(p.by) {
-				next = int(p.by[run].first)
-			} else {
-				next = len(p.times)
+			w := p.writer[k]
+			for end = k + 1; end < len(p.writer) && p.writer[end] == w; {
+				end++
 			}
+			return p.writers[w].task, end
 		}
-		f := p.form[k]
-		if !p.forms[f].kind.InPlace() {
-			return nil, 0
+		for run < len(p.by) && int(p.by[run].first) <= k {
+			run++
 		}
-		return &p.placed[f], task
+		if end = len(p.times); run < len(p.by) {
+			end = int(p.by[run].first)
+		}
+		return p.writers[p.by[run-1].writer].task, end
 	}
-	w := &windowPages{p: p}
-	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // this is another goroutine
-		for k, proven := range r.ProvenOf(p.times, poke) {
-			for k >= w.hi {
-				if !yield(struct{}{}) {
-					return
-				}
-			}
-			if p.placed[p.form[k]].Len > 0 { // else it needs no trap
-				w.page[k-w.lo] = [2]int64{column(proven.From), column(proven.To)}
-			}
-		}
-	})
-	return w
+	return &windowPages{p: p, next: r.ProvenOf(&timeline.PlainPokes{Times: p.times, Form: p.form, Forms: p.placed, Task: task})}
 }
 
-// of sets page to when the windows of the pokes [lo, hi) begin and end: at the poke if there is none.
+// of sets from and to to when the windows of the pokes [lo, hi) begin and end: at the poke if there is none.
 // The first page begins with the first poke, and each of the others where the one before it ends.
-func (w *windowPages) of(page [][2]int64, lo, hi int) {
+func (w *windowPages) of(from, to []int64, lo, hi int) {
+	w.page = slices.Grow(w.page[:0], hi-lo)[:hi-lo]
+	w.next(w.page)
+	form := w.p.form[lo:hi]
 	for i, t := range w.p.times[lo:hi] {
-		page[i] = [2]int64{column(t), column(t)}
+		window := w.page[i]
+		if window == (timeline.Interval{}) || w.p.placed[form[i]].Len == 0 { // it needs no trap
+			window = timeline.Interval{From: t, To: t}
+		}
+		from[i], to[i] = column(window.From), column(window.To)
 	}
-	w.page, w.lo, w.hi = page, lo, hi
-	w.next()
 }
 
 // byAddress returns the addresses that pokes have.
@@ -465,9 +450,13 @@ func (p *pokes) byAddress() (by sitesByAddress) {
 	by = sitesByAddress{addrs: addrs, least: slices.Repeat([]uint64{math.MaxUint64}, len(addrs)), reach: make([]uint64, len(addrs)),
 		newest: slices.Repeat([]int32{-1}, len(addrs)), of: make([]formAddress, len(p.forms))}
 	ranks := make([]uint32, len(p.sites))
+	rank := -1 // of the site before: most follow in the order of addresses
 	for i := range p.sites {
-		k, _ := slices.BinarySearch(addrs, p.sites[i].addr)
-		ranks[i], by.newest[k] = uint32(k), p.sites[i].form
+		addr := p.sites[i].addr
+		if rank++; rank == len(addrs) || addrs[rank] != addr {
+			rank, _ = slices.BinarySearch(addrs, addr)
+		}
+		ranks[i], by.newest[rank] = uint32(rank), p.sites[i].form
 	}
 	for i := range p.forms {
 		f := &p.forms[i]

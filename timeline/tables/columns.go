@@ -31,9 +31,9 @@ import (
 type columnWriter struct {
 	*parquet.Writer
 	columns map[string]*tableColumn
-	numbers []int64    // buffer of write
-	pairs   [][2]int64 // buffer of writeTwo
-	known   []uint32   // buffers of writeDict
+	numbers []int64 // buffers of write and writeTwo
+	second  []int64
+	known   []uint32 // buffers of writeDict
 	index   []uint32
 	packed  packedIndices
 }
@@ -99,20 +99,17 @@ func (c *columnWriter) write(name string, n int, values func(buffer []int64, lo,
 	return c.writeNumbers(name, n, nil, values)
 }
 
-// writeTwo is write for two columns whose values come together.
-func (c *columnWriter) writeTwo(names [2]string, n int, values func(page [][2]int64, lo, hi int)) error {
-	c.pairs = slices.Grow(c.pairs[:0], min(n, pageRows))
+// writeTwo is write for two columns whose values come together. fill sets those of the rows [lo, hi).
+func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int64, lo, hi int)) error {
+	one, two := c.columns[names[0]], c.columns[names[1]]
+	c.numbers, c.second = slices.Grow(c.numbers[:0], min(n, pageRows)), slices.Grow(c.second[:0], min(n, pageRows))
+	defer func() { one.numbers, two.numbers = nil, nil }()
 	for lo := 0; lo < n; lo += pageRows {
 		hi := min(lo+pageRows, n)
-		page := c.pairs[:hi-lo]
-		values(page, lo, hi)
-		for i, name := range names {
-			if err := c.write(name, hi-lo, func(out []int64, _, _ int) []int64 {
-				for k := range out {
-					out[k] = page[k][i]
-				}
-				return out
-			}); err != nil {
+		one.numbers, two.numbers = c.numbers[:hi-lo], c.second[:hi-lo]
+		fill(one.numbers, two.numbers, lo, hi)
+		for _, x := range []*tableColumn{one, two} {
+			if err := x.pages(hi-lo, pageRows, nil, func(int, int) {}); err != nil {
 				return err
 			}
 		}

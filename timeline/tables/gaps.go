@@ -30,6 +30,8 @@ type deriver struct {
 	near   []sitePoke      // the pokes that overlap the range, by time: see overlapping
 	only   int             // the one site that near is of, in by.addrs; -1: none, or several
 	agreed [2]agreement    // the last ones of the range
+	met    [1 << 8]met     // by the number of a state: see agreesWith
+	round  uint32          // counts calls of agreesWith
 }
 
 // A sitePoke is what gaps needs of a poke.
@@ -174,6 +176,11 @@ func (d *deriver) at(lo, n uint64, next int) derived {
 		}
 		return derived{is: true, poke: was[lo-f.addr:][:n]}
 	}
+	return d.pageAt(lo, n)
+}
+
+// pageAt returns the derived answer for [lo, lo+n) if no poke overlaps it.
+func (d *deriver) pageAt(lo, n uint64) derived {
 	k := sort.Search(len(d.pages), func(k int) bool { s := &d.pages[k]; return s.Addr+uint64(len(s.Data)) > lo })
 	if k == len(d.pages) {
 		return derived{}
@@ -248,6 +255,7 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 		first, end, only := d.around(lo, lo+n)
 		switch {
 		case only && d.agreesWith(&a, first):
+		case end <= first && d.pageAgrees(&a):
 		case end <= first:
 			d.near, d.only = d.near[:0], -1
 			rows = d.rangeGaps(rows, everywhere, &a, base)
@@ -284,53 +292,77 @@ func (d *deriver) agreesWith(a *timeline.RangeAnswers, site int) bool {
 		return false
 	}
 	began, lo := d.p.times[first], d.by.addrs[site]
-	sum, is := uint64(0), int64(-1) // is what the last poke made, in pokes.contents
-	type met struct {
-		common    *timeline.Span // nil: none
-		state     int
-		newNumber uint32
+	k, n := 0, a.Len()
+	for ; k < n; k++ {
+		v, _ := a.Version(k)
+		if v.Since >= began {
+			break
+		}
+		if v.Until > began || !d.agreesAll(a, k, v, d.p.old(&d.p.forms[d.p.form[first]]), lo) {
+			return false
+		}
 	}
-	var last [2]met
-	for k := range a.Len() {
-		v, state := a.Version(k)
-		if v.Since < began {
-			s := a.Span(k)
-			if v.Until > began || !d.agreesAll(&s, d.p.old(&d.p.forms[d.p.form[first]]), lo) {
-				return false
+	if k == 0 {
+		return false
+	}
+	d.round++
+	sum, is := uint64(0), int64(-1) // is what the last poke made, in pokes.contents
+	for k < n {
+		since, until, states := a.Line(k)
+		for i, t := range since {
+			v, state := timeline.Validity{Since: t, Until: until}, uint8(0)
+			if i+1 < len(since) {
+				v.Until = since[i+1]
 			}
-			continue
-		}
-		at := 0
-		for at < len(last) && (last[at].common == nil || last[at].state != state || v.Since < last[at].common.Since || last[at].common.Until < v.Until) {
-			at++
-		}
-		if at == len(last) {
-			s := a.Span(k)
-			newNumber, ok := d.makes(site, &s)
-			if !ok || !d.agreesAll(&s, d.p.contents.strings[newNumber], lo) {
-				return false
+			if states != nil {
+				state = states[i]
 			}
-			last[0], last[1], at = met{d.commonAt(v.Since), state, newNumber}, last[0], 0
+			m := &d.met[state]
+			if states == nil || m.of != d.round || t < m.common.Since || m.common.Until < v.Until {
+				newNumber, ok := d.makes(site, a, k+i)
+				if !ok || !d.agreesAll(a, k+i, v, d.p.contents.strings[newNumber], lo) {
+					return false
+				}
+				c := d.commonAt(t)
+				*m = met{d.round, timeline.Validity{Since: c.Since, Until: c.Until}, newNumber}
+			}
+			// A version may also begin because unpatched text has another answer from then on.
+			if int64(m.newNumber) == is && slices.ContainsFunc(d.common, func(s timeline.Span) bool { return s.Since == t }) {
+				continue
+			}
+			sum, is = sum+summand(t, m.newNumber), int64(m.newNumber)
 		}
-		// A version may also begin because unpatched text has another answer from then on.
-		newNumber := last[at].newNumber
-		if int64(newNumber) == is && slices.ContainsFunc(d.common, func(s timeline.Span) bool { return s.Since == v.Since }) {
-			continue
-		}
-		sum, is = sum+summand(v.Since, newNumber), int64(newNumber)
+		k += len(since)
 	}
 	return sum == d.sums[site]
 }
 
-// agreesAll reports whether an answer is the derived one, if content is at addr.
-func (d *deriver) agreesAll(s *timeline.Span, content string, addr uint64) bool {
-	if _, whole := part(addr, len(content), s.Addr, s.Len); !whole {
+// A met is what agreesWith has found of a state: its bytes are these, as long as the answer for unpatched
+// text does not change.
+type met struct {
+	of        uint32 // which range: see deriver.round
+	common    timeline.Validity
+	newNumber uint32 // in pokes.contents
+}
+
+// agreesAll reports whether version k, which is valid at v, is the derived answer, if content is at addr.
+func (d *deriver) agreesAll(a *timeline.RangeAnswers, k int, v timeline.Validity, content string, addr uint64) bool {
+	lo, n := a.Range()
+	if _, whole := part(addr, len(content), lo, n); !whole {
 		return false
 	}
-	is := derived{is: true, poke: content[s.Addr-addr:][:s.Len]}
-	for t := s.Since; t < s.Until; {
+	return d.isDerived(a, k, v, &derived{is: true, poke: content[lo-addr:][:n]})
+}
+
+// isDerived reports whether version k, which is valid at v, is this derived answer.
+func (d *deriver) isDerived(a *timeline.RangeAnswers, k int, v timeline.Validity, is *derived) bool {
+	standing, reason, bytes, plain := a.Brief(k)
+	if !plain {
+		return false
+	}
+	for t := v.Since; t < v.Until; {
 		common := d.commonAt(t)
-		if !is.same(s, common) {
+		if !is.same(standing, reason, bytes, common) {
 			return false
 		}
 		t = common.Until
@@ -338,29 +370,43 @@ func (d *deriver) agreesAll(s *timeline.Span, content string, addr uint64) bool 
 	return true
 }
 
-// makes returns the new bytes, in pokes.contents, of a form of a site that makes the bytes of an
-// answer.
-func (d *deriver) makes(site int, s *timeline.Span) (newNumber uint32, ok bool) {
+// pageAgrees reports whether all answers of a range are the derived ones, if no poke overlaps it.
+func (d *deriver) pageAgrees(a *timeline.RangeAnswers) bool {
+	is := d.pageAt(a.Range())
+	for k := range a.Len() {
+		v, _ := a.Version(k)
+		if is.ambiguous || !d.isDerived(a, k, v, &is) {
+			return false
+		}
+	}
+	return true
+}
+
+// makes returns the new bytes, in pokes.contents, of a form of a site that makes the bytes of version k.
+func (d *deriver) makes(site int, a *timeline.RangeAnswers, k int) (newNumber uint32, ok bool) {
+	lo, n := a.Range()
+	_, _, bytes, _ := a.Brief(k)
 	for i := d.by.newest[site]; i >= 0; i = d.p.forms[i].older {
 		f := &d.p.forms[i]
 		is := d.p.new(f)
-		if _, whole := part(f.addr, len(is), s.Addr, s.Len); whole && is[s.Addr-f.addr:][:s.Len] == string(s.Bytes) {
+		if _, whole := part(f.addr, len(is), lo, n); whole && is[lo-f.addr:][:n] == string(bytes) {
 			return f.newNumber, true
 		}
 	}
 	return 0, false
 }
 
-// same reports whether the image's answer is the derived one. common is the answer for unpatched text.
-func (n *derived) same(s, common *timeline.Span) bool {
-	standing, reason, same := timeline.Unmapped, timeline.ReasonNone, len(s.Bytes) == 0
+// same reports whether an answer of the image without candidates is the derived one. common is the
+// answer for unpatched text.
+func (n *derived) same(is timeline.Standing, why timeline.Reason, bytes []byte, common *timeline.Span) bool {
+	standing, reason, same := timeline.Unmapped, timeline.ReasonNone, len(bytes) == 0
 	if n.is {
 		standing, reason = common.Standing, common.Reason
 		if standing.HasBytes() {
-			same = n.equal(s.Bytes)
+			same = n.equal(bytes)
 		}
 	}
-	return s.Candidates == nil && s.Standing == standing && s.Reason == reason && same
+	return is == standing && why == reason && same
 }
 
 // rangeGaps appends the rows of a range, after overlapping.
@@ -444,7 +490,7 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 // it, if there must be one. next is the first poke of d.near that comes after the answer begins.
 func (d *deriver) compare(s, common *timeline.Span, next int) (g gapRow, is bool) {
 	n := d.at(s.Addr, s.Len, next)
-	if !n.ambiguous && n.same(s, common) {
+	if !n.ambiguous && s.Candidates == nil && n.same(s.Standing, s.Reason, s.Bytes, common) {
 		return g, false
 	}
 	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}

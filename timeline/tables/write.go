@@ -357,7 +357,6 @@ func isText(typ byte) bool {
 func (s *source) writeChanges(w io.Writer) (int64, error) {
 	p := s.pokes
 	windows := p.windows(s.r)
-	defer windows.stop()
 	var self, offsets, mechanisms, kinds, cpus, pids, tids, comms interned
 	self.string(s.id)
 	var ofMechanism, ofKind [1 << 8]uint32 // their numbers
@@ -425,7 +424,7 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
 			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
 			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
-			out.writeTwo([2]string{"window_from", "window_to"}, n, func(page [][2]int64, a, b int) { windows.of(page, lo+a, lo+b) }),
+			out.writeTwo([2]string{"window_from", "window_to"}, n, func(from, to []int64, a, b int) { windows.of(from, to, lo+a, lo+b) }),
 			out.Flush(),
 		); err != nil {
 			return 0, err
