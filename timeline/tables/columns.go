@@ -4,72 +4,50 @@
 package tables
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/maphash"
 	"io"
 	"iter"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
+	"github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/rle"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
 
-// A columnWriter writes a table column by column. parquet-go's own writer splits rows by
-// reflection and looks up each value of a dictionary in a hash table. Here the caller gives plain
-// numbers, or a dictionary and the index of each row's value in it; parquet-go makes the pages.
+// A columnWriter writes a table column by column, in the order of the schema. parquet-go's own writer splits
+// rows by reflection and looks up each value of a dictionary in a hash table. Here the caller gives plain
+// numbers or strings, or a dictionary and the index of each row's value in it.
 //
-// The types of the schema's columns are replaced: parquet-go asks a [parquet.Type] for the buffer
-// of a column, for its dictionary, and for the encoded values of a page.
+// After an error, it writes nothing more; close returns the error.
 type columnWriter struct {
-	*parquet.Writer
-	columns map[string]*tableColumn
-	numbers []int64 // buffers of write and writeTwo
+	*pageFile
+	err     error
+	page    []byte  // buffers: the encoded values of a page
+	numbers []int64 // of write and writeTwo
 	second  []int64
-	known   []uint32 // buffers of writeDict
+	lens    []int32  // of writeStrings and writeBytes
+	known   []uint32 // of writeDict
 	index   []uint32
-	packed  packedIndices
+	picked  []uint32
+	indices packedIndices
 }
 
-// A tableColumn is a column of a table that is being written.
-type tableColumn struct {
-	writer *parquet.ColumnWriter
-	// The page that is being written: how many rows it has, and the values of a column
-	// without a dictionary.
-	rows    int
-	numbers []int64
-	// For a column with a dictionary:
-	dict            *columnDictionary // nil if the column has none
-	least, greatest parquet.Value     // of the dictionary
-	// encode appends the indices of the page's rows, as a page has them.
-	encode func(to []byte) []byte
-}
-
-// newColumnWriter returns a writer of a table of T. T is a struct without lists whose columns have
-// dictionaries, or are numbers of 64 bits.
+// newColumnWriter returns a writer of a table of T.
 func newColumnWriter[T any](w io.Writer) *columnWriter {
-	plain := parquet.SchemaOf(new(T))
-	c := &columnWriter{columns: make(map[string]*tableColumn)}
-	root := columnRoot{Node: plain}
-	var order []*tableColumn
-	for _, f := range plain.Fields() {
-		x := &tableColumn{}
-		c.columns[f.Name()] = x
-		order = append(order, x)
-		root.fields = append(root.fields, columnField{f, &columnType{f.Type(), x}})
+	f, err := newPageFile[T](w)
+	if err != nil {
+		return &columnWriter{err: err}
 	}
-	c.Writer = parquet.NewWriter(w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root), parquet.Compression(&repeatedCodec{Codec: codec}))...)
-	for i, x := range c.ColumnWriters() {
-		order[i].writer = x
-	}
-	return c
+	return &columnWriter{pageFile: f}
 }
 
 // dictPageRows is the most rows of a page of a column with a dictionary: those of a row group. What
@@ -81,89 +59,182 @@ const dictPageRows = 2 << 20
 // Pages of differences are no larger if there are more of them. Tests change it.
 var pageRows = 1 << 16
 
-// present and absent return levels for rows of a column that may be null: none of the rows is
-// null, or all are. The values themselves are in the page. The levels are made when the first
-// table is written: most runs of the program write none.
-var (
-	present = sync.OnceValue(func() []parquet.Value {
-		return slices.Repeat([]parquet.Value{parquet.Int64Value(0).Level(0, 1, 0)}, 1<<13)
-	})
-	absent = sync.OnceValue(func() []parquet.Value {
-		return slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, 0, 0)}, 1<<13)
-	})
-)
+// oneColumn writes a column of n rows, in pages of at most size rows. page sets what p needs for the rows
+// [lo, hi), but for their number.
+func (c *columnWriter) oneColumn(name string, n, size int, page func(x *pageColumn, p *dataPage, lo, hi int)) {
+	if c.err != nil {
+		return
+	}
+	x := c.column(name, false, 0)
+	for lo := 0; lo < n && c.err == nil; lo += size {
+		hi := min(lo+size, n)
+		p := dataPage{rows: hi - lo, values: hi - lo}
+		if page(x, &p, lo, hi); c.err == nil {
+			c.err = x.page(&p)
+		}
+	}
+	if c.err == nil {
+		c.err = x.end()
+	}
+}
 
-// write writes n rows of a column of numbers, those of one row group. values returns those of the
-// rows [lo, hi); it may use buffer for them.
-func (c *columnWriter) write(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
-	return c.writeNumbers(name, n, nil, values)
+// endGroup ends a row group.
+func (c *columnWriter) endGroup() {
+	if c.err == nil {
+		c.pageFile.endGroup()
+	}
+}
+
+// close writes what follows the pages. It returns the first error of all calls.
+func (c *columnWriter) close() error {
+	if c.err == nil {
+		c.err = c.pageFile.close()
+	}
+	return c.err
+}
+
+// write writes n rows of a column of numbers, those of one row group, as differences. values sets out to those
+// of the rows [lo, hi).
+func (c *columnWriter) write(name string, n int, values func(out []int64, lo, hi int)) {
+	c.oneColumn(name, n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
+		c.numbers = slices.Grow(c.numbers[:0], hi-lo)[:hi-lo]
+		values(c.numbers, lo, hi)
+		c.differences(x, p, c.numbers)
+	})
+}
+
+// writeOptional is write for a column that may be null. All rows are null if values is nil.
+func (c *columnWriter) writeOptional(name string, n int, values func(out []int64, lo, hi int)) {
+	if values != nil {
+		c.oneColumn(name, n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
+			c.numbers = slices.Grow(c.numbers[:0], hi-lo)[:hi-lo]
+			values(c.numbers, lo, hi)
+			c.differences(x, p, c.numbers)
+			p.definitions = sameLevels(hi-lo, 1)
+		})
+		return
+	}
+	c.oneColumn(name, n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
+		c.differences(x, p, nil)
+		p.nulls, p.definitions = hi-lo, sameLevels(hi-lo, 0)
+	})
 }
 
 // writeTwo is write for two columns whose values come together. fill sets those of the rows [lo, hi).
-func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int64, lo, hi int)) error {
-	one, two := c.columns[names[0]], c.columns[names[1]]
-	c.numbers, c.second = slices.Grow(c.numbers[:0], min(n, pageRows)), slices.Grow(c.second[:0], min(n, pageRows))
-	defer func() { one.numbers, two.numbers = nil, nil }()
-	for lo := 0; lo < n; lo += pageRows {
-		hi := min(lo+pageRows, n)
-		one.numbers, two.numbers = c.numbers[:hi-lo], c.second[:hi-lo]
-		fill(one.numbers, two.numbers, lo, hi)
-		for _, x := range []*tableColumn{one, two} {
-			if err := x.pages(hi-lo, pageRows, nil, func(int, int) {}); err != nil {
-				return err
-			}
+func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int64, lo, hi int)) {
+	if c.err != nil {
+		return
+	}
+	second := c.column(names[1], true, 1)
+	second.pages = slices.Grow(c.indices.buffer(), 2*n+n/8)
+	c.oneColumn(names[0], n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
+		c.numbers, c.second = slices.Grow(c.numbers[:0], hi-lo)[:hi-lo], slices.Grow(c.second[:0], hi-lo)[:hi-lo]
+		fill(c.numbers, c.second, lo, hi)
+		own := dataPage{rows: hi - lo, values: hi - lo}
+		if c.differences(second, &own, c.second); c.err == nil {
+			c.err = second.page(&own)
 		}
+		c.differences(x, p, c.numbers)
+	})
+	if c.err == nil {
+		c.err = second.end()
 	}
-	return nil
+	c.indices.out = second.pages
 }
 
-// writeOptional writes n rows of a column that may be null. All rows are null if values is nil.
-func (c *columnWriter) writeOptional(name string, n int, values func(buffer []int64, lo, hi int) []int64) error {
-	if values == nil {
-		return c.writeNumbers(name, n, absent(), func([]int64, int, int) []int64 { return nil })
+// differences makes numbers the values of a page, encoded as differences.
+func (c *columnWriter) differences(x *pageColumn, p *dataPage, numbers []int64) {
+	var d delta.BinaryPackedEncoding
+	if c.page, c.err = d.EncodeInt64(c.page[:0], numbers); c.err != nil {
+		return
 	}
-	return c.writeNumbers(name, n, present(), values)
+	p.encoding, p.encoded = format.DeltaBinaryPacked, c.page
+	if len(numbers) > 0 {
+		p.least, p.greatest, _ = x.typ.NewPage(0, len(numbers), encoding.Int64Values(numbers)).Bounds()
+	}
 }
 
-func (c *columnWriter) writeNumbers(name string, n int, levels []parquet.Value, values func(buffer []int64, lo, hi int) []int64) error {
-	x := c.columns[name]
-	c.numbers = slices.Grow(c.numbers[:0], min(n, pageRows))
-	defer func() { x.numbers = nil }()
-	return x.pages(n, pageRows, levels, func(lo, hi int) { x.numbers = values(c.numbers[:hi-lo], lo, hi) })
+// sameLevels returns the levels of n rows of a column that may be null, if all are level.
+func sameLevels(n int, level byte) []byte {
+	return append(binary.AppendUvarint(nil, uint64(n)<<1), level)
 }
 
-// pages writes n rows as pages of at most size rows. fill sets the values of a page, that of the
-// rows [lo, hi).
-func (x *tableColumn) pages(n, size int, levels []parquet.Value, fill func(lo, hi int)) error {
-	for lo := 0; lo < n; lo += size {
-		hi := min(lo+size, n)
-		fill(lo, hi)
-		if x.rows = hi - lo; levels == nil { // the call makes the buffer of the column
-			if _, err := x.writer.WriteRowValues(nil); err != nil {
-				return err
-			}
-		} else {
-			for left := hi - lo; left > 0; left -= len(levels) {
-				if _, err := x.writer.WriteRowValues(levels[:min(len(levels), left)]); err != nil {
-					return err
+// writePlain writes n rows of a column of numbers as they are.
+func (c *columnWriter) writePlain(name string, n int, value func(i int) int64) {
+	c.oneColumn(name, n, pageRows, func(_ *pageColumn, p *dataPage, lo, hi int) {
+		out, least, greatest := c.page[:0], int64(math.MaxInt64), int64(math.MinInt64)
+		for i := lo; i < hi; i++ {
+			v := value(i)
+			least, greatest = min(least, v), max(greatest, v)
+			out = binary.LittleEndian.AppendUint64(out, uint64(v))
+		}
+		c.page, p.encoded = out, out
+		p.least, p.greatest = parquet.Int64Value(least), parquet.Int64Value(greatest)
+	})
+}
+
+// writeStrings writes n rows of a column of strings. If the column is optional, empty ones are null.
+func (c *columnWriter) writeStrings(name string, n int, optional bool, value func(i int) string) {
+	var levels []byte
+	c.oneColumn(name, n, pageRows, func(_ *pageColumn, p *dataPage, lo, hi int) {
+		c.lens, levels = slices.Grow(c.lens[:0], hi-lo), levels[:0]
+		least, greatest, size := "", "", 0
+		for i := lo; i < hi; i++ {
+			v := value(i)
+			if optional {
+				if v == "" {
+					levels = append(levels, 0)
+					p.nulls++
+					continue
 				}
+				levels = append(levels, 1)
 			}
+			if len(c.lens) == 0 {
+				least, greatest = v, v
+			}
+			least, greatest = min(least, v), max(greatest, v)
+			c.lens, size = append(c.lens, int32(len(v))), size+len(v)
 		}
-		if err := x.writer.Flush(); err != nil {
-			return err
+		c.lengths(p)
+		out := slices.Grow(c.page, size)
+		for i := lo; i < hi; i++ {
+			out = append(out, value(i)...)
 		}
+		c.page, p.encoded = out, out
+		p.least, p.greatest = parquet.ValueOf(least), parquet.ValueOf(greatest)
+		if optional {
+			p.definitions = c.levels(levels)
+		}
+	})
+}
+
+// lengths makes c.lens the lengths of the byte arrays of a page, which must follow in c.page.
+func (c *columnWriter) lengths(p *dataPage) {
+	var d delta.BinaryPackedEncoding
+	if c.page, c.err = d.EncodeInt32(c.page[:0], c.lens); c.err == nil {
+		p.encoding = format.DeltaLengthByteArray
 	}
-	return nil
+}
+
+// levels encodes levels that are 0 or 1.
+func (c *columnWriter) levels(of []byte) (out []byte) {
+	e := rle.Encoding{BitWidth: 1}
+	if out, c.err = e.EncodeLevels(nil, of); c.err != nil {
+		return nil
+	}
+	return out
 }
 
 // writeDict writes the rows of a column that has a dictionary. A row refers to something that many
 // rows share, such as a form; number returns the index in values of that thing's value.
-func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, number func(i uint32) uint32) error {
-	x := c.columns[name]
+func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, number func(i uint32) uint32) {
+	if c.err != nil {
+		return
+	}
 	c.known = slices.Grow(c.known[:0], values.len())[:values.len()] // by number: where the dictionary has it, plus 1
 	clear(c.known)
 	c.index = slices.Grow(c.index[:0], rows.of)[:rows.of] // by what rows refer to: where the dictionary has its value
-	var picked []uint32                                   // the numbers of the dictionary's values
+	picked := c.picked[:0]                                // the numbers of the dictionary's values
 	for _, i := range rows.used {
 		k := number(i)
 		if c.known[k] == 0 {
@@ -172,67 +243,72 @@ func (c *columnWriter) writeDict(name string, rows *dictRows, values *interned, 
 		}
 		c.index[i] = c.known[k] - 1
 	}
-	x.setDictionary(values, picked)
-	return x.pages(rows.n, dictPageRows, nil, func(lo, hi int) {
-		x.encode = func(to []byte) []byte {
-			if len(picked) == 1 { // as of most columns of most recordings
-				return append(to, sameIndex(hi-lo)...)
+	c.picked = picked
+	var least, greatest parquet.Value
+	c.oneColumn(name, rows.n, dictPageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
+		if lo == 0 {
+			if least, greatest, c.err = c.writeDictionary(x, values, picked); c.err != nil {
+				return
 			}
-			return append(to, c.packed.of(rows, lo, hi, c.index, len(picked))...)
+		}
+		p.encoding, p.least, p.greatest = format.RLEDictionary, least, greatest
+		if len(picked) == 1 { // as of most columns of most recordings
+			p.encoded = sameIndex(hi - lo)
+		} else {
+			c.err = c.indices.encode(p, rows, lo, hi, c.index, len(picked))
 		}
 	})
 }
 
-// setDictionary makes some of the interned values the dictionary of the row group.
-func (x *tableColumn) setDictionary(values *interned, picked []uint32) {
-	typ := x.dict.plain
-	var all encoding.Values
-	least, greatest := picked[0], picked[0]
+// writeDictionary makes some of the interned values the dictionary of the column, and returns the least and
+// the greatest.
+func (c *columnWriter) writeDictionary(x *pageColumn, values *interned, picked []uint32) (least, greatest parquet.Value, err error) {
+	lo, hi := picked[0], picked[0]
 	bounds := func(less func(a, b uint32) bool) {
 		for _, k := range picked[1:] {
-			if less(k, least) {
-				least = k
+			if less(k, lo) {
+				lo = k
 			}
-			if less(greatest, k) {
-				greatest = k
+			if less(hi, k) {
+				hi = k
 			}
 		}
 	}
 	var value func(k uint32) parquet.Value
-	switch typ.Kind() {
-	case parquet.ByteArray:
-		size := 0
+	size := 8 * len(picked)
+	if x.typ.Kind() == parquet.ByteArray {
 		for _, k := range picked {
 			size += len(values.strings[k])
 		}
-		b, ends := make([]byte, 0, size), append(make([]uint32, 0, len(picked)+1), 0)
+	}
+	out := slices.Grow(c.page[:0], size)
+	switch x.typ.Kind() {
+	case parquet.ByteArray:
 		for _, k := range picked {
-			b = append(b, values.strings[k]...)
-			ends = append(ends, uint32(len(b)))
+			v := values.strings[k]
+			out = append(binary.LittleEndian.AppendUint32(out, uint32(len(v))), v...)
 		}
-		all, value = encoding.ByteArrayValues(b, ends), func(k uint32) parquet.Value { return parquet.ValueOf(values.strings[k]) }
+		value = func(k uint32) parquet.Value { return parquet.ValueOf(values.strings[k]) }
 		bounds(func(a, b uint32) bool { return values.strings[a] < values.strings[b] })
 	case parquet.Int64:
-		v := make([]int64, len(picked))
-		for i, k := range picked {
-			v[i] = values.numbers[k]
+		for _, k := range picked {
+			out = binary.LittleEndian.AppendUint64(out, uint64(values.numbers[k]))
 		}
-		all, value = encoding.Int64Values(v), func(k uint32) parquet.Value { return parquet.Int64Value(values.numbers[k]) }
+		value = func(k uint32) parquet.Value { return parquet.Int64Value(values.numbers[k]) }
 		flip := uint64(0) // makes the order of unsigned numbers that of the column
-		if typ.Compare(parquet.Int64Value(-1), parquet.Int64Value(0)) < 0 {
+		if x.typ.Compare(parquet.Int64Value(-1), parquet.Int64Value(0)) < 0 {
 			flip = 1 << 63
 		}
 		bounds(func(a, b uint32) bool { return uint64(values.numbers[a])^flip < uint64(values.numbers[b])^flip })
 	case parquet.Int32:
-		v := make([]int32, len(picked))
-		for i, k := range picked {
-			v[i] = int32(values.numbers[k])
+		for _, k := range picked {
+			out = binary.LittleEndian.AppendUint32(out, uint32(values.numbers[k]))
 		}
-		all, value = encoding.Int32Values(v), func(k uint32) parquet.Value { return parquet.Int32Value(int32(values.numbers[k])) }
-		bounds(func(a, b uint32) bool { return typ.Compare(value(a), value(b)) < 0 })
+		value = func(k uint32) parquet.Value { return parquet.Int32Value(int32(values.numbers[k])) }
+		bounds(func(a, b uint32) bool { return x.typ.Compare(value(a), value(b)) < 0 })
 	}
-	x.dict.Dictionary = typ.NewDictionary(x.dict.columnIndex, len(picked), all)
-	x.least, x.greatest = value(least), value(greatest)
+	c.page = out
+	return value(lo), value(hi), x.dictionary(out, len(picked))
 }
 
 // dictRows are rows whose values come from things that several rows share, such as forms.
@@ -321,22 +397,6 @@ func (d *dictRows) indices(lo, hi int, index []uint32) iter.Seq[[]uint32] {
 			lo += len(piece)
 		}
 	}
-}
-
-// A repeatedCodec compresses a page that equals the one before only once: offsets have the same
-// indices of their dictionary as addresses. It serves one goroutine.
-type repeatedCodec struct {
-	compress.Codec
-	last, out []byte // the last page, before and after
-}
-
-func (c *repeatedCodec) Encode(dst, src []byte) ([]byte, error) {
-	if len(src) > 0 && bytes.Equal(src, c.last) {
-		return append(dst[:0], c.out...), nil
-	}
-	out, err := c.Codec.Encode(dst, src)
-	c.last, c.out = append(c.last[:0], src...), append(c.out[:0], out...)
-	return out, err
 }
 
 // interned numbers the values of a dictionary: strings or numbers.
@@ -498,131 +558,42 @@ func (n *interned) newNumber(v int64) uint32 {
 	return uint32(len(n.numbers) - 1)
 }
 
-// A columnRoot is a schema whose columns have other types.
-type columnRoot struct {
-	parquet.Node
-	fields []parquet.Field
-}
-
-func (r columnRoot) Fields() []parquet.Field { return r.fields }
-
-type columnField struct {
-	parquet.Field
-	typ parquet.Type
-}
-
-func (f columnField) Type() parquet.Type { return f.typ }
-
-// A compressedField is a column that has a codec of its own.
-type compressedField struct {
-	parquet.Field
-	codec compress.Codec
-}
-
-func (f compressedField) Compression() compress.Codec { return f.codec }
-
-// A columnType is the type of a column whose buffer a columnWriter fills.
-type columnType struct {
-	parquet.Type
-	to *tableColumn
-}
-
-func (t *columnType) NewDictionary(columnIndex, n int, data encoding.Values) parquet.Dictionary {
-	t.to.dict = &columnDictionary{t.Type.NewDictionary(columnIndex, n, data), t.Type, columnIndex, t.to}
-	return t.to.dict
-}
-
-func (t *columnType) NewColumnBuffer(columnIndex, n int) parquet.ColumnBuffer {
-	return &columnBuffer{t.Type.NewColumnBuffer(columnIndex, 0), t.Type, t.to, columnIndex}
-}
-
-// A columnDictionary is a dictionary that setDictionary replaces for each row group.
-type columnDictionary struct {
-	parquet.Dictionary
-	plain       parquet.Type // of the values
-	columnIndex int
-	to          *tableColumn
-}
-
-func (d *columnDictionary) Type() parquet.Type { return &columnType{d.Dictionary.Type(), d.to} }
-
-// A columnBuffer is the buffer of a column. The embedded buffer stays empty.
-type columnBuffer struct {
-	parquet.ColumnBuffer
-	typ         parquet.Type
-	to          *tableColumn
-	columnIndex int
-}
-
-// WriteValues writes nothing: the page has its values already.
-func (b *columnBuffer) WriteValues(none []parquet.Value) (int, error) { return len(none), nil }
-
-func (b *columnBuffer) Len() int { return b.to.rows }
-
-// Size is 0, so that parquet-go does not end the page.
-func (b *columnBuffer) Size() int64 { return 0 }
-
-func (b *columnBuffer) Reset() { b.to.rows = 0 }
-
-func (b *columnBuffer) Page() parquet.Page {
-	if b.to.dict != nil {
-		return &indexPage{b.typ.NewPage(b.columnIndex, 0, encoding.Int32Values(nil)), b.to}
-	}
-	return b.typ.NewPage(b.columnIndex, len(b.to.numbers), encoding.Int64Values(b.to.numbers))
-}
-
-// An indexPage is a page of a dictionary's indices. The embedded page is empty.
-type indexPage struct {
-	parquet.Page
-	column *tableColumn
-}
-
-func (p *indexPage) Type() parquet.Type { return &indexType{p.Page.Type(), p.column} }
-
-func (p *indexPage) NumRows() int64   { return int64(p.column.rows) }
-func (p *indexPage) NumValues() int64 { return int64(p.column.rows) }
-
-// Bounds returns those of the dictionary: each of its values is in the row group.
-func (p *indexPage) Bounds() (least, greatest parquet.Value, ok bool) {
-	return p.column.least, p.column.greatest, true
-}
-
-// An indexType is the type of an indexPage.
-type indexType struct {
-	parquet.Type
-	column *tableColumn
-}
-
-// Encode returns the encoded indices of the page, in the encoding RLE_DICTIONARY.
-func (t *indexType) Encode(to []byte, _ encoding.Values, _ encoding.Encoding) ([]byte, error) {
-	return t.column.encode(to[:0]), nil
-}
-
-// packedIndices encodes the indices of rows, and keeps the last result: offsets have the same
+// packedIndices encodes and compresses the indices of rows, and keeps the last result: offsets have the same
 // indices as addresses.
 type packedIndices struct {
-	rows   *dictRows
-	lo, hi int
-	count  int
-	index  []uint32
-	out    []byte
+	rows        *dictRows // nil: there is no result
+	lo, hi      int
+	count       int
+	index       []uint32
+	out, packed []byte
 }
 
-// of returns the encoded indices of the rows [lo, hi) in a dictionary of count values. index
-// has them by what rows refer to.
-func (p *packedIndices) of(rows *dictRows, lo, hi int, index []uint32, count int) []byte {
-	same := p.rows == rows && p.lo == lo && p.hi == hi && p.count == count
+// encode makes the indices of the rows [lo, hi) in a dictionary of count values those of a page. index has
+// them by what rows refer to.
+func (x *packedIndices) encode(p *dataPage, rows *dictRows, lo, hi int, index []uint32, count int) (err error) {
+	same := x.rows == rows && x.lo == lo && x.hi == hi && x.count == count
 	for _, i := range rows.used {
 		if !same {
 			break
 		}
-		same = p.index[i] == index[i]
+		same = x.index[i] == index[i]
 	}
 	if !same {
-		p.rows, p.lo, p.hi, p.count, p.index = rows, lo, hi, count, append(p.index[:0], index...)
-		p.out = appendIndices(slices.Grow(p.out[:0], 2*(hi-lo)), rows.indices(lo, hi, index), count)
+		x.rows, x.lo, x.hi, x.count, x.index = rows, lo, hi, count, append(x.index[:0], index...)
+		x.out = appendIndices(slices.Grow(x.out[:0], 2*(hi-lo)+(hi-lo)/8), rows.indices(lo, hi, index), count)
+		if x.packed, err = codec.Encode(x.packed, x.out); err != nil {
+			x.rows = nil
+		}
 	}
-	return p.out
+	p.encoded, p.packed = x.out, x.packed
+	return err
+}
+
+// buffer returns memory for another use, until out is set.
+func (x *packedIndices) buffer() []byte {
+	out := x.out[:0]
+	x.rows, x.out = nil, nil
+	return out
 }
 
 // sameIndex encodes the index 0, for n rows, as appendIndices would.

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/s2"
+	kzstd "github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -355,8 +356,32 @@ const pageBytes = 4 << 20
 // change it.
 var rowsPerGroup = 2 << 20
 
-// codec compresses all tables. It keeps its encoders, which need some megabytes of memory each.
-var codec = &zstd.Codec{Level: zstd.SpeedFastest}
+// codec compresses all tables.
+var codec = &zstdCodec{}
+
+// A zstdCodec is parquet-go's codec with a smaller window. It keeps its encoders, which need some memory
+// each: twice the window.
+type zstdCodec struct {
+	zstd.Codec
+	encoders sync.Pool
+}
+
+// zstdWindow is how far back an encoder looks. A round of a tracer, which changes all its sites, takes some
+// 100 KiB of indices.
+const zstdWindow = 512 << 10
+
+func (c *zstdCodec) Encode(to, content []byte) ([]byte, error) {
+	e, _ := c.encoders.Get().(*kzstd.Encoder)
+	if e == nil {
+		var err error
+		if e, err = kzstd.NewWriter(nil, kzstd.WithEncoderConcurrency(1), kzstd.WithEncoderLevel(kzstd.SpeedFastest), kzstd.WithWindowSize(zstdWindow),
+			kzstd.WithZeroFrames(true), kzstd.WithEncoderCRC(false)); err != nil {
+			return nil, err
+		}
+	}
+	defer c.encoders.Put(e)
+	return e.EncodeAll(content, to[:0]), nil
+}
 
 // A textCodec compresses pages of text. parquet-go's codec of this format takes more than twice the time,
 // for 10 % fewer bytes.
@@ -366,20 +391,8 @@ func (*textCodec) Encode(to, page []byte) ([]byte, error) {
 	return s2.EncodeSnappy(to[:cap(to)], page), nil
 }
 
-// textPageBytes is pageBytes for pages of text. snappy looks back 64 KiB.
+// textPageBytes is about the most bytes of a page of text. snappy looks back 64 KiB.
 const textPageBytes = 512 << 10
-
-// newTextWriter returns a writer of the table text.
-func newTextWriter(w io.Writer) *parquet.GenericWriter[textRow] {
-	plain := parquet.SchemaOf(new(textRow))
-	root := columnRoot{Node: plain, fields: plain.Fields()}
-	for i, f := range root.fields {
-		if f.Name() == "page" {
-			root.fields[i] = compressedField{f, &textCodec{}}
-		}
-	}
-	return parquet.NewGenericWriter[textRow](w, append(writerOptions(rowsPerGroup), parquet.NewSchema(plain.Name(), root), parquet.PageBufferSize(textPageBytes))...)
-}
 
 // fewRows is the most rows of a table whose columns get the smallest buffers. parquet-go allocates
 // the buffers of all columns at once, each of a page.
@@ -434,8 +447,6 @@ type nullable interface {
 func (r *gapRow) nulls() [3]bool {
 	return [3]bool{r.Bytes == nil, r.Before == nil, r.After == nil}
 }
-
-func (r *symbolRow) nulls() [3]bool { return [3]bool{r.AliasOf == ""} }
 
 func (r *programRow) nulls() [3]bool {
 	return [3]bool{r.Offset == 0, r.CodeHash == "", r.XlatedHash == ""}
@@ -635,17 +646,7 @@ func (a *addition) addPages(build string, pages []page) error {
 		if err != nil {
 			return err
 		}
-		err = a.write(rel, true, func(w io.Writer) (int64, error) {
-			out := newTextWriter(w)
-			var row [1]textRow
-			for _, p := range missing {
-				row[0] = p.rowIn(row[0].Page)
-				if _, err := out.Write(row[:]); err != nil {
-					return 0, err
-				}
-			}
-			return int64(len(missing)), out.Close()
-		})
+		err = a.write(rel, true, func(w io.Writer) (int64, error) { return writeText(w, missing) })
 		if err != nil {
 			delete(a.text, full) // read all again
 			for file := range a.seen {

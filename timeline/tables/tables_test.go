@@ -549,7 +549,7 @@ func TestNulls(t *testing.T) {
 		checkNulls(t, "bytes", gaps, func(r *gapRow) bool { return r.Bytes == nil })
 		checkNulls(t, "before", gaps, func(r *gapRow) bool { return r.Before == nil })
 		checkNulls(t, "after", gaps, func(r *gapRow) bool { return r.After == nil })
-		checkNulls(t, "alias_of", symbols, func(r *symbolRow) bool { return r.AliasOf == "" })
+		checkNullsIn(t, "alias_of", symbols, writeSymbols(func() []symbolRow { return symbols }), func(r *symbolRow) bool { return r.AliasOf == "" })
 		checkNulls(t, "text_offset", programs, func(r *programRow) bool { return r.Offset == 0 })
 		checkNulls(t, "code_hash", programs, func(r *programRow) bool { return r.CodeHash == "" })
 		checkNulls(t, "xlated_hash", programs, func(r *programRow) bool { return r.XlatedHash == "" })
@@ -558,8 +558,14 @@ func TestNulls(t *testing.T) {
 
 func checkNulls[T any](t *testing.T, name string, rows []T, isNull func(*T) bool) {
 	t.Helper()
+	checkNullsIn(t, name, rows, fillRows(func() []T { return rows }), isNull)
+}
+
+// checkNullsIn is checkNulls for a file that fill writes.
+func checkNullsIn[T any](t *testing.T, name string, rows []T, fill filler, isNull func(*T) bool) {
+	t.Helper()
 	var file bytes.Buffer
-	if err := writeRows(&file, rows); err != nil {
+	if _, err := fill(&file); err != nil {
 		t.Fatal(err)
 	}
 	f, err := parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len()))

@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"debug/elf"
@@ -11,8 +12,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
 	"sort"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/kcore"
@@ -239,6 +244,96 @@ func (p *page) rowIn(buffer []byte) textRow {
 	row.RelocAt, row.RelocTo = columnsOf(p.moved)
 	return row
 }
+
+// writeText writes pages as the table text. It returns how many there are.
+func writeText(w io.Writer, pages []*page) (int64, error) {
+	out := newColumnWriter[textRow](w)
+	if n := len(pages); n > 0 {
+		out.writeHashes("page_hash", n, func(i int) *[16]byte { return &pages[i].Hash })
+		out.writePlain("text_offset", n, func(i int) int64 { return pages[i].Offset })
+		out.writePages("page", pages)
+		out.writeLists("reloc_at", n, func(i int) []relocation { return pages[i].moved }, func(m *relocation) int32 { return int32(m.at) })
+		out.writeLists("reloc_to", n, func(i int) []relocation { return pages[i].moved }, func(m *relocation) int32 { return int32(m.to) })
+		out.endGroup()
+	}
+	return int64(len(pages)), out.close()
+}
+
+// writeHashes writes n rows of a column of hashes.
+func (c *columnWriter) writeHashes(name string, n int, value func(i int) *[16]byte) {
+	c.oneColumn(name, n, pageRows, func(_ *pageColumn, p *dataPage, lo, hi int) {
+		out, least, greatest := c.page[:0], value(lo), value(lo)
+		for i := lo; i < hi; i++ {
+			v := value(i)
+			if bytes.Compare(v[:], least[:]) < 0 {
+				least = v
+			}
+			if bytes.Compare(v[:], greatest[:]) > 0 {
+				greatest = v
+			}
+			out = append(out, v[:]...)
+		}
+		c.page, p.encoded = out, out
+		p.least, p.greatest = parquet.FixedLenByteArrayValue(least[:]), parquet.FixedLenByteArrayValue(greatest[:])
+	})
+}
+
+// writePages writes a column of the contents of pages, without the addresses in them.
+func (c *columnWriter) writePages(name string, pages []*page) {
+	c.oneColumn(name, len(pages), textPageBytes/pageSize, func(_ *pageColumn, p *dataPage, lo, hi int) {
+		c.lens = c.lens[:0]
+		for _, page := range pages[lo:hi] {
+			c.lens = append(c.lens, int32(len(page.content)))
+		}
+		c.lengths(p)
+		out := slices.Grow(c.page, (hi-lo)*pageSize)
+		var least, greatest []byte
+		for i, page := range pages[lo:hi] {
+			own := len(out)
+			out = append(out, page.content...)
+			v := out[own:]
+			for _, m := range page.moved {
+				clear(v[m.at:][:4])
+			}
+			if i == 0 || bytes.Compare(v, least) < 0 {
+				least = v
+			}
+			if i == 0 || bytes.Compare(v, greatest) > 0 {
+				greatest = v
+			}
+		}
+		c.page, p.encoded = out, out
+		p.least, p.greatest = parquet.ByteArrayValue(least), parquet.ByteArrayValue(greatest)
+	})
+}
+
+// writeLists writes n rows of a column of lists of numbers: one number for each relocation of a row.
+func (c *columnWriter) writeLists(name string, n int, of func(i int) []relocation, value func(m *relocation) int32) {
+	var again, there []byte // whether a value is of the row before, and whether it is there
+	c.oneColumn(name, n, listPageRows, func(_ *pageColumn, p *dataPage, lo, hi int) {
+		out, least, greatest := c.page[:0], int32(math.MaxInt32), int32(math.MinInt32)
+		again, there = again[:0], there[:0]
+		for i := lo; i < hi; i++ {
+			list := of(i)
+			if len(list) == 0 {
+				again, there = append(again, 0), append(there, 0)
+				p.nulls++
+			}
+			for k := range list {
+				v := value(&list[k])
+				least, greatest = min(least, v), max(greatest, v)
+				out = binary.LittleEndian.AppendUint32(out, uint32(v))
+				again, there = append(again, byte(min(k, 1))), append(there, 1)
+			}
+		}
+		c.page, p.encoded, p.values = out, out, len(there)
+		p.repetitions, p.definitions = c.levels(again), c.levels(there)
+		p.least, p.greatest = parquet.Int32Value(least), parquet.Int32Value(greatest)
+	})
+}
+
+// listPageRows is the most rows of a page of a column of lists. A page of text has 1,024 addresses at most.
+const listPageRows = 1 << 12
 
 // columnsOf returns the columns that relocations are stored in.
 func columnsOf(moved []relocation) (at, to []int32) {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -64,10 +63,10 @@ var tables = []table{
 	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows), false},
 	{"changes", (*source).addChanges, (*source).writeChanges, false},
 	{"gaps", addOwn("gaps", (*source).gapRows), writeAll((*source).gapRows), false},
-	{"symbols", (*source).addSymbols, writeAll((*source).symbolRows), true},
+	{"symbols", (*source).addSymbols, func(s *source, w io.Writer) (int64, error) { return writeSymbols(s.symbolRows)(w) }, true},
 	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows), false},
 	{"pages", (*source).addPages, writeAll((*source).pageRows), true},
-	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, writeAll((*source).textRows), true},
+	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, (*source).writeText, true},
 }
 
 // Names returns the names of all tables.
@@ -207,11 +206,11 @@ func (s *source) symbolFiles(yield func(name string, shared bool, fill filler) b
 	})
 	if s.row.Names != "" {
 		name := filepath.Join(partition("symbols", "-", s.build), s.row.Names+".parquet")
-		if !yield(name, true, fillRows(func() []symbolRow { return names()[0] })) {
+		if !yield(name, true, writeSymbols(func() []symbolRow { return names()[0] })) {
 			return
 		}
 	}
-	yield(s.own("symbols", "-"), false, fillRows(func() []symbolRow { return names()[1] }))
+	yield(s.own("symbols", "-"), false, writeSymbols(func() []symbolRow { return names()[1] }))
 }
 
 func (s *source) beginSymbols(a *addition) {
@@ -242,17 +241,17 @@ func (s *source) symbolRows() []symbolRow {
 	return append(kernel, others...)
 }
 
-// textRows returns each page of the copy once.
-func (s *source) textRows() []textRow {
-	var rows []textRow
+// writeText writes each page of the copy once.
+func (s *source) writeText(w io.Writer) (int64, error) {
+	var pages []*page
 	seen := make(map[[16]byte]bool)
 	for i := range s.pages {
 		if p := &s.pages[i]; !seen[p.Hash] {
 			seen[p.Hash] = true
-			rows = append(rows, p.row())
+			pages = append(pages, p)
 		}
 	}
-	return rows
+	return writeText(w, pages)
 }
 
 // addRows adds a file whose rows fit into memory.
@@ -392,46 +391,40 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 			writer = newRunRows(p.by, lo, lo+n, len(writers))
 		}
 		of := p.times[lo:][:n]
-		times := func(out []int64, lo, hi int) []int64 {
+		times := func(out []int64, lo, hi int) {
 			for i, t := range of[lo:hi] {
 				out[i] = column(t)
 			}
-			return out
 		}
-		wall := func(out []int64, lo, hi int) []int64 {
+		wall := func(out []int64, lo, hi int) {
 			for i, t := range of[lo:hi] {
 				out[i] = s.wall(t)
 			}
-			return out
 		}
 		if s.row.WallOffset == nil {
 			wall = nil
 		}
-		if err := errors.Join(
-			out.writeDict("recording", form, &self, func(uint32) uint32 { return 0 }),
-			out.write("time", n, times),
-			out.writeOptional("wall_time", n, wall),
-			out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr }),
-			out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr }),
-			out.writeDict("symbol", form, &p.symbols, func(i uint32) uint32 { return place(i).symbol }),
-			out.writeDict("symbol_offset", form, &p.symbolOffsets, func(i uint32) uint32 { return place(i).symbolOffset }),
-			out.writeDict("module", form, &p.modules, func(i uint32) uint32 { return place(i).module }),
-			out.writeDict("mechanism", form, &mechanisms, func(i uint32) uint32 { return ofMechanism[p.forms[i].mechanism] - 1 }),
-			out.writeDict("kind", form, &kinds, func(i uint32) uint32 { return ofKind[p.forms[i].kind] - 1 }),
-			out.writeDict("old_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].oldNumber }),
-			out.writeDict("new_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].newNumber }),
-			out.writeDict("cpu", writer, &cpus, func(i uint32) uint32 { return writers[i].cpu }),
-			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid }),
-			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid }),
-			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm }),
-			out.writeTwo([2]string{"window_from", "window_to"}, n, func(from, to []int64, a, b int) { windows.of(from, to, lo+a, lo+b) }),
-			out.Flush(),
-		); err != nil {
-			return 0, err
-		}
+		out.writeDict("recording", form, &self, func(uint32) uint32 { return 0 })
+		out.write("time", n, times)
+		out.writeOptional("wall_time", n, wall)
+		out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr })
+		out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr })
+		out.writeDict("symbol", form, &p.symbols, func(i uint32) uint32 { return place(i).symbol })
+		out.writeDict("symbol_offset", form, &p.symbolOffsets, func(i uint32) uint32 { return place(i).symbolOffset })
+		out.writeDict("module", form, &p.modules, func(i uint32) uint32 { return place(i).module })
+		out.writeDict("mechanism", form, &mechanisms, func(i uint32) uint32 { return ofMechanism[p.forms[i].mechanism] - 1 })
+		out.writeDict("kind", form, &kinds, func(i uint32) uint32 { return ofKind[p.forms[i].kind] - 1 })
+		out.writeDict("old_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].oldNumber })
+		out.writeDict("new_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].newNumber })
+		out.writeDict("cpu", writer, &cpus, func(i uint32) uint32 { return writers[i].cpu })
+		out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid })
+		out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid })
+		out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm })
+		out.writeTwo([2]string{"window_from", "window_to"}, n, func(from, to []int64, a, b int) { windows.of(from, to, lo+a, lo+b) })
+		out.endGroup()
 		lo += n
 	}
-	return int64(len(p.times)), out.Close()
+	return int64(len(p.times)), out.close()
 }
 
 func (s *source) gapRows() []gapRow {
@@ -498,6 +491,46 @@ func (s *source) functions() (kernel, others []symbolRow) {
 
 func (s *source) symbolRow(sym *timeline.Symbol, owner, kind, alias string) symbolRow {
 	return symbolRow{owner, int64(sym.Addr - s.base), int64(sym.Size), sym.Name, sym.Module, kind, alias, column(sym.From), column(sym.To)}
+}
+
+// writeSymbols returns how a file with names is written.
+func writeSymbols(all func() []symbolRow) filler {
+	return func(w io.Writer) (int64, error) {
+		rows := all()
+		out := newColumnWriter[symbolRow](w)
+		for left := rows; len(left) > 0; {
+			part := left[:min(len(left), rowsPerGroup)]
+			left = left[len(part):]
+			n := len(part)
+			dict := func(name string, value func(r *symbolRow) string) {
+				var values interned
+				d := &dictRows{n: n, rows: make([]uint32, n)}
+				for i := range part {
+					d.rows[i] = values.string(value(&part[i]))
+				}
+				d.of = values.len()
+				for k := range d.of {
+					d.used = append(d.used, uint32(k))
+				}
+				out.writeDict(name, d, &values, func(i uint32) uint32 { return i })
+			}
+			dict("owner", func(r *symbolRow) string { return r.Owner })
+			out.write("text_offset", n, func(to []int64, lo, hi int) {
+				for i := range to {
+					to[i] = part[lo+i].Offset
+				}
+			})
+			out.writePlain("size", n, func(i int) int64 { return part[i].Size })
+			out.writeStrings("name", n, false, func(i int) string { return part[i].Name })
+			dict("module", func(r *symbolRow) string { return r.Module })
+			dict("kind", func(r *symbolRow) string { return r.Kind })
+			out.writeStrings("alias_of", n, true, func(i int) string { return part[i].AliasOf })
+			out.writePlain("since", n, func(i int) int64 { return part[i].Since })
+			out.writePlain("until", n, func(i int) int64 { return part[i].Until })
+			out.endGroup()
+		}
+		return int64(len(rows)), out.close()
+	}
 }
 
 func byOffset(rows []symbolRow) []symbolRow {
