@@ -168,6 +168,7 @@ type plainWindows struct {
 	inRun   int         // how many of them have got their windows
 	first   InPlacePoke // of the run. All are of one task and one kind
 	around  Interval    // the run
+	isPlain bool        // what narrow does to windows of the run depends on idle moments alone
 }
 
 func (w *plainWindows) next(windows []Interval) {
@@ -180,14 +181,18 @@ func (w *plainWindows) next(windows []Interval) {
 			if k >= hi {
 				return
 			}
-			proven := w.around
+			t, proven := w.Times[k], w.around
 			if before := w.inRun - maxBatch; before >= 0 {
 				proven.From = w.Times[w.run[before]]
 			}
 			if behind := w.inRun + maxBatch; behind < len(w.run) {
 				proven.To = w.Times[w.run[behind]]
 			}
-			w.first.Time = w.Times[k]
+			if gap := &w.n.gap; w.isPlain && gap.tid == w.first.TID && gap.From < t && t < gap.To { // as of nearly all
+				windows[k-lo] = Interval{max(proven.From, gap.From), min(proven.To, gap.To)}
+				continue
+			}
+			w.first.Time = t
 			windows[k-lo] = w.n.narrow(&w.first, proven)
 		}
 		if !w.findRun() {
@@ -222,5 +227,6 @@ func (w *plainWindows) findRun() bool {
 	if w.around.To = MaxTime; w.at < len(w.Times) {
 		w.around.To = w.Times[w.at]
 	}
+	w.isPlain = w.first.Kind == PokeBatch && w.n.w.skew == 0
 	return last != nil
 }

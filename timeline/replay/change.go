@@ -69,9 +69,10 @@ const longestPause = 1e6
 // A trail is the records of the audit trail, and what is needed to read them.
 type trail struct {
 	r       *Replay
-	alone   bool      // changes have no batch and no sequence
-	known   KnownPoke // leaves out pokes; may be nil
-	without *coreText // if not nil: the records that are not needed
+	alone   bool       // changes have no batch and no sequence
+	known   KnownPokes // leaves out pokes; may be nil
+	pokes   shortPokes // scratch
+	without *coreText  // if not nil: the records that are not needed
 	entries []trailEntry
 	runs    []uint64 // the last times of entries that are runs of pokes
 	order   []uint32 // the indices of entries by time
@@ -148,15 +149,15 @@ func (r *Replay) Changes() iter.Seq[*Change] {
 // less time.
 func (r *Replay) ChangesAlone() iter.Seq[*Change] { return r.ChangesBut(nil) }
 
-// A KnownPoke reports whether a reader of changes needs no more of a text poke than this: its bytes
-// as little-endian numbers, and how many there are. The change before it was made by the same thread
-// on the same CPU, whose name has not changed.
-type KnownPoke func(addr, time, old, new uint64, oldLen, newLen int) bool
+// KnownPokes returns how many of pokes, from the first one on, a reader of changes needs no more of. The
+// bytes are little-endian numbers, oldLen and newLen of them. The change before each was made by the same
+// thread on the same CPU, whose name has not changed.
+type KnownPokes func(pokes []perfdata.ShortPoke, oldLen, newLen int) (n int)
 
-// ChangesBut is [Replay.ChangesAlone] without the text pokes that known returns true of. It asks known
+// ChangesBut is [Replay.ChangesAlone] without the text pokes that are known. It asks known
 // about most of the pokes that follow one of the same writer. The order of all is that of
 // ChangesAlone.
-func (r *Replay) ChangesBut(known KnownPoke) iter.Seq[*Change] {
+func (r *Replay) ChangesBut(known KnownPokes) iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r, alone: true, known: known}
 		t.collect()

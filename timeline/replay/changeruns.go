@@ -160,7 +160,7 @@ func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func
 	}
 	c := Change{Comm: comm(p.TID)}
 	next := true
-	run.unknown(t.known, func(q *perfdata.TextPoke) bool {
+	run.unknown(t.known, &t.pokes, func(q *perfdata.TextPoke) bool {
 		p.Addr, p.Old, p.New, p.PID, p.TID, p.Time, p.ID, p.CPU = q.Addr, q.Old, q.New, q.PID, q.TID, q.Time, q.ID, q.CPU
 		c.Poke, c.Time, c.Kind = &p, p.Time, t.r.kindOf(&p)
 		next = yield(&c)

@@ -201,13 +201,13 @@ func TestChangesBut(t *testing.T) {
 			}
 		}
 		known := 0
-		for c := range r.ChangesBut(func(addr, time, old, new uint64, oldLen, newLen int) bool {
-			is := rnd.IntN(3) > 0
-			if is {
+		for c := range r.ChangesBut(func(pokes []perfdata.ShortPoke, oldLen, newLen int) (n int) {
+			for ; n < len(pokes) && rnd.IntN(3) > 0; n++ {
+				p := &pokes[n]
 				known++
-				got = append(got, poke{addr, time, old, new, oldLen, newLen, got[len(got)-1].writer})
+				got = append(got, poke{p.Addr, p.Time, p.Old, p.New, oldLen, newLen, got[len(got)-1].writer})
 			}
-			return is
+			return n
 		}) {
 			if c.Poke != nil {
 				got = append(got, pokeOf(c))

@@ -75,13 +75,22 @@ type TableSymbol struct {
 // add the modules that the first does not name. If a module was loaded several
 // times, TableSymbols yields its symbols once for each time.
 func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
+	r.tableSymbols(func(byte) bool { return true }, yield)
+}
+
+// TableFunctions yields what [Replay.TableSymbols] does of functions, which have the types t, T, w and W.
+func (r *Replay) TableFunctions(yield func(TableSymbol) bool) {
+	r.tableSymbols(func(typ byte) bool { return typ|0x20 == 't' || typ|0x20 == 'w' }, yield)
+}
+
+func (r *Replay) tableSymbols(wants func(typ byte) bool, yield func(TableSymbol) bool) {
 	for _, table := range r.Image.NameTables() {
 		t, ok := table.(names)
 		if !ok {
 			continue // added by a user of the builder, who has it
 		}
 		for _, sym := range t.k.All() {
-			if sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
+			if !wants(sym.Type) || sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
 				continue
 			}
 			sized, by := t.sized(sym)

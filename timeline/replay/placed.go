@@ -35,26 +35,33 @@ type pokeRecords struct {
 
 // all yields the pokes of records. A poke is valid until the next one, and has the fields
 // that [perfdata.Recording.PlainTextPoke] sets.
-func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) { r.unknown(nil, yield) }
+func (r pokeRecords) all(yield func(*perfdata.TextPoke) bool) {
+	r.unknown(nil, new(shortPokes), yield)
+}
 
-// unknown is all without the pokes that known returns true of. known is not asked about the first
-// poke. It may be nil.
-func (r pokeRecords) unknown(known KnownPoke, yield func(*perfdata.TextPoke) bool) {
+// shortPokes are pokes that are decoded at once.
+type shortPokes [64]perfdata.ShortPoke
+
+// unknown is all without the pokes that are known. known is not asked about the first poke, and may be nil.
+func (r pokeRecords) unknown(known KnownPokes, scratch *shortPokes, yield func(*perfdata.TextPoke) bool) {
 	var p perfdata.TextPoke
-	var like perfdata.PokeRun // of the poke before
+	var like perfdata.PokeRun // of the last poke that was decoded alone
 	for data := r.data; len(data) >= pokeBytes; {
-		if next, ok := like.Next(data); ok {
-			if known != nil && known(next.Addr, next.Time, next.Old, next.New, like.OldLen, like.NewLen) {
-				data = data[like.Size:]
-				continue
+		n := like.Decode(data, 0, scratch[:])
+		for i := 0; i < n; i++ {
+			if known != nil {
+				if i += known(scratch[i:n], like.OldLen, like.NewLen); i == n {
+					break
+				}
 			}
 			// Nothing else of it differs.
-			end := pokeBytes + like.OldLen
-			p.Addr, p.Time, p.Old, p.New = next.Addr, next.Time, data[pokeBytes:end:end], data[end:end+like.NewLen:end+like.NewLen]
+			raw, end := data[i*like.Size:], pokeBytes+like.OldLen
+			p.Addr, p.Time, p.Old, p.New = scratch[i].Addr, scratch[i].Time, raw[pokeBytes:end:end], raw[end:end+like.NewLen:end+like.NewLen]
 			if !yield(&p) {
 				return
 			}
-			data = data[like.Size:]
+		}
+		if data = data[n*like.Size:]; n == len(scratch) || len(data) < pokeBytes {
 			continue
 		}
 		size := int(binary.LittleEndian.Uint16(data[6:]))

@@ -6,7 +6,6 @@ package tables
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"runtime"
 	"slices"
 
@@ -38,17 +37,18 @@ type form struct {
 // A formKey is what the pokes of a form are recognized by. It is apart from the form because each
 // poke needs it, and forms are many.
 type formKey struct {
-	addr  uint64
-	words words             // only set if the form is shared
-	valid timeline.Interval // when the mechanism is known to be this one; only set if the form is shared
-	next  uint32            // the form of the poke that last followed one of this form
+	addr     uint64
+	old, new uint64 // both contents, only set if the form is shared
+	next     uint32 // the form of the poke that last followed one of this form
+	valid    uint32 // when the mechanism is known to be this one: index in collector.valid; only set if the form is shared
+	lens     uint16 // of both contents, see lensOf
 }
+
+// is reports whether a key has these contents.
+func (f *formKey) is(w words) bool { return f.old == w.old && f.new == w.new && f.lens == w.lens }
 
 // A place is an address and its name, by the numbers that pokes has interned.
 type place struct{ addr, symbol, symbolOffset, module uint32 }
-
-// isValid reports whether the mechanism is known to be this one at a time.
-func (f *formKey) isValid(t uint64) bool { return f.valid.From <= t && t < f.valid.To }
 
 // A writer is who changed text.
 type writer struct {
@@ -120,18 +120,17 @@ type site struct {
 	form  int32  // the newest shared form of the site; -1: none
 }
 
-// A siteTable finds sites by address. Its size is a power of two, and at least twice the number of
-// sites.
+// A siteTable finds sites by address.
 type siteTable struct {
 	sites []site
-	slots []int32 // in sites; -1: free
-	last  int32   // the site that find returned last
+	slots nearTable // of indices in sites
+	last  int32     // the site that find returned last
 }
 
 // reserve makes room for so many sites.
 func (t *siteTable) reserve(sites int) {
 	t.sites = make([]site, 0, sites)
-	t.slots = slices.Repeat([]int32{-1}, 2<<bits.Len(uint(max(sites, 1)-1)))
+	t.slots.reserve(sites)
 }
 
 // find returns the index of the site at addr, which it adds if it is new: then the site has no
@@ -149,34 +148,18 @@ func (t *siteTable) find(addr uint64) (i int32, isNew bool) {
 
 // search is find without knowing the last site.
 func (t *siteTable) search(addr uint64) (i int32, isNew bool) {
-	if 2*len(t.sites) >= len(t.slots) {
-		t.grow()
+	if t.slots.isFull() {
+		t.slots.grow(func(i uint32) uint64 { return t.sites[i].addr })
 	}
-	slot := t.slot(addr)
-	if i = t.slots[slot]; i >= 0 {
-		return i, false
+	slot := t.slots.first(addr)
+	for ; t.slots.of[slot] != 0; slot = t.slots.next(slot) {
+		if i := t.slots.of[slot] - 1; t.sites[i].addr == addr {
+			return int32(i), false
+		}
 	}
-	i = int32(len(t.sites))
-	t.slots[slot] = i
+	t.slots.put(slot, uint32(len(t.sites)))
 	t.sites = append(t.sites, site{addr: addr, form: -1})
-	return i, true
-}
-
-// slot returns the slot that has addr, or the free one where it goes.
-func (t *siteTable) slot(addr uint64) uint64 {
-	mask := uint64(len(t.slots) - 1)
-	slot := addr * 0x9e3779b97f4a7c15 >> 32 & mask
-	for t.slots[slot] >= 0 && t.sites[t.slots[slot]].addr != addr {
-		slot = (slot + 1) & mask
-	}
-	return slot
-}
-
-func (t *siteTable) grow() {
-	t.slots = slices.Repeat([]int32{-1}, max(1<<10, 4*len(t.slots)))
-	for i := range t.sites {
-		t.slots[t.slot(t.sites[i].addr)] = int32(i)
-	}
+	return int32(len(t.sites) - 1), true
 }
 
 // manyForms is about how many forms there are if ftrace patches all its sites.
@@ -193,7 +176,7 @@ func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	p.places = make([]place, 0, likely)
 	p.symbols.reserve(likely)
 	p.contents.reserveShort(likely)
-	x := collector{pokes: p, r: r, classifier: mechanism.NewClassifier(r, tables), writers: make(map[writer]uint32), last: writer{cpu: math.MinInt32}}
+	x := collector{pokes: p, r: r, classifier: mechanism.NewClassifier(r, tables), writers: make(map[writer]uint32), valid: make([]timeline.Interval, 1), validOf: make(map[timeline.Interval]uint32), last: writer{cpu: math.MinInt32}}
 	x.lo, x.hi = r.Image.Text()
 	x.sites.reserve(min(n, manyForms/2))
 	r.ChangesBut(x.known)(x.add)
@@ -214,7 +197,9 @@ type collector struct {
 	classifier *mechanism.Classifier
 	lo, hi     uint64 // core text
 	sites      siteTable
-	was        uint32 // the last form, if there are any
+	was        uint32                       // the last form, if there are any
+	valid      []timeline.Interval          // when mechanisms are known; the first one is never
+	validOf    map[timeline.Interval]uint32 // their indices
 	writers    map[writer]uint32
 	last       writer // of the last poke
 	lastNumber uint32
@@ -224,20 +209,23 @@ type collector struct {
 // change it.
 var fewRuns = 1 << 12
 
-// known adds a poke of the last writer whose form is one that has followed the last form before. It
-// returns false for others, which add adds.
-func (x *collector) known(addr, time, old, new uint64, oldLen, newLen int) bool {
+// known adds pokes of the last writer, as long as the form of each is the one that followed the form
+// before it the last time. It returns how many it has added; add adds the next one.
+func (x *collector) known(pokes []perfdata.ShortPoke, oldLen, newLen int) (n int) {
 	// Sites are often changed in the same order as the last time.
-	n := x.keys[x.was].next
-	k := &x.keys[n]
-	if k.addr != addr || k.words != (words{old, new, lensOf(oldLen, newLen)}) || !k.isValid(time) {
-		return false
+	lens := lensOf(oldLen, newLen)
+	for ; n < len(pokes); n++ {
+		p, next := &pokes[n], x.keys[x.was].next
+		k := &x.keys[next]
+		if k.addr != p.Addr || k.old != p.Old || k.new != p.New || k.lens != lens || !x.isValid(k, p.Time) {
+			break
+		}
+		x.times, x.form, x.was = append(x.times, p.Time), append(x.form, next), next
+		if x.writer != nil {
+			x.writer = append(x.writer, x.lastNumber)
+		}
 	}
-	x.times, x.form, x.was = append(x.times, time), append(x.form, n), n
-	if x.writer != nil {
-		x.writer = append(x.writer, x.lastNumber)
-	}
-	return true
+	return n
 }
 
 // add adds a change. It returns true.
@@ -259,7 +247,7 @@ func (x *collector) add(c *replay.Change) bool {
 	n := uint32(0)
 	if len(x.keys) > 0 {
 		n = x.keys[x.was].next
-		if k := &x.keys[n]; !share || k.addr != c.Poke.Addr || k.words != both || !k.isValid(c.Time) {
+		if k := &x.keys[n]; !share || k.addr != c.Poke.Addr || !k.is(both) || !x.isValid(k, c.Time) {
 			n = x.formOf(c, core, share, both)
 			x.keys[x.was].next = n
 		}
@@ -325,11 +313,11 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 	n, newest := int32(-1), int32(-1)
 	if share {
 		newest = x.sites.sites[at].form
-		for n = newest; n >= 0 && x.keys[n].words != both; {
+		for n = newest; n >= 0 && !x.keys[n].is(both); {
 			n = x.forms[n].older
 		}
 	}
-	if n >= 0 && x.keys[n].isValid(c.Time) {
+	if n >= 0 && x.isValid(&x.keys[n], c.Time) {
 		return uint32(n)
 	}
 	made, valid := x.classifier.Lasting(c)
@@ -354,15 +342,37 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 		placed, _ := x.r.InPlace(c)
 		x.placed = append(x.placed, placed)
 		n = int32(len(x.forms))
-		x.forms, x.keys = append(x.forms, f), append(x.keys, formKey{addr: addr, words: both})
+		x.forms, x.keys = append(x.forms, f), append(x.keys, formKey{addr: addr, old: both.old, new: both.new, lens: both.lens})
 		if share {
 			x.sites.sites[at].form = n
 		}
 	}
 	if share {
-		x.keys[n].valid = valid
+		x.setValid(uint32(n), valid)
 	}
 	return uint32(n)
+}
+
+// isValid reports whether the mechanism of a form is known to be this one at a time.
+func (x *collector) isValid(k *formKey, t uint64) bool {
+	valid := &x.valid[k.valid]
+	return valid.From <= t && t < valid.To
+}
+
+// setValid notes when the mechanism of a form is known to be this one.
+func (x *collector) setValid(form uint32, valid timeline.Interval) {
+	n := x.keys[form].valid
+	if valid == x.valid[n] {
+		return
+	}
+	if n = uint32(len(x.valid) - 1); valid != x.valid[n] {
+		var ok bool
+		if n, ok = x.validOf[valid]; !ok {
+			n = uint32(len(x.valid))
+			x.valid, x.validOf[valid] = append(x.valid, valid), n
+		}
+	}
+	x.keys[form].valid = n
 }
 
 // contentOf returns the number of content among p.contents. near is a form that often has the same

@@ -404,7 +404,7 @@ type interned struct {
 	strings   []string
 	numbers   []int64
 	ofStrings numberTable // of those that string has added, and of long ones
-	ofShort   numberTable // of those that bytes has added and that are short
+	ofShort   nearTable   // of those that bytes has added and that are short
 	keys      []uint64    // by number, if bytes adds strings: shortKey, 0 for long ones
 	ofNumbers map[int64]uint32
 }
@@ -451,20 +451,20 @@ func (n *interned) bytes(v []byte) uint32 {
 		return k
 	}
 	key := shortKey(v)
-	hash := key * hashFactor
-	hash ^= hash >> 32
-	for slot := n.ofShort.first(hash); ; slot = n.ofShort.next(slot) {
-		k, ok := n.ofShort.at(slot, hash)
-		if !ok {
-			k = uint32(len(n.strings))
-			n.strings, n.keys = append(n.strings, string(v)), append(n.keys, key)
-			n.ofShort.put(slot, hash, k)
-			return k
-		}
-		if k != otherHash && n.keys[k] == key {
+	near := bits.RotateLeft64(key, -8) // without the opcode
+	if n.ofShort.isFull() {
+		n.ofShort.grow(func(k uint32) uint64 { return bits.RotateLeft64(n.keys[k], -8) })
+	}
+	slot := n.ofShort.first(near)
+	for ; n.ofShort.of[slot] != 0; slot = n.ofShort.next(slot) {
+		if k := n.ofShort.of[slot] - 1; n.keys[k] == key {
 			return k
 		}
 	}
+	k := uint32(len(n.strings))
+	n.strings, n.keys = append(n.strings, string(v)), append(n.keys, key)
+	n.ofShort.put(slot, k)
+	return k
 }
 
 // maxShort is the most bytes of a string that fits into a word with its length.
@@ -478,6 +478,70 @@ var (
 	hashSeed   = maphash.MakeSeed()
 	hashFactor = rand.Uint64() | 1
 )
+
+// A nearTable finds numbers by the keys that they stand for, keys that often ascend or descend in small
+// steps: addresses, and calls of one function from them. It is a hash table with open addressing in which near
+// keys have near slots, so the lines of memory that are needed next are near those that were needed last. If
+// the keys turn out to fill few parts of it, the slots are those of a usual hash.
+type nearTable struct {
+	of    []uint32 // by slot: 1 + the number; 0 is free
+	used  int
+	steps int  // how many slots were passed
+	mixed bool // near keys have no near slots
+}
+
+const (
+	nearStep  = 4  // near keys are in one slot if they differ in no more bits than these
+	nearBlock = 20 // keys that differ in more bits than these are not near
+)
+
+// reserve makes room for so many numbers.
+func (t *nearTable) reserve(numbers int) { t.of = make([]uint32, 2<<bits.Len(uint(max(numbers, 1)-1))) }
+
+// isFull reports whether grow must be called before first.
+func (t *nearTable) isFull() bool {
+	return 2*t.used >= len(t.of) || !t.mixed && t.steps > 16*t.used+1<<10
+}
+
+// first returns the slot at which the search for a key begins, and next the one after it.
+func (t *nearTable) first(key uint64) int {
+	if t.mixed {
+		return int(key*hashFactor>>32) & (len(t.of) - 1)
+	}
+	return int(key>>nearStep+(key>>nearBlock)*hashFactor>>32) & (len(t.of) - 1)
+}
+
+func (t *nearTable) next(slot int) int {
+	t.steps++
+	return (slot + 1) & (len(t.of) - 1)
+}
+
+// put puts a number into a free slot.
+func (t *nearTable) put(slot int, number uint32) {
+	t.of[slot] = number + 1
+	t.used++
+}
+
+// grow makes room for more. keyOf returns the key of a number in the table.
+func (t *nearTable) grow(keyOf func(number uint32) uint64) {
+	was := t.of
+	if t.mixed = t.mixed || t.steps > 16*t.used+1<<10; 2*t.used >= len(was) {
+		t.of = make([]uint32, max(1<<8, 4*len(was)))
+	} else {
+		t.of = make([]uint32, len(was))
+	}
+	t.steps = 0
+	for _, v := range was {
+		if v == 0 {
+			continue
+		}
+		slot := t.first(keyOf(v - 1))
+		for t.of[slot] != 0 {
+			slot = t.next(slot)
+		}
+		t.of[slot] = v
+	}
+}
 
 // A numberTable finds numbers by the hashes of what they stand for: a hash table with open addressing,
 // which is faster than a map. A slot has a part of the hash, and 1 + the number; 0 is free.

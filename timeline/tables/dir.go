@@ -366,9 +366,9 @@ type zstdCodec struct {
 	encoders sync.Pool
 }
 
-// zstdWindow is how far back an encoder looks. A round of a tracer, which changes all its sites, takes some
-// 100 KiB of indices.
-const zstdWindow = 512 << 10
+// zstdWindow is how far back an encoder looks. Each round of a tracer, which changes all its sites, takes some
+// 100 KiB of indices, and the bytes of a site are the same again after several rounds.
+const zstdWindow = 2 << 20
 
 func (c *zstdCodec) Encode(to, content []byte) ([]byte, error) {
 	e, _ := c.encoders.Get().(*kzstd.Encoder)

@@ -99,13 +99,13 @@ type gapRow struct {
 type symbolRow struct {
 	Owner   string `parquet:"owner,dict"`
 	Offset  int64  `parquet:"text_offset,delta"`
-	Size    int64  `parquet:"size"`
+	Size    int64  `parquet:"size,delta"`
 	Name    string `parquet:"name"`
 	Module  string `parquet:"module,dict"`
 	Kind    string `parquet:"kind,dict"`
 	AliasOf string `parquet:"alias_of,optional"`
-	Since   int64  `parquet:"since"`
-	Until   int64  `parquet:"until"`
+	Since   int64  `parquet:"since,dict"`
+	Until   int64  `parquet:"until,dict"`
 }
 
 // A programRow is a BPF program that was loaded during the recording, or before it.

@@ -62,7 +62,11 @@ func pagesIn(segments []kcore.Segment, base uint64, machine elf.Machine) []page 
 				moved[k].at -= at
 			}
 			p.moved, moved = moved[:k:k], moved[k:]
-			p.Hash = p.hash()
+			if k := len(out) - 1; k >= 0 && len(p.moved)+len(out[k].moved) == 0 && bytes.Equal(p.content, out[k].content) {
+				p.Hash = out[k].Hash // as behind the text of a kernel: INT3s
+			} else {
+				p.Hash = p.hash()
+			}
 			out = append(out, p)
 			at += n
 		}
@@ -105,12 +109,15 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	// A CPU decodes two instructions at once that do not wait for one another. So the second half is
 	// decoded along with the first one, from its beginning on. Where an instruction of the first half
 	// ends at the end of one of the second, all that follows is the same.
-	half := len(code) / 2
+	half := middle(code)
 	first := sweep{d: d, code: code, addr: addr, low: uint32(base), out: make([]relocation, 0, len(code)/codePerRelocation)}
 	second := sweep{d: d, code: code, addr: addr, low: uint32(base), at: half, out: make([]relocation, 0, len(code)/codePerRelocation/2)}
 	var begins [mostApart]bool // the instructions of second, from half on
 	begins[0] = true
 	for first.at < half && second.at < len(code) {
+		if first.passINT3s(half - maxInst); second.at >= half+mostApart {
+			second.passINT3s(len(code))
+		}
 		n, _ := d.LensOfTwo([2][]uint8{first.lens[:], second.lens[:]}, [2][]byte{code[first.at:min(len(code), half+maxInst)], code[second.at:]},
 			[2]uint64{addr + uint64(first.at), addr + uint64(second.at)})
 		if n == [2]int{} {
@@ -139,6 +146,31 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	return first.out
 }
 
+// int3s is a page of INT3s. A kernel has many of them between the parts of its text.
+var int3s = bytes.Repeat([]byte{0xcc}, pageSize)
+
+// middle returns the place up to which code has half of its instructions, about.
+func middle(code []byte) int {
+	isCode := func(at int) bool { // looks at a few bytes of the page only
+		return code[at] != 0xcc || code[at+pageSize/2] != 0xcc || code[at+pageSize-1] != 0xcc
+	}
+	pages := 0
+	for at := 0; at+pageSize <= len(code); at += pageSize {
+		if isCode(at) {
+			pages++
+		}
+	}
+	for at, n := 0, 0; at+pageSize <= len(code); at += pageSize {
+		if isCode(at) {
+			n++
+		}
+		if 2*n > pages {
+			return at
+		}
+	}
+	return len(code) / 2
+}
+
 // maxInst is the most bytes of an instruction of x86-64.
 const maxInst = 15
 
@@ -154,6 +186,13 @@ type sweep struct {
 	at   int    // up to where
 	out  []relocation
 	lens [4096]uint8
+}
+
+// passINT3s passes whole pages of INT3s up to end, which have no addresses.
+func (s *sweep) passINT3s(end int) {
+	for s.at+pageSize <= end && bytes.Equal(s.code[s.at:][:pageSize], int3s) {
+		s.at += pageSize
+	}
 }
 
 // untilJoin returns how many instructions can be decoded at once without passing a place where

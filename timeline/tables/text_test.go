@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"math/rand/v2"
@@ -42,6 +43,11 @@ func TestRelocations(t *testing.T) {
 		if rnd.IntN(4) == 0 { // the two sweeps never meet
 			for i := range code {
 				code[i] = [...]byte{0x05, 0x12, 0x34, 0x9f, 0x9f}[(i+rnd.IntN(2)*(i/1000))%5]
+			}
+		}
+		if rnd.IntN(3) == 0 { // with pages of INT3s
+			for range 1 + rnd.IntN(3) {
+				code = slices.Insert(code, rnd.IntN(len(code)+1), bytes.Repeat([]byte{0xcc}, rnd.IntN(4*pageSize))...)
 			}
 		}
 		found += check("random bytes", code, addr, base)

@@ -470,9 +470,9 @@ func (s *source) functions() (kernel, others []symbolRow) {
 		}
 		kernel = make([]symbolRow, 0, functions)
 	}
-	for sym := range s.r.TableSymbols {
+	for sym := range s.r.TableFunctions {
 		switch {
-		case !isText(sym.Type) || sym.Addr == 0:
+		case sym.Addr == 0:
 		case sym.Module == "":
 			kernel = append(kernel, s.symbolRow(&sym.Symbol, s.row.Names, kindKernel, sym.AliasOf))
 		default:
@@ -502,31 +502,55 @@ func writeSymbols(all func() []symbolRow) filler {
 			part := left[:min(len(left), rowsPerGroup)]
 			left = left[len(part):]
 			n := len(part)
-			dict := func(name string, value func(r *symbolRow) string) {
-				var values interned
-				d := &dictRows{n: n, rows: make([]uint32, n)}
+			d := &dictRows{n: n, rows: make([]uint32, n)}
+			dict := func(name string, values *interned, number func(r *symbolRow) uint32) {
 				for i := range part {
-					d.rows[i] = values.string(value(&part[i]))
+					d.rows[i] = number(&part[i])
 				}
-				d.of = values.len()
+				d.of, d.used = values.len(), d.used[:0]
 				for k := range d.of {
 					d.used = append(d.used, uint32(k))
 				}
-				out.writeDict(name, d, &values, func(i uint32) uint32 { return i })
+				out.indices.rows = nil // these are others
+				out.writeDict(name, d, values, func(i uint32) uint32 { return i })
 			}
-			dict("owner", func(r *symbolRow) string { return r.Owner })
+			strings := func(name string, value func(r *symbolRow) string) {
+				var values interned
+				last, number := "", uint32(0)
+				dict(name, &values, func(r *symbolRow) uint32 {
+					if v := value(r); v != last || len(values.strings) == 0 {
+						last, number = v, values.string(v)
+					}
+					return number
+				})
+			}
+			times := func(name string, value func(r *symbolRow) int64) {
+				var values interned
+				last, number := int64(0), uint32(0)
+				dict(name, &values, func(r *symbolRow) uint32 {
+					if v := value(r); v != last || len(values.numbers) == 0 {
+						last, number = v, values.number(v)
+					}
+					return number
+				})
+			}
+			strings("owner", func(r *symbolRow) string { return r.Owner })
 			out.write("text_offset", n, func(to []int64, lo, hi int) {
 				for i := range to {
 					to[i] = part[lo+i].Offset
 				}
 			})
-			out.writePlain("size", n, func(i int) int64 { return part[i].Size })
+			out.write("size", n, func(to []int64, lo, hi int) {
+				for i := range to {
+					to[i] = part[lo+i].Size
+				}
+			})
 			out.writeStrings("name", n, false, func(i int) string { return part[i].Name })
-			dict("module", func(r *symbolRow) string { return r.Module })
-			dict("kind", func(r *symbolRow) string { return r.Kind })
+			strings("module", func(r *symbolRow) string { return r.Module })
+			strings("kind", func(r *symbolRow) string { return r.Kind })
 			out.writeStrings("alias_of", n, true, func(i int) string { return part[i].AliasOf })
-			out.writePlain("since", n, func(i int) int64 { return part[i].Since })
-			out.writePlain("until", n, func(i int) int64 { return part[i].Until })
+			times("since", func(r *symbolRow) int64 { return r.Since })
+			times("until", func(r *symbolRow) int64 { return r.Until })
 			out.endGroup()
 		}
 		return int64(len(rows)), out.close()
