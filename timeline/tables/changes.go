@@ -213,17 +213,26 @@ var fewRuns = 1 << 12
 // before it the last time. It returns how many it has added; add adds the next one.
 func (x *collector) known(pokes []perfdata.ShortPoke, oldLen, newLen int) (n int) {
 	// Sites are often changed in the same order as the last time.
-	lens := lensOf(oldLen, newLen)
+	lens, keys, valid, was := lensOf(oldLen, newLen), x.keys, x.valid, x.was
+	times, form := slices.Grow(x.times, len(pokes)), slices.Grow(x.form, len(pokes))
 	for ; n < len(pokes); n++ {
-		p, next := &pokes[n], x.keys[x.was].next
-		k := &x.keys[next]
-		if k.addr != p.Addr || k.old != p.Old || k.new != p.New || k.lens != lens || !x.isValid(k, p.Time) {
+		p := &pokes[n]
+		next := keys[was].next
+		k := &keys[next]
+		if k.addr != p.Addr || k.old != p.Old || k.new != p.New || k.lens != lens {
 			break
 		}
-		x.times, x.form, x.was = append(x.times, p.Time), append(x.form, next), next
-		if x.writer != nil {
-			x.writer = append(x.writer, x.lastNumber)
+		if v := &valid[k.valid]; p.Time < v.From || v.To <= p.Time {
+			break
 		}
+		times, form, was = append(times, p.Time), append(form, next), next
+	}
+	x.times, x.form, x.was = times, form, was
+	for range n {
+		if x.writer == nil {
+			break
+		}
+		x.writer = append(x.writer, x.lastNumber)
 	}
 	return n
 }

@@ -380,7 +380,7 @@ func (c *zstdCodec) Encode(to, content []byte) ([]byte, error) {
 		}
 	}
 	defer c.encoders.Put(e)
-	return e.EncodeAll(content, to[:0]), nil
+	return e.EncodeAll(content, slices.Grow(to[:0], len(content)/4)), nil
 }
 
 // A textCodec compresses pages of text. parquet-go's codec of this format takes more than twice the time,
