@@ -407,8 +407,8 @@ func (b *allBench) exporting() error {
 			side.to.cpu, side.to.wall = min(side.to.cpu, u.cpu), min(side.to.wall, u.wall)
 		}
 	}
-	b.row("textreplay export, storm", seconds(export.cpu), seconds(image.cpu)+" its image", export.cpu.Seconds()/image.cpu.Seconds(), 4.5)
-	b.row("  wall time", seconds(export.wall), seconds(image.wall)+" its image", export.wall.Seconds()/image.wall.Seconds(), 4)
+	b.row("textreplay export, storm", seconds(export.cpu), seconds(image.cpu)+" its image", export.cpu.Seconds()/image.cpu.Seconds(), 3.6)
+	b.row("  wall time", seconds(export.wall), seconds(image.wall)+" its image", export.wall.Seconds()/image.wall.Seconds(), 3.6)
 	size := int64(0)
 	names, err := filepath.Glob(filepath.Join(dir, "changes", "*", "*", "*.parquet"))
 	for _, name := range names {
