@@ -507,16 +507,22 @@ func (s *scan) readChunks(sc *perfdata.Scanner, account func(bytes int)) (record
 // whether the next chunk can follow.
 func (s *scan) readChunk(sc *perfdata.Scanner, c *chunks, x *chunk, account func(bytes int)) (records int, ok bool) {
 	file := sc.Record().File
-	added := 0 // of the pokes
-	addUpTo := func(n int) {
-		if added < n {
-			s.b.Add(x.pokes, added, n)
+	added, entered := 0, 0 // of the pokes; those between are of runs that were entered
+	add := func() {
+		if added < entered {
+			s.b.Add(x.pokes, added, entered)
+			added = entered
 		}
 	}
+	defer add()
 	for i := range x.items {
 		r := &x.items[i]
-		if r.typ == perfdata.RecordTextPoke || r.typ == perfdata.RecordSample {
+		isPoke := r.typ == perfdata.RecordTextPoke
+		if isPoke || r.typ == perfdata.RecordSample {
 			if s.enterRun(r, x, c.rest[x.at:], file) {
+				if isPoke {
+					entered = r.pokesEnd
+				}
 				sc.Pass(r.end-r.at, r.lastLen)
 				account(r.end - r.at)
 				records += r.records
@@ -524,43 +530,31 @@ func (s *scan) readChunk(sc *perfdata.Scanner, c *chunks, x *chunk, account func
 				continue
 			}
 		}
-		// Add what was entered so far before this record, or these, can add pokes.
-		if n := r.pokes; r.typ == perfdata.RecordTextPoke {
-			addUpTo(n)
-			added = r.pokesEnd
-		} else if raw := c.rest[x.at+r.at:]; r.typ != 0 || mayPoke(raw) {
-			n := x.pokes.Len()
-			for k := range x.items[i:] {
-				if o := &x.items[i+k]; o.typ == perfdata.RecordTextPoke {
-					n = o.pokes
-					break
-				}
-			}
-			addUpTo(n)
-			added = max(added, n)
+		if isPoke {
+			add()
+			added, entered = r.pokesEnd, r.pokesEnd
 		}
 		for want := len(c.rest) - x.at - r.end; len(sc.Rest()) > want; {
 			if !sc.Next() {
 				return records, false
 			}
-			s.step(sc.Record())
-			account(len(sc.Record().Raw))
+			rec := sc.Record() // where the file is damaged, it may be one far behind
+			if mayPoke(rec.Type) {
+				add() // before the record adds its own
+			}
+			s.step(rec)
+			account(len(rec.Raw))
 		}
 		if len(sc.Rest()) != len(c.rest)-x.at-r.end || sc.Record().File != file {
 			return records, false
 		}
 	}
-	addUpTo(x.pokes.Len())
 	return records, records >= s.chunking.run*(len(x.items)-1)
 }
 
-// mayPoke reports whether a record may add a poke to the image.
-func mayPoke(raw []byte) bool {
-	switch perfdata.RecordType(binary.LittleEndian.Uint32(raw)) {
-	case perfdata.RecordTextPoke, perfdata.RecordSample:
-		return true
-	}
-	return false
+// mayPoke reports whether a record of a type may add a poke to the image.
+func mayPoke(typ perfdata.RecordType) bool {
+	return typ == perfdata.RecordTextPoke || typ == perfdata.RecordSample
 }
 
 // mayEnterRuns reports whether enterRun can succeed for any run.

@@ -308,6 +308,45 @@ func TestChunksOfDamaged(t *testing.T) {
 	}
 }
 
+// TestChunksBeforeDamage: where the Scanner cannot go on as the chunk says, because a record is damaged,
+// no poke before it is lost.
+func TestChunksBeforeDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec")
+	h := genperf.History{Pokes: 5_000, Sites: 50, Births: 5}
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(path, "data")
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var births []int64
+	for sc := rec.Scan(perfdata.Only(perfdata.RecordKSymbol)); sc.Next(); {
+		births = append(births, sc.Record().Offset)
+	}
+	if err := rec.Close(); err != nil || len(births) < 20 {
+		t.Fatal(len(births), err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		bad := slices.Clone(good)
+		binary.LittleEndian.PutUint32(bad[births[i*len(births)/20]:], 0) // no type that there is
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := readWith(t, path, neverChunks, 1)
+		for _, by := range []chunking{smallChunks, {records: 1 << 12, bytes: 1 << 18, least: 1, run: 1, keep: 3}} {
+			if d := difference(want, readWith(t, path, by, 1+i%3)); want.Err != "" || d != "" {
+				t.Fatalf("record %d is damaged: %s%.2000s", i, want.Err, d)
+			}
+		}
+	}
+}
+
 // TestProgressCountsAUX: what is read of AUX traces counts, so that the memory of a long one
 // is unloaded while it is read.
 func TestProgressCountsAUX(t *testing.T) {
