@@ -3,6 +3,11 @@
 
 package perfdata
 
+import (
+	"bytes"
+	"io"
+)
+
 // A reader that uses several CPUs reads records ahead of a Scanner. The Scanner decides what
 // is a record. But most records are the kernel's, and exactly as long as their content. The
 // Scanner returns such records unchanged, so a goroutine that recognizes one with IsExact does
@@ -20,6 +25,21 @@ func (s *Scanner) Rest() []byte {
 		return nil
 	}
 	return s.buf[s.off:]
+}
+
+// RestReader returns a reader of the bytes of [Scanner.Rest] as they are now; offset 0 is that of the
+// next record. It reads a mapped file itself, without touching the mapping: where many bytes are used
+// once, that takes less time. It returns nil if Rest does. It is safe for concurrent use until
+// [Recording.Close].
+func (s *Scanner) RestReader() io.ReaderAt {
+	rest := s.Rest()
+	if rest == nil {
+		return nil
+	}
+	if f := s.r.files[s.file].file; f != nil && f.Mapped() {
+		return io.NewSectionReader(f, int64(s.off), int64(len(rest)))
+	}
+	return bytes.NewReader(rest)
 }
 
 // Pass skips the next n bytes of [Scanner.Rest], which must be whole records for which

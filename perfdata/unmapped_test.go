@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -125,6 +126,44 @@ func TestUnload(t *testing.T) {
 					t.Fatalf("%s: a record changed as it was unloaded", name)
 				}
 			}
+		}
+	}
+}
+
+// TestRestReader: it has the bytes of Rest, of a file that is mapped and of one that is in memory.
+func TestRestReader(t *testing.T) {
+	path := files(t)["plain"]
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mapped.Close()
+	inMemory, err := New(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*Recording{"mapped": mapped, "in memory": inMemory} {
+		s := r.Scan()
+		if !s.Next() || !s.Next() {
+			t.Fatal("there are no records")
+		}
+		rest := s.Rest()
+		got := make([]byte, len(rest)+1)
+		n, err := s.RestReader().ReadAt(got, 0)
+		if err != io.EOF || !bytes.Equal(got[:n], rest) {
+			t.Errorf("%s: %d bytes (%v), Rest has %d", name, n, err, len(rest))
+		}
+		if _, err := s.RestReader().ReadAt(got[:8], 16); err != nil || !bytes.Equal(got[:8], rest[16:24]) {
+			t.Errorf("%s: %x at 16 (%v), Rest has %x", name, got[:8], err, rest[16:24])
+		}
+		for s.Next() {
+		}
+		if s.RestReader() != nil {
+			t.Errorf("%s: there is a reader at the end", name)
 		}
 	}
 }

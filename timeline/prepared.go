@@ -70,7 +70,7 @@ func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after
 // the other. It may take p's memory: p can then only be Reset.
 func (b *Builder) Add(p *Pokes, from, to int) {
-	if n := to - from; n == len(p.b.pokes) && n <= batchSize && (n > batchSize/2 || len(b.batch().pokes) == 0) {
+	if n := to - from; n == len(p.b.pokes) && n <= 2*batchSize && (n > batchSize/2 || len(b.batch().pokes) == 0) {
 		if len(b.batch().pokes) > 0 {
 			b.enqueue() // or all that follow would be copied, too
 		}

@@ -5,8 +5,10 @@ package replay
 
 import (
 	"encoding/binary"
+	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/textreplay/textreplay/internal/patching"
@@ -23,15 +25,24 @@ import (
 //	chunk    │ run            │ other│ run       │ run                  │
 //	pokes    │ p p p                   p p                              │
 //
-// The scan goes through the chunks in the order of the file. It enters a run in a few
-// steps (enterRun), if everything about it is plain. Otherwise, and for all other records,
-// it does what it always does (step), and its Scanner decides what is a record. So the
-// chunks change nothing but the speed: if the Scanner is not where the next chunk
-// begins, the chunks are given up.
+// A chunk is the records that begin in a region of the file. Regions are equally long. Only who
+// has decoded the region before knows where the first record of a region begins. So a
+// goroutine guesses, by the looks of the records:
+//
+//	file     │ record │ record │ record │ record │ record │ record │ record │ ...
+//	regions  ├──────────────────────┼──────────────────────┼───────────────────
+//	chunk 1                         ·   ├────────────────────────┤
+//
+// The scan goes through the chunks in the order of the file, and knows where each begins. It
+// decodes a chunk again if the guess was wrong. It enters a run in a few steps (enterRun), if
+// everything about it is plain. Otherwise, and for all other records, it does what it always
+// does (step), and its Scanner decides what is a record. So the chunks change nothing but the
+// speed: if the Scanner is not where the next chunk begins, the chunks are given up.
 
-// A chunk is some successive records of a file.
+// A chunk is the records that begin in one region of a file.
 type chunk struct {
-	at, end int // in chunks.rest
+	at, end int  // in chunks.rest; at is below 0 if nothing looked like a record
+	isLast  bool // no chunk follows: behind it is no record of the kernel
 	items   []item
 	pokes   *timeline.Pokes
 	tasks   []taskTime        // of runs of samples
@@ -46,13 +57,14 @@ type chunk struct {
 
 // A chunking says how large chunks are, and when they pay.
 type chunking struct {
-	records, bytes int // of a chunk at most
-	least          int // how many bytes must follow
-	run            int // records that a run must have on average
-	keep           int // the least number of records in a run whose pokes are decoded later
+	bytes   int // of a region, a multiple of 8
+	least   int // how many bytes must follow
+	run     int // records that a run must have on average
+	keep    int // the least number of records in a run whose pokes are decoded later
+	records int // how many records must be read as runs, or the next chunks are tried later
 }
 
-var usualChunking = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16}
+var usualChunking = chunking{bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16, records: 1 << 12}
 
 const seenTasks = 256
 
@@ -88,48 +100,52 @@ type item struct {
 
 // chunks decodes the chunks of a file, as many at the same time as there are CPUs.
 type chunks struct {
-	s     *scan
-	rest  []byte
-	width int // how many goroutines decode besides the caller
-
+	s       *scan
+	rest    []byte
+	from    io.ReaderAt // has rest, too
+	width   int         // how many goroutines decode besides the caller
 	onFault bool
 	group   sync.WaitGroup
-	walking sync.Mutex // is held by whoever finds the end of a chunk
+	buffer  buffer // of the caller
+
 	lock    sync.Mutex
 	changed sync.Cond // signals that one of the following has changed
 	next    int       // where in rest the next chunk begins
-	touched int       // up to where in rest memory was touched
-	sum     int       // what touch returned
-	begun   int       // how many chunks were begun, and how many were handed over
+	begun   int       // how many regions were begun, and how many were handed over or passed
 	taken   int
-	ended   bool // no chunk follows the begun ones
+	ended   bool // no chunk is needed any more
 	ready   map[int]*chunk
 	free    []*chunk
 }
 
-// newChunks returns the chunks of rest, which a Scanner has ahead.
-func newChunks(s *scan, rest []byte) *chunks {
-	c := &chunks{s: s, rest: rest, ready: make(map[int]*chunk), free: s.freeChunks}
+// newChunks returns the chunks of what a Scanner has ahead.
+func newChunks(s *scan, rest []byte, from io.ReaderAt) *chunks {
+	c := &chunks{s: s, rest: rest, from: from, ready: make(map[int]*chunk), free: s.freeChunks}
 	c.changed.L = &c.lock
-	c.width = runtime.GOMAXPROCS(0) - 1
 	c.onFault = debug.SetPanicOnFault(false)
 	debug.SetPanicOnFault(c.onFault)
+	return c
+}
+
+// start starts the other goroutines.
+func (c *chunks) start() {
+	c.width = runtime.GOMAXPROCS(0) - 1
 	for range c.width {
 		c.group.Go(c.work)
 	}
-	return c
 }
 
 // work decodes chunks until there are no more.
 func (c *chunks) work() {
 	debug.SetPanicOnFault(c.onFault)
+	var b buffer
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for {
 		for c.isFarAhead() && !c.ended {
 			c.changed.Wait()
 		}
-		if !c.decodeNext() {
+		if !c.decodeNext(&b) {
 			return
 		}
 	}
@@ -138,103 +154,41 @@ func (c *chunks) work() {
 // isFarAhead reports whether so many chunks wait to be taken that no more are decoded.
 func (c *chunks) isFarAhead() bool { return c.begun-c.taken > 3*c.width+1 }
 
-// decodeNext decodes the next chunk. It returns false if there is none. The lock is held
-// when it is called and when it returns.
-func (c *chunks) decodeNext() bool {
-	if c.ended {
+// decodeNext decodes the next region, from where its first record seems to begin. It returns false if
+// there is none. The lock is held when it is called and when it returns.
+func (c *chunks) decodeNext(b *buffer) bool {
+	k := c.begun
+	if c.ended || k*c.s.chunking.bytes >= len(c.rest) {
 		return false
 	}
-	from := max(c.touched, c.next)
-	c.touched = from + c.s.chunking.bytes
+	c.begun++
+	x := c.newChunk()
 	c.lock.Unlock()
-	n := c.touch(from)
-	x, k := c.begin()
-	if x != nil {
-		c.decode(x)
-	}
+	c.decode(x, b, k, unknownBegin)
 	c.lock.Lock()
-	c.sum += n
-	if x == nil {
-		return false
+	if c.ready[k] = x; k < c.taken {
+		c.drop(k)
 	}
-	c.ready[k] = x
 	c.changed.Broadcast()
 	return true
 }
 
-// touch loads the next lines of memory that will be needed. To find the end of a record takes
-// its size, so whoever goes from record to record waits for each line; these loads wait
-// for nothing. It returns a number so that the loads are not left out.
-func (c *chunks) touch(from int) (sum int) {
-	defer func() {
-		recover() // the file was cut short: whoever needs the bytes finds out
-	}()
-	const cacheLine = 64
-	b := c.rest[min(from, len(c.rest)):min(from+c.s.chunking.bytes, len(c.rest))]
-	for ; len(b) >= 4*cacheLine; b = b[4*cacheLine:] {
-		sum += int(b[0]) + int(b[cacheLine]) + int(b[2*cacheLine]) + int(b[3*cacheLine])
+// newChunk returns a chunk to fill. The lock is held.
+func (c *chunks) newChunk() (x *chunk) {
+	n := len(c.free)
+	if n == 0 {
+		return &chunk{pokes: c.s.b.NewPokes()}
 	}
-	return sum
+	x, c.free = c.free[n-1], c.free[:n-1]
+	return x
 }
 
-// begin begins the next chunk, finds its end, and returns the chunk's number. It returns nil if there
-// is none. One goroutine at a time goes from record to record; the others need not wait for it to
-// take chunks or to decode them.
-func (c *chunks) begin() (x *chunk, k int) {
-	c.walking.Lock()
-	defer c.walking.Unlock()
-	c.lock.Lock()
-	if c.ended {
-		c.lock.Unlock()
-		return nil, 0
+// drop lets the chunk of a region be used again, if it is ready. The lock is held.
+func (c *chunks) drop(k int) {
+	if x := c.ready[k]; x != nil {
+		delete(c.ready, k)
+		c.free = append(c.free, x)
 	}
-	if n := len(c.free); n > 0 {
-		x, c.free = c.free[n-1], c.free[:n-1]
-	} else {
-		x = &chunk{pokes: c.s.b.NewPokes()}
-	}
-	k = c.begun
-	x.at, x.end, x.failed = c.next, c.next, nil
-	c.lock.Unlock()
-	isLast := c.findEnd(x)
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	c.next = x.end
-	c.begun++
-	if isLast {
-		c.ended = true
-		c.changed.Broadcast()
-	}
-	return x, k
-}
-
-// findEnd sets the end of a chunk. It reports whether no chunk follows.
-func (c *chunks) findEnd(x *chunk) (isLast bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			x.failed = r
-			isLast = true
-		}
-	}()
-	last, lastSize := uint64(0), 0 // the header of the record before
-	for n := 0; n < c.s.chunking.records && x.end-x.at < c.s.chunking.bytes; n++ {
-		b := c.rest[x.end:]
-		if len(b) < 8 {
-			return true
-		}
-		h := binary.LittleEndian.Uint64(b)
-		if h == last && 0 < lastSize && lastSize <= len(b) {
-			x.end += lastSize // so a CPU need not wait for h before it loads the next one
-			continue
-		}
-		size := int(h >> 48)
-		if size < 8 || size&7 != 0 || size > len(b) || uint32(h) >= 64 && (uint32(h) != uint32(perfdata.RecordFinishedRound) || size != 8) {
-			return true
-		}
-		x.end += size
-		last, lastSize = h, size
-	}
-	return false
 }
 
 // take returns the next chunk, nil if there is none. It is valid until it is given back.
@@ -242,23 +196,39 @@ func (c *chunks) findEnd(x *chunk) (isLast bool) {
 func (c *chunks) take() *chunk {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for {
-		if x := c.ready[c.taken]; x != nil {
-			delete(c.ready, c.taken)
-			c.taken++
-			c.changed.Broadcast()
-			return x
+	for !c.ended && c.next < len(c.rest) {
+		k := c.next / c.s.chunking.bytes
+		for ; c.taken < k; c.taken++ {
+			c.drop(c.taken) // no record begins there
 		}
-		if c.ended && c.taken == c.begun {
-			return nil
-		}
-		if c.isFarAhead() || !c.decodeNext() {
-			if c.ended && c.taken == c.begun || c.ready[c.taken] != nil {
-				continue
+		c.begun = max(c.begun, k)
+		x := c.ready[k]
+		if x == nil && c.begun > k {
+			if (c.isFarAhead() || !c.decodeNext(&c.buffer)) && c.ready[k] == nil {
+				c.changed.Wait()
 			}
-			c.changed.Wait()
+			continue
 		}
+		if x == nil || x.at != c.next {
+			if x == nil {
+				x = c.newChunk()
+				c.begun++
+			} else {
+				c.s.misjudged++
+			}
+			c.lock.Unlock()
+			c.decode(x, &c.buffer, k, c.next)
+			c.lock.Lock()
+		}
+		delete(c.ready, k)
+		c.next, c.ended = x.end, x.isLast
+		if c.taken++; c.width == 0 && !c.ended {
+			c.start() // not before: where one chunk is the last, nothing was in vain
+		}
+		c.changed.Broadcast()
+		return x
 	}
+	return nil
 }
 
 // giveBack lets a chunk be used again.
@@ -281,36 +251,142 @@ func (c *chunks) stop() {
 	c.s.freeChunks = c.free
 }
 
-// decode finds the runs of a chunk.
-func (c *chunks) decode(x *chunk) {
+// A buffer has a part of chunks.rest, which was read from the file. That takes less time than to map its
+// pages, and what is decoded is in a cache.
+type buffer struct {
+	at   int // in rest
+	data []byte
+	room []byte // that data begins in
+}
+
+// read reads n bytes from at on, or all that there are.
+func (c *chunks) read(b *buffer, at, n int) {
+	if b.room == nil {
+		b.room = make([]byte, c.s.chunking.bytes+mostOfRecord)
+	}
+	b.at, b.data = at, b.room[:0]
+	c.extend(b, min(n, len(c.rest)-at))
+}
+
+// extend reads more, so that b has n bytes.
+func (c *chunks) extend(b *buffer, n int) {
+	had := len(b.data)
+	b.data = slices.Grow(b.data, n-had)[:n]
+	more := b.data[had:]
+	if got, _ := c.from.ReadAt(more, int64(b.at+had)); got < len(more) {
+		copy(more, c.rest[b.at+had:]) // the file was cut short, and whoever touches that finds out
+	}
+}
+
+// has reports whether there are n bytes from b.at on. If so, b has them.
+func (c *chunks) has(b *buffer, n int) bool {
+	if n > len(c.rest)-b.at {
+		return false
+	}
+	if n > len(b.data) {
+		c.extend(b, n)
+	}
+	return true
+}
+
+const (
+	unknownBegin = -1
+	mostOfRecord = 1 << 16 // bytes
+	// behindRegion is how many bytes behind a region are read with it. Most records are shorter.
+	behindRegion = 1 << 9
+	// guessedBy is how many records in a row must look like some.
+	guessedBy = 4
+)
+
+// guess returns where in data the first record seems to begin, or unknownBegin.
+func (c *chunks) guess(data []byte) int {
+	for at := 0; at < min(len(data), mostOfRecord); at += 8 {
+		if c.seemsRecords(data[at:]) {
+			return at
+		}
+	}
+	return unknownBegin
+}
+
+// seemsRecords reports whether data seem to begin with records.
+func (c *chunks) seemsRecords(data []byte) bool {
+	for range guessedBy {
+		if len(data) < 8 {
+			return false
+		}
+		h := binary.LittleEndian.Uint64(data)
+		size, typ := sizeOf(h), perfdata.RecordType(h)
+		if size == 0 || size > len(data) || typ == 0 {
+			return false
+		}
+		if (typ == perfdata.RecordTextPoke || typ == perfdata.RecordSample) && !c.s.rec.IsExact(data[:size]) {
+			return false
+		}
+		data = data[size:]
+	}
+	return true
+}
+
+// sizeOf returns the size of the record with a header, 0 if it is not one that a chunk can have.
+func sizeOf(h uint64) int {
+	size := int(h >> 48)
+	if size < 8 || size&7 != 0 || uint32(h) >= 64 && (uint32(h) != uint32(perfdata.RecordFinishedRound) || size != 8) {
+		return 0
+	}
+	return size
+}
+
+// decode finds the runs of the chunk of region k, which begins at begin.
+func (c *chunks) decode(x *chunk, b *buffer, k, begin int) {
 	defer func() {
 		if r := recover(); r != nil {
-			x.failed = r
+			x.failed, x.isLast = r, true
 		}
 	}()
-	if x.failed != nil {
-		return
-	}
+	x.at, x.isLast, x.failed = begin, false, nil
 	x.items, x.tasks = x.items[:0], x.tasks[:0]
 	x.pokes.Reset()
-	data := c.rest[x.at:x.end]
+	region := k * c.s.chunking.bytes
+	end := min(region+c.s.chunking.bytes, len(c.rest))
+	from := max(begin, region)
+	c.read(b, from, end-from+behindRegion)
+	if begin == unknownBegin {
+		at := c.guess(b.data[:end-from])
+		if at == unknownBegin {
+			return
+		}
+		x.at = from + at
+		b.at, b.data = x.at, b.data[at:]
+	}
+	x.end = x.at + c.decodeRegion(x, b, end-x.at)
+}
+
+// decodeRegion decodes the records of b that begin before end. It returns where the last one ends.
+func (c *chunks) decodeRegion(x *chunk, b *buffer, end int) (at int) {
 	run := new(item) // the newest item, of type 0 if it is not a run
 	var like perfdata.PokeRun
 	var likeSample perfdata.SampleRun
-	for at := 0; at < len(data); {
+	for at < end {
 		if like.Size > 0 {
-			if at = c.pokesLike(x, run, &like, data, at); at == len(data) {
+			if at = c.pokesLike(x, run, &like, b.data[:end], at); at == end {
 				break
 			}
 		}
 		if run.typ == perfdata.RecordSample && likeSample.ID == run.id && likeSample.CPU == run.cpu {
-			if at = c.samplesLike(x, run, &likeSample, data, at); at == len(data) {
+			if at = c.samplesLike(x, run, &likeSample, b.data[:end], at); at == end {
 				break
 			}
 		}
-		h := binary.LittleEndian.Uint64(data[at:])
-		size := int(h >> 48)
-		raw := data[at : at+size : at+size]
+		size, h := 0, uint64(0)
+		if c.has(b, at+8) {
+			h = binary.LittleEndian.Uint64(b.data[at:])
+			size = sizeOf(h)
+		}
+		if size == 0 || !c.has(b, at+size) {
+			x.isLast = true
+			break
+		}
+		raw := b.data[at : at+size : at+size]
 		typ, mode := perfdata.RecordType(h), uint16(h>>32)&perfdata.MiscCPUModeMask
 		var next *item
 		if mode != perfdata.MiscGuestKernel && mode != perfdata.MiscGuestUser {
@@ -334,6 +410,7 @@ func (c *chunks) decode(x *chunk) {
 			likeSample, _ = c.s.rec.SampleRun(raw)
 		}
 	}
+	return at
 }
 
 // pokesLike adds the text pokes from at on that are like the last one of the run. It returns where
@@ -484,7 +561,7 @@ func (s *scan) readChunks(sc *perfdata.Scanner, account func(bytes int)) (record
 	if len(rest) < s.chunking.least || !s.mayEnterRuns() {
 		return 0
 	}
-	c := newChunks(s, rest)
+	c := newChunks(s, rest, sc.RestReader())
 	defer c.stop()
 	for {
 		x := c.take()
@@ -603,7 +680,15 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	for kind, n := range r.kinds {
 		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
 	}
-	buf.tasks.wait(timesInFile{pokes: pokeRecords{s.rec, data[r.at:r.end]}, n: r.records}, r.last)
+	switch r.records {
+	case 1:
+		buf.tasks.see(r.last)
+	case 2:
+		buf.tasks.see(r.first)
+		buf.tasks.see(r.last)
+	default:
+		buf.tasks.wait(timesInFile{pokes: pokeRecords{s.rec, data[r.at:r.end]}, n: r.records}, r.last)
+	}
 	if s.keepPlaced {
 		s.placed.keep(s, r, data[r.at:r.end])
 	}

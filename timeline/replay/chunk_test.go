@@ -26,7 +26,7 @@ import (
 // neverChunks reads each record by itself. smallChunks makes very small chunks, even where
 // they do not pay.
 var (
-	neverChunks = chunking{records: 1 << 12, least: 1 << 62}
+	neverChunks = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 62}
 	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0, keep: 3}
 )
 
@@ -250,7 +250,7 @@ func TestChunksChangeNothing(t *testing.T) {
 					got := readWith(t, path, by, cpus)
 					runs += got.runs
 					if d := difference(want, got); d != "" {
-						t.Errorf("chunks of %d records, %d CPUs: %.2000s", by.records, cpus, d)
+						t.Errorf("regions of %d bytes, %d CPUs: %.2000s", by.bytes, cpus, d)
 					}
 				}
 			}
@@ -339,7 +339,7 @@ func TestChunksBeforeDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := readWith(t, path, neverChunks, 1)
-		for _, by := range []chunking{smallChunks, {records: 1 << 12, bytes: 1 << 18, least: 1, run: 1, keep: 3}} {
+		for _, by := range []chunking{smallChunks, {records: 1 << 12, bytes: 1 << 14, least: 1, run: 1, keep: 3}} {
 			if d := difference(want, readWith(t, path, by, 1+i%3)); want.Err != "" || d != "" {
 				t.Fatalf("record %d is damaged: %s%.2000s", i, want.Err, d)
 			}
@@ -369,9 +369,10 @@ func TestProgressCountsAUX(t *testing.T) {
 	}
 }
 
-// TestChunksEnterRuns: nearly all records are entered as runs, otherwise chunks only cost
-// time.
+// TestChunksEnterRuns: nearly all records are entered as runs, and few chunks are decoded twice,
+// otherwise chunks only cost time.
 func TestChunksEnterRuns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	for name, h := range map[string]genperf.History{
 		"address": {Pokes: 100_000, Sites: 5_000},
 		"random":  {Pokes: 100_000, Sites: 5_000, Order: genperf.Random, CPUs: 4},
@@ -388,6 +389,9 @@ func TestChunksEnterRuns(t *testing.T) {
 		defer r.Close()
 		if got, least := r.scan.inRuns, (h.Pokes+h.Samples)*8/10; got < least {
 			t.Errorf("%s: %d records were entered as runs, want %d", name, got, least)
+		}
+		if n := r.scan.misjudged; n > 0 {
+			t.Errorf("%s: %d chunks were not guessed right", name, n)
 		}
 	}
 }
