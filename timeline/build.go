@@ -78,6 +78,7 @@ type build struct {
 	changes    []change // scratch
 	confirming []change // scratch of alive
 	longer     []change // scratch of hasMore
+	misfits    []change // scratch of history
 	reader     *reader
 	readers    *readerPool
 	cluster    []poke    // scratch

@@ -514,21 +514,36 @@ func (b *Builder) addAlike(x *batch, pokes []ShortPoke, t *traits, found []uint3
 	}
 }
 
+// addNext adds the first pokes, as long as each is of the site behind that of the one before, and is what
+// that site expects. It returns how many it has added. Nothing need be looked up for these, and the CPU
+// loads the sites ahead.
+func (b *Builder) addNext(pokes []ShortPoke, t *traits) (n int) {
+	if t.is != 0 || t.olen != t.nlen {
+		return 0
+	}
+	return b.addExpected(pokes, t, nil)
+}
+
 // addExpected adds the first pokes, as long as each is what its site expects. It returns how many it has
-// added. It is what add does, without what cannot be of such a poke; most pokes are added here.
+// added. It is what add does, without what cannot be of such a poke; most pokes are added here. found is what
+// lookUp found for each, or nil: see addNext.
 func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n int) {
 	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, 2*int(t.olen)) {
 		return 0
 	}
 	pokes = pokes[:min(len(pokes), int(b.limits.pokes-b.added))]
+	sites, last := b.sites, b.last
 	for ; n < len(pokes); n++ {
-		if found[n] == 0 {
+		p, i := &pokes[n], last+1
+		if found != nil {
+			i = found[n] - 1
+		}
+		if i >= uint32(len(sites)) {
 			break
 		}
-		p, i := &pokes[n], found[n]-1
-		s := &b.sites[i]
+		s := &sites[i]
 		step, order := p.Time-s.newest, b.added+uint32(n)-s.order
-		if s.size != t.olen || s.oldWord != p.Old || s.newWord != p.New || !s.flips || !fitsWord(step, order, s.names[1]) {
+		if s.addr != p.Addr || s.size != t.olen || s.oldWord != p.Old || s.newWord != p.New || !s.flips || !fitsWord(step, order, s.names[1]) {
 			break
 		}
 		s.irregular = s.irregular || p.Time <= s.newest
@@ -536,9 +551,10 @@ func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n i
 		s.pokes++
 		s.newest, s.order = p.Time, b.added+uint32(n)
 		s.turn()
+		last = i
 	}
 	if n > 0 {
-		b.last = found[n-1] - 1
+		b.last = last
 		b.noteCPU(t.cpu)
 		b.added += uint32(n)
 	}

@@ -34,7 +34,9 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) fragmentHistory {
 		c.ahead, c.chained = pokes[from:], to-from
 		changes = d.changesOf(f, pokes[:from])
 		c.out = slices.Grow(c.out, len(changes)+4)
+		c.misfits = d.misfits[:0]
 		c.alive(0, MaxTime, init, changes)
+		d.misfits = c.misfits
 	} else {
 		changes = d.changesOf(f, pokes)
 		c.out = slices.Grow(c.out, len(changes)+4)

@@ -84,8 +84,12 @@ func (l *lineLog) add(words *line, owner uint32) {
 	if n/slabSize == uint32(len(l.slabs)) {
 		l.grow()
 	}
-	*l.at(n) = *words
-	l.owners = append(doubled(l.owners), owner)
+	copied := *words // two moves: they may overlap, as far as the compiler knows, and it calls memmove
+	*l.at(n) = copied
+	if len(l.owners) == cap(l.owners) {
+		l.owners = doubled(l.owners)
+	}
+	l.owners = append(l.owners, owner)
 }
 
 // grow appends slabs. A large log grows by many at once, which fill huge pages.
@@ -248,9 +252,16 @@ func nearWord(step uint64, order uint32, name uint8) uint64 {
 func (b *Builder) word(s *site, i uint32, w uint64) {
 	s.words[s.used] = w
 	if s.used++; s.used == lineWords {
-		b.log.add(&s.words, i)
-		s.used = 0
+		b.full(s, i)
 	}
+}
+
+// full appends the line of s to the log.
+//
+//go:noinline
+func (b *Builder) full(s *site, i uint32) {
+	b.log.add(&s.words, i)
+	s.used = 0
 }
 
 // A reader decodes the pokes of one site after the other. It is for one goroutine.

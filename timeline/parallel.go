@@ -182,7 +182,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 // fork returns the state of a worker: it shares with d what is only read from now on.
 func (d *build) fork() *build {
 	w := *d
-	w.changes, w.confirming, w.longer, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil
+	w.changes, w.confirming, w.longer, w.misfits, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil, nil
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
@@ -201,8 +201,9 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodesFor(leaves, len(s.sites)))
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)
+	var f fragment // one for all, since it is on the heap
 	for p, ok := walk.next(); ok; p, ok = walk.next() {
-		f := fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
+		f = fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
 		switch {
 		case walk.isCrowded(&p):
 			w.textCrowded = w.textCrowded || p.text

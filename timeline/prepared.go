@@ -51,6 +51,9 @@ func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
 	x, size := p.b, uint64(max(oldLen, newLen))
 	from, kept := len(x.pokes), 0
 	pokes := x.pokes[from:][:n]
+	if highest := highest(pokes); p.r == nil && highest+size >= highest {
+		kept, pokes = n, nil // as nearly always
+	}
 	for i := range pokes {
 		q := &pokes[i]
 		if end := q.Addr + size; end < q.Addr || p.r != nil && !wanted(p.r, q.Addr, end) {
@@ -65,6 +68,14 @@ func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
 	if kept > 0 {
 		x.group(traits{uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0})
 	}
+}
+
+// highest returns the highest address of pokes.
+func highest(pokes []ShortPoke) (addr uint64) {
+	for i := range pokes {
+		addr = max(addr, pokes[i].Addr)
+	}
+	return addr
 }
 
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after

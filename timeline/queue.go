@@ -202,6 +202,13 @@ func (x *batch) new(p *ShortPoke, t *traits) []byte { return x.bytes[p.Old:][t.o
 func (b *Builder) addBatch(x *batch) {
 	groups := x.groups
 	for from := 0; from < len(x.pokes); {
+		if !b.searches {
+			g := &groups[0]
+			if from += b.addNext(x.pokes[from:g.to], &g.traits); from == g.to {
+				groups = groups[1:]
+				continue
+			}
+		}
 		to := min(from+lookAhead, len(x.pokes))
 		b.lookUp(x.pokes[from:to])
 		for found := b.found[:to-from]; from < to; {

@@ -38,16 +38,25 @@ func KindOfPoke(machine elf.Machine, order binary.ByteOrder, old, new []byte) ti
 	return timeline.PokeBatch
 }
 
-// KindOfShort is [KindOfPoke] for bytes that are given as little-endian numbers: 1 to 8 old ones, and 1 to 8
-// new ones. The byte order of the machine is little-endian.
-func KindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timeline.PokeKind {
-	if machine == elf.EM_X86_64 && byte(old) != INT3 && byte(new) != INT3 {
-		return timeline.PokeBatch // as most are
+// Kinds is how many pokes are of each kind.
+type Kinds [timeline.PokeRemoved + 1]uint32
+
+// AddShort counts pokes, by [KindOfPoke]. All have oldLen old bytes and newLen new ones. The byte order of the
+// machine is little-endian.
+func (k *Kinds) AddShort(machine elf.Machine, pokes []timeline.ShortPoke, oldLen, newLen int) {
+	usual := uint32(0)
+	for i := range pokes {
+		old, new := pokes[i].Old, pokes[i].New
+		if machine == elf.EM_X86_64 && byte(old) != INT3 && byte(new) != INT3 {
+			usual++ // as most are
+			continue
+		}
+		k[kindOfShort(machine, old, new, oldLen, newLen)]++
 	}
-	return kindOfShort(machine, old, new, oldLen, newLen)
+	k[timeline.PokeBatch] += usual
 }
 
-// kindOfShort is KindOfShort for the others: apart from it, which is inlined.
+// kindOfShort is [KindOfPoke] for bytes that are given as little-endian numbers.
 func kindOfShort(machine elf.Machine, old, new uint64, oldLen, newLen int) timeline.PokeKind {
 	var o, n [8]byte
 	binary.LittleEndian.PutUint64(o[:], old)

@@ -67,8 +67,10 @@ func TestKindOfPoke(t *testing.T) {
 			t.Errorf("%v %s -> %s: %v, want %v", tt.machine, tt.old, tt.new, got, tt.want)
 		}
 		if len(old) > 0 && len(old) <= 8 && len(new) > 0 && len(new) <= 8 && tt.order != be {
-			if short := KindOfShort(tt.machine, number(old), number(new), len(old), len(new)); short != got {
-				t.Errorf("%v %s -> %s: KindOfShort gives %v, KindOfPoke %v", tt.machine, tt.old, tt.new, short, got)
+			var kinds, want Kinds
+			want[got]++
+			if kinds.AddShort(tt.machine, []timeline.ShortPoke{{Old: number(old), New: number(new)}}, len(old), len(new)); kinds != want {
+				t.Errorf("%v %s -> %s: AddShort counts %v, KindOfPoke gives %v", tt.machine, tt.old, tt.new, kinds, got)
 			}
 		}
 		if traps := CanTrap(tt.machine, got, old, new); traps != tt.traps {

@@ -93,7 +93,7 @@ type item struct {
 	sameTime    bool   // two successive ones have the same time
 
 	pokes, pokesEnd int // in chunk.pokes
-	kinds           [timeline.PokeRemoved + 1]uint32
+	kinds           patching.Kinds
 	places          pokePlaces
 	tasks, tasksEnd int // in chunk.tasks
 }
@@ -421,9 +421,7 @@ func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []b
 		pokes := x.pokes.Room(min(decodedAtOnce, (len(data)-at)/like.Size))
 		n := like.Decode(data[at:], run.last, pokes)
 		run.addShort(pokes[:n])
-		for i := range pokes[:n] {
-			run.kinds[patching.KindOfShort(c.s.arch.machine, pokes[i].Old, pokes[i].New, like.OldLen, like.NewLen)]++
-		}
+		run.kinds.AddShort(c.s.arch.machine, pokes[:n], like.OldLen, like.NewLen)
 		if c.s.keepPlaced {
 			for i := range pokes[:n] {
 				raw := data[at+i*like.Size:][pokeBytes:]
