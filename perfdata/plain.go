@@ -122,25 +122,32 @@ func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int) {
 	if size == 0 {
 		return 0
 	}
-	for ; n < len(pokes) && len(data) >= size; n++ {
-		b := data[:size]
-		data = data[size:]
-		if binary.LittleEndian.Uint64(b) != r.header || binary.LittleEndian.Uint32(b[16:]) != r.lens ||
-			binary.LittleEndian.Uint64(b[at.tid:]) != r.task || binary.LittleEndian.Uint64(b[at.id:]) != r.id ||
-			binary.LittleEndian.Uint32(b[at.cpu:]) != r.cpu {
+	for off := 0; n < len(pokes) && len(data)-off >= size; n, off = n+1, off+size {
+		if word64(data, off) != r.header || word32(data, off+16) != r.lens || word64(data, off+at.tid) != r.task ||
+			word64(data, off+at.id) != r.id || word32(data, off+at.cpu) != r.cpu {
 			break
 		}
-		t := binary.LittleEndian.Uint64(b[at.time:])
+		t := word64(data, off+at.time)
 		if t < last {
 			break
 		}
 		last = t
 		p := &pokes[n]
-		p.Addr, p.Time = binary.LittleEndian.Uint64(b[8:]), t
-		p.Old = binary.LittleEndian.Uint64(b[textPokeBytes:]) & r.old
-		p.New = binary.LittleEndian.Uint64(b[newAt:]) & r.new
+		p.Addr, p.Time = word64(data, off+8), t
+		p.Old, p.New = word64(data, off+textPokeBytes)&r.old, word64(data, off+newAt)&r.new
 	}
 	return n
+}
+
+// word64 returns the 8 bytes of data at off as a little-endian number. The compiler checks less where it knows
+// the capacity of a slice.
+func word64(data []byte, off int) uint64 {
+	return binary.LittleEndian.Uint64(data[off : off+8 : off+8])
+}
+
+// word32 is word64 for 4 bytes.
+func word32(data []byte, off int) uint32 {
+	return binary.LittleEndian.Uint32(data[off : off+4 : off+4])
 }
 
 // A ShortSample is what a sample has of its own in a [SampleRun], as far as the order of time and of
@@ -191,27 +198,27 @@ func (r *SampleRun) Decode(data []byte, last uint64, samples []ShortSample) (n i
 	if r.fixed == 0 {
 		return 0
 	}
-	for ; n < len(samples) && len(data) >= least; n++ {
-		h := binary.LittleEndian.Uint64(data)
+	off := 0
+	for ; n < len(samples) && len(data)-off >= least; n++ {
+		h := word64(data, off)
 		size, mode := int(h>>48), uint16(h>>32)&MiscCPUModeMask
 		if uint32(h) != uint32(RecordSample) || mode == MiscGuestKernel || mode == MiscGuestUser ||
-			size < least || size > len(data) || size&7 != 0 {
+			size < least || size > len(data)-off || size&7 != 0 {
 			break
 		}
-		b := data[:size]
-		if binary.LittleEndian.Uint64(b[at.id:]) != r.ID || binary.LittleEndian.Uint32(b[at.cpu:]) != r.CPU {
+		if word64(data, off+at.id) != r.ID || word32(data, off+at.cpu) != r.CPU {
 			break
 		}
-		if words := uint64(size-least) / 8; r.chain && binary.LittleEndian.Uint64(b[r.fixed:]) != words || !r.chain && words != 0 {
+		if words := uint64(size-least) / 8; r.chain && word64(data, off+r.fixed) != words || !r.chain && words != 0 {
 			break
 		}
-		t := binary.LittleEndian.Uint64(b[at.time:])
+		t := word64(data, off+at.time)
 		if t < last {
 			break
 		}
 		last = t
-		samples[n] = ShortSample{t, binary.LittleEndian.Uint32(b[at.tid+4:]), uint32(size)}
-		data = data[size:]
+		samples[n] = ShortSample{t, word32(data, off+at.tid+4), uint32(size)}
+		off += size
 	}
 	return n
 }
