@@ -75,10 +75,11 @@ type build struct {
 	gaps       [gapClasses]gaps  // by gapClass
 	pairs      *gaps             // those of core text that count between two pokes too; nil: all of them
 	im         *Image
-	changes    []change // scratch
-	confirming []change // scratch of alive
-	longer     []change // scratch of hasMore
-	misfits    []change // scratch of history
+	changes    []change  // scratch
+	confirming []change  // scratch of alive
+	longer     []change  // scratch of hasMore
+	misfits    []change  // scratch of history
+	firstEarly [1]change // scratch of outOfOrder
 	reader     *reader
 	readers    *readerPool
 	cluster    []poke    // scratch

@@ -591,7 +591,7 @@ func (b *Builder) add(x *batch, p *ShortPoke, t *traits, found uint32) {
 		return
 	}
 	i := found - 1
-	if found == 0 {
+	if found == 0 || b.sites[i].addr != p.Addr {
 		var ok bool
 		if i, ok = b.site(p.Addr); !ok {
 			b.drop(p.Time)

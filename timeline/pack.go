@@ -161,22 +161,27 @@ func (l *lineLog) groups() (out []slabGroup) {
 // shardOf has the shard of each site.
 func (l *lineLog) needs(groups []slabGroup, shardOf []uint32) (last []uint32, mean int) {
 	last = make([]uint32, len(groups))
+	eachInParallel(len(groups), func(k int) {
+		g := groups[k]
+		end := uint32(0)
+		for _, s := range l.owners[g.first*slabSize : min(g.end*slabSize, len(l.owners))] {
+			end = max(end, shardOf[s])
+		}
+		last[k] = end
+	})
 	slabs := 0
 	for k, g := range groups {
-		for _, s := range l.owners[g.first*slabSize : min(g.end*slabSize, len(l.owners))] {
-			last[k] = max(last[k], shardOf[s])
-		}
 		mean += int(last[k]) * (g.end - g.first)
 		slabs += g.end - g.first
 	}
 	return last, mean / max(slabs, 1)
 }
 
-// partition puts the lines of the first shards first, those of the next ones behind them, and
-// so on, in bins of about equally many lines. It works in place, and adapts x. No line can be added
-// afterwards.
+// partition parts the log in two. In each part it puts the lines of the first shards first, those of the
+// next ones behind them, and so on, in bins of about equally many lines. It works in place, and adapts x. No
+// line can be added afterwards.
 func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
-	const bins = 16
+	const bins, parts = 16, 2
 	binOf := make([]uint32, shards)
 	for s, k := range shardOf {
 		binOf[k] += x.first[s+1] - x.first[s]
@@ -191,35 +196,41 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 		binOfSite[s] = uint8(binOf[k])
 	}
 	bin := func(i uint32) uint32 { return uint32(binOfSite[l.owners[i]]) % bins }
-	var next, end [bins]uint32
+	begin := func(part int) uint32 { return uint32(uint64(len(l.owners)) * uint64(part) / parts) }
 	place := memory.Make[uint32](len(l.owners))[:len(l.owners)] // of each line in x.lines
-	for k, i := range x.lines {
-		place[i] = uint32(k)
-	}
-	for i := range l.owners {
-		end[bin(uint32(i))]++
-	}
-	for k, sum := 0, uint32(0); k < bins; k++ {
-		next[k] = sum
-		sum += end[k]
-		end[k] = sum
-	}
-	for k := range uint32(bins) {
-		for i := next[k]; i < end[k]; i = next[k] {
-			to := bin(i)
-			j := next[to]
-			next[to]++
-			if to != k {
-				p, q := l.at(i), l.at(j)
-				*p, *q = *q, *p
-				l.owners[i], l.owners[j] = l.owners[j], l.owners[i]
-				place[i], place[j] = place[j], place[i]
+	eachInParallel(parts, func(part int) {
+		for k := begin(part); k < begin(part+1); k++ {
+			place[x.lines[k]] = k
+		}
+	})
+	eachInParallel(parts, func(part int) {
+		var next, end [bins]uint32
+		first, last := begin(part), begin(part+1)
+		for i := first; i < last; i++ {
+			end[bin(i)]++
+		}
+		for k, sum := 0, first; k < bins; k++ {
+			next[k] = sum
+			sum += end[k]
+			end[k] = sum
+		}
+		for k := range uint32(bins) {
+			for i := next[k]; i < end[k]; i = next[k] {
+				to := bin(i)
+				j := next[to]
+				next[to]++
+				if to != k {
+					p, q := l.at(i), l.at(j)
+					*p, *q = *q, *p
+					l.owners[i], l.owners[j] = l.owners[j], l.owners[i]
+					place[i], place[j] = place[j], place[i]
+				}
 			}
 		}
-	}
-	for i, k := range place {
-		x.lines[k] = uint32(i)
-	}
+		for i := first; i < last; i++ {
+			x.lines[place[i]] = i
+		}
+	})
 	memory.Discard(raw(place))
 }
 

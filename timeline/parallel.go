@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/memory"
@@ -459,6 +460,16 @@ func lengthen[T any](table *[]T, n int) []T {
 	old := len(*table)
 	*table = (*table)[:old+n]
 	return (*table)[old:]
+}
+
+// eachInParallel calls f with each number below n, on all CPUs.
+func eachInParallel(n int, f func(i int)) {
+	var next atomic.Int64
+	inParallel(min(runtime.GOMAXPROCS(0), n), func() {
+		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+			f(int(i))
+		}
+	})
 }
 
 // inParallel runs f in n goroutines, the caller's among them, and returns when all have

@@ -61,8 +61,9 @@ const (
 	batchBytes = 1 << 18
 	// lookAhead is for how many pokes the sites are looked up at once.
 	lookAhead = 64
-	// queueLength is how many full batches may wait.
-	queueLength = 4
+	// queueLength is how many full batches may wait. If so many do, the reader waits until half of them are
+	// added: to wake a goroutine takes as long as to add some hundred pokes.
+	queueLength = 8
 )
 
 // A queue is the batches that wait to be added.
@@ -91,8 +92,10 @@ func (b *Builder) enqueue() {
 		return
 	}
 	q.lock.Lock()
-	for len(q.full) == queueLength {
-		q.idle.Wait()
+	if len(q.full) == queueLength {
+		for len(q.full) > queueLength/2 {
+			q.idle.Wait()
+		}
 	}
 	q.full = append(q.full, q.current)
 	q.current = nil
@@ -119,7 +122,9 @@ func (b *Builder) drain() {
 		q.lock.Lock()
 		q.full = append(q.full[:0], q.full[1:]...)
 		q.empty = append(q.empty, next)
-		q.idle.Signal()
+		if len(q.full) == queueLength/2 {
+			q.idle.Signal()
+		}
 	}
 	q.running = false
 	q.idle.Signal()
@@ -223,42 +228,42 @@ func (b *Builder) addBatch(x *batch) {
 }
 
 // lookUp finds the sites of up to lookAhead pokes, and touches their lines. found has 1 + the site of
-// each, 0 if it is not there yet.
+// each, 0 if it is not there yet. In one of 2^32 cases it is another site.
 //
 // Most recordings change sites in the order in which they changed them before. In these
 // the next site is found with no search. Where that fails, it would only load one more
 // line for each poke, so the search begins at once as long as it fails.
 func (b *Builder) lookUp(pokes []ShortPoke) {
-	touched, last, hits := uint64(0), b.last, 0
+	touched, last, hits := uint64(0), b.last+1, 0
 	if b.searches {
 		// Each loop's loads do not wait for one another, so they are done before the next
 		// loop needs what they loaded.
 		for i := range pokes {
 			b.found[i] = b.siteAt.likely(pokes[i].Addr)
 		}
-		for i := range pokes {
-			if k := b.found[i]; k != 0 {
+		for _, k := range b.found[:len(pokes)] {
+			if k != 0 {
 				s := &b.sites[k-1]
 				touched += s.addr + s.words[0]
 			}
-		}
-	}
-	for i := range pokes {
-		p := &pokes[i]
-		k := last + 1
-		if b.searches {
-			k = b.found[i] - 1
-		}
-		ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.Addr
-		if !ok {
-			k, ok = b.siteAt.find(b.sites, p.Addr)
-		}
-		if b.found[i] = 0; ok {
 			if k == last+1 {
 				hits++
 			}
-			b.found[i], last = k+1, k
-			touched += b.sites[k].words[0]
+			last = k
+		}
+	} else {
+		for i := range pokes {
+			p, k := &pokes[i], last
+			ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.Addr
+			if ok {
+				hits++
+			} else {
+				k, ok = b.siteAt.find(b.sites, p.Addr)
+			}
+			if b.found[i] = 0; ok {
+				b.found[i], last = k+1, k+1
+				touched += b.sites[k].words[0]
+			}
 		}
 	}
 	b.searches = 2*hits < len(pokes)

@@ -230,7 +230,11 @@ func (d *build) skewed(s Skew) {
 func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 uint64) Reason {
 	unknown, again := p.dead != ReasonNone || c.content == noContent, c.maySucceed(p, ch, e1)
 	if p.other = false; !ch.birth && (unknown || c.births && !ch.death && c.makes(ch.time, next)) {
-		c.early = append(slices.Clip(c.early), *ch)
+		if first := &c.build.firstEarly; len(c.early) == 0 {
+			first[0], c.early = *ch, first[:]
+		} else {
+			c.early = append(slices.Clip(c.early), *ch)
+		}
 		c.early[len(c.early)-1].opens = c.opens(p, ch)
 	}
 	switch {

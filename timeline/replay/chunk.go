@@ -225,7 +225,9 @@ func (c *chunks) take() *chunk {
 		if c.taken++; c.width == 0 && !c.ended {
 			c.start() // not before: where one chunk is the last, nothing was in vain
 		}
-		c.changed.Broadcast()
+		if c.begun-c.taken <= c.width+1 || c.ended {
+			c.changed.Broadcast() // not for each chunk: to wake a goroutine takes time
+		}
 		return x
 	}
 	return nil
