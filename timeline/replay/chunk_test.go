@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -343,6 +344,54 @@ func TestChunksBeforeDamage(t *testing.T) {
 			if d := difference(want, readWith(t, path, by, 1+i%3)); want.Err != "" || d != "" {
 				t.Fatalf("record %d is damaged: %s%.2000s", i, want.Err, d)
 			}
+		}
+	}
+}
+
+// cutReader is a file that was cut short meanwhile: it has only the first n bytes.
+type cutReader struct {
+	io.ReaderAt
+	n int64
+}
+
+func (r cutReader) ReadAt(b []byte, off int64) (int, error) {
+	return r.ReaderAt.ReadAt(b[:max(0, min(int64(len(b)), r.n-off))], off)
+}
+
+// TestChunksOfCut: what cannot be read is taken from the mapping. Where the file was cut short, that is a
+// fault, which Guard makes an error.
+func TestChunksOfCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec")
+	h := genperf.History{Pokes: 20_000, Sites: 500}
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := perfdata.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	pokes := func(n int64) (sum int) {
+		s := newScan(rec, nil, nil)
+		sc := rec.Scan()
+		for !s.mayEnterRuns() && sc.Next() {
+			s.step(sc.Record())
+		}
+		c := newChunks(s, sc.Rest(), cutReader{sc.RestReader(), n})
+		defer c.stop()
+		for x := c.take(); x != nil; x = c.take() {
+			if x.failed != nil {
+				t.Fatal(x.failed)
+			}
+			sum += x.pokes.Len()
+			c.giveBack(x)
+		}
+		return sum
+	}
+	want := pokes(1 << 62)
+	for _, n := range []int64{0, 1000, 1 << 18, 1<<18 + 1000, 1_000_000} {
+		if got := pokes(n); got != want || got < h.Pokes*9/10 {
+			t.Errorf("%d pokes where %d bytes can be read, %d where all can", got, n, want)
 		}
 	}
 }
