@@ -1938,7 +1938,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			inCopy = append(inCopy, f)
 		}
 	}
-	if n := len(inCopy); got != nil && !claim.last && trapShown(facts[:n], facts[n:], got, p.whole) {
+	if n := len(inCopy); got != nil && !claim.last && p.trapShown(facts[:n], facts[n:], got, p.whole, claim.from, claim.to) {
 		p.content = nil
 	} else if got != nil && n > 0 {
 		if torn = !explains(inCopy, got, claim.from); !torn && (inCopy[0].old != nil || inCopy[0].time < claim.from) {
@@ -2205,10 +2205,18 @@ func explains(pokes []witness, got []byte, from uint64) bool {
 // trapShown reports whether a copy that was made between pokes has the trap of the last one
 // before it or of the first one behind it, and not what these left or found. The trap is at the
 // poke's address, where whole has the copy's byte.
-func trapShown(before, behind []witness, got []byte, whole []Segment) bool {
+func (p *painter) trapShown(before, behind []witness, got []byte, whole []Segment, from, to uint64) bool {
 	around := append(slices.Clone(before[max(0, len(before)-1):]), behind[:min(1, len(behind))]...)
 	left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, got)
 	found := len(behind) > 0 && behind[0].old != nil && bytes.Equal(behind[0].old, got)
+	if left {
+		why, _ := p.lost.within(before[len(before)-1].time, to)
+		left = why == ReasonNone
+	}
+	if found {
+		why, _ := p.lost.within(from, behind[0].time)
+		found = why == ReasonNone
+	}
 	shown := false
 	for _, f := range around {
 		half := f.old != nil && f.new != nil
@@ -2309,7 +2317,7 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 				behind = append(behind, f)
 			}
 		}
-		if trapShown(before, behind, c.old, c.whole) {
+		if p.trapShown(before, behind, c.old, c.whole, c.time, c.until) {
 			continue
 		}
 		if n := len(before); n > 0 && before[n-1].birth && !bytes.Equal(before[n-1].new, c.old) {

@@ -217,7 +217,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 const trapTime = 10e9
 
 // trapped reports whether a copy that was made during changes[lo:hi] shows the trap of the change
-// before that or of the one behind it, and not what these left or found:
+// before that or of the one behind it, and not what these left or found, with nothing lost between:
 //
 //	trap set         P's record           trap gone
 //	   ├─────────────────┼────────────────────┤
@@ -225,6 +225,12 @@ const trapTime = 10e9
 func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool {
 	before := lo > 0 && x.from <= later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
 	behind := hi < len(changes) && changes[hi].time <= later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
+	if lo > 0 && len(c.gaps.between(changes[lo-1].time, x.to)) > 0 {
+		lo = 0 // what it left need not be what was there then
+	}
+	if hi < len(changes) && len(c.gaps.between(x.from, changes[hi].time)) > 0 {
+		hi = len(changes)
+	}
 	return (before || behind) && !c.borders(x.content, changes, lo, hi)
 }
 
