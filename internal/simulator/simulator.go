@@ -172,7 +172,13 @@ func foreignCopy(c *Config, own *kernel.Text) (made *record.Copy) {
 		other.Seed += 1 << 32
 	}
 	k := kernel.New(other)
-	for k.Text.Lo == own.Lo && k.Text.Hi == own.Hi {
+	end := func(t *kernel.Text) uint64 { // of what perf says of the kernel's addresses
+		if c.Record.Perf.KernelMmap2 {
+			return (t.Hi + kernel.PageSize - 1) &^ (kernel.PageSize - 1) // _edata, a fixed number of pages behind
+		}
+		return t.Hi
+	}
+	for k.Text.Lo == own.Lo && end(k.Text) == end(own) {
 		k.Stop()
 		other.Seed += 1 << 32
 		k = kernel.New(other)
