@@ -434,7 +434,6 @@ func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
 		c.initial = ch.old
-		c.initial = ch.old
 	case c.maySucceed(p, ch, e1):
 		c.forward(p.t, ch.time, p.weak)
 	case c.finds(p, ch):

@@ -269,10 +269,7 @@ func (c *historyBuilder) wavers(p *progress, ch *change, next []change) bool {
 		return !o.copied && !o.confirms && o.hasNew && c.equal(o.new, ch.old) && !c.equal(o.old, o.new)
 	}
 	for _, list := range [...][]change{next, c.behind} {
-		for i := range list[:min(len(list), maxEarly)] {
-			if list[i].time-ch.time > c.build.maxSkew {
-				break
-			}
+		for i := range soon(list, ch.time, c.build.maxSkew) {
 			if back(&list[i]) {
 				return true
 			}
@@ -284,11 +281,8 @@ func (c *historyBuilder) wavers(p *progress, ch *change, next []change) bool {
 // leftLate reports whether a change that is recorded when the code that is there is gone may have come before
 // ch, and left what that finds.
 func (c *historyBuilder) leftLate(ch *change) bool {
-	for i := range c.behind[:min(len(c.behind), maxEarly)] {
+	for i := range soon(c.behind, ch.time, c.build.apart()) {
 		x := &c.behind[i]
-		if x.time-ch.time > c.build.apart() {
-			break
-		}
 		if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
 			return true
 		}
@@ -301,7 +295,8 @@ func (c *historyBuilder) leftLate(ch *change) bool {
 // leaves what the program begins with is such a change, if the CPU of the birth recorded it, or clocks agree.
 func (c *historyBuilder) anyStray(t uint64, is func(*change) bool) bool {
 	for _, list := range [...][]change{c.former, c.early, c.misfits} {
-		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && t-list[i].time <= c.build.maxSkew; i-- {
+		list = c.shortlyBefore(list, t)
+		for i := range list {
 			o := &list[i]
 			tail := c.kind == BPFProgram && o.time < c.begins && o.hasNew && c.equal(o.new, c.initial) &&
 				(c.build.apart() == 0 || c.recordedBy(o) == c.made.cpu)
@@ -375,6 +370,26 @@ func (c *historyBuilder) recordedBy(ch *change) uint16 {
 // maxEarly is how many changes are looked at that may have come later than recorded.
 const maxEarly = 64
 
+// shortlyBefore returns the last of changes, by time, that are recorded before time t and may have come after it.
+func (c *historyBuilder) shortlyBefore(list []change, t uint64) []change {
+	list = list[max(0, len(list)-maxEarly):]
+	for len(list) > 0 && t-list[0].time > c.build.maxSkew {
+		list = list[1:]
+	}
+	return list
+}
+
+// soon returns the first of changes, by time, that are recorded at time t or behind it, by no more than within.
+func soon(list []change, t, within uint64) []change {
+	list = list[:min(len(list), maxEarly)]
+	for n := range list {
+		if list[n].time-t > within {
+			return list[:n]
+		}
+	}
+	return list
+}
+
 // A making is the birth of code, or the change that makes it.
 type making struct {
 	time     uint64
@@ -392,7 +407,8 @@ func (c *historyBuilder) makingOf(ch *change) making {
 // mayFollow reports whether a change that is recorded before code was made may have come after it: see mayChange.
 func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 	for _, list := range [...][]change{c.former, c.early} {
-		for i := len(list) - 1; i >= max(0, len(list)-maxEarly) && m.time-list[i].time <= c.build.maxSkew; i-- {
+		list = c.shortlyBefore(list, m.time)
+		for i := range list {
 			if c.mayChange(&list[i], code, m) {
 				return true
 			}
@@ -446,11 +462,8 @@ func (c *historyBuilder) mayBeOfOther(ch *change, next []change, e1 uint64) bool
 	if c.mayBePrior(ch) || ch.hasOld && c.mayBeNext(ch, e1) {
 		return true
 	}
-	for i := range next[:min(len(next), maxEarly)] {
+	for i := range soon(next, ch.time, c.build.maxSkew) {
 		x := &next[i]
-		if x.time-ch.time > c.build.maxSkew {
-			break
-		}
 		if x.birth && c.mayFind(ch, x.new, c.makingOf(x)) {
 			return true
 		}

@@ -23,6 +23,23 @@ var (
 // whose clocks differ, or count ticks only, or lose records. What is known must be what was there. It
 // knows nothing of the rules, only what was there when.
 func TestTruth(t *testing.T) {
+	checkTiny(t, func(seed uint64) tinyHistory {
+		w := newTinyWorld(seed)
+		w.run()
+		return w
+	})
+}
+
+// A tinyHistory is what happened, and what was recorded of it.
+type tinyHistory interface {
+	// check compares what is known with what was there: the first fault, how many versions are known, and
+	// how many there are.
+	check(t *testing.T) (fault string, known, all uint64)
+	history() string
+}
+
+// checkTiny checks the histories of as many seeds as the flags say.
+func checkTiny(t *testing.T, make func(seed uint64) tinyHistory) {
 	n := *truthCount
 	if testing.Short() {
 		n /= 10
@@ -30,21 +47,36 @@ func TestTruth(t *testing.T) {
 	bad := 0
 	var known, all uint64
 	for seed := *truthSeed; seed < *truthSeed+uint64(n); seed++ {
-		w := newTinyWorld(seed)
-		w.run()
-		faults, k, a := w.check(t)
+		w := make(seed)
+		fault, k, a := w.check(t)
 		known, all = known+k, all+a
-		if faults == "" {
+		if fault == "" {
 			continue
 		}
 		if bad++; bad <= 3 {
-			t.Errorf("seed %d: %s\n%s", seed, faults, w.history())
+			t.Errorf("seed %d: %s\n%s", seed, fault, w.history())
 		}
 	}
 	if bad > 3 {
 		t.Errorf("%d seeds of %d have faults", bad, n)
 	}
 	t.Logf("%d of %d versions are known", known, all)
+}
+
+// imageOf makes an image of facts, lines as testdata/rules/README.md describes them.
+func imageOf(t *testing.T, facts []string) *Image {
+	b := NewBuilder()
+	r := &factReader{b: b, names: new(nameTable)}
+	for _, f := range facts {
+		if err := r.add(f); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+	}
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
 }
 
 // A tinyWorld is a kernel of a few bytes with the records that it makes. Times are true ones, from
@@ -441,17 +473,7 @@ func (w *tinyWorld) tick(at uint64) (from, to uint64) {
 
 // check compares what is known with what was there.
 func (w *tinyWorld) check(t *testing.T) (fault string, known, all uint64) {
-	b := NewBuilder()
-	r := &factReader{b: b, names: new(nameTable)}
-	for _, f := range w.facts() {
-		if err := r.add(f); err != nil {
-			t.Fatalf("%s: %v", f, err)
-		}
-	}
-	im, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := imageOf(t, w.facts())
 	for a := range uint64(tinySize) {
 		var buf [1]byte
 		for v := range im.Versions(tinyBase+a, buf[:], 0, MaxTime) {

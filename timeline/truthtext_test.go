@@ -16,27 +16,7 @@ import (
 // TestTruthOfText is TestTruth for a few bytes of kernel text: changes with their traps, copies
 // that are made meanwhile, and losses. All CPUs have one clock.
 func TestTruthOfText(t *testing.T) {
-	n := *truthCount
-	if testing.Short() {
-		n /= 10
-	}
-	bad := 0
-	var known, all uint64
-	for seed := *truthSeed; seed < *truthSeed+uint64(n); seed++ {
-		w := newTinyText(seed)
-		faults, k, a := w.check(t)
-		known, all = known+k, all+a
-		if faults == "" {
-			continue
-		}
-		if bad++; bad <= 3 {
-			t.Errorf("seed %d: %s\n%s", seed, faults, w.history())
-		}
-	}
-	if bad > 3 {
-		t.Errorf("%d seeds of %d have faults", bad, n)
-	}
-	t.Logf("%d of %d versions are known", known, all)
+	checkTiny(t, func(seed uint64) tinyHistory { return newTinyText(seed) })
 }
 
 // A tinyText is a few bytes of kernel text, and what is recorded of them.
@@ -241,17 +221,7 @@ func (w *tinyText) history() string {
 }
 
 func (w *tinyText) check(t *testing.T) (fault string, known, all uint64) {
-	b := NewBuilder()
-	r := &factReader{b: b, names: new(nameTable)}
-	for _, f := range append(slices.Clone(w.before), w.facts...) {
-		if err := r.add(f); err != nil {
-			t.Fatalf("%s: %v", f, err)
-		}
-	}
-	im, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := imageOf(t, append(slices.Clone(w.before), w.facts...))
 	for a := uint64(tinyText0); a < tinyText0+tinyTextN; a++ {
 		var buf [1]byte
 		for v := range im.Versions(a, buf[:], 0, MaxTime) {

@@ -293,16 +293,7 @@ func TestSignals(t *testing.T) {
 			cmd := exec.Command(exe, "-test.run=^TestSignals$")
 			cmd.Env = append(os.Environ(), role+"=1", "TMPDIR="+temp)
 			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
+			startUntilLine(t, cmd)
 			if len(listing(t)) < 5 {
 				t.Errorf("nothing unfinished: %q", listing(t))
 			}
@@ -390,16 +381,7 @@ func surviveIgnored(t *testing.T, role, name string, s syscall.Signal) {
 	}
 	cmd := exec.Command("sh", "-c", `trap "" `+name+`; exec "$0" -test.run='^TestSignalIgnored$'`, exe)
 	cmd.Env = append(os.Environ(), role+"="+name)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	startUntilLine(t, cmd)
 	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
@@ -664,6 +646,20 @@ func TestQuit(t *testing.T) {
 	cmd.Env = append(os.Environ(), role+"=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	startUntilLine(t, cmd)
+	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGQUIT || stderr.Len() > 0 {
+		t.Errorf("%v, %q, want it to die by SIGQUIT", err, stderr.String())
+	}
+}
+
+// startUntilLine starts a program, and returns when it has printed a line.
+func startUntilLine(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -673,13 +669,5 @@ func TestQuit(t *testing.T) {
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGQUIT || stderr.Len() > 0 {
-		t.Errorf("%v, %q, want it to die by SIGQUIT", err, stderr.String())
 	}
 }
