@@ -1,0 +1,116 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import "slices"
+
+// What it means for the versions of a fragment that clocks differ (rule clocks): where the order of
+// changes is not known, all that they leave contradicts itself; where only their times are
+// uncertain, they are in flight for as long.
+
+// rivalsOf returns the pokes for which it is unknown whether they came before ch or
+// after, as far as they change the place too; nil if there are none.
+func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
+	if c.rivals == nil || ch.copied {
+		return nil
+	}
+	for _, p := range c.rivals[ch.order] {
+		if ch.offset < uint32(c.edits[p.edit].olen) {
+			out = append(out, p)
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
+// unsettled makes the time around a change conflicting that may have come
+// before its rivals or after: everything that any of them says.
+func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
+	var claims []claim
+	if c.content != noContent {
+		claims = append(claims, c.claim(from))
+	}
+	claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true}, claim{ch.recorded, ch.new, SourcePoke, false})
+	for i := range rivals {
+		e := &c.edits[rivals[i].edit]
+		claims = c.differing(claims, claim{rivals[i].time, e.old + ch.offset, SourcePoke, true}, claim{rivals[i].time, e.new + ch.offset, SourcePoke, false})
+	}
+	c.conflict(from, to, OldBytesMismatch, claims...)
+	c.excuse(true)
+}
+
+// differing appends to claims those of more that say what none before them does.
+func (c *historyBuilder) differing(claims []claim, more ...claim) []claim {
+	for _, x := range more {
+		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
+			claims = append(claims, x)
+		}
+	}
+	return claims
+}
+
+// uncertain makes what was emitted near a change in flight: with clocks that
+// differ, the asked time may be before the change or after it. births are the
+// times when what is here came or went.
+func (c *historyBuilder) uncertain(changes []change, births []uint64) {
+	by := c.skew
+	if by == 0 {
+		return
+	}
+	times := slices.Clone(births)
+	for i := range changes {
+		times = append(times, changes[i].time)
+	}
+	slices.Sort(times)
+	for i := 0; i < len(times); {
+		from, to := earlier(times[i], by), later(times[i], by+1)
+		for i++; i < len(times) && earlier(times[i], by) <= to; i++ {
+			to = later(times[i], by+1)
+		}
+		c.blur(from, to, changes)
+	}
+}
+
+// blur makes [from, to) in flight where all of it is known.
+func (c *historyBuilder) blur(from, to uint64, changes []change) {
+	known := true
+	var claims []claim // different contents
+	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {
+		known = known && c.out[k].standing == Known
+	}
+	// The last of the claims is what is there when all is over.
+	last := claimOf(&c.out[c.versionAt(to-1)])
+	for i := range changes {
+		if ch := &changes[i]; ch.time >= from && ch.time < to {
+			if ch.hasOld {
+				claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true})
+			}
+			if ch.hasNew {
+				last = claim{ch.recorded, ch.new, SourcePoke, false}
+				claims = c.differing(claims, last)
+			}
+		}
+	}
+	if known {
+		if len(claims) < 2 {
+			return // nothing changes
+		}
+		// The first and the last are the two sides, of equal content or not.
+		between := slices.DeleteFunc(claims[1:], func(o claim) bool { return c.equal(o.content, last.content) })
+		claims = append(claims[:1+len(between)], last)
+		i := c.disputed(from, to, ClockUncertainty, claims)
+		c.overlay(from, to, func(v version, _ uint64) {
+			c.put(version{v.since, state{content: i, standing: InFlight, reason: ClockUncertainty, source: SourcePoke}})
+		})
+		return
+	}
+	c.overlay(from, to, func(v version, _ uint64) {
+		if v.standing == Known {
+			v.standing, v.reason = Unconfirmed, ClockUncertainty
+		}
+		c.put(v)
+	})
+}
