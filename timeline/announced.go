@@ -29,10 +29,49 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	if len(ranges) == 0 {
 		return events
 	}
-	ranges = JoinRanges(ranges)
-	var recorded []*Lifetime // what each event in these ranges is certain to concern
-	at := make(symbolOrder)  // indices of recorded
-	var byIndex []*SymbolEvent
+	first := d.firstEvents(events, JoinRanges(ranges), lost)
+	listed := make(map[uint64]bool)
+	d.foundAgain = make(map[uint64]SymbolEvent)
+	kept := make([]SymbolEvent, 0, len(events))
+	for _, e := range events {
+		if e.Time == 0 {
+			if e.Listed && (announced[e.Addr] || listed[e.Addr]) {
+				continue
+			}
+			listed[e.Addr] = true
+			n := len(first.events)
+			if here := first.at[e.Addr]; len(here) > 0 {
+				n = here[0]
+				if f := first.events[n]; !first.showThere(&e, f) {
+					if e.Name == f.Name && e.Kind == f.Kind && e.Len == f.Len && !e.Listed {
+						d.foundAgain[e.Addr] = *f
+					}
+					continue
+				}
+			}
+			if first.others(&e, n) {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// firstEvents are the recorded births and deaths, by time, in the ranges of the symbols whose birth
+// has time 0.
+type firstEvents struct {
+	*build
+	events    []*SymbolEvent
+	at        symbolOrder // indices of events
+	lost      gaps        // in the records of births and deaths
+	concerned []*Lifetime // what each of events is certain to concern; then the modules that were listed
+	pages     lifetimeIndex
+}
+
+// firstEvents finds the recorded births and deaths in some ranges.
+func (d *build) firstEvents(events []SymbolEvent, ranges []Range, lost gaps) *firstEvents {
+	f := &firstEvents{build: d, at: make(symbolOrder), lost: lost}
 	for i := range events {
 		e := &events[i]
 		if e.Time == 0 {
@@ -42,11 +81,11 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 		if !wanted(ranges, l.Lo, l.Hi) {
 			continue
 		}
-		at[e.Addr] = append(at[e.Addr], len(recorded))
-		l.order = len(recorded)
-		recorded, byIndex = append(recorded, l.clone()), append(byIndex, e)
+		l.order = len(f.events)
+		f.at[e.Addr] = append(f.at[e.Addr], l.order)
+		f.concerned, f.events = append(f.concerned, l.clone()), append(f.events, e)
 	}
-	concerned := recorded
+	recorded := f.concerned
 	for i := range d.modules {
 		m := &d.modules[i]
 		if m.Undated {
@@ -60,70 +99,48 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 			there = min(there, m.Freed)
 		}
 		n := sort.Search(len(recorded), func(k int) bool { return recorded[k].From > there })
-		concerned = append(concerned, &Lifetime{Lo: m.Addr, Hi: min(m.TextEnd, m.End), From: m.Loaded, order: n - 1})
+		f.concerned = append(f.concerned, &Lifetime{Lo: m.Addr, Hi: min(m.TextEnd, m.End), From: m.Loaded, order: n - 1})
 	}
-	var pages lifetimeIndex // of concerned
-	// by returns the latest time of another CPU at which e can have been announced.
-	by := func(e *SymbolEvent) uint64 {
-		t := d.announcedBy()
-		if e.Listed {
-			t = max(t, d.listedBy())
-		}
-		return later(t, d.apart())
+	return f
+}
+
+// announcedBy returns the latest time of another CPU at which e can have been announced.
+func (f *firstEvents) announcedBy(e *SymbolEvent) uint64 {
+	t := f.build.announcedBy()
+	if e.Listed {
+		t = max(t, f.listedBy())
 	}
-	// others reports whether something at another address came or went before the n-th event.
-	others := func(e *SymbolEvent, n int) bool {
-		l := certainRange(e)
-		near, ok := pages.around(concerned, &l)
-		return !ok || slices.ContainsFunc(near, func(o *Lifetime) bool {
-			return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= by(e)
-		})
+	return later(t, f.apart())
+}
+
+// others reports whether something at another address than e's came or went before the n-th event.
+func (f *firstEvents) others(e *SymbolEvent, n int) bool {
+	l := certainRange(e)
+	near, ok := f.pages.around(f.concerned, &l)
+	return !ok || slices.ContainsFunc(near, func(o *Lifetime) bool {
+		return o.order < n && o.Lo < l.Hi && l.Lo < o.Hi && o.From <= f.announcedBy(e)
+	})
+}
+
+// showThere reports whether the first event at e's address shows that e was there before, or came
+// after e was announced. Then the death of e may be lost, or recorded by another CPU whose clock is
+// behind.
+func (f *firstEvents) showThere(e, first *SymbolEvent) bool {
+	if e.names(first) {
+		return first.Unregister
 	}
-	// there reports whether the first event at its own address shows that e was there before, or
-	// came after e was announced. Then the death of e may be lost, or recorded by another CPU
-	// whose clock is behind.
-	there := func(e, first *SymbolEvent) bool {
-		if e.names(first) {
-			return first.Unregister
-		}
-		if first.Time <= by(e) {
-			return false
-		}
-		if len(lost.between(min(d.first, first.Time), first.Time)) > 0 {
-			return true
-		}
-		here := at[e.Addr]
-		if len(here) < 2 {
-			return false
-		}
-		next := byIndex[here[1]]
-		return next.Unregister && e.names(next) && next.CPU != first.CPU && next.Time-first.Time <= d.maxSkew
+	if first.Time <= f.announcedBy(e) {
+		return false
 	}
-	listed := make(map[uint64]bool)
-	d.foundAgain = make(map[uint64]SymbolEvent)
-	kept := make([]SymbolEvent, 0, len(events))
-	for _, e := range events {
-		if e.Time == 0 {
-			if e.Listed && (announced[e.Addr] || listed[e.Addr]) {
-				continue
-			}
-			listed[e.Addr] = true
-			n := len(recorded)
-			if here := at[e.Addr]; len(here) > 0 {
-				if n = here[0]; !there(&e, byIndex[n]) {
-					if first := byIndex[n]; e.Name == first.Name && e.Kind == first.Kind && e.Len == first.Len && !e.Listed {
-						d.foundAgain[e.Addr] = *first
-					}
-					continue
-				}
-			}
-			if others(&e, n) {
-				continue
-			}
-		}
-		kept = append(kept, e)
+	if len(f.lost.between(min(f.first, first.Time), first.Time)) > 0 {
+		return true
 	}
-	return kept
+	here := f.at[e.Addr]
+	if len(here) < 2 {
+		return false
+	}
+	next := f.events[here[1]]
+	return next.Unregister && e.names(next) && next.CPU != first.CPU && next.Time-first.Time <= f.maxSkew
 }
 
 // certainRange returns what is certain of the range of a symbol: of an image, whose length is
