@@ -18,8 +18,8 @@
 //		// insn is at addr from block.Since until block.Until
 //	}
 //
-// The package knows no file format and imports nothing of this project. Package
-// timeline/replay reads a recording and makes an image of it.
+// The package knows no file format, and nothing of the rest of this project but how it asks
+// the system for memory. Package timeline/replay reads a recording and makes an image of it.
 //
 // # Words
 //

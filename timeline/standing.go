@@ -72,53 +72,53 @@ var sourceNames = [...]string{
 func (s Source) String() string { return sourceNames[s] }
 
 // Reason says why an answer is not [Known]. Scripts depend on the codes, so new ones may
-// be added, but none is renamed. [Reason.Text] explains each in one clause;
-// docs/truth.md of this project has the rules by which they come about.
+// be added, but none is renamed. [Reason.Text] explains each in one clause, which is also its
+// comment here; docs/truth.md of this project has the rules by which they come about.
 type Reason uint8
 
 const (
-	ReasonNone Reason = iota
-	NoCoverage
-	PartialCoverage
-	SilentWriters
-	CPUCountsMissing
-	CPUSilent
-	Damaged
-	AfterLoss
-	OutsideRecording
-	BeyondHorizon
-	OldBytesMismatch
-	SnapshotMismatch
-	ThunkPadding
-	ModuleMayHaveGone
-	ModuleEventsSampled
-	ModuleContradicted
-	NotText
-	HoleInSnapshot
-	NeverRecorded
-	BPFTrampoline
-	BPFNoInfo
-	OutOfLineGap
-	Unregistered
-	PokedToNothing
-	NothingAlive
-	OutsideImage
-	InExplicitWindow
-	ClockUncertainty
-	EqualAtBothEnds
-	SnapshotsDiffer
-	FromVmlinux
-	TooManyFacts
-	NotListening
-	SnapshotUndated
-	ProbeUnchecked
-	ProbeMissed
-	ProbeEarly
-	ProbeUnpaired
-	ProbeDisarmed
-	ProbeConfined
-	WriterUnknown
-	ProbeUnformatted
+	ReasonNone          Reason = iota // the answer is known, or nothing is to be explained
+	NoCoverage                        // text changes were not recorded at all
+	PartialCoverage                   // not every CPU that can change text was recorded
+	SilentWriters                     // this architecture's kernels are not known to record every change
+	CPUCountsMissing                  // the recording does not say how many CPUs there are, so one may have changed text unrecorded
+	CPUSilent                         // a CPU stopped recording before the end; it may have been offline
+	Damaged                           // the recording is damaged: records of changes may be missing
+	AfterLoss                         // records were lost since the last fact; a change may be among them
+	OutsideRecording                  // the time is before the first record, or before every CPU was recorded
+	BeyondHorizon                     // the time is after the horizon: records may be missing there
+	OldBytesMismatch                  // the next change's old bytes differ from the facts before it: a change between them was not recorded
+	SnapshotMismatch                  // a change and the copy of text next to it disagree: a change between them was not recorded
+	ThunkPadding                      // padding before a function: this kernel writes call thunks there without a record
+	ModuleMayHaveGone                 // module loads and unloads were not all recorded, so another module may be here
+	ModuleEventsSampled               // the module tracepoints were sampled (perf record -F), so loads and unloads may have been skipped
+	ModuleContradicted                // a change inside this module does not fit its bytes: the module was unloaded without a record
+	NotText                           // data or padding next to text, which changes without a record
+	HoleInSnapshot                    // nothing was here when the snapshot was taken, and what came later was not recorded
+	NeverRecorded                     // no snapshot and no change gives these bytes
+	BPFTrampoline                     // the kernel records that BPF trampolines and dispatchers exist, not their bytes
+	BPFNoInfo                         // the recording has no program info for this life of the BPF program
+	OutOfLineGap                      // part of a page of out-of-line code that no record has filled
+	Unregistered                      // the code that was here was unregistered
+	PokedToNothing                    // a text poke removed the code that was here
+	NothingAlive                      // a text poke changed an address where no code was recorded
+	OutsideImage                      // the image was made for other addresses only
+	InExplicitWindow                  // the change was going on: a CPU may run the old bytes, the new ones, or a trap
+	ClockUncertainty                  // the CPUs' clocks differ, and a change is closer than that: the bytes are the old or the new ones
+	EqualAtBothEnds                   // two copies of text have the same bytes, but not every change between them would have been recorded
+	SnapshotsDiffer                   // two copies of text have different bytes: a change between them was not recorded
+	FromVmlinux                       // the bytes are those of the vmlinux file; the kernel patches itself when it boots
+	TooManyFacts                      // more facts overlap here, or more changes were recorded, than any kernel makes: some were ignored
+	NotListening                      // the event that records such changes was not enabled yet
+	SnapshotUndated                   // the time of the copy of text is unknown: changes between it and the recording may be missing in it
+	ProbeUnchecked                    // the probe's hit counters were not read then, so its samples may not show every change
+	ProbeMissed                       // the probe was hit more often than it has samples: changes are missing
+	ProbeEarly                        // the probe was hit between perf's copy of text and its first sample: changes are missing
+	ProbeUnpaired                     // a change has only one of its two samples: others may be missing
+	ProbeDisarmed                     // all kprobes were disarmed: changes meanwhile were not recorded
+	ProbeConfined                     // the probe's event does not have a sample of every hit
+	WriterUnknown                     // a change was recorded without its bytes: the code of its writer could not be decoded
+	ProbeUnformatted                  // the recording does not say what the fields of its tracepoints are, so its probes cannot be read
 )
 
 var reasons = [...]struct{ code, text string }{

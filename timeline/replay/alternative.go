@@ -91,9 +91,9 @@ type Observation struct {
 type Branch uint8
 
 const (
-	BranchUnknown Branch = iota // nothing is known of a conditional branch here
-	BranchTaken
-	BranchNotTaken
+	BranchUnknown  Branch = iota // nothing is known of a conditional branch here
+	BranchTaken                  // the CPU went to its target
+	BranchNotTaken               // the CPU went on behind it
 )
 
 // Agrees reports whether the alternative may be what was observed.

@@ -17,9 +17,9 @@ import (
 type Verdict string
 
 const (
-	Complete Verdict = "complete"
-	Partial  Verdict = "partial"
-	None     Verdict = "none"
+	Complete Verdict = "complete" // nothing from Report.Begin to Report.Horizon is missing
+	Partial  Verdict = "partial"  // some may be missing: Coverage.Limits says when, and why
+	None     Verdict = "none"     // such changes were not recorded at all
 )
 
 // Limit is one reason why coverage is not complete, and the half-open interval
