@@ -123,33 +123,14 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	ctx, release := outfile.SignalContext()
 	defer release()
 	r, err := recorder.Start(opts)
-	switch {
-	case errors.Is(err, recorder.ErrOptions):
-		return usagef("%w", err)
-	case errors.Is(err, fs.ErrExist):
-		return usagef("%w; record makes a new directory", err)
-	case errors.Is(err, errors.ErrUnsupported):
-		return inputError(err)
-	case errors.Is(err, recorder.ErrLocked):
-		return inputError(fmt.Errorf("%w; make them smaller (-m), raise kernel.perf_event_mlock_kb, or run as root or with CAP_IPC_LOCK", err))
-	case errors.Is(err, fs.ErrPermission):
-		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1", err))
-	case err != nil:
-		return outputError(err)
+	if err != nil {
+		return startError(err)
 	}
-	ended := make(chan error, 1)
+	var w *workload
 	if len(command) > 0 {
-		c := exec.Command(command[0], command[1:]...)
-		c.Stdin, c.Stdout, c.Stderr = a.stdin, os.Stdout, a.stderr
-		if err := c.Start(); err != nil {
+		if ctx, w, err = a.startWorkload(ctx, command); err != nil {
 			return errors.Join(usagef("%w", err), r.Close())
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		go func() {
-			ended <- c.Wait()
-			cancel()
-		}()
 	} else {
 		fmt.Fprintf(a.stderr, "textreplay: recording into %s; Ctrl-C ends it\n", opts.Dir)
 	}
@@ -171,15 +152,57 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	if err != nil {
 		return outputError(err)
 	}
-	select {
-	case err := <-ended:
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			fmt.Fprintf(a.stderr, "textreplay: %s: %v\n", command[0], err)
-		}
-	default:
+	var exit *exec.ExitError
+	if w != nil && errors.As(w.failed(), &exit) {
+		fmt.Fprintf(a.stderr, "textreplay: %s: %v\n", command[0], exit)
 	}
 	return nil
+}
+
+// startError returns err of recorder.Start with its exit code and what the user can do.
+func startError(err error) error {
+	switch {
+	case errors.Is(err, recorder.ErrOptions):
+		return usagef("%w", err)
+	case errors.Is(err, fs.ErrExist):
+		return usagef("%w; record makes a new directory", err)
+	case errors.Is(err, errors.ErrUnsupported):
+		return inputError(err)
+	case errors.Is(err, recorder.ErrLocked):
+		return inputError(fmt.Errorf("%w; make them smaller (-m), raise kernel.perf_event_mlock_kb, or run as root or with CAP_IPC_LOCK", err))
+	case errors.Is(err, fs.ErrPermission):
+		return inputError(fmt.Errorf("%w; run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1", err))
+	}
+	return outputError(err)
+}
+
+// A workload is the command that is recorded.
+type workload struct{ ended chan error }
+
+// startWorkload starts a command. The context that it returns ends when the command has ended.
+func (a *app) startWorkload(ctx context.Context, command []string) (context.Context, *workload, error) {
+	c := exec.Command(command[0], command[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = a.stdin, os.Stdout, a.stderr
+	if err := c.Start(); err != nil {
+		return ctx, nil, err
+	}
+	w := &workload{make(chan error, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		w.ended <- c.Wait()
+		cancel()
+	}()
+	return ctx, w, nil
+}
+
+// failed returns the error of a command that has ended, nil of one that has not.
+func (w *workload) failed() error {
+	select {
+	case err := <-w.ended:
+		return err
+	default:
+		return nil
+	}
 }
 
 // planProbes returns the probes that record the changes of text of a kernel that emits no

@@ -191,27 +191,10 @@ func (q *request) functions() error {
 	}
 	p := &functionsPage{Name: strings.TrimSpace(q.FormValue("name")), From: strings.TrimSpace(q.FormValue("from")), To: strings.TrimSpace(q.FormValue("to")),
 		T: q.FormValue("t"), Sort: cmp.Or(q.FormValue("sort"), usualOrder), Reverse: q.FormValue("reverse") != ""}
-	from, to, err := q.window()
+	kinds := q.Form["kind"]
+	f, err := q.functionFilter(p, kinds)
 	if err != nil {
 		return err
-	}
-	f := functionFilter{from: from, to: to, classes: allClasses}
-	if p.From == "" {
-		f.from = 0
-	}
-	if p.To == "" {
-		f.to = timeline.MaxTime
-	}
-	kinds := q.Form["kind"]
-	if len(kinds) > 0 {
-		f.classes = 0
-	}
-	for _, kind := range kinds {
-		k := slices.Index(classNames, kind)
-		if k < 0 {
-			return &RequestError{fmt.Sprintf("kind %q: there is no such kind of change", kind)}
-		}
-		f.classes |= 1 << k
 	}
 	page, err := strconv.Atoi(cmp.Or(q.FormValue("page"), "1"))
 	if err != nil || page < 1 {
@@ -221,28 +204,10 @@ func (q *request) functions() error {
 		return err
 	}
 	p.All = p.Name == "" && p.From == "" && p.To == "" && len(kinds) == 0
-	link := func(sort string, reverse bool, page int) string {
-		v := url.Values{"kind": kinds}
-		for key, x := range map[string]string{"name": p.Name, "from": p.From, "to": p.To, "t": p.T} {
-			if x != "" {
-				v.Set(key, x)
-			}
-		}
-		if sort != usualOrder {
-			v.Set("sort", sort)
-		}
-		if reverse {
-			v.Set("reverse", "1")
-		}
-		if page > 1 {
-			v.Set("page", strconv.Itoa(page))
-		}
-		return (&url.URL{Path: "/functions", RawQuery: v.Encode()}).String()
-	}
 	for _, o := range functionOrders {
-		c := column{Name: o.name, Num: o.num, Href: link(o.key, false, 1)}
+		c := column{Name: o.name, Num: o.num, Href: p.link(kinds, o.key, false, 1)}
 		if o.key == p.Sort {
-			c.Href = link(o.key, !p.Reverse, 1)
+			c.Href = p.link(kinds, o.key, !p.Reverse, 1)
 			c.Sorted = "ascending"
 			if o.down != p.Reverse {
 				c.Sorted = "descending"
@@ -254,10 +219,10 @@ func (q *request) functions() error {
 		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(kinds, name)})
 	}
 	if page > 1 {
-		p.Prev = link(p.Sort, p.Reverse, page-1)
+		p.Prev = p.link(kinds, p.Sort, p.Reverse, page-1)
 	}
 	if p.Last < p.Total {
-		p.Next = link(p.Sort, p.Reverse, page+1)
+		p.Next = p.link(kinds, p.Sort, p.Reverse, page+1)
 	}
 	if p.Name != "" {
 		v := url.Values{"q": {p.Name}}
@@ -267,6 +232,52 @@ func (q *request) functions() error {
 		p.SearchLink = "/search?" + v.Encode()
 	}
 	return q.page("functions", "Functions", p)
+}
+
+// functionFilter returns what a request asks of the functions: changes of these kinds (none: all)
+// in its window of time.
+func (q *request) functionFilter(p *functionsPage, kinds []string) (f functionFilter, err error) {
+	f.classes = allClasses
+	if f.from, f.to, err = q.window(); err != nil {
+		return f, err
+	}
+	if p.From == "" {
+		f.from = 0
+	}
+	if p.To == "" {
+		f.to = timeline.MaxTime
+	}
+	if len(kinds) > 0 {
+		f.classes = 0
+	}
+	for _, kind := range kinds {
+		k := slices.Index(classNames, kind)
+		if k < 0 {
+			return f, &RequestError{fmt.Sprintf("kind %q: there is no such kind of change", kind)}
+		}
+		f.classes |= 1 << k
+	}
+	return f, nil
+}
+
+// link returns the address of the same list of functions in another order, or of another page of it.
+func (p *functionsPage) link(kinds []string, sort string, reverse bool, page int) string {
+	v := url.Values{"kind": kinds}
+	for key, x := range map[string]string{"name": p.Name, "from": p.From, "to": p.To, "t": p.T} {
+		if x != "" {
+			v.Set(key, x)
+		}
+	}
+	if sort != usualOrder {
+		v.Set("sort", sort)
+	}
+	if reverse {
+		v.Set("reverse", "1")
+	}
+	if page > 1 {
+		v.Set("page", strconv.Itoa(page))
+	}
+	return (&url.URL{Path: "/functions", RawQuery: v.Encode()}).String()
 }
 
 // fillFunctions finds the functions of a page, and describes those that it lists.
