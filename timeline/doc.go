@@ -63,12 +63,15 @@
 //	  Build
 //	    flatten          the gaps of each kind of memory               gap.go
 //	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
-//	    sortPokes        pokes by address and time; CPUs' clocks       build.go, skew.go
+//	    sortPokes        pokes by address and time                     build.go
+//	      unskew           those of CPUs whose clocks differ           skew.go, tied.go, rivals.go
 //	    doubtModules     contradictions inside of modules              doubt.go
 //	    compareSnapshots where further snapshots differ                snapshots.go
 //	    fragments        of each piece of the address space:           parallel.go
 //	      next             its range, and the facts that cover it      fragmenter.go
-//	      history          its epochs, and the versions of each        epochs.go, history.go
+//	      history          its epochs                                  epochs.go
+//	        alive            from fact to fact                         history.go
+//	        forward, ...     the versions between two facts            between.go, emit.go
 //	      store            the versions as tables of numbers           store.go
 //	    indexPages       from an address to its fragment               page.go
 //	Image

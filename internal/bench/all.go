@@ -40,7 +40,7 @@ var (
 	birthPokes  = genperf.History{Pokes: 10_000_000, Sites: 50_000, Births: 5}
 )
 
-// An allBench is a run of all rows of the table in docs/performance.md.
+// An allBench is a run of "bench all". docs/performance.md has its rows.
 type allBench struct {
 	dir        string
 	self       string // this program

@@ -14,7 +14,9 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A scan reads a recording once and keeps what an image is made of.
+// A scan reads a recording once and keeps what an image is made of: step reads each record
+// (records.go), finish derives what needs all of them, and facts (facts.go) adds gaps, copies and
+// code to the builder.
 type scan struct {
 	rec      *perfdata.Recording
 	b        *timeline.Builder
@@ -22,6 +24,8 @@ type scan struct {
 	progress func(done, total int64)
 	arch     architecture
 
+	// What the recording listened to: where each event was opened, and the ring buffers with
+	// what was lost of them.
 	channels  channels
 	listening int    // how many of the recording's events have channels
 	opened    opened // where events were opened, if there is no ID_INDEX
@@ -38,12 +42,13 @@ type scan struct {
 	byBuffer  bool   // the records are not in the order of time
 	stopped   error  // why reading ended early
 	skipped   error  // why the first records that were left out could not be read
-	clean     bool
-	several   bool // some CPU has several events that take the same records
+	clean     bool   // the recording ends as a finished one does
+	several   bool   // some CPU has several events that take the same records
 	// severalPoke is set if these records are text pokes.
 	severalPoke bool
 	unnamed     uint64 // LOST_SAMPLES that name no id
 
+	// CPUs that went offline, or may have, and the tasks that show it.
 	tasks  taskLog
 	unseen []unseenFork
 	// unseenLate are those of the CPU of silent, see bridged.
@@ -57,6 +62,7 @@ type scan struct {
 	// because the name of its event came later; MaxTime if there is none.
 	unreadStep uint64
 
+	// Modules, probes and code: what comes and goes without a text poke.
 	moduleLoad, moduleFree tracepoint
 	moduleEvents           map[string][]moduleEvent // by module
 	probes                 *probeLog                // nil if no event is a probe on a text writer
@@ -65,6 +71,7 @@ type scan struct {
 	listedPages            map[uint64]bool          // of out-of-line code, by address: in the kallsyms of "textreplay record"
 	codeReads              *codeReads               // nil if no BPF image was read
 
+	// The start of the recording: when perf copied text, and what it announced.
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
 	ownCopy  bool            // the recording has the copy of text that perf made for it
 	execs    []exec
@@ -76,6 +83,7 @@ type scan struct {
 	announcedLate bool
 	modules       []kcore.Module
 
+	// The kernel, and what is damaged or unusual.
 	textLo, textHi uint64 // from the kernel's own map
 	running        running
 	buildID        []byte // of the image's kernel, from the records; nil if unknown
@@ -86,6 +94,7 @@ type scan struct {
 	heard          [len(duplicated)]map[int64]*perfdata.Event // the events whose records are read, by CPU
 	endings        map[endingKey]*ending                      // of the events that are read, if several listen
 
+	// What the caller and the command line of perf say, and whose records are read.
 	options  recordargs.Limits
 	disabled []bool           // by event: perf opened it disabled, see startsDisabled
 	cpus     int              // Options.CPUs
@@ -102,6 +111,7 @@ type scan struct {
 	unformatted          []unformatted
 	readers              map[uint32]probeReader // processes that may have read hit counters
 
+	// How records are read fast: runs of equal ones, and chunks on all CPUs.
 	samples, pokes quickPass
 	chunking       chunking // how records are read ahead on all CPUs
 	inRuns         int      // how many records were entered as runs
@@ -116,6 +126,7 @@ type scan struct {
 		passed timeline.Poke
 	}
 
+	// What windows and mechanisms need, see Options.Windows.
 	keepPlaced bool
 	placed     placedPokes // for the windows
 	writers    writers
