@@ -86,7 +86,7 @@ type build struct {
 	out        []version // scratch
 	codeOff    map[*Lifetime]uint32
 	readOf     map[*Lifetime]readCode // of BPF images
-	people     *liveSet               // all lifetimes
+	liveSet    *liveSet               // all lifetimes
 	foundAgain map[uint64]SymbolEvent // births that perf announced too, by address
 	unsure     map[unsureKey]gaps     // of lifetimes that are unsure: the gaps of their bytes
 

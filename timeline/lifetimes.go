@@ -367,32 +367,16 @@ func (e *SymbolEvent) names(o *SymbolEvent) bool {
 
 // deriveLifetimes returns all lifetimes, by modules, symbol events and programs.
 func (d *build) deriveLifetimes() []*Lifetime {
-	events := slices.Clone(d.symbols)
-	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
-	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
-		// Length 0 is an interpreted program; what lies in core text is core
-		// text (powerpc copies optimised-probe slots there).
-		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
-			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
-	})
-	events = dropDoubles(events)
 	lost := flatten(d.Builder.gaps[GapSymbols])
-	deathsFirst(events, lost)
 	symbols := d.lost(GapSymbols)
-	events = d.dropFalseStarts(events, symbols)
+	events := d.symbolEvents(lost, symbols)
 
 	p := &liveSet{leaves: MaxTime, symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
 	order := orderOf(events)
 	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths
 	code := d.joinPrograms(events, order, p.symbols)
-	modules := slices.Clone(d.modules)
-	for i := range modules {
-		if m := &modules[i]; m.Listed == nil && !m.Undated {
-			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), later(m.Loaded, 1))}}
-		}
-	}
-	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
+	modules := d.modulesByLoad()
 	upTo := func(t uint64) {
 		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
 			p.expire(modules[0].Loaded)
@@ -400,7 +384,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		}
 		p.expire(t)
 	}
-	listed := Interval{d.first, d.seenBy(d.announcedBy(), 1)} // when perf announced what has no time
+	announced := Interval{d.first, d.seenBy(d.announcedBy(), 1)} // when perf announced what has no time
 	for i := range events {
 		e := &events[i]
 		upTo(e.Time)
@@ -421,22 +405,12 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		}
 		born := lifetimeOf(e, code[i])
 		l := born.clone()
-		if l.seen = []Interval{{e.Time, later(e.Time, 1)}}; e.Time == 0 {
-			l.seen = []Interval{listed}
-			if d.announcedEarly {
-				l.seen[0].From = 0
-			}
-		}
-		if again, ok := d.foundAgain[e.Addr]; ok && again == *e && e.Time < d.first && !d.announcedEarly && len(lost.between(0, e.Time)) == 0 {
-			// It was announced too, when all CPUs recorded. Had that been the code before it, its death
-			// would be recorded.
-			l.seen = append(l.seen, listed)
-		}
+		l.seen = d.seenAt(e, announced, lost)
 		l.early, l.cpu, l.recorded = p.earlyDeath(e), cpuNumber(e.CPU), cmp.Or(recorded[i], e.Time)
 		p.register(l)
 	}
 	upTo(MaxTime)
-	d.people, p.unborn, p.ended = p, nil, nil // they keep the events
+	d.liveSet, p.unborn, p.ended = p, nil, nil // they keep the events
 	all, brief := p.all[:0], []*Lifetime(nil)
 	for _, l := range p.all {
 		if l.From < l.To || l.Kind == Nothing {
@@ -450,6 +424,53 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		l.order, l.unsure = i, p.unsure(l, nil)
 	}
 	return all
+}
+
+// symbolEvents returns the births and deaths in the order of time, without those that are of no
+// dynamic code, that perf wrote twice, or that were announced and not there. lost are the gaps in
+// their records, symbols the times at which some may be missing, see lost.
+func (d *build) symbolEvents(lost, symbols gaps) []SymbolEvent {
+	events := slices.Clone(d.symbols)
+	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
+	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
+		// Length 0 is an interpreted program; what lies in core text is core
+		// text (powerpc copies optimised-probe slots there).
+		return e.Len == 0 || e.Addr+uint64(e.Len) < e.Addr ||
+			e.Addr < d.textHi && d.textLo < e.Addr+uint64(e.Len)
+	})
+	events = dropDoubles(events)
+	deathsFirst(events, lost)
+	return d.dropFalseStarts(events, symbols)
+}
+
+// modulesByLoad returns the modules in the order in which they were loaded.
+func (d *build) modulesByLoad() []Module {
+	modules := slices.Clone(d.modules)
+	for i := range modules {
+		if m := &modules[i]; m.Listed == nil && !m.Undated {
+			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), later(m.Loaded, 1))}}
+		}
+	}
+	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
+	return modules
+}
+
+// seenAt returns the intervals in which what is born was there at some time. announced is when perf
+// announced what has no time; lost are the gaps in the records of births and deaths.
+func (d *build) seenAt(e *SymbolEvent, announced Interval, lost gaps) []Interval {
+	seen := []Interval{{e.Time, later(e.Time, 1)}}
+	if e.Time == 0 {
+		seen[0] = announced
+		if d.announcedEarly {
+			seen[0].From = 0
+		}
+	}
+	if again, ok := d.foundAgain[e.Addr]; ok && again == *e && e.Time < d.first && !d.announcedEarly && len(lost.between(0, e.Time)) == 0 {
+		// It was announced too, when all CPUs recorded. Had that been the code before it, its death
+		// would be recorded.
+		seen = append(seen, announced)
+	}
+	return seen
 }
 
 // dropDoubles drops the symbols that perf wrote twice: equal to the last one of the

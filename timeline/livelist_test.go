@@ -65,10 +65,10 @@ func TestManyLifetimes(t *testing.T) {
 	if len(lives) != 2*n {
 		t.Fatalf("%d lifetimes, want %d", len(lives), 2*n)
 	}
-	if moved := d.people.alive.moved; moved > n*chunkSize {
+	if moved := d.liveSet.alive.moved; moved > n*chunkSize {
 		t.Errorf("%d lifetimes were moved for %d births", moved, n)
 	}
-	if most := d.people.pages.looked; most > n*2*(pageSize/64+1) {
+	if most := d.liveSet.pages.looked; most > n*2*(pageSize/64+1) {
 		t.Errorf("%d lifetimes were looked at for %d deaths", most, n)
 	}
 }

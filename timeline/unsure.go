@@ -112,7 +112,7 @@ func (c *historyBuilder) sightings(l *Lifetime, changes []change) (any bool) {
 		if i > 0 && ch.calls && changes[i-1].hasNew && c.equal(changes[i-1].new, ch.old) {
 			before := &changes[i-1]
 			if certain == nil {
-				certain = c.people.certain(l, nil)
+				certain = c.liveSet.certain(l, nil)
 			}
 			ch.live = before.live || slices.ContainsFunc(certain, func(r Range) bool { return r.Lo <= before.time && before.time < r.Hi })
 		}
@@ -139,7 +139,7 @@ func (c *historyBuilder) unsureGaps(l *Lifetime, init initial, changes []change)
 		from = min(from, init.from)
 	}
 	if l.dynamic() && c.sightings(l, changes) {
-		return c.gaps.replaced(c.people.unsure(l, changes), from, l.To)
+		return c.gaps.replaced(c.liveSet.unsure(l, changes), from, l.To)
 	}
 	key := unsureKey{l, from}
 	g, ok := c.unsure[key]
