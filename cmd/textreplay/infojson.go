@@ -165,30 +165,17 @@ func (d *digest) json() jsonInfo {
 		out.Trusted.From, out.Trusted.To = since(d.Trusted.From), until(d.Trusted.To)
 	}
 	for _, k := range d.kinds() {
-		limits := k.coverage.Limits
-		c := jsonCoverage{Verdict: string(k.coverage.Verdict), Reasons: []jsonLimit{}, More: max(0, len(limits)-mostRows)}
-		for _, l := range limits[:len(limits)-c.More] {
-			c.Reasons = append(c.Reasons, jsonLimit{jsonReason{l.Reason.String(), l.Text}, since(l.From), until(l.To)})
-		}
-		out.Coverage[k.name] = c
+		out.Coverage[k.name] = coverageJSON(k.coverage)
 	}
 	for _, c := range d.records() {
 		out.Records[c.typ.String()] = c.n
 	}
 	if d.Copied != nil {
 		out.Copy = &jsonInterval{since(d.Copied.From), until(d.Copied.To)}
-		s := jsonSnapshot{From: out.Copy.From, To: out.Copy.To, Segments: []jsonRange{}}
-		for _, g := range d.Segments {
-			s.Segments = append(s.Segments, jsonRange{hexAddr(g.Lo), g.Hi - g.Lo})
-		}
-		out.Snapshots = append(out.Snapshots, s)
+		out.Snapshots = append(out.Snapshots, snapshotJSON(*d.Copied, d.Segments))
 	}
 	for _, c := range d.Copies {
-		s := jsonSnapshot{From: since(c.Made.From), To: until(c.Made.To), Segments: []jsonRange{}}
-		for _, g := range c.Segments {
-			s.Segments = append(s.Segments, jsonRange{hexAddr(g.Lo), g.Hi - g.Lo})
-		}
-		out.Snapshots = append(out.Snapshots, s)
+		out.Snapshots = append(out.Snapshots, snapshotJSON(c.Made, c.Segments))
 	}
 	for _, k := range pokeKinds(&d.Pokes) {
 		out.Pokes[k.key] = k.n
@@ -215,6 +202,24 @@ func (d *digest) json() jsonInfo {
 		for _, c := range advice.Changes {
 			out.Advice.Changes = append(out.Advice.Changes, jsonAdvisedChange{nonEmpty(c.Option), c.Why})
 		}
+	}
+	return out
+}
+
+// coverageJSON returns a coverage with its first mostRows reasons.
+func coverageJSON(c replay.Coverage) jsonCoverage {
+	out := jsonCoverage{Verdict: string(c.Verdict), Reasons: []jsonLimit{}, More: max(0, len(c.Limits)-mostRows)}
+	for _, l := range c.Limits[:len(c.Limits)-out.More] {
+		out.Reasons = append(out.Reasons, jsonLimit{jsonReason{l.Reason.String(), l.Text}, since(l.From), until(l.To)})
+	}
+	return out
+}
+
+// snapshotJSON returns a copy of memory that was made at some time of an interval.
+func snapshotJSON(made replay.Times, segments []timeline.Range) jsonSnapshot {
+	out := jsonSnapshot{From: since(made.From), To: until(made.To), Segments: []jsonRange{}}
+	for _, g := range segments {
+		out.Segments = append(out.Segments, jsonRange{hexAddr(g.Lo), g.Hi - g.Lo})
 	}
 	return out
 }
