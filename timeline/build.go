@@ -90,8 +90,8 @@ type build struct {
 	foundAgain map[uint64]SymbolEvent // births that perf announced too, by address
 	unsure     map[unsureKey]gaps     // of lifetimes that are unsure: the gaps of their bytes
 
-	lifetimes addressed // of all code that comes and goes
-	brief     addressed // of code that came and went at one time, as a coarse clock shows it
+	lifetimes livesByPlace // of all code that comes and goes
+	brief     livesByPlace // of code that came and went at one time, as a coarse clock shows it
 
 	skew   uint64              // by how much the CPUs' clocks differ, as far as the records show
 	moved  map[uint32]uint64   // the times of pokes that were recorded in the wrong order, by their order of arrival
@@ -150,7 +150,7 @@ func (d *build) image() *Image {
 
 	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
 	lives := d.deriveLifetimes()
-	d.lifetimes = byAddress(lives)
+	d.lifetimes = byPlace(lives)
 	d.sortPokes()
 	byLo := d.lifetimes.lives
 	if d.skew > 0 {

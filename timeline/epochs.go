@@ -16,7 +16,7 @@ import (
 // there, and one for each time between. They are valid until the next call.
 func (d *build) history(w *fragmenter, p *piece, f *fragment) fragmentHistory {
 	pokes := w.pokesOf(p.sites)
-	c := historyBuilder{build: d, f: f, padding: p.padding, thunk: p.thunk, out: d.out[:0]}
+	c := historyBuilder{build: d, f: f, padding: p.padding, thunk: p.thunk, out: d.out[:0], room: leastClaims + claimsOfPoke*len(pokes)}
 	var changes []change
 	var births []uint64
 	if p.text {
@@ -79,7 +79,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		c.leave(l.From)
 		if t < l.From {
 			part := upTo(l.From)
-			c.early = part
+			c.early = slices.Clip(part)
 			c.unowned(t, l.From, before, part)
 		}
 		if len(c.stray) > 0 {
@@ -142,12 +142,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 
 // hadBrief reports whether other code came here and went at one time of [from, to].
 func (c *historyBuilder) hadBrief(from, to uint64) bool {
-	for l := range c.brief.around(c.f.addr, c.f.addr+1) {
-		if from <= l.From && l.From <= to {
-			return true
-		}
-	}
-	return false
+	return c.brief.anyBegins(c.f.addr, from, to)
 }
 
 // beginModule sets which gaps count in text of a module, and returns the copy that its epoch

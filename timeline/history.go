@@ -76,6 +76,7 @@ type historyBuilder struct {
 	pairs *gaps  // those that count between two pokes too; nil: all of gaps
 	bare  Reason // why no bytes are known where no fact gives any
 
+	room    int  // for how many claims of changes in no known order there is room still
 	padding bool // the kernel may write a call thunk here
 	thunk   bool // it is one in the snapshot
 
@@ -201,7 +202,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			if c.lives { // one of them may be of what comes next
 				c.misfits = append(c.misfits, *ch)
 			}
-			if i+1 < len(changes) && changes[i+1].copied && c.shows(changes[i+1:], ch, rivals) {
+			if i+1 < len(changes) && changes[i+1].copied && !c.hasManyRivals(ch) && c.shows(changes[i+1:], ch, rivals) {
 				c.content = noContent
 			}
 			continue
@@ -335,7 +336,8 @@ func (c *historyBuilder) confirm(p *progress, ch *change, source Source) {
 
 // tie derives the time until the next change where ch and its rivals were made in an
 // unknown order (rule clocks). What was there before stays known, up to the first gap: the change
-// that came first may have found something else.
+// that came first may have found something else. If they are too many to list what each of them says,
+// the time is unknown.
 func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint64) {
 	if p.t < ch.time && c.content != noContent && !p.torn && p.weak == ReasonNone && c.equal(c.content, ch.old) {
 		if len(c.unproven(p.t, ch.time)) == 0 {
@@ -345,10 +347,18 @@ func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint6
 		}
 		p.t = ch.time
 	}
-	if p.t < until {
+	c.room -= 2 * len(rivals) // what each found, and left
+	many := c.hasManyRivals(ch) || c.room < 0
+	switch {
+	case p.t >= until:
+	case many:
+		c.emit(p.t, Unknown, TooManyFacts, SourceNone, noContent)
+	default:
 		c.unsettled(p.t, until, ch, rivals)
 	}
-	c.content, c.source = ch.new, SourcePoke
+	if c.content, c.source = ch.new, SourcePoke; many {
+		c.content = noContent
+	}
 	*p = progress{t: until, proven: until}
 }
 

@@ -23,15 +23,15 @@ const (
 type Image struct {
 	tables
 	pageIndex
-	segments       []Segment
-	first, horizon uint64
-	textLo, textHi uint64
-	only           []Range // the addresses that the image covers; nil: all
-	duplicates     int
-	skews          []Skew
-	lives          []*Lifetime // by address
-	livesReach     []uint64    // the greatest end of lives[:i+1]
-	names          Names
+	segments         []Segment
+	first, horizon   uint64
+	textLo, textHi   uint64
+	only             []Range // the addresses that the image covers; nil: all
+	duplicates       int
+	skews            []Skew
+	lives            []*Lifetime  // by address, then time
+	dynamic, modules livesByPlace // of lives
+	names            Names
 }
 
 // A fragment is a range of addresses over which every fact is uniform.

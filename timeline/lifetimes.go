@@ -419,7 +419,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			brief = append(brief, l)
 		}
 	}
-	d.brief = byAddress(brief)
+	d.brief = byPlace(brief)
 	for i, l := range all {
 		l.order, l.unsure = i, p.unsure(l, nil)
 	}

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -226,5 +227,42 @@ func TestLimitsModel(t *testing.T) {
 	})
 	if crowded == 0 || same == 0 {
 		t.Errorf("%d answers are missing, %d are the same", crowded, same)
+	}
+}
+
+// TestManyRivals: very many changes of one place, of which several CPUs recorded each in no order, take
+// neither the square of their number in time nor in memory. They fit in another order, or in none.
+func TestManyRivals(t *testing.T) {
+	const n = 20_000
+	for _, tt := range []struct {
+		name          string
+		before, after func(i int) int // the number of the content
+		want          string          // when half of them are made
+	}{
+		{"in another order", func(i int) int { return i * 7919 % n }, func(i int) int { return i*7919%n + 1 }, "unknown too-many-facts"},
+		{"in none", func(i int) int { return 2 * i }, func(i int) int { return 2*i + 1 }, "unknown too-many-facts"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := kernel()
+			b.Extent(first, 1e9)
+			content := func(i int) string { return fmt.Sprintf("%08x", i) }
+			for i := range n {
+				p := pokeAt(0x1100, uint64(1000+i), content(tt.before(i)), content(tt.after(i)))
+				p.CPU = i % 3
+				b.Poke(p)
+			}
+			began := time.Now()
+			im := mustBuild(t, b)
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("took %v", took)
+			}
+			if got, most := len(im.claims), leastClaims+(claimsOfPoke+2)*n; got > most {
+				t.Errorf("%d claims, want %d at most", got, most)
+			}
+			a := im.At(1000+n/2).Read(0x1100, make([]byte, 2))
+			if got := fmt.Sprint(a.Standing, " ", a.Reason); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
 	}
 }

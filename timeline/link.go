@@ -40,8 +40,8 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	if d.textLo <= lo && hi <= d.textHi {
 		return true
 	}
-	for l := range d.lifetimes.around(lo, hi) {
-		if l.From > from && !d.justBefore(l, lo, hi, from) || to >= l.To {
+	for l := range d.lifetimes.meanwhile(lo, hi, later(from, loadTime), to) {
+		if l.From > from && !d.justBefore(l, lo, hi, from) {
 			continue
 		}
 		switch l.Kind {
@@ -60,9 +60,9 @@ func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
 	if l.Kind != BPFProgram || l.From-t > loadTime {
 		return false
 	}
-	for _, lives := range [...]*addressed{&d.lifetimes, &d.brief} {
-		for o := range lives.around(lo, hi) {
-			if o != l && o.From <= l.From && o.To >= t { // a change at its very end may be of it
+	for _, lives := range [...]*livesByPlace{&d.lifetimes, &d.brief} {
+		for o := range lives.meanwhile(lo, hi, l.From, t-min(t, 1)) { // a change at its very end may be of it
+			if o != l {
 				return false
 			}
 		}

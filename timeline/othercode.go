@@ -22,7 +22,7 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 		if first := &c.build.firstEarly; len(c.early) == 0 {
 			first[0], c.early = *ch, first[:]
 		} else {
-			c.early = append(slices.Clip(c.early), *ch)
+			c.early = append(c.early, *ch)
 		}
 		c.early[len(c.early)-1].opens = c.opens(p, ch)
 	}
@@ -99,8 +99,12 @@ func (c *historyBuilder) anyStray(t uint64, is func(*change) bool) bool {
 
 // leave ends an epoch: what did not find its code, or came before that, may be of the code that is born at time t.
 func (c *historyBuilder) leave(t uint64) {
+	if len(c.former)+len(c.early)+len(c.misfits) == 0 {
+		return
+	}
 	c.former = slices.DeleteFunc(slices.Concat(c.former, c.early, c.misfits), func(ch change) bool { return later(ch.time, c.build.maxSkew) < t })
 	slices.SortStableFunc(c.former, func(a, b change) int { return cmp.Compare(a.time, b.time) })
+	c.former = c.former[max(0, len(c.former)-maxEarly):] // shortlyBefore looks at no more
 	c.early, c.misfits = nil, nil
 }
 
@@ -291,16 +295,16 @@ func (c *historyBuilder) mayBeExchanged(t, u uint64) bool {
 // rivalsMake reports whether it is unknown in which order ch and others came, which make code here
 // or take it away, as those of a slot do.
 func (c *historyBuilder) rivalsMake(ch *change) bool {
-	return !ch.copied && slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+	return !ch.copied && (c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
 		e := &c.edits[p.edit]
 		return e.olen == 0 || e.nlen == 0
-	})
+	}))
 }
 
 // rivalsChange reports whether it is unknown if what ch makes was changed or taken away since, by
 // changes of which the order is not known.
 func (c *historyBuilder) rivalsChange(ch *change) bool {
-	return slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+	return c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
 		e := &c.edits[p.edit]
 		return ch.offset < uint32(e.olen) && c.equal(e.old+ch.offset, ch.new) && !(ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, ch.new))
 	})

@@ -81,8 +81,13 @@ func (d *build) unordered(list []poke) {
 //	recorded  48 > cc             e9 > cc   cc > 48   cc > e9
 //
 // If other records show that clocks differ, no order need be found: the one that mends the
-// links may exchange pokes further away too.
+// links may exchange pokes further away too. Nor is one looked for when that has taken very long:
+// then the order of those next to a broken link is not known.
 func (d *build) jumble(list []poke, differ bool) {
+	if d.oneCPU(list) {
+		return
+	}
+	left := leastLooks + looksOfPoke*len(list) // how many pokes are looked at still
 	for k := range list {
 		p := &list[k]
 		if d.rivals[p.order] != nil || k > 0 && d.rivals[list[k-1].order] != nil || d.found(list, k, p, len(d.oldOf(p))) != linkBroken {
@@ -92,13 +97,24 @@ func (d *build) jumble(list []poke, differ bool) {
 		if k > 0 {
 			before = d.timeOf(&list[k-1])
 		}
+		least, most := 0, len(list)
+		if left < 0 {
+			least, most = max(0, k-farthest), min(len(list), k+farthest)
+		}
 		lo, hi := k, k
-		for lo > 0 && at-d.timeOf(&list[lo-1]) <= d.maxSkew {
+		for lo > least && at-d.timeOf(&list[lo-1]) <= d.maxSkew {
 			lo--
 		}
-		for hi < len(list) && d.timeOf(&list[hi]) <= later(before, d.maxSkew) {
+		for hi < most && d.timeOf(&list[hi]) <= later(before, d.maxSkew) {
 			hi++
 		}
+		if left < 0 {
+			if hi-lo > 1 {
+				d.rival(list[lo:hi]...)
+			}
+			continue
+		}
+		left -= 3 * (hi - lo) // by severalCPUs and mayFit, here and in jumbled
 		if n := d.severalCPUs(list, lo, hi); n > 0 && (differ || d.mayFit(list, lo, hi, n)) {
 			d.rival(list[lo:hi]...)
 			continue
@@ -108,6 +124,23 @@ func (d *build) jumble(list []poke, differ bool) {
 			d.jumbled(list, k, before)
 		}
 	}
+}
+
+// How many pokes jumble looks at: so many, and so many more for each poke of the place. A kernel whose
+// records do not fit has few broken links; a forged or damaged recording may have nothing else.
+const (
+	leastLooks  = 1 << 16
+	looksOfPoke = 64
+)
+
+// oneCPU reports whether one CPU recorded all pokes of a place.
+func (d *build) oneCPU(list []poke) bool {
+	for i := range list {
+		if d.cpuOf(&list[i]) != d.cpuOf(&list[0]) {
+			return false
+		}
+	}
+	return true
 }
 
 // jumbled finds out whether another order of the pokes up to the k-th one and behind it fits, of those that

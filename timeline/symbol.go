@@ -4,7 +4,6 @@
 package timeline
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"sort"
@@ -42,28 +41,27 @@ type Names interface {
 // indexLives takes the lifetimes, which are in the order of sortedByLo, for lookups by address.
 func (im *Image) indexLives(lives []*Lifetime) {
 	im.lives = slices.DeleteFunc(lives, func(l *Lifetime) bool { return l.Kind == Nothing })
-	for lo, hi := 0, 0; lo < len(im.lives); lo = hi {
-		for hi = lo + 1; hi < len(im.lives) && im.lives[hi].Lo == im.lives[lo].Lo; {
-			hi++
+	sortByPlace(im.lives)
+	var dynamic, modules []*Lifetime
+	for _, l := range im.lives {
+		if l.dynamic() {
+			dynamic = append(dynamic, l)
+		} else {
+			modules = append(modules, l)
 		}
-		slices.SortStableFunc(im.lives[lo:hi], func(a, b *Lifetime) int { return cmp.Compare(a.From, b.From) })
 	}
-	im.livesReach = make([]uint64, len(im.lives))
-	reach := uint64(0)
-	for i, l := range im.lives {
-		reach = max(reach, l.Hi)
-		im.livesReach[i] = reach
-	}
+	im.dynamic, im.modules = newLivesByPlace(dynamic), newLivesByPlace(modules)
 }
 
 // LifetimesAt yields the lifetimes with a name whose code was at addr at any time, in no
 // particular order.
 func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
 	return func(yield func(*Lifetime) bool) {
-		i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].Lo > addr })
-		for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-			if l := im.lives[i]; addr < l.Hi && l.Name != "" && !yield(l) {
-				return
+		for _, x := range [...]*livesByPlace{&im.dynamic, &im.modules} {
+			for l := range x.at(addr) {
+				if !yield(l) {
+					return
+				}
 			}
 		}
 	}
@@ -73,13 +71,19 @@ func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
 // last one that was alive until then. Both are nil if there is none. If one is alive, it
 // is both.
 func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
-	for l := range v.im.LifetimesAt(addr) {
-		switch {
-		case l.From > v.t || !l.dynamic():
-		case v.t < l.To:
-			alive, last = l, l
-		case last == nil || l.To > last.To:
-			last = l
+	x := &v.im.dynamic
+	for first, end := range x.places(addr) {
+		for i := x.began(first, end, v.t) - 1; i >= first; i-- {
+			if until := x.until[i]; until <= v.t && (alive != nil || last != nil && until <= last.To) {
+				break // so do all that began before
+			}
+			switch l := x.lives[i]; {
+			case !l.hasName(addr):
+			case v.t < l.To:
+				alive, last = l, l
+			case last == nil || l.To > last.To:
+				last = l
+			}
 		}
 	}
 	return alive, last
@@ -89,16 +93,41 @@ func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 // for all of it, [View.LifetimeAt], [View.Symbol] and the lifetimes of modules say the same of addr.
 func (v View) SameNames(addr uint64) Interval {
 	same := Interval{0, MaxTime}
-	for l := range v.im.LifetimesAt(addr) {
-		for _, t := range [...]uint64{l.From, l.To} {
-			if t <= v.t {
-				same.From = max(same.From, t)
-			} else {
-				same.To = min(same.To, t)
+	for _, x := range [...]*livesByPlace{&v.im.dynamic, &v.im.modules} {
+		for first, end := range x.places(addr) {
+			next := x.began(first, end, v.t)
+			for i := next; i < end; i++ {
+				if l := x.lives[i]; l.hasName(addr) {
+					same.To = min(same.To, l.From)
+					break
+				}
+			}
+			for i := next - 1; i >= first && x.until[i] > same.From; i-- {
+				l := x.lives[i]
+				switch {
+				case !l.hasName(addr):
+				case l.To > v.t:
+					same.From, same.To = max(same.From, l.From), min(same.To, l.To)
+				default:
+					same.From = max(same.From, l.To)
+				}
 			}
 		}
 	}
 	return same
+}
+
+// InModule reports whether a module has addr at v's time: its text, or its data.
+func (v View) InModule(addr uint64) bool {
+	x := &v.im.modules
+	for first, end := range x.places(addr) {
+		for i := x.began(first, end, v.t) - 1; i >= first && x.until[i] > v.t; i-- {
+			if l := x.lives[i]; l.hasName(addr) && v.t < l.To {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Symbol returns the name of the code at addr at v's time: a BPF program or image, an
@@ -124,10 +153,7 @@ func (v View) Symbol(addr uint64) (Symbol, bool) {
 // is that of the module at v's time, or else of the last one before.
 func (v View) named(addr uint64) (best Symbol, ok bool) {
 	covered := false
-	for l := range v.im.LifetimesAt(addr) {
-		if !l.IsModule() {
-			continue
-		}
+	for l := range v.im.modules.at(addr) {
 		covered = true
 		if t := v.im.namesOf(l); t != nil {
 			if s, found := t.Find(addr); found && s.Module == l.Name {
@@ -176,8 +202,8 @@ func (v View) Aliases(s Symbol) []string {
 		return nil
 	}
 	table := v.im.names
-	for l := range v.im.LifetimesAt(s.Addr) {
-		if l.IsModule() && l.Name == s.Module && l.From == s.From {
+	for l := range v.im.modules.at(s.Addr) {
+		if l.Name == s.Module && l.From == s.From {
 			table = v.im.namesOf(l)
 		}
 	}
@@ -195,6 +221,9 @@ func (v View) Aliases(s Symbol) []string {
 func (l *Lifetime) dynamic() bool {
 	return l.Kind == BPFProgram || l.Kind == BPFImage || l.Kind == OutOfLine
 }
+
+// hasName reports whether l, which begins at addr or before, has a name and addr.
+func (l *Lifetime) hasName(addr uint64) bool { return addr < l.Hi && l.Name != "" }
 
 // IsModule reports whether l is of the text or the data of a module.
 func (l *Lifetime) IsModule() bool { return l.Kind == ModuleText || l.Kind == ModuleData }
@@ -294,8 +323,8 @@ func (im *Image) Named(table Names, s Symbol) iter.Seq[Symbol] {
 // namedInModule is Named for a symbol of a module. It reports whether the lifetimes of the module
 // are known.
 func (im *Image) namedInModule(table Names, s Symbol, yield func(Symbol) bool) (covered bool) {
-	for l := range im.LifetimesAt(s.Addr) {
-		if !l.IsModule() || l.Name != s.Module {
+	for l := range im.modules.at(s.Addr) {
+		if l.Name != s.Module {
 			continue
 		}
 		covered = true
@@ -326,10 +355,19 @@ func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime)
 	if addr >= im.textLo && addr < im.textHi {
 		return nil
 	}
-	i := sort.Search(len(im.lives), func(i int) bool { return im.lives[i].Lo > addr })
-	for i--; i >= 0 && im.livesReach[i] > addr; i-- {
-		if l := im.lives[i]; addr < l.Hi && l.Kind == kind && l.To > t && (first == nil || l.From < first.From) {
-			first = l
+	x := &im.dynamic
+	if kind == ModuleText || kind == ModuleData {
+		x = &im.modules
+	}
+	for begin, end := range x.places(addr) {
+		begin += sort.Search(end-begin, func(k int) bool { return x.until[begin+k] > t })
+		for _, l := range x.lives[begin:end] {
+			if addr < l.Hi && l.Kind == kind && l.To > t {
+				if first == nil || l.From < first.From {
+					first = l
+				}
+				break
+			}
 		}
 	}
 	return first

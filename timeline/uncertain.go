@@ -9,11 +9,27 @@ import "slices"
 // changes is not known, all that they leave contradicts itself; where only their times are
 // uncertain, they are in flight for as long.
 
+// Of how many different changes in no known order all claims are kept, and how many claims a fragment
+// has room for: so many, and so many more for each change. A kernel changes a place to and fro between
+// a few contents.
+const (
+	mostRivals   = 64
+	leastClaims  = 1 << 12
+	claimsOfPoke = 8
+)
+
+// hasManyRivals reports whether so many changes may have come before ch or after that the place is
+// unknown there.
+func (c *historyBuilder) hasManyRivals(ch *change) bool { return len(c.rivals[ch.order]) > mostRivals }
+
 // rivalsOf returns the pokes for which it is unknown whether they came before ch or
-// after, as far as they change the place too; nil if there are none.
+// after, as far as they change the place too, or all if there are many; nil if there are none.
 func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
 	if c.rivals == nil || ch.copied {
 		return nil
+	}
+	if c.hasManyRivals(ch) {
+		return c.rivals[ch.order]
 	}
 	for _, p := range c.rivals[ch.order] {
 		if ch.offset < uint32(c.edits[p.edit].olen) {
@@ -84,6 +100,12 @@ func (c *historyBuilder) blur(from, to uint64, changes []change) {
 	// The last of the claims is what is there when all is over.
 	last := claimOf(&c.out[c.versionAt(to-1)])
 	for i := range changes {
+		if len(claims) > 2*mostRivals {
+			c.overlay(from, to, func(v version, _ uint64) {
+				c.put(version{v.since, state{content: noContent, standing: Unknown, reason: TooManyFacts}})
+			})
+			return
+		}
 		if ch := &changes[i]; ch.time >= from && ch.time < to {
 			if ch.hasOld {
 				claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true})

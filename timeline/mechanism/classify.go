@@ -238,7 +238,7 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 		return StaticCall, 0
 	}
 	if at.kind == text && at.module == "" && (is.kind == call || is.kind == jump) {
-		if !c.listed && !c.inModule(is.target, p.Time) {
+		if !c.listed && !c.r.Image.At(p.Time).InModule(is.target) {
 			return Other, Ambiguous // a trampoline of ftrace that was there before
 		}
 		return Other, UnknownCallee

@@ -105,7 +105,7 @@ func (c *Classifier) findAt(v timeline.View, addr, t uint64) place {
 		// A place that was unregistered a moment ago can still be changed.
 		if alive, last := v.LifetimeAt(addr); alive != nil {
 			return dynamicPlace(alive)
-		} else if last != nil && !c.inModule(addr, t) {
+		} else if last != nil && !c.r.Image.At(t).InModule(addr) {
 			return dynamicPlace(last)
 		}
 	}
@@ -121,16 +121,6 @@ func (c *Classifier) findAt(v timeline.View, addr, t uint64) place {
 		p.kind = ftraceText
 	}
 	return p
-}
-
-// inModule reports whether a module is at addr at time t.
-func (c *Classifier) inModule(addr, t uint64) bool {
-	for l := range c.r.Image.LifetimesAt(addr) {
-		if l.IsModule() && l.From <= t && t < l.To {
-			return true
-		}
-	}
-	return false
 }
 
 func dynamicPlace(l *timeline.Lifetime) place {

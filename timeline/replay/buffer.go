@@ -138,8 +138,7 @@ func (o *taskOrder) see(t uint64) {
 		return
 	}
 	if t < o.latest {
-		// Forked scans may share the array.
-		o.steps = append(slices.Clip(o.steps), step{o.newest, t, o.dropped + len(o.times)})
+		o.steps = append(o.steps, step{o.newest, t, o.dropped + len(o.times)})
 	}
 	o.repeated = 0
 	o.add(t)
@@ -252,13 +251,9 @@ func (o *taskOrder) notBefore(t uint64) uint64 {
 // newestAt returns the greatest time of a record before the i-th of o.times, of time t, if that is
 // greater than t, else 0.
 func (o *taskOrder) newestAt(i int, t uint64) uint64 {
-	for _, s := range slices.Backward(o.steps) {
-		if s.record <= o.dropped+i {
-			if t < s.before {
-				return s.before
-			}
-			break
-		}
+	behind, _ := slices.BinarySearchFunc(o.steps, o.dropped+i+1, func(s step, record int) int { return cmp.Compare(s.record, record) })
+	if behind > 0 && t < o.steps[behind-1].before {
+		return o.steps[behind-1].before
 	}
 	return 0
 }

@@ -160,7 +160,6 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 // a LOST record together with the next record that finds room.
 func (r *ringBuffer) endUntimed(t uint64) {
 	if r.untimed > 0 {
-		r.losses = slices.Clip(r.losses) // forked scans may share the array
 		r.addLoss(r.side, t, r.untimed)
 		r.untimed = 0
 	}
