@@ -1,0 +1,478 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+var (
+	scaleAll   = flag.Bool("scale.all", false, "TestScales runs all commands, and takes the kinds of records that are slow too")
+	scaleFirst = flag.Uint64("scale.first", 0, "the first random mixture of TestScales")
+	scaleSeeds = flag.Int("scale.seeds", 0, "how many random mixtures TestScales tries, instead of each kind of record")
+	scaleOnly  = flag.String("scale.only", "", "a regular expression: only mixtures whose names it matches")
+	scaleN     = flag.Int("scale.n", 5_000, "how many records the smaller recordings of TestScales have")
+)
+
+// A mixture is what the records of a made-up recording are: of these kinds, by chance, with these
+// times. No kernel makes most of them.
+type mixture struct {
+	kinds []string
+	times string
+	cpus  int
+}
+
+func (m *mixture) String() string {
+	return fmt.Sprintf("%s, times %s, %d CPUs", strings.Join(m.kinds, "+"), m.times, m.cpus)
+}
+
+// A mixer makes the records of a mixture.
+type mixer struct {
+	*mixture
+	rng    *rand.Rand
+	n, i   int // how many records there will be, and the number of this one
+	events [2]*perfdata.Event
+	now    uint64
+	last   [scaleCPUs]uint64
+	on     map[uint64]bool // by address: what is born, or patched
+	raw    []byte
+}
+
+const (
+	scaleCPUs    = 64
+	scaleText    = 0xffffffff81000000
+	scaleSize    = 1 << 20
+	scaleModules = 0xffffffffc0000000
+)
+
+// recordKinds append the type and the body of a record each.
+var recordKinds = map[string]func(m *mixer){
+	"poke":          func(m *mixer) { m.poke(m.site(0), 5) },
+	"poke sites":    func(m *mixer) { m.poke(m.site(m.rng.IntN(1000)), 5) },
+	"poke all":      func(m *mixer) { m.poke(scaleText+uint64(m.i)*8%scaleSize, 5) },
+	"poke overlaps": func(m *mixer) { m.pokeAny(m.site(0)+m.rng.Uint64N(64), m.rng.IntN(16), m.rng.IntN(16)) },
+	"poke wide":     func(m *mixer) { m.pokeAny(m.site(0)+m.rng.Uint64N(1<<16), 4096, 4096) },
+	"poke widening": func(m *mixer) { m.pokeAny(m.site(0), m.i%4096, m.i%4096) },
+	"poke nothing":  func(m *mixer) { m.pokeAny(m.site(m.rng.IntN(1000)), 0, 0) },
+	"poke trap":     func(m *mixer) { m.textPoke(m.site(m.rng.IntN(8)), []byte{0x0f}, []byte{0xcc}) },
+	"poke other":    func(m *mixer) { m.pokeAny(m.site(m.rng.IntN(16)), 5, 5) },
+	"poke nowhere":  func(m *mixer) { m.poke(scaleModules+m.rng.Uint64N(1<<20), 5) },
+	"slot":          func(m *mixer) { m.slot(scaleModules) },
+	"slots":         func(m *mixer) { m.slot(scaleModules + 16*m.rng.Uint64N(1000)) },
+	"slots new":     func(m *mixer) { m.slot(scaleModules + 16*uint64(m.i)) },
+	"slots overlap": func(m *mixer) { m.slot(scaleModules + m.rng.Uint64N(64)) },
+	"births":        func(m *mixer) { m.ksymbol(scaleModules, 4096, perfdata.KSymbolBPF, false, m.name("bpf_prog_")) },
+	"births new": func(m *mixer) {
+		m.ksymbol(scaleModules+4096*uint64(m.i), 4096, perfdata.KSymbolBPF, false, m.name("bpf_prog_"))
+	},
+	"births nested": func(m *mixer) {
+		m.ksymbol(scaleModules+uint64(m.i), uint32(2*(m.n-m.i)), perfdata.KSymbolBPF, false, "bpf_prog_nested")
+	},
+	"births widen": func(m *mixer) {
+		m.ksymbol(scaleModules, uint32(m.i+1), perfdata.KSymbolBPF, false, "bpf_prog_wide")
+	},
+	"births overlap": func(m *mixer) {
+		m.ksymbol(scaleModules+64*uint64(m.i), 1<<16, perfdata.KSymbolBPF, false, "bpf_prog_overlap")
+	},
+	"deaths": func(m *mixer) {
+		m.ksymbol(scaleModules+4096*m.rng.Uint64N(4), 4096, perfdata.KSymbolBPF, true, "bpf_prog_")
+	},
+	"deaths new": func(m *mixer) {
+		m.ksymbol(scaleModules+4096*uint64(m.i), 4096, perfdata.KSymbolBPF, true, m.name("bpf_prog_"))
+	},
+	"programs": func(m *mixer) { m.life(scaleModules+4096*m.rng.Uint64N(256), 4096, perfdata.KSymbolBPF) },
+	"program":  func(m *mixer) { m.life(scaleModules, 4096, perfdata.KSymbolBPF) },
+	"lives":    func(m *mixer) { m.life(scaleModules+m.rng.Uint64N(4096), 1+m.rng.Uint32N(4096), perfdata.KSymbolBPF) },
+	"pages":    func(m *mixer) { m.life(scaleModules+4096*m.rng.Uint64N(16), 4096, perfdata.KSymbolOOL) },
+	"symbols in text": func(m *mixer) {
+		m.life(m.site(m.rng.IntN(1000)), 64, perfdata.KSymbolBPF)
+	},
+	"loads":      func(m *mixer) { m.bpf(perfdata.BPFLoad, uint32(m.i)) },
+	"loads same": func(m *mixer) { m.bpf(perfdata.BPFLoad, 1) },
+	"loads and unloads": func(m *mixer) {
+		m.bpf(perfdata.BPFLoad+uint16(m.rng.IntN(2)), m.rng.Uint32N(64))
+	},
+	"unloads":    func(m *mixer) { m.bpf(perfdata.BPFUnload, uint32(m.i)) },
+	"comm":       func(m *mixer) { m.comm(1, m.name("task")) },
+	"comm new":   func(m *mixer) { m.comm(uint32(m.i), m.name("task")) },
+	"fork":       func(m *mixer) { m.task(perfdata.RecordFork, uint32(m.i), uint32(m.i/2)) },
+	"fork chain": func(m *mixer) { m.task(perfdata.RecordFork, uint32(m.i+1), uint32(m.i)) },
+	"exit":       func(m *mixer) { m.task(perfdata.RecordExit, m.rng.Uint32N(uint32(m.n)), 1) },
+	"mmap": func(m *mixer) {
+		m.mmap(0, m.rng.Uint32N(64), 0x400000+m.rng.Uint64N(64)<<12, 1<<12, "/usr/bin/"+m.name("x"))
+	},
+	"mmap new": func(m *mixer) { m.mmap(0, uint32(m.i), 0x400000, 1<<20, "/usr/bin/true") },
+	"modules": func(m *mixer) {
+		m.mmap(uint16(perfdata.MiscKernel), ^uint32(0), scaleModules+uint64(m.i)<<14, 1<<14, "["+m.name("mod")+"]")
+	},
+	"modules overlap": func(m *mixer) {
+		m.mmap(uint16(perfdata.MiscKernel), ^uint32(0), scaleModules+uint64(m.i)<<8, 1<<16, "["+m.name("mod")+"]")
+	},
+	"module": func(m *mixer) { m.mmap(uint16(perfdata.MiscKernel), ^uint32(0), scaleModules, 1<<16, "[mod]") },
+	"kernels": func(m *mixer) {
+		m.mmap(uint16(perfdata.MiscKernel), ^uint32(0), scaleText, scaleSize, "[kernel.kallsyms]_stext")
+	},
+	"lost": func(m *mixer) {
+		m.begin(perfdata.RecordLost, 0)
+		m.u64(m.events[1].IDs[0])
+		m.u64(1 + m.rng.Uint64N(3))
+	},
+	"lost samples": func(m *mixer) {
+		m.begin(perfdata.RecordLostSamples, 0)
+		m.u64(1)
+	},
+	"switch": func(m *mixer) { m.begin(perfdata.RecordSwitch, uint16(m.rng.IntN(2))<<13) },
+	"switch wide": func(m *mixer) {
+		m.begin(perfdata.RecordSwitchCPUWide, uint16(m.rng.IntN(2))<<13)
+		m.u32(m.rng.Uint32N(1000), m.rng.Uint32N(1000))
+	},
+	"aux": func(m *mixer) {
+		m.begin(perfdata.RecordAux, 0)
+		m.u64(uint64(m.i) * 4096)
+		m.u64(4096)
+		m.u64(m.rng.Uint64N(16))
+	},
+	"aux start": func(m *mixer) {
+		m.begin(perfdata.RecordItraceStart, 0)
+		m.u32(uint32(m.i), uint32(m.i))
+	},
+	"throttle": func(m *mixer) {
+		m.begin(perfdata.RecordThrottle, 0)
+		m.u64(m.now)
+		m.u64(100)
+		m.u64(100)
+	},
+	"cgroup": func(m *mixer) {
+		m.begin(perfdata.RecordCgroup, 0)
+		m.u64(uint64(m.i))
+		m.text("/" + m.name("group"))
+	},
+	"namespaces": func(m *mixer) {
+		m.begin(perfdata.RecordNamespaces, 0)
+		m.u32(uint32(m.i), uint32(m.i))
+		m.u64(0)
+	},
+}
+
+// poke changes n bytes of NOPs to others, or back.
+func (m *mixer) poke(addr uint64, n int) {
+	old, new := []byte{0x0f, 0x1f, 0x44, 0, 0}[:n], []byte{0xe8, 1, 2, 3, 4}[:n]
+	if m.on[addr] {
+		old, new = new, old
+	}
+	m.on[addr] = !m.on[addr]
+	m.textPoke(addr, old, new)
+}
+
+// pokeAny changes what does not follow from the change before it.
+func (m *mixer) pokeAny(addr uint64, before, after int) {
+	m.textPoke(addr, m.some(before), m.some(after))
+}
+
+func (m *mixer) some(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(m.rng.Uint32())
+	}
+	return b
+}
+
+// slot is a birth of out-of-line code, or its death.
+func (m *mixer) slot(addr uint64) {
+	code := []byte{0x55, 0x48, 0x89, 0xe5, 0xe9, 1, 2, 3, 4}
+	if m.on[addr] {
+		m.textPoke(addr, code, nil)
+	} else {
+		m.textPoke(addr, nil, code)
+	}
+	m.on[addr] = !m.on[addr]
+}
+
+func (m *mixer) textPoke(addr uint64, old, new []byte) {
+	m.begin(perfdata.RecordTextPoke, uint16(perfdata.MiscKernel))
+	m.u64(addr)
+	m.raw = binary.LittleEndian.AppendUint16(m.raw, uint16(len(old)))
+	m.raw = binary.LittleEndian.AppendUint16(m.raw, uint16(len(new)))
+	m.raw = append(append(m.raw, old...), new...)
+}
+
+// life is a birth of code, or its death.
+func (m *mixer) life(addr uint64, size uint32, kind perfdata.KSymbolKind) {
+	m.ksymbol(addr, size, kind, m.on[addr], fmt.Sprintf("code_%x", addr))
+	m.on[addr] = !m.on[addr]
+}
+
+func (m *mixer) ksymbol(addr uint64, size uint32, kind perfdata.KSymbolKind, gone bool, name string) {
+	m.begin(perfdata.RecordKSymbol, uint16(perfdata.MiscKernel))
+	m.u64(addr)
+	flags := uint32(0)
+	if gone {
+		flags = perfdata.KSymbolUnregister
+	}
+	m.u32(size, uint32(kind)|flags<<16)
+	m.text(name)
+}
+
+func (m *mixer) bpf(kind uint16, id uint32) {
+	m.begin(perfdata.RecordBPFEvent, 0)
+	m.u32(uint32(kind), id)
+	m.u64(uint64(id))
+}
+
+func (m *mixer) comm(tid uint32, name string) {
+	m.begin(perfdata.RecordComm, 0)
+	m.u32(tid, tid)
+	m.text(name)
+}
+
+func (m *mixer) task(typ perfdata.RecordType, tid, parent uint32) {
+	m.begin(typ, 0)
+	m.u32(tid, parent, tid, parent)
+	m.u64(m.now)
+}
+
+func (m *mixer) mmap(misc uint16, pid uint32, addr, size uint64, name string) {
+	m.begin(perfdata.RecordMMAP, misc)
+	m.u32(pid, pid)
+	m.u64(addr)
+	m.u64(size)
+	m.u64(0)
+	m.text(name)
+}
+
+// name returns a name that no other record has.
+func (m *mixer) name(of string) string { return fmt.Sprint(of, m.i) }
+
+func (m *mixer) site(i int) uint64 { return scaleText + uint64(i)*64 }
+
+func (m *mixer) begin(typ perfdata.RecordType, misc uint16) {
+	m.raw = m.raw[:0]
+	m.u32(uint32(typ), uint32(misc))
+}
+
+func (m *mixer) u64(v uint64) { m.raw = binary.LittleEndian.AppendUint64(m.raw, v) }
+func (m *mixer) u32(all ...uint32) {
+	for _, v := range all {
+		m.raw = binary.LittleEndian.AppendUint32(m.raw, v)
+	}
+}
+func (m *mixer) text(s string) { m.raw = append(append(m.raw, s...), 0) }
+
+// scaleTimes are how the times of the records go on.
+var scaleTimes = map[string]func(m *mixer, cpu int) uint64{
+	"forward":  func(m *mixer, cpu int) uint64 { m.now += 1 + m.rng.Uint64N(2000); return m.now },
+	"equal":    func(m *mixer, cpu int) uint64 { return m.now },
+	"ticks":    func(m *mixer, cpu int) uint64 { m.now += 10_000; return m.now / 4_000_000 * 4_000_000 },
+	"shuffled": func(m *mixer, cpu int) uint64 { m.now += 1000; return m.now - m.rng.Uint64N(100_000) },
+	"random":   func(m *mixer, cpu int) uint64 { return m.now + m.rng.Uint64N(1e9) },
+	"backward": func(m *mixer, cpu int) uint64 { m.now -= 1000; return m.now },
+	"to and fro": func(m *mixer, cpu int) uint64 {
+		m.now += 1000
+		return m.now - uint64(m.i%2)*1500
+	},
+	"repeated": func(m *mixer, cpu int) uint64 { return m.now + uint64(m.i%100)*1000 },
+	"skewed":   func(m *mixer, cpu int) uint64 { m.now += 1000; return m.now + uint64(cpu)*300_000 },
+	"slow":     func(m *mixer, cpu int) uint64 { m.now += 50_000_000; return m.now },
+}
+
+// write writes a recording of n records of the mixture.
+func (m *mixture) write(t *testing.T, dir string, n int, seed uint64) {
+	t.Helper()
+	w, err := perfdata.CreateDir(dir, 0, binary.LittleEndian)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &mixer{mixture: m, rng: rand.New(rand.NewPCG(seed, 1)), n: n, now: 1e12, on: make(map[uint64]bool)}
+	for i := range x.events {
+		e := &perfdata.Event{Name: "cycles", Attr: perfdata.Attr{SamplePeriod: 4000,
+			SampleType: perfdata.SampleIP | perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier,
+			ReadFormat: perfdata.ReadFormatID | perfdata.ReadFormatLost,
+			Flags:      perfdata.FlagSampleIDAll | perfdata.FlagMmap | perfdata.FlagComm}}
+		if i == 1 {
+			e.Name, e.Attr.Type, e.Attr.Config = "dummy:u", 1, 9 // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
+			e.Attr.Flags |= perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
+		}
+		for cpu := range m.cpus {
+			e.IDs = append(e.IDs, uint64(100+i*scaleCPUs+cpu))
+		}
+		x.events[i] = e
+	}
+	w.SetEvents(x.events[:])
+	le := binary.LittleEndian
+	for _, s := range []struct {
+		f    perfdata.Feature
+		text string
+	}{{perfdata.FeatureOSRelease, "6.1.0-generated"}, {perfdata.FeatureArch, "x86_64"}, {perfdata.FeatureVersion, "6.1"}} {
+		b := append([]byte(s.text), make([]byte, 64-len(s.text)%64)...)
+		w.WriteFeature(s.f, append(le.AppendUint32(nil, uint32(len(b))), b...))
+	}
+	w.WriteFeature(perfdata.FeatureNRCPUs, le.AppendUint32(le.AppendUint32(nil, uint32(m.cpus)), uint32(m.cpus)))
+	var ix perfdata.IDIndex
+	for _, e := range x.events {
+		for cpu, id := range e.IDs {
+			ix.Entries = append(ix.Entries, perfdata.IDIndexEntry{ID: id, Idx: uint64(cpu), CPU: int64(cpu), TID: -1, VCPU: -1})
+		}
+	}
+	w.IDIndex(&ix)
+	w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: ^uint32(0), Addr: scaleText, Len: scaleSize,
+		Filename: []byte("[kernel.kallsyms]_stext"), SampleID: perfdata.SampleID{Event: x.events[0]}})
+	for x.i = range n {
+		cpu := x.rng.IntN(m.cpus)
+		at := scaleTimes[m.times](x, cpu)
+		kind := m.kinds[x.rng.IntN(len(m.kinds))]
+		recordKinds[kind](x)
+		for len(x.raw)%8 != 0 {
+			x.raw = append(x.raw, 0)
+		}
+		tid := x.rng.Uint32N(100)
+		x.u32(tid, tid)
+		x.u64(at)
+		x.u64(uint64(cpu))
+		x.u64(x.events[1].IDs[cpu])
+		le.PutUint16(x.raw[6:], uint16(len(x.raw)))
+		if err := w.WriteRecord(x.raw); err != nil {
+			t.Fatal(err)
+		}
+		if x.i%1000 == 999 {
+			w.FinishedRound()
+		}
+	}
+	w.FinishedRound()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestScales: no recording keeps a command busy without end, whatever its records are. One that has
+// four times as many takes about four times as long: sorting takes a little more.
+func TestScales(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	kinds, times := slices.Sorted(maps.Keys(recordKinds)), slices.Sorted(maps.Keys(scaleTimes))
+	var all []*mixture
+	for i, kind := range kinds {
+		switch {
+		case *scaleSeeds > 0, !*scaleAll && slices.Contains(slowKinds, kind):
+			continue
+		}
+		all = append(all, &mixture{[]string{kind}, "forward", 1 + i%4})
+		if *scaleAll {
+			all = append(all, &mixture{[]string{kind, kinds[i*7%len(kinds)]}, times[i%len(times)], 1 + i%4})
+		}
+	}
+	for seed := range uint64(*scaleSeeds) {
+		rng := rand.New(rand.NewPCG(*scaleFirst+seed, 2))
+		m := &mixture{nil, times[rng.IntN(len(times))], []int{1, 2, 4, scaleCPUs}[rng.IntN(4)]}
+		for range 1 + rng.IntN(3) {
+			m.kinds = append(m.kinds, kinds[rng.IntN(len(kinds))])
+		}
+		all = append(all, m)
+	}
+	// Times that go back at each other record are many steps back.
+	all = append(all, &mixture{[]string{"poke sites"}, "to and fro", 2})
+	only := regexp.MustCompile(*scaleOnly)
+	kcoreDir := t.TempDir()
+	writeScaleCopy(t, kcoreDir)
+	for _, m := range all {
+		if only.MatchString(m.String()) {
+			t.Run(m.String(), func(t *testing.T) { m.measure(t, kcoreDir) })
+		}
+	}
+}
+
+// slowKinds overlap one another so much that what is kept of them is limited: up to that limit they take
+// long, then not much longer.
+var slowKinds = []string{"births nested", "births overlap", "births widen", "poke wide", "poke widening"}
+
+// writeScaleCopy makes the copy of text: NOPs, and a function for each 1 KiB.
+func writeScaleCopy(t *testing.T, dir string) {
+	t.Helper()
+	text := bytes.Repeat([]byte{0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0xc3}, scaleSize/8)
+	var core, names bytes.Buffer
+	if err := kcore.WriteCore(&core, elf.EM_X86_64, elf.ELFCLASS64, elf.ELFDATA2LSB, []kcore.Segment{{Addr: scaleText, Data: text}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&names, "%x T _text\n%x T _stext\n", uint64(scaleText), uint64(scaleText))
+	for at := uint64(0); at < scaleSize; at += 1 << 10 {
+		fmt.Fprintf(&names, "%x T function_%x\n", scaleText+at, at)
+	}
+	fmt.Fprintf(&names, "%x T _etext\n", uint64(scaleText+scaleSize))
+	for name, data := range map[string][]byte{"kcore": core.Bytes(), "kallsyms": names.Bytes(), "modules": nil} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scaleCommands are those that go through a whole recording; moreCommands do with scale.all.
+var (
+	scaleCommands = [][]string{{"info"}, {"symbols"}, {"audit"}, {"log"}}
+	moreCommands  = [][]string{
+		{"verify"}, {"log", "--summary"}, {"log", "--json"}, {"diff", "start", "end"},
+		{"pprof", "-o", "profile"}, {"perfetto", "-o", "trace"}, {"report", "-o", "report"},
+		{"export", "--table", "changes", "-o", "-"}, {"export", "--table", "gaps", "-o", "-"}, {"export", "--table", "symbols", "-o", "-"},
+		{"at", "0xffffffff81000000", "start..end"}, {"history", "0xffffffff81000000", "-n", "64"},
+	}
+)
+
+// measure compares what commands take for recordings of n and of 4n records.
+func (m *mixture) measure(t *testing.T, kcoreDir string) {
+	t.Chdir(t.TempDir())
+	commands := scaleCommands
+	if *scaleAll {
+		commands = slices.Concat(scaleCommands, moreCommands)
+	}
+	var took [2][]time.Duration
+	for i, n := range []int{*scaleN, 4 * *scaleN} {
+		rec := fmt.Sprint("rec", i)
+		m.write(t, rec, n, 1)
+		if err := os.Symlink(kcoreDir, filepath.Join(rec, "kcore_dir")); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range commands {
+			before := cpuTime(t)
+			run(append(args, "-i", rec, "--index", "never"), strings.NewReader(""), io.Discard, io.Discard) // to whatever end
+			took[i] = append(took[i], cpuTime(t)-before)
+		}
+		os.RemoveAll(rec)
+	}
+	t.Logf("the longest command: %v", slices.Max(took[1]))
+	for k, args := range commands {
+		// What a recording without records takes is in both.
+		if a, b := took[0][k], took[1][k]; b > 7*a && b > 500*time.Millisecond {
+			t.Errorf("%v: %v with %d records, %v with four times as many", args, a, *scaleN, b)
+		}
+	}
+}
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
