@@ -44,7 +44,7 @@ type OrderedScanner struct {
 func (r *Recording) Ordered(opts ...ScanOption) *OrderedScanner {
 	o := new(OrderedScanner)
 	// The offsets of records that are held are those in the mapping.
-	opts = append(slices.Clip(opts), func(s *Scanner) { s.reads = false })
+	opts = append(slices.Clip(opts), func(s *Scanner) { s.reads = false }, Rejoin())
 	for i := range r.files {
 		s := r.scanFiles(i, i+1, opts...)
 		want := s.want

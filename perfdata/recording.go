@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/pathname"
@@ -37,6 +38,8 @@ type Recording struct {
 	samples                  []*layout
 	quickFit                 quickFit
 	plainPokes, plainSamples fieldPlaces
+
+	moved func() *movedCopies // see Rejoin
 
 	features map[Feature]section
 	early    []*mapfile.File // files of features next to the data file, see readEarly
@@ -185,6 +188,7 @@ func (r *Recording) parse() error {
 			r.files = r.files[:1]
 		}
 	}
+	r.moved = sync.OnceValue(r.findMoved)
 	if len(r.files) > 1 {
 		r.clean = &FormatError{File: r.fileName(0), Msg: fmt.Sprintf("the records are in %d files, and only the first says how long it is", len(r.files))}
 	}

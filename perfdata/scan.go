@@ -41,8 +41,9 @@ type Scanner struct {
 	payload []byte // what follows the record handed over last and is not in its size
 	stream  *source
 	inflate *inflater
+	rejoin  *rejoiner  // option Rejoin
 	settle  func()     // makes known the events of a pipe that its last records described
-	pending bool       // inside or skip must be dealt with before the record at off
+	pending bool       // inside, skip or rejoin must be dealt with before the record at off
 	inside  bool       // inflate may have further records
 	skip    uint64     // bytes of a stream's payload to skip
 	inType  RecordType // of the compressed record that inflate was last given: COMPRESSED or COMPRESSED2
@@ -96,6 +97,7 @@ func (r *Recording) scanFiles(first, last int, opts ...ScanOption) *Scanner {
 		opt(s)
 	}
 	s.nextFile()
+	s.pending = s.rejoin != nil
 	return s
 }
 
@@ -433,6 +435,9 @@ func (s *Scanner) insideErr(err error) error {
 // nextPending does what must be done before the record at s.off, and reports whether that
 // led to a record that Next should return.
 func (s *Scanner) nextPending() bool {
+	if s.rejoin != nil {
+		return s.nextRejoined()
+	}
 	if s.inside {
 		if s.nextInside() {
 			return true

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // A ringBuffer is one of the kernel's ring buffers. perf maps one for each CPU, or
@@ -26,12 +27,18 @@ type ringBuffer struct {
 	// interrupts. An interrupt may come after a side-band record takes its time and
 	// before that record is written. So a side-band record can follow newer samples,
 	// but never a newer side-band record.
+	// It is not that of a copy for another event: perf inject writes these too early, see
+	// [perfdata.Rejoin].
 	side uint64
-	// sideBefore is the value of side before that record.
+	// sideBefore is the value of side before that record. older are earlier values, the latest first;
+	// some may be left out.
 	sideBefore uint64
+	older      [mostInterrupted]uint64
+	copied     uint64 // time of the newest copy
 	longest    uint64 // longest time between two records
 	losses     []Loss
-	untimed    uint64 // number of lost records in LOST records without a time, so far
+	sorted     []timeline.Interval // of each loss, if the records were put into the order of time
+	untimed    uint64              // number of lost records in LOST records without a time, so far
 	lossTally
 	takes kinds // what its events record
 	// Bytes of records in the current round, in the round before it, in the two rounds that
@@ -328,6 +335,19 @@ func hasTimes(e *perfdata.Event) bool {
 	return e.Attr.SampleType&perfdata.SampleTime != 0 && e.Attr.Flags&perfdata.FlagSampleIDAll != 0
 }
 
+// mostInterrupted is how many side-band records of a ring buffer may have a time and not be written
+// yet, while an interrupt writes another record: one of a task, of a soft interrupt, and of an
+// interrupt, if the last one is of an NMI.
+const mostInterrupted = 3
+
+// seeCopy is see for a copy of a record that another event has.
+func (r *ringBuffer) seeCopy(t uint64) {
+	side, before, older := r.side, r.sideBefore, r.older
+	r.see(t, false)
+	r.side, r.sideBefore, r.older = side, before, older
+	r.copied = max(r.copied, t)
+}
+
 // see adds a record's time. Synthesized records have time 0 and are in no ring
 // buffer.
 func (r *ringBuffer) see(t uint64, sample bool) {
@@ -342,10 +362,11 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 		return
 	}
 	if !sample {
-		if t < r.side {
-			r.backwards = max(r.backwards, r.side-t)
+		if newest := max(r.side, r.copied); t < newest {
+			r.backwards = max(r.backwards, newest-t)
 		}
-		r.sideBefore, r.side = r.side, max(r.side, t)
+		copy(r.older[1:], r.older[:])
+		r.older[0], r.sideBefore, r.side = r.sideBefore, r.side, max(r.side, t)
 	}
 	if r.last == 0 {
 		r.first, r.last = t, t

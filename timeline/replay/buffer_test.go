@@ -51,6 +51,18 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
+// TestCopiesTooEarly: perf inject may have written a copy for another event before all other records.
+// It bounds neither a loss nor the horizon. But a record that is older than it is out of order.
+func TestCopiesTooEarly(t *testing.T) {
+	var b ringBuffer
+	b.see(100, false)
+	b.seeCopy(500)
+	b.see(200, false)
+	if b.side != 200 || b.sideBefore != 100 || b.last != 500 || b.backwards != 300 {
+		t.Errorf("%+v", b)
+	}
+}
+
 // TestMixedLoss: in a mixed ring buffer, the record before a loss may be of another one.
 func TestMixedLoss(t *testing.T) {
 	for _, mixed := range []bool{false, true} {

@@ -188,7 +188,7 @@ func (t *trail) collect() {
 	// The memory of compressed records is reused.
 	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
 
-	s := rec.Scan(perfdata.Only(kept...))
+	s := rec.Scan(perfdata.Only(kept...), perfdata.Rejoin())
 	var x perfdata.Record
 	var id perfdata.SampleID
 	for s.Next() {

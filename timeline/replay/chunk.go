@@ -658,7 +658,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	if ch.pinned && ch.cpu != int64(r.cpu) || buf.backward || r.first < buf.last || buf.second == 0 {
 		return false
 	}
-	if !isSample && (r.first < buf.side || r.first < buf.tasks.newest) {
+	if !isSample && (r.first < max(buf.side, buf.copied) || r.first < buf.tasks.newest) {
 		return false
 	}
 	ch.see(r.first, isSample)

@@ -127,7 +127,7 @@ func (s *scan) listeners(kind kinds) func(yield func(id uint64, ch *channel) boo
 // for. If the chosen event took none and another one did, the recording contradicts
 // itself, and the other one is read.
 func (s *scan) countDuplicates() {
-	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent))
+	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent), perfdata.Rejoin())
 	for _, ch := range s.channels.all {
 		ch.taken = [len(duplicated)]uint64{}
 	}

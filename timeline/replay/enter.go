@@ -23,9 +23,14 @@ type entry struct {
 
 // enter decides where a record came from, and notes its time.
 func (s *scan) enter(rec *perfdata.Record, id *perfdata.SampleID) entry {
+	return s.enterExcess(rec, id, 0)
+}
+
+// enterExcess is enter for a record that is excess bytes longer than its content.
+func (s *scan) enterExcess(rec *perfdata.Record, id *perfdata.SampleID, excess int) entry {
 	m := s.machineOf(rec, id)
 	s.guests.saw(m, rec.Type, id.Time)
-	return entry{s.note(rec, id), m, m != s.machine}
+	return entry{s.note(rec, id, excess), m, m != s.machine}
 }
 
 // recorded reports whether a kernel wrote the record into a ring buffer.
@@ -41,8 +46,8 @@ func (s *scan) sampleID(rec *perfdata.Record, id *perfdata.SampleID) bool {
 
 // note notes a record's time. It returns the channel that the record came
 // through: nil for a record that perf synthesized, for another machine's, and for a
-// damaged one.
-func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
+// damaged one. A record that is excess bytes longer than its content is a copy for another event.
+func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID, excess int) *channel {
 	if id.Time == 0 && id.ID == 0 {
 		return nil
 	}
@@ -84,13 +89,18 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 	}
 	if t := id.Time; t != 0 {
 		ch.see(t, rec.Type == perfdata.RecordSample)
-		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
 		s.tasks.meet(id.TID, t)
 		if madeByTask(rec.Type) && !ch.buffer.mixed && !ch.buffer.backward {
 			ch.buffer.tasks.see(t)
 		}
-		s.passTime(t, t)
 		s.starts(ch.buffer, t)
+		if excess > 0 {
+			ch.buffer.seeCopy(t)
+			s.newest = max(s.newest, t)
+			return ch
+		}
+		ch.buffer.see(t, rec.Type == perfdata.RecordSample)
+		s.passTime(t, t)
 		s.files[rec.File].see(t, rec.Type == perfdata.RecordSample)
 	}
 	return ch
@@ -99,7 +109,8 @@ func (s *scan) note(rec *perfdata.Record, id *perfdata.SampleID) *channel {
 // passTime notes the times of the first and the last of records that follow one another in the
 // file, in the order of time.
 func (s *scan) passTime(first, last uint64) {
-	s.byBuffer = s.byBuffer || first < s.newest
+	s.byBuffer = s.byBuffer || first < s.passed
+	s.passed = max(s.passed, last)
 	s.newest = max(s.newest, last)
 }
 
@@ -127,7 +138,7 @@ const (
 // bytes longer than its content. It returns the channel that the record came
 // through, nil unless the use is useRecorded or useDuplicate.
 func (s *scan) enterChosen(rec *perfdata.Record, id *perfdata.SampleID, excess int, kind kinds) (*channel, recordUse) {
-	e := s.enter(rec, id)
+	e := s.enterExcess(rec, id, excess)
 	if excess != 0 && id.Time != 0 {
 		s.excess(rec, id, excess)
 	}

@@ -266,7 +266,7 @@ func (s *scan) fork() *scan {
 	for i, b := range s.buffers {
 		n := *b
 		n.tasks.forget() // the map is the other scan's
-		n.losses, n.tasks.steps = slices.Clip(b.losses), slices.Clip(b.tasks.steps)
+		n.losses, n.sorted, n.tasks.steps = slices.Clip(b.losses), slices.Clip(b.sorted), slices.Clip(b.tasks.steps)
 		c.buffers[i], c.byCPU[b.bufferKey] = &n, &n
 	}
 	c.channels = channels{base: s.channels.base}

@@ -143,7 +143,7 @@ func (r *Replay) pokes(matters func(raw []byte) bool, skips func(*pokePlaces) bo
 		if skips == nil {
 			runs = nil
 		}
-		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke), perfdata.Rejoin())
 		var p perfdata.TextPoke
 		for sc.Next() {
 			rec := sc.Record()

@@ -112,7 +112,7 @@ func (s *scan) lastListening(b *ringBuffer) (side, last uint64) {
 	if !early {
 		return b.side, b.last
 	}
-	return side, last
+	return min(side, b.side), last // the event's newest record may be a copy, see ringBuffer.side
 }
 
 // complete returns the time up to which the scan has seen all records and all losses of b, in a

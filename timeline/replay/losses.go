@@ -129,6 +129,7 @@ func (s *scan) lost(rec *perfdata.Record) {
 		return
 	}
 	b.addLoss(b.sideBefore, l.Time, l.Lost)
+	b.sorted[len(b.sorted)-1].From = b.older[mostInterrupted-1]
 }
 
 // reported reports whether an earlier LOST record has the same time t and count n. Such
@@ -154,6 +155,33 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 	}
 	from, to = min(from, to), max(from, to) // the clock may have been set back
 	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
+	r.sorted = append(r.sorted, timeline.Interval{From: from, To: to})
+}
+
+// widenLosses is for records that perf inject put into the order of time. An interrupt may have
+// written a LOST record before a record that has an earlier time. That is not the record before the
+// loss then:
+//
+//	ring buffer   p 5     LOST 12  sample 12  p 10
+//	in order      p 5  p 10  LOST 12  sample 12      lost since 5
+func (r *ringBuffer) widenLosses() {
+	r.losses = slices.Clone(r.losses) // forked scans may share the array
+	for i := range r.losses {
+		l := &r.losses[i]
+		l.From, l.To = min(l.From, r.sorted[i].From), r.sorted[i].To
+	}
+}
+
+// sorted reports whether perf inject may have put the records into the order of time. The command
+// line is that of the perf that wrote the file. Newer perfs have only their path there, and a pipe
+// has the command line of perf record. Then the order shows it: perf record writes one ring buffer
+// after the other.
+func (s *scan) sorted() bool {
+	args, err := s.rec.Cmdline()
+	if len(args) > 1 && !s.rec.Pipe() {
+		return args[1] == "inject"
+	}
+	return !s.byBuffer && (err == nil || s.rec.Pipe())
 }
 
 // endUntimed ends the losses that LOST records without a time began. The kernel writes
@@ -161,6 +189,8 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 func (r *ringBuffer) endUntimed(t uint64) {
 	if r.untimed > 0 {
 		r.addLoss(r.side, t, r.untimed)
+		// perf inject does not wait for the time of a record that has none.
+		r.sorted[len(r.sorted)-1] = timeline.Interval{To: timeline.MaxTime}
 		r.untimed = 0
 	}
 }

@@ -246,6 +246,54 @@ func TestRecorded(t *testing.T) {
 			w.ticks(800, 1000)
 			w.lostSamples(10, 3)
 		}, lost("700", "1001")},
+		{"losses: perf inject puts a record that an interrupt delayed before the LOST record", func(w *tape) {
+			w.cmdline = "perf inject -b"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(10, 750, 760, 770) // at least one of them is of before the loss
+			w.lost(10, 780, 3)
+			w.sample(10, 780, nil)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..200 unconfirmed outside-recording 9090",
+			"200..500 known 9090",
+			"500..700 known eb02",
+			"700..1001 unconfirmed after-loss eb02",
+			"1001.. unconfirmed beyond-horizon eb02")},
+		{"losses: in a pipe, what is in the order of time may have been put into it", func(w *tape) {
+			w.pipe = true
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(10, 750, 760, 770)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, openLoss},
+		{"losses: what perf record wrote is in the order of the ring buffer", func(w *tape) {
+			w.cmdline = "perf record -a"
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700)
+			w.tick(11, 600, 700)
+			w.tick(10, 750, 760, 770)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, lost("770", "1001")},
+		{"losses: perf inject does not wait for the time of a LOST record that has none", func(w *tape) {
+			w.cmdline = "perf inject -b"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.lost(10, 0, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, textLines(
+			"0..500 unconfirmed after-loss 9090",
+			"500.. unconfirmed after-loss eb02")},
 		{"losses: on a clock of ticks, a change at the time at which another CPU's loss begins may have come after it", func(w *tape) {
 			const ms = 1e6
 			w.tick(10, 1*ms, 2*ms, 5*ms)
@@ -630,8 +678,9 @@ func TestRecorded(t *testing.T) {
 			w.pipe = true
 			w.ticks(100, 400)
 			flip(w)
-			w.ticks(600, 700)
+			w.tick(10, 600, 700)
 			w.lost(10, 780, 3)
+			w.tick(11, 600, 700)
 			w.ticks(800, 1000)
 			w.lostSamples(10, 3)
 		}, textLines(

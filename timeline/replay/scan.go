@@ -38,8 +38,9 @@ type scan struct {
 	byCPU     map[bufferKey]*ringBuffer
 	files     []round
 	newest    uint64 // time of the newest record
+	passed    uint64 // of the newest one that is no copy, see ringBuffer.side
 	widest    uint64 // size of the largest TEXT_POKE, KSYMBOL or BPF_EVENT, if it is larger than recordRoom
-	byBuffer  bool   // the records are not in the order of time
+	byBuffer  bool   // the records that are no copies are not in the order of time
 	stopped   error  // why reading ended early
 	skipped   error  // why the first records that were left out could not be read
 	clean     bool   // the recording ends as a finished one does
@@ -283,7 +284,7 @@ func (s *scan) readAll() bool {
 	total, done := s.rec.Size(), int64(0)
 	const step, longStep = 1 << 24, 1 << 27
 	next, long := int64(step), int64(longStep)
-	sc := s.rec.Scan()
+	sc := s.rec.Scan(perfdata.Rejoin())
 	unload := sc.Unload
 	account := func(bytes int) {
 		if done += int64(bytes); done < next {
@@ -424,6 +425,11 @@ func (s *scan) sum() *scan {
 		}
 	}
 	slices.SortFunc(s.buffers, func(a, b *ringBuffer) int { return a.compare(b.bufferKey) })
+	if s.sorted() {
+		for _, b := range s.buffers {
+			b.widenLosses()
+		}
+	}
 	for id, ch := range s.channels.all {
 		if ch.machine != s.listens {
 			continue

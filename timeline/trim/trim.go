@@ -386,7 +386,7 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	if err := w.SetEvents(c.rec.Events()); err != nil {
 		return err
 	}
-	sc := c.rec.Scan()
+	sc := c.rec.Scan(perfdata.Rejoin())
 	for sc.Next() {
 		rec := sc.Record()
 		ok, err := c.keeps(rec)
