@@ -417,9 +417,8 @@ func (s *scan) skip(err error) {
 
 // sum completes the ring buffers after the last record.
 func (s *scan) sum() *scan {
-	const jitter = 1e9 // ns; a time that goes back further is damage
 	for _, b := range s.buffers {
-		if b.backwards > jitter && !b.mixed {
+		if b.backwards > jitter && !b.mixed && !s.rewritten(b) {
 			s.damage = append(s.damage, fmt.Errorf("times of %s go back by %s", b.where(), seconds(b.backwards)))
 			s.warn(s.damage[len(s.damage)-1])
 		}
