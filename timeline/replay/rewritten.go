@@ -26,8 +26,8 @@ import (
 // explains it.
 const jitter = 1e9
 
-// mostRewritten is how many places are looked at where times go back. Each costs two readings of the
-// recording.
+// mostRewritten is how many places are looked at where times go back. For each, the recording is read
+// again up to there.
 const mostRewritten = 16
 
 // rewritten reports whether times of a ring buffer go back further than jitter only where perf wrote
@@ -36,52 +36,57 @@ func (s *scan) rewritten(b *ringBuffer) bool {
 	if s.follows {
 		return false // a stream is read once
 	}
+	var begin []byte // the record with which times went back, a sample perhaps
+	side, from := uint64(0), 0
 	sc := s.recordsOf(b)
-	side, n := uint64(0), 0
-	for places := 0; sc.next(); n++ {
-		if sc.Record().Type == perfdata.RecordSample || sc.id.Time == 0 {
-			continue
+	for places := 0; sc.next(); {
+		t, sample := sc.id.Time, sc.Record().Type == perfdata.RecordSample
+		switch {
+		case t != 0 && t+jitter < side && begin == nil:
+			begin, from = bytes.Clone(sc.Record().Raw), sc.n
+		case t != 0 && t+jitter >= side && !sample:
+			side, begin = max(side, t), nil
 		}
-		if sc.id.Time+jitter >= side {
-			side = max(side, sc.id.Time)
+		if sample || begin == nil {
 			continue
 		}
 		if places++; places > mostRewritten {
 			return false
 		}
-		first := s.lastLike(b, sc.Record().Raw, n)
-		if first < 0 {
+		end, ok := s.twice(b, begin, from)
+		if !ok || end < sc.n {
 			return false
 		}
-		before := s.recordsOf(b)
-		for range first {
-			before.next()
+		for sc.n < end && sc.next() {
 		}
-		for i := first; i < n; i++ {
-			if i > first && !sc.next() {
-				return true // perf ended here
-			}
-			if !before.next() || !bytes.Equal(before.Record().Raw, sc.Record().Raw) {
-				return false
-			}
-		}
-		n += n - first - 1
+		begin = nil
 	}
 	return true
 }
 
-// lastLike returns the index of the last of the first n records of a ring buffer that is equal to raw,
-// below 0 if none is.
-func (s *scan) lastLike(b *ringBuffer, raw []byte, n int) int {
-	raw = bytes.Clone(raw) // that of a compressed record may be reused
-	last := -1
-	sc := s.recordsOf(b)
-	for i := 0; i < n && sc.next(); i++ {
-		if bytes.Equal(sc.Record().Raw, raw) {
-			last = i
+// twice reports whether the records of a ring buffer from number from on, the first of which is begin,
+// are those before it once more. end is the number of the last one of them.
+func (s *scan) twice(b *ringBuffer, begin []byte, from int) (end int, ok bool) {
+	first := 0
+	for sc := s.recordsOf(b); sc.next() && sc.n < from; {
+		if bytes.Equal(sc.Record().Raw, begin) {
+			first = sc.n
 		}
 	}
-	return last
+	if first == 0 {
+		return 0, false
+	}
+	before, again := s.recordsOf(b), s.recordsOf(b)
+	for before.n < first-1 && before.next() {
+	}
+	for again.n < from-1 && again.next() {
+	}
+	for before.next() && before.n < from && again.next() { // perf may have ended while it wrote them again
+		if !bytes.Equal(before.Record().Raw, again.Record().Raw) {
+			return 0, false
+		}
+	}
+	return again.n, true
 }
 
 // bufferScanner goes through the records of a ring buffer.
@@ -90,6 +95,7 @@ type bufferScanner struct {
 	s  *scan
 	b  *ringBuffer
 	id perfdata.SampleID // of the current record
+	n  int               // its number, from 1 on
 }
 
 func (s *scan) recordsOf(b *ringBuffer) *bufferScanner {
@@ -104,6 +110,7 @@ func (x *bufferScanner) next() bool {
 			continue
 		}
 		if ch := x.s.channelOf(&x.id); ch != nil && ch.machine == x.s.listens && ch.buffer == x.b {
+			x.n++
 			return true
 		}
 	}

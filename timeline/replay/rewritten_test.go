@@ -17,7 +17,7 @@ func TestRewritten(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// The records of CPU 0: a digit is a record of that second, a letter another one of the
-		// same second (a is 1), a dot the end of a round, in which CPU 1 has records too.
+		// same second (a is 1), a capital letter a sample of that second, a dot the end of a round, in which CPU 1 has records too.
 		records string
 		damaged bool
 	}{
@@ -28,6 +28,8 @@ func TestRewritten(t *testing.T) {
 		{"several times", "1234.234.345.789.", false},
 		{"all records", "123456.123456789.", false},
 		{"less than all behind the first of them", "12345.346789.", true},
+		{"samples at the beginning", "12BC3456.BC3456G789.", false},
+		{"samples that follow no record", "12345.BC3456789.", true},
 		{"other records", "12345.cd56789.", true},
 		{"a record between them", "12345.3d456789.", true},
 		{"a time that goes back", "12345.c6789.", true},
@@ -43,6 +45,8 @@ func TestRewritten(t *testing.T) {
 				case c == '.':
 					w.tick(11, second*s+1)
 					w.round()
+				case c >= 'A' && c <= 'Z':
+					w.sample(10, uint64(c-'A'+1)*s, nil)
 				case c >= 'a':
 					w.comm(10, uint64(c-'a'+1)*s, 0, 9, "other")
 				case c == '4':
