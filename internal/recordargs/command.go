@@ -7,6 +7,7 @@
 package recordargs
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -61,8 +62,12 @@ const (
 // Split splits a command line of perf record. args begins with perf. Split stops where perf
 // does, at the workload (PARSE_OPT_STOP_AT_NON_OPTION). ok is false if this is another
 // command line or has an unknown option, after which it is unclear where the workload begins.
-// Newer perfs record only their path.
+// Newer perfs record only their path. Their perf inject puts its path before the command line that the
+// recording has.
 func Split(args []string) (c Command, ok bool) {
+	for len(args) > 2 && strings.HasPrefix(path.Base(args[1]), "perf") {
+		args = args[1:]
+	}
 	if len(args) < 2 || args[1] != "record" && args[1] != "rec" {
 		return c, false
 	}

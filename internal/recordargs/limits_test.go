@@ -25,6 +25,10 @@ func TestLimits(t *testing.T) {
 		{"", Limits{}},
 		{"/usr/bin/perf", Limits{}}, // as perf 7.2 writes it
 		{"perf kvm record -a", Limits{}},
+		{"/usr/bin/perf /usr/bin/perf", Limits{}}, // as perf inject of 7.2 writes it
+		{"/usr/bin/perf /usr/bin/perf record -a -D 500", delay("500")},
+		{"perf /opt/perf_5.10 perf record -a --kcore -- perf record -D 500", known},
+		{"perf inject perf record", Limits{}},
 		{"perf record", known},
 		{"perf record -a --kcore -e dummy -- sleep 1", known},
 		{"perf record -a -D 500", delay("500")},

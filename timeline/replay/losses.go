@@ -172,16 +172,13 @@ func (r *ringBuffer) widenLosses() {
 	}
 }
 
-// sorted reports whether perf inject may have put the records into the order of time. The command
-// line is that of the perf that wrote the file. Newer perfs have only their path there, and a pipe
-// has the command line of perf record. Then the order shows it: perf record writes one ring buffer
-// after the other.
+// sorted reports whether perf inject may have put the records into the order of time. perf record
+// writes one ring buffer after the other, but those of a single CPU are in that order too. In a file,
+// perf inject replaces the command line of perf record by its own. Newer perfs put their path before
+// it; of perf record itself they have nothing but the path.
 func (s *scan) sorted() bool {
 	args, err := s.rec.Cmdline()
-	if len(args) > 1 && !s.rec.Pipe() {
-		return args[1] == "inject"
-	}
-	return !s.byBuffer && (err == nil || s.rec.Pipe())
+	return !s.byBuffer && (s.rec.Pipe() || err == nil && (len(args) < 2 || args[1] != "record"))
 }
 
 // endUntimed ends the losses that LOST records without a time began. The kernel writes

@@ -262,6 +262,27 @@ func TestRecorded(t *testing.T) {
 			"500..700 known eb02",
 			"700..1001 unconfirmed after-loss eb02",
 			"1001.. unconfirmed beyond-horizon eb02")},
+		{"losses: so does a newer one", func(w *tape) {
+			w.cmdline = "perf perf record -a"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 700)
+			w.tick(10, 750, 760, 770)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, lost("700", "1001")},
+		{"losses: but not if it leaves the order of the ring buffers", func(w *tape) {
+			w.cmdline = "perf perf record -a"
+			w.ticks(100, 400)
+			flip(w)
+			w.tick(10, 600, 700)
+			w.tick(11, 600, 700)
+			w.tick(10, 750, 760, 770)
+			w.lost(10, 780, 3)
+			w.ticks(800, 1000)
+			w.lostSamples(10, 3)
+		}, lost("770", "1001")},
 		{"losses: in a pipe, what is in the order of time may have been put into it", func(w *tape) {
 			w.pipe = true
 			w.ticks(100, 400)
@@ -276,8 +297,7 @@ func TestRecorded(t *testing.T) {
 			w.cmdline = "perf record -a"
 			w.ticks(100, 400)
 			flip(w)
-			w.tick(10, 600, 700)
-			w.tick(11, 600, 700)
+			w.ticks(600, 700)
 			w.tick(10, 750, 760, 770)
 			w.lost(10, 780, 3)
 			w.ticks(800, 1000)
