@@ -80,6 +80,12 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	return append(out, last)
 }
 
+// expected returns about how many leaves and nodes there will be.
+func (s *shard) expected() (leaves, nodes int) {
+	leaves = s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) + s.lives()/2
+	return leaves, nodesFor(leaves, len(s.sites))
+}
+
 // lives returns how many lifetimes the shard has. Each has some four versions.
 func (s *shard) lives() int {
 	n := len(s.ahead)
@@ -121,6 +127,9 @@ type derived struct {
 	tables tables
 	left   room
 	pokes  int
+	lent   bool   // leaves and nodes are where the image will have them
+	leaves []leaf // if so, what the tables had before
+	nodes  []node
 }
 
 // mostWaiting is how many pokes wait at most, in shards of usual size; each worker can have one more shard.
@@ -148,12 +157,16 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 			}
 		}()
 		for {
-			k, t := a.take()
+			k, t, isNext := a.take()
 			if k >= len(shards) {
 				break
 			}
-			t, left := w.derive(a, &shards[k], whole, t)
-			a.wait(k, derived{t, left, shards[k].pokes})
+			x := derived{pokes: shards[k].pokes, lent: isNext, leaves: t.leaves, nodes: t.nodes}
+			if isNext {
+				t = a.lend(t, &shards[k])
+			}
+			x.tables, x.left = w.derive(a, &shards[k], whole, t)
+			a.wait(k, x)
 			for {
 				x, k, ok := a.next()
 				if !ok {
@@ -198,8 +211,8 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im.tables = t
 	im.fragments, im.states = im.fragments[:0], im.states[:0]
 	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
-	leaves := s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) + s.lives()/2 // about as many as there will be
-	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodesFor(leaves, len(s.sites)))
+	leaves, nodes := s.expected()
+	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodes)
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)
 	var f fragment // one for all, since it is on the heap
@@ -225,21 +238,35 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 }
 
 // take returns the number of the next shard, when not too many pokes wait, and tables that are not
-// in use, or empty ones.
-func (a *assembly) take() (k int, t tables) {
+// in use, or empty ones. isNext says that all shards before it are in the image.
+func (a *assembly) take() (k int, t tables, isNext bool) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	for a.waitingOf >= mostWaiting*a.limits.shard && !a.failed {
 		a.turn.Wait()
 	}
 	if a.failed {
-		return math.MaxInt, tables{}
+		return math.MaxInt, tables{}, false
 	}
 	if n := len(a.free); n > 0 {
 		t, a.free = a.free[n-1], a.free[:n-1]
 	}
 	a.begun++
-	return a.begun - 1, t
+	return a.begun - 1, t, a.done == a.begun-1
+}
+
+// lend lets t have the memory of the image that the leaves and nodes of the next shard get, so that they
+// need not be copied. If there are more than expected, they are elsewhere.
+func (a *assembly) lend(t tables, s *shard) tables {
+	leaves, nodes := s.expected()
+	im := a.im
+	leaves, nodes = len(im.leaves)+leaves, len(im.nodes)+nodes
+	if leaves <= cap(im.leaves) && nodes <= cap(im.nodes) {
+		provide(a, &a.leaves, im.leaves, leaves)
+		provide(a, &a.nodes, im.nodes, nodes)
+		t.leaves, t.nodes = im.leaves[len(im.leaves):len(im.leaves):leaves], im.nodes[len(im.nodes):len(im.nodes):nodes]
+	}
+	return t
 }
 
 // wait lets shard k wait for its turn.
@@ -277,6 +304,9 @@ func (a *assembly) put(w *build, x derived, whole room, s *shard) {
 		a.im.arena, a.tooLarge = x.tables.arena, w.tooLarge
 	}
 	a.append(&x.tables)
+	if x.lent {
+		x.tables.leaves, x.tables.nodes = x.leaves[:0], x.nodes[:0]
+	}
 	if used, usual := raw(x.tables.leaves), a.limits.shard*sizeOf[leaf]()/2; len(used) > usual {
 		memory.Discard(used[usual:]) // of a place with very many pokes
 	}
@@ -337,8 +367,8 @@ func (a *assembly) append(from *tables) {
 	a.done++
 	a.lock.Unlock()
 
-	copy(leaves, from.leaves)
-	copy(nodes, from.nodes)
+	copyTable(leaves, from.leaves)
+	copyTable(nodes, from.nodes)
 	// Field by field, so that what is between the fields stays zero: a saved index has it.
 	for i := range from.claims {
 		x, c := &claims[i], &from.claims[i]
@@ -460,6 +490,13 @@ func lengthen[T any](table *[]T, n int) []T {
 	old := len(*table)
 	*table = (*table)[:old+n]
 	return (*table)[old:]
+}
+
+// copyTable copies from to to, which is as long, if it is not there already.
+func copyTable[T any](to, from []T) {
+	if unsafe.SliceData(to) != unsafe.SliceData(from) {
+		copy(to, from)
+	}
 }
 
 // eachInParallel calls f with each number below n, on all CPUs.
