@@ -63,15 +63,15 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 type firstEvents struct {
 	*build
 	events    []*SymbolEvent
-	at        symbolOrder // indices of events
-	lost      gaps        // in the records of births and deaths
-	concerned []*Lifetime // what each of events is certain to concern; then the modules that were listed
+	at        map[uint64][]int // indices of events
+	lost      gaps             // in the records of births and deaths
+	concerned []*Lifetime      // what each of events is certain to concern; then the modules that were listed
 	pages     lifetimeIndex
 }
 
 // firstEvents finds the recorded births and deaths in some ranges.
 func (d *build) firstEvents(events []SymbolEvent, ranges []Range, lost gaps) *firstEvents {
-	f := &firstEvents{build: d, at: make(symbolOrder), lost: lost}
+	f := &firstEvents{build: d, at: make(map[uint64][]int), lost: lost}
 	for i := range events {
 		e := &events[i]
 		if e.Time == 0 {
@@ -168,7 +168,7 @@ type code struct {
 // the birth and before the symbol's death, if it has a function at this address and of
 // this length. A birth with two such programs gets no code. lost are the gaps in the
 // records of births and deaths.
-func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) map[int]*code {
+func (d *build) joinPrograms(events []SymbolEvent, at map[uint64][]int, lost gaps) map[int]*code {
 	out := make(map[int]*code) // by the index of the event
 	for i := range d.programs {
 		p := &d.programs[i]
@@ -212,7 +212,7 @@ func (d *build) joinPrograms(events []SymbolEvent, at symbolOrder, lost gaps) ma
 //
 //	recorded  birth 1   LOAD of 2   birth 2
 //	made      birth 1   birth 2     LOAD of 2
-func (d *build) dropUncertain(of map[int]*code, events []SymbolEvent, at symbolOrder) {
+func (d *build) dropUncertain(of map[int]*code, events []SymbolEvent, at map[uint64][]int) {
 	for _, i := range slices.Backward(slices.Sorted(maps.Keys(of))) {
 		has := of[i]
 		if has == nil || has.load == 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -242,8 +243,8 @@ func (d *build) sortPokes() {
 	}
 
 	d.orders = make([]pokeOrder, len(b.sites))
-	d.eachSite(func(r *reader, i uint32) {
-		s := &b.sites[i]
+	d.eachSite(func(w *build, i uint32) {
+		s, r := &b.sites[i], w.reader
 		first := d.lines.firstPoke(b, i)
 		switch {
 		case s.irregular && d.moved == nil:
@@ -273,26 +274,25 @@ func (d *build) sortPokes() {
 	}
 	apart := d.apart()
 	calm := len(d.gaps[gapsOfText].between(b.first, later(b.horizon, 1))) == 0
-	doubtful := make([]bool, len(b.sites))
-	d.eachSite(func(r *reader, i uint32) {
+	d.eachSite(func(w *build, i uint32) {
+		s, order := &b.sites[i], d.orders[i]
 		// Of more than two changes of kernel text each of which finds what the one before it left,
 		// with no gap between, no two are undecided.
-		s := &b.sites[i]
-		fits := calm && d.orders[i] != examined && len(d.tied[i]) == 0 && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi
-		doubtful[i] = s.pokes > 1 && !fits && (d.orders[i] == examined || d.mayBeUndecided(d.of(r, i), apart))
-	})
-	for i, order := range d.orders {
+		fits := calm && order != examined && len(w.tied[i]) == 0 && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi
 		if seen && order == examined {
-			d.jumble(d.irregular[uint32(i)], true)
+			w.jumble(d.irregular[i], true)
 		}
-		if doubtful[i] {
-			d.undecided(d.of(d.reader, uint32(i)), apart)
+		if s.pokes > 1 && !fits {
+			if list := w.of(w.reader, i); order == examined || w.mayBeUndecided(list, apart) {
+				w.undecided(list, apart)
+			}
 		}
-	}
+	})
 }
 
-// eachSite calls f with each site, on all CPUs. r is the goroutine's.
-func (d *build) eachSite(f func(r *reader, i uint32)) {
+// eachSite calls f with each site, on all CPUs. w is the goroutine's: what it finds out of rivals, which are of one
+// site, d knows afterwards.
+func (d *build) eachSite(f func(w *build, i uint32)) {
 	const most, enough = 256, 1 << 13 // sites, and pokes, that a worker takes at once
 	var lock sync.Mutex
 	next := 0
@@ -305,15 +305,47 @@ func (d *build) eachSite(f func(r *reader, i uint32)) {
 		}
 		return from, next
 	}
-	inParallel(min(runtime.GOMAXPROCS(0), len(d.sites)/most+1), func() {
-		r := d.readers.get()
-		defer d.readers.put(r)
+	workers := min(runtime.GOMAXPROCS(0), len(d.sites)/most+1)
+	var all []*build
+	inParallel(workers, func() {
+		w := d
+		if workers > 1 {
+			c := *d
+			w = &c
+			w.rivals, w.tied = maps.Clone(d.rivals), maps.Clone(d.tied)
+			w.reader = d.readers.get()
+			defer d.readers.put(w.reader)
+		}
 		for from, to := take(); from < to; from, to = take() {
 			for i := from; i < to; i++ {
-				f(r, uint32(i))
+				f(w, uint32(i))
 			}
 		}
+		lock.Lock()
+		defer lock.Unlock()
+		all = append(all, w)
 	})
+	if workers == 1 {
+		return
+	}
+	rivals, tied := maps.Clone(d.rivals), maps.Clone(d.tied)
+	for _, w := range all {
+		rivals, tied = withChanges(rivals, d.rivals, w.rivals), withChanges(tied, d.tied, w.tied)
+	}
+	d.rivals, d.tied = rivals, tied
+}
+
+// withChanges returns lists with those of now that are other ones than before.
+func withChanges[T any](lists, before, now map[uint32][]T) map[uint32][]T {
+	if len(before) == 0 && len(lists) < len(now) {
+		lists, now = now, lists
+	}
+	for k, list := range now {
+		if b := before[k]; len(list) != len(b) || unsafe.SliceData(list) != unsafe.SliceData(b) {
+			lists[k] = list
+		}
+	}
+	return lists
 }
 
 // isPlain reports whether the pokes of a site, sorted by time, have different times, and

@@ -70,6 +70,7 @@ type liveSet struct {
 	unborn map[uint64][]unbornDeath
 	// ended are the newest deaths of code that had a birth, by address.
 	ended map[uint64]*SymbolEvent
+	room  []Lifetime // for the next ones: they are allocated many at once
 }
 
 // An unbornDeath is a death without a birth, and the lifetime that it is believed to end; nil
@@ -247,8 +248,19 @@ func (p *liveSet) unregister(e *SymbolEvent, ofNext bool) {
 
 // keep adds a copy of l to all, and returns it.
 func (p *liveSet) keep(l *Lifetime) *Lifetime {
-	c := l.clone()
+	c := p.clone(l)
 	p.all = append(p.all, c)
+	return c
+}
+
+// clone returns a copy of l that stays.
+func (p *liveSet) clone(l *Lifetime) *Lifetime {
+	if len(p.room) == 0 {
+		p.room = make([]Lifetime, 64)
+	}
+	c := &p.room[0]
+	p.room = p.room[1:]
+	*c = *l
 	return c
 }
 
@@ -272,7 +284,7 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent, ofNext bool) bool {
 				o.Hi = min(o.Hi, l.Hi) // kallsyms, which had it, says no length
 			}
 			p.ended[e.Addr] = e
-			o.seen = append(slices.Clip(o.seen), lastMoment(l))
+			o.saw(lastMoment(l))
 			p.alive.remove(o)
 			if o.early != nil || o.From == 0 && ofNext {
 				p.diedUnborn(e, o)
@@ -293,6 +305,14 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent, ofNext bool) bool {
 		}
 	}
 	return false
+}
+
+// saw notes that l was there at some moment of v.
+func (l *Lifetime) saw(v Interval) {
+	if l.IsModule() {
+		l.seen = slices.Clip(l.seen) // that of its data is the same
+	}
+	l.seen = append(l.seen, v)
 }
 
 // cameBefore returns since when l may have been there, of whose birth there is no
@@ -375,7 +395,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
 	order := orderOf(events)
 	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths
-	code := d.joinPrograms(events, order, p.symbols)
+	code := d.joinPrograms(events, order.at, p.symbols)
 	modules := d.modulesByLoad()
 	upTo := func(t uint64) {
 		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
@@ -388,7 +408,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	for i := range events {
 		e := &events[i]
 		upTo(e.Time)
-		if k := p.earlyBirth(events, order, i); k > 0 {
+		if k := p.earlyBirth(events, &order, i); k > 0 {
 			// What is recorded as a death behind it came first.
 			d.skewed(Skew{Addr: e.Addr, First: events[k].Time, FirstCPU: events[k].CPU, Second: e.Time, SecondCPU: e.CPU})
 			e.Time, events[k].Time = events[k].Time, e.Time
@@ -400,17 +420,17 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			}
 		}
 		if e.Unregister {
-			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, order, i, later(max(d.announcedBy(), d.listedBy()), d.apart())))
+			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, &order, i, later(max(d.announcedBy(), d.listedBy()), d.apart())))
 			continue
 		}
 		born := lifetimeOf(e, code[i])
-		l := born.clone()
+		l := p.clone(&born)
 		l.seen = d.seenAt(e, announced, lost)
 		l.early, l.cpu, l.recorded = p.earlyDeath(e), cpuNumber(e.CPU), cmp.Or(recorded[i], e.Time)
 		p.register(l)
 	}
 	upTo(MaxTime)
-	d.liveSet, p.unborn, p.ended = p, nil, nil // they keep the events
+	d.liveSet, p.unborn, p.ended, p.room = p, nil, nil, nil // they keep the events
 	all, brief := p.all[:0], []*Lifetime(nil)
 	for _, l := range p.all {
 		if l.From < l.To || l.Kind == Nothing {
@@ -458,7 +478,7 @@ func (d *build) modulesByLoad() []Module {
 // seenAt returns the intervals in which what is born was there at some time. announced is when perf
 // announced what has no time; lost are the gaps in the records of births and deaths.
 func (d *build) seenAt(e *SymbolEvent, announced Interval, lost gaps) []Interval {
-	seen := []Interval{{e.Time, later(e.Time, 1)}}
+	seen := append(make([]Interval, 0, 2), Interval{e.Time, later(e.Time, 1)}) // its death brings another one
 	if e.Time == 0 {
 		seen[0] = announced
 		if d.announcedEarly {

@@ -106,11 +106,14 @@ func (x *livesByPlace) places(addr uint64) iter.Seq2[int, int] {
 
 // sortByPlace sorts lifetimes that are in the order of sortedByLo by address, then time.
 func sortByPlace(lives []*Lifetime) {
+	byFrom := func(a, b *Lifetime) int { return cmp.Compare(a.From, b.From) }
 	for lo, hi := 0, 0; lo < len(lives); lo = hi {
 		for hi = lo + 1; hi < len(lives) && lives[hi].Lo == lives[lo].Lo; {
 			hi++
 		}
-		slices.SortStableFunc(lives[lo:hi], func(a, b *Lifetime) int { return cmp.Compare(a.From, b.From) })
+		if !slices.IsSortedFunc(lives[lo:hi], byFrom) { // as nearly all are
+			slices.SortStableFunc(lives[lo:hi], byFrom)
+		}
 	}
 }
 
@@ -129,7 +132,12 @@ func sortedByLo(lives []*Lifetime) []*Lifetime {
 	for i, l := range lives {
 		keys[i] = key{l.Lo, i}
 	}
-	slices.SortFunc(keys, func(x, y key) int { return cmp.Or(cmp.Compare(x.lo, y.lo), cmp.Compare(x.at, y.at)) })
+	slices.SortFunc(keys, func(x, y key) int {
+		if x.lo != y.lo {
+			return cmp.Compare(x.lo, y.lo)
+		}
+		return x.at - y.at
+	})
 	out := make([]*Lifetime, len(lives))
 	for i, k := range keys {
 		out[i] = lives[k.at]

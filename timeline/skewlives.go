@@ -16,19 +16,29 @@ import "slices"
 // something of this name was there before, so it shows nothing.
 
 // symbolOrder has the indices of symbol events by address, ascending.
-type symbolOrder map[uint64][]int
+type symbolOrder struct {
+	at   map[uint64][]int
+	next []int // by event: the first event behind it at its address, 0 if there is none
+}
 
 func orderOf(events []SymbolEvent) symbolOrder {
-	at := make(symbolOrder)
+	o := symbolOrder{make(map[uint64][]int), make([]int, len(events))}
 	for i := range events {
-		at[events[i].Addr] = append(at[events[i].Addr], i)
+		at := o.at[events[i].Addr]
+		if n := len(at); n > 0 {
+			o.next[at[n-1]] = i
+		}
+		o.at[events[i].Addr] = append(at, i)
 	}
-	return at
+	return o
 }
 
 // after returns the first event behind the i-th one at an address, 0 if there is none.
-func (o symbolOrder) after(addr uint64, i int) int {
-	at := o[addr]
+func (o *symbolOrder) after(events []SymbolEvent, addr uint64, i int) int {
+	if events[i].Addr == addr {
+		return o.next[i]
+	}
+	at := o.at[addr]
 	if n, _ := slices.BinarySearch(at, i+1); n < len(at) {
 		return at[n]
 	}
@@ -36,15 +46,20 @@ func (o symbolOrder) after(addr uint64, i int) int {
 }
 
 // exchange keeps the order when events i and k have changed places.
-func (o symbolOrder) exchange(events []SymbolEvent, i, k int) {
+func (o *symbolOrder) exchange(events []SymbolEvent, i, k int) {
 	if events[i].Addr == events[k].Addr {
 		return
 	}
 	for _, e := range [...]struct{ now, was int }{{i, k}, {k, i}} {
-		at := o[events[e.now].Addr]
+		at := o.at[events[e.now].Addr]
 		n, _ := slices.BinarySearch(at, e.was)
 		at[n] = e.now
 		slices.Sort(at)
+		for n := range at {
+			if o.next[at[n]] = 0; n+1 < len(at) {
+				o.next[at[n]] = at[n+1]
+			}
+		}
 	}
 }
 
@@ -62,7 +77,7 @@ const maxBetween = 1 << 10
 // earlyBirth returns the event that came before the i-th one, a birth, although it is
 // recorded later: the death of what this one is born over. It returns 0 if there is
 // none.
-func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int {
+func (p *liveSet) earlyBirth(events []SymbolEvent, order *symbolOrder, i int) int {
 	e := &events[i]
 	if e.Unregister || e.CPU < 0 {
 		return 0
@@ -72,7 +87,7 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 		if o.IsModule() || o.Kind == BPFImage && o.Lo < l.Lo || l.Kind == BPFImage && o.Lo > l.Lo {
 			continue // not ended by it
 		}
-		k := order.after(o.Lo, i)
+		k := order.after(events, o.Lo, i)
 		if k == 0 || k-i > maxBetween || !events[k].Unregister || !o.is(&events[k]) || !p.apart(e, &events[k]) {
 			continue
 		}
@@ -81,7 +96,7 @@ func (p *liveSet) earlyBirth(events []SymbolEvent, order symbolOrder, i int) int
 		}
 		if o.Lo == l.Lo && o.is(e) && events[k].Len == e.Len {
 			// It may as well be the death of this one.
-			if next := order.after(o.Lo, k); next == 0 || !events[next].Unregister {
+			if next := order.after(events, o.Lo, k); next == 0 || !events[next].Unregister {
 				continue
 			}
 		}
@@ -199,13 +214,13 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 //	made        birth, announced, death, birth
 //
 // It is not so if that code dies later.
-func (p *liveSet) mayBeNext(events []SymbolEvent, order symbolOrder, i int, by uint64) bool {
+func (p *liveSet) mayBeNext(events []SymbolEvent, order *symbolOrder, i int, by uint64) bool {
 	e := &events[i]
-	k := order.after(e.Addr, i)
+	k := order.after(events, e.Addr, i)
 	if k == 0 || events[k].Unregister || !events[k].names(e) || events[k].Len != e.Len || events[k].Time > by || !p.apart(e, &events[k]) {
 		return false
 	}
-	next := order.after(e.Addr, k)
+	next := order.after(events, e.Addr, k)
 	return next == 0 || !events[next].Unregister || !events[next].names(e) || events[next].Len != e.Len
 }
 

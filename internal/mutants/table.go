@@ -894,7 +894,7 @@ var mutants = []mutant{
 		"l.IsModule()", "false",
 		"TestRules/lifetimes after gaps: after a gap in loads and unloads another module may be there, and a poke shows nothing"},
 	{"lifetimes", "a death shows that the code was there since the gap", "liveSet.endAlive",
-		"o.seen = append(slices.Clip(o.seen), lastMoment(l))", "",
+		"o.saw(lastMoment(l))", "",
 		"TestRules/lifetimes after gaps: the death of a program shows that it was there since the gap"},
 	{"lifetimes", "a death shows nothing of the time before the gap", "liveSet.certain",
 		"r.Lo = g[len(g)-1].to", "",
