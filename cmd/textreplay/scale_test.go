@@ -54,7 +54,6 @@ type mixer struct {
 	n, i   int // how many records there will be, and the number of this one
 	events [2]*perfdata.Event
 	now    uint64
-	last   [scaleCPUs]uint64
 	on     map[uint64]bool // by address: what is born, or patched
 	raw    []byte
 }
