@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -341,7 +340,7 @@ func withChanges[T any](lists, before, now map[uint32][]T) map[uint32][]T {
 		lists, now = now, lists
 	}
 	for k, list := range now {
-		if b := before[k]; len(list) != len(b) || unsafe.SliceData(list) != unsafe.SliceData(b) {
+		if b := before[k]; len(list) != len(b) || &list[0] != &b[0] { // no list is empty
 			lists[k] = list
 		}
 	}

@@ -443,27 +443,39 @@ func (m *mixture) measure(t *testing.T, kcoreDir string) {
 	if *scaleAll {
 		commands = slices.Concat(scaleCommands, moreCommands)
 	}
-	var took [2][]time.Duration
-	for i, n := range []int{*scaleN, 4 * *scaleN} {
-		rec := fmt.Sprint("rec", i)
-		m.write(t, rec, n, 1)
-		if err := os.Symlink(kcoreDir, filepath.Join(rec, "kcore_dir")); err != nil {
-			t.Fatal(err)
+	suspects := func(n int) (slow [][]string) {
+		few, many := m.take(t, kcoreDir, n, commands), m.take(t, kcoreDir, 4*n, commands)
+		for k, args := range commands {
+			// What a recording without records takes is in both.
+			if a, b := few[k], many[k]; b > 7*a && b > 500*time.Millisecond {
+				t.Logf("%v: %v with %d records, %v with four times as many", args, a, n, b)
+				slow = append(slow, args)
+			}
 		}
-		for _, args := range commands {
-			before := cpuTime(t)
-			run(append(args, "-i", rec, "--index", "never"), strings.NewReader(""), io.Discard, io.Discard) // to whatever end
-			took[i] = append(took[i], cpuTime(t)-before)
-		}
-		os.RemoveAll(rec)
+		t.Logf("the longest command of %d records: %v", 4*n, slices.Max(many))
+		return slow
 	}
-	t.Logf("the longest command: %v", slices.Max(took[1]))
-	for k, args := range commands {
-		// What a recording without records takes is in both.
-		if a, b := took[0][k], took[1][k]; b > 7*a && b > 500*time.Millisecond {
-			t.Errorf("%v: %v with %d records, %v with four times as many", args, a, *scaleN, b)
+	// What has a limit takes the square up to there.
+	if commands = suspects(*scaleN); len(commands) > 0 {
+		if commands = suspects(4 * *scaleN); len(commands) > 0 {
+			t.Errorf("%v take the square of the number of records", commands)
 		}
 	}
+}
+
+// take returns the CPU time that each command takes for a recording of n records.
+func (m *mixture) take(t *testing.T, kcoreDir string, n int, commands [][]string) (took []time.Duration) {
+	m.write(t, "rec", n, 1)
+	defer os.RemoveAll("rec")
+	if err := os.Symlink(kcoreDir, filepath.Join("rec", "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range commands {
+		before := cpuTime(t)
+		run(append(args, "-i", "rec", "--index", "never"), strings.NewReader(""), io.Discard, io.Discard) // to whatever end
+		took = append(took, cpuTime(t)-before)
+	}
+	return took
 }
 
 // cpuTime returns the CPU time that this process has used.
