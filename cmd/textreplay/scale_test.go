@@ -28,6 +28,7 @@ import (
 )
 
 var (
+	scaleRun   = flag.Bool("scale", false, "run TestScales, which needs a process of its own: other tests would count")
 	scaleAll   = flag.Bool("scale.all", false, "TestScales runs all commands, and takes the kinds of records that are slow too")
 	scaleFirst = flag.Uint64("scale.first", 0, "the first random mixture of TestScales")
 	scaleSeeds = flag.Int("scale.seeds", 0, "how many random mixtures TestScales tries, instead of each kind of record")
@@ -366,8 +367,8 @@ func (m *mixture) write(t *testing.T, dir string, n int, seed uint64) {
 // TestScales: no recording keeps a command busy without end, whatever its records are. One that has
 // four times as many takes about four times as long: sorting takes a little more.
 func TestScales(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
+	if !*scaleRun {
+		t.Skip("compares times, so .ci/long runs it alone: -run TestScales -args -scale")
 	}
 	kinds, times := slices.Sorted(maps.Keys(recordKinds)), slices.Sorted(maps.Keys(scaleTimes))
 	var all []*mixture
