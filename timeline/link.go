@@ -40,7 +40,7 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	if d.textLo <= lo && hi <= d.textHi {
 		return true
 	}
-	for l := range d.lifetimes.meanwhile(lo, hi, later(from, loadTime), to) {
+	for l := range d.lifetimes.meanwhile(lo, hi, later(from, loadTime), to) { // a moment before, or since
 		if l.From > from && !d.justBefore(l, lo, hi, from) {
 			continue
 		}
@@ -54,10 +54,10 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	return false
 }
 
-// justBefore reports whether t is so shortly before the birth of a BPF program, with
-// nothing else there since, that a poke of [lo, hi) may be of the program.
+// justBefore reports whether a poke of [lo, hi) at time t, not more than loadTime before the birth
+// of l, may be of l: it is a BPF program, and nothing else was there since.
 func (d *build) justBefore(l *Lifetime, lo, hi, t uint64) bool {
-	if l.Kind != BPFProgram || l.From-t > loadTime {
+	if l.Kind != BPFProgram {
 		return false
 	}
 	for _, lives := range [...]*livesByPlace{&d.lifetimes, &d.brief} {

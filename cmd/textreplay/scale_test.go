@@ -29,7 +29,7 @@ import (
 
 var (
 	scaleRun   = flag.Bool("scale", false, "run TestScales, which needs a process of its own: other tests would count")
-	scaleAll   = flag.Bool("scale.all", false, "TestScales runs all commands, and takes the kinds of records that are slow too")
+	scaleAll   = flag.Bool("scale.all", false, "TestScales runs all commands, over mixtures too")
 	scaleFirst = flag.Uint64("scale.first", 0, "the first random mixture of TestScales")
 	scaleSeeds = flag.Int("scale.seeds", 0, "how many random mixtures TestScales tries, instead of each kind of record")
 	scaleOnly  = flag.String("scale.only", "", "a regular expression: only mixtures whose names it matches")
@@ -371,11 +371,13 @@ func TestScales(t *testing.T) {
 		t.Skip("compares times, so .ci/long runs it alone: -run TestScales -args -scale")
 	}
 	kinds, times := slices.Sorted(maps.Keys(recordKinds)), slices.Sorted(maps.Keys(scaleTimes))
+	if *scaleOnly == "" {
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(slowKinds, kind) })
+	}
 	var all []*mixture
 	for i, kind := range kinds {
-		switch {
-		case *scaleSeeds > 0, !*scaleAll && slices.Contains(slowKinds, kind):
-			continue
+		if *scaleSeeds > 0 {
+			break
 		}
 		all = append(all, &mixture{[]string{kind}, "forward", 1 + i%4})
 		if *scaleAll {
@@ -403,7 +405,7 @@ func TestScales(t *testing.T) {
 }
 
 // slowKinds overlap one another so much that what is kept of them is limited: up to that limit they take
-// long, then not much longer.
+// long and much memory, then not much more. They are tried if -scale.only is given.
 var slowKinds = []string{"births nested", "births overlap", "births widen", "poke wide", "poke widening"}
 
 // writeScaleCopy makes the copy of text: NOPs, and a function for each 1 KiB.
