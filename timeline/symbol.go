@@ -119,12 +119,9 @@ func (v View) SameNames(addr uint64) Interval {
 
 // InModule reports whether a module has addr at v's time: its text, or its data.
 func (v View) InModule(addr uint64) bool {
-	x := &v.im.modules
-	for first, end := range x.places(addr) {
-		for i := x.began(first, end, v.t) - 1; i >= first && x.until[i] > v.t; i-- {
-			if l := x.lives[i]; l.hasName(addr) && v.t < l.To {
-				return true
-			}
+	for l := range v.im.modules.meanwhile(addr, addr+1, v.t, v.t) {
+		if l.Name != "" {
+			return true
 		}
 	}
 	return false
