@@ -63,6 +63,28 @@ func TestCopiesTooEarly(t *testing.T) {
 	}
 }
 
+// TestManySteps: a clock that is set back again and again, or losses without a time, are noted without a
+// copy of those before each.
+func TestManySteps(t *testing.T) {
+	const n = 10_000
+	allocs := testing.AllocsPerRun(1, func() {
+		var o taskOrder
+		b := ringBuffer{bufferKey: bufferKey{cpu: 1}}
+		for i := range uint64(n) {
+			o.see(1000 + 10*i)
+			o.see(1000 + 10*i - 15)
+			b.untimed = 1
+			b.endUntimed(1000 + i)
+		}
+		if len(o.steps) != n || len(b.losses) != n {
+			t.Errorf("%d steps and %d losses, want %d of each", len(o.steps), len(b.losses), n)
+		}
+	})
+	if allocs > n/10 {
+		t.Errorf("%v allocations for %d steps and losses", allocs, n)
+	}
+}
+
 // TestMixedLoss: in a mixed ring buffer, the record before a loss may be of another one.
 func TestMixedLoss(t *testing.T) {
 	for _, mixed := range []bool{false, true} {

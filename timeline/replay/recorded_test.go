@@ -79,6 +79,15 @@ func TestRecorded(t *testing.T) {
 			from+".."+to+" unconfirmed after-loss eb02",
 			to+".. unconfirmed beyond-horizon eb02")
 	}
+	lossAfterPoke := func(w *tape) { // the poke, then a loss of CPU 0 that four of its records come before
+		w.ticks(100, 400)
+		flip(w)
+		w.ticks(600, 700)
+		w.tick(10, 750, 760, 770)
+		w.lost(10, 780, 3)
+		w.ticks(800, 1000)
+		w.lostSamples(10, 3)
+	}
 	openLoss := textLines( // the answer after a loss if more may be lost after the last record
 		"0..100 unconfirmed outside-recording 9090",
 		"100..500 known 9090",
@@ -264,13 +273,7 @@ func TestRecorded(t *testing.T) {
 			"1001.. unconfirmed beyond-horizon eb02")},
 		{"losses: so does a newer one", func(w *tape) {
 			w.cmdline = "perf perf record -a"
-			w.ticks(100, 400)
-			flip(w)
-			w.ticks(600, 700)
-			w.tick(10, 750, 760, 770)
-			w.lost(10, 780, 3)
-			w.ticks(800, 1000)
-			w.lostSamples(10, 3)
+			lossAfterPoke(w)
 		}, lost("700", "1001")},
 		{"losses: but not if it leaves the order of the ring buffers", func(w *tape) {
 			w.cmdline = "perf perf record -a"
@@ -285,23 +288,11 @@ func TestRecorded(t *testing.T) {
 		}, lost("770", "1001")},
 		{"losses: in a pipe, what is in the order of time may have been put into it", func(w *tape) {
 			w.pipe = true
-			w.ticks(100, 400)
-			flip(w)
-			w.ticks(600, 700)
-			w.tick(10, 750, 760, 770)
-			w.lost(10, 780, 3)
-			w.ticks(800, 1000)
-			w.lostSamples(10, 3)
+			lossAfterPoke(w)
 		}, openLoss},
 		{"losses: what perf record wrote is in the order of the ring buffer", func(w *tape) {
 			w.cmdline = "perf record -a"
-			w.ticks(100, 400)
-			flip(w)
-			w.ticks(600, 700)
-			w.tick(10, 750, 760, 770)
-			w.lost(10, 780, 3)
-			w.ticks(800, 1000)
-			w.lostSamples(10, 3)
+			lossAfterPoke(w)
 		}, lost("770", "1001")},
 		{"losses: perf inject does not wait for the time of a LOST record that has none", func(w *tape) {
 			w.cmdline = "perf inject -b"
