@@ -1,7 +1,7 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build unix
 
 package main
 
@@ -15,14 +15,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 )
@@ -51,12 +50,12 @@ func (m *mixture) String() string {
 // A mixer makes the records of a mixture.
 type mixer struct {
 	*mixture
-	rng    *rand.Rand
-	n, i   int // how many records there will be, and the number of this one
-	events [2]*perfdata.Event
-	now    uint64
-	on     map[uint64]bool // by address: what is born, or patched
-	raw    []byte
+	rng  *rand.Rand
+	n, i int // how many records there will be, and the number of this one
+	now  uint64
+	id   uint64          // of the event, on the CPU of this record
+	on   map[uint64]bool // by address: what is born, or patched
+	raw  []byte
 }
 
 const (
@@ -135,7 +134,7 @@ var recordKinds = map[string]func(m *mixer){
 	},
 	"lost": func(m *mixer) {
 		m.begin(perfdata.RecordLost, 0)
-		m.u64(m.events[1].IDs[0])
+		m.u64(m.id)
 		m.u64(1 + m.rng.Uint64N(3))
 	},
 	"lost samples": func(m *mixer) {
@@ -280,77 +279,44 @@ func (m *mixer) u32(all ...uint32) {
 func (m *mixer) text(s string) { m.raw = append(append(m.raw, s...), 0) }
 
 // scaleTimes are how the times of the records go on.
-var scaleTimes = map[string]func(m *mixer, cpu int) uint64{
-	"forward":  func(m *mixer, cpu int) uint64 { m.now += 1 + m.rng.Uint64N(2000); return m.now },
-	"equal":    func(m *mixer, cpu int) uint64 { return m.now },
-	"ticks":    func(m *mixer, cpu int) uint64 { m.now += 10_000; return m.now / 4_000_000 * 4_000_000 },
-	"shuffled": func(m *mixer, cpu int) uint64 { m.now += 1000; return m.now - m.rng.Uint64N(100_000) },
-	"random":   func(m *mixer, cpu int) uint64 { return m.now + m.rng.Uint64N(1e9) },
-	"backward": func(m *mixer, cpu int) uint64 { m.now -= 1000; return m.now },
-	"to and fro": func(m *mixer, cpu int) uint64 {
+var scaleTimes = map[string]func(m *mixer, cpu uint32) uint64{
+	"forward":  func(m *mixer, cpu uint32) uint64 { m.now += 1 + m.rng.Uint64N(2000); return m.now },
+	"equal":    func(m *mixer, cpu uint32) uint64 { return m.now },
+	"ticks":    func(m *mixer, cpu uint32) uint64 { m.now += 10_000; return m.now / 4_000_000 * 4_000_000 },
+	"shuffled": func(m *mixer, cpu uint32) uint64 { m.now += 1000; return m.now - m.rng.Uint64N(100_000) },
+	"random":   func(m *mixer, cpu uint32) uint64 { return m.now + m.rng.Uint64N(1e9) },
+	"backward": func(m *mixer, cpu uint32) uint64 { m.now -= 1000; return m.now },
+	"to and fro": func(m *mixer, cpu uint32) uint64 {
 		m.now += 1000
 		return m.now - uint64(m.i%2)*1500
 	},
-	"repeated": func(m *mixer, cpu int) uint64 { return m.now + uint64(m.i%100)*1000 },
-	"skewed":   func(m *mixer, cpu int) uint64 { m.now += 1000; return m.now + uint64(cpu)*300_000 },
-	"slow":     func(m *mixer, cpu int) uint64 { m.now += 50_000_000; return m.now },
+	"repeated": func(m *mixer, cpu uint32) uint64 { return m.now + uint64(m.i%100)*1000 },
+	"skewed":   func(m *mixer, cpu uint32) uint64 { m.now += 1000; return m.now + uint64(cpu)*300_000 },
+	"slow":     func(m *mixer, cpu uint32) uint64 { m.now += 50_000_000; return m.now },
 }
 
 // write writes a recording of n records of the mixture.
-func (m *mixture) write(t *testing.T, dir string, n int, seed uint64) {
+func (m *mixture) write(t *testing.T, dir string, n int) {
 	t.Helper()
-	w, err := perfdata.CreateDir(dir, 0, binary.LittleEndian)
+	w, err := m.kernel().Record(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &mixer{mixture: m, rng: rand.New(rand.NewPCG(seed, 1)), n: n, now: 1e12, on: make(map[uint64]bool)}
-	for i := range x.events {
-		e := &perfdata.Event{Name: "cycles", Attr: perfdata.Attr{SamplePeriod: 4000,
-			SampleType: perfdata.SampleIP | perfdata.SampleTID | perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleIdentifier,
-			ReadFormat: perfdata.ReadFormatID | perfdata.ReadFormatLost,
-			Flags:      perfdata.FlagSampleIDAll | perfdata.FlagMmap | perfdata.FlagComm}}
-		if i == 1 {
-			e.Name, e.Attr.Type, e.Attr.Config = "dummy:u", 1, 9 // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
-			e.Attr.Flags |= perfdata.FlagTextPoke | perfdata.FlagKSymbol | perfdata.FlagBPFEvent
-		}
-		for cpu := range m.cpus {
-			e.IDs = append(e.IDs, uint64(100+i*scaleCPUs+cpu))
-		}
-		x.events[i] = e
-	}
-	w.SetEvents(x.events[:])
-	le := binary.LittleEndian
-	for _, s := range []struct {
-		f    perfdata.Feature
-		text string
-	}{{perfdata.FeatureOSRelease, "6.1.0-generated"}, {perfdata.FeatureArch, "x86_64"}, {perfdata.FeatureVersion, "6.1"}} {
-		b := append([]byte(s.text), make([]byte, 64-len(s.text)%64)...)
-		w.WriteFeature(s.f, append(le.AppendUint32(nil, uint32(len(b))), b...))
-	}
-	w.WriteFeature(perfdata.FeatureNRCPUs, le.AppendUint32(le.AppendUint32(nil, uint32(m.cpus)), uint32(m.cpus)))
-	var ix perfdata.IDIndex
-	for _, e := range x.events {
-		for cpu, id := range e.IDs {
-			ix.Entries = append(ix.Entries, perfdata.IDIndexEntry{ID: id, Idx: uint64(cpu), CPU: int64(cpu), TID: -1, VCPU: -1})
-		}
-	}
-	w.IDIndex(&ix)
-	w.Mmap(perfdata.RecordMMAP, perfdata.MiscKernel, &perfdata.Mmap{PID: ^uint32(0), Addr: scaleText, Len: scaleSize,
-		Filename: []byte("[kernel.kallsyms]_stext"), SampleID: perfdata.SampleID{Event: x.events[0]}})
+	x := &mixer{mixture: m, rng: rand.New(rand.NewPCG(1, 1)), n: n, now: 1e12, on: make(map[uint64]bool)}
 	for x.i = range n {
-		cpu := x.rng.IntN(m.cpus)
+		cpu, tid := x.rng.Uint32N(uint32(m.cpus)), x.rng.Uint32N(100)
 		at := scaleTimes[m.times](x, cpu)
-		kind := m.kinds[x.rng.IntN(len(m.kinds))]
-		recordKinds[kind](x)
+		id := w.ID(at, cpu, tid)
+		x.id = id.ID
+		recordKinds[m.kinds[x.rng.IntN(len(m.kinds))]](x)
 		for len(x.raw)%8 != 0 {
 			x.raw = append(x.raw, 0)
 		}
-		tid := x.rng.Uint32N(100)
 		x.u32(tid, tid)
 		x.u64(at)
 		x.u64(uint64(cpu))
-		x.u64(x.events[1].IDs[cpu])
-		le.PutUint16(x.raw[6:], uint16(len(x.raw)))
+		x.u64(id.ID)
+		binary.LittleEndian.PutUint16(x.raw[6:], uint16(len(x.raw)))
 		if err := w.WriteRecord(x.raw); err != nil {
 			t.Fatal(err)
 		}
@@ -364,6 +330,16 @@ func (m *mixture) write(t *testing.T, dir string, n int, seed uint64) {
 	}
 }
 
+// kernel returns the kernel that records: NOPs, and a function for each 1 KiB.
+func (m *mixture) kernel() *genperf.Kernel {
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: scaleText, CPUs: m.cpus,
+		Text: bytes.Repeat([]byte{0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0xc3}, scaleSize/8)}
+	for at := uint64(scaleText); at < scaleText+scaleSize; at += 1 << 10 {
+		k.Symbols = append(k.Symbols, kcore.ELFSymbol{Name: fmt.Sprintf("function_%x", at), Addr: at})
+	}
+	return k
+}
+
 // TestScales: no recording keeps a command busy without end, whatever its records are. One that has
 // four times as many takes about four times as long: sorting takes a little more.
 func TestScales(t *testing.T) {
@@ -371,17 +347,19 @@ func TestScales(t *testing.T) {
 		t.Skip("compares times, so .ci/long runs it alone: -run TestScales -args -scale")
 	}
 	kinds, times := slices.Sorted(maps.Keys(recordKinds)), slices.Sorted(maps.Keys(scaleTimes))
-	if *scaleOnly == "" {
-		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(slowKinds, kind) })
-	}
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(slowKinds, kind) })
 	var all []*mixture
-	for i, kind := range kinds {
-		if *scaleSeeds > 0 {
-			break
+	if *scaleSeeds == 0 {
+		for i, kind := range kinds {
+			all = append(all, &mixture{[]string{kind}, "forward", 1 + i%4})
+			if *scaleAll {
+				all = append(all, &mixture{[]string{kind, kinds[i*7%len(kinds)]}, times[i%len(times)], 1 + i%4})
+			}
 		}
-		all = append(all, &mixture{[]string{kind}, "forward", 1 + i%4})
-		if *scaleAll {
-			all = append(all, &mixture{[]string{kind, kinds[i*7%len(kinds)]}, times[i%len(times)], 1 + i%4})
+	}
+	if *scaleOnly != "" {
+		for _, kind := range slowKinds {
+			all = append(all, &mixture{[]string{kind}, "forward", 2})
 		}
 	}
 	for seed := range uint64(*scaleSeeds) {
@@ -392,14 +370,10 @@ func TestScales(t *testing.T) {
 		}
 		all = append(all, m)
 	}
-	// Times that go back at each other record are many steps back.
-	all = append(all, &mixture{[]string{"poke sites"}, "to and fro", 2})
 	only := regexp.MustCompile(*scaleOnly)
-	kcoreDir := t.TempDir()
-	writeScaleCopy(t, kcoreDir)
 	for _, m := range all {
 		if only.MatchString(m.String()) {
-			t.Run(m.String(), func(t *testing.T) { m.measure(t, kcoreDir) })
+			t.Run(m.String(), func(t *testing.T) { m.measure(t) })
 		}
 	}
 }
@@ -407,26 +381,6 @@ func TestScales(t *testing.T) {
 // slowKinds overlap one another so much that what is kept of them is limited: up to that limit they take
 // long and much memory, then not much more. They are tried if -scale.only is given.
 var slowKinds = []string{"births nested", "births overlap", "births widen", "poke wide", "poke widening"}
-
-// writeScaleCopy makes the copy of text: NOPs, and a function for each 1 KiB.
-func writeScaleCopy(t *testing.T, dir string) {
-	t.Helper()
-	text := bytes.Repeat([]byte{0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0xc3}, scaleSize/8)
-	var core, names bytes.Buffer
-	if err := kcore.WriteCore(&core, elf.EM_X86_64, elf.ELFCLASS64, elf.ELFDATA2LSB, []kcore.Segment{{Addr: scaleText, Data: text}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintf(&names, "%x T _text\n%x T _stext\n", uint64(scaleText), uint64(scaleText))
-	for at := uint64(0); at < scaleSize; at += 1 << 10 {
-		fmt.Fprintf(&names, "%x T function_%x\n", scaleText+at, at)
-	}
-	fmt.Fprintf(&names, "%x T _etext\n", uint64(scaleText+scaleSize))
-	for name, data := range map[string][]byte{"kcore": core.Bytes(), "kallsyms": names.Bytes(), "modules": nil} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // scaleCommands are those that go through a whole recording; moreCommands do with scale.all.
 var (
@@ -440,14 +394,14 @@ var (
 )
 
 // measure compares what commands take for recordings of n and of 4n records.
-func (m *mixture) measure(t *testing.T, kcoreDir string) {
+func (m *mixture) measure(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commands := scaleCommands
 	if *scaleAll {
 		commands = slices.Concat(scaleCommands, moreCommands)
 	}
 	suspects := func(n int) (slow [][]string) {
-		few, many := m.take(t, kcoreDir, n, commands), m.take(t, kcoreDir, 4*n, commands)
+		few, many := m.take(t, n, commands), m.take(t, 4*n, commands)
 		for k, args := range commands {
 			// What a recording without records takes is in both.
 			if a, b := few[k], many[k]; b > 7*a && b > 500*time.Millisecond {
@@ -467,26 +421,13 @@ func (m *mixture) measure(t *testing.T, kcoreDir string) {
 }
 
 // take returns the CPU time that each command takes for a recording of n records.
-func (m *mixture) take(t *testing.T, kcoreDir string, n int, commands [][]string) (took []time.Duration) {
-	m.write(t, "rec", n, 1)
+func (m *mixture) take(t *testing.T, n int, commands [][]string) (took []time.Duration) {
+	m.write(t, "rec", n)
 	defer os.RemoveAll("rec")
-	if err := os.Symlink(kcoreDir, filepath.Join("rec", "kcore_dir")); err != nil {
-		t.Fatal(err)
-	}
 	for _, args := range commands {
 		before := cpuTime(t)
 		run(append(args, "-i", "rec", "--index", "never"), strings.NewReader(""), io.Discard, io.Discard) // to whatever end
 		took = append(took, cpuTime(t)-before)
 	}
 	return took
-}
-
-// cpuTime returns the CPU time that this process has used.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

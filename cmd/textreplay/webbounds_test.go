@@ -38,13 +38,6 @@ func TestWebBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cpuTime := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
 	index := filepath.Join(t.TempDir(), "index")
 	output := func(args ...string) {
 		if code := run(append(args, "-i", rec, "--index", index), strings.NewReader(""), io.Discard, io.Discard); code > exitBelow {
@@ -89,14 +82,14 @@ func TestWebBounds(t *testing.T) {
 		var answer *http.Response
 		for try := 0; ; try++ {
 			runtime.ReadMemStats(&m0)
-			began := cpuTime()
+			began := cpuTime(t)
 			var err error
 			if answer, err = http.Get(base + path); err != nil {
 				t.Fatal(err)
 			}
 			body, err = io.ReadAll(answer.Body)
 			answer.Body.Close()
-			cpu = cpuTime() - began
+			cpu = cpuTime(t) - began
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,10 +109,10 @@ func TestWebBounds(t *testing.T) {
 		if base != "" {
 			get("/search?q=e") // the one before reads no more
 		}
-		began := cpuTime()
+		began := cpuTime(t)
 		base = open()
 		get("/")
-		return cpuTime() - began
+		return cpuTime(t) - began
 	})
 	t.Logf("opening the recording and the first page take %v of CPU time", first)
 	if first > firstPage && !testing.Short() {
@@ -181,4 +174,14 @@ func TestWebBounds(t *testing.T) {
 	if slowest > oneTile && !testing.Short() {
 		t.Errorf("a tile takes %v of CPU time, more than %v", slowest, oneTile)
 	}
+}
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
