@@ -326,22 +326,25 @@ func (s *sweep) lifetimesOver(p *piece) []*Lifetime {
 //	c       ├───────────────────────┤
 //	   a  ab         abc         bc  c
 //
-// So the facts of all fragments together are limited: to spareFacts, and spareOfPoke more
-// for each poke, and spareOfSymbol more for each symbol or module. A fragment of at most
-// fewFacts does not count. The bytes of a fragment that does not fit into what is left are
-// unknown, with the reason TooManyFacts.
+// So the memory of all fragments together is limited: to spareBytes, and spareOfPoke more for each
+// poke, and spareOfSymbol more for each symbol or module. A fragment takes bytesOfFact for each of
+// its facts, or what its tables have if that is more: ten times as much where facts contradict one
+// another, a hundred times where their order is not known. A fragment of at most fewFacts takes
+// nothing. The bytes of a fragment that does not fit into what is left are unknown, with the reason
+// TooManyFacts.
 const (
-	spareFacts    = 1 << 22
-	spareOfPoke   = 8
-	spareOfSymbol = 64
+	spareBytes    = 1 << 26
+	spareOfPoke   = 1 << 9
+	spareOfSymbol = 1 << 10
+	bytesOfFact   = 1 << 4
 	fewFacts      = 4
 )
 
-// A room is for how many more facts there is room in pieces of more than a few: of core
-// text, and of everything else.
+// A room is how many bytes fragments of more than a few facts may take: those of core text, and
+// all others.
 type room struct {
 	text, other int
-	crowded     bool // there was none for some piece
+	crowded     bool // there was not enough for some piece
 }
 
 // spareRoom returns the room of an image.
@@ -350,24 +353,25 @@ func (d *build) spareRoom() room {
 	return room{text: text, other: text + spareOfSymbol*d.codeFacts}
 }
 
-// isCrowded reports whether there is no room for the facts of a piece. If there is, it
-// is used up.
-func (w *fragmenter) isCrowded(p *piece) bool {
-	facts := p.lives
-	for _, s := range p.sites {
-		facts += int(w.d.sites[s].pokes)
-	}
-	left := &w.room.other
+// take takes n bytes for p, if there are as many. It reports whether there are.
+func (r *room) take(p *piece, n int) bool {
+	left := &r.other
 	if p.text {
-		left = &w.room.text
+		left = &r.text
 	}
-	switch {
-	case facts <= fewFacts:
+	if n > max(*left, 0) {
+		r.crowded = true
 		return false
-	case facts > *left:
-		w.room.crowded = true
-		return true
 	}
-	*left -= facts
-	return false
+	*left -= max(n, 0)
+	return true
+}
+
+// facts returns how many facts a piece has.
+func (d *build) facts(p *piece) int {
+	n := p.lives
+	for _, s := range p.sites {
+		n += int(d.sites[s].pokes)
+	}
+	return n
 }

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestCrowded(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	st := im.Stats()
-	if most := spareFacts*2 + 2*n*spareOfSymbol; st.Versions > most {
+	if most := (spareBytes + n*spareOfSymbol) * 2 / bytesOfFact; st.Versions > most {
 		t.Errorf("%d versions, want %d at most", st.Versions, most)
 	}
 	if st.Crowded == 0 {
@@ -75,7 +76,7 @@ func TestCrowded(t *testing.T) {
 // has its own room.
 func TestCrowdedPokes(t *testing.T) {
 	b := kernel()
-	b.limits.spare = 1000
+	b.limits.spare = 1000 * bytesOfFact
 	long := make([]byte, textHi-textLo)
 	for i := range uint64(50) {
 		b.Poke(&Poke{Addr: textLo, Time: 300 + i, Old: long, New: long})
@@ -98,21 +99,73 @@ func TestCrowdedPokes(t *testing.T) {
 	}
 }
 
+// TestCrowdedTables: pokes that contradict one another wherever they overlap take the room for their
+// tables, not only for their number. These are larger where the order of the pokes is not known. What
+// lies before them, or has few of them, is answered as ever.
+func TestCrowdedTables(t *testing.T) {
+	const n = 180
+	content := make([]byte, 2*n)
+	for i := range content {
+		content[i] = byte(i)
+	}
+	for _, tt := range []struct {
+		name    string
+		poke    func(i uint64) *Poke
+		crowded uint64 // where
+	}{
+		{"in order", func(i uint64) *Poke { return &Poke{Addr: 0x1100 + i, Old: content[:n], New: content[n-i:][:n]} }, n},
+		{"in no order", func(i uint64) *Poke {
+			return &Poke{Addr: 0x1100, Old: content[i:][:i+1], New: content[i/2:][:i+1], CPU: int(i % 2)}
+		}, n / 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := kernel()
+			b.Extent(first, 100_000)
+			b.ClockSetBack(0, []Interval{{1000, 1060}, {2000, 2060}, {3000, 3060}})
+			b.limits.spare = 0
+			b.Poke(pokeAt(textLo, 500, "9090", "eb02"))
+			for i := range uint64(n) {
+				p := tt.poke(i)
+				p.Time = 1000*(1+i/60) + i%60
+				b.Poke(p)
+			}
+			im := mustBuild(t, b)
+			if got, most := im.sizes().bytes(), 2*(n+1)*spareOfPoke; got > most {
+				t.Errorf("the tables have %d bytes, want %d at most", got, most)
+			}
+			for _, w := range []struct {
+				addr uint64
+				want string
+			}{
+				{textLo, "500..100001 known eb\n"},
+				{0x1100, "conflicting"},
+				{0x1100 + tt.crowded, "0.. unknown too-many-facts\n"},
+			} {
+				if got := history(im, w.addr, 1); !strings.Contains(got, w.want) {
+					t.Errorf("%#x is %.1000s, want %s", w.addr, got, w.want)
+				}
+			}
+		})
+	}
+}
+
 // TestCrowdedHides: facts that are left out because there are too many may contradict
 // each other. So nothing is known where one contradiction in text is enough for that.
 func TestCrowdedHides(t *testing.T) {
+	hidden := lines(
+		"0..300 unconfirmed silent-writers 9090",
+		"300..400 unconfirmed silent-writers eb02",
+		"400.. unconfirmed silent-writers eb04")
 	for _, tt := range []struct {
 		spare int
 		want  string
 	}{
-		{100, lines(
+		{1000, lines(
 			"0..300 unconfirmed silent-writers 9090",
 			"300..400 known eb02",
 			"400.. unconfirmed silent-writers eb04")},
-		{3, lines(
-			"0..300 unconfirmed silent-writers 9090",
-			"300..400 unconfirmed silent-writers eb02",
-			"400.. unconfirmed silent-writers eb04")},
+		{5 * bytesOfFact, hidden}, // but not for its tables
+		{5*bytesOfFact - 1, hidden},
 	} {
 		b := kernel()
 		b.Gap(GapPokes, 0, MaxTime, SilentWriters)
@@ -203,7 +256,7 @@ func TestLimitsModel(t *testing.T) {
 		m := genModel(t)
 		whole := m.image(t)
 		b := m.builder(t)
-		b.limits.spare = rapid.IntRange(0, 30).Draw(t, "spare") - spareOfPoke*len(m.pokes) - spareOfSymbol*(len(m.symbols)+len(m.modules))
+		b.limits.spare = rapid.IntRange(0, 2000).Draw(t, "spare") - spareOfPoke*len(m.pokes) - spareOfSymbol*(len(m.symbols)+len(m.modules))
 		im, err := b.Build()
 		if err != nil {
 			t.Fatal(err)

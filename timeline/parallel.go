@@ -218,17 +218,30 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	var f fragment // one for all, since it is on the heap
 	for p, ok := walk.next(); ok; p, ok = walk.next() {
 		f = fragment{addr: p.lo, size: uint32(min(p.hi-p.lo, math.MaxUint32)), seg: p.seg} // no fact needs more of it
+
+		least := 0 // how many bytes the piece takes of the room, or more
+		if n := w.facts(&p); n > fewFacts {
+			least = n * bytesOfFact
+		}
+		fits := walk.room.take(&p, least)
 		switch {
-		case walk.isCrowded(&p):
-			w.textCrowded = w.textCrowded || p.text
-			f.versions = im.store(fragmentHistory{before: []version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}}, nil, f.size)
+		case !fits:
 		case w.isUnpatched(&p, &f):
 			a.unpatchedOnce.Do(func() { a.unpatched = slices.Clone(w.history(walk, &p, &f).before) })
 			f.count = unpatchedCount
 		default:
+			before := im.sizes()
 			if h := w.history(walk, &p, &f); h.len() > 0 {
 				f.versions = im.store(h, w.edits, f.size)
 			}
+			if least > 0 && !walk.room.take(&p, im.sizes().bytes()-before.bytes()-least) {
+				im.cut(before)
+				fits = false
+			}
+		}
+		if !fits {
+			w.textCrowded = w.textCrowded || p.text
+			f.versions = im.store(fragmentHistory{before: []version{{0, state{content: noContent, standing: Unknown, reason: TooManyFacts}}}}, nil, f.size)
 		}
 		if f.count > 0 {
 			im.fragments = append(im.fragments, f)

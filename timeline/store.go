@@ -59,6 +59,24 @@ type tables struct {
 	ranks     []rank   // of the lines of these pages
 }
 
+// sizes are how many rows tables have that grow with the versions of fragments.
+type sizes struct{ leaves, nodes, states, conflicts, claims int }
+
+func (im *tables) sizes() sizes {
+	return sizes{len(im.leaves), len(im.nodes), len(im.states), len(im.conflicts), len(im.claims)}
+}
+
+// bytes returns how many bytes these rows have.
+func (s sizes) bytes() int {
+	return s.leaves*sizeOf[leaf]() + s.nodes*sizeOf[node]() + s.states*sizeOf[storedState]() + s.conflicts*sizeOf[conflict]() + s.claims*sizeOf[claim]()
+}
+
+// cut drops the rows that were appended since the tables had the sizes to.
+func (im *tables) cut(to sizes) {
+	im.leaves, im.nodes, im.states = im.leaves[:to.leaves], im.nodes[:to.nodes], im.states[:to.states]
+	im.conflicts, im.claims = im.conflicts[:to.conflicts], im.claims[:to.claims]
+}
+
 // versions says where the versions of a fragment are stored.
 type versions struct {
 	leaf   uint32 // the first leaf, in tables.leaves
