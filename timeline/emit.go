@@ -60,29 +60,61 @@ func (c *historyBuilder) versionAt(t uint64) int {
 // overlay replaces what was emitted for [from, to). It calls put for each version in the
 // interval, cut to it, with the version's end. put emits what replaces it.
 func (c *historyBuilder) overlay(from, to uint64, put func(v version, until uint64)) {
-	if from >= to {
-		return
+	if from < to {
+		r := c.revise(from)
+		r.replace(from, to, put)
+		r.end()
 	}
+}
+
+// A revision does what overlay does for several intervals, in the order of time. It goes
+// through what was emitted once: a place may change very often.
+type revision struct {
+	*historyBuilder
+	rest []version // of what was emitted, those that are not emitted again
+}
+
+// revise begins a revision of what was emitted for the time from and later.
+func (c *historyBuilder) revise(from uint64) revision {
 	i := c.versionAt(from)
-	tail := slices.Clone(c.out[i:])
+	r := revision{c, slices.Clone(c.out[i:])}
 	c.out = c.out[:i]
-	for k, v := range tail {
-		until := MaxTime
-		if k+1 < len(tail) {
-			until = tail[k+1].since
+	return r
+}
+
+// moveTo emits again what ends at t or earlier. Then the first of the rest is valid at t.
+func (r *revision) moveTo(t uint64) {
+	for len(r.rest) > 1 && r.rest[1].since <= t {
+		r.put(r.rest[0])
+		r.rest = r.rest[1:]
+	}
+}
+
+// replace replaces what was emitted for [from, to), as overlay does. No later call may be for a
+// time before to.
+func (r *revision) replace(from, to uint64, put func(v version, until uint64)) {
+	r.moveTo(from)
+	for ; len(r.rest) > 0 && r.rest[0].since < to; r.rest = r.rest[1:] {
+		v, until := r.rest[0], MaxTime
+		if len(r.rest) > 1 {
+			until = r.rest[1].since
 		}
 		if v.since < from {
-			c.put(v)
+			r.put(v)
+			v.since = from
 		}
-		if v.since < to && from < until {
-			inside := v
-			inside.since = max(v.since, from)
-			put(inside, min(until, to))
-		}
+		put(v, min(until, to))
 		if until > to {
-			v.since = max(v.since, to)
-			c.put(v)
+			r.rest[0].since = to
+			return
 		}
+	}
+}
+
+// end emits the rest again.
+func (r *revision) end() {
+	for _, v := range r.rest {
+		r.put(v)
 	}
 }
 

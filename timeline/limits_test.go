@@ -319,3 +319,61 @@ func TestManyRivals(t *testing.T) {
 		})
 	}
 }
+
+// TestManyUncertain: of very many changes whose times are uncertain, no two of them close, each takes as
+// long as one of few.
+func TestManyUncertain(t *testing.T) {
+	const n = 100_000
+	b := kernel()
+	b.Extent(first, 1e9)
+	b.ClockSetBack(1, nil)
+	old, new := "9090", "eb02"
+	for i := range uint64(n) {
+		b.Poke(pokeAt(0x1100, 1000+10*i, old, new))
+		old, new = new, old
+	}
+	began := time.Now()
+	im := mustBuild(t, b)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %v", took)
+	}
+	for at, want := range map[uint64]string{
+		1000 + 10*n/2 - 2: "known",
+		1000 + 10*n/2 + 1: "in_flight clock-uncertainty",
+		1000 + 10*n/2 + 2: "known",
+	} {
+		a := im.At(at).Read(0x1100, make([]byte, 2))
+		if got := strings.TrimSpace(fmt.Sprint(a.Standing, " ", a.Reason)); got != want {
+			t.Errorf("at %d %s, want %s", at, got, want)
+		}
+	}
+}
+
+// TestManyContents: the claims of at most so many different contents are kept that may be there at
+// one time, because the times of the changes are uncertain.
+func TestManyContents(t *testing.T) {
+	for _, tt := range []struct {
+		n    int // contents
+		want string
+	}{
+		{2 * mostRivals, "1950..2177 in_flight clock-uncertainty"},
+		{2*mostRivals + 1, "1950..2178 unknown too-many-facts\n"},
+	} {
+		b := kernel()
+		b.Extent(first, 10_000)
+		b.ClockSetBack(50, nil)
+		content := func(i int) string { return fmt.Sprintf("%04x", 0x9090+i) }
+		for i := range tt.n - 1 {
+			b.Poke(pokeAt(0x1100, uint64(2000+i), content(i), content(i+1)))
+		}
+		got := history(mustBuild(t, b), 0x1100, 2)
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%d contents: %.300s, want %s", tt.n, got, tt.want)
+		}
+		for _, side := range []string{"100..1950 known 9090", "known " + content(tt.n-1)} {
+			if !strings.Contains(got, side) {
+				t.Errorf("%d contents: %.300s, want %s", tt.n, got, side)
+			}
+		}
+	}
+}

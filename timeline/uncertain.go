@@ -81,39 +81,52 @@ func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 		times = append(times, changes[i].time)
 	}
 	slices.Sort(times)
+	if len(times) == 0 {
+		return
+	}
+	r := c.revise(earlier(times[0], by))
 	for i := 0; i < len(times); {
 		from, to := earlier(times[i], by), later(times[i], by+1)
 		for i++; i < len(times) && earlier(times[i], by) <= to; i++ {
 			to = later(times[i], by+1)
 		}
-		c.blur(from, to, changes)
+		n := 0 // how many changes come before to
+		for n < len(changes) && changes[n].time < to {
+			n++
+		}
+		r.blur(from, to, changes[:n])
+		changes = changes[n:]
 	}
+	r.end()
 }
 
-// blur makes [from, to) in flight where all of it is known.
-func (c *historyBuilder) blur(from, to uint64, changes []change) {
-	known := true
-	var claims []claim // different contents
-	for k, end := c.versionAt(from), c.versionAt(to-1); k <= end; k++ {
-		known = known && c.out[k].standing == Known
+// blur makes [from, to), in which the changes are, in flight where all of it is known.
+func (r *revision) blur(from, to uint64, changes []change) {
+	r.moveTo(from)
+	known, end := true, 0 // the last version before to
+	for k := range r.rest {
+		if k > 0 && r.rest[k].since >= to {
+			break
+		}
+		known, end = known && r.rest[k].standing == Known, k
 	}
+	var claims []claim // different contents
 	// The last of the claims is what is there when all is over.
-	last := claimOf(&c.out[c.versionAt(to-1)])
+	last := claimOf(&r.rest[end])
 	for i := range changes {
+		ch := &changes[i]
+		if ch.hasOld {
+			claims = r.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true})
+		}
+		if ch.hasNew {
+			last = claim{ch.recorded, ch.new, SourcePoke, false}
+			claims = r.differing(claims, last)
+		}
 		if len(claims) > 2*mostRivals {
-			c.overlay(from, to, func(v version, _ uint64) {
-				c.put(version{v.since, state{content: noContent, standing: Unknown, reason: TooManyFacts}})
+			r.replace(from, to, func(v version, _ uint64) {
+				r.put(version{v.since, state{content: noContent, standing: Unknown, reason: TooManyFacts}})
 			})
 			return
-		}
-		if ch := &changes[i]; ch.time >= from && ch.time < to {
-			if ch.hasOld {
-				claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true})
-			}
-			if ch.hasNew {
-				last = claim{ch.recorded, ch.new, SourcePoke, false}
-				claims = c.differing(claims, last)
-			}
 		}
 	}
 	if known {
@@ -121,18 +134,18 @@ func (c *historyBuilder) blur(from, to uint64, changes []change) {
 			return // nothing changes
 		}
 		// The first and the last are the two sides, of equal content or not.
-		between := slices.DeleteFunc(claims[1:], func(o claim) bool { return c.equal(o.content, last.content) })
+		between := slices.DeleteFunc(claims[1:], func(o claim) bool { return r.equal(o.content, last.content) })
 		claims = append(claims[:1+len(between)], last)
-		i := c.disputed(from, to, ClockUncertainty, claims)
-		c.overlay(from, to, func(v version, _ uint64) {
-			c.put(version{v.since, state{content: i, standing: InFlight, reason: ClockUncertainty, source: SourcePoke}})
+		i := r.disputed(from, to, ClockUncertainty, claims)
+		r.replace(from, to, func(v version, _ uint64) {
+			r.put(version{v.since, state{content: i, standing: InFlight, reason: ClockUncertainty, source: SourcePoke}})
 		})
 		return
 	}
-	c.overlay(from, to, func(v version, _ uint64) {
+	r.replace(from, to, func(v version, _ uint64) {
 		if v.standing == Known {
 			v.standing, v.reason = Unconfirmed, ClockUncertainty
 		}
-		c.put(v)
+		r.put(v)
 	})
 }
