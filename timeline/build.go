@@ -75,11 +75,13 @@ type build struct {
 	gaps       [gapClasses]gaps  // by gapClass
 	pairs      *gaps             // those of core text that count between two pokes too; nil: all of them
 	im         *Image
-	changes    []change  // scratch
-	confirming []change  // scratch of alive
-	longer     []change  // scratch of hasMore
-	misfits    []change  // scratch of history
-	firstEarly [1]change // scratch of outOfOrder
+	changes    []change    // scratch
+	confirming []change    // scratch of alive
+	longer     []change    // scratch of hasMore
+	misfits    []change    // scratch of history
+	former     [2][]change // scratch of leave
+	times      []uint64    // scratch of hadBrief
+	firstEarly [1]change   // scratch of outOfOrder
 	reader     *reader
 	readers    *readerPool
 	cluster    []poke    // scratch

@@ -142,7 +142,15 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 
 // hadBrief reports whether other code came here and went at one time of [from, to].
 func (c *historyBuilder) hadBrief(from, to uint64) bool {
-	return c.brief.anyBegins(c.f.addr, from, to)
+	if len(c.brief.lives) == 0 {
+		return false
+	}
+	if c.briefTimes == nil {
+		c.build.times = c.brief.begins(c.build.times[:0], c.f.addr)
+		c.briefTimes = c.build.times
+	}
+	i, _ := slices.BinarySearch(c.briefTimes, from)
+	return i < len(c.briefTimes) && c.briefTimes[i] <= to
 }
 
 // beginModule sets which gaps count in text of a module, and returns the copy that its epoch

@@ -92,6 +92,7 @@ type historyBuilder struct {
 	// misfits are the changes that did not find the code that is there, or found the first that is known of
 	// it; former are those of the code before, and what was early then. They may be of what came next.
 	misfits, former []change
+	briefTimes      []uint64     // see hadBrief; nil: not looked up
 	afterBrief      bool         // other code came and went at one time since the epoch before
 	vague           bool         // it is not known what that epoch ended with
 	births          bool         // some change of this epoch makes code

@@ -62,16 +62,15 @@ func (x *livesByPlace) meanwhile(lo, hi, latest, since uint64) iter.Seq[*Lifetim
 	}
 }
 
-// anyBegins reports whether one that has addr begins at a time of [from, to].
-func (x *livesByPlace) anyBegins(addr, from, to uint64) bool {
-	for first, end := range x.places(addr) {
-		for i := x.began(first, end, to) - 1; i >= first && x.lives[i].From >= from; i-- {
-			if addr < x.lives[i].Hi {
-				return true
-			}
+// begins appends the times at which those that have addr begin to times, and sorts them.
+func (x *livesByPlace) begins(times []uint64, addr uint64) []uint64 {
+	for i := x.last(addr); i >= 0 && x.reach[i] > addr; i-- {
+		if addr < x.lives[i].Hi {
+			times = append(times, x.lives[i].From)
 		}
 	}
-	return false
+	slices.Sort(times)
+	return times
 }
 
 // at yields those with a name that have addr.

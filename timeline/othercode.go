@@ -102,9 +102,20 @@ func (c *historyBuilder) leave(t uint64) {
 	if len(c.former)+len(c.early)+len(c.misfits) == 0 {
 		return
 	}
-	c.former = slices.DeleteFunc(slices.Concat(c.former, c.early, c.misfits), func(ch change) bool { return later(ch.time, c.build.maxSkew) < t })
-	slices.SortStableFunc(c.former, func(a, b change) int { return cmp.Compare(a.time, b.time) })
-	c.former = c.former[max(0, len(c.former)-maxEarly):] // shortlyBefore looks at no more
+	scratch := &c.build.former // the first is that of c.former
+	all := scratch[1][:0]
+	for _, list := range [...][]change{c.former, c.early, c.misfits} {
+		for i := range list {
+			if later(list[i].time, c.build.maxSkew) >= t {
+				all = append(all, list[i])
+			}
+		}
+	}
+	scratch[0], scratch[1] = all, scratch[0]
+	if byTime := func(a, b change) int { return cmp.Compare(a.time, b.time) }; !slices.IsSortedFunc(all, byTime) {
+		slices.SortStableFunc(all, byTime)
+	}
+	c.former = all[max(0, len(all)-maxEarly):] // shortlyBefore looks at no more
 	c.early, c.misfits = nil, nil
 }
 

@@ -124,12 +124,13 @@ type assembly struct {
 
 // A derived is a shard's tables, and what is left of the room that they were given.
 type derived struct {
-	tables tables
-	left   room
-	pokes  int
-	lent   bool   // leaves and nodes are where the image will have them
-	leaves []leaf // if so, what the tables had before
-	nodes  []node
+	tables      tables
+	left        room
+	pokes       int
+	textCrowded bool   // see build
+	lent        bool   // leaves and nodes are where the image will have them
+	leaves      []leaf // if so, what the tables had before
+	nodes       []node
 }
 
 // mostWaiting is how many pokes wait at most, in shards of usual size; each worker can have one more shard.
@@ -166,6 +167,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 				t = a.lend(t, &shards[k])
 			}
 			x.tables, x.left = w.derive(a, &shards[k], whole, t)
+			x.textCrowded = w.textCrowded
 			a.wait(k, x)
 			for {
 				x, k, ok := a.next()
@@ -197,6 +199,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 func (d *build) fork() *build {
 	w := *d
 	w.changes, w.confirming, w.longer, w.misfits, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil, nil
+	w.former, w.times = [2][]change{}, nil
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
@@ -306,13 +309,14 @@ func (a *assembly) next() (x derived, k int, ok bool) {
 // were left. w is a worker's state.
 func (a *assembly) put(w *build, x derived, whole room, s *shard) {
 	used := room{text: whole.text - x.left.text, other: whole.other - x.left.other}
-	if x.left.crowded || used.text > a.room.text || used.other > a.room.other {
+	if isWhole := a.room == whole; !isWhole && (x.left.crowded || used.text > a.room.text || used.other > a.room.other) {
 		// Which pieces are crowded depends on what the shards before have left.
 		x.tables, a.room = w.derive(a, s, a.room, x.tables)
-		a.textCrowded = a.textCrowded || w.textCrowded
+		x.textCrowded = w.textCrowded
 	} else {
 		a.room.text, a.room.other = a.room.text-used.text, a.room.other-used.other
 	}
+	a.textCrowded = a.textCrowded || x.textCrowded
 	if len(a.windows) > 0 { // the only shard
 		a.im.arena, a.tooLarge = x.tables.arena, w.tooLarge
 	}
