@@ -11,10 +11,10 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	scaleRun   = flag.Bool("scale", false, "run TestScales, which needs a process of its own: other tests would count")
+	scaleRun   = flag.Bool("scale", false, "run TestScales, which takes long")
 	scaleAll   = flag.Bool("scale.all", false, "TestScales runs all commands, over mixtures too")
 	scaleFirst = flag.Uint64("scale.first", 0, "the first random mixture of TestScales")
 	scaleSeeds = flag.Int("scale.seeds", 0, "how many random mixtures TestScales tries, instead of each kind of record")
@@ -73,6 +73,8 @@ var recordKinds = map[string]func(m *mixer){
 	"poke overlaps": func(m *mixer) { m.pokeAny(m.site(0)+m.rng.Uint64N(64), m.rng.IntN(16), m.rng.IntN(16)) },
 	"poke wide":     func(m *mixer) { m.pokeAny(m.site(0)+m.rng.Uint64N(1<<16), 4096, 4096) },
 	"poke widening": func(m *mixer) { m.pokeAny(m.site(0), m.i%4096, m.i%4096) },
+	"poke sliding":  func(m *mixer) { m.pokeAny(m.site(0)+uint64(m.i)%scaleSize/2, 4096, 4096) },
+	"poke apart":    func(m *mixer) { m.pokeAny(scaleText+uint64(m.i)*4%(scaleSize-64), m.rng.IntN(16), m.rng.IntN(16)) },
 	"poke nothing":  func(m *mixer) { m.pokeAny(m.site(m.rng.IntN(1000)), 0, 0) },
 	"poke trap":     func(m *mixer) { m.textPoke(m.site(m.rng.IntN(8)), []byte{0x0f}, []byte{0xcc}) },
 	"poke other":    func(m *mixer) { m.pokeAny(m.site(m.rng.IntN(16)), 5, 5) },
@@ -80,6 +82,8 @@ var recordKinds = map[string]func(m *mixer){
 	"slot":          func(m *mixer) { m.slot(scaleModules) },
 	"slots":         func(m *mixer) { m.slot(scaleModules + 16*m.rng.Uint64N(1000)) },
 	"slots new":     func(m *mixer) { m.slot(scaleModules + 16*uint64(m.i)) },
+	"slots wide":    func(m *mixer) { m.pokeAny(scaleModules+m.rng.Uint64N(1<<16), 4096*m.rng.IntN(2), 4096) },
+	"lives wide":    func(m *mixer) { m.life(scaleModules+m.rng.Uint64N(1<<16), 1<<16, perfdata.KSymbolOOL) },
 	"slots overlap": func(m *mixer) { m.slot(scaleModules + m.rng.Uint64N(64)) },
 	"births":        func(m *mixer) { m.ksymbol(scaleModules, 4096, perfdata.KSymbolBPF, false, m.name("bpf_prog_")) },
 	"births new": func(m *mixer) {
@@ -340,8 +344,9 @@ func (m *mixture) kernel() *genperf.Kernel {
 	return k
 }
 
-// TestScales: no recording keeps a command busy without end, whatever its records are. One that has
-// four times as many takes about four times as long: sorting takes a little more.
+// TestScales: no recording keeps a command busy without end, or takes memory out of proportion, whatever
+// its records are. One that has four times as many takes about four times as long: sorting takes a little
+// more.
 func TestScales(t *testing.T) {
 	if !*scaleRun {
 		t.Skip("compares times, so .ci/long runs it alone: -run TestScales -args -scale")
@@ -379,8 +384,9 @@ func TestScales(t *testing.T) {
 }
 
 // slowKinds overlap one another so much that what is kept of them is limited: up to that limit they take
-// long and much memory, then not much more. They are tried if -scale.only is given.
-var slowKinds = []string{"births nested", "births overlap", "births widen", "poke wide", "poke widening"}
+// long and much memory, then not much more. Some have much code, which log prints. They are tried if
+// -scale.only is given.
+var slowKinds = []string{"births nested", "births overlap", "births widen", "lives wide", "poke sliding", "poke wide", "poke widening", "slots wide"}
 
 // scaleCommands are those that go through a whole recording; moreCommands do with scale.all.
 var (
@@ -402,14 +408,17 @@ func (m *mixture) measure(t *testing.T) {
 	}
 	suspects := func(n int) (slow [][]string) {
 		few, many := m.take(t, n, commands), m.take(t, 4*n, commands)
+		var longest time.Duration
+		var most int64
 		for k, args := range commands {
 			// What a recording without records takes is in both.
-			if a, b := few[k], many[k]; b > 7*a && b > 500*time.Millisecond {
+			if a, b := few[k].time, many[k].time; b > 7*a && b > 500*time.Millisecond {
 				t.Logf("%v: %v with %d records, %v with four times as many", args, a, n, b)
 				slow = append(slow, args)
 			}
+			longest, most = max(longest, many[k].time), max(most, many[k].memory)
 		}
-		t.Logf("the longest command of %d records: %v", 4*n, slices.Max(many))
+		t.Logf("of %d records, %d bytes, the longest command takes %v, the largest one %d MiB", 4*n, many[0].size, longest, most>>20)
 		return slow
 	}
 	// What has a limit takes the square up to there.
@@ -420,14 +429,35 @@ func (m *mixture) measure(t *testing.T) {
 	}
 }
 
-// take returns the CPU time that each command takes for a recording of n records.
-func (m *mixture) take(t *testing.T, n int, commands [][]string) (took []time.Duration) {
+// A command may take so much memory, and so much more for each byte of the recording: the room that there is for
+// facts that overlap (spareBytes of package timeline), with what the collector leaves.
+const (
+	mostMemory        = 640 << 20
+	mostMemoryPerByte = 40
+)
+
+// A cost is what a command takes for a recording of a size.
+type cost struct {
+	time         time.Duration // of the CPUs
+	memory, size int64         // bytes
+}
+
+// take returns what each command takes for a recording of n records.
+func (m *mixture) take(t *testing.T, n int, commands [][]string) (took []cost) {
 	m.write(t, "rec", n)
 	defer os.RemoveAll("rec")
+	st, err := os.Stat(filepath.Join("rec", "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range commands {
-		before := cpuTime(t)
-		run(append(args, "-i", "rec", "--index", "never"), strings.NewReader(""), io.Discard, io.Discard) // to whatever end
-		took = append(took, cpuTime(t)-before)
+		cmd := asProcess(t, append(args, "-i", "rec", "--index", "never")...)
+		memory, _ := runForMemory(cmd) // to whatever end
+		x := cost{cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), memory, st.Size()}
+		if most := mostMemory + mostMemoryPerByte*x.size; x.memory > most {
+			t.Errorf("%v takes %d MiB of memory for %d records, %d MiB", args, x.memory>>20, n, x.size>>20)
+		}
+		took = append(took, x)
 	}
 	return took
 }
