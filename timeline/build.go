@@ -105,6 +105,8 @@ type build struct {
 	copied    []furtherSnapshot // further snapshots of text, by time
 	traps     []Range           // places where the snapshot may have a trap, see findTraps
 
+	possible []*orderSet // see findOrders
+
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
 	segments []Segment // of the snapshot and of the seed, by address
@@ -179,6 +181,7 @@ func (d *build) image() *Image {
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
+	d.possible = d.findOrders()
 	if d.consume && len(lives) >= manyLives {
 		d.Builder.symbols = nil // the lifetimes have all of them
 		debug.FreeOSMemory()

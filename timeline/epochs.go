@@ -49,6 +49,7 @@ func (d *build) history(w *fragmenter, p *piece, f *fragment) fragmentHistory {
 	}
 	c.uncertain(changes, births)
 	c.inFlight()
+	c.doubtOrder()
 	c.weave(changes)
 	d.out = c.out
 	if len(c.chain) == 0 {

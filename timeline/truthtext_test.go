@@ -16,7 +16,7 @@ import (
 // TestTruthOfText is TestTruth for a few bytes of kernel text: changes with their traps, copies
 // that are made meanwhile, and losses. All CPUs have one clock.
 func TestTruthOfText(t *testing.T) {
-	checkTiny(t, func(seed uint64) tinyHistory { return newTinyText(seed) })
+	checkTiny(t, nil, func(seed uint64) tinyHistory { return newTinyText(seed) })
 }
 
 // A tinyText is a few bytes of kernel text, and what is recorded of them.

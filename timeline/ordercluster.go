@@ -1,0 +1,335 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// The records of a cluster, as its possible orders need them (orders.go).
+
+// A cluster is code that shares addresses, with the symbols and sites that name them.
+type cluster struct {
+	lo, hi  uint64
+	symbols []int // of Builder.symbols
+	sites   []uint32
+}
+
+// clusters returns the clusters in which code comes or goes, by address.
+func (d *build) clusters() []*cluster {
+	type item struct {
+		lo, hi uint64
+		symbol int // -1: it is a site
+		site   uint32
+	}
+	var items []item
+	for i := range d.symbols {
+		if e := &d.symbols[i]; e.Len > 0 && e.Addr+uint64(e.Len) > e.Addr {
+			items = append(items, item{e.Addr, e.Addr + uint64(e.Len), i, 0})
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	for i := range d.sites {
+		if s := &d.sites[i]; s.addr < d.textLo || d.textHi <= s.addr {
+			items = append(items, item{s.addr, s.addr + uint64(s.longest), -1, uint32(i)})
+		}
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.symbol, b.symbol)) })
+	var out []*cluster
+	for n := 0; len(items) > 0; items = items[n:] {
+		c := &cluster{lo: items[0].lo, hi: items[0].hi}
+		for n = 0; n < len(items) && (n == 0 || items[n].lo < c.hi); n++ {
+			c.hi = max(c.hi, items[n].hi)
+			if x := &items[n]; x.symbol >= 0 {
+				c.symbols = append(c.symbols, x.symbol)
+			} else {
+				c.sites = append(c.sites, x.site)
+			}
+		}
+		if len(c.symbols) > 0 {
+			slices.Sort(c.symbols)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// A patch is the bytes of a poke.
+type patch struct {
+	addr     uint64
+	old, new []byte
+}
+
+// records returns the records of a cluster in no order, and the bytes of those that are pokes; nil if they
+// are too many, or not all of their CPUs are known.
+func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
+	n := len(c.symbols)
+	for _, s := range c.sites {
+		n += int(d.sites[s].pokes)
+	}
+	if n > mostRecords {
+		return nil, nil
+	}
+	for k, i := range c.symbols {
+		e := &d.symbols[i]
+		if e.Time == 0 {
+			continue // it was there before all records
+		}
+		if e.CPU < 0 || e.kindOf(false) == BPFImage { // an image has no certain length
+			return nil, nil
+		}
+		all = append(all, orderedRecord{time: e.Time, cpu: e.CPU, arrival: uint32(i), symbol: e,
+			double: slices.ContainsFunc(c.symbols[:k], func(o int) bool { return d.symbols[o] == *e })})
+	}
+	for _, s := range c.sites {
+		list := d.reader.pokes(d.Builder, &d.lines, s, nil)
+		for i := range list {
+			p := &list[i]
+			cpu := d.Builder.cpuOf(p)
+			if cpu == unknownCPU {
+				return nil, nil
+			}
+			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches),
+				double: slices.ContainsFunc(list[:i], func(o poke) bool { return o.time == p.time && o.edit == p.edit && d.Builder.cpuOf(&o) == cpu })})
+			patches = append(patches, patch{d.sites[s].addr, d.oldOf(p), d.newOf(p)})
+		}
+	}
+	return all, patches
+}
+
+// An orderedRecord is a poke, a birth or a death.
+type orderedRecord struct {
+	time        uint64
+	cpu         int
+	arrival     uint32       // among those of its kind
+	symbol      *SymbolEvent // nil: it is a poke
+	id          uint8        // of a birth, or a death
+	first, last int          // its parts
+	old, new    []uint8      // of a poke: the values of its parts
+	double      bool         // perf may have written an earlier one twice
+}
+
+// An orderedProgram is the code that perf read of a program.
+type orderedProgram struct {
+	loaded uint64
+	first  int
+	values []uint8        // of its parts; otherValue: it may be part of a change
+	own    *orderedRecord // the birth before its LOAD
+	births uint64         // ids of those that it may be of, as a set
+}
+
+// An ordering has the records of an orderSet.
+type ordering struct {
+	orderSet
+	lanes    [][]*orderedRecord
+	symbols  []*orderedRecord // births and deaths, by id
+	programs []orderedProgram
+	apart    uint64 // by how much clocks may differ
+	differ   bool   // they are seen to differ
+	budget   int    // states
+	outcomes map[orderState]*orderOutcome
+	steps    []orderState // scratch of follow
+}
+
+// spanOf returns the times of the first record and of the last one.
+func spanOf(records []orderedRecord) (first, last uint64) {
+	first = MaxTime
+	for i := range records {
+		first, last = min(first, records[i].time), max(last, records[i].time)
+	}
+	return first, last
+}
+
+// lane returns 0 for births and deaths, 1 for pokes.
+func (r *orderedRecord) lane() int {
+	if r.symbol != nil {
+		return 0
+	}
+	return 1
+}
+
+// inLanes compares two records by CPU and lane, and then by when they came.
+func (r orderedRecord) inLanes(o orderedRecord) int {
+	return cmp.Or(cmp.Compare(r.cpu, o.cpu), cmp.Compare(r.lane(), o.lane()), cmp.Compare(r.time, o.time), cmp.Compare(r.arrival, o.arrival))
+}
+
+// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough, and
+// whether two CPUs may have recorded some of them in the wrong order.
+func (o *ordering) take(records []orderedRecord, patches []patch) bool {
+	edges := []uint64{o.lo, o.hi}
+	var all []*orderedRecord
+	for i := range records {
+		r := &records[i]
+		if r.time < o.from || o.to <= r.time {
+			continue
+		}
+		c := *r
+		all = append(all, &c)
+		if c.symbol != nil {
+			edges = append(edges, c.symbol.Addr, c.symbol.Addr+uint64(c.symbol.Len))
+			c.id = uint8(len(o.symbols))
+			o.symbols = append(o.symbols, &c)
+		} else {
+			p := &patches[c.first]
+			edges = append(edges, p.addr, p.addr+uint64(len(p.old)), p.addr+uint64(len(p.new)))
+		}
+		o.times = append(o.times, c.time)
+	}
+	slices.Sort(o.times)
+	o.times = slices.Compact(o.times)
+	slices.Sort(edges)
+	o.edges = slices.Compact(edges)
+	if len(o.symbols) == 0 || len(o.symbols) > mostSymbols || len(all) > mostOrdered || len(o.edges)-1 > mostParts {
+		return false
+	}
+	o.values = make([][][]byte, len(o.edges)-1)
+	for i, r := range all {
+		if n := len(o.lanes); i == 0 || all[i-1].cpu != r.cpu || all[i-1].lane() != r.lane() {
+			o.lanes = append(o.lanes, all[i:i+1])
+		} else {
+			o.lanes[n-1] = append(o.lanes[n-1], r)
+		}
+		if r.symbol != nil {
+			r.first, r.last = o.part(r.symbol.Addr), o.part(r.symbol.Addr+uint64(r.symbol.Len))
+			continue
+		}
+		p := &patches[r.first]
+		r.first, r.last = o.part(p.addr), o.part(p.addr+uint64(max(len(p.old), len(p.new))))
+		r.old, r.new = o.valuesOf(p.addr, p.old), o.valuesOf(p.addr, p.new)
+	}
+	return len(o.lanes) <= mostLanes && o.mayCross()
+}
+
+// mayCross reports whether two records of different CPUs may be in the wrong order.
+func (o *ordering) mayCross() bool {
+	for i, a := range o.lanes {
+		for _, b := range o.lanes[:i] {
+			if a[0].cpu == b[0].cpu {
+				continue
+			}
+			for _, r := range a {
+				k := sort.Search(len(b), func(k int) bool { return later(b[k].time, o.apart) >= r.time })
+				if k < len(b) && b[k].time <= later(r.time, o.apart) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// part returns the part that begins at an edge.
+func (o *ordering) part(edge uint64) int {
+	k, _ := slices.BinarySearch(o.edges, edge)
+	return k
+}
+
+// valuesOf returns the values of the parts that b, which begins at an edge, covers.
+func (o *ordering) valuesOf(addr uint64, b []byte) (out []uint8) {
+	for k := o.part(addr); len(b) > 0; k++ {
+		n := min(o.edges[k+1]-o.edges[k], uint64(len(b)))
+		out = append(out, o.valueOf(k, b[:n]))
+		b = b[n:]
+	}
+	return out
+}
+
+// valueOf returns the value that a part has with the bytes b.
+func (o *ordering) valueOf(k int, b []byte) uint8 {
+	i := slices.IndexFunc(o.values[k], func(v []byte) bool { return bytes.Equal(v, b) })
+	if i < 0 && len(o.values[k]) <= mostValues {
+		i, o.values[k] = len(o.values[k]), append(o.values[k], b)
+	}
+	return uint8(i + 1)
+}
+
+// muchNearer is how many times as far from the LOAD of a program as the birth before it another one must be, so that it
+// cannot be the program's.
+const muchNearer = 64
+
+// A readProgram is a function of a program as perf read it.
+type readProgram struct {
+	*Segment
+	loaded, unloaded uint64 // its LOAD and its UNLOAD; 0: that is not recorded
+}
+
+// programsByAddr returns the code that perf read while the recording was made.
+func (d *build) programsByAddr() (out []readProgram) {
+	for i := range d.programs {
+		p := &d.programs[i]
+		if p.LoadTime == 0 || p.Late || p.Undated {
+			continue
+		}
+		for k := range p.Funcs {
+			out = append(out, readProgram{&p.Funcs[k], p.LoadTime, p.Unloaded})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b readProgram) int { return cmp.Compare(a.Addr, b.Addr) })
+	return out
+}
+
+// takePrograms takes the code that perf read, of which programs is all, and finds out which births it may be of. A LOAD
+// is recorded right behind its birth; the task may have moved to another CPU between the two. It reports whether
+// programs and values are few enough.
+func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
+	i := sort.Search(len(programs), func(i int) bool { return programs[i].Addr >= o.lo })
+	for ; i < len(programs) && programs[i].Addr < o.hi; i++ {
+		f := programs[i]
+		if f.loaded < o.from || o.to <= f.loaded {
+			continue
+		}
+		x := orderedProgram{loaded: f.loaded}
+		deaths := 0 // until the UNLOAD, which is recorded right behind its death
+		for _, b := range o.symbols {
+			switch {
+			case !b.isOf(f.Segment):
+			case b.symbol.Unregister && f.loaded < b.time && b.time <= f.unloaded:
+				deaths++
+			case !b.symbol.Unregister && b.time <= f.loaded && (x.own == nil || b.time >= x.own.time):
+				x.own = b
+			}
+		}
+		for _, b := range o.symbols {
+			away := max(b.time, f.loaded) - min(b.time, f.loaded)
+			if b == x.own || !b.symbol.Unregister && b.isOf(f.Segment) && away <= o.apart &&
+				(x.own == nil || o.differ || deaths > 1 || away/muchNearer < f.loaded-x.own.time) {
+				x.births |= 1 << b.id
+			}
+		}
+		if x.births == 0 {
+			continue
+		}
+		x.first, x.values = o.part(f.Addr), o.valuesOf(f.Addr, f.Data)
+		for k := range x.values {
+			lo, hi := o.edges[x.first+k], o.edges[x.first+k+1]
+			if slices.ContainsFunc(patches, func(p patch) bool { return lo <= p.addr && p.addr < hi && f.Data[p.addr-f.Addr] == int3 }) {
+				x.values[k] = otherValue // part of a change, which has a trap there
+			}
+		}
+		if o.programs = append(o.programs, x); len(o.programs) > mostPrograms {
+			return false
+		}
+	}
+	// The birth before the LOAD of a program is of no other program.
+	for i := range o.programs {
+		x := &o.programs[i]
+		for k := range o.programs {
+			if own := o.programs[k].own; own != nil && own != x.own {
+				x.births &^= 1 << own.id
+			}
+		}
+	}
+	return !slices.ContainsFunc(o.values, func(v [][]byte) bool { return len(v) > mostValues })
+}
+
+// isOf reports whether r is the birth or the death of a program's function.
+func (r *orderedRecord) isOf(f *Segment) bool {
+	s := r.symbol
+	return s.Kind == SymbolBPF && s.Addr == f.Addr && uint64(s.Len) == uint64(len(f.Data))
+}

@@ -1,0 +1,208 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+)
+
+// Where CPUs' clocks differ, or may do so unseen, the rules look at two or three records that may be in
+// the wrong order. Many records together allow orders that no rule sees. So what the rules say of code
+// that comes and goes is compared with all orders that its records can have come in (rule clocks):
+//
+//	recorded   CPU 0  birth a   death a             birth b   B -> C
+//	           CPU 1                      B -> C
+//	possible          birth a   B -> C   death a    birth b   B -> C
+//	                  birth a   death a   B -> C    birth b   B -> C    before the memory of a is free
+//	                  birth a   death a   birth b   B -> C    B -> C    no: the second finds C
+//
+// A lane is what one CPU recorded of pokes, or of births and deaths, in its order. An order takes one
+// record after the other from the lanes, and so goes from state to state. The next record can be one
+// that no other must come before, and that fits what is there: a poke finds its old bytes, code comes
+// where there is none, and goes where it is. An order that takes all of them is possible.
+//
+//	lanes      P0 P1       pokes of CPU 0
+//	           Q0          pokes of CPU 1
+//	           B0 D0       births and deaths of CPU 1
+//	orders     B0 P0 P1 Q0 D0      B0 P0 Q0 P1 D0      ...
+//	states of  1  1  2  3  3  of their records, and what is in memory then
+//
+// What is known from one time to the next must be there in all possible orders at the moment at which the
+// records up to this time have come, and no others. An order in which there is no such moment says
+// nothing.
+//
+// If no order is possible, something else happened than is recorded, and the rules alone count. So they
+// do where there are more records or states than the limits below.
+
+const (
+	mostRecords  = 1 << 9  // of a cluster
+	mostOrdered  = 96      // of these, between two losses
+	mostSymbols  = 64      // of these: births and deaths
+	mostLanes    = 16      // of a cluster
+	mostParts    = 32      // of a cluster
+	mostValues   = 62      // of a part
+	mostStates   = 1 << 13 // of a cluster
+	mostPrograms = 32      // of a cluster
+	// leastOrderStates, and orderStatesOfRecord for each poke and symbol, are how many states are looked at in all.
+	leastOrderStates    = 1 << 17
+	orderStatesOfRecord = 4
+)
+
+// An orderSet is what the possible orders of the records of some code say. Such code, a cluster, shares its
+// addresses, or has pokes that do.
+type orderSet struct {
+	lo, hi   uint64 // the cluster
+	from, to uint64 // no record is lost in [from, to)
+	edges    []uint64
+	values   [][][]byte // of the part between two edges, the k-th with the number k+1
+	times    []uint64   // at which there are records
+	can      [][]uint64 // for each time and part: what may be there from then on until the next time, see otherValue
+}
+
+// findOrders returns what the possible orders of records say, by address and time.
+func (d *build) findOrders() []*orderSet {
+	if !d.clocksDiffer() && !d.differ || d.delayed != nil || d.twice != nil {
+		return nil
+	}
+	lost := d.lostRecords()
+	budget := leastOrderStates + orderStatesOfRecord*(int(d.added)+len(d.symbols))
+	var all []*orderSet
+	other, programs := d.otherFacts(), d.programsByAddr()
+	for _, c := range d.clusters() {
+		if len(other) > 0 && wanted(other, c.lo, c.hi) || d.only != nil && !coversAll(d.only, c.lo, c.hi) {
+			continue
+		}
+		records, patches := c.records(d)
+		if len(records) == 0 {
+			continue
+		}
+		slices.SortFunc(records, orderedRecord.inLanes)
+		first, last := spanOf(records)
+		for _, v := range lost.outside(first, last) {
+			o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: v.From, to: v.To}, apart: d.apart(), differ: d.clocksDiffer(), budget: min(budget, mostStates)}
+			if o.take(records, patches) && o.takePrograms(programs, patches) && o.search() {
+				all = append(all, &o.orderSet)
+			}
+			budget -= len(o.outcomes)
+		}
+	}
+	return all
+}
+
+// otherFacts returns where code is text, or more than pokes, births, deaths and the code of programs can prove what is
+// there. The snapshot proves nothing of code that comes and goes.
+func (d *build) otherFacts() (out []Range) {
+	add := func(lo, hi uint64) {
+		if lo < hi {
+			out = append(out, Range{lo, hi})
+		}
+	}
+	add(d.textLo, d.textHi)
+	for i := range d.modules {
+		add(d.modules[i].Addr, d.modules[i].End)
+	}
+	for i := range d.seed {
+		add(d.seed[i].Addr, d.seed[i].End())
+	}
+	for i := range d.snapshots {
+		for k := range d.snapshots[i].Segments {
+			add(d.snapshots[i].Segments[k].Addr, d.snapshots[i].Segments[k].End())
+		}
+	}
+	for i := range d.windows {
+		add(d.windows[i].Addr, d.windows[i].Addr+uint64(len(d.windows[i].Before)))
+	}
+	for i := range d.codeReads {
+		add(d.codeReads[i].Addr, d.codeReads[i].Addr+uint64(len(d.codeReads[i].Data)))
+	}
+	return JoinRanges(out)
+}
+
+// coversAll reports whether one of ranges, which are sorted and disjoint, has all of [lo, hi).
+func coversAll(ranges []Range, lo, hi uint64) bool {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].Hi > lo })
+	return i < len(ranges) && ranges[i].Lo <= lo && hi <= ranges[i].Hi
+}
+
+// lostRecords returns when pokes, births or deaths may be missing between the first record and the horizon.
+func (d *build) lostRecords() gaps {
+	lost := slices.Concat(d.Builder.gaps[GapPokes], d.Builder.gaps[GapSymbols], d.births(), []gap{d.dropped})
+	for i := range d.local {
+		lost = append(lost, d.local[i].gap)
+	}
+	return flatten(lost)
+}
+
+// outside returns the intervals outside of all gaps that have some of the time from first to last, both included.
+func (g gaps) outside(first, last uint64) (out []Interval) {
+	i := sort.Search(len(g), func(i int) bool { return g[i].to > first })
+	from := uint64(0)
+	if i > 0 {
+		from = g[i-1].to
+	}
+	for ; from <= last; i++ {
+		to := MaxTime
+		if i < len(g) {
+			to = g[i].from
+		}
+		if max(from, first) < to {
+			out = append(out, Interval{from, to})
+		}
+		if i >= len(g) {
+			break
+		}
+		from = g[i].to
+	}
+	return out
+}
+
+// doubtOrder makes unconfirmed what is known but need not be there in a possible order.
+func (c *historyBuilder) doubtOrder() {
+	addr, end := c.f.addr, c.f.addr+uint64(c.f.size)
+	for _, o := range c.ordersOf(addr) {
+		part := sort.Search(len(o.edges), func(k int) bool { return o.edges[k] > addr }) - 1
+		if part < 0 || part >= len(o.values) || end > o.edges[part+1] {
+			continue
+		}
+		for k, t := range o.times {
+			until := o.to
+			if k+1 < len(o.times) {
+				until = o.times[k+1]
+			}
+			if can := o.can[k][part]; can != 0 {
+				c.overlay(t, until, func(v version, _ uint64) {
+					if v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content)) {
+						v.standing, v.reason = Unconfirmed, ClockUncertainty
+					}
+					c.put(v)
+				})
+			}
+		}
+	}
+}
+
+// ordersOf returns what possible orders say of an address.
+func (d *build) ordersOf(addr uint64) []*orderSet {
+	lo := sort.Search(len(d.possible), func(i int) bool { return d.possible[i].hi > addr })
+	hi := lo
+	for hi < len(d.possible) && d.possible[hi].lo <= addr {
+		hi++
+	}
+	return d.possible[lo:hi]
+}
+
+// mustBe reports whether the bytes from an offset in a part on are b, whatever value of a set the part has.
+func (o *orderSet) mustBe(can uint64, part int, offset uint64, b []byte) bool {
+	if can>>otherValue&1 != 0 {
+		return false
+	}
+	for i, v := range o.values[part] {
+		if can>>(i+1)&1 != 0 && !bytes.Equal(v[offset:][:len(b)], b) {
+			return false
+		}
+	}
+	return true
+}
