@@ -274,9 +274,9 @@ func (d *build) programsByAddr() (out []readProgram) {
 	return out
 }
 
-// takePrograms takes the code that perf read, of which programs is all, and finds out which births it may be of. A LOAD
-// is recorded right behind its birth; the task may have moved to another CPU between the two. It reports whether
-// programs and values are few enough.
+// takePrograms takes the code in the cluster, out of all that perf read, and finds out which births it may be of. A
+// LOAD is recorded right behind its birth; the task may have moved to another CPU between the two. It reports
+// whether programs and values are few enough.
 func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
 	i := sort.Search(len(programs), func(i int) bool { return programs[i].Addr >= o.lo })
 	for ; i < len(programs) && programs[i].Addr < o.hi; i++ {
