@@ -286,20 +286,23 @@ func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
 		}
 		x := orderedProgram{loaded: f.loaded}
 		deaths := 0 // until the UNLOAD, which is recorded right behind its death
-		for _, b := range o.symbols {
+		for _, r := range o.symbols {
 			switch {
-			case !b.isOf(f.Segment):
-			case b.symbol.Unregister && f.loaded < b.time && b.time <= f.unloaded:
+			case !r.isOf(f.Segment):
+			case r.symbol.Unregister && f.loaded < r.time && r.time <= f.unloaded:
 				deaths++
-			case !b.symbol.Unregister && b.time <= f.loaded && (x.own == nil || b.time >= x.own.time):
-				x.own = b
+			case !r.symbol.Unregister && r.time <= f.loaded && (x.own == nil || r.time >= x.own.time):
+				x.own = r
 			}
 		}
-		for _, b := range o.symbols {
-			away := max(b.time, f.loaded) - min(b.time, f.loaded)
-			if b == x.own || !b.symbol.Unregister && b.isOf(f.Segment) && away <= o.apart &&
-				(x.own == nil || o.differ || deaths > 1 || away/muchNearer < f.loaded-x.own.time) {
-				x.births |= 1 << b.id
+		for _, r := range o.symbols {
+			if r.symbol.Unregister || !r.isOf(f.Segment) {
+				continue
+			}
+			away := max(r.time, f.loaded) - min(r.time, f.loaded)
+			near := x.own == nil || o.differ || deaths > 1 || away/muchNearer < f.loaded-x.own.time
+			if near && away <= o.apart || x.own != nil && r.time == x.own.time {
+				x.births |= 1 << r.id
 			}
 		}
 		if x.births == 0 {

@@ -412,12 +412,14 @@ func (e *export) export(path string) error {
 	if err != nil {
 		return inputError(err)
 	}
-	out := &outfile.Outputs{Std: e.outputs.Std}
-	out.Reads(input)
+	out, inputs := &outfile.Outputs{Std: e.outputs.Std}, []string{input}
 	for _, name := range append(files, e.inputs()...) {
 		if name != e.input {
-			out.Reads(name)
+			inputs = append(inputs, name)
 		}
+	}
+	for _, name := range inputs {
+		out.Reads(name)
 	}
 	if err := out.Check(e.output); err != nil {
 		return outputError(err)
@@ -456,7 +458,7 @@ func (e *export) export(path string) error {
 		if err := r.CheckSame(read); err != nil {
 			return inputError(err)
 		}
-		manifest, err = e.dir.Add(out, r, name, tables.Options{Tables: t, Parallel: parallel})
+		manifest, err = e.dir.Add(r, name, tables.Options{Tables: t, Parallel: parallel, Inputs: inputs})
 		return outputError(err)
 	})
 	if early && !loaded { // for want of an option that was there when it was exported
@@ -669,13 +671,11 @@ func (e *export) addShipped() error {
 		if err != nil {
 			return inputError(err)
 		}
-		out := &outfile.Outputs{Std: e.outputs.Std}
-		out.Reads(name)
 		has, err := e.dir.Has(s.ID())
 		if err != nil {
 			return outputError(err)
 		}
-		m, err := e.dir.AddShipped(out, s)
+		m, err := e.dir.AddShipped(s)
 		if err != nil {
 			return outputError(err)
 		}

@@ -33,7 +33,7 @@ func ExampleDir_Add() {
 	}
 	dir := tables.Open(temp)
 	defer dir.Close()
-	m, err := dir.Add(nil, r, id, tables.Options{})
+	m, err := dir.Add(r, id, tables.Options{Inputs: []string{recording}})
 	if err != nil {
 		log.Fatal(err)
 	}

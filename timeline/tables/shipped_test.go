@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
 )
 
@@ -65,7 +64,7 @@ func linkedKernel(t *testing.T, text uint64, id []byte, segments []kcore.Segment
 // TestShipped: the pages of a vmlinux file have the hashes of a recording's, but for those that
 // differ; and they come back as they were linked. TestMoved has kernels that ran elsewhere.
 func TestShipped(t *testing.T) {
-	r, id, out := load(t, "../../testdata/small/rec.data")
+	r, id, files := load(t, "../../testdata/small/rec.data")
 	s := newSource(r, id)
 	s.readPages()
 	s.readPokes(nil)
@@ -99,14 +98,14 @@ func TestShipped(t *testing.T) {
 	d := Open(dir)
 	defer d.Close()
 	for range 2 { // the second time adds nothing
-		if _, err := d.AddShipped(&outfile.Outputs{}, shipped); err != nil {
+		if _, err := d.AddShipped(shipped); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := d.Has(shipped.ID()); m == nil || err != nil {
 			t.Errorf("Has: %v, %v", m, err)
 		}
 	}
-	if _, err := d.Add(out, r, id, Options{}); err != nil {
+	if _, err := d.Add(r, id, Options{Inputs: files}); err != nil {
 		t.Fatal(err)
 	}
 	rows := readAll[shippedRow](t, filepath.Join(dir, "shipped", "build_id="+hex.EncodeToString(build), "*.parquet"))

@@ -23,7 +23,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -39,30 +38,25 @@ func recordings(t *testing.T) []string {
 	return all
 }
 
-func load(t *testing.T, path string) (*replay.Replay, string, *outfile.Outputs) {
+func load(t *testing.T, path string) (r *replay.Replay, id string, files []string) {
 	t.Helper()
-	var files []string
-	out := &outfile.Outputs{}
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, name)
-			out.Reads(name)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := ID(files, 0)
-	if err != nil {
+	if id, err = ID(files, 0); err != nil {
 		t.Fatal(err)
 	}
-	r, err := replay.Load(path, replay.Options{Windows: true})
-	if err != nil {
+	if r, err = replay.Load(path, replay.Options{Windows: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	return r, id, out
+	return r, id, files
 }
 
 // readAll reads a table of a recording in a directory.
@@ -282,9 +276,9 @@ func TestAnswers(t *testing.T) {
 	for _, path := range recordings(t) {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
-			r, id, out := load(t, path)
+			r, id, files := load(t, path)
 			dir := t.TempDir()
-			if _, err := Open(dir).Add(out, r, id, Options{}); err != nil {
+			if _, err := Open(dir).Add(r, id, Options{Inputs: files}); err != nil {
 				t.Fatal(err)
 			}
 			in := newReader(t, dir, id)
@@ -380,8 +374,8 @@ func TestTwice(t *testing.T) {
 	dir := t.TempDir()
 	add := func(path string) {
 		t.Helper()
-		r, id, out := load(t, path)
-		if _, err := Open(dir).Add(out, r, id, Options{}); err != nil {
+		r, id, files := load(t, path)
+		if _, err := Open(dir).Add(r, id, Options{Inputs: files}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -414,12 +408,12 @@ func TestChanged(t *testing.T) {
 	if err := os.CopyFS(rec, os.DirFS("../../testdata/small/rec.data")); err != nil {
 		t.Fatal(err)
 	}
-	r, id, out := load(t, rec)
+	r, id, files := load(t, rec)
 	if err := os.Chtimes(filepath.Join(rec, "data"), time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	var changed *replay.ChangedError
-	if _, err := Open(dir).Add(out, r, id, Options{}); !errors.As(err, &changed) {
+	if _, err := Open(dir).Add(r, id, Options{Inputs: files}); !errors.As(err, &changed) {
 		t.Errorf("error %v", err)
 	}
 	if m, err := Open(dir).Has(id); m != nil || err != nil {
@@ -596,14 +590,14 @@ func checkNullsIn[T any](t *testing.T, name string, rows []T, fill filler, isNul
 func TestParallel(t *testing.T) {
 	defer func(page int) { pageRows = page }(pageRows)
 	for _, name := range []string{"small", "rich"} {
-		r, id, out := load(t, filepath.Join("../../testdata", name, "rec.data"))
+		r, id, inputs := load(t, filepath.Join("../../testdata", name, "rec.data"))
 		for _, page := range []int{50, 1 << 16} {
 			pageRows = page
 			var files [2]map[string]string // the content, by name
 			for i, parallel := range []bool{false, true} {
 				dir := t.TempDir()
 				d := Open(dir)
-				if _, err := d.Add(out, r, id, Options{Parallel: parallel}); err != nil {
+				if _, err := d.Add(r, id, Options{Parallel: parallel, Inputs: inputs}); err != nil {
 					t.Fatal(err)
 				}
 				d.Close()
@@ -706,8 +700,8 @@ func TestMayHave(t *testing.T) {
 	if d.MayHave(files) {
 		t.Error("nothing was exported")
 	}
-	r, id, out := load(t, "../../testdata/small/rec.data")
-	if _, err := d.Add(out, r, id, Options{}); err != nil {
+	r, id, inputs := load(t, "../../testdata/small/rec.data")
+	if _, err := d.Add(r, id, Options{Inputs: inputs}); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

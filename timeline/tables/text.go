@@ -385,6 +385,7 @@ func columnsOf(moved []relocation) (at, to []int32) {
 // A Shipped is kernel text as it was linked, of a vmlinux file.
 type Shipped struct {
 	BuildID string // hex; "" if the file has none
+	path    string // the file
 	pages   []page
 }
 
@@ -399,7 +400,7 @@ func ReadShipped(path string) (*Shipped, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer f.Close()
-	s := &Shipped{}
+	s := &Shipped{path: path}
 	base := uint64(0)
 	symbols, err := f.Symbols()
 	if err != nil {

@@ -31,6 +31,9 @@ type Options struct {
 	// Parallel makes several tables at the same time. It is for a program that adds no other
 	// recording meanwhile.
 	Parallel bool
+	// Inputs are the files that were read, such as those of the recording, and directories of which all is
+	// an input. Add overwrites none of them, and its tables are no more readable than they are.
+	Inputs []string
 }
 
 // A source is a recording whose tables are written.
@@ -78,18 +81,14 @@ func Names() []string {
 	return names
 }
 
-// Add adds the tables of a recording, whose id is that of [ID]. out has the recording's
-// files as inputs, which are never overwritten; nil means that there are none. If the recording is there
-// already, nothing is written. If a file of it has changed since it was opened, the recording is not
-// added, and the error is a [*replay.ChangedError]. Other errors are those of the file system, or a
-// [*VersionError].
-func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Options) (*Manifest, error) {
+// Add adds the tables of a recording, whose id is that of [ID]. If the recording is there already, nothing
+// is written. If a file of it has changed since it was opened, the recording is not added, and the error is
+// a [*replay.ChangedError]. Other errors are those of the file system, or a [*VersionError].
+func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) {
 	if m, err := d.Has(id); m != nil || err != nil {
 		return m, err
 	}
-	if out == nil {
-		out = &outfile.Outputs{}
-	}
+	out := outputsBeside(opts.Inputs)
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
@@ -112,6 +111,15 @@ func (d *Dir) Add(out *outfile.Outputs, r *replay.Replay, id string, opts Option
 	}
 	added = true
 	return &a.manifest, nil
+}
+
+// outputsBeside returns outputs that harm no input.
+func outputsBeside(inputs []string) *outfile.Outputs {
+	out := &outfile.Outputs{}
+	for _, name := range inputs {
+		out.Reads(name)
+	}
+	return out
 }
 
 // addTables adds all tables.
@@ -622,15 +630,13 @@ func hashOf(code []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// AddShipped adds the text of a vmlinux file to the table shipped. out may be nil, as for
-// [Dir.Add]. If the text is there already, nothing is written. Errors are those of Add.
-func (d *Dir) AddShipped(out *outfile.Outputs, s *Shipped) (*Manifest, error) {
+// AddShipped adds the text of a vmlinux file to the table shipped. It does not overwrite that file, and the
+// table is no more readable. If the text is there already, nothing is written. Errors are those of Add.
+func (d *Dir) AddShipped(s *Shipped) (*Manifest, error) {
 	if m, err := d.Has(s.ID()); m != nil || err != nil {
 		return m, err
 	}
-	if out == nil {
-		out = &outfile.Outputs{}
-	}
+	out := outputsBeside([]string{s.path})
 	if err := d.begin(out); err != nil {
 		return nil, err
 	}
