@@ -66,12 +66,14 @@
 //	    sortPokes        pokes by address and time                     build.go
 //	      unskew           those of CPUs whose clocks differ           skew.go, tied.go, rivals.go
 //	    doubtModules     contradictions inside of modules              doubt.go
+//	    findOrders       all orders that records may have come in      orders.go
 //	    compareSnapshots where further snapshots differ                snapshots.go
 //	    fragments        of each piece of the address space:           parallel.go
 //	      next             its range, and the facts that cover it      fragmenter.go
 //	      history          its epochs                                  epochs.go
 //	        alive            from fact to fact                         history.go
 //	        forward, ...     the versions between two facts            between.go, emit.go
+//	        doubtOrder       what another order would give             orders.go
 //	      store            the versions as tables of numbers           store.go
 //	    indexPages       from an address to its fragment               page.go
 //	Image
