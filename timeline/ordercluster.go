@@ -6,6 +6,7 @@ package timeline
 import (
 	"bytes"
 	"cmp"
+	"math/bits"
 	"slices"
 	"sort"
 )
@@ -159,8 +160,7 @@ func (r orderedRecord) inLanes(o orderedRecord) int {
 	return cmp.Or(cmp.Compare(r.cpu, o.cpu), cmp.Compare(r.lane(), o.lane()), cmp.Compare(r.time, o.time), cmp.Compare(r.arrival, o.arrival))
 }
 
-// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough, and
-// whether two CPUs may have recorded some of them in the wrong order.
+// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough.
 func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 	edges := []uint64{o.lo, o.hi}
 	var all []*orderedRecord
@@ -203,11 +203,15 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 		r.first, r.last = o.part(p.addr), o.part(p.addr+uint64(max(len(p.old), len(p.new))))
 		r.old, r.new = o.valuesOf(p.addr, p.old), o.valuesOf(p.addr, p.new)
 	}
-	return len(o.lanes) <= mostLanes && o.mayCross()
+	return len(o.lanes) <= mostLanes
 }
 
-// mayCross reports whether two records of different CPUs may be in the wrong order.
+// mayCross reports whether two records of different CPUs may be in the wrong order, or a program's LOAD may be of another
+// birth.
 func (o *ordering) mayCross() bool {
+	if slices.ContainsFunc(o.programs, func(p orderedProgram) bool { return bits.OnesCount64(p.births) > 1 }) {
+		return true
+	}
 	for i, a := range o.lanes {
 		for _, b := range o.lanes[:i] {
 			if a[0].cpu == b[0].cpu {

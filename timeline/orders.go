@@ -83,7 +83,7 @@ func (d *build) findOrders() []*orderSet {
 		first, last := spanOf(records)
 		for _, v := range lost.outside(first, last) {
 			o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: v.From, to: v.To}, apart: d.apart(), differ: d.clocksDiffer(), budget: min(budget, mostStates)}
-			if o.take(records, patches) && o.takePrograms(programs, patches) && o.search() {
+			if o.take(records, patches) && o.takePrograms(programs, patches) && o.mayCross() && o.search() {
 				all = append(all, &o.orderSet)
 			}
 			budget -= len(o.outcomes)
