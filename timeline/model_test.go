@@ -2210,7 +2210,7 @@ func (p *painter) trapShown(before, behind []witness, got []byte, whole []Segmen
 	left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, got)
 	found := len(behind) > 0 && behind[0].old != nil && bytes.Equal(behind[0].old, got)
 	if left {
-		why, _ := p.lost.within(before[len(before)-1].time, to)
+		why, _ := p.lost.within(before[len(before)-1].time, to+1)
 		left = why == ReasonNone
 	}
 	if found {
@@ -2902,7 +2902,11 @@ func (m *model) String() string {
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {
-		fmt.Fprintf(&b, "poke %#x at %d on CPU %d: %x -> %x\n", p.Addr, p.Time, p.CPU, p.Old, p.New)
+		fmt.Fprintf(&b, "poke %#x at %d on CPU %d: %x -> %x", p.Addr, p.Time, p.CPU, p.Old, p.New)
+		if p.Began > 0 {
+			fmt.Fprintf(&b, ", begun at %d", p.Began)
+		}
+		b.WriteByte('\n')
 	}
 	for _, g := range m.local {
 		fmt.Fprintf(&b, "local gap %#x to %#x, %d to %d: %v\n", g.Lo, g.Hi, g.from, g.to, g.reason)

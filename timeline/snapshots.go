@@ -225,7 +225,7 @@ const trapTime = 10e9
 func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool {
 	before := lo > 0 && x.from <= later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
 	behind := hi < len(changes) && changes[hi].time <= later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
-	if lo > 0 && len(c.gaps.between(changes[lo-1].time, x.to)) > 0 {
+	if lo > 0 && len(c.gaps.between(changes[lo-1].time, later(x.to, 1))) > 0 {
 		lo = 0 // what it left need not be what was there then
 	}
 	if hi < len(changes) && len(c.gaps.between(x.from, changes[hi].time)) > 0 {
