@@ -564,7 +564,13 @@ func (d *build) appendChanges(changes []change, f *fragment, pokes []poke) []cha
 		changes = append(changes, change{})
 		c := &changes[len(changes)-1]
 		c.time, c.recorded, c.order, c.offset = d.timeOf(p), p.time, p.order, uint32(k)
-		c.old, c.new, c.hasOld, c.hasNew = e.old+uint32(k), e.new+uint32(k), hasOld, hasNew
+		c.old, c.new, c.hasOld, c.hasNew = noContent, noContent, hasOld, hasNew
+		if hasOld {
+			c.old = e.old + uint32(k)
+		}
+		if hasNew {
+			c.new = e.new + uint32(k)
+		}
 		c.first, c.birth, c.death = k == 0, e.olen == 0, e.nlen == 0
 		if p.order < uint32(len(d.began)) {
 			c.began = d.began[p.order]

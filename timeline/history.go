@@ -15,7 +15,7 @@ type change struct {
 	recorded       uint64 // time of the record, which is not time where CPUs' clocks differ
 	began          uint64 // a time before which it had not begun, see Poke.Began; 0: none
 	until          uint64 // see copied
-	old, new       uint32
+	old, new       uint32 // noContent: the poke has none here
 	order, offset  uint32 // of the poke, and where in it the fragment begins
 	hasOld, hasNew bool
 	first          bool // the fragment has the poke's first byte, which is a trap while the poke is made

@@ -52,16 +52,19 @@ func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
 	claims = c.differing(claims, claim{ch.recorded, ch.old, SourcePoke, true}, claim{ch.recorded, ch.new, SourcePoke, false})
 	for i := range rivals {
 		e := &c.edits[rivals[i].edit]
-		claims = c.differing(claims, claim{rivals[i].time, e.old + ch.offset, SourcePoke, true}, claim{rivals[i].time, e.new + ch.offset, SourcePoke, false})
+		claims = c.differing(claims, claim{rivals[i].time, e.old + ch.offset, SourcePoke, true})
+		if ch.offset < uint32(e.nlen) { // else it retires code
+			claims = c.differing(claims, claim{rivals[i].time, e.new + ch.offset, SourcePoke, false})
+		}
 	}
 	c.conflict(from, to, OldBytesMismatch, claims...)
 	c.excuse(true)
 }
 
-// differing appends to claims those of more that say what none before them does.
+// differing appends to claims those of more that say something, and what none before them does.
 func (c *historyBuilder) differing(claims []claim, more ...claim) []claim {
 	for _, x := range more {
-		if !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
+		if x.content != noContent && !slices.ContainsFunc(claims, func(o claim) bool { return c.equal(o.content, x.content) }) {
 			claims = append(claims, x)
 		}
 	}
