@@ -382,7 +382,7 @@ func (c *historyBuilder) shows(next []change, ch *change, rivals []poke) bool {
 		return left
 	}
 	all, other := c.rivals[ch.order], c.rivals[next[0].order]
-	return len(other) == 0 || &all[0] != &other[0] // changes of which the order is not known are neighbours
+	return len(other) == 0 || &all[0] != &other[0] // changes whose order is not known are neighbours
 }
 
 // finds reports whether a change finds what the last fact says is there.

@@ -283,7 +283,7 @@ func TestLimitsModel(t *testing.T) {
 	}
 }
 
-// TestManyRivals: very many changes of one place, of which several CPUs recorded each in no order, take
+// TestManyRivals: very many changes of one place, each recorded by several CPUs in no order, take
 // neither the square of their number in time nor in memory. They fit in another order, or in none.
 func TestManyRivals(t *testing.T) {
 	const n = 20_000

@@ -173,7 +173,7 @@ var kindNames = [kindCount]struct{ key, text string }{
 	{"kernel_text", "kernel text"}, {"modules", "modules"}, {"bpf", "BPF"}, {"out_of_line", "out-of-line code"}, {"other", "other"},
 }
 
-// memoryKinds says of which kind of memory a span is.
+// memoryKinds says what kind of memory a span is.
 type memoryKinds struct {
 	view      timeline.View
 	outOfLine []timeline.Range // pages of out-of-line code, at whatever time, by address

@@ -49,7 +49,7 @@ type Config struct {
 	Settle uint64
 }
 
-// Foreign says of which kernel the copy next to the recording is.
+// Foreign says which kernel the copy next to the recording is of.
 type Foreign int
 
 const (
