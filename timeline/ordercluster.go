@@ -289,11 +289,11 @@ func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
 			continue
 		}
 		x := orderedProgram{loaded: f.loaded}
-		deaths := 0 // until the UNLOAD, which is recorded right behind its death
+		deaths := 0 // until the UNLOAD, which is recorded right behind a death
 		for _, r := range o.symbols {
 			switch {
 			case !r.isOf(f.Segment):
-			case r.symbol.Unregister && f.loaded < r.time && r.time <= f.unloaded:
+			case r.symbol.Unregister && f.loaded < r.time && (r.time <= f.unloaded || f.unloaded == 0):
 				deaths++
 			case !r.symbol.Unregister && r.time <= f.loaded && (x.own == nil || r.time >= x.own.time):
 				x.own = r
@@ -304,7 +304,7 @@ func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
 				continue
 			}
 			away := max(r.time, f.loaded) - min(r.time, f.loaded)
-			near := x.own == nil || o.differ || deaths > 1 || away/muchNearer < f.loaded-x.own.time
+			near := x.own == nil || o.differ || deaths > 1 || deaths > 0 && f.unloaded == 0 || away/muchNearer < f.loaded-x.own.time
 			if near && away <= o.apart || x.own != nil && r.time == x.own.time {
 				x.births |= 1 << r.id
 			}
