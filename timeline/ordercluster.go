@@ -206,13 +206,16 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 	return len(o.lanes) <= mostLanes
 }
 
-// mayCross reports whether two records of different CPUs may be in the wrong order, or a program's LOAD may be of another
-// birth.
+// mayCross reports whether two records of different CPUs may be in the wrong order, a program's LOAD may be of another
+// birth, or a record may be a duplicate.
 func (o *ordering) mayCross() bool {
 	if slices.ContainsFunc(o.programs, func(p orderedProgram) bool { return bits.OnesCount64(p.births) > 1 }) {
 		return true
 	}
 	for i, a := range o.lanes {
+		if slices.ContainsFunc(a, func(r *orderedRecord) bool { return r.double }) {
+			return true
+		}
 		for _, b := range o.lanes[:i] {
 			if a[0].cpu == b[0].cpu {
 				continue
