@@ -280,8 +280,15 @@ type siteTable struct {
 	factor uint64 // odd
 }
 
-// home returns the slot at which the search for an address begins.
-func (t *siteTable) home(addr uint64) uint64 { return addr * t.factor >> t.shift }
+// home returns the slot at which the search for an address begins. It multiplies twice: one of some hundred factors
+// alone gives addresses of equal steps slots close to one another.
+func (t *siteTable) home(addr uint64) uint64 {
+	h := addr * t.factor
+	return (h ^ h>>32) * mixFactor >> t.shift
+}
+
+// mixFactor is 2^64 divided by the golden ratio.
+const mixFactor = 0x9e3779b97f4a7c15
 
 // likely returns 1 + the site whose address has the low half of addr, 0 if there is none.
 func (t *siteTable) likely(addr uint64) uint32 {
