@@ -29,12 +29,13 @@ type limits struct {
 	shard   int    // see shardPokes
 	consume uint32 // from how many pokes on Finish gives up the log
 	chain   int    // how many pokes a chain has at least, see chain.go
+	orders  int    // see findOrders; 0: no orders are looked for
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain, orders: leastOrderStates}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).

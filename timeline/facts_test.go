@@ -422,6 +422,8 @@ func (r *factReader) add(line string) error {
 				b.limits.content = n
 			case "spare":
 				b.limits.spare = int(n)
+			case "orders":
+				b.limits.orders = int(n)
 			default:
 				return false
 			}

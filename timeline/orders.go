@@ -46,7 +46,7 @@ const (
 	mostValues   = 62      // of a part
 	mostStates   = 1 << 13 // of a cluster
 	mostPrograms = 32      // of a cluster
-	// leastOrderStates, and orderStatesOfRecord for each poke and symbol, are how many states are looked at in all.
+	// limits.orders, and orderStatesOfRecord for each poke and symbol, are how many states are looked at in all.
 	leastOrderStates    = 1 << 17
 	orderStatesOfRecord = 4
 )
@@ -64,11 +64,11 @@ type orderSet struct {
 
 // findOrders returns what the possible orders of records say, by address and time.
 func (d *build) findOrders() []*orderSet {
-	if !d.clocksDiffer() && !d.differ || d.delayed != nil || d.twice != nil {
+	if !d.clocksDiffer() && !d.differ || d.delayed != nil || d.twice != nil || d.limits.orders == 0 {
 		return nil
 	}
 	lost := d.lostRecords()
-	budget := leastOrderStates + orderStatesOfRecord*(int(d.added)+len(d.symbols))
+	budget := d.limits.orders + orderStatesOfRecord*(int(d.added)+len(d.symbols))
 	var all []*orderSet
 	other, programs := d.otherFacts(), d.programsByAddr()
 	for _, c := range d.clusters() {
