@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sort"
 	"sync"
+
+	"github.com/textreplay/textreplay/internal/spread"
 )
 
 // Pokes are not added to their sites one by one. Poke appends them to a batch; when it is
@@ -272,23 +274,15 @@ func (b *Builder) lookUp(pokes []ShortPoke) {
 
 // A siteTable finds the site of an address: a hash table with open addressing. A slot has
 // the low half of an address, so that few sites are looked at which are of other ones, and
-// below it the number of the site. factor is random, so that no recording can be made
-// whose addresses collide.
+// below it the number of the site. factor is that of [spread.Key].
 type siteTable struct {
 	slots  []uint64 // 0: free; uint32(addr) << 32 | 1 + the site
 	shift  uint8
 	factor uint64 // odd
 }
 
-// home returns the slot at which the search for an address begins. It multiplies twice: one of some hundred factors
-// alone gives addresses of equal steps slots close to one another.
-func (t *siteTable) home(addr uint64) uint64 {
-	h := addr * t.factor
-	return (h ^ h>>32) * mixFactor >> t.shift
-}
-
-// mixFactor is 2^64 divided by the golden ratio.
-const mixFactor = 0x9e3779b97f4a7c15
+// home returns the slot at which the search for an address begins.
+func (t *siteTable) home(addr uint64) uint64 { return spread.Key(addr, t.factor) >> t.shift }
 
 // likely returns 1 + the site whose address has the low half of addr, 0 if there is none.
 func (t *siteTable) likely(addr uint64) uint32 {

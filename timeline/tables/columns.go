@@ -21,6 +21,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/textreplay/textreplay/internal/memory"
+	"github.com/textreplay/textreplay/internal/spread"
 )
 
 // A columnWriter writes a table column by column, in the order of the schema. parquet-go's own writer splits
@@ -479,9 +480,6 @@ var (
 	hashFactor = rand.Uint64() | 1
 )
 
-// mixFactor is 2^64 divided by the golden ratio.
-const mixFactor = 0x9e3779b97f4a7c15
-
 // A nearTable finds numbers by the keys that they stand for, keys that often ascend or descend in small
 // steps: addresses, and calls of one function from them. It is a hash table with open addressing in which near
 // keys have near slots, so the lines of memory that are needed next are near those that were needed last. If
@@ -509,9 +507,7 @@ func (t *nearTable) isFull() bool {
 // first returns the slot at which the search for a key begins, and next the one after it.
 func (t *nearTable) first(key uint64) int {
 	if t.mixed {
-		// Twice: some factors give keys of equal steps slots that are close to one another.
-		key *= hashFactor
-		return int((key^key>>29)*mixFactor>>32) & (len(t.of) - 1)
+		return int(spread.Key(key, hashFactor)>>32) & (len(t.of) - 1)
 	}
 	return int(key>>nearStep+(key>>nearBlock)*hashFactor>>32) & (len(t.of) - 1)
 }
