@@ -270,6 +270,15 @@ func wanted(only []Range, lo, hi uint64) bool {
 	return i < len(only) && only[i].Lo < hi
 }
 
+// wantedAll reports whether the images cover all of [addr, addr+n).
+func wantedAll(only []Range, addr, n uint64) bool {
+	if only == nil {
+		return true
+	}
+	i := sort.Search(len(only), func(i int) bool { return only[i].Hi > addr })
+	return i < len(only) && only[i].Lo <= addr && n <= only[i].Hi-addr
+}
+
 // Extent sets the time of the first record, and the horizon: the latest time up to
 // which the recording is complete. No bytes are [Known] before first or after horizon.
 func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, horizon }

@@ -66,8 +66,8 @@
 //	    sortPokes        pokes by address and time                     build.go
 //	      unskew           those of CPUs whose clocks differ           skew.go, tied.go, rivals.go
 //	    doubtModules     contradictions inside of modules              doubt.go
-//	    findOrders       all orders that records may have come in      orders.go
 //	    compareSnapshots where further snapshots differ                snapshots.go
+//	    findOrders       all orders that records may have come in      orders.go
 //	    fragments        of each piece of the address space:           parallel.go
 //	      next             its range, and the facts that cover it      fragmenter.go
 //	      history          its epochs                                  epochs.go

@@ -216,7 +216,7 @@ func (im *Image) read(addr, t uint64, buf []byte, i int, c *Cursor) Block {
 
 // hole returns the answer for [addr, addr+n), where the image has no fragment.
 func (im *Image) hole(addr, n uint64) (Standing, Reason) {
-	if im.only == nil || slices.ContainsFunc(im.only, func(r Range) bool { return r.Lo <= addr && n <= r.Hi-addr && addr < r.Hi }) {
+	if wantedAll(im.only, addr, n) {
 		return Unmapped, ReasonNone
 	}
 	return Unknown, OutsideImage

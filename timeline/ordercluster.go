@@ -89,7 +89,7 @@ func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
 			double: slices.ContainsFunc(c.symbols[:k], func(o int) bool { return d.symbols[o] == *e })})
 	}
 	for _, s := range c.sites {
-		list := d.reader.pokes(d.Builder, &d.lines, s, nil)
+		list := d.reader.pokes(d.Builder, &d.lines, s, nil) // as they arrived: build.of has no duplicates
 		for i := range list {
 			p := &list[i]
 			cpu := d.Builder.cpuOf(p)
@@ -118,7 +118,6 @@ type orderedRecord struct {
 
 // An orderedProgram is the code that perf read of a program.
 type orderedProgram struct {
-	loaded uint64
 	first  int
 	values []uint8        // of its parts; otherValue: it may be part of a change
 	own    *orderedRecord // the birth before its LOAD
@@ -291,7 +290,7 @@ func (o *ordering) takePrograms(programs []readProgram, patches []patch) bool {
 		if f.loaded < o.from || o.to <= f.loaded {
 			continue
 		}
-		x := orderedProgram{loaded: f.loaded}
+		var x orderedProgram
 		deaths := 0 // until the UNLOAD, which is recorded right behind a death
 		for _, r := range o.symbols {
 			switch {

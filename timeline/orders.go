@@ -72,7 +72,7 @@ func (d *build) findOrders() []*orderSet {
 	var all []*orderSet
 	other, programs := d.otherFacts(), d.programsByAddr()
 	for _, c := range d.clusters() {
-		if len(other) > 0 && wanted(other, c.lo, c.hi) || d.only != nil && !coversAll(d.only, c.lo, c.hi) {
+		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
 			continue
 		}
 		records, patches := c.records(d)
@@ -121,12 +121,6 @@ func (d *build) otherFacts() (out []Range) {
 	return JoinRanges(out)
 }
 
-// coversAll reports whether one of ranges, which are sorted and disjoint, has all of [lo, hi).
-func coversAll(ranges []Range, lo, hi uint64) bool {
-	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].Hi > lo })
-	return i < len(ranges) && ranges[i].Lo <= lo && hi <= ranges[i].Hi
-}
-
 // lostRecords returns when pokes, births or deaths may be missing between the first record and the horizon.
 func (d *build) lostRecords() gaps {
 	lost := slices.Concat(d.Builder.gaps[GapPokes], d.Builder.gaps[GapSymbols], d.births(), []gap{d.dropped})
@@ -162,7 +156,12 @@ func (g gaps) outside(first, last uint64) (out []Interval) {
 // doubtOrder makes unconfirmed what is known but need not be there in a possible order.
 func (c *historyBuilder) doubtOrder() {
 	addr, end := c.f.addr, c.f.addr+uint64(c.f.size)
-	for _, o := range c.ordersOf(addr) {
+	sets := c.ordersOf(addr)
+	if len(sets) == 0 {
+		return
+	}
+	r := c.revise(sets[0].times[0])
+	for _, o := range sets {
 		part := sort.Search(len(o.edges), func(k int) bool { return o.edges[k] > addr }) - 1
 		if part < 0 || part >= len(o.values) || end > o.edges[part+1] {
 			continue
@@ -173,7 +172,7 @@ func (c *historyBuilder) doubtOrder() {
 				until = o.times[k+1]
 			}
 			if can := o.can[k][part]; can != 0 {
-				c.overlay(t, until, func(v version, _ uint64) {
+				r.replace(t, until, func(v version, _ uint64) {
 					if v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content)) {
 						v.standing, v.reason = Unconfirmed, ClockUncertainty
 					}
@@ -182,6 +181,7 @@ func (c *historyBuilder) doubtOrder() {
 			}
 		}
 	}
+	r.end()
 }
 
 // ordersOf returns what possible orders say of an address.
