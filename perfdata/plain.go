@@ -110,17 +110,22 @@ func (r *Recording) PokeRun(raw []byte) (run PokeRun, ok bool) {
 // use.
 func (r *PokeRun) Next(data []byte) (p ShortPoke, ok bool) {
 	var one [1]ShortPoke
-	ok = r.Decode(data, 0, one[:]) == 1
-	return one[0], ok
+	n, _ := r.Decode(data, 0, one[:])
+	return one[0], n == 1
 }
 
 // Decode decodes the records at the beginning of data into pokes, until one is not of the run, or is
 // older than the one before it; the first one must not be older than last. It returns how many it has
-// decoded. It is safe for concurrent use.
-func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int) {
+// decoded, and the shortest and the longest time from one to the next, from last on. It is safe for
+// concurrent use.
+func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int, steps Steps) {
+	steps.Shortest = ^uint64(0)
 	size, at, newAt := r.Size, r.at, textPokeBytes+r.OldLen
-	if size == 0 {
-		return 0
+	switch size {
+	case 0:
+		return 0, steps
+	case usualPoke:
+		return r.decodeUsual(data, last, pokes)
 	}
 	for off := 0; n < len(pokes) && len(data)-off >= size; n, off = n+1, off+size {
 		if word64(data, off) != r.header || word32(data, off+16) != r.lens || word64(data, off+at.tid) != r.task ||
@@ -131,13 +136,47 @@ func (r *PokeRun) Decode(data []byte, last uint64, pokes []ShortPoke) (n int) {
 		if t < last {
 			break
 		}
+		steps.Shortest, steps.Longest = min(steps.Shortest, t-last), max(steps.Longest, t-last)
 		last = t
 		p := &pokes[n]
 		p.Addr, p.Time = word64(data, off+8), t
 		p.Old, p.New = word64(data, off+textPokeBytes)&r.old, word64(data, off+newAt)&r.new
 	}
-	return n
+	return n, steps
 }
+
+// usualPoke is the size of the records of five old and five new bytes, as nearly all of x86 have, with the
+// sample_id fields that perf asks for.
+const usualPoke = 64
+
+// decodeUsual is Decode for records of this size. All places of fields are multiples of 8. With that, the
+// compiler knows that no load is out of bounds, which saves a third of the time.
+func (r *PokeRun) decodeUsual(data []byte, last uint64, pokes []ShortPoke) (n int, steps Steps) {
+	const places = usualPoke - 8
+	steps.Shortest = ^uint64(0)
+	tid, time, id, cpu, newAt := r.at.tid&places, r.at.time&places, r.at.id&places, r.at.cpu&places, (textPokeBytes+r.OldLen)&31
+	for ; n < len(pokes) && len(data) >= usualPoke; n, data = n+1, data[usualPoke:] {
+		raw := (*[usualPoke]byte)(data)
+		if binary.LittleEndian.Uint64(raw[:]) != r.header || binary.LittleEndian.Uint32(raw[16:]) != r.lens || binary.LittleEndian.Uint64(raw[tid:tid+8]) != r.task ||
+			binary.LittleEndian.Uint64(raw[id:id+8]) != r.id || binary.LittleEndian.Uint32(raw[cpu:cpu+4]) != r.cpu {
+			break
+		}
+		t := binary.LittleEndian.Uint64(raw[time : time+8])
+		if t < last {
+			break
+		}
+		steps.Shortest, steps.Longest = min(steps.Shortest, t-last), max(steps.Longest, t-last)
+		last = t
+		p := &pokes[n]
+		p.Addr, p.Time = binary.LittleEndian.Uint64(raw[8:]), t
+		p.Old, p.New = binary.LittleEndian.Uint64(raw[textPokeBytes:])&r.old, binary.LittleEndian.Uint64(raw[newAt:newAt+8])&r.new
+	}
+	return n, steps
+}
+
+// Steps are times between successive records, in nanoseconds. Shortest is the greatest uint64 if there
+// are none.
+type Steps struct{ Shortest, Longest uint64 }
 
 // word64 returns the 8 bytes of data at off as a little-endian number. The compiler checks less where it knows
 // the capacity of a slice.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -174,8 +175,17 @@ func TestDecode(t *testing.T) {
 		{"the last one is cut off", data[:len(data)-1], 0, n, n - 1},
 		{"the first one is older", data, want[0].Time + 1, n, 0},
 	} {
-		if k := run.Decode(tt.data, tt.last, got[:tt.room]); k != tt.want || !slices.Equal(got[:k], want[:k]) {
+		k, steps := run.Decode(tt.data, tt.last, got[:tt.room])
+		if k != tt.want || !slices.Equal(got[:k], want[:k]) {
 			t.Errorf("%s: %d records %+v, want %d", tt.what, k, got[:k], tt.want)
+		}
+		wantSteps, last := perfdata.Steps{Shortest: math.MaxUint64}, tt.last
+		for _, p := range want[:k] {
+			wantSteps = perfdata.Steps{Shortest: min(wantSteps.Shortest, p.Time-last), Longest: max(wantSteps.Longest, p.Time-last)}
+			last = p.Time
+		}
+		if steps != wantSteps {
+			t.Errorf("%s: steps %+v, want %+v", tt.what, steps, wantSteps)
 		}
 	}
 	const at = 3 // the record in which a byte is changed
@@ -187,12 +197,13 @@ func TestDecode(t *testing.T) {
 		if other, ok := r.PokeRun(raw); follows != (ok && other == run) {
 			t.Errorf("byte %d: Next reports %v, runs %+v and %+v", i, follows, run, other)
 		}
-		k := run.Decode(changed, 0, got[:])
+		k, _ := run.Decode(changed, 0, got[:])
 		if follows = follows && p.Time >= want[at-1].Time; k < at || k > at != follows || follows && got[at] != p {
 			t.Errorf("byte %d: %d records were decoded, %+v", i, k, got[:k])
 		}
 	}
-	if none := new(perfdata.PokeRun); none.Decode(data, 0, got[:]) != 0 {
+	none := new(perfdata.PokeRun)
+	if n, _ := none.Decode(data, 0, got[:]); n != 0 {
 		t.Error("the zero PokeRun recognizes a record")
 	}
 }

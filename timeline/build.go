@@ -35,13 +35,13 @@ func (b *Builder) build(consume bool) (*Image, error) {
 		b.queue.current, b.queue.empty = nil, nil
 		runtime.GC()
 	}
-	lines := b.log.index(len(b.sites))
-	d := newBuild(b, lines)
+	index := b.index()
+	d := newBuild(b, index)
 	d.pairs = b.pairing()
 	d.consume = consume && d.pairs == nil
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
-		d = newBuild(b, lines)
+		d = newBuild(b, index)
 		im = d.image()
 	}
 	if d.tooLarge {
@@ -60,7 +60,7 @@ const manyLives = 1 << 14
 // build is the working state of one Build.
 type build struct {
 	*Builder
-	lines     lineIndex
+	index     siteIndex
 	consume   bool   // parts of the log are given up when the histories of their sites are there
 	codeFacts int    // how many symbols and modules there are
 	arena     []byte // the builder's, and behind it the code of programs and copies
@@ -113,8 +113,8 @@ type build struct {
 	isSeed   []bool    // whether each is the seed's
 }
 
-func newBuild(b *Builder, lines lineIndex) *build {
-	return &build{Builder: b, lines: lines, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
+func newBuild(b *Builder, index siteIndex) *build {
+	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
 }
 
 // A gapClass is a kind of memory, by which unrecorded changes can hit it.
@@ -249,10 +249,10 @@ func (d *build) sortPokes() {
 	d.orders = make([]pokeOrder, len(b.sites))
 	d.eachSite(func(w *build, i uint32) {
 		s, r := &b.sites[i], w.reader
-		first := d.lines.firstPoke(b, i)
+		first := d.index.firstPoke(b, i)
 		switch {
 		case s.irregular && d.moved == nil:
-			r.list = r.pokes(b, &d.lines, i, r.list[:0])
+			r.list = r.pokes(b, &d.index, i, r.list[:0])
 			sortByTime(r.list)
 			d.orders[i] = onceTimed
 			if !d.isPlain(s, r.list) {
@@ -267,7 +267,7 @@ func (d *build) sortPokes() {
 	for i, order := range d.orders {
 		switch {
 		case order == examined:
-			d.irregular[uint32(i)] = d.sorted(d.reader.pokes(b, &d.lines, uint32(i), make([]poke, 0, b.sites[i].pokes)))
+			d.irregular[uint32(i)] = d.sorted(d.reader.pokes(b, &d.index, uint32(i), make([]poke, 0, b.sites[i].pokes)))
 		case d.twice != nil:
 			d.unordered(d.of(d.reader, uint32(i)))
 		}
@@ -512,7 +512,7 @@ func (d *build) of(r *reader, site uint32) []poke {
 	if order == examined {
 		return d.irregular[site]
 	}
-	r.list = r.pokes(d.Builder, &d.lines, site, r.list[:0])
+	r.list = r.pokes(d.Builder, &d.index, site, r.list[:0])
 	if order == onceTimed {
 		sortByTime(r.list)
 	}

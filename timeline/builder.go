@@ -22,20 +22,21 @@ var ErrTooLarge = errors.New("timeline: further snapshots and windows are too la
 // limits bound the memory of a builder and its images. They are higher than any
 // kernel's recording needs. Facts beyond them count as lost.
 type limits struct {
-	pokes   uint32 // 8 bytes each, or 24
+	pokes   uint32 // 4 or 8 bytes each, or 24
 	sites   int    // some 700 bytes each
 	content uint64 // bytes of different contents
 	spare   int    // see spareBytes
 	shard   int    // see shardPokes
 	consume uint32 // from how many pokes on Finish gives up the log
 	chain   int    // how many pokes a chain has at least, see chain.go
+	pass    int    // how many pokes a pass has at least, see passes.go
 	orders  int    // see findOrders; 0: no orders are looked for
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain, orders: leastOrderStates}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, orders: leastOrderStates}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).
@@ -208,6 +209,7 @@ type Builder struct {
 	// newest one, see lookUp.
 	searches bool
 	log      lineLog
+	passes   passLog
 	cpus     []cpuRun          // that recorded the pokes
 	delayed  map[uint32]uint64 // NotBefore of pokes, by order of arrival
 	began    []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
@@ -232,8 +234,8 @@ func NewBuilder() *Builder {
 	}
 }
 
-// Limit sets how many pokes are kept, and of how many addresses. A poke takes 8 bytes of
-// memory, or 24 if it differs much from the one before it. An address takes some 700.
+// Limit sets how many pokes are kept, and of how many addresses. A poke takes 4 or 8
+// bytes of memory, or 24 if it differs much from the one before it. An address takes some 700.
 // Pokes beyond the limits count as lost, see [Builder.Dropped]. The default is 2^28 pokes
 // and 2^22 addresses, which is more than any kernel's recording has.
 func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
@@ -423,6 +425,7 @@ type site struct {
 	used      uint8    // of words
 	names     [2]uint8 // of the newest edit and of the expected one
 	edits     uint8    // how many, at most farAway
+	inPass    bool     // the newest poke is in a pass, and not in the log
 
 	words line // not in the log yet
 }
@@ -528,8 +531,11 @@ func (b *Builder) addAlike(x *batch, pokes []ShortPoke, t *traits, found []uint3
 // that site expects. It returns how many it has added. Nothing need be looked up for these, and the CPU
 // loads the sites ahead.
 func (b *Builder) addNext(pokes []ShortPoke, t *traits) (n int) {
-	if t.is != 0 || t.olen != t.nlen {
+	if t.is != 0 || t.olen != t.nlen || b.added >= b.limits.pokes || !b.limits.hold(b.arena, 2*int(t.olen)) {
 		return 0
+	}
+	if n = b.addPass(pokes, t); n > 0 {
+		return n
 	}
 	return b.addExpected(pokes, t, nil)
 }
@@ -553,7 +559,7 @@ func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n i
 		}
 		s := &sites[i]
 		step, order := p.Time-s.newest, b.added+uint32(n)-s.order
-		if s.addr != p.Addr || s.size != t.olen || s.oldWord != p.Old || s.newWord != p.New || !s.flips || !fitsWord(step, order, s.names[1]) {
+		if !s.expects(p, t.olen) || s.inPass || !fitsWord(step, order, s.names[1]) {
 			break
 		}
 		s.irregular = s.irregular || p.Time <= s.newest
@@ -595,6 +601,9 @@ func (b *Builder) add(x *batch, p *ShortPoke, t *traits, found uint32) {
 	began := uint64(0)
 	if t.is&isEnclosed != 0 {
 		began, x.began = x.began[0], x.began[1:]
+	}
+	if p.Addr+uint64(max(t.olen, t.nlen)) < p.Addr {
+		return // a short one, which nobody has compared with isImpossible yet
 	}
 	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, int(t.olen)+int(t.nlen)) {
 		b.drop(p.Time)

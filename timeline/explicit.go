@@ -66,14 +66,14 @@ func (b *Builder) withWindows() *Builder {
 	c.arena = slices.Clip(b.arena)
 	c.cpus, c.began = slices.Clip(b.cpus), slices.Clip(b.began)
 	c.siteAt.slots = slices.Clone(b.siteAt.slots)
-	c.log = b.log.clone()
-	lines := b.log.index(len(b.sites))
+	c.log, c.passes = b.log.clone(), b.passes.clone()
+	index := b.index()
 	var r reader
 	for i := range b.windows {
 		w := &b.windows[i]
 		recorded := false
 		if s, ok := b.siteAt.find(b.sites, w.Addr); ok {
-			recorded = slices.ContainsFunc(r.pokes(b, &lines, s, nil), func(p poke) bool {
+			recorded = slices.ContainsFunc(r.pokes(b, &index, s, nil), func(p poke) bool {
 				e := &b.edits[p.edit]
 				return w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[e.new:][:e.nlen], w.After)
 			})

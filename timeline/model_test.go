@@ -2700,7 +2700,7 @@ func (m *model) image(t interface{ Fatal(...any) }) *Image {
 
 func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b := NewBuilder()
-	b.limits.shard = 2 // so that there are several
+	b.limits.shard, b.limits.pass = 2, 2 // so that there are several
 	b.Extent(m.first, m.horizon)
 	b.Text(m.textLo, m.textHi)
 	b.SetSnapshot(m.snapshot)

@@ -89,7 +89,7 @@ func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
 			double: slices.ContainsFunc(c.symbols[:k], func(o int) bool { return d.symbols[o] == *e })})
 	}
 	for _, s := range c.sites {
-		list := d.reader.pokes(d.Builder, &d.lines, s, nil) // as they arrived: build.of has no duplicates
+		list := d.reader.pokes(d.Builder, &d.index, s, nil) // as they arrived: build.of has no duplicates
 		for i := range list {
 			p := &list[i]
 			cpu := d.Builder.cpuOf(p)

@@ -5,13 +5,14 @@ package timeline
 
 import (
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
 
 // A recording can have ten million pokes and more, so a poke takes 8 bytes while an image
-// is built. The pokes of a site are a list of words, in the order of arrival. A poke is
+// is built, or 4 if it is in a pass (passes.go). The other pokes of a site are a list of words, in the order of arrival. A poke is
 // one word if it differs little from the poke of the site before it:
 //
 //	63                     30 29           4 3     0
@@ -123,7 +124,7 @@ type lineIndex struct {
 
 // index sorts the lines by owner.
 func (l *lineLog) index(sites int) lineIndex {
-	x := lineIndex{make([]uint32, sites+1), memory.Make[uint32](len(l.owners))[:len(l.owners)]}
+	x := lineIndex{first: make([]uint32, sites+1), lines: memory.Make[uint32](len(l.owners))[:len(l.owners)]}
 	for _, s := range l.owners {
 		x.first[s]++
 	}
@@ -138,6 +139,16 @@ func (l *lineLog) index(sites int) lineIndex {
 		x.lines[x.first[s]] = uint32(i)
 	}
 	return x
+}
+
+// A siteIndex says where the pokes of each site are.
+type siteIndex struct {
+	lineIndex
+	passes passIndex
+}
+
+func (b *Builder) index() siteIndex {
+	return siteIndex{b.log.index(len(b.sites)), b.passes.index(len(b.sites))}
 }
 
 // A slabGroup is slabs that are given up together: those of a huge page, or a single one.
@@ -237,7 +248,7 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 // put appends a poke of the edit k to s, the i-th site.
 func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
 	step, order := t-s.newest, b.added-s.order
-	if s.pokes > 0 && fitsWord(step, order, name) {
+	if s.pokes > 0 && !s.inPass && fitsWord(step, order, name) {
 		b.word(s, i, nearWord(step, order, name))
 	} else {
 		b.word(s, i, uint64(b.added)<<32|farAway)
@@ -245,7 +256,7 @@ func (b *Builder) put(s *site, i uint32, t uint64, k uint32, name uint8) {
 		b.word(s, i, uint64(k))
 	}
 	s.pokes++
-	s.newest, s.order = t, b.added
+	s.newest, s.order, s.inPass = t, b.added, false
 }
 
 // fitsWord reports whether a poke is one word. step and order are its time and its order of arrival, less
@@ -279,6 +290,7 @@ func (b *Builder) full(s *site, i uint32) {
 type reader struct {
 	words   [farWords + (lookAhead+1)*lineWords]uint64 // scratch
 	list    []poke                                     // scratch of its user
+	former  []poke                                     // scratch of pokes
 	longest int                                        // most pokes of a site, while the memory is in use
 	touched uint64                                     // so that the compiler keeps the loads
 }
@@ -326,7 +338,7 @@ func (r *reader) empty(list []poke, n int) []poke {
 }
 
 // pokes appends the pokes of the i-th site to to, in the order of arrival.
-func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
+func (r *reader) pokes(b *Builder, x *siteIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
 	var names [farAway]uint32 // the edits, by name
 	for k := s.edit; ; {
@@ -343,10 +355,11 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 		to = r.empty(to, int(s.pokes))
 	}
 	to = slices.Grow(to, int(s.pokes))[:n+int(s.pokes)]
+	first := n
 	t, order := uint64(0), uint32(0)
 	lines := x.lines[x.first[i]:x.first[i+1]]
 	rest := 0 // how many words the lines before have left
-	for n < len(to) {
+	for all := false; !all; {
 		words := r.words[:rest]
 		part := lines[:min(len(lines), lookAhead)]
 		lines = lines[len(part):]
@@ -359,12 +372,12 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 			*(*line)(words[k:]) = *b.log.at(l)
 		}
 		most := len(words) - farWords // that a poke may begin at
-		if len(lines) == 0 {
+		if all = len(lines) == 0; all {
 			words = append(words, s.words[:s.used]...)
-			most = len(words)
+			most = len(words) - 1
 		}
 		k := 0
-		for ; n < len(to) && k <= most; n++ {
+		for ; k <= most; n++ {
 			w := words[k]
 			name := w & (1<<nameBits - 1)
 			p := &to[n]
@@ -381,7 +394,32 @@ func (r *reader) pokes(b *Builder, x *lineIndex, i uint32, to []poke) []poke {
 		}
 		rest = copy(r.words[:], words[k:])
 	}
+	if n < len(to) {
+		b.appendPassed(to[:n], &x.passes, i, &names)
+		r.former = mergeByOrder(to[first:], n-first, r.former[:0])
+		if len(r.former) > longList {
+			r.former = nil
+		}
+	}
 	return to
+}
+
+// mergeByOrder merges the first n pokes with the others. Both are in the order of arrival. It uses scratch,
+// and returns it.
+func mergeByOrder(list []poke, n int, scratch []poke) []poke {
+	to := sort.Search(n, func(i int) bool { return list[i].order > list[n].order })
+	scratch = append(scratch, list[to:n]...)
+	a, b := scratch, list[n:]
+	for len(a) > 0 && len(b) > 0 {
+		if b[0].order < a[0].order {
+			list[to], b = b[0], b[1:]
+		} else {
+			list[to], a = a[0], a[1:]
+		}
+		to++
+	}
+	copy(list[to:], a)
+	return scratch
 }
 
 // firstPoke returns the first poke of a site.

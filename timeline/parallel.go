@@ -112,6 +112,7 @@ type assembly struct {
 	free      []tables // that are not in use
 
 	after  [][]slabGroup // if the log is given up: the slabs that are not needed after each shard
+	passed passDropper   // the same, of passes
 	spare  [][]byte      // huge pages of slabs that were given up
 	leaves backing       // of the image
 	nodes  backing
@@ -420,10 +421,11 @@ func (a *assembly) planGivingUp(shards []shard) {
 			shardOf[s] = uint32(k)
 		}
 	}
+	a.passed.plan(shards)
 	groups := a.log.groups()
 	last, mean := a.log.needs(groups, shardOf)
 	if mean > len(shards)*3/5 {
-		a.log.partition(&a.lines, shardOf, len(shards))
+		a.log.partition(&a.index.lineIndex, shardOf, len(shards))
 		last, _ = a.log.needs(groups, shardOf)
 	}
 	a.after = make([][]slabGroup, len(shards))
@@ -446,6 +448,7 @@ func (a *assembly) giveUp(k int) {
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
+	a.passed.after(k, &a.passes)
 	for _, g := range a.after[k] {
 		first := a.log.slabs[g.first]
 		if slabs := a.log.slabs[g.first:g.end]; len(slabs) == hugeSlabs {

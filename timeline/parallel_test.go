@@ -68,7 +68,7 @@ func TestFinish(t *testing.T) {
 			b := NewBuilder()
 			b.Extent(100, 1<<40)
 			b.Text(lo, lo+sites*16)
-			b.limits.shard, b.limits.consume = 2_000, pokes
+			b.limits.shard, b.limits.consume, b.limits.pass = 2_000, pokes, pokes // all pokes are in the log
 			on := make([]bool, sites)
 			for i := range pokes {
 				k := i % sites

@@ -48,34 +48,24 @@ func (p *Pokes) Room(n int) []ShortPoke {
 // PutShort is [Pokes.Put] for the first n changes in the last Room. All have oldLen old bytes and newLen new
 // ones, and are of the same CPU.
 func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
-	x, size := p.b, uint64(max(oldLen, newLen))
-	from, kept := len(x.pokes), 0
-	pokes := x.pokes[from:][:n]
-	if highest := highest(pokes); p.r == nil && highest+size >= highest {
-		kept, pokes = n, nil // as nearly always
-	}
-	for i := range pokes {
-		q := &pokes[i]
-		if end := q.Addr + size; end < q.Addr || p.r != nil && !wanted(p.r, q.Addr, end) {
-			continue
-		}
-		if kept < i {
+	x := p.b
+	from, kept := len(x.pokes), n
+	if p.r != nil {
+		pokes := x.pokes[from:][:n]
+		kept = 0
+		for i := range pokes {
+			q := &pokes[i]
+			if !wanted(p.r, q.Addr, q.Addr+uint64(max(oldLen, newLen))) {
+				continue
+			}
 			pokes[kept] = *q
+			kept++
 		}
-		kept++
 	}
 	x.pokes = x.pokes[:from+kept]
 	if kept > 0 {
 		x.group(traits{uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0})
 	}
-}
-
-// highest returns the highest address of pokes.
-func highest(pokes []ShortPoke) (addr uint64) {
-	for i := range pokes {
-		addr = max(addr, pokes[i].Addr)
-	}
-	return addr
 }
 
 // Add adds the pokes [from, to) of p, as if they were given to [Builder.Poke] one after

@@ -421,8 +421,8 @@ func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []b
 	before := run.records
 	for len(data)-at >= like.Size {
 		pokes := x.pokes.Room(min(decodedAtOnce, (len(data)-at)/like.Size))
-		n := like.Decode(data[at:], run.last, pokes)
-		run.addShort(pokes[:n])
+		n, steps := like.Decode(data[at:], run.last, pokes)
+		run.addShort(pokes[:n], steps)
 		run.kinds.AddShort(c.s.arch.machine, pokes[:n], like.OldLen, like.NewLen)
 		if c.s.keepPlaced {
 			for i := range pokes[:n] {
@@ -500,15 +500,16 @@ func (r *item) add(t uint64) {
 }
 
 // addShort is add for each of pokes.
-func (r *item) addShort(pokes []timeline.ShortPoke) {
-	last, before, longest, shortest := r.last, r.before, r.step, uint64(1)
-	for i := range pokes {
-		t := pokes[i].Time
-		longest, shortest = max(longest, t-last), min(shortest, t-last)
-		before, last = last, t
+func (r *item) addShort(pokes []timeline.ShortPoke, steps perfdata.Steps) {
+	n := len(pokes)
+	if n == 0 {
+		return
 	}
-	r.records += len(pokes)
-	r.before, r.last, r.step, r.sameTime = before, last, longest, r.sameTime || shortest == 0
+	if r.before = r.last; n > 1 {
+		r.before = pokes[n-2].Time
+	}
+	r.records += n
+	r.last, r.step, r.sameTime = pokes[n-1].Time, max(r.step, steps.Longest), r.sameTime || steps.Shortest == 0
 }
 
 // poke adds a text poke to the run, or to a new one. It returns nil if the poke

@@ -47,7 +47,7 @@ func (r pokeRecords) unknown(known KnownPokes, scratch *shortPokes, yield func(*
 	var p perfdata.TextPoke
 	var like perfdata.PokeRun // of the last poke that was decoded alone
 	for data := r.data; len(data) >= pokeBytes; {
-		n := like.Decode(data, 0, scratch[:])
+		n, _ := like.Decode(data, 0, scratch[:])
 		for i := 0; i < n; i++ {
 			if known != nil {
 				if i += known(scratch[i:n], like.OldLen, like.NewLen); i == n {

@@ -1,0 +1,283 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"slices"
+
+	"github.com/textreplay/textreplay/internal/memory"
+)
+
+// A tracer that is switched on or off changes all its sites, one after the other and in the same order
+// as the last time, to something that most of them have been before. A stretch of such pokes is a pass.
+// It is kept as it arrived, with a word of 32 bits for each poke:
+//
+//	sites     0   1   2   3   4   5   6   7   8   9
+//	pass 0        │ w   w   w   w   w   w │              of sites 1 to 6
+//	pass 1    │ w   w   w   w   w   w   w   w   w │      of sites 0 to 8
+//	pass 2                    │ w   w   w   w   w   w │  of sites 4 to 9
+//
+//	31              4 3    0
+//	│ time - pass.time │ name │
+//
+// So the words of a site are in all passes that have it, in the order of arrival, and each of them is
+// found without a search. All other pokes are in the log (pack.go), from which a pass takes none.
+
+// A pass is pokes that arrived one right after the other, each of the site behind that of the one
+// before it, and each an edit that its site has.
+type pass struct {
+	site  uint32   // of the first poke
+	order uint32   // of its arrival
+	time  uint64   // from which times are counted
+	words []uint32 // name is that of the edit, see edit.name
+}
+
+// leastPass is how many pokes a pass has at least. Shorter ones would take less memory than the log
+// too, but the next poke of each of their sites takes three words there.
+const leastPass = 256
+
+const passTimeBits = 32 - nameBits
+
+// A passLog is the passes, in the order of arrival.
+type passLog struct {
+	passes []pass
+	room   []uint32 // behind the words of the last pass
+	grown  int      // for how many words there was room ever
+}
+
+// leastRoom and mostRoom are for how many words a passLog gets room at once.
+const (
+	leastRoom = 1 << 11
+	hugeRoom  = memory.HugePage / 4
+	mostRoom  = 2 * hugeRoom
+)
+
+// continues reports whether the last pass has the newest poke, the one before order, and room for more. So
+// the next poke belongs to it, if it is of the next site.
+func (l *passLog) continues(order uint32) bool {
+	if len(l.passes) == 0 || len(l.room) == 0 {
+		return false
+	}
+	p := &l.passes[len(l.passes)-1]
+	return p.order+uint32(len(p.words)) == order
+}
+
+// begin begins a pass of least pokes or more.
+func (l *passLog) begin(site, order uint32, t uint64, least int) {
+	if len(l.room) < least {
+		n := min(max(l.grown, leastRoom), mostRoom)
+		if n >= hugeRoom/4 {
+			n = (n + hugeRoom - 1) / hugeRoom * hugeRoom
+		}
+		l.room = memory.Make[uint32](n)[:n]
+		l.grown += n
+	}
+	l.passes = append(l.passes, pass{site, order, t, l.room[:0]})
+}
+
+// clone returns a log with the same passes. Pokes that are added to one of the two are not added to
+// the other.
+func (l *passLog) clone() passLog {
+	return passLog{passes: slices.Clone(l.passes), grown: l.grown}
+}
+
+// addPass adds the first pokes, as long as they continue the last pass, or make a new one. It returns
+// how many it has added.
+func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
+	l := &b.passes
+	if !l.continues(b.added) {
+		if !b.isPass(pokes, t) {
+			return 0
+		}
+		l.begin(b.last+1, b.added, pokes[0].Time, b.limits.pass)
+	}
+	p := &l.passes[len(l.passes)-1]
+	sites := b.sites[min(int(b.last)+1, len(b.sites)):]
+	most := min(len(pokes), len(sites), len(l.room), int(b.limits.pokes-b.added))
+	pokes, sites, words := pokes[:most], sites[:most], l.room[:most]
+	from, size, order, touched := p.time, t.olen, b.added, uint64(0)
+	for ; n < len(pokes); n++ {
+		x, s := &pokes[n], &sites[n]
+		if n%lookAhead == 0 {
+			next := sites[n:min(n+lookAhead, most)]
+			for k := range next { // loads that do not wait for each other
+				touched += next[k].newest
+			}
+		}
+		step := x.Time - from
+		if step >= 1<<passTimeBits {
+			break
+		}
+		if s.expects(x, size) {
+			s.irregular = s.irregular || x.Time <= s.newest
+			words[n] = uint32(step)<<nameBits | uint32(s.names[1])
+			s.turn()
+		} else {
+			k := b.known(s, x, size)
+			if k == noEdit {
+				break
+			}
+			e := &b.edits[k]
+			s.irregular = s.irregular || x.Time <= s.newest || b.edits[s.edit].new != e.old
+			words[n] = uint32(step)<<nameBits | uint32(e.name)
+			s.edit = k
+			b.expect(s)
+		}
+		s.pokes++
+		s.newest, s.order, s.inPass = x.Time, order+uint32(n), true
+	}
+	b.touched += touched
+	p.words, l.room = p.words[:len(p.words)+n], l.room[n:]
+	if n > 0 {
+		b.last += uint32(n)
+		b.noteCPU(t.cpu)
+		b.added += uint32(n)
+	}
+	return n
+}
+
+// isPass reports whether a pass begins with the first poke.
+func (b *Builder) isPass(pokes []ShortPoke, t *traits) bool {
+	first, least := int(b.last)+1, b.limits.pass
+	if len(pokes) < least || len(b.sites)-first < least || int(b.limits.pokes-b.added) < least {
+		return false
+	}
+	// The last one first: if there is no pass, this is likely to show it.
+	for k := least - 1; k >= 0; k-- {
+		s, p := &b.sites[first+k], &pokes[k]
+		if p.Time-pokes[0].Time >= 1<<passTimeBits || !s.expects(p, t.olen) && b.known(s, p, t.olen) == noEdit {
+			return false
+		}
+	}
+	return true
+}
+
+// known returns the edit of the site that p makes, of so many old and new bytes, if it has a name. If there
+// is none, known returns noEdit.
+func (b *Builder) known(s *site, p *ShortPoke, size uint16) uint32 {
+	if s.addr != p.Addr || s.pokes == 0 {
+		return noEdit
+	}
+	for k, depth := s.edit, 0; depth < internDepth; depth++ {
+		k = b.edits[k].next
+		if e := &b.edits[k]; e.oldWord == p.Old && e.newWord == p.New && e.olen == size && e.nlen == size && e.name != farAway {
+			return k
+		}
+		if k == s.edit {
+			break
+		}
+	}
+	return noEdit
+}
+
+// expects reports whether p, of so many old and new bytes, is what the site expects, and takes turns with
+// the newest poke. The site has two edits then, so both have names.
+func (s *site) expects(p *ShortPoke, size uint16) bool {
+	return s.addr == p.Addr && s.size == size && s.oldWord == p.Old && s.newWord == p.New && s.flips
+}
+
+// passBlock is how many sites have a list of passes together.
+const passBlock = 64
+
+// A passIndex has the passes of each block of sites.
+type passIndex struct {
+	first []uint32 // by block: its first one in passes; one more at the end
+	of    []uint32 // in the order of arrival
+}
+
+// index finds the passes of each block.
+func (l *passLog) index(sites int) passIndex {
+	if len(l.passes) == 0 {
+		return passIndex{}
+	}
+	blocks := (sites + passBlock - 1) / passBlock
+	x := passIndex{first: make([]uint32, blocks+1)}
+	each := func(f func(block, pass uint32)) {
+		for k := range l.passes {
+			p := &l.passes[k]
+			for block := p.site / passBlock; block <= (p.site+uint32(len(p.words))-1)/passBlock; block++ {
+				f(block, uint32(k))
+			}
+		}
+	}
+	each(func(block, _ uint32) { x.first[block+1]++ })
+	for i := range blocks {
+		x.first[i+1] += x.first[i]
+	}
+	x.of = make([]uint32, x.first[blocks])
+	next := slices.Clone(x.first)
+	each(func(block, pass uint32) {
+		x.of[next[block]] = pass
+		next[block]++
+	})
+	return x
+}
+
+// ofSite returns the passes that may have the i-th site.
+func (x *passIndex) ofSite(i uint32) []uint32 {
+	if x.first == nil {
+		return nil
+	}
+	return x.of[x.first[i/passBlock]:x.first[i/passBlock+1]]
+}
+
+// appendPassed appends the pokes of the i-th site that are in passes, in the order of arrival, up to the
+// capacity of to. names has the edits of the site, by name.
+func (b *Builder) appendPassed(to []poke, x *passIndex, i uint32, names *[farAway]uint32) []poke {
+	for _, k := range x.ofSite(i) {
+		p := &b.passes.passes[k]
+		j := i - p.site
+		if j >= uint32(len(p.words)) {
+			continue
+		}
+		w := p.words[j]
+		n := len(to)
+		to = to[:n+1]
+		q := &to[n]
+		q.time, q.order, q.edit = p.time+uint64(w>>nameBits), p.order+j, names[w&(1<<nameBits-1)]
+	}
+	return to
+}
+
+// A passDropper gives up words of passes that nobody reads any more. The shards are in the order of
+// addresses, and so are the sites of most passes. So those of the first sites can be given up first.
+type passDropper struct {
+	next    []uint32 // by shard: the first site that is in a shard behind it
+	dropped uint32   // the words of the sites before this one are given up
+}
+
+// plan finds out which sites come first.
+func (d *passDropper) plan(shards []shard) {
+	d.next = make([]uint32, len(shards))
+	first := noSite
+	for k := len(shards) - 1; k >= 0; k-- {
+		d.next[k] = first
+		for _, s := range shards[k].sites {
+			first = min(first, s)
+		}
+	}
+}
+
+// noSite is behind all sites.
+const noSite = ^uint32(0)
+
+// leastDropped is of how many sites the words are given up at once, or more: 64 KiB of each pass. The
+// system does so in small pages, and has the rest of a huge page at hand for when memory is short.
+const leastDropped = 1 << 14
+
+// after gives up the words that are not needed after a shard.
+func (d *passDropper) after(shard int, l *passLog) {
+	next := d.next[shard]
+	if next < d.dropped+leastDropped || next == noSite {
+		return
+	}
+	for i := range l.passes {
+		p := &l.passes[i]
+		lo, hi := max(d.dropped, p.site), min(next, p.site+uint32(len(p.words)))
+		if lo < hi {
+			memory.Discard(raw(p.words[lo-p.site : hi-p.site]))
+		}
+	}
+	d.dropped = next
+}
