@@ -158,7 +158,7 @@ func (b *allBench) building() error {
 		name string
 		genperf.History
 		bound float64
-	}{{"10 thousand pokes", fewPokes, 0}, {"1 million pokes", somePokes, 0}, {"10 million pokes", manyPokes, 1. / 20}} {
+	}{{"10 thousand pokes", fewPokes, 0}, {"1 million pokes", somePokes, 0}, {"10 million pokes", manyPokes, 1. / 30}} {
 		path, err := b.generate("history", h.History)
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ func (b *allBench) building() error {
 			if f, err = b.figures("index", path, filepath.Join(b.dir, "index")); err != nil {
 				return err
 			}
-			b.row("its index opened until the first answer", secondsOf(f["open"]), secondsOf(f["build"])+" building it", f["open"]/f["build"], 1./50)
+			b.row("its index opened until the first answer", secondsOf(f["open"]), secondsOf(f["build"])+" building it", f["open"]/f["build"], 1./30)
 		}
 		if err := os.RemoveAll(path); err != nil {
 			return err
