@@ -19,15 +19,30 @@ import (
 //	until         A      B        C         D       the greatest end so far
 //
 // B is the last one that began before, and nothing that began earlier reaches further.
+//
+// Nor does it go through all places that begin before an address, of which very many may reach it, as where
+// each lifetime lies within the one before. Groups of which none can matter are passed (search).
 type livesByPlace struct {
 	lives []*Lifetime
 	reach []uint64 // the greatest Hi of lives[:i+1]
 	until []uint64 // the greatest To of those up to the i-th one that begin at its address
+	sums  [][]liveSum
 }
+
+// A liveSum says what a group of successive lifetimes has at most. sums has those of liveGroup lifetimes each,
+// then those of liveGroup such groups, and so on. The last group of each may be incomplete, and is left out.
+type liveSum struct {
+	hi, to      uint64 // the greatest Hi and To
+	from        uint64 // the least From
+	leastHi     uint64
+	allAreNamed bool
+}
+
+const liveGroup = 16
 
 // newLivesByPlace takes lifetimes by address, then time.
 func newLivesByPlace(lives []*Lifetime) livesByPlace {
-	x := livesByPlace{lives, make([]uint64, len(lives)), make([]uint64, len(lives))}
+	x := livesByPlace{lives: lives, reach: make([]uint64, len(lives)), until: make([]uint64, len(lives))}
 	reach := uint64(0)
 	for i, l := range lives {
 		reach = max(reach, l.Hi)
@@ -36,7 +51,52 @@ func newLivesByPlace(lives []*Lifetime) livesByPlace {
 			x.until[i] = max(x.until[i-1], l.To)
 		}
 	}
+	for size := 1; size*liveGroup <= len(lives); size *= liveGroup {
+		sums := make([]liveSum, len(lives)/(size*liveGroup))
+		for i := range sums {
+			sum := &sums[i]
+			*sum = liveSum{from: MaxTime, leastHi: MaxTime, allAreNamed: true}
+			for k := i * liveGroup; k < (i+1)*liveGroup; k++ {
+				if size == 1 {
+					l := lives[k]
+					sum.add(&liveSum{l.Hi, l.To, l.From, l.Hi, l.Name != ""})
+				} else {
+					sum.add(&x.sums[len(x.sums)-1][k])
+				}
+			}
+		}
+		x.sums = append(x.sums, sums)
+	}
 	return x
+}
+
+// add adds another group.
+func (s *liveSum) add(o *liveSum) {
+	s.hi, s.to, s.from, s.leastHi = max(s.hi, o.hi), max(s.to, o.to), min(s.from, o.from), min(s.leastHi, o.leastHi)
+	s.allAreNamed = s.allAreNamed && o.allAreNamed
+}
+
+// search yields the lifetimes that have addr, from the last one on. It passes groups that do not matter; where
+// it looks at a group, it may yield those that do not matter, too.
+func (x *livesByPlace) search(addr uint64, matters func(*liveSum) bool) iter.Seq[*Lifetime] {
+	return func(yield func(*Lifetime) bool) {
+		for i := x.last(addr); i >= 0 && x.reach[i] > addr; {
+			passed, size := 0, liveGroup
+			for k := 0; k < len(x.sums) && (i+1)%size == 0; k, size = k+1, size*liveGroup {
+				if s := &x.sums[k][i/size]; s.hi > addr && matters(s) {
+					break
+				}
+				passed = size
+			}
+			if i -= passed; passed > 0 {
+				continue
+			}
+			if l := x.lives[i]; addr < l.Hi && !yield(l) {
+				return
+			}
+			i--
+		}
+	}
 }
 
 // byPlace returns lifetimes by address, then time.
@@ -49,14 +109,9 @@ func byPlace(lives []*Lifetime) livesByPlace {
 // meanwhile yields those that have all of [lo, hi), begin at time latest or before, and end after time since.
 func (x *livesByPlace) meanwhile(lo, hi, latest, since uint64) iter.Seq[*Lifetime] {
 	return func(yield func(*Lifetime) bool) {
-		for first, end := range x.places(lo) {
-			if x.reach[end-1] < hi {
-				return // so do all that begin before
-			}
-			for i := x.began(first, end, latest) - 1; i >= first && x.until[i] > since; i-- {
-				if l := x.lives[i]; l.Hi >= hi && l.To > since && !yield(l) {
-					return
-				}
+		for l := range x.search(lo, func(s *liveSum) bool { return s.hi >= hi && s.from <= latest && s.to > since }) {
+			if l.Hi >= hi && l.From <= latest && l.To > since && !yield(l) {
+				return
 			}
 		}
 	}
@@ -114,11 +169,6 @@ func sortByPlace(lives []*Lifetime) {
 			slices.SortStableFunc(lives[lo:hi], byFrom)
 		}
 	}
-}
-
-// began returns the end of those of lives[first:end] that begin at time t or before.
-func (x *livesByPlace) began(first, end int, t uint64) int {
-	return first + sort.Search(end-first, func(k int) bool { return x.lives[first+k].From > t })
 }
 
 // sortedByLo returns lifetimes by their first address. Those of one address keep their order.

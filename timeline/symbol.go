@@ -71,19 +71,14 @@ func (im *Image) LifetimesAt(addr uint64) iter.Seq[*Lifetime] {
 // last one that was alive until then. Both are nil if there is none. If one is alive, it
 // is both.
 func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
-	x := &v.im.dynamic
-	for first, end := range x.places(addr) {
-		for i := x.began(first, end, v.t) - 1; i >= first; i-- {
-			if until := x.until[i]; until <= v.t && (alive != nil || last != nil && until <= last.To) {
-				break // so do all that began before
-			}
-			switch l := x.lives[i]; {
-			case !l.hasName(addr):
-			case v.t < l.To:
-				alive, last = l, l
-			case last == nil || l.To > last.To:
-				last = l
-			}
+	since := uint64(0) // those that end until then do not matter
+	for l := range v.im.dynamic.search(addr, func(s *liveSum) bool { return s.from <= v.t && s.to > since }) {
+		switch {
+		case l.From > v.t || l.To <= since || l.Name == "":
+		case v.t < l.To:
+			alive, last, since = l, l, v.t
+		default:
+			last, since = l, l.To
 		}
 	}
 	return alive, last
@@ -94,23 +89,20 @@ func (v View) LifetimeAt(addr uint64) (alive, last *Lifetime) {
 func (v View) SameNames(addr uint64) Interval {
 	same := Interval{0, MaxTime}
 	for _, x := range [...]*livesByPlace{&v.im.dynamic, &v.im.modules} {
-		for first, end := range x.places(addr) {
-			next := x.began(first, end, v.t)
-			for i := next; i < end; i++ {
-				if l := x.lives[i]; l.hasName(addr) {
-					same.To = min(same.To, l.From)
-					break
-				}
+		for l := range x.search(addr, func(s *liveSum) bool {
+			if s.from > v.t && s.leastHi > addr && s.allAreNamed { // the first of them is what matters
+				same.To = min(same.To, s.from)
 			}
-			for i := next - 1; i >= first && x.until[i] > same.From; i-- {
-				l := x.lives[i]
-				switch {
-				case !l.hasName(addr):
-				case l.To > v.t:
-					same.From, same.To = max(same.From, l.From), min(same.To, l.To)
-				default:
-					same.From = max(same.From, l.To)
-				}
+			return s.from < same.To && s.to > same.From
+		}) {
+			switch {
+			case l.Name == "":
+			case l.From > v.t:
+				same.To = min(same.To, l.From)
+			case l.To > v.t:
+				same.From, same.To = max(same.From, l.From), min(same.To, l.To)
+			default:
+				same.From = max(same.From, l.To)
 			}
 		}
 	}
