@@ -3287,10 +3287,10 @@ var mutants = []mutant{
 
 	// tables: a query cannot claim more than the image does.
 	{"tables", "an answer that is not the derived one has a row", "deriver.compare",
-		"return g, true", "return g, false",
+		"return a, true", "return a, false",
 		"TestAnswers"},
 	{"tables", "a row has the bytes where they are not the derived ones", "deriver.compare",
-		"g.Bytes = s.Bytes", "",
+		"a.bytes = s.Bytes", "",
 		"TestAnswers"},
 	{"tables", "a change is there from its time on", "deriver.gaps",
 		"near[next].time <= t", "near[next].time < t",

@@ -415,6 +415,14 @@ func newWriter[T any](w io.Writer, rows int) *parquet.GenericWriter[T] {
 // writeRows writes a table whose rows are all in memory.
 func writeRows[T any](w io.Writer, rows []T) error {
 	out := newWriter[T](w, len(rows))
+	if err := writeAlike(out, rows); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// writeAlike writes rows, as many at once as are alike.
+func writeAlike[T any](out *parquet.GenericWriter[T], rows []T) error {
 	for len(rows) > 0 {
 		n := alike(rows)
 		if _, err := out.Write(rows[:n]); err != nil {
@@ -422,7 +430,7 @@ func writeRows[T any](w io.Writer, rows []T) error {
 		}
 		rows = rows[n:]
 	}
-	return out.Close()
+	return nil
 }
 
 // alike returns how many rows at the beginning have the same columns null. parquet-go 0.32 writes

@@ -235,17 +235,16 @@ func (d *deriver) commonAt(t uint64) *timeline.Span {
 	return &allKnown
 }
 
-// gaps returns the rows of the table of gaps, without the recording, by address and time.
-// base is the address of _text.
-func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
-	var rows []gapRow
+// gaps returns the gaps, by address and time. base is the address of _text.
+func (d *deriver) gaps(r *replay.Replay, base uint64) *gapList {
+	l := new(gapList)
 	for _, s := range d.common {
 		if s.Standing != timeline.Known {
-			rows = append(rows, gapRow{Everywhere: true, Since: column(s.Since), Until: column(s.Until),
-				Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()})
+			answer := l.number(&gapAnswer{gapKind: gapKind{everywhere: true, standing: s.Standing, reason: s.Reason, source: s.Source}})
+			l.gaps = append(l.gaps, gap{since: column(s.Since), until: column(s.Until), answer: answer})
 		}
 	}
-	everywhere := len(rows)
+	l.everywhere = len(l.gaps)
 	needed := make([]bool, len(d.by.addrs)) // the sites whose pokes must be looked at one by one
 	var left []int                          // the ranges for which they must
 	i := -1
@@ -258,7 +257,7 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 		case end <= first && d.pageAgrees(&a):
 		case end <= first:
 			d.near, d.only = d.near[:0], -1
-			rows = d.rangeGaps(rows, everywhere, &a, base)
+			d.rangeGaps(l, &a, base)
 		default:
 			left = append(left, i)
 			for k := first; k < end; k++ {
@@ -275,13 +274,14 @@ func (d *deriver) gaps(r *replay.Replay, base uint64) []gapRow {
 			}
 			lo, n := a.Range()
 			d.overlapping(lo, lo+n)
-			rows = d.rangeGaps(rows, everywhere, &a, base)
+			d.rangeGaps(l, &a, base)
 			if left = left[1:]; len(left) == 0 {
 				break
 			}
 		}
 	}
-	return append(rows[:everywhere:everywhere], joined(rows[everywhere:])...)
+	l.join()
+	return l
 }
 
 // agreesWith reports whether all answers of a range are the derived ones, which only the pokes of one
@@ -409,8 +409,8 @@ func (n *derived) same(is timeline.Standing, why timeline.Reason, bytes []byte, 
 	return is == standing && why == reason && same
 }
 
-// rangeGaps appends the rows of a range, after overlapping.
-func (d *deriver) rangeGaps(rows []gapRow, everywhere int, a *timeline.RangeAnswers, base uint64) []gapRow {
+// rangeGaps adds the gaps of a range, after overlapping.
+func (d *deriver) rangeGaps(l *gapList, a *timeline.RangeAnswers, base uint64) {
 	lo, n := a.Range()
 	near, next := d.near, 0
 	pass := func(t uint64) { // the changes up to t
@@ -439,14 +439,13 @@ func (d *deriver) rangeGaps(rows []gapRow, everywhere int, a *timeline.RangeAnsw
 				t = until
 				continue
 			}
-			if g, is := d.compare(&s, common, next); is {
-				g.Offset, g.Length, g.Since, g.Until = int64(lo-base), int64(n), column(t), column(until)
-				rows = appendGap(rows, everywhere, g)
+			if answer, is := d.compare(&s, common, next); is {
+				l.add(gap{int64(lo - base), int64(n), column(t), column(until), l.number(&answer)})
 			}
 			t = until
 		}
 	}
-	return rows
+	l.endRange(int64(lo-base), int64(n))
 }
 
 // An agreement is what agrees has found: a version in this state is the derived answer after a
@@ -486,72 +485,24 @@ func (d *deriver) agrees(s, common *timeline.Span, next int) bool {
 		(next == 1 || d.near[next-2].time != d.near[next-1].time)
 }
 
-// compare compares the image's answer with the derived one, and returns the row that corrects
-// it, if there must be one. next is the first poke of d.near that comes after the answer begins.
-func (d *deriver) compare(s, common *timeline.Span, next int) (g gapRow, is bool) {
+// compare compares the image's answer with the derived one, and returns what corrects it, if there must be a
+// row that does. next is the first poke of d.near that comes after the answer begins.
+func (d *deriver) compare(s, common *timeline.Span, next int) (a gapAnswer, is bool) {
 	n := d.at(s.Addr, s.Len, next)
 	if !n.ambiguous && s.Candidates == nil && n.same(s.Standing, s.Reason, s.Bytes, common) {
-		return g, false
+		return a, false
 	}
-	g = gapRow{Standing: s.Standing.String(), Reason: s.Reason.String(), Source: s.Source.String()}
+	a.standing, a.reason, a.source, a.hasCandidates = s.Standing, s.Reason, s.Source, s.Candidates != nil
 	if s.Standing.HasBytes() && (n.ambiguous || !n.is || !n.equal(s.Bytes)) {
-		g.Bytes = s.Bytes
+		a.bytes = s.Bytes
 	}
 	for _, c := range s.Candidates {
-		g.Candidates = append(g.Candidates, c.Bytes)
+		a.candidates = append(a.candidates, c.Bytes)
 	}
 	if s.Standing == timeline.InFlight {
-		g.Before, g.After = s.Candidates[0].Bytes, s.Candidates[len(s.Candidates)-1].Bytes
-		g.Bytes = g.After
+		a.before, a.after = s.Candidates[0].Bytes, s.Candidates[len(s.Candidates)-1].Bytes
+		a.bytes = a.after
 	}
-	return g, true
-}
-
-// appendGap appends a row, or makes the last one longer.
-func appendGap(rows []gapRow, first int, g gapRow) []gapRow {
-	if n := len(rows); n > first {
-		last := &rows[n-1]
-		if last.Offset == g.Offset && last.Length == g.Length && last.Until == g.Since && last.sameAnswer(&g) &&
-			bytes.Equal(last.Bytes, g.Bytes) && (last.Bytes == nil) == (g.Bytes == nil) {
-			last.Until = g.Until
-			return rows
-		}
-	}
-	return append(rows, g)
-}
-
-// sameAnswer reports whether two rows differ at most in place, time and bytes.
-func (g *gapRow) sameAnswer(o *gapRow) bool {
-	return g.Standing == o.Standing && g.Reason == o.Reason && g.Source == o.Source && g.Candidates == nil && o.Candidates == nil
-}
-
-// joined makes one row of neighbours with the same time and answer. It returns the rows by
-// address and time.
-func joined(rows []gapRow) []gapRow {
-	slices.SortStableFunc(rows, func(a, b gapRow) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Until, b.Until), cmp.Compare(a.Offset, b.Offset))
-	})
-	out := rows[:0]
-	owned := false // the last row's bytes are a copy, not the image's
-	for _, g := range rows {
-		if n := len(out); n > 0 {
-			last := &out[n-1]
-			if last.Since == g.Since && last.Until == g.Until && last.Offset+last.Length == g.Offset &&
-				last.sameAnswer(&g) && (last.Bytes == nil) == (g.Bytes == nil) {
-				last.Length += g.Length
-				if g.Bytes != nil {
-					if !owned {
-						last.Bytes, owned = slices.Clone(last.Bytes), true
-					}
-					last.Bytes = append(last.Bytes, g.Bytes...)
-				}
-				continue
-			}
-		}
-		out, owned = append(out, g), false
-	}
-	slices.SortStableFunc(out, func(a, b gapRow) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Since, b.Since))
-	})
-	return out
+	a.hasBytes = a.bytes != nil
+	return a, true
 }

@@ -65,7 +65,7 @@ type table struct {
 var tables = []table{
 	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows), false},
 	{"changes", (*source).addChanges, (*source).writeChanges, false},
-	{"gaps", addOwn("gaps", (*source).gapRows), writeAll((*source).gapRows), false},
+	{"gaps", (*source).addGaps, (*source).writeGaps, false},
 	{"symbols", (*source).addSymbols, func(s *source, w io.Writer) (int64, error) { return writeSymbols(s.symbolRows)(w) }, true},
 	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows), false},
 	{"pages", (*source).addPages, writeAll((*source).pageRows), true},
@@ -149,7 +149,7 @@ func (s *source) addTables(a *addition, opts Options) error {
 	s.readPokes(opts.Tables)
 	if opts.Parallel {
 		a.begin(s.own("changes", s.date), s.writeChanges)
-		a.begin(s.own("gaps", s.date), fillRows(s.gapRows))
+		a.begin(s.own("gaps", s.date), s.writeGaps)
 		a.begin(s.own("programs", s.date), fillRows(s.programRows))
 	}
 	if err := first(); err != nil {
@@ -433,14 +433,6 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 		lo += n
 	}
 	return int64(len(p.times)), out.close()
-}
-
-func (s *source) gapRows() []gapRow {
-	rows := newDeriver(s.r, s.pokes).gaps(s.r, s.base)
-	for i := range rows {
-		rows[i].Recording = s.id
-	}
-	return rows
 }
 
 func (s *source) pageRows() []pageRow {
