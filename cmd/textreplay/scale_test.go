@@ -386,7 +386,7 @@ func TestScales(t *testing.T) {
 // slowKinds overlap one another so much that what is kept of them is limited: up to that limit they take
 // long and much memory, then not much more. Some have much code, which log prints. They are tried if
 // -scale.only is given.
-var slowKinds = []string{"births nested", "births overlap", "births widen", "lives wide", "poke sliding", "poke wide", "poke widening", "slots wide"}
+var slowKinds = []string{"lives wide", "poke sliding", "poke wide", "poke widening", "slots wide"}
 
 // scaleCommands are those that go through a whole recording; moreCommands do with scale.all.
 var (
