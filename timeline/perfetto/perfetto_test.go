@@ -397,6 +397,32 @@ func made(t *testing.T, fill func(w *genperf.Recorder)) *replay.Replay {
 	return load(t, dir)
 }
 
+// TestLongCode: no more code is made into instructions than is shown of it.
+func TestLongCode(t *testing.T) {
+	r := made(t, func(w *genperf.Recorder) {
+		if err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 6, Old: make([]byte, 4090), New: bytes.Repeat([]byte{0x90}, 4090), SampleID: w.ID(2e9, 0, 5)}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	longest := 0
+	d, _ := written(t, r, Options{Sites: 1, Disassemble: func(_ timeline.View, _ uint64, code []byte) string {
+		longest = max(longest, len(code))
+		return strings.Repeat("nop; ", len(code))
+	}})
+	if longest != mostText {
+		t.Errorf("%d bytes of code, want %d", longest, mostText)
+	}
+	shown := false
+	for _, tr := range d.tracks {
+		shown = shown || slices.ContainsFunc(tr.slices, func(s decodedSlice) bool {
+			return len(s.name) == mostText && strings.HasPrefix(s.name, "nop; nop")
+		})
+	}
+	if !shown {
+		t.Error("no slice has as much text as there may be")
+	}
+}
+
 // TestManyOverlap: hundreds of programs that live at the same time are all in the trace. What is
 // too much is counted once.
 func TestManyOverlap(t *testing.T) {

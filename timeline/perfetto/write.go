@@ -513,7 +513,8 @@ func (t *trace) instructions(addr, time uint64, code []byte) string {
 	if t.opts.Disassemble == nil {
 		return hex.EncodeToString(code[:min(len(code), mostText/2)])
 	}
-	return t.opts.Disassemble(t.r.Image.At(time), addr, code)
+	// The text has more than two characters for each byte, and is cut to mostText.
+	return t.opts.Disassemble(t.r.Image.At(time), addr, code[:min(len(code), mostText)])
 }
 
 // valid returns s as valid UTF-8, which protobuf needs, cut to about mostText bytes.
