@@ -402,11 +402,13 @@ func standingText(b timeline.Block) string {
 	return fmt.Sprintf("%s (%s)", b.Standing, b.Reason)
 }
 
+// mostShown is how many instructions instsText shows.
+const mostShown = 3
+
 // instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". It shows
 // only the first few of many. n is how many bytes are meant; the last
 // instruction may have more.
 func instsText(insts []disasm.Inst, n int) string {
-	const most = 3
 	var b strings.Builder
 	for i := range insts {
 		switch {
@@ -419,7 +421,7 @@ func instsText(insts []disasm.Inst, n int) string {
 			b.WriteString("; then ")
 			b.WriteString(spaced(rest[:min(len(rest), n-1)]))
 			return b.String()
-		case i == most:
+		case i == mostShown:
 			b.WriteString("; ...")
 			return b.String()
 		case i > 0:
