@@ -141,7 +141,12 @@ func checkSampleRun(t *testing.T, r *perfdata.Recording, run *perfdata.SampleRun
 // TestDecode: records are decoded up to the first one that is not of the run, or is older than the one
 // before it.
 func TestDecode(t *testing.T) {
-	r, err := perfdata.Open("../testdata/storm/rec.data")
+	t.Run("of 64 bytes", func(t *testing.T) { testDecode(t, "../testdata/storm/rec.data", 64) })
+	t.Run("of 56 bytes", func(t *testing.T) { testDecode(t, "../testdata/rich/rec.data", 56) })
+}
+
+func testDecode(t *testing.T, path string, size int) {
+	r, err := perfdata.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +160,7 @@ func TestDecode(t *testing.T) {
 		if len(want) == 0 {
 			run, _ = r.PokeRun(raw)
 		}
-		if p, ok := run.Next(raw); ok {
+		if p, ok := run.Next(raw); ok && run.Size == size {
 			data, want = append(data, raw...), append(want, p)
 		}
 	}

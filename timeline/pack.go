@@ -12,8 +12,9 @@ import (
 )
 
 // A recording can have ten million pokes and more, so a poke takes 8 bytes while an image
-// is built, or 4 if it is in a pass (passes.go). The other pokes of a site are a list of words, in the order of arrival. A poke is
-// one word if it differs little from the poke of the site before it:
+// is built, or 4 if it is in a pass (passes.go). The other pokes of a site are a list of words,
+// in the order of arrival. A poke is one word if it differs little from the poke of the site
+// before it, and that is not in a pass:
 //
 //	63                     30 29           4 3     0
 //	│ time - time before      │ order - order │ name │
