@@ -402,8 +402,12 @@ func standingText(b timeline.Block) string {
 	return fmt.Sprintf("%s (%s)", b.Standing, b.Reason)
 }
 
-// mostShown is how many instructions instsText shows.
-const mostShown = 3
+// mostShown is how many instructions instsText shows. It says of the others only that there are some: it needs
+// shownBytes of code.
+const (
+	mostShown  = 3
+	shownBytes = (mostShown + 1) * maxInsn
+)
 
 // instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". It shows
 // only the first few of many. n is how many bytes are meant; the last

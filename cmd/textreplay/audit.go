@@ -277,7 +277,7 @@ func (x *audit) sides(v *mechanism.Violation) (old, new string) {
 			before := x.c.instBefore(view, v.Addr, code)
 			at, code = at-uint64(len(before)), append(before, code...)
 		}
-		return instsText(x.c.instsAt(view, at, uint64(len(code)), code), len(code))
+		return instsText(x.c.shown(view, at, code), len(code))
 	}
 	before := max(v.Time, 1) - 1
 	if v.Since != 0 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -157,6 +158,15 @@ func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.I
 		at += uint64(len(in.Bytes))
 	}
 	return insts
+}
+
+// shown decodes code, which is at addr at v's time, as far as instsText shows it: all of it behind a trap.
+func (c *coder) shown(v timeline.View, addr uint64, code []byte) []disasm.Inst {
+	n := len(code)
+	if c.dis != nil && n > 0 && code[0] != patching.INT3 {
+		n = min(n, shownBytes)
+	}
+	return c.instsAt(v, addr, uint64(n), code[:min(len(code), n+maxInsn-1)])
 }
 
 // around decodes the function from its start and returns the instruction that

@@ -240,7 +240,7 @@ func (d *diff) side(v timeline.View, x *delta) *jsonSide {
 	out := &jsonSide{Standing: b.Standing.String(), Reason: reasonJSON(b.Reason)}
 	if n == x.n && b.Given == len(code) {
 		out.Bytes = hexBytes(code)
-		out.Text = instsText(d.c.instsAt(v, x.addr, min(n, 4*maxInsn), nil), int(n))
+		out.Text = instsText(d.c.instsAt(v, x.addr, min(n, shownBytes), nil), int(n))
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -163,12 +162,8 @@ func (l *log) side(v timeline.View, addr uint64, code []byte, names *[]naming, l
 	if n == 0 {
 		return ""
 	}
-	shown := n
-	if l.c.dis != nil && code[0] != patching.INT3 {
-		shown = min(n, (mostShown+1)*maxInsn) // instsText says no more of the others than that there are some
-	}
 	l.c.asking, l.c.asked = true, l.c.asked[:0]
-	insts := l.c.instsAt(v, addr, uint64(shown), code[:min(n, shown+maxInsn-1)])
+	insts := l.c.shown(v, addr, code)
 	l.c.asking = false
 	for _, a := range l.c.asked {
 		l.c.note(v, a, names, lasts)

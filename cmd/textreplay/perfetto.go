@@ -85,7 +85,7 @@ func (p *perfettoTrace) run() error {
 		opts.Sites = -1
 	}
 	opts.Disassemble = func(v timeline.View, addr uint64, code []byte) string {
-		return instsText(c.instsAt(v, addr, uint64(len(code)), code), len(code))
+		return instsText(c.shown(v, addr, code), len(code))
 	}
 	if opts.Tables, err = p.tables(r); err != nil {
 		return err

@@ -107,7 +107,7 @@ func (j *logJSON) sequence(c *replay.Change) error {
 	before, after := j.r.Image.At(max(s.Begin(), 1)-1), j.r.Image.At(s.End())
 	old, new := j.c.words(s.Before[:]...), j.c.words(s.After[:]...)
 	text := func(v timeline.View, code []byte) string {
-		return instsText(j.c.instsAt(v, s.Site, uint64(len(code)), code), len(code))
+		return instsText(j.c.shown(v, s.Site, code), len(code))
 	}
 	return j.enc.Encode(jsonPoke{
 		jsonEntry: j.head(kindPoke, c),

@@ -24,9 +24,9 @@ type gap struct {
 // A gapAnswer is what a gap says.
 type gapAnswer struct {
 	gapKind
-	owned                bool // it is of one gap, and its bytes are a copy: more may be appended
-	bytes, before, after []byte
-	candidates           [][]byte
+	owned      bool // it is of one gap, and its bytes are a copy: more may be appended
+	bytes      []byte
+	candidates [][]byte // of one in flight, the first is what was before, the last what is after
 }
 
 // A gapKind is what neighbours must have in common to become one row. Those with candidates do not.
@@ -85,7 +85,7 @@ func (l *gapList) number(a *gapAnswer) uint32 {
 	return k
 }
 
-// is reports whether k is the number of a. Of one in flight, the candidates say all.
+// is reports whether k is the number of a.
 func (l *gapList) is(k uint32, a *gapAnswer) bool {
 	o := &l.answers[k]
 	return o.gapKind == a.gapKind && bytes.Equal(o.bytes, a.bytes) && slices.EqualFunc(o.candidates, a.candidates, bytes.Equal)
@@ -182,8 +182,12 @@ func (l *gapList) alike(a, b *gap) bool {
 func (l *gapList) row(i int, recording string) gapRow {
 	g := &l.gaps[i]
 	a := &l.answers[g.answer]
-	return gapRow{recording, a.everywhere, g.offset, g.length, g.since, g.until, a.standing.String(), a.reason.String(), a.source.String(),
-		a.bytes, a.before, a.after, a.candidates}
+	row := gapRow{Recording: recording, Everywhere: a.everywhere, Offset: g.offset, Length: g.length, Since: g.since, Until: g.until,
+		Standing: a.standing.String(), Reason: a.reason.String(), Source: a.source.String(), Bytes: a.bytes, Candidates: a.candidates}
+	if a.standing == timeline.InFlight {
+		row.Before, row.After = a.candidates[0], a.bytes
+	}
+	return row
 }
 
 // gapsAtOnce is how many rows are made for the writer at once.
@@ -203,8 +207,4 @@ func (s *source) writeGaps(w io.Writer) (int64, error) {
 		}
 	}
 	return int64(len(l.gaps)), out.Close()
-}
-
-func (s *source) addGaps(a *addition) error {
-	return a.write(s.own("gaps", s.date), false, s.writeGaps)
 }

@@ -500,8 +500,7 @@ func (d *deriver) compare(s, common *timeline.Span, next int) (a gapAnswer, is b
 		a.candidates = append(a.candidates, c.Bytes)
 	}
 	if s.Standing == timeline.InFlight {
-		a.before, a.after = s.Candidates[0].Bytes, s.Candidates[len(s.Candidates)-1].Bytes
-		a.bytes = a.after
+		a.bytes = s.Candidates[len(s.Candidates)-1].Bytes
 	}
 	a.hasBytes = a.bytes != nil
 	return a, true

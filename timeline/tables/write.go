@@ -63,11 +63,11 @@ type table struct {
 // another one comes before it: pages before text, and recordings, whose row says that the others
 // are there, before all.
 var tables = []table{
-	{"recordings", addOwn("recordings", (*source).recordingRows), writeAll((*source).recordingRows), false},
-	{"changes", (*source).addChanges, (*source).writeChanges, false},
-	{"gaps", (*source).addGaps, (*source).writeGaps, false},
+	{"recordings", addOwn("recordings", writeAll((*source).recordingRows)), writeAll((*source).recordingRows), false},
+	{"changes", addOwn("changes", (*source).writeChanges), (*source).writeChanges, false},
+	{"gaps", addOwn("gaps", (*source).writeGaps), (*source).writeGaps, false},
 	{"symbols", (*source).addSymbols, func(s *source, w io.Writer) (int64, error) { return writeSymbols(s.symbolRows)(w) }, true},
-	{"programs", addOwn("programs", (*source).programRows), writeAll((*source).programRows), false},
+	{"programs", addOwn("programs", writeAll((*source).programRows)), writeAll((*source).programRows), false},
 	{"pages", (*source).addPages, writeAll((*source).pageRows), true},
 	{"text", func(s *source, a *addition) error { return a.addPages(s.build, s.pages) }, (*source).writeText, true},
 }
@@ -180,9 +180,9 @@ func (s *source) own(table, date string) string {
 }
 
 // addOwn returns how a table is added if each recording has its own file, by date.
-func addOwn[T any](table string, rows func(s *source) []T) func(*source, *addition) error {
+func addOwn(table string, write func(s *source, w io.Writer) (rows int64, err error)) func(*source, *addition) error {
 	return func(s *source, a *addition) error {
-		return addRows(a, s.own(table, s.date), false, func() []T { return rows(s) })
+		return a.write(s.own(table, s.date), false, func(w io.Writer) (int64, error) { return write(s, w) })
 	}
 }
 
@@ -199,10 +199,6 @@ func fillRows[T any](rows func() []T) filler {
 		all := rows()
 		return int64(len(all)), writeRows(w, all)
 	}
-}
-
-func (s *source) addChanges(a *addition) error {
-	return a.write(s.own("changes", s.date), false, s.writeChanges)
 }
 
 // symbolFiles yields the files with names: the kernel's own, which another recording of this kernel may
