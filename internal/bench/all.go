@@ -76,9 +76,14 @@ func benchAll(storm string, runs int) error {
 	if err := cc.Run(); err != nil {
 		return fmt.Errorf("cc: %w", err)
 	}
-	fmt.Printf("%s, %s/%s, %d CPUs; CPU time, the least of %d runs\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runs)
+	return b.run(b.building, b.shuffled, b.sampling, b.scaling, b.reading, b.starting, b.asking, b.exporting)
+}
+
+// run prints the rows of steps.
+func (b *allBench) run(steps ...func() error) error {
+	fmt.Printf("%s, %s/%s, %d CPUs; CPU time, the least of %d runs\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.runs)
 	fmt.Printf("%-46s %-14s %-34s %8s %8s\n", "", "textreplay", "yardstick", "ratio", "bound")
-	for _, step := range []func() error{b.building, b.shuffled, b.sampling, b.reading, b.starting, b.asking, b.exporting} {
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
@@ -217,7 +222,7 @@ func checkRecording(path string) error {
 	return nil
 }
 
-// shuffled: images of pokes that are not in the order of addresses; and what all CPUs gain.
+// shuffled: images of pokes that are not in the order of addresses.
 func (b *allBench) shuffled() error {
 	for _, h := range []struct {
 		name string
@@ -229,24 +234,17 @@ func (b *allBench) shuffled() error {
 		if err != nil {
 			return err
 		}
-		one, err := leastOf(b.runs, []string{"GOMAXPROCS=1"}, b.self, "figures", "image", path)
-		if err != nil {
-			return err
-		}
-		all, err := leastOf(b.runs, nil, b.self, "figures", "image", path)
-		if err != nil {
-			return err
-		}
 		if b.perf != "" {
+			ours, err := b.process(b.self, "figures", "image", path)
+			if err != nil {
+				return err
+			}
 			theirs, err := b.process(b.perf, "script", "--show-text-poke-events", "-i", path)
 			if err != nil {
 				return err
 			}
-			b.row("10 million pokes "+h.name, seconds(all.cpu), seconds(theirs)+" perf script", all.cpu.Seconds()/theirs.Seconds(), h.bound)
+			b.row("10 million pokes "+h.name, seconds(ours), seconds(theirs)+" perf script", ours.Seconds()/theirs.Seconds(), h.bound)
 		}
-		b.row("  wall time, all CPUs", seconds(all.wall), seconds(one.wall)+" with GOMAXPROCS=1", all.wall.Seconds()/one.wall.Seconds(), 0)
-		b.row("  CPU time, all CPUs", seconds(all.cpu), seconds(one.cpu)+" with GOMAXPROCS=1", all.cpu.Seconds()/one.cpu.Seconds(), 1.15)
-		b.row("  most memory", fmt.Sprintf("%d MiB", all.memory>>20), "200 MiB", float64(all.memory)/(200<<20), 0)
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

@@ -49,24 +49,47 @@ type leasts struct {
 // leastOf runs a process several times, with these variables in its environment too, and
 // returns the least of each figure.
 func leastOf(runs int, env []string, args ...string) (leasts, error) {
-	best := leasts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}
+	best := noLeasts
 	for range runs {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), env...)
-		cmd.Stdout = io.Discard
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		start := time.Now()
-		if err := cmd.Run(); err != nil {
-			return leasts{}, fmt.Errorf("%s: %w\n%s", args, err, bytes.TrimSpace(stderr.Bytes()))
-		}
-		best.wall = min(best.wall, time.Since(start))
-		best.cpu = min(best.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-		if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			best.memory = min(best.memory, r.Maxrss<<10)
+		if err := best.run(1, env, args...); err != nil {
+			return leasts{}, err
 		}
 	}
 	return best, nil
+}
+
+var noLeasts = leasts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}
+
+// run runs n processes at the same time. What they used is noted if it is the least so far: the CPU
+// time and the memory of each on average, and the time until all have ended.
+func (best *leasts) run(n int, env []string, args ...string) error {
+	cmds := make([]*exec.Cmd, n)
+	stderr := make([]bytes.Buffer, n)
+	start := time.Now()
+	for i := range cmds {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.Stdout, cmd.Stderr = io.Discard, &stderr[i]
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		defer cmd.Process.Kill() // where another one failed
+		cmds[i] = cmd
+	}
+	var used leasts
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", args, err, bytes.TrimSpace(stderr[i].Bytes()))
+		}
+		used.cpu += (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()) / time.Duration(n)
+		if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			used.memory += r.Maxrss << 10 / int64(n)
+		}
+	}
+	best.wall = min(best.wall, time.Since(start))
+	best.cpu = min(best.cpu, used.cpu)
+	best.memory = min(best.memory, used.memory)
+	return nil
 }
 
 // cpuSeconds returns the CPU time of this process.
