@@ -59,7 +59,7 @@
 // # How an image is made
 //
 //	Builder              takes facts in any order                      builder.go
-//	    add              a poke to its site, packed                    queue.go, pack.go, passes.go
+//	    add              a poke to its site, packed                    queue.go, site.go, pack.go, passes.go
 //	  Build
 //	    flatten          the gaps of each kind of memory               gap.go
 //	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
