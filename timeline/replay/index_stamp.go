@@ -47,10 +47,26 @@ func (r *Replay) stampedFiles() []stampedFile {
 	return append(files, r.given...)
 }
 
+// inMemory reports whether the recording or a part of the snapshot was not opened from a file.
+func (r *Replay) inMemory() bool {
+	files := r.Recording.Files()
+	for i := range files {
+		if r.Recording.FileInfo(i) == nil {
+			return true
+		}
+	}
+	s := r.Snapshot
+	return len(files) == 0 || s != nil && (s.Core != nil && s.FileInfo("kcore") == nil ||
+		s.Kallsyms != nil && s.FileInfo("kallsyms") == nil || s.Modules != nil && s.FileInfo("modules") == nil)
+}
+
 // stampOf returns a hash that identifies the recording, the options and the program
 // that makes the image. It describes the open files, whatever their paths name
 // by now.
 func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
+	if r.inMemory() {
+		return stamp, indexErrorf("the recording or its copy of the kernel is not in files, and could not be recognized")
+	}
 	build, err := program()
 	if err != nil {
 		return stamp, indexErrorf("this program cannot be identified: %v", err)

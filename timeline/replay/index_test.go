@@ -653,6 +653,64 @@ func TestIndexNowhere(t *testing.T) {
 	}
 }
 
+// TestIndexInMemory: an index is neither made nor used of what was not opened from files. Nothing would
+// show later that it is of another recording.
+func TestIndexInMemory(t *testing.T) {
+	open := func(name string, memory bool) *perfdata.Recording {
+		t.Helper()
+		path := testRecording(name)
+		rec, err := perfdata.Open(path)
+		if memory {
+			var data []byte
+			if data, err = os.ReadFile(filepath.Join(path, "data")); err == nil {
+				rec, err = perfdata.New(data)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	path := filepath.Join(t.TempDir(), "index")
+	load := func(rec *perfdata.Recording, snap *kcore.Snapshot) *Replay {
+		t.Helper()
+		r, err := New(rec, snap, Options{Index: path, SaveIndex: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	none := func(r *Replay) {
+		t.Helper()
+		if s := r.Index(); s.Used || s.Saved || !errors.Is(s.Err, ErrIndex) {
+			t.Errorf("%+v", s)
+		}
+		if r.Image.Stats().Versions == 0 {
+			t.Error("no image")
+		}
+	}
+	none(load(open("small", true), nil))
+	none(load(open("smalldup", true), nil))
+	snap, err := kcore.Open(filepath.Join(testRecording("small"), "kcore_dir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Close()
+	for _, s := range []*kcore.Snapshot{{Core: snap.Core}, {Kallsyms: snap.Kallsyms}, {Modules: snap.Modules}} {
+		r, err := New(open("small", false), s, Options{Index: path, SaveIndex: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		none(r)
+		r.Recording.Close()
+	}
+	if s := load(open("small", false), nil).Index(); !s.Saved || s.Err != nil {
+		t.Errorf("of a file: %+v", s)
+	}
+	none(load(open("small", true), nil))
+}
+
 // TestIndexDamage: a flipped bit anywhere in an index changes no answer.
 func TestIndexDamage(t *testing.T) {
 	path := testRecording("small")

@@ -70,7 +70,8 @@ type Options struct {
 	// unchanged recording and of the same other options, and if only the caller and
 	// root can write to it. It holds the whole image, whatever Only says. Otherwise
 	// Load reads the recording. An index is not used with Copies or Vmlinux, or with a
-	// KCore that Load only checks.
+	// KCore that Load only checks. It is neither used nor saved by [New] if the recording
+	// or its copy of the kernel was not opened from files.
 	//
 	// With SaveIndex, Load then writes the whole image to the file, for the next
 	// call. It does not overwrite a file that is not an index. With MakeIndexDir,
