@@ -141,8 +141,8 @@ func (b *Block) Settled() Validity {
 // bounds it.
 type Validity struct{ Since, Until uint64 }
 
-// At reports whether time t is in v.
-func (v Validity) At(t uint64) bool { return t-v.Since < v.Until-v.Since }
+// At reports whether time t is in v. No time is in an interval that ends before it begins.
+func (v Validity) At(t uint64) bool { return v.Since <= t && t < v.Until }
 
 // Read fills buf with the bytes at addr and returns the standing and the validity of
 // the whole block. From the first byte on that is [Unknown], [Unmapped] or

@@ -191,3 +191,28 @@ func TestOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestValidityAt: an interval that is what two intervals without a common time have in common
+// has no time.
+func TestValidityAt(t *testing.T) {
+	for _, tt := range []struct {
+		v    Validity
+		t    uint64
+		want bool
+	}{
+		{Validity{10, 20}, 9, false},
+		{Validity{10, 20}, 10, true},
+		{Validity{10, 20}, 19, true},
+		{Validity{10, 20}, 20, false},
+		{Validity{0, MaxTime}, 0, true},
+		{Validity{}, 0, false},
+		{Validity{10, 10}, 10, false},
+		{Validity{20, 10}, 5, false},
+		{Validity{20, 10}, 15, false},
+		{Validity{20, 10}, 25, false},
+	} {
+		if got := tt.v.At(tt.t); got != tt.want {
+			t.Errorf("%v at %d: %v", tt.v, tt.t, got)
+		}
+	}
+}

@@ -6,11 +6,15 @@ package replay_test
 import (
 	"bytes"
 	"debug/elf"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/corpus"
@@ -111,6 +115,41 @@ func TestAlternativesInFlight(t *testing.T) {
 				t.Errorf("%d changes in flight", changes)
 			}
 			t.Logf("%d changes", changes)
+		})
+	}
+}
+
+// TestAlternativesAgain: an answer does not depend on what the cursor was asked before. The
+// questions are about a few places, at exact times and over intervals in which a place changes
+// several times.
+func TestAlternativesAgain(t *testing.T) {
+	for _, name := range []string{"small", "storm", "probe612", "ppc64le"} {
+		t.Run(name, func(t *testing.T) {
+			r := load(t, name)
+			var places []struct{ addr, time uint64 }
+			for c := range r.ChangesAlone() {
+				if c.Poke != nil {
+					places = append(places, struct{ addr, time uint64 }{c.Poke.Addr, c.Time})
+				}
+			}
+			if len(places) == 0 {
+				t.Skip("skipped: no changes")
+			}
+			places = places[:min(len(places), 60)]
+			rng := rand.New(rand.NewPCG(1, 2))
+			c := r.Cursor()
+			for range 1000 {
+				p := places[rng.IntN(len(places))]
+				first := p.time + rng.Uint64N(5) - 2
+				last := first
+				if span := r.Report.Horizon - r.Report.First; rng.IntN(2) == 0 {
+					last += rng.Uint64N(span >> rng.IntN(20))
+				}
+				got, want := c.Alternatives(p.addr, first, last), r.Cursor().Alternatives(p.addr, first, last)
+				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("%#x from %d to %d:\n%s", p.addr, first, last, diff)
+				}
+			}
 		})
 	}
 }
