@@ -216,3 +216,23 @@ func TestValidityAt(t *testing.T) {
 		}
 	}
 }
+
+// TestNoText: a range of text or of a module that ends before it begins has no text.
+func TestNoText(t *testing.T) {
+	b := kernel()
+	b.Text(0x1800, 0x1400)
+	b.Module(Module{Name: "m", Addr: 0x1c00, TextEnd: 0x1a00, End: 0x1b00})
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if block := im.At(500).Read(0x1600, make([]byte, 4)); block.Standing == Known {
+		t.Errorf("%+v", block)
+	}
+	segments := []Segment{snapshotOf(0x1000, 0x1000, 0x90)}
+	for _, r := range []Range{{0x1800, 0x1400}, {0x1800, 0x1800}, {MaxTime, 0}} {
+		if got := Overlapping(segments, r.Lo, r.Hi); len(got) > 0 {
+			t.Errorf("%+v: %+v", r, got)
+		}
+	}
+}

@@ -63,12 +63,12 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 	slices.SortStableFunc(d.copied, func(a, b furtherSnapshot) int { return cmp.Compare(a.from, b.from) })
 }
 
-// Overlapping returns the parts of segments that lie in [lo, hi). segments must be sorted
-// by address and disjoint. The result shares their memory.
+// Overlapping returns the parts of segments that lie in [lo, hi), none if hi is not above lo.
+// segments must be sorted by address and disjoint. The result shares their memory.
 func Overlapping(segments []Segment, lo, hi uint64) []Segment {
 	var out []Segment
 	i := sort.Search(len(segments), func(i int) bool { return segments[i].End() > lo })
-	for ; i < len(segments) && segments[i].Addr < hi; i++ {
+	for ; lo < hi && i < len(segments) && segments[i].Addr < hi; i++ {
 		s := &segments[i]
 		from, to := max(lo, s.Addr), min(hi, s.End())
 		out = append(out, Segment{from, s.Data[from-s.Addr : to-s.Addr]})
