@@ -98,8 +98,9 @@ type View struct {
 }
 
 // At returns the image at time t, in nanoseconds of the recording's clock. At the time
-// of a poke the poke's new bytes are there.
-func (im *Image) At(t uint64) View { return View{im, t} }
+// of a poke the poke's new bytes are there. [MaxTime] is in no interval, so it is taken for the
+// time before it.
+func (im *Image) At(t uint64) View { return View{im, min(t, MaxTime-1)} }
 
 // Image returns the image of the view.
 func (v View) Image() *Image { return v.im }
@@ -223,8 +224,9 @@ func (im *Image) hole(addr, n uint64) (Standing, Reason) {
 }
 
 // Versions yields the versions of [addr, addr+len(buf)) in [t0, t1), in the order of
-// time, for a decoder that knows the time only as an interval. buf has the bytes of the
-// version that was yielded last. Since may be before t0, Until after t1.
+// time, for a decoder that knows the time only as an interval. If t1 is not after t0, it
+// yields the version at t0. buf has the bytes of the version that was yielded last. Since may
+// be before t0, Until after t1.
 func (im *Image) Versions(addr uint64, buf []byte, t0, t1 uint64) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		for t := t0; t < t1 || t == t0; {

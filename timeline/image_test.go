@@ -236,3 +236,52 @@ func TestNoText(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxTime: the names and the bytes at the end of time are those of the time before it: code whose
+// end is not recorded is there.
+func TestMaxTime(t *testing.T) {
+	b := kernel()
+	b.Symbol(SymbolEvent{Time: 300, Addr: 0x3000, Len: 16, Kind: SymbolOutOfLine, Name: "kprobe_insn_page", CPU: -1})
+	b.Poke(&Poke{Addr: 0x3000, Time: 310, New: []byte{0x90, 0xcc}, CPU: -1})
+	b.Module(Module{Name: "m", Addr: 0x4000, TextEnd: 0x4100, End: 0x4200})
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, end := im.At(MaxTime-1), im.At(MaxTime)
+	for _, addr := range []uint64{0x1000, 0x3000, 0x4000} {
+		var x, y [2]byte
+		if got, want := end.Read(addr, x[:]), last.Read(addr, y[:]); got != want || x != y {
+			t.Errorf("%#x: %+v %x, want %+v %x", addr, got, x, want, y)
+		}
+		alive, _ := end.LifetimeAt(addr)
+		if want, _ := last.LifetimeAt(addr); alive != want || (alive != nil) != (addr == 0x3000) {
+			t.Errorf("%#x: %+v, want %+v", addr, alive, want)
+		}
+		if got := end.InModule(addr); got != (addr == 0x4000) {
+			t.Errorf("%#x: in a module: %v", addr, got)
+		}
+	}
+}
+
+// TestVersionsAtOnce: an interval without length has the version of its time.
+func TestVersionsAtOnce(t *testing.T) {
+	b := kernel()
+	b.Poke(&Poke{Addr: 0x1000, Time: 300, Old: []byte{0x90}, New: []byte{0xcc}, CPU: -1})
+	im, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, t1 := range []uint64{0, 299, 300} {
+		var buf [1]byte
+		n := 0
+		for block := range im.Versions(0x1000, buf[:], 300, t1) {
+			if n++; !block.At(300) || buf[0] != 0xcc {
+				t.Errorf("until %d: %+v %x", t1, block, buf)
+			}
+		}
+		if n != 1 {
+			t.Errorf("until %d: %d versions", t1, n)
+		}
+	}
+}
