@@ -194,9 +194,13 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 	}
 	inst := c.decoder.Decode(code[:b.Given], addr)
 	if len(inst.Bytes) < len(code) && (b.Since > 0 || b.Until < timeline.MaxTime) {
-		// What follows the instruction does not matter.
+		// What follows the instruction does not matter, unless there is none: then it may
+		// be that the rest of one is not known.
 		var only [instRoom]byte
-		b = c.Read(addr, t, only[:len(inst.Bytes)])
+		whole := b.Validity
+		if b = c.Read(addr, t, only[:len(inst.Bytes)]); inst.Data {
+			b.Validity = whole
+		}
 	}
 	if possible && b.Standing == timeline.InFlight {
 		defer c.addSides(addr, t)

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"debug/elf"
+	"slices"
 	"testing"
 
 	"github.com/textreplay/textreplay/timeline"
@@ -84,5 +85,36 @@ func TestDisputedEffect(t *testing.T) {
 	}
 	if !found {
 		t.Error("the cursor has no such trap")
+	}
+}
+
+// TestAlternativesOfCutCode: where the end of an instruction is not known at first, what is known of it
+// later is listed: the answer for a time has no part in that for another one, and an interval has both.
+func TestAlternativesOfCutCode(t *testing.T) {
+	const at = 0x1100
+	const known = 2_000_000 // from when on the other bytes are known
+	w := newTape(t)
+	w.ticks(1_000_000, 1_100_000)
+	w.poke(10, 1_500_000, at, "e9", "e8")
+	w.poke(10, known, at+1, "", "fb020000")
+	w.ticks(3_000_000, 4_000_000)
+	r := w.replay()
+	whole := func(list []Alternative) bool {
+		return slices.ContainsFunc(list, func(a Alternative) bool {
+			return a.Possible && a.Inst.HasTarget && a.Inst.Target == at+5+0x2fb && a.Validity.At(known)
+		})
+	}
+	c := r.Cursor()
+	before := c.Alternatives(at, known-100_000, known-100_000)
+	if len(before) == 0 || !before[0].Inst.Data || len(before[0].Inst.Bytes) != 1 || whole(before) {
+		t.Fatalf("before the other bytes are known: %+v", before)
+	}
+	for _, c := range []*Cursor{c, r.Cursor()} { // one that was asked before, and a new one
+		if list := c.Alternatives(at, known+500_000, known+500_000); !whole(list) {
+			t.Errorf("afterwards: %+v", list)
+		}
+		if list := c.Alternatives(at, known-100_000, known+500_000); !whole(list) {
+			t.Errorf("in an interval that has both times: %+v", list)
+		}
 	}
 }
