@@ -118,3 +118,32 @@ func TestAlternativesOfCutCode(t *testing.T) {
 		}
 	}
 }
+
+// TestProbedUnknown: the handler of a probe may return anywhere if the instruction that the probe is on is
+// not known: if only its beginning is, or if it may be another one.
+func TestProbedUnknown(t *testing.T) {
+	const cut, unsure = 0x1100, 0x1200
+	w := newTape(t)
+	w.ticks(1_000_000, 1_100_000)
+	w.poke(10, 1_500_000, cut, "e9", "e8")
+	w.poke(10, 1_600_000, unsure, "0f1f440000", "e9fb020000")
+	w.poke(10, 2_000_000, cut+1, "", "fb020000")
+	w.ticks(3_000_000, 4_000_000)
+	r := w.replay()
+	c := r.Cursor()
+	for _, tt := range []struct {
+		probe, addr, time uint64
+		want              bool
+	}{
+		{cut, 0x9000, 1_900_000, true},
+		{cut, cut + 1, 2_500_000, false}, // the call is known by now
+		{cut, cut + 5 + 0x2fb, 2_500_000, true},
+		{unsure, unsure + 5, 1_550_000, true},
+		{unsure, 0x9000, 1_550_000, false},
+		{unsure, 0x9000, 500_000, true}, // before the recording
+	} {
+		if got := c.ProbeMayResumeAt(tt.probe, tt.addr, tt.time); got != tt.want {
+			t.Errorf("the handler of a probe at %#x returns to %#x at %d: %v, want %v", tt.probe, tt.addr, tt.time, got, tt.want)
+		}
+	}
+}

@@ -17,7 +17,8 @@ import (
 // The handler returns to the probe's slot, which has a copy of the instruction, or to where
 // the instruction leads, if it emulates it, or to the instruction itself, if the probe is gone
 // (kprobe_int3_handler, arch/x86/kernel/kprobes/core.c). A probe whose handler changes the
-// address, as those of error injection do, may return elsewhere: then the answer is wrong.
+// address, as those of error injection do, may return elsewhere: then the answer is wrong. If the
+// instruction is not known, the handler may return anywhere.
 func (c *Cursor) ProbeMayResumeAt(probe, addr, t uint64) bool {
 	if addr == probe || c.decoder == nil {
 		return true
@@ -54,7 +55,8 @@ func (c *Cursor) isOutOfLine(addr, t uint64) bool {
 const maxProbeVersions = 16
 
 // probed returns the instruction that the kprobe at addr is on, as it was before t without the
-// probe: without its trap, and without the jump of an optimised probe.
+// probe: without its trap, and without the jump of an optimised probe. It returns false if that
+// is not known.
 func (c *Cursor) probed(addr, t uint64) (disasm.Inst, bool) {
 	for range maxProbeVersions {
 		var code [instRoom]byte
@@ -64,11 +66,12 @@ func (c *Cursor) probed(addr, t uint64) (disasm.Inst, bool) {
 		}
 		inst := c.decoder.Decode(code[:b.Given], addr)
 		optimised := inst.Class == disasm.Jump && c.isOutOfLine(inst.Target, t)
-		if inst.Class != disasm.Trap && !optimised {
-			return inst, true
+		if len(inst.Bytes) < len(code) { // what follows the instruction does not matter
+			var only [instRoom]byte
+			b = c.Read(addr, t, only[:len(inst.Bytes)])
 		}
-		if len(inst.Bytes) < b.Given { // what follows the instruction does not matter
-			b = c.Read(addr, t, code[:len(inst.Bytes)])
+		if inst.Class != disasm.Trap && !optimised {
+			return inst, !inst.Data && b.Standing == timeline.Known // or it may be another one
 		}
 		if b.Since == 0 {
 			break
