@@ -71,12 +71,15 @@ func result(err error) C.int {
 	var changed *replay.ChangedError
 	var format *perfdata.FormatError
 	var internal *internalError
+	var guest *replay.UnknownGuestError
+	var cpus *replay.CPUsError
+	var misfit *replay.MisfitError
 	switch {
 	case errors.As(err, &internal):
 		code = C.TEXTREPLAY_EINTERNAL
 	case errors.As(err, &changed):
 		code = C.TEXTREPLAY_ECHANGED
-	case errors.Is(err, errArgument):
+	case errors.Is(err, errArgument), errors.As(err, &guest), errors.As(err, &cpus), errors.As(err, &misfit):
 		code = C.TEXTREPLAY_EINVAL
 	case errors.Is(err, errNotFound):
 		code = C.TEXTREPLAY_ENOTFOUND

@@ -152,6 +152,8 @@ int textreplay_open(const char *path, const textreplay_options *options, textrep
 		memcpy(&o, options, n < sizeof(o) ? n : sizeof(o));
 		if (o.flags & ~TEXTREPLAY_SAVE_INDEX)
 			return fail(TEXTREPLAY_EINVAL, "textreplay_open: unknown flags");
+		if (o.reserved)
+			return fail(TEXTREPLAY_EINVAL, "textreplay_open: reserved is not 0");
 	}
 	tr = calloc(1, sizeof(*tr));
 	if (!tr)

@@ -58,7 +58,7 @@ extern "C" {
 /* Results below 0. */
 enum textreplay_error {
 	TEXTREPLAY_OK = 0,
-	TEXTREPLAY_EINVAL = -1,    /* an argument is not valid */
+	TEXTREPLAY_EINVAL = -1,    /* an argument is not valid, or an option is not of the recording */
 	TEXTREPLAY_EIO = -2,       /* a file cannot be opened or read */
 	TEXTREPLAY_EFORMAT = -3,   /* the file is no recording, or no record of it can be read */
 	TEXTREPLAY_ENOMEM = -4,    /* out of memory, or the image is too large */
@@ -320,8 +320,8 @@ int textreplay_probe_may_resume(textreplay_cursor *cur, uint64_t probe, uint64_t
 int textreplay_symbol_at(textreplay_cursor *cur, uint64_t addr, textreplay_symbol *symbol);
 
 /* Finds symbols by name, such as "vfs_read", "xfs:xfs_log_force" or "xfs_log_force [xfs]".
- * symbol.module says where each one is. They are those of the cursor's time; if there are none, those of any other time. Fills
- * out with up to n and returns how many there are. */
+ * symbol.module says where each one is. They are those of the cursor's time; if there are none,
+ * those of any other time. Fills out with up to n and returns how many there are. */
 int64_t textreplay_lookup(textreplay_cursor *cur, const char *name, textreplay_symbol *out, size_t n);
 
 /* Writes the instruction at addr into the size bytes of text, as "objdump -d" prints it and with

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	textreplay_range range;
 	textreplay_symbol s;
 	uint64_t t;
-	char text[8];
+	char text[8], path[4096];
 	uint8_t b[16];
 
 	if (argc != 3)
@@ -54,6 +54,22 @@ int main(int argc, char **argv)
 	o.size = sizeof(o);
 	o.flags = 1u << 31;
 	want("flags", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.flags = 0;
+	o.reserved = 1;
+	want("reserved", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.reserved = 0;
+	o.guest = 77;
+	want("no such guest", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.guest = 0;
+	o.cpus = 4000;
+	want("other number of CPUs", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.cpus = 0;
+	snprintf(path, sizeof(path), "%s/../../smalldup/rec.data/kcore_dir", argv[1]);
+	o.kcore = path;
+	want("kcore of another boot", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.kcore = "/nonexistent/kcore_dir";
+	want("no kcore", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EIO);
+	o.kcore = NULL;
 	newer.o.size = sizeof(newer);
 	newer.later = 1;
 	want("newer option", textreplay_open(argv[1], &newer.o, &tr), TEXTREPLAY_EINVAL);
