@@ -125,6 +125,27 @@ type windowLine struct {
 	After  string `json:"after"`
 }
 
+// maxWindowLine bounds the length of a line.
+const maxWindowLine = 1 << 20
+
+// windowError says what is wrong with a line that is not of a windowLine's form. The library
+// names Go's types.
+func windowError(err error) error {
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped) && mistyped.Field == "":
+		return fmt.Errorf("want a JSON object, got %s", mistyped.Value)
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("%s: want a string, got %s", mistyped.Field, mistyped.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("not JSON: the line ends too early")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
 // ReadWindows reads explicit windows from JSON lines. Each change has two lines, first one
 // with "flag":"before", later one with "flag":"after". Both have the same "addr"
 // ("0x..."), "before" and "after" (hexadecimal bytes). Each has its "time" (a string of
@@ -138,7 +159,7 @@ func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
 	open := make(map[key]int) // line of the BEFORE
 	since := make(map[key]uint64)
 	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 1<<20)
+	sc.Buffer(nil, maxWindowLine)
 	line := 0
 	for sc.Scan() {
 		line++
@@ -150,20 +171,23 @@ func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
 		dec := json.NewDecoder(bytes.NewReader(sc.Bytes()))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&l); err != nil {
-			return nil, bad(err)
+			return nil, bad(windowError(err))
 		}
 		t, err := strconv.ParseUint(l.Time, 10, 64)
 		if err != nil {
-			return nil, bad(fmt.Errorf("time: %w", err))
+			return nil, bad(fmt.Errorf("time %q is not a number of nanoseconds", l.Time))
 		}
 		addr, err := strconv.ParseUint(strings.TrimPrefix(l.Addr, "0x"), 16, 64)
 		if err != nil {
-			return nil, bad(fmt.Errorf("addr: %w", err))
+			return nil, bad(fmt.Errorf("addr %q is not a hexadecimal address", l.Addr))
 		}
-		before, err1 := hex.DecodeString(l.Before)
-		after, err2 := hex.DecodeString(l.After)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, bad(err)
+		before, err := hex.DecodeString(l.Before)
+		if err != nil {
+			return nil, bad(fmt.Errorf("before %q are not bytes in hexadecimal", l.Before))
+		}
+		after, err := hex.DecodeString(l.After)
+		if err != nil {
+			return nil, bad(fmt.Errorf("after %q are not bytes in hexadecimal", l.After))
 		}
 		k := key{addr, string(before), string(after)}
 		switch l.Flag {
@@ -186,7 +210,9 @@ func ReadWindows(r io.Reader) ([]ExplicitWindow, error) {
 			return nil, bad(fmt.Errorf("flag %q is neither before nor after", l.Flag))
 		}
 	}
-	if err := sc.Err(); err != nil {
+	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d: the line has more than %d bytes", line+1, maxWindowLine)
+	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", line+1, err)
 	}
 	if len(open) > 0 {

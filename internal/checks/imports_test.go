@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	},
 	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
 	"timeline/kernelsource": {},
-	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/spread"},
+	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/spread", "internal/vmlinux"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
 	// The simulator writes what it tests the others with: it must share nothing with them.
 	"internal/simulator/rawperf": {},

@@ -46,9 +46,24 @@ type lists struct{ quads, inverse, words []uint64 }
 const maxLists = 64 << 20
 
 // New reads the headers of a kernel's file. The File reads from in until it is no longer
-// used.
+// used. Errors do not name the file.
 func New(in io.ReaderAt) (*File, error) {
+	begin := make([]byte, len(elf.ELFMAG))
+	n, err := in.ReadAt(begin, 0)
+	switch begin = begin[:n]; {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case n == 0:
+		return nil, errors.New("the file is empty")
+	case strings.HasPrefix(string(begin), "MZ"): // x86 and arm64
+		return nil, errors.New("a boot image, which has the kernel's ELF file in it, compressed")
+	case string(begin) != elf.ELFMAG:
+		return nil, fmt.Errorf("not an ELF file: begins with %q", begin)
+	}
 	f, err := elf.NewFile(in)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("the file was cut: it ends before its headers do")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +75,17 @@ func New(in io.ReaderAt) (*File, error) {
 // (arch/x86/kernel/vmlinux.lds.S).
 func (f *File) Stext() (uint64, error) {
 	symbols, err := f.Symbols()
-	if text := f.Section(".text"); errors.Is(err, elf.ErrNoSymbols) && f.Machine == elf.EM_X86_64 && text != nil {
+	text := f.Section(".text")
+	switch {
+	case errors.Is(err, elf.ErrNoSymbols) && f.Machine == elf.EM_X86_64 && text != nil:
+		// Programs have no symbols either.
+		if text.Addr>>63 == 0 {
+			return 0, fmt.Errorf("not a kernel: its text is linked at %#x", text.Addr)
+		}
 		return text.Addr, nil
-	}
-	if err != nil {
+	case errors.Is(err, elf.ErrNoSymbols):
+		return 0, errors.New("the file has no symbols, so nothing says where _stext is")
+	case err != nil:
 		return 0, err
 	}
 	for _, s := range symbols {

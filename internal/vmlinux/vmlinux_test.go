@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/genperf"
@@ -50,6 +51,39 @@ func TestLists(t *testing.T) {
 	}
 	if addr, err := f.Stext(); addr != at || err != nil {
 		t.Errorf("_stext at %#x, %v", addr, err)
+	}
+}
+
+// TestNotKernel: errors say what the file is instead of a kernel's ELF file.
+func TestNotKernel(t *testing.T) {
+	kernel := genperf.KernelFile(elf.EM_X86_64, []genperf.KernelSection{{Name: ".text", Addr: genperf.LinkedText, Code: true, Data: make([]byte, 64)}}, nil)
+	for _, tt := range []struct{ file, err string }{
+		{"", "the file is empty"},
+		{"root:x:0:0", `not an ELF file: begins with "root"`},
+		{"a", `not an ELF file: begins with "a"`},
+		{"MZ\x90\x00", "a boot image, which has the kernel's ELF file in it, compressed"},
+		{string(kernel[:4]), "the file was cut: it ends before its headers do"},
+		{string(kernel[:100]), "the file was cut: it ends before its headers do"},
+	} {
+		if _, err := New(strings.NewReader(tt.file)); err == nil || err.Error() != tt.err {
+			t.Errorf("%.20q: %v, want %s", tt.file, err, tt.err)
+		}
+	}
+	// A program without symbols, as distributions ship them.
+	f, err := New(bytes.NewReader(genperf.KernelFile(elf.EM_X86_64, []genperf.KernelSection{{Name: ".text", Addr: 0x4000, Code: true, Data: make([]byte, 64)}}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Stext(); err == nil || err.Error() != "not a kernel: its text is linked at 0x4000" {
+		t.Error(err)
+	}
+	// Only x86-64 has _stext at the start of .text.
+	f, err = New(bytes.NewReader(genperf.KernelFile(elf.EM_AARCH64, []genperf.KernelSection{{Name: ".text", Addr: genperf.LinkedText, Code: true, Data: make([]byte, 64)}}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Stext(); err == nil || err.Error() != "the file has no symbols, so nothing says where _stext is" {
+		t.Error(err)
 	}
 }
 

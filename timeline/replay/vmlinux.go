@@ -25,12 +25,15 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		return err
 	}
 	defer file.Close()
-	f, err := vmlinux.New(file)
-	if err != nil {
-		return err
-	}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+	}
+	f, err := vmlinux.New(file)
+	if err != nil {
+		return bad("%v", err)
+	}
+	if machine := s.arch.machine; machine != elf.EM_NONE && f.Machine != machine {
+		return bad("a kernel for %v, but the recorded one is for %v", f.Machine, machine)
 	}
 	linked, err := f.Stext()
 	if err != nil {

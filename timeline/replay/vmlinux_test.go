@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -25,6 +26,7 @@ type kernelFile struct {
 	rela    []elf.Rela64
 	buildID []byte
 	strip   bool // without symbols, as in a boot image
+	machine elf.Machine
 }
 
 func (v *kernelFile) write(t *testing.T) string {
@@ -57,7 +59,7 @@ func (v *kernelFile) write(t *testing.T) string {
 	}
 	add(".shstrtab", elf.Section64{Type: uint32(elf.SHT_STRTAB)}, []byte(names))
 
-	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: uint64(64 + body.Len()),
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(cmp.Or(v.machine, elf.EM_X86_64)), Version: 1, Shoff: uint64(64 + body.Len()),
 		Ehsize: 64, Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: uint16(len(sections) - 1)}
 	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	var out bytes.Buffer
@@ -152,6 +154,8 @@ func TestVmlinux(t *testing.T) {
 		err, warns string
 	}{
 		{"another kernel", func(v *kernelFile) { v.buildID = []byte("another kernel, ok")[:16] }, "build ID 616e6f74686572206b65726e656c2c20, but the recorded kernel has", ""},
+		{"another architecture", func(v *kernelFile) { v.machine, v.buildID = elf.EM_AARCH64, nil }, "a kernel for EM_AARCH64, but the recorded one is for EM_X86_64", ""},
+		{"a program", func(v *kernelFile) { v.text, v.strip, v.rela, v.buildID = 0x4000, true, nil, nil }, "vmlinux: not a kernel: its text is linked at 0x4000", ""},
 		{"no build id", func(v *kernelFile) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
 		{"no relocations", func(v *kernelFile) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
 		{"from a boot image", func(v *kernelFile) { v.strip, v.rela = true, nil }, "", "absolute addresses in instructions are those of the file"},

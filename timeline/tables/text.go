@@ -14,12 +14,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"sort"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/vmlinux"
 	"github.com/textreplay/textreplay/kcore"
 )
 
@@ -395,11 +397,15 @@ func (s *Shipped) ID() string { return "shipped-" + setOf(s.pages) }
 // ReadShipped reads the executable sections of a vmlinux file. The file must have a symbol table
 // with _text.
 func ReadShipped(path string) (*Shipped, error) {
-	f, err := elf.Open(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	f, err := vmlinux.New(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer f.Close()
 	s := &Shipped{path: path}
 	base := uint64(0)
 	symbols, err := f.Symbols()
