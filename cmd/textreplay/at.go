@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -106,7 +105,7 @@ func (b *fillByte) String() string {
 }
 
 func (b *fillByte) Set(s string) error {
-	v, err := strconv.ParseUint(s, 0, 8)
+	v, err := parseNumber(s, 8)
 	if err != nil {
 		return errors.New("must be a number from 0 to 255 or 0xff")
 	}

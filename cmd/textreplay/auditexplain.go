@@ -36,7 +36,7 @@ const mostAlerts = 1 << 16
 // alerts reads what is asked: OFFSET and BYTES, or LKRG's log on standard input.
 func (x *audit) alerts(args []string) ([]alert, error) {
 	if len(args) == 2 {
-		offset, err := strconv.ParseUint(args[0], 0, 64)
+		offset, err := parseNumber(args[0], 64)
 		if err != nil {
 			return nil, usagef("OFFSET %q is not a number", args[0])
 		}

@@ -288,14 +288,15 @@ func spaced(b []byte) string {
 	return string(out)
 }
 
-// span prints the time between two times in a readable unit.
+// span prints the time between two times in a readable unit. The limits of units leave out what
+// three digits round up: that would be printed as 1e+03.
 func span(from, to uint64) string {
 	switch d := to - from; {
 	case d < 1e3:
 		return fmt.Sprintf("%d ns", d)
-	case d < 1e6:
+	case d < 999_500:
 		return fmt.Sprintf("%.3g us", float64(d)/1e3)
-	case d < 1e9:
+	case d < 999_500_000:
 		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 	case d < 100e9:
 		return fmt.Sprintf("%.3g s", float64(d)/1e9)

@@ -24,7 +24,7 @@ allows it), or was killed before it wrote the header`
 		return ""
 	}
 	data, err := os.Stat(filepath.Join(path, "data"))
-	if err != nil || data.Size() != 0 {
+	if err != nil || !data.Mode().IsRegular() || data.Size() != 0 {
 		return ""
 	}
 	if _, err := os.Stat(filepath.Join(path, journal.Name)); err == nil {

@@ -34,6 +34,8 @@ func flagError(_ *cobra.Command, err error) error {
 	var number *strconv.NumError
 	_, isTime := time.ParseDuration(invalid.GetValue())
 	switch {
+	case invalid.GetFlag().Value.Type() == "bool":
+		return usagef("%s: want true or false, or no value", name)
 	case invalid.GetFlag().Value.Type() == "duration" && isTime != nil:
 		return usagef("%s: want a time with its unit, such as 10s", name)
 	case errors.As(why, &number) && errors.Is(why, strconv.ErrRange):
@@ -54,6 +56,15 @@ func flagName(f *pflag.Flag) string {
 		name += " " + value
 	}
 	return name
+}
+
+// parseNumber reads a decimal number of so many bits, or a hexadecimal one with 0x. With base 0,
+// the library would take 010 for 8.
+func parseNumber(s string, bits int) (uint64, error) {
+	if hex, ok := strings.CutPrefix(s, "0x"); ok {
+		return strconv.ParseUint(hex, 16, bits)
+	}
+	return strconv.ParseUint(s, 10, bits)
 }
 
 // flagGroup matches the names of flags in an error of the library.

@@ -129,7 +129,7 @@ func (o *oops) resolve(a *oopsAnswer) error {
 func (o *oops) afterCall(a *oopsAnswer, candidates []timeline.Symbol) (addr uint64, ok bool) {
 	_, rest, _ := strings.Cut(a.place, "+")
 	text, _, _ := strings.Cut(rest, "/")
-	offset, err := strconv.ParseUint(text, 0, 64)
+	offset, err := parseNumber(text, 64)
 	if err != nil || offset == 0 || o.c.dis == nil {
 		return 0, false
 	}

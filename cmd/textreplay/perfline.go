@@ -250,7 +250,7 @@ func (p *questionParser) plain(tokens []token, at int) bool {
 		q.setHex(addr)
 	}
 	if len(rest) == 2 {
-		v, err := strconv.ParseUint(rest[1].text, 0, 64)
+		v, err := parseNumber(rest[1].text, 64)
 		if err != nil || v == 0 || v > maxBytes {
 			q.err = &replay.QuestionError{Text: rest[1].text, Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
 		}

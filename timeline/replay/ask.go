@@ -169,7 +169,7 @@ func (r *Replay) parseTime(s string) (Times, error) {
 	case s == "end":
 		return exactly(max(rep.First, rep.Horizon)) // of a recording that was cut early, nothing is proven
 	case strings.HasPrefix(s, "tsc:"):
-		v, err := strconv.ParseUint(s[4:], 0, 64)
+		v, err := parseNumber(s[4:])
 		if err != nil {
 			return Times{}, fmt.Errorf("tsc: wants a number")
 		}
@@ -388,17 +388,26 @@ func splitPlace(s string) (namedPlace, error) {
 	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
 		offset, size, sized := strings.Cut(p.name[i+1:], "/")
 		var err error
-		if p.offset, err = strconv.ParseUint(offset, 0, 64); err != nil {
+		if p.offset, err = parseNumber(offset); err != nil {
 			return p, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
 		}
 		if sized {
-			if p.size, err = strconv.ParseUint(size, 0, 64); err != nil {
+			if p.size, err = parseNumber(size); err != nil {
 				return p, &QuestionError{Text: s, Msg: "the size behind / is not a number"}
 			}
 		}
 		p.name = p.name[:i]
 	}
 	return p, nil
+}
+
+// parseNumber reads a decimal number, or a hexadecimal one with 0x. With base 0, the library
+// would take 010 for 8.
+func parseNumber(s string) (uint64, error) {
+	if hex, ok := strings.CutPrefix(s, "0x"); ok {
+		return strconv.ParseUint(hex, 16, 64)
+	}
+	return strconv.ParseUint(s, 10, 64)
 }
 
 // parseAddr is ParseAddr with the names that lookup returns. Errors are of type
@@ -440,6 +449,9 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 			// The kernel prints the distance to the next symbol, as Size is. In a
 			// module, the last symbol's size differs.
 			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x", p.name, f.Size, p.size), Err: ErrOtherKernel}
+		}
+		if p.offset > math.MaxUint64-found[0].Addr {
+			return 0, &QuestionError{Text: s, Msg: "the offset leads beyond the last address"}
 		}
 		return found[0].Addr + p.offset, nil
 	}

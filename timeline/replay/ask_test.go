@@ -138,6 +138,9 @@ func TestParseAddr(t *testing.T) {
 		{"do_sys_openat2", 0xffffffffaef63fa0, ""},
 		{"do_sys_openat2+7", 0xffffffffaef63fa7, ""},
 		{"do_sys_openat2+0x7", 0xffffffffaef63fa7, ""},
+		{"do_sys_openat2+010", 0xffffffffaef63faa, ""}, // decimal, not octal
+		{"do_sys_openat2+010/0368", 0xffffffffaef63faa, ""},
+		{"do_sys_openat2+0x010", 0xffffffffaef63fb0, ""},
 		{"virtio_blk:virtblk_done", 0xffffffffc02ba000, ""},
 		{":do_sys_openat2", 0xffffffffaef63fa0, ""},
 		{"bpf_prog_b19c858917c4054c_socket_3+5", 0xffffffffc0083675, ""},
@@ -157,6 +160,9 @@ func TestParseAddr(t *testing.T) {
 		{"virtio_pci:virtblk_done", 0, "no symbol"},
 		{"no_such_function", 0, "no symbol"},
 		{"do_sys_openat2+x", 0, "not a number"},
+		{"do_sys_openat2+0b1", 0, "not a number"},
+		{"do_sys_openat2+1_0", 0, "not a number"},
+		{"do_sys_openat2+0xffffffffffffffff", 0, "beyond the last address"},
 		{"0xfffffffffffffffff", 0, "64 bits"},
 		{"symbols_cut_away", 0, "ambiguous"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -228,9 +229,17 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 		case why != "":
 			c.limit(timeline.CPUSilent, from, timeline.MaxTime, "%s", why)
 		case s.clean && s.fellSilent(b) && !s.isIdle(b):
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %.3g s, longer than ever before; it may have been offline", b.where(), float64(s.newest-b.last)/1e9)
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s s, longer than ever before; it may have been offline", b.where(), threeDigits(s.newest-b.last))
 		}
 	}
+}
+
+// threeDigits prints a span of time in seconds, with three digits or as a whole number.
+func threeDigits(ns uint64) string {
+	if ns >= 100e9 {
+		return strconv.FormatUint(ns/1e9, 10)
+	}
+	return strconv.FormatFloat(float64(ns)/1e9, 'g', 3, 64)
 }
 
 // fellSilent reports whether a buffer has no record for longer before the recording's
