@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,13 +68,34 @@ func parseNumber(s string, bits int) (uint64, error) {
 	return strconv.ParseUint(s, 10, bits)
 }
 
+// checkDir returns an error if a directory to write is -, which is standard output for files.
+func checkDir(flag, dir string) error {
+	if dir == "-" {
+		return usagef("%s -: a directory cannot go to standard output; ./- is a directory of that name", flag)
+	}
+	return nil
+}
+
 // flagGroup matches the names of flags in an error of the library.
 var flagGroup = lazyregexp.New(`\[([^]]*)\]`)
 
-// checkFlags returns an error if a flag is missing, or if flags exclude each other. The
-// library finds them too, later and in other words.
+// hasEmptyValue reports whether a flag was given an empty text. A script that gives one forgot
+// to set a variable: it must not get an answer as if the flag were not there.
+func hasEmptyValue(f *pflag.Flag) bool {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values := list.GetSlice() // none of an empty text
+		return len(values) == 0 || slices.Contains(values, "")
+	}
+	return f.Value.Type() == "string" && f.Value.String() == ""
+}
+
+// checkFlags returns an error if a flag is missing or empty, or if flags exclude each other. The
+// library finds what is missing and what excludes, too, later and in other words.
 func checkFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && f.Changed && hasEmptyValue(f) {
+			err = usagef("%s: the value is empty", flagName(f))
+		}
 		if err == nil && !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 {
 			err = usagef("%s is required", flagName(f))
 		}

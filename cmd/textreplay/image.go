@@ -104,6 +104,9 @@ func (m *image) run() error {
 
 // reserveOutputs refuses outputs that would overwrite an input or each other.
 func (m *image) reserveOutputs() error {
+	if err := checkDir("--kcore-dir", m.kcoreDir); err != nil {
+		return err
+	}
 	if m.output == "-" && m.unknown == "-" {
 		return usagef("the image and the list of --unknown cannot both go to standard output")
 	}

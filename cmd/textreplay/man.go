@@ -31,6 +31,9 @@ directory. It creates the directory if needed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkDir("man", args[0]); err != nil {
+				return err
+			}
 			// The pages contain nothing from the inputs.
 			var out outfile.Outputs
 			for _, name := range a.inputs() {

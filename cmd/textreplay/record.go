@@ -95,6 +95,9 @@ what would help. The exit code does not depend on that of COMMAND.`,
 
 // record runs the recorder.
 func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command []string) error {
+	if err := checkDir("-o", opts.Dir); err != nil {
+		return err
+	}
 	opts.MaxSize = maxSize
 	if opts.MaxPieces != 0 && opts.MaxSize == 0 {
 		return usagef("--max-pieces needs --max-size")
@@ -108,9 +111,6 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
 	opts.Probes = planProbes
 	opts.Warn = func(err error) { fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) }
-	if opts.Dir == "" {
-		return usagef("-o needs the name of a directory")
-	}
 	opts.Dir = pathname.Plain(opts.Dir)
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)

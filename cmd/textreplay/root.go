@@ -218,9 +218,6 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			if cmd.Flags().Changed("cpus") && (a.cpus < 1 || a.cpus > mostCPUs) {
 				return usagef("--cpus %d: must be from 1 to %d", a.cpus, mostCPUs)
 			}
-			if a.index == "" {
-				return usagef("--index: want auto, never, or the name of a file")
-			}
 			if err := a.kcores(); err != nil {
 				return err
 			}

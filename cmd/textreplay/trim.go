@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,7 @@ that was given with --kcore is left out.`,
 			if out == "" {
 				return usagef("-o DIR is required: the directory to write")
 			}
-			if err := a.reserve(out); err != nil {
+			if err := cmp.Or(checkDir("-o", out), a.reserve(out)); err != nil {
 				return err
 			}
 			r, err := a.loadAndWarn()
