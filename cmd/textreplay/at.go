@@ -428,7 +428,7 @@ func (q *at) writeBytes(x *answer) error {
 
 // questions answers the questions in lines of text.
 func (q *at) questions(in io.Reader) error {
-	lines := newLineReader(in, q.out, q.unchanged)
+	lines := newLineReader(in, standardInput, q.out, q.unchanged)
 	enc := encoder(q.out)
 	code, answers := exitAnswered, 0
 	var parser questionParser

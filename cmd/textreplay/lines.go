@@ -19,6 +19,7 @@ const maxLine = 1 << 20
 // because another program may be waiting for them.
 type lineReader struct {
 	r     *bufio.Reader
+	name  string // of the input
 	out   *bufio.Writer
 	valid func() error // why the answers must not be flushed
 	text  string       // the line, without its end
@@ -27,8 +28,9 @@ type lineReader struct {
 	err   error        // why there are no more lines, nil at the end
 }
 
-func newLineReader(r io.Reader, out *bufio.Writer, valid func() error) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), out: out, valid: valid}
+// newLineReader returns a reader of the lines of r, which errors call name.
+func newLineReader(r io.Reader, name string, out *bufio.Writer, valid func() error) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 1<<16), name: name, out: out, valid: valid}
 }
 
 // next reads the next line.
@@ -57,7 +59,7 @@ func (l *lineReader) next() bool {
 			continue
 		}
 		if !errors.Is(err, io.EOF) {
-			l.err = inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+			l.err = inputError(fmt.Errorf("reading %s: %w", l.name, err))
 		}
 		return false
 	}

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -117,9 +116,9 @@ func (o *oops) run(file string) (err error) {
 	if o.given {
 		o.clock.offset, o.clock.offsetGiven = int64(o.offset), true
 	}
-	items, lines, err := o.readLog(in)
+	items, lines, err := o.readLog(in, name)
 	if err != nil {
-		return inputError(fmt.Errorf("reading %s: %w", name, err))
+		return err
 	}
 	enc := encoder(o.out)
 	for i := range items {
@@ -151,9 +150,9 @@ func (o *oops) run(file string) (err error) {
 	return nil
 }
 
-// readLog returns what the log has about kernel text, and its number of lines.
-func (o *oops) readLog(in io.Reader) (items []oopsItem, n int, err error) {
-	lines := newLineReader(in, o.out, o.unchanged)
+// readLog returns what the log of this name has about kernel text, and its number of lines.
+func (o *oops) readLog(in io.Reader, name string) (items []oopsItem, n int, err error) {
+	lines := newLineReader(in, name, o.out, o.unchanged)
 	near := time.Now()
 	if t, err := o.r.Report.Clock.ToWall(o.r.Report.First); err == nil {
 		near = t

@@ -40,7 +40,8 @@ The exit code is 1 if it finds one of these, unless a lost record explains it.
 With --against it compares kernel text at a time with another copy of the same
 kernel's memory, an ELF core such as /proc/kcore. Only known bytes can be wrong. The
 other bytes are counted as not known, and how many of them are equal. The exit code
-is 1 if a known byte is wrong.
+is 1 if a known byte is wrong, and 3 if the copy has nothing where the recording has
+code: it is of another boot.
 
 --json lists everything that was found; --limit shortens the lists of the text.`,
 		Example: `  textreplay verify

@@ -16,6 +16,7 @@ import (
 type comparison struct {
 	view     timeline.View
 	kinds    [kindCount]compared
+	shared   bool // the copy has bytes where the image has something
 	wrong    []difference
 	bySymbol map[string]uint64 // bytes of wrong
 }
@@ -41,6 +42,10 @@ func (v *verify) compare(r *replay.Replay) error {
 	kinds := kindsOfMemory(r, c.view)
 	for s, data := range c.view.Against(segs) {
 		c.span(&s, data, kinds.kind(&s), times.To)
+	}
+	if !c.shared {
+		// Nothing was compared. That no byte is wrong would be true, and would mislead.
+		return inputError(fmt.Errorf("%s: nothing of it is where the recording has code: it is of another boot or of another kernel", v.against))
 	}
 	switch {
 	case v.csv:
@@ -78,6 +83,7 @@ func (v *verify) compare(r *replay.Replay) error {
 func (c *comparison) span(s *timeline.Span, data []byte, kind int, to uint64) {
 	k := &c.kinds[kind]
 	n := uint64(len(data))
+	c.shared = c.shared || s.Standing != timeline.Unmapped
 	if s.Standing != timeline.Known || endsBy(s.Until, to) {
 		k.NotKnown += n
 		if s.Bytes != nil {
@@ -226,7 +232,7 @@ func (v *verify) writeCompared(c *comparison) {
 	case total.Wrong > 0:
 		verdict = v.style.paint(red, count(total.Wrong, "known byte")+" wrong at "+when)
 	case total.Equal == 0:
-		verdict = v.style.paint(yellow, "No byte is known at "+when)
+		verdict = v.style.paint(yellow, "No byte of the copy is known at "+when)
 	}
 	fmt.Fprintf(v.out, "%s: %s equal, %s not known\n\n", verdict, thousands(total.Equal), thousands(total.NotKnown))
 	fmt.Fprintf(v.out, "%-18s%14s%10s%14s%18s\n", "bytes of", "known, equal", "wrong", "not known", "(equal / differ)")

@@ -131,12 +131,13 @@ func (t *trace) collect() {
 	if n < 0 {
 		return
 	}
-	if n > mostSites {
+	sites := t.summary.Sites(n)
+	if n := len(sites); n > mostSites {
 		t.truncated("%d of %d sites", n-mostSites, n)
-		n = mostSites
+		sites = sites[:mostSites]
 	}
 	index := make(map[uint64]int)
-	for _, s := range t.summary.Sites(n) {
+	for _, s := range sites {
 		if _, ok := index[s.Addr]; !ok { // another mechanism has changed it, too
 			index[s.Addr] = len(t.sites)
 			t.sites = append(t.sites, site{SiteCount: s})
