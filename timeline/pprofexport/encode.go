@@ -90,7 +90,7 @@ func (e *export) write(out io.Writer) error {
 		tail = tail.number(profileComment, strings.id(fmt.Sprintf("%d records were lost when this was recorded; samples may be among them", e.stats.Lost)))
 	}
 	for _, s := range strings.list {
-		field(profileString, message(s))
+		field(profileString, text(s))
 	}
 	w.Write(tail)
 	return w.Flush()

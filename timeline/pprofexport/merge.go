@@ -36,6 +36,7 @@ func (m *Merger) Add(r io.Reader, host string) error {
 	}
 	m.place(p)
 	if host != "" {
+		host = string(text(host))
 		for _, s := range p.Sample {
 			if s.Label == nil {
 				s.Label = make(map[string][]string)

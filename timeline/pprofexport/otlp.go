@@ -131,7 +131,7 @@ func (o *otlp) attribute(key string, value message) uint64 {
 	return o.attributes.id(string(message(nil).number(otlpKey, o.strings.id(key)).bytes(otlpValue, value)))
 }
 
-func stringValue(s string) message { return message(nil).bytes(otlpString, []byte(s)) }
+func stringValue(s string) message { return message(nil).bytes(otlpString, text(s)) }
 
 func intValue(n int64) message { // 0 must be there too
 	return binary.AppendUvarint(message{otlpInt << 3}, uint64(n))
@@ -251,7 +251,7 @@ func (o *otlp) dictionary(p *profile.Profile) message {
 		m = m.bytes(otlpAttributeTable, []byte(a))
 	}
 	for _, s := range o.strings.list {
-		m = m.bytes(otlpStringTable, []byte(s))
+		m = m.bytes(otlpStringTable, text(s))
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -208,5 +209,72 @@ func checkOTLP(t *testing.T, d *otlppb.ProfilesDictionary, x *otlppb.Profile, p 
 				t.Fatalf("%d, want %d, of\n%s", got[k], want[k], k)
 			}
 		}
+	}
+}
+
+// TestOTLPText: names that are not UTF-8 make no message that other programs refuse. The kernel cuts
+// names of threads at 15 bytes, which may be in the middle of a letter.
+func TestOTLPText(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(corpus.Root(), "testdata/callgraph/rec.data"))); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.ReplaceAll(data, []byte("ksoftirqd/0\x00"), []byte("ksoftirqd\xc3\xff\x00"))
+	if err := os.WriteFile(filepath.Join(dir, "data"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(dir, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var b, both, out bytes.Buffer
+	if _, err := Write(&b, r, Options{Labels: LabelComm}); err != nil {
+		t.Fatal(err)
+	}
+	var m Merger
+	if err := m.Add(&b, "host\xfe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Write(&both); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(bytes.NewReader(both.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comms := make(map[string]bool)
+	for _, s := range p.Sample {
+		comms[s.Label["comm"][0]] = true
+		if host := s.Label["host"][0]; host != "host\uFFFD" {
+			t.Fatalf("host %q", host)
+		}
+	}
+	if !comms["ksoftirqd\uFFFD"] {
+		t.Errorf("%v", comms)
+	}
+	if err := WriteOTLP(&out, &both); err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(out.Bytes(), new(otlppb.ProfilesData)); err != nil {
+		t.Error(err)
+	}
+	// Of a profile that another program has written, too.
+	odd := kernelProfile(0xffffffff81000000, "aa", "cycles", "bpf_\xff")
+	odd.Sample[0].Label = map[string][]string{"comm": {"\xc3"}}
+	b.Reset()
+	out.Reset()
+	if err := odd.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteOTLP(&out, &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(out.Bytes(), new(otlppb.ProfilesData)); err != nil {
+		t.Error(err)
 	}
 }

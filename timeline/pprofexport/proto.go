@@ -3,7 +3,10 @@
 
 package pprofexport
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // The fields of the messages of profile.proto
 // (https://github.com/google/pprof/blob/main/proto/profile.proto).
@@ -73,6 +76,11 @@ func (m message) bytes(field int, b []byte) message {
 	m = binary.AppendUvarint(m, uint64(len(b)))
 	return append(m, b...)
 }
+
+// text is the bytes of a string field, which must be UTF-8: others refuse the whole message otherwise.
+// Names of threads, machines, symbols and files may be any bytes, and the kernel cuts long names of
+// threads in the middle of a letter.
+func text(s string) []byte { return []byte(strings.ToValidUTF8(s, "\uFFFD")) }
 
 // A stringTable numbers strings; 0 is the empty one.
 type stringTable struct {

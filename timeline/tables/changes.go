@@ -405,7 +405,7 @@ func (p *pokes) addPlace(addr uint64, number uint32, name, module string, start 
 	if ok {
 		offset = int64(addr - start)
 	}
-	p.places = append(p.places, place{number, p.symbols.string(name), p.symbolOffsets.number(offset), p.modules.string(module)})
+	p.places = append(p.places, place{number, p.symbols.string(utf8Text(name)), p.symbolOffsets.number(offset), p.modules.string(utf8Text(module))})
 	return uint32(len(p.places) - 1)
 }
 

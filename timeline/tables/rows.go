@@ -3,8 +3,15 @@
 
 package tables
 
+import "strings"
+
 // Version is the version of the tables. It rises if a column gets another meaning.
 const Version = 2
+
+// utf8Text returns text of a recording as a column has it. Names of threads, machines and symbols may be
+// any bytes, and the kernel cuts long ones in the middle of a letter. Parquet has UTF-8 only: a database
+// may refuse to read a column because of one value.
+func utf8Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // The rows of the tables. Times are nanoseconds of the recording's clock; the greatest
 // int64 means that nothing bounds them. Wall-clock times have microseconds, as databases

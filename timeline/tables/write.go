@@ -279,8 +279,8 @@ func newSource(r *replay.Replay, id string) *source {
 		lost += rep.Losses[i].Records
 	}
 	s.row = recordingRow{
-		Recording: id, Version: Version, Rules: replay.IndexVersion, Host: rep.Host, BootID: r.BootID(), Kernel: rep.Kernel, Arch: rep.Arch,
-		BuildID: rep.BuildID, Guest: int32(rep.Guest), Producer: rep.Producer,
+		Recording: id, Version: Version, Rules: replay.IndexVersion, Host: utf8Text(rep.Host), BootID: utf8Text(r.BootID()), Kernel: utf8Text(rep.Kernel), Arch: utf8Text(rep.Arch),
+		BuildID: rep.BuildID, Guest: int32(rep.Guest), Producer: utf8Text(rep.Producer),
 		TextBase: s.base, TextLow: int64(lo - s.base), TextHigh: int64(hi - s.base),
 		Clock: rep.Clock.Name, FirstTime: column(rep.First), BeginTime: column(rep.Begin), LastTime: column(rep.Last), Horizon: column(rep.Horizon),
 		Clean: rep.Clean, TrustedAt: column(rep.Trusted.From), TrustedTo: column(rep.Trusted.To),
@@ -289,7 +289,7 @@ func newSource(r *replay.Replay, id string) *source {
 		CPUs: int32(rep.CPUsAvailable), Lost: column(lost), ClockUncertainty: column(rep.ClockUncertainty),
 	}
 	for _, w := range rep.Warnings {
-		s.row.Warnings = append(s.row.Warnings, w.Error())
+		s.row.Warnings = append(s.row.Warnings, utf8Text(w.Error()))
 	}
 	if wall, err := rep.Clock.ToWall(rep.First); err == nil {
 		s.row.WallOffset = new(wall.UnixNano() - int64(rep.First))
@@ -379,7 +379,7 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 	writers := make([]writerNumbers, len(p.writers))
 	for i := range writers {
 		by := &p.writers[i]
-		writers[i] = writerNumbers{cpus.number(int64(by.cpu)), pids.number(int64(by.pid)), tids.number(int64(by.tid)), comms.string(by.comm)}
+		writers[i] = writerNumbers{cpus.number(int64(by.cpu)), pids.number(int64(by.pid)), tids.number(int64(by.tid)), comms.string(utf8Text(by.comm))}
 	}
 	size := func(i uint32) int { return len(p.old(&p.forms[i])) + len(p.new(&p.forms[i])) }
 	place := func(i uint32) *place { return &p.places[p.forms[i].place] }
@@ -486,7 +486,7 @@ func (s *source) functions() (kernel, others []symbolRow) {
 }
 
 func (s *source) symbolRow(sym *timeline.Symbol, owner, kind, alias string) symbolRow {
-	return symbolRow{owner, int64(sym.Addr - s.base), int64(sym.Size), sym.Name, sym.Module, kind, alias, column(sym.From), column(sym.To)}
+	return symbolRow{owner, int64(sym.Addr - s.base), int64(sym.Size), utf8Text(sym.Name), utf8Text(sym.Module), kind, utf8Text(alias), column(sym.From), column(sym.To)}
 }
 
 // writeSymbols returns how a file with names is written.
@@ -576,7 +576,7 @@ func (s *source) programRows() []programRow {
 	add := func(id uint32, tag [8]byte, loaded uint64) {
 		row := programRow{Recording: s.id, ID: int64(id), Tag: hex.EncodeToString(tag[:]), Type: -1, Loaded: column(loaded), Unloaded: forever}
 		if p := infos[id]; p != nil {
-			row.Name, row.Type, row.Length = p.Name, int32(p.Type), int64(len(p.Insns))
+			row.Name, row.Type, row.Length = utf8Text(p.Name), int32(p.Type), int64(len(p.Insns))
 			if len(p.Ksyms) > 0 && p.Ksyms[0] != 0 {
 				row.Offset = int64(p.Ksyms[0] - s.base)
 			}
