@@ -313,18 +313,23 @@ func TestFleetQueries(t *testing.T) {
 	}
 }
 
-// TestFleetWithoutCopy: the queries run on tables of a recording without a copy of kernel text,
-// and answer as at does.
-func TestFleetWithoutCopy(t *testing.T) {
-	others := t.TempDir()
-	if err := os.CopyFS(filepath.Join(others, "one", "rec.data"), os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data"))); err != nil {
-		t.Fatal(err)
+// TestFleetWithout: the queries answer as at does on tables of recordings without a copy of kernel text,
+// and of recordings without names, whose build is not known.
+func TestFleetWithout(t *testing.T) {
+	for name, missing := range map[string]string{"a copy": "kcore_dir", "a build": "kcore_dir/kallsyms"} {
+		t.Run(name, func(t *testing.T) {
+			others := t.TempDir()
+			one := filepath.Join(others, "one", "rec.data")
+			if err := os.CopyFS(one, os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(one, missing)); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("TEXTREPLAY_OTHER", others)
+			TestFleetAnswers(t)
+		})
 	}
-	if err := os.RemoveAll(filepath.Join(others, "one", "rec.data", "kcore_dir")); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TEXTREPLAY_OTHER", others)
-	TestFleetAnswers(t)
 }
 
 // TestFleetPruning: a query for a day or a build opens no file of others. Of a file, statistics
