@@ -64,6 +64,9 @@ func Enter(path string) (leave func(alone func()), err error) {
 // removeTemporary removes the temporary files below a directory. What cannot be removed stays:
 // another user's program may have left it.
 func removeTemporary(dir string) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // WalkDir does not follow dir itself
+	}
 	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && isTemporary(e.Name()) {
 			os.Remove(path)

@@ -107,9 +107,17 @@ func (d *Dir) withdrawNew() {
 	if len(d.newFiles) == 0 {
 		return
 	}
-	if err := filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && !d.newFiles[path] {
-			return fs.ErrExist
+	root, err := filepath.EvalSymlinks(d.path) // WalkDir does not follow the directory itself
+	if err != nil {
+		return
+	}
+	if err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err == nil && !d.newFiles[filepath.Join(d.path, name)] {
+			err = fs.ErrExist
 		}
 		return err
 	}); err != nil {
