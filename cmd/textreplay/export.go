@@ -45,13 +45,21 @@ type export struct {
 	dir   *tables.Dir
 	alone bool // a single recording is exported
 
-	mu    sync.Mutex      // guards the fields below, and all output
-	worst *exitError      // has the greatest exit code; nil if nothing has failed
-	done  map[string]bool // recordings that were begun, by their names in the tables
+	mu    sync.Mutex         // guards the fields below, and all output
+	worst *exitError         // has the greatest exit code; nil if nothing has failed
+	done  map[string]bool    // recordings that were begun, by their names in the tables
+	again map[string]refusal // with --watch: recordings that could not be written, by path
+	stuck bool               // the last recording that was to be written could not be
+}
+
+// A refusal is that a recording could not be written.
+type refusal struct {
+	text string // the error
+	due  bool   // it was not tried again since
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	e := &export{app: a, done: make(map[string]bool)}
+	e := &export{app: a, done: make(map[string]bool), again: make(map[string]refusal)}
 	cmd := &cobra.Command{
 		Use:   "export -o DIR [flags] [REC...]",
 		Short: "Write recordings as Parquet tables for DuckDB, ClickHouse, Spark",
@@ -82,8 +90,11 @@ answers; manifest/ID.json and the table recordings have the version as "rules".
 REC is a recording, or - for a stream on standard input; the default is that of -i.
 --files-from reads the names of recordings, one on each line. --watch looks for
 recordings in a directory again and again, until SIGTERM or Ctrl-C: the pieces that
-"textreplay record --max-size" has finished. With --table and -o -, one table of one
-recording is written to standard output.
+"textreplay record --max-size" has finished, and what perf has finished. A recording that
+replaces another one is exported too. What cannot be written is tried again. Move other
+recordings there as a whole (mv): while a directory is copied, its data may be complete
+before the rest. With --table and -o -, one table of one recording is written to standard
+output.
 
 Exit codes: 0 every recording is in the tables; 2 usage; 3 a recording cannot be read:
 the others are in the tables, and trying again does not help; 4 an output cannot be
@@ -168,10 +179,15 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	err := e.feed(ctx, work, args)
 	close(work)
 	running.Wait()
-	if err != nil || e.worst == nil {
+	switch {
+	case err != nil:
 		return err
+	case len(e.again) > 0:
+		return &exitError{code: exitOutput} // the greatest
+	case e.worst != nil:
+		return e.worst
 	}
-	return e.worst
+	return nil
 }
 
 // named adds the names in the file of --files-from to args, and refuses a standard output that
@@ -241,17 +257,22 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 	if _, err := os.Stat(e.watch); err != nil {
 		return inputError(err)
 	}
-	sent := make(map[string]bool)
+	sent := make(map[string]fs.FileInfo) // what Stat said of those that are there
 	tick := time.NewTicker(e.every)
 	defer tick.Stop()
 	for {
+		before := sent
+		sent = make(map[string]fs.FileInfo)
+		tried := false
 		for _, path := range finishedRecordings(e.watch) {
-			if sent[path] {
+			info := statData(path)
+			if was, ok := before[path]; ok && sameData(was, info) && !e.isDue(path, &tried) {
+				sent[path] = info
 				continue
 			}
 			select {
 			case work <- path:
-				sent[path] = true
+				sent[path] = info
 			case <-ctx.Done():
 				return nil
 			}
@@ -262,6 +283,35 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 			return nil
 		}
 	}
+}
+
+// statData returns what Stat says of the data of a recording, nil if it is gone.
+func statData(path string) fs.FileInfo {
+	info, err := os.Stat(filepath.Join(path, "data"))
+	if err != nil {
+		info, _ = os.Stat(path)
+	}
+	return info
+}
+
+// sameData reports whether two results of statData are of the same file, unchanged.
+func sameData(a, b fs.FileInfo) bool {
+	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// isDue reports whether a recording that could not be written must be tried again. From then on it
+// is not, until it fails again. While nothing can be written, only the first of a look is tried, which
+// has set tried then: each costs the time of an export.
+func (e *export) isDue(path string, tried *bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.again[path]
+	if !r.due || *tried && e.stuck {
+		return false
+	}
+	*tried = true
+	e.again[path] = refusal{r.text, false}
+	return true
 }
 
 // feedNames sends the names that come on standard input, until ctx is done.
@@ -300,7 +350,8 @@ func (e *export) feedNames(ctx context.Context, work chan<- string) error {
 	}
 }
 
-// failed prints the error of a recording, and keeps the greatest exit code.
+// failed prints the error of a recording, and keeps the greatest exit code. With --watch, a recording that
+// could not be written is tried again, and its error is printed once.
 func (e *export) failed(path string, err error) {
 	if err == nil {
 		return
@@ -311,8 +362,13 @@ func (e *export) failed(path string, err error) {
 	if !strings.Contains(text, path) {
 		text = path + ": " + text
 	}
-	if !silent(err) {
+	again := e.watch != "" && exitCode(err) == exitOutput
+	if !silent(err) && !(again && e.again[path].text == text) {
 		fmt.Fprintf(e.stderr, "textreplay: %s\n", text)
+	}
+	if again {
+		e.again[path], e.stuck = refusal{text, true}, true
+		return
 	}
 	if e.worst == nil || exitCode(err) > e.worst.code {
 		e.worst = &exitError{code: exitCode(err)}
@@ -458,7 +514,9 @@ func (e *export) export(path string) error {
 		if err := r.CheckSame(read); err != nil {
 			return inputError(err)
 		}
-		manifest, err = e.dir.Add(r, name, tables.Options{Tables: t, Parallel: parallel, Inputs: inputs})
+		if manifest, err = e.dir.Add(r, name, tables.Options{Tables: t, Parallel: parallel, Inputs: inputs}); err != nil {
+			e.forget(name)
+		}
 		return outputError(err)
 	})
 	if early && !loaded { // for want of an option that was there when it was exported
@@ -500,6 +558,13 @@ func (e *export) isDone(path string, id func() (string, error)) (bool, error) {
 		return true, e.print(path, m, false)
 	}
 	return !e.begin(name), nil
+}
+
+// forget lets the recording with this name in the tables begin again: it could not be written.
+func (e *export) forget(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.done, name)
 }
 
 // begin reports whether the recording with this name in the tables was not begun before.
@@ -547,6 +612,8 @@ func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechan
 func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	delete(e.again, path)
+	e.stuck = e.stuck && !isNew
 	defer e.out.Flush()
 	if e.json {
 		return outputError(encoder(e.out).Encode(jsonExported{path, isNew, *m}))

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -295,6 +296,89 @@ func TestExportWatch(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, cmd.stderr.text())
+	}
+}
+
+// TestExportWatchReplaced: a recording that takes the place of another one is exported too. perf record
+// renames perf.data to perf.data.old, and writes perf.data anew.
+func TestExportWatchReplaced(t *testing.T) {
+	data := withSignals(t)
+	if err := os.Mkdir("pieces", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	place := func(from string) {
+		t.Helper()
+		whole, err := os.ReadFile(filepath.Join(data, from, "rec.data", "data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("new", whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename("pieces/perf.data", "pieces/perf.data.old"); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if err := os.Rename("new", "pieces/perf.data"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := newWatching(t, "export", "-o", "tables", "--watch", "pieces", "--every", "20ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	place("small")
+	cmd.wait("pieces/perf.data: 542 changes")
+	place("hotplug")
+	cmd.wait("pieces/perf.data: 196 changes")
+	place("lossy")
+	cmd.wait("pieces/perf.data: 537 changes")
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, cmd.stderr.text())
+	}
+	// What is unchanged is not looked at again: each is there once by its first name, and the two that
+	// were renamed once by the second one.
+	if n := strings.Count(cmd.stdout.text(), "\n"); n > 5 {
+		t.Errorf("%d lines:\n%s", n, cmd.stdout.text())
+	}
+}
+
+// TestExportWatchTriesAgain: export --watch tries again to write what could not be written, complains
+// once, and ends with exit code 0 if all was written at last.
+func TestExportWatchTriesAgain(t *testing.T) {
+	data := withSignals(t)
+	// Each is in the way until it is removed.
+	for name, obstacle := range map[string]func() error{
+		"tables/changes": func() error {
+			return errors.Join(os.Mkdir("tables", 0o777), os.WriteFile("tables/changes", nil, 0o666))
+		},
+		"tables": func() error { return os.Symlink("nowhere", "tables") },
+	} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := errors.Join(obstacle(), os.CopyFS("pieces/one", os.DirFS(filepath.Join(data, "small/rec.data")))); err != nil {
+				t.Fatal(err)
+			}
+			cmd := newWatching(t, "export", "-o", "tables", "--watch", "pieces", "--every", "20ms")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); cmd.stderr.text() == "" && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(200 * time.Millisecond)
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			cmd.wait("pieces/one: 542 changes")
+			cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if text := cmd.stderr.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "pieces/one: ") {
+				t.Errorf("not one complaint: %s", text)
+			}
+		})
 	}
 }
 

@@ -50,9 +50,9 @@ import (
 type Dir struct {
 	path string
 
-	begun sync.Once
-	fault error              // of begin
-	leave func(alone func()) // called by Close; nil before begin
+	beginMu sync.Mutex
+	begun   bool               // begin has succeeded
+	leave   func(alone func()) // called by Close; nil before begin
 
 	newMu sync.Mutex
 	// newFiles are the files of a directory that this program made, by path, until a recording
@@ -165,18 +165,26 @@ func (e *VersionError) Error() string {
 const versionFile = "version.json"
 
 // begin makes the directory, cleans up after programs that were killed, and checks the version
-// of the tables, once.
+// of the tables. It does so once, unless that fails: the caller may try again when the cause is gone.
 func (d *Dir) begin(out *outfile.Outputs) error {
-	d.begun.Do(func() { d.fault = d.doBegin(out) })
-	return d.fault
+	d.beginMu.Lock()
+	defer d.beginMu.Unlock()
+	if d.begun {
+		return nil
+	}
+	err := d.doBegin(out)
+	d.begun = err == nil
+	return err
 }
 
 func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
 	if err := out.MkdirAll(d.path); err != nil {
 		return err
 	}
-	if d.leave, err = outfile.Enter(d.path); err != nil {
-		return err
+	if d.leave == nil {
+		if d.leave, err = outfile.Enter(d.path); err != nil {
+			return err
+		}
 	}
 	var has struct {
 		Version int `json:"version"`
