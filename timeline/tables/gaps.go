@@ -36,7 +36,7 @@ type deriver struct {
 
 // A sitePoke is what gaps needs of a poke.
 type sitePoke struct {
-	time  uint64
+	time  uint64 // as in its column: of several at the end of time, the tables have no order
 	form  uint32 // in pokes.forms
 	order uint32 // its index in pokes.times
 }
@@ -119,7 +119,7 @@ func (d *deriver) overlapping(lo, hi uint64) {
 		return
 	}
 	for _, i := range d.sorted[d.by.first[first]:d.by.first[end]] {
-		q := sitePoke{d.p.times[i], d.p.form[i], i}
+		q := sitePoke{min(d.p.times[i], forever), d.p.form[i], i}
 		if single || d.p.end(&d.p.forms[q.form]) > lo {
 			d.near = append(d.near, q)
 		}
@@ -239,7 +239,7 @@ func (d *deriver) commonAt(t uint64) *timeline.Span {
 func (d *deriver) gaps(r *replay.Replay, base uint64) *gapList {
 	l := new(gapList)
 	for _, s := range d.common {
-		if s.Standing != timeline.Known {
+		if s.Standing != timeline.Known && s.Since < forever {
 			answer := l.number(&gapAnswer{gapKind: gapKind{everywhere: true, standing: s.Standing, reason: s.Reason, source: s.Source}})
 			l.gaps = append(l.gaps, gap{since: column(s.Since), until: column(s.Until), answer: answer})
 		}
@@ -292,6 +292,9 @@ func (d *deriver) agreesWith(a *timeline.RangeAnswers, site int) bool {
 		return false
 	}
 	began, lo := d.p.times[first], d.by.addrs[site]
+	if began >= forever {
+		return false // the tables have no order of its changes
+	}
 	k, n := 0, a.Len()
 	for ; k < n; k++ {
 		v, _ := a.Version(k)
@@ -426,7 +429,7 @@ func (d *deriver) rangeGaps(l *gapList, a *timeline.RangeAnswers, base uint64) {
 			continue
 		}
 		s := a.Span(k)
-		for t := s.Since; t < s.Until; {
+		for t := s.Since; t < min(s.Until, forever); { // the tables have no later time
 			pass(t)
 			until := s.Until
 			if next < len(near) {

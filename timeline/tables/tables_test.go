@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -345,6 +347,95 @@ func TestWallClock(t *testing.T) {
 			if (x[0] == nil) != (x[1] == nil) || x[0] != nil && *x[0] != *x[1] {
 				t.Errorf("%v was written, and %v is there", x[1], x[0])
 			}
+		}
+	}
+}
+
+// TestWallRange: a clock whose wall-clock times do not fit a column, or are before 1970, does not
+// convert. ClickHouse refuses all tables where one has a date that it cannot read.
+func TestWallRange(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/small/rec.data")); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wall = 0x18e9d6b8b452d438 // in its CLOCK_DATA
+	was := binary.LittleEndian.AppendUint64(nil, wall)
+	if bytes.Count(whole, was) != 1 {
+		t.Fatal("the recording is no test")
+	}
+	for _, test := range []struct {
+		wall uint64
+		date string
+	}{
+		{wall, "2026-11-20"},
+		{10e9, "1970-01-01"},
+		{1 << 63 >> 1, "2116-02-20"},
+		{math.MaxInt64 - 60e9, "2262-04-11"},
+		{0, "1970-01-01"},             // at a time of the recording
+		{math.MaxInt64, ""},           // the first time is behind what fits
+		{1 << 63, ""},                 // 1677, as a signed number
+		{math.MaxUint64 - 3600e9, ""}, // an hour before 1970
+	} {
+		now := bytes.Replace(whole, was, binary.LittleEndian.AppendUint64(nil, test.wall), 1)
+		if err := os.WriteFile(filepath.Join(dir, "data"), now, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, id, _ := load(t, dir)
+		s := newSource(r, id)
+		if s.date != test.date || (s.row.WallOffset == nil) != (test.date == "") || (s.row.LastWall == nil) != (test.date == "") {
+			t.Errorf("%#x: the date is %q, and the offset %v", test.wall, s.date, s.row.WallOffset)
+		}
+	}
+}
+
+// TestEndOfTime: of changes at times that the tables do not have, as of damaged records, there is no
+// order. What was there before is told all the same.
+func TestEndOfTime(t *testing.T) {
+	text := bytes.Repeat([]byte{0x90}, 4096)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+		Text: text, CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "_text", Addr: genperf.TextAddr}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := [][]byte{{0x90, 0x90}, {0xcc, 0x90}, {0xeb, 0x10}, {0xeb, 0x20}, {0x90, 0x90}}
+	for i, from := range contents[:4] {
+		for site, time := range []uint64{1<<63 + 1e9, 1<<63 - 2e9} { // the second one has changes before, too
+			if err := w.Poke(time+uint64(i)*1e9, genperf.TextAddr+uint64(site)*16, from, contents[i+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.End(1<<63 + 9e9); err != nil {
+		t.Fatal(err)
+	}
+	r, id, _ := load(t, path)
+	dir := t.TempDir()
+	d := Open(dir)
+	defer d.Close()
+	if _, err := d.Add(r, id, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	in := newReader(t, dir, id)
+	for range 2 {
+		for _, offset := range []uint64{0, 1, 16, 17, 40} {
+			for _, time := range []uint64{0, 2e9, 1<<63 - 3e9, 1<<63 - 2e9, 1<<63 - 1e9 - 1, 1<<63 - 1e9, forever - 1} {
+				got, want := in.at(int64(offset), int64(time)), imageAt(r, genperf.TextAddr+offset, time)
+				if got != want {
+					t.Errorf("%d at %d: the tables say %+v, the image %+v", offset, time, got, want)
+				}
+			}
+		}
+		slices.Reverse(in.changes) // a database has no order of rows
+	}
+	for _, g := range in.gaps {
+		if g.Since >= g.Until {
+			t.Errorf("a gap from %d to %d", g.Since, g.Until)
 		}
 	}
 }

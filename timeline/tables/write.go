@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -291,7 +292,8 @@ func newSource(r *replay.Replay, id string) *source {
 	for _, w := range rep.Warnings {
 		s.row.Warnings = append(s.row.Warnings, utf8Text(w.Error()))
 	}
-	if wall, err := rep.Clock.ToWall(rep.First); err == nil {
+	// A machine shows no time before 1970, and databases do not have all of them.
+	if wall, err := rep.Clock.ToWall(rep.First); err == nil && wall.UnixNano() >= 0 {
 		s.row.WallOffset = new(wall.UnixNano() - int64(rep.First))
 		s.row.FirstWall, s.row.LastWall = new(s.wall(rep.First)), new(s.wall(rep.Last))
 		s.date = wall.UTC().Format(time.DateOnly)
@@ -318,8 +320,11 @@ func (s *source) readPokes(tables *mechanism.Tables) {
 	s.row.Changes = int64(len(s.pokes.times))
 }
 
-// wall returns the wall-clock time of t, in microseconds since 1970. The clock must convert.
-func (s *source) wall(t uint64) int64 { return (int64(t) + *s.row.WallOffset) / 1000 }
+// wall returns the wall-clock time of t, in microseconds since 1970. The clock must convert. The time of
+// a damaged record may be behind what nanoseconds have in 64 bits: it is their end, in 2262.
+func (s *source) wall(t uint64) int64 {
+	return int64(min(t+uint64(*s.row.WallOffset), math.MaxInt64)) / 1000
+}
 
 // namesOwner returns the name of the kernel's own table of names: a hash of its functions
 // and their offsets, so that it does not matter where the kernel was loaded. It is "" if
