@@ -265,7 +265,7 @@ func (d *Dir) manifestPath(id string) string {
 }
 
 // Has returns the manifest of a recording, nil if the recording was not exported. The error is
-// that of the file.
+// that of the file, or a [*VersionError].
 func (d *Dir) Has(id string) (*Manifest, error) {
 	text, err := os.ReadFile(d.manifestPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -277,6 +277,9 @@ func (d *Dir) Has(id string) (*Manifest, error) {
 	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.manifestPath(id), err)
+	}
+	if m.Version != Version {
+		return nil, &VersionError{d.path, m.Version}
 	}
 	return &m, nil
 }
