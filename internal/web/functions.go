@@ -153,7 +153,7 @@ type functionsPage struct {
 	Rows              []functionRow
 	Total             int // functions
 	Changes, Nameless int
-	First, Last       int
+	Page, First, Last int
 	Prev, Next        string
 	All               bool // no filter
 	SearchLink        string
@@ -196,9 +196,9 @@ func (q *request) functions() error {
 	if err != nil {
 		return err
 	}
-	page, err := strconv.Atoi(cmp.Or(q.FormValue("page"), "1"))
-	if err != nil || page < 1 {
-		return &RequestError{"page: want a number from 1"}
+	page, err := q.pageNumber()
+	if err != nil {
+		return err
 	}
 	if err := q.session.fillFunctions(p, f, page); err != nil {
 		return err
@@ -218,11 +218,11 @@ func (q *request) functions() error {
 	for _, name := range classNames {
 		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(kinds, name)})
 	}
-	if page > 1 {
-		p.Prev = p.link(kinds, p.Sort, p.Reverse, page-1)
+	if p.Page > 1 {
+		p.Prev = p.link(kinds, p.Sort, p.Reverse, p.Page-1)
 	}
 	if p.Last < p.Total {
-		p.Next = p.link(kinds, p.Sort, p.Reverse, page+1)
+		p.Next = p.link(kinds, p.Sort, p.Reverse, p.Page+1)
 	}
 	if p.Name != "" {
 		v := url.Values{"q": {p.Name}}
@@ -323,8 +323,8 @@ func (s *session) fillFunctions(p *functionsPage, f functionFilter, page int) er
 		slices.Reverse(order)
 	}
 	p.Total = len(order)
-	lo := min((page-1)*functionRows, len(order))
-	hi := min(lo+functionRows, len(order))
+	var lo, hi int
+	p.Page, lo, hi = pageOf(page, functionRows, len(order))
 	p.First, p.Last = min(lo+1, len(order)), hi
 	for _, i := range order[lo:hi] {
 		p.Rows = append(p.Rows, s.functionRow(p, f, &all[i]))

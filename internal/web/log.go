@@ -44,7 +44,7 @@ type logPage struct {
 	Sorts                     []choice
 	Rows                      []changeRow
 	Total                     int
-	First, Last               int
+	Page, First, Last         int
 	Prev, Next                string
 	All                       bool // no filter
 	Left                      string
@@ -89,8 +89,8 @@ func (q *request) log() error {
 			f.kinds = append(f.kinds, k)
 		}
 	}
-	if f.page, err = strconv.Atoi(cmp.Or(q.FormValue("page"), "1")); err != nil || f.page < 1 {
-		return &RequestError{"page: want a number from 1"}
+	if f.page, err = q.pageNumber(); err != nil {
+		return err
 	}
 	p, err := q.session.logOf(f)
 	if err != nil {
@@ -109,11 +109,11 @@ func (q *request) log() error {
 		v.Set("page", strconv.Itoa(page))
 		return "/log?" + v.Encode()
 	}
-	if f.page > 1 {
-		p.Prev = at(f.page - 1)
+	if p.Page > 1 {
+		p.Prev = at(p.Page - 1)
 	}
 	if p.Last < p.Total {
-		p.Next = at(f.page + 1)
+		p.Next = at(p.Page + 1)
 	}
 	return q.page("log", "Log", p)
 }
@@ -298,8 +298,8 @@ func (s *session) logOf(f *logFilter) (*logPage, error) {
 		c.On = f.sort == c.Value
 		p.Sorts = append(p.Sorts, c)
 	}
-	lo := min((f.page-1)*logRows, len(all))
-	hi := min(lo+logRows, len(all))
+	var lo, hi int
+	p.Page, lo, hi = pageOf(f.page, logRows, len(all))
 	p.First, p.Last = min(lo+1, len(all)), hi
 	p.Rows = s.rowsOf(all[lo:hi])
 	return p, nil

@@ -4,6 +4,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -170,6 +171,23 @@ func (q *request) window() (from, to uint64, err error) {
 		return 0, 0, &RequestError{fmt.Sprintf("the window from %s to %s is empty", replay.Seconds(from), replay.Seconds(to))}
 	}
 	return from, to, nil
+}
+
+// pageNumber returns which page of a list the form asks for, from 1.
+func (q *request) pageNumber() (int, error) {
+	page, err := strconv.Atoi(cmp.Or(q.FormValue("page"), "1"))
+	if err != nil || page < 1 {
+		return 0, &RequestError{"page: want a number from 1"}
+	}
+	return page, nil
+}
+
+// pageOf returns the page of a list of n entries that is shown if page is asked for, which may be
+// behind the last one. It has the entries [lo, hi), at most rows.
+func pageOf(page, rows, n int) (shown, lo, hi int) {
+	shown = min(page, max((n+rows-1)/rows, 1))
+	lo = (shown - 1) * rows
+	return shown, lo, min(lo+rows, n)
 }
 
 // isWhole reports whether the form asks for all of the recording.

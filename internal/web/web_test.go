@@ -368,6 +368,28 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// TestPageBehindTheLast: a page behind the last one is the last one, however large its number.
+func TestPageBehindTheLast(t *testing.T) {
+	s := serve(t, "rich")
+	total := regexp.MustCompile(`id="total" data-total="([0-9]+)"`)
+	for path, rows := range map[string]int{"/log": logRows, "/functions": functionRows} {
+		n, err := strconv.Atoi(total.FindStringSubmatch(get(s, path).Body.String())[1])
+		if err != nil || n <= rows {
+			t.Fatalf("%s lists %d: %v", path, n, err)
+		}
+		last := (n + rows - 1) / rows
+		want := get(s, fmt.Sprintf("%s?page=%d", path, last)).Body.String()
+		if !strings.Contains(want, fmt.Sprintf("%s of %s", thousands(n), thousands(n))) || strings.Contains(want, `rel="next"`) {
+			t.Errorf("page %d of %s is not the last", last, path)
+		}
+		for _, page := range []string{strconv.Itoa(last + 1), "92233720368547759", "184467440737095517", "9223372036854775807"} {
+			if got := get(s, path+"?page="+page).Body.String(); got != want {
+				t.Errorf("%s?page=%s is not page %d", path, page, last)
+			}
+		}
+	}
+}
+
 // TestFunctions: the list has each function with the changes that were made in it, whatever
 // the order, the page and the filter.
 func TestFunctions(t *testing.T) {
