@@ -170,8 +170,10 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			stop = unloading(ses.r.Unload)
 		}
 		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
-		err = replay.Guard(func() error { return h(q) })
-		stop()
+		err = func() error {
+			defer stop() // also after a panic, which net/http recovers
+			return replay.Guard(func() error { return h(q) })
+		}()
 		var question *replay.QuestionError
 		var changed *replay.ChangedError
 		switch {

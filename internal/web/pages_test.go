@@ -6,17 +6,20 @@ package web
 import (
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"html"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/genperf"
@@ -287,4 +290,68 @@ func TestEarly(t *testing.T) {
 			t.Errorf("read before: %t: not %s", read, want)
 		}
 	}
+}
+
+// TestChangedWhileRead: what came while the recording was read is shown later, also if it was the
+// last that came. Another file in its place is read, even if it has the same size and time.
+func TestChangedWhileRead(t *testing.T) {
+	rec := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(rec, os.DirFS(testdata("small"))); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(rec, "data")
+	whole, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, b []byte) {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	write(data, whole[:len(whole)/2])
+	first := true
+	s, err := New(Options{Open: func() (*Recording, error) {
+		r, err := replay.Load(rec, replay.Options{})
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			first = false
+			write(data, whole)
+		}
+		dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
+		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	shows := func(number int) bool {
+		ses, err := s.acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ses.refs.Done()
+		return ses.number >= number && ses.r.Recording.Size() == int64(len(whole))
+	}
+	wait := func(what string, number int) {
+		for began := time.Now(); !shows(number); time.Sleep(50 * time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatal(what)
+			}
+		}
+	}
+	wait("the end of the recording is not shown", 2)
+
+	old, err := os.Stat(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(rec, "other")
+	write(other, whole)
+	if err := errors.Join(os.Chtimes(other, time.Time{}, old.ModTime()), os.Rename(other, data)); err != nil {
+		t.Fatal(err)
+	}
+	wait("the other file is not shown", 3)
 }

@@ -277,7 +277,7 @@ type session struct {
 	text   Text
 	number int
 	refs   sync.WaitGroup // requests, and the goroutine that runs prepare
-	sizes  []fileSize     // of the recording's files when it was opened
+	files  []openedFile   // of the recording
 	large  bool           // the files should not stay in memory
 	stale  atomic.Bool    // the files have changed, and cannot be read
 
@@ -290,18 +290,19 @@ type session struct {
 	spans []lifespan
 }
 
-type fileSize struct {
-	path  string
-	size  int64
-	mtime time.Time
+// An openedFile is a file of the recording, as it was when it was opened.
+type openedFile struct {
+	path string
+	info fs.FileInfo
 }
 
 func newSession(rec *Recording, number int) *session {
 	s := &session{rec: rec, r: rec.Replay, text: rec.Text, number: number, ready: make(chan struct{})}
 	s.large = s.r.Recording.Size() >= 16<<20
-	for _, path := range s.r.Recording.Files() {
-		if info, err := os.Stat(path); err == nil {
-			s.sizes = append(s.sizes, fileSize{path, info.Size(), info.ModTime()})
+	for i, path := range s.r.Recording.Files() {
+		// Not what stat says of it now: it may have grown while it was read.
+		if info := s.r.Recording.FileInfo(i); info != nil {
+			s.files = append(s.files, openedFile{path, info})
 		}
 	}
 	s.refs.Add(1)
@@ -338,12 +339,12 @@ func (s *session) extent() (from, to uint64) {
 
 // changed reports whether a file of the recording has changed.
 func (s *session) changed() bool {
-	for _, f := range s.sizes {
-		info, err := os.Stat(f.path)
+	for _, f := range s.files {
+		now, err := os.Stat(f.path)
 		if err != nil && errors.Is(err, fs.ErrNotExist) {
 			continue // it is mapped, and stays what it was
 		}
-		if err != nil || info.Size() != f.size || !info.ModTime().Equal(f.mtime) {
+		if err != nil || !os.SameFile(f.info, now) || now.Size() != f.info.Size() || !now.ModTime().Equal(f.info.ModTime()) {
 			return true
 		}
 	}
