@@ -152,7 +152,8 @@ var paged = []string{"at", "audit", "diff", "history", "info", "log", "oops", "s
 func (a *app) page(cmd *cobra.Command) {
 	stdin, _ := cmd.Flags().GetBool("stdin") // each answer must be seen before the next question
 	format := cmd.Flags().Lookup("format")
-	a.pager.enabled = !a.noPager && slices.Contains(paged, cmd.Name()) && !stdin && (format == nil || format.Value.String() != "raw")
+	a.pager.raw = format != nil && format.Value.String() == "raw"
+	a.pager.enabled = !a.noPager && slices.Contains(paged, cmd.Name()) && !stdin && !a.pager.raw
 }
 
 // A command without a Run is a help topic: "textreplay help TOPIC" prints it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/printable"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
@@ -352,7 +353,7 @@ func (l *log) appendHead(b []byte, c *replay.Change) []byte {
 		b = strconv.AppendUint(append(b, "  cpu "...), uint64(id.CPU), 10)
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		b = append(append(b, "  "...), c.Comm...)
+		b = append(append(b, "  "...), printable.Name(c.Comm)...)
 		b = append(strconv.AppendUint(append(b, '['), uint64(id.TID), 10), ']')
 	}
 	return b

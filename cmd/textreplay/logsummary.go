@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/printable"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -144,7 +145,9 @@ func (x *logSummary) writeBins(bins []mechanism.Bin) {
 }
 
 // writerText prints a process as log does, with ? for a name that is not known.
-func writerText(comm string, pid uint32) string { return fmt.Sprintf("%s[%d]", cmp.Or(comm, "?"), pid) }
+func writerText(comm string, pid uint32) string {
+	return fmt.Sprintf("%s[%d]", cmp.Or(printable.Name(comm), "?"), pid)
+}
 
 // moment prints a time, "-" if there is none.
 func moment(t uint64) string {

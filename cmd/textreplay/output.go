@@ -140,6 +140,7 @@ func (a *app) commit(outs ...pendingOutput) error {
 // If an input changed meanwhile, it returns an error, and the file is as it was before.
 func (a *app) writeFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
+		a.pager.raw = true
 		return outputError(write(a.out))
 	}
 	f, err := a.create(path, write)

@@ -19,9 +19,11 @@ import (
 // starts at the first write, so that warnings and the progress bar are on the terminal
 // before it.
 type pager struct {
-	out     io.Writer // standard output
-	enabled bool      // this command has a pager
-	decided bool      // whether to start one, at the first write
+	out     io.Writer   // standard output
+	enabled bool        // this command has a pager
+	raw     bool        // the output is bytes, not text
+	decided bool        // whether to start one, at the first write
+	shown   *screenText // nil unless standard output is a terminal
 	cmd     *exec.Cmd
 	pipe    io.WriteCloser // to the pager, nil if there is none
 }
@@ -29,14 +31,30 @@ type pager struct {
 // errPagerLeft is the error of a write after the user has left the pager.
 var errPagerLeft = errors.New("the pager has ended")
 
-// Write writes to the pager, or to standard output if there is none.
+// Write writes to the pager, or to standard output if there is none. What goes to a terminal has
+// no control sequences but those of style.
 func (p *pager) Write(b []byte) (int, error) {
 	if !p.decided {
 		p.decided = true
-		if p.enabled && isTerminal(p.out) {
-			p.start()
+		if isTerminal(p.out) {
+			if !p.raw {
+				p.shown = new(screenText)
+			}
+			if p.enabled {
+				p.start()
+			}
 		}
 	}
+	if p.shown == nil {
+		return p.write(b)
+	}
+	if _, err := p.write(p.shown.next(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (p *pager) write(b []byte) (int, error) {
 	if p.pipe == nil {
 		return p.out.Write(b)
 	}
@@ -96,6 +114,9 @@ func (p *pager) start() {
 // wait ends the output and waits until the pager has ended. It returns an error if the pager
 // could not run.
 func (p *pager) wait() error {
+	if p.shown != nil {
+		p.write(p.shown.rest()) // of a character that is cut off
+	}
 	if p.pipe == nil {
 		return nil
 	}

@@ -5,15 +5,23 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // terminal opens a new terminal. What is written to tty can be read from screen.
@@ -102,6 +110,66 @@ func TestPager(t *testing.T) {
 				t.Errorf("%d bytes on the screen", len(screen))
 			}
 		})
+	}
+}
+
+// TestControlSequences: a thread's name may have control sequences, which no terminal gets, and a
+// newline, which begins no line. Colors stay.
+func TestControlSequences(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12", Order: binary.LittleEndian, Addr: 0xffffffff81000000, Text: make([]byte, 4096), CPUs: 1}
+	k.Symbols = []kcore.ELFSymbol{{Name: "f\x1b[8m\u202eg", Addr: k.Addr, Size: 64}}
+	r, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "\x1b]0;x\a\n9.5 cpu"
+	err = errors.Join(
+		r.Comm(0, &perfdata.Comm{PID: 100, TID: 100, Comm: []byte(name), SampleID: r.ID(genperf.Copied+1, 0, 100)}),
+		r.Poke(genperf.Copied+1000, k.Addr, []byte{0}, []byte{0xcc}),
+		r.End(genperf.Copied+2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unescaped := func(s string) bool {
+		for _, color := range colors {
+			s = strings.ReplaceAll(s, color, "")
+		}
+		return strings.ContainsAny(s, "\x1b\a\u202e")
+	}
+	for _, pager := range []string{"", "cat; true"} {
+		t.Setenv("TEXTREPLAY_PAGER", pager)
+		for args, want := range map[string]string{
+			"log":                         `\x1b]0;x\a\n9.5 cpu[100]  kprobe armed  ffffffff81000000 <f\x1b[8m\u202eg>`,
+			"log --summary":               `\x1b]0;x\a\n9.5 cpu[100]`,
+			"at 0xffffffff81000000 end":   `<f\x1b[8m\u202eg>`,
+			"at 0xffffffff81000000 start": "\x1b[32mknown\x1b[m",
+			"info":                        "\x1b[32mKernel",
+		} {
+			screen, stderr, code := onTerminal(t, append(strings.Fields(args), "-i", dir, "--index", "never", "--color", "always")...)
+			if code > exitBelow || unescaped(screen) || !strings.Contains(screen, want) {
+				t.Errorf("%s: exit code %d, %q\n%q\nwant %q", args, code, stderr, screen, want)
+			}
+		}
+	}
+	screen, _, _ := onTerminal(t, "-i", dir, "--index", "never", "at", "0xffffffff81000000", "end", "-n", "1", "--format", "raw")
+	if screen != "\xcc" {
+		t.Errorf("raw bytes are %q", screen)
+	}
+}
+
+// TestScreenText: how text is cut into writes makes no difference.
+func TestScreenText(t *testing.T) {
+	const text = "a\x1b[32mknown\x1b[m é日\u202e \x1b[3\x1b[31mred\x1b[m\x1b\x1b[1m\xe6\n\xe6\x97"
+	const want = "a\x1b[32mknown\x1b[m é日\\u202e \\x1b[3\x1b[31mred\x1b[m\\x1b\x1b[1m\\xe6\n\\xe6\\x97"
+	for n := range len(text) {
+		for m := range len(text) - n {
+			var s screenText
+			got := string(s.next([]byte(text[:n]))) + string(s.next([]byte(text[n:n+m]))) + string(s.next([]byte(text[n+m:])))
+			if got += string(s.rest()); got != want {
+				t.Fatalf("cut at %d and %d it is %q, want %q", n, n+m, got, want)
+			}
+		}
 	}
 }
 

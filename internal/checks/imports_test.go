@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"internal/mapfile":    {},
 	"internal/memory":     {},
 	"internal/pathname":   {},
+	"internal/printable":  {},
 	"internal/recordargs": {},
 	"internal/spread":     {},
 	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
@@ -46,7 +47,7 @@ var allowed = map[string][]string{
 	"timeline/mechanism": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching", "internal/vmlinux",
 	},
-	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp"},
+	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp", "internal/printable"},
 	"timeline/kernelsource": {},
 	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/spread", "internal/vmlinux"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
@@ -57,7 +58,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/web", "recorder", "recorder/journal",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/printable", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

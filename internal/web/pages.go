@@ -4,6 +4,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/textreplay/textreplay/internal/printable"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -127,7 +129,18 @@ func (q *request) page(name, title string, body any) error {
 	default:
 		l.Pending = true
 	}
-	return pages()[name].ExecuteTemplate(&q.body, "layout", l)
+	return execute(&q.body, name, "layout", l)
+}
+
+// execute appends the template name of a page to out. What is not printed is escaped: names of a
+// recording are chosen by others, and could reverse the direction of what follows them.
+func execute(out *bytes.Buffer, page, name string, data any) error {
+	var b bytes.Buffer
+	if err := pages()[page].ExecuteTemplate(&b, name, data); err != nil {
+		return err
+	}
+	out.Write(printable.Text(b.Bytes()))
+	return nil
 }
 
 // json writes data for a script to the body of the response.

@@ -4,12 +4,12 @@
 package web
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"html"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,10 +20,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -166,19 +168,7 @@ func manyTimes(t *testing.T, n int) *Server {
 	if err := w.End(3e9 + uint64(n)*1e6); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Open: func() (*Recording, error) {
-		r, err := replay.Load(dir, replay.Options{})
-		if err != nil {
-			return nil, err
-		}
-		dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
-		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, err
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	s.hosts = hostsOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, nil)
+	s := serveFile(t, dir)
 	<-s.current.ready
 	return s
 }
@@ -354,4 +344,39 @@ func TestChangedWhileRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait("the other file is not shown", 3)
+}
+
+// TestNotPrinted: pages and reports are UTF-8, and names reverse no text behind them.
+func TestNotPrinted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12\u202e", Order: binary.LittleEndian, Addr: 0xffffffff81000000, Text: make([]byte, 4096), CPUs: 1}
+	k.Symbols = []kcore.ELFSymbol{{Name: "f\u202eg\xff", Addr: k.Addr, Size: 64}}
+	rec, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(
+		rec.Comm(0, &perfdata.Comm{PID: 100, TID: 100, Comm: []byte("\u202e\x1b<b>\xfe"), SampleID: rec.ID(genperf.Copied+1, 0, 100)}),
+		rec.Poke(genperf.Copied+1000, k.Addr, []byte{0}, []byte{0xcc}),
+		rec.End(genperf.Copied+2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveFile(t, dir)
+	var report bytes.Buffer
+	if _, err := WriteReport(&report, s.current.rec, ReportOptions{To: timeline.MaxTime}); err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{"report": report.String()}
+	for _, path := range []string{"/", "/map", "/functions", "/log", "/at?addr=0xffffffff81000000", "/search?q=f", "/nosuch%E2%80%AE%FF"} {
+		pages[path] = get(s, path).Body.String()
+	}
+	for path, page := range pages {
+		if !utf8.ValidString(page) || strings.ContainsAny(page, "\u202e\x1b") {
+			t.Errorf("%s has what is not printed", path)
+		}
+		if strings.Contains(page, "<b>\\") || path != "/map" && !strings.Contains(page, `\u202e`) {
+			t.Errorf("%s has no name, or it is not escaped", path)
+		}
+	}
 }

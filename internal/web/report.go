@@ -289,7 +289,7 @@ func (x *reportWriter) writeTo(w io.Writer) error {
 		}
 	}
 	var out bytes.Buffer
-	if err := pages()["report"].ExecuteTemplate(&out, "report", p); err != nil {
+	if err := execute(&out, "report", "report", p); err != nil {
 		return err
 	}
 	x.stats.Bytes = out.Len()
@@ -300,7 +300,7 @@ func (x *reportWriter) writeTo(w io.Writer) error {
 // part makes a page of a report.
 func (s *session) part(id, title, page string, body any) (reportPart, error) {
 	var b bytes.Buffer
-	err := pages()[page].ExecuteTemplate(&b, "content", body)
+	err := execute(&b, page, "content", body)
 	return reportPart{ID: id, Title: title, Body: template.HTML(stripped(b.String(), page))}, err
 }
 

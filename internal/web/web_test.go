@@ -71,8 +71,13 @@ func testdata(name string) string { return filepath.Join(corpus.Root(), "testdat
 
 func serve(t testing.TB, name string) *Server {
 	t.Helper()
+	return serveFile(t, testdata(name))
+}
+
+func serveFile(t testing.TB, path string) *Server {
+	t.Helper()
 	s, err := New(Options{Open: func() (*Recording, error) {
-		r, err := replay.Load(testdata(name), replay.Options{})
+		r, err := replay.Load(path, replay.Options{})
 		if err != nil {
 			return nil, err
 		}
