@@ -344,6 +344,31 @@ func TestChangedWhileRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait("the other file is not shown", 3)
+
+	// A file that cannot be read leaves what was read before, and a note until the file is back.
+	isStale := func() bool {
+		ses, err := s.acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ses.refs.Done()
+		return ses.stale.Load()
+	}
+	if err := os.Rename(data, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, stale := range []bool{true, false} {
+		if stale {
+			write(data, []byte("no recording"))
+		} else if err := os.Rename(other, data); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); isStale() != stale; time.Sleep(50 * time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("stale is %v", !stale)
+			}
+		}
+	}
 }
 
 // TestNotPrinted: pages and reports are UTF-8, and names reverse no text behind them.

@@ -228,6 +228,7 @@ func (s *Server) watch() {
 			continue
 		}
 		if !cur.changed() {
+			cur.stale.Store(false)
 			continue
 		}
 		began := time.Now()
@@ -237,6 +238,9 @@ func (s *Server) watch() {
 		rec, err := s.opts.Open()
 		if err != nil {
 			cur.stale.Store(true)
+			if s.opts.Alone {
+				limitMemory()
+			}
 			pause = 5 * time.Second
 			continue
 		}
