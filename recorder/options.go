@@ -6,6 +6,8 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"time"
 )
 
@@ -21,6 +23,8 @@ func (o *Options) check() error {
 	switch {
 	case o.Pages < 0 || o.Pages&(o.Pages-1) != 0:
 		return fmt.Errorf("%w: ring buffers of %d pages: must be a power of two", ErrOptions, o.Pages)
+	case o.Pages > math.MaxInt/os.Getpagesize()-1: // a page of the kernel's is before them
+		return fmt.Errorf("%w: ring buffers of %d pages: no memory is that large", ErrOptions, o.Pages)
 	case o.SnapshotEvery != 0 && o.SnapshotEvery < LeastInterval:
 		return fmt.Errorf("%w: a copy of text each %v: must be at least %v apart", ErrOptions, o.SnapshotEvery, LeastInterval)
 	case o.MaxSize != 0 && o.MaxSize < LeastSize:

@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -270,6 +272,8 @@ func TestOptions(t *testing.T) {
 	for _, opts := range []Options{
 		{Dir: filepath.Join(dir, "a"), Pages: 3},
 		{Dir: filepath.Join(dir, "a"), Pages: -1},
+		{Dir: filepath.Join(dir, "a"), Pages: 1 << (bits.UintSize - 2)},
+		{Dir: filepath.Join(dir, "a"), Pages: (math.MaxInt/os.Getpagesize() + 1) * 2},
 		{Dir: filepath.Join(dir, "a"), SnapshotEvery: time.Millisecond},
 		{Dir: filepath.Join(dir, "a"), MaxSize: 100},
 		{Dir: filepath.Join(dir, "no", "where")},
