@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // ends returns how many lines of a piece's journal say that it ended.
@@ -73,5 +74,51 @@ func TestFailedPiece(t *testing.T) {
 	}
 	if n := ends(t, filepath.Join(dir, PieceName(1))); n != 1 {
 		t.Errorf("the journal of the first piece has %d ends", n)
+	}
+}
+
+// TestFailedStart: a recorder that cannot begin leaves nothing behind, also if a copy of text is
+// being made.
+func TestFailedStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rec")
+	r := started(t, Options{Dir: dir, MaxSize: LeastSize})
+	for r.copying {
+		if err := r.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.copying = true
+	copying := make(chan struct{})
+	go func() {
+		defer close(copying)
+		time.Sleep(50 * time.Millisecond)
+		err := os.MkdirAll(filepath.Join(r.piece.dir, "kcore_dir"), 0o700)
+		r.done <- copied{err: err, of: r.piece}
+	}()
+	if err := r.abandon(); err != nil {
+		t.Error(err)
+	}
+	<-copying
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is there: %v", err)
+	}
+
+	// A directory that was there before stays.
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := started(t, Options{Dir: dir, MaxSize: LeastSize}).abandon(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v in the directory: %v", entries, err)
+	}
+}
+
+// TestRemovedPiece: a piece that somebody has removed is no error for the one that removes old
+// pieces.
+func TestRemovedPiece(t *testing.T) {
+	if err := removePiece(filepath.Join(t.TempDir(), PieceName(1))); err != nil {
+		t.Error(err)
 	}
 }

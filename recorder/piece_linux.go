@@ -6,7 +6,6 @@ package recorder
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -184,12 +183,7 @@ func (r *Recorder) ready() error {
 }
 
 // flush writes the records that were taken to the file.
-func (r *Recorder) flush() error {
-	if err := r.w.Flush(); err != nil {
-		return fmt.Errorf("%s: %w", r.data.Name(), err)
-	}
-	return nil
-}
+func (r *Recorder) flush() error { return r.w.Flush() }
 
 // end completes the piece, which has all records before ended (ns).
 func (r *Recorder) end(ended uint64) (err error) {
@@ -297,12 +291,6 @@ func (p *piece) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// abandon removes a piece that was not begun.
-func (p *piece) abandon() {
-	p.close()
-	os.RemoveAll(p.dir)
 }
 
 // addProgram adds a program, which is loaded, and its types.

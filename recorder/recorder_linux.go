@@ -37,7 +37,8 @@ type Recorder struct {
 	mem    *memory           // nil if it cannot be read
 
 	*piece
-	number int // of the piece
+	number int  // of the piece
+	made   bool // it has made the directory of the pieces
 
 	opened   uint64       // when all events of the piece recorded
 	listed   uint64       // when the CPUs without events were offline, but for those of blind
@@ -91,13 +92,25 @@ func Start(opts Options) (*Recorder, error) {
 	releaseMemory() // of the program's start
 	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, blind: make(map[int]bool), steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
-		err = errors.Join(err, r.closeAll())
-		if r.piece != nil {
-			r.piece.abandon()
-		}
-		return nil, err
+		return nil, errors.Join(err, r.abandon())
 	}
 	return r, nil
+}
+
+// abandon ends a recorder that could not start, and removes what it has made.
+func (r *Recorder) abandon() error {
+	if r.copying {
+		<-r.done // it would make files again
+	}
+	err := r.closeAll()
+	if r.piece != nil {
+		r.piece.close()
+		os.RemoveAll(r.piece.dir)
+	}
+	if r.made {
+		os.Remove(r.opts.Dir) // unless others use it
+	}
+	return err
 }
 
 func (r *Recorder) start() (err error) {
@@ -130,7 +143,8 @@ func (r *Recorder) start() (err error) {
 	r.listOffline()
 	dir := r.opts.Dir
 	if r.opts.MaxSize > 0 {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(dir, 0o700)
+		if r.made = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if r.number, err = lastPiece(dir); err != nil {
@@ -527,6 +541,9 @@ func (r *Recorder) removeOld() error {
 // journal is removed last, so that the next recorder can finish what a killed one began.
 func removePiece(dir string) error {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has removed it
+	}
 	if err != nil {
 		return err
 	}
