@@ -22,6 +22,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
@@ -402,6 +404,61 @@ func TestNotPrinted(t *testing.T) {
 		}
 		if strings.Contains(page, "<b>\\") || path != "/map" && !strings.Contains(page, `\u202e`) {
 			t.Errorf("%s has no name, or it is not escaped", path)
+		}
+	}
+}
+
+// TestProfileSymbols: of a mapping, pprof gets each function with samples whose name matches, of
+// however many functions, and no other.
+func TestProfileSymbols(t *testing.T) {
+	const n = 10_000
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12", Order: binary.LittleEndian, Addr: 0xffffffff81000000, Text: make([]byte, 16*n), CPUs: 1}
+	for i := range uint64(n) {
+		k.Symbols = append(k.Symbols, kcore.ELFSymbol{Name: fmt.Sprintf("f%d", i), Addr: k.Addr + 16*i, Size: 16})
+	}
+	rec, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.End(genperf.Copied + 2000); err != nil {
+		t.Fatal(err)
+	}
+	s := serveFile(t, dir)
+	at := func(i, off uint64) *profile.Location { return &profile.Location{Address: k.Addr + 16*i + off} }
+	o := &objects{s.current, sampledIn(&profile.Profile{Location: []*profile.Location{at(9000, 15), at(7, 0), at(8, 3), at(8, 4), {Address: 1}}})}
+	for _, tt := range []struct {
+		pattern string
+		addr    uint64
+		want    string
+	}{
+		{"", 0, "f7 f8 f9000"},
+		{"^f[0-8]$", 0, "f7 f8"},
+		{"", k.Addr + 16*5000 + 3, "f5000"}, // with samples or without
+		{"0xffffffff81013880", k.Addr + 16*5000, "f5000"},
+		{"", k.Addr - 1, ""},
+	} {
+		other, err := o.Open("other", 0, k.Addr, 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if symbols, err := other.Symbols(regexp.MustCompile(tt.pattern), tt.addr); len(symbols) > 0 || err != nil {
+			t.Errorf("%q at %#x: another mapping has %d functions: %v", tt.pattern, tt.addr, len(symbols), err)
+		}
+		file, err := o.Open("kernel", k.Addr, k.Addr+16*n, 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		symbols, err := file.Symbols(regexp.MustCompile(tt.pattern), tt.addr)
+		var names []string
+		for _, x := range symbols {
+			names = append(names, x.Name...)
+			if x.End != x.Start+15 || x.Start%16 != 0 {
+				t.Errorf("%s is %#x to %#x", x.Name, x.Start, x.End)
+			}
+		}
+		if got := strings.Join(names, " "); got != tt.want || err != nil {
+			t.Errorf("%q at %#x: %s, want %s: %v", tt.pattern, tt.addr, got, tt.want, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -104,7 +105,7 @@ func (p *profiles) of(s *session) (map[string]http.Handler, error) {
 	p.err = driver.PProf(&driver.Options{
 		Flagset: &flags{FlagSet: f, args: []string{"-http=localhost:0", "-no_browser", "-symbolize=none", "recording"}},
 		Fetch:   fetched{prof},
-		Obj:     &objects{s},
+		Obj:     &objects{s, sampledIn(prof)},
 		Sym:     noSymbols{},
 		UI:      quiet{},
 		HTTPServer: func(args *driver.HTTPServerArgs) error {
@@ -153,10 +154,22 @@ type noSymbols struct{}
 func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
 
 // objects disassembles kernel code as it was at the end of the recording.
-type objects struct{ s *session }
+type objects struct {
+	s       *session
+	sampled []uint64 // the addresses of the profile, ascending
+}
+
+// sampledIn returns the addresses of a profile, ascending.
+func sampledIn(p *profile.Profile) (addrs []uint64) {
+	for _, l := range p.Location {
+		addrs = append(addrs, l.Address)
+	}
+	slices.Sort(addrs)
+	return addrs
+}
 
 func (o *objects) Open(file string, start, limit, offset uint64, relocation string) (driver.ObjFile, error) {
-	return &object{o.s, file}, nil
+	return &object{o, file, start, limit}, nil
 }
 
 func (o *objects) Disasm(file string, start, end uint64, intel bool) ([]driver.Inst, error) {
@@ -188,8 +201,9 @@ func (o *objects) Disasm(file string, start, end uint64, intel bool) ([]driver.I
 
 // object is the code of a mapping, whose addresses are those of the kernel.
 type object struct {
-	s    *session
-	name string
+	*objects
+	name         string
+	start, limit uint64 // the mapping has the addresses from start up to limit
 }
 
 func (o *object) Name() string                              { return o.name }
@@ -198,23 +212,26 @@ func (o *object) BuildID() string                           { return "" }
 func (o *object) SourceLine(uint64) ([]driver.Frame, error) { return nil, nil }
 func (o *object) Close() error                              { return nil }
 
+// Symbols returns the function of the mapping with an address, whatever its name. If addr is 0, it
+// returns the functions of the mapping with samples whose names match. pprof asks for those of each mapping, and goes
+// through all addresses of the profile for each function.
 func (o *object) Symbols(r *regexp.Regexp, addr uint64) ([]*driver.Sym, error) {
 	var out []*driver.Sym
-	add := func(s timeline.Symbol) bool {
-		if s.Size > 0 && (r == nil || r.MatchString(s.Name)) && (addr == 0 || s.Addr <= addr && addr-s.Addr < s.Size) {
+	add := func(s *timeline.Symbol) {
+		if s.Size > 0 && o.start <= s.Addr && s.Addr < o.limit {
 			out = append(out, &driver.Sym{Name: []string{s.Name}, File: o.name, Start: s.Addr, End: s.Addr + s.Size - 1})
 		}
-		return len(out) < 1<<12
 	}
 	if addr != 0 {
-		if s, ok := o.s.r.Image.At(o.s.r.Report.Horizon).Symbol(addr); ok {
-			add(s)
+		if s, ok := o.s.r.Image.At(o.s.r.Report.Horizon).Symbol(addr); ok && addr-s.Addr < s.Size {
+			add(&s)
 		}
 		return out, nil
 	}
 	for s := range o.s.r.TableSymbols {
-		if !add(s.Symbol) {
-			break
+		i, _ := slices.BinarySearch(o.sampled, s.Addr)
+		if i < len(o.sampled) && o.sampled[i]-s.Addr < s.Size && (r == nil || r.MatchString(s.Name)) {
+			add(&s.Symbol)
 		}
 	}
 	return out, nil
