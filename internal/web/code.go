@@ -130,8 +130,7 @@ func (q *request) code() error {
 		return q.notReady()
 	}
 	asked := strings.TrimSpace(q.FormValue("addr"))
-	from, to := q.extent()
-	t := from
+	t, _ := q.extent()
 	if s := strings.TrimSpace(q.FormValue("t")); s != "" {
 		x, err := q.r.ParseTime(s)
 		if err != nil {
@@ -150,7 +149,7 @@ func (q *request) code() error {
 	if err != nil {
 		return err
 	}
-	p := q.session.codeOf(addr, min(max(t, from), to), true)
+	p := q.session.codeOf(addr, t, true)
 	if q.FormValue("t") != "" || q.FormValue("ns") != "" {
 		p.Kept = p.T
 	}

@@ -99,7 +99,8 @@ func (q *request) mapPage() error {
 		if q.isWhole() && q.Form.Has("y0") {
 			// A function: a tenth of the recording around the time.
 			n := (q.plane.to - q.plane.from) / 20
-			d.T0, d.T1 = dec(max(t.From, q.plane.from+n)-n), dec(min(t.From+n, q.plane.to))
+			at := min(max(t.From, q.plane.from), q.plane.to)
+			d.T0, d.T1 = dec(max(at, q.plane.from+n)-n), dec(min(at+n, q.plane.to))
 		}
 	}
 	for _, y := range []struct {

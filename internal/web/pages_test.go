@@ -462,3 +462,23 @@ func TestProfileSymbols(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeOutside: a page of a time outside of the recording has what is said of that time, which is
+// not known, and not the answer for the first or last time of the recording.
+func TestTimeOutside(t *testing.T) {
+	s := serve(t, "small")
+	page := func(query string) string { return get(s, "/at?addr=dequeue_entity"+query).Body.String() }
+	if !strings.Contains(page("&t=end"), `<b class="standing known">`) {
+		t.Fatal("at the end it is not known")
+	}
+	for query, want := range map[string]string{
+		"&t=0.5":                   `value="0.500000000"`,
+		"&t=4000":                  `value="4000.000000000"`,
+		"&ns=0":                    `value="0.000000000"`,
+		"&ns=18446744073709551614": `value="18446744073.709551614"`,
+	} {
+		if got := page(query); !strings.Contains(got, `<b class="standing unconfirmed">`) || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", query, regexp.MustCompile(`(?s)<p class="summary">.*?</p>`).FindString(got))
+		}
+	}
+}
