@@ -33,10 +33,10 @@ With --time it keeps nothing from B on and no samples before A. It keeps the cha
 before A, because the answers from A to B depend on them. With --symbol it keeps
 only the pages of these functions, with their changes, and all dynamic code.
 
-If the small recording says that bytes are known, so does the whole one. trim refuses
-a cut that would hide a sign of unrecorded changes; samples can be such a sign, and
---samples keeps them. A cut of a damaged recording is damaged too. A copy of text
-that was given with --kcore is left out.`,
+If the small recording says that bytes are known, so does the whole one, unless a change
+from B on finds other bytes there. trim refuses a cut that would hide another sign of
+unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a
+damaged recording is damaged too. A copy of text that was given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,

@@ -5,6 +5,10 @@
 // side-band records, program infos, and those pages of the snapshot that
 // changed. If the cut recording says that a byte is known, so does the whole
 // one. For the other bytes it says that they are not known.
+//
+// A recording that is cut at [Options.To] is like one that ended there: it does not
+// have the later changes that find other bytes than the facts before gave. The whole
+// recording does not know such a byte, and the cut one may.
 package trim
 
 import (
