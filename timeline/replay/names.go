@@ -65,7 +65,7 @@ func (n names) Aliases(addr uint64) []string {
 
 // TableSymbol is a line of kallsyms with its lifetime.
 type TableSymbol struct {
-	timeline.Symbol        // Size is 0 if the symbol is not text
+	timeline.Symbol        // Size is 0 if no symbol of text has this address
 	Type            byte   // as nm prints it
 	AliasOf         string // the name with which its addresses are printed; "" if that is Name
 }
@@ -110,6 +110,7 @@ func (r *Replay) tableSymbols(wants func(typ byte) bool, yield func(TableSymbol)
 // lists in the copies of the kernel.
 func (r *Replay) ModulesAt(t uint64) []kcore.Module {
 	var out []kcore.Module
+	t = r.Image.At(t).Time() // MaxTime is in no lifetime
 	add := func(list []kcore.Module, first bool) {
 		for _, m := range list {
 			known, there := false, false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -116,4 +117,18 @@ func kcoreDirOf(t *testing.T, o corpus.Oracle) string {
 		}
 	}
 	return dir
+}
+
+// TestModulesAtEnd: modules whose unload is not recorded are loaded at the end of time too.
+func TestModulesAtEnd(t *testing.T) {
+	r := load(t, "small")
+	last, end := r.ModulesAt(timeline.MaxTime-1), r.ModulesAt(timeline.MaxTime)
+	if len(last) == 0 || len(end) != len(last) {
+		t.Errorf("%d modules at the end, %d right before it", len(end), len(last))
+	}
+	for _, m := range end {
+		if !r.Image.At(timeline.MaxTime).InModule(m.Addr) {
+			t.Errorf("%s is not in the image", m.Name)
+		}
+	}
 }
