@@ -5,8 +5,8 @@ package replay
 
 import "fmt"
 
-// A CPUsError is returned by [Load] and [New] if [Options.CPUs] contradicts the
-// recording.
+// A CPUsError is returned by [Load], [New] and [Follower.Image] if [Options.CPUs] contradicts
+// the recording.
 type CPUsError struct {
 	Given    int
 	Recorded int  // the number of CPUs in the recording

@@ -168,8 +168,8 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 //
 // The error is [timeline.ErrTooLarge], see [timeline.Builder.Build], or one of reading
 // Options.Vmlinux or Options.ProbeCounters. It is a *[MisfitError] if the copy or a list is
-// of another kernel or another boot, and a *[ChangedError] if the copy of kernel text has
-// changed. At the end, it wraps [perfdata.ErrNothing] if no record could be read.
+// of another kernel or another boot, a *[CPUsError] if Options.CPUs contradicts the recording,
+// and a *[ChangedError] if the copy of kernel text has changed. At the end, it wraps [perfdata.ErrNothing] if no record could be read.
 func (f *Follower) Image() (im *timeline.Image, err error) {
 	err = Guard(func() (err error) {
 		im, err = f.image()
@@ -202,6 +202,9 @@ func (f *Follower) image() (*timeline.Image, error) {
 	}
 	s.addProbed()
 	s.sum()
+	if err := s.checkCPUs(f.opts.CPUs); err != nil {
+		return nil, err
+	}
 	s.conclude()
 	if err := s.checkCopies(f.r, &f.opts); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package replay_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -456,6 +457,19 @@ func TestFollowErrors(t *testing.T) {
 	}
 	if _, err := replay.Follow(bytes.NewReader(f.data), replay.Options{KCore: t.TempDir()}); err == nil {
 		t.Error("an empty kcore_dir was taken")
+	}
+	for _, cpus := range []int{1, -1} { // events are on two
+		fo, err := replay.Follow(bytes.NewReader(f.data), replay.Options{KCore: f.opts.KCore, CPUs: cpus})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fo.Close()
+		for fo.Next() {
+		}
+		var other *replay.CPUsError
+		if im, err := fo.Image(); !errors.As(err, &other) || other.Given != cpus || im != nil {
+			t.Errorf("%d CPUs: %v", cpus, err)
+		}
 	}
 	// What was read before an error stays.
 	fo, err := replay.Follow(io.MultiReader(bytes.NewReader(f.data[:40000]), iotest.ErrReader(io.ErrClosedPipe)), f.opts)

@@ -37,8 +37,8 @@ type Options struct {
 	// CPUs is the number of CPUs of the machine, all online, for a recording that
 	// does not have it. perf writes the number at the end of a file, so it is
 	// missing while perf is still writing and after perf was killed. 0: unknown.
-	// [Load] returns a [CPUsError] if the recording has another number, or events on
-	// more CPUs.
+	// [Load] and [Follower.Image] return a [CPUsError] if the recording has another number,
+	// or events on more CPUs.
 	CPUs int
 	// Kallsyms and Modules name files to use instead of those in kcore_dir.
 	Kallsyms, Modules string
