@@ -208,14 +208,16 @@ func machineName(m elf.Machine) string {
 	return m.String()
 }
 
+// The probes that record a kernel's changes of text.
 type jsonPlan struct {
 	Arch        string       `json:"arch"`
-	Definitions []string     `json:"definitions"`
-	Events      []string     `json:"events"`
-	Writers     []jsonWriter `json:"writers"`
-	Others      []jsonWriter `json:"others"`
+	Definitions []string     `json:"definitions"` // as kprobe_events of tracefs takes them
+	Events      []string     `json:"events"`      // what perf record -e takes
+	Writers     []jsonWriter `json:"writers"`     // functions whose changes are recorded
+	Others      []jsonWriter `json:"others"`      // functions that map text for writing, too: of their changes only the time is known, and perhaps the place
 }
 
+// A function of the kernel, and what its code shows of it.
 type jsonWriter struct {
 	Function string `json:"function"`
 	Text     string `json:"text"`

@@ -37,6 +37,7 @@ var schemas = map[string][]any{
 	"oops":     {jsonOops{}},
 	"perfetto": {traceSummary{}},
 	"pprof":    {profileSummary{}},
+	"probes":   {jsonPlan{}},
 	"symbols":  {jsonListed{}},
 	"verify":   {jsonItself{}, jsonCompared{}},
 	"version":  {build{}},
@@ -283,8 +284,10 @@ func TestSchemas(t *testing.T) {
 		"oops":     {{args: []string{"oops", "-i", rec("small"), "--at", "9"}, stdin: "RIP: 0010:do_sys_openat2+0x7/0x160\n? sysctl_schedstats+0x41/0x90\nCode: 0f 1f 44 00 00 41 54 <49> 89 f4\n"}},
 		"perfetto": {{args: []string{"perfetto", "-o", "trace", "-i", rec("small")}}},
 		"pprof":    {{args: []string{"pprof", "-o", "prof", "-i", rec("callgraph")}}},
-		"verify":   {{args: []string{"verify", "--against", oracle, "--at", "9.5", "-i", rec("small")}}, {args: []string{"verify", "-i", "steps"}}},
-		"version":  {{args: []string{"version"}}},
+		"probes": {{args: []string{"probes", "--kcore", filepath.Join(rec("probe612"), "kcore_dir")}}, {args: []string{"probes", "--kcore", filepath.Join(rec("ppc64le"), "kcore_dir")}},
+			{args: []string{"probes", "--kcore", filepath.Join(rec("pokeprobe"), "kcore_dir")}}},
+		"verify":  {{args: []string{"verify", "--against", oracle, "--at", "9.5", "-i", rec("small")}}, {args: []string{"verify", "-i", "steps"}}},
+		"version": {{args: []string{"version"}}},
 	}
 	for _, name := range []string{"small", "rich", "lossy", "arm64", "z72", "hotplug"} {
 		for _, command := range []string{"info", "log", "symbols", "verify"} {
