@@ -14,6 +14,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
 
@@ -34,9 +35,11 @@ before A, because the answers from A to B depend on them. With --symbol it keeps
 only the pages of these functions, with their changes, and all dynamic code.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
-from B on finds other bytes there. trim refuses a cut that would hide another sign of
-unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a
-damaged recording is damaged too. A copy of text that was given with --kcore is left out.`,
+from B on finds other bytes there. It ends with the last record that is kept. After that
+nothing is known in it; trim names this time if more than that was to be kept. trim refuses
+a cut that would hide another sign of unrecorded changes; samples can be such a sign, and
+--samples keeps them. A cut of a damaged recording is damaged too. A copy of text that was
+given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
@@ -79,7 +82,7 @@ damaged recording is damaged too. A copy of text that was given with --kcore is 
 			if err != nil {
 				return outputError(err)
 			}
-			fmt.Fprintf(a.stderr, "textreplay: wrote %s, %.1f MB\n", out, float64(size)/1e6)
+			fmt.Fprintf(a.stderr, "textreplay: wrote %s, %.1f MB%s\n", out, float64(size)/1e6, endsEarly(r, out, opts.To))
 			return nil
 		},
 	}
@@ -90,6 +93,24 @@ damaged recording is damaged too. A copy of text that was given with --kcore is 
 	f.BoolVar(&samples, "samples", false, "keep samples")
 	f.BoolVar(&aux, "aux", false, "keep all hardware trace, and what its decoder needs")
 	return cmd
+}
+
+// endsEarly says at what time a recording that was cut out of r ends, if it was to be kept up to
+// the time to, or the end of r, and ends before. A quiet recording has no record near that time.
+func endsEarly(r *replay.Replay, dir string, to uint64) string {
+	small, err := replay.Load(pathname.Plain(dir), replay.Options{})
+	if err != nil {
+		return "" // trim.Write has read it
+	}
+	defer small.Close()
+	end := r.Report.Horizon
+	if to != 0 {
+		end = min(end, to-1)
+	}
+	if small.Report.Horizon >= end {
+		return ""
+	}
+	return "; nothing is known in it after its last record, at " + replay.Seconds(small.Report.Horizon)
 }
 
 // treeSize returns how many bytes the files under dir have.
