@@ -37,11 +37,11 @@ type jsonAnswer struct {
 	Addr     string        `json:"addr"`
 	Time     string        `json:"time"`
 	Line     int           `json:"line,omitempty"`     // of standard input
-	Interval *jsonInterval `json:"interval,omitempty"` // if the asked time is an interval
+	Interval *jsonInterval `json:"interval,omitempty"` // if the asked time is one; the answer is as of time, its beginning
 	Symbol   *jsonSymbol   `json:"symbol"`
 	State    *jsonState    `json:"state,omitempty"` // if the site is changed in several steps
 	jsonView
-	Versions []jsonVersion `json:"versions,omitempty"` // if it changes within the interval
+	Versions []jsonVersion `json:"versions,omitempty"` // if it changes within the interval: all contents, the first one is the answer's
 }
 
 // jsonView has the contents of the range at one time.
