@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -313,17 +315,37 @@ func TestFleetQueries(t *testing.T) {
 	}
 }
 
-// TestFleetWithout: the queries answer as at does on tables of recordings without a copy of kernel text,
-// and of recordings without names, whose build is not known.
-func TestFleetWithout(t *testing.T) {
-	for name, missing := range map[string]string{"a copy": "kcore_dir", "a build": "kcore_dir/kallsyms"} {
+// TestFleetOthers: the queries answer as at does on tables of recordings without a copy of kernel text, of
+// recordings without names, whose build is not known, and of changes that no kernel makes: with other
+// numbers of bytes before and after.
+func TestFleetOthers(t *testing.T) {
+	without := func(missing string) func(one string) error {
+		return func(one string) error {
+			err := os.CopyFS(one, os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data")))
+			return errors.Join(err, os.RemoveAll(filepath.Join(one, missing)))
+		}
+	}
+	for name, record := range map[string]func(one string) error{
+		"without a copy":  without("kcore_dir"),
+		"without a build": without("kcore_dir/kallsyms"),
+		"of other lengths": func(one string) error {
+			text := bytes.Repeat([]byte{0x90}, 4096)
+			return os.Rename(madeUp(t, text, 0, func(w *genperf.Recorder) {
+				for i := range uint64(20) {
+					at := 100 * i
+					if err := w.Poke(2e9+1e8*i, genperf.TextAddr+at, text[at:][:2+i%2*3], bytes.Repeat([]byte{0xcc}, int(5-i%2*3))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}), one)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			others := t.TempDir()
-			one := filepath.Join(others, "one", "rec.data")
-			if err := os.CopyFS(one, os.DirFS(filepath.Join(corpus.Root(), "testdata/small/rec.data"))); err != nil {
+			if err := os.Mkdir(filepath.Join(others, "one"), 0o777); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.RemoveAll(filepath.Join(one, missing)); err != nil {
+			if err := record(filepath.Join(others, "one", "rec.data")); err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("TEXTREPLAY_OTHER", others)

@@ -154,7 +154,7 @@ func (in *reader) at(offset int64, time int64) answer {
 		}
 		for i := range in.changes {
 			c := &in.changes[i]
-			a.trap = a.trap || c.Offset <= offset && offset < c.Offset+int64(len(c.New)) && c.WindowFrom <= time && time < c.WindowTo
+			a.trap = a.trap || c.Offset <= offset && offset < c.Offset+int64(max(len(c.Old), len(c.New))) && c.WindowFrom <= time && time < c.WindowTo
 		}
 	}
 	return a
