@@ -809,3 +809,22 @@ func TestMayHave(t *testing.T) {
 		}
 	}
 }
+
+// TestNoNames: kernels whose functions have no addresses, as in a kallsyms that was read without
+// privilege, are not of one build.
+func TestNoNames(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/small/rec.data")); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "kcore_dir/kallsyms")
+	for _, kallsyms := range []string{"", "0000000000000000 T _text\n0000000000000000 t vfs_read\n"} {
+		if err := os.WriteFile(name, []byte(kallsyms), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, id, _ := load(t, dir)
+		if s := newSource(r, id); s.build != "" || s.row.Names != "" {
+			t.Errorf("%q: the build %q, the names %q", kallsyms, s.build, s.row.Names)
+		}
+	}
+}

@@ -328,7 +328,7 @@ func (s *source) wall(t uint64) int64 {
 
 // namesOwner returns the name of the kernel's own table of names: a hash of its functions
 // and their offsets, so that it does not matter where the kernel was loaded. It is "" if
-// there is no table.
+// there is no table, or none of its functions has an address.
 func (s *source) namesOwner() string {
 	k := s.r.Kallsyms()
 	if k == nil {
@@ -336,10 +336,12 @@ func (s *source) namesOwner() string {
 	}
 	h := sha256.New()
 	var line []byte
+	found := false
 	for _, sym := range k.All() {
 		if sym.Module != "" || sym.Addr == 0 || !isText(sym.Type) || sym.Pseudo() {
 			continue
 		}
+		found = true
 		line = strconv.AppendUint(line, sym.Addr-s.base, 16)
 		line = append(line, ' ', sym.Type, ' ')
 		line = append(append(line, sym.Name...), '\n')
@@ -347,6 +349,9 @@ func (s *source) namesOwner() string {
 			h.Write(line)
 			line = line[:0]
 		}
+	}
+	if !found {
+		return ""
 	}
 	h.Write(line)
 	return hex.EncodeToString(h.Sum(nil)[:16])
