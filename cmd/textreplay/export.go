@@ -91,10 +91,11 @@ REC is a recording, or - for a stream on standard input; the default is that of 
 --files-from reads the names of recordings, one on each line. --watch looks for
 recordings in a directory again and again, until SIGTERM or Ctrl-C: the pieces that
 "textreplay record --max-size" has finished, and what perf has finished. A recording that
-replaces another one is exported too. What cannot be written is tried again. Move other
-recordings there as a whole (mv): while a directory is copied, its data may be complete
-before the rest. With --table and -o -, one table of one recording is written to standard
-output.
+replaces another one is exported too. What cannot be written is tried again. Streams and
+directories of "perf record --threads" do not show that they have ended: name them as
+REC. Move other recordings there as a whole (mv): while a directory is copied, its data
+may be complete before the rest. With --table and -o -, one table of one recording is
+written to standard output.
 
 Exit codes: 0 every recording is in the tables; 2 usage; 3 a recording cannot be read:
 the others are in the tables, and trying again does not help; 4 an output cannot be
@@ -430,7 +431,7 @@ func pieceNumber(path string) int {
 	return n
 }
 
-// isPerfData reports whether a file begins as a recording does.
+// isPerfData reports whether a file begins as a recording does, of either byte order.
 func isPerfData(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -438,8 +439,10 @@ func isPerfData(path string) bool {
 	}
 	defer f.Close()
 	var magic [8]byte
-	_, err = io.ReadFull(f, magic[:])
-	return err == nil && string(magic[:]) == "PERFILE2"
+	if _, err = io.ReadFull(f, magic[:]); err != nil {
+		return false
+	}
+	return string(magic[:]) == "PERFILE2" || string(magic[:]) == "2ELIFREP"
 }
 
 // hasEnded reports whether the recorder of a recording has ended by itself.

@@ -438,6 +438,26 @@ func TestFinishedPieces(t *testing.T) {
 	}
 }
 
+// TestFinishedFiles: a file of perf is finished once it is whole, of either byte order.
+func TestFinishedFiles(t *testing.T) {
+	for _, name := range []string{"small", "s390x"} {
+		whole, err := os.ReadFile(filepath.Join("../../testdata", name, "rec.data/data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		path := filepath.Join(dir, "perf.data")
+		for _, test := range []struct{ size, want int }{{4, 0}, {100, 0}, {len(whole) / 2, 0}, {len(whole) - 1, 0}, {len(whole), 1}} {
+			if err := os.WriteFile(path, whole[:test.size], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if got := finishedRecordings(dir); len(got) != test.want {
+				t.Errorf("%s: %d of %d bytes: %q are finished", name, test.size, len(whole), got)
+			}
+		}
+	}
+}
+
 // record places a recording as the recorder makes it: the data grows, the journal says that it has
 // ended, and then the files that were needed until then are removed.
 func record(t *testing.T, from, to string) {
