@@ -162,7 +162,8 @@ func cpuOf(msg []byte) (cpu int, ok bool) {
 // (perf_event_exit_cpu() in kernel/events/core.c). What it changed in between is not
 // recorded: from the last record of the old events, or else since they were opened, until the new
 // ones are open. A CPU that had none was offline when r.listed was noted, and until its first step
-// if those are recorded. A CPU that is not online yet is left alone; another step or message comes when it is.
+// if those are recorded. A CPU that is not online yet is left alone; another step or message comes
+// when it is.
 func (r *Recorder) reopen(cpu int) error {
 	g, err := r.newRing(cpu)
 	if errors.Is(err, unix.ENODEV) {

@@ -84,10 +84,10 @@ const (
 	ksymbolUnregister = 1 << 0
 )
 
-// poke takes a TEXT_POKE record of a thread, made at a time (ns), which may make a place branch to a trampoline. A thread makes
-// no poke between the symbol of its trampoline and the end of the code. So a later poke of the
-// thread shows that the code is complete. That also holds if no place branches to the
-// trampoline because ftrace traces the function too.
+// poke takes a TEXT_POKE record of a thread, made at a time (ns), which may make a place branch to
+// a trampoline. A thread makes no poke between the symbol of its trampoline and the end of the
+// code. So a later poke of the thread shows that the code is complete. That also holds if no place
+// branches to the trampoline because ftrace traces the function too.
 func (m *images) poke(raw []byte, tid uint32, time uint64) {
 	order := binary.NativeEndian
 	if len(raw) < 20 {

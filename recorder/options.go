@@ -47,7 +47,8 @@ type Options struct {
 	// that changed since the first copy are stored. The least is LeastInterval.
 	SnapshotEvery time.Duration
 	// MaxSize is the size in bytes at which a new piece is begun: of the records, the copies of
-	// text and the larger lines of the journal. 0 is never. The least is LeastSize. Each piece has a copy of kernel text, and can be read alone.
+	// text and the larger lines of the journal. 0 is never. The least is LeastSize. Each piece has
+	// a copy of kernel text, and can be read alone.
 	MaxSize int64
 	// MaxPieces is how many pieces are kept: the oldest is removed. 0 is all. A directory that
 	// no recorder made stays, whatever its name.

@@ -221,8 +221,8 @@ func parseCPUs(s string) (cpus []int, err error) {
 const maxCPUs = 1 << 16
 
 // openOnline opens the events on the CPUs that are online, and maps their ring buffers. It fails
-// if that is not allowed, or not possible on any. A CPU on which the kernel has no room for them is not recorded;
-// the journal says so.
+// if that is not allowed, or not possible on any. A CPU on which the kernel has no room for them
+// is not recorded; the journal says so.
 func (r *Recorder) openOnline() error {
 	var blind []*Limit
 	for again := true; again; { // until all that are in the list are open: the others are offline
@@ -460,10 +460,7 @@ func (r *Recorder) nudge() {
 
 // Stats returns what was recorded so far. Like the other methods, it must not be called
 // during Run.
-func (r *Recorder) Stats() Stats {
-	r.stats.Bytes = max(r.stats.Bytes, 0)
-	return r.stats
-}
+func (r *Recorder) Stats() Stats { return r.stats }
 
 // Close waits for a copy of text that is being made, takes the records that the ring buffers
 // still have, ends the recording, closes the events and removes the probes. It must be called

@@ -213,8 +213,8 @@ func (o *object) SourceLine(uint64) ([]driver.Frame, error) { return nil, nil }
 func (o *object) Close() error                              { return nil }
 
 // Symbols returns the function of the mapping with an address, whatever its name. If addr is 0, it
-// returns the functions of the mapping with samples whose names match. pprof asks for those of each mapping, and goes
-// through all addresses of the profile for each function.
+// returns the functions of the mapping with samples whose names match. pprof asks for those of each
+// mapping, and goes through all addresses of the profile for each function.
 func (o *object) Symbols(r *regexp.Regexp, addr uint64) ([]*driver.Sym, error) {
 	var out []*driver.Sym
 	add := func(s *timeline.Symbol) {

@@ -52,7 +52,7 @@ func (p *pokeReader) poke(i int) poke {
 	x := poke{time: t.time[i], addr: s.addr, kind: timeline.PokeKind(t.kind[i]), writer: t.writerOf(t.writer[i]), cpu: t.cpu[i], at: i}
 	if t.probed != nil {
 		b := t.probed[t.at[i]:]
-		n, m := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])
+		n, m := int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))
 		x.old, x.new = b[4:4+n:4+n], b[4+n:4+n+m:4+n+m]
 		return x
 	}
