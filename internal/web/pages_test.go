@@ -482,3 +482,19 @@ func TestTimeOutside(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutMouse: why an instruction is not known, and what a CPU may meet instead of it, is in
+// the text of the page: nobody reads a tooltip aloud.
+func TestWithoutMouse(t *testing.T) {
+	tags := regexp.MustCompile(`<[^>]*>`)
+	for name, want := range map[string][2]string{
+		"small": {"/at?addr=sysctl_schedstats&t=8.913926695", "may trap: a CPU may run a trap here instead"},
+		"lossy": {"/at?addr=vfs_read&t=5000", "unconfirmed: the time is after the horizon"},
+	} {
+		page := get(serve(t, name), want[0]).Body.String()
+		rows := page[strings.Index(page, "<tbody>"):strings.Index(page, "</tbody>")]
+		if text := tags.ReplaceAllString(rows, ""); !strings.Contains(text, want[1]) {
+			t.Errorf("%s%s: %.600s", name, want[0], text)
+		}
+	}
+}
