@@ -70,7 +70,8 @@ thread, and the instruction before and after, with names as they were at that ti
 
 The kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
 out-of-line page is registered or unregistered), bpf (a BPF program is loaded or
-unloaded) and lost (records are missing between two times).
+unloaded) and lost (records are missing between two times). No filter hides a loss that
+may have been of what is asked for; its entry is at the time at which it ends.
 
 If the kernel changes a site in several steps, such as powerpc's mflr and the branch
 after it, log prints one entry with the steps.
@@ -134,7 +135,7 @@ func (l *log) run() (err error) {
 		p = &logJSON{log: l, enc: encoder(l.out)}
 	}
 	for c := range l.r.Changes() {
-		if !l.times.has(c.Time) || !l.wantsWriter(c) {
+		if !l.within(c) || !l.wantsWriter(c) {
 			continue
 		}
 		if err := l.change(c, p); err != nil {
@@ -208,6 +209,12 @@ func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (er
 		return usagef("%s %s: B is before A", flag, s)
 	}
 	return nil
+}
+
+// within reports whether an entry is of the asked time. A loss is at the time at which it ends, but
+// changes may be missing from its beginning on.
+func (l *log) within(c *replay.Change) bool {
+	return l.times.has(c.Time) || c.Loss != nil && c.Loss.From < l.times.to && l.times.from <= c.Loss.To
 }
 
 // wants reports whether an entry of this kind, at these addresses, is asked for.

@@ -200,7 +200,14 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
 	for i := range t.events {
 		e := &t.events[i]
-		if !f.events[e.kind] || e.time < f.from || e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer) {
+		switch {
+		case !f.events[e.kind] || e.time < f.from:
+			continue
+		case e.kind == eventLoss:
+			if e.since >= f.to { // from then on it may hide any change, of any writer
+				continue
+			}
+		case e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer):
 			continue
 		}
 		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {

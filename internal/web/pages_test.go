@@ -72,6 +72,19 @@ func TestKeptTime(t *testing.T) {
 	}
 }
 
+// TestLogShowsLosses: no filter of time or writer hides a loss that may have been of what it asks for.
+func TestLogShowsLosses(t *testing.T) {
+	s := serve(t, "lossy")
+	<-s.current.ready
+	const loss = ">10.105939560<" // from 10.049 on
+	for query, want := range map[string]bool{"from=10&to=10.11": true, "from=10.1&to=10.102": true, "from=10.1&to=10.102&by=nobody": true,
+		"from=10.11": false, "from=9&to=10.04": false, "from=10.1&to=10.102&kind=ftrace": false} {
+		if got := strings.Contains(get(s, "/log?"+query).Body.String(), loss); got != want {
+			t.Errorf("%s: the loss is shown: %t", query, got)
+		}
+	}
+}
+
 // TestClear: a filter can be cleared, also one of only a time.
 func TestClear(t *testing.T) {
 	s := serve(t, "small")
