@@ -33,7 +33,7 @@ func benchScaling(runs int) error {
 
 // scaling: how much faster all CPUs make an image than one.
 //
-// The yardstick is as many processes at once as there are CPUs, each of which makes the image on one. They have
+// The yardstick is as many processes at once as there are CPUs. Each makes the image on one CPU. They have
 // nothing to do with each other, and still n of them make less than n images in the time that one takes alone,
 // with more CPU time for each: CPUs share memory and caches, and virtual ones often more. No program that runs on
 // all of them can be expected to do better. The bound of the first row is a part of what they reach.

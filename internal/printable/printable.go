@@ -35,7 +35,7 @@ func Text(text []byte) []byte {
 // layout has the characters of a text that are not printed, and stay.
 const layout = "\n\t"
 
-// isPrinted reports whether text is ASCII of which all but the characters of keep is printed. It
+// isPrinted reports whether text is ASCII and all of it, but for the characters of keep, is printed. It
 // is what nearly all text is.
 func isPrinted[T string | []byte](text T, keep string) bool {
 	for i := range len(text) {
