@@ -274,7 +274,7 @@ func (w *Windows) find(addr, n, t uint64) []Window {
 	first, end := w.during(earlier(t, w.skew), later(t, w.skew))
 	for k := max(0, first-WindowReach); k < min(w.len(), end+WindowReach); k++ {
 		p := w.at(k)
-		if p.Len == 0 || p.Addr >= addr+n || p.Addr+uint64(p.Len) <= addr {
+		if p.Len == 0 || p.Addr >= addr && p.Addr-addr >= n || p.Addr+uint64(p.Len) <= addr {
 			continue
 		}
 		if win := w.window(k); win.Proven.From <= t && t < win.Proven.To {

@@ -59,6 +59,27 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestWindowsToTheEnd: a range of addresses may end where the address space does, or be cut there.
+func TestWindowsToTheEnd(t *testing.T) {
+	text := uint64(0xffffffff81000000)
+	for _, words := range []bool{false, true} {
+		w := NewWindows([]InPlacePoke{{1000, text + 0x500, 1, 4, PokeBatch, 0}}, nil, words)
+		c := w.Cursor(&Image{})
+		for _, n := range []uint64{0x500, 0x501, 1 << 32, -text - 1, -text, 1 << 63, MaxTime} {
+			want := 1
+			if n == 0x500 {
+				want = 0
+			}
+			if got := len(w.At(text, n, 1000)); got != want {
+				t.Errorf("words %v, %#x bytes: %d windows, want %d", words, n, got, want)
+			}
+			if got := len(c.AppendWindows(nil, text, n, 1000, 1000)); got != want {
+				t.Errorf("words %v, %#x bytes: the cursor has %d windows, want %d", words, n, got, want)
+			}
+		}
+	}
+}
+
 func TestBatchOf256(t *testing.T) {
 	var pokes []InPlacePoke
 	for i := range uint64(1000) {

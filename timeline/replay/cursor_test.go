@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // TestCursor: a cursor gives the same answers as a view, whatever it read before. It walks
@@ -59,5 +60,26 @@ func TestCursorAllocs(t *testing.T) {
 	now := im.First()
 	if n := testing.AllocsPerRun(100, func() { now += 1000; c.Read(lo+now%4096, now, buf[:]) }); n != 0 {
 		t.Errorf("Read allocates %v times", n)
+	}
+}
+
+// TestWindowsAtEnd: a range of addresses may reach to the end of the address space, also before all
+// windows are made.
+func TestWindowsAtEnd(t *testing.T) {
+	all := load(t, "small")
+	lo, _ := all.Image.Text()
+	for p, during := range all.Windows().Proven() {
+		if p.Len == 0 || p.Addr < lo {
+			continue
+		}
+		r, err := replay.Load(all.Recording.Path(), replay.Options{Windows: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if len(r.WindowsAt(lo, -lo, during.From)) == 0 {
+			t.Errorf("no window over [%#x, 2^64) at %d", lo, during.From)
+		}
+		break
 	}
 }

@@ -265,7 +265,7 @@ func (p *placedPokes) around(s *scan, addr, n uint64, during, near [2]uint64) (b
 		case time > near[1]:
 			after = append(after, time)
 		}
-		hit = hit || lo < addr+n && addr < lo+size
+		hit = hit || (lo < addr || lo-addr < n) && addr < lo+size
 	}
 	for i := range p.pokes {
 		q := &p.pokes[i]
