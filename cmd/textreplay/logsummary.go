@@ -69,7 +69,7 @@ func (x *logSummary) largest(n int) []mechanism.Run {
 func (x *logSummary) writeText() {
 	w, s := x.out, x.s
 	if s.Changes == 0 && s.Losses == 0 {
-		fmt.Fprintln(w, "no change of kernel text")
+		fmt.Fprintln(w, "no recorded change matches")
 		return
 	}
 	writers := s.Writers()
