@@ -16,6 +16,9 @@ func unknownCommand(root *cobra.Command, name string) error {
 	// The library suggests no topics.
 	all := &cobra.Command{SuggestionsMinimumDistance: min(2, len(name)/2)}
 	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return usagef("-- comes before the command %s; write it after it", name)
+		}
 		if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
 			all.AddCommand(&cobra.Command{Use: c.Name(), Run: func(*cobra.Command, []string) {}})
 		}
