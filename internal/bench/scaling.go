@@ -52,7 +52,7 @@ func (b *allBench) scaling() error {
 		{"10 million pokes in random order", randomPokes, 0.65},
 		{"10 million pokes by Zipf's law", zipfPokes, 0.65},
 		{"10 million pokes, 5 % births and deaths", birthPokes, 0.65},
-		{"10 million samples, 100,000 pokes", samples, 0.8},
+		{"10 million samples, 100,000 pokes", samples, 0.7},
 	} {
 		path, err := b.generate("scaling", h.History)
 		if err != nil {

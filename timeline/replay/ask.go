@@ -124,6 +124,9 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 // Errors are of type *QuestionError.
 func (r *Replay) ParseTime(s string) (Times, error) {
 	if a, b, ok := strings.Cut(s, ".."); ok {
+		if strings.Contains(b, "..") {
+			return Times{}, &QuestionError{Text: s, Msg: "an interval has two ends, A..B"}
+		}
 		from, err := r.ParseTime(a)
 		if err != nil {
 			return Times{}, err
@@ -191,8 +194,9 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		}
 		return r.wall(time.Unix(0, int64(ns)))
 	case strings.HasSuffix(s, "%"):
-		p, err := strconv.ParseFloat(s[:len(s)-1], 64)
-		if err != nil || !(p >= 0 && p <= 100) {
+		digits := s[:len(s)-1]
+		p, err := strconv.ParseFloat(digits, 64)
+		if err != nil || strings.Trim(digits, "0123456789.") != "" || p > 100 {
 			return Times{}, fmt.Errorf("a percentage is a number from 0 to 100")
 		}
 		return exactly(rep.First + uint64(float64(rep.Last-rep.First)*p/100))
