@@ -615,6 +615,9 @@ func (t *trial) follow(data []byte, opts replay.Options) {
 		if misfit := (*replay.MisfitError)(nil); t.run.Config.Foreign != NotForeign && errors.As(err, &misfit) {
 			return // as it is with any copy that is named
 		}
+		if other := (*replay.CPUsError)(nil); t.run.Config.Record.Available != 0 && errors.As(err, &other) {
+			return // perf counts CPUs that there are not, and nobody else need know their number
+		}
 		if err != nil {
 			t.complain(fmt.Sprintf("%s, round %d", how, i), "error", "%v", err)
 			return

@@ -169,7 +169,8 @@ func (f *Follower) Horizon() uint64 { return f.s.fork().sum().horizon() }
 // The error is [timeline.ErrTooLarge], see [timeline.Builder.Build], or one of reading
 // Options.Vmlinux or Options.ProbeCounters. It is a *[MisfitError] if the copy or a list is
 // of another kernel or another boot, a *[CPUsError] if Options.CPUs contradicts the recording,
-// and a *[ChangedError] if the copy of kernel text has changed. At the end, it wraps [perfdata.ErrNothing] if no record could be read.
+// and a *[ChangedError] if the copy of kernel text has changed. At the end, it wraps
+// [perfdata.ErrNothing] if no record could be read.
 func (f *Follower) Image() (im *timeline.Image, err error) {
 	err = Guard(func() (err error) {
 		im, err = f.image()
