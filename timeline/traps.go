@@ -184,11 +184,11 @@ func (d *build) staticCalls(segments []Segment) map[uint64]bool {
 		return nil
 	}
 	begin, end := d.names.Lookup("__static_call_text_start"), d.names.Lookup("__static_call_text_end")
-	if len(begin) == 0 || len(end) == 0 || begin[0].Addr >= end[0].Addr { // kallsyms may be damaged
+	if len(begin) == 0 || len(end) == 0 {
 		return nil
 	}
 	calls := make(map[uint64]bool)
-	for _, s := range Overlapping(segments, begin[0].Addr, end[0].Addr) {
+	for _, s := range Overlapping(segments, begin[0].Addr, end[0].Addr) { // nothing if kallsyms is damaged, and the end comes first
 		for at := int(-s.Addr & 3); at+trapSize <= len(s.Data); at += 4 {
 			if b := s.Data[at:]; b[0] == jmp32 || b[0] == int3 {
 				calls[branchTarget(s.Addr+uint64(at), binary.LittleEndian.Uint32(b[1:]))] = true
