@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -105,7 +106,7 @@ func (b *fillByte) String() string {
 }
 
 func (b *fillByte) Set(s string) error {
-	v, err := parseNumber(s, 8)
+	v, err := numbers.Parse(s, 8)
 	if err != nil {
 		return errors.New("must be a number from 0 to 255 or 0xff")
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/lazyregexp"
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
@@ -36,7 +37,7 @@ const mostAlerts = 1 << 16
 // alerts reads what is asked: OFFSET and BYTES, or LKRG's log on standard input.
 func (x *audit) alerts(args []string) ([]alert, error) {
 	if len(args) == 2 {
-		offset, err := parseNumber(args[0], 64)
+		offset, err := numbers.Parse(args[0], 64)
 		if err != nil {
 			return nil, usagef("OFFSET %q is not a number", args[0])
 		}

@@ -7,13 +7,13 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -288,22 +288,8 @@ func spaced(b []byte) string {
 	return string(out)
 }
 
-// span prints the time between two times in a readable unit. The limits of units leave out what
-// three digits round up: that would be printed as 1e+03.
-func span(from, to uint64) string {
-	switch d := to - from; {
-	case d < 1e3:
-		return fmt.Sprintf("%d ns", d)
-	case d < 999_500:
-		return fmt.Sprintf("%.3g us", float64(d)/1e3)
-	case d < 999_500_000:
-		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
-	case d < 100e9:
-		return fmt.Sprintf("%.3g s", float64(d)/1e9)
-	default:
-		return fmt.Sprintf("%d s", d/1e9)
-	}
-}
+// span prints the time between two times in a readable unit.
+func span(from, to uint64) string { return numbers.Span(to-from, "us") }
 
 // count prints a number and its unit, in the plural if needed: "1,211,440
 // pokes".

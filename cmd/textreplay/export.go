@@ -267,7 +267,7 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 		tried := false
 		for _, path := range finishedRecordings(e.watch) {
 			info := statData(path)
-			if was, ok := before[path]; ok && sameData(was, info) && !e.isDue(path, &tried) {
+			if was, ok := before[path]; ok && was != nil && info != nil && mapfile.Unchanged(was, info) && !e.isDue(path, &tried) {
 				sent[path] = info
 				continue
 			}
@@ -293,11 +293,6 @@ func statData(path string) fs.FileInfo {
 		info, _ = os.Stat(path)
 	}
 	return info
-}
-
-// sameData reports whether two results of statData are of the same file, unchanged.
-func sameData(a, b fs.FileInfo) bool {
-	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // isDue reports whether a recording that could not be written must be tried again. From then on it

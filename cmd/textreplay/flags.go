@@ -59,15 +59,6 @@ func flagName(f *pflag.Flag) string {
 	return name
 }
 
-// parseNumber reads a decimal number of so many bits, or a hexadecimal one with 0x. With base 0,
-// the library would take 010 for 8.
-func parseNumber(s string, bits int) (uint64, error) {
-	if hex, ok := strings.CutPrefix(s, "0x"); ok {
-		return strconv.ParseUint(hex, 16, bits)
-	}
-	return strconv.ParseUint(s, 10, bits)
-}
-
 // checkDir returns an error if a directory to write is -, which is standard output for files.
 func checkDir(flag, dir string) error {
 	if dir == "-" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -129,7 +130,7 @@ func (o *oops) resolve(a *oopsAnswer) error {
 func (o *oops) afterCall(a *oopsAnswer, candidates []timeline.Symbol) (addr uint64, ok bool) {
 	_, rest, _ := strings.Cut(a.place, "+")
 	text, _, _ := strings.Cut(rest, "/")
-	offset, err := parseNumber(text, 64)
+	offset, err := numbers.Parse(text, 64)
 	if err != nil || offset == 0 || o.c.dis == nil {
 		return 0, false
 	}

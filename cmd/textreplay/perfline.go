@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -250,7 +251,7 @@ func (p *questionParser) plain(tokens []token, at int) bool {
 		q.setHex(addr)
 	}
 	if len(rest) == 2 {
-		v, err := parseNumber(rest[1].text, 64)
+		v, err := numbers.Parse(rest[1].text, 64)
 		if err != nil || v == 0 || v > maxBytes {
 			q.err = &replay.QuestionError{Text: rest[1].text, Msg: fmt.Sprintf("the number of bytes must be from 1 to %d", maxBytes)}
 		}

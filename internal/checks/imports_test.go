@@ -33,11 +33,12 @@ var allowed = map[string][]string{
 	"internal/lazyregexp": {},
 	"internal/mapfile":    {},
 	"internal/memory":     {},
+	"internal/numbers":    {},
 	"internal/pathname":   {},
 	"internal/printable":  {},
 	"internal/recordargs": {},
 	"internal/spread":     {},
-	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
+	"timeline/replay":     {"perfdata", "kcore", "timeline", "disasm", "internal/patching", "internal/mapfile", "internal/memory", "internal/numbers", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":    {},
 	"recorder":            {"perfdata", "kcore", "recorder/journal", "internal/patching", "internal/pathname"},
 	"timeline/pprofexport": {
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 	"timeline/mechanism": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching", "internal/vmlinux",
 	},
-	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp", "internal/printable"},
+	"internal/web":          {"perfdata", "disasm", "timeline", "timeline/replay", "timeline/pprofexport", "timeline/mechanism", "internal/lazyregexp", "internal/mapfile", "internal/numbers", "internal/printable"},
 	"timeline/kernelsource": {},
 	"timeline/tables":       {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/spread", "internal/vmlinux"},
 	"timeline/perfetto":     {"perfdata", "timeline", "timeline/replay", "timeline/mechanism"},
@@ -58,7 +59,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/printable", "internal/web", "recorder", "recorder/journal",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/numbers", "internal/printable", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }

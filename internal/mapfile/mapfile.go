@@ -254,10 +254,15 @@ func (m *File) Check(grows bool) error {
 	if err != nil {
 		return err
 	}
-	if now.Size() < m.info.Size() || !grows && (now.Size() != m.info.Size() || !now.ModTime().Equal(m.info.ModTime())) {
+	if now.Size() < m.info.Size() || !grows && !Unchanged(m.info, now) {
 		return &ChangedError{Path: m.name, Size: m.info.Size(), Now: now.Size()}
 	}
 	return nil
+}
+
+// Unchanged reports whether what stat said at two times is of one file, which was not written to in between.
+func Unchanged(before, now fs.FileInfo) bool {
+	return os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
 }
 
 // Guard calls f and returns its error. If f touches a part of a mapped file

@@ -17,8 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/internal/printable"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -237,20 +237,7 @@ func seconds(t uint64) string {
 }
 
 // span returns a length of time with a unit that suits it.
-func span(ns uint64) string {
-	switch d := time.Duration(min(ns, 1<<62)); {
-	case d < time.Microsecond:
-		return fmt.Sprintf("%d ns", d)
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.3g µs", float64(d)/1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.3g s", float64(d)/1e9)
-	default:
-		return fmt.Sprintf("%d s", d/1e9)
-	}
-}
+func span(ns uint64) string { return numbers.Span(ns, "µs") }
 
 func thousands(n any) string {
 	s := fmt.Sprint(n)

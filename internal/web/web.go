@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -348,7 +349,7 @@ func (s *session) changed() bool {
 		if err != nil && errors.Is(err, fs.ErrNotExist) {
 			continue // it is mapped, and stays what it was
 		}
-		if err != nil || !os.SameFile(f.info, now) || now.Size() != f.info.Size() || !now.ModTime().Equal(f.info.ModTime()) {
+		if err != nil || !mapfile.Unchanged(f.info, now) {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -172,7 +173,7 @@ func (r *Replay) parseTime(s string) (Times, error) {
 	case s == "end":
 		return exactly(max(rep.First, rep.Horizon)) // of a recording that was cut early, nothing is proven
 	case strings.HasPrefix(s, "tsc:"):
-		v, err := parseNumber(s[4:])
+		v, err := numbers.Parse(s[4:], 64)
 		if err != nil {
 			return Times{}, fmt.Errorf("tsc: wants a number")
 		}
@@ -392,26 +393,17 @@ func splitPlace(s string) (namedPlace, error) {
 	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
 		offset, size, sized := strings.Cut(p.name[i+1:], "/")
 		var err error
-		if p.offset, err = parseNumber(offset); err != nil {
+		if p.offset, err = numbers.Parse(offset, 64); err != nil {
 			return p, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
 		}
 		if sized {
-			if p.size, err = parseNumber(size); err != nil {
+			if p.size, err = numbers.Parse(size, 64); err != nil {
 				return p, &QuestionError{Text: s, Msg: "the size behind / is not a number"}
 			}
 		}
 		p.name = p.name[:i]
 	}
 	return p, nil
-}
-
-// parseNumber reads a decimal number, or a hexadecimal one with 0x. With base 0, the library
-// would take 010 for 8.
-func parseNumber(s string) (uint64, error) {
-	if hex, ok := strings.CutPrefix(s, "0x"); ok {
-		return strconv.ParseUint(hex, 16, 64)
-	}
-	return strconv.ParseUint(s, 10, 64)
 }
 
 // parseAddr is ParseAddr with the names that lookup returns. Errors are of type

@@ -7,9 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -229,17 +229,9 @@ func (s *scan) silence(c *Coverage, kind kinds) {
 		case why != "":
 			c.limit(timeline.CPUSilent, from, timeline.MaxTime, "%s", why)
 		case s.clean && s.fellSilent(b) && !s.isIdle(b):
-			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s s, longer than ever before; it may have been offline", b.where(), threeDigits(s.newest-b.last))
+			c.limit(timeline.CPUSilent, b.last, timeline.MaxTime, "%s was silent for the last %s s, longer than ever before; it may have been offline", b.where(), numbers.InSeconds(s.newest-b.last))
 		}
 	}
-}
-
-// threeDigits prints a span of time in seconds, with three digits or as a whole number.
-func threeDigits(ns uint64) string {
-	if ns >= 100e9 {
-		return strconv.FormatUint(ns/1e9, 10)
-	}
-	return strconv.FormatFloat(float64(ns)/1e9, 'g', 3, 64)
 }
 
 // fellSilent reports whether a buffer has no record for longer before the recording's

@@ -88,6 +88,19 @@ type reader struct {
 	text    map[[16]byte]textRow
 }
 
+// added loads a recording and adds it to new tables in dir.
+func added(t *testing.T, path string) (r *replay.Replay, id, dir string) {
+	t.Helper()
+	r, id, _ = load(t, path)
+	dir = t.TempDir()
+	d := Open(dir)
+	defer d.Close()
+	if _, err := d.Add(r, id, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return r, id, dir
+}
+
 func newReader(t *testing.T, dir, id string) *reader {
 	in := &reader{pages: make(map[int64]pageRow), text: make(map[[16]byte]textRow)}
 	in.rec = readAll[recordingRow](t, filepath.Join(dir, "recordings/*/*", id+".parquet"))[0]
@@ -414,13 +427,7 @@ func TestEndOfTime(t *testing.T) {
 	if err := w.End(1<<63 + 9e9); err != nil {
 		t.Fatal(err)
 	}
-	r, id, _ := load(t, path)
-	dir := t.TempDir()
-	d := Open(dir)
-	defer d.Close()
-	if _, err := d.Add(r, id, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	r, id, dir := added(t, path)
 	in := newReader(t, dir, id)
 	for range 2 {
 		for _, offset := range []uint64{0, 1, 16, 17, 40} {

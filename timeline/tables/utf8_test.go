@@ -43,13 +43,7 @@ func TestUTF8(t *testing.T) {
 	if err := w.End(4e9); err != nil {
 		t.Fatal(err)
 	}
-	r, id, _ := load(t, path)
-	dir := t.TempDir()
-	d := Open(dir)
-	defer d.Close()
-	if _, err := d.Add(r, id, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, dir := added(t, path)
 	all := make(map[string]bool)
 	for name, content := range tree(t, dir) {
 		if filepath.Ext(name) != ".parquet" {
