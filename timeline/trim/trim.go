@@ -390,9 +390,17 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	if err := w.SetEvents(c.rec.Events()); err != nil {
 		return err
 	}
+	ends := c.findWitnesses()
 	sc := c.rec.Scan(perfdata.Rejoin())
 	for sc.Next() {
 		rec := sc.Record()
+		var id perfdata.SampleID
+		isSide := rec.Type < firstOfTool && rec.Type != perfdata.RecordSample && c.rec.SampleID(rec, &id) == nil
+		if isSide {
+			if err := ends.before(&id, w); err != nil {
+				return err
+			}
+		}
 		ok, err := c.keeps(rec)
 		if ok && rec.Type == perfdata.RecordBPFEvent {
 			var e perfdata.BPFEvent
@@ -403,6 +411,9 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 		if !ok || err != nil {
 			continue // records that cannot be read are the damage
 		}
+		if isSide {
+			ends.keep(&id)
+		}
 		raw := rec.Raw
 		if trace := sc.Payload(); trace != nil {
 			raw = slices.Concat(raw, trace)
@@ -410,6 +421,9 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 		if err := w.WriteRecord(raw); err != nil {
 			return err
 		}
+	}
+	if err := ends.rest(w); err != nil {
+		return err
 	}
 	if c.r.Report.Damaged {
 		if err := w.WriteRecord(damageSign(c.rec.ByteOrder())); err != nil {
