@@ -34,8 +34,8 @@ type logFilter struct {
 	writers []bool           // by number; nil: all
 }
 
-// Names of the kinds of changes that are not pokes.
-var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF program", eventLoss: "lost"}
+// Names of the kinds of changes that are not pokes. A mechanism, bpf-program, is the kind of pokes.
+var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF load or unload", eventLoss: "lost"}
 
 type logPage struct {
 	From, To, Place, By, Sort string
