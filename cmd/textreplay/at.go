@@ -451,7 +451,7 @@ func (q *at) questions(in io.Reader) error {
 		return lines.err
 	}
 	if answers == 0 {
-		fmt.Fprintf(q.stderr, "textreplay: no question in %s\n", count(lines.line, "line"))
+		q.sayf("no question in %s", count(lines.line, "line"))
 	}
 	if code != exitAnswered {
 		return &exitError{code: code}

@@ -187,7 +187,7 @@ func (x *audit) compareStart() (*mechanism.Start, error) {
 	start, err := x.classes.CompareStart(f)
 	switch {
 	case errors.Is(err, disasm.ErrUnsupportedArch), errors.Is(err, replay.ErrNoKallsyms):
-		fmt.Fprintf(x.stderr, "textreplay: warning: %s: %v\n", x.vmlinux, err)
+		x.warnf("%s: %v", x.vmlinux, err)
 		return nil, nil
 	case err != nil:
 		return nil, inputError(fmt.Errorf("%s: %w", x.vmlinux, err))

@@ -38,7 +38,7 @@ func (a *app) debugInfo(r *replay.Replay) (*debugInfo, error) {
 	warned := false
 	return &debugInfo{f, lo, hi, func(err error) {
 		if !warned {
-			fmt.Fprintf(a.stderr, "textreplay: warning: %s: no source lines: %v\n", a.vmlinux, err)
+			a.warnf("%s: no source lines: %v", a.vmlinux, err)
 		}
 		warned = true
 	}}, nil

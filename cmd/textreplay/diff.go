@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 
@@ -146,7 +145,7 @@ func (a *app) warnMoving(n uint64, of string, t replay.Times) {
 		if n == 1 {
 			verb += "s"
 		}
-		fmt.Fprintf(a.stderr, "textreplay: warning: %s of %s %s up to %s; the answer is for %s (a time with nine digits is exact)\n",
+		a.warnf("%s of %s %s up to %s; the answer is for %s (a time with nine digits is exact)",
 			count(n, "byte"), of, verb, replay.Seconds(t.To), replay.Seconds(t.From))
 	}
 }

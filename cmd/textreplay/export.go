@@ -360,7 +360,7 @@ func (e *export) failed(path string, err error) {
 	}
 	again := e.watch != "" && exitCode(err) == exitOutput
 	if !silent(err) && !(again && e.again[path].text == text) {
-		fmt.Fprintf(e.stderr, "textreplay: %s\n", text)
+		e.sayf("%s", text)
 	}
 	if again {
 		e.again[path], e.stuck = refusal{text, true}, true

@@ -105,14 +105,14 @@ func (a *app) reportIndex(r *replay.Replay, requested bool) {
 	s := r.Index()
 	switch {
 	case s.Saved:
-		fmt.Fprintf(a.stderr, "textreplay: wrote the index %s, %.1f MB\n", s.Path, float64(s.Bytes)/1e6)
+		a.sayf("wrote the index %s, %.1f MB", s.Path, float64(s.Bytes)/1e6)
 		return
 	case !requested || s.Used:
 		return
 	}
 	err := fmt.Errorf("the index was not saved: %w", s.Err)
 	if errors.Is(err, replay.ErrIndex) {
-		fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) // no index can hold this image
+		a.warnf("%v", err) // no index can hold this image
 		return
 	}
 	a.indexErr = outputError(err)

@@ -242,10 +242,10 @@ func (a *app) warn(r *replay.Replay) {
 	const most = 5
 	for i, w := range r.Report.Warnings {
 		if i == most {
-			fmt.Fprintf(a.stderr, "textreplay: warning: and %d more (textreplay info lists them)\n", len(r.Report.Warnings)-most)
+			a.warnf("and %d more (textreplay info lists them)", len(r.Report.Warnings)-most)
 			break
 		}
-		fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", w)
+		a.warnf("%v", w)
 	}
 }
 

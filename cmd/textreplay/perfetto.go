@@ -99,7 +99,7 @@ func (p *perfettoTrace) run() error {
 		return err
 	}
 	for _, what := range stats.Truncated {
-		fmt.Fprintf(p.stderr, "textreplay: warning: left out: %s\n", what)
+		p.warnf("left out: %s", what)
 	}
 	switch {
 	case p.output == "-":

@@ -165,7 +165,7 @@ func (p *pprof) merge(paths []string) error {
 		var event *pprofexport.EventError
 		switch {
 		case errors.Is(err, pprofexport.ErrNoSamples):
-			fmt.Fprintf(p.stderr, "textreplay: %s: no sample matches\n", path)
+			p.sayf("%s: no sample matches", path)
 		case errors.As(err, &event):
 			return usagef("%s: --event: %w", path, event)
 		case errors.Is(err, pprofexport.ErrOtherEvents):
@@ -182,7 +182,7 @@ func (p *pprof) merge(paths []string) error {
 		return err
 	}
 	if lost > 0 {
-		fmt.Fprintf(p.stderr, "textreplay: warning: %s lost while recording; samples may be among them\n", count(lost, "record"))
+		p.warnf("%s lost while recording; samples may be among them", count(lost, "record"))
 	}
 	if p.output == "-" {
 		return nil
@@ -202,7 +202,7 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 	if first, err := met.add(path, input); err != nil {
 		return inputError(err)
 	} else if first != "" {
-		fmt.Fprintf(p.stderr, "textreplay: %s: the same recording as %s, which counts once\n", path, first)
+		p.sayf("%s: the same recording as %s, which counts once", path, first)
 		return nil
 	}
 	r, err := replay.Load(input, replay.Options{Guest: p.guest.pid, CPUs: p.cpus})
@@ -229,7 +229,7 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 	}
 	*lost, *damaged = *lost+stats.Lost, *damaged+stats.Damaged
 	for _, w := range stats.Warnings {
-		fmt.Fprintf(p.stderr, "textreplay: warning: %s: %v\n", path, w)
+		p.warnf("%s: %v", path, w)
 	}
 	host := ""
 	if p.byHost {
@@ -382,10 +382,10 @@ func (p *pprof) write() error {
 		return err
 	}
 	for _, w := range stats.Warnings {
-		fmt.Fprintf(p.stderr, "textreplay: warning: %v\n", w)
+		p.warnf("%v", w)
 	}
 	if stats.Lost > 0 {
-		fmt.Fprintf(p.stderr, "textreplay: warning: %s lost while recording; samples may be among them\n", count(stats.Lost, "record"))
+		p.warnf("%s lost while recording; samples may be among them", count(stats.Lost, "record"))
 	}
 	if p.output == "-" {
 		return nil

@@ -110,7 +110,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	opts.Program = "textreplay " + thisBuild().Version
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
 	opts.Probes = planProbes
-	opts.Warn = func(err error) { fmt.Fprintf(a.stderr, "textreplay: warning: %v\n", err) }
+	opts.Warn = func(err error) { a.warnf("%v", err) }
 	opts.Dir = pathname.Plain(opts.Dir)
 	if _, err := os.Lstat(opts.Dir); err == nil && opts.MaxSize == 0 {
 		return usagef("%s exists; record makes a new directory", opts.Dir)
@@ -132,7 +132,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 			return errors.Join(usagef("%w", err), r.Close())
 		}
 	} else {
-		fmt.Fprintf(a.stderr, "textreplay: recording into %s; Ctrl-C ends it\n", opts.Dir)
+		a.sayf("recording into %s; Ctrl-C ends it", opts.Dir)
 	}
 	began := time.Now()
 	printed := make(chan error, 1)
@@ -147,14 +147,14 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	over.Store(true)
 	err = errors.Join(err, <-printed)
 	s := r.Stats()
-	fmt.Fprintf(a.stderr, "textreplay: %v recorded into %s: %d records, %d lost; %d of %d BPF programs with their code; copies of kernel text: %d\n",
+	a.sayf("%v recorded into %s: %d records, %d lost; %d of %d BPF programs with their code; copies of kernel text: %d",
 		time.Since(began).Round(time.Millisecond), opts.Dir, s.Records, s.Lost, s.Fetched, s.Programs, s.Copies)
 	if err != nil {
 		return outputError(err)
 	}
 	var exit *exec.ExitError
 	if w != nil && errors.As(w.failed(), &exit) {
-		fmt.Fprintf(a.stderr, "textreplay: %s: %v\n", command[0], exit)
+		a.sayf("%s: %v", command[0], exit)
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func (f *recordFollower) openProbes(dir string, rec *perfdata.Recording) error {
 	copied := filepath.Join(dir, replay.OwnCopy)
 	for !hasCopy(dir) {
 		if f.ended.Load() {
-			fmt.Fprintln(f.stderr, "textreplay: warning: no changes are printed: there is no copy of kernel text, whose code says what the samples of probes mean")
+			f.warnf("no changes are printed: there is no copy of kernel text, whose code says what the samples of probes mean")
 			return nil
 		}
 		time.Sleep(followPause)

@@ -5,7 +5,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -67,10 +66,10 @@ it leaves out.`,
 				return err
 			}
 			for _, what := range stats.LeftOut {
-				fmt.Fprintf(a.stderr, "textreplay: left out: %s\n", what)
+				a.sayf("left out: %s", what)
 			}
 			if output != "-" {
-				fmt.Fprintf(a.stderr, "textreplay: wrote %s, %.1f MB\n", output, float64(stats.Bytes)/1e6)
+				a.sayf("wrote %s, %.1f MB", output, float64(stats.Bytes)/1e6)
 			}
 			return nil
 		},

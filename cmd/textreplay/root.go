@@ -94,10 +94,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = nil // the user has seen enough
 	}
 	if err == nil && !a.pager.decided && !a.json && emptyResult[cmd.Name()] != "" {
-		fmt.Fprintf(stderr, "textreplay: %s\n", emptyResult[cmd.Name()])
+		a.sayf("%s", emptyResult[cmd.Name()])
 	}
 	if err != nil && !silent(err) {
-		fmt.Fprintf(stderr, "textreplay: %s\n", message(err))
+		a.sayf("%s", message(err))
 		if exitCode(err) == exitUsage && !namesFault(err) {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}

@@ -161,6 +161,23 @@ func TestBrokenInput(t *testing.T) {
 	}
 }
 
+// TestMessages: a message has no control sequence that a name in it brought.
+func TestMessages(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"info -i no\x1b]0;x\a\u202e.data", `no\x1b]0;x\a\u202e.data`},
+		{"at no\x1b[8mname 12 -i " + small, `no\x1b[8mname`},
+		{"at vfs_read 12 --vmlinux \x1b[2J -i " + small, `\x1b[2J`},
+		{"log --no\x1b[2J", `--no\x1b[2J`},
+		{"\x1b[2J", `\x1b[2J`},
+	} {
+		var stderr bytes.Buffer
+		run(strings.Fields(tt.args), nil, io.Discard, &stderr)
+		if got := stderr.String(); strings.ContainsAny(got, "\x1b\a\u202e") || !strings.Contains(got, tt.want) {
+			t.Errorf("%q: %q, want %s", tt.args, got, tt.want)
+		}
+	}
+}
+
 func TestProgress(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	run([]string{"verify", "-i", small, "--progress", "always"}, nil, &stdout, &stderr)

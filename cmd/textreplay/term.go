@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -91,3 +92,12 @@ func (s *screenText) rest() []byte {
 	s.held = nil
 	return printable.Text(b)
 }
+
+// sayf prints a message to standard error, as a line. Names in it, of files too, are chosen by
+// others, see [screenText].
+func (a *app) sayf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "textreplay: %s\n", printable.Text(fmt.Appendf(nil, format, args...)))
+}
+
+// warnf is sayf for a warning.
+func (a *app) warnf(format string, args ...any) { a.sayf("warning: "+format, args...) }

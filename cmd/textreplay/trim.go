@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -83,7 +82,7 @@ was given with --kcore is left out.`,
 			if err != nil {
 				return outputError(err)
 			}
-			fmt.Fprintf(a.stderr, "textreplay: wrote %s, %.1f MB%s\n", out, float64(size)/1e6, endsEarly(r, out, opts.To))
+			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, endsEarly(r, out, opts.To))
 			return nil
 		},
 	}

@@ -32,7 +32,7 @@ func (v *verify) compare(r *replay.Replay) error {
 		return err
 	}
 	for _, w := range core.Warnings() {
-		fmt.Fprintf(v.stderr, "textreplay: warning: %v\n", w)
+		v.warnf("%v", w)
 	}
 	segs := make([]timeline.Segment, len(core.Segments))
 	for i, s := range core.Segments {

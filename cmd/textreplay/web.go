@@ -90,7 +90,7 @@ func (w *webServer) run() error {
 	go in.report(ctx)
 	_, port, _ = net.SplitHostPort(l.Addr().String())
 	if ip, err := netip.ParseAddr(name); err == nil && ip.IsUnspecified() {
-		fmt.Fprintf(w.stderr, "textreplay: warning: anyone who can reach this machine can read the recording\n")
+		w.warnf("anyone who can reach this machine can read the recording")
 		name = "localhost"
 	}
 	url := "http://" + net.JoinHostPort(name, port) + "/"
@@ -100,7 +100,7 @@ func (w *webServer) run() error {
 	}
 	if !w.noBrowser {
 		if err := openBrowser(url); err != nil {
-			fmt.Fprintf(w.stderr, "textreplay: the browser cannot be opened (%v): open the address above\n", err)
+			w.sayf("the browser cannot be opened (%v): open the address above", err)
 		}
 	}
 	return outputError(srv.Serve(ctx, l, name))
@@ -167,7 +167,7 @@ func (in *webInput) report(ctx context.Context) {
 		if err != nil {
 			text := fmt.Sprintf("reading %s: %v: the pages show what came before", standardInput, err)
 			in.broken.Store(&text)
-			fmt.Fprintf(in.stderr, "textreplay: warning: %s\n", text)
+			in.warnf("%s", text)
 		}
 	}
 }
