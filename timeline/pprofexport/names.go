@@ -274,6 +274,8 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 		}
 	}
 	s, ok := view.Symbol(addr)
+	// What was there before is no name: a module that no record has may be there now.
+	ok = ok && t < s.To
 	if t == timeless {
 		// Only a name that never changes is certain.
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
