@@ -423,6 +423,9 @@ func (r *Replay) scanned() *scan {
 		}
 		s := r.rescan(func(*scan) {})
 		s.finish()
+		if s.probes != nil {
+			s.coverage() // reads code of the kernel, too: ProbedCode
+		}
 		s.b = nil
 		r.scan = s
 	})
