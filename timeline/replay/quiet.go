@@ -127,21 +127,6 @@ func (s *scan) noneStarted() bool {
 	return len(s.damage) == 0 && !s.moduleUnseen()
 }
 
-// IsOfStart reports whether a FORK record is from before perf started its workload.
-// Coverage.Modules may depend on such a record.
-func (r *Replay) IsOfStart(rec *perfdata.Record) bool {
-	s := r.scanned()
-	var t perfdata.Task
-	if rec.Type != perfdata.RecordFork || r.Recording.Task(rec, &t) != nil {
-		return false
-	}
-	if t.Time == 0 {
-		return s.perfExec[t.PID]
-	}
-	execed := s.execed()
-	return execed != timeline.MaxTime && t.Time <= execed
-}
-
 // moduleUnseen reports whether a module was loaded or freed before the events of modules
 // were enabled. That shows if the first event of a copied module is a load, or that of
 // another module is a free.

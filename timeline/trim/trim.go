@@ -309,10 +309,8 @@ func (c *cut) byType(rec *perfdata.Record) (keep, decided bool) {
 	switch rec.Type {
 	case perfdata.RecordMMAP, perfdata.RecordMMAP2:
 		return false, rec.CPUMode() == perfdata.MiscUser && !c.opts.Aux && !c.opts.Samples
-	case perfdata.RecordFork:
-		// Where there are probes, it may be of the process that read the hit counters.
-		return c.opts.Aux, c.r.Report.Probes == nil && !c.opts.Samples && !c.r.IsOfStart(rec)
 	case perfdata.RecordExit:
+		// Where there are probes, it may be of the process that read the hit counters.
 		return c.opts.Aux, c.r.Report.Probes == nil
 	case perfdata.RecordCallchainDeferred:
 		return false, !c.opts.Samples

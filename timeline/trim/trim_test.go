@@ -136,6 +136,21 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
+// TestForks: forks are kept, because a thread that was never renamed has its parent's name.
+func TestForks(t *testing.T) {
+	whole := open(t, recording("callgraph"))
+	forks := func(r *replay.Replay) (n int) {
+		for sc := r.Recording.Scan(perfdata.Only(perfdata.RecordFork)); sc.Next(); {
+			n++
+		}
+		return n
+	}
+	part, _ := cut(t, whole, trim.Options{})
+	if n := forks(part); n == 0 || n != forks(whole) {
+		t.Errorf("%d forks are kept, want all %d", n, forks(whole))
+	}
+}
+
 func TestRefused(t *testing.T) {
 	whole := open(t, recording("small"))
 	dir := t.TempDir()
