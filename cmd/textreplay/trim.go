@@ -36,10 +36,11 @@ only the pages of these functions, with their changes, and all dynamic code.
 If the small recording says that bytes are known, so does the whole one, unless a change
 from B on finds other bytes there. A record of the idle task's name, which is always the same,
 stands for the dropped records that show until when a CPU was recorded. Where none can, as while
-records were lost, nothing is known after the last record that is kept; trim names this time.
-trim refuses a cut that would hide another sign of unrecorded changes; samples can be such a
-sign, and --samples keeps them. A cut of a damaged recording is damaged too. A copy of text that
-was given with --kcore is left out.`,
+records were lost, nothing is known after the last record that is kept. What comes after B may be
+needed too, such as a reading of a probe's hit counters. trim names the time until which text is
+known if more than that was to be kept. trim refuses a cut that would hide another sign of
+unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a damaged
+recording is damaged too. A copy of text that was given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
@@ -82,7 +83,7 @@ was given with --kcore is left out.`,
 			if err != nil {
 				return outputError(err)
 			}
-			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, endsEarly(r, out, opts.To))
+			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsLess(r, out, opts.To))
 			return nil
 		},
 	}
@@ -95,22 +96,28 @@ was given with --kcore is left out.`,
 	return cmd
 }
 
-// endsEarly says at what time a recording that was cut out of r ends, if it was to be kept up to
-// the time to, or the end of r, and ends before. A quiet recording has no record near that time.
-func endsEarly(r *replay.Replay, dir string, to uint64) string {
+// knowsLess says from when on nothing is known in a recording that was cut out of r, if more than
+// that was to be kept, up to the time to or the end of r. A ring buffer that was full then recorded
+// nothing. What proves the answers may come after it, such as a reading of a probe's hit counters.
+func knowsLess(r *replay.Replay, dir string, to uint64) string {
 	small, err := replay.Load(pathname.Plain(dir), replay.Options{})
 	if err != nil {
 		return "" // trim.Write has read it
 	}
 	defer small.Close()
-	end := r.Report.Horizon
-	if to != 0 {
-		end = min(end, to-1)
+	if to == 0 {
+		to = timeline.MaxTime
 	}
-	if small.Report.Horizon >= end {
-		return ""
+	end, trust := small.Report.Horizon, &small.Report.Trusted
+	switch whole := min(r.Report.Trusted.To, to-1); {
+	case trust.To == 0 && whole > r.Report.Trusted.From:
+		return "; kernel text is not known in it at any time (textreplay info says why)"
+	case trust.To < min(whole, end):
+		return "; kernel text is known in it until " + replay.Seconds(trust.To) + " only (textreplay info says why)"
+	case end < min(r.Report.Horizon, to-1):
+		return "; nothing is known in it after its last record, at " + replay.Seconds(end)
 	}
-	return "; nothing is known in it after its last record, at " + replay.Seconds(small.Report.Horizon)
+	return ""
 }
 
 // treeSize returns how many bytes the files under dir have.
