@@ -127,6 +127,11 @@ func (x86) next(code []byte, addr uint64, sym Symbolizer) (Inst, bool) {
 // decode decodes the instruction with x86asm.
 func (r *x86Raw) decode() (x86asm.Inst, bool) {
 	if r.vex == 0 {
+		// Moves to and from control and debug registers are between registers, whatever the mode in
+		// the ModRM byte; x86asm reads an address there. The test registers (24 to 27) are gone.
+		if r.opmap == 1 && r.opcode&^7 == 0x20 && (r.opcode > 0x23 || r.modrm >= len(r.code) || r.code[r.modrm] < 0xc0) {
+			return x86asm.Inst{}, false
+		}
 		dec, err := x86asm.Decode(r.code, 64)
 		// A prefix that nothing follows comes back as an instruction without Op.
 		return dec, err == nil && dec.Op != 0

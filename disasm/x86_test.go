@@ -146,6 +146,12 @@ func TestX86(t *testing.T) {
 		{"f20f00f0", "lkgs %eax"},
 		{"f20f0030", "lkgs (%rax)"},
 		{"65c5fe6f00", "vmovdqu %gs:(%rax),%ymm0"},
+		{"0f20c0", "mov %cr0,%rax"},
+		{"0f21f2", "mov %db6,%rdx"},
+		{"0f2000", ".byte 0x0f"}, // CPUs take it for 0f20c0, which no assembler writes so
+		{"0f218ee9a697a6", ".byte 0x0f"},
+		{"0f24c0", ".byte 0x0f"}, // test registers, which x86-64 lacks
+		{"0f2600", ".byte 0x0f"},
 		{"c5f877", "vzeroupper"},
 		{"c5fc77", "vzeroall"},
 		{"62f1fd486f4001", "vmovdqa64 0x40(%rax),%zmm0"}, // the displacement is in units of 64
