@@ -730,6 +730,36 @@ func TestNotDisguised(t *testing.T) {
 	})
 }
 
+// TestToolRecordsNotDisguised: what perf itself writes may end with the number of an event, and be as
+// long as a record that says how text changes.
+func TestToolRecordsNotDisguised(t *testing.T) {
+	// As perfs before 6.1 write it to a pipe: the name is not padded, and ends with the number of 't'.
+	name := append(little.appendU64s(nil, []uint64{eventUpdateName, 116}), "syscalls:sys_enter_openat\x00\x00\x00\x00\x00\x00\x00"...)
+	attr := Attr{Type: 2, Size: 128, Config: 112, SampleType: testEvents()[0].Attr.SampleType, Flags: FlagSampleIDAll}
+	for _, tt := range []struct {
+		as  RecordType
+		ids []uint64
+		rec []byte
+	}{
+		{RecordBPFEvent, []uint64{115, 116}, rawRecord(little, RecordEventUpdate, 0, name)},
+		{RecordLost, []uint64{eventUpdateName, 116}, rawRecord(little, RecordEventUpdate, 0, name)},
+		{RecordTextPoke, []uint64{113, 114, 115, 116}, rawRecord(little, RecordHeaderAttr, 0,
+			little.appendU64s(attr.encode(little)[:attr.Size], []uint64{113, 114, 115, 116}))},
+	} {
+		t.Run(tt.as.String(), func(t *testing.T) {
+			events := testEvents()
+			events[0].IDs = tt.ids
+			r := open(t, build(t, little, events, func(w *Writer) { w.WriteRecord(tt.rec) }))
+			if f := r.fitOf(header{typ: tt.as, size: len(tt.rec)}, tt.rec); f != exact {
+				t.Fatalf("a %v of this content fits %v", tt.as, f)
+			}
+			if _, err := scan(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestMutants damages recordings of all forms, each in one way, and reads on
 // behind the damage: at least as many of the records that are whole come out as
 // leastDelivered says, and none that was not there.

@@ -435,17 +435,21 @@ func (r *Recording) hasExcess(t RecordType, raw []byte) bool {
 }
 
 // makesSense reports whether the fields of a record, whose content fits its type, have values
-// that the kernel gives them.
+// that the kernel gives them. Records that perf itself wrote begin with small numbers.
 func (r *Recording) makesSense(rec *Record) bool {
 	switch rec.Type {
+	case RecordTextPoke:
+		var p TextPoke
+		return r.TextPoke(rec, &p) == nil && p.Addr>>63 == 1
 	case RecordKSymbol:
 		var k KSymbol
 		return r.KSymbol(rec, &k) == nil && (k.Kind == KSymbolBPF || k.Kind == KSymbolOOL) && k.Addr != 0
 	case RecordBPFEvent:
 		var b BPFEvent
-		return r.BPFEvent(rec, &b) == nil && (b.Kind == BPFLoad || b.Kind == BPFUnload)
-	case RecordLost:
-		return r.ids.find(r.endian.u64(rec.Raw[headerSize:])) != nil
+		return r.BPFEvent(rec, &b) == nil && (b.Kind == BPFLoad || b.Kind == BPFUnload) && b.ID != 0
+	case RecordLost: // of the event that got through, which is also that of the trailer
+		var l Lost
+		return r.Lost(rec, &l) == nil && l.ID == l.SampleID.ID && r.ids.find(l.ID) != nil
 	}
 	return true
 }
