@@ -10,7 +10,7 @@
 //	go run ./internal/mutants -list
 //	go run ./internal/mutants -only 'snapshot|old-bytes' -with TestModel
 //	go run ./internal/mutants -fix
-//	go run ./internal/mutants -docs      # the table of rules in docs/truth.md
+//	go run ./internal/mutants -docs      # docs/clauses.md: what decides and tests each rule
 //
 // A mutant names a function and a piece of its syntax, so its place is found
 // wherever that function is moved, and however it is formatted. After a renaming
@@ -52,7 +52,7 @@ func main() {
 	only := flag.String("only", "", "run mutants whose rule name or text matches this `regexp`")
 	list := flag.Bool("list", false, "list the mutants, and check that their places are there; run none")
 	fix := flag.Bool("fix", false, "write table.go with the names that the source has now; run none")
-	docs := flag.Bool("docs", false, "write the table of rules in docs/truth.md; run none")
+	docs := flag.Bool("docs", false, "write docs/clauses.md; run none")
 	with := flag.String("with", "", "try all of them with this `test` instead of their own")
 	parallel := flag.Int("j", runtime.NumCPU(), "run `n` at once")
 	flag.Parse()
@@ -74,7 +74,7 @@ func updateDocs() error {
 	if err != nil {
 		return err
 	}
-	return writeRuleTable(root)
+	return writeClauses(root)
 }
 
 func run(only, with string, list, fix bool, parallel int) error {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,24 +25,20 @@ func ruleNames(text []byte) []string {
 	return names
 }
 
-// The lines of docs/truth.md between which the table of rules is.
-const (
-	tableBegin = "<!-- written by go run ./internal/mutants -docs -->\n"
-	tableEnd   = "<!-- end -->\n"
-)
+// clausesHead is the head of docs/clauses.md.
+const clausesHead = `# What decides and tests each rule
 
-// withRuleTable returns the text of docs/truth.md with the table of rules as the
-// mutants make it: for each rule the functions that decide it, its tests, and
-// what its mutants switch off. A function has the name that it has in the source, even if its
-// row still has an older one.
-func withRuleTable(t *tree, text []byte) ([]byte, error) {
-	before, rest, ok := strings.Cut(string(text), tableBegin)
-	_, after, ended := strings.Cut(rest, tableEnd)
-	if !ok || !ended {
-		return nil, fmt.Errorf("there are no lines %q and %q", tableBegin, tableEnd)
-	}
-	var out strings.Builder
-	for _, rule := range ruleNames(text) {
+Written by ` + "`go run ./internal/mutants -docs`" + ` from internal/mutants/table.go. For each rule of
+[truth.md](truth.md) it has the functions that decide it, the tests that fail without it, and its
+clauses: each is a mutant, which switches the clause off.
+`
+
+// clausesOf returns the text of docs/clauses.md for these rules: for each the functions that decide
+// it, its tests, and what its mutants switch off. A function has the name that it has in the source,
+// even if its row still has an older one.
+func clausesOf(t *tree, rules []string) ([]byte, error) {
+	out := bytes.NewBufferString(clausesHead)
+	for _, rule := range rules {
 		var functions, tests, clauses []string
 		add := func(list *[]string, s string) {
 			if !slices.Contains(*list, s) {
@@ -59,27 +56,53 @@ func withRuleTable(t *tree, text []byte) ([]byte, error) {
 			top, _, _ := strings.Cut(m.test, "/")
 			add(&functions, "`"+at.decl.name+"`")
 			add(&tests, "`"+top+"`")
-			clauses = append(clauses, "  - "+m.off+"\n")
+			clauses = append(clauses, "- "+m.off+"\n")
 		}
-		fmt.Fprintf(&out, "- **`%s`**: decided by %s; tested by %s. Each of these is switched off:\n%s",
-			rule, strings.Join(functions, ", "), strings.Join(tests, ", "), strings.Join(clauses, ""))
+		fmt.Fprintf(out, "\n## `%s`\n\n%s\n%s\n%s", rule, wrapped("Decided by "+strings.Join(functions, ", ")+"."),
+			wrapped("Tested by "+strings.Join(tests, ", ")+". Each of these is switched off:"), strings.Join(clauses, ""))
 	}
-	return []byte(before + tableBegin + out.String() + tableEnd + after), nil
+	return out.Bytes(), nil
 }
 
-// writeRuleTable writes the table of rules into docs/truth.md of the source at root.
-func writeRuleTable(root string) error {
+// wrapped returns a paragraph in lines of at most 100 columns.
+func wrapped(text string) string {
+	const columns = 100
+	var out strings.Builder
+	used := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case used == 0:
+		case used+1+len(word) > columns:
+			out.WriteByte('\n')
+			used = 0
+		default:
+			out.WriteByte(' ')
+			used++
+		}
+		out.WriteString(word)
+		used += len(word)
+	}
+	return out.String() + "\n"
+}
+
+// clauses returns the text of docs/clauses.md of the source at root.
+func clauses(root string) ([]byte, error) {
 	t, err := readTree(os.DirFS(root))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := filepath.Join(root, "docs", "truth.md")
-	text, err := os.ReadFile(name)
+	truth, err := os.ReadFile(filepath.Join(root, "docs", "truth.md"))
+	if err != nil {
+		return nil, err
+	}
+	return clausesOf(t, ruleNames(truth))
+}
+
+// writeClauses writes docs/clauses.md of the source at root.
+func writeClauses(root string) error {
+	text, err := clauses(root)
 	if err != nil {
 		return err
 	}
-	if text, err = withRuleTable(t, text); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return os.WriteFile(name, text, 0o666)
+	return os.WriteFile(filepath.Join(root, "docs", "clauses.md"), text, 0o666)
 }
