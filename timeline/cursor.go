@@ -91,7 +91,7 @@ func (c *Cursor) AppendWindows(dst []Window, addr, n, first, last uint64) []Wind
 	if c.windows == nil {
 		return dst
 	}
-	return c.windows.appendOpen(dst, c.pokes, addr, n, first, last)
+	return c.windows.appendOpen(dst, c.pokes, addr, n, min(first, MaxTime-1), last)
 }
 
 // SameWindows returns the time around t during which the same windows are open over
@@ -100,11 +100,12 @@ func (c *Cursor) SameWindows(addr, n, t uint64) Validity {
 	if c.windows == nil {
 		return Validity{0, MaxTime}
 	}
-	_, same := c.windows.at(addr, n, t)
+	_, same := c.windows.at(addr, n, min(t, MaxTime-1))
 	return same
 }
 
-// Read is [View.Read] at time t. Times need not ascend.
+// Read is [View.Read] at time t. Times need not ascend. As in [Image.At], MaxTime is the time
+// before it, here and in the other methods.
 func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 	if at := addr - c.unpatched.base; t-c.from < c.span && c.unpatched.has(at, len(buf)) {
 		b := c.said
@@ -116,6 +117,7 @@ func (c *Cursor) Read(addr, t uint64, buf []byte) Block {
 
 // read is Read for all addresses but those of never-poked core text.
 func (c *Cursor) read(addr, t uint64, buf []byte) Block {
+	t = min(t, MaxTime-1)
 	set := &c.cached[addr%cacheSets]
 	j := &set[0]
 	if j.addr != addr {

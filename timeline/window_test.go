@@ -156,6 +156,33 @@ func TestManyOfOneTime(t *testing.T) {
 	}
 }
 
+// TestWindowsAtMaxTime: a window that nothing bounds is open at the end of time too.
+func TestWindowsAtMaxTime(t *testing.T) {
+	im, err := kernel().Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []bool{false, true} {
+		w := NewWindows([]InPlacePoke{{1000, 0x1004, 1, 4, PokeBatch, 0}}, nil, words)
+		if got := w.At(0x1004, 1, MaxTime); len(got) != 1 || got[0].Proven.To != MaxTime {
+			t.Errorf("words %v: %+v", words, got)
+		}
+		c := w.Cursor(im)
+		if got := c.AppendWindows(nil, 0x1004, 1, MaxTime, MaxTime); len(got) != 1 {
+			t.Errorf("words %v: %+v", words, got)
+		}
+		for _, addr := range []uint64{0x1000, 0x1004} {
+			var x, y [4]byte
+			if got, want := c.Read(addr, MaxTime, x[:]), c.Read(addr, MaxTime-1, y[:]); got != want || x != y {
+				t.Errorf("words %v: %+v %x, want %+v %x", words, got, x, want, y)
+			}
+			if got, want := c.SameWindows(addr, 4, MaxTime), c.SameWindows(addr, 4, MaxTime-1); got != want {
+				t.Errorf("words %v: %+v, want %+v", words, got, want)
+			}
+		}
+	}
+}
+
 // TestWordWindows: two tasks change words of an arm64 kernel at the same time.
 func TestWordWindows(t *testing.T) {
 	w := NewWindows([]InPlacePoke{

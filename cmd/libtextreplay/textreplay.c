@@ -348,7 +348,7 @@ void textreplay_cursor_free(textreplay_cursor *cur)
 
 void textreplay_set_time(textreplay_cursor *cur, uint64_t time)
 {
-	cur->time = time;
+	cur->time = time < TEXTREPLAY_FOREVER ? time : TEXTREPLAY_FOREVER - 1;
 }
 
 int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc)

@@ -281,8 +281,9 @@ int textreplay_cursor_new(textreplay *tr, textreplay_cursor **out);
 void textreplay_cursor_free(textreplay_cursor *cur);
 
 /* Sets the time of later questions. Setting the time costs nothing, in any order; forward
- * is what the cache is made for. The counter must be one of the recording's machine. cur must
- * not be NULL in functions that return no error. */
+ * is what the cache is made for. TEXTREPLAY_FOREVER is in no interval: it sets the time before
+ * it. The counter must be one of the recording's machine. cur must not be NULL in functions that
+ * return no error. */
 void textreplay_set_time(textreplay_cursor *cur, uint64_t time);
 int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc);
 uint64_t textreplay_get_time(const textreplay_cursor *cur);
