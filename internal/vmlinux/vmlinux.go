@@ -35,7 +35,7 @@ type File struct {
 	in      io.ReaderAt
 	lists   *lists // nil until they are read
 	symbols []elf.Symbol
-	percpu  elf.SectionIndex
+	percpu  elf.SectionIndex // of per-CPU variables, if their addresses are offsets; else 0
 }
 
 // lists are the linked addresses of the words that are moved, from the end of a boot
@@ -154,7 +154,9 @@ func add(data []byte, at uint64, size int, by uint64) error {
 	return nil
 }
 
-// readSymbols reads the symbols and finds the section of per-CPU variables, once.
+// readSymbols reads the symbols and finds the section of per-CPU variables, once. Their addresses
+// are offsets only if the section is linked at 0. Since 6.15, and without SMP, it is not (percpu_init,
+// arch/x86/tools/relocs.c, until 6.14).
 func (f *File) readSymbols() (err error) {
 	if f.symbols != nil {
 		return nil
@@ -163,7 +165,7 @@ func (f *File) readSymbols() (err error) {
 		return err
 	}
 	for i, s := range f.Sections {
-		if s.Name == ".data..percpu" {
+		if s.Name == ".data..percpu" && s.Addr == 0 {
 			f.percpu = elf.SectionIndex(i)
 		}
 	}

@@ -114,3 +114,20 @@ func TestRelocate(t *testing.T) {
 		}
 	}
 }
+
+// TestPerCPU: since 6.15 the section of per-CPU variables is linked where it is, and its addresses move
+// as all others.
+func TestPerCPU(t *testing.T) {
+	for addr, want := range map[uint64]elf.SectionIndex{0: 1, genperf.LinkedText + 1<<25: 0} {
+		f, err := New(bytes.NewReader(genperf.KernelFile(elf.EM_X86_64, []genperf.KernelSection{{Name: ".data..percpu", Addr: addr, Data: make([]byte, 64)}}, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.readSymbols(); err != nil {
+			t.Fatal(err)
+		}
+		if f.percpu != want {
+			t.Errorf("linked at %#x: offsets in section %d, want %d", addr, f.percpu, want)
+		}
+	}
+}
