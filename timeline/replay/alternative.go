@@ -141,8 +141,9 @@ const maxVersions = 16
 // are given.
 //
 // The result belongs to the cursor and is valid until its next call of Alternatives. It
-// does not allocate once the cursor has been used for a while. On architectures that package
-// disasm cannot decode the result is empty.
+// does not allocate once the cursor has been used for a while, unless a change is in flight or
+// facts contradict one another. On architectures that package disasm cannot decode the result is
+// empty.
 func (c *Cursor) Alternatives(addr, first, last uint64) []Alternative {
 	if c.decoder == nil {
 		return nil
