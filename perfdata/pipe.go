@@ -146,6 +146,9 @@ func (d *description) feature(f Feature, at int64, b []byte) {
 		b = append([]byte(nil), b...)
 	}
 	d.r.features[f] = section{at, b}
+	if f == FeatureGroupDesc {
+		d.r.markBranchCounters() // of the events, which have come before
+	}
 }
 
 // settle adds the events that were found since its last call to the Recording.

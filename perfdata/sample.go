@@ -298,7 +298,9 @@ type Branch struct {
 	Counters uint64 // occurrences of the group's events, as the PMU packs them; 0 where not recorded
 }
 
-// BranchStack returns the branch stack.
+// BranchStack returns the branch stack. Branches have counters if any event of the group asks for
+// them. A file that is read as a stream says only behind its samples which events are a group: then
+// [Sample.Rest] has the counters of an event that does not ask for them itself.
 func (s *Sample) BranchStack() (BranchStack, error) {
 	b, err := s.part(partBranchStack)
 	if b == nil {

@@ -4,6 +4,7 @@
 package perfdata
 
 import (
+	"bytes"
 	"errors"
 	"math/bits"
 	"strings"
@@ -519,33 +520,58 @@ func TestSampleByEvent(t *testing.T) {
 }
 
 // TestBranchCountersOfGroup has a group whose second event alone asks
-// for counters: the first one's samples have them too.
+// for counters: the first one's samples have them too. A pipe has the events before the group.
 func TestBranchCountersOfGroup(t *testing.T) {
 	e := little
 	attr := Attr{Type: 1, SampleType: SampleIdentifier | SampleBranchStack}
 	second := attr
 	second.BranchSampleType = branchCounters
-	r := open(t, build(t, e, []*Event{{Attr: attr, IDs: []uint64{11}}, {Attr: second, IDs: []uint64{12}}, {Attr: attr, IDs: []uint64{13}}}, func(w *Writer) {
+	var file, pipe memFile
+	for _, w := range []*Writer{NewWriter(&file, e.order()), NewPipeWriter(&pipe, e.order())} {
+		w.SetEvents([]*Event{{Attr: attr, IDs: []uint64{11}}, {Attr: second, IDs: []uint64{12}}, {Attr: attr, IDs: []uint64{13}}})
+		w.WriteFeature(FeatureHostname, e.appendString(nil, "host"))
 		w.WriteFeature(FeatureGroupDesc, e.appendU32s(e.appendString(e.appendU32s(nil, 1), "{anon_group}"), 0, 2))
-	}))
-	body := []uint64{0, 1, 21, 22, 1, 23}
-	for id, want := range map[uint64]uint64{11: 23, 12: 23, 13: 0} {
-		body[0] = id
-		n := len(body)
-		if want == 0 {
-			n--
+		for id, body := range map[uint64][]uint64{11: {1, 21, 22, 1, 23}, 12: {1, 21, 22, 1, 23}, 13: {1, 21, 22, 1}} {
+			w.WriteRecord(rawRecord(e, RecordSample, 0, e.appendU64s(nil, append([]uint64{id}, body...))))
 		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(r *Recording, rec *Record) {
+		t.Helper()
 		var s Sample
-		if err := r.Sample(&Record{Type: RecordSample, Raw: rawRecord(e, RecordSample, 0, e.appendU64s(nil, body[:n]))}, &s); err != nil {
+		if err := r.Sample(rec, &s); err != nil {
 			t.Fatal(err)
 		}
 		stack, err := s.BranchStack()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stack.Len() != 1 || stack.At(0) != (Branch{From: 21, To: 22, Flags: 1, Counters: want}) || stack.HasHWIndex {
-			t.Errorf("id %d: %+v", id, stack.At(0))
+		want := uint64(23)
+		if s.ID == 13 {
+			want = 0
 		}
+		if stack.Len() != 1 || stack.At(0) != (Branch{From: 21, To: 22, Flags: 1, Counters: want}) || stack.HasHWIndex {
+			t.Errorf("id %d: %+v", s.ID, stack.At(0))
+		}
+	}
+	n := 0
+	for _, data := range [][]byte{file.b, pipe.b} {
+		r := open(t, data)
+		for s := r.Scan(Only(RecordSample)); s.Next(); n++ {
+			check(r, s.Record())
+		}
+	}
+	rd, err := NewReader(bytes.NewReader(pipe.b), Only(RecordSample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; rd.Next(); n++ {
+		check(rd.Recording(), rd.Record())
+	}
+	if n != 9 {
+		t.Errorf("%d samples, want 9", n)
 	}
 }
 
