@@ -25,8 +25,8 @@ type ELFSymbol struct {
 }
 
 // WriteCore writes an ELF core file (ET_CORE) with a PT_LOAD for each segment
-// that is not empty, by address, readable and executable, without a physical
-// address. [NewCore] reads it back. If syms is not empty the file has a
+// that is not empty, by descending address, readable and executable, without a
+// physical address. [NewCore] reads it back. If syms is not empty the file has a
 // .symtab too, of absolute symbols. segs may be in any order.
 //
 // "objdump -d FILE" and "gdb -c FILE" take such a file as they take a copy of
@@ -391,8 +391,14 @@ func (e *encoder) programs(f *elfFile) {
 	if f.note != nil {
 		e.prog(elf.PT_NOTE, 0, f.noteOff, 0, uint64(len(f.note)), 4)
 	}
-	for i, s := range f.segs {
-		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, f.offs[i], s.addr, s.size, segAlign)
+	for i := range f.segs {
+		if f.typ == elf.ET_CORE {
+			// perf (6.1) takes the segments of a core from the last one to the first, and ignores
+			// those of kernel text that come before the one with _stext (dso__load_kcore of
+			// tools/perf/util/symbol.c).
+			i = len(f.segs) - 1 - i
+		}
+		e.prog(elf.PT_LOAD, elf.PF_R|elf.PF_X, f.offs[i], f.segs[i].addr, f.segs[i].size, segAlign)
 	}
 }
 
