@@ -27,7 +27,10 @@ import (
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
-const pageSize = 4096
+const (
+	pageSize        = 4096
+	longestFunction = 1 << 20 // more than any function of the kernel has, in bytes
+)
 
 // Options say what is kept.
 type Options struct {
@@ -39,7 +42,8 @@ type Options struct {
 	From uint64
 	// Ranges are the addresses of kernel and module text whose snapshot and
 	// pokes are kept, in whole pages. If it is empty, every page that a poke
-	// changed is kept. Pokes of out-of-line code and BPF are always kept.
+	// changed is kept, and those of kept samples. Pokes of out-of-line code and BPF
+	// are always kept.
 	Ranges []timeline.Range
 	// Samples keeps samples, and the records that say where they were taken:
 	// processes' maps, and names of functions. Those of the module tracepoints
@@ -195,6 +199,22 @@ func (c *cut) choosePages() {
 	}
 	for p := range c.r.ProbedChanges() {
 		c.choosePagesOf(p, seen)
+	}
+	if c.opts.Samples && len(c.opts.Ranges) == 0 {
+		// perf names an address only if kcore has the function up to there.
+		c.sampled(func(addr uint64) {
+			from := page(addr)
+			if k := c.r.Kallsyms(); k != nil {
+				if s, size, ok := k.Find(addr); ok && size <= longestFunction {
+					from = page(s.Addr)
+				}
+			}
+			for n := uint64(0); n <= page(addr)-from; n += pageSize {
+				if c.inSnapshot(from + n) {
+					c.pages[from+n] = true
+				}
+			}
+		})
 	}
 }
 

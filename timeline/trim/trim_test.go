@@ -405,6 +405,25 @@ func TestPerf(t *testing.T) {
 	}
 }
 
+// TestPerfNames: perf names the samples that are kept as it names those of the whole recording.
+func TestPerfNames(t *testing.T) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("skipped: perf is not installed")
+	}
+	_, dir := cut(t, open(t, recording("callgraph")), trim.Options{Samples: true})
+	nameless := func(dir string) int {
+		out, err := exec.Command(perf, "script", "-F", "ip,sym", "-i", dir).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(out), "[unknown]")
+	}
+	if part, whole := nameless(dir), nameless(recording("callgraph")); part > whole || whole == 0 {
+		t.Errorf("perf has no name for %d addresses, in the whole recording for %d", part, whole)
+	}
+}
+
 // TestGuests: what is cut out of a recording with guests is the host's part alone.
 func TestGuests(t *testing.T) {
 	path := filepath.Join(corpus.Root(), "testdata", "guest", "merged.data")
