@@ -82,7 +82,8 @@ the instructions lead, for --mechanism and --json; it is other if these do not s
 
 With --summary, log prints one screen instead of the changes: how many there were by
 mechanism, by process, by site and over time, and the largest runs. A run is what one
-thread changed by one mechanism without a pause of more than 0.1 s; also a guess.
+thread changed by one mechanism without a pause of more than 0.1 s; also a guess. The
+mechanism module is only there: the log has no entries of modules.
 
 Consecutive pokes of one thread at ascending addresses are shown as a batch. The
 kernel does not record where a batch begins and ends, so this is a guess.`,
