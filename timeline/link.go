@@ -131,12 +131,15 @@ func (d *build) left(list []poke, i int, p *poke, n int) link {
 	return linkFits
 }
 
-// copiedText returns what the snapshot, if it was taken before p, has at p's place in
+// copiedText returns what the snapshot, if it was certainly taken before p, has at p's place in
 // kernel text: n bytes, or nil.
 func (d *build) copiedText(p *poke, n int) []byte {
 	addr := d.sites[d.edits[p.edit].site].addr
-	segs := d.snapshot.Segments
-	if p.time <= d.snapshot.To || addr < d.textLo || addr+uint64(n) > d.textHi {
+	segs, taken := d.snapshot.Segments, d.snapshot.To
+	if d.differ { // another CPU's clock says by when it was taken
+		taken = later(taken, min(d.Builder.maxSkew, assumedSkew))
+	}
+	if p.time <= taken || addr < d.textLo || addr+uint64(n) > d.textHi {
 		return nil
 	}
 	i := sort.Search(len(segs), func(i int) bool { return segs[i].End() > addr })

@@ -1021,11 +1021,12 @@ func (m *model) unexplained(a, b *made) fit {
 	return differs
 }
 
-// copied returns what the snapshot has at p's place of text, if it is older.
+// copied returns what the snapshot has at p's place of text, if it is older, also if the clock that
+// says so is behind.
 func (m *model) copied(p *made, n int) (out []byte) {
 	for k := range uint64(n) {
 		b, ok := byteOf(m.snapshot.Segments, p.Addr+k)
-		if a := p.Addr + k; !ok || a < m.textLo || a >= m.textHi || p.recorded <= m.snapshot.To {
+		if a := p.Addr + k; !ok || a < m.textLo || a >= m.textHi || p.recorded <= m.snapshot.To || m.differ && p.recorded <= m.snapshot.To+assumedSkew {
 			return nil
 		}
 		out = append(out, b)

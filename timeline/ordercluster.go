@@ -133,6 +133,10 @@ type ordering struct {
 	apart    uint64 // by how much clocks may differ
 	differ   bool   // they are seen to differ
 	budget   int    // states
+	start    orderState
+	since    []uint64    // times before all records
+	before   *textMemory // of kernel text: what is there before all records
+	behind   []uint8     // of each part: the value that the next poke finds, 0: that is not known
 	outcomes map[orderState]*orderOutcome
 	steps    []orderState // scratch of follow
 }
@@ -180,11 +184,12 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 		}
 		o.times = append(o.times, c.time)
 	}
+	o.times = append(o.times, o.since...)
 	slices.Sort(o.times)
 	o.times = slices.Compact(o.times)
 	slices.Sort(edges)
 	o.edges = slices.Compact(edges)
-	if len(o.symbols) == 0 || len(o.symbols) > mostSymbols || len(all) > mostOrdered || len(o.edges)-1 > mostParts {
+	if len(o.symbols) == 0 && o.before == nil || len(o.symbols) > mostSymbols || len(all) > mostOrdered || len(o.edges)-1 > mostParts {
 		return false
 	}
 	o.values = make([][][]byte, len(o.edges)-1)

@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -52,7 +53,7 @@ const (
 )
 
 // An orderSet is what the possible orders of the records of some code say. Such code, a cluster, shares its
-// addresses, or has pokes that do.
+// addresses, or has pokes that do. Kernel text has such clusters too (ordertext.go).
 type orderSet struct {
 	lo, hi   uint64 // the cluster
 	from, to uint64 // no record is lost in [from, to)
@@ -89,6 +90,8 @@ func (d *build) findOrders() []*orderSet {
 			budget -= len(o.outcomes)
 		}
 	}
+	all = append(all, d.findTextOrders(lost, &budget)...)
+	slices.SortStableFunc(all, func(a, b *orderSet) int { return cmp.Compare(a.lo, b.lo) })
 	return all
 }
 

@@ -61,7 +61,7 @@ type orderOutcome struct {
 // search finds out what may be in each part at each time. It reports whether some order is possible.
 func (o *ordering) search() bool {
 	o.outcomes = make(map[orderState]*orderOutcome)
-	if !o.follow(new(orderState)).possible || o.budget < 0 {
+	if !o.follow(&o.start).possible || o.budget < 0 {
 		return false
 	}
 	when := make(map[[mostLanes]uint8]int) // by how many of each lane have come
@@ -166,6 +166,9 @@ func (o *ordering) end(out *orderOutcome) {
 	for k := range o.values {
 		p := &s.parts[k]
 		if !open && p.awaited != 0 && !p.unset() {
+			out.possible = false
+		}
+		if o.behind != nil && o.behind[k] != 0 && !p.unset() && p.value != o.behind[k] {
 			out.possible = false
 		}
 		if out.shown[k] = 1 << otherValue; p.awaited != 0 {
