@@ -47,6 +47,9 @@ type Kallsyms struct {
 	later *laterFile // or the file that has it; nil if there is none
 	saved *saved
 
+	reading   sync.Once
+	inModules count // lookups of modules' names that searched the text
+
 	// Set by parse or taken from saved. Methods call all before they use these fields.
 	parsed  sync.Once
 	entries []entry
@@ -140,14 +143,21 @@ func (k *Kallsyms) all() []entry {
 		if k.saved != nil && k.takeSaved() {
 			return
 		}
-		if k.later != nil && k.text == nil {
-			k.text = k.later.read()
-		}
 		// The shortest line has six bytes.
-		k.entries = make([]entry, 0, min(bytes.Count(k.text, newline), len(k.text)/6+1))
+		k.entries = make([]entry, 0, min(bytes.Count(k.readText(), newline), len(k.text)/6+1))
 		k.parse(math.MaxInt)
 	})
 	return k.entries
+}
+
+// readText returns the text.
+func (k *Kallsyms) readText() []byte {
+	k.reading.Do(func() {
+		if k.later != nil {
+			k.text = k.later.read()
+		}
+	})
+	return k.text
 }
 
 // parse makes the table, of at most most symbols.
@@ -358,6 +368,15 @@ func (k *Kallsyms) LookupIn(module, name string) []Symbol {
 	return k.lookup(name, func(m string) bool { return m == module })
 }
 
+// LookupInModules returns the symbols of that name in all modules, by address. The first calls
+// do not build the table if the text has no such name: most names are the kernel's.
+func (k *Kallsyms) LookupInModules(name string) []Symbol {
+	if k.saved == nil && k.inModules.first(fewSearches) && !bytes.Contains(k.readText(), append([]byte(name), moduleStart...)) {
+		return nil
+	}
+	return k.lookup(name, func(m string) bool { return m != "" })
+}
+
 func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 	if k.saved != nil {
 		if found, sure := k.saved.lookup(name, in); sure {
@@ -399,6 +418,9 @@ const (
 	fewLookups = 3    // by name: each goes through all symbols
 	fewFinds   = 4096 // by address: each takes 50 ns more than with an index
 )
+
+// fewSearches is how many searches of the text take less time than to build the table.
+const fewSearches = 16
 
 // A count up to this limit is one of the first few lookups.
 type count struct{ n atomic.Int32 }

@@ -496,3 +496,21 @@ func BenchmarkKallsymsFind(b *testing.B) {
 		k.Find(addr & 0xffffffff81ffffff)
 	}
 }
+
+// TestLookupInModules: only symbols of modules are found, by the first calls, which search the
+// text, and by later ones.
+func TestLookupInModules(t *testing.T) {
+	k := parseKallsyms(t, "ffffffff81000000 T _text\nffffffff81000010 t init\nffffffff81000020 t xinit\n"+
+		"ffffffffc0001000 t init\t[b]\nffffffffc0000000 t init\t[a]\nffffffffc0000040 t init_more\t[a]\n")
+	for range fewSearches + 2 {
+		var got []string
+		for _, name := range []string{"init", "_text", "xinit", "more", "init_more", "none"} {
+			for _, s := range k.LookupInModules(name) {
+				got = append(got, s.Module+":"+s.Name)
+			}
+		}
+		if want := []string{"a:init", "b:init", "a:init_more"}; !slices.Equal(got, want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}

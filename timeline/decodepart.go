@@ -16,7 +16,7 @@ var ErrWhole = errors.New("timeline: the whole image is needed")
 // It reads only what the answers for these addresses need. Before it reads bytes of a table it
 // calls check, with the table's index in Encoded.Tables and the place of the bytes in it. It
 // returns the error of check. Where facts contradict each other, it returns [ErrWhole].
-func DecodePart(e Encoded, segments []Segment, names Names, ranges []Range, check func(table, from, to int) error) (*Image, error) {
+func DecodePart(e Encoded, segments []Segment, names []Names, ranges []Range, check func(table, from, to int) error) (*Image, error) {
 	whole, saved, err := decodeTables(e, names)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func DecodePart(e Encoded, segments []Segment, names Names, ranges []Range, chec
 	for _, i := range []int{tableLives, tableNames} {
 		p.need(i, 0, len(e.Tables[i].Data), 1)
 	}
-	im := &Image{names: names, only: JoinRanges(slices.Clone(ranges))}
+	im := &Image{names: whole.names, only: JoinRanges(slices.Clone(ranges))}
 	// Fragments are copied. They lead to the other tables in place.
 	im.leaves, im.nodes, im.states, im.arena = whole.leaves, whole.nodes, whole.states, whole.arena
 	if err := im.take(&e.Meta, segments); err != nil {
@@ -59,7 +59,7 @@ func DecodePart(e Encoded, segments []Segment, names Names, ranges []Range, chec
 	if err := im.CheckValid(); err != nil {
 		return nil, err
 	}
-	if err := im.takeLives(saved.lives, saved.names); err != nil {
+	if err := im.takeLives(&saved, names); err != nil {
 		return nil, err
 	}
 	return im, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // ErrInvalid is wrapped by the errors of [DecodeImage], [DecodeWindows] and
@@ -67,14 +68,15 @@ type savedLife struct {
 	lo, hi, from, to uint64
 	name, nameLen    uint32 // in the table of names
 	program          uint32
+	table            uint32 // that names a module's code: its index in Image.SavedTables; 0: the image's own
 	kind             LifetimeKind
 	ended            Reason
 	undated          uint8
-	_                uint8
+	_                [5]uint8
 }
 
 // Encode returns the image as plain memory, without the bytes of its snapshot and without
-// its tables of names. The tables share the image's memory.
+// its tables of names (see [Image.SavedTables]). The tables share the image's memory.
 func (im *Image) Encode() Encoded {
 	meta := EncodedMeta{
 		First: im.first, Horizon: im.horizon, TextLo: im.textLo, TextHi: im.textHi, PageBase: im.pageBase,
@@ -107,10 +109,10 @@ func (im *Image) Encode() Encoded {
 
 // DecodeImage makes an image of what [Image.Encode] returned. The image uses the tables
 // in place: they must neither change nor be unmapped while it is in use, and each must
-// begin at an address that is a multiple of 64. segments is the snapshot, and names the
-// table of names, that the image was built with. Errors wrap [ErrInvalid]. Whatever the
+// begin at an address that is a multiple of 64. segments is the snapshot that the image was
+// built with, and names what [Image.SavedTables] returned. Errors wrap [ErrInvalid]. Whatever the
 // tables contain, an image that DecodeImage returns never reads outside of them.
-func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
+func DecodeImage(e Encoded, segments []Segment, names []Names) (*Image, error) {
 	im, saved, err := decodeTables(e, names)
 	if err != nil {
 		return nil, err
@@ -121,7 +123,7 @@ func DecodeImage(e Encoded, segments []Segment, names Names) (*Image, error) {
 	if err := im.CheckValid(); err != nil {
 		return nil, err
 	}
-	if err := im.takeLives(saved.lives, saved.names); err != nil {
+	if err := im.takeLives(&saved, names); err != nil {
 		return nil, err
 	}
 	return im, nil
@@ -135,11 +137,14 @@ type savedLives struct {
 
 // decodeTables returns an image with the tables of e in place, of which it reads nothing, and
 // those of lifetimes.
-func decodeTables(e Encoded, names Names) (*Image, savedLives, error) {
+func decodeTables(e Encoded, names []Names) (*Image, savedLives, error) {
 	if len(e.Tables) != numTables {
 		return nil, savedLives{}, invalidf("%d tables, not %d", len(e.Tables), numTables)
 	}
-	im := &Image{names: names}
+	im := new(Image)
+	if len(names) > 0 {
+		im.names = names[0]
+	}
 	d := tableDecoder{tables: e.Tables}
 	im.fragments = table[fragment](&d, tableFragments)
 	im.leaves = table[leaf](&d, tableLeaves)
@@ -177,13 +182,26 @@ func table[T any](d *tableDecoder, i int) []T {
 	return out
 }
 
+// SavedTables returns the tables of names that [DecodeImage] needs: that of [Builder.Names], which
+// may be nil, and then the others of modules.
+func (im *Image) SavedTables() []Names {
+	if im.names == nil {
+		return append([]Names{nil}, im.NameTables()...)
+	}
+	return im.NameTables()
+}
+
 // livesToSave returns the tables of lifetimes.
 func (im *Image) livesToSave() (lives []savedLife, names []byte) {
+	tables := im.SavedTables()
 	for _, l := range im.lives {
 		s := savedLife{lo: l.Lo, hi: l.Hi, from: l.From, to: l.To, kind: l.Kind, ended: l.Ended,
 			program: l.Program, name: uint32(len(names)), nameLen: uint32(len(l.Name))}
 		if l.undated {
 			s.undated = 1
+		}
+		if l.names != nil {
+			s.table = uint32(slices.Index(tables, l.names))
 		}
 		lives = append(lives, s)
 		names = append(names, l.Name...)
@@ -382,16 +400,20 @@ func (im *tables) statesOf(v *versions) uint32 {
 	return v.count
 }
 
-func (im *Image) takeLives(saved []savedLife, names []byte) error {
-	lives := make([]Lifetime, len(saved))
-	list := make([]*Lifetime, len(saved))
-	for i := range saved {
-		s := &saved[i]
-		if uint64(s.name)+uint64(s.nameLen) > uint64(len(names)) || s.kind > OutOfLine || int(s.ended) >= len(reasons) || s.lo > s.hi {
+// takeLives sets the lifetimes. tables are those of SavedTables.
+func (im *Image) takeLives(saved *savedLives, tables []Names) error {
+	lives := make([]Lifetime, len(saved.lives))
+	list := make([]*Lifetime, len(saved.lives))
+	for i := range saved.lives {
+		s := &saved.lives[i]
+		if uint64(s.name)+uint64(s.nameLen) > uint64(len(saved.names)) || s.table > 0 && uint64(s.table) >= uint64(len(tables)) || s.kind > OutOfLine || int(s.ended) >= len(reasons) || s.lo > s.hi {
 			return invalidf("a symbol leads nowhere")
 		}
 		lives[i] = Lifetime{Lo: s.lo, Hi: s.hi, From: s.from, To: s.to, Kind: s.kind, Ended: s.ended, Program: s.program,
-			Name: string(names[s.name:][:s.nameLen]), undated: s.undated != 0}
+			Name: string(saved.names[s.name:][:s.nameLen]), undated: s.undated != 0}
+		if s.table > 0 {
+			lives[i].names = tables[s.table]
+		}
 		list[i] = &lives[i]
 	}
 	im.indexLives(sortedByLo(list))

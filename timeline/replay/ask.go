@@ -360,13 +360,13 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 	}
 	at, err := parseAddr(addr, func(name string) []timeline.Symbol {
 		module, name, qualified := timeline.SplitName(name)
-		return slices.DeleteFunc(names{k}.Lookup(name), func(s timeline.Symbol) bool { return qualified && s.Module != module })
+		return slices.DeleteFunc(names{k: k}.Lookup(name), func(s timeline.Symbol) bool { return qualified && s.Module != module })
 	})
 	if err != nil {
 		return nil
 	}
 	lo, hi := at, at+n
-	if sym, ok := (names{k}).Find(at); ok {
+	if sym, ok := (names{k: k}).Find(at); ok {
 		lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
 	}
 	textLo, textHi, ok := k.Text()

@@ -167,5 +167,5 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
 		loaded = list.made.From // the load time is unknown
 	}
 	s.b.LaterModule(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
-		Loaded: loaded, Freed: freed, Names: names{list.kallsyms}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})
+		Loaded: loaded, Freed: freed, Names: names{list.kallsyms, true}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})
 }

@@ -61,7 +61,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	lo, hi, ok := uint64(0), uint64(0), false
 	if k != nil {
 		lo, hi, ok = k.Text()
-		b.Names(names{k})
+		b.Names(Names(k))
 	}
 	delimited, shown := true, ok
 	if !ok {

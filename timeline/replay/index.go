@@ -112,6 +112,7 @@ type indexMeta struct {
 	Windows   bool     // the file has windows
 
 	Kallsyms *kcore.EncodedKallsyms // nil: the file has no names
+	Tables   []int                  // the copies with the other tables of names: see tablesOf
 }
 
 // writeIndex writes an index of r to w.
@@ -120,6 +121,7 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 	meta := indexMeta{
 		Image: image.Meta, ISA: r.arch.machine,
 		Conv: r.Report.Clock.conv, Data: r.Report.Clock.data, OwnTime: r.Report.Clock.ownTime, NoWall: r.Report.Clock.noWall,
+		Tables: r.copiesOf(r.Image.SavedTables()[1:]),
 	}
 	report := *r.Report
 	report.Warnings = nil
@@ -235,7 +237,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 		r.leaveOut(errors.New(why), *opts)
 	}
 	r.useNames(meta.Kallsyms, own[sectionSymbols:])
-	im, err := r.readImage(tables, meta.Image, opts)
+	im, err := r.readImage(tables, &meta, opts)
 	if err != nil {
 		return err
 	}
@@ -269,16 +271,40 @@ func (r *Replay) useNames(e *kcore.EncodedKallsyms, tables []section) {
 	r.releaseNames = r.kallsyms.Use(e, func(t kcore.SavedTable, from, to int) bool { return tables[t].check(from, to) == nil })
 }
 
+// copiesOf returns the places in r.copies of those whose kallsyms the tables are.
+func (r *Replay) copiesOf(tables []timeline.Names) (copies []int) {
+	for _, t := range tables {
+		copies = append(copies, slices.IndexFunc(r.copies, func(c openCopy) bool { return t == names{c.Kallsyms, true} }))
+	}
+	return copies
+}
+
+// tablesOf returns the tables of names of an image: kallsyms, which may be nil, and that of each of
+// the copies. The stamp says that they are the copies that the index was made with.
+func (r *Replay) tablesOf(copies []int) ([]timeline.Names, error) {
+	tables := []timeline.Names{nil}
+	if r.kallsyms != nil {
+		tables[0] = Names(r.kallsyms)
+	}
+	for _, i := range copies {
+		if i < 0 || i >= len(r.copies) || r.copies[i].Kallsyms == nil {
+			return nil, indexErrorf("a copy that it has names of is missing")
+		}
+		tables = append(tables, names{r.copies[i].Kallsyms, true})
+	}
+	return tables, nil
+}
+
 // readImage makes an image of the tables in an index. If opts.Only restricts it, only what it
 // needs is read. Errors wrap ErrIndex.
-func (r *Replay) readImage(sections []section, meta timeline.EncodedMeta, opts *Options) (*timeline.Image, error) {
-	e := timeline.Encoded{Meta: meta}
+func (r *Replay) readImage(sections []section, meta *indexMeta, opts *Options) (*timeline.Image, error) {
+	e := timeline.Encoded{Meta: meta.Image}
 	for i := range sections {
 		e.Tables = append(e.Tables, sections[i].EncodedTable)
 	}
-	var table timeline.Names
-	if r.kallsyms != nil {
-		table = names{r.kallsyms}
+	tables, err := r.tablesOf(meta.Tables)
+	if err != nil {
+		return nil, err
 	}
 	fail := func(err error) (*timeline.Image, error) {
 		if !errors.Is(err, ErrIndex) {
@@ -288,7 +314,7 @@ func (r *Replay) readImage(sections []section, meta timeline.EncodedMeta, opts *
 	}
 	if opts.Only != nil {
 		if only := opts.Only(r.kallsyms); only != nil {
-			im, err := timeline.DecodePart(e, r.segments(), table, only, func(i, from, to int) error { return sections[i].check(from, to) })
+			im, err := timeline.DecodePart(e, r.segments(), tables, only, func(i, from, to int) error { return sections[i].check(from, to) })
 			if err == nil {
 				return im, nil
 			}
@@ -302,7 +328,7 @@ func (r *Replay) readImage(sections []section, meta timeline.EncodedMeta, opts *
 			return nil, err
 		}
 	}
-	im, err := timeline.DecodeImage(e, r.segments(), table)
+	im, err := timeline.DecodeImage(e, r.segments(), tables)
 	if err != nil {
 		return fail(err)
 	}

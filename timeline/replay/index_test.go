@@ -249,6 +249,53 @@ func TestIndexNames(t *testing.T) {
 	}
 }
 
+// TestIndexModuleNames: modules that only later copies have keep their names, those of the copy
+// that has them.
+func TestIndexModuleNames(t *testing.T) {
+	w := newTape(t)
+	text := "0000000000001000 T _stext\n0000000000001100 T do_work\n0000000000002000 T _etext\n"
+	w.copied, w.kallsyms = true, text
+	w.ticks(100, 2000)
+	path := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(path, "data"), w.bytes(), 0o600))
+	w.must(os.Rename(w.kcoreDir(), filepath.Join(path, OwnCopy)))
+	w.must(os.Mkdir(filepath.Join(path, "copies"), 0o700))
+	lines := `{"start":{"version":1,"program":"textreplay test","clock":"CLOCK_MONOTONIC","time":1,"wall":2,"follows_cpus":true,"open":100}}
+{"ready":{"time":150}}
+{"copy":{"dir":"kcore_dir","from":300,"to":320,"read":[{"lo":"0x1000","hi":"0x2000"}]}}
+`
+	for i, name := range []string{"old", "new"} { // one in the place of the other
+		w.modules = []kcore.Module{{Name: name, Addr: 0x8000, Size: 0x1000, State: "Live"}}
+		w.kallsyms = text + fmt.Sprintf("0000000000008010 t do_%s\t[%[1]s]\n0000000000008010 t alias_%[1]s\t[%[1]s]\n", name)
+		w.must(os.Rename(w.kcoreDir(), filepath.Join(path, "copies", name)))
+		lines += fmt.Sprintf(`{"copy":{"dir":"copies/%s","from":%d,"to":%[2]d,"read":[{"lo":"0x1000","hi":"0x2000"},{"lo":"0x8000","hi":"0x9000"}]}}`+"\n", name, 500+500*i)
+	}
+	w.must(os.WriteFile(filepath.Join(path, journal.Name), []byte(lines+`{"end":{"time":2000}}`+"\n"), 0o600))
+	var opts Options
+	opts.Index, opts.SaveIndex = filepath.Join(t.TempDir(), "index"), true
+	for _, only := range []func(*kcore.Kallsyms) []timeline.Range{nil, nil, func(*kcore.Kallsyms) []timeline.Range { return []timeline.Range{{Lo: 0x1000, Hi: 0x2000}} }} {
+		opts.Only = only
+		r := loadWith(t, path, opts)
+		if state := r.Index(); state.Err != nil {
+			t.Error(state.Err)
+		}
+		var got []string
+		for _, at := range []uint64{700, 1500} {
+			v := r.Image.At(at)
+			s, _ := v.Symbol(0x8018)
+			got = append(got, fmt.Sprint(s.Name, v.Aliases(s), len(v.Lookup(s.Module+":"+s.Name)), len(v.Lookup("do_work"))))
+		}
+		for s := range r.TableSymbols {
+			if s.Module != "" {
+				got = append(got, s.Name)
+			}
+		}
+		if want := []string{"do_old[alias_old] 1 1", "do_new[alias_new] 1 1", "do_old", "alias_old", "do_new", "alias_new"}; !slices.Equal(got, want) {
+			t.Errorf("index %+v: %q, want %q", r.Index(), got, want)
+		}
+	}
+}
+
 // TestIndexStale: an index is not used after any input of the image has changed. It is
 // then written anew.
 func TestIndexStale(t *testing.T) {

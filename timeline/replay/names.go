@@ -12,10 +12,13 @@ import (
 
 // names makes kallsyms a table of names. It leaves out BPF programs and out-of-line code:
 // they come and go, so lifetimes answer for them.
-type names struct{ k *kcore.Kallsyms }
+type names struct {
+	k       *kcore.Kallsyms
+	modules bool // of a later copy: it names only the code of modules
+}
 
 // Names returns the names of a table, for [timeline.Builder.Names].
-func Names(k *kcore.Kallsyms) timeline.Names { return names{k} }
+func Names(k *kcore.Kallsyms) timeline.Names { return names{k: k} }
 
 // Find returns the symbol whose text has addr, if it is of the kernel or of a module.
 func (n names) Find(addr uint64) (timeline.Symbol, bool) {
@@ -26,10 +29,14 @@ func (n names) Find(addr uint64) (timeline.Symbol, bool) {
 	return timeline.Symbol{Name: sym.Name, Module: sym.Module, Addr: sym.Addr, Size: size, To: timeline.MaxTime}, true
 }
 
-// Lookup returns all symbols of a name. Size is 0 for those that are not text.
+// Lookup returns all symbols of a name, or those of modules. Size is 0 for those that are not text.
 func (n names) Lookup(name string) []timeline.Symbol {
+	lookup := n.k.Lookup
+	if n.modules {
+		lookup = n.k.LookupInModules
+	}
 	var out []timeline.Symbol
-	for _, sym := range n.k.Lookup(name) {
+	for _, sym := range lookup(name) {
 		if sym.Pseudo() || sym.Addr == 0 {
 			continue
 		}

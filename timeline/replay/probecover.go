@@ -263,7 +263,7 @@ func (c *probeCode) isArmed(function string) bool {
 			return true
 		}
 		if word>>26 == branch && word&absolute == 0 {
-			to, _ := names{c.k}.Find(at + i + uint64(int64(int32(word<<6))>>6&^3))
+			to, _ := names{k: c.k}.Find(at + i + uint64(int64(int32(word<<6))>>6&^3))
 			if strings.HasPrefix(to.Name, "ftrace_") || last == mflr && word&link != 0 && to.Addr != at {
 				return true
 			}
