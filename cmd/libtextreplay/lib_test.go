@@ -190,6 +190,32 @@ func TestAgainstGo(t *testing.T) {
 	})
 }
 
+// TestCounter: the counter value of a time is the first that has it, or a later one. That of arm64
+// has fewer than 64 bits: values below the one where the kernel began to convert it are of its next
+// round.
+func TestCounter(t *testing.T) {
+	exe := compile(t, "ask")
+	for _, name := range []string{"hotplug/rec.data", "etm/cut.data"} {
+		r, err := replay.Load(filepath.Join(corpus.Root(), "testdata", name), replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		first, horizon := r.Image.Extent()
+		var lines []string
+		times := []uint64{first, first + 1, first + 12345, (first + horizon) / 2, horizon, horizon + 1e9}
+		for _, at := range times {
+			lines = append(lines, fmt.Sprintf("counter 0 %d 1", at))
+		}
+		for i, got := range strings.Split(strings.TrimSpace(run(t, strings.Join(lines, "\n")+"\n", exe, r.Recording.Path())), "\n") {
+			var tsc, before, then uint64
+			if fmt.Sscan(got, &tsc, &before, &then); before >= times[i] || then < times[i] || then-before > 100 {
+				t.Errorf("%s: counter %d of the time %d is that of %d, and the one before of %d", name, tsc, times[i], then, before)
+			}
+		}
+	}
+}
+
 func againstGo(t *testing.T, exe, path string, n int) {
 	r, err := replay.Load(path, replay.Options{Windows: true})
 	if err != nil {

@@ -206,34 +206,40 @@ func trgo_tsc_of_time(h C.uintptr_t, time C.uint64_t, out *C.uint64_t) C.int {
 		if _, err := clock.TSC(0); err != nil {
 			return fmt.Errorf("%w: %w", errClock, err)
 		}
-		*out = C.uint64_t(firstTSC(clock.TSC, uint64(time)))
+		conv, _ := clock.Conversion()
+		*out = C.uint64_t(firstTSC(&conv, uint64(time)))
 		return nil
 	}))
 }
 
-// firstTSC returns the least counter value whose time is t or later. Counters below
-// the clock's zero have times that wrapped around, which count as earlier.
-func firstTSC(convert func(uint64) (uint64, error), t uint64) uint64 {
-	at := func(tsc uint64) int64 { ns, _ := convert(tsc); return int64(ns) }
+// firstTSC returns the least counter value whose time is t or later, MaxUint64 if there is none.
+// Counters below the clock's zero have times that wrapped around, which count as earlier. A short
+// counter begins at conv.Cycles: values below it are of the counter's next round.
+func firstTSC(conv *perfdata.TimeConv, t uint64) uint64 {
+	first, most := uint64(0), uint64(1)<<62
+	if conv.CapTimeShort {
+		first, most = conv.Cycles, min(most, conv.Mask)
+	}
+	before := func(n uint64) bool { return int64(conv.ToPerf(first+n)) < int64(t) }
 	if t > math.MaxInt64 {
 		return math.MaxUint64
 	}
 	var lo, hi uint64 = 0, 1
-	for at(hi) < int64(t) {
-		if hi >= 1<<62 {
+	for before(hi) {
+		if hi >= most {
 			return math.MaxUint64
 		}
-		lo, hi = hi, hi<<1
+		lo, hi = hi, min(hi<<1, most)
 	}
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		if at(mid) < int64(t) {
+		if before(mid) {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return lo
+	return first + lo
 }
 
 // fill calls values, which calls add once for each element of an answer. It stores the first n

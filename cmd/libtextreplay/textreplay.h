@@ -241,7 +241,8 @@ int textreplay_check(const textreplay *tr);
 
 /* Converts a counter value (TSC on x86, CNTVCT on arm64) to a time of the recording, and a
  * time to the first counter value that has that time or a later one, UINT64_MAX if none has.
- * TEXTREPLAY_ECLOCK if the recording has no conversion. */
+ * A counter of less than 64 bits begins where the kernel began to convert it. TEXTREPLAY_ECLOCK
+ * if the recording has no conversion. */
 int textreplay_time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time);
 int textreplay_tsc_of_time(const textreplay *tr, uint64_t time, uint64_t *tsc);
 

@@ -141,6 +141,12 @@ int main(int argc, char **argv)
 			for (int64_t i = 0; i < m; i++)
 				printf(" %" PRIx64 "+%" PRIu64 "/%d/%d/%d/%" PRIu64 "-%" PRIu64, s[i].addr, s[i].len, s[i].standing,
 				       s[i].reason, s[i].source, s[i].since, s[i].until);
+		} else if (!strcmp(what, "counter")) { /* of the time t, and the times of it and of the one before */
+			uint64_t tsc, then, before;
+			check(textreplay_tsc_of_time(tr, t, &tsc));
+			check(textreplay_time_of_tsc(tr, tsc, &then));
+			check(textreplay_time_of_tsc(tr, tsc - 1, &before));
+			printf("%" PRIu64 " %" PRIu64 " %" PRIu64, tsc, before, then);
 		} else {
 			return 2;
 		}
