@@ -229,15 +229,15 @@ func (z *inflater) continues(b []byte) bool {
 // fullRecord is less than what is in a record where perf's buffer was full.
 const fullRecord = maxDeflated - 1024
 
-// isBlocks reports whether b is blocks of a frame, none of them empty, one of them
-// compressed, and may begin with a frame's header, which it must outside of a
-// frame. Where a buffer was full, the last block ends in the next record.
+// isBlocks reports whether b is blocks of a frame, none of them empty, and may begin with a
+// frame's header, which it must outside of a frame. Without that header one of them must be
+// compressed. Where a buffer was full, the last block ends in the next record.
 func isBlocks(b []byte, inFrame bool) bool {
-	compressed, at := false, 0
+	shown, at := isFrame(b), 0
 	for end, typ := range zstdBlocks(b, inFrame) {
-		compressed, at = compressed || typ == zstdCompressed, end
+		shown, at = shown || typ == zstdCompressed, end
 	}
-	return compressed && (at == len(b) || at > len(b) && len(b) > fullRecord)
+	return shown && (at == len(b) || at > len(b) && len(b) > fullRecord)
 }
 
 // zstdBlocks returns where the blocks of a frame end that b begins with, and their

@@ -135,6 +135,28 @@ func TestCompressed(t *testing.T) {
 	})
 }
 
+// TestCompressedAlone: a CPU of perf record --threads -z may record one change only. zstd does not
+// make it shorter, so the record is there as it is: not one that a damaged size has swallowed.
+func TestCompressedAlone(t *testing.T) {
+	both(t, func(t *testing.T, e endian) {
+		poke := timedPoke(e)
+		header := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x58, byte(len(poke) << 3), byte(len(poke) >> 5), 0}
+		r := open(t, build(t, e, testEvents(), func(w *Writer) {
+			w.WriteRecord(rawRecord(e, RecordCompressed, 0, append(header, poke...)))
+		}))
+		list, err := scan(r)
+		if err != nil || len(list) != 2 || list[0].Type != RecordCompressed || !bytes.Equal(list[1].Raw, poke) {
+			t.Errorf("%d records, %v", len(list), err)
+		}
+	})
+}
+
+// timedPoke is a text poke of the second of testEvents.
+func timedPoke(e endian) []byte {
+	body := e.pack(uint64(0xffffffff81234567), uint16(5), uint16(5), []byte{0x0f, 0x1f, 0x44, 0, 0, 0xe9, 1, 2, 3, 4, 0, 0})
+	return rawRecord(e, RecordTextPoke, 0, append(body, e.pack(uint32(7), uint32(8), uint64(60), uint64(1), uint64(13))...))
+}
+
 // TestCompressed2Overflow has a record of 64 KiB, whose header says 0.
 func TestCompressed2Overflow(t *testing.T) {
 	both(t, func(t *testing.T, e endian) {
