@@ -104,6 +104,18 @@ func TestChains(t *testing.T) {
 	}
 }
 
+// TestTaskGone: a sample of a task that has gone has no process, not the process 4294967295.
+func TestTaskGone(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.sample(taken{time: 1000, pid: 1<<32 - 1, ip: leaf})
+	p, _ := exported(t, tp.load(), Options{Labels: LabelPID | LabelTID})
+	for _, label := range []string{"pid", "tid"} {
+		if v, ok := p.Sample[0].NumLabel[label]; ok {
+			t.Errorf("label %s: %v", label, v)
+		}
+	}
+}
+
 // TestProcesses: an address in a program is what its own process had there
 // then, and comm is the thread's name at that time.
 func TestProcesses(t *testing.T) {

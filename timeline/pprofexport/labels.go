@@ -27,6 +27,10 @@ func newLabelTable(want Labels) labelTable {
 	return labelTable{want: want, ids: make(map[labelSet]uint32), last: make([]uint32, lastLabels)}
 }
 
+// noTask is what the kernel gives for the numbers of a task that has gone already
+// (perf_event_pid_type of kernel/events/core.c).
+const noTask = ^uint32(0)
+
 // id returns the number of the labels of a sample of a thread named comm.
 func (t *labelTable) id(s *perfdata.SampleID, comm string) uint32 {
 	var l labelSet
@@ -34,10 +38,10 @@ func (t *labelTable) id(s *perfdata.SampleID, comm string) uint32 {
 		l.has, l.cpu = LabelCPU, s.CPU
 	}
 	if s.Has&perfdata.SampleTID != 0 {
-		if t.want&LabelPID != 0 {
+		if t.want&LabelPID != 0 && s.PID != noTask {
 			l.has, l.pid = l.has|LabelPID, s.PID
 		}
-		if t.want&LabelTID != 0 {
+		if t.want&LabelTID != 0 && s.TID != noTask {
 			l.has, l.tid = l.has|LabelTID, s.TID
 		}
 		if t.want&LabelComm != 0 && comm != "" {
