@@ -242,14 +242,20 @@ func (c *cut) choosePagesOf(p *perfdata.TextPoke, seen map[string]bool) {
 	}
 }
 
-// fixed reports whether the address is of kernel or module text, and not of
-// dynamic code, which may well lie in a hole of the snapshot's module area.
+// fixed reports whether the address is of kernel or module text, and never was of dynamic code. That
+// may well lie in a hole of the snapshot's module area. Since Linux 6.4 it may lie behind a module's
+// text within the module's size, which counts data that are elsewhere.
 func (c *cut) fixed(addr uint64) bool {
 	if lo, hi := c.r.Image.Text(); lo <= addr && addr < hi {
 		return true
 	}
 	if c.r.Snapshot == nil {
 		return false
+	}
+	for l := range c.r.Image.LifetimesAt(addr) {
+		if !l.IsModule() {
+			return false
+		}
 	}
 	return slices.ContainsFunc(c.r.Snapshot.Modules, func(m kcore.Module) bool {
 		return m.Addr <= addr && addr-m.Addr < m.Size
