@@ -254,8 +254,8 @@ func (w *words) module() Module {
 	w.options(func(key, value string) bool {
 		switch key {
 		case "text":
-			r := w.addresses(value)
-			m.Addr, m.TextEnd, m.End = r.Lo, r.Hi, max(m.End, r.Hi)
+			r := w.interval(value) // may be empty
+			m.Addr, m.TextEnd, m.End = r.From, r.To, max(m.End, r.To)
 		case "end":
 			m.End = w.number(value)
 		case "loaded":

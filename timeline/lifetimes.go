@@ -97,13 +97,13 @@ func (p *liveSet) gapsOf(l *Lifetime) gaps {
 
 // register makes l alive, ending what it overlaps.
 func (p *liveSet) register(l *Lifetime) {
-	if l.Kind == BPFImage {
+	if l.lenIsBound() {
 		p.bearImage(l)
 		return
 	}
 	for _, o := range p.alive.overlapping(l.Lo, l.Hi) {
-		if o.Kind == BPFImage && o.Lo < l.Lo {
-			// The image announced a page; that something else begins inside
+		if o.lenIsBound() && o.Lo < l.Lo {
+			// An image announced a page; that something else begins inside
 			// shows that it is shorter, and was so all the time.
 			o.Hi = l.Lo
 			continue
@@ -114,6 +114,10 @@ func (p *liveSet) register(l *Lifetime) {
 	p.alive.insert(l)
 	p.all = append(p.all, l)
 }
+
+// lenIsBound reports whether the length of l is only an upper bound: that of an image is a page, and
+// newer kernels give the sum of a module's separate areas (struct module_memory, Linux 6.4).
+func (l *Lifetime) lenIsBound() bool { return l.Kind == BPFImage || l.Kind == ModuleData }
 
 // supersede ends l: a record of time t shows that it is not there any more. If
 // its end went unrecorded in a gap, that was by the end of the last gap before t:
@@ -177,12 +181,16 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 		names: m.Names, later: m.Later, stayed: m.Stayed, undated: m.Undated, seen: append(slices.Clip(m.Listed), m.again...)}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
-	for _, l := range []*Lifetime{text, &data} {
-		if l.Lo < l.Hi {
-			p.register(l)
-			p.leaves = min(p.leaves, to)
+	if text.Lo < text.Hi {
+		p.register(text)
+		if len(p.alive.overlapping(data.Lo, data.Lo+1)) > 0 {
+			data.Hi = data.Lo // its data are elsewhere
 		}
 	}
+	if data.Lo < data.Hi {
+		p.register(&data)
+	}
+	p.leaves = min(p.leaves, to)
 }
 
 // expire removes the modules that were freed at time t or before.
@@ -204,12 +212,12 @@ func (p *liveSet) expire(t uint64) {
 	}
 }
 
-// bearImage makes an image alive, whose length is only an upper bound: it ends
-// before the next live range and kills nothing but what covers its very first byte.
+// bearImage makes an image or the data of a module alive, whose length is only an upper bound: it
+// ends before the next live range and kills nothing but what covers its very first byte.
 func (p *liveSet) bearImage(l *Lifetime) {
 	here := p.alive.overlapping(l.Lo, l.Hi)
 	if len(here) > 0 && here[0].Lo <= l.Lo {
-		if o := here[0]; o.Kind == BPFImage && o.Lo < l.Lo {
+		if o := here[0]; o.lenIsBound() && o.Lo < l.Lo {
 			o.Hi = l.Lo
 		} else {
 			p.supersede(o, l.From)
@@ -290,8 +298,8 @@ func (p *liveSet) endAlive(l *Lifetime, e *SymbolEvent, ofNext bool) bool {
 				p.diedUnborn(e, o)
 			}
 			return true
-		case o.Lo < l.Lo && (o.Kind == BPFImage || o.Kind == ModuleData):
-			o.Hi = l.Lo // its length was an upper bound
+		case o.Lo < l.Lo && o.lenIsBound():
+			o.Hi = l.Lo
 		case o.Lo > l.Lo && l.Kind == BPFImage:
 			l.Hi = min(l.Hi, o.Lo) // as is this one's
 		case o.Lo == l.Lo, o.IsModule(), len(p.lostSince(o, e.Time)) > 0:

@@ -298,13 +298,14 @@ func (m *model) live() []*being {
 		}
 	}
 	// A birth ends what is alive there, but an image's length is an upper bound.
+	bound := func(b *being) bool { return b.kind == BPFImage || b.kind == ModuleData }
 	bear := func(n *being) {
 		for _, b := range all {
 			switch {
 			case !over(b, n.lo, n.hi, n.from):
-			case b.kind == BPFImage && b.lo < n.lo:
+			case bound(b) && b.lo < n.lo:
 				b.hi = n.lo // was never as long as it said
-			case n.kind == BPFImage && b.lo > n.lo:
+			case bound(n) && b.lo > n.lo:
 				n.hi = min(n.hi, b.lo)
 			default:
 				gone(b, n.from)
@@ -358,7 +359,7 @@ func (m *model) live() []*being {
 					diedUnborn(e, b) // it may be the death of what comes next
 				}
 				return
-			case b.lo < n.lo && (b.kind == BPFImage || b.kind == ModuleData):
+			case b.lo < n.lo && bound(b):
 				b.hi = n.lo
 			case n.kind == BPFImage && b.lo > n.lo:
 				n.hi = b.lo
@@ -422,6 +423,10 @@ func (m *model) live() []*being {
 			data := *text
 			data.lo, data.hi, data.kind = mod.TextEnd, mod.End, ModuleData
 			bear(text)
+			taken := func(b *being) bool { return over(b, data.lo, data.lo+1, data.from) }
+			if text.lo < text.hi && slices.ContainsFunc(all, taken) {
+				data.hi = data.lo // its data are elsewhere
+			}
 			bear(&data)
 		}
 	}
