@@ -61,6 +61,7 @@ type Kallsyms struct {
 		names []byte
 	}
 	modules []string // modules[0] is ""
+	tail    tail
 	bad     skipped
 
 	bounds struct {
@@ -76,6 +77,13 @@ type Kallsyms struct {
 		head  []uint32 // 1 + index of the first entry with that hash; 0 is none
 		next  []uint32 // likewise, for each entry, the next one
 	}
+}
+
+// A tail is the last symbols of the last module in a list, all of type T, which can be those of
+// freed init functions.
+type tail struct {
+	mod  uint32 // 0: there is none
+	name uint32 // offset of the first one's name
 }
 
 // entry is a Symbol without pointers, so the garbage collector does not scan a
@@ -121,6 +129,10 @@ func (k *Kallsyms) rank(i int) int {
 // Lines of another form are skipped, as is a last line without an end; Warnings
 // reports them. Text without a single symbol in it, unless it is empty, is a
 // *[FormatError].
+//
+// If ftrace was in use when a module was loaded, the kernel keeps the names of the module's init
+// functions, and lists them behind the symbols of all modules (ftrace_mod_get_kallsym() of
+// kernel/trace/ftrace.c). Their code is freed, and other code may be there: they are left out.
 //
 // The table is built at its first use, because not every caller asks for names.
 // The result keeps text and returns strings that alias it: text must never
@@ -171,6 +183,8 @@ func (k *Kallsyms) parse(most int) {
 	text := k.text
 	modules := map[string]uint32{}
 	lastModule := uint32(0)
+	current := uint32(0)       // of the line before
+	ended := map[uint32]bool{} // modules with symbols before those of another module
 	for pos, line := 0, 1; pos < len(text) && len(k.entries)+len(late) < most; line++ {
 		start := pos
 		n := bytes.IndexByte(text[start:], '\n')
@@ -222,6 +236,19 @@ func (k *Kallsyms) parse(most int) {
 		if !isName(name) || len(name) > math.MaxUint16 {
 			k.bad.add("kallsyms", start, line, "symbol without a name, or with one that no line can hold")
 			continue
+		}
+		if mod != current {
+			ended[current], current = true, mod
+		}
+		if mod != 0 && !isPseudo(k.modules[mod]) {
+			switch {
+			case typ != 'T':
+				k.tail = tail{}
+			case ended[mod]:
+				continue // see ParseKallsyms
+			case k.tail.mod != mod:
+				k.tail = tail{mod, uint32(start + i + 3)}
+			}
 		}
 		e := entry{addr: addr, name: uint32(start + i + 3), mod: mod, len: uint16(len(name)), typ: typ}
 		if addr >= top {

@@ -514,3 +514,33 @@ func TestLookupInModules(t *testing.T) {
 		}
 	}
 }
+
+// TestFreedInit: the names of freed init functions, which ftrace keeps, name no code.
+func TestFreedInit(t *testing.T) {
+	k := parseKallsyms(t, "ffffffff81000000 T _text\n"+
+		"ffffffffc0002010 t invert\t[new]\nffffffffc0005000 d data\t[new]\n"+
+		"ffffffffc0000010 t work\t[m]\nffffffffc0000040 T exported\t[m]\nffffffffc0000080 t m_exit\t[m]\n"+
+		"ffffffffc0002010 T new_init\t[new]\nffffffffc0002010 T m_init\t[m]\nffffffffc0002040 T m_more\t[m]\n"+
+		"ffffffffc0003000 t ftrace_trampoline\t[__builtin__ftrace]\nffffffffc0004000 t bpf_prog_1\t[bpf]\n")
+	if sym, _, ok := k.Find(0xffffffffc0002048); !ok || sym.Name != "invert" || sym.Module != "new" {
+		t.Errorf("found %+v, %v", sym, ok)
+	}
+	if last, ok := k.LastFunction("m", 0xffffffffc0000000, 0xffffffffc0003000); !ok || last != 0xffffffffc0000080 {
+		t.Errorf("last function at %#x, %v", last, ok)
+	}
+	if n := k.Len(); n != 8 || len(k.Warnings()) != 0 {
+		t.Errorf("%d symbols, %v", n, k.Warnings())
+	}
+	// Those of the last module in the list can be its own, which its data show.
+	for symbols, want := range map[string]uint64{
+		"":                               0xffffffffc0000010,
+		"ffffffffc0000800 d data\t[m]\n": 0xffffffffc0000010,
+		"ffffffffc0002800 d data\t[m]\n": 0xffffffffc0002010,
+	} {
+		k := parseKallsyms(t, "ffffffff81000000 T _text\nffffffffc0005010 T other\t[n]\nffffffffc0000010 t work\t[m]\n"+symbols+
+			"ffffffffc0002010 T more\t[m]\nffffffffc0006000 t bpf_prog_1\t[bpf]\n")
+		if last, ok := k.LastFunction("m", 0xffffffffc0000000, 0xffffffffc0003000); !ok || last != want {
+			t.Errorf("%q: last function at %#x, %v, want %#x", symbols, last, ok, want)
+		}
+	}
+}

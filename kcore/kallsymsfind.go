@@ -282,13 +282,26 @@ func (k *Kallsyms) findText() (stext, etext uint64, ok bool) {
 
 // LastFunction returns the address of the last text symbol (type t or T; mapping
 // symbols do not count) that a module has in [lo, hi), its memory. Outside of
-// that a module has some as long as its init section is not freed.
+// that a module has some as long as its init section is not freed. If nothing else separates the
+// symbols of the last module from those of its freed init functions (see [ParseKallsyms]), a
+// symbol of data does: where a module's data are at [lo, hi), no init text is.
 func (k *Kallsyms) LastFunction(module string, lo, hi uint64) (addr uint64, ok bool) {
 	entries := k.all()
+	data := false
 	i := sort.Search(len(entries), func(i int) bool { return entries[i].addr >= hi })
 	for i--; i >= 0 && entries[i].addr >= lo; i-- {
-		if e := &entries[i]; e.typ|0x20 == 't' && k.modules[e.mod] == module && e.addr != 0 && !isMapping(k.name(e)) {
-			return e.addr, true
+		e := &entries[i]
+		if k.modules[e.mod] != module {
+			continue
+		}
+		switch e.typ {
+		case 'd', 'D', 'b', 'B', 'r', 'R':
+			data = true
+		case 't', 'T':
+			freed := e.typ == 'T' && e.mod == k.tail.mod && e.name >= k.tail.name && !data
+			if e.addr != 0 && !freed && !isMapping(k.name(e)) {
+				return e.addr, true
+			}
 		}
 	}
 	return 0, false

@@ -1209,6 +1209,17 @@ func TestRecordedModules(t *testing.T) {
 		{name: "modules: the first page is no init text", addr: 0x8100,
 			set:  func(w *tape) { w.kallsyms += "0000000000008210 t init_module\t[m]\n" },
 			want: known},
+		{name: "modules: a freed init function whose name ftrace keeps is not of the text", addr: 0xa010,
+			set: func(w *tape) {
+				w.kallsyms += "000000000000c010 t n_work\t[n]\n000000000000a010 T m_setup\t[m]\n000000000000d010 T n_setup\t[n]\n"
+			},
+			want: textLines("0.. unknown not-text")},
+		{name: "modules: nor is that of the last module in the list", addr: 0xa010,
+			set:  func(w *tape) { w.kallsyms += "000000000000a010 T m_setup\t[m]\n" },
+			want: textLines("0.. unknown not-text")},
+		{name: "modules: data behind it show that it is text", addr: 0x9010,
+			set:  func(w *tape) { w.kallsyms += "000000000000a000 d data\t[m]\n0000000000009010 T m_setup\t[m]\n" },
+			want: known},
 		{name: "modules: a module that is still being loaded", addr: 0x8100,
 			set:  func(w *tape) { w.modules[0].State = "Loading" },
 			want: textLines("0.. unknown not-text")},
