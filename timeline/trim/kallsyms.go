@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"maps"
 	"sort"
 	"strings"
 
@@ -143,9 +144,9 @@ func isText(s kcore.Symbol) bool {
 }
 
 // pointedTo returns the addresses that literals in the kept text point to, in the
-// snapshot or after a kept poke.
+// snapshot or after a kept poke, and those that kept trampolines hand over.
 func (c *cut) pointedTo() map[uint64]bool {
-	out := make(map[uint64]bool)
+	out := maps.Clone(c.ops)
 	v := c.r.Image.At(c.r.Report.First)
 	for _, s := range c.ownSegments() {
 		for addr := s.Addr; addr < s.Addr+uint64(len(s.Data)); addr += 8 {

@@ -106,7 +106,7 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 
 // write writes the files of the directory.
 func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
-	c := &cut{r: r, rec: r.Recording, opts: opts, loaded: make(map[uint32]bool)}
+	c := &cut{r: r, rec: r.Recording, opts: opts, ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
 	c.choosePages()
 	if err := c.writeData(d); err != nil {
 		return err
@@ -133,6 +133,7 @@ type cut struct {
 	pages map[uint64]bool // addresses of pages whose contents are kept
 	text  [][]byte        // contents of pokes that are kept, for their branches' names
 	at    []uint64        // and their addresses
+	ops   map[uint64]bool // the structs ftrace_ops that kept trampolines hand over
 
 	loaded map[uint32]bool // ids of BPF programs whose load is kept
 }
@@ -223,6 +224,11 @@ func (c *cut) choosePages() {
 func (c *cut) choosePagesOf(p *perfdata.TextPoke, seen map[string]bool) {
 	if p.Time >= c.opts.To {
 		return
+	}
+	if !c.fixed(p.Addr) {
+		if s, ok := c.r.TrampolineAt(p.Addr, p.Time); ok && s.Ops != 0 {
+			c.ops[s.Ops] = true
+		}
 	}
 	last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
 	if len(c.opts.Ranges) == 0 {
