@@ -356,7 +356,7 @@ func (a *auditor) anyNamed(part string) bool {
 func (a *auditor) attached(p *perfdata.TextPoke, at *place, is effect) (Fault, uint64) {
 	switch at.kind {
 	case text:
-		if a.x86() && !a.isEntry(p.Addr, at) && !a.isNamelessEntry(p.Addr) && (a.tables == nil || !a.tables.Functions[p.Addr]) {
+		if a.x86() && !a.isEntry(p, at) && !a.isNamelessEntry(p.Addr) && (a.tables == nil || !a.tables.Functions[p.Addr]) {
 			return NotEntry, is.target
 		}
 	case program:

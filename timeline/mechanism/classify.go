@@ -192,7 +192,7 @@ func (c *Classifier) byTarget(p *perfdata.TextPoke, at *place, was, is effect) (
 		switch {
 		case to.kind == image:
 			return BPFTrampoline, 0 // bpf_dispatcher_update before 6.1
-		case c.isEntry(p.Addr, at) && (to.kind == unnamed || to.kind == text && to.module != "" && to.module != at.module):
+		case c.isEntry(p, at) && (to.kind == unnamed || to.kind == text && to.module != "" && to.module != at.module):
 			return c.callOrDirect(p, at, was, is) // a static key's jump stays in its function
 		}
 		return StaticKey, 0
@@ -225,7 +225,7 @@ func (c *Classifier) callOrDirect(p *perfdata.TextPoke, at *place, was, is effec
 		case to.kind == staticCallText:
 			return StaticCall, 0
 		case to.kind == text && to.module == "":
-		case at.kind == unnamed && e.kind == call, c.isEntry(p.Addr, at):
+		case at.kind == unnamed && e.kind == call, c.isEntry(p, at):
 			doubtful = true
 		}
 	}
@@ -285,17 +285,17 @@ func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, F
 // arch/arm64/kernel/ftrace.c).
 var moveLink = []byte{0xe9, 0x03, 0x1e, 0xaa}
 
-// isEntry reports whether addr is where the compiler puts the call of __fentry__: the
+// isEntry reports whether a change is where the compiler puts the call of __fentry__: the
 // first instruction of a function, or the one after its ENDBR64.
-func (c *Classifier) isEntry(addr uint64, at *place) bool {
-	return at.kind == text && (addr == at.lo || addr == at.lo+4 && c.endbr(at.lo))
+func (c *Classifier) isEntry(p *perfdata.TextPoke, at *place) bool {
+	return at.kind == text && (p.Addr == at.lo || p.Addr == at.lo+4 && c.endbr(at.lo, p.Time))
 }
 
-// endbr reports whether there is an ENDBR64, or what the kernel writes over one
+// endbr reports whether there is an ENDBR64 at time t, or what the kernel writes over one
 // (gen_endbr_poison, arch/x86/include/asm/ibt.h).
-func (c *Classifier) endbr(addr uint64) bool {
+func (c *Classifier) endbr(addr, t uint64) bool {
 	var code [4]byte
-	if c.r.Image.At(c.r.Image.First()).Read(addr, code[:]).Given < len(code) {
+	if c.r.Image.At(t).Read(addr, code[:]).Given < len(code) {
 		return false
 	}
 	word := binary.LittleEndian.Uint32(code[:])

@@ -5,7 +5,10 @@ package mechanism
 
 import (
 	"bufio"
+	"bytes"
+	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -313,5 +317,44 @@ func TestLasting(t *testing.T) {
 	}
 	if again == 0 {
 		t.Error("no change is one that was made before")
+	}
+}
+
+// TestEntryOfLaterModule: a function of a module that was loaded while it was recorded begins with
+// the ENDBR64 that it has then.
+func TestEntryOfLaterModule(t *testing.T) {
+	const at, time = 0xffffffffc0900000, 20.5e9
+	dir, own := t.TempDir(), filepath.Join(corpus.Root(), "testdata", "modfull", "rec.data", "kcore_dir")
+	write := func(name, text string) {
+		b, err := os.ReadFile(filepath.Join(own, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), append(b, text...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("kallsyms", "ffffffffc0900000 t m_begin\t[m]\nffffffffc0900010 t m_work\t[m]\n")
+	write("modules", "m 4096 0 - Live 0xffffffffc0900000\n")
+	code := bytes.Repeat([]byte{0x90}, 0x1000)
+	copy(code[0x10:], "\xf3\x0f\x1e\xfa\x0f\x1f\x44\x00\x00")
+	f, err := os.Create(filepath.Join(dir, "kcore"))
+	if err == nil {
+		err = errors.Join(kcore.WriteCore(f, elf.EM_X86_64, elf.ELFCLASS64, elf.ELFDATA2LSB, []kcore.Segment{{Addr: at, Data: code}}, nil), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(filepath.Dir(own), replay.Options{Copies: []replay.Copy{{KCore: dir, Made: replay.Times{From: time - 1e9, To: time - 9e8}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := NewClassifier(r, nil)
+	p := &perfdata.TextPoke{Addr: c.parse(t, "m:m_work+4", time)}
+	p.Time = time
+	p.Old, p.New = code[0x14:0x19], c.code(t, p.Addr, "e9 0xffffffffc0800000", time)
+	if m, why := c.poke(p, timeline.PokeBatch); p.Addr != at+0x14 || m != Other || why != Ambiguous {
+		t.Errorf("at %#x: %v %d", p.Addr, m, why)
 	}
 }

@@ -32,7 +32,7 @@ func (s *starter) explains(x *site) bool {
 	case CauseLock:
 		return got[0] == 0x3e && s.file(x.addr, 1)[0] == 0xf0 // a DS prefix: alternatives_smp_unlock
 	case CauseEndbr:
-		return s.endbr(x.addr)
+		return s.endbr(x.addr, s.r.Image.First())
 	}
 	is := s.decode(x.addr, part(got, 0, 5))
 	at := s.Classifier.at(x.addr, s.t)
