@@ -132,7 +132,8 @@ func (k *Kallsyms) rank(i int) int {
 //
 // If ftrace was in use when a module was loaded, the kernel keeps the names of the module's init
 // functions, and lists them behind the symbols of all modules (ftrace_mod_get_kallsym() of
-// kernel/trace/ftrace.c). Their code is freed, and other code may be there: they are left out.
+// kernel/trace/ftrace.c). Their code is freed, and other code may be there: they are left out, unless
+// the symbols of modules are sorted by address.
 //
 // The table is built at its first use, because not every caller asks for names.
 // The result keeps text and returns strings that alias it: text must never
@@ -183,8 +184,10 @@ func (k *Kallsyms) parse(most int) {
 	text := k.text
 	modules := map[string]uint32{}
 	lastModule := uint32(0)
-	current := uint32(0)       // of the line before
-	ended := map[uint32]bool{} // modules with symbols before those of another module
+	current := uint32(0)            // of the line before
+	ended := map[uint32]bool{}      // modules with symbols before those of another module
+	freed := map[uint32]bool{}      // offsets of the names of freed init functions
+	sorted, last := true, uint64(0) // whether the symbols of modules are by address, as no kernel lists them
 	for pos, line := 0, 1; pos < len(text) && len(k.entries)+len(late) < most; line++ {
 		start := pos
 		n := bytes.IndexByte(text[start:], '\n')
@@ -241,14 +244,16 @@ func (k *Kallsyms) parse(most int) {
 			ended[current], current = true, mod
 		}
 		if mod != 0 && !isPseudo(k.modules[mod]) {
+			at := uint32(start + i + 3)
 			switch {
 			case typ != 'T':
 				k.tail = tail{}
 			case ended[mod]:
-				continue // see ParseKallsyms
+				freed[at] = true // see ParseKallsyms
 			case k.tail.mod != mod:
-				k.tail = tail{mod, uint32(start + i + 3)}
+				k.tail = tail{mod, at}
 			}
+			sorted, last = sorted && addr >= last, addr
 		}
 		e := entry{addr: addr, name: uint32(start + i + 3), mod: mod, len: uint16(len(name)), typ: typ}
 		if addr >= top {
@@ -257,6 +262,13 @@ func (k *Kallsyms) parse(most int) {
 		} else {
 			late = append(late, e)
 		}
+	}
+	if sorted {
+		freed, k.tail = nil, tail{} // somebody has sorted them
+	}
+	if len(freed) > 0 {
+		gone := func(e entry) bool { return freed[e.name] }
+		k.entries, late = slices.DeleteFunc(k.entries, gone), slices.DeleteFunc(late, gone)
 	}
 	k.entries = mergeLate(k.entries, late)
 }

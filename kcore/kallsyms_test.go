@@ -531,6 +531,12 @@ func TestFreedInit(t *testing.T) {
 	if n := k.Len(); n != 8 || len(k.Warnings()) != 0 {
 		t.Errorf("%d symbols, %v", n, k.Warnings())
 	}
+	// Sorted symbols, as trim writes them, are in no order that shows it.
+	k = parseKallsyms(t, "ffffffff81000000 T _text\nffffffffc0000000 d data\t[m]\nffffffffc0001000 d n_data\t[n]\n"+
+		"ffffffffc0002010 T work\t[m]\nffffffffc0003010 t n_work\t[n]\nffffffffc0003040 T n_more\t[n]\n")
+	if last, ok := k.LastFunction("n", 0xffffffffc0003000, 0xffffffffc0004000); !ok || last != 0xffffffffc0003040 || k.Len() != 6 {
+		t.Errorf("sorted: %d symbols, last function at %#x, %v", k.Len(), last, ok)
+	}
 	// Those of the last module in the list can be its own, which its data show.
 	for symbols, want := range map[string]uint64{
 		"":                               0xffffffffc0000010,

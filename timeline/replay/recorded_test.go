@@ -1215,7 +1215,7 @@ func TestRecordedModules(t *testing.T) {
 			},
 			want: textLines("0.. unknown not-text")},
 		{name: "modules: nor is that of the last module in the list", addr: 0xa010,
-			set:  func(w *tape) { w.kallsyms += "000000000000a010 T m_setup\t[m]\n" },
+			set:  func(w *tape) { w.kallsyms += "0000000000008008 t m_first\t[m]\n000000000000a010 T m_setup\t[m]\n" },
 			want: textLines("0.. unknown not-text")},
 		{name: "modules: data behind it show that it is text", addr: 0x9010,
 			set:  func(w *tape) { w.kallsyms += "000000000000a000 d data\t[m]\n0000000000009010 T m_setup\t[m]\n" },
