@@ -201,7 +201,8 @@ func (s *scan) copiedText(segments []kcore.Segment) (end uint64, beyond bool) {
 // copied returns the upper end of the time in which perf copied kernel text (rule
 // snapshot). After the copy, perf starts its workload and drains the ring buffers
 // for the first time. Without a workload, the first rounds may hold only records
-// older than the copy; the round after them does not.
+// older than the copy; the round after them does not. If there is none, the copy may be
+// of any time before perf ended.
 func (s *scan) copied(horizon uint64) uint64 {
 	if s.journal != nil && s.journal.own != nil {
 		return s.journal.own.To
@@ -210,6 +211,8 @@ func (s *scan) copied(horizon uint64) uint64 {
 	switch {
 	case t != timeline.MaxTime:
 		return t
+	case s.clean && s.lostBehind() < timeline.MaxTime:
+		return s.newest + 1 // the copy may have what was lost behind the last record
 	case s.clean:
 		return s.newest
 	case s.listens != 0 || len(s.files) != 1:
@@ -304,6 +307,18 @@ func listedSymbols(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 // has read its info. A thread of perf reads it once it gets the record of the load.
 const lateInfo = 10e9
 
+// lostBehind returns the time behind the horizon from which on changes may be missing until the end of the
+// recording, or MaxTime. Perf ran on meanwhile: what it read then may have these changes.
+func (s *scan) lostBehind() uint64 {
+	t := uint64(timeline.MaxTime)
+	for _, l := range s.report.Coverage.Pokes.Limits {
+		if l.To == timeline.MaxTime && l.From >= s.report.Horizon {
+			t = min(t, l.From)
+		}
+	}
+	return t
+}
+
 // addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
 // the infos of programs that were loaded before the recording may be older than it.
 func (s *scan) addPrograms(undated bool) {
@@ -338,6 +353,10 @@ func (s *scan) addPrograms(undated bool) {
 	for _, u := range s.unloads {
 		unloaded[u.id] = append(unloaded[u.id], u.time)
 	}
+	limit := s.lostBehind()
+	if !s.clean {
+		limit = s.report.Horizon
+	}
 	met := make(map[bpfEvent]bool, len(s.loads))
 	for _, l := range s.loads {
 		if l.time != 0 && met[l] {
@@ -352,7 +371,7 @@ func (s *scan) addPrograms(undated bool) {
 		s.report.BPF.WithBytes++
 		p.LoadTime, p.Undated = l.time, undated && l.time == 0
 		// That perf announces a program beyond the horizon leaves it uncertain anyway.
-		p.Late = !s.clean && l.time != 0 && l.time+lateInfo > s.report.Horizon
+		p.Late = l.time != 0 && l.time+lateInfo > limit
 		for _, t := range unloaded[l.id] {
 			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
 				p.Unloaded = t

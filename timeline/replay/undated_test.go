@@ -175,6 +175,7 @@ func TestUndatedInfo(t *testing.T) {
 		copied  bool
 		loaded  uint64
 		end     uint64 // of the last tick; 0: 1000
+		lost    bool   // records behind it are
 		want    string
 	}{
 		{name: "a later file", cmdline: switched, want: undated("1000")},
@@ -193,6 +194,13 @@ func TestUndatedInfo(t *testing.T) {
 			"0..300 unmapped",
 			"300..1001 known 1111",
 			"1001.. unconfirmed beyond-horizon 1111")},
+		{name: "a program that was loaded shortly before changes were lost until the end", cmdline: "perf record -a", loaded: 300, lost: true, want: textLines(
+			"0..300 unmapped",
+			"300.. unconfirmed after-loss 1111")},
+		{name: "a program that was loaded long before changes were lost until the end", cmdline: "perf record -a", loaded: 300, end: 11e9, lost: true, want: textLines(
+			"0..300 unmapped",
+			"300..11000000000 known 1111",
+			"11000000000.. unconfirmed after-loss 1111")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
@@ -219,10 +227,29 @@ func TestUndatedInfo(t *testing.T) {
 			end := max(tt.end, 1000)
 			w.ticks(end, end)
 			w.round()
+			if tt.lost {
+				w.lostSamples(11, 3)
+			}
 			if d := cmp.Diff(tt.want, w.replay().Image.Dump(0x9000, 2)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestCopiedBehindLoss: without a workload, or a second round, perf may have copied text after the last record. If
+// changes were lost then, the copy may have one.
+func TestCopiedBehindLoss(t *testing.T) {
+	w := newTape(t)
+	w.cmdline, w.copied = "perf record -a", true
+	w.ticks(100, 900)
+	w.tick(10, 1000)
+	w.tick(11, 1000)
+	w.round()
+	w.lostSamples(11, 3)
+	want := textLines("0..100 unconfirmed outside-recording 9090", "100.. unconfirmed after-loss 9090")
+	if d := cmp.Diff(want, w.replay().Image.Dump(0x1100, 2)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
