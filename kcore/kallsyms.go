@@ -240,11 +240,11 @@ func (k *Kallsyms) parse(most int) {
 			k.bad.add("kallsyms", start, line, "symbol without a name, or with one that no line can hold")
 			continue
 		}
+		at := uint32(start + i + 3) // of the name
 		if mod != current {
 			ended[current], current = true, mod
 		}
 		if mod != 0 && !isPseudo(k.modules[mod]) {
-			at := uint32(start + i + 3)
 			switch {
 			case typ != 'T':
 				k.tail = tail{}
@@ -255,7 +255,7 @@ func (k *Kallsyms) parse(most int) {
 			}
 			sorted, last = sorted && addr >= last, addr
 		}
-		e := entry{addr: addr, name: uint32(start + i + 3), mod: mod, len: uint16(len(name)), typ: typ}
+		e := entry{addr: addr, name: at, mod: mod, len: uint16(len(name)), typ: typ}
 		if addr >= top {
 			top = addr
 			k.entries = append(k.entries, e)

@@ -110,10 +110,8 @@ func (d *build) otherFacts() (out []Range) {
 	for i := range d.seed {
 		add(d.seed[i].Addr, d.seed[i].End())
 	}
-	for i := range d.snapshots {
-		for k := range d.snapshots[i].Segments {
-			add(d.snapshots[i].Segments[k].Addr, d.snapshots[i].Segments[k].End())
-		}
+	for _, g := range d.copiedAgain() {
+		add(g.Lo, g.Hi)
 	}
 	for i := range d.windows {
 		add(d.windows[i].Addr, d.windows[i].Addr+uint64(len(d.windows[i].Before)))
@@ -122,6 +120,17 @@ func (d *build) otherFacts() (out []Range) {
 		add(d.codeReads[i].Addr, d.codeReads[i].Addr+uint64(len(d.codeReads[i].Data)))
 	}
 	return JoinRanges(out)
+}
+
+// copiedAgain returns what further copies of text have.
+func (d *build) copiedAgain() (out []Range) {
+	for i := range d.snapshots {
+		for k := range d.snapshots[i].Segments {
+			s := &d.snapshots[i].Segments[k]
+			out = append(out, Range{s.Addr, s.End()})
+		}
+	}
+	return out
 }
 
 // lostRecords returns when pokes, births or deaths may be missing between the first record and the horizon.

@@ -24,14 +24,7 @@ import (
 
 // findTextOrders returns what the possible orders of records of kernel text say, by address and time.
 func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
-	var other []Range // where a further copy may say more
-	for i := range d.snapshots {
-		for k := range d.snapshots[i].Segments {
-			s := &d.snapshots[i].Segments[k]
-			other = append(other, Range{s.Addr, s.End()})
-		}
-	}
-	other = JoinRanges(other)
+	other := JoinRanges(d.copiedAgain()) // they may say more
 	for _, c := range d.textClusters() {
 		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
 			continue
@@ -155,12 +148,10 @@ func (m *textMemory) after(o *orderSet) *textMemory {
 
 // read takes what a copy has of the cluster.
 func (m *textMemory) read(segments []Segment) {
-	for i := range segments {
-		s := &segments[i]
-		for o := range m.bytes {
-			if a := m.lo + uint64(o); s.Addr <= a && a < s.End() {
-				m.bytes[o], m.known[o] = s.Data[a-s.Addr], true
-			}
+	for _, s := range Overlapping(segments, m.lo, m.lo+uint64(len(m.bytes))) {
+		for i, b := range s.Data {
+			o := s.Addr - m.lo + uint64(i)
+			m.bytes[o], m.known[o] = b, true
 		}
 	}
 }

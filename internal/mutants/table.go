@@ -1705,7 +1705,7 @@ var mutants = []mutant{
 		"a.symbol != nil && b.symbol == nil", "false",
 		"TestRules/clocks: at the same time out-of-line code is born before it is made"},
 	{"clocks", "where a further copy may say more, the orders say nothing", "build.otherFacts",
-		"add(d.snapshots[i].Segments[k].Addr, d.snapshots[i].Segments[k].End())", "add(d.snapshots[i].Segments[k].End(), d.snapshots[i].Segments[k].Addr)",
+		"add(g.Lo, g.Hi)", "add(g.Hi, g.Lo)",
 		"TestRules/clocks: where a further copy of text may say more, the orders say nothing"},
 	{"clocks", "up to a loss the orders count", "build.findOrders",
 		"lost.outside(first, last)", "lost.outside(first, last)[:0]",

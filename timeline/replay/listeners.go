@@ -3,15 +3,11 @@
 
 package replay
 
-import (
-	"slices"
-
-	"github.com/textreplay/textreplay/perfdata"
-)
+import "github.com/textreplay/textreplay/perfdata"
 
 // A Listener is an event that records changes of text into a ring buffer.
 type Listener struct {
-	SampleID perfdata.SampleID // as its records have it, without a task and a time
+	SampleID perfdata.SampleID // its event, id and CPU, for a [perfdata.Writer]
 	Buffer   int64             // see [Replay.BufferOf]
 }
 
@@ -31,7 +27,7 @@ func (r *Replay) ListenersAt(t uint64) (out []Listener) {
 		case ch.machine != s.listens || ch.event == nil || !hasTimes(ch.event):
 		case ch.kinds == 0 || pokes && ch.kinds&takesPokes == 0:
 		case b == nil || b.mixed || b.unplaced || b.backward || b.last < t:
-		case slices.ContainsFunc(b.losses, func(l Loss) bool { return l.From <= t && t < l.To }):
+		case b.mayHaveLost(t, t+1):
 		default:
 			out = append(out, Listener{perfdata.SampleID{ID: id, StreamID: id, CPU: uint32(max(b.cpu, 0)), Event: ch.event}, b.cpu})
 		}

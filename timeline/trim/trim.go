@@ -70,6 +70,9 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // A copy of kernel text with an unknown time is left out: in the new directory
 // it would look like perf's own.
 //
+// Where records that are dropped show until when a CPU was recorded, a COMM record of the idle task,
+// which always has this name, stands for them.
+//
 // From a damaged recording, records that cannot be read are left out, and a
 // record at the end shows the damage. So the new recording's answers are at
 // most unconfirmed, too.
