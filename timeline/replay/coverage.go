@@ -187,22 +187,27 @@ func (s *scan) cover(kind kinds, what, asked string) Coverage {
 	return c
 }
 
-// widen lets each limit begin early enough for a clock that counts the kernel's ticks, and lets those
-// of losses and of CPUs that were offline end late enough. Such a clock gives one time to all that
-// happens until the next tick. What another CPU recorded at the time of the record that a limit begins
-// with may have come after what was not recorded, and what it recorded at the time of the record that
-// the limit ends with may have come before it.
+// widen lets each limit begin early enough, and end late enough, for a clock that counts the kernel's
+// ticks. Such a clock gives one time to all that happens until the next tick. What another CPU recorded
+// at the time of the record that a limit begins with may have come after what was not recorded, and
+// what it recorded at the time of the record that the limit ends with may have come before it.
 func (s *scan) widen(c *Coverage) {
-	ticks := func(t uint64) bool { return t > s.report.First && t != timeline.MaxTime && isTicks(t-s.report.First) }
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		if ticks(l.From) {
+		if s.isTick(l.From) && l.From > s.report.First {
 			l.From--
 		}
-		if (l.Reason == timeline.AfterLoss || l.Reason == timeline.CPUSilent) && ticks(l.To) {
+		if s.isTick(l.To) {
 			l.To++
 		}
 	}
+}
+
+// isTick reports whether a time of the recording is one at which a clock that counts the kernel's
+// ticks can stand: whole ticks behind the first record, as the newest one is.
+func (s *scan) isTick(t uint64) bool {
+	first := s.report.First
+	return first < s.newest && isTicks(s.newest-first) && first <= t && t != timeline.MaxTime && isTicks(t-first)
 }
 
 // isTicks reports whether an interval is a whole number of the kernel's ticks, of which there are 100,
@@ -253,6 +258,9 @@ func (s *scan) horizon() uint64 {
 		if n := len(b.tasks.steps); n > 0 {
 			t = min(t, b.tasks.latest-min(b.tasks.latest, 1))
 		}
+	}
+	if t > s.report.First && s.isTick(t) {
+		t-- // what was not recorded may have come at the same tick
 	}
 	return t
 }

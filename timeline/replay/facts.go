@@ -52,7 +52,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		rep.Losses = append(rep.Losses, buf.losses...)
 	}
 
-	copied := s.copied(horizon)
+	copied := max(s.copied(horizon), rep.Begin)
 	b.Announced(s.announcedBy(copied))
 	if slices.ContainsFunc(rep.Coverage.Pokes.Limits, Limit.isStart) || slices.ContainsFunc(rep.Coverage.KSymbols.Limits, Limit.isStart) {
 		b.AnnouncedEarly()

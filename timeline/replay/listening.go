@@ -38,7 +38,19 @@ import (
 // file before. So the first record of the highest CPU was written when all of its other
 // buffers had been drained, but its time may be older. The next one that is younger has its
 // time from after that.
+//
+// On a clock that counts ticks, it is the time just behind such a tick: what another CPU recorded at
+// the tick may have come before what was not recorded.
 func (s *scan) begin() uint64 {
+	t := s.mapped()
+	if s.isTick(t) {
+		t++
+	}
+	return t
+}
+
+// mapped is begin for a clock that gives each moment a time of its own.
+func (s *scan) mapped() uint64 {
 	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
 		return s.journal.start.Open
 	}

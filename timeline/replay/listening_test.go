@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"testing"
@@ -20,7 +21,7 @@ const perfRecord = "/usr/bin/perf record -a --kcore -e dummy -- true"
 // the smallest that shows its case. It has a copy of kernel text, and one change of the
 // place at 0x1100, at 500.
 func TestListening(t *testing.T) {
-	const second = 1_000_000_000
+	const ms, second = 1_000_000, 1_000_000_000
 	disabled, pinned := perfdata.FlagDisabled, perfdata.FlagPinned
 	flip := func(w *tape) { w.poke(10, 500, 0x1100, "9090", "eb02") }
 	missedOn1 := func(w *tape, last uint64) { // CPU 0 records until last
@@ -37,6 +38,12 @@ func TestListening(t *testing.T) {
 	exec := func(w *tape, at uint64) {
 		w.comm(20, 0, 0, 7, "perf-exec")
 		w.comm(20, at, perfdata.MiscCommExec, 7, "true")
+	}
+	onTicks := func(w *tape, addr uint64) { // all CPUs begin to record at 4 ms, where one made a change
+		w.poke(10, 4*ms, addr, "9090", "eb02")
+		exec(w, 4*ms)
+		w.tick(11, 4*ms)
+		w.ticks(8*ms, 12*ms)
 	}
 	// unheard is the answer for a place that was copied and whose changes are recorded only
 	// from listening on.
@@ -378,6 +385,38 @@ func TestListening(t *testing.T) {
 			"500..10000000100 unconfirmed outside-recording eb02",
 			"10000000100..15000000000 unconfirmed beyond-horizon eb02",
 			"15000000000.. unconfirmed beyond-horizon 9090")},
+		{"listening: on a clock of ticks, a change at the tick at which all CPUs begin to record may have come before one that was not recorded", func(w *tape) {
+			onTicks(w, 0x1100)
+		}, textLines(
+			"0..4000000 unconfirmed outside-recording 9090",
+			"4000000..12000000 unconfirmed outside-recording eb02",
+			"12000000.. unconfirmed beyond-horizon eb02")},
+		{"listening: the copy came after it, and shows what no change of that tick wrote", func(w *tape) {
+			onTicks(w, 0x1800)
+		}, textLines(
+			"0..4000001 unconfirmed outside-recording 9090",
+			"4000001..12000000 known 9090",
+			"12000000.. unconfirmed beyond-horizon 9090")},
+		{"listening: and what such a change left, if the copy has that", func(w *tape) {
+			w.text = bytes.Repeat([]byte{0x90}, 0x1000)
+			copy(w.text[0x100:], "\xeb\x02")
+			onTicks(w, 0x1100)
+		}, textLines(
+			"0..4000000 unconfirmed outside-recording 9090",
+			"4000000..4000001 unconfirmed outside-recording eb02",
+			"4000001..12000000 known eb02",
+			"12000000.. unconfirmed beyond-horizon eb02")},
+		{"listening: on a clock of ticks, an event that was opened disabled may have been enabled after a change of that tick", func(w *tape) {
+			w.events[0].attr.Flags |= disabled
+			exec(w, 4*ms)
+			w.tick(21, 4*ms)
+			w.poke(10, 4*ms, 0x1100, "9090", "eb02")
+			w.tick(11, 4*ms)
+			w.ticks(8*ms, 12*ms)
+		}, textLines(
+			"0..4000000 unconfirmed not-listening 9090",
+			"4000000..12000000 unconfirmed not-listening eb02",
+			"12000000.. unconfirmed beyond-horizon eb02")},
 		{"listening: after the lowest CPU's last record, events may be disabled", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
