@@ -105,20 +105,29 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 }
 
 // disagree fills the time between two facts that contradict each other (rule old-bytes).
-// It is conflicting up to the end of the last gap between them; from there the second
-// fact's old bytes are known. Without a gap all of it is conflicting. So it is if late is set: a change that
-// is recorded later may have left the second fact's old bytes.
-func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim, late bool) {
+// Behind the last gap between them the second fact's old bytes are known. If sure is set, the first fact's
+// bytes are known before the first gap, as long as a change whose record was lost in it cannot have had its
+// trap there. The rest is conflicting; without a gap all of it is. So it is if late is set: a change that is
+// recorded later may have left the second fact's old bytes.
+func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim, sure, late bool) {
 	if t1 >= t2 {
 		return
 	}
-	until := t2
+	from, until := t1, t2
 	gs := c.provenBack(t1, t2)
 	if len(gs) > 0 && !late {
 		until = min(t2, gs[len(gs)-1].to)
+		if sure {
+			from = min(max(t1, earlier(gs[0].from, trapTime)), until)
+		}
 	}
-	c.conflict(t1, until, reason, c.claim(t1), second)
-	c.excuse(len(gs) > 0)
+	if t1 < from {
+		c.emit(t1, Known, ReasonNone, c.source, c.content)
+	}
+	if from < until {
+		c.conflict(from, until, reason, c.claim(t1), second)
+		c.excuse(len(gs) > 0)
+	}
 	if until < t2 {
 		c.emit(until, Known, ReasonNone, second.source, second.content)
 	}

@@ -210,7 +210,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		}
 		if ch.copied {
 			if p.dead == ReasonNone {
-				c.read(&p, ch)
+				c.read(&p, changes, i)
 			}
 			continue
 		}
@@ -230,7 +230,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		if c.wavers(&p, ch, changes[i+1:]) {
 			p.proven = MaxTime
 		}
-		c.compare(&p, ch, changes[i+1:], e1)
+		c.compare(&p, changes, i, e1)
 		doubt := c.outOfOrder(&p, ch, changes[i+1:], e1)
 		c.become(&p, ch)
 		p.weak = doubt
@@ -390,9 +390,10 @@ func (c *historyBuilder) finds(p *progress, ch *change) bool {
 	return c.content != noContent && !p.torn && c.equal(c.content, ch.old)
 }
 
-// compare fills the time between the last fact and a change, whose old bytes should be
-// the last fact's (rule old-bytes). The changes in next follow it, and the epoch ends at e1.
-func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint64) {
+// compare fills the time between the last fact and changes[i], whose old bytes should be
+// the last fact's (rule old-bytes). The epoch ends at e1.
+func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64) {
+	ch, next := &changes[i], changes[i+1:]
 	switch {
 	case p.dead != ReasonNone:
 		c.retired(p.t, p.dead)
@@ -414,7 +415,7 @@ func (c *historyBuilder) compare(p *progress, ch *change, next []change, e1 uint
 		if c.source == SourceSnapshot {
 			reason = SnapshotMismatch
 		}
-		c.disagree(p.t, ch.time, reason, ch.before(), c.leftLate(ch))
+		c.disagree(p.t, ch.time, reason, ch.before(), c.isAlone(p, changes[:i]), c.leftLate(ch))
 	}
 }
 

@@ -369,3 +369,26 @@ func (d *build) chained(list []poke, i, j int) int {
 	}
 	return n
 }
+
+// isAlone reports whether the last fact, up to p, is a poke of kernel text that came behind all others
+// of before, even if clocks differ: no other CPU recorded a change of the fragment so shortly before it
+// that the two may have come in another order. The snapshot is such a fact too, if it has no trap.
+func (c *historyBuilder) isAlone(p *progress, before []change) bool {
+	if c.lives || p.weak != ReasonNone || p.torn || c.skew > 0 {
+		return false
+	}
+	if len(before) == 0 {
+		return c.source == SourceSnapshot && !bytes.Contains(c.bytes(c.content), []byte{int3})
+	}
+	last := &before[len(before)-1]
+	if c.source != SourcePoke || last.order == noPoke || last.time != p.t {
+		return false
+	}
+	cpu := c.recordedBy(last)
+	for k := len(before) - 2; k >= 0 && p.t-before[k].time <= c.build.maxSkew; k-- {
+		if by := c.recordedBy(&before[k]); by != cpu || by == unknownCPU {
+			return false
+		}
+	}
+	return true
+}

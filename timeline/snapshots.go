@@ -286,9 +286,10 @@ func (c *historyBuilder) borders(content uint32, changes []change, lo, hi int) b
 // noPoke is the order of arrival of a change that is not a poke.
 const noPoke = ^uint32(0)
 
-// read fills the time between the last fact and a further snapshot, and makes the copy the
-// last fact, from the moment on from which its bytes hold.
-func (c *historyBuilder) read(p *progress, ch *change) {
+// read fills the time between the last fact and changes[i], a further snapshot, and makes the copy
+// the last fact, from the moment on from which its bytes hold.
+func (c *historyBuilder) read(p *progress, changes []change, i int) {
+	ch := &changes[i]
 	reason := SnapshotMismatch
 	if c.source == SourceSnapshot {
 		reason = SnapshotsDiffer
@@ -311,7 +312,7 @@ func (c *historyBuilder) read(p *progress, ch *change) {
 			// when the copy was read, which may be its last.
 			at = later(ch.until, 1)
 		}
-		c.disagree(p.t, at, reason, fact, false)
+		c.disagree(p.t, at, reason, fact, c.isAlone(p, changes[:i]), false)
 	}
 	c.content, c.source = ch.old, SourceSnapshot
 	*p = progress{t: at, proven: at, weak: weak}
