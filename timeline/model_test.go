@@ -1757,6 +1757,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				if b.lateCode {
 					by = min(to, lastTick)
 				}
+				by = max(by, b.from, m.first)
 				claim = initial{source: SourceProgInfo, from: max(b.from, m.first), to: by, seen: m.seenBy(by, 0)}
 				if b.oldCode {
 					claim.from, claim.to, claim.last = 0, MaxTime, true
@@ -2395,15 +2396,17 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 	return t2, why
 }
 
+const lastRecord = 95
+
 // genModel draws a small, dense history.
 func genModel(t *rapid.T) *model {
-	m := &model{first: 10, horizon: 95, textLo: 0x1000, textHi: 0x1006}
+	m := &model{first: 10, horizon: lastRecord, textLo: 0x1000, textHi: 0x1006}
 	yes := func(name string, of int) bool { return rapid.IntRange(1, of).Draw(t, name) == 1 }
-	tick := func(name string) uint64 { return rapid.Uint64Range(m.first, m.horizon).Draw(t, name) }
+	tick := func(name string) uint64 { return rapid.Uint64Range(m.first, lastRecord).Draw(t, name) }
 	value := rapid.SampledFrom([]byte{0x90, 0xcc, 0xe8})
 	data := func(name string, n int) []byte { return rapid.SliceOfN(value, n, n).Draw(t, name) }
 	if yes("unclean", 4) {
-		m.horizon = tick("horizon")
+		m.horizon = rapid.Uint64Range(0, lastRecord).Draw(t, "horizon")
 	}
 	m.silent = yes("silent", 6)
 	skewed := yes("skewed", 3)
@@ -2534,7 +2537,7 @@ func yes1(b bool, n int) int {
 func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
 	names := map[SymbolKind][]string{SymbolBPF: {"bpf_prog_aa_a", "bpf_prog_bb_b", "bpf_trampoline_1"}, SymbolOutOfLine: {"kprobe_insn_page"}}
 	if yes("announced early", 2) {
-		m.announced = rapid.Uint64Range(m.first, m.horizon).Draw(t, "announced")
+		m.announced = tick("announced")
 	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "symbols") {
 		e := SymbolEvent{Addr: 0x9000 + 2*rapid.Uint64Range(0, 7).Draw(t, "at"), Kind: SymbolBPF, Time: tick("born")}
@@ -2562,11 +2565,11 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			m.symbols = append(m.symbols, death)
 		}
 		if yes("dies", 2) {
-			death.Time = rapid.Uint64Range(max(e.Time, m.first), m.horizon).Draw(t, "dies")
+			death.Time = rapid.Uint64Range(max(e.Time, m.first), lastRecord).Draw(t, "dies")
 			m.symbols = append(m.symbols, death)
 		}
 		if e.Kind == SymbolBPF && e.Len > 0 && yes("read", 2) {
-			c := CodeRead{Addr: e.Addr, From: rapid.Uint64Range(m.first, m.horizon).Draw(t, "complete")}
+			c := CodeRead{Addr: e.Addr, From: tick("complete")}
 			c.To = c.From + rapid.Uint64Range(0, 6).Draw(t, "read by")
 			for range rapid.Uint32Range(1, e.Len).Draw(t, "bytes read") {
 				c.Data = append(c.Data, value.Draw(t, "read"))
@@ -2610,7 +2613,7 @@ func (m *model) genSkewed(t *rapid.T, yes func(string, int) bool, value *rapid.G
 	if yes("some CPUs record early", 3) {
 		earliest -= 6
 	}
-	times := rapid.SliceOfNDistinct(rapid.Uint64Range(earliest, m.horizon), 0, int(min(16, m.horizon-m.first)), rapid.ID).Draw(t, "pokes")
+	times := rapid.SliceOfNDistinct(rapid.Uint64Range(earliest, lastRecord), 0, 16, rapid.ID).Draw(t, "pokes")
 	slices.Sort(times)
 	last := make(map[uint64]int)
 	for _, time := range times {
@@ -2650,7 +2653,11 @@ func (m *model) before(now map[uint64]byte, addr uint64) (byte, bool) {
 // genPokes draws pokes. Most find the bytes that are there.
 func (m *model) genPokes(t *rapid.T, yes func(string, int) bool, tick func(string) uint64, value *rapid.Generator[byte]) {
 	now := make(map[uint64]byte)
-	times := rapid.SliceOfN(rapid.Uint64Range(m.first, m.horizon), 0, 14).Draw(t, "pokes")
+	earliest := m.first
+	if yes("some CPUs record early", 3) {
+		earliest -= 6
+	}
+	times := rapid.SliceOfN(rapid.Uint64Range(earliest, lastRecord), 0, 14).Draw(t, "pokes")
 	slices.Sort(times)
 	for _, time := range times {
 		base := rapid.SampledFrom([]uint64{0x1000, 0x1000, 0x9000, 0x9000, 0x8000}).Draw(t, "base")
@@ -2799,6 +2806,10 @@ func TestModel(t *testing.T) {
 				places = append(places, base-1+k)
 			}
 		}
+		if m.horizon < m.first {
+			knowsNothing(t, m, im, places)
+			return
+		}
 		var lo, hi uint64
 		var want []reply
 		type moment struct{ addr, time uint64 }
@@ -2871,6 +2882,19 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// knowsNothing checks an image of a recording that is complete at no time: nothing is known, and the
+// answers follow one another in time.
+func knowsNothing(t *rapid.T, m *model, im *Image, places []uint64) {
+	for _, a := range places {
+		for q := uint64(0); q <= lastTick; q++ {
+			got, valid := replyOf(im, a, q)
+			if got.standing == Known || q < valid.Since || q >= valid.Until {
+				t.Fatalf("byte %#x at %d: %v in [%d, %d)\n%s\n%v", a, q, got, valid.Since, valid.Until, history(im, a, 1), m)
+			}
+		}
+	}
 }
 
 // otherCode reports whether a and b differ in more than in what is known of the byte.

@@ -9,6 +9,9 @@ var mutants = []mutant{
 	{"standing", "a snapshot of no possible time changes no order of answers", "Builder.SetSnapshot",
 		"min(s.From, s.To)", "s.From",
 		"TestRules/standing: a recording that is complete at no time"},
+	{"standing", "the code of a program was not read before the program was there and all CPUs recorded", "historyBuilder.beginProgram",
+		"max(init.from, min(to, c.horizon))", "min(to, c.horizon)",
+		"TestRules/standing: a recording that is complete at no time: the code of a program"},
 	{"further-snapshots", "what was there before a loss is no reason to believe a trap", "historyBuilder.trapped",
 		"lo > 0 && len(c.gaps.between(changes[lo-1].time, later(x.to, 1))) > 0", "false",
 		"TestRules/further-snapshots: the trap of a change behind a loss is not what was there before the loss"},
@@ -148,7 +151,7 @@ var mutants = []mutant{
 		"rec.Misc&perfdata.MiscCommExec != 0", "true",
 		"TestRecorded/snapshot: the exec of another process or a COMM without exec does not bound the copy"},
 	{"snapshot", "program infos are fetched later than their LOAD", "historyBuilder.beginProgram",
-		"init.to = min(to, c.horizon)", "init.to = max(l.From, c.first)",
+		"init.to = max(init.from, min(to, c.horizon))", "init.to = max(l.From, c.first)",
 		"TestRules/lifetimes: program info fetched after a later poke"},
 
 	// Further snapshots, and vmlinux.
