@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sort"
@@ -160,6 +161,7 @@ type code struct {
 	unseen  []Range
 	program uint32 // its id
 	undated bool   // it may be of any time since the program was loaded
+	readBy  uint64 // when it was read at the latest
 	late    bool   // it may have been read after the horizon
 	load    uint64 // when the program was loaded, 0: not recorded
 }
@@ -197,7 +199,7 @@ func (d *build) joinPrograms(events []SymbolEvent, at map[uint64][]int, lost gap
 				out[i] = nil
 				continue
 			}
-			out[i] = &code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, p.Late, p.LoadTime}
+			out[i] = &code{f.Data, p.Silent, p.Unseen, p.ID, p.Undated, cmp.Or(p.ReadBy, MaxTime), p.Late, p.LoadTime}
 		}
 	}
 	if d.apart() > 0 {

@@ -113,6 +113,8 @@ type Program struct {
 	// Undated says that the code may be of any time since the program was loaded, also
 	// of one before the recording: changes since then may be missing.
 	Undated bool
+	// ReadBy is the latest time at which perf can have read the code; 0: the horizon.
+	ReadBy uint64
 	// Late says that perf may have read the code after the horizon. So it may have changes that
 	// the recording lacks.
 	Late  bool

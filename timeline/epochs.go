@@ -201,7 +201,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) 
 	init := initial{content: off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceProgInfo,
 		from: max(l.From, c.first), to: to}
 	if !l.code.late {
-		init.to = max(init.from, min(to, c.horizon)) // it was read when it was there
+		init.to = max(init.from, min(to, c.horizon, later(l.code.readBy, c.skew))) // it was read when it was there
 	}
 	init.seen = c.seenBy(init.to, 0)
 	if l.From == 0 && c.announcedEarly {

@@ -230,6 +230,8 @@ func (w *words) program() Program {
 			p.ID = uint32(w.number(value))
 		case key == "unloaded":
 			p.Unloaded = w.number(value)
+		case key == "read-by":
+			p.ReadBy = w.number(value)
 		case key == "late":
 			p.Late = true
 		case key == "undated":

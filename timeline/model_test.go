@@ -79,6 +79,7 @@ type being struct {
 	silent           []Range
 	oldCode          bool // which may be older than the recording
 	lateCode         bool // which may have been read after the horizon
+	readBy           uint64
 	ended            Reason
 	missed           bool // its end is not recorded
 	doubted          uint64
@@ -526,7 +527,7 @@ func (m *model) live() []*being {
 				n.seen = append(n.seen, Interval{m.first, m.seenBy(cmp.Or(m.announced, m.horizon), 1)})
 			}
 		}
-		n.code, n.silent, n.oldCode, n.lateCode, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, codes[i].late, e.CPU
+		n.code, n.silent, n.oldCode, n.lateCode, n.readBy, n.cpu = codes[i].data, codes[i].silent, codes[i].undated, codes[i].late, codes[i].readBy, e.CPU
 		n.recorded = cmp.Or(births[i], e.Time)
 		n.kind = m.kind(e, n.code)
 		for k := len(unborn[e.Addr]) - 1; k >= 0; k-- {
@@ -866,7 +867,7 @@ func (m *model) codeOf(events []SymbolEvent, i int, births lost) (found code) {
 				continue
 			}
 			claims++
-			found = code{data: f.Data, silent: p.Silent, undated: p.Undated, late: p.Late, load: p.LoadTime}
+			found = code{data: f.Data, silent: p.Silent, undated: p.Undated, readBy: cmp.Or(p.ReadBy, MaxTime), late: p.Late, load: p.LoadTime}
 		}
 	}
 	if claims != 1 {
@@ -1753,7 +1754,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				}
 			} else {
 				bytes, p.whole = b.code[p.lo-b.lo:p.hi-b.lo], []Segment{{b.lo, b.code}}
-				by := min(to, m.horizon) // when it was read
+				by := min(to, m.horizon, later(b.readBy, m.skew)) // when it was read
 				if b.lateCode {
 					by = min(to, lastTick)
 				}
@@ -2589,6 +2590,9 @@ func (m *model) genSymbols(t *rapid.T, yes func(string, int) bool, tick func(str
 			}
 			p.Undated = yes("info of unknown time", 4)
 			p.Late = yes("info read late", 4)
+			if yes("info read soon", 2) {
+				p.ReadBy = tick("info read by")
+			}
 			if yes("unloaded", 2) {
 				p.Unloaded = rapid.Uint64Range(max(death.Time, m.first), lastTick).Draw(t, "unloaded")
 			}
@@ -2928,7 +2932,7 @@ func (m *model) String() string {
 		fmt.Fprintf(&b, "read %d..%d: %#x %x\n", c.From, c.To, c.Addr, c.Data)
 	}
 	for _, p := range m.programs {
-		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v, late %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated, p.Late)
+		fmt.Fprintf(&b, "program %d loaded %d, unloaded %d: %#x %x silent %#x, undated %v, read by %d, late %v\n", p.ID, p.LoadTime, p.Unloaded, p.Funcs[0].Addr, p.Funcs[0].Data, p.Silent, p.Undated, p.ReadBy, p.Late)
 	}
 	fmt.Fprintf(&b, "gaps %v\n", m.gaps)
 	for _, p := range m.pokes {

@@ -87,7 +87,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if !r.undated.kallsyms {
 		s.addListed(k)
 	}
-	s.addPrograms(s.mayBeLater())
+	s.addPrograms(s.announcedBy(copied), s.mayBeLater())
 	s.addCodeReads(k, r.Snapshot)
 	s.addWritten()
 	if opts.Vmlinux != "" {
@@ -321,7 +321,7 @@ func (s *scan) lostBehind() uint64 {
 
 // addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
 // the infos of programs that were loaded before the recording may be older than it.
-func (s *scan) addPrograms(undated bool) {
+func (s *scan) addPrograms(announced uint64, undated bool) {
 	if s.machine != 0 {
 		return // perf records the infos of the host's programs only
 	}
@@ -372,6 +372,9 @@ func (s *scan) addPrograms(undated bool) {
 		p.LoadTime, p.Undated = l.time, undated && l.time == 0
 		// That perf announces a program beyond the horizon leaves it uncertain anyway.
 		p.Late = l.time != 0 && l.time+lateInfo > limit
+		if p.ReadBy = announced; l.time != 0 {
+			p.ReadBy = l.time + lateInfo
+		}
 		for _, t := range unloaded[l.id] {
 			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {
 				p.Unloaded = t

@@ -237,6 +237,66 @@ func TestUndatedInfo(t *testing.T) {
 	}
 }
 
+// TestInfoBeforeLoss: perf reads the info of a program that it announces when it does so, and that of
+// another one soon after its load. What was lost later is not in it.
+func TestInfoBeforeLoss(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		loaded, lost uint64
+		tail         bool // perf announces at the end
+		want         string
+	}{
+		{name: "announced", lost: 1000, want: textLines(
+			"0..100 unconfirmed outside-recording 1111",
+			"100..900 known 1111",
+			"900..20000000001 unconfirmed after-loss 1111",
+			"20000000001.. unconfirmed beyond-horizon 1111")},
+		{name: "announced after the loss", lost: 1000, tail: true, want: textLines(
+			"0..20000000001 unconfirmed after-loss 1111",
+			"20000000001.. unconfirmed beyond-horizon 1111")},
+		{name: "loaded", loaded: 300, lost: 11e9, want: textLines(
+			"0..300 unmapped",
+			"300..10999999900 known 1111",
+			"10999999900..20000000001 unconfirmed after-loss 1111",
+			"20000000001.. unconfirmed beyond-horizon 1111")},
+		{name: "loaded shortly before the loss", loaded: 300, lost: 9e9, want: textLines(
+			"0..300 unmapped",
+			"300..20000000001 unconfirmed after-loss 1111",
+			"20000000001.. unconfirmed beyond-horizon 1111")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.cmdline = "perf record -a"
+			w.infos = []tapeInfo{{1, 0x9000, "1111"}}
+			announce := func(at uint64) {
+				w.ksymbol(10, at, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+				w.bpfLoad(10, at, 1)
+			}
+			if tt.loaded == 0 && !tt.tail {
+				announce(0)
+			}
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 200)
+			w.comm(10, 210, perfdata.MiscCommExec, 7, "true")
+			w.ticks(220, 300)
+			if tt.loaded > 0 {
+				announce(tt.loaded)
+			}
+			w.ticks(tt.lost-100, tt.lost-100)
+			w.lost(10, tt.lost, 3)
+			w.ticks(20e9, 20e9)
+			w.round()
+			if tt.tail {
+				announce(0)
+			}
+			w.lostSamples(10, 3)
+			if d := cmp.Diff(tt.want, w.replay().Image.Dump(0x9000, 2)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 // TestCopiedBehindLoss: without a workload, or a second round, perf may have copied text after the last record. If
 // changes were lost then, the copy may have one.
 func TestCopiedBehindLoss(t *testing.T) {
