@@ -158,18 +158,39 @@ func (c *Clock) ToWall(t uint64) (time.Time, error) {
 //	  ── before ─────────┤├── after ──┤
 //	  the next record's:  └── shown twice ──┘
 func (s *scan) setBack() (by uint64, twice []timeline.Interval) {
+	by, twice = s.setBackTo(timeline.MaxTime)
+	if by > 0 {
+		s.warn(fmt.Errorf("the clock was set back by up to %s: bytes that close to a change are uncertain", seconds(by)))
+	}
+	return by, twice
+}
+
+// setBackTo is setBack for the steps to a time before t.
+func (s *scan) setBackTo(t uint64) (by uint64, twice []timeline.Interval) {
 	silent := uint64(0)
 	for _, b := range s.buffers {
 		silent = max(silent, b.longest)
 	}
 	for _, b := range s.buffers {
 		for _, x := range b.tasks.steps {
-			by = max(by, x.before-x.after+silent)
-			twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: x.before + silent + 1})
+			if x.after < t {
+				by = max(by, x.before-x.after+silent)
+				twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: x.before + silent + 1})
+			}
 		}
 	}
-	if by > 0 {
-		s.warn(fmt.Errorf("the clock was set back by up to %s: bytes that close to a change are uncertain", seconds(by)))
+	return by, twice
+}
+
+// UncertaintyBefore returns what Report.ClockUncertainty is by the records of times before t alone: by the
+// skews that these show, and the steps of the clock to such times. It also returns the times that the clock
+// may have shown twice.
+func (r *Replay) UncertaintyBefore(t uint64) (by uint64, twice []timeline.Interval) {
+	by, twice = r.scanned().setBackTo(t)
+	for i := range r.Report.Skews {
+		if x := &r.Report.Skews[i]; x.First < t {
+			by = max(by, x.By())
+		}
 	}
 	return by, twice
 }

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -306,6 +307,47 @@ func listedSymbols(k *kcore.Kallsyms) iter.Seq[timeline.SymbolEvent] {
 // lateInfo is the longest time, in nanoseconds, from a program's load to the moment at which perf
 // has read its info. A thread of perf reads it once it gets the record of the load.
 const lateInfo = 10e9
+
+// InfosAfter returns the ids of the BPF programs that were loaded before t, and whose infos perf may have read
+// later (rule lifetimes). It leaves out those infos that the image takes for what the code was.
+func (r *Replay) InfosAfter(t uint64) map[uint32]bool {
+	late := make(map[uint32]uint64) // when it was loaded, by id
+	for _, l := range r.scanned().loads {
+		if l.time != 0 && l.time < t && l.time+lateInfo >= t {
+			late[l.id] = l.time
+		}
+	}
+	out := make(map[uint32]bool)
+	if len(late) == 0 {
+		return out
+	}
+	for p, err := range r.Recording.BPFProgs() {
+		if err != nil {
+			continue
+		}
+		if at, ok := late[p.ID]; ok && !r.trusts(p, at) {
+			out[p.ID] = true
+		}
+	}
+	return out
+}
+
+// trusts reports whether the image knows the code of a program that was loaded at t by its info, and nothing
+// else there.
+func (r *Replay) trusts(p *perfdata.BPFProg, t uint64) (known bool) {
+	for f := range p.Funcs() {
+		for s := range r.Image.At(t).Spans(f.Addr, uint64(len(f.Code))) {
+			if s.Standing != timeline.Known {
+				continue
+			}
+			if !bytes.Equal(s.Bytes, f.Code[s.Addr-f.Addr:][:s.Len]) {
+				return false
+			}
+			known = known || s.Source == timeline.SourceProgInfo
+		}
+	}
+	return known
+}
 
 // lostBehind returns the time behind the horizon from which on changes may be missing until the end of the
 // recording, or MaxTime. Perf ran on meanwhile: what it read then may have these changes.

@@ -7,8 +7,8 @@
 // one. For the other bytes it says that they are not known.
 //
 // A recording that is cut at [Options.To] is like one that ended there: it does not
-// have the later changes that find other bytes than the facts before gave. The whole
-// recording does not know such a byte, and the cut one may.
+// have the later changes that find other bytes than the facts before gave, or that show that
+// clocks differ. The whole recording does not know such a byte, and the cut one may.
 package trim
 
 import (
@@ -110,6 +110,8 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 // write writes the files of the directory.
 func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
 	c := &cut{r: r, rec: r.Recording, opts: opts, ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
+	_, twice := r.UncertaintyBefore(opts.To)
+	c.setBack = len(twice) > 0
 	c.choosePages()
 	if err := c.writeData(d); err != nil {
 		return err
@@ -138,7 +140,8 @@ type cut struct {
 	at    []uint64        // and their addresses
 	ops   map[uint64]bool // the structs ftrace_ops that kept trampolines hand over
 
-	loaded map[uint32]bool // ids of BPF programs whose load is kept
+	setBack bool            // the clock was set back before the end
+	loaded  map[uint32]bool // ids of BPF programs whose load is kept, and the info
 }
 
 // keepsSnapshot reports whether the first copy of text is kept. One with an unknown time would
@@ -289,6 +292,9 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	}
 	hotplug, hasGuests := c.r.ShowsHotplug(rec), len(c.r.Report.Guests) > 0
 	keep, decided := c.byType(rec)
+	if c.setBack && rec.Type != perfdata.RecordSample {
+		decided = false // any record of a task may show since when the clock was set back
+	}
 	if decided && !hotplug && !hasGuests {
 		return keep, nil
 	}
@@ -473,6 +479,9 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 			return err
 		}
 		if feature == perfdata.FeatureBPFProgInfo {
+			for id := range c.r.InfosAfter(c.opts.To) {
+				delete(c.loaded, id) // it may have changes that are dropped
+			}
 			data = programs(data, c.rec.ByteOrder(), c.loaded)
 		}
 		if err := w.WriteFeature(feature, data); err != nil {
@@ -567,6 +576,9 @@ func (c *cut) check(dir string) error {
 	}
 	if c.r.Report.Damaged {
 		return fmt.Errorf("%w: damage of the recording", ErrHides)
+	}
+	if by, _ := c.r.UncertaintyBefore(c.opts.To); after.Report.ClockUncertainty < by {
+		return fmt.Errorf("%w: times are uncertain by %d ns", ErrHides, by)
 	}
 	pairs := [][2]replay.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},

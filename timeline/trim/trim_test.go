@@ -5,6 +5,7 @@ package trim_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -514,6 +517,165 @@ func TestAux(t *testing.T) {
 			t.Errorf("trace %q, want %q", got, trace)
 		}
 	}
+}
+
+// TestInfoReadLater: perf may have read the info of a program after the end of the window, and after records were
+// lost behind it. The whole recording knows nothing of its code then, so the info is dropped.
+func TestInfoReadLater(t *testing.T) {
+	var loaded, to uint64 // a program is loaded, then the window ends, then records are lost
+	data := changed(t, "rich", func(data []byte) []byte {
+		rec, err := perfdata.New(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc := rec.Scan(perfdata.Only(perfdata.RecordBPFEvent, perfdata.RecordComm))
+		for sc.Next() {
+			r := sc.Record()
+			var e perfdata.BPFEvent
+			var id perfdata.SampleID
+			switch {
+			case r.Type == perfdata.RecordBPFEvent && rec.BPFEvent(r, &e) == nil && e.Kind == perfdata.BPFLoad:
+				loaded = e.Time
+			case r.Type == perfdata.RecordComm && loaded != 0 && rec.SampleID(r, &id) == nil && id.Time > loaded+1e6 && id.Time < loaded+5e9 && bytes.IndexByte(r.Raw[16:24], 0) > 0:
+				at := data[r.Offset:]
+				binary.LittleEndian.PutUint32(at, uint32(perfdata.RecordLost))
+				binary.LittleEndian.PutUint64(at[8:], id.ID)
+				binary.LittleEndian.PutUint64(at[16:], 1)
+				to = loaded + 1e6
+				return data
+			}
+		}
+		t.Fatal("no program is loaded, or no COMM follows")
+		return nil
+	})
+	whole := open(t, data)
+	if len(whole.Report.Losses) == 0 {
+		t.Fatal("nothing was lost")
+	}
+	part, _ := cut(t, whole, trim.Options{To: to})
+	for p := range whole.Recording.BPFProgs() {
+		for f := range p.Funcs() {
+			code, had := make([]byte, len(f.Code)), make([]byte, len(f.Code))
+			if part.Image.At(to-1).Read(f.Addr, code).Standing != timeline.Known {
+				continue
+			}
+			if b := whole.Image.At(to-1).Read(f.Addr, had); b.Standing != timeline.Known || !bytes.Equal(code, had) {
+				t.Errorf("the code at %#x is known; of the whole recording it is %v", f.Addr, b.Standing)
+			}
+		}
+	}
+}
+
+// TestInfoKept: if nothing was lost, the whole recording knows the code, whenever perf read the info.
+func TestInfoKept(t *testing.T) {
+	whole := open(t, recording("rich"))
+	var at uint64
+	for l := range whole.Image.Lifetimes {
+		if l.Kind == timeline.BPFProgram && l.From > whole.Report.Begin && l.From < whole.Report.Horizon && l.To > l.From+2e6 {
+			at = l.From + 1e6
+		}
+	}
+	part, _ := cut(t, whole, trim.Options{To: at + 1})
+	for l := range whole.Image.Lifetimes {
+		if l.Kind != timeline.BPFProgram || l.From > at || at >= l.To {
+			continue
+		}
+		w, p := whole.Image.At(at).Read(l.Lo, make([]byte, 4)), part.Image.At(at).Read(l.Lo, make([]byte, 4))
+		if w.Standing != timeline.Known || p.Standing != timeline.Known {
+			t.Errorf("%s is %v in the whole recording, %v in the part", l.Name, w.Standing, p.Standing)
+		}
+	}
+}
+
+// TestSetBack: if the clock was set back, all records that show by how much are kept.
+func TestSetBack(t *testing.T) {
+	const by = 3e9
+	data := changed(t, "callgraph", func(data []byte) []byte {
+		rec, err := perfdata.New(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var maps []uint64 // times of records that are dropped else
+		var ids []perfdata.SampleID
+		var recs []perfdata.Record
+		sc := rec.Scan()
+		for sc.Next() {
+			var id perfdata.SampleID
+			if r := sc.Record(); rec.SampleID(r, &id) == nil && id.Time != 0 {
+				if r.Type == perfdata.RecordMMAP2 && r.CPUMode() == perfdata.MiscUser {
+					maps = append(maps, id.Time)
+				}
+				ids, recs = append(ids, id), append(recs, *r)
+			}
+		}
+		back := maps[len(maps)/2]
+		for i := range recs {
+			if ids[i].Time <= back {
+				continue
+			}
+			raw := data[recs[i].Offset:][:len(recs[i].Raw)]
+			old := binary.LittleEndian.AppendUint64(nil, ids[i].Time)
+			at := bytes.LastIndex(raw, old)
+			if recs[i].Type == perfdata.RecordSample {
+				at = bytes.Index(raw, old)
+			}
+			binary.LittleEndian.PutUint64(raw[at:], ids[i].Time-by)
+		}
+		return data
+	})
+	whole := open(t, data)
+	want, _ := whole.UncertaintyBefore(timeline.MaxTime)
+	if want < by {
+		t.Fatalf("the clock was set back by %d", want)
+	}
+	part, _ := cut(t, whole, trim.Options{})
+	if got, _ := part.UncertaintyBefore(timeline.MaxTime); got < want {
+		t.Errorf("the clock was set back by %d, want %d", got, want)
+	}
+	count := func(r *replay.Replay) (n int) {
+		for sc := r.Recording.Scan(perfdata.Only(perfdata.RecordMMAP2)); sc.Next(); n++ {
+		}
+		return n
+	}
+	if got, want := count(part), count(whole); got < want/2 {
+		t.Errorf("%d of %d maps are kept", got, want)
+	}
+	claims(t, part, whole, whole.Report.Horizon)
+}
+
+// TestSkew: if the changes that show that clocks differ are of other pages, what is left would claim too much.
+func TestSkew(t *testing.T) {
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+		Text: bytes.Repeat([]byte{0x90}, 8192), CPUs: 2, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 8191}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	poke := func(time uint64, cpu uint32, at uint64, old, new byte) {
+		err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + at, Old: []byte{0x0f, old}, New: []byte{0x0f, new}, SampleID: w.ID(time, cpu, 100)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	poke(2_000_000_000, 0, 16, 1, 2)
+	poke(2_995_000_000, 1, 16, 3, 4) // it was made after the next one
+	poke(3_000_000_000, 0, 16, 2, 3)
+	poke(4_000_000_000, 0, 4096+16, 1, 2)
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	if by, _ := whole.UncertaintyBefore(timeline.MaxTime); by != 5e6 {
+		t.Fatalf("clocks differ by %d", by)
+	}
+	part, _ := cut(t, whole, trim.Options{})
+	claims(t, part, whole, whole.Report.Horizon)
+	other := []timeline.Range{{Lo: genperf.TextAddr + 4096, Hi: genperf.TextAddr + 8192}}
+	if err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), whole, trim.Options{Ranges: other}); !errors.Is(err, trim.ErrHides) {
+		t.Errorf("the other page: %v", err)
+	}
+	cut(t, whole, trim.Options{To: 2_996_000_000}) // what shows that clocks differ is later
 }
 
 // TestPrograms: of programs that were loaded after the window the infos are
