@@ -109,10 +109,9 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 		if step >= 1<<passTimeBits {
 			break
 		}
-		if s.expects(x, size) {
-			s.irregular = s.irregular || x.Time <= s.newest
-			words[n] = uint32(step)<<nameBits | uint32(s.names[1])
-			s.turn()
+		if back, ok := s.flip(x, size); ok {
+			s.see(x.Time, back)
+			words[n] = uint32(step)<<nameBits | uint32(s.names[back&1])
 		} else {
 			k := b.known(s, x, size)
 			if k == noEdit {
@@ -121,11 +120,11 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 			e := &b.edits[k]
 			s.irregular = s.irregular || x.Time <= s.newest || b.edits[s.edit].new != e.old
 			words[n] = uint32(step)<<nameBits | uint32(e.name)
-			s.edit = k
+			s.edit, s.newest = k, x.Time
 			b.expect(s)
 		}
 		s.pokes++
-		s.newest, s.order, s.inPass = x.Time, order+uint32(n), true
+		s.order, s.inPass = order+uint32(n), true
 	}
 	b.touched += touched
 	p.words, l.room = p.words[:len(p.words)+n], l.room[n:]
@@ -146,7 +145,10 @@ func (b *Builder) isPass(pokes []ShortPoke, t *traits) bool {
 	// The last one first: if there is no pass, this is likely to show it.
 	for k := least - 1; k >= 0; k-- {
 		s, p := &b.sites[first+k], &pokes[k]
-		if p.Time-pokes[0].Time >= 1<<passTimeBits || !s.expects(p, t.olen) && b.known(s, p, t.olen) == noEdit {
+		if p.Time-pokes[0].Time >= 1<<passTimeBits {
+			return false
+		}
+		if _, ok := s.flip(p, t.olen); !ok && b.known(s, p, t.olen) == noEdit {
 			return false
 		}
 	}
@@ -159,6 +161,7 @@ func (b *Builder) known(s *site, p *ShortPoke, size uint16) uint32 {
 	if s.addr != p.Addr || s.pokes == 0 {
 		return noEdit
 	}
+	s.straighten()
 	for k, depth := s.edit, 0; depth < internDepth; depth++ {
 		k = b.edits[k].next
 		if e := &b.edits[k]; e.oldWord == p.Old && e.newWord == p.New && e.olen == size && e.nlen == size && e.name != farAway {
@@ -169,12 +172,6 @@ func (b *Builder) known(s *site, p *ShortPoke, size uint16) uint32 {
 		}
 	}
 	return noEdit
-}
-
-// expects reports whether p, of so many old and new bytes, is what the site expects, and takes turns with
-// the newest poke. The site has two edits then, so both have names.
-func (s *site) expects(p *ShortPoke, size uint16) bool {
-	return s.addr == p.Addr && s.size == size && s.oldWord == p.Old && s.newWord == p.New && s.flips
 }
 
 // passBlock is how many sites have a list of passes together.

@@ -18,17 +18,18 @@ type site struct {
 	pokes  uint32 // how many
 	// What is expected to come next: the edit behind the newest one in the ring. Most
 	// sites have two edits, which take turns.
-	expected         uint32
-	oldWord, newWord uint64
-	size             uint16 // of both its old and its new bytes; 0: nothing is expected
-	longest          uint16 // longest Old or New of its pokes
-	shortest         uint16
-	flips            bool // the edit behind the expected one is the newest, and undoes it
+	expected uint32
+	bytes    [2]uint64 // its old bytes, and its new ones
+	size     uint16    // of both; 0: nothing is expected
+	longest  uint16    // longest Old or New of its pokes
+	shortest uint16
+	flips    bool // the edit behind the expected one is the newest, and undoes it
+	turned   bool // a site that flips: edit and expected have changed places since they were noted
 	// irregular is set if, in the order in which the pokes were added, times do not
 	// ascend, or the old bytes of a poke are not the new bytes of the one before it.
 	irregular bool
 	used      uint8    // of words
-	names     [2]uint8 // of the newest edit and of the expected one
+	names     [2]uint8 // of the expected edit and of the newest one
 	edits     uint8    // how many, at most farAway
 	inPass    bool     // the newest poke is in a pass, and not in the log
 
@@ -116,9 +117,10 @@ func (b *Builder) addNext(pokes []ShortPoke, t *traits) (n int) {
 	return b.addExpected(pokes, t, nil)
 }
 
-// addExpected adds the first pokes, as long as each is what its site expects. It returns how many it has
-// added. It is what add does, without what cannot be of such a poke; most pokes are added here. found is what
-// lookUp found for each, or nil: see addNext.
+// addExpected adds the first pokes, as long as each is what its site expects, or the newest edit once more.
+// It returns how many it has added. It is what add does, without what cannot be of such a poke; most pokes are
+// added here. found is what lookUp found for each, or nil: see addNext. In random order nobody can guess which of
+// the two edits a poke is, so no branch depends on it.
 func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n int) {
 	if b.added >= b.limits.pokes || !b.limits.hold(b.arena, 2*int(t.olen)) {
 		return 0
@@ -135,14 +137,15 @@ func (b *Builder) addExpected(pokes []ShortPoke, t *traits, found []uint32) (n i
 		}
 		s := &sites[i]
 		step, order := p.Time-s.newest, b.added+uint32(n)-s.order
-		if !s.expects(p, t.olen) || s.inPass || !fitsWord(step, order, s.names[1]) {
+		back, ok := s.flip(p, t.olen)
+		name := s.names[back&1]
+		if !ok || s.inPass || !fitsWord(step, order, name) {
 			break
 		}
-		s.irregular = s.irregular || p.Time <= s.newest
-		b.word(s, i, nearWord(step, order, s.names[1]))
+		s.see(p.Time, back)
+		b.word(s, i, nearWord(step, order, name))
 		s.pokes++
-		s.newest, s.order = p.Time, b.added+uint32(n)
-		s.turn()
+		s.order = b.added + uint32(n)
 		last = i
 	}
 	if n > 0 {
@@ -160,11 +163,29 @@ func (b *Builder) noteCPU(cpu uint16) {
 	}
 }
 
-// turn makes the expected edit the newest, and the newest the expected one: they take turns.
-func (s *site) turn() {
-	s.edit, s.expected = s.expected, s.edit
-	s.names[0], s.names[1] = s.names[1], s.names[0]
-	s.oldWord, s.newWord = s.newWord, s.oldWord
+// flip reports whether p, of so many old and new bytes, is one of the two edits of a site that flips: 0, which
+// was expected when they were noted, or 1, the other one.
+func (s *site) flip(p *ShortPoke, size uint16) (back uint8, ok bool) {
+	if p.Old != s.bytes[0] {
+		back = 1
+	}
+	return back, s.addr == p.Addr && s.size == size && s.bytes[back&1] == p.Old && s.bytes[back&1^1] == p.New && s.flips
+}
+
+// see notes that the newest poke is the one of the two edits that flip returned.
+func (s *site) see(t uint64, back uint8) {
+	s.irregular = s.irregular || s.turned == (back == 0) || t <= s.newest
+	s.turned, s.newest = back == 0, t
+}
+
+// straighten makes edit the newest edit of a site that has turned, and expected the expected one.
+func (s *site) straighten() {
+	if s.turned {
+		s.edit, s.expected = s.expected, s.edit
+		s.names[0], s.names[1] = s.names[1], s.names[0]
+		s.bytes[0], s.bytes[1] = s.bytes[1], s.bytes[0]
+		s.turned = false
+	}
 }
 
 // add adds a poke of a batch. found is what lookUp found.
@@ -195,23 +216,22 @@ func (b *Builder) add(x *batch, p *ShortPoke, t *traits, found uint32) {
 	}
 	b.last = i
 	s := &b.sites[i]
+	s.straighten()
 	switch {
 	case s.size != t.olen || s.size != t.nlen || t.is&isLong != 0:
 		b.addOther(s, i, p, t, x)
-	case s.oldWord == p.Old && s.newWord == p.New:
+	case s.bytes == [2]uint64{p.Old, p.New}:
 		// The expected edit, which fits the one before it.
 		s.irregular = s.irregular || delayed || p.Time <= s.newest
-		b.put(s, i, p.Time, s.expected, s.names[1])
-		if s.flips {
-			s.turn()
-		} else {
+		b.put(s, i, p.Time, s.expected, s.names[0])
+		if s.turned = s.flips; !s.flips {
 			s.edit = s.expected
 			b.expect(s)
 		}
-	case s.flips && s.oldWord == p.New && s.newWord == p.Old:
+	case s.flips && s.bytes == [2]uint64{p.New, p.Old}:
 		// The newest edit once more: another CPU's, which is not in the order of time.
 		s.irregular = true
-		b.put(s, i, p.Time, s.edit, s.names[0])
+		b.put(s, i, p.Time, s.edit, s.names[1])
 	default:
 		b.addOther(s, i, p, t, x)
 	}
@@ -257,8 +277,8 @@ func (b *Builder) expect(s *site) {
 	if s.size = 0; e.olen != e.nlen || e.olen > 8 || now.nlen != e.olen || now.new != e.old {
 		return
 	}
-	s.size, s.expected, s.oldWord, s.newWord = e.olen, k, e.oldWord, e.newWord
-	s.names = [2]uint8{now.name, e.name}
+	s.size, s.expected, s.bytes = e.olen, k, [2]uint64{e.oldWord, e.newWord}
+	s.names = [2]uint8{e.name, now.name}
 	s.flips = e.next == s.edit && now.olen == e.olen && now.old == e.new && k != s.edit
 }
 
