@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -419,19 +420,24 @@ func mergeRuns(list []poke) {
 			}
 			lo += sort.Search(mid-lo, func(k int) bool { return list[lo+k].time > list[mid].time })
 			first = append(first[:0], list[lo:mid]...)
-			to, a, b := lo, first, list[mid:hi]
-			for len(a) > 0 && len(b) > 0 {
-				if b[0].time < a[0].time {
-					list[to], b = b[0], b[1:]
-				} else {
-					list[to], a = a[0], a[1:]
-				}
-				to++
-			}
-			copy(list[to:], a)
+			mergeTwo(list[lo:hi], first, list[mid:hi])
 		}
 		starts = left
 	}
+}
+
+// mergeTwo merges a and b into to, which is as long as both and ends with b. Nobody can foresee which of two pokes is
+// the next one, so no branch depends on it.
+func mergeTwo(to, a, b []poke) {
+	n, m := 0, 0 // how many of a and b are merged
+	for n < len(a) && m < len(b) {
+		p, q, next := &a[n], &b[m], &to[n+m]
+		_, later := bits.Sub64(q.time, p.time, 0) // 1 if q comes first
+		mask := -uint32(later)
+		next.time, next.edit, next.order = min(p.time, q.time), p.edit^(p.edit^q.edit)&mask, p.order^(p.order^q.order)&mask
+		n, m = n+1-int(later), m+int(later)
+	}
+	copy(to[n+m:], a[n:])
 }
 
 // sorted returns a site's pokes in the order of time, without duplicates. It reuses list.
