@@ -24,6 +24,7 @@ type taskLog struct {
 	listed uint32   // the highest task that perf listed, 0 if it listed none
 	forks  []fork
 	met    map[uint32]uint64 // time of the first record of each task that was unknown then
+	recent [256]taskTime     // some of met, by the end of the id
 	cpuhp  map[uint32]bool   // tasks that take CPUs offline and bring them back
 	hotplugs
 }
@@ -63,15 +64,21 @@ func (l *taskLog) list(tid uint32) {
 
 // meet adds a task that a record names.
 func (l *taskLog) meet(tid uint32, t uint64) {
+	r := &l.recent[tid%uint32(len(l.recent))]
+	if r.tid == tid && r.time <= t {
+		return
+	}
 	if tid == 0 || tid >= maxTask || l.knows(tid) {
 		return
 	}
 	if l.met == nil {
 		l.met = make(map[uint32]uint64)
 	}
-	if old, ok := l.met[tid]; !ok || t < old {
-		l.met[tid] = t
+	if old, ok := l.met[tid]; ok {
+		t = min(t, old)
 	}
+	l.met[tid] = t
+	*r = taskTime{tid, t}
 }
 
 // forked adds a FORK record.
