@@ -22,41 +22,48 @@ type cluster struct {
 
 // clusters returns the clusters in which code comes or goes, by address.
 func (d *build) clusters() []*cluster {
-	type item struct {
-		lo, hi uint64
-		symbol int // -1: it is a site
-		site   uint32
+	// What has one address is found first, since code comes and goes at few addresses again and again.
+	at := make(map[uint64]int)
+	var all []*cluster
+	here := func(lo, n uint64) *cluster {
+		k, ok := at[lo]
+		if !ok {
+			k = len(all)
+			at[lo] = k
+			all = append(all, &cluster{lo: lo})
+		}
+		all[k].hi = max(all[k].hi, lo+n)
+		return all[k]
 	}
-	var items []item
 	for i := range d.symbols {
 		if e := &d.symbols[i]; e.Len > 0 && e.Addr+uint64(e.Len) > e.Addr {
-			items = append(items, item{e.Addr, e.Addr + uint64(e.Len), i, 0})
+			c := here(e.Addr, uint64(e.Len))
+			c.symbols = append(c.symbols, i)
 		}
 	}
-	if len(items) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
 	for i := range d.sites {
 		if s := &d.sites[i]; s.addr < d.textLo || d.textHi <= s.addr {
-			items = append(items, item{s.addr, s.addr + uint64(s.longest), -1, uint32(i)})
+			c := here(s.addr, uint64(s.longest))
+			c.sites = append(c.sites, uint32(i))
 		}
 	}
-	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.symbol, b.symbol)) })
-	var out []*cluster
-	for n := 0; len(items) > 0; items = items[n:] {
-		c := &cluster{lo: items[0].lo, hi: items[0].hi}
-		for n = 0; n < len(items) && (n == 0 || items[n].lo < c.hi); n++ {
-			c.hi = max(c.hi, items[n].hi)
-			if x := &items[n]; x.symbol >= 0 {
-				c.symbols = append(c.symbols, x.symbol)
-			} else {
-				c.sites = append(c.sites, x.site)
-			}
+	slices.SortFunc(all, func(a, b *cluster) int { return cmp.Compare(a.lo, b.lo) })
+	out := all[:0]
+	for _, c := range all {
+		if n := len(out); n > 0 && c.lo < out[n-1].hi {
+			o := out[n-1]
+			o.hi = max(o.hi, c.hi)
+			o.symbols, o.sites = append(o.symbols, c.symbols...), append(o.sites, c.sites...)
+			continue
 		}
-		if len(c.symbols) > 0 {
-			slices.Sort(c.symbols)
-			out = append(out, c)
-		}
+		out = append(out, c)
+	}
+	out = slices.DeleteFunc(out, func(c *cluster) bool { return len(c.symbols) == 0 })
+	for _, c := range out {
+		slices.Sort(c.symbols)
 	}
 	return out
 }

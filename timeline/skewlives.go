@@ -217,7 +217,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 func (p *liveSet) mayBeNext(events []SymbolEvent, order *symbolOrder, i int, by uint64) bool {
 	e := &events[i]
 	k := order.after(events, e.Addr, i)
-	if k == 0 || events[k].Unregister || !events[k].names(e) || events[k].Len != e.Len || events[k].Time > by || !p.apart(e, &events[k]) {
+	if k == 0 || events[k].Time > by || events[k].Unregister || !events[k].names(e) || events[k].Len != e.Len || !p.apart(e, &events[k]) {
 		return false
 	}
 	next := order.after(events, e.Addr, k)

@@ -1693,7 +1693,7 @@ var mutants = []mutant{
 		"v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content))", "false",
 		"TestRules/clocks: a change may have come behind others that are recorded before and behind it"},
 	{"clocks", "the records of other places show of which code a change is", "build.clusters",
-		"items[n].lo < c.hi", "false",
+		"c.lo < out[n-1].hi", "false",
 		"TestRules/clocks: a change of another place shows of which code it is"},
 	{"clocks", "so must what is known of text whose changes do not fit in the order of their times", "build.textClusters",
 		"d.orders[c.sites[0]] == examined", "false",
