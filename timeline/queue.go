@@ -254,12 +254,20 @@ func (b *Builder) lookUp(pokes []ShortPoke) {
 			last = k
 		}
 	} else {
+		is := func(k uint32, p *ShortPoke) bool { return k < uint32(len(b.sites)) && b.sites[k].addr == p.Addr }
+		// Where something else comes between, such as a slot, the order goes on behind it.
+		left, inOrder := last, true
 		for i := range pokes {
 			p, k := &pokes[i], last
-			ok := k < uint32(len(b.sites)) && b.sites[k].addr == p.Addr
+			ok := is(k, p)
 			if ok {
 				hits++
+			} else if inOrder {
+				left = last
 			} else {
+				k, ok = left, is(left, p)
+			}
+			if inOrder = ok; !ok {
 				k, ok = b.siteAt.find(b.sites, p.Addr)
 			}
 			if b.found[i] = 0; ok {
