@@ -89,41 +89,49 @@ func (d *Disassembler) Lens(lens []uint8, code []byte, addr uint64) (n, size int
 	return n, size
 }
 
-// LensOfTwo is [Disassembler.Lens] for two pieces of code of x86-64, which it decodes in turn: a CPU can
-// decode an instruction of one while it waits for the length of one of the other. It stops where one
-// of the pieces, or its lens, may end: what follows is for Lens. For other machines it does nothing.
-func (d *Disassembler) LensOfTwo(lens [2][]uint8, code [2][]byte, addr [2]uint64) (n, size [2]int) {
+// A Spot is an instruction of a piece of code: where it ends, and its length in bytes.
+type Spot struct{ End, Len int }
+
+// SpotsOfTwo passes the instructions of code of x86-64 from two places on. It decodes them in turn: a CPU can
+// decode an instruction at one while it waits for the length of one at the other. addr is the address of code.
+// Spots are the instructions that may have an operand of 4 bytes in [low, low+size): such a number ends where
+// the instruction ends, or 1, 2 or 4 bytes before that. SpotsOfTwo sets spots to them and stops where the next
+// instruction may pass one of ends, or one of spots may be full. It returns how many there are and up to where
+// it came. The places must be 8 or more. For other machines it does nothing.
+func (d *Disassembler) SpotsOfTwo(spots [2][]Spot, code []byte, addr uint64, from, ends [2]int, low, size uint32) (n, to [2]int) {
 	if _, ok := d.arch.(x86); !ok {
-		return n, size
+		return n, from
 	}
 	known := knownLens()
-	lens0, lens1, code0, code1 := lens[0], lens[1], code[0], code[1]
-	var n0, n1, at0, at1 int
-	for len(lens0)-n0 >= 8 && len(lens1)-n1 >= 8 && len(code0)-at0 >= maxInst && len(code1)-at1 >= maxInst {
-		w0, w1 := binary.LittleEndian.Uint64(code0[at0:]), binary.LittleEndian.Uint64(code1[at1:])
-		l0, l1 := known.short(w0), known.short(w1)
-		if isPadding(w0) {
-			copy(lens0[n0:], eightOnes)
-			n0, at0 = n0+8, at0+8
-		} else {
-			if l0 == 0 {
-				l0 = d.Len(code0[at0:], addr[0]+uint64(at0))
-			}
-			lens0[n0] = uint8(l0)
-			n0, at0 = n0+1, at0+l0
+	steps := min(len(spots[0]), len(spots[1]))
+	spots0, spots1 := spots[0][:steps], spots[1][:steps]
+	end0, end1 := min(ends[0], len(code))-maxInst, min(ends[1], len(code))-maxInst
+	n0, n1, at0, at1 := 0, 0, from[0], from[1]
+	for i := 0; i < steps && at0 <= end0 && at1 <= end1; i++ {
+		l0, ok0 := known.usual(word(code, at0))
+		l1, ok1 := known.usual(word(code, at1))
+		if !ok0 {
+			l0 = uint8(d.Len(code[at0:], addr+uint64(at0)))
 		}
-		if isPadding(w1) {
-			copy(lens1[n1:], eightOnes)
-			n1, at1 = n1+8, at1+8
-		} else {
-			if l1 == 0 {
-				l1 = d.Len(code1[at1:], addr[1]+uint64(at1))
-			}
-			lens1[n1] = uint8(l1)
-			n1, at1 = n1+1, at1+l1
+		if !ok1 {
+			l1 = uint8(d.Len(code[at1:], addr+uint64(at1)))
 		}
+		at0, at1 = at0+int(l0), at1+int(l1)
+		spots0[n0], spots1[n1] = Spot{at0, int(l0)}, Spot{at1, int(l1)}
+		n0, n1 = n0+mayHave(word(code, at0-8), low, size), n1+mayHave(word(code, at1-8), low, size)
 	}
 	return [2]int{n0, n1}, [2]int{at0, at1}
+}
+
+func word(code []byte, at int) uint64 { return binary.LittleEndian.Uint64(code[at : at+8]) }
+
+// mayHave returns 1 if a number of 4 bytes that ends at the end of w, or 1, 2 or 4 bytes before that, is in
+// [low, low+size), 0 otherwise.
+func mayHave(w uint64, low, size uint32) (n int) {
+	if min(uint32(w)-low, uint32(w>>16)-low, uint32(w>>24)-low, uint32(w>>32)-low) < size {
+		n = 1
+	}
+	return n
 }
 
 // isPadding reports whether 8 bytes are eight NOPs or INT3, which functions have before them.

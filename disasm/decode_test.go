@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -284,40 +285,62 @@ func TestLens(t *testing.T) {
 	}
 }
 
-// TestLensOfTwo: LensOfTwo returns the lengths that Lens does for either piece, up to where one may end.
-func TestLensOfTwo(t *testing.T) {
+// TestSpotsOfTwo: SpotsOfTwo passes the instructions whose lengths Len returns, up to where one may pass the
+// end, and finds those that have an operand in the range.
+func TestSpotsOfTwo(t *testing.T) {
+	const low, size = 0x81000000, 1 << 24
 	rnd := rand.New(rand.NewPCG(20, 3))
 	d, err := New(elf.EM_X86_64, binary.LittleEndian)
 	if err != nil {
 		t.Fatal(err)
 	}
+	found := 0
 	for range 5000 {
-		var code, lens [2][]byte
-		for k := range code {
-			code[k], lens[k] = make([]byte, rnd.IntN(400)), make([]byte, rnd.IntN(100))
-			for i := range code[k] {
-				code[k][i] = byte(rnd.Uint32())
+		code := make([]byte, 16+rnd.IntN(400))
+		for i := range code {
+			if code[i] = byte(rnd.Uint32()); rnd.IntN(8) == 0 {
+				code[i] = 0x81
 			}
-			if n := len(code[k]); n > 0 {
-				run := code[k][rnd.IntN(n):]
-				for i := range run[:min(len(run), rnd.IntN(40))] {
-					run[i] = 0x90
+		}
+		var spots [2][]Spot
+		var from, ends [2]int
+		for k := range spots {
+			spots[k] = make([]Spot, rnd.IntN(100))
+			from[k] = 8 + rnd.IntN(len(code)-8)
+			ends[k] = from[k] + rnd.IntN(len(code)+20-from[k])
+		}
+		n, to := d.SpotsOfTwo(spots, code, 0x1000, from, ends, low, size)
+		steps := [2]int{}
+		for k, at := range from {
+			var want []Spot
+			for ; at < to[k]; steps[k]++ {
+				l := d.Len(code[at:], 0x1000+uint64(at))
+				at += l
+				for _, behind := range []int{0, 1, 2, 4} {
+					if v := binary.LittleEndian.Uint32(code[at-behind-4:]); low <= v && v < low+size {
+						want = append(want, Spot{at, l})
+						break
+					}
 				}
 			}
-		}
-		addr := [2]uint64{0x1000, 0x2000}
-		n, size := d.LensOfTwo(lens, code, addr)
-		ends := false
-		for k := range code {
-			ends = ends || len(code[k])-size[k] < MaxInst || len(lens[k])-n[k] < 8
-			want := make([]byte, n[k])
-			if m, of := d.Lens(want, code[k], addr[k]); m != n[k] || of != size[k] || !bytes.Equal(want, lens[k][:n[k]]) {
-				t.Fatalf("% x: %d instructions of %d bytes, Lens has %d of %d", code[k], n[k], size[k], m, of)
+			if at != to[k] || !slices.Equal(spots[k][:n[k]], want) {
+				t.Fatalf("% x from %d to %d: %v, want %v to %d", code, from[k], to[k], spots[k][:n[k]], want, at)
 			}
+			if to[k] > max(ends[k], from[k]) {
+				t.Fatalf("it passed the end %d: %d", ends[k], to[k])
+			}
+			found += len(want)
 		}
-		if !ends {
-			t.Fatalf("ends after %d and %d bytes of %d and %d", size[0], size[1], len(code[0]), len(code[1]))
+		ended := steps[0] == min(len(spots[0]), len(spots[1]))
+		for k := range to {
+			ended = ended || min(ends[k], len(code))-to[k] < MaxInst
 		}
+		if steps[0] != steps[1] || !ended {
+			t.Fatalf("it ended after %d instructions, at %d of %d", steps, to, ends)
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d spots", found)
 	}
 }
 

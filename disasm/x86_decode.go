@@ -5,7 +5,6 @@ package disasm
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"strings"
 	"sync"
 )
@@ -100,15 +99,18 @@ var x86Forms, x86Forms0F = func() (one, two [256]x86Form) {
 	return one, two
 }()
 
-// An x86Lens has the lengths of instructions, by the two bytes from the opcode on. The second half
-// is of those after 0f. An entry is 0 for instructions that short does not know. Otherwise, it has the
-// length from the opcode on, and these flags.
-type x86Lens [2 << 16]uint8
+// An x86Lens has the lengths of instructions, by the two bytes from the opcode on. The second half of lens
+// is of those after 0f. An entry has the length from the opcode on, 0 for instructions that short does not
+// know, and these flags.
+type x86Lens struct {
+	lens     [2 << 16]uint8
+	rex, two [1 << 8]uint8 // 8, the bits of a byte, for a REX prefix; for 0f
+}
 
 const (
 	lenMask   = 0xf
 	notWithW  = 0x40 // short does not know the instruction with REX.W
-	mayNoBase = 0x80 // the SIB byte may say that a displacement is there instead of a base
+	mayNoBase = 0x80 // the SIB byte may say that a displacement is there instead of a base; or the length is 0
 )
 
 // knownLens returns the table, which is made when it is first needed: most commands need none.
@@ -131,6 +133,13 @@ var knownLens = sync.OnceValue(func() *x86Lens {
 		}
 	}
 	t := new(x86Lens)
+	for op := 0x40; op < 0x50; op++ {
+		t.rex[op] = 8
+	}
+	t.two[0x0f] = 8
+	for i := range t.lens {
+		t.lens[i] = mayNoBase
+	}
 	for i := range 2 << 8 {
 		op, two := uint8(i), i>>8 != 0
 		form := x86Forms[op]
@@ -162,7 +171,7 @@ var knownLens = sync.OnceValue(func() *x86Lens {
 			case operands&(formImm32|formImm64) != 0:
 				n += 4
 			}
-			t[i<<8|next] = n | flags
+			t.lens[i>>8<<16|next<<8|i&0xff] = n | flags
 		}
 	}
 	return t
@@ -184,14 +193,24 @@ func (t *x86Lens) short(w uint64) int {
 		two = 1
 	}
 	w >>= two * 8
-	e := uint64(t[two<<16|uint64(bits.ReverseBytes16(uint16(w)))])
-	if e == 0 || e/notWithW&rexW != 0 {
+	e := uint64(t.lens[two<<16|uint64(uint16(w))])
+	if e&lenMask == 0 || e/notWithW&rexW != 0 {
 		return 0
 	}
 	if w>>16&7 == 5 {
 		noBase = 4
 	}
 	return int(rex + two + e&lenMask + e/mayNoBase*noBase)
+}
+
+// usual is short in fewer steps, for fewer instructions: ok is false for the others.
+func (t *x86Lens) usual(w uint64) (n uint8, ok bool) {
+	rex := t.rex[uint8(w)]
+	w >>= rex & 63
+	two := t.two[uint8(w)]
+	w >>= two & 63
+	e := t.lens[uint32(two)<<13|uint32(uint16(w))]
+	return e&lenMask + (rex+two)/8, e&(rex<<3|mayNoBase) == 0
 }
 
 // common is short, also for instructions with a prefix that has no effect on the length.

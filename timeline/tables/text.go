@@ -115,31 +115,40 @@ func relocations(code []byte, addr, base uint64, machine elf.Machine) (out []rel
 	first := sweep{d: d, code: code, addr: addr, low: uint32(base), out: make([]relocation, 0, len(code)/codePerRelocation)}
 	second := sweep{d: d, code: code, addr: addr, low: uint32(base), at: half, out: make([]relocation, 0, len(code)/codePerRelocation/2)}
 	var begins [mostApart]bool // the instructions of second, from half on
-	begins[0] = true
-	for first.at < half && second.at < len(code) {
+	n, _ := d.Lens(second.lens[:], code[half:], addr+uint64(half))
+	for k, at := 0, 0; k < n && at < mostApart; k++ {
+		begins[at] = true
+		at += int(second.lens[k])
+	}
+	var spots [2][]disasm.Spot
+	for k := range spots {
+		spots[k] = make([]disasm.Spot, len(first.lens))
+	}
+	for half >= spotsFrom && first.at < half && second.at < len(code) {
+		for first.at < spotsFrom {
+			first.decode(1)
+		}
 		if first.passINT3s(half - maxInst); second.at >= half+mostApart {
 			second.passINT3s(len(code))
 		}
-		n, _ := d.LensOfTwo([2][]uint8{first.lens[:], second.lens[:]}, [2][]byte{code[first.at:min(len(code), half+maxInst)], code[second.at:]},
-			[2]uint64{addr + uint64(first.at), addr + uint64(second.at)})
-		if n == [2]int{} {
+		n, to := d.SpotsOfTwo(spots, code, addr, [2]int{first.at, second.at}, [2]int{half + maxInst, len(code)}, first.low, imageMax)
+		if to == [2]int{first.at, second.at} {
 			break
 		}
-		first.pass(n[0])
-		at := second.at - half
-		for _, l := range second.lens[:n[1]] {
-			if at += int(l); at >= mostApart {
-				break
-			}
-			begins[at] = true
+		first.at, second.at = to[0], to[1]
+		for _, x := range spots[0][:n[0]] {
+			first.look(x.End, x.Len)
 		}
-		second.pass(n[1])
+		for _, x := range spots[1][:n[1]] {
+			second.look(x.End, x.Len)
+		}
 	}
 	for first.at < len(code) && (first.at < half || first.at >= half+mostApart || !begins[first.at-half]) {
 		first.decode(first.untilJoin(half))
 	}
 	if first.at < half+mostApart && first.at < len(code) {
 		for second.at < len(code) {
+			second.passINT3s(len(code))
 			second.decode(len(second.lens))
 		}
 		k := sort.Search(len(second.out), func(i int) bool { return second.out[i].at >= first.at })
@@ -175,6 +184,9 @@ func middle(code []byte) int {
 
 // maxInst is the most bytes of an instruction of x86-64.
 const maxInst = 15
+
+// spotsFrom is the first place from which SpotsOfTwo passes instructions.
+const spotsFrom = 8
 
 // mostApart is how many bytes after the half the two sweeps meet, or they do not.
 const mostApart = 1 << 10
@@ -217,44 +229,32 @@ func (s *sweep) decode(n int) {
 
 // pass passes n instructions, whose lengths are in lens.
 func (s *sweep) pass(n int) {
-	i, code, low := s.at, s.code, s.low
+	for _, size := range s.lens[:n] {
+		s.at += int(size)
+		s.look(s.at, int(size))
+	}
+}
+
+// look finds the address that the instruction of this size that ends at end has. Few have two.
+func (s *sweep) look(end, size int) {
 	is := func(at int) bool {
-		to := binary.LittleEndian.Uint32(code[at:]) - low
+		to := binary.LittleEndian.Uint32(s.code[at:]) - s.low
 		if to < imageMax {
 			s.out = append(s.out, relocation{at, to})
 		}
 		return to < imageMax
 	}
-	lens := s.lens[:n]
-	for k := 0; k < len(lens); k++ {
-		if n-k >= 8 && binary.LittleEndian.Uint64(lens[k:]) == 0x0101010101010101 { // before a function
-			i, k = i+8, k+7
-			continue
-		}
-		size := lens[k]
-		i += int(size)
-		// The places of addresses that the instruction may have. Few have one of them.
-		if i >= 8 {
-			w := binary.LittleEndian.Uint64(code[i-8:])
-			if min(uint32(w)-low, uint32(w>>16)-low, uint32(w>>24)-low, uint32(w>>32)-low) >= imageMax {
-				continue
-			}
-		}
-		if size < 5 {
-			continue
-		}
-		// At the end: an immediate or a displacement. Before it: a displacement with an
-		// immediate of 4, 2 or 1 bytes behind it.
-		switch {
-		case size >= 9 && is(i-8):
-			is(i - 4)
-		case is(i - 4):
-		case size >= 6 && is(i-5):
-		case size >= 7:
-			is(i - 6)
-		}
+	// At the end: an immediate or a displacement. Before it: a displacement with an
+	// immediate of 4, 2 or 1 bytes behind it.
+	switch {
+	case size < 5:
+	case size >= 9 && is(end-8):
+		is(end - 4)
+	case is(end - 4):
+	case size >= 6 && is(end-5):
+	case size >= 7:
+		is(end - 6)
 	}
-	s.at = i
 }
 
 // hash returns the hash of what a textRow has of a page.
