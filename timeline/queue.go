@@ -9,6 +9,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/internal/spread"
 )
 
@@ -319,7 +320,7 @@ func (t *siteTable) find(sites []site, addr uint64) (uint32, bool) {
 // insert adds the last of sites. At most half of the slots are used.
 func (t *siteTable) insert(sites []site) {
 	if 2*len(sites) > len(t.slots) {
-		t.slots = make([]uint64, 2*len(t.slots))
+		t.slots = memory.Zeroed[uint64](2 * len(t.slots))
 		t.shift--
 		for k := range sites {
 			t.place(sites, uint32(k))

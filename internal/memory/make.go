@@ -28,6 +28,16 @@ func Make[T any](n int) []T {
 	return s
 }
 
+// Zeroed returns n zero elements of which nearly all pages will be used, in huge pages as Make, for a table
+// that is searched before something is put into it. All pages are written to here. If a page is read first,
+// the system takes one that all such pages share, and when it replaces that, it interrupts all CPUs that the
+// program runs on. T must not have pointers.
+func Zeroed[T any](n int) []T {
+	s := Make[T](n)[:n]
+	clear(s)
+	return s
+}
+
 // FillsHugePage reports whether pieces follow each other in memory and are one huge page together.
 func FillsHugePage[T any](pieces [][]T) bool {
 	var one T

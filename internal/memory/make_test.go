@@ -4,6 +4,8 @@
 package memory
 
 import (
+	"runtime"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -22,5 +24,21 @@ func TestMake(t *testing.T) {
 	}
 	if s := Make[[3]uint64](HugePage); len(s) != 0 || cap(s) != HugePage {
 		t.Errorf("length %d, room for %d", len(s), cap(s))
+	}
+}
+
+// TestZeroed: all elements are there, and zero, also in memory that was used before.
+func TestZeroed(t *testing.T) {
+	for range 4 {
+		for _, n := range []int{0, 1, 1000, HugePage/8 + 1} {
+			s := Zeroed[uint64](n)
+			if len(s) != n || slices.Max(append(s[:n:n], 0)) != 0 {
+				t.Fatalf("%d elements: length %d, or not zero", n, len(s))
+			}
+			for i := range s {
+				s[i] = 1
+			}
+		}
+		runtime.GC()
 	}
 }

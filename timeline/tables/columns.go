@@ -497,7 +497,9 @@ const (
 )
 
 // reserve makes room for so many numbers.
-func (t *nearTable) reserve(numbers int) { t.of = make([]uint32, 2<<bits.Len(uint(max(numbers, 1)-1))) }
+func (t *nearTable) reserve(numbers int) {
+	t.of = memory.Zeroed[uint32](2 << bits.Len(uint(max(numbers, 1)-1)))
+}
 
 // isFull reports whether grow must be called before first.
 func (t *nearTable) isFull() bool {
@@ -527,9 +529,9 @@ func (t *nearTable) put(slot int, number uint32) {
 func (t *nearTable) grow(keyOf func(number uint32) uint64) {
 	was := t.of
 	if t.mixed = t.mixed || t.steps > 16*t.used+1<<10; 2*t.used >= len(was) {
-		t.of = make([]uint32, max(1<<8, 4*len(was)))
+		t.of = memory.Zeroed[uint32](max(1<<8, 4*len(was)))
 	} else {
-		t.of = make([]uint32, len(was))
+		t.of = memory.Zeroed[uint32](len(was))
 	}
 	t.steps = 0
 	for _, v := range was {
@@ -556,8 +558,7 @@ const otherHash = 1<<32 - 1
 
 // reserve makes room for so many numbers.
 func (t *numberTable) reserve(numbers int) {
-	n := 2 << bits.Len(uint(max(numbers, 1)-1))
-	t.slots = memory.Make[uint64](n)[:n]
+	t.slots = memory.Zeroed[uint64](2 << bits.Len(uint(max(numbers, 1)-1)))
 }
 
 // first returns the slot at which the search for a hash begins, and next the one after it.
@@ -591,7 +592,7 @@ func (t *numberTable) put(slot int, hash uint64, number uint32) {
 // grow doubles the table.
 func (t *numberTable) grow() {
 	was := t.slots
-	t.slots = make([]uint64, max(1<<8, 2*len(was)))
+	t.slots = memory.Zeroed[uint64](max(1<<8, 2*len(was)))
 	for _, v := range was {
 		if v == 0 {
 			continue
