@@ -28,10 +28,9 @@ func Make[T any](n int) []T {
 	return s
 }
 
-// Zeroed returns n zero elements of which nearly all pages will be used, in huge pages as Make, for a table
-// that is searched before something is put into it. All pages are written to here. If a page is read first,
-// the system takes one that all such pages share, and when it replaces that, it interrupts all CPUs that the
-// program runs on. T must not have pointers.
+// Zeroed returns n zero elements, in huge pages as Make, for a table that is searched before something is put
+// into it. Zeroed writes to all pages. If a page is read first, the system takes one that all such pages
+// share. When it replaces that one, it interrupts all CPUs on which the program runs. T must not have pointers.
 func Zeroed[T any](n int) []T {
 	s := Make[T](n)[:n]
 	clear(s)
