@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/textreplay/textreplay/internal/lazyregexp"
+	"github.com/textreplay/textreplay/internal/numbers"
 )
 
 // noArgs is for commands that take no arguments. The library's check speaks of an unknown
@@ -45,6 +46,37 @@ func flagError(_ *cobra.Command, err error) error {
 		return usagef("%s: want a number", name)
 	}
 	return usagef("%s: %w", name, why)
+}
+
+// A number is the value of a flag that takes a number. The library reads 010 as eight.
+type number struct{ pflag.Value }
+
+func (n number) Set(s string) error {
+	digits, sign := s, ""
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		digits, sign = rest, "-"
+	}
+	v, err := numbers.Parse(digits, 64)
+	if err != nil {
+		return err
+	}
+	return n.Value.Set(sign + strconv.FormatUint(v, 10))
+}
+
+// setNumbers lets all flags of cmd and of the commands below it that take a number read it as
+// offsets and --fill are read: decimal, or hexadecimal with 0x.
+func setNumbers(cmd *cobra.Command) {
+	set := func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "int", "uint", "uint64":
+			f.Value = number{f.Value}
+		}
+	}
+	cmd.PersistentFlags().VisitAll(set)
+	cmd.LocalNonPersistentFlags().VisitAll(set)
+	for _, c := range cmd.Commands() {
+		setNumbers(c)
+	}
 }
 
 // flagName returns a flag as its command's help has it, with the name of its value.

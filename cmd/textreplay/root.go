@@ -74,6 +74,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	} else {
 		a.addCommands(root)
 	}
+	setNumbers(root)
 
 	var cmd *cobra.Command
 	err := replay.Guard(func() (err error) {
