@@ -8,14 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +24,6 @@ import (
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/perfdata"
-	"github.com/textreplay/textreplay/recorder"
-	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/tables"
@@ -89,13 +85,13 @@ answers; manifest/ID.json and the table recordings have the version as "rules".
 
 REC is a recording, or - for a stream on standard input; the default is that of -i.
 --files-from reads the names of recordings, one on each line. --watch looks for
-recordings in a directory again and again, until SIGTERM or Ctrl-C: the pieces that
-"textreplay record --max-size" has finished, and what perf has finished. A recording that
-replaces another one is exported too. What cannot be written is tried again. Streams and
-directories of "perf record --threads" do not show that they have ended: name them as
-REC. Move other recordings there as a whole (mv): while a directory is copied, its data
-may be complete before the rest. With --table and -o -, one table of one recording is
-written to standard output.
+recordings in a directory and in those below it again and again, until SIGTERM or Ctrl-C:
+the pieces that "textreplay record --max-size" has finished, and what perf has finished.
+It follows symbolic links. A recording that replaces another one is exported too. What
+cannot be written is tried again. Streams and directories of "perf record --threads" do
+not show that they have ended: name them as REC. Move other recordings there as a whole
+(mv): while a directory is copied, its data may be complete before the rest. With --table
+and -o -, one table of one recording is written to standard output.
 
 Exit codes: 0 every recording is in the tables; 2 usage; 3 a recording cannot be read:
 the others are in the tables, and trying again does not help; 4 an output cannot be
@@ -110,7 +106,7 @@ written: try again when the cause is gone.`,
 	f := cmd.Flags()
 	f.StringVarP(&e.output, "output", "o", "", "the `DIR` of the tables, - for standard output (with --table)")
 	f.StringVar(&e.from, "files-from", "", "read the names of recordings from this `FILE`, - for standard input")
-	f.StringVar(&e.watch, "watch", "", "export the finished recordings in this `DIR`, and those that come")
+	f.StringVar(&e.watch, "watch", "", "export the finished recordings in and below this `DIR`, and those that come")
 	f.DurationVar(&e.every, "every", 10*time.Second, "with --watch: look again after this `TIME`")
 	a.choice(cmd, &e.table, "table", "write only this `TABLE` of one recording, to standard output", "", tables.Names()...)
 	f.StringArrayVar(&e.shipped, "shipped", nil, "add the text of this vmlinux `FILE` as the table shipped (repeatable)")
@@ -369,90 +365,6 @@ func (e *export) failed(path string, err error) {
 	if e.worst == nil || exitCode(err) > e.worst.code {
 		e.worst = &exitError{code: exitCode(err)}
 	}
-}
-
-// finishedRecordings returns the recordings in a directory that will not change any more, by
-// name: those whose recorder has ended or has begun another piece next to it, and those of
-// perf that end as finished ones do.
-func finishedRecordings(dir string) []string {
-	var found []string
-	newest := make(map[string]int) // by directory: the greatest number of a recorder's piece
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real // WalkDir does not follow dir itself
-	}
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it was removed, or is not ours
-		}
-		if !d.IsDir() {
-			if filepath.Dir(path) == dir && d.Type().IsRegular() && isPerfData(path) {
-				found = append(found, path)
-			}
-			return nil
-		}
-		if _, err := os.Stat(filepath.Join(path, "data")); err != nil {
-			return nil
-		}
-		found = append(found, path)
-		parent, _ := filepath.Split(path)
-		newest[parent] = max(newest[parent], pieceNumber(path))
-		return fs.SkipDir
-	})
-	return slices.DeleteFunc(found, func(path string) bool {
-		parent, _ := filepath.Split(path)
-		if n := pieceNumber(path); n != 0 && n < newest[parent] {
-			return false // the recorder has begun the next piece
-		}
-		return !hasEnded(path)
-	})
-}
-
-// pieceNumber returns the number of a piece that "textreplay record --max-size" has made, 0 if a
-// directory is none: it has the name of a piece, and the recorder's journal. Others may have
-// numbers for names too, and a greater one does not say that they have ended.
-func pieceNumber(path string) int {
-	n, err := strconv.Atoi(filepath.Base(path))
-	if err != nil || n < 1 || filepath.Base(path) != recorder.PieceName(n) {
-		return 0
-	}
-	f, err := os.Open(filepath.Join(path, journal.Name))
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	if entries, _ := journal.Read(io.LimitReader(f, 1<<16)); len(entries) == 0 || entries[0].Start == nil {
-		return 0
-	}
-	return n
-}
-
-// isPerfData reports whether a file begins as a recording does, of either byte order.
-func isPerfData(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var magic [8]byte
-	if _, err = io.ReadFull(f, magic[:]); err != nil {
-		return false
-	}
-	return string(magic[:]) == "PERFILE2" || string(magic[:]) == "2ELIFREP"
-}
-
-// hasEnded reports whether the recorder of a recording has ended by itself.
-func hasEnded(path string) bool {
-	if f, err := os.Open(filepath.Join(path, journal.Name)); err == nil {
-		defer f.Close()
-		entries, err := journal.Read(f)
-		return err == nil && slices.ContainsFunc(entries, func(x journal.Entry) bool { return x.End != nil })
-	}
-	rec, err := perfdata.Open(path)
-	if err != nil {
-		return false
-	}
-	defer rec.Close()
-	return rec.CleanEnd() == nil
 }
 
 // export adds a recording to the tables.

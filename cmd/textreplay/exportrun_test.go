@@ -438,6 +438,78 @@ func TestFinishedPieces(t *testing.T) {
 	}
 }
 
+// TestFinishedBelow: recordings below the directory are found at any depth and through symbolic links,
+// each once. A link shows pieces of another directory, but not that they are finished.
+func TestFinishedBelow(t *testing.T) {
+	whole, err := os.ReadFile("../../testdata/hotplug/rec.data/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := t.TempDir()
+	if top, err = filepath.EvalSymlinks(top); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, cut int) {
+		t.Helper()
+		path := filepath.Join(top, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, whole[:len(whole)-cut], 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(name, to string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(top, name)); err != nil {
+			t.Skip(err) // Windows needs a privilege
+		}
+	}
+	piece := func(name string) {
+		t.Helper()
+		write(name+"/data", 200)
+		beginJournal(t, filepath.Join(top, name))
+	}
+	write("watched/data/perf.data", 0) // a directory of this name is no recording
+	write("watched/data/half", 200)
+	write("watched/data/rec.data/data", 0)
+	write("watched/data/.textreplay-0123456789abcdef/data", 0)
+	piece("watched/host/day/000001")
+	piece("watched/host/day/000002")
+	write("elsewhere/perf.data", 0)
+	write("elsewhere/deep/er/rec.data/data", 0)
+	piece("one/000001") // of a recorder that goes on
+	piece("another/000002")
+	piece("another/000003")
+	link("watched/loop", ".")
+	link("watched/host/up", filepath.Join(top, "watched"))
+	link("watched/circle", "circle")
+	link("watched/nowhere", "gone")
+	link("watched/0file", "../elsewhere/perf.data")
+	link("watched/today", "host/day")
+	link("watched/far", "../elsewhere/deep")
+	link("watched/000001", "../one/000001")
+	link("watched/000002", "../another/000002")
+	link("watched/000003", "../another/000003")
+	link("link", "watched")
+	want := []string{"another/000002", "elsewhere/deep/er/rec.data", "elsewhere/perf.data", "watched/data/perf.data",
+		"watched/data/rec.data", "watched/host/day/000001"}
+	for _, dir := range []string{"watched", "link", "watched/host/up"} {
+		var got []string
+		for _, path := range finishedRecordings(filepath.Join(top, dir)) {
+			rel, err := filepath.Rel(top, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, filepath.ToSlash(rel))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q are finished, want %q", dir, got, want)
+		}
+	}
+}
+
 // TestFinishedFiles: a file of perf is finished once it is whole, of either byte order.
 func TestFinishedFiles(t *testing.T) {
 	for _, name := range []string{"small", "s390x"} {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,15 +67,9 @@ func removeTemporary(dir string) {
 		dir = real // WalkDir does not follow dir itself
 	}
 	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && isTemporary(e.Name()) {
+		if err == nil && e.Type().IsRegular() && IsTemporary(e.Name()) {
 			os.Remove(path)
 		}
 		return nil
 	})
-}
-
-// isTemporary reports whether a file has a name that temporary gives.
-func isTemporary(name string) bool {
-	digits, ok := strings.CutPrefix(name, tempName)
-	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }

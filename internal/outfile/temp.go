@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,13 @@ func temporary(dir string, create func(path string) error) (path string, err err
 		}
 	}
 	return "", err
+}
+
+// IsTemporary reports whether a name is that of an output, a file or a directory, that a run of the
+// program has not finished.
+func IsTemporary(name string) bool {
+	digits, ok := strings.CutPrefix(name, tempName)
+	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // making calls fn, which makes something inside of a temporary directory, or a directory of
