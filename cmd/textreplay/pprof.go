@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -134,7 +135,7 @@ type profileEvent struct {
 	Name    string `json:"name"`
 	Unit    string `json:"unit"`
 	Samples uint64 `json:"samples"`
-	Total   uint64 `json:"total"`
+	Total   string `json:"total"` // of the values, decimal
 }
 
 // merge writes one profile of several recordings.
@@ -400,7 +401,7 @@ func (p *pprof) summary(stats *pprofexport.Stats) error {
 			Mappings: stats.Mappings, Lost: stats.Lost, Damaged: stats.Damaged,
 		}
 		for _, e := range stats.Events {
-			sum.Events = append(sum.Events, profileEvent(e))
+			sum.Events = append(sum.Events, profileEvent{e.Name, e.Unit, e.Samples, strconv.FormatUint(e.Total, 10)})
 		}
 		return encoder(p.out).Encode(sum)
 	}
