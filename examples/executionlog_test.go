@@ -175,7 +175,8 @@ func (l *executionList) writeCut(t *testing.T, run []byte, r *replay.Replay, to 
 	must(os.WriteFile(filepath.Join(to, "trace.bin"), log.Bytes(), 0o666))
 	must(os.WriteFile(filepath.Join(to, "insns.txt"), text.Bytes(), 0o666))
 	must(os.RemoveAll(filepath.Join(to, "cut.data")))
-	must(trim.Write(filepath.Join(to, "cut.data"), r, trim.Options{Ranges: ranges}))
+	_, err := trim.Write(filepath.Join(to, "cut.data"), r, trim.Options{Ranges: ranges})
+	must(err)
 }
 
 // eachDecoded runs a decoder that writes what it decodes to a pipe, and calls f with each

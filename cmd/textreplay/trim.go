@@ -69,7 +69,7 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 					opts.Ranges = append(opts.Ranges, timeline.Range{Lo: s.Addr, Hi: s.Addr + max(s.Size, 1)})
 				}
 			}
-			err = trim.Write(out, r, opts)
+			known, err := trim.Write(out, r, opts)
 			switch {
 			case errors.Is(err, trim.ErrGuest):
 				return &exitError{exitUsage, err}
@@ -83,7 +83,7 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 			if err != nil {
 				return outputError(err)
 			}
-			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsLess(r, out, opts.To))
+			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsLess(r.Report, known, opts.To))
 			return nil
 		},
 	}
@@ -96,26 +96,21 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 	return cmd
 }
 
-// knowsLess says from when on nothing is known in a recording that was cut out of r, if more than
-// that was to be kept, up to the time to or the end of r. A ring buffer that was full then recorded
-// nothing. What proves the answers may come after it, such as a reading of a probe's hit counters.
-func knowsLess(r *replay.Replay, dir string, to uint64) string {
-	small, err := replay.Load(pathname.Plain(dir), replay.Options{})
-	if err != nil {
-		return "" // trim.Write has read it
-	}
-	defer small.Close()
+// knowsLess says from when on nothing is known in a recording that was cut out of a whole one, if more
+// than that was to be kept, up to the time to or the end of the whole. A ring buffer that was full then
+// recorded nothing. What proves the answers may come after it, such as a reading of a probe's hit
+// counters.
+func knowsLess(whole *replay.Report, known trim.Result, to uint64) string {
 	if to == 0 {
 		to = timeline.MaxTime
 	}
-	end, trust := small.Report.Horizon, &small.Report.Trusted
-	switch whole := min(r.Report.Trusted.To, to-1); {
-	case trust.To == 0 && whole > r.Report.Trusted.From:
+	switch last := min(whole.Trusted.To, to-1); {
+	case known.To == 0 && last > whole.Trusted.From:
 		return "; kernel text is not known in it at any time (textreplay info says why)"
-	case trust.To < min(whole, end):
-		return "; kernel text is known in it until " + replay.Seconds(trust.To) + " only (textreplay info says why)"
-	case end < min(r.Report.Horizon, to-1):
-		return "; nothing is known in it after its last record, at " + replay.Seconds(end)
+	case known.To < min(last, known.Horizon):
+		return "; kernel text is known in it until " + replay.Seconds(known.To) + " only (textreplay info says why)"
+	case known.Horizon < min(whole.Horizon, to-1):
+		return "; nothing is known in it after its last record, at " + replay.Seconds(known.Horizon)
 	}
 	return ""
 }

@@ -80,7 +80,7 @@ func run(from, into string, symbols, labels []string, to string, samples bool) e
 	if err := os.MkdirAll(filepath.Join(into, "oracle"), 0o777); err != nil {
 		return err
 	}
-	if err := trim.Write(filepath.Join(into, "rec.data"), r, opts); err != nil {
+	if _, err := trim.Write(filepath.Join(into, "rec.data"), r, opts); err != nil {
 		return err
 	}
 	after, err := replay.Load(filepath.Join(into, "rec.data"), replay.Options{})

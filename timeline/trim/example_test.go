@@ -27,7 +27,7 @@ func ExampleWrite() {
 	defer os.RemoveAll(temp)
 
 	dir := filepath.Join(temp, "perf.data")
-	if err := trim.Write(dir, r, trim.Options{To: 10_000_000_000}); err != nil {
+	if _, err := trim.Write(dir, r, trim.Options{To: 10_000_000_000}); err != nil {
 		log.Fatal(err)
 	}
 	small, err := replay.Load(dir, replay.Options{})

@@ -55,6 +55,12 @@ type Options struct {
 	Aux bool
 }
 
+// A Result says what is known in the recording that was written: all of its kernel text from From to To,
+// as [replay.Trust] has it, and nothing after Horizon.
+type Result struct {
+	From, To, Horizon uint64
+}
+
 // ErrHides is returned if the cut recording would claim more than the whole
 // one, because a dropped record shows that changes were not recorded.
 var ErrHides = errors.New("trim: what would be left hides that changes went unrecorded")
@@ -64,8 +70,8 @@ var ErrHides = errors.New("trim: what would be left hides that changes went unre
 var ErrGuest = errors.New("trim: only the host's part of a recording can be cut out")
 
 // Write cuts r down into a new perf.data directory at dir, which must not
-// exist. It appears when it is complete. The group and others can read it only
-// if they can read all inputs.
+// exist, and returns what is known in it. The directory appears when it is complete. The group and
+// others can read it only if they can read all inputs.
 //
 // A copy of kernel text with an unknown time is left out: in the new directory
 // it would look like perf's own.
@@ -76,9 +82,9 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // From a damaged recording, records that cannot be read are left out, and a
 // record at the end shows the damage. So the new recording's answers are at
 // most unconfirmed, too.
-func Write(dir string, r *replay.Replay, opts Options) error {
+func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 	if r.Report.Guest != 0 {
-		return ErrGuest
+		return Result{}, ErrGuest
 	}
 	if opts.To == 0 {
 		opts.To = timeline.MaxTime
@@ -94,38 +100,42 @@ func Write(dir string, r *replay.Replay, opts Options) error {
 	}
 	d, err := out.NewDir(dir)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	defer d.Discard()
-	err = replay.Guard(func() error { return write(d, r, opts) })
+	var result Result
+	err = replay.Guard(func() (err error) {
+		result, err = write(d, r, opts)
+		return err
+	})
 	if err == nil {
 		err = r.Check()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.Commit()
 	}
-	return d.Commit()
+	return result, err
 }
 
-// write writes the files of the directory.
-func write(d *outfile.Dir, r *replay.Replay, opts Options) error {
+// write writes the files of the directory, and returns what is known in the recording there.
+func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
 	c := &cut{r: r, rec: r.Recording, opts: opts, ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
 	_, twice := r.UncertaintyBefore(opts.To)
 	c.setBack = len(twice) > 0
 	c.choosePages()
 	if err := c.writeData(d); err != nil {
-		return err
+		return Result{}, err
 	}
 	if c.keepsSnapshot() {
 		if err := c.writeSnapshot(d); err != nil {
-			return err
+			return Result{}, err
 		}
 	}
 	if err := c.writeCounters(d); err != nil {
-		return err
+		return Result{}, err
 	}
 	if err := c.writeJournal(d); err != nil {
-		return err
+		return Result{}, err
 	}
 	return c.check(d.Path())
 }
@@ -564,21 +574,23 @@ func missedUnchecked(whole, part timeline.Reason) bool {
 
 // check loads the new recording and makes sure that it claims no more than the
 // whole one: it must have every limit of the coverage. If the recording is
-// damaged, nothing is known, so it is enough that the new one is damaged.
-func (c *cut) check(dir string) error {
+// damaged, nothing is known, so it is enough that the new one is damaged. It returns what is
+// known in the new one.
+func (c *cut) check(dir string) (result Result, err error) {
 	after, err := replay.Load(dir, replay.Options{})
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer after.Close()
+	result = Result{after.Report.Trusted.From, after.Report.Trusted.To, after.Report.Horizon}
 	if after.Report.Damaged {
-		return nil
+		return result, nil
 	}
 	if c.r.Report.Damaged {
-		return fmt.Errorf("%w: damage of the recording", ErrHides)
+		return result, fmt.Errorf("%w: damage of the recording", ErrHides)
 	}
 	if by, _ := c.r.UncertaintyBefore(c.opts.To); after.Report.ClockUncertainty < by {
-		return fmt.Errorf("%w: times are uncertain by %d ns", ErrHides, by)
+		return result, fmt.Errorf("%w: times are uncertain by %d ns", ErrHides, by)
 	}
 	pairs := [][2]replay.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
@@ -593,9 +605,9 @@ func (c *cut) check(dir string) error {
 			if !slices.ContainsFunc(p[1].Limits, func(o replay.Limit) bool {
 				return (o.Reason == l.Reason || missedUnchecked(l.Reason, o.Reason)) && o.From <= l.From && o.To >= min(l.To, c.opts.To)
 			}) {
-				return fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)
+				return result, fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)
 			}
 		}
 	}
-	return nil
+	return result, nil
 }

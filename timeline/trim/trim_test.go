@@ -47,10 +47,15 @@ func recording(name string) string {
 func cut(t *testing.T, r *replay.Replay, opts trim.Options) (*replay.Replay, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cut.data")
-	if err := trim.Write(dir, r, opts); err != nil {
+	result, err := trim.Write(dir, r, opts)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return open(t, dir), dir
+	part := open(t, dir)
+	if want := (trim.Result{From: part.Report.Trusted.From, To: part.Report.Trusted.To, Horizon: part.Report.Horizon}); result != want {
+		t.Errorf("Write says %v of what it wrote, want %v", result, want)
+	}
+	return part, dir
 }
 
 // claims checks that all that part calls known whole calls known too, and the
@@ -124,7 +129,7 @@ func TestSmaller(t *testing.T) {
 		t.Errorf("%d samples, %d without, %d with", count(whole), count(bare), count(with))
 	}
 	again := filepath.Join(t.TempDir(), "again.data")
-	if err := trim.Write(again, with, trim.Options{Samples: true}); err != nil {
+	if _, err := trim.Write(again, with, trim.Options{Samples: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"data", "kcore_dir/kcore", "kcore_dir/kallsyms", "kcore_dir/modules"} {
@@ -157,7 +162,7 @@ func TestForks(t *testing.T) {
 func TestRefused(t *testing.T) {
 	whole := open(t, recording("small"))
 	dir := t.TempDir()
-	if err := trim.Write(dir, whole, trim.Options{}); !errors.Is(err, fs.ErrExist) {
+	if _, err := trim.Write(dir, whole, trim.Options{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("into an existing directory: %v", err)
 	}
 }
@@ -457,7 +462,7 @@ func TestGuests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer guest.Close()
-	if err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), guest, trim.Options{}); !errors.Is(err, trim.ErrGuest) {
+	if _, err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), guest, trim.Options{}); !errors.Is(err, trim.ErrGuest) {
 		t.Errorf("error %v, want %v", err, trim.ErrGuest)
 	}
 }
@@ -672,7 +677,7 @@ func TestSkew(t *testing.T) {
 	part, _ := cut(t, whole, trim.Options{})
 	claims(t, part, whole, whole.Report.Horizon)
 	other := []timeline.Range{{Lo: genperf.TextAddr + 4096, Hi: genperf.TextAddr + 8192}}
-	if err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), whole, trim.Options{Ranges: other}); !errors.Is(err, trim.ErrHides) {
+	if _, err := trim.Write(filepath.Join(t.TempDir(), "cut.data"), whole, trim.Options{Ranges: other}); !errors.Is(err, trim.ErrHides) {
 		t.Errorf("the other page: %v", err)
 	}
 	cut(t, whole, trim.Options{To: 2_996_000_000}) // what shows that clocks differ is later
