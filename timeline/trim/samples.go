@@ -21,7 +21,9 @@ func (c *cut) sampled(mark func(addr uint64)) {
 	sc := c.rec.Scan(perfdata.Only(perfdata.RecordSample))
 	for sc.Next() {
 		rec := sc.Record()
-		if ok, err := c.keeps(rec); err != nil || !ok || c.rec.Sample(rec, &s) != nil {
+		var id perfdata.SampleID
+		unread := c.rec.SampleID(rec, &id)
+		if ok, err := c.keeps(rec, &id, unread); err != nil || !ok || c.rec.Sample(rec, &s) != nil {
 			continue // records that cannot be read are the damage
 		}
 		add(s.IP)

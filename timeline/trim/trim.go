@@ -294,9 +294,9 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 	return c.pages[page(p.Addr)] || c.pages[page(last)]
 }
 
-// keeps reports whether a record is kept. The error is that of a record that
-// cannot be read.
-func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
+// keeps reports whether a record is kept, whose trailer is id. unread is why the trailer cannot be
+// read; keeps returns it if it needs the trailer. Records that perf itself wrote have none.
+func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (bool, error) {
 	if rec.Type >= firstOfTool {
 		return c.keepsOfTool(rec)
 	}
@@ -308,12 +308,11 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	if decided && !hotplug && !hasGuests {
 		return keep, nil
 	}
-	var id perfdata.SampleID
-	if err := c.rec.SampleID(rec, &id); err != nil {
-		return false, err
+	if unread != nil {
+		return false, unread
 	}
 	// Guests' samples on the host's own events are records of the host's.
-	if hasGuests && rec.Type != perfdata.RecordSample && c.r.MachineOf(rec, &id) != 0 {
+	if hasGuests && rec.Type != perfdata.RecordSample && c.r.MachineOf(rec, id) != 0 {
 		return false, nil
 	}
 	switch {
@@ -322,7 +321,7 @@ func (c *cut) keeps(rec *perfdata.Record) (bool, error) {
 	case decided:
 		return keep, nil
 	case rec.Type == perfdata.RecordSample:
-		return c.keepsSample(rec, &id), nil
+		return c.keepsSample(rec, id), nil
 	case rec.Type == perfdata.RecordTextPoke:
 		var p perfdata.TextPoke
 		if err := c.rec.TextPoke(rec, &p); err != nil {
@@ -444,13 +443,17 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 	for sc.Next() {
 		rec := sc.Record()
 		var id perfdata.SampleID
-		isSide := rec.Type < firstOfTool && rec.Type != perfdata.RecordSample && c.rec.SampleID(rec, &id) == nil
+		var unread error
+		if rec.Type < firstOfTool {
+			unread = c.rec.SampleID(rec, &id)
+		}
+		isSide := rec.Type < firstOfTool && rec.Type != perfdata.RecordSample && unread == nil
 		if isSide {
 			if err := ends.before(&id, w); err != nil {
 				return err
 			}
 		}
-		ok, err := c.keeps(rec)
+		ok, err := c.keeps(rec, &id, unread)
 		if ok && rec.Type == perfdata.RecordBPFEvent {
 			var e perfdata.BPFEvent
 			if err = c.rec.BPFEvent(rec, &e); err == nil && e.Kind == perfdata.BPFLoad {
