@@ -11,21 +11,18 @@ import (
 )
 
 // livesByPlace are lifetimes by the first address of each, then by its beginning. A place may have very
-// many one after the other, as where the same small program is loaded each second. So what is asked of a
-// time does not go through all of them:
+// many one after the other, as where the same small program is loaded each second. Very many that begin
+// before an address may reach it, as where each lifetime lies within the one before. So what is asked does
+// not go through all of them: it passes groups of which none can matter.
 //
-//	          asked for here ↓
-//	a place   ├─ A ─┤  ├ B ┤   ├── C ──┤  ├ D ┤
-//	until         A      B        C         D       the greatest end so far
+//	                          asked for here ↓
+//	a place         ├─ A ─┤  ├ B ┤   ├── C ──┤  ├ D ┤
+//	groups of two   └──── ends ──┘   └─────── ends ─┘
 //
-// B is the last one that began before, and nothing that began earlier reaches further.
-//
-// Nor does it go through all places that begin before an address, of which very many may reach it, as where
-// each lifetime lies within the one before. Groups of which none can matter are passed (search).
+// A and B are passed together: their group ends before.
 type livesByPlace struct {
 	lives []*Lifetime
 	reach []uint64 // the greatest Hi of lives[:i+1]
-	until []uint64 // the greatest To of those up to the i-th one that begin at its address
 	sums  [][]liveSum
 }
 
@@ -35,6 +32,7 @@ type liveSum struct {
 	hi, to      uint64 // the greatest Hi and To
 	from        uint64 // the least From
 	leastHi     uint64
+	kinds       uint16 // bit k: there is one of [LifetimeKind] k
 	allAreNamed bool
 }
 
@@ -42,14 +40,11 @@ const liveGroup = 16
 
 // newLivesByPlace takes lifetimes by address, then time.
 func newLivesByPlace(lives []*Lifetime) livesByPlace {
-	x := livesByPlace{lives: lives, reach: make([]uint64, len(lives)), until: make([]uint64, len(lives))}
+	x := livesByPlace{lives: lives, reach: make([]uint64, len(lives))}
 	reach := uint64(0)
 	for i, l := range lives {
 		reach = max(reach, l.Hi)
-		x.reach[i], x.until[i] = reach, l.To
-		if i > 0 && lives[i-1].Lo == l.Lo {
-			x.until[i] = max(x.until[i-1], l.To)
-		}
+		x.reach[i] = reach
 	}
 	for size := 1; size*liveGroup <= len(lives); size *= liveGroup {
 		sums := make([]liveSum, len(lives)/(size*liveGroup))
@@ -59,7 +54,7 @@ func newLivesByPlace(lives []*Lifetime) livesByPlace {
 			for k := i * liveGroup; k < (i+1)*liveGroup; k++ {
 				if size == 1 {
 					l := lives[k]
-					sum.add(&liveSum{l.Hi, l.To, l.From, l.Hi, l.Name != ""})
+					sum.add(&liveSum{l.Hi, l.To, l.From, l.Hi, 1 << l.Kind, l.Name != ""})
 				} else {
 					sum.add(&x.sums[len(x.sums)-1][k])
 				}
@@ -73,6 +68,7 @@ func newLivesByPlace(lives []*Lifetime) livesByPlace {
 // add adds another group.
 func (s *liveSum) add(o *liveSum) {
 	s.hi, s.to, s.from, s.leastHi = max(s.hi, o.hi), max(s.to, o.to), min(s.from, o.from), min(s.leastHi, o.leastHi)
+	s.kinds |= o.kinds
 	s.allAreNamed = s.allAreNamed && o.allAreNamed
 }
 
@@ -117,6 +113,32 @@ func (x *livesByPlace) meanwhile(lo, hi, latest, since uint64) iter.Seq[*Lifetim
 	}
 }
 
+// first returns the one of this kind that begins first among those that have addr and end after t, nil if
+// there is none.
+func (x *livesByPlace) first(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
+	matters := func(hi, to, from uint64, kinds uint16) bool {
+		return hi > addr && to > t && kinds>>kind&1 != 0 && (first == nil || from < first.From)
+	}
+	i, last := sort.Search(len(x.reach), func(i int) bool { return x.reach[i] > addr }), x.last(addr)
+	for i <= last {
+		passed := 0
+		for k, size := 0, liveGroup; k < len(x.sums) && i%size == 0 && i/size < len(x.sums[k]); k, size = k+1, size*liveGroup {
+			if s := &x.sums[k][i/size]; matters(s.hi, s.to, s.from, s.kinds) {
+				break
+			}
+			passed = size
+		}
+		if i += passed; passed > 0 {
+			continue
+		}
+		if l := x.lives[i]; matters(l.Hi, l.To, l.From, 1<<l.Kind) {
+			first = l
+		}
+		i++
+	}
+	return first
+}
+
 // begins appends the times at which those that have addr begin to times, and sorts them.
 func (x *livesByPlace) begins(times []uint64, addr uint64) []uint64 {
 	for i := x.last(addr); i >= 0 && x.reach[i] > addr; i-- {
@@ -142,20 +164,6 @@ func (x *livesByPlace) at(addr uint64) iter.Seq[*Lifetime] {
 // last returns the index of the last one that begins at addr or before; -1 if there is none.
 func (x *livesByPlace) last(addr uint64) int {
 	return sort.Search(len(x.lives), func(i int) bool { return x.lives[i].Lo > addr }) - 1
-}
-
-// places yields the parts lives[first:end] of those that begin at one address and may have addr.
-func (x *livesByPlace) places(addr uint64) iter.Seq2[int, int] {
-	return func(yield func(first, end int) bool) {
-		for i := x.last(addr); i >= 0 && x.reach[i] > addr; {
-			lo := x.lives[i].Lo
-			first := sort.Search(i, func(k int) bool { return x.lives[k].Lo >= lo })
-			if !yield(first, i+1) {
-				return
-			}
-			i = first - 1
-		}
-	}
 }
 
 // sortByPlace sorts lifetimes that are in the order of sortedByLo by address, then time.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -97,5 +98,26 @@ func testLivesByPlace(t interface{ Errorf(string, ...any) }, draw func(name stri
 	slices.Sort(begins)
 	if got := all.begins(nil, addr); !slices.Equal(got, begins) {
 		t.Errorf("they begin at %v, want %v", got, begins)
+	}
+}
+
+// TestFirstOfKind: the first lifetime of a kind is found without going through those of other kinds at
+// the same place, such as a program that was loaded 100,000 times. Otherwise this takes half a minute.
+func TestFirstOfKind(t *testing.T) {
+	const n = 100_000
+	var lives []*Lifetime
+	for i := range uint64(n) {
+		lives = append(lives, &Lifetime{Kind: BPFProgram, Lo: 64, Hi: 128, From: 2 * i, To: 2*i + 1})
+	}
+	last := &Lifetime{Kind: OutOfLine, Lo: 64, Hi: 128, From: 2 * n, To: 2*n + 1}
+	x := byPlace(append(lives, last))
+	start := time.Now()
+	for i := range uint64(n) {
+		if got := x.first(100, 2*i, OutOfLine); got != last {
+			t.Fatalf("from %d on, the first one is %+v", 2*i, got)
+		}
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("%d questions took %v", n, took)
 	}
 }

@@ -6,7 +6,6 @@ package timeline
 import (
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -340,7 +339,7 @@ func (im *Image) EverDynamic(addr uint64, kind LifetimeKind) bool {
 
 // LifetimeOf returns the earliest lifetime of this kind at addr that ends after t, nil if
 // there is none. Core kernel text has none.
-func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
+func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) *Lifetime {
 	if addr >= im.textLo && addr < im.textHi {
 		return nil
 	}
@@ -348,18 +347,7 @@ func (im *Image) LifetimeOf(addr, t uint64, kind LifetimeKind) (first *Lifetime)
 	if kind == ModuleText || kind == ModuleData {
 		x = &im.modules
 	}
-	for begin, end := range x.places(addr) {
-		begin += sort.Search(end-begin, func(k int) bool { return x.until[begin+k] > t })
-		for _, l := range x.lives[begin:end] {
-			if addr < l.Hi && l.Kind == kind && l.To > t {
-				if first == nil || l.From < first.From {
-					first = l
-				}
-				break
-			}
-		}
-	}
-	return first
+	return x.first(addr, t, kind)
 }
 
 // Qualified returns the name in the form that the command line accepts: "module:name",
