@@ -391,7 +391,7 @@ func made(t *testing.T, fill func(w *genperf.Recorder)) *replay.Replay {
 		t.Fatal(err)
 	}
 	fill(w)
-	if err := w.End(9e9); err != nil {
+	if err := w.End(9e9 + 1); err != nil { // so the clock does not look like one that counts ticks
 		t.Fatal(err)
 	}
 	return load(t, dir)
@@ -420,6 +420,42 @@ func TestLongCode(t *testing.T) {
 	}
 	if !shown {
 		t.Error("no slice has as much text as there may be")
+	}
+}
+
+// TestWideChanges: changes within what a wider change wrote cost nothing where they change nothing that is
+// shown. A state that they leave as it is is one slice.
+func TestWideChanges(t *testing.T) {
+	const within = 300
+	nops := func(n int) []byte { return bytes.Repeat([]byte{0x90}, n) }
+	r := made(t, func(w *genperf.Recorder) {
+		poke := func(at uint64, addr uint64, old, new []byte) {
+			t.Helper()
+			if err := w.TextPoke(&perfdata.TextPoke{Addr: addr, Old: old, New: new, SampleID: w.ID(at, 0, 5)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wide := uint64(genperf.TextAddr + 6)
+		poke(2e9, wide, make([]byte, 4090), nops(4090))
+		poke(21e8, wide, nops(4090), make([]byte, 4090))
+		poke(22e8, wide, make([]byte, 4090), nops(4090))
+		for i := range uint64(within) {
+			poke(3e9+i*1e6, wide+1000+i, nops(1), []byte{0xc3}) // is not shown
+		}
+		for i := range uint64(within) {
+			poke(4e9+i*1e6, wide+3000+i, nops(1), []byte{0xc3})
+		}
+	})
+	asked := 0
+	d, _ := written(t, r, Options{Sites: 1, Disassemble: func(_ timeline.View, _ uint64, code []byte) string {
+		asked++
+		return fmt.Sprintf("%x", code[:8])
+	}})
+	if asked > 10 {
+		t.Errorf("instructions were made %d times", asked)
+	}
+	if got := d.slicesOf("g (other)"); len(got) != 4 {
+		t.Errorf("%d slices, want those before, between and behind the wide changes: %+v", len(got), got)
 	}
 }
 

@@ -321,33 +321,49 @@ func (t *trace) busy(root uint64) {
 }
 
 // states returns the contents of a site: what each change left there, as long as that is known.
-// Where it is not known, because records were lost for example, the slice says so.
+// Where it is not known, because records were lost for example, the slice says so. Of a wide change,
+// only the bytes that are shown count.
 func (t *trace) states(s *site) (out []slice) {
 	n, until := 1, cmp.Or(s.end, t.to)
 	for i := range s.changes {
 		n = max(n, len(s.changes[i].old), len(s.changes[i].new))
 	}
+	text := make([]byte, min(n, mostText))
 	k := -1 // the newest change
+	var last struct {
+		k     int
+		doubt string
+		text  []byte // an instruction of the slice may end behind the change
+	}
 	put := func(from, to uint64, b *timeline.Block) {
+		doubt := ""
+		if b.Standing != timeline.Known && b.Standing != timeline.InFlight {
+			doubt = b.Standing.String() + ": "
+		}
+		n := len(out)
+		follows := n > 0 && out[n-1].to == from && k == last.k
+		if follows && doubt == last.doubt && bytes.Equal(text[:b.Given], last.text) {
+			out[n-1].to = to
+			return
+		}
+		last.k, last.doubt, last.text = k, doubt, append(last.text[:0], text[:b.Given]...)
 		code, by := s.changes[0].old, (*change)(nil)
 		if k >= 0 {
 			by = &s.changes[k]
 			code = by.new
 		}
 		x := t.state(s.Addr, from, to, code, by)
-		if b.Standing != timeline.Known && b.Standing != timeline.InFlight {
-			x.name = b.Standing.String() + ": " + x.name
-			if text := b.Reason.Text(); text != "" {
-				x.notes = append(x.notes, note{name: "reason", text: text})
-			}
+		x.name = doubt + x.name
+		if text := b.Reason.Text(); doubt != "" && text != "" {
+			x.notes = append(x.notes, note{name: "reason", text: text})
 		}
-		if n := len(out); n > 0 && out[n-1].to == from && (by == nil || by.time < from) && out[n-1].name == x.name {
+		if follows && out[n-1].name == x.name {
 			out[n-1].to = to
 			return
 		}
 		out = append(out, x)
 	}
-	for b := range t.r.Image.Versions(s.Addr, make([]byte, n), t.from, until) {
+	for b := range t.r.Image.Versions(s.Addr, text, t.from, until) {
 		from, to := max(b.Since, t.from), min(b.Until, until)
 		for from < to {
 			for k+1 < len(s.changes) && s.changes[k+1].time <= from {
