@@ -132,12 +132,13 @@ func (d *build) left(list []poke, i int, p *poke, n int) link {
 }
 
 // copiedText returns what the snapshot, if it was certainly taken before p, has at p's place in
-// kernel text: n bytes, or nil.
+// kernel text: n bytes, or nil. It does not ask apart, as textOrders does: what it returns decides which
+// records show that clocks differ.
 func (d *build) copiedText(p *poke, n int) []byte {
 	addr := d.sites[d.edits[p.edit].site].addr
 	segs, taken := d.snapshot.Segments, d.snapshot.To
 	if d.differ { // another CPU's clock says by when it was taken
-		taken = later(taken, min(d.Builder.maxSkew, assumedSkew))
+		taken = later(taken, d.apartUnseen())
 	}
 	if p.time <= taken || addr < d.textLo || addr+uint64(n) > d.textHi {
 		return nil

@@ -167,10 +167,14 @@ func (d *build) clocksDiffer() bool { return d.skew > d.Builder.skew }
 // records show, or more where clocks are seen to differ or may do so unseen.
 func (d *build) apart() uint64 {
 	if d.clocksDiffer() || d.differ {
-		return max(d.skew, min(d.Builder.maxSkew, assumedSkew))
+		return max(d.skew, d.apartUnseen())
 	}
 	return d.skew
 }
+
+// apartUnseen returns by how much the times of two CPUs can be wrong against one another if no records
+// show it.
+func (d *build) apartUnseen() uint64 { return min(d.Builder.maxSkew, assumedSkew) }
 
 // widen makes gaps longer at both ends by how far CPUs' clocks may differ. What
 // was before the recording stays as it is: whichever clock a later record's

@@ -1963,7 +1963,7 @@ var mutants = []mutant{
 		"d.timeOf(q)-d.timeOf(p) > apart", "false",
 		"TestRules/clocks: where clocks differ, two changes that fit in either order leave their order unknown"},
 	{"clocks", "clocks that differ may differ by more than is seen", "build.sortPokes",
-		"max(d.skew, min(d.Builder.maxSkew, assumedSkew))", "d.skew",
+		"max(d.skew, d.apartUnseen())", "d.skew",
 		"TestRules/clocks: clocks that differ may differ by 50 ms"},
 	{"clocks", "clocks may differ unseen", "build.sortPokes",
 		"!seen && !d.differ", "!seen",
