@@ -33,6 +33,7 @@ func parsePages() map[string]*template.Template {
 		"thousands": func(n any) string { return thousands(n) },
 		"dict":      dict,
 		"keep":      keep,
+		"breakable": breakable,
 	}).ParseFS(content, "templates/layout.html", "templates/parts.html"))
 	out := make(map[string]*template.Template)
 	files, err := fs.Glob(content, "templates/page-*.html")
@@ -44,6 +45,12 @@ func parsePages() map[string]*template.Template {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(content, file))
 	}
 	return out
+}
+
+// breakable returns a name that a narrow column breaks before its offset, its module or its thread:
+// "ttwu_do_wakeup+0x91", "insmod[572]".
+func breakable(name string) template.HTML {
+	return template.HTML(strings.NewReplacer("+", "<wbr>+", "[", "<wbr>[").Replace(template.HTMLEscapeString(name)))
 }
 
 // dict makes a map of names and values, so that a template can be given several.

@@ -511,3 +511,17 @@ func TestWithoutMouse(t *testing.T) {
 		}
 	}
 }
+
+// TestBreakable: names break where a part of them begins, and are escaped.
+func TestBreakable(t *testing.T) {
+	for name, want := range map[string]string{
+		"vfs_read":        "vfs_read",
+		"vfs_read+0x10":   "vfs_read<wbr>+0x10",
+		"<b>[1]":          "&lt;b&gt;<wbr>[1]",
+		"f+0x1 [virtio&]": "f<wbr>+0x1 <wbr>[virtio&amp;]",
+	} {
+		if got := string(breakable(name)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -85,14 +85,20 @@ function slide() {
 	const strip = document.getElementById('moments')
 	const x = t => Number(BigInt(t) - first) / Math.max(Number(last - first), 1) * 996
 	const draw = () => {
-		strip.replaceChildren(...times.map((t, i) => {
+		const ticks = times.map(t => {
 			const r = document.createElementNS('http://www.w3.org/2000/svg', 'rect')
 			r.setAttribute('x', x(t))
 			r.setAttribute('width', 2.5)
 			r.setAttribute('height', 10)
-			r.setAttribute('class', i === Number(slider.value) ? 'tick on' : 'tick')
+			r.setAttribute('class', 'tick')
 			return r
-		}))
+		})
+		strip.replaceChildren(...ticks)
+		const on = ticks[Number(slider.value)]
+		if (on) {
+			on.setAttribute('class', 'tick on')
+			strip.append(on) // above those that are close to it
+		}
 	}
 	draw()
 	let wanted = null, busy = false
