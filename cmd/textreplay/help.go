@@ -49,7 +49,7 @@ Flags of all commands:
 {{wrapped .}}{{end}}{{end}}{{if .HasHelpSubCommands}}
 
 Help topics:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
-  {{rpad .CommandPath .CommandPathPadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
+  {{$.CommandPath}} help {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
 
 Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
 `
@@ -57,14 +57,26 @@ Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
 // readsNothing are the commands that do not read a recording, with those flags of all
 // commands that they take.
 var readsNothing = map[string][]string{
-	"probes":  {"json", "kallsyms", "kcore"},
-	"record":  nil,
-	"version": {"json"},
+	"completion":            nil,
+	"completion bash":       nil,
+	"completion fish":       nil,
+	"completion powershell": nil,
+	"completion zsh":        nil,
+	"man":                   nil,
+	"probes":                {"json", "kallsyms", "kcore"},
+	"record":                nil,
+	"version":               {"json"},
+}
+
+// nameOf returns the name of a command behind that of the program.
+func nameOf(cmd *cobra.Command) string {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	return name
 }
 
 // inheritedFlags returns the flags of all commands that cmd takes.
 func inheritedFlags(cmd *cobra.Command) *pflag.FlagSet {
-	takes, found := readsNothing[cmd.Name()]
+	takes, found := readsNothing[nameOf(cmd)]
 	if !found {
 		return cmd.InheritedFlags()
 	}
@@ -78,14 +90,14 @@ func inheritedFlags(cmd *cobra.Command) *pflag.FlagSet {
 // checkInherited returns an error if a flag was given that means nothing to cmd. How output
 // is shown may be set for all commands.
 func checkInherited(cmd *cobra.Command) (err error) {
-	takes, found := readsNothing[cmd.Name()]
+	takes, found := readsNothing[nameOf(cmd)]
 	if !found {
 		return nil
 	}
 	takes = append(slices.Clone(takes), "color", "no-pager", "progress")
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
 		if err == nil && f.Changed && !slices.Contains(takes, f.Name) {
-			err = usagef("%s takes no --%s", cmd.Name(), f.Name)
+			err = usagef("%s takes no --%s", nameOf(cmd), f.Name)
 		}
 	})
 	return err
@@ -137,6 +149,11 @@ func checkShell(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
+			c.Use, c.Short = "completion SHELL", "Write the completion script of a shell"
+			c.Long = `completion writes a script that lets a shell complete commands, flags, and what the
+recording has: names, times of changes, events, guests. The help of each shell says
+where to put the script.`
+			c.Example = `  textreplay completion bash > /etc/bash_completion.d/textreplay`
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) == 0 {

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -90,13 +91,16 @@ func TestRecorderFlags(t *testing.T) {
 func TestInheritedFlags(t *testing.T) {
 	for name := range readsNothing {
 		var stdout, stderr bytes.Buffer
-		if run([]string{"help", name}, nil, &stdout, &stderr); strings.Contains(stdout.String(), "--guest") {
+		if run(strings.Fields("help "+name), nil, &stdout, &stderr); strings.Contains(stdout.String(), "--guest") {
 			t.Errorf("help %s has --guest", name)
 		}
 		want := "textreplay: " + name + " takes no --guest\nusage: "
-		args := []string{name, "--guest", "5"}
-		if name == "record" {
+		args := append(strings.Fields(name), "--guest", "5")
+		switch name {
+		case "record":
 			args = append(args, "x") // an error, too, so that nothing is recorded
+		case "man":
+			args = append(args, filepath.Join(t.TempDir(), "man"))
 		}
 		if code := run(args, nil, &stdout, &stderr); code != exitUsage || !strings.HasPrefix(stderr.String(), want) {
 			t.Errorf("%s --guest 5: exit code %d, %q", name, code, &stderr)

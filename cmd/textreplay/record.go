@@ -54,7 +54,7 @@ func (a *app) recordCmd() *cobra.Command {
 	var maxSize size
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "record [-o DIR] [-- COMMAND [ARG]...]",
+		Use:   "record [-o DIR] [flags] [-- COMMAND [ARG]...]",
 		Short: "Record how the running kernel changes its text",
 		Long: `record writes a perf.data directory that has everything the other commands need,
 for as long as COMMAND runs, or until Ctrl-C. perf reads it too.

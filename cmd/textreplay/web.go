@@ -54,7 +54,7 @@ there so far. Ctrl-C ends the server.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return w.run() },
 	}
 	f := cmd.Flags()
-	f.StringVar(&w.http, "http", "127.0.0.1:0", "listen at `HOST:PORT`; without a host on this machine only, port 0 is a free one")
+	f.StringVar(&w.http, "http", "127.0.0.1:0", "listen at `HOST:PORT`; without HOST only this machine can connect, and port 0 is any free port")
 	f.BoolVar(&w.noBrowser, "no-browser", false, "only print the address")
 	return cmd
 }
