@@ -11,7 +11,7 @@
 //	DIR/kcore_dir/        kernel text at the beginning, with kallsyms and modules
 //	DIR/textreplay.jsonl  the journal: when each copy of text was made, when a CPU was not
 //	                      recorded, the code of BPF trampolines, the hit counters of probes
-//	                      (package [github.com/textreplay/textreplay/recorder/journal])
+//	                      (package recorder/journal)
 //	DIR/copies/N/         copies of text that were made later
 //	DIR/bpf_prog_info     the BPF programs so far, as in perf's section of that name
 //	DIR/bpf_btf           their types so far (BTF), as in perf's section BPF_BTF

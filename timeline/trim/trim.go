@@ -4,11 +4,11 @@
 // Package trim cuts a recording down to what questions about kernel text need:
 // side-band records, program infos, and those pages of the snapshot that
 // changed. If the cut recording says that a byte is known, so does the whole
-// one. For the other bytes it says that they are not known.
+// one, with one exception. For the other bytes it says that they are not known.
 //
-// A recording that is cut at [Options.To] is like one that ended there: it does not
-// have the later changes that find other bytes than the facts before gave, or that show that
-// clocks differ. The whole recording does not know such a byte, and the cut one may.
+// The exception: a recording that is cut at [Options.To] is like one that ended there. It
+// does not have later changes that find other bytes than the facts before gave, or that show
+// that clocks differ. The whole recording does not know such a byte, and the cut one may.
 package trim
 
 import (
