@@ -103,14 +103,14 @@ the name of the thread, unless --labels leaves out comm.`,
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
 	f.StringVar(&p.times, "time", "", "only samples from time A up to but not including B (`A,B`; either may be empty)")
 	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `EVENT` (repeatable)")
-	f.UintSliceVar(&p.pids, "pid", nil, "only samples of these processes: `PID,...`")
+	f.UintSliceVar(&p.pids, "pid", nil, "only samples of processes with one of these `PIDS`")
 	f.Lookup("pid").DefValue = "" // otherwise help would show an empty list
-	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with these `NAMES`, or of --pid")
+	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with one of these `NAMES`; with --pid, of either")
 	var choices []string
 	for _, l := range labelWords {
 		choices = append(choices, l.word)
 	}
-	f.BoolVar(&p.byHost, "by-host", false, "of recordings named as REC: add the name of the machine as the label host")
+	f.BoolVar(&p.byHost, "by-host", false, "add the name of the machine as the label host (recordings named as REC)")
 	f.BoolVar(&p.folded, "folded", false, "write folded stacks instead, for flamegraph.pl")
 	f.BoolVar(&p.speedscope, "speedscope", false, "write a file for speedscope instead")
 	f.BoolVar(&p.otlp, "otlp", false, "write an OpenTelemetry profile instead: a ProfilesData message")
