@@ -34,11 +34,12 @@ before A, because the answers from A to B depend on them. With --symbol it keeps
 only the pages of these functions, with their changes, and all dynamic code.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
-from B on finds other bytes there, or shows that clocks differ. A record of the idle task's name, which is always the same,
-stands for the dropped records that show until when a CPU was recorded. Where none can, as while
-records were lost, nothing is known after the last record that is kept. What comes after B may be
-needed too, such as a reading of a probe's hit counters. trim names the time until which text is
-known if more than that was to be kept. trim refuses a cut that would hide another sign of
+from B on finds other bytes there, or shows that clocks differ. A record of the idle
+task's name, which is always the same, stands for the dropped records that show until
+when a CPU was recorded. Where none can, as while records were lost, nothing is known
+after the last record that is kept. What comes after B may be needed too, such as a
+reading of a probe's hit counters. trim names the time until which text is known if
+more than that was to be kept. trim refuses a cut that would hide another sign of
 unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a damaged
 recording is damaged too. A copy of text that was given with --kcore is left out.`,
 		Example: `  textreplay trim -o small.data
