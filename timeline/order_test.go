@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -65,5 +66,29 @@ func TestSortByTime(t *testing.T) {
 				t.Fatalf("want %v, got %v and %v", want, list, merged)
 			}
 		}))
+	}
+}
+
+// TestTimesGoBack: where each poke of a place undoes the one before it, and yet their times go back, as where the
+// ring buffer of one CPU follows that of another, the image is that of the same pokes in the order of time.
+func TestTimesGoBack(t *testing.T) {
+	const places, pokes, together, begin = 3, 256, 8, 2 * lookAhead // from begin on the places are looked up
+	build := func(exchanged bool) *Image {
+		b := NewBuilder()
+		b.Extent(1, 1<<20)
+		b.Text(0x1000, 0x2000)
+		for i := range pokes {
+			if exchanged && i >= begin {
+				i ^= together
+			}
+			code := [2][]byte{{0x0f, 0x1f, 0x44, 0, 0}, {0xe8, 1, 2, 3, 4}}
+			for k := range uint64(places) {
+				b.Poke(&Poke{Addr: 0x1000 + 16*k, Time: 1000 + 10*uint64(i) + k, Old: code[i%2], New: code[1-i%2], CPU: i / together % 2})
+			}
+		}
+		return mustBuild(t, b)
+	}
+	if !reflect.DeepEqual(build(true).Encode(), build(false).Encode()) {
+		t.Error("the images differ")
 	}
 }
