@@ -393,7 +393,7 @@ func (c *historyBuilder) finds(p *progress, ch *change) bool {
 // compare fills the time between the last fact and changes[i], whose old bytes should be
 // the last fact's (rule old-bytes). The epoch ends at e1.
 func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64) {
-	ch, next := &changes[i], changes[i+1:]
+	ch := &changes[i]
 	switch {
 	case p.dead != ReasonNone:
 		c.retired(p.t, p.dead)
@@ -401,7 +401,7 @@ func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
 		}
-	case c.content == noContent && (c.mayBeOfOther(ch, next, e1) || c.rivalsMake(ch)):
+	case c.content == noContent && (c.mayBeOfOther(ch, changes[i+1:], e1) || c.rivalsMake(ch)):
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())

@@ -2837,6 +2837,9 @@ func TestModel(t *testing.T) {
 			n := int(hi - lo)
 			all := func(q uint64) reply { return want[min(q, uint64(len(want)-1))] }
 			expect := func(q uint64) reply { return all(q).of(int(a-lo), n).unordered() }
+			if isDoubted(im, a, expect) {
+				continue
+			}
 			last := uint64(0)
 			for q := uint64(1); q <= lastTick; q++ {
 				was, is := expect(q-1), expect(q)
@@ -2899,6 +2902,18 @@ func knowsNothing(t *rapid.T, m *model, im *Image, places []uint64) {
 			}
 		}
 	}
+}
+
+// isDoubted reports whether the image doubts a byte only because of an order in which records may have come. The
+// model does not look at all orders: TestTruthOfSkewedText and its like do.
+func isDoubted(im *Image, a uint64, expect func(uint64) reply) bool {
+	for q := range uint64(lastTick) {
+		got, _ := replyOf(im, a, q)
+		if d := expect(q); d.standing == Known && got.standing == Unconfirmed && got.reason == ClockUncertainty && d.bytes == got.bytes {
+			return true
+		}
+	}
+	return false
 }
 
 // otherCode reports whether a and b differ in more than in what is known of the byte.

@@ -106,7 +106,7 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 	if m.fits(records, patches) {
 		return nil
 	}
-	since := []uint64{v.From}
+	since, whole := []uint64{v.From}, records
 	for n := 0; len(records) > 0; records = records[n:] {
 		for n = 1; n < len(records) && records[n].time <= later(records[n-1].time, apart); n++ {
 		}
@@ -121,6 +121,7 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 		if o.take(slices.SortedFunc(slices.Values(records[:n]), orderedRecord.inLanes), patches) && o.bound(next) && o.search() {
 			all = append(all, &o.orderSet)
 			m = m.after(&o.orderSet)
+			o.leaveOut(whole, patches)
 		} else {
 			m = &textMemory{c.lo, m.bytes, make([]bool, len(m.known))}
 		}
@@ -128,6 +129,23 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 		*budget -= len(o.outcomes)
 	}
 	return all
+}
+
+// leaveOut makes a set say nothing of the parts that none of the records covers, which are all between two losses:
+// no order of theirs matters there.
+func (o *orderSet) leaveOut(records []orderedRecord, patches []patch) {
+	for k := range o.values {
+		covers := func(r orderedRecord) bool {
+			p := &patches[r.first]
+			return p.addr <= o.edges[k] && o.edges[k] < p.addr+uint64(max(len(p.old), len(p.new)))
+		}
+		if slices.ContainsFunc(records, covers) {
+			continue
+		}
+		for _, can := range o.can {
+			can[k] = 0
+		}
+	}
 }
 
 // after returns what all possible orders leave.

@@ -341,14 +341,14 @@ func TestRecorded(t *testing.T) {
 			w.tick(11, 5*ms, 7*ms+1)
 			w.poke(10, 7*ms+1, 0x1100, "eb02", "9090")
 			w.lost(11, 9*ms, 3)
-			w.tick(10, 10*ms+1)
-			w.tick(11, 10*ms+1)
+			w.tick(10, 10*ms)
+			w.tick(11, 10*ms)
 			w.lostSamples(11, 6)
 		}, textLines(
 			"0..4000001 unconfirmed after-loss eb02",
 			"4000001..7000001 known eb02",
-			"7000001..10000002 unconfirmed after-loss 9090",
-			"10000002.. unconfirmed beyond-horizon 9090")},
+			"7000001..10000000 unconfirmed after-loss 9090",
+			"10000000.. unconfirmed beyond-horizon 9090")},
 		{"losses: a loss of another CPU counts", func(w *tape) {
 			w.ticks(100, 400)
 			flip(w)
