@@ -114,10 +114,10 @@ func (x *livesByPlace) meanwhile(lo, hi, latest, since uint64) iter.Seq[*Lifetim
 }
 
 // first returns the one of this kind that begins first among those that have addr and end after t, nil if
-// there is none.
+// there is none. Of several that begin at one time it is that of the greatest address.
 func (x *livesByPlace) first(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
 	matters := func(hi, to, from uint64, kinds uint16) bool {
-		return hi > addr && to > t && kinds>>kind&1 != 0 && (first == nil || from < first.From)
+		return hi > addr && to > t && kinds>>kind&1 != 0 && (first == nil || from <= first.From)
 	}
 	i, last := sort.Search(len(x.reach), func(i int) bool { return x.reach[i] > addr }), x.last(addr)
 	for i <= last {
@@ -131,7 +131,7 @@ func (x *livesByPlace) first(addr, t uint64, kind LifetimeKind) (first *Lifetime
 		if i += passed; passed > 0 {
 			continue
 		}
-		if l := x.lives[i]; matters(l.Hi, l.To, l.From, 1<<l.Kind) {
+		if l := x.lives[i]; matters(l.Hi, l.To, l.From, 1<<l.Kind) && (first == nil || l.From < first.From || l.Lo > first.Lo) {
 			first = l
 		}
 		i++

@@ -89,7 +89,7 @@ func testLivesByPlace(t interface{ Errorf(string, ...any) }, draw func(name stri
 	if got := v.InModule(addr); got != module {
 		t.Errorf("in a module: %v", got)
 	}
-	if got := im.LifetimeOf(addr, at, kind); got != nil != (of != nil) || got != nil && got.From != of.From {
+	if got := im.LifetimeOf(addr, at, kind); got != nil != (of != nil) || got != nil && (got.From != of.From || got.Lo != of.Lo) {
 		t.Errorf("the first one of kind %v is %+v, want %+v", kind, got, of)
 	}
 	if got := slices.Collect(all.meanwhile(addr, addr+2, end, at)); !slices.Equal(got, meanwhile) {
