@@ -358,8 +358,8 @@ func (b *Builder) SetSnapshot(s Snapshot) {
 }
 
 // Unloads sets a function that lets go of the memory which a snapshot's mapped file takes: what is touched
-// later is read from the file again. [Builder.Finish] calls it from time to time, and reads from the
-// snapshot meanwhile.
+// later is read from the file again. [Builder.Finish] calls it from time to time, from any of its
+// goroutines but from one at a time, and reads from the snapshot meanwhile.
 func (b *Builder) Unloads(f func()) { b.unload = f }
 
 // Names sets the table of names of core kernel text and of modules.

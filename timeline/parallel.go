@@ -119,6 +119,8 @@ type assembly struct {
 
 	growing sync.RWMutex // read-locked while tables are written to
 
+	unloading sync.Mutex // Unloads promises one call at a time; it is apart from lock because a call may take long
+
 	unpatchedOnce sync.Once
 	unpatched     []version // of unpatched text
 }
@@ -444,7 +446,9 @@ func (a *assembly) planGivingUp(shards []shard) {
 // costs much less than new ones, which the system must clear.
 func (a *assembly) giveUp(k int) {
 	if k%unloadEvery == 0 {
+		a.unloading.Lock()
 		a.unloadCopy()
+		a.unloading.Unlock()
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
