@@ -167,6 +167,7 @@ or its checksum if it has none that go build made.
 
 Otherwise, or if the index is damaged, the recording is read and the index is
 written again as above. An index can be deleted at any time. There is no index with
---vmlinux, with further snapshots (--kcore DIR@TIME), or for standard input.`,
+--vmlinux, with further snapshots (--kcore DIR@TIME), for standard input, or on
+big-endian machines (s390x).`,
 	}
 }
