@@ -63,7 +63,15 @@ func move(to, from unsafe.Pointer, size uintptr) error {
 	if _, _, err := unix.Syscall6(unix.SYS_MREMAP, uintptr(from), size, size, flags, uintptr(to), 0); err != 0 {
 		return err
 	}
+	// qemu-user, which emulates a system for programs of another architecture, forgets that from is mapped
+	// still, and its program ends with a fault there. This says so. It does nothing on Linux.
+	_ = protect(from, size)
 	return nil
+}
+
+// protect says that a part of memory can be read and written, as it could be before.
+func protect(at unsafe.Pointer, size uintptr) error {
+	return unix.Mprotect(unsafe.Slice((*byte)(at), size), unix.PROT_READ|unix.PROT_WRITE)
 }
 
 // canMove reports whether the system can move pages: Linux can since 5.7, others that look like it may
@@ -76,7 +84,7 @@ var canMove = sync.OnceValue(func() bool {
 	}
 	*(*byte)(both) = 1
 	to := unsafe.Add(both, page)
-	ok := move(to, both, page) == nil && *(*byte)(to) == 1 && *(*byte)(both) == 0
+	ok := move(to, both, page) == nil && *(*byte)(to) == 1 && *(*byte)(both) == 0 && protect(both, page) == nil
 	_ = unix.MunmapPtr(both, 2*page)
 	return ok
 })

@@ -29,7 +29,7 @@ func TestDiscard(t *testing.T) {
 	all := bytes.Repeat([]byte{1}, (pages+2)*page)
 	before := resident()
 	Discard(all[page/2 : (pages+1)*page+page/2])
-	if freed := before - resident(); freed < pages*page*9/10 {
+	if freed := before - resident(); freed < pages*page*3/4 {
 		t.Errorf("%d bytes were returned of %d", freed, pages*page)
 	}
 	// What is not a whole page stays, wherever all begins.
@@ -69,6 +69,7 @@ func TestMove(t *testing.T) {
 	if from[HugePage] != byte(HugePage%251) {
 		t.Error("what was not moved has changed")
 	}
+	clear(from) // and can be used, as far as an emulator knows too
 }
 
 // TestMoveFails: where the pages cannot be moved, all memory stays as it was.
