@@ -91,7 +91,7 @@ func (a *app) completeSymbols(word string) []string {
 	if path == "" {
 		dir := filepath.Join(a.input, "kcore_dir")
 		if len(a.kcore) > 0 {
-			dir, _, _ = strings.Cut(a.kcore[0], "@")
+			dir, _, _ = cutTime(a.kcore[0])
 		}
 		path = filepath.Join(dir, "kallsyms")
 	}

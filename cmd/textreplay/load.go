@@ -130,16 +130,19 @@ func (a *app) loadError(err error) error {
 // kcores splits the values of --kcore into those that have a time and the one that has none.
 func (a *app) kcores() error {
 	var own []string
-	for _, dir := range a.kcore {
-		i := strings.LastIndexByte(dir, '@')
-		if _, err := os.Stat(dir); i < 0 || err == nil {
+	for _, value := range a.kcore {
+		dir, when, timed := cutTime(value)
+		switch {
+		case !timed:
 			own = append(own, dir)
 			continue
+		case dir == "":
+			return usagef("--kcore %s: DIR is empty", value)
 		}
-		a.copies = append(a.copies, replay.Copy{KCore: dir[:i], When: func(r *replay.Replay) (replay.Times, error) {
-			made, err := r.ParseTime(dir[i+1:])
+		a.copies = append(a.copies, replay.Copy{KCore: dir, When: func(r *replay.Replay) (replay.Times, error) {
+			made, err := r.ParseTime(when)
 			if err != nil {
-				err = fmt.Errorf("--kcore %s: %w", dir, err)
+				err = fmt.Errorf("--kcore %s: %w", value, err)
 			}
 			return made, err
 		}})
@@ -148,6 +151,16 @@ func (a *app) kcores() error {
 		return usagef("--kcore is given %d times without a time: give the time of each snapshot (--kcore DIR@TIME)", len(own))
 	}
 	return nil
+}
+
+// cutTime splits a value of --kcore, DIR or DIR@TIME. A directory may have an @ in its name: it has
+// no time if it is there under the whole name.
+func cutTime(value string) (dir, when string, timed bool) {
+	i := strings.LastIndexByte(value, '@')
+	if _, err := os.Stat(value); i < 0 || err == nil {
+		return value, "", false
+	}
+	return value[:i], value[i+1:], true
 }
 
 // nameStandardInput makes an error name standard input instead of the spool
