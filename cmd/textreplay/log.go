@@ -56,8 +56,9 @@ type interval struct{ from, to uint64 }
 
 func (i interval) has(x uint64) bool { return i.from <= x && (x < i.to || i.to == timeline.MaxTime) }
 
+// meets reports whether i has the address, or one of the n bytes from there on.
 func (i interval) meets(addr, n uint64) bool {
-	return addr < i.to && (n == 0 && addr >= i.from || addr+n > i.from)
+	return i.has(addr) || addr < i.from && n > i.from-addr && i.from < i.to
 }
 
 func (a *app) logCmd() *cobra.Command {
