@@ -71,7 +71,7 @@ If a question cannot be answered, its line has an error.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := q.check(); err != nil {
+			if err := cmp.Or(checkBytes(cmd, q.bytes), q.check()); err != nil {
 				return err
 			}
 			return q.run(args)

@@ -122,11 +122,16 @@ type jsonExported struct {
 	tables.Manifest
 }
 
+// mostJobs limits how many recordings are exported at the same time: each takes memory.
+const mostJobs = 1024
+
 func (e *export) run(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed("input")
 	switch {
-	case e.jobs < 1:
-		return usagef("--jobs %d: must be 1 or more", e.jobs)
+	case e.jobs < 1 || e.jobs > mostJobs:
+		return usagef("--jobs %d: must be from 1 to %d", e.jobs, mostJobs)
+	case e.watch == "" && cmd.Flags().Changed("every"):
+		return usagef("--every goes with --watch DIR")
 	case e.every <= 0:
 		return usagef("--every %v: must be more than 0", e.every)
 	case given && (len(args) > 0 || e.from != "" || e.watch != ""):

@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,8 @@ func flagError(_ *cobra.Command, err error) error {
 	case invalid.GetFlag().Value.Type() == "bool":
 		return usagef("%s: want true or false, or no value", name)
 	case invalid.GetFlag().Value.Type() == "duration" && isTime != nil:
-		return usagef("%s: want a time with its unit, such as 10s", name)
-	case errors.As(why, &number) && errors.Is(why, strconv.ErrRange):
+		return usagef("%s: want a time with its unit, such as 10s, of at most 292 years", name)
+	case errors.Is(why, strconv.ErrRange):
 		return usagef("%s: the number is too large", name)
 	case errors.As(why, &number):
 		return usagef("%s: want a number", name)
@@ -60,7 +61,34 @@ func (n number) Set(s string) error {
 	if err != nil {
 		return err
 	}
+	if sign != "" && n.Type() != "int" {
+		return errors.New("must not be negative")
+	}
 	return n.Value.Set(sign + strconv.FormatUint(v, 10))
+}
+
+// pids is the value of a flag that takes a comma-separated list of process IDs.
+type pids []uint32
+
+func (p *pids) Type() string { return "PIDS" }
+
+func (p *pids) String() string {
+	var ids []string
+	for _, id := range *p {
+		ids = append(ids, strconv.FormatUint(uint64(id), 10))
+	}
+	return strings.Join(ids, ",")
+}
+
+func (p *pids) Set(s string) error {
+	for id := range strings.SplitSeq(s, ",") {
+		v, err := numbers.Parse(id, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not a process ID", id)
+		}
+		*p = append(*p, uint32(v))
+	}
+	return nil
 }
 
 // setNumbers lets all flags of cmd and of the commands below it that take a number read it as
@@ -101,6 +129,29 @@ func checkDir(flag, dir string) error {
 
 // flagGroup matches the names of flags in an error of the library.
 var flagGroup = lazyregexp.New(`\[([^]]*)\]`)
+
+// checkBytes returns an error if -n, which has the value n, asks for no byte. Without -n, n is 0.
+func checkBytes(cmd *cobra.Command, n uint64) error {
+	if n == 0 && cmd.Flags().Changed("bytes") {
+		return usagef("--bytes 0: must be at least 1")
+	}
+	return nil
+}
+
+// checkArgs returns an error if an argument is empty, for the reason of hasEmptyValue. What comes after
+// -- is the command line of another program, which may have empty arguments.
+func checkArgs(cmd *cobra.Command, args []string) error {
+	if cmd.DisableFlagParsing {
+		return nil // a shell asks for completions of an empty word
+	}
+	if n := cmd.ArgsLenAtDash(); n >= 0 {
+		args = args[:n]
+	}
+	if i := slices.Index(args, ""); i >= 0 {
+		return usagef("argument %d is empty", i+1)
+	}
+	return nil
+}
 
 // hasEmptyValue reports whether a flag was given an empty text. A script that gives one forgot
 // to set a variable: it must not get an answer as if the flag were not there.

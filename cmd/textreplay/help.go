@@ -23,7 +23,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 			all.AddCommand(&cobra.Command{Use: c.Name(), Run: func(*cobra.Command, []string) {}})
 		}
 	}
-	if similar := all.SuggestionsFor(name); len(similar) > 0 {
+	if similar := all.SuggestionsFor(name); name != "" && len(similar) > 0 { // every name begins with ""
 		return usagef("unknown command %q; did you mean %s?", name, strings.Join(similar, " or "))
 	}
 	return usagef("unknown command %q; %q lists them", name, "textreplay help")

@@ -57,7 +57,12 @@ name is printed.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return h.run(args[0], at) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkBytes(cmd, h.n); err != nil {
+				return err
+			}
+			return h.run(args[0], at)
+		},
 	}
 	f := cmd.Flags()
 	f.Uint64VarP(&h.n, "bytes", "n", 0, "how many `BYTES`, at most 4096")

@@ -39,7 +39,7 @@ type log struct {
 	shown                      map[*replay.Sequence]bool
 
 	comms      []string
-	pids       []uint
+	pids       pids
 	mechanisms words
 	summary    bool
 	format     choice
@@ -104,8 +104,7 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	a.words(cmd, &l.kinds, "kind", "only these `KINDS`", kindPoke, kindKSymbol, kindBPF, kindLost)
 	f.BoolVar(&l.summary, "summary", false, "print how many changes there were: by mechanism, writer, site, run and over time")
 	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `NAMES`")
-	f.UintSliceVar(&l.pids, "pid", nil, "only changes by processes with one of these `PIDS`")
-	f.Lookup("pid").DefValue = ""
+	f.Var(&l.pids, "pid", "only changes by processes with one of these `PIDS`")
 	a.words(cmd, &l.mechanisms, "mechanism", "only changes by these `MECHANISMS`", mechanismNames()...)
 	a.formatFlag(cmd, &l.format)
 	cmd.MarkFlagsMutuallyExclusive("summary", "format")
@@ -250,7 +249,7 @@ func (l *log) wantsWriter(c *replay.Change) bool {
 	if len(l.comms) > 0 && !slices.Contains(l.comms, c.Comm) {
 		return false
 	}
-	if id := c.SampleID(); len(l.pids) > 0 && (c.Time == 0 || id.Has&perfdata.SampleTID == 0 || !slices.Contains(l.pids, uint(id.PID))) {
+	if id := c.SampleID(); len(l.pids) > 0 && (c.Time == 0 || id.Has&perfdata.SampleTID == 0 || !slices.Contains(l.pids, id.PID)) {
 		return false
 	}
 	return len(l.mechanisms.given) == 0 || l.mechanisms.has(l.classifier.Of(c).String())

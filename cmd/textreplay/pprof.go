@@ -27,7 +27,7 @@ type pprof struct {
 	output, times string
 	labels        words
 	opts          pprofexport.Options
-	pids          []uint
+	pids          pids
 
 	folded, speedscope bool
 	byHost, otlp       bool
@@ -103,8 +103,7 @@ the name of the thread, unless --labels leaves out comm.`,
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
 	f.StringVar(&p.times, "time", "", "only samples from time A up to but not including B (`A,B`; either may be empty)")
 	f.StringArrayVar(&p.opts.Events, "event", nil, "only samples of this `EVENT` (repeatable)")
-	f.UintSliceVar(&p.pids, "pid", nil, "only samples of processes with one of these `PIDS`")
-	f.Lookup("pid").DefValue = "" // otherwise help would show an empty list
+	f.Var(&p.pids, "pid", "only samples of processes with one of these `PIDS`")
 	f.StringSliceVar(&p.opts.Comms, "comm", nil, "only samples of threads with one of these `NAMES`; with --pid, of either")
 	var choices []string
 	for _, l := range labelWords {
@@ -323,12 +322,7 @@ func (p *pprof) choose() error {
 			p.opts.Labels |= l.label
 		}
 	}
-	for _, pid := range p.pids {
-		if uint64(uint32(pid)) != uint64(pid) {
-			return usagef("--pid %d: not a process ID", pid)
-		}
-		p.opts.PIDs = append(p.opts.PIDs, uint32(pid))
-	}
+	p.opts.PIDs = p.pids
 	return nil
 }
 

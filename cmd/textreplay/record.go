@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/recorder"
@@ -41,9 +42,12 @@ func (s *size) Set(text string) error {
 			number, shift = text[:n-1], 10*(i+1)
 		}
 	}
-	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || v < 0 || v > (1<<62)>>shift {
-		return fmt.Errorf("must be a number of bytes, as 500M or 2G")
+	v, err := numbers.Parse(number, 64)
+	if errors.Is(err, strconv.ErrRange) || err == nil && v > (1<<62)>>shift {
+		return strconv.ErrRange
+	}
+	if err != nil {
+		return errors.New("must be a number of bytes, as 500M or 2G")
 	}
 	*s = size(v << shift)
 	return nil

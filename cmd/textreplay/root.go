@@ -212,7 +212,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 			a.style.on = a.color.value == "always" ||
 				a.color.value == "auto" && os.Getenv("NO_COLOR") == "" && isTerminal(stdout)
 			a.page(cmd)
-			if err := cmp.Or(checkInherited(cmd), checkFlags(cmd)); err != nil {
+			if err := cmp.Or(checkInherited(cmd), checkFlags(cmd), checkArgs(cmd, args)); err != nil {
 				return err
 			}
 			const mostCPUs = 1 << 16
