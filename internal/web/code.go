@@ -65,6 +65,7 @@ type codePage struct {
 
 // A codeRow is an instruction, or a run of bytes that are not given.
 type codeRow struct {
+	addr     uint64
 	ID       string
 	Addr     string
 	Offset   string
@@ -251,17 +252,18 @@ func (s *session) instAt(v timeline.View, lo, addr uint64) uint64 {
 
 // isSite reports whether pokes change the address.
 func (s *session) isSite(addr uint64) bool {
-	lo, hi := s.trail.sitesIn(addr, addr+1)
-	return lo < hi
+	for range s.trail.sitesIn(addr, addr+1) {
+		return true
+	}
+	return false
 }
 
 // moments sets the times at which the code in [lo, hi) changes or is loaded or unloaded, and the
 // links to those before and after t.
 func (s *session) moments(p *codePage, lo, hi, t uint64) {
 	tr := s.trail
-	s0, s1 := tr.sitesIn(lo, hi)
 	var times []uint64
-	for k := s0; k < s1; k++ {
+	for k := range tr.sitesIn(lo, hi) {
 		for _, i := range tr.ofSite(k, 0, timeline.MaxTime) {
 			times = append(times, tr.time[i])
 		}
@@ -369,7 +371,7 @@ func (x *codeRows) spanAt(addr uint64) int {
 
 // withoutBytes returns the row of [at, end), which is in a span without bytes.
 func (x *codeRows) withoutBytes(sp *timeline.Span, at, end uint64) codeRow {
-	row := codeRow{Addr: hexAddr(at), Offset: "+" + hexAddr(at-x.base), Text: count(end-at, "byte", "bytes") + ": " + sp.Standing.String(),
+	row := codeRow{addr: at, Addr: hexAddr(at), Offset: "+" + hexAddr(at-x.base), Text: count(end-at, "byte", "bytes") + ": " + sp.Standing.String(),
 		Standing: sp.Standing.String(), Reason: sp.Reason.Text(), Here: at <= x.asked && x.asked < end}
 	for _, c := range sp.Candidates {
 		row.Text += "; " + spaced(c.Bytes, 8)
@@ -396,7 +398,7 @@ func (x *codeRows) decode(at, end uint64) (rows []codeRow, decoded uint64) {
 // row returns the row of an instruction.
 func (x *codeRows) row(in *disasm.Inst) codeRow {
 	t, end := x.v.Time(), in.Addr+uint64(len(in.Bytes))
-	row := codeRow{ID: fmt.Sprintf("i%x", in.Addr), Addr: fmt.Sprintf("%016x", in.Addr), Offset: "+" + hexAddr(in.Addr-x.base), Bytes: spaced(in.Bytes, 16), Text: in.Text,
+	row := codeRow{addr: in.Addr, ID: fmt.Sprintf("i%x", in.Addr), Addr: fmt.Sprintf("%016x", in.Addr), Offset: "+" + hexAddr(in.Addr-x.base), Bytes: spaced(in.Bytes, 16), Text: in.Text,
 		Here: in.Addr <= x.asked && x.asked < end, Href: addrLink(in.Addr, t)}
 	if in.HasTarget && !(x.lo <= in.Target && in.Target < x.hi) {
 		row.Target = addrLink(in.Target, t)
@@ -422,8 +424,7 @@ func (x *codeRows) row(in *disasm.Inst) codeRow {
 // changeCounts returns how many changes each site in [lo, hi) has, by address.
 func (s *session) changeCounts(lo, hi uint64) map[uint64]int {
 	out := make(map[uint64]int)
-	s0, s1 := s.trail.sitesIn(lo, hi)
-	for k := s0; k < s1; k++ {
+	for k := range s.trail.sitesIn(lo, hi) {
 		out[s.trail.sites[k].addr] = int(s.trail.first[k+1] - s.trail.first[k])
 	}
 	return out
@@ -449,14 +450,7 @@ func (s *session) windowText(w *timeline.Window) string {
 // changesIn lists the changes of the function around the time.
 func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 	tr := s.trail
-	s0, s1 := tr.sitesIn(lo, hi)
-	var all []logEntry
-	for k := s0; k < s1; k++ {
-		for _, i := range tr.ofSite(k, 0, timeline.MaxTime) {
-			all = append(all, logEntry(i))
-		}
-	}
-	slices.Sort(all)
+	all := tr.changesIn(lo, hi)
 	p.ChangesTotal = len(all)
 	at := sort.Search(len(all), func(i int) bool { return tr.time[all[i]] > t })
 	a := min(max(at-mostRows/2, 0), max(len(all)-mostRows, 0))
@@ -469,7 +463,7 @@ func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 // siteOf describes the place of an instruction, or of the poke that covers addr, at v's time.
 func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 	n := uint64(1)
-	for k, to := s.trail.sitesIn(addr, addr+1); k < to; k++ {
+	for k := range s.trail.sitesIn(addr, addr+1) {
 		if site := &s.trail.sites[k]; site.addr <= addr {
 			addr, n = site.addr, max(n, min(uint64(site.size), 16))
 		}
@@ -589,7 +583,7 @@ func (p *sitePart) keepAround() {
 // it, as indices of the columns; -1 if there is none.
 func (s *session) changesAround(addr, n, t uint64) (before, after int) {
 	before, after = -1, -1
-	for k, end := s.trail.sitesIn(addr, addr+n); k < end; k++ {
+	for k := range s.trail.sitesIn(addr, addr+n) {
 		all := s.trail.ofSite(k, 0, timeline.MaxTime)
 		i := sort.Search(len(all), func(i int) bool { return s.trail.time[all[i]] > t })
 		if i > 0 {
@@ -626,10 +620,7 @@ func (s *session) countSamples(p *codePage, lo, hi uint64) {
 		}
 	}
 	for i := range p.Rows {
-		var at uint64
-		if fmt.Sscanf(strings.TrimPrefix(p.Rows[i].Addr, "0x"), "%x", &at); at != 0 {
-			p.Rows[i].Samples = hits[at]
-		}
+		p.Rows[i].Samples = hits[p.Rows[i].addr]
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -37,25 +36,17 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 	const most = 100
 	d := &dataPart{Name: name, Addr: hexAddr(addr), Blind: !s.canRefer()}
 	v := s.r.Image.At(t)
-	type user struct{ lo, hi uint64 }
-	var users []user
+	var users []uint64 // their addresses
+	var all []logEntry
 	for _, at := range s.references(v, addr) {
 		sym, ok := v.Symbol(at)
-		if !ok || sym.Size == 0 || slices.ContainsFunc(users, func(u user) bool { return u.lo == sym.Addr }) {
+		if !ok || sym.Size == 0 || slices.Contains(users, sym.Addr) {
 			continue
 		}
-		users = append(users, user{sym.Addr, sym.Addr + sym.Size})
-		s0, s1 := s.trail.sitesIn(sym.Addr, sym.Addr+sym.Size)
-		d.Users = append(d.Users, foundRow{Name: placeName(v, sym.Addr), Href: addrLink(sym.Addr, t), Addr: hexAddr(sym.Addr), Changes: int(s.trail.first[s1] - s.trail.first[s0])})
-	}
-	var all []logEntry
-	for _, u := range users {
-		s0, s1 := s.trail.sitesIn(u.lo, u.hi)
-		for k := s0; k < s1; k++ {
-			for _, i := range s.trail.ofSite(k, 0, timeline.MaxTime) {
-				all = append(all, logEntry(i))
-			}
-		}
+		users = append(users, sym.Addr)
+		changes := s.trail.changesIn(sym.Addr, sym.Addr+sym.Size)
+		all = append(all, changes...)
+		d.Users = append(d.Users, foundRow{Name: placeName(v, sym.Addr), Href: addrLink(sym.Addr, t), Addr: hexAddr(sym.Addr), Changes: len(changes)})
 	}
 	slices.Sort(all)
 	slices.SortStableFunc(d.Users, func(a, b foundRow) int { return cmp.Compare(b.Changes, a.Changes) })

@@ -348,7 +348,7 @@ func (s *session) functionRow(p *functionsPage, f functionFilter, fn *function) 
 		}
 	}
 	var n []int
-	s0, s1 := t.sitesIn(fn.addr, fn.addr+max(fn.size, 1))
+	s0, s1 := t.sitesAround(fn.addr, fn.addr+max(fn.size, 1))
 	per := make(map[int][]int)
 	mine, _ := s.functionsIn(f, s0, s1, func(k, i int) {
 		if per[k] == nil {

@@ -221,9 +221,10 @@ func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
 // selectPokes returns the pokes that the filter asks for, by place if it sorts by place, else in
 // the order of time. There is room for more entries behind them.
 func (f *logFilter) selectPokes(t *trail, more int) (out []logEntry) {
-	s0, s1 := 0, len(t.sites)
+	s0, s1, from := 0, len(t.sites), uint64(0) // of what is asked for
 	if f.addrs != nil {
-		s0, s1 = t.sitesIn(f.addrs[0].Lo, f.addrs[0].Hi)
+		from = f.addrs[0].Lo
+		s0, s1 = t.sitesAround(from, f.addrs[0].Hi)
 	}
 	lo, hi := t.between(f.from, f.to)
 	wants := func(i int) bool { return f.classes>>t.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
@@ -232,13 +233,16 @@ func (f *logFilter) selectPokes(t *trail, more int) (out []logEntry) {
 	}
 	if f.sort != "place" && (f.addrs == nil || int(t.first[s1]-t.first[s0]) >= hi-lo) {
 		for i := lo; i < hi; i++ {
-			if k := int(t.site[i]); s0 <= k && k < s1 && wants(i) {
+			if k := int(t.site[i]); s0 <= k && k < s1 && t.sites[k].end() > from && wants(i) {
 				out = append(out, logEntry(i))
 			}
 		}
 		return out
 	}
 	for k := s0; k < s1; k++ {
+		if t.sites[k].end() <= from {
+			continue
+		}
 		for _, i := range t.ofSite(k, f.from, f.to) {
 			if wants(int(i)) {
 				out = append(out, logEntry(i))

@@ -143,7 +143,7 @@ func (s *session) mapPageOf(d *mapData) *mapPage {
 	}
 	for i := range s.axis.areas {
 		a := &s.axis.areas[i]
-		s0, s1 := s.trail.sitesIn(a.lo, a.hi)
+		s0, s1 := s.trail.sitesAround(a.lo, a.hi)
 		p.Table = append(p.Table, mapTableRow{a.name, a.kind, fmt.Sprintf("%x..%x", a.lo, a.hi), s1 - s0, int(s.trail.first[s1] - s.trail.first[s0]),
 			fmt.Sprintf("/map?y0=%d&y1=%d", a.pos, a.pos+a.hi-a.lo)})
 	}

@@ -167,13 +167,13 @@ func (f *finder) add(name, module, kind string, addr, size uint64) {
 
 // changesOf returns how many changes the text [lo, hi) has, and the time of the last one.
 func (f *finder) changesOf(lo, hi uint64) (n int, last uint64) {
-	s0, s1 := f.trail.sitesIn(lo, hi)
-	for k := s0; k < s1; k++ {
+	for k := range f.trail.sitesIn(lo, hi) {
 		if of := f.trail.ofSite(k, 0, timeline.MaxTime); len(of) > 0 {
+			n += len(of)
 			last = max(last, f.trail.time[of[len(of)-1]])
 		}
 	}
-	return int(f.trail.first[s1] - f.trail.first[s0]), last
+	return n, last
 }
 
 // best drops all hits but the best ones.

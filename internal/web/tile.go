@@ -5,6 +5,7 @@ package web
 
 import (
 	"encoding/base64"
+	"math"
 	"math/bits"
 	"sort"
 	"sync"
@@ -261,12 +262,15 @@ func (p *plane) windowOf(i int) (timeline.Interval, bool) {
 // nearest returns the change in [t0, t1) and [y0, y1) that is nearest to a point, as an
 // index of the columns. Distances count in parts of the rectangle.
 func (p *plane) nearest(t, y, t0, t1, y0, y1 uint64) (int, bool) {
-	s0 := sort.Search(len(p.pos), func(i int) bool { return p.pos[i]+uint64(p.t.sites[i].size) > y0 })
+	s0, _ := p.t.sitesAround(p.x.addr(y0), math.MaxUint64)
 	s1 := s0 + sort.Search(len(p.pos)-s0, func(i int) bool { return p.pos[s0+i] >= y1 })
 	away := func(a, b, n uint64) float64 { return float64(max(a, b)-min(a, b)) / float64(max(n, 1)) }
 	best, at := 4.0, -1
 	try := func(i int) {
 		s := p.t.site[i]
+		if p.pos[s]+uint64(p.t.sites[s].size) <= y0 {
+			return // another one reaches over it
+		}
 		if d := away(p.t.time[i], t, t1-t0) + away(p.pos[s], y, y1-y0); d < best {
 			best, at = d, i
 		}

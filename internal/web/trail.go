@@ -5,6 +5,7 @@ package web
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -33,7 +34,8 @@ type trail struct {
 	class  []uint8  // a mechanism.Mechanism
 
 	// The pokes of the k-th site are bySite[first[k]:first[k+1]], in the order of time.
-	sites  []site
+	sites  []site   // by address
+	reach  []uint64 // the end of the site that reaches furthest of the first ones up to this one
 	first  []uint32
 	bySite []uint32
 
@@ -54,6 +56,15 @@ type trail struct {
 type site struct {
 	addr uint64
 	size uint32 // of the longest poke, in bytes
+}
+
+// end returns the address behind the site, which has a byte at least; the last address for one at the end
+// of the address space.
+func (s *site) end() uint64 {
+	if end := s.addr + uint64(max(s.size, 1)); end > s.addr {
+		return end
+	}
+	return math.MaxUint64
 }
 
 // A writer is a thread that changed kernel text, under one name.
@@ -180,8 +191,14 @@ func (t *trail) recordAt(rec *perfdata.Record) uint32 {
 	return uint32(at / unitOf)
 }
 
-// indexSites makes bySite, in memory that is not needed any more.
+// indexSites makes first, reach and bySite, the last in memory that is not needed any more.
 func (t *trail) indexSites(memory []uint32) {
+	t.reach = make([]uint64, len(t.sites))
+	last := uint64(0)
+	for i := range t.sites {
+		last = max(last, t.sites[i].end())
+		t.reach[i] = last
+	}
 	t.first = make([]uint32, len(t.sites)+1)
 	for _, s := range t.site {
 		t.first[s+1]++
@@ -216,14 +233,36 @@ func (t *trail) between(from, to uint64) (lo, hi int) {
 	return lo, hi
 }
 
-// sitesIn returns the sites that have a byte in [lo, hi), as indices.
-func (t *trail) sitesIn(lo, hi uint64) (from, to int) {
-	from = sort.Search(len(t.sites), func(i int) bool { return t.sites[i].addr >= lo })
-	for from > 0 && t.sites[from-1].addr+uint64(t.sites[from-1].size) > lo {
-		from--
+// sitesIn yields the sites that have a byte in [lo, hi), as indices, by address.
+func (t *trail) sitesIn(lo, hi uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		from, to := t.sitesAround(lo, hi)
+		for k := from; k < to; k++ {
+			if t.sites[k].end() > lo && !yield(k) {
+				return
+			}
+		}
 	}
+}
+
+// sitesAround returns the shortest range of sites that has all with a byte in [lo, hi). It can have
+// others, where a site reaches over those behind it.
+func (t *trail) sitesAround(lo, hi uint64) (from, to int) {
+	from = sort.Search(len(t.reach), func(i int) bool { return t.reach[i] > lo })
 	to = from + sort.Search(len(t.sites)-from, func(i int) bool { return t.sites[from+i].addr >= hi })
 	return from, to
+}
+
+// changesIn returns the changes of the sites that have a byte in [lo, hi), as indices of the columns,
+// by time.
+func (t *trail) changesIn(lo, hi uint64) (out []logEntry) {
+	for k := range t.sitesIn(lo, hi) {
+		for _, i := range t.ofSite(k, 0, timeline.MaxTime) {
+			out = append(out, logEntry(i))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // ofSite returns the pokes of a site at the times [from, to), as indices of the columns. If to is

@@ -166,6 +166,51 @@ func TestTrail(t *testing.T) {
 	}
 }
 
+// TestSites: the sites at an address are all that have a byte there, also a wide one that reaches over
+// others behind it, as an ftrace trampoline does. The log of the address has their changes.
+func TestSites(t *testing.T) {
+	for _, name := range []string{"rich", "hotplug", "small"} {
+		r := load(t, testdata(name), replay.Options{})
+		tr, err := newTrail(r, usualLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{r: r, text: plainText{r: r}, trail: tr}
+		over := 0
+		for i := range tr.sites {
+			lo := tr.sites[i].end() - 1
+			var want []int
+			for k := range tr.sites {
+				if x := &tr.sites[k]; x.addr <= lo && lo < x.addr+uint64(x.size) {
+					want = append(want, k)
+				}
+			}
+			if got := slices.Collect(tr.sitesIn(lo, lo+1)); !slices.Equal(got, want) {
+				t.Errorf("%s: at %#x are the sites %d, want %d", name, lo, got, want)
+			}
+			n := 0
+			for _, k := range want {
+				n += int(tr.first[k+1] - tr.first[k])
+				if k < i {
+					over++
+				}
+			}
+			for _, sort := range []string{"", "place"} {
+				f := &logFilter{to: timeline.MaxTime, place: hexAddr(lo), kinds: classNames, sort: sort}
+				if err := f.prepare(s); err != nil {
+					t.Fatal(err)
+				}
+				if got := len(f.selectFrom(s)); got != n {
+					t.Errorf("%s: the log of %#x, sorted by %q, has %d changes, want %d", name, lo, sort, got, n)
+				}
+			}
+		}
+		if over == 0 && name == "rich" {
+			t.Error("no site of this recording reaches over another one")
+		}
+	}
+}
+
 // TestTiles: a tile has each change of its part of the map once, in its cell.
 func TestTiles(t *testing.T) {
 	r := load(t, testdata("rich"), replay.Options{})
