@@ -23,7 +23,12 @@ type description struct {
 	r    *Recording
 	new  []*Event // events that settle will add to the Recording
 	byID map[uint64]*Event
+
+	groups int // how many GROUP_DESCs there were
 }
+
+// maxGroupDescs is how many GROUP_DESCs count: perf writes one. Each takes time for all events.
+const maxGroupDescs = 16
 
 func newDescription(r *Recording) *description {
 	r.features = make(map[Feature]section)
@@ -144,6 +149,11 @@ func (d *description) take(rec *Record, payload []byte) {
 func (d *description) feature(f Feature, at int64, b []byte) {
 	if d.r.stream {
 		b = append([]byte(nil), b...)
+	}
+	if f == FeatureGroupDesc {
+		if d.groups++; d.groups > maxGroupDescs {
+			return
+		}
 	}
 	d.r.features[f] = section{at, b}
 	if f == FeatureGroupDesc {

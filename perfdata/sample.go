@@ -581,11 +581,13 @@ func (r *Recording) markBranchCounters() {
 	if err != nil {
 		return // none, or damaged; a caller of GroupDesc gets the error
 	}
+	room := uint64(len(r.events)) // for members: no event belongs to two groups
 	for _, g := range groups {
 		first, n := uint64(g.Leader), uint64(g.Members)
-		if first+n > uint64(len(r.events)) {
+		if first+n > uint64(len(r.events)) || n > room {
 			continue
 		}
+		room -= n
 		members := r.events[first : first+n]
 		if slices.ContainsFunc(members, func(ev *Event) bool { return ev.branchCounters }) {
 			for _, ev := range members {
