@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/internal/printable"
@@ -82,7 +83,14 @@ func (s *Server) routes() {
 	if err != nil {
 		panic(err)
 	}
-	s.mux.Handle("/static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	files := http.StripPrefix("/static/", http.FileServerFS(static))
+	s.mux.HandleFunc("/static/", func(w http.ResponseWriter, r *http.Request) {
+		if !utf8.ValidString(r.URL.Path) { // which the library takes for a fault of the server
+			http.NotFound(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	})
 	s.mux.HandleFunc("/", s.handle(func(q *request) error {
 		q.status = http.StatusNotFound
 		return q.page("error", "Not found", &errorPage{Err: "There is no page " + q.URL.Path + "."})
