@@ -379,7 +379,9 @@ func sameAnswer(got, want string, at uint64) bool {
 
 // TestErrors: wrong arguments and wrong files give errors.
 func TestErrors(t *testing.T) {
-	run(t, "", compile(t, "errors"), small("small"), "lib_test.go")
+	exe := compile(t, "errors")
+	run(t, "", exe, small("small"), "lib_test.go")
+	run(t, "", exe, small("modfull"), "lib_test.go") // on perf's own clock, which converts from a counter
 }
 
 // TestThreads: one cursor for each thread, one recording for all.

@@ -353,9 +353,15 @@ void textreplay_set_time(textreplay_cursor *cur, uint64_t time)
 
 int textreplay_set_tsc(textreplay_cursor *cur, uint64_t tsc)
 {
+	uint64_t time;
+	int err;
+
 	if (!cur)
 		return fail(TEXTREPLAY_EINVAL, "textreplay_set_tsc: cur is NULL");
-	return time_of_tsc(cur->tr, tsc, &cur->time);
+	err = time_of_tsc(cur->tr, tsc, &time);
+	if (!err)
+		textreplay_set_time(cur, time);
+	return err;
 }
 
 uint64_t textreplay_get_time(const textreplay_cursor *cur)
@@ -422,7 +428,7 @@ static int read_cached(textreplay_cursor *cur, uint64_t addr, void *buf, size_t 
 	until = p->wuntil;
 	for (unsigned i = 0; i < p->nwindows; i++) {
 		const textreplay_window *w = &p->windows[i];
-		if (addr < w->addr + w->len && w->addr < addr + len)
+		if (addr - w->addr < w->len || w->addr - addr < len) /* no sum, which may wrap */
 			until = 0;
 	}
 	answer->window_free_until = until;

@@ -102,15 +102,21 @@ int main(int argc, char **argv)
 	want("backwards", textreplay_changes(tr, 9, 5, 7, 3, NULL, 0), 0);
 	want("versions of much", textreplay_versions(tr, 0, (size_t)1 << 30, 0, 1, NULL, NULL), TEXTREPLAY_EINVAL);
 	want("ranges", textreplay_ranges(tr, &range, 1) > 0, 1);
-	memset(text, 1, sizeof(text));
-	textreplay_set_time(cur, 9000000000); /* sysctl_schedstats+0x41 of testdata/small */
-	want("short text", textreplay_disassemble(cur, 0xffffffffaecdbcb1, text, sizeof(text)), 5);
-	want("text ends", memchr(text, 0, sizeof(text)) == NULL, 0);
 	if (!strcmp(info.clock, "perf")) {
 		want("tsc", textreplay_tsc_of_time(tr, info.first, &t), 0);
 		want("set tsc", textreplay_set_tsc(cur, t), 0);
 		want("there and back", textreplay_get_time(cur) >= info.first && textreplay_get_time(cur) < info.first + 10, 1);
+		/* The last counter value before the one of time 0 has the greatest time. */
+		want("tsc of 0", textreplay_tsc_of_time(tr, 0, &t), 0);
+		want("set tsc of 0", textreplay_set_tsc(cur, t), 0);
+		want("time 0", textreplay_get_time(cur), 0);
+		want("set last tsc", textreplay_set_tsc(cur, t - 1), 0);
+		want("before forever", textreplay_get_time(cur) == TEXTREPLAY_FOREVER - 1, 1);
 	} else {
+		memset(text, 1, sizeof(text));
+		textreplay_set_time(cur, 9000000000); /* sysctl_schedstats+0x41 of testdata/small */
+		want("short text", textreplay_disassemble(cur, 0xffffffffaecdbcb1, text, sizeof(text)), 5);
+		want("text ends", memchr(text, 0, sizeof(text)) == NULL, 0);
 		want("tsc", textreplay_time_of_tsc(tr, 1, &t), TEXTREPLAY_ECLOCK);
 		want("set tsc", textreplay_set_tsc(cur, 1), TEXTREPLAY_ECLOCK);
 	}
