@@ -66,7 +66,7 @@ type Options struct {
 	// Args is the command line that the recording says it was made with.
 	Args []string
 	// Warn is called once for each thing that cannot be recorded or goes wrong meanwhile, by
-	// the goroutine of Run or of Start. nil ignores it.
+	// the goroutine of Start, or of the method that notices it. nil ignores it.
 	Warn func(error)
 }
 

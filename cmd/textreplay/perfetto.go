@@ -46,7 +46,7 @@ perfetto says what it left out.`,
 	f := cmd.Flags()
 	f.StringVarP(&p.output, "output", "o", "", "the `FILE` to write, - for standard output")
 	f.StringVar(&p.times, "time", "", "only from time A up to but not including B (`A,B`; either may be empty)")
-	f.IntVar(&p.sites, "sites", 50, "make a track of each of the `N` busiest sites")
+	f.IntVar(&p.sites, "sites", 50, "make a track of each of the `N` busiest sites, at most 200")
 	cmd.MarkFlagRequired("output")
 	return cmd
 }

@@ -76,7 +76,7 @@ func (w *webServer) run() error {
 	if err := in.begin(); err != nil {
 		return err
 	}
-	srv, err := web.New(web.Options{Alone: true, Open: in.open, Live: in.live(), Problem: in.problem})
+	srv, err := web.New(web.Options{Alone: true, Open: in.open, Live: true, Problem: in.problem})
 	if err != nil {
 		return err
 	}
@@ -179,9 +179,6 @@ func (in *webInput) problem() string {
 	}
 	return ""
 }
-
-// live reports whether pages look for changes of the recording: a file may grow, too.
-func (in *webInput) live() bool { return true }
 
 // open loads the recording as it is now.
 func (in *webInput) open() (*web.Recording, error) {

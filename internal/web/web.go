@@ -103,10 +103,9 @@ type Options struct {
 	// Alone says that the process does nothing but serve the pages. Then the server sets the
 	// process's memory limit to what the pages need.
 	Alone bool
-	// Problem, if set, returns what is wrong with the input, "" if nothing is. Each page shows it.
+	// Problem, if set, returns what is wrong with the input, "" if nothing is. Each page shows it, so it
+	// must be safe for concurrent use.
 	Problem func() string
-	// Log, if set, takes messages for the person who started the server.
-	Log func(format string, args ...any)
 }
 
 // A Server serves the pages of a recording. It is safe for concurrent use.
@@ -126,9 +125,6 @@ type Server struct {
 // New loads the recording and returns a server of its pages. The caller closes it. Errors are
 // those of Options.Open. New lowers the process's GC percentage to 25.
 func New(opts Options) (*Server, error) {
-	if opts.Log == nil {
-		opts.Log = func(string, ...any) {}
-	}
 	if opts.Problem == nil {
 		opts.Problem = func() string { return "" }
 	}

@@ -23,8 +23,8 @@ type Options struct {
 	// From and To select the time [From, To), in nanoseconds of the recording's
 	// clock. A To of 0 means the end.
 	From, To uint64
-	// Sites is how many of the busiest sites get a track each; 0: 50. A negative number
-	// means none.
+	// Sites is how many of the busiest sites get a track each, at most 200; 0: 50. A negative
+	// number means none.
 	Sites int
 	// Tables are the kernel's tables, which distinguish mechanisms; may be nil.
 	Tables *mechanism.Tables
