@@ -294,8 +294,8 @@ func dataMarks(r *replay.Replay, view timeline.View, segs []kcore.Segment) []kco
 	}
 	var marks []kcore.ELFSymbol
 	for _, s := range segs {
-		for addr := (s.Addr + 7) &^ 7; addr < s.Addr+uint64(len(s.Data)); addr += 8 {
-			if l, ok := r.OpsLiteral(view, addr); ok {
+		for off := -s.Addr & 7; off < uint64(len(s.Data)); off += 8 { // by addresses that are a multiple of 8
+			if l, ok := r.OpsLiteral(view, s.Addr+off); ok {
 				marks = append(marks, kcore.ELFSymbol{Name: "$d", Addr: l.Addr}, kcore.ELFSymbol{Name: "$x", Addr: l.Func})
 			}
 		}

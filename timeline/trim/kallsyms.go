@@ -26,8 +26,8 @@ const cutMarker = "symbols_cut_away"
 func (c *cut) writeKallsyms(w *bufio.Writer, k *kcore.Kallsyms) error {
 	t := newSymbolCut(k)
 	for _, s := range c.ownSegments() {
-		for p := s.Addr; p < s.Addr+uint64(len(s.Data)); p += pageSize {
-			t.keepAt(p)
+		for p := range pagesOf(s.Addr, uint64(len(s.Data))) {
+			t.keepAt(max(p, s.Addr))
 		}
 		c.keepTargets(t, s.Addr, s.Data)
 	}
@@ -149,8 +149,8 @@ func (c *cut) pointedTo() map[uint64]bool {
 	out := maps.Clone(c.ops)
 	v := c.r.Image.At(c.r.Report.First)
 	for _, s := range c.ownSegments() {
-		for addr := s.Addr; addr < s.Addr+uint64(len(s.Data)); addr += 8 {
-			if l, ok := c.r.OpsLiteral(v, addr); ok {
+		for off := 0; off < len(s.Data); off += 8 {
+			if l, ok := c.r.OpsLiteral(v, s.Addr+uint64(off)); ok {
 				out[l.Ops] = true
 			}
 		}

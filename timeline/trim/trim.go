@@ -17,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -160,6 +162,25 @@ func (c *cut) keepsSnapshot() bool { return c.r.Snapshot != nil && !c.r.Report.U
 
 func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
 
+// pagesOf yields the addresses of the pages with one of the n bytes at addr, which may reach to the end
+// of the address space. What is behind that counts as not there.
+func pagesOf(addr, n uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if n == 0 {
+			return
+		}
+		last := page(addr + min(n-1, math.MaxUint64-addr))
+		for p := page(addr); yield(p) && p < last; p += pageSize {
+		}
+	}
+}
+
+// pagesIn yields the addresses of the pages of [g.Lo, g.Hi).
+func pagesIn(g timeline.Range) iter.Seq[uint64] { return pagesOf(g.Lo, max(g.Hi, g.Lo)-g.Lo) }
+
+// changed returns how many bytes a change of text has, at least one.
+func changed(p *perfdata.TextPoke) uint64 { return uint64(max(len(p.Old), len(p.New), 1)) }
+
 // inSnapshot reports whether the snapshot holds the address, or a later copy that the recorder
 // made.
 func (c *cut) inSnapshot(addr uint64) bool {
@@ -179,14 +200,14 @@ func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	code, _ := c.r.ProbedCode()
 	for _, g := range code {
-		for p := page(g.Lo); p < g.Hi; p += pageSize {
+		for p := range pagesIn(g) {
 			if c.inSnapshot(p) {
 				c.pages[p] = true
 			}
 		}
 	}
 	for _, g := range c.opts.Ranges {
-		for p := page(g.Lo); p < g.Hi && p >= page(g.Lo); p += pageSize {
+		for p := range pagesIn(g) {
 			if c.inSnapshot(p) {
 				c.pages[p] = true
 			}
@@ -198,7 +219,7 @@ func (c *cut) choosePages() {
 		}
 		// The pages that differ from the first copy, also without a poke.
 		for _, s := range snap.Core.Segments {
-			for p := page(s.Addr); p < s.Addr+uint64(len(s.Data)); p += pageSize {
+			for p := range pagesOf(s.Addr, uint64(len(s.Data))) {
 				c.pages[p] = true
 			}
 		}
@@ -246,9 +267,8 @@ func (c *cut) choosePagesOf(p *perfdata.TextPoke, seen map[string]bool) {
 			c.ops[s.Ops] = true
 		}
 	}
-	last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
 	if len(c.opts.Ranges) == 0 {
-		for a := page(p.Addr); a <= last; a += pageSize {
+		for a := range pagesOf(p.Addr, changed(p)) {
 			if c.inSnapshot(a) {
 				c.pages[a] = true
 			}
@@ -290,8 +310,12 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 	if len(c.opts.Ranges) == 0 || !c.fixed(p.Addr) {
 		return true
 	}
-	last := p.Addr + uint64(max(len(p.Old), len(p.New), 1)) - 1
-	return c.pages[page(p.Addr)] || c.pages[page(last)]
+	for a := range pagesOf(p.Addr, changed(p)) {
+		if c.pages[a] {
+			return true
+		}
+	}
+	return false
 }
 
 // keeps reports whether a record is kept, whose trailer is id. unread is why the trailer cannot be
@@ -553,7 +577,7 @@ func (c *cut) segments(core *kcore.Core) []kcore.Segment {
 	for _, s := range core.Segments {
 		end := s.Addr + uint64(len(s.Data))
 		for a := s.Addr; a < end; {
-			next := min(page(a)+pageSize, end)
+			next := min(page(a)+pageSize-1, end-1) + 1 // the sum of the last page wraps
 			if c.pages[page(a)] {
 				part := s.Data[a-s.Addr : next-s.Addr]
 				if n := len(out); n > 0 && out[n-1].Addr+uint64(len(out[n-1].Data)) == a && a != s.Addr {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -681,6 +683,81 @@ func TestSkew(t *testing.T) {
 		t.Errorf("the other page: %v", err)
 	}
 	cut(t, whole, trim.Options{To: 2_996_000_000}) // what shows that clocks differ is later
+}
+
+// TestLastPage: changes, copies and ranges may be of the last page of the address space.
+func TestLastPage(t *testing.T) {
+	const last = math.MaxUint64 &^ 4095
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: last - 4096,
+		Text: bytes.Repeat([]byte{0x90}, 8191), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: last - 4096}, {Name: "end", Addr: last + 4000}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []uint64{16, 4088} {
+		if err := w.Poke(2e9+uint64(i), last+at, bytes.Repeat([]byte{0x90}, 7), bytes.Repeat([]byte{0xcc}, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Poke(3e9, last+4090, []byte{0x90}, bytes.Repeat([]byte{0x91}, 64)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	for name, opts := range map[string]trim.Options{
+		"all":   {},
+		"range": {Ranges: []timeline.Range{{Lo: last, Hi: math.MaxUint64}, {Lo: 9, Hi: 5}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cut.data")
+			done := make(chan error, 1)
+			go func() {
+				_, err := trim.Write(dir, whole, opts)
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("not written after a minute")
+			}
+			part := open(t, dir)
+			var b [8]byte
+			if got := part.Image.At(2_500_000_000).Read(last+16, b[:7]); got.Given != 7 || b[0] != 0xcc {
+				t.Errorf("the cut recording has % x, %v", b[:got.Given], got.Standing)
+			}
+			claims(t, part, whole, whole.Report.Horizon)
+		})
+	}
+}
+
+// TestWidePoke: a change is kept if one of its pages is, also one in its middle.
+func TestWidePoke(t *testing.T) {
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+		Text: bytes.Repeat([]byte{0x90}, 4*4096), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 4*4096 - 1}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Poke(2e9, genperf.TextAddr+4000, bytes.Repeat([]byte{0x90}, 9000), bytes.Repeat([]byte{0xcc}, 9000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	part, _ := cut(t, whole, trim.Options{Ranges: []timeline.Range{{Lo: genperf.TextAddr + 4096, Hi: genperf.TextAddr + 2*4096}}})
+	var b [8]byte
+	if got := part.Image.At(3e9).Read(genperf.TextAddr+5000, b[:]); got.Given != 8 || b[0] != 0xcc {
+		t.Errorf("the cut recording has % x, %v", b[:got.Given], got.Standing)
+	}
+	claims(t, part, whole, whole.Report.Horizon)
 }
 
 // TestPrograms: of programs that were loaded after the window the infos are
