@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/printable"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -29,7 +30,7 @@ type logSummary struct {
 }
 
 func (l *log) newSummary() *logSummary {
-	from, to := max(l.times.from, l.r.Report.First), min(l.times.to, l.r.Report.Last+1)
+	from, to := max(l.times.from, l.r.Report.First), min(l.times.to, min(l.r.Report.Last, timeline.MaxTime-1)+1)
 	return &logSummary{l, mechanism.NewSummary(from, to, summaryBins)}
 }
 

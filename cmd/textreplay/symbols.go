@@ -43,7 +43,7 @@ func (s *listedSymbol) describe(r *replay.Replay) {
 	// Without --at, look at its last time: a trampoline's code may be written
 	// after it is registered.
 	if s.asOf == 0 {
-		s.asOf = min(s.To, r.Report.Horizon+1) - 1
+		s.asOf = min(s.To-1, r.Report.Horizon)
 	}
 	s.asOf = max(s.asOf, s.From)
 	// A page of slots has many purposes.

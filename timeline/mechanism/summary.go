@@ -5,6 +5,7 @@ package mechanism
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -131,9 +132,14 @@ func NewSummary(from, to uint64, n int) *Summary {
 		s.by[i].Mechanism = Mechanism(i)
 	}
 	n = max(n, 1)
-	s.step = max((max(to, from)-from+uint64(n)-1)/uint64(n), 1)
-	for i := range uint64(n) {
-		s.bins = append(s.bins, Bin{From: from + i*s.step, To: from + (i+1)*s.step})
+	span := max(to, from) - from
+	if s.step = span / uint64(n); s.step*uint64(n) < span || s.step == 0 {
+		s.step++
+	}
+	for at := from; len(s.bins) < n; {
+		next := at + min(s.step, math.MaxUint64-at) // the last bins may reach beyond the last time that there is
+		s.bins = append(s.bins, Bin{From: at, To: next})
+		at = next
 	}
 	return s
 }

@@ -4,6 +4,7 @@
 package mechanism
 
 import (
+	"math"
 	"reflect"
 	"testing"
 
@@ -26,6 +27,31 @@ func TestSummaryOfModules(t *testing.T) {
 	s.AddModules(im, 0, 9e9)
 	if m := s.Mechanisms(); len(m) != 1 || m[0].Counts != (Counts{3, 2e9, 4e9}) || m[0].Sites != 2 || m[0].Busiest != 2 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestBins: the bins follow one another, and have all of the time, up to the last that there is.
+func TestBins(t *testing.T) {
+	for _, tt := range []struct {
+		from, to uint64
+		n        int
+	}{{0, 9, 9}, {5, 25, 3}, {0, math.MaxUint64, 12}, {1e9, math.MaxUint64, 12}, {math.MaxUint64 - 5, math.MaxUint64, 12}, {7, 7, 4}, {9, 3, 0}} {
+		s := NewSummary(tt.from, tt.to, tt.n)
+		at := tt.from
+		for _, b := range s.bins {
+			if b.From != at || b.To < b.From {
+				t.Errorf("%v: a bin from %d to %d, behind %d", tt, b.From, b.To, at)
+			}
+			at = b.To
+		}
+		if len(s.bins) != max(tt.n, 1) || at < tt.to {
+			t.Errorf("%v: %d bins up to %d", tt, len(s.bins), at)
+		}
+		if tt.from < tt.to {
+			if b := s.bin(tt.to - 1); b == nil || tt.to-1 < b.From || tt.to-1 >= b.To {
+				t.Errorf("%v: the last time is in the bin %+v", tt, b)
+			}
+		}
 	}
 }
 

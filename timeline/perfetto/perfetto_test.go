@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -395,6 +397,29 @@ func made(t *testing.T, fill func(w *genperf.Recorder)) *replay.Replay {
 		t.Fatal(err)
 	}
 	return load(t, dir)
+}
+
+// TestLastTime: a recording that ends at the last time there is, is not empty.
+func TestLastTime(t *testing.T) {
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12.0", Order: binary.LittleEndian, Addr: genperf.TextAddr, CPUs: 1,
+		Text: make([]byte, 4096), Symbols: []kcore.ELFSymbol{{Addr: genperf.TextAddr, Size: 4096, Name: "f"}}}
+	dir := t.TempDir()
+	w, err := k.Record(filepath.Join(dir, "rec.data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []uint64{2e9, math.MaxUint64 - 1} {
+		if err := w.Poke(at, genperf.TextAddr+at%16, []byte{0}, []byte{0xcc}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(math.MaxUint64); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := Write(io.Discard, load(t, dir), Options{})
+	if err != nil || stats.Changes != 2 {
+		t.Errorf("%+v, %v; want 2 changes", stats, err)
+	}
 }
 
 // TestLongCode: no more code is made into instructions than is shown of it.

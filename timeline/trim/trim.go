@@ -94,7 +94,7 @@ func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 	if !r.Report.Clean {
 		// A recording without a clean end is complete only up to its horizon.
 		// The new recording ends cleanly, so it must end there.
-		opts.To = min(opts.To, r.Report.Horizon+1)
+		opts.To = min(opts.To-1, r.Report.Horizon) + 1
 	}
 	var out outfile.Outputs
 	for _, name := range r.Files() {
