@@ -4,11 +4,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -53,9 +51,9 @@ func (x *audit) alerts(args []string) ([]alert, error) {
 	if err := x.reads("-"); err != nil {
 		return nil, err
 	}
-	out, err := readAlerts(x.stdin)
+	out, err := readAlerts(newLineReader(x.stdin, standardInput, x.out, x.unchanged))
 	if err != nil {
-		return nil, inputError(fmt.Errorf("reading %s: %w", standardInput, err))
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, inputError(fmt.Errorf("no line of %s is like LKRG's \"copy[0x..] vs now[0x..] offset[N | 0x..]\", which only a debug build prints", standardInput))
@@ -65,13 +63,11 @@ func (x *audit) alerts(args []string) ([]alert, error) {
 
 // readAlerts reads LKRG's lines and joins those of neighbouring bytes. A later line
 // about the same byte begins a new alert.
-func readAlerts(r io.Reader) ([]alert, error) {
+func readAlerts(in *lineReader) ([]alert, error) {
 	var out []alert
 	n := 0
-	in := bufio.NewScanner(r)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		m := alertLine().FindStringSubmatch(in.Text())
+	for in.next() {
+		m := alertLine().FindStringSubmatch(in.text)
 		if m == nil {
 			continue
 		}
@@ -81,7 +77,7 @@ func readAlerts(r io.Reader) ([]alert, error) {
 			continue
 		}
 		if n++; n > mostAlerts {
-			return nil, fmt.Errorf("more than %d bytes differ", mostAlerts)
+			return nil, inputError(fmt.Errorf("reading %s: more than %d bytes differ", in.name, mostAlerts))
 		}
 		if last := len(out) - 1; last >= 0 && out[last].offset+uint64(len(out[last].now)) == offset {
 			out[last].now = append(out[last].now, byte(now))
@@ -89,7 +85,7 @@ func readAlerts(r io.Reader) ([]alert, error) {
 		}
 		out = append(out, alert{offset, []byte{byte(now)}})
 	}
-	return out, in.Err()
+	return out, in.err
 }
 
 // An explanation says when the text had the bytes of an alert, and who wrote them.

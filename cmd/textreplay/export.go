@@ -250,7 +250,7 @@ func (e *export) feed(ctx context.Context, work chan<- string, args []string) er
 	}
 	if e.fromPipe() {
 		if err := e.feedNames(ctx, work); err != nil {
-			return inputError(err)
+			return inputError(fmt.Errorf("reading the names on %s: %w", standardInput, err))
 		}
 	}
 	if e.watch == "" {
@@ -318,6 +318,7 @@ func (e *export) feedNames(ctx context.Context, work chan<- string) error {
 		defer close(failed)
 		defer close(names)
 		lines := bufio.NewScanner(e.stdin)
+		lines.Buffer(nil, maxLine)
 		for lines.Scan() {
 			select {
 			case names <- lines.Text():
