@@ -20,7 +20,7 @@ func groupDesc(n, events uint32) []byte {
 // TestManyGroups: of groups that overlap, and of GROUP_DESCs that come again and again, not each goes
 // through all events. perf writes neither.
 func TestManyGroups(t *testing.T) {
-	const events, many = 1 << 14, 1 << 21
+	const events, many = 1 << 16, 1 << 18
 	for name, read := range map[string]func(r *Recording, d *description){
 		"groups": func(r *Recording, d *description) {
 			d.feature(FeatureGroupDesc, 0, groupDesc(many, events))
