@@ -179,7 +179,8 @@ func (f *ARM64Function) keeps(arg, reg int, lr uint64) bool {
 // left reports whether a branch from behind the call that returns to lr leads back before
 // it, after the register may have been changed, or before the move at since.
 func (f *ARM64Function) left(since, lr uint64, reg int) bool {
-	for at := lr; at < f.Addr+uint64(len(f.Code)); at += 4 {
+	for off := lr - f.Addr; off < uint64(len(f.Code)); off += 4 {
+		at := f.Addr + off
 		to, ok := f.branch(at)
 		if !ok || to >= lr || to < f.Addr {
 			continue

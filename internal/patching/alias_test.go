@@ -6,6 +6,7 @@ package patching
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 )
 
 func wordsLE(words ...uint32) (b []byte) {
@@ -107,5 +108,22 @@ func TestPPC64Writer(t *testing.T) {
 		if _, ok := DecodePPC64Writer(binary.LittleEndian, 0x1000, wordsLE(code...), lr); ok && lr != 0x1000+4*5 {
 			t.Errorf("a writer returns to %#x", lr)
 		}
+	}
+}
+
+// TestARM64KeepsAtLastAddress: the search of a function for branches ends where its code does, also if that
+// is the last address.
+func TestARM64KeepsAtLastAddress(t *testing.T) {
+	const addr = 0xffffffffffffffe0
+	code := append(wordsLE(0xaa0003f3, 0x94000000, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f), 0, 0, 0) // mov x19, x0; bl
+	done := make(chan bool, 1)
+	go func() { done <- ARM64Keeps(addr, code, addr+8, 19) }()
+	select {
+	case kept := <-done:
+		if !kept {
+			t.Error("x19 does not have the argument")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("not found out after 10 s")
 	}
 }
