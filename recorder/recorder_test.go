@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"os"
@@ -56,10 +57,13 @@ func run(t *testing.T, opts Options, f func()) Stats {
 	return r.Stats()
 }
 
+// programName is the name of the programs of this process: the tests may run several times at once.
+var programName = fmt.Sprintf("replay_%x", os.Getpid())
+
 // loadProgram loads a BPF program of some instructions.
 func loadProgram(t *testing.T, n int) *ebpf.Program {
 	t.Helper()
-	spec := &ebpf.ProgramSpec{Name: "textreplay", Type: ebpf.SocketFilter, License: "MIT"}
+	spec := &ebpf.ProgramSpec{Name: programName, Type: ebpf.SocketFilter, License: "MIT"}
 	for i := range n {
 		spec.Instructions = append(spec.Instructions, asm.Mov.Imm(asm.R0, int32(i)))
 	}
@@ -144,7 +148,7 @@ func TestPrograms(t *testing.T) {
 		if err := rec.KSymbol(sc.Record(), &k); err != nil {
 			t.Error(err)
 		}
-		if k.Flags&perfdata.KSymbolUnregister == 0 && bytes.Contains(k.Name, []byte("textreplay")) {
+		if k.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(k.Name, []byte(programName)) {
 			births++
 		}
 	}
@@ -246,7 +250,7 @@ func TestKilled(t *testing.T) {
 	for p, err := range rec.BPFProgs() {
 		if err != nil {
 			t.Error(err)
-		} else if p.Name == "textreplay" {
+		} else if p.Name == programName {
 			found = true
 		}
 	}
