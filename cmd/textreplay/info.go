@@ -420,8 +420,11 @@ func (d *digest) writeSnapshot(o *sections) {
 	}
 	if names := d.moduleNames(); len(names) > 0 {
 		trusted := "known"
-		if d.Coverage.Modules.Verdict != replay.Complete {
+		switch d.Coverage.Modules.Verdict {
+		case replay.None:
 			trusted = "at most unconfirmed, see above"
+		case replay.Partial:
+			trusted = "known only where no unload can be missing, see above"
 		}
 		o.field("modules", "%d, their text %s:", len(names), trusted)
 		wrap(o.w, "    ", names)

@@ -42,6 +42,9 @@ func (r *Replay) Advice() *Advice {
 	return r.Report.advice(args)
 }
 
+// laterFiles is why --switch-output is left out.
+const laterFiles = `only the first file has a copy of kernel text; "textreplay record --max-size SIZE" makes pieces that each have one`
+
 // advice derives the advice from the recording's command line.
 func (rep *Report) advice(args []string) *Advice {
 	a := &Advice{}
@@ -58,6 +61,9 @@ func (rep *Report) advice(args []string) *Advice {
 	case !c.Has("kcore"):
 		c.Add("--kcore", "kcore", "")
 		a.change("--kcore", "copies kernel text, and records text pokes on every CPU")
+	case rep.SnapshotBytes == 0 && (c.Has("switch-output") || c.Has("switch-output-event")):
+		// In the directory of another file it would count as made when that was recorded.
+		a.change("", "perf copies kernel text once, for the first file of --switch-output: give its kcore_dir with --kcore DIR, and leave it where it is")
 	case rep.SnapshotBytes == 0:
 		a.change("", "kcore_dir is missing: keep it in the recording's directory")
 	}
@@ -70,6 +76,9 @@ func (rep *Report) advice(args []string) *Advice {
 		{"no-bpf-event", "it leaves out BPF programs"},
 		{"delay", "changes before the events are enabled are lost"},
 		{"cgroup", "module events outside of the cgroup are lost"},
+		{"switch-output", laterFiles},
+		{"switch-output-event", laterFiles},
+		{"switch-max-files", "it belongs to --switch-output"},
 	} {
 		if text := c.Remove(o.name); text != "" {
 			a.change("no "+text, o.why)

@@ -38,6 +38,10 @@ func TestAdvice(t *testing.T) {
 		{"perf record -a --kcore -m 8M -e module:* -e cpuhp:*", Report{Losses: make([]Loss, 1)}, "perf record -a --kcore -e module:* -e cpuhp:* -m 16M", "-m 16M"},
 		{"perf record -a --kcore -m 16M,4M -e module:* -e cpuhp:*", Report{Losses: make([]Loss, 1)}, "perf record -a --kcore -e module:* -e cpuhp:* -m 32M,4M", "-m 32M,4M"},
 		{"perf record -a --kcore -m 8192 -e module:* -e cpuhp:*", Report{Losses: make([]Loss, 1)}, "perf record -a --kcore -e module:* -e cpuhp:* -m 16384", "-m 16384"},
+		{"perf record -a --kcore --switch-output=1G --switch-max-files 3 -e module:* -e cpuhp:*", Report{}, "perf record -a --kcore -e module:* -e cpuhp:*",
+			"no --switch-output=1G|no --switch-max-files 3"},
+		{"perf record -a --kcore --switch-output-event probe:x -e module:* -e cpuhp:*", Report{}, "perf record -a --kcore -e module:* -e cpuhp:*",
+			"no --switch-output-event probe:x"},
 		{"", Report{}, "perf record -a --kcore -e dummy -e module:module_load -e module:module_free -e cpuhp:cpuhp_enter -- sleep 10",
 			"|-a|--kcore|-e module:module_load -e module:module_free|-e cpuhp:cpuhp_enter"},
 		{"perf record --unknown-option x", Report{}, "perf record -a --kcore -e dummy -e module:module_load -e module:module_free -e cpuhp:cpuhp_enter -- sleep 10",
@@ -67,6 +71,22 @@ func TestAdvice(t *testing.T) {
 		}
 		if got := strings.Join(options, "|"); got != tt.option {
 			t.Errorf("%s: changes %q, want %q", tt.args, got, tt.option)
+		}
+	}
+}
+
+// TestCopyAdvice: which copy of kernel text is missing. That of the first file of --switch-output
+// must not be moved to a later one: there it would count as made when that file was recorded.
+func TestCopyAdvice(t *testing.T) {
+	const kept, given = "keep it in the recording's directory", "give its kcore_dir with --kcore DIR, and leave it where it is"
+	for args, want := range map[string]string{
+		"perf record -a --kcore -e module:* -e cpuhp:*":                             kept,
+		"perf record -a --kcore --switch-output -e module:* -e cpuhp:*":             given,
+		"perf record -a --kcore --switch-output-event x -e module:* -e cpuhp:* foo": given,
+	} {
+		rep := Report{Arch: "x86_64", CPUsAvailable: 2, CPUsOnline: 2}
+		if a := rep.advice(strings.Fields(args)); len(a.Changes) == 0 || !strings.Contains(a.Changes[0].Why, want) {
+			t.Errorf("%s: %+v, want %q", args, a.Changes, want)
 		}
 	}
 }
