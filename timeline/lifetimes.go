@@ -127,8 +127,11 @@ func (l *Lifetime) lenIsBound() bool { return l.Kind == BPFImage || l.Kind == Mo
 //	     birth    unsure   l.To      t
 func (p *liveSet) supersede(l *Lifetime, t uint64) {
 	l.To, l.Ended = t, Unregistered
-	if l.IsModule() {
+	switch l.Kind {
+	case ModuleText:
 		l.Ended = ModuleContradicted
+	case ModuleData: // it need not have reached as far: its length is a bound
+		l.Ended = NotText
 	}
 	if g := p.lostSince(l, t); len(g) > 0 {
 		l.To, l.missed = min(t, g[len(g)-1].to), true

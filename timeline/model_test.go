@@ -283,8 +283,11 @@ func (m *model) live() []*being {
 	// was seen, and otherwise just now.
 	gone := func(b *being, t uint64) {
 		b.to, b.ended = t, Unregistered
-		if b.kind == ModuleText || b.kind == ModuleData {
+		switch b.kind {
+		case ModuleText:
 			b.ended = ModuleContradicted
+		case ModuleData:
+			b.ended = NotText
 		}
 		for q := t; q > seen(b); q-- {
 			if lost(b)(q-1) != ReasonNone {
