@@ -200,15 +200,15 @@ func (s *scan) copiedText(segments []kcore.Segment) (end uint64, beyond bool) {
 }
 
 // copied returns the upper end of the time in which perf copied kernel text (rule
-// snapshot). After the copy, perf starts its workload and drains the ring buffers
-// for the first time. Without a workload, the first rounds may hold only records
-// older than the copy; the round after them does not. If there is none, the copy may be
-// of any time before perf ended.
+// snapshot). After the copy, perf enables the events that it opened disabled, starts its
+// workload and drains the ring buffers for the first time. Without a workload, the first
+// rounds may hold only records older than the copy; the round after them does not. If there
+// is none, the copy may be of any time before perf ended.
 func (s *scan) copied(horizon uint64) uint64 {
 	if s.journal != nil && s.journal.own != nil {
 		return s.journal.own.To
 	}
-	t := min(s.execed(), s.drained())
+	t := min(s.execed(), s.drained(), s.enabledAny())
 	switch {
 	case t != timeline.MaxTime:
 		return t

@@ -30,8 +30,8 @@ import (
 // At the end, it proves that the buffers of all higher CPUs still record.
 
 // begin returns the time from which on the ring buffers of all CPUs record. It is the
-// earliest of: the workload's exec, a record of the highest CPU, the end of
-// the first round. Without any of these, it is the time of the first record. Ring buffers
+// earliest of: the workload's exec, a record of the highest CPU, a record of an event that was opened
+// disabled, the end of the first round. Without any of these, it is the time of the first record. Ring buffers
 // that overwrite their oldest records may have older ones, see starts.
 //
 // A later file of perf record --switch-output begins with what perf had not drained for the
@@ -54,7 +54,7 @@ func (s *scan) mapped() uint64 {
 	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
 		return s.journal.start.Open
 	}
-	t := min(s.execed(), s.drained())
+	t := min(s.execed(), s.drained(), s.enabledAny())
 	highest := int64(-1)
 	for _, b := range s.buffers {
 		if b.takes != 0 && !b.backward {
@@ -198,6 +198,23 @@ func (s *scan) drained() uint64 {
 		return s.files[0].started
 	}
 	return timeline.MaxTime
+}
+
+// enabledAny returns the time of a record of an event that perf opened disabled, or MaxTime if there
+// is none. Before perf enables such an event, it maps the ring buffers of all CPUs, copies kernel text
+// and announces what is there. In a later file of perf record --switch-output the events have recorded
+// since the first one.
+func (s *scan) enabledAny() uint64 {
+	t := timeline.MaxTime
+	if s.mayBeLater() {
+		return t
+	}
+	for _, ch := range s.channels.all {
+		if ch.first != 0 && ch.event != nil && s.startsDisabled(ch.event) {
+			t = min(t, ch.first)
+		}
+	}
+	return t
 }
 
 // startsDisabled reports whether perf opened an event disabled. The attr of a group's

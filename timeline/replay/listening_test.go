@@ -350,6 +350,31 @@ func TestListening(t *testing.T) {
 			flip(w)
 			w.ticks(600, 1000)
 		}, unheard("outside-recording", "100")},
+		{"listening: all ring buffers are mapped when an event that was opened disabled has a record", func(w *tape) {
+			w.events[1].attr.Flags |= disabled
+			w.tick(10, 100)
+			w.tick(20, 200)
+			w.tick(10, 300)
+			w.tick(11, 300)
+			w.ticks(400, 400)
+			flip(w)
+			w.ticks(600, 1000)
+		}, unheard("outside-recording", "200")},
+		{"listening: not in a later file, whose events were enabled before", func(w *tape) {
+			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.events[1].attr.Flags |= disabled
+			w.tick(10, 100)
+			w.tick(20, 150)
+			w.tick(11, 200, 300)
+			w.tick(10, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.tick(10, 1000)
+		}, textLines(
+			"0..300 unconfirmed outside-recording 9090",
+			"300..500 known 9090",
+			"500..900 known eb02",
+			"900.. unconfirmed beyond-horizon eb02")},
 		{"listening: the first record of a later file may be older than what the file before it has", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
 			w.ticks(100, 400)
@@ -501,6 +526,18 @@ func TestListening(t *testing.T) {
 			"0..100 unconfirmed outside-recording 9090",
 			"100.. unconfirmed beyond-horizon 9090")},
 
+		{"snapshot: the copy was made before an event that was opened disabled has a record", func(w *tape) {
+			w.events[1].attr.Flags |= disabled
+			w.ticks(100, 100)
+			w.tick(20, 200)
+			w.ticks(300, 400)
+			w.poke(10, 500, 0x1800, "9090", "eb02")
+			w.ticks(600, 900)
+			w.tick(11, 1000)
+		}, textLines(
+			"0..100 unconfirmed outside-recording 9090",
+			"100..901 known 9090",
+			"901.. unconfirmed beyond-horizon 9090")},
 		{"horizon: with --switch-output, a later file has the rest of the recording", func(w *tape) {
 			w.cmdline = "perf record -a --kcore --switch-output=1s -- true"
 			w.ticks(100, 400)
