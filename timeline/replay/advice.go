@@ -71,6 +71,11 @@ func (rep *Report) advice(args []string) *Advice {
 		c.Add("-e", "event", "dummy")
 	}
 	a.adviseEvents(&c)
+	if clock := c.Value("clockid"); clock != "" && !takesTracepoints(clock) {
+		text := c.Remove("clockid")
+		c.Add("-k", "clockid", "CLOCK_MONOTONIC")
+		a.change("-k CLOCK_MONOTONIC instead of "+text, "the kernel refuses tracepoints on that clock")
+	}
 	for _, o := range []struct{ name, why string }{
 		{"overwrite", "it overwrites the oldest records without a sign"},
 		{"no-bpf-event", "it leaves out BPF programs"},
@@ -199,6 +204,16 @@ func (a *Advice) adviseEvents(c *recordargs.Command) {
 			added = nil
 		}
 	}
+}
+
+// takesTracepoints reports whether the kernel opens tracepoints on a clock of perf record -k. They can
+// be hit in an NMI, where not every clock can be read (perf_event_set_clock of kernel/events/core.c).
+func takesTracepoints(clock string) bool {
+	switch strings.TrimPrefix(strings.ToUpper(clock), "CLOCK_") {
+	case "MONOTONIC", "MONO", "1", "MONOTONIC_RAW", "RAW", "4":
+		return true
+	}
+	return false
 }
 
 // withTerm adds a term to an event, "cycles" or "cycles/config=1/". It returns false for
