@@ -506,10 +506,15 @@ type filled struct {
 }
 
 // begin begins to write the file name, relative to the directory, in the background: write waits for it.
-// If the file exists, or cannot be begun, begin does nothing.
-func (a *addition) begin(name string, fill filler) {
+// If the file is shared and exists, or cannot be begun, begin does nothing.
+func (a *addition) begin(name string, shared bool, fill filler) {
 	path := filepath.Join(a.path, name)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || a.out.MkdirAll(filepath.Dir(path)) != nil {
+	if shared {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	if a.out.MkdirAll(filepath.Dir(path)) != nil {
 		return
 	}
 	out, err := a.out.Create(path)
@@ -545,13 +550,15 @@ func (a *addition) drop() {
 	}
 }
 
-// write writes the file name, relative to the directory, unless it exists, and adds it to the
-// manifest. If begin was called for the file, that is what writes it.
+// write writes the file name, relative to the directory, and adds it to the manifest. If begin was
+// called for the file, that is what writes it. A shared file that exists is not written again. Any other
+// that exists is replaced: it is of a program that was killed, which may have derived other answers, by
+// other rules or with other options.
 func (a *addition) write(name string, shared bool, fill filler) error {
 	var rows int64
 	path := filepath.Join(a.path, name)
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !shared || errors.Is(err, fs.ErrNotExist) {
 		if err = a.out.MkdirAll(filepath.Dir(path)); err != nil {
 			return err
 		}

@@ -500,6 +500,57 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+// TestLeftByOthers: what a program has left that was killed is replaced, not taken for a part of the tables.
+// It may have derived other answers, by older rules or with other options, and put them into other
+// partitions.
+func TestLeftByOthers(t *testing.T) {
+	r, id, _ := load(t, "../../testdata/small/rec.data")
+	add := func(dir string, r *replay.Replay, parallel bool) {
+		t.Helper()
+		d := Open(dir)
+		defer d.Close()
+		if _, err := d.Add(r, id, Options{Parallel: parallel}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// own returns the files that only this recording has.
+	own := func(dir string) map[string]string {
+		all := tree(t, dir)
+		maps.DeleteFunc(all, func(name, _ string) bool { return !strings.Contains(name, id) })
+		return all
+	}
+	whole := t.TempDir()
+	add(whole, r, false)
+	for _, missing := range []string{"kcore", "kallsyms"} { // without kallsyms, the build is not known
+		rec := filepath.Join(t.TempDir(), "rec.data")
+		if err := os.CopyFS(rec, os.DirFS("../../testdata/small/rec.data")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(rec, "kcore_dir", missing)); err != nil {
+			t.Fatal(err)
+		}
+		other, _, _ := load(t, rec)
+		for _, parallel := range []bool{false, true} {
+			for _, last := range []string{"symbols", "programs", "gaps", "changes", "recordings"} {
+				dir := t.TempDir()
+				add(dir, other, false)
+				order := []string{"symbols", "programs", "gaps", "changes", "recordings", manifestDir}
+				for name := range own(dir) {
+					table, _, _ := strings.Cut(filepath.ToSlash(name), "/")
+					if slices.Index(order, table) > slices.Index(order, last) {
+						if err := os.Remove(filepath.Join(dir, name)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if add(dir, r, parallel); !maps.Equal(own(dir), own(whole)) {
+					t.Errorf("without %s, killed after %s: other tables than of one program", missing, last)
+				}
+			}
+		}
+	}
+}
+
 // TestChanged: a recording that has changed since it was opened is not added.
 func TestChanged(t *testing.T) {
 	rec, dir := filepath.Join(t.TempDir(), "rec.data"), t.TempDir()
@@ -715,6 +766,24 @@ func TestParallel(t *testing.T) {
 				t.Errorf("%s, pages of %d rows: %d and %d files that differ", name, pageRows, len(files[0]), len(files[1]))
 			}
 		}
+	}
+}
+
+// TestInterpreted: a BPF program that an interpreter runs has no address. The kernel gives the interpreter's
+// for it, which all of them have in common.
+func TestInterpreted(t *testing.T) {
+	_, id, dir := added(t, "../../testdata/s390x/rec.data")
+	interpreted := 0
+	for _, p := range readAll[programRow](t, filepath.Join(dir, "programs/*/*", id+".parquet")) {
+		if p.Type < 0 || p.Length != 0 {
+			continue
+		}
+		if interpreted++; p.Offset != 0 {
+			t.Errorf("program %d is at offset %d", p.ID, p.Offset)
+		}
+	}
+	if interpreted == 0 {
+		t.Error("the recording has no such program")
 	}
 }
 

@@ -7,10 +7,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -94,6 +97,9 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 		return nil, err
 	}
 	s := newSource(r, id)
+	if err := s.removeStale(d); err != nil {
+		return nil, err
+	}
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
 	added := false
 	defer func() {
@@ -112,6 +118,32 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 	}
 	added = true
 	return &a.manifest, nil
+}
+
+// removeStale removes what a program that was killed left of the recording in other partitions: by other
+// rules, or with other options, the recording can have had another date or build.
+func (s *source) removeStale(d *Dir) error {
+	files := func(table, date string) []string {
+		pattern := filepath.Join(globSafe(d.path), partition(table, date, "*"), s.id+".parquet")
+		found, _ := filepath.Glob(pattern) // its only error is that of a pattern
+		return found
+	}
+	names := files("symbols", "-")
+	if len(names) == 0 {
+		return nil // they are written first of the files that only this recording has
+	}
+	var stale []string
+	for _, table := range []string{"recordings", "changes", "gaps", "programs"} { // the row that says that all are there is first
+		own := filepath.Join(d.path, s.own(table, s.date))
+		stale = append(stale, slices.DeleteFunc(files(table, "*"), func(path string) bool { return path == own })...)
+	}
+	own := filepath.Join(d.path, s.own("symbols", "-"))
+	for _, path := range append(stale, slices.DeleteFunc(names, func(path string) bool { return path == own })...) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // outputsBeside returns outputs that harm no input.
@@ -149,9 +181,9 @@ func (s *source) addTables(a *addition, opts Options) error {
 	}
 	s.readPokes(opts.Tables)
 	if opts.Parallel {
-		a.begin(s.own("changes", s.date), s.writeChanges)
-		a.begin(s.own("gaps", s.date), s.writeGaps)
-		a.begin(s.own("programs", s.date), fillRows(s.programRows))
+		a.begin(s.own("changes", s.date), false, s.writeChanges)
+		a.begin(s.own("gaps", s.date), false, s.writeGaps)
+		a.begin(s.own("programs", s.date), false, fillRows(s.programRows))
 	}
 	if err := first(); err != nil {
 		return err
@@ -219,8 +251,8 @@ func (s *source) symbolFiles(yield func(name string, shared bool, fill filler) b
 }
 
 func (s *source) beginSymbols(a *addition) {
-	s.symbolFiles(func(name string, _ bool, fill filler) bool {
-		a.begin(name, fill)
+	s.symbolFiles(func(name string, shared bool, fill filler) bool {
+		a.begin(name, shared, fill)
 		return true
 	})
 }
@@ -587,7 +619,9 @@ func (s *source) programRows() []programRow {
 		row := programRow{Recording: s.id, ID: int64(id), Tag: hex.EncodeToString(tag[:]), Type: -1, Loaded: column(loaded), Unloaded: forever}
 		if p := infos[id]; p != nil {
 			row.Name, row.Type, row.Length = utf8Text(p.Name), int32(p.Type), int64(len(p.Insns))
-			if len(p.Ksyms) > 0 && p.Ksyms[0] != 0 {
+			// The kernel gives the interpreter's address for a program without machine code
+			// (bpf_prog_get_info_by_fd of kernel/bpf/syscall.c).
+			if len(p.Insns) > 0 && len(p.Ksyms) > 0 && p.Ksyms[0] != 0 {
 				row.Offset = int64(p.Ksyms[0] - s.base)
 			}
 			row.CodeHash, row.XlatedHash = hashOf(p.Insns), hashOf(p.Xlated)
