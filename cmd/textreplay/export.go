@@ -41,11 +41,11 @@ type export struct {
 	dir   *tables.Dir
 	alone bool // a single recording is exported
 
-	mu    sync.Mutex         // guards the fields below, and all output
-	worst *exitError         // has the greatest exit code; nil if nothing has failed
-	done  map[string]bool    // recordings that were begun, by their names in the tables
-	again map[string]refusal // with --watch: recordings that could not be written, by path
-	stuck bool               // the last recording that was to be written could not be
+	mu    sync.Mutex               // guards the fields below, and all output
+	worst *exitError               // has the greatest exit code; nil if nothing has failed
+	adds  map[string]chan struct{} // closed when a recording was tried that is being added, by its name in the tables
+	again map[string]refusal       // with --watch: recordings that could not be written, by path
+	stuck bool                     // the last recording that was to be written could not be
 }
 
 // A refusal is that a recording could not be written.
@@ -55,7 +55,7 @@ type refusal struct {
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	e := &export{app: a, done: make(map[string]bool), again: make(map[string]refusal)}
+	e := &export{app: a, adds: make(map[string]chan struct{}), again: make(map[string]refusal)}
 	cmd := &cobra.Command{
 		Use:   "export -o DIR [flags] [REC...]",
 		Short: "Write recordings as Parquet tables for DuckDB, ClickHouse, Spark",
@@ -405,6 +405,15 @@ func (e *export) export(path string) error {
 	}
 	read := make(map[string]fs.FileInfo)
 	id := sync.OnceValues(func() (string, error) { return e.nameOf(files, read) })
+	end := func() {} // it was tried
+	defer func() { end() }()
+	isDone := func() (done bool, err error) {
+		name, err := id()
+		if err == nil {
+			end, done, err = e.begin(path, name)
+		}
+		return done, err
+	}
 	// A recording that is exported alone is loaded while its name in the tables is derived, unless they
 	// may have it already: then it would be loaded in vain.
 	parallel := e.alone && e.jobs > 1
@@ -412,14 +421,14 @@ func (e *export) export(path string) error {
 	if early {
 		go id()
 		defer id() // the files may be removed afterwards
-	} else if done, err := e.isDone(path, id); done || err != nil {
+	} else if done, err := isDone(); done || err != nil {
 		return err
 	}
 	var manifest *tables.Manifest
 	loaded := false
 	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		if loaded = true; early {
-			if done, err := e.isDone(path, id); done || err != nil {
+			if done, err := isDone(); done || err != nil {
 				return err
 			}
 		}
@@ -430,13 +439,11 @@ func (e *export) export(path string) error {
 		if err := r.CheckSame(read); err != nil {
 			return inputError(err)
 		}
-		if manifest, err = e.dir.Add(r, name, tables.Options{Tables: t, Parallel: parallel, Inputs: inputs}); err != nil {
-			e.forget(name)
-		}
+		manifest, err = e.dir.Add(r, name, tables.Options{Tables: t, Parallel: parallel, Inputs: inputs})
 		return outputError(err)
 	})
 	if early && !loaded { // for want of an option that was there when it was exported
-		if done, err := e.isDone(path, id); done || err != nil {
+		if done, err := isDone(); done || err != nil {
 			return err
 		}
 	}
@@ -459,37 +466,37 @@ func sizeOf(files []string) (n int64) {
 	return n
 }
 
-// isDone reports whether nothing is left to do for a recording with this name in the tables: they
-// have it, or it was begun. It prints a line if they have it.
-func (e *export) isDone(path string, id func() (string, error)) (bool, error) {
-	name, err := id()
-	if err != nil {
-		return false, err
+// begin reports whether the tables have the recording with this name in them, and then prints a line. If
+// not, the caller tries to add it, and calls end afterwards: a recording of the same content waits until
+// then, and is tried if this one could not be added.
+func (e *export) begin(path, name string) (end func(), done bool, err error) {
+	end = func() {}
+	for {
+		e.mu.Lock()
+		other := e.adds[name]
+		if other == nil {
+			other = make(chan struct{})
+			e.adds[name] = other
+			e.mu.Unlock()
+			end = sync.OnceFunc(func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.adds, name)
+				close(other)
+			})
+			break
+		}
+		e.mu.Unlock()
+		<-other
 	}
 	m, err := e.dir.Has(name)
-	if err != nil {
-		return false, outputError(err)
+	switch {
+	case err != nil:
+		return end, false, outputError(err)
+	case m != nil:
+		return end, true, e.print(path, m, false)
 	}
-	if m != nil {
-		return true, e.print(path, m, false)
-	}
-	return !e.begin(name), nil
-}
-
-// forget lets the recording with this name in the tables begin again: it could not be written.
-func (e *export) forget(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.done, name)
-}
-
-// begin reports whether the recording with this name in the tables was not begun before.
-func (e *export) begin(id string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	first := !e.done[id]
-	e.done[id] = true
-	return first
+	return end, false, nil
 }
 
 // withReplay calls use with a recording, which is closed afterwards. use checks that no file of it

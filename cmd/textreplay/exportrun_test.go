@@ -28,6 +28,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
+	"github.com/textreplay/textreplay/timeline/tables"
 )
 
 // asProcess returns a command that runs textreplay as a process of its own. TestMain makes a
@@ -668,6 +669,33 @@ func watchAndKill(t *testing.T, stop *atomic.Bool, in, out string, rnd *rand.Ran
 		}
 	}
 	return nil
+}
+
+// TestExportTwins: of two recordings of one content, the second one waits for the first, and is tried if
+// that one could not be added, such as one that was renamed while it was read.
+func TestExportTwins(t *testing.T) {
+	e := &export{app: &app{}, dir: tables.Open(t.TempDir()), adds: make(map[string]chan struct{})}
+	end, done, err := e.begin("one", "0123")
+	if done || err != nil {
+		t.Fatalf("%v, %v", done, err)
+	}
+	tried := make(chan error)
+	go func() {
+		end, done, err := e.begin("two", "0123")
+		if end(); done {
+			err = errors.New("it was not added, and is not tried")
+		}
+		tried <- err
+	}()
+	select {
+	case <-tried:
+		t.Error("the second one does not wait")
+	case <-time.After(50 * time.Millisecond):
+		end()
+		if err := <-tried; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestExportParallel: the tables of a recording do not depend on how many CPUs make them.
