@@ -4,8 +4,10 @@
 package perfdata
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // A Tail is an [io.Reader] for [NewReader]. It reads a recording that perf record is
@@ -18,6 +20,9 @@ import (
 // (perf_session__write_header of tools/perf/util/header.c). So a Tail returns neither;
 // [Open] reads them afterwards. If the recording is already complete, a Tail returns
 // everything.
+//
+// perf only appends to the file, but for the header. If the file was cut or written anew, what was
+// read before and what follows may be of two recordings. Then a Tail ends with a [*ChangedError].
 //
 // A Tail serves one goroutine.
 type Tail struct {
@@ -32,6 +37,9 @@ type Tail struct {
 	limit int64 // end of the whole records so far
 	stuck bool  // what follows the limit is not a record
 	buf   []byte
+
+	head   []byte // the header, without what perf changes
+	before []byte // the last bytes before the limit
 }
 
 // NewTail returns a Tail of the file f. The Tail calls wait when it has returned all
@@ -42,7 +50,7 @@ func NewTail(f io.ReaderAt, wait func() error) *Tail {
 }
 
 // Read reads what perf has written. Its errors are those of the file and of wait,
-// and a [*FormatError] if the file is not a recording.
+// a [*FormatError] if the file is not a recording, and a [*ChangedError].
 func (t *Tail) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -69,10 +77,12 @@ func (t *Tail) Read(p []byte) (int, error) {
 		p = p[:min(int64(len(p)), t.limit-t.off)]
 	}
 	n, err := t.f.ReadAt(p, t.off)
-	if !t.plain && n > 0 {
-		err = nil
-	}
 	if !t.plain {
+		if n > 0 {
+			err = nil
+		} else if errors.Is(err, io.EOF) {
+			err = t.changed()
+		}
 		t.hide(p[:n])
 	}
 	t.off += int64(n)
@@ -92,8 +102,60 @@ func (t *Tail) hide(p []byte) {
 	}
 }
 
+// changed is the error of a file that is not what it was.
+func (t *Tail) changed() error {
+	err := &ChangedError{Path: "the recording"}
+	if f, ok := t.f.(interface{ Name() string }); ok {
+		err.Path = f.Name()
+	}
+	return err
+}
+
+// constant returns the part of a header that perf does not change.
+func (t *Tail) constant(head []byte) []byte {
+	if t.r.pipe {
+		return head[:pipeHeader]
+	}
+	return slices.Concat(head[:hdrData+8], head[hdrData+16:hdrFeatures])
+}
+
+// check returns a *ChangedError if the file does not begin as it did, or has other bytes before the
+// limit.
+func (t *Tail) check() error {
+	if !t.began {
+		return nil
+	}
+	head, err := t.read(0, fileHeader)
+	if err != nil {
+		return err
+	}
+	if !t.r.pipe && len(head) < fileHeader || len(head) < pipeHeader || !bytes.Equal(t.constant(head), t.head) {
+		return t.changed()
+	}
+	before, err := t.read(t.limit-int64(len(t.before)), len(t.before))
+	if err == nil && !bytes.Equal(before, t.before) {
+		err = t.changed()
+	}
+	return err
+}
+
+// remember notes the last bytes before the limit, for check.
+func (t *Tail) remember() error {
+	n := min(t.limit-t.start, beforeLimit)
+	before, err := t.read(t.limit-n, int(n))
+	t.before = append(t.before[:0], before...)
+	return err
+}
+
+// beforeLimit is how many bytes before the limit show that a file is still the same recording: two
+// records of different recordings have different times.
+const beforeLimit = 256
+
 // look finds how many whole records there are, and whether perf has ended.
 func (t *Tail) look() (ended bool, err error) {
+	if err := t.check(); err != nil {
+		return false, err
+	}
 	head, err := t.read(0, fileHeader)
 	if err != nil || len(head) < pipeHeader || t.r.endian.u64(head) == 0 {
 		return false, err // perf writes the header after the attrs
@@ -126,7 +188,9 @@ func (t *Tail) look() (ended bool, err error) {
 			}
 		}
 	}
-	t.began = true
+	if !t.began {
+		t.began, t.head = true, bytes.Clone(t.constant(head))
+	}
 	if t.start == 0 {
 		if there, err := t.has(start); !there || err != nil {
 			return false, err
@@ -142,6 +206,9 @@ func (t *Tail) look() (ended bool, err error) {
 	}
 	if end != 0 && t.limit == before {
 		t.limit = end // there is no whole record here; the reader will report it
+	}
+	if t.limit != before {
+		return false, t.remember()
 	}
 	return false, nil
 }
@@ -159,7 +226,7 @@ func (t *Tail) handOver() error {
 			return io.EOF
 		case len(b) == 0:
 			t.limit = size
-			return nil
+			return t.remember()
 		}
 		size += int64(len(b))
 	}

@@ -120,6 +120,50 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// TestTailChanged: what was cut, or written anew, is not taken for more of the recording, and the Tail
+// waits no longer.
+func TestTailChanged(t *testing.T) {
+	other := func(last uint64) []byte {
+		return build(t, little, testEvents(), func(w *Writer) {
+			for i := range uint64(40) {
+				w.WriteRecord(rawRecord(little, RecordFinishedRound, 0, nil))
+				w.WriteRecord(rawRecord(little, 90, 0, little.appendU64s(nil, []uint64{1, 2, i, last})))
+			}
+		})
+	}
+	file := other(0)
+	for name, change := range map[string]func(g *growing){
+		"cut within the header":    func(g *growing) { g.size = 50 },
+		"emptied":                  func(g *growing) { g.size = 0 },
+		"cut":                      func(g *growing) { g.size = 1000 },
+		"another of the same size": func(g *growing) { g.whole = other(1) },
+		"another header":           func(g *growing) { g.whole = append(bytes.Clone(file[:20]), other(1)[24:]...) },
+		"emptied, and written behind": func(g *growing) {
+			g.whole = append(make([]byte, g.size), file[g.size:]...)
+		},
+	} {
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 8))
+			g := &growing{whole: bytes.Clone(file), size: 1100 + rng.Int64N(int64(len(file))-1300)}
+			waits := 0
+			_, err := recordsOf(t, NewTail(g, func() error {
+				if waits++; waits == 1 {
+					change(g)
+					return nil
+				}
+				if waits > 2 {
+					t.Fatalf("%s, seed %d: it waits on", name, seed)
+				}
+				return io.EOF
+			}))
+			var changed *ChangedError
+			if !errors.As(err, &changed) {
+				t.Fatalf("%s, seed %d: error %v after %d waits", name, seed, err, waits)
+			}
+		}
+	}
+}
+
 // TestTailPipe reads what perf writes to a pipe out of a file that grows.
 func TestTailPipe(t *testing.T) {
 	e := little
