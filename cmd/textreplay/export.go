@@ -23,6 +23,7 @@ import (
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
+	"github.com/textreplay/textreplay/internal/printable"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/mechanism"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -546,7 +547,7 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 		if m.Rules != replay.IndexVersion {
 			rules = fmt.Sprintf(", by the rules of index version %d; a new directory gets those of %d", m.Rules, replay.IndexVersion)
 		}
-		_, err := fmt.Fprintf(e.out, "%s: is in the tables already, as %s%s\n", path, m.Recording, rules)
+		_, err := fmt.Fprintf(e.out, "%s: is in the tables already, as %s%s\n", printable.Name(path), m.Recording, rules)
 		return outputError(err)
 	}
 	changes, gaps, size := int64(0), int64(0), int64(0)
@@ -559,7 +560,7 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 		}
 		size += f.Bytes
 	}
-	_, err := fmt.Fprintf(e.out, "%s: %s, %s; %s in %s, as %s\n", path, count(uint64(changes), "change"), count(uint64(gaps), "gap"),
+	_, err := fmt.Fprintf(e.out, "%s: %s, %s; %s in %s, as %s\n", printable.Name(path), count(uint64(changes), "change"), count(uint64(gaps), "gap"),
 		count(uint64(size), "byte"), count(len(m.Files), "file"), m.Recording)
 	return outputError(err)
 }
