@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,6 +46,7 @@ type export struct {
 	mu    sync.Mutex               // guards the fields below, and all output
 	worst *exitError               // has the greatest exit code; nil if nothing has failed
 	adds  map[string]chan struct{} // closed when a recording was tried that is being added, by its name in the tables
+	names map[string]string        // of recordings that are being exported, in the tables, by path
 	again map[string]refusal       // with --watch: recordings that could not be written, by path
 	stuck bool                     // the last recording that was to be written could not be
 }
@@ -52,11 +54,12 @@ type export struct {
 // A refusal is that a recording could not be written.
 type refusal struct {
 	text string // the error
+	name string // of the recording in the tables, "" if it is not known
 	due  bool   // it was not tried again since
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	e := &export{app: a, adds: make(map[string]chan struct{}), again: make(map[string]refusal)}
+	e := &export{app: a, adds: make(map[string]chan struct{}), names: make(map[string]string), again: make(map[string]refusal)}
 	cmd := &cobra.Command{
 		Use:   "export -o DIR [flags] [REC...]",
 		Short: "Write recordings as Parquet tables for DuckDB, ClickHouse, Spark",
@@ -308,7 +311,8 @@ func (e *export) isDue(path string, tried *bool) bool {
 		return false
 	}
 	*tried = true
-	e.again[path] = refusal{r.text, false}
+	r.due = false
+	e.again[path] = r
 	return true
 }
 
@@ -349,14 +353,17 @@ func (e *export) feedNames(ctx context.Context, work chan<- string) error {
 	}
 }
 
-// failed prints the error of a recording, and keeps the greatest exit code. With --watch, a recording that
-// could not be written is tried again, and its error is printed once.
+// failed notes that a recording was tried. It prints the error, if there is one, and keeps the greatest
+// exit code. With --watch, a recording that could not be written is tried again, and its error is printed
+// once.
 func (e *export) failed(path string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name := e.names[path]
+	delete(e.names, path)
 	if err == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	text := message(err)
 	if !strings.Contains(text, path) {
 		text = path + ": " + text
@@ -366,7 +373,7 @@ func (e *export) failed(path string, err error) {
 		e.sayf("%s", text)
 	}
 	if again {
-		e.again[path], e.stuck = refusal{text, true}, true
+		e.again[path], e.stuck = refusal{text, name, true}, true
 		return
 	}
 	if e.worst == nil || exitCode(err) > e.worst.code {
@@ -477,7 +484,7 @@ func (e *export) begin(path, name string) (end func(), done bool, err error) {
 		other := e.adds[name]
 		if other == nil {
 			other = make(chan struct{})
-			e.adds[name] = other
+			e.adds[name], e.names[path] = other, name
 			e.mu.Unlock()
 			end = sync.OnceFunc(func() {
 				e.mu.Lock()
@@ -536,7 +543,7 @@ func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechan
 func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.again, path)
+	maps.DeleteFunc(e.again, func(p string, r refusal) bool { return p == path || r.name == m.Recording })
 	e.stuck = e.stuck && !isNew
 	defer e.out.Flush()
 	if e.json {

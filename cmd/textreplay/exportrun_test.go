@@ -383,6 +383,32 @@ func TestExportWatchTriesAgain(t *testing.T) {
 	}
 }
 
+// TestExportWatchRenamed: what could not be written, and is in the tables at last by another name, is no
+// failure.
+func TestExportWatchRenamed(t *testing.T) {
+	data := withSignals(t)
+	if err := errors.Join(os.Mkdir("tables", 0o777), os.WriteFile("tables/changes", nil, 0o666),
+		os.CopyFS("pieces/one", os.DirFS(filepath.Join(data, "small/rec.data")))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newWatching(t, "export", "-o", "tables", "--watch", "pieces", "--every", "20ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(cmd.stderr.text(), "pieces/one: ") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := errors.Join(os.Rename("pieces/one", "other"), os.Remove("tables/changes"), os.Rename("other", "pieces/two")); err != nil {
+		t.Fatal(err)
+	}
+	cmd.wait("pieces/two: ")
+	cmd.Process.Signal(syscall.SIGTERM)
+	// While it was renamed, it could not be read either, if it was tried just then.
+	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != exitInput {
+		t.Errorf("%v\n%s", err, cmd.stderr.text())
+	}
+}
+
 // beginJournal makes a directory one that a recorder has begun.
 func beginJournal(t *testing.T, dir string) {
 	t.Helper()
@@ -674,7 +700,7 @@ func watchAndKill(t *testing.T, stop *atomic.Bool, in, out string, rnd *rand.Ran
 // TestExportTwins: of two recordings of one content, the second one waits for the first, and is tried if
 // that one could not be added, such as one that was renamed while it was read.
 func TestExportTwins(t *testing.T) {
-	e := &export{app: &app{}, dir: tables.Open(t.TempDir()), adds: make(map[string]chan struct{})}
+	e := &export{app: &app{}, dir: tables.Open(t.TempDir()), adds: make(map[string]chan struct{}), names: make(map[string]string)}
 	end, done, err := e.begin("one", "0123")
 	if done || err != nil {
 		t.Fatalf("%v, %v", done, err)
