@@ -478,7 +478,6 @@ func sizeOf(files []string) (n int64) {
 // not, the caller tries to add it, and calls end afterwards: a recording of the same content waits until
 // then, and is tried if this one could not be added.
 func (e *export) begin(path, name string) (end func(), done bool, err error) {
-	end = func() {}
 	for {
 		e.mu.Lock()
 		other := e.adds[name]
