@@ -184,7 +184,15 @@ func (m *File) Mapped() bool { return m.mapped }
 func (m *File) Info() fs.FileInfo { return m.info }
 
 // ReadAt reads from the file itself, not from the mapping, as [io.ReaderAt] does.
-func (m *File) ReadAt(b []byte, off int64) (int, error) { return m.f.ReadAt(b, off) }
+func (m *File) ReadAt(b []byte, off int64) (n int, err error) {
+	if m.mapped && off >= 0 {
+		if n = readCached(m.f, b, off); n == len(b) {
+			return n, nil
+		}
+	}
+	rest, err := m.f.ReadAt(b[n:], off+int64(n))
+	return n + rest, err
+}
 
 // Unload releases the memory that a mapped file takes. What is touched later is read
 // from the file again.
