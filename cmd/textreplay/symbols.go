@@ -50,15 +50,8 @@ func (s *listedSymbol) describe(r *replay.Replay) {
 	if svc, ok := r.TrampolineAt(s.Addr, s.asOf); ok && (svc.Func != 0 || svc.Kind == replay.BPFTrampoline) {
 		s.trampoline = &svc
 	}
-	// The first instructions of a function have no source line.
-	for addr := s.Addr; addr < s.Addr+s.Size; addr++ {
-		l, ok := r.SourceLine(addr, s.asOf)
-		if !ok {
-			break
-		}
-		if s.source = &l; l.File != "" {
-			break
-		}
+	if l, ok := r.FirstSourceLine(s.Addr, s.asOf); ok {
+		s.source = &l
 	}
 }
 

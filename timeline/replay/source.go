@@ -5,6 +5,7 @@ package replay
 
 import (
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,8 +37,17 @@ type sources struct {
 type programSource struct {
 	info  *perfdata.BPFProg
 	read  bool
-	funcs []string // one for each of info.Ksyms
-	lines perfdata.BPFLines
+	funcs []string          // one for each of info.Ksyms
+	lines perfdata.BPFLines // those that have code
+}
+
+// first returns the first line of source that code in [lo, hi) comes from.
+func (p *programSource) first(lo, hi uint64) (perfdata.BPFLine, bool) {
+	i := sort.Search(len(p.lines), func(i int) bool { return p.lines[i].Addr+uint64(p.lines[i].Len) > lo })
+	if i == len(p.lines) || p.lines[i].Addr >= hi {
+		return perfdata.BPFLine{}, false
+	}
+	return p.lines[i], true
 }
 
 // open reads the programs. The caller holds x.mu.
@@ -65,6 +75,7 @@ func (x *sources) program(id uint32) *programSource {
 		// Unreadable types only lack names; the program's lines are still right.
 		p.funcs, _ = x.btf.FuncNames(p.info)
 		p.lines, _ = x.btf.Lines(p.info)
+		p.lines = slices.DeleteFunc(p.lines, func(l perfdata.BPFLine) bool { return l.Len == 0 })
 	}
 	return p
 }
@@ -73,6 +84,20 @@ func (x *sources) program(id uint32) *programSource {
 // in nanoseconds. ok is false if addr is not in a BPF program whose code the recording
 // has, or if the recording has no source for it.
 func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
+	return r.sourceOf(addr, t, func(p *programSource, _ *timeline.Lifetime) (perfdata.BPFLine, bool) { return p.lines.At(addr) })
+}
+
+// FirstSourceLine returns the function of source of the BPF function around addr at time t, in
+// nanoseconds, and the line of its first code that has one: its first instructions have none. File
+// is "" if no code of it has a line. ok is as for [Replay.SourceLine].
+func (r *Replay) FirstSourceLine(addr, t uint64) (src SourceLine, ok bool) {
+	return r.sourceOf(addr, t, func(p *programSource, alive *timeline.Lifetime) (perfdata.BPFLine, bool) {
+		return p.first(alive.Lo, alive.Hi)
+	})
+}
+
+// sourceOf returns the function of source at addr at time t, with the line that find returns.
+func (r *Replay) sourceOf(addr, t uint64, find func(*programSource, *timeline.Lifetime) (perfdata.BPFLine, bool)) (src SourceLine, ok bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
 	if alive == nil || alive.Program == 0 {
 		return SourceLine{}, false
@@ -88,7 +113,7 @@ func (r *Replay) SourceLine(addr, t uint64) (src SourceLine, ok bool) {
 	if i := slices.Index(p.info.Ksyms, alive.Lo); i >= 0 && i < len(p.funcs) {
 		src.Func = p.funcs[i]
 	}
-	if l, ok := p.lines.At(addr); ok {
+	if l, ok := find(p, alive); ok {
 		src.File, src.Line, src.Column, src.Text = l.File, l.Line, l.Column, l.Text
 	}
 	return src, src.Func != "" || src.File != ""

@@ -230,6 +230,24 @@ func TestSourceLine(t *testing.T) {
 			t.Errorf("%#x at %s: %+v, %v, want %+v", tt.addr, replay.Seconds(tt.t), got, ok, tt.want)
 		}
 	}
+	add := replay.SourceLine{Program: 42, Func: "add", File: "count.bpf.c", Line: 5, Column: 9, Text: "\treturn x + 1;"}
+	for _, tt := range []struct {
+		addr, t uint64
+		want    replay.SourceLine // zero: none
+	}{
+		{genperf.BPFMain, now, call},
+		{genperf.BPFMain + 19, now, call}, // of the function around
+		{genperf.BPFSub, now, add},
+		{genperf.BPFSub + 3, now, add},
+		{genperf.BPFMain + 20, now, replay.SourceLine{}},
+		{genperf.BPFMain, genperf.BPFUnloaded, replay.SourceLine{}},
+		{genperf.BPFTrampoline, now, replay.SourceLine{}},
+	} {
+		got, ok := r.FirstSourceLine(tt.addr, tt.t)
+		if got != tt.want || ok != (tt.want != replay.SourceLine{}) {
+			t.Errorf("the first of %#x at %s: %+v, %v, want %+v", tt.addr, replay.Seconds(tt.t), got, ok, tt.want)
+		}
+	}
 }
 
 // TestTrampolineAtConcurrent: any goroutine may ask first for trampolines and sources.
