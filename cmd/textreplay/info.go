@@ -565,8 +565,8 @@ func pokeKinds(p *replay.PokeCounts) []pokeKind {
 		{shapes[timeline.PokeUnoptimised], "optimised kprobe undone", "optimised kprobes undone", p.Unoptimised},
 		same(shapes[timeline.PokeCreated], "new out-of-line code", p.Created),
 		same(shapes[timeline.PokeRemoved], "out-of-line code removed", p.Removed),
-		same("doubles", "duplicates that perf wrote", p.WrittenTwice),
-		{"copies", "duplicate from another event", "duplicates from other events", p.Duplicates},
+		same("doubles", "of these written twice by perf: log shows them once", p.WrittenTwice),
+		{"copies", "more from another event: a duplicate", "more from other events: duplicates", p.Duplicates},
 	}
 }
 

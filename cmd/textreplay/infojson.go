@@ -20,9 +20,11 @@ type jsonInfo struct {
 	Copy      *jsonInterval           `json:"copy"`
 	Records   map[string]uint64       `json:"records"`
 	Snapshots []jsonSnapshot          `json:"snapshots"`
-	Pokes     map[string]uint64       `json:"pokes"`
-	BPF       jsonBPF                 `json:"bpf"`
-	Assumed   []string                `json:"assumed"` // writers that leave no record: known holds if none wrote
+	// Pokes counts changes: total, and each shape of them. Both have those that perf wrote twice (doubles),
+	// which log shows once; neither has copies, which are of other events.
+	Pokes   map[string]uint64 `json:"pokes"`
+	BPF     jsonBPF           `json:"bpf"`
+	Assumed []string          `json:"assumed"` // writers that leave no record: known holds if none wrote
 	// AlsoAssumed is what known assumes of how perf was run and of the machine.
 	AlsoAssumed []string   `json:"also_assumed,omitempty"`
 	Lost        []jsonLoss `json:"lost"`

@@ -82,17 +82,21 @@ type Trust struct {
 	Because  []string
 }
 
-// PokeCounts counts text pokes by the shape of their records.
+// PokeCounts counts text pokes by the shape of their records. Total and the shapes count those
+// written twice too, which [Replay.Changes] yields once; they do not count Duplicates.
 type PokeCounts struct {
-	Total        uint64
-	InPlace      uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
-	Armed        uint64 // one byte to INT3: a kprobe
-	Disarmed     uint64 // INT3 to one byte
-	Unoptimised  uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
-	Created      uint64 // no old bytes: out-of-line code
-	Removed      uint64 // no new bytes
-	WrittenTwice uint64 `json:"Doubles"` // by perf: equal to others in every byte
-	Duplicates   uint64 `json:"Copies"`  // of other events of the same CPU
+	Total       uint64
+	InPlace     uint64 // old and new bytes, neither a trap: static keys and calls, ftrace, BPF, optimised probes
+	Armed       uint64 // one byte to INT3: a kprobe
+	Disarmed    uint64 // INT3 to one byte
+	Unoptimised uint64 // several bytes, the first of the new ones INT3: an optimised kprobe undone
+	Created     uint64 // no old bytes: out-of-line code
+	Removed     uint64 // no new bytes
+	// WrittenTwice are those of one place, time and CPU that have the bytes of an earlier one which
+	// nothing undid between: perf wrote it twice. Where a clock counts ticks, another thread may have made
+	// the same change on this CPU at this time; Changes yields both.
+	WrittenTwice uint64 `json:"Doubles"`
+	Duplicates   uint64 `json:"Copies"` // of other events of the same CPU
 }
 
 // inPlace returns the number of pokes that changed existing code.
