@@ -160,12 +160,14 @@ func (r *Replay) parseTime(s string) (Times, error) {
 	} else {
 		s = strings.TrimSuffix(s, ":") // as perf script prints it
 	}
-	if base, shift, ok := cutShift(s); ok {
+	if base, shift, err := cutShift(s); err == nil {
 		t, err := r.parseTime(base)
 		if err != nil {
 			return Times{}, err
 		}
 		return t.shifted(shift)
+	} else if !errors.Is(err, ErrNotTime) {
+		return Times{}, err
 	}
 	switch {
 	case s == "start":
@@ -174,7 +176,9 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		return exactly(max(rep.First, rep.Horizon)) // of a recording that was cut early, nothing is proven
 	case strings.HasPrefix(s, "tsc:"):
 		v, err := numbers.Parse(s[4:], 64)
-		if err != nil {
+		if errors.Is(err, strconv.ErrRange) {
+			return Times{}, errors.New("a counter value has at most 64 bits")
+		} else if err != nil {
 			return Times{}, fmt.Errorf("tsc: wants a number")
 		}
 		t, err := rep.Clock.TSC(v)
@@ -190,8 +194,11 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		return r.wall(w)
 	case strings.HasPrefix(s, "@"):
 		ns, _, err := parseSeconds(s[1:])
-		if err != nil || ns > math.MaxInt64 {
+		if errors.Is(err, ErrNotTime) {
 			return Times{}, fmt.Errorf("@ wants seconds since 1970, as @1767366245.123")
+		}
+		if err != nil || ns > math.MaxInt64 {
+			return Times{}, errTooLarge
 		}
 		return r.wall(time.Unix(0, int64(ns)))
 	case strings.HasSuffix(s, "%"):
@@ -202,14 +209,18 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		}
 		return exactly(rep.First + uint64(float64(rep.Last-rep.First)*p/100))
 	case strings.HasPrefix(s, "+"):
-		ns, ok := parseDuration(s[1:])
-		if !ok {
+		ns, err := parseDuration(s[1:])
+		if errors.Is(err, ErrNotTime) {
 			return Times{}, fmt.Errorf("a time since the first record looks like +1.5s")
+		} else if err != nil {
+			return Times{}, err
 		}
 		return Times{rep.First, rep.First}.shifted(shift{ns, false})
 	}
-	if ns, ok := parseDuration(s); ok {
+	if ns, err := parseDuration(s); err == nil {
 		return exactly(ns)
+	} else if !errors.Is(err, ErrNotTime) {
+		return Times{}, err
 	}
 	if strings.HasSuffix(s, "ns") {
 		return Times{}, fmt.Errorf("nanoseconds are a whole number")
@@ -253,7 +264,7 @@ type shift struct {
 func (t Times) shifted(by shift) (Times, error) {
 	if by.before {
 		if by.ns > t.From {
-			return Times{}, errors.New("that is before the clock's zero")
+			return Times{}, errBeforeZero
 		}
 		return Times{t.From - by.ns, t.To - by.ns}, nil
 	}
@@ -263,51 +274,73 @@ func (t Times) shifted(by shift) (Times, error) {
 	return Times{t.From + by.ns, t.To + by.ns}, nil
 }
 
-var errTooLarge = errors.New("the time is too large")
+var (
+	errTooLarge   = errors.New("the time is too large")
+	errBeforeZero = errors.New("that is before the clock's zero")
+)
 
 // cutShift splits "end-1.5s" at its last sign. A sign whose right side has no unit
-// belongs to the time, as in a date.
-func cutShift(s string) (base string, by shift, ok bool) {
+// belongs to the time, as in a date: the error is then ErrNotTime.
+func cutShift(s string) (base string, by shift, err error) {
 	i := strings.LastIndexAny(s, "+-")
 	if i <= 0 {
-		return "", shift{}, false
+		return "", shift{}, ErrNotTime
 	}
-	ns, ok := parseDuration(s[i+1:])
-	return s[:i], shift{ns, s[i] == '-'}, ok
+	before := s[i] == '-'
+	ns, err := parseDuration(s[i+1:])
+	if before && errors.Is(err, errTooLarge) {
+		err = errBeforeZero
+	}
+	return s[:i], shift{ns, before}, err
 }
 
 // parseDuration reads a span of time with units, "1.5s" or "1m30s". Nanoseconds may
-// exceed 2^63.
-func parseDuration(s string) (ns uint64, ok bool) {
-	if digits, is := strings.CutSuffix(s, "ns"); is {
-		if v, err := strconv.ParseUint(digits, 10, 64); err == nil {
-			return v, true
+// exceed 2^63. The error is ErrNotTime or errTooLarge.
+func parseDuration(s string) (ns uint64, err error) {
+	if digits, is := strings.CutSuffix(s, "ns"); is && isDigits(digits) {
+		v, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil {
+			return 0, errTooLarge
 		}
+		return v, nil
 	}
 	if s == "" || s[0] < '0' || s[0] > '9' || s[len(s)-1] <= '9' {
-		return 0, false
+		return 0, ErrNotTime
 	}
 	d, err := time.ParseDuration(s)
-	return uint64(d), err == nil
+	if err == nil {
+		return uint64(d), nil
+	}
+	// Its error does not say what is wrong. With zeros for digits, it is a span unless its form is wrong.
+	if _, err := time.ParseDuration(strings.Map(zeroDigit, s)); err == nil {
+		return 0, errTooLarge
+	}
+	return 0, ErrNotTime
+}
+
+// isDigits reports whether s is a decimal number.
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// zeroDigit returns 0 for a digit, and other runes unchanged.
+func zeroDigit(r rune) rune {
+	if '0' <= r && r <= '9' {
+		return '0'
+	}
+	return r
 }
 
 // parseSeconds reads decimal seconds without losing digits. width is the unit of the
-// last digit in nanoseconds: 1 if there are nine digits after the point.
+// last digit in nanoseconds: 1 if there are nine digits after the point. The error is
+// ErrNotTime or errTooLarge.
 func parseSeconds(s string) (ns, width uint64, err error) {
 	whole, frac, point := strings.Cut(s, ".")
-	if whole == "" || point && frac == "" || len(frac) > 9 {
+	if !isDigits(whole) || point && !isDigits(frac) || len(frac) > 9 {
 		return 0, 0, ErrNotTime
 	}
-	sec, err := strconv.ParseUint(whole, 10, 64)
-	if err != nil {
-		return 0, 0, ErrNotTime
-	}
+	sec, tooLarge := strconv.ParseUint(whole, 10, 64)
 	width = 1e9
 	sub := uint64(0)
 	for _, c := range []byte(frac) {
-		if c < '0' || c > '9' {
-			return 0, 0, ErrNotTime
-		}
 		width /= 10
 		sub += uint64(c-'0') * width
 	}
@@ -316,7 +349,7 @@ func parseSeconds(s string) (ns, width uint64, err error) {
 	}
 	hi, lo := bits.Mul64(sec, 1e9)
 	ns, carry := bits.Add64(lo, sub+width-1, 0)
-	if hi != 0 || carry != 0 {
+	if tooLarge != nil || hi != 0 || carry != 0 {
 		return 0, 0, errTooLarge
 	}
 	return ns - (width - 1), width, nil
@@ -376,7 +409,10 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 	return []timeline.Range{{Lo: lo &^ (textPage - 1), Hi: (hi + textPage - 1) &^ (textPage - 1)}}
 }
 
-const noSuchSymbol = "no symbol of this name"
+const (
+	noSuchSymbol   = "no symbol of this name"
+	offsetTooLarge = "the offset leads beyond the last address"
+)
 
 // A namedPlace is a place as the kernel writes it: symbol+offset/size [module].
 type namedPlace struct {
@@ -393,7 +429,9 @@ func splitPlace(s string) (namedPlace, error) {
 	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
 		offset, size, sized := strings.Cut(p.name[i+1:], "/")
 		var err error
-		if p.offset, err = numbers.Parse(offset, 64); err != nil {
+		if p.offset, err = numbers.Parse(offset, 64); errors.Is(err, strconv.ErrRange) {
+			return p, &QuestionError{Text: s, Msg: offsetTooLarge}
+		} else if err != nil {
 			return p, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
 		}
 		if sized {
@@ -447,7 +485,7 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x", p.name, f.Size, p.size), Err: ErrOtherKernel}
 		}
 		if p.offset > math.MaxUint64-found[0].Addr {
-			return 0, &QuestionError{Text: s, Msg: "the offset leads beyond the last address"}
+			return 0, &QuestionError{Text: s, Msg: offsetTooLarge}
 		}
 		return found[0].Addr + p.offset, nil
 	}

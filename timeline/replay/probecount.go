@@ -4,7 +4,6 @@
 package replay
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -41,15 +40,22 @@ type probeReader struct {
 // errReading is wrapped by errors of a file that is not a reading.
 var errReading = errors.New("not a reading of kprobe_profile")
 
+// maxReadingLine bounds the length of a line. It has the name of an event, at most 64 bytes in the
+// kernel (MAX_EVENT_NAME_LEN in kernel/trace/trace.h), and two numbers.
+const maxReadingLine = 1 << 12
+
 // parseReading reads a file with one reading. Its first line is a time of the recording's
 // clock in nanoseconds, from before the reading, and its last line one from after it; or
 // its first line is "pid N", the process that read the counters while perf recorded.
 func parseReading(text []byte) (r probeReading, err error) {
 	r.hits = make(map[string]probeHits)
-	sc := bufio.NewScanner(bytes.NewReader(text))
-	times := 0
-	for n := 0; sc.Scan(); n++ {
-		f := strings.Fields(sc.Text())
+	times, n := 0, -1
+	for line := range bytes.Lines(text) {
+		n++
+		if len(line) > maxReadingLine {
+			return r, fmt.Errorf("line %d: %w: the line has more than %d bytes", n+1, errReading, maxReadingLine)
+		}
+		f := strings.Fields(string(line))
 		switch {
 		case len(f) == 0:
 		case times == 2:
@@ -83,9 +89,6 @@ func parseReading(text []byte) (r probeReading, err error) {
 		default:
 			return r, fmt.Errorf("line %d: %w", n+1, errReading)
 		}
-	}
-	if err := sc.Err(); err != nil {
-		return r, fmt.Errorf("%w: %w", errReading, err)
 	}
 	if n := len(text); n > 0 && text[n-1] != '\n' {
 		return r, fmt.Errorf("%w: its last line has no end", errReading) // it is being written

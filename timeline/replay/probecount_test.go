@@ -5,10 +5,13 @@ package replay
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
 // TestParseReading: a reading was made between its two times, so nothing comes after the second.
+//
+// A line that is too long is called so.
 func TestParseReading(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -29,5 +32,9 @@ func TestParseReading(t *testing.T) {
 		if good := err == nil; good != tt.good || err != nil && !errors.Is(err, errReading) {
 			t.Errorf("%s: %+v, %v", tt.name, r, err)
 		}
+	}
+	_, err := parseReading([]byte("10\n p_map 3 0" + strings.Repeat(" ", 1<<20) + "\n20\n"))
+	if want := "line 2: not a reading of kprobe_profile: the line has more than 4096 bytes"; !errors.Is(err, errReading) || err.Error() != want {
+		t.Errorf("a long line: %v, want %s", err, want)
 	}
 }
