@@ -40,9 +40,6 @@ const (
 	reportZoom    = 4
 )
 
-// ErrTooSmall is returned by [WriteReport] if MaxSize does not suffice for the first page.
-var ErrTooSmall = errors.New("a report needs at least 256 kB")
-
 // A ReportStats describes what is in a report.
 type ReportStats struct {
 	Bytes              int
@@ -67,15 +64,16 @@ type reportPage struct {
 	LeftOut                    []string
 }
 
-// WriteReport writes the pages for a window of time as one HTML file to w. It returns [ErrTooSmall],
-// a [*RequestError] if the recording has nothing in the window, or an error of reading or writing.
-// Nothing is written unless the error is that of w. The caller closes rec.
+// WriteReport writes the pages for a window of time as one HTML file to w. It returns a
+// [*RequestError] if the recording has nothing in the window. Other errors are of reading, of writing, or
+// of a MaxSize that does not suffice for the first page. Nothing is written unless the error is that of
+// w. The caller closes rec.
 func WriteReport(w io.Writer, rec *Recording, opts ReportOptions) (stats *ReportStats, err error) {
 	if opts.MaxSize == 0 {
 		opts.MaxSize = defaultReport
 	}
 	if opts.MaxSize < minReport {
-		return nil, ErrTooSmall
+		return nil, errors.New("a report needs at least 256 KiB")
 	}
 	s := newSession(rec, 1)
 	<-s.ready
