@@ -264,6 +264,11 @@ func (d *Dir) manifestPath(id string) string {
 	return filepath.Join(d.path, manifestDir, id+".json")
 }
 
+// begunPath returns the name of the empty file that is there while a recording is added.
+func (d *Dir) begunPath(id string) string {
+	return filepath.Join(d.path, manifestDir, id+".begun")
+}
+
 // Has returns the manifest of a recording, nil if the recording was not exported. The error is
 // that of the file, or a [*VersionError].
 func (d *Dir) Has(id string) (*Manifest, error) {
@@ -281,6 +286,7 @@ func (d *Dir) Has(id string) (*Manifest, error) {
 	if m.Version != Version {
 		return nil, &VersionError{d.path, m.Version}
 	}
+	os.Remove(d.begunPath(id)) // of a program that was killed when it had written the manifest
 	return &m, nil
 }
 
@@ -622,12 +628,14 @@ func (a *addition) commit() error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
-	if err == nil {
-		a.newMu.Lock()
-		defer a.newMu.Unlock()
-		a.newFiles = nil
+	if err != nil {
+		return err
 	}
-	return err
+	os.Remove(a.begunPath(a.manifest.Recording)) // it says nothing beside the manifest
+	a.newMu.Lock()
+	defer a.newMu.Unlock()
+	a.newFiles = nil
+	return nil
 }
 
 // addPages writes the pages that no file of the directory has. If pages is empty, it writes a file

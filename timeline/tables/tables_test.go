@@ -521,6 +521,18 @@ func TestLeftByOthers(t *testing.T) {
 	}
 	whole := t.TempDir()
 	add(whole, r, false)
+	if _, err := os.Stat(Open(whole).begunPath(id)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the recording is still being added: %v", err)
+	}
+	if err := os.WriteFile(Open(whole).begunPath(id), nil, 0o600); err != nil { // killed right behind the manifest
+		t.Fatal(err)
+	}
+	if m, err := Open(whole).Has(id); m == nil || err != nil {
+		t.Errorf("the recording is not there: %v", err)
+	}
+	if _, err := os.Stat(Open(whole).begunPath(id)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the recording is still being added: %v", err)
+	}
 	for _, missing := range []string{"kcore", "kallsyms"} { // without kallsyms, the build is not known
 		rec := filepath.Join(t.TempDir(), "rec.data")
 		if err := os.CopyFS(rec, os.DirFS("../../testdata/small/rec.data")); err != nil {
@@ -543,6 +555,9 @@ func TestLeftByOthers(t *testing.T) {
 						}
 					}
 				}
+				if err := os.WriteFile(Open(dir).begunPath(id), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
 				if add(dir, r, parallel); !maps.Equal(own(dir), own(whole)) {
 					t.Errorf("without %s, killed after %s: other tables than of one program", missing, last)
 				}
@@ -562,11 +577,18 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var changed *replay.ChangedError
-	if _, err := Open(dir).Add(r, id, Options{Inputs: files}); !errors.As(err, &changed) {
+	d := Open(dir)
+	if _, err := d.Add(r, id, Options{Inputs: files}); !errors.As(err, &changed) {
 		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(d.begunPath(id)); err != nil {
+		t.Errorf("nothing shows that the recording has files: %v", err)
 	}
 	if m, err := Open(dir).Has(id); m != nil || err != nil {
 		t.Errorf("the tables have it: %v, %v", m, err)
+	}
+	if d.Close(); len(tree(t, dir)) != 0 {
+		t.Errorf("left: %v", slices.Sorted(maps.Keys(tree(t, dir))))
 	}
 }
 

@@ -97,9 +97,6 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 		return nil, err
 	}
 	s := newSource(r, id)
-	if err := s.removeStale(d); err != nil {
-		return nil, err
-	}
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
 	added := false
 	defer func() {
@@ -107,6 +104,9 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 			d.hasFailed(id, a.written)
 		}
 	}()
+	if err := s.mark(a); err != nil {
+		return nil, err
+	}
 	if err := s.addTables(a, opts); err != nil {
 		return nil, err
 	}
@@ -118,6 +118,26 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 	}
 	added = true
 	return &a.manifest, nil
+}
+
+// mark makes the file that says that the recording is being added, which commit removes. If it is there, a
+// program was killed that added the recording, and what it left is removed. Without it, each recording
+// would have to be looked for in all partitions.
+func (s *source) mark(a *addition) error {
+	path := a.begunPath(s.id)
+	if err := a.out.MkdirAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	a.written = append(a.written, path)
+	if err != nil {
+		return s.removeStale(a.Dir)
+	}
+	a.isNew(path)
+	return f.Close()
 }
 
 // removeStale removes what a program that was killed left of the recording in other partitions: by other
