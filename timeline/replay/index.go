@@ -46,7 +46,7 @@ import (
 // IndexVersion is the version of the index format. It changes with the meaning of
 // anything in an index, also with the rules by which images are made. An index of
 // another version is not used.
-const IndexVersion = 97
+const IndexVersion = 98
 
 const indexMagic = "textreplay index"
 

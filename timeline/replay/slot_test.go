@@ -4,6 +4,8 @@
 package replay
 
 import (
+	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -72,6 +74,31 @@ func TestOnlySlot(t *testing.T) {
 				t.Error("it serves when it has gone")
 			}
 		})
+	}
+}
+
+// TestSlotBeforeBegin: until all CPUs record, another one may have removed a slot with no record.
+func TestSlotBeforeBegin(t *testing.T) {
+	page, place := uint64(0xffffffffc0200000), uint64(tapeTextLo+0x100)
+	from, to := page+1+opLen, place+1 // the jump back behind the instruction
+	code := fmt.Sprintf("90e9%08x", bits.ReverseBytes32(uint32(to-from)))
+	for _, tt := range []struct {
+		first uint64 // the first record of CPU 1
+		want  bool
+	}{{200, true}, {301, false}} {
+		w := newTape(t)
+		w.ksymbol(10, 200, page, 4096, perfdata.KSymbolOOL, 0, "kprobe_insn_page")
+		w.poke(10, 300, page, "", code)
+		w.tick(11, tt.first)
+		w.ticks(900, 1000)
+		r := w.replay()
+		if r.Report.First != 200 || r.Report.Begin != tt.first {
+			t.Fatalf("it begins at %d, and all CPUs record from %d on, want 200 and %d", r.Report.First, r.Report.Begin, tt.first)
+		}
+		s, ok := r.TrampolineAt(page, 500)
+		if ok != tt.want || ok && (len(s.Places) != 1 || s.Places[0] != place) {
+			t.Errorf("all CPUs record from %d on: %v, %+v, want %v", tt.first, ok, s, tt.want)
+		}
 	}
 }
 
