@@ -27,8 +27,11 @@ func (t Times) Exact() bool { return t.From == t.To }
 
 // halfOpen returns the interval as a half-open one, which ends 1 ns later.
 func (t Times) halfOpen() timeline.Interval {
-	return timeline.Interval{From: t.From, To: t.To + min(timeline.MaxTime-t.To, 1)}
+	return timeline.Interval{From: t.From, To: laterBy(t.To, 1)}
 }
+
+// laterBy returns the time by nanoseconds after t. Nothing is after MaxTime.
+func laterBy(t, by uint64) uint64 { return t + min(timeline.MaxTime-t, by) }
 
 // A QuestionError reports a time or an address that cannot be read, or that cannot
 // be converted for this recording.

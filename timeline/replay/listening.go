@@ -65,7 +65,7 @@ func (s *scan) mapped() uint64 {
 		if b.takes != 0 && !b.backward && b.cpu == highest && b.first != 0 {
 			first := b.first
 			if s.beginsLater() {
-				first += lateRecord
+				first = laterBy(first, lateRecord)
 				if b.second != 0 {
 					first = min(first, b.second)
 				}

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -352,5 +353,33 @@ func TestCopyInPlace(t *testing.T) {
 			t.Errorf("%s is not among %s", tt.kcore, r.Files())
 		}
 		r.Close()
+	}
+}
+
+// TestTimesNearTheEnd: sums of times do not wrap. What is known does not depend on when the clock began.
+func TestTimesNearTheEnd(t *testing.T) {
+	const loaded = 300
+	answers := func(since uint64) string {
+		w := newTape(t)
+		w.cmdline = "perf record -a --switch-output=1s -- true"
+		w.infos = []tapeInfo{{1, 0x9000, "1111"}}
+		w.ticks(since+100, since+200)
+		w.ksymbol(10, since+loaded, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+		w.bpfLoad(10, since+loaded, 1)
+		w.round()
+		w.ticks(since+400, since+600)
+		w.round()
+		w.ticks(since+700, since+1000)
+		w.round()
+		r := w.replay()
+		var code [2]byte
+		b := r.Image.At(since+loaded+1).Read(0x9000, code[:])
+		return fmt.Sprintf("from %d to %d, %v (%v)", r.Report.Begin-since, r.Report.Horizon-since, b.Standing, b.Reason)
+	}
+	usual := answers(1 << 40)
+	for _, left := range []uint64{20e9, 9e9, 2000} {
+		if got := answers(timeline.MaxTime - left); got != usual {
+			t.Errorf("%d ns before the end of time: %s, want %s", left, got, usual)
+		}
 	}
 }
