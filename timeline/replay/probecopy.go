@@ -82,7 +82,7 @@ func (p *probeLog) beginPart(c *probeCPU, x *probeSample) {
 			place = word.addr
 		}
 	}
-	if place == k.next && size <= k.hi-place {
+	if place == k.next && size <= min(k.hi-place, probePage) {
 		k.to, k.unmap = place+size, d.unmap
 	}
 }

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
@@ -87,6 +88,7 @@ type textPoke struct {
 	time, addr, function uint64
 	code                 string // in hex
 	sizes                []uint64
+	length               uint64 // what it says, if not the length of code
 }
 
 // textPoke writes the samples of a call. CPU 1 has ids that end in 1.
@@ -102,7 +104,7 @@ func (t *tape) textPoke(p textPoke, function bool) {
 	} else if p.function == copyMemset {
 		caller = copySet + 0x10
 	}
-	raw = le.AppendUint64(le.AppendUint64(raw, p.addr), uint64(len(code)))
+	raw = le.AppendUint64(le.AppendUint64(raw, p.addr), cmp.Or(p.length, uint64(len(code))))
 	t.sample(21, p.time, append(raw, slices.Concat(code, make([]byte, 16))[:16]...))
 	at, time := p.addr, p.time
 	sizes := p.sizes
@@ -132,7 +134,7 @@ func TestWrittenPrograms(t *testing.T) {
 	const code, other = "e9031eaac0035fd6", "c0035fd6e9031eaa"
 	const long = code + other + code // 24 bytes, of which samples have 16
 	const plt = "4a00005840011fd6"
-	before := textPoke{400, 0x9010, copyMemcpy, code, nil}
+	before := textPoke{400, 0x9010, copyMemcpy, code, nil, 0}
 	tampered := func(at int, x uint32) func(w *tape) {
 		return func(w *tape) { binary.LittleEndian.PutUint32(w.text[at-tapeTextLo:], x) }
 	}
@@ -164,6 +166,7 @@ func TestWrittenPrograms(t *testing.T) {
 		{"the second page is missing", []textPoke{with(before, 0x9010, code, 4)}, false, 0, nil, ""},
 		{"a write that was not ended counts as one", []textPoke{at(before, 300), with(before, 0x9010, other, 4)}, false, 0, nil, ""},
 		{"a page that is longer than the rest", []textPoke{with(before, 0x9010, code, 12)}, false, 0, nil, ""},
+		{"a page that no kernel has", []textPoke{{400, 0x9010, copyMemcpy, code, []uint64{1 << 60}, 1 << 60}}, false, 0, nil, ""},
 		{"more than the sample has", []textPoke{with(before, 0x9010, long)}, false, 0, nil, code},
 		{"only bytes that the sample does not have", []textPoke{with(before, 0x9000, long)}, false, 0, nil, ""},
 		{"the target of the PLT is not recorded", []textPoke{with(before, 0x9008, plt+code)}, false, 0, nil, code},
@@ -244,7 +247,7 @@ func TestManyPrograms(t *testing.T) {
 	w.change(31, 180, 190, 0x1100, wordNOP, wordB)
 	const n = 1500
 	for i := range uint64(n) {
-		w.textPoke(textPoke{200 + 5*i, 0x9000 + 64*i, copyMemset, wordB + wordB, nil}, true)
+		w.textPoke(textPoke{200 + 5*i, 0x9000 + 64*i, copyMemset, wordB + wordB, nil, 0}, true)
 	}
 	end := uint64(200 + 5*n)
 	w.ticks(end, end+100)
