@@ -53,8 +53,8 @@ func newLivesByPlace(lives []*Lifetime) livesByPlace {
 			*sum = liveSum{from: MaxTime, leastHi: MaxTime, allAreNamed: true}
 			for k := i * liveGroup; k < (i+1)*liveGroup; k++ {
 				if size == 1 {
-					l := lives[k]
-					sum.add(&liveSum{l.Hi, l.To, l.From, l.Hi, 1 << l.Kind, l.Name != ""})
+					one := sumOf(lives[k])
+					sum.add(&one)
 				} else {
 					sum.add(&x.sums[len(x.sums)-1][k])
 				}
@@ -65,6 +65,9 @@ func newLivesByPlace(lives []*Lifetime) livesByPlace {
 	return x
 }
 
+// sumOf returns what a single lifetime has.
+func sumOf(l *Lifetime) liveSum { return liveSum{l.Hi, l.To, l.From, l.Hi, 1 << l.Kind, l.Name != ""} }
+
 // add adds another group.
 func (s *liveSum) add(o *liveSum) {
 	s.hi, s.to, s.from, s.leastHi = max(s.hi, o.hi), max(s.to, o.to), min(s.from, o.from), min(s.leastHi, o.leastHi)
@@ -72,19 +75,30 @@ func (s *liveSum) add(o *liveSum) {
 	s.allAreNamed = s.allAreNamed && o.allAreNamed
 }
 
+// passes returns the size of the largest group that begins with the i-th lifetime and does not matter. If back is
+// set, the group ends with it. 0 means that each group matters.
+func (x *livesByPlace) passes(i int, back bool, matters func(*liveSum) bool) (n int) {
+	edge := i
+	if back {
+		edge = i + 1
+	}
+	for k, size := 0, liveGroup; k < len(x.sums) && edge%size == 0; k, size = k+1, size*liveGroup {
+		if group := i / size; group == len(x.sums[k]) || matters(&x.sums[k][group]) {
+			break
+		}
+		n = size
+	}
+	return n
+}
+
 // search yields the lifetimes that have addr, from the last one on. It passes groups that do not matter; where
 // it looks at a group, it may yield those that do not matter, too.
 func (x *livesByPlace) search(addr uint64, matters func(*liveSum) bool) iter.Seq[*Lifetime] {
 	return func(yield func(*Lifetime) bool) {
+		may := func(s *liveSum) bool { return s.hi > addr && matters(s) }
 		for i := x.last(addr); i >= 0 && x.reach[i] > addr; {
-			passed, size := 0, liveGroup
-			for k := 0; k < len(x.sums) && (i+1)%size == 0; k, size = k+1, size*liveGroup {
-				if s := &x.sums[k][i/size]; s.hi > addr && matters(s) {
-					break
-				}
-				passed = size
-			}
-			if i -= passed; passed > 0 {
+			if n := x.passes(i, true, may); n > 0 {
+				i -= n
 				continue
 			}
 			if l := x.lives[i]; addr < l.Hi && !yield(l) {
@@ -116,22 +130,17 @@ func (x *livesByPlace) meanwhile(lo, hi, latest, since uint64) iter.Seq[*Lifetim
 // first returns the one of this kind that begins first among those that have addr and end after t, nil if
 // there is none. Of several that begin at one time it is that of the greatest address.
 func (x *livesByPlace) first(addr, t uint64, kind LifetimeKind) (first *Lifetime) {
-	matters := func(hi, to, from uint64, kinds uint16) bool {
-		return hi > addr && to > t && kinds>>kind&1 != 0 && (first == nil || from <= first.From)
+	matters := func(s *liveSum) bool {
+		return s.hi > addr && s.to > t && s.kinds>>kind&1 != 0 && (first == nil || s.from <= first.From)
 	}
 	i, last := sort.Search(len(x.reach), func(i int) bool { return x.reach[i] > addr }), x.last(addr)
 	for i <= last {
-		passed := 0
-		for k, size := 0, liveGroup; k < len(x.sums) && i%size == 0 && i/size < len(x.sums[k]); k, size = k+1, size*liveGroup {
-			if s := &x.sums[k][i/size]; matters(s.hi, s.to, s.from, s.kinds) {
-				break
-			}
-			passed = size
-		}
-		if i += passed; passed > 0 {
+		if n := x.passes(i, false, matters); n > 0 {
+			i += n
 			continue
 		}
-		if l := x.lives[i]; matters(l.Hi, l.To, l.From, 1<<l.Kind) && (first == nil || l.From < first.From || l.Lo > first.Lo) {
+		l := x.lives[i]
+		if s := sumOf(l); matters(&s) && (first == nil || l.From < first.From || l.Lo > first.Lo) {
 			first = l
 		}
 		i++
