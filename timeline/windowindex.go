@@ -138,7 +138,7 @@ func (x *windowIndex) cut(pokes []InPlacePoke) {
 			seen[place{p.Addr, p.Len}] = struct{}{}
 		}
 	}
-	x.long = union(x.long)
+	x.long = JoinRanges(x.long)
 	places := make([]place, 0, len(seen))
 	edges := make([]uint64, 0, 2*len(seen))
 	for p := range seen {
@@ -159,20 +159,6 @@ func (x *windowIndex) cut(pokes []InPlacePoke) {
 			x.pieces = append(x.pieces, windowPiece{lo: lo, hi: hi})
 		}
 	}
-}
-
-// union returns the union of ranges, by address. It changes them.
-func union(ranges []Range) []Range {
-	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
-	out := ranges[:0]
-	for _, r := range ranges {
-		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi {
-			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
-		} else {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // isLong reports whether a long poke covers any byte of [addr, addr+n).

@@ -306,6 +306,8 @@ func parseDuration(s string) (ns uint64, err error) {
 			return 0, errTooLarge
 		}
 		return v, nil
+	} else if is && strings.HasSuffix(strings.TrimRight(digits, "0123456789"), ".") {
+		return 0, ErrNotTime // a part of a nanosecond
 	}
 	if s == "" || s[0] < '0' || s[0] > '9' || s[len(s)-1] <= '9' {
 		return 0, ErrNotTime
@@ -402,11 +404,14 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 		return nil
 	}
 	lo, hi := at, at+n
+	if hi < lo {
+		return nil // beyond the last address
+	}
 	if sym, ok := (names{k: k}).Find(at); ok {
 		lo, hi = min(lo, sym.Addr), max(hi, sym.Addr+sym.Size)
 	}
 	textLo, textHi, ok := k.Text()
-	if !ok || lo < textLo || hi > textHi || hi < lo {
+	if !ok || lo < textLo || hi > textHi {
 		return nil
 	}
 	return []timeline.Range{{Lo: lo &^ (textPage - 1), Hi: (hi + textPage - 1) &^ (textPage - 1)}}

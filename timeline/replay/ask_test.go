@@ -114,6 +114,9 @@ func TestParseTime(t *testing.T) {
 		{mono, "1..2..3", 0, 0, "two ends"},
 		{mono, "+5", 0, 0, "+1.5s"},
 		{mono, "xns", 0, 0, "whole number"},
+		{mono, "1.5ns", 0, 0, "whole number"},
+		{mono, "1s0.5ns", 0, 0, "whole number"},
+		{mono, "end-1.5ns", 0, 0, "whole number"},
 		{mono, "tsc:1", 0, 0, "CLOCK_MONOTONIC"},
 		{mono, "wall:yesterday", 0, 0, "2026-01-02"},
 		{own, "wall:2026-11-20T19:13:36.228604Z", 0, 0, "perf's own clock"},
@@ -297,5 +300,9 @@ func TestNear(t *testing.T) {
 			}
 			near.Close()
 		}
+	}
+	// What passes the end of the address space is more than the function.
+	if got := replay.Near(load(t, "small").Kallsyms(), "sysctl_schedstats", 1<<63); got != nil {
+		t.Errorf("near 2^63 bytes are %x", got)
 	}
 }
