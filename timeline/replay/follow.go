@@ -207,9 +207,6 @@ func (f *Follower) image() (*timeline.Image, error) {
 		return nil, err
 	}
 	s.conclude()
-	if err := s.checkCopies(f.r, &f.opts); err != nil {
-		return nil, err
-	}
 	if err := s.facts(f.r, f.opts); err != nil {
 		return nil, err
 	}
