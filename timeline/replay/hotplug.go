@@ -151,9 +151,10 @@ func (s *scan) unseenForks(end uint64) []unseenFork {
 		return nil
 	}
 	end = min(end, wrapped)
+	lost := lossTimesOf(s.buffers...)
 	var out []unseenFork
 	for _, u := range append(s.unknownTasks(ids, end), s.missingIDs(ids, end)...) {
-		if !slices.ContainsFunc(s.buffers, func(b *ringBuffer) bool { return b.mayHaveLost(u.from, u.to) }) {
+		if !lost.between(u.from, u.to) {
 			out = append(out, u)
 		}
 	}
@@ -271,14 +272,7 @@ func (s *scan) recordsTasks() (from uint64, ok bool) {
 }
 
 // mayHaveLost reports whether a ring buffer may have lost records between two times.
-func (r *ringBuffer) mayHaveLost(from, to uint64) bool {
-	for _, l := range r.losses {
-		if l.From < to && from < l.To {
-			return true
-		}
-	}
-	return (r.lost > 0 || r.lostSamples > 0) && (r.uncounted || r.lost != r.lostSamples) && r.side < to
-}
+func (r *ringBuffer) mayHaveLost(from, to uint64) bool { return lossTimesOf(r).between(from, to) }
 
 // hotplugs is what cpuhp:cpuhp_enter records say about CPUs that go offline and come
 // back (cpuhp_invoke_callback() of kernel/cpu.c). If a step is beyond its target, the

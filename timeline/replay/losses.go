@@ -4,8 +4,10 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -156,6 +158,46 @@ func (r *ringBuffer) addLoss(from, to, n uint64) {
 	from, to = min(from, to), max(from, to) // the clock may have been set back
 	r.losses = append(r.losses, Loss{CPU: max(r.cpu, noCPU), From: from, To: to, Records: n})
 	r.sorted = append(r.sorted, timeline.Interval{From: from, To: to})
+}
+
+// lossTimes are when ring buffers may have lost records. There may be very many losses, and as many
+// questions.
+type lossTimes struct {
+	ends   []uint64 // of the losses, ascending
+	begins []uint64 // the least beginning of those that end at ends[i] or later
+	since  uint64   // from then on more may be lost; MaxTime: none
+}
+
+// lossTimesOf returns the times of the losses of ring buffers.
+func lossTimesOf(buffers ...*ringBuffer) *lossTimes {
+	x := &lossTimes{since: timeline.MaxTime}
+	var all []Loss
+	for _, b := range buffers {
+		all = append(all, b.losses...)
+		if (b.lost > 0 || b.lostSamples > 0) && (b.uncounted || b.lost != b.lostSamples) {
+			x.since = min(x.since, b.side)
+		}
+	}
+	slices.SortFunc(all, func(a, b Loss) int { return cmp.Compare(a.To, b.To) })
+	x.ends, x.begins = make([]uint64, len(all)), make([]uint64, len(all))
+	least := timeline.MaxTime
+	for i := len(all) - 1; i >= 0; i-- {
+		least = min(least, all[i].From)
+		x.ends[i], x.begins[i] = all[i].To, least
+	}
+	return x
+}
+
+// between reports whether records may be lost between two times.
+func (x *lossTimes) between(from, to uint64) bool {
+	i := sort.Search(len(x.ends), func(i int) bool { return x.ends[i] > from })
+	return i < len(x.ends) && x.begins[i] < to || x.since < to
+}
+
+// touches reports whether some loss has a moment from one time to another one, both included.
+func (x *lossTimes) touches(from, to uint64) bool {
+	i, _ := slices.BinarySearch(x.ends, from)
+	return i < len(x.ends) && x.begins[i] <= to
 }
 
 // widenLosses is for records that perf inject put into the order of time. An interrupt may have

@@ -98,7 +98,7 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 func (s *scan) coverPairs(c *Coverage) {
 	p := s.probes
 	slices.SortStableFunc(p.loose, func(a, b looseSample) int { return cmp.Compare(a.time, b.time) })
-	disarmed := -1
+	disarmed, lost := -1, probeLosses{s.buffers, make(map[int64]*lossTimes)}
 	for i := 0; i < len(p.loose); i++ {
 		l := &p.loose[i]
 		switch {
@@ -111,7 +111,7 @@ func (s *scan) coverPairs(c *Coverage) {
 			}
 			c.limit(timeline.ProbeDisarmed, from, l.time, "all kprobes were disarmed from %s until %s", Seconds(from), Seconds(l.time))
 			disarmed = -1
-		case s.lostBetween(l):
+		case lost.hide(l):
 		case disarmed >= 0 && p.twoEvents(): // the event after the store was disarmed first
 		case !l.after && s.isProbe(l):
 			if disarmed < 0 {
@@ -186,24 +186,24 @@ func (s *scan) isProbe(l *looseSample) bool {
 	return phys != 0 && p.hasOffset && slices.ContainsFunc(p.events, func(e *probeEvent) bool { return e.role == probeARM64 && e.where == phys+p.offset })
 }
 
-// lostBetween reports whether the partner of a sample may be among lost records. Their
-// gap has the time of the change.
-func (s *scan) lostBetween(l *looseSample) bool {
-	from, to := l.time, l.next
+// A probeLosses finds out whether the partner of a sample may be among lost records.
+type probeLosses struct {
+	buffers []*ringBuffer
+	byCPU   map[int64]*lossTimes
+}
+
+// hide reports whether the partner of a sample may be among lost records. Their gap has the time
+// of the change.
+func (x *probeLosses) hide(l *looseSample) bool {
+	lost := x.byCPU[l.cpu]
+	if lost == nil {
+		lost = lossTimesOf(slices.DeleteFunc(slices.Clone(x.buffers), func(b *ringBuffer) bool { return b.cpu != l.cpu && b.cpu >= 0 })...)
+		x.byCPU[l.cpu] = lost
+	}
 	if l.after {
-		from, to = l.previous, l.time
+		return lost.touches(l.previous, l.time)
 	}
-	for _, b := range s.buffers {
-		if b.cpu != l.cpu && b.cpu >= 0 {
-			continue
-		}
-		for _, x := range b.losses {
-			if x.From <= to && from <= x.To {
-				return true
-			}
-		}
-	}
-	return false
+	return lost.touches(l.time, l.next)
 }
 
 // ownHits returns how many hits of a probe perf makes itself after it arms it and before
