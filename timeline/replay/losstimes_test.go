@@ -58,3 +58,24 @@ func TestManyUnpaired(t *testing.T) {
 		t.Errorf("%d limits of %d, in %v", len(c.Limits), n, took)
 	}
 }
+
+// TestManySlotPages: a page of slots that comes and goes very often is found without going through all of its
+// births and deaths. Otherwise this takes half a minute.
+func TestManySlotPages(t *testing.T) {
+	const n, page = 200_000, 0x9000
+	s := &scan{}
+	for i := range uint64(n) {
+		at := timeline.Range{Lo: page, Hi: page + 0x1000}
+		s.slotPages = append(s.slotPages, slotPage{at, 10*i + 5, true}, slotPage{at, 10 * i, false})
+	}
+	s.sortSlotPages()
+	start := time.Now()
+	for i := range uint64(n) {
+		if !s.isRegistered(page+8, 10*i+4) || s.isRegistered(page+8, 10*i+5) || s.isRegistered(page-8, 0) {
+			t.Fatalf("wrong at %d", 10*i)
+		}
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("%d questions took %v", 2*n, took)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -263,6 +264,7 @@ func (s *scan) addProbed() {
 			s.listedPages[e.Addr] = true
 		}
 	}
+	s.sortSlotPages()
 	newest := make(map[uint32]*probeWrite) // of each thread
 	for i := range p.writes {
 		w := &p.writes[i]
@@ -352,17 +354,25 @@ type slotPage struct {
 	death bool
 }
 
+// sortSlotPages sorts s.slotPages by time.
+func (s *scan) sortSlotPages() {
+	s.slotPages = slices.Clone(s.slotPages) // forked scans may share the array
+	slices.SortStableFunc(s.slotPages, func(a, b slotPage) int { return cmp.Compare(a.time, b.time) })
+}
+
 // isRegistered reports whether a record before t registered a page of out-of-line code at
 // addr that is still there then, or whether it was there before the recording. perf's copy of
 // kallsyms has none (docs/probes.md), that of "textreplay record" has them.
+//
+// s.slotPages are in the order of time. The newest record counts, and the same few pages come and go.
 func (s *scan) isRegistered(addr, t uint64) bool {
-	newest, there := uint64(0), s.listedPages[addr&^(textPage-1)]
-	for _, p := range s.slotPages {
-		if p.Lo <= addr && addr < p.Hi && p.time <= t && p.time >= newest {
-			newest, there = p.time, !p.death
+	i := sort.Search(len(s.slotPages), func(i int) bool { return s.slotPages[i].time > t })
+	for _, p := range slices.Backward(s.slotPages[:i]) {
+		if p.Lo <= addr && addr < p.Hi {
+			return !p.death
 		}
 	}
-	return there
+	return s.listedPages[addr&^(textPage-1)]
 }
 
 // disarms reports whether a change removed a probe, and notes the time in which probes
