@@ -37,8 +37,19 @@ func (d *build) rival(list ...poke) {
 // births returns those of the times that the clock may have shown twice in which code
 // comes or goes: in which order is not known.
 func (d *build) births() (out gaps) {
-	for _, g := range d.twice {
-		if slices.ContainsFunc(d.symbols, func(e SymbolEvent) bool { return g.from <= e.Time && e.Time < g.to }) {
+	if len(d.twice) == 0 {
+		return nil
+	}
+	has := make([]bool, len(d.twice))
+	for i := range d.symbols {
+		t := d.symbols[i].Time
+		k := sort.Search(len(d.twice), func(k int) bool { return d.twice[k].to > t })
+		if k < len(d.twice) && d.twice[k].from <= t {
+			has[k] = true
+		}
+	}
+	for k, g := range d.twice {
+		if has[k] {
 			out = append(out, g)
 		}
 	}
@@ -50,9 +61,15 @@ func (d *build) births() (out gaps) {
 // CPU's came first, or last. That does not matter if the first poke of every CPU found the
 // same bytes, and the last poke of every CPU left the same.
 func (d *build) unordered(list []poke) {
-	for _, g := range d.twice {
-		from := sort.Search(len(list), func(i int) bool { return d.timeOf(&list[i]) >= g.from })
-		to := sort.Search(len(list), func(i int) bool { return d.timeOf(&list[i]) >= g.to })
+	// There may be as many gaps as sites: only those with pokes are looked at.
+	for next := 0; next < len(list); {
+		gs := d.twice.between(d.timeOf(&list[next]), MaxTime)
+		if len(gs) == 0 {
+			return
+		}
+		from := next + sort.Search(len(list)-next, func(i int) bool { return d.timeOf(&list[next+i]) >= gs[0].from })
+		to := from + sort.Search(len(list)-from, func(i int) bool { return d.timeOf(&list[from+i]) >= gs[0].to })
+		next = to
 		first, last := make(map[uint16]int), make(map[uint16]int) // by CPU
 		for i := from; i < to; i++ {
 			cpu := d.cpuOf(&list[i])

@@ -174,8 +174,8 @@ func (s *scan) setBackTo(t uint64) (by uint64, twice []timeline.Interval) {
 	for _, b := range s.buffers {
 		for _, x := range b.tasks.steps {
 			if x.after < t {
-				by = max(by, x.before-x.after+silent)
-				twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: x.before + silent + 1})
+				by = max(by, laterBy(x.before-x.after, silent))
+				twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: laterBy(laterBy(x.before, silent), 1)})
 			}
 		}
 	}

@@ -38,8 +38,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if s.clocksMayDiffer() {
 		b.ClocksMayDiffer()
 	}
+	changes := s.changesOfModules()
 	for _, v := range twice {
-		if s.modulesChange(v) {
+		if i, _ := slices.BinarySearch(changes, v.From); i < len(changes) && changes[i] < v.To {
 			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)
 		}
 	}

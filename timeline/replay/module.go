@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/textreplay/textreplay/kcore"
-	"github.com/textreplay/textreplay/timeline"
 )
 
 // A moduleEvent is a sample of module:module_load or module:module_free.
@@ -144,14 +143,15 @@ func (t tracepoint) nameOf(raw []byte, u32 func([]byte) uint32) (string, bool) {
 	return string(name), ok
 }
 
-// modulesChange reports whether a load or unload of a module was recorded in v.
-func (s *scan) modulesChange(v timeline.Interval) bool {
+// changesOfModules returns the times of all recorded loads and unloads of modules, ascending.
+func (s *scan) changesOfModules() (times []uint64) {
 	for _, events := range s.moduleEvents {
-		if slices.ContainsFunc(events, func(e moduleEvent) bool { return v.From <= e.time && e.time < v.To }) {
-			return true
+		for _, e := range events {
+			times = append(times, e.time)
 		}
 	}
-	return false
+	slices.Sort(times)
+	return times
 }
 
 // textPage is the page size of x86-64. Where pages are larger, this size gives an

@@ -383,3 +383,14 @@ func TestTimesNearTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestSetBackNearTheEnd: times that the clock may have shown twice end with time itself.
+func TestSetBackNearTheEnd(t *testing.T) {
+	const end = timeline.MaxTime
+	b := &ringBuffer{longest: 50}
+	b.tasks.steps = []step{{before: end - 5, after: end - 100}}
+	s := &scan{buffers: []*ringBuffer{b}}
+	if by, twice := s.setBackTo(end); by != 145 || len(twice) != 1 || twice[0] != (timeline.Interval{From: end - 150, To: end}) {
+		t.Errorf("set back by %d, %v", by, twice)
+	}
+}
