@@ -30,9 +30,6 @@ func (t Times) halfOpen() timeline.Interval {
 	return timeline.Interval{From: t.From, To: laterBy(t.To, 1)}
 }
 
-// laterBy returns the time by nanoseconds after t. Nothing is after MaxTime.
-func laterBy(t, by uint64) uint64 { return t + min(timeline.MaxTime-t, by) }
-
 // A QuestionError reports a time or an address that cannot be read, or that cannot
 // be converted for this recording.
 type QuestionError struct {

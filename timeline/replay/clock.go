@@ -194,3 +194,6 @@ func (r *Replay) UncertaintyBefore(t uint64) (by uint64, twice []timeline.Interv
 	}
 	return by, twice
 }
+
+// laterBy returns the time by nanoseconds after t. Nothing is after MaxTime.
+func laterBy(t, by uint64) uint64 { return t + min(timeline.MaxTime-t, by) }

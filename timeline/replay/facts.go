@@ -38,10 +38,12 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if s.clocksMayDiffer() {
 		b.ClocksMayDiffer()
 	}
-	changes := s.changesOfModules()
-	for _, v := range twice {
-		if i, _ := slices.BinarySearch(changes, v.From); i < len(changes) && changes[i] < v.To {
-			b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)
+	if len(twice) > 0 {
+		changes := s.changesOfModules()
+		for _, v := range twice {
+			if i, _ := slices.BinarySearch(changes, v.From); i < len(changes) && changes[i] < v.To {
+				b.Gap(timeline.GapModules, v.From, v.To, timeline.ClockUncertainty)
+			}
 		}
 	}
 	if s.newest == 0 {
@@ -209,7 +211,7 @@ func (s *scan) copied(horizon uint64) uint64 {
 	if s.journal != nil && s.journal.own != nil {
 		return s.journal.own.To
 	}
-	t := min(s.execed(), s.drained(), s.enabledAny())
+	t := s.readyBy()
 	switch {
 	case t != timeline.MaxTime:
 		return t

@@ -54,7 +54,7 @@ func (s *scan) mapped() uint64 {
 	if s.journal != nil && s.journal.bad == nil && s.journal.start.Open != 0 {
 		return s.journal.start.Open
 	}
-	t := min(s.execed(), s.drained(), s.enabledAny())
+	t := s.readyBy()
 	highest := int64(-1)
 	for _, b := range s.buffers {
 		if b.takes != 0 && !b.backward {
@@ -143,6 +143,10 @@ func (s *scan) lowest() (lowest *ringBuffer) {
 	}
 	return lowest
 }
+
+// readyBy returns the earliest time by which the recording shows that perf had mapped the ring buffers
+// of all CPUs and copied kernel text, or MaxTime if nothing shows it.
+func (s *scan) readyBy() uint64 { return min(s.execed(), s.drained(), s.enabledAny()) }
 
 // execed returns the latest time at which perf can have started its workload, or MaxTime if
 // no record shows it.
