@@ -110,12 +110,15 @@ type build struct {
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
+	explicit windowsByPlace // of windows
+
 	segments []Segment // of the snapshot and of the seed, by address
 	isSeed   []bool    // whether each is the seed's
 }
 
 func newBuild(b *Builder, index siteIndex) *build {
-	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool)}
+	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool),
+		explicit: windowsByPlaceOf(b.windows)}
 }
 
 // A gapClass is a kind of memory, by which unrecorded changes can hit it.
@@ -542,7 +545,7 @@ func (d *build) gather(sites []uint32) {
 // anything of. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
 	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 && !inRanges(d.traps, p.lo) &&
-		!slices.ContainsFunc(d.windows, func(x ExplicitWindow) bool { return x.Addr <= p.lo && p.lo-x.Addr < uint64(len(x.Before)) })
+		len(d.windowsAt(p.lo)) == 0
 }
 
 // changesOf returns what pokes do to a fragment. It is valid until the next call.

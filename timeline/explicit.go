@@ -6,6 +6,7 @@ package timeline
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -67,18 +69,8 @@ func (b *Builder) withWindows() *Builder {
 	c.cpus, c.began = slices.Clip(b.cpus), slices.Clip(b.began)
 	c.siteAt.slots = slices.Clone(b.siteAt.slots)
 	c.log, c.passes = b.log.clone(), b.passes.clone()
-	index := b.index()
-	var r reader
-	for i := range b.windows {
-		w := &b.windows[i]
-		recorded := false
-		if s, ok := b.siteAt.find(b.sites, w.Addr); ok {
-			recorded = slices.ContainsFunc(r.pokes(b, &index, s, nil), func(p poke) bool {
-				e := &b.edits[p.edit]
-				return w.From <= p.time && p.time <= w.To && bytes.Equal(b.arena[e.new:][:e.nlen], w.After)
-			})
-		}
-		if !recorded {
+	for i, recorded := range b.recordedWindows() {
+		if w := &b.windows[i]; !recorded {
 			c.Poke(&Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1})
 		}
 	}
@@ -86,21 +78,89 @@ func (b *Builder) withWindows() *Builder {
 	return &c
 }
 
-// inFlight makes what was emitted inside of explicit windows in flight.
-func (c *historyBuilder) inFlight() {
-	for i := range c.windows {
-		w := &c.windows[i]
-		k := c.f.addr - w.Addr
-		if c.f.addr < w.Addr || k >= uint64(len(w.Before)) {
-			continue
+// recordedWindows returns which of the explicit windows have a text poke.
+func (b *Builder) recordedWindows() []bool {
+	recorded := make([]bool, len(b.windows))
+	index := b.index()
+	var r reader
+	var list []poke // of the site at addr, by time
+	addr := uint64(0)
+	for n, i := range windowsByPlaceOf(b.windows).order {
+		w := &b.windows[i]
+		if n == 0 || w.Addr != addr {
+			addr, list = w.Addr, list[:0]
+			if s, ok := b.siteAt.find(b.sites, addr); ok {
+				list = r.pokes(b, &index, s, list)
+				sortByTime(list)
+			}
 		}
-		n := int(c.f.size)
+		k := sort.Search(len(list), func(k int) bool { return list[k].time >= w.From })
+		for ; k < len(list) && list[k].time <= w.To && !recorded[i]; k++ {
+			e := &b.edits[list[k].edit]
+			recorded[i] = bytes.Equal(b.arena[e.new:][:e.nlen], w.After)
+		}
+	}
+	return recorded
+}
+
+// windowsByPlace finds explicit windows by address: there may be as many as places.
+type windowsByPlace struct {
+	order []int    // the windows by address
+	reach []uint64 // the greatest end of those up to each
+}
+
+func windowsByPlaceOf(windows []ExplicitWindow) windowsByPlace {
+	x := windowsByPlace{make([]int, len(windows)), make([]uint64, len(windows))}
+	for i := range windows {
+		x.order[i] = i
+	}
+	slices.SortStableFunc(x.order, func(i, k int) int { return cmp.Compare(windows[i].Addr, windows[k].Addr) })
+	reach := uint64(0)
+	for k, i := range x.order {
+		reach = max(reach, windows[i].Addr+uint64(len(windows[i].Before)))
+		x.reach[k] = reach
+	}
+	return x
+}
+
+// windowsAt returns the explicit windows that have addr, in the order in which they were added.
+func (d *build) windowsAt(addr uint64) (at []int) {
+	x := &d.explicit
+	k := sort.Search(len(x.order), func(k int) bool { return d.windows[x.order[k]].Addr > addr }) - 1
+	for ; k >= 0 && x.reach[k] > addr; k-- {
+		if w := &d.windows[x.order[k]]; addr-w.Addr < uint64(len(w.Before)) {
+			at = append(at, x.order[k])
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// inFlight makes what was emitted inside of explicit windows in flight. Mostly they were added in
+// the order of time, and one revision does them all.
+func (c *historyBuilder) inFlight() {
+	var r revision // no pointer to one: c would be on the heap, for every fragment
+	open, end := false, uint64(0)
+	for _, at := range c.windowsAt(c.f.addr) {
+		w := &c.windows[at]
+		k, n := c.f.addr-w.Addr, int(c.f.size)
 		i := c.disputed(w.From, w.To, InExplicitWindow, []claim{
 			{w.From, c.own(w.Before[k:][:n]), SourceWindow, true},
 			{w.To, c.own(w.After[k:][:n]), SourceWindow, false}})
-		c.overlay(w.From, w.To, func(v version, _ uint64) {
+		if open && w.From < end {
+			r.end()
+			open = false
+		}
+		if !open {
+			r, open = c.revise(w.From), true
+		}
+		r.replace(w.From, w.To, func(v version, _ uint64) {
 			c.put(version{v.since, state{content: i, standing: InFlight, reason: InExplicitWindow, source: SourceWindow}})
 		})
+		end = w.To // r takes no window before it
+	}
+	if open {
+		r.end()
 	}
 }
 

@@ -3073,7 +3073,7 @@ var mutants = []mutant{
 		"!recorded", "!recorded || true",
 		"TestWindowTold"},
 	{"explicit-windows", "an explicit window without a text poke is a change", "Builder.withWindows",
-		"if !recorded {", "if recorded && !recorded {",
+		"!recorded", "recorded && !recorded",
 		"TestRules/explicit-windows: both sides are given while a window is open"},
 	{"explicit-windows", "the old bytes of an explicit window are checked as a poke's are", "Builder.withWindows",
 		"Poke{Addr: w.Addr, Time: w.To, Old: w.Before, New: w.After, CPU: -1}", "Poke{Addr: w.Addr, Time: w.To, New: w.After, CPU: -1}",
