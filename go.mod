@@ -3,6 +3,7 @@ module github.com/textreplay/textreplay
 go 1.26.0
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/chromedp/cdproto v0.0.0-20260714215040-dc233986426f
 	github.com/chromedp/chromedp v0.16.0
 	github.com/cilium/ebpf v0.22.0

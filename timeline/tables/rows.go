@@ -5,8 +5,9 @@ package tables
 
 import "strings"
 
-// Version is the version of the tables. It rises if a column gets another meaning.
-const Version = 2
+// Version is the version of the tables. It rises if a column gets another meaning, or if recordings get other
+// names: they would be exported again.
+const Version = 3
 
 // utf8Text returns text of a recording as a column has it. Names of threads, machines and symbols may be
 // any bytes, and the kernel cuts long ones in the middle of a letter. Parquet has UTF-8 only: a database
