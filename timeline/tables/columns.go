@@ -31,8 +31,15 @@ import (
 // After an error, it writes nothing more; close returns the error.
 type columnWriter struct {
 	*pageFile
-	err     error
-	page    []byte  // buffers: the encoded values of a page
+	err error
+
+	parallel bool           // see part
+	parts    []func() error // that were begun in the background
+	holds    bool           // columns are held in memory when they have ended: this is a part
+	held     []*pageColumn
+
+	packed  []byte  // buffers
+	page    []byte  // the encoded values of a page
 	numbers []int64 // of write and writeTwo
 	second  []int64
 	lens    []int32  // of writeStrings and writeBytes
@@ -66,7 +73,7 @@ func (c *columnWriter) oneColumn(name string, n, size int, page func(x *pageColu
 	if c.err != nil {
 		return
 	}
-	x := c.column(name, false, 0)
+	x := c.column(name, c.holds, &c.packed)
 	for lo := 0; lo < n && c.err == nil; lo += size {
 		hi := min(lo+size, n)
 		p := dataPage{rows: hi - lo, values: hi - lo}
@@ -74,9 +81,50 @@ func (c *columnWriter) oneColumn(name string, n, size int, page func(x *pageColu
 			c.err = x.page(&p)
 		}
 	}
-	if c.err == nil {
+	c.end(x)
+}
+
+// end ends a column, or holds it until the part is joined.
+func (c *columnWriter) end(x *pageColumn) {
+	switch {
+	case c.err != nil:
+	case c.holds:
+		c.held = append(c.held, x)
+	default:
 		c.err = x.end()
 	}
+}
+
+// part begins columns that follow those that the caller writes before it calls end. If the writer is
+// parallel, another goroutine encodes them meanwhile, and they are held in memory until then. Else end
+// does all. wait must be called, too, if end may not be: after a panic.
+func (c *columnWriter) part(write func(c *columnWriter)) (end func()) {
+	if !c.parallel {
+		return func() { write(c) }
+	}
+	part := &columnWriter{pageFile: c.pageFile, err: c.err, holds: true}
+	wait := background(func() error {
+		write(part)
+		return part.err
+	})
+	c.parts = append(c.parts, wait)
+	return func() {
+		err := wait()
+		if c.err == nil {
+			c.err = err
+		}
+		for _, x := range part.held {
+			c.end(x)
+		}
+	}
+}
+
+// wait waits for the parts that were begun.
+func (c *columnWriter) wait() {
+	for _, part := range c.parts {
+		settle(part)
+	}
+	c.parts = nil
 }
 
 // endGroup ends a row group.
@@ -126,7 +174,7 @@ func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int
 	if c.err != nil {
 		return
 	}
-	second := c.column(names[1], true, 1)
+	second := c.column(names[1], true, new([]byte))
 	second.pages = slices.Grow(c.indices.buffer(), 2*n+n/8)
 	c.oneColumn(names[0], n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
 		c.numbers, c.second = slices.Grow(c.numbers[:0], hi-lo)[:hi-lo], slices.Grow(c.second[:0], hi-lo)[:hi-lo]
@@ -137,10 +185,10 @@ func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int
 		}
 		c.differences(x, p, c.numbers)
 	})
-	if c.err == nil {
-		c.err = second.end()
+	c.end(second)
+	if !c.holds {
+		c.indices.out = second.pages
 	}
-	c.indices.out = second.pages
 }
 
 // differences makes numbers the values of a page, encoded as differences.

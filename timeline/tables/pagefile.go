@@ -34,7 +34,6 @@ type pageFile struct {
 	fields  []pageField // the columns
 	group   format.RowGroup
 	indexes []pageIndex // of all columns of all row groups
-	packed  []byte      // buffer
 }
 
 // A pageField is a column of a schema.
@@ -120,20 +119,20 @@ type pageColumn struct {
 	index pageIndex
 	rows  int64
 	// held is set if the column before this one is not complete yet: then pages has the pages.
-	held  bool
-	pages []byte
+	held   bool
+	pages  []byte
+	packed *[]byte // buffer
 	// The bounds of the pages.
 	least, greatest parquet.Value
 }
 
-// column begins the next column of the row group, which is the one of this name. If held is set, its pages
-// are kept in memory until end: then the column before it need not have ended.
-func (f *pageFile) column(name string, held bool, begun int) *pageColumn {
-	field := &f.fields[len(f.group.Columns)+begun]
-	if field.name != name {
-		panic(fmt.Sprintf("column %s is written in place of %s", name, field.name))
-	}
-	c := &pageColumn{pageField: field, file: f, held: held}
+// column begins the column of this name. If held is set, its pages are kept in memory until end: then the
+// columns before it need not have ended, and it can be written while they are. packed is a buffer that no
+// other column uses meanwhile.
+func (f *pageFile) column(name string, held bool, packed *[]byte) *pageColumn {
+	i := slices.IndexFunc(f.fields, func(f pageField) bool { return f.name == name })
+	c := &pageColumn{pageField: &f.fields[i], file: f, held: held, packed: packed}
+	field := c.pageField
 	c.meta = format.ColumnMetaData{Type: format.Type(field.typ.Kind()), PathInSchema: field.path, Codec: field.codec.CompressionCodec(), DataPageOffset: -1}
 	return c
 }
@@ -250,15 +249,15 @@ func (c *pageColumn) uses(typ format.PageType, e format.Encoding) {
 	(*stats)[len(*stats)-1].Count++
 }
 
-// compress compresses the content of a page. The result is valid until the next call of any column of the
-// file.
+// compress compresses the content of a page. The result is valid until the next call of a column with the
+// same buffer.
 func (c *pageColumn) compress(content []byte) ([]byte, error) {
 	if c.codec.CompressionCodec() == format.Uncompressed {
 		return content, nil
 	}
 	var err error
-	c.file.packed, err = c.codec.Encode(c.file.packed[:0], content)
-	return c.file.packed, err
+	*c.packed, err = c.codec.Encode((*c.packed)[:0], content)
+	return *c.packed, err
 }
 
 // writePage writes a page and returns its size.
@@ -279,9 +278,12 @@ func (c *pageColumn) writePage(h *format.PageHeader, content ...[]byte) (size in
 	return size, nil
 }
 
-// end ends the column.
+// end ends the column, which is the next one of the row group.
 func (c *pageColumn) end() error {
 	f := c.file
+	if next := &f.fields[len(f.group.Columns)]; next != c.pageField {
+		panic(fmt.Sprintf("column %s is written in place of %s", c.name, next.name))
+	}
 	start := f.at - c.meta.TotalCompressedSize
 	if c.held {
 		start = f.at

@@ -47,6 +47,7 @@ type source struct {
 	base uint64 // the address of _text
 	row  recordingRow
 
+	parallel    bool   // see Options.Parallel
 	build, date string // of the partition
 	pokes       *pokes // see readPokes
 	pages       []page // see readPages
@@ -97,6 +98,7 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 		return nil, err
 	}
 	s := newSource(r, id)
+	s.parallel = opts.Parallel
 	a := &addition{Dir: d, out: out, manifest: Manifest{Recording: id, Version: Version, Rules: replay.IndexVersion, Host: s.row.Host, BuildID: s.build, Date: s.date}}
 	added := false
 	defer func() {
@@ -217,6 +219,7 @@ func Write(w io.Writer, r *replay.Replay, id, table string, opts Options) error 
 	for i := range tables {
 		if t := &tables[i]; t.name == table {
 			s := newSource(r, id)
+			s.parallel = opts.Parallel
 			s.readPages()
 			s.readPokes(opts.Tables)
 			_, err := t.write(s, w)
@@ -447,6 +450,8 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 	place := func(i uint32) *place { return &p.places[p.forms[i].place] }
 
 	out := newColumnWriter[changeRow](w)
+	out.parallel = s.parallel
+	defer out.wait() // a panic leaves the recording while it is read
 	for lo := 0; lo < len(p.times); {
 		form := newDictRows(p.form[lo:], len(p.forms), size)
 		n := len(form.rows)
@@ -471,22 +476,28 @@ func (s *source) writeChanges(w io.Writer) (int64, error) {
 			wall = nil
 		}
 		out.writeDict("recording", form, &self, func(uint32) uint32 { return 0 })
+		rest := out.part(func(out *columnWriter) {
+			out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr })
+			out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr })
+			out.writeDict("symbol", form, &p.symbols, func(i uint32) uint32 { return place(i).symbol })
+			out.writeDict("symbol_offset", form, &p.symbolOffsets, func(i uint32) uint32 { return place(i).symbolOffset })
+			out.writeDict("module", form, &p.modules, func(i uint32) uint32 { return place(i).module })
+			out.writeDict("mechanism", form, &mechanisms, func(i uint32) uint32 { return ofMechanism[p.forms[i].mechanism] - 1 })
+			out.writeDict("kind", form, &kinds, func(i uint32) uint32 { return ofKind[p.forms[i].kind] - 1 })
+			out.writeDict("old_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].oldNumber })
+			out.writeDict("new_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].newNumber })
+			out.writeDict("cpu", writer, &cpus, func(i uint32) uint32 { return writers[i].cpu })
+			out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid })
+			out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid })
+			out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm })
+		})
+		last := out.part(func(out *columnWriter) {
+			out.writeTwo([2]string{"window_from", "window_to"}, n, func(from, to []int64, a, b int) { windows.of(from, to, lo+a, lo+b) })
+		})
 		out.write("time", n, times)
 		out.writeOptional("wall_time", n, wall)
-		out.writeDict("address", form, &p.addrs, func(i uint32) uint32 { return place(i).addr })
-		out.writeDict("text_offset", form, &offsets, func(i uint32) uint32 { return place(i).addr })
-		out.writeDict("symbol", form, &p.symbols, func(i uint32) uint32 { return place(i).symbol })
-		out.writeDict("symbol_offset", form, &p.symbolOffsets, func(i uint32) uint32 { return place(i).symbolOffset })
-		out.writeDict("module", form, &p.modules, func(i uint32) uint32 { return place(i).module })
-		out.writeDict("mechanism", form, &mechanisms, func(i uint32) uint32 { return ofMechanism[p.forms[i].mechanism] - 1 })
-		out.writeDict("kind", form, &kinds, func(i uint32) uint32 { return ofKind[p.forms[i].kind] - 1 })
-		out.writeDict("old_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].oldNumber })
-		out.writeDict("new_bytes", form, &p.contents, func(i uint32) uint32 { return p.forms[i].newNumber })
-		out.writeDict("cpu", writer, &cpus, func(i uint32) uint32 { return writers[i].cpu })
-		out.writeDict("pid", writer, &pids, func(i uint32) uint32 { return writers[i].pid })
-		out.writeDict("tid", writer, &tids, func(i uint32) uint32 { return writers[i].tid })
-		out.writeDict("comm", writer, &comms, func(i uint32) uint32 { return writers[i].comm })
-		out.writeTwo([2]string{"window_from", "window_to"}, n, func(from, to []int64, a, b int) { windows.of(from, to, lo+a, lo+b) })
+		rest()
+		last()
 		out.endGroup()
 		lo += n
 	}
