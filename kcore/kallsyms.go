@@ -429,20 +429,7 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 	if idx.asked.first(fewLookups) {
 		return k.lookupOnce(name, in)
 	}
-	idx.once.Do(func() {
-		size := 1
-		for size < 2*len(k.entries) {
-			size *= 2
-		}
-		idx.seed = maphash.MakeSeed()
-		idx.head = make([]uint32, size)
-		idx.next = make([]uint32, len(k.entries))
-		for i := len(k.entries) - 1; i >= 0; i-- { // backwards, so that chains run by address
-			h := k.bucket(k.name(&k.entries[i]))
-			idx.next[i] = idx.head[h]
-			idx.head[h] = uint32(i) + 1
-		}
-	})
+	idx.once.Do(k.indexNames)
 	var found []Symbol
 	for i := idx.head[k.bucket(name)]; i != 0; i = idx.next[i-1] {
 		if e := &k.entries[i-1]; k.name(e) == name && in(k.modules[e.mod]) {
@@ -450,6 +437,36 @@ func (k *Kallsyms) lookup(name string, in func(module string) bool) []Symbol {
 		}
 	}
 	return found
+}
+
+// indexNames makes the index of lookup.
+func (k *Kallsyms) indexNames() {
+	size := 1
+	for size < 2*len(k.entries) {
+		size *= 2
+	}
+	idx := &k.byName
+	idx.seed = maphash.MakeSeed()
+	idx.head = make([]uint32, size)
+	idx.next = make([]uint32, len(k.entries))
+	for i := len(k.entries) - 1; i >= 0; i-- { // backwards, so that chains run by address
+		h := k.bucket(k.name(&k.entries[i]))
+		idx.next[i] = idx.head[h]
+		idx.head[h] = uint32(i) + 1
+	}
+}
+
+// Index makes the indexes that [Kallsyms.Find] and [Kallsyms.Lookup] make when they have been called often, so
+// that a program can do so while it does something else. It does nothing if the names are those of an index
+// of a recording, see [Kallsyms.Use].
+func (k *Kallsyms) Index() {
+	if k.saved != nil || len(k.all()) == 0 || k.Restricted() {
+		return
+	}
+	k.byAddr.once.Do(k.indexText)
+	k.byAddr.asked.n.Store(fewFinds)
+	k.byName.once.Do(k.indexNames)
+	k.byName.asked.n.Store(fewLookups)
 }
 
 // How many lookups without an index are cheaper than building one.

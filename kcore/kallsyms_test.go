@@ -550,3 +550,32 @@ func TestFreedInit(t *testing.T) {
 		}
 	}
 }
+
+// TestKallsymsIndex: an index that is made while others ask changes no answer.
+func TestKallsymsIndex(t *testing.T) {
+	for _, file := range []string{"x86_64.kallsyms", "arm64.kallsyms"} {
+		plain, indexed := openKallsyms(t, file), openKallsyms(t, file)
+		var group sync.WaitGroup
+		group.Go(indexed.Index)
+		for _, s := range plain.All() {
+			wantSym, wantSize, wantOK := plain.Find(s.Addr + 1)
+			if sym, size, ok := indexed.Find(s.Addr + 1); sym != wantSym || size != wantSize || ok != wantOK {
+				t.Fatalf("%s: Find(%#x) = %+v, %d, %v; want %+v, %d, %v", file, s.Addr+1, sym, size, ok, wantSym, wantSize, wantOK)
+			}
+			if got, want := indexed.Lookup(s.Name), plain.Lookup(s.Name); !slices.Equal(got, want) {
+				t.Fatalf("%s: Lookup(%q) = %+v, want %+v", file, s.Name, got, want)
+			}
+		}
+		group.Wait()
+		if indexed.byAddr.text == nil || indexed.byName.head == nil {
+			t.Errorf("%s: no index was made", file)
+		}
+	}
+	for _, text := range []string{"", "0000000000000000 T _text\n0000000000000000 t vfs_read\n"} {
+		k := parseKallsyms(t, text)
+		k.Index()
+		if _, _, ok := k.Find(1); ok || len(k.Lookup("vfs_read")) != 0 {
+			t.Errorf("%q: something was found", text)
+		}
+	}
+}

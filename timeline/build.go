@@ -190,9 +190,11 @@ func (d *build) image() *Image {
 		d.Builder.symbols = nil // the lifetimes have all of them
 		debug.FreeOSMemory()
 	}
-	d.traps = d.findTraps(d.snapshot.Segments, byLo)
 	d.im.arena = d.arena
-	padding, written := d.thunkPadding()
+	var padding, written []Range
+	allInParallel(
+		func() { d.traps = d.findTraps(d.snapshot.Segments, byLo) },
+		func() { padding, written = d.thunkPadding() })
 	d.unloadCopy() // nearly all of the text was looked at
 
 	// Room for about as many as there will be: these tables are most of the memory.

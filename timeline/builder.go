@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 )
 
 // ErrTooLarge is returned by [Builder.Build] when the contents of the image pass 4 GiB,
@@ -194,6 +195,7 @@ type Builder struct {
 	only           []Range // sorted, disjoint; nil: everywhere
 	names          Names
 	instruction    func(code []byte, addr uint64) int
+	asking         *sync.Mutex // held while instruction is called
 
 	queue *queue // pokes that are not added yet; what follows is of those that are
 	sites []site // by their first poke
@@ -367,8 +369,11 @@ func (b *Builder) Names(n Names) { b.names = n }
 
 // Instructions sets a function that returns the length in bytes of the instruction at the beginning
 // of code, which lies at addr, or 0 if it is none: 15 at most, as on x86. With it, the trap of a static key
-// in a snapshot is told from bytes of INT3 inside of other instructions.
-func (b *Builder) Instructions(length func(code []byte, addr uint64) int) { b.instruction = length }
+// in a snapshot is told from bytes of INT3 inside of other instructions. [Builder.Finish] calls it from any
+// of its goroutines, but from one at a time.
+func (b *Builder) Instructions(length func(code []byte, addr uint64) int) {
+	b.instruction, b.asking = length, new(sync.Mutex)
+}
 
 // Symbol adds the birth or the death of a dynamic symbol.
 func (b *Builder) Symbol(e SymbolEvent) {

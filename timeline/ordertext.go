@@ -48,12 +48,13 @@ func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
 // textClusters returns the sites of kernel text, by address, whose pokes may not fit in the order of their times: those
 // that were examined, and those that share bytes with others.
 func (d *build) textClusters() (out []*cluster) {
-	var c *cluster
+	var c cluster // nearly all have one site and are not kept
 	end := func() {
-		if c != nil && (len(c.sites) > 1 || d.orders[c.sites[0]] == examined) {
-			out = append(out, c)
+		if len(c.sites) > 1 || len(c.sites) == 1 && d.orders[c.sites[0]] == examined {
+			kept := c
+			out, c.sites = append(out, &kept), nil
 		}
-		c = nil
+		c.hi, c.sites = 0, c.sites[:0]
 	}
 	for _, i := range d.order {
 		s := &d.sites[i]
@@ -61,9 +62,9 @@ func (d *build) textClusters() (out []*cluster) {
 		if s.addr < d.textLo || d.textHi < hi {
 			continue
 		}
-		if c == nil || s.addr >= c.hi {
+		if s.addr >= c.hi {
 			end()
-			c = &cluster{lo: s.addr}
+			c.lo = s.addr
 		}
 		c.hi, c.sites = max(c.hi, hi), append(c.sites, i)
 	}

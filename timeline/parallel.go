@@ -34,6 +34,13 @@ import (
 // then are about as large as the cache of a CPU. See limits.shard.
 const shardPokes = 1 << 15
 
+// Few pokes are cut into shards of so many or more, and into this many or fewer: no CPU has to wait long for the
+// last shard of another one.
+const (
+	fewestPokes = 1 << 12
+	fewShards   = 32
+)
+
 // A shard is the part [lo, hi) of the address space. hi is 0 for the last one.
 type shard struct {
 	lo, hi uint64
@@ -54,9 +61,10 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	}
 	var out []shard
 	begin, pokes, end := 0, 0, uint64(0)
+	enough := min(d.limits.shard, max(fewestPokes, int(d.added)/fewShards))
 	for i, k := range d.order {
 		s := &d.sites[k]
-		if pokes >= d.limits.shard && s.addr >= end {
+		if pokes >= enough && s.addr >= end {
 			next := last
 			last.hi, last.sites, last.pokes = s.addr, d.order[begin:i], pokes
 			n, found := slices.BinarySearch(last.cuts, s.addr)
@@ -532,6 +540,9 @@ func eachInParallel(n int, f func(i int)) {
 		}
 	})
 }
+
+// allInParallel calls all functions, at the same time if there are CPUs for it.
+func allInParallel(all ...func()) { eachInParallel(len(all), func(i int) { all[i]() }) }
 
 // inParallel runs f in n goroutines, the caller's among them, and returns when all have
 // ended. If f panics in any of them, the caller then panics with the first value.

@@ -6,6 +6,7 @@ package timeline
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -79,12 +80,44 @@ func (d *build) findTraps(segments []Segment, lives []*Lifetime) (traps []Range)
 	}
 	f.texts, f.code = JoinRanges(f.texts), JoinRanges(f.code)
 	f.calls = d.staticCalls(segments)
+	var pieces []trapPiece
 	for _, r := range f.texts {
 		for _, s := range Overlapping(segments, r.Lo, r.Hi) {
-			traps = f.in(traps, s)
+			pieces = cutForTraps(pieces, s)
 		}
 	}
-	return traps
+	found := make([][]Range, len(pieces))
+	eachInParallel(len(pieces), func(i int) {
+		w := f // has a decoding of its own
+		found[i] = w.in(pieces[i])
+	})
+	return slices.Concat(found...)
+}
+
+// A trapPiece is a part of a segment, of its bytes [from, to), in which places are looked for. Which
+// these are depends on what is around it in the segment, but not on whether there are any.
+type trapPiece struct {
+	Segment
+	from, to int
+}
+
+// trapPieceSize is about how many bytes a piece has. Tests change it.
+var trapPieceSize = 1 << 20
+
+// cutForTraps appends the pieces of a segment. Before each but the first one are so many bytes without an
+// INT3 that no place and no padding reaches into the piece.
+func cutForTraps(pieces []trapPiece, s Segment) []trapPiece {
+	for from := 0; from < len(s.Data); {
+		to := min(from+trapPieceSize, len(s.Data))
+		for clear := 0; clear < trapSize && to < len(s.Data); to++ {
+			if clear++; s.Data[to] == int3 {
+				clear = 0
+			}
+		}
+		pieces = append(pieces, trapPiece{s, from, to})
+		from = to
+	}
+	return pieces
 }
 
 // loneTraps returns the bytes of INT3, by address, that may be the trap of any change, with the bytes
@@ -151,12 +184,15 @@ func (f *trapFinder) loneTrap(s Segment, addr uint64) uint64 {
 	return shortTrapSize
 }
 
-// in appends the places in one segment. Text has very many bytes of INT3, and few of them
+// in returns the places in a piece. Text has very many bytes of INT3, and few of them
 // are of any interest.
-func (f *trapFinder) in(traps []Range, s Segment) []Range {
-	text := Range{f.d.textLo, f.d.textHi}
-	for at := 0; ; at++ {
-		i := bytes.IndexByte(s.Data[at:], int3)
+func (f *trapFinder) in(p trapPiece) (traps []Range) {
+	s, text := p.Segment, Range{f.d.textLo, f.d.textHi}
+	for at := p.from; ; at++ {
+		i := -1
+		if at < p.to {
+			i = bytes.IndexByte(s.Data[at:p.to], int3)
+		}
 		if i < 0 || at+i+trapSize > len(s.Data) {
 			return traps
 		}
@@ -289,7 +325,7 @@ func (f *trapFinder) mayBeInstruction(s Segment, begin, addr uint64) bool {
 		if !d.begins[at] {
 			continue
 		}
-		n := f.d.instruction(d.code[at:], begin+uint64(at))
+		n := f.d.instructionAt(d.code[at:], begin+uint64(at))
 		if d.lost = n <= 0 || n > longestInstruction; d.lost {
 			break
 		}
@@ -300,6 +336,13 @@ func (f *trapFinder) mayBeInstruction(s Segment, begin, addr uint64) bool {
 		}
 	}
 	return d.begins[min(end, d.next)] // nothing is known behind what is no instruction
+}
+
+// instructionAt calls the function of Instructions, from one goroutine at a time.
+func (b *Builder) instructionAt(code []byte, addr uint64) int {
+	b.asking.Lock()
+	defer b.asking.Unlock()
+	return b.instruction(code, addr)
 }
 
 // isEntry reports whether addr, behind the bytes before it, is the first instruction of a function.

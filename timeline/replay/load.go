@@ -321,6 +321,8 @@ func (r *Replay) load(opts Options) error {
 	if r.misfit == nil && r.openIndex(&opts) {
 		return nil
 	}
+	warnings := r.readNames(opts)
+	defer warnings()
 	r.prepare(s, opts)
 	if !s.readAll() {
 		late := s
@@ -331,6 +333,7 @@ func (r *Replay) load(opts Options) error {
 		s.reopen(late)
 		s.readAll()
 	}
+	s.warnFirst(warnings())
 	if err := s.nothing(s.stopped); err != nil {
 		return err
 	}
@@ -389,13 +392,29 @@ func (r *Replay) begin(opts Options) (*scan, error) {
 	return s, nil
 }
 
+// readNames begins to parse the names of the snapshot. It takes milliseconds, in which another CPU can read
+// the recording. The function that it returns waits until that is done, and returns the snapshot's
+// warnings.
+func (r *Replay) readNames(opts Options) (warnings func() []error) {
+	warnings = sync.OnceValue(func() (found []error) {
+		if r.Snapshot != nil {
+			found = r.Snapshot.Warnings()
+		}
+		if r.kallsyms != nil && opts.Only == nil && r.Recording.Size() >= manyNames {
+			r.kallsyms.Index()
+		}
+		return found
+	})
+	go warnings()
+	return warnings
+}
+
+// manyNames is from how many bytes of a recording on its image needs so many names that it is certain to need an
+// index of them.
+const manyNames = 16 << 20
+
 // prepare gives a scan what it needs to build the image.
 func (r *Replay) prepare(s *scan, opts Options) {
-	if r.Snapshot != nil {
-		for _, w := range r.Snapshot.Warnings() {
-			s.warn(w)
-		}
-	}
 	for _, w := range r.foreign {
 		s.warn(w)
 	}

@@ -212,6 +212,12 @@ func (s *scan) warn(err error) {
 	}
 }
 
+// warnFirst adds warnings before all others.
+func (s *scan) warnFirst(warnings []error) {
+	all := slices.Concat(warnings, s.report.Warnings)
+	s.report.Warnings = all[:min(len(all), maxWarnings)]
+}
+
 // broken notes damage. It spoils the whole recording: a record that does not fit its
 // place in the file may hide others.
 func (s *scan) broken(rec *perfdata.Record, format string, args ...any) {
