@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/textreplay/textreplay/internal/build"
 	"github.com/textreplay/textreplay/internal/outfile"
 )
 
@@ -177,7 +178,7 @@ func roff(s string) string {
 // buildMonth returns the month of the commit that the program was built from, so that
 // the same program writes the same pages; "" if the build does not record it.
 func buildMonth() string {
-	at := thisBuild().Time
+	at := build.This().Time
 	if at == nil {
 		return ""
 	}

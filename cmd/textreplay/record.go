@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/build"
 	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
@@ -111,7 +112,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 			return usagef("%w", err) // before anything is made
 		}
 	}
-	opts.Program = "textreplay " + thisBuild().Version
+	opts.Program = "textreplay " + build.This().Version
 	opts.Args = append([]string{"textreplay"}, os.Args[1:]...)
 	opts.Probes = planProbes
 	opts.Warn = func(err error) { a.warnf("%v", err) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/build"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -177,7 +178,7 @@ func (a *app) addCommand(root *cobra.Command, c *command) {
 // addCommands adds all commands to root, whose output is set, --version, and what shells ask for
 // completion.
 func (a *app) addCommands(root *cobra.Command) {
-	root.Version = thisBuild().String()
+	root.Version = build.This().String()
 	root.SetVersionTemplate("textreplay {{.Version}}\n")
 	for _, c := range commands() {
 		root.AddCommand(c.make(a))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/textreplay/textreplay/internal/build"
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/internal/genperf"
 )
@@ -40,7 +41,7 @@ var schemas = map[string][]any{
 	"probes":   {jsonPlan{}},
 	"symbols":  {jsonListed{}},
 	"verify":   {jsonItself{}, jsonCompared{}},
-	"version":  {build{}},
+	"version":  {build.Info{}},
 }
 
 // textForms are the forms of strings, by the names of fields.
@@ -52,7 +53,7 @@ var textForms = map[string]string{
 }
 
 // otherForms are fields that are not what their names say.
-var otherForms = map[string]bool{"jsonError.addr": true, "jsonError.time": true, "build.time": true}
+var otherForms = map[string]bool{"jsonError.addr": true, "jsonError.time": true, "Info.time": true}
 
 // nullLists are lists that are null if there is nothing to list.
 var nullLists = map[string]bool{"jsonAdvice.command": true}
@@ -79,7 +80,7 @@ func schemaFile(t *testing.T, command string, strict bool) []byte {
 	}
 	out := object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
-		"$id":     fmt.Sprintf("https://github.com/textreplay/textreplay/docs/schema/v%d/%s.json", schemaVersion, command),
+		"$id":     fmt.Sprintf("https://github.com/textreplay/textreplay/docs/schema/v%d/%s.json", build.SchemaVersion, command),
 		"title":   "A line of textreplay " + command + " --json",
 		"anyOf":   lines,
 		"$defs":   g.defs,
@@ -195,7 +196,7 @@ func fieldComments(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
+	for _, name := range append(files, "../../internal/build/build.go") {
 		f, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +227,7 @@ func fieldComments(t *testing.T) map[string]string {
 // TestSchemaFiles: docs/schema has the schema of each command's JSON. With -update it
 // writes them.
 func TestSchemaFiles(t *testing.T) {
-	dir := filepath.Join(corpus.Root(), "docs", "schema", fmt.Sprintf("v%d", schemaVersion))
+	dir := filepath.Join(corpus.Root(), "docs", "schema", fmt.Sprintf("v%d", build.SchemaVersion))
 	for command := range schemas {
 		name := filepath.Join(dir, command+".json")
 		want := schemaFile(t, command, false)

@@ -331,7 +331,7 @@ func (b *allBench) starting() error {
 	if err != nil {
 		return err
 	}
-	b.row("textreplay version", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 4)
+	b.row("textreplay version", milliseconds(ours), milliseconds(theirs)+" a Go program", ours.Seconds()/theirs.Seconds(), 2.5)
 	if b.storm == "" {
 		return nil
 	}

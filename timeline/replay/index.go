@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/textreplay/textreplay/internal/indexversion"
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/kcore"
@@ -46,7 +47,7 @@ import (
 // IndexVersion is the version of the index format. It changes with the meaning of
 // anything in an index, also with the rules by which images are made. An index of
 // another version is not used.
-const IndexVersion = 98
+const IndexVersion = indexversion.Number
 
 const indexMagic = "textreplay index"
 
