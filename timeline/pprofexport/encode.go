@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -157,7 +158,7 @@ func (l *labelSet) encode(strings *stringTable) message {
 func (e *export) extent() (from, to uint64) {
 	rep := e.r.Report
 	from, to = max(rep.First, e.opts.From), min(rep.Last, e.opts.To)
-	if rep.First == timeline.MaxTime || to < from {
+	if rep.First == timeline.MaxTime || to < from || to-from > math.MaxInt64 { // a duration is signed
 		return 0, 0
 	}
 	return from, to

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -38,8 +39,8 @@ type Options struct {
 	// Events are names of events as in [perfdata.Event]; none: all that sample.
 	Events []string
 	// From and To are times in nanoseconds of the recording's clock: only samples
-	// of From <= t < To. If To is 0, there is no bound. Samples without a time are in no
-	// interval.
+	// of From <= t < To. If To is 0, there is no bound. Samples without a time, and those of a
+	// time that no clock shows (2^64-2 or 2^64-1), are in no interval.
 	From, To uint64
 	// PIDs and Comms select samples by process and by name of thread. A sample needs
 	// to match only one of them. If both are empty, all samples match.
@@ -86,7 +87,8 @@ type Stats struct {
 	// Lost counts records that the kernel could not keep: samples may be among
 	// them. The profile has a comment that says so.
 	Lost uint64
-	// Damaged counts samples that cannot be decoded; they are left out.
+	// Damaged counts samples that cannot be decoded, or whose period makes the sum of an event
+	// exceed 2^63-1; they are left out.
 	Damaged  uint64
 	Warnings []error // what is damaged; the first few
 }
@@ -169,7 +171,7 @@ type export struct {
 	pids    map[uint32]bool
 	comms   map[string]bool // nil, as pids: no selection
 	stats   Stats
-	counted map[uint64]uint64 // the last values of counters in groups, by id
+	counted map[counterKey]uint64 // the last values of counters in groups
 
 	// Of the current sample:
 	shares    []share
@@ -184,14 +186,21 @@ type column struct {
 	index uint32 // by the order of the events' first samples
 	first int    // index of the first event of this name
 	stats EventStats
-	attr  *perfdata.Attr
+	attr  *perfdata.Attr // of the first event
+}
+
+// A counterKey names a counter: by the id of its event, and of an event that tasks inherit by the
+// task's tid too.
+type counterKey struct {
+	id  uint64
+	tid uint32
 }
 
 func newExport(r *replay.Replay, opts Options) (*export, error) {
 	e := &export{
 		r: r, rec: r.Recording, opts: opts,
 		cache: newStackCache(), stacks: newStackTable(), labels: newLabelTable(opts.Labels), tally: newTally(tallyMost),
-		counted: make(map[uint64]uint64),
+		counted: make(map[counterKey]uint64),
 	}
 	if e.opts.To == 0 {
 		e.opts.To = timeline.MaxTime
@@ -299,7 +308,7 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	}
 	e.fromGuest, e.ofGuest = machine != 0, guest != 0
 	t := s.Time
-	if s.Has&perfdata.SampleTime == 0 {
+	if s.Has&perfdata.SampleTime == 0 || t >= timeless {
 		t = timeless
 		if e.opts.From != 0 || e.opts.To != timeline.MaxTime {
 			return nil
@@ -314,6 +323,9 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 		}
 	}
 	if e.pids != nil && !e.comms[comm] && (s.Has&perfdata.SampleTID == 0 || !e.pids[s.PID]) {
+		return nil
+	}
+	if shares = e.fitting(shares); len(shares) == 0 {
 		return nil
 	}
 	stack, err := e.stackOf(rec, s, t)
@@ -341,6 +353,19 @@ type share struct {
 	period uint64
 }
 
+// fitting leaves out shares that the sum of their column has no room for: a profile's values are
+// signed. No machine counts that far, so the period is damaged.
+func (e *export) fitting(shares []share) []share {
+	return slices.DeleteFunc(shares, func(x share) bool {
+		name, total := x.of.stats.Name, x.of.stats.Total
+		if x.period <= math.MaxInt64-total {
+			return false
+		}
+		e.damaged(fmt.Errorf("%s: the period %d of a sample does not fit into a sum of at most 2^63-1", name, x.period))
+		return true
+	})
+}
+
 // sharesOf returns what the sample adds to the selected events, valid until the next
 // call. If the sample holds the values of a group of counters, it is a sample of each
 // counter that has increased (deliver_sample_group of tools/perf/util/session.c).
@@ -351,13 +376,20 @@ func (e *export) sharesOf(s *perfdata.Sample) ([]share, error) {
 		if err != nil {
 			return nil, err
 		}
+		key := counterKey{}
+		if s.Event.Attr.Flags&perfdata.FlagInherit != 0 && s.Type&perfdata.SampleTID != 0 {
+			// Each task that inherited the counters has its own, under the same ids
+			// (perf_event_count of kernel/events/core.c).
+			key.tid = s.TID
+		}
 		for _, v := range values.All() {
 			ev := e.rec.EventByID(v.ID)
 			if ev == nil {
 				continue
 			}
-			before := e.counted[v.ID]
-			e.counted[v.ID] = v.Value
+			key.id = v.ID
+			before := e.counted[key]
+			e.counted[key] = v.Value
 			if c := e.byEvent[ev.Index]; c != nil && v.Value > before {
 				e.shares = append(e.shares, share{c, v.Value - before})
 			}
@@ -371,8 +403,8 @@ func (e *export) sharesOf(s *perfdata.Sample) ([]share, error) {
 	period := s.Period
 	if s.Type&perfdata.SamplePeriod == 0 {
 		period = 1
-		if c.attr.Flags&perfdata.FlagFreq == 0 && c.attr.SamplePeriod > 0 {
-			period = c.attr.SamplePeriod
+		if attr := &s.Event.Attr; attr.Flags&perfdata.FlagFreq == 0 && attr.SamplePeriod > 0 {
+			period = attr.SamplePeriod
 		}
 	}
 	e.shares = append(e.shares, share{c, period})

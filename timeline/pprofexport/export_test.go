@@ -5,7 +5,6 @@ package pprofexport
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -273,9 +272,7 @@ func TestGroup(t *testing.T) {
 		ev.Attr.SampleType |= perfdata.SampleRead
 		ev.Attr.ReadFormat = perfdata.ReadFormatGroup | perfdata.ReadFormatID
 	}
-	tp.w = perfdata.NewPipeWriter(&tp.out, binary.LittleEndian)
-	tp.out.Reset()
-	tp.check(tp.w.SetEvents(tp.events))
+	tp.restart()
 	for i, values := range [][2]uint64{{500, 3}, {1500, 3}, {1600, 10}, {1600, 9}} {
 		tp.sample(taken{time: uint64(100 * i), pid: 7, ip: leaf, read: []uint64{values[0], 1, values[1], 2, 99, 77}})
 	}
@@ -290,14 +287,94 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestInheritedGroup: each task that inherited a group of counters counts by itself, under the ids
+// of its parent's counters.
+func TestInheritedGroup(t *testing.T) {
+	for _, inherit := range []perfdata.AttrFlags{0, perfdata.FlagInherit} {
+		tp := newTape(t, "cpu-clock", "page-faults")
+		for _, ev := range tp.events {
+			ev.Attr.SampleType |= perfdata.SampleRead
+			ev.Attr.ReadFormat = perfdata.ReadFormatGroup | perfdata.ReadFormatID
+			ev.Attr.Flags |= inherit
+		}
+		tp.restart()
+		for i, x := range []struct {
+			tid           uint32
+			clock, faults uint64
+		}{{7, 1000, 5}, {8, 1000, 1}, {7, 2000, 5}, {8, 3000, 3}} {
+			tp.sample(taken{time: uint64(100 * i), pid: 7, tid: x.tid, ip: leaf, read: []uint64{x.clock, 1, x.faults, 2}})
+		}
+		want := "[1 1000 0 0] leaf([kernel.kallsyms]) tid=8\n[2 2000 2 9] leaf([kernel.kallsyms]) tid=7\n"
+		if inherit != 0 {
+			want = "[2 2000 1 5] leaf([kernel.kallsyms]) tid=7\n[2 3000 2 3] leaf([kernel.kallsyms]) tid=8\n"
+		}
+		p, _ := exported(t, tp.load(), Options{Labels: LabelTID})
+		if d := cmp.Diff(want, print(p)); d != "" {
+			t.Errorf("inherit %#x: %s", uint64(inherit), d)
+		}
+	}
+}
+
+// TestOwnPeriod: a sample without a period has that of its own event, also where another event has
+// the same name.
+func TestOwnPeriod(t *testing.T) {
+	tp := newTape(t, "cycles", "cycles")
+	for i, ev := range tp.events {
+		ev.Attr.SamplePeriod = uint64(1000 * (1 + i))
+		ev.Attr.SampleType &^= perfdata.SamplePeriod
+	}
+	tp.restart()
+	for event := range tp.events {
+		tp.sample(taken{event: event, time: 100, pid: 7, ip: leaf})
+	}
+	p, _ := exported(t, tp.load(), Options{})
+	if d := cmp.Diff("[2 3000] leaf([kernel.kallsyms])\n", print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestLargePeriods: the sums of a profile are signed numbers. A period for which there is no room is
+// damaged, and the other samples count.
+func TestLargePeriods(t *testing.T) {
+	tp := newTape(t, "cpu-clock", "page-faults")
+	for i, period := range []uint64{1 << 63, 1 << 62, 1<<64 - 1, 1 << 62, 1<<62 - 2, 1} {
+		tp.sample(taken{time: uint64(100 * i), pid: 7, ip: leaf + uint64(i)%2*16, period: period})
+	}
+	tp.sample(taken{event: 1, time: 900, pid: 7, ip: leaf, period: 1<<63 - 1})
+	p, stats := exported(t, tp.load(), Options{})
+	want := "[1 4611686018427387902 1 9223372036854775807] leaf([kernel.kallsyms])\n[2 4611686018427387905 0 0] leaf([kernel.kallsyms])\n"
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+	if e := stats.Events[0]; stats.Damaged != 3 || len(stats.Warnings) != 3 || e.Samples != 3 || e.Total != 1<<63-1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// TestNoClock: a time that no clock shows is none, and makes no duration that is negative.
+func TestNoClock(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
+	for _, time := range []uint64{100, 1<<64 - 3, 1<<64 - 2, 1<<64 - 1} {
+		tp.sample(taken{time: time, pid: 7, ip: leaf})
+	}
+	r := tp.load()
+	p, stats := exported(t, r, Options{})
+	if d := cmp.Diff("[4 4000] leaf([kernel.kallsyms])\n", print(p)); d != "" || p.DurationNanos != 0 || stats.Locations != 1 {
+		t.Errorf("%sa duration of %d, %+v", d, p.DurationNanos, stats)
+	}
+	p, _ = exported(t, r, Options{From: 50})
+	if d := cmp.Diff("[2 2000] leaf([kernel.kallsyms])\n", print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestTimeless: samples without a time are named where a name holds all the time,
 // and are in no interval.
 func TestTimeless(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
 	tp.events[0].Attr.SampleType &^= perfdata.SampleTime
-	tp.w = perfdata.NewPipeWriter(&tp.out, binary.LittleEndian)
-	tp.out.Reset()
-	tp.check(tp.w.SetEvents(tp.events))
+	tp.restart()
 	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
 	tp.comm(0, 7, 7, "one", false)
 	tp.comm(0, 8, 8, "once", false)

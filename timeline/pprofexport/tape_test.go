@@ -54,6 +54,13 @@ func newTape(tb testing.TB, names ...string) *tape {
 	return t
 }
 
+// restart begins the tape again, with the events as they are now.
+func (t *tape) restart() {
+	t.out.Reset()
+	t.w = perfdata.NewPipeWriter(&t.out, binary.LittleEndian)
+	t.check(t.w.SetEvents(t.events))
+}
+
 func (t *tape) check(err error) {
 	t.tb.Helper()
 	if err != nil {
@@ -140,7 +147,10 @@ func (t *tape) sample(s taken) {
 	if t.events[s.event].Attr.SampleType&perfdata.SampleTime != 0 {
 		words = append(words, s.time)
 	}
-	words = append(words, uint64(s.cpu), s.period)
+	words = append(words, uint64(s.cpu))
+	if t.events[s.event].Attr.SampleType&perfdata.SamplePeriod != 0 {
+		words = append(words, s.period)
+	}
 	if t.events[s.event].Attr.SampleType&perfdata.SampleRead != 0 {
 		words = append(append(words, uint64(len(s.read)/2)), s.read...)
 	}
