@@ -158,6 +158,7 @@ func (p *pprof) merge(paths []string) error {
 		return err
 	}
 	var all pprofexport.Merger
+	p.opts.Silent = true
 	lost, damaged := uint64(0), uint64(0)
 	met := make(metRecordings)
 	for _, path := range paths {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/perfdata"
 )
 
 // profileHas is the script command: profile FILE TEXT checks that a valid
@@ -114,6 +116,50 @@ func TestMetRecordings(t *testing.T) {
 			if read := m.id != ""; read != (m.path != "b") {
 				t.Errorf("%s was read: %v", m.path, read)
 			}
+		}
+	}
+}
+
+// TestMergeSilentEvent: recordings of the same events make one profile, although one of them has no
+// sample of the second event.
+func TestMergeSilentEvent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name string, sampled ...uint64) {
+		var out bytes.Buffer
+		w := perfdata.NewPipeWriter(&out, binary.LittleEndian)
+		var events []*perfdata.Event
+		for i, event := range []string{"cycles", "page-faults"} {
+			events = append(events, &perfdata.Event{Name: event, IDs: []uint64{uint64(i + 1)}, Attr: perfdata.Attr{
+				SamplePeriod: 1000, SampleType: perfdata.SampleIdentifier | perfdata.SampleIP | perfdata.SampleTID | perfdata.SampleTime}})
+		}
+		if err := w.SetEvents(events); err != nil {
+			t.Fatal(err)
+		}
+		for i, id := range sampled {
+			b := binary.LittleEndian.AppendUint64(nil, uint64(perfdata.RecordSample)|perfdata.MiscKernel<<32|40<<48)
+			for _, v := range []uint64{id, 0xffffffff81000000, 7<<32 | 7, 1000 + uint64(i)} {
+				b = binary.LittleEndian.AppendUint64(b, v)
+			}
+			if err := w.WriteRecord(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one", 1, 2, 1)
+	write("two", 1)
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"pprof", "-o", "both.pb.gz", "one", "two"}, nil, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, &stderr)
+	}
+	for _, want := range []string{"3 samples of cycles, 3,000 count", "1 sample of page-faults, 1,000 count", ": 1 stack, "} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, &stdout)
 		}
 	}
 }

@@ -33,10 +33,18 @@ func (e *export) write(out io.Writer) error {
 		return message(nil).number(valueTypeType, strings.id(typ)).number(valueTypeUnit, strings.id(unit))
 	}
 	columns := slices.Clone(e.columns)
+	if e.opts.Silent {
+		for _, c := range e.byEvent {
+			if c != nil && !slices.Contains(columns, c) {
+				c.index = uint32(len(columns))
+				columns = append(columns, c)
+			}
+		}
+	}
 	slices.SortFunc(columns, func(a, b *column) int { return cmp.Compare(a.first, b.first) })
 	for _, c := range columns {
 		e.stats.Events = append(e.stats.Events, c.stats)
-		field(profileSampleType, valueType(c.samplesName(len(e.columns) == 1), "count"))
+		field(profileSampleType, valueType(c.samplesName(len(columns) == 1), "count"))
 		field(profileSampleType, valueType(c.stats.Name, c.stats.Unit))
 	}
 	e.writeSamples(field, strings, columns)
@@ -70,7 +78,7 @@ func (e *export) write(out io.Writer) error {
 	e.stats.Stacks, e.stats.Locations = e.stacks.len(), len(e.namer.locations)
 	e.stats.Functions, e.stats.Mappings = len(e.namer.functions), len(e.namer.mappings)
 
-	first := columns[0]
+	first := columns[slices.IndexFunc(columns, func(c *column) bool { return c.stats.Samples > 0 })]
 	tail := message(nil)
 	if from, to := e.extent(); to > from {
 		tail = tail.number(profileDurationNanos, to-from)
@@ -107,7 +115,7 @@ func (e *export) writeSamples(field func(int, message), strings *stringTable, co
 	for i := range labels {
 		labels[i] = e.labels.list[i].encode(strings)
 	}
-	values := make([]uint64, 2*len(e.columns))
+	values := make([]uint64, 2*len(columns))
 	var at row
 	var packed, sample message
 	flush := func() {

@@ -47,6 +47,9 @@ type Options struct {
 	PIDs   []uint32
 	Comms  []string
 	Labels Labels
+	// Silent gives events without samples values too, which are 0. A [Merger] then knows that they
+	// were recorded.
+	Silent bool
 	// Source, if set, returns the places in the source of the code at an address of core
 	// kernel text: the innermost first, then the functions that it is inlined into.
 	// Nil means that they are not known. The package timeline/kernelsource has them.

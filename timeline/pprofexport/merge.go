@@ -4,9 +4,12 @@
 package pprofexport
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/google/pprof/profile"
 )
@@ -17,10 +20,23 @@ import (
 //
 // Kernel text is the same place if build id and offset are the same, wherever each machine
 // had loaded its kernel. The merged addresses are those of the first profile with that
-// build id. A Merger keeps only the merged profile in memory. It serves one goroutine.
+// build id.
+//
+// Each event with samples must be in all profiles. Profiles that were written with
+// [Options.Silent] have events without samples too.
+//
+// A Merger keeps only the merged profile in memory. It serves one goroutine.
 type Merger struct {
 	merged  *profile.Profile
 	kernels map[string]uint64 // by build id: the start of the kernel's mapping in merged
+	events  []*mergedEvent    // that all profiles have, in the order of the first one
+}
+
+// A mergedEvent is an event with what its values add up to.
+type mergedEvent struct {
+	profile.ValueType
+	samples, total uint64
+	column         int // of its number of samples, in the profile that is added
 }
 
 // ErrOtherEvents is returned for a profile whose values are not those of the ones before.
@@ -34,6 +50,10 @@ func (m *Merger) Add(r io.Reader, host string) error {
 	if err != nil {
 		return err
 	}
+	events, err := m.together(p)
+	if err != nil {
+		return err
+	}
 	m.place(p)
 	if host != "" {
 		host = string(text(host))
@@ -44,24 +64,114 @@ func (m *Merger) Add(r io.Reader, host string) error {
 			s.Label["host"] = []string{host}
 		}
 	}
-	if m.merged == nil {
-		m.merged = p
-		return nil
+	sources := []*profile.Profile{p}
+	choose(p, events, func(e *mergedEvent) int { return e.column })
+	if m.merged != nil {
+		before := sampled(m.events)
+		choose(m.merged, events, func(e *mergedEvent) int {
+			i := slices.IndexFunc(before, func(b *mergedEvent) bool { return b.ValueType == e.ValueType })
+			if i < 0 {
+				return -1
+			}
+			return 2 * i
+		})
+		sources = []*profile.Profile{m.merged, p}
 	}
-	if len(p.SampleType) != len(m.merged.SampleType) {
-		return ErrOtherEvents
-	}
-	for i, t := range p.SampleType {
-		if *t != *m.merged.SampleType[i] {
-			return ErrOtherEvents
-		}
-	}
-	merged, err := profile.Merge([]*profile.Profile{m.merged, p})
+	merged, err := profile.Merge(sources)
 	if err != nil {
 		return fmt.Errorf("merging profiles: %w", err)
 	}
-	m.merged = merged
+	m.merged, m.events = merged, events
 	return nil
+}
+
+// eventsOf returns the events of a profile, whose values come in pairs: the number of samples
+// and the sum of their periods.
+func eventsOf(p *profile.Profile) ([]*mergedEvent, error) {
+	if len(p.SampleType)%2 != 0 {
+		return nil, ErrOtherEvents
+	}
+	var out []*mergedEvent
+	for i := 0; i < len(p.SampleType); i += 2 {
+		e := &mergedEvent{ValueType: profile.ValueType{Type: p.SampleType[i+1].Type, Unit: p.SampleType[i+1].Unit}, column: i}
+		for _, s := range p.Sample {
+			e.samples += uint64(s.Value[i])
+			e.total += uint64(s.Value[i+1])
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func sampled(events []*mergedEvent) (out []*mergedEvent) {
+	for _, e := range events {
+		if e.samples > 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// together returns the events of the profiles before that p has too, with the sums of all of them.
+func (m *Merger) together(p *profile.Profile) ([]*mergedEvent, error) {
+	added, err := eventsOf(p)
+	if err != nil || m.merged == nil {
+		return added, err
+	}
+	var out []*mergedEvent
+	for _, before := range m.events {
+		i := slices.IndexFunc(added, func(e *mergedEvent) bool { return e.ValueType == before.ValueType })
+		if i < 0 {
+			if before.samples > 0 {
+				return nil, ErrOtherEvents
+			}
+			continue
+		}
+		e := added[i]
+		added = slices.Delete(added, i, i+1)
+		if e.total > math.MaxInt64-before.total {
+			return nil, fmt.Errorf("merging profiles: the sums of %s exceed 2^63-1", e.Type)
+		}
+		e.samples, e.total = e.samples+before.samples, e.total+before.total
+		out = append(out, e)
+	}
+	if len(sampled(added)) > 0 {
+		return nil, ErrOtherEvents
+	}
+	return out, nil
+}
+
+// choose gives p the values of the events with samples. column returns the first of the two columns
+// of p that have an event's values, or -1.
+func choose(p *profile.Profile, events []*mergedEvent, column func(*mergedEvent) int) {
+	events = sampled(events)
+	p.SampleType = nil
+	for _, e := range events {
+		name := "samples"
+		if len(events) > 1 {
+			name = e.Type + "_samples"
+		}
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: name, Unit: "count"}, &profile.ValueType{Type: e.Type, Unit: e.Unit})
+	}
+	for _, s := range p.Sample {
+		var values []int64
+		for _, e := range events {
+			if i := column(e); i >= 0 {
+				values = append(values, s.Value[i], s.Value[i+1])
+			} else {
+				values = append(values, 0, 0)
+			}
+		}
+		s.Value = values
+	}
+	if len(events) == 0 {
+		return
+	}
+	first := events[0]
+	if p.PeriodType == nil || p.PeriodType.Type != first.Type || p.PeriodType.Unit != first.Unit {
+		p.PeriodType, p.Period = &profile.ValueType{Type: first.Type, Unit: first.Unit}, 0
+	}
+	p.DefaultSampleType = first.Type
 }
 
 // place moves the kernel of a profile to the address of the same build in the profiles before.
@@ -94,15 +204,20 @@ func (m *Merger) Stats() *Stats {
 	if m.merged == nil {
 		return s
 	}
-	s.Stacks, s.Locations, s.Mappings = len(m.merged.Sample), len(m.merged.Location), len(m.merged.Mapping)
-	s.Functions = len(m.merged.Function)
-	for i := 0; i+1 < len(m.merged.SampleType); i += 2 {
-		e := EventStats{Name: m.merged.SampleType[i+1].Type, Unit: m.merged.SampleType[i+1].Unit}
-		for _, x := range m.merged.Sample {
-			e.Samples += uint64(x.Value[i])
-			e.Total += uint64(x.Value[i+1])
+	stacks := make(map[string]bool)
+	var stack []byte
+	for _, x := range m.merged.Sample {
+		stack = stack[:0]
+		for _, l := range x.Location {
+			stack = binary.AppendUvarint(stack, l.ID)
 		}
-		s.Events = append(s.Events, e)
+		stacks[string(stack)] = true
+	}
+	s.Stacks, s.Rows = len(stacks), uint64(len(m.merged.Sample))
+	s.Locations, s.Mappings, s.Functions = len(m.merged.Location), len(m.merged.Mapping), len(m.merged.Function)
+	for _, e := range sampled(m.events) {
+		s.Samples += e.samples
+		s.Events = append(s.Events, EventStats{Name: e.Type, Unit: e.Unit, Samples: e.samples, Total: e.total})
 	}
 	return s
 }

@@ -6,8 +6,11 @@ package pprofexport
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
 )
 
@@ -93,5 +96,143 @@ func TestMerge(t *testing.T) {
 	}
 	if _, err := merged(t, kernelProfile(here, "aa", "cycles", "x"), kernelProfile(there, "aa", "cpu-clock", "x")); !errors.Is(err, ErrOtherEvents) {
 		t.Errorf("of other events: %v", err)
+	}
+}
+
+// mergedTapes writes a profile of each tape and merges them.
+func mergedTapes(t *testing.T, opts Options, tapes ...*tape) (*profile.Profile, *Stats, error) {
+	t.Helper()
+	var m Merger
+	for _, tp := range tapes {
+		var b bytes.Buffer
+		if _, err := Write(&b, tp.load(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(&b, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, m.Stats(), p.CheckValid()
+}
+
+// TestMergeEvents: recordings of the same events are merged whichever of them had samples, and in
+// whichever order perf was given them. An event with samples that another recording does not have
+// is refused.
+func TestMergeEvents(t *testing.T) {
+	const clock, faults = "cpu-clock", "page-faults"
+	of := func(sampled []string, recorded ...string) *tape {
+		tp := newTape(t, recorded...)
+		for i, name := range recorded {
+			tp.events[i].Attr.Config = map[string]uint64{clock: 0, faults: 2}[name]
+		}
+		tp.restart()
+		for i, name := range recorded {
+			for _, s := range sampled {
+				if s == name {
+					tp.sample(taken{event: i, time: 100, pid: 7, ip: leaf, period: 1000 * uint64(len(name))})
+				}
+			}
+		}
+		return tp
+	}
+	for _, tt := range []struct {
+		name   string
+		tapes  []*tape
+		types  string // "" if it is refused
+		values string
+		period string
+	}{
+		{"the second had none of an event", []*tape{of([]string{clock, faults}, clock, faults), of([]string{clock}, clock, faults)},
+			"[cpu-clock_samples cpu-clock page-faults_samples page-faults]", "[2 18000 1 11000]", clock},
+		{"the first had none of its first event", []*tape{of([]string{faults}, clock, faults), of([]string{clock}, clock, faults)},
+			"[cpu-clock_samples cpu-clock page-faults_samples page-faults]", "[1 9000 1 11000]", clock},
+		{"another order", []*tape{of([]string{clock, faults}, clock, faults), of([]string{clock, faults}, faults, clock)},
+			"[cpu-clock_samples cpu-clock page-faults_samples page-faults]", "[2 18000 2 22000]", clock},
+		{"no samples of an event", []*tape{of([]string{clock}, clock, faults), of([]string{clock}, clock)}, "[samples cpu-clock]", "[2 18000]", clock},
+		{"the second did not record it", []*tape{of([]string{clock, faults}, clock, faults), of([]string{clock}, clock)}, "", "", ""},
+		{"the first did not record it", []*tape{of([]string{clock}, clock), of([]string{clock, faults}, clock, faults)}, "", "", ""},
+		{"the second of three did not record it", []*tape{of([]string{clock}, clock, faults), of([]string{clock}, clock), of([]string{clock, faults}, clock, faults)}, "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, stats, err := mergedTapes(t, Options{Silent: true}, tt.tapes...)
+			if tt.types == "" {
+				if !errors.Is(err, ErrOtherEvents) {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var types []string
+			for _, x := range p.SampleType {
+				types = append(types, x.Type)
+			}
+			if fmt.Sprint(types) != tt.types || len(p.Sample) != 1 || fmt.Sprint(p.Sample[0].Value) != tt.values {
+				t.Errorf("%v\n%s", types, print(p))
+			}
+			if p.PeriodType.Type != tt.period || p.DefaultSampleType != tt.period || p.Period != 1000 {
+				t.Errorf("period %d of %s, default %s", p.Period, p.PeriodType.Type, p.DefaultSampleType)
+			}
+			if len(stats.Events) != len(types)/2 || stats.Events[0].Total != uint64(p.Sample[0].Value[1]) {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+}
+
+// TestMergePlaces: BPF programs keep their addresses, and stacks are counted, not samples.
+func TestMergePlaces(t *testing.T) {
+	of := func(addr uint64) *tape {
+		tp := newTape(t, "cpu-clock")
+		tp.bpf(1000, 4000, packed, 64, "bpf_prog_0000000000000001_first")
+		tp.bpf(1000, 4000, addr, 0x300, "bpf_prog_0000000000000002_second")
+		for pid := range uint32(3) {
+			tp.sample(taken{time: 1500, pid: pid, ip: packed + 16})
+			tp.sample(taken{time: 1500, pid: pid, ip: addr + 0x200})
+		}
+		return tp
+	}
+	p, stats, err := mergedTapes(t, Options{Labels: LabelPID}, of(packed+0x10000), of(packed+0x20000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []string
+	for _, l := range p.Location {
+		places = append(places, fmt.Sprintf("%#x %s", l.Address, l.Line[0].Function.Name))
+		if l.Address < l.Mapping.Start || l.Address >= l.Mapping.Limit {
+			t.Errorf("%#x is not in its mapping %#x to %#x", l.Address, l.Mapping.Start, l.Mapping.Limit)
+		}
+	}
+	slices.Sort(places)
+	want := []string{"0xffffffffc0001010 bpf_prog_0000000000000001_first", "0xffffffffc0011200 bpf_prog_0000000000000002_second", "0xffffffffc0021200 bpf_prog_0000000000000002_second"}
+	if d := cmp.Diff(want, places); d != "" {
+		t.Error(d)
+	}
+	if stats.Stacks != 3 || stats.Rows != 9 || stats.Samples != 12 || stats.Functions != 2 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// TestMergeTooMuch: sums that exceed a signed number are refused.
+func TestMergeTooMuch(t *testing.T) {
+	of := func(period uint64) *tape {
+		tp := newTape(t, "cpu-clock")
+		tp.sample(taken{time: 100, pid: 7, ip: leaf, period: period})
+		return tp
+	}
+	if _, _, err := mergedTapes(t, Options{}, of(1<<62), of(1<<62)); err == nil {
+		t.Error("no error")
+	}
+	if p, _, err := mergedTapes(t, Options{}, of(1<<62), of(1<<62-1)); err != nil || p.Sample[0].Value[1] != 1<<63-1 {
+		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -363,7 +363,9 @@ func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 			if s.Module != "" {
 				file = "[" + s.Module + "]"
 			}
-			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, file: file}
+			// The offset is the address: pprof takes mappings of one file, offset and size for one, and
+			// moves the addresses of all but the first.
+			m = &mapping{start: s.Addr, limit: s.Addr + s.Size, offset: s.Addr, file: file}
 			n.lives[*s] = m
 		}
 		return m

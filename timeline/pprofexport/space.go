@@ -15,7 +15,7 @@ import (
 // the kernel, a module, a BPF program.
 type mapping struct {
 	start, limit uint64
-	offset       uint64 // in the file; of a kernel map the address of its reference symbol
+	offset       uint64 // in the file; of a kernel map the address of its reference symbol; of [bpf] and [out-of-line] its own
 	file         string
 	buildID      string // hexadecimal
 	named        bool   // the profile has names for it; pprof looks for names otherwise
