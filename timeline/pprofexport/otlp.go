@@ -69,6 +69,9 @@ const (
 	otlpFunctionSystemName = 2
 	otlpFunctionFile       = 3
 
+	otlpTrace = 1 // of Link
+	otlpSpan  = 2
+
 	otlpKey        = 1 // of KeyValueAndUnit
 	otlpValue      = 2
 	otlpString     = 1 // of AnyValue
@@ -96,39 +99,44 @@ func WriteOTLP(w io.Writer, pprof io.Reader) error {
 	if err != nil {
 		return err
 	}
-	for i, x := range p.Mapping { // the indices below
-		x.ID = uint64(i) + 1
+	o := &otlp{
+		strings: newStringTable(), attributes: newStringTable(), stacks: newStringTable(),
+		mappings: newStringTable(), locations: newStringTable(), functions: newStringTable(),
+		mappingIDs: make(map[*profile.Mapping]uint64), locationIDs: make(map[*profile.Location]uint64),
+		functionIDs: make(map[*profile.Function]uint64),
 	}
-	for i, x := range p.Location {
-		x.ID = uint64(i) + 1
-	}
-	for i, x := range p.Function {
-		x.ID = uint64(i) + 1
-	}
-	o := &otlp{strings: newStringTable(), attributes: newStringTable(), stacks: newStringTable()}
 	scope := message(nil).bytes(otlpScope, message(nil).bytes(otlpScopeName, []byte("textreplay")))
 	for i := range p.SampleType {
 		scope = scope.bytes(otlpProfiles, o.profile(p, i))
 	}
 	out := message(nil).bytes(otlpResourceProfiles, message(nil).bytes(otlpScopeProfiles, scope))
 	buffered := bufio.NewWriter(w)
-	buffered.Write(out.bytes(otlpDictionary, o.dictionary(p)))
+	buffered.Write(out.bytes(otlpDictionary, o.dictionary()))
 	return buffered.Flush()
 }
 
-// otlp is a dictionary that is being made.
+// otlp is a dictionary that is being made. Its tables have what samples refer to, each once: two
+// lives of a BPF program, which differ in nothing that OpenTelemetry has, are one function.
 type otlp struct {
-	strings            *stringTable
-	attributes, stacks *stringTable // of encoded messages
+	strings *stringTable
+	// Of encoded messages:
+	attributes, stacks, mappings, locations, functions *stringTable
+
+	mappingIDs  map[*profile.Mapping]uint64
+	locationIDs map[*profile.Location]uint64
+	functionIDs map[*profile.Function]uint64
 }
 
+// text returns the number of a string.
+func (o *otlp) text(s string) uint64 { return o.strings.id(string(text(s))) }
+
 func (o *otlp) valueType(t *profile.ValueType) message {
-	return message(nil).number(otlpType, o.strings.id(t.Type)).number(otlpUnit, o.strings.id(t.Unit))
+	return message(nil).number(otlpType, o.text(t.Type)).number(otlpUnit, o.text(t.Unit))
 }
 
 // attribute returns the number of an attribute, whose value is a message AnyValue.
 func (o *otlp) attribute(key string, value message) uint64 {
-	return o.attributes.id(string(message(nil).number(otlpKey, o.strings.id(key)).bytes(otlpValue, value)))
+	return o.attributes.id(string(message(nil).number(otlpKey, o.text(key)).bytes(otlpValue, value)))
 }
 
 func stringValue(s string) message { return message(nil).bytes(otlpString, text(s)) }
@@ -152,17 +160,26 @@ func (m message) packed(field int, numbers []uint64) message {
 // profile returns the Profile of one kind of value.
 func (o *otlp) profile(p *profile.Profile, kind int) message {
 	m := message(nil).bytes(otlpSampleType, o.valueType(p.SampleType[kind]))
+	samples := newStringTable() // stack and attributes, of which there is one sample
+	var values []int64          // of sample i+1
+	var locations []uint64
 	for _, s := range p.Sample {
 		if s.Value[kind] == 0 {
 			continue
 		}
-		locations := make([]uint64, len(s.Location))
-		for i, l := range s.Location {
-			locations[i] = l.ID
+		locations = locations[:0]
+		for _, l := range s.Location {
+			locations = append(locations, o.location(l))
 		}
-		sample := message(nil).number(otlpSampleStack, o.stacks.id(string(message(nil).packed(otlpStackLocations, locations)))).
-			packed(otlpSampleAttributes, o.labels(s)).packed(otlpSampleValues, []uint64{uint64(s.Value[kind])})
-		m = m.bytes(otlpSamples, sample)
+		stack := o.stacks.id(string(message(nil).packed(otlpStackLocations, locations)))
+		i := samples.id(string(message{0}.number(otlpSampleStack, stack).packed(otlpSampleAttributes, o.labels(s))))
+		if int(i) > len(values) {
+			values = append(values, 0)
+		}
+		values[i-1] += s.Value[kind]
+	}
+	for i, v := range values {
+		m = m.bytes(otlpSamples, message(samples.list[i+1][1:]).packed(otlpSampleValues, []uint64{uint64(v)}))
 	}
 	if p.TimeNanos != 0 {
 		m = binary.LittleEndian.AppendUint64(append(m, otlpTime<<3|1), uint64(p.TimeNanos))
@@ -210,48 +227,71 @@ func isKernel(l *profile.Location) bool {
 	return len(l.Line) > 0 || l.Address>>63 != 0 || m != nil && (m.HasFunctions || m.File == kernelFile || m.File == guestKernelFile)
 }
 
-// dictionary returns the tables of everything that samples refer to. The first entry of each
-// is empty, so what begins at 1 in profile.proto does so here.
-func (o *otlp) dictionary(p *profile.Profile) message {
-	m := message(nil).bytes(otlpMappingTable, nil)
-	for _, x := range p.Mapping {
+// mapping returns the number of a mapping, 0 for nil.
+func (o *otlp) mapping(x *profile.Mapping) uint64 {
+	if x == nil {
+		return 0
+	}
+	id, ok := o.mappingIDs[x]
+	if !ok {
 		entry := message(nil).number(otlpMappingStart, x.Start).number(otlpMappingLimit, x.Limit).
-			number(otlpMappingOffset, x.Offset).number(otlpMappingFile, o.strings.id(x.File))
+			number(otlpMappingOffset, x.Offset).number(otlpMappingFile, o.text(x.File))
 		if x.BuildID != "" {
 			entry = entry.packed(otlpMappingAttributes, []uint64{o.attribute("process.executable.build_id.gnu", stringValue(x.BuildID))})
 		}
-		m = m.bytes(otlpMappingTable, entry)
+		id = o.mappings.id(string(entry))
+		o.mappingIDs[x] = id
 	}
-	m = m.bytes(otlpLocationTable, nil)
-	for _, l := range p.Location {
-		var entry message
-		if l.Mapping != nil {
-			entry = entry.number(otlpLocationMapping, l.Mapping.ID)
-		}
-		entry = entry.number(otlpLocationAddress, l.Address)
+	return id
+}
+
+// location returns the number of a location.
+func (o *otlp) location(l *profile.Location) uint64 {
+	id, ok := o.locationIDs[l]
+	if !ok {
+		entry := message(nil).number(otlpLocationMapping, o.mapping(l.Mapping)).number(otlpLocationAddress, l.Address)
 		for _, x := range l.Line {
-			entry = entry.bytes(otlpLocationLines, message(nil).number(otlpLineFunction, x.Function.ID).number(otlpLineLine, uint64(x.Line)))
+			entry = entry.bytes(otlpLocationLines, message(nil).number(otlpLineFunction, o.function(x.Function)).number(otlpLineLine, uint64(x.Line)))
 		}
 		frame := "native"
 		if isKernel(l) {
 			frame = "kernel"
 		}
-		m = m.bytes(otlpLocationTable, entry.packed(otlpLocationAttributes, []uint64{o.attribute("profile.frame.type", stringValue(frame))}))
+		id = o.locations.id(string(entry.packed(otlpLocationAttributes, []uint64{o.attribute("profile.frame.type", stringValue(frame))})))
+		o.locationIDs[l] = id
 	}
-	m = m.bytes(otlpFunctionTable, nil)
-	for _, f := range p.Function {
-		m = m.bytes(otlpFunctionTable, message(nil).number(otlpFunctionName, o.strings.id(f.Name)).
-			number(otlpFunctionSystemName, o.strings.id(f.SystemName)).number(otlpFunctionFile, o.strings.id(f.Filename)))
+	return id
+}
+
+// function returns the number of a function, 0 for nil.
+func (o *otlp) function(f *profile.Function) uint64 {
+	if f == nil {
+		return 0
 	}
-	m = m.bytes(otlpLinkTable, nil)
-	for _, s := range o.stacks.list {
-		m = m.bytes(otlpStackTable, []byte(s))
+	id, ok := o.functionIDs[f]
+	if !ok {
+		id = o.functions.id(string(message(nil).number(otlpFunctionName, o.text(f.Name)).
+			number(otlpFunctionSystemName, o.text(f.SystemName)).number(otlpFunctionFile, o.text(f.Filename))))
+		o.functionIDs[f] = id
 	}
-	for _, a := range o.attributes.list {
-		m = m.bytes(otlpAttributeTable, []byte(a))
+	return id
+}
+
+// dictionary returns the tables. The first entry of each is its zero value. The ids of the first
+// link have their length, as codecs expect.
+func (o *otlp) dictionary() message {
+	m := message(nil)
+	table := func(field int, t *stringTable) {
+		for _, x := range t.list {
+			m = m.bytes(field, []byte(x))
+		}
 	}
-	for _, s := range o.strings.list {
-		m = m.bytes(otlpStringTable, text(s))
-	}
+	table(otlpMappingTable, o.mappings)
+	table(otlpLocationTable, o.locations)
+	table(otlpFunctionTable, o.functions)
+	m = m.bytes(otlpLinkTable, message(nil).bytes(otlpTrace, make([]byte, 16)).bytes(otlpSpan, make([]byte, 8)))
+	table(otlpStackTable, o.stacks)
+	table(otlpAttributeTable, o.attributes)
+	table(otlpStringTable, o.strings)
 	return m
 }

@@ -71,6 +71,7 @@ func TestOTLP(t *testing.T) {
 			for kind, x := range profiles {
 				checkOTLP(t, data.Dictionary, x, p, kind)
 			}
+			checkDictionary(t, &data)
 		})
 	}
 }
@@ -111,11 +112,107 @@ func TestOTLPFrames(t *testing.T) {
 	}
 }
 
+// checkDictionary checks that each entry is there once and used, and that a profile has one sample of
+// each stack and set of attributes.
+func checkDictionary(t *testing.T, data *otlppb.ProfilesData) {
+	t.Helper()
+	used := make(map[string]bool)
+	use := func(table string, indices ...int32) {
+		for _, i := range indices {
+			used[fmt.Sprint(table, i)] = true
+		}
+	}
+	d := data.Dictionary
+	value := func(v *otlppb.ValueType) { use("string", v.TypeStrindex, v.UnitStrindex) }
+	for _, x := range data.ResourceProfiles[0].ScopeProfiles[0].Profiles {
+		value(x.SampleType)
+		value(x.PeriodType)
+		use("attribute", x.AttributeIndices...)
+		met := make(map[string]bool)
+		for _, s := range x.Samples {
+			use("stack", s.StackIndex)
+			use("attribute", s.AttributeIndices...)
+			key := fmt.Sprint(s.StackIndex, slices.Sorted(slices.Values(s.AttributeIndices)))
+			if met[key] {
+				t.Errorf("two samples of %s", key)
+			}
+			met[key] = true
+		}
+	}
+	for _, x := range d.StackTable {
+		use("location", x.LocationIndices...)
+	}
+	for _, x := range d.LocationTable {
+		use("mapping", x.MappingIndex)
+		use("attribute", x.AttributeIndices...)
+		for _, l := range x.Lines {
+			use("function", l.FunctionIndex)
+		}
+	}
+	for _, x := range d.MappingTable {
+		use("string", x.FilenameStrindex)
+		use("attribute", x.AttributeIndices...)
+	}
+	for _, x := range d.FunctionTable {
+		use("string", x.NameStrindex, x.SystemNameStrindex, x.FilenameStrindex)
+	}
+	for _, x := range d.AttributeTable {
+		use("string", x.KeyStrindex)
+	}
+	check := func(table string, n int, entry func(int) string) {
+		met := make(map[string]bool)
+		for i := range n {
+			if x := entry(i); met[x] {
+				t.Errorf("the %s %d is there twice: %q", table, i, x)
+			} else {
+				met[x] = true
+			}
+			if i > 0 && !used[fmt.Sprint(table, i)] {
+				t.Errorf("the %s %d is not used: %q", table, i, entry(i))
+			}
+		}
+	}
+	check("stack", len(d.StackTable), func(i int) string { return d.StackTable[i].String() })
+	check("location", len(d.LocationTable), func(i int) string { return d.LocationTable[i].String() })
+	check("mapping", len(d.MappingTable), func(i int) string { return d.MappingTable[i].String() })
+	check("function", len(d.FunctionTable), func(i int) string { return d.FunctionTable[i].String() })
+	check("attribute", len(d.AttributeTable), func(i int) string { return d.AttributeTable[i].String() })
+	check("string", len(d.StringTable), func(i int) string { return d.StringTable[i] })
+}
+
+// TestOTLPTwoLives: what differs in nothing that OpenTelemetry has is one entry and one sample. Here a
+// program is unloaded and loaded again at its address.
+func TestOTLPTwoLives(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_one")
+	tp.bpf(3000, 4000, packed, 64, "bpf_prog_0000000000000001_one")
+	for _, time := range []uint64{1500, 3500} {
+		tp.sample(taken{time: time, pid: 7, ip: packed + 16, chain: kernelChain(packed+16, entry+8)})
+	}
+	var b, out bytes.Buffer
+	if _, err := Write(&b, tp.load(), Options{Labels: AllLabels}); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteOTLP(&out, &b); err != nil {
+		t.Fatal(err)
+	}
+	var data otlppb.ProfilesData
+	if err := proto.Unmarshal(out.Bytes(), &data); err != nil {
+		t.Fatal(err)
+	}
+	checkDictionary(t, &data)
+	for i, x := range data.ResourceProfiles[0].ScopeProfiles[0].Profiles {
+		if want := []int64{2, 2000}[i]; len(x.Samples) != 1 || !slices.Equal(x.Samples[0].Values, []int64{want}) {
+			t.Errorf("samples %v, want one of %d", x.Samples, want)
+		}
+	}
+}
+
 func checkOTLP(t *testing.T, d *otlppb.ProfilesDictionary, x *otlppb.Profile, p *profile.Profile, kind int) {
 	t.Helper()
 	text := func(i int32) string { return d.StringTable[i] }
 	if d.StringTable[0] != "" || !proto.Equal(d.MappingTable[0], &otlppb.Mapping{}) || !proto.Equal(d.LocationTable[0], &otlppb.Location{}) ||
-		!proto.Equal(d.FunctionTable[0], &otlppb.Function{}) || !proto.Equal(d.LinkTable[0], &otlppb.Link{}) ||
+		!proto.Equal(d.FunctionTable[0], &otlppb.Function{}) || !proto.Equal(d.LinkTable[0], &otlppb.Link{TraceId: make([]byte, 16), SpanId: make([]byte, 8)}) ||
 		!proto.Equal(d.StackTable[0], &otlppb.Stack{}) || !proto.Equal(d.AttributeTable[0], &otlppb.KeyValueAndUnit{}) {
 		t.Error("an entry number 0 is not empty")
 	}
