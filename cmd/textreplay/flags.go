@@ -67,6 +67,22 @@ func (n number) Set(s string) error {
 	return n.Value.Set(sign + strconv.FormatUint(v, 10))
 }
 
+// A duration is the value of a flag that takes a span of time. The library cuts off what is below a
+// nanosecond.
+type duration struct{ pflag.Value }
+
+func (d duration) Set(s string) error {
+	unsigned := strings.TrimLeft(s, "+-")
+	ns, err := numbers.Duration(unsigned)
+	switch {
+	case errors.Is(err, numbers.ErrFraction):
+		return err
+	case err != nil:
+		return d.Value.Set(s) // which says what is wrong
+	}
+	return d.Value.Set(s[:len(s)-len(unsigned)] + strconv.FormatUint(ns, 10) + "ns")
+}
+
 // pids is the value of a flag that takes a comma-separated list of process IDs.
 type pids []uint32
 
@@ -92,12 +108,15 @@ func (p *pids) Set(s string) error {
 }
 
 // setNumbers lets all flags of cmd and of the commands below it that take a number read it as
-// offsets and --fill are read: decimal, or hexadecimal with 0x.
+// offsets and --fill are read: decimal, or hexadecimal with 0x. Those that take a span of time read
+// it exactly.
 func setNumbers(cmd *cobra.Command) {
 	set := func(f *pflag.Flag) {
 		switch f.Value.Type() {
 		case "int", "uint", "uint64":
 			f.Value = number{f.Value}
+		case "duration":
+			f.Value = duration{f.Value}
 		}
 	}
 	cmd.PersistentFlags().VisitAll(set)

@@ -187,7 +187,8 @@ func timesTopic() *cobra.Command {
   12.345678901          seconds, as perf script --ns prints them
   12.345678             fewer than nine digits mean the whole interval of that width;
                         if a change is in it, both sides are shown
-  12.5s                 seconds, exactly; other units are ns, us, ms, m and h: 1m30s
+  12.5s                 seconds, exactly; other units are ns, us, ms, m and h: 1m30s;
+                        a part of a nanosecond is refused
   +1.5s                 since the first record
   50%                   between the first record and the newest one
   start                 the first record

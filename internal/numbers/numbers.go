@@ -5,7 +5,9 @@
 package numbers
 
 import (
+	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -17,6 +19,89 @@ func Parse(s string, bits int) (uint64, error) {
 		return strconv.ParseUint(hex, 16, bits)
 	}
 	return strconv.ParseUint(s, 10, bits)
+}
+
+// ErrFraction: a span of time is not a whole number of nanoseconds.
+var ErrFraction = errors.New("not a whole number of nanoseconds")
+
+var units = map[string]uint64{"ns": 1, "us": 1e3, "\u00b5s": 1e3, "\u03bcs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+
+// Duration reads a span of time with units, such as 1.5s or 1m30s, in nanoseconds. The forms are those
+// of [time.ParseDuration] without a sign, which cuts off what is below a nanosecond. The error is
+// [strconv.ErrSyntax], [strconv.ErrRange] or [ErrFraction].
+func Duration(s string) (ns uint64, err error) {
+	if s == "" {
+		return 0, strconv.ErrSyntax
+	}
+	for s != "" {
+		number, rest := cutWhile(s, "0123456789.")
+		whole, frac, _ := strings.Cut(number, ".")
+		if whole+frac == "" || strings.Contains(frac, ".") {
+			return 0, strconv.ErrSyntax
+		}
+		i := strings.IndexAny(rest, "0123456789.")
+		if i < 0 {
+			i = len(rest)
+		}
+		unit, ok := units[rest[:i]]
+		if !ok {
+			return 0, strconv.ErrSyntax
+		}
+		s = rest[i:]
+		v, bad := inUnit(whole, strings.TrimRight(frac, "0"), unit)
+		sum, carry := bits.Add64(ns, v, 0)
+		if ns = sum; carry != 0 {
+			bad = strconv.ErrRange
+		}
+		if err == nil {
+			err = bad
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ns, nil
+}
+
+// cutWhile cuts s behind the first characters that are in set.
+func cutWhile(s, set string) (head, rest string) {
+	rest = strings.TrimLeft(s, set)
+	return s[:len(s)-len(rest)], rest
+}
+
+// inUnit returns whole.frac units. frac does not end in 0.
+func inUnit(whole, frac string, unit uint64) (uint64, error) {
+	v := uint64(0)
+	if whole != "" {
+		n, err := strconv.ParseUint(whole, 10, 64)
+		hi, lo := bits.Mul64(n, unit)
+		if err != nil || hi != 0 {
+			return 0, strconv.ErrRange
+		}
+		v = lo
+	}
+	if frac == "" {
+		return v, nil
+	}
+	const most = 13 // digits behind the point: an hour has 2^13 and 5^11 as factors
+	if len(frac) > most {
+		return 0, ErrFraction
+	}
+	n, _ := strconv.ParseUint(frac, 10, 64)
+	scale := uint64(1)
+	for range frac {
+		scale *= 10
+	}
+	hi, lo := bits.Mul64(n, unit)
+	part, left := bits.Div64(hi, lo, scale)
+	sum, carry := bits.Add64(v, part, 0)
+	switch {
+	case left != 0:
+		return 0, ErrFraction
+	case carry != 0:
+		return 0, strconv.ErrRange
+	}
+	return sum, nil
 }
 
 // Span prints a span of time (ns) in a unit that suits it, with three digits or as a whole number. micro is

@@ -109,7 +109,7 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 //
 //	12.345678901     seconds; with fewer digits after the point, the whole
 //	                 interval that has these digits
-//	12.5s            seconds, exactly; also ms, us, ns, m, h, as 1m30s
+//	12.5s            seconds, exactly; also ms, us, ns, m, h, as 1m30s; whole nanoseconds
 //	+1.5s            since the first record
 //	50%              between the first and the newest record
 //	start, end       the first record, the horizon (not before the first record)
@@ -187,9 +187,13 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		}
 		return exactly(t)
 	case strings.HasPrefix(s, "wall:"), isDate(s):
-		w, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(s, "wall:"))
+		s = strings.TrimPrefix(s, "wall:")
+		w, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {
 			return Times{}, fmt.Errorf("wall-clock time looks like 2026-01-02T15:04:05.123Z or 2026-01-02T16:04:05+01:00, with its zone")
+		}
+		if tooFine(s) {
+			return Times{}, errTooFine
 		}
 		return r.wall(w)
 	case strings.HasPrefix(s, "@"):
@@ -241,6 +245,17 @@ func (r *Replay) wall(w time.Time) (Times, error) {
 	return exactly(t)
 }
 
+// tooFine reports whether a date and time has more than nine digits behind its seconds, which the
+// time package cuts off.
+func tooFine(s string) bool {
+	i := strings.IndexAny(s, ".,") + 1
+	if i == 0 {
+		return false
+	}
+	n := strings.IndexFunc(s[i:], func(r rune) bool { return r < '0' || r > '9' })
+	return len(strings.TrimRight(s[i:i+max(n, 0)], "0")) > 9
+}
+
 // isDate reports whether s begins as a date does: "2026-01-02T".
 func isDate(s string) bool {
 	if len(s) < 11 || s[4] != '-' || s[7] != '-' || s[10] != 'T' {
@@ -276,6 +291,7 @@ func (t Times) shifted(by shift) (Times, error) {
 
 var (
 	errTooLarge   = errors.New("the time is too large")
+	errTooFine    = errors.New("a time is a whole number of nanoseconds")
 	errBeforeZero = errors.New("that is before the clock's zero")
 )
 
@@ -295,41 +311,25 @@ func cutShift(s string) (base string, by shift, err error) {
 }
 
 // parseDuration reads a span of time with units, "1.5s" or "1m30s". Nanoseconds may
-// exceed 2^63. The error is ErrNotTime or errTooLarge.
+// exceed 2^63. The error is ErrNotTime, errTooLarge or errTooFine.
 func parseDuration(s string) (ns uint64, err error) {
-	if digits, is := strings.CutSuffix(s, "ns"); is && isDigits(digits) {
-		v, err := strconv.ParseUint(digits, 10, 64)
-		if err != nil {
-			return 0, errTooLarge
-		}
-		return v, nil
-	} else if is && strings.HasSuffix(strings.TrimRight(digits, "0123456789"), ".") {
-		return 0, ErrNotTime // a part of a nanosecond
-	}
-	if s == "" || s[0] < '0' || s[0] > '9' || s[len(s)-1] <= '9' {
+	if s == "" || s[0] < '0' || s[0] > '9' {
 		return 0, ErrNotTime
 	}
-	d, err := time.ParseDuration(s)
-	if err == nil {
-		return uint64(d), nil
-	}
-	// Its error does not say what is wrong. With zeros for digits, it is a span unless its form is wrong.
-	if _, err := time.ParseDuration(strings.Map(zeroDigit, s)); err == nil {
+	ns, err = numbers.Duration(s)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
 		return 0, errTooLarge
+	case errors.Is(err, numbers.ErrFraction):
+		return 0, errTooFine
+	case err != nil:
+		return 0, ErrNotTime
 	}
-	return 0, ErrNotTime
+	return ns, nil
 }
 
 // isDigits reports whether s is a decimal number.
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-// zeroDigit returns 0 for a digit, and other runes unchanged.
-func zeroDigit(r rune) rune {
-	if '0' <= r && r <= '9' {
-		return '0'
-	}
-	return r
-}
 
 // parseSeconds reads decimal seconds without losing digits. width is the unit of the
 // last digit in nanoseconds: 1 if there are nine digits after the point. The error is
