@@ -187,6 +187,15 @@ func windowOf(r *replay.Replay, s string) (interval, error) {
 	return window, err
 }
 
+// bounds returns the interval for packages to which an end of 0 means none: an interval that ends at 0
+// is empty.
+func (i interval) bounds() (from, to uint64) {
+	if i.to == 0 {
+		return 1, 1
+	}
+	return i.from, i.to
+}
+
 // halves reads an option of the form "A,B".
 func halves(flag, s string, i *interval, parse func(string) (uint64, error)) (err error) {
 	if s == "" {

@@ -80,7 +80,8 @@ func (p *perfettoTrace) run() error {
 	if err != nil {
 		return err
 	}
-	opts := perfetto.Options{From: window.from, To: window.to, Sites: p.sites}
+	opts := perfetto.Options{Sites: p.sites}
+	opts.From, opts.To = window.bounds()
 	if p.sites == 0 {
 		opts.Sites = -1
 	}

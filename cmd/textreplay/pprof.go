@@ -337,7 +337,7 @@ func (p *pprof) write() error {
 	if err != nil {
 		return err
 	}
-	p.opts.From, p.opts.To = window.from, window.to
+	p.opts.From, p.opts.To = window.bounds()
 	debug, err := p.debugInfo(r)
 	if err != nil {
 		return err

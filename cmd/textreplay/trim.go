@@ -60,7 +60,8 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 			if err != nil {
 				return err
 			}
-			opts := trim.Options{From: window.from, To: window.to, Samples: samples, Aux: aux}
+			opts := trim.Options{Samples: samples, Aux: aux}
+			opts.From, opts.To = window.bounds()
 			for _, name := range symbols {
 				found := r.Image.At(r.Report.First).Lookup(name)
 				if len(found) == 0 {
