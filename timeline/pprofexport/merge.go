@@ -81,6 +81,12 @@ func (m *Merger) Add(r io.Reader, host string) error {
 	if err != nil {
 		return fmt.Errorf("merging profiles: %w", err)
 	}
+	for _, l := range merged.Location {
+		// Mappings whose sizes are the same in pages are one, which has the limit of the first.
+		if x := l.Mapping; x != nil && l.Address >= x.Limit {
+			x.Limit = l.Address + 1
+		}
+	}
 	m.merged, m.events = merged, events
 	return nil
 }

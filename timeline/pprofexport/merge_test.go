@@ -189,14 +189,17 @@ func TestMergeEvents(t *testing.T) {
 	}
 }
 
-// TestMergePlaces: BPF programs keep their addresses, and stacks are counted, not samples.
+// TestMergePlaces: BPF programs keep their addresses, which are in their mappings. Stacks are counted,
+// not samples.
 func TestMergePlaces(t *testing.T) {
+	first := uint32(0)
 	of := func(addr uint64) *tape {
 		tp := newTape(t, "cpu-clock")
-		tp.bpf(1000, 4000, packed, 64, "bpf_prog_0000000000000001_first")
+		first += 64
+		tp.bpf(1000, 4000, packed, first, "bpf_prog_0000000000000001_first")
 		tp.bpf(1000, 4000, addr, 0x300, "bpf_prog_0000000000000002_second")
 		for pid := range uint32(3) {
-			tp.sample(taken{time: 1500, pid: pid, ip: packed + 16})
+			tp.sample(taken{time: 1500, pid: pid, ip: packed + uint64(first) - 1})
 			tp.sample(taken{time: 1500, pid: pid, ip: addr + 0x200})
 		}
 		return tp
@@ -213,11 +216,11 @@ func TestMergePlaces(t *testing.T) {
 		}
 	}
 	slices.Sort(places)
-	want := []string{"0xffffffffc0001010 bpf_prog_0000000000000001_first", "0xffffffffc0011200 bpf_prog_0000000000000002_second", "0xffffffffc0021200 bpf_prog_0000000000000002_second"}
+	want := []string{"0xffffffffc000103f bpf_prog_0000000000000001_first", "0xffffffffc000107f bpf_prog_0000000000000001_first", "0xffffffffc0011200 bpf_prog_0000000000000002_second", "0xffffffffc0021200 bpf_prog_0000000000000002_second"}
 	if d := cmp.Diff(want, places); d != "" {
 		t.Error(d)
 	}
-	if stats.Stacks != 3 || stats.Rows != 9 || stats.Samples != 12 || stats.Functions != 2 {
+	if stats.Stacks != 4 || stats.Rows != 12 || stats.Samples != 12 || stats.Functions != 2 {
 		t.Errorf("%+v", stats)
 	}
 }
