@@ -106,6 +106,10 @@ type EventStats struct {
 
 const maxWarnings = 20
 
+// miscDroppedByFilter marks LOST_SAMPLES of samples that a filter dropped on purpose
+// (PERF_RECORD_MISC_LOST_SAMPLES_BPF of tools/perf/util/event.h).
+const miscDroppedByFilter = 1 << 15
+
 // Profile makes a profile of the recording's samples. It holds the whole
 // profile in memory, several hundred bytes a sample if labels differ; [Write]
 // does not.
@@ -175,6 +179,7 @@ type export struct {
 	comms   map[string]bool // nil, as pids: no selection
 	stats   Stats
 	counted map[counterKey]uint64 // the last values of counters in groups
+	lost    uint64                // what LOST_SAMPLES records count
 
 	// Of the current sample:
 	shares    []share
@@ -227,10 +232,17 @@ func newExport(r *replay.Replay, opts Options) (*export, error) {
 	if e.stats.Samples == 0 {
 		return nil, ErrNoSamples
 	}
+	told := uint64(0) // by LOST records
 	for _, l := range r.Report.Losses {
+		told += l.Records
 		if l.To >= e.opts.From && l.From < e.opts.To {
 			e.stats.Lost += l.Records
 		}
+	}
+	// What LOST_SAMPLES records count beyond that was lost after the last record that found room, or by
+	// the hardware.
+	if e.lost > told && e.opts.To > r.Report.Last {
+		e.stats.Lost += e.lost - told
 	}
 	return e, nil
 }
@@ -275,7 +287,15 @@ func (e *export) chooseEvents() error {
 func (e *export) read() {
 	var s perfdata.Sample
 	err := scan(e.rec, e.opts.Progress, func(rec *perfdata.Record) {
-		if rec.Type != perfdata.RecordSample {
+		switch rec.Type {
+		case perfdata.RecordSample:
+		case perfdata.RecordLostSamples:
+			// The image's scan reports what is damaged.
+			if l := (perfdata.LostSamples{}); rec.Misc&miscDroppedByFilter == 0 && e.rec.LostSamples(rec, &l) == nil {
+				e.lost += min(l.Lost, math.MaxUint64-e.lost)
+			}
+			return
+		default:
 			return
 		}
 		err := e.rec.Sample(rec, &s)

@@ -400,20 +400,36 @@ func TestTimeless(t *testing.T) {
 	}
 }
 
-// TestLost: a profile says that samples may be missing.
+// TestLost: a profile says that samples may be missing. LOST_SAMPLES records count what LOST records
+// tell, and what was lost at the end.
 func TestLost(t *testing.T) {
-	tp := newTape(t, "cpu-clock")
-	tp.sample(taken{time: 100, pid: 7, ip: leaf})
-	tp.check(tp.w.Lost(&perfdata.Lost{ID: 1, Lost: 12, SampleID: tp.at(200, 7)}))
-	tp.sample(taken{time: 300, pid: 7, ip: leaf})
-	r := tp.load()
+	all, late, early := Options{}, Options{From: 250}, Options{To: 250}
 	for _, tt := range []struct {
-		opts Options
-		want uint64
-	}{{Options{}, 12}, {Options{From: 250}, 0}} {
-		p, stats := exported(t, r, tt.opts)
-		if stats.Lost != tt.want || strings.Contains(strings.Join(p.Comments, "\n"), "12 records were lost") != (tt.want > 0) {
-			t.Errorf("%+v, comments %q", stats, p.Comments)
+		lost, counted, filtered uint64
+		opts                    Options
+		want                    uint64
+	}{
+		{12, 0, 0, all, 12}, {12, 0, 0, late, 0}, {12, 0, 0, early, 12}, {12, 12, 0, all, 12},
+		{12, 15, 0, all, 15}, {12, 15, 0, late, 3}, {12, 15, 0, early, 12}, {0, 7, 0, all, 7}, {0, 0, 7, all, 0},
+	} {
+		tp := newTape(t, "cpu-clock")
+		tp.sample(taken{time: 100, pid: 7, ip: leaf})
+		if tt.lost > 0 {
+			tp.check(tp.w.Lost(&perfdata.Lost{ID: 1, Lost: tt.lost, SampleID: tp.at(200, 7)}))
+		}
+		tp.sample(taken{time: 300, pid: 7, ip: leaf})
+		for _, x := range []struct {
+			n    uint64
+			misc uint16
+		}{{tt.counted, 0}, {tt.filtered, miscDroppedByFilter}} {
+			if x.n > 0 {
+				tp.lostSamples(x.n, x.misc)
+			}
+		}
+		p, stats := exported(t, tp.load(), tt.opts)
+		comment := fmt.Sprintf("%d records were lost", tt.want)
+		if stats.Lost != tt.want || strings.Contains(strings.Join(p.Comments, "\n"), comment) != (tt.want > 0) {
+			t.Errorf("%+v: %+v, comments %q", tt, stats, p.Comments)
 		}
 	}
 }

@@ -115,6 +115,18 @@ func (t *tape) fork(time uint64, pid, tid, ppid, ptid uint32, misc uint16) {
 	t.check(t.w.WriteRecord(b))
 }
 
+// lostSamples writes how many records the event lost, as perf does at the end.
+func (t *tape) lostSamples(n uint64, misc uint16) {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(perfdata.RecordLostSamples))
+	b = le.AppendUint16(b, misc)
+	b = le.AppendUint16(b, 48)
+	for _, v := range []uint64{n, 0, 0, 0, 1} {
+		b = le.AppendUint64(b, v)
+	}
+	t.check(t.w.WriteRecord(b))
+}
+
 // A taken is a sample to be written.
 type taken struct {
 	event    int
