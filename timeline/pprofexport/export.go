@@ -225,7 +225,7 @@ func newExport(r *replay.Replay, opts Options) (*export, error) {
 			e.comms[comm] = true
 		}
 	}
-	e.tasks = readTasks(e.rec, e.warn)
+	e.tasks = readTasks(r, e.warn)
 	e.namer = newNamer(r, e.tasks)
 	e.namer.source = opts.Source
 	e.read()
@@ -322,9 +322,9 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	if err != nil || len(shares) == 0 {
 		return err
 	}
-	machine, guest := 0, e.r.Report.Guest
+	machine, ofTask, guest := 0, 0, e.r.Report.Guest
 	if len(e.r.Report.Guests) > 0 {
-		machine = e.r.MachineOf(rec, &s.SampleID)
+		machine, ofTask = e.r.MachineOf(rec, &s.SampleID), e.r.TaskMachineOf(&s.SampleID)
 	}
 	if guest != 0 && machine != guest {
 		return nil // a guest's profile has only samples that were taken in it
@@ -342,7 +342,7 @@ func (e *export) sample(rec *perfdata.Record, s *perfdata.Sample) error {
 	comm := ""
 	if e.opts.Labels&LabelComm != 0 || len(e.comms) > 0 {
 		if s.Has&perfdata.SampleTID != 0 {
-			comm = e.tasks.comm(s.PID, s.TID, t)
+			comm = e.tasks.comm(ofTask, s.PID, s.TID, t)
 		}
 	}
 	if e.pids != nil && !e.comms[comm] && (s.Has&perfdata.SampleTID == 0 || !e.pids[s.PID]) {

@@ -115,6 +115,45 @@ func TestTaskGone(t *testing.T) {
 	}
 }
 
+// TestGuestTasks: a guest numbers its tasks by itself. Names and maps of one machine's are not those of
+// the other one's.
+func TestGuestTasks(t *testing.T) {
+	const guest = 7001
+	tp := newTape(t, "cpu-clock", "cpu-clock")
+	tp.check(tp.w.IDIndex(&perfdata.IDIndex{Entries: []perfdata.IDIndexEntry{{ID: 1, CPU: 0, TID: -1}}}))
+	tp.check(tp.w.IDIndex(&perfdata.IDIndex{Entries: []perfdata.IDIndexEntry{{ID: 2, Idx: 1, CPU: 0, TID: -1, MachinePID: guest}}}))
+	inGuest := func(f func()) { // what perf inject --guest-data puts in has the guest's ids
+		tp.id = 2
+		f()
+		tp.id = 1
+	}
+	tp.comm(0, 7, 7, "host", false)
+	tp.mmap(0, 7, 0x400000, 0x2000, 0, "/bin/host")
+	inGuest(func() {
+		tp.comm(10, 7, 7, "guest", true)
+		tp.mmap(20, 7, 0x400000, 0x2000, 0, "/bin/guest")
+		tp.fork(30, 8, 8, 7, 7, 0)
+	})
+	user := []uint64{perfdata.CallchainUser, 0x401000}
+	for event := range 2 {
+		for _, pid := range []uint32{7, 8} {
+			tp.sample(taken{event: event, time: 100, pid: pid, mode: perfdata.MiscUser, ip: 0x401000, chain: user})
+		}
+	}
+	// An event of the host, while its thread 7 ran a guest.
+	tp.sample(taken{time: 100, pid: 7, mode: perfdata.MiscGuestKernel, ip: leaf})
+	p, _ := exported(t, tp.load(), Options{Labels: LabelPID | LabelComm})
+	want := `[1 1000] 0x401000 pid=8
+[1 1000] 0x401000(/bin/host) pid=7 comm=host
+[1 1000] 0x401000([guest.user]) pid=7 comm=guest
+[1 1000] 0x401000([guest.user]) pid=8 comm=guest
+[1 1000] 0xffffffff81002000([guest.kernel]) pid=7 comm=host
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestProcesses: an address in a program is what its own process had there
 // then, and comm is the thread's name at that time.
 func TestProcesses(t *testing.T) {

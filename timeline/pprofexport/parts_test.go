@@ -193,7 +193,7 @@ func TestValidity(t *testing.T) {
 	tp := newTape(t, "cpu-clock")
 	tp.bpf(1000, 2000, packed, 64, "bpf_prog_0000000000000001_first")
 	r := tp.load()
-	n := newNamer(r, readTasks(r.Recording, func(err error) { t.Error(err) }))
+	n := newNamer(r, readTasks(r, func(err error) { t.Error(err) }))
 	if _, from, to := n.at(contextKernel, 1, packed, 1500, false); from != 1000 || to != 2000 {
 		t.Errorf("the name of a program is said to hold from %d to %d", from, to)
 	}
@@ -217,7 +217,7 @@ func TestSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	n := newNamer(r, readTasks(r.Recording, func(err error) { t.Error(err) }))
+	n := newNamer(r, readTasks(r, func(err error) { t.Error(err) }))
 	for _, tt := range []struct {
 		addr   uint64
 		caller bool

@@ -35,10 +35,11 @@ type tape struct {
 	out    bytes.Buffer
 	w      *perfdata.Writer
 	events []*perfdata.Event
+	id     uint64 // of the event that writes records other than samples
 }
 
 func newTape(tb testing.TB, names ...string) *tape {
-	t := &tape{tb: tb}
+	t := &tape{tb: tb, id: 1}
 	t.w = perfdata.NewPipeWriter(&t.out, binary.LittleEndian)
 	for i, name := range names {
 		t.events = append(t.events, &perfdata.Event{Name: name, IDs: []uint64{uint64(1 + i)}, Attr: perfdata.Attr{
@@ -70,7 +71,7 @@ func (t *tape) check(err error) {
 
 // at is the trailer of a record that process pid writes.
 func (t *tape) at(time uint64, pid uint32) perfdata.SampleID {
-	return perfdata.SampleID{PID: pid, TID: pid, Time: time, ID: 1, Event: t.events[0]}
+	return perfdata.SampleID{PID: pid, TID: pid, Time: time, ID: t.id, Event: t.events[t.id-1]}
 }
 
 func (t *tape) comm(time uint64, pid, tid uint32, comm string, exec bool) {
@@ -111,7 +112,7 @@ func (t *tape) fork(time uint64, pid, tid, ppid, ptid uint32, misc uint16) {
 	b = le.AppendUint64(b, uint64(ptid)<<32|uint64(ppid))
 	b = le.AppendUint64(b, time)
 	b = le.AppendUint64(b, 0)
-	b = le.AppendUint64(b, 1)
+	b = le.AppendUint64(b, t.id)
 	t.check(t.w.WriteRecord(b))
 }
 

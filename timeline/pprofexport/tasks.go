@@ -13,6 +13,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // kernelPID is the pid of the maps of the kernel and its modules.
@@ -32,13 +33,19 @@ const miscForkExec = 1 << 13
 
 // tasks has the names and mapped files of threads and processes over time.
 type tasks struct {
-	processes map[uint32]*process
-	threads   map[uint32]*thread
+	processes map[uint32]*process // of the host
+	threads   map[threadKey]*thread
 	kernel    []*mapping // of the kernel itself and of modules, by MMAP records
 	mappings  map[mapping]*mapping
 	buildIDs  map[string]string // by file name
 	deferred  perfdata.DeferredCallchains
 	isDefer   bool
+}
+
+// A threadKey names a thread of a machine: 0 is the host.
+type threadKey struct {
+	machine int
+	tid     uint32
 }
 
 // A thread is the names that a tid had, in order of time.
@@ -65,6 +72,7 @@ func (th *thread) comm(t uint64) string {
 type taskEvent struct {
 	time     uint64
 	kind     taskEventKind
+	machine  int
 	pid, tid uint32
 	of, from uint32 // of a fork: the parent's pid and tid
 	comm     string
@@ -84,10 +92,11 @@ const (
 // readTasks reads the records about tasks, in a pass before that of the samples: a
 // recording has one ring buffer after the other, so a record about the task of a sample may
 // come after the sample.
-func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
+func readTasks(rep *replay.Replay, damaged func(error)) *tasks {
+	r := rep.Recording
 	ts := &tasks{
 		processes: make(map[uint32]*process),
-		threads:   make(map[uint32]*thread),
+		threads:   make(map[threadKey]*thread),
 		mappings:  make(map[mapping]*mapping),
 		buildIDs:  make(map[string]string),
 	}
@@ -98,7 +107,10 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 		}
 		ts.addBuildID(&b)
 	}
-	x := &taskReader{tasks: ts, r: r, names: make(map[string]string)}
+	x := &taskReader{tasks: ts, r: r, machineOf: func(*perfdata.SampleID) int { return 0 }, names: make(map[string]string)}
+	if len(rep.Report.Guests) > 0 {
+		x.machineOf = rep.TaskMachineOf
+	}
 	// The scan of the samples ends with the same error, and reports it.
 	_ = scan(r, nil, func(rec *perfdata.Record) {
 		if err := x.read(rec); err != nil {
@@ -122,9 +134,10 @@ func readTasks(r *perfdata.Recording, damaged func(error)) *tasks {
 // A taskReader collects the events of tasks.
 type taskReader struct {
 	*tasks
-	r      *perfdata.Recording
-	events []taskEvent
-	names  map[string]string // each name once
+	r         *perfdata.Recording
+	machineOf func(*perfdata.SampleID) int
+	events    []taskEvent
+	names     map[string]string // each name once
 
 	comm  perfdata.Comm
 	task  perfdata.Task
@@ -148,7 +161,7 @@ func (x *taskReader) read(rec *perfdata.Record) error {
 		if err := x.r.Comm(rec, &x.comm); err != nil {
 			return err
 		}
-		e := taskEvent{time: x.comm.Time, kind: taskComm, pid: x.comm.PID, tid: x.comm.TID, comm: x.intern(x.comm.Comm)}
+		e := taskEvent{time: x.comm.Time, kind: taskComm, machine: x.machineOf(&x.comm.SampleID), pid: x.comm.PID, tid: x.comm.TID, comm: x.intern(x.comm.Comm)}
 		if rec.Misc&perfdata.MiscCommExec != 0 {
 			e.kind = taskExec
 		}
@@ -157,7 +170,7 @@ func (x *taskReader) read(rec *perfdata.Record) error {
 		if err := x.r.Task(rec, &x.task); err != nil {
 			return err
 		}
-		e := taskEvent{time: x.task.Time, kind: taskFork, pid: x.task.PID, tid: x.task.TID, of: x.task.PPID, from: x.task.PTID}
+		e := taskEvent{time: x.task.Time, kind: taskFork, machine: x.machineOf(&x.task.SampleID), pid: x.task.PID, tid: x.task.TID, of: x.task.PPID, from: x.task.PTID}
 		if rec.Misc&miscForkExec != 0 || x.task.Time == 0 {
 			e.kind = taskBorn
 		}
@@ -166,7 +179,9 @@ func (x *taskReader) read(rec *perfdata.Record) error {
 		if err := x.r.Mmap(rec, &x.mmap); err != nil {
 			return err
 		}
-		x.addMap(rec.CPUMode())
+		if x.machineOf(&x.mmap.SampleID) == 0 {
+			x.addMap(rec.CPUMode())
+		}
 	case perfdata.RecordHeaderBuildID:
 		if err := x.r.BuildID(rec, &x.build); err != nil {
 			return err
@@ -237,21 +252,26 @@ func hexID(id []byte) string {
 func (ts *tasks) replay(events []taskEvent) {
 	for i := range events {
 		e := &events[i]
+		key, isHost := threadKey{e.machine, e.tid}, e.machine == 0
 		switch e.kind {
 		case taskExec:
-			ts.process(e.pid).exec(e.time)
-			ts.rename(e.tid, e.time, e.comm)
+			if isHost {
+				ts.process(e.pid).exec(e.time)
+			}
+			ts.rename(key, e.time, e.comm)
 		case taskComm:
-			ts.rename(e.tid, e.time, e.comm)
+			ts.rename(key, e.time, e.comm)
 		case taskFork:
-			if e.pid != e.of {
+			if isHost && e.pid != e.of {
 				ts.process(e.pid).fork(ts.process(e.of).current(), e.time)
 			}
-			if parent := ts.threads[e.from].comm(timeline.MaxTime); parent != "" && e.from != e.tid {
-				ts.rename(e.tid, e.time, parent)
+			if parent := ts.threads[threadKey{e.machine, e.from}].comm(timeline.MaxTime); parent != "" && e.from != e.tid {
+				ts.rename(key, e.time, parent)
 			}
 		case taskBorn:
-			ts.process(e.pid).current()
+			if isHost {
+				ts.process(e.pid).current()
+			}
 		case taskMap:
 			s := ts.process(e.pid).current()
 			s.maps = append(s.maps, mapped{e.time, e.m})
@@ -268,20 +288,20 @@ func (ts *tasks) process(pid uint32) *process {
 	return p
 }
 
-func (ts *tasks) rename(tid uint32, t uint64, comm string) {
-	th := ts.threads[tid]
+func (ts *tasks) rename(key threadKey, t uint64, comm string) {
+	th := ts.threads[key]
 	if th == nil {
 		th = new(thread)
-		ts.threads[tid] = th
+		ts.threads[key] = th
 	}
 	th.names = append(th.names, threadName{t, comm})
 }
 
-// comm returns the name of a thread at the time t, "" if it is not known. The idle task has
-// no record.
-func (ts *tasks) comm(pid, tid uint32, t uint64) string {
+// comm returns the name of a thread of a machine at the time t, "" if it is not known. The idle task
+// has no record.
+func (ts *tasks) comm(machine int, pid, tid uint32, t uint64) string {
 	if pid == 0 && tid == 0 {
 		return "swapper"
 	}
-	return ts.threads[tid].comm(t)
+	return ts.threads[threadKey{machine, tid}].comm(t)
 }

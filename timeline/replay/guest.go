@@ -270,13 +270,21 @@ func guestOf(r *perfdata.Recording, rec *perfdata.Record) int {
 	return DefaultGuest
 }
 
+// machineOfID returns the guest that an event id belongs to, 0 for the host.
+func (s *scan) machineOfID(id uint64) int {
+	if s.guests.ids {
+		if ch := s.channels.get(id); ch != nil {
+			return ch.machine
+		}
+	}
+	return 0
+}
+
 // machineOf returns the machine that a record is about: 0 for the host, or a
 // guest. It is safe for concurrent use after the scan.
 func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
-	if s.guests.ids {
-		if ch := s.channels.get(id.ID); ch != nil && ch.machine != 0 {
-			return ch.machine
-		}
+	if machine := s.machineOfID(id.ID); machine != 0 {
+		return machine
 	}
 	if isGuestMode(rec) {
 		return guestOf(s.rec, rec)
@@ -289,6 +297,13 @@ func (s *scan) machineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 // Report.Guest say nothing about the image.
 func (r *Replay) MachineOf(rec *perfdata.Record, id *perfdata.SampleID) int {
 	return r.scanned().machineOf(rec, id)
+}
+
+// TaskMachineOf returns the machine whose kernel numbered the tasks of a record: that of its event. It
+// is the host, 0, also if an event of the host recorded while a guest ran: the task is then the thread
+// that ran the virtual CPU. id is the record's trailer.
+func (r *Replay) TaskMachineOf(id *perfdata.SampleID) int {
+	return r.scanned().machineOfID(id.ID)
 }
 
 // silentGuest reports whether the image is of a guest in which nothing was recorded.
