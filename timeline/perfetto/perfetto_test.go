@@ -553,6 +553,58 @@ func TestUnknownStates(t *testing.T) {
 	}
 }
 
+// TestStatesAreTheImage: what a slice of a site shows is what the image has there during all of it, and
+// a slice says that its bytes are not known only if they are not. Changes are lost in some recordings,
+// and other code comes to the addresses of BPF programs and of out-of-line code.
+func TestStatesAreTheImage(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(corpus.Root(), "testdata/*/rec.data"))
+	if err != nil || len(dirs) < 10 {
+		t.Fatal(dirs, err)
+	}
+	opts := Options{Sites: 200, Disassemble: func(v timeline.View, addr uint64, code []byte) string {
+		return fmt.Sprintf("%#x:%x", addr, code)
+	}}
+	states := 0
+	for _, dir := range dirs {
+		r := load(t, filepath.Dir(dir))
+		whole := r.Report.Last - r.Report.First
+		for _, window := range [][2]uint64{{0, 0}, {r.Report.First + whole/3, r.Report.First + 2*whole/3}} {
+			opts.From, opts.To = window[0], window[1]
+			d, _ := written(t, r, opts)
+			for _, track := range d.tracks {
+				if parent := d.tracks[track.parent]; parent == nil || parent.name != "busiest sites" || strings.HasSuffix(track.name, "may trap") {
+					continue
+				}
+				for _, s := range track.slices {
+					standing, code, doubted := strings.Cut(s.name, ": ")
+					if !doubted {
+						code = standing
+					}
+					var addr uint64
+					var want []byte
+					if n, _ := fmt.Sscanf(code, "%v:%x", &addr, &want); n != 2 {
+						continue // nothing
+					}
+					states++
+					for _, at := range []uint64{s.from, s.from + (s.to-s.from)/2, max(s.to, s.from+1) - 1} {
+						got := make([]byte, len(want))
+						b := r.Image.At(at).Read(addr, got)
+						switch known := b.Standing == timeline.Known; {
+						case known && (doubted || !bytes.Equal(got, want)):
+							t.Errorf("%s: %s at %d: %q, but %x is known", dir, track.name, at, s.name, got)
+						case !known && !doubted && b.Standing != timeline.InFlight, doubted && standing != b.Standing.String():
+							t.Errorf("%s: %s at %d: %q, but it is %v", dir, track.name, at, s.name, b.Standing)
+						}
+					}
+				}
+			}
+		}
+	}
+	if states < 10_000 {
+		t.Errorf("only %d states", states)
+	}
+}
+
 // TestWriterAndCPU: a state has the writer and the CPU that were recorded, and none that was not.
 func TestWriterAndCPU(t *testing.T) {
 	for _, c := range []struct {

@@ -324,8 +324,9 @@ func (t *trace) busy(root uint64) {
 }
 
 // states returns the contents of a site: what each change left there, as long as that is known.
-// Where it is not known, because records were lost for example, the slice says so. Of a wide change,
-// only the bytes that are shown count.
+// Where it is not known, because records were lost for example, the slice says so. Where other bytes are
+// known, because a change was lost or other code came to this address, they are shown. Of a wide
+// change, only the bytes that are shown count.
 func (t *trace) states(s *site) (out []slice) {
 	n, until := 1, cmp.Or(s.end, t.to)
 	for i := range s.changes {
@@ -355,8 +356,15 @@ func (t *trace) states(s *site) (out []slice) {
 			by = &s.changes[k]
 			code = by.new
 		}
+		others := other(b, text, code)
+		if others != nil {
+			code, by = others, nil
+		}
 		x := t.state(s.Addr, from, to, code, by)
 		x.name = doubt + x.name
+		if others != nil {
+			x.notes = append(x.notes, note{name: "change", text: "none was recorded at this site"})
+		}
 		if text := b.Reason.Text(); doubt != "" && text != "" {
 			x.notes = append(x.notes, note{name: "reason", text: text})
 		}
@@ -366,25 +374,67 @@ func (t *trace) states(s *site) (out []slice) {
 		}
 		out = append(out, x)
 	}
-	for b := range t.r.Image.Versions(s.Addr, text, t.from, until) {
-		from, to := max(b.Since, t.from), min(b.Until, until)
-		for from < to {
-			for k+1 < len(s.changes) && s.changes[k+1].time <= from {
-				k++
-			}
-			next := to
-			if k+1 < len(s.changes) {
-				next = min(next, s.changes[k+1].time)
-			}
-			put(from, next, &b)
-			from = next
+	// The bytes of the newest change, all that any change has if it left none.
+	size := func(k int) int {
+		code := s.changes[0].old
+		if k >= 0 {
+			code = s.changes[k].new
 		}
-		if len(out) > 2*mostStates {
-			t.cut++
-			break
+		return min(cmp.Or(len(code), n), mostText)
+	}
+	for first := -1; first < len(s.changes); {
+		// The changes from first up to after are of one size.
+		after := first + 1
+		for after < len(s.changes) && size(after) == size(first) {
+			after++
 		}
+		begin, end := t.from, until
+		if first >= 0 {
+			begin = max(begin, s.changes[first].time)
+		}
+		if after < len(s.changes) {
+			end = min(end, s.changes[after].time)
+		}
+		text = text[:size(first)]
+		for b := range t.r.Image.Versions(s.Addr, text, begin, end) {
+			from, to := max(b.Since, begin), min(b.Until, end)
+			for from < to {
+				for k+1 < len(s.changes) && s.changes[k+1].time <= from {
+					k++
+				}
+				next := to
+				if k+1 < len(s.changes) {
+					next = min(next, s.changes[k+1].time)
+				}
+				put(from, next, &b)
+				from = next
+			}
+			if len(out) > 2*mostStates {
+				t.cut++
+				return out
+			}
+		}
+		first = after
 	}
 	return out
+}
+
+// other returns the bytes that the image has at a site, in text, if they are not those that the newest
+// change left, code. It returns nil if they are, or if the image has no single answer.
+func other(b *timeline.Block, text, code []byte) []byte {
+	if b.Standing != timeline.Known && b.Standing != timeline.Unconfirmed {
+		return nil
+	}
+	if text = text[:b.Given]; len(text) == 0 {
+		return nil
+	}
+	if len(code) == 0 {
+		return text
+	}
+	if n := min(len(code), len(text)); !bytes.Equal(text[:n], code[:n]) {
+		return text[:n]
+	}
+	return nil
 }
 
 func (t *trace) state(addr, from, to uint64, code []byte, by *change) slice {
