@@ -25,18 +25,20 @@ import (
 // Each event with samples must be in all profiles. Profiles that were written with
 // [Options.Silent] have events without samples too.
 //
-// A Merger keeps only the merged profile in memory. It serves one goroutine.
+// A Merger keeps the merged profile in memory, and profiles of as many samples that wait to be merged:
+// to merge takes the time of all samples. It serves one goroutine.
 type Merger struct {
 	merged  *profile.Profile
+	waiting []*profile.Profile
+	samples int               // of those that wait
 	kernels map[string]uint64 // by build id: the start of the kernel's mapping in merged
-	events  []*mergedEvent    // that all profiles have, in the order of the first one
+	events  []*mergedEvent    // that all profiles have, in the order of the first one; nil before that
 }
 
 // A mergedEvent is an event with what its values add up to.
 type mergedEvent struct {
 	profile.ValueType
 	samples, total uint64
-	column         int // of its number of samples, in the profile that is added
 }
 
 // ErrOtherEvents is returned for a profile whose values are not those of the ones before.
@@ -64,20 +66,28 @@ func (m *Merger) Add(r io.Reader, host string) error {
 			s.Label["host"] = []string{host}
 		}
 	}
-	sources := []*profile.Profile{p}
-	choose(p, events, func(e *mergedEvent) int { return e.column })
-	if m.merged != nil {
-		before := sampled(m.events)
-		choose(m.merged, events, func(e *mergedEvent) int {
-			i := slices.IndexFunc(before, func(b *mergedEvent) bool { return b.ValueType == e.ValueType })
-			if i < 0 {
-				return -1
-			}
-			return 2 * i
-		})
-		sources = []*profile.Profile{m.merged, p}
+	m.events = events
+	m.waiting = append(m.waiting, p)
+	if m.samples += len(p.Sample); m.merged == nil || m.samples >= len(m.merged.Sample) {
+		return m.merge()
 	}
-	merged, err := profile.Merge(sources)
+	return nil
+}
+
+// merge merges the profiles that wait.
+func (m *Merger) merge() error {
+	if len(m.waiting) == 0 {
+		return nil
+	}
+	all := m.waiting
+	if m.merged != nil {
+		all = append([]*profile.Profile{m.merged}, all...)
+	}
+	m.waiting, m.samples = nil, 0
+	for _, p := range all {
+		choose(p, sampled(m.events))
+	}
+	merged, err := profile.Merge(all)
 	if err != nil {
 		return fmt.Errorf("merging profiles: %w", err)
 	}
@@ -87,26 +97,22 @@ func (m *Merger) Add(r io.Reader, host string) error {
 			x.Limit = l.Address + 1
 		}
 	}
-	m.merged, m.events = merged, events
+	m.merged = merged
 	return nil
 }
 
 // eventsOf returns the events of a profile, whose values come in pairs: the number of samples
 // and the sum of their periods.
-func eventsOf(p *profile.Profile) ([]*mergedEvent, error) {
-	if len(p.SampleType)%2 != 0 {
-		return nil, ErrOtherEvents
-	}
-	var out []*mergedEvent
-	for i := 0; i < len(p.SampleType); i += 2 {
-		e := &mergedEvent{ValueType: profile.ValueType{Type: p.SampleType[i+1].Type, Unit: p.SampleType[i+1].Unit}, column: i}
+func eventsOf(p *profile.Profile) (events []*mergedEvent) {
+	for i := 0; i+1 < len(p.SampleType); i += 2 {
+		e := &mergedEvent{ValueType: profile.ValueType{Type: p.SampleType[i+1].Type, Unit: p.SampleType[i+1].Unit}}
 		for _, s := range p.Sample {
 			e.samples += uint64(s.Value[i])
 			e.total += uint64(s.Value[i+1])
 		}
-		out = append(out, e)
+		events = append(events, e)
 	}
-	return out, nil
+	return events
 }
 
 func sampled(events []*mergedEvent) (out []*mergedEvent) {
@@ -120,9 +126,9 @@ func sampled(events []*mergedEvent) (out []*mergedEvent) {
 
 // together returns the events of the profiles before that p has too, with the sums of all of them.
 func (m *Merger) together(p *profile.Profile) ([]*mergedEvent, error) {
-	added, err := eventsOf(p)
-	if err != nil || m.merged == nil {
-		return added, err
+	added := eventsOf(p)
+	if m.events == nil {
+		return added, nil
 	}
 	var out []*mergedEvent
 	for _, before := range m.events {
@@ -147,10 +153,16 @@ func (m *Merger) together(p *profile.Profile) ([]*mergedEvent, error) {
 	return out, nil
 }
 
-// choose gives p the values of the events with samples. column returns the first of the two columns
-// of p that have an event's values, or -1.
-func choose(p *profile.Profile, events []*mergedEvent, column func(*mergedEvent) int) {
-	events = sampled(events)
+// choose gives p the values of these events, 0 for those that it does not have.
+func choose(p *profile.Profile, events []*mergedEvent) {
+	var columns []int
+	for _, e := range events {
+		i := 0
+		for i+1 < len(p.SampleType) && (p.SampleType[i+1].Type != e.Type || p.SampleType[i+1].Unit != e.Unit) {
+			i += 2
+		}
+		columns = append(columns, i)
+	}
 	p.SampleType = nil
 	for _, e := range events {
 		name := "samples"
@@ -160,12 +172,10 @@ func choose(p *profile.Profile, events []*mergedEvent, column func(*mergedEvent)
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: name, Unit: "count"}, &profile.ValueType{Type: e.Type, Unit: e.Unit})
 	}
 	for _, s := range p.Sample {
-		var values []int64
-		for _, e := range events {
-			if i := column(e); i >= 0 {
-				values = append(values, s.Value[i], s.Value[i+1])
-			} else {
-				values = append(values, 0, 0)
+		values := make([]int64, 2*len(events))
+		for i, column := range columns {
+			if column+1 < len(s.Value) {
+				copy(values[2*i:], s.Value[column:column+2])
 			}
 		}
 		s.Value = values
@@ -207,7 +217,7 @@ func (m *Merger) place(p *profile.Profile) {
 // Stats counts what the merged profile has.
 func (m *Merger) Stats() *Stats {
 	s := &Stats{}
-	if m.merged == nil {
+	if m.merge() != nil || m.merged == nil {
 		return s
 	}
 	stacks := make(map[string]bool)
@@ -230,6 +240,9 @@ func (m *Merger) Stats() *Stats {
 
 // Write writes the merged profile, compressed. It fails with [ErrNoSamples] if there is none.
 func (m *Merger) Write(w io.Writer) error {
+	if err := m.merge(); err != nil {
+		return err
+	}
 	if m.merged == nil {
 		return ErrNoSamples
 	}

@@ -131,7 +131,7 @@ func TestMergeEvents(t *testing.T) {
 	of := func(sampled []string, recorded ...string) *tape {
 		tp := newTape(t, recorded...)
 		for i, name := range recorded {
-			tp.events[i].Attr.Config = map[string]uint64{clock: 0, faults: 2}[name]
+			tp.events[i].Attr.Config = map[string]uint64{clock: 0, faults: 2, "samples": 9}[name]
 		}
 		tp.restart()
 		for i, name := range recorded {
@@ -156,6 +156,8 @@ func TestMergeEvents(t *testing.T) {
 			"[cpu-clock_samples cpu-clock page-faults_samples page-faults]", "[1 9000 1 11000]", clock},
 		{"another order", []*tape{of([]string{clock, faults}, clock, faults), of([]string{clock, faults}, faults, clock)},
 			"[cpu-clock_samples cpu-clock page-faults_samples page-faults]", "[2 18000 2 22000]", clock},
+		{"an event that is called as the number of samples", []*tape{of([]string{"samples"}, "samples"), of([]string{"samples"}, "samples")},
+			"[samples samples]", "[2 14000]", "samples"},
 		{"no samples of an event", []*tape{of([]string{clock}, clock, faults), of([]string{clock}, clock)}, "[samples cpu-clock]", "[2 18000]", clock},
 		{"the second did not record it", []*tape{of([]string{clock, faults}, clock, faults), of([]string{clock}, clock)}, "", "", ""},
 		{"the first did not record it", []*tape{of([]string{clock}, clock), of([]string{clock, faults}, clock, faults)}, "", "", ""},
@@ -237,5 +239,28 @@ func TestMergeTooMuch(t *testing.T) {
 	}
 	if p, _, err := mergedTapes(t, Options{}, of(1<<62), of(1<<62-1)); err != nil || p.Sample[0].Value[1] != 1<<63-1 {
 		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// TestMergeMany: samples are merged again only after their number has doubled, so many profiles take the
+// time of all their samples, not its square.
+func TestMergeMany(t *testing.T) {
+	const hosts = 300
+	var m Merger
+	merges, last := 0, (*profile.Profile)(nil)
+	for host := range hosts {
+		var b bytes.Buffer
+		if err := kernelProfile(0xffffffff81000000, "aa", "cycles", "x").Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(&b, fmt.Sprint(host)); err != nil {
+			t.Fatal(err)
+		}
+		if m.merged != last {
+			merges, last = merges+1, m.merged
+		}
+	}
+	if s := m.Stats(); merges > 10 || s.Rows != 2*hosts || s.Samples != 3*hosts || s.Events[0].Total != 30*hosts || s.Locations != 2 {
+		t.Errorf("%d merges, %+v", merges, s)
 	}
 }
