@@ -229,14 +229,25 @@ func (p *pprof) mergeOne(all *pprofexport.Merger, path string, met metRecordings
 		return err
 	}
 	*lost, *damaged = *lost+stats.Lost, *damaged+stats.Damaged
-	for _, w := range stats.Warnings {
-		p.warnf("%s: %v", path, w)
-	}
+	p.warnOf(r, stats, path == "-")
 	host := ""
 	if p.byHost {
 		host = cmp.Or(r.Report.Host, "unknown")
 	}
 	return all.Add(&out, host)
+}
+
+// warnOf prints what is damaged among the samples of a recording, unless it has been printed with the
+// recording's own warnings.
+func (p *pprof) warnOf(r *replay.Replay, stats *pprofexport.Stats, spooled bool) {
+	for _, w := range stats.Warnings {
+		if files := r.Recording.Files(); spooled && len(files) > 0 {
+			w = nameStandardInput(w, files[0])
+		}
+		if !slices.ContainsFunc(r.Report.Warnings, func(known error) bool { return known.Error() == w.Error() }) {
+			p.warnf("%v", w)
+		}
+	}
 }
 
 // metRecordings has the recordings that were met so far, by the sizes of their files. Only
@@ -377,9 +388,7 @@ func (p *pprof) write() error {
 	case err != nil:
 		return err
 	}
-	for _, w := range stats.Warnings {
-		p.warnf("%v", w)
-	}
+	p.warnOf(r, stats, p.input == "-")
 	if stats.Lost > 0 {
 		p.warnf("%s lost while recording; samples may be among them", count(stats.Lost, "record"))
 	}
