@@ -413,6 +413,9 @@ func (e *export) sharesOf(s *perfdata.Sample) ([]share, error) {
 			key.id = v.ID
 			before := e.counted[key]
 			e.counted[key] = v.Value
+			if key.tid != 0 && v.Value < before {
+				before = 0 // no counter goes back: another task has this tid now
+			}
 			if c := e.byEvent[ev.Index]; c != nil && v.Value > before {
 				e.shares = append(e.shares, share{c, v.Value - before})
 			}

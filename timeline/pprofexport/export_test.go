@@ -327,7 +327,7 @@ func TestGroup(t *testing.T) {
 }
 
 // TestInheritedGroup: each task that inherited a group of counters counts by itself, under the ids
-// of its parent's counters.
+// of its parent's counters. The last sample is of a new task with the tid of one that has gone.
 func TestInheritedGroup(t *testing.T) {
 	for _, inherit := range []perfdata.AttrFlags{0, perfdata.FlagInherit} {
 		tp := newTape(t, "cpu-clock", "page-faults")
@@ -340,12 +340,12 @@ func TestInheritedGroup(t *testing.T) {
 		for i, x := range []struct {
 			tid           uint32
 			clock, faults uint64
-		}{{7, 1000, 5}, {8, 1000, 1}, {7, 2000, 5}, {8, 3000, 3}} {
+		}{{7, 1000, 5}, {8, 1000, 1}, {7, 2000, 5}, {8, 3000, 3}, {8, 500, 1}} {
 			tp.sample(taken{time: uint64(100 * i), pid: 7, tid: x.tid, ip: leaf, read: []uint64{x.clock, 1, x.faults, 2}})
 		}
 		want := "[1 1000 0 0] leaf([kernel.kallsyms]) tid=8\n[2 2000 2 9] leaf([kernel.kallsyms]) tid=7\n"
 		if inherit != 0 {
-			want = "[2 2000 1 5] leaf([kernel.kallsyms]) tid=7\n[2 3000 2 3] leaf([kernel.kallsyms]) tid=8\n"
+			want = "[2 2000 1 5] leaf([kernel.kallsyms]) tid=7\n[3 3500 3 4] leaf([kernel.kallsyms]) tid=8\n"
 		}
 		p, _ := exported(t, tp.load(), Options{Labels: LabelTID})
 		if d := cmp.Diff(want, print(p)); d != "" {
