@@ -175,7 +175,11 @@ func (p *pprof) merge(paths []string) error {
 			return err
 		}
 	}
-	err := p.writeFile(p.output, func(w io.Writer) error { return p.converted(w, all.Write) })
+	write := all.Write
+	if p.otlp {
+		write = all.WriteOTLP
+	}
+	err := p.writeFile(p.output, write)
 	if errors.Is(err, pprofexport.ErrNoSamples) {
 		return belowf("no sample matches: no profile was written")
 	}

@@ -33,6 +33,9 @@ type Merger struct {
 	samples int               // of those that wait
 	kernels map[string]uint64 // by build id: the start of the kernel's mapping in merged
 	events  []*mergedEvent    // that all profiles have, in the order of the first one; nil before that
+
+	begin, end int64 // wall-clock times: of the first begin and the last end of a profile
+	timeless   bool  // a profile does not say when it was recorded
 }
 
 // A mergedEvent is an event with what its values add up to.
@@ -65,6 +68,14 @@ func (m *Merger) Add(r io.Reader, host string) error {
 			}
 			s.Label["host"] = []string{host}
 		}
+	}
+	switch {
+	case p.TimeNanos <= 0 || p.DurationNanos > math.MaxInt64-p.TimeNanos:
+		m.timeless = true
+	case m.end == 0:
+		m.begin, m.end = p.TimeNanos, p.TimeNanos+p.DurationNanos
+	default:
+		m.begin, m.end = min(m.begin, p.TimeNanos), max(m.end, p.TimeNanos+p.DurationNanos)
 	}
 	m.events = events
 	m.waiting = append(m.waiting, p)
@@ -236,6 +247,22 @@ func (m *Merger) Stats() *Stats {
 		s.Events = append(s.Events, EventStats{Name: e.Type, Unit: e.Unit, Samples: e.samples, Total: e.total})
 	}
 	return s
+}
+
+// WriteOTLP writes the merged profile as [WriteOTLP] does. Its duration is from the begin of the first
+// recording to the end of the last one, if all say when they were made; pprof's is the sum of theirs. It
+// fails with [ErrNoSamples] if there is none.
+func (m *Merger) WriteOTLP(w io.Writer) error {
+	if err := m.merge(); err != nil {
+		return err
+	}
+	if m.merged == nil {
+		return ErrNoSamples
+	}
+	if m.timeless {
+		return writeOTLP(w, m.merged, 0, 0)
+	}
+	return writeOTLP(w, m.merged, m.begin, m.end-m.begin)
 }
 
 // Write writes the merged profile, compressed. It fails with [ErrNoSamples] if there is none.

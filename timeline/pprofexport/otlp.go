@@ -85,7 +85,7 @@ var otlpKeys = map[string]string{
 	"cpu": "cpu.logical_number", "pid": "process.pid", "tid": "thread.id", "comm": "thread.name", "host": "host.name",
 }
 
-// WriteOTLP writes a profile that [Write] or [Merger.Write] has written as one of OpenTelemetry:
+// WriteOTLP writes a profile that [Write] has written as one of OpenTelemetry:
 // a ProfilesData message, not compressed. It has a Profile for each kind of value, since
 // OpenTelemetry's have one. Samples without such a value are not in it. The profile is kept in
 // memory.
@@ -99,6 +99,11 @@ func WriteOTLP(w io.Writer, pprof io.Reader) error {
 	if err != nil {
 		return err
 	}
+	return writeOTLP(w, p, p.TimeNanos, p.DurationNanos)
+}
+
+// writeOTLP writes p with this time and duration.
+func writeOTLP(w io.Writer, p *profile.Profile, time, duration int64) error {
 	o := &otlp{
 		strings: newStringTable(), attributes: newStringTable(), stacks: newStringTable(),
 		mappings: newStringTable(), locations: newStringTable(), functions: newStringTable(),
@@ -107,7 +112,7 @@ func WriteOTLP(w io.Writer, pprof io.Reader) error {
 	}
 	scope := message(nil).bytes(otlpScope, message(nil).bytes(otlpScopeName, []byte("textreplay")))
 	for i := range p.SampleType {
-		scope = scope.bytes(otlpProfiles, o.profile(p, i))
+		scope = scope.bytes(otlpProfiles, o.profile(p, i, time, duration))
 	}
 	out := message(nil).bytes(otlpResourceProfiles, message(nil).bytes(otlpScopeProfiles, scope))
 	buffered := bufio.NewWriter(w)
@@ -158,7 +163,7 @@ func (m message) packed(field int, numbers []uint64) message {
 }
 
 // profile returns the Profile of one kind of value.
-func (o *otlp) profile(p *profile.Profile, kind int) message {
+func (o *otlp) profile(p *profile.Profile, kind int, time, duration int64) message {
 	m := message(nil).bytes(otlpSampleType, o.valueType(p.SampleType[kind]))
 	samples := newStringTable() // stack and attributes, of which there is one sample
 	var values []int64          // of sample i+1
@@ -181,10 +186,10 @@ func (o *otlp) profile(p *profile.Profile, kind int) message {
 	for i, v := range values {
 		m = m.bytes(otlpSamples, message(samples.list[i+1][1:]).packed(otlpSampleValues, []uint64{uint64(v)}))
 	}
-	if p.TimeNanos != 0 {
-		m = binary.LittleEndian.AppendUint64(append(m, otlpTime<<3|1), uint64(p.TimeNanos))
+	if time != 0 {
+		m = binary.LittleEndian.AppendUint64(append(m, otlpTime<<3|1), uint64(time))
 	}
-	m = m.number(otlpDuration, uint64(p.DurationNanos))
+	m = m.number(otlpDuration, uint64(duration))
 	if p.PeriodType != nil {
 		m = m.bytes(otlpPeriodType, o.valueType(p.PeriodType))
 	}

@@ -5,7 +5,9 @@ package pprofexport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -178,6 +180,49 @@ func checkDictionary(t *testing.T, data *otlppb.ProfilesData) {
 	check("function", len(d.FunctionTable), func(i int) string { return d.FunctionTable[i].String() })
 	check("attribute", len(d.AttributeTable), func(i int) string { return d.AttributeTable[i].String() })
 	check("string", len(d.StringTable), func(i int) string { return d.StringTable[i] })
+}
+
+// TestOTLPTime: a profile of several recordings is from the begin of the first to the end of the last
+// one, however many were recorded at the same time, if all of them say when they were.
+func TestOTLPTime(t *testing.T) {
+	for _, tt := range []struct {
+		times          [][2]int64
+		time, duration uint64
+	}{
+		{[][2]int64{{1000, 50}, {1010, 50}}, 1000, 60},
+		{[][2]int64{{1010, 50}, {1000, 500}}, 1000, 500},
+		{[][2]int64{{1000, 50}, {9000, 50}, {5000, 1}}, 1000, 8050},
+		{[][2]int64{{1000, 50}, {0, 50}}, 0, 0},
+	} {
+		var m Merger
+		for _, x := range tt.times {
+			p := kernelProfile(0xffffffff81000000, "aa", "cycles", "x")
+			p.TimeNanos, p.DurationNanos = x[0], x[1]
+			var b bytes.Buffer
+			if err := p.Write(&b); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Add(&b, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		if err := m.WriteOTLP(&out); err != nil {
+			t.Fatal(err)
+		}
+		var data otlppb.ProfilesData
+		if err := proto.Unmarshal(out.Bytes(), &data); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range data.ResourceProfiles[0].ScopeProfiles[0].Profiles {
+			if x.TimeUnixNano != tt.time || x.DurationNano != tt.duration {
+				t.Errorf("%v: time %d, duration %d, want %d, %d", tt.times, x.TimeUnixNano, x.DurationNano, tt.time, tt.duration)
+			}
+		}
+	}
+	if err := new(Merger).WriteOTLP(io.Discard); !errors.Is(err, ErrNoSamples) {
+		t.Error(err)
+	}
 }
 
 // TestOTLPTwoLives: what differs in nothing that OpenTelemetry has is one entry and one sample. Here a
