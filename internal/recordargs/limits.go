@@ -18,6 +18,9 @@ type Limits struct {
 	Filtered []string // the -e options, as written, that have a --filter
 	Switched bool     // --switch-output: the records are spread over several files
 	Pipe     bool     // -o -: the records were written to a pipe
+	// ListsWorkload is set if perf lists all tasks that there are before it starts its workload. So it
+	// lists the process that waits to execute the workload.
+	ListsWorkload bool
 }
 
 // LimitsOf returns the limits of a command line, which [Split] reads. Other command lines pass
@@ -29,7 +32,7 @@ func LimitsOf(args []string) Limits {
 		c.Options = anyOptions(args[1:])
 	}
 	l := Limits{Known: ok}
-	lastEvent := ""
+	lastEvent, all, some := "", false, false
 	for _, o := range c.Options {
 		switch o.Name {
 		case "event":
@@ -48,8 +51,15 @@ func LimitsOf(args []string) Limits {
 			l.Switched = true
 		case "output":
 			l.Pipe = o.Value == "-"
+		case "all-cpus", "cpu":
+			all = true
+		}
+		switch o.Name {
+		case "pid", "tid", "uid", "synth", "tail-synthesize":
+			some = true
 		}
 	}
+	l.ListsWorkload = ok && len(c.Workload) > 0 && all && !some
 	return l
 }
 

@@ -73,10 +73,35 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			got := LimitsOf(strings.Fields(tt.args))
+			got.ListsWorkload = tt.want.ListsWorkload // TestListsWorkload
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+func TestListsWorkload(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want bool
+	}{
+		{"perf record -a -- true", true},
+		{"perf record -C 0-3 true", true},
+		{"perf record -a", false},
+		{"perf record -- true", false},
+		{"perf record -a -p 5 true", false},
+		{"perf record -a -t 5 true", false},
+		{"perf record -a -u root true", false},
+		{"perf record -a --synth=no true", false},
+		{"perf record -a --tail-synthesize true", false},
+		{"perf kvm record -a -- true", false},
+		{"perf", false},
+		{"", false},
+	} {
+		if got := LimitsOf(strings.Fields(tt.args)).ListsWorkload; got != tt.want {
+			t.Errorf("%s: %v", tt.args, got)
+		}
 	}
 }
 

@@ -22,7 +22,12 @@ import (
 // facts adds to the builder what the scan found, except for pokes and symbols.
 func (s *scan) facts(r *Replay, opts Options) error {
 	b, rep := s.b, s.report
-	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !r.undated.snapshot
+	without := r.undated
+	if r.Snapshot != nil && !without.snapshot && s.copyMoved() {
+		without = undated{snapshot: true, kallsyms: true, modules: true}
+		s.warn(errCopyMoved)
+	}
+	s.ownCopy = r.Snapshot != nil && r.Snapshot.Core != nil && !without.snapshot
 	horizon := s.horizon()
 	rep.Horizon, rep.Begin = horizon, s.begin()
 	if err := s.checkCopies(r, &opts); err != nil {
@@ -74,7 +79,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	}
 	b.Text(lo, hi)
 
-	rep.Undated = r.undated.snapshot
+	rep.Undated = without.snapshot
 	if r.misfit != nil {
 		rep.Misfit = r.misfit.Error()
 		s.warn(fmt.Errorf("the recording's copy of kernel text is left out: %w", r.misfit))
@@ -87,8 +92,8 @@ func (s *scan) facts(r *Replay, opts Options) error {
 			s.warn(fmt.Errorf("explicit window at %#x: %w", w.Addr, err))
 		}
 	}
-	s.addModules(k, copied, r.undated)
-	if !r.undated.kallsyms {
+	s.addModules(k, copied, without)
+	if !without.kallsyms {
 		s.addListed(k)
 	}
 	s.addPrograms(s.announcedBy(copied), s.mayBeLater())
@@ -130,7 +135,7 @@ func (s *scan) addSnapshot(r *Replay, copied uint64, delimited bool) {
 	rep := s.report
 	snap := timeline.Snapshot{From: rep.Begin, To: copied}
 	switch {
-	case r.undated.snapshot:
+	case rep.Undated:
 		snap.From, snap.To = 0, timeline.MaxTime
 	case !delimited:
 		snap.From, snap.To = 0, timeline.MaxTime

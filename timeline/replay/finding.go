@@ -253,7 +253,7 @@ func (c *checker) add(f Finding, from uint64) {
 // start adds what was there before the recording, and checks the modules.
 func (c *checker) start() {
 	for e := range listedSymbols(c.r.kallsyms) {
-		if c.r.undated.kallsyms {
+		if c.r.undated.kallsyms || c.r.Report.Undated {
 			c.maybe[e.Addr] = true
 			continue
 		}

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"slices"
 
@@ -192,6 +193,29 @@ func (s *scan) mayBeLater() bool {
 func (s *scan) beginsLater() bool {
 	_, err := s.rec.Cmdline()
 	return s.mayBeLater() && !s.rec.Pipe() && (err == nil || !s.clean)
+}
+
+// errCopyMoved is the warning about a copy in the directory of another file than perf made it for.
+var errCopyMoved = errors.New("kcore_dir was made for an earlier file of perf record --switch-output, so its time is unknown")
+
+// longestOpening is the most time, in nanoseconds, between perf's start and its first record. In
+// emulated machines it is up to 6 s.
+const longestOpening = 30e9
+
+// copyMoved reports whether the recording's directory has a copy of text that was not made there: the
+// recording is a later file of perf record --switch-output. perf lists the workload, which waits, in
+// the first file only. And it reads the clock once, when it starts, and writes that time to all files
+// (record__init_clock() in tools/perf/builtin-record.c).
+func (s *scan) copyMoved() bool {
+	s.ownCopy = false
+	if !s.beginsLater() || s.journal != nil || s.machine != 0 {
+		return false
+	}
+	if s.options.ListsWorkload && s.tasks.listed != 0 && len(s.perfExec) == 0 && !s.announcedLate {
+		return true
+	}
+	started := s.report.Clock.data
+	return started != nil && s.report.First > laterBy(started.ClockNS, longestOpening)
 }
 
 // drained returns a time by which perf had drained the ring buffers for the first

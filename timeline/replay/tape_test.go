@@ -40,6 +40,7 @@ type tape struct {
 	infos     []tapeInfo
 	kallsyms  string
 	cmdline   string // perf's, its words separated by spaces
+	started   uint64 // when perf read CLOCK_MONOTONIC for CLOCK_DATA; 0: there is none
 	groups    []perfdata.Group
 	mapAt     uint64           // of the kernel's map; 0: the beginning of text
 	mapEnd    uint64           // likewise; 0: the end of text
@@ -198,6 +199,10 @@ func (t *tape) features() {
 			b = padded(b, w)
 		}
 		t.must(t.w.WriteFeature(perfdata.FeatureCmdline, b))
+	}
+	if t.started > 0 {
+		b := le.AppendUint32(le.AppendUint32(nil, 1), 1)
+		t.must(t.w.WriteFeature(perfdata.FeatureClockData, le.AppendUint64(le.AppendUint64(b, 1e18), t.started)))
 	}
 	if len(t.groups) > 0 {
 		b := le.AppendUint32(nil, uint32(len(t.groups)))

@@ -238,6 +238,91 @@ func TestUndatedInfo(t *testing.T) {
 	}
 }
 
+// TestMovedCopy: the copy that perf made for the first file of --switch-output proves nothing in the
+// directory of a later file.
+func TestMovedCopy(t *testing.T) {
+	const switched = "perf record -a --kcore --switch-output=1s "
+	const first, last = uint64(40e9), uint64(40e9 + 900) // of the records
+	for _, tt := range []struct {
+		name    string
+		cmdline string
+		waits   bool // perf lists the workload, which waits
+		exec    bool
+		started uint64 // when perf read the clock
+		tail    bool   // perf lists tasks at the end
+		moved   bool
+	}{
+		{name: "the workload was started before", cmdline: switched + "-- true", moved: true},
+		{name: "the workload waits", cmdline: switched + "-- true", waits: true, exec: true},
+		{name: "its exec was lost", cmdline: switched + "-- true", waits: true},
+		{name: "without --switch-output there is one file", cmdline: "perf record -a --kcore -- true", started: 1e9},
+		{name: "without a workload", cmdline: switched},
+		{name: "perf lists tasks at the end", cmdline: switched + "--tail-synthesize -- true", tail: true},
+		{name: "perf started long before", cmdline: switched, started: 9e9, moved: true},
+		{name: "perf started shortly before", cmdline: switched, started: 11e9},
+		{name: "the workload was started behind the first record", cmdline: switched + "-- true", waits: true, exec: true, started: 9e9},
+		{name: "perf started long before, without options", cmdline: "perf", started: 9e9, moved: true},
+		{name: "perf without options", cmdline: "perf"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTape(t)
+			w.copied, w.cmdline, w.started = true, tt.cmdline, tt.started
+			w.kallsyms = "0000000000001000 T _stext\n0000000000002000 T _etext\n0000000000008010 t m_init\t[m]\n0000000000008100 t m_work\t[m]\n"
+			w.modules = []kcore.Module{{Name: "m", Addr: 0x8000, Size: 0x1000, State: "Live"}}
+			if tt.started > 0 {
+				w.events[0].attr.Flags |= perfdata.FlagUseClockID
+				w.events[0].attr.ClockID = 1
+			}
+			if !tt.tail {
+				w.comm(10, 0, 0, 1, "init")
+			}
+			if tt.waits {
+				w.comm(10, 0, 0, 7, "perf-exec")
+			}
+			w.ticks(first, first)
+			w.round()
+			if tt.exec {
+				w.comm(10, first+100, perfdata.MiscCommExec, 7, "true")
+			}
+			w.ticks(first+200, first+300)
+			w.round()
+			w.ticks(last, last)
+			w.poke(10, last, 0x1100, "9090", "eb02")
+			w.ticks(last+100, last+100)
+			w.round()
+			if tt.tail {
+				w.comm(10, 0, 0, 1, "init")
+			}
+			r := w.replay()
+			want := timeline.Known
+			if tt.moved {
+				want = timeline.Unconfirmed
+			}
+			var b [2]byte
+			if got := r.Image.At(first+500).Read(0x1200, b[:]); got.Standing != want || b != [2]byte{0x90, 0x90} {
+				t.Errorf("%v %x, want %v", got.Standing, b, want)
+			}
+			if got := r.Image.At(first+500).Read(0x1100, b[:]); !tt.moved && got.Standing != timeline.Known {
+				t.Errorf("what the change found: %v", got.Standing)
+			}
+			if got := r.Report.Undated; got != tt.moved {
+				t.Errorf("undated is %v", got)
+			}
+			if got := slices.Contains(r.Report.Warnings, errCopyMoved); got != tt.moved {
+				t.Errorf("warnings: %v", r.Report.Warnings)
+			}
+			for l := range r.Image.Lifetimes {
+				if l.Kind == timeline.ModuleText && l.Undated() != tt.moved {
+					t.Errorf("the module's list is undated: %v", l.Undated())
+				}
+			}
+			for f := range r.Findings() {
+				t.Errorf("found %+v", f)
+			}
+		})
+	}
+}
+
 // TestInfoBeforeLoss: perf reads the info of a program that it announces when it does so, and that of
 // another one soon after its load. What was lost later is not in it.
 func TestInfoBeforeLoss(t *testing.T) {
