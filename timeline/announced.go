@@ -111,7 +111,7 @@ func (f *firstEvents) announcedBy(e *SymbolEvent) uint64 {
 	if e.Listed {
 		t = max(t, f.listedBy())
 	}
-	return later(t, f.apart())
+	return Later(t, f.apart())
 }
 
 // others reports whether something at another address than e's came or went before the n-th event.
@@ -224,7 +224,7 @@ func (d *build) dropUncertain(of map[int]*code, events []SymbolEvent, at map[uin
 		n, _ := slices.BinarySearch(here, i+1)
 		for _, k := range here[n:] {
 			e := &events[k]
-			if e.Time > later(has.load, d.apart()) {
+			if e.Time > Later(has.load, d.apart()) {
 				break
 			}
 			nearer := e.Time-has.load < has.load-events[i].Time
@@ -253,7 +253,7 @@ func (d *build) thereBefore(p *Program, events []SymbolEvent, recorded []int, lo
 	}
 	// alone reports whether no other program can have come there by a time.
 	alone := func(by uint64) bool {
-		return by < death || by < next && len(lost.between(death, later(by, 1))) == 0
+		return by < death || by < next && len(lost.between(death, Later(by, 1))) == 0
 	}
-	return alone(later(d.announcedBy(), d.apart())) || p.Unloaded >= death && alone(p.Unloaded)
+	return alone(Later(d.announcedBy(), d.apart())) || p.Unloaded >= death && alone(p.Unloaded)
 }

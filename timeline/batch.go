@@ -183,7 +183,7 @@ func (w *Windows) estimate(k int) Interval {
 	if hi < w.len() {
 		trail = min(trail, share(w.step(hi), trailShare))
 	}
-	return Interval{earlier(first, lead), later(last, trail)}
+	return Interval{earlier(first, lead), Later(last, trail)}
 }
 
 // share returns percent of d.

@@ -68,7 +68,7 @@ func (c *historyBuilder) backward(t1, t2 uint64, fact claim) {
 // the recording is complete up to that time only, another CPU may have made a change at the same time before.
 func (c *historyBuilder) provenBack(t1, t2 uint64) gaps {
 	if t2 > c.horizon {
-		return c.gaps.between(t1, later(t2, 1))
+		return c.gaps.between(t1, Later(t2, 1))
 	}
 	return c.gaps.between(t1, t2)
 }

@@ -283,7 +283,7 @@ func (d *build) sortPokes() {
 		return
 	}
 	apart := d.apart()
-	calm := len(d.gaps[gapsOfText].between(b.first, later(b.horizon, 1))) == 0
+	calm := len(d.gaps[gapsOfText].between(b.first, Later(b.horizon, 1))) == 0
 	d.eachSite(func(w *build, i uint32) {
 		s, order := &b.sites[i], d.orders[i]
 		// Of more than two changes of kernel text each of which finds what the one before it left,

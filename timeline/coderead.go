@@ -55,15 +55,15 @@ func (d *build) joinCodeReads(lives []*Lifetime) {
 	for _, c := range d.codeReads {
 		// Only one image was at the address then: the last one that was born by then.
 		list := images[c.Addr]
-		i, _ := slices.BinarySearchFunc(list, later(c.From, 1), func(l *Lifetime, t uint64) int { return cmp.Compare(l.From, t) })
+		i, _ := slices.BinarySearchFunc(list, Later(c.From, 1), func(l *Lifetime, t uint64) int { return cmp.Compare(l.From, t) })
 		if i == 0 {
 			continue
 		}
 		l := list[i-1]
-		if _, ok := d.readOf[l]; ok || uint64(len(c.Data)) > l.Hi-l.Lo || later(c.To, d.skew) >= l.To || !d.limits.hold(d.arena, len(c.Data)) {
+		if _, ok := d.readOf[l]; ok || uint64(len(c.Data)) > l.Hi-l.Lo || Later(c.To, d.skew) >= l.To || !d.limits.hold(d.arena, len(c.Data)) {
 			continue
 		}
-		d.readOf[l] = readCode{hi: c.Addr + uint64(len(c.Data)), from: later(c.From, d.skew), to: later(c.To, d.skew), off: uint32(len(d.arena))}
+		d.readOf[l] = readCode{hi: c.Addr + uint64(len(c.Data)), from: Later(c.From, d.skew), to: Later(c.To, d.skew), off: uint32(len(d.arena))}
 		d.arena = append(d.arena, c.Data...)
 	}
 }

@@ -79,7 +79,7 @@ func (d *build) doubtModule(l *Lifetime) {
 // module at t, because it is certain that the module was there until then. The lost poke may
 // have the same time as the two that contradict each other.
 func (d *build) pokeLost(l *Lifetime, t uint64) bool {
-	until := later(t, 1)
+	until := Later(t, 1)
 	return len(d.gaps[gapsOfText].between(max(l.From, d.first), until)) > 0 && len(l.unsure.between(l.From, until)) == 0
 }
 

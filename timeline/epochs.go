@@ -167,7 +167,7 @@ func (c *historyBuilder) beginModule(l *Lifetime) initial {
 	}
 	c.addLocalGaps(c.f.addr)
 	// Where a module came later, the snapshot has what was there before.
-	if !l.later && l.From <= later(c.snapshot.To, c.skew) {
+	if !l.later && l.From <= Later(c.snapshot.To, c.skew) {
 		return c.fromSnapshot(weak)
 	}
 	return initial{content: noContent}
@@ -201,7 +201,7 @@ func (c *historyBuilder) beginProgram(l *Lifetime, to uint64, changes []change) 
 	init := initial{content: off + uint32(c.f.addr-l.Lo), lo: l.Lo, source: SourceProgInfo,
 		from: max(l.From, c.first), to: to}
 	if !l.code.late {
-		init.to = max(init.from, min(to, c.horizon, later(l.code.readBy, c.skew))) // it was read when it was there
+		init.to = max(init.from, min(to, c.horizon, Later(l.code.readBy, c.skew))) // it was read when it was there
 	}
 	init.seen = c.seenBy(init.to, 0)
 	if l.From == 0 && c.announcedEarly {
@@ -239,7 +239,7 @@ func (c *historyBuilder) beginCopied(l *Lifetime, to uint64, weak Reason) initia
 // first contradiction.
 func (c *historyBuilder) doubtText(l *Lifetime, to uint64) {
 	if l.stayed && l.From == 0 && c.afterCopy != ReasonNone {
-		c.doubtBefore(min(to, later(c.listedBy(), c.skew)))
+		c.doubtBefore(min(to, Later(c.listedBy(), c.skew)))
 	}
 	if l.doubted < to {
 		c.doubt(l.doubted)

@@ -124,7 +124,7 @@ func (g gaps) replaced(o gaps, t1, t2 uint64) (out gaps) {
 			t1 = x.to
 		}
 	}
-	keep(t1, later(t2, 1), MaxTime) // a gap without end remains one
+	keep(t1, Later(t2, 1), MaxTime) // a gap without end remains one
 	return out
 }
 

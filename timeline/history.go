@@ -123,7 +123,7 @@ func (c *historyBuilder) fromSnapshot(weak Reason) initial {
 			from: c.first, to: c.first, seen: c.first, last: true}
 	}
 	s := &c.build.snapshot
-	init := initial{content: snapshotContent, segments: s.Segments, source: SourceSnapshot, weak: weak, trap: inRanges(c.build.traps, c.f.addr), from: s.From, to: later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
+	init := initial{content: snapshotContent, segments: s.Segments, source: SourceSnapshot, weak: weak, trap: inRanges(c.build.traps, c.f.addr), from: s.From, to: Later(s.To, c.skew), seen: c.seenBy(s.To, c.skew), last: s.undated()}
 	if s.From >= c.first {
 		init.from = max(earlier(s.From, c.skew), c.first)
 	} else if weak == ReasonNone {
@@ -318,7 +318,7 @@ func (c *historyBuilder) confirmed(e1 uint64, init *initial, changes []change) (
 	if len(gs) != 1 || gs[0].reason != OutsideRecording || gs[0].to > init.to || gs[0].to >= e1 {
 		return change{}, false
 	}
-	if gs[0].to > later(c.first, c.skew) {
+	if gs[0].to > Later(c.first, c.skew) {
 		return change{}, false // a loss in the gap, too, which the copy may be of before
 	}
 	return change{time: gs[0].to, old: init.content, new: init.content, hasOld: true, hasNew: true, confirms: true, order: noPoke}, true

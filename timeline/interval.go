@@ -9,3 +9,6 @@ type Interval struct{ From, To uint64 }
 
 // Range is the half-open range of addresses [Lo, Hi).
 type Range struct{ Lo, Hi uint64 }
+
+// Later returns the time that is by nanoseconds after t, at most [MaxTime].
+func Later(t, by uint64) uint64 { return t + min(MaxTime-t, by) }

@@ -431,7 +431,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 			}
 		}
 		if e.Unregister {
-			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, &order, i, later(max(d.announcedBy(), d.listedBy()), d.apart())))
+			p.unregister(e, !d.announcedEarly && p.mayBeNext(events, &order, i, Later(max(d.announcedBy(), d.listedBy()), d.apart())))
 			continue
 		}
 		born := lifetimeOf(e, code[i])
@@ -479,7 +479,7 @@ func (d *build) modulesByLoad() []Module {
 	modules := slices.Clone(d.modules)
 	for i := range modules {
 		if m := &modules[i]; m.Listed == nil && !m.Undated {
-			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), later(m.Loaded, 1))}}
+			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), Later(m.Loaded, 1))}}
 		}
 	}
 	slices.SortStableFunc(modules, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Loaded, b.Loaded), cmp.Compare(a.Addr, b.Addr)) })
@@ -489,7 +489,7 @@ func (d *build) modulesByLoad() []Module {
 // seenAt returns the intervals in which what is born was there at some time. announced is when perf
 // announced what has no time; lost are the gaps in the records of births and deaths.
 func (d *build) seenAt(e *SymbolEvent, announced Interval, lost gaps) []Interval {
-	seen := append(make([]Interval, 0, 2), Interval{e.Time, later(e.Time, 1)}) // its death brings another one
+	seen := append(make([]Interval, 0, 2), Interval{e.Time, Later(e.Time, 1)}) // its death brings another one
 	if e.Time == 0 {
 		seen[0] = announced
 		if d.announcedEarly {
@@ -576,7 +576,7 @@ func (d *build) announcedBy() uint64 {
 // counts as beyond the horizon only because clocks differ: perf looked before it ended.
 func (d *build) seenBy(t, by uint64) uint64 {
 	if t > d.horizon {
-		return later(t, by)
+		return Later(t, by)
 	}
-	return min(later(t, by), earlier(later(d.horizon, 1), d.skew))
+	return min(Later(t, by), earlier(Later(d.horizon, 1), d.skew))
 }

@@ -40,7 +40,7 @@ func (d *build) onlyPoked(lo, hi, from, to uint64) bool {
 	if d.textLo <= lo && hi <= d.textHi {
 		return true
 	}
-	for l := range d.lifetimes.meanwhile(lo, hi, later(from, loadTime), to) { // a moment before, or since
+	for l := range d.lifetimes.meanwhile(lo, hi, Later(from, loadTime), to) { // a moment before, or since
 		if l.From > from && !d.justBefore(l, lo, hi, from) {
 			continue
 		}
@@ -138,7 +138,7 @@ func (d *build) copiedText(p *poke, n int) []byte {
 	addr := d.sites[d.edits[p.edit].site].addr
 	segs, taken := d.snapshot.Segments, d.snapshot.To
 	if d.differ { // another CPU's clock says by when it was taken
-		taken = later(taken, d.apartUnseen())
+		taken = Later(taken, d.apartUnseen())
 	}
 	if p.time <= taken || addr < d.textLo || addr+uint64(n) > d.textHi {
 		return nil

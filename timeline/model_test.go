@@ -1605,7 +1605,7 @@ func (p *painter) mayHaveMade(code []byte, from, to uint64, facts []witness) boo
 	}
 	return !slices.ContainsFunc(facts, func(f witness) bool { return f.time >= from && f.time < to && f.half(code) }) &&
 		slices.ContainsFunc(facts, func(f witness) bool {
-			return f.time >= to && f.time <= later(to, apart) && f.half(code) && !bytes.Equal(f.old, code)
+			return f.time >= to && f.time <= Later(to, apart) && f.half(code) && !bytes.Equal(f.old, code)
 		})
 }
 
@@ -1757,7 +1757,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 				}
 			} else {
 				bytes, p.whole = b.code[p.lo-b.lo:p.hi-b.lo], []Segment{{b.lo, b.code}}
-				by := min(to, m.horizon, later(b.readBy, m.skew)) // when it was read
+				by := min(to, m.horizon, Later(b.readBy, m.skew)) // when it was read
 				if b.lateCode {
 					by = min(to, lastTick)
 				}
@@ -1794,7 +1794,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			if len(m.snapshot.Segments) == 0 {
 				by = cmp.Or(m.announced, m.horizon)
 			}
-			p.set(0, min(to, later(by, m.skew)), func(t uint64) reply {
+			p.set(0, min(to, Later(by, m.skew)), func(t uint64) reply {
 				r := p.out[t]
 				if r.standing == Known {
 					r.standing, r.reason = Unconfirmed, start[0].reason
@@ -2189,7 +2189,7 @@ func (p *painter) confirmed(got []byte, claim initial, facts []witness) (at uint
 	for at = last.time; p.lost(at) == OutsideRecording; at++ {
 	}
 	why, _ := p.lost.within(at, max(at, claim.seen))
-	return at, at > last.time && at <= claim.to && at <= later(p.m.first, p.m.skew) && why == ReasonNone
+	return at, at > last.time && at <= claim.to && at <= Later(p.m.first, p.m.skew) && why == ReasonNone
 }
 
 // half reports whether these bytes may be there while a change is made.

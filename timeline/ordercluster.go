@@ -232,8 +232,8 @@ func (o *ordering) mayCross() bool {
 				continue
 			}
 			for _, r := range a {
-				k := sort.Search(len(b), func(k int) bool { return later(b[k].time, o.apart) >= r.time })
-				if k < len(b) && b[k].time <= later(r.time, o.apart) {
+				k := sort.Search(len(b), func(k int) bool { return Later(b[k].time, o.apart) >= r.time })
+				if k < len(b) && b[k].time <= Later(r.time, o.apart) {
 					return true
 				}
 			}

@@ -187,7 +187,7 @@ func (o *ordering) mustWait(s *orderState, r *orderedRecord) bool {
 		if first.cpu != r.cpu {
 			by = o.apart
 		}
-		if later(first.time, by) < r.time || first.cpu == r.cpu && first.time == r.time && s.precedes(first, r) {
+		if Later(first.time, by) < r.time || first.cpu == r.cpu && first.time == r.time && s.precedes(first, r) {
 			return true
 		}
 	}

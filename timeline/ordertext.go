@@ -101,7 +101,7 @@ func (m *textMemory) fits(records []orderedRecord, patches []patch) bool {
 func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patches []patch, budget *int) (all []*orderSet) {
 	apart := d.apart()
 	m := &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
-	if s := &d.snapshot; s.From >= d.first && v.From <= s.From && len(records) > 0 && later(s.To, apart) < records[0].time {
+	if s := &d.snapshot; s.From >= d.first && v.From <= s.From && len(records) > 0 && Later(s.To, apart) < records[0].time {
 		m.read(s.Segments)
 	}
 	if m.fits(records, patches) {
@@ -109,13 +109,13 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 	}
 	since, whole := []uint64{v.From}, records
 	for n := 0; len(records) > 0; records = records[n:] {
-		for n = 1; n < len(records) && records[n].time <= later(records[n-1].time, apart); n++ {
+		for n = 1; n < len(records) && records[n].time <= Later(records[n-1].time, apart); n++ {
 		}
 		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: records[0].time, to: v.To}, apart: apart, before: m, since: since, budget: min(*budget, mostStates)}
 		var next *patch // the one that comes after all of these
 		if n < len(records) {
 			o.to = records[n].time
-			if n+1 == len(records) || records[n+1].time > later(records[n].time, apart) {
+			if n+1 == len(records) || records[n+1].time > Later(records[n].time, apart) {
 				next = &patches[records[n].first]
 			}
 		}

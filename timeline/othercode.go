@@ -106,7 +106,7 @@ func (c *historyBuilder) leave(t uint64) {
 	all := scratch[1][:0]
 	for _, list := range [...][]change{c.former, c.early, c.misfits} {
 		for i := range list {
-			if later(list[i].time, c.build.maxSkew) >= t {
+			if Later(list[i].time, c.build.maxSkew) >= t {
 				all = append(all, list[i])
 			}
 		}
@@ -234,7 +234,7 @@ func (c *historyBuilder) mayFind(ch *change, code uint32, m making) bool {
 	by := c.recordedBy(ch)
 	return m.cpu != unknownCPU && by != unknownCPU && (by != m.cpu || m.recorded < m.time && ch.time >= m.recorded) &&
 		ch.hasOld && (c.equal(ch.old, code) || c.halfWritten(code, ch)) &&
-		len(c.build.gaps[gapsOfCode].between(ch.time, later(m.time, 1))) == 0
+		len(c.build.gaps[gapsOfCode].between(ch.time, Later(m.time, 1))) == 0
 }
 
 // mayHaveMade reports whether a change that is recorded when a program goes at time to, or later where
@@ -244,7 +244,7 @@ func (c *historyBuilder) mayFind(ch *change, code uint32, m making) bool {
 func (c *historyBuilder) mayHaveMade(code uint32, to uint64, changes []change) bool {
 	for i := range changes {
 		ch := &changes[i]
-		if ch.time > later(to, c.build.apart()) {
+		if ch.time > Later(to, c.build.apart()) {
 			break
 		}
 		if !c.halfWritten(code, ch) {

@@ -122,7 +122,7 @@ func (d *build) jumble(list []poke, differ bool) {
 		for lo > least && at-d.timeOf(&list[lo-1]) <= d.maxSkew {
 			lo--
 		}
-		for hi < most && d.timeOf(&list[hi]) <= later(before, d.maxSkew) {
+		for hi < most && d.timeOf(&list[hi]) <= Later(before, d.maxSkew) {
 			hi++
 		}
 		if left < 0 {
@@ -167,7 +167,7 @@ func (d *build) jumbled(list []poke, k int, t uint64) bool {
 	for lo > 0 && d.timeOf(&list[lo-1]) >= earlier(t, d.maxSkew) && d.inPlace(&list[lo-1], &list[k]) > 0 {
 		lo--
 	}
-	for hi < len(list) && d.timeOf(&list[hi]) <= later(t, d.maxSkew) && d.inPlace(&list[hi], &list[k]) > 0 {
+	for hi < len(list) && d.timeOf(&list[hi]) <= Later(t, d.maxSkew) && d.inPlace(&list[hi], &list[k]) > 0 {
 		hi++
 	}
 	n := d.severalCPUs(list, lo, hi)

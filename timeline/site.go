@@ -309,10 +309,10 @@ func doubled[T any](list []T) []T {
 // drop counts a poke beyond the limits.
 func (b *Builder) drop(t uint64) {
 	if b.dropped.to == 0 {
-		b.dropped = gap{t, later(t, 1), TooManyFacts}
+		b.dropped = gap{t, Later(t, 1), TooManyFacts}
 	}
 	b.drops++
-	b.dropped.from, b.dropped.to = min(b.dropped.from, t), max(b.dropped.to, later(t, 1))
+	b.dropped.from, b.dropped.to = min(b.dropped.from, t), max(b.dropped.to, Later(t, 1))
 }
 
 // edit returns the index of the edit of s, the i-th site, from old to new. It adds the

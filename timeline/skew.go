@@ -188,11 +188,10 @@ func (g gaps) widen(by uint64) gaps {
 		if wide[i].reason == OutsideRecording {
 			continue
 		}
-		wide[i].from, wide[i].to = earlier(wide[i].from, by), later(wide[i].to, by)
+		wide[i].from, wide[i].to = earlier(wide[i].from, by), Later(wide[i].to, by)
 	}
 	return flatten(wide)
 }
 
-// earlier and later move a time by the uncertainty of a clock.
+// earlier returns the time that is by nanoseconds before t. Nothing is before 0.
 func earlier(t, by uint64) uint64 { return t - min(t, by) }
-func later(t, by uint64) uint64   { return t + min(MaxTime-t, by) }

@@ -67,7 +67,7 @@ func (o *symbolOrder) exchange(events []SymbolEvent, i, k int) {
 // them in the wrong order: a has the lower time.
 func (p *liveSet) apart(a, b *SymbolEvent) bool {
 	return a.CPU != b.CPU && a.CPU >= 0 && b.CPU >= 0 && a.Time != 0 && b.Time-a.Time <= p.maxSkew &&
-		len(p.lost.between(a.Time, later(b.Time, 1))) == 0
+		len(p.lost.between(a.Time, Later(b.Time, 1))) == 0
 }
 
 // maxBetween is how many events are looked at between two that may be in the wrong
@@ -116,7 +116,7 @@ const maxTied = 1 << 6
 // the records of births and deaths.
 func deathsFirst(events []SymbolEvent, lost gaps) {
 	for tied := range ofOneTime(events) {
-		if t := tied[0].Time; t != 0 && len(tied) > 1 && len(tied) <= maxTied && len(lost.between(t, later(t, 1))) == 0 {
+		if t := tied[0].Time; t != 0 && len(tied) > 1 && len(tied) <= maxTied && len(lost.between(t, Later(t, 1))) == 0 {
 			untie(tied)
 		}
 	}
@@ -180,7 +180,7 @@ func (p *liveSet) diedUnborn(e *SymbolEvent, l *Lifetime) {
 // sameDeath reports whether either of two deaths at one address, of which only one is explained, may be of what
 // was there before: they are of one name and length, and closer than clocks can differ.
 func (p *liveSet) sameDeath(o, e *SymbolEvent) bool {
-	return o.names(e) && o.Len == e.Len && e.Time-o.Time <= p.maxSkew && len(p.lost.between(o.Time, later(e.Time, 1))) == 0
+	return o.names(e) && o.Len == e.Len && e.Time-o.Time <= p.maxSkew && len(p.lost.between(o.Time, Later(e.Time, 1))) == 0
 }
 
 // earlyDeath returns a gap for what e brings, when it may have died, if a death without a birth that
@@ -200,7 +200,7 @@ func (p *liveSet) earlyDeath(e *SymbolEvent) *gap {
 			l.uncertain(ClockUncertainty)
 		}
 		list[i].lifetime = nil // it may be the death of another one of that name, too
-		return &gap{e.Time, later(o.Time, p.maxSkew+1), ClockUncertainty}
+		return &gap{e.Time, Later(o.Time, p.maxSkew+1), ClockUncertainty}
 	}
 	return nil
 }

@@ -48,9 +48,9 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 	}
 	places = JoinRanges(places)
 	for _, s := range d.Builder.snapshots {
-		c := furtherSnapshot{from: earlier(s.From, d.skew), to: later(s.To, d.skew), segments: s.Segments}
+		c := furtherSnapshot{from: earlier(s.From, d.skew), to: Later(s.To, d.skew), segments: s.Segments}
 		c.traps = d.findTraps(s.Segments, lives)
-		if len(d.gaps[gapsOfText].between(earlier(c.from, trapTime), later(c.to, trapTime+1))) > 0 {
+		if len(d.gaps[gapsOfText].between(earlier(c.from, trapTime), Later(c.to, trapTime+1))) > 0 {
 			c.lone = d.loneTraps(s.Segments, lives)
 		}
 		for _, p := range places {
@@ -223,9 +223,9 @@ const trapTime = 10e9
 //	   ├─────────────────┼────────────────────┤
 //	   ├ copy ┤                   ├ copy ┤           both have INT3
 func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool {
-	before := lo > 0 && x.from <= later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
-	behind := hi < len(changes) && changes[hi].time <= later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
-	if lo > 0 && len(c.gaps.between(changes[lo-1].time, later(x.to, 1))) > 0 {
+	before := lo > 0 && x.from <= Later(changes[lo-1].time, trapTime) && c.showsTrap(x, &changes[lo-1])
+	behind := hi < len(changes) && changes[hi].time <= Later(x.to, trapTime) && c.showsTrap(x, &changes[hi])
+	if lo > 0 && len(c.gaps.between(changes[lo-1].time, Later(x.to, 1))) > 0 {
 		lo = 0 // what it left need not be what was there then
 	}
 	if hi < len(changes) && len(c.gaps.between(x.from, changes[hi].time)) > 0 {
@@ -241,7 +241,7 @@ func (c *historyBuilder) trapped(x *initial, changes []change, lo, hi int) bool 
 //	P's record   copy   P's bytes are written
 //	     │      ├────┤          │                 the copy has what was there before
 func (c *historyBuilder) unwritten(x *initial, ch *change) bool {
-	return ch.birth && x.from <= later(ch.time, trapTime) && !c.equal(ch.new, x.content)
+	return ch.birth && x.from <= Later(ch.time, trapTime) && !c.equal(ch.new, x.content)
 }
 
 // showsTrap reports whether a copy shows the trap of a change. The trap is at the change's first
@@ -310,7 +310,7 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 		if len(c.gaps.between(p.t, at)) == 0 {
 			// Nothing was lost, and yet they differ: the change lies before the moment
 			// when the copy was read, which may be its last.
-			at = later(ch.until, 1)
+			at = Later(ch.until, 1)
 		}
 		c.disagree(p.t, at, reason, fact, c.isAlone(p, changes[:i]), false)
 	}
@@ -323,7 +323,7 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 // not known on which side of that it was read. From end on, nothing changed up to the next fact
 // that is not recorded.
 func (c *historyBuilder) weakSnapshot(p *progress, ch *change) (r Reason, end uint64) {
-	end = later(ch.until, 1)
+	end = Later(ch.until, 1)
 	if inside := c.gaps.between(ch.time, end); len(inside) > 0 {
 		last := inside[len(inside)-1]
 		return last.reason, min(end, last.to)

@@ -89,9 +89,9 @@ func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 	}
 	r := c.revise(earlier(times[0], by))
 	for i := 0; i < len(times); {
-		from, to := earlier(times[i], by), later(times[i], by+1)
+		from, to := earlier(times[i], by), Later(times[i], by+1)
 		for i++; i < len(times) && earlier(times[i], by) <= to; i++ {
-			to = later(times[i], by+1)
+			to = Later(times[i], by+1)
 		}
 		n := 0 // how many changes come before to
 		for n < len(changes) && changes[n].time < to {

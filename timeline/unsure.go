@@ -25,7 +25,7 @@ func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 	lost := p.gapsOf(l)
 	if l.undated {
 		// At no moment it is certain, save around those of other lists.
-		lost = flatten(append(gaps{{l.From, later(l.From, 1), ModuleMayHaveGone}}, lost...))
+		lost = flatten(append(gaps{{l.From, Later(l.From, 1), ModuleMayHaveGone}}, lost...))
 	}
 	within := lost.between(l.From, l.To)
 	if len(within) == 0 {

@@ -272,7 +272,7 @@ const WindowReach = maxBatch + 1
 // find is At for x86.
 func (w *Windows) find(addr, n, t uint64) []Window {
 	var out []Window
-	first, end := w.during(earlier(t, w.skew), later(t, w.skew))
+	first, end := w.during(earlier(t, w.skew), Later(t, w.skew))
 	for k := max(0, first-WindowReach); k < min(w.len(), end+WindowReach); k++ {
 		p := w.at(k)
 		if p.Len == 0 || p.Addr >= addr && p.Addr-addr >= n || p.Addr+uint64(p.Len) <= addr {
@@ -353,7 +353,7 @@ func (k PokeKind) bound(i *Interval, t, skew uint64) {
 	case PokeDisarmed: // not yet written: until t the trap is the old bytes
 		i.From = t
 	}
-	i.From, i.To = earlier(i.From, skew), later(i.To, skew)
+	i.From, i.To = earlier(i.From, skew), Later(i.To, skew)
 }
 
 // PokeKind is the kind of writer of a poke, as far as its old and new bytes show.

@@ -30,7 +30,7 @@ type logSummary struct {
 }
 
 func (l *log) newSummary() *logSummary {
-	from, to := max(l.times.from, l.r.Report.First), min(l.times.to, min(l.r.Report.Last, timeline.MaxTime-1)+1)
+	from, to := max(l.times.from, l.r.Report.First), min(l.times.to, timeline.Later(l.r.Report.Last, 1))
 	return &logSummary{l, mechanism.NewSummary(from, to, summaryBins)}
 }
 

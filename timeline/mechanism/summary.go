@@ -5,7 +5,6 @@ package mechanism
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -137,7 +136,7 @@ func NewSummary(from, to uint64, n int) *Summary {
 		s.step++
 	}
 	for at := from; len(s.bins) < n; {
-		next := at + min(s.step, math.MaxUint64-at) // the last bins may reach beyond the last time that there is
+		next := timeline.Later(at, s.step) // the last bins may reach beyond the last time that there is
 		s.bins = append(s.bins, Bin{From: at, To: next})
 		at = next
 	}

@@ -58,7 +58,7 @@ const (
 // Write writes a recording's changes as a trace to w. It reads the recording twice.
 // Errors are those of w.
 func Write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
-	from, to := max(opts.From, r.Report.First), behind(r.Report.Last)
+	from, to := max(opts.From, r.Report.First), timeline.Later(r.Report.Last, 1)
 	if opts.To != 0 {
 		to = min(to, opts.To)
 	}
@@ -68,9 +68,6 @@ func Write(w io.Writer, r *replay.Replay, opts Options) (*Stats, error) {
 	t.stats.Bytes = t.bytes
 	return t.stats, t.err
 }
-
-// behind returns the end of a time that ends with the moment t. Nothing is behind the greatest one.
-func behind(t uint64) uint64 { return min(t, timeline.MaxTime-1) + 1 }
 
 // A trace is being written.
 type trace struct {
@@ -269,7 +266,7 @@ func (t *trace) mechanisms(root uint64) {
 }
 
 func (t *trace) run(r *mechanism.Run) slice {
-	s := slice{from: r.First, to: behind(r.Last), name: fmt.Sprintf("%d by %s", r.Changes, cmp.Or(r.Comm, "?"))}
+	s := slice{from: r.First, to: timeline.Later(r.Last, 1), name: fmt.Sprintf("%d by %s", r.Changes, cmp.Or(r.Comm, "?"))}
 	s.notes = []note{{name: "changes", number: r.Changes}, {name: "batches", number: r.Batches}, {name: "pid", number: uint64(r.PID)},
 		{name: "tid", number: uint64(r.TID)}, {name: "comm", text: cmp.Or(r.Comm, "?")}}
 	if r.Addr != 0 {

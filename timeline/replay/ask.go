@@ -27,7 +27,7 @@ func (t Times) Exact() bool { return t.From == t.To }
 
 // halfOpen returns the interval as a half-open one, which ends 1 ns later.
 func (t Times) halfOpen() timeline.Interval {
-	return timeline.Interval{From: t.From, To: laterBy(t.To, 1)}
+	return timeline.Interval{From: t.From, To: timeline.Later(t.To, 1)}
 }
 
 // A QuestionError reports a time or an address that cannot be read, or that cannot

@@ -444,7 +444,7 @@ func (r *ringBuffer) complete(side, last, rounds, first uint64) uint64 {
 	}
 	sure := side
 	if !r.mayBeFull(ringPage) {
-		sure = max(sure, min(rounds-min(rounds, lateRecord), laterBy(last, max(r.longestSilence(first), awayAtLeast))))
+		sure = max(sure, min(rounds-min(rounds, lateRecord), timeline.Later(last, max(r.longestSilence(first), awayAtLeast))))
 	}
 	return sure - min(sure, 1)
 }

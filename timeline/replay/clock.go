@@ -174,8 +174,8 @@ func (s *scan) setBackTo(t uint64) (by uint64, twice []timeline.Interval) {
 	for _, b := range s.buffers {
 		for _, x := range b.tasks.steps {
 			if x.after < t {
-				by = max(by, laterBy(x.before-x.after, silent))
-				twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: laterBy(laterBy(x.before, silent), 1)})
+				by = max(by, timeline.Later(x.before-x.after, silent))
+				twice = append(twice, timeline.Interval{From: x.after - min(x.after, silent), To: timeline.Later(timeline.Later(x.before, silent), 1)})
 			}
 		}
 	}
@@ -194,6 +194,3 @@ func (r *Replay) UncertaintyBefore(t uint64) (by uint64, twice []timeline.Interv
 	}
 	return by, twice
 }
-
-// laterBy returns the time by nanoseconds after t. Nothing is after MaxTime.
-func laterBy(t, by uint64) uint64 { return t + min(timeline.MaxTime-t, by) }

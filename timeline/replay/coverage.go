@@ -329,7 +329,7 @@ func (f *round) finish() {
 		f.started = f.newest
 		if f.second != 0 {
 			// The record was not in its ring buffer yet when perf drained that for the first time.
-			f.started = min(f.started, laterBy(f.second, lateRecord))
+			f.started = min(f.started, timeline.Later(f.second, lateRecord))
 		}
 	}
 	f.finished = true

@@ -221,7 +221,7 @@ func (s *scan) copied(horizon uint64) uint64 {
 	case t != timeline.MaxTime:
 		return t
 	case s.clean && s.lostBehind() < timeline.MaxTime:
-		return laterBy(s.newest, 1) // the copy may have what was lost behind the last record
+		return timeline.Later(s.newest, 1) // the copy may have what was lost behind the last record
 	case s.clean:
 		return s.newest
 	case s.listens != 0 || len(s.files) != 1:
@@ -321,7 +321,7 @@ const lateInfo = 10e9
 func (r *Replay) InfosAfter(t uint64) map[uint32]bool {
 	late := make(map[uint32]uint64) // when it was loaded, by id
 	for _, l := range r.scanned().loads {
-		if l.time != 0 && l.time < t && laterBy(l.time, lateInfo) >= t {
+		if l.time != 0 && l.time < t && timeline.Later(l.time, lateInfo) >= t {
 			late[l.id] = l.time
 		}
 	}
@@ -421,9 +421,9 @@ func (s *scan) addPrograms(announced uint64, undated bool) {
 		s.report.BPF.WithBytes++
 		p.LoadTime, p.Undated = l.time, undated && l.time == 0
 		// That perf announces a program beyond the horizon leaves it uncertain anyway.
-		p.Late = l.time != 0 && laterBy(l.time, lateInfo) > limit
+		p.Late = l.time != 0 && timeline.Later(l.time, lateInfo) > limit
 		if p.ReadBy = announced; l.time != 0 {
-			p.ReadBy = laterBy(l.time, lateInfo)
+			p.ReadBy = timeline.Later(l.time, lateInfo)
 		}
 		for _, t := range unloaded[l.id] {
 			if t >= l.time && (p.Unloaded == 0 || t < p.Unloaded) {

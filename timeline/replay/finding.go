@@ -245,7 +245,7 @@ func (c *checker) excused(cov *Coverage, from, to uint64) bool {
 // add adds a finding. A record that is missing between from and the finding's time excuses it.
 func (c *checker) add(f Finding, from uint64) {
 	cov := &c.r.Report.Coverage
-	to := laterBy(f.Time, 1)
+	to := timeline.Later(f.Time, 1)
 	f.Excused = f.Kind == PokeOfNothing || c.excused(&cov.KSymbols, from, to) || f.ID != 0 && c.excused(&cov.BPF, from, to)
 	c.found = append(c.found, f)
 }

@@ -66,7 +66,7 @@ func (s *scan) mapped() uint64 {
 		if b.takes != 0 && !b.backward && b.cpu == highest && b.first != 0 {
 			first := b.first
 			if s.beginsLater() {
-				first = laterBy(first, lateRecord)
+				first = timeline.Later(first, lateRecord)
 				if b.second != 0 {
 					first = min(first, b.second)
 				}
@@ -215,7 +215,7 @@ func (s *scan) copyMoved() bool {
 		return true
 	}
 	started := s.report.Clock.data
-	return started != nil && s.report.First > laterBy(started.ClockNS, longestOpening)
+	return started != nil && s.report.First > timeline.Later(started.ClockNS, longestOpening)
 }
 
 // drained returns a time by which perf had drained the ring buffers for the first

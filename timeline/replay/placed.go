@@ -230,11 +230,11 @@ func (s *scan) mayHaveWindow(addr, n, t uint64) bool {
 	skew := s.report.ClockUncertainty
 	back, forth := uint64(least), uint64(least)
 	for {
-		from, to := t-min(t, back), t+min(math.MaxUint64-t, forth)
+		from, to := t-min(t, back), timeline.Later(t, forth)
 		if max(back, forth) >= most {
-			from, to = 0, math.MaxUint64
+			from, to = 0, timeline.MaxTime
 		}
-		before, after, hit := s.placed.around(s, addr, n, [2]uint64{from, to}, [2]uint64{t - min(t, skew), t + min(math.MaxUint64-t, skew)})
+		before, after, hit := s.placed.around(s, addr, n, [2]uint64{from, to}, [2]uint64{t - min(t, skew), timeline.Later(t, skew)})
 		enoughBefore := from <= earliest || different(before) >= timeline.WindowReach
 		enoughAfter := to >= latest || different(after) >= timeline.WindowReach
 		switch {

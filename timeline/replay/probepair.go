@@ -242,7 +242,7 @@ func (p *probeLog) see(c *probeCPU, t uint64, raw []byte, e *probeEvent) bool {
 			}
 		}
 		if t < c.newest {
-			p.back = append(p.back, timeline.Interval{From: t, To: laterBy(c.newest, 1)})
+			p.back = append(p.back, timeline.Interval{From: t, To: timeline.Later(c.newest, 1)})
 		}
 	}
 	c.newest = max(c.newest, t)

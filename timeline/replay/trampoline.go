@@ -284,7 +284,7 @@ func (b *branches) skips(p *pokePlaces) bool {
 func (r *Replay) unchangedUntil() func(t uint64) uint64 {
 	rep := r.Report
 	// Disjoint and ascending half-open intervals of time.
-	open := []timeline.Range{{Lo: 0, Hi: rep.Begin}, {Lo: laterBy(rep.Horizon, 1), Hi: timeline.MaxTime}}
+	open := []timeline.Range{{Lo: 0, Hi: rep.Begin}, {Lo: timeline.Later(rep.Horizon, 1), Hi: timeline.MaxTime}}
 	for _, limits := range [][]Limit{rep.Coverage.Pokes.Limits, rep.Coverage.KSymbols.Limits} {
 		for _, l := range limits {
 			if l.From < l.To {
