@@ -4,7 +4,10 @@
 package replay
 
 import (
+	"cmp"
+	"container/heap"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/patching"
@@ -20,7 +23,21 @@ type codeReads struct {
 	reads []journal.Bytes
 	of    map[uint64]*imageLog // by address
 	// waiting are the births by thread after which no poke of that thread was read yet.
-	waiting map[uint32][]*imageBirth
+	waiting map[uint32]*birthHeap
+}
+
+// A birthHeap is a heap (container/heap) of births by time.
+type birthHeap []*imageBirth
+
+func (h birthHeap) Len() int           { return len(h) }
+func (h birthHeap) Less(i, j int) bool { return h[i].time < h[j].time }
+func (h birthHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *birthHeap) Push(x any)        { *h = append(*h, x.(*imageBirth)) }
+func (h *birthHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
 }
 
 // An imageLog has the records of one address where an image is. They are in the order of
@@ -43,7 +60,7 @@ func newCodeReads(j *recorderJournal) *codeReads {
 	if j == nil || len(j.bytes) == 0 {
 		return nil
 	}
-	c := &codeReads{reads: j.bytes, of: make(map[uint64]*imageLog), waiting: make(map[uint32][]*imageBirth)}
+	c := &codeReads{reads: j.bytes, of: make(map[uint64]*imageLog), waiting: make(map[uint32]*birthHeap)}
 	for _, b := range j.bytes {
 		if c.of[uint64(b.Addr)] == nil {
 			c.of[uint64(b.Addr)] = new(imageLog)
@@ -55,13 +72,8 @@ func newCodeReads(j *recorderJournal) *codeReads {
 // poke notes a poke of the thread tid, which may make a place branch to an image, and which
 // shows that the thread has written the images that it made before.
 func (c *codeReads) poke(p *timeline.Poke, tid uint32) {
-	if births := c.waiting[tid]; births != nil {
-		c.waiting[tid] = slices.DeleteFunc(births, func(x *imageBirth) bool {
-			if x.time <= p.Time {
-				x.written = p.Time
-			}
-			return x.written != 0
-		})
+	for births := c.waiting[tid]; births != nil && len(*births) > 0 && (*births)[0].time <= p.Time; {
+		heap.Pop(births).(*imageBirth).written = p.Time
 	}
 	if _, target, ok := branch(p.Addr, p.New); ok {
 		if l := c.of[target]; l != nil {
@@ -76,7 +88,10 @@ func (c *codeReads) symbol(e *timeline.SymbolEvent, tid uint32) {
 		x := &imageBirth{time: e.Time, name: e.Name}
 		l.born = append(l.born, x)
 		if tid != 0 && e.Time != 0 {
-			c.waiting[tid] = append(c.waiting[tid], x)
+			if c.waiting[tid] == nil {
+				c.waiting[tid] = new(birthHeap)
+			}
+			heap.Push(c.waiting[tid], x)
 		}
 	}
 }
@@ -99,17 +114,22 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	for e := range listedSymbols(k) {
 		listed[e.Addr] = e.Name
 	}
+	of := make(map[uint64]imageLog, len(c.of)) // in the order of time
+	for addr, l := range c.of {
+		born := slices.SortedStableFunc(slices.Values(l.born), func(a, b *imageBirth) int { return cmp.Compare(a.time, b.time) })
+		of[addr] = imageLog{born, slices.Sorted(slices.Values(l.leads))}
+	}
+	births := intervalsOf(s.report.Coverage.KSymbols.Limits)
+	var inCopy map[uint64]bool // where branches of the copy lead
 	for _, b := range c.reads {
 		addr := uint64(b.Addr)
-		l := c.of[addr]
+		l := of[addr]
 		last := new(imageBirth)
 		if name, ok := listed[addr]; ok {
 			last.name = name
 		}
-		for _, x := range l.born {
-			if x.time <= b.From && x.time >= last.time {
-				last = x
-			}
+		if n := sort.Search(len(l.born), func(i int) bool { return l.born[i].time > b.From }); n > 0 {
+			last = l.born[n-1]
 		}
 		if !strings.HasPrefix(last.name, "bpf_trampoline_") {
 			continue
@@ -118,15 +138,18 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 		if t := last.written; t != 0 && t <= b.From {
 			from = t
 		}
-		for _, t := range l.leads {
-			if last.time <= t && t <= b.From {
-				from = min(from, t)
+		if i, _ := slices.BinarySearch(l.leads, last.time); i < len(l.leads) && l.leads[i] <= b.From {
+			from = min(from, l.leads[i])
+		}
+		if own := s.journal.own; from == timeline.MaxTime && last.time == 0 && own != nil && own.To <= b.From {
+			if inCopy == nil {
+				inCopy = c.leadInCopy(k, snap)
+			}
+			if inCopy[addr] {
+				from = own.To
 			}
 		}
-		if own := s.journal.own; from == timeline.MaxTime && last.time == 0 && own != nil && own.To <= b.From && leadsInCopy(addr, k, snap) {
-			from = own.To
-		}
-		if from == timeline.MaxTime || meets(s.report.Coverage.KSymbols.Limits, from, b.To) {
+		if from == timeline.MaxTime || births.meet(from, timeline.Later(b.To, 1)) {
 			continue // it may have been half written, or another one's
 		}
 		if n, ok := patching.CodeEnd(b.Data, addr); ok {
@@ -136,16 +159,12 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	}
 }
 
-// meets reports whether one of the limits has a time of [from, to].
-func meets(limits []Limit, from, to uint64) bool {
-	return slices.ContainsFunc(limits, func(l Limit) bool { return l.From <= to && from < l.To })
-}
-
-// leadsInCopy reports whether a function of the kernel or of a module begins, in the copy
-// of text, with a call of addr or a jump to it.
-func leadsInCopy(addr uint64, k *kcore.Kallsyms, snap *kcore.Snapshot) bool {
+// leadInCopy returns the addresses of images to which a function of the kernel or of a module begins, in
+// the copy of text, with a call or a jump.
+func (c *codeReads) leadInCopy(k *kcore.Kallsyms, snap *kcore.Snapshot) map[uint64]bool {
+	found := make(map[uint64]bool)
 	if k == nil || snap == nil || snap.Core == nil {
-		return false
+		return found
 	}
 	for _, sym := range k.All() {
 		if sym.Type != 't' && sym.Type != 'T' {
@@ -155,12 +174,12 @@ func leadsInCopy(addr uint64, k *kcore.Kallsyms, snap *kcore.Snapshot) bool {
 			code := seg.Data
 			for _, at := range []int{0, len(endbr)} {
 				if seg.Addr == sym.Addr && len(code) >= at+opLen {
-					if _, target, ok := branch(sym.Addr+uint64(at), code[at:at+opLen]); ok && target == addr {
-						return true
+					if _, target, ok := branch(sym.Addr+uint64(at), code[at:at+opLen]); ok && c.of[target] != nil {
+						found[target] = true
 					}
 				}
 			}
 		}
 	}
-	return false
+	return found
 }

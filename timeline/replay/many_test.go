@@ -5,8 +5,10 @@ package replay
 
 import (
 	"testing"
+	"time"
 	"unsafe"
 
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -51,5 +53,39 @@ func TestIntervals(t *testing.T) {
 		if got := x.meet(tt.from, tt.to); got != tt.want {
 			t.Errorf("[%d, %d): %v, want %v", tt.from, tt.to, got, tt.want)
 		}
+	}
+}
+
+// TestManyImages: a poke shows that the images are written which its thread made before, without a look at
+// those that it made since.
+func TestManyImages(t *testing.T) {
+	const n = 200_000
+	began := time.Now()
+	c := newCodeReads(&recorderJournal{bytes: []journal.Bytes{{Addr: 0x9000}}})
+	for i := range uint64(n) {
+		c.symbol(&timeline.SymbolEvent{Time: 2*n - i, Addr: 0x9000}, 5)
+		c.poke(&timeline.Poke{Time: n, Addr: 0x1000}, 5)
+	}
+	born := c.of[0x9000].born
+	for i, x := range born {
+		if x.written != 0 {
+			t.Fatalf("image %d of %d, of %d: written by %d", i, len(born), x.time, x.written)
+		}
+	}
+	c.poke(&timeline.Poke{Time: n + 10, Addr: 0x1000}, 5)
+	written := 0
+	for _, x := range born {
+		if (x.written == n+10) != (x.time <= n+10) {
+			t.Errorf("of %d: written by %d", x.time, x.written)
+		}
+		if x.written != 0 {
+			written++
+		}
+	}
+	if written != 10 {
+		t.Errorf("%d images are written", written)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/patching"
@@ -221,14 +222,11 @@ func (s *scan) addWritten() {
 			writes = append(writes, probeCopied{timeline.Range{Lo: w.addr, Hi: hi}, w.began, w.ended, nil})
 		}
 	}
-	// By page: no search goes through all of them.
-	of := make(map[uint64][]*probeCopied)
+	a := writtenCode{pages: make(map[uint64]*pageWrites), steps: maxWrittenSteps,
+		pokes: intervalsOf(s.report.Coverage.Pokes.Limits), births: intervalsOf(s.report.Coverage.KSymbols.Limits)}
 	slices.SortFunc(writes, func(a, b probeCopied) int { return cmp.Compare(a.ended, b.ended) })
 	for i := range writes {
-		w := &writes[i]
-		for page := w.Lo / probePage; page <= (w.Hi-1)/probePage; page++ {
-			of[page] = append(of[page], w)
-		}
+		a.add(&writes[i])
 	}
 	slices.SortStableFunc(s.bpfBirths, func(a, b codeBirth) int { return cmp.Compare(a.time, b.time) })
 	died := make(map[uint64]uint64) // the next death of an address
@@ -246,33 +244,91 @@ func (s *scan) addWritten() {
 		if b.time == 0 || !program && !strings.HasPrefix(b.name, "bpf_trampoline_") {
 			continue
 		}
-		s.addWrittenAt(&b, until, of[b.Lo/probePage], program)
+		s.addWrittenAt(&b, until, &a, program)
 	}
 }
 
-// addWrittenAt adds the code of the image b, which dies at until. writes are those of its page, in
-// order of time.
-func (s *scan) addWrittenAt(b *codeBirth, until uint64, writes []*probeCopied, program bool) {
-	var w *probeCopied // the last one before its birth, or the only one after it
-	later := 0
-	for _, x := range writes {
-		switch {
-		case x.Hi <= b.Lo || b.Hi <= x.Lo, x.began >= until:
-		case x.ended <= b.time:
-			w = x
-		case x.bytes == nil && x.Hi-x.Lo <= 8 && (w != nil || later > 0):
-			// The kernel patches a word of it, which is a change like any other.
-		default:
-			later++
-			w = x
+// A writtenCode finds the writes of an image.
+type writtenCode struct {
+	pages         map[uint64]*pageWrites
+	steps         int       // how many writes may still be looked at
+	pokes, births intervals // times in which a change or a birth may have gone unrecorded
+}
+
+// maxWrittenSteps is far more than the writes that kernels make at other places of a page while an
+// image is there. Of what forged recordings have beyond it, no code is known.
+const maxWrittenSteps = 1 << 28
+
+// pageWrites are the writes of a page and of the next one, in the order in which they ended. The bytes of
+// a sample that begin in a page may reach into the next one, not further.
+type pageWrites struct {
+	writes []*probeCopied
+	began  []uint64 // of each, the least time at which it or one behind it began
+}
+
+// add adds a write. All of them are added in the order in which they ended.
+func (a *writtenCode) add(w *probeCopied) {
+	for page := max(w.Lo/probePage, 1) - 1; page <= (w.Hi-1)/probePage; page++ {
+		if a.pages[page] == nil {
+			a.pages[page] = new(pageWrites)
+		}
+		a.pages[page].writes = append(a.pages[page].writes, w)
+	}
+}
+
+// before returns the last write of the image b that ended before its birth, nil if there is none.
+func (a *writtenCode) before(b *codeBirth, writes []*probeCopied) *probeCopied {
+	for _, x := range slices.Backward(writes) {
+		if a.steps--; a.steps < 0 || x.Lo < b.Hi && b.Lo < x.Hi {
+			return x
 		}
 	}
-	if w == nil || w.bytes == nil || later > 1 || w.Lo > b.Lo {
+	return nil
+}
+
+// of returns the write that made the image b, which dies at until: the last one before its birth, or the
+// only one after it. It returns nil if there is none, or if another one is possible.
+func (a *writtenCode) of(b *codeBirth, until uint64) *probeCopied {
+	p := a.pages[b.Lo/probePage]
+	if p == nil {
+		return nil
+	}
+	if n := len(p.writes); len(p.began) != n {
+		p.began = make([]uint64, n+1)
+		p.began[n] = timeline.MaxTime
+		for i, x := range slices.Backward(p.writes) {
+			p.began[i] = min(p.began[i+1], x.began)
+		}
+		p.began = p.began[:n]
+	}
+	i := sort.Search(len(p.writes), func(i int) bool { return p.writes[i].ended > b.time })
+	w, later := a.before(b, p.writes[:i]), false
+	for ; i < len(p.writes) && p.began[i] < until && a.steps >= 0; i++ {
+		a.steps--
+		switch x := p.writes[i]; {
+		case x.Hi <= b.Lo || b.Hi <= x.Lo, x.began >= until:
+		case x.bytes == nil && x.Hi-x.Lo <= 8 && w != nil:
+			// The kernel patches a word of it, which is a change like any other.
+		case later:
+			return nil
+		default:
+			w, later = x, true
+		}
+	}
+	if a.steps < 0 {
+		return nil
+	}
+	return w
+}
+
+// addWrittenAt adds the code of the image b, which dies at until.
+func (s *scan) addWrittenAt(b *codeBirth, until uint64, a *writtenCode, program bool) {
+	w := a.of(b, until)
+	if w == nil || w.bytes == nil || w.Lo > b.Lo {
 		return
 	}
 	at := max(b.time, w.ended)
-	c := &s.report.Coverage
-	if at < w.ended || meets(c.Pokes.Limits, w.began, at) || meets(c.KSymbols.Limits, min(w.began, b.time), at) {
+	if a.pokes.meet(w.began, timeline.Later(at, 1)) || a.births.meet(min(w.began, b.time), timeline.Later(at, 1)) {
 		return
 	}
 	if skip := b.Lo - w.Lo; skip < uint64(len(w.bytes)) {

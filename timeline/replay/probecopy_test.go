@@ -238,6 +238,69 @@ func TestWrittenPrograms(t *testing.T) {
 	}
 }
 
+// TestWrittenAcrossPages: what is written over a part of a program counts where that is in the next 64 KiB
+// too.
+func TestWrittenAcrossPages(t *testing.T) {
+	const addr, code, other = 0x1fff8, "e9031eaac0035fd6e9031eaac0035fd6", "c0035fd6e9031eaa"
+	for _, again := range []bool{false, true} {
+		w := newCopyTape(t, true)
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.ticks(100, 100)
+		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+		w.change(31, 180, 190, 0x1100, wordNOP, wordB)
+		w.ticks(200, 200)
+		hits := uint64(5)
+		w.textPoke(textPoke{400, addr, copyMemcpy, code, nil, 0}, true)
+		if again {
+			w.textPoke(textPoke{420, addr + 8, copyMemcpy, other, nil, 0}, true)
+			hits += 2
+		}
+		w.ksymbol(11, 500, addr, 16, perfdata.KSymbolBPF, 0, "bpf_prog_aa_a")
+		w.ticks(800, 1000)
+		w.reading(160, 1, 0)
+		w.reading(950, hits, 0)
+		r := w.replay()
+		var b [8]byte
+		for at := range uint64(2) {
+			got := r.Image.At(700).Read(addr+8*at, b[:])
+			if known := got.Standing == timeline.Known; known == again || known && !bytes.Equal(b[:], fromHex(code[16*at:][:16])) {
+				t.Errorf("written again: %v, +%d: %v %x", again, 8*at, got.Standing, b)
+			}
+		}
+	}
+}
+
+// TestManyWrites: the writes of a program are found without a look at all that its page ever had, and if
+// that is not possible, nothing is known of it.
+func TestManyWrites(t *testing.T) {
+	const n = 50_000
+	a := writtenCode{pages: make(map[uint64]*pageWrites), steps: 20 * n}
+	var births []codeBirth
+	for i := range uint64(n) {
+		lo := 0x10000 + i%1000*16
+		a.add(&probeCopied{timeline.Range{Lo: lo, Hi: lo + 16}, 10 * i, 10*i + 1, []byte{1}})
+		births = append(births, codeBirth{Range: timeline.Range{Lo: lo, Hi: lo + 16}, time: 10*i + 5})
+	}
+	for i := range births {
+		if w := a.of(&births[i], births[i].time+50); w == nil || w.Lo != births[i].Lo || w.ended > births[i].time {
+			t.Fatalf("birth %d: %+v", i, w)
+		}
+	}
+	last := &births[n-1]
+	a.steps = n / 2
+	if w := a.of(&codeBirth{Range: timeline.Range{Lo: 0x1fff0, Hi: 0x20000}, time: last.time}, timeline.MaxTime); w != nil {
+		t.Errorf("where nothing was written: %+v", w)
+	}
+	a.steps = n / 2
+	if w := a.of(&codeBirth{Range: timeline.Range{Lo: births[0].Lo, Hi: births[0].Hi}, time: 0}, timeline.MaxTime); w != nil {
+		t.Errorf("an endless search: %+v", w)
+	}
+	a.steps = 0
+	if w := a.of(last, timeline.MaxTime); w != nil {
+		t.Errorf("no search is left: %+v", w)
+	}
+}
+
 // TestManyPrograms: kernel text remains known however often BPF programs are written and gone.
 func TestManyPrograms(t *testing.T) {
 	w := newCopyTape(t, true)
