@@ -271,9 +271,6 @@ func (s *scan) recordsTasks() (from uint64, ok bool) {
 	return from, s.report.CPUsAvailable > 0 && len(first) >= s.report.CPUsAvailable && from != timeline.MaxTime
 }
 
-// mayHaveLost reports whether a ring buffer may have lost records between two times.
-func (r *ringBuffer) mayHaveLost(from, to uint64) bool { return lossTimesOf(r).between(from, to) }
-
 // hotplugs is what cpuhp:cpuhp_enter records say about CPUs that go offline and come
 // back (cpuhp_invoke_callback() of kernel/cpu.c). If a step is beyond its target, the
 // CPU is going offline.
@@ -292,6 +289,18 @@ func (h *hotplugs) sorted(cpu int64) []hotplug {
 	steps := slices.Clone(h.steps[cpu])
 	slices.SortStableFunc(steps, func(a, b hotplug) int { return cmp.Compare(a.time, b.time) })
 	return steps
+}
+
+// returned returns the times of a CPU's steps up that follow a step down, ascending.
+func (h *hotplugs) returned(cpu int64) (times []uint64) {
+	off := false
+	for _, x := range h.sorted(cpu) {
+		if off && !x.down {
+			times = append(times, x.time)
+		}
+		off = x.down
+	}
+	return times
 }
 
 // hotplugLayout has the offsets of the fields of cpuhp_enter in raw data.
@@ -375,10 +384,8 @@ func (s *scan) recordsHotplug() (from uint64, ok bool) {
 	if len(cpus) < s.report.CPUsAvailable {
 		return 0, false
 	}
-	for _, b := range s.buffers {
-		if b.mayHaveLost(0, timeline.MaxTime) {
-			return 0, false
-		}
+	if lossTimesOf(s.buffers...).between(0, timeline.MaxTime) {
+		return 0, false
 	}
 	from, _ = s.listensFrom(takesHotplug)
 	return from, from != timeline.MaxTime

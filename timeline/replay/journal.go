@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/kcore"
@@ -31,6 +32,7 @@ type recorderJournal struct {
 	// counters are the readings of probes' hit counters.
 	counters []journal.Counters
 	disarmed []journal.Disarmed
+	armed    *openings // the times of disarmed
 	ended    uint64 // 0 if the recorder was killed
 	entries  []journal.Entry
 	bad      error // a line that cannot be read: lines of gaps may be missing
@@ -82,6 +84,11 @@ func (r *Replay) readJournal() error {
 			j.ended = e.End.Time
 		}
 	}
+	var disarmed []timeline.Interval
+	for _, d := range j.disarmed {
+		disarmed = append(disarmed, timeline.Interval{From: d.From, To: d.To})
+	}
+	j.armed = openingsOf(disarmed)
 	r.journal = j
 	return nil
 }
@@ -210,57 +217,71 @@ func (s *scan) coverJournal(c *Coverage) {
 		return
 	}
 	watched, ok := s.recordsHotplug()
+	returned := make(map[int64][]uint64) // by CPU
+	gaps := make(map[int64][]timeline.Interval)
 	for _, g := range j.gaps {
 		from := g.From
+		gaps[int64(g.CPU)] = append(gaps[int64(g.CPU)], timeline.Interval{From: from, To: g.To})
 		if ok && watched <= from {
-			from = back(s.tasks.hotplugs.sorted(int64(g.CPU)), &g)
+			cpu := int64(g.CPU)
+			if _, met := returned[cpu]; !met {
+				returned[cpu] = s.tasks.hotplugs.returned(cpu)
+			}
+			from = back(returned[cpu], &g)
 		}
 		c.limit(timeline.CPUSilent, from, g.To, "CPU %d came online at some time from %s on, and its events were open at %s", g.CPU, Seconds(from), Seconds(g.To))
 	}
 	for _, cpu := range slices.Sorted(maps.Keys(s.tasks.hotplugs.steps)) {
-		if t, ok := j.missed(cpu, s.tasks.hotplugs.sorted(cpu)); ok {
+		if t, ok := missed(s.tasks.hotplugs.returned(cpu), openingsOf(gaps[cpu])); ok {
 			c.limit(timeline.CPUSilent, t, timeline.MaxTime, "CPU %d came online at %s; the recorder did not open its events", cpu, Seconds(t))
 		}
 	}
 }
 
-// back returns when a gap of a CPU begins. If every step of every CPU was recorded, that is
-// the first step up after a step down: until then the CPU was offline, and changed nothing
+// back returns when a gap of a CPU begins, which came back at the times returned. If every step of every
+// CPU was recorded, that is the first one in the gap: until then the CPU was offline, and changed nothing
 // (rule hotplug).
-func back(steps []hotplug, g *journal.Gap) uint64 {
-	off := false
-	for _, h := range steps {
-		switch {
-		case h.time > g.To:
-			return g.From
-		case h.down:
-			off = true
-		case off && h.time >= g.From:
-			return h.time
-		default:
-			off = false
-		}
+func back(returned []uint64, g *journal.Gap) uint64 {
+	if i, _ := slices.BinarySearch(returned, g.From); i < len(returned) && returned[i] <= g.To {
+		return returned[i]
 	}
 	return g.From
 }
 
-// missed returns the first time at which a CPU came online without a gap in the journal. A
-// step up is one of a CPU that comes online only if a step down precedes it (rule
-// hotplug).
-func (j *recorderJournal) missed(cpu int64, steps []hotplug) (t uint64, ok bool) {
-	off := false
-	for _, h := range steps {
-		i := slices.IndexFunc(j.gaps, func(g journal.Gap) bool { return int64(g.CPU) == cpu && g.From <= h.time && h.time <= g.To })
-		switch {
-		case h.down:
-			off = true
-		case i >= 0:
-			off = false
-		case off:
-			return h.time, true
+// missed returns the first of the times returned, at which a CPU came online, that is in none of gaps.
+func missed(returned []uint64, gaps *openings) (t uint64, ok bool) {
+	for _, t := range returned {
+		if to, ok := gaps.latest(t); !ok || to < t {
+			return t, true
 		}
 	}
 	return 0, false
+}
+
+// openings are intervals of time by their beginnings.
+type openings struct {
+	from []uint64
+	to   []uint64 // the latest end of those up to this one
+}
+
+func openingsOf(list []timeline.Interval) *openings {
+	list = slices.SortedFunc(slices.Values(list), func(a, b timeline.Interval) int { return cmp.Compare(a.From, b.From) })
+	x := &openings{make([]uint64, len(list)), make([]uint64, len(list))}
+	latest := uint64(0)
+	for i, v := range list {
+		latest = max(latest, v.To)
+		x.from[i], x.to[i] = v.From, latest
+	}
+	return x
+}
+
+// latest returns the latest end of those that begin at t or before; false if there is none.
+func (x *openings) latest(t uint64) (to uint64, ok bool) {
+	i := sort.Search(len(x.from), func(i int) bool { return x.from[i] > t })
+	if i == 0 {
+		return 0, false
+	}
+	return x.to[i-1], true
 }
 
 // followsCPUs reports whether the recorder opened the events of each CPU that came online,

@@ -3,7 +3,10 @@
 
 package replay
 
-import "github.com/textreplay/textreplay/perfdata"
+import (
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
 
 // A Listener is an event that records changes of text into a ring buffer.
 type Listener struct {
@@ -21,13 +24,17 @@ func (r *Replay) ListenersAt(t uint64) (out []Listener) {
 	for _, ch := range s.channels.all {
 		pokes = pokes || ch.kinds&takesPokes != 0
 	}
+	losing := make(map[*ringBuffer]bool)
+	for _, b := range s.buffers {
+		losing[b] = lossTimesOf(b).between(t, timeline.Later(t, 1))
+	}
 	for id, ch := range s.channels.all {
 		b := ch.buffer
 		switch {
 		case ch.machine != s.listens || ch.event == nil || !hasTimes(ch.event):
 		case ch.kinds == 0 || pokes && ch.kinds&takesPokes == 0:
 		case b == nil || b.mixed || b.unplaced || b.backward || b.last < t:
-		case b.mayHaveLost(t, t+1):
+		case losing[b]:
 		default:
 			out = append(out, Listener{perfdata.SampleID{ID: id, StreamID: id, CPU: uint32(max(b.cpu, 0)), Event: ch.event}, b.cpu})
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -56,6 +57,102 @@ func TestManyUnpaired(t *testing.T) {
 	s.coverPairs(&c)
 	if took := time.Since(start); len(c.Limits) != n || took > 5*time.Second {
 		t.Errorf("%d limits of %d, in %v", len(c.Limits), n, took)
+	}
+}
+
+// TestManyUnpairedCPUs: losses that may be of any CPU are put in order once, for all CPUs.
+func TestManyUnpairedCPUs(t *testing.T) {
+	const n, cpus = 300_000, 20_000
+	b := &ringBuffer{bufferKey: bufferKey{cpu: noCPU}}
+	s := &scan{probes: &probeLog{}, buffers: []*ringBuffer{b}, report: &Report{}}
+	for i := range uint64(n) {
+		b.losses = append(b.losses, Loss{From: 10 * i, To: 10*i + 2})
+	}
+	for i := range uint64(cpus) {
+		own := &ringBuffer{bufferKey: bufferKey{cpu: int64(i)}, losses: []Loss{{From: 10*i + 7, To: 10*i + 8}}}
+		s.buffers = append(s.buffers, own)
+		for _, v := range [][2]uint64{{4, 5}, {2, 4}, {6, 7}} { // only the first one is in no loss
+			s.probes.loose = append(s.probes.loose, looseSample{time: 10*i + v[1], previous: 10*i + v[0], after: true, cpu: int64(i)})
+		}
+	}
+	start := time.Now()
+	var c Coverage
+	s.coverPairs(&c)
+	if took := time.Since(start); len(c.Limits) != cpus || took > 5*time.Second {
+		t.Errorf("%d limits of %d, in %v", len(c.Limits), cpus, took)
+	}
+}
+
+// TestManyListeners: as many events of a ring buffer as it has losses do not take the product of both
+// numbers.
+func TestManyListeners(t *testing.T) {
+	w := newTape(t)
+	const n, ids = 100_000, 1_500
+	w.cpuOf = make(map[uint64]int64)
+	for id := uint64(100); id < 100+ids; id++ {
+		w.events[0].ids, w.cpuOf[id] = append(w.events[0].ids, id), 0
+	}
+	w.ticks(100, 100)
+	for i := range uint64(n) {
+		w.lost(10, 1000+10*i, 1)
+		w.tick(10, 1005+10*i)
+	}
+	w.ticks(10*n+2000, 10*n+2100)
+	r := w.replay()
+	start := time.Now()
+	if got := len(r.ListenersAt(10*n + 2050)); got < ids {
+		t.Errorf("%d events record at the end", got)
+	}
+	if got := len(r.ListenersAt(1007)); got > 1 {
+		t.Errorf("%d events record while records are lost", got)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestReturned: what is found out of the times at which a CPU came back is what going through its steps
+// finds.
+func TestReturned(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		h := hotplugs{steps: make(map[int64][]hotplug)}
+		for range rng.IntN(8) {
+			h.steps[1] = append(h.steps[1], hotplug{rng.Uint64N(20), rng.IntN(2) == 0})
+		}
+		var gaps []timeline.Interval
+		for range rng.IntN(4) {
+			from := rng.Uint64N(20)
+			gaps = append(gaps, timeline.Interval{From: from, To: from + rng.Uint64N(5)})
+		}
+		returned := h.returned(1)
+		for _, g := range gaps {
+			want, off := g.From, false
+			for _, x := range h.sorted(1) {
+				if x.time > g.To || off && !x.down && x.time >= g.From {
+					if x.time <= g.To {
+						want = x.time
+					}
+					break
+				}
+				off = x.down
+			}
+			if got := back(returned, &journal.Gap{CPU: 1, From: g.From, To: g.To}); got != want {
+				t.Fatalf("the gap %v of %v begins at %d, want %d", g, h.sorted(1), got, want)
+			}
+		}
+		want, missing, off := uint64(0), false, false
+		for _, x := range h.sorted(1) {
+			explained := slices.ContainsFunc(gaps, func(g timeline.Interval) bool { return g.From <= x.time && x.time <= g.To })
+			if missing = off && !x.down && !explained; missing {
+				want = x.time
+				break
+			}
+			off = x.down
+		}
+		if got, ok := missed(returned, openingsOf(gaps)); got != want || ok != missing {
+			t.Fatalf("%v without %v: %d %v, want %d %v", h.sorted(1), gaps, got, ok, want, missing)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 func (s *scan) coverPairs(c *Coverage) {
 	p := s.probes
 	slices.SortStableFunc(p.loose, func(a, b looseSample) int { return cmp.Compare(a.time, b.time) })
-	disarmed, lost := -1, probeLosses{s.buffers, make(map[int64]*lossTimes)}
+	disarmed, lost := -1, newProbeLosses(s.buffers)
 	for i := 0; i < len(p.loose); i++ {
 		l := &p.loose[i]
 		switch {
@@ -143,13 +143,17 @@ func (s *scan) coverDisarmed(c *Coverage) {
 	if s.journal == nil {
 		return
 	}
+	var removed []uint64 // times of the stores
+	for i := range s.probes.loose {
+		if l := &s.probes.loose[i]; !l.after && s.isProbe(l) {
+			removed = append(removed, l.time)
+		}
+	}
+	slices.Sort(removed)
 	for _, d := range s.journal.disarmed {
 		from, to := d.From, timeline.MaxTime
-		for i := range s.probes.loose {
-			if l := &s.probes.loose[i]; !l.after && d.From <= l.time && l.time <= d.Seen && s.isProbe(l) {
-				from = l.time
-				break
-			}
+		if i, _ := slices.BinarySearch(removed, from); i < len(removed) && removed[i] <= d.Seen {
+			from = removed[i]
 		}
 		if d.To != 0 {
 			to = d.To
@@ -162,10 +166,8 @@ func (s *scan) coverDisarmed(c *Coverage) {
 // disarmed at t, or MaxTime. By then the recorder has changed text and seen that it hits them.
 func (s *scan) armedAgain(t uint64) uint64 {
 	if s.journal != nil {
-		for _, d := range s.journal.disarmed {
-			if d.From <= t && t < d.To {
-				return d.To
-			}
+		if to, ok := s.journal.armed.latest(t); ok && t < to {
+			return to
 		}
 	}
 	return timeline.MaxTime
@@ -188,22 +190,31 @@ func (s *scan) isProbe(l *looseSample) bool {
 
 // A probeLosses finds out whether the partner of a sample may be among lost records.
 type probeLosses struct {
-	buffers []*ringBuffer
-	byCPU   map[int64]*lossTimes
+	byCPU  map[int64]*lossTimes
+	anyCPU *lossTimes // of ring buffers that may be of any CPU
+}
+
+func newProbeLosses(buffers []*ringBuffer) *probeLosses {
+	byCPU := make(map[int64][]*ringBuffer)
+	for _, b := range buffers {
+		byCPU[max(b.cpu, noCPU)] = append(byCPU[max(b.cpu, noCPU)], b)
+	}
+	x := &probeLosses{byCPU: make(map[int64]*lossTimes), anyCPU: lossTimesOf(byCPU[noCPU]...)}
+	for cpu, of := range byCPU {
+		x.byCPU[cpu] = lossTimesOf(of...)
+	}
+	return x
 }
 
 // hide reports whether the partner of a sample may be among lost records. Their gap has the time
 // of the change.
 func (x *probeLosses) hide(l *looseSample) bool {
-	lost := x.byCPU[l.cpu]
-	if lost == nil {
-		lost = lossTimesOf(slices.DeleteFunc(slices.Clone(x.buffers), func(b *ringBuffer) bool { return b.cpu != l.cpu && b.cpu >= 0 })...)
-		x.byCPU[l.cpu] = lost
-	}
+	from, to := l.time, l.next
 	if l.after {
-		return lost.touches(l.previous, l.time)
+		from, to = l.previous, l.time
 	}
-	return lost.touches(l.time, l.next)
+	lost := x.byCPU[l.cpu]
+	return lost != nil && lost.touches(from, to) || x.anyCPU.touches(from, to)
 }
 
 // ownHits returns how many hits of a probe perf makes itself after it arms it and before

@@ -35,16 +35,18 @@ type witnesses struct {
 	// time is what they are for: when both the whole recording and what is kept of it end.
 	time uint64
 	of   map[int64][]*witness // by ring buffer
+	byID map[uint64]*witness
 }
 
 // findWitnesses finds the events that recorded until the end of what is kept.
 func (c *cut) findWitnesses() *witnesses {
-	w := &witnesses{r: c.r, time: min(c.opts.To-min(c.opts.To, 1), c.r.Report.Horizon), of: make(map[int64][]*witness)}
+	w := &witnesses{r: c.r, time: min(c.opts.To-min(c.opts.To, 1), c.r.Report.Horizon), of: make(map[int64][]*witness), byID: make(map[uint64]*witness)}
 	if c.r.Report.Damaged {
 		return w // nothing is known anyway
 	}
 	for _, l := range c.r.ListenersAt(w.time) {
-		w.of[l.Buffer] = append(w.of[l.Buffer], &witness{SampleID: l.SampleID})
+		x := &witness{SampleID: l.SampleID}
+		w.of[l.Buffer], w.byID[x.ID] = append(w.of[l.Buffer], x), x
 	}
 	return w
 }
@@ -64,14 +66,8 @@ func (w *witnesses) before(id *perfdata.SampleID, out *perfdata.Writer) error {
 
 // keep notes that a record is kept, which is no sample.
 func (w *witnesses) keep(id *perfdata.SampleID) {
-	if len(w.of) == 0 {
-		return
-	}
-	buffer, _ := w.r.BufferOf(id)
-	for _, x := range w.of[buffer] {
-		if x.ID == id.ID {
-			x.side = max(x.side, id.Time)
-		}
+	if x := w.byID[id.ID]; x != nil {
+		x.side = max(x.side, id.Time)
 	}
 }
 
