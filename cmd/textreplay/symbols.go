@@ -82,11 +82,10 @@ listed with its purpose, and a BPF program with its source line, if they are kno
 			if err != nil {
 				return err
 			}
-			list, err := symbolList(r, at)
+			list, err := symbolList(r, at, kinds)
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(s listedSymbol) bool { return !kinds.has(s.kind) })
 			return outputError(a.writeSymbols(r, list))
 		},
 	}
@@ -96,9 +95,9 @@ listed with its purpose, and a BPF program with its source line, if they are kno
 	return cmd
 }
 
-// symbolList returns the symbols of all times, or of the time at, sorted by
+// symbolList returns the symbols of some kinds, of all times or of the time at, sorted by
 // address and time.
-func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
+func symbolList(r *replay.Replay, at string, kinds words) ([]listedSymbol, error) {
 	var times replay.Times
 	if at != "" {
 		var err error
@@ -109,7 +108,7 @@ func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
 	var list []listedSymbol
 	add := func(s listedSymbol) {
 		// If the time is an interval, all symbols that existed in it.
-		if at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime) {
+		if kinds.has(s.kind) && (at == "" || s.From <= times.To && (times.From < s.To || s.To == timeline.MaxTime)) {
 			s.asOf = times.From
 			list = append(list, s)
 		}
@@ -121,15 +120,17 @@ func symbolList(r *replay.Replay, at string) ([]listedSymbol, error) {
 			add(listedSymbol{Symbol: s, kind: symOOL})
 		}
 	}
-	for s := range r.TableSymbols {
-		if _, text := binding(s.Type); !text || s.Addr == 0 {
-			continue
+	if kinds.has(symKernel) || kinds.has(symModule) { // otherwise kallsyms is not read
+		for s := range r.TableFunctions {
+			if s.Addr == 0 {
+				continue
+			}
+			kind := symKernel
+			if s.Module != "" {
+				kind = symModule
+			}
+			add(listedSymbol{Symbol: s.Symbol, kind: kind, aliasOf: s.AliasOf})
 		}
-		kind := symKernel
-		if s.Module != "" {
-			kind = symModule
-		}
-		add(listedSymbol{Symbol: s.Symbol, kind: kind, aliasOf: s.AliasOf})
 	}
 	slices.SortStableFunc(list, func(a, b listedSymbol) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.From, b.From))
