@@ -33,7 +33,7 @@ type recorderJournal struct {
 	counters []journal.Counters
 	disarmed []journal.Disarmed
 	armed    *openings // the times of disarmed
-	ended    uint64 // 0 if the recorder was killed
+	ended    uint64    // 0 if the recorder was killed
 	entries  []journal.Entry
 	bad      error // a line that cannot be read: lines of gaps may be missing
 }
