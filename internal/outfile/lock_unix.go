@@ -6,6 +6,7 @@
 package outfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,7 +25,50 @@ func Lock(path string) (unlock func(), err error) {
 	return func() { d.Close() }, nil
 }
 
-// flock locks an open directory, until it is closed.
+// LockFile is [Lock] of the file at path, which it makes if it is not there; made says so. The program
+// that has locked the file may remove it: then LockFile makes another one. A file that this program may
+// not open is not locked.
+func LockFile(path string) (unlock func(), made bool, err error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		made := err == nil
+		if errors.Is(err, fs.ErrExist) {
+			f, err = os.OpenFile(path, os.O_RDWR, 0) // file systems of a network lock no others
+			if errors.Is(err, fs.ErrPermission) {
+				f, err = os.Open(path)
+			}
+			if errors.Is(err, fs.ErrPermission) {
+				return func() {}, false, nil
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) && !made {
+			if _, err := os.Stat(filepath.Dir(path)); err != nil {
+				return nil, false, err
+			}
+			if _, err := os.Lstat(path); err == nil {
+				return func() {}, false, nil // a symbolic link that leads nowhere
+			}
+			continue // it was removed
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if flock(f, unix.LOCK_EX) != nil {
+			return func() { f.Close() }, made, nil
+		}
+		mine, err := f.Stat()
+		is, gone := os.Stat(path)
+		if err == nil && gone == nil && os.SameFile(mine, is) {
+			return func() { f.Close() }, made, nil
+		}
+		f.Close()
+		if err != nil || gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			return nil, false, errors.Join(err, gone)
+		}
+	}
+}
+
+// flock locks an open directory or file, until it is closed.
 func flock(d *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(d.Fd()), how); err != unix.EINTR {

@@ -19,6 +19,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -562,6 +563,58 @@ func TestLeftByOthers(t *testing.T) {
 					t.Errorf("without %s, killed after %s: other tables than of one program", missing, last)
 				}
 			}
+		}
+	}
+}
+
+// TestTwoAtOnce: if two programs add a recording at once, which derive other tables, those of one are there.
+func TestTwoAtOnce(t *testing.T) {
+	r, id, _ := load(t, "../../testdata/small/rec.data")
+	rec := filepath.Join(t.TempDir(), "rec.data")
+	if err := os.CopyFS(rec, os.DirFS("../../testdata/small/rec.data")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(rec, "kcore_dir", "kallsyms")); err != nil { // the build is not known
+		t.Fatal(err)
+	}
+	other, _, _ := load(t, rec)
+	own := func(dir string) map[string]string {
+		all := tree(t, dir)
+		maps.DeleteFunc(all, func(name, _ string) bool { return !strings.Contains(name, id) })
+		return all
+	}
+	var whole []map[string]string
+	for _, r := range []*replay.Replay{r, other} {
+		dir := t.TempDir()
+		if _, err := Open(dir).Add(r, id, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		whole = append(whole, own(dir))
+	}
+	for i := range 12 {
+		dir := t.TempDir()
+		var wg sync.WaitGroup
+		var manifests [3]*Manifest
+		begin := make(chan bool)
+		for k, r := range []*replay.Replay{r, other, r} {
+			wg.Go(func() {
+				<-begin
+				d := Open(dir)
+				defer d.Close()
+				var err error
+				if manifests[k], err = d.Add(r, id, Options{Parallel: i%2 == 0}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+		got := own(dir)
+		if !maps.Equal(got, whole[0]) && !maps.Equal(got, whole[1]) {
+			t.Errorf("mixed: %v", slices.Sorted(maps.Keys(got)))
+		}
+		if !reflect.DeepEqual(manifests[0], manifests[1]) || !reflect.DeepEqual(manifests[0], manifests[2]) {
+			t.Error("not all programs have the same manifest")
 		}
 	}
 }

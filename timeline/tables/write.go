@@ -106,8 +106,19 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 			d.hasFailed(id, a.written)
 		}
 	}()
-	if err := s.mark(a); err != nil {
+	unlock, stale, err := s.mark(a)
+	if err != nil {
 		return nil, err
+	}
+	defer unlock()
+	if m, err := d.Has(id); m != nil || err != nil {
+		added = m != nil // by another program meanwhile
+		return m, err
+	}
+	if stale {
+		if err := s.removeStale(d); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.addTables(a, opts); err != nil {
 		return nil, err
@@ -122,24 +133,24 @@ func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) 
 	return &a.manifest, nil
 }
 
-// mark makes the file that says that the recording is being added, which commit removes. If it is there, a
-// program was killed that added the recording, and what it left is removed. Without it, each recording
-// would have to be looked for in all partitions.
-func (s *source) mark(a *addition) error {
+// mark makes the file that says that the recording is being added, which commit removes, and locks it until
+// unlock is called. So two programs that add the recording do so one after the other: they may have other
+// rules, and their files must not be mixed. stale says that the file was there: then a program was killed
+// that added the recording, and what it left must be removed. Without the file, each recording would have to
+// be looked for in all partitions.
+func (s *source) mark(a *addition) (unlock func(), stale bool, err error) {
 	path := a.begunPath(s.id)
 	if err := a.out.MkdirAll(filepath.Dir(path)); err != nil {
-		return err
+		return nil, false, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	a.written = append(a.written, path)
+	unlock, made, err := outfile.LockFile(path)
 	if err != nil {
-		return s.removeStale(a.Dir)
+		return nil, false, err
 	}
-	a.isNew(path)
-	return f.Close()
+	if a.written = append(a.written, path); made {
+		a.isNew(path)
+	}
+	return unlock, !made, nil
 }
 
 // removeStale removes what a program that was killed left of the recording in other partitions: by other
