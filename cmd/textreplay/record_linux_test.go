@@ -483,6 +483,121 @@ func TestRecordPieces(t *testing.T) {
 	}
 }
 
+// TestRecordSwitched sends signals to a recorder while it ends a piece and begins the next one. Those that
+// end it let it finish the last piece, and those for users do nothing. If it is killed, each piece has every
+// program that was loaded before its horizon all the same.
+func TestRecordSwitched(t *testing.T) {
+	moments := 6
+	if testing.Short() {
+		moments = 2
+	}
+	if n, err := strconv.Atoi(os.Getenv("TEXTREPLAY_MOMENTS")); err == nil {
+		moments = n
+	}
+	kinds := []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGHUP, unix.SIGUSR1, unix.SIGINT, unix.SIGUSR2}
+	random := rand.New(rand.NewPCG(19, 0))
+	answered := 0
+	for i := range moments {
+		kind := kinds[i%len(kinds)]
+		ends := kind != unix.SIGKILL
+		dir := filepath.Join(t.TempDir(), "rec")
+		r := &recording{Cmd: exec.Command("textreplay", "record", "-o", dir, "--max-size", "1M", "-m", "1024")}
+		r.Stderr = &r.stderr
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Process.Kill(); r.Wait() })
+		type loaded struct{ before, after uint64 }
+		var all []loaded
+		next := filepath.Join(dir, fmt.Sprintf("%06d", 2+i%2))
+		switched := false
+		for end := time.Now().Add(time.Minute); !switched && time.Now().Before(end); {
+			p, before, after := aProgram(t)
+			p.Close()
+			all = append(all, loaded{before, after})
+			_, err := os.Stat(next)
+			switched = err == nil
+		}
+		if !switched {
+			r.Process.Kill()
+			r.Wait()
+			t.Skipf("%d programs, and no piece was ended: %s", len(all), r.stderr.String())
+		}
+		for until := time.Now().Add(time.Duration(random.IntN(20_000)) * time.Microsecond); time.Now().Before(until); {
+			p, before, after := aProgram(t)
+			p.Close()
+			all = append(all, loaded{before, after})
+		}
+		if err := r.Process.Signal(kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind == unix.SIGUSR1 || kind == unix.SIGUSR2 {
+			for range 100 {
+				p, before, after := aProgram(t)
+				p.Close()
+				all = append(all, loaded{before, after})
+			}
+			if err := r.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Wait(); ends != (err == nil) {
+			t.Errorf("moment %d: ended by %v: %v\n%s", i, kind, err, r.stderr.String())
+		}
+		pieces, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(pieces) < 2 {
+			t.Fatalf("moment %d: %d pieces, %v\n%s", i, len(pieces), err, r.stderr.String())
+		}
+		for k, piece := range pieces {
+			last := k == len(pieces)-1
+			x, err := replay.Load(piece, replay.Options{})
+			if err != nil {
+				if !last || ends {
+					t.Errorf("moment %d, %v: %s: %v", i, kind, piece, err)
+				}
+				continue // it was killed before it recorded
+			}
+			if err := x.Recording.CleanEnd(); err != nil && (ends || k < len(pieces)-2) {
+				t.Errorf("moment %d, %v: %s: %v", i, kind, piece, err)
+			}
+			if x.Report.Damaged {
+				t.Errorf("moment %d, %v: %s is damaged: %v", i, kind, piece, x.Report.Warnings)
+			}
+			first, horizon := x.Report.Trusted.From, x.Report.Trusted.To
+			if ends && last && horizon < all[len(all)-1].after {
+				t.Errorf("moment %d, %v: %s is known until %d, a program was loaded at %d", i, kind, piece, horizon, all[len(all)-1].after)
+			}
+			var births []uint64
+			for c := range x.Changes() {
+				if c.KSymbol != nil && c.KSymbol.Flags&perfdata.KSymbolUnregister == 0 && bytes.HasSuffix(c.KSymbol.Name, []byte("_"+programName)) {
+					births = append(births, c.Time)
+				}
+			}
+			slices.Sort(births)
+			missing := 0
+			for _, l := range all {
+				if l.before < first || l.after > horizon {
+					continue
+				}
+				lo, _ := slices.BinarySearch(births, l.before)
+				hi, _ := slices.BinarySearch(births, l.after+1)
+				if hi-lo != 1 {
+					missing++
+				}
+				answered++
+			}
+			if missing > 0 && len(x.Report.Losses) == 0 {
+				t.Errorf("moment %d, %v: %s: %d of the programs loaded from %d to %d have no symbol", i, kind, piece, missing, first, horizon)
+			}
+			x.Close()
+		}
+	}
+	if answered == 0 {
+		t.Error("no program was loaded before the horizon of any piece")
+	}
+	t.Logf("%d programs before the horizons", answered)
+}
+
 // eventually waits until done returns true, for a minute at most.
 func eventually(t *testing.T, done func() bool, what string, state func() any) {
 	t.Helper()
