@@ -77,10 +77,11 @@ func (d *build) doubtModule(l *Lifetime) {
 
 // pokeLost reports whether only a lost poke can explain a contradiction in the text of a
 // module at t, because it is certain that the module was there until then. The lost poke may
-// have the same time as the two that contradict each other.
+// have the same time as the two that contradict each other. Some CPUs record before all do: then it may
+// be one of those that did not yet.
 func (d *build) pokeLost(l *Lifetime, t uint64) bool {
 	until := Later(t, 1)
-	return len(d.gaps[gapsOfText].between(max(l.From, d.first), until)) > 0 && len(l.unsure.between(l.From, until)) == 0
+	return len(d.gaps[gapsOfText].between(min(max(l.From, d.first), t), until)) > 0 && len(l.unsure.between(l.From, until)) == 0
 }
 
 // holds reports whether no known byte at addr contradicts these bytes.

@@ -926,7 +926,7 @@ func (m *model) doubt(b *being) uint64 {
 			if !ok && p.Time > copied {
 				was, ok = byteOf(m.snapshot.Segments, a)
 			}
-			why, _ := text.within(max(b.from, m.first), p.Time+1)
+			why, _ := text.within(min(max(b.from, m.first), p.Time), p.Time+1)
 			if ok && was != old && (p.Time > copied || why == ReasonNone || !certain(p.Time)) {
 				return confirmed
 			}
