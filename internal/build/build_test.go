@@ -71,8 +71,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRecorded: the text is the one that the standard library reads.
-func TestRecorded(t *testing.T) {
+// TestModinfo: the text is the one that the standard library reads.
+func TestModinfo(t *testing.T) {
 	want, ok := debug.ReadBuildInfo()
 	if !ok {
 		t.Fatal("the test has no build information")

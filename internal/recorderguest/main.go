@@ -104,7 +104,7 @@ const (
 )
 
 // codeMakers make areas of code.
-var codeMakers = []string{"module_alloc", "execmem", "bpf_jit_alloc_exec", "bpf_prog_pack", "bpf_image_alloc", "arch_alloc_bpf_trampoline", "alloc_insn_page"}
+var codeMakers = []string{"module_alloc", "move_module", "load_module", "execmem", "bpf_jit_alloc_exec", "bpf_prog_pack", "bpf_image_alloc", "arch_alloc_bpf_trampoline", "alloc_insn_page"}
 
 // isCode reports whether a line of /proc/vmallocinfo is an area of code.
 func (a area) isCode(line string) bool {

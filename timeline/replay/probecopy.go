@@ -41,6 +41,7 @@ type probeCopied struct {
 	timeline.Range
 	began, ended uint64
 	bytes        []byte
+	patch        bool // another writer made it, and it is a change of the image
 }
 
 // textPoke notes what a call of arm64's __text_poke is about to write.
@@ -107,7 +108,7 @@ func (p *probeLog) endPart(c *probeCPU, x *probeSample) {
 		if !w.copied {
 			k.bytes = nil
 		}
-		p.copies = append(p.copies, probeCopied{timeline.Range{Lo: k.lo, Hi: k.hi}, k.began, k.ended, k.bytes})
+		p.copies = append(p.copies, probeCopied{timeline.Range{Lo: k.lo, Hi: k.hi}, k.began, k.ended, k.bytes, false})
 		c.copyOf = probeCall{}
 	}
 }
@@ -219,7 +220,7 @@ func (s *scan) addWritten() {
 			if w.len == 0 {
 				hi = w.addr&^(probePage-1) + probePage
 			}
-			writes = append(writes, probeCopied{timeline.Range{Lo: w.addr, Hi: hi}, w.began, w.ended, nil})
+			writes = append(writes, probeCopied{timeline.Range{Lo: w.addr, Hi: hi}, w.began, w.ended, nil, w.known()})
 		}
 	}
 	a := writtenCode{pages: make(map[uint64]*pageWrites), steps: maxWrittenSteps,
@@ -276,23 +277,14 @@ func (a *writtenCode) add(w *probeCopied) {
 	}
 }
 
-// before returns the last write of the image b that ended before its birth, nil if there is none.
-func (a *writtenCode) before(b *codeBirth, writes []*probeCopied) *probeCopied {
-	for _, x := range slices.Backward(writes) {
-		if a.steps--; a.steps < 0 || x.Lo < b.Hi && b.Lo < x.Hi {
-			return x
-		}
-	}
-	return nil
+// step reports whether one more write may be looked at.
+func (a *writtenCode) step() bool {
+	a.steps--
+	return a.steps >= 0
 }
 
-// of returns the write that made the image b, which dies at until: the last one before its birth, or the
-// only one after it. It returns nil if there is none, or if another one is possible.
-func (a *writtenCode) of(b *codeBirth, until uint64) *probeCopied {
-	p := a.pages[b.Lo/probePage]
-	if p == nil {
-		return nil
-	}
+// since returns the writes that end after t, of which each or one behind it begins before until.
+func (p *pageWrites) since(t, until uint64) []*probeCopied {
 	if n := len(p.writes); len(p.began) != n {
 		p.began = make([]uint64, n+1)
 		p.began[n] = timeline.MaxTime
@@ -301,33 +293,68 @@ func (a *writtenCode) of(b *codeBirth, until uint64) *probeCopied {
 		}
 		p.began = p.began[:n]
 	}
-	i := sort.Search(len(p.writes), func(i int) bool { return p.writes[i].ended > b.time })
-	w, later := a.before(b, p.writes[:i]), false
-	for ; i < len(p.writes) && p.began[i] < until && a.steps >= 0; i++ {
-		a.steps--
-		switch x := p.writes[i]; {
-		case x.Hi <= b.Lo || b.Hi <= x.Lo, x.began >= until:
-		case x.bytes == nil && x.Hi-x.Lo <= 8 && w != nil:
-			// The kernel patches a word of it, which is a change like any other.
-		case later:
-			return nil
-		default:
-			w, later = x, true
+	from := sort.Search(len(p.writes), func(i int) bool { return p.writes[i].ended > t })
+	to := sort.Search(len(p.writes), func(i int) bool { return p.began[i] >= until })
+	return p.writes[min(from, to):to]
+}
+
+// mayMake reports whether a write may be the one that made the image b. The symbol of a trampoline has the
+// length of a page, so it also covers what comes behind the trampoline. One call of __text_poke writes the
+// whole trampoline, so that call has its beginning.
+func (w *probeCopied) mayMake(b *codeBirth) bool {
+	return !w.patch && w.Lo <= b.Lo && b.Lo < w.Hi
+}
+
+// of returns the write that made the image b, which dies at until: the last one before its birth, or the
+// only one after it. It returns nil if there is none, if another one is possible, or if what it wrote is written
+// again. at is from when on the image is whole.
+func (a *writtenCode) of(b *codeBirth, until uint64) (w *probeCopied, at uint64) {
+	p := a.pages[b.Lo/probePage]
+	if p == nil {
+		return nil, 0
+	}
+	born := sort.Search(len(p.writes), func(i int) bool { return p.writes[i].ended > b.time })
+	for _, x := range slices.Backward(p.writes[:born]) {
+		if !a.step() {
+			return nil, 0
+		}
+		if x.mayMake(b) {
+			w = x
+			break
 		}
 	}
-	if a.steps < 0 {
-		return nil
+	later := false
+	for _, x := range p.since(b.time, until) {
+		if !a.step() {
+			return nil, 0
+		}
+		if !x.mayMake(b) || x.began >= until {
+			continue
+		}
+		if later {
+			return nil, 0 // one of the two
+		}
+		w, later = x, true
 	}
-	return w
+	if w == nil {
+		return nil, 0
+	}
+	at = max(b.time, w.ended)
+	for _, x := range p.since(w.ended, until) {
+		isChange := x.patch && at <= x.began // the kernel patches a word of it, which is a change like any other
+		if !a.step() || x.began < until && x.Lo < w.Hi && b.Lo < x.Hi && !isChange {
+			return nil, 0
+		}
+	}
+	return w, at
 }
 
 // addWrittenAt adds the code of the image b, which dies at until.
 func (s *scan) addWrittenAt(b *codeBirth, until uint64, a *writtenCode, program bool) {
-	w := a.of(b, until)
-	if w == nil || w.bytes == nil || w.Lo > b.Lo {
+	w, at := a.of(b, until)
+	if w == nil || w.bytes == nil {
 		return
 	}
-	at := max(b.time, w.ended)
 	if a.pokes.meet(w.began, timeline.Later(at, 1)) || a.births.meet(min(w.began, b.time), timeline.Later(at, 1)) {
 		return
 	}

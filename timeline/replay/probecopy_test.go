@@ -161,6 +161,10 @@ func TestWrittenPrograms(t *testing.T) {
 		{"one of other places does not", []textPoke{before, with(at(before, 420), 0x9080, other)}, false, 0, nil, code},
 		{"a fill", []textPoke{before, fill}, false, 0, nil, ""},
 		{"two writes after the symbol", []textPoke{at(before, 550), at(before, 600)}, true, 0, nil, ""},
+		{"another image is written behind a trampoline", []textPoke{at(before, 600), with(at(before, 620), 0x9040, other)}, true, 0, nil, code},
+		{"part of a trampoline is written again", []textPoke{at(before, 600), with(at(before, 620), 0x9014, other)}, true, 0, nil, ""},
+		{"a word is patched before the symbol", []textPoke{before, {420, 0x9010, 0, wordB + wordNOP, nil, 0}}, false, 0, nil, ""},
+		{"and after it", []textPoke{at(before, 550), {600, 0x9010, 0, wordB + code[:8], nil, 0}}, true, 0, nil, wordB + code[8:]},
 		{"a write that may be missing", []textPoke{before}, false, 2, nil, ""},
 		{"in two pages", []textPoke{with(before, 0x9010, code, 4, 4)}, false, 0, nil, code},
 		{"the second page is missing", []textPoke{with(before, 0x9010, code, 4)}, false, 0, nil, ""},
@@ -190,24 +194,29 @@ func TestWrittenPrograms(t *testing.T) {
 				w.change(31, 180, 190, 0x1100, wordNOP, wordB) // it gives the offset of the kernel
 				w.ticks(200, 200)
 				hits := uint64(3) + tt.hits
-				name := "bpf_prog_aa_a"
+				name, size := "bpf_prog_aa_a", uint32(16)
 				if tt.trampoline {
-					name = "bpf_trampoline_1"
+					name, size = "bpf_trampoline_1", 4096 // whatever its code takes
 				}
 				born := false
 				for _, p := range tt.pokes {
+					if p.function == 0 { // it patches a word
+						w.change(31, p.time+1, p.time+2, p.addr, p.code[8:], p.code[:8])
+						hits += 2
+						continue
+					}
 					if p.time > 500 && !born {
-						w.ksymbol(11, 500, 0x9010, 16, perfdata.KSymbolBPF, 0, name)
+						w.ksymbol(11, 500, 0x9010, size, perfdata.KSymbolBPF, 0, name)
 						born = true
 					}
 					w.textPoke(p, function)
 					hits += 2 * uint64(max(1, len(p.sizes)))
 				}
 				if !born {
-					w.ksymbol(11, 500, 0x9010, 16, perfdata.KSymbolBPF, 0, name)
+					w.ksymbol(11, 500, 0x9010, size, perfdata.KSymbolBPF, 0, name)
 				}
 				w.ticks(800, 800)
-				w.ksymbol(11, 900, 0x9010, 16, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, name)
+				w.ksymbol(11, 900, 0x9010, size, perfdata.KSymbolBPF, perfdata.KSymbolUnregister, name)
 				w.ticks(1000, 1000)
 				w.reading(160, 1, 0)
 				if tt.hits > 0 {
@@ -278,25 +287,25 @@ func TestManyWrites(t *testing.T) {
 	var births []codeBirth
 	for i := range uint64(n) {
 		lo := 0x10000 + i%1000*16
-		a.add(&probeCopied{timeline.Range{Lo: lo, Hi: lo + 16}, 10 * i, 10*i + 1, []byte{1}})
+		a.add(&probeCopied{timeline.Range{Lo: lo, Hi: lo + 16}, 10 * i, 10*i + 1, []byte{1}, false})
 		births = append(births, codeBirth{Range: timeline.Range{Lo: lo, Hi: lo + 16}, time: 10*i + 5})
 	}
 	for i := range births {
-		if w := a.of(&births[i], births[i].time+50); w == nil || w.Lo != births[i].Lo || w.ended > births[i].time {
+		if w, _ := a.of(&births[i], births[i].time+50); w == nil || w.Lo != births[i].Lo || w.ended > births[i].time {
 			t.Fatalf("birth %d: %+v", i, w)
 		}
 	}
 	last := &births[n-1]
 	a.steps = n / 2
-	if w := a.of(&codeBirth{Range: timeline.Range{Lo: 0x1fff0, Hi: 0x20000}, time: last.time}, timeline.MaxTime); w != nil {
+	if w, _ := a.of(&codeBirth{Range: timeline.Range{Lo: 0x1fff0, Hi: 0x20000}, time: last.time}, timeline.MaxTime); w != nil {
 		t.Errorf("where nothing was written: %+v", w)
 	}
 	a.steps = n / 2
-	if w := a.of(&codeBirth{Range: timeline.Range{Lo: births[0].Lo, Hi: births[0].Hi}, time: 0}, timeline.MaxTime); w != nil {
+	if w, _ := a.of(&codeBirth{Range: timeline.Range{Lo: births[0].Lo, Hi: births[0].Hi}, time: 0}, timeline.MaxTime); w != nil {
 		t.Errorf("an endless search: %+v", w)
 	}
 	a.steps = 0
-	if w := a.of(last, timeline.MaxTime); w != nil {
+	if w, _ := a.of(last, timeline.MaxTime); w != nil {
 		t.Errorf("no search is left: %+v", w)
 	}
 }
