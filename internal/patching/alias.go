@@ -225,6 +225,17 @@ func ARM64Saves(addr uint64, code []byte, lr uint64, reg, offset int) bool {
 	return saved
 }
 
+// ARM64Leaves reports whether no instruction of a function may write to register reg, which the
+// functions that it calls spare.
+func ARM64Leaves(code []byte, reg int) bool {
+	for i := 0; i+4 <= len(code); i += 4 {
+		if arm64MayWrite(binary.LittleEndian.Uint32(code[i:]), reg) {
+			return false
+		}
+	}
+	return len(code) >= 4 && 19 <= reg && reg <= 28
+}
+
 // ARM64Passes reports whether the call of callee that returns to lr passes register reg as
 // the first argument. The calling function's code is at addr.
 func ARM64Passes(addr uint64, code []byte, lr, callee uint64, reg int) bool {

@@ -225,8 +225,12 @@ func (c *probeCode) placeRegister(lr, caller uint64) string {
 				reg = "x19"
 			case patching.ARM64Saves(addr, code, lr, 20, 24):
 				// What the caller passed is in its register 20, which is saved there.
-				if at, code := c.function(caller); code != nil && patching.ARM64Passes(at, code, caller, addr, 20) {
+				if c.passes20(caller, addr) {
 					reg = "stack"
+				}
+			case patching.ARM64Leaves(code, 20):
+				if at, ok := patching.ARM64Frame(addr, code, lr, 30); ok && at == 8 && c.passes20(caller, addr) {
+					reg = "x20"
 				}
 			}
 		}
@@ -237,9 +241,17 @@ func (c *probeCode) placeRegister(lr, caller uint64) string {
 	return reg
 }
 
+// passes20 reports whether the call of callee that returns to lr passes register 20 as the first
+// argument.
+func (c *probeCode) passes20(lr, callee uint64) bool {
+	at, code := c.function(lr)
+	return code != nil && patching.ARM64Passes(at, code, lr, callee, 20)
+}
+
 // writesPrograms reports whether the writer that returns to lr is a function that only
-// functions of BPF call, by name: what it writes is BPF programs. On arm64 it is __text_poke, whose
-// call of the function that maps pages returns to caller, and its callers are called by BPF.
+// functions of BPF call, by name: what it writes is BPF programs. On arm64 it is the function whose
+// call of the one that maps pages returns to caller: __text_poke, whose callers are called by BPF,
+// or what the compiler made it a part of.
 func (c *probeCode) writesPrograms(lr, caller uint64) bool {
 	if c.core == nil {
 		return false
@@ -251,7 +263,7 @@ func (c *probeCode) writesPrograms(lr, caller uint64) bool {
 	case elf.EM_AARCH64:
 		at, _ := c.function(lr)
 		f := c.arm64Function(caller)
-		return f.Code != nil && f.Addr == c.one("__text_poke") && patching.ARM64Target(f.Addr, f.Code, caller-4) == at && c.onlyBPF(f.Addr, len(f.Code), 1)
+		return f.Code != nil && at != 0 && patching.ARM64Target(f.Addr, f.Code, caller-4) == at && c.onlyBPF(f.Addr, len(f.Code), 1)
 	}
 	return false
 }

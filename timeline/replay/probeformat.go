@@ -163,6 +163,7 @@ func probeEventOf(e *perfdata.Event, data []byte) *probeEvent {
 		p.stackLen = fields["st"].size
 		word("stack", "va", "now")
 		word("x19", "x19", "at19")
+		word("x20", "x20", "at20")
 	case has("lr", "mm", "uaddr"):
 		p.role = probeAfter
 		p.lr, p.mm = need("lr", 8), need("mm", 8)

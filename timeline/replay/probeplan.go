@@ -50,6 +50,7 @@ func noProbes(format string, args ...any) error {
 // The definitions of the events. Their fields are those that probeEventOf looks for.
 const (
 	defineARM64  = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
+	defineX20    = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 x20=%x20:x64 at20=+0(%x20):x64 st=+0($stack):x64[10]"
 	defineCopy   = "p:tp/poke __text_poke func=%x0:x64 addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
 	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[1]d=%%gpr%[1]d:x64 at%[1]d=+0(%%gpr%[1]d):x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 	defineWrites = "p:tp/poke __text_poke addr=%si:x64 len=%cx:u64 b=+0(%dx):x8[16] now=+0(%si):x8[16]"
@@ -100,7 +101,9 @@ func (p *ProbePlan) arm64(c *probeCode) error {
 		return noProbes("it has no functions __set_fixmap and copy_to_kernel_nofault")
 	}
 	met := make(map[string]bool)
-	for lr := range c.callsARM64(function) {
+	calls := slices.Collect(c.callsARM64(function))
+	registers := make(map[string]bool)
+	for _, lr := range calls {
 		sym, _, ok := c.k.Find(lr - 4)
 		if !ok {
 			continue
@@ -108,6 +111,7 @@ func (p *ProbePlan) arm64(c *probeCode) error {
 		if d := c.arm64(lr); d.ok {
 			p.Writers = append(p.Writers, ProbeWriter{sym.Name, fmt.Sprintf("%d bytes at the stack pointer + %d", d.w.Len, d.w.Offset)})
 			met[sym.Name] = true
+			registers[c.writerRegister(lr, calls)] = true
 		} else if !met[sym.Name] {
 			met[sym.Name] = true
 			p.Others = append(p.Others, ProbeWriter{sym.Name, "not of the form that is known"})
@@ -119,11 +123,47 @@ func (p *ProbePlan) arm64(c *probeCode) error {
 	if len(p.Writers) == 0 {
 		return noProbes("no caller of __set_fixmap could be decoded as a writer of text")
 	}
+	define := defineARM64
+	switch {
+	case registers["x20"]:
+		define = defineX20
+	case !registers["x19"] && !registers["stack"]:
+		return noProbes("no writer of text could be decoded as one that keeps the address where a probe can read it")
+	}
 	if c.one("__text_poke") != 0 {
 		p.Definitions, p.Events = append(p.Definitions, defineCopy), append(p.Events, "tp:poke")
 	}
-	p.Definitions, p.Events = append(p.Definitions, defineARM64), append(p.Events, "tp:map")
+	p.Definitions, p.Events = append(p.Definitions, define), append(p.Events, "tp:map")
 	return nil
+}
+
+// writerRegister returns the name of the register that has the address at BEFORE, of the writer
+// whose AFTER returns to lr (placeRegister); "" if the code does not show it. calls is what all
+// calls of __set_fixmap return to. The writer makes the BEFORE itself, or calls a function that does.
+func (c *probeCode) writerRegister(lr uint64, calls []uint64) string {
+	at, code := c.function(lr)
+	for _, before := range calls {
+		mapper, _ := c.function(before)
+		if mapper == 0 || c.arm64(before).ok {
+			continue
+		}
+		if mapper == at {
+			for caller := range c.callsARM64(at) {
+				if reg := c.placeRegister(before, caller); reg != "" {
+					return reg
+				}
+			}
+			continue
+		}
+		for i := uint64(0); i+4 <= uint64(len(code)); i += 4 {
+			if patching.ARM64Target(at, code, at+i) == mapper {
+				if reg := c.placeRegister(before, at+i+4); reg != "" {
+					return reg
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // ppc64 plans for patch_mem.
