@@ -3278,6 +3278,9 @@ var mutants = []mutant{
 		"return word.addr == place", "return word.addr >= place",
 		"TestPPC64Probes/the address is in another register"},
 
+	{"probes", "powerpc: the function that maps the alias has two names", "probeCode.lockedPTE",
+		"c.one(before) != 0", "true",
+		"TestPPC64Map"},
 	{"probes", "arm64: what maps the alias leaves its caller's register as it is", "probeCode.placeRegister",
 		"patching.ARM64Leaves(code, 20)", "true",
 		"TestProbesX20/patch_map changes the register"},

@@ -21,7 +21,7 @@ import (
 //	arm64     __set_fixmap(FIX_TEXT_POKE0, phys)     BEFORE: the place, and its old bytes
 //	          copy_to_kernel_nofault(alias, &word)
 //	          __set_fixmap(FIX_TEXT_POKE0, 0)        AFTER: the writer's stack has the new ones
-//	powerpc   __get_locked_pte                       BEFORE: the place, its old and its new bytes
+//	powerpc   get_locked_pte                         BEFORE: the place, its old and its new bytes
 //	          the store
 //	          radix__local_flush_tlb_page_psize      AFTER
 
@@ -138,7 +138,7 @@ type probeLog struct {
 	accounted bool           // all hits before the events were enabled are perf's own
 }
 
-// A probeOther is a call of powerpc's __get_locked_pte for the address space mm, which
+// A probeOther is a call of powerpc's get_locked_pte for the address space mm, which
 // returns to lr.
 type probeOther struct {
 	time, mm, lr uint64

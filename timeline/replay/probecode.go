@@ -189,7 +189,16 @@ func (c *probeCode) words() iter.Seq2[uint64, uint32] {
 	}
 }
 
-// ppc64 decodes the writer whose call of __get_locked_pte returns to lr.
+// lockedPTE returns the name of powerpc's function that maps the alias: get_locked_pte was a macro
+// before.
+func (c *probeCode) lockedPTE() string {
+	if before := "__get_locked_pte"; c.one(before) != 0 {
+		return before
+	}
+	return "get_locked_pte"
+}
+
+// ppc64 decodes the writer whose call of get_locked_pte returns to lr.
 func (c *probeCode) ppc64(lr uint64) (patching.PPC64Writer, bool) {
 	d, ok := c.ppc[lr]
 	if !ok {

@@ -83,7 +83,7 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 	function, entry := "__set_fixmap", uint64(0)
 	switch e.role {
 	case probeBefore:
-		function, entry = "__get_locked_pte", 16
+		function, entry = s.probes.writer.lockedPTE(), 16
 	case probeAfter:
 		function, entry = "radix__local_flush_tlb_page_psize", 16
 	}
@@ -227,7 +227,7 @@ func (s *scan) ownHits(e *probeEvent) (n uint64, ok bool) {
 	switch e.role {
 	case probeARM64:
 	case probeBefore:
-		return 0, s.probes.writer.isArmed("__get_locked_pte") // otherwise kprobes may be disarmed
+		return 0, s.probes.writer.isArmed(s.probes.writer.lockedPTE()) // otherwise kprobes may be disarmed
 	default:
 		return 0, true
 	}

@@ -118,7 +118,7 @@ func (p *probeLog) fixmap(c *probeCPU, x *probeSample) {
 	p.complete(c, x.id)
 }
 
-// ppc64Before handles a call of __get_locked_pte: a BEFORE, unless it is not a writer of text
+// ppc64Before handles a call of get_locked_pte: a BEFORE, unless it is not a writer of text
 // that calls.
 func (p *probeLog) ppc64Before(c *probeCPU, x *probeSample) {
 	lr := x.u64(x.lr)

@@ -52,7 +52,7 @@ const (
 	defineARM64  = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 va=+24($stack):x64 now=+0(+24($stack)):x64 x19=%x19:x64 at19=+0(%x19):x64 st=+0($stack):x64[10]"
 	defineX20    = "p:tp/map __set_fixmap idx=%x0:x64 phys=%x1:x64 lr=%x30:x64 x20=%x20:x64 at20=+0(%x20):x64 st=+0($stack):x64[10]"
 	defineCopy   = "p:tp/poke __text_poke func=%x0:x64 addr=%x1:x64 len=%x3:u64 b=+0(%x2):x64[60]"
-	definePPC    = "p:tp/map __get_locked_pte lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[1]d=%%gpr%[1]d:x64 at%[1]d=+0(%%gpr%[1]d):x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
+	definePPC    = "p:tp/map %[4]s lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[1]d=%%gpr%[1]d:x64 at%[1]d=+0(%%gpr%[1]d):x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 	defineWrites = "p:tp/poke __text_poke addr=%si:x64 len=%cx:u64 b=+0(%dx):x8[16] now=+0(%si):x8[16]"
 	defineAfter  = "p:tp/clr radix__local_flush_tlb_page_psize lr=%%link:x64 mm=%%gpr3:x64 uaddr=%%gpr4:x64 r%[2]d=%%gpr%[2]d:x64 r%[3]d=%%gpr%[3]d:x64"
 )
@@ -168,9 +168,10 @@ func (c *probeCode) writerRegister(lr uint64, calls []uint64) string {
 
 // ppc64 plans for patch_mem.
 func (p *ProbePlan) ppc64(c *probeCode) error {
-	function, unmap := c.one("__get_locked_pte"), c.one("radix__local_flush_tlb_page_psize")
+	name := c.lockedPTE()
+	function, unmap := c.one(name), c.one("radix__local_flush_tlb_page_psize")
 	if function == 0 || unmap == 0 || c.one("patch_mem") == 0 {
-		return noProbes("it has no functions patch_mem, __get_locked_pte and radix__local_flush_tlb_page_psize (powerpc has them since 6.13 or in distributions' 6.12, with the radix MMU)")
+		return noProbes("it has no functions patch_mem, get_locked_pte and radix__local_flush_tlb_page_psize (powerpc has them since 6.13 or in distributions' 6.12, with the radix MMU)")
 	}
 	var w patching.PPC64Writer
 	met := make(map[string]bool)
@@ -200,7 +201,7 @@ func (p *ProbePlan) ppc64(c *probeCode) error {
 	if len(p.Writers) == 0 {
 		return noProbes("patch_mem could not be decoded as a writer of text")
 	}
-	p.Definitions = []string{fmt.Sprintf(defineAfter, w.Addr, w.Value, w.Doubleword), fmt.Sprintf(definePPC, w.Addr, w.Value, w.Doubleword)}
+	p.Definitions = []string{fmt.Sprintf(defineAfter, w.Addr, w.Value, w.Doubleword), fmt.Sprintf(definePPC, w.Addr, w.Value, w.Doubleword, name)}
 	p.Events = []string{"tp:clr", "tp:map"}
 	return nil
 }

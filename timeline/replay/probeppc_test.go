@@ -111,6 +111,31 @@ func TestPPC64Probes(t *testing.T) {
 	}
 }
 
+// TestPPC64Map: the function that maps the alias is get_locked_pte, which was a macro before 7.2.
+func TestPPC64Map(t *testing.T) {
+	for _, function := range []string{"__get_locked_pte", "get_locked_pte", "another"} {
+		w := newPPCTape(t, [3]uint32{31, 29, 28}, "r31 at31 r29 r28", "r29 r28")
+		w.kallsyms = strings.Replace(w.kallsyms, "__get_locked_pte", function, 1)
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.ticks(100, 100)
+		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+		w.ticks(200, 400)
+		w.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, 0x60000000, ppcWritten, 0)
+		w.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, ppcWritten, 0)
+		w.ticks(600, 1000)
+		w.reading(160, 0, 0)
+		w.reading(950, 1, 0)
+		r := w.replay()
+		var b [4]byte
+		known := r.Image.At(600).Read(0x1100, b[:]).Standing == timeline.Known
+		snap := w.snapshot()
+		p, err := PlanProbes(snap.Core, snap.Kallsyms)
+		if good := function != "another"; known != good || good != (err == nil) || good && !strings.HasPrefix(p.Definitions[1], "p:tp/map "+function+" lr=") {
+			t.Errorf("%s: known %v, planned %v, %v; %v", function, known, p, err, r.Report.Coverage.Pokes)
+		}
+	}
+}
+
 // TestPPC64Slots: an instruction that a thread writes outside kernel text is the slot of a kprobe if
 // the thread's next change replaces that instruction by a trap.
 func TestPPC64Slots(t *testing.T) {
