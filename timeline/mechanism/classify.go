@@ -261,13 +261,18 @@ func (c *Classifier) isStub(addr uint64) bool {
 // byWords is byTarget where instructions are words. These architectures have no static
 // calls; what calls is ftrace's.
 func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, Fault) {
-	unnamed := c.at(p.Addr, p.Time).kind == unnamed
+	at := c.at(p.Addr, p.Time)
+	unnamed := at.kind == unnamed
+	// A later copy of text may have the names of a module from its load on.
+	named := at.kind == text && at.module != ""
 	switch {
 	case c.machine == elf.EM_AARCH64 && unnamed && len(bytes.Trim(p.Old, "\x00")) == 0:
 		return Kprobe, 0 // the first use of a slot, in a page from before the recording
 	case c.machine == elf.EM_AARCH64 && unnamed && len(p.New) == 8 && binary.LittleEndian.Uint16(p.New[6:]) == 0xffff:
 		return Ftrace, 0 // the pointer before a function of a module that is being loaded
-	case c.machine == elf.EM_AARCH64 && unnamed && was.kind == nop && bytes.Equal(p.New, moveLink):
+	case c.machine == elf.EM_AARCH64 && named && len(p.New) == 8 && binary.LittleEndian.Uint16(p.New[6:]) == 0xffff && bytes.Equal(p.Old, twoNOPs):
+		return Ftrace, 0
+	case c.machine == elf.EM_AARCH64 && (unnamed || named) && was.kind == nop && bytes.Equal(p.New, moveLink):
 		return Ftrace, 0 // at the entry of a function of such a module
 	case was.kind == call || is.kind == call, was.kind == saveLink || is.kind == saveLink:
 		return Ftrace, 0
@@ -284,6 +289,9 @@ func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, F
 // moveLink is mov x9, x30, which ftrace puts before its call site (ftrace_init_nop,
 // arch/arm64/kernel/ftrace.c).
 var moveLink = []byte{0xe9, 0x03, 0x1e, 0xaa}
+
+// twoNOPs is what the compiler leaves before a function for the pointer to its ftrace_ops.
+var twoNOPs = []byte{0x1f, 0x20, 0x03, 0xd5, 0x1f, 0x20, 0x03, 0xd5}
 
 // isEntry reports whether a change is where the compiler puts the call of __fentry__: the
 // first instruction of a function, or the one after its ENDBR64.
