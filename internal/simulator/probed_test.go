@@ -25,6 +25,7 @@ const (
 	probedCopy   = probedText + 0x1100 // copy_to_kernel_nofault
 	probedWriter = probedText + 0x2000 // __aarch64_insn_write
 	probedLong   = probedText + 0x2100 // aarch64_insn_write_literal_u64
+	probedMapper = probedText + 0x2200 // patch_map, which maps for the writers of some kernels
 	probedSites  = probedText + 0x3000
 	probedWords  = probedText + 0x3800 // pointers to ftrace_ops
 	probedEnd    = probedText + 0x4000
@@ -67,6 +68,7 @@ type probedRun struct {
 	cpus       int
 	online     []bool
 	listens    []bool // the CPU has perf's events
+	mapper     bool   // the kernel has patch_map, and only register 20 has the address there
 	armed      bool
 	enabled    bool
 	hits       uint64
@@ -119,7 +121,7 @@ func (p *probedRun) record(cpu int, tid uint32, t rawperf.Type, misc uint16, bod
 }
 
 // hit is a call of __set_fixmap.
-func (p *probedRun) hit(cpu int, tid uint32, phys, lr, x19, old uint64, st []byte) {
+func (p *probedRun) hit(cpu int, tid uint32, phys, lr, place, old uint64, st []byte) {
 	if !p.armed {
 		return
 	}
@@ -133,7 +135,7 @@ func (p *probedRun) hit(cpu int, tid uint32, phys, lr, x19, old uint64, st []byt
 	}
 	raw := make([]byte, 56+80)
 	le := binary.LittleEndian
-	for i, v := range []uint64{probedMap, 514, phys, lr, x19} {
+	for i, v := range []uint64{probedMap, 514, phys, lr, place} {
 		le.PutUint64(raw[8+8*i:], v)
 	}
 	le.PutUint64(raw[48:], old)
@@ -169,7 +171,13 @@ func (p *probedRun) store(cpu int, addr, writer uint64, content []byte) {
 	tid := uint32(100 + cpu)
 	c := probedChange{addr: addr, began: p.tick()}
 	old := uint64(p.word(addr)) | uint64(p.word(addr+4))<<32
-	p.hit(cpu, tid, addr-probedText+probedPhys, writer+0x14, addr, old, nil)
+	lr, stack := writer+0x14, []byte(nil)
+	if p.mapper {
+		stack = make([]byte, 64)
+		binary.LittleEndian.PutUint64(stack[8:], lr)
+		lr = probedMapper + 0x18
+	}
+	p.hit(cpu, tid, addr-probedText+probedPhys, lr, addr, old, stack)
 	c.at = p.tick()
 	for i := 0; i < len(content); i += 4 {
 		p.text[addr+uint64(i)] = binary.LittleEndian.Uint32(content[i:])
@@ -276,6 +284,16 @@ func (p *probedRun) run(fault probedFault, dir string) error {
 			p.text[at+4*uint64(i)] = w
 		}
 	}
+	if p.mapper {
+		for _, at := range []uint64{probedWriter, probedLong} {
+			for i, w := range []uint32{0xaa0003f4, 0xaa1403e0, bl(at+0x10, probedMapper)} { // mov x20, x0; mov x0, x20
+				p.text[at+8+4*uint64(i)] = w
+			}
+		}
+		for i, w := range []uint32{0xa9be7bfd, 0xf9000bf3, 0xaa0003f3, 0x92402e73, 0x52804040, bl(probedMapper+0x14, probedMap), 0xf9400bf3, 0xd65f03c0} {
+			p.text[probedMapper+4*uint64(i)] = w
+		}
+	}
 	p.cpus, p.armed, p.pid, p.hits = 2+p.r.IntN(2), true, 1000, 1 // the AFTER of its own arming
 	for range p.cpus {
 		p.online, p.listens = append(p.online, true), append(p.listens, true)
@@ -377,8 +395,11 @@ func (p *probedRun) save(dir string, core []byte) error {
 			}
 		}
 	}
-	fields := ""
-	for i, name := range []string{"unsigned long __probe_ip", "u64 idx", "u64 phys", "u64 lr", "u64 x19", "u64 at19"} {
+	fields, register := "", "19"
+	if p.mapper {
+		register = "20"
+	}
+	for i, name := range []string{"unsigned long __probe_ip", "u64 idx", "u64 phys", "u64 lr", "u64 x" + register, "u64 at" + register} {
 		fields += fmt.Sprintf("\tfield:%s;\toffset:%d;\tsize:8;\tsigned:0;\n", name, 8+8*i)
 	}
 	fields += "\tfield:u64 st[10];\toffset:56;\tsize:80;\tsigned:0;\n"
@@ -397,7 +418,8 @@ func (p *probedRun) save(dir string, core []byte) error {
 		addr uint64
 		name string
 	}{{probedText, "_stext"}, {probedMap, "__set_fixmap"}, {probedMap + 0x40, "a"}, {probedCopy, "copy_to_kernel_nofault"}, {probedCopy + 0x40, "b"},
-		{probedWriter, "__aarch64_insn_write"}, {probedWriter + 0x34, "c"}, {probedLong, "aarch64_insn_write_literal_u64"}, {probedLong + 0x34, "d"}, {probedSites, "sites"}, {probedEnd, "_etext"}} {
+		{probedWriter, "__aarch64_insn_write"}, {probedWriter + 0x34, "c"}, {probedLong, "aarch64_insn_write_literal_u64"}, {probedLong + 0x34, "d"},
+		{probedMapper, "patch_map"}, {probedMapper + 0x20, "e"}, {probedSites, "sites"}, {probedEnd, "_etext"}} {
 		symbols += fmt.Sprintf("%016x T %s\n", s.addr, s.name)
 	}
 	var kcore bytes.Buffer
@@ -495,7 +517,7 @@ func TestProbedKernels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			known, all := 0, 0
 			for seed := range seeds {
-				p := &probedRun{r: rand.New(rand.NewPCG(seed, uint64(fault))), f: rawperf.Format{Order: binary.LittleEndian}}
+				p := &probedRun{r: rand.New(rand.NewPCG(seed, uint64(fault))), f: rawperf.Format{Order: binary.LittleEndian}, mapper: seed%2 == 1}
 				dir := filepath.Join(t.TempDir(), "rec.data")
 				if err := p.run(probedFault(fault), dir); err != nil {
 					t.Fatal(err)
