@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -220,5 +221,41 @@ func TestNudgeClosed(t *testing.T) {
 	r.nudge()
 	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
 		t.Errorf("%d files, one has %d bytes, %v", len(files), info.Size(), err)
+	}
+}
+
+// A sharedPage is a file that several goroutines must not read at the same time, as /proc/kcore.
+type sharedPage struct {
+	readers, together atomic.Int32
+}
+
+func (f *sharedPage) ReadAt(b []byte, _ int64) (int, error) {
+	if f.readers.Add(1) > 1 {
+		f.together.Add(1)
+	}
+	time.Sleep(time.Millisecond)
+	f.readers.Add(-1)
+	return len(b), nil
+}
+
+func (f *sharedPage) Close() error { return nil }
+
+// TestOneRead: kernel memory is read by one goroutine at a time.
+func TestOneRead(t *testing.T) {
+	var f sharedPage
+	m := &memory{file: &f, loads: []elf.ProgHeader{{Vaddr: 0x1000, Filesz: 0x1000}}}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for range 10 {
+				if err := m.read(make([]byte, 16), 0x1800); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := f.together.Load(); n > 0 {
+		t.Errorf("%d reads began while another was going on", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -21,8 +22,16 @@ import (
 
 // A memory reads kernel memory through /proc/kcore, an ELF core file whose segments are
 // the mapped parts of the kernel's address space (fs/proc/kcore.c). Several goroutines may read.
+//
+// The kernel reads through a page that belongs to the open file (open_kcore and read_kcore_iter of
+// fs/proc/kcore.c), without a lock. Of two reads of one file at the same time, one returns what the
+// other has read.
 type memory struct {
-	file    *os.File
+	reading sync.Mutex // held while file is read
+	file    interface {
+		io.ReaderAt
+		io.Closer
+	}
 	machine elf.Machine
 	class   elf.Class
 	data    elf.Data
@@ -67,6 +76,8 @@ func (m *memory) read(b []byte, addr uint64) error {
 	for i := range m.loads {
 		p := &m.loads[i]
 		if addr >= p.Vaddr && addr-p.Vaddr < p.Filesz && uint64(len(b)) <= p.Filesz-(addr-p.Vaddr) {
+			m.reading.Lock()
+			defer m.reading.Unlock()
 			_, err := m.file.ReadAt(b, int64(p.Off+(addr-p.Vaddr)))
 			return err
 		}
