@@ -3281,6 +3281,9 @@ var mutants = []mutant{
 		"return word.addr == place", "return word.addr >= place",
 		"TestPPC64Probes/the address is in another register"},
 
+	{"probes", "powerpc: ftrace prepares modules that are being loaded", "writesNoText",
+		`name == "ftrace_init_nop"`, "false",
+		"TestPPC64Programs"},
 	{"probes", "powerpc: the function that maps the alias has two names", "probeCode.lockedPTE",
 		"c.one(before) != 0", "true",
 		"TestPPC64Map"},

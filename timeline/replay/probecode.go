@@ -277,8 +277,8 @@ func (c *probeCode) writesPrograms(lr, caller uint64) bool {
 	return false
 }
 
-// onlyBPF reports whether all calls of a function of size bytes are in functions of BPF, or in
-// functions that are only called by such, up to levels of them.
+// onlyBPF reports whether all calls of a function of size bytes are in functions of BPF and others that
+// change no text that is known, or in functions that are only called by such, up to levels of them.
 func (c *probeCode) onlyBPF(addr uint64, size, levels int) (only bool) {
 	only, ok := c.bpf[addr]
 	if ok {
@@ -313,14 +313,17 @@ func (c *probeCode) onlyBPF(addr uint64, size, levels int) (only bool) {
 	}
 	for at := range callers {
 		sym, n, found := c.k.Find(at)
-		if !found || !isBPF(sym.Name) && (levels == 0 || n > longestWriter || !c.onlyBPF(sym.Addr, int(n), levels-1)) {
+		if !found || !writesNoText(sym.Name) && (levels == 0 || n > longestWriter || !c.onlyBPF(sym.Addr, int(n), levels-1)) {
 			return false
 		}
 	}
 	return len(callers) > 0
 }
 
-// isBPF reports whether a function of this name belongs to BPF.
-func isBPF(name string) bool {
-	return strings.HasPrefix(name, "bpf_") || strings.HasPrefix(name, "arch_prepare_bpf_")
+// writesNoText reports whether a function of this name changes no text that is known: those of BPF,
+// and the one with which ftrace prepares the text of a module that is being loaded
+// (ftrace_init_nop of arch/powerpc/kernel/trace/ftrace.c, which changes the kernel's own only when it
+// boots).
+func writesNoText(name string) bool {
+	return strings.HasPrefix(name, "bpf_") || strings.HasPrefix(name, "arch_prepare_bpf_") || name == "ftrace_init_nop"
 }

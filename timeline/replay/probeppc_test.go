@@ -136,6 +136,40 @@ func TestPPC64Map(t *testing.T) {
 	}
 }
 
+// TestPPC64Programs: kernel text remains known when a function writes that only BPF calls, and
+// ftrace for modules that are being loaded.
+func TestPPC64Programs(t *testing.T) {
+	const writes, calls = 0x1500, 0x1600
+	call := func(from, to int64) uint32 { return 18<<26 | uint32(to-from)&0x3fffffc | 1 }
+	for _, tt := range []struct {
+		caller string
+		known  bool
+	}{{"bpf_arch_text_copy", true}, {"ftrace_init_nop", true}, {"ftrace_make_nop", false}} {
+		w := newPPCTape(t, [3]uint32{31, 29, 28}, "r31 at31 r29 r28", "r29 r28")
+		w.kallsyms = strings.Replace(w.kallsyms, "0000000000002000", "0000000000001500 T patch_instructions\n0000000000001540 T between\n"+
+			"0000000000001600 T bpf_arch_text_invalidate\n0000000000001640 T "+tt.caller+"\n0000000000001680 T after\n0000000000002000", 1)
+		for at, to := range map[int64]int64{writes + 8: ppcMap, writes + 16: ppcUnmap, calls: writes, calls + 0x40: writes} {
+			binary.LittleEndian.PutUint32(w.text[at-tapeTextLo:], call(at, to))
+		}
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.ticks(100, 100)
+		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+		w.ticks(200, 400)
+		w.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, 0x60000000, ppcWritten, 0)
+		w.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, ppcWritten, 0)
+		w.words(31, 600, ppcMap, writes+12, 0x77000, 0x8000, 0, 0, 0, 0)
+		w.words(21, 610, ppcUnmap, writes+20, 0x77000, 0x8000, 0, 0)
+		w.ticks(700, 1000)
+		w.reading(160, 0, 0)
+		w.reading(950, 2, 0)
+		r := w.replay()
+		var b [4]byte
+		if s := r.Image.At(800).Read(0x1100, b[:]); (s.Standing == timeline.Known) != tt.known {
+			t.Errorf("%s: %v %v; %v", tt.caller, s.Standing, s.Reason, r.Report.Coverage.Pokes)
+		}
+	}
+}
+
 // TestPPC64Slots: an instruction that a thread writes outside kernel text is the slot of a kprobe if
 // the thread's next change replaces that instruction by a trap.
 func TestPPC64Slots(t *testing.T) {
