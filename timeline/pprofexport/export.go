@@ -240,8 +240,8 @@ func newExport(r *replay.Replay, opts Options) (*export, error) {
 		}
 	}
 	// What LOST_SAMPLES records count beyond that was lost after the last record that found room, or by
-	// the hardware.
-	if e.lost > told && e.opts.To > r.Report.Last {
+	// the hardware; or while perf wrote an earlier file.
+	if e.lost > told && e.opts.To > r.Report.Last && !r.MayBeLater() {
 		e.stats.Lost += e.lost - told
 	}
 	return e, nil

@@ -188,6 +188,10 @@ func (s *scan) mayBeLater() bool {
 	return (s.options.Switched || !s.options.Known) && !s.ownCopy && s.execed() == timeline.MaxTime
 }
 
+// MayBeLater reports whether the recording may be one of the later files of perf record --switch-output.
+// Its LOST_SAMPLES records then count what all files lost.
+func (r *Replay) MayBeLater() bool { return r.scanned().mayBeLater() }
+
 // beginsLater is mayBeLater, except for what no later file is: a pipe, and a file that perf
 // has finished without its command line.
 func (s *scan) beginsLater() bool {
