@@ -472,8 +472,8 @@ func (a *assembly) giveUp(k int) {
 	}
 }
 
-// unloadEvery is after how many shards the copy of text, of which they read what is near their
-// places, is unloaded.
+// unloadEvery is after how many shards the copy of text is unloaded. They read what is near their
+// places.
 const unloadEvery = 16
 
 // unloadCopy lets go of the memory of the copy of text, if memory matters.

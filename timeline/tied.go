@@ -122,7 +122,7 @@ func (d *build) chains(p, q *poke, n int) bool {
 	return len(new) >= n && len(old) >= n && bytes.Equal(new[:n], old[:n])
 }
 
-// severalMake reports whether several CPUs made these pokes, some of which make code or retire it.
+// severalMake reports whether several CPUs made these pokes, and some make code or retire it.
 func (d *build) severalMake(list []poke) bool {
 	makes, several := false, false
 	for i := range list {

@@ -3317,7 +3317,7 @@ var mutants = []mutant{
 	{"probes", "arm64: what is written behind a trampoline is not its code", "probeCopied.mayMake",
 		"w.Lo <= b.Lo", "w.Lo < b.Hi",
 		"TestWrittenPrograms/another image is written behind a trampoline, function true"},
-	{"probes", "arm64: code of which a part is written again is not known", "writtenCode.of",
+	{"probes", "arm64: code is not known if a part of it is written again", "writtenCode.of",
 		"x.Lo < w.Hi", "false",
 		"TestWrittenPrograms/part of a trampoline is written again, function true"},
 	{"probes", "arm64: a word that is patched before the symbol is not as it was written", "writtenCode.of",

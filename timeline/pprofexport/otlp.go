@@ -165,7 +165,7 @@ func (m message) packed(field int, numbers []uint64) message {
 // profile returns the Profile of one kind of value.
 func (o *otlp) profile(p *profile.Profile, kind int, time, duration int64) message {
 	m := message(nil).bytes(otlpSampleType, o.valueType(p.SampleType[kind]))
-	samples := newStringTable() // stack and attributes, of which there is one sample
+	samples := newStringTable() // stack and attributes, which have one sample
 	var values []int64          // of sample i+1
 	var locations []uint64
 	for _, s := range p.Sample {

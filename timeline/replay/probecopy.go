@@ -283,7 +283,7 @@ func (a *writtenCode) step() bool {
 	return a.steps >= 0
 }
 
-// since returns the writes that end after t, of which each or one behind it begins before until.
+// since returns the writes that end after t, up to the last one that begins before until.
 func (p *pageWrites) since(t, until uint64) []*probeCopied {
 	if n := len(p.writes); len(p.began) != n {
 		p.began = make([]uint64, n+1)

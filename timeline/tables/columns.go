@@ -466,7 +466,7 @@ func (n *interned) reserve(strings int) {
 	n.ofStrings.reserve(strings)
 }
 
-// reserveShort makes room for so many strings, nearly all of which are short ones that bytes adds.
+// reserveShort makes room for so many strings. Nearly all are short ones that bytes adds.
 func (n *interned) reserveShort(strings int) {
 	n.strings, n.keys = make([]string, 0, strings), make([]uint64, 0, strings)
 	n.ofShort.reserve(strings)

@@ -313,8 +313,8 @@ func (d *Dir) MayHave(files []string) bool {
 // standard input.
 //
 // The hash is XXH64 with two seeds, which takes a third of the time of SHA-256. Two recordings do not have
-// the same one by chance. It does not withstand who wants it: who writes recordings can make two of them
-// of which only the first gets into the tables. Pages of text, which other machines' recordings refer
+// the same one by chance. It does not withstand who wants it: who writes recordings can make two that have
+// the same name, and only the first gets into the tables. Pages of text, which other machines' recordings refer
 // to, have SHA-256.
 func ID(files []string, guest int) (string, error) {
 	return IDAndFiles(files, guest, make(map[string]fs.FileInfo))
